@@ -1,0 +1,32 @@
+// Sizes: pages, alignment, and how sizes are written and read ('512MiB', '11GiB', plain bytes).
+import { type Either, left, right } from 'fp-ts/Either'
+
+/** The unit of device memory on every device: what CUDA maps, and what a budget is counted in. */
+export const PAGE_BYTES = 2 * 1024 * 1024
+/** Values that share a page start at multiples of this. */
+export const ALIGN_BYTES = 64
+
+export const kib = (n: number): number => n * 1024
+export const mib = (n: number): number => n * 1024 ** 2
+export const gib = (n: number): number => n * 1024 ** 3
+
+export const alignUp = (n: number, to: number): number => Math.ceil(n / to) * to
+export const pagesFor = (bytes: number): number => Math.ceil(bytes / PAGE_BYTES)
+
+const UNITS: Readonly<Record<string, number>> = {
+  '': 1, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12,
+}
+
+export const parseBytes = (text: string): Either<string, number> => {
+  const m = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text)
+  const unit = m ? UNITS[m[2]!] : undefined
+  if (!m || unit === undefined) return left(`'${text}' is not a size: write 512MiB, 11GiB or plain bytes`)
+  const bytes = Math.floor(Number(m[1]) * unit)
+  return Number.isSafeInteger(bytes) ? right(bytes) : left(`'${text}' is too large for a size`)
+}
+
+export const showBytes = (bytes: number): string => {
+  for (const u of ['TiB', 'GiB', 'MiB', 'KiB'] as const)
+    if (bytes >= UNITS[u]!) return `${(bytes / UNITS[u]!).toFixed(bytes >= 100 * UNITS[u]! ? 0 : 2)} ${u}`
+  return `${bytes} B`
+}

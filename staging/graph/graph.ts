@@ -1,0 +1,55 @@
+// The graph: values and ops in SSA form, in execution order. The forward graph holds phase 'forward' only; the
+// training graph (grad/) adds loss, backward and update. Immutable; ids are indices into `values` and `ops`.
+import type { AnyAttrs } from '../ops/op'
+
+export type ValueId = number
+export type OpId = number
+
+/**
+ * param   trained weights                      state   optimizer moments, running statistics: kept between steps
+ * input   what a step is fed (image)           target  what the loss compares with
+ * activation / gradient / stat / loss: computed within the step (stat: small per-channel statistics)
+ */
+export type ValueRole = 'param' | 'state' | 'input' | 'target' | 'activation' | 'gradient' | 'stat' | 'loss'
+export type DType = 'f32' | 'f64' | 'i32'
+export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4 }
+
+/** How a parameter or state starts: uniform in [-a, a], normal with deviation a, or the constant a. */
+export interface Init { readonly dist: 'uniform' | 'normal' | 'constant'; readonly a: number }
+
+export interface Value {
+  readonly id: ValueId
+  /** Parameters and state: PyTorch's name ('features.0.weight'); others: the layer's, for people. */
+  readonly name: string
+  readonly role: ValueRole
+  /** Activations and their gradients: [B,C,H,W] (stored channels-last); parameters: PyTorch's shape, stored dense. */
+  readonly shape: readonly number[]
+  readonly dtype: DType
+  readonly init?: Init
+  /** For a gradient: the value that it is the gradient of. */
+  readonly gradOf?: ValueId
+}
+
+export type Phase = 'forward' | 'loss' | 'backward' | 'update'
+
+export interface Op {
+  readonly id: OpId
+  readonly kind: string
+  /** The layer that the op belongs to. */
+  readonly layer: string
+  readonly phase: Phase
+  readonly attrs: AnyAttrs
+  readonly ins: readonly ValueId[]
+  readonly outs: readonly ValueId[]
+}
+
+export interface Graph {
+  readonly name: string
+  readonly values: readonly Value[]
+  readonly ops: readonly Op[]
+}
+
+export const bytesOf = (v: Value): number => v.shape.reduce((n, d) => n * d, dtypeBytes[v.dtype])
+export const isPersistent = (v: Value): boolean => v.role === 'param' || v.role === 'state'
+/** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
+export const isFed = (v: Value): boolean => v.role === 'input' || v.role === 'target'

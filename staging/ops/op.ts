@@ -1,0 +1,164 @@
+// The op table's entry type: everything that is known about one operator, from which the graph builder, the
+// gradient pass, tiling, cost, liveness, the wire format and the generated C++ are derived.
+// In: nothing. Out: types and small constructors. Invariant: no other place switches over operator kinds.
+import type { Either } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import { clip, type Dim, type Range, type Shape } from '../core/box'
+
+// ---------------------------------------------------------------- attributes
+
+/** Attributes are flat records of numbers: one list gives the TypeScript type, the io-ts codec and the C++ struct. */
+export type Field = 'int' | 'float'
+export type Fields = Readonly<Record<string, Field>>
+export type AttrsOf<F extends Fields> = { readonly [K in keyof F]: number }
+export type AnyAttrs = Readonly<Record<string, number>>
+
+/** The codec that a plan file's attributes must pass: exactly these names, integers where integers are due. */
+export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
+  const names = Object.keys(fields)
+  const is = (u: unknown): u is AnyAttrs =>
+    typeof u === 'object' && u !== null && Object.keys(u).length === names.length &&
+    names.every((n) => {
+      const v = (u as Record<string, unknown>)[n]
+      return typeof v === 'number' && Number.isFinite(v) && (fields[n] === 'float' || Number.isSafeInteger(v))
+    })
+  return new t.Type('Attrs', is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
+}
+
+// ---------------------------------------------------------------- how operands are indexed
+
+/**
+ * How an operand's range along one dimension follows from the op's iteration range there (paper 3, Listing 1):
+ *  same    the iteration range itself (sigma 1, delta 0)
+ *  window  [lo*stride - pad, (hi-1)*stride - pad + reach), clipped to the tensor (sigma = stride, delta = reach - stride)
+ *  all     the whole extent, whatever the iteration range: the op is not FT-compatible in this dimension
+ *  reduce  the operand (an output) sums over this dimension: its extent there is 1, and tiles accumulate into it
+ *  inside  the operand brings its own range, which lies inside the iteration range (a sum of partial gradients)
+ */
+export type Access =
+  | { readonly tag: 'same' }
+  | { readonly tag: 'window'; readonly stride: number; readonly pad: number; readonly reach: number }
+  | { readonly tag: 'all' }
+  | { readonly tag: 'reduce' }
+  | { readonly tag: 'inside' }
+
+export type AccessMap = Readonly<Record<Dim, Access>>
+
+export const same: Access = { tag: 'same' }
+export const all: Access = { tag: 'all' }
+export const reduce: Access = { tag: 'reduce' }
+export const inside: Access = { tag: 'inside' }
+export const window = (kernel: number, stride: number, pad: number, dilation = 1): Access =>
+  ({ tag: 'window', stride, pad, reach: dilation * (kernel - 1) + 1 })
+
+export const pointwise: AccessMap = { B: same, C: same, H: same, W: same }
+
+/** The range of an operand (of this extent) that iteration range `r` touches; `inside` is the caller's to give. */
+export const touched = (a: Access, r: Range, extent: number): Range => {
+  switch (a.tag) {
+    case 'same': return r
+    case 'window': return clip([r[0] * a.stride - a.pad, (r[1] - 1) * a.stride - a.pad + a.reach], extent)
+    case 'all': case 'reduce': return [0, extent]
+    case 'inside': return r
+  }
+}
+
+/** sigma and delta of paper 3: a slice of extent T needs sigma*T + delta here; undefined where not FT-compatible. */
+export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta: number } | undefined => {
+  switch (a.tag) {
+    case 'same': case 'inside': return { sigma: 1, delta: 0 }
+    case 'window': return { sigma: a.stride, delta: a.reach - a.stride }
+    case 'all': case 'reduce': return undefined
+  }
+}
+
+// ---------------------------------------------------------------- operands
+
+/**
+ * data   a [B,C,H,W] tensor that tiles slice, indexed as `access` says
+ * whole  a tensor that every tile reads or accumulates whole: parameters, statistics, scalars
+ */
+export interface OperandDef<F extends Fields = Fields> {
+  readonly name: string
+  readonly role: 'data' | 'whole'
+  readonly access?: (a: AttrsOf<F>) => AccessMap
+  /** How partial results of tiles merge, for an output that is reduced over a tiled dimension. */
+  readonly merge?: 'sum' | 'moments'
+  /** May be left out (a bias); only trailing operands may. */
+  readonly optional?: boolean
+  /** Element type when it is not the graph's float type (class labels). */
+  readonly dtype?: 'i32'
+}
+
+// ---------------------------------------------------------------- gradients
+
+/** A value of the graph under construction; opaque to operators. */
+export type Ref = number & { readonly __ref: unique symbol }
+
+/** What an operator's backward rule sees and may do. */
+export interface GradContext<F extends Fields = Fields> {
+  readonly attrs: AttrsOf<F>
+  readonly ins: readonly Ref[]
+  readonly outs: readonly Ref[]
+  /** The gradient of output `i`, complete. */
+  readonly dOut: (i: number) => Ref
+  /** Whether anyone wants the gradient of input `i`: the image's is never computed. */
+  readonly wants: (i: number) => boolean
+  readonly shape: (r: Ref) => readonly number[]
+  /** Append a backward op of the table; gives its outputs. `outShapes` where they do not follow from the inputs. */
+  readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[], outShapes: readonly (readonly number[])[]) => readonly Ref[]
+  /** Add a contribution to the gradient of input `i`. */
+  readonly give: (i: number, gradient: Ref) => void
+}
+
+// ---------------------------------------------------------------- the entry
+
+/** Extents of one call: the boxes' shapes for data operands, natural shapes for whole ones. */
+export interface CallShapes {
+  readonly ins: readonly (readonly number[])[]
+  readonly outs: readonly (readonly number[])[]
+}
+
+export interface OpDef<F extends Fields = Fields> {
+  readonly kind: string
+  /** Number on the wire (tape, plan files); never reused for another operator. */
+  readonly wire: number
+  readonly fields: F
+  readonly ins: readonly OperandDef<F>[]
+  readonly outs: readonly OperandDef<F>[]
+  /** The last input repeats (add, concat, grad_sum). */
+  readonly variadic?: boolean
+  /**
+   * The operand whose box is the iteration space. 'out': the op computes what its readers need (forward ops).
+   * An input index: the op consumes each piece of that input once (reductions, and backward ops, whose anchor is
+   * the incoming gradient).
+   */
+  readonly anchor: 'out' | number
+  /** Output shapes, or what is wrong in words that name the legal. Backward ops are given theirs and need none. */
+  readonly shape?: (a: AttrsOf<F>, ins: readonly (readonly number[])[]) => Either<string, readonly (readonly number[])[]>
+  readonly backward?: (g: GradContext<F>) => void
+  /** Input whose bytes output 0 may take over when nobody reads that input later. */
+  readonly inPlace?: readonly number[]
+  /** Inputs that the op overwrites (update phase). */
+  readonly mutates?: readonly number[]
+  /** The kernel wants data operands without gaps; the tiler copies slices for it. */
+  readonly dense?: boolean
+  /** Draws random numbers, keyed by seed, step, attribute `key` and global element index. */
+  readonly random?: boolean
+  readonly flops: (a: AttrsOf<F>, s: CallShapes) => number
+  /** Scratch bytes when the machine cannot say better. */
+  readonly workspace?: (a: AttrsOf<F>, s: CallShapes, elementBytes: number) => number
+}
+
+/** Registers an entry with its attribute type inferred from `fields`. */
+export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef => def as unknown as OpDef
+
+/** The operand definition of input `i`, past the end of a variadic list too. */
+export const inputDef = (d: OpDef, i: number): OperandDef => {
+  const o = d.ins[i] ?? (d.variadic ? d.ins[d.ins.length - 1] : undefined)
+  if (!o) throw new Error(`${d.kind} has no input ${i}`)
+  return o
+}
+
+export const shapeText = (s: readonly number[]): string => `[${s.join(',')}]`
+export const asShape = (s: readonly number[]): Shape => [s[0] ?? 1, s[1] ?? 1, s[2] ?? 1, s[3] ?? 1]
