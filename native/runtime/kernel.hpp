@@ -1,0 +1,70 @@
+// What a kernel sees: operand views, attributes, the step's context. One signature for every operator on every device.
+// Invariant: a kernel allocates nothing while it runs (apart from one-time caches of compiled primitives, made in prepare).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace spillway {
+
+enum class DType : uint32_t { f32 = 0, f64 = 1, i32 = 2 };
+
+constexpr size_t dtype_bytes(DType t) { return t == DType::f64 ? 8 : 4; }
+
+/// A box of a value in memory. Rank 4 activations: dims are B, C, H, W, strides in elements (C is 1: channels-last);
+/// `origin` is where the box lies in the whole value, `extent` the whole value's dims. Others: dense, natural order.
+struct View {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  uint32_t rank = 0;
+  int64_t dims[4] = {1, 1, 1, 1};
+  int64_t strides[4] = {0, 0, 0, 0};
+  int64_t origin[4] = {0, 0, 0, 0};
+  int64_t extent[4] = {1, 1, 1, 1};
+};
+
+/// What changes from step to step.
+struct StepContext {
+  uint64_t step = 1;   // the first step is 1
+  uint64_t seed = 0;
+  double lr_scale = 1.0;
+};
+
+struct KernelCall {
+  uint32_t kind = 0;             // wire number of the operator
+  const View* ins = nullptr;
+  uint32_t n_ins = 0;
+  const View* outs = nullptr;
+  uint32_t n_outs = 0;
+  const double* attrs = nullptr;  // in the op table's field order; gen/ops.h has a struct for each operator
+  uint32_t n_attrs = 0;
+  void* workspace = nullptr;      // 64-byte aligned, at least what workspace_bytes() said for these shapes
+  size_t workspace_bytes = 0;
+  bool fixed_algorithms = true;
+  const StepContext* step = nullptr;
+};
+
+/// Empty message: it went well.
+struct Status {
+  std::string message;
+  bool ok() const { return message.empty(); }
+  static Status error(std::string m) { return Status{std::move(m)}; }
+};
+
+/// A device's entry for one operator. All three must agree on what shapes are legal; views in `prepare` and `workspace_bytes` may have null data.
+struct KernelEntry {
+  /// Scratch bytes that `run` needs for these shapes; -1 when the shapes are not legal for the operator.
+  int64_t (*workspace_bytes)(const KernelCall&);
+  /// Builds and caches what `run` needs (a oneDNN primitive), before the first step.
+  Status (*prepare)(const KernelCall&);
+  Status (*run)(const KernelCall&);
+};
+
+/// Null when the device has no such operator. Defined once per device (ref, cpu, null) from SPILLWAY_OPS in gen/ops.h.
+using KernelTable = const KernelEntry* (*)(uint32_t wire);
+
+namespace ref { const KernelEntry* kernel(uint32_t wire); }
+namespace cpu { const KernelEntry* kernel(uint32_t wire); void set_threads(int threads); }
+namespace null { const KernelEntry* kernel(uint32_t wire); }
+
+}  // namespace spillway
