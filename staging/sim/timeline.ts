@@ -1,0 +1,31 @@
+// What a run of a plan looks like in time: simulated by sim/simulate.ts, or measured by the runtime.
+// Seconds count from the start of the step. Invariant: spans of one stream do not overlap and are in order of `start`.
+
+export type Stream = 'compute' | 'out' | 'in'
+
+export interface Span {
+  readonly stream: Stream
+  readonly start: number
+  readonly end: number
+  /** The plan's call, on the compute stream. */
+  readonly call?: number
+  /** The plan's residency that is saved (out) or loaded (in). */
+  readonly residency?: number
+  readonly label: string
+}
+
+/** From this time on, so many pages of the device are held. */
+export interface MemorySample {
+  readonly time: number
+  readonly pages: number
+}
+
+export interface Timeline {
+  readonly makespanSeconds: number
+  readonly computeSeconds: number
+  /** Time that the compute stream waits for copies: out of or into memory, and for the step's data. */
+  readonly stallSeconds: { readonly memory: number; readonly data: number }
+  readonly spans: readonly Span[]
+  /** In order of `time`. */
+  readonly memory: readonly MemorySample[]
+}
