@@ -74,20 +74,33 @@ export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta:
 
 // ---------------------------------------------------------------- operands
 
+/** Extents of one call: the boxes' shapes for data operands, natural shapes for whole ones. */
+export interface CallShapes {
+  readonly ins: readonly (readonly number[])[]
+  readonly outs: readonly (readonly number[])[]
+}
+
 /**
  * data   a [B,C,H,W] tensor that tiles slice, indexed as `access` says
  * whole  a tensor that every tile reads or accumulates whole: parameters, statistics, scalars
+ * any    either (plumbing moves slices and accumulators alike)
  */
 export interface OperandDef<F extends Fields = Fields> {
   readonly name: string
-  readonly role: 'data' | 'whole'
-  readonly access?: (a: AttrsOf<F>) => AccessMap
+  readonly role: 'data' | 'whole' | 'any'
+  /**
+   * Data operands have one. `s` are the shapes of the op's operands, of which only those of whole operands matter
+   * (a convolution's window is its weight's): the values' shapes and one tile's give the same map.
+   */
+  readonly access?: (a: AttrsOf<F>, s: CallShapes) => AccessMap
   /** How partial results of tiles merge, for an output that is reduced over a tiled dimension. */
   readonly merge?: 'sum' | 'moments'
   /** May be left out (a bias); only trailing operands may. */
   readonly optional?: boolean
   /** Element type when it is not the graph's float type (class labels). */
-  readonly dtype?: 'i32'
+  readonly dtype?: 'i32' | 'any'
+  /** An output that is read as well as written (accumulators). */
+  readonly updates?: boolean
 }
 
 // ---------------------------------------------------------------- gradients
@@ -111,13 +124,22 @@ export interface GradContext<F extends Fields = Fields> {
   readonly give: (i: number, gradient: Ref) => void
 }
 
+/** What an operator may add to the update phase, once a step (running statistics). */
+export interface UpdateContext {
+  readonly ins: readonly Ref[]
+  readonly outs: readonly Ref[]
+  readonly shape: (r: Ref) => readonly number[]
+  /** The state '<layer>.<name>' of the op's layer, when the network keeps it. */
+  readonly state: (name: string) => Ref | undefined
+  /** How much of a new statistic enters its running mean, as PyTorch's `momentum`. */
+  readonly normMomentum: number
+  readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[]) => void
+}
+
 // ---------------------------------------------------------------- the entry
 
-/** Extents of one call: the boxes' shapes for data operands, natural shapes for whole ones. */
-export interface CallShapes {
-  readonly ins: readonly (readonly number[])[]
-  readonly outs: readonly (readonly number[])[]
-}
+/** Output shapes, or what is wrong in words that name the legal. */
+export type Shapes = Either<string, readonly (readonly number[])[]>
 
 export interface OpDef<F extends Fields = Fields> {
   readonly kind: string
@@ -134,9 +156,13 @@ export interface OpDef<F extends Fields = Fields> {
    * the incoming gradient).
    */
   readonly anchor: 'out' | number
-  /** Output shapes, or what is wrong in words that name the legal. Backward ops are given theirs and need none. */
-  readonly shape?: (a: AttrsOf<F>, ins: readonly (readonly number[])[]) => Either<string, readonly (readonly number[])[]>
+  /**
+   * Output shapes, or what is wrong in words that name the legal. Where they do not follow from the inputs (backward
+   * ops, plumbing) they are `given` and checked.
+   */
+  readonly shape: (a: AttrsOf<F>, ins: readonly (readonly number[])[], given: readonly (readonly number[])[]) => Shapes
   readonly backward?: (g: GradContext<F>) => void
+  readonly update?: (u: UpdateContext) => void
   /** Input whose bytes output 0 may take over when nobody reads that input later. */
   readonly inPlace?: readonly number[]
   /** Inputs that the op overwrites (update phase). */
