@@ -43,7 +43,7 @@ export type PlanError =
     }
   | { readonly tag: 'PlanFormat'; readonly at: string; readonly reason: string }
 
-export type StagingError = GraphError | PlanError
+export type StageError = GraphError | PlanError
 
 const list = (names: readonly string[]): string => names.join(', ')
 const at = (layer: string, kind: string): string => `layer '${layer}' (${kind})`
@@ -71,7 +71,7 @@ const renderPlanError = (e: PlanError): string => {
   }
 }
 
-export const renderError = (e: StagingError): string => {
+export const renderError = (e: StageError): string => {
   switch (e.tag) {
     case 'UnknownOp': return `layer '${e.layer}': there is no operator '${e.kind}'; legal are ${list(e.legal)}`
     case 'AttrsInvalid': return `${at(e.layer, e.kind)}: attributes ${JSON.stringify(e.got)} are not legal; legal are ${e.legal}`

@@ -1,0 +1,33 @@
+// Concatenation along C, and the slice of channels that is its backward.
+import { all, type AccessMap, defineOp, same } from './op'
+import { agreeBut, checked, expectRange, expectRank, firstOut, legal, perElement } from './rules'
+
+const fields = { from: 'int' } as const
+const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
+
+export const concat = defineOp({
+  kind: 'concat', wire: 25, fields: {}, anchor: 'out', variadic: true,
+  ins: [{ name: 'a', role: 'data', access: wholeChannels }, { name: 'b', role: 'data', access: wholeChannels }],
+  outs: [{ name: 'y', role: 'data', access: wholeChannels }],
+  shape: (_, ins) => checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(1, ins)],
+    () => legal([ins[0]![0]!, ins.reduce((n, s) => n + s[1]!, 0), ins[0]![2]!, ins[0]![3]!])),
+  backward: (g) => {
+    let from = 0
+    for (const [i, x] of g.ins.entries()) {
+      if (g.wants(i)) g.give(i, g.emit('slice_channels', { from }, [g.dOut(0)], [g.shape(x)])[0]!)
+      from += g.shape(x)[1]!
+    }
+  },
+  flops: () => 0,
+})
+
+export const sliceChannels = defineOp({
+  kind: 'slice_channels', wire: 26, fields, anchor: 0,
+  ins: [{ name: 'dy', role: 'data', access: wholeChannels }],
+  outs: [{ name: 'dx', role: 'data', access: wholeChannels }],
+  shape: (a, [dy], given) => checked([
+    expectRank('the incoming gradient', dy!, 4), expectRank('dx', given[0]!, 4), agreeBut(1, [dy!, given[0]!]),
+    expectRange('from', a.from, 0, dy![1]! - 1), expectRange('the number of channels', given[0]![1]!, 1, dy![1]! - a.from),
+  ], () => legal(given[0]!)),
+  flops: perElement(0, firstOut),
+})
