@@ -1,0 +1,63 @@
+// What must not be in the repository. In: every file that git tracks or would add. Out: forgotten `.only`, paths of a
+// developer's machine, registry addresses, conflict marks, oversized files, sources without a header.
+import { execFileSync } from 'node:child_process'
+import * as fs from 'node:fs'
+import * as path from 'node:path'
+
+interface File { readonly name: string; readonly text: string }
+
+const MAX_BYTES = 1024 * 1024
+
+/** Each rule finds the offending text in a line. Parts are joined so that this file passes its own check. */
+const LINE_RULES: readonly { readonly what: string; readonly finds: RegExp; readonly where?: RegExp }[] = [
+  { what: 'a forgotten .only', finds: /^\s*[\w$]+\.only\s*\(/, where: /^test\/.*\.ts$/ },
+  { what: 'a path of this machine', finds: new RegExp(`(^|[\\s'"\`(=:])/(${['work', 'root', 'home/\\w+', 'Users/\\w+'].join('|')})/`) },
+  { what: 'a path of a temporary folder of this machine', finds: /(^|[\s'"`(=:])\/(tmp)\/[a-z][\w.-]*\/[\w./-]+/, where: /\.(ts|js|json|hpp|cpp|h|md)$/ },
+  { what: 'a registry address', finds: new RegExp(`//(${['registry\\.', 'pypi\\.', 'deb\\.', 'files\\.pythonhosted'].join('|')})`) },
+  { what: 'a conflict mark', finds: new RegExp(`^(${'<'.repeat(7)}|${'>'.repeat(7)})( |$)`) },
+  { what: 'a tarball address in the lock file', finds: /"resolved"\s*:/, where: /package-lock\.json$/ },
+]
+
+const HEADED = /^(src|dsl|staging|models|scripts|bench|native|examples)\/.*\.(ts|js|cpp|hpp|h)$/
+const HEADER_LINES = 5
+
+/** A source opens with a comment: what comes in, what goes out, the invariant; at most five lines before a worked example. */
+const headerProblems = ({ name, text }: File): string[] => {
+  if (!HEADED.test(name)) return []
+  const lines = text.split('\n').filter((line, index) => !(index === 0 && line.startsWith('#!')))
+  const start = lines.findIndex((line) => !/^\s*(#pragma once|\/\/ (serial|timeout \d+))?\s*$/.test(line))
+  const length = lines.slice(Math.max(start, 0)).findIndex((line) => !line.startsWith('//') || /worked example/i.test(line))
+  if (length === 0) return [`${name}:1: opens without a comment that says what comes in and what goes out`]
+  return length > HEADER_LINES ? [`${name}:1: opens with ${length} comment lines; at most ${HEADER_LINES}`] : []
+}
+
+const lineProblems = ({ name, text }: File): string[] =>
+  text.split('\n').flatMap((line, index) =>
+    LINE_RULES.filter((rule) => (rule.where?.test(name) ?? true) && rule.finds.test(line)).map(
+      (rule) => `${name}:${index + 1}: ${rule.what}: ${line.trim().slice(0, 100)}`,
+    ),
+  )
+
+const isText = (bytes: Buffer): boolean => !bytes.subarray(0, 8192).includes(0)
+
+/** Tracked files and those that git would add. */
+const filesOf = (root: string): string[] =>
+  execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '-z'], { cwd: root, encoding: 'utf8' })
+    .split('\0')
+    .filter((name) => name !== '' && fs.existsSync(path.join(root, name)))
+
+export const hygieneProblems = (root: string): string[] =>
+  filesOf(root).flatMap((name) => {
+    const bytes = fs.readFileSync(path.join(root, name))
+    const size = bytes.length > MAX_BYTES ? [`${name}: ${bytes.length} bytes; at most ${MAX_BYTES} belong in the repository`] : []
+    if (!isText(bytes)) return size
+    const file = { name, text: bytes.toString('utf8') }
+    return [...size, ...lineProblems(file), ...headerProblems(file)]
+  })
+
+if (require.main === module) {
+  const problems = hygieneProblems(path.dirname(__dirname))
+  for (const problem of problems) console.error(problem)
+  console.error(problems.length === 0 ? 'hygiene: fine' : `hygiene: ${problems.length} problems`)
+  process.exitCode = problems.length === 0 ? 0 : 1
+}

@@ -1,0 +1,41 @@
+// Lets the compiled command line `require` a user's TypeScript model. In: module requests. Out: 'spillway' and the
+// checkout's own sources resolve to the one compiled copy, wherever the model lies; ts-node loads the rest, on demand.
+'use strict'
+const fs = require('node:fs')
+const Module = require('node:module')
+const path = require('node:path')
+
+const COMPILED = /^(src|dsl|staging|models)\//
+
+/** The compiled twin of one of our own TypeScript sources, else null. */
+const compiledTwin = (root, file) => {
+  const relative = path.relative(root, file)
+  if (!file.endsWith('.ts') || !COMPILED.test(relative)) return null
+  const twin = path.join(root, 'dist', relative.replace(/\.ts$/, '.js'))
+  return fs.existsSync(twin) ? twin : null
+}
+
+const registerTsNode = root => {
+  const { register } = require(require.resolve('ts-node', { paths: [root] }))
+  register({
+    transpileOnly: true,
+    skipProject: true,
+    compilerOptions: { target: 'ES2022', module: 'node16', moduleResolution: 'node16', esModuleInterop: true },
+  })
+}
+
+const installModelLoader = root => {
+  const resolve = Module._resolveFilename
+  Module._resolveFilename = function (request, ...rest) {
+    if (request === 'spillway') return path.join(root, 'dist', 'src', 'index.js')
+    const file = resolve.call(this, request, ...rest)
+    return compiledTwin(root, file) ?? file
+  }
+  Module._extensions['.ts'] = (module, file) => {
+    delete Module._extensions['.ts']
+    registerTsNode(root)
+    Module._extensions['.ts'](module, file)
+  }
+}
+
+module.exports = { installModelLoader }

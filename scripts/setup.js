@@ -1,0 +1,58 @@
+// Makes a checkout ready: npm packages, compiled TypeScript, native addon (with the system packages that it needs).
+// In: what is wanted. Out: nothing to do next time; a step that is done costs a look. All words go to stderr.
+// Invariant: each step decides by itself, from facts on disk, whether it is done; no step leaves a half state.
+'use strict'
+const path = require('node:path')
+const { addonStep } = require('./setup/addon')
+const { compiledStep } = require('./setup/compiled')
+const { endChildren } = require('./setup/child')
+const { lock } = require('./setup/lock')
+const { packagesStep } = require('./setup/packages')
+const { SetupProblem, explain } = require('./setup/problem')
+
+const ROOT = path.dirname(__dirname)
+const say = line => process.stderr.write(`spillway: ${line}\n`)
+
+/** The steps in order. The addon is left out where only TypeScript is wanted (lint, doctor). */
+const stepsFor = ({ dev = false, compiled = true, addon = true }) => [
+  packagesStep({ dev }),
+  ...(compiled ? [compiledStep()] : []),
+  ...(addon ? [addonStep()] : []),
+]
+
+const checkNode = () => {
+  if (Number.parseInt(process.versions.node, 10) >= 20) return
+  throw new SetupProblem(`Node ${process.versions.node} is too old`, { exitCode: 2, details: ['install Node 20 or newer'] })
+}
+
+/** Steps after an undone one are looked at again: packages change what the later ones see. */
+const isReady = wanted => stepsFor(wanted).every(step => step.isDone(ROOT))
+
+const setUp = async wanted => {
+  checkNode()
+  if (isReady(wanted)) return
+  const release = await lock(path.join(ROOT, 'build', 'setup.lock'), pid => say(`waiting for another set-up here (process ${pid})`))
+  try {
+    for (const step of stepsFor(wanted)) if (!step.isDone(ROOT)) await step.run(ROOT, say)
+  } finally {
+    release()
+  }
+}
+
+/** For scripts: sets up, or says why not and ends the process. */
+const setUpOrExit = async wanted => {
+  try {
+    await setUp(wanted)
+  } catch (error) {
+    endChildren('SIGTERM')
+    process.stderr.write(`${error instanceof SetupProblem ? explain(error) : error.stack}\n`)
+    process.exit(error instanceof SetupProblem ? error.exitCode : 1)
+  }
+}
+
+module.exports = { ROOT, isReady, say, setUp, setUpOrExit }
+
+if (require.main === module) {
+  const started = Date.now()
+  setUpOrExit({ dev: !process.argv.includes('--runtime-only') }).then(() => say(`ready (${((Date.now() - started) / 1000).toFixed(1)} s)`))
+}

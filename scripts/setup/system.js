@@ -1,0 +1,89 @@
+// What the native build needs from the system: a C++20 compiler, CMake, make and oneDNN. In: PATH and the usual
+// library folders. Out: what is missing, by Debian package; installs it where that needs no password.
+'use strict'
+const { spawnSync } = require('node:child_process')
+const fs = require('node:fs')
+const path = require('node:path')
+const { runLogged, tellingLines } = require('./child')
+const { SetupProblem } = require('./problem')
+
+const onPath = command => {
+  if (command.includes('/')) return fs.existsSync(command) ? command : null
+  const folders = (process.env.PATH ?? '').split(':').filter(Boolean)
+  return folders.map(folder => path.join(folder, command)).find(file => fs.existsSync(file)) ?? null
+}
+
+const compilerPath = () => onPath(process.env.CXX || 'c++') ?? onPath('g++')
+
+/** Major version of a compiler, 0 when it does not say. */
+const compilerMajor = compiler => Number.parseInt(spawnSync(compiler, ['-dumpversion'], { encoding: 'utf8' }).stdout ?? '', 10) || 0
+
+const isCpp20 = compiler => compilerMajor(compiler) >= (/clang/.test(fs.realpathSync(compiler)) ? 14 : 11)
+
+/** Folder with dnnl's CMake package, searched where CMake searches. */
+const dnnlConfig = () => {
+  const prefixes = [...(process.env.CMAKE_PREFIX_PATH ?? '').split(':').filter(Boolean), '/usr/local', '/usr', '/opt/intel/oneapi/dnnl/latest']
+  const libraries = prefixes.flatMap(prefix => {
+    const lib = path.join(prefix, 'lib')
+    const triplets = fs.existsSync(lib) ? fs.readdirSync(lib).filter(name => name.endsWith('-linux-gnu')) : []
+    return [lib, path.join(prefix, 'lib64'), ...triplets.map(name => path.join(lib, name))]
+  })
+  const folders = [process.env.dnnl_DIR, process.env.DNNL_DIR, ...libraries.map(lib => path.join(lib, 'cmake', 'dnnl'))]
+  return folders.find(folder => folder && fs.existsSync(path.join(folder, 'dnnl-config.cmake'))) ?? null
+}
+
+const NEEDS = [
+  { what: 'a C++20 compiler', debian: 'g++', found: () => { const c = compilerPath(); return c !== null && isCpp20(c) } },
+  { what: 'CMake', debian: 'cmake', found: () => onPath('cmake') !== null },
+  { what: 'make', debian: 'make', found: () => onPath('make') !== null || onPath('ninja') !== null },
+  { what: 'oneDNN with headers', debian: 'libdnnl-dev', found: () => dnnlConfig() !== null },
+]
+
+const missingFromSystem = () => NEEDS.filter(need => !need.found())
+
+const installLine = packages => `apt-get update && apt-get install -y --no-install-recommends ${packages.join(' ')}`
+
+/** How this user may run apt-get without being asked: nothing before it, sudo before it, or null. */
+const aptPrefix = () => {
+  if (!onPath('apt-get')) return null
+  if (process.getuid?.() === 0) return []
+  if (onPath('sudo') && spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0) return ['sudo', '-n']
+  return null
+}
+
+const aptInstall = async (root, prefix, packages) => {
+  const log = path.join(root, 'build', 'system.log')
+  fs.rmSync(log, { force: true })
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  const apt = args => {
+    const [command, ...rest] = [...prefix, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', ...args]
+    return runLogged(command, rest, { cwd: root, env, log })
+  }
+  await apt(['update'])
+  const { code } = await apt(['install', '-y', '--no-install-recommends', ...packages])
+  return { code, log }
+}
+
+const ensureSystem = async (root, say) => {
+  const missing = missingFromSystem()
+  if (missing.length === 0) return
+  const packages = missing.map(need => need.debian)
+  const words = missing.map(need => need.what).join(', ')
+  const prefix = aptPrefix()
+  if (prefix === null) {
+    const details = onPath('apt-get')
+      ? ['run this line, then the same command again:', '', `  sudo sh -c '${installLine(packages)}'`, '']
+      : [`install ${words} with the system's package manager (Debian's names: ${packages.join(' ')}), then run the same command again`]
+    throw new SetupProblem(`the native build needs ${words}`, { exitCode: 2, details })
+  }
+  say(`installing system packages: ${packages.join(' ')}`)
+  const { code, log } = await aptInstall(root, prefix, packages)
+  const left = missingFromSystem()
+  if (code === 0 && left.length === 0) return
+  throw new SetupProblem(`apt-get could not install ${packages.join(' ')} (exit ${code})`, {
+    exitCode: 2,
+    details: [...tellingLines(log), `the whole log: ${path.relative(root, log)}`, `by hand: ${installLine(packages)}`],
+  })
+}
+
+module.exports = { ensureSystem, missingFromSystem, installLine, compilerPath, onPath }

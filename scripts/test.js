@@ -1,0 +1,96 @@
+// `npm test`: set-up, then every test/**/*.test.ts in a process of its own, then the native test programs.
+// `npm test -- PATTERN …` runs the files whose path holds a pattern. Ends with `N passed, N failed` alone on a line.
+// Invariant: nothing found, nothing run, a crash, a time-out or a forgotten `.only` is a failure.
+'use strict'
+const os = require('node:os')
+const path = require('node:path')
+const { setUpOrExit } = require('./setup')
+const { discover } = require('./testing/discover')
+const { nativeJobs } = require('./testing/native')
+const { runAll, stopAll } = require('./testing/pool')
+const { tallyNative, tallyUvu } = require('./testing/tally')
+
+const USAGE = `npm test -- [PATTERN …] [--jobs N] [--root DIR] [--no-native] [--full]
+  PATTERN      run only the test files (and native programs) whose path holds it
+  --jobs N     processes at a time (default 2, at most the cores)
+  --no-native  leave the native test programs out
+  --full       more cases in property tests (sets SPILLWAY_FULL=1)`
+
+const parseArgs = argv => {
+  const options = { patterns: [], jobs: Math.min(2, os.availableParallelism()), root: path.dirname(__dirname), native: true, full: false }
+  const args = [...argv]
+  while (args.length > 0) {
+    const arg = args.shift()
+    if (arg === '--jobs') options.jobs = Number.parseInt(args.shift(), 10)
+    else if (arg === '--root') options.root = path.resolve(args.shift() ?? '')
+    else if (arg === '--no-native') options.native = false
+    else if (arg === '--full') options.full = true
+    else if (arg === '--help' || arg === '-h') return null
+    else if (arg.startsWith('-')) throw new Error(`unknown option ${arg}\n${USAGE}`)
+    else options.patterns.push(arg)
+  }
+  if (!(options.jobs >= 1)) throw new Error('--jobs takes a number from 1')
+  return options
+}
+
+const typescriptJobs = (options, files) => {
+  const env = { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1', ...(options.full ? { SPILLWAY_FULL: '1' } : {}) }
+  // Resolved from the checkout, so that a --root elsewhere needs no node_modules of its own.
+  const hook = require.resolve('ts-node/register/transpile-only')
+  return files.map(file => ({
+    name: file.file,
+    command: process.execPath,
+    args: ['-r', hook, file.file],
+    cwd: options.root,
+    env,
+    tally: tallyUvu,
+    ...file,
+  }))
+}
+
+const report = (job, ending) => {
+  const result = job.tally(ending.output, ending, job.timeoutSeconds)
+  if (job.hasOnly) Object.assign(result, { failed: result.failed + 1, reason: 'has a forgotten .only' })
+  const counts = `${result.passed} passed${result.failed ? `, ${result.failed} failed` : ''}${result.skipped ? `, ${result.skipped} skipped` : ''}`
+  console.log(`${result.failed ? 'FAIL' : ' ok '} ${job.name}  ${counts}  (${ending.seconds.toFixed(1)} s)`)
+  if (result.failed) console.log(`     ${job.name}: ${result.reason}\n${ending.output.replace(/^/gm, '     | ')}`)
+  return { ...result, name: job.name }
+}
+
+const runTests = async options => {
+  const files = discover(options.root, options.patterns)
+  const jobs = typescriptJobs(options, files)
+  if (options.native) jobs.push(...(await nativeJobs({ ...options, tally: tallyNative })))
+  if (jobs.length === 0) {
+    console.log(options.patterns.length ? `no test file holds ${options.patterns.join(' or ')}` : 'no test files found')
+    return [{ name: 'discovery', passed: 0, failed: 1, skipped: 0 }]
+  }
+  const results = []
+  await runAll(jobs, options.jobs, (job, ending) => results.push(report(job, ending)))
+  return results
+}
+
+const sum = (results, key) => results.reduce((n, r) => n + r[key], 0)
+
+const main = async argv => {
+  const options = parseArgs(argv)
+  if (options === null) return void console.log(USAGE)
+  await setUpOrExit({ dev: true })
+  for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143]]) {
+    process.on(signal, () => {
+      stopAll()
+      process.exit(code)
+    })
+  }
+  const results = await runTests(options)
+  const bad = results.filter(r => r.failed > 0)
+  if (bad.length > 0) console.log(`\nfailed: ${bad.map(r => r.name).join(', ')}`)
+  const skipped = sum(results, 'skipped')
+  console.log(`\n${sum(results, 'passed')} passed, ${sum(results, 'failed')} failed${skipped ? `, ${skipped} skipped` : ''}`)
+  process.exitCode = bad.length > 0 ? 1 : 0
+}
+
+main(process.argv.slice(2)).catch(error => {
+  console.error(error.message)
+  process.exitCode = 2
+})
