@@ -1,0 +1,268 @@
+// One abstract run of the instruction list, without bytes. In: a tape whose records are right one by one.
+// Out: the first instruction that would touch what it must not, or lose count of pages. Time is the order of instructions:
+// a copy is in flight from its issue to the wait for it, or for a later copy on the same stream.
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "gen/ops.h"
+#include "plan/checks.hpp"
+
+namespace spillway {
+namespace {
+
+enum class Use { read, write };
+
+class AbstractRun {
+ public:
+  AbstractRun(const Tape& tape, const PageMap& map)
+      : tape_(tape), map_(map), owner_(tape.pool_pages, NONE), held_(tape.residencies.size()), busy_(tape.residencies.size()) {}
+
+  Status run();
+
+ private:
+  struct Copy { uint32_t transfer, event; bool out; };
+  struct Event { bool issued = false, out = false, complete = false, awaited = false; };
+  struct TierSlot { uint64_t hi; uint32_t event; };
+
+  Status step(const InstrRecord& i);
+  Status call(uint32_t index);
+  Status acquire(uint32_t residency);
+  Status release(uint32_t residency);
+  Status copy(uint32_t transfer, uint32_t event, bool out);
+  Status wait(uint32_t event);
+  Status finish() const;
+
+  Status touch_view(uint32_t view, Use use, const char* what);
+  Status touch(uint32_t buffer, uint64_t lo, uint64_t hi, Use use, uint32_t residency);
+  Status against_copies(const PhysSpan& span, Use use) const;
+  Status write_tier(const TransferRecord& t, uint32_t event);
+  Status read_tier(const TransferRecord& t) const;
+  bool overlaps(const TransferRecord& t, const PhysSpan& span) const;
+  void complete(const Copy& copy);
+
+  const Tape& tape_;
+  const PageMap& map_;
+  std::vector<uint32_t> owner_;               // of each physical page
+  std::vector<bool> held_;                    // of each residency
+  std::vector<std::vector<Copy>> busy_;       // copies in flight, of each residency
+  std::deque<Copy> out_, in_;
+  std::vector<Event> events_;
+  std::map<uint64_t, TierSlot> tier_;         // what this step wrote to the lower tier, by first byte
+  uint64_t pages_ = 0, peak_ = 0;
+};
+
+Status AbstractRun::acquire(uint32_t residency) {
+  if (held_[residency]) return refuse("residency ", residency, " is held already");
+  for (const PageRun& run : map_.runs(residency))
+    for (uint64_t p = run.page; p < run.page + run.count; p++) {
+      if (owner_[p] != NONE) return refuse("physical page ", p, " belongs to residency ", owner_[p]);
+      owner_[p] = residency;
+    }
+  held_[residency] = true;
+  pages_ += tape_.residencies[residency].pages;
+  peak_ = std::max(peak_, pages_);
+  if (pages_ > tape_.budget_pages) return refuse(pages_, " pages held pass the budget of ", tape_.budget_pages);
+  return {};
+}
+
+Status AbstractRun::release(uint32_t residency) {
+  if (!held_[residency]) return refuse("residency ", residency, " is not held");
+  if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held for ever");
+  if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy in flight (transfer ", busy_[residency][0].transfer, ")");
+  for (const PageRun& run : map_.runs(residency)) std::fill_n(owner_.begin() + ptrdiff_t(run.page), run.count, NONE);
+  held_[residency] = false;
+  pages_ -= tape_.residencies[residency].pages;
+  return {};
+}
+
+bool AbstractRun::overlaps(const TransferRecord& t, const PhysSpan& span) const {
+  bool unmapped = false;
+  return !map_.walk(tape_, t.buffer, t.offset, t.offset + t.bytes, unmapped,
+                    [&](const PhysSpan& s) { return s.hi <= span.lo || span.hi <= s.lo; });
+}
+
+Status AbstractRun::against_copies(const PhysSpan& span, Use use) const {
+  for (const Copy& c : busy_[span.residency]) {
+    if (c.out && use == Use::read) continue;
+    if (overlaps(tape_.transfers[c.transfer], span))
+      return refuse("transfer ", c.transfer, " is still ", c.out ? "copying these bytes out" : "bringing these bytes in");
+  }
+  return {};
+}
+
+/// `residency`: whose bytes these must be; NONE: anyone's who holds them.
+Status AbstractRun::touch(uint32_t buffer, uint64_t lo, uint64_t hi, Use use, uint32_t residency) {
+  Status status;
+  bool unmapped = false;
+  map_.walk(tape_, buffer, lo, hi, unmapped, [&](const PhysSpan& span) {
+    if (residency != NONE && span.residency != residency) status = refuse("bytes of residency ", span.residency, ", not ", residency);
+    else if (!held_[span.residency]) status = refuse("residency ", span.residency, " is not held");
+    else status = against_copies(span, use);
+    return status.ok();
+  });
+  if (unmapped) return refuse("buffer ", buffer, " has no page behind some of bytes [", lo, ", ", hi, ")");
+  return status.ok() ? status : refuse("buffer ", buffer, ": ", status.message);
+}
+
+Status AbstractRun::touch_view(uint32_t view, Use use, const char* what) {
+  const ViewRecord& v = tape_.views[view];
+  Status status;
+  for_each_block(v, [&](uint64_t lo, uint64_t hi) { return (status = touch(v.buffer, lo, hi, use, NONE)).ok(); });
+  return status.ok() ? status : refuse(what, " (view ", view, "): ", status.message);
+}
+
+Status AbstractRun::call(uint32_t index) {
+  const CallRecord& c = tape_.calls[index];
+  const uint32_t* operand = tape_.operands.data() + c.first_operand;
+  const OpInfo& op = *op_info(c.kind);
+  for (uint32_t i = 0; i < c.ins; i++)
+    if (Status s = touch_view(operand[i], op.in(i).written ? Use::write : Use::read, "input"); !s.ok()) return s;
+  for (uint32_t o = 0; o < c.outs; o++)
+    if (Status s = touch_view(operand[c.ins + o], Use::write, "output"); !s.ok()) return s;
+  return c.workspace_view == NONE ? Status{} : touch_view(c.workspace_view, Use::write, "workspace");
+}
+
+Status AbstractRun::write_tier(const TransferRecord& t, uint32_t event) {
+  const uint64_t lo = t.far_offset, hi = lo + t.bytes;
+  for (const Copy& c : in_) {
+    const TransferRecord& r = tape_.transfers[c.transfer];
+    if (!r.from_source() && r.far_offset < hi && lo < r.far_offset + r.bytes) return refuse("transfer ", c.transfer, " is still reading these tier bytes");
+  }
+  auto it = tier_.lower_bound(lo);
+  if (it != tier_.begin() && std::prev(it)->second.hi > lo) {
+    --it;
+    const TierSlot before = it->second;
+    it->second.hi = lo;
+    if (before.hi > hi) tier_[hi] = before;
+    ++it;
+  }
+  while (it != tier_.end() && it->first < hi) {
+    if (it->second.hi > hi) tier_[hi] = it->second;
+    it = tier_.erase(it);
+  }
+  tier_[lo] = {hi, event};
+  return {};
+}
+
+Status AbstractRun::read_tier(const TransferRecord& t) const {
+  uint64_t at = t.far_offset;
+  const uint64_t hi = at + t.bytes;
+  auto it = tier_.upper_bound(at);
+  if (it != tier_.begin()) --it;
+  for (; at < hi; ++it) {
+    if (it == tier_.end() || it->first > at || it->second.hi <= at) return refuse("nothing was written to tier byte ", at, " in this step");
+    if (!events_[it->second.event].complete) return refuse("the copy that writes tier byte ", at, " (event ", it->second.event, ") is not waited for");
+    at = it->second.hi;
+  }
+  return {};
+}
+
+Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
+  const TransferRecord& t = tape_.transfers[transfer];
+  if (events_[event].issued) return refuse("event ", event, " is signalled twice");
+  if (out && t.from_source()) return refuse("transfer ", transfer, " comes from the data source");
+  if (Status s = touch(t.buffer, t.offset, t.offset + t.bytes, out ? Use::read : Use::write, t.residency); !s.ok()) return s;
+  if (out) {
+    if (Status s = write_tier(t, event); !s.ok()) return s;
+  } else if (!t.from_source()) {
+    if (Status s = read_tier(t); !s.ok()) return s;
+  }
+  events_[event] = {.issued = true, .out = out};
+  const Copy c{transfer, event, out};
+  (out ? out_ : in_).push_back(c);
+  busy_[t.residency].push_back(c);
+  return {};
+}
+
+void AbstractRun::complete(const Copy& copy) {
+  events_[copy.event].complete = true;
+  auto& busy = busy_[tape_.transfers[copy.transfer].residency];
+  busy.erase(std::find_if(busy.begin(), busy.end(), [&](const Copy& c) { return c.event == copy.event; }));
+}
+
+Status AbstractRun::wait(uint32_t event) {
+  Event& e = events_[event];
+  if (!e.issued) return refuse("event ", event, " is waited for before anything signals it");
+  e.awaited = true;
+  auto& stream = e.out ? out_ : in_;
+  while (!e.complete) {
+    complete(stream.front());
+    stream.pop_front();
+  }
+  return {};
+}
+
+Status AbstractRun::step(const InstrRecord& i) {
+  const auto below = [](uint32_t index, size_t size, const char* what) {
+    return index < size ? Status{} : refuse("there is no ", what, " ", index);
+  };
+  switch (Tag(i.tag)) {
+    case Tag::call: {
+      Status s = below(i.a, tape_.calls.size(), "call");
+      return s.ok() ? call(i.a) : s;
+    }
+    case Tag::acquire: case Tag::release: {
+      Status s = below(i.a, tape_.residencies.size(), "residency");
+      return !s.ok() ? s : Tag(i.tag) == Tag::acquire ? acquire(i.a) : release(i.a);
+    }
+    case Tag::copy_out: case Tag::copy_in: {
+      Status s = below(i.a, tape_.transfers.size(), "transfer");
+      if (s.ok()) s = below(i.b, tape_.events, "event");
+      return s.ok() ? copy(i.a, i.b, Tag(i.tag) == Tag::copy_out) : s;
+    }
+    case Tag::wait: {
+      Status s = below(i.a, tape_.events, "event");
+      if (s.ok() && i.b > 1) s = refuse("unknown cause ", i.b);
+      return s.ok() ? wait(i.a) : s;
+    }
+    case Tag::mark: return {};
+  }
+  return refuse("unknown instruction");
+}
+
+Status AbstractRun::finish() const {
+  for (size_t e = 0; e < events_.size(); e++)
+    if (!events_[e].issued || !events_[e].awaited) return refuse("event ", e, " is never ", events_[e].issued ? "waited for" : "signalled");
+  for (size_t r = 0; r < held_.size(); r++)
+    if (held_[r] && !tape_.residencies[r].for_ever()) return refuse("residency ", r, " is still held at the end of the step");
+  if (peak_ != tape_.peak_pages) return refuse("the instructions hold ", peak_, " pages at most, the header says ", tape_.peak_pages);
+  return {};
+}
+
+const char* name_of(uint32_t tag) {
+  constexpr const char* NAMES[] = {"?", "CALL", "ACQUIRE", "RELEASE", "COPY_OUT", "COPY_IN", "WAIT", "MARK"};
+  return tag < std::size(NAMES) ? NAMES[tag] : "?";
+}
+
+Status AbstractRun::run() {
+  if (tape_.events > tape_.instrs.size()) return refuse("header: ", tape_.events, " events, but only ", tape_.instrs.size(), " instructions");
+  events_.resize(tape_.events);
+  for (uint32_t r = 0; r < tape_.residencies.size(); r++)
+    if (tape_.residencies[r].for_ever())
+      if (Status s = acquire(r); !s.ok()) return refuse("residency ", r, " at the start of the step: ", s.message);
+  for (size_t i = 0; i < tape_.instrs.size(); i++) {
+    const InstrRecord& instr = tape_.instrs[i];
+    if (Status s = step(instr); !s.ok()) return refuse("instruction ", i, " (", name_of(instr.tag), " ", instr.a, "): ", s.message);
+  }
+  return finish();
+}
+
+}  // namespace
+
+Status check_bound_memory(const Tape& tape, const PageMap& map) {
+  for (size_t i = 0; i < tape.bindings.size(); i++) {
+    if (tape.bindings[i].fed()) continue;
+    const ViewRecord& v = tape.views[tape.bindings[i].view];
+    bool unmapped = false;
+    const bool held = for_each_block(v, [&](uint64_t lo, uint64_t hi) {
+      return map.walk(tape, v.buffer, lo, hi, unmapped, [&](const PhysSpan& s) { return tape.residencies[s.residency].for_ever(); });
+    });
+    if (!held) return refuse("binding ", i, " ('", tape.name(tape.bindings[i]), "'): its bytes are not held for ever");
+  }
+  return {};
+}
+
+Status check_run(const Tape& tape, const PageMap& map) { return AbstractRun(tape, map).run(); }
+
+}  // namespace spillway

@@ -1,0 +1,102 @@
+// Calls against the op table: operand counts, ranks, element types, layouts, attributes, workspace.
+// In: views that are right by themselves. Out: the first call that its operator would not take.
+// Whether the shapes fit each other is the kernels' to say, when the session opens.
+#include <cmath>
+
+#include "gen/ops.h"
+#include "plan/checks.hpp"
+
+namespace spillway {
+namespace {
+
+constexpr double MAX_INTEGER = 0x1p53;
+
+bool is_dense(const ViewRecord& v) {
+  uint64_t stride = 1;
+  for (int d = 3; d >= 0; d--) {
+    if (v.dims[d] > 1 && v.strides[d] != stride) return false;
+    stride *= v.dims[d];
+  }
+  return true;
+}
+
+bool is_whole(const ViewRecord& v) {
+  for (int d = 0; d < 4; d++)
+    if (v.origin[d] != 0 || v.extent[d] != v.dims[d]) return false;
+  return true;
+}
+
+Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view) {
+  if (view >= tape.views.size()) return refuse("there is no view ", view);
+  const ViewRecord& v = tape.views[view];
+  if (v.buffer == NONE) return refuse("view ", view, " is a template without a buffer");
+  const uint32_t real = uint32_t(tape.float_type), i32 = uint32_t(DType::i32);
+  const bool typed = info.element == Element::any ? v.dtype == real || v.dtype == i32 : v.dtype == (info.element == Element::i32 ? i32 : real);
+  if (!typed) return refuse("view ", view, " has element type ", v.dtype);
+  if (info.role == Role::data && v.rank != 4) return refuse("view ", view, " has rank ", v.rank, ", not 4");
+  if (info.role == Role::data && v.dims[1] > 1 && v.strides[1] != 1) return refuse("view ", view, " is not stored channels-last");
+  if (info.role == Role::whole && (!is_dense(v) || !is_whole(v))) return refuse("view ", view, " is not dense and whole");
+  return {};
+}
+
+Status check_operands(const Tape& tape, const CallRecord& c, const OpInfo& op) {
+  if (c.ins < op.min_ins || (op.max_ins != VARIADIC && c.ins > op.max_ins)) return refuse(c.ins, " inputs");
+  if (c.outs < op.min_outs || c.outs > op.max_outs) return refuse(c.outs, " outputs");
+  if (uint64_t(c.first_operand) + c.ins + c.outs > tape.operands.size()) return refuse("its operands pass the end of their section");
+  const uint32_t* operand = tape.operands.data() + c.first_operand;
+  for (uint32_t i = 0; i < c.ins; i++)
+    if (Status s = check_operand(tape, op.in(i), operand[i]); !s.ok()) return refuse("input ", i, " (", op.in(i).name, "): ", s.message);
+  for (uint32_t o = 0; o < c.outs; o++)
+    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o]); !s.ok()) return refuse("output ", o, " (", op.out(o).name, "): ", s.message);
+  return {};
+}
+
+Status check_attrs(const Tape& tape, const CallRecord& c, const OpInfo& op) {
+  if (c.attrs != op.attrs) return refuse(c.attrs, " attributes instead of ", op.attrs);
+  if (uint64_t(c.first_attr) + c.attrs > tape.attrs.size()) return refuse("its attributes pass the end of their section");
+  for (uint32_t i = 0; i < c.attrs; i++) {
+    const double a = tape.attrs[c.first_attr + i];
+    if (!std::isfinite(a)) return refuse("attribute ", i, " is not finite");
+    if (op.attr_kinds[i] == 'i' && (std::abs(a) > MAX_INTEGER || a != std::floor(a))) return refuse("attribute ", i, " (", a, ") is no integer");
+  }
+  return {};
+}
+
+uint64_t end_of(const ViewRecord& v) {
+  uint64_t last = 0;
+  for (int d = 0; d < 4; d++) last += (v.dims[d] - 1) * v.strides[d];
+  return v.offset + (last + 1) * dtype_bytes(DType(v.dtype));
+}
+
+Status check_workspace(const Tape& tape, const CallRecord& c) {
+  if (c.workspace_view == NONE) return {};
+  if (c.workspace_view >= tape.views.size()) return refuse("there is no view ", c.workspace_view, " for its workspace");
+  const ViewRecord& w = tape.views[c.workspace_view];
+  if (w.buffer == NONE || w.rank != 1 || !is_dense(w)) return refuse("its workspace (view ", c.workspace_view, ") is no run of bytes");
+  if (w.offset % ALIGN_BYTES != 0) return refuse("its workspace starts at ", w.offset, ", no multiple of ", ALIGN_BYTES);
+  for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) {
+    const ViewRecord& v = tape.views[tape.operands[c.first_operand + i]];
+    if (v.buffer == w.buffer && v.offset < end_of(w) && w.offset < end_of(v)) return refuse("its workspace overlaps operand ", i);
+  }
+  return {};
+}
+
+Status check_call(const Tape& tape, const CallRecord& c) {
+  const OpInfo* op = op_info(c.kind);
+  if (!op) return refuse("unknown operator ", c.kind);
+  Status s = check_operands(tape, c, *op);
+  if (s.ok()) s = check_attrs(tape, c, *op);
+  if (s.ok()) s = check_workspace(tape, c);
+  if (s.ok() && (c.flags > 1 || c.reserved != 0)) s = refuse("unknown flags");
+  return s.ok() ? s : refuse(op->kind, ": ", s.message);
+}
+
+}  // namespace
+
+Status check_calls(const Tape& tape) {
+  for (size_t i = 0; i < tape.calls.size(); i++)
+    if (Status s = check_call(tape, tape.calls[i]); !s.ok()) return refuse("call ", i, ": ", s.message);
+  return {};
+}
+
+}  // namespace spillway

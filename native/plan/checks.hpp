@@ -1,0 +1,19 @@
+// The reader's passes, in order; each takes the tape as read so far and says what is wrong with it, if anything.
+// Invariant: a pass may index with everything that the passes before it have checked, and with nothing else.
+#pragma once
+#include "plan/page_map.hpp"
+#include "plan/result.hpp"
+#include "plan/tape.hpp"
+
+namespace spillway {
+
+/// Buffers, mappings, residencies, views, transfers, bindings: each record by itself. (After it: PageMap::of.)
+Status check_records(const Tape& tape);
+/// Calls and their operands against the op table.
+Status check_calls(const Tape& tape);
+/// Bindings that are read or written between steps lie in pages that are held for ever.
+Status check_bound_memory(const Tape& tape, const PageMap& map);
+/// One abstract run of the instruction list: ownership, residency, copies in flight, events, budget, exact peak.
+Status check_run(const Tape& tape, const PageMap& map);
+
+}  // namespace spillway

@@ -1,0 +1,18 @@
+// Untrusted bytes in, a checked Tape or the reason for refusing it out.
+// Invariant: whatever the bytes are, nothing outside them is read and nothing crashes; no tape with a wrong checksum passes.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "plan/result.hpp"
+#include "plan/tape.hpp"
+
+namespace spillway {
+
+/// Runs every check that docs/tape.md lists.
+Result<Tape> read_tape(std::span<const std::byte> bytes);
+
+/// FNV-1a 64, as the header's checksum is taken over everything from offset 32 on.
+uint64_t tape_checksum(std::span<const std::byte> bytes);
+
+}  // namespace spillway
