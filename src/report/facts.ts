@@ -1,0 +1,211 @@
+// The numbers that describe a plan. In: a plan, its timeline, and what only the stager knows (Staging). Out: Facts, and
+// the object that `plan --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
+import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../../staging/core/bytes'
+import { elementsOf, shapeOf } from '../../staging/core/box'
+import { bytesOf, type Graph, isPersistent } from '../../staging/graph/graph'
+import type { Link } from '../../staging/graph/machine'
+import { type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
+import { opDef } from '../../staging/ops/registry'
+import type { Call, Plan, Residency, View } from '../../staging/plan/plan'
+import type { Timeline } from '../../staging/sim/timeline'
+
+/** What the stager knows and a plan does not say. */
+export interface Staging {
+  readonly allocator: string
+  readonly link: Link
+  /** The same step with everything kept and nothing tiled. */
+  readonly inCore: { readonly peakBytes: number; readonly computeSeconds: number }
+  /** What the lower tier is. */
+  readonly tier: 'ram' | 'disk'
+  /** Instructions on the plan's tape. */
+  readonly instructions: number
+  readonly planningSeconds: number
+}
+
+// ---------------------------------------------------------------- what is computed more than once
+
+/** For each call: whether an earlier segment has run its op before, so that this is a recomputation. */
+export const repeatedCalls = (plan: Plan): readonly boolean[] => {
+  const firstSegment = new Map<number, number>()
+  return plan.calls.map((c) => {
+    if (c.op < 0) return false
+    const first = firstSegment.get(c.op)
+    if (first === undefined) firstSegment.set(c.op, c.segment)
+    return first !== undefined && first !== c.segment
+  })
+}
+
+const operandShape = (graph: Graph, def: OperandDef, view: View): readonly number[] =>
+  def.role === 'data' ? shapeOf(view.box) : graph.values[view.value]!.shape
+
+const outputDef = (kind: string, i: number): OperandDef => {
+  const defs = opDef(kind).outs
+  return defs[Math.min(i, defs.length - 1)]!
+}
+
+const callShapes = (graph: Graph, call: Call): CallShapes => ({
+  ins: call.ins.map((v, i) => operandShape(graph, inputDef(opDef(call.kind), i), v)),
+  outs: call.outs.map((v, i) => operandShape(graph, outputDef(call.kind, i), v)),
+})
+
+/** Arithmetic of one call on its boxes; plumbing moves bytes and counts for nothing. */
+export const callFlops = (plan: Plan, call: Call): number =>
+  call.op < 0 ? 0 : opDef(call.kind).flops(call.attrs, callShapes(plan.graph, call))
+
+/** Arithmetic of a graph op over whole values. */
+export const opFlops = (graph: Graph, op: number): number => {
+  const { kind, attrs, ins, outs } = graph.ops[op]!
+  const shape = (v: number): readonly number[] => graph.values[v]!.shape
+  return opDef(kind).flops(attrs, { ins: ins.map(shape), outs: outs.map(shape) })
+}
+
+/** For each segment: arithmetic done in its tiles, and what the same ops cost untiled. */
+export const segmentFlops = (plan: Plan): readonly { readonly done: number; readonly whole: number }[] => {
+  const done = plan.segments.map(() => 0)
+  for (const c of plan.calls) done[c.segment]! += callFlops(plan, c)
+  return plan.segments.map((s, i) => ({ done: done[i]!, whole: s.body.reduce((n, step) => n + opFlops(plan.graph, step.op), 0) }))
+}
+
+// ---------------------------------------------------------------- bytes
+
+/** Bytes of a residency that hold something: the last page of a storage may be part empty. */
+export const residencyBytes = (plan: Plan, r: Residency): number =>
+  Math.max(0, Math.min(plan.storages[r.storage]!.bytes, r.to * PAGE_BYTES) - r.from * PAGE_BYTES)
+
+/**
+ * The maximum over calls of the bytes that are alive on the device, workspace included, values aligned to 64 bytes.
+ * A value with a storage of its own counts where its pages are resident; values that share one, from first to last touch.
+ */
+export const liveBytes = (plan: Plan): number => {
+  const change = new Float64Array(plan.calls.length + 2)
+  const alive = (from: number, to: number, bytes: number): void => {
+    if (to <= from) return
+    change[from]! += bytes
+    change[to]! -= bytes
+  }
+  const end = plan.calls.length
+  const shared = plan.storages.map((s) => s.cells.length !== 1)
+  for (const c of plan.cells)
+    if (c.scope === 'persistent') alive(0, end, alignUp(c.bytes, ALIGN_BYTES))
+    else if (shared[plan.places[c.id]!.storage]) alive(c.first, c.last + 1, alignUp(c.bytes, ALIGN_BYTES))
+  for (const r of plan.residencies) {
+    const cell = shared[r.storage] ? undefined : plan.cells[plan.storages[r.storage]!.cells[0]!]!
+    if (!cell || cell.scope === 'persistent') continue
+    const until = r.save ? r.release : Math.min(r.release, cell.last + 1)
+    alive(r.load ? r.acquire : Math.max(r.acquire, cell.first), until, alignUp(residencyBytes(plan, r), ALIGN_BYTES))
+  }
+  let now = 0
+  let most = 0
+  for (let p = 0; p < end; p++) most = Math.max(most, (now += change[p]!))
+  return most
+}
+
+export interface Traffic {
+  /** To and from the lower tier. */
+  readonly out: number
+  readonly in: number
+  /** From the data source. */
+  readonly fed: number
+}
+
+export const traffic = (plan: Plan): Traffic =>
+  plan.residencies.reduce(
+    (t, r) => {
+      const bytes = residencyBytes(plan, r)
+      return {
+        out: t.out + (r.save ? bytes : 0),
+        in: t.in + (r.load?.from === 'tier' ? bytes : 0),
+        fed: t.fed + (r.load?.from === 'source' ? bytes : 0),
+      }
+    },
+    { out: 0, in: 0, fed: 0 },
+  )
+
+// ---------------------------------------------------------------- the facts
+
+export interface Facts {
+  readonly input: readonly number[]
+  readonly parameters: number
+  readonly persistentBytes: number
+  readonly peakBytes: number
+  readonly liveBytes: number
+  readonly traffic: Traffic
+  /** Sums over calls, as the plan's machine predicts them. */
+  readonly callSeconds: number
+  readonly recomputeSeconds: number
+  readonly plumbingSeconds: number
+  readonly haloRatio: number
+  readonly lowerBoundSeconds: number
+  readonly segments: { readonly tiled: number; readonly recompute: number }
+}
+
+/**
+ * Paper 5, Prop. 3: no step is faster than its arithmetic; one that only swaps must also move out and back what does not fit.
+ * Plans that tile or recompute are bounded by the arithmetic alone.
+ */
+export const lowerBound = (plan: Plan, staging: Staging, onlySwaps: boolean): number => {
+  const excess = Math.max(0, staging.inCore.peakBytes - Math.floor(plan.budgetBytes / PAGE_BYTES) * PAGE_BYTES)
+  const { outBytesPerSecond, inBytesPerSecond } = staging.link
+  const moving = onlySwaps && excess > 0 ? excess / outBytesPerSecond + excess / inBytesPerSecond : 0
+  return Math.max(staging.inCore.computeSeconds, moving)
+}
+
+export const factsOf = (plan: Plan, staging: Staging): Facts => {
+  const { graph, calls } = plan
+  const repeated = repeatedCalls(plan)
+  const seconds = (of: (c: Call, i: number) => boolean): number => calls.reduce((n, c, i) => n + (of(c, i) ? c.seconds : 0), 0)
+  const flops = segmentFlops(plan)
+  const done = flops.reduce((n, f) => n + f.done, 0)
+  const whole = flops.reduce((n, f) => n + f.whole, 0)
+  const tiled = plan.segments.filter((s) => s.grid.B * s.grid.H * s.grid.W > 1).length
+  const recompute = new Set(calls.filter((_, i) => repeated[i]).map((c) => c.segment)).size
+  return {
+    input: graph.values.find((v) => v.role === 'input')?.shape ?? [],
+    parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
+    persistentBytes: graph.values.reduce((n, v) => n + (isPersistent(v) ? bytesOf(v) : 0), 0),
+    peakBytes: plan.peakPages * PAGE_BYTES,
+    liveBytes: liveBytes(plan),
+    traffic: traffic(plan),
+    callSeconds: seconds(() => true),
+    recomputeSeconds: seconds((_, i) => repeated[i]!),
+    plumbingSeconds: seconds((c) => c.op < 0),
+    haloRatio: whole > 0 ? done / whole : 1,
+    lowerBoundSeconds: lowerBound(plan, staging, tiled === 0 && recompute === 0),
+    segments: { tiled, recompute },
+  }
+}
+
+/** The object of `plan --json`; sizes in bytes, times in seconds. */
+export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
+  const facts = factsOf(plan, staging)
+  return {
+    model: plan.graph.name,
+    input: facts.input,
+    parameters: facts.parameters,
+    strategy: plan.strategy,
+    allocator: staging.allocator,
+    machine: plan.machine,
+    algorithms: plan.algorithms,
+    budgetBytes: plan.budgetBytes,
+    peakBytes: facts.peakBytes,
+    liveBytes: facts.liveBytes,
+    inCoreBytes: staging.inCore.peakBytes,
+    hostBytes: staging.tier === 'ram' ? plan.tierBytes : 0,
+    diskBytes: staging.tier === 'disk' ? plan.tierBytes : 0,
+    computeSeconds: timeline.computeSeconds,
+    makespanSeconds: timeline.makespanSeconds,
+    stallSeconds: timeline.stallSeconds,
+    lowerBoundSeconds: facts.lowerBoundSeconds,
+    recomputeSeconds: facts.recomputeSeconds,
+    haloRatio: facts.haloRatio,
+    bytesOut: facts.traffic.out,
+    bytesIn: facts.traffic.in,
+    bytesFed: facts.traffic.fed,
+    segments: plan.segments.length,
+    calls: plan.calls.length,
+    instructions: staging.instructions,
+    planningSeconds: staging.planningSeconds,
+  }
+}
+
+export type PlanJson = ReturnType<typeof planJson>

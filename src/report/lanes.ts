@@ -1,0 +1,128 @@
+// The timeline as lanes of coloured bars. In: a plan and its timeline, with any number of spans. Out: for each lane at most
+// `columns` bars. Invariant: bars of a lane are in order and disjoint; where spans are merged, the bar says what most of it is.
+import type { Plan } from '../../staging/plan/plan'
+import type { Span, Timeline } from '../../staging/sim/timeline'
+import { repeatedCalls } from './facts'
+
+/** What a bar stands for; also the name of its colour. */
+export type Shade = 'forward' | 'recompute' | 'backward' | 'update' | 'tiling' | 'stall' | 'data' | 'out' | 'in'
+
+export const shadeTitle: Readonly<Record<Shade, string>> = {
+  forward: 'forward',
+  recompute: 'forward again (recompute)',
+  backward: 'backward',
+  update: 'weight update',
+  tiling: 'gathering and adding tiles',
+  stall: 'waiting for memory',
+  data: 'data source (and waiting for it)',
+  out: 'copy out',
+  in: 'copy in',
+}
+
+export interface Bar {
+  readonly start: number
+  readonly end: number
+  readonly shade: Shade
+  readonly label: string
+  /** How many spans the bar stands for, besides the longest one that `label` names. */
+  readonly others: number
+}
+export interface Lane { readonly title: string; readonly bars: readonly Bar[] }
+
+// ---------------------------------------------------------------- what each moment is
+
+/** The colour of each call. */
+export const callShades = (plan: Plan): readonly Shade[] => {
+  const repeated = repeatedCalls(plan)
+  return plan.calls.map((c, i) => {
+    if (c.op < 0) return 'tiling'
+    if (repeated[i]) return 'recompute'
+    const phase = plan.graph.ops[c.op]!.phase
+    return phase === 'loss' ? 'forward' : phase
+  })
+}
+
+/** A moment in which the compute stream runs nothing: between two calls, and what the later one waits for. */
+export interface Stall { readonly start: number; readonly end: number; readonly call: number; readonly cause: 'memory' | 'data' }
+
+/** Gaps between calls. A gap is the data's when the copy that ends it brings fed values. */
+export const stallsOf = (plan: Plan, timeline: Timeline): readonly Stall[] => {
+  const negligible = timeline.makespanSeconds * 1e-9
+  const copies = timeline.spans.filter((s) => s.residency !== undefined).sort((a, b) => a.end - b.end)
+  const stalls: Stall[] = []
+  let busyUntil = 0
+  let next = 0
+  for (const s of timeline.spans) {
+    if (s.stream !== 'compute') continue
+    while (next < copies.length && copies[next]!.end <= s.start + negligible) next++
+    if (s.start - busyUntil > negligible) {
+      const last = copies[next - 1]
+      const fed = last && last.end > busyUntil && plan.residencies[last.residency!]?.load?.from === 'source'
+      stalls.push({ start: busyUntil, end: s.start, call: s.call ?? -1, cause: fed ? 'data' : 'memory' })
+    }
+    busyUntil = Math.max(busyUntil, s.end)
+  }
+  if (timeline.makespanSeconds - busyUntil > negligible)
+    stalls.push({ start: busyUntil, end: timeline.makespanSeconds, call: -1, cause: 'memory' })
+  return stalls
+}
+
+// ---------------------------------------------------------------- fewer bars
+
+/** Joins the bars that start in one column of the drawing, when there are more bars than columns. */
+export const coalesce = (bars: readonly Bar[], columnSeconds: number, columns: number): readonly Bar[] => {
+  if (bars.length <= columns) return bars
+  const merged: Bar[] = []
+  for (let i = 0; i < bars.length;) {
+    const first = bars[i]!
+    const weight = new Map<Shade, number>()
+    let longest = first
+    let end = first.end
+    let n = 0
+    for (; i < bars.length && (n === 0 || sameColumn(first, bars[i]!, columnSeconds)); i++, n++) {
+      const b = bars[i]!
+      weight.set(b.shade, (weight.get(b.shade) ?? 0) + b.end - b.start)
+      if (b.end - b.start > longest.end - longest.start) longest = b
+      end = b.end
+    }
+    const shade = [...weight].reduce((a, b) => (b[1] > a[1] ? b : a))[0]
+    merged.push({ start: first.start, end, shade, label: longest.label, others: n - 1 })
+  }
+  return merged
+}
+
+const sameColumn = (a: Bar, b: Bar, columnSeconds: number): boolean =>
+  Math.floor(a.start / columnSeconds) === Math.floor(b.start / columnSeconds)
+
+// ---------------------------------------------------------------- the lanes
+
+const callLabel = (plan: Plan, call: number): string => {
+  const c = plan.calls[call]!
+  const layer = c.op >= 0 ? plan.graph.ops[c.op]!.layer : (plan.graph.values[c.outs[0]?.value ?? -1]?.name ?? '')
+  return `${c.kind} ${layer}`.trim()
+}
+
+const copyShade = (plan: Plan, s: Span): Shade =>
+  s.stream === 'out' ? 'out' : plan.residencies[s.residency ?? -1]?.load?.from === 'source' ? 'data' : 'in'
+
+export const lanesOf = (plan: Plan, timeline: Timeline, columns: number): readonly Lane[] => {
+  const shades = callShades(plan)
+  const columnSeconds = timeline.makespanSeconds / columns
+  const lane = (title: string, bars: readonly Bar[]): Lane => ({ title, bars: coalesce(bars, columnSeconds, columns) })
+  const spans = (stream: Span['stream']): readonly Span[] => timeline.spans.filter((s) => s.stream === stream)
+  const copies = (stream: 'out' | 'in'): readonly Bar[] =>
+    spans(stream).map((s) => ({ start: s.start, end: s.end, shade: copyShade(plan, s), label: s.label, others: 0 }))
+  const work = spans('compute').map((s): Bar => ({
+    start: s.start, end: s.end,
+    shade: shades[s.call ?? -1] ?? 'tiling',
+    label: s.call === undefined ? s.label : callLabel(plan, s.call),
+    others: 0,
+  }))
+  const waits = stallsOf(plan, timeline).map((w): Bar => ({
+    start: w.start, end: w.end,
+    shade: w.cause === 'data' ? 'data' : 'stall',
+    label: w.call < 0 ? 'waiting for the last copies' : `waiting before ${callLabel(plan, w.call)}`,
+    others: 0,
+  }))
+  return [lane('compute', work), lane('waiting', waits), lane('copy out', copies('out')), lane('copy in', copies('in'))]
+}

@@ -1,0 +1,113 @@
+// The shell of the report: style, script, and safe text. In: parts made elsewhere. Out: one page that needs no network.
+// Invariant: every text that comes from a model or a plan file passes escapeHtml or embedJson.
+
+const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c]!)
+
+/** JSON that may stand inside a script element: no '<' can end it early. */
+export const embedJson = (data: unknown): string =>
+  JSON.stringify(data).replace(/</g, '\\u003c').replace(/\u2028/g, '\\u2028').replace(/\u2029/g, '\\u2029')
+
+const STYLE = `
+:root{color-scheme:light dark;--ground:#fbfaf8;--panel:#fff;--ink:#23262b;--soft:#6a7079;--line:#e4e2dd;--accent:#2f5fc4;--limit:#c2413b;
+--parameters:#75859b;--input:#c983a8;--activations:#5b8def;--gradients:#e3a548;--workspace:#7fbcab;--mixed:#b3a3dc;
+--forward:#5b8def;--recompute:#a48ade;--backward:#e3a548;--update:#62ab7c;--tiling:#b4bac3;--stall:#d8605a;--data:#c983a8;--out:#cf8a62;--in:#4ba3b0}
+@media(prefers-color-scheme:dark){:root{--ground:#15171b;--panel:#1c1f24;--ink:#e4e5e7;--soft:#979da7;--line:#30343b;--accent:#8fb1ff;--limit:#ef7a73;
+--parameters:#7b8aa1;--input:#b97499;--activations:#5580d2;--gradients:#c98f3c;--workspace:#669f90;--mixed:#9384c2;
+--forward:#5580d2;--recompute:#8e77c6;--backward:#c98f3c;--update:#54946b;--tiling:#777e89;--stall:#d0605a;--data:#b97499;--out:#b97a56;--in:#43909c}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI","Helvetica Neue",sans-serif}
+main{max-width:1240px;margin:0 auto;padding:36px 28px 64px}
+h1{font-size:30px;font-weight:650;letter-spacing:-.01em;margin:0}
+h2{font-size:18px;font-weight:650;margin:44px 0 10px}
+h1+p{margin:4px 0 0;color:var(--soft)}h1+p b{color:var(--ink);font-weight:550}
+section>p.lead{margin:0 0 14px;color:var(--soft);max-width:820px}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));gap:12px;margin:26px 0 0}
+.card{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:14px 16px}
+.card em{display:block;font-style:normal;color:var(--soft);font-size:13px}
+.card strong{display:block;font-size:24px;font-weight:620;letter-spacing:-.01em;line-height:1.3;font-variant-numeric:tabular-nums}
+.card span{color:var(--soft);font-size:13px}
+.sizes{display:grid;grid-template-columns:max-content 1fr max-content;gap:7px 14px;align-items:center;margin-top:18px;font-size:14px}
+.sizes i{display:block;height:12px;border-radius:3px;min-width:2px}
+.sizes i.now{background:var(--accent)}.sizes i.incore{background:var(--line)}.sizes i.limit{background:var(--limit)}.sizes i.fixed{background:var(--parameters)}
+.sizes b{font-weight:500;font-variant-numeric:tabular-nums;text-align:right}
+.words{display:grid;grid-template-columns:110px 1fr;gap:10px 18px;max-width:980px;margin:0}
+.words dt{color:var(--soft)}.words dd{margin:0}
+.legend{margin:0 0 4px;display:flex;flex-wrap:wrap;gap:2px 18px;font-size:13px;color:var(--soft)}
+.legend em{font-style:normal;width:62px;color:var(--ink)}
+.legend span{white-space:nowrap}.key{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px;vertical-align:-1px}
+.step{position:relative;margin-top:12px;padding:12px 12px 4px 104px;background:var(--panel);border:1px solid var(--line);border-radius:10px}
+.gutter{position:absolute;left:12px;top:12px;width:84px;font-size:12px;color:var(--soft);text-align:right}
+.gutter b{position:absolute;right:0;font-weight:500;white-space:nowrap}.gutter .tick{font-variant-numeric:tabular-nums}
+.limit{position:absolute;right:18px;margin-top:12px;font-size:12px;color:var(--limit);z-index:2;pointer-events:none;background:var(--panel);padding:0 5px;border-radius:4px;opacity:.9}
+.sizes .limit{position:static;margin:0;padding:0;opacity:1}
+.view{overflow-x:auto;overflow-y:hidden;outline-offset:3px}
+.plot{position:relative;width:100%;padding-bottom:24px}
+svg{display:block;width:100%}
+.segs{position:absolute;left:0;right:0;top:0;height:22px}
+.seg{position:absolute;top:0;height:20px;overflow:hidden;white-space:nowrap;text-overflow:ellipsis;font-size:11px;line-height:20px;padding:0 1px 0 5px;border-left:1px solid var(--panel);color:var(--ink);background:color-mix(in srgb,var(--c) 30%,var(--panel))}
+.seg.forward{--c:var(--forward)}.seg.recompute{--c:var(--recompute)}.seg.backward{--c:var(--backward)}.seg.update{--c:var(--update)}.seg.step{--c:var(--workspace)}
+.grid{stroke:var(--line);fill:none;vector-effect:non-scaling-stroke}
+.budget{stroke:var(--limit);fill:none;stroke-width:1.5;stroke-dasharray:6 4;vector-effect:non-scaling-stroke}
+.apart{stroke:var(--panel);stroke-width:.6;vector-effect:non-scaling-stroke}
+.marks b{position:absolute;bottom:2px;font-size:12px;font-weight:400;color:var(--soft);white-space:nowrap;font-variant-numeric:tabular-nums;border-left:1px solid var(--line);padding-left:4px}
+.hair{position:absolute;top:0;bottom:20px;width:1px;background:var(--ink);opacity:.5;pointer-events:none}
+.tip{position:absolute;z-index:3;top:44px;width:330px;pointer-events:none;background:var(--panel);border:1px solid var(--line);border-radius:8px;box-shadow:0 6px 24px rgb(0 0 0/.16);padding:9px 12px;font-size:12.5px;line-height:1.5}
+.tip b{font-weight:600}.tip span{float:right;padding-left:10px;font-variant-numeric:tabular-nums}.tip div{clear:both;overflow-wrap:anywhere}
+.tools{margin:8px 0 0;font-size:13px;color:var(--soft)}
+button{font:inherit;color:var(--ink);background:var(--panel);border:1px solid var(--line);border-radius:7px;padding:2px 11px;margin-right:8px;cursor:pointer}
+.scroll{max-height:560px;overflow:auto;border:1px solid var(--line);border-radius:10px;background:var(--panel)}
+table{border-collapse:collapse;width:100%;font-size:13.5px}
+th{position:sticky;top:0;background:var(--panel);text-align:left;font-weight:550;color:var(--soft);border-bottom:1px solid var(--line);padding:8px 12px;white-space:nowrap;z-index:1}
+td{padding:5px 12px;border-bottom:1px solid color-mix(in srgb,var(--line) 55%,transparent);vertical-align:top}
+tr:last-child td{border-bottom:0}
+.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+td small{color:var(--soft);font-size:12.5px}
+.share{display:flex;height:5px;margin-top:3px;border-radius:2px;overflow:hidden;width:90px;margin-left:auto;background:color-mix(in srgb,var(--line) 60%,transparent)}
+.tag{display:inline-block;border-radius:5px;padding:0 7px;font-size:12.5px;background:color-mix(in srgb,var(--c) 22%,var(--panel));white-space:nowrap}
+.holders td:first-child{width:40%}.holders i{display:block;height:11px;border-radius:3px;background:var(--activations);margin-top:5px;min-width:2px}
+footer{margin-top:48px;padding-top:16px;border-top:1px solid var(--line);color:var(--soft);font-size:13.5px;max-width:900px}
+footer dl{display:grid;grid-template-columns:110px 1fr;gap:3px 18px;margin:0}footer dd{margin:0}
+@media print{.tools{display:none}.scroll{max-height:none}}
+`
+
+const COLOURS = ['parameters', 'input', 'activations', 'gradients', 'workspace', 'mixed', 'forward', 'recompute', 'backward', 'update', 'tiling', 'stall', 'data', 'out', 'in']
+const COLOUR_RULES = COLOURS.map((c) => `.bar.${c},.area.${c}{fill:var(--${c})}.key.${c},.share .${c}{background:var(--${c})}`).join('')
+
+/** Zooms the drawing by making it wider, and says what is under the pointer. */
+const SCRIPT = `
+const D=JSON.parse(document.getElementById('data').textContent),q=s=>document.querySelector(s)
+const view=q('.view'),plot=q('.plot'),tip=q('.tip'),hair=q('.hair'),step=q('.step')
+let zoom=1
+const setZoom=(z,at)=>{z=Math.min(64,Math.max(1,z));const x=(at-view.getBoundingClientRect().left+view.scrollLeft)/plot.clientWidth
+ const offset=at-view.getBoundingClientRect().left
+ zoom=z;plot.style.width=z*100+'%'
+ for(const m of document.querySelectorAll('.marks'))m.hidden=+m.dataset.zoom!==z
+ view.scrollLeft=x*plot.clientWidth-offset}
+const middle=()=>{const r=view.getBoundingClientRect();return r.left+r.width/2}
+for(const b of document.querySelectorAll('button[data-zoom]'))b.onclick=()=>setZoom(b.dataset.zoom==='in'?zoom*2:zoom/2,middle())
+view.ondblclick=e=>setZoom(zoom*2,e.clientX)
+view.addEventListener('wheel',e=>{if(!e.ctrlKey)return;e.preventDefault();setZoom(e.deltaY<0?zoom*2:zoom/2,e.clientX)},{passive:false})
+const last=(n,at)=>{let a=-1,b=n;while(b-a>1){const m=(a+b)>>1;at(m)?a=m:b=m}return a}
+const time=s=>s>=1?s.toFixed(3)+' s':s>=1e-3?(s*1e3).toFixed(3)+' ms':(s*1e6).toFixed(1)+' µs'
+const line=(text,value)=>{const d=document.createElement('div'),v=document.createElement('span');v.textContent=value;d.textContent=text;d.prepend(v);return d}
+const laneLine=(l,x)=>{const i=last(l.bars.length/4,k=>l.bars[4*k]<=x);if(i<0||l.bars[4*i+1]<x)return
+ const [s,e,n,more]=l.bars.slice(4*i,4*i+4);return line(l.title+': '+D.labels[n]+(more?' and '+more+' more':''),time((e-s)/D.width*D.seconds))}
+view.onpointermove=e=>{const r=plot.getBoundingClientRect(),x=Math.min(1,Math.max(0,(e.clientX-r.left)/r.width))*D.width
+ hair.hidden=tip.hidden=false;hair.style.left=x/D.width*100+'%'
+ const s=D.segments[last(D.segments.length,k=>D.segments[k][0]<=x)],m=D.memory[last(D.memory.length,k=>D.memory[k][0]<=x)]
+ const head=line(s?s[1]:'',time(x/D.width*D.seconds));head.style.fontWeight=600;tip.replaceChildren(head)
+ if(m){const mib=n=>(n*D.pageMiB).toLocaleString('en')+' MiB';tip.append(line('on the device',mib(m.slice(1).reduce((a,b)=>a+b,0))))
+  D.kinds.forEach((k,i)=>{if(m[i+1])tip.append(line('\\u2003'+k,mib(m[i+1])))})}
+ for(const l of D.lanes){const t=laneLine(l,x);if(t)tip.append(t)}
+ const box=step.getBoundingClientRect(),left=e.clientX-box.left
+ tip.style.left=(left>box.width/2?left-346:left+16)+'px'}
+view.onpointerleave=()=>{hair.hidden=tip.hidden=true}
+`
+
+export const page = (title: string, body: string, data: unknown): string => `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>${escapeHtml(title)}</title><style>${STYLE}${COLOUR_RULES}</style></head>
+<body><main>${body}</main>
+<script type="application/json" id="data">${embedJson(data)}</script><script>${SCRIPT}</script></body></html>
+`

@@ -1,0 +1,58 @@
+// The summary that `plan` and `train` print: about fifteen lines for a terminal.
+// In: a plan, its timeline, the stager's knowledge. Out: text without colours. Invariant: no line is wider than 118 columns.
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import type { Plan } from '../../staging/plan/plan'
+import type { Timeline } from '../../staging/sim/timeline'
+import { type Facts, factsOf, type Staging } from './facts'
+import { plural, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
+import { type SegmentRow, segmentRows } from './tables'
+
+const SHOWN_SEGMENTS = 7
+
+const clipped = (text: string, width: number): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`)
+
+const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): readonly string[] => {
+  const budget = Math.floor(plan.budgetBytes / PAGE_BYTES) * PAGE_BYTES
+  const { memory, data } = timeline.stallSeconds
+  const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
+  const tier = plan.tierBytes > 0 ? ` · ${showSize(plan.tierBytes)} ${staging.tier === 'disk' ? 'on disk' : 'in host memory'}` : ''
+  return [
+    `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}`,
+    `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
+    `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}`
+      + ` · waiting ${showSeconds(memory)} for memory, ${showSeconds(data)} for data · ${ratio.toFixed(2)} × the bound`,
+    `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}`
+      + ` · copies out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
+    `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)`
+      + ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}`,
+  ]
+}
+
+// ---------------------------------------------------------------- the table's head
+
+const COLUMNS: readonly (readonly [title: string, width: number, right: boolean, of: (r: SegmentRow) => string])[] = [
+  ['segment', 18, false, (r) => r.name],
+  ['phase', 10, false, (r) => r.phase],
+  ['grid', 10, false, (r) => r.grid],
+  ['layers', 28, false, (r) => r.layers],
+  ['seconds', 9, true, (r) => showSeconds(r.seconds)],
+  ['halo', 7, true, (r) => showRatio(r.haloRatio)],
+  ['keeps', 10, true, (r) => showSize(r.keptBytes)],
+  ['peak', 10, true, (r) => showSize(r.peakBytes)],
+]
+
+const tableLine = (cell: (column: (typeof COLUMNS)[number]) => string): string =>
+  `  ${COLUMNS.map((c) => (c[2] ? clipped(cell(c), c[1]).padStart(c[1]) : clipped(cell(c), c[1]).padEnd(c[1]))).join(' ')}`.trimEnd()
+
+export const summary = (plan: Plan, timeline: Timeline, staging: Staging): string => {
+  const rows = segmentRows(plan)
+  const hidden = rows.length - SHOWN_SEGMENTS
+  const shown = hidden > 1 ? rows.slice(0, SHOWN_SEGMENTS) : rows
+  return [
+    ...headLines(plan, factsOf(plan, staging), timeline, staging),
+    '',
+    tableLine(([title]) => title),
+    ...shown.map((r) => tableLine(([, , , of]) => of(r))),
+    ...(hidden > 1 ? [`  … and ${hidden} more segments: see them all with --report`] : []),
+  ].join('\n')
+}

@@ -1,0 +1,93 @@
+// What the plan does and why, in sentences. In: a plan, its timeline, the stager's knowledge. Out: plain text paragraphs.
+// Invariant: every number in a sentence is a fact of this plan; a sentence that would say nothing is left out.
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { type Plan, tilesOf } from '../../staging/plan/plan'
+import type { Timeline } from '../../staging/sim/timeline'
+import type { Facts, Staging } from './facts'
+import { plural, showPercent, showRatio, showSeconds, showSize } from './format'
+
+export interface Paragraph { readonly heading: string; readonly text: string }
+
+const sentence = (...parts: readonly (string | false)[]): string => parts.filter((p) => p !== false && p !== '').join(' ')
+
+const list = (items: readonly string[]): string =>
+  items.length < 2 ? (items[0] ?? '') : `${items.slice(0, -1).join(', ')} and ${items[items.length - 1]}`
+
+// ---------------------------------------------------------------- memory
+
+const whatItDoes = (plan: Plan, facts: Facts): string => {
+  const means = [
+    facts.segments.tiled > 0 && `cuts ${facts.segments.tiled === plan.segments.length ? 'every segment' : `${facts.segments.tiled} of ${plural(plan.segments.length, 'segment')}`} into tiles`,
+    facts.recomputeSeconds > 0 && 'forgets activations and computes them again',
+    facts.traffic.out > 0 && 'moves values to the lower tier and back',
+  ].filter((m) => m !== false)
+  return means.length > 0 ? `the plan ${list(means)}` : 'the plan keeps everything on the device, computes it once and moves nothing'
+}
+
+const memoryText = (plan: Plan, facts: Facts, staging: Staging): string => {
+  const budget = Math.floor(plan.budgetBytes / PAGE_BYTES) * PAGE_BYTES
+  const inCore = staging.inCore.peakBytes
+  const over = inCore / budget
+  return sentence(
+    `With everything kept (in-core), a step would hold ${showSize(inCore)} at its worst moment.`,
+    over > 1
+      ? `The budget is ${showSize(budget)}, ${showRatio(over).replace('×', '')} times less; so ${whatItDoes(plan, facts)}.`
+      : `That is within the budget of ${showSize(budget)}; ${whatItDoes(plan, facts)}.`,
+    `The worst moment of this plan holds ${showSize(facts.peakBytes)} in whole pages (${showSize(facts.liveBytes)} of live bytes):`,
+    `${showPercent(facts.peakBytes / budget)} of the budget. ${showSize(facts.persistentBytes)} of it are parameters and optimizer state, which never leave.`,
+  )
+}
+
+// ---------------------------------------------------------------- tiles, recompute, copies
+
+const tilesText = (plan: Plan, facts: Facts): string => {
+  const finest = plan.segments.reduce((a, b) => (tilesOf(b.grid) > tilesOf(a.grid) ? b : a))
+  const { B, H, W } = finest.grid
+  return sentence(
+    `${plural(facts.segments.tiled, 'segment runs', 'segments run')} as loops over tiles; the finest grid is ${H} rows by ${W} columns${B > 1 ? ` for each of ${B} micro-batches` : ''} (${finest.name}).`,
+    'A tile needs a border of its neighbours’ pixels (its halo), and every convolution further back widens it:',
+    `the tiles together do ${showRatio(facts.haloRatio)} the arithmetic of whole images.`,
+    'Gradients of overlapping borders are added, so each pixel counts once and the result is that of the whole image, up to rounding.',
+    facts.plumbingSeconds > 0 && `Gathering slices and adding tiles up takes ${showSeconds(facts.plumbingSeconds)}.`,
+  )
+}
+
+const recomputeText = (facts: Facts, staging: Staging): string => sentence(
+  `Activations that the backward pass needs but that were not kept are computed a second time, in ${plural(facts.segments.recompute, 'segment')}.`,
+  `This costs ${showSeconds(facts.recomputeSeconds)}, ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} of the step’s in-core arithmetic.`,
+)
+
+const copiesText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
+  const tier = staging.tier === 'disk' ? 'the spill file on disk' : 'host memory'
+  const hidden = timeline.stallSeconds.memory / timeline.makespanSeconds
+  return sentence(
+    `${showSize(facts.traffic.out)} leave for ${tier} and ${showSize(facts.traffic.in)} come back, while the device computes.`,
+    timeline.stallSeconds.memory > 0
+      ? `The arithmetic waits ${showSeconds(timeline.stallSeconds.memory)} for these copies, ${showPercent(hidden)} of the step.`
+      : 'The arithmetic never waits for them.',
+  )
+}
+
+// ---------------------------------------------------------------- time
+
+const timeText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
+  const { memory, data } = timeline.stallSeconds
+  const swaps = facts.lowerBoundSeconds > staging.inCore.computeSeconds
+  const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
+  return sentence(
+    `A step is predicted to take ${showSeconds(timeline.makespanSeconds)}: ${showSeconds(timeline.computeSeconds)} of arithmetic,`,
+    `${showSeconds(memory)} waiting for memory and ${showSeconds(data)} waiting for data.`,
+    swaps
+      ? `Only moving out and back what does not fit takes ${showSeconds(facts.lowerBoundSeconds)} on this link, which no plan that only swaps can beat;`
+      : `The in-core arithmetic alone takes ${showSeconds(facts.lowerBoundSeconds)}, which no plan can beat;`,
+    `this plan takes ${ratio.toFixed(2)} times that bound.`,
+  )
+}
+
+export const explain = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): readonly Paragraph[] => [
+  { heading: 'Memory', text: memoryText(plan, facts, staging) },
+  ...(facts.segments.tiled > 0 ? [{ heading: 'Tiles', text: tilesText(plan, facts) }] : []),
+  ...(facts.recomputeSeconds > 0 ? [{ heading: 'Recompute', text: recomputeText(facts, staging) }] : []),
+  ...(facts.traffic.out + facts.traffic.in > 0 ? [{ heading: 'Copies', text: copiesText(facts, timeline, staging) }] : []),
+  { heading: 'Time', text: timeText(facts, timeline, staging) },
+]
