@@ -1,0 +1,82 @@
+// The checks that every operator shares, from the generated op table, and the words of a refusal.
+#include "ops/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace spillway::ops {
+namespace {
+
+Element element_of(const OpInfo& op, const KernelCall& c, uint32_t operand) {
+  return operand < c.n_ins ? op.in(operand).element : op.out(operand - c.n_ins).element;
+}
+
+const View& operand_of(const KernelCall& c, uint32_t operand) {
+  return operand < c.n_ins ? c.ins[operand] : c.outs[operand - c.n_ins];
+}
+
+bool attributes_fit(const OpInfo& op, const KernelCall& c) {
+  if (c.n_attrs != op.attrs) return false;
+  for (uint32_t i = 0; i < c.n_attrs; i++) {
+    const double a = c.attrs[i];
+    if (!std::isfinite(a)) return false;
+    if (op.attr_kinds[i] == 'i' && (a != std::floor(a) || std::abs(a) > 0x1p53)) return false;
+  }
+  return true;
+}
+
+bool counts_fit(const OpInfo& op, const KernelCall& c) {
+  return c.n_ins >= op.min_ins && (op.max_ins == VARIADIC || c.n_ins <= op.max_ins) && c.n_outs >= op.min_outs &&
+         c.n_outs <= op.max_outs;
+}
+
+std::string box_text(const View& v) {
+  std::string dims, place;
+  for (uint32_t d = 0; d < std::min<uint32_t>(v.rank, 4); d++) {
+    dims += (d ? "," : "") + std::to_string(v.dims[d]);
+    place += (d ? "," : "") + std::to_string(v.origin[d]) + "/" + std::to_string(v.extent[d]);
+  }
+  return "[" + dims + "]" + (v.rank == 4 ? "@" + place : "");
+}
+
+}  // namespace
+
+DType float_type(const KernelCall& c) {
+  const OpInfo* op = op_info(c.kind);
+  for (uint32_t i = 0; op && i < c.n_ins + c.n_outs; i++)
+    if (element_of(*op, c, i) != Element::i32) return operand_of(c, i).dtype;
+  return DType::f32;
+}
+
+Status check_operands(const KernelCall& c) {
+  const OpInfo* op = op_info(c.kind);
+  if (!op) return Status::error("no operator has wire number " + std::to_string(c.kind));
+  if (!counts_fit(*op, c)) return refuse(c, "wrong number of operands");
+  if (!attributes_fit(*op, c)) return refuse(c, "wrong attributes");
+  const DType real = float_type(c);
+  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
+    const Element element = element_of(*op, c, i);
+    const DType dtype = operand_of(c, i).dtype;
+    if (element == Element::real && dtype == DType::i32) return refuse(c, "float operands are due");
+    if (dtype != (element == Element::i32 ? DType::i32 : real)) return refuse(c, "wrong element type");
+  }
+  return {};
+}
+
+Status check_same_boxes(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  for (uint32_t i = 0; i < c.n_ins; i++)
+    if (!is_activation(c.ins[i]) || !same_box(c.ins[i], c.outs[0]))
+      return refuse(c, "all operands must be activations with the same box");
+  return is_activation(c.outs[0]) ? Status{} : refuse(c, "the output must be an activation");
+}
+
+Status refuse(const KernelCall& c, const char* words) {
+  const OpInfo* op = op_info(c.kind);
+  std::string text = std::string(op ? op->kind : "?") + ": " + words + " (";
+  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
+    text += (i == c.n_ins ? " -> " : i ? ", " : "") + box_text(operand_of(c, i));
+  return Status::error(text + ")");
+}
+
+}  // namespace spillway::ops

@@ -1,0 +1,74 @@
+// What is legal for a call, shared by all devices. In: a call's views and attributes, trusted in nothing but their
+// memory bounds (the tape reader checks those). Out: Status in words that name the operator and the shapes.
+// Invariant: a kernel whose check passed reads and writes inside its views only.
+#pragma once
+#include "gen/ops.h"
+#include "runtime/kernel.hpp"
+
+namespace spillway::ops {
+
+inline int64_t lower(const View& v, int dim) { return v.origin[dim]; }
+inline int64_t upper(const View& v, int dim) { return v.origin[dim] + v.dims[dim]; }
+inline int64_t elements(const View& v) { return v.dims[0] * v.dims[1] * v.dims[2] * v.dims[3]; }
+inline int64_t pixels(const View& v) { return v.dims[0] * v.dims[2] * v.dims[3]; }
+
+inline bool same_dims(const View& a, const View& b) {
+  for (int d = 0; d < 4; d++)
+    if (a.dims[d] != b.dims[d]) return false;
+  return true;
+}
+
+/// The same part of the whole value, whatever the strides.
+inline bool same_box(const View& a, const View& b) {
+  for (int d = 0; d < 4; d++)
+    if (a.dims[d] != b.dims[d] || a.origin[d] != b.origin[d]) return false;
+  return true;
+}
+
+/// Like same_box, where the channels may differ.
+inline bool same_pixels(const View& a, const View& b) {
+  for (const int d : {0, 2, 3})
+    if (a.dims[d] != b.dims[d] || a.origin[d] != b.origin[d]) return false;
+  return true;
+}
+
+inline bool strides_follow(const View& v, const int (&outer_to_inner)[4]) {
+  int64_t stride = 1;
+  for (int i = 3; i >= 0; i--) {
+    const int d = outer_to_inner[i];
+    if (v.dims[d] != 1 && v.strides[d] != stride) return false;
+    stride *= v.dims[d];
+  }
+  return true;
+}
+
+/// Natural row-major order without gaps: parameters and statistics.
+inline bool dense_plain(const View& v) { return strides_follow(v, {0, 1, 2, 3}); }
+/// Channels-last without gaps: activations that were not sliced.
+inline bool dense_channels_last(const View& v) { return strides_follow(v, {0, 2, 3, 1}); }
+
+/// An activation: rank 4, channels innermost, inside its whole value.
+inline bool is_activation(const View& v) {
+  if (v.rank != 4 || (v.dims[1] != 1 && v.strides[1] != 1)) return false;
+  for (int d = 0; d < 4; d++)
+    if (v.dims[d] < 1 || v.origin[d] < 0 || v.strides[d] < 0 || upper(v, d) > v.extent[d]) return false;
+  return true;
+}
+
+/// A parameter or statistic: dense, at least one element.
+inline bool is_whole(const View& v) { return v.rank >= 1 && elements(v) >= 1 && dense_plain(v); }
+inline bool is_vector(const View& v, int64_t n) { return is_whole(v) && v.dims[0] == n && elements(v) == n; }
+inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
+  return is_whole(v) && v.dims[0] == rows && v.dims[1] == columns && elements(v) == rows * columns;
+}
+
+/// The float type that a call computes in: that of its first float operand.
+DType float_type(const KernelCall& c);
+/// Operand and attribute counts, element types and finite, integral attributes as the op table says.
+Status check_operands(const KernelCall& c);
+/// For element-wise operators: every operand holds the same box.
+Status check_same_boxes(const KernelCall& c);
+/// A refusal that names the operator and its shapes.
+Status refuse(const KernelCall& c, const char* words);
+
+}  // namespace spillway::ops

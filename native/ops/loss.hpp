@@ -1,0 +1,31 @@
+// Legality of the losses and their gradients: x [B,C,H,W], labels [B,1,H,W] or a target like x, loss [1].
+#pragma once
+#include "ops/check.hpp"
+
+namespace spillway::ops {
+
+inline Status check_loss(const KernelCall& c, bool labels) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const View &x = c.ins[0], &target = c.ins[1];
+  if (!is_activation(x) || !is_activation(target)) return refuse(c, "x and the target must be activations");
+  if (labels ? !same_pixels(x, target) || target.dims[1] != 1 : !same_box(x, target))
+    return refuse(c, labels ? "labels must be [B,1,H,W] at the pixels of x" : "the target must hold the box of x");
+  return {};
+}
+
+inline Status check_loss_value(const KernelCall& c, bool labels) {
+  if (Status s = check_loss(c, labels); !s.ok()) return s;
+  return is_vector(c.outs[0], 1) ? Status{} : refuse(c, "the loss must be [1]");
+}
+
+inline Status check_loss_gradient(const KernelCall& c, bool labels) {
+  if (Status s = check_loss(c, labels); !s.ok()) return s;
+  return is_activation(c.outs[0]) && same_box(c.outs[0], c.ins[0]) ? Status{} : refuse(c, "dx must hold the box of x");
+}
+
+inline Status check_softmax_xent(const KernelCall& c) { return check_loss_value(c, true); }
+inline Status check_softmax_xent_bwd(const KernelCall& c) { return check_loss_gradient(c, true); }
+inline Status check_mse(const KernelCall& c) { return check_loss_value(c, false); }
+inline Status check_mse_bwd(const KernelCall& c) { return check_loss_gradient(c, false); }
+
+}  // namespace spillway::ops

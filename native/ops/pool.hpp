@@ -1,0 +1,81 @@
+// Legality and geometry of max and average pooling and their gradients, as PyTorch counts windows and divisors.
+#pragma once
+#include "ops/window.hpp"
+
+namespace spillway::ops {
+
+template <class Attrs>
+Window pool_window(const Attrs& a, const View& x, const View& y) {
+  return {window_axis(x, y, 2, a.kernel_h, a.stride_h, a.pad_top), window_axis(x, y, 3, a.kernel_w, a.stride_w, a.pad_left)};
+}
+
+/// The image rows that the window of this output row covers, clipped to the image; empty when hi <= lo.
+struct Span {
+  int64_t lo, hi;
+  int64_t size() const { return std::max<int64_t>(0, hi - lo); }
+};
+inline Span pool_span(const WindowAxis& axis, int64_t out) {
+  const int64_t start = axis.start(out);
+  return {std::max<int64_t>(0, start), std::min(axis.in_extent, start + axis.kernel)};
+}
+
+/// Pixels that an average divides by along one axis; a ceil window that runs over the far padding counts less.
+inline int64_t pool_divisor(const WindowAxis& axis, int64_t out, int64_t pad_after, bool count_padding) {
+  if (!count_padding) return std::max<int64_t>(1, pool_span(axis, out).size());
+  const int64_t start = axis.start(out);
+  return std::max<int64_t>(1, std::min(start + axis.kernel, axis.in_extent + pad_after) - start);
+}
+
+inline Status check_pool_sizes(const KernelCall& c, const View& x, const View& y, const Window& window) {
+  if (!is_activation(x) || !is_activation(y)) return refuse(c, "x and y must be activations");
+  if (x.dims[0] != y.dims[0] || x.origin[0] != y.origin[0] || x.dims[1] != y.dims[1] || x.origin[1] != y.origin[1])
+    return refuse(c, "x and y must hold the same images and channels");
+  if (!window.legal()) return refuse(c, "x must hold every pixel that the windows of y cover");
+  return {};
+}
+
+inline Status check_max_pool(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const View &x = c.ins[0], &y = c.outs[0];
+  return check_pool_sizes(c, x, y, pool_window(MaxPoolAttrs::read(c.attrs), x, y));
+}
+
+inline Status check_max_pool_bwd(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const View &x = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
+  if (!same_box(x, dx)) return refuse(c, "dx must hold the box of x");
+  return check_pool_sizes(c, x, dy, pool_window(MaxPoolBwdAttrs::read(c.attrs), x, dy));
+}
+
+inline Status check_avg_pool(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const View &x = c.ins[0], &y = c.outs[0];
+  return check_pool_sizes(c, x, y, pool_window(AvgPoolAttrs::read(c.attrs), x, y));
+}
+
+inline Status check_avg_pool_bwd(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const View &dy = c.ins[0], &dx = c.outs[0];
+  const AvgPoolBwdAttrs a = AvgPoolBwdAttrs::read(c.attrs);
+  if (dx.extent[2] != a.extent_h || dx.extent[3] != a.extent_w) return refuse(c, "dx must have the extent that the attributes name");
+  return check_pool_sizes(c, dx, dy, pool_window(a, dx, dy));
+}
+
+inline Status check_reduced(const KernelCall& c, const View& x, const View& y) {
+  if (!is_activation(x) || !is_activation(y)) return refuse(c, "x and y must be activations");
+  if (x.dims[0] != y.dims[0] || x.dims[1] != y.dims[1] || y.dims[2] != 1 || y.dims[3] != 1)
+    return refuse(c, "y must be [B,C,1,1] with the images and channels of x");
+  return {};
+}
+
+inline Status check_global_avg_pool(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  return check_reduced(c, c.ins[0], c.outs[0]);
+}
+
+inline Status check_global_avg_pool_bwd(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  return check_reduced(c, c.outs[0], c.ins[0]);
+}
+
+}  // namespace spillway::ops

@@ -1,0 +1,169 @@
+// Batch norm in parts: statistics, apply, the two halves of the backward, the frozen forms, the running averages.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/batchnorm.hpp"
+#include "ref/kernels.hpp"
+
+namespace spillway::ref {
+namespace {
+
+/// Mean and reciprocal deviation of a channel.
+struct Moments {
+  double mean, rstd;
+};
+
+template <class T>
+Moments batch_moments(const View& stats, int64_t channel, double count, double eps) {
+  const Tensor<T> s(stats);
+  const int64_t channels = stats.dims[1];
+  return {double(s[channel]), 1.0 / std::sqrt(double(s[channels + channel]) / count + eps)};
+}
+
+template <class T>
+Moments running_moments(const View& mean, const View& variance, int64_t channel, double eps) {
+  return {double(Tensor<T>(mean)[channel]), 1.0 / std::sqrt(double(Tensor<T>(variance)[channel]) + eps)};
+}
+
+struct BnStats {
+  static constexpr auto check = ops::check_bn_stats;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const Tensor<T> x(c.ins[0]), stats(c.outs[0]);
+    const int64_t channels = c.ins[0].dims[1], first = c.ins[0].origin[1];
+    const double count = double(ops::pixels(c.ins[0]));
+    for (int64_t ch = 0; ch < channels; ch++) {
+      double sum = 0, squares = 0;
+      each_pixel(c.ins[0], [&](int64_t b, int64_t h, int64_t w) { sum += double(x.global(b, first + ch, h, w)); });
+      const double mean = sum / count;
+      each_pixel(c.ins[0], [&](int64_t b, int64_t h, int64_t w) {
+        const double deviation = double(x.global(b, first + ch, h, w)) - mean;
+        squares += deviation * deviation;
+      });
+      stats[ch] = T(mean);
+      stats[channels + ch] = T(squares);
+    }
+  }
+};
+
+struct BnApply {
+  static constexpr auto check = ops::check_bn_apply;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnApplyAttrs::read(c.attrs);
+    const Tensor<T> x(c.ins[0]), gamma(c.ins[2]), beta(c.ins[3]), y(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
+      const int64_t local = ch - c.outs[0].origin[1];
+      const Moments m = batch_moments<T>(c.ins[1], local, a.count, a.eps);
+      y.global(b, ch, h, w) = T((double(x.global(b, ch, h, w)) - m.mean) * m.rstd * double(gamma[local]) + double(beta[local]));
+    });
+  }
+};
+
+/// dgamma and dbeta of a channel, summed over the view.
+template <class T>
+void reduce_channel(const KernelCall& c, int64_t channel, Moments m) {
+  const Tensor<T> x(c.ins[0]), dy(c.ins[1]);
+  const int64_t global = channel + c.ins[0].origin[1];
+  double dgamma = 0, dbeta = 0;
+  each_pixel(c.ins[0], [&](int64_t b, int64_t h, int64_t w) {
+    const double g = double(dy.global(b, global, h, w));
+    dgamma += g * (double(x.global(b, global, h, w)) - m.mean) * m.rstd;
+    dbeta += g;
+  });
+  Tensor<T>(c.outs[0])[channel] = T(dgamma);
+  Tensor<T>(c.outs[1])[channel] = T(dbeta);
+}
+
+struct BnBackwardReduce {
+  static constexpr auto check = ops::check_bn_bwd_reduce;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnBwdReduceAttrs::read(c.attrs);
+    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++)
+      reduce_channel<T>(c, ch, batch_moments<T>(c.ins[2], ch, a.count, a.eps));
+  }
+};
+
+struct BnBackwardData {
+  static constexpr auto check = ops::check_bn_bwd_data;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnBwdDataAttrs::read(c.attrs);
+    const double count = double(a.count);
+    const Tensor<T> x(c.ins[0]), dy(c.ins[1]), gamma(c.ins[3]), dgamma(c.ins[4]), dbeta(c.ins[5]), dx(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
+      const int64_t local = ch - c.outs[0].origin[1];
+      const Moments m = batch_moments<T>(c.ins[2], local, count, a.eps);
+      const double normal = (double(x.global(b, ch, h, w)) - m.mean) * m.rstd;
+      const double centred = double(dy.global(b, ch, h, w)) - double(dbeta[local]) / count - normal * double(dgamma[local]) / count;
+      dx.global(b, ch, h, w) = T(double(gamma[local]) * m.rstd * centred);
+    });
+  }
+};
+
+struct BnFrozen {
+  static constexpr auto check = ops::check_bn_frozen;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnFrozenAttrs::read(c.attrs);
+    const Tensor<T> x(c.ins[0]), gamma(c.ins[3]), beta(c.ins[4]), y(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
+      const int64_t local = ch - c.outs[0].origin[1];
+      const Moments m = running_moments<T>(c.ins[1], c.ins[2], local, a.eps);
+      y.global(b, ch, h, w) = T((double(x.global(b, ch, h, w)) - m.mean) * m.rstd * double(gamma[local]) + double(beta[local]));
+    });
+  }
+};
+
+struct BnFrozenBackwardData {
+  static constexpr auto check = ops::check_bn_frozen_bwd_data;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnFrozenBwdDataAttrs::read(c.attrs);
+    const Tensor<T> dy(c.ins[0]), variance(c.ins[1]), gamma(c.ins[2]), dx(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
+      const int64_t local = ch - c.outs[0].origin[1];
+      const double rstd = 1.0 / std::sqrt(double(variance[local]) + a.eps);
+      dx.global(b, ch, h, w) = T(double(dy.global(b, ch, h, w)) * rstd * double(gamma[local]));
+    });
+  }
+};
+
+struct BnFrozenBackwardReduce {
+  static constexpr auto check = ops::check_bn_frozen_bwd_reduce;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnFrozenBwdReduceAttrs::read(c.attrs);
+    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++)
+      reduce_channel<T>(c, ch, running_moments<T>(c.ins[2], c.ins[3], ch, a.eps));
+  }
+};
+
+struct BnRunning {
+  static constexpr auto check = ops::check_bn_running;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnRunningAttrs::read(c.attrs);
+    const Tensor<T> stats(c.ins[0]), mean(c.ins[1]), variance(c.ins[2]);
+    const int64_t channels = c.ins[1].dims[0];
+    for (int64_t ch = 0; ch < channels; ch++) {
+      const double unbiased = double(stats[channels + ch]) / double(std::max<int64_t>(1, a.count - 1));
+      mean[ch] = T((1 - a.momentum) * double(mean[ch]) + a.momentum * double(stats[ch]));
+      variance[ch] = T((1 - a.momentum) * double(variance[ch]) + a.momentum * unbiased);
+    }
+  }
+};
+
+}  // namespace
+
+const KernelEntry bn_stats = entry<BnStats>();
+const KernelEntry bn_apply = entry<BnApply>();
+const KernelEntry bn_bwd_reduce = entry<BnBackwardReduce>();
+const KernelEntry bn_bwd_data = entry<BnBackwardData>();
+const KernelEntry bn_frozen = entry<BnFrozen>();
+const KernelEntry bn_frozen_bwd_data = entry<BnFrozenBackwardData>();
+const KernelEntry bn_frozen_bwd_reduce = entry<BnFrozenBackwardReduce>();
+const KernelEntry bn_running = entry<BnRunning>();
+
+}  // namespace spillway::ref

@@ -1,0 +1,43 @@
+// Joining along channels, and taking channels out again.
+#include "ops/concat.hpp"
+#include "ref/kernels.hpp"
+
+namespace spillway::ref {
+namespace {
+
+/// Copies `count` channels of each pixel from channel `from` of x to channel `to` of y (counted inside the views).
+template <class T>
+void copy_channels(const View& x_view, int64_t from, const View& y_view, int64_t to, int64_t count) {
+  const Tensor<T> x(x_view), y(y_view);
+  for (int64_t b = 0; b < y_view.dims[0]; b++)
+    for (int64_t h = 0; h < y_view.dims[2]; h++)
+      for (int64_t w = 0; w < y_view.dims[3]; w++)
+        for (int64_t c = 0; c < count; c++) y.at(b, to + c, h, w) = x.at(b, from + c, h, w);
+}
+
+struct Concat {
+  static constexpr auto check = ops::check_concat;
+  template <class T>
+  static void run(const KernelCall& c) {
+    int64_t to = 0;
+    for (uint32_t i = 0; i < c.n_ins; i++) {
+      copy_channels<T>(c.ins[i], 0, c.outs[0], to, c.ins[i].dims[1]);
+      to += c.ins[i].dims[1];
+    }
+  }
+};
+
+struct SliceChannels {
+  static constexpr auto check = ops::check_slice_channels;
+  template <class T>
+  static void run(const KernelCall& c) {
+    copy_channels<T>(c.ins[0], SliceChannelsAttrs::read(c.attrs).from, c.outs[0], 0, c.outs[0].dims[1]);
+  }
+};
+
+}  // namespace
+
+const KernelEntry concat = entry<Concat>();
+const KernelEntry slice_channels = entry<SliceChannels>();
+
+}  // namespace spillway::ref

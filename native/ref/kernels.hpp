@@ -1,0 +1,63 @@
+// The reference device: naive loops, double accumulation, f32 or f64 storage. The oracle that other devices are held to.
+// In: a checked call. Out: the result by the formula of docs/operators.md, in the order in which it is written there.
+// Invariant: single-threaded, no scratch, every operator of the table has an entry or the link fails.
+#pragma once
+#include "ops/check.hpp"
+
+namespace spillway::ref {
+
+#define SPILLWAY_DECLARE(kind, wire) extern const KernelEntry kind;
+SPILLWAY_OPS(SPILLWAY_DECLARE)
+#undef SPILLWAY_DECLARE
+
+/// Elements of a view by local coordinates (`at`) or by those of the whole value (`global`).
+template <class T>
+class Tensor {
+ public:
+  explicit Tensor(const View& v) : view_(v), data_(static_cast<T*>(v.data)) {}
+  T& at(int64_t b, int64_t c, int64_t h, int64_t w) const { return data_[b * stride(0) + c * stride(1) + h * stride(2) + w * stride(3)]; }
+  T& global(int64_t b, int64_t c, int64_t h, int64_t w) const {
+    return at(b - view_.origin[0], c - view_.origin[1], h - view_.origin[2], w - view_.origin[3]);
+  }
+  /// A dense value as a flat list.
+  T& operator[](int64_t i) const { return data_[i]; }
+  const View& view() const { return view_; }
+
+ private:
+  // A dimension of one element is never stepped over, whatever its stride says.
+  int64_t stride(int d) const { return view_.strides[d]; }
+  const View& view_;
+  T* data_;
+};
+
+/// Calls f(b, c, h, w) for each element, in whole-value coordinates.
+template <class F>
+void each_element(const View& v, F f) {
+  for (int64_t b = ops::lower(v, 0); b < ops::upper(v, 0); b++)
+    for (int64_t c = ops::lower(v, 1); c < ops::upper(v, 1); c++)
+      for (int64_t h = ops::lower(v, 2); h < ops::upper(v, 2); h++)
+        for (int64_t w = ops::lower(v, 3); w < ops::upper(v, 3); w++) f(b, c, h, w);
+}
+
+/// Calls f(b, h, w) for each pixel, in whole-value coordinates.
+template <class F>
+void each_pixel(const View& v, F f) {
+  for (int64_t b = ops::lower(v, 0); b < ops::upper(v, 0); b++)
+    for (int64_t h = ops::lower(v, 2); h < ops::upper(v, 2); h++)
+      for (int64_t w = ops::lower(v, 3); w < ops::upper(v, 3); w++) f(b, h, w);
+}
+
+/// An entry from a type with `check(call)` and `run<T>(call)`.
+template <class Op>
+constexpr KernelEntry entry() {
+  return {[](const KernelCall& c) -> int64_t { return Op::check(c).ok() ? 0 : -1; },
+          [](const KernelCall& c) { return Op::check(c); },
+          [](const KernelCall& c) {
+            if (Status s = Op::check(c); !s.ok()) return s;
+            if (ops::float_type(c) == DType::f64) Op::template run<double>(c);
+            else Op::template run<float>(c);
+            return Status{};
+          }};
+}
+
+}  // namespace spillway::ref

@@ -1,0 +1,96 @@
+// Softmax cross-entropy (per image and per pixel) and mean squared error, each with its gradient.
+#include <cmath>
+#include <limits>
+
+#include "ops/loss.hpp"
+#include "ref/kernels.hpp"
+
+namespace spillway::ref {
+namespace {
+
+/// Softmax of one pixel's channels: exp(x - top) / total.
+struct Softmax {
+  double top = -std::numeric_limits<double>::infinity(), total = 0;
+};
+
+template <class T>
+Softmax softmax_of(const Tensor<T>& x, int64_t b, int64_t h, int64_t w) {
+  Softmax s;
+  for (int64_t c = 0; c < x.view().dims[1]; c++) s.top = std::max(s.top, double(x.at(b, c, h, w)));
+  for (int64_t c = 0; c < x.view().dims[1]; c++) s.total += std::exp(double(x.at(b, c, h, w)) - s.top);
+  return s;
+}
+
+/// Calls f(b, h, w, label) for each pixel whose label names a channel, in local coordinates.
+template <class F>
+void each_labelled(const View& x, const View& labels_view, F f) {
+  const Tensor<int32_t> labels(labels_view);
+  for (int64_t b = 0; b < x.dims[0]; b++)
+    for (int64_t h = 0; h < x.dims[2]; h++)
+      for (int64_t w = 0; w < x.dims[3]; w++)
+        if (const int32_t label = labels.at(b, 0, h, w); label >= 0 && label < x.dims[1]) f(b, h, w, label);
+}
+
+struct SoftmaxXent {
+  static constexpr auto check = ops::check_softmax_xent;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const Tensor<T> x(c.ins[0]);
+    double sum = 0;
+    each_labelled(c.ins[0], c.ins[1], [&](int64_t b, int64_t h, int64_t w, int32_t label) {
+      const Softmax s = softmax_of(x, b, h, w);
+      sum += s.top + std::log(s.total) - double(x.at(b, label, h, w));
+    });
+    Tensor<T>(c.outs[0])[0] = T(sum / double(SoftmaxXentAttrs::read(c.attrs).count));
+  }
+};
+
+struct SoftmaxXentBackward {
+  static constexpr auto check = ops::check_softmax_xent_bwd;
+  template <class T>
+  static void run(const KernelCall& call) {
+    const Tensor<T> x(call.ins[0]), dx(call.outs[0]);
+    const double count = double(SoftmaxXentBwdAttrs::read(call.attrs).count);
+    each_element(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { dx.global(b, c, h, w) = T(0); });
+    each_labelled(call.ins[0], call.ins[1], [&](int64_t b, int64_t h, int64_t w, int32_t label) {
+      const Softmax s = softmax_of(x, b, h, w);
+      for (int64_t c = 0; c < call.ins[0].dims[1]; c++)
+        dx.at(b, c, h, w) = T((std::exp(double(x.at(b, c, h, w)) - s.top) / s.total - (c == label ? 1 : 0)) / count);
+    });
+  }
+};
+
+struct Mse {
+  static constexpr auto check = ops::check_mse;
+  template <class T>
+  static void run(const KernelCall& call) {
+    const Tensor<T> x(call.ins[0]), target(call.ins[1]);
+    double sum = 0;
+    each_element(call.ins[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) {
+      const double difference = double(x.global(b, c, h, w)) - double(target.global(b, c, h, w));
+      sum += difference * difference;
+    });
+    Tensor<T>(call.outs[0])[0] = T(sum / double(MseAttrs::read(call.attrs).count));
+  }
+};
+
+struct MseBackward {
+  static constexpr auto check = ops::check_mse_bwd;
+  template <class T>
+  static void run(const KernelCall& call) {
+    const Tensor<T> x(call.ins[0]), target(call.ins[1]), dx(call.outs[0]);
+    const double count = double(MseBwdAttrs::read(call.attrs).count);
+    each_element(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) {
+      dx.global(b, c, h, w) = T(2 * (double(x.global(b, c, h, w)) - double(target.global(b, c, h, w))) / count);
+    });
+  }
+};
+
+}  // namespace
+
+const KernelEntry softmax_xent = entry<SoftmaxXent>();
+const KernelEntry softmax_xent_bwd = entry<SoftmaxXentBackward>();
+const KernelEntry mse = entry<Mse>();
+const KernelEntry mse_bwd = entry<MseBackward>();
+
+}  // namespace spillway::ref

@@ -1,0 +1,69 @@
+// What tiling adds between operators: fill, copy and accumulate on any strides, and Chan's merge of moments.
+#include "ops/plumbing.hpp"
+#include "ref/kernels.hpp"
+
+namespace spillway::ref {
+namespace {
+
+/// Calls f(b, c, h, w) for each element, in local coordinates.
+template <class F>
+void each_local(const View& v, F f) {
+  for (int64_t b = 0; b < v.dims[0]; b++)
+    for (int64_t c = 0; c < v.dims[1]; c++)
+      for (int64_t h = 0; h < v.dims[2]; h++)
+        for (int64_t w = 0; w < v.dims[3]; w++) f(b, c, h, w);
+}
+
+struct Fill {
+  static constexpr auto check = ops::check_fill;
+  template <class T>
+  static void run(const KernelCall& call) {
+    const Tensor<T> y(call.outs[0]);
+    const T value = T(FillAttrs::read(call.attrs).value);
+    each_local(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { y.at(b, c, h, w) = value; });
+  }
+};
+
+struct Copy {
+  static constexpr auto check = ops::check_copy;
+  template <class T>
+  static void run(const KernelCall& call) {
+    const Tensor<T> x(call.ins[0]), y(call.outs[0]);
+    each_local(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { y.at(b, c, h, w) = x.at(b, c, h, w); });
+  }
+};
+
+struct Accumulate {
+  static constexpr auto check = ops::check_accumulate;
+  template <class T>
+  static void run(const KernelCall& call) {
+    const Tensor<T> x(call.ins[0]), y(call.outs[0]);
+    each_local(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { y.at(b, c, h, w) += x.at(b, c, h, w); });
+  }
+};
+
+struct MergeMoments {
+  static constexpr auto check = ops::check_merge_moments;
+  template <class T>
+  static void run(const KernelCall& call) {
+    const auto a = MergeMomentsAttrs::read(call.attrs);
+    const Tensor<T> x(call.ins[0]), y(call.outs[0]);
+    const int64_t channels = call.ins[0].dims[1];
+    const double nx = double(a.count_x), ny = double(a.count_y), n = nx + ny;
+    for (int64_t c = 0; c < channels; c++) {
+      const double delta = double(x[c]) - double(y[c]);
+      const double squares = double(x[channels + c]) + double(y[channels + c]) + delta * delta * nx * ny / n;
+      y[channels + c] = a.count_y == 0 ? x[channels + c] : T(squares);
+      y[c] = a.count_y == 0 ? x[c] : T(double(y[c]) + delta * nx / n);
+    }
+  }
+};
+
+}  // namespace
+
+const KernelEntry fill = entry<Fill>();
+const KernelEntry copy = entry<Copy>();
+const KernelEntry accumulate = entry<Accumulate>();
+const KernelEntry merge_moments = entry<MergeMoments>();
+
+}  // namespace spillway::ref
