@@ -25,6 +25,7 @@ export const sliceChannels = defineOp({
   kind: 'slice_channels', wire: 26, fields, anchor: 0,
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }],
   outs: [{ name: 'dx', role: 'data', access: wholeChannels }],
+  outputsGiven: true,
   shape: (a, [dy], given) => checked([
     expectRank('the incoming gradient', dy!, 4), expectRank('dx', given[0]!, 4), agreeBut(1, [dy!, given[0]!]),
     expectRange('from', a.from, 0, dy![1]! - 1), expectRange('the number of channels', given[0]![1]!, 1, dy![1]! - a.from),

@@ -78,6 +78,7 @@ export const conv2dBwdData = defineOp({
   kind: 'conv2d_bwd_data', wire: 2, fields, anchor: 0, dense: true,
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }, { name: 'w', role: 'whole' }],
   outs: [{ name: 'dx', role: 'data', access: image((s) => s.ins[1]!) }],
+  outputsGiven: true,
   shape: (a, [dy, w], given) => invertsForward(() => convolve(a, given[0]!, w!), dy!, given),
   flops: (_, s) => 2 * macs(s.ins[0], s.ins[1]),
   workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
@@ -87,6 +88,7 @@ export const conv2dBwdWeights = defineOp({
   kind: 'conv2d_bwd_weights', wire: 3, fields, anchor: 1, dense: true,
   ins: [{ name: 'x', role: 'data', access: image((s) => s.outs[0]!) }, { name: 'dy', role: 'data', access: wholeChannels }],
   outs: [{ name: 'dw', role: 'whole', merge: 'sum' }, { ...bias, name: 'db', merge: 'sum' }],
+  outputsGiven: true,
   shape: (a, [x, dy], given) =>
     checked([biasFits(given[1], given[0]!)], () => invertsForward(() => convolve(a, x!, given[0]!), dy!, given)),
   flops: (_, s) => 2 * macs(s.ins[1], s.outs[0]) + (s.outs[1] ? elements(s.ins[1]) : 0),

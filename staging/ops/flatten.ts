@@ -20,6 +20,7 @@ export const flatten = defineOp({
 export const flattenBwd = defineOp({
   kind: 'flatten_bwd', wire: 28, fields: {}, anchor: 0, dense: true,
   ins: [{ name: 'dy', role: 'data', access: perSample }], outs: [{ name: 'dx', role: 'data', access: perSample }],
+  outputsGiven: true,
   shape: (_, [dy], given) => invertsForward(() => flat(given[0]!), dy!, given),
   flops: perElement(0, firstOut),
 })

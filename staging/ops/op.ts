@@ -157,10 +157,11 @@ export interface OpDef<F extends Fields = Fields> {
    */
   readonly anchor: 'out' | number
   /**
-   * Output shapes, or what is wrong in words that name the legal. Where they do not follow from the inputs (backward
-   * ops, plumbing) they are `given` and checked.
+   * Output shapes, or what is wrong in words that name the legal. Where they do not follow from the inputs
+   * (`outputsGiven`) they are given and checked.
    */
   readonly shape: (a: AttrsOf<F>, ins: readonly (readonly number[])[], given: readonly (readonly number[])[]) => Shapes
+  readonly outputsGiven?: boolean
   readonly backward?: (g: GradContext<F>) => void
   readonly update?: (u: UpdateContext) => void
   /** Input whose bytes output 0 may take over when nobody reads that input later. */
@@ -169,6 +170,8 @@ export interface OpDef<F extends Fields = Fields> {
   readonly mutates?: readonly number[]
   /** The kernel wants data operands without gaps; the tiler copies slices for it. */
   readonly dense?: boolean
+  /** Comes from tiling; no op of a graph is one. */
+  readonly plumbing?: boolean
   /** Draws random numbers, keyed by seed, step, attribute `key` and global element index. */
   readonly random?: boolean
   readonly flops: (a: AttrsOf<F>, s: CallShapes) => number

@@ -97,6 +97,7 @@ export const globalAvgPool = defineOp({
 export const globalAvgPoolBwd = defineOp({
   kind: 'global_avg_pool_bwd', wire: 22, fields: globalFields, anchor: 'out',
   ins: [{ name: 'dy', role: 'data', access: summed(broadcast) }], outs: [own('dx')],
+  outputsGiven: true,
   shape: (a, [dy], [dx]) => checked([
     expectRank('dx', dx!, 4), areaFits(a.count, dx!), expectShape('the incoming gradient', dy!, [dx![0]!, dx![1]!, 1, 1]),
   ], () => legal(dx!)),

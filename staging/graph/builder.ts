@@ -1,0 +1,108 @@
+// Graphs under construction: leaves are declared, ops appended with their shape rule run at once.
+// In: names, shapes, kinds, attributes. Out: an immutable Graph in depth-first order, or the first GraphError.
+// Invariant: a Ref is the value's id for ever; a leaf that is not legal makes every op that reads it fail with its error.
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import type { GraphError } from '../core/errors'
+import { renderError } from '../core/errors'
+import type { AnyAttrs, Ref } from '../ops/op'
+import { checkOp, type CheckedOp, valueFault } from './check'
+import type { DType, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
+import { depthFirst } from './order'
+
+type Shape = readonly number[]
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+const DATA_OUTPUT: Readonly<Record<Phase, ValueRole>> =
+  { forward: 'activation', loss: 'activation', backward: 'gradient', update: 'gradient' }
+const WHOLE_OUTPUT: Readonly<Record<Phase, ValueRole>> = { forward: 'stat', loss: 'loss', backward: 'gradient', update: 'gradient' }
+
+export interface OpPlace {
+  readonly phase?: Phase
+  /** Output shapes where they do not follow from the inputs. */
+  readonly given?: readonly Shape[]
+}
+
+export class GraphBuilder {
+  private readonly values: Mutable<Value>[] = []
+  private readonly ops: Op[] = []
+  private readonly leaves = new Map<string, ValueRole>()
+  private readonly faults = new Map<ValueId, GraphError>()
+
+  constructor(readonly name: string, readonly dtype: Exclude<DType, 'i32'> = 'f32') {}
+
+  /** Goes on from a finished graph, with `dtype` as its float type. */
+  static extending(graph: Graph, dtype: Exclude<DType, 'i32'>): GraphBuilder {
+    const b = new GraphBuilder(graph.name, dtype)
+    for (const v of graph.values) {
+      b.values.push({ ...v, dtype: v.dtype === 'i32' ? 'i32' : dtype })
+      if (v.role === 'param' || v.role === 'state' || v.role === 'input' || v.role === 'target') b.leaves.set(v.name, v.role)
+    }
+    b.ops.push(...graph.ops)
+    return b
+  }
+
+  input(name: string, shape: Shape): Ref { return this.leaf({ name, role: 'input', shape, dtype: this.dtype }) }
+  target(name: string, shape: Shape, dtype: DType = this.dtype): Ref { return this.leaf({ name, role: 'target', shape, dtype }) }
+  param(name: string, shape: Shape, init: Init): Ref { return this.leaf({ name, role: 'param', shape, dtype: this.dtype, init }) }
+  state(name: string, shape: Shape, init: Init): Ref { return this.leaf({ name, role: 'state', shape, dtype: this.dtype, init }) }
+
+  shape(r: Ref): Shape { return this.value(r).shape }
+  value(r: Ref): Value {
+    const v = this.values[r]
+    if (!v) throw new Error(`GraphBuilder: there is no value ${r}`)
+    return v
+  }
+  ref(id: ValueId): Ref { return this.value(id as Ref).id as Ref }
+  /** Ops so far, in the order in which they were written. */
+  get written(): readonly Op[] { return this.ops }
+
+  /** Appends an op; gives its outputs. Outputs are named for the layer (and the operand, when it is no activation). */
+  op(kind: string, attrs: AnyAttrs, ins: readonly Ref[], layer: string, place: OpPlace = {}): Either<GraphError, Ref[]> {
+    for (const r of ins) {
+      const fault = this.faults.get(r)
+      if (fault) return left(fault)
+    }
+    const checkedOp = checkOp({ kind, layer, attrs, ins: ins.map((r) => this.value(r)), given: place.given ?? [] })
+    if (isLeft(checkedOp)) return checkedOp
+    return right(this.append(checkedOp.right, ins, layer, place.phase ?? 'forward'))
+  }
+
+  /** Says of which value a gradient is the gradient. */
+  markGradient(gradient: Ref, of: Ref, name: string): void {
+    const v = this.values[gradient]!
+    v.gradOf = of
+    v.name = name
+  }
+
+  /** The graph; ops in depth-first order, or in the order given. Faulty leaves that no op read are broken invariants. */
+  build(order: readonly number[] = depthFirst(this.ops)): Graph {
+    for (const fault of this.faults.values()) throw new Error(renderError(fault))
+    return {
+      name: this.name,
+      values: this.values.map((v) => ({ ...v })),
+      ops: order.map((from, id) => ({ ...this.ops[from]!, id })),
+    }
+  }
+
+  private leaf(v: Omit<Value, 'id'>): Ref {
+    const id = this.values.length
+    const fault = this.leaves.has(v.name) ? ({ tag: 'DuplicateName', name: v.name, role: v.role } as const) : valueFault(v)
+    if (fault) this.faults.set(id, fault)
+    this.leaves.set(v.name, v.role)
+    this.values.push({ ...v, id })
+    return id as Ref
+  }
+
+  private append(c: CheckedOp, ins: readonly Ref[], layer: string, phase: Phase): Ref[] {
+    const outs = c.outs.map((shape, i) => {
+      const o = c.def.outs[i]!
+      const data = o.role === 'data'
+      const id = this.values.length
+      const role = (data ? DATA_OUTPUT : WHOLE_OUTPUT)[phase]
+      this.values.push({ id, name: data ? layer : `${layer}.${o.name}`, role, shape, dtype: this.dtype })
+      return id as Ref
+    })
+    this.ops.push({ id: this.ops.length, kind: c.def.kind, layer, phase, attrs: c.attrs, ins: [...ins], outs })
+    return outs
+  }
+}

@@ -1,0 +1,13 @@
+// A short stable name for what a graph computes: equal graphs have equal fingerprints, and any change of a name, shape,
+// operator, attribute or wiring changes it (FNV-1a, 64 bits: it tells versions apart, it does not resist forgery).
+import { hashText } from '../core/fnv'
+import type { Graph } from './graph'
+
+const sorted = (attrs: Readonly<Record<string, number>>): readonly (readonly [string, number])[] =>
+  Object.entries(attrs).sort(([a], [b]) => (a < b ? -1 : 1))
+
+export const fingerprint = (g: Graph): string =>
+  hashText(JSON.stringify([
+    g.values.map((v) => [v.name, v.role, v.shape, v.dtype, v.init?.dist ?? null, v.init?.a ?? null, v.gradOf ?? null]),
+    g.ops.map((o) => [o.kind, o.layer, o.phase, sorted(o.attrs), o.ins, o.outs]),
+  ]))
