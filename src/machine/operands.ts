@@ -1,0 +1,77 @@
+// The operands of a call that is known by its shapes only. In: an operator's attributes and the shapes of one call.
+// Out: where each operand would lie in its whole value, so that a kernel sees the padding that these shapes imply.
+// Worked example: 3x3, padding 1, 8 rows out. 10 rows in: the tile lies inside the image, rows [1,9) of the output see
+// rows [0,10). 9 rows in: it lies at the top edge. 8 rows in: it is the whole image.
+import { DIMS, type Dim } from '../../staging/core/box'
+import type { DType } from '../../staging/graph/graph'
+import { type AnyAttrs, type CallShapes, inputDef, type OperandDef, type OpDef } from '../../staging/ops/op'
+import { opDef } from '../../staging/ops/registry'
+
+export interface NativeOperand {
+  readonly dims: readonly number[]
+  readonly origin: readonly number[]
+  readonly extent: readonly number[]
+  readonly dtype: DType
+}
+
+interface Placed { readonly origin: number; readonly extent: number }
+
+/** Where the iteration starts along a dimension, and how much padding is left for its far end. */
+interface Start { readonly from: number; readonly count: number; readonly padFar: number }
+
+const startOf = (count: number, window: { readonly stride: number; readonly pad: number; readonly reach: number } | undefined, held: number): Start => {
+  if (!window) return { from: 0, count, padFar: 0 }
+  const missing = Math.max(0, (count - 1) * window.stride + window.reach - held)
+  const from = Math.max(0, Math.ceil((window.pad - missing) / window.stride))
+  return { from, count, padFar: Math.max(0, missing - Math.max(0, window.pad - from * window.stride)) }
+}
+
+const accessOf = (def: OperandDef, attrs: AnyAttrs, s: CallShapes, d: Dim) => (def.access ? def.access(attrs, s)[d] : undefined)
+
+const placeAlong = (def: OperandDef, attrs: AnyAttrs, s: CallShapes, d: Dim, held: number, start: Start): Placed => {
+  const access = accessOf(def, attrs, s, d)
+  if (access?.tag === 'window') {
+    const origin = Math.max(0, start.from * access.stride - access.pad)
+    return { origin, extent: origin + held + (start.padFar > 0 ? 0 : access.reach) }
+  }
+  if (access?.tag === 'same' || access?.tag === 'inside') return { origin: start.from, extent: start.from + held }
+  return { origin: 0, extent: held }
+}
+
+interface Slot { readonly def: OperandDef; readonly shape: readonly number[] }
+
+const startsOf = (def: OpDef, attrs: AnyAttrs, s: CallShapes, slots: readonly Slot[]): Readonly<Record<Dim, Start>> => {
+  const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]
+  const along = (d: Dim, i: number): Start => {
+    for (const slot of slots) {
+      const access = slot.shape.length === 4 ? accessOf(slot.def, attrs, s, d) : undefined
+      if (access?.tag === 'window') return startOf(anchor?.[i] ?? 1, access, slot.shape[i]!)
+    }
+    return startOf(anchor?.[i] ?? 1, undefined, 0)
+  }
+  return { B: along('B', 0), C: along('C', 1), H: along('H', 2), W: along('W', 3) }
+}
+
+export interface NativeCall {
+  readonly wire: number
+  readonly attrs: readonly number[]
+  readonly ins: readonly NativeOperand[]
+  readonly outs: readonly NativeOperand[]
+}
+
+/** Attributes in wire order. */
+export const wireAttrs = (def: OpDef, attrs: AnyAttrs): readonly number[] => Object.keys(def.fields).map((k) => attrs[k]!)
+
+export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Exclude<DType, 'i32'>): NativeCall => {
+  const def = opDef(kind)
+  const ins = s.ins.map((shape, i): Slot => ({ def: inputDef(def, i), shape }))
+  const outs = s.outs.map((shape, i): Slot => ({ def: def.outs[Math.min(i, def.outs.length - 1)]!, shape }))
+  const starts = startsOf(def, attrs, s, [...ins, ...outs])
+  const operand = ({ def: o, shape }: Slot): NativeOperand => {
+    const dtype: DType = o.dtype === 'i32' ? 'i32' : float
+    if (shape.length !== 4 || o.role === 'whole') return { dims: shape, origin: shape.map(() => 0), extent: shape, dtype }
+    const places = DIMS.map((d, i) => placeAlong(o, attrs, s, d, shape[i]!, starts[d]))
+    return { dims: shape, origin: places.map((p) => p.origin), extent: places.map((p) => p.extent), dtype }
+  }
+  return { wire: def.wire, attrs: wireAttrs(def, attrs), ins: ins.map(operand), outs: outs.map(operand) }
+}

@@ -1,0 +1,150 @@
+// How long a call takes on this machine. In: a call's shapes. Out: seconds, from a call of the same kind and channels that
+// was measured at a size of its own or, when that is large, at a smaller one and scaled by the work.
+// Invariant: sizes are rounded down to few steps, so that all tiles of a layer share a handful of measurements.
+import { DIMS, elementsOf } from '../../staging/core/box'
+import { type DType, dtypeBytes } from '../../staging/graph/graph'
+import { type Access, type AnyAttrs, type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
+import { opDef } from '../../staging/ops/registry'
+import { type NativeCall, nativeCall } from './operands'
+
+type Float = Exclude<DType, 'i32'>
+
+/** Large enough to leave the caches as a real call does, small enough to be measured in milliseconds. */
+const MAX_BYTES = 48 * 1024 ** 2
+const MAX_FLOPS = 4e8
+const EXACT_SIZE = 16
+/** Batches are cut before rows, rows before columns; fewer rows or columns than these would be another kind of call. */
+const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
+/** After so much measuring in one process, what is not known is estimated from what is. */
+const PATIENCE_SECONDS = 6
+
+// ---------------------------------------------------------------- work
+
+export const callBytes = (s: CallShapes, float: Float): number =>
+  [...s.ins, ...s.outs].reduce((n, x) => n + elementsOf(x) * dtypeBytes[float], 0)
+
+/** Dense operators (convolutions, products) are bound by arithmetic, all others by memory. */
+const workOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): number =>
+  opDef(kind).dense ? Math.max(1, opDef(kind).flops(attrs, s)) : Math.max(1, callBytes(s, float))
+
+// ---------------------------------------------------------------- a smaller call of the same kind
+
+/** The largest of n = 1, 2, 3, 4, 6, 8, 12, 16, 24, … that is at most `n`; sizes up to 16 stay. */
+export const roundedDown = (n: number): number => {
+  if (n <= EXACT_SIZE) return n
+  const power = 2 ** Math.floor(Math.log2(n))
+  return n >= 1.5 * power ? 1.5 * power : power
+}
+
+const shrunk = (access: Access | undefined, held: number, from: number, to: number): number => {
+  if (access?.tag === 'same') return to
+  if (access?.tag === 'inside') return Math.max(1, Math.round((held * to) / from))
+  if (access?.tag === 'window') return Math.max(1, held - (from - to) * access.stride)
+  return held
+}
+
+/** The call with its iteration along one dimension cut to `to`. */
+const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: number): CallShapes => {
+  const def = opDef(kind)
+  const from = (def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor])?.[dim] ?? 1
+  if (to >= from) return s
+  const one = (o: OperandDef, shape: readonly number[]): readonly number[] =>
+    shape.length !== 4 || !o.access ? shape : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], n, from, to) : n))
+  return {
+    ins: s.ins.map((x, i) => one(inputDef(def, i), x)),
+    outs: s.outs.map((x, i) => one(def.outs[Math.min(i, def.outs.length - 1)]!, x)),
+  }
+}
+
+/** Operators over whole tensors alone (the update phase) have no tiles; they are cut to a vector of as much work. */
+const cutWhole = (s: CallShapes, float: Float): CallShapes => {
+  const ratio = callBytes(s, float) / MAX_BYTES
+  if (ratio <= 1) return s
+  const one = (x: readonly number[]): readonly number[] => [Math.max(1, Math.floor(elementsOf(x) / ratio))]
+  return { ins: s.ins.map(one), outs: s.outs.map(one) }
+}
+
+export const sampleOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): CallShapes => {
+  const def = opDef(kind)
+  const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]
+  const anchorDef = def.anchor === 'out' ? def.outs[0] : inputDef(def, def.anchor)
+  if (!anchor || anchorDef?.role !== 'data' || anchor.length !== 4) return cutWhole(s, float)
+  let sample = s
+  for (const dim of [0, 2, 3] as const) sample = cut(kind, attrs, sample, dim, roundedDown(anchor[dim]!))
+  const tooMuch = (): boolean =>
+    callBytes(sample, float) > MAX_BYTES || (def.dense === true && def.flops(attrs, sample) > MAX_FLOPS)
+  for (const dim of [0, 2, 3] as const)
+    for (let n = roundedDown(anchor[dim]!); n > FEWEST[dim] && tooMuch(); ) {
+      n = Math.max(FEWEST[dim], roundedDown(Math.ceil(n / 1.5) - 1))
+      sample = cut(kind, attrs, sample, dim, n)
+    }
+  return sample
+}
+
+// ---------------------------------------------------------------- measurements
+
+/** Seconds by key; a profile is read from and written to a file of the machine and version. */
+export type Measurements = Map<string, number>
+
+/** Attributes tell on the time as far as they show in shapes and windows (a count or a learning rate does not). */
+const keyOf = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
+  const def = opDef(kind)
+  const window = (o: OperandDef): string => {
+    const m = o.access?.(attrs, s)
+    return m ? [m.H, m.W].map((a) => (a.tag === 'window' ? `${a.stride}.${a.pad}.${a.reach}` : '')).join('/') : ''
+  }
+  const sizes = (shapes: readonly (readonly number[])[]): string => shapes.map((x) => x.join('x')).join()
+  return `${kind}(${[...def.ins, ...def.outs].map(window).filter((w) => w !== '/' && w !== '').join()})${sizes(s.ins)}>${sizes(s.outs)}`
+}
+
+export interface Timer {
+  readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes) => number
+  /** Whether something was measured since the timer was made. */
+  readonly isNew: () => boolean
+}
+
+/** What is known of a kind of call on the whole: for estimates when there is no time left to measure. */
+interface Rate { readonly work: number; readonly seconds: number }
+
+class MeasuringTimer implements Timer {
+  private readonly rates = new Map<string, Rate>()
+  private spent = 0
+  private fresh = false
+
+  constructor(private readonly known: Measurements, private readonly measure: (call: NativeCall) => number, private readonly float: Float) {}
+
+  isNew(): boolean { return this.fresh }
+
+  seconds(kind: string, attrs: AnyAttrs, s: CallShapes): number {
+    const sample = sampleOf(kind, attrs, s, this.float)
+    // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
+    if (callBytes(sample, this.float) > 4 * MAX_BYTES) return callBytes(s, this.float) * this.secondsPerCopiedByte()
+    return this.ofSample(kind, attrs, sample) * Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
+  }
+
+  private secondsPerCopiedByte(): number {
+    const half: CallShapes = { ins: [[1, 64, 256, 256]], outs: [[1, 64, 256, 256]] }
+    return this.ofSample('copy', {}, half) / callBytes(half, this.float)
+  }
+
+  private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes): number {
+    const key = keyOf(kind, attrs, sample)
+    const work = workOf(kind, attrs, sample, this.float)
+    let seconds = this.known.get(key)
+    if (seconds === undefined) {
+      const rate = this.rates.get(kind)
+      if (this.spent > PATIENCE_SECONDS && rate) return (work * rate.seconds) / rate.work
+      const t0 = performance.now()
+      seconds = this.measure(nativeCall(kind, attrs, sample, this.float))
+      this.spent += (performance.now() - t0) / 1000
+      this.known.set(key, seconds)
+      this.fresh = true
+    }
+    const r = this.rates.get(kind) ?? { work: 0, seconds: 0 }
+    this.rates.set(kind, { work: r.work + work, seconds: r.seconds + seconds })
+    return seconds
+  }
+}
+
+export const timer = (known: Measurements, measure: (call: NativeCall) => number, float: Float): Timer =>
+  new MeasuringTimer(known, measure, float)
