@@ -12,12 +12,13 @@ export type GraphError =
   | { readonly tag: 'ValueInvalid'; readonly name: string; readonly reason: string; readonly legal: string }
   | { readonly tag: 'DuplicateName'; readonly name: string; readonly role: string }
   | { readonly tag: 'NotAnOutput'; readonly got: string; readonly legal: string }
-  | { readonly tag: 'TargetInvalid'; readonly loss: string; readonly layer: string; readonly reason: string }
+  | { readonly tag: 'UnknownLoss'; readonly got: string; readonly legal: readonly string[] }
   | { readonly tag: 'NothingToTrain'; readonly layer: string }
   | { readonly tag: 'NotDifferentiable'; readonly layer: string; readonly kind: string; readonly legal: readonly string[] }
   | { readonly tag: 'SharedParameter'; readonly name: string; readonly layers: readonly string[] }
   | { readonly tag: 'OptimizerInvalid'; readonly field: string; readonly got: number; readonly legal: string }
   | { readonly tag: 'GraphFormat'; readonly at: string; readonly reason: string }
+  | { readonly tag: 'ModelInvalid'; readonly at: string; readonly reason: string }
 
 /** Errors of planning, and of reading and checking plans. */
 export type PlanError =
@@ -30,6 +31,7 @@ export type PlanError =
       readonly inTheWay: readonly { readonly label: string; readonly bytes: number }[]
     }
   | { readonly tag: 'UnknownStrategy'; readonly got: string; readonly legal: readonly string[] }
+  | { readonly tag: 'TilingIllegal'; readonly strategy: string; readonly layer: string; readonly dim: string; readonly why: string }
   | { readonly tag: 'UnknownMachine'; readonly got: string; readonly legal: readonly string[] }
   | {
       readonly tag: 'VerifyFailed'
@@ -62,6 +64,7 @@ const renderPlanError = (e: PlanError): string => {
         `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; in the way are ${list(way)}`}`
     }
     case 'UnknownStrategy': return `there is no strategy '${e.got}'; legal are ${list(e.legal)}`
+    case 'TilingIllegal': return `strategy '${e.strategy}' cannot tile layer '${e.layer}' along '${e.dim}': ${e.why}`
     case 'UnknownMachine': return `there is no machine '${e.got}'; legal are ${list(e.legal)}`
     case 'VerifyFailed': {
       const place = verifyPlace(e)
@@ -81,7 +84,7 @@ export const renderError = (e: StageError): string => {
     case 'ValueInvalid': return `'${e.name}': ${e.reason}; legal is ${e.legal}`
     case 'DuplicateName': return `there are two values named '${e.name}'; legal is any name that no other ${e.role} has`
     case 'NotAnOutput': return `${e.got} cannot be trained to a loss; legal is ${e.legal}`
-    case 'TargetInvalid': return `loss '${e.loss}' after layer '${e.layer}': ${e.reason}`
+    case 'UnknownLoss': return `there is no loss '${e.got}'; legal are ${list(e.legal)}`
     case 'NothingToTrain': return `no trained parameter leads to the output of layer '${e.layer}'; legal is a network with at least one`
     case 'NotDifferentiable':
       return `${at(e.layer, e.kind)} has no backward rule, so a network with parameters before it cannot train; ` +
@@ -90,6 +93,7 @@ export const renderError = (e: StageError): string => {
       return `parameter '${e.name}' is read by layers ${list(e.layers.map((l) => `'${l}'`))}; legal is one layer for each parameter`
     case 'OptimizerInvalid': return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
     case 'GraphFormat': return `not a graph: ${e.at}: ${e.reason}`
+    case 'ModelInvalid': return `not a model: ${e.at}: ${e.reason}`
     default: return renderPlanError(e)
   }
 }

@@ -2,8 +2,7 @@
 // In: names, shapes, kinds, attributes. Out: an immutable Graph in depth-first order, or the first GraphError.
 // Invariant: a Ref is the value's id for ever; a leaf that is not legal makes every op that reads it fail with its error.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import type { GraphError } from '../core/errors'
-import { renderError } from '../core/errors'
+import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref } from '../ops/op'
 import { checkOp, type CheckedOp, valueFault } from './check'
 import type { DType, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
@@ -99,7 +98,7 @@ export class GraphBuilder {
       const data = o.role === 'data'
       const id = this.values.length
       const role = (data ? DATA_OUTPUT : WHOLE_OUTPUT)[phase]
-      this.values.push({ id, name: data ? layer : `${layer}.${o.name}`, role, shape, dtype: this.dtype })
+      this.values.push({ id, name: data || phase === 'loss' ? layer : `${layer}.${o.name}`, role, shape, dtype: this.dtype })
       return id as Ref
     })
     this.ops.push({ id: this.ops.length, kind: c.def.kind, layer, phase, attrs: c.attrs, ins: [...ins], outs })

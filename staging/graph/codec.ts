@@ -1,0 +1,156 @@
+// Graphs from untrusted files: an io-ts codec whose decoding refuses, with the place and the reason, anything that the
+// builder could not have made: ids out of range, unknown operators, wrong attributes or shapes, reads before writes.
+// In: any JSON value. Out: a Graph that is safe to plan, or GraphFormat. Unknown fields are dropped.
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import { type GraphError, renderError } from '../core/errors'
+import { sameShape } from '../ops/rules'
+import { checkOp, valueFault } from './check'
+import type { DType, Graph, Op, Value, ValueRole } from './graph'
+
+// ---------------------------------------------------------------- structure
+
+const names = <K extends string>(keys: readonly K[]) => t.keyof(Object.fromEntries(keys.map((k) => [k, null])) as Record<K, null>)
+const index = new t.Type<number>(
+  'index', (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
+  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)), t.identity,
+)
+const roleCodec = names<ValueRole>(['param', 'state', 'input', 'target', 'activation', 'gradient', 'stat', 'loss'])
+
+const initCodec = t.exact(t.type({ dist: names(['uniform', 'normal', 'constant']), a: t.number }))
+const valueCodec = t.exact(t.intersection([
+  t.type({ id: index, name: t.string, role: roleCodec, shape: t.array(index), dtype: names<DType>(['f32', 'f64', 'i32']) }),
+  t.partial({ init: initCodec, gradOf: index }),
+]))
+const opCodec = t.exact(t.type({
+  id: index, kind: t.string, layer: t.string, phase: names(['forward', 'loss', 'backward', 'update']),
+  attrs: t.record(t.string, t.number), ins: t.array(index), outs: t.array(index),
+}))
+const structure = t.exact(t.type({ name: t.string, values: t.array(valueCodec), ops: t.array(opCodec) }))
+
+// ---------------------------------------------------------------- meaning
+
+type Fault = Extract<GraphError, { tag: 'GraphFormat' }>
+const faultAt = (at: string, reason: string): Fault => ({ tag: 'GraphFormat', at, reason })
+
+const LEAVES: readonly ValueRole[] = ['param', 'state', 'input', 'target']
+const DATA_RESULTS: readonly ValueRole[] = ['activation', 'gradient']
+const WHOLE_RESULTS: readonly ValueRole[] = ['stat', 'loss', 'gradient']
+const isLeaf = (v: Value): boolean => LEAVES.includes(v.role)
+
+const startFault = (v: Value): string | undefined => {
+  const persistent = v.role === 'param' || v.role === 'state'
+  if (persistent && !v.init) return `${v.role} '${v.name}' does not say how it starts`
+  return !persistent && v.init ? `'${v.name}' has a start value; legal are start values of parameters and states` : undefined
+}
+
+const gradientFault = (g: Graph, v: Value): string | undefined => {
+  if (v.gradOf === undefined) return undefined
+  const of = g.values[v.gradOf]
+  if (v.role !== 'gradient') return `'${v.name}' of role ${v.role} is a gradient; legal is role gradient`
+  if (!of) return `gradOf is ${v.gradOf}; legal are 0 to ${g.values.length - 1}`
+  return sameShape(of.shape, v.shape) ? undefined : `the gradient '${v.name}' has another shape than '${of.name}'`
+}
+
+const valuesFault = (g: Graph): Fault | undefined => {
+  const leafNames = new Set<string>()
+  const float = g.values.find((v) => v.dtype !== 'i32')?.dtype
+  for (const [i, v] of g.values.entries()) {
+    const at = `values[${i}]`
+    const alone = valueFault(v)
+    const reason = v.id !== i ? `its id is ${v.id}; legal is ${i}`
+      : alone ? renderError(alone)
+      : v.dtype !== float && !(v.dtype === 'i32' && v.role === 'target') ? `'${v.name}' is ${v.dtype}; legal is ${float ?? 'a float type'}`
+      : isLeaf(v) && leafNames.has(v.name) ? `a second leaf named '${v.name}'`
+      : startFault(v) ?? gradientFault(g, v)
+    if (reason !== undefined) return faultAt(at, reason)
+    if (isLeaf(v)) leafNames.add(v.name)
+  }
+  return undefined
+}
+
+/** Walks the ops in order; knows which values are there and which are overwritten by then. */
+class Walk {
+  private readonly written = new Set<number>()
+  private readonly overwritten = new Set<number>()
+
+  constructor(private readonly g: Graph) {
+    for (const v of g.values) if (isLeaf(v)) this.written.add(v.id)
+  }
+
+  reading(op: Op): string | undefined {
+    for (const v of op.ins) {
+      if (v >= this.g.values.length) return `it reads value ${v}; legal are 0 to ${this.g.values.length - 1}`
+      if (!this.written.has(v)) return `it reads '${this.g.values[v]!.name}' before it is computed`
+      if (this.overwritten.has(v)) return `it reads '${this.g.values[v]!.name}' after its update`
+    }
+    return undefined
+  }
+
+  writing(op: Op): string | undefined {
+    for (const v of op.outs) {
+      if (v >= this.g.values.length) return `it writes value ${v}; legal are 0 to ${this.g.values.length - 1}`
+      if (this.written.has(v)) return `it writes '${this.g.values[v]!.name}', which is there already`
+      this.written.add(v)
+    }
+    return undefined
+  }
+
+  /** Roles and shapes of what it writes are those that the op table gives. */
+  applying(op: Op): string | undefined {
+    const outs = op.outs.map((v) => this.g.values[v]!)
+    const c = checkOp({ ...op, ins: op.ins.map((v) => this.g.values[v]!), given: outs.map((v) => v.shape) })
+    if (isLeft(c)) return renderError(c.left)
+    const { def, outs: shapes } = c.right
+    if (shapes.length !== outs.length) return `it has ${outs.length} outputs; legal are ${shapes.length}`
+    const odd = outs.find((v, i) => !sameShape(v.shape, shapes[i]!))
+    if (odd) return `'${odd.name}' has shape [${odd.shape.join(',')}]; legal is [${shapes[outs.indexOf(odd)]!.join(',')}]`
+    const roles = (i: number): readonly ValueRole[] => (def.outs[i]!.role === 'data' ? DATA_RESULTS : WHOLE_RESULTS)
+    const misfit = outs.find((v, i) => !roles(i).includes(v.role))
+    if (misfit) return `'${misfit.name}' has role ${misfit.role}; legal are ${roles(outs.indexOf(misfit)).join(', ')}`
+    if (def.mutates && op.phase !== 'update') return `${op.kind} overwrites its inputs; legal is phase update`
+    for (const i of def.mutates ?? []) if (op.ins[i] !== undefined) this.overwritten.add(op.ins[i]!)
+    return undefined
+  }
+
+  unwritten(): Value | undefined { return this.g.values.find((v) => !this.written.has(v.id)) }
+}
+
+const opsFault = (g: Graph): Fault | undefined => {
+  const walk = new Walk(g)
+  for (const [i, op] of g.ops.entries()) {
+    const reason = op.id !== i ? `its id is ${op.id}; legal is ${i}` : walk.reading(op) ?? walk.writing(op) ?? walk.applying(op)
+    if (reason !== undefined) return faultAt(`ops[${i}]`, reason)
+  }
+  const orphan = walk.unwritten()
+  return orphan && faultAt(`values[${orphan.id}]`, `nothing computes '${orphan.name}' of role ${orphan.role}`)
+}
+
+export const graphFault = (g: Graph): GraphError | undefined => valuesFault(g) ?? opsFault(g)
+
+// ---------------------------------------------------------------- the codec
+
+const placeOf = (errors: t.Errors): Fault => {
+  const e = errors[0]!
+  const at = e.context.map((c) => c.key).filter((k) => k !== '').join('.')
+  return faultAt(at === '' ? 'graph' : at, e.message ?? `${JSON.stringify(e.value)?.slice(0, 80)} is not ${e.context.at(-1)?.type.name ?? 'legal'}`)
+}
+
+/** A graph, or why not, in words that say where. */
+export const decodeGraph = (u: unknown): Either<GraphError, Graph> => {
+  const s = structure.decode(u)
+  if (isLeft(s)) return left(placeOf(s.left))
+  const fault = graphFault(s.right)
+  return fault ? left(fault) : right(s.right)
+}
+
+/** The same as an io-ts codec, to stand inside others (plan files). */
+export const graphCodec: t.Type<Graph, Graph, unknown> = new t.Type<Graph, Graph, unknown>(
+  'Graph',
+  (u): u is Graph => !isLeft(decodeGraph(u)),
+  (u, c) => {
+    const g = decodeGraph(u)
+    return isLeft(g) ? t.failure(u, c, renderError(g.left)) : t.success(g.right)
+  },
+  t.identity,
+)
