@@ -1,0 +1,21 @@
+// One thing that the doctor looked at: what it is, what was found, and what to do about it.
+// ok: as it should be; missing: training on the CPU device needs it; optional: nice to have; note: good to know.
+
+export type State = 'ok' | 'missing' | 'optional' | 'note'
+
+export interface Finding {
+  readonly area: 'machine' | 'memory' | 'disk' | 'native' | 'cuda'
+  readonly name: string
+  readonly state: State
+  readonly value: string
+  /** What gets it, as a command where there is one. */
+  readonly fix?: string
+}
+
+type Area = Finding['area']
+
+export const ok = (area: Area, name: string, value: string): Finding => ({ area, name, state: 'ok', value })
+export const note = (area: Area, name: string, value: string, fix?: string): Finding =>
+  ({ area, name, state: 'note', value, ...(fix === undefined ? {} : { fix }) })
+export const missing = (area: Area, name: string, value: string, fix: string): Finding => ({ area, name, state: 'missing', value, fix })
+export const optional = (area: Area, name: string, value: string, fix: string): Finding => ({ area, name, state: 'optional', value, fix })

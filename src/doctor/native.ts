@@ -1,0 +1,52 @@
+// What the native side needs: compiler, CMake, make, oneDNN, and the addon itself. In: a probe and where the checkout is.
+// Out: findings; those that are missing name the Debian package.
+import * as path from 'node:path'
+import { type Finding, missing, ok } from './finding'
+import { onPath, type Probe, sharedLibrary } from './probe'
+
+const DEBIAN: Readonly<Record<string, string>> = { compiler: 'g++', cmake: 'cmake', make: 'make', oneDNN: 'libdnnl-dev' }
+
+const install = (...packages: readonly string[]): string => `apt-get install -y --no-install-recommends ${packages.join(' ')}`
+
+const firstLine = (text: string | undefined): string => text?.split('\n')[0]?.trim() ?? ''
+
+const tool = (probe: Probe, name: string, commands: readonly string[]): Finding => {
+  const found = commands.map((command) => onPath(probe, command)).find((file) => file !== undefined)
+  if (found === undefined) return missing('native', name, 'not found', install(DEBIAN[name]!))
+  return ok('native', name, `${firstLine(probe.run(found, ['--version'])) || 'unknown version'} (${found})`)
+}
+
+const HEADERS = ['/usr/include/oneapi/dnnl/dnnl_version.h', '/usr/include/x86_64-linux-gnu/oneapi/dnnl/dnnl_version.h',
+  '/usr/include/aarch64-linux-gnu/oneapi/dnnl/dnnl_version.h', '/usr/local/include/oneapi/dnnl/dnnl_version.h']
+
+const oneDnn = (probe: Probe): Finding => {
+  const library = sharedLibrary(probe, 'libdnnl.so')
+  const header = HEADERS.map(probe.read).find((text) => text?.includes('DNNL_VERSION_MAJOR'))
+  const part = (name: string): string => new RegExp(`#define\\s+DNNL_VERSION_${name}\\s+(\\d+)`).exec(header ?? '')?.[1] ?? '?'
+  if (!library && !header) return missing('native', 'oneDNN', 'not found', install(DEBIAN.oneDNN!))
+  if (!header) return missing('native', 'oneDNN', `${library}, without its headers`, install(DEBIAN.oneDNN!))
+  return ok('native', 'oneDNN', `${part('MAJOR')}.${part('MINOR')}.${part('PATCH')}${library ? ` (${library})` : ''}`)
+}
+
+/** Loaded in a process of its own: an addon built for another processor takes its process with it. */
+const addon = (probe: Probe, root: string, loader: readonly string[]): Finding => {
+  const file = path.join('build', 'addon', 'Release', 'spillway' + '.node')
+  if (!probe.exists(path.join(root, file))) return missing('native', 'addon', 'not built', 'npm run build')
+  const complaint = probe.complaint(process.execPath, loader)
+  if (complaint === null) return ok('native', 'addon', `${file} loads`)
+  return missing('native', 'addon', `${file} does not load: ${complaint}`, 'rm -r build/addon && npm run build')
+}
+
+/** The tools are needed to build the addon, not to use it. */
+const onceBuilt = (finding: Finding): Finding => (finding.state === 'missing' ? { ...finding, state: 'optional' } : finding)
+
+export const nativeFindings = (probe: Probe, root: string, loader: readonly string[]): Finding[] => {
+  const loaded = addon(probe, root, loader)
+  const tools = [
+    tool(probe, 'compiler', [probe.env.CXX ?? 'c++', 'g++']),
+    tool(probe, 'cmake', ['cmake']),
+    tool(probe, 'make', ['make', 'ninja']),
+    oneDnn(probe),
+  ]
+  return [...(loaded.state === 'ok' ? tools.map(onceBuilt) : tools), loaded]
+}

@@ -1,0 +1,74 @@
+// How the doctor looks at a machine. In: paths and commands. Out: what is there, or undefined; nothing throws.
+// A report is a pure function of a probe, so a machine without oneDNN or with a GPU can be described in a test.
+import { spawnSync } from 'node:child_process'
+import * as fs from 'node:fs'
+import * as os from 'node:os'
+import * as path from 'node:path'
+
+export interface Probe {
+  readonly read: (file: string) => string | undefined
+  readonly list: (folder: string) => readonly string[]
+  readonly exists: (file: string) => boolean
+  /** Standard output when the command ends well. */
+  readonly run: (command: string, args: readonly string[]) => string | undefined
+  /** Null when the command ends well, else its last words. */
+  readonly complaint: (command: string, args: readonly string[]) => string | null
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly cores: number
+  readonly nodeVersion: string
+  readonly folder: string
+  readonly freeDiskBytes: (folder: string) => number | undefined
+  /** Whether files there can be read and written past the page cache. */
+  readonly directIo: (folder: string) => boolean
+}
+
+const attempt = <A>(f: () => A): A | undefined => {
+  try { return f() } catch { return undefined }
+}
+
+const tryDirect = (folder: string): boolean => {
+  const file = path.join(folder, `.spillway-doctor-${process.pid}.tmp`)
+  const { O_CREAT, O_RDWR, O_DIRECT } = fs.constants
+  const opened = attempt(() => fs.openSync(file, O_CREAT | O_RDWR | (O_DIRECT ?? 0), 0o600))
+  if (opened !== undefined) fs.closeSync(opened)
+  attempt(() => fs.rmSync(file, { force: true }))
+  return opened !== undefined && O_DIRECT !== undefined
+}
+
+const run = (command: string, args: readonly string[]): ReturnType<typeof spawnSync> =>
+  spawnSync(command, [...args], { encoding: 'utf8', timeout: 20_000 })
+
+export const thisMachine = (): Probe => ({
+  read: (file) => attempt(() => fs.readFileSync(file, 'utf8')),
+  list: (folder) => attempt(() => fs.readdirSync(folder)) ?? [],
+  exists: fs.existsSync,
+  run: (command, args) => {
+    const { status, stdout } = run(command, args)
+    return status === 0 ? String(stdout) : undefined
+  },
+  complaint: (command, args) => {
+    const { status, signal, stderr, error } = run(command, args)
+    if (status === 0) return null
+    const words = String(stderr ?? '').split('\n').find((line) => /error/i.test(line))?.trim()
+    return words ?? error?.message ?? (signal ? `ended by ${signal}` : `exit code ${status}`)
+  },
+  env: process.env,
+  cores: os.availableParallelism(),
+  nodeVersion: process.versions.node,
+  folder: process.cwd(),
+  freeDiskBytes: (folder) => attempt(() => { const s = fs.statfsSync(folder); return s.bavail * s.bsize }),
+  directIo: tryDirect,
+})
+
+/** Where the shell would find a command. */
+export const onPath = (probe: Probe, command: string, ...alsoIn: readonly string[]): string | undefined =>
+  [...(probe.env.PATH ?? '').split(':').filter(Boolean), ...alsoIn]
+    .map((folder) => path.join(folder, command))
+    .find((file) => probe.exists(file))
+
+/** The loader's path for a library whose name begins like this. */
+export const sharedLibrary = (probe: Probe, prefix: string): string | undefined => {
+  const cache = probe.run('/sbin/ldconfig', ['-p']) ?? probe.run('ldconfig', ['-p']) ?? ''
+  const line = cache.split('\n').find((entry) => entry.trim().startsWith(prefix))
+  return line?.split('=> ')[1]?.trim()
+}

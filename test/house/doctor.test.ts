@@ -1,0 +1,94 @@
+// The doctor describes machines that the test makes up, and this one.
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { doctor, reportText } from '../../src/doctor'
+import type { Finding } from '../../src/doctor/finding'
+import { type Probe, thisMachine } from '../../src/doctor/probe'
+
+const GiB = 1024 ** 3
+
+/** A machine on which every command and file is there and in order, without a GPU. */
+const healthy: Probe = {
+  read: (file) => {
+    if (file === '/proc/sys/vm/max_map_count') return '1048576\n'
+    if (file.includes('shmem_enabled')) return 'always within_size [advise] never deny force\n'
+    if (file === '/proc/meminfo') return `MemTotal:       ${16 * 1024 * 1024} kB\n`
+    if (file.endsWith('dnnl_version.h')) return '#define DNNL_VERSION_MAJOR 2\n#define DNNL_VERSION_MINOR 6\n#define DNNL_VERSION_PATCH 3\n'
+    return undefined
+  },
+  list: () => [],
+  exists: (file) => !file.endsWith('nvcc'),
+  run: (command) => {
+    if (command.includes('ldconfig')) return '\tlibdnnl.so.2 (libc6,x86-64) => /lib/libdnnl.so.2\n'
+    return command.includes('nvidia') || command.includes('nvcc') ? undefined : 'version 1.2\n'
+  },
+  complaint: () => null,
+  env: { PATH: '/usr/bin' },
+  cores: 4,
+  nodeVersion: '20.1.0',
+  folder: '/data',
+  freeDiskBytes: () => 100 * GiB,
+  directIo: () => true,
+}
+
+const finding = (probe: Probe, name: string): Finding => {
+  const found = doctor(probe, 8 * GiB).findings.find((f) => f.name === name)
+  if (!found) throw new Error(`no finding '${name}'`)
+  return found
+}
+
+test('a healthy machine is ready, without a GPU', () => {
+  const report = doctor(healthy, 8 * GiB)
+  assert.ok(report.ready, reportText(report))
+  assert.is(report.availableBytes, 8 * GiB)
+  assert.is(finding(healthy, 'oneDNN').value, '2.6.3 (/lib/libdnnl.so.2)')
+  assert.is(finding(healthy, 'driver').state, 'optional')
+  assert.match(reportText(report), 'Ready to train on the cpu device.')
+})
+
+test('without oneDNN and addon it is not ready and says what to install', () => {
+  const bare: Probe = { ...healthy, read: () => undefined, run: () => undefined, exists: () => false }
+  const report = doctor(bare, GiB)
+  assert.not(report.ready)
+  assert.is(finding(bare, 'oneDNN').fix, 'apt-get install -y --no-install-recommends libdnnl-dev')
+  assert.is(finding(bare, 'compiler').fix, 'apt-get install -y --no-install-recommends g++')
+  assert.match(reportText(report), /Not ready: compiler, cmake, make, oneDNN, addon missing/)
+})
+
+test('an addon that does not load is told with its reason', () => {
+  const broken: Probe = { ...healthy, complaint: () => 'Error: libdnnl.so.2: cannot open shared object file' }
+  assert.not(doctor(broken, GiB).ready)
+  assert.match(finding(broken, 'addon').value, 'libdnnl.so.2: cannot open')
+})
+
+test('once the addon loads, the build tools are optional', () => {
+  const built: Probe = { ...healthy, exists: (file) => file.endsWith('.node') }
+  assert.is(finding(built, 'cmake').state, 'optional')
+  assert.ok(doctor(built, GiB).ready)
+})
+
+test('an old Node is named', () => {
+  assert.is(finding({ ...healthy, nodeVersion: '18.19.0' }, 'node').state, 'missing')
+})
+
+test('a GPU is described', () => {
+  const gpu: Probe = { ...healthy, run: (c, a) => (c === 'nvidia-smi' ? 'NVIDIA X, 81559, 580.1, 5, 16\n' : healthy.run(c, a)) }
+  assert.is(finding(gpu, 'GPU 0').value, 'NVIDIA X, 81559 MiB, driver 580.1, PCIe 5 x16')
+})
+
+test('small limits are notes with a way out', () => {
+  const small: Probe = { ...healthy, read: (f) => (f.endsWith('max_map_count') ? '65530\n' : undefined), directIo: () => false }
+  for (const name of ['mappings', 'huge pages', 'spill folder']) {
+    assert.is(finding(small, name).state, 'note', name)
+    assert.ok(finding(small, name).fix, name)
+  }
+})
+
+test('this machine: every area is there and the report survives JSON', () => {
+  const report = doctor(thisMachine())
+  assert.equal([...new Set(report.findings.map((f) => f.area))], ['machine', 'memory', 'disk', 'native', 'cuda'])
+  assert.equal(JSON.parse(JSON.stringify(report)), report)
+  assert.ok(report.cores >= 1 && report.availableBytes > 0)
+})
+
+test.run()
