@@ -4,9 +4,9 @@
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { Plan } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
-import { showSeconds, showSize } from './format'
+import { axisSeconds, showSize } from './format'
 import { type Bar, type Lane, lanesOf, type Shade, shadeTitle } from './lanes'
-import { callStarts, KINDS, kindTitle, type MemoryPoint, memorySeries } from './memory'
+import { callStarts, KINDS, kindTitle, type MemoryPoint, memorySeries, pagesByKind, worstCall } from './memory'
 import { escapeHtml } from './page'
 
 /** Width of the drawing in its own units; a bar's edges are whole units. */
@@ -15,7 +15,7 @@ const MEMORY_COLUMNS = 2000
 const LANE_COLUMNS = 3000
 /** Few enough bars to draw a gap between neighbours. */
 const SEPARATE_BARS = 250
-/** Narrower than this share of the step a segment's name cannot be read. */
+/** Magnifications; each has its own marks on the time axis. */
 const ZOOMS = [1, 2, 4, 8, 16, 32, 64] as const
 
 const SEGMENT_HEIGHT = 22
@@ -76,11 +76,25 @@ const memoryPaths = (points: readonly MemoryPoint[], x: (t: number) => number, y
     if (points.every((p) => p.pages[k] === 0)) return ''
     const lower = [...below]
     points.forEach((p, i) => { below[i]! += p.pages[k]! })
-    const ends = points.map((_, i) => (i + 1 < points.length ? x(points[i + 1]!.time) : WIDTH))
-    const top = points.map((_, i) => `V${y(below[i]!)}H${ends[i]}`).join('')
-    const bottom = points.map((_, i) => i).reverse().map((i) => `V${y(lower[i]!)}H${x(points[i]!.time)}`).join('')
-    return `<path class="area ${kind}" d="M${x(points[0]!.time)} ${y(lower[0]!)}${top}${bottom}z"/>`
+    const outlines = runsWhere(points, (p) => p.pages[k]! > 0).map((run) => {
+      const top = run.map((i) => `V${y(below[i]!)}H${i + 1 < points.length ? x(points[i + 1]!.time) : WIDTH}`).join('')
+      const bottom = [...run].reverse().map((i) => `V${y(lower[i]!)}H${x(points[i]!.time)}`).join('')
+      return `M${x(points[run[0]!]!.time)} ${y(lower[run[0]!]!)}${top}${bottom}z`
+    })
+    return `<path class="area ${kind}" d="${outlines.join('')}"/>`
   }).join('')
+}
+
+/** Maximal runs of indices whose items pass. */
+const runsWhere = <T>(items: readonly T[], passes: (item: T) => boolean): readonly (readonly number[])[] => {
+  const runs: number[][] = []
+  items.forEach((item, i) => {
+    if (!passes(item)) return
+    const last = runs[runs.length - 1]
+    if (last && last[last.length - 1] === i - 1) last.push(i)
+    else runs.push([i])
+  })
+  return runs
 }
 
 interface MemoryScale { readonly budgetPages: number; readonly topPages: number; readonly marks: readonly number[] }
@@ -88,7 +102,7 @@ interface MemoryScale { readonly budgetPages: number; readonly topPages: number;
 const memoryScale = (plan: Plan): MemoryScale => {
   const budgetPages = Math.floor(plan.budgetBytes / PAGE_BYTES)
   // A budget far above the peak (in-core on a large machine) would flatten the drawing: then the peak sets the scale.
-  const topPages = Math.max(1, budgetPages > 3 * plan.peakPages ? plan.peakPages * 1.1 : Math.max(budgetPages, plan.peakPages) * 1.05)
+  const topPages = Math.max(1, budgetPages > 3 * plan.peakPages ? plan.peakPages * 1.1 : Math.max(budgetPages, plan.peakPages) * 1.12)
   const step = 2 ** Math.round(Math.log2((topPages * PAGE_BYTES) / 5))
   return { budgetPages, topPages, marks: multiples(step, topPages * PAGE_BYTES) }
 }
@@ -119,10 +133,18 @@ const segmentStrip = (plan: Plan, timeline: Timeline): string =>
 /** Marks for each magnification; the script shows the layer that fits. */
 const timeMarks = (seconds: number): string =>
   ZOOMS.map((zoom) => {
-    const marks = multiples(niceStep(seconds, 10 * zoom), seconds)
-    const texts = marks.map((t) => `<b style="left:${percent(t / seconds)}">${showSeconds(t)}</b>`).join('')
+    // The last mark would be cut off at the right edge.
+    const marks = multiples(niceStep(seconds, 10 * zoom), seconds).filter((t) => t / seconds < 1 - 0.045 / zoom)
+    const texts = marks.map((t) => `<b style="left:${percent(t / seconds)}">${axisSeconds(t, seconds)}</b>`).join('')
     return `<div class="marks" data-zoom="${zoom}"${zoom > 1 ? ' hidden' : ''}>${texts}</div>`
   }).join('')
+
+/** Points at the worst moment, which may be too short to be seen. */
+const peakMark = (plan: Plan, timeline: Timeline, y: (pages: number) => number): string => {
+  const share = callStarts(plan, timeline)[worstCall(plan, pagesByKind(plan))]! / timeline.makespanSeconds
+  const side = share > 0.9 ? ' right' : share < 0.1 ? ' left' : ''
+  return `<span class="peak${side}" style="left:${percent(share)};top:${y(plan.peakPages) - 20}px"><u>peak ${showSize(plan.peakPages * PAGE_BYTES)}</u></span>`
+}
 
 const legend = (lanes: readonly Lane[], points: readonly MemoryPoint[]): string => {
   const kinds = KINDS.filter((_, k) => points.some((p) => p.pages[k]! > 0))
@@ -173,7 +195,7 @@ export const drawStep = (plan: Plan, timeline: Timeline): Drawing => {
   const budgetText = budgetShown ? `<span class="limit" style="top:${y(budgetPages) - 18}px">budget ${showSize(budgetPages * PAGE_BYTES)}</span>` : ''
   return {
     html: `${legend(lanes, points)}<div class="step"><div class="gutter">${gutter}</div>${budgetText}`
-      + `<div class="view" tabindex="0"><div class="plot"><div class="segs">${segmentStrip(plan, timeline)}</div>${svg}`
+      + `<div class="view" tabindex="0"><div class="plot"><div class="segs">${segmentStrip(plan, timeline)}</div>${svg}${peakMark(plan, timeline, y)}`
       + `${timeMarks(timeline.makespanSeconds)}<div class="hair" hidden></div></div></div>`
       + `<div class="tip" hidden></div></div>`
       + `<p class="tools"><button data-zoom="in">zoom in</button><button data-zoom="out">zoom out</button>`

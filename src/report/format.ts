@@ -14,6 +14,12 @@ export const showSeconds = (seconds: number): string => {
   return `${significant(seconds * per, 3)} ${unit}`
 }
 
+/** A mark on an axis of this length: one unit for all marks, and no needless decimals. */
+export const axisSeconds = (seconds: number, length: number): string => {
+  const [, unit, per] = SECONDS.find(([above]) => length >= above)!
+  return `${Number((seconds * per).toPrecision(6))} ${unit}`
+}
+
 /** At least so many digits, but never fewer than the integer part has. */
 export const significant = (x: number, digits: number): string => {
   if (x === 0) return '0'
@@ -24,7 +30,7 @@ export const significant = (x: number, digits: number): string => {
 export const showPercent = (share: number): string => {
   const percent = share * 100
   if (percent === 0) return '0 %'
-  return percent < 0.1 ? '<0.1 %' : `${percent >= 99.95 && percent < 100 ? '99.9' : percent.toFixed(percent < 10 ? 1 : 0)} %`
+  return percent < 0.1 ? '<0.1 %' : `${percent.toFixed(percent < 10 || (percent >= 99 && percent < 99.95) ? 1 : 0)} %`
 }
 
 export const showRatio = (ratio: number): string => `${ratio.toFixed(2)}×`

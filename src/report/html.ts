@@ -29,10 +29,10 @@ const cards = (facts: Facts, timeline: Timeline, staging: Staging): string => {
   return `<div class="cards">${[
     card('peak memory', showSize(facts.peakBytes), `in-core needs ${showSize(staging.inCore.peakBytes)}`),
     card('one step', showSeconds(timeline.makespanSeconds), `${(timeline.makespanSeconds / facts.lowerBoundSeconds).toFixed(2)} times the lower bound`),
-    card('recompute', showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds), `${showSeconds(facts.recomputeSeconds)} of arithmetic done again`),
-    card('halo', showRatio(facts.haloRatio), 'arithmetic in tiles over untiled'),
-    card('copies', `${showSize(facts.traffic.out)} out`, `${showSize(facts.traffic.in)} back in`),
-    card('waiting', showSeconds(stall), `memory ${showSeconds(timeline.stallSeconds.memory)}, data ${showSeconds(timeline.stallSeconds.data)}`),
+    card('recompute', showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds), facts.recomputeSeconds > 0 ? `${showSeconds(facts.recomputeSeconds)} of arithmetic done again` : 'nothing is computed twice'),
+    card('halo', showRatio(facts.haloRatio), facts.segments.tiled > 0 ? 'arithmetic in tiles over untiled' : 'nothing is tiled'),
+    card('copies', facts.traffic.out > 0 ? `${showSize(facts.traffic.out)} out` : 'none', facts.traffic.out > 0 ? `${showSize(facts.traffic.in)} back in` : 'nothing leaves the device'),
+    card('waiting', showSeconds(stall), `for room ${showSeconds(timeline.stallSeconds.memory)}, for values ${showSeconds(timeline.stallSeconds.data)}`),
   ].join('')}</div>`
 }
 
@@ -120,7 +120,7 @@ const worstMoment = (plan: Plan): string => {
   const tile = plan.segments[at.segment]!.grid
   const where = `${at.kind}${layer ? ` of ${layer}` : ''}, segment ${plan.segments[at.segment]!.name}${tile.B * tile.H * tile.W > 1 ? `, tile ${at.tile}` : ''}`
   const rows = holders.map((h) =>
-    `<tr><td>${escapeHtml(h.label)}</td><td><i style="width:${((h.bytes / most) * 100).toFixed(1)}%"></i></td><td class="n">${showSize(h.bytes)}</td></tr>`)
+    `<tr><td>${escapeHtml(h.label)}</td><td><i class="${h.kind}" style="width:${((h.bytes / most) * 100).toFixed(1)}%"></i></td><td class="n">${showSize(h.bytes)}</td></tr>`)
   return `<section><h2>The worst moment</h2><p class="lead">During ${escapeHtml(where)} the device holds ${showSize(plan.peakPages * PAGE_BYTES)}. These hold it, in whole pages of 2 MiB:</p>`
     + `<div class="scroll"><table class="holders"><tbody>${rows.join('')}</tbody></table></div></section>`
 }

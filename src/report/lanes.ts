@@ -5,7 +5,7 @@ import type { Span, Timeline } from '../../staging/sim/timeline'
 import { repeatedCalls } from './facts'
 
 /** What a bar stands for; also the name of its colour. */
-export type Shade = 'forward' | 'recompute' | 'backward' | 'update' | 'tiling' | 'stall' | 'data' | 'out' | 'in'
+export type Shade = 'forward' | 'recompute' | 'backward' | 'update' | 'tiling' | 'full' | 'late' | 'data' | 'out' | 'in'
 
 export const shadeTitle: Readonly<Record<Shade, string>> = {
   forward: 'forward',
@@ -13,8 +13,9 @@ export const shadeTitle: Readonly<Record<Shade, string>> = {
   backward: 'backward',
   update: 'weight update',
   tiling: 'gathering and adding tiles',
-  stall: 'waiting for memory',
-  data: 'data source (and waiting for it)',
+  full: 'waiting for room',
+  late: 'waiting for values',
+  data: 'copy in from the data source',
   out: 'copy out',
   in: 'copy in',
 }
@@ -42,28 +43,42 @@ export const callShades = (plan: Plan): readonly Shade[] => {
   })
 }
 
-/** A moment in which the compute stream runs nothing: between two calls, and what the later one waits for. */
+/** A moment in which the compute stream runs nothing: it waits for room ('memory') or for values to arrive ('data'). */
 export interface Stall { readonly start: number; readonly end: number; readonly call: number; readonly cause: 'memory' | 'data' }
 
-/** Gaps between calls. A gap is the data's when the copy that ends it brings fed values. */
+/** When the copies that each point waits for are complete: those out of memory, and those into it. */
+const completions = (plan: Plan, timeline: Timeline): ReadonlyMap<number, { readonly memory: number; readonly data: number }> => {
+  const due = new Map<number, { memory: number; data: number }>()
+  for (const s of timeline.spans) {
+    const r = plan.residencies[s.residency ?? -1]
+    if (!r) continue
+    const point = s.stream === 'out' ? r.release : (r.load?.ready ?? r.acquire)
+    const cause = s.stream === 'in' ? 'data' : 'memory'
+    const at = due.get(point) ?? { memory: 0, data: 0 }
+    at[cause] = Math.max(at[cause], s.end)
+    due.set(point, at)
+  }
+  return due
+}
+
+/** Gaps between calls. What is left of a gap when the last copy out is complete is the data's. */
 export const stallsOf = (plan: Plan, timeline: Timeline): readonly Stall[] => {
   const negligible = timeline.makespanSeconds * 1e-9
-  const copies = timeline.spans.filter((s) => s.residency !== undefined).sort((a, b) => a.end - b.end)
+  const due = completions(plan, timeline)
   const stalls: Stall[] = []
+  const gap = (start: number, end: number, call: number): void => {
+    const ends = due.get(call < 0 ? plan.calls.length : call) ?? { memory: end, data: 0 }
+    const turn = ends.data > start ? Math.min(end, Math.max(start, ends.memory)) : end
+    if (turn - start > negligible) stalls.push({ start, end: turn, call, cause: 'memory' })
+    if (end - turn > negligible) stalls.push({ start: turn, end, call, cause: 'data' })
+  }
   let busyUntil = 0
-  let next = 0
   for (const s of timeline.spans) {
     if (s.stream !== 'compute') continue
-    while (next < copies.length && copies[next]!.end <= s.start + negligible) next++
-    if (s.start - busyUntil > negligible) {
-      const last = copies[next - 1]
-      const fed = last && last.end > busyUntil && plan.residencies[last.residency!]?.load?.from === 'source'
-      stalls.push({ start: busyUntil, end: s.start, call: s.call ?? -1, cause: fed ? 'data' : 'memory' })
-    }
+    gap(busyUntil, s.start, s.call ?? -1)
     busyUntil = Math.max(busyUntil, s.end)
   }
-  if (timeline.makespanSeconds - busyUntil > negligible)
-    stalls.push({ start: busyUntil, end: timeline.makespanSeconds, call: -1, cause: 'memory' })
+  gap(busyUntil, timeline.makespanSeconds, -1)
   return stalls
 }
 
@@ -120,7 +135,7 @@ export const lanesOf = (plan: Plan, timeline: Timeline, columns: number): readon
   }))
   const waits = stallsOf(plan, timeline).map((w): Bar => ({
     start: w.start, end: w.end,
-    shade: w.cause === 'data' ? 'data' : 'stall',
+    shade: w.cause === 'data' ? 'late' : 'full',
     label: w.call < 0 ? 'waiting for the last copies' : `waiting before ${callLabel(plan, w.call)}`,
     others: 0,
   }))

@@ -94,18 +94,19 @@ export const memorySeries = (plan: Plan, timeline: Timeline, columns: number): r
 
 // ---------------------------------------------------------------- the worst moment
 
-export interface Holding { readonly label: string; readonly bytes: number }
+export interface Holding { readonly label: string; readonly kind: Kind; readonly bytes: number }
 
 /** What holds the pages while `call` runs: the largest first, the rest in one line. */
 export const holdersAt = (plan: Plan, call: number, most: number): readonly Holding[] => {
-  const held = new Map<string, number>()
+  const held = new Map<string, Holding>()
   for (const r of plan.residencies) {
     if (r.acquire > call || r.release <= call) continue
-    const label = plan.storages[r.storage]!.label
-    held.set(label, (held.get(label) ?? 0) + (r.to - r.from) * PAGE_BYTES)
+    const storage = plan.storages[r.storage]!
+    const before = held.get(storage.label)?.bytes ?? 0
+    held.set(storage.label, { label: storage.label, kind: kindOfStorage(plan, storage), bytes: before + (r.to - r.from) * PAGE_BYTES })
   }
-  const sorted = [...held].map(([label, bytes]) => ({ label, bytes })).sort((a, b) => b.bytes - a.bytes || (a.label < b.label ? -1 : 1))
+  const sorted = [...held.values()].sort((a, b) => b.bytes - a.bytes || (a.label < b.label ? -1 : 1))
   const rest = sorted.slice(most)
-  const others = { label: `${rest.length} others`, bytes: rest.reduce((n, h) => n + h.bytes, 0) }
+  const others: Holding = { label: `${rest.length} others`, kind: 'mixed', bytes: rest.reduce((n, h) => n + h.bytes, 0) }
   return rest.length > 1 ? [...sorted.slice(0, most), others] : sorted
 }

@@ -11,18 +11,18 @@ export const embedJson = (data: unknown): string =>
 const STYLE = `
 :root{color-scheme:light dark;--ground:#fbfaf8;--panel:#fff;--ink:#23262b;--soft:#6a7079;--line:#e4e2dd;--accent:#2f5fc4;--limit:#c2413b;
 --parameters:#75859b;--input:#c983a8;--activations:#5b8def;--gradients:#e3a548;--workspace:#7fbcab;--mixed:#b3a3dc;
---forward:#5b8def;--recompute:#a48ade;--backward:#e3a548;--update:#62ab7c;--tiling:#b4bac3;--stall:#d8605a;--data:#c983a8;--out:#cf8a62;--in:#4ba3b0}
+--forward:#5b8def;--recompute:#a48ade;--backward:#e3a548;--update:#62ab7c;--tiling:#b4bac3;--full:#d8605a;--late:#eb9f88;--data:#c983a8;--out:#cf8a62;--in:#4ba3b0}
 @media(prefers-color-scheme:dark){:root{--ground:#15171b;--panel:#1c1f24;--ink:#e4e5e7;--soft:#979da7;--line:#30343b;--accent:#8fb1ff;--limit:#ef7a73;
 --parameters:#7b8aa1;--input:#b97499;--activations:#5580d2;--gradients:#c98f3c;--workspace:#669f90;--mixed:#9384c2;
---forward:#5580d2;--recompute:#8e77c6;--backward:#c98f3c;--update:#54946b;--tiling:#777e89;--stall:#d0605a;--data:#b97499;--out:#b97a56;--in:#43909c}}
+--forward:#5580d2;--recompute:#8e77c6;--backward:#c98f3c;--update:#54946b;--tiling:#777e89;--full:#d0605a;--late:#cf8570;--data:#b97499;--out:#b97a56;--in:#43909c}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI","Helvetica Neue",sans-serif}
 main{max-width:1240px;margin:0 auto;padding:36px 28px 64px}
 h1{font-size:30px;font-weight:650;letter-spacing:-.01em;margin:0}
 h2{font-size:18px;font-weight:650;margin:44px 0 10px}
 h1+p{margin:4px 0 0;color:var(--soft)}h1+p b{color:var(--ink);font-weight:550}
-section>p.lead{margin:0 0 14px;color:var(--soft);max-width:820px}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));gap:12px;margin:26px 0 0}
+section>p.lead{margin:0 0 14px;color:var(--soft);max-width:960px}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px;margin:26px 0 0}
 .card{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:14px 16px}
 .card em{display:block;font-style:normal;color:var(--soft);font-size:13px}
 .card strong{display:block;font-size:24px;font-weight:620;letter-spacing:-.01em;line-height:1.3;font-variant-numeric:tabular-nums}
@@ -49,6 +49,7 @@ svg{display:block;width:100%}
 .seg.forward{--c:var(--forward)}.seg.recompute{--c:var(--recompute)}.seg.backward{--c:var(--backward)}.seg.update{--c:var(--update)}.seg.step{--c:var(--workspace)}
 .grid{stroke:var(--line);fill:none;vector-effect:non-scaling-stroke}
 .budget{stroke:var(--limit);fill:none;stroke-width:1.5;stroke-dasharray:6 4;vector-effect:non-scaling-stroke}
+.area{stroke-width:.8;vector-effect:non-scaling-stroke}
 .apart{stroke:var(--panel);stroke-width:.6;vector-effect:non-scaling-stroke}
 .marks b{position:absolute;bottom:2px;font-size:12px;font-weight:400;color:var(--soft);white-space:nowrap;font-variant-numeric:tabular-nums;border-left:1px solid var(--line);padding-left:4px}
 .hair{position:absolute;top:0;bottom:20px;width:1px;background:var(--ink);opacity:.5;pointer-events:none}
@@ -65,14 +66,18 @@ tr:last-child td{border-bottom:0}
 td small{color:var(--soft);font-size:12.5px}
 .share{display:flex;height:5px;margin-top:3px;border-radius:2px;overflow:hidden;width:90px;margin-left:auto;background:color-mix(in srgb,var(--line) 60%,transparent)}
 .tag{display:inline-block;border-radius:5px;padding:0 7px;font-size:12.5px;background:color-mix(in srgb,var(--c) 22%,var(--panel));white-space:nowrap}
-.holders td:first-child{width:40%}.holders i{display:block;height:11px;border-radius:3px;background:var(--activations);margin-top:5px;min-width:2px}
+.holders td:first-child{width:26%}.holders td:nth-child(2){width:60%}.holders i{display:block;height:11px;border-radius:3px;margin-top:6px;min-width:2px}
+.peak{position:absolute;z-index:2;font-size:12px;font-weight:600;line-height:1;white-space:nowrap;pointer-events:none;transform:translate(-50%,0);text-align:center}
+.peak.right{transform:translate(-100%,0)}.peak.left{transform:none}
+.peak::after{content:'▾';display:block;font-size:11px;line-height:8px}.peak.right::after{text-align:right}.peak.left::after{text-align:left}
+.peak u{text-decoration:none;background:color-mix(in srgb,var(--panel) 75%,transparent);border-radius:3px;padding:0 3px}
 footer{margin-top:48px;padding-top:16px;border-top:1px solid var(--line);color:var(--soft);font-size:13.5px;max-width:900px}
 footer dl{display:grid;grid-template-columns:110px 1fr;gap:3px 18px;margin:0}footer dd{margin:0}
 @media print{.tools{display:none}.scroll{max-height:none}}
 `
 
-const COLOURS = ['parameters', 'input', 'activations', 'gradients', 'workspace', 'mixed', 'forward', 'recompute', 'backward', 'update', 'tiling', 'stall', 'data', 'out', 'in']
-const COLOUR_RULES = COLOURS.map((c) => `.bar.${c},.area.${c}{fill:var(--${c})}.key.${c},.share .${c}{background:var(--${c})}`).join('')
+const COLOURS = ['parameters', 'input', 'activations', 'gradients', 'workspace', 'mixed', 'forward', 'recompute', 'backward', 'update', 'tiling', 'full', 'late', 'data', 'out', 'in']
+const COLOUR_RULES = COLOURS.map((c) => `.bar.${c}{fill:var(--${c})}.area.${c}{fill:var(--${c});stroke:var(--${c})}.key.${c},.share .${c},.holders .${c}{background:var(--${c})}`).join('')
 
 /** Zooms the drawing by making it wider, and says what is under the pointer. */
 const SCRIPT = `

@@ -20,7 +20,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
     `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}`,
     `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
     `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}`
-      + ` · waiting ${showSeconds(memory)} for memory, ${showSeconds(data)} for data · ${ratio.toFixed(2)} × the bound`,
+      + ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}`
       + ` · copies out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)`

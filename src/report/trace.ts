@@ -88,7 +88,7 @@ const timelineEvents = (plan: Plan, timeline: Timeline, pid: number, title: stri
   const spans = timeline.spans.map((s) =>
     s.call !== undefined && plan.calls[s.call] ? callEvent(plan, shadeTitle[shades[s.call]!], pid, s) : copyEvent(plan, pid, s))
   const waits = stallsOf(plan, timeline).map((w) =>
-    slice(pid, THREADS.waiting, `waiting for ${w.cause}`, 'stall', w.start, w.end, { before: w.call }))
+    slice(pid, THREADS.waiting, w.cause === 'memory' ? 'waiting for room' : 'waiting for values', 'stall', w.start, w.end, { before: w.call }))
   return [...nameEvents(pid, title), ...segmentEvents(plan, timeline, pid), ...spans, ...waits, ...memoryEvents(plan, timeline, pid)]
 }
 

@@ -59,11 +59,11 @@ const recomputeText = (facts: Facts, staging: Staging): string => sentence(
 
 const copiesText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
   const tier = staging.tier === 'disk' ? 'the spill file on disk' : 'host memory'
-  const hidden = timeline.stallSeconds.memory / timeline.makespanSeconds
+  const stalled = timeline.stallSeconds.memory + timeline.stallSeconds.data
   return sentence(
     `${showSize(facts.traffic.out)} leave for ${tier} and ${showSize(facts.traffic.in)} come back, while the device computes.`,
-    timeline.stallSeconds.memory > 0
-      ? `The arithmetic waits ${showSeconds(timeline.stallSeconds.memory)} for these copies, ${showPercent(hidden)} of the step.`
+    stalled > 0
+      ? `The arithmetic waits ${showSeconds(stalled)} for copies, ${showPercent(stalled / timeline.makespanSeconds)} of the step.`
       : 'The arithmetic never waits for them.',
   )
 }
@@ -76,7 +76,7 @@ const timeText = (facts: Facts, timeline: Timeline, staging: Staging): string =>
   const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
   return sentence(
     `A step is predicted to take ${showSeconds(timeline.makespanSeconds)}: ${showSeconds(timeline.computeSeconds)} of arithmetic,`,
-    `${showSeconds(memory)} waiting for memory and ${showSeconds(data)} waiting for data.`,
+    `${showSeconds(memory)} waiting for room in memory and ${showSeconds(data)} waiting for values to arrive.`,
     swaps
       ? `Only moving out and back what does not fit takes ${showSeconds(facts.lowerBoundSeconds)} on this link, which no plan that only swaps can beat;`
       : `The in-core arithmetic alone takes ${showSeconds(facts.lowerBoundSeconds)}, which no plan can beat;`,

@@ -23,7 +23,7 @@ export interface MemorySample {
 export interface Timeline {
   readonly makespanSeconds: number
   readonly computeSeconds: number
-  /** Time that the compute stream waits for copies: out of or into memory, and for the step's data. */
+  /** Time that the compute stream waits: for room in memory (copies out), and for data to arrive (copies in). */
   readonly stallSeconds: { readonly memory: number; readonly data: number }
   readonly spans: readonly Span[]
   /** In order of `time`. */

@@ -162,7 +162,7 @@ export const chainPlan = (options: ChainOptions): Plan => {
 export const play = (plan: Plan): Timeline => {
   const spans: Span[] = []
   const free = { out: 0, in: 0 }
-  const due = new Map<number, { end: number; fed: boolean }[]>()
+  const due = new Map<number, { end: number; cause: 'memory' | 'data' }[]>()
   const stall = { memory: 0, data: 0 }
   let now = 0
   const copy = (stream: 'out' | 'in', residency: number, wait: number): void => {
@@ -171,15 +171,15 @@ export const play = (plan: Plan): Timeline => {
     const end = start + plan.storages[r.storage]!.bytes / LINK.outBytesPerSecond
     free[stream] = end
     spans.push({ stream, start, end, residency, label: plan.storages[r.storage]!.label })
-    due.set(wait, [...(due.get(wait) ?? []), { end, fed: r.load?.from === 'source' }])
+    due.set(wait, [...(due.get(wait) ?? []), { end, cause: stream === 'out' ? 'memory' : 'data' }])
   }
   for (let p = 0; p <= plan.calls.length; p++) {
     plan.residencies.forEach((r, i) => {
       if (r.save?.start === p) copy('out', i, r.release)
       if (r.load && r.acquire === p) copy('in', i, r.load.ready)
     })
-    for (const { end, fed } of due.get(p) ?? []) {
-      stall[fed ? 'data' : 'memory'] += Math.max(0, end - now)
+    for (const { end, cause } of due.get(p) ?? []) {
+      stall[cause] += Math.max(0, end - now)
       now = Math.max(now, end)
     }
     const call = plan.calls[p]

@@ -1,0 +1,188 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { niceStep } from '../../src/report/charts'
+import { axisSeconds, showCount, showPercent, showSeconds, significant } from '../../src/report/format'
+import { reportHtml } from '../../src/report/html'
+import { type Bar, coalesce, lanesOf, stallsOf } from '../../src/report/lanes'
+import { holdersAt, KINDS, memorySeries, pagesByKind, totalPages, worstCall } from '../../src/report/memory'
+import { embedJson, escapeHtml } from '../../src/report/page'
+import { summary } from '../../src/report/summary'
+import { layerRows, segmentRows } from '../../src/report/tables'
+import { traceJson } from '../../src/report/trace'
+import { factsOf } from '../../src/report/facts'
+import { explain } from '../../src/report/words'
+import type { Plan } from '../../staging/plan/plan'
+import { chainPlan, play, stagingOf } from './plans'
+
+const everything = { layers: 6, size: 512, tiles: 4, recompute: true, swap: true }
+const html = (plan: Plan): string => reportHtml(plan, play(plan), stagingOf(plan))
+
+// ---------------------------------------------------------------- numbers as text
+
+test('numbers are written alike everywhere', () => {
+  assert.equal([0, 3e-9, 4.56e-5, 0.0123, 1.5, 61.2, 900, 9000].map(showSeconds),
+    ['0 s', '3.00 ns', '45.6 µs', '12.3 ms', '1.50 s', '61.2 s', '15.0 min', '2.5 h'])
+  assert.equal([0, 0.0001, 0.0123, 0.5, 0.997, 1, 1.5].map(showPercent), ['0 %', '<0.1 %', '1.2 %', '50 %', '99.7 %', '100 %', '150 %'])
+  assert.is(showCount(138357544), '138\u202f357\u202f544')
+  assert.is(significant(12345, 3), '12345')
+  assert.equal([0, 0.2, 1.4].map((t) => axisSeconds(t, 1.46)), ['0 s', '0.2 s', '1.4 s'])
+  assert.equal([7, 30, 1200].map((n) => niceStep(n, 10)), [1, 5, 200])
+})
+
+// ---------------------------------------------------------------- memory
+
+test('the kinds add up to the planned peak at the worst call, and to nothing more anywhere', () => {
+  const plan = chainPlan(everything)
+  const pages = pagesByKind(plan)
+  const totals = plan.calls.map((_, p) => totalPages(pages, p))
+  assert.is(Math.max(...totals), plan.peakPages)
+  assert.is(totals[worstCall(plan, pages)], plan.peakPages)
+  const held = holdersAt(plan, worstCall(plan, pages), 3).reduce((n, h) => n + h.bytes, 0)
+  assert.is(held / (2 * 1024 * 1024), plan.peakPages)
+  plan.calls.forEach((_, p) => {
+    const expected = plan.residencies.reduce((n, r) => n + (r.acquire <= p && p < r.release ? r.to - r.from : 0), 0)
+    assert.is(totals[p], expected)
+  })
+})
+
+test('a shortened memory series keeps the peak', () => {
+  const plan = chainPlan({ layers: 4, size: 512, tiles: 100 })
+  const series = memorySeries(plan, play(plan), 20)
+  assert.ok(series.length <= 20)
+  assert.is(Math.max(...series.map((p) => p.pages.reduce((a, b) => a + b, 0))), plan.peakPages)
+  assert.is(series[0]!.pages.length, KINDS.length)
+})
+
+// ---------------------------------------------------------------- time
+
+test('stalls add up to what the timeline says, by cause', () => {
+  const plan = chainPlan(everything)
+  const timeline = play(plan)
+  const sum = (cause: string): number => stallsOf(plan, timeline).reduce((n, s) => n + (s.cause === cause ? s.end - s.start : 0), 0)
+  assert.ok(timeline.stallSeconds.memory > 0 && timeline.stallSeconds.data > 0)
+  assert.ok(Math.abs(sum('memory') - timeline.stallSeconds.memory) < 1e-9)
+  assert.ok(Math.abs(sum('data') - timeline.stallSeconds.data) < 1e-9)
+})
+
+test('lanes: every span is there when there are few, columns at most when there are many, disjoint always', () => {
+  const few = chainPlan(everything)
+  const lanes = lanesOf(few, play(few), 3000)
+  assert.is(lanes[0]!.bars.length, few.calls.length)
+  assert.ok(lanes[0]!.bars.some((b) => b.shade === 'recompute'))
+  assert.equal(lanes.map((l) => l.title), ['compute', 'waiting', 'copy out', 'copy in'])
+  const many = chainPlan({ layers: 4, size: 512, tiles: 500 })
+  const [compute] = lanesOf(many, play(many), 100)
+  assert.ok(compute!.bars.length <= 100)
+  compute!.bars.forEach((b, i) => assert.ok(i === 0 || compute!.bars[i - 1]!.end <= b.start + 1e-12))
+  assert.is(compute!.bars.reduce((n, b) => n + 1 + b.others, 0), many.calls.length)
+})
+
+test('merged bars take the colour of most of their time and the name of the longest', () => {
+  const bar = (start: number, end: number, shade: Bar['shade'], label: string): Bar => ({ start, end, shade, label, others: 0 })
+  const bars = [bar(0, 1, 'forward', 'a'), bar(1, 4, 'backward', 'b'), bar(4, 6, 'backward', 'c'), bar(10, 11, 'out', 'd')]
+  assert.equal(coalesce(bars, 10, 2), [{ ...bar(0, 6, 'backward', 'b'), others: 2 }, bar(10, 11, 'out', 'd')])
+  assert.is(coalesce(bars, 10, 4), bars)
+})
+
+// ---------------------------------------------------------------- tables
+
+test('segment and layer rows account for all seconds', () => {
+  const plan = chainPlan(everything)
+  const total = plan.calls.reduce((n, c) => n + c.seconds, 0)
+  const segments = segmentRows(plan)
+  assert.ok(Math.abs(segments.reduce((n, r) => n + r.seconds, 0) - total) < 1e-9)
+  assert.equal(segments.map((r) => [r.name, r.phase, r.grid, r.tiles]),
+    [['forward', 'forward', '4×1', 4], ['again', 'recompute', 'whole', 1], ['backward', 'backward', 'whole', 1]])
+  assert.equal(segments[1]!.keeps.slice().sort(), ['conv0', 'conv1', 'conv2'])
+  assert.is(segments[1]!.recomputeSeconds, segments[1]!.seconds)
+  const layers = layerRows(plan)
+  assert.equal(layers.map((r) => r.fate), ['recomputed', 'recomputed', 'recomputed', 'stays', 'stays', 'stays'])
+  const loss = plan.calls.reduce((n, c) => n + (plan.graph.ops[c.op]!.layer === 'loss' ? c.seconds : 0), 0)
+  const inLayers = layers.reduce((n, r) => n + r.forwardSeconds + r.recomputeSeconds + r.backwardSeconds, 0)
+  assert.ok(Math.abs(inLayers + loss - total) < 1e-9)
+  const moved = chainPlan({ layers: 3, size: 512, swap: true })
+  assert.equal(layerRows(moved).map((r) => r.fate), ['moves out', 'stays', 'stays'])
+})
+
+// ---------------------------------------------------------------- words
+
+test('the words say what the plan does, and nothing about what it does not', () => {
+  const headings = (plan: Plan): readonly string[] =>
+    explain(plan, factsOf(plan, stagingOf(plan)), play(plan), stagingOf(plan)).map((p) => p.heading)
+  assert.equal(headings(chainPlan(everything)), ['Memory', 'Tiles', 'Recompute', 'Copies', 'Time'])
+  assert.equal(headings(chainPlan({ layers: 3, size: 64 })), ['Memory', 'Time'])
+  const plan = chainPlan({ layers: 3, size: 64 })
+  const [memory] = explain(plan, factsOf(plan, stagingOf(plan, 2)), play(plan), stagingOf(plan, 2))
+  assert.match(memory!.text, 'within the budget')
+  assert.match(memory!.text, 'keeps everything on the device')
+})
+
+test('the summary is short, narrow, and names the numbers that matter', () => {
+  const plan = chainPlan(everything)
+  const text = summary(plan, play(plan), stagingOf(plan))
+  const lines = text.split('\n')
+  assert.ok(lines.length <= 16, `${lines.length} lines`)
+  for (const line of lines) assert.ok(line.length <= 118, `${line.length} columns: ${line}`)
+  assert.match(text, 'chain 1×16×512×512 · hand-made · bench')
+  assert.match(text, /recompute \d/)
+  const longer: Plan = { ...plan, segments: Array.from({ length: 40 }, (_, i) => ({ ...plan.segments[i % 3]!, name: `s${i}` })) }
+  const cut = summary(longer, play(plan), stagingOf(plan))
+  assert.match(cut, '33 more segments')
+  assert.ok(cut.split('\n').length <= 16)
+})
+
+// ---------------------------------------------------------------- the page
+
+test('the page is whole, needs no network, and escapes what comes from the model', () => {
+  const page = html(chainPlan({ ...everything, name: '</script><img src=x>' }))
+  assert.not.match(page, /<img/)
+  assert.not.match(page, /<[^>]*(src|href)=|url\(|https?:/)
+  assert.is(page.match(/<script/g)?.length, 2)
+  assert.is(page.match(/<\/script>/g)?.length, 2)
+  for (const part of ['What this plan does, and why', 'One step', 'The worst moment', 'Segments', 'Layers', 'class="budget"']) assert.match(page, part)
+  assert.not.match(page, /NaN|undefined|Infinity/)
+  const data = /id="data">(.*?)<\/script>/s.exec(page)![1]!
+  assert.is(JSON.parse(data).lanes.length, 4)
+  for (const tag of ['div', 'section', 'table', 'tr', 'td', 'span', 'p', 'dl'])
+    assert.is(page.match(new RegExp(`<${tag}[ >]`, 'g'))?.length, page.match(new RegExp(`</${tag}>`, 'g'))?.length, tag)
+})
+
+test('the page of a plan with a hundred thousand calls stays below 3 MB and is made in seconds', () => {
+  const plan = chainPlan({ layers: 8, size: 12800, tiles: 12500 })
+  assert.ok(plan.calls.length > 100_000)
+  const timeline = play(plan)
+  const started = process.hrtime.bigint()
+  const page = reportHtml(plan, timeline, stagingOf(plan))
+  assert.ok(page.length < 3e6, `${page.length} characters`)
+  assert.ok(process.hrtime.bigint() - started < 10_000_000_000n)
+})
+
+test('text is made safe for the page', () => {
+  assert.is(escapeHtml(`<a b="c">&'`), '&lt;a b=&quot;c&quot;&gt;&amp;&#39;')
+  assert.is(embedJson({ a: '</script>\u2028' }), '{"a":"\\u003c/script>\\u2028"}')
+})
+
+// ---------------------------------------------------------------- the trace
+
+interface Event { ph: string; name: string; pid: number; tid: number; ts: number; dur: number; args: Record<string, unknown> }
+
+test('the trace holds every span, and slices of a thread do not overlap', () => {
+  const plan = chainPlan(everything)
+  const timeline = play(plan)
+  const events = JSON.parse(traceJson(plan, timeline, timeline)).traceEvents as readonly Event[]
+  const slices = events.filter((e) => e.ph === 'X')
+  for (const pid of [1, 2]) {
+    const of = (tid: number): readonly Event[] => slices.filter((e) => e.pid === pid && e.tid === tid)
+    assert.is(of(2).length, plan.calls.length)
+    assert.is(of(1).length, plan.segments.length)
+    assert.is(of(4).length + of(5).length, timeline.spans.length - plan.calls.length)
+    for (const tid of [1, 2, 3, 4, 5])
+      of(tid).forEach((e, i, all) => assert.ok(i === 0 || all[i - 1]!.ts + all[i - 1]!.dur <= e.ts + 1e-3, `${e.name} overlaps`))
+  }
+  const counters = events.filter((e) => e.ph === 'C' && e.pid === 1)
+  const totals = counters.map((e) => Object.values(e.args).reduce((n: number, v) => n + Number(v), 0))
+  assert.is(Math.max(...totals), plan.peakPages * 2)
+  assert.is(JSON.parse(traceJson(plan, timeline)).traceEvents.some((e: Event) => e.pid === 2), false)
+})
+
+test.run()
