@@ -1,0 +1,54 @@
+// Elaboration: a net applied to an input shape becomes the forward graph, every op from the op table.
+// In: a model. Out: the graph and its output value, in the syntax tree's depth-first order; or a GraphError.
+// Invariant: the graph's shapes are those that the analysis found; two rules that differ are a broken invariant.
+import { type Either, chain, isLeft, left, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { GraphError } from '../staging/core/errors'
+import { GraphBuilder } from '../staging/graph/builder'
+import type { Graph, ValueId } from '../staging/graph/graph'
+import type { AnyAttrs, Ref } from '../staging/ops/op'
+import { analyse } from './analyse'
+import { type Algebra, fold, type Place } from './fold'
+import { ruleFor } from './layers/registry'
+import type { Layer, Net, Shape } from './net'
+
+export interface Elaborated {
+  readonly graph: Graph
+  /** The network's output: what the loss compares with its target. */
+  readonly output: ValueId
+}
+
+const weightsOf = (l: Layer, at: Place): string => ('param' in l && typeof l.param === 'string' ? l.param : at.name)
+
+const algebraOf = (graph: GraphBuilder): Algebra<Ref> => {
+  let drawn = 0
+  const shape = (r: Ref): Shape => graph.shape(r) as unknown as Shape
+  const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: Place): Either<GraphError, Ref> =>
+    pipe(graph.op(kind, attrs, ins, at.name), chain((outs) => right(outs[0]!)))
+  return {
+    layer: (l, x, at) => {
+      const rule = ruleFor(l)
+      const y = rule.elaborate(l, x, { graph, layer: at.name, weights: weightsOf(l, at), input: shape(x), randomKey: () => drawn++ })
+      return isLeft(y) ? y : right(asAnalysed(y.right, at, shape(y.right), rule.shape(l, shape(x))))
+    },
+    sum: (body, shortcut, at) => single('add', {}, [body, shortcut], at),
+    join: (branches, at) => (branches.length === 1 ? right(branches[0]!) : single('concat', {}, branches, at)),
+  }
+}
+
+const asAnalysed = (r: Ref, at: Place, got: Shape, want: Either<string, Shape>): Ref => {
+  if (isLeft(want) || !got.every((d, i) => d === want.right[i]))
+    throw new Error(`layer '${at.name}': the op gives [${got.join()}] but the layer's rule says ${JSON.stringify(want)}`)
+  return r
+}
+
+/** The analysis comes first, so that what is wrong with the network is said in the network's words. */
+export const elaborate = (m: { readonly net: Net; readonly input: Shape }, name = 'model'): Either<GraphError, Elaborated> => {
+  const analysis = analyse(m.net, m.input)
+  if (isLeft(analysis)) return analysis
+  const builder = new GraphBuilder(name)
+  const output = fold(algebraOf(builder), m.net, builder.input('input', m.input))
+  if (isLeft(output)) return output
+  if (analysis.right.layers.length === 0) return left({ tag: 'ModelInvalid', at: 'net', reason: 'it has no layers' })
+  return right({ graph: builder.build(), output: output.right })
+}

@@ -1,0 +1,56 @@
+// Batch normalisation. In, out: [B,C,H,W]. In training it is two ops, statistics (a reduction) and apply (element-wise),
+// so that it stays exact under tiling; frozen, it applies its running statistics and is element-wise in every dimension.
+// The gradient pass finds the running statistics by the layer's name: '<layer>.running_mean' and '<layer>.running_var'.
+import { type Either, isLeft } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import type { GraphError } from '../../staging/core/errors'
+import type { Ref } from '../../staging/ops/op'
+import type { Dim, Layer, Shape } from '../net'
+import { layerCodec } from './codecs'
+import { type LayerRule, type Site, unchanged } from './rule'
+import { emit, emitMany, withParams } from './site'
+
+export interface BatchNorm<Name extends string, Frozen extends boolean = false> extends Layer<'batchNorm', Name> {
+  readonly frozen: Frozen
+  readonly eps: number
+}
+
+export interface BatchNormOptions<F extends boolean> {
+  /** Whether the running statistics are used and stay as they are; false unless said otherwise. */
+  readonly frozen?: F
+  /** Added to the variance; 1e-5 unless said otherwise. */
+  readonly eps?: number
+}
+
+/** @example batchNorm('bn1'), batchNorm('bn1', { frozen: true }) */
+export const batchNorm = <N extends string, F extends boolean = false>(name: N, options: BatchNormOptions<F> = {}): BatchNorm<N, F> =>
+  ({ kind: 'batchNorm', name, frozen: options.frozen ?? (false as F), eps: options.eps ?? 1e-5 })
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> { batchNorm: S }
+  interface LayerFt<L> { batchNorm: L extends BatchNorm<any, true> ? Dim : 'C' }
+}
+
+const training = (l: BatchNorm<string, boolean>, x: Ref, [gamma, beta]: readonly Ref[], at: Site): Either<GraphError, Ref> => {
+  const stats = emitMany(at, 'bn_stats', {}, [x])
+  if (isLeft(stats)) return stats
+  const count = at.input[0] * at.input[2] * at.input[3]
+  return emit(at, 'bn_apply', { eps: l.eps, count }, [x, stats.right[0]!, gamma!, beta!])
+}
+
+export const batchNormRule: LayerRule<BatchNorm<string, boolean>> = {
+  codec: layerCodec('batchNorm', { frozen: t.boolean, eps: t.number }),
+  shape: (_, input) => unchanged(input),
+  ft: (l) => (l.frozen ? ['B', 'C', 'H', 'W'] : ['C']),
+  inPlace: false,
+  elaborate: (l, x, at) => {
+    const shape = [at.input[1]]
+    const one = { dist: 'constant', a: 1 } as const
+    const zero = { dist: 'constant', a: 0 } as const
+    return withParams(at, [
+      { name: 'weight', shape, init: one }, { name: 'bias', shape, init: zero },
+      { name: 'running_mean', shape, init: zero, role: 'state' }, { name: 'running_var', shape, init: one, role: 'state' },
+    ], ([gamma, beta, mean, variance]) =>
+      l.frozen ? emit(at, 'bn_frozen', { eps: l.eps }, [x, mean!, variance!, gamma!, beta!]) : training(l, x, [gamma!, beta!], at))
+  },
+}

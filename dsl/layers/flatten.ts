@@ -1,0 +1,28 @@
+// Flatten, before a linear layer. In: [B,C,H,W]. Out: [B,C*H*W,1,1], in PyTorch's order. FT-compatible in B only.
+// What is flat already passes as it is, without an op.
+import { right } from 'fp-ts/Either'
+import type { Layer, Shape } from '../net'
+import type { Mul } from '../numbers/naturals'
+import { layerCodec } from './codecs'
+import type { LayerRule } from './rule'
+import { emit } from './site'
+
+export interface Flatten<Name extends string = ''> extends Layer<'flatten', Name> {}
+
+export const flatten = <N extends string = ''>(name?: N): Flatten<N> => ({ kind: 'flatten', name: name ?? ('' as N) })
+
+type FlattenShape<S extends Shape> =
+  number extends S[1] | S[2] | S[3] ? [S[0], number, 1, 1] : [S[0], Mul<S[1], Mul<S[2], S[3]>>, 1, 1]
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> { flatten: FlattenShape<S> }
+  interface LayerFt<L> { flatten: 'B' }
+}
+
+export const flattenRule: LayerRule<Flatten<string>> = {
+  codec: layerCodec('flatten', {}),
+  shape: (_, [b, c, h, w]) => right([b, c * h * w, 1, 1]),
+  ft: () => ['B'],
+  inPlace: false,
+  elaborate: (_, x, at) => (at.input[2] === 1 && at.input[3] === 1 ? right(x) : emit(at, 'flatten', {}, [x])),
+}

@@ -1,0 +1,63 @@
+// Pooling to a fixed size. globalAvgPool: [B,C,H,W] to [B,C,1,1], a reduction that tiles accumulate into.
+// adaptiveAvgPool: to [B,C,h,w] where h and w divide the input's, so that every window has the same size; PyTorch's
+// windows of differing sizes are refused. An input that has the size already passes as it is, without an op.
+import { left, right } from 'fp-ts/Either'
+import { type NotAMultiple, notAMultiple, type ShapeText, shapeText } from '../messages'
+import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
+import type { Mod } from '../numbers/naturals'
+import { extentCodec, layerCodec } from './codecs'
+import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { emit } from './site'
+import { type ExtentText, extentText } from './window'
+
+export interface GlobalAvgPool<Name extends string = ''> extends Layer<'globalAvgPool', Name> {}
+export interface AdaptiveAvgPool<Name extends string, Size extends Extent> extends Layer<'adaptiveAvgPool', Name> {
+  readonly size: Size
+}
+
+export const globalAvgPool = <N extends string = ''>(name?: N): GlobalAvgPool<N> => ({ kind: 'globalAvgPool', name: name ?? ('' as N) })
+
+/** @example adaptiveAvgPool('avgpool', 7) */
+export const adaptiveAvgPool = <N extends string, const E extends Extent>(name: N, size: E): AdaptiveAvgPool<N, E> =>
+  ({ kind: 'adaptiveAvgPool', name, size })
+
+type IsMultiple<N extends number, D extends number> = number extends N | D ? true : Mod<N, D> extends 0 ? true : false
+type AdaptiveShape<L, S extends Shape> =
+  L extends AdaptiveAvgPool<any, infer E>
+    ? BadSize<[['size', E, 1]]> extends infer Bad
+      ? Bad extends string ? Bad
+      : [IsMultiple<S[2], Height<E>>, IsMultiple<S[3], Width<E>>] extends [true, true]
+        ? number extends S[2] | S[3] ? [S[0], S[1], number, number] : [S[0], S[1], Height<E>, Width<E>]
+        : NotAMultiple<ShapeText<S>, ExtentText<E>>
+      : never
+    : never
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> { globalAvgPool: [S[0], S[1], 1, 1]; adaptiveAvgPool: AdaptiveShape<L, S> }
+  interface LayerFt<L> { globalAvgPool: 'B' | 'C'; adaptiveAvgPool: Dim }
+}
+
+export const globalAvgPoolRule: LayerRule<GlobalAvgPool<string>> = {
+  codec: layerCodec('globalAvgPool', {}),
+  shape: (_, [b, c]) => right([b, c, 1, 1]),
+  ft: () => ['B', 'C'],
+  inPlace: false,
+  elaborate: (_, x, at) => emit(at, 'global_avg_pool', { count: at.input[2] * at.input[3] }, [x]),
+}
+
+export const adaptiveAvgPoolRule: LayerRule<AdaptiveAvgPool<string, Extent>> = {
+  codec: layerCodec('adaptiveAvgPool', { size: extentCodec }),
+  shape: (l, input) => reasonOr(badSize(['size', l.size, 1]), () =>
+    input[2] % height(l.size) === 0 && input[3] % width(l.size) === 0
+      ? right([input[0], input[1], height(l.size), width(l.size)])
+      : left(notAMultiple(shapeText(input), extentText(l.size)))),
+  ft: () => ['B', 'C', 'H', 'W'],
+  inPlace: false,
+  elaborate: (l, x, at) => {
+    const kernelH = at.input[2] / height(l.size), kernelW = at.input[3] / width(l.size)
+    if (kernelH === 1 && kernelW === 1) return right(x)
+    return emit(at, 'avg_pool', {
+      kernelH, kernelW, strideH: kernelH, strideW: kernelW, padTop: 0, padLeft: 0, ceil: 0, countIncludePad: 1, padBottom: 0, padRight: 0,
+    }, [x])
+  },
+}

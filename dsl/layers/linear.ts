@@ -1,0 +1,58 @@
+// A fully connected layer. In: [B,C,1,1]. Out: [B,out,1,1]. FT-compatible in B only.
+// Its input must be flat already: flatten() or globalAvgPool() stands before it, so that nothing is reshaped unseen.
+import { left, right } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
+import type { Layer, Shape } from '../net'
+import { layerCodec } from './codecs'
+import { biasInit, initCodec, type WeightInit, weightInit } from './init'
+import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { emit, withParams } from './site'
+
+export interface Linear<Name extends string, Out extends number> extends Layer<'linear', Name> {
+  readonly out: Out
+  readonly bias: boolean
+  readonly init: WeightInit
+  /** What the parameters' names start with, when that is not the layer's name. */
+  readonly param?: string
+}
+
+export interface LinearOptions {
+  /** Whether it adds a bias; true unless said otherwise. */
+  readonly bias?: boolean
+  readonly init?: WeightInit
+  readonly param?: string
+}
+
+/** @example linear('fc', 1000) */
+export const linear = <N extends string, O extends number>(name: N, out: O, options: LinearOptions = {}): Linear<N, O> => ({
+  kind: 'linear', name, out, bias: options.bias ?? true, init: options.init ?? 'fan-in-uniform',
+  ...(options.param === undefined ? {} : { param: options.param }),
+})
+
+type LinearShape<L, S extends Shape> =
+  L extends Linear<any, infer O>
+    ? BadSize<[['number of outputs', O, 1]]> extends infer Bad
+      ? Bad extends string ? Bad
+      : number extends S[2] | S[3] ? [S[0], O, number, number]
+      : [S[2], S[3]] extends [1, 1] ? [S[0], O, 1, 1]
+      : NotFlat<ShapeText<S>>
+      : never
+    : never
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> { linear: LinearShape<L, S> }
+  interface LayerFt<L> { linear: 'B' }
+}
+
+export const linearRule: LayerRule<Linear<string, number>> = {
+  codec: layerCodec('linear', { out: t.number, bias: t.boolean, init: initCodec }, { param: t.string }),
+  shape: (l, input) => reasonOr(badSize(['number of outputs', l.out, 1]), () =>
+    input[2] === 1 && input[3] === 1 ? right([input[0], l.out, 1, 1]) : left(notFlat(shapeText(input)))),
+  ft: () => ['B'],
+  inPlace: false,
+  elaborate: (l, x, at) => withParams(at, [
+    { name: 'weight', shape: [l.out, at.input[1]], init: weightInit(l.init, at.input[1], l.out) },
+    ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, at.input[1]) }] : []),
+  ], (ps) => emit(at, 'linear', {}, [x, ...ps])),
+}

@@ -1,0 +1,50 @@
+// The run-time rules of all kinds of layers, one line each: the twin of the registries in net.ts.
+// In: nothing. Out: `ruleOf(kind)`. Invariant: a kind that the type-level registries know and this one lacks does not compile.
+import { right } from 'fp-ts/Either'
+import type { Identity, LayerShapes, Net } from '../net'
+import { batchNormRule } from './batchnorm'
+import { layerCodec } from './codecs'
+import { conv2dRule } from './conv2d'
+import { dropoutRule } from './dropout'
+import { flattenRule } from './flatten'
+import { adaptiveAvgPoolRule, globalAvgPoolRule } from './globalpool'
+import { linearRule } from './linear'
+import { avgPoolRule, maxPoolRule } from './pool'
+import { leakyReluRule, reluRule } from './relu'
+import { type LayerRule, unchanged } from './rule'
+
+const identityRule: LayerRule<Identity> = {
+  codec: layerCodec('identity', {}) as never,
+  shape: (_, input) => unchanged(input),
+  ft: () => ['B', 'C', 'H', 'W'],
+  inPlace: true,
+  elaborate: (_, x) => right(x),
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: each rule takes its own node
+const rules: Readonly<Record<keyof LayerShapes<any, any>, LayerRule<any>>> = {
+  adaptiveAvgPool: adaptiveAvgPoolRule,
+  avgPool: avgPoolRule,
+  batchNorm: batchNormRule,
+  conv2d: conv2dRule,
+  dropout: dropoutRule,
+  flatten: flattenRule,
+  globalAvgPool: globalAvgPoolRule,
+  identity: identityRule,
+  leakyRelu: leakyReluRule,
+  linear: linearRule,
+  maxPool: maxPoolRule,
+  relu: reluRule,
+}
+
+export const layerKinds: readonly string[] = Object.keys(rules)
+
+export const ruleOf = (kind: string): LayerRule | undefined =>
+  Object.hasOwn(rules, kind) ? (rules[kind as keyof typeof rules] as LayerRule) : undefined
+
+/** The rule of a node that has passed decodeNet. */
+export const ruleFor = (n: Net): LayerRule => {
+  const rule = ruleOf(n.kind)
+  if (!rule) throw new Error(`no rule for layers of kind '${n.kind}'`)
+  return rule
+}

@@ -1,0 +1,29 @@
+// What rules do with the graph under construction. In: a site, operands. Out: refs, or the builder's error.
+// Parameters are called '<weights>.<name>' as in PyTorch.
+import { type Either, map } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { GraphError } from '../../staging/core/errors'
+import type { Init } from '../../staging/graph/graph'
+import type { AnyAttrs, Ref } from '../../staging/ops/op'
+import type { Site } from './rule'
+
+export interface ParamSpec {
+  readonly name: string
+  readonly shape: readonly number[]
+  readonly init: Init
+  /** A state is kept and not trained: running statistics. */
+  readonly role?: 'state'
+}
+
+/** Declares a layer's parameters and hands them on, in order. */
+export const withParams = (
+  at: Site, params: readonly ParamSpec[], use: (refs: readonly Ref[]) => Either<GraphError, Ref>,
+): Either<GraphError, Ref> =>
+  use(params.map((p) => at.graph[p.role ?? 'param'](`${at.weights}.${p.name}`, p.shape, p.init)))
+
+export const emitMany = (at: Site, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, readonly Ref[]> =>
+  at.graph.op(kind, attrs, ins, at.layer)
+
+/** Appends an op of one output. */
+export const emit = (at: Site, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, Ref> =>
+  pipe(emitMany(at, kind, attrs, ins), map((outs) => outs[0]!))

@@ -1,0 +1,86 @@
+// Arithmetic of sliding windows, twice over: as types and as functions, side by side so that they can be compared.
+// In: input size, kernel, stride, padding, dilation. Out: output size, or 'misfit'.
+// Worked example: 7 rows, kernel 3, stride 2, padding 1: room 7 + 2*1 - 3 = 6, and 6/2 + 1 = 4 rows.
+import { type Extent, type Height, height, type Width, width } from '../net'
+import type { Add, CeilDiv, Compare, Div, IsOdd, Mul, Sub } from '../numbers/naturals'
+
+/** Zeros on each side: so many, or as many as keep the size at stride 1 (for odd kernels): half of the reach, rounded down. */
+export type Padding = Extent | 'same'
+
+type HeightPad<P extends Padding> = P extends 'same' ? 'same' : P extends Extent ? Height<P> : never
+type WidthPad<P extends Padding> = P extends 'same' ? 'same' : P extends Extent ? Width<P> : never
+
+// ---------------------------------------------------------------- output size, as types
+
+/** Windows at every stride within `room`; a negative room holds none. */
+type Positions<Room, S extends number> = Room extends number ? Add<Div<Room, S>, 1> : 'misfit'
+
+type SameSize<H extends number, K extends number, S extends number, D extends number> =
+  [IsOdd<K>, IsOdd<D>] extends [false, true] ? Positions<Sub<H, 2>, S> : CeilDiv<H, S>
+
+type Room<H extends number, K extends number, P extends number, D extends number> =
+  Sub<Add<H, Mul<2, P>>, Add<Mul<D, Sub<K, 1> & number>, 1>>
+
+type Slide<H extends number, K extends number, S extends number, P extends number | 'same', D extends number> =
+  number extends H | K | S | D | Exclude<P, 'same'> ? number
+  : P extends number ? Positions<Room<H, K, P, D>, S>
+  : SameSize<H, K, S, D>
+
+export type WindowHeight<H extends number, K extends Extent, S extends Extent, P extends Padding, D extends Extent = 1> =
+  Slide<H, Height<K>, Height<S>, HeightPad<P>, Height<D>>
+export type WindowWidth<W extends number, K extends Extent, S extends Extent, P extends Padding, D extends Extent = 1> =
+  Slide<W, Width<K>, Width<S>, WidthPad<P>, Width<D>>
+
+/** PyTorch's ceil mode: a last partial window counts when it starts inside the image or its left padding. */
+type SlideCeil<H extends number, K extends number, S extends number, P extends number> =
+  number extends H | K | S | P ? number
+  : Room<H, K, P, 1> extends infer R
+    ? R extends number
+      ? CeilDiv<R, S> extends infer N extends number ? Compare<Mul<N, S>, Add<H, P>> extends 'less' ? Add<N, 1> : N : never
+      : 'misfit'
+    : never
+
+export type PoolHeight<H extends number, K extends Extent, S extends Extent, P extends Extent, Ceil extends boolean> =
+  Ceil extends true ? SlideCeil<H, Height<K>, Height<S>, Height<P>> : WindowHeight<H, K, S, P>
+export type PoolWidth<W extends number, K extends Extent, S extends Extent, P extends Extent, Ceil extends boolean> =
+  Ceil extends true ? SlideCeil<W, Width<K>, Width<S>, Width<P>> : WindowWidth<W, K, S, P>
+
+// ---------------------------------------------------------------- the same, as functions
+
+const samePad = (k: number, d: number): number => Math.floor((d * (k - 1)) / 2)
+
+/** Padding [height, width] in numbers. */
+export const padOf = (pad: Padding, kernel: Extent, dilation: Extent = 1): readonly [number, number] =>
+  pad === 'same'
+    ? [samePad(height(kernel), height(dilation)), samePad(width(kernel), width(dilation))]
+    : [height(pad), width(pad)]
+
+const slide = (size: number, k: number, s: number, p: number, d: number, ceil: boolean): number | 'misfit' => {
+  const room = size + 2 * p - (d * (k - 1) + 1)
+  if (room < 0) return 'misfit'
+  if (!ceil) return Math.floor(room / s) + 1
+  const n = Math.ceil(room / s)
+  return n * s < size + p ? n + 1 : n
+}
+
+export interface Window {
+  readonly kernel: Extent
+  readonly stride: Extent
+  readonly pad: Padding
+  readonly dilation?: Extent
+  readonly ceil?: boolean
+}
+
+/** Output [height, width] of a window op, or 'misfit'. */
+export const windowSize = (w: Window, [, , h, wd]: readonly number[]): readonly [number, number] | 'misfit' => {
+  const [ph, pw] = padOf(w.pad, w.kernel, w.dilation)
+  const d = w.dilation ?? 1
+  const oh = slide(h!, height(w.kernel), height(w.stride), ph, height(d), w.ceil ?? false)
+  const ow = slide(wd!, width(w.kernel), width(w.stride), pw, width(d), w.ceil ?? false)
+  return oh === 'misfit' || ow === 'misfit' ? 'misfit' : [oh, ow]
+}
+
+// ---------------------------------------------------------------- how a window is called in messages
+
+export type ExtentText<E extends Extent> = `${Height<E>}x${Width<E>}`
+export const extentText = <E extends Extent>(e: E): ExtentText<E> => `${height(e)}x${width(e)}` as ExtentText<E>

@@ -1,0 +1,34 @@
+// What a model file exports, as a model. In: an unknown default export, sizes from the command line. Out: Model, or what
+// is wrong in words. Recognised by its fields alone, since the file may have loaded another copy of this package.
+import { type Either, left } from 'fp-ts/Either'
+import type { GraphError } from '../staging/core/errors'
+import { type Model, modelAt } from './model'
+
+/** Sizes that the caller wants instead of the model's own. */
+export interface InputOverride {
+  readonly batch?: number
+  readonly height?: number
+  readonly width?: number
+}
+
+const invalid = (reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at: 'the default export', reason })
+const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => typeof u === 'object' && u !== null
+
+/** CommonJS and ES modules wrap a default export differently. */
+const unwrapped = (u: unknown): unknown => (isObject(u) && !('kind' in u) && 'default' in u ? u['default'] : u)
+
+const overridden = (input: unknown, o: InputOverride): unknown => {
+  if (!Array.isArray(input) || input.length !== 4) return input
+  const [b, c, h, w] = input as readonly unknown[]
+  return [o.batch ?? b, c, o.height ?? h, o.width ?? w]
+}
+
+/** A `model(...)`, or a bare net that is given its image size: colour images, one at a time unless said otherwise. */
+export const asModel = (exported: unknown, override: InputOverride = {}): Either<GraphError, Model> => {
+  const u = unwrapped(exported)
+  if (!isObject(u)) return invalid(`${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), or a net`)
+  if (u['kind'] === 'model') return modelAt(overridden(u['input'], override), u['net'])
+  if (override.height === undefined || override.width === undefined)
+    return invalid('it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given')
+  return modelAt([override.batch ?? 1, 3, override.height, override.width], u)
+}

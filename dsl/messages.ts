@@ -1,0 +1,70 @@
+// What can be wrong with a network, in words: each message is one function, and its type is the same text.
+// In: names and shapes. Out: the words; `TheType<...>` of a message is derived from the function, so both always agree.
+// ASCII only: the type checker prints other characters as escapes.
+import type { Shape } from './net'
+
+export type ShapeText<S extends Shape> = `[${S[0]},${S[1]},${S[2]},${S[3]}]`
+export const shapeText = <S extends Shape>(s: S): ShapeText<S> => `[${s[0]},${s[1]},${s[2]},${s[3]}]`
+
+/** Where, and what. The run-time twin is the graph error 'ShapeInvalid', whose words these are. */
+export const atLayer = <At extends string, Kind extends string, Reason extends string>(at: At, kind: Kind, reason: Reason) =>
+  `layer '${at}' (${kind}): ${reason}` as const
+export type AtLayer<At extends string, Kind extends string, Reason extends string> = ReturnType<typeof atLayer<At, Kind, Reason>>
+
+export const notASize = <What extends string, Least extends string, N extends string>(what: What, least: Least, n: N) =>
+  `its ${what} must be a whole number of at least ${least}, not ${n}` as const
+export type NotASize<What extends string, Least extends string, N extends string> = ReturnType<typeof notASize<What, Least, N>>
+
+export const windowTooLarge = <K extends string, S extends string>(window: K, shape: S) =>
+  `a window of ${window} does not fit its input ${shape}` as const
+export type WindowTooLarge<K extends string, S extends string> = ReturnType<typeof windowTooLarge<K, S>>
+
+export const padTooLarge = <P extends string, K extends string>(pad: P, window: K) =>
+  `a padding of ${pad} is more than half its window of ${window}` as const
+export type PadTooLarge<P extends string, K extends string> = ReturnType<typeof padTooLarge<P, K>>
+
+export const padBeyondWindow = <P extends string, K extends string>(pad: P, window: K) =>
+  `with a padding of ${pad} a window of ${window} would see only padding` as const
+export type PadBeyondWindow<P extends string, K extends string> = ReturnType<typeof padBeyondWindow<P, K>>
+
+export const groupsDoNotDivide = <Side extends string, C extends string, G extends string>(side: Side, channels: C, groups: G) =>
+  `${channels} ${side} channels do not divide into ${groups} groups` as const
+export type GroupsDoNotDivide<Side extends string, C extends string, G extends string> =
+  ReturnType<typeof groupsDoNotDivide<Side, C, G>>
+
+export const notFlat = <S extends string>(shape: S) =>
+  `needs an input of [B,C,1,1] but gets ${shape}; put flatten() or globalAvgPool() before it` as const
+export type NotFlat<S extends string> = ReturnType<typeof notFlat<S>>
+
+export const notAMultiple = <S extends string, N extends string>(shape: S, size: N) =>
+  `needs an input whose height and width are multiples of ${size} but gets ${shape}` as const
+export type NotAMultiple<S extends string, N extends string> = ReturnType<typeof notAMultiple<S, N>>
+
+export const notAProbability = <P extends string>(p: P) => `its probability must be at least 0 and below 1, not ${p}` as const
+export type NotAProbability<P extends string> = ReturnType<typeof notAProbability<P>>
+
+export const sumsDiffer = <A extends string, B extends string>(body: A, shortcut: B) =>
+  `the body gives ${body} but the shortcut gives ${shortcut}` as const
+export type SumsDiffer<A extends string, B extends string> = ReturnType<typeof sumsDiffer<A, B>>
+
+export const branchesDiffer = <A extends string, N extends string, B extends string>(first: A, branch: N, other: B) =>
+  `the first branch gives ${first} but branch ${branch} gives ${other}; only the channels may differ` as const
+export type BranchesDiffer<A extends string, N extends string, B extends string> = ReturnType<typeof branchesDiffer<A, N, B>>
+
+export const noBranches = () => 'needs at least one branch' as const
+export type NoBranches = ReturnType<typeof noBranches>
+
+/** The run-time twin is the graph error 'DuplicateName'. */
+export const duplicateName = <N extends string>(name: N) =>
+  `there are two values named '${name}'; legal is any name that no other layer has` as const
+export type DuplicateNameText<N extends string> = ReturnType<typeof duplicateName<N>>
+
+/** The run-time twin is the graph error 'ValueInvalid'. */
+export const LEGAL_SHAPE = 'four whole numbers [B,C,H,W] of at least 1'
+export const badShape = <S extends string>(shape: S) => `its shape is ${shape}` as const
+export type BadInput<S extends string> = `'input': ${ReturnType<typeof badShape<S>>}; legal is ${typeof LEGAL_SHAPE}`
+
+// ---------------------------------------------------------------- only while typing: at run time every size is known
+
+export type NotLiteral = 'its sizes are not number literals; for sizes known only at run time use modelAt(input, net)'
+export type NotATuple = 'the list of its layers is not known while typing; use repeat(n, layer) instead of a loop, or modelAt(input, net)'

@@ -1,0 +1,91 @@
+// A model: a net applied to an input shape, checked. The checks run while you type and again at run time, in the same words.
+// In: a net, an input shape. Out: Model, plain data that carries what is known of it; or a GraphError.
+// `model` is for literal sizes and throws; `modelAt` takes sizes known only at run time and returns Either.
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type GraphError, renderError } from '../staging/core/errors'
+import { analyse, type LayerReport } from './analyse'
+import { decodeNet, show } from './decode'
+import type { Analyse, BytesNumber, ComplaintOf, Facts, FactsOf } from './facts'
+import type { BadSize } from './layers/rule'
+import { badShape, type BadInput, LEGAL_SHAPE } from './messages'
+import type { Dim, Net, Shape } from './net'
+
+/** What an editor shows of a model. */
+export interface Summary {
+  readonly input: Shape
+  readonly output: Shape
+  readonly ft: Dim
+  readonly activationBytes: number
+}
+
+export interface Model<M extends Summary = Summary, N extends Net = Net> {
+  readonly kind: 'model'
+  readonly net: N
+  readonly input: M['input']
+  readonly output: M['output']
+  /** The dimensions along which the whole network is FT-compatible. */
+  readonly ft: readonly M['ft'][]
+  /** Bytes of all layers' outputs, in 32-bit floats; layers that write over their input have none. */
+  readonly activationBytes: M['activationBytes']
+  /** Every layer, in execution order. */
+  readonly layers: readonly LayerReport[]
+}
+
+export type SummaryOf<N extends Net, In extends readonly number[]> =
+  Analyse<N, In & Shape> extends Facts<infer O, infer F, infer A, any>
+    ? { input: [In[0], In[1], In[2], In[3]]; output: O; ft: F; activationBytes: BytesNumber<A> }
+    : never
+
+/** The input shape itself when the net fits it; else what is wrong, so that the error stands at the argument. */
+export type Checked<N extends Net, In extends readonly number[]> = Complaint<N, In> extends infer C extends string ? C : In
+
+type Complaint<N extends Net, In extends readonly number[]> =
+  In extends Shape
+    ? BadSize<[['', In[0], 1], ['', In[1], 1], ['', In[2], 1], ['', In[3], 1]]> extends string ? BadInput<Listed<In>>
+    : ComplaintOf<Analyse<N, In>>
+    : BadInput<Listed<In>>
+
+type Listed<Ds extends readonly number[], Text extends string = ''> =
+  Ds extends readonly [infer D extends number, ...infer Rest extends readonly number[]]
+    ? Listed<Rest, Text extends '' ? `${D}` : `${Text},${D}`>
+    : `[${Text}]`
+
+/**
+ * A net applied to images of shape [B, C, H, W].
+ *
+ * @example const net = model([1, 3, 224, 224], seq(conv2d('conv1', 64, 3), relu(), maxPool(2)))
+ */
+export const model = <const In extends readonly number[], N extends Net>(input: Checked<N, In>, net: N): Model<SummaryOf<N, In>, N> => {
+  const m = modelAt(input as unknown, net)
+  if (isLeft(m)) throw new Error(renderError(m.left))
+  return m.right as unknown as Model<SummaryOf<N, In>, N>
+}
+
+/** The same for sizes, or nets, that are known only at run time. */
+export const modelAt = (input: unknown, net: unknown): Either<GraphError, Model> => {
+  const shape = decodeShape(input)
+  if (isLeft(shape)) return shape
+  const n = decodeNet(net)
+  if (isLeft(n)) return n
+  const a = analyse(n.right, shape.right)
+  if (isLeft(a)) return a
+  const { output, ft, activationBytes, layers } = a.right
+  return right({ kind: 'model', net: n.right, input: shape.right, output, ft, activationBytes, layers })
+}
+
+const decodeShape = (u: unknown): Either<GraphError, Shape> =>
+  Array.isArray(u) && u.length === 4 && u.every((d) => Number.isSafeInteger(d) && d >= 1)
+    ? right(u as unknown as Shape)
+    : left({ tag: 'ValueInvalid', name: 'input', reason: badShape(show(u)), legal: LEGAL_SHAPE })
+
+// ---------------------------------------------------------------- layers by name
+
+/** The names of a model's layers, as literals. */
+export type LayerNames<M extends Model> = Analyse<M['net'], M['input']> extends Facts<any, any, any, infer L> ? L : never
+
+/** What is known of one layer. @example layerOf(net, 'conv1_1').output */
+export const layerOf = <M extends Model, L extends LayerNames<M>>(m: M, name: L): FactsOf<M['net'], M['input'], L> => {
+  const found = m.layers.find((l) => l.name === name)
+  if (!found) throw new Error(`there is no layer '${name}'; there are ${m.layers.map((l) => `'${l.name}'`).join(', ')}`)
+  return found as never
+}

@@ -1,0 +1,23 @@
+// Losses and optimizers, as users write them: plain data with PyTorch's defaults.
+import type { Adam, Loss, Sgd } from '../staging/grad/grad'
+
+export type { Loss, Optimizer } from '../staging/grad/grad'
+
+/** Mean squared error to a target of the output's shape. */
+export const mse = 'mse' satisfies Loss
+/** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. */
+export const crossEntropy = 'cross-entropy' satisfies Loss
+
+export type SgdOptions = Pick<Sgd, 'lr'> & Partial<Omit<Sgd, 'kind'>>
+export type AdamOptions = Pick<Adam, 'lr'> & Partial<Omit<Adam, 'kind'>>
+
+/** @example sgd({ lr: 1e-3, momentum: 0.9 }) */
+export const sgd = (o: SgdOptions): Sgd =>
+  ({ kind: 'sgd', lr: o.lr, momentum: o.momentum ?? 0, weightDecay: o.weightDecay ?? 0, nesterov: o.nesterov ?? false })
+
+const adamLike = (kind: Adam['kind'], o: AdamOptions, weightDecay: number): Adam =>
+  ({ kind, lr: o.lr, beta1: o.beta1 ?? 0.9, beta2: o.beta2 ?? 0.999, eps: o.eps ?? 1e-8, weightDecay: o.weightDecay ?? weightDecay })
+
+export const adam = (o: AdamOptions): Adam => adamLike('adam', o, 0)
+/** Adam with decoupled weight decay; PyTorch's default decay is 0.01. */
+export const adamw = (o: AdamOptions): Adam => adamLike('adamw', o, 0.01)
