@@ -250,19 +250,6 @@ Status AbstractRun::run() {
 
 }  // namespace
 
-Status check_bound_memory(const Tape& tape, const PageMap& map) {
-  for (size_t i = 0; i < tape.bindings.size(); i++) {
-    if (tape.bindings[i].fed()) continue;
-    const ViewRecord& v = tape.views[tape.bindings[i].view];
-    bool unmapped = false;
-    const bool held = for_each_block(v, [&](uint64_t lo, uint64_t hi) {
-      return map.walk(tape, v.buffer, lo, hi, unmapped, [&](const PhysSpan& s) { return tape.residencies[s.residency].for_ever(); });
-    });
-    if (!held) return refuse("binding ", i, " ('", tape.name(tape.bindings[i]), "'): its bytes are not held for ever");
-  }
-  return {};
-}
-
 Status check_run(const Tape& tape, const PageMap& map) { return AbstractRun(tape, map).run(); }
 
 }  // namespace spillway

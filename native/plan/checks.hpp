@@ -11,8 +11,8 @@ namespace spillway {
 Status check_records(const Tape& tape);
 /// Calls and their operands against the op table.
 Status check_calls(const Tape& tape);
-/// Bindings that are read or written between steps lie in pages that are held for ever.
-Status check_bound_memory(const Tape& tape, const PageMap& map);
+/// Weights and state lie in pages that are held for ever; each loss is written.
+Status check_bindings_held(const Tape& tape, const PageMap& map);
 /// One abstract run of the instruction list: ownership, residency, copies in flight, events, budget, exact peak.
 Status check_run(const Tape& tape, const PageMap& map);
 

@@ -100,7 +100,7 @@ Result<Tape> read_tape(Bytes bytes) {
   if (Status s = check_calls(tape); !s.ok()) return s;
   const Result<PageMap> map = PageMap::of(tape);
   if (!map.ok()) return map.status();
-  if (Status s = check_bound_memory(tape, map.value()); !s.ok()) return s;
+  if (Status s = check_bindings_held(tape, map.value()); !s.ok()) return s;
   if (Status s = check_run(tape, map.value()); !s.ok()) return s;
   return tape;
 }

@@ -18,6 +18,7 @@ class Pages {
 
   void acquire(uint64_t pages) { held_ += pages; peak_ = std::max(peak_, held_); }
   void release(uint64_t pages) { held_ -= pages; }
+  uint64_t held() const { return held_; }
   /// The most bytes that were held at once, counted as the instructions ran.
   uint64_t peak_bytes() const { return peak_ * PAGE_BYTES; }
   /// The blocks that the memory file has by now, as the system counts them.

@@ -1,0 +1,23 @@
+// The devices that this build has: where their kernels are.
+#pragma once
+#include <string_view>
+
+#include "runtime/kernel.hpp"
+
+namespace spillway {
+
+struct Device {
+  std::string_view name;
+  KernelTable kernel;
+  /// For the calling thread and those that its kernels use; null where kernels use one.
+  void (*set_threads)(int);
+};
+
+/// Null when this build has no device of that name.
+const Device* find_device(std::string_view name);
+/// The names, for messages: "cpu, ref, null".
+std::string device_names();
+/// Cores that this process may use.
+int available_cores();
+
+}  // namespace spillway

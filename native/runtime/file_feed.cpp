@@ -1,0 +1,147 @@
+// Samples from a file: planes of a sample (N, C, H, W) or its pixels (N, H, W, C) are read piece by piece and spread over
+// the channels of the value, which is stored H, W, C. Invariant: the file is read by pread only, so one that shrinks in the
+// meantime is an error, never a signal.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runtime/handles.hpp"
+#include "runtime/source.hpp"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t STAGING_BYTES = uint64_t(1) << 20;
+constexpr uint64_t ELEMENT_BYTES[] = {4, 8, 2, 1, 4, 8};
+
+/// IEEE half precision, as its 16 bits.
+struct Half { uint16_t bits; };
+
+double to_double(Half h) {
+  const int exponent = (h.bits >> 10) & 31, mantissa = h.bits & 1023;
+  const double magnitude = exponent == 31 ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
+                           : exponent == 0 ? std::ldexp(mantissa, -24)
+                                           : std::ldexp(mantissa + 1024, exponent - 25);
+  return h.bits >> 15 ? -magnitude : magnitude;
+}
+
+template <class Raw>
+double to_double(Raw raw) { return double(raw); }
+
+/// Labels that do not fit become -1, which no class has.
+int32_t to_label(double v) { return v >= -2147483648.0 && v <= 2147483647.0 ? int32_t(v) : -1; }
+
+template <class Raw, class T>
+void convert(const std::byte* raw, uint64_t count, double scale, double shift, T* into, uint64_t stride) {
+  for (uint64_t i = 0; i < count; i++) {
+    Raw r;
+    std::memcpy(&r, raw + i * sizeof(Raw), sizeof(Raw));
+    const double v = to_double(r) * scale + shift;
+    if constexpr (std::is_same_v<T, int32_t>) into[i * stride] = to_label(v);
+    else into[i * stride] = T(v);
+  }
+}
+
+class FileReader final : public Feed {
+ public:
+  FileReader(FileFeed options, File file) : options_(std::move(options)), file_(std::move(file)), staging_(STAGING_BYTES) {
+    const SampleShape& s = options_.shape;
+    pixels_ = s.height * s.width;
+    planar_ = options_.layout == FileLayout::nchw && pixels_ > 1 && s.channels > 1;  // else both orders are the same
+  }
+
+  Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) override { return read(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, double* into) override { return read(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, int32_t* into) override { return read(sample, first, count, into); }
+  uint64_t samples() const override { return options_.samples; }
+
+ private:
+  template <class T>
+  Status read(uint64_t sample, uint64_t first, uint64_t count, T* into);
+  /// Elements [at, at + count) of the file's tensor, `stride` elements apart in the value.
+  template <class T>
+  Status read_run(uint64_t at, uint64_t count, T* into, uint64_t stride);
+  Status fetch(uint64_t offset, uint64_t bytes);
+
+  FileFeed options_;
+  File file_;
+  uint64_t pixels_ = 1;
+  bool planar_ = false;
+  std::vector<std::byte> staging_;
+};
+
+template <class T>
+Status FileReader::read(uint64_t sample, uint64_t first, uint64_t count, T* into) {
+  const uint64_t channels = options_.shape.channels, base = sample * channels * pixels_;
+  if (!planar_) return read_run(base + first, count, into, 1);
+  const uint64_t last = first + count;
+  for (uint64_t c = 0; c < channels; c++) {
+    const uint64_t from = first > c ? (first - c + channels - 1) / channels : 0;  // the first pixel whose channel c is in the range
+    const uint64_t to = last > c ? (last - c + channels - 1) / channels : 0;
+    if (from >= to) continue;
+    if (Status s = read_run(base + c * pixels_ + from, to - from, into + (from * channels + c - first), channels); !s.ok()) return s;
+  }
+  return {};
+}
+
+template <class T>
+Status FileReader::read_run(uint64_t at, uint64_t count, T* into, uint64_t stride) {
+  const uint64_t element = ELEMENT_BYTES[uint32_t(options_.type)];
+  for (uint64_t done = 0; done < count;) {
+    const uint64_t n = std::min(count - done, STAGING_BYTES / element);
+    if (Status s = fetch(options_.byte_offset + (at + done) * element, n * element); !s.ok()) return s;
+    T* const out = into + done * stride;
+    const std::byte* const raw = staging_.data();
+    const double scale = options_.scale, shift = options_.shift;
+    switch (options_.type) {
+      case FileType::f32: convert<float>(raw, n, scale, shift, out, stride); break;
+      case FileType::f64: convert<double>(raw, n, scale, shift, out, stride); break;
+      case FileType::f16: convert<Half>(raw, n, scale, shift, out, stride); break;
+      case FileType::u8: convert<uint8_t>(raw, n, scale, shift, out, stride); break;
+      case FileType::i32: convert<int32_t>(raw, n, scale, shift, out, stride); break;
+      case FileType::i64: convert<int64_t>(raw, n, scale, shift, out, stride); break;
+    }
+    done += n;
+  }
+  return {};
+}
+
+Status FileReader::fetch(uint64_t offset, uint64_t bytes) {
+  for (uint64_t done = 0; done < bytes;) {
+    const ssize_t n = ::pread(file_.fd(), staging_.data() + done, bytes - done, off_t(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return refuse("reading ", options_.path, ": ", system_error());
+    if (n == 0) return refuse(options_.path, " ends at byte ", offset + done, ", before its data do");
+    done += uint64_t(n);
+  }
+  return {};
+}
+
+/// Bytes of the tensor, or 0 when there is none or it is absurd.
+uint64_t tensor_bytes(const FileFeed& f) {
+  uint64_t bytes = ELEMENT_BYTES[uint32_t(f.type)];
+  for (const uint64_t n : {f.samples, f.shape.channels, f.shape.height, f.shape.width})
+    if (n == 0 || __builtin_mul_overflow(bytes, n, &bytes) || bytes >> 62) return 0;
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Feed>> open_file_feed(const FileFeed& options) {
+  const uint64_t bytes = tensor_bytes(options);
+  if (bytes == 0) return refuse(options.path, ": an empty or absurdly large tensor");
+  File file(::open(options.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return refuse("cannot open ", options.path, ": ", system_error());
+  struct stat s {};
+  if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return refuse(options.path, " is no regular file");
+  if (options.byte_offset > uint64_t(s.st_size) || bytes > uint64_t(s.st_size) - options.byte_offset)
+    return refuse(options.path, " has ", s.st_size, " bytes; its data take ", bytes, " from byte ", options.byte_offset);
+  return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, std::move(file)));
+}
+
+}  // namespace spillway

@@ -1,0 +1,53 @@
+// What a run measures. Seconds in spans and samples count from the start of the step that they belong to.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "plan/result.hpp"
+
+namespace spillway {
+
+enum class StreamId : uint32_t { compute, out, in };
+
+/// One call (index: the call) or copy (index: the transfer).
+struct Span {
+  StreamId stream;
+  uint32_t instruction, index;
+  double start, end;
+};
+
+/// From this time on so many pages are held.
+struct MemorySample { double seconds; uint64_t pages; };
+
+/// The last step of a run.
+struct Timeline {
+  std::vector<Span> spans;
+  std::vector<MemorySample> memory;
+};
+
+struct StepMetrics {
+  double seconds = 0, loss = 0;
+  double stall_memory_seconds = 0, stall_data_seconds = 0;
+  double kernel_seconds = 0, recompute_seconds = 0;
+  uint64_t bytes_out = 0, bytes_in = 0, bytes_fed = 0;
+};
+
+struct RunMetrics {
+  Status status;             // why the run ended early, if it failed
+  bool cancelled = false;    // it ended early because it was told to
+  bool torn = false;         // it ended within a step: weights may be half updated
+  std::vector<StepMetrics> steps;            // those that ran to their end
+  std::vector<double> seconds_by_kind;       // kernel time of the whole run, by wire number
+  uint64_t arena_peak_bytes = 0, arena_file_bytes = 0, disk_bytes = 0;
+  Timeline timeline;
+};
+
+/// An event of a run in progress.
+struct Progress {
+  enum class Phase : uint32_t { segment, step } phase = Phase::segment;
+  uint64_t step = 0;
+  uint32_t segment = 0, tile = 0;
+  double loss = 0, seconds = 0;   // of the step that just ended
+};
+
+}  // namespace spillway

@@ -1,0 +1,75 @@
+// Resolves views to addresses once; a call copies its few operand views side by side and hands them to its kernel.
+#include "runtime/program.hpp"
+
+#include <algorithm>
+
+#include "gen/ops.h"
+
+namespace spillway {
+namespace {
+
+View resolve(const ViewRecord& r, const Pages& pages) {
+  View v;
+  v.data = r.buffer == NONE ? nullptr : pages.at(r.buffer, r.offset);
+  v.dtype = DType(r.dtype);
+  v.rank = r.rank;
+  for (int d = 0; d < 4; d++) {
+    v.dims[d] = r.dims[d];
+    v.strides[d] = int64_t(r.strides[d]);
+    v.origin[d] = r.origin[d];
+    v.extent[d] = r.extent[d];
+  }
+  return v;
+}
+
+}  // namespace
+
+KernelCall Program::kernel_call(const CallRecord& c, const StepContext& step) {
+  for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) operands_[i] = views_[tape_->operands[c.first_operand + i]];
+  KernelCall k;
+  k.kind = c.kind;
+  k.ins = operands_.data();
+  k.n_ins = c.ins;
+  k.outs = operands_.data() + c.ins;
+  k.n_outs = c.outs;
+  k.attrs = tape_->attrs.data() + c.first_attr;
+  k.n_attrs = c.attrs;
+  if (c.workspace_view != NONE) {
+    const View& w = views_[c.workspace_view];
+    k.workspace = w.data;
+    k.workspace_bytes = size_t(w.dims[0]) * dtype_bytes(w.dtype);
+  }
+  k.step = &step;
+  return k;
+}
+
+Status Program::prepare_call(const CallRecord& c, const StepContext& step) {
+  const KernelEntry* entry = entries_.back();
+  const KernelCall k = kernel_call(c, step);
+  const int64_t need = entry->workspace_bytes(k);
+  if (need < 0) return refuse("the device's kernel refuses these shapes");
+  if (uint64_t(need) > k.workspace_bytes) return refuse("the kernel asks for ", need, " bytes of workspace, the plan gives ", k.workspace_bytes);
+  return entry->prepare(k);
+}
+
+Result<Program> Program::prepare(const Tape& tape, const Pages& pages, const Device& device) {
+  Program p;
+  p.tape_ = &tape;
+  for (const ViewRecord& v : tape.views) p.views_.push_back(resolve(v, pages));
+  size_t most = 0;
+  for (const CallRecord& c : tape.calls) most = std::max<size_t>(most, size_t(c.ins) + c.outs);
+  p.operands_.resize(most);
+  p.entries_.reserve(tape.calls.size());
+  const StepContext step;
+  for (size_t i = 0; i < tape.calls.size(); i++) {
+    const CallRecord& c = tape.calls[i];
+    p.entries_.push_back(device.kernel(c.kind));
+    if (!p.entries_.back()) return refuse("call ", i, " (", op_info(c.kind)->kind, "): the device '", device.name, "' has no such kernel");
+    if (Status s = p.prepare_call(c, step); !s.ok()) return refuse("call ", i, " (", op_info(c.kind)->kind, "): ", s.message);
+  }
+  return p;
+}
+
+Status Program::run(uint32_t call, const StepContext& step) { return entries_[call]->run(kernel_call(tape_->calls[call], step)); }
+
+}  // namespace spillway

@@ -1,0 +1,85 @@
+// Opens a session in order (tape, memory, tier, kernels, streams) and guards its state.
+#include "runtime/session.hpp"
+
+#include "runtime/random.hpp"
+
+namespace spillway {
+
+Result<std::unique_ptr<Session>> Session::open(std::span<const std::byte> bytes, const SessionOptions& options) {
+  Result<Tape> tape = read_tape(bytes);
+  if (!tape.ok()) return tape.status();
+  std::unique_ptr<Session> s(new Session(std::move(tape).value()));
+  s->device_ = options.device;
+  s->threads_ = options.threads > 0 ? options.threads : available_cores();
+  Result<std::unique_ptr<Pages>> pages = Pages::open(s->tape_);
+  if (!pages.ok()) return pages.status();
+  s->pages_ = std::move(pages).value();
+  Result<std::unique_ptr<Tier>> tier = options.spill_directory.empty()
+      ? open_ram_tier(s->tape_.tier_bytes)
+      : open_spill_file(options.spill_directory, s->tape_.tier_bytes, options.file_calls);
+  if (!tier.ok()) return tier.status();
+  s->tier_ = std::move(tier).value();
+  if (s->device_->set_threads) s->device_->set_threads(s->threads_);
+  Result<Program> program = Program::prepare(s->tape_, *s->pages_, *s->device_);
+  if (!program.ok()) return program.status();
+  s->program_.emplace(std::move(program).value());
+  s->interpreter_.emplace(s->tape_, *s->program_, *s->pages_, *s->tier_, options.throttle);
+  return s;
+}
+
+uint32_t Session::find(std::string_view name) const {
+  for (uint32_t i = 0; i < tape_.bindings.size(); i++)
+    if (tape_.name(tape_.bindings[i]) == name) return i;
+  return NONE;
+}
+
+Status Session::check_idle() const {
+  if (running_) return refuse("a run is active: wait for its end");
+  if (torn_) return refuse("a step was cut short, so weights may be half updated: open a new session");
+  return {};
+}
+
+Result<std::span<std::byte>> Session::bytes(uint32_t binding) {
+  if (Status s = check_idle(); !s.ok()) return s;
+  const BindingRecord& b = tape_.bindings[binding];
+  if (!b.persistent()) return refuse("'", tape_.name(b), "' is neither parameter nor state: it has no bytes between steps");
+  const ViewRecord& v = tape_.views[b.view];
+  const uint64_t elements = uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3];
+  return std::span(pages_->at(v.buffer, v.offset), elements * dtype_bytes(DType(v.dtype)));
+}
+
+Status Session::init(uint32_t binding, uint64_t seed) {
+  Result<std::span<std::byte>> held = bytes(binding);
+  if (!held.ok()) return held.status();
+  const std::span<std::byte> into = std::move(held).value();
+  const BindingRecord& b = tape_.bindings[binding];
+  const RandomStream key{seed, stream_of(tape_.name(b))};
+  const auto fill = [&](auto* at) { fill_random(at, 0, into.size() / sizeof(*at), Dist(b.dist), b.a, key); };
+  if (DType(b.dtype) == DType::f64) fill(reinterpret_cast<double*>(into.data()));
+  else fill(reinterpret_cast<float*>(into.data()));
+  return {};
+}
+
+Status Session::begin(const RunOptions& options) {
+  if (Status s = check_idle(); !s.ok()) return s;
+  constexpr uint64_t MAX_STEPS = 1'000'000'000;
+  if (options.first_step == 0 || options.first_step > MAX_STEPS || options.steps > MAX_STEPS)
+    return refuse("steps are numbered from 1, and at most ", MAX_STEPS);
+  if (!options.source) return refuse("a run needs a data source");
+  if (Status s = options.source->check(); !s.ok()) return s;
+  options_ = options;
+  interpreter_->arm();
+  running_ = true;
+  return {};
+}
+
+RunMetrics Session::finish() {
+  if (device_->set_threads) device_->set_threads(threads_);
+  RunMetrics run = interpreter_->run(options_);
+  torn_ = run.torn;
+  options_ = {};
+  running_ = false;
+  return run;
+}
+
+}  // namespace spillway

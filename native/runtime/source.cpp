@@ -1,0 +1,95 @@
+// Cuts a range of a fed value into ranges of samples; synthetic values by counter.
+#include "runtime/source.hpp"
+
+#include <algorithm>
+
+#include "runtime/random.hpp"
+
+namespace spillway {
+namespace {
+
+class Synthetic final : public Feed {
+ public:
+  Synthetic(const SyntheticFeed& o, std::string_view binding) : options_(o), stream_(stream_of(binding)) {}
+
+  Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) override { return normal(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, double* into) override { return normal(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, int32_t* into) override {
+    fill_labels(into, first, count, options_.classes, key(sample));
+    return {};
+  }
+  uint64_t samples() const override { return options_.samples; }
+
+ private:
+  template <class T>
+  Status normal(uint64_t sample, uint64_t first, uint64_t count, T* into) {
+    fill_random(into, first, count, Dist::normal, options_.deviation, key(sample));
+    return {};
+  }
+  RandomStream key(uint64_t sample) const { return {options_.seed, stream_ + sample * 0x9e3779b97f4a7c15}; }
+
+  SyntheticFeed options_;
+  uint64_t stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::string_view binding) {
+  return std::make_unique<Synthetic>(options, binding);
+}
+
+Source::Source(const Tape& tape) : tape_(tape) {
+  for (const BindingRecord& b : tape.bindings) {
+    const uint32_t* dims = tape.views[b.view].dims;
+    fed_.push_back({DType(b.dtype), dims[0], {dims[1], dims[2], dims[3]}, nullptr});
+  }
+}
+
+void Source::set_synthetic(uint32_t binding, const SyntheticFeed& options) {
+  fed_[binding].feed = open_synthetic_feed(options, tape_.name(tape_.bindings[binding]));
+}
+
+Status Source::set_file(uint32_t binding, const FileFeed& file) {
+  const SampleShape &want = fed_[binding].shape, &have = file.shape;
+  if (have.channels != want.channels || have.height != want.height || have.width != want.width)
+    return refuse(file.path, ": samples of [", have.channels, ",", have.height, ",", have.width, "], but '", tape_.name(tape_.bindings[binding]),
+                  "' takes [", want.channels, ",", want.height, ",", want.width, "]");
+  Result<std::unique_ptr<Feed>> feed = open_file_feed(file);
+  if (!feed.ok()) return feed.status();
+  fed_[binding].feed = std::move(feed).value();
+  return {};
+}
+
+Status Source::check() const {
+  for (size_t i = 0; i < fed_.size(); i++)
+    if (tape_.bindings[i].fed() && !fed_[i].feed) return refuse("'", tape_.name(tape_.bindings[i]), "' is fed from outside, but has no data");
+  return {};
+}
+
+template <class T>
+Status Source::give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into) {
+  const uint64_t size = fed.shape.channels * fed.shape.height * fed.shape.width;
+  while (count > 0) {
+    const uint64_t sample = ((step - 1) * fed.batch + first / size) % fed.feed->samples();
+    const uint64_t n = std::min(count, size - first % size);
+    if (Status s = fed.feed->give(sample, first % size, n, into); !s.ok()) return s;
+    first += n;
+    count -= n;
+    into += n;
+  }
+  return {};
+}
+
+Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into) {
+  Fed& fed = fed_[binding];
+  if (!fed.feed) return refuse("'", tape_.name(tape_.bindings[binding]), "' has no data");
+  const uint64_t element = dtype_bytes(fed.dtype), first = offset / element, count = into.size() / element;
+  switch (fed.dtype) {
+    case DType::f32: return give(fed, step, first, count, reinterpret_cast<float*>(into.data()));
+    case DType::f64: return give(fed, step, first, count, reinterpret_cast<double*>(into.data()));
+    case DType::i32: return give(fed, step, first, count, reinterpret_cast<int32_t*>(into.data()));
+  }
+  return refuse("unknown element type");
+}
+
+}  // namespace spillway

@@ -1,0 +1,78 @@
+// Where the bytes of fed values (images, targets) come from: made up, or read from files.
+// In: a binding, a step, a range of bytes of the value as it is stored (B, H, W, C). Out: those bytes.
+// Invariant: sample b of step s (from 1) is number ((s-1)*B + b) mod samples, so a run that resumes sees the same data;
+// any range can be asked for alone; nothing is allocated after opening; one thread asks at a time.
+#pragma once
+#include <memory>
+#include <span>
+
+#include "plan/result.hpp"
+#include "plan/tape.hpp"
+
+namespace spillway {
+
+/// One sample of a fed value.
+struct SampleShape { uint64_t channels, height, width; };
+
+/// Gives elements [first, first + count) of a sample, in H, W, C order.
+class Feed {
+ public:
+  virtual ~Feed() = default;
+  virtual Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) = 0;
+  virtual Status give(uint64_t sample, uint64_t first, uint64_t count, double* into) = 0;
+  virtual Status give(uint64_t sample, uint64_t first, uint64_t count, int32_t* into) = 0;
+  virtual uint64_t samples() const = 0;
+};
+
+/// Normal values for floats, labels drawn evenly from the classes for integers; the same whatever the plan.
+struct SyntheticFeed {
+  uint64_t seed = 0, samples = 1;
+  double deviation = 1;
+  uint32_t classes = 1;
+};
+
+enum class FileType : uint32_t { f32, f64, f16, u8, i32, i64 };
+enum class FileLayout : uint32_t { nchw, nhwc };
+
+/// A tensor inside a file: .npy and safetensors headers are read by the caller.
+struct FileFeed {
+  std::string path;
+  uint64_t byte_offset = 0;
+  FileType type = FileType::f32;
+  FileLayout layout = FileLayout::nchw;
+  uint64_t samples = 1;
+  SampleShape shape{1, 1, 1};
+  /// value = raw * scale + shift
+  double scale = 1, shift = 0;
+};
+
+std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::string_view binding);
+Result<std::unique_ptr<Feed>> open_file_feed(const FileFeed& options);
+
+class Source {
+ public:
+  explicit Source(const Tape& tape);
+
+  /// Refused when the shape of a sample is not the binding's.
+  Status set_file(uint32_t binding, const FileFeed& file);
+  void set_synthetic(uint32_t binding, const SyntheticFeed& options);
+  /// Says which fed binding has no data.
+  Status check() const;
+
+  Status read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into);
+
+ private:
+  struct Fed {
+    DType dtype;
+    uint64_t batch;
+    SampleShape shape;
+    std::unique_ptr<Feed> feed;
+  };
+  template <class T>
+  Status give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into);
+
+  const Tape& tape_;
+  std::vector<Fed> fed_;  // by binding; those that are not fed have no feed
+};
+
+}  // namespace spillway
