@@ -71,6 +71,9 @@ const buildProblem = (root, doing, code) =>
 /** A compiler process of this code base takes up to about 1 GiB. */
 const jobs = () => Math.max(1, Math.min(os.availableParallelism(), Math.floor(os.freemem() / 2 ** 30) || 1))
 
+/** cmake-js takes the headers from node-api-headers only if a package.json beside the CMakeLists.txt has `binary`. */
+const projectFolder = root => (fs.existsSync(path.join(root, 'CMakeLists.txt')) ? '.' : 'native')
+
 const buildAddon = async (root, say) => {
   await ensureSystem(root, say)
   const tools = toolsKey(root)
@@ -80,9 +83,8 @@ const buildAddon = async (root, say) => {
   writeStamp(path.join(root, TOOLS_STAMP), tools)
   fs.rmSync(path.join(root, LOG), { force: true })
 
-  // cmake-js takes the headers from node-api-headers only if a package.json beside the CMakeLists.txt says so.
   const cmakeJs = [path.join(root, 'node_modules', 'cmake-js', 'bin', 'cmake-js')]
-  const where = ['-d', 'native', '-O', BUILD]
+  const where = ['-d', projectFolder(root), '-O', BUILD]
   const log = path.join(root, LOG)
   const run = (args, onLine) => runLogged(process.execPath, [...cmakeJs, ...args], { cwd: root, log, onLine })
 
