@@ -38,6 +38,17 @@ const lineProblems = ({ name, text }: File): string[] =>
     ),
   )
 
+/** An optional package for another platform that npm could not look up stands there without a version, and `npm ci` refuses it. */
+const lockProblems = ({ name, text }: File): string[] => {
+  if (name !== 'package-lock.json') return []
+  const { packages = {} }: { packages?: Record<string, { version?: string; optionalDependencies?: Record<string, string> }> } = JSON.parse(text)
+  const named = Object.values(packages).flatMap((entry) => Object.keys(entry.optionalDependencies ?? {}))
+  const known = (dependency: string): boolean => Object.keys(packages).some((place) => place.endsWith(`node_modules/${dependency}`))
+  const unknown = named.filter((dependency) => !known(dependency))
+  const bare = Object.keys(packages).filter((place) => place !== '' && packages[place]?.version === undefined)
+  return [...bare, ...unknown].map((what) => `${name}: ${what} has no locked version: npm ci would refuse the lock file`)
+}
+
 const isText = (bytes: Buffer): boolean => !bytes.subarray(0, 8192).includes(0)
 
 /** Tracked files and those that git would add. */
@@ -52,7 +63,7 @@ export const hygieneProblems = (root: string): string[] =>
     const size = bytes.length > MAX_BYTES ? [`${name}: ${bytes.length} bytes; at most ${MAX_BYTES} belong in the repository`] : []
     if (!isText(bytes)) return size
     const file = { name, text: bytes.toString('utf8') }
-    return [...size, ...lineProblems(file), ...headerProblems(file)]
+    return [...size, ...lineProblems(file), ...headerProblems(file), ...lockProblems(file)]
   })
 
 if (require.main === module) {

@@ -10,20 +10,22 @@ const { nativeJobs } = require('./testing/native')
 const { runAll, stopAll } = require('./testing/pool')
 const { tallyNative, tallyUvu } = require('./testing/tally')
 
-const USAGE = `npm test -- [PATTERN …] [--jobs N] [--root DIR] [--no-native] [--full]
+const USAGE = `npm test -- [PATTERN …] [--jobs N] [--root DIR] [--no-native] [--no-setup] [--full]
   PATTERN      run only the test files (and native programs) whose path holds it
   --jobs N     processes at a time (default 2, at most the cores)
   --no-native  leave the native test programs out
+  --no-setup   take the checkout as it is
   --full       more cases in property tests (sets SPILLWAY_FULL=1)`
 
 const parseArgs = argv => {
-  const options = { patterns: [], jobs: Math.min(2, os.availableParallelism()), root: path.dirname(__dirname), native: true, full: false }
+  const options = { patterns: [], jobs: Math.min(2, os.availableParallelism()), root: path.dirname(__dirname), native: true, setup: true, full: false }
   const args = [...argv]
   while (args.length > 0) {
     const arg = args.shift()
     if (arg === '--jobs') options.jobs = Number.parseInt(args.shift(), 10)
     else if (arg === '--root') options.root = path.resolve(args.shift() ?? '')
     else if (arg === '--no-native') options.native = false
+    else if (arg === '--no-setup') options.setup = false
     else if (arg === '--full') options.full = true
     else if (arg === '--help' || arg === '-h') return null
     else if (arg.startsWith('-')) throw new Error(`unknown option ${arg}\n${USAGE}`)
@@ -75,7 +77,7 @@ const sum = (results, key) => results.reduce((n, r) => n + r[key], 0)
 const main = async argv => {
   const options = parseArgs(argv)
   if (options === null) return void console.log(USAGE)
-  await setUpOrExit({ dev: true })
+  if (options.setup) await setUpOrExit({ dev: true })
   for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143]]) {
     process.on(signal, () => {
       stopAll()

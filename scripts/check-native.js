@@ -1,0 +1,52 @@
+// The native code under sanitizers. In: `address` (ASan and UBSan), `thread` (TSan, on the null and ref devices) or
+// `fuzz` (the tape fuzzer under ASan and UBSan). Out: exit code 0 if the build is clean and every test passes.
+'use strict'
+const { spawnSync } = require('node:child_process')
+const fs = require('node:fs')
+const os = require('node:os')
+const path = require('node:path')
+
+const ROOT = path.dirname(__dirname)
+
+/** TSan does not understand OpenMP's barriers, so the threads build leaves the cpu device out. */
+const BUILDS = {
+  address: { folder: 'build/asan', options: ['-DSPILLWAY_SANITIZE=address'] },
+  thread: { folder: 'build/tsan', options: ['-DSPILLWAY_SANITIZE=thread', '-DSPILLWAY_CPU=OFF'] },
+}
+
+/** Leaks inside the OpenMP runtime and oneDNN are not ours; everything else counts. */
+const ENV = {
+  ASAN_OPTIONS: 'detect_leaks=1:abort_on_error=1:strict_string_checks=1',
+  UBSAN_OPTIONS: 'halt_on_error=1:print_stacktrace=1',
+  TSAN_OPTIONS: 'halt_on_error=1:second_deadlock_stack=1',
+}
+
+const run = (program, args) => {
+  console.log(`$ ${program} ${args.join(' ')}`)
+  const { status, signal, error } = spawnSync(program, args, { cwd: ROOT, stdio: 'inherit', env: { ...process.env, ...ENV } })
+  if (status === 0) return
+  console.error(`${program} failed: ${error?.message ?? signal ?? `exit ${status}`}`)
+  process.exit(1)
+}
+
+const build = ({ folder, options }, target) => {
+  run('cmake', ['-S', 'native', '-B', folder, '-DCMAKE_BUILD_TYPE=RelWithDebInfo', ...options])
+  run('cmake', ['--build', folder, '--target', target, '--parallel', String(Math.min(2, os.availableParallelism()))])
+}
+
+const fuzz = () => {
+  build(BUILDS.address, 'fuzz_tape')
+  const corpus = path.join('test', 'fixtures', 'tapes')
+  const tapes = fs.readdirSync(path.join(ROOT, corpus)).filter((name) => name.endsWith('.tape'))
+  if (tapes.length === 0) throw new Error(`no tapes in ${corpus}`)
+  run(path.join(ROOT, BUILDS.address.folder, 'fuzz_tape'), ['100000', '1', ...tapes.map((name) => path.join(corpus, name))])
+}
+
+const main = (mode) => {
+  if (mode === 'fuzz') return fuzz()
+  if (mode in BUILDS) return build(BUILDS[mode], 'check')
+  console.error(`check-native: '${mode}' is none of address, thread, fuzz`)
+  process.exit(2)
+}
+
+main(process.argv[2] ?? '')
