@@ -48,7 +48,7 @@ export interface Segment {
 
 /**
  * A cell is a stretch of bytes with one meaning for one stretch of time.
- *  persistent  parameters, state: always resident           fed        input and target, read from the data source
+ *  persistent  parameters, state, the loss: always resident       fed        input and target, read from the data source
  *  whole       a value of the step, from producer to last reader (values computed in place share their cell)
  *  local       a tile's slice of a value, inside one segment; sized for the largest tile
  *  workspace   a kernel's scratch

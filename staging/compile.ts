@@ -1,0 +1,86 @@
+// The passes, in order: candidates (tile, schedule) → moves → pages → plan → verify. In: a training graph, a machine, a
+// budget. Out: the fastest plan that fits, or why there is none.
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { PAGE_BYTES } from './core/bytes'
+import type { StageError } from './core/errors'
+import type { Graph } from './graph/graph'
+import type { Machine } from './graph/machine'
+import { assignPages } from './memory/pages'
+import type { Algorithms, Plan } from './plan/plan'
+import type { Candidate } from './schedule/candidate'
+import { heldAt } from './schedule/layout'
+import { scheduleMoves, tightestCall } from './schedule/moves'
+import { planners, strategies } from './schedule/strategies'
+import { simulate } from './sim/simulate'
+import { verify } from './verify/verify'
+
+export interface CompileOptions {
+  readonly strategy: string
+  readonly budgetBytes: number
+  readonly machine: Machine
+  readonly algorithms?: Algorithms
+}
+
+const finish = (c: Candidate, strategy: string, o: CompileOptions): Plan | null => {
+  const pages = Math.floor(o.budgetBytes / PAGE_BYTES)
+  if (c.least > pages) return null
+  const moves = scheduleMoves(c.fit(pages), c.layout.calls, pages, o.machine.link)
+  if (!moves) return null
+  const { residencies, peakPages } = assignPages(moves.drafts, c.layout.calls.length)
+  const { graph, segments, cells, calls, storages, places } = c.layout
+  return {
+    graph, strategy, machine: o.machine.name, algorithms: o.algorithms ?? 'measured', budgetBytes: o.budgetBytes,
+    segments, cells, calls, storages, places, residencies, peakPages, tierBytes: moves.tierBytes,
+  }
+}
+
+interface Best { readonly plan: Plan; readonly seconds: number }
+
+/** The candidates of one strategy: the fastest that fits, and the one that needs least. */
+const search = (graph: Graph, strategy: string, o: CompileOptions): Either<StageError, { readonly best: Best | null; readonly smallest: Candidate | null }> => {
+  const listed = planners[strategy]!(graph, o.machine)
+  if (isLeft(listed)) return listed
+  let best: Best | null = null
+  let smallest: Candidate | null = null
+  for (const c of listed.right) {
+    if (!smallest || c.least < smallest.least) smallest = c
+    // A step takes at least its compute: most candidates need no closer look.
+    if (best && c.layout.calls.reduce((n, x) => n + x.seconds, 0) >= best.seconds) continue
+    const plan = finish(c, strategy, o)
+    if (!plan) continue
+    const seconds = simulate(plan, o.machine.link).makespanSeconds
+    if (!best || seconds < best.seconds) best = { plan, seconds }
+  }
+  return right({ best, smallest })
+}
+
+export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
+  if (!strategies.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal: strategies })
+  const names = o.strategy === 'auto' ? Object.keys(planners) : [o.strategy]
+  let best: Best | null = null
+  let smallest: Candidate | null = null
+  for (const name of names) {
+    const found = search(graph, name, o)
+    if (isLeft(found)) {
+      if (names.length === 1) return found
+      continue
+    }
+    const { best: b, smallest: s } = found.right
+    if (s && (!smallest || s.least < smallest.least)) smallest = s
+    if (b && (!best || b.seconds < best.seconds)) best = b
+    if (o.strategy === 'auto' && name === 'in-core' && b) break
+  }
+  if (!best) return left(infeasible(smallest, o))
+  const verified = verify(best.plan)
+  return isLeft(verified) ? verified : right(best.plan)
+}
+
+const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {
+  if (!smallest) return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
+  const tracks = smallest.fit(smallest.least)
+  const { call } = tightestCall(tracks, smallest.layout.calls.length)
+  return {
+    tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: smallest.least * PAGE_BYTES,
+    inTheWay: heldAt(smallest.layout, tracks, call).slice(0, 5).map((h) => ({ label: h.label, bytes: h.pages * PAGE_BYTES })),
+  }
+}

@@ -1,0 +1,98 @@
+// Plan-time page tables (DESIGN 6). In: residencies without pages. Out: the same with runs of physical pages, and the
+// peak. Since every page serves every residency, the pool needs exactly as many pages as are held at the worst moment:
+// fragmentation costs mappings, never memory. Best fit keeps the runs few.
+// Worked example, pool of 4: a takes 0-1, b takes 2-3, a goes, c (3 pages) cannot be; c (2 pages) takes 0-1.
+import type { PageRun, Point, Residency } from '../plan/plan'
+
+export type Draft = Omit<Residency, 'runs'>
+
+/** Pages held at the worst moment; releases at a point come before acquires. */
+export const peakOf = (rs: readonly Draft[], end: Point): number => {
+  const delta = new Int32Array(end + 2)
+  for (const r of rs) {
+    delta[r.acquire]! += r.to - r.from
+    delta[r.release]! -= r.to - r.from
+  }
+  let held = 0
+  let peak = 0
+  for (let p = 0; p <= end; p++) {
+    held += delta[p]!
+    peak = Math.max(peak, held)
+  }
+  return peak
+}
+
+/** The free pages of the pool as sorted, disjoint, merged runs. */
+class FreeRuns {
+  private runs: { page: number; count: number }[]
+
+  constructor(pages: number) {
+    this.runs = pages > 0 ? [{ page: 0, count: pages }] : []
+  }
+
+  take(count: number): PageRun[] {
+    const out: PageRun[] = []
+    let left = count
+    while (left > 0) {
+      const fit = this.bestFit(left)
+      const run = this.runs[fit]
+      if (!run) throw new Error(`the page pool is short of ${left} pages`)
+      const n = Math.min(left, run.count)
+      out.push({ page: run.page, count: n })
+      if (n === run.count) this.runs.splice(fit, 1)
+      else {
+        run.page += n
+        run.count -= n
+      }
+      left -= n
+    }
+    return out
+  }
+
+  /** The smallest run that is large enough, else the largest. */
+  private bestFit(count: number): number {
+    let best = -1
+    for (let i = 0; i < this.runs.length; i++) {
+      const c = this.runs[i]!.count
+      const b = best < 0 ? -1 : this.runs[best]!.count
+      if (best < 0 || (c >= count ? b < count || c < b : b < count && c > b)) best = i
+    }
+    return best
+  }
+
+  give(run: PageRun): void {
+    let i = this.runs.findIndex((r) => r.page > run.page)
+    if (i < 0) i = this.runs.length
+    this.runs.splice(i, 0, { ...run })
+    for (const k of [i, i - 1]) {
+      const a = this.runs[k]
+      const b = this.runs[k + 1]
+      if (a && b && a.page + a.count === b.page) {
+        a.count += b.count
+        this.runs.splice(k + 1, 1)
+      }
+    }
+  }
+}
+
+export interface Paged { readonly residencies: readonly Residency[]; readonly peakPages: number }
+
+export const assignPages = (drafts: readonly Draft[], end: Point): Paged => {
+  const peakPages = peakOf(drafts, end)
+  const free = new FreeRuns(peakPages)
+  const sorted = [...drafts].sort((a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from)
+  const leaving: { release: Point; runs: readonly PageRun[] }[] = []
+  const residencies: Residency[] = []
+  for (const d of sorted) {
+    for (let i = 0; i < leaving.length; )
+      if (leaving[i]!.release <= d.acquire) {
+        leaving[i]!.runs.forEach((r) => free.give(r))
+        leaving[i] = leaving[leaving.length - 1]!
+        leaving.pop()
+      } else i++
+    const runs = free.take(d.to - d.from)
+    residencies.push({ ...d, runs })
+    leaving.push({ release: d.release, runs })
+  }
+  return { residencies, peakPages }
+}

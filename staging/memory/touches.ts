@@ -1,0 +1,80 @@
+// When the pages of each storage are touched. In: calls and places. Out: for each storage, chunks of pages and for each
+// chunk its stays: a stay is the hull of the calls of one segment that touch the chunk.
+//
+// A storage that only untiled segments touch is one chunk; one that tiles touch in bands is cut into chunks, so that bands
+// can come and go on their own. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
+// by segment 3: five chunks with two stays each, the k-th of them in the k-th tile.
+import { PAGE_BYTES, pagesFor } from '../core/bytes'
+import type { Box } from '../core/box'
+import { type DType, dtypeBytes, type Graph } from '../graph/graph'
+import { type Call, type Cell, type Segment, tilesOf, type View } from '../plan/plan'
+import type { Placement } from './place'
+
+export interface Stay { readonly segment: number; readonly first: number; readonly last: number; readonly writes: boolean }
+export interface Chunk { readonly storage: number; readonly from: number; readonly to: number; readonly stays: readonly Stay[] }
+
+/** Pages of a band that move together: large enough for a link, small enough to follow a band of tiles. */
+export const CHUNK_PAGES = 2
+
+/** Bytes [lo, hi) of a cell from the first to the last element of a view. */
+export const bytesTouched = (v: View, natural: readonly number[], dtype: DType): readonly [number, number] => {
+  const e = dtypeBytes[dtype]
+  if (natural.length !== 4) return [0, natural.reduce((n, d) => n * d, e)]
+  const size = (b: Box, i: 0 | 1 | 2 | 3): number => b[i][1] - b[i][0]
+  const [h, w, c] = [size(v.held, 2), size(v.held, 3), size(v.held, 1)]
+  const at = (bi: number, hi: number, wi: number): number => (((bi - v.held[0][0]) * h + (hi - v.held[2][0])) * w + (wi - v.held[3][0])) * c
+  const lo = at(v.box[0][0], v.box[2][0], v.box[3][0])
+  const hi = at(v.box[0][1] - 1, v.box[2][1] - 1, v.box[3][1] - 1) + c
+  return [lo * e, hi * e]
+}
+
+export const touches = (graph: Graph, segments: readonly Segment[], cells: readonly Cell[], calls: readonly Call[], at: Placement): readonly Chunk[] => {
+  const tiledUse = new Set<number>()
+  const movable = (cell: number): boolean => {
+    const s = cells[cell]!.scope
+    return cells[cell]!.segment < 0 && (s === 'whole' || s === 'fed') && at.storages[at.places[cell]!.storage]!.cells.length === 1
+  }
+  for (const call of calls)
+    if (tilesOf(segments[call.segment]!.grid) > 1)
+      for (const v of [...call.ins, ...call.outs]) if (movable(v.cell)) tiledUse.add(at.places[v.cell]!.storage)
+
+  const chunkPages = at.storages.map((s) => (tiledUse.has(s.id) ? CHUNK_PAGES : s.cells.length > 1 && s.label === 'small values' ? 1 : Math.max(1, pagesFor(s.bytes))))
+  const stays: { segment: number; first: number; last: number; writes: boolean }[][][] = at.storages.map((s, i) =>
+    Array.from({ length: Math.ceil(Math.max(1, pagesFor(s.bytes)) / chunkPages[i]!) }, () => []))
+  const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
+    if (hi <= lo) return
+    const per = chunkPages[storage]! * PAGE_BYTES
+    for (let c = Math.floor(lo / per); c <= Math.floor((hi - 1) / per); c++) {
+      const list = stays[storage]![c]!
+      const last = list[list.length - 1]
+      if (last && last.segment === segment) {
+        last.last = p
+        last.writes ||= writes
+      } else list.push({ segment, first: p, last: p, writes })
+    }
+  }
+  calls.forEach((call, p) => {
+    const view = (v: View, writes: boolean): void => {
+      const value = graph.values[v.value]!
+      const { storage, offset } = at.places[v.cell]!
+      const [lo, hi] = bytesTouched(v, value.shape, value.dtype)
+      touch(storage, offset + lo, offset + hi, p, call.segment, writes)
+    }
+    call.ins.forEach((v) => view(v, false))
+    call.outs.forEach((v) => view(v, true))
+    if (call.workspace) {
+      const { storage, offset } = at.places[call.workspace.cell]!
+      touch(storage, offset, offset + call.workspace.bytes, p, call.segment, true)
+    }
+  })
+  return at.storages.flatMap((s, i) => {
+    const total = Math.max(1, pagesFor(s.bytes))
+    const forEver = s.cells.some((c) => cells[c]!.scope === 'persistent')
+    return stays[i]!.map((list, k): Chunk => ({
+      storage: s.id,
+      from: k * chunkPages[i]!,
+      to: Math.min(total, (k + 1) * chunkPages[i]!),
+      stays: forEver ? [{ segment: -1, first: 0, last: calls.length, writes: true }] : list,
+    })).filter((c) => c.stays.length > 0)
+  })
+}

@@ -1,0 +1,264 @@
+// Unrolls segments into the flat list of calls, over cells. In: graph, segments and the machine's workspaces and op times.
+// Out: cells and calls; deterministic, so a plan file need not hold them.
+//
+// Worked example, one tile of [c1 r1 c2] with c2 left whole in tiles of half the rows: copy (image rows with halo → dense
+// local), c1 → local, r1 in place, c2 → local, copy (its rows → the whole c2). An accumulated value is zeroed band by band,
+// just before the first tile that adds to a band, so that the bands of a large value need not all be there at once.
+import { ALIGN_BYTES, alignUp } from '../core/bytes'
+import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
+import { type Graph, type Op, bytesOf, dtypeBytes, isFed, isPersistent, type ValueId } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { asShape, type CallShapes } from '../ops/op'
+import { opDef } from '../ops/registry'
+import { type Call, type Cell, type CellScope, type Keep, type Plumbing, type Segment, type Slices, type Step, tilesOf, type View } from './plan'
+
+export interface Expansion { readonly cells: readonly Cell[]; readonly calls: readonly Call[] }
+
+interface DraftCell { label: string; scope: CellScope; values: ValueId[]; bytes: number; segment: number; first: number; last: number }
+
+interface TileIndex { readonly index: number; readonly B: number; readonly H: number; readonly W: number }
+
+/** The box of an operand at one tile. */
+const boxAt = (s: Slices, shape: readonly number[], t: TileIndex): Box =>
+  [s.B[t.B]!, [0, shape[1] ?? 1], s.H[t.H]!, s.W[t.W]!]
+
+/** Whether a box is one run of bytes inside what holds it (channels-last: B, H, W, C from the outside in). */
+export const isDense = (held: Box, box: Box): boolean => {
+  const full = (i: 0 | 1 | 2 | 3): boolean => extentOf(held[i]) === extentOf(box[i])
+  const one = (i: 0 | 1 | 2 | 3): boolean => extentOf(box[i]) === 1
+  const outerOne = (i: 0 | 2 | 3): boolean => (i === 0 ? true : i === 2 ? one(0) : one(0) && one(2))
+  return full(1) && (full(3) || outerOne(3)) && (full(2) || outerOne(2))
+}
+
+class Expander {
+  readonly cells: DraftCell[] = []
+  readonly calls: Call[] = []
+  private readonly whole = new Map<ValueId, number>()
+  private readonly costs = new Map<string, { readonly seconds: number; readonly workspace: number }>()
+
+  constructor(readonly graph: Graph, readonly segments: readonly Segment[], readonly machine: Pick<Machine, 'seconds' | 'workspace'>) {
+    for (const v of graph.values)
+      if (isPersistent(v) || v.role === 'loss') this.whole.set(v.id, this.cell(v.name, 'persistent', [v.id], bytesOf(v)))
+      else if (isFed(v)) this.whole.set(v.id, this.cell(v.name, 'fed', [v.id], bytesOf(v)))
+  }
+
+  run(): Expansion {
+    this.segments.forEach((seg, s) => {
+      if (tilesOf(seg.grid) > 1) new TiledSegment(this, seg, s).run()
+      else seg.body.forEach((step) => this.untiled(step, s))
+    })
+    return {
+      calls: this.calls,
+      cells: this.cells.map((c, id) => ({ ...c, id, first: c.first < 0 ? 0 : c.first })),
+    }
+  }
+
+  cell(label: string, scope: CellScope, values: ValueId[], bytes: number, segment = -1): number {
+    this.cells.push({ label, scope, values, bytes, segment, first: -1, last: -1 })
+    return this.cells.length - 1
+  }
+
+  wholeView(v: ValueId, box?: Box): View {
+    const cell = this.whole.get(v)
+    if (cell === undefined) throw new Error(`value ${this.graph.values[v]!.name} (${v}) is read before anything computes it`)
+    const held = this.fullOf(v)
+    return { cell, value: v, held, box: box ?? held }
+  }
+
+  fullOf(v: ValueId): Box {
+    return fullBox(asShape(this.graph.values[v]!.shape))
+  }
+
+  newWhole(v: ValueId): number {
+    const value = this.graph.values[v]!
+    // A loss is read after the step: it has its place for ever, among the parameters.
+    if (value.role === 'loss') return this.whole.get(v)!
+    const cell = this.cell(value.name, 'whole', [v], bytesOf(value))
+    this.whole.set(v, cell)
+    return cell
+  }
+
+  cost(op: Op, shapes: CallShapes): { readonly seconds: number; readonly workspace: number } {
+    const key = `${op.kind}|${Object.values(op.attrs).join()}|${shapes.ins.join(';')}|${shapes.outs.join(';')}`
+    const known = this.costs.get(key)
+    if (known) return known
+    const c = {
+      seconds: this.machine.seconds(op.kind, op.attrs, shapes),
+      workspace: alignUp(this.machine.workspace(op.kind, op.attrs, shapes), ALIGN_BYTES),
+    }
+    this.costs.set(key, c)
+    return c
+  }
+
+  emit(call: Call): void {
+    const at = this.calls.length
+    const touch = (cell: number): void => {
+      const c = this.cells[cell]!
+      if (c.first < 0) c.first = at
+      c.last = at
+    }
+    call.ins.forEach((v) => touch(v.cell))
+    call.outs.forEach((v) => touch(v.cell))
+    if (call.workspace) touch(call.workspace.cell)
+    this.calls.push(call)
+  }
+
+  shapesOf(ins: readonly View[], outs: readonly View[]): CallShapes {
+    const shape = (v: View): readonly number[] => {
+      const natural = this.graph.values[v.value]!.shape
+      return natural.length === 4 ? shapeOf(v.box) : natural
+    }
+    return { ins: ins.map(shape), outs: outs.map(shape) }
+  }
+
+  plumb(kind: Plumbing, attrs: Record<string, number>, ins: View[], outs: View[], segment: number, tile: number): void {
+    const bytes = [...ins, ...outs].reduce((n, v) => n + elementsOf(shapeOf(v.box)) * dtypeBytes[this.graph.values[v.value]!.dtype], 0)
+    const seconds = this.machine.seconds(kind, attrs, { ins: ins.map((v) => shapeOf(v.box)), outs: outs.map((v) => shapeOf(v.box)) })
+    this.emit({ kind, op: -1, segment, tile, attrs, ins, outs, workspace: null, seconds: bytes ? seconds : 0 })
+  }
+
+  private untiled(step: Step, segment: number): void {
+    const op = this.graph.ops[step.op]!
+    const ins = op.ins.map((v) => this.wholeView(v))
+    const outs = op.outs.map((v, i) => {
+      if (i === 0 && step.inPlace !== undefined) {
+        const cell = ins[step.inPlace]!.cell
+        this.cells[cell]!.values.push(v)
+        this.whole.set(v, cell)
+      } else this.newWhole(v)
+      return this.wholeView(v)
+    })
+    const { seconds, workspace } = this.cost(op, this.shapesOf(ins, outs))
+    const scratch = workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
+    this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, seconds })
+  }
+}
+
+/** The loop over the tiles of one segment. Local cells are made once, at the size of the largest tile. */
+class TiledSegment {
+  private readonly keeps: ReadonlyMap<ValueId, Keep>
+  private readonly locals = new Map<string, number>()
+  /** Where each value made in the current tile is, and what box that holds. */
+  private here = new Map<ValueId, View>()
+
+  constructor(private readonly x: Expander, private readonly seg: Segment, private readonly s: number) {
+    this.keeps = new Map(seg.keeps.map((k) => [k.value, k]))
+  }
+
+  run(): void {
+    for (const k of this.seg.keeps) this.x.newWhole(k.value)
+    const g = this.seg.grid
+    for (let index = 0; index < tilesOf(g); index++) {
+      const t = { index, B: Math.floor(index / (g.H * g.W)), H: Math.floor(index / g.W) % g.H, W: index % g.W }
+      this.here = new Map()
+      for (const k of this.seg.keeps) if (k.mode === 'add') this.zero(k, t)
+      this.seg.body.forEach((step, k) => this.step(step, k, t))
+    }
+  }
+
+  private local(key: string, label: string, value: ValueId | null, bytes: number): number {
+    let cell = this.locals.get(key)
+    if (cell === undefined) {
+      cell = this.x.cell(label, value === null ? 'workspace' : 'local', value === null ? [] : [value], 0, this.s)
+      this.locals.set(key, cell)
+    }
+    const c = this.x.cells[cell]!
+    c.bytes = Math.max(c.bytes, bytes)
+    return cell
+  }
+
+  private localView(key: string, value: ValueId, box: Box): View {
+    const v = this.x.graph.values[value]!
+    const bytes = elementsOf(shapeOf(box)) * dtypeBytes[v.dtype]
+    return { cell: this.local(key, v.name, value, bytes), value, held: box, box }
+  }
+
+  /** Zeroes the rows that this tile is the first to add to, over the whole width; the last row of tiles zeroes the rest. */
+  private zero(k: Keep, t: TileIndex): void {
+    const view = (box?: Box): View => this.x.wholeView(k.value, box)
+    const fill = (v: View): void => this.x.plumb('fill', { value: 0 }, [], [v], this.s, t.index)
+    if (!k.slices) {
+      if (t.index === 0) fill(view())
+      return
+    }
+    if (t.W > 0) return
+    const full = this.x.fullOf(k.value)
+    const rows = k.slices.H
+    const reduced = (a: readonly Range[]): boolean => a.length > 1 && a[0]![0] === a[1]![0]
+    if (reduced(rows)) {
+      if (t.H === 0) fill(view([k.slices.B[t.B]!, full[1], full[2], full[3]]))
+      return
+    }
+    const from = t.H === 0 ? 0 : Math.max(...rows.slice(0, t.H).map((r) => r[1]))
+    const to = t.H === rows.length - 1 ? full[2][1] : rows[t.H]![1]
+    if (from < to) fill(view([k.slices.B[t.B]!, full[1], [from, to], full[3]]))
+  }
+
+  private step(step: Step, k: number, t: TileIndex): void {
+    const op = this.x.graph.ops[step.op]!
+    const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
+    const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
+    const { seconds, workspace } = this.x.cost(op, this.x.shapesOf(ins, outs))
+    const scratch = workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
+    this.x.emit({ kind: op.kind, op: op.id, segment: this.s, tile: t.index, attrs: op.attrs, ins, outs, workspace: scratch, seconds })
+    op.outs.forEach((v, i) => this.keep(op.outs[i]!, this.here.get(v)!, op, t))
+  }
+
+  private input(op: Op, v: ValueId, slices: Slices | null, key: string, t: TileIndex): View {
+    const held = this.here.get(v) ?? this.x.wholeView(v)
+    if (!slices) return held
+    const view = { ...held, box: boxAt(slices, this.x.graph.values[v]!.shape, t) }
+    if (!opDef(op.kind).dense || isDense(view.held, view.box)) return view
+    const copy = this.localView(key, v, view.box)
+    this.x.plumb('copy', {}, [view], [copy], this.s, t.index)
+    return copy
+  }
+
+  private output(op: Op, step: Step, v: ValueId, i: number, ins: readonly View[], key: string, t: TileIndex): View {
+    const slices = step.slices![op.ins.length + i] ?? null
+    const keep = this.keeps.get(v)
+    const box = slices ? boxAt(slices, this.x.graph.values[v]!.shape, t) : this.x.fullOf(v)
+    let view: View
+    if (i === 0 && step.inPlace !== undefined) {
+      const cell = ins[step.inPlace]!.cell
+      const c = this.x.cells[cell]!
+      if (!c.values.includes(v)) c.values.push(v)
+      view = { cell, value: v, held: box, box }
+    } else if (keep?.mode === 'write' && sameBox(box, this.keptBox(keep, t)) && (!opDef(op.kind).dense || isDense(this.x.fullOf(v), box)))
+      view = this.x.wholeView(v, box)
+    else view = this.localView(key, v, box)
+    this.here.set(v, view)
+    return view
+  }
+
+  private keptBox(k: Keep, t: TileIndex): Box {
+    return k.slices ? boxAt(k.slices, this.x.graph.values[k.value]!.shape, t) : this.x.fullOf(k.value)
+  }
+
+  /** Adds or copies the tile's part into the whole value. */
+  private keep(v: ValueId, made: View, op: Op, t: TileIndex): void {
+    const k = this.keeps.get(v)
+    if (!k) return
+    const whole = this.x.wholeView(v, this.keptBox(k, t))
+    if (made.cell === whole.cell) return
+    const part = { ...made, box: whole.box }
+    if (k.mode === 'write') this.x.plumb('copy', {}, [part], [whole], this.s, t.index)
+    else if (k.mode === 'add') this.x.plumb('accumulate', {}, [part], [whole], this.s, t.index)
+    else this.x.plumb('merge_moments', this.counts(op, t), [part], [whole], this.s, t.index)
+  }
+
+  /** Elements behind this tile's partial moments, and behind those merged so far. */
+  private counts(op: Op, t: TileIndex): { countX: number; countY: number } {
+    const step = this.seg.body.find((x) => x.op === op.id)!
+    const slices = step.slices![0]!
+    const g = this.seg.grid
+    const size = (b: number, h: number, w: number): number =>
+      extentOf(slices.B[b]!) * extentOf(slices.H[h]!) * extentOf(slices.W[w]!)
+    let countY = 0
+    for (let i = 0; i < t.index; i++) countY += size(Math.floor(i / (g.H * g.W)), Math.floor(i / g.W) % g.H, i % g.W)
+    return { countX: size(t.B, t.H, t.W), countY }
+  }
+}
+
+export const expand = (graph: Graph, segments: readonly Segment[], machine: Pick<Machine, 'seconds' | 'workspace'>): Expansion =>
+  new Expander(graph, segments, machine).run()

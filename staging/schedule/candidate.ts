@@ -1,0 +1,33 @@
+// What a planner offers: candidates, each a way to run the step that may or may not fit a budget. In: a layout and a rule
+// for what leaves. Out: tracks for a budget, or null. compile.ts takes the fastest candidate that fits.
+// Invariant: `least` does not depend on the budget and `fit` succeeds exactly from `least` pages on, so feasibility is monotone.
+import type { Either } from 'fp-ts/Either'
+import type { StageError } from '../core/errors'
+import type { Graph } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import type { Layout } from './layout'
+import { leaveAll, leaveUntil } from './evict'
+import { leastPages, type Track } from './moves'
+
+export interface Candidate {
+  readonly layout: Layout
+  readonly least: number
+  readonly fit: (budgetPages: number) => readonly Track[]
+}
+
+/** A planner lists its candidates; the list is finite and does not depend on the budget. */
+export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Iterable<Candidate>>
+
+/** Nothing leaves the device. */
+export const resident = (layout: Layout): Candidate => ({
+  layout,
+  least: leastPages(layout.tracks, layout.calls.length),
+  fit: () => layout.tracks,
+})
+
+/** As much leaves as the budget demands. */
+export const spilling = (layout: Layout): Candidate => ({
+  layout,
+  least: leastPages(leaveAll(layout.tracks), layout.calls.length),
+  fit: (budget) => leaveUntil(layout.tracks, layout.calls, budget),
+})

@@ -1,0 +1,60 @@
+// Where the forward pass can be cut. In: the training graph. Out: positions between forward ops, with what crosses them.
+// A position is clean when a single activation crosses it: there a checkpoint costs one value, even in a network with
+// branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the
+// brackets the skip crosses too, so the clean positions lie before and after the block.
+import { bytesOf, type Graph, type Op, type ValueId } from '../graph/graph'
+import { forwardOps } from './segments'
+
+export interface Cut {
+  /** The cut lies before forward op `at`. */
+  readonly at: number
+  /** Bytes of activations made before and read after. */
+  readonly bytes: number
+  readonly clean: boolean
+}
+
+export interface ForwardProfile {
+  readonly ops: readonly Op[]
+  readonly cuts: readonly Cut[]
+  /** Bytes of activations made by the ops before position i. */
+  readonly madeBefore: readonly number[]
+}
+
+export const profileForward = (graph: Graph): ForwardProfile => {
+  const ops = forwardOps(graph)
+  const lastUse = new Map<ValueId, number>()
+  ops.forEach((op, i) => op.ins.forEach((v) => lastUse.set(v, i)))
+  const isActivation = (v: ValueId): boolean => graph.values[v]!.role === 'activation'
+  const madeBefore = [0]
+  const cuts: Cut[] = []
+  const alive = new Set<ValueId>()
+  ops.forEach((op, i) => {
+    for (const v of op.outs) if (isActivation(v)) alive.add(v)
+    for (const v of [...alive]) if ((lastUse.get(v) ?? -1) <= i) alive.delete(v)
+    madeBefore.push(madeBefore[i]! + op.outs.filter(isActivation).reduce((n, v) => n + bytesOf(graph.values[v]!), 0))
+    const bytes = [...alive].reduce((n, v) => n + bytesOf(graph.values[v]!), 0)
+    if (i + 1 < ops.length) cuts.push({ at: i + 1, bytes, clean: alive.size === 1 })
+  })
+  return { ops, cuts, madeBefore }
+}
+
+/** Positions that split the forward pass into about `blocks` blocks of equal activation bytes, at clean cuts where there are any. */
+export const balancedCuts = (p: ForwardProfile, blocks: number): readonly number[] => {
+  const clean = p.cuts.filter((c) => c.clean)
+  const legal = clean.length ? clean : p.cuts
+  const total = p.madeBefore[p.ops.length]!
+  const out = new Set<number>()
+  for (let b = 1; b < blocks; b++) {
+    const goal = (b * total) / blocks
+    let best = legal[0]
+    for (const c of legal) if (best && Math.abs(p.madeBefore[c.at]! - goal) < Math.abs(p.madeBefore[best.at]! - goal)) best = c
+    if (best) out.add(best.at)
+  }
+  return [...out].sort((a, b) => a - b)
+}
+
+/** Splits a list at positions. */
+export const splitAt = <T>(list: readonly T[], positions: readonly number[]): readonly (readonly T[])[] => {
+  const ends = [...positions, list.length]
+  return ends.map((e, i) => list.slice(i === 0 ? 0 : ends[i - 1]!, e)).filter((x) => x.length > 0)
+}

@@ -1,0 +1,181 @@
+// From groups of forward ops to the whole sequence of segments: forward, recompute, backward, update.
+// In: the training graph and groups (consecutive forward ops, each with a grid). Out: segments, sliced and with in-place
+// choices. What a later group reads of an earlier one is held whole (a checkpoint), and so are statistics; every other forward
+// value is dropped and made again where the backward pass needs it.
+//
+// Worked example, groups {c1 r1 c2 r2 | c3 r3 loss} with r2 crossing: forward [c1 r1 c2 r2], [c3 r3 loss dr3 dc3], recompute
+// [c1 r1 c2], backward [dr2 dc2 dr1 dc1]. With a grid, recompute and backward are one segment and the last group runs
+// forward and backward in one visit to each tile.
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import type { Graph, Op, OpId, ValueId } from '../graph/graph'
+import { type Grid, type Segment, type SegmentPhase, type Step, tilesOf, UNTILED } from '../plan/plan'
+import { opDef } from '../ops/registry'
+import { isComputed, liveness } from './liveness'
+import { operandsOf, sameSlices, sliceRun, type TileError } from './slices'
+
+export interface Group { readonly ops: readonly OpId[]; readonly grid: Grid }
+
+interface Run { readonly phase: SegmentPhase; readonly group: number; readonly grid: Grid; readonly ops: OpId[] }
+
+export const isForward = (op: Op): boolean => op.phase === 'forward' || op.phase === 'loss'
+export const forwardOps = (graph: Graph): readonly Op[] => graph.ops.filter(isForward)
+const isTiled = (g: Grid): boolean => tilesOf(g) > 1
+
+/** Where forward values are made, and which of them stay whole until the backward pass. */
+class ForwardMap {
+  readonly maker = new Map<ValueId, Op>()
+  readonly groupOf = new Map<ValueId, number>()
+  readonly held = new Set<ValueId>()
+
+  constructor(readonly graph: Graph, readonly groups: readonly Group[]) {
+    groups.forEach((g, gi) => {
+      for (const id of g.ops)
+        for (const v of graph.ops[id]!.outs) {
+          this.maker.set(v, graph.ops[id]!)
+          this.groupOf.set(v, gi)
+        }
+    })
+    groups.forEach((g, gi) => {
+      for (const id of g.ops) {
+        for (const v of graph.ops[id]!.ins) if (this.groupOf.has(v) && this.groupOf.get(v) !== gi) this.held.add(v)
+        for (const v of graph.ops[id]!.outs) {
+          const role = graph.values[v]!.role
+          if (role === 'stat' || role === 'loss' || (gi === groups.length - 1 && !isTiled(g.grid))) this.held.add(v)
+        }
+      }
+    })
+  }
+
+  /** The forward ops that must run again so that `ops` find what they read, in forward order. */
+  recompute(ops: readonly OpId[]): OpId[] {
+    const made = new Set(ops.flatMap((id) => this.graph.ops[id]!.outs))
+    const again = new Set<OpId>()
+    const visit = (v: ValueId): void => {
+      const op = this.maker.get(v)
+      if (!op || this.held.has(v) || made.has(v) || again.has(op.id)) return
+      again.add(op.id)
+      op.ins.forEach(visit)
+    }
+    for (const id of ops) this.graph.ops[id]!.ins.forEach(visit)
+    return [...again].sort((a, b) => a - b)
+  }
+
+  /** The groups among which a backward op may run: that of the gradient it makes to that of the gradient it reads. */
+  reach(op: Op): readonly [number, number] | null {
+    const of = (vs: readonly ValueId[]): number[] =>
+      vs.flatMap((v) => {
+        const target = this.graph.values[v]!.gradOf
+        const g = target === undefined ? undefined : this.groupOf.get(target)
+        return g === undefined ? [] : [g]
+      })
+    const gs = [...of(op.outs), ...of(op.ins)]
+    return gs.length ? [Math.min(...gs), Math.max(...gs)] : null
+  }
+}
+
+/** Cuts the backward ops into runs: by group, and, when tiled, before an op that reads what the run sums over tiles. */
+const backwardRuns = (map: ForwardMap): Run[] => {
+  const { graph, groups } = map
+  const last = groups.length - 1
+  const fused = isTiled(groups[last]!.grid)
+  const runs: Run[] = []
+  let cur: Run = { phase: fused ? 'step' : 'backward', group: last, grid: groups[last]!.grid, ops: fused ? [...groups[last]!.ops] : [] }
+  let sums = new Set<ValueId>(fused ? cur.ops.flatMap((id) => summed(graph, id)) : [])
+  let updates: OpId[] = []
+  const close = (): void => {
+    if (cur.ops.length) runs.push(cur)
+    if (updates.length) runs.push({ phase: 'update', group: cur.group, grid: UNTILED, ops: updates })
+    updates = []
+  }
+  for (const op of graph.ops) {
+    if (isForward(op)) continue
+    if (op.phase === 'update' && isTiled(cur.grid)) {
+      updates.push(op.id)
+      continue
+    }
+    const reach = op.phase === 'update' ? null : map.reach(op)
+    const blocked = isTiled(cur.grid) && op.ins.some((v) => sums.has(v))
+    const group = reach && (blocked || cur.group < reach[0] || cur.group > reach[1]) ? reach[0] : cur.group
+    if (blocked || group !== cur.group) {
+      close()
+      cur = { phase: 'backward', group, grid: groups[group]!.grid, ops: [] }
+      sums = new Set()
+    }
+    cur.ops.push(op.id)
+    for (const v of summed(graph, op.id)) sums.add(v)
+  }
+  close()
+  return runs
+}
+
+/** Outputs of an op that tiles add up. */
+const summed = (graph: Graph, id: OpId): readonly ValueId[] =>
+  operandsOf(graph, graph.ops[id]!).outs.flatMap((o) => (o.def.merge ? [o.value] : []))
+
+const withRecompute = (map: ForwardMap, run: Run): readonly Run[] => {
+  if (run.phase !== 'backward' && run.phase !== 'step') return [run]
+  const again = map.recompute(run.ops)
+  if (!again.length) return [run]
+  return isTiled(run.grid)
+    ? [{ ...run, ops: [...again, ...run.ops] }]
+    : [{ phase: 'recompute', group: run.group, grid: UNTILED, ops: again }, run]
+}
+
+const nameOf = (graph: Graph, ops: readonly OpId[]): string => {
+  const layers = [...new Set(ops.map((id) => graph.ops[id]!.layer))]
+  return layers.length === 1 ? layers[0]! : `${layers[0]} … ${layers[layers.length - 1]}`
+}
+
+/** Segments of a training step for these groups of its forward ops. */
+export const assemble = (graph: Graph, groups: readonly Group[]): Either<TileError, readonly Segment[]> => {
+  const map = new ForwardMap(graph, groups)
+  const fused = isTiled(groups[groups.length - 1]!.grid)
+  const forward: Run[] = groups
+    .map((g, gi): Run => ({ phase: 'forward', group: gi, grid: g.grid, ops: [...g.ops] }))
+    .slice(0, fused ? -1 : undefined)
+  const runs = [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))]
+  const live = liveness(graph, runs.map((r) => r.ops))
+  const segments: Segment[] = []
+  for (const [i, r] of runs.entries()) {
+    const base = { name: nameOf(graph, r.ops), phase: r.phase, grid: r.grid }
+    if (!isTiled(r.grid)) {
+      segments.push({ ...base, body: r.ops.map((op) => ({ op })), keeps: [] })
+      continue
+    }
+    const sliced = sliceRun(graph, r.ops, r.grid, live[i]!.leaves)
+    if (isLeft(sliced)) return left(sliced.left)
+    segments.push({ ...base, body: sliced.right.steps, keeps: sliced.right.keeps })
+  }
+  return right(chooseInPlace(graph, segments))
+}
+
+/** Lets output 0 take over the bytes of an input that nobody reads again. */
+const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Segment[] => {
+  const readLater = new Set<ValueId>()
+  for (const v of graph.values) if (v.role === 'loss') readLater.add(v.id)
+  const out: Segment[] = []
+  for (let s = segments.length - 1; s >= 0; s--) {
+    const seg = segments[s]!
+    const tiled = isTiled(seg.grid)
+    const own = new Set(seg.body.flatMap((st) => graph.ops[st.op]!.outs))
+    const kept = new Set(seg.keeps.map((k) => k.value))
+    const body: Step[] = []
+    for (let k = seg.body.length - 1; k >= 0; k--) {
+      const step = seg.body[k]!
+      const op = graph.ops[step.op]!
+      for (const v of op.outs) readLater.delete(v)
+      const free = (i: number): boolean => {
+        const v = op.ins[i]!
+        const o = op.outs[0]!
+        if (readLater.has(v) || !isComputed(graph, v) || op.ins.filter((x) => x === v).length > 1) return false
+        if (graph.values[v]!.shape.join() !== graph.values[o]!.shape.join()) return false
+        return !tiled || (own.has(v) && !kept.has(v) && !kept.has(o) && sameSlices(step.slices![i]!, step.slices![op.ins.length]!))
+      }
+      const takes = (opDef(op.kind).inPlace ?? []).find(free)
+      body.unshift(takes === undefined ? step : { ...step, inPlace: takes })
+      for (const v of op.ins) readLater.add(v)
+    }
+    out.unshift({ ...seg, body })
+  }
+  return out
+}

@@ -1,0 +1,192 @@
+// Tile boxes of one segment (DESIGN 5; paper 3, Listing 4). In: a run of ops and a grid. Out: for each op, the range of
+// every sliced operand at each tile index along B, H and W, and what each tile adds to the values left behind.
+//
+// Dimensions are independent, so all works on ranges. Two sweeps along each dimension:
+//  1. ops anchored at an input (reductions, backward), in order: the iteration range is the piece of the anchor that the
+//     tile consumes: the producer's range when another such op of the tile made it, else tile i of n disjoint pieces;
+//  2. ops anchored at their output, in reverse: the hull of what their readers touch and of the piece to leave behind.
+// Worked example: 3x3 convolutions c1, c2 (padding 1) over 10 rows in 2 tiles, c2 left whole: tile 0 stores rows [0,5) of
+// c2, needs [0,6) of c1, so [0,7) of the image. Backwards from dy [0,5): dc1 on [0,6), dx on [0,7), added into the whole.
+import { type Either, left, right } from 'fp-ts/Either'
+import { dimIndex, hull, type Range, sameRange, tileRange } from '../core/box'
+import type { Graph, Op, OpId, ValueId } from '../graph/graph'
+import type { Grid, Keep, Slices, Step } from '../plan/plan'
+import { opDef } from '../ops/registry'
+import { type Access, type AccessMap, inputDef, type OperandDef, type OpDef, touched } from '../ops/op'
+
+export const TILED_DIMS = ['B', 'H', 'W'] as const
+export type TiledDim = (typeof TILED_DIMS)[number]
+
+/** Why a run of ops cannot be tiled this way: the layer, the dimension, and what would be legal. */
+export interface TileError { readonly layer: string; readonly dim: TiledDim; readonly why: string }
+
+type Ranges = readonly Range[]
+
+interface Operand { readonly value: ValueId; readonly def: OperandDef; readonly access: AccessMap | null }
+
+export const operandsOf = (graph: Graph, op: Op): { readonly ins: readonly Operand[]; readonly outs: readonly Operand[] } => {
+  const def = opDef(op.kind)
+  const shape = (v: ValueId): readonly number[] => graph.values[v]!.shape
+  const shapes = { ins: op.ins.map(shape), outs: op.outs.map(shape) }
+  const one = (value: ValueId, d: OperandDef): Operand => ({ value, def: d, access: d.access ? d.access(op.attrs, shapes) : null })
+  return {
+    ins: op.ins.map((v, i) => one(v, inputDef(def, i))),
+    outs: op.outs.map((v, i) => one(v, def.outs[i]!)),
+  }
+}
+
+const isGathering = (def: OpDef, accesses: readonly (AccessMap | null)[]): boolean =>
+  def.anchor === 'out' && accesses.some((a) => a !== null && a.H.tag === 'inside')
+
+const extent = (graph: Graph, v: ValueId, d: TiledDim): number => graph.values[v]!.shape[dimIndex[d]] ?? 1
+
+/** One dimension of one segment. */
+class DimSlicer {
+  /** Ranges of the values that the run computes. */
+  readonly made = new Map<ValueId, Ranges>()
+  /** Iteration ranges of the ops. */
+  readonly iteration = new Map<OpId, Ranges>()
+  private readonly madeBy = new Map<ValueId, Op>()
+  private error: TileError | null = null
+
+  constructor(
+    private readonly graph: Graph,
+    private readonly ops: readonly Op[],
+    private readonly leaves: ReadonlySet<ValueId>,
+    private readonly dim: TiledDim,
+    private readonly n: number,
+  ) {
+    for (const op of ops) for (const v of op.outs) this.madeBy.set(v, op)
+  }
+
+  run(): TileError | null {
+    for (const op of this.ops) this.consume(op)
+    for (let i = this.ops.length - 1; i >= 0 && !this.error; i--) this.produce(this.ops[i]!)
+    for (const op of this.ops) this.checkAll(op)
+    return this.error
+  }
+
+  private fail(op: Op, why: string): Ranges {
+    this.error ??= { layer: op.layer, dim: this.dim, why }
+    return Array.from({ length: this.n }, () => [0, 1] as Range)
+  }
+
+  private pieces(op: Op, v: ValueId): Ranges {
+    const e = extent(this.graph, v, this.dim)
+    if (this.n > e) return this.fail(op, `${this.n} tiles along ${this.dim} of ${e} rows: at most ${e}`)
+    return Array.from({ length: this.n }, (_, i) => tileRange(e, this.n, i))
+  }
+
+  private map(op: Op, a: Access, over: Ranges, v: ValueId): Ranges {
+    const e = extent(this.graph, v, this.dim)
+    return over.map((r) => {
+      const t = touched(a, r, e)
+      if (t[0] >= t[1]) this.fail(op, `a tile would see nothing but padding: use fewer tiles along ${this.dim}`)
+      return t
+    })
+  }
+
+  private anchored(op: Op, def: OpDef): ValueId | null {
+    return def.anchor === 'out' ? null : op.ins[def.anchor]!
+  }
+
+  /** Sweep 1: ops that consume pieces of an input, and sums of partial gradients. */
+  private consume(op: Op): void {
+    const def = opDef(op.kind)
+    const { ins, outs } = operandsOf(this.graph, op)
+    const anchor = this.anchored(op, def)
+    if (anchor === null && !isGathering(def, ins.map((o) => o.access))) return
+    const over = anchor === null
+      ? op.ins.map((v) => this.made.get(v) ?? this.pieces(op, v)).reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
+      : this.made.get(anchor) ?? this.pieces(op, anchor)
+    this.iteration.set(op.id, over)
+    for (const o of outs)
+      if (o.access && o.def.role === 'data')
+        this.made.set(o.value, o.access[this.dim].tag === 'inside' ? over : this.map(op, o.access[this.dim], over, o.value))
+  }
+
+  /** Sweep 2: ops that make what their readers need. */
+  private produce(op: Op): void {
+    if (this.iteration.has(op.id)) return
+    const out = op.outs[0]!
+    const wanted: Ranges[] = this.leaves.has(out) ? [this.pieces(op, out)] : []
+    for (const reader of this.ops) {
+      const over = this.iteration.get(reader.id)
+      if (!over || reader.id === op.id) continue
+      operandsOf(this.graph, reader).ins.forEach((o) => {
+        if (o.value === out && o.access) wanted.push(this.read(reader, o, over))
+      })
+    }
+    const over = wanted.length ? wanted.reduce((a, b) => a.map((r, i) => hull(r, b[i]!))) : this.fail(op, 'nothing in the segment reads it')
+    this.iteration.set(op.id, over)
+    this.made.set(out, over)
+  }
+
+  /** What `op` touches of an input. */
+  read(op: Op, o: Operand, over: Ranges): Ranges {
+    const a = o.access![this.dim]
+    if (a.tag === 'inside') return this.madeBy.has(o.value) ? this.made.get(o.value) ?? over : this.pieces(op, o.value)
+    return this.map(op, a, over, o.value)
+  }
+
+  /** A slice cannot serve an op that needs the whole extent, nor can a sum be read before all tiles have added to it. */
+  private checkAll(op: Op): void {
+    if (this.n === 1) return
+    for (const o of operandsOf(this.graph, op).ins) {
+      const maker = this.madeBy.get(o.value)
+      if (!maker) continue
+      const made = operandsOf(this.graph, maker).outs.find((x) => x.value === o.value)!
+      if (o.access?.[this.dim].tag === 'all' && extent(this.graph, o.value, this.dim) > 1)
+        this.fail(op, `needs all of its input along ${this.dim}: end the segment before it`)
+      if (made.def.merge && (made.def.role === 'whole' || made.access?.[this.dim].tag === 'reduce'))
+        this.fail(op, `reads what ${maker.layer} sums over the tiles: begin another segment before it`)
+    }
+  }
+}
+
+export interface SlicedRun { readonly steps: readonly Step[]; readonly keeps: readonly Keep[] }
+
+const tilesExactly = (rs: Ranges, extent: number): boolean =>
+  rs[0]![0] === 0 && rs[rs.length - 1]![1] === extent && rs.every((r, i) => i === 0 || r[0] === rs[i - 1]![1])
+
+/** Slices every operand of a run over a grid with more than one tile. */
+export const sliceRun = (graph: Graph, ids: readonly OpId[], grid: Grid, leaves: ReadonlySet<ValueId>): Either<TileError, SlicedRun> => {
+  const ops = ids.map((id) => graph.ops[id]!)
+  const dims = TILED_DIMS.map((d) => new DimSlicer(graph, ops, leaves, d, grid[d]))
+  for (const d of dims) {
+    const e = d.run()
+    if (e) return left(e)
+  }
+  const slices = (f: (d: DimSlicer) => Ranges): Slices => ({ B: f(dims[0]!), H: f(dims[1]!), W: f(dims[2]!) })
+  const steps = ops.map((op): Step => {
+    const { ins, outs } = operandsOf(graph, op)
+    return {
+      op: op.id,
+      slices: [
+        ...ins.map((o) => (o.def.role === 'whole' ? null : slices((d) => d.read(op, o, d.iteration.get(op.id)!)))),
+        ...outs.map((o) => (o.def.role === 'whole' ? null : slices((d) => d.made.get(o.value)!))),
+      ],
+    }
+  })
+  const keeps = ops.flatMap((op) => operandsOf(graph, op).outs.flatMap((o) => (leaves.has(o.value) ? [keepOf(graph, op, o, grid, slices)] : [])))
+  return right({ steps, keeps })
+}
+
+const keepOf = (graph: Graph, op: Op, o: Operand, grid: Grid, slices: (f: (d: DimSlicer) => Ranges) => Slices): Keep => {
+  if (o.def.role === 'whole') return { value: o.value, mode: o.def.merge === 'moments' ? 'moments' : 'add', slices: null }
+  const forward = opDef(op.kind).anchor === 'out' && !isGathering(opDef(op.kind), operandsOf(graph, op).ins.map((i) => i.access))
+  const shape = graph.values[o.value]!.shape
+  const part = forward
+    ? slicesOfPieces(shape, grid)
+    : slices((d) => d.made.get(o.value)!)
+  const exact = TILED_DIMS.every((d) => tilesExactly(part[d], shape[dimIndex[d]] ?? 1) && !(o.access?.[d].tag === 'reduce' && grid[d] > 1))
+  return { value: o.value, mode: exact ? 'write' : 'add', slices: part }
+}
+
+const slicesOfPieces = (shape: readonly number[], grid: Grid): Slices => {
+  const one = (d: TiledDim): Ranges => Array.from({ length: grid[d] }, (_, i) => tileRange(shape[dimIndex[d]] ?? 1, grid[d], i))
+  return { B: one('B'), H: one('H'), W: one('W') }
+}
+
+export const sameSlices = (a: Slices, b: Slices): boolean =>
+  TILED_DIMS.every((d) => a[d].length === b[d].length && a[d].every((r, i) => sameRange(r, b[d][i]!)))

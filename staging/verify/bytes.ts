@@ -1,0 +1,49 @@
+// Which bytes of its cell a view touches. Boxes of activations are channels-last inside the held box; a view of all
+// that is held is one run, whatever its layout.
+// Invariant: runs are ascending; gaps inside a run (without `exact`) are shorter than a page, so no page is named that is not touched.
+import { PAGE_BYTES } from '../core/bytes'
+import type { View } from '../plan/plan'
+import { inBox, volume } from './region'
+
+export type Run = readonly [lo: number, hi: number]
+
+export const byteRuns = (view: View, elementBytes: number, exact = false): readonly Run[] => {
+  const { held, box } = view
+  if (inBox(box, held)) return [[0, volume(held) * elementBytes]]
+  const pixel = (held[1][1] - held[1][0]) * elementBytes
+  const rowPitch = (held[3][1] - held[3][0]) * pixel
+  const imagePitch = (held[2][1] - held[2][0]) * rowPitch
+  const first = (box[2][0] - held[2][0]) * rowPitch + (box[3][0] - held[3][0]) * pixel + (box[1][0] - held[1][0]) * elementBytes
+  const rowBytes = (box[3][1] - box[3][0] - 1) * pixel + (box[1][1] - box[1][0]) * elementBytes
+  const rows = box[2][1] - box[2][0]
+  const together = rowPitch === rowBytes || (!exact && rowPitch - rowBytes < PAGE_BYTES)
+  const runs: [number, number][] = []
+  const add = (lo: number, hi: number): void => {
+    const last = runs[runs.length - 1]
+    if (last && lo <= last[1]) last[1] = Math.max(last[1], hi)
+    else runs.push([lo, hi])
+  }
+  for (let b = box[0][0] - held[0][0]; b < box[0][1] - held[0][0]; b++) {
+    const start = b * imagePitch + first
+    if (together) add(start, start + (rows - 1) * rowPitch + rowBytes)
+    else for (let h = 0; h < rows; h++) add(start + h * rowPitch, start + h * rowPitch + rowBytes)
+  }
+  return runs
+}
+
+// ---------------------------------------------------------------- sets of bytes
+
+/** Disjoint, ascending runs. */
+export type Bytes = readonly Run[]
+
+export const withRun = (set: Bytes, lo: number, hi: number): Bytes => {
+  const apart = set.filter((r) => r[1] < lo || hi < r[0])
+  const near = set.filter((r) => !(r[1] < lo || hi < r[0]))
+  const one: Run = [Math.min(lo, ...near.map((r) => r[0])), Math.max(hi, ...near.map((r) => r[1]))]
+  return [...apart, one].sort((a, b) => a[0] - b[0])
+}
+
+export const withoutRun = (set: Bytes, lo: number, hi: number): Bytes =>
+  set.flatMap((r): Run[] => (r[1] <= lo || hi <= r[0] ? [r] : [[r[0], lo] as const, [hi, r[1]] as const].filter((p) => p[0] < p[1])))
+
+export const meetsRun = (set: Bytes, lo: number, hi: number): boolean => set.some((r) => r[0] < hi && lo < r[1])

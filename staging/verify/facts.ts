@@ -1,0 +1,69 @@
+// What the checks ask of the graph and the op table again and again, looked up once.
+// In: a plan whose graph is sound. Out: per value its full box and element size, per op its access maps and whether it
+// is linear in what it is anchored at.
+import { asShape, type AccessMap, inputDef, type OpDef, type OperandDef, pointwise } from '../ops/op'
+import { opDef } from '../ops/registry'
+import { type Box, fullBox } from '../core/box'
+import { dtypeBytes, type Graph, type Op, type Value } from '../graph/graph'
+import type { Call, Plan } from '../plan/plan'
+import type { Where } from './failure'
+
+export interface OpFacts {
+  readonly op: Op
+  readonly def: OpDef
+  /** How each operand is indexed; null for operands that are taken whole. */
+  readonly ins: readonly (AccessMap | null)[]
+  readonly outs: readonly (AccessMap | null)[]
+  /**
+   * A backward op that reads no other gradient than its anchor gives the gradients of a sum as the sum of the
+   * gradients: it may be fed partial gradients. Batch norm's bn_bwd_data also reads Σdy and is not linear in dy alone.
+   */
+  readonly linear: boolean
+  /** Sums operands that bring their own boxes (grad_sum): linear in all of them. */
+  readonly gathers: boolean
+}
+
+export interface Facts {
+  readonly plan: Plan
+  readonly full: readonly Box[]
+  readonly elementBytes: readonly number[]
+  readonly ops: readonly OpFacts[]
+  readonly name: (value: number) => string
+  readonly at: (call: number, value?: number) => Where
+}
+
+const accessOf = (op: Op, graph: Graph, def: OperandDef): AccessMap | null => {
+  if (def.role === 'whole') return null
+  const shapes = { ins: op.ins.map((v) => graph.values[v]!.shape), outs: op.outs.map((v) => graph.values[v]!.shape) }
+  return def.access ? def.access(op.attrs as never, shapes) : pointwise
+}
+
+const opFacts = (op: Op, graph: Graph): OpFacts => {
+  const def = opDef(op.kind)
+  const isGradient = (v: number): boolean => graph.values[v]!.role === 'gradient'
+  const ins = op.ins.map((_, i) => accessOf(op, graph, inputDef(def, i)))
+  const { anchor } = def
+  return {
+    op, def, ins,
+    outs: op.outs.map((_, i) => accessOf(op, graph, def.outs[i]!)),
+    linear: anchor !== 'out' && isGradient(op.ins[anchor]!) && op.ins.every((v, i) => i === anchor || !isGradient(v)),
+    gathers: ins.some((a) => a !== null && a.B.tag === 'inside'),
+  }
+}
+
+export const fullBoxOf = (v: Value): Box => fullBox(asShape(v.shape))
+
+export const factsOf = (plan: Plan): Facts => {
+  const { graph } = plan
+  const name = (v: number): string => graph.values[v]!.name
+  return {
+    plan, name,
+    full: graph.values.map(fullBoxOf),
+    elementBytes: graph.values.map((v) => dtypeBytes[v.dtype]),
+    ops: graph.ops.map((op) => opFacts(op, graph)),
+    at: (call, value) => {
+      const c: Call | undefined = plan.calls[call]
+      return { ...(c ? { segment: c.segment, tile: c.tile } : {}), call, ...(value === undefined ? {} : { value: name(value) }) }
+    },
+  }
+}

@@ -1,0 +1,43 @@
+// What a refused plan is told: which rule it breaks, where, and why.
+// In: a rule, words, a place. Out: the VerifyFailed error of core/errors. Invariant: one rule name per check of verify.ts.
+import type { PlanError } from '../core/errors'
+
+export type VerifyFailed = Extract<PlanError, { readonly tag: 'VerifyFailed' }>
+
+/** The rules, as the head of verify.ts explains them. */
+export type Rule =
+  | 'graph' | 'structure' | 'times'
+  | 'operand' | 'halo' | 'dense'
+  | 'unwritten' | 'incomplete' | 'coverage' | 'twice' | 'in-place' | 'updated'
+  | 'place' | 'clobbered' | 'resident' | 'arriving' | 'leaving' | 'lost' | 'tier'
+  | 'pages' | 'budget' | 'peak' | 'end'
+
+export interface Where {
+  readonly segment?: number
+  readonly call?: number
+  readonly tile?: number
+  readonly value?: string
+}
+
+export const broken = (rule: Rule, reason: string, where: Where = {}): VerifyFailed =>
+  ({ tag: 'VerifyFailed', rule, reason, ...where })
+
+export type Fault = VerifyFailed | undefined
+
+/** The first fault of checks that build on each other. */
+export const firstFault = (checks: readonly (() => Fault)[]): Fault => {
+  for (const check of checks) {
+    const fault = check()
+    if (fault) return fault
+  }
+  return undefined
+}
+
+/** The first fault over a list. */
+export const eachFault = <A>(items: readonly A[], check: (a: A, i: number) => Fault): Fault => {
+  for (let i = 0; i < items.length; i++) {
+    const fault = check(items[i]!, i)
+    if (fault) return fault
+  }
+  return undefined
+}
