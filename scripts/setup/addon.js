@@ -71,8 +71,8 @@ const buildProblem = (root, doing, code) =>
 /** A compiler process of this code base takes up to about 1 GiB. */
 const jobs = () => Math.max(1, Math.min(os.availableParallelism(), Math.floor(os.freemem() / 2 ** 30) || 1))
 
-/** cmake-js takes the headers from node-api-headers only if a package.json beside the CMakeLists.txt has `binary`. */
-const projectFolder = root => (fs.existsSync(path.join(root, 'CMakeLists.txt')) ? '.' : 'native')
+/** cmake-js takes the headers from node-api-headers, and downloads none, only if a package.json in its folder says so. */
+const PROJECT = 'native'
 
 const buildAddon = async (root, say) => {
   await ensureSystem(root, say)
@@ -84,7 +84,7 @@ const buildAddon = async (root, say) => {
   fs.rmSync(path.join(root, LOG), { force: true })
 
   const cmakeJs = [path.join(root, 'node_modules', 'cmake-js', 'bin', 'cmake-js')]
-  const where = ['-d', projectFolder(root), '-O', BUILD]
+  const where = ['-d', PROJECT, '-O', BUILD]
   const log = path.join(root, LOG)
   const run = (args, onLine) => runLogged(process.execPath, [...cmakeJs, ...args], { cwd: root, log, onLine })
 
