@@ -11,7 +11,7 @@ const AXES = [0, 1, 2, 3] as const
 export const isEmptyBox = (b: Box): boolean => AXES.some((i) => b[i][0] >= b[i][1])
 export const inBox = (outer: Box, inner: Box): boolean => AXES.every((i) => outer[i][0] <= inner[i][0] && inner[i][1] <= outer[i][1])
 export const overlap = (a: Box, b: Box): boolean => AXES.every((i) => a[i][0] < b[i][1] && b[i][0] < a[i][1])
-export const volume = (b: Box): number => AXES.reduce((n, i) => n * Math.max(0, b[i][1] - b[i][0]), 1)
+export const volume = (b: Box): number => AXES.reduce<number>((n, i) => n * Math.max(0, b[i][1] - b[i][0]), 1)
 export const elementsIn = (r: Region): number => r.reduce((n, b) => n + volume(b), 0)
 
 const meetRange = (a: Range, b: Range): Range => [Math.max(a[0], b[0]), Math.min(a[1], b[1])]

@@ -1,0 +1,185 @@
+// What each cell's bytes mean while the calls run, symbolically: of which value which elements are final, and which
+// contributions a partial sum holds. Bytes that two cells share belong to the one that wrote last.
+// Invariant: `exact` elements have their final value; `parts` name, for a partial sum, what of each source is in it once.
+import type { Box } from '../core/box'
+import type { View } from '../plan/plan'
+import type { Facts } from './facts'
+import { broken, type Fault, type VerifyFailed } from './failure'
+import { contains, inBox, lacking, NOTHING, plus, type Region, regionText, touches, without } from './region'
+
+/** The contribution, complete, of these elements of `source` through op `by` (-1: themselves). */
+export interface Part { readonly source: number; readonly by: number; readonly taken: Region }
+
+/** What a call puts into a box. */
+export interface Piece {
+  readonly exact: Region
+  readonly parts: readonly Part[]
+  /** Where the parts are not zero. */
+  readonly support: Box
+}
+
+export interface Content extends Piece {
+  readonly held: Box
+  /** Elements that are written, zeroed or summed into. */
+  readonly defined: Region
+  readonly segment: number
+  readonly tile: number
+}
+
+interface CellState {
+  owns: boolean
+  takenBy: number
+  readonly values: Map<number, Content>
+}
+
+export interface Contents {
+  readonly state: (cell: number) => CellState
+  readonly sharesBytes: (a: number, b: number) => boolean
+  readonly contentOf: (view: View) => Content | undefined
+  /** Why a box of the view's value cannot be read as final, if so. */
+  readonly needExact: (view: View, call: number) => Fault
+  readonly missing: (view: View, call: number) => VerifyFailed
+  readonly write: (view: View, piece: Piece, call: number) => Fault
+  readonly sum: (view: View, content: Content) => void
+  /** A cell's bytes are taken over: whatever shared them is gone. */
+  readonly claim: (cell: number) => void
+  /** A fed value arrives from its source. */
+  readonly arrive: (cell: number) => void
+  readonly endSegment: (call: number) => Fault
+}
+
+/** For each cell the others of its storage that overlap it in bytes. */
+const aliasesOf = (facts: Facts): readonly ReadonlySet<number>[] => {
+  const { cells, places, storages } = facts.plan
+  const aliases = cells.map(() => new Set<number>())
+  for (const storage of storages) {
+    const ordered = [...storage.cells].sort((a, b) => places[a]!.offset - places[b]!.offset)
+    let open: number[] = []
+    for (const c of ordered) {
+      open = open.filter((o) => places[o]!.offset + cells[o]!.bytes > places[c]!.offset)
+      for (const o of open) {
+        aliases[o]!.add(c)
+        aliases[c]!.add(o)
+      }
+      open.push(c)
+    }
+  }
+  return aliases
+}
+
+/** Elements of other values that a write covers are gone from the cell. */
+const cut = (content: Content, box: Box): Content | undefined => {
+  if (!touches(content.defined, box) && !touches(content.exact, box)) return content
+  if (content.parts.length > 0) return undefined
+  const left = { ...content, exact: without(content.exact, box), defined: without(content.defined, box) }
+  return left.exact.length + left.defined.length === 0 ? undefined : left
+}
+
+const written = (old: Content | undefined, view: View, piece: Piece, segment: number, tile: number): Content => {
+  const zeroes = piece.exact.length + piece.parts.length === 0
+  // An accumulator may be zeroed band by band while other bands are summed into.
+  if (zeroes && old && !touches(old.defined, view.box)) return { ...old, defined: plus(old.defined, view.box) }
+  const adds = old !== undefined && old.parts.length === 0 && piece.parts.length === 0
+  return {
+    held: view.held, segment, tile, parts: piece.parts, support: piece.support,
+    exact: adds ? piece.exact.reduce(plus, without(old.exact, view.box)) : piece.exact,
+    defined: adds ? plus(old.defined, view.box) : [view.box],
+  }
+}
+
+const sameHeld = (a: Box, b: Box): boolean => inBox(a, b) && inBox(b, a)
+
+export const trackContents = (facts: Facts): Contents => {
+  const { plan, full, name, at } = facts
+  const aliases = aliasesOf(facts)
+  const states = plan.cells.map((): CellState => ({ owns: false, takenBy: -1, values: new Map() }))
+  const unfinished = new Map<string, { readonly cell: number; readonly value: number }>()
+  const wholeOf = (value: number): Content =>
+    ({ held: full[value]!, exact: [full[value]!], defined: [full[value]!], parts: [], support: full[value]!, segment: -1, tile: -1 })
+
+  const claim = (cell: number): void => {
+    const s = states[cell]!
+    if (s.owns) return
+    s.owns = true
+    for (const other of aliases[cell]!) {
+      const o = states[other]!
+      if (!o.owns) continue
+      o.owns = false
+      o.takenBy = cell
+      o.values.clear()
+    }
+  }
+  const arrive = (cell: number): void => {
+    claim(cell)
+    for (const v of plan.cells[cell]!.values) states[cell]!.values.set(v, wholeOf(v))
+  }
+  for (const c of plan.cells) if (c.scope === 'persistent') arrive(c.id)
+
+  const contentOf = (view: View): Content | undefined => {
+    const content = states[view.cell]!.values.get(view.value)
+    return content && sameHeld(content.held, view.held) ? content : undefined
+  }
+
+  const missing = (view: View, call: number): VerifyFailed => {
+    const s = states[view.cell]!
+    const { label } = plan.cells[view.cell]!
+    const where = at(call, view.value)
+    if (s.takenBy >= 0 && s.values.size === 0) return broken('clobbered', `the bytes of cell '${label}' went to '${plan.cells[s.takenBy]!.label}'`, where)
+    const others = [...s.values.keys()].filter((v) => v !== view.value).map(name)
+    if (others.length > 0) return broken('unwritten', `cell '${label}' holds '${others.join("', '")}' instead`, where)
+    return broken('unwritten', `nothing was written to cell '${label}' for this box`, where)
+  }
+
+  const needExact = (view: View, call: number): Fault => {
+    const content = contentOf(view)
+    if (!content) return missing(view, call)
+    if (contains(content.exact, view.box)) return undefined
+    const lacks = lacking(content.exact, view.box)
+    const partial = content.parts.length > 0 || lacks.some((b) => touches(content.defined, b))
+    return partial
+      ? broken('incomplete', `it is read before every contribution is in: ${sourcesText(content.parts)}`, at(call, view.value))
+      : broken('unwritten', `${regionText(lacks)} is read and was never written`, at(call, view.value))
+  }
+  const sourcesText = (parts: readonly Part[]): string =>
+    parts.length === 0 ? 'it holds zeros' : parts.map((p) => `of '${name(p.source)}' it has ${regionText(p.taken)}`).join(', ')
+
+  const write = (view: View, piece: Piece, call: number): Fault => {
+    const { scope } = plan.cells[view.cell]!
+    const { values } = states[view.cell]!
+    claim(view.cell)
+    const old = contentOf(view)
+    if (scope === 'whole' && old && touches(old.defined, view.box))
+      return broken('coverage', `elements of the whole value are written a second time`, at(call, view.value))
+    for (const [v, content] of values) {
+      if (v === view.value) continue
+      const left = sameHeld(content.held, view.held) || scope === 'whole' ? cut(content, view.box) : undefined
+      if (left) values.set(v, left)
+      else values.delete(v)
+      if (left !== content) unfinished.delete(`${view.cell} ${v}`)
+    }
+    const { segment, tile } = plan.calls[call]!
+    values.set(view.value, written(old, view, piece, segment, tile))
+    if (scope === 'whole') unfinished.set(`${view.cell} ${view.value}`, { cell: view.cell, value: view.value })
+    return undefined
+  }
+
+  const endSegment = (call: number): Fault => {
+    for (const { cell, value } of unfinished.values()) {
+      const content = states[cell]!.values.get(value)
+      const lacks = lacking(content?.exact ?? NOTHING, full[value]!)
+      if (!content || lacks.length === 0) continue
+      return content.parts.length > 0 || content.exact.length === 0
+        ? broken('incomplete', `its segment ends before every contribution is in: ${sourcesText(content.parts)}`, at(call, value))
+        : broken('coverage', `its segment ends and no tile has written ${regionText(lacks)}`, at(call, value))
+    }
+    unfinished.clear()
+    return undefined
+  }
+
+  return {
+    contentOf, needExact, missing, write, claim, arrive, endSegment,
+    state: (cell) => states[cell]!,
+    sharesBytes: (a, b) => aliases[a]!.has(b),
+    sum: (view, content) => { states[view.cell]!.values.set(view.value, content) },
+  }
+}

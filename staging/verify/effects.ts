@@ -1,0 +1,123 @@
+// What one call does to the contents of cells: which operands must be final, what its results then are.
+// In: the contents before the call. Out: the contents after it, or why the call reads what it must not.
+// Invariant: all operands are judged before any result is written.
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Box, hullBox } from '../core/box'
+import type { AccessMap } from '../ops/op'
+import type { Call, View } from '../plan/plan'
+import type { Contents, Piece } from './contents'
+import type { Facts, OpFacts } from './facts'
+import { broken, eachFault, type Fault, firstFault, type VerifyFailed } from './failure'
+import { iterationOf } from './operands'
+import { effectOfPlumbing } from './plumbing'
+import { final, isElementwise, needed } from './reach'
+import { contains, inBox, meet, plus, type Region, sameRegion, within } from './region'
+import { mergePaths, settled, take, type Taken } from './sums'
+
+export interface Effects {
+  readonly run: (call: number) => Fault
+}
+
+const exactly = (box: Box): Piece => ({ exact: [box], parts: [], support: box })
+
+// ---------------------------------------------------------------- results of ops
+
+/** A result of an op that consumes pieces of its anchor. */
+const consumed = (facts: Facts, f: OpFacts, access: AccessMap | null, out: View, anchor: View, got: Taken): Piece => {
+  const full = facts.full[out.value]!
+  const whole = facts.full[anchor.value]!
+  const exact = access === null ? [] : got.exact
+    .map((e) => meet(out.box, final(access, e, whole, full))).reduce<Region>(plus, [])
+  if (got.final && access !== null && isElementwise(access) && contains(exact, out.box)) return exactly(out.box)
+  const support = access === null ? out.box : meet(out.box, needed(access, anchor.box, full))
+  const parts = got.final ? [{ source: anchor.value, by: f.op.id, taken: [anchor.box] }] : got.parts
+  return settled(facts, { exact, parts, support }, [out.box])
+}
+
+/** The result of a sum of partial gradients, each in its own box. */
+const gathered = (facts: Facts, out: View, got: readonly Taken[]): Either<string, Piece> => {
+  if (got.every((t) => t.final && inBox(t.support, out.box))) return right(exactly(out.box))
+  let parts = got[0]!.parts
+  let exact: Region = [out.box]
+  for (const t of got) {
+    const merged = mergePaths(facts, parts, t.parts)
+    if (isLeft(merged)) return merged
+    parts = merged.right
+    exact = t.exact.flatMap((e) => within(exact, e))
+  }
+  const support = got.map((t) => t.support).reduce(hullBox)
+  return right(settled(facts, { exact, parts, support }, [out.box]))
+}
+
+const resultsOf = (facts: Facts, contents: Contents, f: OpFacts, c: Call, index: number): Either<VerifyFailed, readonly Piece[]> => {
+  const { anchor } = f.def
+  if (f.gathers) {
+    const got: Taken[] = []
+    for (const view of c.ins) {
+      const t = take(facts, contents, view, f.op.id, index)
+      if (isLeft(t)) return t
+      got.push(t.right)
+    }
+    const sum = gathered(facts, c.outs[0]!, got)
+    return isLeft(sum) ? left(broken('twice', sum.left, facts.at(index, c.outs[0]!.value))) : right([sum.right])
+  }
+  if (anchor === 'out' || iterationOf(f, c) === undefined) return right(c.outs.map((o) => exactly(o.box)))
+  const view = c.ins[anchor]!
+  const asFinal: Taken = { exact: [view.box], parts: [], support: view.box, final: true }
+  const got = f.linear ? take(facts, contents, view, f.op.id, index) : right(asFinal)
+  return isLeft(got) ? got : right(c.outs.map((o, k) => consumed(facts, f, f.outs[k]!, o, view, got.right)))
+}
+
+// ---------------------------------------------------------------- operands
+
+/** Operands that are read as partial sums are judged by `take`. */
+const isTaken = (f: OpFacts, k: number): boolean => f.gathers || (f.linear && f.def.anchor === k)
+
+/** Results may stand in an operand's bytes only where the op table allows it, box for box. */
+const inPlaceFault = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
+  const f = facts.ops[c.op]
+  const may = (out: number, k: number): boolean => {
+    const [o, i] = [c.outs[out]!, c.ins[k]!]
+    return out === 0 && f?.def.inPlace?.includes(k) === true && sameRegion([o.box], [i.box]) && sameRegion([o.held], [i.held]) &&
+      facts.elementBytes[o.value] === facts.elementBytes[i.value]
+  }
+  for (const [k, o] of c.outs.entries()) {
+    const shared = c.ins.findIndex((i, n) => i.cell === o.cell && !may(k, n))
+    if (shared >= 0) return broken('in-place', `output ${k} of ${c.kind} overwrites input ${shared}`, facts.at(index, o.value))
+    if (c.outs.some((p, n) => n !== k && p.cell === o.cell)) return broken('in-place', `two outputs of ${c.kind} stand in one cell`, facts.at(index, o.value))
+  }
+  const cells = [...c.ins, ...c.outs].map((v) => v.cell).concat(c.workspace ? [c.workspace.cell] : [])
+  const writes = c.outs.map((v) => v.cell).concat(c.workspace ? [c.workspace.cell] : [])
+  const pair = writes.find((w) => cells.some((other) => contents.sharesBytes(w, other)))
+  return pair === undefined ? undefined
+    : broken('clobbered', `cell '${facts.plan.cells[pair]!.label}' shares bytes with another operand of the call`, facts.at(index))
+}
+
+export const trackEffects = (facts: Facts, contents: Contents): Effects => {
+  const updated = new Map<number, number>()
+  const stale = (c: Call, index: number): Fault => eachFault(c.ins, (v) =>
+    (updated.has(v.value) ? broken('updated', `it was updated by call ${updated.get(v.value)} of this step`, facts.at(index, v.value)) : undefined))
+
+  const runOp = (c: Call, index: number): Fault => {
+    const f = facts.ops[c.op]!
+    const unread = eachFault(c.ins, (v, k) => (isTaken(f, k) ? undefined : contents.needExact(v, index)))
+    if (unread) return unread
+    const results = resultsOf(facts, contents, f, c, index)
+    if (isLeft(results)) return results.left
+    for (const k of f.def.mutates ?? []) if (c.ins[k]) updated.set(c.ins[k].value, index)
+    return eachFault(c.outs, (o, k) => contents.write(o, results.right[k]!, index))
+  }
+
+  const run = (index: number): Fault => {
+    const c = facts.plan.calls[index]!
+    return firstFault([
+      () => stale(c, index),
+      () => inPlaceFault(facts, contents, c, index),
+      () => {
+        if (c.workspace) contents.claim(c.workspace.cell)
+        return c.op >= 0 ? runOp(c, index) : effectOfPlumbing(facts, contents, index)
+      },
+    ])
+  }
+  return { run }
+}

@@ -1,0 +1,40 @@
+// How a step must end: parameters and state still there and intact, losses complete and on the device.
+// In: the contents and the device after the last call. Out: the first value that the next step, or the reader of the
+// losses, would miss.
+import type { Contents } from './contents'
+import type { Facts } from './facts'
+import { broken, eachFault, type Fault } from './failure'
+import { contains } from './region'
+import type { Device } from './residency'
+
+/** Nothing but the step's beginning and end bounds the residency of what is kept between steps. */
+const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault => {
+  const { cells, calls, residencies } = facts.plan
+  return eachFault(cells, (c) => {
+    if (c.scope !== 'persistent') return undefined
+    const bounded = device.residenciesUnder(c.id).some((i) => {
+      const r = residencies[i]
+      return !r || r.acquire !== 0 || r.release !== calls.length || r.load !== undefined || r.save !== undefined
+    })
+    if (bounded) return broken('resident', `cell '${c.label}' must be on the device from the first call to the last, unmoved`)
+    return contents.state(c.id).owns ? undefined : broken('clobbered', `the bytes of cell '${c.label}' are not what the next step expects`)
+  })
+}
+
+const lossesComplete = (facts: Facts, contents: Contents, device: Device): Fault => {
+  const { plan, full } = facts
+  return eachFault(plan.graph.values, (v) => {
+    if (v.role !== 'loss') return undefined
+    const end = (reason: string): Fault => broken('end', reason, { value: v.name })
+    const cell = plan.cells.find((c) => contains(contents.state(c.id).values.get(v.id)?.exact ?? [], full[v.id]!))
+    if (!cell) return end('the loss is not complete when the step ends')
+    const stays = device.residenciesUnder(cell.id).every((i) => plan.residencies[i]?.release === plan.calls.length)
+    return stays && !device.anyLost(cell.id) ? undefined : end('the loss has left the device when the step ends')
+  })
+}
+
+export const checkEnd = (facts: Facts, contents: Contents, device: Device): Fault => {
+  const { peakPages } = facts.plan
+  if (device.peak() !== peakPages) return broken('peak', `the plan says ${peakPages} pages and holds ${device.peak()}`)
+  return persistentStay(facts, contents, device) ?? lossesComplete(facts, contents, device)
+}

@@ -1,0 +1,89 @@
+// What tiling's own calls do to the contents of cells: zero an accumulator, move a box, add a contribution, merge moments.
+// In: the contents before the call. Out: the contents after it, or the fault.
+import { isLeft } from 'fp-ts/Either'
+import type { Call, View } from '../plan/plan'
+import type { Content, Contents, Piece } from './contents'
+import type { Facts } from './facts'
+import { broken, type Fault } from './failure'
+import { contains, NOTHING, sameRegion } from './region'
+import { accumulated, momentsCount, take } from './sums'
+
+/** How partial results of a value merge, by the op that produces it. */
+const mergeRule = (facts: Facts, value: number): 'sum' | 'moments' => {
+  for (const { op, def } of facts.ops) {
+    const i = op.outs.indexOf(value)
+    if (i >= 0) return def.outs[i]?.merge ?? 'sum'
+  }
+  return 'sum'
+}
+
+const sameBox = (x: View, y: View): boolean => x.value === y.value && sameRegion([x.box], [y.box])
+
+const fill = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
+  const [y] = c.outs
+  if (c.attrs['value'] !== 0) return broken('operand', `fill writes ${c.attrs['value']}; legal is 0`, facts.at(index, y!.value))
+  return contents.write(y!, { exact: NOTHING, parts: [], support: y!.box }, index)
+}
+
+const copy = (facts: Facts, contents: Contents, x: View, y: View, index: number): Fault => {
+  const content = contents.contentOf(x)
+  const fresh = facts.plan.cells[y.cell]!.scope === 'local' || contents.contentOf(y) === undefined
+  if (content && !contains(content.exact, x.box) && fresh && content.parts.length > 0) {
+    const got = take(facts, contents, x, -1, index)
+    return isLeft(got) ? got.left : contents.write(y, got.right, index)
+  }
+  const exact: Piece = { exact: [x.box], parts: [], support: x.box }
+  return contents.needExact(x, index) ?? contents.write(y, exact, index)
+}
+
+/** The accumulator, when it may be added to. */
+const target = (facts: Facts, contents: Contents, y: View, index: number): Content | Fault => {
+  const content = contents.contentOf(y)
+  if (!content) return contents.missing(y, index)
+  if (!contains(content.defined, y.box)) return broken('unwritten', 'something is added to elements that were never zeroed', facts.at(index, y.value))
+  return content
+}
+
+const isFault = (c: Content | Fault): c is Fault => c === undefined || 'tag' in c
+
+const accumulate = (facts: Facts, contents: Contents, x: View, y: View, index: number): Fault => {
+  if (mergeRule(facts, y.value) !== 'sum') return broken('operand', 'partial moments do not add up; legal is merge_moments', facts.at(index, y.value))
+  const content = target(facts, contents, y, index)
+  if (isFault(content)) return content
+  const got = take(facts, contents, x, -1, index)
+  if (isLeft(got)) return got.left
+  const sum = accumulated(facts, content, got.right)
+  if (isLeft(sum)) return broken('twice', sum.left, facts.at(index, y.value))
+  contents.sum(y, sum.right)
+  return undefined
+}
+
+const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
+  const [x, y] = [c.ins[0]!, c.outs[0]!]
+  const at = facts.at(index, y.value)
+  if (mergeRule(facts, y.value) !== 'moments') return broken('operand', 'it is no statistic; legal is accumulate', at)
+  const got = take(facts, contents, x, -1, index)
+  if (isLeft(got)) return got.left
+  const source: Piece = got.right.final ? { ...got.right, parts: [] } : got.right
+  const before = c.attrs['countY'] === 0 ? undefined : contents.contentOf(y)
+  const counts = [momentsCount(facts, x.value, source), before ? momentsCount(facts, y.value, before) : 0]
+  if (c.attrs['countX'] !== counts[0] || c.attrs['countY'] !== counts[1])
+    return broken('operand', `it merges ${c.attrs['countX']} elements into ${c.attrs['countY']}; legal is ${counts[0]} into ${counts[1]}`, at)
+  if (!before) return contents.write(y, source, index)
+  const sum = accumulated(facts, before, { ...got.right })
+  if (isLeft(sum)) return broken('twice', sum.left, at)
+  contents.sum(y, sum.right)
+  return undefined
+}
+
+export const effectOfPlumbing = (facts: Facts, contents: Contents, index: number): Fault => {
+  const c = facts.plan.calls[index]!
+  const [x, y] = [c.ins[0], c.outs[0]!]
+  if (x && !sameBox(x, y)) return broken('operand', `${c.kind} takes one box and gives another`, facts.at(index, y.value))
+  switch (c.kind) {
+    case 'fill': return fill(facts, contents, c, index)
+    case 'copy': return copy(facts, contents, x!, y, index)
+    case 'accumulate': return accumulate(facts, contents, x!, y, index)
+    default: return mergeMoments(facts, contents, c, index)
+  }
+}

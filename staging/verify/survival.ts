@@ -1,0 +1,113 @@
+// Whether the bytes of a cell outlive the times when its pages are away: they do where the pages were saved and loaded
+// again, or loaded anew from the data source. What does not survive is lost until it is written again.
+// In: pages acquired and saved, cells written. Out: the bytes of a view that are lost.
+import { PAGE_BYTES } from '../core/bytes'
+import type { Residency, View } from '../plan/plan'
+import { byteRuns, type Bytes, meetsRun, withoutRun, withRun } from './bytes'
+import type { Contents } from './contents'
+import type { Facts } from './facts'
+import { broken, type Fault } from './failure'
+import { emptyTier, type Stored } from './tier'
+
+export interface Survival {
+  readonly save: (residency: number) => Fault
+  readonly acquire: (residency: number) => Fault
+  readonly isLost: (view: View) => boolean
+  readonly anyLost: (cell: number) => boolean
+  readonly wrote: (view: View, call: number) => void
+}
+
+export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
+  const { cells, places, storages, residencies } = facts.plan
+  const tier = emptyTier()
+  const lost: Bytes[] = cells.map((c) => (c.scope === 'fed' ? [[0, c.bytes]] : []))
+  const firstPage = (cell: number): number => Math.floor(places[cell]!.offset / PAGE_BYTES)
+  const endPage = (cell: number): number => Math.ceil((places[cell]!.offset + cells[cell]!.bytes) / PAGE_BYTES)
+  const lastWrite = cells.map((c) => new Int32Array(endPage(c.id) - firstPage(c.id)).fill(-1))
+
+  /** Bytes of the cell that lie in a page of its storage. */
+  const within = (cell: number, page: number): readonly [number, number] => [
+    Math.max(0, page * PAGE_BYTES - places[cell]!.offset),
+    Math.min(cells[cell]!.bytes, (page + 1) * PAGE_BYTES - places[cell]!.offset),
+  ]
+  const cellsOn = (r: Residency): readonly number[] =>
+    storages[r.storage]!.cells.filter((c) => firstPage(c) < r.to && endPage(c) > r.from)
+  const pagesOf = (r: Residency, cell: number): readonly number[] => {
+    const from = Math.max(r.from, firstPage(cell))
+    return Array.from({ length: Math.max(0, Math.min(r.to, endPage(cell)) - from) }, (_, i) => from + i)
+  }
+  const tierOffset = (r: Residency, page: number): number => r.tierOffset! + (page - r.from) * PAGE_BYTES
+
+  const save = (index: number): Fault => {
+    const r = residencies[index]!
+    const on = cellsOn(r)
+    for (let page = r.from; page < r.to; page++) {
+      const lo = tierOffset(r, page)
+      const bytes = Math.min(PAGE_BYTES, storages[r.storage]!.bytes - page * PAGE_BYTES)
+      const intact = on.filter((c) => firstPage(c) <= page && page < endPage(c) && contents.state(c).owns && !meetsRun(lost[c]!, ...within(c, page)))
+      const entry: Stored = { storage: r.storage, page, lo, hi: lo + bytes, start: r.save!.start, release: r.release, intact: new Set(intact), readUntil: -1 }
+      if (!tier.save(entry)) return broken('tier', `residency ${index} saves over bytes of the lower tier that are still being loaded`, facts.at(r.save!.start))
+    }
+    return undefined
+  }
+
+  /** The lower tier's copies of the pages that a residency loads. */
+  const loaded = (index: number): readonly Stored[] | Fault => {
+    const r = residencies[index]!
+    const copies: Stored[] = []
+    for (let page = r.from; page < r.to; page++) {
+      const copy = tier.find(r.storage, page, tierOffset(r, page))
+      const name = `page ${page} of '${storages[r.storage]!.label}'`
+      if (!copy) return broken('tier', `residency ${index} loads ${name}, which no save left there`, facts.at(r.acquire))
+      if (copy.release > r.acquire) return broken('tier', `residency ${index} loads ${name} before its save is waited for`, facts.at(r.acquire))
+      copy.readUntil = Math.max(copy.readUntil, r.load!.ready)
+      copies.push(copy)
+    }
+    return copies
+  }
+
+  const fromSource = (index: number): Fault => {
+    const r = residencies[index]!
+    const on = cellsOn(r)
+    const other = on.find((c) => cells[c]!.scope !== 'fed')
+    if (other !== undefined) return broken('structure', `residency ${index} loads from the data source over cell '${cells[other]!.label}'`, facts.at(r.acquire))
+    for (const c of on) {
+      if (!contents.state(c).owns) contents.arrive(c)
+      for (const page of pagesOf(r, c)) lost[c] = withoutRun(lost[c]!, ...within(c, page))
+    }
+    return undefined
+  }
+
+  const acquire = (index: number): Fault => {
+    const r = residencies[index]!
+    if (r.load?.from === 'source') return fromSource(index)
+    const copies = r.load ? loaded(index) : []
+    if (copies === undefined || 'tag' in copies) return copies
+    for (const c of cellsOn(r)) {
+      const kept = cells[c]!.scope === 'persistent' && r.acquire === 0
+      if (kept || !contents.state(c).owns) continue
+      for (const page of pagesOf(r, c)) {
+        const copy = copies[page - r.from]
+        const current = copy?.intact.has(c) === true && lastWrite[c]![page - firstPage(c)]! < copy.start
+        lost[c] = current ? withoutRun(lost[c]!, ...within(c, page)) : withRun(lost[c]!, ...within(c, page))
+      }
+    }
+    return undefined
+  }
+
+  const bytesOf = (view: View): number => facts.elementBytes[view.value]!
+  const isLost = (view: View): boolean => {
+    const gone = lost[view.cell]!
+    return gone.length > 0 && byteRuns(view, bytesOf(view)).some(([lo, hi]) => meetsRun(gone, lo, hi))
+  }
+  const wrote = (view: View, call: number): void => {
+    const { offset } = places[view.cell]!
+    const pages = lastWrite[view.cell]!
+    const first = firstPage(view.cell)
+    for (const [lo, hi] of byteRuns(view, bytesOf(view)))
+      pages.fill(call, Math.floor((offset + lo) / PAGE_BYTES) - first, Math.ceil((offset + hi) / PAGE_BYTES) - first)
+    if (lost[view.cell]!.length === 0) return
+    for (const [lo, hi] of byteRuns(view, bytesOf(view), true)) lost[view.cell] = withoutRun(lost[view.cell]!, lo, hi)
+  }
+  return { save, acquire, isLost, wrote, anyLost: (c) => lost[c]!.length > 0 }
+}

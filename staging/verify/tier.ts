@@ -1,0 +1,47 @@
+// The lower tier while the step runs: which pages of which storage lie where, since when, and what they were worth.
+// In: saves and loads in the order of their points. Out: what a load brings back, or why it cannot.
+// Invariant: a range of the tier holds what was saved there last; what it held before is gone.
+import { PAGE_BYTES } from '../core/bytes'
+
+export interface Stored {
+  readonly storage: number
+  readonly page: number
+  readonly lo: number
+  readonly hi: number
+  /** The points where the copy out starts and where it is waited for. */
+  readonly start: number
+  readonly release: number
+  /** Cells whose bytes in this page were intact when it was saved. */
+  readonly intact: ReadonlySet<number>
+  /** A copy in from here may run until this point. */
+  readUntil: number
+}
+
+export interface Tier {
+  /** False when a copy in from an overlapping range may still be running. */
+  readonly save: (entry: Stored) => boolean
+  readonly find: (storage: number, page: number, offset: number) => Stored | undefined
+}
+
+export const emptyTier = (): Tier => {
+  const buckets = new Map<number, Stored[]>()
+  const bucketsOf = (e: Stored): readonly number[] => {
+    const [first, last] = [Math.floor(e.lo / PAGE_BYTES), Math.floor((e.hi - 1) / PAGE_BYTES)]
+    return first === last ? [first] : [first, last]
+  }
+  const drop = (e: Stored): void => {
+    for (const b of bucketsOf(e)) buckets.set(b, buckets.get(b)!.filter((x) => x !== e))
+  }
+  const save = (entry: Stored): boolean => {
+    const hit = new Set(bucketsOf(entry).flatMap((b) => (buckets.get(b) ?? []).filter((e) => e.lo < entry.hi && entry.lo < e.hi)))
+    for (const e of hit) {
+      if (e.readUntil >= entry.start) return false
+      drop(e)
+    }
+    for (const b of bucketsOf(entry)) buckets.set(b, [...(buckets.get(b) ?? []), entry])
+    return true
+  }
+  const find = (storage: number, page: number, offset: number): Stored | undefined =>
+    buckets.get(Math.floor(offset / PAGE_BYTES))?.find((e) => e.lo === offset && e.storage === storage && e.page === page)
+  return { save, find }
+}
