@@ -1,0 +1,78 @@
+// Sums of equal boxes, and of gradients that cover parts of a box (zero outside). In place of the first input where
+// the plan says so: each output element is written after its own inputs are read.
+#include "ops/add.hpp"
+
+#include <cstring>
+
+#include "cpu/runs.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+void add_to(const View& y, const View& x) {
+  each_run<2>({&y, &x}, [](Pointers<2> at, int64_t n) {
+    const auto [sum, term] = at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) sum[i] += term[i];
+  });
+}
+
+void add_pair(const View& y, const View& a, const View& b) {
+  each_run<3>({&y, &a, &b}, [](Pointers<3> at, int64_t n) {
+    const auto [sum, left, right] = at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) sum[i] = left[i] + right[i];
+  });
+}
+
+struct Add : PlainKernel {
+  static constexpr auto check = ops::check_add;
+  static void run(const KernelCall& c) {
+    add_pair(c.outs[0], c.ins[0], c.ins[1]);
+    for (uint32_t i = 2; i < c.n_ins; i++) add_to(c.outs[0], c.ins[i]);
+  }
+};
+
+/// The part of `whole` where `part` lies, as a view with the dims of `part`.
+View window_onto(const View& whole, const View& part) {
+  View v = whole;
+  float* data = floats(whole);
+  for (int d = 0; d < 4; d++) {
+    data += (part.origin[d] - whole.origin[d]) * whole.strides[d];
+    v.dims[d] = part.dims[d];
+    v.origin[d] = part.origin[d];
+  }
+  v.data = data;
+  return v;
+}
+
+void zero(const View& v) {
+  each_run<1>({&v}, [](Pointers<1> at, int64_t n) { std::memset(at[0], 0, size_t(n) * sizeof(float)); });
+}
+
+void copy(const View& y, const View& x) {
+  each_run<2>({&y, &x}, [](Pointers<2> at, int64_t n) { std::memmove(at[0], at[1], size_t(n) * sizeof(float)); });
+}
+
+struct GradSum : PlainKernel {
+  static constexpr auto check = ops::check_grad_sum;
+  static void run(const KernelCall& c) {
+    const View& sum = c.outs[0];
+    const bool first_fills = ops::same_box(c.ins[0], sum);
+    if (first_fills && c.n_ins > 1 && ops::same_box(c.ins[1], sum)) {
+      add_pair(sum, c.ins[0], c.ins[1]);
+    } else {
+      if (!first_fills) zero(sum);
+      if (const View place = window_onto(sum, c.ins[0]); place.data != c.ins[0].data) copy(place, c.ins[0]);
+      if (c.n_ins > 1) add_to(window_onto(sum, c.ins[1]), c.ins[1]);
+    }
+    for (uint32_t i = 2; i < c.n_ins; i++) add_to(window_onto(sum, c.ins[i]), c.ins[i]);
+  }
+};
+
+}  // namespace
+
+const KernelEntry add = entry<Add>();
+const KernelEntry grad_sum = entry<GradSum>();
+
+}  // namespace spillway::cpu

@@ -1,0 +1,214 @@
+// Batch norm in parts: statistics, apply, the two halves of the backward, the frozen forms, the running averages.
+// Each element-wise part is an affine map with per-channel coefficients, worked out in double at the head of the scratch.
+#include "ops/batchnorm.hpp"
+
+#include <cmath>
+
+#include "cpu/channel_sums.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+using ChannelReader = const float*;
+
+/// Coefficient arrays of C floats each, in the call's workspace.
+struct Coefficients {
+  float* first;
+  int64_t channels;
+  float* operator[](int64_t i) const { return first + i * channels; }
+};
+
+Coefficients coefficients(const KernelCall& c) { return {static_cast<float*>(c.workspace), c.ins[0].dims[1]}; }
+
+/// Mean and reciprocal deviation of a channel, of a batch or of the running averages.
+struct Moments {
+  double mean, rstd;
+};
+
+struct BatchMoments {
+  BatchMoments(const View& stats, double count_, double eps_)
+      : mean(floats(stats)), squares(mean + stats.dims[1]), count(count_), eps(eps_) {}
+  Moments operator()(int64_t c) const { return {double(mean[c]), 1.0 / std::sqrt(double(squares[c]) / count + eps)}; }
+  ChannelReader mean, squares;
+  double count, eps;
+};
+
+struct RunningMoments {
+  RunningMoments(const View& mean_, const View& variance_, double eps_) : mean(floats(mean_)), variance(floats(variance_)), eps(eps_) {}
+  Moments operator()(int64_t c) const { return {double(mean[c]), 1.0 / std::sqrt(double(variance[c]) + eps)}; }
+  ChannelReader mean, variance;
+  double eps;
+};
+
+/// Calls body(pointers to a pixel's channels) for each pixel.
+template <size_t N, class Body>
+void each_pixel(const std::array<const View*, N>& views, Body body) {
+  const View& v = *views[0];
+  const int64_t rows = v.dims[0] * v.dims[2];
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < rows; row++)
+    for (int64_t w = 0; w < v.dims[3]; w++) {
+      Pointers<N> at;
+      for (size_t i = 0; i < N; i++) at[i] = pixel_of(*views[i], row / v.dims[2], row % v.dims[2], w);
+      body(at);
+    }
+}
+
+/// y = (x - mean)·scale + beta.
+template <class MomentsOf>
+void normalise(const KernelCall& c, const MomentsOf& moments, const View& gamma, const View& beta) {
+  const Coefficients k = coefficients(c);
+  float *mean = k[0], *scale = k[1];
+  const float* shift = floats(beta);
+  for (int64_t ch = 0; ch < k.channels; ch++) {
+    const Moments m = moments(ch);
+    mean[ch] = float(m.mean);
+    scale[ch] = float(m.rstd * double(floats(gamma)[ch]));
+  }
+  each_pixel<2>({&c.outs[0], &c.ins[0]}, [=](Pointers<2> at) {
+    const auto [y, x] = at;
+#pragma omp simd
+    for (int64_t ch = 0; ch < k.channels; ch++) y[ch] = (x[ch] - mean[ch]) * scale[ch] + shift[ch];
+  });
+}
+
+/// dgamma = Σ dy·(x - mean)·rstd and dbeta = Σ dy: the mean and rstd leave the sum.
+template <class MomentsOf>
+void reduce(const KernelCall& c, const MomentsOf& moments) {
+  const int64_t channels = c.ins[0].dims[1];
+  double* sums = static_cast<double*>(c.workspace);
+  channel_sums<2, 2>({&c.ins[0], &c.ins[1]}, sums, [mean = moments.mean](int64_t ch, const std::array<double, 2>& element) {
+    return std::array<double, 2>{(element[0] - double(mean[ch])) * element[1], element[1]};
+  });
+  for (int64_t ch = 0; ch < channels; ch++) {
+    floats(c.outs[0])[ch] = float(sums[ch] * moments(ch).rstd);
+    floats(c.outs[1])[ch] = float(sums[channels + ch]);
+  }
+}
+
+/// Sums of two terms for each channel.
+struct Reduction : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return channel_sums_bytes<2>(c.ins[0]); }
+};
+
+template <int Arrays>
+struct Affine : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return Arrays * c.ins[0].dims[1] * int64_t(sizeof(float)); }
+};
+
+struct BnStats : Reduction {
+  static constexpr auto check = ops::check_bn_stats;
+  static void run(const KernelCall& c) {
+    const int64_t channels = c.ins[0].dims[1];
+    const double count = double(ops::pixels(c.ins[0]));
+    double* sums = static_cast<double*>(c.workspace);
+    // Deviations from the first pixel: squares of a mean far from zero would cancel.
+    const float* pivot = floats(c.ins[0]);
+    channel_sums<2, 1>({&c.ins[0]}, sums, [pivot](int64_t ch, const std::array<double, 1>& element) {
+      const double deviation = element[0] - double(pivot[ch]);
+      return std::array<double, 2>{deviation, deviation * deviation};
+    });
+    for (int64_t ch = 0; ch < channels; ch++) {
+      const double sum = sums[ch], squares = sums[channels + ch];
+      floats(c.outs[0])[ch] = float(double(pivot[ch]) + sum / count);
+      floats(c.outs[0])[channels + ch] = float(std::max(0.0, squares - sum * sum / count));
+    }
+  }
+};
+
+struct BnApply : Affine<2> {
+  static constexpr auto check = ops::check_bn_apply;
+  static void run(const KernelCall& c) {
+    const auto a = BnApplyAttrs::read(c.attrs);
+    normalise(c, BatchMoments(c.ins[1], double(a.count), a.eps), c.ins[2], c.ins[3]);
+  }
+};
+
+struct BnBackwardReduce : Reduction {
+  static constexpr auto check = ops::check_bn_bwd_reduce;
+  static void run(const KernelCall& c) {
+    const auto a = BnBwdReduceAttrs::read(c.attrs);
+    reduce(c, BatchMoments(c.ins[2], double(a.count), a.eps));
+  }
+};
+
+struct BnBackwardData : Affine<4> {
+  static constexpr auto check = ops::check_bn_bwd_data;
+  static void run(const KernelCall& c) {
+    const auto a = BnBwdDataAttrs::read(c.attrs);
+    const double count = double(a.count);
+    const BatchMoments moments(c.ins[2], count, a.eps);
+    const Coefficients k = coefficients(c);
+    float *mean = k[0], *scale = k[1], *slope = k[2], *offset = k[3];
+    for (int64_t ch = 0; ch < k.channels; ch++) {
+      const Moments m = moments(ch);
+      mean[ch] = float(m.mean);
+      scale[ch] = float(double(floats(c.ins[3])[ch]) * m.rstd);
+      slope[ch] = float(double(floats(c.ins[4])[ch]) * m.rstd / count);
+      offset[ch] = float(double(floats(c.ins[5])[ch]) / count);
+    }
+    each_pixel<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [=](Pointers<3> at) {
+      const auto [dx, x, dy] = at;
+#pragma omp simd
+      for (int64_t ch = 0; ch < k.channels; ch++) dx[ch] = scale[ch] * (dy[ch] - offset[ch] - (x[ch] - mean[ch]) * slope[ch]);
+    });
+  }
+};
+
+struct BnFrozen : Affine<2> {
+  static constexpr auto check = ops::check_bn_frozen;
+  static void run(const KernelCall& c) {
+    normalise(c, RunningMoments(c.ins[1], c.ins[2], BnFrozenAttrs::read(c.attrs).eps), c.ins[3], c.ins[4]);
+  }
+};
+
+struct BnFrozenBackwardData : Affine<1> {
+  static constexpr auto check = ops::check_bn_frozen_bwd_data;
+  static void run(const KernelCall& c) {
+    const double eps = BnFrozenBwdDataAttrs::read(c.attrs).eps;
+    const Coefficients k = coefficients(c);
+    float* scale = k[0];
+    for (int64_t ch = 0; ch < k.channels; ch++)
+      scale[ch] = float(double(floats(c.ins[2])[ch]) / std::sqrt(double(floats(c.ins[1])[ch]) + eps));
+    each_pixel<2>({&c.outs[0], &c.ins[0]}, [=](Pointers<2> at) {
+      const auto [dx, dy] = at;
+#pragma omp simd
+      for (int64_t ch = 0; ch < k.channels; ch++) dx[ch] = dy[ch] * scale[ch];
+    });
+  }
+};
+
+struct BnFrozenBackwardReduce : Reduction {
+  static constexpr auto check = ops::check_bn_frozen_bwd_reduce;
+  static void run(const KernelCall& c) {
+    reduce(c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps));
+  }
+};
+
+struct BnRunning : PlainKernel {
+  static constexpr auto check = ops::check_bn_running;
+  static void run(const KernelCall& c) {
+    const auto a = BnRunningAttrs::read(c.attrs);
+    const int64_t channels = c.ins[1].dims[0];
+    const float* stats = floats(c.ins[0]);
+    float *mean = floats(c.ins[1]), *variance = floats(c.ins[2]);
+    const double keep = 1 - a.momentum, unbias = a.momentum / double(std::max<int64_t>(1, a.count - 1));
+    for (int64_t ch = 0; ch < channels; ch++) {
+      mean[ch] = float(keep * double(mean[ch]) + a.momentum * double(stats[ch]));
+      variance[ch] = float(keep * double(variance[ch]) + unbias * double(stats[channels + ch]));
+    }
+  }
+};
+
+}  // namespace
+
+const KernelEntry bn_stats = entry<BnStats>();
+const KernelEntry bn_apply = entry<BnApply>();
+const KernelEntry bn_bwd_reduce = entry<BnBackwardReduce>();
+const KernelEntry bn_bwd_data = entry<BnBackwardData>();
+const KernelEntry bn_frozen = entry<BnFrozen>();
+const KernelEntry bn_frozen_bwd_data = entry<BnFrozenBackwardData>();
+const KernelEntry bn_frozen_bwd_reduce = entry<BnFrozenBackwardReduce>();
+const KernelEntry bn_running = entry<BnRunning>();
+
+}  // namespace spillway::cpu

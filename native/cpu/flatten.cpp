@@ -1,0 +1,44 @@
+// [B,C,H,W] channels-last to [B,C*H*W,1,1] in PyTorch's order (C, then H, then W), and back: a transposition per image.
+#include "ops/flatten.hpp"
+
+#include "cpu/runs.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+/// y[column][row] = x[row][column] for each image, in blocks that stay in the nearest cache.
+void transpose(const float* x, float* y, int64_t images, int64_t rows, int64_t columns) {
+  constexpr int64_t block = 32;
+#pragma omp parallel for schedule(static) collapse(2)
+  for (int64_t image = 0; image < images; image++)
+    for (int64_t first = 0; first < columns; first += block) {
+      const float* from = x + image * rows * columns;
+      float* to = y + image * rows * columns;
+      for (int64_t row0 = 0; row0 < rows; row0 += block)
+        for (int64_t column = first; column < std::min(columns, first + block); column++)
+          for (int64_t row = row0; row < std::min(rows, row0 + block); row++) to[column * rows + row] = from[row * columns + column];
+    }
+}
+
+struct Flatten : PlainKernel {
+  static constexpr auto check = ops::check_flatten;
+  static void run(const KernelCall& c) {
+    const View& x = c.ins[0];
+    transpose(floats(x), floats(c.outs[0]), x.dims[0], x.dims[2] * x.dims[3], x.dims[1]);
+  }
+};
+
+struct FlattenBackward : PlainKernel {
+  static constexpr auto check = ops::check_flatten_bwd;
+  static void run(const KernelCall& c) {
+    const View& dx = c.outs[0];
+    transpose(floats(c.ins[0]), floats(dx), dx.dims[0], dx.dims[1], dx.dims[2] * dx.dims[3]);
+  }
+};
+
+}  // namespace
+
+const KernelEntry flatten = entry<Flatten>();
+const KernelEntry flatten_bwd = entry<FlattenBackward>();
+
+}  // namespace spillway::cpu

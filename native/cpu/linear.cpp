@@ -1,0 +1,89 @@
+// The fully connected layer and its gradients as oneDNN matrix products on the parameters as they lie in memory.
+#include "ops/linear.hpp"
+
+#include "cpu/channel_sums.hpp"
+#include "cpu/onednn.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+using dnnl::memory;
+using tag = memory::format_tag;
+
+/// out [rows, columns] = left [rows, inner] · right [inner, columns] (+ bias); a transposed side lies the other way round.
+struct Product {
+  int64_t rows, inner, columns;
+  bool left_transposed, right_transposed, bias;
+};
+
+Compiled compile(const Product& p) {
+  const memory::desc left = f32_desc({p.rows, p.inner}, p.left_transposed ? tag::ba : tag::ab);
+  const memory::desc right = f32_desc({p.inner, p.columns}, p.right_transposed ? tag::ba : tag::ab);
+  const memory::desc out = f32_desc({p.rows, p.columns}, tag::ab), bias = f32_desc({1, p.columns}, tag::ab);
+  const dnnl::matmul::desc desc = p.bias ? dnnl::matmul::desc(left, right, bias, out) : dnnl::matmul::desc(left, right, out);
+  const auto found = fast_implementation<dnnl::matmul::primitive_desc>(desc);
+  if (!found) throw std::runtime_error("oneDNN has no fast implementation");
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, left, found->src_desc(), false},
+                                  {DNNL_ARG_WEIGHTS, right, found->weights_desc(), false},
+                                  {DNNL_ARG_DST, out, found->dst_desc(), true}};
+  if (p.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias, false});
+  return {[found = *found] { return dnnl::matmul(found); }, found->scratchpad_desc(), std::move(arguments)};
+}
+
+std::shared_ptr<const Compiled> product(const Product& p) {
+  static Cache<Compiled> cache;
+  return cache.get({p.rows, p.inner, p.columns, p.left_transposed, p.right_transposed, p.bias, use_threads()},
+                   [&] { return compile(p); });
+}
+
+struct Forward {
+  static constexpr auto check = ops::check_linear;
+  static auto of(const KernelCall& c) {
+    return product({c.ins[0].dims[0], c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2});
+  }
+  static int64_t workspace(const KernelCall& c) { return of(c)->workspace_bytes(); }
+  static void run(const KernelCall& c) {
+    std::vector<void*> data{c.ins[0].data, c.ins[1].data, c.outs[0].data};
+    if (c.n_ins > 2) data.push_back(c.ins[2].data);
+    of(c)->run(data, c.workspace);
+  }
+};
+
+struct BackwardData {
+  static constexpr auto check = ops::check_linear_bwd_data;
+  static auto of(const KernelCall& c) {
+    return product({c.ins[0].dims[0], c.ins[0].dims[1], c.outs[0].dims[1], false, false, false});
+  }
+  static int64_t workspace(const KernelCall& c) { return of(c)->workspace_bytes(); }
+  static void run(const KernelCall& c) { of(c)->run({c.ins[0].data, c.ins[1].data, c.outs[0].data}, c.workspace); }
+};
+
+struct BackwardWeights {
+  static constexpr auto check = ops::check_linear_bwd_weights;
+  static auto of(const KernelCall& c) {
+    return product({c.ins[1].dims[1], c.ins[1].dims[0], c.ins[0].dims[1], true, false, false});
+  }
+  static int64_t workspace(const KernelCall& c) {
+    return std::max(of(c)->workspace_bytes(), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);
+  }
+  static void run(const KernelCall& c) {
+    of(c)->run({c.ins[1].data, c.ins[0].data, c.outs[0].data}, c.workspace);
+    if (c.n_outs < 2) return;
+    double* sums = static_cast<double*>(c.workspace);
+    channel_sums<1, 1>({&c.ins[1]}, sums, [](int64_t, const std::array<double, 1>& dy) { return dy; });
+    std::copy_n(sums, c.ins[1].dims[1], floats(c.outs[1]));
+  }
+};
+
+template <class Way>
+struct Kernel : Way {
+  static void prepare(const KernelCall& c) { Way::of(c)->prepare(); }
+};
+
+}  // namespace
+
+const KernelEntry linear = entry<Kernel<Forward>>();
+const KernelEntry linear_bwd_data = entry<Kernel<BackwardData>>();
+const KernelEntry linear_bwd_weights = entry<Kernel<BackwardWeights>>();
+
+}  // namespace spillway::cpu

@@ -1,0 +1,76 @@
+// Compiles and runs oneDNN primitives on operands that lie in our formats, with the reorders in between.
+#include "cpu/onednn.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+dnnl::stream& stream_of_thread() {
+  thread_local dnnl::stream stream(cpu_engine());
+  return stream;
+}
+
+dnnl::memory bind(const dnnl::memory::desc& desc, void* data) { return {desc, cpu_engine(), data}; }
+
+dnnl::reorder::primitive_desc reorder_between(const Argument& a) {
+  const auto &from = a.written ? a.wanted : a.ours, &to = a.written ? a.ours : a.wanted;
+  return {cpu_engine(), from, cpu_engine(), to, user_scratchpad()};
+}
+
+}  // namespace
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  // Made afresh each time: copies of an attribute share one handle.
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+Compiled::Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, std::vector<Argument> arguments)
+    : make_(std::move(make)), scratchpad_(scratchpad) {
+  scratch_ = layout_.place(scratchpad_);
+  for (Argument& argument : arguments) {
+    Placed placed{std::move(argument), std::nullopt};
+    if (placed.argument.ours != placed.argument.wanted) {
+      placed.reorder = reorder_between(placed.argument);
+      placed.offset = layout_.place(placed.argument.wanted);
+      placed.scratch = layout_.place(placed.reorder->scratchpad_desc());
+    }
+    placed_.push_back(std::move(placed));
+  }
+}
+
+void Compiled::prepare() const {
+  std::call_once(code_->once, [this] {
+    code_->primitive = make_();
+    for (const Placed& placed : placed_) code_->reorders.push_back(placed.reorder ? dnnl::reorder(*placed.reorder) : dnnl::reorder());
+  });
+}
+
+void Compiled::reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to, char* workspace) const {
+  const dnnl::memory scratch = bind(placed_[i].reorder->scratchpad_desc(), workspace + placed_[i].scratch);
+  code_->reorders[i].execute(stream_of_thread(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, scratch}});
+}
+
+void Compiled::run(const std::vector<void*>& data, void* workspace) const {
+  prepare();
+  char* const scratch = static_cast<char*>(workspace);
+  std::unordered_map<int, dnnl::memory> memories{{DNNL_ARG_SCRATCHPAD, bind(scratchpad_, scratch + scratch_)}};
+  for (size_t i = 0; i < placed_.size(); i++) {
+    const auto& [argument, reorders, offset, unused] = placed_[i];
+    const dnnl::memory used = bind(argument.wanted, reorders ? scratch + offset : data[i]);
+    if (reorders && !argument.written) reorder(i, bind(argument.ours, data[i]), used, scratch);
+    memories.emplace(argument.id, used);
+  }
+  code_->primitive.execute(stream_of_thread(), memories);
+  for (size_t i = 0; i < placed_.size(); i++)
+    if (const Argument& a = placed_[i].argument; placed_[i].reorder && a.written)
+      reorder(i, memories.at(a.id), bind(a.ours, data[i]), scratch);
+  stream_of_thread().wait();
+}
+
+}  // namespace spillway::cpu

@@ -1,0 +1,113 @@
+// oneDNN primitives on memory that the plan owns. In: an operation on operands in the formats that our views have.
+// Out: a primitive with the reorders that it wants, all scratch in one workspace; cached for the process. Sizes are
+// known from the description alone; code is generated on the first run or prepare.
+// Invariant: never a reference implementation (a thousand times slower), never memory of oneDNN's own.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace spillway::cpu {
+
+const dnnl::engine& cpu_engine();
+/// Scratch comes from the caller.
+dnnl::primitive_attr user_scratchpad();
+inline dnnl::memory::desc f32_desc(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
+  return {dims, dnnl::memory::data_type::f32, tag};
+}
+
+inline bool is_reference(const std::string& implementation) { return implementation.find("ref") != std::string::npos; }
+
+/// The first implementation that is not a reference one; none when oneDNN has no other.
+template <class PrimitiveDesc, class Desc, class... Hint>
+std::optional<PrimitiveDesc> fast_implementation(const Desc& desc, const Hint&... hint) {
+  try {
+    PrimitiveDesc found(desc, user_scratchpad(), cpu_engine(), hint...);
+    do {
+      if (!is_reference(found.impl_info_str())) return found;
+    } while (found.next_impl());
+  } catch (const dnnl::error& e) {
+    if (e.status != dnnl_unimplemented) throw;
+  }
+  return std::nullopt;
+}
+
+/// Places in one workspace, each at a multiple of 64 bytes.
+class WorkspaceLayout {
+ public:
+  int64_t place(int64_t bytes) {
+    const int64_t offset = bytes_;
+    bytes_ += (bytes + 63) / 64 * 64;
+    return offset;
+  }
+  int64_t place(const dnnl::memory::desc& desc) { return place(int64_t(desc.get_size())); }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  int64_t bytes_ = 0;
+};
+
+/// One operand of a primitive: as our memory holds it, and as the primitive wants it.
+struct Argument {
+  int id;
+  dnnl::memory::desc ours, wanted;
+  bool written;
+};
+
+/// A primitive with its reorders and scratch laid out in one workspace.
+class Compiled {
+ public:
+  using MakePrimitive = std::function<dnnl::primitive()>;
+  Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, std::vector<Argument> arguments);
+
+  int64_t workspace_bytes() const { return layout_.bytes(); }
+  /// Generates the code, once.
+  void prepare() const;
+  /// Data pointers in the order of the arguments.
+  void run(const std::vector<void*>& data, void* workspace) const;
+
+ private:
+  struct Placed {
+    Argument argument;
+    std::optional<dnnl::reorder::primitive_desc> reorder;  // where ours is not what is wanted
+    int64_t offset = 0, scratch = 0;
+  };
+  struct Code {
+    std::once_flag once;
+    dnnl::primitive primitive;
+    std::vector<dnnl::reorder> reorders;  // one for each argument; empty ones where none is due
+  };
+  void reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to, char* workspace) const;
+
+  MakePrimitive make_;
+  dnnl::memory::desc scratchpad_;
+  std::vector<Placed> placed_;
+  WorkspaceLayout layout_;
+  int64_t scratch_ = 0;
+  std::shared_ptr<Code> code_ = std::make_shared<Code>();
+};
+
+/// Values by what they depend on (operator, sizes, attributes, threads), each made once; safe from any thread.
+template <class Value>
+class Cache {
+ public:
+  using Key = std::vector<int64_t>;
+  template <class Make>
+  std::shared_ptr<const Value> get(const Key& key, const Make& make) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const Value>& value = values_[key];
+    if (!value) value = std::make_shared<const Value>(make());
+    return value;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<const Value>> values_;
+};
+
+}  // namespace spillway::cpu

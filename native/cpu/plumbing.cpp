@@ -1,0 +1,76 @@
+// What tiling adds between operators: fill, copy and accumulate on any strides, and Chan's merge of moments.
+#include "ops/plumbing.hpp"
+
+#include <cstring>
+
+#include "cpu/runs.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+/// Views whose channels are not innermost (a 4-D parameter against an activation) go element by element.
+template <class Body>
+void each_pair(const View& y, const View& x, Body body) {
+  const bool plain = ops::dense_plain(y) && ops::dense_plain(x);
+  if (plain || (ops::is_activation(y) && ops::is_activation(x))) return each_run<2>({&y, &x}, body);
+  for (int64_t b = 0; b < y.dims[0]; b++)
+    for (int64_t c = 0; c < y.dims[1]; c++)
+      for (int64_t h = 0; h < y.dims[2]; h++)
+        for (int64_t w = 0; w < y.dims[3]; w++)
+          body(Pointers<2>{pixel_of(y, b, h, w) + c * y.strides[1], pixel_of(x, b, h, w) + c * x.strides[1]}, int64_t(1));
+}
+
+struct Fill : PlainKernel {
+  static constexpr auto check = ops::check_fill;
+  static void run(const KernelCall& c) {
+    const float value = float(FillAttrs::read(c.attrs).value);
+    each_run<1>({&c.outs[0]}, [value](Pointers<1> at, int64_t n) { std::fill_n(at[0], n, value); });
+  }
+};
+
+struct Copy : PlainKernel {
+  static constexpr auto check = ops::check_copy;
+  static void run(const KernelCall& c) {
+    each_pair(c.outs[0], c.ins[0], [](Pointers<2> at, int64_t n) { std::memmove(at[0], at[1], size_t(n) * sizeof(float)); });
+  }
+};
+
+struct Accumulate : PlainKernel {
+  static constexpr auto check = ops::check_accumulate;
+  static void run(const KernelCall& c) {
+    each_pair(c.outs[0], c.ins[0], [](Pointers<2> at, int64_t n) {
+      const auto [y, x] = at;
+#pragma omp simd
+      for (int64_t i = 0; i < n; i++) y[i] += x[i];
+    });
+  }
+};
+
+struct MergeMoments : PlainKernel {
+  static constexpr auto check = ops::check_merge_moments;
+  static void run(const KernelCall& call) {
+    const auto a = MergeMomentsAttrs::read(call.attrs);
+    const int64_t channels = call.ins[0].dims[1];
+    const float *mean_x = floats(call.ins[0]), *squares_x = mean_x + channels;
+    float *mean_y = floats(call.outs[0]), *squares_y = mean_y + channels;
+    if (a.count_y == 0) {
+      std::memmove(mean_y, mean_x, size_t(2 * channels) * sizeof(float));
+      return;
+    }
+    const double nx = double(a.count_x), ny = double(a.count_y), n = nx + ny;
+    for (int64_t c = 0; c < channels; c++) {
+      const double delta = double(mean_x[c]) - double(mean_y[c]);
+      squares_y[c] = float(double(squares_x[c]) + double(squares_y[c]) + delta * delta * nx * ny / n);
+      mean_y[c] = float(double(mean_y[c]) + delta * nx / n);
+    }
+  }
+};
+
+}  // namespace
+
+const KernelEntry fill = entry<Fill>();
+const KernelEntry copy = entry<Copy>();
+const KernelEntry accumulate = entry<Accumulate>();
+const KernelEntry merge_moments = entry<MergeMoments>();
+
+}  // namespace spillway::cpu

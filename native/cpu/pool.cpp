@@ -1,0 +1,226 @@
+// Max, average and global average pooling. The backwards gather: a thread owns a stripe of dx rows and visits every
+// window that reaches into it, so overlapping windows add in output order whatever the number of threads.
+#include "ops/pool.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "cpu/runs.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+using ops::Span;
+using ops::Window;
+using ops::WindowAxis;
+
+constexpr int64_t lanes = 64;  // channels that a window is worked on at a time
+
+/// A pixel by its place in the whole image; `b` counts inside the view.
+float* at_image(const View& v, int64_t b, int64_t h, int64_t w) { return pixel_of(v, b, h - v.origin[2], w - v.origin[3]); }
+
+/// Calls f(first, count) for the channels, `lanes` at a time.
+template <class F>
+void each_lane_group(int64_t channels, F f) {
+  for (int64_t first = 0; first < channels; first += lanes) f(first, std::min(lanes, channels - first));
+}
+
+/// Calls f(b, oy, ox) for each output pixel, output places in whole-value coordinates.
+template <class F>
+void each_output(const View& y, F f) {
+#pragma omp parallel for schedule(static) collapse(2)
+  for (int64_t b = 0; b < y.dims[0]; b++)
+    for (int64_t oy = y.origin[2]; oy < ops::upper(y, 2); oy++)
+      for (int64_t ox = y.origin[3]; ox < ops::upper(y, 3); ox++) f(b, oy, ox);
+}
+
+/// The output rows whose windows reach into input rows [lo, hi).
+Span outputs_reaching(const WindowAxis& axis, int64_t lo, int64_t hi) {
+  const int64_t above = lo + axis.pad - axis.kernel;  // a window that starts here or before ends before lo
+  const int64_t first = above < 0 ? 0 : above / axis.stride + 1, last = (hi - 1 + axis.pad) / axis.stride;
+  return {std::max(axis.out_lo, first), std::min(axis.out_lo + axis.out_size, last + 1)};
+}
+
+Span overlap(Span a, Span b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
+
+/// Zeroes dx, then calls f(b, oy, ox, rows) for each stripe of dx and each window that reaches into its image rows.
+template <class F>
+void gather_stripes(const View& dx, const View& dy, const WindowAxis& axis, F f) {
+  const int64_t stripes = std::min<int64_t>(dx.dims[2], 64);
+#pragma omp parallel for schedule(static) collapse(2)
+  for (int64_t b = 0; b < dx.dims[0]; b++)
+    for (int64_t stripe = 0; stripe < stripes; stripe++) {
+      const Span rows{dx.origin[2] + stripe * dx.dims[2] / stripes, dx.origin[2] + (stripe + 1) * dx.dims[2] / stripes};
+      for (int64_t h = rows.lo; h < rows.hi; h++)
+        for (int64_t w = dx.origin[3]; w < ops::upper(dx, 3); w++) std::fill_n(at_image(dx, b, h, w), dx.dims[1], 0.0f);
+      const Span outputs = outputs_reaching(axis, rows.lo, rows.hi);
+      for (int64_t oy = outputs.lo; oy < outputs.hi; oy++)
+        for (int64_t ox = dy.origin[3]; ox < ops::upper(dy, 3); ox++) f(b, oy, ox, rows);
+    }
+}
+
+/// Values and places (counted through the window in row order) of the maxima of one window's channels.
+struct Maxima {
+  float value[lanes];
+  int32_t place[lanes];
+
+  /// The first maximum wins; a NaN counts as the maximum.
+  void find(const View& x, int64_t b, Span rows, Span columns, int64_t first, int64_t count) {
+    std::fill_n(value, count, -std::numeric_limits<float>::infinity());
+    std::fill_n(place, count, 0);
+    int32_t position = 0;
+    for (int64_t h = rows.lo; h < rows.hi; h++)
+      for (int64_t w = columns.lo; w < columns.hi; w++, position++) {
+        const float* pixel = at_image(x, b, h, w) + first;
+#pragma omp simd
+        for (int64_t c = 0; c < count; c++) {
+          const bool wins = pixel[c] > value[c] || pixel[c] != pixel[c];
+          value[c] = wins ? pixel[c] : value[c];
+          place[c] = wins ? position : place[c];
+        }
+      }
+  }
+};
+
+struct MaxPool : PlainKernel {
+  static constexpr auto check = ops::check_max_pool;
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &y = c.outs[0];
+    const Window window = ops::pool_window(MaxPoolAttrs::read(c.attrs), x, y);
+    each_output(y, [&](int64_t b, int64_t oy, int64_t ox) {
+      const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
+      each_lane_group(y.dims[1], [&](int64_t first, int64_t count) {
+        Maxima maxima;
+        maxima.find(x, b, rows, columns, first, count);
+        std::copy_n(maxima.value, count, at_image(y, b, oy, ox) + first);
+      });
+    });
+  }
+};
+
+struct MaxPoolBackward : PlainKernel {
+  static constexpr auto check = ops::check_max_pool_bwd;
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
+    const Window window = ops::pool_window(MaxPoolBwdAttrs::read(c.attrs), x, dy);
+    gather_stripes(dx, dy, window.h, [&](int64_t b, int64_t oy, int64_t ox, Span stripe) {
+      const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox), mine = overlap(rows, stripe);
+      each_lane_group(x.dims[1], [&](int64_t first, int64_t count) {
+        Maxima maxima;
+        maxima.find(x, b, rows, columns, first, count);
+        const float* gradient = at_image(dy, b, oy, ox) + first;
+        for (int64_t h = mine.lo; h < mine.hi; h++)
+          for (int64_t w = columns.lo; w < columns.hi; w++) {
+            const int32_t position = int32_t((h - rows.lo) * columns.size() + (w - columns.lo));
+            float* pixel = at_image(dx, b, h, w) + first;
+#pragma omp simd
+            for (int64_t ch = 0; ch < count; ch++) pixel[ch] += maxima.place[ch] == position ? gradient[ch] : 0.0f;
+          }
+      });
+    });
+  }
+};
+
+/// One over the pixels that an output pixel averages.
+template <class Attrs>
+float share_of(const Attrs& a, const Window& window, int64_t oy, int64_t ox) {
+  const bool padding = a.count_include_pad != 0;
+  return float(1.0 / (double(ops::pool_divisor(window.h, oy, a.pad_bottom, padding)) *
+                      double(ops::pool_divisor(window.w, ox, a.pad_right, padding))));
+}
+
+struct AvgPool : PlainKernel {
+  static constexpr auto check = ops::check_avg_pool;
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &y = c.outs[0];
+    const auto a = AvgPoolAttrs::read(c.attrs);
+    const Window window = ops::pool_window(a, x, y);
+    each_output(y, [&](int64_t b, int64_t oy, int64_t ox) {
+      const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
+      const float share = share_of(a, window, oy, ox);
+      each_lane_group(y.dims[1], [&](int64_t first, int64_t count) {
+        float sum[lanes] = {};
+        for (int64_t h = rows.lo; h < rows.hi; h++)
+          for (int64_t w = columns.lo; w < columns.hi; w++) {
+            const float* pixel = at_image(x, b, h, w) + first;
+#pragma omp simd
+            for (int64_t ch = 0; ch < count; ch++) sum[ch] += pixel[ch];
+          }
+        float* out = at_image(y, b, oy, ox) + first;
+#pragma omp simd
+        for (int64_t ch = 0; ch < count; ch++) out[ch] = sum[ch] * share;
+      });
+    });
+  }
+};
+
+struct AvgPoolBackward : PlainKernel {
+  static constexpr auto check = ops::check_avg_pool_bwd;
+  static void run(const KernelCall& c) {
+    const View &dy = c.ins[0], &dx = c.outs[0];
+    const auto a = AvgPoolBwdAttrs::read(c.attrs);
+    const Window window = ops::pool_window(a, dx, dy);
+    gather_stripes(dx, dy, window.h, [&](int64_t b, int64_t oy, int64_t ox, Span stripe) {
+      const Span mine = overlap(ops::pool_span(window.h, oy), stripe), columns = ops::pool_span(window.w, ox);
+      const float share = share_of(a, window, oy, ox);
+      const float* gradient = at_image(dy, b, oy, ox);
+      for (int64_t h = mine.lo; h < mine.hi; h++)
+        for (int64_t w = columns.lo; w < columns.hi; w++) {
+          float* pixel = at_image(dx, b, h, w);
+#pragma omp simd
+          for (int64_t ch = 0; ch < dx.dims[1]; ch++) pixel[ch] += gradient[ch] * share;
+        }
+    });
+  }
+};
+
+/// A thread owns a group of channels of one image and sums its pixels in order, in double.
+struct GlobalAvgPool : PlainKernel {
+  static constexpr auto check = ops::check_global_avg_pool;
+  static void run(const KernelCall& c) {
+    constexpr int64_t group = 16;
+    const View &x = c.ins[0], &y = c.outs[0];
+    const double count = double(GlobalAvgPoolAttrs::read(c.attrs).count);
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int64_t b = 0; b < x.dims[0]; b++)
+      for (int64_t first = 0; first < x.dims[1]; first += group) {
+        const int64_t width = std::min(group, x.dims[1] - first);
+        double sum[group] = {};
+        for (int64_t h = 0; h < x.dims[2]; h++)
+          for (int64_t w = 0; w < x.dims[3]; w++) {
+            const float* pixel = pixel_of(x, b, h, w) + first;
+#pragma omp simd
+            for (int64_t ch = 0; ch < width; ch++) sum[ch] += double(pixel[ch]);
+          }
+        for (int64_t ch = 0; ch < width; ch++) pixel_of(y, b, 0, 0)[first + ch] = float(sum[ch] / count);
+      }
+  }
+};
+
+struct GlobalAvgPoolBackward : PlainKernel {
+  static constexpr auto check = ops::check_global_avg_pool_bwd;
+  static void run(const KernelCall& c) {
+    const View &dy = c.ins[0], &dx = c.outs[0];
+    const float share = float(1.0 / double(GlobalAvgPoolBwdAttrs::read(c.attrs).count));
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int64_t b = 0; b < dx.dims[0]; b++)
+      for (int64_t h = 0; h < dx.dims[2]; h++)
+        for (int64_t w = 0; w < dx.dims[3]; w++) {
+          const float* gradient = pixel_of(dy, b, 0, 0);
+          float* pixel = pixel_of(dx, b, h, w);
+#pragma omp simd
+          for (int64_t ch = 0; ch < dx.dims[1]; ch++) pixel[ch] = gradient[ch] * share;
+        }
+  }
+};
+
+}  // namespace
+
+const KernelEntry max_pool = entry<MaxPool>();
+const KernelEntry max_pool_bwd = entry<MaxPoolBackward>();
+const KernelEntry avg_pool = entry<AvgPool>();
+const KernelEntry avg_pool_bwd = entry<AvgPoolBackward>();
+const KernelEntry global_avg_pool = entry<GlobalAvgPool>();
+const KernelEntry global_avg_pool_bwd = entry<GlobalAvgPoolBackward>();
+
+}  // namespace spillway::cpu
