@@ -9,12 +9,13 @@ import * as t from 'io-ts'
 import type { SpillwayError } from './errors'
 import { removeLeftovers, type Written, writeWholeText } from './files'
 import { openTensors, readTensor, type TensorFile, writeTensors } from './safetensors'
+import { totalsCodec } from './totals'
 import { asTensors, type Counted, counterTensors, fill, type ModelState, problemsOf, type StateStore } from './weights'
 
 // ---------------------------------------------------------------- the JSON
 
 /** What must agree for a run to go on: the training graph, the random seed, and the data; in words for the refusal. */
-const identityCodec = t.strict({ model: t.string, fingerprint: t.string, seed: t.number, data: t.string, algorithms: t.string, device: t.string })
+const identityCodec = t.strict({ model: t.string, fingerprint: t.string, seed: t.number, data: t.string, weights: t.string, algorithms: t.string, device: t.string })
 export type RunIdentity = t.TypeOf<typeof identityCodec>
 
 const headCodec = t.strict({
@@ -25,6 +26,7 @@ const headCodec = t.strict({
   /** For people; nothing depends on them. */
   settings: t.record(t.string, t.unknown),
   countedBefore: t.record(t.string, t.string),
+  totals: totalsCodec,
   tensors: t.strict({ file: t.string, bytes: t.number, sha256: t.string }),
 })
 type Head = t.TypeOf<typeof headCodec>
@@ -35,6 +37,7 @@ export interface Checkpoint {
   readonly identity: RunIdentity
   readonly losses: readonly number[]
   readonly counted: Counted
+  readonly totals: t.TypeOf<typeof totalsCodec>
   readonly file: TensorFile
 }
 export interface Found {
@@ -56,6 +59,7 @@ export interface SavedRun {
   readonly settings: Readonly<Record<string, unknown>>
   readonly losses: readonly number[]
   readonly counted: Counted
+  readonly totals: t.TypeOf<typeof totalsCodec>
 }
 
 /** Keeps the newest two: should the last turn out damaged, the one before it is still there. */
@@ -79,6 +83,7 @@ export const saveCheckpoint = (directory: string, run: SavedRun, state: ModelSta
   const head: Head = {
     format: 'spillway-checkpoint', version: 1, step: run.step, identity: run.identity, settings: run.settings,
     countedBefore: Object.fromEntries([...run.counted].map(([k, v]) => [k, v.toString()])),
+    totals: totalsCodec.encode(run.totals),
     tensors: { file: name, ...tensors },
   }
   writeWholeText(join(directory, `${stem(run.step)}.json`), `${JSON.stringify(head, null, 2)}\n`)
@@ -129,7 +134,7 @@ const readCheckpoint = (directory: string, step: number): Either<string, Checkpo
     const losses = readLosses(file.right, step)
     if (isLeft(losses)) return losses
     const counted = new Map(Object.entries(head.right.countedBefore).map(([k, v]) => [k, BigInt(v)]))
-    return right({ step, identity: head.right.identity, losses: losses.right, counted, file: file.right })
+    return right({ step, identity: head.right.identity, losses: losses.right, counted, totals: head.right.totals, file: file.right })
   } catch (e) {
     return left(String((e as Error).message))
   }
@@ -157,7 +162,7 @@ export const prepareDirectory = (directory: string): void => {
 // ---------------------------------------------------------------- going on
 
 const WORDS: Readonly<Record<keyof RunIdentity, string>> = {
-  model: 'model', fingerprint: 'training graph (sizes, loss or optimizer)', seed: 'seed', data: 'data', algorithms: 'choice of algorithms', device: 'device',
+  model: 'model', fingerprint: 'training graph (sizes, loss or optimizer)', seed: 'seed', data: 'data', weights: 'starting weights', algorithms: 'choice of algorithms', device: 'device',
 }
 
 /** Why a run cannot go on from here, or nothing. */

@@ -1,10 +1,9 @@
-// Training data in files. In: `--data DIR|FILE` and the shapes that the model is fed. Out: for every sample, where its
-// input and target lie. Invariant: each range was inside its file, of the right shape and type, when it was looked at;
+// Training data in files. In: `--data DIR|FILE` and the shapes that the model is fed. Out: the runs of samples, inputs
+// and targets alike. Invariant: each range was inside its file, of the right shape and type, when it was looked at;
 // the native reader checks every read again. Files are listed in name order, so a data set has one order.
 import { readdirSync, statSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { elementsOf } from '../staging/core/box'
 import { type Graph, isFed, type Value } from '../staging/graph/graph'
 import type { SpillwayError } from './errors'
 import { type NpyType, openNpy } from './npy'
@@ -14,7 +13,6 @@ import { openNamed } from './weights'
 // ---------------------------------------------------------------- what is in the files
 
 export type ElementType = 'f16' | 'f32' | 'f64' | 'u8' | 'i32' | 'i64'
-export const ELEMENT_BYTES: Readonly<Record<ElementType, number>> = { f16: 2, f32: 4, f64: 8, u8: 1, i32: 4, i64: 8 }
 
 /** An array in a file: C order, `offset` bytes from the file's start. */
 interface StoredArray {
@@ -101,9 +99,17 @@ const listPairs = (path: string): Either<SpillwayError, readonly (() => Either<S
 
 // ---------------------------------------------------------------- against the model
 
-/** One sample's bytes, in C order of [C,H,W]. */
-export interface SampleAt { readonly path: string; readonly offset: number; readonly type: ElementType }
-export interface Samples { readonly input: readonly SampleAt[]; readonly target: readonly SampleAt[] }
+/** Samples of [C,H,W] that follow each other in one file, in C order. */
+export interface FileTensor {
+  readonly path: string
+  readonly offset: number
+  readonly type: ElementType
+  readonly samples: number
+  readonly shape: readonly [c: number, h: number, w: number]
+}
+export interface DataFiles { readonly input: readonly FileTensor[]; readonly target: readonly FileTensor[] }
+
+export const sampleCount = (files: readonly FileTensor[]): number => files.reduce((n, f) => n + f.samples, 0)
 
 const sameDims = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((d, i) => d === b[i])
 const text = (s: readonly number[]): string => `[${s.join(',')}]`
@@ -115,16 +121,16 @@ export const samplesIn = (shape: readonly number[], sample: readonly number[], l
   return forms.some((f) => sameDims(shape.slice(1), f)) ? shape[0] : undefined
 }
 
-const split = (array: StoredArray, value: Value): Either<SpillwayError, readonly SampleAt[]> => {
+const fitted = (array: StoredArray, value: Value): Either<SpillwayError, FileTensor> => {
   const labels = value.dtype === 'i32'
   const sample = value.shape.slice(1)
-  const n = samplesIn(array.shape, sample, labels)
-  if (n === undefined || n === 0)
+  const samples = samplesIn(array.shape, sample, labels)
+  if (samples === undefined || samples === 0)
     return refused(array.path, `${array.what} is ${text(array.shape)}, the model's ${value.role} is [N,${sample.join(',')}] or ${text(sample)}` +
       `${labels ? ', where dimensions of 1 may be left out' : ''}`)
   if (labels && array.type.startsWith('f')) return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
-  const bytes = elementsOf(sample) * ELEMENT_BYTES[array.type]
-  return right(Array.from({ length: n }, (_, i) => ({ path: resolve(array.path), offset: array.offset + i * bytes, type: array.type })))
+  const [c, h, w] = sample as [number, number, number]
+  return right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w] })
 }
 
 /** What the training graph is fed: one input, one target. */
@@ -136,23 +142,23 @@ export const fedValues = (graph: Graph): { readonly input: Value; readonly targe
   return { input, target }
 }
 
-export const openData = (path: string, graph: Graph): Either<SpillwayError, Samples> => {
+export const openData = (path: string, graph: Graph): Either<SpillwayError, DataFiles> => {
   const fed = fedValues(graph)
   const pairs = listPairs(path)
   if (isLeft(pairs)) return pairs
-  const input: SampleAt[] = []
-  const target: SampleAt[] = []
+  const input: FileTensor[] = []
+  const target: FileTensor[] = []
   for (const open of pairs.right) {
     const pair = open()
     if (isLeft(pair)) return pair
-    const x = split(pair.right.input, fed.input)
+    const x = fitted(pair.right.input, fed.input)
     if (isLeft(x)) return x
-    const y = split(pair.right.target, fed.target)
+    const y = fitted(pair.right.target, fed.target)
     if (isLeft(y)) return y
-    if (x.right.length !== y.right.length)
-      return refused(pair.right.target.path, `it has ${y.right.length} samples, its input has ${x.right.length}`)
-    input.push(...x.right)
-    target.push(...y.right)
+    if (x.right.samples !== y.right.samples)
+      return refused(pair.right.target.path, `it has ${y.right.samples} samples, its input has ${x.right.samples}`)
+    input.push(x.right)
+    target.push(y.right)
   }
   return right({ input, target })
 }

@@ -7,6 +7,7 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Checkpoint, differenceOf, findCheckpoint, prepareDirectory, restore, saveCheckpoint } from '../../src/checkpoint'
+import { NO_STEPS } from '../../src/totals'
 import { modelState } from '../../src/weights'
 import { identity, lossAt } from './checkpoint-writer'
 import { MemoryStore, toyGraph } from './toy'
@@ -20,7 +21,7 @@ const constant = (x: number): MemoryStore => new MemoryStore(toyGraph, () => x)
 
 const save = (directory: string, step: number): void =>
   saveCheckpoint(directory, { step, identity, settings: { strategy: 'in-core' }, losses: Array.from({ length: step }, (_, i) => lossAt(i + 1)),
-    counted: new Map([['bn.num_batches_tracked', 40n]]) }, state, constant(step))
+    counted: new Map([['bn.num_batches_tracked', 40n]]), totals: NO_STEPS }, state, constant(step))
 
 const whole = (directory: string): Checkpoint => {
   const c = findCheckpoint(directory).checkpoint

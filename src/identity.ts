@@ -1,0 +1,34 @@
+// What makes two runs the same run. In: a staged plan, a seed, data. Out: RunIdentity for checkpoints, and whether a plan
+// belongs to a model. Invariant: the strategy and the budget are no part of it: with the same algorithms, plans that do not
+// tile continue each other bit for bit.
+import { isLeft } from 'fp-ts/Either'
+import { elaborate, type Model } from '../dsl'
+import { hashText } from '../staging/core/fnv'
+import { fingerprint } from '../staging/graph/fingerprint'
+import type { Graph } from '../staging/graph/graph'
+import type { Plan } from '../staging/plan/plan'
+import type { RunIdentity } from './checkpoint'
+import { type SpillwayError, usage } from './errors'
+import type { StagedPlan } from './session'
+
+export const identityOf = (staged: StagedPlan, seed: number, data: string, weights: string | undefined): RunIdentity => ({
+  model: staged.plan.graph.name,
+  fingerprint: fingerprint(staged.plan.graph),
+  seed, data,
+  weights: weights ?? 'from the seed',
+  algorithms: staged.plan.algorithms,
+  device: staged.machine.device,
+})
+
+/** The forward part of a graph by its layers: operators, attributes, shapes; not value numbers or float types. */
+const forwardHash = (g: Graph): string =>
+  hashText(JSON.stringify(g.ops.filter((o) => o.phase === 'forward').map((o) =>
+    [o.kind, o.layer, Object.entries(o.attrs).sort(), o.ins.map((v) => g.values[v]!.shape), o.outs.map((v) => g.values[v]!.shape)])))
+
+/** A plan staged for another model, or another version of this one. */
+export const modelMismatch = (model: Model, plan: Plan): SpillwayError | undefined => {
+  const now = elaborate(model, plan.graph.name)
+  if (isLeft(now)) return now.left
+  return forwardHash(now.right.graph) === forwardHash(plan.graph) ? undefined
+    : usage(`the plan was staged for another version of model '${plan.graph.name}': stage it again`)
+}

@@ -1,0 +1,111 @@
+// Staging for users: from a model and a budget to a plan, or a reason in words why there is none.
+// In: a model, options. Out: StagedPlan: the plan and everything that is said about it. Invariant: a staged plan carries the
+// training graph it was made from, so that `train` can tell another model's plan from its own.
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { elaborate, type Loss, type Model, mse, type Optimizer, sgd } from '../dsl'
+import { compile } from '../staging/compile'
+import { PAGE_BYTES, showBytes } from '../staging/core/bytes'
+import { training } from '../staging/grad/grad'
+import type { Graph } from '../staging/graph/graph'
+import { instructions } from '../staging/plan/instructions'
+import type { Algorithms, Plan } from '../staging/plan/plan'
+import { simulate } from '../staging/sim/simulate'
+import type { Timeline } from '../staging/sim/timeline'
+import { type SpillwayError, SpillwayException, usage } from './errors'
+import { type LocalMachine, machineNamed } from './machine'
+import type { Staging } from './report/facts'
+
+export interface StageOptions {
+  /** What the output is compared with; default `mse`. */
+  readonly loss?: Loss
+  /** Default: SGD with momentum 0.9 at a rate of 0.001. */
+  readonly optimizer?: Optimizer
+  /** Bytes of device memory that nothing may exceed; default: what the machine has. */
+  readonly budget?: number
+  readonly strategy?: string
+  readonly machine?: string
+  readonly allocator?: string
+  readonly algorithms?: Algorithms
+  /** The lower tier: host memory, or a folder for the spill file. */
+  readonly spill?: string
+  readonly name?: string
+}
+
+export interface StagedPlan {
+  readonly plan: Plan
+  readonly timeline: Timeline
+  readonly staging: Staging
+  readonly machine: LocalMachine
+}
+
+export const DEFAULT_LEARNING_RATE = 1e-3
+export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
+
+/** The step that is planned: forward, loss, backward, update. */
+export const trainingGraph = (model: Model, name: string, loss: Loss, optimizer: Optimizer, machine: LocalMachine): Either<SpillwayError, Graph> =>
+  pipe(
+    elaborate(model, name),
+    E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
+  )
+
+/** No step needs more: everything kept, nothing tiled, room for all of it. */
+const UNBOUNDED_BYTES = 2 ** 50
+
+const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: Algorithms): Staging['inCore'] => {
+  const whole = plan.strategy === 'in-core' ? right(plan) : compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms })
+  // A model that has any plan has the one that keeps everything.
+  if (isLeft(whole)) throw new Error(`no in-core plan: ${JSON.stringify(whole.left)}`)
+  return { peakBytes: whole.right.peakPages * PAGE_BYTES, computeSeconds: whole.right.calls.reduce((n, c) => n + c.seconds, 0) }
+}
+
+/** What is said about a plan that is there: staged just now, or read from a file. */
+export const describePlan = (plan: Plan, machine: LocalMachine, spill: string, allocator: string, planningSeconds: number): StagedPlan => ({
+  plan, machine,
+  timeline: simulate(plan, machine.link),
+  staging: {
+    allocator, planningSeconds,
+    link: machine.link,
+    inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
+    tier: spill === 'ram' ? 'ram' : 'disk',
+    instructions: instructions(plan).length,
+  },
+})
+
+export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
+  Number.isSafeInteger(budget) && budget >= PAGE_BYTES ? right(budget)
+    : left(usage(`a budget of ${Number.isFinite(budget) && budget >= 0 ? showBytes(Math.floor(budget)) : budget} is not legal: it is at least one page, 2MiB (${PAGE_BYTES} bytes)`))
+
+export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions): Either<SpillwayError, StagedPlan> => {
+  const budget = checkedBudget(o.budget ?? machine.memoryBytes)
+  if (isLeft(budget)) return budget
+  const { strategy = 'auto', algorithms = 'measured', allocator = 'pages', spill = 'ram' } = o
+  const began = performance.now()
+  const plan = compile(graph, { strategy, budgetBytes: budget.right, machine, algorithms })
+  if (isLeft(plan)) return plan
+  const staged = describePlan(plan.right, machine, spill, allocator, (performance.now() - began) / 1000)
+  machine.saveProfile()
+  return right(staged)
+}
+
+/** A plan for this model in this budget, or why there is none. */
+export const tryStage = (model: Model, o: StageOptions = {}): Either<SpillwayError, StagedPlan> =>
+  pipe(
+    machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed' }),
+    E.chain((machine) => pipe(
+      trainingGraph(model, o.name ?? 'model', o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, machine),
+      E.chain((graph) => stageGraph(graph, machine, o)),
+    )),
+  )
+
+/**
+ * The same for scripts: throws a SpillwayException whose message says what would be legal.
+ *
+ * @example const plan = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
+ */
+export const stage = (model: Model, o: StageOptions = {}): StagedPlan => {
+  const staged = tryStage(model, o)
+  if (isLeft(staged)) throw new SpillwayException(staged.left)
+  return staged.right
+}
