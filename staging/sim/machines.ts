@@ -1,0 +1,76 @@
+// Named machines, for simulation: accelerators that the papers measured on, and later ones, from published figures.
+// In: peak rates, capacities, links. Out: Machines whose op times are a roofline and whose workspaces the op table bounds.
+// Invariant: nothing here is measured on the machine at hand, so plans made for these names are the same everywhere.
+import { gib, mib } from '../core/bytes'
+import { elementsOf } from '../core/box'
+import { dtypeBytes } from '../graph/graph'
+import type { Link, Machine } from '../graph/machine'
+import type { AnyAttrs, CallShapes } from '../ops/op'
+import { opDef } from '../ops/registry'
+
+interface Accelerator {
+  /** Single-precision peak without tensor cores, and the memory's. */
+  readonly flopsPerSecond: number
+  readonly bytesPerSecond: number
+  /** What the driver reports as total memory. */
+  readonly memoryBytes: number
+  /** From starting a kernel to the next. */
+  readonly launchSeconds: number
+}
+
+/** What convolutions and element-wise kernels reach of the peaks: long-run figures of cuDNN training. */
+const COMPUTE_EFFICIENCY = 0.6
+const MEMORY_EFFICIENCY = 0.8
+
+// Peaks: NVIDIA's data sheets and white papers of each product; memory: nvidia-smi's total.
+const P100_SXM2: Accelerator = { flopsPerSecond: 10.6e12, bytesPerSecond: 732e9, memoryBytes: mib(16280), launchSeconds: 8e-6 }
+const V100_SXM2_16G: Accelerator = { flopsPerSecond: 15.7e12, bytesPerSecond: 900e9, memoryBytes: mib(16160), launchSeconds: 6e-6 }
+const V100_SXM2_32G: Accelerator = { ...V100_SXM2_16G, memoryBytes: mib(32510) }
+const V100_PCIE: Accelerator = { ...V100_SXM2_16G, flopsPerSecond: 14e12 }
+// GeForce GTX TITAN X (Maxwell), at its base clock.
+const TITAN_X: Accelerator = { flopsPerSecond: 6.1e12, bytesPerSecond: 336.5e9, memoryBytes: mib(12207), launchSeconds: 8e-6 }
+const RTX_2080TI: Accelerator = { flopsPerSecond: 13.4e12, bytesPerSecond: 616e9, memoryBytes: mib(11019), launchSeconds: 6e-6 }
+const A100_PCIE: Accelerator = { flopsPerSecond: 19.5e12, bytesPerSecond: 1555e9, memoryBytes: gib(40), launchSeconds: 5e-6 }
+// H200 NVL, the PCIe form.
+const H200_NVL: Accelerator = { flopsPerSecond: 60e12, bytesPerSecond: 4.8e12, memoryBytes: mib(143771), launchSeconds: 4e-6 }
+
+const duplex = (bytesPerSecond: number): Link =>
+  ({ outBytesPerSecond: bytesPerSecond, inBytesPerSecond: bytesPerSecond, latencySeconds: 1e-5, fullDuplex: true })
+
+// POWER8 servers: two NVLink 1.0 bricks of 20 GB/s a direction between host and GPU, 85 % of it usable.
+const NVLINK_1 = duplex(0.85 * 40e9)
+// Paper 1's POWER9: two NVLink 2.0 bricks, 25 GB/s a direction each. Paper 2's: three, 75 GB/s a direction.
+const NVLINK_2_PAIR = duplex(0.85 * 50e9)
+const NVLINK_2_TRIPLE = duplex(0.85 * 75e9)
+// Paper 5 measures 12.2 GB/s on 16 lanes of PCIe 3.0; later generations double.
+const PCIE_3 = duplex(12.2e9)
+const PCIE_4 = duplex(24.4e9)
+const PCIE_5 = duplex(48.8e9)
+
+const bytesMoved = (s: CallShapes): number =>
+  [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * dtypeBytes.f32
+
+const roofline = (a: Accelerator) => (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
+  a.launchSeconds + Math.max(
+    opDef(kind).flops(attrs as never, s) / (COMPUTE_EFFICIENCY * a.flopsPerSecond),
+    bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
+  )
+
+const named = (name: string, a: Accelerator, link: Link): Machine => ({
+  name, device: 'none', dtype: 'f32', memoryBytes: a.memoryBytes, link,
+  seconds: roofline(a),
+  workspace: (kind, attrs, s) => opDef(kind).workspace?.(attrs as never, s, dtypeBytes.f32) ?? 0,
+})
+
+const all: readonly Machine[] = [
+  named('p100-nvlink-16g', P100_SXM2, NVLINK_1),
+  named('v100-nvlink-16g', V100_SXM2_16G, NVLINK_2_PAIR),
+  named('v100-nvlink-32g', V100_SXM2_32G, NVLINK_2_TRIPLE),
+  named('v100-pcie-16g', V100_PCIE, PCIE_3),
+  named('titanx-pcie-12g', TITAN_X, PCIE_3),
+  named('2080ti-pcie-11g', RTX_2080TI, PCIE_3),
+  named('a100-pcie-40g', A100_PCIE, PCIE_4),
+  named('h200-pcie-141g', H200_NVL, PCIE_5),
+]
+
+export const machines: Readonly<Record<string, Machine>> = Object.fromEntries(all.map((m) => [m.name, m]))
