@@ -111,7 +111,7 @@ export const trackContents = (facts: Facts): Contents => {
   }
   const arrive = (cell: number): void => {
     claim(cell)
-    for (const v of plan.cells[cell]!.values) states[cell]!.values.set(v, wholeOf(v))
+    for (const v of plan.cells[cell]!.values) if (plan.graph.values[v]!.role !== 'loss') states[cell]!.values.set(v, wholeOf(v))
   }
   for (const c of plan.cells) if (c.scope === 'persistent') arrive(c.id)
 
@@ -158,7 +158,9 @@ export const trackContents = (facts: Facts): Contents => {
       if (left !== content) unfinished.delete(`${view.cell} ${v}`)
     }
     const { segment, tile } = plan.calls[call]!
-    values.set(view.value, written(old, view, piece, segment, tile))
+    // Elements that are final where they stand need no more contributions: in a whole value they are sources of their own.
+    const final = scope === 'whole' && contains(piece.exact, view.box)
+    values.set(view.value, written(old, view, final ? { ...piece, exact: [view.box], parts: [] } : piece, segment, tile))
     if (scope === 'whole') unfinished.set(`${view.cell} ${view.value}`, { cell: view.cell, value: view.value })
     return undefined
   }
