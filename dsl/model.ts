@@ -32,17 +32,19 @@ export interface Model<M extends Summary = Summary, N extends Net = Net> {
 }
 
 export type SummaryOf<N extends Net, In extends readonly number[]> =
-  Analyse<N, In & Shape> extends Facts<infer O, infer F, infer A, any>
-    ? { input: [In[0], In[1], In[2], In[3]]; output: O; ft: F; activationBytes: BytesNumber<A> }
+  In extends readonly [infer B extends number, infer C extends number, infer H extends number, infer W extends number]
+    ? Analyse<N, [B, C, H, W]> extends Facts<infer O, infer F, infer A, any>
+      ? { input: [B, C, H, W]; output: O; ft: F; activationBytes: BytesNumber<A> }
+      : never
     : never
 
 /** The input shape itself when the net fits it; else what is wrong, so that the error stands at the argument. */
 export type Checked<N extends Net, In extends readonly number[]> = Complaint<N, In> extends infer C extends string ? C : In
 
 type Complaint<N extends Net, In extends readonly number[]> =
-  In extends Shape
-    ? BadSize<[['', In[0], 1], ['', In[1], 1], ['', In[2], 1], ['', In[3], 1]]> extends string ? BadInput<Listed<In>>
-    : ComplaintOf<Analyse<N, In>>
+  In extends readonly [infer B extends number, infer C extends number, infer H extends number, infer W extends number]
+    ? BadSize<[['', B, 1], ['', C, 1], ['', H, 1], ['', W, 1]]> extends string ? BadInput<Listed<In>>
+    : ComplaintOf<Analyse<N, [B, C, H, W]>>
     : BadInput<Listed<In>>
 
 type Listed<Ds extends readonly number[], Text extends string = ''> =

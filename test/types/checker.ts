@@ -1,0 +1,111 @@
+// The type checker as a test instrument. In: programs as text, placed in a folder of this repository without being
+// written there. Out: their error messages, what an editor shows on hover, and what checking cost.
+// Invariant: strict options, as in tsconfig.json; errors anywhere else than in the given programs are thrown.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import * as ts from 'typescript'
+
+const root = join(__dirname, '../..')
+const folder = join(root, 'test/types')
+
+const options: ts.CompilerOptions = {
+  target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.Node16, moduleResolution: ts.ModuleResolutionKind.Node16,
+  lib: ['lib.es2022.d.ts'], types: [], strict: true, noUncheckedIndexedAccess: true, skipLibCheck: true, esModuleInterop: true,
+  noEmit: true, noErrorTruncation: true,
+}
+
+export type Programs = Readonly<Record<string, string>>
+
+const pathOf = (name: string): string => join(folder, `${name}.ts`)
+
+const hostOf = (programs: Programs): ts.LanguageServiceHost => {
+  const text = (path: string): string | undefined => {
+    const name = Object.keys(programs).find((n) => pathOf(n) === path)
+    return name === undefined ? ts.sys.readFile(path) : programs[name]
+  }
+  return {
+    getCompilationSettings: () => options,
+    getScriptFileNames: () => Object.keys(programs).map(pathOf),
+    getScriptVersion: () => '1',
+    getScriptSnapshot: (path) => {
+      const t = text(path)
+      return t === undefined ? undefined : ts.ScriptSnapshot.fromString(t)
+    },
+    getCurrentDirectory: () => root,
+    getDefaultLibFileName: (o) => ts.getDefaultLibFilePath(o),
+    fileExists: (path) => existsSync(path) || Object.keys(programs).some((n) => pathOf(n) === path),
+    readFile: text,
+    directoryExists: ts.sys.directoryExists,
+    getDirectories: ts.sys.getDirectories,
+  }
+}
+
+export interface Checked {
+  /** Messages of one program, without their places. */
+  readonly errors: (name: string) => readonly string[]
+  /** What an editor shows over the first place where `text` stands. */
+  readonly hover: (name: string, text: string) => string
+  /** The type of a top-level constant, written out. */
+  readonly typeOf: (name: string, constant: string) => string
+  /** The names that an editor offers at the end of the first place where `text` stands. */
+  readonly completions: (name: string, text: string) => readonly string[]
+}
+
+const placeOf = (programs: Programs, name: string, text: string): number => {
+  const at = programs[name]?.indexOf(text) ?? -1
+  if (at < 0) throw new Error(`program '${name}' has no '${text}'`)
+  return at
+}
+
+const outsideErrors = (program: ts.Program, programs: Programs): void => {
+  const own = new Set(Object.keys(programs).map(pathOf))
+  for (const f of program.getSourceFiles()) {
+    if (own.has(f.fileName) || !f.fileName.startsWith(join(root, 'dsl')) && !f.fileName.startsWith(join(root, 'models'))) continue
+    const [e] = program.getSemanticDiagnostics(f)
+    if (e) throw new Error(`${f.fileName}: ${ts.flattenDiagnosticMessageText(e.messageText, '\n')}`)
+  }
+}
+
+export const check = (programs: Programs): Checked => {
+  const service = ts.createLanguageService(hostOf(programs))
+  const program = service.getProgram()
+  if (!program) throw new Error('the language service has no program')
+  outsideErrors(program, programs)
+  const checker = program.getTypeChecker()
+  return {
+    errors: (name) => [...service.getSyntacticDiagnostics(pathOf(name)), ...service.getSemanticDiagnostics(pathOf(name))]
+      .map((d) => ts.flattenDiagnosticMessageText(d.messageText, '\n')),
+    hover: (name, text) => ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), placeOf(programs, name, text))?.displayParts),
+    typeOf: (name, constant) => {
+      const file = program.getSourceFile(pathOf(name))!
+      const symbol = checker.getSymbolsInScope(file, ts.SymbolFlags.Variable).find((s) => s.name === constant)
+      if (!symbol) throw new Error(`program '${name}' has no constant '${constant}'`)
+      return checker.typeToString(checker.getTypeOfSymbolAtLocation(symbol, file), file, ts.TypeFormatFlags.NoTruncation | ts.TypeFormatFlags.InTypeAlias)
+    },
+    completions: (name, text) =>
+      (service.getCompletionsAtPosition(pathOf(name), placeOf(programs, name, text) + text.length, {})?.entries ?? []).map((e) => e.name),
+  }
+}
+
+export interface Cost { readonly instantiations: number; readonly seconds: number }
+
+/** What checking one program costs: everything that it imports is checked with it. */
+export const costOf = (text: string): Cost => {
+  const programs = { cost: text }
+  const service = ts.createLanguageService(hostOf(programs))
+  const program = service.getProgram()! as ts.Program & { getInstantiationCount(): number }
+  const start = performance.now()
+  const errors = program.getSemanticDiagnostics(program.getSourceFile(pathOf('cost')))
+  const seconds = (performance.now() - start) / 1000
+  if (errors.length > 0) throw new Error(ts.flattenDiagnosticMessageText(errors[0]!.messageText, '\n'))
+  return { instantiations: program.getInstantiationCount(), seconds }
+}
+
+/** Runs a program, types ignored, as a JavaScript user's would run; gives its exports, or throws what it throws. */
+export const runProgram = (text: string): Readonly<Record<string, unknown>> => {
+  const js = ts.transpileModule(text, { compilerOptions: { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022, esModuleInterop: true } })
+  const module = { exports: {} as Record<string, unknown> }
+  const load = (id: string): unknown => require(join(folder, id))
+  new Function('require', 'module', 'exports', js.outputText)(load, module, module.exports)
+  return module.exports
+}

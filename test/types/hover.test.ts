@@ -1,0 +1,57 @@
+// What an editor shows: models, layers and nets under the cursor, and the layer names that it offers.
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { check } from './checker'
+import { prelude } from './illegal'
+
+const checked = check({
+  small: `${prelude}
+const conv = conv2d('conv1_1', 64, 3)
+const down = conv2d('down', 128, [1, 7], { stride: 2, bias: false })
+const trunk = seq(conv, relu(), maxPool('pool1', 2))
+const net = model([1, 3, 224, 224], trunk)
+const where = layerOf(net, 'pool1')
+const size = net.output
+const huge = model([1, 3, 99991, 100000], trunk)
+layerOf(net, '')
+`,
+  zoo: `import { layerOf, model } from '../../dsl'
+import { resnet50, vgg16, vgg16Features } from '../../models'
+const vgg = model([1, 3, 224, 224], vgg16)
+const trunk = model([1, 3, 20480, 20480], vgg16Features)
+const resnet = model([8, 3, 224, 224], resnet50)
+const conv = layerOf(resnet, 'layer3.5.conv2')
+const names = layerOf(vgg, '')
+`,
+})
+
+const hovers: readonly (readonly [program: string, text: string, shown: string])[] = [
+  ['small', 'conv =', 'const conv: Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1>'],
+  ['small', 'down =', 'const down: Conv2d<"down", 128, readonly [1, 7], 2, "same", 1, 1>'],
+  ['small', 'trunk =', 'const trunk: Seq<readonly [Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1>, Relu<"">, MaxPool<"pool1", 2, 2, 0, false>]>'],
+  ['small', 'net =', 'const net: Model<{\n    input: [1, 3, 224, 224];\n    output: [1, 64, 112, 112];\n    ft: "B" | "H" | "W";\n    activationBytes: 16056320;\n}, ' +
+    'Seq<readonly [Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1>, Relu<"">, MaxPool<"pool1", 2, 2, 0, false>]>>'],
+  ['small', 'where =', 'const where: LayerFacts<"pool1", [1, 64, 224, 224], [1, 64, 112, 112], "B" | "C" | "H" | "W", 3211264>'],
+  ['small', 'size =', 'const size: [1, 64, 112, 112]'],
+]
+for (const [program, text, shown] of hovers)
+  test(`hover over ${text.replace(' =', '')}`, () => assert.is(checked.hover(program, text), shown))
+
+test('sizes that do not divide, up to 100 000 pixels', () => {
+  assert.match(checked.hover('small', 'huge ='), 'output: [1, 64, 49995, 50000];')
+  assert.match(checked.hover('small', 'huge ='), `activationBytes: ${64 * 4 * (99991 * 100000 + 49995 * 50000)};`)
+})
+test('the zoo, whole', () => {
+  assert.match(checked.hover('zoo', 'vgg ='), 'output: [1, 1000, 1, 1];\n    ft: "B";\n    activationBytes: 60549024;')
+  assert.match(checked.hover('zoo', 'trunk ='), `output: [1, 512, 640, 640];\n    ft: "B" | "H" | "W";\n    activationBytes: ${315097088 * 1600};`)
+  assert.match(checked.hover('zoo', 'resnet ='), 'input: [8, 3, 224, 224];\n    output: [8, 1000, 1, 1];\n    ft: never;')
+  assert.is(checked.hover('zoo', 'conv ='), 'const conv: LayerFacts<"layer3.5.conv2", [8, 256, 14, 14], [8, 256, 14, 14], "B" | "H" | "W", 1605632>')
+})
+test('layer names complete', () => {
+  assert.equal([...checked.completions('small', "layerOf(net, '")].sort(), ['conv1_1', 'pool1'])
+  const vgg = checked.completions('zoo', "layerOf(vgg, '")
+  assert.is(vgg.length, 22)
+  assert.ok(vgg.includes('conv5_3') && vgg.includes('fc8') && vgg.includes('avgpool'))
+})
+
+test.run()
