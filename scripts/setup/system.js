@@ -20,6 +20,11 @@ const compilerMajor = compiler => Number.parseInt(spawnSync(compiler, ['-dumpver
 
 const isCpp20 = compiler => compilerMajor(compiler) >= (/clang/.test(fs.realpathSync(compiler)) ? 14 : 11)
 
+const hasCompiler = () => {
+  const compiler = compilerPath()
+  return compiler !== null && isCpp20(compiler)
+}
+
 /** Folder with dnnl's CMake package, searched where CMake searches. */
 const dnnlConfig = () => {
   const prefixes = [...(process.env.CMAKE_PREFIX_PATH ?? '').split(':').filter(Boolean), '/usr/local', '/usr', '/opt/intel/oneapi/dnnl/latest']
@@ -32,11 +37,19 @@ const dnnlConfig = () => {
   return folders.find(folder => folder && fs.existsSync(path.join(folder, 'dnnl-config.cmake'))) ?? null
 }
 
+/** Debian builds oneDNN with OpenCL, so its CMake package asks for OpenCL's headers, which libdnnl-dev only recommends. */
+const hasOpenClIfNeeded = () => {
+  const config = dnnlConfig()
+  if (config !== null && !fs.existsSync(path.join(config, 'FindOpenCL.cmake'))) return true
+  return ['/usr/include', '/usr/local/include'].some(folder => fs.existsSync(path.join(folder, 'CL', 'cl.h')))
+}
+
 const NEEDS = [
-  { what: 'a C++20 compiler', debian: 'g++', found: () => { const c = compilerPath(); return c !== null && isCpp20(c) } },
+  { what: 'a C++20 compiler', debian: 'g++', found: hasCompiler },
   { what: 'CMake', debian: 'cmake', found: () => onPath('cmake') !== null },
   { what: 'make', debian: 'make', found: () => onPath('make') !== null || onPath('ninja') !== null },
   { what: 'oneDNN with headers', debian: 'libdnnl-dev', found: () => dnnlConfig() !== null },
+  { what: "OpenCL's headers (for oneDNN's CMake package)", debian: 'ocl-icd-opencl-dev', found: hasOpenClIfNeeded },
 ]
 
 const missingFromSystem = () => NEEDS.filter(need => !need.found())

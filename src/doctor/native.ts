@@ -4,7 +4,7 @@ import * as path from 'node:path'
 import { type Finding, missing, ok } from './finding'
 import { onPath, type Probe, sharedLibrary } from './probe'
 
-const DEBIAN: Readonly<Record<string, string>> = { compiler: 'g++', cmake: 'cmake', make: 'make', oneDNN: 'libdnnl-dev' }
+const DEBIAN: Readonly<Record<string, string>> = { compiler: 'g++', cmake: 'cmake', make: 'make', oneDNN: 'libdnnl-dev ocl-icd-opencl-dev' }
 
 const install = (...packages: readonly string[]): string => `apt-get install -y --no-install-recommends ${packages.join(' ')}`
 

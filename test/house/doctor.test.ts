@@ -50,7 +50,7 @@ test('without oneDNN and addon it is not ready and says what to install', () => 
   const bare: Probe = { ...healthy, read: () => undefined, run: () => undefined, exists: () => false }
   const report = doctor(bare, GiB)
   assert.not(report.ready)
-  assert.is(finding(bare, 'oneDNN').fix, 'apt-get install -y --no-install-recommends libdnnl-dev')
+  assert.is(finding(bare, 'oneDNN').fix, 'apt-get install -y --no-install-recommends libdnnl-dev ocl-icd-opencl-dev')
   assert.is(finding(bare, 'compiler').fix, 'apt-get install -y --no-install-recommends g++')
   assert.match(reportText(report), /Not ready: compiler, cmake, make, oneDNN, addon missing/)
 })
