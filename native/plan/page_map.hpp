@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 
+#include "plan/axes.hpp"
 #include "plan/result.hpp"
 #include "plan/tape.hpp"
 
@@ -64,23 +65,18 @@ bool PageMap::walk(const Tape& tape, uint32_t buffer, uint64_t lo, uint64_t hi, 
 /// (gaps smaller than a page are joined), while it returns true.
 template <class Visit>
 bool for_each_block(const ViewRecord& v, Visit visit) {
-  struct Axis { uint64_t stride, dim; };
-  Axis axes[4];
-  size_t n = 0;
+  const auto [axes, n] = sorted_axes(v);
   const uint64_t element = dtype_bytes(DType(v.dtype));
-  for (int d = 0; d < 4; d++)
-    if (v.dims[d] > 1) axes[n++] = {v.strides[d] * element, v.dims[d]};
-  std::sort(axes, axes + n, [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
   uint64_t block = element;
   size_t joined = 0;
-  while (joined < n && axes[joined].stride < block + PAGE_BYTES) {
-    block += (axes[joined].dim - 1) * axes[joined].stride;
+  while (joined < n && axes[joined].stride * element < block + PAGE_BYTES) {
+    block += (axes[joined].dim - 1) * axes[joined].stride * element;
     joined++;
   }
   uint64_t index[4] = {0, 0, 0, 0};
   while (true) {
     uint64_t lo = v.offset;
-    for (size_t i = joined; i < n; i++) lo += index[i] * axes[i].stride;
+    for (size_t i = joined; i < n; i++) lo += index[i] * axes[i].stride * element;
     if (!visit(lo, lo + block)) return false;
     size_t i = joined;
     while (i < n && ++index[i] == axes[i].dim) index[i++] = 0;

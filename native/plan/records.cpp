@@ -1,6 +1,5 @@
 // Each record by itself: ranges, alignment, indices. In: records as loaded. Out: the first contradiction, by record.
 // Invariant: sums and products are checked for overflow before they are compared.
-#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -64,13 +63,11 @@ uint64_t span_bytes(const ViewRecord& v) {
 
 /// Elements must not share an address, whichever order the dimensions are stored in.
 bool strides_overlap(const ViewRecord& v) {
-  int order[4] = {0, 1, 2, 3};
-  std::sort(order, order + 4, [&](int a, int b) { return v.strides[a] < v.strides[b]; });
+  const auto [axes, n] = sorted_axes(v);
   uint64_t span = 1;
-  for (const int d : order) {
-    if (v.dims[d] == 1) continue;
-    if (v.strides[d] < span) return true;
-    span += (v.dims[d] - 1) * v.strides[d];
+  for (size_t i = 0; i < n; i++) {
+    if (axes[i].stride < span) return true;
+    span += (axes[i].dim - 1) * axes[i].stride;
   }
   return false;
 }

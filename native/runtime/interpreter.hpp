@@ -23,7 +23,7 @@ struct RunOptions {
   uint64_t steps = 1, first_step = 1, seed = 0;
   double lr_scale = 1;
   Source* source = nullptr;
-  std::function<void(const Progress&)> progress;
+  std::function<void(const Progress&)> progress = {};
   bool timeline = false;
 };
 

@@ -9,9 +9,9 @@ namespace spillway {
 
 struct SessionOptions {
   const Device* device = nullptr;
-  std::string spill_directory;  // empty: the lower tier is RAM
+  std::string spill_directory = {};  // empty: the lower tier is RAM
   int threads = 0;              // 0: all cores
-  Throttle throttle;
+  Throttle throttle = {};
   FileCalls file_calls = SYSTEM_FILE_CALLS;
 };
 
