@@ -37,8 +37,7 @@ const parseArgs = argv => {
 
 const typescriptJobs = (options, files) => {
   const env = { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1', ...(options.full ? { SPILLWAY_FULL: '1' } : {}) }
-  // Resolved from the checkout, so that a --root elsewhere needs no node_modules of its own.
-  const hook = require.resolve('ts-node/register/transpile-only')
+  const hook = require.resolve('./testing/typescript')
   return files.map(file => ({
     name: file.file,
     command: process.execPath,

@@ -12,7 +12,7 @@ const passing = (n: number): string => `${HEAD}${"test('t', () => {})\n".repeat(
 interface Outcome { readonly status: number | null; readonly last: string; readonly text: string }
 
 const run = (files: Readonly<Record<string, string>>, ...args: string[]): Promise<Outcome> =>
-  withFiles({ 'test/.keep': '', 'tsconfig.json': '{"compilerOptions": {"module": "commonjs"}}', ...files }, (root) => {
+  withFiles({ 'test/.keep': '', ...files }, (root) => {
     const runner = path.join(ROOT, 'scripts', 'test.js')
     const { status, stdout, stderr } = spawnSync(process.execPath, [runner, '--root', root, '--no-native', '--no-setup', ...args], {
       encoding: 'utf8',
@@ -58,6 +58,16 @@ test('fails when there is no test file', async () => {
   const outcome = await run({})
   assert.is(outcome.status, 1)
   assert.is(outcome.last, '0 passed, 1 failed')
+})
+
+test('types are stripped, not checked, and a changed file is translated anew', async () => {
+  const file = (n: number): string => `import { test } from ${UVU}\nconst x: string = ${n} as never\ntest('t', () => { if ((x as unknown) !== ${n}) throw new Error() })\ntest.run()\n`
+  for (const n of [1, 2]) assert.is((await run({ 'test/a.test.ts': file(n) })).last, '1 passed, 0 failed')
+})
+
+test('a stack names the line of the source', async () => {
+  const outcome = await run({ 'test/a.test.ts': `${HEAD}interface Gone { x: number }\n\ntest('t', () => {\n  throw new Error('here')\n})\ntest.run()\n` })
+  assert.match(outcome.text, /a\.test\.ts:5:/)
 })
 
 test('a pattern chooses files; one that matches nothing fails', async () => {
