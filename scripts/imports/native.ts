@@ -22,10 +22,10 @@ const sources = (root: string): string[] =>
     .sort()
 
 const quotedProblem = (root: string, file: string, header: string): string | null => {
-  const candidates = [path.join(path.dirname(file), header), path.join('native', header)]
+  const inTest = file.startsWith('test/')
+  const candidates = [path.join(path.dirname(file), header), path.join('native', header), ...(inTest ? [header] : [])]
   const found = candidates.find((candidate) => fs.existsSync(path.join(root, candidate)))
   if (found === undefined) return `includes "${header}", which is no file of native/`
-  const inTest = file.startsWith('test/')
   if (!found.startsWith('native/') && !inTest) return `includes ${found}; native code includes only generated headers and its own`
   const shell = SHELLS.find((folder) => found.startsWith(folder))
   const mayUseShell = inTest || (shell !== undefined && file.startsWith(shell))
