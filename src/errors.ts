@@ -69,4 +69,4 @@ export const usage = (message: string, legal?: readonly string[]): SourceError =
 
 /** `what 'resnet51' is not known; legal: resnet50, …`: the three nearest, or all when they are few. */
 export const unknownName = (what: string, name: string, known: readonly string[]): SourceError =>
-  usage(`${what} '${name}' is not known`, known.length <= 6 ? known : nearest(name, known, 5))
+  usage(`${what} '${name}' is not known`, known.length <= 6 ? known : nearest(name, known, 3))

@@ -36,22 +36,28 @@ export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys
 // ---------------------------------------------------------------- workspaces
 
 type Float = Machine['dtype']
+type Cost = (kind: string, attrs: AnyAttrs, s: CallShapes) => number
 
-/** Scratch bytes as the device's kernel says, asked once for each shape. */
-const asked = (native: Native, device: DeviceName, float: Float, fixed: boolean): Machine['workspace'] => {
+/** The same answer for the same call, as long as the machine lives: plans are made of equal calls. */
+const remembered = (cost: Cost): Cost => {
   const known = new Map<string, number>()
   return (kind, attrs, s) => {
     const key = `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}`
-    let bytes = known.get(key)
-    if (bytes === undefined) {
-      const c = nativeCall(kind, attrs, s, float)
-      bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, fixed)
-      if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
-      known.set(key, bytes)
-    }
-    return bytes
+    const before = known.get(key)
+    if (before !== undefined) return before
+    const answer = cost(kind, attrs, s)
+    known.set(key, answer)
+    return answer
   }
 }
+
+/** Scratch bytes as the device's kernel says. */
+const asked = (native: Native, device: DeviceName, float: Float, fixed: boolean): Cost => remembered((kind, attrs, s) => {
+  const c = nativeCall(kind, attrs, s, float)
+  const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, fixed)
+  if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
+  return bytes
+})
 
 // ---------------------------------------------------------------- this machine's devices
 
@@ -75,7 +81,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const times = timer(profile.measurements, (c) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs), 'f32')
   return {
     name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkOf(profile.copyBytesPerSecond, o),
-    seconds: (kind, attrs, s) => times.seconds(kind, attrs, s),
+    seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: asked(native, 'cpu', 'f32', o.fixed ?? false),
     saveProfile: () => { if (times.isNew()) profile.save() },
   }

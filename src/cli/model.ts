@@ -1,0 +1,39 @@
+// MODEL of the command line: a zoo name, or a file whose default export is a net. In: the text, sizes. Out: the model.
+// Invariant: whatever the file does while it loads (throw, export nonsense) comes out as a refusal in words.
+import { existsSync } from 'node:fs'
+import { basename, extname, resolve } from 'node:path'
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { asModel, type InputOverride, type Loss, type Model, type Shape } from '../../dsl'
+import { zooEntry, zooNames } from '../../models'
+import { type SpillwayError, SpillwayException, unknownName } from '../errors'
+
+export interface NamedModel { readonly name: string; readonly model: Model; readonly loss: Loss }
+
+const MODEL_FILES = ['.ts', '.cts', '.js', '.cjs']
+const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
+
+const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
+  const entry = zooEntry(name)
+  if (!entry) return left(unknownName('model', name, zooNames))
+  const [b, c, h, w] = entry.defaultInput
+  const input: Shape = [o.batch ?? b, c, o.height ?? h, o.width ?? w]
+  const model = entry.build(input)
+  return isLeft(model) ? model : right({ name, model: model.right, loss: entry.loss })
+}
+
+const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
+  const file = resolve(text)
+  if (!existsSync(file)) return left({ tag: 'FileMissing', kind: 'model', file: text })
+  let exported: unknown
+  try {
+    exported = require(file)
+  } catch (e) {
+    if (e instanceof SpillwayException) return left(e.error)
+    return left({ tag: 'FileRefused', kind: 'model', file: text, reason: e instanceof Error ? e.message : String(e) })
+  }
+  const model = asModel(exported, o)
+  return isLeft(model) ? model : right({ name: basename(file, extname(file)), model: model.right, loss: 'mse' })
+}
+
+export const modelNamed = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> =>
+  looksLikeFile(text) ? fromFile(text, o) : fromZoo(text, o)

@@ -1,0 +1,35 @@
+// Where a command's words go. In: --json or not. Out: one JSON object on stdout and everything else on stderr, or text for
+// people on stdout. Invariant: with --json, stdout holds exactly one object, whether the command worked or not.
+import type { Either } from 'fp-ts/Either'
+import { errorJson, errorText, exitCode, type SpillwayError } from '../errors'
+
+export interface Output {
+  readonly json: boolean
+  /** For people, while the command works. */
+  readonly say: (text: string) => void
+  /** The stream that `say` writes to: where a progress bar belongs. */
+  readonly stream: NodeJS.WriteStream
+  /** The command's answer. */
+  readonly answer: (object: unknown, text: string) => void
+}
+
+/** Numbers that JSON cannot hold become null. */
+const jsonText = (object: unknown): string => `${JSON.stringify(object)}\n`
+
+export const outputFor = (json: boolean): Output => {
+  const stream = json ? process.stderr : process.stdout
+  return {
+    json, stream,
+    say: (text) => void stream.write(`${text}\n`),
+    answer: (object, text) => void process.stdout.write(json ? jsonText(object) : text === '' ? '' : `${text}\n`),
+  }
+}
+
+export const fail = (out: Output, e: SpillwayError): number => {
+  if (out.json) process.stdout.write(jsonText(errorJson(e)))
+  process.stderr.write(`spillway: ${errorText(e)}\n`)
+  return exitCode(e)
+}
+
+/** A command is done, or failed with an error as data. */
+export type Done = Either<SpillwayError, void>

@@ -1,0 +1,141 @@
+// `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
+// Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint; the second ends the process.
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { SingleBar } from 'cli-progress'
+import { isLeft, left, right } from 'fp-ts/Either'
+import { type SpillwayError, unknownName, usage } from '../errors'
+import type { DeviceProgress } from '../device'
+import { writeWholeText } from '../files'
+import { DEVICES } from '../machine'
+import { reportHtml } from '../report/html'
+import { showSeconds, showSize } from '../report/format'
+import { summary } from '../report/summary'
+import type { TrainResult } from '../result'
+import type { StagedPlan } from '../session'
+import { trainTask } from '../trainer'
+import type { Done, Output } from './output'
+import { stageNamed, type StagingOptions } from './stage'
+import { tilesOf } from '../../staging/plan/plan'
+
+export interface TrainCommandOptions extends StagingOptions {
+  readonly steps?: number
+  readonly data?: string
+  readonly samples?: number
+  readonly seed?: number
+  readonly device?: string
+  readonly checkpointDir?: string
+  readonly checkpointEvery?: number
+  readonly resume?: boolean
+  readonly weights?: string
+  readonly save?: string
+  readonly log?: string
+  readonly report?: string
+}
+
+const DEFAULT_STEPS = 10
+
+// ---------------------------------------------------------------- progress
+
+interface ProgressLine { readonly show: (p: DeviceProgress) => void; readonly stop: () => void }
+
+const lossText = (loss: number): string => loss.toPrecision(6)
+
+/** One line a step, where there is no terminal to redraw. */
+const plainLines = (out: Output, steps: number): ProgressLine => ({
+  show: (p) => {
+    if (p.kind === 'step') out.say(`step ${p.step}/${steps}  loss ${lossText(p.loss)}  ${showSeconds(p.seconds)}`)
+  },
+  stop: () => {},
+})
+
+/** A bar that moves with every tile; the losses stay above it. */
+const bar = (out: Output, staged: StagedPlan, steps: number): ProgressLine => {
+  const { segments } = staged.plan
+  const before = segments.map((_, i) => segments.slice(0, i).reduce((n, s) => n + tilesOf(s.grid), 0))
+  const perStep = segments.reduce((n, s) => n + tilesOf(s.grid), 0)
+  const drawn = new SingleBar({
+    stream: out.stream, hideCursor: true, clearOnComplete: true, etaBuffer: 30,
+    format: 'step {step}/{steps} {bar} {percentage}%  loss {loss}  {eta_formatted} left',
+  })
+  let step = 0
+  let loss = '…'
+  return {
+    show: (p) => {
+      if (!drawn.isActive) drawn.start(steps * perStep, (p.step - 1) * perStep, { step: p.step, steps, loss })
+      step = p.step
+      if (p.kind === 'step') loss = lossText(p.loss)
+      drawn.update(p.kind === 'step' ? p.step * perStep : (p.step - 1) * perStep + before[p.segment]! + p.tile, { step, steps, loss })
+    },
+    stop: () => { if (drawn.isActive) drawn.stop() },
+  }
+}
+
+// ---------------------------------------------------------------- interrupts
+
+interface Interrupts { readonly signal: AbortSignal; readonly forget: () => void }
+
+const interrupts = (onFirst: () => void): Interrupts => {
+  const controller = new AbortController()
+  const on = (): void => {
+    // A process that is asked twice does not wait for threads in the middle of a kernel.
+    if (controller.signal.aborted) process.kill(process.pid, 'SIGKILL')
+    onFirst()
+    controller.abort()
+  }
+  const signals = ['SIGINT', 'SIGTERM'] as const
+  signals.forEach((s) => process.on(s, on))
+  return { signal: controller.signal, forget: () => signals.forEach((s) => process.removeListener(s, on)) }
+}
+
+// ---------------------------------------------------------------- the command
+
+const deviceOf = (o: TrainCommandOptions): SpillwayError | string => {
+  const device = o.device ?? o.machine ?? 'cpu'
+  if (o.device !== undefined && o.machine !== undefined && o.device !== o.machine) return usage('--device and --machine name two machines: give one')
+  if (device === 'cuda') return usage("--device cuda is not there: this build has no CUDA device, see 'spillway doctor'", DEVICES)
+  return (DEVICES as readonly string[]).includes(device) ? device : unknownName('device', device, DEVICES)
+}
+
+const resultText = (r: TrainResult): string => [
+  `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, the first ${r.resumedFrom} of them earlier` : ''} with ${r.strategy}`,
+  `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
+  `  time       ${showSeconds(r.secondsPerStep)} a step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in all`,
+  `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
+  `  copies     out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
+  `  weights    sha256 ${r.weightsSha256}`,
+].join('\n')
+
+/** The report goes where it is asked to, else beside the log. */
+const writeReport = (o: TrainCommandOptions, staged: StagedPlan): string | undefined => {
+  const path = o.report ?? (o.log === undefined ? undefined : join(o.log, 'report.html'))
+  if (path === undefined) return undefined
+  if (o.log !== undefined) mkdirSync(o.log, { recursive: true })
+  writeWholeText(path, reportHtml(staged.plan, staged.timeline, staged.staging))
+  return path
+}
+
+export const trainModel = async (model: string, o: TrainCommandOptions, out: Output): Promise<Done> => {
+  const device = deviceOf(o)
+  if (typeof device !== 'string') return left(device)
+  const found = stageNamed(model, { ...o, machine: device })
+  if (isLeft(found)) return found
+  const { staged, named } = found.right
+  if (staged.machine.device !== device) return left(usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`))
+  out.say(summary(staged.plan, staged.timeline, staged.staging))
+  const report = writeReport(o, staged)
+  if (report) out.say(`report     ${report}`)
+  const steps = o.steps ?? DEFAULT_STEPS
+  const progress = out.stream.isTTY ? bar(out, staged, steps) : plainLines(out, steps)
+  const interrupt = interrupts(() => out.say('\ninterrupted: ending this step; once more ends the process at once'))
+  const { data, samples, seed, spill, threads, throttle, checkpointDir, checkpointEvery, resume, weights, save, log } = o
+  const result = await trainTask(named.model, staged, {
+    steps, data, samples, seed, spill, threads, throttle, checkpointDir, checkpointEvery, resume, weights, save, log,
+    signal: interrupt.signal, onProgress: progress.show, onNote: (text) => process.stderr.write(`note: ${text}\n`),
+  })()
+  progress.stop()
+  interrupt.forget()
+  if (isLeft(result)) return result
+  out.answer(result.right, resultText(result.right))
+  return right(undefined)
+}

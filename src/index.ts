@@ -1,0 +1,35 @@
+// The public API: `import { … } from 'spillway'`. Models and their parts, staging, training, plan files, sizes.
+// Functions named try… return Either, trainTask a TaskEither; the others throw a SpillwayException.
+import { isLeft } from 'fp-ts/Either'
+import type { Plan } from '../staging/plan/plan'
+import { SpillwayException } from './errors'
+import { tryLoadPlan } from './planfile'
+
+export {
+  adam, adaptiveAvgPool, adamw, avgPool, batchNorm, block, concat, conv2d, crossEntropy, dropout, flatten, globalAvgPool, identity,
+  type LayerNames, layerOf, leakyRelu, linear, type Loss, maxPool, type Model, model, modelAt, mse, type Net, type Optimizer, relu, repeat,
+  residual, seq, sgd, type Shape,
+  // The numbered scope of the DSL; `stage` is what makes plans.
+  stage as stack,
+} from '../dsl'
+export * from '../models'
+export { gib, kib, mib, PAGE_BYTES, parseBytes, showBytes } from '../staging/core/bytes'
+export type { Algorithms, Plan } from '../staging/plan/plan'
+export { strategies } from '../staging/schedule/strategies'
+export { machineNames } from './machine'
+export type { DeviceProgress } from './device'
+export { errorText, type SpillwayError, SpillwayException } from './errors'
+export { savePlan, tryLoadPlan } from './planfile'
+export { reportHtml } from './report/html'
+export { summary } from './report/summary'
+export { traceJson } from './report/trace'
+export type { TrainResult } from './result'
+export { describePlan, stage, type StagedPlan, type StageOptions, tryStage } from './session'
+export { train, type TrainOptions, trainTask } from './trainer'
+
+/** A plan from a file, read as untrusted and verified; throws what is wrong with it. */
+export const loadPlan = (file: string): Plan => {
+  const plan = tryLoadPlan(file)
+  if (isLeft(plan)) throw new SpillwayException(plan.left)
+  return plan.right
+}
