@@ -1,0 +1,208 @@
+// Runs one kernel call on any device, element type, strides and boxes. In: a Call on whole values. Out: its results.
+// Invariant: every operand and the workspace lie between guard bytes, and what the call must not touch is checked.
+#pragma once
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+
+#include "gen/ops.h"
+#include "test/native/kernels/arrays.hpp"
+#include "runtime/kernel.hpp"
+
+namespace spillway::test {
+
+/// How an operand's rows or columns follow from the iteration range (as in the op table).
+enum class Reach { same, window, all };
+
+struct Operand {
+  Array value;              // whole; for outputs the dims count, and the start value where the op reads it
+  int rank = 4;             // 4 with `tensor`: an activation; otherwise dense in natural order
+  bool tensor = true;
+  bool labels = false;
+  Reach spatial = Reach::same;
+};
+
+inline Operand tensor(const Array& a, Reach spatial = Reach::same) { return {a, 4, true, false, spatial}; }
+inline Operand parameter(const Array& a, int rank) { return {a, rank, false, false, Reach::all}; }
+inline Operand labelled(const Array& a) { return {a, 4, true, true, Reach::same}; }
+
+struct WindowShape {
+  int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, pad[2] = {0, 0}, dilation[2] = {1, 1};
+};
+
+struct Call {
+  OpKind kind;
+  std::vector<double> attrs;
+  std::vector<Operand> ins, outs;
+  size_t anchor = 0;                 // of ins then outs: whose box is the iteration space
+  WindowShape window{};
+  bool dense = false;                // wants operands without gaps
+  int in_place = -1;                 // the input whose bytes output 0 may be
+  std::vector<size_t> mutated{};     // inputs that the op overwrites
+  uint64_t step = 3, seed = 12345;
+
+  const Operand& operand(size_t i) const { return i < ins.size() ? ins[i] : outs[i - ins.size()]; }
+  size_t operands() const { return ins.size() + outs.size(); }
+};
+
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Bytes between two guards.
+class Guarded {
+ public:
+  explicit Guarded(size_t bytes) : bytes_((bytes + 63) / 64 * 64), memory_(static_cast<unsigned char*>(std::aligned_alloc(64, bytes_ + 2 * guard)), &std::free) {
+    std::memset(memory_.get(), fresh, bytes_ + 2 * guard);
+  }
+  void* data() const { return memory_.get() + guard; }
+  bool intact() const { return untouched(-int64_t(guard), 0) && untouched(int64_t(bytes_), int64_t(bytes_ + guard)); }
+  bool untouched(int64_t from, int64_t to) const {
+    const unsigned char* first = memory_.get() + guard;
+    return std::all_of(first + from, first + to, [](unsigned char byte) { return byte == fresh; });
+  }
+
+ private:
+  static constexpr unsigned char fresh = 0xA5;
+  static constexpr size_t guard = 4096;
+  size_t bytes_;
+  std::unique_ptr<unsigned char, void (*)(void*)> memory_;
+};
+
+/// A box of a value in memory, in any element type, with or without gaps between pixels, rows and images.
+class Placed {
+ public:
+  Placed(const Operand& operand, const Box& box, DType real, bool gaps)
+      : box_(box), memory_(layout(operand, box, operand.labels ? DType::i32 : real, gaps)) {
+    each_place(whole(box.size), [&](int64_t b, int64_t c, int64_t h, int64_t w) {
+      set(b, c, h, w, operand.value.at(b + box.lo[0], c + box.lo[1], h + box.lo[2], w + box.lo[3]));
+    });
+    view.data = memory_.data();
+  }
+  Array read() const {
+    Array a(box_.size);
+    each_place(whole(box_.size), [&](int64_t b, int64_t c, int64_t h, int64_t w) { a.at(b, c, h, w) = get(b, c, h, w); });
+    return a;
+  }
+  /// Whether the guards and the gaps hold what they held at first.
+  bool intact() const {
+    const int64_t size = int64_t(dtype_bytes(view.dtype));
+    int64_t next = 0;
+    bool ok = memory_.intact();
+    std::vector<int64_t> used;
+    each_place(whole(box_.size), [&](int64_t b, int64_t c, int64_t h, int64_t w) { used.push_back(index(b, c, h, w)); });
+    std::sort(used.begin(), used.end());
+    for (const int64_t i : used) {
+      ok = ok && memory_.untouched(next * size, i * size);
+      next = i + 1;
+    }
+    return ok;
+  }
+
+  View view{};
+
+ private:
+  Guarded layout(const Operand& operand, const Box& box, DType dtype, bool gaps) {
+    const bool channels_last = operand.tensor;
+    const int64_t pad = gaps && channels_last ? 1 : 0;
+    view.dtype = dtype;
+    view.rank = uint32_t(operand.rank);
+    const int order[2][4] = {{3, 2, 1, 0}, {1, 3, 2, 0}};  // innermost first
+    int64_t stride = 1;
+    for (int i = 0; i < 4; i++) {
+      const int d = order[channels_last][i];
+      view.strides[d] = stride;
+      stride = stride * box.size[d] + pad * (2 * i + 1);
+    }
+    for (int d = 0; d < 4; d++) {
+      view.dims[d] = box.size[d];
+      view.origin[d] = box.lo[d];
+      view.extent[d] = operand.value.dims[d];
+    }
+    return Guarded(size_t(stride) * dtype_bytes(dtype));
+  }
+  int64_t index(int64_t b, int64_t c, int64_t h, int64_t w) const {
+    return b * view.strides[0] + c * view.strides[1] + h * view.strides[2] + w * view.strides[3];
+  }
+  void set(int64_t b, int64_t c, int64_t h, int64_t w, double v) {
+    const int64_t i = index(b, c, h, w);
+    if (view.dtype == DType::f64) static_cast<double*>(memory_.data())[i] = v;
+    else if (view.dtype == DType::f32) static_cast<float*>(memory_.data())[i] = float(v);
+    else static_cast<int32_t*>(memory_.data())[i] = int32_t(v);
+  }
+  double get(int64_t b, int64_t c, int64_t h, int64_t w) const {
+    const int64_t i = index(b, c, h, w);
+    if (view.dtype == DType::f64) return static_cast<const double*>(memory_.data())[i];
+    if (view.dtype == DType::f32) return static_cast<const float*>(memory_.data())[i];
+    return static_cast<const int32_t*>(memory_.data())[i];
+  }
+
+  Box box_;
+  Guarded memory_;
+};
+
+struct Setting {
+  KernelTable device;
+  DType dtype;
+  bool gaps = false;
+  bool in_place = false;
+};
+
+/// Runs a call on boxes of its operands; gives the outputs' boxes, then the mutated inputs.
+inline std::vector<Array> run_on(const Call& call, const Setting& setting, const std::vector<Box>& boxes) {
+  std::vector<std::unique_ptr<Placed>> placed;
+  for (size_t i = 0; i < call.operands(); i++)
+    placed.push_back(std::make_unique<Placed>(call.operand(i), boxes[i], setting.dtype, setting.gaps && !call.dense));
+  std::vector<View> views;
+  for (const auto& p : placed) views.push_back(p->view);
+  const size_t n = call.ins.size();
+  const bool in_place = setting.in_place && call.in_place >= 0;
+  if (in_place) views[n] = views[size_t(call.in_place)];
+
+  const StepContext step{call.step, call.seed, 1.0};
+  KernelCall c{uint32_t(call.kind), views.data(), uint32_t(n), views.data() + n, uint32_t(call.outs.size()), call.attrs.data(),
+               uint32_t(call.attrs.size()), nullptr, 0, true, &step};
+  const KernelEntry* entry = setting.device(c.kind);
+  if (!entry) throw Failure("the device lacks the operator");
+  if (const Status s = entry->prepare(c); !s.ok()) throw Failure(s.message);
+  const int64_t bytes = entry->workspace_bytes(c);
+  if (bytes < 0) throw Failure("prepare allows what workspace_bytes refuses");
+  const Guarded workspace{size_t(bytes)};
+  c.workspace = workspace.data();
+  c.workspace_bytes = size_t(bytes);
+  if (const Status s = entry->run(c); !s.ok()) throw Failure(s.message);
+
+  std::vector<Array> results;
+  for (size_t i = 0; i < call.outs.size(); i++) results.push_back(placed[in_place && i == 0 ? size_t(call.in_place) : n + i]->read());
+  for (const size_t i : call.mutated) results.push_back(placed[i]->read());
+  if (!workspace.intact()) throw Failure("wrote outside its workspace");
+  for (size_t i = 0; i < placed.size(); i++) {
+    if (!placed[i]->intact()) throw Failure("wrote outside operand " + std::to_string(i));
+    const bool may_change = i >= n || (in_place && int(i) == call.in_place) ||
+                            std::find(call.mutated.begin(), call.mutated.end(), i) != call.mutated.end();
+    if (!may_change && distance(placed[i]->read(), Placed(call.ins[i], boxes[i], setting.dtype, false).read()) != 0)
+      throw Failure("changed input " + std::to_string(i));
+  }
+  return results;
+}
+
+inline std::vector<Box> whole_boxes(const Call& call) {
+  std::vector<Box> boxes;
+  for (size_t i = 0; i < call.operands(); i++) boxes.push_back(whole(call.operand(i).value.dims));
+  return boxes;
+}
+
+inline std::vector<Array> run_whole(const Call& call, const Setting& setting) { return run_on(call, setting, whole_boxes(call)); }
+
+inline std::string name_of(const Call& call) {
+  std::string s = op_info(uint32_t(call.kind))->kind;
+  for (size_t i = 0; i < call.operands(); i++) s += (i == call.ins.size() ? " -> " : " ") + text(call.operand(i).value.dims);
+  s += " attrs";
+  for (const double a : call.attrs) s += " " + std::to_string(a).substr(0, 6);
+  return s;
+}
+
+}  // namespace spillway::test

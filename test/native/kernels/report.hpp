@@ -1,0 +1,24 @@
+// Counts checks, prints the failed ones, ends a test program.
+#pragma once
+#include <cstdio>
+#include <string>
+
+namespace spillway::test {
+
+class Report {
+ public:
+  void check(bool ok, const std::string& what) {
+    (ok ? passed_ : failed_)++;
+    if (!ok && failed_ <= 40) std::printf("FAILED %s\n", what.c_str());
+  }
+  /// Prints the totals; the exit code. A program that checked nothing has failed.
+  int finish() const {
+    std::printf("%d passed, %d failed\n", passed_, failed_);
+    return failed_ == 0 && passed_ > 0 ? 0 : 1;
+  }
+
+ private:
+  int passed_ = 0, failed_ = 0;
+};
+
+}  // namespace spillway::test

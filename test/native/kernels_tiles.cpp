@@ -1,0 +1,142 @@
+// Tiles against the whole: each operator runs on a random grid of boxes of its iteration space, on slices as the op
+// table says, its outputs added together; the sum must be what one untiled call gives.
+#include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/report.hpp"
+
+using namespace spillway;
+using namespace spillway::test;
+
+namespace {
+
+/// Cuts [0, extent) into at most three pieces at random places.
+std::vector<std::pair<int64_t, int64_t>> cut(Random& r, int64_t extent) {
+  std::vector<int64_t> at{0, extent};
+  for (int64_t i = r.between(0, 2); i > 0; i--) at.push_back(r.between(0, extent));
+  std::sort(at.begin(), at.end());
+  std::vector<std::pair<int64_t, int64_t>> pieces;
+  for (size_t i = 0; i + 1 < at.size(); i++)
+    if (at[i] < at[i + 1]) pieces.push_back({at[i], at[i + 1]});
+  return pieces;
+}
+
+std::vector<Box> grid(Random& r, const Dims& d) {
+  std::vector<Box> boxes;
+  const auto images = cut(r, d[0]), rows = cut(r, d[2]), columns = cut(r, d[3]);
+  for (const auto& [b0, b1] : images)
+    for (const auto& [h0, h1] : rows)
+      for (const auto& [w0, w1] : columns) boxes.push_back({{b0, 0, h0, w0}, {b1 - b0, d[1], h1 - h0, w1 - w0}});
+  return boxes;
+}
+
+/// The box of an operand that an iteration box touches, and up to `margin` rows and columns more on each side.
+Box touched(const Call& call, const Operand& operand, const Box& iteration, int64_t margin) {
+  const Dims& d = operand.value.dims;
+  if (!operand.tensor) return whole(d);
+  Box box = whole(d);
+  box.lo[0] = iteration.lo[0];
+  box.size[0] = iteration.size[0];
+  for (int axis = 0; axis < 2 && operand.spatial != Reach::all; axis++) {
+    const WindowShape& s = call.window;
+    int64_t lo = iteration.lo[2 + axis], hi = lo + iteration.size[2 + axis];
+    if (operand.spatial == Reach::window) {
+      hi = (hi - 1) * s.stride[axis] - s.pad[axis] + reach(s, axis);
+      lo = lo * s.stride[axis] - s.pad[axis];
+      if (hi <= 0 || lo >= d[2 + axis]) return {{0, 0, 0, 0}, {0, 0, 0, 0}};
+      hi = std::min(d[2 + axis], hi + margin);
+      lo = std::max<int64_t>(0, lo - margin);
+    }
+    box.lo[2 + axis] = lo;
+    box.size[2 + axis] = hi - lo;
+  }
+  return box;
+}
+
+bool empty(const Box& box) { return std::any_of(box.size.begin(), box.size.end(), [](int64_t n) { return n <= 0; }); }
+
+/// Runs the call tile by tile; statistics merge by merge_moments, everything else by addition.
+std::vector<Array> run_tiled(const Call& call, const Setting& setting, Random& r) {
+  const int64_t margin = r.pick<int64_t>({0, 0, 1, 4});
+  std::vector<Array> sums;
+  for (const Operand& out : call.outs) sums.push_back(Array(out.value.dims));
+  double merged = 0;
+  for (const Box& tile : grid(r, call.operand(call.anchor).value.dims)) {
+    std::vector<Box> boxes;
+    for (size_t i = 0; i < call.operands(); i++) boxes.push_back(touched(call, call.operand(i), tile, margin));
+    // A window that lies wholly in the padding reads nothing: no tile can consist of it alone.
+    if (std::any_of(boxes.begin(), boxes.end(), empty)) throw std::out_of_range("empty slice");
+    const std::vector<Array> parts = run_on(call, setting, boxes);
+    const double pixels = double(tile.size[0] * tile.size[2] * tile.size[3]);
+    for (size_t i = 0; i < parts.size(); i++) {
+      if (call.kind == OpKind::bn_stats) {
+        const Call merge{OpKind::merge_moments, {pixels, merged}, {parameter(parts[i], 2)}, {parameter(sums[i], 2)}};
+        sums[i] = run_whole(merge, setting)[0];
+      } else {
+        add_box(sums[i], boxes[call.ins.size() + i], parts[i]);
+      }
+    }
+    merged += pixels;
+  }
+  return sums;
+}
+
+void compare(Report& report, const Call& call, const Setting& setting, double tolerance, Random& r) {
+  try {
+    const std::vector<Array> tiled = run_tiled(call, setting, r), expected = reference(call);
+    for (size_t i = 0; i < expected.size(); i++) {
+      const double error = distance(tiled[i], expected[i]);
+      report.check(error <= tolerance, name_of(call) + " in tiles, output " + std::to_string(i) + ": relative error " + std::to_string(error));
+    }
+  } catch (const std::out_of_range&) {
+  } catch (const Failure& e) {
+    report.check(false, name_of(call) + " in tiles: " + e.what());
+  }
+}
+
+/// Gradients that cover parts of a box: zero outside.
+void check_partial_sum(Report& report, const Setting& setting, double tolerance, Random& r) {
+  const Dims d = image(r);
+  Call call{OpKind::grad_sum, {}, {}, {tensor(Array(d))}};
+  std::vector<Box> boxes;
+  Array expected(d);
+  for (int64_t i = r.between(2, 4); i > 0; i--) {
+    const std::vector<Box> pieces = grid(r, d);
+    const Box box = pieces[size_t(r.between(0, int64_t(pieces.size()) - 1))];
+    const Array value = r.normal(d);
+    each_place(box, [&](int64_t b, int64_t c, int64_t h, int64_t w) { expected.at(b, c, h, w) += value.at(b, c, h, w); });
+    call.ins.push_back(tensor(value));
+    boxes.push_back(box);
+  }
+  boxes.push_back(whole(d));
+  try {
+    const double error = distance(run_on(call, setting, boxes)[0], expected);
+    report.check(error <= tolerance, name_of(call) + " of partial boxes: relative error " + std::to_string(error));
+  } catch (const Failure& e) {
+    report.check(false, name_of(call) + " of partial boxes: " + e.what());
+  }
+}
+
+/// Calls that only parameters take part in, or that read what they write, do not tile.
+bool tiles(const Call& call) {
+  return !call.outs.empty() && call.operand(call.anchor).tensor && call.kind != OpKind::accumulate;
+}
+
+}  // namespace
+
+int main() {
+  Report report;
+  std::vector<std::pair<Setting, double>> settings{{{ref::kernel, DType::f64, false}, 1e-12}, {{ref::kernel, DType::f64, true}, 1e-12}};
+#ifdef SPILLWAY_WITH_CPU
+  settings.push_back({{cpu::kernel, DType::f32, true}, 1e-5});
+#endif
+  for (const Generator& g : generators()) {
+    Random r(99);
+    for (int i = 0; i < g.cases; i++)
+      for (const Call& call : g.make(r).calls)
+        for (const auto& [setting, tolerance] : settings)
+          if (tiles(call)) compare(report, call, setting, tolerance, r);
+  }
+  Random r(5);
+  for (int i = 0; i < 40; i++)
+    for (const auto& [setting, tolerance] : settings) check_partial_sum(report, setting, tolerance, r);
+  return report.finish();
+}
