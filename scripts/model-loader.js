@@ -5,12 +5,13 @@ const fs = require('node:fs')
 const Module = require('node:module')
 const path = require('node:path')
 
+const TYPESCRIPT = ['.ts', '.cts']
 const COMPILED = /^(src|dsl|staging|models)\//
 
 /** The compiled twin of one of our own TypeScript sources, else null. */
 const compiledTwin = (root, file) => {
   const relative = path.relative(root, file)
-  if (!file.endsWith('.ts') || !COMPILED.test(relative)) return null
+  if (path.extname(file) !== '.ts' || !COMPILED.test(relative)) return null
   const twin = path.join(root, 'dist', relative.replace(/\.ts$/, '.js'))
   return fs.existsSync(twin) ? twin : null
 }
@@ -31,10 +32,14 @@ const installModelLoader = root => {
     const file = resolve.call(this, request, ...rest)
     return compiledTwin(root, file) ?? file
   }
-  Module._extensions['.ts'] = (module, file) => {
-    delete Module._extensions['.ts']
-    registerTsNode(root)
-    Module._extensions['.ts'](module, file)
+  for (const extension of TYPESCRIPT) {
+    Module._extensions[extension] = (module, file) => {
+      for (const waiting of TYPESCRIPT) delete Module._extensions[waiting]
+      registerTsNode(root)
+      // ts-node has no loader of its own for .cts: it takes what comes to the one for .js.
+      const load = Module._extensions[extension] ?? Module._extensions['.js']
+      load(module, file)
+    }
   }
 }
 
