@@ -8,7 +8,7 @@
 // forward and backward in one visit to each tile.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
-import { type Grid, type Segment, type SegmentPhase, type Step, tilesOf, UNTILED } from '../plan/plan'
+import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
 import { opDef } from '../ops/registry'
 import { isComputed, liveness } from './liveness'
 import { operandsOf, sameSlices, sliceRun, type TileError } from './slices'
@@ -149,6 +149,13 @@ export const assemble = (graph: Graph, groups: readonly Group[]): Either<TileErr
   return right(chooseInPlace(graph, segments))
 }
 
+/** What a tile holds of a value that the segment computes. */
+const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
+  const maker = seg.body.find((st) => graph.ops[st.op]!.outs.includes(v))!
+  const op = graph.ops[maker.op]!
+  return maker.slices![op.ins.length + op.outs.indexOf(v)]!
+}
+
 /** Lets output 0 take over the bytes of an input that nobody reads again. */
 const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Segment[] => {
   const readLater = new Set<ValueId>()
@@ -169,7 +176,8 @@ const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Seg
         const o = op.outs[0]!
         if (readLater.has(v) || !isComputed(graph, v) || op.ins.filter((x) => x === v).length > 1) return false
         if (graph.values[v]!.shape.join() !== graph.values[o]!.shape.join()) return false
-        return !tiled || (own.has(v) && !kept.has(v) && !kept.has(o) && sameSlices(step.slices![i]!, step.slices![op.ins.length]!))
+        // A tile may hold more of v than this op reads (another reader's halo): then its rows lie elsewhere in memory.
+        return !tiled || (own.has(v) && !kept.has(v) && !kept.has(o) && sameSlices(step.slices![op.ins.length]!, heldSlices(graph, seg, v)))
       }
       const takes = (opDef(op.kind).inPlace ?? []).find(free)
       body.unshift(takes === undefined ? step : { ...step, inPlace: takes })

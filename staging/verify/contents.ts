@@ -2,6 +2,7 @@
 // contributions a partial sum holds. Bytes that two cells share belong to the one that wrote last.
 // Invariant: `exact` elements have their final value; `parts` name, for a partial sum, what of each source is in it once.
 import type { Box } from '../core/box'
+import { isFed, isPersistent, type Value } from '../graph/graph'
 import type { View } from '../plan/plan'
 import type { Facts } from './facts'
 import { broken, type Fault, type VerifyFailed } from './failure'
@@ -87,6 +88,9 @@ const written = (old: Content | undefined, view: View, piece: Piece, segment: nu
   }
 }
 
+/** There when the step begins, or loaded; the step's losses may stand beside the parameters, but are computed. */
+const comesFromOutside = (v: Value): boolean => isPersistent(v) || isFed(v)
+
 const sameHeld = (a: Box, b: Box): boolean => inBox(a, b) && inBox(b, a)
 
 export const trackContents = (facts: Facts): Contents => {
@@ -144,24 +148,24 @@ export const trackContents = (facts: Facts): Contents => {
     parts.length === 0 ? 'it holds zeros' : parts.map((p) => `of '${name(p.source)}' it has ${regionText(p.taken)}`).join(', ')
 
   const write = (view: View, piece: Piece, call: number): Fault => {
-    const { scope } = plan.cells[view.cell]!
+    const whole = plan.cells[view.cell]!.scope !== 'local'
     const { values } = states[view.cell]!
     claim(view.cell)
     const old = contentOf(view)
-    if (scope === 'whole' && old && touches(old.defined, view.box))
+    if (whole && old && touches(old.defined, view.box))
       return broken('coverage', `elements of the whole value are written a second time`, at(call, view.value))
     for (const [v, content] of values) {
       if (v === view.value) continue
-      const left = sameHeld(content.held, view.held) || scope === 'whole' ? cut(content, view.box) : undefined
+      const left = whole || sameHeld(content.held, view.held) ? cut(content, view.box) : undefined
       if (left) values.set(v, left)
       else values.delete(v)
       if (left !== content) unfinished.delete(`${view.cell} ${v}`)
     }
     const { segment, tile } = plan.calls[call]!
     // Elements that are final where they stand need no more contributions: in a whole value they are sources of their own.
-    const final = scope === 'whole' && contains(piece.exact, view.box)
+    const final = whole && contains(piece.exact, view.box)
     values.set(view.value, written(old, view, final ? { ...piece, exact: [view.box], parts: [] } : piece, segment, tile))
-    if (scope === 'whole') unfinished.set(`${view.cell} ${view.value}`, { cell: view.cell, value: view.value })
+    if (whole) unfinished.set(`${view.cell} ${view.value}`, { cell: view.cell, value: view.value })
     return undefined
   }
 

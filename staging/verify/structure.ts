@@ -19,7 +19,10 @@ const PLUMBING: Readonly<Record<Plumbing, readonly [ins: number, outs: number]>>
 
 const legalScopes = (plan: Plan, value: number): readonly CellScope[] => {
   const v = plan.graph.values[value]!
-  return isPersistent(v) ? ['persistent'] : isFed(v) ? ['fed', 'local'] : ['whole', 'local']
+  if (isPersistent(v)) return ['persistent']
+  if (isFed(v)) return ['fed', 'local']
+  // Losses are read after the step, so they may stay beside the parameters.
+  return v.role === 'loss' ? ['persistent', 'whole', 'local'] : ['whole', 'local']
 }
 
 const soundCell = (plan: Plan) => (c: Cell, i: number): Fault => {

@@ -1,0 +1,154 @@
+// Random small networks for property tests: chains, residual blocks and concatenations of convolutions (stride, dilation,
+// groups, asymmetric padding), poolings (ceil), norms (training and frozen), activations and dropout, on odd image sizes.
+// In: fast-check. Out: a recipe that prints well and shrinks, and the forward graph that it stands for.
+// Invariant: every recipe is a legal network: windows are cut down to the image that they meet.
+import * as fc from 'fast-check'
+import type { Graph, ValueId } from '../../staging/graph/graph'
+import type { Ref } from '../../staging/ops/op'
+import { Sketch } from '../graph/sketch'
+
+interface Window { readonly kernel: number; readonly stride: number; readonly dilation: number; readonly pads: readonly [number, number, number, number] }
+
+export type Block =
+  | { readonly tag: 'conv'; readonly channels: number; readonly window: Window; readonly grouped: boolean; readonly bias: boolean }
+  | { readonly tag: 'max' | 'avg'; readonly window: Window; readonly ceil: boolean; readonly countPad: boolean }
+  | { readonly tag: 'norm' | 'frozen' | 'dropout' }
+  | { readonly tag: 'relu'; readonly slope: number }
+  | { readonly tag: 'residual'; readonly body: readonly Block[] }
+  | { readonly tag: 'concat'; readonly branches: readonly (readonly Block[])[] }
+
+export interface Recipe {
+  readonly image: readonly [b: number, c: number, h: number, w: number]
+  readonly blocks: readonly Block[]
+  /** How the network ends: a map for mean squared error, a class per pixel, or one per image. */
+  readonly end: 'map' | 'pixels' | 'classes'
+}
+
+export interface Network {
+  readonly graph: Graph
+  readonly output: ValueId
+  readonly loss: 'mse' | 'cross-entropy'
+}
+
+// ---------------------------------------------------------------- recipes
+
+const small = (lo: number, hi: number): fc.Arbitrary<number> => fc.integer({ min: lo, max: hi })
+const pads = (hi: number): fc.Arbitrary<Window['pads']> => fc.tuple(small(0, hi), small(0, hi), small(0, hi), small(0, hi))
+const convWindow: fc.Arbitrary<Window> = fc.record({ kernel: small(1, 4), stride: small(1, 3), dilation: small(1, 2), pads: pads(3) })
+const poolWindow: fc.Arbitrary<Window> = fc.record({ kernel: small(1, 3), stride: small(1, 3), dilation: fc.constant(1), pads: pads(1) })
+
+const conv: fc.Arbitrary<Block> =
+  fc.record({ tag: fc.constant('conv' as const), channels: small(1, 4), window: convWindow, grouped: fc.boolean(), bias: fc.boolean() })
+/** Keeps the image's size: what residual and concatenated branches are made of. */
+const keeping: fc.Arbitrary<Block> = fc.record({
+  tag: fc.constant('conv' as const), channels: small(1, 4), grouped: fc.boolean(), bias: fc.boolean(),
+  window: small(0, 2).map((p) => ({ kernel: 2 * p + 1, stride: 1, dilation: 1, pads: [p, p, p, p] as const })),
+})
+const pool: fc.Arbitrary<Block> =
+  fc.record({ tag: fc.constantFrom('max' as const, 'avg' as const), window: poolWindow, ceil: fc.boolean(), countPad: fc.boolean() })
+const elementwise: fc.Arbitrary<Block> = fc.oneof(
+  fc.record({ tag: fc.constant('relu' as const), slope: fc.constantFrom(0, 0.1) }),
+  fc.record({ tag: fc.constantFrom('norm' as const, 'frozen' as const, 'dropout' as const) }),
+)
+const branch: fc.Arbitrary<readonly Block[]> = fc.array(fc.oneof(keeping, elementwise), { minLength: 1, maxLength: 3 })
+const block: fc.Arbitrary<Block> = fc.oneof(
+  { weight: 4, arbitrary: conv }, { weight: 2, arbitrary: pool }, { weight: 4, arbitrary: elementwise },
+  { weight: 2, arbitrary: fc.record({ tag: fc.constant('residual' as const), body: branch }) },
+  { weight: 1, arbitrary: fc.record({ tag: fc.constant('concat' as const), branches: fc.array(branch, { minLength: 2, maxLength: 3 }) }) },
+)
+
+export const recipes: fc.Arbitrary<Recipe> = fc.record({
+  image: fc.tuple(small(1, 3), small(1, 3), small(5, 23), small(5, 19)),
+  blocks: fc.array(block, { minLength: 1, maxLength: 7 }),
+  end: fc.constantFrom('map' as const, 'pixels' as const, 'classes' as const),
+})
+
+// ---------------------------------------------------------------- graphs
+
+/** A window along one dimension that the op table allows: padding below the reach (half of it for pools), reach within the padded image. */
+const fitted = (extent: number, w: Window, low: number, high: number, half: boolean) => {
+  const limit = (kernel: number): number => (half ? Math.floor(kernel / 2) : w.dilation * (kernel - 1))
+  let kernel = w.kernel
+  const padded = (): number => extent + Math.min(low, limit(kernel)) + Math.min(high, limit(kernel))
+  while (kernel > 1 && w.dilation * (kernel - 1) + 1 > padded()) kernel--
+  return { kernel, low: Math.min(low, limit(kernel)), high: Math.min(high, limit(kernel)) }
+}
+
+class Builder {
+  private layers = 0
+  constructor(private readonly s: Sketch) {}
+
+  private layer(kind: string): string { return `${kind}${++this.layers}` }
+
+  run(x: Ref, blocks: readonly Block[]): Ref { return blocks.reduce((y, b) => this.block(y, b), x) }
+
+  private block(x: Ref, b: Block): Ref {
+    switch (b.tag) {
+      case 'conv': return this.conv(x, b)
+      case 'max': case 'avg': return this.pool(x, b)
+      case 'relu': return this.s.op('relu', { slope: b.slope }, [x], this.layer('relu'))
+      case 'norm': return this.hasVariance(x) ? this.s.norm(x, this.layer('norm')) : x
+      case 'frozen': return this.s.frozen(x, this.layer('frozen'))
+      case 'dropout': return this.s.op('dropout', { p: 0.3, key: ++this.layers }, [x], this.layer('dropout'))
+      case 'residual': return this.residual(x, b.body)
+      case 'concat': return this.s.op('concat', {}, b.branches.map((body) => this.run(x, body)), this.layer('concat'))
+    }
+  }
+
+  private hasVariance(x: Ref): boolean {
+    const [n, , h, w] = this.s.shape(x)
+    return n! * h! * w! > 1
+  }
+
+  private conv(x: Ref, b: Extract<Block, { tag: 'conv' }>): Ref {
+    const [, c, h, w] = this.s.shape(x)
+    const [top, left, bottom, right] = b.window.pads
+    const rows = fitted(h!, b.window, top, bottom, false)
+    const columns = fitted(w!, b.window, left, right, false)
+    const groups = b.grouped ? c! : 1
+    const layer = this.layer('conv')
+    const out = b.grouped ? c! * Math.ceil(b.channels / 2) : b.channels
+    const ins = [x, this.s.weight(`${layer}.weight`, [out, c! / groups, rows.kernel, columns.kernel])]
+    if (b.bias) ins.push(this.s.weight(`${layer}.bias`, [out]))
+    const { stride, dilation } = b.window
+    return this.s.op('conv2d', {
+      strideH: stride, strideW: stride, padTop: rows.low, padLeft: columns.low, padBottom: rows.high, padRight: columns.high,
+      dilationH: dilation, dilationW: dilation, groups,
+    }, ins, layer)
+  }
+
+  private pool(x: Ref, b: Extract<Block, { tag: 'max' | 'avg' }>): Ref {
+    const [, , h, w] = this.s.shape(x)
+    const [top, left] = b.window.pads
+    const rows = fitted(h!, b.window, top, top, true)
+    const columns = fitted(w!, b.window, left, left, true)
+    const attrs = {
+      kernelH: rows.kernel, kernelW: columns.kernel, strideH: b.window.stride, strideW: b.window.stride,
+      padTop: rows.low, padLeft: columns.low, ceil: b.ceil ? 1 : 0,
+    }
+    if (b.tag === 'max') return this.s.op('max_pool', attrs, [x], this.layer('max'))
+    return this.s.op('avg_pool', { ...attrs, countIncludePad: b.countPad ? 1 : 0, padBottom: rows.low, padRight: columns.low }, [x], this.layer('avg'))
+  }
+
+  /** The branch's result plus x, through a 1x1 convolution where the channels differ. */
+  private residual(x: Ref, body: readonly Block[]): Ref {
+    const y = this.run(x, body)
+    const same = this.s.shape(x)[1] === this.s.shape(y)[1]
+    const skip = same ? x : this.s.conv(x, this.layer('skip'), this.s.shape(y)[1]!, 1)
+    return this.s.op('add', {}, [y, skip], this.layer('add'))
+  }
+
+  /** A last layer with weights, so that there is always something to train. */
+  end(x: Ref, end: Recipe['end']): Ref {
+    if (end !== 'classes') return this.s.conv(x, this.layer('head'), 3, 1)
+    const pooled = this.s.globalPool(x, this.layer('global'))
+    return this.s.linear(this.s.op('flatten', {}, [pooled], this.layer('flatten')), this.layer('classes'), 3)
+  }
+}
+
+export const networkOf = (r: Recipe): Network => {
+  const s = new Sketch(r.image, 'random')
+  const b = new Builder(s)
+  const output = b.end(b.run(s.image, r.blocks), r.end)
+  return { graph: s.b.build(), output, loss: r.end === 'map' ? 'mse' : 'cross-entropy' }
+}
