@@ -72,9 +72,31 @@ export const segmentFlops = (plan: Plan): readonly { readonly done: number; read
 export const residencyBytes = (plan: Plan, r: Residency): number =>
   Math.max(0, Math.min(plan.storages[r.storage]!.bytes, r.to * PAGE_BYTES) - r.from * PAGE_BYTES)
 
+interface Stretch { readonly cell: number; readonly first: number; readonly last: number }
+
+/** Calls [first, last] of one tile that touch a tile's local, for each tile; each call that a workspace serves. */
+const localStretches = (plan: Plan): readonly Stretch[] => {
+  const done: Stretch[] = []
+  const open = new Map<number, { cell: number; tile: number; first: number; last: number }>()
+  const touch = (cell: number, p: number, tile: number): void => {
+    const now = open.get(cell)
+    if (now && now.tile === tile) now.last = p
+    else {
+      if (now) done.push(now)
+      open.set(cell, { cell, tile, first: p, last: p })
+    }
+  }
+  plan.calls.forEach((c, p) => {
+    for (const v of [...c.ins, ...c.outs]) if (plan.cells[v.cell]!.scope === 'local') touch(v.cell, p, c.tile)
+    if (c.workspace) done.push({ cell: c.workspace.cell, first: p, last: p })
+  })
+  return [...done, ...open.values()]
+}
+
 /**
  * The maximum over calls of the bytes that are alive on the device, workspace included, values aligned to 64 bytes.
- * A value with a storage of its own counts where its pages are resident; values that share one, from first to last touch.
+ * A value with a storage of its own counts where its pages are resident; small values from first to last touch; a tile's
+ * locals from first to last touch in each tile.
  */
 export const liveBytes = (plan: Plan): number => {
   const change = new Float64Array(plan.calls.length + 2)
@@ -87,10 +109,12 @@ export const liveBytes = (plan: Plan): number => {
   const shared = plan.storages.map((s) => s.cells.length !== 1)
   for (const c of plan.cells)
     if (c.scope === 'persistent') alive(0, end, alignUp(c.bytes, ALIGN_BYTES))
-    else if (shared[plan.places[c.id]!.storage]) alive(c.first, c.last + 1, alignUp(c.bytes, ALIGN_BYTES))
+    else if (c.scope !== 'local' && c.scope !== 'workspace' && shared[plan.places[c.id]!.storage])
+      alive(c.first, c.last + 1, alignUp(c.bytes, ALIGN_BYTES))
+  for (const s of localStretches(plan)) alive(s.first, s.last + 1, alignUp(plan.cells[s.cell]!.bytes, ALIGN_BYTES))
   for (const r of plan.residencies) {
     const cell = shared[r.storage] ? undefined : plan.cells[plan.storages[r.storage]!.cells[0]!]!
-    if (!cell || cell.scope === 'persistent') continue
+    if (!cell || (cell.scope !== 'whole' && cell.scope !== 'fed')) continue
     const until = r.save ? r.release : Math.min(r.release, cell.last + 1)
     alive(r.load ? r.acquire : Math.max(r.acquire, cell.first), until, alignUp(residencyBytes(plan, r), ALIGN_BYTES))
   }

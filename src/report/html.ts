@@ -79,11 +79,11 @@ const segmentTable = (plan: Plan): string => {
   const shade = (r: SegmentRow): string => (r.phase === 'step' ? 'forward' : r.phase)
   const html = rows.slice(0, MOST_ROWS).map((r) =>
     `<tr><td>${escapeHtml(r.name)}</td><td><span class="tag" style="--c:var(--${r.phase === 'step' ? 'workspace' : r.phase})">${r.phase}</span></td>`
-    + `<td class="n">${r.grid}</td><td>${escapeHtml(r.layers)} <small>${plural(r.ops, 'op')}</small></td><td>${keptText(r)}</td>`
+    + `<td class="n">${r.grid}</td><td>${r.layers === r.name ? '' : `${escapeHtml(r.layers)} `}<small>${plural(r.ops, 'op')}</small></td><td>${keptText(r)}</td>`
     + secondsCell(r.seconds, [[shade(r), r.seconds - r.recomputeSeconds], ['recompute', r.recomputeSeconds]], most)
     + `<td class="n">${showRatio(r.haloRatio)}</td><td class="n">${showSize(r.peakBytes)}</td></tr>`)
   return `<section><h2>Segments</h2><p class="lead">The plan runs these from top to bottom. A segment is a loop over the tiles of its grid; what it keeps is whole and is read by a later segment.</p>`
-    + `${table(['segment', 'phase', '#grid', 'layers', 'keeps', '#seconds', '#halo', '#peak'], html, rows.length, 'segments')}</section>`
+    + `${table(['segment', 'phase', '#grid', 'body', 'keeps', '#seconds', '#halo', '#peak'], html, rows.length, 'segments')}</section>`
 }
 
 const FATES: Readonly<Record<Fate, readonly [text: string, colour: string]>> = {

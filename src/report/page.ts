@@ -25,7 +25,7 @@ section>p.lead{margin:0 0 14px;color:var(--soft);max-width:960px}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px;margin:26px 0 0}
 .card{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:14px 16px}
 .card em{display:block;font-style:normal;color:var(--soft);font-size:13px}
-.card strong{display:block;font-size:24px;font-weight:620;letter-spacing:-.01em;line-height:1.3;font-variant-numeric:tabular-nums}
+.card strong{display:block;font-size:22px;font-weight:620;letter-spacing:-.01em;line-height:1.3;font-variant-numeric:tabular-nums}
 .card span{color:var(--soft);font-size:13px}
 .sizes{display:grid;grid-template-columns:max-content 1fr max-content;gap:7px 14px;align-items:center;margin-top:18px;font-size:14px}
 .sizes i{display:block;height:12px;border-radius:3px;min-width:2px}
@@ -63,6 +63,7 @@ th{position:sticky;top:0;background:var(--panel);text-align:left;font-weight:550
 td{padding:5px 12px;border-bottom:1px solid color-mix(in srgb,var(--line) 55%,transparent);vertical-align:top}
 tr:last-child td{border-bottom:0}
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.scroll td:first-child{white-space:nowrap;max-width:340px;overflow:hidden;text-overflow:ellipsis}
 td small{color:var(--soft);font-size:12.5px}
 .share{display:flex;height:5px;margin-top:3px;border-radius:2px;overflow:hidden;width:90px;margin-left:auto;background:color-mix(in srgb,var(--line) 60%,transparent)}
 .tag{display:inline-block;border-radius:5px;padding:0 7px;font-size:12.5px;background:color-mix(in srgb,var(--c) 22%,var(--panel));white-space:nowrap}

@@ -31,10 +31,10 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
 // ---------------------------------------------------------------- the table's head
 
 const COLUMNS: readonly (readonly [title: string, width: number, right: boolean, of: (r: SegmentRow) => string])[] = [
-  ['segment', 18, false, (r) => r.name],
+  ['segment', 40, false, (r) => (r.name === r.layers ? r.name : `${r.name}: ${r.layers}`)],
   ['phase', 10, false, (r) => r.phase],
   ['grid', 10, false, (r) => r.grid],
-  ['layers', 28, false, (r) => r.layers],
+  ['ops', 5, true, (r) => String(r.ops)],
   ['seconds', 9, true, (r) => showSeconds(r.seconds)],
   ['halo', 7, true, (r) => showRatio(r.haloRatio)],
   ['keeps', 10, true, (r) => showSize(r.keptBytes)],

@@ -48,8 +48,8 @@ const leftBehind = (plan: Plan): readonly (readonly number[])[] => {
     for (const step of s.body) {
       const op = plan.graph.ops[step.op]!
       for (const v of op.ins) if ((madeIn.get(v) ?? i) < i) kept[madeIn.get(v)!]!.add(v)
+      for (const v of op.outs) madeIn.set(v, i)
     }
-    for (const step of s.body) for (const v of plan.graph.ops[step.op]!.outs) madeIn.set(v, i)
   })
   return kept.map((vs) => [...vs])
 }

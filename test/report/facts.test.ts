@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { callFlops, factsOf, liveBytes, lowerBound, opFlops, planJson, repeatedCalls, segmentFlops } from '../../src/report/facts'
 import { PAGE_BYTES } from '../../staging/core/bytes'
-import type { Plan } from '../../staging/plan/plan'
+import type { Call, Cell, Plan, View } from '../../staging/plan/plan'
 import { chainPlan, LINK, play, stagingOf } from './plans'
 
 /** The fields that `plan --json` promises. */
@@ -49,10 +49,11 @@ test('values that share a storage count from first to last touch, rounded up to 
   const plan = chainPlan({ layers: 2, size: 64 })
   const shared: Plan = {
     ...plan,
+    calls: plan.calls.map((c) => ({ ...c, ins: [], outs: [] })),
     cells: [
       { id: 0, label: 'a', scope: 'whole', values: [0], bytes: 65, segment: -1, first: 0, last: 2 },
-      { id: 1, label: 'b', scope: 'workspace', values: [], bytes: 10, segment: -1, first: 2, last: 3 },
-      { id: 2, label: 'c', scope: 'local', values: [1], bytes: 1000, segment: 0, first: 4, last: 4 },
+      { id: 1, label: 'b', scope: 'whole', values: [], bytes: 10, segment: -1, first: 2, last: 3 },
+      { id: 2, label: 'c', scope: 'whole', values: [1], bytes: 1000, segment: -1, first: 4, last: 4 },
       { id: 3, label: 'w', scope: 'persistent', values: [2], bytes: 1, segment: -1, first: 1, last: 1 },
     ],
     storages: [{ id: 0, label: 'arena', bytes: 2048, cells: [0, 1, 2] }, { id: 1, label: 'w', bytes: 64, cells: [3] }],
@@ -61,6 +62,25 @@ test('values that share a storage count from first to last touch, rounded up to 
   }
   assert.is(liveBytes(shared), 1024 + 64)
   assert.is(liveBytes({ ...shared, cells: shared.cells.map((c) => (c.id === 2 ? { ...c, bytes: 1 } : c)) }), 128 + 64 + 64)
+})
+
+test('the locals of a tile count only where that tile touches them, and workspace only where a call uses it', () => {
+  const plan = chainPlan({ layers: 2, size: 64 })
+  const box = plan.calls[0]!.ins[0]!.box
+  const view = (cell: number): View => ({ cell, value: 0, held: box, box })
+  const call = (tile: number, cells: readonly number[], scratch = false): Call =>
+    ({ ...plan.calls[0]!, tile, ins: cells.map(view), outs: [], workspace: scratch ? { cell: 2, bytes: 640 } : null })
+  const local = (id: number, bytes: number): Cell => ({ id, label: '', scope: 'local', values: [0], bytes, segment: 0, first: 0, last: 5 })
+  const tiled = (calls: readonly Call[]): Plan => ({
+    ...plan, calls, residencies: [],
+    cells: [local(0, 6400), local(1, 640), { ...local(2, 640), scope: 'workspace' }],
+    storages: [{ id: 0, label: 'tiles', bytes: 7680, cells: [0, 1, 2] }],
+    places: [0, 6400, 7040].map((offset) => ({ storage: 0, offset })),
+  })
+  // a and b never meet in one tile: the larger alone is the most.
+  assert.is(liveBytes(tiled([call(0, [0]), call(0, [1], true), call(1, [0]), call(1, [1])])), 6400)
+  // Here b is made while a is still needed.
+  assert.is(liveBytes(tiled([call(0, [0]), call(0, [1], true), call(0, [0]), call(1, [1])])), 6400 + 640 + 640)
 })
 
 test('what an earlier segment has computed is a recomputation; tiles of one segment are not', () => {

