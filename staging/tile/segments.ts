@@ -176,8 +176,11 @@ const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Seg
         const o = op.outs[0]!
         if (readLater.has(v) || !isComputed(graph, v) || op.ins.filter((x) => x === v).length > 1) return false
         if (graph.values[v]!.shape.join() !== graph.values[o]!.shape.join()) return false
+        if (!tiled) return true
+        if (!own.has(v) || kept.has(v) || kept.has(o)) return false
         // A tile may hold more of v than this op reads (another reader's halo): then its rows lie elsewhere in memory.
-        return !tiled || (own.has(v) && !kept.has(v) && !kept.has(o) && sameSlices(step.slices![op.ins.length]!, heldSlices(graph, seg, v)))
+        const held = heldSlices(graph, seg, v)
+        return held !== null && sameSlices(step.slices![op.ins.length]!, held)
       }
       const takes = (opDef(op.kind).inPlace ?? []).find(free)
       body.unshift(takes === undefined ? step : { ...step, inPlace: takes })

@@ -115,7 +115,8 @@ export const trackContents = (facts: Facts): Contents => {
   }
   const arrive = (cell: number): void => {
     claim(cell)
-    for (const v of plan.cells[cell]!.values) if (plan.graph.values[v]!.role !== 'loss') states[cell]!.values.set(v, wholeOf(v))
+    for (const v of plan.cells[cell]!.values)
+      if (comesFromOutside(plan.graph.values[v]!)) states[cell]!.values.set(v, wholeOf(v))
   }
   for (const c of plan.cells) if (c.scope === 'persistent') arrive(c.id)
 
