@@ -36,10 +36,11 @@ const build = ({ folder, options }, target) => {
 
 const fuzz = () => {
   build(BUILDS.address, 'fuzz_tape')
-  const corpus = path.join('test', 'fixtures', 'tapes')
-  const tapes = fs.readdirSync(path.join(ROOT, corpus)).filter((name) => name.endsWith('.tape'))
-  if (tapes.length === 0) throw new Error(`no tapes in ${corpus}`)
-  run(path.join(ROOT, BUILDS.address.folder, 'fuzz_tape'), ['100000', '1', ...tapes.map((name) => path.join(corpus, name))])
+  const folder = path.join('build', 'tapes')
+  fs.rmSync(path.join(ROOT, folder), { recursive: true, force: true })
+  run(process.execPath, ['-r', require.resolve('./testing/typescript'), path.join('scripts', 'write-tapes.ts'), folder])
+  const tapes = fs.readdirSync(path.join(ROOT, folder)).map((name) => path.join(folder, name))
+  run(path.join(BUILDS.address.folder, 'fuzz_tape'), ['100000', '1', ...tapes])
 }
 
 const main = (mode) => {

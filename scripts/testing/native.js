@@ -1,46 +1,58 @@
-// The native test programs, built beside the addon from the same objects. In: the addon's build folder.
-// Out: one job for each program in build/addon/tests. Invariant: a build that fails or finds none is a failed job.
+// The native test programs: each test/native/*.cpp is one, built beside the addon from the same objects.
+// In: patterns. Out: one job for each program that is asked for. Invariant: a build that fails is a failed job.
 'use strict'
 const fs = require('node:fs')
+const os = require('node:os')
 const path = require('node:path')
 const { runLogged, tellingLines } = require('../setup/child')
 
 const BUILD = path.join('build', 'addon')
-const PROGRAMS = path.join(BUILD, 'tests')
 const LOG = path.join('build', 'native-tests.log')
+const TIMEOUT_SECONDS = 600
 
-const buildPrograms = async root => {
-  fs.rmSync(path.join(root, LOG), { force: true })
-  const args = ['--build', BUILD, '--target', 'test_programs', '--parallel', '2']
-  const { code } = await runLogged('cmake', args, { cwd: root, log: path.join(root, LOG) })
-  return code === 0 ? null : tellingLines(path.join(root, LOG))
+const sourcesOf = root => {
+  const folder = path.join('test', 'native')
+  const names = fs.existsSync(path.join(root, folder)) ? fs.readdirSync(path.join(root, folder)) : []
+  return names.filter(name => name.endsWith('.cpp')).map(name => path.join(folder, name)).sort()
+}
+
+const programOf = source => path.basename(source, '.cpp')
+
+/** Null when all are built, else the telling lines of the log. */
+const build = async (root, programs) => {
+  const log = path.join(root, LOG)
+  fs.rmSync(log, { force: true })
+  // New test files are found by a glob, which is looked at anew only when CMake configures.
+  const configured = await runLogged('cmake', ['-S', 'native', '-B', BUILD], { cwd: root, log })
+  if (configured.code !== 0) return tellingLines(log)
+  const jobs = String(Math.min(2, os.availableParallelism()))
+  const { code } = await runLogged('cmake', ['--build', BUILD, '--parallel', jobs, '--target', ...programs], { cwd: root, log })
+  return code === 0 ? null : tellingLines(log)
 }
 
 /** A job that fails with these words. */
-const failedJob = lines => ({
-  name: 'native test programs',
+const failure = words => ({
+  name: 'building the native test programs',
   command: process.execPath,
-  args: ['-e', `console.log(${JSON.stringify(lines.join('\n'))}); process.exit(1)`],
+  args: ['-e', 'console.log(process.argv[1]); process.exit(1)', words],
   timeoutSeconds: 10,
 })
 
-const programsIn = folder =>
-  fs.existsSync(folder) ? fs.readdirSync(folder).filter(name => fs.statSync(path.join(folder, name)).mode & 0o111).sort() : []
-
 const nativeJobs = async ({ root, patterns, tally }) => {
-  const wanted = name => patterns.length === 0 || patterns.some(p => `native/${name}`.includes(p))
-  const problem = await buildPrograms(root)
-  const names = programsIn(path.join(root, PROGRAMS))
-  const jobs = names.map(name => ({
-    name: `native/${name}`,
-    command: path.join(root, PROGRAMS, name),
+  const sources = sourcesOf(root).filter(source => patterns.length === 0 || patterns.some(p => source.includes(p)))
+  if (sources.length === 0) return []
+  const problem = await build(root, sources.map(programOf))
+  if (problem) return [{ ...failure([...problem, `the whole log: ${LOG}`].join('\n')), cwd: root, env: process.env, tally }]
+  return sources.map(source => ({
+    name: source,
+    command: path.join(root, BUILD, 'tests', programOf(source)),
     args: [],
+    cwd: root,
+    env: process.env,
     serial: true,
-    timeoutSeconds: 300,
+    timeoutSeconds: TIMEOUT_SECONDS,
+    tally,
   }))
-  if (problem) return [failedJob(problem)].map(job => ({ ...job, tally }))
-  if (jobs.length === 0 && patterns.length === 0) return [{ ...failedJob([`no programs in ${PROGRAMS}`]), tally }]
-  return jobs.filter(job => wanted(job.name.slice('native/'.length))).map(job => ({ ...job, cwd: root, env: process.env, tally }))
 }
 
 module.exports = { nativeJobs }

@@ -1,0 +1,60 @@
+// Small tapes for the fuzzer. In: a folder. Out: one tape for each of a few networks and strategies, staged for a machine that
+// exists only in simulation, so that no device is needed. Invariant: each comes from a plan that the verifier accepted.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import * as path from 'node:path'
+import { type Either, isLeft } from 'fp-ts/Either'
+import { elaborate, sgd } from '../dsl'
+import { zooEntry } from '../models'
+import { compile } from '../staging/compile'
+import { PAGE_BYTES } from '../staging/core/bytes'
+import { renderError, type StageError } from '../staging/core/errors'
+import { training } from '../staging/grad/grad'
+import type { Graph } from '../staging/graph/graph'
+import type { Plan } from '../staging/plan/plan'
+import { toTape } from '../staging/plan/tape'
+import { machines } from '../staging/sim/machines'
+
+const CASES = [
+  { model: 'vgg16-features', size: 32, strategy: 'in-core' },
+  { model: 'vgg16-features', size: 96, strategy: 'checkpoint:sqrt' },
+  { model: 'vgg16-features', size: 128, strategy: 'tiled' },
+  { model: 'vgg16-features', size: 128, strategy: 'swap:greedy' },
+  { model: 'darknet19-features', size: 64, strategy: 'tiled' },
+  { model: 'resnet18', size: 64, strategy: 'swap:greedy' },
+] as const
+
+type Case = (typeof CASES)[number]
+
+const orThrow = <A>(result: Either<StageError, A>, what: string): A => {
+  if (isLeft(result)) throw new Error(`${what}: ${renderError(result.left)}`)
+  return result.right
+}
+
+const machine = machines['v100-pcie-16g']!
+
+const stepOf = ({ model, size }: Case): Graph => {
+  const entry = zooEntry(model)!
+  const { graph, output } = orThrow(elaborate(orThrow(entry.build([1, 3, size, size]), model), model), model)
+  return orThrow(training(graph, output, { loss: entry.loss, optimizer: sgd({ lr: 0.001, momentum: 0.9 }), dtype: machine.dtype }), model)
+}
+
+/** In the smallest budget that works, so that recompute, tiles and moves are really there. */
+const tapeOf = (one: Case): Uint8Array => {
+  const { model, size, strategy } = one
+  const step = stepOf(one)
+  const staged = (budgetBytes: number): Either<StageError, Plan> => compile(step, { strategy, budgetBytes, machine, algorithms: 'fixed' })
+  const refused = staged(PAGE_BYTES)
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${model} has a plan of one page`)
+  return toTape(orThrow(staged(refused.left.smallestBytes), `${model} at ${size} by ${strategy}`))
+}
+
+if (require.main === module) {
+  const folder = process.argv[2] ?? path.join('build', 'tapes')
+  mkdirSync(folder, { recursive: true })
+  for (const one of CASES) {
+    const file = path.join(folder, `${one.model}-${one.size}-${one.strategy.replace(':', '-')}.tape`)
+    const tape = tapeOf(one)
+    writeFileSync(file, tape)
+    console.log(`${file}: ${tape.length} bytes`)
+  }
+}
