@@ -2,6 +2,7 @@
 // In: what is wanted. Out: nothing to do next time; a step that is done costs a look. All words go to stderr.
 // Invariant: each step decides by itself, from facts on disk, whether it is done; no step leaves a half state.
 'use strict'
+const fs = require('node:fs')
 const path = require('node:path')
 const { addonStep } = require('./setup/addon')
 const { compiledStep } = require('./setup/compiled')
@@ -39,14 +40,17 @@ const setUp = async wanted => {
   }
 }
 
-/** For scripts: sets up, or says why not and ends the process. */
-const setUpOrExit = async wanted => {
+/** For scripts: sets up, or says why not and ends the process. With `json` the reason also goes to stdout, as an object. */
+const setUpOrExit = async (wanted, { json = false } = {}) => {
   try {
     await setUp(wanted)
   } catch (error) {
     endChildren('SIGTERM')
-    process.stderr.write(`${error instanceof SetupProblem ? explain(error) : error.stack}\n`)
-    process.exit(error instanceof SetupProblem ? error.exitCode : 1)
+    const expected = error instanceof SetupProblem
+    process.stderr.write(`${expected ? explain(error) : error.stack}\n`)
+    const { message, details = [], exitCode = 1 } = error
+    if (json) fs.writeSync(1, `${JSON.stringify({ error: { tag: 'SetupFailed', message, details } })}\n`)
+    process.exit(exitCode)
   }
 }
 

@@ -10,7 +10,7 @@ const { installModelLoader } = require('./model-loader')
 const wantsAddon = args => !(args.length === 0 || args[0] === 'doctor' || args.some(a => ['--help', '-h', '--version', '-V'].includes(a)))
 
 const main = async args => {
-  await setUpOrExit({ addon: wantsAddon(args) })
+  await setUpOrExit({ addon: wantsAddon(args) }, { json: args.includes('--json') })
   installModelLoader(ROOT)
   const { main: commandLine } = require(path.join(ROOT, 'dist', 'src', 'cli.js'))
   process.exitCode = await commandLine(args)

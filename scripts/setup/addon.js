@@ -8,7 +8,7 @@ const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
 const { SetupProblem } = require('./problem')
 const { contentKey, filesUnder, removeStamp, stampHolds, writeStamp } = require('./stamp')
-const { compilerPath, ensureSystem } = require('./system')
+const { compilerPath, ensureSystem, onPath } = require('./system')
 
 const BUILD = path.join('build', 'addon')
 const ADDON = path.join(BUILD, 'Release', 'spillway.node')
@@ -35,7 +35,7 @@ const compilerIdentity = () => {
 /** All but the sources: when it changes, CMake's cache is stale and the build starts from nothing. */
 const toolsKey = root => {
   const packages = ['cmake-js', 'node-addon-api', 'node-api-headers'].map(name => lockedVersion(root, name))
-  const parts = [root, process.arch, process.versions.modules, compilerIdentity(), cpuFlags(), ...packages]
+  const parts = [root, process.arch, process.versions.modules, compilerIdentity(), onPath('cmake'), onPath('ninja'), cpuFlags(), ...packages]
   return createHash('sha256').update(parts.join('\0')).digest('hex')
 }
 
@@ -57,6 +57,13 @@ const progress = what => {
     },
     end: () => process.stderr.isTTY && process.stderr.write('\r\x1b[K'),
   }
+}
+
+/** make says `[ 42%]`, ninja `[12/40]`. */
+const percentOf = line => {
+  const [, percent, done, all] = /^\[(?:\s*(\d+)%|(\d+)\/(\d+))\]/.exec(line) ?? []
+  if (percent !== undefined) return Number(percent)
+  return done === undefined ? null : Math.floor((100 * Number(done)) / Number(all))
 }
 
 const buildProblem = (root, doing, code) =>
@@ -93,8 +100,8 @@ const buildAddon = async (root, say) => {
   if (configured.code !== 0) throw buildProblem(root, 'configuring the native build', configured.code)
   const bar = progress('compiled')
   const built = await run(['build', ...where, '-p', String(jobs())], line => {
-    const percent = /^\[\s*(\d+)%\]/.exec(line)
-    if (percent) bar.at(Number(percent[1]))
+    const percent = percentOf(line)
+    if (percent !== null) bar.at(percent)
   })
   bar.end()
   if (built.code !== 0) throw buildProblem(root, 'building the native addon', built.code)
