@@ -9,7 +9,7 @@ namespace spillway {
 namespace {
 
 constexpr Device DEVICES[] = {
-#ifdef SPILLWAY_CPU
+#ifdef SPILLWAY_WITH_CPU
     {"cpu", cpu::kernel, cpu::set_threads},
 #endif
     {"ref", ref::kernel, nullptr},

@@ -17,6 +17,10 @@ struct CopyJob {
   uint64_t bytes = 0, step = 0;
 };
 
+/// The status of whatever ends because it was told to.
+inline Status cancelled() { return Status::error("cancelled"); }
+inline bool is_cancelled(const Status& s) { return s.message == "cancelled"; }
+
 class CopyStream {
  public:
   /// Moves bytes [lo, hi) of the job.

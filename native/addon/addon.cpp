@@ -1,0 +1,15 @@
+// The module: what JavaScript sees of the native side. src/native.ts is the only file that loads it.
+#include "addon/kernels.hpp"
+#include "addon/session.hpp"
+
+namespace spillway::addon {
+
+Napi::Object init(Napi::Env env, Napi::Object exports) {
+  export_kernels(env, exports);
+  SessionObject::define(env, exports);
+  return exports;
+}
+
+NODE_API_MODULE(spillway, init)
+
+}  // namespace spillway::addon

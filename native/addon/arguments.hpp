@@ -1,0 +1,34 @@
+// JavaScript values as C++ ones. Whatever is passed, the result is a checked value or a JavaScript error that names the field.
+#pragma once
+#include <napi.h>
+
+#include <string>
+
+#include "plan/result.hpp"
+
+namespace spillway::addon {
+
+[[noreturn]] void fail(Napi::Env env, const std::string& message);
+/// Throws the status as a JavaScript error when it is one.
+void require(Napi::Env env, const Status& status);
+
+template <class T>
+T take(Napi::Env env, Result<T> result) {
+  if (!result.ok()) fail(env, result.status().message);
+  return std::move(result).value();
+}
+
+Napi::Object as_object(const Napi::Value& value, const char* what);
+Napi::Array as_array(const Napi::Value& value, const char* what);
+std::string as_string(const Napi::Value& value, const char* what);
+double as_number(const Napi::Value& value, const char* what);
+/// A whole number of at most 2^53, as Number or BigInt.
+uint64_t as_count(const Napi::Value& value, const char* what);
+
+/// Fields that may be missing.
+std::string string_or(const Napi::Object& object, const char* key, const std::string& otherwise);
+double number_or(const Napi::Object& object, const char* key, double otherwise);
+uint64_t count_or(const Napi::Object& object, const char* key, uint64_t otherwise);
+bool bool_or(const Napi::Object& object, const char* key, bool otherwise);
+
+}  // namespace spillway::addon

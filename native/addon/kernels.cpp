@@ -1,0 +1,273 @@
+// One kernel at a time: how much workspace it wants, how long it takes, what it computes.
+// Invariant: a kernel is run only on operands whose every element lies in memory that this file has checked.
+#include "addon/kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "addon/arguments.hpp"
+#include "gen/ops.h"
+#include "runtime/bandwidth.hpp"
+#include "runtime/clock.hpp"
+#include "runtime/device.hpp"
+#include "runtime/handles.hpp"
+#include "runtime/random.hpp"
+
+#ifdef SPILLWAY_WITH_CPU
+#include <oneapi/dnnl/dnnl.h>
+#endif
+
+namespace spillway::addon {
+namespace {
+
+constexpr size_t WORKSPACE_ALIGN = 64;
+
+DType parse_dtype(const Napi::Value& value) {
+  const std::string name = value.IsUndefined() ? "f32" : as_string(value, "dtype");
+  if (name == "f32") return DType::f32;
+  if (name == "f64") return DType::f64;
+  if (name == "i32") return DType::i32;
+  fail(value.Env(), text("dtype '", name, "': one of f32, f64, i32"));
+}
+
+/// Up to four whole numbers; false when the field is missing.
+bool parse_sizes(const Napi::Object& operand, const char* key, int64_t (&into)[4], uint32_t* rank = nullptr) {
+  const Napi::Value value = operand.Get(key);
+  if (value.IsUndefined()) return false;
+  const Napi::Array list = as_array(value, key);
+  if (list.Length() < 1 || list.Length() > 4) fail(operand.Env(), text(key, " must have one to four numbers"));
+  for (uint32_t i = 0; i < list.Length(); i++) {
+    const uint64_t n = as_count(list.Get(i), key);
+    if (n > 0xffffffff) fail(operand.Env(), text(key, ": ", n, " is too large"));
+    into[i] = int64_t(n);
+  }
+  if (rank) *rank = list.Length();
+  return true;
+}
+
+/// Channels-last for activations, row-major for the others.
+void set_dense_strides(View& v, Role role) {
+  const int64_t *d = v.dims;
+  const bool data = role == Role::data || (role == Role::any && v.rank == 4);
+  const int64_t last[4] = {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]}, natural[4] = {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
+  std::copy_n(data ? last : natural, 4, v.strides);
+}
+
+/// Elements from the first to the last, inclusive.
+uint64_t span_of(Napi::Env env, const View& v) {
+  uint64_t last = 0, step = 0;
+  for (int d = 0; d < 4; d++)
+    if (__builtin_mul_overflow(uint64_t(v.dims[d] - 1), uint64_t(v.strides[d]), &step) || __builtin_add_overflow(last, step, &last) || last >> 56)
+      fail(env, "an operand is absurdly large");
+  return last + 1;
+}
+
+View parse_view(const Napi::Value& value, const OperandInfo& info) {
+  const Napi::Object o = as_object(value, info.name);
+  View v;
+  v.dtype = parse_dtype(o.Get("dtype"));
+  if (!parse_sizes(o, "dims", v.dims, &v.rank)) fail(o.Env(), text(info.name, ".dims is missing"));
+  v.rank = uint32_t(count_or(o, "rank", v.rank));
+  if (v.rank < 1 || v.rank > 4) fail(o.Env(), text(info.name, ": rank ", v.rank));
+  if (info.role == Role::data && v.rank != 4) fail(o.Env(), text(info.name, " must have rank 4"));
+  uint64_t elements = 1;
+  for (const int64_t d : v.dims)
+    if (d == 0 || __builtin_mul_overflow(elements, uint64_t(d), &elements) || elements >> 48) fail(o.Env(), text(info.name, ": empty or absurdly large"));
+  set_dense_strides(v, info.role);
+  parse_sizes(o, "strides", v.strides);
+  parse_sizes(o, "origin", v.origin);
+  std::copy_n(v.dims, 4, v.extent);
+  parse_sizes(o, "extent", v.extent);
+  for (int d = 0; d < 4; d++)
+    if (v.origin[d] + v.dims[d] > v.extent[d]) fail(o.Env(), text(info.name, ": the box passes the whole value in dimension ", d));
+  return v;
+}
+
+/// Points the view at a typed array that holds all of it.
+void attach(View& v, const Napi::Object& operand, const char* name) {
+  const Napi::Value data = operand.Get("data");
+  if (!data.IsTypedArray()) fail(operand.Env(), text(name, ".data must be a typed array"));
+  const auto array = data.As<Napi::TypedArray>();
+  const napi_typedarray_type want = v.dtype == DType::f32 ? napi_float32_array : v.dtype == DType::f64 ? napi_float64_array : napi_int32_array;
+  if (array.TypedArrayType() != want) fail(operand.Env(), text(name, ".data is not of the operand's dtype"));
+  const uint64_t offset = count_or(operand, "offset", 0), span = span_of(operand.Env(), v);
+  if (offset > array.ElementLength() || span > array.ElementLength() - offset)
+    fail(operand.Env(), text(name, ".data has ", array.ElementLength(), " elements; the view reaches element ", offset + span));
+  v.data = static_cast<std::byte*>(array.ArrayBuffer().Data()) + array.ByteOffset() + offset * dtype_bytes(v.dtype);
+}
+
+struct Request {
+  const OpInfo* op = nullptr;
+  const KernelEntry* entry = nullptr;
+  std::vector<View> ins, outs;
+  std::vector<double> attrs;
+  StepContext step;
+  KernelCall call;
+};
+
+const OpInfo& parse_kind(const Napi::Value& value) {
+  for (const OpInfo& op : OP_TABLE)
+    if (value.IsString() ? op.kind == value.As<Napi::String>().Utf8Value() : value.IsNumber() && op.wire == value.As<Napi::Number>().DoubleValue()) return op;
+  fail(value.Env(), text("unknown operator ", value.ToString().Utf8Value()));
+}
+
+void parse_attrs(const Napi::Value& value, Request& r) {
+  const Napi::Array list = as_array(value, "attrs");
+  if (list.Length() != r.op->attrs) fail(value.Env(), text(r.op->kind, " has ", r.op->attrs, " attributes, not ", list.Length()));
+  for (uint32_t i = 0; i < list.Length(); i++) {
+    const double a = as_number(list.Get(i), "attribute");
+    if (!std::isfinite(a) || (r.op->attr_kinds[i] == 'i' && (a != std::floor(a) || std::abs(a) > 0x1p53))) fail(value.Env(), text(r.op->kind, ": attribute ", i, " is ", a));
+    r.attrs.push_back(a);
+  }
+}
+
+std::vector<View> parse_operands(const Napi::Value& value, const OpInfo& op, bool outs) {
+  const Napi::Array list = as_array(value, outs ? "outs" : "ins");
+  const uint32_t least = outs ? op.min_outs : op.min_ins, most = outs ? op.max_outs : op.max_ins;
+  if (list.Length() < least || list.Length() > most) fail(value.Env(), text(op.kind, " does not take ", list.Length(), outs ? " outputs" : " inputs"));
+  std::vector<View> views;
+  for (uint32_t i = 0; i < list.Length(); i++) views.push_back(parse_view(list.Get(i), outs ? op.out(i) : op.in(i)));
+  return views;
+}
+
+/// Arguments device, kind, attrs, ins, outs of every function here.
+std::unique_ptr<Request> parse_request(const Napi::CallbackInfo& info) {
+  const std::string name = as_string(info[0], "device");
+  const Device* device = find_device(name);
+  if (!device) fail(info.Env(), text("there is no device '", name, "'; this build has ", device_names()));
+  auto r = std::make_unique<Request>();
+  r->op = &parse_kind(info[1]);
+  r->entry = device->kernel(r->op->wire);
+  if (!r->entry) fail(info.Env(), text("device '", name, "' has no kernel for ", r->op->kind));
+  parse_attrs(info[2], *r);
+  r->ins = parse_operands(info[3], *r->op, false);
+  r->outs = parse_operands(info[4], *r->op, true);
+  r->call.kind = r->op->wire;
+  r->call.ins = r->ins.data();
+  r->call.n_ins = uint32_t(r->ins.size());
+  r->call.outs = r->outs.data();
+  r->call.n_outs = uint32_t(r->outs.size());
+  r->call.attrs = r->attrs.data();
+  r->call.n_attrs = uint32_t(r->attrs.size());
+  r->call.step = &r->step;
+  return r;
+}
+
+void set_threads(const Napi::CallbackInfo& info, uint64_t threads) {
+  const Device* device = find_device(info[0].As<Napi::String>().Utf8Value());
+  if (device->set_threads) device->set_threads(threads > 0 ? int(std::min<uint64_t>(threads, 4096)) : available_cores());
+}
+
+struct Workspace {
+  AddressRange range;
+  /// Zero bytes give a null pointer.
+  static Workspace of(Napi::Env env, Request& r) {
+    const int64_t need = r.entry->workspace_bytes(r.call);
+    if (need < 0) fail(env, text(r.op->kind, ": the device's kernel refuses these shapes"));
+    Workspace w;
+    if (need > 0) w.range = AddressRange::map((size_t(need) + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    if (need > 0 && !w.range) fail(env, text(r.op->kind, ": no memory for ", need, " bytes of workspace"));
+    r.call.workspace = w.range.data();
+    r.call.workspace_bytes = size_t(need);
+    return w;
+  }
+};
+
+/// query(device, kind, attrs, ins, outs, fixed = true, threads = all) -> bytes of workspace, or -1 when the shapes are not legal.
+Napi::Value query(const Napi::CallbackInfo& info) {
+  const auto r = parse_request(info);
+  r->call.fixed_algorithms = !info[5].IsBoolean() || info[5].As<Napi::Boolean>().Value();
+  set_threads(info, info[6].IsUndefined() ? 0 : as_count(info[6], "threads"));
+  return Napi::Number::New(info.Env(), double(r->entry->workspace_bytes(r->call)));
+}
+
+/// runKernel(device, kind, attrs, ins, outs, {step, seed, lrScale, fixed, threads}): operands have `data`, maybe `strides` and `offset`.
+Napi::Value run_kernel(const Napi::CallbackInfo& info) {
+  const auto r = parse_request(info);
+  const Napi::Object options = info[5].IsUndefined() ? Napi::Object::New(info.Env()) : as_object(info[5], "options");
+  for (uint32_t i = 0; i < r->ins.size(); i++) attach(r->ins[i], info[3].As<Napi::Array>().Get(i).As<Napi::Object>(), r->op->in(i).name);
+  for (uint32_t i = 0; i < r->outs.size(); i++) attach(r->outs[i], info[4].As<Napi::Array>().Get(i).As<Napi::Object>(), r->op->out(i).name);
+  r->step = {count_or(options, "step", 1), count_or(options, "seed", 0), number_or(options, "lrScale", 1)};
+  r->call.fixed_algorithms = bool_or(options, "fixed", true);
+  set_threads(info, count_or(options, "threads", 0));
+  const Workspace workspace = Workspace::of(info.Env(), *r);
+  require(info.Env(), r->entry->prepare(r->call));
+  require(info.Env(), r->entry->run(r->call));
+  return info.Env().Undefined();
+}
+
+AddressRange filled_operand(Napi::Env env, View& v, uint64_t stream) {
+  const uint64_t n = span_of(env, v);
+  AddressRange range = AddressRange::map(n * dtype_bytes(v.dtype), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+  if (!range) fail(env, text("no memory for an operand of ", n, " elements"));
+  v.data = range.data();
+  // Every value of a block of a million differs; the block repeats, since making random numbers is slower than most kernels.
+  constexpr uint64_t BLOCK = 1 << 20;
+  const uint64_t first = std::min(n, BLOCK), bytes = first * dtype_bytes(v.dtype);
+  if (v.dtype == DType::f32) fill_random(reinterpret_cast<float*>(range.data()), 0, first, Dist::normal, 1.0, {1, stream});
+  if (v.dtype == DType::f64) fill_random(reinterpret_cast<double*>(range.data()), 0, first, Dist::normal, 1.0, {1, stream});
+  for (uint64_t at = bytes; at < range.bytes(); at += bytes) std::memcpy(range.data() + at, range.data(), std::min<uint64_t>(bytes, range.bytes() - at));
+  return range;
+}
+
+/// measure(device, kind, attrs, ins, outs, fixed = true, threads = all) -> seconds: the median of several runs after a first one.
+Napi::Value measure(const Napi::CallbackInfo& info) {
+  constexpr int LEAST = 3, MOST = 9;
+  constexpr double ENOUGH_SECONDS = 0.25;
+  const auto r = parse_request(info);
+  r->call.fixed_algorithms = !info[5].IsBoolean() || info[5].As<Napi::Boolean>().Value();
+  set_threads(info, info[6].IsUndefined() ? 0 : as_count(info[6], "threads"));
+  const Workspace workspace = Workspace::of(info.Env(), *r);
+  std::vector<AddressRange> memory;
+  for (View& v : r->ins) memory.push_back(filled_operand(info.Env(), v, memory.size()));
+  for (View& v : r->outs) memory.push_back(filled_operand(info.Env(), v, memory.size()));
+  require(info.Env(), r->entry->prepare(r->call));
+  require(info.Env(), r->entry->run(r->call));
+  std::vector<double> seconds;
+  const Clock::time_point start = Clock::now();
+  while (int(seconds.size()) < LEAST || (int(seconds.size()) < MOST && seconds_since(start) < ENOUGH_SECONDS)) {
+    const Clock::time_point before = Clock::now();
+    require(info.Env(), r->entry->run(r->call));
+    seconds.push_back(seconds_since(before));
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + ptrdiff_t(seconds.size() / 2), seconds.end());
+  return Napi::Number::New(info.Env(), seconds[seconds.size() / 2]);
+}
+
+Napi::Value device_info(const Napi::CallbackInfo& info) {
+  const Napi::Object o = Napi::Object::New(info.Env());
+  const Napi::Array devices = Napi::Array::New(info.Env());
+  for (const char* name : {"cpu", "ref", "null"})
+    if (find_device(name)) devices.Set(devices.Length(), name);
+  o.Set("devices", devices);
+  o.Set("cores", available_cores());
+#ifdef SPILLWAY_WITH_CPU
+  const dnnl_version_t* v = dnnl_version();
+  o.Set("oneDnn", text(v->major, ".", v->minor, ".", v->patch));
+#endif
+  return o;
+}
+
+/// copyBandwidth(directory?) -> {outBytesPerSecond, inBytesPerSecond, fullDuplex}
+Napi::Value copy_bandwidth(const Napi::CallbackInfo& info) {
+  const Bandwidth b = take(info.Env(), measure_bandwidth(info[0].IsUndefined() ? "" : as_string(info[0], "directory")));
+  const Napi::Object o = Napi::Object::New(info.Env());
+  o.Set("outBytesPerSecond", b.out_bytes_per_second);
+  o.Set("inBytesPerSecond", b.in_bytes_per_second);
+  o.Set("fullDuplex", b.full_duplex);
+  return o;
+}
+
+}  // namespace
+
+void export_kernels(Napi::Env env, Napi::Object exports) {
+  exports.Set("query", Napi::Function::New(env, query, "query"));
+  exports.Set("measure", Napi::Function::New(env, measure, "measure"));
+  exports.Set("runKernel", Napi::Function::New(env, run_kernel, "runKernel"));
+  exports.Set("deviceInfo", Napi::Function::New(env, device_info, "deviceInfo"));
+  exports.Set("copyBandwidth", Napi::Function::New(env, copy_bandwidth, "copyBandwidth"));
+}
+
+}  // namespace spillway::addon

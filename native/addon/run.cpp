@@ -1,0 +1,81 @@
+// The thread of a run. Steps' ends wait for room in the queue, so none is lost; marks inside a step are dropped when it is full.
+// Node frees a thread-safe function while threads may still use it, so the environment's end must join the thread first:
+// a clean-up hook, registered after the function's own and hence run before it, does that.
+#include "addon/run.hpp"
+
+namespace spillway::addon {
+namespace {
+
+constexpr size_t QUEUE = 64;
+
+Napi::Object progress_object(Napi::Env env, const Progress& p) {
+  const Napi::Object o = Napi::Object::New(env);
+  const bool step = p.phase == Progress::Phase::step;
+  o.Set("phase", step ? "step" : "segment");
+  o.Set("step", double(p.step));
+  o.Set("seconds", p.seconds);
+  if (step) o.Set("loss", p.loss);
+  if (!step) o.Set("segment", p.segment);
+  if (!step) o.Set("tile", p.tile);
+  return o;
+}
+
+}  // namespace
+
+Run::Run(Napi::Env env, Session& session, std::unique_ptr<Source> source, Napi::Function progress, Ended ended)
+    : env_(env), session_(session), source_(std::move(source)), ended_(std::move(ended)) {
+  // Two owners: the thread, and this object, which may abort.
+  channel_ = Napi::ThreadSafeFunction::New(env, progress, "spillway run", QUEUE, 2);
+}
+
+void Run::start() {
+  napi_add_env_cleanup_hook(env_, at_exit, this);
+  thread_ = std::thread([this] { work(); });
+}
+
+void Run::report(const Progress& p) {
+  if (closed_) return;
+  const auto call = [p](Napi::Env env, Napi::Function callback) { callback.Call({progress_object(env, p)}); };
+  const napi_status s = p.phase == Progress::Phase::step ? channel_.BlockingCall(call) : channel_.NonBlockingCall(call);
+  if (s == napi_closing) closed_ = true;
+}
+
+void Run::work() {
+  metrics_ = session_.finish();
+  if (closed_) return;
+  const napi_status s = channel_.BlockingCall([this](Napi::Env env, Napi::Function) {
+    thread_.join();
+    finish(env);
+  });
+  if (s == napi_closing) closed_ = true;
+  else channel_.Release();
+}
+
+/// Its last line destroys this object: `ended` lets go of it.
+void Run::finish(Napi::Env env) {
+  const Ended ended = std::move(ended_);
+  const RunMetrics metrics = std::move(metrics_);
+  ended(env, metrics);
+}
+
+/// Nobody listens any more: end the step, wake the thread if it waits for room in the queue, and wait for its end.
+void Run::cut_short() {
+  if (!thread_.joinable()) return;
+  session_.stop(Stop::at_once);
+  aborted_ = true;
+  channel_.Abort();
+  thread_.join();
+}
+
+void Run::end_now(Napi::Env env) {
+  cut_short();
+  finish(env);
+}
+
+Run::~Run() {
+  napi_remove_env_cleanup_hook(env_, at_exit, this);
+  cut_short();
+  if (!aborted_) channel_.Release();
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,231 @@
+// See session.hpp. Options and results as plain JavaScript objects; src/native.ts gives them types.
+#include "addon/session.hpp"
+
+#include <cstring>
+
+#include "addon/arguments.hpp"
+#include "addon/run.hpp"
+#include "addon/source.hpp"
+#include "gen/ops.h"
+
+namespace spillway::addon {
+namespace {
+
+constexpr const char* ROLES[] = {"param", "state", "input", "target", "loss"};
+constexpr const char* DTYPES[] = {"f32", "f64", "i32"};
+constexpr const char* STREAMS[] = {"compute", "out", "in"};
+
+SessionOptions parse_options(const Napi::Object& o) {
+  SessionOptions s;
+  const std::string device = string_or(o, "device", "cpu"), spill = string_or(o, "spill", "ram");
+  s.device = find_device(device);
+  if (!s.device) fail(o.Env(), text("there is no device '", device, "'; this build has ", device_names()));
+  s.spill_directory = spill == "ram" ? "" : spill;
+  const uint64_t threads = count_or(o, "threads", 0);
+  if (threads > 4096) fail(o.Env(), text("threads: ", threads, " is too many"));
+  s.threads = int(threads);
+  if (o.Has("throttle") && o.Get("throttle").IsObject()) {
+    const Napi::Object t = o.Get("throttle").As<Napi::Object>();
+    s.throttle = {number_or(t, "outBytesPerSecond", 0), number_or(t, "inBytesPerSecond", 0)};
+  }
+  return s;
+}
+
+std::span<const std::byte> bytes_of(const Napi::Value& value, const char* what) {
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) fail(value.Env(), text(what, " must be a Uint8Array"));
+  const auto array = value.As<Napi::Uint8Array>();
+  return {reinterpret_cast<const std::byte*>(array.Data()), array.ByteLength()};
+}
+
+Napi::Object step_object(Napi::Env env, const StepMetrics& m) {
+  const Napi::Object o = Napi::Object::New(env);
+  o.Set("seconds", m.seconds);
+  o.Set("loss", m.loss);
+  o.Set("stallMemorySeconds", m.stall_memory_seconds);
+  o.Set("stallDataSeconds", m.stall_data_seconds);
+  o.Set("kernelSeconds", m.kernel_seconds);
+  o.Set("recomputeSeconds", m.recompute_seconds);
+  o.Set("bytesOut", double(m.bytes_out));
+  o.Set("bytesIn", double(m.bytes_in));
+  o.Set("bytesFed", double(m.bytes_fed));
+  return o;
+}
+
+Napi::Object timeline_object(Napi::Env env, const Timeline& t) {
+  const Napi::Array spans = Napi::Array::New(env, t.spans.size()), memory = Napi::Array::New(env, t.memory.size());
+  for (uint32_t i = 0; i < t.spans.size(); i++) {
+    const Span& s = t.spans[i];
+    const Napi::Object o = Napi::Object::New(env);
+    o.Set("stream", STREAMS[uint32_t(s.stream)]);
+    o.Set("instruction", s.instruction);
+    o.Set(s.stream == StreamId::compute ? "call" : "transfer", s.index);
+    o.Set("start", s.start);
+    o.Set("end", s.end);
+    spans.Set(i, o);
+  }
+  for (uint32_t i = 0; i < t.memory.size(); i++) {
+    const Napi::Object o = Napi::Object::New(env);
+    o.Set("time", t.memory[i].seconds);
+    o.Set("pages", double(t.memory[i].pages));
+    memory.Set(i, o);
+  }
+  const Napi::Object o = Napi::Object::New(env);
+  o.Set("spans", spans);
+  o.Set("memory", memory);
+  return o;
+}
+
+Napi::Object metrics_object(Napi::Env env, const RunMetrics& m, bool timeline) {
+  const Napi::Object o = Napi::Object::New(env), kinds = Napi::Object::New(env);
+  const Napi::Array steps = Napi::Array::New(env, m.steps.size());
+  for (uint32_t i = 0; i < m.steps.size(); i++) steps.Set(i, step_object(env, m.steps[i]));
+  for (const OpInfo& op : OP_TABLE)
+    if (op.wire < m.seconds_by_kind.size() && m.seconds_by_kind[op.wire] > 0) kinds.Set(op.kind, m.seconds_by_kind[op.wire]);
+  o.Set("cancelled", m.cancelled);
+  o.Set("torn", m.torn);
+  o.Set("steps", steps);
+  o.Set("secondsByKind", kinds);
+  o.Set("arenaPeakBytes", double(m.arena_peak_bytes));
+  o.Set("arenaFileBytes", double(m.arena_file_bytes));
+  o.Set("diskBytes", double(m.disk_bytes));
+  if (timeline) o.Set("timeline", timeline_object(env, m.timeline));
+  return o;
+}
+
+}  // namespace
+
+void SessionObject::define(Napi::Env env, Napi::Object exports) {
+  exports.Set("Session", DefineClass(env, "Session", {
+    InstanceMethod<&SessionObject::bindings>("bindings"), InstanceMethod<&SessionObject::facts>("facts"),
+    InstanceMethod<&SessionObject::init>("init"), InstanceMethod<&SessionObject::read>("read"),
+    InstanceMethod<&SessionObject::write>("write"), InstanceMethod<&SessionObject::run>("run"),
+    InstanceMethod<&SessionObject::cancel>("cancel"), InstanceMethod<&SessionObject::dispose>("dispose"),
+  }));
+}
+
+/// new Session(tape: Uint8Array, {device, spill, threads, throttle, timeline})
+SessionObject::SessionObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SessionObject>(info) {
+  const Napi::Object options = info[1].IsUndefined() ? Napi::Object::New(info.Env()) : as_object(info[1], "options");
+  const SessionOptions parsed = parse_options(options);
+  timeline_ = bool_or(options, "timeline", false);
+  session_ = take(info.Env(), Session::open(bytes_of(info[0], "tape"), parsed));
+  external_bytes_ = int64_t(session_->tape().pool_pages * PAGE_BYTES + (parsed.spill_directory.empty() ? session_->tape().tier_bytes : 0));
+  Napi::MemoryManagement::AdjustExternalMemory(info.Env(), external_bytes_);
+}
+
+SessionObject::~SessionObject() {
+  run_.reset();  // before the session that it runs
+}
+
+Session& SessionObject::open(Napi::Env env) const {
+  if (!session_) fail(env, "the session has been disposed of");
+  return *session_;
+}
+
+uint32_t SessionObject::find(Napi::Env env, const Napi::Value& name) const {
+  const std::string wanted = as_string(name, "name");
+  const uint32_t binding = open(env).find(wanted);
+  if (binding == NONE) fail(env, text("the plan has nothing called '", wanted, "'"));
+  return binding;
+}
+
+Napi::Value SessionObject::bindings(const Napi::CallbackInfo& info) {
+  const Tape& tape = open(info.Env()).tape();
+  const Napi::Array list = Napi::Array::New(info.Env(), tape.bindings.size());
+  for (uint32_t i = 0; i < tape.bindings.size(); i++) {
+    const BindingRecord& b = tape.bindings[i];
+    const ViewRecord& v = tape.views[b.view];
+    const Napi::Object o = Napi::Object::New(info.Env());
+    const Napi::Array shape = Napi::Array::New(info.Env(), v.rank);
+    for (uint32_t d = 0; d < v.rank; d++) shape.Set(d, v.dims[d]);
+    o.Set("name", std::string(tape.name(b)));
+    o.Set("role", ROLES[b.role]);
+    o.Set("dtype", DTYPES[b.dtype]);
+    o.Set("shape", shape);
+    list.Set(i, o);
+  }
+  return list;
+}
+
+/// What the tape's header says.
+Napi::Value SessionObject::facts(const Napi::CallbackInfo& info) {
+  const Tape& tape = open(info.Env()).tape();
+  const Napi::Object o = Napi::Object::New(info.Env());
+  o.Set("budgetBytes", double(tape.budget_pages * PAGE_BYTES));
+  o.Set("peakBytes", double(tape.peak_pages * PAGE_BYTES));
+  o.Set("tierBytes", double(tape.tier_bytes));
+  o.Set("instructions", double(tape.instrs.size()));
+  o.Set("calls", double(tape.calls.size()));
+  return o;
+}
+
+/// init(name, seed)
+Napi::Value SessionObject::init(const Napi::CallbackInfo& info) {
+  require(info.Env(), open(info.Env()).init(find(info.Env(), info[0]), as_count(info[1], "seed")));
+  return info.Env().Undefined();
+}
+
+/// read(name) -> Uint8Array, a copy
+Napi::Value SessionObject::read(const Napi::CallbackInfo& info) {
+  const auto held = take(info.Env(), open(info.Env()).bytes(find(info.Env(), info[0])));
+  auto copy = Napi::Uint8Array::New(info.Env(), held.size());
+  std::memcpy(copy.Data(), held.data(), held.size());
+  return copy;
+}
+
+/// write(name, Uint8Array)
+Napi::Value SessionObject::write(const Napi::CallbackInfo& info) {
+  const auto held = take(info.Env(), open(info.Env()).bytes(find(info.Env(), info[0])));
+  const auto bytes = bytes_of(info[1], "bytes");
+  if (bytes.size() != held.size()) fail(info.Env(), text("'", info[0].As<Napi::String>().Utf8Value(), "' takes ", held.size(), " bytes, not ", bytes.size()));
+  std::memcpy(held.data(), bytes.data(), bytes.size());
+  return info.Env().Undefined();
+}
+
+/// run({steps, firstStep, seed, lrScale, source, timeline}, progress) -> Promise of metrics
+Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
+  Session& session = open(info.Env());
+  const Napi::Object options = as_object(info[0], "options");
+  if (!info[1].IsFunction()) fail(info.Env(), "progress must be a function");
+  if (run_) fail(info.Env(), "a run is active: wait for its end");
+  RunOptions o;
+  o.steps = count_or(options, "steps", 1);
+  o.first_step = count_or(options, "firstStep", 1);
+  o.seed = count_or(options, "seed", 0);
+  o.lr_scale = number_or(options, "lrScale", 1);
+  o.timeline = bool_or(options, "timeline", timeline_);
+  auto source = parse_source(options.Get("source"), session.tape());
+  o.source = source.get();
+  const auto deferred = Napi::Promise::Deferred::New(info.Env());
+  auto run = std::make_unique<Run>(info.Env(), session, std::move(source), info[1].As<Napi::Function>(),
+                                   [this, deferred, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {
+    run_.reset();
+    if (m.status.ok()) deferred.Resolve(metrics_object(env, m, timeline));
+    else deferred.Reject(Napi::Error::New(env, m.status.message).Value());
+    Unref();
+  });
+  o.progress = [r = run.get()](const Progress& p) { r->report(p); };
+  require(info.Env(), session.begin(o));
+  Ref();
+  run_ = std::move(run);
+  run_->start();
+  return deferred.Promise();
+}
+
+/// cancel('step' | 'now' = 'now'): after the step at hand, or after the instruction at hand.
+Napi::Value SessionObject::cancel(const Napi::CallbackInfo& info) {
+  const std::string when = info[0].IsUndefined() ? "now" : as_string(info[0], "when");
+  if (when != "now" && when != "step") fail(info.Env(), text("cancel '", when, "': 'now' or 'step'"));
+  if (run_) open(info.Env()).stop(when == "now" ? Stop::at_once : Stop::after_step);
+  return info.Env().Undefined();
+}
+
+/// dispose(): ends an active run, gives the memory back; the second time it does nothing.
+Napi::Value SessionObject::dispose(const Napi::CallbackInfo& info) {
+  if (run_) run_->end_now(info.Env());
+  if (session_) Napi::MemoryManagement::AdjustExternalMemory(info.Env(), -external_bytes_);
+  session_.reset();
+  return info.Env().Undefined();
+}
+
+}  // namespace spillway::addon

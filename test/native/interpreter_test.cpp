@@ -1,0 +1,177 @@
+// The interpreter on hand-built tapes: real training on the reference device, every instruction on the null device,
+// cancelling, metrics, state between runs.
+#include <thread>
+
+#include "test/native/runs.hpp"
+
+using namespace spillway;
+using namespace spillway::testing;
+
+namespace {
+
+void swapping_changes_nothing() {
+  for (const DType real : {DType::f64, DType::f32}) {
+    Opened in_core = open_session(classifier(false, real)), swapped = open_session(classifier(true, real));
+    const RunMetrics a = run(in_core, {.steps = 4, .seed = 3}), b = run(swapped, {.steps = 4, .seed = 3});
+    CHECK(a.status.ok() && b.status.ok());
+    CHECK(a.steps.size() == 4 && b.steps.size() == 4);
+    for (int i = 0; i < 4; i++) CHECK(a.steps[i].loss == b.steps[i].loss);
+    CHECK(bytes_of(in_core, "head.weight") == bytes_of(swapped, "head.weight"));
+    CHECK(bytes_of(in_core, "head.bias") == bytes_of(swapped, "head.bias"));
+    const uint64_t image = 2 * 3 * 300 * 400 * (real == DType::f64 ? 8 : 4);
+    CHECK(b.steps[0].bytes_out == image && b.steps[0].bytes_in == image && b.steps[0].bytes_fed == image + 8);
+    CHECK(a.steps[0].bytes_out == 0 && a.steps[0].bytes_in == 0);
+  }
+}
+
+void training_lowers_the_loss() {
+  Opened o = open_session(classifier(true), {}, 2);  // one batch, again and again
+  const RunMetrics m = run(o, {.steps = 20});
+  CHECK(m.steps.size() == 20);
+  CHECK(m.steps[19].loss < m.steps[0].loss * 0.95);
+  const double first = m.steps[0].loss;
+  Opened again = open_session(classifier(true), {}, 2);
+  CHECK(run(again, {.steps = 1}).steps[0].loss == first);
+}
+
+void peak_is_as_planned() {
+  for (const bool swapped : {false, true}) {
+    const TapeBuilder tape = classifier(swapped);
+    Opened o = open_session(tape);
+    const RunMetrics m = run(o, {.steps = 2});
+    CHECK(m.arena_peak_bytes == tape.peak * PAGE_BYTES);
+    CHECK(m.arena_file_bytes <= m.arena_peak_bytes);
+    CHECK(m.arena_file_bytes > m.arena_peak_bytes / 2);
+  }
+}
+
+void chunks_equal_one_run() {
+  Opened whole = open_session(classifier(true)), parts = open_session(classifier(true));
+  run(whole, {.steps = 5});
+  run(parts, {.steps = 2});
+  run(parts, {.steps = 3, .first_step = 3});
+  CHECK(bytes_of(whole, "head.weight") == bytes_of(parts, "head.weight"));
+}
+
+void learning_rate_scale() {
+  Opened o = open_session(classifier(true));
+  const auto before = bytes_of(o, "head.weight");
+  run(o, {.steps = 1, .lr_scale = 0});
+  CHECK(bytes_of(o, "head.weight") == before);
+  run(o, {.steps = 1, .lr_scale = 1});
+  CHECK(bytes_of(o, "head.weight") != before);
+}
+
+void init_by_name() {
+  Opened a = open_session(classifier(true)), b = open_session(classifier(false));
+  CHECK(bytes_of(a, "head.weight") == bytes_of(b, "head.weight"));
+  const auto bytes = bytes_of(a, "head.weight");
+  const auto* w = reinterpret_cast<const double*>(bytes.data());
+  bool varied = false;
+  for (int i = 0; i < 15; i++) {
+    CHECK(w[i] > -0.5 && w[i] < 0.5);
+    varied |= w[i] != w[0];
+  }
+  CHECK(varied);
+  const auto bias = bytes_of(a, "head.bias");
+  CHECK(*reinterpret_cast<const double*>(bias.data()) == 0.25);
+  CHECK(a.session->init(a.session->find("head.weight"), 12).ok());
+  CHECK(bytes_of(a, "head.weight") != bytes);
+}
+
+void timeline_and_progress() {
+  Opened o = open_session(classifier(true));
+  std::vector<Progress> seen;
+  const RunMetrics m = run(o, {.steps = 3, .progress = [&](const Progress& p) { seen.push_back(p); }, .timeline = true});
+  int calls = 0, outs = 0, ins = 0;
+  for (const Span& s : m.timeline.spans) {
+    CHECK(s.start >= 0 && s.end >= s.start && s.end <= m.steps[2].seconds);
+    (s.stream == StreamId::compute ? calls : s.stream == StreamId::out ? outs : ins)++;
+  }
+  CHECK(calls == 8 && outs == 1 && ins == 3);
+  uint64_t most = 0;
+  for (const MemorySample& s : m.timeline.memory) most = std::max(most, s.pages);
+  CHECK(most * PAGE_BYTES == m.arena_peak_bytes);
+  int steps = 0;
+  for (const Progress& p : seen)
+    if (p.phase == Progress::Phase::step) CHECK(p.step == uint64_t(++steps) && p.loss == m.steps[steps - 1].loss);
+  CHECK(steps == 3);
+  double kernels = 0, kinds = 0;
+  for (const StepMetrics& s : m.steps) kernels += s.kernel_seconds;
+  for (const double s : m.seconds_by_kind) kinds += s;
+  CHECK(kernels > 0 && std::abs(kernels - kinds) < 1e-9);
+}
+
+void throttle_is_a_floor() {
+  const TapeBuilder tape = classifier(true, DType::f32);  // 2.9 MB each way
+  Opened o = open_session(tape, {.throttle = {20e6, 0}});
+  const RunMetrics m = run(o, {.steps = 1});
+  CHECK(m.steps[0].stall_memory_seconds >= 0.95 * 2880000 / 20e6);
+  CHECK(m.steps[0].seconds >= 2880000 / 20e6);
+  Opened in = open_session(tape, {.throttle = {0, 40e6}});
+  CHECK(run(in, {.steps = 1}).steps[0].stall_data_seconds >= 0.95 * 2 * 2880000 / 40e6);  // the image, then the relu
+}
+
+void cancel(Stop how, bool expect_torn) {
+  Opened o = open_session(classifier(true, DType::f32), {.throttle = {4e6, 0}});  // 0.7 s a step
+  RunOptions options{.steps = 1000, .source = o.source.get()};
+  CHECK(o.session->begin(options).ok());
+  CHECK_SAYS(o.session->begin(options), "a run is active");
+  CHECK_SAYS(o.session->bytes(0).status(), "a run is active");
+  RunMetrics m;
+  std::thread runner([&] { m = o.session->finish(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto start = Clock::now();
+  o.session->stop(how);
+  runner.join();
+  CHECK(m.status.ok() && m.cancelled);
+  CHECK(m.steps.size() < 3);
+  CHECK(m.torn == expect_torn);
+  CHECK(seconds_since(start) < (expect_torn ? 0.5 : 3.0));
+  CHECK(o.session->bytes(0).ok() == !expect_torn);
+  if (expect_torn) CHECK_SAYS(o.session->begin(options), "open a new session");
+  else CHECK(run(o, {.steps = 1, .first_step = 1 + m.steps.size()}).steps.size() == 1);
+}
+
+void refuses_wrong_use() {
+  Opened o = open_session(classifier(true));
+  CHECK_SAYS(o.session->begin({.steps = 1}), "data source");
+  CHECK_SAYS(o.session->begin({.steps = 1, .first_step = 0, .source = o.source.get()}), "numbered from 1");
+  Source empty(o.session->tape());
+  CHECK_SAYS(o.session->begin({.steps = 1, .source = &empty}), "'image' is fed from outside, but has no data");
+  CHECK_SAYS(o.session->bytes(o.session->find("image")).status(), "neither parameter nor state");
+  CHECK(o.session->find("nobody") == NONE);
+}
+
+void kernels_have_the_last_word() {
+  TapeBuilder t = classifier(true);
+  t.views[0].dims[1] = t.views[0].extent[1] = 2;  // a weight for two channels, not three
+  t.views[0].strides[0] = 2;
+  CHECK_SAYS(Session::open(t.bytes(), {.device = find_device("ref")}).status(), "call 2 (linear): the device's kernel refuses these shapes");
+}
+
+void null_device_runs_everything() {
+  Opened o = open_session(classifier(true, DType::f32), {.device = find_device("null")});
+  const RunMetrics m = run(o, {.steps = 3});
+  CHECK(m.status.ok() && m.steps.size() == 3);
+  CHECK(m.steps[0].bytes_out == 2880000);
+}
+
+}  // namespace
+
+int main() {
+  test("swapping changes nothing", swapping_changes_nothing);
+  test("training lowers the loss, and repeats", training_lowers_the_loss);
+  test("the peak is as planned", peak_is_as_planned);
+  test("runs in chunks equal one run", chunks_equal_one_run);
+  test("the learning rate's factor reaches the update", learning_rate_scale);
+  test("parameters start by name and seed only", init_by_name);
+  test("timeline and progress", timeline_and_progress);
+  test("a throttled link takes at least its time", throttle_is_a_floor);
+  test("cancel at once", [] { cancel(Stop::at_once, true); });
+  test("cancel after the step", [] { cancel(Stop::after_step, false); });
+  test("wrong use is refused", refuses_wrong_use);
+  test("kernels have the last word on shapes", kernels_have_the_last_word);
+  test("the null device runs everything", null_device_runs_everything);
+  return finish();
+}

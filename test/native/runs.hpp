@@ -1,0 +1,42 @@
+// Opens a session on a hand-built tape with synthetic data and runs it: what the runtime's tests share.
+#pragma once
+#include "runtime/session.hpp"
+#include "test/native/checking.hpp"
+#include "test/native/tape_builder.hpp"
+
+namespace spillway::testing {
+
+struct Opened {
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Source> source;
+};
+
+/// An opened session whose weights are set; its failure is a failure of the test.
+inline Opened open_session(const TapeBuilder& tape, SessionOptions options = {}, uint64_t samples = 3) {
+  if (!options.device) options.device = find_device("ref");
+  options.threads = 1;
+  auto opened = Session::open(tape.bytes(), options);
+  if (!opened.ok()) throw std::runtime_error(opened.status().message);
+  Opened o{std::move(opened).value(), nullptr};
+  o.source = std::make_unique<Source>(o.session->tape());
+  for (uint32_t i = 0; i < o.session->tape().bindings.size(); i++) {
+    const BindingRecord& b = o.session->tape().bindings[i];
+    if (b.fed()) o.source->set_synthetic(i, {.seed = 5, .samples = samples, .classes = 5});
+    if (b.persistent()) CHECK(o.session->init(i, 11).ok());
+  }
+  return o;
+}
+
+inline RunMetrics run(Opened& o, RunOptions options) {
+  options.source = o.source.get();
+  if (const Status s = o.session->begin(options); !s.ok()) throw std::runtime_error(s.message);
+  return o.session->finish();
+}
+
+inline std::vector<std::byte> bytes_of(Opened& o, std::string_view name) {
+  const auto held = o.session->bytes(o.session->find(name));
+  if (!held.ok()) throw std::runtime_error(held.status().message);
+  return {held.value().begin(), held.value().end()};
+}
+
+}  // namespace spillway::testing
