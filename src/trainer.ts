@@ -43,7 +43,8 @@ export interface TrainOptions {
 
 // ---------------------------------------------------------------- before the first step
 
-const checkedOptions = (o: TrainOptions): SpillwayError | undefined => {
+/** What is wrong with options, known before anything is staged. */
+export const optionsFault = (o: TrainOptions): SpillwayError | undefined => {
   const whole = (name: string, n: number | undefined, least: number): SpillwayError | undefined =>
     n === undefined || (Number.isSafeInteger(n) && n >= least) ? undefined : usage(`${name} is ${n}; legal are whole numbers of at least ${least}`)
   return whole('steps', o.steps, 1) ?? whole('seed', o.seed, 0) ?? whole('samples', o.samples, 1) ?? whole('checkpointEvery', o.checkpointEvery, 1)
@@ -187,7 +188,7 @@ const onDevice = async (staged: StagedPlan, o: TrainOptions, identity: RunIdenti
 }
 
 const trained = async (model: Model | undefined, staged: StagedPlan, o: TrainOptions): Trained => {
-  const fault = checkedOptions(o) ?? (model && modelMismatch(model, staged.plan))
+  const fault = optionsFault(o) ?? (model && modelMismatch(model, staged.plan))
   if (fault) return left(fault)
   if (staged.machine.device === 'none' || staged.machine.device === 'cuda')
     return left(usage(`a plan for machine '${staged.machine.name}' cannot run here: stage for one of this machine's devices`, ['cpu', 'ref', 'null']))

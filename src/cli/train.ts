@@ -13,7 +13,7 @@ import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { TrainResult } from '../result'
 import type { StagedPlan } from '../session'
-import { trainTask } from '../trainer'
+import { optionsFault, type TrainOptions, trainTask } from '../trainer'
 import type { Done, Output } from './output'
 import { stageNamed, type StagingOptions } from './stage'
 import { tilesOf } from '../../staging/plan/plan'
@@ -115,9 +115,17 @@ const writeReport = (o: TrainCommandOptions, staged: StagedPlan): string | undef
   return path
 }
 
+const trainOptions = (o: TrainCommandOptions): TrainOptions => {
+  const { data, samples, seed, spill, threads, throttle, checkpointDir, checkpointEvery, resume, weights, save, log } = o
+  return { steps: o.steps ?? DEFAULT_STEPS, data, samples, seed, spill, threads, throttle, checkpointDir, checkpointEvery, resume, weights, save, log }
+}
+
 export const trainModel = async (model: string, o: TrainCommandOptions, out: Output): Promise<Done> => {
   const device = deviceOf(o)
   if (typeof device !== 'string') return left(device)
+  const options = trainOptions(o)
+  const fault = optionsFault(options)
+  if (fault) return left(fault)
   const found = stageNamed(model, { ...o, machine: device })
   if (isLeft(found)) return found
   const { staged, named } = found.right
@@ -125,13 +133,10 @@ export const trainModel = async (model: string, o: TrainCommandOptions, out: Out
   out.say(summary(staged.plan, staged.timeline, staged.staging))
   const report = writeReport(o, staged)
   if (report) out.say(`report     ${report}`)
-  const steps = o.steps ?? DEFAULT_STEPS
-  const progress = out.stream.isTTY ? bar(out, staged, steps) : plainLines(out, steps)
+  const progress = out.stream.isTTY ? bar(out, staged, options.steps) : plainLines(out, options.steps)
   const interrupt = interrupts(() => out.say('\ninterrupted: ending this step; once more ends the process at once'))
-  const { data, samples, seed, spill, threads, throttle, checkpointDir, checkpointEvery, resume, weights, save, log } = o
   const result = await trainTask(named.model, staged, {
-    steps, data, samples, seed, spill, threads, throttle, checkpointDir, checkpointEvery, resume, weights, save, log,
-    signal: interrupt.signal, onProgress: progress.show, onNote: (text) => process.stderr.write(`note: ${text}\n`),
+    ...options, signal: interrupt.signal, onProgress: progress.show, onNote: (text) => process.stderr.write(`note: ${text}\n`),
   })()
   progress.stop()
   interrupt.forget()

@@ -1,0 +1,164 @@
+// The command line as a contract (DESIGN 10): exit codes, one JSON object on stdout, fields, words.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { main } from '../../src/cli'
+
+const root = join(__dirname, '..', '..')
+const folder = mkdtempSync(join(tmpdir(), 'spillway-cli-'))
+test.after(() => rmSync(folder, { recursive: true }))
+
+interface Answer { readonly code: number | null; readonly out: string; readonly err: string }
+
+/** In a process of its own, as users run it. */
+const spawned = (...args: string[]): Answer => {
+  const r = spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(root, 'src', 'cli.ts'), ...args],
+    { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
+  return { code: r.status, out: r.stdout, err: r.stderr }
+}
+
+/** In this process: the same entry, what it writes caught. */
+const spillway = async (...args: string[]): Promise<Answer> => {
+  const caught = { out: '', err: '' }
+  const [out, err] = [process.stdout.write, process.stderr.write]
+  const into = (k: 'out' | 'err') => (text: string | Uint8Array): boolean => { caught[k] += text.toString(); return true }
+  process.stdout.write = into('out') as typeof out
+  process.stderr.write = into('err') as typeof err
+  try {
+    const code = await main(args)
+    return { code, ...caught }
+  } finally {
+    process.stdout.write = out
+    process.stderr.write = err
+  }
+}
+/** The one object on stdout; fails when there is anything else. */
+const objectOf = (a: Answer): Record<string, any> => {
+  assert.is(a.out.trim().split('\n').length, 1, a.out)
+  return JSON.parse(a.out) as Record<string, any>
+}
+const SIMULATED = ['--machine', 'v100-pcie-16g']
+
+test('models lists the zoo', async () => {
+  const a = await spillway('models', '--json')
+  assert.is(a.code, 0, a.err)
+  const models = objectOf(a)['models'] as { name: string; parameters: number; layers: number; input: number[] }[]
+  assert.equal(models.find((m) => m.name === 'vgg16'), { name: 'vgg16', parameters: 138357544, layers: 40, input: [1, 3, 224, 224], loss: 'cross-entropy' })
+  assert.ok(['vgg16-features', 'darknet19-features-plain', 'resnet50'].every((n) => models.some((m) => m.name === n)))
+})
+
+const PLAN_FIELDS = [
+  'model', 'input', 'parameters', 'strategy', 'allocator', 'machine', 'budgetBytes', 'peakBytes', 'liveBytes', 'inCoreBytes', 'hostBytes', 'diskBytes',
+  'computeSeconds', 'makespanSeconds', 'lowerBoundSeconds', 'recomputeSeconds', 'haloRatio', 'bytesOut', 'bytesIn', 'segments', 'instructions',
+  'planningSeconds',
+]
+
+test('plan has every field, keeps the budget, and writes its files; the plan verifies, a damaged one does not', async () => {
+  const [plan, report, trace] = ['plan.json', 'report.html', 'trace.json'].map((n) => join(folder, n)) as [string, string, string]
+  const a = await spillway('plan', 'darknet19-features', '--image', '160x192', '--batch', '2', ...SIMULATED, '--budget', '400MiB',
+    '--save', plan, '--report', report, '--trace', trace, '--json')
+  assert.is(a.code, 0, a.err)
+  const o = objectOf(a)
+  for (const f of PLAN_FIELDS) assert.ok(o[f] !== undefined && o[f] !== null, `${f} is missing`)
+  assert.equal([o['model'], o['input'], o['budgetBytes']], ['darknet19-features', [2, 3, 160, 192], 400 * 1024 ** 2])
+  assert.ok(o['peakBytes'] <= o['budgetBytes'] && o['liveBytes'] <= o['peakBytes'])
+  assert.match(readFileSync(report, 'utf8'), /<svg/)
+  assert.ok(Array.isArray(JSON.parse(readFileSync(trace, 'utf8'))['traceEvents'] ?? JSON.parse(readFileSync(trace, 'utf8'))))
+  const verified = await spillway('verify', plan, '--json')
+  assert.is(verified.code, 0, verified.err)
+  assert.equal([objectOf(verified)['verified'], objectOf(verified)['peakBytes']], [true, o['peakBytes']])
+  writeFileSync(plan, readFileSync(plan, 'utf8').replace('"peakPages":', '"peakPages":1'))
+  const damaged = await spillway('verify', plan, '--json')
+  assert.is(damaged.code, 1)
+  assert.is(objectOf(damaged)['error'].tag, 'PlanFormat')
+})
+
+test('a budget that cannot work: exit 3, the smallest that can; that one works, a page less does not', async () => {
+  const small = ['plan', 'darknet19-features-plain', '--image', '64', ...SIMULATED, '--strategy', 'swap:greedy', '--json']
+  const a = await spillway(...small, '--budget', '2MiB')
+  assert.is(a.code, 3)
+  const error = objectOf(a)['error']
+  assert.is(error.tag, 'BudgetInfeasible')
+  assert.ok(error.smallestBytes > 2 * 1024 ** 2 && error.smallestBytes % (2 * 1024 ** 2) === 0)
+  assert.match(error.message, /smallest budget that works/)
+  const works = await spillway(...small, '--budget', String(error.smallestBytes))
+  assert.is(works.code, 0, works.err)
+  assert.is((await spillway(...small, '--budget', String(error.smallestBytes - 2 * 1024 ** 2))).code, 3)
+})
+
+const wrongCalls: readonly (readonly [what: string, args: readonly string[], words: RegExp])[] = [
+  ['an unknown model', ['plan', 'resnet51', ...SIMULATED], /model 'resnet51' is not known; legal: resnet50/],
+  ['an unknown command', ['trian', 'vgg16'], /unknown command 'trian'; legal: train/],
+  ['an unknown flag', ['plan', 'vgg16', '--bugdet', '1GiB'], /unknown option '--bugdet'; legal: --budget/],
+  ['a bad size', ['plan', 'vgg16', '--budget', 'much'], /--budget: 'much' is not a size: write 512MiB, 11GiB or plain bytes/],
+  ['a budget below a page', ['plan', 'vgg16', ...SIMULATED, '--budget', '1MiB'], /at least one page, 2MiB/],
+  ['a bad image', ['plan', 'vgg16', '--image', '0x5'], /--image: '0x5' .* 509x389/],
+  ['an image that the model does not take', ['plan', 'vgg16', '--image', '100', ...SIMULATED], /multiples of 7x7/],
+  ['an unknown strategy', ['plan', 'resnet18', '--image', '64', ...SIMULATED, '--strategy', 'swap:gredy'], /swap:gredy.*swap:greedy/],
+  ['an unknown machine', ['plan', 'resnet18', '--machine', 'v100'], /machine 'v100' is not known; legal: v100-/],
+  ['an unknown device', ['train', 'resnet18', '--device', 'gpu'], /device 'gpu' is not known; legal: cpu, ref, null/],
+  ['an absent device', ['train', 'resnet18', '--device', 'cuda'], /no CUDA device/],
+  ['an unknown optimizer', ['plan', 'resnet18', '--optimizer', 'adma'], /--optimizer 'adma' is not known; legal: sgd, adam, adamw/],
+  ['a missing argument', ['plan'], /missing required argument 'model'/],
+  ['a missing plan file', ['verify', 'nowhere.json'], /plan file nowhere.json: no such file/],
+  ['a missing model file', ['plan', './nowhere.ts'], /model file \.\/nowhere\.ts: no such file/],
+  ['resume without a directory', ['train', 'resnet18', '--image', '64', '--device', 'null', '--resume'], /checkpoint directory/],
+  ['steps that are none', ['train', 'resnet18', '--steps', '0'], /--steps: '0' is not a whole number of at least 1/],
+]
+for (const [what, args, words] of wrongCalls)
+  test(`${what}: exit 2, in words, as JSON too`, async () => {
+    const a = await spillway(...args, '--json')
+    assert.is(a.code, 2, a.err)
+    assert.match(objectOf(a)['error'].message, words)
+    assert.match(a.err, words)
+  })
+
+test('a model of one\'s own from a TypeScript file; one that throws or exports nonsense is refused in words', async () => {
+  const file = join(folder, 'own.ts')
+  const dsl = join(root, 'dsl')
+  writeFileSync(file, `import { model, seq, conv2d, relu } from ${JSON.stringify(dsl)}\nexport default model([1, 3, 32, 32], seq(conv2d('c1', 8, 3), relu()))\n`)
+  const a = await spillway('plan', file, '--json', ...SIMULATED)
+  assert.is(a.code, 0, a.err)
+  assert.equal([objectOf(a)['model'], objectOf(a)['parameters']], ['own', 8 * 27 + 8])
+  writeFileSync(join(folder, 'throws.ts'), 'throw new Error("not today")\n')
+  const thrown = await spillway('plan', join(folder, 'throws.ts'), '--json', ...SIMULATED)
+  assert.is(thrown.code, 1)
+  assert.match(objectOf(thrown)['error'].message, /not today/)
+  writeFileSync(join(folder, 'nonsense.ts'), 'export default 42\n')
+  const nonsense = await spillway('plan', join(folder, 'nonsense.ts'), '--json', ...SIMULATED)
+  assert.is(nonsense.code, 2)
+  assert.match(objectOf(nonsense)['error'].message, /default export/)
+})
+
+test('compare sweeps budgets over strategies', async () => {
+  const a = await spillway('compare', 'darknet19-features-plain', '--image', '96', ...SIMULATED, '--budgets', '3', '--strategies', 'in-core,swap:greedy', '--json')
+  assert.is(a.code, 0, a.err)
+  const o = objectOf(a)
+  assert.is(o['cases'].length, 6)
+  assert.ok(o['smallestBytes'] <= o['inCoreBytes'])
+  const [first] = o['cases']
+  assert.equal([first.strategy, first.feasible, first.budgetBytes], ['in-core', false, o['smallestBytes']])
+  const last = o['cases'][5]
+  assert.ok(last.feasible && last.peakBytes <= last.budgetBytes && last.makespanSeconds > 0)
+})
+
+test('the process ends with the code that the command gave', () => {
+  const good = spawned('models', '--json')
+  assert.equal([good.code, good.err], [0, ''])
+  assert.ok(objectOf(good)['models'].length > 5)
+  const wrong = spawned('plan', 'resnet51', '--json')
+  assert.is(wrong.code, 2)
+  assert.is(objectOf(wrong)['error'].tag, 'Usage')
+  const infeasible = spawned('plan', 'darknet19-features-plain', '--image', '64', ...SIMULATED, '--strategy', 'in-core', '--budget', '2MiB', '--json')
+  assert.is(infeasible.code, 3)
+})
+
+test('help and version end well', async () => {
+  for (const args of [['--help'], ['plan', '--help'], ['--version']]) assert.is((await spillway(...args)).code, 0)
+  assert.is((await spillway()).code, 2)
+})
+
+test.run()
