@@ -147,9 +147,10 @@ class Describe {
   memory::desc src, weights, dst, bias;
 };
 
-/// A compiled convolution and, behind its workspace, the packed grid of x.
+/// A compiled convolution and, behind its workspace, the packed grid of x. Nothing compiled where oneDNN has only a
+/// reference implementation (windows mostly in the padding of a sliver of an image): ours serves as well.
 struct Convolution {
-  Compiled compiled;
+  std::optional<Compiled> compiled;
   std::optional<Grid> packed;
   int64_t packed_offset = 0, workspace_bytes = 0;
 };
@@ -161,9 +162,9 @@ Convolution compile(const Problem& p) {
       places.place(compiled->workspace_bytes());
       int64_t offset = 0;
       if (p.packed) offset = places.place(p.src[0] * p.src[1] * p.src[2] * p.src[3] * int64_t(sizeof(float)));
-      return {std::move(*compiled), p.packed, offset, places.bytes()};
+      return {std::move(compiled), p.packed, offset, places.bytes()};
     }
-  throw std::runtime_error("oneDNN has no fast implementation");
+  return {};
 }
 
 /// Calls f(packed pixel, pixel of x or null) for each pixel of the grid.
@@ -211,13 +212,17 @@ std::shared_ptr<const Convolution> convolution_of(Direction direction, const Ker
 
 /// Runs a convolution on its arguments in oneDNN's order; x is the operand that may be packed.
 void run_convolution(const Convolution& convolution, const KernelCall& c, const View& x, bool writes_x, std::vector<void*> data, size_t x_at) {
+  if (!convolution.compiled) {
+    ref::kernel(c.kind)->run(c);
+    return;
+  }
   char* const workspace = static_cast<char*>(c.workspace);
   float* const packed = reinterpret_cast<float*>(workspace + convolution.packed_offset);
   if (convolution.packed) {
     data[x_at] = packed;
     if (!writes_x) pack(x, *convolution.packed, packed);
   }
-  convolution.compiled.run(data, workspace);
+  convolution.compiled->run(data, workspace);
   if (convolution.packed && writes_x) unpack(x, *convolution.packed, packed);
 }
 
@@ -259,7 +264,9 @@ struct BackwardWeights {
 template <class Way>
 struct Kernel : Way {
   static int64_t workspace(const KernelCall& c) { return Way::of(c)->workspace_bytes; }
-  static void prepare(const KernelCall& c) { Way::of(c)->compiled.prepare(); }
+  static void prepare(const KernelCall& c) {
+    if (const auto convolution = Way::of(c); convolution->compiled) convolution->compiled->prepare();
+  }
 };
 
 }  // namespace

@@ -58,47 +58,74 @@ inline int64_t extent_for(Random& r, const WindowShape& s, int axis, int64_t pad
   return std::max<int64_t>(1, reach(s, axis) - padding) + r.between(0, 12);
 }
 
-inline Family conv2d_family(Random& r, bool wide = false) {
-  Family f;
-  WindowShape s = random_window(r, 5, true);
-  int64_t after[2], extent[2], out[2];
-  for (int axis = 0; axis < 2; axis++) {
-    s.pad[axis] = r.between(0, s.kernel[axis] - 1);
-    after[axis] = r.chance(0.6) ? s.pad[axis] : r.between(0, s.kernel[axis] - 1);
-    extent[axis] = extent_for(r, s, axis, s.pad[axis] + after[axis]);
-    out[axis] = (extent[axis] + s.pad[axis] + after[axis] - reach(s, axis)) / s.stride[axis] + 1;
-  }
-  int64_t groups = 1, in = channels(r), outputs = channels(r);
-  if (r.chance(0.25)) {
-    groups = r.pick<int64_t>({2, 3, 4});
-    in *= groups;
-    outputs *= groups;
-  } else if (r.chance(0.15)) {
-    groups = outputs = in;
-  } else if (wide) {
-    in = r.pick<int64_t>({3, 64, 96});
-    outputs = r.pick<int64_t>({64, 80, 128});
-  }
-  const int64_t batch = r.between(1, 3);
-  const Array x = r.normal({batch, in, extent[0], extent[1]});
-  const Array w = r.normal({outputs, in / groups, s.kernel[0], s.kernel[1]}, 0.3), b = r.normal({outputs, 1, 1, 1});
-  const Array dy = r.normal({batch, outputs, out[0], out[1]});
-  const std::vector<double> attrs{double(s.stride[0]), double(s.stride[1]), double(s.pad[0]), double(s.pad[1]), double(after[0]),
-                                  double(after[1]), double(s.dilation[0]), double(s.dilation[1]), double(groups)};
-  const bool bias = r.chance(0.5);
+/// Sizes of one convolution.
+struct Conv2dCase {
+  WindowShape window;
+  int64_t after[2];   // padding below and on the right
+  int64_t extent[2];  // of x
+  int64_t batch, in, out, groups;
+  bool bias;
+};
+
+inline Family conv2d_calls(const Conv2dCase& c, Random& r) {
+  const WindowShape& s = c.window;
+  int64_t out[2];
+  for (int axis = 0; axis < 2; axis++) out[axis] = (c.extent[axis] + s.pad[axis] + c.after[axis] - reach(s, axis)) / s.stride[axis] + 1;
+  const Array x = r.normal({c.batch, c.in, c.extent[0], c.extent[1]}), dy = r.normal({c.batch, c.out, out[0], out[1]});
+  const Array w = r.normal({c.out, c.in / c.groups, s.kernel[0], s.kernel[1]}, 0.3), b = r.normal({c.out, 1, 1, 1});
+  const std::vector<double> attrs{double(s.stride[0]), double(s.stride[1]), double(s.pad[0]), double(s.pad[1]), double(c.after[0]),
+                                  double(c.after[1]), double(s.dilation[0]), double(s.dilation[1]), double(c.groups)};
   Call forward{OpKind::conv2d, attrs, {tensor(x, Reach::window), parameter(w, 4)}, {tensor(Array(dy.dims))}, 2, s, true};
   Call data{OpKind::conv2d_bwd_data, attrs, {tensor(dy), parameter(w, 4)}, {tensor(Array(x.dims), Reach::window)}, 0, s, true};
   Call weights{OpKind::conv2d_bwd_weights, attrs, {tensor(x, Reach::window), tensor(dy)}, {parameter(Array(w.dims), 4)}, 1, s, true};
-  if (bias) {
+  if (c.bias) {
     forward.ins.push_back(parameter(b, 1));
     forward.anchor = 3;
     weights.outs.push_back(parameter(Array(b.dims), 1));
   }
   const std::vector<Array> dw = reference(weights);
-  f.calls = {forward, data, weights};
-  f.gradients = {gradient_of(forward, 0, dy, reference(data)[0]), gradient_of(forward, 1, dy, dw[0])};
-  if (bias) f.gradients.push_back(gradient_of(forward, 2, dy, dw[1]));
+  Family f{{forward, data, weights}, {gradient_of(forward, 0, dy, reference(data)[0]), gradient_of(forward, 1, dy, dw[0])}};
+  if (c.bias) f.gradients.push_back(gradient_of(forward, 2, dy, dw[1]));
   return f;
+}
+
+inline Family conv2d_family(Random& r) {
+  Conv2dCase c{random_window(r, 5, true), {}, {}, r.between(1, 3), channels(r), channels(r), 1, r.chance(0.5)};
+  for (int axis = 0; axis < 2; axis++) {
+    c.window.pad[axis] = r.between(0, c.window.kernel[axis] - 1);
+    c.after[axis] = r.chance(0.6) ? c.window.pad[axis] : r.between(0, c.window.kernel[axis] - 1);
+    c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
+  }
+  if (r.chance(0.25)) {
+    c.groups = r.pick<int64_t>({2, 3, 4});
+    c.in *= c.groups;
+    c.out *= c.groups;
+  } else if (r.chance(0.15)) {
+    c.groups = c.out = c.in;
+  }
+  return conv2d_calls(c, r);
+}
+
+/// Channels as networks have them.
+inline Family wide_conv2d_family(Random& r) {
+  const int64_t kernel = r.pick<int64_t>({1, 3, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;
+  const Conv2dCase c{{{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(7, 15), r.between(7, 15)},
+                     1, r.pick<int64_t>({3, 64, 96}), r.pick<int64_t>({64, 80, 128}), 1, r.chance(0.5)};
+  return conv2d_calls(c, r);
+}
+
+/// Strided 1x1 with few input channels, whose channels-last weight gradients corrupt the heap in oneDNN 2.6.
+inline Family strided_pointwise_family(Random& r) {
+  const int64_t stride = r.between(2, 3), pad = r.between(0, 1);
+  const Conv2dCase c{{{1, 1}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(3, 30), r.between(3, 30)},
+                     r.between(1, 3), r.pick<int64_t>({4, 8, 12, 20}), r.pick<int64_t>({8, 16, 32, 64}), 1, r.chance(0.5)};
+  return conv2d_calls(c, r);
+}
+
+/// Windows that lie mostly in the padding of a sliver: oneDNN has only a reference implementation for some.
+inline Family sliver_conv2d_family(Random& r) {
+  const Conv2dCase c{{{7, 7}, {2, 1}, {3, 14}, {1, 3}}, {3, 12}, {16, 1}, 1, 24, 12, 2, r.chance(0.5)};
+  return conv2d_calls(c, r);
 }
 
 /// PyTorch's rule: a ceil window must start inside the image or its near padding.
@@ -327,7 +354,8 @@ struct Generator {
 
 inline const std::vector<Generator>& generators() {
   static const std::vector<Generator> all{
-      {"conv2d", [](Random& r) { return conv2d_family(r); }, 120}, {"conv2d wide", [](Random& r) { return conv2d_family(r, true); }, 20},
+      {"conv2d", conv2d_family, 120}, {"wide conv2d", wide_conv2d_family, 12}, {"strided 1x1 conv2d", strided_pointwise_family, 30},
+      {"sliver conv2d", sliver_conv2d_family, 2},
       {"pool", pool_family, 60}, {"global_avg_pool", global_avg_pool_family, 20}, {"linear", linear_family, 30},
       {"batchnorm", batchnorm_family, 30}, {"frozen batchnorm", frozen_family, 20}, {"relu", relu_family, 20},
       {"dropout", dropout_family, 15}, {"add, concat", join_family, 25}, {"flatten", flatten_family, 15}, {"loss", loss_family, 25},
