@@ -3,28 +3,31 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import { layerKinds, ruleOf } from './layers/registry'
-import { badSize } from './layers/rule'
 import type { Net } from './net'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Composition -> its fields that hold nets: one net or a list of them. */
-const parts: Readonly<Record<string, readonly (readonly [field: string, list: boolean])[]>> = {
-  seq: [['layers', true]],
-  block: [['body', false]],
-  blocks: [['layers', true]],
-  repeat: [['body', false]],
-  residual: [['body', false], ['shortcut', false]],
-  concat: [['branches', true]],
+interface Composition {
+  /** Fields that hold a net, or a list of nets. */
+  readonly parts: readonly (readonly [field: string, list: boolean])[]
+  /** Its other field. */
+  readonly own?: 'name' | 'times'
 }
-const scopes = ['block', 'blocks']
+const compositions: Readonly<Record<string, Composition>> = {
+  seq: { parts: [['layers', true]] },
+  block: { parts: [['body', false]], own: 'name' },
+  blocks: { parts: [['layers', true]], own: 'name' },
+  repeat: { parts: [['body', false]], own: 'times' },
+  residual: { parts: [['body', false], ['shortcut', false]] },
+  concat: { parts: [['branches', true]] },
+}
 
 /** Deeper than any network, and far below what the call stack holds. */
 const DEEPEST = 200
 /** More than any network has copies of a block. */
 const MOST_COPIES = 10_000
 
-const invalid = (at: string, reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at, reason })
+const fault = (at: string, reason: string): GraphError => ({ tag: 'ModelInvalid', at, reason })
 
 /** Any value, in a few words. */
 export const show = (u: unknown): string => {
@@ -34,42 +37,53 @@ export const show = (u: unknown): string => {
   return 'kind' in u ? `an object of kind ${JSON.stringify(u.kind)}` : `an object with ${Object.keys(u).join(', ') || 'no fields'}`
 }
 
-const fieldsOf = (n: Fields, at: string): Either<GraphError, Net> => {
-  const kind = n['kind'] as string
-  if (scopes.includes(kind) && (typeof n['name'] !== 'string' || n['name'] === '')) return invalid(at, `a ${kind} needs a name`)
-  if (kind === 'repeat') {
-    const times = n['times']
-    const bad = badSize(['number of copies', typeof times === 'number' ? times : NaN, 1])
-    if (bad !== null) return left({ tag: 'ShapeInvalid', layer: 'repeat', kind, reason: bad })
-    if ((times as number) > MOST_COPIES) return invalid(at, `${times as number} copies are more than ${MOST_COPIES}`)
-  }
-  return right(n as unknown as Net)
+/** What is wrong with a composition's own field. */
+const ownFault = (kind: string, own: Composition['own'], value: unknown, at: string): GraphError | null => {
+  if (own === 'name' && (typeof value !== 'string' || value === '')) return fault(at, `a ${kind} needs a name`)
+  if (own !== 'times') return null
+  if (typeof value !== 'number') return fault(`${at}.times`, `${show(value)} is not a number of copies`)
+  return value > MOST_COPIES ? fault(at, `${value} copies are more than ${MOST_COPIES}`) : null
 }
 
-const node = (u: unknown, at: string, depth: number): Either<GraphError, Net> => {
-  if (typeof u !== 'object' || u === null || !('kind' in u) || typeof u.kind !== 'string') return invalid(at, `${show(u)} is not a layer`)
-  if (depth > DEEPEST) return invalid(at, `layers are nested more than ${DEEPEST} deep`)
-  const inside = Object.hasOwn(parts, u.kind) ? parts[u.kind] : undefined
-  if (!inside) return layer(u as Net, at)
-  for (const [field, list] of inside) {
-    const value = (u as unknown as Fields)[field]
-    if (list && !Array.isArray(value)) return invalid(`${at}.${field}`, `${show(value)} is not a list of layers`)
-    for (const [i, v] of (list ? (value as unknown[]) : [value]).entries()) {
-      const e = node(v, list ? `${at}.${field}[${i}]` : `${at}.${field}`, depth + 1)
-      if (isLeft(e)) return e
-    }
+const listOf = (u: unknown, at: string, depth: number): Either<GraphError, readonly Net[]> => {
+  if (!Array.isArray(u)) return left(fault(at, `${show(u)} is not a list of layers`))
+  const nets: Net[] = []
+  for (const [i, v] of u.entries()) {
+    const n = node(v, `${at}[${i}]`, depth)
+    if (isLeft(n)) return n
+    nets.push(n.right)
   }
-  return fieldsOf(u as unknown as Fields, at)
+  return right(nets)
+}
+
+const composition = (u: Fields, kind: string, { parts, own }: Composition, at: string, depth: number): Either<GraphError, Net> => {
+  const net: Record<string, unknown> = { kind }
+  if (own !== undefined) net[own] = u[own]
+  for (const [field, list] of parts) {
+    const part = (list ? listOf : node)(u[field], `${at}.${field}`, depth + 1)
+    if (isLeft(part)) return part
+    net[field] = part.right
+  }
+  const wrong = ownFault(kind, own, own && u[own], at)
+  return wrong === null ? right(net as unknown as Net) : left(wrong)
 }
 
 const layer = (u: Net, at: string): Either<GraphError, Net> => {
   const rule = ruleOf(u.kind)
-  if (!rule) return invalid(at, `there is no layer of kind '${u.kind}'; legal are ${[...layerKinds, ...Object.keys(parts)].join(', ')}`)
+  if (!rule) return left(fault(at, `there is no layer of kind '${u.kind}'; legal are ${[...layerKinds, ...Object.keys(compositions)].join(', ')}`))
   const decoded = rule.codec.decode(u)
-  if (!isLeft(decoded)) return right(u)
+  if (!isLeft(decoded)) return decoded
   const e = decoded.left[0]
   const field = e?.context.map((c) => c.key).filter((k) => k !== '' && !/^\d+$/.test(k)).join('.') ?? ''
-  return invalid(`${at}.${field}`, `${show(e?.value)} is not legal in a ${u.kind}`)
+  return left(fault(`${at}.${field}`, `${show(e?.value)} is not legal in a ${u.kind}`))
 }
 
+const node = (u: unknown, at: string, depth: number): Either<GraphError, Net> => {
+  if (typeof u !== 'object' || u === null || !('kind' in u) || typeof u.kind !== 'string') return left(fault(at, `${show(u)} is not a layer`))
+  if (depth > DEEPEST) return left(fault(at, `layers are nested more than ${DEEPEST} deep`))
+  const composed = Object.hasOwn(compositions, u.kind) ? compositions[u.kind] : undefined
+  return composed ? composition(u as unknown as Fields, u.kind, composed, at, depth) : layer(u as Net, at)
+}
+
+/** The net, rebuilt from the fields that its nodes have: what else an object brings along has no effect. */
 export const decodeNet = (u: unknown): Either<GraphError, Net> => node(u, 'net', 0)

@@ -5,6 +5,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import type { Block, Blocks, Concat, Repeat, Residual, Seq } from './compose'
+import { badSize } from './layers/rule'
 import type { Layer, Net } from './net'
 
 /** Where a node stands. */
@@ -49,6 +50,8 @@ class Walk<T> {
   }
 
   private numbered(layers: readonly Net[], x: T, scope: string): Either<GraphError, T> {
+    const fault = layers.map((l) => copiesFault(l, scope)).find((f) => f !== null)
+    if (fault) return left(fault)
     let y: Either<GraphError, T> = right(x)
     for (const [i, body] of layers.flatMap(copies).entries()) {
       if (isLeft(y)) return y
@@ -97,6 +100,13 @@ const copies = (n: Net): readonly Net[] => {
   if (n.kind !== 'repeat') return [n]
   const { times, body } = n as Repeat<number, Net>
   return Array.from({ length: times }, () => copies(body)).flat()
+}
+
+const copiesFault = (n: Net, scope: string): GraphError | null => {
+  if (n.kind !== 'repeat') return null
+  const { times, body } = n as Repeat<number, Net>
+  const reason = badSize(['number of copies', times, 1])
+  return reason === null ? copiesFault(body, scope) : { tag: 'ShapeInvalid', layer: within(scope, n.kind), kind: n.kind, reason }
 }
 
 export const fold = <T>(algebra: Algebra<T>, n: Net, x: T): Either<GraphError, T> => new Walk(algebra).fold(n, x, '')

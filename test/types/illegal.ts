@@ -61,6 +61,8 @@ const sizes: readonly Illegal[] = [
   ...at("layer 'drop' (dropout): its probability must be at least 0 and below 1, not -0.5", "model([1, 3, 8, 8], seq(dropout(-0.5, 'drop')))"),
   ...at("layer 'repeat' (repeat): its number of copies must be a whole number of at least 1, not 0",
     "model([1, 3, 8, 8], seq(repeat(0, relu())))"),
+  ...at("layer 'b.repeat' (repeat): its number of copies must be a whole number of at least 1, not 1.5",
+    "model([1, 3, 8, 8], blocks('b', relu(), repeat(2, repeat(1.5, relu()))))"),
 ]
 
 const compositions: readonly Illegal[] = [

@@ -1,0 +1,75 @@
+// Random networks as program text, legal and illegal alike: small sizes, so that windows and sums often do not fit.
+// In: a seed. Out: expressions of the DSL. Invariant: the same seed gives the same text.
+
+export type Random = () => number
+
+/** mulberry32 */
+export const randomFrom = (seed: number): Random => () => {
+  seed = (seed + 0x6d2b79f5) | 0
+  let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+  return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
+}
+
+const pick = <T>(r: Random, xs: readonly T[]): T => xs[Math.floor(r() * xs.length)]!
+
+/** Layers get names of their own, but for one in forty. */
+class Writer {
+  private count = 0
+  constructor(private readonly r: Random) {}
+
+  private name(): string { return this.r() < 0.025 ? "'same'" : `'n${this.count++}'` }
+  private extent(xs: readonly number[]): string { return this.r() < 0.2 ? `[${pick(this.r, xs)}, ${pick(this.r, xs)}]` : `${pick(this.r, xs)}` }
+  private option(name: string, xs: readonly number[]): string { return this.r() < 0.3 ? `${name}: ${this.extent(xs)}, ` : '' }
+
+  private conv(): string {
+    const groups = this.r() < 0.15 ? `groups: ${pick(this.r, [1, 2, 3])}, ` : ''
+    const options = this.option('stride', [1, 2, 3]) + this.option('pad', [0, 1, 2]) + this.option('dilation', [1, 2]) + groups
+    return `conv2d(${this.name()}, ${pick(this.r, [2, 4, 6])}, ${this.extent([1, 2, 3, 4, 5])}, { ${options}})`
+  }
+
+  private pool(): string {
+    const name = this.r() < 0.5 ? `${this.name()}, ` : ''
+    const ceil = this.r() < 0.4 ? 'ceil: true, ' : ''
+    return `${pick(this.r, ['maxPool', 'avgPool'])}(${name}${this.extent([2, 3])}, { ${this.option('stride', [1, 2, 3])}${this.option('pad', [0, 1])}${ceil}})`
+  }
+
+  private layer(): string {
+    const kinds: readonly (() => string)[] = [
+      () => this.conv(), () => this.conv(), () => this.conv(), () => this.pool(),
+      () => 'relu()', () => 'leakyRelu(0.1)', () => `batchNorm(${this.name()})`, () => `batchNorm(${this.name()}, { frozen: true })`,
+      () => 'dropout(0.5)', () => `adaptiveAvgPool(${this.name()}, ${pick(this.r, [1, 2, 3])})`, () => 'identity',
+    ]
+    return pick(this.r, kinds)()
+  }
+
+  private list(depth: number): string {
+    return Array.from({ length: 1 + Math.floor(this.r() * 3) }, () => this.net(depth - 1)).join(', ')
+  }
+
+  net(depth: number): string {
+    if (depth === 0 || this.r() < 0.55) return this.layer()
+    const kinds: readonly (() => string)[] = [
+      () => `seq(${this.list(depth)})`,
+      () => `block(${this.name()}, ${this.list(depth)})`,
+      () => `blocks(${this.name()}, ${this.list(depth)})`,
+      () => `blocks(${this.name()}, repeat(${pick(this.r, [1, 2, 3])}, ${this.net(depth - 1)}), ${this.list(depth)})`,
+      () => `residual(${this.net(depth - 1)}, ${pick(this.r, ['identity', 'identity', this.net(depth - 1)])})`,
+      () => `concat(${this.list(depth)})`,
+    ]
+    return pick(this.r, kinds)()
+  }
+
+  whole(): string {
+    const tail = pick(this.r, ['', '', ', globalAvgPool()', `, flatten(), linear(${this.name()}, 5)`, `, linear(${this.name()}, 5)`])
+    return `seq(${this.net(3)}, ${this.net(3)}${tail})`
+  }
+}
+
+export interface Generated { readonly net: string; readonly input: readonly [number, number, number, number] }
+
+export const generate = (seed: number): Generated => {
+  const r = randomFrom(seed)
+  const input = [pick(r, [1, 2]), pick(r, [2, 3, 4]), pick(r, [5, 8, 13, 1021]), pick(r, [7, 8, 12, 50021])] as const
+  return { net: new Writer(r).whole(), input }
+}
