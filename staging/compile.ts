@@ -6,9 +6,9 @@ import type { StageError } from './core/errors'
 import type { Graph } from './graph/graph'
 import type { Machine } from './graph/machine'
 import { assignPages } from './memory/pages'
-import type { Algorithms, Plan } from './plan/plan'
-import type { Candidate } from './schedule/candidate'
-import { heldAt } from './schedule/layout'
+import type { Algorithms, Plan, Segment } from './plan/plan'
+import { type Candidate, spilling } from './schedule/candidate'
+import { heldAt, layOut } from './schedule/layout'
 import { scheduleMoves, tightestCall } from './schedule/moves'
 import { planners, strategies } from './schedule/strategies'
 import { simulate } from './sim/simulate'
@@ -73,6 +73,15 @@ export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Pla
   if (!best) return left(infeasible(smallest, o))
   const verified = verify(best.plan)
   return isLeft(verified) ? verified : right(best.plan)
+}
+
+/** The plan of given segments, as much of it leaving the device as the budget demands: for tests and for plans by hand. */
+export const compileSegments = (graph: Graph, segments: readonly Segment[], o: CompileOptions): Either<StageError, Plan> => {
+  const candidate = spilling(layOut(graph, segments, o.machine))
+  const plan = finish(candidate, o.strategy, o)
+  if (!plan) return left(infeasible(candidate, o))
+  const verified = verify(plan)
+  return isLeft(verified) ? verified : right(plan)
 }
 
 const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {
