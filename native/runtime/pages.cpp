@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "runtime/memory.hpp"
+
 namespace spillway {
 namespace {
 
@@ -58,6 +60,8 @@ Status Pages::map_all(const Tape& tape) {
 }
 
 Result<std::unique_ptr<Pages>> Pages::open(const Tape& tape) {
+  if (const uint64_t left = available_memory(); tape.pool_pages * PAGE_BYTES > left)
+    return refuse("the plan takes ", tape.pool_pages * PAGE_BYTES, " bytes of memory, of which ", left, " are left");
   auto pages = std::make_unique<Pages>();
   pages->file_ = File(::memfd_create("spillway-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!pages->file_) return refuse("cannot create the memory file: ", system_error());

@@ -1,9 +1,22 @@
 // Opens a session in order (tape, memory, tier, kernels, streams) and guards its state.
 #include "runtime/session.hpp"
 
+#include <algorithm>
+
 #include "runtime/random.hpp"
 
 namespace spillway {
+namespace {
+
+/// What copies really reach of the lower tier: no more is set aside, whatever the header says.
+uint64_t tier_extent(const Tape& tape) {
+  uint64_t end = 0;
+  for (const TransferRecord& t : tape.transfers)
+    if (!t.from_source()) end = std::max(end, t.far_offset + t.bytes);
+  return end;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(std::span<const std::byte> bytes, const SessionOptions& options) {
   Result<Tape> tape = read_tape(bytes);
@@ -15,8 +28,8 @@ Result<std::unique_ptr<Session>> Session::open(std::span<const std::byte> bytes,
   if (!pages.ok()) return pages.status();
   s->pages_ = std::move(pages).value();
   Result<std::unique_ptr<Tier>> tier = options.spill_directory.empty()
-      ? open_ram_tier(s->tape_.tier_bytes)
-      : open_spill_file(options.spill_directory, s->tape_.tier_bytes, options.file_calls);
+      ? open_ram_tier(tier_extent(s->tape_))
+      : open_spill_file(options.spill_directory, tier_extent(s->tape_), options.file_calls);
   if (!tier.ok()) return tier.status();
   s->tier_ = std::move(tier).value();
   if (s->device_->set_threads) s->device_->set_threads(s->threads_);

@@ -11,6 +11,7 @@
 
 #include "plan/tape.hpp"
 #include "runtime/handles.hpp"
+#include "runtime/memory.hpp"
 
 namespace spillway {
 namespace {
@@ -112,6 +113,8 @@ const FileCalls SYSTEM_FILE_CALLS{::pwrite, ::pread};
 
 Result<std::unique_ptr<Tier>> open_ram_tier(uint64_t bytes) {
   if (bytes == 0) return std::unique_ptr<Tier>(std::make_unique<RamTier>(AddressRange()));
+  if (const uint64_t left = available_memory(); bytes > left)
+    return refuse("the lower tier takes ", bytes, " bytes of memory, of which ", left, " are left: spill to a directory instead");
   AddressRange range = AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   if (!range) return refuse("the lower tier takes ", bytes, " bytes of memory: ", system_error());
   ::madvise(range.data(), bytes, MADV_HUGEPAGE);
