@@ -5,13 +5,7 @@ import type { Plan } from '../staging/plan/plan'
 import { SpillwayException } from './errors'
 import { tryLoadPlan } from './planfile'
 
-export {
-  adam, adaptiveAvgPool, adamw, avgPool, batchNorm, block, concat, conv2d, crossEntropy, dropout, flatten, globalAvgPool, identity,
-  type LayerNames, layerOf, leakyRelu, linear, type Loss, maxPool, type Model, model, modelAt, mse, type Net, type Optimizer, relu, repeat,
-  residual, seq, sgd, type Shape,
-  // The numbered scope of the DSL; `stage` is what makes plans.
-  stage as stack,
-} from '../dsl'
+export * from '../dsl'
 export * from '../models'
 export { gib, kib, mib, PAGE_BYTES, parseBytes, showBytes } from '../staging/core/bytes'
 export type { Algorithms, Plan } from '../staging/plan/plan'
