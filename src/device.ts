@@ -1,9 +1,13 @@
 // A plan on a device. In: a plan and how to run it. Out: its parameters and states by name, and steps with what they
 // measured. Invariant: the addon's failures come out as DeviceFailed, a cancelled run as Cancelled, nothing is thrown.
-import { type Either, left, right } from 'fp-ts/Either'
+import { mkdirSync } from 'node:fs'
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { isPersistent, type Value } from '../staging/graph/graph'
 import { toTape } from '../staging/plan/tape'
-import type { DataFiles } from './data'
+import { type DataFiles, fedValues, type FileTensor } from './data'
 import type { SpillwayError } from './errors'
+import { tryNative } from './machine'
+import type { DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
 import type { StagedPlan } from './session'
 import type { StateStore } from './weights'
 
@@ -48,4 +52,91 @@ export interface DeviceSession extends StateStore {
   /** Ends the run within a step. */
   readonly cancel: () => void
   readonly dispose: () => void
+}
+
+// ---------------------------------------------------------------- what the addon is told
+
+const nativeFile = (f: FileTensor): NativeFile =>
+  ({ path: f.path, byteOffset: f.offset, dtype: f.type, shape: [f.samples, ...f.shape], layout: 'NCHW' })
+
+/** Labels are drawn from the channels of what the loss compares them with. */
+const classesOf = (staged: StagedPlan, target: Value): number => {
+  const { ops, values } = staged.plan.graph
+  const reader = ops.find((o) => o.ins.includes(target.id))
+  const compared = reader?.ins.find((v) => v !== target.id)
+  return target.dtype === 'i32' && compared !== undefined ? values[compared]!.shape[1]! : 1
+}
+
+const nativeSource = (staged: StagedPlan, data: DataSource, seed: number): NativeSource => {
+  const { input, target } = fedValues(staged.plan.graph)
+  if (data.kind === 'synthetic') return { kind: 'synthetic', seed, samples: data.samples, classes: classesOf(staged, target) }
+  const [x, y] = [data.files.input[0]!, data.files.target[0]!]
+  return { kind: 'files', files: { [input.name]: nativeFile(x), [target.name]: nativeFile(y) } }
+}
+
+// ---------------------------------------------------------------- what it answers
+
+const progressOf = (p: NativeProgress): DeviceProgress =>
+  p.phase === 'step' ? { kind: 'step', step: p.step, loss: p.loss, seconds: p.seconds } : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
+
+const metricsOf = (m: Metrics): RunMetrics => {
+  const sum = (of: (s: Metrics['steps'][number]) => number): number => m.steps.reduce((n, s) => n + of(s), 0)
+  return {
+    losses: m.steps.map((s) => s.loss),
+    seconds: m.steps.map((s) => s.seconds),
+    recomputeSeconds: sum((s) => s.recomputeSeconds),
+    stallSeconds: { memory: sum((s) => s.stallMemorySeconds), data: sum((s) => s.stallDataSeconds) },
+    bytesOut: sum((s) => s.bytesOut),
+    bytesIn: sum((s) => s.bytesIn),
+    diskBytes: m.diskBytes,
+    arenaPeakBytes: m.arenaPeakBytes,
+  }
+}
+
+const deviceFailed = (e: unknown): SpillwayError => ({ tag: 'DeviceFailed', reason: e instanceof Error ? e.message : String(e) })
+
+const runOn = async (session: NativeSession, staged: StagedPlan, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
+  const { steps, firstStep, seed } = s
+  try {
+    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, (p) => s.onProgress(progressOf(p)))
+    return metrics.cancelled ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length }) : right(metricsOf(metrics))
+  } catch (e) {
+    return left(deviceFailed(e))
+  }
+}
+
+// ---------------------------------------------------------------- a session
+
+const deviceName = (staged: StagedPlan): DeviceName => {
+  const { device } = staged.machine
+  if (device === 'none' || device === 'cuda') throw new Error(`a plan for machine '${staged.machine.name}' cannot run here`)
+  return device
+}
+
+const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
+  const { throttle } = o
+  const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
+  try {
+    if (o.spill !== 'ram') mkdirSync(o.spill, { recursive: true })
+    return right(new native.Session(toTape(staged.plan), { device: deviceName(staged), spill: o.spill, threads: o.threads, ...link }))
+  } catch (e) {
+    return left(deviceFailed(e))
+  }
+}
+
+export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
+  const native = tryNative()
+  if (isLeft(native)) return native
+  const session = opened(native.right, staged, o)
+  if (isLeft(session)) return session
+  const kept = staged.plan.graph.values.filter(isPersistent)
+  const s = session.right
+  return right({
+    read: (name) => s.read(name),
+    write: (name, bytes) => s.write(name, bytes),
+    initialise: (seed) => kept.forEach((v) => s.init(v.name, seed)),
+    run: (steps) => runOn(s, staged, steps),
+    cancel: () => s.cancel('now'),
+    dispose: () => s.dispose(),
+  })
 }

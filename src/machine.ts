@@ -1,8 +1,9 @@
 // The machines that this process can plan for: its own devices, measured or with fixed numbers, and the named ones.
 // In: a name. Out: a Machine whose workspaces are what the device's kernels ask for. Invariant: workspaces come from the
 // kernels themselves, never from a measurement, so the memory of a plan does not depend on how fast the machine was.
-import { cpus } from 'node:os'
-import { type Either, left, right } from 'fp-ts/Either'
+import { existsSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import type { Link, Machine } from '../staging/graph/machine'
 import type { AnyAttrs, CallShapes } from '../staging/ops/op'
@@ -10,10 +11,11 @@ import { opDef } from '../staging/ops/registry'
 import { machines as namedMachines } from '../staging/sim/machines'
 import { type SpillwayError, unknownName } from './errors'
 import { nativeCall } from './machine/operands'
-import { openProfile } from './machine/profile'
+import { openProfile, type Speeds } from './machine/profile'
 import { callBytes, timer } from './machine/timing'
 import { availableBytes } from './memory'
-import { type DeviceName, type Native, tryLoadNative } from './native'
+import { type DeviceName, loadNative, type Native } from './native'
+import { version } from './version'
 
 export interface LocalMachine extends Machine {
   /** Keeps what was measured, for the next process. */
@@ -52,9 +54,9 @@ const remembered = (cost: Cost): Cost => {
 }
 
 /** Scratch bytes as the device's kernel says. */
-const asked = (native: Native, device: DeviceName, float: Float, fixed: boolean): Cost => remembered((kind, attrs, s) => {
+const asked = (native: Native, device: DeviceName, float: Float, fixed: boolean, threads?: number): Cost => remembered((kind, attrs, s) => {
   const c = nativeCall(kind, attrs, s, float)
-  const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, fixed)
+  const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, fixed, threads)
   if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
   return bytes
 })
@@ -65,25 +67,34 @@ const asked = (native: Native, device: DeviceName, float: Float, fixed: boolean)
 const OWN_BYTES = 512 * 1024 ** 2
 const deviceBytes = (): number => Math.max(PAGE_BYTES, Math.floor((availableBytes() - OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES)
 
-/** A preallocated spill file with direct I/O; what slow cloud disks give, so that plans do not count on more. */
-const DISK_BYTES_PER_SECOND = 1e9
-
-const linkOf = (copyBytesPerSecond: number, o: MachineOptions): Link => {
+const linkAt = (speeds: Speeds, o: MachineOptions): Link => {
   const capped = (rate: number): number => Math.min(rate, o.throttle ?? Infinity)
-  const disk = o.spill !== undefined && o.spill !== 'ram'
-  return disk
-    ? { outBytesPerSecond: capped(DISK_BYTES_PER_SECOND), inBytesPerSecond: capped(DISK_BYTES_PER_SECOND), latencySeconds: 1e-4, fullDuplex: false }
-    : { outBytesPerSecond: capped(copyBytesPerSecond), inBytesPerSecond: capped(copyBytesPerSecond), latencySeconds: 1e-5, fullDuplex: true }
+  return {
+    outBytesPerSecond: capped(speeds.outBytesPerSecond), inBytesPerSecond: capped(speeds.inBytesPerSecond),
+    latencySeconds: 1e-5, fullDuplex: speeds.fullDuplex || o.throttle !== undefined,
+  }
 }
 
+/** The file system that a folder is on, or will be once it is made. */
+const fileSystemOf = (folder: string): string => {
+  const stat = statSync(folder, { throwIfNoEntry: false })
+  return stat ? `disk:${stat.dev}` : fileSystemOf(dirname(resolve(folder)))
+}
+const existing = (folder: string): string => (existsSync(folder) ? folder : existing(dirname(resolve(folder))))
+
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
-  const profile = openProfile(native.deviceInfo().build, o.threads ?? cpus().length, () => native.copyBandwidth())
-  const times = timer(profile.measurements, (c) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs), 'f32')
+  const info = native.deviceInfo()
+  const threads = o.threads ?? info.cores
+  const profile = openProfile(`oneDNN ${info.oneDnn ?? 'none'}, spillway ${version()}`, threads)
+  const fixed = o.fixed ?? false
+  const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
+  const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill))
+  const times = timer(profile.measurements, (c) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, fixed, threads), 'f32')
   return {
-    name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkOf(profile.copyBytesPerSecond, o),
+    name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
-    workspace: asked(native, 'cpu', 'f32', o.fixed ?? false),
-    saveProfile: () => { if (times.isNew()) profile.save() },
+    workspace: asked(native, 'cpu', 'f32', fixed, threads),
+    saveProfile: () => profile.save(),
   }
 }
 
@@ -92,20 +103,33 @@ const FIXED_COPY_BYTES_PER_SECOND = 4e9
 const fixedSeconds = (flopsPerSecond: number, float: Float) => (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
   1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(s, float) / FIXED_COPY_BYTES_PER_SECOND
 
+const FIXED_LINK: Speeds = { outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, fullDuplex: true }
+
 const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions): LocalMachine => {
   const dtype: Float = device === 'ref' ? 'f64' : 'f32'
   return {
-    name: device, device, dtype, memoryBytes: deviceBytes(), link: linkOf(FIXED_COPY_BYTES_PER_SECOND, o),
+    name: device, device, dtype, memoryBytes: deviceBytes(), link: linkAt(FIXED_LINK, o),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
-    workspace: asked(native, device, dtype, o.fixed ?? false),
+    workspace: asked(native, device, dtype, o.fixed ?? false, o.threads),
     saveProfile: () => {},
+  }
+}
+
+/** The addon, or what is missing in words. */
+export const tryNative = (): Either<SpillwayError, Native> => {
+  try {
+    return right(loadNative())
+  } catch (e) {
+    return left({ tag: 'DeviceFailed', reason: (e as Error).message })
   }
 }
 
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> => {
   if (Object.hasOwn(namedMachines, name)) return right({ ...namedMachines[name]!, saveProfile: () => {} })
   if (name !== 'cpu' && name !== 'ref' && name !== 'null') return left(unknownName('machine', name, machineNames()))
-  const native = tryLoadNative()
-  if (native._tag === 'Left') return left({ tag: 'DeviceFailed', reason: native.left })
+  const native = tryNative()
+  if (isLeft(native)) return native
+  const { devices } = native.right.deviceInfo()
+  if (!devices.includes(name)) return left({ tag: 'DeviceFailed', reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'` })
   return right(name === 'cpu' ? cpuMachine(native.right, o) : plainMachine(native.right, name, o))
 }

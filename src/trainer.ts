@@ -61,6 +61,8 @@ const sourceOf = (staged: StagedPlan, o: TrainOptions): Either<SpillwayError, { 
   }
   const files = openData(o.data, staged.plan.graph)
   if (isLeft(files)) return files
+  if (files.right.input.length > 1)
+    return left({ tag: 'FileRefused', kind: 'data', file: o.data, reason: 'it has several pairs of files: put all samples into one input and one target' })
   return right({ source: { kind: 'files', files: files.right }, words: dataWords(files.right) })
 }
 
@@ -168,7 +170,7 @@ const perform = async (run: Run, from: Checkpoint | undefined): Trained => {
 
 const onDevice = async (staged: StagedPlan, o: TrainOptions, identity: RunIdentity, source: DataSource, from: Checkpoint | undefined): Trained => {
   const memory = new PeakMemory().start()
-  const session = await openDevice(staged, { spill: o.spill ?? 'ram', threads: o.threads, throttle: o.throttle })
+  const session = openDevice(staged, { spill: o.spill ?? 'ram', threads: o.threads, throttle: o.throttle })
   if (isLeft(session)) {
     memory.stop()
     return session

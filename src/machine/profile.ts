@@ -18,11 +18,13 @@ const profileCodec = t.strict({
   format: t.literal('spillway-profile'),
   version: t.literal(VERSION),
   machine: t.string,
-  copyBytesPerSecond: positive,
+  /** By lower tier: 'ram', or the file system of a spill file. */
+  links: t.record(t.string, t.strict({ outBytesPerSecond: positive, inBytesPerSecond: positive, fullDuplex: t.boolean })),
   seconds: t.record(t.string, positive),
 })
 
-export interface Profile { readonly copyBytesPerSecond: number; readonly measurements: Measurements }
+export type Speeds = t.TypeOf<typeof profileCodec>['links'][string]
+interface Profile { readonly links: Map<string, Speeds>; readonly measurements: Measurements }
 
 export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'spillway')
 
@@ -37,25 +39,41 @@ const stored = (machine: string): Profile | undefined => {
   try {
     const read = profileCodec.decode(JSON.parse(readFileSync(fileOf(machine), 'utf8')))
     if (isLeft(read) || read.right.machine !== machine) return undefined
-    return { copyBytesPerSecond: read.right.copyBytesPerSecond, measurements: new Map(Object.entries(read.right.seconds)) }
+    return { links: new Map(Object.entries(read.right.links)), measurements: new Map(Object.entries(read.right.seconds)) }
   } catch {
     return undefined
   }
 }
 
-export interface KeptProfile extends Profile { readonly save: () => void }
+export interface KeptProfile {
+  readonly measurements: Measurements
+  /** The speed of a link, measured when it is not known. */
+  readonly link: (tier: string, measure: () => Speeds) => Speeds
+  /** Writes what was measured since. */
+  readonly save: () => void
+}
 
-/** The profile as kept, or a new one with its link measured; `save` writes what was measured since. */
-export const openProfile = (build: string, threads: number, measureCopy: () => number): KeptProfile => {
+const addMissing = <A>(to: Map<string, A>, from: ReadonlyMap<string, A> | undefined): void => {
+  for (const [k, v] of from ?? []) if (!to.has(k)) to.set(k, v)
+}
+
+export const openProfile = (build: string, threads: number): KeptProfile => {
   const machine = machineText(build, threads)
-  const { copyBytesPerSecond, measurements } = stored(machine) ?? { copyBytesPerSecond: measureCopy(), measurements: new Map<string, number>() }
+  const { links, measurements } = stored(machine) ?? { links: new Map<string, Speeds>(), measurements: new Map<string, number>() }
   return {
-    copyBytesPerSecond, measurements,
+    measurements,
+    link: (tier, measure) => {
+      const known = links.get(tier) ?? measure()
+      links.set(tier, known)
+      return known
+    },
     save: () => {
       // Another process may have measured meanwhile: what both know, both keep.
-      for (const [k, v] of stored(machine)?.measurements ?? []) if (!measurements.has(k)) measurements.set(k, v)
+      const meanwhile = stored(machine)
+      addMissing(measurements, meanwhile?.measurements)
+      addMissing(links, meanwhile?.links)
       const profile: t.TypeOf<typeof profileCodec> = {
-        format: 'spillway-profile', version: VERSION, machine, copyBytesPerSecond, seconds: Object.fromEntries(measurements),
+        format: 'spillway-profile', version: VERSION, machine, links: Object.fromEntries(links), seconds: Object.fromEntries(measurements),
       }
       try {
         mkdirSync(cacheFolder(), { recursive: true })
