@@ -25,13 +25,13 @@ export const width = (e: Extent): number => (typeof e === 'number' ? e : e[1])
 // ---------------------------------------------------------------- what the interpreters know of each kind of layer
 
 /** Kind of layer -> its output shape for input shape S, or the reason why there is none, in words. */
-// biome-ignore lint/suspicious/noEmptyInterface: layers/ add their lines
-// eslint-disable-next-line
+// biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
 export interface LayerShapes<L, S extends Shape> {
   identity: S
 }
 
 /** Kind of layer -> the dimensions along which it is FT-compatible: a tile of its output needs a tile of its input. */
+// biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
 export interface LayerFt<L> {
   identity: Dim
 }

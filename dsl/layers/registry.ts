@@ -21,7 +21,7 @@ const identityRule: LayerRule<Identity> = {
   elaborate: (_, x) => right(x),
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: each rule takes its own node
+// Each rule takes its own kind of node.
 const rules: Readonly<Record<keyof LayerShapes<any, any>, LayerRule<any>>> = {
   adaptiveAvgPool: adaptiveAvgPoolRule,
   avgPool: avgPoolRule,

@@ -1,5 +1,5 @@
 // Elaboration: golden dumps of small graphs, order, names, initial weights; FT dimensions against the op table.
-import { isLeft, type Either } from 'fp-ts/Either'
+import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {

@@ -1,5 +1,7 @@
 // The zoo against what is published: parameters, layers, output shapes, PyTorch's names; and every network trains.
-import { isLeft, type Either } from 'fp-ts/Either'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { adamw, elaborate, sgd } from '../../dsl'
@@ -79,6 +81,16 @@ test('vgg16 says which sizes it takes', () => {
   assert.equal(rightOf(zooEntry('vgg16')!.build([1, 3, 448, 224])).output, [1, 1000, 1, 1])
   const e = zooEntry('vgg16')!.build([1, 3, 256, 256])
   assert.is(isLeft(e) && renderError(e.left), "layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7 but gets [1,512,8,8]")
+})
+test('names and shapes of all parameters are those of PyTorch\'s modules (fixture)', () => {
+  const fixture = JSON.parse(readFileSync(join(__dirname, '../fixtures/parameters.json'), 'utf8')) as
+    Readonly<Record<string, { readonly count: number; readonly parameters: Readonly<Record<string, readonly number[]>> }>>
+  assert.equal(Object.keys(fixture).sort(), [...zooNames].sort())
+  for (const [name, { count, parameters }] of Object.entries(fixture)) {
+    const { graph } = forward(name)
+    assert.is(parametersOf(graph), count)
+    assert.equal(Object.fromEntries(graph.values.filter((v) => v.role === 'param').map((v) => [v.name, [...v.shape]])), parameters)
+  }
 })
 test('parameters have torchvision\'s names and shapes', () => {
   const vgg = forward('vgg16').graph
