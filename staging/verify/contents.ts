@@ -1,21 +1,27 @@
 // What each cell's bytes mean while the calls run, symbolically: of which value which elements are final, and which
 // contributions a partial sum holds. Bytes that two cells share belong to the one that wrote last.
-// Invariant: `exact` elements have their final value; `parts` name, for a partial sum, what of each source is in it once.
+// Invariant: `exact` elements have their final value; `ways` name, for a partial sum, what of each source is in it once.
 import type { Box } from '../core/box'
 import { isFed, isPersistent, type Value } from '../graph/graph'
 import type { View } from '../plan/plan'
 import type { Facts } from './facts'
 import { broken, type Fault, type VerifyFailed } from './failure'
-import { contains, inBox, lacking, NOTHING, plus, type Region, regionText, touches, without } from './region'
+import { contains, inBox, lacking, NOTHING, plus, type Region, regionText, touches, within, without } from './region'
 
 /** The contribution, complete, of these elements of `source` through op `by` (-1: themselves). */
 export interface Part { readonly source: number; readonly by: number; readonly taken: Region }
+/** One way to say what a partial sum consists of: all its parts. A sum may be described by its near or its far sources. */
+export type Way = readonly Part[]
 
-/** What a call puts into a box. */
+/**
+ * What a call puts into a box. A tile's partial sum is zero outside its box, so `exact` may reach beyond it: there the
+ * value is zero for good (a stride that skips rows).
+ */
 export interface Piece {
   readonly exact: Region
-  readonly parts: readonly Part[]
-  /** Where the parts are not zero. */
+  /** Each way is true by itself; none where all elements are final and nobody needs to know more. */
+  readonly ways: readonly Way[]
+  /** Where the sum is not zero. */
   readonly support: Box
 }
 
@@ -71,18 +77,18 @@ const aliasesOf = (facts: Facts): readonly ReadonlySet<number>[] => {
 /** Elements of other values that a write covers are gone from the cell. */
 const cut = (content: Content, box: Box): Content | undefined => {
   if (!touches(content.defined, box) && !touches(content.exact, box)) return content
-  if (content.parts.length > 0) return undefined
+  if (content.ways.length > 0) return undefined
   const left = { ...content, exact: without(content.exact, box), defined: without(content.defined, box) }
   return left.exact.length + left.defined.length === 0 ? undefined : left
 }
 
 const written = (old: Content | undefined, view: View, piece: Piece, segment: number, tile: number): Content => {
-  const zeroes = piece.exact.length + piece.parts.length === 0
+  const zeroes = piece.exact.length + piece.ways.length === 0
   // An accumulator may be zeroed band by band while other bands are summed into.
   if (zeroes && old && !touches(old.defined, view.box)) return { ...old, defined: plus(old.defined, view.box) }
-  const adds = old !== undefined && old.parts.length === 0 && piece.parts.length === 0
+  const adds = old !== undefined && old.ways.length === 0 && piece.ways.length === 0
   return {
-    held: view.held, segment, tile, parts: piece.parts, support: piece.support,
+    held: view.held, segment, tile, ways: piece.ways, support: piece.support,
     exact: adds ? piece.exact.reduce(plus, without(old.exact, view.box)) : piece.exact,
     defined: adds ? plus(old.defined, view.box) : [view.box],
   }
@@ -99,7 +105,7 @@ export const trackContents = (facts: Facts): Contents => {
   const states = plan.cells.map((): CellState => ({ owns: false, takenBy: -1, values: new Map() }))
   const unfinished = new Map<string, { readonly cell: number; readonly value: number }>()
   const wholeOf = (value: number): Content =>
-    ({ held: full[value]!, exact: [full[value]!], defined: [full[value]!], parts: [], support: full[value]!, segment: -1, tile: -1 })
+    ({ held: full[value]!, exact: [full[value]!], defined: [full[value]!], ways: [], support: full[value]!, segment: -1, tile: -1 })
 
   const claim = (cell: number): void => {
     const s = states[cell]!
@@ -140,13 +146,13 @@ export const trackContents = (facts: Facts): Contents => {
     if (!content) return missing(view, call)
     if (contains(content.exact, view.box)) return undefined
     const lacks = lacking(content.exact, view.box)
-    const partial = content.parts.length > 0 || lacks.some((b) => touches(content.defined, b))
+    const partial = content.ways.length > 0 || lacks.some((b) => touches(content.defined, b))
     return partial
-      ? broken('incomplete', `it is read before every contribution is in: ${sourcesText(content.parts)}`, at(call, view.value))
+      ? broken('incomplete', `it is read before every contribution is in: ${sourcesText(content.ways)}`, at(call, view.value))
       : broken('unwritten', `${regionText(lacks)} is read and was never written`, at(call, view.value))
   }
-  const sourcesText = (parts: readonly Part[]): string =>
-    parts.length === 0 ? 'it holds zeros' : parts.map((p) => `of '${name(p.source)}' it has ${regionText(p.taken)}`).join(', ')
+  const sourcesText = ([way]: readonly Way[]): string =>
+    way ? way.map((p) => `of '${name(p.source)}' it has ${regionText(p.taken)}`).join(', ') : 'it holds zeros'
 
   const write = (view: View, piece: Piece, call: number): Fault => {
     const whole = plan.cells[view.cell]!.scope !== 'local'
@@ -165,7 +171,8 @@ export const trackContents = (facts: Facts): Contents => {
     const { segment, tile } = plan.calls[call]!
     // Elements that are final where they stand need no more contributions: in a whole value they are sources of their own.
     const final = whole && contains(piece.exact, view.box)
-    values.set(view.value, written(old, view, final ? { ...piece, exact: [view.box], parts: [] } : piece, segment, tile))
+    const kept = final ? { ...piece, exact: [view.box], ways: [] } : whole ? { ...piece, exact: within(piece.exact, view.box) } : piece
+    values.set(view.value, written(old, view, kept, segment, tile))
     if (whole) unfinished.set(`${view.cell} ${view.value}`, { cell: view.cell, value: view.value })
     return undefined
   }
@@ -175,8 +182,8 @@ export const trackContents = (facts: Facts): Contents => {
       const content = states[cell]!.values.get(value)
       const lacks = lacking(content?.exact ?? NOTHING, full[value]!)
       if (!content || lacks.length === 0) continue
-      return content.parts.length > 0 || content.exact.length === 0
-        ? broken('incomplete', `its segment ends before every contribution is in: ${sourcesText(content.parts)}`, at(call, value))
+      return content.ways.length > 0 || content.exact.length === 0
+        ? broken('incomplete', `its segment ends before every contribution is in: ${sourcesText(content.ways)}`, at(call, value))
         : broken('coverage', `its segment ends and no tile has written ${regionText(lacks)}`, at(call, value))
     }
     unfinished.clear()

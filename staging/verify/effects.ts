@@ -12,41 +12,34 @@ import { iterationOf } from './operands'
 import { effectOfPlumbing } from './plumbing'
 import { final, isElementwise, needed } from './reach'
 import { contains, inBox, meet, plus, type Region, sameRegion, within } from './region'
-import { mergePaths, settled, take, type Taken } from './sums'
+import { merged, settled, take, type Taken, waysOf } from './sums'
 
 export interface Effects {
   readonly run: (call: number) => Fault
 }
 
-const exactly = (box: Box): Piece => ({ exact: [box], parts: [], support: box })
+const exactly = (box: Box): Piece => ({ exact: [box], ways: [], support: box })
 
 // ---------------------------------------------------------------- results of ops
 
 /** A result of an op that consumes pieces of its anchor. */
-const consumed = (facts: Facts, f: OpFacts, access: AccessMap | null, out: View, anchor: View, got: Taken): Piece => {
+const consumed = (facts: Facts, access: AccessMap | null, out: View, anchor: View, got: Taken): Piece => {
   const full = facts.full[out.value]!
   const whole = facts.full[anchor.value]!
-  const exact = access === null ? [] : got.exact
-    .map((e) => meet(out.box, final(access, e, whole, full))).reduce<Region>(plus, [])
-  if (got.final && access !== null && isElementwise(access) && contains(exact, out.box)) return exactly(out.box)
+  const exact = access === null ? [] : got.exact.map((e) => final(access, e, whole, full)).reduce<Region>(plus, [])
   const support = access === null ? out.box : meet(out.box, needed(access, anchor.box, full))
-  const parts = got.final ? [{ source: anchor.value, by: f.op.id, taken: [anchor.box] }] : got.parts
-  return settled(facts, { exact, parts, support }, [out.box])
+  const elementwise = access !== null && isElementwise(access) && got.own !== null && contains(exact, out.box)
+  return settled(facts, { exact, support, ways: elementwise ? got.ways : waysOf(got) }, [out.box])
 }
 
 /** The result of a sum of partial gradients, each in its own box. */
 const gathered = (facts: Facts, out: View, got: readonly Taken[]): Either<string, Piece> => {
-  if (got.every((t) => t.final && inBox(t.support, out.box))) return right(exactly(out.box))
-  let parts = got[0]!.parts
-  let exact: Region = [out.box]
-  for (const t of got) {
-    const merged = mergePaths(facts, parts, t.parts)
-    if (isLeft(merged)) return merged
-    parts = merged.right
-    exact = t.exact.flatMap((e) => within(exact, e))
-  }
+  if (got.every((t) => t.own && t.ways.length === 0 && inBox(t.support, out.box))) return right(exactly(out.box))
+  const ways = merged(facts, got)
+  if (isLeft(ways)) return ways
+  const exact = got.reduce<Region>((region, t) => t.exact.flatMap((e) => within(region, e)), [facts.full[out.value]!])
   const support = got.map((t) => t.support).reduce(hullBox)
-  return right(settled(facts, { exact, parts, support }, [out.box]))
+  return right(settled(facts, { exact, ways: ways.right, support }, [out.box]))
 }
 
 const resultsOf = (facts: Facts, contents: Contents, f: OpFacts, c: Call, index: number): Either<VerifyFailed, readonly Piece[]> => {
@@ -63,9 +56,10 @@ const resultsOf = (facts: Facts, contents: Contents, f: OpFacts, c: Call, index:
   }
   if (anchor === 'out' || iterationOf(f, c) === undefined) return right(c.outs.map((o) => exactly(o.box)))
   const view = c.ins[anchor]!
-  const asFinal: Taken = { exact: [view.box], parts: [], support: view.box, final: true }
+  const own = [{ source: view.value, by: f.op.id, taken: [view.box] }]
+  const asFinal: Taken = { ...exactly(view.box), own }
   const got = f.linear ? take(facts, contents, view, f.op.id, index) : right(asFinal)
-  return isLeft(got) ? got : right(c.outs.map((o, k) => consumed(facts, f, f.outs[k]!, o, view, got.right)))
+  return isLeft(got) ? got : right(c.outs.map((o, k) => consumed(facts, f.outs[k]!, o, view, got.right)))
 }
 
 // ---------------------------------------------------------------- operands

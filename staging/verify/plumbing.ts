@@ -22,17 +22,17 @@ const sameBox = (x: View, y: View): boolean => x.value === y.value && sameRegion
 const fill = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
   const [y] = c.outs
   if (c.attrs['value'] !== 0) return broken('operand', `fill writes ${c.attrs['value']}; legal is 0`, facts.at(index, y!.value))
-  return contents.write(y!, { exact: NOTHING, parts: [], support: y!.box }, index)
+  return contents.write(y!, { exact: NOTHING, ways: [], support: y!.box }, index)
 }
 
 const copy = (facts: Facts, contents: Contents, x: View, y: View, index: number): Fault => {
   const content = contents.contentOf(x)
   const fresh = facts.plan.cells[y.cell]!.scope === 'local' || contents.contentOf(y) === undefined
-  if (content && !contains(content.exact, x.box) && fresh && content.parts.length > 0) {
+  if (content && content.ways.length > 0 && fresh) {
     const got = take(facts, contents, x, -1, index)
     return isLeft(got) ? got.left : contents.write(y, got.right, index)
   }
-  const exact: Piece = { exact: [x.box], parts: [], support: x.box }
+  const exact: Piece = { exact: [x.box], ways: [], support: x.box }
   return contents.needExact(x, index) ?? contents.write(y, exact, index)
 }
 
@@ -64,13 +64,12 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
   if (mergeRule(facts, y.value) !== 'moments') return broken('operand', 'it is no statistic; legal is accumulate', at)
   const got = take(facts, contents, x, -1, index)
   if (isLeft(got)) return got.left
-  const source: Piece = got.right.final ? { ...got.right, parts: [] } : got.right
   const before = c.attrs['countY'] === 0 ? undefined : contents.contentOf(y)
-  const counts = [momentsCount(facts, x.value, source), before ? momentsCount(facts, y.value, before) : 0]
+  const counts = [momentsCount(facts, x.value, got.right), before ? momentsCount(facts, y.value, before) : 0]
   if (c.attrs['countX'] !== counts[0] || c.attrs['countY'] !== counts[1])
     return broken('operand', `it merges ${c.attrs['countX']} elements into ${c.attrs['countY']}; legal is ${counts[0]} into ${counts[1]}`, at)
-  if (!before) return contents.write(y, source, index)
-  const sum = accumulated(facts, before, { ...got.right })
+  if (!before) return contents.write(y, got.right, index)
+  const sum = accumulated(facts, before, got.right)
   if (isLeft(sum)) return broken('twice', sum.left, at)
   contents.sum(y, sum.right)
   return undefined
