@@ -26,11 +26,7 @@ const checkout = (): string => {
 }
 
 /** Arguments for Node that load the addon the way this process would. */
-const addonLoader = (): string[] => {
-  const program = `const loaded = require(process.argv[1]).tryLoadNative()
-    if (loaded._tag === 'Left') throw new Error(loaded.left.reason ?? loaded.left.message)`
-  return [...process.execArgv, '-e', program, path.join(__dirname, 'native')]
-}
+const addonLoader = (): string[] => [...process.execArgv, '-e', 'require(process.argv[1]).loadNative()', path.join(__dirname, 'native')]
 
 export const doctor = (probe: Probe = thisMachine(), available: number = availableBytes()): Report => {
   const findings = [

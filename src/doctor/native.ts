@@ -1,6 +1,7 @@
 // What the native side needs: compiler, CMake, make, oneDNN, and the addon itself. In: a probe and where the checkout is.
 // Out: findings; those that are missing name the Debian package.
 import * as path from 'node:path'
+import { ADDON } from '../native'
 import { type Finding, missing, ok } from './finding'
 import { onPath, type Probe, sharedLibrary } from './probe'
 
@@ -30,11 +31,10 @@ const oneDnn = (probe: Probe): Finding => {
 
 /** Loaded in a process of its own: an addon built for another processor takes its process with it. */
 const addon = (probe: Probe, root: string, loader: readonly string[]): Finding => {
-  const file = path.join('build', 'addon', 'Release', 'spillway' + '.node')
-  if (!probe.exists(path.join(root, file))) return missing('native', 'addon', 'not built', 'npm run build')
+  if (!probe.exists(path.join(root, ADDON))) return missing('native', 'addon', 'not built', 'npm run build')
   const complaint = probe.complaint(process.execPath, loader)
-  if (complaint === null) return ok('native', 'addon', `${file} loads`)
-  return missing('native', 'addon', `${file} does not load: ${complaint}`, 'rm -r build/addon && npm run build')
+  if (complaint === null) return ok('native', 'addon', `${ADDON} loads`)
+  return missing('native', 'addon', `${ADDON} does not load: ${complaint}`, 'rm -r build/addon && npm run build')
 }
 
 /** The tools are needed to build the addon, not to use it. */
