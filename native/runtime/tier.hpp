@@ -1,6 +1,6 @@
 // The lower tier: where bytes go that the device has no room for. RAM, or a spill file without a name.
-// Invariant: its whole size is set aside when it opens; offsets are multiples of 4096; a failed call names the cause and
-// leaves the tier closed to nothing: the step ends, the process lives.
+// Invariant: its whole size is set aside when it opens; offsets and addresses are multiples of 4096, lengths need not be;
+// a failed call names its cause.
 #pragma once
 #include <sys/types.h>
 

@@ -1,0 +1,186 @@
+// The data source: any range of a fed value equals the same range of the whole; files in every layout and type; faults.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "test/native/runs.hpp"
+
+using namespace spillway;
+using namespace spillway::testing;
+
+namespace {
+
+constexpr ClassifierShape SHAPE{2, 3, 5, 7, 4};
+constexpr uint64_t SAMPLE = 3 * 5 * 7, VALUE = 2 * SAMPLE;
+
+uint32_t binding(const Tape& t, std::string_view name) {
+  for (uint32_t i = 0; i < t.bindings.size(); i++)
+    if (t.name(t.bindings[i]) == name) return i;
+  throw std::runtime_error("no such binding");
+}
+
+Tape tape_of(DType real) { return read_tape(classifier(false, real, SHAPE).bytes()).value(); }
+
+template <class T>
+std::vector<T> read_range(Source& s, uint32_t binding, uint64_t step, uint64_t first, uint64_t count) {
+  std::vector<T> values(count);
+  const Status status = s.read(binding, step, first * sizeof(T), std::as_writable_bytes(std::span(values)));
+  check(status.ok(), "read", __FILE__, __LINE__, status.message);
+  return values;
+}
+
+template <class T>
+void any_range(Source& s, uint32_t binding, uint64_t size) {
+  const std::vector<T> whole = read_range<T>(s, binding, 3, 0, size);
+  for (uint64_t first = 0; first < size; first += 1 + first / 7)
+    for (uint64_t count = 1; first + count <= size; count += 1 + count / 3) {
+      const std::vector<T> part = read_range<T>(s, binding, 3, first, count);
+      CHECK(std::equal(part.begin(), part.end(), whole.begin() + ptrdiff_t(first)));
+    }
+}
+
+void synthetic() {
+  const Tape tape = tape_of(DType::f32), wide = tape_of(DType::f64);
+  Source s(tape), w(wide);
+  const uint32_t x = binding(tape, "image"), y = binding(tape, "labels");
+  CHECK_SAYS(s.check(), "has no data");
+  for (Source* source : {&s, &w}) {
+    source->set_synthetic(x, {.seed = 9, .samples = 3, .deviation = 2});
+    source->set_synthetic(y, {.seed = 9, .samples = 3, .classes = 4});
+  }
+  CHECK(s.check().ok());
+  any_range<float>(s, x, VALUE);
+  const auto narrow = read_range<float>(s, x, 1, 0, VALUE);
+  const auto doubles = read_range<double>(w, x, 1, 0, VALUE);
+  for (uint64_t i = 0; i < VALUE; i++) CHECK(narrow[i] == float(doubles[i]));
+  // Three samples, two a step: step 4 sees what step 1 saw.
+  CHECK(read_range<float>(s, x, 4, 0, VALUE) == narrow);
+  CHECK(read_range<float>(s, x, 2, 0, VALUE) != narrow);
+  const auto second = read_range<float>(s, x, 2, SAMPLE, SAMPLE);
+  CHECK(std::equal(second.begin(), second.end(), narrow.begin()));
+  const auto labels = read_range<int32_t>(s, y, 1, 0, 2);
+  for (const int32_t l : labels) CHECK(l >= 0 && l < 4);
+}
+
+void statistics() {
+  std::vector<float> values(200'000);
+  CHECK(open_synthetic_feed({.seed = 1, .samples = 1, .deviation = 3}, "x")->give(0, 0, values.size(), values.data()).ok());
+  double sum = 0, squares = 0;
+  for (const float v : values) { sum += v; squares += double(v) * v; }
+  CHECK(std::abs(sum / 200'000) < 0.03);
+  CHECK(std::abs(std::sqrt(squares / 200'000) - 3) < 0.03);
+  std::vector<int32_t> labels(50'000);
+  CHECK(open_synthetic_feed({.seed = 1, .samples = 1, .classes = 5}, "y")->give(0, 0, labels.size(), labels.data()).ok());
+  int counts[5] = {};
+  for (const int32_t l : labels) counts[l]++;
+  for (const int n : counts) CHECK(n > 9'500 && n < 10'500);
+}
+
+struct TemporaryFile {
+  std::string path = "/tmp/spillway-source-XXXXXX";
+  template <class T>
+  TemporaryFile(const std::vector<T>& values, size_t header) {
+    ::close(::mkstemp(path.data()));
+    std::ofstream out(path, std::ios::binary);
+    out << std::string(header, 'h');
+    out.write(reinterpret_cast<const char*>(values.data()), std::streamsize(values.size() * sizeof(T)));
+  }
+  ~TemporaryFile() { std::filesystem::remove(path); }
+};
+
+/// The value at a place of the file's tensor; small enough for every type.
+int code(uint64_t n, uint64_t c, uint64_t h, uint64_t w) { return int((n * 101 + c * 37 + h * 11 + w * 3) % 200); }
+
+template <class Raw>
+std::vector<Raw> file_values(FileLayout layout, uint64_t samples, Raw (*as)(int)) {
+  std::vector<Raw> values;
+  for (uint64_t n = 0; n < samples; n++) {
+    if (layout == FileLayout::nchw)
+      for (uint64_t c = 0; c < 3; c++) for (uint64_t h = 0; h < 5; h++) for (uint64_t w = 0; w < 7; w++) values.push_back(as(code(n, c, h, w)));
+    else
+      for (uint64_t h = 0; h < 5; h++) for (uint64_t w = 0; w < 7; w++) for (uint64_t c = 0; c < 3; c++) values.push_back(as(code(n, c, h, w)));
+  }
+  return values;
+}
+
+template <class Raw>
+void file_of(FileType type, Raw (*as)(int)) {
+  const Tape tape = tape_of(DType::f64);
+  for (const FileLayout layout : {FileLayout::nchw, FileLayout::nhwc}) {
+    const TemporaryFile file(file_values<Raw>(layout, 3, as), 77);
+    Source s(tape);
+    const uint32_t x = binding(tape, "image");
+    const Status status = s.set_file(x, {.path = file.path, .byte_offset = 77, .type = type, .layout = layout, .samples = 3, .shape = {3, 5, 7}, .scale = 0.5, .shift = 1});
+    check(status.ok(), "set_file", __FILE__, __LINE__, status.message);
+    const auto values = read_range<double>(s, x, 2, 0, VALUE);  // samples 2 and 0
+    uint64_t i = 0;
+    for (const uint64_t n : {2, 0})
+      for (uint64_t h = 0; h < 5; h++) for (uint64_t w = 0; w < 7; w++) for (uint64_t c = 0; c < 3; c++) CHECK(values[i++] == code(n, c, h, w) * 0.5 + 1);
+    any_range<double>(s, x, VALUE);
+  }
+}
+
+uint16_t half_of(int v) {  // integers below 2048 are exact
+  if (v == 0) return 0;
+  int e = 0;
+  while (v >> (e + 1)) e++;
+  return uint16_t((e + 15) << 10 | ((v << (10 - e)) & 1023));
+}
+
+void every_type() {
+  file_of<float>(FileType::f32, [](int v) { return float(v); });
+  file_of<double>(FileType::f64, [](int v) { return double(v); });
+  file_of<uint16_t>(FileType::f16, half_of);
+  file_of<uint8_t>(FileType::u8, [](int v) { return uint8_t(v); });
+  file_of<int32_t>(FileType::i32, [](int v) { return int32_t(v); });
+  file_of<int64_t>(FileType::i64, [](int v) { return int64_t(v); });
+}
+
+void labels_from_files() {
+  const Tape tape = tape_of(DType::f32);
+  const uint32_t y = binding(tape, "labels");
+  const TemporaryFile file(std::vector<int64_t>{3, 1, int64_t(1) << 40}, 0);
+  Source s(tape);
+  CHECK(s.set_file(y, {.path = file.path, .type = FileType::i64, .samples = 3}).ok());
+  CHECK(read_range<int32_t>(s, y, 1, 0, 2) == (std::vector<int32_t>{3, 1}));
+  CHECK(read_range<int32_t>(s, y, 2, 0, 2) == (std::vector<int32_t>{-1, 3}));  // no class is that large
+}
+
+void faults() {
+  const Tape tape = tape_of(DType::f32);
+  const uint32_t x = binding(tape, "image");
+  const TemporaryFile file(file_values<uint8_t>(FileLayout::nchw, 3, [](int v) { return uint8_t(v); }), 0);
+  Source s(tape);
+  const FileFeed good{.path = file.path, .type = FileType::u8, .samples = 3, .shape = {3, 5, 7}};
+  FileFeed f = good;
+  f.shape = {3, 7, 5};
+  CHECK_SAYS(s.set_file(x, f), "samples of [3,7,5], but 'image' takes [3,5,7]");
+  f = good;
+  f.samples = 4;
+  CHECK_SAYS(s.set_file(x, f), "has 315 bytes; its data take 420");
+  f.samples = uint64_t(1) << 60;
+  CHECK_SAYS(s.set_file(x, f), "absurdly large");
+  f = good;
+  f.path = "/nonexistent";
+  CHECK_SAYS(s.set_file(x, f), "cannot open");
+  f.path = "/tmp";
+  CHECK_SAYS(s.set_file(x, f), "no regular file");
+  CHECK(s.set_file(x, good).ok());
+  std::filesystem::resize_file(file.path, 100);  // it shrinks under us
+  std::vector<float> into(VALUE);
+  CHECK_SAYS(s.read(x, 2, 0, std::as_writable_bytes(std::span(into))), "before its data do");
+}
+
+}  // namespace
+
+int main() {
+  test("synthetic values: any range, any float type, cycling samples", synthetic);
+  test("synthetic values are normal, labels uniform", statistics);
+  test("files of every type and layout", every_type);
+  test("labels from files", labels_from_files);
+  test("bad and shrinking files are refused", faults);
+  return finish();
+}
