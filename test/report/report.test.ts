@@ -6,13 +6,17 @@ import { reportHtml } from '../../src/report/html'
 import { type Bar, coalesce, lanesOf, stallsOf } from '../../src/report/lanes'
 import { holdersAt, KINDS, memorySeries, pagesByKind, totalPages, worstCall } from '../../src/report/memory'
 import { embedJson, escapeHtml } from '../../src/report/page'
+import { measuredTimeline } from '../../src/report/measured'
 import { summary } from '../../src/report/summary'
 import { layerRows, segmentRows } from '../../src/report/tables'
 import { traceJson } from '../../src/report/trace'
 import { factsOf } from '../../src/report/facts'
 import { explain } from '../../src/report/words'
 import type { Plan } from '../../staging/plan/plan'
-import { chainPlan, play, stagingOf } from './plans'
+import { simulate } from '../../staging/sim/simulate'
+import { instructions } from '../../staging/plan/instructions'
+import type { Span } from '../../staging/sim/timeline'
+import { chainPlan, LINK, play, stagingOf } from './plans'
 
 const everything = { layers: 6, size: 512, tiles: 4, recompute: true, swap: true }
 const html = (plan: Plan): string => reportHtml(plan, play(plan), stagingOf(plan))
@@ -82,6 +86,22 @@ test('merged bars take the colour of most of their time and the name of the long
   const bars = [bar(0, 1, 'forward', 'a'), bar(1, 4, 'backward', 'b'), bar(4, 6, 'backward', 'c'), bar(10, 11, 'out', 'd')]
   assert.equal(coalesce(bars, 10, 2), [{ ...bar(0, 6, 'backward', 'b'), others: 2 }, bar(10, 11, 'out', 'd')])
   assert.is(coalesce(bars, 10, 4), bars)
+})
+
+test('a measured step is named by the plan: it gives back what was simulated', () => {
+  const plan = chainPlan(everything)
+  const simulated = simulate(plan, LINK)
+  const list = instructions(plan)
+  const instructionOf = (s: Span): number =>
+    list.findIndex((i) => (i.tag === 'call' ? i.call === s.call : (i.tag === 'copyOut' || i.tag === 'copyIn') && i.residency === s.residency
+      && (i.tag === 'copyOut') === (s.stream === 'out')))
+  const measured = measuredTimeline(plan, simulated.spans.map((s) => ({ ...s, instruction: instructionOf(s) })), simulated.memory)
+  const inOrder = (spans: readonly Span[]): readonly Span[] => [...spans].sort((a, b) => a.start - b.start || (a.label < b.label ? -1 : 1))
+  assert.equal(inOrder(measured.spans), inOrder(simulated.spans))
+  assert.ok(simulated.stallSeconds.memory > 0 && simulated.stallSeconds.data > 0)
+  for (const cause of ['memory', 'data'] as const)
+    assert.ok(Math.abs(measured.stallSeconds[cause] - simulated.stallSeconds[cause]) < 1e-9, `${cause}: ${measured.stallSeconds[cause]}, ${simulated.stallSeconds[cause]}`)
+  assert.is(measuredTimeline(plan, [{ stream: 'compute', instruction: list.length, start: 0, end: 1 }], []).spans.length, 0)
 })
 
 // ---------------------------------------------------------------- tables

@@ -1,0 +1,35 @@
+// A measured step as a timeline. In: a plan and the spans that the runtime recorded, by instruction of the tape.
+// Out: the same type as the simulator's, so that both are drawn and compared alike.
+// Invariant: the tape's instructions are those of the plan, in order; what is not one of them is dropped.
+import { instructions } from '../../staging/plan/instructions'
+import type { Plan } from '../../staging/plan/plan'
+import type { MemorySample, Span, Stream, Timeline } from '../../staging/sim/timeline'
+import { stallsOf } from './lanes'
+
+export interface MeasuredSpan {
+  readonly stream: Stream
+  readonly instruction: number
+  readonly start: number
+  readonly end: number
+}
+
+export const measuredTimeline = (plan: Plan, spans: readonly MeasuredSpan[], memory: readonly MemorySample[]): Timeline => {
+  const list = instructions(plan)
+  const named = spans.flatMap(({ stream, instruction, start, end }): readonly Span[] => {
+    const i = list[instruction]
+    if (i?.tag === 'call') {
+      const call = plan.calls[i.call]!
+      return [{ stream, start, end, call: i.call, label: plan.graph.ops[call.op]?.layer ?? call.kind }]
+    }
+    if (i?.tag !== 'copyOut' && i?.tag !== 'copyIn') return []
+    return [{ stream, start, end, residency: i.residency, label: plan.storages[plan.residencies[i.residency]!.storage]!.label }]
+  }).sort((a, b) => a.start - b.start)
+  const timeline: Timeline = {
+    makespanSeconds: named.reduce((latest, s) => Math.max(latest, s.end), 0),
+    computeSeconds: named.reduce((n, s) => n + (s.stream === 'compute' ? s.end - s.start : 0), 0),
+    stallSeconds: { memory: 0, data: 0 }, spans: named, memory,
+  }
+  const stalled = (cause: 'memory' | 'data'): number =>
+    stallsOf(plan, timeline).reduce((n, s) => n + (s.cause === cause ? s.end - s.start : 0), 0)
+  return { ...timeline, stallSeconds: { memory: stalled('memory'), data: stalled('data') } }
+}
