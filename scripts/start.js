@@ -5,7 +5,7 @@ const { spawn } = require('node:child_process')
 const path = require('node:path')
 const { setUpOrExit } = require('./setup')
 
-const JOB = ['train', 'vgg16-features', '--image', '1024', '--budget', '384MiB', '--steps', '8', '--lr', '0.001', '--log', 'runs/start']
+const JOB = ['train', 'vgg16-features', '--image', '1024', '--budget', '384MiB', '--steps', '5', '--lr', '0.001', '--log', 'runs/start']
 
 const HELP = `npm start                       set up what is missing and train a VGG-16 trunk inside a small budget
 npm start -- OPTIONS            the same with other numbers: --image 768 --budget 512MiB --steps 20 …
