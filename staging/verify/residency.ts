@@ -1,7 +1,8 @@
 // The device's pages while the step runs: who holds each physical page, which pages of each storage are there, what
 // still arrives or already leaves.
 // In: residencies, point by point. Out: the fault of a page that is missing, shared, or touched at a wrong time.
-// Invariant: at one point releases come first, then saves start, then pages are acquired and loads start, then loads are waited for.
+// Invariant: at one point saves start first, then saves are waited for and pages released, then pages are acquired and loads
+// start, then loads are waited for: a page that is saved and released at one point serves another from that point on.
 import { PAGE_BYTES, pagesFor } from '../core/bytes'
 import type { Call, View } from '../plan/plan'
 import { byteRuns } from './bytes'
@@ -71,8 +72,8 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     return held <= budget ? undefined : broken('budget', `${held} pages are held; the budget is ${budget}`, facts.at(point))
   }
   const advance = (point: number): Fault => firstFault([
-    () => eachFault(releases[point]!, release),
     () => eachFault(saves[point]!, survival.save),
+    () => eachFault(releases[point]!, release),
     () => eachFault(acquires[point]!, acquire(point)),
     () => withinBudget(point),
   ])

@@ -57,8 +57,8 @@ const soundPoints = (plan: Plan, r: Residency): string | undefined => {
   if (r.acquire >= r.release || r.release > end) return `acquired at ${r.acquire} and released at ${r.release} of ${end}`
   if (r.load && (r.load.ready < r.acquire || r.load.ready >= r.release)) return `its load is ready at ${r.load.ready}`
   const earliest = r.load ? r.load.ready : r.acquire
-  if (r.save && (r.save.start <= earliest || r.save.start >= r.release))
-    return `its save starts at ${r.save.start}; legal are points after ${earliest} and before ${r.release}`
+  if (r.save && (r.save.start <= earliest || r.save.start > r.release))
+    return `its save starts at ${r.save.start}; legal are points after ${earliest}, up to its release at ${r.release}`
   return undefined
 }
 
