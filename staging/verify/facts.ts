@@ -28,6 +28,10 @@ export interface Facts {
   readonly full: readonly Box[]
   readonly elementBytes: readonly number[]
   readonly ops: readonly OpFacts[]
+  /** How the value's partial results of tiles merge. */
+  readonly merge: readonly ('sum' | 'moments')[]
+  /** The op that computes it, if one does. */
+  readonly producer: readonly (OpFacts | undefined)[]
   readonly name: (value: number) => string
   readonly at: (call: number, value?: number) => Where
 }
@@ -56,11 +60,17 @@ export const fullBoxOf = (v: Value): Box => fullBox(asShape(v.shape))
 export const factsOf = (plan: Plan): Facts => {
   const { graph } = plan
   const name = (v: number): string => graph.values[v]!.name
+  const ops = graph.ops.map((op) => opFacts(op, graph))
+  const merge = graph.values.map((): 'sum' | 'moments' => 'sum')
+  const producer: (OpFacts | undefined)[] = graph.values.map(() => undefined)
+  for (const f of ops) f.op.outs.forEach((v, i) => {
+    merge[v] = f.def.outs[i]!.merge ?? 'sum'
+    producer[v] = f
+  })
   return {
-    plan, name,
+    plan, name, ops, merge, producer,
     full: graph.values.map(fullBoxOf),
     elementBytes: graph.values.map((v) => dtypeBytes[v.dtype]),
-    ops: graph.ops.map((op) => opFacts(op, graph)),
     at: (call, value) => {
       const c: Call | undefined = plan.calls[call]
       return { ...(c ? { segment: c.segment, tile: c.tile } : {}), call, ...(value === undefined ? {} : { value: name(value) }) }

@@ -8,15 +8,6 @@ import { broken, type Fault } from './failure'
 import { contains, NOTHING, sameRegion } from './region'
 import { accumulated, momentsCount, take } from './sums'
 
-/** How partial results of a value merge, by the op that produces it. */
-const mergeRule = (facts: Facts, value: number): 'sum' | 'moments' => {
-  for (const { op, def } of facts.ops) {
-    const i = op.outs.indexOf(value)
-    if (i >= 0) return def.outs[i]?.merge ?? 'sum'
-  }
-  return 'sum'
-}
-
 const sameBox = (x: View, y: View): boolean => x.value === y.value && sameRegion([x.box], [y.box])
 
 const fill = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
@@ -47,7 +38,7 @@ const target = (facts: Facts, contents: Contents, y: View, index: number): Conte
 const isFault = (c: Content | Fault): c is Fault => c === undefined || 'tag' in c
 
 const accumulate = (facts: Facts, contents: Contents, x: View, y: View, index: number): Fault => {
-  if (mergeRule(facts, y.value) !== 'sum') return broken('operand', 'partial moments do not add up; legal is merge_moments', facts.at(index, y.value))
+  if (facts.merge[y.value] !== 'sum') return broken('operand', 'partial moments do not add up; legal is merge_moments', facts.at(index, y.value))
   const content = target(facts, contents, y, index)
   if (isFault(content)) return content
   const got = take(facts, contents, x, -1, index)
@@ -61,7 +52,7 @@ const accumulate = (facts: Facts, contents: Contents, x: View, y: View, index: n
 const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
   const [x, y] = [c.ins[0]!, c.outs[0]!]
   const at = facts.at(index, y.value)
-  if (mergeRule(facts, y.value) !== 'moments') return broken('operand', 'it is no statistic; legal is accumulate', at)
+  if (facts.merge[y.value] !== 'moments') return broken('operand', 'it is no statistic; legal is accumulate', at)
   const got = take(facts, contents, x, -1, index)
   if (isLeft(got)) return got.left
   const before = c.attrs['countY'] === 0 ? undefined : contents.contentOf(y)

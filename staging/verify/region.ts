@@ -9,8 +9,15 @@ export const NOTHING: Region = []
 const AXES = [0, 1, 2, 3] as const
 
 export const isEmptyBox = (b: Box): boolean => AXES.some((i) => b[i][0] >= b[i][1])
-export const inBox = (outer: Box, inner: Box): boolean => AXES.every((i) => outer[i][0] <= inner[i][0] && inner[i][1] <= outer[i][1])
-export const overlap = (a: Box, b: Box): boolean => AXES.every((i) => a[i][0] < b[i][1] && b[i][0] < a[i][1])
+// These two run for every operand of every call, against every box of a region: plain loops.
+export const inBox = (outer: Box, inner: Box): boolean => {
+  for (const i of AXES) if (outer[i][0] > inner[i][0] || inner[i][1] > outer[i][1]) return false
+  return true
+}
+export const overlap = (a: Box, b: Box): boolean => {
+  for (const i of AXES) if (a[i][0] >= b[i][1] || b[i][0] >= a[i][1]) return false
+  return true
+}
 export const volume = (b: Box): number => AXES.reduce<number>((n, i) => n * Math.max(0, b[i][1] - b[i][0]), 1)
 export const elementsIn = (r: Region): number => r.reduce((n, b) => n + volume(b), 0)
 

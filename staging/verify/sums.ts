@@ -107,7 +107,7 @@ export const momentsCount = (facts: Facts, value: number, content: Piece): numbe
   const perChannel = (region: Region): number => region.reduce((n, b) => n + elementsIn([b]) / (b[1][1] - b[1][0]), 0)
   const [way] = content.ways
   if (way) return way.reduce((n, p) => n + perChannel(p.taken), 0)
-  const producer = facts.ops.find((f) => f.op.outs.includes(value))
+  const producer = facts.producer[value]
   const anchor = producer?.def.anchor
   return producer && typeof anchor === 'number' && content.exact.length > 0 ? perChannel([facts.full[producer.op.ins[anchor]!]!]) : 0
 }
