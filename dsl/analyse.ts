@@ -27,7 +27,11 @@ export interface Analysis {
 }
 
 /** The shape so far; all else is gathered beside it. */
-interface Gathered { readonly layers: LayerReport[]; ft: readonly Dim[]; bytes: number }
+interface Gathered {
+  readonly layers: LayerReport[]
+  ft: readonly Dim[]
+  bytes: number
+}
 
 const bytesOf = (s: Shape): number => 4 * elementsOf(s)
 const misfit = (at: Place, kind: string, reason: string): GraphError => ({ tag: 'ShapeInvalid', layer: at.called, kind, reason })

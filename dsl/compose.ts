@@ -3,30 +3,57 @@
 // In: nets. Out: nets, as plain data whose types are the syntax tree.
 import type { Net } from './net'
 
-export interface Seq<Ls extends readonly Net[]> extends Net<'seq'> { readonly layers: Ls }
+export interface Seq<Ls extends readonly Net[]> extends Net<'seq'> {
+  readonly layers: Ls
+}
 /** A scope: the names inside are '<name>.<...>'. */
-export interface Block<Name extends string, Body extends Net> extends Net<'block'> { readonly name: Name; readonly body: Body }
+export interface Block<Name extends string, Body extends Net> extends Net<'block'> {
+  readonly name: Name
+  readonly body: Body
+}
 /** A scope of numbered scopes: the names inside are '<name>.0.<...>', '<name>.1.<...>', ...; a repeat counts on. */
-export interface Blocks<Name extends string, Ls extends readonly Net[]> extends Net<'blocks'> { readonly name: Name; readonly layers: Ls }
+export interface Blocks<Name extends string, Ls extends readonly Net[]> extends Net<'blocks'> {
+  readonly name: Name
+  readonly layers: Ls
+}
 /** So many copies, one after the other, in scopes '0', '1', ... */
-export interface Repeat<Times extends number, Body extends Net> extends Net<'repeat'> { readonly times: Times; readonly body: Body }
+export interface Repeat<Times extends number, Body extends Net> extends Net<'repeat'> {
+  readonly times: Times
+  readonly body: Body
+}
 /** The sum of what both make of the same input. */
-export interface Residual<Body extends Net, Shortcut extends Net> extends Net<'residual'> { readonly body: Body; readonly shortcut: Shortcut }
+export interface Residual<Body extends Net, Shortcut extends Net> extends Net<'residual'> {
+  readonly body: Body
+  readonly shortcut: Shortcut
+}
 /** What all branches make of the same input, joined along the channels. */
-export interface Concat<Bs extends readonly Net[]> extends Net<'concat'> { readonly branches: Bs }
+export interface Concat<Bs extends readonly Net[]> extends Net<'concat'> {
+  readonly branches: Bs
+}
 
 /** One after the other. */
 export const seq = <const Ls extends readonly Net[]>(...layers: Ls): Seq<Ls> => ({ kind: 'seq', layers })
 
 /** @example block('downsample', conv2d('0', 64, 1, { stride: 2 }), batchNorm('1')) has layers 'downsample.0', 'downsample.1' */
-export const block = <N extends string, const Ls extends readonly Net[]>(name: N, ...layers: Ls): Block<N, Seq<Ls>> =>
-  ({ kind: 'block', name, body: seq(...layers) })
+export const block = <N extends string, const Ls extends readonly Net[]>(name: N, ...layers: Ls): Block<N, Seq<Ls>> => ({
+  kind: 'block',
+  name,
+  body: seq(...layers),
+})
 
 /** @example blocks('layer1', basicBlock(64), basicBlock(64)) has layers 'layer1.0.conv1', ..., 'layer1.1.conv1', ... */
-export const blocks = <N extends string, const Ls extends readonly Net[]>(name: N, ...layers: Ls): Blocks<N, Ls> => ({ kind: 'blocks', name, layers })
+export const blocks = <N extends string, const Ls extends readonly Net[]>(name: N, ...layers: Ls): Blocks<N, Ls> => ({
+  kind: 'blocks',
+  name,
+  layers,
+})
 
 export const repeat = <T extends number, B extends Net>(times: T, body: B): Repeat<T, B> => ({ kind: 'repeat', times, body })
 
-export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Residual<B, S> => ({ kind: 'residual', body, shortcut })
+export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Residual<B, S> => ({
+  kind: 'residual',
+  body,
+  shortcut,
+})
 
 export const concat = <const Bs extends readonly Net[]>(...branches: Bs): Concat<Bs> => ({ kind: 'concat', branches })

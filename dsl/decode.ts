@@ -18,7 +18,12 @@ const compositions: Readonly<Record<string, Composition>> = {
   block: { parts: [['body', false]], own: 'name' },
   blocks: { parts: [['layers', true]], own: 'name' },
   repeat: { parts: [['body', false]], own: 'times' },
-  residual: { parts: [['body', false], ['shortcut', false]] },
+  residual: {
+    parts: [
+      ['body', false],
+      ['shortcut', false],
+    ],
+  },
   concat: { parts: [['branches', true]] },
 }
 
@@ -34,7 +39,9 @@ export const show = (u: unknown): string => {
   if (Array.isArray(u)) return `[${u.map(String).join(',')}]`
   if (typeof u === 'function') return 'a function (was it meant to be called?)'
   if (u === null || typeof u !== 'object') return String(JSON.stringify(u))
-  return 'kind' in u ? `an object of kind ${JSON.stringify(u.kind)}` : `an object with ${Object.keys(u).join(', ') || 'no fields'}`
+  return 'kind' in u
+    ? `an object of kind ${JSON.stringify(u.kind)}`
+    : `an object with ${Object.keys(u).join(', ') || 'no fields'}`
 }
 
 /** What is wrong with a composition's own field. */
@@ -56,7 +63,13 @@ const listOf = (u: unknown, at: string, depth: number): Either<GraphError, reado
   return right(nets)
 }
 
-const composition = (u: Fields, kind: string, { parts, own }: Composition, at: string, depth: number): Either<GraphError, Net> => {
+const composition = (
+  u: Fields,
+  kind: string,
+  { parts, own }: Composition,
+  at: string,
+  depth: number,
+): Either<GraphError, Net> => {
   const net: Record<string, unknown> = { kind }
   if (own !== undefined) net[own] = u[own]
   for (const [field, list] of parts) {
@@ -70,16 +83,24 @@ const composition = (u: Fields, kind: string, { parts, own }: Composition, at: s
 
 const layer = (u: Net, at: string): Either<GraphError, Net> => {
   const rule = ruleOf(u.kind)
-  if (!rule) return left(fault(at, `there is no layer of kind '${u.kind}'; legal are ${[...layerKinds, ...Object.keys(compositions)].join(', ')}`))
+  if (!rule)
+    return left(
+      fault(at, `there is no layer of kind '${u.kind}'; legal are ${[...layerKinds, ...Object.keys(compositions)].join(', ')}`),
+    )
   const decoded = rule.codec.decode(u)
   if (!isLeft(decoded)) return decoded
   const e = decoded.left[0]
-  const field = e?.context.map((c) => c.key).filter((k) => k !== '' && !/^\d+$/.test(k)).join('.') ?? ''
+  const field =
+    e?.context
+      .map((c) => c.key)
+      .filter((k) => k !== '' && !/^\d+$/.test(k))
+      .join('.') ?? ''
   return left(fault(`${at}.${field}`, `${show(e?.value)} is not legal in a ${u.kind}`))
 }
 
 const node = (u: unknown, at: string, depth: number): Either<GraphError, Net> => {
-  if (typeof u !== 'object' || u === null || !('kind' in u) || typeof u.kind !== 'string') return left(fault(at, `${show(u)} is not a layer`))
+  if (typeof u !== 'object' || u === null || !('kind' in u) || typeof u.kind !== 'string')
+    return left(fault(at, `${show(u)} is not a layer`))
   if (depth > DEEPEST) return left(fault(at, `layers are nested more than ${DEEPEST} deep`))
   const composed = Object.hasOwn(compositions, u.kind) ? compositions[u.kind] : undefined
   return composed ? composition(u as unknown as Fields, u.kind, composed, at, depth) : layer(u as Net, at)

@@ -24,11 +24,20 @@ const algebraOf = (graph: GraphBuilder): Algebra<Ref> => {
   let drawn = 0
   const shape = (r: Ref): Shape => graph.shape(r) as unknown as Shape
   const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: Place): Either<GraphError, Ref> =>
-    pipe(graph.op(kind, attrs, ins, at.name), chain((outs) => right(outs[0]!)))
+    pipe(
+      graph.op(kind, attrs, ins, at.name),
+      chain((outs) => right(outs[0]!)),
+    )
   return {
     layer: (l, x, at) => {
       const rule = ruleFor(l)
-      const y = rule.elaborate(l, x, { graph, layer: at.name, weights: weightsOf(l, at), input: shape(x), randomKey: () => drawn++ })
+      const y = rule.elaborate(l, x, {
+        graph,
+        layer: at.name,
+        weights: weightsOf(l, at),
+        input: shape(x),
+        randomKey: () => drawn++,
+      })
       return isLeft(y) ? y : right(asAnalysed(y.right, at, shape(y.right), rule.shape(l, shape(x))))
     },
     sum: (body, shortcut, at) => single('add', {}, [body, shortcut], at),

@@ -4,7 +4,16 @@
 // The run-time twin is analyse.ts. Bytes are Low digit strings (numbers/), turned into a number once, at the end.
 import type { Block, Blocks, Concat, Repeat, Residual, Seq } from './compose'
 import type { BadSize } from './layers/rule'
-import type { AtLayer, BranchesDiffer, DuplicateNameText, NoBranches, NotATuple, NotLiteral, ShapeText, SumsDiffer } from './messages'
+import type {
+  AtLayer,
+  BranchesDiffer,
+  DuplicateNameText,
+  NoBranches,
+  NotATuple,
+  NotLiteral,
+  ShapeText,
+  SumsDiffer,
+} from './messages'
 import type { Dim, InPlaceLayers, LayerFt, LayerShapes, Net, Shape } from './net'
 import type { Add, AddLow, FromLow, Low, Mul, MulLow } from './numbers/naturals'
 
@@ -16,13 +25,20 @@ export interface Facts<Out extends Shape, Ft extends Dim, Bytes extends string, 
   names: Names
 }
 /** What is wrong with it, and where. */
-export interface Misfit<At extends string, Kind extends string, Reason extends string> { at: At; kind: Kind; reason: Reason }
-export interface Duplicate<Name extends string> { duplicate: Name }
+export interface Misfit<At extends string, Kind extends string, Reason extends string> {
+  at: At
+  kind: Kind
+  reason: Reason
+}
+export interface Duplicate<Name extends string> {
+  duplicate: Name
+}
 
-export type Analyse<N extends Net, S extends Shape> =
-  N['kind'] extends keyof LayerShapes<any, any> ? AnalyseLayer<N, LayerShapes<N, S>[N['kind']]>
-  : N['kind'] extends keyof Compositions<any, any> ? Compositions<N, S>[N['kind']]
-  : Misfit<N['kind'], N['kind'], NotATuple>
+export type Analyse<N extends Net, S extends Shape> = N['kind'] extends keyof LayerShapes<any, any>
+  ? AnalyseLayer<N, LayerShapes<N, S>[N['kind']]>
+  : N['kind'] extends keyof Compositions<any, any>
+    ? Compositions<N, S>[N['kind']]
+    : Misfit<N['kind'], N['kind'], NotATuple>
 
 interface Compositions<N, S extends Shape> {
   seq: N extends Seq<infer Ls> ? Line<Ls, S> : never
@@ -30,56 +46,80 @@ interface Compositions<N, S extends Shape> {
   blocks: N extends Blocks<infer P, infer Ls> ? Scoped<P, Line<Numbered<Ls>, S>> : never
   repeat: N extends Repeat<infer T, any> ? Repeated<T, N, S> : never
   residual: N extends Residual<infer B, infer C> ? Sum<Analyse<B, S>, Analyse<C, S>> : never
-  concat: N extends Concat<infer Bs> ? (Bs extends readonly [infer H extends Net, ...infer T] ? Join<T, S, Analyse<H, S>> : Misfit<'concat', 'concat', NoBranches>) : never
+  concat: N extends Concat<infer Bs>
+    ? Bs extends readonly [infer H extends Net, ...infer T]
+      ? Join<T, S, Analyse<H, S>>
+      : Misfit<'concat', 'concat', NoBranches>
+    : never
 }
 
 // ---------------------------------------------------------------- layers
 
-export type NameOf<N> = N extends { readonly name: infer L extends string; readonly kind: infer K extends string } ? (L extends '' ? K : L) : never
+export type NameOf<N> = N extends { readonly name: infer L extends string; readonly kind: infer K extends string }
+  ? L extends ''
+    ? K
+    : L
+  : never
 type OwnName<N> = N extends { readonly name: infer L extends string } ? (L extends '' ? never : L) : never
 
 /** Bytes of a value in 32-bit floats. */
 export type BytesOf<S extends Shape> = MulLow<MulLow<MulLow<Low<S[2]>, `${S[3]}`>, `${S[1]}`>, `${Mul<S[0], 4>}`>
 
-type AnalyseLayer<N extends Net, Out> =
-  Out extends Shape
-    ? number extends Out[0] | Out[1] | Out[2] | Out[3] ? Misfit<NameOf<N>, N['kind'], NotLiteral>
+type AnalyseLayer<N extends Net, Out> = Out extends Shape
+  ? number extends Out[0] | Out[1] | Out[2] | Out[3]
+    ? Misfit<NameOf<N>, N['kind'], NotLiteral>
     : Facts<Out, FtOf<N>, N['kind'] extends keyof InPlaceLayers ? '0' : BytesOf<Out>, OwnName<N>>
-    : Out extends string ? Misfit<NameOf<N>, N['kind'], Out> : never
+  : Out extends string
+    ? Misfit<NameOf<N>, N['kind'], Out>
+    : never
 
 type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & Dim
 
 // ---------------------------------------------------------------- one after the other
 
-type Line<Ls, S extends Shape, Ft extends Dim = Dim, Bytes extends string = '0', Names extends string = never> =
-  Ls extends readonly Net[]
-    ? number extends Ls['length'] ? Misfit<'seq', 'seq', NotATuple>
+type Line<
+  Ls,
+  S extends Shape,
+  Ft extends Dim = Dim,
+  Bytes extends string = '0',
+  Names extends string = never,
+> = Ls extends readonly Net[]
+  ? number extends Ls['length']
+    ? Misfit<'seq', 'seq', NotATuple>
     : Ls extends readonly [infer H extends Net, ...infer T]
       ? Analyse<H, S> extends infer X
         ? X extends Facts<infer O, infer F, infer A, infer N>
-          ? [N & Names] extends [never] ? Line<T, O, Ft & F, AddLow<Bytes, A>, Names | N> : Duplicate<N & Names>
+          ? [N & Names] extends [never]
+            ? Line<T, O, Ft & F, AddLow<Bytes, A>, Names | N>
+            : Duplicate<N & Names>
           : X
         : never
       : Facts<S, Ft, Bytes, Names>
-    : never
+  : never
 
 // ---------------------------------------------------------------- scopes
 
 type Scoped<P extends string, X> =
-  X extends Facts<infer O, infer F, infer A, infer N> ? Facts<O, F, A, `${P}.${N}`>
-  : X extends Misfit<infer At, infer K, infer R> ? Misfit<`${P}.${At}`, K, R>
-  : X extends Duplicate<infer N> ? Duplicate<`${P}.${N}`>
-  : never
+  X extends Facts<infer O, infer F, infer A, infer N>
+    ? Facts<O, F, A, `${P}.${N}`>
+    : X extends Misfit<infer At, infer K, infer R>
+      ? Misfit<`${P}.${At}`, K, R>
+      : X extends Duplicate<infer N>
+        ? Duplicate<`${P}.${N}`>
+        : never
 
 type Copies<T extends number, B, Acc extends readonly B[] = []> = Acc['length'] extends T ? Acc : Copies<T, B, [...Acc, B]>
 
 /** Gives each item its numbered scope; repeats are spread out first. */
-export type Numbered<Ls, Acc extends readonly Net[] = []> =
-  Ls extends readonly [infer H extends Net, ...infer T]
-    ? H extends Repeat<infer N, infer B>
-      ? RepeatError<N> extends null ? Numbered<[...Copies<N, B>, ...T], Acc> : [H]
-      : Numbered<T, [...Acc, Block<`${Acc['length'] & number}`, H>]>
-    : Ls extends readonly [] ? Acc : readonly Net[]
+export type Numbered<Ls, Acc extends readonly Net[] = []> = Ls extends readonly [infer H extends Net, ...infer T]
+  ? H extends Repeat<infer N, infer B>
+    ? RepeatError<N> extends null
+      ? Numbered<[...Copies<N, B>, ...T], Acc>
+      : [H]
+    : Numbered<T, [...Acc, Block<`${Acc['length'] & number}`, H>]>
+  : Ls extends readonly []
+    ? Acc
+    : readonly Net[]
 
 type RepeatError<T extends number> = number extends T ? NotATuple : BadSize<[['number of copies', T, 1]]>
 type Repeated<T extends number, N, S extends Shape> =
@@ -91,8 +131,9 @@ type Sum<X, Y> =
   X extends Facts<infer O, infer F, infer A, infer N>
     ? Y extends Facts<infer O2, infer F2, infer A2, infer N2>
       ? [N & N2] extends [never]
-        ? O extends O2 ? Facts<O, F & F2, AddLow<AddLow<A, A2>, BytesOf<O>>, N | N2>
-        : Misfit<'residual', 'residual', SumsDiffer<ShapeText<O>, ShapeText<O2>>>
+        ? O extends O2
+          ? Facts<O, F & F2, AddLow<AddLow<A, A2>, BytesOf<O>>, N | N2>
+          : Misfit<'residual', 'residual', SumsDiffer<ShapeText<O>, ShapeText<O2>>>
         : Duplicate<N & N2>
       : Y
     : X
@@ -114,23 +155,29 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
             : Duplicate<N & N2>
           : Y
         : never
-      : Bs extends readonly [] ? Facts<O, F & ('B' | 'H' | 'W'), AddLow<A, BytesOf<O>>, N> : Misfit<'concat', 'concat', NotATuple>
+      : Bs extends readonly []
+        ? Facts<O, F & ('B' | 'H' | 'W'), AddLow<A, BytesOf<O>>, N>
+        : Misfit<'concat', 'concat', NotATuple>
     : X
 
 // ---------------------------------------------------------------- words
 
 /** The message for a misfit; null for a net that fits. */
 export type ComplaintOf<X> =
-  X extends Misfit<infer At, infer K, infer R> ? AtLayer<At, K, R>
-  : X extends Duplicate<infer N> ? DuplicateNameText<N>
-  : null
+  X extends Misfit<infer At, infer K, infer R> ? AtLayer<At, K, R> : X extends Duplicate<infer N> ? DuplicateNameText<N> : null
 
 export type BytesNumber<Bytes extends string> = FromLow<Bytes>
 
 // ---------------------------------------------------------------- one layer, by its full name
 
 /** What is known of one layer: the facts that an editor shows. */
-export interface LayerFacts<Name extends string = string, In extends Shape = Shape, Out extends Shape = Shape, Ft extends Dim = Dim, Bytes extends number = number> {
+export interface LayerFacts<
+  Name extends string = string,
+  In extends Shape = Shape,
+  Out extends Shape = Shape,
+  Ft extends Dim = Dim,
+  Bytes extends number = number,
+> {
   readonly name: Name
   readonly input: In
   readonly output: Out
@@ -140,25 +187,47 @@ export interface LayerFacts<Name extends string = string, In extends Shape = Sha
 }
 
 type Seek<N extends Net, S extends Shape, Path extends string, Full extends string> =
-  N extends Seq<infer Ls> ? SeekLine<Ls, S, Path, Full>
-  : N extends Block<infer P, infer B> ? (Path extends `${P}.${infer Rest}` ? Seek<B, S, Rest, Full> : never)
-  : N extends Blocks<infer P, infer Ls> ? (Path extends `${P}.${infer Rest}` ? SeekLine<Numbered<Ls>, S, Rest, Full> : never)
-  : N extends Repeat<any, any> ? SeekLine<Numbered<[N]>, S, Path, Full>
-  : N extends Residual<infer B, infer C> ? SeekAny<[B, C], S, Path, Full>
-  : N extends Concat<infer Bs> ? SeekAny<Bs, S, Path, Full>
-  : Path extends OwnName<N>
-    ? LayerShapes<N, S>[N['kind'] & keyof LayerShapes<any, any>] extends infer O extends Shape ? LayerFacts<Full, S, O, FtOf<N>, FromLow<BytesOf<O>>> : never
-    : never
+  N extends Seq<infer Ls>
+    ? SeekLine<Ls, S, Path, Full>
+    : N extends Block<infer P, infer B>
+      ? Path extends `${P}.${infer Rest}`
+        ? Seek<B, S, Rest, Full>
+        : never
+      : N extends Blocks<infer P, infer Ls>
+        ? Path extends `${P}.${infer Rest}`
+          ? SeekLine<Numbered<Ls>, S, Rest, Full>
+          : never
+        : N extends Repeat<any, any>
+          ? SeekLine<Numbered<[N]>, S, Path, Full>
+          : N extends Residual<infer B, infer C>
+            ? SeekAny<[B, C], S, Path, Full>
+            : N extends Concat<infer Bs>
+              ? SeekAny<Bs, S, Path, Full>
+              : Path extends OwnName<N>
+                ? LayerShapes<N, S>[N['kind'] & keyof LayerShapes<any, any>] extends infer O extends Shape
+                  ? LayerFacts<Full, S, O, FtOf<N>, FromLow<BytesOf<O>>>
+                  : never
+                : never
 
-type SeekLine<Ls, S extends Shape, Path extends string, Full extends string> =
-  Ls extends readonly [infer H extends Net, ...infer T]
-    ? Analyse<H, S> extends Facts<infer O, any, any, infer N>
-      ? Path extends N ? Seek<H, S, Path, Full> : SeekLine<T, O, Path, Full>
-      : never
+type SeekLine<Ls, S extends Shape, Path extends string, Full extends string> = Ls extends readonly [
+  infer H extends Net,
+  ...infer T,
+]
+  ? Analyse<H, S> extends Facts<infer O, any, any, infer N>
+    ? Path extends N
+      ? Seek<H, S, Path, Full>
+      : SeekLine<T, O, Path, Full>
     : never
-type SeekAny<Bs, S extends Shape, Path extends string, Full extends string> =
-  Bs extends readonly [infer H extends Net, ...infer T]
-    ? Analyse<H, S> extends Facts<any, any, any, infer N> ? (Path extends N ? Seek<H, S, Path, Full> : SeekAny<T, S, Path, Full>) : never
+  : never
+type SeekAny<Bs, S extends Shape, Path extends string, Full extends string> = Bs extends readonly [
+  infer H extends Net,
+  ...infer T,
+]
+  ? Analyse<H, S> extends Facts<any, any, any, infer N>
+    ? Path extends N
+      ? Seek<H, S, Path, Full>
+      : SeekAny<T, S, Path, Full>
     : never
+  : never
 
 export type FactsOf<N extends Net, S extends Shape, Name extends string> = Seek<N, S, Name, Name>

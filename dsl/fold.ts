@@ -30,13 +30,24 @@ class Walk<T> {
 
   fold(n: Net, x: T, scope: string): Either<GraphError, T> {
     switch (n.kind) {
-      case 'seq': return this.line((n as Seq<readonly Net[]>).layers, x, scope)
-      case 'block': return this.fold((n as Block<string, Net>).body, x, within(scope, (n as Block<string, Net>).name))
-      case 'blocks': return this.numbered((n as Blocks<string, readonly Net[]>).layers, x, within(scope, (n as Blocks<string, readonly Net[]>).name))
-      case 'repeat': return this.numbered([n], x, scope)
-      case 'residual': return this.residual(n as Residual<Net, Net>, x, scope)
-      case 'concat': return this.concat(n as Concat<readonly Net[]>, x, scope)
-      default: return this.layer(n as Layer, x, scope)
+      case 'seq':
+        return this.line((n as Seq<readonly Net[]>).layers, x, scope)
+      case 'block':
+        return this.fold((n as Block<string, Net>).body, x, within(scope, (n as Block<string, Net>).name))
+      case 'blocks':
+        return this.numbered(
+          (n as Blocks<string, readonly Net[]>).layers,
+          x,
+          within(scope, (n as Blocks<string, readonly Net[]>).name),
+        )
+      case 'repeat':
+        return this.numbered([n], x, scope)
+      case 'residual':
+        return this.residual(n as Residual<Net, Net>, x, scope)
+      case 'concat':
+        return this.concat(n as Concat<readonly Net[]>, x, scope)
+      default:
+        return this.layer(n as Layer, x, scope)
     }
   }
 

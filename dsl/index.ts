@@ -1,5 +1,18 @@
 // The typed DSL: everything that a model file imports.
-export { type Block, type Blocks, block, blocks, type Concat, concat, type Repeat, repeat, type Residual, residual, type Seq, seq } from './compose'
+export {
+  type Block,
+  type Blocks,
+  block,
+  blocks,
+  type Concat,
+  concat,
+  type Repeat,
+  repeat,
+  type Residual,
+  residual,
+  type Seq,
+  seq,
+} from './compose'
 export { elaborate, type Elaborated } from './elaborate'
 export type { LayerFacts } from './facts'
 export { type BatchNorm, batchNorm } from './layers/batchnorm'

@@ -26,7 +26,8 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
 /** A `model(...)`, or a bare net that is given its image size: colour images, one at a time unless said otherwise. */
 export const asModel = (exported: unknown, override: InputOverride = {}): Either<GraphError, Model> => {
   const u = unwrapped(exported)
-  if (!isObject(u)) return invalid(`${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), or a net`)
+  if (!isObject(u))
+    return invalid(`${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), or a net`)
   if (u['kind'] === 'model') return modelAt(overridden(u['input'], override), u['net'])
   if (override.height === undefined || override.width === undefined)
     return invalid('it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given')

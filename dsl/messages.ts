@@ -29,8 +29,9 @@ export type PadBeyondWindow<P extends string, K extends string> = ReturnType<typ
 
 export const groupsDoNotDivide = <Side extends string, C extends string, G extends string>(side: Side, channels: C, groups: G) =>
   `${channels} ${side} channels do not divide into ${groups} groups` as const
-export type GroupsDoNotDivide<Side extends string, C extends string, G extends string> =
-  ReturnType<typeof groupsDoNotDivide<Side, C, G>>
+export type GroupsDoNotDivide<Side extends string, C extends string, G extends string> = ReturnType<
+  typeof groupsDoNotDivide<Side, C, G>
+>
 
 export const notFlat = <S extends string>(shape: S) =>
   `needs an input of [B,C,1,1] but gets ${shape}; put flatten() or globalAvgPool() before it` as const
@@ -67,4 +68,5 @@ export type BadInput<S extends string> = `'input': ${ReturnType<typeof badShape<
 // ---------------------------------------------------------------- only while typing: at run time every size is known
 
 export type NotLiteral = 'its sizes are not number literals; for sizes known only at run time use modelAt(input, net)'
-export type NotATuple = 'the list of its layers is not known while typing; use repeat(n, layer) instead of a loop, or modelAt(input, net)'
+export type NotATuple =
+  'the list of its layers is not known while typing; use repeat(n, layer) instead of a loop, or modelAt(input, net)'

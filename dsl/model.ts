@@ -31,33 +31,47 @@ export interface Model<M extends Summary = Summary, N extends Net = Net> {
   readonly layers: readonly LayerReport[]
 }
 
-export type SummaryOf<N extends Net, In extends readonly number[]> =
-  In extends readonly [infer B extends number, infer C extends number, infer H extends number, infer W extends number]
-    ? Analyse<N, [B, C, H, W]> extends Facts<infer O, infer F, infer A, any>
-      ? { input: [B, C, H, W]; output: O; ft: F; activationBytes: BytesNumber<A> }
-      : never
+export type SummaryOf<N extends Net, In extends readonly number[]> = In extends readonly [
+  infer B extends number,
+  infer C extends number,
+  infer H extends number,
+  infer W extends number,
+]
+  ? Analyse<N, [B, C, H, W]> extends Facts<infer O, infer F, infer A, any>
+    ? { input: [B, C, H, W]; output: O; ft: F; activationBytes: BytesNumber<A> }
     : never
+  : never
 
 /** The input shape itself when the net fits it; else what is wrong, so that the error stands at the argument. */
 export type Checked<N extends Net, In extends readonly number[]> = Complaint<N, In> extends infer C extends string ? C : In
 
-type Complaint<N extends Net, In extends readonly number[]> =
-  In extends readonly [infer B extends number, infer C extends number, infer H extends number, infer W extends number]
-    ? BadSize<[['', B, 1], ['', C, 1], ['', H, 1], ['', W, 1]]> extends string ? BadInput<Listed<In>>
+type Complaint<N extends Net, In extends readonly number[]> = In extends readonly [
+  infer B extends number,
+  infer C extends number,
+  infer H extends number,
+  infer W extends number,
+]
+  ? BadSize<[['', B, 1], ['', C, 1], ['', H, 1], ['', W, 1]]> extends string
+    ? BadInput<Listed<In>>
     : ComplaintOf<Analyse<N, [B, C, H, W]>>
-    : BadInput<Listed<In>>
+  : BadInput<Listed<In>>
 
-type Listed<Ds extends readonly number[], Text extends string = ''> =
-  Ds extends readonly [infer D extends number, ...infer Rest extends readonly number[]]
-    ? Listed<Rest, Text extends '' ? `${D}` : `${Text},${D}`>
-    : `[${Text}]`
+type Listed<Ds extends readonly number[], Text extends string = ''> = Ds extends readonly [
+  infer D extends number,
+  ...infer Rest extends readonly number[],
+]
+  ? Listed<Rest, Text extends '' ? `${D}` : `${Text},${D}`>
+  : `[${Text}]`
 
 /**
  * A net applied to images of shape [B, C, H, W].
  *
  * @example const net = model([1, 3, 224, 224], seq(conv2d('conv1', 64, 3), relu(), maxPool(2)))
  */
-export const model = <const In extends readonly number[], N extends Net>(input: Checked<N, In>, net: N): Model<SummaryOf<N, In>, N> => {
+export const model = <const In extends readonly number[], N extends Net>(
+  input: Checked<N, In>,
+  net: N,
+): Model<SummaryOf<N, In>, N> => {
   const m = modelAt(input as unknown, net)
   if (isLeft(m)) throw new Error(renderError(m.left))
   return m.right as unknown as Model<SummaryOf<N, In>, N>

@@ -12,11 +12,22 @@ export type SgdOptions = Pick<Sgd, 'lr'> & Partial<Omit<Sgd, 'kind'>>
 export type AdamOptions = Pick<Adam, 'lr'> & Partial<Omit<Adam, 'kind'>>
 
 /** @example sgd({ lr: 1e-3, momentum: 0.9 }) */
-export const sgd = (o: SgdOptions): Sgd =>
-  ({ kind: 'sgd', lr: o.lr, momentum: o.momentum ?? 0, weightDecay: o.weightDecay ?? 0, nesterov: o.nesterov ?? false })
+export const sgd = (o: SgdOptions): Sgd => ({
+  kind: 'sgd',
+  lr: o.lr,
+  momentum: o.momentum ?? 0,
+  weightDecay: o.weightDecay ?? 0,
+  nesterov: o.nesterov ?? false,
+})
 
-const adamLike = (kind: Adam['kind'], o: AdamOptions, weightDecay: number): Adam =>
-  ({ kind, lr: o.lr, beta1: o.beta1 ?? 0.9, beta2: o.beta2 ?? 0.999, eps: o.eps ?? 1e-8, weightDecay: o.weightDecay ?? weightDecay })
+const adamLike = (kind: Adam['kind'], o: AdamOptions, weightDecay: number): Adam => ({
+  kind,
+  lr: o.lr,
+  beta1: o.beta1 ?? 0.9,
+  beta2: o.beta2 ?? 0.999,
+  eps: o.eps ?? 1e-8,
+  weightDecay: o.weightDecay ?? weightDecay,
+})
 
 export const adam = (o: AdamOptions): Adam => adamLike('adam', o, 0)
 /** Adam with decoupled weight decay; PyTorch's default decay is 0.01. */

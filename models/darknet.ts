@@ -9,6 +9,7 @@ const normed = <I extends number, O extends number, K extends 1 | 3>(i: I, out: 
 const plain = <I extends number, O extends number, K extends 1 | 3>(i: I, out: O, kernel: K) =>
   seq(conv2d(`conv${i}`, out, kernel, { init: 'fan-out-normal' }), leakyRelu(0.1))
 
+// biome-ignore format: one resolution a line
 export const darknet19Features = seq(
   normed(1, 32, 3), maxPool('pool1', 2),
   normed(2, 64, 3), maxPool('pool2', 2),
@@ -18,6 +19,7 @@ export const darknet19Features = seq(
   normed(14, 1024, 3), normed(15, 512, 1), normed(16, 1024, 3), normed(17, 512, 1), normed(18, 1024, 3),
 )
 
+// biome-ignore format: one resolution a line
 export const darknet19FeaturesPlain = seq(
   plain(1, 32, 3), maxPool('pool1', 2),
   plain(2, 64, 3), maxPool('pool2', 2),

@@ -7,6 +7,7 @@ import { adaptiveAvgPool, conv2d, dropout, flatten, linear, maxPool, relu, seq }
 const conv = <N extends string, I extends number, O extends number>(name: N, index: I, out: O) =>
   seq(conv2d(name, out, 3, { param: `features.${index}`, init: 'fan-out-normal' }), relu())
 
+// biome-ignore format: one resolution a line
 export const vgg16Features = seq(
   conv('conv1_1', 0, 64), conv('conv1_2', 2, 64), maxPool('pool1', 2),
   conv('conv2_1', 5, 128), conv('conv2_2', 7, 128), maxPool('pool2', 2),
@@ -15,6 +16,7 @@ export const vgg16Features = seq(
   conv('conv5_1', 24, 512), conv('conv5_2', 26, 512), conv('conv5_3', 28, 512), maxPool('pool5', 2),
 )
 
+// biome-ignore format: one resolution a line
 export const vgg16 = seq(
   vgg16Features,
   adaptiveAvgPool('avgpool', 7), flatten(),

@@ -23,12 +23,18 @@ export interface BatchNormOptions<F extends boolean> {
 }
 
 /** @example batchNorm('bn1'), batchNorm('bn1', { frozen: true }) */
-export const batchNorm = <N extends string, F extends boolean = false>(name: N, options: BatchNormOptions<F> = {}): BatchNorm<N, F> =>
-  ({ kind: 'batchNorm', name, frozen: options.frozen ?? (false as F), eps: options.eps ?? 1e-5 })
+export const batchNorm = <N extends string, F extends boolean = false>(
+  name: N,
+  options: BatchNormOptions<F> = {},
+): BatchNorm<N, F> => ({ kind: 'batchNorm', name, frozen: options.frozen ?? (false as F), eps: options.eps ?? 1e-5 })
 
 declare module '../net' {
-  interface LayerShapes<L, S extends Shape> { batchNorm: S }
-  interface LayerFt<L> { batchNorm: L extends BatchNorm<any, true> ? Dim : 'C' }
+  interface LayerShapes<L, S extends Shape> {
+    batchNorm: S
+  }
+  interface LayerFt<L> {
+    batchNorm: L extends BatchNorm<any, true> ? Dim : 'C'
+  }
 }
 
 const training = (l: BatchNorm<string, boolean>, x: Ref, [gamma, beta]: readonly Ref[], at: Site): Either<GraphError, Ref> => {
@@ -47,10 +53,18 @@ export const batchNormRule: LayerRule<BatchNorm<string, boolean>> = {
     const shape = [at.input[1]]
     const one = { dist: 'constant', a: 1 } as const
     const zero = { dist: 'constant', a: 0 } as const
-    return withParams(at, [
-      { name: 'weight', shape, init: one }, { name: 'bias', shape, init: zero },
-      { name: 'running_mean', shape, init: zero, role: 'state' }, { name: 'running_var', shape, init: one, role: 'state' },
-    ], ([gamma, beta, mean, variance]) =>
-      l.frozen ? emit(at, 'bn_frozen', { eps: l.eps }, [x, mean!, variance!, gamma!, beta!]) : training(l, x, [gamma!, beta!], at))
+    return withParams(
+      at,
+      [
+        { name: 'weight', shape, init: one },
+        { name: 'bias', shape, init: zero },
+        { name: 'running_mean', shape, init: zero, role: 'state' },
+        { name: 'running_var', shape, init: one, role: 'state' },
+      ],
+      ([gamma, beta, mean, variance]) =>
+        l.frozen
+          ? emit(at, 'bn_frozen', { eps: l.eps }, [x, mean!, variance!, gamma!, beta!])
+          : training(l, x, [gamma!, beta!], at),
+    )
   },
 }

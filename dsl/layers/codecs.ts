@@ -9,5 +9,7 @@ export const paddingCodec: t.Type<Padding> = t.union([extentCodec, t.literal('sa
 
 /** The codec of one kind of layer: its kind, its name, its fields, and those that may be left out. */
 export const layerCodec = <K extends string, R extends t.Props, O extends t.Props = Record<never, t.Mixed>>(
-  kind: K, required: R, optional: O = {} as O,
+  kind: K,
+  required: R,
+  optional: O = {} as O,
 ) => t.readonly(t.exact(t.intersection([t.type({ kind: t.literal(kind), name: t.string, ...required }), t.partial(optional)])))

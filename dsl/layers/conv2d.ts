@@ -3,8 +3,14 @@
 import { left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import {
-  type GroupsDoNotDivide, groupsDoNotDivide, type PadBeyondWindow, padBeyondWindow, type ShapeText, shapeText,
-  type WindowTooLarge, windowTooLarge,
+  type GroupsDoNotDivide,
+  groupsDoNotDivide,
+  type PadBeyondWindow,
+  padBeyondWindow,
+  type ShapeText,
+  shapeText,
+  type WindowTooLarge,
+  windowTooLarge,
 } from '../messages'
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Compare, Mod, Mul, Sub } from '../numbers/naturals'
@@ -15,8 +21,13 @@ import { emit, withParams } from './site'
 import { type ExtentText, extentText, type Padding, padOf, type WindowHeight, windowSize, type WindowWidth } from './window'
 
 export interface Conv2d<
-  Name extends string, Out extends number, Kernel extends Extent, Stride extends Extent = 1, Pad extends Padding = 'same',
-  Dilation extends Extent = 1, Groups extends number = 1,
+  Name extends string,
+  Out extends number,
+  Kernel extends Extent,
+  Stride extends Extent = 1,
+  Pad extends Padding = 'same',
+  Dilation extends Extent = 1,
+  Groups extends number = 1,
 > extends Layer<'conv2d', Name> {
   readonly out: Out
   readonly kernel: Kernel
@@ -48,12 +59,29 @@ export interface Conv2dOptions<S extends Extent, P extends Padding, D extends Ex
  * @example conv2d('conv1_1', 64, 3), conv2d('down', 128, 1, { stride: 2, bias: false })
  */
 export const conv2d = <
-  N extends string, O extends number, const K extends Extent, const S extends Extent = 1, const P extends Padding = 'same',
-  const D extends Extent = 1, G extends number = 1,
->(name: N, out: O, kernel: K, options: Conv2dOptions<S, P, D, G> = {}): Conv2d<N, O, K, S, P, D, G> => ({
-  kind: 'conv2d', name, out, kernel,
-  stride: options.stride ?? (1 as S), pad: options.pad ?? ('same' as P), dilation: options.dilation ?? (1 as D),
-  groups: options.groups ?? (1 as G), bias: options.bias ?? true, init: options.init ?? 'fan-in-uniform',
+  N extends string,
+  O extends number,
+  const K extends Extent,
+  const S extends Extent = 1,
+  const P extends Padding = 'same',
+  const D extends Extent = 1,
+  G extends number = 1,
+>(
+  name: N,
+  out: O,
+  kernel: K,
+  options: Conv2dOptions<S, P, D, G> = {},
+): Conv2d<N, O, K, S, P, D, G> => ({
+  kind: 'conv2d',
+  name,
+  out,
+  kernel,
+  stride: options.stride ?? (1 as S),
+  pad: options.pad ?? ('same' as P),
+  dilation: options.dilation ?? (1 as D),
+  groups: options.groups ?? (1 as G),
+  bias: options.bias ?? true,
+  init: options.init ?? 'fan-in-uniform',
   ...(options.param === undefined ? {} : { param: options.param }),
 })
 
@@ -61,39 +89,74 @@ export const conv2d = <
 
 type Conv2dShape<L, S extends Shape> =
   L extends Conv2d<any, infer O, infer K, infer St, infer P, infer D, infer G>
-    ? BadSize<[
-        ['number of channels', O, 1], ['kernel', K, 1], ['stride', St, 1], ['dilation', D, 1], ['number of groups', G, 1],
-        ['padding', P extends Extent ? P : 0, 0],
-      ]> extends infer Bad
-      ? Bad extends string ? Bad
-      : SeesPixels<K, P, D> extends false ? P extends Extent ? PadBeyondWindow<ExtentText<P>, ExtentText<K>> : never
-      : Divides<S[1], G> extends false ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
-      : Divides<O, G> extends false ? GroupsDoNotDivide<'output', `${O}`, `${G}`>
-      : [WindowHeight<S[2], K, St, P, D>, WindowWidth<S[3], K, St, P, D>] extends [infer H extends number, infer W extends number]
-        ? [S[0], O, H, W]
-        : WindowTooLarge<ExtentText<K>, ShapeText<S>>
+    ? BadSize<
+        [
+          ['number of channels', O, 1],
+          ['kernel', K, 1],
+          ['stride', St, 1],
+          ['dilation', D, 1],
+          ['number of groups', G, 1],
+          ['padding', P extends Extent ? P : 0, 0],
+        ]
+      > extends infer Bad
+      ? Bad extends string
+        ? Bad
+        : SeesPixels<K, P, D> extends false
+          ? P extends Extent
+            ? PadBeyondWindow<ExtentText<P>, ExtentText<K>>
+            : never
+          : Divides<S[1], G> extends false
+            ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
+            : Divides<O, G> extends false
+              ? GroupsDoNotDivide<'output', `${O}`, `${G}`>
+              : [WindowHeight<S[2], K, St, P, D>, WindowWidth<S[3], K, St, P, D>] extends [
+                    infer H extends number,
+                    infer W extends number,
+                  ]
+                ? [S[0], O, H, W]
+                : WindowTooLarge<ExtentText<K>, ShapeText<S>>
       : never
     : never
 
-type Divides<C extends number, G extends number> = G extends 1 ? true : number extends C | G ? true : Mod<C, G> extends 0 ? true : false
-type Within<P extends number, K extends number, D extends number> =
-  P extends 0 ? true : number extends P | K | D ? true : Compare<P, Mul<D, Sub<K, 1> & number>> extends 'more' ? false : true
-type SeesPixels<K extends Extent, P extends Padding, D extends Extent> =
-  P extends Extent
-    ? Within<Height<P>, Height<K>, Height<D>> extends true ? Within<Width<P>, Width<K>, Width<D>> : false
-    : true
+type Divides<C extends number, G extends number> = G extends 1
+  ? true
+  : number extends C | G
+    ? true
+    : Mod<C, G> extends 0
+      ? true
+      : false
+type Within<P extends number, K extends number, D extends number> = P extends 0
+  ? true
+  : number extends P | K | D
+    ? true
+    : Compare<P, Mul<D, Sub<K, 1> & number>> extends 'more'
+      ? false
+      : true
+type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = P extends Extent
+  ? Within<Height<P>, Height<K>, Height<D>> extends true
+    ? Within<Width<P>, Width<K>, Width<D>>
+    : false
+  : true
 
 declare module '../net' {
-  interface LayerShapes<L, S extends Shape> { conv2d: Conv2dShape<L, S> }
-  interface LayerFt<L> { conv2d: 'B' | 'H' | 'W' }
+  interface LayerShapes<L, S extends Shape> {
+    conv2d: Conv2dShape<L, S>
+  }
+  interface LayerFt<L> {
+    conv2d: 'B' | 'H' | 'W'
+  }
 }
 
 // ---------------------------------------------------------------- at run time
 
 const complaint = (l: AnyConv2d, input: Shape): string | null => {
   const size = badSize(
-    ['number of channels', l.out, 1], ['kernel', l.kernel, 1], ['stride', l.stride, 1], ['dilation', l.dilation, 1],
-    ['number of groups', l.groups, 1], ['padding', l.pad === 'same' ? 0 : l.pad, 0],
+    ['number of channels', l.out, 1],
+    ['kernel', l.kernel, 1],
+    ['stride', l.stride, 1],
+    ['dilation', l.dilation, 1],
+    ['number of groups', l.groups, 1],
+    ['padding', l.pad === 'same' ? 0 : l.pad, 0],
   )
   if (size !== null) return size
   const [padH, padW] = padOf(l.pad, l.kernel, l.dilation)
@@ -105,14 +168,25 @@ const complaint = (l: AnyConv2d, input: Shape): string | null => {
 }
 
 export const conv2dRule: LayerRule<AnyConv2d> = {
-  codec: layerCodec('conv2d', {
-    out: t.number, kernel: extentCodec, stride: extentCodec, pad: paddingCodec, dilation: extentCodec, groups: t.number,
-    bias: t.boolean, init: initCodec,
-  }, { param: t.string }),
-  shape: (l, input) => reasonOr(complaint(l, input), () => {
-    const size = windowSize(l, input)
-    return size === 'misfit' ? left(windowTooLarge(extentText(l.kernel), shapeText(input))) : right([input[0], l.out, ...size])
-  }),
+  codec: layerCodec(
+    'conv2d',
+    {
+      out: t.number,
+      kernel: extentCodec,
+      stride: extentCodec,
+      pad: paddingCodec,
+      dilation: extentCodec,
+      groups: t.number,
+      bias: t.boolean,
+      init: initCodec,
+    },
+    { param: t.string },
+  ),
+  shape: (l, input) =>
+    reasonOr(complaint(l, input), () => {
+      const size = windowSize(l, input)
+      return size === 'misfit' ? left(windowTooLarge(extentText(l.kernel), shapeText(input))) : right([input[0], l.out, ...size])
+    }),
   ft: () => ['B', 'H', 'W'],
   inPlace: false,
   elaborate: (l, x, at) => {
@@ -123,9 +197,23 @@ export const conv2dRule: LayerRule<AnyConv2d> = {
       { name: 'weight', shape: weight, init: weightInit(l.init, fanIn, weight[0]! * weight[2]! * weight[3]!) },
       ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, fanIn) }] : []),
     ]
-    return withParams(at, params, (ps) => emit(at, 'conv2d', {
-      strideH: height(l.stride), strideW: width(l.stride), padTop: padH, padLeft: padW, padBottom: padH, padRight: padW,
-      dilationH: height(l.dilation), dilationW: width(l.dilation), groups: l.groups,
-    }, [x, ...ps]))
+    return withParams(at, params, (ps) =>
+      emit(
+        at,
+        'conv2d',
+        {
+          strideH: height(l.stride),
+          strideW: width(l.stride),
+          padTop: padH,
+          padLeft: padW,
+          padBottom: padH,
+          padRight: padW,
+          dilationH: height(l.dilation),
+          dilationW: width(l.dilation),
+          groups: l.groups,
+        },
+        [x, ...ps],
+      ),
+    )
   },
 }

@@ -13,21 +13,34 @@ export interface Dropout<P extends number, Name extends string = ''> extends Lay
 }
 
 /** Sets elements to zero with probability `p` and scales the others by 1 / (1 - p). */
-export const dropout = <P extends number, N extends string = ''>(p: P, name?: N): Dropout<P, N> =>
-  ({ kind: 'dropout', name: name ?? ('' as N), p })
+export const dropout = <P extends number, N extends string = ''>(p: P, name?: N): Dropout<P, N> => ({
+  kind: 'dropout',
+  name: name ?? ('' as N),
+  p,
+})
 
 /** Literals from 0 to below 1 print as '0' or start with '0.'; tiny ones have an exponent. */
 type DropoutShape<L, S extends Shape> =
   L extends Dropout<infer P, any>
-    ? number extends P ? S : `${P}` extends '0' | `0.${string}` | `${string}e-${string}`
-      ? `${P}` extends `-${string}` ? NotAProbability<`${P}`> : S
-      : NotAProbability<`${P}`>
+    ? number extends P
+      ? S
+      : `${P}` extends '0' | `0.${string}` | `${string}e-${string}`
+        ? `${P}` extends `-${string}`
+          ? NotAProbability<`${P}`>
+          : S
+        : NotAProbability<`${P}`>
     : never
 
 declare module '../net' {
-  interface LayerShapes<L, S extends Shape> { dropout: DropoutShape<L, S> }
-  interface LayerFt<L> { dropout: Dim }
-  interface InPlaceLayers { dropout: true }
+  interface LayerShapes<L, S extends Shape> {
+    dropout: DropoutShape<L, S>
+  }
+  interface LayerFt<L> {
+    dropout: Dim
+  }
+  interface InPlaceLayers {
+    dropout: true
+  }
 }
 
 export const dropoutRule: LayerRule<Dropout<number, string>> = {

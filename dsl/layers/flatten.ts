@@ -11,12 +11,17 @@ export interface Flatten<Name extends string = ''> extends Layer<'flatten', Name
 
 export const flatten = <N extends string = ''>(name?: N): Flatten<N> => ({ kind: 'flatten', name: name ?? ('' as N) })
 
-type FlattenShape<S extends Shape> =
-  number extends S[1] | S[2] | S[3] ? [S[0], number, 1, 1] : [S[0], Mul<S[1], Mul<S[2], S[3]>>, 1, 1]
+type FlattenShape<S extends Shape> = number extends S[1] | S[2] | S[3]
+  ? [S[0], number, 1, 1]
+  : [S[0], Mul<S[1], Mul<S[2], S[3]>>, 1, 1]
 
 declare module '../net' {
-  interface LayerShapes<L, S extends Shape> { flatten: FlattenShape<S> }
-  interface LayerFt<L> { flatten: 'B' }
+  interface LayerShapes<L, S extends Shape> {
+    flatten: FlattenShape<S>
+  }
+  interface LayerFt<L> {
+    flatten: 'B'
+  }
 }
 
 export const flattenRule: LayerRule<Flatten<string>> = {

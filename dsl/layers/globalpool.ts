@@ -15,26 +15,41 @@ export interface AdaptiveAvgPool<Name extends string, Size extends Extent> exten
   readonly size: Size
 }
 
-export const globalAvgPool = <N extends string = ''>(name?: N): GlobalAvgPool<N> => ({ kind: 'globalAvgPool', name: name ?? ('' as N) })
+export const globalAvgPool = <N extends string = ''>(name?: N): GlobalAvgPool<N> => ({
+  kind: 'globalAvgPool',
+  name: name ?? ('' as N),
+})
 
 /** @example adaptiveAvgPool('avgpool', 7) */
-export const adaptiveAvgPool = <N extends string, const E extends Extent>(name: N, size: E): AdaptiveAvgPool<N, E> =>
-  ({ kind: 'adaptiveAvgPool', name, size })
+export const adaptiveAvgPool = <N extends string, const E extends Extent>(name: N, size: E): AdaptiveAvgPool<N, E> => ({
+  kind: 'adaptiveAvgPool',
+  name,
+  size,
+})
 
 type IsMultiple<N extends number, D extends number> = number extends N | D ? true : Mod<N, D> extends 0 ? true : false
 type AdaptiveShape<L, S extends Shape> =
   L extends AdaptiveAvgPool<any, infer E>
     ? BadSize<[['size', E, 1]]> extends infer Bad
-      ? Bad extends string ? Bad
-      : [IsMultiple<S[2], Height<E>>, IsMultiple<S[3], Width<E>>] extends [true, true]
-        ? number extends S[2] | S[3] ? [S[0], S[1], number, number] : [S[0], S[1], Height<E>, Width<E>]
-        : NotAMultiple<ShapeText<S>, ExtentText<E>>
+      ? Bad extends string
+        ? Bad
+        : [IsMultiple<S[2], Height<E>>, IsMultiple<S[3], Width<E>>] extends [true, true]
+          ? number extends S[2] | S[3]
+            ? [S[0], S[1], number, number]
+            : [S[0], S[1], Height<E>, Width<E>]
+          : NotAMultiple<ShapeText<S>, ExtentText<E>>
       : never
     : never
 
 declare module '../net' {
-  interface LayerShapes<L, S extends Shape> { globalAvgPool: [S[0], S[1], 1, 1]; adaptiveAvgPool: AdaptiveShape<L, S> }
-  interface LayerFt<L> { globalAvgPool: 'B' | 'C'; adaptiveAvgPool: Dim }
+  interface LayerShapes<L, S extends Shape> {
+    globalAvgPool: [S[0], S[1], 1, 1]
+    adaptiveAvgPool: AdaptiveShape<L, S>
+  }
+  interface LayerFt<L> {
+    globalAvgPool: 'B' | 'C'
+    adaptiveAvgPool: Dim
+  }
 }
 
 export const globalAvgPoolRule: LayerRule<GlobalAvgPool<string>> = {
@@ -47,17 +62,34 @@ export const globalAvgPoolRule: LayerRule<GlobalAvgPool<string>> = {
 
 export const adaptiveAvgPoolRule: LayerRule<AdaptiveAvgPool<string, Extent>> = {
   codec: layerCodec('adaptiveAvgPool', { size: extentCodec }),
-  shape: (l, input) => reasonOr(badSize(['size', l.size, 1]), () =>
-    input[2] % height(l.size) === 0 && input[3] % width(l.size) === 0
-      ? right([input[0], input[1], height(l.size), width(l.size)])
-      : left(notAMultiple(shapeText(input), extentText(l.size)))),
+  shape: (l, input) =>
+    reasonOr(badSize(['size', l.size, 1]), () =>
+      input[2] % height(l.size) === 0 && input[3] % width(l.size) === 0
+        ? right([input[0], input[1], height(l.size), width(l.size)])
+        : left(notAMultiple(shapeText(input), extentText(l.size))),
+    ),
   ft: () => ['B', 'C', 'H', 'W'],
   inPlace: false,
   elaborate: (l, x, at) => {
-    const kernelH = at.input[2] / height(l.size), kernelW = at.input[3] / width(l.size)
+    const kernelH = at.input[2] / height(l.size),
+      kernelW = at.input[3] / width(l.size)
     if (kernelH === 1 && kernelW === 1) return right(x)
-    return emit(at, 'avg_pool', {
-      kernelH, kernelW, strideH: kernelH, strideW: kernelW, padTop: 0, padLeft: 0, ceil: 0, countIncludePad: 1, padBottom: 0, padRight: 0,
-    }, [x])
+    return emit(
+      at,
+      'avg_pool',
+      {
+        kernelH,
+        kernelW,
+        strideH: kernelH,
+        strideW: kernelW,
+        padTop: 0,
+        padLeft: 0,
+        ceil: 0,
+        countIncludePad: 1,
+        padBottom: 0,
+        padRight: 0,
+      },
+      [x],
+    )
   },
 }

@@ -26,33 +26,51 @@ export interface LinearOptions {
 
 /** @example linear('fc', 1000) */
 export const linear = <N extends string, O extends number>(name: N, out: O, options: LinearOptions = {}): Linear<N, O> => ({
-  kind: 'linear', name, out, bias: options.bias ?? true, init: options.init ?? 'fan-in-uniform',
+  kind: 'linear',
+  name,
+  out,
+  bias: options.bias ?? true,
+  init: options.init ?? 'fan-in-uniform',
   ...(options.param === undefined ? {} : { param: options.param }),
 })
 
 type LinearShape<L, S extends Shape> =
   L extends Linear<any, infer O>
     ? BadSize<[['number of outputs', O, 1]]> extends infer Bad
-      ? Bad extends string ? Bad
-      : number extends S[2] | S[3] ? [S[0], O, number, number]
-      : [S[2], S[3]] extends [1, 1] ? [S[0], O, 1, 1]
-      : NotFlat<ShapeText<S>>
+      ? Bad extends string
+        ? Bad
+        : number extends S[2] | S[3]
+          ? [S[0], O, number, number]
+          : [S[2], S[3]] extends [1, 1]
+            ? [S[0], O, 1, 1]
+            : NotFlat<ShapeText<S>>
       : never
     : never
 
 declare module '../net' {
-  interface LayerShapes<L, S extends Shape> { linear: LinearShape<L, S> }
-  interface LayerFt<L> { linear: 'B' }
+  interface LayerShapes<L, S extends Shape> {
+    linear: LinearShape<L, S>
+  }
+  interface LayerFt<L> {
+    linear: 'B'
+  }
 }
 
 export const linearRule: LayerRule<Linear<string, number>> = {
   codec: layerCodec('linear', { out: t.number, bias: t.boolean, init: initCodec }, { param: t.string }),
-  shape: (l, input) => reasonOr(badSize(['number of outputs', l.out, 1]), () =>
-    input[2] === 1 && input[3] === 1 ? right([input[0], l.out, 1, 1]) : left(notFlat(shapeText(input)))),
+  shape: (l, input) =>
+    reasonOr(badSize(['number of outputs', l.out, 1]), () =>
+      input[2] === 1 && input[3] === 1 ? right([input[0], l.out, 1, 1]) : left(notFlat(shapeText(input))),
+    ),
   ft: () => ['B'],
   inPlace: false,
-  elaborate: (l, x, at) => withParams(at, [
-    { name: 'weight', shape: [l.out, at.input[1]], init: weightInit(l.init, at.input[1], l.out) },
-    ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, at.input[1]) }] : []),
-  ], (ps) => emit(at, 'linear', {}, [x, ...ps])),
+  elaborate: (l, x, at) =>
+    withParams(
+      at,
+      [
+        { name: 'weight', shape: [l.out, at.input[1]], init: weightInit(l.init, at.input[1], l.out) },
+        ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, at.input[1]) }] : []),
+      ],
+      (ps) => emit(at, 'linear', {}, [x, ...ps]),
+    ),
 }

@@ -2,9 +2,7 @@
 // FT-compatible in every dimension. The stride is the kernel and the padding 0 unless given.
 import { left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
-import {
-  type PadTooLarge, padTooLarge, type ShapeText, shapeText, type WindowTooLarge, windowTooLarge,
-} from '../messages'
+import { type PadTooLarge, padTooLarge, type ShapeText, shapeText, type WindowTooLarge, windowTooLarge } from '../messages'
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Compare, Mul } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
@@ -13,7 +11,12 @@ import { emit } from './site'
 import { type ExtentText, extentText, type PoolHeight, type PoolWidth, windowSize } from './window'
 
 interface Pool<
-  Kind extends string, Name extends string, Kernel extends Extent, Stride extends Extent, Pad extends Extent, Ceil extends boolean,
+  Kind extends string,
+  Name extends string,
+  Kernel extends Extent,
+  Stride extends Extent,
+  Pad extends Extent,
+  Ceil extends boolean,
 > extends Layer<Kind, Name> {
   readonly kernel: Kernel
   readonly stride: Stride
@@ -23,10 +26,18 @@ interface Pool<
 }
 
 export interface MaxPool<
-  Name extends string, Kernel extends Extent, Stride extends Extent = Kernel, Pad extends Extent = 0, Ceil extends boolean = false,
+  Name extends string,
+  Kernel extends Extent,
+  Stride extends Extent = Kernel,
+  Pad extends Extent = 0,
+  Ceil extends boolean = false,
 > extends Pool<'maxPool', Name, Kernel, Stride, Pad, Ceil> {}
 export interface AvgPool<
-  Name extends string, Kernel extends Extent, Stride extends Extent = Kernel, Pad extends Extent = 0, Ceil extends boolean = false,
+  Name extends string,
+  Kernel extends Extent,
+  Stride extends Extent = Kernel,
+  Pad extends Extent = 0,
+  Ceil extends boolean = false,
 > extends Pool<'avgPool', Name, Kernel, Stride, Pad, Ceil> {
   /** Whether zeros of the padding count in the mean. */
   readonly countIncludePad: boolean
@@ -42,15 +53,25 @@ export interface AvgPoolOptions<S extends Extent, P extends Extent, C extends bo
   readonly countIncludePad?: boolean
 }
 
-interface PoolArgs<O> { readonly name: string; readonly kernel: Extent; readonly options: O }
+interface PoolArgs<O> {
+  readonly name: string
+  readonly kernel: Extent
+  readonly options: O
+}
 /** Tells `(name, kernel, options)` from `(kernel, options)`. */
 const poolArgs = <O extends object>(args: readonly unknown[]): PoolArgs<O> => {
   const [name, kernel, options] = typeof args[0] === 'string' ? args : ['', ...args]
   return { name: name as string, kernel: kernel as Extent, options: (options ?? {}) as O }
 }
 
-const pool = <K extends string>(kind: K, name: string, kernel: Extent, o: PoolOptions<Extent, Extent, boolean>) =>
-  ({ kind, name, kernel, stride: o.stride ?? kernel, pad: o.pad ?? 0, ceil: o.ceil ?? false })
+const pool = <K extends string>(kind: K, name: string, kernel: Extent, o: PoolOptions<Extent, Extent, boolean>) => ({
+  kind,
+  name,
+  kernel,
+  stride: o.stride ?? kernel,
+  pad: o.pad ?? 0,
+  ceil: o.ceil ?? false,
+})
 
 /**
  * Max pooling, with a name or without.
@@ -58,10 +79,17 @@ const pool = <K extends string>(kind: K, name: string, kernel: Extent, o: PoolOp
  * @example maxPool('pool1', 2), maxPool(3, { stride: 2, pad: 1 })
  */
 export function maxPool<
-  const K extends Extent, const S extends Extent = K, const P extends Extent = 0, C extends boolean = false,
+  const K extends Extent,
+  const S extends Extent = K,
+  const P extends Extent = 0,
+  C extends boolean = false,
 >(kernel: K, options?: PoolOptions<S, P, C>): MaxPool<'', K, S, P, C>
 export function maxPool<
-  N extends string, const K extends Extent, const S extends Extent = K, const P extends Extent = 0, C extends boolean = false,
+  N extends string,
+  const K extends Extent,
+  const S extends Extent = K,
+  const P extends Extent = 0,
+  C extends boolean = false,
 >(name: N, kernel: K, options?: PoolOptions<S, P, C>): MaxPool<N, K, S, P, C>
 export function maxPool(...args: readonly unknown[]): MaxPool<string, Extent, Extent, Extent, boolean> {
   const { name, kernel, options } = poolArgs<PoolOptions<Extent, Extent, boolean>>(args)
@@ -70,10 +98,17 @@ export function maxPool(...args: readonly unknown[]): MaxPool<string, Extent, Ex
 
 /** Average pooling, with a name or without. */
 export function avgPool<
-  const K extends Extent, const S extends Extent = K, const P extends Extent = 0, C extends boolean = false,
+  const K extends Extent,
+  const S extends Extent = K,
+  const P extends Extent = 0,
+  C extends boolean = false,
 >(kernel: K, options?: AvgPoolOptions<S, P, C>): AvgPool<'', K, S, P, C>
 export function avgPool<
-  N extends string, const K extends Extent, const S extends Extent = K, const P extends Extent = 0, C extends boolean = false,
+  N extends string,
+  const K extends Extent,
+  const S extends Extent = K,
+  const P extends Extent = 0,
+  C extends boolean = false,
 >(name: N, kernel: K, options?: AvgPoolOptions<S, P, C>): AvgPool<N, K, S, P, C>
 export function avgPool(...args: readonly unknown[]): AvgPool<string, Extent, Extent, Extent, boolean> {
   const { name, kernel, options } = poolArgs<AvgPoolOptions<Extent, Extent, boolean>>(args)
@@ -85,21 +120,34 @@ export function avgPool(...args: readonly unknown[]): AvgPool<string, Extent, Ex
 type PoolShape<L, S extends Shape> =
   L extends Pool<any, any, infer K, infer St, infer P, infer C>
     ? BadSize<[['kernel', K, 1], ['stride', St, 1], ['padding', P, 0]]> extends infer Bad
-      ? Bad extends string ? Bad
-      : HalfAtMost<P, K> extends false ? PadTooLarge<ExtentText<P>, ExtentText<K>>
-      : [PoolHeight<S[2], K, St, P, C>, PoolWidth<S[3], K, St, P, C>] extends [infer H extends number, infer W extends number]
-        ? [S[0], S[1], H, W]
-        : WindowTooLarge<ExtentText<K>, ShapeText<S>>
+      ? Bad extends string
+        ? Bad
+        : HalfAtMost<P, K> extends false
+          ? PadTooLarge<ExtentText<P>, ExtentText<K>>
+          : [PoolHeight<S[2], K, St, P, C>, PoolWidth<S[3], K, St, P, C>] extends [infer H extends number, infer W extends number]
+            ? [S[0], S[1], H, W]
+            : WindowTooLarge<ExtentText<K>, ShapeText<S>>
       : never
     : never
 
-type Half<P extends number, K extends number> =
-  P extends 0 ? true : number extends P | K ? true : Compare<Mul<2, P>, K> extends 'more' ? false : true
+type Half<P extends number, K extends number> = P extends 0
+  ? true
+  : number extends P | K
+    ? true
+    : Compare<Mul<2, P>, K> extends 'more'
+      ? false
+      : true
 type HalfAtMost<P extends Extent, K extends Extent> = Half<Height<P>, Height<K>> extends true ? Half<Width<P>, Width<K>> : false
 
 declare module '../net' {
-  interface LayerShapes<L, S extends Shape> { maxPool: PoolShape<L, S>; avgPool: PoolShape<L, S> }
-  interface LayerFt<L> { maxPool: Dim; avgPool: Dim }
+  interface LayerShapes<L, S extends Shape> {
+    maxPool: PoolShape<L, S>
+    avgPool: PoolShape<L, S>
+  }
+  interface LayerFt<L> {
+    maxPool: Dim
+    avgPool: Dim
+  }
 }
 
 // ---------------------------------------------------------------- at run time
@@ -111,17 +159,26 @@ const complaint = (l: AnyPool): string | null => {
   const size = badSize(['kernel', l.kernel, 1], ['stride', l.stride, 1], ['padding', l.pad, 0])
   if (size !== null) return size
   return 2 * height(l.pad) > height(l.kernel) || 2 * width(l.pad) > width(l.kernel)
-    ? padTooLarge(extentText(l.pad), extentText(l.kernel)) : null
+    ? padTooLarge(extentText(l.pad), extentText(l.kernel))
+    : null
 }
 
-const poolShape = (l: AnyPool, input: Shape) => reasonOr(complaint(l), () => {
-  const size = windowSize(l, input)
-  return size === 'misfit' ? left(windowTooLarge(extentText(l.kernel), shapeText(input))) : right([input[0], input[1], ...size] as Shape)
-})
+const poolShape = (l: AnyPool, input: Shape) =>
+  reasonOr(complaint(l), () => {
+    const size = windowSize(l, input)
+    return size === 'misfit'
+      ? left(windowTooLarge(extentText(l.kernel), shapeText(input)))
+      : right([input[0], input[1], ...size] as Shape)
+  })
 
 const attrs = (l: AnyPool) => ({
-  kernelH: height(l.kernel), kernelW: width(l.kernel), strideH: height(l.stride), strideW: width(l.stride),
-  padTop: height(l.pad), padLeft: width(l.pad), ceil: l.ceil ? 1 : 0,
+  kernelH: height(l.kernel),
+  kernelW: width(l.kernel),
+  strideH: height(l.stride),
+  strideW: width(l.stride),
+  padTop: height(l.pad),
+  padLeft: width(l.pad),
+  ceil: l.ceil ? 1 : 0,
 })
 
 export const maxPoolRule: LayerRule<MaxPool<string, Extent, Extent, Extent, boolean>> = {
@@ -137,7 +194,16 @@ export const avgPoolRule: LayerRule<AvgPool<string, Extent, Extent, Extent, bool
   shape: poolShape,
   ft: () => ['B', 'C', 'H', 'W'],
   inPlace: false,
-  elaborate: (l, x, at) => emit(at, 'avg_pool', {
-    ...attrs(l), countIncludePad: l.countIncludePad ? 1 : 0, padBottom: height(l.pad), padRight: width(l.pad),
-  }, [x]),
+  elaborate: (l, x, at) =>
+    emit(
+      at,
+      'avg_pool',
+      {
+        ...attrs(l),
+        countIncludePad: l.countIncludePad ? 1 : 0,
+        padBottom: height(l.pad),
+        padRight: width(l.pad),
+      },
+      [x],
+    ),
 }

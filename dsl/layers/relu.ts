@@ -13,13 +13,25 @@ export interface LeakyRelu<Slope extends number, Name extends string = ''> exten
 export const relu = <N extends string = ''>(name?: N): Relu<N> => ({ kind: 'relu', name: name ?? ('' as N) })
 
 /** @example leakyRelu(0.1) */
-export const leakyRelu = <S extends number, N extends string = ''>(slope: S, name?: N): LeakyRelu<S, N> =>
-  ({ kind: 'leakyRelu', name: name ?? ('' as N), slope })
+export const leakyRelu = <S extends number, N extends string = ''>(slope: S, name?: N): LeakyRelu<S, N> => ({
+  kind: 'leakyRelu',
+  name: name ?? ('' as N),
+  slope,
+})
 
 declare module '../net' {
-  interface LayerShapes<L, S extends Shape> { relu: S; leakyRelu: S }
-  interface LayerFt<L> { relu: Dim; leakyRelu: Dim }
-  interface InPlaceLayers { relu: true; leakyRelu: true }
+  interface LayerShapes<L, S extends Shape> {
+    relu: S
+    leakyRelu: S
+  }
+  interface LayerFt<L> {
+    relu: Dim
+    leakyRelu: Dim
+  }
+  interface InPlaceLayers {
+    relu: true
+    leakyRelu: true
+  }
 }
 
 export const reluRule: LayerRule<Relu<string>> = {

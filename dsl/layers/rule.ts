@@ -38,14 +38,19 @@ export interface LayerRule<L extends Net = Net> {
 /** What a size is, the size, and the least that is legal. */
 type SizeCheck = readonly [what: string, size: Extent, least: 0 | 1]
 
-type SizeOk<N extends number, Least extends number> = IsWhole<N> extends true ? (N extends 0 ? Least : 0) extends 0 ? true : false : false
+type SizeOk<N extends number, Least extends number> =
+  IsWhole<N> extends true ? ((N extends 0 ? Least : 0) extends 0 ? true : false) : false
 /** The reason why the first illegal size is so; null when all are legal. */
-export type BadSize<Checks> =
-  Checks extends readonly [readonly [infer What extends string, infer E extends Extent, infer Least extends number], ...infer Rest]
-    ? SizeOk<Height<E>, Least> extends true
-      ? SizeOk<Width<E>, Least> extends true ? BadSize<Rest> : NotASize<What, `${Least}`, `${Width<E>}`>
-      : NotASize<What, `${Least}`, `${Height<E>}`>
-    : null
+export type BadSize<Checks> = Checks extends readonly [
+  readonly [infer What extends string, infer E extends Extent, infer Least extends number],
+  ...infer Rest,
+]
+  ? SizeOk<Height<E>, Least> extends true
+    ? SizeOk<Width<E>, Least> extends true
+      ? BadSize<Rest>
+      : NotASize<What, `${Least}`, `${Width<E>}`>
+    : NotASize<What, `${Least}`, `${Height<E>}`>
+  : null
 
 export const badSize = (...checks: readonly SizeCheck[]): string | null => {
   for (const [what, size, least] of checks)

@@ -17,13 +17,17 @@ export interface ParamSpec {
 
 /** Declares a layer's parameters and hands them on, in order. */
 export const withParams = (
-  at: Site, params: readonly ParamSpec[], use: (refs: readonly Ref[]) => Either<GraphError, Ref>,
-): Either<GraphError, Ref> =>
-  use(params.map((p) => at.graph[p.role ?? 'param'](`${at.weights}.${p.name}`, p.shape, p.init)))
+  at: Site,
+  params: readonly ParamSpec[],
+  use: (refs: readonly Ref[]) => Either<GraphError, Ref>,
+): Either<GraphError, Ref> => use(params.map((p) => at.graph[p.role ?? 'param'](`${at.weights}.${p.name}`, p.shape, p.init)))
 
 export const emitMany = (at: Site, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, readonly Ref[]> =>
   at.graph.op(kind, attrs, ins, at.layer)
 
 /** Appends an op of one output. */
 export const emit = (at: Site, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, Ref> =>
-  pipe(emitMany(at, kind, attrs, ins), map((outs) => outs[0]!))
+  pipe(
+    emitMany(at, kind, attrs, ins),
+    map((outs) => outs[0]!),
+  )

@@ -15,35 +15,68 @@ type WidthPad<P extends Padding> = P extends 'same' ? 'same' : P extends Extent 
 /** Windows at every stride within `room`; a negative room holds none. */
 type Positions<Room, S extends number> = Room extends number ? Add<Div<Room, S>, 1> : 'misfit'
 
-type SameSize<H extends number, K extends number, S extends number, D extends number> =
-  [IsOdd<K>, IsOdd<D>] extends [false, true] ? Positions<Sub<H, 2>, S> : CeilDiv<H, S>
+type SameSize<H extends number, K extends number, S extends number, D extends number> = [IsOdd<K>, IsOdd<D>] extends [false, true]
+  ? Positions<Sub<H, 2>, S>
+  : CeilDiv<H, S>
 
-type Room<H extends number, K extends number, P extends number, D extends number> =
-  Sub<Add<H, Mul<2, P>>, Add<Mul<D, Sub<K, 1> & number>, 1>>
+type Room<H extends number, K extends number, P extends number, D extends number> = Sub<
+  Add<H, Mul<2, P>>,
+  Add<Mul<D, Sub<K, 1> & number>, 1>
+>
 
-type Slide<H extends number, K extends number, S extends number, P extends number | 'same', D extends number> =
-  number extends H | K | S | D | Exclude<P, 'same'> ? number
-  : P extends number ? Positions<Room<H, K, P, D>, S>
-  : SameSize<H, K, S, D>
+type Slide<H extends number, K extends number, S extends number, P extends number | 'same', D extends number> = number extends
+  | H
+  | K
+  | S
+  | D
+  | Exclude<P, 'same'>
+  ? number
+  : P extends number
+    ? Positions<Room<H, K, P, D>, S>
+    : SameSize<H, K, S, D>
 
-export type WindowHeight<H extends number, K extends Extent, S extends Extent, P extends Padding, D extends Extent = 1> =
-  Slide<H, Height<K>, Height<S>, HeightPad<P>, Height<D>>
-export type WindowWidth<W extends number, K extends Extent, S extends Extent, P extends Padding, D extends Extent = 1> =
-  Slide<W, Width<K>, Width<S>, WidthPad<P>, Width<D>>
+export type WindowHeight<H extends number, K extends Extent, S extends Extent, P extends Padding, D extends Extent = 1> = Slide<
+  H,
+  Height<K>,
+  Height<S>,
+  HeightPad<P>,
+  Height<D>
+>
+export type WindowWidth<W extends number, K extends Extent, S extends Extent, P extends Padding, D extends Extent = 1> = Slide<
+  W,
+  Width<K>,
+  Width<S>,
+  WidthPad<P>,
+  Width<D>
+>
 
 /** PyTorch's ceil mode: a last partial window counts when it starts inside the image or its left padding. */
-type SlideCeil<H extends number, K extends number, S extends number, P extends number> =
-  number extends H | K | S | P ? number
+type SlideCeil<H extends number, K extends number, S extends number, P extends number> = number extends H | K | S | P
+  ? number
   : Room<H, K, P, 1> extends infer R
     ? R extends number
-      ? CeilDiv<R, S> extends infer N extends number ? Compare<Mul<N, S>, Add<H, P>> extends 'less' ? Add<N, 1> : N : never
+      ? CeilDiv<R, S> extends infer N extends number
+        ? Compare<Mul<N, S>, Add<H, P>> extends 'less'
+          ? Add<N, 1>
+          : N
+        : never
       : 'misfit'
     : never
 
-export type PoolHeight<H extends number, K extends Extent, S extends Extent, P extends Extent, Ceil extends boolean> =
-  Ceil extends true ? SlideCeil<H, Height<K>, Height<S>, Height<P>> : WindowHeight<H, K, S, P>
-export type PoolWidth<W extends number, K extends Extent, S extends Extent, P extends Extent, Ceil extends boolean> =
-  Ceil extends true ? SlideCeil<W, Width<K>, Width<S>, Width<P>> : WindowWidth<W, K, S, P>
+export type PoolHeight<
+  H extends number,
+  K extends Extent,
+  S extends Extent,
+  P extends Extent,
+  Ceil extends boolean,
+> = Ceil extends true ? SlideCeil<H, Height<K>, Height<S>, Height<P>> : WindowHeight<H, K, S, P>
+export type PoolWidth<
+  W extends number,
+  K extends Extent,
+  S extends Extent,
+  P extends Extent,
+  Ceil extends boolean,
+> = Ceil extends true ? SlideCeil<W, Width<K>, Width<S>, Width<P>> : WindowWidth<W, K, S, P>
 
 // ---------------------------------------------------------------- the same, as functions
 

@@ -4,12 +4,14 @@
 export type Random = () => number
 
 /** mulberry32 */
-export const randomFrom = (seed: number): Random => () => {
-  seed = (seed + 0x6d2b79f5) | 0
-  let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
-  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-  return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-}
+export const randomFrom =
+  (seed: number): Random =>
+  () => {
+    seed = (seed + 0x6d2b79f5) | 0
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
+  }
 
 const pick = <T>(r: Random, xs: readonly T[]): T => xs[Math.floor(r() * xs.length)]!
 
@@ -18,9 +20,15 @@ class Writer {
   private count = 0
   constructor(private readonly r: Random) {}
 
-  private name(): string { return this.r() < 0.025 ? "'same'" : `'n${this.count++}'` }
-  private extent(xs: readonly number[]): string { return this.r() < 0.2 ? `[${pick(this.r, xs)}, ${pick(this.r, xs)}]` : `${pick(this.r, xs)}` }
-  private option(name: string, xs: readonly number[]): string { return this.r() < 0.3 ? `${name}: ${this.extent(xs)}, ` : '' }
+  private name(): string {
+    return this.r() < 0.025 ? "'same'" : `'n${this.count++}'`
+  }
+  private extent(xs: readonly number[]): string {
+    return this.r() < 0.2 ? `[${pick(this.r, xs)}, ${pick(this.r, xs)}]` : `${pick(this.r, xs)}`
+  }
+  private option(name: string, xs: readonly number[]): string {
+    return this.r() < 0.3 ? `${name}: ${this.extent(xs)}, ` : ''
+  }
 
   private conv(): string {
     const groups = this.r() < 0.15 ? `groups: ${pick(this.r, [1, 2, 3])}, ` : ''
@@ -36,9 +44,17 @@ class Writer {
 
   private layer(): string {
     const kinds: readonly (() => string)[] = [
-      () => this.conv(), () => this.conv(), () => this.conv(), () => this.pool(),
-      () => 'relu()', () => 'leakyRelu(0.1)', () => `batchNorm(${this.name()})`, () => `batchNorm(${this.name()}, { frozen: true })`,
-      () => 'dropout(0.5)', () => `adaptiveAvgPool(${this.name()}, ${pick(this.r, [1, 2, 3])})`, () => 'identity',
+      () => this.conv(),
+      () => this.conv(),
+      () => this.conv(),
+      () => this.pool(),
+      () => 'relu()',
+      () => 'leakyRelu(0.1)',
+      () => `batchNorm(${this.name()})`,
+      () => `batchNorm(${this.name()}, { frozen: true })`,
+      () => 'dropout(0.5)',
+      () => `adaptiveAvgPool(${this.name()}, ${pick(this.r, [1, 2, 3])})`,
+      () => 'identity',
     ]
     return pick(this.r, kinds)()
   }
@@ -61,12 +77,21 @@ class Writer {
   }
 
   whole(): string {
-    const tail = pick(this.r, ['', '', ', globalAvgPool()', `, flatten(), linear(${this.name()}, 5)`, `, linear(${this.name()}, 5)`])
+    const tail = pick(this.r, [
+      '',
+      '',
+      ', globalAvgPool()',
+      `, flatten(), linear(${this.name()}, 5)`,
+      `, linear(${this.name()}, 5)`,
+    ])
     return `seq(${this.net(3)}, ${this.net(3)}${tail})`
   }
 }
 
-export interface Generated { readonly net: string; readonly input: readonly [number, number, number, number] }
+export interface Generated {
+  readonly net: string
+  readonly input: readonly [number, number, number, number]
+}
 
 export const generate = (seed: number): Generated => {
   const r = randomFrom(seed)

@@ -9,7 +9,8 @@ import { renderError } from '../../staging/core/errors'
 import { graphText } from '../../staging/ops/text'
 
 const net = seq(conv2d('c', 8, 3), relu(), maxPool('p', 2))
-const words = (e: ReturnType<typeof asModel>): string => (isLeft(e) ? renderError(e.left) : `${e.right.input} -> ${e.right.output}`)
+const words = (e: ReturnType<typeof asModel>): string =>
+  isLeft(e) ? renderError(e.left) : `${e.right.input} -> ${e.right.output}`
 
 test('a default export: a model, a net with a size, either wrapped', () => {
   assert.is(words(asModel(model([1, 3, 8, 8], net))), '1,3,8,8 -> 1,8,4,4')
@@ -19,20 +20,30 @@ test('a default export: a model, a net with a size, either wrapped', () => {
   assert.is(words(asModel({ default: net }, { batch: 4, height: 10, width: 12 })), '4,3,10,12 -> 4,8,5,6')
 })
 test('what is no model', () => {
-  const bare = 'not a model: the default export: it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given'
+  const bare =
+    'not a model: the default export: it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given'
   assert.is(words(asModel(net)), bare)
   assert.is(words(asModel(undefined)), 'not a model: the default export: there is none; legal is model([B,C,H,W], net), or a net')
   assert.is(words(asModel(7)), 'not a model: the default export: it is number; legal is model([B,C,H,W], net), or a net')
   assert.is(words(asModel({ a: 1, b: 2 }, { height: 8, width: 8 })), 'not a model: net: an object with a, b is not a layer')
-  assert.is(words(asModel(model([1, 3, 8, 8], net), { height: 1 })), "layer 'p' (maxPool): a window of 2x2 does not fit its input [1,8,1,8]")
-  assert.is(words(asModel({ kind: 'model', input: [1, 3, 8], net })), "'input': its shape is [1,3,8]; legal is four whole numbers [B,C,H,W] of at least 1")
+  assert.is(
+    words(asModel(model([1, 3, 8, 8], net), { height: 1 })),
+    "layer 'p' (maxPool): a window of 2x2 does not fit its input [1,8,1,8]",
+  )
+  assert.is(
+    words(asModel({ kind: 'model', input: [1, 3, 8], net })),
+    "'input': its shape is [1,3,8]; legal is four whole numbers [B,C,H,W] of at least 1",
+  )
 })
 test('what is no net, and where', () => {
   const cases: readonly (readonly [unknown, string])[] = [
     [{ kind: 'seq', layers: [relu, net] }, 'net.layers[0]: a function (was it meant to be called?) is not a layer'],
     [{ kind: 'seq', layers: 5 }, 'net.layers: 5 is not a list of layers'],
-    [{ kind: 'seq', layers: [net, { kind: 'convolution' }] }, "net.layers[1]: there is no layer of kind 'convolution'; legal are adaptiveAvgPool, avgPool, " +
-      'batchNorm, conv2d, dropout, flatten, globalAvgPool, identity, leakyRelu, linear, maxPool, relu, seq, block, blocks, repeat, residual, concat'],
+    [
+      { kind: 'seq', layers: [net, { kind: 'convolution' }] },
+      "net.layers[1]: there is no layer of kind 'convolution'; legal are adaptiveAvgPool, avgPool, " +
+        'batchNorm, conv2d, dropout, flatten, globalAvgPool, identity, leakyRelu, linear, maxPool, relu, seq, block, blocks, repeat, residual, concat',
+    ],
     [{ kind: 'block', name: '', body: net }, 'net: a block needs a name'],
     [{ kind: 'residual', body: net }, 'net.shortcut: undefined is not a layer'],
     [{ ...conv2d('c', 8, 3), kernel: '3' }, 'net.kernel: "3" is not legal in a conv2d'],
@@ -40,8 +51,11 @@ test('what is no net, and where', () => {
     [{ ...conv2d('c', 8, 3), name: 5 }, 'net.name: 5 is not legal in a conv2d'],
     [{ kind: 'repeat', times: '2', body: net }, 'net.times: "2" is not a number of copies'],
     [repeat(1e9, net), 'net: 1000000000 copies are more than 10000'],
-    [{ kind: 'toString' }, "net: there is no layer of kind 'toString'; legal are adaptiveAvgPool, avgPool, batchNorm, conv2d, dropout, flatten, " +
-      'globalAvgPool, identity, leakyRelu, linear, maxPool, relu, seq, block, blocks, repeat, residual, concat'],
+    [
+      { kind: 'toString' },
+      "net: there is no layer of kind 'toString'; legal are adaptiveAvgPool, avgPool, batchNorm, conv2d, dropout, flatten, " +
+        'globalAvgPool, identity, leakyRelu, linear, maxPool, relu, seq, block, blocks, repeat, residual, concat',
+    ],
   ]
   for (const [u, said] of cases) assert.is(words(modelAt([1, 3, 8, 8], u)), `not a model: ${said}`)
 })
@@ -63,24 +77,54 @@ test('a net is its own JSON description', () => {
   }
 })
 test('any JSON is refused or is a net: it never throws', () => {
-  const kinds = fc.constantFrom('seq', 'block', 'blocks', 'repeat', 'residual', 'concat', 'conv2d', 'linear', 'maxPool', 'relu', 'model', 'nonsense')
+  const kinds = fc.constantFrom(
+    'seq',
+    'block',
+    'blocks',
+    'repeat',
+    'residual',
+    'concat',
+    'conv2d',
+    'linear',
+    'maxPool',
+    'relu',
+    'model',
+    'nonsense',
+  )
   const { node } = fc.letrec((tie) => ({
     part: fc.oneof({ maxDepth: 3, withCrossShrink: true }, fc.constant(relu()), fc.jsonValue({ maxDepth: 1 }), tie('node')),
-    node: fc.record({
-      kind: kinds, name: fc.oneof(fc.string(), fc.constant(undefined)), layers: fc.array(tie('part'), { maxLength: 3 }),
-      body: tie('part'), shortcut: tie('part'), branches: fc.array(tie('part'), { maxLength: 2 }),
-      times: fc.oneof(fc.integer({ min: -1, max: 4 }), fc.double()), out: fc.oneof(fc.integer({ min: -1, max: 9 }), fc.double()), bias: fc.boolean(),
-      kernel: fc.integer({ min: -1, max: 9 }), stride: fc.integer({ min: -1, max: 3 }), pad: fc.integer({ min: -1, max: 3 }),
-      dilation: fc.integer({ min: 0, max: 2 }), groups: fc.constant(1), init: fc.constant('fan-in-uniform'), ceil: fc.boolean(),
-    }, { requiredKeys: ['kind'] }),
+    node: fc.record(
+      {
+        kind: kinds,
+        name: fc.oneof(fc.string(), fc.constant(undefined)),
+        layers: fc.array(tie('part'), { maxLength: 3 }),
+        body: tie('part'),
+        shortcut: tie('part'),
+        branches: fc.array(tie('part'), { maxLength: 2 }),
+        times: fc.oneof(fc.integer({ min: -1, max: 4 }), fc.double()),
+        out: fc.oneof(fc.integer({ min: -1, max: 9 }), fc.double()),
+        bias: fc.boolean(),
+        kernel: fc.integer({ min: -1, max: 9 }),
+        stride: fc.integer({ min: -1, max: 3 }),
+        pad: fc.integer({ min: -1, max: 3 }),
+        dilation: fc.integer({ min: 0, max: 2 }),
+        groups: fc.constant(1),
+        init: fc.constant('fan-in-uniform'),
+        ceil: fc.boolean(),
+      },
+      { requiredKeys: ['kind'] },
+    ),
   }))
   let nets = 0
-  fc.assert(fc.property(node, (u) => {
-    const m = modelAt([1, 3, 8, 8], u)
-    if (isRight(m)) nets++
-    else assert.type(renderError(m.left), 'string')
-    if (isRight(m) && m.right.layers.length > 0) assert.ok(isRight(elaborate(m.right)))
-  }), { seed: 11, numRuns: 2000 })
+  fc.assert(
+    fc.property(node, (u) => {
+      const m = modelAt([1, 3, 8, 8], u)
+      if (isRight(m)) nets++
+      else assert.type(renderError(m.left), 'string')
+      if (isRight(m) && m.right.layers.length > 0) assert.ok(isRight(elaborate(m.right)))
+    }),
+    { seed: 11, numRuns: 2000 },
+  )
   assert.ok(nets > 20, `only ${nets} nets`)
 })
 

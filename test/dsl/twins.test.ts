@@ -1,4 +1,3 @@
-// serial
 // The type-level and the run-time interpreter are twins: over the zoo and over generated networks, legal and illegal,
 // they give the same shapes, FT dimensions, bytes, layer names and words.
 import { isLeft } from 'fp-ts/Either'
@@ -21,13 +20,21 @@ declare const facts: Analyse<typeof ${net}, ${input}> extends Facts<infer O, inf
 const imports = "import type { Analyse, BytesNumber, ComplaintOf, Facts } from '../../dsl/facts'\n"
 const text = (g: Generated): string => `${prelude}export const net = ${g.net}\n`
 const zooNet: Readonly<Record<string, string>> = {
-  'vgg16': 'vgg16', 'vgg16-features': 'vgg16Features', 'darknet19': 'darknet19', 'darknet19-features': 'darknet19Features',
-  'darknet19-features-plain': 'darknet19FeaturesPlain', 'resnet18': 'resnet18', 'resnet50': 'resnet50',
+  vgg16: 'vgg16',
+  'vgg16-features': 'vgg16Features',
+  darknet19: 'darknet19',
+  'darknet19-features': 'darknet19Features',
+  'darknet19-features-plain': 'darknet19FeaturesPlain',
+  resnet18: 'resnet18',
+  resnet50: 'resnet50',
 }
 
 const programs: Programs = Object.fromEntries([
   ...generated.map((g, i) => [`net${i}`, `${text(g)}${imports}${questions('net', `[${g.input.join(', ')}]`)}`]),
-  ...zoo.map((z) => [z.name, `import { ${zooNet[z.name]} as net } from '../../models'\n${imports}${questions('net', `[${z.defaultInput.join(', ')}]`)}`]),
+  ...zoo.map((z) => [
+    z.name,
+    `import { ${zooNet[z.name]} as net } from '../../models'\n${imports}${questions('net', `[${z.defaultInput.join(', ')}]`)}`,
+  ]),
 ])
 const checked: Checked = check(programs)
 
@@ -35,7 +42,10 @@ const literals = (text: string): readonly string[] => [...text.matchAll(/"([^"]*
 const field = (facts: string, name: string): string => new RegExp(`${name}: (.*?)(;|  *})`).exec(facts)?.[1] ?? ''
 
 const compare = (name: string, net: unknown, input: readonly number[]): 'fits' | 'misfit' => {
-  assert.equal(checked.errors(name).filter((e) => !e.includes('is declared but')), [])
+  assert.equal(
+    checked.errors(name).filter((e) => !e.includes('is declared but')),
+    [],
+  )
   const complaint = checked.typeOf(name, 'complaint')
   const m = modelAt(input, net)
   if (isLeft(m)) {
@@ -49,19 +59,30 @@ const compare = (name: string, net: unknown, input: readonly number[]): 'fits' |
   assert.is(field(facts, 'bytes'), `${m.right.activationBytes}`)
   assert.equal(literals(field(facts, 'ft')), [...m.right.ft].sort())
   for (const n of literals(field(facts, 'names'))) assert.ok(names.includes(n), `no layer '${n}' at run time`)
-  assert.equal(literals(field(facts, 'names')), m.right.layers.filter((l) => named(l.name, l.kind)).map((l) => l.name).sort())
+  assert.equal(
+    literals(field(facts, 'names')),
+    m.right.layers
+      .filter((l) => named(l.name, l.kind))
+      .map((l) => l.name)
+      .sort(),
+  )
   return 'fits'
 }
 /** Layers with a name of their own: the others are called after their kind. */
 const named = (name: string, kind: string): boolean => !new RegExp(`(^|\\.)${kind}\\d*$`).test(name)
 
-for (const z of zoo) test(`${z.name} at ${z.defaultInput.join('x')}`, () => assert.is(compare(z.name, z.net, z.defaultInput), 'fits'))
+for (const z of zoo)
+  test(`${z.name} at ${z.defaultInput.join('x')}`, () => assert.is(compare(z.name, z.net, z.defaultInput), 'fits'))
 
 test(`${generated.length} generated networks`, () => {
   const count = { fits: 0, misfit: 0 }
   for (const [i, g] of generated.entries())
-    try { count[compare(`net${i}`, runProgram(text(g))['net'], g.input)]++ } catch (e) {
-      throw new Error(`network ${i}: ${g.net} at [${g.input.join()}]: ${(e as Error).message}\n${(e as { details?: string }).details ?? ''}`)
+    try {
+      count[compare(`net${i}`, runProgram(text(g))['net'], g.input)]++
+    } catch (e) {
+      throw new Error(
+        `network ${i}: ${g.net} at [${g.input.join()}]: ${(e as Error).message}\n${(e as { details?: string }).details ?? ''}`,
+      )
     }
   console.log(`${count.fits} networks fit, ${count.misfit} do not`)
   assert.ok(count.fits >= generated.length / 6 && count.misfit >= generated.length / 6, 'too few of one kind')

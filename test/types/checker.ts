@@ -9,9 +9,17 @@ const root = join(__dirname, '../..')
 const folder = join(root, 'test/types')
 
 const options: ts.CompilerOptions = {
-  target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.Node16, moduleResolution: ts.ModuleResolutionKind.Node16,
-  lib: ['lib.es2022.d.ts'], types: [], strict: true, noUncheckedIndexedAccess: true, skipLibCheck: true, esModuleInterop: true,
-  noEmit: true, noErrorTruncation: true,
+  target: ts.ScriptTarget.ES2022,
+  module: ts.ModuleKind.Node16,
+  moduleResolution: ts.ModuleResolutionKind.Node16,
+  lib: ['lib.es2022.d.ts'],
+  types: [],
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  skipLibCheck: true,
+  esModuleInterop: true,
+  noEmit: true,
+  noErrorTruncation: true,
 }
 
 export type Programs = Readonly<Record<string, string>>
@@ -60,7 +68,8 @@ const placeOf = (programs: Programs, name: string, text: string): number => {
 const outsideErrors = (program: ts.Program, programs: Programs): void => {
   const own = new Set(Object.keys(programs).map(pathOf))
   for (const f of program.getSourceFiles()) {
-    if (own.has(f.fileName) || !f.fileName.startsWith(join(root, 'dsl')) && !f.fileName.startsWith(join(root, 'models'))) continue
+    if (own.has(f.fileName) || (!f.fileName.startsWith(join(root, 'dsl')) && !f.fileName.startsWith(join(root, 'models'))))
+      continue
     const [e] = program.getSemanticDiagnostics(f)
     if (e) throw new Error(`${f.fileName}: ${ts.flattenDiagnosticMessageText(e.messageText, '\n')}`)
   }
@@ -73,21 +82,33 @@ export const check = (programs: Programs): Checked => {
   outsideErrors(program, programs)
   const checker = program.getTypeChecker()
   return {
-    errors: (name) => [...service.getSyntacticDiagnostics(pathOf(name)), ...service.getSemanticDiagnostics(pathOf(name))]
-      .map((d) => ts.flattenDiagnosticMessageText(d.messageText, '\n')),
-    hover: (name, text) => ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), placeOf(programs, name, text))?.displayParts),
+    errors: (name) =>
+      [...service.getSyntacticDiagnostics(pathOf(name)), ...service.getSemanticDiagnostics(pathOf(name))].map((d) =>
+        ts.flattenDiagnosticMessageText(d.messageText, '\n'),
+      ),
+    hover: (name, text) =>
+      ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), placeOf(programs, name, text))?.displayParts),
     typeOf: (name, constant) => {
       const file = program.getSourceFile(pathOf(name))!
       const symbol = checker.getSymbolsInScope(file, ts.SymbolFlags.Variable).find((s) => s.name === constant)
       if (!symbol) throw new Error(`program '${name}' has no constant '${constant}'`)
-      return checker.typeToString(checker.getTypeOfSymbolAtLocation(symbol, file), file, ts.TypeFormatFlags.NoTruncation | ts.TypeFormatFlags.InTypeAlias)
+      return checker.typeToString(
+        checker.getTypeOfSymbolAtLocation(symbol, file),
+        file,
+        ts.TypeFormatFlags.NoTruncation | ts.TypeFormatFlags.InTypeAlias,
+      )
     },
     completions: (name, text) =>
-      (service.getCompletionsAtPosition(pathOf(name), placeOf(programs, name, text) + text.length, {})?.entries ?? []).map((e) => e.name),
+      (service.getCompletionsAtPosition(pathOf(name), placeOf(programs, name, text) + text.length, {})?.entries ?? []).map(
+        (e) => e.name,
+      ),
   }
 }
 
-export interface Cost { readonly instantiations: number; readonly seconds: number }
+export interface Cost {
+  readonly instantiations: number
+  readonly seconds: number
+}
 
 /** What checking one program costs: everything that it imports is checked with it. */
 export const costOf = (text: string): Cost => {
@@ -103,7 +124,9 @@ export const costOf = (text: string): Cost => {
 
 /** Runs a program, types ignored, as a JavaScript user's would run; gives its exports, or throws what it throws. */
 export const runProgram = (text: string): Readonly<Record<string, unknown>> => {
-  const js = ts.transpileModule(text, { compilerOptions: { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022, esModuleInterop: true } })
+  const js = ts.transpileModule(text, {
+    compilerOptions: { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022, esModuleInterop: true },
+  })
   const module = { exports: {} as Record<string, unknown> }
   const load = (id: string): unknown => require(join(folder, id))
   new Function('require', 'module', 'exports', js.outputText)(load, module, module.exports)

@@ -25,7 +25,9 @@ export const net = model(${input}, ${network})
 export const names = (n: LayerNames<typeof net>): string => n`)
     const instantiations = c.instantiations - empty.instantiations
     const seconds = c.seconds - empty.seconds
-    console.log(`${network.padEnd(14)} ${input.padEnd(22)} ${String(instantiations).padStart(7)} instantiations, ${seconds.toFixed(2)} s above an import`)
+    console.log(
+      `${network.padEnd(14)} ${input.padEnd(22)} ${String(instantiations).padStart(7)} instantiations, ${seconds.toFixed(2)} s above an import`,
+    )
     assert.ok(instantiations > 1000, 'the network was not checked at all')
     assert.ok(instantiations <= most, `${instantiations} instantiations, at most ${most} are allowed`)
     assert.ok(seconds < 3, `${seconds.toFixed(2)} s, less than 3 s are allowed`)

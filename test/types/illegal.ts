@@ -32,77 +32,166 @@ const shapes: readonly Illegal[] = [
 ]
 
 const windows: readonly Illegal[] = [
-  ...at("layer 'p3' (maxPool): a window of 2x2 does not fit its input [1,8,1,1]",
-    "model([1, 3, 4, 4], seq(conv2d('c1', 8, 3), maxPool('p1', 2), maxPool('p2', 2), maxPool('p3', 2)))"),
+  ...at(
+    "layer 'p3' (maxPool): a window of 2x2 does not fit its input [1,8,1,1]",
+    "model([1, 3, 4, 4], seq(conv2d('c1', 8, 3), maxPool('p1', 2), maxPool('p2', 2), maxPool('p3', 2)))",
+  ),
   ...at("layer 'avgPool' (avgPool): a window of 5x5 does not fit its input [1,3,4,9]", 'model([1, 3, 4, 9], seq(avgPool(5)))'),
-  ...at("layer 'c' (conv2d): a window of 7x7 does not fit its input [1,3,6,6]", "model([1, 3, 6, 6], seq(conv2d('c', 8, 7, { pad: 0 })))"),
-  ...at("layer 'c' (conv2d): a window of 3x3 does not fit its input [1,3,8,8]",
-    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { pad: 0, dilation: 4 })))"),
-  ...at("layer 'c' (conv2d): a window of 1x9 does not fit its input [1,3,32,8]", "model([1, 3, 32, 8], seq(conv2d('c', 8, [1, 9], { pad: 0 })))"),
-  ...at("layer 'maxPool' (maxPool): a padding of 2x2 is more than half its window of 3x3", 'model([1, 3, 8, 8], seq(maxPool(3, { pad: 2 })))'),
-  ...at("layer 'p' (avgPool): a padding of 0x2 is more than half its window of 3x3", "model([1, 3, 8, 8], seq(avgPool('p', 3, { pad: [0, 2] })))"),
-  ...at("layer 'c' (conv2d): with a padding of 3x3 a window of 3x3 would see only padding", "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { pad: 3 })))"),
+  ...at(
+    "layer 'c' (conv2d): a window of 7x7 does not fit its input [1,3,6,6]",
+    "model([1, 3, 6, 6], seq(conv2d('c', 8, 7, { pad: 0 })))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): a window of 3x3 does not fit its input [1,3,8,8]",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { pad: 0, dilation: 4 })))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): a window of 1x9 does not fit its input [1,3,32,8]",
+    "model([1, 3, 32, 8], seq(conv2d('c', 8, [1, 9], { pad: 0 })))",
+  ),
+  ...at(
+    "layer 'maxPool' (maxPool): a padding of 2x2 is more than half its window of 3x3",
+    'model([1, 3, 8, 8], seq(maxPool(3, { pad: 2 })))',
+  ),
+  ...at(
+    "layer 'p' (avgPool): a padding of 0x2 is more than half its window of 3x3",
+    "model([1, 3, 8, 8], seq(avgPool('p', 3, { pad: [0, 2] })))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): with a padding of 3x3 a window of 3x3 would see only padding",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { pad: 3 })))",
+  ),
 ]
 
 const sizes: readonly Illegal[] = [
-  ...at("layer 'c' (conv2d): its number of channels must be a whole number of at least 1, not 0", "model([1, 3, 8, 8], seq(conv2d('c', 0, 3)))"),
-  ...at("layer 'c' (conv2d): its kernel must be a whole number of at least 1, not 2.5", "model([1, 3, 8, 8], seq(conv2d('c', 8, 2.5)))"),
-  ...at("layer 'c' (conv2d): its stride must be a whole number of at least 1, not 0", "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { stride: [1, 0] })))"),
-  ...at("layer 'c' (conv2d): its dilation must be a whole number of at least 1, not -1", "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { dilation: -1 })))"),
-  ...at("layer 'c' (conv2d): its padding must be a whole number of at least 0, not -1", "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { pad: -1 })))"),
-  ...at("layer 'c' (conv2d): 3 input channels do not divide into 2 groups", "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { groups: 2 })))"),
-  ...at("layer 'c' (conv2d): 8 output channels do not divide into 3 groups", "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { groups: 3 })))"),
-  ...at("layer 'fc' (linear): its number of outputs must be a whole number of at least 1, not 1.5", "model([1, 3, 1, 1], seq(linear('fc', 1.5)))"),
-  ...at("layer 'fc' (linear): needs an input of [B,C,1,1] but gets [1,8,7,7]; put flatten() or globalAvgPool() before it",
-    "model([1, 3, 7, 7], seq(conv2d('c', 8, 3), linear('fc', 10)))"),
-  ...at("layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7 but gets [1,3,10,14]",
-    "model([1, 3, 10, 14], seq(adaptiveAvgPool('avgpool', 7)))"),
-  ...at("layer 'dropout' (dropout): its probability must be at least 0 and below 1, not 1", 'model([1, 3, 8, 8], seq(dropout(1)))'),
-  ...at("layer 'drop' (dropout): its probability must be at least 0 and below 1, not -0.5", "model([1, 3, 8, 8], seq(dropout(-0.5, 'drop')))"),
-  ...at("layer 'repeat' (repeat): its number of copies must be a whole number of at least 1, not 0",
-    "model([1, 3, 8, 8], seq(repeat(0, relu())))"),
-  ...at("layer 'b.repeat' (repeat): its number of copies must be a whole number of at least 1, not 1.5",
-    "model([1, 3, 8, 8], blocks('b', relu(), repeat(2, repeat(1.5, relu()))))"),
+  ...at(
+    "layer 'c' (conv2d): its number of channels must be a whole number of at least 1, not 0",
+    "model([1, 3, 8, 8], seq(conv2d('c', 0, 3)))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): its kernel must be a whole number of at least 1, not 2.5",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 2.5)))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): its stride must be a whole number of at least 1, not 0",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { stride: [1, 0] })))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): its dilation must be a whole number of at least 1, not -1",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { dilation: -1 })))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): its padding must be a whole number of at least 0, not -1",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { pad: -1 })))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): 3 input channels do not divide into 2 groups",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { groups: 2 })))",
+  ),
+  ...at(
+    "layer 'c' (conv2d): 8 output channels do not divide into 3 groups",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { groups: 3 })))",
+  ),
+  ...at(
+    "layer 'fc' (linear): its number of outputs must be a whole number of at least 1, not 1.5",
+    "model([1, 3, 1, 1], seq(linear('fc', 1.5)))",
+  ),
+  ...at(
+    "layer 'fc' (linear): needs an input of [B,C,1,1] but gets [1,8,7,7]; put flatten() or globalAvgPool() before it",
+    "model([1, 3, 7, 7], seq(conv2d('c', 8, 3), linear('fc', 10)))",
+  ),
+  ...at(
+    "layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7 but gets [1,3,10,14]",
+    "model([1, 3, 10, 14], seq(adaptiveAvgPool('avgpool', 7)))",
+  ),
+  ...at(
+    "layer 'dropout' (dropout): its probability must be at least 0 and below 1, not 1",
+    'model([1, 3, 8, 8], seq(dropout(1)))',
+  ),
+  ...at(
+    "layer 'drop' (dropout): its probability must be at least 0 and below 1, not -0.5",
+    "model([1, 3, 8, 8], seq(dropout(-0.5, 'drop')))",
+  ),
+  ...at(
+    "layer 'repeat' (repeat): its number of copies must be a whole number of at least 1, not 0",
+    'model([1, 3, 8, 8], seq(repeat(0, relu())))',
+  ),
+  ...at(
+    "layer 'b.repeat' (repeat): its number of copies must be a whole number of at least 1, not 1.5",
+    "model([1, 3, 8, 8], blocks('b', relu(), repeat(2, repeat(1.5, relu()))))",
+  ),
 ]
 
 const compositions: readonly Illegal[] = [
-  ...at("layer 'residual' (residual): the body gives [1,8,8,8] but the shortcut gives [1,3,8,8]",
-    "model([1, 3, 8, 8], residual(conv2d('c', 8, 3), identity))"),
-  ...at("layer 'layer1.1.residual' (residual): the body gives [1,8,4,4] but the shortcut gives [1,8,8,8]",
-    "model([1, 8, 8, 8], blocks('layer1', relu(), residual(conv2d('c', 8, 3, { stride: 2 }), identity)))"),
-  ...at("layer 'a.2.b.p' (maxPool): a window of 9x9 does not fit its input [1,3,8,8]",
-    "model([1, 3, 8, 8], blocks('a', repeat(2, relu()), block('b', maxPool('p', 9))))"),
-  ...at("layer 'concat' (concat): the first branch gives [1,8,8,8] but branch 3 gives [1,4,4,4]; only the channels may differ",
-    "model([1, 3, 8, 8], concat(conv2d('a', 8, 3), conv2d('b', 2, 1), conv2d('c', 4, 3, { stride: 2 })))"),
+  ...at(
+    "layer 'residual' (residual): the body gives [1,8,8,8] but the shortcut gives [1,3,8,8]",
+    "model([1, 3, 8, 8], residual(conv2d('c', 8, 3), identity))",
+  ),
+  ...at(
+    "layer 'layer1.1.residual' (residual): the body gives [1,8,4,4] but the shortcut gives [1,8,8,8]",
+    "model([1, 8, 8, 8], blocks('layer1', relu(), residual(conv2d('c', 8, 3, { stride: 2 }), identity)))",
+  ),
+  ...at(
+    "layer 'a.2.b.p' (maxPool): a window of 9x9 does not fit its input [1,3,8,8]",
+    "model([1, 3, 8, 8], blocks('a', repeat(2, relu()), block('b', maxPool('p', 9))))",
+  ),
+  ...at(
+    "layer 'concat' (concat): the first branch gives [1,8,8,8] but branch 3 gives [1,4,4,4]; only the channels may differ",
+    "model([1, 3, 8, 8], concat(conv2d('a', 8, 3), conv2d('b', 2, 1), conv2d('c', 4, 3, { stride: 2 })))",
+  ),
   ...at("layer 'stem.concat' (concat): needs at least one branch", "model([1, 3, 8, 8], block('stem', concat()))"),
-  ...at("there are two values named 'c1'; legal is any name that no other layer has",
-    "model([1, 3, 8, 8], seq(conv2d('c1', 8, 3), relu(), conv2d('c1', 8, 3)))"),
-  ...at("there are two values named 'b.0.c'; legal is any name that no other layer has",
-    "model([1, 3, 8, 8], seq(blocks('b', conv2d('c', 8, 3)), block('b', conv2d('0.c', 8, 3))))"),
-  ...at("there are two values named 'c'; legal is any name that no other layer has",
-    "model([1, 3, 8, 8], residual(conv2d('c', 3, 3), conv2d('c', 3, 1)))"),
+  ...at(
+    "there are two values named 'c1'; legal is any name that no other layer has",
+    "model([1, 3, 8, 8], seq(conv2d('c1', 8, 3), relu(), conv2d('c1', 8, 3)))",
+  ),
+  ...at(
+    "there are two values named 'b.0.c'; legal is any name that no other layer has",
+    "model([1, 3, 8, 8], seq(blocks('b', conv2d('c', 8, 3)), block('b', conv2d('0.c', 8, 3))))",
+  ),
+  ...at(
+    "there are two values named 'c'; legal is any name that no other layer has",
+    "model([1, 3, 8, 8], residual(conv2d('c', 3, 3), conv2d('c', 3, 1)))",
+  ),
 ]
 
 /** What only the compiler can say. */
 const whileTyping: readonly Illegal[] = [
-  compiler("const n: number = 8\nmodel([1, 3, n, n], seq(relu()))", refused(`layer 'relu' (relu): ${LITERALS}`)),
-  compiler("const n: number = 8\nmodel([1, 3, 8, 8], seq(relu(), conv2d('c', n, 3)))", refused(`layer 'c' (conv2d): ${LITERALS}`)),
-  compiler("const n: number = 3\nmodel([1, 3, 8, 8], block('b', maxPool('p', n)))", refused(`layer 'b.p' (maxPool): ${LITERALS}`)),
-  compiler("const ls = [relu(), relu()]\nmodel([1, 3, 8, 8], seq(...ls))", refused(
-    "layer 'seq' (seq): the list of its layers is not known while typing; use repeat(n, layer) instead of a loop, or modelAt(input, net)")),
-  compiler("seq(relu(), 5)", "Argument of type 'number' is not assignable to parameter of type 'Net<string>'."),
+  compiler('const n: number = 8\nmodel([1, 3, n, n], seq(relu()))', refused(`layer 'relu' (relu): ${LITERALS}`)),
+  compiler(
+    "const n: number = 8\nmodel([1, 3, 8, 8], seq(relu(), conv2d('c', n, 3)))",
+    refused(`layer 'c' (conv2d): ${LITERALS}`),
+  ),
+  compiler(
+    "const n: number = 3\nmodel([1, 3, 8, 8], block('b', maxPool('p', n)))",
+    refused(`layer 'b.p' (maxPool): ${LITERALS}`),
+  ),
+  compiler(
+    'const ls = [relu(), relu()]\nmodel([1, 3, 8, 8], seq(...ls))',
+    refused(
+      "layer 'seq' (seq): the list of its layers is not known while typing; use repeat(n, layer) instead of a loop, or modelAt(input, net)",
+    ),
+  ),
+  compiler('seq(relu(), 5)', "Argument of type 'number' is not assignable to parameter of type 'Net<string>'."),
   compiler("conv2d('c', '8', 3)", "Argument of type 'string' is not assignable to parameter of type 'number'."),
-  compiler("conv2d('c', 8, 3, { strid: 2 })",
-    "Object literal may only specify known properties, but 'strid' does not exist in type 'Conv2dOptions<1, \"same\", 1, 1>'. Did you mean to write 'stride'?"),
+  compiler(
+    "conv2d('c', 8, 3, { strid: 2 })",
+    "Object literal may only specify known properties, but 'strid' does not exist in type 'Conv2dOptions<1, \"same\", 1, 1>'. Did you mean to write 'stride'?",
+  ),
   compiler("conv2d('c', 8, 3, { pad: 'valid' })", "Type '\"valid\"' is not assignable to type 'Padding | undefined'."),
-  compiler("const net = model([1, 3, 8, 8], seq(conv2d('conv1', 8, 3), conv2d('conv2', 8, 3)))\nlayerOf(net, 'conv3')",
-    "Argument of type '\"conv3\"' is not assignable to parameter of type '\"conv1\" | \"conv2\"'."),
-  compiler("sgd({ momentum: 0.9 })",
+  compiler(
+    "const net = model([1, 3, 8, 8], seq(conv2d('conv1', 8, 3), conv2d('conv2', 8, 3)))\nlayerOf(net, 'conv3')",
+    'Argument of type \'"conv3"\' is not assignable to parameter of type \'"conv1" | "conv2"\'.',
+  ),
+  compiler(
+    'sgd({ momentum: 0.9 })',
     "Argument of type '{ momentum: number; }' is not assignable to parameter of type 'SgdOptions'.\n" +
-    "  Property 'lr' is missing in type '{ momentum: number; }' but required in type 'Pick<Sgd, \"lr\">'."),
-  compiler("const net = model([1, 3, 8, 8], seq(conv2d('c', 8, 3)))\nconst out: [1, 8, 4, 4] = net.output",
+      "  Property 'lr' is missing in type '{ momentum: number; }' but required in type 'Pick<Sgd, \"lr\">'.",
+  ),
+  compiler(
+    "const net = model([1, 3, 8, 8], seq(conv2d('c', 8, 3)))\nconst out: [1, 8, 4, 4] = net.output",
     "Type '[1, 8, 8, 8]' is not assignable to type '[1, 8, 4, 4]'.\n  Type at position 2 in source is not compatible with type at position 2 in target.\n" +
-    "    Type '8' is not assignable to type '4'."),
+      "    Type '8' is not assignable to type '4'.",
+  ),
 ]
 
 export const illegal: readonly Illegal[] = [...shapes, ...windows, ...sizes, ...compositions, ...whileTyping]

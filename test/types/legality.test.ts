@@ -18,7 +18,11 @@ for (const [i, c] of illegal.entries()) {
   if (c.says !== undefined)
     test(`says the same at run time: ${c.says}`, () => {
       let said = 'nothing'
-      try { runProgram(prelude + c.program) } catch (e) { said = (e as Error).message }
+      try {
+        runProgram(prelude + c.program)
+      } catch (e) {
+        said = (e as Error).message
+      }
       assert.is(said, c.says)
     })
 }

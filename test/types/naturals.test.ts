@@ -17,7 +17,10 @@ const next = random(7)
 const natural = (digits: number): number => Math.floor(next() * 10 ** (1 + Math.floor(next() * digits)))
 const edges = [0, 1, 2, 9, 10, 99, 100, 999, 1000, 100000]
 
-interface Case { readonly expression: string; readonly want: string }
+interface Case {
+  readonly expression: string
+  readonly want: string
+}
 const cases: Case[] = []
 const binary = (a: number, b: number): void => {
   const compare = a < b ? 'less' : a > b ? 'more' : 'equal'
@@ -28,16 +31,18 @@ const binary = (a: number, b: number): void => {
   )
 }
 const product = (a: number, b: number): void => void cases.push({ expression: `Mul<${a}, ${b}>`, want: `${a * b}` })
-const quotient = (a: number, b: number): void => void cases.push(
-  { expression: `Div<${a}, ${b}>`, want: `${Math.floor(a / b)}` },
-  { expression: `Mod<${a}, ${b}>`, want: `${a % b}` },
-  { expression: `CeilDiv<${a}, ${b}>`, want: `${Math.ceil(a / b)}` },
-)
-for (const a of edges) for (const b of edges) {
-  binary(a, b)
-  product(a, b)
-  if (b > 0) quotient(a, b)
-}
+const quotient = (a: number, b: number): void =>
+  void cases.push(
+    { expression: `Div<${a}, ${b}>`, want: `${Math.floor(a / b)}` },
+    { expression: `Mod<${a}, ${b}>`, want: `${a % b}` },
+    { expression: `CeilDiv<${a}, ${b}>`, want: `${Math.ceil(a / b)}` },
+  )
+for (const a of edges)
+  for (const b of edges) {
+    binary(a, b)
+    product(a, b)
+    if (b > 0) quotient(a, b)
+  }
 for (let i = 0; i < 60; i++) {
   binary(natural(13), natural(13))
   product(natural(6), natural(7))
