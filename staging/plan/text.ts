@@ -1,0 +1,66 @@
+// A plan as text, for golden files: what changes in a plan shows as a changed line. In: a finished plan. Out: a header with
+// the memory, a line for each segment (phase, grid, layers, number of ops, values left whole and how), and what the device
+// holds and moves, by kind. Invariant: neither times nor page numbers stand in it, so it is the same wherever the plan is made.
+//
+// Worked example: 'step       4×1  conv1 … loss  7 ops  conv1.weight.grad+ loss+ stats~' is a loop over four bands; '+' says
+// that tiles add into the whole, '~' that they merge moments; a plain name is written piece by piece.
+import { PAGE_BYTES } from '../core/bytes'
+import { isForEver } from './instructions'
+import { type Grid, type Keep, type Plan, type Residency, type Segment, tilesOf } from './plan'
+
+const MODE_SIGN: Readonly<Record<Keep['mode'], string>> = { write: '', add: '+', moments: '~' }
+
+export const gridText = (g: Grid): string => {
+  if (tilesOf(g) === 1) return 'whole'
+  const map = `${g.H}×${g.W}`
+  return g.B === 1 ? map : `${g.B} × ${map}`
+}
+
+const columns = (rows: readonly (readonly string[])[]): readonly string[] => {
+  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((r) => r[i]!.length)))
+  return rows.map((r) => r.map((cell, i) => cell.padEnd(widths[i]!)).join('  ').trimEnd())
+}
+
+const segmentRow = (plan: Plan, s: Segment): readonly string[] => {
+  const inPlace = s.body.filter((step) => step.inPlace !== undefined).length
+  const keeps = s.keeps.map((k) => `${plan.graph.values[k.value]!.name}${MODE_SIGN[k.mode]}`)
+  return [s.phase, gridText(s.grid), s.name, `${s.body.length} ops${inPlace ? `, ${inPlace} in place` : ''}`, keeps.join(' ')]
+}
+
+/** What a residency's storage holds: parameters for ever, fed data, one large value, or many small ones and scratch. */
+const kindOf = (plan: Plan, r: Residency): string => {
+  if (isForEver(plan, r)) return 'persistent'
+  const members = plan.storages[r.storage]!.cells.map((c) => plan.cells[c]!)
+  if (members.some((c) => c.segment >= 0)) return 'tiles'
+  if (members[0]!.scope === 'workspace') return 'workspace'
+  return members.length > 1 ? 'small' : members[0]!.scope
+}
+
+const counted = (name: string, rs: readonly Residency[]): string =>
+  `${name}: ${rs.reduce((n, r) => n + r.to - r.from, 0)} pages in ${rs.length}`
+
+const residencyLines = (plan: Plan): readonly string[] => {
+  const byKind = new Map<string, Residency[]>()
+  for (const r of plan.residencies) byKind.set(kindOf(plan, r), [...(byKind.get(kindOf(plan, r)) ?? []), r])
+  const moved = [
+    counted('out', plan.residencies.filter((r) => r.save)),
+    counted('in', plan.residencies.filter((r) => r.load?.from === 'tier')),
+    counted('fed', plan.residencies.filter((r) => r.load?.from === 'source')),
+  ]
+  return [
+    `held   ${[...byKind].sort(([a], [b]) => (a < b ? -1 : 1)).map(([kind, rs]) => counted(kind, rs)).join(', ')}`,
+    `moved  ${moved.join(', ')}`,
+  ]
+}
+
+export const planText = (plan: Plan): string => {
+  const budget = Math.floor(plan.budgetBytes / PAGE_BYTES)
+  const input = plan.graph.values.find((v) => v.role === 'input')
+  return [
+    `${plan.graph.name} ${input?.shape.join('×') ?? ''} · ${plan.strategy} · ${plan.machine}`,
+    `peak ${plan.peakPages} of ${budget} pages · tier ${plan.tierBytes / PAGE_BYTES} pages · ` +
+      `${plan.segments.length} segments, ${plan.calls.length} calls, ${plan.cells.length} cells, ${plan.storages.length} storages`,
+    ...columns(plan.segments.map((s) => segmentRow(plan, s))),
+    ...residencyLines(plan),
+  ].map((l) => `${l}\n`).join('')
+}

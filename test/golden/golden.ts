@@ -1,0 +1,58 @@
+// Golden dumps of plans: each strategy on a zoo network at the smallest budget that works and halfway to in-core.
+// In: a network's name and input shape. Out: the text of all its plans, compared with a committed file.
+// UPDATE_GOLDEN=1 rewrites the file: a change of a planner shows as its diff.
+import { isLeft } from 'fp-ts/Either'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import * as assert from 'uvu/assert'
+import { elaborate } from '../../dsl'
+import { zooEntry } from '../../models'
+import { compile } from '../../staging/compile'
+import { mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { renderError } from '../../staging/core/errors'
+import { training } from '../../staging/grad/grad'
+import type { Graph } from '../../staging/graph/graph'
+import type { Plan } from '../../staging/plan/plan'
+import { planText } from '../../staging/plan/text'
+import { machines } from '../../staging/sim/machines'
+import { must } from '../graph/sketch'
+
+const machine = machines['v100-pcie-16g']!
+
+export const trainingGraph = (name: string, input: readonly [number, number, number, number]): Graph => {
+  const entry = zooEntry(name)!
+  const { graph, output } = must(elaborate(must(entry.build(input))))
+  const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } as const
+  return must(training(graph, output, { loss: entry.loss, optimizer }))
+}
+
+const planAt = (graph: Graph, strategy: string, pages: number): Plan => {
+  const plan = compile(graph, { strategy, machine, budgetBytes: pages * PAGE_BYTES, algorithms: 'fixed' })
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  return plan.right
+}
+
+/** What the error at a hopeless budget names. */
+const smallestPages = (graph: Graph, strategy: string): number => {
+  const refused = compile(graph, { strategy, machine, budgetBytes: mib(2) })
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${strategy}: one page cannot be enough`)
+  return refused.left.smallestBytes / PAGE_BYTES
+}
+
+const dump = (graph: Graph): string => {
+  const inCore = smallestPages(graph, 'in-core')
+  const texts = [planText(planAt(graph, 'in-core', inCore))]
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled']) {
+    const smallest = smallestPages(graph, strategy)
+    for (const pages of [smallest, Math.ceil((smallest + inCore) / 2)]) texts.push(planText(planAt(graph, strategy, pages)))
+  }
+  return texts.join('\n')
+}
+
+export const compareWithGolden = (name: string, input: readonly [number, number, number, number]): void => {
+  const file = join(__dirname, `${name}.txt`)
+  const text = dump(trainingGraph(name, input))
+  if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(file, text)
+  assert.ok(existsSync(file), `${name}.txt is missing: UPDATE_GOLDEN=1 writes it`)
+  assert.fixture(text, readFileSync(file, 'utf8'))
+}
