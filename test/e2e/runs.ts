@@ -1,0 +1,30 @@
+// Staged runs for the end-to-end tests: budgets between the smallest and in-core, results or exceptions.
+import { isLeft } from 'fp-ts/Either'
+import type { Model } from '../../dsl'
+import { crossEntropy } from '../../dsl'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { loadNative } from '../../src/native'
+import { type StagedPlan, stage, type StageOptions, tryStage } from '../../src/session'
+import { train, type TrainOptions } from '../../src/trainer'
+import type { TrainResult } from '../../src/result'
+import { classifier } from './models'
+
+/** The device that computes in this build. */
+export const DEVICE = loadNative().deviceInfo().devices.includes('cpu') ? 'cpu' : 'ref'
+
+export const staged = (model: Model, o: StageOptions = {}): StagedPlan =>
+  stage(model, { machine: DEVICE, algorithms: 'fixed', ...(model === (classifier as Model) ? { loss: crossEntropy } : {}), ...o })
+
+/** What a strategy answers when it is given one page. */
+export const smallestBudget = (model: Model, strategy: string, o: StageOptions = {}): number => {
+  const plan = tryStage(model, { machine: DEVICE, algorithms: 'fixed', ...o, strategy, budget: PAGE_BYTES })
+  if (!isLeft(plan) || plan.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+  return plan.left.smallestBytes
+}
+
+/** Halfway between the smallest budget of a strategy and in-core, in whole pages. */
+export const halfway = (model: Model, strategy: string, o: StageOptions = {}): number =>
+  Math.floor((smallestBudget(model, strategy, o) + smallestBudget(model, 'in-core', o)) / 2 / PAGE_BYTES) * PAGE_BYTES
+
+export const trained = (model: Model, plan: StagedPlan, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>
+  train(model, plan, { steps: 3, seed: 1, ...o })

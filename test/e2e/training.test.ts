@@ -1,0 +1,177 @@
+// serial
+// The whole path: staged plans trained on the device. Bits equal among strategies, budgets kept, runs that go on.
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { adamw } from '../../dsl'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { savePlan, tryLoadPlan } from '../../src/planfile'
+import { openTensors, writeTensors } from '../../src/safetensors'
+import { describePlan, tryStage } from '../../src/session'
+import { LOG_FILE } from '../../src/steplog'
+import { trainTask } from '../../src/trainer'
+import { classifier, trunk } from './models'
+import { DEVICE, halfway, smallestBudget, staged, trained } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-e2e-'))
+test.after(() => rmSync(root, { recursive: true }))
+let made = 0
+const folder = (): string => join(root, String(made++))
+
+test('recompute and swap plans give the bits of in-core, in half the room', async () => {
+  const inCore = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
+  assert.is(inCore.losses.length, 3)
+  assert.ok(inCore.losses.every(Number.isFinite))
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+    const plan = staged(trunk, { strategy, budget: halfway(trunk, strategy) })
+    const r = await trained(trunk, plan)
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
+    assert.ok(strategy === 'swap:greedy' ? r.bytesOut > 0 && r.bytesIn > 0 : r.recomputeSeconds > 0, `${strategy} was not forced`)
+    assert.ok(r.peakBytes < inCore.peakBytes)
+  }
+})
+
+test('the interpreter counts the peak that was planned, within the budget, for every strategy', async () => {
+  for (const strategy of ['in-core', 'checkpoint:sqrt', 'swap:greedy', 'tiled', 'auto']) {
+    const budget = strategy === 'in-core' ? undefined : halfway(trunk, strategy)
+    const r = await trained(trunk, staged(trunk, { strategy, budget }), { steps: 1 })
+    assert.is(r.arenaPeakBytes, r.peakBytes, strategy)
+    assert.ok(r.arenaPeakBytes <= r.budgetBytes)
+  }
+})
+
+test('exactly the smallest budget trains; a page less is refused', async () => {
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled']) {
+    const least = smallestBudget(trunk, strategy)
+    const r = await trained(trunk, staged(trunk, { strategy, budget: least }), { steps: 1 })
+    assert.ok(r.arenaPeakBytes <= least, strategy)
+    const less = tryStage(trunk, { machine: DEVICE, algorithms: 'fixed', strategy, budget: least - PAGE_BYTES })
+    assert.ok(isLeft(less) && less.left.tag === 'BudgetInfeasible' && less.left.smallestBytes === least, strategy)
+  }
+})
+
+test('tiles agree with the whole within rounding', async () => {
+  const whole = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
+  const tiled = await trained(trunk, staged(trunk, { strategy: 'tiled', budget: smallestBudget(trunk, 'tiled') }))
+  whole.losses.forEach((l, i) => assert.ok(Math.abs(tiled.losses[i]! - l) <= 1e-4 * Math.abs(l), `${tiled.losses} against ${whole.losses}`))
+})
+
+test('a spill file on disk gives the same bits and leaves nothing behind', async () => {
+  const budget = halfway(trunk, 'swap:greedy')
+  const ram = await trained(trunk, staged(trunk, { strategy: 'swap:greedy', budget }))
+  const spill = folder()
+  const disk = await trained(trunk, staged(trunk, { strategy: 'swap:greedy', budget, spill }), { spill })
+  assert.is(disk.weightsSha256, ram.weightsSha256)
+  assert.ok(disk.diskBytes > 0 && ram.diskBytes === 0)
+  assert.equal(readdirSync(spill), [])
+})
+
+test('a run that is resumed, under another strategy too, ends with the bits of one that was left alone', async () => {
+  const checkpointDir = folder()
+  const log = folder()
+  const swapping = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy'), optimizer: adamw({ lr: 1e-3 }) })
+  const inCore = staged(trunk, { strategy: 'in-core', optimizer: adamw({ lr: 1e-3 }) })
+  const alone = await trained(trunk, inCore, { steps: 5 })
+  const first = await trained(trunk, swapping, { steps: 2, checkpointDir, log })
+  assert.equal(first.losses, alone.losses.slice(0, 2))
+  const rest = await trained(trunk, inCore, { steps: 5, checkpointDir, resume: true, log })
+  assert.equal([rest.resumedFrom, rest.losses, rest.weightsSha256], [2, alone.losses, alone.weightsSha256])
+  assert.ok(rest.bytesOut === first.bytesOut && first.bytesOut > 0)
+  const lines = readFileSync(join(log, LOG_FILE), 'utf8').trim().split('\n').map((l) => JSON.parse(l) as { step: number; loss: number })
+  assert.equal(lines.map((l) => [l.step, l.loss]), alone.losses.map((l, i) => [i + 1, l]))
+  const again = await trained(trunk, inCore, { steps: 5, checkpointDir, resume: true })
+  assert.equal([again.resumedFrom, again.losses, again.weightsSha256], [5, alone.losses, alone.weightsSha256])
+})
+
+test('resume starts afresh in an empty directory, and refuses another run in words', async () => {
+  const plan = staged(classifier)
+  const checkpointDir = folder()
+  const fresh = await trained(classifier, plan, { checkpointDir, resume: true })
+  assert.equal([fresh.resumedFrom, fresh.weightsSha256], [0, (await trained(classifier, plan)).weightsSha256])
+  const refusal = async (o: object): Promise<string> => {
+    const r = await trainTask(classifier, plan, { steps: 4, seed: 1, checkpointDir, ...o })()
+    assert.ok(isLeft(r))
+    return `${r.left.tag}: ${'reason' in r.left ? r.left.reason : 'message' in r.left ? r.left.message : ''}`
+  }
+  assert.match(await refusal({ resume: true, seed: 2 }), /CheckpointMismatch: .*seed is '1' there and '2' here/)
+  assert.match(await refusal({}), /Usage: .*already holds a run/)
+  assert.match(await refusal({ resume: true, steps: 2 }), /Usage: .*has done 3 steps/)
+  const other = await trainTask(trunk, staged(trunk), { steps: 4, seed: 1, checkpointDir, resume: true })()
+  assert.ok(isLeft(other) && other.left.tag === 'CheckpointMismatch')
+})
+
+test('an aborted run ends within a step, keeps its last checkpoint and goes on from it', async () => {
+  const plan = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy') })
+  const alone = await trained(trunk, plan, { steps: 4 })
+  const checkpointDir = folder()
+  const controller = new AbortController()
+  const aborted = await trainTask(trunk, plan, {
+    steps: 4, seed: 1, checkpointDir, checkpointEvery: 1, signal: controller.signal,
+    onProgress: (p) => { if (p.step === 3) controller.abort() },
+  })()
+  assert.ok(isLeft(aborted) && aborted.left.tag === 'Cancelled')
+  assert.ok(aborted.left.stepsDone >= 2 && aborted.left.stepsDone <= 3)
+  assert.match(aborted.left.resume ?? '', /--resume/)
+  const rest = await trained(trunk, plan, { steps: 4, checkpointDir, resume: true })
+  assert.ok(rest.resumedFrom >= 2 && rest.resumedFrom < 4)
+  assert.is(rest.weightsSha256, alone.weightsSha256)
+})
+
+test('weights that were saved start another run where the first one ended', async () => {
+  const save = join(root, 'weights.safetensors')
+  const plan = staged(classifier)
+  const one = await trained(classifier, plan, { steps: 2, save })
+  const file = openTensors(save)
+  assert.ok(!isLeft(file))
+  assert.equal([...file.right.tensors.keys()].sort(),
+    ['bn.bias', 'bn.num_batches_tracked', 'bn.running_mean', 'bn.running_var', 'bn.weight', 'head.bias', 'head.weight', 'stem.bias', 'stem.weight'])
+  assert.is.not((await trained(classifier, plan, { steps: 1, weights: save })).losses[0], one.losses[0])
+  const checkpointDir = folder()
+  await trained(classifier, plan, { steps: 1, weights: save, checkpointDir })
+  const moved = await trained(classifier, plan, { steps: 2, weights: save, checkpointDir, resume: true })
+  assert.is(moved.weightsSha256, (await trained(classifier, plan, { steps: 2, weights: save })).weightsSha256)
+})
+
+test('data from a file: every strategy sees the same samples, and labels tell on the loss', async () => {
+  const floats = (n: number, of: (i: number) => number): Uint8Array => new Uint8Array(Float32Array.from({ length: n }, (_, i) => of(i)).buffer)
+  const write = (name: string, label: (i: number) => number): string => {
+    const path = join(root, name)
+    writeTensors(path, [
+      { name: 'input', type: 'F32', shape: [6, 3, 32, 32], read: () => floats(6 * 3 * 32 * 32, (i) => Math.sin(i * 0.37) + (i % 7) / 7) },
+      { name: 'target', type: 'I64', shape: [6], read: () => new Uint8Array(BigInt64Array.from({ length: 6 }, (_, i) => BigInt(label(i))).buffer) },
+    ])
+    return path
+  }
+  const data = write('pairs.safetensors', (i) => i)
+  const inCore = await trained(classifier, staged(classifier, { strategy: 'in-core' }), { data })
+  assert.is((await trained(classifier, staged(classifier, { strategy: 'swap:greedy' }), { data })).weightsSha256, inCore.weightsSha256)
+  const others = await trained(classifier, staged(classifier, { strategy: 'in-core' }), { data: write('others.safetensors', (i) => 9 - i) })
+  assert.is.not(others.losses[0], inCore.losses[0])
+  assert.ok(inCore.losses.every((l) => l > 0.1 && l < 20))
+})
+
+test('a plan from its file trains to the bits of the plan that was saved', async () => {
+  const path = join(root, 'plan.json')
+  const plan = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy') })
+  savePlan(path, plan.plan)
+  const loaded = tryLoadPlan(path)
+  assert.ok(!isLeft(loaded), isLeft(loaded) ? JSON.stringify(loaded.left) : '')
+  const again = await trained(trunk, describePlan(loaded.right, plan.machine, 'ram', 'pages', 0))
+  assert.is(again.weightsSha256, (await trained(trunk, plan)).weightsSha256)
+  const stale = await trainTask(classifier, plan, { steps: 1 })()
+  assert.ok(isLeft(stale) && stale.left.tag === 'Usage' && /stage it again/.test(stale.left.message))
+})
+
+test('a spill folder that cannot be written ends the run in words', async () => {
+  const blocked = join(root, 'a-file')
+  writeFileSync(blocked, '')
+  const plan = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy') })
+  const r = await trainTask(trunk, plan, { steps: 1, spill: join(blocked, 'below') })()
+  assert.ok(isLeft(r) && r.left.tag === 'DeviceFailed')
+  assert.ok(existsSync(blocked))
+})
+
+test.run()
