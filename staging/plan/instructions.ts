@@ -1,6 +1,7 @@
 // The order in which a step's instructions run: calls, and between them what the residencies demand. Simulator and tape
 // share it. In: a plan. Out: a flat list. At one point: starts of copies out, waits for copies out and releases, acquires and
-// starts of copies in, waits for copies in, the call.
+// starts of copies in, waits for copies in, the call. A link takes copies in order, so of those that start at one point the
+// one that is waited for first starts first.
 import type { Plan, Point, Residency } from './plan'
 
 export type Instr =
@@ -18,18 +19,19 @@ type Timed = Pick<Plan, 'storages' | 'cells' | 'calls' | 'residencies'>
 
 export const instructions = (plan: Timed): readonly Instr[] => {
   const end = plan.calls.length
-  const at = (pick: (r: Residency) => Point | undefined): readonly number[][] => {
+  const at = (pick: (r: Residency) => Point | undefined, due: (r: Residency) => Point = () => 0): readonly number[][] => {
     const lists: number[][] = Array.from({ length: end + 1 }, () => [])
     plan.residencies.forEach((r, i) => {
       const p = pick(r)
       if (p !== undefined) lists[p]!.push(i)
     })
+    for (const l of lists) if (l.length > 1) l.sort((a, b) => due(plan.residencies[a]!) - due(plan.residencies[b]!))
     return lists
   }
   const comesAndGoes = (r: Residency, p: Point | undefined): Point | undefined => (isForEver(plan, r) ? undefined : p)
   const releases = at((r) => comesAndGoes(r, r.release))
-  const saves = at((r) => r.save?.start)
-  const acquires = at((r) => comesAndGoes(r, r.acquire))
+  const saves = at((r) => r.save?.start, (r) => r.release)
+  const acquires = at((r) => comesAndGoes(r, r.acquire), (r) => r.load?.ready ?? r.acquire)
   const readies = at((r) => r.load?.ready)
   const out: Instr[] = []
   let segment = -1
