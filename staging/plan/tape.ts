@@ -79,6 +79,15 @@ class TapeWriter {
     return found.buffer
   }
 
+  /** A buffer in which a residency's pages are mapped at point p: a save may start where the next era begins without it. */
+  private bufferShowing(residency: number, p: number): number {
+    const eras = this.eras.of[this.plan.residencies[residency]!.storage]!
+    let found: Era | undefined
+    for (const e of eras) if (e.from <= p && e.shows.includes(residency)) found = e
+    if (!found) throw new Error(`no buffer shows residency ${residency} at point ${p}`)
+    return found.buffer
+  }
+
   private placed(cell: number, p: number): { readonly buffer: number; readonly offset: number } {
     const { storage, offset } = this.plan.places[cell]!
     return { buffer: this.bufferAt(storage, p), offset }
@@ -223,7 +232,7 @@ class TapeWriter {
     const from = r.from * PAGE_BYTES
     const bytes = Math.min(r.to * PAGE_BYTES, storage.bytes) - from
     this.transfers.next()
-      .u32(residency).u32(this.bufferAt(r.storage, p)).u64(from).u64(bytes)
+      .u32(residency).u32(this.bufferShowing(residency, p)).u64(from).u64(bytes)
       .u32(source ? 1 : 0).u32(source ? this.bindingOf.get(cell.values[0]!)! : NONE).u64(source ? from : r.tierOffset ?? 0).u64(0)
     return this.transfers.count - 1
   }
