@@ -55,8 +55,12 @@ inline bool is_activation(const View& v) {
   return true;
 }
 
-/// A parameter or statistic: dense, at least one element.
-inline bool is_whole(const View& v) { return v.rank >= 1 && elements(v) >= 1 && dense_plain(v); }
+/// A parameter or statistic: dense, whole, at least one element.
+inline bool is_whole(const View& v) {
+  for (const int64_t lo : v.origin)
+    if (lo != 0) return false;
+  return v.rank >= 1 && elements(v) >= 1 && dense_plain(v);
+}
 inline bool is_vector(const View& v, int64_t n) { return is_whole(v) && v.dims[0] == n && elements(v) == n; }
 inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
   return is_whole(v) && v.dims[0] == rows && v.dims[1] == columns && elements(v) == rows * columns;

@@ -22,6 +22,7 @@ inline Status check_conv2d_sizes(const KernelCall& c, const View& x, const View&
   const Conv2dAttrs a = Conv2dAttrs::read(c.attrs);
   if (!is_activation(x) || !is_activation(y) || !dense_channels_last(x) || !dense_channels_last(y))
     return refuse(c, "x and y must be dense activations");
+  if (x.origin[1] != 0 || y.origin[1] != 0) return refuse(c, "x and y must hold all channels");
   if (w.rank != 4 || !is_whole(w)) return refuse(c, "w must be dense, [O,C/groups,kH,kW]");
   if (a.groups < 1 || x.dims[1] % a.groups != 0 || y.dims[1] % a.groups != 0)
     return refuse(c, "groups must divide the channels of x and y");

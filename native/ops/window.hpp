@@ -26,10 +26,11 @@ struct WindowAxis {
   bool exact() const { return in_lo == core_lo() && in_hi() - core_hi() < stride; }
 
   bool legal() const {
-    constexpr int64_t most = int64_t(1) << 30;
+    constexpr int64_t most = int64_t(1) << 30;  // libraries count rows in 32 bits
     for (const int64_t n : {kernel, stride, dilation})
       if (n < 1 || n > most) return false;
-    return pad >= 0 && pad <= most && core_size() > 0 && in_lo <= core_lo() && core_hi() <= in_hi();
+    if (pad < 0 || pad > most || (out_size - 1) * stride + reach() > most) return false;
+    return core_size() > 0 && in_lo <= core_lo() && core_hi() <= in_hi();
   }
 };
 

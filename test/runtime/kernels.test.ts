@@ -1,0 +1,77 @@
+// Single kernels through the addon: query, run, measure; what is refused.
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { loadNative, tryLoadNative } from '../../src/native'
+
+const native = loadNative()
+const conv = [1, 1, 1, 1, 1, 1, 1, 1, 1]
+const x = { dims: [1, 2, 4, 5] }, w = { dims: [3, 2, 3, 3] }, y = { dims: [1, 3, 4, 5] }
+
+test('says what this build has', () => {
+  const info = native.deviceInfo()
+  assert.ok(info.devices.includes('ref') && info.devices.includes('null'))
+  assert.ok(info.cores >= 1)
+  assert.is(info.devices.includes('cpu'), info.oneDnn !== undefined)
+  assert.ok(tryLoadNative()._tag === 'Right')
+})
+
+test('asks kernels for their workspace, and whether shapes are legal', () => {
+  assert.ok(native.query('ref', 'conv2d', conv, [x, w], [y]) >= 0)
+  assert.is(native.query('ref', 1, conv, [x, w], [y]), native.query('ref', 'conv2d', conv, [x, w], [y]))
+  assert.is(native.query('ref', 'conv2d', conv, [x, { dims: [3, 7, 3, 3] }], [y]), -1)
+})
+
+test('runs a kernel on typed arrays, dense and strided', () => {
+  const data = new Float32Array([-1, 2, -3, 4, -5, 6]), out = new Float32Array(6)
+  native.runKernel('ref', 'relu', [0.5], [{ dims: [1, 2, 1, 3], data }], [{ dims: [1, 2, 1, 3], data: out }])
+  assert.equal([...out], [-0.5, 2, -1.5, 4, -2.5, 6])
+  const wide = new Float32Array(12).fill(9)
+  native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 1, 3], data, strides: [6, 1, 6, 2], offset: 1 }],
+    [{ dims: [1, 1, 1, 3], data: wide, strides: [12, 1, 12, 4] }])
+  assert.equal([...wide], [2, 9, 9, 9, 4, 9, 9, 9, 6, 9, 9, 9])
+})
+
+test('runs a tile: the box says where it lies', () => {
+  const image = Float32Array.from({ length: 5 }, (_, i) => i + 1), out = new Float32Array(2)
+  const ones = new Float32Array(3).fill(1)
+  // Rows 0 and 1 of a column of five, 3x1 window, padding 1: they see rows 0..2 and the border above.
+  native.runKernel('ref', 'conv2d', [1, 1, 1, 0, 1, 0, 1, 1, 1],
+    [{ dims: [1, 1, 3, 1], extent: [1, 1, 5, 1], data: image }, { dims: [1, 1, 3, 1], data: ones }],
+    [{ dims: [1, 1, 2, 1], extent: [1, 1, 5, 1], data: out }])
+  assert.equal([...out], [3, 6])
+})
+
+test('measures', () => {
+  const seconds = native.measure('ref', 'conv2d', conv, [{ dims: [1, 8, 64, 64] }, { dims: [8, 8, 3, 3] }], [{ dims: [1, 8, 64, 64] }])
+  assert.ok(seconds > 1e-5 && seconds < 5, `${seconds}`)
+  const b = native.copyBandwidth()
+  assert.ok(b.outBytesPerSecond > 1e8 && b.inBytesPerSecond > 1e8)
+})
+
+const f = (n: number): Float32Array => new Float32Array(n)
+const WRONG: readonly (readonly [() => unknown, RegExp])[] = [
+  [() => native.query('tpu' as never, 'relu', [0], [x], [x]), /there is no device 'tpu'/],
+  [() => native.query('ref', 'teleport', [0], [x], [x]), /unknown operator teleport/],
+  [() => native.query('ref', 'relu', [], [x], [x]), /relu has 1 attributes, not 0/],
+  [() => native.query('ref', 'relu', [Number.NaN], [x], [x]), /attribute 0 is nan/],
+  [() => native.query('ref', 'conv2d', [1.5, ...conv.slice(1)], [x, w], [y]), /attribute 0 is 1.5/],
+  [() => native.query('ref', 'relu', [0], [x, x], [x]), /relu does not take 2 inputs/],
+  [() => native.query('ref', 'relu', [0], [x], []), /relu does not take 0 outputs/],
+  [() => native.query('ref', 'relu', [0], [{ dims: [1, 0, 4, 4] }], [x]), /empty or absurdly large/],
+  [() => native.query('ref', 'relu', [0], [{ dims: [1, 2, 3] }], [x]), /must have rank 4/],
+  [() => native.query('ref', 'relu', [0], [{ dims: [1, 2, 3, 4, 5] }], [x]), /one to four numbers/],
+  [() => native.query('ref', 'relu', [0], [{ dims: [1, 2, 3, -4] }], [x]), /whole number/],
+  [() => native.query('ref', 'relu', [0], [{ dims: [4294967295, 4294967295, 1, 1] }], [x]), /absurdly large/],
+  [() => native.query('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], extent: [1, 1, 1, 1] }], [x]), /passes the whole value in dimension 2/],
+  [() => native.query('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], dtype: 'f16' as never }], [x]), /dtype 'f16'/],
+  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(3) }], [{ dims: [1, 1, 2, 2], data: f(4) }]), /x.data has 3 elements; the view reaches element 4/],
+  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(4) }], [{ dims: [1, 1, 2, 2], data: f(4), offset: 1 }]), /reaches element 5/],
+  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: new Int32Array(4) }], [{ dims: [1, 1, 2, 2], data: f(4) }]), /not of the operand's dtype/],
+  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2] } as never], [{ dims: [1, 1, 2, 2], data: f(4) }]), /must be a typed array/],
+  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(4) }], [{ dims: [1, 1, 3, 2], data: f(6) }]), /refuses these shapes/],
+  [() => (native.query as () => unknown)(), /device must be a string/],
+  [() => native.copyBandwidth('/nonexistent'), /spill directory/],
+]
+WRONG.forEach(([act, says]) => test(`refuses: ${says.source}`, () => assert.throws(act, says)))
+
+test.run()
