@@ -45,13 +45,16 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
       const lo = tierOffset(r, page)
       const bytes = Math.min(PAGE_BYTES, storages[r.storage]!.bytes - page * PAGE_BYTES)
       const intact = on.filter((c) => firstPage(c) <= page && page < endPage(c) && contents.state(c).owns && !meetsRun(lost[c]!, ...within(c, page)))
-      const entry: Stored = { storage: r.storage, page, lo, hi: lo + bytes, start: r.save!.start, release: r.release, intact: new Set(intact), readUntil: -1 }
+      const entry: Stored = { storage: r.storage, page, lo, hi: lo + bytes, start: r.save!.start, intact: new Set(intact), readUntil: -1 }
       if (!tier.save(entry)) return broken('tier', `residency ${index} saves over bytes of the lower tier that are still being loaded`, facts.at(r.save!.start))
     }
     return undefined
   }
 
-  /** The lower tier's copies of the pages that a residency loads. */
+  /**
+   * The lower tier's copies of the pages that a residency loads. Their saves are over: a save is waited for where its
+   * pages are released, and nobody has them a second time before.
+   */
   const loaded = (index: number): readonly Stored[] | Fault => {
     const r = residencies[index]!
     const copies: Stored[] = []
@@ -59,7 +62,6 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
       const copy = tier.find(r.storage, page, tierOffset(r, page))
       const name = `page ${page} of '${storages[r.storage]!.label}'`
       if (!copy) return broken('tier', `residency ${index} loads ${name}, which no save left there`, facts.at(r.acquire))
-      if (copy.release > r.acquire) return broken('tier', `residency ${index} loads ${name} before its save is waited for`, facts.at(r.acquire))
       copy.readUntil = Math.max(copy.readUntil, r.load!.ready)
       copies.push(copy)
     }

@@ -8,9 +8,8 @@ export interface Stored {
   readonly page: number
   readonly lo: number
   readonly hi: number
-  /** The points where the copy out starts and where it is waited for. */
+  /** The point where the copy out starts. */
   readonly start: number
-  readonly release: number
   /** Cells whose bytes in this page were intact when it was saved. */
   readonly intact: ReadonlySet<number>
   /** A copy in from here may run until this point. */
