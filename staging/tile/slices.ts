@@ -46,6 +46,8 @@ class DimSlicer {
   readonly made = new Map<ValueId, Ranges>()
   /** Iteration ranges of the ops. */
   readonly iteration = new Map<OpId, Ranges>()
+  /** Those of them that sweep 1 made: gradients and sums. */
+  private readonly contributions = new Map<ValueId, Ranges>()
   private readonly madeBy = new Map<ValueId, Op>()
   private error: TileError | null = null
 
@@ -90,6 +92,14 @@ class DimSlicer {
     return def.anchor === 'out' ? null : op.ins[def.anchor]!
   }
 
+  /**
+   * What a tile takes of a value, so that each element enters the sums once: what sweep 1 made is the tile's own
+   * contribution, halo included; of any other value it is a disjoint piece, even where the tile makes more of it.
+   */
+  private share(op: Op, v: ValueId): Ranges {
+    return this.contributions.get(v) ?? this.pieces(op, v)
+  }
+
   /** Sweep 1: ops that consume pieces of an input, and sums of partial gradients. */
   private consume(op: Op): void {
     const def = opDef(op.kind)
@@ -97,12 +107,15 @@ class DimSlicer {
     const anchor = this.anchored(op, def)
     if (anchor === null && !isGathering(def, ins.map((o) => o.access))) return
     const over = anchor === null
-      ? op.ins.map((v) => this.made.get(v) ?? this.pieces(op, v)).reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
-      : this.made.get(anchor) ?? this.pieces(op, anchor)
+      ? op.ins.map((v) => this.share(op, v)).reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
+      : this.share(op, anchor)
     this.iteration.set(op.id, over)
     for (const o of outs)
-      if (o.access && o.def.role === 'data')
-        this.made.set(o.value, o.access[this.dim].tag === 'inside' ? over : this.map(op, o.access[this.dim], over, o.value))
+      if (o.access && o.def.role === 'data') {
+        const made = this.map(op, o.access[this.dim], over, o.value)
+        this.contributions.set(o.value, made)
+        this.made.set(o.value, made)
+      }
   }
 
   /** Sweep 2: ops that make what their readers need. */
@@ -125,7 +138,7 @@ class DimSlicer {
   /** What `op` touches of an input. */
   read(op: Op, o: Operand, over: Ranges): Ranges {
     const a = o.access![this.dim]
-    if (a.tag === 'inside') return this.madeBy.has(o.value) ? this.made.get(o.value) ?? over : this.pieces(op, o.value)
+    if (a.tag === 'inside') return this.share(op, o.value)
     return this.map(op, a, over, o.value)
   }
 
