@@ -1,0 +1,93 @@
+// serial
+// Runs that are killed or interrupted at random moments, through the command line, as users meet it.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { findCheckpoint } from '../../src/checkpoint'
+import { DEVICE } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-kill-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+const project = join(__dirname, '..', '..')
+const compiled = join(project, 'dist', 'src', 'cli.js')
+/** Compiled where the set-up has compiled it, since many processes start here. */
+const COMMAND = existsSync(compiled) ? ['-r', 'ts-node/register/transpile-only', compiled] : ['-r', 'ts-node/register/transpile-only', join(project, 'src', 'cli.ts')]
+const KILLS = 20
+const STEPS = 30
+
+const start = (checkpointDir: string, ...more: string[]): ChildProcess =>
+  spawn(process.execPath, [...COMMAND, 'train', join(__dirname, 'killed-model.ts'), '--device', DEVICE, '--algorithms', 'fixed', '--seed', '5',
+    '--steps', String(STEPS), '--checkpoint-dir', checkpointDir, '--checkpoint-every', '1', '--json', ...more], { cwd: project })
+
+interface End { readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly out: string; readonly err: string }
+/** Waits for the end; `act` sees what was said so far. */
+const ended = (child: ChildProcess, act: (err: string) => void = () => {}): Promise<End> => new Promise((resolve) => {
+  let [out, err] = ['', '']
+  child.stdout!.on('data', (d: Buffer) => { out += d.toString() })
+  child.stderr!.on('data', (d: Buffer) => act((err += d.toString())))
+  child.on('close', (code, signal) => resolve({ code, signal, out, err }))
+})
+
+/** Kills once training has begun and some more time has passed; every fifth time at any moment from the start on. */
+const killedAt = async (checkpointDir: string, i: number, delayMs: number): Promise<boolean> => {
+  const child = start(checkpointDir, '--resume')
+  const kill = (): void => { setTimeout(() => child.kill('SIGKILL'), delayMs) }
+  let armed = i % 5 === 4
+  if (armed) kill()
+  const end = await ended(child, (err) => {
+    if (armed || !/^step \d/m.test(err)) return
+    armed = true
+    kill()
+  })
+  assert.ok(end.signal === 'SIGKILL' || end.code === 0, end.err)
+  return end.signal === 'SIGKILL'
+}
+
+test(`killed ${KILLS} times at random moments and resumed, a run ends with the weights of one that was left alone`, async () => {
+  const alone = await ended(start(join(root, 'alone')))
+  assert.is(alone.code, 0, alone.err)
+  const at = join(root, 'killed')
+  let random = 99
+  let kills = 0
+  let least = 0
+  for (let i = 0; i < KILLS; i++) {
+    random = (random * 1103515245 + 12345) % 2 ** 31
+    if (await killedAt(at, i, (random >> 16) % 150)) kills++
+    if (!existsSync(at)) continue
+    const found = findCheckpoint(at)
+    assert.equal(found.refused, [])
+    assert.ok((found.checkpoint?.step ?? 0) >= least)
+    least = found.checkpoint?.step ?? 0
+  }
+  assert.ok(kills >= KILLS / 2, `only ${kills} were killed in time`)
+  const rest = await ended(start(at, '--resume'))
+  assert.is(rest.code, 0, rest.err)
+  const [a, b] = [alone, rest].map((e) => JSON.parse(e.out) as { weightsSha256: string; losses: number[] })
+  assert.equal([b!.weightsSha256, b!.losses], [a!.weightsSha256, a!.losses])
+  assert.equal(readdirSync(at).filter((n) => n.startsWith('.')), [])
+})
+
+test('Ctrl-C ends within a step with exit 130, says how to go on, and the checkpoint is whole', async () => {
+  const at = join(root, 'interrupted')
+  const child = start(at)
+  let sent = false
+  const end = await ended(child, (err) => {
+    if (sent || !/^step 2\//m.test(err)) return
+    sent = true
+    child.kill('SIGINT')
+  })
+  assert.is(end.code, 130, end.err)
+  const { error } = JSON.parse(end.out) as { error: { tag: string; message: string; stepsDone: number } }
+  assert.is(error.tag, 'Cancelled')
+  assert.ok(error.stepsDone >= 2 && error.stepsDone < STEPS)
+  assert.match(error.message, /--resume/)
+  const { checkpoint, refused } = findCheckpoint(at)
+  assert.equal(refused, [])
+  assert.ok(checkpoint!.step >= 2 && checkpoint!.step <= error.stepsDone)
+})
+
+test.run()
