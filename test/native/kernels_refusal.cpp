@@ -1,0 +1,123 @@
+// Calls that no stager makes: what a hostile tape could say within its memory bounds. Valid calls are damaged (dims cut,
+// boxes moved, attributes replaced, operands dropped or swapped); each must be refused in words or stay inside its views.
+#include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/report.hpp"
+
+using namespace spillway;
+using namespace spillway::test;
+
+namespace {
+
+/// A call in memory that can be damaged before it runs.
+class Victim {
+ public:
+  Victim(const Call& call, DType dtype) : call_(call) {
+    const std::vector<Box> boxes = whole_boxes(call);
+    for (size_t i = 0; i < call.operands(); i++) {
+      placed_.push_back(std::make_unique<Placed>(call.operand(i), boxes[i], dtype, false));
+      views_.push_back(placed_.back()->view);
+    }
+    ins_ = call.ins.size();
+    outs_ = call.outs.size();
+    attrs_ = call.attrs;
+  }
+
+  void damage(Random& r) {
+    if (views_.empty()) return;
+    View& v = views_[size_t(r.between(0, int64_t(views_.size()) - 1))];
+    const int64_t d = r.between(0, 3);
+    switch (r.between(0, 8)) {
+      case 0: v.dims[d] = r.between(0, v.dims[d]); break;
+      case 1: v.origin[d] = r.pick<int64_t>({1, 2, 5, 1000, 0xffffffff}); break;
+      case 2: v.extent[d] = r.pick<int64_t>({0, 1, v.extent[d] + 1, 1000, 0xffffffff}); break;
+      case 3: v.origin[d]++, v.extent[d]++; break;
+      case 4: v.rank = uint32_t(r.between(0, 4)); break;
+      case 5: v.strides[d] = r.between(0, v.strides[d]); break;
+      case 6: damage_attribute(r); break;
+      case 7: (r.chance(0.5) ? ins_ : outs_) -= 1; break;
+      default: std::swap(v, views_[size_t(r.between(0, int64_t(views_.size()) - 1))]);
+    }
+  }
+
+  /// Refused or run; throws when it wrote where it must not.
+  bool refused_on(KernelTable device) {
+    if (ins_ > call_.ins.size() || outs_ > call_.outs.size()) return true;  // dropped below zero
+    const StepContext step{1, 1, 1.0};
+    KernelCall c{uint32_t(call_.kind), views_.data(), uint32_t(ins_), views_.data() + call_.ins.size(), uint32_t(outs_),
+                 attrs_.data(), uint32_t(attrs_.size()), nullptr, 0, true, &step};
+    const KernelEntry* entry = device(c.kind);
+    const int64_t bytes = entry->workspace_bytes(c);
+    const Status prepared = entry->prepare(c);
+    if (prepared.ok() != (bytes >= 0)) throw Failure("prepare and workspace_bytes disagree: " + prepared.message);
+    if (bytes < 0) {
+      if (entry->run(c).ok()) throw Failure("ran what workspace_bytes refuses");
+      return true;
+    }
+    const Guarded workspace{size_t(bytes)};
+    c.workspace = workspace.data();
+    c.workspace_bytes = size_t(bytes);
+    if (const Status s = entry->run(c); !s.ok()) throw Failure("refused only when it ran: " + s.message);
+    for (const auto& p : placed_)
+      if (!p->intact()) throw Failure("wrote outside its views");
+    if (!workspace.intact()) throw Failure("wrote outside its workspace");
+    return false;
+  }
+
+  std::string description() const {
+    std::string s = name_of(call_) + " damaged to";
+    for (const View& v : views_)
+      for (int d = 0; d < 4; d++) s += " " + std::to_string(v.origin[d]) + "+" + std::to_string(v.dims[d]) + "/" + std::to_string(v.extent[d]);
+    for (const double a : attrs_) s += " " + std::to_string(a);
+    return s;
+  }
+
+ private:
+  void damage_attribute(Random& r) {
+    if (attrs_.empty()) return;
+    attrs_[size_t(r.between(0, int64_t(attrs_.size()) - 1))] =
+        r.pick({-1.0, 0.0, 1.0, 2.0, 3.0, 0.5, 100.0, 1e9, 1e15, 1e300, -1e300, double(NAN), double(INFINITY)});
+  }
+
+  const Call& call_;
+  std::vector<std::unique_ptr<Placed>> placed_;
+  std::vector<View> views_;
+  std::vector<double> attrs_;
+  size_t ins_ = 0, outs_ = 0;
+};
+
+struct Tally {
+  int refused = 0, ran = 0;
+};
+
+void attack(Report& report, const Call& call, KernelTable device, DType dtype, Random& r, Tally& tally) {
+  for (int i = 0; i < 6; i++) {
+    Victim victim(call, dtype);
+    for (int64_t n = r.between(1, 2); n > 0; n--) victim.damage(r);
+    try {
+      (victim.refused_on(device) ? tally.refused : tally.ran)++;
+      report.check(true, "");
+    } catch (const Failure& e) {
+      report.check(false, victim.description() + ": " + e.what());
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+  Report report;
+  Tally tally;
+  for (const Generator& g : generators()) {
+    Random r(31);
+    for (int i = 0; i < (g.cases + 2) / 3; i++)
+      for (const Call& call : g.make(r).calls) {
+        attack(report, call, ref::kernel, DType::f64, r, tally);
+        attack(report, call, null::kernel, DType::f32, r, tally);
+#ifdef SPILLWAY_WITH_CPU
+        attack(report, call, cpu::kernel, DType::f32, r, tally);
+#endif
+      }
+  }
+  report.check(tally.refused > 1000 && tally.ran > 300, "the damage is neither always nor never noticed");
+  return report.finish();
+}
