@@ -10,6 +10,7 @@ import type { AnyAttrs, CallShapes } from '../staging/ops/op'
 import { opDef } from '../staging/ops/registry'
 import { machines as namedMachines } from '../staging/sim/machines'
 import { type SpillwayError, unknownName } from './errors'
+import { callKey } from '../staging/ops/callkey'
 import { nativeCall } from './machine/operands'
 import { openProfile, type Speeds } from './machine/profile'
 import { callBytes, timer } from './machine/timing'
@@ -44,7 +45,7 @@ type Cost = (kind: string, attrs: AnyAttrs, s: CallShapes) => number
 const remembered = (cost: Cost): Cost => {
   const known = new Map<string, number>()
   return (kind, attrs, s) => {
-    const key = `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}`
+    const key = callKey(kind, attrs, s)
     const before = known.get(key)
     if (before !== undefined) return before
     const answer = cost(kind, attrs, s)

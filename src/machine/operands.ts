@@ -4,7 +4,7 @@
 // rows [0,10). 9 rows in: it lies at the top edge. 8 rows in: it is the whole image.
 import { DIMS, type Dim } from '../../staging/core/box'
 import type { DType } from '../../staging/graph/graph'
-import { type AnyAttrs, type CallShapes, inputDef, type OperandDef, type OpDef } from '../../staging/ops/op'
+import { type AnyAttrs, type CallShapes, inputDef, type OperandDef, type OpDef, type Whereabouts } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 
 export interface NativeOperand {
@@ -66,6 +66,11 @@ export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: 
   const def = opDef(kind)
   const ins = s.ins.map((shape, i): Slot => ({ def: inputDef(def, i), shape }))
   const outs = s.outs.map((shape, i): Slot => ({ def: def.outs[Math.min(i, def.outs.length - 1)]!, shape }))
+  if (s.at) {
+    const known = (slots: readonly Slot[], at: readonly Whereabouts[]): readonly NativeOperand[] =>
+      slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: o.dtype === 'i32' ? 'i32' : float }))
+    return { wire: def.wire, attrs: wireAttrs(def, attrs), ins: known(ins, s.at.ins), outs: known(outs, s.at.outs) }
+  }
   const starts = startsOf(def, attrs, s, [...ins, ...outs])
   const operand = ({ def: o, shape }: Slot): NativeOperand => {
     const dtype: DType = o.dtype === 'i32' ? 'i32' : float

@@ -74,10 +74,15 @@ export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta:
 
 // ---------------------------------------------------------------- operands
 
+/** Where an operand's box begins, and the extents of the whole value that it is a part of. */
+export interface Whereabouts { readonly origin: readonly number[]; readonly extent: readonly number[] }
+
 /** Extents of one call: the boxes' shapes for data operands, natural shapes for whole ones. */
 export interface CallShapes {
   readonly ins: readonly (readonly number[])[]
   readonly outs: readonly (readonly number[])[]
+  /** Where the boxes lie (how much padding a tile sees); absent for calls that only exist as shapes. */
+  readonly at?: { readonly ins: readonly Whereabouts[]; readonly outs: readonly Whereabouts[] }
 }
 
 /**

@@ -1,32 +1,19 @@
 // What each kind of call costs, as the planner's machine said: recorded in plan files, so that the segments unroll into
 // the same calls and the same scratch cells wherever the file is read.
 // Invariant: calls of one operator with the same attributes and shapes cost the same.
-import { type Box, shapeOf } from '../core/box'
-import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
+import { callKey } from '../ops/callkey'
 import type { AnyAttrs, CallShapes } from '../ops/op'
-import type { Call, Plan, View } from './plan'
+import { callShapes } from './expand'
+import type { Plan } from './plan'
 
 export type Costs = Pick<Machine, 'seconds' | 'workspace'>
 /** Seconds and scratch bytes, by the key of the call. */
 export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number]>>
 
-const keyOf = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
-  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}`
-
-/** The shapes by which a call's costs are asked: plumbing moves boxes, ops see other than rank-4 values in their own shape. */
-const shapesOf = (graph: Graph, c: Call): CallShapes => {
-  const boxed = (box: Box): readonly number[] => shapeOf(box)
-  const shape = (v: View): readonly number[] => {
-    const natural = graph.values[v.value]!.shape
-    return c.op < 0 || natural.length === 4 ? boxed(v.box) : natural
-  }
-  return { ins: c.ins.map(shape), outs: c.outs.map(shape) }
-}
-
 export const costsOf = (plan: Plan): RecordedCosts => {
   const costs: Record<string, readonly [number, number]> = {}
-  for (const c of plan.calls) costs[keyOf(c.kind, c.attrs, shapesOf(plan.graph, c))] = [c.seconds, c.workspace?.bytes ?? 0]
+  for (const c of plan.calls) costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [c.seconds, c.workspace?.bytes ?? 0]
   return costs
 }
 
@@ -34,7 +21,7 @@ export const costsOf = (plan: Plan): RecordedCosts => {
 export const replayed = (costs: RecordedCosts): Costs => {
   const known = new Map(Object.entries(costs))
   const cost = (kind: string, attrs: AnyAttrs, s: CallShapes): readonly [number, number] => {
-    const found = known.get(keyOf(kind, attrs, s))
+    const found = known.get(callKey(kind, attrs, s))
     if (!found) throw new Error(`no cost is recorded for ${kind} of ${s.ins.join(' ')} to ${s.outs.join(' ')}`)
     return found
   }

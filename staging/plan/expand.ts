@@ -8,7 +8,8 @@ import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
 import { type Graph, type Op, bytesOf, dtypeBytes, isFed, isPersistent, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { asShape, type CallShapes } from '../ops/op'
+import { callKey } from '../ops/callkey'
+import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { type Call, type Cell, type CellScope, type Keep, type Plumbing, type Segment, type Slices, type Step, tilesOf, type View } from './plan'
 
@@ -28,6 +29,15 @@ export const isDense = (held: Box, box: Box): boolean => {
   const one = (i: 0 | 1 | 2 | 3): boolean => extentOf(box[i]) === 1
   const outerOne = (i: 0 | 2 | 3): boolean => (i === 0 ? true : i === 2 ? one(0) : one(0) && one(2))
   return full(1) && (full(3) || outerOne(3)) && (full(2) || outerOne(2))
+}
+
+/** What a machine is told of a call. */
+export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly View[]): CallShapes => {
+  const natural = (v: View): readonly number[] => graph.values[v.value]!.shape
+  const shape = (v: View): readonly number[] => (natural(v).length === 4 ? shapeOf(v.box) : natural(v))
+  const where = (v: View): Whereabouts =>
+    natural(v).length === 4 ? { origin: v.box.map((r) => r[0]), extent: natural(v) } : { origin: natural(v).map(() => 0), extent: natural(v) }
+  return { ins: ins.map(shape), outs: outs.map(shape), at: { ins: ins.map(where), outs: outs.map(where) } }
 }
 
 class Expander {
@@ -79,7 +89,7 @@ class Expander {
   }
 
   cost(op: Op, shapes: CallShapes): { readonly seconds: number; readonly workspace: number } {
-    const key = `${op.kind}|${Object.values(op.attrs).join()}|${shapes.ins.join(';')}|${shapes.outs.join(';')}`
+    const key = callKey(op.kind, op.attrs, shapes)
     const known = this.costs.get(key)
     if (known) return known
     const c = {
@@ -103,17 +113,9 @@ class Expander {
     this.calls.push(call)
   }
 
-  shapesOf(ins: readonly View[], outs: readonly View[]): CallShapes {
-    const shape = (v: View): readonly number[] => {
-      const natural = this.graph.values[v.value]!.shape
-      return natural.length === 4 ? shapeOf(v.box) : natural
-    }
-    return { ins: ins.map(shape), outs: outs.map(shape) }
-  }
-
   plumb(kind: Plumbing, attrs: Record<string, number>, ins: View[], outs: View[], segment: number, tile: number): void {
     const bytes = [...ins, ...outs].reduce((n, v) => n + elementsOf(shapeOf(v.box)) * dtypeBytes[this.graph.values[v.value]!.dtype], 0)
-    const seconds = this.machine.seconds(kind, attrs, { ins: ins.map((v) => shapeOf(v.box)), outs: outs.map((v) => shapeOf(v.box)) })
+    const seconds = this.machine.seconds(kind, attrs, callShapes(this.graph, ins, outs))
     this.emit({ kind, op: -1, segment, tile, attrs, ins, outs, workspace: null, seconds: bytes ? seconds : 0 })
   }
 
@@ -128,7 +130,7 @@ class Expander {
       } else this.newWhole(v)
       return this.wholeView(v)
     })
-    const { seconds, workspace } = this.cost(op, this.shapesOf(ins, outs))
+    const { seconds, workspace } = this.cost(op, callShapes(this.graph, ins, outs))
     const scratch = workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
     this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, seconds })
   }
@@ -198,7 +200,7 @@ class TiledSegment {
     const op = this.x.graph.ops[step.op]!
     const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
     const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
-    const { seconds, workspace } = this.x.cost(op, this.x.shapesOf(ins, outs))
+    const { seconds, workspace } = this.x.cost(op, callShapes(this.x.graph, ins, outs))
     const scratch = workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
     this.x.emit({ kind: op.kind, op: op.id, segment: this.s, tile: t.index, attrs: op.attrs, ins, outs, workspace: scratch, seconds })
     op.outs.forEach((v, i) => this.keep(op.outs[i]!, this.here.get(v)!, op, t))

@@ -58,10 +58,10 @@ export const groupsOf = (graph: Graph, t: Tiling): readonly Group[] => {
   return groups
 }
 
-export const trainingOf = (r: Recipe): Graph => {
+export const trainingOf = (r: Recipe, dtype: 'f32' | 'f64' = 'f32'): Graph => {
   const net = networkOf(r)
   const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } as const
-  return must(training(net.graph, net.output, { loss: net.loss, optimizer }))
+  return must(training(net.graph, net.output, { loss: net.loss, optimizer, dtype }))
 }
 
 /** Undefined when the grids do not suit the network: the tiler says so itself. */

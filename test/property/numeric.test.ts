@@ -1,0 +1,90 @@
+// serial
+// Tiled plans compute what untiled ones do: random networks under random grids, one step, gradients compared tensor by
+// tensor. With momentum, a parameter's momentum after the first step is its gradient. On `ref` (double) they agree to 1e-9
+// of the tensor's norm; on `cpu` within 1e-4, with a floor for gradients that are zero in truth.
+import { isLeft } from 'fp-ts/Either'
+import * as fc from 'fast-check'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { loadNative, type DeviceName } from '../../src/native'
+import { machineNamed } from '../../src/machine'
+import type { Graph } from '../../staging/graph/graph'
+import type { Machine } from '../../staging/graph/machine'
+import { type Plan, UNTILED } from '../../staging/plan/plan'
+import { toTape } from '../../staging/plan/tape'
+import { forwardOps } from '../../staging/tile/segments'
+import { verify } from '../../staging/verify/verify'
+import { type Case, cases, groupsOf, planOf, trainingOf } from './plans'
+
+const RUNS = process.env.SPILLWAY_FULL ? 1000 : 200
+/** The images are too small to share among cores. */
+const THREADS = 1
+const native = loadNative()
+
+/** The device's workspaces; times are made up, for it is not speed that is tested. */
+const machine = (name: string): Machine => {
+  const m = machineNamed(name, { fixed: true, threads: THREADS })
+  if (isLeft(m)) throw new Error(JSON.stringify(m.left))
+  return { ...m.right, seconds: () => 1e-5 }
+}
+
+const machines = { ref: machine('ref'), cpu: machine('cpu') }
+
+/** What one step leaves behind: each parameter's gradient, each running statistic, the loss. */
+const stepOn = async (device: DeviceName, plan: Plan): Promise<{ readonly loss: number; readonly tensors: ReadonlyMap<string, ArrayLike<number>> }> => {
+  const session = new native.Session(toTape(plan), { device, spill: 'ram', threads: THREADS })
+  try {
+    const states = session.bindings().filter((b) => b.role === 'param' || b.role === 'state')
+    for (const b of states) session.init(b.name, 7)
+    const ran = await session.run({ steps: 1, seed: 7, source: { kind: 'synthetic', seed: 7, samples: 2, classes: 3 } })
+    assert.is(ran.arenaPeakBytes, session.facts().peakBytes)
+    const tensors = new Map(states.filter((b) => b.role === 'state').map((b) => {
+      const bytes = session.read(b.name)
+      return [b.name, b.dtype === 'f64' ? new Float64Array(bytes.slice().buffer) : new Float32Array(bytes.slice().buffer)] as const
+    }))
+    return { loss: ran.steps[0]!.loss, tensors }
+  } finally {
+    session.dispose()
+  }
+}
+
+const norm = (a: ArrayLike<number>): number => Math.hypot(...Array.from(a))
+const apart = (a: ArrayLike<number>, b: ArrayLike<number>): number => Math.hypot(...Array.from(a, (x, i) => x - b[i]!))
+
+/** The largest difference, in units of what is allowed; NaN counts as infinite. */
+const compare = async (device: 'ref' | 'cpu', graph: Graph, c: Case, tolerance: number): Promise<number | undefined> => {
+  const m = machines[device]
+  const tiled = planOf(graph, groupsOf(graph, c.tiling), c.tiling.squeeze, m)
+  const whole = planOf(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }], 0, m)
+  if (!tiled || !whole) return undefined
+  for (const plan of [tiled, whole]) {
+    const sound = verify(plan)
+    if (isLeft(sound)) throw new Error(JSON.stringify(sound.left))
+  }
+  const [a, b] = [await stepOn(device, whole), await stepOn(device, tiled)]
+  const most = Math.max(...[...a.tensors.values()].map(norm))
+  let worst = Math.abs(a.loss - b.loss) / (Math.abs(a.loss) * tolerance + 1e-30)
+  for (const [name, x] of a.tensors) {
+    // Behind a norm and a global mean a gradient is zero in truth, and rounding in practice.
+    const floor = 0.02 * most
+    const d = apart(x, b.tensors.get(name)!) / (tolerance * Math.max(norm(x), floor))
+    worst = Math.max(worst, Number.isNaN(d) ? Infinity : d)
+  }
+  return worst
+}
+
+for (const [device, tolerance] of [['ref', 1e-9], ['cpu', 1e-4]] as const)
+  test(`tiles agree with the whole on ${device}`, async () => {
+    let compared = 0
+    await fc.assert(
+      fc.asyncProperty(cases, async (c) => {
+        const worst = await compare(device, trainingOf(c.recipe, device === 'ref' ? 'f64' : 'f32'), c, tolerance)
+        if (worst !== undefined) compared++
+        assert.ok(worst === undefined || worst <= 1, `${worst} times what is allowed`)
+      }),
+      { numRuns: RUNS * 2, seed: 20240615, interruptAfterTimeLimit: process.env.SPILLWAY_FULL ? 600_000 : 120_000 },
+    )
+    assert.ok(compared >= RUNS, `only ${compared} cases could be tiled`)
+  })
+
+test.run()
