@@ -21,13 +21,17 @@ const LINE_RULES: readonly { readonly what: string; readonly finds: RegExp; read
 const HEADED = /^(src|dsl|staging|models|scripts|bench|native|examples)\/.*\.(ts|js|cpp|hpp|h)$/
 const HEADER_LINES = 5
 
-/** A source opens with a comment: what comes in, what goes out, the invariant; at most five lines before a worked example. */
+/** What follows the opening paragraph of a header: a worked example, or paragraphs of a specification. */
+const ENDS_OPENING = /^\/\/\s*$|worked example/i
+
+/** A source opens with a comment: what comes in, what goes out, the invariant; at most five lines before anything further. */
 const headerProblems = ({ name, text }: File): string[] => {
   if (!HEADED.test(name)) return []
   const lines = text.split('\n').filter((line, index) => !(index === 0 && line.startsWith('#!')))
   const start = lines.findIndex((line) => !/^\s*(#pragma once|\/\/ (serial|timeout \d+))?\s*$/.test(line))
-  const length = lines.slice(Math.max(start, 0)).findIndex((line) => !line.startsWith('//') || /worked example/i.test(line))
-  if (length === 0) return [`${name}:1: opens without a comment that says what comes in and what goes out`]
+  const header = lines.slice(Math.max(start, 0))
+  if (!header[0]?.startsWith('//')) return [`${name}:1: opens without a comment that says what comes in and what goes out`]
+  const length = header.findIndex((line, index) => !line.startsWith('//') || (index > 0 && ENDS_OPENING.test(line)))
   return length > HEADER_LINES ? [`${name}:1: opens with ${length} comment lines; at most ${HEADER_LINES}`] : []
 }
 

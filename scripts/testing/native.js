@@ -5,6 +5,7 @@ const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { runLogged, tellingLines } = require('../setup/child')
+const { lock } = require('../setup/lock')
 
 const BUILD = path.join('build', 'addon')
 const LOG = path.join('build', 'native-tests.log')
@@ -17,6 +18,16 @@ const sourcesOf = root => {
 }
 
 const programOf = source => path.basename(source, '.cpp')
+
+/** Two runners must not build in one folder at once. */
+const buildAlone = async (root, programs) => {
+  const release = await lock(path.join(root, 'build', 'setup.lock'), pid => console.log(`waiting for process ${pid}, which builds here`))
+  try {
+    return await build(root, programs)
+  } finally {
+    release()
+  }
+}
 
 /** Null when all are built, else the telling lines of the log. */
 const build = async (root, programs) => {
@@ -41,7 +52,7 @@ const failure = words => ({
 const nativeJobs = async ({ root, patterns, tally }) => {
   const sources = sourcesOf(root).filter(source => patterns.length === 0 || patterns.some(p => source.includes(p)))
   if (sources.length === 0) return []
-  const problem = await build(root, sources.map(programOf))
+  const problem = await buildAlone(root, sources.map(programOf))
   if (problem) return [{ ...failure([...problem, `the whole log: ${LOG}`].join('\n')), cwd: root, env: process.env, tally }]
   return sources.map(source => ({
     name: source,
