@@ -1,18 +1,22 @@
 // serial
-// Five training steps of every network against PyTorch: same weights and data by one formula, losses and first gradients
-// from the committed fixture (test/fixtures/make_networks.py). The gradients are read out of the checkpoint after step 1,
-// where each momentum is its gradient; the steps after it are resumed from there.
+// Every network against PyTorch, from the same weights and data (one formula; test/fixtures/make_networks.py).
+// On `ref`, in double precision, the first step's loss and gradients; the gradients are read out of the checkpoint after
+// step 1, where each momentum is its gradient. On `cpu`, in single precision, the losses of five steps: gradients are no
+// measure there, for a ReLU's input within rounding of zero moves some by a thousandth.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
+import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { sgd } from '../../dsl'
 import { zooEntry } from '../../models'
 import { openTensors, readTensor, writeTensors } from '../../src/safetensors'
-import { stage, type StagedPlan, tryStage } from '../../src/session'
-import { train } from '../../src/trainer'
+import { machineNamed } from '../../src/machine'
+import type { TrainResult } from '../../src/result'
+import { stageGraph, type StagedPlan, trainingGraph } from '../../src/session'
+import { type TrainOptions, trainTask } from '../../src/trainer'
+import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import { labels, startOf, uniform } from '../fixtures/formula'
 
@@ -30,9 +34,9 @@ const bytesOf = (a: Float32Array | Int32Array): Uint8Array => new Uint8Array(a.b
 
 // ---------------------------------------------------------------- the same start
 
-/** A norm has a running mean beside its scale. */
+/** A norm's scale stands beside its running mean. */
 const isScale = (graph: Graph, name: string): boolean =>
-  graph.values.some((v) => v.name === name.replace(/weight$/, 'running_mean'))
+  name.endsWith('.weight') && graph.values.some((v) => v.name === name.replace(/weight$/, 'running_mean'))
 
 const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weights: string; readonly data: string } => {
   const params = graph.values.filter((v) => v.role === 'param')
@@ -57,41 +61,23 @@ const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weight
   return { weights, data }
 }
 
-// ---------------------------------------------------------------- the comparison
+// ---------------------------------------------------------------- staging and running
 
-const closeLosses = (got: readonly number[], f: Fixture, what: string): void => {
-  assert.is(got.length, f.losses.length)
-  got.forEach((loss, i) => {
-    const apart = Math.abs(loss - f.losses[i]!) / Math.abs(f.losses[i]!)
-    assert.ok(apart <= 1e-4, `${what}, step ${i + 1}: loss ${loss}, PyTorch ${f.losses[i]}, ${apart.toExponential(1)} apart`)
-  })
+const done = <A>(result: Either<unknown, A>): A => {
+  if (isLeft(result)) throw new Error(JSON.stringify(result.left))
+  return result.right
 }
 
-const norm = (bytes: Uint8Array): number =>
-  Math.sqrt(new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4).reduce((n, x) => n + x * x, 0))
+/** Dropout off: its random bits are our own, not PyTorch's. */
+const withoutDropout = (graph: Graph): Graph =>
+  ({ ...graph, ops: graph.ops.map((o) => (o.kind.startsWith('dropout') ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)) })
 
-/** A gradient that is nothing but rounding (a bias in front of a norm) is measured against the largest one. */
-const closeGradients = (file: string, f: Fixture): void => {
-  const tensors = openTensors(file)
-  if (isLeft(tensors)) throw new Error(tensors.left)
-  const most = Math.max(...Object.values(f.gradientNorms))
-  for (const [name, expected] of Object.entries(f.gradientNorms)) {
-    const stored = tensors.right.tensors.get(`${name}.momentum`)
-    const bytes = stored && readTensor(tensors.right, stored)
-    assert.ok(bytes && !isLeft(bytes), `no momentum of ${name}`)
-    const got = norm((bytes as { right: Uint8Array }).right.slice())
-    assert.ok(Math.abs(got - expected) <= 1e-3 * expected + 1e-6 * most, `gradient of ${name}: norm ${got}, PyTorch ${expected}`)
-  }
-}
-
-const staged = (name: string, strategy: string, budget?: number): StagedPlan => {
+const stagedFor = (name: string, device: 'cpu' | 'ref', strategy: string, budget?: number): ReturnType<typeof stageGraph> => {
   const f = fixtures[name]!
   const entry = zooEntry(name)!
-  const model = entry.build(f.input)
-  if (isLeft(model)) throw new Error(JSON.stringify(model.left))
-  return stage(model.right, {
-    name, strategy, algorithms: 'fixed', loss: entry.loss, optimizer: sgd({ lr: f.lr, momentum: f.momentum }), ...(budget ? { budget } : {}),
-  })
+  const machine = done(machineNamed(device, { fixed: true }))
+  const graph = done(trainingGraph(done(entry.build(f.input)), name, entry.loss, sgd({ lr: f.lr, momentum: f.momentum }), machine))
+  return stageGraph(withoutDropout(graph), machine, { strategy, algorithms: 'fixed', ...(budget ? { budget } : {}) })
 }
 
 const inFolder = async (run: (folder: string) => Promise<void>): Promise<void> => {
@@ -103,39 +89,60 @@ const inFolder = async (run: (folder: string) => Promise<void>): Promise<void> =
   }
 }
 
-const compare = (plan: StagedPlan, name: string, withGradients: boolean): Promise<void> => inFolder(async (folder) => {
-  const f = fixtures[name]!
-  const start = writeStart(folder, f, plan.plan.graph)
-  const model = zooEntry(name)!.build(f.input)
-  if (isLeft(model)) throw new Error(JSON.stringify(model.left))
-  const checkpoints = withGradients ? { checkpointDir: join(folder, 'checkpoints') } : {}
-  if (withGradients) {
-    await train(model.right, plan, { ...start, ...checkpoints, steps: 1 })
-    closeGradients(join(folder, 'checkpoints', 'step-000000001.safetensors'), f)
+const trained = async (folder: string, plan: StagedPlan, name: string, o: TrainOptions): Promise<TrainResult> =>
+  done(await trainTask(undefined, plan, { ...writeStart(folder, fixtures[name]!, plan.plan.graph), ...o })())
+
+// ---------------------------------------------------------------- in double precision
+
+const norm = (bytes: Uint8Array): number =>
+  Math.sqrt(new Float64Array(bytes.slice().buffer).reduce((n, x) => n + x * x, 0))
+
+/** A gradient that is nothing but rounding (a bias in front of a norm) is measured against the largest one. */
+const closeGradients = (file: string, f: Fixture): void => {
+  const tensors = done(openTensors(file))
+  const most = Math.max(...Object.values(f.gradientNorms))
+  for (const [name, expected] of Object.entries(f.gradientNorms)) {
+    const got = norm(done(readTensor(tensors, tensors.tensors.get(`${name}.momentum`)!)))
+    assert.ok(Math.abs(got - expected) <= 1e-7 * expected + 1e-10 * most, `gradient of ${name}: norm ${got}, PyTorch ${expected}`)
   }
-  const { losses } = await train(model.right, plan, { ...start, ...checkpoints, steps: f.losses.length, resume: withGradients })
-  closeLosses(losses, f, `${name} ${plan.plan.strategy}`)
+}
+
+const firstStep = (name: string): Promise<void> => inFolder(async (folder) => {
+  const f = fixtures[name]!
+  const checkpointDir = join(folder, 'checkpoints')
+  const { losses } = await trained(folder, done(stagedFor(name, 'ref', 'in-core')), name, { steps: 1, checkpointDir })
+  assert.ok(Math.abs(losses[0]! - f.losses[0]!) <= 1e-9 * f.losses[0]!, `loss ${losses[0]}, PyTorch ${f.losses[0]}`)
+  closeGradients(join(checkpointDir, 'step-000000001.safetensors'), f)
+})
+
+for (const name of Object.keys(fixtures).filter((n) => n !== 'vgg16'))
+  test(`${name}: the first loss and all gradients are PyTorch's in double precision`, () => firstStep(name))
+
+// ---------------------------------------------------------------- in single precision
+
+const fiveSteps = (plan: StagedPlan, name: string): Promise<void> => inFolder(async (folder) => {
+  const expected = fixtures[name]!.losses
+  const { losses } = await trained(folder, plan, name, { steps: expected.length })
+  assert.is(losses.length, expected.length)
+  losses.forEach((loss, i) => {
+    const apart = Math.abs(loss - expected[i]!) / Math.abs(expected[i]!)
+    assert.ok(apart <= 1e-4, `step ${i + 1}: loss ${loss}, PyTorch ${expected[i]}, ${apart.toExponential(1)} apart`)
+  })
 })
 
 for (const name of Object.keys(fixtures))
-  // VGG-16's classifier makes a checkpoint of a gigabyte: there the losses speak for the gradients.
-  test(`${name}: losses and gradients are PyTorch's`, () => compare(staged(name, 'in-core'), name, name !== 'vgg16'))
+  test(`${name}: the losses of five steps are PyTorch's`, () => fiveSteps(done(stagedFor(name, 'cpu', 'in-core')), name))
 
 /** Halfway between what the strategy needs at least and what it takes to keep everything. */
 const halfway = (name: string, strategy: string): number => {
-  const f = fixtures[name]!
-  const entry = zooEntry(name)!
-  const model = entry.build(f.input)
-  if (isLeft(model)) throw new Error(JSON.stringify(model.left))
-  const options = { name, strategy, algorithms: 'fixed', loss: entry.loss, optimizer: sgd({ lr: f.lr, momentum: f.momentum }) } as const
-  const refused = tryStage(model.right, { ...options, budget: 2 * 1024 * 1024 })
+  const refused = stagedFor(name, 'cpu', strategy, PAGE_BYTES)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${name} fits one page`)
-  return (refused.left.smallestBytes + staged(name, 'in-core').staging.inCore.peakBytes) / 2
+  return Math.floor((refused.left.smallestBytes + done(stagedFor(name, 'cpu', 'in-core')).staging.inCore.peakBytes) / 2)
 }
 
 for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled'])
   for (const name of ['darknet19-features', 'resnet18'])
-    test(`${name}, ${strategy}: losses and gradients are PyTorch's in half the memory`, () =>
-      compare(staged(name, strategy, Math.floor(halfway(name, strategy))), name, true))
+    test(`${name}, ${strategy} in half the memory: the losses of five steps are PyTorch's`, () =>
+      fiveSteps(done(stagedFor(name, 'cpu', strategy, halfway(name, strategy))), name))
 
 test.run()
