@@ -29,8 +29,10 @@ const whole = (lo: number, hi = LARGEST): t.Type<number, number, unknown> => {
 }
 const count = whole(0)
 const seconds = new t.Type<number, number, unknown>(
-  'a time of 0 seconds or more', (u): u is number => Number.isFinite(u) && (u as number) >= 0,
-  (u, c) => (Number.isFinite(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)), t.identity,
+  'a time of 0 seconds or more',
+  (u): u is number => Number.isFinite(u) && (u as number) >= 0,
+  (u, c) => (Number.isFinite(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)),
+  t.identity,
 )
 const names = <K extends string>(keys: readonly K[]) => t.keyof(Object.fromEntries(keys.map((k) => [k, null])) as Record<K, null>)
 
@@ -41,21 +43,40 @@ const step = t.exact(t.intersection([t.type({ op: count }), t.partial({ slices: 
 const keep = t.strict({ value: count, mode: names<Keep['mode']>(['write', 'add', 'moments']), slices: optionalSlices })
 const grid = t.strict({ B: whole(1), H: whole(1), W: whole(1) })
 const segment = t.strict({
-  name: t.string, phase: names<SegmentPhase>(['forward', 'recompute', 'backward', 'update', 'step']), grid,
-  body: t.array(step), keeps: t.array(keep),
+  name: t.string,
+  phase: names<SegmentPhase>(['forward', 'recompute', 'backward', 'update', 'step']),
+  grid,
+  body: t.array(step),
+  keeps: t.array(keep),
 })
-const residency = t.exact(t.intersection([
-  t.type({
-    storage: count, from: count, to: count, acquire: count, release: count,
-    runs: t.array(t.strict({ page: count, count: whole(1) })),
-  }),
-  t.partial({ load: t.strict({ ready: count, from: names<'tier' | 'source'>(['tier', 'source']) }), save: t.strict({ start: count }), tierOffset: count }),
-]))
+const residency = t.exact(
+  t.intersection([
+    t.type({
+      storage: count,
+      from: count,
+      to: count,
+      acquire: count,
+      release: count,
+      runs: t.array(t.strict({ page: count, count: whole(1) })),
+    }),
+    t.partial({
+      load: t.strict({ ready: count, from: names<'tier' | 'source'>(['tier', 'source']) }),
+      save: t.strict({ start: count }),
+      tierOffset: count,
+    }),
+  ]),
+)
 const recorded = t.record(t.string, t.tuple([seconds, count]))
 const body = t.strict({
-  graph: t.unknown, strategy: t.string, machine: t.string, algorithms: names<Algorithms>(['fixed', 'measured', 'fastest']),
-  budgetBytes: count, peakPages: count, tierBytes: count,
-  segments: t.array(segment), costs: recorded,
+  graph: t.unknown,
+  strategy: t.string,
+  machine: t.string,
+  algorithms: names<Algorithms>(['fixed', 'measured', 'fastest']),
+  budgetBytes: count,
+  peakPages: count,
+  tierBytes: count,
+  segments: t.array(segment),
+  costs: recorded,
   storages: t.array(t.strict({ id: count, label: t.string, bytes: count, cells: t.array(count) })),
   places: t.array(t.strict({ storage: count, offset: count })),
   residencies: t.array(residency),
@@ -72,7 +93,20 @@ const fileText = (plan: unknown): string => {
 export const encodePlan = (p: Plan): string => {
   const costs: RecordedCosts = costsOf(p)
   const { graph, strategy, machine, algorithms, budgetBytes, peakPages, tierBytes, segments, storages, places, residencies } = p
-  return fileText({ graph, strategy, machine, algorithms, budgetBytes, peakPages, tierBytes, segments, costs, storages, places, residencies })
+  return fileText({
+    graph,
+    strategy,
+    machine,
+    algorithms,
+    budgetBytes,
+    peakPages,
+    tierBytes,
+    segments,
+    costs,
+    storages,
+    places,
+    residencies,
+  })
 }
 
 // ---------------------------------------------------------------- reading
@@ -88,21 +122,35 @@ const opened = (text: string): Either<PlanFormat, unknown> => {
   } catch (e) {
     return refused('file', `it is not JSON: ${(e as Error).message}`)
   }
-  if (fieldOf(file, 'format') !== PLAN_FORMAT) return refused('format', `it is ${JSON.stringify(fieldOf(file, 'format'))}; legal is "${PLAN_FORMAT}"`)
+  if (fieldOf(file, 'format') !== PLAN_FORMAT)
+    return refused('format', `it is ${JSON.stringify(fieldOf(file, 'format'))}; legal is "${PLAN_FORMAT}"`)
   if (fieldOf(file, 'version') !== PLAN_VERSION)
-    return refused('version', `it is ${JSON.stringify(fieldOf(file, 'version'))}; this program reads ${PLAN_VERSION}: stage the model again`)
+    return refused(
+      'version',
+      `it is ${JSON.stringify(fieldOf(file, 'version'))}; this program reads ${PLAN_VERSION}: stage the model again`,
+    )
   const plan = fieldOf(file, 'plan')
   return fileText(plan) === text ? right(plan) : refused('checksum', 'the file is not what was written: stage the model again')
 }
 
 const messageOf = (errors: t.Errors): Either<PlanFormat, never> => {
   const e = errors[0]!
-  const at = e.context.map((c) => c.key).filter((k) => k !== '').join('.')
-  return refused(at === '' ? 'plan' : at, `${JSON.stringify(e.value)?.slice(0, 80) ?? 'nothing'} is not ${e.context.at(-1)!.type.name}`)
+  const at = e.context
+    .map((c) => c.key)
+    .filter((k) => k !== '')
+    .join('.')
+  return refused(
+    at === '' ? 'plan' : at,
+    `${JSON.stringify(e.value)?.slice(0, 80) ?? 'nothing'} is not ${e.context.at(-1)!.type.name}`,
+  )
 }
 
 /** Cells and calls. A file may name segments that cannot be unrolled; whatever that trips over is the file's fault. */
-const unrolled = (graph: Graph, segments: readonly Segment[], costs: Costs): Either<PlanFormat, Pick<Plan, 'cells' | 'calls'>> => {
+const unrolled = (
+  graph: Graph,
+  segments: readonly Segment[],
+  costs: Costs,
+): Either<PlanFormat, Pick<Plan, 'cells' | 'calls'>> => {
   try {
     return right(expand(graph, segments, costs))
   } catch (e) {
@@ -118,11 +166,23 @@ const assembled = (b: Body): Either<PlanFormat, Plan> => {
   if (fault !== undefined) return refused('segments', fault)
   const calls = unrolled(graph.right, segments, replayed(b.costs))
   if (isLeft(calls)) return calls
-  if (calls.right.cells.length !== b.places.length) return refused('places', `there are ${b.places.length} for ${calls.right.cells.length} cells`)
+  if (calls.right.cells.length !== b.places.length)
+    return refused('places', `there are ${b.places.length} for ${calls.right.cells.length} cells`)
   const { strategy, machine, algorithms, budgetBytes, peakPages, tierBytes, storages, places } = b
   const residencies: readonly Residency[] = b.residencies
   return right({
-    graph: graph.right, strategy, machine, algorithms, budgetBytes, segments, ...calls.right, storages, places, residencies, peakPages, tierBytes,
+    graph: graph.right,
+    strategy,
+    machine,
+    algorithms,
+    budgetBytes,
+    segments,
+    ...calls.right,
+    storages,
+    places,
+    residencies,
+    peakPages,
+    tierBytes,
   })
 }
 

@@ -25,7 +25,8 @@ const stepFault = (graph: Graph, grid: Grid, step: Step): string | undefined => 
   if (step.inPlace !== undefined && step.inPlace >= op.ins.length) return `op ${step.op} has no input ${step.inPlace}`
   const operands = [...op.ins, ...op.outs]
   if (!step.slices) return tilesOf(grid) === 1 ? undefined : `op ${step.op} says no slices`
-  if (step.slices.length !== operands.length) return `op ${step.op} has ${operands.length} operands and ${step.slices.length} slices`
+  if (step.slices.length !== operands.length)
+    return `op ${step.op} has ${operands.length} operands and ${step.slices.length} slices`
   for (const [i, s] of step.slices.entries()) {
     const fault = s && slicesFault(s, grid, graph.values[operands[i]!]!.shape)
     if (fault) return `op ${step.op}, operand ${i}: ${fault}`
@@ -36,7 +37,8 @@ const stepFault = (graph: Graph, grid: Grid, step: Step): string | undefined => 
 const keepFault = (graph: Graph, segment: Segment, keep: Keep): string | undefined => {
   const value = graph.values[keep.value]
   if (!value) return `there is no value ${keep.value} to keep`
-  if (!segment.body.some((s) => graph.ops[s.op]!.outs.includes(keep.value))) return `it keeps '${value.name}', which none of its ops gives`
+  if (!segment.body.some((s) => graph.ops[s.op]!.outs.includes(keep.value)))
+    return `it keeps '${value.name}', which none of its ops gives`
   const fault = keep.slices && slicesFault(keep.slices, segment.grid, value.shape)
   return fault ? `'${value.name}' is kept by ${fault}` : undefined
 }
@@ -46,7 +48,8 @@ export const segmentFault = (graph: Graph, segments: readonly Segment[]): string
   for (const [i, s] of segments.entries()) {
     calls += tilesOf(s.grid) * (s.body.length + s.keeps.length)
     if (!(calls <= MOST_CALLS)) return `they unroll into more than ${MOST_CALLS} calls`
-    const fault = s.body.map((step) => stepFault(graph, s.grid, step)).find((f) => f !== undefined) ??
+    const fault =
+      s.body.map((step) => stepFault(graph, s.grid, step)).find((f) => f !== undefined) ??
       s.keeps.map((k) => keepFault(graph, s, k)).find((f) => f !== undefined)
     if (fault !== undefined) return `segment ${i} ('${s.name}'): ${fault}`
   }

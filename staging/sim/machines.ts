@@ -24,7 +24,12 @@ const MEMORY_EFFICIENCY = 0.8
 
 // Peaks: NVIDIA's data sheets and white papers of each product; memory: nvidia-smi's total.
 const P100_SXM2: Accelerator = { flopsPerSecond: 10.6e12, bytesPerSecond: 732e9, memoryBytes: mib(16280), launchSeconds: 8e-6 }
-const V100_SXM2_16G: Accelerator = { flopsPerSecond: 15.7e12, bytesPerSecond: 900e9, memoryBytes: mib(16160), launchSeconds: 6e-6 }
+const V100_SXM2_16G: Accelerator = {
+  flopsPerSecond: 15.7e12,
+  bytesPerSecond: 900e9,
+  memoryBytes: mib(16160),
+  launchSeconds: 6e-6,
+}
 const V100_SXM2_32G: Accelerator = { ...V100_SXM2_16G, memoryBytes: mib(32510) }
 const V100_PCIE: Accelerator = { ...V100_SXM2_16G, flopsPerSecond: 14e12 }
 // GeForce GTX TITAN X (Maxwell), at its base clock.
@@ -34,8 +39,12 @@ const A100_PCIE: Accelerator = { flopsPerSecond: 19.5e12, bytesPerSecond: 1555e9
 // H200 NVL, the PCIe form.
 const H200_NVL: Accelerator = { flopsPerSecond: 60e12, bytesPerSecond: 4.8e12, memoryBytes: mib(143771), launchSeconds: 4e-6 }
 
-const duplex = (bytesPerSecond: number): Link =>
-  ({ outBytesPerSecond: bytesPerSecond, inBytesPerSecond: bytesPerSecond, latencySeconds: 1e-5, fullDuplex: true })
+const duplex = (bytesPerSecond: number): Link => ({
+  outBytesPerSecond: bytesPerSecond,
+  inBytesPerSecond: bytesPerSecond,
+  latencySeconds: 1e-5,
+  fullDuplex: true,
+})
 
 // POWER8 servers: two NVLink 1.0 bricks of 20 GB/s a direction between host and GPU, 85 % of it usable.
 const NVLINK_1 = duplex(0.85 * 40e9)
@@ -50,14 +59,21 @@ const PCIE_5 = duplex(48.8e9)
 const bytesMoved = (s: CallShapes): number =>
   [...s.ins, ...s.outs].reduce((n, shape) => n + elementsOf(shape), 0) * dtypeBytes.f32
 
-const roofline = (a: Accelerator) => (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
-  a.launchSeconds + Math.max(
-    opDef(kind).flops(attrs as never, s) / (COMPUTE_EFFICIENCY * a.flopsPerSecond),
-    bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
-  )
+const roofline =
+  (a: Accelerator) =>
+  (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
+    a.launchSeconds +
+    Math.max(
+      opDef(kind).flops(attrs as never, s) / (COMPUTE_EFFICIENCY * a.flopsPerSecond),
+      bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
+    )
 
 const named = (name: string, a: Accelerator, link: Link): Machine => ({
-  name, device: 'none', dtype: 'f32', memoryBytes: a.memoryBytes, link,
+  name,
+  device: 'none',
+  dtype: 'f32',
+  memoryBytes: a.memoryBytes,
+  link,
   seconds: roofline(a),
   workspace: (kind, attrs, s) => opDef(kind).workspace?.(attrs as never, s, dtypeBytes.f32) ?? 0,
 })

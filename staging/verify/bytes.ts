@@ -44,6 +44,8 @@ export const withRun = (set: Bytes, lo: number, hi: number): Bytes => {
 }
 
 export const withoutRun = (set: Bytes, lo: number, hi: number): Bytes =>
-  set.flatMap((r): Run[] => (r[1] <= lo || hi <= r[0] ? [r] : [[r[0], lo] as const, [hi, r[1]] as const].filter((p) => p[0] < p[1])))
+  set.flatMap((r): Run[] =>
+    r[1] <= lo || hi <= r[0] ? [r] : [[r[0], lo] as const, [hi, r[1]] as const].filter((p) => p[0] < p[1]),
+  )
 
 export const meetsRun = (set: Bytes, lo: number, hi: number): boolean => set.some((r) => r[0] < hi && lo < r[1])

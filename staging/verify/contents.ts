@@ -9,7 +9,11 @@ import { broken, type Fault, type VerifyFailed } from './failure'
 import { contains, inBox, lacking, NOTHING, plus, type Region, regionText, touches, within, without } from './region'
 
 /** The contribution, complete, of these elements of `source` through op `by` (-1: themselves). */
-export interface Part { readonly source: number; readonly by: number; readonly taken: Region }
+export interface Part {
+  readonly source: number
+  readonly by: number
+  readonly taken: Region
+}
 /** One way to say what a partial sum consists of: all its parts. A sum may be described by its near or its far sources. */
 export type Way = readonly Part[]
 
@@ -88,7 +92,11 @@ const written = (old: Content | undefined, view: View, piece: Piece, segment: nu
   if (zeroes && old && !touches(old.defined, view.box)) return { ...old, defined: plus(old.defined, view.box) }
   const adds = old !== undefined && old.ways.length === 0 && piece.ways.length === 0
   return {
-    held: view.held, segment, tile, ways: piece.ways, support: piece.support,
+    held: view.held,
+    segment,
+    tile,
+    ways: piece.ways,
+    support: piece.support,
     exact: adds ? piece.exact.reduce(plus, without(old.exact, view.box)) : piece.exact,
     defined: adds ? plus(old.defined, view.box) : [view.box],
   }
@@ -104,8 +112,15 @@ export const trackContents = (facts: Facts): Contents => {
   const aliases = aliasesOf(facts)
   const states = plan.cells.map((): CellState => ({ owns: false, takenBy: -1, values: new Map() }))
   const unfinished = new Map<string, { readonly cell: number; readonly value: number }>()
-  const wholeOf = (value: number): Content =>
-    ({ held: full[value]!, exact: [full[value]!], defined: [full[value]!], ways: [], support: full[value]!, segment: -1, tile: -1 })
+  const wholeOf = (value: number): Content => ({
+    held: full[value]!,
+    exact: [full[value]!],
+    defined: [full[value]!],
+    ways: [],
+    support: full[value]!,
+    segment: -1,
+    tile: -1,
+  })
 
   const claim = (cell: number): void => {
     const s = states[cell]!
@@ -121,8 +136,7 @@ export const trackContents = (facts: Facts): Contents => {
   }
   const arrive = (cell: number): void => {
     claim(cell)
-    for (const v of plan.cells[cell]!.values)
-      if (comesFromOutside(plan.graph.values[v]!)) states[cell]!.values.set(v, wholeOf(v))
+    for (const v of plan.cells[cell]!.values) if (comesFromOutside(plan.graph.values[v]!)) states[cell]!.values.set(v, wholeOf(v))
   }
   for (const c of plan.cells) if (c.scope === 'persistent') arrive(c.id)
 
@@ -135,7 +149,8 @@ export const trackContents = (facts: Facts): Contents => {
     const s = states[view.cell]!
     const { label } = plan.cells[view.cell]!
     const where = at(call, view.value)
-    if (s.takenBy >= 0 && s.values.size === 0) return broken('clobbered', `the bytes of cell '${label}' went to '${plan.cells[s.takenBy]!.label}'`, where)
+    if (s.takenBy >= 0 && s.values.size === 0)
+      return broken('clobbered', `the bytes of cell '${label}' went to '${plan.cells[s.takenBy]!.label}'`, where)
     const others = [...s.values.keys()].filter((v) => v !== view.value).map(name)
     if (others.length > 0) return broken('unwritten', `cell '${label}' holds '${others.join("', '")}' instead`, where)
     return broken('unwritten', `nothing was written to cell '${label}' for this box`, where)
@@ -171,7 +186,11 @@ export const trackContents = (facts: Facts): Contents => {
     const { segment, tile } = plan.calls[call]!
     // Elements that are final where they stand need no more contributions: in a whole value they are sources of their own.
     const final = whole && contains(piece.exact, view.box)
-    const kept = final ? { ...piece, exact: [view.box], ways: [] } : whole ? { ...piece, exact: within(piece.exact, view.box) } : piece
+    const kept = final
+      ? { ...piece, exact: [view.box], ways: [] }
+      : whole
+        ? { ...piece, exact: within(piece.exact, view.box) }
+        : piece
     values.set(view.value, written(old, view, kept, segment, tile))
     if (whole) unfinished.set(`${view.cell} ${view.value}`, { cell: view.cell, value: view.value })
     return undefined
@@ -191,9 +210,17 @@ export const trackContents = (facts: Facts): Contents => {
   }
 
   return {
-    contentOf, needExact, missing, write, claim, arrive, endSegment,
+    contentOf,
+    needExact,
+    missing,
+    write,
+    claim,
+    arrive,
+    endSegment,
     state: (cell) => states[cell]!,
     sharesBytes: (a, b) => aliases[a]!.has(b),
-    sum: (view, content) => { states[view.cell]!.values.set(view.value, content) },
+    sum: (view, content) => {
+      states[view.cell]!.values.set(view.value, content)
+    },
   }
 }

@@ -42,7 +42,13 @@ const gathered = (facts: Facts, out: View, got: readonly Taken[]): Either<string
   return right(settled(facts, { exact, ways: ways.right, support }, [out.box]))
 }
 
-const resultsOf = (facts: Facts, contents: Contents, f: OpFacts, c: Call, index: number): Either<VerifyFailed, readonly Piece[]> => {
+const resultsOf = (
+  facts: Facts,
+  contents: Contents,
+  f: OpFacts,
+  c: Call,
+  index: number,
+): Either<VerifyFailed, readonly Piece[]> => {
   const { anchor } = f.def
   if (f.gathers) {
     const got: Taken[] = []
@@ -72,25 +78,40 @@ const inPlaceFault = (facts: Facts, contents: Contents, c: Call, index: number):
   const f = facts.ops[c.op]
   const may = (out: number, k: number): boolean => {
     const [o, i] = [c.outs[out]!, c.ins[k]!]
-    return out === 0 && f?.def.inPlace?.includes(k) === true && sameRegion([o.box], [i.box]) && sameRegion([o.held], [i.held]) &&
+    return (
+      out === 0 &&
+      f?.def.inPlace?.includes(k) === true &&
+      sameRegion([o.box], [i.box]) &&
+      sameRegion([o.held], [i.held]) &&
       facts.elementBytes[o.value] === facts.elementBytes[i.value]
+    )
   }
   for (const [k, o] of c.outs.entries()) {
     const shared = c.ins.findIndex((i, n) => i.cell === o.cell && !may(k, n))
     if (shared >= 0) return broken('in-place', `output ${k} of ${c.kind} overwrites input ${shared}`, facts.at(index, o.value))
-    if (c.outs.some((p, n) => n !== k && p.cell === o.cell)) return broken('in-place', `two outputs of ${c.kind} stand in one cell`, facts.at(index, o.value))
+    if (c.outs.some((p, n) => n !== k && p.cell === o.cell))
+      return broken('in-place', `two outputs of ${c.kind} stand in one cell`, facts.at(index, o.value))
   }
   const cells = [...c.ins, ...c.outs].map((v) => v.cell).concat(c.workspace ? [c.workspace.cell] : [])
   const writes = c.outs.map((v) => v.cell).concat(c.workspace ? [c.workspace.cell] : [])
   const pair = writes.find((w) => cells.some((other) => contents.sharesBytes(w, other)))
-  return pair === undefined ? undefined
-    : broken('clobbered', `cell '${facts.plan.cells[pair]!.label}' shares bytes with another operand of the call`, facts.at(index))
+  return pair === undefined
+    ? undefined
+    : broken(
+        'clobbered',
+        `cell '${facts.plan.cells[pair]!.label}' shares bytes with another operand of the call`,
+        facts.at(index),
+      )
 }
 
 export const trackEffects = (facts: Facts, contents: Contents): Effects => {
   const updated = new Map<number, number>()
-  const stale = (c: Call, index: number): Fault => eachFault(c.ins, (v) =>
-    (updated.has(v.value) ? broken('updated', `it was updated by call ${updated.get(v.value)} of this step`, facts.at(index, v.value)) : undefined))
+  const stale = (c: Call, index: number): Fault =>
+    eachFault(c.ins, (v) =>
+      updated.has(v.value)
+        ? broken('updated', `it was updated by call ${updated.get(v.value)} of this step`, facts.at(index, v.value))
+        : undefined,
+    )
 
   const runOp = (c: Call, index: number): Fault => {
     const f = facts.ops[c.op]!

@@ -14,10 +14,12 @@ const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault
     if (c.scope !== 'persistent') return undefined
     const bounded = device.residenciesUnder(c.id).some((i) => {
       const r = residencies[i]
-      return !r || r.acquire !== 0 || r.release !== calls.length || r.load !== undefined || r.save !== undefined
+      return r?.acquire !== 0 || r.release !== calls.length || r.load !== undefined || r.save !== undefined
     })
     if (bounded) return broken('resident', `cell '${c.label}' must be on the device from the first call to the last, unmoved`)
-    return contents.state(c.id).owns ? undefined : broken('clobbered', `the bytes of cell '${c.label}' are not what the next step expects`)
+    return contents.state(c.id).owns
+      ? undefined
+      : broken('clobbered', `the bytes of cell '${c.label}' are not what the next step expects`)
   })
 }
 

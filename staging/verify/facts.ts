@@ -48,7 +48,9 @@ const opFacts = (op: Op, graph: Graph): OpFacts => {
   const ins = op.ins.map((_, i) => accessOf(op, graph, inputDef(def, i)))
   const { anchor } = def
   return {
-    op, def, ins,
+    op,
+    def,
+    ins,
     outs: op.outs.map((_, i) => accessOf(op, graph, def.outs[i]!)),
     linear: anchor !== 'out' && isGradient(op.ins[anchor]!) && op.ins.every((v, i) => i === anchor || !isGradient(v)),
     gathers: ins.some((a) => a !== null && a.B.tag === 'inside'),
@@ -63,12 +65,17 @@ export const factsOf = (plan: Plan): Facts => {
   const ops = graph.ops.map((op) => opFacts(op, graph))
   const merge = graph.values.map((): 'sum' | 'moments' => 'sum')
   const producer: (OpFacts | undefined)[] = graph.values.map(() => undefined)
-  for (const f of ops) f.op.outs.forEach((v, i) => {
-    merge[v] = f.def.outs[i]!.merge ?? 'sum'
-    producer[v] = f
-  })
+  for (const f of ops)
+    f.op.outs.forEach((v, i) => {
+      merge[v] = f.def.outs[i]!.merge ?? 'sum'
+      producer[v] = f
+    })
   return {
-    plan, name, ops, merge, producer,
+    plan,
+    name,
+    ops,
+    merge,
+    producer,
     full: graph.values.map(fullBoxOf),
     elementBytes: graph.values.map((v) => dtypeBytes[v.dtype]),
     at: (call, value) => {

@@ -6,11 +6,29 @@ export type VerifyFailed = Extract<PlanError, { readonly tag: 'VerifyFailed' }>
 
 /** The rules, as the head of verify.ts explains them. */
 export type Rule =
-  | 'graph' | 'structure' | 'times'
-  | 'operand' | 'halo' | 'dense'
-  | 'unwritten' | 'incomplete' | 'coverage' | 'twice' | 'in-place' | 'updated'
-  | 'place' | 'clobbered' | 'resident' | 'arriving' | 'leaving' | 'lost' | 'tier'
-  | 'pages' | 'budget' | 'peak' | 'end'
+  | 'graph'
+  | 'structure'
+  | 'times'
+  | 'operand'
+  | 'halo'
+  | 'dense'
+  | 'unwritten'
+  | 'incomplete'
+  | 'coverage'
+  | 'twice'
+  | 'in-place'
+  | 'updated'
+  | 'place'
+  | 'clobbered'
+  | 'resident'
+  | 'arriving'
+  | 'leaving'
+  | 'lost'
+  | 'tier'
+  | 'pages'
+  | 'budget'
+  | 'peak'
+  | 'end'
 
 export interface Where {
   readonly segment?: number
@@ -19,8 +37,12 @@ export interface Where {
   readonly value?: string
 }
 
-export const broken = (rule: Rule, reason: string, where: Where = {}): VerifyFailed =>
-  ({ tag: 'VerifyFailed', rule, reason, ...where })
+export const broken = (rule: Rule, reason: string, where: Where = {}): VerifyFailed => ({
+  tag: 'VerifyFailed',
+  rule,
+  reason,
+  ...where,
+})
 
 export type Fault = VerifyFailed | undefined
 

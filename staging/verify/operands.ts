@@ -46,10 +46,14 @@ export const checkOperands = (facts: Facts, index: number): Fault => {
     const full = facts.full[view.value]!
     const at = () => facts.at(index, view.value)
     if (access === null)
-      return inBox(view.box, full) ? undefined : broken('halo', `${side} ${k} of ${call.kind} is taken whole, not ${boxText(view.box)}`, at())
+      return inBox(view.box, full)
+        ? undefined
+        : broken('halo', `${side} ${k} of ${call.kind} is taken whole, not ${boxText(view.box)}`, at())
     const short = fits(access, view, iteration, full)
     if (short !== undefined) return broken('halo', `${side} ${k} of ${call.kind} for ${boxText(iteration)}: ${short}`, at())
-    return f.def.dense && hasGaps(view) ? broken('dense', `${side} ${k} of ${call.kind} must lie without gaps in memory`, at()) : undefined
+    return f.def.dense && hasGaps(view)
+      ? broken('dense', `${side} ${k} of ${call.kind} must lie without gaps in memory`, at())
+      : undefined
   }
   return firstFault([
     () => eachFault(call.ins, (v, k) => check(f.ins[k]!, v, 'input', k)),

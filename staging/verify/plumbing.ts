@@ -31,14 +31,16 @@ const copy = (facts: Facts, contents: Contents, x: View, y: View, index: number)
 const target = (facts: Facts, contents: Contents, y: View, index: number): Content | Fault => {
   const content = contents.contentOf(y)
   if (!content) return contents.missing(y, index)
-  if (!contains(content.defined, y.box)) return broken('unwritten', 'something is added to elements that were never zeroed', facts.at(index, y.value))
+  if (!contains(content.defined, y.box))
+    return broken('unwritten', 'something is added to elements that were never zeroed', facts.at(index, y.value))
   return content
 }
 
 const isFault = (c: Content | Fault): c is Fault => c === undefined || 'tag' in c
 
 const accumulate = (facts: Facts, contents: Contents, x: View, y: View, index: number): Fault => {
-  if (facts.merge[y.value] !== 'sum') return broken('operand', 'partial moments do not add up; legal is merge_moments', facts.at(index, y.value))
+  if (facts.merge[y.value] !== 'sum')
+    return broken('operand', 'partial moments do not add up; legal is merge_moments', facts.at(index, y.value))
   const content = target(facts, contents, y, index)
   if (isFault(content)) return content
   const got = take(facts, contents, x, -1, index)
@@ -58,7 +60,11 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
   const before = c.attrs['countY'] === 0 ? undefined : contents.contentOf(y)
   const counts = [momentsCount(facts, x.value, got.right), before ? momentsCount(facts, y.value, before) : 0]
   if (c.attrs['countX'] !== counts[0] || c.attrs['countY'] !== counts[1])
-    return broken('operand', `it merges ${c.attrs['countX']} elements into ${c.attrs['countY']}; legal is ${counts[0]} into ${counts[1]}`, at)
+    return broken(
+      'operand',
+      `it merges ${c.attrs['countX']} elements into ${c.attrs['countY']}; legal is ${counts[0]} into ${counts[1]}`,
+      at,
+    )
   if (!before) return contents.write(y, got.right, index)
   const sum = accumulated(facts, before, got.right)
   if (isLeft(sum)) return broken('twice', sum.left, at)
@@ -71,9 +77,13 @@ export const effectOfPlumbing = (facts: Facts, contents: Contents, index: number
   const [x, y] = [c.ins[0], c.outs[0]!]
   if (x && !sameBox(x, y)) return broken('operand', `${c.kind} takes one box and gives another`, facts.at(index, y.value))
   switch (c.kind) {
-    case 'fill': return fill(facts, contents, c, index)
-    case 'copy': return copy(facts, contents, x!, y, index)
-    case 'accumulate': return accumulate(facts, contents, x!, y, index)
-    default: return mergeMoments(facts, contents, c, index)
+    case 'fill':
+      return fill(facts, contents, c, index)
+    case 'copy':
+      return copy(facts, contents, x!, y, index)
+    case 'accumulate':
+      return accumulate(facts, contents, x!, y, index)
+    default:
+      return mergeMoments(facts, contents, c, index)
   }
 }

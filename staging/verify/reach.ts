@@ -6,18 +6,29 @@ import type { Access, AccessMap } from '../ops/op'
 
 const AXES = ['B', 'C', 'H', 'W'] as const
 
-const perAxis = (f: (axis: 'B' | 'C' | 'H' | 'W', i: 0 | 1 | 2 | 3) => Range): Box =>
-  [f(AXES[0], 0), f(AXES[1], 1), f(AXES[2], 2), f(AXES[3], 3)]
+const perAxis = (f: (axis: 'B' | 'C' | 'H' | 'W', i: 0 | 1 | 2 | 3) => Range): Box => [
+  f(AXES[0], 0),
+  f(AXES[1], 1),
+  f(AXES[2], 2),
+  f(AXES[3], 3),
+]
 
 /** First and last window of the iteration range, as far as the image goes. */
-const windowSpan = (a: Extract<Access, { tag: 'window' }>, r: Range, extent: number): Range =>
-  [Math.max(0, r[0] * a.stride - a.pad), Math.min(extent, (r[1] - 1) * a.stride - a.pad + a.reach)]
+const windowSpan = (a: Extract<Access, { tag: 'window' }>, r: Range, extent: number): Range => [
+  Math.max(0, r[0] * a.stride - a.pad),
+  Math.min(extent, (r[1] - 1) * a.stride - a.pad + a.reach),
+]
 
 const neededRange = (a: Access, r: Range, extent: number): Range => {
   switch (a.tag) {
-    case 'window': return windowSpan(a, r, extent)
-    case 'all': case 'reduce': return [0, extent]
-    case 'same': case 'inside': return r
+    case 'window':
+      return windowSpan(a, r, extent)
+    case 'all':
+    case 'reduce':
+      return [0, extent]
+    case 'same':
+    case 'inside':
+      return r
   }
 }
 
@@ -29,12 +40,17 @@ export const needed = (access: AccessMap, iteration: Box, full: Box): Box =>
 const finalRange = (a: Access, r: Range, anchorExtent: number, extent: number): Range => {
   const everything = r[0] <= 0 && r[1] >= anchorExtent
   switch (a.tag) {
-    case 'same': case 'inside': return r
-    case 'all': case 'reduce': return everything ? [0, extent] : [0, 0]
-    case 'window': return [
-      r[0] <= 0 ? 0 : Math.max(0, (r[0] - 1) * a.stride - a.pad + a.reach),
-      r[1] >= anchorExtent ? extent : Math.min(extent, r[1] * a.stride - a.pad),
-    ]
+    case 'same':
+    case 'inside':
+      return r
+    case 'all':
+    case 'reduce':
+      return everything ? [0, extent] : [0, 0]
+    case 'window':
+      return [
+        r[0] <= 0 ? 0 : Math.max(0, (r[0] - 1) * a.stride - a.pad + a.reach),
+        r[1] >= anchorExtent ? extent : Math.min(extent, r[1] * a.stride - a.pad),
+      ]
   }
 }
 

@@ -22,7 +22,12 @@ export const volume = (b: Box): number => AXES.reduce<number>((n, i) => n * Math
 export const elementsIn = (r: Region): number => r.reduce((n, b) => n + volume(b), 0)
 
 const meetRange = (a: Range, b: Range): Range => [Math.max(a[0], b[0]), Math.min(a[1], b[1])]
-export const meet = (a: Box, b: Box): Box => [meetRange(a[0], b[0]), meetRange(a[1], b[1]), meetRange(a[2], b[2]), meetRange(a[3], b[3])]
+export const meet = (a: Box, b: Box): Box => [
+  meetRange(a[0], b[0]),
+  meetRange(a[1], b[1]),
+  meetRange(a[2], b[2]),
+  meetRange(a[3], b[3]),
+]
 
 const withAxis = (b: Box, axis: number, r: Range): Box => b.map((old, i) => (i === axis ? r : old)) as unknown as Box
 
@@ -39,8 +44,7 @@ export const outside = (a: Box, b: Box): readonly Box[] => {
   return slabs
 }
 
-export const without = (r: Region, b: Box): Region =>
-  r.some((e) => overlap(e, b)) ? r.flatMap((e) => outside(e, b)) : r
+export const without = (r: Region, b: Box): Region => (r.some((e) => overlap(e, b)) ? r.flatMap((e) => outside(e, b)) : r)
 
 /** What of `b` the region lacks. */
 export const lacking = (r: Region, b: Box): Region => {
@@ -81,4 +85,5 @@ export const disjoint = (a: Region, b: Region): boolean => !b.some((x) => touche
 
 export const rangeText = (r: Range): string => `[${r[0]},${r[1]})`
 export const boxText = (b: Box): string => `B${rangeText(b[0])} C${rangeText(b[1])} H${rangeText(b[2])} W${rangeText(b[3])}`
-export const regionText = (r: Region): string => (r.length === 0 ? 'nothing' : r.slice(0, 3).map(boxText).join(' and ') + (r.length > 3 ? ' and more' : ''))
+export const regionText = (r: Region): string =>
+  r.length === 0 ? 'nothing' : r.slice(0, 3).map(boxText).join(' and ') + (r.length > 3 ? ' and more' : '')

@@ -27,7 +27,9 @@ type Use = 'read' | 'write' | 'both'
 
 const byPoint = (points: number, at: readonly (number | undefined)[]): readonly (readonly number[])[] => {
   const lists: number[][] = Array.from({ length: points + 1 }, () => [])
-  at.forEach((p, i) => { if (p !== undefined) lists[p]!.push(i) })
+  at.forEach((p, i) => {
+    if (p !== undefined) lists[p]!.push(i)
+  })
   return lists
 }
 
@@ -38,9 +40,18 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   const resident = storages.map((s) => new Int32Array(pagesFor(s.bytes)).fill(-1))
   const owner = new Map<number, number>()
   const budget = Math.floor(plan.budgetBytes / PAGE_BYTES)
-  const releases = byPoint(calls.length, residencies.map((r) => r.release))
-  const acquires = byPoint(calls.length, residencies.map((r) => r.acquire))
-  const saves = byPoint(calls.length, residencies.map((r) => r.save?.start))
+  const releases = byPoint(
+    calls.length,
+    residencies.map((r) => r.release),
+  )
+  const acquires = byPoint(
+    calls.length,
+    residencies.map((r) => r.acquire),
+  )
+  const saves = byPoint(
+    calls.length,
+    residencies.map((r) => r.save?.start),
+  )
   let held = 0
   let peak = 0
 
@@ -51,62 +62,93 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     held -= r.to - r.from
     return undefined
   }
-  const acquire = (point: number) => (i: number): Fault => {
-    const r = residencies[i]!
-    const { label } = storages[r.storage]!
-    for (let p = r.from; p < r.to; p++) {
-      if (resident[r.storage]![p]! >= 0) return broken('pages', `page ${p} of '${label}' is acquired while it is on the device already`, facts.at(point))
-      resident[r.storage]![p] = i
+  const acquire =
+    (point: number) =>
+    (i: number): Fault => {
+      const r = residencies[i]!
+      const { label } = storages[r.storage]!
+      for (let p = r.from; p < r.to; p++) {
+        if (resident[r.storage]![p]! >= 0)
+          return broken('pages', `page ${p} of '${label}' is acquired while it is on the device already`, facts.at(point))
+        resident[r.storage]![p] = i
+      }
+      for (const run of r.runs)
+        for (let p = run.page; p < run.page + run.count; p++) {
+          const other = owner.get(p)
+          if (other !== undefined)
+            return broken(
+              'pages',
+              `physical page ${p} is given to '${label}' while '${storages[residencies[other]!.storage]!.label}' holds it`,
+              facts.at(point),
+            )
+          if (p >= plan.peakPages)
+            return broken('pages', `physical page ${p} is outside a pool of ${plan.peakPages}`, facts.at(point))
+          owner.set(p, i)
+        }
+      held += r.to - r.from
+      return survival.acquire(i)
     }
-    for (const run of r.runs) for (let p = run.page; p < run.page + run.count; p++) {
-      const other = owner.get(p)
-      if (other !== undefined) return broken('pages', `physical page ${p} is given to '${label}' while '${storages[residencies[other]!.storage]!.label}' holds it`, facts.at(point))
-      if (p >= plan.peakPages) return broken('pages', `physical page ${p} is outside a pool of ${plan.peakPages}`, facts.at(point))
-      owner.set(p, i)
-    }
-    held += r.to - r.from
-    return survival.acquire(i)
-  }
   const withinBudget = (point: number): Fault => {
     peak = Math.max(peak, held)
     return held <= budget ? undefined : broken('budget', `${held} pages are held; the budget is ${budget}`, facts.at(point))
   }
-  const advance = (point: number): Fault => firstFault([
-    () => eachFault(saves[point]!, survival.save),
-    () => eachFault(releases[point]!, release),
-    () => eachFault(acquires[point]!, acquire(point)),
-    () => withinBudget(point),
-  ])
+  const advance = (point: number): Fault =>
+    firstFault([
+      () => eachFault(saves[point]!, survival.save),
+      () => eachFault(releases[point]!, release),
+      () => eachFault(acquires[point]!, acquire(point)),
+      () => withinBudget(point),
+    ])
 
   const touchRun = (cell: number, lo: number, hi: number, use: Use, call: number, value?: number): Fault => {
     const { storage, offset } = places[cell]!
     const last = Math.ceil((offset + hi) / PAGE_BYTES)
     for (let p = Math.floor((offset + lo) / PAGE_BYTES); p < last; p++) {
       const i = resident[storage]![p]!
-      const fault = i < 0 ? 'resident' : residencies[i]!.load && residencies[i]!.load.ready > call ? 'arriving'
-        : use !== 'read' && residencies[i]!.save && residencies[i]!.save.start <= call ? 'leaving' : undefined
-      const words = { resident: 'is not on the device', arriving: 'is still arriving', leaving: 'is written while it is copied out' }
+      const fault =
+        i < 0
+          ? 'resident'
+          : residencies[i]!.load && residencies[i]!.load.ready > call
+            ? 'arriving'
+            : use !== 'read' && residencies[i]!.save && residencies[i]!.save.start <= call
+              ? 'leaving'
+              : undefined
+      const words = {
+        resident: 'is not on the device',
+        arriving: 'is still arriving',
+        leaving: 'is written while it is copied out',
+      }
       if (fault) return broken(fault, `page ${p} of '${storages[storage]!.label}' ${words[fault]}`, facts.at(call, value))
     }
     return undefined
   }
-  const touchView = (call: number) => ({ view, use }: { readonly view: View; readonly use: Use }): Fault => {
-    const missing = eachFault(byteRuns(view, facts.elementBytes[view.value]!), ([lo, hi]) => touchRun(view.cell, lo, hi, use, call, view.value))
-    if (missing || use === 'write' || !survival.isLost(view)) return missing
-    return broken('lost', `its bytes in cell '${cells[view.cell]!.label}' left the device and did not come back`, facts.at(call, view.value))
-  }
+  const touchView =
+    (call: number) =>
+    ({ view, use }: { readonly view: View; readonly use: Use }): Fault => {
+      const missing = eachFault(byteRuns(view, facts.elementBytes[view.value]!), ([lo, hi]) =>
+        touchRun(view.cell, lo, hi, use, call, view.value),
+      )
+      if (missing || use === 'write' || !survival.isLost(view)) return missing
+      return broken(
+        'lost',
+        `its bytes in cell '${cells[view.cell]!.label}' left the device and did not come back`,
+        facts.at(call, view.value),
+      )
+    }
   const usesOf = (c: Call) => {
     const mutated = facts.ops[c.op]?.def.mutates ?? []
     const sums = c.kind === 'accumulate' || (c.kind === 'merge_moments' && c.attrs['countY'] !== 0)
     return [
-      ...c.ins.map((view, k) => ({ view, use: mutated.includes(k) ? 'both' as const : 'read' as const })),
-      ...c.outs.map((view) => ({ view, use: sums ? 'both' as const : 'write' as const })),
+      ...c.ins.map((view, k) => ({ view, use: mutated.includes(k) ? ('both' as const) : ('read' as const) })),
+      ...c.outs.map((view) => ({ view, use: sums ? ('both' as const) : ('write' as const) })),
     ]
   }
   const touch = (call: number): Fault => {
     const c = calls[call]!
-    return eachFault(usesOf(c), touchView(call)) ??
+    return (
+      eachFault(usesOf(c), touchView(call)) ??
       (c.workspace ? touchRun(c.workspace.cell, 0, c.workspace.bytes, 'write', call) : undefined)
+    )
   }
 
   const wrote = (call: number): void => {
@@ -114,7 +156,11 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   }
   const residenciesUnder = (cell: number): readonly number[] => {
     const { storage, offset } = places[cell]!
-    return [...new Set(resident[storage]!.subarray(Math.floor(offset / PAGE_BYTES), Math.ceil((offset + cells[cell]!.bytes) / PAGE_BYTES)))]
+    return [
+      ...new Set(
+        resident[storage]!.subarray(Math.floor(offset / PAGE_BYTES), Math.ceil((offset + cells[cell]!.bytes) / PAGE_BYTES)),
+      ),
+    ]
   }
   return { advance, touch, wrote, residenciesUnder, anyLost: survival.anyLost, peak: () => peak }
 }

@@ -9,45 +9,53 @@ import { broken, eachFault, type Fault, firstFault } from './failure'
 const bad = (reason: string, value?: string): Fault => broken('graph', reason, value === undefined ? {} : { value })
 const text = (op: Op): string => `op ${op.id} (${op.kind} of layer '${op.layer}')`
 
-const soundValue = (graph: Graph) => (v: Value, i: number): Fault => {
-  if (v.id !== i) return bad(`value ${i} has id ${v.id}; legal is its index`, v.name)
-  if (v.shape.length < 1 || v.shape.length > 4 || !v.shape.every((d) => Number.isSafeInteger(d) && d > 0))
-    return bad(`shape ${shapeText(v.shape)} is not one to four positive extents`, v.name)
-  if (v.gradOf === undefined) return undefined
-  const of = graph.values[v.gradOf]
-  if (v.role !== 'gradient' || !of) return bad('only gradients are the gradient of a value of the graph', v.name)
-  if (shapeText(of.shape) !== shapeText(v.shape)) return bad(`a gradient of '${of.name}' has shape ${shapeText(of.shape)}`, v.name)
-  return undefined
-}
+const soundValue =
+  (graph: Graph) =>
+  (v: Value, i: number): Fault => {
+    if (v.id !== i) return bad(`value ${i} has id ${v.id}; legal is its index`, v.name)
+    if (v.shape.length < 1 || v.shape.length > 4 || !v.shape.every((d) => Number.isSafeInteger(d) && d > 0))
+      return bad(`shape ${shapeText(v.shape)} is not one to four positive extents`, v.name)
+    if (v.gradOf === undefined) return undefined
+    const of = graph.values[v.gradOf]
+    if (v.role !== 'gradient' || !of) return bad('only gradients are the gradient of a value of the graph', v.name)
+    if (shapeText(of.shape) !== shapeText(v.shape))
+      return bad(`a gradient of '${of.name}' has shape ${shapeText(of.shape)}`, v.name)
+    return undefined
+  }
 
 const counts = (op: Op, def: OpDef): Fault => {
   const fits = (n: number, defs: readonly { readonly optional?: boolean }[], open: boolean): boolean =>
     n >= defs.filter((d) => !d.optional).length && (open || n <= defs.length)
   return fits(op.ins.length, def.ins, def.variadic === true) && fits(op.outs.length, def.outs, false)
-    ? undefined : bad(`${text(op)} has ${op.ins.length} inputs and ${op.outs.length} outputs, which the op table does not allow`)
+    ? undefined
+    : bad(`${text(op)} has ${op.ins.length} inputs and ${op.outs.length} outputs, which the op table does not allow`)
 }
 
-const soundOp = (graph: Graph, producer: Map<number, number>) => (op: Op, i: number): Fault => {
-  if (op.id !== i) return bad(`op ${i} has id ${op.id}; legal is its index`)
-  const def = findOp(op.kind)
-  if (!def) return bad(`${text(op)} is not in the op table`)
-  if (!attrsCodec(def.fields).is(op.attrs)) return bad(`${text(op)} has attributes that the op table does not allow`)
-  const miscounted = counts(op, def)
-  if (miscounted) return miscounted
-  for (const v of op.ins) {
-    const value = graph.values[v]
-    if (!value) return bad(`${text(op)} reads value ${v}, which does not exist`)
-    if (!isPersistent(value) && !isFed(value) && !producer.has(v)) return bad(`${text(op)} reads it before an op produces it`, value.name)
+const soundOp =
+  (graph: Graph, producer: Map<number, number>) =>
+  (op: Op, i: number): Fault => {
+    if (op.id !== i) return bad(`op ${i} has id ${op.id}; legal is its index`)
+    const def = findOp(op.kind)
+    if (!def) return bad(`${text(op)} is not in the op table`)
+    if (!attrsCodec(def.fields).is(op.attrs)) return bad(`${text(op)} has attributes that the op table does not allow`)
+    const miscounted = counts(op, def)
+    if (miscounted) return miscounted
+    for (const v of op.ins) {
+      const value = graph.values[v]
+      if (!value) return bad(`${text(op)} reads value ${v}, which does not exist`)
+      if (!isPersistent(value) && !isFed(value) && !producer.has(v))
+        return bad(`${text(op)} reads it before an op produces it`, value.name)
+    }
+    for (const v of op.outs) {
+      const value = graph.values[v]
+      if (!value) return bad(`${text(op)} produces value ${v}, which does not exist`)
+      if (isPersistent(value) || isFed(value))
+        return bad(`${text(op)} produces a ${value.role}; legal is to mutate it`, value.name)
+      if (producer.has(v)) return bad(`${text(op)} produces what op ${producer.get(v)} produces already`, value.name)
+      producer.set(v, i)
+    }
+    return shaped(graph, op, def)
   }
-  for (const v of op.outs) {
-    const value = graph.values[v]
-    if (!value) return bad(`${text(op)} produces value ${v}, which does not exist`)
-    if (isPersistent(value) || isFed(value)) return bad(`${text(op)} produces a ${value.role}; legal is to mutate it`, value.name)
-    if (producer.has(v)) return bad(`${text(op)} produces what op ${producer.get(v)} produces already`, value.name)
-    producer.set(v, i)
-  }
-  return shaped(graph, op, def)
-}
 
 const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {
   const shapes = (ids: readonly number[]) => ids.map((v) => graph.values[v]!.shape)
@@ -55,17 +63,20 @@ const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {
   const rule = def.shape(op.attrs as never, shapes(op.ins), outs)
   if (isLeft(rule)) return bad(`${text(op)}: ${rule.left}`)
   return outs.every((s, i) => shapeText(s) === shapeText(rule.right[i] ?? []))
-    ? undefined : bad(`${text(op)} gives ${rule.right.map(shapeText).join(' ')}, not ${outs.map(shapeText).join(' ')}`)
+    ? undefined
+    : bad(`${text(op)} gives ${rule.right.map(shapeText).join(' ')}, not ${outs.map(shapeText).join(' ')}`)
 }
 
 /** An update reads the gradient of the very weight that it overwrites. */
-const ownGradient = (graph: Graph) => (op: Op): Fault => {
-  const mutated = findOp(op.kind)?.mutates ?? []
-  const weight = mutated.map((i) => op.ins[i]).find((v) => v !== undefined && graph.values[v]!.role === 'param')
-  const gradients = op.ins.map((v) => graph.values[v]!).filter((v) => v.role === 'gradient')
-  if (weight === undefined || gradients.every((g) => g.gradOf === weight)) return undefined
-  return bad(`${text(op)} updates '${graph.values[weight]!.name}' with the gradient of another value`, gradients[0]!.name)
-}
+const ownGradient =
+  (graph: Graph) =>
+  (op: Op): Fault => {
+    const mutated = findOp(op.kind)?.mutates ?? []
+    const weight = mutated.map((i) => op.ins[i]).find((v) => v !== undefined && graph.values[v]!.role === 'param')
+    const gradients = op.ins.map((v) => graph.values[v]!).filter((v) => v.role === 'gradient')
+    if (weight === undefined || gradients.every((g) => g.gradOf === weight)) return undefined
+    return bad(`${text(op)} updates '${graph.values[weight]!.name}' with the gradient of another value`, gradients[0]!.name)
+  }
 
 export const soundGraph = (graph: Graph): Fault => {
   const producer = new Map<number, number>()
@@ -73,6 +84,9 @@ export const soundGraph = (graph: Graph): Fault => {
     () => eachFault(graph.values, soundValue(graph)),
     () => eachFault(graph.ops, soundOp(graph, producer)),
     () => eachFault(graph.ops, ownGradient(graph)),
-    () => eachFault(graph.values, (v) => (isPersistent(v) || isFed(v) || producer.has(v.id) ? undefined : bad('no op produces it', v.name))),
+    () =>
+      eachFault(graph.values, (v) =>
+        isPersistent(v) || isFed(v) || producer.has(v.id) ? undefined : bad('no op produces it', v.name),
+      ),
   ])
 }

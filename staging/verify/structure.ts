@@ -5,15 +5,29 @@ import { ALIGN_BYTES, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { isFed, isPersistent } from '../graph/graph'
 import { attrsCodec } from '../ops/op'
 import { opDef } from '../ops/registry'
-import { type Call, type Cell, type CellScope, type Plan, type Plumbing, type Residency, type Storage, tilesOf, type View } from '../plan/plan'
+import {
+  type Call,
+  type Cell,
+  type CellScope,
+  type Plan,
+  type Plumbing,
+  type Residency,
+  type Storage,
+  tilesOf,
+  type View,
+} from '../plan/plan'
 import type { Facts } from './facts'
 import { broken, eachFault, type Fault, firstFault } from './failure'
 import { boxText, inBox, isEmptyBox, volume } from './region'
 
 const bad = (reason: string): Fault => broken('structure', reason)
 const whole = (n: number): boolean => Number.isSafeInteger(n) && n >= 0
-const PLUMBING: Readonly<Record<Plumbing, readonly [ins: number, outs: number]>> =
-  { fill: [0, 1], copy: [1, 1], accumulate: [1, 1], merge_moments: [1, 1] }
+const PLUMBING: Readonly<Record<Plumbing, readonly [ins: number, outs: number]>> = {
+  fill: [0, 1],
+  copy: [1, 1],
+  accumulate: [1, 1],
+  merge_moments: [1, 1],
+}
 
 // ---------------------------------------------------------------- cells and storages
 
@@ -25,29 +39,36 @@ const legalScopes = (plan: Plan, value: number): readonly CellScope[] => {
   return v.role === 'loss' ? ['persistent', 'whole', 'local'] : ['whole', 'local']
 }
 
-const soundCell = (plan: Plan) => (c: Cell, i: number): Fault => {
-  if (c.id !== i) return bad(`cell ${i} has id ${c.id}; legal is its index`)
-  if (!whole(c.bytes) || c.bytes === 0) return bad(`cell '${c.label}' has ${c.bytes} bytes`)
-  const stray = c.values.find((v) => !plan.graph.values[v] || !legalScopes(plan, v).includes(c.scope))
-  return stray === undefined ? undefined : bad(`cell '${c.label}' of scope ${c.scope} cannot hold value ${stray}`)
-}
+const soundCell =
+  (plan: Plan) =>
+  (c: Cell, i: number): Fault => {
+    if (c.id !== i) return bad(`cell ${i} has id ${c.id}; legal is its index`)
+    if (!whole(c.bytes) || c.bytes === 0) return bad(`cell '${c.label}' has ${c.bytes} bytes`)
+    const stray = c.values.find((v) => !plan.graph.values[v] || !legalScopes(plan, v).includes(c.scope))
+    return stray === undefined ? undefined : bad(`cell '${c.label}' of scope ${c.scope} cannot hold value ${stray}`)
+  }
 
-const soundPlace = (plan: Plan) => (c: Cell): Fault => {
-  const place = plan.places[c.id]
-  const storage = place && plan.storages[place.storage]
-  if (!place || !storage) return broken('place', `cell '${c.label}' has no place in any storage`)
-  if (!storage.cells.includes(c.id)) return broken('place', `storage '${storage.label}' does not list cell '${c.label}'`)
-  if (!whole(place.offset) || place.offset % ALIGN_BYTES !== 0)
-    return broken('place', `cell '${c.label}' starts at byte ${place.offset}; legal are multiples of ${ALIGN_BYTES}`)
-  return place.offset + c.bytes <= storage.bytes ? undefined
-    : broken('place', `cell '${c.label}' ends at byte ${place.offset + c.bytes} of a storage of ${storage.bytes}`)
-}
+const soundPlace =
+  (plan: Plan) =>
+  (c: Cell): Fault => {
+    const place = plan.places[c.id]
+    const storage = place && plan.storages[place.storage]
+    if (!place || !storage) return broken('place', `cell '${c.label}' has no place in any storage`)
+    if (!storage.cells.includes(c.id)) return broken('place', `storage '${storage.label}' does not list cell '${c.label}'`)
+    if (!whole(place.offset) || place.offset % ALIGN_BYTES !== 0)
+      return broken('place', `cell '${c.label}' starts at byte ${place.offset}; legal are multiples of ${ALIGN_BYTES}`)
+    return place.offset + c.bytes <= storage.bytes
+      ? undefined
+      : broken('place', `cell '${c.label}' ends at byte ${place.offset + c.bytes} of a storage of ${storage.bytes}`)
+  }
 
-const soundStorage = (plan: Plan) => (s: Storage, i: number): Fault => {
-  if (s.id !== i || !whole(s.bytes)) return bad(`storage ${i} has id ${s.id} and ${s.bytes} bytes`)
-  const stray = s.cells.find((c) => plan.places[c]?.storage !== i)
-  return stray === undefined ? undefined : broken('place', `storage '${s.label}' lists cell ${stray}, whose place is elsewhere`)
-}
+const soundStorage =
+  (plan: Plan) =>
+  (s: Storage, i: number): Fault => {
+    if (s.id !== i || !whole(s.bytes)) return bad(`storage ${i} has id ${s.id} and ${s.bytes} bytes`)
+    const stray = s.cells.find((c) => plan.places[c]?.storage !== i)
+    return stray === undefined ? undefined : broken('place', `storage '${s.label}' lists cell ${stray}, whose place is elsewhere`)
+  }
 
 // ---------------------------------------------------------------- residencies
 
@@ -62,38 +83,45 @@ const soundPoints = (plan: Plan, r: Residency): string | undefined => {
   return undefined
 }
 
-const soundResidency = (plan: Plan) => (r: Residency, i: number): Fault => {
-  const storage = plan.storages[r.storage]
-  const name = `residency ${i} (pages [${r.from},${r.to}) of '${storage?.label}')`
-  if (!storage || !whole(r.from) || !whole(r.to) || r.from >= r.to || r.to > pagesFor(storage.bytes)) return bad(`${name} names no pages`)
-  const wrong = soundPoints(plan, r)
-  if (wrong !== undefined) return bad(`${name}: ${wrong}`)
-  if (i > 0 && plan.residencies[i - 1]!.acquire > r.acquire) return bad(`${name} stands before one that is acquired earlier`)
-  if (!r.runs.every((p) => whole(p.page) && whole(p.count) && p.count > 0)) return bad(`${name} has an empty run of pages`)
-  const pages = r.runs.reduce((n, p) => n + p.count, 0)
-  if (pages !== r.to - r.from) return broken('pages', `${name} has ${pages} physical pages for ${r.to - r.from}`)
-  if (!r.save && r.load?.from !== 'tier') return undefined
-  const bytes = Math.min(r.to * PAGE_BYTES, storage.bytes) - r.from * PAGE_BYTES
-  if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % 4096 !== 0)
-    return broken('tier', `${name} moves to or from the lower tier at offset ${r.tierOffset}; legal are multiples of 4096`)
-  return r.tierOffset + bytes <= plan.tierBytes ? undefined
-    : broken('tier', `${name} ends at byte ${r.tierOffset + bytes} of a lower tier of ${plan.tierBytes}`)
-}
+const soundResidency =
+  (plan: Plan) =>
+  (r: Residency, i: number): Fault => {
+    const storage = plan.storages[r.storage]
+    const name = `residency ${i} (pages [${r.from},${r.to}) of '${storage?.label}')`
+    if (!storage || !whole(r.from) || !whole(r.to) || r.from >= r.to || r.to > pagesFor(storage.bytes))
+      return bad(`${name} names no pages`)
+    const wrong = soundPoints(plan, r)
+    if (wrong !== undefined) return bad(`${name}: ${wrong}`)
+    if (i > 0 && plan.residencies[i - 1]!.acquire > r.acquire) return bad(`${name} stands before one that is acquired earlier`)
+    if (!r.runs.every((p) => whole(p.page) && whole(p.count) && p.count > 0)) return bad(`${name} has an empty run of pages`)
+    const pages = r.runs.reduce((n, p) => n + p.count, 0)
+    if (pages !== r.to - r.from) return broken('pages', `${name} has ${pages} physical pages for ${r.to - r.from}`)
+    if (!r.save && r.load?.from !== 'tier') return undefined
+    const bytes = Math.min(r.to * PAGE_BYTES, storage.bytes) - r.from * PAGE_BYTES
+    if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % 4096 !== 0)
+      return broken('tier', `${name} moves to or from the lower tier at offset ${r.tierOffset}; legal are multiples of 4096`)
+    return r.tierOffset + bytes <= plan.tierBytes
+      ? undefined
+      : broken('tier', `${name} ends at byte ${r.tierOffset + bytes} of a lower tier of ${plan.tierBytes}`)
+  }
 
 // ---------------------------------------------------------------- calls
 
-const soundView = (facts: Facts, call: number) => (v: View): Fault => {
-  const cell = facts.plan.cells[v.cell]
-  const operand = (reason: string): Fault => broken('operand', reason, facts.at(call, v.value))
-  if (!cell?.values.includes(v.value)) return operand(`cell ${v.cell} never holds it`)
-  const full = facts.full[v.value]!
-  if (![...v.box, ...v.held].every((r) => whole(r[0]) && whole(r[1]))) return operand('its box is not made of whole numbers')
-  if (isEmptyBox(v.box) || !inBox(v.held, v.box) || !inBox(full, v.held))
-    return operand(`box ${boxText(v.box)} is not inside ${boxText(v.held)} inside ${boxText(full)}`)
-  if (cell.scope !== 'local' && !inBox(v.held, full)) return operand(`a ${cell.scope} cell holds all of a value, not ${boxText(v.held)}`)
-  const bytes = volume(v.held) * facts.elementBytes[v.value]!
-  return bytes <= cell.bytes ? undefined : operand(`${bytes} bytes are held in cell '${cell.label}' of ${cell.bytes}`)
-}
+const soundView =
+  (facts: Facts, call: number) =>
+  (v: View): Fault => {
+    const cell = facts.plan.cells[v.cell]
+    const operand = (reason: string): Fault => broken('operand', reason, facts.at(call, v.value))
+    if (!cell?.values.includes(v.value)) return operand(`cell ${v.cell} never holds it`)
+    const full = facts.full[v.value]!
+    if (![...v.box, ...v.held].every((r) => whole(r[0]) && whole(r[1]))) return operand('its box is not made of whole numbers')
+    if (isEmptyBox(v.box) || !inBox(v.held, v.box) || !inBox(full, v.held))
+      return operand(`box ${boxText(v.box)} is not inside ${boxText(v.held)} inside ${boxText(full)}`)
+    if (cell.scope !== 'local' && !inBox(v.held, full))
+      return operand(`a ${cell.scope} cell holds all of a value, not ${boxText(v.held)}`)
+    const bytes = volume(v.held) * facts.elementBytes[v.value]!
+    return bytes <= cell.bytes ? undefined : operand(`${bytes} bytes are held in cell '${cell.label}' of ${cell.bytes}`)
+  }
 
 const matchesOp = (facts: Facts, c: Call, i: number): Fault => {
   const bad = (reason: string): Fault => broken('operand', reason, facts.at(i))
@@ -101,30 +129,35 @@ const matchesOp = (facts: Facts, c: Call, i: number): Fault => {
     const operands = PLUMBING[c.kind as Plumbing]
     if (!operands) return bad(`'${c.kind}' stands for no graph op and is no plumbing`)
     if (!attrsCodec(opDef(c.kind).fields).is(c.attrs)) return bad(`${c.kind} has attributes that the op table does not allow`)
-    return c.ins.length === operands[0] && c.outs.length === operands[1] ? undefined : bad(`${c.kind} has the wrong number of operands`)
+    return c.ins.length === operands[0] && c.outs.length === operands[1]
+      ? undefined
+      : bad(`${c.kind} has the wrong number of operands`)
   }
   const f = facts.ops[c.op]
   if (!f || f.op.kind !== c.kind) return bad(`${c.kind} is not what op ${c.op} does`)
-  if (!f.def.fields || Object.keys(f.op.attrs).some((k) => f.op.attrs[k] !== c.attrs[k])) return bad(`${c.kind} has other attributes than op ${c.op}`)
-  const same = (views: readonly View[], ids: readonly number[]): boolean => views.length === ids.length && ids.every((v, k) => views[k]!.value === v)
+  if (!f.def.fields || Object.keys(f.op.attrs).some((k) => f.op.attrs[k] !== c.attrs[k]))
+    return bad(`${c.kind} has other attributes than op ${c.op}`)
+  const same = (views: readonly View[], ids: readonly number[]): boolean =>
+    views.length === ids.length && ids.every((v, k) => views[k]!.value === v)
   if (!same(c.ins, f.op.ins) || !same(c.outs, f.op.outs)) return bad(`${c.kind} has other operands than op ${c.op}`)
   const bodies = facts.plan.segments[c.segment]!.body
   return bodies.some((s) => s.op === c.op) ? undefined : bad(`segment ${c.segment} does not list op ${c.op}`)
 }
 
-const soundCall = (facts: Facts) => (c: Call, i: number): Fault => {
-  const { plan } = facts
-  const segment = plan.segments[c.segment]
-  if (!segment || (i > 0 && plan.calls[i - 1]!.segment > c.segment)) return broken('structure', `it belongs to segment ${c.segment}, out of order`, { call: i })
-  if (c.tile < 0 || c.tile >= tilesOf(segment.grid)) return broken('structure', `segment ${c.segment} has no tile ${c.tile}`, facts.at(i))
-  const scratch = c.workspace && plan.cells[c.workspace.cell]
-  if (c.workspace && (scratch?.scope !== 'workspace' || c.workspace.bytes > scratch.bytes))
-    return broken('operand', `its workspace of ${c.workspace.bytes} bytes is not in a workspace cell that large`, facts.at(i))
-  return firstFault([
-    () => eachFault([...c.ins, ...c.outs], soundView(facts, i)),
-    () => matchesOp(facts, c, i),
-  ])
-}
+const soundCall =
+  (facts: Facts) =>
+  (c: Call, i: number): Fault => {
+    const { plan } = facts
+    const segment = plan.segments[c.segment]
+    if (!segment || (i > 0 && plan.calls[i - 1]!.segment > c.segment))
+      return broken('structure', `it belongs to segment ${c.segment}, out of order`, { call: i })
+    if (c.tile < 0 || c.tile >= tilesOf(segment.grid))
+      return broken('structure', `segment ${c.segment} has no tile ${c.tile}`, facts.at(i))
+    const scratch = c.workspace && plan.cells[c.workspace.cell]
+    if (c.workspace && (scratch?.scope !== 'workspace' || c.workspace.bytes > scratch.bytes))
+      return broken('operand', `its workspace of ${c.workspace.bytes} bytes is not in a workspace cell that large`, facts.at(i))
+    return firstFault([() => eachFault([...c.ins, ...c.outs], soundView(facts, i)), () => matchesOp(facts, c, i)])
+  }
 
 /** A cell's first and last call enclose all calls that touch it. */
 const soundLifetimes = (plan: Plan): Fault => {
@@ -136,10 +169,18 @@ const soundLifetimes = (plan: Plan): Fault => {
   })
 }
 
+/** The checks keep a word for every page: an absurd plan must be refused, not exhaust the memory. */
+const MOST_PAGES = 2 ** 26
+const soundSize = (plan: Plan): Fault => {
+  const pages = [...plan.storages, ...plan.cells].reduce((n, x) => n + pagesFor(x.bytes), 0)
+  return pages <= MOST_PAGES ? undefined : bad(`cells and storages take ${pages} pages; legal are ${MOST_PAGES}`)
+}
+
 export const soundStructure = (facts: Facts): Fault => {
   const { plan } = facts
   if (plan.places.length !== plan.cells.length) return bad(`${plan.places.length} places for ${plan.cells.length} cells`)
   return firstFault([
+    () => soundSize(plan),
     () => eachFault(plan.cells, soundCell(plan)),
     () => eachFault(plan.cells, soundPlace(plan)),
     () => eachFault(plan.storages, soundStorage(plan)),

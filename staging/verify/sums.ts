@@ -37,7 +37,14 @@ export const take = (facts: Facts, contents: Contents, view: View, by: number, c
   const mine = content?.segment === segment && content.tile === tile
   if (local && content && content.ways.length > 0 && inBox(view.box, content.support)) {
     if (mine) return right({ exact: content.exact, ways: content.ways, support: content.support, own })
-    if (!final) return left(broken('twice', `it is the partial sum of tile ${content.tile} of segment ${content.segment}`, facts.at(call, view.value)))
+    if (!final)
+      return left(
+        broken(
+          'twice',
+          `it is the partial sum of tile ${content.tile} of segment ${content.segment}`,
+          facts.at(call, view.value),
+        ),
+      )
   }
   const fault = contents.needExact(view, call)
   return fault ? left(fault) : right({ exact: [view.box], ways: [], support: view.box, own })
@@ -45,11 +52,18 @@ export const take = (facts: Facts, contents: Contents, view: View, by: number, c
 
 // ---------------------------------------------------------------- adding
 
-const sameSource = (p: Part) => (q: Part): boolean => p.source === q.source && p.by === q.by
+const sameSource =
+  (p: Part) =>
+  (q: Part): boolean =>
+    p.source === q.source && p.by === q.by
 const sameSources = (a: Way, b: Way): boolean => a.length === b.length && a.every((p) => b.some(sameSource(p)))
 
 /** All pairs of ways that `join` can make one of; else the first reason why not. */
-const combined = (a: readonly Way[], b: readonly Way[], join: (x: Way, y: Way) => Either<string, Way>): Either<string, readonly Way[]> => {
+const combined = (
+  a: readonly Way[],
+  b: readonly Way[],
+  join: (x: Way, y: Way) => Either<string, Way>,
+): Either<string, readonly Way[]> => {
   const results = a.flatMap((x) => b.map((y) => join(x, y)))
   const ways = results.flatMap((r) => (isRight(r) ? [r.right] : []))
   const complaints = results.flatMap((r) => (isLeft(r) ? [r.left] : []))
@@ -60,28 +74,36 @@ const combined = (a: readonly Way[], b: readonly Way[], join: (x: Way, y: Way) =
  * Two tiles' contributions: of the same sources, of different elements. (With different sources nobody could tell
  * whether one of them already stands for the other.)
  */
-const addTiles = (facts: Facts) => (a: Way, b: Way): Either<string, Way> => {
-  if (!sameSources(a, b)) return left(`one tile takes it from '${facts.name(a[0]!.source)}', another from '${facts.name(b[0]!.source)}'`)
-  const sum: Part[] = []
-  for (const p of a) {
-    const q = b.find(sameSource(p))!
-    if (!disjoint(p.taken, q.taken)) return left(`the contribution of ${regionText(q.taken)} of '${facts.name(p.source)}' is counted twice`)
-    sum.push({ ...p, taken: union(p.taken, q.taken) })
+const addTiles =
+  (facts: Facts) =>
+  (a: Way, b: Way): Either<string, Way> => {
+    if (!sameSources(a, b))
+      return left(`one tile takes it from '${facts.name(a[0]!.source)}', another from '${facts.name(b[0]!.source)}'`)
+    const sum: Part[] = []
+    for (const p of a) {
+      const q = b.find(sameSource(p))!
+      if (!disjoint(p.taken, q.taken))
+        return left(`the contribution of ${regionText(q.taken)} of '${facts.name(p.source)}' is counted twice`)
+      sum.push({ ...p, taken: union(p.taken, q.taken) })
+    }
+    return right(sum)
   }
-  return right(sum)
-}
 
 /** Contributions of the same elements along different paths (a fork's branches) make up one. */
-const mergePaths = (facts: Facts) => (a: Way, b: Way): Either<string, Way> => {
-  const sum = [...a]
-  for (const p of b) {
-    const known = sum.find(sameSource(p))
-    if (!known) sum.push(p)
-    else if (!sameRegion(known.taken, p.taken))
-      return left(`${regionText(known.taken)} of '${facts.name(p.source)}' comes along one path and ${regionText(p.taken)} along another`)
+const mergePaths =
+  (facts: Facts) =>
+  (a: Way, b: Way): Either<string, Way> => {
+    const sum = [...a]
+    for (const p of b) {
+      const known = sum.find(sameSource(p))
+      if (!known) sum.push(p)
+      else if (!sameRegion(known.taken, p.taken))
+        return left(
+          `${regionText(known.taken)} of '${facts.name(p.source)}' comes along one path and ${regionText(p.taken)} along another`,
+        )
+    }
+    return right(sum)
   }
-  return right(sum)
-}
 
 export const merged = (facts: Facts, got: readonly Taken[]): Either<string, readonly Way[]> => {
   let ways = waysOf(got[0]!)
@@ -109,5 +131,7 @@ export const momentsCount = (facts: Facts, value: number, content: Piece): numbe
   if (way) return way.reduce((n, p) => n + perChannel(p.taken), 0)
   const producer = facts.producer[value]
   const anchor = producer?.def.anchor
-  return producer && typeof anchor === 'number' && content.exact.length > 0 ? perChannel([facts.full[producer.op.ins[anchor]!]!]) : 0
+  return producer && typeof anchor === 'number' && content.exact.length > 0
+    ? perChannel([facts.full[producer.op.ins[anchor]!]!])
+    : 0
 }

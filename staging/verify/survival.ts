@@ -44,9 +44,24 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     for (let page = r.from; page < r.to; page++) {
       const lo = tierOffset(r, page)
       const bytes = Math.min(PAGE_BYTES, storages[r.storage]!.bytes - page * PAGE_BYTES)
-      const intact = on.filter((c) => firstPage(c) <= page && page < endPage(c) && contents.state(c).owns && !meetsRun(lost[c]!, ...within(c, page)))
-      const entry: Stored = { storage: r.storage, page, lo, hi: lo + bytes, start: r.save!.start, intact: new Set(intact), readUntil: -1 }
-      if (!tier.save(entry)) return broken('tier', `residency ${index} saves over bytes of the lower tier that are still being loaded`, facts.at(r.save!.start))
+      const intact = on.filter(
+        (c) => firstPage(c) <= page && page < endPage(c) && contents.state(c).owns && !meetsRun(lost[c]!, ...within(c, page)),
+      )
+      const entry: Stored = {
+        storage: r.storage,
+        page,
+        lo,
+        hi: lo + bytes,
+        start: r.save!.start,
+        intact: new Set(intact),
+        readUntil: -1,
+      }
+      if (!tier.save(entry))
+        return broken(
+          'tier',
+          `residency ${index} saves over bytes of the lower tier that are still being loaded`,
+          facts.at(r.save!.start),
+        )
     }
     return undefined
   }
@@ -72,7 +87,12 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     const r = residencies[index]!
     const on = cellsOn(r)
     const other = on.find((c) => cells[c]!.scope !== 'fed')
-    if (other !== undefined) return broken('structure', `residency ${index} loads from the data source over cell '${cells[other]!.label}'`, facts.at(r.acquire))
+    if (other !== undefined)
+      return broken(
+        'structure',
+        `residency ${index} loads from the data source over cell '${cells[other]!.label}'`,
+        facts.at(r.acquire),
+      )
     for (const c of on) {
       if (!contents.state(c).owns) contents.arrive(c)
       for (const page of pagesOf(r, c)) lost[c] = withoutRun(lost[c]!, ...within(c, page))

@@ -29,7 +29,11 @@ export const emptyTier = (): Tier => {
     return first === last ? [first] : [first, last]
   }
   const drop = (e: Stored): void => {
-    for (const b of bucketsOf(e)) buckets.set(b, buckets.get(b)!.filter((x) => x !== e))
+    for (const b of bucketsOf(e))
+      buckets.set(
+        b,
+        buckets.get(b)!.filter((x) => x !== e),
+      )
   }
   const save = (entry: Stored): boolean => {
     const hit = new Set(bucketsOf(entry).flatMap((b) => (buckets.get(b) ?? []).filter((e) => e.lo < entry.hi && entry.lo < e.hi)))

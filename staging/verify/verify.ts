@@ -61,7 +61,9 @@ const soundTimes = ({ plan, ops }: Facts): Fault => {
   return eachFault(ops, ({ op, def }, i) => {
     const text = `${op.kind} of layer '${op.layer}'`
     if (times[i] === 0) return broken('times', `no call runs op ${i}, ${text}`)
-    return def.mutates && times[i]! > 1 ? broken('times', `op ${i}, ${text}, runs ${times[i]} times; it overwrites state, so legal is once`) : undefined
+    return def.mutates && times[i]! > 1
+      ? broken('times', `op ${i}, ${text}, runs ${times[i]} times; it overwrites state, so legal is once`)
+      : undefined
   })
 }
 

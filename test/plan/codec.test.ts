@@ -15,10 +15,12 @@ import { type Case, cases, groupsOf, planOf, trainingOf } from '../property/plan
 
 const machine = machines['v100-pcie-16g']!
 const small: Case['recipe'] = {
-  image: [2, 1, 9, 7], end: 'map',
+  image: [2, 1, 9, 7],
+  end: 'map',
   blocks: [
     { tag: 'conv', channels: 2, grouped: false, bias: true, window: { kernel: 3, stride: 1, dilation: 1, pads: [1, 1, 1, 1] } },
-    { tag: 'norm' }, { tag: 'relu', slope: 0.1 },
+    { tag: 'norm' },
+    { tag: 'relu', slope: 0.1 },
   ],
 }
 const tiledPlan = (): Plan => {
@@ -29,12 +31,21 @@ const refusal = (text: string): string | undefined => {
   const p = decodePlan(text)
   return isLeft(p) ? renderError(p.left) : undefined
 }
-/** The file of an edited plan, with a checksum that fits. */
-const edited = (text: string, edit: (plan: any) => void): string => {
-  const { format, version, plan } = JSON.parse(text)
-  edit(plan)
-  return `{"format":"${format}","version":${version},"checksum":"${hashText(JSON.stringify(plan))}","plan":${JSON.stringify(plan)}}\n`
+type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+type Path = readonly (string | number)[]
+
+const child = (u: Json, key: string | number): Json => (u as Record<string, Json>)[key]!
+/** The file with one field changed, and a checksum that fits. */
+const edited = (text: string, path: Path, value: Json): string => {
+  const file = JSON.parse(text) as Record<string, Json>
+  const holder = path.slice(0, -1).reduce<Json>(child, file['plan']!) as Record<string, Json>
+  holder[path.at(-1)!] = value
+  const plan = JSON.stringify(file['plan'])
+  return `{"format":"spillway-plan","version":1,"checksum":"${hashText(plan)}","plan":${plan}}\n`
 }
+/** Paths of all numbers and words in it. */
+const leavesOf = (u: Json, path: Path = []): readonly Path[] =>
+  typeof u === 'object' && u !== null ? Object.keys(u).flatMap((k) => leavesOf(child(u, k), [...path, k])) : [path]
 
 test('a plan comes back as it was, calls and cells included', () => {
   const plan = tiledPlan()
@@ -46,66 +57,74 @@ test('a plan comes back as it was, calls and cells included', () => {
 })
 
 test('what compile makes comes back as it was, for random networks and strategies', () => {
-  fc.assert(fc.property(cases, fc.constantFrom('in-core', 'checkpoint:sqrt', 'swap:greedy'), ({ recipe }, strategy) => {
-    const plan = compile(trainingOf(recipe), { strategy, budgetBytes: mib(64), machine })
-    if (isLeft(plan)) throw new Error(renderError(plan.left))
-    const back = decodePlan(encodePlan(plan.right))
-    if (isLeft(back)) throw new Error(renderError(back.left))
-    assert.equal(JSON.parse(JSON.stringify(back.right)), JSON.parse(JSON.stringify(plan.right)))
-  }), { numRuns: 30, seed: 1 })
+  fc.assert(
+    fc.property(cases, fc.constantFrom('in-core', 'checkpoint:sqrt', 'swap:greedy'), ({ recipe }, strategy) => {
+      const plan = compile(trainingOf(recipe), { strategy, budgetBytes: mib(64), machine })
+      if (isLeft(plan)) throw new Error(renderError(plan.left))
+      const back = decodePlan(encodePlan(plan.right))
+      if (isLeft(back)) throw new Error(renderError(back.left))
+      assert.equal(JSON.parse(JSON.stringify(back.right)), JSON.parse(JSON.stringify(plan.right)))
+    }),
+    { numRuns: 30, seed: 1 },
+  )
 })
 
 test('tiled plans on forced grids come back as they were', () => {
-  fc.assert(fc.property(cases, ({ recipe, tiling }) => {
-    const graph = trainingOf(recipe)
-    const plan = planOf(graph, groupsOf(graph, tiling), tiling.squeeze, machine)
-    fc.pre(plan !== undefined)
-    const back = decodePlan(encodePlan(plan))
-    if (isLeft(back)) throw new Error(renderError(back.left))
-    assert.is(JSON.stringify(back.right.calls), JSON.stringify(plan.calls))
-    assert.is(JSON.stringify(back.right.cells), JSON.stringify(plan.cells))
-  }), { numRuns: 30, seed: 2 })
+  fc.assert(
+    fc.property(cases, ({ recipe, tiling }) => {
+      const graph = trainingOf(recipe)
+      const plan = planOf(graph, groupsOf(graph, tiling), tiling.squeeze, machine)
+      fc.pre(plan !== undefined)
+      const back = decodePlan(encodePlan(plan))
+      if (isLeft(back)) throw new Error(renderError(back.left))
+      assert.is(JSON.stringify(back.right.calls), JSON.stringify(plan.calls))
+      assert.is(JSON.stringify(back.right.cells), JSON.stringify(plan.cells))
+    }),
+    { numRuns: 30, seed: 2 },
+  )
 })
 
 test('ten thousand changed files are refused in words', () => {
   const bytes = Buffer.from(encodePlan(tiledPlan()))
-  fc.assert(fc.property(fc.nat(bytes.length - 1), fc.integer({ min: 0, max: 7 }), fc.constantFrom('flip', 'cut', 'drop', 'double'), (at, bit, how) => {
-    const head = bytes.subarray(0, at)
-    const changed = {
-      flip: () => Buffer.concat([head, Buffer.from([bytes[at]! ^ (1 << bit)]), bytes.subarray(at + 1)]),
-      cut: () => head,
-      drop: () => Buffer.concat([head, bytes.subarray(at + 1)]),
-      double: () => Buffer.concat([head, bytes.subarray(at, at + 1), bytes.subarray(at)]),
-    }[how]()
-    if (changed.toString() === bytes.toString()) return
-    const words = refusal(changed.toString())
-    assert.ok(words !== undefined, `${how} at ${at} was accepted`)
-    assert.match(words, /^not a plan file: [^:]+: ./)
-  }), { numRuns: 10_000, seed: 3 })
+  fc.assert(
+    fc.property(
+      fc.nat(bytes.length - 1),
+      fc.integer({ min: 0, max: 7 }),
+      fc.constantFrom('flip', 'cut', 'drop', 'double'),
+      (at, bit, how) => {
+        const head = bytes.subarray(0, at)
+        const changed = {
+          flip: () => Buffer.concat([head, Buffer.from([bytes[at]! ^ (1 << bit)]), bytes.subarray(at + 1)]),
+          cut: () => head,
+          drop: () => Buffer.concat([head, bytes.subarray(at + 1)]),
+          double: () => Buffer.concat([head, bytes.subarray(at, at + 1), bytes.subarray(at)]),
+        }[how]()
+        if (changed.toString() === bytes.toString()) return
+        const words = refusal(changed.toString())
+        assert.ok(words !== undefined, `${how} at ${at} was accepted`)
+        assert.match(words, /^not a plan file: [^:]+: ./)
+      },
+    ),
+    { numRuns: 10_000, seed: 3 },
+  )
 })
 
 test('files with a right checksum and wrong contents are refused, or are plans that verify can judge', () => {
   const text = encodePlan(tiledPlan())
-  const collect = (u: any, path: readonly string[], out: string[][]): void => {
-    if (typeof u === 'object' && u !== null) for (const k of Object.keys(u)) collect(u[k], [...path, k], out)
-    else out.push([...path])
-  }
-  const leaves: string[][] = []
-  collect(JSON.parse(text).plan, [], leaves)
+  const leaves = leavesOf((JSON.parse(text) as Record<string, Json>)['plan']!)
   assert.ok(leaves.length > 1000)
   let refused = 0
-  const values = [-1, 0, 1, 2, 1.5, 7, 4096, 1e9, 2 ** 53, 1e308, null, 'x', [], {}, true]
-  fc.assert(fc.property(fc.nat(leaves.length - 1), fc.constantFrom(...values), (i, value) => {
-    const changed = edited(text, (plan) => {
-      const path = leaves[i]!
-      const holder = path.slice(0, -1).reduce((u, k) => u[k], plan)
-      holder[path.at(-1)!] = value
-    })
-    if (changed === text) return
-    const p = decodePlan(changed)
-    if (isLeft(p)) refused++
-    else verify(p.right)
-  }), { numRuns: 2000, seed: 4 })
+  const values: readonly Json[] = [-1, 0, 1, 2, 1.5, 7, 4096, 1e9, 2 ** 53, 1e308, null, 'x', [], {}, true]
+  fc.assert(
+    fc.property(fc.nat(leaves.length - 1), fc.constantFrom(...values), (i, value) => {
+      const changed = edited(text, leaves[i]!, value)
+      if (changed === text) return
+      const p = decodePlan(changed)
+      if (isLeft(p)) refused++
+      else verify(p.right)
+    }),
+    { numRuns: 2000, seed: 4 },
+  )
   assert.ok(refused > 1000, `only ${refused} were refused by the codec`)
 })
 
@@ -115,14 +134,17 @@ test('refusals say where and what', () => {
   assert.match(refusal('[]')!, /format: it is undefined; legal is "spillway-plan"/)
   assert.match(refusal(text.replace('"version":1', '"version":2'))!, /version: it is 2; this program reads 1/)
   assert.match(refusal(text.replace('"budgetBytes":', '"budgetBytes": '))!, /checksum/)
-  assert.match(refusal(edited(text, (p) => { p.budgetBytes = -1 }))!, /budgetBytes: -1 is not a whole number from 0/)
-  assert.match(refusal(edited(text, (p) => { p.segments[0].phase = 'sideways' }))!, /segments.0.phase: "sideways" is not/)
-  assert.match(refusal(edited(text, (p) => { p.segments[0].body[0].op = 999 }))!, /segments: segment 0 .*there is no op 999/)
-  assert.match(refusal(edited(text, (p) => { p.segments[0].grid.H = 1e9 }))!, /more than \d+ calls/)
-  assert.match(refusal(edited(text, (p) => { p.segments[0].body[0].slices[0].H[0] = [5, 5] }))!, /slice \[5,5\) along H/)
-  assert.match(refusal(edited(text, (p) => { p.places.pop() }))!, /places: there are \d+ for \d+ cells/)
-  assert.match(refusal(edited(text, (p) => { p.costs = {} }))!, /segments: they cannot be unrolled: no cost is recorded/)
-  assert.match(refusal(edited(text, (p) => { p.graph.ops[0].kind = 'konv' }))!, /graph: .*konv/)
+  const cases: readonly (readonly [Path, Json, RegExp])[] = [
+    [['budgetBytes'], -1, /budgetBytes: -1 is not a whole number from 0/],
+    [['segments', 0, 'phase'], 'sideways', /segments.0.phase: "sideways" is not/],
+    [['segments', 0, 'body', 0, 'op'], 999, /segments: segment 0 .*there is no op 999/],
+    [['segments', 0, 'grid', 'H'], 1e9, /more than \d+ calls/],
+    [['segments', 0, 'body', 0, 'slices', 0, 'H', 0], [5, 5], /slice \[5,5\) along H/],
+    [['places'], [], /places: there are 0 for \d+ cells/],
+    [['costs'], {}, /segments: they cannot be unrolled: no cost is recorded/],
+    [['graph', 'ops', 0, 'kind'], 'konv', /graph: .*konv/],
+  ]
+  for (const [path, value, words] of cases) assert.match(refusal(edited(text, path, value))!, words)
 })
 
 test.run()

@@ -7,10 +7,21 @@ import type { Graph, ValueId } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
 import { Sketch } from '../graph/sketch'
 
-interface Window { readonly kernel: number; readonly stride: number; readonly dilation: number; readonly pads: readonly [number, number, number, number] }
+interface Window {
+  readonly kernel: number
+  readonly stride: number
+  readonly dilation: number
+  readonly pads: readonly [number, number, number, number]
+}
 
 export type Block =
-  | { readonly tag: 'conv'; readonly channels: number; readonly window: Window; readonly grouped: boolean; readonly bias: boolean }
+  | {
+      readonly tag: 'conv'
+      readonly channels: number
+      readonly window: Window
+      readonly grouped: boolean
+      readonly bias: boolean
+    }
   | { readonly tag: 'max' | 'avg'; readonly window: Window; readonly ceil: boolean; readonly countPad: boolean }
   | { readonly tag: 'norm' | 'frozen' | 'dropout' }
   | { readonly tag: 'relu'; readonly slope: number }
@@ -34,27 +45,54 @@ export interface Network {
 
 const small = (lo: number, hi: number): fc.Arbitrary<number> => fc.integer({ min: lo, max: hi })
 const pads = (hi: number): fc.Arbitrary<Window['pads']> => fc.tuple(small(0, hi), small(0, hi), small(0, hi), small(0, hi))
-const convWindow: fc.Arbitrary<Window> = fc.record({ kernel: small(1, 4), stride: small(1, 3), dilation: small(1, 2), pads: pads(3) })
-const poolWindow: fc.Arbitrary<Window> = fc.record({ kernel: small(1, 3), stride: small(1, 3), dilation: fc.constant(1), pads: pads(1) })
+const convWindow: fc.Arbitrary<Window> = fc.record({
+  kernel: small(1, 4),
+  stride: small(1, 3),
+  dilation: small(1, 2),
+  pads: pads(3),
+})
+const poolWindow: fc.Arbitrary<Window> = fc.record({
+  kernel: small(1, 3),
+  stride: small(1, 3),
+  dilation: fc.constant(1),
+  pads: pads(1),
+})
 
-const conv: fc.Arbitrary<Block> =
-  fc.record({ tag: fc.constant('conv' as const), channels: small(1, 4), window: convWindow, grouped: fc.boolean(), bias: fc.boolean() })
+const conv: fc.Arbitrary<Block> = fc.record({
+  tag: fc.constant('conv' as const),
+  channels: small(1, 4),
+  window: convWindow,
+  grouped: fc.boolean(),
+  bias: fc.boolean(),
+})
 /** Keeps the image's size: what residual and concatenated branches are made of. */
 const keeping: fc.Arbitrary<Block> = fc.record({
-  tag: fc.constant('conv' as const), channels: small(1, 4), grouped: fc.boolean(), bias: fc.boolean(),
+  tag: fc.constant('conv' as const),
+  channels: small(1, 4),
+  grouped: fc.boolean(),
+  bias: fc.boolean(),
   window: small(0, 2).map((p) => ({ kernel: 2 * p + 1, stride: 1, dilation: 1, pads: [p, p, p, p] as const })),
 })
-const pool: fc.Arbitrary<Block> =
-  fc.record({ tag: fc.constantFrom('max' as const, 'avg' as const), window: poolWindow, ceil: fc.boolean(), countPad: fc.boolean() })
+const pool: fc.Arbitrary<Block> = fc.record({
+  tag: fc.constantFrom('max' as const, 'avg' as const),
+  window: poolWindow,
+  ceil: fc.boolean(),
+  countPad: fc.boolean(),
+})
 const elementwise: fc.Arbitrary<Block> = fc.oneof(
   fc.record({ tag: fc.constant('relu' as const), slope: fc.constantFrom(0, 0.1) }),
   fc.record({ tag: fc.constantFrom('norm' as const, 'frozen' as const, 'dropout' as const) }),
 )
 const branch: fc.Arbitrary<readonly Block[]> = fc.array(fc.oneof(keeping, elementwise), { minLength: 1, maxLength: 3 })
 const block: fc.Arbitrary<Block> = fc.oneof(
-  { weight: 4, arbitrary: conv }, { weight: 2, arbitrary: pool }, { weight: 4, arbitrary: elementwise },
+  { weight: 4, arbitrary: conv },
+  { weight: 2, arbitrary: pool },
+  { weight: 4, arbitrary: elementwise },
   { weight: 2, arbitrary: fc.record({ tag: fc.constant('residual' as const), body: branch }) },
-  { weight: 1, arbitrary: fc.record({ tag: fc.constant('concat' as const), branches: fc.array(branch, { minLength: 2, maxLength: 3 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ tag: fc.constant('concat' as const), branches: fc.array(branch, { minLength: 2, maxLength: 3 }) }),
+  },
 )
 
 export const recipes: fc.Arbitrary<Recipe> = fc.record({
@@ -78,20 +116,38 @@ class Builder {
   private layers = 0
   constructor(private readonly s: Sketch) {}
 
-  private layer(kind: string): string { return `${kind}${++this.layers}` }
+  private layer(kind: string): string {
+    return `${kind}${++this.layers}`
+  }
 
-  run(x: Ref, blocks: readonly Block[]): Ref { return blocks.reduce((y, b) => this.block(y, b), x) }
+  run(x: Ref, blocks: readonly Block[]): Ref {
+    return blocks.reduce((y, b) => this.block(y, b), x)
+  }
 
   private block(x: Ref, b: Block): Ref {
     switch (b.tag) {
-      case 'conv': return this.conv(x, b)
-      case 'max': case 'avg': return this.pool(x, b)
-      case 'relu': return this.s.op('relu', { slope: b.slope }, [x], this.layer('relu'))
-      case 'norm': return this.hasVariance(x) ? this.s.norm(x, this.layer('norm')) : x
-      case 'frozen': return this.s.frozen(x, this.layer('frozen'))
-      case 'dropout': return this.s.op('dropout', { p: 0.3, key: ++this.layers }, [x], this.layer('dropout'))
-      case 'residual': return this.residual(x, b.body)
-      case 'concat': return this.s.op('concat', {}, b.branches.map((body) => this.run(x, body)), this.layer('concat'))
+      case 'conv':
+        return this.conv(x, b)
+      case 'max':
+      case 'avg':
+        return this.pool(x, b)
+      case 'relu':
+        return this.s.op('relu', { slope: b.slope }, [x], this.layer('relu'))
+      case 'norm':
+        return this.hasVariance(x) ? this.s.norm(x, this.layer('norm')) : x
+      case 'frozen':
+        return this.s.frozen(x, this.layer('frozen'))
+      case 'dropout':
+        return this.s.op('dropout', { p: 0.3, key: ++this.layers }, [x], this.layer('dropout'))
+      case 'residual':
+        return this.residual(x, b.body)
+      case 'concat':
+        return this.s.op(
+          'concat',
+          {},
+          b.branches.map((body) => this.run(x, body)),
+          this.layer('concat'),
+        )
     }
   }
 
@@ -111,10 +167,22 @@ class Builder {
     const ins = [x, this.s.weight(`${layer}.weight`, [out, c! / groups, rows.kernel, columns.kernel])]
     if (b.bias) ins.push(this.s.weight(`${layer}.bias`, [out]))
     const { stride, dilation } = b.window
-    return this.s.op('conv2d', {
-      strideH: stride, strideW: stride, padTop: rows.low, padLeft: columns.low, padBottom: rows.high, padRight: columns.high,
-      dilationH: dilation, dilationW: dilation, groups,
-    }, ins, layer)
+    return this.s.op(
+      'conv2d',
+      {
+        strideH: stride,
+        strideW: stride,
+        padTop: rows.low,
+        padLeft: columns.low,
+        padBottom: rows.high,
+        padRight: columns.high,
+        dilationH: dilation,
+        dilationW: dilation,
+        groups,
+      },
+      ins,
+      layer,
+    )
   }
 
   private pool(x: Ref, b: Extract<Block, { tag: 'max' | 'avg' }>): Ref {
@@ -123,11 +191,21 @@ class Builder {
     const rows = fitted(h!, b.window, top, top, true)
     const columns = fitted(w!, b.window, left, left, true)
     const attrs = {
-      kernelH: rows.kernel, kernelW: columns.kernel, strideH: b.window.stride, strideW: b.window.stride,
-      padTop: rows.low, padLeft: columns.low, ceil: b.ceil ? 1 : 0,
+      kernelH: rows.kernel,
+      kernelW: columns.kernel,
+      strideH: b.window.stride,
+      strideW: b.window.stride,
+      padTop: rows.low,
+      padLeft: columns.low,
+      ceil: b.ceil ? 1 : 0,
     }
     if (b.tag === 'max') return this.s.op('max_pool', attrs, [x], this.layer('max'))
-    return this.s.op('avg_pool', { ...attrs, countIncludePad: b.countPad ? 1 : 0, padBottom: rows.low, padRight: columns.low }, [x], this.layer('avg'))
+    return this.s.op(
+      'avg_pool',
+      { ...attrs, countIncludePad: b.countPad ? 1 : 0, padBottom: rows.low, padRight: columns.low },
+      [x],
+      this.layer('avg'),
+    )
   }
 
   /** The branch's result plus x, through a 1x1 convolution where the channels differ. */

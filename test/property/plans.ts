@@ -24,7 +24,10 @@ export interface Tiling {
   readonly squeeze: number
 }
 
-export interface Case { readonly recipe: Recipe; readonly tiling: Tiling }
+export interface Case {
+  readonly recipe: Recipe
+  readonly tiling: Tiling
+}
 
 const side = (hi: number): fc.Arbitrary<number> => fc.integer({ min: 1, max: hi })
 const tilings: fc.Arbitrary<Tiling> = fc.record({
@@ -36,8 +39,11 @@ export const cases: fc.Arbitrary<Case> = fc.record({ recipe: recipes, tiling: ti
 
 /** No finer than the smallest image in the group. */
 const clipped = (graph: Graph, ops: readonly number[], dims: ReadonlySet<string>, grid: Grid): Grid => {
-  const shapes = ops.flatMap((id) => [...graph.ops[id]!.ins, ...graph.ops[id]!.outs]).map((v) => graph.values[v]!)
-    .filter((v) => v.shape.length === 4 && (v.role === 'activation' || v.role === 'input')).map((v) => v.shape)
+  const shapes = ops
+    .flatMap((id) => [...graph.ops[id]!.ins, ...graph.ops[id]!.outs])
+    .map((v) => graph.values[v]!)
+    .filter((v) => v.shape.length === 4 && (v.role === 'activation' || v.role === 'input'))
+    .map((v) => v.shape)
   const least = (i: number): number => Math.min(...shapes.map((s) => s[i]!))
   const along = (dim: 'B' | 'H' | 'W', i: number): number => (dims.has(dim) ? Math.max(1, Math.min(grid[dim], least(i))) : 1)
   return { B: along('B', 0), H: along('H', 2), W: along('W', 3) }
@@ -77,7 +83,18 @@ export const planOf = (graph: Graph, groups: readonly Group[], squeeze: number, 
   const { residencies, peakPages } = assignPages(moves.drafts, layout.calls.length)
   const { segments: list, cells, calls, storages, places } = layout
   return {
-    graph, strategy: 'tiled', machine: machine.name, algorithms: 'fixed', budgetBytes: pages * PAGE_BYTES,
-    segments: list, cells, calls, storages, places, residencies, peakPages, tierBytes: moves.tierBytes,
+    graph,
+    strategy: 'tiled',
+    machine: machine.name,
+    algorithms: 'fixed',
+    budgetBytes: pages * PAGE_BYTES,
+    segments: list,
+    cells,
+    calls,
+    storages,
+    places,
+    residencies,
+    peakPages,
+    tierBytes: moves.tierBytes,
   }
 }

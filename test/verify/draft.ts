@@ -10,11 +10,29 @@ type Mutable<T> = T extends object ? { -readonly [K in keyof T]: Mutable<T[K]> }
 export type MutablePlan = Mutable<Plan>
 
 /** An operand: a value, and the rows of it that are held and touched. */
-export interface Operand { readonly cell: number; readonly value: number; readonly rows?: Range; readonly held?: Range; readonly channels?: Range; readonly columns?: Range }
+export interface Operand {
+  readonly cell: number
+  readonly value: number
+  readonly rows?: Range
+  readonly held?: Range
+  readonly channels?: Range
+  readonly columns?: Range
+}
 type Stay = Partial<Omit<Residency, 'storage' | 'runs' | 'from' | 'to'>> & { readonly acquire: number; readonly release: number }
 
-interface DraftCell { label: string; scope: CellScope; values: number[]; bytes: number; segment: number }
-interface DraftSegment { name: string; phase: SegmentPhase; grid: Grid; ops: Set<number> }
+interface DraftCell {
+  label: string
+  scope: CellScope
+  values: number[]
+  bytes: number
+  segment: number
+}
+interface DraftSegment {
+  name: string
+  phase: SegmentPhase
+  grid: Grid
+  ops: Set<number>
+}
 
 export class Draft {
   private readonly cells: DraftCell[] = []
@@ -40,7 +58,15 @@ export class Draft {
     const shape = [...this.graph.values[value]!.shape]
     if (rows !== undefined) shape[2] = rows
     const bytes = elementsOf(shape) * dtypeBytes[this.graph.values[value]!.dtype]
-    return this.cells.push({ label: name, scope, values: [value], bytes, segment: scope === 'local' ? this.segments.length - 1 : -1 }) - 1
+    return (
+      this.cells.push({
+        label: name,
+        scope,
+        values: [value],
+        bytes,
+        segment: scope === 'local' ? this.segments.length - 1 : -1,
+      }) - 1
+    )
   }
   scratch(bytes: number): number {
     return this.cells.push({ label: 'scratch', scope: 'workspace', values: [], bytes, segment: -1 }) - 1
@@ -48,22 +74,33 @@ export class Draft {
   /** The cell in which a value stands whole (the latest made). */
   home(name: string): number {
     const value = this.value(name)
-    for (let c = this.cells.length - 1; c >= 0; c--) if (this.cells[c]!.values[0] === value && this.cells[c]!.scope !== 'local') return c
+    for (let c = this.cells.length - 1; c >= 0; c--)
+      if (this.cells[c]!.values[0] === value && this.cells[c]!.scope !== 'local') return c
     return this.cell(name, 'whole')
   }
-  of(name: string, rows?: Range): Operand { return { cell: this.home(name), value: this.value(name), ...(rows ? { rows } : {}) } }
-  local(cell: number, held: Range, rows: Range = held): Operand { return { cell, value: this.cells[cell]!.values[0]!, held, rows } }
+  of(name: string, rows?: Range): Operand {
+    return { cell: this.home(name), value: this.value(name), ...(rows ? { rows } : {}) }
+  }
+  local(cell: number, held: Range, rows: Range = held): Operand {
+    return { cell, value: this.cells[cell]!.values[0]!, held, rows }
+  }
 
   segment(name: string, phase: SegmentPhase, tiles = 1): void {
     this.segments.push({ name, phase, grid: { B: 1, H: tiles, W: 1 }, ops: new Set() })
     this.tile = 0
   }
-  nextTile(tile: number): void { this.tile = tile }
+  nextTile(tile: number): void {
+    this.tile = tile
+  }
 
   private view(o: Operand): View {
     const full = fullBox(asShape(this.graph.values[o.value]!.shape))
-    const box = (rows: Range | undefined, inner: boolean): Box =>
-      [full[0], (inner && o.channels) || full[1], rows ?? full[2], (inner && o.columns) || full[3]]
+    const box = (rows: Range | undefined, inner: boolean): Box => [
+      full[0],
+      (inner && o.channels) || full[1],
+      rows ?? full[2],
+      (inner && o.columns) || full[3],
+    ]
     return { cell: o.cell, value: o.value, held: box(o.held, false), box: box(o.rows ?? o.held, true) }
   }
   run(layer: string, kind: string, ins: readonly Operand[], outs: readonly Operand[], scratch?: number): number {
@@ -75,10 +112,24 @@ export class Draft {
     const op = this.graph.ops[id]!
     this.segments.at(-1)!.ops.add(id)
     const workspace = scratch === undefined ? null : { cell: scratch, bytes: this.cells[scratch]!.bytes }
-    return this.push({ kind: op.kind, op: id, attrs: op.attrs, ins: ins.map((o) => this.view(o)), outs: outs.map((o) => this.view(o)), workspace })
+    return this.push({
+      kind: op.kind,
+      op: id,
+      attrs: op.attrs,
+      ins: ins.map((o) => this.view(o)),
+      outs: outs.map((o) => this.view(o)),
+      workspace,
+    })
   }
   plumb(kind: Plumbing, ins: readonly Operand[], outs: readonly Operand[], attrs: Record<string, number> = {}): number {
-    return this.push({ kind, op: -1, attrs, ins: ins.map((o) => this.view(o)), outs: outs.map((o) => this.view(o)), workspace: null })
+    return this.push({
+      kind,
+      op: -1,
+      attrs,
+      ins: ins.map((o) => this.view(o)),
+      outs: outs.map((o) => this.view(o)),
+      workspace: null,
+    })
   }
   private push(c: Pick<Call, 'kind' | 'op' | 'attrs' | 'ins' | 'outs' | 'workspace'>): number {
     for (const v of c.outs) {
@@ -87,27 +138,50 @@ export class Draft {
     }
     return this.calls.push({ ...c, segment: this.segments.length - 1, tile: this.tile, seconds: 1e-6 }) - 1
   }
-  get here(): number { return this.calls.length }
+  get here(): number {
+    return this.calls.length
+  }
 
   /** When a cell's pages are on the device, instead of from its first to its last use. */
-  stay(cell: number, ...stays: readonly Stay[]): void { this.stays.set(cell, stays) }
+  stay(cell: number, ...stays: readonly Stay[]): void {
+    this.stays.set(cell, stays)
+  }
 
   /** Every cell has a storage of its own; pages are given in order of acquisition, the lowest free first. */
   finish(): MutablePlan {
-    const uses = this.cells.map((_, c) => this.calls.flatMap((call, i) =>
-      ([...call.ins, ...call.outs].some((v) => v.cell === c) || call.workspace?.cell === c ? [i] : [])))
+    const uses = this.cells.map((_, c) =>
+      this.calls.flatMap((call, i) =>
+        [...call.ins, ...call.outs].some((v) => v.cell === c) || call.workspace?.cell === c ? [i] : [],
+      ),
+    )
     const end = this.calls.length
     const cells = this.cells.map((c, id) => ({ ...c, id, first: uses[id]![0] ?? 0, last: uses[id]!.at(-1) ?? 0 }))
-    const residencies = cells.flatMap((c, storage) => this.staysOf(c.id, c.scope, c.first, c.last + 1, end)
-      .map((s) => ({ ...s, storage, from: 0, to: Math.ceil(c.bytes / PAGE_BYTES) })))
+    const residencies = cells
+      .flatMap((c, storage) =>
+        this.staysOf(c.id, c.scope, c.first, c.last + 1, end).map((s) => ({
+          ...s,
+          storage,
+          from: 0,
+          to: Math.ceil(c.bytes / PAGE_BYTES),
+        })),
+      )
       .sort((a, b) => a.acquire - b.acquire)
     const { paged, peakPages } = givePages(residencies)
     const tierBytes = Math.max(0, ...paged.map((r) => (r.tierOffset ?? -PAGE_BYTES) + (r.to - r.from) * PAGE_BYTES))
     return structuredClone({
-      graph: this.graph, strategy: 'by hand', machine: 'none', algorithms: 'fixed', budgetBytes: peakPages * PAGE_BYTES,
+      graph: this.graph,
+      strategy: 'by hand',
+      machine: 'none',
+      algorithms: 'fixed',
+      budgetBytes: peakPages * PAGE_BYTES,
       segments: this.segments.map(({ ops, ...s }) => ({ ...s, body: [...ops].map((op) => ({ op })), keeps: [] })),
-      cells, calls: this.calls, storages: cells.map((c) => ({ id: c.id, label: c.label, bytes: alignUp(c.bytes, 64), cells: [c.id] })),
-      places: cells.map((c) => ({ storage: c.id, offset: 0 })), residencies: paged, peakPages, tierBytes,
+      cells,
+      calls: this.calls,
+      storages: cells.map((c) => ({ id: c.id, label: c.label, bytes: alignUp(c.bytes, 64), cells: [c.id] })),
+      places: cells.map((c) => ({ storage: c.id, offset: 0 })),
+      residencies: paged,
+      peakPages,
+      tierBytes,
     }) as unknown as MutablePlan
   }
   private staysOf(cell: number, scope: CellScope, first: number, last: number, end: number): readonly Stay[] {
@@ -120,7 +194,9 @@ export class Draft {
   }
 }
 
-const givePages = (list: readonly Omit<Residency, 'runs'>[]): { readonly paged: readonly Residency[]; readonly peakPages: number } => {
+const givePages = (
+  list: readonly Omit<Residency, 'runs'>[],
+): { readonly paged: readonly Residency[]; readonly peakPages: number } => {
   const until: number[] = []
   let peakPages = 0
   const paged = list.map((r): Residency => {

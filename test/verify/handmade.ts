@@ -16,8 +16,10 @@ export const tiledPlan = (): MutablePlan => {
   const s = new Sketch([1, 1, 8, 4])
   const r1 = s.op('relu', { slope: 0 }, [s.conv(s.image, 'c1', 1, 3, undefined, false)], 'r1')
   const d = new Draft(trained(s, s.conv(r1, 'c2', 1, 3, undefined, false)))
-  const tiles: readonly { readonly own: Range; readonly halo: Range; readonly wide: Range }[] =
-    [{ own: [0, 4], halo: [0, 5], wide: [0, 6] }, { own: [4, 8], halo: [3, 8], wide: [2, 8] }]
+  const tiles: readonly { readonly own: Range; readonly halo: Range; readonly wide: Range }[] = [
+    { own: [0, 4], halo: [0, 5], wide: [0, 6] },
+    { own: [4, 8], halo: [3, 8], wide: [2, 8] },
+  ]
 
   d.segment('forward', 'forward', 2)
   const [c1, r1Local] = [d.cell('c1', 'local', 5), d.cell('r1', 'local', 5)]
@@ -33,9 +35,16 @@ export const tiledPlan = (): MutablePlan => {
   d.segment('backward', 'backward', 2)
   const [again, kept] = [d.cell('c1', 'local', 5), d.cell('r1', 'local', 5)]
   const [dy, dw2, dr, dc, dw1] = [
-    d.cell('c2.grad', 'local', 4), d.cell('c2.weight.grad', 'local'), d.cell('r1.grad', 'local', 5), d.cell('c1.grad', 'local', 5),
-    d.cell('c1.weight.grad', 'local')]
-  const whole = (cell: number) => ({ cell, value: d.graph.values.findIndex((v) => v.name === (cell === dw2 ? 'c2.weight.grad' : 'c1.weight.grad')) })
+    d.cell('c2.grad', 'local', 4),
+    d.cell('c2.weight.grad', 'local'),
+    d.cell('r1.grad', 'local', 5),
+    d.cell('c1.grad', 'local', 5),
+    d.cell('c1.weight.grad', 'local'),
+  ]
+  const whole = (cell: number) => ({
+    cell,
+    value: d.graph.values.findIndex((v) => v.name === (cell === dw2 ? 'c2.weight.grad' : 'c1.weight.grad')),
+  })
   d.plumb('fill', [], [d.of('c2.weight.grad')], { value: 0 })
   d.plumb('fill', [], [d.of('c1.weight.grad')], { value: 0 })
   tiles.forEach((t, i) => {
@@ -60,7 +69,10 @@ export const tiledPlan = (): MutablePlan => {
 export const normPlan = (): MutablePlan => {
   const s = new Sketch([1, 2, 8, 4])
   const d = new Draft(trained(s, s.norm(s.conv(s.image, 'c', 2, 1, undefined, false), 'n')))
-  const tiles: readonly Range[] = [[0, 4], [4, 8]]
+  const tiles: readonly Range[] = [
+    [0, 4],
+    [4, 8],
+  ]
   d.segment('forward', 'forward')
   d.run('c', 'conv2d', [d.of('image'), d.of('c.weight')], [d.of('c')])
   d.segment('statistics', 'forward', 2)
@@ -83,8 +95,12 @@ export const normPlan = (): MutablePlan => {
   d.segment('spread', 'backward', 2)
   tiles.forEach((rows, i) => {
     d.nextTile(i)
-    d.run('n', 'bn_bwd_data', [d.of('c', rows), d.of('n.grad', rows), d.of('n.stats'), d.of('n.weight'), d.of('n.weight.grad'), d.of('n.bias.grad')],
-      [d.of('c.grad', rows)])
+    d.run(
+      'n',
+      'bn_bwd_data',
+      [d.of('c', rows), d.of('n.grad', rows), d.of('n.stats'), d.of('n.weight'), d.of('n.weight.grad'), d.of('n.bias.grad')],
+      [d.of('c.grad', rows)],
+    )
   })
   d.segment('update', 'update')
   d.run('c', 'conv2d_bwd_weights', [d.of('image'), d.of('c.grad')], [d.of('c.weight.grad')])
@@ -123,11 +139,15 @@ export const swapPlan = (): MutablePlan => {
   const dc = { cell: d.home('r1.grad'), value: d.value('c1.grad') }
   d.run('c1', 'conv2d_bwd_weights', [d.of('image'), dc], [d.of('c1.weight.grad')])
   d.run('c1', 'sgd', [d.of('c1.weight'), d.of('c1.weight.grad')], [])
-  d.stay(d.home('c1'),
+  d.stay(
+    d.home('c1'),
     { acquire: 0, release: 4, save: { start: 2 }, tierOffset: 0 },
-    { acquire: 4, release: 9, load: { ready: 5, from: 'tier' }, tierOffset: 0 })
-  d.stay(d.home('image'),
+    { acquire: 4, release: 9, load: { ready: 5, from: 'tier' }, tierOffset: 0 },
+  )
+  d.stay(
+    d.home('image'),
     { acquire: 0, release: 1, load: { ready: 0, from: 'source' } },
-    { acquire: 8, release: 10, load: { ready: 9, from: 'source' } })
+    { acquire: 8, release: 10, load: { ready: 9, from: 'source' } },
+  )
   return d.finish()
 }

@@ -10,7 +10,13 @@ import { verify } from '../../staging/verify/verify'
 import type { MutablePlan } from './draft'
 
 /** One test: the plan stands, and falls by `rule` (with these words) once edited. */
-export const refuses = (name: string, rule: Rule, plan: () => MutablePlan, edit: (p: MutablePlan) => void, words?: RegExp): void => {
+export const refuses = (
+  name: string,
+  rule: Rule,
+  plan: () => MutablePlan,
+  edit: (p: MutablePlan) => void,
+  words?: RegExp,
+): void => {
   test(`${rule}: ${name}`, () => {
     const p = plan()
     const before = verify(p)
@@ -54,7 +60,15 @@ export const allResident = (p: MutablePlan): MutablePlan => {
     const fed = p.cells[s.cells[0]!]!.scope === 'fed'
     const runs = [{ page, count }]
     page += count
-    return { storage, from: 0, to: count, acquire: 0, release: p.calls.length, runs, ...(fed ? { load: { ready: 0, from: 'source' as const } } : {}) }
+    return {
+      storage,
+      from: 0,
+      to: count,
+      acquire: 0,
+      release: p.calls.length,
+      runs,
+      ...(fed ? { load: { ready: 0, from: 'source' as const } } : {}),
+    }
   })
   p.peakPages = page
   p.budgetBytes = page * PAGE_BYTES
@@ -75,14 +89,18 @@ export const swapCalls = (p: MutablePlan, a: number, b: number): void => {
   const [x, y] = [p.calls[a]!, p.calls[b]!]
   p.calls[a] = { ...y, segment: x.segment, tile: x.tile }
   p.calls[b] = { ...x, segment: y.segment, tile: y.tile }
-  for (const c of p.calls) if (c.op >= 0 && !p.segments[c.segment]!.body.some((s) => s.op === c.op)) p.segments[c.segment]!.body.push({ op: c.op })
+  for (const c of p.calls)
+    if (c.op >= 0 && !p.segments[c.segment]!.body.some((s) => s.op === c.op)) p.segments[c.segment]!.body.push({ op: c.op })
   relive(p)
 }
 
 /** The n-th call of this kind. */
-export const call = (p: MutablePlan, kind: string, n = 0): MutablePlan['calls'][number] => p.calls.filter((c) => c.kind === kind)[n]!
+export const call = (p: MutablePlan, kind: string, n = 0): MutablePlan['calls'][number] =>
+  p.calls.filter((c) => c.kind === kind)[n]!
 export const indexOf = (p: MutablePlan, kind: string, n = 0): number => p.calls.indexOf(call(p, kind, n))
 /** The n-th stay of the cell with this label (the n-th cell, when several have it). */
 export const stay = (p: MutablePlan, label: string, n = 0): MutablePlan['residencies'][number] =>
   p.residencies.filter((r) => p.storages[r.storage]!.label === label)[n]!
-export const rows = (v: { box: MutablePlan['calls'][number]['ins'][number]['box'] }, lo: number, hi: number): void => { v.box[2] = [lo, hi] }
+export const rows = (v: { box: MutablePlan['calls'][number]['ins'][number]['box'] }, lo: number, hi: number): void => {
+  v.box[2] = [lo, hi]
+}

@@ -1,0 +1,133 @@
+// The planners' own plans: valid on random networks, grids and budgets; refused as soon as any one thing is left out.
+// Seeds are fixed; SPILLWAY_RUNS multiplies the number of networks.
+import { isLeft, isRight } from 'fp-ts/Either'
+import * as fc from 'fast-check'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { mib } from '../../staging/core/bytes'
+import { renderError } from '../../staging/core/errors'
+import { compile } from '../../staging/compile'
+import type { Plan } from '../../staging/plan/plan'
+import { strategies } from '../../staging/schedule/strategies'
+import { machines } from '../../staging/sim/machines'
+import { verify } from '../../staging/verify/verify'
+import type { Block, Recipe } from '../property/networks'
+import { cases, groupsOf, planOf, trainingOf } from '../property/plans'
+import { removeCall } from './refused'
+import type { MutablePlan } from './draft'
+
+const machine = machines['v100-pcie-16g']!
+const times = Number(process.env['SPILLWAY_RUNS'] ?? 1)
+const mustVerify = (plan: Plan): void => {
+  const v = verify(plan)
+  if (isLeft(v)) throw new Error(renderError(v.left))
+}
+
+test('every strategy makes plans that verify', () => {
+  fc.assert(
+    fc.property(cases, fc.constantFrom(...strategies), ({ recipe }, strategy) => {
+      const plan = compile(trainingOf(recipe), { strategy, budgetBytes: mib(32), machine })
+      if (isRight(plan)) return mustVerify(plan.right)
+      if (plan.left.tag !== 'BudgetInfeasible') throw new Error(renderError(plan.left))
+    }),
+    { numRuns: 60 * times, seed: 11 },
+  )
+})
+
+test('tiled plans on forced grids verify', () => {
+  let tiled = 0
+  fc.assert(
+    fc.property(cases, ({ recipe, tiling }) => {
+      const graph = trainingOf(recipe)
+      const plan = planOf(graph, groupsOf(graph, tiling), tiling.squeeze, machine)
+      if (!plan) return
+      if (plan.calls.some((c) => c.tile > 0)) tiled++
+      mustVerify(plan)
+    }),
+    { numRuns: 120 * times, seed: 12 },
+  )
+  assert.ok(tiled > 80 * times, `only ${tiled} plans had several tiles`)
+})
+
+test('without any one of its calls a plan is refused', () => {
+  fc.assert(
+    fc.property(cases, fc.nat(), ({ recipe, tiling }, pick) => {
+      const graph = trainingOf(recipe)
+      const plan = planOf(graph, groupsOf(graph, tiling), 0, machine)
+      fc.pre(plan !== undefined)
+      const cut = structuredClone(plan) as MutablePlan
+      const gone = cut.calls[pick % cut.calls.length]!
+      removeCall(cut, cut.calls.indexOf(gone))
+      assert.ok(isLeft(verify(cut)), `${gone.kind} of segment ${gone.segment}, tile ${gone.tile} was not missed`)
+    }),
+    { numRuns: 150 * times, seed: 13 },
+  )
+})
+
+// ---------------------------------------------------------------- pages that move
+
+const conv = (channels: number): Block => ({
+  tag: 'conv',
+  channels,
+  grouped: false,
+  bias: true,
+  window: { kernel: 3, stride: 1, dilation: 1, pads: [1, 1, 1, 1] },
+})
+const large: Recipe = {
+  image: [2, 3, 256, 256],
+  end: 'map',
+  blocks: [conv(8), { tag: 'relu', slope: 0 }, conv(8), { tag: 'norm' }, conv(8), conv(4)],
+}
+
+const swapping = (): Plan => {
+  const graph = trainingOf(large)
+  const tight = compile(graph, { strategy: 'swap:greedy', budgetBytes: mib(2), machine })
+  if (!isLeft(tight) || tight.left.tag !== 'BudgetInfeasible') throw new Error('2 MiB cannot be enough')
+  const plan = compile(graph, { strategy: 'swap:greedy', budgetBytes: tight.left.smallestBytes, machine })
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  return plan.right
+}
+
+test('a plan that swaps is valid, and refused without any one of its saves or loads', () => {
+  const plan = swapping()
+  mustVerify(plan)
+  const moves = plan.residencies.flatMap((r, i) => [
+    ...(r.save ? [[i, 'save'] as const] : []),
+    ...(r.load ? [[i, 'load'] as const] : []),
+  ])
+  assert.ok(moves.some(([, m]) => m === 'save') && moves.length > 6, `only ${moves.length} moves`)
+  for (const [i, move] of moves) {
+    const broken = structuredClone(plan) as MutablePlan
+    delete broken.residencies[i]![move]
+    assert.ok(isLeft(verify(broken)), `residency ${i} without its ${move} was accepted`)
+  }
+})
+
+test('a plan that swaps is refused when any stay is shorter, or shares a page', () => {
+  const plan = swapping()
+  const points = [...plan.calls.keys()]
+  const touched = (storage: number, point: number): boolean => {
+    const c = plan.calls[point]!
+    return [...c.ins, ...c.outs].some((v) => plan.places[v.cell]!.storage === storage)
+  }
+  let shortened = 0
+  for (const [i, r] of plan.residencies.entries()) {
+    const last = points.filter((p) => p < r.release && touched(r.storage, p)).at(-1)
+    if (last === undefined || last <= r.acquire || r.to - r.from < Math.ceil(plan.storages[r.storage]!.bytes / mib(2))) continue
+    const broken = structuredClone(plan) as MutablePlan
+    broken.residencies[i]!.release = last
+    assert.ok(isLeft(verify(broken)), `residency ${i} released at ${last} was accepted`)
+    shortened++
+  }
+  assert.ok(shortened > 5, `only ${shortened} stays were shortened`)
+  for (const [i, r] of plan.residencies.entries()) {
+    const other = plan.residencies.find((o, k) => k !== i && o.acquire < r.release && r.acquire < o.release)
+    if (!other) continue
+    const broken = structuredClone(plan) as MutablePlan
+    broken.residencies[i]!.runs[0]!.page = other.runs[0]!.page
+    const v = verify(broken)
+    assert.ok(isLeft(v) && v.left.rule === 'pages', `residency ${i} on another's page was accepted`)
+  }
+})
+
+test.run()
