@@ -94,7 +94,7 @@ export const memorySeries = (plan: Plan, timeline: Timeline, columns: number): r
 
 // ---------------------------------------------------------------- the worst moment
 
-export interface Holding { readonly label: string; readonly kind: Kind; readonly bytes: number }
+export interface Holding { readonly label: string; readonly kind: Kind | 'tiling'; readonly bytes: number }
 
 /** What holds the pages while `call` runs: the largest first, the rest in one line. */
 export const holdersAt = (plan: Plan, call: number, most: number): readonly Holding[] => {
@@ -107,6 +107,6 @@ export const holdersAt = (plan: Plan, call: number, most: number): readonly Hold
   }
   const sorted = [...held.values()].sort((a, b) => b.bytes - a.bytes || (a.label < b.label ? -1 : 1))
   const rest = sorted.slice(most)
-  const others: Holding = { label: `${rest.length} others`, kind: 'mixed', bytes: rest.reduce((n, h) => n + h.bytes, 0) }
+  const others: Holding = { label: `${rest.length} others`, kind: 'tiling', bytes: rest.reduce((n, h) => n + h.bytes, 0) }
   return rest.length > 1 ? [...sorted.slice(0, most), others] : sorted
 }

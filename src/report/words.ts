@@ -31,7 +31,7 @@ const memoryText = (plan: Plan, facts: Facts, staging: Staging): string => {
   return sentence(
     `With everything kept (in-core), a step would hold ${showSize(inCore)} at its worst moment.`,
     over > 1
-      ? `The budget is ${showSize(budget)}, ${showRatio(over).replace('×', '')} times less; so ${whatItDoes(plan, facts)}.`
+      ? `The budget is ${showSize(budget)}, ${showRatio(over).replace('×', '')} times smaller; so ${whatItDoes(plan, facts)}.`
       : `That is within the budget of ${showSize(budget)}; ${whatItDoes(plan, facts)}.`,
     `The worst moment of this plan holds ${showSize(facts.peakBytes)} in whole pages (${showSize(facts.liveBytes)} of live bytes):`,
     `${showPercent(facts.peakBytes / budget)} of the budget. ${showSize(facts.persistentBytes)} of it are parameters and optimizer state, which never leave.`,
