@@ -7,6 +7,7 @@ import { toTape } from '../staging/plan/tape'
 import { type DataFiles, fedValues, type FileTensor } from './data'
 import type { SpillwayError } from './errors'
 import { tryNative } from './machine'
+import { collectGarbage } from './memory'
 import type { DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
 import type { StagedPlan } from './session'
 import type { StateStore } from './weights'
@@ -127,6 +128,9 @@ const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<Sp
 export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
   const native = tryNative()
   if (isLeft(native)) return native
+  // The device's memory comes on top of what planning left behind: that goes first.
+  native.right.forget()
+  collectGarbage()
   const session = opened(native.right, staged, o)
   if (isLeft(session)) return session
   const kept = staged.plan.graph.values.filter(isPersistent)

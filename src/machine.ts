@@ -54,13 +54,20 @@ const remembered = (cost: Cost): Cost => {
   }
 }
 
+/** A planner asks for thousands of shapes, and the addon keeps what it compiles for each. */
+const QUERIES_TO_REMEMBER = 200
+
 /** Scratch bytes as the device's kernel says. */
-const asked = (native: Native, device: DeviceName, float: Float, fixed: boolean, threads?: number): Cost => remembered((kind, attrs, s) => {
-  const c = nativeCall(kind, attrs, s, float)
-  const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, fixed, threads)
-  if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
-  return bytes
-})
+const asked = (native: Native, device: DeviceName, float: Float, fixed: boolean, threads?: number): Cost => {
+  let queries = 0
+  return remembered((kind, attrs, s) => {
+    if (++queries % QUERIES_TO_REMEMBER === 0) native.forget()
+    const c = nativeCall(kind, attrs, s, float)
+    const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, fixed, threads)
+    if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
+    return bytes
+  })
+}
 
 // ---------------------------------------------------------------- this machine's devices
 

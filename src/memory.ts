@@ -4,6 +4,8 @@
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 
 const read = (path: string): string | undefined => {
   try { return readFileSync(path, 'utf8') } catch { return undefined }
@@ -48,6 +50,14 @@ export const availableBytes = (): number => {
 }
 
 // ---------------------------------------------------------------- what we take
+
+/** Collects all garbage now: what planning left would otherwise stay in the process beside the device's memory. */
+export const collectGarbage = (): void => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as (options?: object) => void
+  collect()
+  collect()
+}
 
 const proportionalBytes = (): number | undefined => kibLine(read('/proc/self/smaps_rollup'), 'Pss')
 

@@ -174,6 +174,8 @@ export interface Native {
   /** Seconds: the median of several runs on made-up values. */
   measure(device: DeviceName, kind: string | number, attrs: readonly number[], ins: readonly NativeOperand[], outs: readonly NativeOperand[],
     fixed?: boolean, threads?: number): number
+  /** Gives back what was compiled for queries and measurements: before a session opens. */
+  forget(): void
   runKernel(device: DeviceName, kind: string | number, attrs: readonly number[], ins: readonly NativeArray[], outs: readonly NativeArray[],
     options?: KernelOptions): void
   readonly Session: new (tape: Uint8Array, options?: SessionOptions) => NativeSession

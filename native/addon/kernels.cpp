@@ -236,6 +236,13 @@ Napi::Value measure(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), seconds[seconds.size() / 2]);
 }
 
+/// forget(): compiled kernels that are not in use give their memory back.
+Napi::Value forget(const Napi::CallbackInfo& info) {
+  for (const char* name : {"cpu", "ref", "null"})
+    if (const Device* d = find_device(name); d && d->forget) d->forget();
+  return info.Env().Undefined();
+}
+
 Napi::Value device_info(const Napi::CallbackInfo& info) {
   const Napi::Object o = Napi::Object::New(info.Env());
   const Napi::Array devices = Napi::Array::New(info.Env());
@@ -266,6 +273,7 @@ void export_kernels(Napi::Env env, Napi::Object exports) {
   exports.Set("query", Napi::Function::New(env, query, "query"));
   exports.Set("measure", Napi::Function::New(env, measure, "measure"));
   exports.Set("runKernel", Napi::Function::New(env, run_kernel, "runKernel"));
+  exports.Set("forget", Napi::Function::New(env, forget, "forget"));
   exports.Set("deviceInfo", Napi::Function::New(env, device_info, "deviceInfo"));
   exports.Set("copyBandwidth", Napi::Function::New(env, copy_bandwidth, "copyBandwidth"));
 }

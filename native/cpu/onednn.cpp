@@ -1,6 +1,12 @@
 // Compiles and runs oneDNN primitives on operands that lie in our formats, with the reorders in between.
 #include "cpu/onednn.hpp"
 
+#include <malloc.h>
+
+#include <algorithm>
+
+#include "runtime/kernel.hpp"
+
 namespace spillway::cpu {
 namespace {
 
@@ -16,7 +22,40 @@ dnnl::reorder::primitive_desc reorder_between(const Argument& a) {
   return {cpu_engine(), from, cpu_engine(), to, user_scratchpad()};
 }
 
+struct Registry {
+  std::mutex mutex;
+  std::vector<Forgettable*> members;
+};
+
+/// Outlives every cache: they are function-local statics, and so is this, made by the first of them.
+Registry& registry() {
+  static Registry all;
+  return all;
+}
+
 }  // namespace
+
+Forgettable::Forgettable() {
+  const std::lock_guard lock(registry().mutex);
+  registry().members.push_back(this);
+}
+
+Forgettable::~Forgettable() {
+  const std::lock_guard lock(registry().mutex);
+  std::erase(registry().members, this);
+}
+
+/// Kernels of open sessions are compiled again when they next run, so this belongs before a session, not beside one.
+void forget() {
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (Forgettable* f : registry().members) f->forget();
+  }
+  const int capacity = dnnl::get_primitive_cache_capacity();
+  dnnl::set_primitive_cache_capacity(0);
+  dnnl::set_primitive_cache_capacity(capacity);
+  ::malloc_trim(0);
+}
 
 const dnnl::engine& cpu_engine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);

@@ -92,9 +92,21 @@ class Compiled {
   std::shared_ptr<Code> code_ = std::make_shared<Code>();
 };
 
+/// What can be made again. Planning asks for far more than a plan runs, so it can all be forgotten in between.
+class Forgettable {
+ public:
+  Forgettable();
+  Forgettable(const Forgettable&) = delete;
+  Forgettable& operator=(const Forgettable&) = delete;
+  virtual void forget() = 0;
+
+ protected:
+  ~Forgettable();
+};
+
 /// Values by what they depend on (operator, sizes, attributes, threads), each made once; safe from any thread.
 template <class Value>
-class Cache {
+class Cache final : public Forgettable {
  public:
   using Key = std::vector<int64_t>;
   template <class Make>
@@ -103,6 +115,11 @@ class Cache {
     std::shared_ptr<const Value>& value = values_[key];
     if (!value) value = std::make_shared<const Value>(make());
     return value;
+  }
+  /// Those in use live on with their users.
+  void forget() override {
+    const std::lock_guard lock(mutex_);
+    values_.clear();
   }
 
  private:

@@ -10,10 +10,10 @@ namespace {
 
 constexpr Device DEVICES[] = {
 #ifdef SPILLWAY_WITH_CPU
-    {"cpu", cpu::kernel, cpu::set_threads},
+    {"cpu", cpu::kernel, cpu::set_threads, cpu::forget},
 #endif
-    {"ref", ref::kernel, nullptr},
-    {"null", null::kernel, nullptr},
+    {"ref", ref::kernel, nullptr, nullptr},
+    {"null", null::kernel, nullptr, nullptr},
 };
 
 }  // namespace

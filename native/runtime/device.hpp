@@ -11,6 +11,8 @@ struct Device {
   KernelTable kernel;
   /// For the calling thread and those that its kernels use; null where kernels use one.
   void (*set_threads)(int);
+  /// Gives back what kernels keep between calls and can make again; null where they keep nothing.
+  void (*forget)();
 };
 
 /// Null when this build has no device of that name.
