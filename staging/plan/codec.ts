@@ -22,7 +22,7 @@ export const PLAN_VERSION = 1
 // ---------------------------------------------------------------- structure
 
 /** Byte counts, pages and points stay far below 2^53, so that sums of them are exact. */
-const LARGEST = 2 ** 48
+const LARGEST = 2 ** 50
 const whole = (lo: number, hi = LARGEST): t.Type<number, number, unknown> => {
   const is = (u: unknown): u is number => Number.isSafeInteger(u) && (u as number) >= lo && (u as number) <= hi
   return new t.Type(`a whole number from ${lo} to ${hi}`, is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
