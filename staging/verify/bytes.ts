@@ -49,3 +49,12 @@ export const withoutRun = (set: Bytes, lo: number, hi: number): Bytes =>
   )
 
 export const meetsRun = (set: Bytes, lo: number, hi: number): boolean => set.some((r) => r[0] < hi && lo < r[1])
+
+/** Whether a set meets any of these ascending runs. */
+export const meetsAny = (set: Bytes, runs: readonly Run[]): boolean => {
+  let i = 0
+  return runs.some(([lo, hi]) => {
+    while (i < set.length && set[i]![1] <= lo) i++
+    return i < set.length && set[i]![0] < hi
+  })
+}

@@ -3,7 +3,7 @@
 // In: pages acquired and saved, cells written. Out: the bytes of a view that are lost.
 import { PAGE_BYTES } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
-import { byteRuns, type Bytes, meetsRun, withoutRun, withRun } from './bytes'
+import { byteRuns, type Bytes, meetsAny, meetsRun, withoutRun, withRun } from './bytes'
 import type { Contents } from './contents'
 import type { Facts } from './facts'
 import { broken, type Fault } from './failure'
@@ -120,7 +120,8 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const bytesOf = (view: View): number => facts.elementBytes[view.value]!
   const isLost = (view: View): boolean => {
     const gone = lost[view.cell]!
-    return gone.length > 0 && byteRuns(view, bytesOf(view)).some(([lo, hi]) => meetsRun(gone, lo, hi))
+    // Exactly: columns beside a tile's, in the same rows, may be yet to come.
+    return gone.length > 0 && meetsAny(gone, byteRuns(view, bytesOf(view), true))
   }
   const wrote = (view: View, call: number): void => {
     const { offset } = places[view.cell]!
