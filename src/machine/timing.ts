@@ -12,7 +12,6 @@ type Float = Exclude<DType, 'i32'>
 /** Large enough to leave the caches as a real call does, small enough to be measured in milliseconds. */
 const MAX_BYTES = 48 * 1024 ** 2
 const MAX_FLOPS = 4e8
-const EXACT_SIZE = 16
 /** Batches are cut before rows, rows before columns; fewer rows or columns than these would be another kind of call. */
 const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
 /** After so much measuring in one process, what is not known is estimated from what is. */
@@ -29,17 +28,17 @@ const workOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): num
 
 // ---------------------------------------------------------------- a smaller call of the same kind
 
-/** The largest of n = 1, 2, 3, 4, 6, 8, 12, 16, 24, … that is at most `n`; sizes up to 16 stay. */
+/** The largest of 1, 2, 3, 4, 6, 8, 12, 16, 24, … that is at most `n`. */
 export const roundedDown = (n: number): number => {
-  if (n <= EXACT_SIZE) return n
   const power = 2 ** Math.floor(Math.log2(n))
-  return n >= 1.5 * power ? 1.5 * power : power
+  return power >= 2 && n >= 1.5 * power ? 1.5 * power : power
 }
 
 const shrunk = (access: Access | undefined, held: number, from: number, to: number): number => {
-  if (access?.tag === 'same') return to
+  if (access?.tag === 'same') return held === from ? to : held
   if (access?.tag === 'inside') return Math.max(1, Math.round((held * to) / from))
-  if (access?.tag === 'window') return Math.max(1, held - (from - to) * access.stride)
+  // A tile from inside the image: its time is that of one at the border, and one measurement serves both.
+  if (access?.tag === 'window') return (to - 1) * access.stride + access.reach
   return held
 }
 
@@ -47,7 +46,6 @@ const shrunk = (access: Access | undefined, held: number, from: number, to: numb
 const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: number): CallShapes => {
   const def = opDef(kind)
   const from = (def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor])?.[dim] ?? 1
-  if (to >= from) return s
   const one = (o: OperandDef, shape: readonly number[]): readonly number[] =>
     shape.length !== 4 || !o.access ? shape : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], n, from, to) : n))
   return {
