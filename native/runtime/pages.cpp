@@ -38,18 +38,25 @@ uint64_t mappings_left() {
 /// Threads, libraries and JavaScript want some mappings too.
 constexpr uint64_t SPARE_MAPPINGS = 1024;
 
-Status check_mapping_limit(uint64_t runs) {
+/// Runs, and the holes between them.
+uint64_t mappings_of(const std::vector<Run>& runs) {
+  uint64_t n = runs.size() + 1;
+  for (size_t i = 1; i < runs.size(); i++) n += runs[i - 1].va + runs[i - 1].count != runs[i].va;
+  return n;
+}
+
+Status check_mapping_limit(uint64_t wanted) {
   const uint64_t left = mappings_left();
-  if (2 * runs + SPARE_MAPPINGS <= left) return {};  // a hole may follow each run
-  return refuse("the plan needs up to ", 2 * runs, " memory mappings and the system leaves ", left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0,
-                "; raise it with: sysctl vm.max_map_count=", 4 * runs + 65530);
+  if (wanted + SPARE_MAPPINGS <= left) return {};
+  return refuse("the plan needs ", wanted, " memory mappings and the system leaves ", left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0,
+                "; raise it with: sysctl vm.max_map_count=", 2 * wanted + 65530);
 }
 
 }  // namespace
 
 Status Pages::map_all(const Tape& tape) {
   const std::vector<Run> runs = joined_runs(tape, starts_);
-  if (Status s = check_mapping_limit(runs.size()); !s.ok()) return s;
+  if (Status s = check_mapping_limit(mappings_of(runs)); !s.ok()) return s;
   for (const Run& r : runs) {
     void* at = base_ + r.va * PAGE_BYTES;
     if (::mmap(at, r.count * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.fd(), off_t(r.phys * PAGE_BYTES)) == MAP_FAILED)

@@ -2,6 +2,7 @@
 #include "runtime/session.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "runtime/random.hpp"
 
@@ -14,6 +15,17 @@ uint64_t tier_extent(const Tape& tape) {
   for (const TransferRecord& t : tape.transfers)
     if (!t.from_source()) end = std::max(end, t.far_offset + t.bytes);
   return end;
+}
+
+/// By counter, so that it does not matter how many threads share the work.
+template <class T>
+void fill_in_parallel(T* into, uint64_t count, const BindingRecord& b, RandomStream key, int threads) {
+  constexpr uint64_t LEAST = uint64_t(1) << 20;
+  const uint64_t share = std::max(LEAST, (count / uint64_t(threads) + 4) / 4 * 4);
+  std::vector<std::jthread> workers;
+  for (uint64_t first = share; first < count; first += share)
+    workers.emplace_back([=, &b] { fill_random(into + first, first, std::min(share, count - first), Dist(b.dist), b.a, key); });
+  fill_random(into, 0, std::min(share, count), Dist(b.dist), b.a, key);
 }
 
 }  // namespace
@@ -67,9 +79,8 @@ Status Session::init(uint32_t binding, uint64_t seed) {
   const std::span<std::byte> into = std::move(held).value();
   const BindingRecord& b = tape_.bindings[binding];
   const RandomStream key{seed, stream_of(tape_.name(b))};
-  const auto fill = [&](auto* at) { fill_random(at, 0, into.size() / sizeof(*at), Dist(b.dist), b.a, key); };
-  if (DType(b.dtype) == DType::f64) fill(reinterpret_cast<double*>(into.data()));
-  else fill(reinterpret_cast<float*>(into.data()));
+  if (DType(b.dtype) == DType::f64) fill_in_parallel(reinterpret_cast<double*>(into.data()), into.size() / 8, b, key, threads_);
+  else fill_in_parallel(reinterpret_cast<float*>(into.data()), into.size() / 4, b, key, threads_);
   return {};
 }
 

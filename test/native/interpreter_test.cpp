@@ -1,5 +1,6 @@
 // The interpreter on hand-built tapes: real training on the reference device, every instruction on the null device,
 // cancelling, metrics, state between runs.
+#include <fstream>
 #include <thread>
 
 #include "test/native/runs.hpp"
@@ -150,6 +151,41 @@ void kernels_have_the_last_word() {
   CHECK_SAYS(Session::open(t.bytes(), {.device = find_device("ref")}).status(), "call 2 (linear): the device's kernel refuses these shapes");
 }
 
+/// Many buffers that show the same two pages in turned order: two mappings and a hole each, until the system has no more.
+void too_many_mappings() {
+  uint64_t limit = 0;
+  CHECK(bool(std::ifstream("/proc/sys/vm/max_map_count") >> limit));
+  TapeBuilder t;
+  t.pool = t.peak = t.budget = 2;
+  t.residencies.push_back({2, 1, 0});
+  for (uint32_t i = 0; i < limit / 3; i++) {
+    const uint32_t b = t.buffer(3 * PAGE_BYTES);  // the third page is a hole
+    t.mappings.push_back({b, 0, 1, 1, 0, 0});
+    t.mappings.push_back({b, 1, 0, 1, 0, 0});
+  }
+  CHECK(read_tape(t.bytes()).ok());
+  CHECK_SAYS(Session::open(t.bytes(), {.device = find_device("null")}).status(), "raise it with: sysctl vm.max_map_count");
+}
+
+/// A large parameter is filled by several threads: the same values as by one.
+void init_in_parallel() {
+  TapeBuilder t;
+  const uint64_t n = 3'000'001;
+  const uint32_t b = t.buffer(4 * n);
+  t.float_type = 0;
+  t.residency(b, 0, true);
+  t.pool = t.peak = t.budget = t.buffers[b].pages;
+  t.binding(BindingRole::param, t.view(b, 0, {uint32_t(n)}, false, DType::f32), "w", 2, 1.0);
+  std::vector<std::byte> values[2];
+  for (const int threads : {1, 5}) {
+    auto opened = Session::open(t.bytes(), {.device = find_device("null"), .threads = threads});
+    CHECK(opened.ok() && opened.value()->init(0, 3).ok());
+    const auto held = opened.value()->bytes(0).value();
+    values[threads > 1].assign(held.begin(), held.end());
+  }
+  CHECK(values[0] == values[1]);
+}
+
 void null_device_runs_everything() {
   Opened o = open_session(classifier(true, DType::f32), {.device = find_device("null")});
   const RunMetrics m = run(o, {.steps = 3});
@@ -172,6 +208,8 @@ int main() {
   test("cancel after the step", [] { cancel(Stop::after_step, false); });
   test("wrong use is refused", refuses_wrong_use);
   test("kernels have the last word on shapes", kernels_have_the_last_word);
+  test("more mappings than the system has", too_many_mappings);
+  test("parameters start the same for any number of threads", init_in_parallel);
   test("the null device runs everything", null_device_runs_everything);
   return finish();
 }
