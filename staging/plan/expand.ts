@@ -1,9 +1,10 @@
 // Unrolls segments into the flat list of calls, over cells. In: graph, segments and the machine's workspaces and op times.
 // Out: cells and calls; deterministic, so a plan file need not hold them.
 //
-// Worked example, one tile of [c1 r1 c2] with c2 left whole in tiles of half the rows: copy (image rows with halo → dense
-// local), c1 → local, r1 in place, c2 → local, copy (its rows → the whole c2). An accumulated value is zeroed band by band,
-// just before the first tile that adds to a band, so that the bands of a large value need not all be there at once.
+// Worked example, one tile of [c1 r1 c2] with c2 left whole in tiles of half the columns: copy (image columns with halo →
+// dense local), c1 → local, r1 in place, c2 → local, copy (its columns → the whole c2); rows of one image are dense where they
+// lie, and need neither copy. An accumulated value is zeroed band by band, just before the first tile that adds to a band, so
+// that the bands of a large value need not all be there at once.
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
 import { type Graph, type Op, bytesOf, dtypeBytes, isFed, isPersistent, type ValueId } from '../graph/graph'
