@@ -85,8 +85,11 @@ test('cells are as large as the largest tile and live from the first to the last
       assert.is(c.id, i)
       if (first[i]! >= 0) assert.equal([c.bytes, c.first, c.last], [need[i], first[i], last[i]], c.label)
     })
-    assert.ok(x.cells.some((c) => c.scope === 'workspace' && c.segment === 0) && x.cells.some((c) => c.scope === 'workspace' && c.segment < 0))
+    assert.ok(x.cells.some((c) => c.scope === 'workspace' && c.segment === 0))
   }
+  const whole = expand(g, forwardTiled(g, UNTILED), machine).cells.filter((c) => c.scope === 'workspace')
+  assert.is(whole.length, 5, 'two convolutions, a data gradient, two weight gradients')
+  assert.ok(whole.every((c) => c.segment === -1 && c.first === c.last), 'scratch of one call each')
 })
 
 test('scratch is what the machine says, in whole lines, asked once for each shape', () => {
