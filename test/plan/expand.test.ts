@@ -88,7 +88,7 @@ test('cells are as large as the largest tile and live from the first to the last
     assert.ok(x.cells.some((c) => c.scope === 'workspace' && c.segment === 0))
   }
   const whole = expand(g, forwardTiled(g, UNTILED), machine).cells.filter((c) => c.scope === 'workspace')
-  assert.is(whole.length, 5, 'two convolutions, a data gradient, two weight gradients')
+  assert.is(whole.length, 6, 'two convolutions, one of them again, a data gradient, two weight gradients')
   assert.ok(whole.every((c) => c.segment === -1 && c.first === c.last), 'scratch of one call each')
 })
 
