@@ -102,7 +102,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: asked(native, 'cpu', 'f32', fixed, threads),
-    saveProfile: () => profile.save(),
+    saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
 

@@ -171,7 +171,7 @@ export interface Native {
   /** Bytes of workspace, or -1 when the shapes are not legal. Kinds by name or wire number. */
   query(device: DeviceName, kind: string | number, attrs: readonly number[], ins: readonly NativeOperand[], outs: readonly NativeOperand[],
     fixed?: boolean, threads?: number): number
-  /** Seconds: the median of several runs on made-up values. */
+  /** Seconds: the least of several runs on made-up values. */
   measure(device: DeviceName, kind: string | number, attrs: readonly number[], ins: readonly NativeOperand[], outs: readonly NativeOperand[],
     fixed?: boolean, threads?: number): number
   /** Gives back what was compiled for queries and measurements: before a session opens. */

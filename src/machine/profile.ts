@@ -49,6 +49,8 @@ export interface KeptProfile {
   readonly measurements: Measurements
   /** The speed of a link, measured when it is not known. */
   readonly link: (tier: string, measure: () => Speeds) => Speeds
+  /** Whether a link was measured. */
+  readonly isNew: () => boolean
   /** Writes what was measured since. */
   readonly save: () => void
 }
@@ -60,8 +62,10 @@ const addMissing = <A>(to: Map<string, A>, from: ReadonlyMap<string, A> | undefi
 export const openProfile = (build: string, threads: number): KeptProfile => {
   const machine = machineText(build, threads)
   const { links, measurements } = stored(machine) ?? { links: new Map<string, Speeds>(), measurements: new Map<string, number>() }
+  const before = links.size
   return {
     measurements,
+    isNew: () => links.size > before,
     link: (tier, measure) => {
       const known = links.get(tier) ?? measure()
       links.set(tier, known)

@@ -15,7 +15,7 @@ const MAX_FLOPS = 4e8
 /** Batches are cut before rows, rows before columns; fewer rows or columns than these would be another kind of call. */
 const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
 /** After so much measuring in one process, what is not known is estimated from what is. */
-const PATIENCE_SECONDS = 6
+const PATIENCE_SECONDS = 4
 
 // ---------------------------------------------------------------- work
 
@@ -25,6 +25,13 @@ export const callBytes = (s: CallShapes, float: Float): number =>
 /** Dense operators (convolutions, products) are bound by arithmetic, all others by memory. */
 const workOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): number =>
   opDef(kind).dense ? Math.max(1, opDef(kind).flops(attrs, s)) : Math.max(1, callBytes(s, float))
+
+/**
+ * The slowest that a call can be on a machine that has nothing else to do. What takes longer was disturbed: it counts as
+ * this, and is not kept, so that a later process measures it anew.
+ */
+export const slowestSeconds = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): number =>
+  1e-4 + opDef(kind).flops(attrs, s) / (float === 'f32' ? 2e10 : 2e8) + callBytes(s, float) / 5e8
 
 // ---------------------------------------------------------------- a smaller call of the same kind
 
@@ -108,6 +115,8 @@ class MeasuringTimer implements Timer {
   private readonly rates = new Map<string, Rate>()
   private spent = 0
   private fresh = false
+  /** Estimates of this process: measured while something else was going on. */
+  private readonly disturbed = new Map<string, number>()
 
   constructor(private readonly known: Measurements, private readonly measure: (call: NativeCall) => number, private readonly float: Float) {}
 
@@ -125,18 +134,25 @@ class MeasuringTimer implements Timer {
     return this.ofSample('copy', {}, half) / callBytes(half, this.float)
   }
 
+  private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes): number {
+    const t0 = performance.now()
+    const seconds = this.measure(nativeCall(kind, attrs, sample, this.float))
+    this.spent += (performance.now() - t0) / 1000
+    const slowest = slowestSeconds(kind, attrs, sample, this.float)
+    if (seconds > slowest) this.disturbed.set(key, slowest)
+    else this.known.set(key, seconds)
+    this.fresh ||= seconds <= slowest
+    return Math.min(seconds, slowest)
+  }
+
   private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes): number {
     const key = keyOf(kind, attrs, sample)
     const work = workOf(kind, attrs, sample, this.float)
-    let seconds = this.known.get(key)
+    let seconds = this.known.get(key) ?? this.disturbed.get(key)
     if (seconds === undefined) {
       const rate = this.rates.get(kind)
       if (this.spent > PATIENCE_SECONDS && rate) return (work * rate.seconds) / rate.work
-      const t0 = performance.now()
-      seconds = this.measure(nativeCall(kind, attrs, sample, this.float))
-      this.spent += (performance.now() - t0) / 1000
-      this.known.set(key, seconds)
-      this.fresh = true
+      seconds = this.measured(key, kind, attrs, sample)
     }
     const r = this.rates.get(kind) ?? { work: 0, seconds: 0 }
     this.rates.set(kind, { work: r.work + work, seconds: r.seconds + seconds })

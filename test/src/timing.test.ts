@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { CallShapes } from '../../staging/ops/op'
 import { nativeCall } from '../../src/machine/operands'
-import { callBytes, type Measurements, roundedDown, sampleOf, timer } from '../../src/machine/timing'
+import { callBytes, type Measurements, roundedDown, sampleOf, slowestSeconds, timer } from '../../src/machine/timing'
 
 const conv = (pad: number, stride = 1) =>
   ({ strideH: stride, strideW: stride, padTop: pad, padLeft: pad, padBottom: pad, padRight: pad, dilationH: 1, dilationW: 1, groups: 1 })
@@ -76,9 +76,19 @@ test('time scales with the work and each sample is measured once', () => {
   assert.not.ok(again.isNew())
 })
 
+test('a measurement that something else disturbed is bounded, and not kept', () => {
+  const known: Measurements = new Map()
+  let measured = 0
+  const t = timer(known, () => { measured++; return 20 }, 'f32')
+  const call = convCall(16, 16)
+  assert.is(t.seconds('conv2d', conv(1), call), slowestSeconds('conv2d', conv(1), sampleOf('conv2d', conv(1), call, 'f32'), 'f32'))
+  t.seconds('conv2d', conv(1), call)
+  assert.equal([measured, known.size, t.isNew()], [1, 0, false])
+})
+
 test('counts, keys and rates do not make a call another one; strides do', () => {
   const known: Measurements = new Map()
-  const t = timer(known, () => 0.001, 'f32')
+  const t = timer(known, () => 1e-5, 'f32')
   const moments: CallShapes = { ins: [[2, 64]], outs: [[2, 64]] }
   t.seconds('merge_moments', { countX: 10, countY: 0 }, moments)
   t.seconds('merge_moments', { countX: 10, countY: 10 }, moments)
