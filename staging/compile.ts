@@ -34,6 +34,9 @@ const finish = (c: Candidate, strategy: string, o: CompileOptions): Plan | null 
   }
 }
 
+/** A step this little longer than its compute is not worth finer tiles. */
+const HARDLY_WAITS = 1.02
+
 interface Best { readonly plan: Plan; readonly seconds: number }
 
 /** The candidates of one strategy: the fastest that fits, and the one that needs least. */
@@ -42,14 +45,22 @@ const search = (graph: Graph, strategy: string, o: CompileOptions): Either<Stage
   if (isLeft(listed)) return listed
   let best: Best | null = null
   let smallest: Candidate | null = null
-  for (const c of listed.right) {
+  let goodEnough = false
+  for (let next = listed.right.next(goodEnough); !next.done; next = listed.right.next(goodEnough)) {
+    const c = next.value
+    goodEnough = false
     if (!smallest || c.least < smallest.least) smallest = c
     // A step takes at least its compute: most candidates need no closer look.
-    if (best && c.layout.calls.reduce((n, x) => n + x.seconds, 0) >= best.seconds) continue
+    const compute = c.layout.calls.reduce((n, x) => n + x.seconds, 0)
+    if (best && compute >= best.seconds) {
+      goodEnough = c.least <= Math.floor(o.budgetBytes / PAGE_BYTES)
+      continue
+    }
     const plan = finish(c, strategy, o)
     if (!plan) continue
     const seconds = simulate(plan, o.machine.link).makespanSeconds
     if (!best || seconds < best.seconds) best = { plan, seconds }
+    goodEnough = seconds <= HARDLY_WAITS * compute
   }
   return right({ best, smallest })
 }

@@ -15,8 +15,11 @@ export interface Candidate {
   readonly fit: (budgetPages: number) => readonly Track[]
 }
 
-/** A planner lists its candidates; the list is finite and does not depend on the budget. */
-export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Iterable<Candidate>>
+/**
+ * A planner lists its candidates; the list is finite and does not depend on the budget. The search answers each with
+ * whether it fits and hardly waits: then a planner may skip those that only need less memory and compute more.
+ */
+export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Iterator<Candidate, unknown, boolean>>
 
 /** Nothing leaves the device. */
 export const resident = (layout: Layout): Candidate => ({

@@ -21,5 +21,5 @@ export const checkpointSqrt: Planner = (graph, machine) => {
     const groups = splitAt(profile.ops.map((o) => o.id), cuts).map((ops) => ({ ops, grid: UNTILED }))
     const segments = assemble(graph, groups)
     return isLeft(segments) ? [] : [resident(layOut(graph, segments.right, machine))]
-  }))
+  }).values())
 }

@@ -1,7 +1,8 @@
 // Which chunks leave the device, and when, so that a budget is met. In: tracks. Out: the same with gaps marked.
 // Invariant: marking a gap never makes any call need more, so what fits a smaller budget fits a larger one.
 //
-// `leaveUntil` follows Belady: at the call that needs most, the chunk whose next use is farthest away goes first.
+// `leaveUntil` follows Belady: going through the step, wherever there is too little room, the idle chunk whose next use is
+// farthest away has left.
 // Worked example, pages a b c of one size, budget 2, used a b c b a: at c, of a and b the farther next use is a's.
 import type { Call } from '../plan/plan'
 import type { Track } from './moves'
@@ -11,27 +12,36 @@ export const canLeave = (t: Track): boolean => t.kind === 'value' || t.kind === 
 export const leaveAll = (tracks: readonly Track[]): readonly Track[] =>
   tracks.map((t) => (canLeave(t) ? { ...t, leaves: t.leaves.map(() => true) } : t))
 
+interface Idle { readonly track: number; readonly gap: number; readonly next: number }
+
 export const leaveUntil = (tracks: readonly Track[], calls: readonly Call[], budgetPages: number): readonly Track[] => {
   const leaves = tracks.map((t) => [...t.leaves])
-  const occ = new Int32Array(calls.length + 1)
-  const hold = (from: number, to: number, pages: number): void => {
-    for (let p = from; p <= to; p++) occ[p]! += pages
-  }
-  for (const t of tracks) hold(t.stays[0]!.first, Math.min(calls.length, t.stays[t.stays.length - 1]!.last), t.to - t.from)
-  const movable = tracks.map((t, i) => ({ t, i })).filter(({ t }) => canLeave(t) && t.stays.length > 1)
-  for (;;) {
-    let worst = 0
-    for (let p = 1; p < calls.length; p++) if (occ[p]! > occ[worst]!) worst = p
-    if ((occ[worst] ?? 0) <= budgetPages) break
-    const gaps = movable.flatMap(({ t, i }) => {
-      const g = t.stays.findIndex((s, k) => s.last < worst && k + 1 < t.stays.length && worst < t.stays[k + 1]!.first)
-      return g >= 0 && !leaves[i]![g] ? [{ t, i, g, next: t.stays[g + 1]!.first }] : []
-    }).sort((a, b) => b.next - a.next)
-    if (!gaps.length) break
-    for (const { t, i, g } of gaps) {
-      if (occ[worst]! <= budgetPages) break
-      leaves[i]![g] = true
-      hold(t.stays[g]!.last + 1, t.stays[g + 1]!.first - 1, t.from - t.to)
+  const held = new Int32Array(calls.length + 1)
+  const add = (p: number, pages: number): void => { if (p < held.length) held[p]! += pages }
+  const endsBefore: Idle[][] = Array.from({ length: calls.length + 1 }, () => [])
+  tracks.forEach((t, track) => {
+    const pages = t.to - t.from
+    const last = t.stays.length - 1
+    add(t.stays[0]!.first, pages)
+    add(t.stays[last]!.last + 1, -pages)
+    for (let gap = 0; gap < last; gap++) {
+      const next = t.stays[gap + 1]!.first
+      if (t.leaves[gap]) { add(t.stays[gap]!.last + 1, -pages); add(next, pages) }
+      else if (canLeave(t) && t.stays[gap]!.last + 1 < next) endsBefore[t.stays[gap]!.last + 1]!.push({ track, gap, next })
+    }
+  })
+  let idle: Idle[] = []
+  let now = 0
+  for (let p = 0; p < calls.length; p++) {
+    now += held[p]!
+    idle.push(...endsBefore[p]!)
+    if (now <= budgetPages) continue
+    idle = idle.filter((i) => i.next > p).sort((a, b) => a.next - b.next)
+    while (now > budgetPages && idle.length) {
+      const { track, gap, next } = idle.pop()!
+      leaves[track]![gap] = true
+      now -= tracks[track]!.to - tracks[track]!.from
+      add(next, tracks[track]!.to - tracks[track]!.from)
     }
   }
   return tracks.map((t, i) => ({ ...t, leaves: leaves[i]! }))

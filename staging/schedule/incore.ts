@@ -12,4 +12,4 @@ export const inCoreSegments = (graph: Graph) =>
   assemble(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }])
 
 export const inCore: Planner = (graph, machine) =>
-  pipe(inCoreSegments(graph), mapLeft(tileFailed('in-core')), map((segments) => [resident(layOut(graph, segments, machine))]))
+  pipe(inCoreSegments(graph), mapLeft(tileFailed('in-core')), map((segments) => [resident(layOut(graph, segments, machine))].values()))

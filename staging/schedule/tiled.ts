@@ -13,9 +13,10 @@ import { assemble, type Group } from '../tile/segments'
 import { operandsOf } from '../tile/slices'
 import type { Machine } from '../graph/machine'
 import { type Candidate, type Planner, spilling } from './candidate'
+import { inCoreSegments } from './incore'
 import { layOut } from './layout'
 
-const MOST_TILES = 1024
+const MOST_TILES = 512
 const TILE_SIZES = 12
 
 type CutRule = 'maximal' | 'downsample' | 'short'
@@ -84,8 +85,8 @@ const cutAll = (graph: Graph, rule: CutRule): readonly FtRun[] => {
   })
 }
 
-/** Finer and finer tiles, until two steps in a row no longer lower what is needed. */
-function* refine(graph: Graph, machine: Machine, runs: readonly FtRun[], shape: TileShape, seen: Set<string>): Generator<Candidate> {
+/** Finer and finer tiles, until one fits without waiting or two steps in a row no longer lower what is needed. */
+function* refine(graph: Graph, machine: Machine, runs: readonly FtRun[], shape: TileShape, seen: Set<string>): Generator<Candidate, void, boolean> {
   const largest = Math.max(...runs.map((r) => groupBytes(graph, r.ops)))
   let least = Infinity
   let idle = 0
@@ -99,14 +100,19 @@ function* refine(graph: Graph, machine: Machine, runs: readonly FtRun[], shape: 
     const candidate = spilling(layOut(graph, segments.right, machine))
     idle = candidate.least < least ? 0 : idle + 1
     least = Math.min(least, candidate.least)
-    yield candidate
+    if (yield candidate) return
   }
 }
 
-function* candidates(graph: Graph, machine: Machine): Generator<Candidate> {
+function* candidates(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const seen = new Set<string>()
   for (const rule of ['short', 'downsample', 'maximal'] as const)
     for (const shape of ['bands', 'squares'] as const) yield* refine(graph, machine, cutAll(graph, rule), shape, seen)
+  // A network of which nothing can be tiled still has a plan: what does not fit leaves whole.
+  if (!seen.size) {
+    const whole = inCoreSegments(graph)
+    if (!isLeft(whole)) yield spilling(layOut(graph, whole.right, machine))
+  }
 }
 
 export const tiled: Planner = (graph, machine) => right(candidates(graph, machine))
