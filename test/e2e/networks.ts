@@ -1,0 +1,87 @@
+// Networks of the zoo on a device, from the start that the PyTorch fixtures have: same weights and data by one formula
+// (test/fixtures/formula.ts). In: a network's name, a device, a strategy. Out: a staged plan, and what its training gives.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Either, isLeft } from 'fp-ts/Either'
+import { sgd } from '../../dsl'
+import { zooEntry } from '../../models'
+import { writeTensors } from '../../src/safetensors'
+import { machineNamed } from '../../src/machine'
+import type { TrainResult } from '../../src/result'
+import { stageGraph, type StagedPlan, trainingGraph } from '../../src/session'
+import { type TrainOptions, trainTask } from '../../src/trainer'
+import type { Graph } from '../../staging/graph/graph'
+import { labels, startOf, uniform } from '../fixtures/formula'
+
+export interface Fixture {
+  readonly input: readonly [number, number, number, number]
+  readonly lr: number
+  readonly momentum: number
+  readonly losses: readonly number[]
+  readonly output: readonly number[]
+  readonly gradientNorms: Readonly<Record<string, number>>
+}
+
+export const fixtures = JSON.parse(readFileSync(join(__dirname, '../fixtures/networks.json'), 'utf8')) as Readonly<Record<string, Fixture>>
+const bytesOf = (a: Float32Array | Int32Array): Uint8Array => new Uint8Array(a.buffer)
+
+// ---------------------------------------------------------------- the same start
+
+/** A norm's scale stands beside its running mean. */
+const isScale = (graph: Graph, name: string): boolean =>
+  name.endsWith('.weight') && graph.values.some((v) => v.name === name.replace(/weight$/, 'running_mean'))
+
+const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weights: string; readonly data: string } => {
+  const params = graph.values.filter((v) => v.role === 'param')
+  const statistics = graph.values.filter((v) => /\.running_(mean|var)$/.test(v.name) && v.role === 'state')
+  const weights = join(folder, 'weights.safetensors')
+  writeTensors(weights, [
+    ...params.map((v) => ({ name: v.name, type: 'F32' as const, shape: v.shape, read: () => bytesOf(startOf(v.name, v.shape, isScale(graph, v.name))) })),
+    ...statistics.map((v) => ({
+      name: v.name, type: 'F32' as const, shape: v.shape, read: () => bytesOf(new Float32Array(v.shape[0]!).fill(v.name.endsWith('var') ? 1 : 0)),
+    })),
+  ])
+  const target = graph.values.find((v) => v.role === 'target')!
+  const classes = target.dtype === 'i32'
+  const data = join(folder, 'data.safetensors')
+  writeTensors(data, [
+    { name: 'input', type: 'F32', shape: f.input, read: () => bytesOf(uniform('input', f.input, 1)) },
+    {
+      name: 'target', type: classes ? 'I32' : 'F32', shape: target.shape,
+      read: () => bytesOf(classes ? labels('target', f.output[0]!, f.output[1]!) : uniform('target', target.shape, 1)),
+    },
+  ])
+  return { weights, data }
+}
+
+// ---------------------------------------------------------------- staging and running
+
+export const done = <A>(result: Either<unknown, A>): A => {
+  if (isLeft(result)) throw new Error(JSON.stringify(result.left))
+  return result.right
+}
+
+/** Dropout off: its random bits are our own, not PyTorch's. */
+const withoutDropout = (graph: Graph): Graph =>
+  ({ ...graph, ops: graph.ops.map((o) => (o.kind.startsWith('dropout') ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)) })
+
+export const stagedFor = (name: string, device: 'cpu' | 'ref', strategy: string, budget?: number): ReturnType<typeof stageGraph> => {
+  const f = fixtures[name]!
+  const entry = zooEntry(name)!
+  const machine = done(machineNamed(device, { fixed: true }))
+  const graph = done(trainingGraph(done(entry.build(f.input)), name, entry.loss, sgd({ lr: f.lr, momentum: f.momentum }), machine))
+  return stageGraph(withoutDropout(graph), machine, { strategy, algorithms: 'fixed', ...(budget ? { budget } : {}) })
+}
+
+export const inFolder = async (run: (folder: string) => Promise<void>): Promise<void> => {
+  const folder = mkdtempSync(join(tmpdir(), 'pytorch-'))
+  try {
+    await run(folder)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+export const trained = async (folder: string, plan: StagedPlan, name: string, o: TrainOptions): Promise<TrainResult> =>
+  done(await trainTask(undefined, plan, { ...writeStart(folder, fixtures[name]!, plan.plan.graph), ...o })())

@@ -1,0 +1,38 @@
+// serial
+// timeout 600
+// Five training steps of every network on `cpu` against PyTorch's losses, in-core and in half the memory.
+// Gradients are no measure in single precision (a ReLU's input within rounding of zero moves some by a thousandth):
+// pytorch-gradients.test.ts compares them in double.
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { StagedPlan } from '../../src/session'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { done, fixtures, inFolder, stagedFor, trained } from './networks'
+
+const fiveSteps = (plan: StagedPlan, name: string): Promise<void> => inFolder(async (folder) => {
+  const expected = fixtures[name]!.losses
+  const { losses } = await trained(folder, plan, name, { steps: expected.length })
+  assert.is(losses.length, expected.length)
+  losses.forEach((loss, i) => {
+    const apart = Math.abs(loss - expected[i]!) / Math.abs(expected[i]!)
+    assert.ok(apart <= 1e-4, `step ${i + 1}: loss ${loss}, PyTorch ${expected[i]}, ${apart.toExponential(1)} apart`)
+  })
+})
+
+for (const name of Object.keys(fixtures))
+  test(`${name}: the losses of five steps are PyTorch's`, () => fiveSteps(done(stagedFor(name, 'cpu', 'in-core')), name))
+
+/** Halfway between what the strategy needs at least and what it takes to keep everything. */
+const halfway = (name: string, strategy: string): number => {
+  const refused = stagedFor(name, 'cpu', strategy, PAGE_BYTES)
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${name} fits one page`)
+  return Math.floor((refused.left.smallestBytes + done(stagedFor(name, 'cpu', 'in-core')).staging.inCore.peakBytes) / 2)
+}
+
+for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled'])
+  for (const name of ['darknet19-features', 'resnet18'])
+    test(`${name}, ${strategy} in half the memory: the losses of five steps are PyTorch's`, () =>
+      fiveSteps(done(stagedFor(name, 'cpu', strategy, halfway(name, strategy))), name))
+
+test.run()
