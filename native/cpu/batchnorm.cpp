@@ -77,8 +77,10 @@ template <class MomentsOf>
 void reduce(const KernelCall& c, const MomentsOf& moments) {
   const int64_t channels = c.ins[0].dims[1];
   double* sums = static_cast<double*>(c.workspace);
-  channel_sums<2, 2>({&c.ins[0], &c.ins[1]}, sums, [mean = moments.mean](int64_t ch, const std::array<double, 2>& element) {
-    return std::array<double, 2>{(element[0] - double(mean[ch])) * element[1], element[1]};
+  const Summands<2, 1> of{{&c.ins[0], &c.ins[1]}, {moments.mean}};
+  channel_sums<2>(of, sums, [](const auto& element, const auto& mean, auto& sum) {
+    sum[0] += (element[0] - mean[0]) * element[1];
+    sum[1] += element[1];
   });
   for (int64_t ch = 0; ch < channels; ch++) {
     floats(c.outs[0])[ch] = float(sums[ch] * moments(ch).rstd);
@@ -104,9 +106,11 @@ struct BnStats : Reduction {
     double* sums = static_cast<double*>(c.workspace);
     // Deviations from the first pixel: squares of a mean far from zero would cancel.
     const float* pivot = floats(c.ins[0]);
-    channel_sums<2, 1>({&c.ins[0]}, sums, [pivot](int64_t ch, const std::array<double, 1>& element) {
-      const double deviation = element[0] - double(pivot[ch]);
-      return std::array<double, 2>{deviation, deviation * deviation};
+    const Summands<1, 1> of{{&c.ins[0]}, {pivot}};
+    channel_sums<2>(of, sums, [](const auto& element, const auto& centre, auto& sum) {
+      const auto deviation = element[0] - centre[0];
+      sum[0] += deviation;
+      sum[1] += deviation * deviation;
     });
     for (int64_t ch = 0; ch < channels; ch++) {
       const double sum = sums[ch], squares = sums[channels + ch];

@@ -10,6 +10,7 @@ namespace {
 void masked_copy(const KernelCall& call, DropoutAttrs a) {
   const View &x = call.ins[0], &y = call.outs[0];
   const uint64_t stream = dropout_stream(call.step->step, uint32_t(a.key)), seed = call.step->seed;
+  const uint32_t threshold = dropout_threshold(a.p);
   const float scale = float(1 / (1 - a.p));
   const int64_t channel_stride = y.extent[2] * y.extent[3];
 #pragma omp parallel for schedule(static) collapse(2)
@@ -20,8 +21,9 @@ void masked_copy(const KernelCall& call, DropoutAttrs a) {
         float* to = pixel_of(y, b, h, w);
         const int64_t first = (b + y.origin[0]) * y.extent[1] * channel_stride + y.origin[1] * channel_stride +
                               (h + y.origin[2]) * y.extent[3] + (w + y.origin[3]);
+#pragma omp simd
         for (int64_t c = 0; c < y.dims[1]; c++)
-          to[c] = dropout_keeps(seed, stream, uint64_t(first + c * channel_stride), a.p) ? from[c] * scale : 0.0f;
+          to[c] = dropout_keeps(seed, stream, uint64_t(first + c * channel_stride), threshold) ? from[c] * scale : 0.0f;
       }
 }
 

@@ -70,7 +70,8 @@ struct BackwardWeights {
     of(c)->run({c.ins[1].data, c.ins[0].data, c.outs[0].data}, c.workspace);
     if (c.n_outs < 2) return;
     double* sums = static_cast<double*>(c.workspace);
-    channel_sums<1, 1>({&c.ins[1]}, sums, [](int64_t, const std::array<double, 1>& dy) { return dy; });
+    const Summands<1, 0> of{{&c.ins[1]}, {}};
+    channel_sums<1>(of, sums, [](const auto& dy, const auto&, auto& sum) { sum[0] += dy[0]; });
     std::copy_n(sums, c.ins[1].dims[1], floats(c.outs[1]));
   }
 };

@@ -89,11 +89,14 @@ struct MaxPool : PlainKernel {
     const Window window = ops::pool_window(MaxPoolAttrs::read(c.attrs), x, y);
     each_output(y, [&](int64_t b, int64_t oy, int64_t ox) {
       const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
-      each_lane_group(y.dims[1], [&](int64_t first, int64_t count) {
-        Maxima maxima;
-        maxima.find(x, b, rows, columns, first, count);
-        std::copy_n(maxima.value, count, at_image(y, b, oy, ox) + first);
-      });
+      float* out = at_image(y, b, oy, ox);
+      std::fill_n(out, y.dims[1], -std::numeric_limits<float>::infinity());
+      for (int64_t h = rows.lo; h < rows.hi; h++)
+        for (int64_t w = columns.lo; w < columns.hi; w++) {
+          const float* pixel = at_image(x, b, h, w);
+#pragma omp simd
+          for (int64_t ch = 0; ch < y.dims[1]; ch++) out[ch] = pixel[ch] > out[ch] || pixel[ch] != pixel[ch] ? pixel[ch] : out[ch];
+        }
     });
   }
 };

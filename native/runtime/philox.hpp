@@ -2,7 +2,9 @@
 // In: the position of an element in its stream. Out: its word, the same whatever tile, thread or recompute asks.
 // Invariant: streams of different (seed, stream, domain) never share a counter.
 #pragma once
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 namespace spillway {
@@ -13,6 +15,7 @@ using PhiloxKey = std::array<uint32_t, 2>;
 constexpr PhiloxWords philox4x32(PhiloxWords counter, PhiloxKey key) {
   constexpr uint64_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
   constexpr uint32_t weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;
+#pragma GCC unroll 10
   for (int round = 0; round < 10; round++) {
     const uint64_t product0 = multiplier0 * counter[0], product1 = multiplier1 * counter[2];
     counter = {uint32_t(product1 >> 32) ^ counter[1] ^ key[0], uint32_t(product1),
@@ -38,10 +41,14 @@ constexpr double uniform_of(uint32_t word) { return (double(word) + 0.5) * 0x1p-
 /// The stream of one dropout in one step.
 constexpr uint64_t dropout_stream(uint64_t step, uint32_t key) { return (step << 32) | key; }
 
+/// The words from this one on keep their element: those whose uniform number is at least p, in [0, 1).
+inline uint32_t dropout_threshold(double p) { return uint32_t(std::max(0.0, std::ceil(p * 0x1p32 - 0.5))); }
+
 /// Whether dropout keeps the element with this index of the whole value (B, C, H, W order).
-constexpr bool dropout_keeps(uint64_t seed, uint64_t stream, uint64_t element, double p) {
+constexpr bool dropout_keeps(uint64_t seed, uint64_t stream, uint64_t element, uint32_t threshold) {
   const PhiloxWords words = philox_block(seed, stream, element >> 2, RandomDomain::dropout);
-  return uniform_of(words[element & 3]) >= p;
+  const uint32_t low = element & 1 ? words[1] : words[0], high = element & 1 ? words[3] : words[2];
+  return (element & 2 ? high : low) >= threshold;
 }
 
 }  // namespace spillway

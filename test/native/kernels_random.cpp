@@ -72,12 +72,19 @@ void dropout_rate(Report& report) {
   constexpr int n = 1 << 16;
   for (const double p : {0.0, 0.2, 0.5, 0.9}) {
     int kept = 0;
-    for (int i = 0; i < n; i++) kept += dropout_keeps(7, dropout_stream(1, 3), uint64_t(i), p);
+    for (int i = 0; i < n; i++) kept += dropout_keeps(7, dropout_stream(1, 3), uint64_t(i), dropout_threshold(p));
     report.check(std::abs(double(kept) / n - (1 - p)) < 0.01, "dropout keeps 1 - p of the elements");
   }
+  bool agree = true;
+  for (const double p : {0.0, 1e-12, 0.1, 1.0 / 3, 0.5, 0.999999}) {
+    const uint32_t threshold = dropout_threshold(p);
+    for (const uint32_t word : {0u, 1u, threshold - 1, threshold, threshold + 1, 0xffffffffu})
+      agree = agree && (word >= threshold) == (uniform_of(word) >= p);
+  }
+  report.check(agree, "the threshold says what the uniform number says");
   int same = 0;
   for (int i = 0; i < n; i++)
-    same += dropout_keeps(7, dropout_stream(1, 3), uint64_t(i), 0.5) == dropout_keeps(7, dropout_stream(2, 3), uint64_t(i), 0.5);
+    same += dropout_keeps(7, dropout_stream(1, 3), uint64_t(i), dropout_threshold(0.5)) == dropout_keeps(7, dropout_stream(2, 3), uint64_t(i), dropout_threshold(0.5));
   report.check(std::abs(double(same) / n - 0.5) < 0.01, "steps draw different masks");
 }
 
