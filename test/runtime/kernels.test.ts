@@ -5,7 +5,9 @@ import { loadNative, tryLoadNative } from '../../src/native'
 
 const native = loadNative()
 const conv = [1, 1, 1, 1, 1, 1, 1, 1, 1]
-const x = { dims: [1, 2, 4, 5] }, w = { dims: [3, 2, 3, 3] }, y = { dims: [1, 3, 4, 5] }
+const x = { dims: [1, 2, 4, 5] },
+  w = { dims: [3, 2, 3, 3] },
+  y = { dims: [1, 3, 4, 5] }
 
 test('says what this build has', () => {
   const info = native.deviceInfo()
@@ -22,27 +24,47 @@ test('asks kernels for their workspace, and whether shapes are legal', () => {
 })
 
 test('runs a kernel on typed arrays, dense and strided', () => {
-  const data = new Float32Array([-1, 2, -3, 4, -5, 6]), out = new Float32Array(6)
+  const data = new Float32Array([-1, 2, -3, 4, -5, 6]),
+    out = new Float32Array(6)
   native.runKernel('ref', 'relu', [0.5], [{ dims: [1, 2, 1, 3], data }], [{ dims: [1, 2, 1, 3], data: out }])
   assert.equal([...out], [-0.5, 2, -1.5, 4, -2.5, 6])
   const wide = new Float32Array(12).fill(9)
-  native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 1, 3], data, strides: [6, 1, 6, 2], offset: 1 }],
-    [{ dims: [1, 1, 1, 3], data: wide, strides: [12, 1, 12, 4] }])
+  native.runKernel(
+    'ref',
+    'relu',
+    [0],
+    [{ dims: [1, 1, 1, 3], data, strides: [6, 1, 6, 2], offset: 1 }],
+    [{ dims: [1, 1, 1, 3], data: wide, strides: [12, 1, 12, 4] }],
+  )
   assert.equal([...wide], [2, 9, 9, 9, 4, 9, 9, 9, 6, 9, 9, 9])
 })
 
 test('runs a tile: the box says where it lies', () => {
-  const image = Float32Array.from({ length: 5 }, (_, i) => i + 1), out = new Float32Array(2)
+  const image = Float32Array.from({ length: 5 }, (_, i) => i + 1),
+    out = new Float32Array(2)
   const ones = new Float32Array(3).fill(1)
   // Rows 0 and 1 of a column of five, 3x1 window, padding 1: they see rows 0..2 and the border above.
-  native.runKernel('ref', 'conv2d', [1, 1, 1, 0, 1, 0, 1, 1, 1],
-    [{ dims: [1, 1, 3, 1], extent: [1, 1, 5, 1], data: image }, { dims: [1, 1, 3, 1], data: ones }],
-    [{ dims: [1, 1, 2, 1], extent: [1, 1, 5, 1], data: out }])
+  native.runKernel(
+    'ref',
+    'conv2d',
+    [1, 1, 1, 0, 1, 0, 1, 1, 1],
+    [
+      { dims: [1, 1, 3, 1], extent: [1, 1, 5, 1], data: image },
+      { dims: [1, 1, 3, 1], data: ones },
+    ],
+    [{ dims: [1, 1, 2, 1], extent: [1, 1, 5, 1], data: out }],
+  )
   assert.equal([...out], [3, 6])
 })
 
 test('measures', () => {
-  const seconds = native.measure('ref', 'conv2d', conv, [{ dims: [1, 8, 64, 64] }, { dims: [8, 8, 3, 3] }], [{ dims: [1, 8, 64, 64] }])
+  const seconds = native.measure(
+    'ref',
+    'conv2d',
+    conv,
+    [{ dims: [1, 8, 64, 64] }, { dims: [8, 8, 3, 3] }],
+    [{ dims: [1, 8, 64, 64] }],
+  )
   assert.ok(seconds > 1e-5 && seconds < 5, `${seconds}`)
   const b = native.copyBandwidth()
   assert.ok(b.outBytesPerSecond > 1e8 && b.inBytesPerSecond > 1e8)
@@ -62,13 +84,39 @@ const WRONG: readonly (readonly [() => unknown, RegExp])[] = [
   [() => native.query('ref', 'relu', [0], [{ dims: [1, 2, 3, 4, 5] }], [x]), /one to four numbers/],
   [() => native.query('ref', 'relu', [0], [{ dims: [1, 2, 3, -4] }], [x]), /whole number/],
   [() => native.query('ref', 'relu', [0], [{ dims: [4294967295, 4294967295, 1, 1] }], [x]), /absurdly large/],
-  [() => native.query('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], extent: [1, 1, 1, 1] }], [x]), /passes the whole value in dimension 2/],
+  [
+    () => native.query('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], extent: [1, 1, 1, 1] }], [x]),
+    /passes the whole value in dimension 2/,
+  ],
   [() => native.query('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], dtype: 'f16' as never }], [x]), /dtype 'f16'/],
-  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(3) }], [{ dims: [1, 1, 2, 2], data: f(4) }]), /x.data has 3 elements; the view reaches element 4/],
-  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(4) }], [{ dims: [1, 1, 2, 2], data: f(4), offset: 1 }]), /reaches element 5/],
-  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: new Int32Array(4) }], [{ dims: [1, 1, 2, 2], data: f(4) }]), /not of the operand's dtype/],
-  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2] } as never], [{ dims: [1, 1, 2, 2], data: f(4) }]), /must be a typed array/],
-  [() => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(4) }], [{ dims: [1, 1, 3, 2], data: f(6) }]), /refuses these shapes/],
+  [
+    () => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(3) }], [{ dims: [1, 1, 2, 2], data: f(4) }]),
+    /x.data has 3 elements; the view reaches element 4/,
+  ],
+  [
+    () =>
+      native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(4) }], [{ dims: [1, 1, 2, 2], data: f(4), offset: 1 }]),
+    /reaches element 5/,
+  ],
+  [
+    () =>
+      native.runKernel(
+        'ref',
+        'relu',
+        [0],
+        [{ dims: [1, 1, 2, 2], data: new Int32Array(4) }],
+        [{ dims: [1, 1, 2, 2], data: f(4) }],
+      ),
+    /not of the operand's dtype/,
+  ],
+  [
+    () => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2] } as never], [{ dims: [1, 1, 2, 2], data: f(4) }]),
+    /must be a typed array/,
+  ],
+  [
+    () => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(4) }], [{ dims: [1, 1, 3, 2], data: f(6) }]),
+    /refuses these shapes/,
+  ],
   [() => (native.query as () => unknown)(), /device must be a string/],
   [() => native.copyBandwidth('/nonexistent'), /spill directory/],
 ]

@@ -18,7 +18,10 @@ const open = (options: SessionOptions = {}): NativeSession => {
 }
 
 const rejects = async (p: Promise<unknown>, says: RegExp): Promise<void> => {
-  const e = await p.then(() => undefined, (reason: unknown) => reason)
+  const e = await p.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
   assert.instance(e, Error)
   assert.match((e as Error).message, says)
 }
@@ -53,7 +56,10 @@ test('trains, reports steps and what they took', async () => {
   const losses = m.steps.map((x) => x.loss)
   assert.ok(Math.abs(losses[0]! - Math.log(CLASSES)) < 12, `${losses[0]}`)
   assert.ok(losses[5]! < losses[0]! * 0.9, losses.join())
-  assert.equal(seen.filter((p) => p.phase === 'step').map((p) => p.step), [1, 2, 3, 4, 5, 6])
+  assert.equal(
+    seen.filter((p) => p.phase === 'step').map((p) => p.step),
+    [1, 2, 3, 4, 5, 6],
+  )
   assert.is(m.steps[0]!.bytesOut, BATCH * CHANNELS * 4)
   assert.is(m.arenaPeakBytes, s.facts().peakBytes)
   assert.ok(m.arenaFileBytes <= m.arenaPeakBytes)
@@ -77,37 +83,47 @@ test('a run in chunks with the state carried over is the run in one', async () =
   second.dispose()
 })
 
-test('a spill file gives the same weights and leaves nothing', () => inTemporary(async (directory) => {
-  const ram = open(), disk = open({ spill: directory })
-  await ram.run({ steps: 2, source })
-  const m = await disk.run({ steps: 2, source })
-  assert.ok(m.diskBytes >= BATCH * CHANNELS * 4)
-  assert.equal(disk.read('head.weight'), ram.read('head.weight'))
-  assert.equal(readdirSync(directory), [])
-  ram.dispose()
-  disk.dispose()
-}))
+test('a spill file gives the same weights and leaves nothing', () =>
+  inTemporary(async (directory) => {
+    const ram = open(),
+      disk = open({ spill: directory })
+    await ram.run({ steps: 2, source })
+    const m = await disk.run({ steps: 2, source })
+    assert.ok(m.diskBytes >= BATCH * CHANNELS * 4)
+    assert.equal(disk.read('head.weight'), ram.read('head.weight'))
+    assert.equal(readdirSync(directory), [])
+    ram.dispose()
+    disk.dispose()
+  }))
 
-test('reads data from files', () => inTemporary(async (directory) => {
-  const x = new Float32Array(2 * CHANNELS).map((_, i) => Math.sin(i)), y = new BigInt64Array([2n, 0n])
-  const [image, labels] = [join(directory, 'x'), join(directory, 'y')]
-  writeFileSync(image, new Uint8Array(x.buffer))
-  writeFileSync(labels, new Uint8Array(y.buffer))
-  const files = {
-    image: { path: image, byteOffset: 0, dtype: 'f32', shape: [2, CHANNELS] },
-    labels: { path: labels, byteOffset: 0, dtype: 'i64', shape: [2] },
-  } as const
-  const s = open()
-  s.write('head.weight', new Uint8Array(CLASSES * CHANNELS * 4))
-  const m = await s.run({ steps: 1, source: { kind: 'files', files } })
-  assert.ok(Math.abs(m.steps[0]!.loss - Math.log(CLASSES)) < 1e-6)
-  await rejects(s.run({ steps: 1, source: { kind: 'files', files: { image: files.image } } as never }), /'labels' is fed from outside, but no file/)
-  await rejects(s.run({ steps: 1, source: { kind: 'files', files: { ...files, image: { ...files.image, shape: [2, 5] } } } }), /samples of \[5,1,1\], but 'image' takes/)
-  s.dispose()
-}))
+test('reads data from files', () =>
+  inTemporary(async (directory) => {
+    const x = new Float32Array(2 * CHANNELS).map((_, i) => Math.sin(i)),
+      y = new BigInt64Array([2n, 0n])
+    const [image, labels] = [join(directory, 'x'), join(directory, 'y')]
+    writeFileSync(image, new Uint8Array(x.buffer))
+    writeFileSync(labels, new Uint8Array(y.buffer))
+    const files = {
+      image: { path: image, byteOffset: 0, dtype: 'f32', shape: [2, CHANNELS] },
+      labels: { path: labels, byteOffset: 0, dtype: 'i64', shape: [2] },
+    } as const
+    const s = open()
+    s.write('head.weight', new Uint8Array(CLASSES * CHANNELS * 4))
+    const m = await s.run({ steps: 1, source: { kind: 'files', files } })
+    assert.ok(Math.abs(m.steps[0]!.loss - Math.log(CLASSES)) < 1e-6)
+    await rejects(
+      s.run({ steps: 1, source: { kind: 'files', files: { image: files.image } } as never }),
+      /'labels' is fed from outside, but no file/,
+    )
+    await rejects(
+      s.run({ steps: 1, source: { kind: 'files', files: { ...files, image: { ...files.image, shape: [2, 5] } } } }),
+      /samples of \[5,1,1\], but 'image' takes/,
+    )
+    s.dispose()
+  }))
 
 test('cancels at once in the middle of a step, and after the step', async () => {
-  const slow = { outBytesPerSecond: 1e6 }  // 2.4 seconds a step
+  const slow = { outBytesPerSecond: 1e6 } // 2.4 seconds a step
   const s = open({ throttle: slow })
   const run = s.run({ steps: 100, source })
   setTimeout(() => s.cancel(), 100)
@@ -129,7 +145,12 @@ test('cancels at once in the middle of a step, and after the step', async () => 
 
 test('an exception in the progress callback ends the run and comes out', async () => {
   const s = open()
-  await rejects(s.run({ steps: 1000, source }, () => { throw new Error('enough') }), /enough/)
+  await rejects(
+    s.run({ steps: 1000, source }, () => {
+      throw new Error('enough')
+    }),
+    /enough/,
+  )
   s.dispose()
 })
 
@@ -171,10 +192,26 @@ test('state is out of reach while a run is active', async () => {
 const WRONG: readonly (readonly [string, () => unknown, RegExp])[] = [
   ['no tape', () => new Session(undefined as never), /tape must be a Uint8Array/],
   ['an empty tape', () => new Session(new Uint8Array(0), { device: 'null' }), /the tape has 0 bytes/],
-  ['a flipped bit', () => new Session(tape.map((b, i) => (i === 300 ? b ^ 1 : b)), { device: 'null' }), /checksum/],
+  [
+    'a flipped bit',
+    () =>
+      new Session(
+        tape.map((b, i) => (i === 300 ? b ^ 1 : b)),
+        { device: 'null' },
+      ),
+    /checksum/,
+  ],
   ['another device', () => new Session(tape, { device: 'abacus' }), /there is no device 'abacus'/],
-  ['a spill directory that is not there', () => new Session(tape, { device: 'null', spill: '/nonexistent/x' }), /spill directory/],
-  ['threads that are no number', () => new Session(tape, { device: 'null', threads: 'two' as never }), /threads must be a whole number/],
+  [
+    'a spill directory that is not there',
+    () => new Session(tape, { device: 'null', spill: '/nonexistent/x' }),
+    /spill directory/,
+  ],
+  [
+    'threads that are no number',
+    () => new Session(tape, { device: 'null', threads: 'two' as never }),
+    /threads must be a whole number/,
+  ],
   ['a call without new', () => (Session as unknown as () => void)(), /new|constructor/i],
 ]
 for (const [what, act, says] of WRONG) test(`refuses ${what}`, () => assert.throws(act, says))

@@ -13,7 +13,8 @@ const session = new (loadNative().Session)(classifierTape(), { device: 'ref', th
 session.init('head.weight', 1)
 const run = () => session.run({ steps: 1000, source: { kind: 'synthetic', samples: 1, classes: 3 } }, () => {})
 `
-const node = (body: string): SpawnSyncReturns<string> => spawnSync(process.execPath, ['-r', hook, '-e', program + body], { encoding: 'utf8', timeout: 60_000 })
+const node = (body: string): SpawnSyncReturns<string> =>
+  spawnSync(process.execPath, ['-r', hook, '-e', program + body], { encoding: 'utf8', timeout: 60_000 })
 
 test('process.exit in the middle of a run', () => {
   const r = node(`run(); setTimeout(() => process.exit(7), 200)`)
@@ -44,7 +45,9 @@ test('a session that is forgotten', () => {
 })
 
 test('SIGINT ends a run by its default', async () => {
-  const child = spawn(process.execPath, ['-r', hook, '-e', `${program} run(); console.log('running')`], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, ['-r', hook, '-e', `${program} run(); console.log('running')`], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   await new Promise((go) => child.stdout.once('data', go))
   const ended = new Promise<NodeJS.Signals | null>((go) => child.once('exit', (_code, signal) => go(signal)))
   child.kill('SIGINT')
@@ -68,7 +71,10 @@ test('SIGINT with a handler cancels and goes on', async () => {
 
 test('worker.terminate in the middle of a run, again and again', async () => {
   for (let i = 0; i < 5; i++) {
-    const worker = new Worker(`require(${JSON.stringify(hook)}); ${program}; run(); require('node:worker_threads').parentPort.postMessage('running')`, { eval: true })
+    const worker = new Worker(
+      `require(${JSON.stringify(hook)}); ${program}; run(); require('node:worker_threads').parentPort.postMessage('running')`,
+      { eval: true },
+    )
     await new Promise((go, fail) => worker.once('message', go).once('error', fail))
     await new Promise((go) => setTimeout(go, 30 * i))
     const before = Date.now()

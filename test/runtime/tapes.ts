@@ -25,9 +25,19 @@ export const classifierTape = (): Uint8Array => {
   for (const bytes of [small, BATCH * 4, image, image, image]) buffers.next().u64(pagesOf(bytes)).u64(bytes)
   const mappings = new RecordWriter(24)
   const residencies = new RecordWriter(16)
-  ;[[S, 0], [1, S], [P, S + 1], [P, S + 1 + P], [P, S + 1]].forEach(([pages, at], i) => {
+  ;[
+    [S, 0],
+    [1, S],
+    [P, S + 1],
+    [P, S + 1 + P],
+    [P, S + 1],
+  ].forEach(([pages, at], i) => {
     mappings.next().u32(i).u32(0).u32(at!).u32(pages!).u32(i).u32(0)
-    residencies.next().u32(pages!).u32(i === 0 ? 1 : 0).u64(0)
+    residencies
+      .next()
+      .u32(pages!)
+      .u32(i === 0 ? 1 : 0)
+      .u64(0)
   })
   const views = new RecordWriter(104)
   const view = (buffer: number, offset: number, shape: readonly number[], dtype = 0): number => {
@@ -42,17 +52,37 @@ export const classifierTape = (): Uint8Array => {
     return views.count - 1
   }
   const tail = Math.ceil((2 * weights) / 64) * 64
-  const w = view(0, 0, [CLASSES, CHANNELS]), dw = view(0, weights, [CLASSES, CHANNELS])
-  const loss = view(0, tail, [1]), logits = view(0, tail + 64, [BATCH, CLASSES, 1, 1]), dlogits = view(0, tail + 128, [BATCH, CLASSES, 1, 1])
+  const w = view(0, 0, [CLASSES, CHANNELS]),
+    dw = view(0, weights, [CLASSES, CHANNELS])
+  const loss = view(0, tail, [1]),
+    logits = view(0, tail + 64, [BATCH, CLASSES, 1, 1]),
+    dlogits = view(0, tail + 128, [BATCH, CLASSES, 1, 1])
   const workspace = view(0, tail + 4096, [WORKSPACE_BYTES / 4])
   const labels = view(1, 0, [BATCH, 1, 1, 1], 2)
   const [x, y, back] = [2, 3, 4].map((b) => view(b, 0, [BATCH, CHANNELS, 1, 1])) as [number, number, number]
-  const fedX = view(NONE, 0, [BATCH, CHANNELS, 1, 1]), fedLabels = view(NONE, 0, [BATCH, 1, 1, 1], 2)
+  const fedX = view(NONE, 0, [BATCH, CHANNELS, 1, 1]),
+    fedLabels = view(NONE, 0, [BATCH, 1, 1, 1], 2)
 
-  const calls = new RecordWriter(56), operands = new RecordWriter(4), attrs = new RecordWriter(8)
+  const calls = new RecordWriter(56),
+    operands = new RecordWriter(4),
+    attrs = new RecordWriter(8)
   const call = (kind: number, ins: number[], outs: number[], values: number[]): number => {
-    calls.next().u16(kind).u16(ins.length).u16(outs.length).u16(0).u32(operands.count).u32(attrs.count).u32(values.length)
-      .u32(workspace).u32(NONE).u32(0).u32(0).u32(0).f64(0).u64(0)
+    calls
+      .next()
+      .u16(kind)
+      .u16(ins.length)
+      .u16(outs.length)
+      .u16(0)
+      .u32(operands.count)
+      .u32(attrs.count)
+      .u32(values.length)
+      .u32(workspace)
+      .u32(NONE)
+      .u32(0)
+      .u32(0)
+      .u32(0)
+      .f64(0)
+      .u64(0)
     for (const v of [...ins, ...outs]) operands.next().u32(v)
     for (const a of values) attrs.next().f64(a)
     return calls.count - 1
@@ -62,7 +92,8 @@ export const classifierTape = (): Uint8Array => {
     transfers.next().u32(residency).u32(residency).u64(0).u64(bytes).u32(from).u32(binding).u64(0).u64(0)
     return transfers.count - 1
   }
-  const bindings = new RecordWriter(32), names: number[] = []
+  const bindings = new RecordWriter(32),
+    names: number[] = []
   const bind = (role: number, v: number, name: string, dtype: number, dist: number, a: number): void => {
     bindings.next().u32(role).u32(v).u32(names.length).u32(name.length).u32(dist).u32(dtype).f64(a)
     names.push(...new TextEncoder().encode(name))
@@ -73,18 +104,35 @@ export const classifierTape = (): Uint8Array => {
   bind(4, loss, 'loss', 0, 0, 0)
   const instrs = new RecordWriter(16)
   const put = (tag: number, a: number, b = 0): void => void instrs.next().u32(tag).u32(a).u32(b).u32(0)
-  const [inLabels, inX, out, again] = [transfer(1, BATCH * 4, 1, 2), transfer(2, image, 1, 1), transfer(3, image, 0, NONE), transfer(4, image, 0, NONE)]
+  const [inLabels, inX, out, again] = [
+    transfer(1, BATCH * 4, 1, 2),
+    transfer(2, image, 1, 1),
+    transfer(3, image, 0, NONE),
+    transfer(4, image, 0, NONE),
+  ]
   put(7, 0)
-  put(2, 1); put(5, inLabels, 0); put(2, 2); put(5, inX, 1); put(6, 1, 1); put(2, 3)
+  put(2, 1)
+  put(5, inLabels, 0)
+  put(2, 2)
+  put(5, inX, 1)
+  put(6, 1, 1)
+  put(2, 3)
   put(1, call(15, [x], [y], [0]))
-  put(3, 2); put(4, out, 2); put(6, 2, 0); put(3, 3); put(2, 4); put(5, again, 3); put(6, 3, 1)
+  put(3, 2)
+  put(4, out, 2)
+  put(6, 2, 0)
+  put(3, 3)
+  put(2, 4)
+  put(5, again, 3)
+  put(6, 3, 1)
   put(7, 1)
   put(1, call(4, [back, w], [logits], []))
   put(6, 0, 1)
   put(1, call(31, [logits, labels], [loss], [BATCH]))
   put(1, call(32, [logits, labels], [dlogits], [BATCH]))
   put(1, call(6, [back, dlogits], [dw], []))
-  put(3, 4); put(3, 1)
+  put(3, 4)
+  put(3, 1)
   put(1, call(35, [w, dw], [], [1e-5, 0, 0, 0]))
 
   const strings = new RecordWriter(1)
@@ -93,7 +141,10 @@ export const classifierTape = (): Uint8Array => {
   return assemble(sections, { events: 4, peak, tier: image })
 }
 
-const assemble = (sections: readonly RecordWriter[], h: { readonly events: number; readonly peak: number; readonly tier: number }): Uint8Array => {
+const assemble = (
+  sections: readonly RecordWriter[],
+  h: { readonly events: number; readonly peak: number; readonly tier: number },
+): Uint8Array => {
   let at = 256
   const offsets = sections.map((s) => {
     const from = at
