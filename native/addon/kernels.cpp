@@ -15,10 +15,6 @@
 #include "runtime/handles.hpp"
 #include "runtime/random.hpp"
 
-#ifdef SPILLWAY_WITH_CPU
-#include <oneapi/dnnl/dnnl.h>
-#endif
-
 namespace spillway::addon {
 namespace {
 
@@ -250,10 +246,7 @@ Napi::Value device_info(const Napi::CallbackInfo& info) {
     if (find_device(name)) devices.Set(devices.Length(), name);
   o.Set("devices", devices);
   o.Set("cores", available_cores());
-#ifdef SPILLWAY_WITH_CPU
-  const dnnl_version_t* v = dnnl_version();
-  o.Set("oneDnn", text(v->major, ".", v->minor, ".", v->patch));
-#endif
+  if (const Device* cpu = find_device("cpu")) o.Set("oneDnn", cpu->library());
   return o;
 }
 

@@ -45,6 +45,11 @@ Forgettable::~Forgettable() {
   std::erase(registry().members, this);
 }
 
+std::string library() {
+  const dnnl_version_t* v = dnnl_version();
+  return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+}
+
 /// Kernels of open sessions are compiled again when they next run, so this belongs before a session, not beside one.
 void forget() {
   {

@@ -10,10 +10,10 @@ namespace {
 
 constexpr Device DEVICES[] = {
 #ifdef SPILLWAY_WITH_CPU
-    {"cpu", cpu::kernel, cpu::set_threads, cpu::forget},
+    {"cpu", cpu::kernel, cpu::set_threads, cpu::forget, cpu::library},
 #endif
-    {"ref", ref::kernel, nullptr, nullptr},
-    {"null", null::kernel, nullptr, nullptr},
+    {"ref", ref::kernel, nullptr, nullptr, nullptr},
+    {"null", null::kernel, nullptr, nullptr, nullptr},
 };
 
 }  // namespace

@@ -13,6 +13,8 @@ struct Device {
   void (*set_threads)(int);
   /// Gives back what kernels keep between calls and can make again; null where they keep nothing.
   void (*forget)();
+  /// Version of the library that kernels call; null where they call none.
+  std::string (*library)();
 };
 
 /// Null when this build has no device of that name.
