@@ -90,8 +90,10 @@ Compiled::Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, std
 
 void Compiled::prepare() const {
   std::call_once(code_->once, [this] {
+    std::vector<dnnl::reorder> reorders;
+    for (const Placed& placed : placed_) reorders.push_back(placed.reorder ? dnnl::reorder(*placed.reorder) : dnnl::reorder());
     code_->primitive = make_();
-    for (const Placed& placed : placed_) code_->reorders.push_back(placed.reorder ? dnnl::reorder(*placed.reorder) : dnnl::reorder());
+    code_->reorders = std::move(reorders);
   });
 }
 

@@ -1,5 +1,6 @@
 // Every operator on the cpu device against the reference device: dense and strided, out of place and in place, twice
-// for the same bits. Built without the cpu device it holds the reference in f32 against itself in f64.
+// for the same bits; and the null device leaves everything alone. Built without the cpu device it holds the reference
+// in f32 against itself in f64.
 #include "test/native/kernels/cases.hpp"
 #include "test/native/kernels/report.hpp"
 
@@ -38,6 +39,21 @@ void compare(Report& report, const Call& call, const Setting& setting) {
   }
 }
 
+/// The null device allows what the others allow and computes nothing.
+void check_null(Report& report, const Call& call) {
+  try {
+    const std::vector<Array> untouched = run_whole(call, {null::kernel, DType::f32});
+    bool same = true;
+    for (size_t i = 0; i < untouched.size(); i++) {
+      const size_t n = call.outs.size();
+      same = same && distance(untouched[i], i < n ? call.outs[i].value : call.ins[call.mutated[i - n]].value) == 0;
+    }
+    report.check(same, name_of(call) + " on null: wrote something");
+  } catch (const Failure& e) {
+    report.check(false, name_of(call) + " on null: " + e.what());
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -48,6 +64,7 @@ int main() {
       for (const Call& call : g.make(r).calls) {
         compare(report, call, {device, DType::f32});
         if (!call.dense) compare(report, call, {device, DType::f32, true});
+        check_null(report, call);
         if (call.in_place >= 0) compare(report, call, {device, DType::f32, i % 2 == 1, true});
       }
   }
