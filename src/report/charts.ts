@@ -158,7 +158,10 @@ const legend = (lanes: readonly Lane[], points: readonly MemoryPoint[]): string 
 
 const pointerData = (plan: Plan, timeline: Timeline, lanes: readonly Lane[], points: readonly MemoryPoint[], x: (t: number) => number) => {
   const labels = new Map<string, number>()
-  const label = (text: string): number => labels.get(text) ?? (labels.set(text, labels.size), labels.size - 1)
+  const label = (text: string): number => {
+    if (!labels.has(text)) labels.set(text, labels.size)
+    return labels.get(text)!
+  }
   const bars = lanes.map((l) => l.bars.flatMap((b) => [x(b.start), x(b.end), label(b.label), b.others]))
   return {
     width: WIDTH, seconds: timeline.makespanSeconds, pageMiB: PAGE_BYTES / 2 ** 20,

@@ -120,7 +120,10 @@ export const liveBytes = (plan: Plan): number => {
   }
   let now = 0
   let most = 0
-  for (let p = 0; p < end; p++) most = Math.max(most, (now += change[p]!))
+  for (let p = 0; p < end; p++) {
+    now += change[p]!
+    most = Math.max(most, now)
+  }
   return most
 }
 
