@@ -71,8 +71,8 @@ const classesOf = (staged: StagedPlan, target: Value): number => {
 const nativeSource = (staged: StagedPlan, data: DataSource, seed: number): NativeSource => {
   const { input, target } = fedValues(staged.plan.graph)
   if (data.kind === 'synthetic') return { kind: 'synthetic', seed, samples: data.samples, classes: classesOf(staged, target) }
-  const [x, y] = [data.files.input[0]!, data.files.target[0]!]
-  return { kind: 'files', files: { [input.name]: nativeFile(x), [target.name]: nativeFile(y) } }
+  const { files } = data
+  return { kind: 'files', files: { [input.name]: files.input.map(nativeFile), [target.name]: files.target.map(nativeFile) } }
 }
 
 // ---------------------------------------------------------------- what it answers

@@ -61,8 +61,14 @@ export interface NativeFile {
 
 /** Sample b of step s (from 1) is number ((s-1)*B + b) mod samples, whatever the plan. */
 export type NativeSource =
-  | { readonly kind: 'synthetic'; readonly seed?: number | bigint; readonly samples: number; readonly classes?: number; readonly targetScale?: number }
-  | { readonly kind: 'files'; readonly files: Readonly<Record<string, NativeFile>> }
+  | {
+      readonly kind: 'synthetic'
+      readonly seed?: number | bigint
+      readonly samples: number
+      readonly classes?: number
+      readonly targetScale?: number
+    }
+  | { readonly kind: 'files'; readonly files: Readonly<Record<string, NativeFile | readonly NativeFile[]>> }
 
 // ---------------------------------------------------------------- sessions
 
@@ -104,7 +110,13 @@ export interface RunRequest {
 }
 
 export type NativeProgress =
-  | { readonly phase: 'segment'; readonly step: number; readonly segment: number; readonly tile: number; readonly seconds: number }
+  | {
+      readonly phase: 'segment'
+      readonly step: number
+      readonly segment: number
+      readonly tile: number
+      readonly seconds: number
+    }
   | { readonly phase: 'step'; readonly step: number; readonly loss: number; readonly seconds: number }
 
 export interface StepMetrics {
@@ -169,15 +181,35 @@ export interface Native {
   /** Measures memory, or a spill file in the directory: takes about a second. */
   copyBandwidth(directory?: string): CopyBandwidth
   /** Bytes of workspace, or -1 when the shapes are not legal. Kinds by name or wire number. */
-  query(device: DeviceName, kind: string | number, attrs: readonly number[], ins: readonly NativeOperand[], outs: readonly NativeOperand[],
-    fixed?: boolean, threads?: number): number
+  query(
+    device: DeviceName,
+    kind: string | number,
+    attrs: readonly number[],
+    ins: readonly NativeOperand[],
+    outs: readonly NativeOperand[],
+    fixed?: boolean,
+    threads?: number,
+  ): number
   /** Seconds: the least of several runs on made-up values. */
-  measure(device: DeviceName, kind: string | number, attrs: readonly number[], ins: readonly NativeOperand[], outs: readonly NativeOperand[],
-    fixed?: boolean, threads?: number): number
+  measure(
+    device: DeviceName,
+    kind: string | number,
+    attrs: readonly number[],
+    ins: readonly NativeOperand[],
+    outs: readonly NativeOperand[],
+    fixed?: boolean,
+    threads?: number,
+  ): number
   /** Gives back what was compiled for queries and measurements: before a session opens. */
   forget(): void
-  runKernel(device: DeviceName, kind: string | number, attrs: readonly number[], ins: readonly NativeArray[], outs: readonly NativeArray[],
-    options?: KernelOptions): void
+  runKernel(
+    device: DeviceName,
+    kind: string | number,
+    attrs: readonly number[],
+    ins: readonly NativeArray[],
+    outs: readonly NativeArray[],
+    options?: KernelOptions,
+  ): void
   readonly Session: new (tape: Uint8Array, options?: SessionOptions) => NativeSession
 }
 

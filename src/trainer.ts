@@ -61,8 +61,6 @@ const sourceOf = (staged: StagedPlan, o: TrainOptions): Either<SpillwayError, { 
   }
   const files = openData(o.data, staged.plan.graph)
   if (isLeft(files)) return files
-  if (files.right.input.length > 1)
-    return left({ tag: 'FileRefused', kind: 'data', file: o.data, reason: 'it has several pairs of files: put all samples into one input and one target' })
   return right({ source: { kind: 'files', files: files.right }, words: dataWords(files.right) })
 }
 

@@ -42,6 +42,15 @@ FileFeed parse_file(const Napi::Object& o) {
   return f;
 }
 
+/// One file, or several that follow each other.
+std::vector<FileFeed> parse_list(const Napi::Value& value, const std::string& name) {
+  if (!value.IsArray()) return {parse_file(as_object(value, name.c_str()))};
+  const Napi::Array list = value.As<Napi::Array>();
+  std::vector<FileFeed> files;
+  for (uint32_t i = 0; i < list.Length(); i++) files.push_back(parse_file(as_object(list.Get(i), name.c_str())));
+  return files;
+}
+
 void add_synthetic(Source& source, const Napi::Object& o, const Tape& tape) {
   SyntheticFeed image{count_or(o, "seed", 0), count_or(o, "samples", 1), 1.0, uint32_t(count_or(o, "classes", 1))};
   if (image.samples == 0 || image.classes == 0) fail(o.Env(), "samples and classes must be at least 1");
@@ -56,7 +65,7 @@ void add_files(Source& source, const Napi::Object& files, const Tape& tape) {
     if (!tape.bindings[i].fed()) continue;
     const std::string name(tape.name(tape.bindings[i]));
     if (!files.Has(name)) fail(files.Env(), text("'", name, "' is fed from outside, but no file is given for it"));
-    require(files.Env(), source.set_file(i, parse_file(as_object(files.Get(name), name.c_str()))));
+    require(files.Env(), source.set_files(i, parse_list(files.Get(name), name)));
   }
 }
 

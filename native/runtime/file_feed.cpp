@@ -47,9 +47,12 @@ void convert(const std::byte* raw, uint64_t count, double scale, double shift, T
   }
 }
 
+/// One thread reads at a time, so all files of a value share it.
+using Staging = std::shared_ptr<std::vector<std::byte>>;
+
 class FileReader final : public Feed {
  public:
-  FileReader(FileFeed options, File file) : options_(std::move(options)), file_(std::move(file)), staging_(STAGING_BYTES) {
+  FileReader(FileFeed options, File file, Staging staging) : options_(std::move(options)), file_(std::move(file)), staging_(std::move(staging)) {
     const SampleShape& s = options_.shape;
     pixels_ = s.height * s.width;
     planar_ = options_.layout == FileLayout::nchw && pixels_ > 1 && s.channels > 1;  // else both orders are the same
@@ -72,7 +75,7 @@ class FileReader final : public Feed {
   File file_;
   uint64_t pixels_ = 1;
   bool planar_ = false;
-  std::vector<std::byte> staging_;
+  Staging staging_;
 };
 
 template <class T>
@@ -96,7 +99,7 @@ Status FileReader::read_run(uint64_t at, uint64_t count, T* into, uint64_t strid
     const uint64_t n = std::min(count - done, STAGING_BYTES / element);
     if (Status s = fetch(options_.byte_offset + (at + done) * element, n * element); !s.ok()) return s;
     T* const out = into + done * stride;
-    const std::byte* const raw = staging_.data();
+    const std::byte* const raw = staging_->data();
     const double scale = options_.scale, shift = options_.shift;
     switch (options_.type) {
       case FileType::f32: convert<float>(raw, n, scale, shift, out, stride); break;
@@ -113,7 +116,7 @@ Status FileReader::read_run(uint64_t at, uint64_t count, T* into, uint64_t strid
 
 Status FileReader::fetch(uint64_t offset, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes;) {
-    const ssize_t n = ::pread(file_.fd(), staging_.data() + done, bytes - done, off_t(offset + done));
+    const ssize_t n = ::pread(file_.fd(), staging_->data() + done, bytes - done, off_t(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return refuse("reading ", options_.path, ": ", system_error());
     if (n == 0) return refuse(options_.path, " ends at byte ", offset + done, ", before its data do");
@@ -130,9 +133,32 @@ uint64_t tensor_bytes(const FileFeed& f) {
   return bytes;
 }
 
-}  // namespace
+/// Files one after the other.
+class Files final : public Feed {
+ public:
+  void add(std::unique_ptr<Feed> feed) {
+    samples_ += feed->samples();
+    ends_.push_back(samples_);
+    feeds_.push_back(std::move(feed));
+  }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) override { return read(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, double* into) override { return read(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, int32_t* into) override { return read(sample, first, count, into); }
+  uint64_t samples() const override { return samples_; }
 
-Result<std::unique_ptr<Feed>> open_file_feed(const FileFeed& options) {
+ private:
+  template <class T>
+  Status read(uint64_t sample, uint64_t first, uint64_t count, T* into) {
+    const size_t at = size_t(std::upper_bound(ends_.begin(), ends_.end(), sample) - ends_.begin());
+    return feeds_[at]->give(sample - (at == 0 ? 0 : ends_[at - 1]), first, count, into);
+  }
+
+  uint64_t samples_ = 0;
+  std::vector<uint64_t> ends_;  // of each file, in samples
+  std::vector<std::unique_ptr<Feed>> feeds_;
+};
+
+Result<std::unique_ptr<Feed>> open_file(const FileFeed& options, const Staging& staging) {
   const uint64_t bytes = tensor_bytes(options);
   if (bytes == 0) return refuse(options.path, ": an empty or absurdly large tensor");
   File file(::open(options.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -141,7 +167,21 @@ Result<std::unique_ptr<Feed>> open_file_feed(const FileFeed& options) {
   if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return refuse(options.path, " is no regular file");
   if (options.byte_offset > uint64_t(s.st_size) || bytes > uint64_t(s.st_size) - options.byte_offset)
     return refuse(options.path, " has ", s.st_size, " bytes; its data take ", bytes, " from byte ", options.byte_offset);
-  return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, std::move(file)));
+  return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, std::move(file), staging));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Feed>> open_file_feeds(std::span<const FileFeed> files) {
+  if (files.empty()) return refuse("no file is given");
+  const Staging staging = std::make_shared<std::vector<std::byte>>(STAGING_BYTES);
+  auto all = std::make_unique<Files>();
+  for (const FileFeed& file : files) {
+    Result<std::unique_ptr<Feed>> feed = open_file(file, staging);
+    if (!feed.ok()) return feed.status();
+    all->add(std::move(feed).value());
+  }
+  return std::unique_ptr<Feed>(std::move(all));
 }
 
 }  // namespace spillway

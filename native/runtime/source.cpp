@@ -49,12 +49,13 @@ void Source::set_synthetic(uint32_t binding, const SyntheticFeed& options) {
   fed_[binding].feed = open_synthetic_feed(options, tape_.name(tape_.bindings[binding]));
 }
 
-Status Source::set_file(uint32_t binding, const FileFeed& file) {
-  const SampleShape &want = fed_[binding].shape, &have = file.shape;
-  if (have.channels != want.channels || have.height != want.height || have.width != want.width)
-    return refuse(file.path, ": samples of [", have.channels, ",", have.height, ",", have.width, "], but '", tape_.name(tape_.bindings[binding]),
-                  "' takes [", want.channels, ",", want.height, ",", want.width, "]");
-  Result<std::unique_ptr<Feed>> feed = open_file_feed(file);
+Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {
+  const SampleShape& want = fed_[binding].shape;
+  for (const FileFeed& file : files)
+    if (const SampleShape& have = file.shape; have.channels != want.channels || have.height != want.height || have.width != want.width)
+      return refuse(file.path, ": samples of [", have.channels, ",", have.height, ",", have.width, "], but '", tape_.name(tape_.bindings[binding]),
+                    "' takes [", want.channels, ",", want.height, ",", want.width, "]");
+  Result<std::unique_ptr<Feed>> feed = open_file_feeds(files);
   if (!feed.ok()) return feed.status();
   fed_[binding].feed = std::move(feed).value();
   return {};

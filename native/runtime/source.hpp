@@ -47,14 +47,16 @@ struct FileFeed {
 };
 
 std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::string_view binding);
-Result<std::unique_ptr<Feed>> open_file_feed(const FileFeed& options);
+/// One after the other: the samples of the first file, then those of the second, …
+Result<std::unique_ptr<Feed>> open_file_feeds(std::span<const FileFeed> files);
 
 class Source {
  public:
   explicit Source(const Tape& tape);
 
   /// Refused when the shape of a sample is not the binding's.
-  Status set_file(uint32_t binding, const FileFeed& file);
+  Status set_files(uint32_t binding, std::span<const FileFeed> files);
+  Status set_file(uint32_t binding, const FileFeed& file) { return set_files(binding, {&file, 1}); }
   void set_synthetic(uint32_t binding, const SyntheticFeed& options);
   /// Says which fed binding has no data.
   Status check() const;

@@ -1,6 +1,6 @@
 // serial
 // The whole path: staged plans trained on the device. Bits equal among strategies, budgets kept, runs that go on.
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
@@ -151,6 +151,22 @@ test('data from a file: every strategy sees the same samples, and labels tell on
   const others = await trained(classifier, staged(classifier, { strategy: 'in-core' }), { data: write('others.safetensors', (i) => 9 - i) })
   assert.is.not(others.losses[0], inCore.losses[0])
   assert.ok(inCore.losses.every((l) => l > 0.1 && l < 20))
+})
+
+test('the same samples in one file and in many give the same bits', async () => {
+  const [one, many] = [folder(), folder()]
+  const pixels = (s: number): Float32Array => Float32Array.from({ length: 3 * 32 * 32 }, (_, i) => Math.cos(i * 0.11 * (s + 1)))
+  const put = (path: string, samples: readonly number[]): void => {
+    mkdirSync(join(path, '..'), { recursive: true })
+    writeTensors(path, [
+      { name: 'input', type: 'F32', shape: [samples.length, 3, 32, 32], read: () => Buffer.concat(samples.map((s) => new Uint8Array(pixels(s).buffer))) },
+      { name: 'target', type: 'U8', shape: [samples.length], read: () => Uint8Array.from(samples) },
+    ])
+  }
+  put(join(one, 'all.safetensors'), [0, 1, 2, 3, 4, 5, 6])
+  for (const [name, samples] of [['a', [0, 1]], ['b', [2]], ['c', [3, 4, 5, 6]]] as const) put(join(many, `${name}.safetensors`), samples)
+  const [a, b] = [await trained(classifier, staged(classifier), { data: one }), await trained(classifier, staged(classifier), { data: many })]
+  assert.equal([b.losses, b.weightsSha256], [a.losses, a.weightsSha256])
 })
 
 test('a plan from its file trains to the bits of the plan that was saved', async () => {

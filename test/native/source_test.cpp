@@ -149,6 +149,24 @@ void labels_from_files() {
   CHECK(read_range<int32_t>(s, y, 2, 0, 2) == (std::vector<int32_t>{-1, 3}));  // no class is that large
 }
 
+/// Two files of two and one samples are one file of three.
+void several_files() {
+  const Tape tape = tape_of(DType::f32);
+  const uint32_t x = binding(tape, "image");
+  const std::vector<uint8_t> all = file_values<uint8_t>(FileLayout::nchw, 3, [](int v) { return uint8_t(v); });
+  const TemporaryFile whole(all, 0), two(std::vector(all.begin(), all.begin() + 2 * SAMPLE), 8), last(std::vector(all.begin() + 2 * SAMPLE, all.end()), 0);
+  const auto file = [](const TemporaryFile& f, uint64_t offset, uint64_t samples) {
+    return FileFeed{.path = f.path, .byte_offset = offset, .type = FileType::u8, .samples = samples, .shape = {3, 5, 7}};
+  };
+  Source one(tape), many(tape);
+  CHECK(one.set_file(x, file(whole, 0, 3)).ok());
+  const FileFeed files[] = {file(two, 8, 2), file(last, 0, 1)};
+  CHECK(many.set_files(x, files).ok());
+  for (const uint64_t step : {1, 2, 3}) CHECK(read_range<float>(many, x, step, 0, VALUE) == read_range<float>(one, x, step, 0, VALUE));
+  any_range<float>(many, x, VALUE);
+  CHECK_SAYS(many.set_files(x, {}), "no file is given");
+}
+
 void faults() {
   const Tape tape = tape_of(DType::f32);
   const uint32_t x = binding(tape, "image");
@@ -181,6 +199,7 @@ int main() {
   test("synthetic values are normal, labels uniform", statistics);
   test("files of every type and layout", every_type);
   test("labels from files", labels_from_files);
+  test("several files follow each other", several_files);
   test("bad and shrinking files are refused", faults);
   return finish();
 }
