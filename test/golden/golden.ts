@@ -21,7 +21,7 @@ const machine = machines['v100-pcie-16g']!
 
 export const trainingGraph = (name: string, input: readonly [number, number, number, number]): Graph => {
   const entry = zooEntry(name)!
-  const { graph, output } = must(elaborate(must(entry.build(input))))
+  const { graph, output } = must(elaborate(must(entry.build(input)), name))
   const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } as const
   return must(training(graph, output, { loss: entry.loss, optimizer }))
 }

@@ -19,10 +19,11 @@ const chain = (batch: number): Graph => {
   const s = new Sketch([batch, 2, 16, 16])
   return trained(s, s.conv(s.relu(s.conv(s.image, 'c1', 4), 'r1'), 'c2', 4))
 }
+/** The kinds of a segment's calls, tile by tile. */
 const kindsOf = (x: Expansion, segment: number): string[][] => {
-  const tiles: string[][] = []
-  for (const c of x.calls) if (c.segment === segment) (tiles[c.tile] ??= []).push(c.kind)
-  return tiles
+  const tiles = new Map<number, string[]>()
+  for (const c of x.calls) if (c.segment === segment) tiles.set(c.tile, [...(tiles.get(c.tile) ?? []), c.kind])
+  return [...tiles.values()]
 }
 /** [c1 r1 c2] in a grid, the rest of the step whole. */
 const forwardTiled = (g: Graph, over: Grid): readonly Segment[] => {
@@ -95,7 +96,8 @@ test('cells are as large as the largest tile and live from the first to the last
 test('scratch is what the machine says, in whole lines, asked once for each shape', () => {
   const g = chain(1)
   let asked = 0
-  const counting = { seconds: () => { asked++; return 2 }, workspace: (kind: string) => (kind === 'conv2d' ? 65 : 0) }
+  const counting = { seconds: () => { asked++
+      return 2 }, workspace: (kind: string) => (kind === 'conv2d' ? 65 : 0) }
   const x = expand(g, forwardTiled(g, grid(1, 8, 1)), counting)
   assert.ok(x.calls.every((c) => c.seconds === 2))
   assert.equal([...new Set(x.calls.filter((c) => c.kind === 'conv2d').map((c) => c.workspace?.bytes))], [alignUp(65, 64)])

@@ -23,12 +23,12 @@ const depthwise = (s: Sketch, x: Ref, layer: string): Ref => s.conv(x, layer, CH
 const networks: Readonly<Record<string, () => Graph>> = {
   chain: () => {
     const s = new Sketch([1, CHANNELS, SIZE, SIZE], 'chain')
-    return trained(s, [1, 2, 3, 4].reduce((x, i) => s.relu(depthwise(s, x, `c${i}`), `r${i}`), s.image))
+    return trained(s, [1, 2, 3, 4].reduce<Ref>((x, i) => s.relu(depthwise(s, x, `c${i}`), `r${i}`), s.image))
   },
   normed: () => {
     const s = new Sketch([2, CHANNELS / 2, SIZE, SIZE], 'normed')
     const conv = (x: Ref, layer: string): Ref => s.conv(x, layer, CHANNELS / 2, 3, { ...samePad(3), groups: CHANNELS / 2 }, false)
-    return trained(s, [1, 2, 3].reduce((x, i) => s.relu(s.norm(conv(x, `c${i}`), `n${i}`), `r${i}`), s.image))
+    return trained(s, [1, 2, 3].reduce<Ref>((x, i) => s.relu(s.norm(conv(x, `c${i}`), `n${i}`), `r${i}`), s.image))
   },
   residual: () => {
     const s = new Sketch([1, CHANNELS, SIZE, SIZE], 'residual')

@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { elementsOf, type Range, tileRange } from '../../staging/core/box'
 import type { Graph } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
-import { samePad, Sketch } from '../graph/sketch'
+import { Sketch } from '../graph/sketch'
 import { grid, keepOf, opNamed, ranges, refused, sliced, trained, valueNamed } from './trained'
 
 const threeConvs = (): Graph => {
