@@ -28,7 +28,10 @@ interface End { readonly code: number | null; readonly signal: NodeJS.Signals | 
 const ended = (child: ChildProcess, act: (err: string) => void = () => {}): Promise<End> => new Promise((resolve) => {
   let [out, err] = ['', '']
   child.stdout!.on('data', (d: Buffer) => { out += d.toString() })
-  child.stderr!.on('data', (d: Buffer) => act((err += d.toString())))
+  child.stderr!.on('data', (d: Buffer) => {
+    err += d.toString()
+    act(err)
+  })
   child.on('close', (code, signal) => resolve({ code, signal, out, err }))
 })
 
