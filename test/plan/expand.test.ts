@@ -96,9 +96,11 @@ test('cells are as large as the largest tile and live from the first to the last
 test('scratch is what the machine says, in whole lines, asked once for each shape', () => {
   const g = chain(1)
   let asked = 0
-  const counting = { seconds: () => { asked++
-      return 2 }, workspace: (kind: string) => (kind === 'conv2d' ? 65 : 0) }
-  const x = expand(g, forwardTiled(g, grid(1, 8, 1)), counting)
+  const seconds = (): number => {
+    asked++
+    return 2
+  }
+  const x = expand(g, forwardTiled(g, grid(1, 8, 1)), { seconds, workspace: (kind) => (kind === 'conv2d' ? 65 : 0) })
   assert.ok(x.calls.every((c) => c.seconds === 2))
   assert.equal([...new Set(x.calls.filter((c) => c.kind === 'conv2d').map((c) => c.workspace?.bytes))], [alignUp(65, 64)])
   // Border tiles are smaller than inner ones, so c1, r1 and c2 have a few shapes each over eight tiles.
