@@ -34,7 +34,8 @@ struct BatchMoments {
 };
 
 struct RunningMoments {
-  RunningMoments(const View& mean_, const View& variance_, double eps_) : mean(floats(mean_)), variance(floats(variance_)), eps(eps_) {}
+  RunningMoments(const View& mean_, const View& variance_, double eps_)
+      : mean(floats(mean_)), variance(floats(variance_)), eps(eps_) {}
   Moments operator()(int64_t c) const { return {double(mean[c]), 1.0 / std::sqrt(double(variance[c]) + eps)}; }
   ChannelReader mean, variance;
   double eps;

@@ -198,8 +198,8 @@ void unpack(const View& x, const Grid& grid, float* packed) {
   });
 }
 
-std::shared_ptr<const Convolution> convolution_of(Direction direction, const KernelCall& c, const View& x, const View& y, const View& w,
-                                                  bool bias) {
+std::shared_ptr<const Convolution> convolution_of(Direction direction, const KernelCall& c, const View& x, const View& y,
+                                                  const View& w, bool bias) {
   static Cache<Convolution> cache;
   const ops::Conv2d g = ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), x, y, w);
   Cache<Convolution>::Key key{int64_t(direction), bias, g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
@@ -211,7 +211,8 @@ std::shared_ptr<const Convolution> convolution_of(Direction direction, const Ker
 }
 
 /// Runs a convolution on its arguments in oneDNN's order; x is the operand that may be packed.
-void run_convolution(const Convolution& convolution, const KernelCall& c, const View& x, bool writes_x, std::vector<void*> data, size_t x_at) {
+void run_convolution(const Convolution& convolution, const KernelCall& c, const View& x, bool writes_x,
+                     std::vector<void*> data, size_t x_at) {
   if (!convolution.compiled) {
     ref::kernel(c.kind)->run(c);
     return;

@@ -15,7 +15,9 @@ template <class T>
 class Tensor {
  public:
   explicit Tensor(const View& v) : view_(v), data_(static_cast<T*>(v.data)) {}
-  T& at(int64_t b, int64_t c, int64_t h, int64_t w) const { return data_[b * stride(0) + c * stride(1) + h * stride(2) + w * stride(3)]; }
+  T& at(int64_t b, int64_t c, int64_t h, int64_t w) const {
+    return data_[b * view_.strides[0] + c * view_.strides[1] + h * view_.strides[2] + w * view_.strides[3]];
+  }
   T& global(int64_t b, int64_t c, int64_t h, int64_t w) const {
     return at(b - view_.origin[0], c - view_.origin[1], h - view_.origin[2], w - view_.origin[3]);
   }
@@ -24,8 +26,6 @@ class Tensor {
   const View& view() const { return view_; }
 
  private:
-  // A dimension of one element is never stepped over, whatever its stride says.
-  int64_t stride(int d) const { return view_.strides[d]; }
   const View& view_;
   T* data_;
 };

@@ -17,7 +17,8 @@ void check_gradient(Report& report, const Gradient& g, Random& r) {
   for (int i = 0; i < 2; i++) {
     const Array direction = r.normal(g.x.dims);
     const double step = 1e-6, expected = dot(g.gradient, direction);
-    const double slope = (dot(g.forward(moved(g.x, direction, step)), g.dy) - dot(g.forward(moved(g.x, direction, -step)), g.dy)) / (2 * step);
+    const auto along = [&](double s) { return dot(g.forward(moved(g.x, direction, s)), g.dy); };
+    const double slope = (along(step) - along(-step)) / (2 * step);
     const double scale = std::max({1e-3, norm(g.gradient) * norm(direction), std::abs(expected)});
     report.check(std::abs(slope - expected) <= 2e-6 * scale,
                  g.what + ": slope " + std::to_string(slope) + ", gradient says " + std::to_string(expected));

@@ -55,7 +55,8 @@ struct Failure : std::runtime_error {
 /// Bytes between two guards.
 class Guarded {
  public:
-  explicit Guarded(size_t bytes) : bytes_((bytes + 63) / 64 * 64), memory_(static_cast<unsigned char*>(std::aligned_alloc(64, bytes_ + 2 * guard)), &std::free) {
+  explicit Guarded(size_t bytes)
+      : bytes_((bytes + 63) / 64 * 64), memory_(static_cast<unsigned char*>(std::aligned_alloc(64, bytes_ + 2 * guard)), &std::free) {
     std::memset(memory_.get(), fresh, bytes_ + 2 * guard);
   }
   void* data() const { return memory_.get() + guard; }

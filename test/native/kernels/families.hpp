@@ -1,0 +1,37 @@
+// What a random case is: a family holds the calls that belong together (forward, backwards) on the same numbers, and the
+// gradients to hold against finite differences.
+#pragma once
+#include "test/native/kernels/calls.hpp"
+
+namespace spillway::test {
+
+/// The reference in double: what the others are held to.
+inline std::vector<Array> reference(const Call& call) { return run_whole(call, {ref::kernel, DType::f64}); }
+
+/// d(forward(x)·dy)/dx is `gradient`.
+struct Gradient {
+  std::string what;
+  std::function<Array(const Array&)> forward;
+  Array x, dy, gradient;
+};
+
+struct Family {
+  std::vector<Call> calls;
+  std::vector<Gradient> gradients;
+};
+
+/// The gradient of `forward`'s output 0 by input `i`.
+inline Gradient gradient_of(const Call& forward, size_t i, const Array& dy, const Array& gradient) {
+  return {name_of(forward) + " by input " + std::to_string(i),
+          [forward, i](const Array& moved) {
+            Call call = forward;
+            call.ins[i].value = moved;
+            return reference(call)[0];
+          },
+          forward.ins[i].value, dy, gradient};
+}
+
+inline int64_t channels(Random& r) { return r.pick<int64_t>({1, 2, 3, 5, 8, 12, 16, 17, 31, 32, 48, 65}); }
+inline Dims image(Random& r) { return {r.between(1, 3), channels(r), r.between(1, 13), r.between(1, 17)}; }
+
+}  // namespace spillway::test

@@ -1,0 +1,76 @@
+// Random linear layers and batch norms, training and frozen.
+#pragma once
+#include "test/native/kernels/families.hpp"
+
+namespace spillway::test {
+
+inline Family linear_family(Random& r) {
+  Family f;
+  const int64_t batch = r.between(1, 9), in = r.between(1, 70), out = r.between(1, 50);
+  const Array x = r.normal({batch, in, 1, 1}), dy = r.normal({batch, out, 1, 1});
+  const Array w = r.normal({out, in, 1, 1}), b = r.normal({out, 1, 1, 1});
+  Call forward{OpKind::linear, {}, {tensor(x), parameter(w, 2)}, {tensor(Array(dy.dims))}, 2, {}, true};
+  Call weights{OpKind::linear_bwd_weights, {}, {tensor(x), tensor(dy)}, {parameter(Array(w.dims), 2)}, 1, {}, true};
+  const Call data{OpKind::linear_bwd_data, {}, {tensor(dy), parameter(w, 2)}, {tensor(Array(x.dims))}, 0, {}, true};
+  const bool bias = r.chance(0.6);
+  if (bias) {
+    forward.ins.push_back(parameter(b, 1));
+    forward.anchor = 3;
+    weights.outs.push_back(parameter(Array(b.dims), 1));
+  }
+  const std::vector<Array> dw = reference(weights);
+  f.calls = {forward, data, weights};
+  f.gradients = {gradient_of(forward, 0, dy, reference(data)[0]), gradient_of(forward, 1, dy, dw[0])};
+  if (bias) f.gradients.push_back(gradient_of(forward, 2, dy, dw[1]));
+  return f;
+}
+
+inline Family batchnorm_family(Random& r) {
+  Family f;
+  const Dims in = image(r), per_channel{in[1], 1, 1, 1}, moments{2, in[1], 1, 1};
+  const double count = double(in[0] * in[2] * in[3]), eps = r.pick({1e-5, 1e-3});
+  const std::vector<double> attrs{eps, count};
+  const Array x = r.normal(in, 2, 3), dy = r.normal(in), gamma = r.normal(per_channel), beta = r.normal(per_channel);
+  const Call statistics{OpKind::bn_stats, {}, {tensor(x)}, {parameter(Array(moments), 2)}, 0};
+  const Array stats = reference(statistics)[0];
+  const Operand s = parameter(stats, 2), g = parameter(gamma, 1), b = parameter(beta, 1);
+  const Call apply{OpKind::bn_apply, attrs, {tensor(x), s, g, b}, {tensor(Array(in))}, 4};
+  const Call reduce{OpKind::bn_bwd_reduce, attrs, {tensor(x), tensor(dy), s},
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
+  const std::vector<Array> totals = reference(reduce);
+  const Call data{OpKind::bn_bwd_data, attrs,
+                  {tensor(x), tensor(dy), s, g, parameter(totals[0], 1), parameter(totals[1], 1)}, {tensor(Array(in))}, 1};
+  const Array mean = r.normal(per_channel), variance = r.positive(per_channel);
+  const Call running{OpKind::bn_running, {0.1, count + 1}, {s, parameter(mean, 1), parameter(variance, 1)}, {},
+                     0, {}, false, -1, {1, 2}};
+  f.calls = {statistics, apply, reduce, data, running};
+  const auto normalised = [statistics, apply](const Array& moved) {
+    Call first = statistics, second = apply;
+    first.ins[0].value = second.ins[0].value = moved;
+    second.ins[1].value = reference(first)[0];
+    return reference(second)[0];
+  };
+  if (count > 1) f.gradients = {{"batch norm by x " + text(in), normalised, x, dy, reference(data)[0]}};
+  f.gradients.push_back(gradient_of(apply, 2, dy, totals[0]));
+  f.gradients.push_back(gradient_of(apply, 3, dy, totals[1]));
+  return f;
+}
+
+inline Family frozen_family(Random& r) {
+  Family f;
+  const Dims in = image(r), per_channel{in[1], 1, 1, 1};
+  const Array x = r.normal(in, 2, 3), dy = r.normal(in);
+  const Operand mean = parameter(r.normal(per_channel), 1), variance = parameter(r.positive(per_channel), 1);
+  const Operand gamma = parameter(r.normal(per_channel), 1), beta = parameter(r.normal(per_channel), 1);
+  const Call forward{OpKind::bn_frozen, {1e-5}, {tensor(x), mean, variance, gamma, beta}, {tensor(Array(in))}, 5};
+  const Call data{OpKind::bn_frozen_bwd_data, {1e-5}, {tensor(dy), variance, gamma}, {tensor(Array(in))}, 0};
+  const Call reduce{OpKind::bn_frozen_bwd_reduce, {1e-5}, {tensor(x), tensor(dy), mean, variance},
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
+  const std::vector<Array> totals = reference(reduce);
+  f.calls = {forward, data, reduce};
+  f.gradients = {gradient_of(forward, 0, dy, reference(data)[0]), gradient_of(forward, 3, dy, totals[0]),
+                 gradient_of(forward, 4, dy, totals[1])};
+  return f;
+}
+
+}  // namespace spillway::test

@@ -1,0 +1,111 @@
+// Random element-wise operators, joins, losses, updates and the calls that tiling adds.
+#pragma once
+#include "test/native/kernels/families.hpp"
+
+namespace spillway::test {
+
+inline Family relu_family(Random& r) {
+  Family f;
+  const Dims in = image(r);
+  const Array x = r.normal(in), dy = r.normal(in);
+  const std::vector<double> attrs{r.pick({0.0, 0.1})};
+  const Call forward{OpKind::relu, attrs, {tensor(x)}, {tensor(Array(in))}, 1, {}, false, 0};
+  const Call back{OpKind::relu_bwd, attrs, {tensor(reference(forward)[0]), tensor(dy)}, {tensor(Array(in))}, 1, {}, false, 1};
+  f.calls = {forward, back};
+  f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
+  return f;
+}
+
+inline Family dropout_family(Random& r) {
+  Family f;
+  const Dims in = image(r);
+  const Array x = r.normal(in), dy = r.normal(in);
+  const std::vector<double> attrs{r.pick({0.0, 0.2, 0.5}), double(r.between(0, 9))};
+  const Call forward{OpKind::dropout, attrs, {tensor(x)}, {tensor(Array(in))}, 1, {}, false, 0};
+  const Call back{OpKind::dropout_bwd, attrs, {tensor(dy)}, {tensor(Array(in))}, 0, {}, false, 0};
+  f.calls = {forward, back};
+  f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
+  return f;
+}
+
+inline Family join_family(Random& r) {
+  Family f;
+  const Dims in = image(r);
+  Dims joined = in;
+  Call add{OpKind::add, {}, {}, {tensor(Array(in))}, 0, {}, false, 0}, concat{OpKind::concat, {}, {}, {}, 0};
+  for (int64_t i = 0, n = r.between(2, 4); i < n; i++) {
+    add.ins.push_back(tensor(r.normal(in)));
+    const Dims part{in[0], channels(r), in[2], in[3]};
+    concat.ins.push_back(tensor(r.normal(part)));
+    joined[1] = i == 0 ? part[1] : joined[1] + part[1];
+  }
+  concat.outs = {tensor(Array(joined))};
+  add.anchor = concat.anchor = add.ins.size();
+  Call grad_sum = add;
+  grad_sum.kind = OpKind::grad_sum;
+  const Array dy = r.normal(joined), dsum = r.normal(in);
+  const int64_t from = concat.ins[0].value.dims[1];
+  const Call slice{OpKind::slice_channels, {double(from)}, {tensor(dy)}, {tensor(Array(concat.ins[1].value.dims))}, 0};
+  f.calls = {add, concat, grad_sum, slice};
+  f.gradients = {gradient_of(add, 1, dsum, dsum), gradient_of(concat, 1, dy, reference(slice)[0])};
+  return f;
+}
+
+inline Family flatten_family(Random& r) {
+  Family f;
+  const Dims in = image(r), flat{in[0], in[1] * in[2] * in[3], 1, 1};
+  const Array x = r.normal(in), dy = r.normal(flat);
+  const Call forward{OpKind::flatten, {}, {tensor(x, Reach::all)}, {tensor(Array(flat), Reach::all)}, 1, {}, true};
+  const Call back{OpKind::flatten_bwd, {}, {tensor(dy, Reach::all)}, {tensor(Array(in), Reach::all)}, 0, {}, true};
+  f.calls = {forward, back};
+  f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
+  return f;
+}
+
+inline Family loss_family(Random& r) {
+  Family f;
+  const Dims in = image(r), places{in[0], 1, in[2], in[3]};
+  const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
+  const std::vector<double> pixels{double(in[0] * in[2] * in[3])}, elements{double(count_of(in))};
+  const Operand labels = labelled(r.labels(places, in[1])), target = tensor(r.normal(in));
+  const Call xent{OpKind::softmax_xent, pixels, {tensor(x), labels}, {parameter(Array(), 1)}, 0};
+  const Call xent_back{OpKind::softmax_xent_bwd, pixels, {tensor(x), labels}, {tensor(Array(in))}, 0};
+  const Call mse{OpKind::mse, elements, {tensor(x), target}, {parameter(Array(), 1)}, 0};
+  const Call mse_back{OpKind::mse_bwd, elements, {tensor(x), target}, {tensor(Array(in))}, 0};
+  f.calls = {xent, xent_back, mse, mse_back};
+  f.gradients = {gradient_of(xent, 0, one, reference(xent_back)[0]), gradient_of(mse, 0, one, reference(mse_back)[0])};
+  return f;
+}
+
+inline Family update_family(Random& r) {
+  Family f;
+  const Dims d{r.between(1, 20), r.between(1, 20), r.between(1, 3), r.between(1, 3)};
+  const auto value = [&] { return parameter(r.normal(d), 4); };
+  const double decay = r.pick({0.0, 0.01}), decoupled = r.pick({0.0, 1.0});
+  const Operand second = parameter(r.positive(d), 4);
+  f.calls = {{OpKind::sgd, {0.1, 0, decay, 0}, {value(), value()}, {}, 0, {}, false, -1, {0}},
+             {OpKind::sgd, {0.1, 0.9, decay, 0}, {value(), value(), value()}, {}, 0, {}, false, -1, {0, 2}},
+             {OpKind::sgd, {0.1, 0.9, decay, 1}, {value(), value(), value()}, {}, 0, {}, false, -1, {0, 2}},
+             {OpKind::adam, {0.01, 0.9, 0.99, 1e-8, decay, decoupled}, {value(), value(), value(), second}, {},
+              0, {}, false, -1, {0, 2, 3}}};
+  for (Call& call : f.calls) call.step = uint64_t(r.between(1, 50));
+  return f;
+}
+
+inline Family plumbing_family(Random& r) {
+  Family f;
+  const Dims in = image(r), moments{2, in[1], 1, 1}, weights{in[1], 3, 2, 2};
+  const Operand x = tensor(r.normal(in)), y = tensor(r.normal(in));
+  const Operand first = parameter(r.positive(moments), 2), second = parameter(r.positive(moments), 2);
+  f.calls = {{OpKind::fill, {0.25}, {}, {tensor(Array(in))}, 0},
+             {OpKind::fill, {-1}, {}, {parameter(Array(weights), 4)}, 0},
+             {OpKind::copy, {}, {x}, {tensor(Array(in))}, 1},
+             {OpKind::copy, {}, {parameter(r.normal(weights), 4)}, {parameter(Array(weights), 4)}, 1},
+             {OpKind::accumulate, {}, {x}, {y}, 0},
+             {OpKind::accumulate, {}, {parameter(r.normal(weights), 4)}, {parameter(r.normal(weights), 4)}, 0},
+             {OpKind::merge_moments, {7, 0}, {first}, {second}, 0},
+             {OpKind::merge_moments, {7, 12}, {first}, {second}, 0}};
+  return f;
+}
+
+}  // namespace spillway::test

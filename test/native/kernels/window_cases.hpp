@@ -1,0 +1,143 @@
+// Random convolutions and poolings: kernels, strides, paddings, dilations, groups, ceil mode, sizes that do not divide.
+#pragma once
+#include "test/native/kernels/families.hpp"
+
+namespace spillway::test {
+
+inline WindowShape random_window(Random& r, int64_t most_kernel, bool dilated) {
+  WindowShape s;
+  for (int axis = 0; axis < 2; axis++) {
+    s.kernel[axis] = r.between(1, most_kernel);
+    s.stride[axis] = r.between(1, 3);
+    s.dilation[axis] = dilated ? r.pick<int64_t>({1, 1, 1, 2, 3}) : 1;
+  }
+  if (r.chance(0.7)) {
+    s.kernel[1] = s.kernel[0];
+    s.stride[1] = s.stride[0];
+    s.dilation[1] = s.dilation[0];
+  }
+  return s;
+}
+
+inline int64_t reach(const WindowShape& s, int axis) { return s.dilation[axis] * (s.kernel[axis] - 1) + 1; }
+
+/// An extent that the window fits into.
+inline int64_t extent_for(Random& r, const WindowShape& s, int axis, int64_t padding) {
+  return std::max<int64_t>(1, reach(s, axis) - padding) + r.between(0, 12);
+}
+
+/// Sizes of one convolution.
+struct Conv2dCase {
+  WindowShape window;
+  int64_t after[2];   // padding below and on the right
+  int64_t extent[2];  // of x
+  int64_t batch, in, out, groups;
+  bool bias;
+};
+
+inline Family conv2d_calls(const Conv2dCase& c, Random& r) {
+  const WindowShape& s = c.window;
+  int64_t out[2];
+  for (int axis = 0; axis < 2; axis++) out[axis] = (c.extent[axis] + s.pad[axis] + c.after[axis] - reach(s, axis)) / s.stride[axis] + 1;
+  const Array x = r.normal({c.batch, c.in, c.extent[0], c.extent[1]}), dy = r.normal({c.batch, c.out, out[0], out[1]});
+  const Array w = r.normal({c.out, c.in / c.groups, s.kernel[0], s.kernel[1]}, 0.3), b = r.normal({c.out, 1, 1, 1});
+  const std::vector<double> attrs{double(s.stride[0]), double(s.stride[1]), double(s.pad[0]), double(s.pad[1]), double(c.after[0]),
+                                  double(c.after[1]), double(s.dilation[0]), double(s.dilation[1]), double(c.groups)};
+  Call forward{OpKind::conv2d, attrs, {tensor(x, Reach::window), parameter(w, 4)}, {tensor(Array(dy.dims))}, 2, s, true};
+  Call data{OpKind::conv2d_bwd_data, attrs, {tensor(dy), parameter(w, 4)}, {tensor(Array(x.dims), Reach::window)}, 0, s, true};
+  Call weights{OpKind::conv2d_bwd_weights, attrs, {tensor(x, Reach::window), tensor(dy)}, {parameter(Array(w.dims), 4)}, 1, s, true};
+  if (c.bias) {
+    forward.ins.push_back(parameter(b, 1));
+    forward.anchor = 3;
+    weights.outs.push_back(parameter(Array(b.dims), 1));
+  }
+  const std::vector<Array> dw = reference(weights);
+  Family f{{forward, data, weights}, {gradient_of(forward, 0, dy, reference(data)[0]), gradient_of(forward, 1, dy, dw[0])}};
+  if (c.bias) f.gradients.push_back(gradient_of(forward, 2, dy, dw[1]));
+  return f;
+}
+
+inline Family conv2d_family(Random& r) {
+  Conv2dCase c{random_window(r, 5, true), {}, {}, r.between(1, 3), channels(r), channels(r), 1, r.chance(0.5)};
+  for (int axis = 0; axis < 2; axis++) {
+    c.window.pad[axis] = r.between(0, c.window.kernel[axis] - 1);
+    c.after[axis] = r.chance(0.6) ? c.window.pad[axis] : r.between(0, c.window.kernel[axis] - 1);
+    c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
+  }
+  if (r.chance(0.25)) {
+    c.groups = r.pick<int64_t>({2, 3, 4});
+    c.in *= c.groups;
+    c.out *= c.groups;
+  } else if (r.chance(0.15)) {
+    c.groups = c.out = c.in;
+  }
+  return conv2d_calls(c, r);
+}
+
+/// Channels as networks have them.
+inline Family wide_conv2d_family(Random& r) {
+  const int64_t kernel = r.pick<int64_t>({1, 3, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;
+  const Conv2dCase c{{{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(7, 15), r.between(7, 15)},
+                     1, r.pick<int64_t>({3, 64, 96}), r.pick<int64_t>({64, 80, 128}), 1, r.chance(0.5)};
+  return conv2d_calls(c, r);
+}
+
+/// Strided 1x1 with few input channels, whose channels-last weight gradients corrupt the heap in oneDNN 2.6.
+inline Family strided_pointwise_family(Random& r) {
+  const int64_t stride = r.between(2, 3), pad = r.between(0, 1);
+  const Conv2dCase c{{{1, 1}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(3, 70), r.between(3, 70)},
+                     r.between(1, 4), r.pick<int64_t>({8, 12}), r.pick<int64_t>({16, 20, 32, 64, 128, 256}), 1, r.chance(0.5)};
+  return conv2d_calls(c, r);
+}
+
+/// Windows that lie mostly in the padding of a sliver: oneDNN has only a reference implementation for some.
+inline Family sliver_conv2d_family(Random& r) {
+  const Conv2dCase c{{{7, 7}, {1, 1}, {4, 10}, {2, 2}}, {4, 10}, {16, 1}, 1, 24, 2, 2, r.chance(0.5)};
+  return conv2d_calls(c, r);
+}
+
+/// PyTorch's rule: a ceil window must start inside the image or its near padding.
+inline int64_t pooled(int64_t extent, int64_t kernel, int64_t stride, int64_t pad, int64_t pad_after, bool ceil) {
+  const int64_t room = extent + pad + pad_after - kernel + (ceil ? stride - 1 : 0);
+  int64_t out = (room < 0 ? -1 : room / stride) + 1;
+  if (ceil && (out - 1) * stride >= extent + pad) out--;
+  return out;
+}
+
+inline Family pool_family(Random& r) {
+  Family f;
+  WindowShape s = random_window(r, 4, false);
+  const bool ceil = r.chance(0.4), count_padding = r.chance(0.5);
+  Dims in = image(r), out = in;
+  for (int axis = 0; axis < 2; axis++) {
+    s.pad[axis] = r.between(0, s.kernel[axis] / 2);
+    in[2 + axis] = extent_for(r, s, axis, 0);
+    out[2 + axis] = pooled(in[2 + axis], s.kernel[axis], s.stride[axis], s.pad[axis], s.pad[axis], ceil);
+  }
+  const Array x = r.normal(in), dy = r.normal(out);
+  std::vector<double> attrs{double(s.kernel[0]), double(s.kernel[1]), double(s.stride[0]), double(s.stride[1]),
+                            double(s.pad[0]), double(s.pad[1]), double(ceil)};
+  const Call max{OpKind::max_pool, attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
+  const Call max_back{OpKind::max_pool_bwd, attrs, {tensor(x, Reach::window), tensor(dy)}, {tensor(Array(in), Reach::window)}, 1, s};
+  attrs.insert(attrs.end(), {double(count_padding), double(s.pad[0]), double(s.pad[1])});
+  const Call mean{OpKind::avg_pool, attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
+  attrs.insert(attrs.end(), {double(in[2]), double(in[3])});
+  const Call mean_back{OpKind::avg_pool_bwd, attrs, {tensor(dy)}, {tensor(Array(in), Reach::window)}, 0, s};
+  f.calls = {max, max_back, mean, mean_back};
+  f.gradients = {gradient_of(max, 0, dy, reference(max_back)[0]), gradient_of(mean, 0, dy, reference(mean_back)[0])};
+  return f;
+}
+
+inline Family global_avg_pool_family(Random& r) {
+  Family f;
+  const Dims in = image(r), out{in[0], in[1], 1, 1};
+  const Array x = r.normal(in), dy = r.normal(out);
+  const std::vector<double> attrs{double(in[2] * in[3])};
+  const Call forward{OpKind::global_avg_pool, attrs, {tensor(x)}, {tensor(Array(out), Reach::all)}, 0};
+  const Call back{OpKind::global_avg_pool_bwd, attrs, {tensor(dy, Reach::all)}, {tensor(Array(in))}, 1};
+  f.calls = {forward, back};
+  f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
+  return f;
+}
+
+}  // namespace spillway::test
