@@ -40,8 +40,10 @@ const run = (program, args) => {
 }
 
 const build = ({ folder, options }, targets) => {
-  run('cmake', ['-S', 'native', '-B', folder, '-DCMAKE_BUILD_TYPE=RelWithDebInfo', ...options])
-  run('cmake', ['--build', folder, '--target', ...targets, '--parallel', String(Math.min(2, os.availableParallelism()))])
+  run('cmake', ['-S', 'native', '-B', folder, '-G', 'Unix Makefiles', '-DCMAKE_BUILD_TYPE=RelWithDebInfo', ...options])
+  const jobs = String(Math.min(2, os.availableParallelism()))
+  // -k: the failure of one program does not hide those of the others.
+  run('cmake', ['--build', folder, '--parallel', jobs, '--target', ...targets, '--', '-k'])
 }
 
 const fuzz = () => {
