@@ -4,7 +4,7 @@
 // Worked example: call a (1 s), copy out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
 import { PAGE_BYTES } from '../core/bytes'
 import type { Link } from '../graph/machine'
-import { instructions } from '../plan/instructions'
+import { instructions, isForEver } from '../plan/instructions'
 import type { Plan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
@@ -17,13 +17,12 @@ export const simulate = (plan: Plan, link: Link): Timeline => {
   let now = 0
   let compute = 0
   let held = 0
-  const forEver = plan.residencies.filter((r) => r.acquire === 0 && r.release === plan.calls.length && plan.cells[plan.storages[r.storage]!.cells[0]!]?.scope === 'persistent')
-  for (const r of forEver) held += r.to - r.from
+  for (const r of plan.residencies) if (isForEver(plan, r)) held += r.to - r.from
   memory.push({ time: 0, pages: held })
   const hold = (pages: number): void => {
     held += pages
     const last = memory[memory.length - 1]!
-    if (last.time === now && pages < 0 === held < last.pages) memory[memory.length - 1] = { time: now, pages: held }
+    if (last.time === now) memory[memory.length - 1] = { time: now, pages: held }
     else memory.push({ time: now, pages: held })
   }
   const copy = (stream: 'out' | 'in', residency: number): void => {
