@@ -6,7 +6,7 @@ import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { elaborate, type Loss, type Model, mse, type Optimizer, sgd } from '../dsl'
 import { compile } from '../staging/compile'
-import { PAGE_BYTES, showBytes } from '../staging/core/bytes'
+import { PAGE_BYTES } from '../staging/core/bytes'
 import { training } from '../staging/grad/grad'
 import type { Graph } from '../staging/graph/graph'
 import { instructions } from '../staging/plan/instructions'
@@ -73,9 +73,9 @@ export const describePlan = (plan: Plan, machine: LocalMachine, spill: string, a
   },
 })
 
+/** A budget too small for anything is the planner's to refuse: it names the smallest that works. */
 export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
-  Number.isSafeInteger(budget) && budget >= PAGE_BYTES ? right(budget)
-    : left(usage(`a budget of ${Number.isFinite(budget) && budget >= 0 ? showBytes(Math.floor(budget)) : budget} is not legal: it is at least one page, 2MiB (${PAGE_BYTES} bytes)`))
+  Number.isSafeInteger(budget) && budget >= 0 ? right(budget) : left(usage(`a budget of ${budget} is not legal: it is a whole number of bytes`))
 
 export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions): Either<SpillwayError, StagedPlan> => {
   const budget = checkedBudget(o.budget ?? machine.memoryBytes)
