@@ -9,7 +9,7 @@ import type { Graph } from '../../staging/graph/graph'
 import { type Segment, tilesOf, UNTILED } from '../../staging/plan/plan'
 import { machines } from '../../staging/sim/machines'
 import { assemble, forwardOps, type Group } from '../../staging/tile/segments'
-import { splitAt } from '../../staging/tile/cuts'
+import { profileForward, splitAt } from '../../staging/tile/cuts'
 import { Sketch } from '../graph/sketch'
 import { grid, keepOf, opNames, segmentsOf, trained } from './trained'
 
@@ -175,6 +175,26 @@ test('an update comes after the last op that touches its weight or gradient, in 
         }
         assert.is(flat.filter((o) => o.phase === 'update').length, g.ops.filter((o) => o.phase === 'update').length)
       }
+})
+
+test('cut at clean places, no forward op runs more than twice, and statistics and losses once', () => {
+  let again = 0
+  for (const g of [chain(), residual(), normed()]) {
+    const clean = profileForward(g).cuts.filter((c) => c.clean).map((c) => c.at)
+    for (const a of clean) for (const b of clean)
+      for (const over of [UNTILED, grid(1, 2, 2)]) {
+        const built = assemble(g, groupsOf(g, [...new Set([a, b])].sort((x, y) => x - y), [over, over, over]))
+        if (!isRight(built)) continue
+        const times = new Map<number, number>()
+        for (const step of built.right.flatMap((s) => s.body)) times.set(step.op, (times.get(step.op) ?? 0) + 1)
+        for (const op of g.ops) {
+          const most = op.phase !== 'forward' || op.kind === 'bn_stats' ? 1 : 2
+          assert.ok(times.get(op.id)! <= most, `${op.layer}:${op.kind} runs ${times.get(op.id)} times with cuts ${a}, ${b}`)
+          if (times.get(op.id) === 2) again++
+        }
+      }
+  }
+  assert.ok(again > 100, `${again} ops ran again`)
 })
 
 // ---------------------------------------------------------------- in place
