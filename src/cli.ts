@@ -53,7 +53,7 @@ const declare = (program: Command, run: Run): void => {
     .option('--samples <n>', 'distinct synthetic samples (default: one batch)', countOption('--samples'))
     .option('--seed <n>', 'seed of weights, data and dropout (default 0)', countOption('--seed', 0))
     .option('--device <name>', 'cpu, ref, null (default cpu)').option('--machine <name>', 'the same')
-    .option('--checkpoint-dir <dir>', 'keep the training state there').option('--checkpoint-every <n>', 'steps between checkpoints (default: at the end)', countOption('--checkpoint-every'))
+    .option('--checkpoint-dir <dir>', 'keep the training state there').option('--checkpoint-every <n>', 'steps between checkpoints (default: a tenth of the run)', countOption('--checkpoint-every'))
     .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
     .option('--weights <file>', 'start from these weights (safetensors)').option('--save <file>', 'write the weights at the end (safetensors)')
     .option('--log <dir>', 'write a JSON line a step, and the report').option('--report <file>', 'write the report page')
@@ -109,7 +109,7 @@ export const main = async (args: readonly string[]): Promise<number> => {
       if (isHelp(e)) return 0
       done = left(refusal(e, program, args))
     } else if (e instanceof SpillwayException) done = left(e.error)
-    else if (isSystemError(e)) done = left({ tag: 'FileRefused', kind: 'report', file: e.path ?? '(unnamed)', reason: e.message })
+    else if (isSystemError(e)) done = left({ tag: 'FileRefused', kind: 'output', file: e.path ?? '(unnamed)', reason: e.message })
     else throw e
   }
   return isLeft(done) ? fail(out, done.left) : 0

@@ -4,7 +4,7 @@ import { renderError, type StageError } from '../staging/core/errors'
 import { nearest } from './nearest'
 
 /** What a file is to us when it is refused. */
-export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'report'
+export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'output'
 
 /**
  * Usage               the call is wrong: a flag, a size, a name; `legal` are the nearest right ones

@@ -1,6 +1,7 @@
 // What makes two runs the same run. In: a staged plan, a seed, data. Out: RunIdentity for checkpoints, and whether a plan
 // belongs to a model. Invariant: the strategy and the budget are no part of it: with the same algorithms, plans that do not
 // tile continue each other bit for bit.
+import { resolve } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { elaborate, type Model } from '../dsl'
 import { hashText } from '../staging/core/fnv'
@@ -15,7 +16,7 @@ export const identityOf = (staged: StagedPlan, seed: number, data: string, weigh
   model: staged.plan.graph.name,
   fingerprint: fingerprint(staged.plan.graph),
   seed, data,
-  weights: weights ?? 'from the seed',
+  weights: weights === undefined ? 'from the seed' : resolve(weights),
   algorithms: staged.plan.algorithms,
   device: staged.machine.device,
 })
@@ -30,5 +31,5 @@ export const modelMismatch = (model: Model, plan: Plan): SpillwayError | undefin
   const now = elaborate(model, plan.graph.name)
   if (isLeft(now)) return now.left
   return forwardHash(now.right.graph) === forwardHash(plan.graph) ? undefined
-    : usage(`the plan was staged for another version of model '${plan.graph.name}': stage it again`)
+    : usage(`the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`)
 }

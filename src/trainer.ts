@@ -30,6 +30,7 @@ export interface TrainOptions {
   readonly threads?: number
   readonly throttle?: number
   readonly checkpointDir?: string
+  /** Steps between checkpoints; default: a tenth of the run. There is one at the end in any case. */
   readonly checkpointEvery?: number
   readonly resume?: boolean
   readonly weights?: string
@@ -77,7 +78,8 @@ const startingPoint = (o: TrainOptions, identity: RunIdentity): Either<SpillwayE
   const { checkpoint, refused } = findCheckpoint(directory)
   refused.forEach((r) => o.onNote?.(`${directory}: ${r}`))
   if (!checkpoint && refused.length) return left({ tag: 'CheckpointMismatch', directory, reason: `no checkpoint in it is whole: ${refused.join('; ')}` })
-  const difference = checkpoint && differenceOf(checkpoint.identity, identity)
+  // Weights that a run started from matter no more once it has a checkpoint.
+  const difference = checkpoint && differenceOf(checkpoint.identity, o.weights === undefined ? { ...identity, weights: checkpoint.identity.weights } : identity)
   return difference ? left({ tag: 'CheckpointMismatch', directory, reason: difference }) : right(checkpoint)
 }
 
@@ -122,10 +124,11 @@ const cancelled = (run: Run, stepsDone: number): SpillwayError => {
   return { tag: 'Cancelled', stepsDone, ...(resume ? { resume } : {}) }
 }
 
-/** Steps until the next checkpoint is due, or the end. */
-const chunkFrom = (done: number, o: TrainOptions): number => {
-  const every = o.checkpointDir === undefined ? Infinity : o.checkpointEvery ?? Infinity
-  return Math.min(o.steps, (Math.floor(done / every) + 1) * every || o.steps) - done
+/** Steps until the next checkpoint is due, or the end; ten checkpoints a run when it is not said how often. */
+export const chunkFrom = (done: number, o: Pick<TrainOptions, 'steps' | 'checkpointDir' | 'checkpointEvery'>): number => {
+  if (o.checkpointDir === undefined) return o.steps - done
+  const every = o.checkpointEvery ?? Math.ceil(o.steps / 10)
+  return Math.min(o.steps, (Math.floor(done / every) + 1) * every) - done
 }
 
 const runChunks = async (run: Run, counted: Counted, from: Totals): Promise<Either<SpillwayError, Totals>> => {
@@ -200,14 +203,14 @@ const trained = async (model: Model | undefined, staged: StagedPlan, o: TrainOpt
   if (from.right && from.right.step > o.steps)
     return left(usage(`the run in ${o.checkpointDir} has done ${from.right.step} steps: ask for at least as many`))
   if (from.right?.step === o.steps) return finishedResult(staged, from.right, modelState(staged.plan.graph), o.save)
-  return onDevice(staged, o, identity, source.right.source, from.right)
+  return onDevice(staged, o, from.right?.identity ?? identity, source.right.source, from.right)
 }
 
 /** What the file system says (a full disk, a folder that may not be written) as data. */
 const systemError = (e: unknown): SpillwayError => {
   const { code, path, message } = e as NodeJS.ErrnoException
   if (typeof code !== 'string') throw e
-  return { tag: 'FileRefused', kind: 'checkpoint', file: path ?? '(unnamed)', reason: message }
+  return { tag: 'FileRefused', kind: 'output', file: path ?? '(unnamed)', reason: message }
 }
 
 /** `model` is checked against the plan when it is given. */

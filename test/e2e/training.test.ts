@@ -12,7 +12,7 @@ import { savePlan, tryLoadPlan } from '../../src/planfile'
 import { openTensors, writeTensors } from '../../src/safetensors'
 import { describePlan, tryStage } from '../../src/session'
 import { LOG_FILE } from '../../src/steplog'
-import { trainTask } from '../../src/trainer'
+import { chunkFrom, trainTask } from '../../src/trainer'
 import { classifier, trunk } from './models'
 import { DEVICE, halfway, smallestBudget, staged, trained } from './runs'
 
@@ -120,6 +120,19 @@ test('an aborted run ends within a step, keeps its last checkpoint and goes on f
   assert.is(rest.weightsSha256, alone.weightsSha256)
 })
 
+test('checkpoints come every so many steps, ten times a run by default, and at the end', () => {
+  const due = (o: { steps: number; checkpointDir?: string; checkpointEvery?: number }): number[] => {
+    const at: number[] = []
+    for (let done = 0; done < o.steps; at.push(done)) done += chunkFrom(done, o)
+    return at
+  }
+  assert.equal(due({ steps: 7 }), [7])
+  assert.equal(due({ steps: 7, checkpointDir: 'x', checkpointEvery: 3 }), [3, 6, 7])
+  assert.equal(due({ steps: 3, checkpointDir: 'x' }), [1, 2, 3])
+  assert.equal(due({ steps: 25, checkpointDir: 'x' }), [3, 6, 9, 12, 15, 18, 21, 24, 25])
+  assert.equal(due({ steps: 2, checkpointDir: 'x', checkpointEvery: 100 }), [2])
+})
+
 test('weights that were saved start another run where the first one ended', async () => {
   const save = join(root, 'weights.safetensors')
   const plan = staged(classifier)
@@ -131,7 +144,7 @@ test('weights that were saved start another run where the first one ended', asyn
   assert.is.not((await trained(classifier, plan, { steps: 1, weights: save })).losses[0], one.losses[0])
   const checkpointDir = folder()
   await trained(classifier, plan, { steps: 1, weights: save, checkpointDir })
-  const moved = await trained(classifier, plan, { steps: 2, weights: save, checkpointDir, resume: true })
+  const moved = await trained(classifier, plan, { steps: 2, checkpointDir, resume: true })
   assert.is(moved.weightsSha256, (await trained(classifier, plan, { steps: 2, weights: save })).weightsSha256)
 })
 
