@@ -33,7 +33,7 @@ test('a plan of three segments, line by line', () => {
     'backward  4×1    c         1 ops              c.weight.grad+',
     'update    whole  c         1 ops',
   ])
-  assert.match(lines[5]!, /^held   fed: \d+ pages in \d+, persistent: 1 pages in 1, /)
+  assert.match(lines[5]!, /^held {3}fed: \d+ pages in \d+, persistent: 1 pages in 1, /)
   const fed = p.residencies.filter((r) => r.load?.from === 'source')
   assert.is(lines[6], `moved  out: 0 pages in 0, in: 0 pages in 0, fed: ${fed.reduce((n, r) => n + r.to - r.from, 0)} pages in ${fed.length}`)
   const held = p.residencies.reduce((n, r) => n + r.to - r.from, 0)
