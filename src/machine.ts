@@ -12,8 +12,8 @@ import { machines as namedMachines } from '../staging/sim/machines'
 import { type SpillwayError, unknownName } from './errors'
 import { callKey } from '../staging/ops/callkey'
 import { nativeCall } from './machine/operands'
-import { openProfile, type Speeds } from './machine/profile'
-import { callBytes, timer } from './machine/timing'
+import { type KeptProfile, openProfile, type Speeds } from './machine/profile'
+import { callBytes, type Timer, timer } from './machine/timing'
 import { availableBytes } from './memory'
 import { type DeviceName, loadNative, type Native } from './native'
 import { version } from './version'
@@ -90,14 +90,26 @@ const fileSystemOf = (folder: string): string => {
 }
 const existing = (folder: string): string => (existsSync(folder) ? folder : existing(dirname(resolve(folder))))
 
+interface Timed { readonly profile: KeptProfile; readonly times: Timer }
+const timed = new Map<string, Timed>()
+
+/** One profile a process for each way to run: what was measured once, even with disturbance, is not measured again. */
+const timesOf = (native: Native, fixed: boolean, threads: number): Timed => {
+  const key = `${fixed} ${threads}`
+  const known = timed.get(key)
+  if (known) return known
+  const profile = openProfile(`oneDNN ${native.deviceInfo().oneDnn ?? 'none'}, spillway ${version()}`, threads)
+  const times = timer(profile.measurements, (c) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, fixed, threads), 'f32')
+  timed.set(key, { profile, times })
+  return { profile, times }
+}
+
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
-  const info = native.deviceInfo()
-  const threads = o.threads ?? info.cores
-  const profile = openProfile(`oneDNN ${info.oneDnn ?? 'none'}, spillway ${version()}`, threads)
+  const threads = o.threads ?? native.deviceInfo().cores
   const fixed = o.fixed ?? false
+  const { profile, times } = timesOf(native, fixed, threads)
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
   const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill))
-  const times = timer(profile.measurements, (c) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, fixed, threads), 'f32')
   return {
     name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),

@@ -54,8 +54,7 @@ export const availableBytes = (): number => {
 /** Collects all garbage now: what planning left would otherwise stay in the process beside the device's memory. */
 export const collectGarbage = (): void => {
   setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as (options?: object) => void
-  collect()
+  const collect = runInNewContext('gc') as () => void
   collect()
 }
 

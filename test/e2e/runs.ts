@@ -15,8 +15,17 @@ export const DEVICE = loadNative().deviceInfo().devices.includes('cpu') ? 'cpu' 
 export const staged = (model: Model, o: StageOptions = {}): StagedPlan =>
   stage(model, { machine: DEVICE, algorithms: 'fixed', ...(model === (classifier as Model) ? { loss: crossEntropy } : {}), ...o })
 
+const budgets = new Map<string, number>()
+
 /** What a strategy answers when it is given one page. */
 export const smallestBudget = (model: Model, strategy: string, o: StageOptions = {}): number => {
+  const key = `${model.layers.length} ${strategy} ${JSON.stringify(o)}`
+  const known = budgets.get(key) ?? askedBudget(model, strategy, o)
+  budgets.set(key, known)
+  return known
+}
+
+const askedBudget = (model: Model, strategy: string, o: StageOptions): number => {
   const plan = tryStage(model, { machine: DEVICE, algorithms: 'fixed', ...o, strategy, budget: PAGE_BYTES })
   if (!isLeft(plan) || plan.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
   return plan.left.smallestBytes
