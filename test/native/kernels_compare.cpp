@@ -60,7 +60,7 @@ int main() {
   Report report;
   for (const Generator& g : generators()) {
     Random r(2024);
-    for (int i = 0; i < g.cases; i++)
+    for (int i = 0; i < g.cases(); i++)
       for (const Call& call : g.make(r).calls) {
         compare(report, call, {device, DType::f32});
         if (!call.dense) compare(report, call, {device, DType::f32, true});

@@ -31,7 +31,7 @@ int main() {
   Report report;
   for (const Generator& g : generators()) {
     Random r(77);
-    for (int i = 0; i < g.cases / 2; i++)
+    for (int i = 0; i < g.cases(2); i++)
       for (const Gradient& gradient : g.make(r).gradients) check_gradient(report, gradient, r);
   }
   return report.finish();

@@ -130,7 +130,7 @@ int main() {
 #endif
   for (const Generator& g : generators()) {
     Random r(99);
-    for (int i = 0; i < (g.cases + 1) / 2; i++)
+    for (int i = 0; i < g.cases(2); i++)
       for (const Call& call : g.make(r).calls)
         for (const auto& [setting, tolerance] : settings)
           if (tiles(call)) compare(report, call, setting, tolerance, r);
