@@ -128,7 +128,7 @@ const exact = async (): Promise<void> => {
         rmSync(folder, { recursive: true })
         return { json, of }
       }
-      const least = await smallestOf(args.slice(0, 5), 'tiled')
+      const least = await smallestOf([model, '--image', '509x389', '--machine', device], 'tiled')
       const whole = await run('in-core')
       const tiled = await run('tiled', '--budget', String(Math.ceil((least * 1.1) / PAGE_BYTES) * PAGE_BYTES))
       const most = Math.max(...[...whole.of.values()].map(norm))

@@ -1,6 +1,7 @@
 // The reference device: naive loops, double accumulation, f32 or f64 storage. The oracle that other devices are held to.
 // In: a checked call. Out: the result by the formula of docs/operators.md, in the order in which it is written there.
-// Invariant: single-threaded, no scratch, every operator of the table has an entry or the link fails.
+// Invariant: single-threaded, no scratch (but a convolution's, in doubles), every operator of the table has an entry or the
+// link fails.
 #pragma once
 #include "ops/check.hpp"
 
@@ -47,13 +48,22 @@ void each_pixel(const View& v, F f) {
       for (int64_t w = ops::lower(v, 3); w < ops::upper(v, 3); w++) f(b, h, w);
 }
 
-/// An entry from a type with `check(call)` and `run<T>(call)`.
+/// Doubles of scratch that an operator wants; most want none.
+template <class Op>
+int64_t scratch_doubles(const KernelCall& c) {
+  if constexpr (requires { Op::scratch_doubles(c); }) return Op::scratch_doubles(c);
+  else return 0;
+}
+
+/// An entry from a type with `check(call)`, `run<T>(call)` and, where it needs scratch, `scratch_doubles(call)`.
 template <class Op>
 constexpr KernelEntry entry() {
-  return {[](const KernelCall& c) -> int64_t { return Op::check(c).ok() ? 0 : -1; },
+  return {[](const KernelCall& c) -> int64_t { return Op::check(c).ok() ? scratch_doubles<Op>(c) * int64_t(sizeof(double)) : -1; },
           [](const KernelCall& c) { return Op::check(c); },
           [](const KernelCall& c) {
             if (Status s = Op::check(c); !s.ok()) return s;
+            if (int64_t(c.workspace_bytes) < scratch_doubles<Op>(c) * int64_t(sizeof(double)))
+              return Status::error("the workspace is too small");
             if (ops::float_type(c) == DType::f64) Op::template run<double>(c);
             else Op::template run<float>(c);
             return Status{};
