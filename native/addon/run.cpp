@@ -24,12 +24,13 @@ Napi::Object progress_object(Napi::Env env, const Progress& p) {
 
 Run::Run(Napi::Env env, Session& session, std::unique_ptr<Source> source, Napi::Function progress, Ended ended)
     : env_(env), session_(session), source_(std::move(source)), ended_(std::move(ended)) {
-  // Two owners: the thread, and this object, which may abort.
-  channel_ = Napi::ThreadSafeFunction::New(env, progress, "spillway run", QUEUE, 2);
+  channel_ = Napi::ThreadSafeFunction::New(env, progress, "spillway run", QUEUE, 1);
 }
 
 void Run::start() {
   napi_add_env_cleanup_hook(env_, at_exit, this);
+  // Two owners: this object, which may abort, and from now on the thread. A run that is refused has none.
+  channel_.Acquire();
   thread_ = std::thread([this] { work(); });
 }
 
