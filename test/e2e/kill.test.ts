@@ -17,7 +17,7 @@ const compiled = join(project, 'dist', 'src', 'cli.js')
 /** Compiled where the set-up has compiled it, since many processes start here. */
 const COMMAND = existsSync(compiled) ? ['-r', 'ts-node/register/transpile-only', compiled] : ['-r', 'ts-node/register/transpile-only', join(project, 'src', 'cli.ts')]
 const KILLS = 20
-const STEPS = 30
+const STEPS = 120
 
 const start = (checkpointDir: string, ...more: string[]): ChildProcess =>
   spawn(process.execPath, [...COMMAND, 'train', join(__dirname, 'killed-model.ts'), '--device', DEVICE, '--algorithms', 'fixed', '--seed', '5',
