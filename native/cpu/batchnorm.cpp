@@ -26,10 +26,10 @@ struct Moments {
 };
 
 struct BatchMoments {
-  BatchMoments(const View& stats, double count_, double eps_)
-      : mean(floats(stats)), squares(mean + stats.dims[1]), count(count_), eps(eps_) {}
-  Moments operator()(int64_t c) const { return {double(mean[c]), 1.0 / std::sqrt(double(squares[c]) / count + eps)}; }
-  ChannelReader mean, squares;
+  BatchMoments(const View& view, double count_, double eps_) : stats(view), mean(floats(view)), count(count_), eps(eps_) {}
+  Moments operator()(int64_t c) const { return {stats.mean(c), 1.0 / std::sqrt(stats.squares(c) / count + eps)}; }
+  ops::Statistics<float> stats;
+  ChannelReader mean;
   double count, eps;
 };
 
@@ -113,10 +113,10 @@ struct BnStats : Reduction {
       sum[0] += deviation;
       sum[1] += deviation * deviation;
     });
+    const ops::Statistics<float> stats(c.outs[0]);
     for (int64_t ch = 0; ch < channels; ch++) {
       const double sum = sums[ch], squares = sums[channels + ch];
-      floats(c.outs[0])[ch] = float(double(pivot[ch]) + sum / count);
-      floats(c.outs[0])[channels + ch] = float(std::max(0.0, squares - sum * sum / count));
+      stats.put(ch, double(pivot[ch]) + sum / count, std::max(0.0, squares - sum * sum / count));
     }
   }
 };
@@ -195,12 +195,12 @@ struct BnRunning : PlainKernel {
   static void run(const KernelCall& c) {
     const auto a = BnRunningAttrs::read(c.attrs);
     const int64_t channels = c.ins[1].dims[0];
-    const float* stats = floats(c.ins[0]);
+    const ops::Statistics<float> stats(c.ins[0]);
     float *mean = floats(c.ins[1]), *variance = floats(c.ins[2]);
     const double keep = 1 - a.momentum, unbias = a.momentum / double(std::max<int64_t>(1, a.count - 1));
     for (int64_t ch = 0; ch < channels; ch++) {
-      mean[ch] = float(keep * double(mean[ch]) + a.momentum * double(stats[ch]));
-      variance[ch] = float(keep * double(variance[ch]) + unbias * double(stats[channels + ch]));
+      mean[ch] = float(keep * double(mean[ch]) + a.momentum * stats.mean(ch));
+      variance[ch] = float(keep * double(variance[ch]) + unbias * stats.squares(ch));
     }
   }
 };

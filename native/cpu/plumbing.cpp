@@ -1,4 +1,5 @@
 // What tiling adds between operators: fill, copy and accumulate on any strides, and Chan's merge of moments.
+#include "ops/batchnorm.hpp"
 #include "ops/plumbing.hpp"
 
 #include <cstring>
@@ -50,19 +51,7 @@ struct MergeMoments : PlainKernel {
   static constexpr auto check = ops::check_merge_moments;
   static void run(const KernelCall& call) {
     const auto a = MergeMomentsAttrs::read(call.attrs);
-    const int64_t channels = call.ins[0].dims[1];
-    const float *mean_x = floats(call.ins[0]), *squares_x = mean_x + channels;
-    float *mean_y = floats(call.outs[0]), *squares_y = mean_y + channels;
-    if (a.count_y == 0) {
-      std::memmove(mean_y, mean_x, size_t(2 * channels) * sizeof(float));
-      return;
-    }
-    const double nx = double(a.count_x), ny = double(a.count_y), n = nx + ny;
-    for (int64_t c = 0; c < channels; c++) {
-      const double delta = double(mean_x[c]) - double(mean_y[c]);
-      squares_y[c] = float(double(squares_x[c]) + double(squares_y[c]) + delta * delta * nx * ny / n);
-      mean_y[c] = float(double(mean_y[c]) + delta * nx / n);
-    }
+    ops::merge_statistics<float>(call.ins[0], double(a.count_x), call.outs[0], double(a.count_y));
   }
 };
 

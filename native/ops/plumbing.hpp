@@ -23,7 +23,7 @@ inline Status check_accumulate(const KernelCall& c) { return check_pair(c); }
 inline Status check_merge_moments(const KernelCall& c) {
   if (Status s = check_operands(c); !s.ok()) return s;
   const View &x = c.ins[0], &y = c.outs[0];
-  if (!is_matrix(x, 2, x.dims[1]) || !is_matrix(y, 2, x.dims[1])) return refuse(c, "both sides must be [2,C]");
+  if (!is_matrix(x, 4, x.dims[1]) || !is_matrix(y, 4, x.dims[1])) return refuse(c, "both sides must be [4,C]");
   return {};
 }
 

@@ -15,9 +15,8 @@ struct Moments {
 
 template <class T>
 Moments batch_moments(const View& stats, int64_t channel, double count, double eps) {
-  const Tensor<T> s(stats);
-  const int64_t channels = stats.dims[1];
-  return {double(s[channel]), 1.0 / std::sqrt(double(s[channels + channel]) / count + eps)};
+  const ops::Statistics<T> s(stats);
+  return {s.mean(channel), 1.0 / std::sqrt(s.squares(channel) / count + eps)};
 }
 
 template <class T>
@@ -29,7 +28,8 @@ struct BnStats {
   static constexpr auto check = ops::check_bn_stats;
   template <class T>
   static void run(const KernelCall& c) {
-    const Tensor<T> x(c.ins[0]), stats(c.outs[0]);
+    const Tensor<T> x(c.ins[0]);
+    const ops::Statistics<T> stats(c.outs[0]);
     const int64_t channels = c.ins[0].dims[1], first = c.ins[0].origin[1];
     const double count = double(ops::pixels(c.ins[0]));
     for (int64_t ch = 0; ch < channels; ch++) {
@@ -40,8 +40,7 @@ struct BnStats {
         const double deviation = double(x.global(b, first + ch, h, w)) - mean;
         squares += deviation * deviation;
       });
-      stats[ch] = T(mean);
-      stats[channels + ch] = T(squares);
+      stats.put(ch, mean, squares);
     }
   }
 };
@@ -145,11 +144,12 @@ struct BnRunning {
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnRunningAttrs::read(c.attrs);
-    const Tensor<T> stats(c.ins[0]), mean(c.ins[1]), variance(c.ins[2]);
+    const ops::Statistics<T> stats(c.ins[0]);
+    const Tensor<T> mean(c.ins[1]), variance(c.ins[2]);
     const int64_t channels = c.ins[1].dims[0];
     for (int64_t ch = 0; ch < channels; ch++) {
-      const double unbiased = double(stats[channels + ch]) / double(std::max<int64_t>(1, a.count - 1));
-      mean[ch] = T((1 - a.momentum) * double(mean[ch]) + a.momentum * double(stats[ch]));
+      const double unbiased = stats.squares(ch) / double(std::max<int64_t>(1, a.count - 1));
+      mean[ch] = T((1 - a.momentum) * double(mean[ch]) + a.momentum * stats.mean(ch));
       variance[ch] = T((1 - a.momentum) * double(variance[ch]) + a.momentum * unbiased);
     }
   }

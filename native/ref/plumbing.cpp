@@ -1,4 +1,5 @@
 // What tiling adds between operators: fill, copy and accumulate on any strides, and Chan's merge of moments.
+#include "ops/batchnorm.hpp"
 #include "ops/plumbing.hpp"
 #include "ref/kernels.hpp"
 
@@ -47,15 +48,7 @@ struct MergeMoments {
   template <class T>
   static void run(const KernelCall& call) {
     const auto a = MergeMomentsAttrs::read(call.attrs);
-    const Tensor<T> x(call.ins[0]), y(call.outs[0]);
-    const int64_t channels = call.ins[0].dims[1];
-    const double nx = double(a.count_x), ny = double(a.count_y), n = nx + ny;
-    for (int64_t c = 0; c < channels; c++) {
-      const double delta = double(x[c]) - double(y[c]);
-      const double squares = double(x[channels + c]) + double(y[channels + c]) + delta * delta * nx * ny / n;
-      y[channels + c] = a.count_y == 0 ? x[channels + c] : T(squares);
-      y[c] = a.count_y == 0 ? x[c] : T(double(y[c]) + delta * nx / n);
-    }
+    ops::merge_statistics<T>(call.ins[0], double(a.count_x), call.outs[0], double(a.count_y));
   }
 };
 

@@ -1,6 +1,6 @@
 // Batch normalisation split so that it is exact under tiling: `bn_stats` reduces, `bn_apply` is element-wise, and the
 // backward has the same two parts. Frozen norms read running statistics and have no barrier.
-// `stats` is [2,C]: mean and M2 (sum of squared deviations), merged over tiles by Chan's rule.
+// `stats` is [4,C]: mean, M2 (sum of squared deviations) and what storing these rounded off, merged over tiles by Chan's rule.
 import { defineOp, type OperandDef, pointwise } from './op'
 import { checked, expectRange, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
@@ -13,7 +13,7 @@ const normFields = { eps: 'float', count: 'int' } as const
 const frozenFields = { eps: 'float' } as const
 
 const channels = (x: Shape): Shape => [x[1]!]
-const statsOf = (x: Shape): Shape => [2, x[1]!]
+const statsOf = (x: Shape): Shape => [4, x[1]!]
 const elementsPerChannel = (x: Shape): number => x[0]! * x[2]! * x[3]!
 const countFits = (count: number, x: Shape) => (): string | undefined =>
   count === elementsPerChannel(x) ? undefined : `count is ${count} for ${x.join('x')}; legal is B*H*W = ${elementsPerChannel(x)}`
@@ -115,7 +115,7 @@ export const bnRunning = defineOp({
   kind: 'bn_running', wire: 14, fields: { momentum: 'float', count: 'int' }, anchor: 0, mutates: [1, 2],
   ins: [whole('stats'), whole('mean'), whole('var')], outs: [],
   shape: (a, [stats, mean, variance]) => checked([
-    expectRank('stats', stats!, 2), expectShape('stats', stats!, [2, stats![1]!]), expectRange('momentum', a.momentum, 0, 1),
+    expectRank('stats', stats!, 2), expectShape('stats', stats!, [4, stats![1]!]), expectRange('momentum', a.momentum, 0, 1),
     expectRange('count', a.count, 1),
     expectShape('mean', mean!, [stats![1]!]), expectShape('var', variance!, [stats![1]!]),
   ], () => legal()),

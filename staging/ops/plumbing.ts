@@ -30,7 +30,7 @@ export const mergeMoments = defineOp({
   kind: 'merge_moments', wire: 63, fields: { countX: 'int', countY: 'int' }, anchor: 0, plumbing: true,
   ins: [{ name: 'x', role: 'whole' }], outs: [{ name: 'y', role: 'whole', updates: true }],
   shape: (a, [x]) => checked([
-    expectShape('x', x!, [2, x![1]!]), expectRange('countX', a.countX, 1), expectRange('countY', a.countY, 0),
+    expectShape('x', x!, [4, x![1]!]), expectRange('countX', a.countX, 1), expectRange('countY', a.countY, 0),
   ], () => legal(x!)),
   flops: (_, s) => 5 * elements(s.outs[0]),
 })

@@ -27,7 +27,7 @@ inline Family linear_family(Random& r) {
 
 inline Family batchnorm_family(Random& r) {
   Family f;
-  const Dims in = image(r), per_channel{in[1], 1, 1, 1}, moments{2, in[1], 1, 1};
+  const Dims in = image(r), per_channel{in[1], 1, 1, 1}, moments{4, in[1], 1, 1};
   const double count = double(in[0] * in[2] * in[3]), eps = r.pick({1e-5, 1e-3});
   const std::vector<double> attrs{eps, count};
   const Array x = r.normal(in, 2, 3), dy = r.normal(in), gamma = r.normal(per_channel), beta = r.normal(per_channel);

@@ -94,7 +94,7 @@ inline Family update_family(Random& r) {
 
 inline Family plumbing_family(Random& r) {
   Family f;
-  const Dims in = image(r), moments{2, in[1], 1, 1}, weights{in[1], 3, 2, 2};
+  const Dims in = image(r), moments{4, in[1], 1, 1}, weights{in[1], 3, 2, 2};
   const Operand x = tensor(r.normal(in)), y = tensor(r.normal(in));
   const Operand first = parameter(r.positive(moments), 2), second = parameter(r.positive(moments), 2);
   f.calls = {{OpKind::fill, {0.25}, {}, {tensor(Array(in))}, 0},
