@@ -264,7 +264,10 @@ struct BackwardWeights {
 /// What the three directions share.
 template <class Way>
 struct Kernel : Way {
-  static int64_t workspace(const KernelCall& c) { return Way::of(c)->workspace_bytes; }
+  static int64_t workspace(const KernelCall& c) {
+    const auto convolution = Way::of(c);
+    return convolution->compiled ? convolution->workspace_bytes : ref::kernel(c.kind)->workspace_bytes(c);
+  }
   static void prepare(const KernelCall& c) {
     if (const auto convolution = Way::of(c); convolution->compiled) convolution->compiled->prepare();
   }
