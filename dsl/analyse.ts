@@ -53,14 +53,19 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
       body.every((d, i) => d === shortcut[i])
         ? right(report(at, 'residual', body, body, DIMS, false))
         : left(misfit(at, 'residual', sumsDiffer(shapeText(body), shapeText(shortcut)))),
+    differ: (branches) => oddBranch(branches) >= 0,
     join: (branches, at) => joined(branches, at, (out) => report(at, 'concat', branches[0]!, out, ['B', 'H', 'W'], false)),
   }
 }
 
+/** The first branch that disagrees with branch 1 in more than its channels, or -1. */
+const oddBranch = (branches: readonly Shape[]): number =>
+  branches.findIndex((s) => s[0] !== branches[0]![0] || s[2] !== branches[0]![2] || s[3] !== branches[0]![3])
+
 const joined = (branches: readonly Shape[], at: Place, report: (out: Shape) => Shape): Either<GraphError, Shape> => {
   const first = branches[0]
   if (!first) return left(misfit(at, 'concat', noBranches()))
-  const odd = branches.findIndex((s) => s[0] !== first[0] || s[2] !== first[2] || s[3] !== first[3])
+  const odd = oddBranch(branches)
   if (odd >= 0) return left(misfit(at, 'concat', branchesDiffer(shapeText(first), `${odd + 1}`, shapeText(branches[odd]!))))
   return right(report([first[0], branches.reduce((n, s) => n + s[1], 0), first[2], first[3]]))
 }

@@ -20,6 +20,8 @@ export interface Algebra<T> {
   readonly layer: (l: Layer, x: T, at: Place) => Either<GraphError, T>
   readonly sum: (body: T, shortcut: T, at: Place) => Either<GraphError, T>
   readonly join: (branches: readonly T[], at: Place) => Either<GraphError, T>
+  /** Whether these branches cannot be joined, whatever comes after them: the first misfit is the one that is told. */
+  readonly differ?: (branches: readonly T[]) => boolean
 }
 
 class Walk<T> {
@@ -92,6 +94,7 @@ class Walk<T> {
       const y = this.fold(b, x, scope)
       if (isLeft(y)) return y
       branches.push(y.right)
+      if (this.algebra.differ?.(branches)) break
     }
     return this.algebra.join(branches, this.placeOf(n.kind, scope))
   }

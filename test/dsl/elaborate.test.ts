@@ -75,7 +75,7 @@ test("batch norm is statistics and apply; its running statistics are found by th
     '%6 state layer1.bn.running_var [4] f32 constant(1)',
     '0 forward layer1.c: conv2d(%0 input, %1 layer1.c.weight) {strideH=1 strideW=1 padTop=0 padLeft=0 padBottom=0 padRight=0 dilationH=1 ' +
       'dilationW=1 groups=1} -> %2 layer1.c [2,4,5,7]',
-    '1 forward layer1.bn: bn_stats(%2 layer1.c) -> %7 layer1.bn.stats [2,4]',
+    '1 forward layer1.bn: bn_stats(%2 layer1.c) -> %7 layer1.bn.stats [4,4]',
     '2 forward layer1.bn: bn_apply(%2 layer1.c, %7 layer1.bn.stats, %3 layer1.bn.weight, %4 layer1.bn.bias) {eps=0.00001 count=70} -> ' +
       '%8 layer1.bn [2,4,5,7]',
   ])
