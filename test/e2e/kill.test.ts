@@ -1,4 +1,5 @@
 // serial
+// timeout 900
 // Runs that are killed or interrupted at random moments, through the command line, as users meet it.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -35,16 +36,20 @@ const ended = (child: ChildProcess, act: (err: string) => void = () => {}): Prom
   child.on('close', (code, signal) => resolve({ code, signal, out, err }))
 })
 
-/** Kills once training has begun and some more time has passed; every fifth time at any moment from the start on. */
-const killedAt = async (checkpointDir: string, i: number, delayMs: number): Promise<boolean> => {
+/**
+ * Kills some steps after training has begun, at a moment within a step; every fifth time at any moment from the start on.
+ * Steps are counted, not timed, so that a fast machine does not finish the run before the kills are used up.
+ */
+const killedAt = async (checkpointDir: string, i: number, random: number): Promise<boolean> => {
+  const [stepsFirst, delayMs] = [1 + (random % 4), (random >> 4) % 20]
   const child = start(checkpointDir, '--resume')
-  const kill = (): void => { setTimeout(() => child.kill('SIGKILL'), delayMs) }
+  const kill = (afterMs: number): void => { setTimeout(() => child.kill('SIGKILL'), afterMs) }
   let armed = i % 5 === 4
-  if (armed) kill()
+  if (armed) kill(10 * delayMs)
   const end = await ended(child, (err) => {
-    if (armed || !/^step \d/m.test(err)) return
+    if (armed || (err.match(/^step \d/gm) ?? []).length < stepsFirst) return
     armed = true
-    kill()
+    kill(delayMs)
   })
   assert.ok(end.signal === 'SIGKILL' || end.code === 0, end.err)
   return end.signal === 'SIGKILL'
@@ -59,7 +64,7 @@ test(`killed ${KILLS} times at random moments and resumed, a run ends with the w
   let least = 0
   for (let i = 0; i < KILLS; i++) {
     random = (random * 1103515245 + 12345) % 2 ** 31
-    if (await killedAt(at, i, (random >> 16) % 150)) kills++
+    if (await killedAt(at, i, random >> 16)) kills++
     if (!existsSync(at)) continue
     const found = findCheckpoint(at)
     assert.equal(found.refused, [])
