@@ -1,0 +1,34 @@
+// The networks that the CPU device is measured on. In: nothing. Out: cases by name, each a zoo model at one size.
+import { isRight } from 'fp-ts/Either'
+import { zooNames } from '../../models'
+import { type StagedModel, stageNamed } from '../../src/cli/stage'
+
+export interface Case {
+  readonly name: string
+  readonly model: string
+  readonly image: number
+  readonly batch: number
+}
+
+const sized = (model: string, batch: number, image: number): Case => ({
+  name: `${model} b${batch}@${image}`,
+  model,
+  image,
+  batch,
+})
+
+/** Those whose model the zoo has. */
+export const CASES: readonly Case[] = [
+  sized('resnet50', 8, 224),
+  sized('vgg16-features', 1, 512),
+  sized('darknet19-features', 1, 512),
+  sized('deeplabv3plus-resnet50', 2, 256),
+  sized('densenet121', 8, 224),
+].filter((c) => zooNames.includes(c.model))
+
+/** The in-core plan of a case: everything kept, nothing tiled. */
+export const stagedCase = (c: Case, threads: number): StagedModel => {
+  const staged = stageNamed(c.model, { image: [c.image, c.image], batch: c.batch, strategy: 'in-core', threads })
+  if (isRight(staged)) return staged.right
+  throw new Error(`${c.name}: ${JSON.stringify(staged.left)}`)
+}

@@ -1,0 +1,47 @@
+// Our side of the benchmark: a process that trains one case a step at a time. In: the case's name and thread count as
+// arguments, lines 'step' and 'end' on stdin. Out: one JSON line each: what the step took, by kind of call, and memory.
+import { writeFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { isPersistent } from '../../staging/graph/graph'
+import { toTape } from '../../staging/plan/tape'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { collectGarbage, PeakMemory } from '../../src/memory'
+import { loadNative } from '../../src/native'
+import { CASES, stagedCase } from './cases'
+
+const [name, threadText, graphFile] = process.argv.slice(2)
+const threads = Number(threadText)
+const bench = CASES.find((c) => c.name === name)
+if (!bench || !graphFile) throw new Error(`no case '${name}'; there are ${CASES.map((c) => c.name).join(', ')}`)
+
+const say = (o: unknown): void => void process.stdout.write(`${JSON.stringify(o)}\n`)
+
+const main = async (): Promise<void> => {
+  const { plan, timeline } = stagedCase(bench, threads).staged
+  writeFileSync(graphFile, JSON.stringify(plan.graph))
+  const native = loadNative()
+  native.forget()
+  collectGarbage()
+  const memory = new PeakMemory().start()
+  const base = memory.bytes()
+  const session = new native.Session(toTape(plan), { device: 'cpu', threads })
+  for (const v of plan.graph.values.filter(isPersistent)) session.init(v.name, 1)
+  const classes = plan.graph.values.find((v) => v.role === 'target')?.dtype === 'i32' ? 10 : 1
+  const source = { kind: 'synthetic', samples: bench.batch, classes } as const
+  say({ peakBytes: plan.peakPages * PAGE_BYTES, predictedSeconds: timeline.makespanSeconds, baseBytes: base })
+  let firstStep = 1
+  for await (const line of createInterface({ input: process.stdin })) {
+    if (line !== 'step') break
+    const run = await session.run({ steps: 1, firstStep, seed: 1, source })
+    firstStep++
+    const [step] = run.steps
+    say({ ...step, secondsByKind: run.secondsByKind, arenaPeakBytes: run.arenaPeakBytes, memoryBytes: memory.bytes() })
+  }
+  session.dispose()
+  memory.stop()
+}
+
+main().catch((e) => {
+  console.error(e)
+  process.exit(1)
+})
