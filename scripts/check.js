@@ -11,10 +11,7 @@ const script = (file, ...args) => [process.execPath, '-r', 'ts-node/register/tra
 
 /** A command is a program and its arguments. Long output goes to the log and is shown when the step fails. */
 const STEPS = [
-  {
-    name: 'lint',
-    command: [process.execPath, bin('@biomejs/biome', 'bin/biome'), 'lint', '--error-on-warnings', '--max-diagnostics=none'],
-  },
+  { name: 'lint', command: [process.execPath, bin('@biomejs/biome', 'bin/biome'), 'lint', '--error-on-warnings', '--max-diagnostics=none'] },
   { name: 'imports', command: script('check-imports.ts') },
   { name: 'hygiene', command: script('check-hygiene.ts') },
   { name: 'types', command: [process.execPath, bin('typescript', 'bin/tsc'), '--noEmit', '-p', '.'] },
@@ -24,7 +21,7 @@ const STEPS = [
   { name: 'fuzz', full: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
 ]
 
-const seconds = (started) => `${((Date.now() - started) / 1000).toFixed(1)} s`
+const seconds = started => `${((Date.now() - started) / 1000).toFixed(1)} s`
 
 const runStep = ({ name, command: [program, ...args] }) => {
   const started = Date.now()
@@ -35,22 +32,22 @@ const runStep = ({ name, command: [program, ...args] }) => {
   return status === 0
 }
 
-const runTests = (full) => {
+const runTests = full => {
   const args = [path.join('scripts', 'test.js'), ...(full ? ['--full'] : [])]
   return spawnSync(process.execPath, args, { cwd: ROOT, stdio: 'inherit' }).status === 0
 }
 
-const main = async (argv) => {
+const main = async argv => {
   const full = argv.includes('--full')
-  const only = argv.filter((arg) => !arg.startsWith('--'))
-  const unknown = only.filter((name) => name !== 'tests' && !STEPS.some((step) => step.name === name))
+  const only = argv.filter(arg => !arg.startsWith('--'))
+  const unknown = only.filter(name => name !== 'tests' && !STEPS.some(step => step.name === name))
   if (unknown.length > 0) {
-    console.error(`no step ${unknown.join(', ')}; there are: ${[...STEPS.map((step) => step.name), 'tests'].join(', ')}`)
+    console.error(`no step ${unknown.join(', ')}; there are: ${[...STEPS.map(step => step.name), 'tests'].join(', ')}`)
     process.exit(2)
   }
   await setUpOrExit({ dev: true, compiled: false, addon: false })
-  const steps = STEPS.filter((step) => (only.length > 0 ? only.includes(step.name) : full || !step.full))
-  const failed = steps.filter((step) => !runStep(step)).map((step) => step.name)
+  const steps = STEPS.filter(step => (only.length > 0 ? only.includes(step.name) : full || !step.full))
+  const failed = steps.filter(step => !runStep(step)).map(step => step.name)
   if (only.length === 0 || only.includes('tests')) {
     if (failed.length > 0) console.log(`failed before the tests: ${failed.join(', ')}`)
     if (!runTests(full)) failed.push('tests')

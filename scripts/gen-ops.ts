@@ -20,8 +20,7 @@ const attrStruct = (d: OpDef): string => {
   const name = `${pascal(d.kind)}Attrs`
   const members = fields.map(([f, type]) => `  ${type === 'int' ? 'int64_t' : 'double'} ${snake(f)};`)
   const reads = fields.map(([, type], i) => (type === 'int' ? `int_attr(a[${i}])` : `a[${i}]`))
-  const head =
-    fields.length === 0 ? `static ${name} read(const double*) { return {}; }` : `static ${name} read(const double* a) {`
+  const head = fields.length === 0 ? `static ${name} read(const double*) { return {}; }` : `static ${name} read(const double* a) {`
   const body = fields.length === 0 ? [] : [`    return {${wrapped(reads)}};`, '  }']
   return [`struct ${name} {`, ...members, `  ${head}`, ...body, '};'].join('\n')
 }
@@ -41,10 +40,7 @@ const attrStructs = (): string[] => {
 // ---------------------------------------------------------------- the table
 
 const VARIADIC = 0xffff
-const kinds = (d: OpDef): string =>
-  Object.values(d.fields)
-    .map((f) => (f === 'int' ? 'i' : 'f'))
-    .join('')
+const kinds = (d: OpDef): string => Object.values(d.fields).map((f) => (f === 'int' ? 'i' : 'f')).join('')
 const required = (operands: readonly OperandDef[]): number => operands.filter((o) => !o.optional).length
 
 const operand = (o: OperandDef, written: boolean): string =>
@@ -147,11 +143,7 @@ const main = (): number => {
     return 0
   }
   const committed = (() => {
-    try {
-      return readFileSync(HEADER, 'utf8')
-    } catch {
-      return ''
-    }
+    try { return readFileSync(HEADER, 'utf8') } catch { return '' }
   })()
   if (committed === text) return 0
   console.error('native/gen/ops.h differs from the op table: run node -r ts-node/register/transpile-only scripts/gen-ops.ts')

@@ -22,23 +22,13 @@ interface StoredArray {
   readonly shape: readonly number[]
   readonly offset: number
 }
-interface StoredPair {
-  readonly input: StoredArray
-  readonly target: StoredArray
-}
+interface StoredPair { readonly input: StoredArray; readonly target: StoredArray }
 
 const FROM_NPY: Readonly<Record<NpyType, ElementType>> = { f2: 'f16', f4: 'f32', f8: 'f64', u1: 'u8', i4: 'i32', i8: 'i64' }
-const FROM_TENSOR: Partial<Readonly<Record<TensorType, ElementType>>> = {
-  F16: 'f16',
-  F32: 'f32',
-  F64: 'f64',
-  U8: 'u8',
-  I32: 'i32',
-  I64: 'i64',
-}
+const FROM_TENSOR: Partial<Readonly<Record<TensorType, ElementType>>> =
+  { F16: 'f16', F32: 'f32', F64: 'f64', U8: 'u8', I32: 'i32', I64: 'i64' }
 
-const refused = (file: string, reason: string): Either<SpillwayError, never> =>
-  left({ tag: 'FileRefused', kind: 'data', file, reason })
+const refused = (file: string, reason: string): Either<SpillwayError, never> => left({ tag: 'FileRefused', kind: 'data', file, reason })
 
 const npyArray = (path: string): Either<SpillwayError, StoredArray> => {
   try {
@@ -47,9 +37,7 @@ const npyArray = (path: string): Either<SpillwayError, StoredArray> => {
     const { type, shape, offset } = header.right
     return right({ path, what: basename(path), type: FROM_NPY[type], shape, offset })
   } catch (e) {
-    return (e as NodeJS.ErrnoException).code === 'ENOENT'
-      ? left({ tag: 'FileMissing', kind: 'data', file: path })
-      : refused(path, String((e as Error).message))
+    return (e as NodeJS.ErrnoException).code === 'ENOENT' ? left({ tag: 'FileMissing', kind: 'data', file: path }) : refused(path, String((e as Error).message))
   }
 }
 
@@ -79,9 +67,7 @@ const tensorPair = (path: string): Either<SpillwayError, StoredPair> => {
 // ---------------------------------------------------------------- which files
 
 export const LAYOUTS = [
-  'input.npy and target.npy',
-  'NAME.input.npy beside NAME.target.npy',
-  'input/NAME.npy and target/NAME.npy',
+  'input.npy and target.npy', 'NAME.input.npy beside NAME.target.npy', 'input/NAME.npy and target/NAME.npy',
   'NAME.safetensors with tensors input and target',
 ] as const
 
@@ -94,9 +80,7 @@ const pairsOf = (folder: string): readonly (() => Either<SpillwayError, StoredPa
   const beside = names.filter((n) => n.endsWith('.input.npy'))
   if (beside.length) return beside.map((n) => () => npyPair(at(n), at(n.replace(/\.input\.npy$/, '.target.npy'))))
   if (has('input') && has('target')) {
-    const inputs = readdirSync(at('input'))
-      .filter((n) => n.endsWith('.npy'))
-      .sort()
+    const inputs = readdirSync(at('input')).filter((n) => n.endsWith('.npy')).sort()
     return inputs.map((n) => () => npyPair(at('input', n), at('target', n)))
   }
   return names.filter((n) => n.endsWith('.safetensors')).map((n) => () => tensorPair(at(n)))
@@ -123,10 +107,7 @@ export interface FileTensor {
   readonly samples: number
   readonly shape: readonly [c: number, h: number, w: number]
 }
-export interface DataFiles {
-  readonly input: readonly FileTensor[]
-  readonly target: readonly FileTensor[]
-}
+export interface DataFiles { readonly input: readonly FileTensor[]; readonly target: readonly FileTensor[] }
 
 export const sampleCount = (files: readonly FileTensor[]): number => files.reduce((n, f) => n + f.samples, 0)
 
@@ -145,13 +126,9 @@ const fitted = (array: StoredArray, value: Value): Either<SpillwayError, FileTen
   const sample = value.shape.slice(1)
   const samples = samplesIn(array.shape, sample, labels)
   if (samples === undefined || samples === 0)
-    return refused(
-      array.path,
-      `${array.what} is ${text(array.shape)}, the model's ${value.role} is [N,${sample.join(',')}] or ${text(sample)}` +
-        `${labels ? ', where dimensions of 1 may be left out' : ''}`,
-    )
-  if (labels && array.type.startsWith('f'))
-    return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
+    return refused(array.path, `${array.what} is ${text(array.shape)}, the model's ${value.role} is [N,${sample.join(',')}] or ${text(sample)}` +
+      `${labels ? ', where dimensions of 1 may be left out' : ''}`)
+  if (labels && array.type.startsWith('f')) return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
   const [c, h, w] = sample as [number, number, number]
   return right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w] })
 }

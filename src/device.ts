@@ -19,9 +19,7 @@ export interface DeviceOptions {
   readonly throttle?: number
 }
 
-export type DataSource =
-  | { readonly kind: 'synthetic'; readonly samples: number }
-  | { readonly kind: 'files'; readonly files: DataFiles }
+export type DataSource = { readonly kind: 'synthetic'; readonly samples: number } | { readonly kind: 'files'; readonly files: DataFiles }
 
 /** Where a run is: after each segment's tile, and at the end of each step. */
 export type DeviceProgress =
@@ -59,13 +57,8 @@ export interface DeviceSession extends StateStore {
 
 // ---------------------------------------------------------------- what the addon is told
 
-const nativeFile = (f: FileTensor): NativeFile => ({
-  path: f.path,
-  byteOffset: f.offset,
-  dtype: f.type,
-  shape: [f.samples, ...f.shape],
-  layout: 'NCHW',
-})
+const nativeFile = (f: FileTensor): NativeFile =>
+  ({ path: f.path, byteOffset: f.offset, dtype: f.type, shape: [f.samples, ...f.shape], layout: 'NCHW' })
 
 /** Labels are drawn from the channels of what the loss compares them with. */
 const classesOf = (staged: StagedPlan, target: Value): number => {
@@ -85,9 +78,7 @@ const nativeSource = (staged: StagedPlan, data: DataSource, seed: number): Nativ
 // ---------------------------------------------------------------- what it answers
 
 const progressOf = (p: NativeProgress): DeviceProgress =>
-  p.phase === 'step'
-    ? { kind: 'step', step: p.step, loss: p.loss, seconds: p.seconds }
-    : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
+  p.phase === 'step' ? { kind: 'step', step: p.step, loss: p.loss, seconds: p.seconds } : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
 
 const metricsOf = (m: Metrics): RunMetrics => {
   const sum = (of: (s: Metrics['steps'][number]) => number): number => m.steps.reduce((n, s) => n + of(s), 0)
@@ -108,12 +99,8 @@ const deviceFailed = (e: unknown): SpillwayError => ({ tag: 'DeviceFailed', reas
 const runOn = async (session: NativeSession, staged: StagedPlan, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { steps, firstStep, seed } = s
   try {
-    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, (p) =>
-      s.onProgress(progressOf(p)),
-    )
-    return metrics.cancelled
-      ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })
-      : right(metricsOf(metrics))
+    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, (p) => s.onProgress(progressOf(p)))
+    return metrics.cancelled ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length }) : right(metricsOf(metrics))
   } catch (e) {
     return left(deviceFailed(e))
   }
@@ -132,9 +119,7 @@ const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<Sp
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
   try {
     if (o.spill !== 'ram') mkdirSync(o.spill, { recursive: true })
-    return right(
-      new native.Session(toTape(staged.plan), { device: deviceName(staged), spill: o.spill, threads: o.threads, ...link }),
-    )
+    return right(new native.Session(toTape(staged.plan), { device: deviceName(staged), spill: o.spill, threads: o.threads, ...link }))
   } catch (e) {
     return left(deviceFailed(e))
   }

@@ -26,12 +26,7 @@ const checkout = (): string => {
 }
 
 /** Arguments for Node that load the addon the way this process would. */
-const addonLoader = (): string[] => [
-  ...process.execArgv,
-  '-e',
-  'require(process.argv[1]).loadNative()',
-  path.join(__dirname, 'native'),
-]
+const addonLoader = (): string[] => [...process.execArgv, '-e', 'require(process.argv[1]).loadNative()', path.join(__dirname, 'native')]
 
 export const doctor = (probe: Probe = thisMachine(), available: number = availableBytes()): Report => {
   const findings = [
@@ -60,8 +55,6 @@ export const reportText = (report: Report): string => {
     ...(fix === undefined ? [] : [`  ${''.padEnd(7)}  ${''.padEnd(width)}  -> ${fix}`]),
   ])
   const needed = report.findings.filter((finding) => finding.state === 'missing').map((finding) => finding.name)
-  const verdict = report.ready
-    ? 'Ready to train on the cpu device.'
-    : `Not ready: ${needed.join(', ')} missing. 'npm start' sets up what it can.`
+  const verdict = report.ready ? 'Ready to train on the cpu device.' : `Not ready: ${needed.join(', ')} missing. 'npm start' sets up what it can.`
   return [...lines.slice(1), '', verdict].join('\n')
 }

@@ -15,8 +15,7 @@ import type { StagedPlan } from './session'
 export const identityOf = (staged: StagedPlan, seed: number, data: string, weights: string | undefined): RunIdentity => ({
   model: staged.plan.graph.name,
   fingerprint: fingerprint(staged.plan.graph),
-  seed,
-  data,
+  seed, data,
   weights: weights === undefined ? 'from the seed' : resolve(weights),
   algorithms: staged.plan.algorithms,
   device: staged.machine.device,
@@ -24,27 +23,13 @@ export const identityOf = (staged: StagedPlan, seed: number, data: string, weigh
 
 /** The forward part of a graph by its layers: operators, attributes, shapes; not value numbers or float types. */
 const forwardHash = (g: Graph): string =>
-  hashText(
-    JSON.stringify(
-      g.ops
-        .filter((o) => o.phase === 'forward')
-        .map((o) => [
-          o.kind,
-          o.layer,
-          Object.entries(o.attrs).sort(),
-          o.ins.map((v) => g.values[v]!.shape),
-          o.outs.map((v) => g.values[v]!.shape),
-        ]),
-    ),
-  )
+  hashText(JSON.stringify(g.ops.filter((o) => o.phase === 'forward').map((o) =>
+    [o.kind, o.layer, Object.entries(o.attrs).sort(), o.ins.map((v) => g.values[v]!.shape), o.outs.map((v) => g.values[v]!.shape)])))
 
 /** A plan staged for another model, or another version of this one. */
 export const modelMismatch = (model: Model, plan: Plan): SpillwayError | undefined => {
   const now = elaborate(model, plan.graph.name)
   if (isLeft(now)) return now.left
-  return forwardHash(now.right.graph) === forwardHash(plan.graph)
-    ? undefined
-    : usage(
-        `the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`,
-      )
+  return forwardHash(now.right.graph) === forwardHash(plan.graph) ? undefined
+    : usage(`the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`)
 }

@@ -78,10 +78,8 @@ const deviceBytes = (): number => Math.max(PAGE_BYTES, Math.floor((availableByte
 const linkAt = (speeds: Speeds, o: MachineOptions): Link => {
   const capped = (rate: number): number => Math.min(rate, o.throttle ?? Infinity)
   return {
-    outBytesPerSecond: capped(speeds.outBytesPerSecond),
-    inBytesPerSecond: capped(speeds.inBytesPerSecond),
-    latencySeconds: 1e-5,
-    fullDuplex: speeds.fullDuplex || o.throttle !== undefined,
+    outBytesPerSecond: capped(speeds.outBytesPerSecond), inBytesPerSecond: capped(speeds.inBytesPerSecond),
+    latencySeconds: 1e-5, fullDuplex: speeds.fullDuplex || o.throttle !== undefined,
   }
 }
 
@@ -92,10 +90,7 @@ const fileSystemOf = (folder: string): string => {
 }
 const existing = (folder: string): string => (existsSync(folder) ? folder : existing(dirname(resolve(folder))))
 
-interface Timed {
-  readonly profile: KeptProfile
-  readonly times: Timer
-}
+interface Timed { readonly profile: KeptProfile; readonly times: Timer }
 const timed = new Map<string, Timed>()
 
 /** One profile a process for each way to run: what was measured once, even with disturbance, is not measured again. */
@@ -116,40 +111,24 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
   const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill))
   return {
-    name: 'cpu',
-    device: 'cpu',
-    dtype: 'f32',
-    memoryBytes: deviceBytes(),
-    link: linkAt(speeds, o),
+    name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: asked(native, 'cpu', 'f32', fixed, threads),
-    saveProfile: () => {
-      if (times.isNew() || profile.isNew()) profile.save()
-    },
+    saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
 
 /** Fixed numbers: plans for these devices are the same on every machine. */
 const FIXED_COPY_BYTES_PER_SECOND = 4e9
-const fixedSeconds =
-  (flopsPerSecond: number, float: Float) =>
-  (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
-    1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(s, float) / FIXED_COPY_BYTES_PER_SECOND
+const fixedSeconds = (flopsPerSecond: number, float: Float) => (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
+  1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(s, float) / FIXED_COPY_BYTES_PER_SECOND
 
-const FIXED_LINK: Speeds = {
-  outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND,
-  inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND,
-  fullDuplex: true,
-}
+const FIXED_LINK: Speeds = { outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, fullDuplex: true }
 
 const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions): LocalMachine => {
   const dtype: Float = device === 'ref' ? 'f64' : 'f32'
   return {
-    name: device,
-    device,
-    dtype,
-    memoryBytes: deviceBytes(),
-    link: linkAt(FIXED_LINK, o),
+    name: device, device, dtype, memoryBytes: deviceBytes(), link: linkAt(FIXED_LINK, o),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
     workspace: asked(native, device, dtype, o.fixed ?? false, o.threads),
     saveProfile: () => {},
@@ -171,10 +150,6 @@ export const machineNamed = (name: string, o: MachineOptions = {}): Either<Spill
   const native = tryNative()
   if (isLeft(native)) return native
   const { devices } = native.right.deviceInfo()
-  if (!devices.includes(name))
-    return left({
-      tag: 'DeviceFailed',
-      reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'`,
-    })
+  if (!devices.includes(name)) return left({ tag: 'DeviceFailed', reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'` })
   return right(name === 'cpu' ? cpuMachine(native.right, o) : plainMachine(native.right, name, o))
 }

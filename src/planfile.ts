@@ -15,11 +15,7 @@ const textOf = (file: string): Either<SpillwayError, string> => {
     return right(readFileSync(file, 'utf8'))
   } catch (e) {
     const { code, message } = e as NodeJS.ErrnoException
-    return left(
-      code === 'ENOENT'
-        ? { tag: 'FileMissing', kind: 'plan', file }
-        : { tag: 'FileRefused', kind: 'plan', file, reason: message },
-    )
+    return left(code === 'ENOENT' ? { tag: 'FileMissing', kind: 'plan', file } : { tag: 'FileRefused', kind: 'plan', file, reason: message })
   }
 }
 

@@ -44,13 +44,7 @@ export const DEFAULT_LEARNING_RATE = 1e-3
 export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
 
 /** The step that is planned: forward, loss, backward, update. */
-export const trainingGraph = (
-  model: Model,
-  name: string,
-  loss: Loss,
-  optimizer: Optimizer,
-  machine: LocalMachine,
-): Either<SpillwayError, Graph> =>
+export const trainingGraph = (model: Model, name: string, loss: Loss, optimizer: Optimizer, machine: LocalMachine): Either<SpillwayError, Graph> =>
   pipe(
     elaborate(model, name),
     E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
@@ -60,29 +54,18 @@ export const trainingGraph = (
 const UNBOUNDED_BYTES = 2 ** 50
 
 const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: Algorithms): Staging['inCore'] => {
-  const whole =
-    plan.strategy === 'in-core'
-      ? right(plan)
-      : compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms })
+  const whole = plan.strategy === 'in-core' ? right(plan) : compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms })
   // A model that has any plan has the one that keeps everything.
   if (isLeft(whole)) throw new Error(`no in-core plan: ${JSON.stringify(whole.left)}`)
   return { peakBytes: whole.right.peakPages * PAGE_BYTES, computeSeconds: whole.right.calls.reduce((n, c) => n + c.seconds, 0) }
 }
 
 /** What is said about a plan that is there: staged just now, or read from a file. */
-export const describePlan = (
-  plan: Plan,
-  machine: LocalMachine,
-  spill: string,
-  allocator: string,
-  planningSeconds: number,
-): StagedPlan => ({
-  plan,
-  machine,
+export const describePlan = (plan: Plan, machine: LocalMachine, spill: string, allocator: string, planningSeconds: number): StagedPlan => ({
+  plan, machine,
   timeline: simulate(plan, machine.link),
   staging: {
-    allocator,
-    planningSeconds,
+    allocator, planningSeconds,
     link: machine.link,
     inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
     tier: spill === 'ram' ? 'ram' : 'disk',
@@ -92,9 +75,7 @@ export const describePlan = (
 
 /** A budget too small for anything is the planner's to refuse: it names the smallest that works. */
 export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
-  Number.isSafeInteger(budget) && budget >= 0
-    ? right(budget)
-    : left(usage(`a budget of ${budget} is not legal: it is a whole number of bytes`))
+  Number.isSafeInteger(budget) && budget >= 0 ? right(budget) : left(usage(`a budget of ${budget} is not legal: it is a whole number of bytes`))
 
 export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions): Either<SpillwayError, StagedPlan> => {
   const budget = checkedBudget(o.budget ?? machine.memoryBytes)
@@ -112,12 +93,10 @@ export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions)
 export const tryStage = (model: Model, o: StageOptions = {}): Either<SpillwayError, StagedPlan> =>
   pipe(
     machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed' }),
-    E.chain((machine) =>
-      pipe(
-        trainingGraph(model, o.name ?? 'model', o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, machine),
-        E.chain((graph) => stageGraph(graph, machine, o)),
-      ),
-    ),
+    E.chain((machine) => pipe(
+      trainingGraph(model, o.name ?? 'model', o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, machine),
+      E.chain((graph) => stageGraph(graph, machine, o)),
+    )),
   )
 
 /**

@@ -29,36 +29,18 @@ const finish = (c: Candidate, strategy: string, o: CompileOptions): Plan | null 
   const { residencies, peakPages } = assignPages(moves.drafts, c.layout.calls.length)
   const { graph, segments, cells, calls, storages, places } = c.layout
   return {
-    graph,
-    strategy,
-    machine: o.machine.name,
-    algorithms: o.algorithms ?? 'measured',
-    budgetBytes: o.budgetBytes,
-    segments,
-    cells,
-    calls,
-    storages,
-    places,
-    residencies,
-    peakPages,
-    tierBytes: moves.tierBytes,
+    graph, strategy, machine: o.machine.name, algorithms: o.algorithms ?? 'measured', budgetBytes: o.budgetBytes,
+    segments, cells, calls, storages, places, residencies, peakPages, tierBytes: moves.tierBytes,
   }
 }
 
 /** A step this little longer than its compute is not worth finer tiles. */
 const HARDLY_WAITS = 1.02
 
-interface Best {
-  readonly plan: Plan
-  readonly seconds: number
-}
+interface Best { readonly plan: Plan; readonly seconds: number }
 
 /** The candidates of one strategy: the fastest that fits, and the one that needs least. */
-const search = (
-  graph: Graph,
-  strategy: string,
-  o: CompileOptions,
-): Either<StageError, { readonly best: Best | null; readonly smallest: Candidate | null }> => {
+const search = (graph: Graph, strategy: string, o: CompileOptions): Either<StageError, { readonly best: Best | null; readonly smallest: Candidate | null }> => {
   const listed = planners[strategy]!(graph, o.machine)
   if (isLeft(listed)) return listed
   let best: Best | null = null
@@ -114,17 +96,11 @@ export const compileSegments = (graph: Graph, segments: readonly Segment[], o: C
 }
 
 const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {
-  if (!smallest)
-    return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
+  if (!smallest) return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
   const tracks = smallest.fit(smallest.least)
   const { call } = tightestCall(tracks, smallest.layout.calls.length)
   return {
-    tag: 'BudgetInfeasible',
-    strategy: o.strategy,
-    budgetBytes: o.budgetBytes,
-    smallestBytes: smallest.least * PAGE_BYTES,
-    inTheWay: heldAt(smallest.layout, tracks, call)
-      .slice(0, 5)
-      .map((h) => ({ label: h.label, bytes: h.pages * PAGE_BYTES })),
+    tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: smallest.least * PAGE_BYTES,
+    inTheWay: heldAt(smallest.layout, tracks, call).slice(0, 5).map((h) => ({ label: h.label, bytes: h.pages * PAGE_BYTES })),
   }
 }

@@ -20,10 +20,8 @@ export interface CompareOptions extends StagingOptions {
   readonly budgets?: number
 }
 
-type Case = { readonly strategy: string; readonly allocator: string; readonly budgetBytes: number } & (
-  | { readonly feasible: false; readonly smallestBytes?: number }
-  | ({ readonly feasible: true; readonly chosen: string } & PlanJson)
-)
+type Case = { readonly strategy: string; readonly allocator: string; readonly budgetBytes: number } &
+  ({ readonly feasible: false; readonly smallestBytes?: number } | ({ readonly feasible: true; readonly chosen: string } & PlanJson))
 
 /** The smallest budget of a strategy: what it answers when it is given one page. */
 const smallestOf = (graph: Graph, machine: LocalMachine, strategy: string, o: CompareOptions): number => {
@@ -34,8 +32,7 @@ const smallestOf = (graph: Graph, machine: LocalMachine, strategy: string, o: Co
 
 /** `n` budgets in whole pages, evenly from the smallest to in-core, without repeats. */
 export const sweep = (smallest: number, inCore: number, n: number): readonly number[] => {
-  const at = (i: number): number =>
-    Math.round((smallest + ((inCore - smallest) * i) / Math.max(1, n - 1)) / PAGE_BYTES) * PAGE_BYTES
+  const at = (i: number): number => Math.round((smallest + ((inCore - smallest) * i) / Math.max(1, n - 1)) / PAGE_BYTES) * PAGE_BYTES
   return [...new Set(n === 1 ? [smallest] : Array.from({ length: n }, (_, i) => at(i)))]
 }
 
@@ -43,23 +40,16 @@ const caseOf = (graph: Graph, machine: LocalMachine, o: CompareOptions, strategy
   const staged = stageGraph(graph, machine, { strategy, budget: budgetBytes, algorithms: o.algorithms, spill: o.spill })
   const head = { strategy, allocator: 'pages', budgetBytes }
   if (isLeft(staged))
-    return {
-      ...head,
-      feasible: false,
-      ...(staged.left.tag === 'BudgetInfeasible' ? { smallestBytes: staged.left.smallestBytes } : {}),
-    }
+    return { ...head, feasible: false, ...(staged.left.tag === 'BudgetInfeasible' ? { smallestBytes: staged.left.smallestBytes } : {}) }
   const { plan, timeline, staging } = staged.right
   return { ...planJson(plan, timeline, staging), ...head, feasible: true, chosen: plan.strategy }
 }
 
 const rowText = (c: Case): string => {
   const head = `${showSize(c.budgetBytes).padStart(11)}  ${c.strategy.padEnd(18)}`
-  if (!c.feasible)
-    return `${head}  does not fit${c.smallestBytes !== undefined && Number.isFinite(c.smallestBytes) ? `: needs ${showSize(c.smallestBytes)}` : ''}`
-  return (
-    `${head}${showSize(c.peakBytes).padStart(11)}${showSeconds(c.makespanSeconds).padStart(12)}${showRatio(c.makespanSeconds / c.lowerBoundSeconds).padStart(9)}` +
+  if (!c.feasible) return `${head}  does not fit${c.smallestBytes !== undefined && Number.isFinite(c.smallestBytes) ? `: needs ${showSize(c.smallestBytes)}` : ''}`
+  return `${head}${showSize(c.peakBytes).padStart(11)}${showSeconds(c.makespanSeconds).padStart(12)}${showRatio(c.makespanSeconds / c.lowerBoundSeconds).padStart(9)}` +
     `${showSize(c.bytesOut).padStart(12)}${showSeconds(c.recomputeSeconds).padStart(12)}${showSeconds(c.planningSeconds).padStart(12)}`
-  )
 }
 const HEAD = `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${'peak'.padStart(11)}${'step'.padStart(12)}${'bound'.padStart(9)}${'out'.padStart(12)}${'recompute'.padStart(12)}${'planning'.padStart(12)}`
 

@@ -7,11 +7,7 @@ import { asModel, type InputOverride, type Loss, type Model, type Shape } from '
 import { zooEntry, zooNames } from '../../models'
 import { type SpillwayError, SpillwayException, unknownName } from '../errors'
 
-export interface NamedModel {
-  readonly name: string
-  readonly model: Model
-  readonly loss: Loss
-}
+export interface NamedModel { readonly name: string; readonly model: Model; readonly loss: Loss }
 
 const MODEL_FILES = ['.ts', '.cts', '.js', '.cjs']
 const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')

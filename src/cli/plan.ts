@@ -18,8 +18,7 @@ export interface PlanOptions extends StagingOptions {
 }
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Done => {
-  if (o.emit !== undefined)
-    return left(usage('--emit is not there yet: typed plan modules come later; --save writes the plan as JSON'))
+  if (o.emit !== undefined) return left(usage('--emit is not there yet: typed plan modules come later; --save writes the plan as JSON'))
   const found = stageNamed(model, o)
   if (isLeft(found)) return found
   const { plan, timeline, staging } = found.right.staged

@@ -24,36 +24,17 @@ export interface StagingOptions extends InputOptions, OptimizerOptions {
   readonly plan?: string
 }
 
-export interface StagedModel {
-  readonly named: NamedModel
-  readonly staged: StagedPlan
-}
+export interface StagedModel { readonly named: NamedModel; readonly staged: StagedPlan }
 
 /** Run-time allocators are for comparing; what runs are plan-time pages. */
 const ALLOCATORS = ['pages'] as const
 
 /** What a plan file has decided already. */
-const DECIDED = [
-  'image',
-  'batch',
-  'budget',
-  'strategy',
-  'allocator',
-  'algorithms',
-  'loss',
-  'optimizer',
-  'lr',
-  'momentum',
-  'weightDecay',
-] as const
+const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
 const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 
-const machineOptions = (o: StagingOptions): MachineOptions => ({
-  spill: o.spill,
-  threads: o.threads,
-  throttle: o.throttle,
-  fixed: o.algorithms === 'fixed',
-})
+const machineOptions = (o: StagingOptions): MachineOptions =>
+  ({ spill: o.spill, threads: o.threads, throttle: o.throttle, fixed: o.algorithms === 'fixed' })
 
 const fromFile = (file: string, modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
   const given = DECIDED.filter((k) => o[k] !== undefined)

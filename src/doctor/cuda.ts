@@ -3,10 +3,7 @@
 import { type Finding, note, ok, optional } from './finding'
 import { onPath, type Probe, sharedLibrary } from './probe'
 
-const QUERY = [
-  '--query-gpu=name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max',
-  '--format=csv,noheader,nounits',
-]
+const QUERY = ['--query-gpu=name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max', '--format=csv,noheader,nounits']
 
 const gpus = (probe: Probe): Finding[] => {
   const lines = (probe.run('nvidia-smi', QUERY) ?? '').split('\n').filter((line) => line.includes(','))
@@ -17,10 +14,7 @@ const gpus = (probe: Probe): Finding[] => {
 }
 
 const toolkit = (probe: Probe): Finding => {
-  const versioned = probe
-    .list('/usr/local')
-    .filter((name) => /^cuda(-[\d.]+)?$/.test(name))
-    .map((name) => `/usr/local/${name}/bin`)
+  const versioned = probe.list('/usr/local').filter((name) => /^cuda(-[\d.]+)?$/.test(name)).map((name) => `/usr/local/${name}/bin`)
   const nvcc = onPath(probe, 'nvcc', ...versioned)
   const release = nvcc && /release ([\d.]+)/.exec(probe.run(nvcc, ['--version']) ?? '')?.[1]
   if (!nvcc) return optional('cuda', 'toolkit', 'no nvcc', 'install the CUDA toolkit, or put its bin folder on the PATH')

@@ -14,23 +14,12 @@ export interface NativeOperand {
   readonly dtype: DType
 }
 
-interface Placed {
-  readonly origin: number
-  readonly extent: number
-}
+interface Placed { readonly origin: number; readonly extent: number }
 
 /** Where the iteration starts along a dimension, and how much padding is left for its far end. */
-interface Start {
-  readonly from: number
-  readonly count: number
-  readonly padFar: number
-}
+interface Start { readonly from: number; readonly count: number; readonly padFar: number }
 
-const startOf = (
-  count: number,
-  window: { readonly stride: number; readonly pad: number; readonly reach: number } | undefined,
-  held: number,
-): Start => {
+const startOf = (count: number, window: { readonly stride: number; readonly pad: number; readonly reach: number } | undefined, held: number): Start => {
   if (!window) return { from: 0, count, padFar: 0 }
   const missing = Math.max(0, (count - 1) * window.stride + window.reach - held)
   const from = Math.max(0, Math.ceil((window.pad - missing) / window.stride))
@@ -49,10 +38,7 @@ const placeAlong = (def: OperandDef, attrs: AnyAttrs, s: CallShapes, d: Dim, hel
   return { origin: 0, extent: held }
 }
 
-interface Slot {
-  readonly def: OperandDef
-  readonly shape: readonly number[]
-}
+interface Slot { readonly def: OperandDef; readonly shape: readonly number[] }
 
 const startsOf = (def: OpDef, attrs: AnyAttrs, s: CallShapes, slots: readonly Slot[]): Readonly<Record<Dim, Start>> => {
   const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]

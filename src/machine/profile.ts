@@ -12,12 +12,8 @@ import type { Measurements } from './timing'
 
 const VERSION = 1
 
-const positive = new t.Type<number>(
-  'Positive',
-  (u): u is number => typeof u === 'number' && u > 0 && Number.isFinite(u),
-  (u, c) => (typeof u === 'number' && u > 0 && Number.isFinite(u) ? t.success(u) : t.failure(u, c)),
-  t.identity,
-)
+const positive = new t.Type<number>('Positive', (u): u is number => typeof u === 'number' && u > 0 && Number.isFinite(u),
+  (u, c) => (typeof u === 'number' && u > 0 && Number.isFinite(u) ? t.success(u) : t.failure(u, c)), t.identity)
 const profileCodec = t.strict({
   format: t.literal('spillway-profile'),
   version: t.literal(VERSION),
@@ -28,10 +24,7 @@ const profileCodec = t.strict({
 })
 
 export type Speeds = t.TypeOf<typeof profileCodec>['links'][string]
-interface Profile {
-  readonly links: Map<string, Speeds>
-  readonly measurements: Measurements
-}
+interface Profile { readonly links: Map<string, Speeds>; readonly measurements: Measurements }
 
 export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'spillway')
 
@@ -84,18 +77,12 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
       addMissing(measurements, meanwhile?.measurements)
       addMissing(links, meanwhile?.links)
       const profile: t.TypeOf<typeof profileCodec> = {
-        format: 'spillway-profile',
-        version: VERSION,
-        machine,
-        links: Object.fromEntries(links),
-        seconds: Object.fromEntries(measurements),
+        format: 'spillway-profile', version: VERSION, machine, links: Object.fromEntries(links), seconds: Object.fromEntries(measurements),
       }
       try {
         mkdirSync(cacheFolder(), { recursive: true })
         writeWholeText(fileOf(machine), `${JSON.stringify(profile, null, 1)}\n`)
-      } catch {
-        /* a read-only home only costs the next process a few seconds */
-      }
+      } catch { /* a read-only home only costs the next process a few seconds */ }
     },
   }
 }

@@ -54,9 +54,7 @@ const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: n
   const def = opDef(kind)
   const from = (def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor])?.[dim] ?? 1
   const one = (o: OperandDef, shape: readonly number[]): readonly number[] =>
-    shape.length !== 4 || !o.access
-      ? shape
-      : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], n, from, to) : n))
+    shape.length !== 4 || !o.access ? shape : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], n, from, to) : n))
   return {
     ins: s.ins.map((x, i) => one(inputDef(def, i), x)),
     outs: s.outs.map((x, i) => one(def.outs[Math.min(i, def.outs.length - 1)]!, x)),
@@ -101,10 +99,7 @@ const keyOf = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
     return m ? [m.H, m.W].map((a) => (a.tag === 'window' ? `${a.stride}.${a.pad}.${a.reach}` : '')).join('/') : ''
   }
   const sizes = (shapes: readonly (readonly number[])[]): string => shapes.map((x) => x.join('x')).join()
-  return `${kind}(${[...def.ins, ...def.outs]
-    .map(window)
-    .filter((w) => w !== '/' && w !== '')
-    .join()})${sizes(s.ins)}>${sizes(s.outs)}`
+  return `${kind}(${[...def.ins, ...def.outs].map(window).filter((w) => w !== '/' && w !== '').join()})${sizes(s.ins)}>${sizes(s.outs)}`
 }
 
 export interface Timer {
@@ -114,10 +109,7 @@ export interface Timer {
 }
 
 /** What is known of a kind of call on the whole: for estimates when there is no time left to measure. */
-interface Rate {
-  readonly work: number
-  readonly seconds: number
-}
+interface Rate { readonly work: number; readonly seconds: number }
 
 class MeasuringTimer implements Timer {
   private readonly rates = new Map<string, Rate>()
@@ -126,24 +118,15 @@ class MeasuringTimer implements Timer {
   /** Estimates of this process: measured while something else was going on. */
   private readonly disturbed = new Map<string, number>()
 
-  constructor(
-    private readonly known: Measurements,
-    private readonly measure: (call: NativeCall) => number,
-    private readonly float: Float,
-  ) {}
+  constructor(private readonly known: Measurements, private readonly measure: (call: NativeCall) => number, private readonly float: Float) {}
 
-  isNew(): boolean {
-    return this.fresh
-  }
+  isNew(): boolean { return this.fresh }
 
   seconds(kind: string, attrs: AnyAttrs, s: CallShapes): number {
     const sample = sampleOf(kind, attrs, s, this.float)
     // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
     if (callBytes(sample, this.float) > 4 * MAX_BYTES) return callBytes(s, this.float) * this.secondsPerCopiedByte()
-    return (
-      this.ofSample(kind, attrs, sample) *
-      Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
-    )
+    return this.ofSample(kind, attrs, sample) * Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
   }
 
   private secondsPerCopiedByte(): number {

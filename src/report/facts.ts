@@ -72,11 +72,7 @@ export const segmentFlops = (plan: Plan): readonly { readonly done: number; read
 export const residencyBytes = (plan: Plan, r: Residency): number =>
   Math.max(0, Math.min(plan.storages[r.storage]!.bytes, r.to * PAGE_BYTES) - r.from * PAGE_BYTES)
 
-interface Stretch {
-  readonly cell: number
-  readonly first: number
-  readonly last: number
-}
+interface Stretch { readonly cell: number; readonly first: number; readonly last: number }
 
 /** Calls [first, last] of one tile that touch a tile's local, for each tile; each call that a workspace serves. */
 const localStretches = (plan: Plan): readonly Stretch[] => {

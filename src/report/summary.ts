@@ -15,17 +15,16 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
   const budget = Math.floor(plan.budgetBytes / PAGE_BYTES) * PAGE_BYTES
   const { memory, data } = timeline.stallSeconds
   const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
-  const tier =
-    plan.tierBytes > 0 ? ` · ${showSize(plan.tierBytes)} ${staging.tier === 'disk' ? 'on disk' : 'in host memory'}` : ''
+  const tier = plan.tierBytes > 0 ? ` · ${showSize(plan.tierBytes)} ${staging.tier === 'disk' ? 'on disk' : 'in host memory'}` : ''
   return [
     `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}`,
     `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
-    `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}` +
-      ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
-    `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
-      ` · copies out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
-    `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
-      ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}`,
+    `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}`
+      + ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
+    `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}`
+      + ` · copies out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
+    `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)`
+      + ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}`,
   ]
 }
 

@@ -7,14 +7,7 @@ export type GraphError =
   | { readonly tag: 'UnknownOp'; readonly layer: string; readonly kind: string; readonly legal: readonly string[] }
   | { readonly tag: 'AttrsInvalid'; readonly layer: string; readonly kind: string; readonly got: unknown; readonly legal: string }
   | { readonly tag: 'OperandCount'; readonly layer: string; readonly kind: string; readonly got: number; readonly legal: string }
-  | {
-      readonly tag: 'OperandInvalid'
-      readonly layer: string
-      readonly kind: string
-      readonly operand: string
-      readonly got: string
-      readonly legal: string
-    }
+  | { readonly tag: 'OperandInvalid'; readonly layer: string; readonly kind: string; readonly operand: string; readonly got: string; readonly legal: string }
   | { readonly tag: 'ShapeInvalid'; readonly layer: string; readonly kind: string; readonly reason: string }
   | { readonly tag: 'ValueInvalid'; readonly name: string; readonly reason: string; readonly legal: string }
   | { readonly tag: 'DuplicateName'; readonly name: string; readonly role: string }
@@ -38,13 +31,7 @@ export type PlanError =
       readonly inTheWay: readonly { readonly label: string; readonly bytes: number }[]
     }
   | { readonly tag: 'UnknownStrategy'; readonly got: string; readonly legal: readonly string[] }
-  | {
-      readonly tag: 'TilingIllegal'
-      readonly strategy: string
-      readonly layer: string
-      readonly dim: string
-      readonly why: string
-    }
+  | { readonly tag: 'TilingIllegal'; readonly strategy: string; readonly layer: string; readonly dim: string; readonly why: string }
   | { readonly tag: 'UnknownMachine'; readonly got: string; readonly legal: readonly string[] }
   | {
       readonly tag: 'VerifyFailed'
@@ -65,74 +52,48 @@ const at = (layer: string, kind: string): string => `layer '${layer}' (${kind})`
 
 const verifyPlace = (e: Extract<PlanError, { tag: 'VerifyFailed' }>): string =>
   [
-    e.segment === undefined ? '' : `segment ${e.segment}`,
-    e.tile === undefined ? '' : `tile ${e.tile}`,
-    e.call === undefined ? '' : `call ${e.call}`,
-    e.value === undefined ? '' : `value '${e.value}'`,
-  ]
-    .filter((s) => s !== '')
-    .join(', ')
+    e.segment === undefined ? '' : `segment ${e.segment}`, e.tile === undefined ? '' : `tile ${e.tile}`,
+    e.call === undefined ? '' : `call ${e.call}`, e.value === undefined ? '' : `value '${e.value}'`,
+  ].filter((s) => s !== '').join(', ')
 
 const renderPlanError = (e: PlanError): string => {
   switch (e.tag) {
     case 'BudgetInfeasible': {
       const way = e.inTheWay.map((w) => `${w.label} ${showBytes(w.bytes)}`)
-      return (
-        `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
+      return `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
         `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; in the way are ${list(way)}`}`
-      )
     }
-    case 'UnknownStrategy':
-      return `there is no strategy '${e.got}'; legal are ${list(e.legal)}`
-    case 'TilingIllegal':
-      return `strategy '${e.strategy}' cannot tile layer '${e.layer}' along '${e.dim}': ${e.why}`
-    case 'UnknownMachine':
-      return `there is no machine '${e.got}'; legal are ${list(e.legal)}`
+    case 'UnknownStrategy': return `there is no strategy '${e.got}'; legal are ${list(e.legal)}`
+    case 'TilingIllegal': return `strategy '${e.strategy}' cannot tile layer '${e.layer}' along '${e.dim}': ${e.why}`
+    case 'UnknownMachine': return `there is no machine '${e.got}'; legal are ${list(e.legal)}`
     case 'VerifyFailed': {
       const place = verifyPlace(e)
       return `the plan breaks rule '${e.rule}'${place === '' ? '' : ` at ${place}`}: ${e.reason}`
     }
-    case 'PlanFormat':
-      return `not a plan file: ${e.at}: ${e.reason}`
+    case 'PlanFormat': return `not a plan file: ${e.at}: ${e.reason}`
   }
 }
 
 export const renderError = (e: StageError): string => {
   switch (e.tag) {
-    case 'UnknownOp':
-      return `layer '${e.layer}': there is no operator '${e.kind}'; legal are ${list(e.legal)}`
-    case 'AttrsInvalid':
-      return `${at(e.layer, e.kind)}: attributes ${JSON.stringify(e.got)} are not legal; legal are ${e.legal}`
-    case 'OperandCount':
-      return `${at(e.layer, e.kind)}: ${e.got} inputs given; legal are ${e.legal}`
-    case 'OperandInvalid':
-      return `${at(e.layer, e.kind)}: operand ${e.operand} is ${e.got}; legal is ${e.legal}`
-    case 'ShapeInvalid':
-      return `${at(e.layer, e.kind)}: ${e.reason}`
-    case 'ValueInvalid':
-      return `'${e.name}': ${e.reason}; legal is ${e.legal}`
-    case 'DuplicateName':
-      return `there are two values named '${e.name}'; legal is any name that no other ${e.role} has`
-    case 'NotAnOutput':
-      return `${e.got} cannot be trained to a loss; legal is ${e.legal}`
-    case 'UnknownLoss':
-      return `there is no loss '${e.got}'; legal are ${list(e.legal)}`
-    case 'NothingToTrain':
-      return `no trained parameter leads to the output of layer '${e.layer}'; legal is a network with at least one`
+    case 'UnknownOp': return `layer '${e.layer}': there is no operator '${e.kind}'; legal are ${list(e.legal)}`
+    case 'AttrsInvalid': return `${at(e.layer, e.kind)}: attributes ${JSON.stringify(e.got)} are not legal; legal are ${e.legal}`
+    case 'OperandCount': return `${at(e.layer, e.kind)}: ${e.got} inputs given; legal are ${e.legal}`
+    case 'OperandInvalid': return `${at(e.layer, e.kind)}: operand ${e.operand} is ${e.got}; legal is ${e.legal}`
+    case 'ShapeInvalid': return `${at(e.layer, e.kind)}: ${e.reason}`
+    case 'ValueInvalid': return `'${e.name}': ${e.reason}; legal is ${e.legal}`
+    case 'DuplicateName': return `there are two values named '${e.name}'; legal is any name that no other ${e.role} has`
+    case 'NotAnOutput': return `${e.got} cannot be trained to a loss; legal is ${e.legal}`
+    case 'UnknownLoss': return `there is no loss '${e.got}'; legal are ${list(e.legal)}`
+    case 'NothingToTrain': return `no trained parameter leads to the output of layer '${e.layer}'; legal is a network with at least one`
     case 'NotDifferentiable':
-      return (
-        `${at(e.layer, e.kind)} has no backward rule, so a network with parameters before it cannot train; ` +
+      return `${at(e.layer, e.kind)} has no backward rule, so a network with parameters before it cannot train; ` +
         `operators that have one are ${list(e.legal)}`
-      )
     case 'SharedParameter':
       return `parameter '${e.name}' is read by layers ${list(e.layers.map((l) => `'${l}'`))}; legal is one layer for each parameter`
-    case 'OptimizerInvalid':
-      return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
-    case 'GraphFormat':
-      return `not a graph: ${e.at}: ${e.reason}`
-    case 'ModelInvalid':
-      return `not a model: ${e.at}: ${e.reason}`
-    default:
-      return renderPlanError(e)
+    case 'OptimizerInvalid': return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
+    case 'GraphFormat': return `not a graph: ${e.at}: ${e.reason}`
+    case 'ModelInvalid': return `not a model: ${e.at}: ${e.reason}`
+    default: return renderPlanError(e)
   }
 }

@@ -22,13 +22,7 @@ const trainable = (b: GraphBuilder, ops: readonly Op[]): ReadonlySet<number> => 
 
 /** Backward rules only emit what the shape rules allow: anything else is a fault of the op table, not of the user. */
 export const emitOp = (
-  b: GraphBuilder,
-  op: Op,
-  kind: string,
-  attrs: AnyAttrs,
-  ins: readonly Ref[],
-  phase: Op['phase'],
-  given: readonly Shape[] = [],
+  b: GraphBuilder, op: Op, kind: string, attrs: AnyAttrs, ins: readonly Ref[], phase: Op['phase'], given: readonly Shape[] = [],
 ): Ref[] => {
   const outs = b.op(kind, attrs, ins, op.layer, { phase, given })
   if (isLeft(outs)) throw new Error(`the backward of ${op.kind}: ${renderError(outs.left)}`)
@@ -40,20 +34,15 @@ class Gradients {
 
   constructor(private readonly b: GraphBuilder) {}
 
-  has(v: number): boolean {
-    return this.parts.has(v)
-  }
-  layersOf(v: number): readonly string[] {
-    return (this.parts.get(v) ?? []).map((p) => p.layer)
-  }
+  has(v: number): boolean { return this.parts.has(v) }
+  layersOf(v: number): readonly string[] { return (this.parts.get(v) ?? []).map((p) => p.layer) }
 
   give(v: number, gradient: Ref, layer: string): void {
     const parts = this.parts.get(v) ?? []
     parts.push({ gradient, layer })
     this.parts.set(v, parts)
     // A gradient that is passed on unchanged (by `add`) keeps the name that it had first.
-    if (this.b.value(gradient).gradOf === undefined)
-      this.b.markGradient(gradient, v as Ref, `${this.b.value(v as Ref).name}.grad`)
+    if (this.b.value(gradient).gradOf === undefined) this.b.markGradient(gradient, v as Ref, `${this.b.value(v as Ref).name}.grad`)
   }
 
   /** The gradient of v, complete. */
@@ -64,14 +53,7 @@ class Gradients {
     const name = `${this.b.value(v as Ref).name}.grad`
     for (const [i, p] of parts.entries())
       if (this.b.value(p.gradient).gradOf === v) this.b.markGradient(p.gradient, v as Ref, `${name}.${i}`)
-    const sum = emitOp(
-      this.b,
-      op,
-      'grad_sum',
-      {},
-      parts.map((p) => p.gradient),
-      'backward',
-    )[0]!
+    const sum = emitOp(this.b, op, 'grad_sum', {}, parts.map((p) => p.gradient), 'backward')[0]!
     this.b.markGradient(sum, v as Ref, name)
     this.parts.set(v, [{ gradient: sum, layer: op.layer }])
     return sum
@@ -89,11 +71,7 @@ const contextOf = (b: GraphBuilder, op: Op, gradients: Gradients, wanted: Readon
   give: (i, gradient) => gradients.give(op.ins[i]!, gradient, op.layer),
 })
 
-export interface ParameterGradient {
-  readonly param: Ref
-  readonly gradient: Ref
-  readonly op: Op
-}
+export interface ParameterGradient { readonly param: Ref; readonly gradient: Ref; readonly op: Op }
 
 export const backward = (b: GraphBuilder): Either<GraphError, readonly ParameterGradient[]> => {
   const ops = [...b.written]
@@ -105,12 +83,7 @@ export const backward = (b: GraphBuilder): Either<GraphError, readonly Parameter
     if (!op.ins.some((v) => wanted.has(v))) continue
     const rule = opDef(op.kind).backward
     if (!rule)
-      return left({
-        tag: 'NotDifferentiable',
-        layer: op.layer,
-        kind: op.kind,
-        legal: opDefs.filter((d) => d.backward).map((d) => d.kind),
-      })
+      return left({ tag: 'NotDifferentiable', layer: op.layer, kind: op.kind, legal: opDefs.filter((d) => d.backward).map((d) => d.kind) })
     rule(contextOf(b, op, gradients, wanted))
     for (const v of op.ins.filter((i) => b.value(i as Ref).role === 'param' && gradients.has(i))) {
       if (gradients.layersOf(v).length > 1)

@@ -12,7 +12,7 @@ export interface LossRule {
 }
 
 export const LOSSES: Readonly<Record<Loss, LossRule>> = {
-  mse: { kind: 'mse', target: (s) => s },
+  'mse': { kind: 'mse', target: (s) => s },
   'cross-entropy': { kind: 'softmax_xent', target: ([b, , h, w]) => [b!, 1, h!, w!], targetType: 'i32' },
 }
 

@@ -28,10 +28,8 @@ const WHOLE_ROLES: readonly ValueRole[] = ['param', 'state', 'stat', 'gradient',
 const DATA_ROLES: readonly ValueRole[] = ['input', 'target', 'activation', 'gradient']
 const OVERWRITABLE: readonly ValueRole[] = ['param', 'state']
 
-const countsOf = (operands: OpDef['ins'], variadic = false): readonly [least: number, most: number] => [
-  operands.filter((o) => !o.optional).length,
-  variadic ? Infinity : operands.length,
-]
+const countsOf = (operands: OpDef['ins'], variadic = false): readonly [least: number, most: number] =>
+  [operands.filter((o) => !o.optional).length, variadic ? Infinity : operands.length]
 const countText = ([least, most]: readonly [number, number]): string =>
   most === Infinity ? `${least} or more` : least === most ? String(least) : `${least} to ${most}`
 
@@ -40,14 +38,8 @@ const rolesFor = (d: OpDef, o: OperandDef, i: number): readonly ValueRole[] =>
 
 const operandFault = (r: OpRequest, d: OpDef, v: Value, i: number): GraphError | undefined => {
   const o = inputDef(d, i)
-  const fault = (got: string, legal: string): GraphError => ({
-    tag: 'OperandInvalid',
-    layer: r.layer,
-    kind: r.kind,
-    operand: `${i} (${o.name})`,
-    got,
-    legal,
-  })
+  const fault = (got: string, legal: string): GraphError =>
+    ({ tag: 'OperandInvalid', layer: r.layer, kind: r.kind, operand: `${i} (${o.name})`, got, legal })
   const roles = rolesFor(d, o, i)
   if (!roles.includes(v.role)) return fault(`'${v.name}', a value of role ${v.role}`, `a value of role ${roles.join(', ')}`)
   if (o.role === 'data' && v.shape.length !== 4) return fault(`'${v.name}' ${shapeText(v.shape)}`, 'a value [B,C,H,W]')
@@ -58,11 +50,7 @@ const operandFault = (r: OpRequest, d: OpDef, v: Value, i: number): GraphError |
 }
 
 const attrsText = (d: OpDef): string =>
-  Object.keys(d.fields).length === 0
-    ? 'none'
-    : Object.entries(d.fields)
-        .map(([n, f]) => `${n}: ${f}`)
-        .join(', ')
+  Object.keys(d.fields).length === 0 ? 'none' : Object.entries(d.fields).map(([n, f]) => `${n}: ${f}`).join(', ')
 
 const inWireOrder = (d: OpDef, attrs: AnyAttrs): AnyAttrs => Object.fromEntries(Object.keys(d.fields).map((n) => [n, attrs[n]!]))
 
@@ -81,17 +69,8 @@ export const checkOp = (r: OpRequest): Either<GraphError, CheckedOp> => {
   }
   const outCounts = countsOf(d.outs)
   if (d.outputsGiven && (r.given.length < outCounts[0] || r.given.length > outCounts[1]))
-    return left({
-      tag: 'ShapeInvalid',
-      layer,
-      kind,
-      reason: `${r.given.length} output shapes are given; legal are ${countText(outCounts)}`,
-    })
-  const outs = d.shape(
-    r.attrs,
-    r.ins.map((v) => v.shape),
-    r.given,
-  )
+    return left({ tag: 'ShapeInvalid', layer, kind, reason: `${r.given.length} output shapes are given; legal are ${countText(outCounts)}` })
+  const outs = d.shape(r.attrs, r.ins.map((v) => v.shape), r.given)
   if (isLeft(outs)) return left({ tag: 'ShapeInvalid', layer, kind, reason: outs.left })
   return right({ def: d, attrs: inWireOrder(d, r.attrs), outs: outs.right })
 }
@@ -106,8 +85,7 @@ export const valueFault = (v: Pick<Value, 'name' | 'role' | 'shape' | 'init'>): 
   if (!v.shape.every((d) => Number.isSafeInteger(d) && d > 0))
     return fault(`its shape is ${shapeText(v.shape)}`, 'a whole number of 1 or more in each dimension')
   // Byte counts, too, must be exact: eight bytes an element at most.
-  if (v.shape.reduce((n, d) => n * d, 8) > Number.MAX_SAFE_INTEGER)
-    return fault(`its shape is ${shapeText(v.shape)}`, 'at most 2^50 elements')
+  if (v.shape.reduce((n, d) => n * d, 8) > Number.MAX_SAFE_INTEGER) return fault(`its shape is ${shapeText(v.shape)}`, 'at most 2^50 elements')
   if (v.init && !Number.isFinite(v.init.a)) return fault(`its start value is ${v.init.a}`, 'a finite number')
   return undefined
 }

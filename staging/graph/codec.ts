@@ -12,31 +12,20 @@ import type { DType, Graph, Op, Value, ValueRole } from './graph'
 
 const names = <K extends string>(keys: readonly K[]) => t.keyof(Object.fromEntries(keys.map((k) => [k, null])) as Record<K, null>)
 const index = new t.Type<number>(
-  'index',
-  (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
-  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)),
-  t.identity,
+  'index', (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
+  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)), t.identity,
 )
 const roleCodec = names<ValueRole>(['param', 'state', 'input', 'target', 'activation', 'gradient', 'stat', 'loss'])
 
 const initCodec = t.exact(t.type({ dist: names(['uniform', 'normal', 'constant']), a: t.number }))
-const valueCodec = t.exact(
-  t.intersection([
-    t.type({ id: index, name: t.string, role: roleCodec, shape: t.array(index), dtype: names<DType>(['f32', 'f64', 'i32']) }),
-    t.partial({ init: initCodec, gradOf: index }),
-  ]),
-)
-const opCodec = t.exact(
-  t.type({
-    id: index,
-    kind: t.string,
-    layer: t.string,
-    phase: names(['forward', 'loss', 'backward', 'update']),
-    attrs: t.record(t.string, t.number),
-    ins: t.array(index),
-    outs: t.array(index),
-  }),
-)
+const valueCodec = t.exact(t.intersection([
+  t.type({ id: index, name: t.string, role: roleCodec, shape: t.array(index), dtype: names<DType>(['f32', 'f64', 'i32']) }),
+  t.partial({ init: initCodec, gradOf: index }),
+]))
+const opCodec = t.exact(t.type({
+  id: index, kind: t.string, layer: t.string, phase: names(['forward', 'loss', 'backward', 'update']),
+  attrs: t.record(t.string, t.number), ins: t.array(index), outs: t.array(index),
+}))
 const structure = t.exact(t.type({ name: t.string, values: t.array(valueCodec), ops: t.array(opCodec) }))
 
 // ---------------------------------------------------------------- meaning
@@ -69,16 +58,11 @@ const valuesFault = (g: Graph): Fault | undefined => {
   for (const [i, v] of g.values.entries()) {
     const at = `values[${i}]`
     const alone = valueFault(v)
-    const reason =
-      v.id !== i
-        ? `its id is ${v.id}; legal is ${i}`
-        : alone
-          ? renderError(alone)
-          : v.dtype !== float && !(v.dtype === 'i32' && v.role === 'target')
-            ? `'${v.name}' is ${v.dtype}; legal is ${float ?? 'a float type'}`
-            : isLeaf(v) && leafNames.has(v.name)
-              ? `a second leaf named '${v.name}'`
-              : (startFault(v) ?? gradientFault(g, v))
+    const reason = v.id !== i ? `its id is ${v.id}; legal is ${i}`
+      : alone ? renderError(alone)
+      : v.dtype !== float && !(v.dtype === 'i32' && v.role === 'target') ? `'${v.name}' is ${v.dtype}; legal is ${float ?? 'a float type'}`
+      : isLeaf(v) && leafNames.has(v.name) ? `a second leaf named '${v.name}'`
+      : startFault(v) ?? gradientFault(g, v)
     if (reason !== undefined) return faultAt(at, reason)
     if (isLeaf(v)) leafNames.add(v.name)
   }
@@ -129,15 +113,13 @@ class Walk {
     return undefined
   }
 
-  unwritten(): Value | undefined {
-    return this.g.values.find((v) => !this.written.has(v.id))
-  }
+  unwritten(): Value | undefined { return this.g.values.find((v) => !this.written.has(v.id)) }
 }
 
 const opsFault = (g: Graph): Fault | undefined => {
   const walk = new Walk(g)
   for (const [i, op] of g.ops.entries()) {
-    const reason = op.id !== i ? `its id is ${op.id}; legal is ${i}` : (walk.reading(op) ?? walk.writing(op) ?? walk.applying(op))
+    const reason = op.id !== i ? `its id is ${op.id}; legal is ${i}` : walk.reading(op) ?? walk.writing(op) ?? walk.applying(op)
     if (reason !== undefined) return faultAt(`ops[${i}]`, reason)
   }
   const orphan = walk.unwritten()
@@ -150,14 +132,8 @@ export const graphFault = (g: Graph): GraphError | undefined => valuesFault(g) ?
 
 const placeOf = (errors: t.Errors): Fault => {
   const e = errors[0]!
-  const at = e.context
-    .map((c) => c.key)
-    .filter((k) => k !== '')
-    .join('.')
-  return faultAt(
-    at === '' ? 'graph' : at,
-    e.message ?? `${JSON.stringify(e.value)?.slice(0, 80)} is not ${e.context.at(-1)?.type.name ?? 'legal'}`,
-  )
+  const at = e.context.map((c) => c.key).filter((k) => k !== '').join('.')
+  return faultAt(at === '' ? 'graph' : at, e.message ?? `${JSON.stringify(e.value)?.slice(0, 80)} is not ${e.context.at(-1)?.type.name ?? 'legal'}`)
 }
 
 /** A graph, or why not, in words that say where. */

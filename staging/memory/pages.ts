@@ -75,17 +75,12 @@ class FreeRuns {
   }
 }
 
-export interface Paged {
-  readonly residencies: readonly Residency[]
-  readonly peakPages: number
-}
+export interface Paged { readonly residencies: readonly Residency[]; readonly peakPages: number }
 
 export const assignPages = (drafts: readonly Draft[], end: Point): Paged => {
   const peakPages = peakOf(drafts, end)
   const free = new FreeRuns(peakPages)
-  const sorted = [...drafts].sort(
-    (a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from,
-  )
+  const sorted = [...drafts].sort((a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from)
   const leaving: { release: Point; runs: readonly PageRun[] }[] = []
   const residencies: Residency[] = []
   for (const d of sorted) {

@@ -11,17 +11,11 @@ import type { Call, Cell, Place, Storage } from '../plan/plan'
 /** Cells below this are packed together; a storage of its own wastes half a page on average. */
 export const SMALL_BYTES = PAGE_BYTES / 4
 
-export interface Interval {
-  readonly bytes: number
-  readonly first: number
-  readonly last: number
-}
+export interface Interval { readonly bytes: number; readonly first: number; readonly last: number }
 
 /** Offsets by lifetime: largest first, each at the lowest gap that is free throughout its life. */
 export const packByLifetime = (items: readonly Interval[]): { readonly offsets: readonly number[]; readonly bytes: number } => {
-  const order = items
-    .map((_, i) => i)
-    .sort((a, b) => items[b]!.bytes - items[a]!.bytes || items[a]!.first - items[b]!.first || a - b)
+  const order = items.map((_, i) => i).sort((a, b) => items[b]!.bytes - items[a]!.bytes || items[a]!.first - items[b]!.first || a - b)
   const offsets = new Array<number>(items.length).fill(0)
   const placed: number[] = []
   let total = 0
@@ -43,10 +37,7 @@ export const packByLifetime = (items: readonly Interval[]): { readonly offsets: 
   return { offsets, bytes: total }
 }
 
-export interface Placement {
-  readonly storages: readonly Storage[]
-  readonly places: readonly Place[]
-}
+export interface Placement { readonly storages: readonly Storage[]; readonly places: readonly Place[] }
 
 export const place = (cells: readonly Cell[], calls: readonly Call[]): Placement => {
   const storages: Storage[] = []
@@ -54,9 +45,7 @@ export const place = (cells: readonly Cell[], calls: readonly Call[]): Placement
   const open = (label: string, bytes: number, members: readonly Cell[], offsets: readonly number[]): void => {
     const id = storages.length
     storages.push({ id, label, bytes, cells: members.map((c) => c.id) })
-    members.forEach((c, i) => {
-      places[c.id] = { storage: id, offset: offsets[i]! }
-    })
+    members.forEach((c, i) => { places[c.id] = { storage: id, offset: offsets[i]! } })
   }
   const packed = (label: string, members: readonly Cell[], life: (c: Cell) => readonly [number, number]): void => {
     if (!members.length) return
@@ -66,19 +55,11 @@ export const place = (cells: readonly Cell[], calls: readonly Call[]): Placement
   const isLocal = (c: Cell): boolean => c.segment >= 0
   const isSmall = (c: Cell): boolean => (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && c.bytes < SMALL_BYTES
 
-  packed(
-    'parameters and state',
-    cells.filter((c) => c.scope === 'persistent'),
-    () => [0, calls.length],
-  )
+  packed('parameters and state', cells.filter((c) => c.scope === 'persistent'), () => [0, calls.length])
   packed('small values', cells.filter(isSmall), (c) => [c.first, c.last])
   const phases = localPhases(cells, calls)
   for (const s of [...new Set(cells.filter(isLocal).map((c) => c.segment))])
-    packed(
-      `tiles of segment ${s}`,
-      cells.filter((c) => c.segment === s),
-      (c) => phases.get(c.id)!,
-    )
+    packed(`tiles of segment ${s}`, cells.filter((c) => c.segment === s), (c) => phases.get(c.id)!)
   for (const c of cells) if (!places[c.id]) open(c.label, c.bytes, [c], [0])
   return { storages, places }
 }

@@ -10,18 +10,8 @@ import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { type Call, type Cell, type Segment, tilesOf, type View } from '../plan/plan'
 import type { Placement } from './place'
 
-export interface Stay {
-  readonly segment: number
-  readonly first: number
-  readonly last: number
-  readonly writes: boolean
-}
-export interface Chunk {
-  readonly storage: number
-  readonly from: number
-  readonly to: number
-  readonly stays: readonly Stay[]
-}
+export interface Stay { readonly segment: number; readonly first: number; readonly last: number; readonly writes: boolean }
+export interface Chunk { readonly storage: number; readonly from: number; readonly to: number; readonly stays: readonly Stay[] }
 
 /** Pages of a band that move together: large enough for a link, small enough to follow a band of tiles. */
 export const CHUNK_PAGES = 2
@@ -32,20 +22,13 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
   if (natural.length !== 4) return [0, natural.reduce((n, d) => n * d, e)]
   const size = (b: Box, i: 0 | 1 | 2 | 3): number => b[i][1] - b[i][0]
   const [h, w, c] = [size(v.held, 2), size(v.held, 3), size(v.held, 1)]
-  const at = (bi: number, hi: number, wi: number): number =>
-    (((bi - v.held[0][0]) * h + (hi - v.held[2][0])) * w + (wi - v.held[3][0])) * c
+  const at = (bi: number, hi: number, wi: number): number => (((bi - v.held[0][0]) * h + (hi - v.held[2][0])) * w + (wi - v.held[3][0])) * c
   const lo = at(v.box[0][0], v.box[2][0], v.box[3][0])
   const hi = at(v.box[0][1] - 1, v.box[2][1] - 1, v.box[3][1] - 1) + c
   return [lo * e, hi * e]
 }
 
-export const touches = (
-  graph: Graph,
-  segments: readonly Segment[],
-  cells: readonly Cell[],
-  calls: readonly Call[],
-  at: Placement,
-): readonly Chunk[] => {
+export const touches = (graph: Graph, segments: readonly Segment[], cells: readonly Cell[], calls: readonly Call[], at: Placement): readonly Chunk[] => {
   const tiledUse = new Set<number>()
   const movable = (cell: number): boolean => {
     const s = cells[cell]!.scope
@@ -55,12 +38,9 @@ export const touches = (
     if (tilesOf(segments[call.segment]!.grid) > 1)
       for (const v of [...call.ins, ...call.outs]) if (movable(v.cell)) tiledUse.add(at.places[v.cell]!.storage)
 
-  const chunkPages = at.storages.map((s) =>
-    tiledUse.has(s.id) ? CHUNK_PAGES : s.cells.length > 1 && s.label === 'small values' ? 1 : Math.max(1, pagesFor(s.bytes)),
-  )
+  const chunkPages = at.storages.map((s) => (tiledUse.has(s.id) ? CHUNK_PAGES : s.cells.length > 1 && s.label === 'small values' ? 1 : Math.max(1, pagesFor(s.bytes))))
   const stays: { segment: number; first: number; last: number; writes: boolean }[][][] = at.storages.map((s, i) =>
-    Array.from({ length: Math.ceil(Math.max(1, pagesFor(s.bytes)) / chunkPages[i]!) }, () => []),
-  )
+    Array.from({ length: Math.ceil(Math.max(1, pagesFor(s.bytes)) / chunkPages[i]!) }, () => []))
   const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
     if (hi <= lo) return
     const per = chunkPages[storage]! * PAGE_BYTES
@@ -90,13 +70,11 @@ export const touches = (
   return at.storages.flatMap((s, i) => {
     const total = Math.max(1, pagesFor(s.bytes))
     const forEver = s.cells.some((c) => cells[c]!.scope === 'persistent')
-    return stays[i]!.map(
-      (list, k): Chunk => ({
-        storage: s.id,
-        from: k * chunkPages[i]!,
-        to: Math.min(total, (k + 1) * chunkPages[i]!),
-        stays: forEver ? [{ segment: -1, first: 0, last: calls.length, writes: true }] : list,
-      }),
-    ).filter((c) => c.stays.length > 0)
+    return stays[i]!.map((list, k): Chunk => ({
+      storage: s.id,
+      from: k * chunkPages[i]!,
+      to: Math.min(total, (k + 1) * chunkPages[i]!),
+      stays: forEver ? [{ segment: -1, first: 0, last: calls.length, writes: true }] : list,
+    })).filter((c) => c.stays.length > 0)
   })
 }

@@ -10,16 +10,8 @@ const agreeing = (ins: readonly Shape[]) =>
   checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(undefined, ins)], () => legal(ins[0]!))
 
 export const add = defineOp({
-  kind: 'add',
-  wire: 23,
-  fields: {},
-  anchor: 'out',
-  variadic: true,
-  inPlace: [0],
-  ins: [
-    { name: 'a', role: 'data', access: () => pointwise },
-    { name: 'b', role: 'data', access: () => pointwise },
-  ],
+  kind: 'add', wire: 23, fields: {}, anchor: 'out', variadic: true, inPlace: [0],
+  ins: [{ name: 'a', role: 'data', access: () => pointwise }, { name: 'b', role: 'data', access: () => pointwise }],
   outs: [{ name: 'y', role: 'data', access: () => pointwise }],
   shape: (_, ins) => agreeing(ins),
   backward: (g) => {
@@ -29,16 +21,8 @@ export const add = defineOp({
 })
 
 export const gradSum = defineOp({
-  kind: 'grad_sum',
-  wire: 24,
-  fields: {},
-  anchor: 'out',
-  variadic: true,
-  inPlace: [0],
-  ins: [
-    { name: 'd0', role: 'data', access: () => insideAll },
-    { name: 'd1', role: 'data', access: () => insideAll },
-  ],
+  kind: 'grad_sum', wire: 24, fields: {}, anchor: 'out', variadic: true, inPlace: [0],
+  ins: [{ name: 'd0', role: 'data', access: () => insideAll }, { name: 'd1', role: 'data', access: () => insideAll }],
   outs: [{ name: 'd', role: 'data', access: () => pointwise }],
   shape: (_, ins) => agreeing(ins),
   flops: (_, s) => (s.ins.length - 1) * elements(s.outs[0]),

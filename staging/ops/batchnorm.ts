@@ -21,23 +21,13 @@ const eachChannel = (x: Shape, operands: Readonly<Record<string, Shape | undefin
   Object.entries(operands).map(([name, s]) => expectShape(name, s!, channels(x)))
 
 export const bnStats = defineOp({
-  kind: 'bn_stats',
-  wire: 7,
-  fields: {},
-  anchor: 0,
-  ins: [data('x')],
-  outs: [{ name: 'stats', role: 'whole', merge: 'moments' }],
-  shape: (_, [x]) =>
-    checked(
-      [
-        expectRank('the input', x!, 4),
-        () =>
-          elementsPerChannel(x!) > 1
-            ? undefined
-            : `an input of ${x!.join('x')} has one value a channel and so no variance; legal are inputs with B*H*W of 2 or more`,
-      ],
-      () => legal(statsOf(x!)),
-    ),
+  kind: 'bn_stats', wire: 7, fields: {}, anchor: 0,
+  ins: [data('x')], outs: [{ name: 'stats', role: 'whole', merge: 'moments' }],
+  shape: (_, [x]) => checked([
+    expectRank('the input', x!, 4),
+    () => (elementsPerChannel(x!) > 1 ? undefined
+      : `an input of ${x!.join('x')} has one value a channel and so no variance; legal are inputs with B*H*W of 2 or more`),
+  ], () => legal(statsOf(x!))),
   update: (u) => {
     const mean = u.state('running_mean')
     const variance = u.state('running_var')
@@ -45,28 +35,16 @@ export const bnStats = defineOp({
     const count = elementsPerChannel(u.shape(u.ins[0]!))
     u.emit('bn_running', { momentum: u.normMomentum, count }, [u.outs[0]!, mean, variance])
   },
-  flops: perElement(4, firstIn),
-  workspace: partialSums(2),
+  flops: perElement(4, firstIn), workspace: partialSums(2),
 })
 
 export const bnApply = defineOp({
-  kind: 'bn_apply',
-  wire: 8,
-  fields: normFields,
-  anchor: 'out',
-  ins: [data('x'), whole('stats'), whole('gamma'), whole('beta')],
-  outs: [data('y')],
-  shape: (a, [x, stats, gamma, beta]) =>
-    checked(
-      [
-        expectRank('the input', x!, 4),
-        expectRange('eps', a.eps, 0),
-        countFits(a.count, x!),
-        expectShape('stats', stats!, statsOf(x!)),
-        ...eachChannel(x!, { gamma, beta }),
-      ],
-      () => legal(x!),
-    ),
+  kind: 'bn_apply', wire: 8, fields: normFields, anchor: 'out',
+  ins: [data('x'), whole('stats'), whole('gamma'), whole('beta')], outs: [data('y')],
+  shape: (a, [x, stats, gamma, beta]) => checked([
+    expectRank('the input', x!, 4), expectRange('eps', a.eps, 0), countFits(a.count, x!),
+    expectShape('stats', stats!, statsOf(x!)), ...eachChannel(x!, { gamma, beta }),
+  ], () => legal(x!)),
   backward: (g) => {
     const [x, stats, gamma, beta] = g.ins
     const dy = g.dOut(0)
@@ -79,63 +57,35 @@ export const bnApply = defineOp({
 })
 
 export const bnBwdReduce = defineOp({
-  kind: 'bn_bwd_reduce',
-  wire: 9,
-  fields: normFields,
-  anchor: 1,
-  ins: [data('x'), data('dy'), whole('stats')],
-  outs: [sum('dgamma'), sum('dbeta')],
-  shape: (a, [x, dy, stats]) =>
-    checked(
-      [expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('stats', stats!, statsOf(x!))],
-      () => legal(channels(x!), channels(x!)),
-    ),
-  flops: perElement(5, firstIn),
-  workspace: partialSums(2),
+  kind: 'bn_bwd_reduce', wire: 9, fields: normFields, anchor: 1,
+  ins: [data('x'), data('dy'), whole('stats')], outs: [sum('dgamma'), sum('dbeta')],
+  shape: (a, [x, dy, stats]) => checked([
+    expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('stats', stats!, statsOf(x!)),
+  ], () => legal(channels(x!), channels(x!))),
+  flops: perElement(5, firstIn), workspace: partialSums(2),
 })
 
 export const bnBwdData = defineOp({
-  kind: 'bn_bwd_data',
-  wire: 10,
-  fields: normFields,
-  anchor: 1,
-  ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('dgamma'), whole('dbeta')],
-  outs: [data('dx')],
-  shape: (a, [x, dy, stats, gamma, dgamma, dbeta]) =>
-    checked(
-      [
-        expectShape('the incoming gradient', dy!, x!),
-        countFits(a.count, x!),
-        expectShape('stats', stats!, statsOf(x!)),
-        ...eachChannel(x!, { gamma, dgamma, dbeta }),
-      ],
-      () => legal(x!),
-    ),
+  kind: 'bn_bwd_data', wire: 10, fields: normFields, anchor: 1,
+  ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('dgamma'), whole('dbeta')], outs: [data('dx')],
+  shape: (a, [x, dy, stats, gamma, dgamma, dbeta]) => checked([
+    expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('stats', stats!, statsOf(x!)),
+    ...eachChannel(x!, { gamma, dgamma, dbeta }),
+  ], () => legal(x!)),
   flops: perElement(7, firstIn),
 })
 
 export const bnFrozen = defineOp({
-  kind: 'bn_frozen',
-  wire: 11,
-  fields: frozenFields,
-  anchor: 'out',
-  ins: [data('x'), whole('mean'), whole('var'), whole('gamma'), whole('beta')],
-  outs: [data('y')],
-  shape: (a, [x, mean, variance, gamma, beta]) =>
-    checked(
-      [expectRank('the input', x!, 4), expectRange('eps', a.eps, 0), ...eachChannel(x!, { mean, var: variance, gamma, beta })],
-      () => legal(x!),
-    ),
+  kind: 'bn_frozen', wire: 11, fields: frozenFields, anchor: 'out',
+  ins: [data('x'), whole('mean'), whole('var'), whole('gamma'), whole('beta')], outs: [data('y')],
+  shape: (a, [x, mean, variance, gamma, beta]) => checked([
+    expectRank('the input', x!, 4), expectRange('eps', a.eps, 0), ...eachChannel(x!, { mean, var: variance, gamma, beta }),
+  ], () => legal(x!)),
   backward: (g) => {
     const [x, mean, variance, gamma, beta] = g.ins
     const dy = g.dOut(0)
     if (g.wants(3) || g.wants(4)) {
-      const [dgamma, dbeta] = g.emit(
-        'bn_frozen_bwd_reduce',
-        g.attrs,
-        [x!, dy, mean!, variance!],
-        [g.shape(gamma!), g.shape(beta!)],
-      )
+      const [dgamma, dbeta] = g.emit('bn_frozen_bwd_reduce', g.attrs, [x!, dy, mean!, variance!], [g.shape(gamma!), g.shape(beta!)])
       g.give(3, dgamma!)
       g.give(4, dbeta!)
     }
@@ -145,51 +95,29 @@ export const bnFrozen = defineOp({
 })
 
 export const bnFrozenBwdData = defineOp({
-  kind: 'bn_frozen_bwd_data',
-  wire: 12,
-  fields: frozenFields,
-  anchor: 0,
-  ins: [data('dy'), whole('var'), whole('gamma')],
-  outs: [data('dx')],
+  kind: 'bn_frozen_bwd_data', wire: 12, fields: frozenFields, anchor: 0,
+  ins: [data('dy'), whole('var'), whole('gamma')], outs: [data('dx')],
   shape: (_, [dy, variance, gamma]) =>
     checked([expectRank('the incoming gradient', dy!, 4), ...eachChannel(dy!, { var: variance, gamma })], () => legal(dy!)),
   flops: perElement(1, firstIn),
 })
 
 export const bnFrozenBwdReduce = defineOp({
-  kind: 'bn_frozen_bwd_reduce',
-  wire: 13,
-  fields: frozenFields,
-  anchor: 1,
-  ins: [data('x'), data('dy'), whole('mean'), whole('var')],
-  outs: [sum('dgamma'), sum('dbeta')],
-  shape: (_, [x, dy, mean, variance]) =>
-    checked([expectShape('the incoming gradient', dy!, x!), ...eachChannel(x!, { mean, var: variance })], () =>
-      legal(channels(x!), channels(x!)),
-    ),
-  flops: perElement(5, firstIn),
-  workspace: partialSums(2),
+  kind: 'bn_frozen_bwd_reduce', wire: 13, fields: frozenFields, anchor: 1,
+  ins: [data('x'), data('dy'), whole('mean'), whole('var')], outs: [sum('dgamma'), sum('dbeta')],
+  shape: (_, [x, dy, mean, variance]) => checked([
+    expectShape('the incoming gradient', dy!, x!), ...eachChannel(x!, { mean, var: variance }),
+  ], () => legal(channels(x!), channels(x!))),
+  flops: perElement(5, firstIn), workspace: partialSums(2),
 })
 
 export const bnRunning = defineOp({
-  kind: 'bn_running',
-  wire: 14,
-  fields: { momentum: 'float', count: 'int' },
-  anchor: 0,
-  mutates: [1, 2],
-  ins: [whole('stats'), whole('mean'), whole('var')],
-  outs: [],
-  shape: (a, [stats, mean, variance]) =>
-    checked(
-      [
-        expectRank('stats', stats!, 2),
-        expectShape('stats', stats!, [4, stats![1]!]),
-        expectRange('momentum', a.momentum, 0, 1),
-        expectRange('count', a.count, 1),
-        expectShape('mean', mean!, [stats![1]!]),
-        expectShape('var', variance!, [stats![1]!]),
-      ],
-      () => legal(),
-    ),
+  kind: 'bn_running', wire: 14, fields: { momentum: 'float', count: 'int' }, anchor: 0, mutates: [1, 2],
+  ins: [whole('stats'), whole('mean'), whole('var')], outs: [],
+  shape: (a, [stats, mean, variance]) => checked([
+    expectRank('stats', stats!, 2), expectShape('stats', stats!, [4, stats![1]!]), expectRange('momentum', a.momentum, 0, 1),
+    expectRange('count', a.count, 1),
+    expectShape('mean', mean!, [stats![1]!]), expectShape('var', variance!, [stats![1]!]),
+  ], () => legal()),
   flops: perElement(4, firstIn),
 })

@@ -1,91 +1,49 @@
 // Convolution: forward, data gradient, weight and bias gradient. Weights are [O, C/groups, kH, kW], PyTorch's order.
 // Paper 3, Table 3: sigma is the stride, delta the reach of the (dilated) kernel less the stride, in H and W.
 import { isLeft, left } from 'fp-ts/Either'
-import {
-  all,
-  type AccessMap,
-  type AttrsOf,
-  type CallShapes,
-  defineOp,
-  type OperandDef,
-  same,
-  shapeText,
-  type Shapes,
-  window,
-} from './op'
+import { all, type AccessMap, type AttrsOf, type CallShapes, defineOp, type OperandDef, same, shapeText, type Shapes, window } from './op'
 import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal, type Window, windowFits } from './rules'
 
 const fields = {
-  strideH: 'int',
-  strideW: 'int',
-  padTop: 'int',
-  padLeft: 'int',
-  padBottom: 'int',
-  padRight: 'int',
-  dilationH: 'int',
-  dilationW: 'int',
-  groups: 'int',
+  strideH: 'int', strideW: 'int', padTop: 'int', padLeft: 'int', padBottom: 'int', padRight: 'int',
+  dilationH: 'int', dilationW: 'int', groups: 'int',
 } as const
 type Fields = typeof fields
 type Attrs = AttrsOf<Fields>
 type Shape = readonly number[]
 
-const windowH = (a: Attrs, w: Shape): Window => ({
-  kernel: w[2]!,
-  stride: a.strideH,
-  padLow: a.padTop,
-  padHigh: a.padBottom,
-  dilation: a.dilationH,
-  ceil: false,
-})
-const windowW = (a: Attrs, w: Shape): Window => ({
-  kernel: w[3]!,
-  stride: a.strideW,
-  padLow: a.padLeft,
-  padHigh: a.padRight,
-  dilation: a.dilationW,
-  ceil: false,
-})
+const windowH = (a: Attrs, w: Shape): Window =>
+  ({ kernel: w[2]!, stride: a.strideH, padLow: a.padTop, padHigh: a.padBottom, dilation: a.dilationH, ceil: false })
+const windowW = (a: Attrs, w: Shape): Window =>
+  ({ kernel: w[3]!, stride: a.strideW, padLow: a.padLeft, padHigh: a.padRight, dilation: a.dilationW, ceil: false })
 
 /** What the image side sees: windows whose size is the weight's, wherever the weight stands among the operands. */
-const image =
-  (weight: (s: CallShapes) => Shape) =>
-  (a: Attrs, s: CallShapes): AccessMap => {
-    const w = weight(s)
-    return {
-      B: same,
-      C: all,
-      H: window(w[2]!, a.strideH, a.padTop, a.dilationH),
-      W: window(w[3]!, a.strideW, a.padLeft, a.dilationW),
-    }
+const image = (weight: (s: CallShapes) => Shape) => (a: Attrs, s: CallShapes): AccessMap => {
+  const w = weight(s)
+  return {
+    B: same, C: all,
+    H: window(w[2]!, a.strideH, a.padTop, a.dilationH), W: window(w[3]!, a.strideW, a.padLeft, a.dilationW),
   }
+}
 const own = (): AccessMap => ({ B: same, C: same, H: same, W: same })
 const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 
 /** y's shape from x and w. */
 const convolve = (a: Attrs, x: Shape, w: Shape): Shapes => {
   const channels = x[1]! / a.groups
-  return checked(
-    [
-      expectRank('the input', x, 4),
-      expectRank('the weight', w, 4),
-      expectRange('groups', a.groups, 1),
-      () => (Number.isInteger(channels) ? undefined : `groups is ${a.groups}; legal are divisors of the ${x[1]} input channels`),
-      () => (w[0]! % a.groups === 0 ? undefined : `groups is ${a.groups}; legal are divisors of the ${w[0]} output channels`),
-      () =>
-        w[1] === channels
-          ? undefined
-          : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` +
-            `legal is [${w[0]},${channels},${w[2]},${w[3]}]`,
-    ],
-    () => {
-      // Padding stays below the window's reach, so that every window sees a pixel of the image.
-      const h = windowFits('H', x[2]!, windowH(a, w), a.dilationH * (w[2]! - 1))
-      if (isLeft(h)) return left(h.left)
-      const v = windowFits('W', x[3]!, windowW(a, w), a.dilationW * (w[3]! - 1))
-      return isLeft(v) ? left(v.left) : legal([x[0]!, w[0]!, h.right, v.right])
-    },
-  )
+  return checked([
+    expectRank('the input', x, 4), expectRank('the weight', w, 4), expectRange('groups', a.groups, 1),
+    () => (Number.isInteger(channels) ? undefined : `groups is ${a.groups}; legal are divisors of the ${x[1]} input channels`),
+    () => (w[0]! % a.groups === 0 ? undefined : `groups is ${a.groups}; legal are divisors of the ${w[0]} output channels`),
+    () => (w[1] === channels ? undefined : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` +
+      `legal is [${w[0]},${channels},${w[2]},${w[3]}]`),
+  ], () => {
+    // Padding stays below the window's reach, so that every window sees a pixel of the image.
+    const h = windowFits('H', x[2]!, windowH(a, w), a.dilationH * (w[2]! - 1))
+    if (isLeft(h)) return left(h.left)
+    const v = windowFits('W', x[3]!, windowW(a, w), a.dilationW * (w[3]! - 1))
+    return isLeft(v) ? left(v.left) : legal([x[0]!, w[0]!, h.right, v.right])
+  })
 }
 
 /** Multiply-adds: every output element meets C/groups * kH * kW weights. */
@@ -95,11 +53,7 @@ const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
 const biasFits = (b: Shape | undefined, w: Shape) => (): string | undefined => b && expectShape('the bias', b, [w[0]!])()
 
 export const conv2d = defineOp({
-  kind: 'conv2d',
-  wire: 1,
-  fields,
-  anchor: 'out',
-  dense: true,
+  kind: 'conv2d', wire: 1, fields, anchor: 'out', dense: true,
   ins: [{ name: 'x', role: 'data', access: image((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
   outs: [{ name: 'y', role: 'data', access: own }],
   shape: (a, [x, w, b]) => checked([biasFits(b, w!)], () => convolve(a, x!, w!)),
@@ -121,15 +75,8 @@ export const conv2d = defineOp({
 })
 
 export const conv2dBwdData = defineOp({
-  kind: 'conv2d_bwd_data',
-  wire: 2,
-  fields,
-  anchor: 0,
-  dense: true,
-  ins: [
-    { name: 'dy', role: 'data', access: wholeChannels },
-    { name: 'w', role: 'whole' },
-  ],
+  kind: 'conv2d_bwd_data', wire: 2, fields, anchor: 0, dense: true,
+  ins: [{ name: 'dy', role: 'data', access: wholeChannels }, { name: 'w', role: 'whole' }],
   outs: [{ name: 'dx', role: 'data', access: image((s) => s.ins[1]!) }],
   outputsGiven: true,
   shape: (a, [dy, w], given) => invertsForward(() => convolve(a, given[0]!, w!), dy!, given),
@@ -138,19 +85,9 @@ export const conv2dBwdData = defineOp({
 })
 
 export const conv2dBwdWeights = defineOp({
-  kind: 'conv2d_bwd_weights',
-  wire: 3,
-  fields,
-  anchor: 1,
-  dense: true,
-  ins: [
-    { name: 'x', role: 'data', access: image((s) => s.outs[0]!) },
-    { name: 'dy', role: 'data', access: wholeChannels },
-  ],
-  outs: [
-    { name: 'dw', role: 'whole', merge: 'sum' },
-    { ...bias, name: 'db', merge: 'sum' },
-  ],
+  kind: 'conv2d_bwd_weights', wire: 3, fields, anchor: 1, dense: true,
+  ins: [{ name: 'x', role: 'data', access: image((s) => s.outs[0]!) }, { name: 'dy', role: 'data', access: wholeChannels }],
+  outs: [{ name: 'dw', role: 'whole', merge: 'sum' }, { ...bias, name: 'db', merge: 'sum' }],
   outputsGiven: true,
   shape: (a, [x, dy], given) =>
     checked([biasFits(given[1], given[0]!)], () => invertsForward(() => convolve(a, x!, given[0]!), dy!, given)),

@@ -9,76 +9,49 @@ type Shape = readonly number[]
 const perPixel = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 const loss: OperandDef = { name: 'loss', role: 'whole', merge: 'sum' }
 
-const gradientOf =
-  (kind: string) =>
-  (g: GradContext<typeof fields>): void => {
-    if (g.wants(0)) g.give(0, g.emit(kind, g.attrs, g.ins, [g.shape(g.ins[0]!)])[0]!)
-  }
+const gradientOf = (kind: string) => (g: GradContext<typeof fields>): void => {
+  if (g.wants(0)) g.give(0, g.emit(kind, g.attrs, g.ins, [g.shape(g.ins[0]!)])[0]!)
+}
 
 const labelsOf = (x: Shape): Shape => [x[0]!, 1, x[2]!, x[3]!]
 const counted = (count: number, expected: number) => (): string | undefined =>
   count === expected ? undefined : `count is ${count}; legal is ${expected}`
 
-const labelled = (count: number, x: Shape, labels: Shape, out: Shape) =>
-  checked(
-    [expectRank('the input', x, 4), expectShape('labels', labels, labelsOf(x)), counted(count, elements(labelsOf(x)))],
-    () => legal(out),
-  )
-const compared = (count: number, x: Shape, target: Shape, out: Shape) =>
-  checked([expectRank('the input', x, 4), expectShape('the target', target, x), counted(count, elements(x))], () => legal(out))
+const labelled = (count: number, x: Shape, labels: Shape, out: Shape) => checked([
+  expectRank('the input', x, 4), expectShape('labels', labels, labelsOf(x)), counted(count, elements(labelsOf(x))),
+], () => legal(out))
+const compared = (count: number, x: Shape, target: Shape, out: Shape) => checked([
+  expectRank('the input', x, 4), expectShape('the target', target, x), counted(count, elements(x)),
+], () => legal(out))
 
-const xentIns: readonly OperandDef[] = [
-  { name: 'x', role: 'data', access: perPixel },
-  { name: 'labels', role: 'data', access: perPixel, dtype: 'i32' },
-]
-const mseIns: readonly OperandDef[] = [
-  { name: 'x', role: 'data', access: () => pointwise },
-  { name: 'target', role: 'data', access: () => pointwise },
-]
+const xentIns: readonly OperandDef[] =
+  [{ name: 'x', role: 'data', access: perPixel }, { name: 'labels', role: 'data', access: perPixel, dtype: 'i32' }]
+const mseIns: readonly OperandDef[] =
+  [{ name: 'x', role: 'data', access: () => pointwise }, { name: 'target', role: 'data', access: () => pointwise }]
 
 export const softmaxXent = defineOp({
-  kind: 'softmax_xent',
-  wire: 31,
-  fields,
-  anchor: 0,
-  ins: xentIns,
-  outs: [loss],
+  kind: 'softmax_xent', wire: 31, fields, anchor: 0, ins: xentIns, outs: [loss],
   shape: (a, [x, labels]) => labelled(a.count, x!, labels!, [1]),
   backward: gradientOf('softmax_xent_bwd'),
-  flops: perElement(15, firstIn),
-  workspace: partialSums(1),
+  flops: perElement(15, firstIn), workspace: partialSums(1),
 })
 
 export const softmaxXentBwd = defineOp({
-  kind: 'softmax_xent_bwd',
-  wire: 32,
-  fields,
-  anchor: 0,
-  ins: xentIns,
+  kind: 'softmax_xent_bwd', wire: 32, fields, anchor: 0, ins: xentIns,
   outs: [{ name: 'dx', role: 'data', access: perPixel }],
   shape: (a, [x, labels]) => labelled(a.count, x!, labels!, x!),
   flops: perElement(15, firstIn),
 })
 
 export const mse = defineOp({
-  kind: 'mse',
-  wire: 33,
-  fields,
-  anchor: 0,
-  ins: mseIns,
-  outs: [loss],
+  kind: 'mse', wire: 33, fields, anchor: 0, ins: mseIns, outs: [loss],
   shape: (a, [x, target]) => compared(a.count, x!, target!, [1]),
   backward: gradientOf('mse_bwd'),
-  flops: perElement(3, firstIn),
-  workspace: partialSums(1),
+  flops: perElement(3, firstIn), workspace: partialSums(1),
 })
 
 export const mseBwd = defineOp({
-  kind: 'mse_bwd',
-  wire: 34,
-  fields,
-  anchor: 0,
-  ins: mseIns,
+  kind: 'mse_bwd', wire: 34, fields, anchor: 0, ins: mseIns,
   outs: [{ name: 'dx', role: 'data', access: () => pointwise }],
   shape: (a, [x, target]) => compared(a.count, x!, target!, x!),
   flops: perElement(2, firstIn),

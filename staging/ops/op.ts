@@ -17,9 +17,7 @@ export type AnyAttrs = Readonly<Record<string, number>>
 export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
   const names = Object.keys(fields)
   const is = (u: unknown): u is AnyAttrs =>
-    typeof u === 'object' &&
-    u !== null &&
-    Object.keys(u).length === names.length &&
+    typeof u === 'object' && u !== null && Object.keys(u).length === names.length &&
     names.every((n) => {
       const v = (u as Record<string, unknown>)[n]
       return typeof v === 'number' && Number.isFinite(v) && (fields[n] === 'float' || Number.isSafeInteger(v))
@@ -50,51 +48,34 @@ export const same: Access = { tag: 'same' }
 export const all: Access = { tag: 'all' }
 export const reduce: Access = { tag: 'reduce' }
 export const inside: Access = { tag: 'inside' }
-export const window = (kernel: number, stride: number, pad: number, dilation = 1): Access => ({
-  tag: 'window',
-  stride,
-  pad,
-  reach: dilation * (kernel - 1) + 1,
-})
+export const window = (kernel: number, stride: number, pad: number, dilation = 1): Access =>
+  ({ tag: 'window', stride, pad, reach: dilation * (kernel - 1) + 1 })
 
 export const pointwise: AccessMap = { B: same, C: same, H: same, W: same }
 
 /** The range of an operand (of this extent) that iteration range `r` touches; `inside` is the caller's to give. */
 export const touched = (a: Access, r: Range, extent: number): Range => {
   switch (a.tag) {
-    case 'same':
-      return r
-    case 'window':
-      return clip([r[0] * a.stride - a.pad, (r[1] - 1) * a.stride - a.pad + a.reach], extent)
-    case 'all':
-    case 'reduce':
-      return [0, extent]
-    case 'inside':
-      return r
+    case 'same': return r
+    case 'window': return clip([r[0] * a.stride - a.pad, (r[1] - 1) * a.stride - a.pad + a.reach], extent)
+    case 'all': case 'reduce': return [0, extent]
+    case 'inside': return r
   }
 }
 
 /** sigma and delta of paper 3: a slice of extent T needs sigma*T + delta here; undefined where not FT-compatible. */
 export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta: number } | undefined => {
   switch (a.tag) {
-    case 'same':
-    case 'inside':
-      return { sigma: 1, delta: 0 }
-    case 'window':
-      return { sigma: a.stride, delta: a.reach - a.stride }
-    case 'all':
-    case 'reduce':
-      return undefined
+    case 'same': case 'inside': return { sigma: 1, delta: 0 }
+    case 'window': return { sigma: a.stride, delta: a.reach - a.stride }
+    case 'all': case 'reduce': return undefined
   }
 }
 
 // ---------------------------------------------------------------- operands
 
 /** Where an operand's box begins, and the extents of the whole value that it is a part of. */
-export interface Whereabouts {
-  readonly origin: readonly number[]
-  readonly extent: readonly number[]
-}
+export interface Whereabouts { readonly origin: readonly number[]; readonly extent: readonly number[] }
 
 /** Extents of one call: the boxes' shapes for data operands, natural shapes for whole ones. */
 export interface CallShapes {

@@ -6,53 +6,31 @@ import { checked, elements, expectRange, expectShape, firstOut, legal, perElemen
 const anything = (name: string): OperandDef => ({ name, role: 'any', access: () => pointwise })
 
 export const fill = defineOp({
-  kind: 'fill',
-  wire: 60,
-  fields: { value: 'float' },
-  anchor: 'out',
-  plumbing: true,
-  outputsGiven: true,
-  ins: [],
-  outs: [anything('y')],
+  kind: 'fill', wire: 60, fields: { value: 'float' }, anchor: 'out', plumbing: true, outputsGiven: true,
+  ins: [], outs: [anything('y')],
   shape: (_, __, given) => legal(given[0]!),
   flops: perElement(0, firstOut),
 })
 
 export const copy = defineOp({
-  kind: 'copy',
-  wire: 61,
-  fields: {},
-  anchor: 'out',
-  plumbing: true,
-  ins: [{ ...anything('x'), dtype: 'any' }],
-  outs: [{ ...anything('y'), dtype: 'any' }],
+  kind: 'copy', wire: 61, fields: {}, anchor: 'out', plumbing: true,
+  ins: [{ ...anything('x'), dtype: 'any' }], outs: [{ ...anything('y'), dtype: 'any' }],
   shape: (_, [x]) => legal(x!),
   flops: perElement(0, firstOut),
 })
 
 export const accumulate = defineOp({
-  kind: 'accumulate',
-  wire: 62,
-  fields: {},
-  anchor: 0,
-  plumbing: true,
-  ins: [anything('x')],
-  outs: [{ ...anything('y'), updates: true }],
+  kind: 'accumulate', wire: 62, fields: {}, anchor: 0, plumbing: true,
+  ins: [anything('x')], outs: [{ ...anything('y'), updates: true }],
   shape: (_, [x]) => legal(x!),
   flops: perElement(1, firstOut),
 })
 
 export const mergeMoments = defineOp({
-  kind: 'merge_moments',
-  wire: 63,
-  fields: { countX: 'int', countY: 'int' },
-  anchor: 0,
-  plumbing: true,
-  ins: [{ name: 'x', role: 'whole' }],
-  outs: [{ name: 'y', role: 'whole', updates: true }],
-  shape: (a, [x]) =>
-    checked([expectShape('x', x!, [4, x![1]!]), expectRange('countX', a.countX, 1), expectRange('countY', a.countY, 0)], () =>
-      legal(x!),
-    ),
+  kind: 'merge_moments', wire: 63, fields: { countX: 'int', countY: 'int' }, anchor: 0, plumbing: true,
+  ins: [{ name: 'x', role: 'whole' }], outs: [{ name: 'y', role: 'whole', updates: true }],
+  shape: (a, [x]) => checked([
+    expectShape('x', x!, [4, x![1]!]), expectRange('countX', a.countX, 1), expectRange('countY', a.countY, 0),
+  ], () => legal(x!)),
   flops: (_, s) => 5 * elements(s.outs[0]),
 })

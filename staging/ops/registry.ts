@@ -15,46 +15,18 @@ import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolB
 import { relu, reluBwd } from './relu'
 
 export const opDefs: readonly OpDef[] = [
-  conv2d,
-  conv2dBwdData,
-  conv2dBwdWeights,
-  linear,
-  linearBwdData,
-  linearBwdWeights,
-  bnStats,
-  bnApply,
-  bnBwdReduce,
-  bnBwdData,
-  bnFrozen,
-  bnFrozenBwdData,
-  bnFrozenBwdReduce,
-  bnRunning,
-  relu,
-  reluBwd,
-  maxPool,
-  maxPoolBwd,
-  avgPool,
-  avgPoolBwd,
-  globalAvgPool,
-  globalAvgPoolBwd,
-  add,
-  gradSum,
-  concat,
-  sliceChannels,
-  flatten,
-  flattenBwd,
-  dropout,
-  dropoutBwd,
-  softmaxXent,
-  softmaxXentBwd,
-  mse,
-  mseBwd,
-  sgd,
-  adam,
-  fill,
-  copy,
-  accumulate,
-  mergeMoments,
+  conv2d, conv2dBwdData, conv2dBwdWeights,
+  linear, linearBwdData, linearBwdWeights,
+  bnStats, bnApply, bnBwdReduce, bnBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning,
+  relu, reluBwd,
+  maxPool, maxPoolBwd, avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd,
+  add, gradSum,
+  concat, sliceChannels,
+  flatten, flattenBwd,
+  dropout, dropoutBwd,
+  softmaxXent, softmaxXentBwd, mse, mseBwd,
+  sgd, adam,
+  fill, copy, accumulate, mergeMoments,
 ]
 
 const trailing = (operands: readonly OperandDef[]): boolean =>
@@ -67,8 +39,7 @@ export const tableFault = (defs: readonly OpDef[]): string | undefined => {
   for (const d of defs) {
     if (wires.has(d.wire)) return `${d.kind} and ${wires.get(d.wire)} share wire number ${d.wire}`
     if (kinds.has(d.kind)) return `${d.kind} is listed twice`
-    if (!Number.isInteger(d.wire) || d.wire < 1 || d.wire > 0xffff)
-      return `${d.kind} has wire number ${d.wire}; legal are 1 to 65535`
+    if (!Number.isInteger(d.wire) || d.wire < 1 || d.wire > 0xffff) return `${d.kind} has wire number ${d.wire}; legal are 1 to 65535`
     if (!trailing(d.ins) || !trailing(d.outs)) return `${d.kind} has an optional operand before a required one`
     const bare = [...d.ins, ...d.outs].find((o) => o.role === 'data' && !o.access)
     if (bare) return `${d.kind} does not say how ${bare.name} is indexed`

@@ -6,13 +6,8 @@ const fields = { slope: 'float' } as const
 const data = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
 export const relu = defineOp({
-  kind: 'relu',
-  wire: 15,
-  fields,
-  anchor: 'out',
-  inPlace: [0],
-  ins: [data('x')],
-  outs: [data('y')],
+  kind: 'relu', wire: 15, fields, anchor: 'out', inPlace: [0],
+  ins: [data('x')], outs: [data('y')],
   // A negative slope would fold both signs of x onto one of y.
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), expectRange('slope', a.slope, 0)], () => legal(x!)),
   backward: (g) => {
@@ -22,16 +17,10 @@ export const relu = defineOp({
 })
 
 export const reluBwd = defineOp({
-  kind: 'relu_bwd',
-  wire: 16,
-  fields,
-  anchor: 1,
-  inPlace: [1],
-  ins: [data('y'), data('dy')],
-  outs: [data('dx')],
-  shape: (a, [y, dy]) =>
-    checked([expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!), expectRange('slope', a.slope, 0)], () =>
-      legal(y!),
-    ),
+  kind: 'relu_bwd', wire: 16, fields, anchor: 1, inPlace: [1],
+  ins: [data('y'), data('dy')], outs: [data('dx')],
+  shape: (a, [y, dy]) => checked([
+    expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!), expectRange('slope', a.slope, 0),
+  ], () => legal(y!)),
   flops: perElement(1, firstIn),
 })

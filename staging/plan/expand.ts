@@ -12,43 +12,17 @@ import type { Machine } from '../graph/machine'
 import { callKey } from '../ops/callkey'
 import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
 import { opDef } from '../ops/registry'
-import {
-  type Call,
-  type Cell,
-  type CellScope,
-  type Keep,
-  type Plumbing,
-  type Segment,
-  type Slices,
-  type Step,
-  tilesOf,
-  type View,
-} from './plan'
+import { type Call, type Cell, type CellScope, type Keep, type Plumbing, type Segment, type Slices, type Step, tilesOf, type View } from './plan'
 
-export interface Expansion {
-  readonly cells: readonly Cell[]
-  readonly calls: readonly Call[]
-}
+export interface Expansion { readonly cells: readonly Cell[]; readonly calls: readonly Call[] }
 
-interface DraftCell {
-  label: string
-  scope: CellScope
-  values: ValueId[]
-  bytes: number
-  segment: number
-  first: number
-  last: number
-}
+interface DraftCell { label: string; scope: CellScope; values: ValueId[]; bytes: number; segment: number; first: number; last: number }
 
-interface TileIndex {
-  readonly index: number
-  readonly B: number
-  readonly H: number
-  readonly W: number
-}
+interface TileIndex { readonly index: number; readonly B: number; readonly H: number; readonly W: number }
 
 /** The box of an operand at one tile. */
-const boxAt = (s: Slices, shape: readonly number[], t: TileIndex): Box => [s.B[t.B]!, [0, shape[1] ?? 1], s.H[t.H]!, s.W[t.W]!]
+const boxAt = (s: Slices, shape: readonly number[], t: TileIndex): Box =>
+  [s.B[t.B]!, [0, shape[1] ?? 1], s.H[t.H]!, s.W[t.W]!]
 
 /** Whether a box is one run of bytes inside what holds it (channels-last: B, H, W, C from the outside in). */
 export const isDense = (held: Box, box: Box): boolean => {
@@ -63,9 +37,7 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
   const natural = (v: View): readonly number[] => graph.values[v.value]!.shape
   const shape = (v: View): readonly number[] => (natural(v).length === 4 ? shapeOf(v.box) : natural(v))
   const where = (v: View): Whereabouts =>
-    natural(v).length === 4
-      ? { origin: v.box.map((r) => r[0]), extent: natural(v) }
-      : { origin: natural(v).map(() => 0), extent: natural(v) }
+    natural(v).length === 4 ? { origin: v.box.map((r) => r[0]), extent: natural(v) } : { origin: natural(v).map(() => 0), extent: natural(v) }
   return { ins: ins.map(shape), outs: outs.map(shape), at: { ins: ins.map(where), outs: outs.map(where) } }
 }
 
@@ -75,11 +47,7 @@ class Expander {
   private readonly whole = new Map<ValueId, number>()
   private readonly costs = new Map<string, { readonly seconds: number; readonly workspace: number }>()
 
-  constructor(
-    readonly graph: Graph,
-    readonly segments: readonly Segment[],
-    readonly machine: Pick<Machine, 'seconds' | 'workspace'>,
-  ) {
+  constructor(readonly graph: Graph, readonly segments: readonly Segment[], readonly machine: Pick<Machine, 'seconds' | 'workspace'>) {
     for (const v of graph.values)
       if (isPersistent(v) || v.role === 'loss') this.whole.set(v.id, this.cell(v.name, 'persistent', [v.id], bytesOf(v)))
       else if (isFed(v)) this.whole.set(v.id, this.cell(v.name, 'fed', [v.id], bytesOf(v)))
@@ -147,10 +115,7 @@ class Expander {
   }
 
   plumb(kind: Plumbing, attrs: Record<string, number>, ins: View[], outs: View[], segment: number, tile: number): void {
-    const bytes = [...ins, ...outs].reduce(
-      (n, v) => n + elementsOf(shapeOf(v.box)) * dtypeBytes[this.graph.values[v.value]!.dtype],
-      0,
-    )
+    const bytes = [...ins, ...outs].reduce((n, v) => n + elementsOf(shapeOf(v.box)) * dtypeBytes[this.graph.values[v.value]!.dtype], 0)
     const seconds = this.machine.seconds(kind, attrs, callShapes(this.graph, ins, outs))
     this.emit({ kind, op: -1, segment, tile, attrs, ins, outs, workspace: null, seconds: bytes ? seconds : 0 })
   }
@@ -167,8 +132,7 @@ class Expander {
       return this.wholeView(v)
     })
     const { seconds, workspace } = this.cost(op, callShapes(this.graph, ins, outs))
-    const scratch =
-      workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
+    const scratch = workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
     this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, seconds })
   }
 }
@@ -180,11 +144,7 @@ class TiledSegment {
   /** Where each value made in the current tile is, and what box that holds. */
   private here = new Map<ValueId, View>()
 
-  constructor(
-    private readonly x: Expander,
-    private readonly seg: Segment,
-    private readonly s: number,
-  ) {
+  constructor(private readonly x: Expander, private readonly seg: Segment, private readonly s: number) {
     this.keeps = new Map(seg.keeps.map((k) => [k.value, k]))
   }
 
@@ -242,19 +202,8 @@ class TiledSegment {
     const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
     const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
     const { seconds, workspace } = this.x.cost(op, callShapes(this.x.graph, ins, outs))
-    const scratch =
-      workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
-    this.x.emit({
-      kind: op.kind,
-      op: op.id,
-      segment: this.s,
-      tile: t.index,
-      attrs: op.attrs,
-      ins,
-      outs,
-      workspace: scratch,
-      seconds,
-    })
+    const scratch = workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
+    this.x.emit({ kind: op.kind, op: op.id, segment: this.s, tile: t.index, attrs: op.attrs, ins, outs, workspace: scratch, seconds })
     op.outs.forEach((v, i) => this.keep(op.outs[i]!, this.here.get(v)!, op, t))
   }
 
@@ -278,11 +227,7 @@ class TiledSegment {
       const c = this.x.cells[cell]!
       if (!c.values.includes(v)) c.values.push(v)
       view = { cell, value: v, held: box, box }
-    } else if (
-      keep?.mode === 'write' &&
-      sameBox(box, this.keptBox(keep, t)) &&
-      (!opDef(op.kind).dense || isDense(this.x.fullOf(v), box))
-    )
+    } else if (keep?.mode === 'write' && sameBox(box, this.keptBox(keep, t)) && (!opDef(op.kind).dense || isDense(this.x.fullOf(v), box)))
       view = this.x.wholeView(v, box)
     else view = this.localView(key, v, box)
     this.here.set(v, view)

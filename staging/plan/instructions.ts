@@ -30,14 +30,8 @@ export const instructions = (plan: Timed): readonly Instr[] => {
   }
   const comesAndGoes = (r: Residency, p: Point | undefined): Point | undefined => (isForEver(plan, r) ? undefined : p)
   const releases = at((r) => comesAndGoes(r, r.release))
-  const saves = at(
-    (r) => r.save?.start,
-    (r) => r.release,
-  )
-  const acquires = at(
-    (r) => comesAndGoes(r, r.acquire),
-    (r) => r.load?.ready ?? r.acquire,
-  )
+  const saves = at((r) => r.save?.start, (r) => r.release)
+  const acquires = at((r) => comesAndGoes(r, r.acquire), (r) => r.load?.ready ?? r.acquire)
   const readies = at((r) => r.load?.ready)
   const out: Instr[] = []
   let segment = -1

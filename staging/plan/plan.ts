@@ -10,20 +10,12 @@ import type { Graph, OpId, ValueId } from '../graph/graph'
 // ---------------------------------------------------------------- segments
 
 /** Tiles along each dimension; 1x1x1 is an untiled segment. Tile index = (b*H + h)*W + w. */
-export interface Grid {
-  readonly B: number
-  readonly H: number
-  readonly W: number
-}
+export interface Grid { readonly B: number; readonly H: number; readonly W: number }
 export const UNTILED: Grid = { B: 1, H: 1, W: 1 }
 export const tilesOf = (g: Grid): number => g.B * g.H * g.W
 
 /** Ranges of one operand, for each tile index along each tiled dimension (the box is their product; C is whole). */
-export interface Slices {
-  readonly B: readonly Range[]
-  readonly H: readonly Range[]
-  readonly W: readonly Range[]
-}
+export interface Slices { readonly B: readonly Range[]; readonly H: readonly Range[]; readonly W: readonly Range[] }
 
 export interface Step {
   readonly op: OpId
@@ -103,16 +95,8 @@ export interface Call {
 }
 
 /** Where a cell's bytes are. Large cells have a storage of their own; small ones, locals and persistents share one. */
-export interface Place {
-  readonly storage: number
-  readonly offset: number
-}
-export interface Storage {
-  readonly id: number
-  readonly label: string
-  readonly bytes: number
-  readonly cells: readonly number[]
-}
+export interface Place { readonly storage: number; readonly offset: number }
+export interface Storage { readonly id: number; readonly label: string; readonly bytes: number; readonly cells: readonly number[] }
 
 // ---------------------------------------------------------------- residency
 
@@ -120,10 +104,7 @@ export interface Storage {
 export type Point = number
 
 /** A contiguous run of physical pages. */
-export interface PageRun {
-  readonly page: number
-  readonly count: number
-}
+export interface PageRun { readonly page: number; readonly count: number }
 
 /**
  * Pages [from, to) of a storage, on the device from `acquire` to `release`.

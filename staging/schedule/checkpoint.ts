@@ -17,16 +17,9 @@ export const checkpointSqrt: Planner = (graph, machine) => {
     const cuts = balancedCuts(profile, blocks)
     splits.set(cuts.join(), cuts)
   }
-  return right(
-    [...splits.values()]
-      .flatMap((cuts): readonly Candidate[] => {
-        const groups = splitAt(
-          profile.ops.map((o) => o.id),
-          cuts,
-        ).map((ops) => ({ ops, grid: UNTILED }))
-        const segments = assemble(graph, groups)
-        return isLeft(segments) ? [] : [resident(layOut(graph, segments.right, machine))]
-      })
-      .values(),
-  )
+  return right([...splits.values()].flatMap((cuts): readonly Candidate[] => {
+    const groups = splitAt(profile.ops.map((o) => o.id), cuts).map((ops) => ({ ops, grid: UNTILED }))
+    const segments = assemble(graph, groups)
+    return isLeft(segments) ? [] : [resident(layOut(graph, segments.right, machine))]
+  }).values())
 }

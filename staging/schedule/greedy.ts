@@ -38,8 +38,4 @@ const greedyCandidate = (layout: Layout): Candidate => {
 }
 
 export const swapGreedy: Planner = (graph, machine) =>
-  pipe(
-    inCoreSegments(graph),
-    mapLeft(tileFailed('swap:greedy')),
-    map((segments) => [greedyCandidate(layOut(graph, segments, machine))].values()),
-  )
+  pipe(inCoreSegments(graph), mapLeft(tileFailed('swap:greedy')), map((segments) => [greedyCandidate(layOut(graph, segments, machine))].values()))

@@ -8,11 +8,8 @@ import { tileFailed } from './tilefailed'
 import { type Planner, resident } from './candidate'
 import { layOut } from './layout'
 
-export const inCoreSegments = (graph: Graph) => assemble(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }])
+export const inCoreSegments = (graph: Graph) =>
+  assemble(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }])
 
 export const inCore: Planner = (graph, machine) =>
-  pipe(
-    inCoreSegments(graph),
-    mapLeft(tileFailed('in-core')),
-    map((segments) => [resident(layOut(graph, segments, machine))].values()),
-  )
+  pipe(inCoreSegments(graph), mapLeft(tileFailed('in-core')), map((segments) => [resident(layOut(graph, segments, machine))].values()))

@@ -21,13 +21,7 @@ export const layOut = (graph: Graph, segments: readonly Segment[], machine: Mach
     const members = placement.storages[storage]!.cells.map((c) => expansion.cells[c]!)
     const first = members[0]!
     if (first.scope === 'persistent') return 'persistent'
-    if (
-      members.length > 1 ||
-      first.segment >= 0 ||
-      first.scope === 'workspace' ||
-      placement.storages[storage]!.label === 'small values'
-    )
-      return 'packed'
+    if (members.length > 1 || first.segment >= 0 || first.scope === 'workspace' || placement.storages[storage]!.label === 'small values') return 'packed'
     return first.scope === 'fed' ? 'fed' : 'value'
   }
   const tracks = touches(graph, segments, expansion.cells, expansion.calls, placement).map((c): Track => {
@@ -42,11 +36,7 @@ export const heldAt = (l: Layout, tracks: readonly Track[], call: number): reado
   const by = new Map<string, number>()
   for (const t of tracks) {
     const stays = t.stays
-    const here = stays.some(
-      (s, i) =>
-        (s.first <= call && call <= s.last) ||
-        (i < stays.length - 1 && !t.leaves[i] && s.last < call && call < stays[i + 1]!.first),
-    )
+    const here = stays.some((s, i) => (s.first <= call && call <= s.last) || (i < stays.length - 1 && !t.leaves[i] && s.last < call && call < stays[i + 1]!.first))
     if (here) by.set(l.storages[t.storage]!.label, (by.get(l.storages[t.storage]!.label) ?? 0) + t.to - t.from)
   }
   return [...by].map(([label, pages]) => ({ label, pages })).sort((a, b) => b.pages - a.pages)

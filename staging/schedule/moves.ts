@@ -43,17 +43,7 @@ const intervalsOf = (t: Track): Interval[] => {
     const previous: Interval | null = out[out.length - 1] ?? null
     const [a, b] = [t.stays[first]!.first, t.stays[i]!.last]
     const load = t.kind === 'fed' ? 'source' : previous ? 'tier' : null
-    out.push({
-      track: t,
-      pages,
-      first: a,
-      last: b,
-      load,
-      save: !final && t.kind === 'value' && dirty,
-      acquire: a,
-      release: b + 1,
-      previous,
-    })
+    out.push({ track: t, pages, first: a, last: b, load, save: !final && t.kind === 'value' && dirty, acquire: a, release: b + 1, previous })
     if (!final) dirty = false
     first = i + 1
   }
@@ -73,9 +63,7 @@ const occupancy = (ivs: readonly Interval[], calls: number): Int32Array => {
 
 /** The least pages with which these moves work: each copy waited for at once. */
 export const leastPages = (tracks: readonly Track[], calls: number): number =>
-  occupancy(tracks.flatMap(intervalsOf), calls)
-    .subarray(0, calls)
-    .reduce((a, b) => Math.max(a, b), 0)
+  occupancy(tracks.flatMap(intervalsOf), calls).subarray(0, calls).reduce((a, b) => Math.max(a, b), 0)
 
 /** The first call at which the least is needed. */
 export const tightestCall = (tracks: readonly Track[], calls: number): { readonly call: number; readonly pages: number } => {
@@ -89,14 +77,8 @@ const seconds = (iv: Interval, rate: number, link: Link): number => link.latency
 
 /** Walks forward: how long a finished stay may keep its pages while its copy runs. Adds what it holds to `occ`. */
 const placeSaves = (ivs: readonly Interval[], calls: readonly Call[], occ: Int32Array, budget: number, link: Link): void => {
-  const ending = byPoint(
-    ivs.filter((iv) => iv.save),
-    (iv) => iv.last + 1,
-  )
-  const returning = byPoint(
-    ivs.filter((iv) => iv.previous?.save),
-    (iv) => iv.first,
-  )
+  const ending = byPoint(ivs.filter((iv) => iv.save), (iv) => iv.last + 1)
+  const returning = byPoint(ivs.filter((iv) => iv.previous?.save), (iv) => iv.first)
   const pending: { iv: Interval; end: number }[] = []
   let held = 0
   let time = 0
@@ -126,10 +108,7 @@ const placeSaves = (ivs: readonly Interval[], calls: readonly Call[], occ: Int32
 
 /** Walks backward: how early a copy in may start. The mirror image of `placeSaves`. */
 const placeLoads = (ivs: readonly Interval[], calls: readonly Call[], occ: Int32Array, budget: number, link: Link): void => {
-  const starting = byPoint(
-    ivs.filter((iv) => iv.load),
-    (iv) => iv.first,
-  )
+  const starting = byPoint(ivs.filter((iv) => iv.load), (iv) => iv.first)
   const pending: { iv: Interval; end: number }[] = []
   let held = 0
   let time = 0
@@ -170,48 +149,36 @@ const byPoint = (ivs: readonly Interval[], at: (iv: Interval) => Point): Readonl
 }
 
 /** Null when even with each copy waited for at once the budget is too small. */
-export const scheduleMoves = (
-  tracks: readonly Track[],
-  calls: readonly Call[],
-  budgetPages: number,
-  link: Link,
-): { readonly drafts: readonly Draft[]; readonly tierBytes: number } | null => {
+export const scheduleMoves = (tracks: readonly Track[], calls: readonly Call[], budgetPages: number, link: Link): { readonly drafts: readonly Draft[]; readonly tierBytes: number } | null => {
   const ivs = tracks.flatMap(intervalsOf)
   const occ = occupancy(ivs, calls.length)
   for (let p = 0; p < calls.length; p++) if (occ[p]! > budgetPages) return null
   placeSaves(ivs, calls, occ, budgetPages, link)
   placeLoads(ivs, calls, occ, budgetPages, link)
   const slots = tierSlots(ivs)
-  const drafts = ivs.map(
-    (iv): Draft => ({
-      storage: iv.track.storage,
-      from: iv.track.from,
-      to: iv.track.to,
-      acquire: iv.acquire,
-      release: iv.track.kind === 'persistent' ? calls.length : iv.release,
-      ...(iv.load ? { load: { ready: iv.first, from: iv.load } } : {}),
-      ...(iv.save ? { save: { start: iv.last + 1 } } : {}),
-      ...(slots.offset(iv) === undefined ? {} : { tierOffset: slots.offset(iv)! }),
-    }),
-  )
+  const drafts = ivs.map((iv): Draft => ({
+    storage: iv.track.storage,
+    from: iv.track.from,
+    to: iv.track.to,
+    acquire: iv.acquire,
+    release: iv.track.kind === 'persistent' ? calls.length : iv.release,
+    ...(iv.load ? { load: { ready: iv.first, from: iv.load } } : {}),
+    ...(iv.save ? { save: { start: iv.last + 1 } } : {}),
+    ...(slots.offset(iv) === undefined ? {} : { tierOffset: slots.offset(iv)! }),
+  }))
   return { drafts: mergeNeighbours(drafts), tierBytes: slots.bytes }
 }
 
 /** Where in the lower tier a storage's pages go: one slot for all of its chunks that leave, from the first save to the last load. */
-const tierSlots = (
-  ivs: readonly Interval[],
-): { readonly offset: (iv: Interval) => number | undefined; readonly bytes: number } => {
+const tierSlots = (ivs: readonly Interval[]): { readonly offset: (iv: Interval) => number | undefined; readonly bytes: number } => {
   const slots = new Map<number, { from: number; to: number; first: Point; last: Point }>()
   for (const iv of ivs) {
     if (!iv.save) continue
     const { storage, from, to } = iv.track
     const s = slots.get(storage)
-    slots.set(
-      storage,
-      s
-        ? { from: Math.min(s.from, from), to: Math.max(s.to, to), first: Math.min(s.first, iv.last + 1), last: s.last }
-        : { from, to, first: iv.last + 1, last: iv.last + 1 },
-    )
+    slots.set(storage, s
+      ? { from: Math.min(s.from, from), to: Math.max(s.to, to), first: Math.min(s.first, iv.last + 1), last: s.last }
+      : { from, to, first: iv.last + 1, last: iv.last + 1 })
   }
   for (const iv of ivs) {
     const s = slots.get(iv.track.storage)
@@ -232,15 +199,8 @@ const mergeNeighbours = (drafts: readonly Draft[]): readonly Draft[] => {
   const out: Draft[] = []
   for (const d of sorted) {
     const l = out[out.length - 1]
-    const together =
-      l &&
-      l.storage === d.storage &&
-      l.to === d.from &&
-      l.acquire === d.acquire &&
-      l.release === d.release &&
-      l.load?.ready === d.load?.ready &&
-      l.load?.from === d.load?.from &&
-      l.save?.start === d.save?.start &&
+    const together = l && l.storage === d.storage && l.to === d.from && l.acquire === d.acquire && l.release === d.release &&
+      l.load?.ready === d.load?.ready && l.load?.from === d.load?.from && l.save?.start === d.save?.start &&
       (l.tierOffset === undefined ? d.tierOffset === undefined : d.tierOffset === l.tierOffset + (l.to - l.from) * PAGE_BYTES)
     if (together) out[out.length - 1] = { ...l, to: d.to }
     else out.push(d)

@@ -76,11 +76,7 @@ const gridFor = (graph: Graph, run: FtRun, limit: number, shape: TileShape): Gri
 
 /** The maximal runs under one rule, in forward order. */
 const cutAll = (graph: Graph, rule: CutRule): readonly FtRun[] => {
-  const clean = new Set(
-    profileForward(graph)
-      .cuts.filter((c) => c.clean)
-      .map((c) => c.at),
-  )
+  const clean = new Set(profileForward(graph).cuts.filter((c) => c.clean).map((c) => c.at))
   let from = 0
   return maximalRuns(graph).flatMap((run) => {
     const parts = cutRun(graph, run, rule, clean, from)
@@ -90,13 +86,7 @@ const cutAll = (graph: Graph, rule: CutRule): readonly FtRun[] => {
 }
 
 /** Finer and finer tiles, until one fits without waiting or two steps in a row no longer lower what is needed. */
-function* refine(
-  graph: Graph,
-  machine: Machine,
-  runs: readonly FtRun[],
-  shape: TileShape,
-  seen: Set<string>,
-): Generator<Candidate, void, boolean> {
+function* refine(graph: Graph, machine: Machine, runs: readonly FtRun[], shape: TileShape, seen: Set<string>): Generator<Candidate, void, boolean> {
   const largest = Math.max(...runs.map((r) => groupBytes(graph, r.ops)))
   let least = Infinity
   let idle = 0

@@ -51,26 +51,13 @@ export const simulate = (plan: Plan, link: Link): Timeline => {
         compute += call.seconds
         break
       }
-      case 'acquire':
-        hold(plan.residencies[i.residency]!.to - plan.residencies[i.residency]!.from)
-        break
-      case 'release':
-        hold(plan.residencies[i.residency]!.from - plan.residencies[i.residency]!.to)
-        break
-      case 'copyOut':
-        copy('out', i.residency)
-        break
-      case 'copyIn':
-        copy('in', i.residency)
-        break
-      case 'waitOut':
-        wait(`out${i.residency}`, 'memory')
-        break
-      case 'waitIn':
-        wait(`in${i.residency}`, 'data')
-        break
-      case 'mark':
-        break
+      case 'acquire': hold(plan.residencies[i.residency]!.to - plan.residencies[i.residency]!.from); break
+      case 'release': hold(plan.residencies[i.residency]!.from - plan.residencies[i.residency]!.to); break
+      case 'copyOut': copy('out', i.residency); break
+      case 'copyIn': copy('in', i.residency); break
+      case 'waitOut': wait(`out${i.residency}`, 'memory'); break
+      case 'waitIn': wait(`in${i.residency}`, 'data'); break
+      case 'mark': break
     }
   }
   return { makespanSeconds: now, computeSeconds: compute, stallSeconds: stall, spans, memory }

@@ -14,9 +14,7 @@ interface Listed {
   readonly running: Readonly<Record<string, readonly number[]>>
 }
 
-const fixtures = JSON.parse(readFileSync(join(__dirname, '../fixtures/parameters.json'), 'utf8')) as Readonly<
-  Record<string, Listed>
->
+const fixtures = JSON.parse(readFileSync(join(__dirname, '../fixtures/parameters.json'), 'utf8')) as Readonly<Record<string, Listed>>
 
 const ofZoo = (name: string, role: 'param' | 'state'): Readonly<Record<string, readonly number[]>> => {
   const model = zooEntry(name)!.build()
@@ -30,10 +28,7 @@ for (const [name, listed] of Object.entries(fixtures))
     const parameters = ofZoo(name, 'param')
     assert.equal(parameters, listed.parameters)
     assert.equal(ofZoo(name, 'state'), listed.running)
-    assert.is(
-      Object.values(parameters).reduce((n, shape) => n + shape.reduce((a, b) => a * b, 1), 0),
-      listed.count,
-    )
+    assert.is(Object.values(parameters).reduce((n, shape) => n + shape.reduce((a, b) => a * b, 1), 0), listed.count)
   })
 
 test.run()

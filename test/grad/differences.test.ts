@@ -12,72 +12,34 @@ import { must, Sketch } from '../graph/sketch'
 type Tensor = readonly number[]
 type Kernel = (op: Op, ins: readonly Tensor[], shapes: readonly (readonly number[])[]) => readonly Tensor[]
 
-const zip =
-  (f: (a: number, b: number) => number) =>
-  (a: Tensor, b: Tensor): Tensor =>
-    a.map((v, i) => f(v, b[i]!))
+const zip = (f: (a: number, b: number) => number) => (a: Tensor, b: Tensor): Tensor => a.map((v, i) => f(v, b[i]!))
 const plus = zip((a, b) => a + b)
 const range = (n: number): number[] => [...Array(n).keys()]
 /** c[i][j] = sum over k of a(i, k) * b(k, j). */
-const product = (
-  n: number,
-  inner: number,
-  m: number,
-  a: (i: number, k: number) => number,
-  b: (k: number, j: number) => number,
-): Tensor => range(n).flatMap((i) => range(m).map((j) => range(inner).reduce((s, k) => s + a(i, k) * b(k, j), 0)))
-const channels = (x: Tensor, c: number, from: number, to: number): readonly Tensor[] =>
-  range(x.length / c).map((i) => x.slice(i * c + from, i * c + to))
+const product = (n: number, inner: number, m: number, a: (i: number, k: number) => number, b: (k: number, j: number) => number): Tensor =>
+  range(n).flatMap((i) => range(m).map((j) => range(inner).reduce((s, k) => s + a(i, k) * b(k, j), 0)))
+const channels = (x: Tensor, c: number, from: number, to: number): readonly Tensor[] => range(x.length / c).map((i) => x.slice(i * c + from, i * c + to))
 
 const kernels: Readonly<Record<string, Kernel>> = {
   linear: (_, [x, w, b], [xs, ws]) => {
     const [o, c] = ws as [number, number]
-    return [
-      product(
-        xs![0]!,
-        c,
-        o,
-        (i, k) => x![i * c + k]!,
-        (k, j) => w![j * c + k]!,
-      ).map((v, i) => v + b![i % o]!),
-    ]
+    return [product(xs![0]!, c, o, (i, k) => x![i * c + k]!, (k, j) => w![j * c + k]!).map((v, i) => v + b![i % o]!)]
   },
   linear_bwd_data: (_, [dy, w], [dys, ws]) => {
     const [o, c] = ws as [number, number]
-    return [
-      product(
-        dys![0]!,
-        o,
-        c,
-        (i, k) => dy![i * o + k]!,
-        (k, j) => w![k * c + j]!,
-      ),
-    ]
+    return [product(dys![0]!, o, c, (i, k) => dy![i * o + k]!, (k, j) => w![k * c + j]!)]
   },
   linear_bwd_weights: (_, [x, dy], [xs, dys]) => {
     const [batch, c] = xs as [number, number]
     const o = dys![1]!
-    return [
-      product(
-        o,
-        batch,
-        c,
-        (i, k) => dy![k * o + i]!,
-        (k, j) => x![k * c + j]!,
-      ),
-      range(o).map((j) => range(batch).reduce((s, k) => s + dy![k * o + j]!, 0)),
-    ]
+    return [product(o, batch, c, (i, k) => dy![k * o + i]!, (k, j) => x![k * c + j]!), range(o).map((j) => range(batch).reduce((s, k) => s + dy![k * o + j]!, 0))]
   },
   relu: (op, [x]) => [x!.map((v) => (v > 0 ? v : v * op.attrs.slope!))],
   relu_bwd: (op, [y, dy]) => [y!.map((v, i) => dy![i]! * (v > 0 ? 1 : op.attrs.slope!))],
   add: (_, ins) => [ins.reduce(plus)],
   grad_sum: (_, ins) => [ins.reduce(plus)],
-  concat: (_, ins, shapes) => [
-    range(shapes[0]![0]!).flatMap((i) => ins.flatMap((x, k) => channels(x, shapes[k]![1]!, 0, shapes[k]![1]!)[i]!)),
-  ],
-  slice_channels: (op, [dy], shapes) => [
-    channels(dy!, shapes[0]![1]!, op.attrs.from!, op.attrs.from! + shapes.at(-1)![1]!).flat(),
-  ],
+  concat: (_, ins, shapes) => [range(shapes[0]![0]!).flatMap((i) => ins.flatMap((x, k) => channels(x, shapes[k]![1]!, 0, shapes[k]![1]!)[i]!))],
+  slice_channels: (op, [dy], shapes) => [channels(dy!, shapes[0]![1]!, op.attrs.from!, op.attrs.from! + shapes.at(-1)![1]!).flat()],
   mse: (op, [x, t]) => [[x!.reduce((s, v, i) => s + (v - t![i]!) ** 2, 0) / op.attrs.count!]],
   mse_bwd: (op, [x, t]) => [x!.map((v, i) => (2 * (v - t![i]!)) / op.attrs.count!)],
 }
@@ -86,21 +48,14 @@ const kernels: Readonly<Record<string, Kernel>> = {
 const run = (g: Graph, leaves: ReadonlyMap<number, Tensor>): Map<number, Tensor> => {
   const at = new Map(leaves)
   for (const op of g.ops.filter((o) => o.phase !== 'update')) {
-    const outs = kernels[op.kind]!(
-      op,
-      op.ins.map((v) => at.get(v)!),
-      [...op.ins, ...op.outs].map((v) => g.values[v]!.shape),
-    )
+    const outs = kernels[op.kind]!(op, op.ins.map((v) => at.get(v)!), [...op.ins, ...op.outs].map((v) => g.values[v]!.shape))
     for (const [i, v] of op.outs.entries()) at.set(v, outs[i]!)
   }
   return at
 }
 
 /** Instructions (kind, first operand, second operand) over the values so far. */
-const programs = fc.array(
-  fc.tuple(fc.constantFrom('linear', 'relu', 'add', 'concat'), fc.nat(100), fc.nat(100), fc.integer({ min: 1, max: 3 })),
-  { minLength: 1, maxLength: 9 },
-)
+const programs = fc.array(fc.tuple(fc.constantFrom('linear', 'relu', 'add', 'concat'), fc.nat(100), fc.nat(100), fc.integer({ min: 1, max: 3 })), { minLength: 1, maxLength: 9 })
 
 const network = (program: readonly (readonly [string, number, number, number])[]): Graph => {
   const s = new Sketch([2, 3, 1, 1])
@@ -110,68 +65,40 @@ const network = (program: readonly (readonly [string, number, number, number])[]
     const like = made.filter((v) => s.shape(v)[1] === s.shape(x)[1])
     const layer = `${kind}${i}`
     made.push(
-      kind === 'linear'
-        ? s.linear(x, layer, width)
-        : kind === 'relu'
-          ? s.op('relu', { slope: 0.3 }, [x], layer)
-          : kind === 'add'
-            ? s.op('add', {}, [x, like[b % like.length]!], layer)
-            : s.op('concat', {}, [x, made[b % made.length]!, s.image], layer),
+      kind === 'linear' ? s.linear(x, layer, width)
+      : kind === 'relu' ? s.op('relu', { slope: 0.3 }, [x], layer)
+      : kind === 'add' ? s.op('add', {}, [x, like[b % like.length]!], layer)
+      : s.op('concat', {}, [x, made[b % made.length]!, s.image], layer),
     )
   }
   // Everything leads to the output.
   const out = made.length === 1 ? made[0]! : s.op('concat', {}, made, 'all')
-  return must(
-    training(s.b.build(), out, {
-      loss: 'mse',
-      dtype: 'f64',
-      optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false },
-    }),
-  )
+  return must(training(s.b.build(), out, { loss: 'mse', dtype: 'f64', optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } }))
 }
 
-test("each parameter's gradient is the slope of the loss", () => {
-  fc.assert(
-    fc.property(programs, fc.infiniteStream(fc.integer({ min: -900, max: 900 })), (program, random) => {
-      const g = network(program)
-      const made = new Set(g.ops.flatMap((o) => o.outs))
-      const leaves = new Map(
-        g.values
-          .filter((v) => !made.has(v.id))
-          .map((v) => [v.id, range(elementsOf(v.shape)).map(() => (random.next().value as number) / 1000)]),
-      )
-      const lossId = g.values.find((v) => v.role === 'loss')!.id
-      const loss = (changed: Map<number, Tensor>): number => run(g, changed).get(lossId)![0]!
-      const at = run(g, leaves)
-      for (const update of g.ops.filter((o) => o.phase === 'update')) {
-        const [w, dw] = update.ins as [number, number]
-        const direction = leaves.get(w)!.map((_, i) => ((i * 7 + 3) % 5) - 2)
-        const slope = direction.reduce((s, d, i) => s + d * at.get(dw)![i]!, 0)
-        const eps = 1e-6
-        const moved = (sign: number): number =>
-          loss(
-            new Map(leaves).set(
-              w,
-              leaves.get(w)!.map((v, i) => v + sign * eps * direction[i]!),
-            ),
-          )
-        const [up, here, down] = [moved(1), loss(leaves), moved(-1)]
-        const kink = Math.abs(up - here - (here - down)) > 1e-3 * Math.abs(up - down) + 1e-10
-        if (!kink)
-          assert.ok(Math.abs((up - down) / (2 * eps) - slope) <= 1e-5 * (1 + Math.abs(slope)), `${g.values[w]!.name}: ${slope}`)
-      }
-    }),
-    { numRuns: 150, seed: 17 },
-  )
+test('each parameter\'s gradient is the slope of the loss', () => {
+  fc.assert(fc.property(programs, fc.infiniteStream(fc.integer({ min: -900, max: 900 })), (program, random) => {
+    const g = network(program)
+    const made = new Set(g.ops.flatMap((o) => o.outs))
+    const leaves = new Map(g.values.filter((v) => !made.has(v.id)).map((v) => [v.id, range(elementsOf(v.shape)).map(() => (random.next().value as number) / 1000)]))
+    const lossId = g.values.find((v) => v.role === 'loss')!.id
+    const loss = (changed: Map<number, Tensor>): number => run(g, changed).get(lossId)![0]!
+    const at = run(g, leaves)
+    for (const update of g.ops.filter((o) => o.phase === 'update')) {
+      const [w, dw] = update.ins as [number, number]
+      const direction = leaves.get(w)!.map((_, i) => ((i * 7 + 3) % 5) - 2)
+      const slope = direction.reduce((s, d, i) => s + d * at.get(dw)![i]!, 0)
+      const eps = 1e-6
+      const moved = (sign: number): number => loss(new Map(leaves).set(w, leaves.get(w)!.map((v, i) => v + sign * eps * direction[i]!)))
+      const [up, here, down] = [moved(1), loss(leaves), moved(-1)]
+      const kink = Math.abs((up - here) - (here - down)) > 1e-3 * Math.abs(up - down) + 1e-10
+      if (!kink) assert.ok(Math.abs((up - down) / (2 * eps) - slope) <= 1e-5 * (1 + Math.abs(slope)), `${g.values[w]!.name}: ${slope}`)
+    }
+  }), { numRuns: 150, seed: 17 })
 })
 
 test('the kernels here stand for what the table says', () => {
-  const g = network([
-    ['relu', 0, 0, 1],
-    ['concat', 0, 1, 1],
-    ['add', 1, 1, 1],
-    ['linear', 2, 0, 2],
-  ])
+  const g = network([['relu', 0, 0, 1], ['concat', 0, 1, 1], ['add', 1, 1, 1], ['linear', 2, 0, 2]])
   assert.equal(new Set(g.ops.filter((o) => o.phase !== 'update').map((o) => o.kind)), new Set(Object.keys(kernels)))
 })
 

@@ -13,8 +13,7 @@ const healthy: Probe = {
     if (file === '/proc/sys/vm/max_map_count') return '1048576\n'
     if (file.includes('shmem_enabled')) return 'always within_size [advise] never deny force\n'
     if (file === '/proc/meminfo') return `MemTotal:       ${16 * 1024 * 1024} kB\n`
-    if (file.endsWith('dnnl_version.h'))
-      return '#define DNNL_VERSION_MAJOR 2\n#define DNNL_VERSION_MINOR 6\n#define DNNL_VERSION_PATCH 3\n'
+    if (file.endsWith('dnnl_version.h')) return '#define DNNL_VERSION_MAJOR 2\n#define DNNL_VERSION_MINOR 6\n#define DNNL_VERSION_PATCH 3\n'
     return undefined
   },
   list: () => [],

@@ -19,9 +19,7 @@ const operandNames = (d: OpDef): string => {
 
 /** Wire, kind, operands, anchor of each row of docs/operators.md. */
 const documented = (): string[][] =>
-  readFileSync(join(root, 'docs', 'operators.md'), 'utf8')
-    .split('\n')
-    .filter((l) => /^\| \d+ \|/.test(l))
+  readFileSync(join(root, 'docs', 'operators.md'), 'utf8').split('\n').filter((l) => /^\| \d+ \|/.test(l))
     .map((l) => l.split('|').map((c) => c.trim()))
     .map((c) => [c[1]!, c[2]!.replaceAll('`', ''), c[3]!, c[5]!])
 
@@ -34,9 +32,7 @@ test('docs/operators.md lists each operator with its operands and anchor', () =>
 })
 
 test('docs/operators.md lists the attributes in wire order', () => {
-  const rows = readFileSync(join(root, 'docs', 'operators.md'), 'utf8')
-    .split('\n')
-    .filter((l) => /^\| \d+ \|/.test(l))
+  const rows = readFileSync(join(root, 'docs', 'operators.md'), 'utf8').split('\n').filter((l) => /^\| \d+ \|/.test(l))
   const fields = (kind: string): string[] => Object.keys(opDef(kind).fields)
   for (const cells of rows.map((l) => l.split('|').map((c) => c.trim()))) {
     const words = cells[4]!.split(/, (?:then )?/).filter((w) => w !== '')
@@ -59,32 +55,18 @@ test('a table with a wire number used twice, or an indexless operand, is refused
   assert.is(tableFault([...opDefs, { ...relu, kind: 'relu6' }]), 'relu6 and relu share wire number 15')
   assert.is(tableFault([...opDefs, { ...relu, wire: 100 }]), 'relu is listed twice')
   assert.is(tableFault([{ ...relu, ins: [{ name: 'x', role: 'data' }] }]), 'relu does not say how x is indexed')
-  assert.is(
-    tableFault([{ ...relu, ins: [{ name: 'b', role: 'whole', optional: true }, ...relu.ins] }]),
-    'relu has an optional operand before a required one',
-  )
+  assert.is(tableFault([{ ...relu, ins: [{ name: 'b', role: 'whole', optional: true }, ...relu.ins] }]), 'relu has an optional operand before a required one')
 })
 
 test('attributes are exactly the listed numbers, whole where they must be', () => {
   const codec = attrsCodec(opDef('bn_apply').fields)
   assert.ok(codec.is({ eps: 1e-5, count: 40 }))
-  for (const bad of [
-    { eps: 1e-5 },
-    { eps: 1e-5, count: 40.5 },
-    { eps: Number.NaN, count: 1 },
-    { eps: 1, count: 1, more: 1 },
-    { eps: 1, cound: 1 },
-    null,
-    [1, 2],
-  ])
+  for (const bad of [{ eps: 1e-5 }, { eps: 1e-5, count: 40.5 }, { eps: Number.NaN, count: 1 }, { eps: 1, count: 1, more: 1 }, { eps: 1, cound: 1 }, null, [1, 2]])
     assert.not.ok(codec.is(bad), JSON.stringify(bad))
 })
 
 const generate = (dir: string, ...args: string[]) =>
-  spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(dir, 'scripts', 'gen-ops.ts'), ...args], {
-    cwd: dir,
-    encoding: 'utf8',
-  })
+  spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(dir, 'scripts', 'gen-ops.ts'), ...args], { cwd: dir, encoding: 'utf8' })
 
 test('native/gen/ops.h is what the table generates', () => {
   const check = generate(root, '--check')
@@ -125,11 +107,7 @@ test('the header compiles, and its table reads attributes and operands', () => {
     }`
   try {
     writeFileSync(join(dir, 'main.cpp'), program)
-    execFileSync(
-      'g++',
-      ['-std=c++20', '-Wall', '-Wextra', '-Werror', `-I${join(root, 'native', 'gen')}`, 'main.cpp', '-o', 'main'],
-      { cwd: dir },
-    )
+    execFileSync('g++', ['-std=c++20', '-Wall', '-Wextra', '-Werror', `-I${join(root, 'native', 'gen')}`, 'main.cpp', '-o', 'main'], { cwd: dir })
     execFileSync(join(dir, 'main'))
   } finally {
     rmSync(dir, { recursive: true })

@@ -32,27 +32,17 @@ const machine = (name: string): Machine => {
 const machines = { ref: machine('ref'), cpu: machine('cpu') }
 
 /** What one step leaves behind: each parameter's gradient, each running statistic, the loss. */
-const stepOn = async (
-  device: DeviceName,
-  plan: Plan,
-): Promise<{ readonly loss: number; readonly tensors: ReadonlyMap<string, ArrayLike<number>> }> => {
+const stepOn = async (device: DeviceName, plan: Plan): Promise<{ readonly loss: number; readonly tensors: ReadonlyMap<string, ArrayLike<number>> }> => {
   const session = new native.Session(toTape(plan), { device, spill: 'ram', threads: THREADS })
   try {
     const states = session.bindings().filter((b) => b.role === 'param' || b.role === 'state')
     for (const b of states) session.init(b.name, 7)
     const ran = await session.run({ steps: 1, seed: 7, source: { kind: 'synthetic', seed: 7, samples: 2, classes: 3 } })
     assert.is(ran.arenaPeakBytes, session.facts().peakBytes)
-    const tensors = new Map(
-      states
-        .filter((b) => b.role === 'state')
-        .map((b) => {
-          const bytes = session.read(b.name)
-          return [
-            b.name,
-            b.dtype === 'f64' ? new Float64Array(bytes.slice().buffer) : new Float32Array(bytes.slice().buffer),
-          ] as const
-        }),
-    )
+    const tensors = new Map(states.filter((b) => b.role === 'state').map((b) => {
+      const bytes = session.read(b.name)
+      return [b.name, b.dtype === 'f64' ? new Float64Array(bytes.slice().buffer) : new Float32Array(bytes.slice().buffer)] as const
+    }))
     return { loss: ran.steps[0]!.loss, tensors }
   } finally {
     session.dispose()
@@ -64,19 +54,13 @@ const apart = (a: ArrayLike<number>, b: ArrayLike<number>): number => Math.hypot
 
 type Outcome = Awaited<ReturnType<typeof stepOn>>
 
-const whole = (graph: Graph, m: Machine): Plan | undefined =>
-  planOf(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }], 0, m)
+const whole = (graph: Graph, m: Machine): Plan | undefined => planOf(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }], 0, m)
 
 /**
  * The largest difference, in units of what is allowed; NaN counts as infinite. Where a network is ill-conditioned (a norm of
  * values that hardly vary) single precision is off by itself: there tiles may be off by some times as much.
  */
-const worstOf = (
-  a: Outcome,
-  b: Outcome,
-  tolerance: number,
-  off: (name: string) => number,
-): { readonly worst: number; readonly name: string } => {
+const worstOf = (a: Outcome, b: Outcome, tolerance: number, off: (name: string) => number): { readonly worst: number; readonly name: string } => {
   const most = Math.max(...[...a.tensors.values()].map(norm))
   let worst = { worst: Math.abs(a.loss - b.loss) / (Math.abs(a.loss) * tolerance + 1e-30), name: 'loss' }
   for (const [name, x] of a.tensors) {
@@ -90,10 +74,7 @@ const worstOf = (
 
 const compare = async (device: 'ref' | 'cpu', c: Case, tolerance: number): Promise<number | undefined> => {
   const graph = trainingOf(c.recipe, device === 'ref' ? 'f64' : 'f32')
-  const plans = [
-    whole(graph, machines[device]),
-    planOf(graph, groupsOf(graph, c.tiling), c.tiling.squeeze, machines[device]),
-  ] as const
+  const plans = [whole(graph, machines[device]), planOf(graph, groupsOf(graph, c.tiling), c.tiling.squeeze, machines[device])] as const
   if (!plans[0] || !plans[1]) return undefined
   for (const plan of plans) {
     const sound = verify(plan!)
@@ -107,10 +88,7 @@ const compare = async (device: 'ref' | 'cpu', c: Case, tolerance: number): Promi
   return worstOf(a, b, tolerance, off).worst
 }
 
-for (const [device, tolerance] of [
-  ['ref', 1e-9],
-  ['cpu', 1e-4],
-] as const)
+for (const [device, tolerance] of [['ref', 1e-9], ['cpu', 1e-4]] as const)
   test(`tiles agree with the whole on ${device}`, async () => {
     let compared = 0
     await fc.assert(

@@ -5,21 +5,10 @@ import type { CallShapes } from '../../staging/ops/op'
 import { nativeCall } from '../../src/machine/operands'
 import { callBytes, type Measurements, roundedDown, sampleOf, slowestSeconds, timer } from '../../src/machine/timing'
 
-const conv = (pad: number, stride = 1) => ({
-  strideH: stride,
-  strideW: stride,
-  padTop: pad,
-  padLeft: pad,
-  padBottom: pad,
-  padRight: pad,
-  dilationH: 1,
-  dilationW: 1,
-  groups: 1,
-})
-const convCall = (rowsIn: number, rowsOut: number, c = 8, k = 3): CallShapes => ({
-  ins: [[1, c, rowsIn, rowsIn], [c, c, k, k], [c]],
-  outs: [[1, c, rowsOut, rowsOut]],
-})
+const conv = (pad: number, stride = 1) =>
+  ({ strideH: stride, strideW: stride, padTop: pad, padLeft: pad, padBottom: pad, padRight: pad, dilationH: 1, dilationW: 1, groups: 1 })
+const convCall = (rowsIn: number, rowsOut: number, c = 8, k = 3): CallShapes =>
+  ({ ins: [[1, c, rowsIn, rowsIn], [c, c, k, k], [c]], outs: [[1, c, rowsOut, rowsOut]] })
 
 /** Rows of padding that a kernel sees at the top and the bottom (docs/operators.md). */
 const padding = (s: CallShapes, pad: number, stride: number, k: number): readonly [number, number] => {
@@ -40,44 +29,21 @@ test('the padding of a tile follows from its shapes', () => {
 })
 
 test('operands lie inside their whole values', () => {
-  for (const [rows, out] of [
-    [8, 8],
-    [9, 8],
-    [10, 8],
-  ] as const) {
+  for (const [rows, out] of [[8, 8], [9, 8], [10, 8]] as const) {
     const call = nativeCall('conv2d', conv(1), convCall(rows, out), 'f64')
     for (const o of [...call.ins, ...call.outs])
-      o.dims.forEach((d, i) =>
-        assert.ok(o.origin[i]! >= 0 && o.origin[i]! + d <= o.extent[i]!, `${o.origin}+${o.dims} in ${o.extent}`),
-      )
+      o.dims.forEach((d, i) => assert.ok(o.origin[i]! >= 0 && o.origin[i]! + d <= o.extent[i]!, `${o.origin}+${o.dims} in ${o.extent}`))
     assert.is(call.ins[0]!.dtype, 'f64')
   }
 })
 
 test('labels keep their integer type', () => {
-  const call = nativeCall(
-    'softmax_xent',
-    { count: 4 },
-    {
-      ins: [
-        [4, 10, 1, 1],
-        [4, 1, 1, 1],
-      ],
-      outs: [[1]],
-    },
-    'f64',
-  )
-  assert.equal(
-    call.ins.map((o) => o.dtype),
-    ['f64', 'i32'],
-  )
+  const call = nativeCall('softmax_xent', { count: 4 }, { ins: [[4, 10, 1, 1], [4, 1, 1, 1]], outs: [[1]] }, 'f64')
+  assert.equal(call.ins.map((o) => o.dtype), ['f64', 'i32'])
 })
 
 test('sizes are rounded down to few steps', () => {
-  assert.equal(
-    [1, 2, 3, 5, 7, 16, 17, 23, 24, 31, 32, 47, 48, 100, 509].map(roundedDown),
-    [1, 2, 3, 4, 6, 16, 16, 16, 24, 24, 32, 32, 48, 96, 384],
-  )
+  assert.equal([1, 2, 3, 5, 7, 16, 17, 23, 24, 31, 32, 47, 48, 100, 509].map(roundedDown), [1, 2, 3, 4, 6, 16, 16, 16, 24, 24, 32, 32, 48, 96, 384])
 })
 
 test('a large convolution is timed by a smaller one with the same channels, from inside the image', () => {
@@ -99,26 +65,13 @@ test('strided windows keep their relation when they are cut', () => {
 test('time scales with the work and each sample is measured once', () => {
   const known: Measurements = new Map()
   let measured = 0
-  const t = timer(
-    known,
-    () => {
-      measured++
-      return 0.001
-    },
-    'f32',
-  )
+  const t = timer(known, () => { measured++; return 0.001 }, 'f32')
   const one = t.seconds('conv2d', conv(1), convCall(2048, 2048, 64))
   const four = t.seconds('conv2d', conv(1), convCall(4096, 4096, 64))
   assert.is(measured, 1)
   assert.ok(Math.abs(four / one - 4) < 1e-9)
   assert.ok(t.isNew())
-  const again = timer(
-    known,
-    () => {
-      throw new Error('measured twice')
-    },
-    'f32',
-  )
+  const again = timer(known, () => { throw new Error('measured twice') }, 'f32')
   assert.is(again.seconds('conv2d', conv(1), convCall(2048, 2048, 64)), one)
   assert.not.ok(again.isNew())
 })
@@ -126,19 +79,9 @@ test('time scales with the work and each sample is measured once', () => {
 test('a measurement that something else disturbed is bounded, and not kept', () => {
   const known: Measurements = new Map()
   let measured = 0
-  const t = timer(
-    known,
-    () => {
-      measured++
-      return 20
-    },
-    'f32',
-  )
+  const t = timer(known, () => { measured++; return 20 }, 'f32')
   const call = convCall(16, 16)
-  assert.is(
-    t.seconds('conv2d', conv(1), call),
-    slowestSeconds('conv2d', conv(1), sampleOf('conv2d', conv(1), call, 'f32'), 'f32'),
-  )
+  assert.is(t.seconds('conv2d', conv(1), call), slowestSeconds('conv2d', conv(1), sampleOf('conv2d', conv(1), call, 'f32'), 'f32'))
   t.seconds('conv2d', conv(1), call)
   assert.equal([measured, known.size, t.isNew()], [1, 0, false])
 })
@@ -157,14 +100,7 @@ test('counts, keys and rates do not make a call another one; strides do', () => 
 
 test('a product with huge weights is not measured at its size', () => {
   const seen: number[] = []
-  const t = timer(
-    new Map(),
-    (c) => {
-      seen.push(c.ins.reduce((n, o) => n + o.dims.reduce((a, b) => a * b, 4), 0))
-      return 0.001
-    },
-    'f32',
-  )
+  const t = timer(new Map(), (c) => { seen.push(c.ins.reduce((n, o) => n + o.dims.reduce((a, b) => a * b, 4), 0)); return 0.001 }, 'f32')
   assert.ok(t.seconds('linear', {}, { ins: [[1, 25088, 1, 1], [4096, 25088], [4096]], outs: [[1, 4096, 1, 1]] }) > 0)
   assert.ok(Math.max(...seen) < 256 * 1024 ** 2)
 })
