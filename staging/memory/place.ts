@@ -13,26 +13,61 @@ export const SMALL_BYTES = PAGE_BYTES / 4
 
 export interface Interval { readonly bytes: number; readonly first: number; readonly last: number }
 
+/** What is placed so far, in order of offset; flat arrays, since every new item looks at all of it. */
+class Placed {
+  private readonly offset: Float64Array
+  private readonly end: Float64Array
+  private readonly first: Float64Array
+  private readonly last: Float64Array
+  private count = 0
+
+  constructor(most: number) {
+    this.offset = new Float64Array(most)
+    this.end = new Float64Array(most)
+    this.first = new Float64Array(most)
+    this.last = new Float64Array(most)
+  }
+
+  /** The lowest offset at which `size` bytes are free throughout a life. */
+  lowestFree(size: number, first: number, last: number): number {
+    let at = 0
+    for (let j = 0; j < this.count; j++) {
+      if (this.last[j]! < first || this.first[j]! > last) continue
+      if (at + size <= this.offset[j]!) break
+      if (this.end[j]! > at) at = this.end[j]!
+    }
+    return at
+  }
+
+  put(offset: number, size: number, first: number, last: number): void {
+    let lo = 0
+    for (let hi = this.count; lo < hi; ) {
+      const middle = (lo + hi) >> 1
+      if (this.offset[middle]! <= offset) lo = middle + 1
+      else hi = middle
+    }
+    for (const field of [this.offset, this.end, this.first, this.last]) field.copyWithin(lo + 1, lo, this.count)
+    this.offset[lo] = offset
+    this.end[lo] = offset + size
+    this.first[lo] = first
+    this.last[lo] = last
+    this.count++
+  }
+}
+
 /** Offsets by lifetime: largest first, each at the lowest gap that is free throughout its life. */
 export const packByLifetime = (items: readonly Interval[]): { readonly offsets: readonly number[]; readonly bytes: number } => {
   const order = items.map((_, i) => i).sort((a, b) => items[b]!.bytes - items[a]!.bytes || items[a]!.first - items[b]!.first || a - b)
   const offsets = new Array<number>(items.length).fill(0)
-  const placed: number[] = []
+  const placed = new Placed(items.length)
   let total = 0
   for (const i of order) {
-    const it = items[i]!
-    const size = alignUp(it.bytes, ALIGN_BYTES)
-    let at = 0
-    for (const j of placed) {
-      const o = items[j]!
-      if (o.last < it.first || o.first > it.last) continue
-      if (at + size <= offsets[j]!) break
-      at = Math.max(at, offsets[j]! + alignUp(o.bytes, ALIGN_BYTES))
-    }
+    const { first, last, bytes } = items[i]!
+    const size = alignUp(bytes, ALIGN_BYTES)
+    const at = placed.lowestFree(size, first, last)
+    placed.put(at, size, first, last)
     offsets[i] = at
     total = Math.max(total, at + size)
-    const where = placed.findIndex((j) => offsets[j]! > at)
-    placed.splice(where < 0 ? placed.length : where, 0, i)
   }
   return { offsets, bytes: total }
 }
@@ -47,6 +82,15 @@ export const place = (cells: readonly Cell[], calls: readonly Call[]): Placement
     storages.push({ id, label, bytes, cells: members.map((c) => c.id) })
     members.forEach((c, i) => { places[c.id] = { storage: id, offset: offsets[i]! } })
   }
+  const inARow = (label: string, members: readonly Cell[]): void => {
+    let bytes = 0
+    const offsets = members.map((c) => {
+      const at = bytes
+      bytes += alignUp(c.bytes, ALIGN_BYTES)
+      return at
+    })
+    if (members.length) open(label, bytes, members, offsets)
+  }
   const packed = (label: string, members: readonly Cell[], life: (c: Cell) => readonly [number, number]): void => {
     if (!members.length) return
     const p = packByLifetime(members.map((c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] })))
@@ -55,7 +99,7 @@ export const place = (cells: readonly Cell[], calls: readonly Call[]): Placement
   const isLocal = (c: Cell): boolean => c.segment >= 0
   const isSmall = (c: Cell): boolean => (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && c.bytes < SMALL_BYTES
 
-  packed('parameters and state', cells.filter((c) => c.scope === 'persistent'), () => [0, calls.length])
+  inARow('parameters and state', cells.filter((c) => c.scope === 'persistent'))
   packed('small values', cells.filter(isSmall), (c) => [c.first, c.last])
   const phases = localPhases(cells, calls)
   for (const s of [...new Set(cells.filter(isLocal).map((c) => c.segment))])

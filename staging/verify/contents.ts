@@ -59,23 +59,27 @@ export interface Contents {
   readonly endSegment: (call: number) => Fault
 }
 
-/** For each cell the others of its storage that overlap it in bytes. */
-const aliasesOf = (facts: Facts): readonly ReadonlySet<number>[] => {
-  const { cells, places, storages } = facts.plan
-  const aliases = cells.map(() => new Set<number>())
-  for (const storage of storages) {
-    const ordered = [...storage.cells].sort((a, b) => places[a]!.offset - places[b]!.offset)
-    let open: number[] = []
-    for (const c of ordered) {
-      open = open.filter((o) => places[o]!.offset + cells[o]!.bytes > places[c]!.offset)
-      for (const o of open) {
-        aliases[o]!.add(c)
-        aliases[c]!.add(o)
-      }
-      open.push(c)
+/** The cells of a storage that own their bytes now, in order of offset: no two of them overlap. */
+class Owners {
+  private readonly owners: number[] = []
+
+  constructor(
+    private readonly from: (cell: number) => number,
+    private readonly to: (cell: number) => number,
+  ) {}
+
+  /** The cell takes its bytes over; out come those that lost theirs. */
+  claim(cell: number): readonly number[] {
+    let first = 0
+    let end = this.owners.length
+    while (first < end) {
+      const middle = (first + end) >> 1
+      if (this.to(this.owners[middle]!) <= this.from(cell)) first = middle + 1
+      else end = middle
     }
+    while (end < this.owners.length && this.from(this.owners[end]!) < this.to(cell)) end++
+    return this.owners.splice(first, end - first, cell)
   }
-  return aliases
 }
 
 /** Elements of other values that a write covers are gone from the cell. */
@@ -109,7 +113,9 @@ const sameHeld = (a: Box, b: Box): boolean => inBox(a, b) && inBox(b, a)
 
 export const trackContents = (facts: Facts): Contents => {
   const { plan, full, name, at } = facts
-  const aliases = aliasesOf(facts)
+  const from = (cell: number): number => plan.places[cell]!.offset
+  const to = (cell: number): number => from(cell) + plan.cells[cell]!.bytes
+  const owners = plan.storages.map(() => new Owners(from, to))
   const states = plan.cells.map((): CellState => ({ owns: false, takenBy: -1, values: new Map() }))
   const unfinished = new Map<string, { readonly cell: number; readonly value: number }>()
   const wholeOf = (value: number): Content => ({
@@ -126,9 +132,8 @@ export const trackContents = (facts: Facts): Contents => {
     const s = states[cell]!
     if (s.owns) return
     s.owns = true
-    for (const other of aliases[cell]!) {
+    for (const other of owners[plan.places[cell]!.storage]!.claim(cell)) {
       const o = states[other]!
-      if (!o.owns) continue
       o.owns = false
       o.takenBy = cell
       o.values.clear()
@@ -218,7 +223,7 @@ export const trackContents = (facts: Facts): Contents => {
     arrive,
     endSegment,
     state: (cell) => states[cell]!,
-    sharesBytes: (a, b) => aliases[a]!.has(b),
+    sharesBytes: (a, b) => a !== b && plan.places[a]!.storage === plan.places[b]!.storage && from(a) < to(b) && from(b) < to(a),
     sum: (view, content) => {
       states[view.cell]!.values.set(view.value, content)
     },

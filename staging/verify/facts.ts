@@ -28,6 +28,8 @@ export interface Facts {
   readonly full: readonly Box[]
   readonly elementBytes: readonly number[]
   readonly ops: readonly OpFacts[]
+  /** For each segment the ops that its body lists. */
+  readonly bodies: readonly ReadonlySet<number>[]
   /** How the value's partial results of tiles merge. */
   readonly merge: readonly ('sum' | 'moments')[]
   /** The op that computes it, if one does. */
@@ -76,6 +78,7 @@ export const factsOf = (plan: Plan): Facts => {
     ops,
     merge,
     producer,
+    bodies: plan.segments.map((s) => new Set(s.body.map((step) => step.op))),
     full: graph.values.map(fullBoxOf),
     elementBytes: graph.values.map((v) => dtypeBytes[v.dtype]),
     at: (call, value) => {

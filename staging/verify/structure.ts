@@ -140,8 +140,7 @@ const matchesOp = (facts: Facts, c: Call, i: number): Fault => {
   const same = (views: readonly View[], ids: readonly number[]): boolean =>
     views.length === ids.length && ids.every((v, k) => views[k]!.value === v)
   if (!same(c.ins, f.op.ins) || !same(c.outs, f.op.outs)) return bad(`${c.kind} has other operands than op ${c.op}`)
-  const bodies = facts.plan.segments[c.segment]!.body
-  return bodies.some((s) => s.op === c.op) ? undefined : bad(`segment ${c.segment} does not list op ${c.op}`)
+  return facts.bodies[c.segment]!.has(c.op) ? undefined : bad(`segment ${c.segment} does not list op ${c.op}`)
 }
 
 const soundCall =
