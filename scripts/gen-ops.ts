@@ -1,11 +1,14 @@
-// Generates native/gen/ops.h from the op table: wire numbers, attribute structs, and what the tape reader checks.
-// In: staging/ops/registry. Out: the header; with --check nothing is written and the exit status is 1 when it differs.
+// Generates what follows from the op table: native/gen/ops.h (wire numbers, attribute structs, what the tape reader checks)
+// and the table in docs/operators.md. In: staging/ops/registry. Out: both files; with --check nothing is written and the
+// exit status is 1 when one of them differs.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { OpDef, OperandDef } from '../staging/ops/op'
+import { inputDef, type OpDef, type OperandDef } from '../staging/ops/op'
 import { opDefs } from '../staging/ops/registry'
 
-const HEADER = join(__dirname, '..', 'native', 'gen', 'ops.h')
+const HEADER = 'native/gen/ops.h'
+const PAGE = 'docs/operators.md'
+const ROOT = join(__dirname, '..')
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 const pascal = (kind: string): string => kind.replace(/(^|_)([a-z0-9])/g, (_, __, c: string) => c.toUpperCase())
@@ -20,7 +23,8 @@ const attrStruct = (d: OpDef): string => {
   const name = `${pascal(d.kind)}Attrs`
   const members = fields.map(([f, type]) => `  ${type === 'int' ? 'int64_t' : 'double'} ${snake(f)};`)
   const reads = fields.map(([, type], i) => (type === 'int' ? `int_attr(a[${i}])` : `a[${i}]`))
-  const head = fields.length === 0 ? `static ${name} read(const double*) { return {}; }` : `static ${name} read(const double* a) {`
+  const head =
+    fields.length === 0 ? `static ${name} read(const double*) { return {}; }` : `static ${name} read(const double* a) {`
   const body = fields.length === 0 ? [] : [`    return {${wrapped(reads)}};`, '  }']
   return [`struct ${name} {`, ...members, `  ${head}`, ...body, '};'].join('\n')
 }
@@ -40,7 +44,10 @@ const attrStructs = (): string[] => {
 // ---------------------------------------------------------------- the table
 
 const VARIADIC = 0xffff
-const kinds = (d: OpDef): string => Object.values(d.fields).map((f) => (f === 'int' ? 'i' : 'f')).join('')
+const kinds = (d: OpDef): string =>
+  Object.values(d.fields)
+    .map((f) => (f === 'int' ? 'i' : 'f'))
+    .join('')
 const required = (operands: readonly OperandDef[]): number => operands.filter((o) => !o.optional).length
 
 const operand = (o: OperandDef, written: boolean): string =>
@@ -136,18 +143,64 @@ constexpr const OpInfo* op_info(uint32_t wire) {
 }  // namespace spillway
 `
 
+// ---------------------------------------------------------------- the page
+
+const TABLE = /^\| wire \|(?:.*\n)+?(?=\n)/m
+
+const operandNames = (operands: readonly OperandDef[]): string =>
+  operands.map((o) => (o.optional ? `${o.name}?` : o.name)).join(', ')
+
+const operandsText = (d: OpDef): string => {
+  const mutated = d.mutates && `(mutates ${d.mutates.map((i) => d.ins[i]!.name).join(', ')})`
+  return `${operandNames(d.ins)}${d.variadic ? ', …' : ''} → ${mutated ?? operandNames(d.outs)}`.trim()
+}
+
+/** A long list that begins like that of an earlier operator names it. */
+const attributesText = (d: OpDef, earlier: readonly OpDef[]): string => {
+  const names = Object.keys(d.fields)
+  const begins = (e: OpDef): boolean => Object.keys(e.fields).every((f, i) => f === names[i])
+  const like = earlier
+    .filter((e) => Object.keys(e.fields).length > 2 && begins(e))
+    .reduce<OpDef | undefined>((a, b) => (a && Object.keys(a.fields).length >= Object.keys(b.fields).length ? a : b), undefined)
+  if (!like) return names.join(', ')
+  const rest = names.slice(Object.keys(like.fields).length).join(', ')
+  return `as ${like.kind}${rest === '' ? '' : `, then ${rest}`}`
+}
+
+const pageRow = (d: OpDef, i: number): string => {
+  const anchor = d.anchor === 'out' ? 'out' : inputDef(d, d.anchor).name
+  return ['', d.wire, `\`${d.kind}\``, operandsText(d), attributesText(d, opDefs.slice(0, i)), anchor, d.what, '']
+    .join(' | ')
+    .replaceAll('|  |', '| |')
+    .trim()
+}
+
+const page = (committed: string): string => {
+  const head = ['| wire | kind | ins → outs | attributes | anchor | what |', '| --- | --- | --- | --- | --- | --- |']
+  return committed.replace(TABLE, () => `${[...head, ...opDefs.map(pageRow)].join('\n')}\n`)
+}
+
+// ---------------------------------------------------------------- both files
+
 const main = (): number => {
-  const text = header()
+  const committed = (file: string): string => {
+    try {
+      return readFileSync(join(ROOT, file), 'utf8')
+    } catch {
+      return ''
+    }
+  }
+  const stale = [
+    [HEADER, header()],
+    [PAGE, page(committed(PAGE))],
+  ].filter(([file, text]) => committed(file!) !== text) as [string, string][]
   if (!process.argv.includes('--check')) {
-    writeFileSync(HEADER, text)
+    for (const [file, text] of stale) writeFileSync(join(ROOT, file), text)
     return 0
   }
-  const committed = (() => {
-    try { return readFileSync(HEADER, 'utf8') } catch { return '' }
-  })()
-  if (committed === text) return 0
-  console.error('native/gen/ops.h differs from the op table: run node -r ts-node/register/transpile-only scripts/gen-ops.ts')
-  return 1
+  for (const [file] of stale)
+    console.error(`${file} differs from the op table: run node -r ts-node/register/transpile-only scripts/gen-ops.ts`)
+  return stale.length > 0 ? 1 : 0
 }
 
 process.exitCode = main()

@@ -11,6 +11,7 @@ const agreeing = (ins: readonly Shape[]) =>
 
 export const add = defineOp({
   kind: 'add', wire: 23, fields: {}, anchor: 'out', variadic: true, inPlace: [0],
+  what: 'variadic, at least two; in place of a',
   ins: [{ name: 'a', role: 'data', access: () => pointwise }, { name: 'b', role: 'data', access: () => pointwise }],
   outs: [{ name: 'y', role: 'data', access: () => pointwise }],
   shape: (_, ins) => agreeing(ins),
@@ -22,6 +23,7 @@ export const add = defineOp({
 
 export const gradSum = defineOp({
   kind: 'grad_sum', wire: 24, fields: {}, anchor: 'out', variadic: true, inPlace: [0],
+  what: 'variadic; each input may hold a smaller box than the output: zero outside; in place of d0 when the boxes agree',
   ins: [{ name: 'd0', role: 'data', access: () => insideAll }, { name: 'd1', role: 'data', access: () => insideAll }],
   outs: [{ name: 'd', role: 'data', access: () => pointwise }],
   shape: (_, ins) => agreeing(ins),

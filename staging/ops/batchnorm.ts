@@ -22,6 +22,7 @@ const eachChannel = (x: Shape, operands: Readonly<Record<string, Shape | undefin
 
 export const bnStats = defineOp({
   kind: 'bn_stats', wire: 7, fields: {}, anchor: 0,
+  what: 'stats `[4,C]`: mean, M2 = Σ(x−mean)², and what storing these rounded off (so that tiles merge to the bits of the whole); merges by Chan\'s rule (`moments`); means and sums in double inside',
   ins: [data('x')], outs: [{ name: 'stats', role: 'whole', merge: 'moments' }],
   shape: (_, [x]) => checked([
     expectRank('the input', x!, 4),
@@ -40,6 +41,7 @@ export const bnStats = defineOp({
 
 export const bnApply = defineOp({
   kind: 'bn_apply', wire: 8, fields: normFields, anchor: 'out',
+  what: 'variance = M2/count; y = (x−mean)·rsqrt(var+eps)·gamma+beta; count = B·H·W of the whole value',
   ins: [data('x'), whole('stats'), whole('gamma'), whole('beta')], outs: [data('y')],
   shape: (a, [x, stats, gamma, beta]) => checked([
     expectRank('the input', x!, 4), expectRange('eps', a.eps, 0), countFits(a.count, x!),
@@ -58,6 +60,7 @@ export const bnApply = defineOp({
 
 export const bnBwdReduce = defineOp({
   kind: 'bn_bwd_reduce', wire: 9, fields: normFields, anchor: 1,
+  what: 'dgamma = Σ dy·x̂, dbeta = Σ dy; sum',
   ins: [data('x'), data('dy'), whole('stats')], outs: [sum('dgamma'), sum('dbeta')],
   shape: (a, [x, dy, stats]) => checked([
     expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('stats', stats!, statsOf(x!)),
@@ -67,6 +70,7 @@ export const bnBwdReduce = defineOp({
 
 export const bnBwdData = defineOp({
   kind: 'bn_bwd_data', wire: 10, fields: normFields, anchor: 1,
+  what: 'dx = gamma·rstd·(dy − dbeta/count − x̂·dgamma/count); dgamma and dbeta are the totals',
   ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('dgamma'), whole('dbeta')], outs: [data('dx')],
   shape: (a, [x, dy, stats, gamma, dgamma, dbeta]) => checked([
     expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('stats', stats!, statsOf(x!)),
@@ -77,6 +81,7 @@ export const bnBwdData = defineOp({
 
 export const bnFrozen = defineOp({
   kind: 'bn_frozen', wire: 11, fields: frozenFields, anchor: 'out',
+  what: 'running statistics',
   ins: [data('x'), whole('mean'), whole('var'), whole('gamma'), whole('beta')], outs: [data('y')],
   shape: (a, [x, mean, variance, gamma, beta]) => checked([
     expectRank('the input', x!, 4), expectRange('eps', a.eps, 0), ...eachChannel(x!, { mean, var: variance, gamma, beta }),
@@ -96,6 +101,7 @@ export const bnFrozen = defineOp({
 
 export const bnFrozenBwdData = defineOp({
   kind: 'bn_frozen_bwd_data', wire: 12, fields: frozenFields, anchor: 0,
+  what: 'dx = gamma·dy·rsqrt(var+eps)',
   ins: [data('dy'), whole('var'), whole('gamma')], outs: [data('dx')],
   shape: (_, [dy, variance, gamma]) =>
     checked([expectRank('the incoming gradient', dy!, 4), ...eachChannel(dy!, { var: variance, gamma })], () => legal(dy!)),
@@ -104,6 +110,7 @@ export const bnFrozenBwdData = defineOp({
 
 export const bnFrozenBwdReduce = defineOp({
   kind: 'bn_frozen_bwd_reduce', wire: 13, fields: frozenFields, anchor: 1,
+  what: 'sum',
   ins: [data('x'), data('dy'), whole('mean'), whole('var')], outs: [sum('dgamma'), sum('dbeta')],
   shape: (_, [x, dy, mean, variance]) => checked([
     expectShape('the incoming gradient', dy!, x!), ...eachChannel(x!, { mean, var: variance }),
@@ -113,6 +120,7 @@ export const bnFrozenBwdReduce = defineOp({
 
 export const bnRunning = defineOp({
   kind: 'bn_running', wire: 14, fields: { momentum: 'float', count: 'int' }, anchor: 0, mutates: [1, 2],
+  what: 'r = (1−m)·r + m·batch; variance unbiased (M2/(count−1)); update phase',
   ins: [whole('stats'), whole('mean'), whole('var')], outs: [],
   shape: (a, [stats, mean, variance]) => checked([
     expectRank('stats', stats!, 2), expectShape('stats', stats!, [4, stats![1]!]), expectRange('momentum', a.momentum, 0, 1),

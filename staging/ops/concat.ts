@@ -7,6 +7,7 @@ const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 
 export const concat = defineOp({
   kind: 'concat', wire: 25, fields: {}, anchor: 'out', variadic: true,
+  what: 'along C',
   ins: [{ name: 'a', role: 'data', access: wholeChannels }, { name: 'b', role: 'data', access: wholeChannels }],
   outs: [{ name: 'y', role: 'data', access: wholeChannels }],
   shape: (_, ins) => checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(1, ins)],
@@ -23,6 +24,7 @@ export const concat = defineOp({
 
 export const sliceChannels = defineOp({
   kind: 'slice_channels', wire: 26, fields, anchor: 0,
+  what: 'channels [from, from + C of dx): the backward of concat',
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }],
   outs: [{ name: 'dx', role: 'data', access: wholeChannels }],
   outputsGiven: true,

@@ -54,6 +54,7 @@ const biasFits = (b: Shape | undefined, w: Shape) => (): string | undefined => b
 
 export const conv2d = defineOp({
   kind: 'conv2d', wire: 1, fields, anchor: 'out', dense: true,
+  what: 'w is `[O, C/groups, kH, kW]`',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
   outs: [{ name: 'y', role: 'data', access: own }],
   shape: (a, [x, w, b]) => checked([biasFits(b, w!)], () => convolve(a, x!, w!)),
@@ -76,6 +77,7 @@ export const conv2d = defineOp({
 
 export const conv2dBwdData = defineOp({
   kind: 'conv2d_bwd_data', wire: 2, fields, anchor: 0, dense: true,
+  what: 'writes the whole dx box (zeros where nothing lands)',
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }, { name: 'w', role: 'whole' }],
   outs: [{ name: 'dx', role: 'data', access: image((s) => s.ins[1]!) }],
   outputsGiven: true,
@@ -86,6 +88,7 @@ export const conv2dBwdData = defineOp({
 
 export const conv2dBwdWeights = defineOp({
   kind: 'conv2d_bwd_weights', wire: 3, fields, anchor: 1, dense: true,
+  what: 'dw and db merge by sum over tiles',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.outs[0]!) }, { name: 'dy', role: 'data', access: wholeChannels }],
   outs: [{ name: 'dw', role: 'whole', merge: 'sum' }, { ...bias, name: 'db', merge: 'sum' }],
   outputsGiven: true,

@@ -9,6 +9,7 @@ const flat = (x: Shape) => checked([expectRank('the input', x, 4)], () => legal(
 
 export const flatten = defineOp({
   kind: 'flatten', wire: 27, fields: {}, anchor: 'out', dense: true,
+  what: '`[B,C,H,W]` → `[B,C·H·W,1,1]` in PyTorch\'s order (C, then H, then W), whatever the storage',
   ins: [{ name: 'x', role: 'data', access: perSample }], outs: [{ name: 'y', role: 'data', access: perSample }],
   shape: (_, [x]) => flat(x!),
   backward: (g) => {
@@ -19,6 +20,7 @@ export const flatten = defineOp({
 
 export const flattenBwd = defineOp({
   kind: 'flatten_bwd', wire: 28, fields: {}, anchor: 0, dense: true,
+  what: 'dx in the order of x',
   ins: [{ name: 'dy', role: 'data', access: perSample }], outs: [{ name: 'dx', role: 'data', access: perSample }],
   outputsGiven: true,
   shape: (_, [dy], given) => invertsForward(() => flat(given[0]!), dy!, given),

@@ -31,6 +31,7 @@ const mseIns: readonly OperandDef[] =
 
 export const softmaxXent = defineOp({
   kind: 'softmax_xent', wire: 31, fields, anchor: 0, ins: xentIns, outs: [loss],
+  what: 'labels `[B,1,H,W]` i32; loss `[1]` = Σ −log softmax(x)[label] / count, count = B·H·W of the whole value; a label outside [0, C) contributes nothing; sum',
   shape: (a, [x, labels]) => labelled(a.count, x!, labels!, [1]),
   backward: gradientOf('softmax_xent_bwd'),
   flops: perElement(15, firstIn), workspace: partialSums(1),
@@ -38,6 +39,7 @@ export const softmaxXent = defineOp({
 
 export const softmaxXentBwd = defineOp({
   kind: 'softmax_xent_bwd', wire: 32, fields, anchor: 0, ins: xentIns,
+  what: 'dx = (softmax(x) − one-hot(label)) / count; 0 for a label outside [0, C)',
   outs: [{ name: 'dx', role: 'data', access: perPixel }],
   shape: (a, [x, labels]) => labelled(a.count, x!, labels!, x!),
   flops: perElement(15, firstIn),
@@ -45,6 +47,7 @@ export const softmaxXentBwd = defineOp({
 
 export const mse = defineOp({
   kind: 'mse', wire: 33, fields, anchor: 0, ins: mseIns, outs: [loss],
+  what: 'Σ (x−t)²/count; sum',
   shape: (a, [x, target]) => compared(a.count, x!, target!, [1]),
   backward: gradientOf('mse_bwd'),
   flops: perElement(3, firstIn), workspace: partialSums(1),
@@ -52,6 +55,7 @@ export const mse = defineOp({
 
 export const mseBwd = defineOp({
   kind: 'mse_bwd', wire: 34, fields, anchor: 0, ins: mseIns,
+  what: '2(x−t)/count',
   outs: [{ name: 'dx', role: 'data', access: () => pointwise }],
   shape: (a, [x, target]) => compared(a.count, x!, target!, x!),
   flops: perElement(2, firstIn),

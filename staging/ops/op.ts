@@ -150,6 +150,8 @@ export interface OpDef<F extends Fields = Fields> {
   readonly kind: string
   /** Number on the wire (tape, plan files); never reused for another operator. */
   readonly wire: number
+  /** What a kernel computes, for docs/operators.md. */
+  readonly what: string
   readonly fields: F
   readonly ins: readonly OperandDef<F>[]
   readonly outs: readonly OperandDef<F>[]

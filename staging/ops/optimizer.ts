@@ -12,6 +12,7 @@ const likeWeight = (w: Shape, rest: readonly (Shape | undefined)[]) =>
 
 export const sgd = defineOp({
   kind: 'sgd', wire: 35, fields: { lr: 'float', momentum: 'float', weightDecay: 'float', nesterov: 'int' },
+  what: 'PyTorch\'s rule, dampening 0; v absent when momentum is 0',
   anchor: 0, mutates: [0, 2],
   ins: [whole('w'), whole('g'), { ...whole('v'), optional: true }], outs: [],
   shape: (a, ins) => checked([
@@ -25,6 +26,7 @@ export const sgd = defineOp({
 
 export const adam = defineOp({
   kind: 'adam', wire: 36,
+  what: 'Adam, or AdamW when decoupled = 1; bias correction from the step counter (1 at the first step)',
   fields: { lr: 'float', beta1: 'float', beta2: 'float', eps: 'float', weightDecay: 'float', decoupled: 'int' },
   anchor: 0, mutates: [0, 2, 3],
   ins: [whole('w'), whole('g'), whole('m'), whole('v')], outs: [],

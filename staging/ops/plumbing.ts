@@ -7,6 +7,7 @@ const anything = (name: string): OperandDef => ({ name, role: 'any', access: () 
 
 export const fill = defineOp({
   kind: 'fill', wire: 60, fields: { value: 'float' }, anchor: 'out', plumbing: true, outputsGiven: true,
+  what: 'y = value everywhere',
   ins: [], outs: [anything('y')],
   shape: (_, __, given) => legal(given[0]!),
   flops: perElement(0, firstOut),
@@ -14,6 +15,7 @@ export const fill = defineOp({
 
 export const copy = defineOp({
   kind: 'copy', wire: 61, fields: {}, anchor: 'out', plumbing: true,
+  what: 'any strides on either side',
   ins: [{ ...anything('x'), dtype: 'any' }], outs: [{ ...anything('y'), dtype: 'any' }],
   shape: (_, [x]) => legal(x!),
   flops: perElement(0, firstOut),
@@ -21,6 +23,7 @@ export const copy = defineOp({
 
 export const accumulate = defineOp({
   kind: 'accumulate', wire: 62, fields: {}, anchor: 0, plumbing: true,
+  what: 'y += x (y is read and written)',
   ins: [anything('x')], outs: [{ ...anything('y'), updates: true }],
   shape: (_, [x]) => legal(x!),
   flops: perElement(1, firstOut),
@@ -28,6 +31,7 @@ export const accumulate = defineOp({
 
 export const mergeMoments = defineOp({
   kind: 'merge_moments', wire: 63, fields: { countX: 'int', countY: 'int' }, anchor: 0, plumbing: true,
+  what: 'y ← Chan\'s merge of y (countY elements so far; 0: y ← x) and x, both `[4,C]`',
   ins: [{ name: 'x', role: 'whole' }], outs: [{ name: 'y', role: 'whole', updates: true }],
   shape: (a, [x]) => checked([
     expectShape('x', x!, [4, x![1]!]), expectRange('countX', a.countX, 1), expectRange('countY', a.countY, 0),

@@ -38,6 +38,7 @@ const avgPooled = (a: AttrsOf<typeof avgFields>, x: Shape): Shapes =>
 
 export const maxPool = defineOp({
   kind: 'max_pool', wire: 17, fields: maxFields, anchor: 'out',
+  what: 'pads with −∞',
   ins: [windows('x')], outs: [own('y')],
   shape: (a, [x]) => maxPooled(a, x!),
   backward: (g) => {
@@ -48,6 +49,7 @@ export const maxPool = defineOp({
 
 export const maxPoolBwd = defineOp({
   kind: 'max_pool_bwd', wire: 18, fields: maxFields, anchor: 1,
+  what: 'to the first maximum in row order, as PyTorch; a NaN counts as the maximum',
   ins: [windows('x'), own('dy')], outs: [windows('dx')],
   shape: (a, [x, dy]) => invertsForward(() => maxPooled(a, x!), dy!, [x!]),
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.ins[1]),
@@ -55,6 +57,7 @@ export const maxPoolBwd = defineOp({
 
 export const avgPool = defineOp({
   kind: 'avg_pool', wire: 19, fields: avgFields, anchor: 'out',
+  what: 'divisor as PyTorch, with ceil windows too: computed from the whole value\'s extent, not the tile\'s',
   ins: [windows('x')], outs: [own('y')],
   shape: (a, [x]) => avgPooled(a, x!),
   backward: (g) => {
@@ -66,6 +69,7 @@ export const avgPool = defineOp({
 
 export const avgPoolBwd = defineOp({
   kind: 'avg_pool_bwd', wire: 20, fields: avgBwdFields, anchor: 0,
+  what: 'extent of x',
   ins: [own('dy')], outs: [windows('dx')],
   shape: (a, [dy]) => {
     const dx = [dy![0]!, dy![1]!, a.extentH, a.extentW]
@@ -86,6 +90,7 @@ const areaFits = (count: number, x: Shape) => (): string | undefined =>
 
 export const globalAvgPool = defineOp({
   kind: 'global_avg_pool', wire: 21, fields: globalFields, anchor: 0,
+  what: 'y = Σ x / count over H and W; merges by sum over tiles of H and W',
   ins: [own('x')], outs: [{ name: 'y', role: 'data', access: summed(averages), merge: 'sum' }],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), areaFits(a.count, x!)], () => legal([x![0]!, x![1]!, 1, 1])),
   backward: (g) => {
@@ -96,6 +101,7 @@ export const globalAvgPool = defineOp({
 
 export const globalAvgPoolBwd = defineOp({
   kind: 'global_avg_pool_bwd', wire: 22, fields: globalFields, anchor: 'out',
+  what: 'broadcast of dy / count',
   ins: [{ name: 'dy', role: 'data', access: summed(broadcast) }], outs: [own('dx')],
   outputsGiven: true,
   shape: (a, [dy], [dx]) => checked([

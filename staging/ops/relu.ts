@@ -7,6 +7,7 @@ const data = (name: string): OperandDef => ({ name, role: 'data', access: () => 
 
 export const relu = defineOp({
   kind: 'relu', wire: 15, fields, anchor: 'out', inPlace: [0],
+  what: 'y = x > 0 ? x : slope·x; may run in place',
   ins: [data('x')], outs: [data('y')],
   // A negative slope would fold both signs of x onto one of y.
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), expectRange('slope', a.slope, 0)], () => legal(x!)),
@@ -18,6 +19,7 @@ export const relu = defineOp({
 
 export const reluBwd = defineOp({
   kind: 'relu_bwd', wire: 16, fields, anchor: 1, inPlace: [1],
+  what: 'dx = y > 0 ? dy : slope·dy; in place of dy',
   ins: [data('y'), data('dy')], outs: [data('dx')],
   shape: (a, [y, dy]) => checked([
     expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!), expectRange('slope', a.slope, 0),

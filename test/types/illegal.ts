@@ -1,12 +1,9 @@
 // Programs that must not compile, each with its exact message. In: nothing. Out: a table, run twice by legality.test.ts:
 // through the type checker, and as JavaScript, which must say the same words wherever the program can run at all.
+import * as dsl from '../../dsl'
 
-/** What stands before each program. */
-export const prelude = `import {
-  model, seq, conv2d, linear, batchNorm, relu, leakyRelu, maxPool, avgPool, globalAvgPool, adaptiveAvgPool, flatten, dropout,
-  residual, concat, repeat, block, blocks, identity, layerOf, modelAt, sgd, adam,
-} from '../../dsl'
-`
+/** What stands before each program: all that the DSL exports. */
+export const prelude = `import { ${Object.keys(dsl).join(', ')} } from '../../dsl'\n`
 
 export interface Illegal {
   readonly program: string

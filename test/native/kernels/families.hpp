@@ -20,6 +20,32 @@ struct Family {
   std::vector<Gradient> gradients;
 };
 
+/// A family that the test programs draw so many cases of.
+struct Generator {
+  const char* name;
+  Family (*make)(Random&);
+  int most;
+
+  /// One in `of` of its cases; fewer without the cpu device, where only ThreadSanitizer runs them, slowly.
+  int cases(int of = 1) const {
+#ifdef SPILLWAY_WITH_CPU
+    return (most + of - 1) / of;
+#else
+    return (most + 8 * of - 1) / (8 * of);
+#endif
+  }
+};
+
+inline std::vector<Generator>& generators() {
+  static std::vector<Generator> all;
+  return all;
+}
+
+/// Stands below a family and lists it.
+struct Listed {
+  Listed(const char* name, Family (*make)(Random&), int most) { generators().push_back({name, make, most}); }
+};
+
 /// The gradient of `forward`'s output 0 by input `i`.
 inline Gradient gradient_of(const Call& forward, size_t i, const Array& dy, const Array& gradient) {
   return {name_of(forward) + " by input " + std::to_string(i),

@@ -24,6 +24,7 @@ inline Family linear_family(Random& r) {
   if (bias) f.gradients.push_back(gradient_of(forward, 2, dy, dw[1]));
   return f;
 }
+inline const Listed linear_listed{"linear", linear_family, 30};
 
 inline Family batchnorm_family(Random& r) {
   Family f;
@@ -55,6 +56,7 @@ inline Family batchnorm_family(Random& r) {
   f.gradients.push_back(gradient_of(apply, 3, dy, totals[1]));
   return f;
 }
+inline const Listed batchnorm_listed{"batchnorm", batchnorm_family, 30};
 
 inline Family frozen_family(Random& r) {
   Family f;
@@ -72,5 +74,6 @@ inline Family frozen_family(Random& r) {
                  gradient_of(forward, 4, dy, totals[1])};
   return f;
 }
+inline const Listed frozen_listed{"frozen batchnorm", frozen_family, 20};
 
 }  // namespace spillway::test

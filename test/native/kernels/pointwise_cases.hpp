@@ -15,6 +15,7 @@ inline Family relu_family(Random& r) {
   f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
   return f;
 }
+inline const Listed relu_listed{"relu", relu_family, 20};
 
 inline Family dropout_family(Random& r) {
   Family f;
@@ -27,6 +28,7 @@ inline Family dropout_family(Random& r) {
   f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
   return f;
 }
+inline const Listed dropout_listed{"dropout", dropout_family, 15};
 
 inline Family join_family(Random& r) {
   Family f;
@@ -50,6 +52,7 @@ inline Family join_family(Random& r) {
   f.gradients = {gradient_of(add, 1, dsum, dsum), gradient_of(concat, 1, dy, reference(slice)[0])};
   return f;
 }
+inline const Listed join_listed{"add, concat", join_family, 25};
 
 inline Family flatten_family(Random& r) {
   Family f;
@@ -61,6 +64,7 @@ inline Family flatten_family(Random& r) {
   f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
   return f;
 }
+inline const Listed flatten_listed{"flatten", flatten_family, 15};
 
 inline Family loss_family(Random& r) {
   Family f;
@@ -76,6 +80,7 @@ inline Family loss_family(Random& r) {
   f.gradients = {gradient_of(xent, 0, one, reference(xent_back)[0]), gradient_of(mse, 0, one, reference(mse_back)[0])};
   return f;
 }
+inline const Listed loss_listed{"loss", loss_family, 25};
 
 inline Family update_family(Random& r) {
   Family f;
@@ -91,6 +96,7 @@ inline Family update_family(Random& r) {
   for (Call& call : f.calls) call.step = uint64_t(r.between(1, 50));
   return f;
 }
+inline const Listed update_listed{"update", update_family, 15};
 
 inline Family plumbing_family(Random& r) {
   Family f;
@@ -107,5 +113,6 @@ inline Family plumbing_family(Random& r) {
              {OpKind::merge_moments, {7, 12}, {first}, {second}, 0}};
   return f;
 }
+inline const Listed plumbing_listed{"plumbing", plumbing_family, 15};
 
 }  // namespace spillway::test

@@ -73,6 +73,7 @@ inline Family conv2d_family(Random& r) {
   }
   return conv2d_calls(c, r);
 }
+inline const Listed conv2d_listed{"conv2d", conv2d_family, 120};
 
 /// Channels as networks have them.
 inline Family wide_conv2d_family(Random& r) {
@@ -81,6 +82,7 @@ inline Family wide_conv2d_family(Random& r) {
                      1, r.pick<int64_t>({3, 64, 96}), r.pick<int64_t>({64, 80, 128}), 1, r.chance(0.5)};
   return conv2d_calls(c, r);
 }
+inline const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 12};
 
 /// Strided 1x1 with few input channels, whose channels-last weight gradients corrupt the heap in oneDNN 2.6.
 inline Family strided_pointwise_family(Random& r) {
@@ -89,12 +91,14 @@ inline Family strided_pointwise_family(Random& r) {
                      r.between(1, 4), r.pick<int64_t>({8, 12}), r.pick<int64_t>({16, 20, 32, 64, 128, 256}), 1, r.chance(0.5)};
   return conv2d_calls(c, r);
 }
+inline const Listed strided_pointwise_listed{"strided 1x1 conv2d", strided_pointwise_family, 30};
 
 /// Windows that lie mostly in the padding of a sliver: oneDNN has only a reference implementation for some.
 inline Family sliver_conv2d_family(Random& r) {
   const Conv2dCase c{{{7, 7}, {1, 1}, {4, 10}, {2, 2}}, {4, 10}, {16, 1}, 1, 24, 2, 2, r.chance(0.5)};
   return conv2d_calls(c, r);
 }
+inline const Listed sliver_conv2d_listed{"sliver conv2d", sliver_conv2d_family, 2};
 
 /// PyTorch's rule: a ceil window must start inside the image or its near padding.
 inline int64_t pooled(int64_t extent, int64_t kernel, int64_t stride, int64_t pad, int64_t pad_after, bool ceil) {
@@ -127,6 +131,7 @@ inline Family pool_family(Random& r) {
   f.gradients = {gradient_of(max, 0, dy, reference(max_back)[0]), gradient_of(mean, 0, dy, reference(mean_back)[0])};
   return f;
 }
+inline const Listed pool_listed{"pool", pool_family, 60};
 
 inline Family global_avg_pool_family(Random& r) {
   Family f;
@@ -139,5 +144,6 @@ inline Family global_avg_pool_family(Random& r) {
   f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
   return f;
 }
+inline const Listed global_avg_pool_listed{"global_avg_pool", global_avg_pool_family, 20};
 
 }  // namespace spillway::test
