@@ -1,5 +1,5 @@
 // The run-time interpreter: what is known of a net applied to an input shape. The twin of facts.ts, in the same words.
-// In: a net, an input shape. Out: output shape, FT dimensions, activation bytes and a report of each layer; or an error.
+// In: a net, an input shape. Out: output shape, FT dimensions, sums of bytes and parameters, a report of each layer; or an error.
 import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
@@ -7,7 +7,8 @@ import type { GraphError } from '../staging/core/errors'
 import { type Algebra, fold, type Place } from './fold'
 import { ruleFor } from './layers/registry'
 import { branchesDiffer, noBranches, shapeText, sumsDiffer } from './messages'
-import type { Dim, Net, Shape } from './net'
+import type { LayerRule, ParamSpec } from './layers/rule'
+import type { Dim, Layer, Net, Shape } from './net'
 
 export interface LayerReport {
   readonly name: string
@@ -15,14 +16,24 @@ export interface LayerReport {
   readonly input: Shape
   readonly output: Shape
   readonly ft: readonly Dim[]
+  /** The dimensions over which it sums. */
+  readonly sums: readonly Dim[]
+  /** Whether its name is its own, not its kind's. */
+  readonly named: boolean
   /** Bytes of its output, in 32-bit floats. */
   readonly bytes: number
+  /** Numbers that it trains. */
+  readonly parameters: number
+  /** Numbers that it keeps from step to step and does not train. */
+  readonly state: number
 }
 
 export interface Analysis {
   readonly output: Shape
   readonly ft: readonly Dim[]
   readonly activationBytes: number
+  readonly parameters: number
+  readonly state: number
   readonly layers: readonly LayerReport[]
 }
 
@@ -36,25 +47,40 @@ interface Gathered {
 const bytesOf = (s: Shape): number => 4 * elementsOf(s)
 const misfit = (at: Place, kind: string, reason: string): GraphError => ({ tag: 'ShapeInvalid', layer: at.called, kind, reason })
 
+const numbersOf = (params: readonly ParamSpec[], state: boolean): number =>
+  params.filter((p) => (p.role === 'state') === state).reduce((n, p) => n + p.shape.reduce((m, d) => m * d, 1), 0)
+
 const algebraOf = (g: Gathered): Algebra<Shape> => {
-  const report = (at: Place, kind: string, input: Shape, output: Shape, ft: readonly Dim[], inPlace: boolean): Shape => {
-    g.layers.push({ name: at.name, kind, input, output, ft, bytes: bytesOf(output) })
-    g.ft = g.ft.filter((d) => ft.includes(d))
-    g.bytes += inPlace ? 0 : bytesOf(output)
-    return output
+  const report = (l: LayerReport, inPlace = false): Shape => {
+    g.layers.push(l)
+    g.ft = g.ft.filter((d) => l.ft.includes(d))
+    g.bytes += inPlace ? 0 : l.bytes
+    return l.output
+  }
+  const join = (at: Place, kind: string, input: Shape, output: Shape, ft: readonly Dim[]): Shape =>
+    report({ name: at.name, kind, input, output, ft, sums: [], named: false, bytes: bytesOf(output), parameters: 0, state: 0 })
+  const layer = (l: Layer, rule: LayerRule, input: Shape, output: Shape, at: Place): Shape => {
+    const params = rule.params?.(l, input) ?? []
+    const [parameters, state] = [numbersOf(params, false), numbersOf(params, true)]
+    const { kind } = l
+    const [ft, sums, named] = [rule.ft(l), rule.sums?.(l) ?? [], l.name !== '']
+    return report(
+      { name: at.name, kind, input, output, ft, sums, named, bytes: bytesOf(output), parameters, state },
+      rule.inPlace,
+    )
   }
   return {
     layer: (l, x, at) => {
       const rule = ruleFor(l)
       const out = rule.shape(l, x)
-      return isLeft(out) ? left(misfit(at, l.kind, out.left)) : right(report(at, l.kind, x, out.right, rule.ft(l), rule.inPlace))
+      return isLeft(out) ? left(misfit(at, l.kind, out.left)) : right(layer(l, rule, x, out.right, at))
     },
     sum: (body, shortcut, at) =>
       body.every((d, i) => d === shortcut[i])
-        ? right(report(at, 'residual', body, body, DIMS, false))
+        ? right(join(at, 'residual', body, body, DIMS))
         : left(misfit(at, 'residual', sumsDiffer(shapeText(body), shapeText(shortcut)))),
     differ: (branches) => oddBranch(branches) >= 0,
-    join: (branches, at) => joined(branches, at, (out) => report(at, 'concat', branches[0]!, out, ['B', 'H', 'W'], false)),
+    join: (branches, at) => joined(branches, at, (out) => join(at, 'concat', branches[0]!, out, ['B', 'H', 'W'])),
   }
 }
 
@@ -74,6 +100,13 @@ export const analyse = (n: Net, input: Shape): Either<GraphError, Analysis> => {
   const g: Gathered = { layers: [], ft: DIMS, bytes: 0 }
   return pipe(
     fold(algebraOf(g), n, input),
-    map((output) => ({ output, ft: g.ft, activationBytes: g.bytes, layers: g.layers })),
+    map((output) => ({
+      output,
+      ft: g.ft,
+      activationBytes: g.bytes,
+      parameters: g.layers.reduce((n, l) => n + l.parameters, 0),
+      state: g.layers.reduce((n, l) => n + l.state, 0),
+      layers: g.layers,
+    })),
   )
 }

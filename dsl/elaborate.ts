@@ -36,6 +36,7 @@ const algebraOf = (graph: GraphBuilder): Algebra<Ref> => {
         layer: at.name,
         weights: weightsOf(l, at),
         input: shape(x),
+        params: rule.params?.(l, shape(x)) ?? [],
         randomKey: () => drawn++,
       })
       return isLeft(y) ? y : right(asAnalysed(y.right, at, shape(y.right), rule.shape(l, shape(x))))

@@ -1,7 +1,7 @@
 // The type-level interpreter: what the checker knows of a net applied to an input shape, while you type.
-// In: the type of a net, an input shape. Out: output shape, FT dimensions, activation bytes and layer names; or a Misfit.
-// It folds over the syntax tree, and the checker caches it per node and shape, so equal blocks cost one.
-// The run-time twin is analyse.ts. Bytes are Low digit strings (numbers/), turned into a number once, at the end.
+// In: the type of a net, an input shape. Out: output shape, FT dimensions, layer names and a tally (activation bytes,
+// parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it per node and shape, so equal
+// blocks cost one. The run-time twin is analyse.ts. Sums are Low digit strings (numbers/), turned into numbers at the end.
 import type { Block, Blocks, Concat, Repeat, Residual, Seq } from './compose'
 import type { BadSize } from './layers/rule'
 import type {
@@ -14,15 +14,21 @@ import type {
   ShapeText,
   SumsDiffer,
 } from './messages'
-import type { Dim, InPlaceLayers, LayerFt, LayerShapes, Net, Shape } from './net'
+import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, Net, Shape } from './net'
 import type { Add, AddLow, FromLow, Low, Mul, MulLow } from './numbers/naturals'
 
 /** What is known of a net at an input shape. */
-export interface Facts<Out extends Shape, Ft extends Dim, Bytes extends string, Names extends string> {
+export interface Facts<Out extends Shape, Ft extends Dim, Sum extends Tally<any, any, any>, Names extends string> {
   out: Out
   ft: Ft
-  bytes: Bytes
+  sum: Sum
   names: Names
+}
+/** What adds up over layers: bytes of their outputs, numbers that they train, numbers that they keep (running statistics). */
+export interface Tally<Bytes extends string, Parameters extends string, State extends string> {
+  bytes: Bytes
+  parameters: Parameters
+  state: State
 }
 /** What is wrong with it, and where. */
 export interface Misfit<At extends string, Kind extends string, Reason extends string> {
@@ -35,7 +41,7 @@ export interface Duplicate<Name extends string> {
 }
 
 export type Analyse<N extends Net, S extends Shape> = N['kind'] extends keyof LayerShapes<any, any>
-  ? AnalyseLayer<N, LayerShapes<N, S>[N['kind']]>
+  ? AnalyseLayer<N, S, LayerShapes<N, S>[N['kind']]>
   : N['kind'] extends keyof Compositions<any, any>
     ? Compositions<N, S>[N['kind']]
     : Misfit<N['kind'], N['kind'], NotATuple>
@@ -65,13 +71,32 @@ type OwnName<N> = N extends { readonly name: infer L extends string } ? (L exten
 /** Bytes of a value in 32-bit floats. */
 export type BytesOf<S extends Shape> = MulLow<MulLow<MulLow<Low<S[2]>, `${S[3]}`>, `${S[1]}`>, `${Mul<S[0], 4>}`>
 
-type AnalyseLayer<N extends Net, Out> = Out extends Shape
+type AnalyseLayer<N extends Net, S extends Shape, Out> = Out extends Shape
   ? number extends Out[0] | Out[1] | Out[2] | Out[3]
     ? Misfit<NameOf<N>, N['kind'], NotLiteral>
-    : Facts<Out, FtOf<N>, N['kind'] extends keyof InPlaceLayers ? '0' : BytesOf<Out>, OwnName<N>>
+    : Facts<Out, FtOf<N>, LayerTally<N, S, Out>, OwnName<N>>
   : Out extends string
     ? Misfit<NameOf<N>, N['kind'], Out>
     : never
+
+type LayerTally<N extends Net, S extends Shape, Out extends Shape> = Tally<
+  N['kind'] extends keyof InPlaceLayers ? '0' : BytesOf<Out>,
+  N['kind'] extends keyof LayerParameters<any, any> ? LayerParameters<N, S>[N['kind']] : '0',
+  N['kind'] extends keyof LayerState<any, any> ? LayerState<N, S>[N['kind']] : '0'
+>
+
+// ---------------------------------------------------------------- tallies
+
+type Nothing = Tally<'0', '0', '0'>
+type Plus<A extends string, B extends string> = B extends '0' ? A : A extends '0' ? B : AddLow<A, B>
+type AddTally<A, B> =
+  A extends Tally<infer b, infer p, infer s>
+    ? B extends Tally<infer b2, infer p2, infer s2>
+      ? Tally<Plus<b, b2>, Plus<p, p2>, Plus<s, s2>>
+      : never
+    : never
+/** Adds what a join of branches writes. */
+type AddOutput<A, Out extends Shape> = A extends Tally<infer b, infer p, infer s> ? Tally<Plus<b, BytesOf<Out>>, p, s> : never
 
 type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & Dim
 
@@ -81,7 +106,7 @@ type Line<
   Ls,
   S extends Shape,
   Ft extends Dim = Dim,
-  Bytes extends string = '0',
+  Sum extends Tally<any, any, any> = Nothing,
   Names extends string = never,
 > = Ls extends readonly Net[]
   ? number extends Ls['length']
@@ -90,11 +115,11 @@ type Line<
       ? Analyse<H, S> extends infer X
         ? X extends Facts<infer O, infer F, infer A, infer N>
           ? [N & Names] extends [never]
-            ? Line<T, O, Ft & F, AddLow<Bytes, A>, Names | N>
+            ? Line<T, O, Ft & F, AddTally<Sum, A>, Names | N>
             : Duplicate<N & Names>
           : X
         : never
-      : Facts<S, Ft, Bytes, Names>
+      : Facts<S, Ft, Sum, Names>
   : never
 
 // ---------------------------------------------------------------- scopes
@@ -132,7 +157,7 @@ type Sum<X, Y> =
     ? Y extends Facts<infer O2, infer F2, infer A2, infer N2>
       ? [N & N2] extends [never]
         ? O extends O2
-          ? Facts<O, F & F2, AddLow<AddLow<A, A2>, BytesOf<O>>, N | N2>
+          ? Facts<O, F & F2, AddOutput<AddTally<A, A2>, O>, N | N2>
           : Misfit<'residual', 'residual', SumsDiffer<ShapeText<O>, ShapeText<O2>>>
         : Duplicate<N & N2>
       : Y
@@ -147,7 +172,7 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
           ? [N & N2] extends [never]
             ? [O[0], O[2], O[3]] extends [O2[0], O2[2], O2[3]]
               ? [O[0], Add<O[1], O2[1]>, O[2], O[3]] extends infer Z extends Shape
-                ? Join<T, S, Facts<Z, F & F2, AddLow<A, A2>, N | N2>, First, [...Count, 1]>
+                ? Join<T, S, Facts<Z, F & F2, AddTally<A, A2>, N | N2>, First, [...Count, 1]>
                 : never
               : First extends Facts<infer O1, any, any, any>
                 ? Misfit<'concat', 'concat', BranchesDiffer<ShapeText<O1>, `${[...Count, 1]['length'] & number}`, ShapeText<O2>>>
@@ -156,7 +181,7 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
           : Y
         : never
       : Bs extends readonly []
-        ? Facts<O, F & ('B' | 'H' | 'W'), AddLow<A, BytesOf<O>>, N>
+        ? Facts<O, F & ('B' | 'H' | 'W'), AddOutput<A, O>, N>
         : Misfit<'concat', 'concat', NotATuple>
     : X
 
@@ -166,7 +191,9 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
 export type ComplaintOf<X> =
   X extends Misfit<infer At, infer K, infer R> ? AtLayer<At, K, R> : X extends Duplicate<infer N> ? DuplicateNameText<N> : null
 
-export type BytesNumber<Bytes extends string> = FromLow<Bytes>
+export type BytesNumber<T> = T extends Tally<infer Bytes, any, any> ? FromLow<Bytes> : never
+export type ParametersNumber<T> = T extends Tally<any, infer Parameters, any> ? FromLow<Parameters> : never
+export type StateNumber<T> = T extends Tally<any, any, infer State> ? FromLow<State> : never
 
 // ---------------------------------------------------------------- one layer, by its full name
 

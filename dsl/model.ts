@@ -5,7 +5,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../staging/core/errors'
 import { analyse, type LayerReport } from './analyse'
 import { decodeNet, show } from './decode'
-import type { Analyse, BytesNumber, ComplaintOf, Facts, FactsOf } from './facts'
+import type { Analyse, BytesNumber, ComplaintOf, Facts, FactsOf, ParametersNumber } from './facts'
 import type { BadSize } from './layers/rule'
 import { badShape, type BadInput, LEGAL_SHAPE } from './messages'
 import type { Dim, Net, Shape } from './net'
@@ -15,6 +15,7 @@ export interface Summary {
   readonly input: Shape
   readonly output: Shape
   readonly ft: Dim
+  readonly parameters: number
   readonly activationBytes: number
 }
 
@@ -25,6 +26,8 @@ export interface Model<M extends Summary = Summary, N extends Net = Net> {
   readonly output: M['output']
   /** The dimensions along which the whole network is FT-compatible. */
   readonly ft: readonly M['ft'][]
+  /** How many numbers it trains. */
+  readonly parameters: M['parameters']
   /** Bytes of all layers' outputs, in 32-bit floats; layers that write over their input have none. */
   readonly activationBytes: M['activationBytes']
   /** Every layer, in execution order. */
@@ -38,7 +41,7 @@ export type SummaryOf<N extends Net, In extends readonly number[]> = In extends 
   infer W extends number,
 ]
   ? Analyse<N, [B, C, H, W]> extends Facts<infer O, infer F, infer A, any>
-    ? { input: [B, C, H, W]; output: O; ft: F; activationBytes: BytesNumber<A> }
+    ? { input: [B, C, H, W]; output: O; ft: F; parameters: ParametersNumber<A>; activationBytes: BytesNumber<A> }
     : never
   : never
 
@@ -85,8 +88,8 @@ export const modelAt = (input: unknown, net: unknown): Either<GraphError, Model>
   if (isLeft(n)) return n
   const a = analyse(n.right, shape.right)
   if (isLeft(a)) return a
-  const { output, ft, activationBytes, layers } = a.right
-  return right({ kind: 'model', net: n.right, input: shape.right, output, ft, activationBytes, layers })
+  const { output, ft, parameters, activationBytes, layers } = a.right
+  return right({ kind: 'model', net: n.right, input: shape.right, output, ft, parameters, activationBytes, layers })
 }
 
 const decodeShape = (u: unknown): Either<GraphError, Shape> =>

@@ -6,6 +6,7 @@ import * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
 import type { Dim, Layer, Shape } from '../net'
+import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import { type LayerRule, type Site, unchanged } from './rule'
 import { emit, emitMany, withParams } from './site'
@@ -35,6 +36,15 @@ declare module '../net' {
   interface LayerFt<L> {
     batchNorm: L extends BatchNorm<any, true> ? Dim : 'C'
   }
+  interface LayerSums<L> {
+    batchNorm: L extends BatchNorm<any, true> ? never : 'B' | 'H' | 'W'
+  }
+  interface LayerParameters<L, S extends Shape> {
+    batchNorm: MulLow<Low<S[1]>, '2'>
+  }
+  interface LayerState<L, S extends Shape> {
+    batchNorm: MulLow<Low<S[1]>, '2'>
+  }
 }
 
 const training = (l: BatchNorm<string, boolean>, x: Ref, [gamma, beta]: readonly Ref[], at: Site): Either<GraphError, Ref> => {
@@ -49,22 +59,17 @@ export const batchNormRule: LayerRule<BatchNorm<string, boolean>> = {
   shape: (_, input) => unchanged(input),
   ft: (l) => (l.frozen ? ['B', 'C', 'H', 'W'] : ['C']),
   inPlace: false,
-  elaborate: (l, x, at) => {
-    const shape = [at.input[1]]
-    const one = { dist: 'constant', a: 1 } as const
-    const zero = { dist: 'constant', a: 0 } as const
-    return withParams(
-      at,
-      [
-        { name: 'weight', shape, init: one },
-        { name: 'bias', shape, init: zero },
-        { name: 'running_mean', shape, init: zero, role: 'state' },
-        { name: 'running_var', shape, init: one, role: 'state' },
-      ],
-      ([gamma, beta, mean, variance]) =>
-        l.frozen
-          ? emit(at, 'bn_frozen', { eps: l.eps }, [x, mean!, variance!, gamma!, beta!])
-          : training(l, x, [gamma!, beta!], at),
-    )
-  },
+  sums: (l) => (l.frozen ? [] : ['B', 'H', 'W']),
+  params: (_, [, c]) => [
+    { name: 'weight', shape: [c], init: { dist: 'constant', a: 1 } },
+    { name: 'bias', shape: [c], init: { dist: 'constant', a: 0 } },
+    { name: 'running_mean', shape: [c], init: { dist: 'constant', a: 0 }, role: 'state' },
+    { name: 'running_var', shape: [c], init: { dist: 'constant', a: 1 }, role: 'state' },
+  ],
+  elaborate: (l, x, at) =>
+    withParams(at, ([gamma, beta, mean, variance]) =>
+      l.frozen
+        ? emit(at, 'bn_frozen', { eps: l.eps }, [x, mean!, variance!, gamma!, beta!])
+        : training(l, x, [gamma!, beta!], at),
+    ),
 }

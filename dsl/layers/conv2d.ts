@@ -13,7 +13,7 @@ import {
   windowTooLarge,
 } from '../messages'
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
-import type { Compare, Mod, Mul, Sub } from '../numbers/naturals'
+import type { AddLow, Compare, Div, Low, Mod, Mul, MulLow, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec, paddingCodec } from './codecs'
 import { biasInit, initCodec, type WeightInit, weightInit } from './init'
 import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
@@ -28,6 +28,7 @@ export interface Conv2d<
   Pad extends Padding = 'same',
   Dilation extends Extent = 1,
   Groups extends number = 1,
+  Bias extends boolean = true,
 > extends Layer<'conv2d', Name> {
   readonly out: Out
   readonly kernel: Kernel
@@ -35,20 +36,26 @@ export interface Conv2d<
   readonly pad: Pad
   readonly dilation: Dilation
   readonly groups: Groups
-  readonly bias: boolean
+  readonly bias: Bias
   readonly init: WeightInit
   /** What the parameters' names start with, when that is not the layer's name. */
   readonly param?: string
 }
-type AnyConv2d = Conv2d<string, number, Extent, Extent, Padding, Extent, number>
+type AnyConv2d = Conv2d<string, number, Extent, Extent, Padding, Extent, number, boolean>
 
-export interface Conv2dOptions<S extends Extent, P extends Padding, D extends Extent, G extends number> {
+export interface Conv2dOptions<
+  S extends Extent,
+  P extends Padding,
+  D extends Extent,
+  G extends number,
+  B extends boolean = boolean,
+> {
   readonly stride?: S
   readonly pad?: P
   readonly dilation?: D
   readonly groups?: G
   /** Whether it adds a bias; true unless said otherwise. */
-  readonly bias?: boolean
+  readonly bias?: B
   readonly init?: WeightInit
   readonly param?: string
 }
@@ -66,12 +73,13 @@ export const conv2d = <
   const P extends Padding = 'same',
   const D extends Extent = 1,
   G extends number = 1,
+  B extends boolean = true,
 >(
   name: N,
   out: O,
   kernel: K,
-  options: Conv2dOptions<S, P, D, G> = {},
-): Conv2d<N, O, K, S, P, D, G> => ({
+  options: Conv2dOptions<S, P, D, G, B> = {},
+): Conv2d<N, O, K, S, P, D, G, B> => ({
   kind: 'conv2d',
   name,
   out,
@@ -80,7 +88,7 @@ export const conv2d = <
   pad: options.pad ?? ('same' as P),
   dilation: options.dilation ?? (1 as D),
   groups: options.groups ?? (1 as G),
-  bias: options.bias ?? true,
+  bias: options.bias ?? (true as B),
   init: options.init ?? 'fan-in-uniform',
   ...(options.param === undefined ? {} : { param: options.param }),
 })
@@ -88,7 +96,7 @@ export const conv2d = <
 // ---------------------------------------------------------------- its shape, as a type
 
 type Conv2dShape<L, S extends Shape> =
-  L extends Conv2d<any, infer O, infer K, infer St, infer P, infer D, infer G>
+  L extends Conv2d<any, infer O, infer K, infer St, infer P, infer D, infer G, any>
     ? BadSize<
         [
           ['number of channels', O, 1],
@@ -113,7 +121,7 @@ type Conv2dShape<L, S extends Shape> =
                     infer H extends number,
                     infer W extends number,
                   ]
-                ? [S[0], O, H, W]
+                ? [S[0], number extends G ? number : O, H, W]
                 : WindowTooLarge<ExtentText<K>, ShapeText<S>>
       : never
     : never
@@ -138,9 +146,23 @@ type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = P exten
     : false
   : true
 
+// ---------------------------------------------------------------- its parameters, as a type
+
+type Conv2dParameters<L, C extends number> =
+  L extends Conv2d<any, infer O, infer K, any, any, any, infer G, infer B>
+    ? MulLow<MulLow<MulLow<Low<O>, `${Div<C, G>}`>, `${Height<K>}`>, `${Width<K>}`> extends infer Weights extends string
+      ? B extends true
+        ? AddLow<Weights, Low<O>>
+        : Weights
+      : never
+    : never
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     conv2d: Conv2dShape<L, S>
+  }
+  interface LayerParameters<L, S extends Shape> {
+    conv2d: Conv2dParameters<L, S[1]>
   }
   interface LayerFt<L> {
     conv2d: 'B' | 'H' | 'W'
@@ -189,15 +211,17 @@ export const conv2dRule: LayerRule<AnyConv2d> = {
     }),
   ft: () => ['B', 'H', 'W'],
   inPlace: false,
-  elaborate: (l, x, at) => {
-    const [padH, padW] = padOf(l.pad, l.kernel, l.dilation)
-    const weight = [l.out, at.input[1] / l.groups, height(l.kernel), width(l.kernel)]
+  params: (l, input) => {
+    const weight = [l.out, input[1] / l.groups, height(l.kernel), width(l.kernel)]
     const fanIn = weight[1]! * weight[2]! * weight[3]!
-    const params = [
+    return [
       { name: 'weight', shape: weight, init: weightInit(l.init, fanIn, weight[0]! * weight[2]! * weight[3]!) },
       ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, fanIn) }] : []),
     ]
-    return withParams(at, params, (ps) =>
+  },
+  elaborate: (l, x, at) => {
+    const [padH, padW] = padOf(l.pad, l.kernel, l.dilation)
+    return withParams(at, (ps) =>
       emit(
         at,
         'conv2d',

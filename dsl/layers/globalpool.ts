@@ -50,12 +50,16 @@ declare module '../net' {
     globalAvgPool: 'B' | 'C'
     adaptiveAvgPool: Dim
   }
+  interface LayerSums<L> {
+    globalAvgPool: 'H' | 'W'
+  }
 }
 
 export const globalAvgPoolRule: LayerRule<GlobalAvgPool<string>> = {
   codec: layerCodec('globalAvgPool', {}),
   shape: (_, [b, c]) => right([b, c, 1, 1]),
   ft: () => ['B', 'C'],
+  sums: () => ['H', 'W'],
   inPlace: false,
   elaborate: (_, x, at) => emit(at, 'global_avg_pool', { count: at.input[2] * at.input[3] }, [x]),
 }

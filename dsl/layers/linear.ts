@@ -4,38 +4,43 @@ import { left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
 import type { Layer, Shape } from '../net'
+import type { AddLow, Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import { biasInit, initCodec, type WeightInit, weightInit } from './init'
 import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
 import { emit, withParams } from './site'
 
-export interface Linear<Name extends string, Out extends number> extends Layer<'linear', Name> {
+export interface Linear<Name extends string, Out extends number, Bias extends boolean = true> extends Layer<'linear', Name> {
   readonly out: Out
-  readonly bias: boolean
+  readonly bias: Bias
   readonly init: WeightInit
   /** What the parameters' names start with, when that is not the layer's name. */
   readonly param?: string
 }
 
-export interface LinearOptions {
+export interface LinearOptions<B extends boolean = boolean> {
   /** Whether it adds a bias; true unless said otherwise. */
-  readonly bias?: boolean
+  readonly bias?: B
   readonly init?: WeightInit
   readonly param?: string
 }
 
 /** @example linear('fc', 1000) */
-export const linear = <N extends string, O extends number>(name: N, out: O, options: LinearOptions = {}): Linear<N, O> => ({
+export const linear = <N extends string, O extends number, B extends boolean = true>(
+  name: N,
+  out: O,
+  options: LinearOptions<B> = {},
+): Linear<N, O, B> => ({
   kind: 'linear',
   name,
   out,
-  bias: options.bias ?? true,
+  bias: options.bias ?? (true as B),
   init: options.init ?? 'fan-in-uniform',
   ...(options.param === undefined ? {} : { param: options.param }),
 })
 
 type LinearShape<L, S extends Shape> =
-  L extends Linear<any, infer O>
+  L extends Linear<any, infer O, any>
     ? BadSize<[['number of outputs', O, 1]]> extends infer Bad
       ? Bad extends string
         ? Bad
@@ -47,16 +52,28 @@ type LinearShape<L, S extends Shape> =
       : never
     : never
 
+type LinearParameters<L, C extends number> =
+  L extends Linear<any, infer O, infer B>
+    ? MulLow<Low<O>, `${C}`> extends infer Weights extends string
+      ? B extends true
+        ? AddLow<Weights, Low<O>>
+        : Weights
+      : never
+    : never
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     linear: LinearShape<L, S>
+  }
+  interface LayerParameters<L, S extends Shape> {
+    linear: LinearParameters<L, S[1]>
   }
   interface LayerFt<L> {
     linear: 'B'
   }
 }
 
-export const linearRule: LayerRule<Linear<string, number>> = {
+export const linearRule: LayerRule<Linear<string, number, boolean>> = {
   codec: layerCodec('linear', { out: t.number, bias: t.boolean, init: initCodec }, { param: t.string }),
   shape: (l, input) =>
     reasonOr(badSize(['number of outputs', l.out, 1]), () =>
@@ -64,13 +81,9 @@ export const linearRule: LayerRule<Linear<string, number>> = {
     ),
   ft: () => ['B'],
   inPlace: false,
-  elaborate: (l, x, at) =>
-    withParams(
-      at,
-      [
-        { name: 'weight', shape: [l.out, at.input[1]], init: weightInit(l.init, at.input[1], l.out) },
-        ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, at.input[1]) }] : []),
-      ],
-      (ps) => emit(at, 'linear', {}, [x, ...ps]),
-    ),
+  params: (l, [, c]) => [
+    { name: 'weight', shape: [l.out, c], init: weightInit(l.init, c, l.out) },
+    ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, c) }] : []),
+  ],
+  elaborate: (_, x, at) => withParams(at, (ps) => emit(at, 'linear', {}, [x, ...ps])),
 }

@@ -1,14 +1,23 @@
 // What the run-time half knows of each kind of layer: a rule, as the registries of net.ts are for the type-level half.
-// In: a node. Out: its output shape or a reason, its FT dimensions, its ops. Invariant: both halves say the same;
+// In: a node. Out: its output shape or a reason, its FT dimensions, parameters, ops. Invariant: both halves say the same;
 // test/dsl/twins.test.ts compares them with each other and with the op table.
 import { type Either, left, right } from 'fp-ts/Either'
 import type * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
 import type { GraphBuilder } from '../../staging/graph/builder'
+import type { Init } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
 import { notASize, type NotASize } from '../messages'
 import { type Dim, type Extent, type Height, height, type Net, type Shape, type Width, width } from '../net'
 import type { IsWhole } from '../numbers/naturals'
+
+export interface ParamSpec {
+  readonly name: string
+  readonly shape: readonly number[]
+  readonly init: Init
+  /** A state is kept and not trained: running statistics. */
+  readonly role?: 'state'
+}
 
 /** Where a layer stands while the graph is made. */
 export interface Site {
@@ -18,6 +27,8 @@ export interface Site {
   /** What its parameters' names start with. */
   readonly weights: string
   readonly input: Shape
+  /** What the rule's `params` lists for this layer. */
+  readonly params: readonly ParamSpec[]
   /** A number that no other random layer of the network has. */
   readonly randomKey: () => number
 }
@@ -28,6 +39,10 @@ export interface LayerRule<L extends Net = Net> {
   /** The shape of its output, or the reason why there is none. */
   readonly shape: (l: L, input: Shape) => Either<string, Shape>
   readonly ft: (l: L) => readonly Dim[]
+  /** The dimensions over which it sums, as LayerSums of net.ts has them; without it, none. */
+  readonly sums?: (l: L) => readonly Dim[]
+  /** What it trains and keeps at an input shape that it takes; without it, nothing. */
+  readonly params?: (l: L, input: Shape) => readonly ParamSpec[]
   /** Whether it writes over its input. */
   readonly inPlace: boolean
   readonly elaborate: (l: L, x: Ref, at: Site) => Either<GraphError, Ref>

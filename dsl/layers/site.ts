@@ -3,24 +3,12 @@
 import { type Either, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../../staging/core/errors'
-import type { Init } from '../../staging/graph/graph'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'
 import type { Site } from './rule'
 
-export interface ParamSpec {
-  readonly name: string
-  readonly shape: readonly number[]
-  readonly init: Init
-  /** A state is kept and not trained: running statistics. */
-  readonly role?: 'state'
-}
-
-/** Declares a layer's parameters and hands them on, in order. */
-export const withParams = (
-  at: Site,
-  params: readonly ParamSpec[],
-  use: (refs: readonly Ref[]) => Either<GraphError, Ref>,
-): Either<GraphError, Ref> => use(params.map((p) => at.graph[p.role ?? 'param'](`${at.weights}.${p.name}`, p.shape, p.init)))
+/** Declares the layer's parameters, as its rule lists them, and hands them on, in order. */
+export const withParams = (at: Site, use: (refs: readonly Ref[]) => Either<GraphError, Ref>): Either<GraphError, Ref> =>
+  use(at.params.map((p) => at.graph[p.role ?? 'param'](`${at.weights}.${p.name}`, p.shape, p.init)))
 
 export const emitMany = (at: Site, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, readonly Ref[]> =>
   at.graph.op(kind, attrs, ins, at.layer)

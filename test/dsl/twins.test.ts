@@ -3,7 +3,7 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { modelAt } from '../../dsl'
+import { elaborate, type Model, modelAt } from '../../dsl'
 import { zoo } from '../../models'
 import { renderError } from '../../staging/core/errors'
 import { check, type Checked, type Programs, runProgram } from '../types/checker'
@@ -15,9 +15,9 @@ const generated: readonly Generated[] = Array.from({ length: process.env['SPILLW
 /** What each program asks the checker for a net: complaint, summary and names. */
 const questions = (net: string, input: string): string => `
 declare const complaint: ComplaintOf<Analyse<typeof ${net}, ${input}>>
-declare const facts: Analyse<typeof ${net}, ${input}> extends Facts<infer O, infer F, infer A, infer N> ? { out: O; ft: F; bytes: BytesNumber<A>; names: N } : null
+declare const facts: Analyse<typeof ${net}, ${input}> extends Facts<infer O, infer F, infer A, infer N> ? { out: O; ft: F; bytes: BytesNumber<A>; parameters: ParametersNumber<A>; state: StateNumber<A>; names: N } : null
 `
-const imports = "import type { Analyse, BytesNumber, ComplaintOf, Facts } from '../../dsl/facts'\n"
+const imports = "import type { Analyse, BytesNumber, ComplaintOf, Facts, ParametersNumber, StateNumber } from '../../dsl/facts'\n"
 const text = (g: Generated): string => `${prelude}export const net = ${g.net}\n`
 const zooNet: Readonly<Record<string, string>> = {
   vgg16: 'vgg16',
@@ -57,19 +57,35 @@ const compare = (name: string, net: unknown, input: readonly number[]): 'fits' |
   const names = m.right.layers.map((l) => l.name)
   assert.is(field(facts, 'out'), `[${m.right.output.join(', ')}]`)
   assert.is(field(facts, 'bytes'), `${m.right.activationBytes}`)
+  assert.is(field(facts, 'parameters'), `${m.right.parameters}`)
+  assert.is(field(facts, 'state'), `${m.right.layers.reduce((n, l) => n + l.state, 0)}`)
   assert.equal(literals(field(facts, 'ft')), [...m.right.ft].sort())
+  inGraph(m.right)
   for (const n of literals(field(facts, 'names'))) assert.ok(names.includes(n), `no layer '${n}' at run time`)
   assert.equal(
     literals(field(facts, 'names')),
     m.right.layers
-      .filter((l) => named(l.name, l.kind))
+      .filter((l) => l.named)
       .map((l) => l.name)
       .sort(),
   )
   return 'fits'
 }
-/** Layers with a name of their own: the others are called after their kind. */
-const named = (name: string, kind: string): boolean => !new RegExp(`(^|\\.)${kind}\\d*$`).test(name)
+/** The graph has the parameters that the analysis counts. */
+const inGraph = (m: Model): void => {
+  const e = elaborate(m)
+  if (isLeft(e)) {
+    assert.match(renderError(e.left), 'it has no layers')
+    return
+  }
+  const count = (role: 'param' | 'state'): number =>
+    e.right.graph.values.filter((v) => v.role === role).reduce((n, v) => n + v.shape.reduce((p, d) => p * d, 1), 0)
+  assert.is(m.parameters, count('param'))
+  assert.is(
+    m.layers.reduce((n, l) => n + l.state, 0),
+    count('state'),
+  )
+}
 
 for (const z of zoo)
   test(`${z.name} at ${z.defaultInput.join('x')}`, () => assert.is(compare(z.name, z.net, z.defaultInput), 'fits'))

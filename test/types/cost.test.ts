@@ -6,12 +6,12 @@ import { costOf } from './checker'
 
 /** Network -> the most instantiations that it may take above a program that only imports the DSL. */
 const ceilings: readonly (readonly [network: string, input: string, most: number])[] = [
-  ['vgg16', '[1, 3, 224, 224]', 37_000],
-  ['vgg16Features', '[1, 3, 20480, 20480]', 43_000],
-  ['darknet19', '[1, 3, 224, 224]', 45_000],
-  ['resnet18', '[1, 3, 224, 224]', 40_000],
-  ['resnet50', '[1, 3, 224, 224]', 61_000],
-  ['resnet50', '[1, 3, 4096, 4096]', 72_000],
+  ['vgg16', '[1, 3, 224, 224]', 51_000],
+  ['vgg16Features', '[1, 3, 20480, 20480]', 52_000],
+  ['darknet19', '[1, 3, 224, 224]', 60_000],
+  ['resnet18', '[1, 3, 224, 224]', 56_000],
+  ['resnet50', '[1, 3, 224, 224]', 89_000],
+  ['resnet50', '[1, 3, 4096, 4096]', 96_000],
 ]
 
 costOf("import 'uvu'\nexport {}")

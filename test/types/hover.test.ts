@@ -26,18 +26,18 @@ const names = layerOf(vgg, '')
 })
 
 const hovers: readonly (readonly [program: string, text: string, shown: string])[] = [
-  ['small', 'conv =', 'const conv: Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1>'],
-  ['small', 'down =', 'const down: Conv2d<"down", 128, readonly [1, 7], 2, "same", 1, 1>'],
+  ['small', 'conv =', 'const conv: Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1, true>'],
+  ['small', 'down =', 'const down: Conv2d<"down", 128, readonly [1, 7], 2, "same", 1, 1, false>'],
   [
     'small',
     'trunk =',
-    'const trunk: Seq<readonly [Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1>, Relu<"">, MaxPool<"pool1", 2, 2, 0, false>]>',
+    'const trunk: Seq<readonly [Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1, true>, Relu<"">, MaxPool<"pool1", 2, 2, 0, false>]>',
   ],
   [
     'small',
     'net =',
-    'const net: Model<{\n    input: [1, 3, 224, 224];\n    output: [1, 64, 112, 112];\n    ft: "B" | "H" | "W";\n    activationBytes: 16056320;\n}, ' +
-      'Seq<readonly [Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1>, Relu<"">, MaxPool<"pool1", 2, 2, 0, false>]>>',
+    'const net: Model<{\n    input: [1, 3, 224, 224];\n    output: [1, 64, 112, 112];\n    ft: "B" | "H" | "W";\n    parameters: 1792;\n    activationBytes: 16056320;\n}, ' +
+      'Seq<readonly [Conv2d<"conv1_1", 64, 3, 1, "same", 1, 1, true>, Relu<"">, MaxPool<"pool1", 2, 2, 0, false>]>>',
   ],
   ['small', 'where =', 'const where: LayerFacts<"pool1", [1, 64, 224, 224], [1, 64, 112, 112], "B" | "C" | "H" | "W", 3211264>'],
   ['small', 'size =', 'const size: [1, 64, 112, 112]'],
@@ -50,12 +50,18 @@ test('sizes that do not divide, up to 100 000 pixels', () => {
   assert.match(checked.hover('small', 'huge ='), `activationBytes: ${64 * 4 * (99991 * 100000 + 49995 * 50000)};`)
 })
 test('the zoo, whole', () => {
-  assert.match(checked.hover('zoo', 'vgg ='), 'output: [1, 1000, 1, 1];\n    ft: "B";\n    activationBytes: 60549024;')
+  assert.match(
+    checked.hover('zoo', 'vgg ='),
+    'output: [1, 1000, 1, 1];\n    ft: "B";\n    parameters: 138357544;\n    activationBytes: 60549024;',
+  )
   assert.match(
     checked.hover('zoo', 'trunk ='),
-    `output: [1, 512, 640, 640];\n    ft: "B" | "H" | "W";\n    activationBytes: ${315097088 * 1600};`,
+    `output: [1, 512, 640, 640];\n    ft: "B" | "H" | "W";\n    parameters: 14714688;\n    activationBytes: ${315097088 * 1600};`,
   )
-  assert.match(checked.hover('zoo', 'resnet ='), 'input: [8, 3, 224, 224];\n    output: [8, 1000, 1, 1];\n    ft: never;')
+  assert.match(
+    checked.hover('zoo', 'resnet ='),
+    'input: [8, 3, 224, 224];\n    output: [8, 1000, 1, 1];\n    ft: never;\n    parameters: 25557032;',
+  )
   assert.is(
     checked.hover('zoo', 'conv ='),
     'const conv: LayerFacts<"layer3.5.conv2", [8, 256, 14, 14], [8, 256, 14, 14], "B" | "H" | "W", 1605632>',

@@ -172,7 +172,7 @@ const whileTyping: readonly Illegal[] = [
   compiler("conv2d('c', '8', 3)", "Argument of type 'string' is not assignable to parameter of type 'number'."),
   compiler(
     "conv2d('c', 8, 3, { strid: 2 })",
-    "Object literal may only specify known properties, but 'strid' does not exist in type 'Conv2dOptions<1, \"same\", 1, 1>'. Did you mean to write 'stride'?",
+    "Object literal may only specify known properties, but 'strid' does not exist in type 'Conv2dOptions<1, \"same\", 1, 1, true>'. Did you mean to write 'stride'?",
   ),
   compiler("conv2d('c', 8, 3, { pad: 'valid' })", "Type '\"valid\"' is not assignable to type 'Padding | undefined'."),
   compiler(
