@@ -38,18 +38,24 @@ export interface LayerFt<L> {
 
 /** Kind of layer -> how many numbers it trains, as a Low digit string (numbers/); kinds without a line train none. */
 // biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
-export interface LayerParameters<L, S extends Shape> {}
+export interface LayerParameters<L, S extends Shape> {
+  identity: '0'
+}
 
 /** Kind of layer -> how many numbers it keeps from step to step without training them, in the same way. */
 // biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
-export interface LayerState<L, S extends Shape> {}
+export interface LayerState<L, S extends Shape> {
+  identity: '0'
+}
 
 /**
  * Kind of layer -> the dimensions along which it is not FT-compatible only because it sums over them: tiles can add into
  * the sums, so it may end a tiled range there, and its result may begin the next one.
  */
 // biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
-export interface LayerSums<L> {}
+export interface LayerSums<L> {
+  identity: never
+}
 
 /** Kinds of layers that write over their input and so need no bytes of their own. */
 export interface InPlaceLayers {
