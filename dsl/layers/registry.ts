@@ -12,6 +12,7 @@ import { linearRule } from './linear'
 import { avgPoolRule, maxPoolRule } from './pool'
 import { leakyReluRule, reluRule } from './relu'
 import { type LayerRule, unchanged } from './rule'
+import { sigmoidRule } from './sigmoid'
 
 const identityRule: LayerRule<Identity> = {
   codec: layerCodec('identity', {}) as never,
@@ -35,6 +36,7 @@ const rules: Readonly<Record<keyof LayerShapes<any, any>, LayerRule<any>>> = {
   linear: linearRule,
   maxPool: maxPoolRule,
   relu: reluRule,
+  sigmoid: sigmoidRule,
 }
 
 export const layerKinds: readonly string[] = Object.keys(rules)

@@ -40,6 +40,8 @@
   X(mse_bwd, 34) \
   X(sgd, 35) \
   X(adam, 36) \
+  X(sigmoid, 37) \
+  X(sigmoid_bwd, 38) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -262,6 +264,14 @@ struct AdamAttrs {
   }
 };
 
+struct SigmoidAttrs {
+  static SigmoidAttrs read(const double*) { return {}; }
+};
+
+struct SigmoidBwdAttrs {
+  static SigmoidBwdAttrs read(const double*) { return {}; }
+};
+
 struct FillAttrs {
   double value;
   static FillAttrs read(const double* a) {
@@ -432,6 +442,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"adam", 36, 4, 4, 0, 0, 6, "fffffi", false, -1,
      {{"w", Role::whole, Element::real, true, false}, {"g", Role::whole, Element::real, false, false}, {"m", Role::whole, Element::real, true, false}, {"v", Role::whole, Element::real, true, false}},
      {}},
+    {"sigmoid", 37, 1, 1, 1, 1, 0, "", false, 0,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"sigmoid_bwd", 38, 2, 2, 1, 1, 0, "", false, 1,
+     {{"y", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},
      {{"y", Role::any, Element::real, true, false}}},

@@ -13,6 +13,7 @@ import type { OpDef, OperandDef } from './op'
 import { adam, sgd } from './optimizer'
 import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from './pool'
 import { relu, reluBwd } from './relu'
+import { sigmoid, sigmoidBwd } from './sigmoid'
 
 export const opDefs: readonly OpDef[] = [
   conv2d, conv2dBwdData, conv2dBwdWeights,
@@ -26,6 +27,7 @@ export const opDefs: readonly OpDef[] = [
   dropout, dropoutBwd,
   softmaxXent, softmaxXentBwd, mse, mseBwd,
   sgd, adam,
+  sigmoid, sigmoidBwd,
   fill, copy, accumulate, mergeMoments,
 ]
 

@@ -49,6 +49,7 @@ class Writer {
       () => this.conv(),
       () => this.pool(),
       () => 'relu()',
+      () => 'sigmoid()',
       () => 'leakyRelu(0.1)',
       () => `batchNorm(${this.name()})`,
       () => `batchNorm(${this.name()}, { frozen: true })`,

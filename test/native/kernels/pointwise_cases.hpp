@@ -17,6 +17,17 @@ inline Family relu_family(Random& r) {
 }
 inline const Listed relu_listed{"relu", relu_family, 20};
 
+/// An activation without attributes whose gradient reads y.
+template <OpKind forward_kind, OpKind backward_kind>
+Family activation_family(Random& r) {
+  const Dims in = image(r);
+  const Array x = r.normal(in, 2), dy = r.normal(in);
+  const Call forward{forward_kind, {}, {tensor(x)}, {tensor(Array(in))}, 1, {}, false, 0};
+  const Call back{backward_kind, {}, {tensor(reference(forward)[0]), tensor(dy)}, {tensor(Array(in))}, 1, {}, false, 1};
+  return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
+}
+inline const Listed sigmoid_listed{"sigmoid", activation_family<OpKind::sigmoid, OpKind::sigmoid_bwd>, 15};
+
 inline Family dropout_family(Random& r) {
   Family f;
   const Dims in = image(r);
