@@ -10,7 +10,7 @@ import type { Algorithms, Plan, Segment } from './plan/plan'
 import { type Candidate, spilling } from './schedule/candidate'
 import { heldAt, layOut } from './schedule/layout'
 import { scheduleMoves, tightestCall } from './schedule/moves'
-import { planners, strategies } from './schedule/strategies'
+import { planners, refiners, strategies } from './schedule/strategies'
 import { simulate } from './sim/simulate'
 import { verify } from './verify/verify'
 
@@ -29,40 +29,83 @@ const finish = (c: Candidate, strategy: string, o: CompileOptions): Plan | null 
   const { residencies, peakPages } = assignPages(moves.drafts, c.layout.calls.length)
   const { graph, segments, cells, calls, storages, places } = c.layout
   return {
-    graph, strategy, machine: o.machine.name, algorithms: o.algorithms ?? 'measured', budgetBytes: o.budgetBytes,
-    segments, cells, calls, storages, places, residencies, peakPages, tierBytes: moves.tierBytes,
+    graph,
+    strategy,
+    machine: o.machine.name,
+    algorithms: o.algorithms ?? 'measured',
+    budgetBytes: o.budgetBytes,
+    segments,
+    cells,
+    calls,
+    storages,
+    places,
+    residencies,
+    peakPages,
+    tierBytes: moves.tierBytes,
   }
 }
 
 /** A step this little longer than its compute is not worth finer tiles. */
 const HARDLY_WAITS = 1.02
 
-interface Best { readonly plan: Plan; readonly seconds: number }
+interface Best {
+  readonly plan: Plan
+  readonly seconds: number
+}
+
+/** The fastest plan of the candidates seen so far. */
+class Search {
+  best: Best | null = null
+  smallest: Candidate | null = null
+
+  constructor(
+    private readonly strategy: string,
+    private readonly o: CompileOptions,
+  ) {}
+
+  private get pages(): number {
+    return Math.floor(this.o.budgetBytes / PAGE_BYTES)
+  }
+
+  /** The candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
+  consider(c: Candidate): number {
+    const plan = this.best && computeOf(c) >= this.best.seconds ? null : finish(c, this.strategy, this.o)
+    if (!plan) return Infinity
+    const seconds = simulate(plan, this.o.machine.link).makespanSeconds
+    if (!this.best || seconds < this.best.seconds) this.best = { plan, seconds }
+    return seconds
+  }
+
+  /** All that the planner lists. A candidate that fits and hardly waits lets it skip those that compute more. */
+  list(candidates: Iterator<Candidate, unknown, boolean>): void {
+    let goodEnough = false
+    for (let next = candidates.next(goodEnough); !next.done; next = candidates.next(goodEnough)) {
+      const c = next.value
+      if (!this.smallest || c.least < this.smallest.least) this.smallest = c
+      const beaten = this.best !== null && computeOf(c) >= this.best.seconds
+      goodEnough = beaten ? c.least <= this.pages : this.consider(c) <= HARDLY_WAITS * computeOf(c)
+    }
+  }
+
+  /** What is made for this budget; only where something listed fits, so that what is feasible does not depend on it. */
+  refine(candidates: Iterator<Candidate, unknown, number>): void {
+    if (!this.smallest || this.smallest.least > this.pages) return
+    for (let next = candidates.next(Infinity); !next.done; ) next = candidates.next(this.consider(next.value))
+  }
+}
+
+/** A step takes at least its compute: most candidates need no closer look. */
+const computeOf = (c: Candidate): number => c.layout.calls.reduce((n, x) => n + x.seconds, 0)
 
 /** The candidates of one strategy: the fastest that fits, and the one that needs least. */
-const search = (graph: Graph, strategy: string, o: CompileOptions): Either<StageError, { readonly best: Best | null; readonly smallest: Candidate | null }> => {
+const search = (graph: Graph, strategy: string, o: CompileOptions): Either<StageError, Search> => {
   const listed = planners[strategy]!(graph, o.machine)
   if (isLeft(listed)) return listed
-  let best: Best | null = null
-  let smallest: Candidate | null = null
-  let goodEnough = false
-  for (let next = listed.right.next(goodEnough); !next.done; next = listed.right.next(goodEnough)) {
-    const c = next.value
-    goodEnough = false
-    if (!smallest || c.least < smallest.least) smallest = c
-    // A step takes at least its compute: most candidates need no closer look.
-    const compute = c.layout.calls.reduce((n, x) => n + x.seconds, 0)
-    if (best && compute >= best.seconds) {
-      goodEnough = c.least <= Math.floor(o.budgetBytes / PAGE_BYTES)
-      continue
-    }
-    const plan = finish(c, strategy, o)
-    if (!plan) continue
-    const seconds = simulate(plan, o.machine.link).makespanSeconds
-    if (!best || seconds < best.seconds) best = { plan, seconds }
-    goodEnough = seconds <= HARDLY_WAITS * compute
-  }
-  return right({ best, smallest })
+  const found = new Search(strategy, o)
+  found.list(listed.right)
+  const refiner = refiners[strategy]
+  if (refiner) found.refine(refiner(graph, o.machine, Math.floor(o.budgetBytes / PAGE_BYTES)))
+  return right(found)
 }
 
 export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
@@ -96,11 +139,17 @@ export const compileSegments = (graph: Graph, segments: readonly Segment[], o: C
 }
 
 const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {
-  if (!smallest) return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
+  if (!smallest)
+    return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
   const tracks = smallest.fit(smallest.least)
   const { call } = tightestCall(tracks, smallest.layout.calls.length)
   return {
-    tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: smallest.least * PAGE_BYTES,
-    inTheWay: heldAt(smallest.layout, tracks, call).slice(0, 5).map((h) => ({ label: h.label, bytes: h.pages * PAGE_BYTES })),
+    tag: 'BudgetInfeasible',
+    strategy: o.strategy,
+    budgetBytes: o.budgetBytes,
+    smallestBytes: smallest.least * PAGE_BYTES,
+    inTheWay: heldAt(smallest.layout, tracks, call)
+      .slice(0, 5)
+      .map((h) => ({ label: h.label, bytes: h.pages * PAGE_BYTES })),
   }
 }

@@ -21,6 +21,12 @@ export interface Candidate {
  */
 export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Iterator<Candidate, unknown, boolean>>
 
+/**
+ * Candidates made for one budget, asked for only where the planner's list has one that fits it: what is feasible stays the
+ * list's to say. Each is answered with the seconds that it takes, Infinity where it does not fit or cannot be the fastest.
+ */
+export type Refiner = (graph: Graph, machine: Machine, budgetPages: number) => Iterator<Candidate, unknown, number>
+
 /** Nothing leaves the device. */
 export const resident = (layout: Layout): Candidate => ({
   layout,

@@ -11,6 +11,8 @@ export interface Cut {
   /** Bytes of activations made before and read after. */
   readonly bytes: number
   readonly clean: boolean
+  /** What crosses. */
+  readonly values: readonly ValueId[]
 }
 
 export interface ForwardProfile {
@@ -33,7 +35,7 @@ export const profileForward = (graph: Graph): ForwardProfile => {
     for (const v of [...alive]) if ((lastUse.get(v) ?? -1) <= i) alive.delete(v)
     madeBefore.push(madeBefore[i]! + op.outs.filter(isActivation).reduce((n, v) => n + bytesOf(graph.values[v]!), 0))
     const bytes = [...alive].reduce((n, v) => n + bytesOf(graph.values[v]!), 0)
-    if (i + 1 < ops.length) cuts.push({ at: i + 1, bytes, clean: alive.size === 1 })
+    if (i + 1 < ops.length) cuts.push({ at: i + 1, bytes, clean: alive.size === 1, values: [...alive] })
   })
   return { ops, cuts, madeBefore }
 }
@@ -57,4 +59,14 @@ export const balancedCuts = (p: ForwardProfile, blocks: number): readonly number
 export const splitAt = <T>(list: readonly T[], positions: readonly number[]): readonly (readonly T[])[] => {
   const ends = [...positions, list.length]
   return ends.map((e, i) => list.slice(i === 0 ? 0 : ends[i - 1]!, e)).filter((x) => x.length > 0)
+}
+
+/**
+ * Positions where a checkpoint is worth having: one value crosses, the backward pass reads it anyway, and it is not the one
+ * that crosses at the position before. (The sum that a rectifier overwrites crosses too, but keeping it costs a value more.)
+ */
+export const checkpointCuts = (graph: Graph): readonly Cut[] => {
+  const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))
+  const cuts = profileForward(graph).cuts.filter((c) => c.clean && read.has(c.values[0]!))
+  return cuts.filter((c, i) => c.values[0] !== cuts[i - 1]?.values[0])
 }

@@ -13,21 +13,33 @@ import { opDef } from '../ops/registry'
 import { isComputed, liveness } from './liveness'
 import { operandsOf, sameSlices, sliceRun, type TileError } from './slices'
 
-export interface Group { readonly ops: readonly OpId[]; readonly grid: Grid }
+export interface Group {
+  readonly ops: readonly OpId[]
+  readonly grid: Grid
+}
 
-interface Run { readonly phase: SegmentPhase; readonly group: number; readonly grid: Grid; readonly ops: OpId[] }
+/** What becomes one segment; an op may stand in several runs. */
+export interface Run {
+  readonly phase: SegmentPhase
+  readonly group: number
+  readonly grid: Grid
+  readonly ops: OpId[]
+}
 
 export const isForward = (op: Op): boolean => op.phase === 'forward' || op.phase === 'loss'
 export const forwardOps = (graph: Graph): readonly Op[] => graph.ops.filter(isForward)
 const isTiled = (g: Grid): boolean => tilesOf(g) > 1
 
 /** Where forward values are made, and which of them stay whole until the backward pass. */
-class ForwardMap {
+export class ForwardMap {
   readonly maker = new Map<ValueId, Op>()
   readonly groupOf = new Map<ValueId, number>()
   readonly held = new Set<ValueId>()
 
-  constructor(readonly graph: Graph, readonly groups: readonly Group[]) {
+  constructor(
+    readonly graph: Graph,
+    readonly groups: readonly Group[],
+  ) {
     groups.forEach((g, gi) => {
       for (const id of g.ops)
         for (const v of graph.ops[id]!.outs) {
@@ -74,12 +86,17 @@ class ForwardMap {
 }
 
 /** Cuts the backward ops into runs: by group, and, when tiled, before an op that reads what the run sums over tiles. */
-const backwardRuns = (map: ForwardMap): Run[] => {
+export const backwardRuns = (map: ForwardMap): Run[] => {
   const { graph, groups } = map
   const last = groups.length - 1
   const fused = isTiled(groups[last]!.grid)
   const runs: Run[] = []
-  let cur: Run = { phase: fused ? 'step' : 'backward', group: last, grid: groups[last]!.grid, ops: fused ? [...groups[last]!.ops] : [] }
+  let cur: Run = {
+    phase: fused ? 'step' : 'backward',
+    group: last,
+    grid: groups[last]!.grid,
+    ops: fused ? [...groups[last]!.ops] : [],
+  }
   let sums = new Set<ValueId>(fused ? cur.ops.flatMap((id) => summed(graph, id)) : [])
   let updates: OpId[] = []
   const close = (): void => {
@@ -133,8 +150,15 @@ export const assemble = (graph: Graph, groups: readonly Group[]): Either<TileErr
   const forward: Run[] = groups
     .map((g, gi): Run => ({ phase: 'forward', group: gi, grid: g.grid, ops: [...g.ops] }))
     .slice(0, fused ? -1 : undefined)
-  const runs = [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))]
-  const live = liveness(graph, runs.map((r) => r.ops))
+  return segmentsOf(graph, [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))])
+}
+
+/** Slices, what each run leaves behind, and in-place choices. */
+export const segmentsOf = (graph: Graph, runs: readonly Run[]): Either<TileError, readonly Segment[]> => {
+  const live = liveness(
+    graph,
+    runs.map((r) => r.ops),
+  )
   const segments: Segment[] = []
   for (const [i, r] of runs.entries()) {
     const base = { name: nameOf(graph, r.ops), phase: r.phase, grid: r.grid }

@@ -42,7 +42,7 @@ const smallestPages = (graph: Graph, strategy: string): number => {
 const dump = (graph: Graph): string => {
   const inCore = smallestPages(graph, 'in-core')
   const texts = [planText(planAt(graph, 'in-core', inCore))]
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled']) {
+  for (const strategy of ['checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy', 'tiled']) {
     const smallest = smallestPages(graph, strategy)
     for (const pages of [smallest, Math.ceil((smallest + inCore) / 2)]) texts.push(planText(planAt(graph, strategy, pages)))
   }

@@ -1,0 +1,149 @@
+// The training graph as a chain of stages with times and sizes, for the programme of chaindp.ts. In: the graph and a machine.
+// Out: stages (cut wherever one value crosses), sizes in bytes, and what each option of a stage keeps.
+// Options differ in what they drop until the backward makes it again: nothing, then what is cheapest to make again per byte,
+// up to everything but the stage's output. Worked example, conv norm relu conv: keep all; drop the relu; drop the convs too.
+import { isLeft } from 'fp-ts/Either'
+import { bytesOf, type Graph, type OpId, type ValueId } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { expand } from '../plan/expand'
+import { checkpointCuts } from '../tile/cuts'
+import { type Footprint, footprint, type OpCost } from '../tile/footprint'
+import type { ChainStage, StageOption } from './chaindp'
+import { inCoreSegments } from './incore'
+import { againOps, type Keeping, makersOf, type Stage, stagesAt, withReruns } from './rerun'
+
+export interface Chain {
+  readonly graph: Graph
+  readonly stages: readonly Stage[]
+  readonly keeping: readonly Keeping[]
+  /** Sizes in bytes. */
+  readonly sizes: readonly ChainStage[]
+}
+
+/** More stages than this and neighbours are joined: the programme takes the cube of their number. */
+const MOST_STAGES = 128
+const MOST_DROPS = 5
+
+export const opCosts = (graph: Graph, machine: Machine): readonly OpCost[] => {
+  const segments = inCoreSegments(graph)
+  if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
+  const costs: OpCost[] = graph.ops.map(() => ({ seconds: 0, workspaceBytes: 0 }))
+  for (const c of expand(graph, segments.right, machine).calls)
+    costs[c.op] = { seconds: c.seconds, workspaceBytes: c.workspace?.bytes ?? 0 }
+  return costs
+}
+
+class Measurer {
+  private readonly makers
+  private readonly readBackward: ReadonlySet<ValueId>
+
+  constructor(
+    readonly graph: Graph,
+    readonly costs: readonly OpCost[],
+    readonly stages: readonly Stage[],
+  ) {
+    this.makers = makersOf(graph)
+    this.readBackward = new Set(stages.flatMap((s) => s.backward).flatMap((id) => graph.ops[id]!.ins))
+  }
+
+  private bytes(vs: Iterable<ValueId>): number {
+    return [...vs].reduce((n, v) => n + bytesOf(this.graph.values[v]!), 0)
+  }
+
+  private activations(ops: readonly OpId[]): readonly ValueId[] {
+    return ops.flatMap((id) => this.graph.ops[id]!.outs).filter((v) => this.graph.values[v]!.role === 'activation')
+  }
+
+  /** What later stages read of this one. */
+  outputs(i: number): ReadonlySet<ValueId> {
+    const later = new Set(this.stages.slice(i + 1).flatMap((s) => s.forward.flatMap((id) => this.graph.ops[id]!.ins)))
+    return new Set(this.activations(this.stages[i]!.forward).filter((v) => later.has(v)))
+  }
+
+  /** Seconds to make a value again from values that the backward reads, too. */
+  private againSeconds(v: ValueId, inside: ReadonlySet<ValueId>): number {
+    const op = this.makers.get(v)!
+    const unread = op.ins.filter((u) => inside.has(u) && !this.readBackward.has(u))
+    return this.costs[op.id]!.seconds + unread.reduce((n, u) => n + this.againSeconds(u, inside), 0)
+  }
+
+  /** What each option keeps, the one that keeps most first. */
+  keeping(i: number, outputs: ReadonlySet<ValueId>): Keeping {
+    const made = this.activations(this.stages[i]!.forward)
+    const inside = new Set(made)
+    const all = new Set(made.filter((v) => this.readBackward.has(v) || outputs.has(v)))
+    const price = new Map([...all].map((v) => [v, this.againSeconds(v, inside) / bytesOf(this.graph.values[v]!)]))
+    const order = [...all].filter((v) => !outputs.has(v)).sort((a, b) => price.get(a)! - price.get(b)! || a - b)
+    const drops = Math.min(MOST_DROPS, order.length)
+    const total = this.bytes(order)
+    const options: ReadonlySet<ValueId>[] = [all]
+    const kept = new Set(all)
+    let dropped = 0
+    for (const [n, v] of order.entries()) {
+      kept.delete(v)
+      dropped += bytesOf(this.graph.values[v]!)
+      if (dropped >= (options.length * total) / drops || n === order.length - 1) options.push(new Set(kept))
+    }
+    return { outputs, options }
+  }
+
+  private run(
+    ops: readonly OpId[],
+    before: Iterable<ValueId>,
+    after: ReadonlySet<ValueId>,
+    held: ReadonlySet<ValueId>,
+  ): Footprint {
+    const { values } = this.graph
+    return footprint(this.graph, ops, this.costs, { before, after, counts: (v) => !held.has(v) && values[v]!.role !== 'stat' })
+  }
+
+  stage(i: number, inputs: ReadonlySet<ValueId>, keeping: Keeping): ChainStage {
+    const { forward, backward } = this.stages[i]!
+    const { outputs } = keeping
+    const gradients = this.gradientsInto(i)
+    const again = againOps(this.graph, forward)
+    const passes = this.run(forward, [], outputs, inputs)
+    const option = (kept: ReadonlySet<ValueId>): StageOption => {
+      const stats = forward.flatMap((id) => this.graph.ops[id]!.outs).filter((v) => this.graph.values[v]!.role !== 'activation')
+      const ops = withReruns(this.graph, this.makers, backward, new Set([...kept, ...inputs, ...stats]))
+      const back = this.run(ops, [...kept, ...gradients], this.gradientsInto(i - 1), inputs)
+      return {
+        saved: this.bytes(kept),
+        forwardPeak: this.run(forward, [], kept, inputs).peakBytes,
+        backwardPeak: back.peakBytes,
+        backwardSeconds: back.seconds,
+      }
+    }
+    return {
+      firstSeconds: passes.seconds,
+      againSeconds: again.reduce((n, id) => n + this.costs[id]!.seconds, 0),
+      passPeak: passes.peakBytes,
+      input: this.bytes(inputs),
+      gradient: this.bytes(gradients),
+      options: keeping.options.map(option),
+    }
+  }
+
+  /** Gradients that the backwards of later stages leave for stage i and those before it. */
+  private gradientsInto(i: number): ReadonlySet<ValueId> {
+    const before = new Set(this.stages.slice(0, i + 1).flatMap((s) => s.backward.flatMap((id) => this.graph.ops[id]!.ins)))
+    const after = this.stages.slice(i + 1).flatMap((s) => s.backward.flatMap((id) => this.graph.ops[id]!.outs))
+    return new Set(after.filter((v) => before.has(v)))
+  }
+}
+
+/** Where a checkpoint costs one value; where there are too many such places, every so many of them. */
+const cutsOf = (graph: Graph): readonly number[] => {
+  const cuts = checkpointCuts(graph).map((c) => c.at)
+  const every = Math.ceil((cuts.length + 1) / MOST_STAGES)
+  return cuts.filter((_, i) => (i + 1) % every === 0)
+}
+
+export const chainOf = (graph: Graph, machine: Machine): Chain => {
+  const stages = stagesAt(graph, cutsOf(graph))
+  const measure = new Measurer(graph, opCosts(graph, machine), stages)
+  const outputs = stages.map((_, i) => measure.outputs(i))
+  const keeping = stages.map((_, i) => measure.keeping(i, outputs[i]!))
+  const sizes = stages.map((_, i) => measure.stage(i, outputs[i - 1] ?? new Set(), keeping[i]!))
+  return { graph, stages, keeping, sizes }
+}

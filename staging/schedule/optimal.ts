@@ -1,0 +1,109 @@
+// `checkpoint:optimal`: the optimal recomputation of a chain of stages (chaindp.ts), for general graphs a chain of blocks. In:
+// the training graph. Out: candidates that keep everything on the device, from the least memory to nearly all of it; for a
+// budget, the one that uses it best. Stages may also keep their dear values and make the cheap ones again.
+import { isLeft, right } from 'fp-ts/Either'
+import type { Graph } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { segmentsOf } from '../tile/segments'
+import { type Candidate, type Planner, type Refiner, resident } from './candidate'
+import { type Chain, chainOf } from './chain'
+import { ALL_RULES, type ChainRules, type ChainStage, type SolvedChain, solveChain } from './chaindp'
+import { type Layout, layOut } from './layout'
+import { onceFor } from './remember'
+import { runsOf } from './rerun'
+
+const SLOTS = 400
+const LISTED = 16
+
+/** Bytes to slots: what is held to the nearest, so that the errors of many stages cancel; the layout counts pages in the end. */
+const inSlots = (s: ChainStage, slot: number): ChainStage => {
+  const n = (bytes: number): number => Math.round(bytes / slot)
+  return {
+    ...s,
+    input: n(s.input),
+    gradient: n(s.gradient),
+    passPeak: n(s.passPeak),
+    options: s.options.map((o) => ({ ...o, saved: n(o.saved), forwardPeak: n(o.forwardPeak), backwardPeak: n(o.backwardPeak) })),
+  }
+}
+
+/** What keeping everything takes: no schedule of the chain needs more. */
+const mostBytes = (sizes: readonly ChainStage[]): number => {
+  let saved = 0
+  let most = 0
+  for (const s of sizes) {
+    const all = s.options[0]!
+    most = Math.max(most, saved + all.forwardPeak, saved + all.backwardPeak)
+    saved += all.saved
+  }
+  return most
+}
+
+export class OptimalChain {
+  private readonly solved: SolvedChain
+  private readonly layouts = new Map<string, Layout>()
+
+  constructor(
+    readonly chain: Chain,
+    readonly machine: Machine,
+    rules: ChainRules = ALL_RULES,
+  ) {
+    const slot = Math.max(1, mostBytes(chain.sizes) / (SLOTS - chain.sizes.length))
+    this.solved = solveChain(
+      chain.sizes.map((s) => inSlots(s, slot)),
+      SLOTS,
+      rules,
+    )
+  }
+
+  /** Numbers of slots at which a schedule differs from the one with a slot less, the smallest first. */
+  get steps(): readonly number[] {
+    const { seconds } = this.solved
+    return Array.from({ length: SLOTS + 1 }, (_, m) => m).filter(
+      (m) => Number.isFinite(seconds(m)) && !(seconds(m) >= (m ? seconds(m - 1) : Infinity)),
+    )
+  }
+
+  layout(slots: number): Layout {
+    const actions = this.solved.actions(slots)
+    const key = actions.map((a) => `${a.tag}${a.stage}${a.tag === 'pass' ? '' : `:${a.option}`}`).join()
+    const known = this.layouts.get(key)
+    if (known) return known
+    const { graph, stages, keeping } = this.chain
+    const segments = segmentsOf(graph, runsOf(graph, stages, keeping, actions))
+    if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
+    const layout = layOut(graph, segments.right, this.machine)
+    this.layouts.set(key, layout)
+    return layout
+  }
+}
+
+/** At most `n` of a list, its first and last among them. */
+export const spread = <T>(list: readonly T[], n: number): readonly T[] =>
+  list.length <= n ? list : Array.from({ length: n }, (_, i) => list[Math.round((i * (list.length - 1)) / (n - 1))]!)
+
+const optimalOf = onceFor((graph, machine) => new OptimalChain(chainOf(graph, machine), machine))
+
+function* listed(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+  const optimal = optimalOf(graph, machine)
+  for (const slots of spread(optimal.steps, LISTED)) yield resident(optimal.layout(slots))
+}
+
+export const checkpointOptimal: Planner = (graph, machine) => right(listed(graph, machine))
+
+/** The schedule with the most slots that fits: more memory never takes longer. */
+function* mostThatFits(graph: Graph, machine: Machine, budgetPages: number): Generator<Candidate, void, number> {
+  const optimal = optimalOf(graph, machine)
+  const { steps } = optimal
+  let [lo, hi] = [0, steps.length]
+  while (lo < hi) {
+    const mid = (lo + hi) >> 1
+    const candidate = resident(optimal.layout(steps[mid]!))
+    if (candidate.least <= budgetPages) {
+      yield candidate
+      lo = mid + 1
+    } else hi = mid
+  }
+}
+
+export const refineOptimal: Refiner = mostThatFits

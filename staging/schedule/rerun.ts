@@ -1,0 +1,137 @@
+// From decisions about stages to runs of ops: what runs when, and what runs again. In: the training graph cut into stages, and
+// actions (pass over a stage, run it and keep something, run its backward). Out: runs, in which every backward op finds what
+// it reads: a forward value that is not there is made again right before its first reader, from what is.
+// Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
+import type { Graph, Op, OpId, ValueId } from '../graph/graph'
+import { type SegmentPhase, UNTILED } from '../plan/plan'
+import { splitAt } from '../tile/cuts'
+import { backwardRuns, ForwardMap, forwardOps, type Run } from '../tile/segments'
+import type { Action } from './chaindp'
+
+export interface Stage {
+  readonly forward: readonly OpId[]
+  readonly backward: readonly OpId[]
+}
+
+/** The ops of the step by stage: stage i is what lies between cuts i-1 and i of the forward pass, and its gradients. */
+export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[] => {
+  const ids = forwardOps(graph).map((o) => o.id)
+  const groups = splitAt(ids, cuts).map((ops) => ({ ops, grid: UNTILED }))
+  const backward: OpId[][] = groups.map(() => [])
+  let stage = groups.length - 1
+  for (const run of backwardRuns(new ForwardMap(graph, groups))) {
+    stage = Math.min(stage, run.group)
+    backward[stage]!.push(...run.ops)
+  }
+  return groups.map((g, i) => ({ forward: g.ops, backward: backward[i]! }))
+}
+
+/** Small, and dear to make again: statistics and losses are made once a step and stay. */
+const staysForGood = (graph: Graph, v: ValueId): boolean => {
+  const { role } = graph.values[v]!
+  return role === 'stat' || role === 'loss'
+}
+
+export const makersOf = (graph: Graph): ReadonlyMap<ValueId, Op> =>
+  new Map(forwardOps(graph).flatMap((op) => op.outs.map((v) => [v, op] as const)))
+
+/** Forward ops that run when a stage runs again: all but those whose results stay for good. */
+export const againOps = (graph: Graph, ops: readonly OpId[]): readonly OpId[] =>
+  ops.filter((id) => !graph.ops[id]!.outs.every((v) => staysForGood(graph, v)))
+
+/** `ops`, and before each what makes the forward values it reads that are not `there`; what is made is there from then on. */
+export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: readonly OpId[], there: Set<ValueId>): OpId[] =>
+  ops.flatMap((id) => {
+    const again = new Set<OpId>()
+    const visit = (v: ValueId): void => {
+      const maker = makers.get(v)
+      if (!maker || there.has(v) || again.has(maker.id)) return
+      again.add(maker.id)
+      maker.ins.forEach(visit)
+    }
+    graph.ops[id]!.ins.forEach(visit)
+    for (const made of again) for (const v of graph.ops[made]!.outs) there.add(v)
+    return [...[...again].sort((a, b) => a - b), id]
+  })
+
+/** Takes out what nobody reads before it is made again or the step ends. */
+const withoutDead = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
+  const needed = new Set(graph.values.filter((v) => v.role === 'loss').map((v) => v.id))
+  const out: Run[] = []
+  for (const run of [...runs].reverse()) {
+    const ops: OpId[] = []
+    for (const id of [...run.ops].reverse()) {
+      const op = graph.ops[id]!
+      if (op.outs.length && !op.outs.some((v) => needed.has(v))) continue
+      for (const v of op.outs) needed.delete(v)
+      for (const v of op.ins) needed.add(v)
+      ops.unshift(id)
+    }
+    if (ops.length) out.unshift({ ...run, ops })
+  }
+  return out
+}
+
+class Emitter {
+  readonly runs: Run[] = []
+  private readonly makers: ReadonlyMap<ValueId, Op>
+  private readonly there = new Set<ValueId>()
+  private readonly ran = new Set<number>()
+
+  constructor(
+    private readonly graph: Graph,
+    private readonly stages: readonly Stage[],
+  ) {
+    this.makers = makersOf(graph)
+  }
+
+  /** Runs of one phase that follow each other are one; backward runs stay apart, so that values may leave between them. */
+  private emit(phase: SegmentPhase, stage: number, ops: readonly OpId[]): void {
+    const last = this.runs[this.runs.length - 1]
+    if (last?.phase === phase && phase !== 'backward') last.ops.push(...ops)
+    else if (ops.length) this.runs.push({ phase, group: stage, grid: UNTILED, ops: [...ops] })
+  }
+
+  private forget(stage: number, keep?: ReadonlySet<ValueId>): void {
+    for (const id of this.stages[stage]!.forward)
+      for (const v of this.graph.ops[id]!.outs) if (!keep?.has(v) && !staysForGood(this.graph, v)) this.there.delete(v)
+  }
+
+  forward(stage: number, keep: ReadonlySet<ValueId>): void {
+    const { forward } = this.stages[stage]!
+    const first = !this.ran.has(stage)
+    this.emit(first ? 'forward' : 'recompute', stage, first ? forward : againOps(this.graph, forward))
+    this.ran.add(stage)
+    for (const id of forward) for (const v of this.graph.ops[id]!.outs) this.there.add(v)
+    this.forget(stage, keep)
+  }
+
+  backward(stage: number): void {
+    this.emit('backward', stage, withReruns(this.graph, this.makers, this.stages[stage]!.backward, this.there))
+    this.forget(stage)
+  }
+
+  finish(): readonly Run[] {
+    return withoutDead(this.graph, this.runs)
+  }
+}
+
+/** What a stage keeps: its outputs for the next, and for its own backward what its option says. */
+export interface Keeping {
+  readonly outputs: ReadonlySet<ValueId>
+  readonly options: readonly ReadonlySet<ValueId>[]
+}
+
+export const runsOf = (
+  graph: Graph,
+  stages: readonly Stage[],
+  keeping: readonly Keeping[],
+  actions: readonly Action[],
+): readonly Run[] => {
+  const emitter = new Emitter(graph, stages)
+  for (const a of actions)
+    if (a.tag === 'pass') emitter.forward(a.stage, keeping[a.stage]!.outputs)
+    else if (a.tag === 'forward') emitter.forward(a.stage, keeping[a.stage]!.options[a.option]!)
+    else emitter.backward(a.stage)
+  return emitter.finish()
+}

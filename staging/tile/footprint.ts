@@ -1,0 +1,81 @@
+// Memory and time of a sequence of ops over whole values, without laying it out. In: ops in order (an op may repeat), what
+// is there before and must be there after. Out: the most bytes at once, workspace included, and the seconds.
+// Values die after their last read before they are made again; an op that may run in place takes over a dying input's bytes.
+// Worked example, values of 4 bytes: conv a->b, relu b->c in place, conv c->d, keep d: 4 + 4 at each convolution, so 8.
+import { bytesOf, type Graph, type OpId, type ValueId } from '../graph/graph'
+import { opDef } from '../ops/registry'
+import { isComputed } from './liveness'
+
+/** What an op costs over whole values. */
+export interface OpCost {
+  readonly seconds: number
+  readonly workspaceBytes: number
+}
+
+export interface Setting {
+  /** Counted, and there when the sequence begins. */
+  readonly before: Iterable<ValueId>
+  readonly after: ReadonlySet<ValueId>
+  /** Whether a value's bytes count here; parameters and fed values never do. */
+  readonly counts: (v: ValueId) => boolean
+}
+
+export interface Footprint {
+  readonly peakBytes: number
+  readonly seconds: number
+}
+
+/** For each op of the sequence: the values that nobody needs once it has run. */
+const dying = (graph: Graph, ops: readonly OpId[], after: ReadonlySet<ValueId>): readonly ReadonlySet<ValueId>[] => {
+  const needed = new Set(after)
+  const out = new Array<ReadonlySet<ValueId>>(ops.length)
+  for (let i = ops.length - 1; i >= 0; i--) {
+    const op = graph.ops[ops[i]!]!
+    out[i] = new Set([...op.ins, ...op.outs].filter((v) => !needed.has(v)))
+    for (const v of op.outs) needed.delete(v)
+    for (const v of op.ins) needed.add(v)
+  }
+  return out
+}
+
+const takenOver = (
+  graph: Graph,
+  id: OpId,
+  dead: ReadonlySet<ValueId>,
+  live: ReadonlyMap<ValueId, number>,
+): ValueId | undefined => {
+  const op = graph.ops[id]!
+  const shape = (v: ValueId): string => graph.values[v]!.shape.join()
+  const fits = (v: ValueId): boolean =>
+    dead.has(v) && live.has(v) && shape(v) === shape(op.outs[0]!) && op.ins.indexOf(v) === op.ins.lastIndexOf(v)
+  return (opDef(op.kind).inPlace ?? []).map((i) => op.ins[i]!).find(fits)
+}
+
+export const footprint = (graph: Graph, ops: readonly OpId[], costs: readonly OpCost[], setting: Setting): Footprint => {
+  const counted = (v: ValueId): boolean => isComputed(graph, v) && setting.counts(v)
+  const live = new Map<ValueId, number>()
+  let now = 0
+  const add = (v: ValueId): void => {
+    if (live.has(v) || !counted(v)) return
+    live.set(v, bytesOf(graph.values[v]!))
+    now += live.get(v)!
+  }
+  const drop = (v: ValueId): void => {
+    now -= live.get(v) ?? 0
+    live.delete(v)
+  }
+  for (const v of setting.before) add(v)
+  const dead = dying(graph, ops, setting.after)
+  let peakBytes = now
+  let seconds = 0
+  ops.forEach((id, i) => {
+    const op = graph.ops[id]!
+    const taken = takenOver(graph, id, dead[i]!, live)
+    if (taken !== undefined) drop(taken)
+    op.outs.forEach(add)
+    peakBytes = Math.max(peakBytes, now + costs[id]!.workspaceBytes)
+    seconds += costs[id]!.seconds
+    dead[i]!.forEach(drop)
+  })
+  return { peakBytes, seconds }
+}
