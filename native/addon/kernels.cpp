@@ -10,10 +10,9 @@
 #include "addon/arguments.hpp"
 #include "gen/ops.h"
 #include "runtime/bandwidth.hpp"
-#include "runtime/clock.hpp"
-#include "runtime/device.hpp"
+#include "runtime/devices.hpp"
 #include "runtime/handles.hpp"
-#include "runtime/random.hpp"
+#include "runtime/single_call.hpp"
 
 namespace spillway::addon {
 namespace {
@@ -95,8 +94,9 @@ void attach(View& v, const Napi::Object& operand, const char* name) {
 }
 
 struct Request {
+  const Device* device = nullptr;
+  SingleOptions options;
   const OpInfo* op = nullptr;
-  const KernelEntry* entry = nullptr;
   std::vector<View> ins, outs;
   std::vector<double> attrs;
   StepContext step;
@@ -131,12 +131,10 @@ std::vector<View> parse_operands(const Napi::Value& value, const OpInfo& op, boo
 /// Arguments device, kind, attrs, ins, outs of every function here.
 std::unique_ptr<Request> parse_request(const Napi::CallbackInfo& info) {
   const std::string name = as_string(info[0], "device");
-  const Device* device = find_device(name);
-  if (!device) fail(info.Env(), text("there is no device '", name, "'; this build has ", device_names()));
   auto r = std::make_unique<Request>();
+  r->device = take(info.Env(), load_device(name));
   r->op = &parse_kind(info[1]);
-  r->entry = device->kernel(r->op->wire);
-  if (!r->entry) fail(info.Env(), text("device '", name, "' has no kernel for ", r->op->kind));
+  if (!r->device->has_kernel(r->op->wire)) fail(info.Env(), text("device '", name, "' has no kernel for ", r->op->kind));
   parse_attrs(info[2], *r);
   r->ins = parse_operands(info[3], *r->op, false);
   r->outs = parse_operands(info[4], *r->op, true);
@@ -151,16 +149,27 @@ std::unique_ptr<Request> parse_request(const Napi::CallbackInfo& info) {
   return r;
 }
 
-void set_threads(const Napi::CallbackInfo& info, uint64_t threads) {
-  const Device* device = find_device(info[0].As<Napi::String>().Utf8Value());
-  if (device->set_threads) device->set_threads(threads > 0 ? int(std::min<uint64_t>(threads, 4096)) : available_cores());
+/// At most what OpenMP takes.
+int thread_count(uint64_t threads) { return int(std::min<uint64_t>(threads, 4096)); }
+
+Precision parse_precision(const Napi::Value& value) {
+  const std::string name = value.IsUndefined() ? "fp32" : as_string(value, "precision");
+  if (name != "fp32" && name != "tf32") fail(value.Env(), text("precision '", name, "': fp32 or tf32"));
+  return name == "tf32" ? Precision::tf32 : Precision::full;
+}
+
+/// Arguments 5 to 7 of questions: fixed, threads, precision.
+void parse_options(const Napi::CallbackInfo& info, Request& r) {
+  r.call.fixed_algorithms = !info[5].IsBoolean() || info[5].As<Napi::Boolean>().Value();
+  r.options = {parse_precision(info[7]), thread_count(info[6].IsUndefined() ? 0 : as_count(info[6], "threads"))};
 }
 
 struct Workspace {
   AddressRange range;
   /// Zero bytes give a null pointer.
   static Workspace of(Napi::Env env, Request& r) {
-    const int64_t need = r.entry->workspace_bytes(r.call);
+    if (r.device->asynchronous) return {};  // the device's own
+    const int64_t need = take(env, single_workspace(*r.device, r.call, r.options));
     if (need < 0) fail(env, text(r.op->kind, ": the device's kernel refuses these shapes"));
     Workspace w;
     if (need > 0) w.range = AddressRange::map((size_t(need) + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
@@ -171,15 +180,15 @@ struct Workspace {
   }
 };
 
-/// query(device, kind, attrs, ins, outs, fixed = true, threads = all) -> bytes of workspace, or -1 when the shapes are not legal.
+/// query(device, kind, attrs, ins, outs, fixed = true, threads = all, precision = fp32) -> bytes of workspace, or -1 when the
+/// shapes are not legal.
 Napi::Value query(const Napi::CallbackInfo& info) {
   const auto r = parse_request(info);
-  r->call.fixed_algorithms = !info[5].IsBoolean() || info[5].As<Napi::Boolean>().Value();
-  set_threads(info, info[6].IsUndefined() ? 0 : as_count(info[6], "threads"));
-  return Napi::Number::New(info.Env(), double(r->entry->workspace_bytes(r->call)));
+  parse_options(info, *r);
+  return Napi::Number::New(info.Env(), double(take(info.Env(), single_workspace(*r->device, r->call, r->options))));
 }
 
-/// runKernel(device, kind, attrs, ins, outs, {step, seed, lrScale, fixed, threads}): operands have `data`, maybe `strides` and `offset`.
+/// runKernel(device, kind, attrs, ins, outs, {step, seed, lrScale, fixed, threads, precision}): operands have `data`, maybe `strides` and `offset`.
 Napi::Value run_kernel(const Napi::CallbackInfo& info) {
   const auto r = parse_request(info);
   const Napi::Object options = info[5].IsUndefined() ? Napi::Object::New(info.Env()) : as_object(info[5], "options");
@@ -187,57 +196,19 @@ Napi::Value run_kernel(const Napi::CallbackInfo& info) {
   for (uint32_t i = 0; i < r->outs.size(); i++) attach(r->outs[i], info[4].As<Napi::Array>().Get(i).As<Napi::Object>(), r->op->out(i).name);
   r->step = {count_or(options, "step", 1), count_or(options, "seed", 0), number_or(options, "lrScale", 1)};
   r->call.fixed_algorithms = bool_or(options, "fixed", true);
-  set_threads(info, count_or(options, "threads", 0));
+  r->options = {parse_precision(options.Get("precision")), thread_count(count_or(options, "threads", 0))};
   const Workspace workspace = Workspace::of(info.Env(), *r);
-  require(info.Env(), r->entry->prepare(r->call));
-  require(info.Env(), r->entry->run(r->call));
+  require(info.Env(), single_run(*r->device, r->call, r->options));
   return info.Env().Undefined();
 }
 
-AddressRange filled_operand(Napi::Env env, View& v, uint64_t stream) {
-  const uint64_t n = span_of(env, v);
-  AddressRange range = AddressRange::map(n * dtype_bytes(v.dtype), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-  if (!range) fail(env, text("no memory for an operand of ", n, " elements"));
-  v.data = range.data();
-  // Every value of a block of a million differs; the block repeats, since making random numbers is slower than most kernels.
-  constexpr uint64_t BLOCK = 1 << 20;
-  const uint64_t first = std::min(n, BLOCK), bytes = first * dtype_bytes(v.dtype);
-  if (v.dtype == DType::f32) fill_random(reinterpret_cast<float*>(range.data()), 0, first, Dist::normal, 1.0, {1, stream});
-  if (v.dtype == DType::f64) fill_random(reinterpret_cast<double*>(range.data()), 0, first, Dist::normal, 1.0, {1, stream});
-  for (uint64_t at = bytes; at < range.bytes(); at += bytes) std::memcpy(range.data() + at, range.data(), std::min<uint64_t>(bytes, range.bytes() - at));
-  return range;
-}
-
-/// Whether these times, least first, tell how long a run takes: enough of them, and the best two agree.
-bool is_settled(const std::vector<double>& seconds, double spent) {
-  constexpr size_t LEAST = 3, MOST = 30;
-  constexpr double ENOUGH_SECONDS = 0.05, PATIENCE_SECONDS = 0.4, AGREEMENT = 1.1;
-  if (seconds.size() < LEAST) return false;
-  if (seconds.size() >= MOST || spent > PATIENCE_SECONDS) return true;
-  return spent > ENOUGH_SECONDS && seconds[1] <= AGREEMENT * seconds[0];
-}
-
-/// measure(device, kind, attrs, ins, outs, fixed = true, threads = all) -> seconds: the least of several runs after a first
-/// one, since whatever else the machine does only ever adds to a run (a thread that waits for another's turn adds 20 ms).
+/// measure(device, kind, attrs, ins, outs, fixed = true, threads = all, precision = fp32) -> seconds
 Napi::Value measure(const Napi::CallbackInfo& info) {
   const auto r = parse_request(info);
-  r->call.fixed_algorithms = !info[5].IsBoolean() || info[5].As<Napi::Boolean>().Value();
-  set_threads(info, info[6].IsUndefined() ? 0 : as_count(info[6], "threads"));
-  const Workspace workspace = Workspace::of(info.Env(), *r);
-  std::vector<AddressRange> memory;
-  for (View& v : r->ins) memory.push_back(filled_operand(info.Env(), v, memory.size()));
-  for (View& v : r->outs) memory.push_back(filled_operand(info.Env(), v, memory.size()));
-  require(info.Env(), r->entry->prepare(r->call));
-  require(info.Env(), r->entry->run(r->call));
-  std::vector<double> seconds;
-  const Clock::time_point start = Clock::now();
-  while (!is_settled(seconds, seconds_since(start))) {
-    const Clock::time_point before = Clock::now();
-    require(info.Env(), r->entry->run(r->call));
-    seconds.push_back(seconds_since(before));
-    std::sort(seconds.begin(), seconds.end());
-  }
-  return Napi::Number::New(info.Env(), seconds.front());
+  parse_options(info, *r);
+  for (const View& v : r->ins) span_of(info.Env(), v);
+  for (const View& v : r->outs) span_of(info.Env(), v);
+  return Napi::Number::New(info.Env(), take(info.Env(), single_measure(*r->device, r->call, r->options)));
 }
 
 /// forget(): compiled kernels that are not in use give their memory back.
@@ -254,7 +225,11 @@ Napi::Value device_info(const Napi::CallbackInfo& info) {
     if (find_device(name)) devices.Set(devices.Length(), name);
   o.Set("devices", devices);
   o.Set("cores", available_cores());
-  if (const Device* cpu = find_device("cpu")) o.Set("oneDnn", cpu->library());
+  if (const Device* cpu = find_device("cpu")) {
+    DeviceFacts facts;
+    Words words;
+    if (cpu->facts(&facts, &words)) o.Set("oneDnn", std::string(facts.libraries));
+  }
   return o;
 }
 

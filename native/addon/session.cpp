@@ -18,9 +18,12 @@ constexpr const char* STREAMS[] = {"compute", "out", "in"};
 SessionOptions parse_options(const Napi::Object& o) {
   SessionOptions s;
   const std::string device = string_or(o, "device", "cpu"), spill = string_or(o, "spill", "ram");
-  s.device = find_device(device);
-  if (!s.device) fail(o.Env(), text("there is no device '", device, "'; this build has ", device_names()));
+  s.device = take(o.Env(), load_device(device));
   s.spill_directory = spill == "ram" ? "" : spill;
+  s.pinned_bytes = count_or(o, "pinnedBytes", s.pinned_bytes);
+  const std::string precision = string_or(o, "precision", "fp32");
+  if (precision != "fp32" && precision != "tf32") fail(o.Env(), text("precision '", precision, "': fp32 or tf32"));
+  s.precision = precision == "tf32" ? Precision::tf32 : Precision::full;
   const uint64_t threads = count_or(o, "threads", 0);
   if (threads > 4096) fail(o.Env(), text("threads: ", threads, " is too many"));
   s.threads = int(threads);
@@ -167,18 +170,16 @@ Napi::Value SessionObject::init(const Napi::CallbackInfo& info) {
 
 /// read(name) -> Uint8Array, a copy
 Napi::Value SessionObject::read(const Napi::CallbackInfo& info) {
-  const auto held = take(info.Env(), open(info.Env()).bytes(find(info.Env(), info[0])));
-  auto copy = Napi::Uint8Array::New(info.Env(), held.size());
-  std::memcpy(copy.Data(), held.data(), held.size());
+  Session& session = open(info.Env());
+  const uint32_t binding = find(info.Env(), info[0]);
+  auto copy = Napi::Uint8Array::New(info.Env(), take(info.Env(), session.size(binding)));
+  require(info.Env(), session.read(binding, {reinterpret_cast<std::byte*>(copy.Data()), copy.ByteLength()}));
   return copy;
 }
 
 /// write(name, Uint8Array)
 Napi::Value SessionObject::write(const Napi::CallbackInfo& info) {
-  const auto held = take(info.Env(), open(info.Env()).bytes(find(info.Env(), info[0])));
-  const auto bytes = bytes_of(info[1], "bytes");
-  if (bytes.size() != held.size()) fail(info.Env(), text("'", info[0].As<Napi::String>().Utf8Value(), "' takes ", held.size(), " bytes, not ", bytes.size()));
-  std::memcpy(held.data(), bytes.data(), bytes.size());
+  require(info.Env(), open(info.Env()).write(find(info.Env(), info[0]), bytes_of(info[1], "bytes")));
   return info.Env().Undefined();
 }
 

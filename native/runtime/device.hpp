@@ -1,27 +1,108 @@
-// The devices that this build has: where their kernels are.
+// What a device does for the runtime, as one table of functions: pages, streams, events, copies, kernels, graphs.
+// The devices of this build fill it in host_device.cpp; a plugin hands its own out through one C function (SPILLWAY_DEVICE_ENTRY).
+// Invariant: plain data and C calling only, so that a plugin may come from another compiler. A function that fails returns
+// false and leaves words. One context is used by one thread, but for `copy`, `wait` and `finish` on the far lanes.
 #pragma once
+#include <cstddef>
 #include <string_view>
 
 #include "runtime/kernel.hpp"
 
 namespace spillway {
 
-struct Device {
-  std::string_view name;
-  KernelTable kernel;
-  /// For the calling thread and those that its kernels use; null where kernels use one.
-  void (*set_threads)(int);
-  /// Gives back what kernels keep between calls and can make again; null where they keep nothing.
-  void (*forget)();
-  /// Version of the library that kernels call; null where they call none.
-  std::string (*library)();
+constexpr uint32_t DEVICE_TABLE_VERSION = 1;
+#define SPILLWAY_DEVICE_ENTRY "spillway_device_table"
+
+/// Where a function that fails puts its reason.
+struct Words { char text[1024] = {}; };
+
+/// Streams of a context. Copies run on `out` and `in` where the device reaches both ends; the far lanes belong to the
+/// threads that carry bytes between the device and what it cannot reach (the disk).
+enum class Lane : uint32_t { compute, out, in, far_out, far_in };
+constexpr uint32_t LANES = 5;
+
+/// Pages [va, va + count) of the range of addresses show pages [phys, …) of the pool. In pages.
+struct PageMapping { uint64_t va, phys, count; };
+
+struct PoolLayout {
+  uint64_t pool_pages = 0, va_pages = 0;
+  const PageMapping* mappings = nullptr;
+  uint64_t n_mappings = 0;
 };
 
-/// Null when this build has no device of that name.
-const Device* find_device(std::string_view name);
-/// The names, for messages: "cpu, ref, null".
-std::string device_names();
-/// Cores that this process may use.
-int available_cores();
+/// How products of single-precision numbers are made.
+enum class Precision : uint32_t { full = 0, tf32 = 1 };
+
+struct OpenOptions {
+  int threads = 0;           // 0: all cores
+  uint32_t events = 0;       // numbered from 0; each is recorded before it is waited for
+  Precision precision = Precision::full;
+};
+
+struct DeviceFacts {
+  char device[128] = {}, driver[64] = {}, libraries[256] = {};
+  uint64_t total_bytes = 0, free_bytes = 0;
+  uint32_t processors = 0;
+};
+
+struct DeviceContext;  // of one session
+
+struct Device {
+  uint32_t version, bytes;   // DEVICE_TABLE_VERSION, sizeof(Device)
+  const char* name;
+  /// Calls and copies return before they are done, and the host does not see the pages. Otherwise everything is done when it returns.
+  bool asynchronous;
+
+  bool (*facts)(DeviceFacts*, Words*);
+  bool (*has_kernel)(uint32_t wire);
+  /// Compiled kernels that no context uses give their memory back. May be null.
+  void (*forget)();
+  /// For the calling thread and those that its kernels use. May be null.
+  void (*set_threads)(int);
+
+  bool (*open)(const OpenOptions*, DeviceContext**, Words*);
+  /// Waits for what is under way, then gives everything back.
+  void (*close)(DeviceContext*);
+
+  /// Takes the pool and makes all mappings, once a context. Out: the first address.
+  bool (*map)(DeviceContext*, const PoolLayout*, std::byte** base, Words*);
+  /// What the pool has taken from the system by now.
+  uint64_t (*pool_bytes)(DeviceContext*);
+  /// Host memory that copies reach at the link's full speed, exactly so large; given back with the context.
+  bool (*pin)(DeviceContext*, uint64_t bytes, std::byte** at, Words*);
+
+  /// The call's operands may have no data here. -1: its shapes are not legal.
+  int64_t (*workspace)(DeviceContext*, const KernelCall*);
+  bool (*prepare)(DeviceContext*, const KernelCall*, Words*);
+  /// On the compute lane. `call->step` must be what begin_step was last given.
+  bool (*run)(DeviceContext*, const KernelCall*, Words*);
+  /// Sets the step for the calls and graphs that follow; never inside a capture.
+  bool (*begin_step)(DeviceContext*, const StepContext*, Words*);
+
+  /// Either end may be the device's or pinned; pageable host memory only while the host waits for the copy anyway.
+  bool (*copy)(DeviceContext*, Lane, void* to, const void* from, uint64_t bytes, Words*);
+  bool (*record)(DeviceContext*, Lane, uint32_t event, Words*);
+  bool (*wait)(DeviceContext*, Lane, uint32_t event, Words*);
+  /// The host waits for all that the lane has been given; reports what failed there.
+  bool (*finish)(DeviceContext*, Lane, Words*);
+
+  /// The time when a lane gets here, under a number of the caller's; never inside a capture. Null where nothing is asynchronous.
+  bool (*stamp)(DeviceContext*, Lane, uint32_t number, Words*);
+  /// Between two stamps that have been reached.
+  double (*seconds_between)(DeviceContext*, uint32_t from, uint32_t to);
+
+  /// What the compute lane and the lanes that wait for it are given between these two is not run but kept; the other lanes
+  /// must have joined the compute lane again before the end. Null where there are no graphs.
+  bool (*begin_capture)(DeviceContext*, Words*);
+  bool (*end_capture)(DeviceContext*, uint32_t* graph, Words*);
+  /// Runs what was kept, on the compute lane.
+  bool (*launch)(DeviceContext*, uint32_t graph, Words*);
+};
+
+/// What a plugin exports under the name SPILLWAY_DEVICE_ENTRY: null when it does not speak this version.
+using DeviceEntry = const Device* (*)(uint32_t version);
+
+/// Puts a status into words; true when it was well.
+bool tell(Words* words, const Status& status);
 
 }  // namespace spillway

@@ -1,5 +1,7 @@
-// The loop over instructions. Worked example: COPY_IN gets a ticket from the in stream; its WAIT blocks until that ticket
-// is complete, and the time that it blocks is the stall of its cause.
+// The loop over instructions. On a device that computes at once an instruction is done when its turn is over, and the clock
+// tells how long it took. On an asynchronous one the loop only enqueues; the first step of a session, and the last of a run
+// whose timeline is wanted, carry stamps that tell the times; the others replay graphs.
+// Worked example: CALL CALL COPY_OUT* CALL WAIT* CALL, where a thread carries out *: three graphs, and two instructions between them.
 #include "runtime/interpreter.hpp"
 
 #include <algorithm>
@@ -12,10 +14,7 @@ namespace {
 
 /// Marks of segments closer together than this are not reported: a step may have thousands.
 constexpr double MARK_SECONDS = 0.05;
-
-size_t count_tag(const Tape& tape, Tag tag) {
-  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [&](const InstrRecord& i) { return Tag(i.tag) == tag; }));
-}
+constexpr size_t LOSS_BYTES = 8;
 
 size_t kinds() {
   size_t most = 0;
@@ -25,77 +24,98 @@ size_t kinds() {
 
 }  // namespace
 
-Interpreter::Interpreter(const Tape& tape, Program& program, Pages& pages, Tier& tier, Throttle throttle)
-    : tape_(tape), program_(program), pages_(pages), tier_(tier), tickets_(tape.events), seconds_by_kind_(kinds()) {
+Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies)
+    : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()) {
   for (const BindingRecord& b : tape.bindings)
     if (BindingRole(b.role) == BindingRole::loss) losses_.emplace_back(last_writer(tape, b), b.view);
   std::sort(losses_.begin(), losses_.end());
-  out_.emplace(StreamId::out, count_tag(tape, Tag::copy_out), throttle.out, [this](const CopyJob& j, uint64_t lo, uint64_t hi) { return move_out(j, lo, hi); });
-  in_.emplace(StreamId::in, count_tag(tape, Tag::copy_in), throttle.in, [this](const CopyJob& j, uint64_t lo, uint64_t hi) { return move_in(j, lo, hi); });
 }
 
-Status Interpreter::move_out(const CopyJob& job, uint64_t lo, uint64_t hi) {
-  const TransferRecord& t = tape_.transfers[job.transfer];
-  return tier_.write(t.far_offset + lo, pages_.at(t.buffer, t.offset + lo), hi - lo);
+Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies) {
+  std::unique_ptr<Interpreter> i(new Interpreter(tape, program, device, pages, copies));
+  if (!i->losses_.empty()) {
+    const Result<std::byte*> pinned = device.pin(i->losses_.size() * LOSS_BYTES);
+    if (!pinned.ok()) return pinned.status();
+    i->fetched_ = pinned.value();
+  }
+  i->split();
+  return i;
 }
 
-Status Interpreter::move_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
-  const TransferRecord& t = tape_.transfers[job.transfer];
-  std::byte* const into = pages_.at(t.buffer, t.offset + lo);
-  if (!t.from_source()) return tier_.read(t.far_offset + lo, into, hi - lo);
-  return source_->read(t.binding, job.step, t.far_offset + lo, {into, hi - lo});
-}
+// ---------------------------------------------------------------- instructions
 
-void Interpreter::copy(uint32_t index, CopyStream& stream, StepMetrics& metrics) {
-  const InstrRecord& instr = tape_.instrs[index];
-  const TransferRecord& t = tape_.transfers[instr.a];
-  const bool out = Tag(instr.tag) == Tag::copy_out;
-  (out ? metrics.bytes_out : t.from_source() ? metrics.bytes_fed : metrics.bytes_in) += t.bytes;
-  tickets_[instr.b] = {&stream, stream.push({instr.a, index, t.bytes, step_.step})};
-}
-
-Status Interpreter::wait(uint32_t event, uint32_t cause, StepMetrics& metrics) {
-  const Ticket& ticket = tickets_[event];
+Status Interpreter::call_timed(uint32_t index, uint32_t call, StepMetrics& metrics) {
   const Clock::time_point start = Clock::now();
-  Status s = ticket.stream->wait(ticket.number);
-  (cause == 0 ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += seconds_since(start);
+  Status s = program_.run(call, step_);
+  count(tape_.calls[call], index, call, seconds_between(step_start_, start), seconds_since(step_start_), metrics);
   return s;
 }
 
 Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
-  const CallRecord& c = tape_.calls[call];
-  const Clock::time_point start = Clock::now();
-  Status s = program_.run(call, step_);
-  const Clock::time_point end = Clock::now();
-  const double seconds = seconds_between(start, end);
-  metrics.kernel_seconds += seconds;
-  if (c.recompute()) metrics.recompute_seconds += seconds;
-  seconds_by_kind_[c.kind] += seconds;
-  if (record_) timeline_.spans.push_back({StreamId::compute, index, call, seconds_between(step_start_, start), seconds_between(step_start_, end)});
-  if (!s.ok()) return refuse("instruction ", index, ", call ", call, " (", op_info(c.kind)->kind, "): ", s.message);
-  metrics.loss += read_loss(index);
-  return s;
+  Status s;
+  if (!device_.asynchronous()) {
+    s = call_timed(index, call, metrics);
+  } else {
+    if (stamped_) s = device_.stamp(Lane::compute, stamp_of(index, false));
+    if (s.ok()) s = program_.run(call, step_);
+    if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
+  }
+  if (!s.ok()) return refuse("instruction ", index, ", call ", call, " (", op_info(tape_.calls[call].kind)->kind, "): ", s.message);
+  return fetch_losses(index);
 }
 
-double Interpreter::read_loss(uint32_t instruction) const {
-  double sum = 0;
+void Interpreter::count(const CallRecord& c, uint32_t index, uint32_t call, double start, double end, StepMetrics& metrics) {
+  metrics.kernel_seconds += end - start;
+  if (c.recompute()) metrics.recompute_seconds += end - start;
+  seconds_by_kind_[c.kind] += end - start;
+  if (record_) timeline_.spans.push_back({StreamId::compute, index, call, start, end});
+}
+
+/// Losses that this instruction completes go to where the host sees them.
+Status Interpreter::fetch_losses(uint32_t instruction) {
   auto it = std::lower_bound(losses_.begin(), losses_.end(), std::pair(instruction, uint32_t(0)));
   for (; it != losses_.end() && it->first == instruction; ++it) {
     const ViewRecord& v = tape_.views[it->second];
-    const std::byte* at = pages_.at(v.buffer, v.offset);
-    sum += tape_.float_type == DType::f64 ? *reinterpret_cast<const double*>(at) : *reinterpret_cast<const float*>(at);
+    std::byte* const into = fetched_ + size_t(it - losses_.begin()) * LOSS_BYTES;
+    if (Status s = device_.copy(Lane::compute, into, pages_.at(v.buffer, v.offset), dtype_bytes(DType(v.dtype))); !s.ok()) return s;
+  }
+  return {};
+}
+
+double Interpreter::sum_of_losses() const {
+  double sum = 0;
+  for (size_t i = 0; i < losses_.size(); i++) {
+    const std::byte* at = fetched_ + i * LOSS_BYTES;
+    sum += tape_.float_type == DType::f64 ? *reinterpret_cast<const double*>(at) : double(*reinterpret_cast<const float*>(at));
   }
   return sum;
 }
 
+Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
+  const InstrRecord& instr = tape_.instrs[index];
+  const TransferRecord& t = tape_.transfers[instr.a];
+  (Tag(instr.tag) == Tag::copy_out ? metrics.bytes_out : t.from_source() ? metrics.bytes_fed : metrics.bytes_in) += t.bytes;
+  return copies_.start(index, step_.step, stamped_);
+}
+
+Status Interpreter::wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics) {
+  Status s = stamped_ ? device_.stamp(Lane::compute, stamp_of(index, false)) : Status{};
+  const Clock::time_point start = Clock::now();
+  if (s.ok()) s = copies_.wait(instr.a);
+  if (!device_.asynchronous()) (instr.b == 0 ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += seconds_since(start);
+  if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
+  return s;
+}
+
 void Interpreter::hold(uint32_t residency, bool acquire) {
+  if (replaying_) return;
   const uint64_t pages = tape_.residencies[residency].pages;
   acquire ? pages_.acquire(pages) : pages_.release(pages);
   if (record_) timeline_.memory.push_back({seconds_since(step_start_), pages_.held()});
 }
 
 void Interpreter::mark(const InstrRecord& instr, const RunOptions& options) {
-  if (!options.progress || seconds_since(last_mark_) < MARK_SECONDS) return;
+  if (replaying_ || !options.progress || seconds_since(last_mark_) < MARK_SECONDS) return;
   last_mark_ = Clock::now();
   options.progress({Progress::Phase::segment, step_.step, instr.a, instr.b, 0, seconds_since(step_start_)});
 }
@@ -106,67 +126,150 @@ Status Interpreter::execute(uint32_t index, const RunOptions& options, StepMetri
     case Tag::call: return call(index, i.a, metrics);
     case Tag::acquire: hold(i.a, true); return {};
     case Tag::release: hold(i.a, false); return {};
-    case Tag::copy_out: copy(index, *out_, metrics); return {};
-    case Tag::copy_in: copy(index, *in_, metrics); return {};
-    case Tag::wait: return wait(i.a, i.b, metrics);
+    case Tag::copy_out:
+    case Tag::copy_in: return copy(index, metrics);
+    case Tag::wait: return wait(index, i, metrics);
     case Tag::mark: mark(i, options); return {};
   }
   return refuse("instruction ", index, ": unknown tag ", i.tag);
 }
 
-Status Interpreter::run_step(const RunOptions& options, StepMetrics& metrics) {
-  step_start_ = Clock::now();
-  timeline_.spans.clear();
-  timeline_.memory.clear();
-  if (record_) timeline_.memory.push_back({0, pages_.held()});
-  out_->begin_step(step_start_, record_);
-  in_->begin_step(step_start_, record_);
+// ---------------------------------------------------------------- steps
+
+Status Interpreter::run_instructions(const RunOptions& options, StepMetrics& metrics) {
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     if (stop_.load(std::memory_order_relaxed) == Stop::at_once) return cancelled();
     if (Status s = execute(i, options, metrics); !s.ok()) return s;
   }
-  metrics.seconds = seconds_since(step_start_);
   return {};
 }
 
+void Interpreter::split() {
+  if (!device_.has_graphs()) return;
+  for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
+    const bool replayed = !copies_.by_thread(tape_.instrs[i]);
+    if (parts_.empty() || parts_.back().replayed != replayed) parts_.push_back({i, i, replayed, {0, 0}, {}});
+    parts_.back().to = i + 1;
+  }
+}
+
+Status Interpreter::capture(const RunOptions& options) {
+  const uint32_t parity = copies_.feeder().parity(step_.step);
+  for (Part& part : parts_) {
+    if (!part.replayed) continue;
+    part.moved = {};
+    Status s = device_.begin_capture();
+    if (!s.ok()) return s;
+    for (uint32_t i = part.from; s.ok() && i < part.to; i++) s = execute(i, options, part.moved);
+    if (s.ok()) s = copies_.join();
+    const Result<uint32_t> graph = device_.end_capture();
+    if (!s.ok()) return s;
+    if (!graph.ok()) return refuse("keeping instructions ", part.from, " to ", part.to, " as a graph: ", graph.status().message);
+    part.graph[parity] = graph.value();
+  }
+  captured_[parity] = true;
+  return {};
+}
+
+Status Interpreter::replay(const Part& part, uint32_t parity, StepMetrics& metrics) {
+  metrics.bytes_out += part.moved.bytes_out;
+  metrics.bytes_in += part.moved.bytes_in;
+  metrics.bytes_fed += part.moved.bytes_fed;
+  return device_.launch(part.graph[parity]);
+}
+
+Status Interpreter::run_parts(const RunOptions& options, StepMetrics& metrics) {
+  replaying_ = true;
+  const uint32_t parity = copies_.feeder().parity(step_.step);
+  Status s = captured_[parity] ? Status{} : capture(options);
+  for (const Part& part : parts_) {
+    if (s.ok() && stop_.load(std::memory_order_relaxed) == Stop::at_once) s = cancelled();
+    if (!s.ok()) break;
+    if (part.replayed) s = replay(part, parity, metrics);
+    for (uint32_t i = part.from; s.ok() && !part.replayed && i < part.to; i++) s = execute(i, options, metrics);
+  }
+  replaying_ = false;
+  return s;
+}
+
+/// A lane's own copies have no clock of the host's: their stamps tell.
+void Interpreter::read_stamps(StepMetrics& metrics) {
+  for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
+    const InstrRecord& instr = tape_.instrs[i];
+    const Tag tag = Tag(instr.tag);
+    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || ((tag == Tag::copy_out || tag == Tag::copy_in) && copies_.by_thread(instr))) continue;
+    const double start = device_.seconds_between(STEP_START, stamp_of(i, false)), end = device_.seconds_between(STEP_START, stamp_of(i, true));
+    if (tag == Tag::call) count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
+    else if (tag == Tag::wait) (instr.b == 0 ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += end - start;
+    else if (record_) timeline_.spans.push_back({tag == Tag::copy_out ? StreamId::out : StreamId::in, i, instr.a, start, end});
+  }
+}
+
+Status Interpreter::end_step(StepMetrics& metrics) {
+  Status s = stamped_ ? device_.stamp(Lane::compute, STEP_END) : Status{};
+  if (s.ok()) s = device_.finish(Lane::compute);
+  if (!s.ok()) return s;
+  metrics.seconds = seconds_since(step_start_);
+  metrics.loss = sum_of_losses();
+  if (stamped_) read_stamps(metrics);
+  return s;
+}
+
+Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& metrics) {
+  step_start_ = Clock::now();
+  if (Status s = copies_.feeder().ready(step_.step); !s.ok()) return s;
+  metrics.stall_data_seconds = seconds_since(step_start_);
+  timeline_.spans.clear();
+  timeline_.memory.clear();
+  if (record_) timeline_.memory.push_back({0, pages_.held()});
+  copies_.begin_step(step_start_, record_);
+  stamped_ = device_.asynchronous() && (!warm_ || (record_ && last));
+  Status s = device_.begin_step(step_);
+  if (s.ok() && stamped_) s = device_.stamp(Lane::compute, STEP_START);
+  if (s.ok()) s = warm_ && !stamped_ && !parts_.empty() ? run_parts(options, metrics) : run_instructions(options, metrics);
+  if (s.ok()) s = end_step(metrics);
+  warm_ = warm_ || s.ok();
+  return s;
+}
+
+// ---------------------------------------------------------------- runs
+
 void Interpreter::stop(Stop how) {
   stop_ = how;
-  if (how != Stop::at_once) return;
-  out_->interrupt();
-  in_->interrupt();
+  if (how == Stop::at_once) copies_.interrupt();
 }
 
 void Interpreter::collect(RunMetrics& run) const {
   run.seconds_by_kind = seconds_by_kind_;
   run.arena_peak_bytes = pages_.peak_bytes();
-  run.arena_file_bytes = pages_.file_bytes();
-  run.disk_bytes = tier_.disk_bytes();
+  run.arena_file_bytes = device_.pool_bytes();
   if (!record_) return;
   run.timeline = timeline_;
-  for (const CopyStream* s : {&*out_, &*in_}) run.timeline.spans.insert(run.timeline.spans.end(), s->spans().begin(), s->spans().end());
+  copies_.collect(run.timeline.spans);
 }
 
 RunMetrics Interpreter::run(const RunOptions& options) {
   RunMetrics run;
   run.steps.reserve(options.steps);
-  source_ = options.source;
   record_ = options.timeline;
   if (record_) {
     timeline_.spans.reserve(tape_.instrs.size());
     timeline_.memory.reserve(tape_.instrs.size() + 1);
   }
   std::fill(seconds_by_kind_.begin(), seconds_by_kind_.end(), 0.0);
+  copies_.begin_run(options.source, options.first_step, options.first_step + options.steps - 1);
   for (uint64_t n = 0; n < options.steps && stop_ == Stop::none; n++) {
     step_ = {options.first_step + n, options.seed, options.lr_scale};
     StepMetrics metrics;
-    run.status = run_step(options, metrics);
+    run.status = run_step(options, n + 1 == options.steps, metrics);
     if (!run.status.ok()) break;
     run.steps.push_back(metrics);
     if (options.progress) options.progress({Progress::Phase::step, step_.step, 0, 0, metrics.loss, metrics.seconds});
   }
+  copies_.feeder().end();
   if (!run.status.ok()) {
-    out_->abandon();
-    in_->abandon();
+    copies_.abandon();
+    for (const Lane lane : {Lane::compute, Lane::out, Lane::in}) device_.finish(lane);  // what failed is known already
   }
   run.torn = !run.status.ok();
   if (is_cancelled(run.status)) run.status = {};

@@ -1,23 +1,18 @@
-// Runs a checked tape step after step. In: program, pages, tier, source. Out: metrics; progress as it goes.
-// Invariant: nothing is allocated or mapped between the first and the last instruction of a step; when run() returns,
-// no copy is in flight.
+// Runs a checked tape step after step, on any device. In: program, pages, copies, source. Out: metrics; progress as it goes.
+// Where the device has graphs, a step is split at the instructions that a thread carries out; what lies between is captured
+// once and replayed. Invariant: nothing is allocated or mapped within a step; when run() returns, nothing is under way.
 #pragma once
 #include <atomic>
 #include <functional>
-#include <optional>
 
+#include "runtime/copies.hpp"
+#include "runtime/metrics.hpp"
 #include "runtime/program.hpp"
-#include "runtime/source.hpp"
-#include "runtime/streams.hpp"
-#include "runtime/tier.hpp"
 
 namespace spillway {
 
 /// How a running step is told to end: after the instruction at hand, or when it is complete.
 enum class Stop : uint32_t { none, after_step, at_once };
-
-/// Bytes per second of an imitated link; 0: as fast as it goes.
-struct Throttle { double out = 0, in = 0; };
 
 struct RunOptions {
   uint64_t steps = 1, first_step = 1, seed = 0;
@@ -29,7 +24,7 @@ struct RunOptions {
 
 class Interpreter {
  public:
-  Interpreter(const Tape& tape, Program& program, Pages& pages, Tier& tier, Throttle throttle);
+  static Result<std::unique_ptr<Interpreter>> open(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies);
 
   /// Forgets an earlier stop(); before run(), on the thread that may call stop().
   void arm() { stop_ = Stop::none; }
@@ -38,34 +33,45 @@ class Interpreter {
   void stop(Stop how);
 
  private:
-  struct Ticket { CopyStream* stream = nullptr; CopyStream::Ticket number = 0; };
+  /// Instructions [from, to): one graph for each buffer of inputs, or, where a thread carries them, none. `moved`: its bytes.
+  struct Part { uint32_t from, to; bool replayed; uint32_t graph[2]; StepMetrics moved; };
 
-  Status run_step(const RunOptions& options, StepMetrics& metrics);
-  void collect(RunMetrics& run) const;
+  Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies);
+  Status run_step(const RunOptions& options, bool last, StepMetrics& metrics);
+  Status run_instructions(const RunOptions& options, StepMetrics& metrics);
+  Status run_parts(const RunOptions& options, StepMetrics& metrics);
+  Status replay(const Part& part, uint32_t parity, StepMetrics& metrics);
+  void split();
+  Status capture(const RunOptions& options);
   Status execute(uint32_t index, const RunOptions& options, StepMetrics& metrics);
   Status call(uint32_t index, uint32_t call, StepMetrics& metrics);
-  Status wait(uint32_t event, uint32_t cause, StepMetrics& metrics);
-  void copy(uint32_t index, CopyStream& stream, StepMetrics& metrics);
+  Status call_timed(uint32_t index, uint32_t call, StepMetrics& metrics);
+  Status wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics);
+  Status copy(uint32_t index, StepMetrics& metrics);
+  Status fetch_losses(uint32_t instruction);
   void hold(uint32_t residency, bool acquire);
   void mark(const InstrRecord& instr, const RunOptions& options);
-  Status move_in(const CopyJob& job, uint64_t lo, uint64_t hi);
-  Status move_out(const CopyJob& job, uint64_t lo, uint64_t hi);
-  double read_loss(uint32_t instruction) const;
+  Status end_step(StepMetrics& metrics);
+  void read_stamps(StepMetrics& metrics);
+  void count(const CallRecord& c, uint32_t index, uint32_t call, double start, double end, StepMetrics& metrics);
+  double sum_of_losses() const;
+  void collect(RunMetrics& run) const;
 
   const Tape& tape_;
   Program& program_;
+  OpenDevice& device_;
   Pages& pages_;
-  Tier& tier_;
-  Source* source_ = nullptr;
+  Copies& copies_;
   std::vector<std::pair<uint32_t, uint32_t>> losses_;  // instruction that completes it, view; in order
-  std::vector<Ticket> tickets_;                        // by event
+  std::byte* fetched_ = nullptr;                       // the losses' values, a double's room each; pinned
   std::vector<double> seconds_by_kind_;
+  std::vector<Part> parts_;
+  bool captured_[2] = {false, false}, warm_ = false;
   StepContext step_;
   std::atomic<Stop> stop_{Stop::none};
   Clock::time_point step_start_{}, last_mark_{};
-  bool record_ = false;
+  bool record_ = false, stamped_ = false, replaying_ = false;
   Timeline timeline_;
-  std::optional<CopyStream> out_, in_;                 // last: their threads use the others
 };
 
 }  // namespace spillway

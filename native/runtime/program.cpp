@@ -44,32 +44,28 @@ KernelCall Program::kernel_call(const CallRecord& c, const StepContext& step) {
 }
 
 Status Program::prepare_call(const CallRecord& c, const StepContext& step) {
-  const KernelEntry* entry = entries_.back();
+  if (!device_->device().has_kernel(c.kind)) return refuse("the device '", device_->device().name, "' has no such kernel");
   const KernelCall k = kernel_call(c, step);
-  const int64_t need = entry->workspace_bytes(k);
+  const int64_t need = device_->workspace(k);
   if (need < 0) return refuse("the device's kernel refuses these shapes");
   if (uint64_t(need) > k.workspace_bytes) return refuse("the kernel asks for ", need, " bytes of workspace, the plan gives ", k.workspace_bytes);
-  return entry->prepare(k);
+  return device_->prepare(k);
 }
 
-Result<Program> Program::prepare(const Tape& tape, const Pages& pages, const Device& device) {
+Result<Program> Program::prepare(const Tape& tape, const Pages& pages, OpenDevice& device) {
   Program p;
   p.tape_ = &tape;
+  p.device_ = &device;
   for (const ViewRecord& v : tape.views) p.views_.push_back(resolve(v, pages));
   size_t most = 0;
   for (const CallRecord& c : tape.calls) most = std::max<size_t>(most, size_t(c.ins) + c.outs);
   p.operands_.resize(most);
-  p.entries_.reserve(tape.calls.size());
   const StepContext step;
-  for (size_t i = 0; i < tape.calls.size(); i++) {
-    const CallRecord& c = tape.calls[i];
-    p.entries_.push_back(device.kernel(c.kind));
-    if (!p.entries_.back()) return refuse("call ", i, " (", op_info(c.kind)->kind, "): the device '", device.name, "' has no such kernel");
-    if (Status s = p.prepare_call(c, step); !s.ok()) return refuse("call ", i, " (", op_info(c.kind)->kind, "): ", s.message);
-  }
+  for (size_t i = 0; i < tape.calls.size(); i++)
+    if (Status s = p.prepare_call(tape.calls[i], step); !s.ok()) return refuse("call ", i, " (", op_info(tape.calls[i].kind)->kind, "): ", s.message);
   return p;
 }
 
-Status Program::run(uint32_t call, const StepContext& step) { return entries_[call]->run(kernel_call(tape_->calls[call], step)); }
+Status Program::run(uint32_t call, const StepContext& step) { return device_->run(kernel_call(tape_->calls[call], step)); }
 
 }  // namespace spillway

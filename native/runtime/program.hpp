@@ -1,7 +1,6 @@
-// The tape's calls made ready for one device: addresses in place of views, kernels looked up and prepared.
+// The tape's calls made ready for one device: addresses in place of views, kernels prepared.
 // Invariant: every call's workspace is at least what its kernel asks for; run() allocates nothing.
 #pragma once
-#include "runtime/device.hpp"
 #include "runtime/pages.hpp"
 
 namespace spillway {
@@ -9,7 +8,7 @@ namespace spillway {
 class Program {
  public:
   /// Refused when the device lacks a kernel, or a kernel refuses a call's shapes or workspace.
-  static Result<Program> prepare(const Tape& tape, const Pages& pages, const Device& device);
+  static Result<Program> prepare(const Tape& tape, const Pages& pages, OpenDevice& device);
 
   Status run(uint32_t call, const StepContext& step);
 
@@ -18,9 +17,9 @@ class Program {
   Status prepare_call(const CallRecord& c, const StepContext& step);
 
   const Tape* tape_ = nullptr;
-  std::vector<View> views_;                   // by view index
-  std::vector<const KernelEntry*> entries_;   // by call
-  std::vector<View> operands_;                // of the call at hand, ins then outs
+  OpenDevice* device_ = nullptr;
+  std::vector<View> views_;        // by view index
+  std::vector<View> operands_;     // of the call at hand, ins then outs
 };
 
 }  // namespace spillway

@@ -17,6 +17,20 @@ uint64_t tier_extent(const Tape& tape) {
   return end;
 }
 
+/// The most of the tier's first bytes that are at most `limit` and cut no slot in two.
+uint64_t whole_slots(const Tape& tape, uint64_t limit) {
+  uint64_t cut = std::min(limit, tier_extent(tape));
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const TransferRecord& t : tape.transfers)
+      if (!t.from_source() && t.far_offset < cut && cut < t.far_offset + t.bytes) {
+        cut = t.far_offset;
+        moved = true;
+      }
+  }
+  return cut;
+}
+
 /// By counter, so that it does not matter how many threads share the work.
 template <class T>
 void fill_in_parallel(T* into, uint64_t count, const BindingRecord& b, RandomStream key, int threads) {
@@ -30,25 +44,45 @@ void fill_in_parallel(T* into, uint64_t count, const BindingRecord& b, RandomStr
 
 }  // namespace
 
+/// Memory that the device's lanes reach where it has such lanes and as far as it may be pinned; a file or plain memory for the rest.
+Status Session::open_tier(const SessionOptions& options) {
+  const uint64_t all = tier_extent(tape_);
+  const bool spills = !options.spill_directory.empty();
+  if (device_->asynchronous() && !options.throttle.any()) tier_.pinned_bytes = whole_slots(tape_, spills ? options.pinned_bytes : all);
+  if (tier_.pinned_bytes > 0) {
+    const Result<std::byte*> pinned = device_->pin(tier_.pinned_bytes);
+    if (!pinned.ok()) return refuse("the lower tier takes ", tier_.pinned_bytes, " bytes of pinned memory: ", pinned.status().message);
+    tier_.pinned = pinned.value();
+  }
+  const uint64_t rest = all - tier_.pinned_bytes;
+  auto opened = spills && rest > 0 ? open_spill_file(options.spill_directory, rest, options.file_calls) : open_ram_tier(rest);
+  if (!opened.ok()) return opened.status();
+  tier_.rest = std::move(opened).value();
+  return {};
+}
+
 Result<std::unique_ptr<Session>> Session::open(std::span<const std::byte> bytes, const SessionOptions& options) {
   Result<Tape> tape = read_tape(bytes);
   if (!tape.ok()) return tape.status();
   std::unique_ptr<Session> s(new Session(std::move(tape).value()));
-  s->device_ = options.device;
   s->threads_ = options.threads > 0 ? options.threads : available_cores();
-  Result<std::unique_ptr<Pages>> pages = Pages::open(s->tape_);
+  Result<OpenDevice> device = OpenDevice::open(*options.device, {s->threads_, Copies::events(s->tape_), options.precision});
+  if (!device.ok()) return device.status();
+  s->device_.emplace(std::move(device).value());
+  Result<std::unique_ptr<Pages>> pages = Pages::open(s->tape_, *s->device_);
   if (!pages.ok()) return pages.status();
   s->pages_ = std::move(pages).value();
-  Result<std::unique_ptr<Tier>> tier = options.spill_directory.empty()
-      ? open_ram_tier(tier_extent(s->tape_))
-      : open_spill_file(options.spill_directory, tier_extent(s->tape_), options.file_calls);
-  if (!tier.ok()) return tier.status();
-  s->tier_ = std::move(tier).value();
-  if (s->device_->set_threads) s->device_->set_threads(s->threads_);
+  if (Status tier = s->open_tier(options); !tier.ok()) return tier;
+  if (options.device->set_threads) options.device->set_threads(s->threads_);
   Result<Program> program = Program::prepare(s->tape_, *s->pages_, *s->device_);
   if (!program.ok()) return program.status();
   s->program_.emplace(std::move(program).value());
-  s->interpreter_.emplace(s->tape_, *s->program_, *s->pages_, *s->tier_, options.throttle);
+  auto copies = Copies::open(s->tape_, *s->device_, *s->pages_, s->tier_, options.throttle);
+  if (!copies.ok()) return copies.status();
+  s->copies_ = std::move(copies).value();
+  auto interpreter = Interpreter::open(s->tape_, *s->program_, *s->device_, *s->pages_, *s->copies_);
+  if (!interpreter.ok()) return interpreter.status();
+  s->interpreter_ = std::move(interpreter).value();
   return s;
 }
 
@@ -64,24 +98,48 @@ Status Session::check_idle() const {
   return {};
 }
 
-Result<std::span<std::byte>> Session::bytes(uint32_t binding) {
-  if (Status s = check_idle(); !s.ok()) return s;
+Result<uint64_t> Session::size(uint32_t binding) const {
   const BindingRecord& b = tape_.bindings[binding];
   if (!b.persistent()) return refuse("'", tape_.name(b), "' is neither parameter nor state: it has no bytes between steps");
   const ViewRecord& v = tape_.views[b.view];
-  const uint64_t elements = uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3];
-  return std::span(pages_->at(v.buffer, v.offset), elements * dtype_bytes(DType(v.dtype)));
+  return uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3] * dtype_bytes(DType(v.dtype));
+}
+
+Status Session::check_persistent(uint32_t binding, uint64_t bytes) const {
+  if (Status s = check_idle(); !s.ok()) return s;
+  const Result<uint64_t> held = size(binding);
+  if (!held.ok()) return held.status();
+  return bytes == held.value() ? Status{} : refuse("'", tape_.name(tape_.bindings[binding]), "' takes ", held.value(), " bytes, not ", bytes);
+}
+
+std::byte* Session::address(uint32_t binding) const {
+  const ViewRecord& v = tape_.views[tape_.bindings[binding].view];
+  return pages_->at(v.buffer, v.offset);
+}
+
+Status Session::read(uint32_t binding, std::span<std::byte> into) {
+  if (Status s = check_persistent(binding, into.size()); !s.ok()) return s;
+  const Status s = device_->copy(Lane::compute, into.data(), address(binding), into.size());
+  return s.ok() ? device_->finish(Lane::compute) : s;
+}
+
+Status Session::write(uint32_t binding, std::span<const std::byte> from) {
+  if (Status s = check_persistent(binding, from.size()); !s.ok()) return s;
+  const Status s = device_->copy(Lane::compute, address(binding), from.data(), from.size());
+  return s.ok() ? device_->finish(Lane::compute) : s;
 }
 
 Status Session::init(uint32_t binding, uint64_t seed) {
-  Result<std::span<std::byte>> held = bytes(binding);
-  if (!held.ok()) return held.status();
-  const std::span<std::byte> into = std::move(held).value();
+  const Result<uint64_t> bytes = size(binding);
+  if (!bytes.ok()) return bytes.status();
+  if (Status s = check_idle(); !s.ok()) return s;
   const BindingRecord& b = tape_.bindings[binding];
   const RandomStream key{seed, stream_of(tape_.name(b))};
-  if (DType(b.dtype) == DType::f64) fill_in_parallel(reinterpret_cast<double*>(into.data()), into.size() / 8, b, key, threads_);
-  else fill_in_parallel(reinterpret_cast<float*>(into.data()), into.size() / 4, b, key, threads_);
-  return {};
+  std::vector<std::byte> made(device_->asynchronous() ? bytes.value() : 0);
+  std::byte* const into = device_->asynchronous() ? made.data() : address(binding);
+  if (DType(b.dtype) == DType::f64) fill_in_parallel(reinterpret_cast<double*>(into), bytes.value() / 8, b, key, threads_);
+  else fill_in_parallel(reinterpret_cast<float*>(into), bytes.value() / 4, b, key, threads_);
+  return device_->asynchronous() ? write(binding, made) : Status{};
 }
 
 Status Session::begin(const RunOptions& options) {
@@ -98,8 +156,9 @@ Status Session::begin(const RunOptions& options) {
 }
 
 RunMetrics Session::finish() {
-  if (device_->set_threads) device_->set_threads(threads_);
+  if (const auto set_threads = device_->device().set_threads) set_threads(threads_);
   RunMetrics run = interpreter_->run(options_);
+  run.disk_bytes = tier_.rest->disk_bytes();
   torn_ = run.torn;
   options_ = {};
   running_ = false;

@@ -2,7 +2,10 @@
 // In: untrusted tape bytes. Out: weights and state between runs, metrics of runs.
 // Invariant: weights are read and written only between runs; after a step that was cut short the session can only be closed.
 #pragma once
+#include <optional>
+
 #include "plan/reader.hpp"
+#include "runtime/devices.hpp"
 #include "runtime/interpreter.hpp"
 
 namespace spillway {
@@ -10,6 +13,9 @@ namespace spillway {
 struct SessionOptions {
   const Device* device = nullptr;
   std::string spill_directory = {};  // empty: the lower tier is RAM
+  /// Of the lower tier, what an asynchronous device may have in pinned memory before the spill directory takes the rest.
+  uint64_t pinned_bytes = ~uint64_t(0);
+  Precision precision = Precision::full;
   int threads = 0;              // 0: all cores
   Throttle throttle = {};
   FileCalls file_calls = SYSTEM_FILE_CALLS;
@@ -25,8 +31,11 @@ class Session {
 
   /// Fills a parameter or state as its distribution says, keyed by seed and name only.
   Status init(uint32_t binding, uint64_t seed);
-  /// The bytes of a parameter or state, until the next run.
-  Result<std::span<std::byte>> bytes(uint32_t binding);
+  /// Bytes of a parameter or state; refused for anything else.
+  Result<uint64_t> size(uint32_t binding) const;
+  /// Copies a parameter or state out of the device, or into it: `size()` bytes.
+  Status read(uint32_t binding, std::span<std::byte> into);
+  Status write(uint32_t binding, std::span<const std::byte> from);
 
   /// A run is two calls: begin() checks and claims the session, finish() runs and gives it back, on any thread.
   Status begin(const RunOptions& options);
@@ -36,17 +45,21 @@ class Session {
 
  private:
   explicit Session(Tape tape) : tape_(std::move(tape)) {}
+  Status open_tier(const SessionOptions& options);
   Status check_idle() const;
+  Status check_persistent(uint32_t binding, uint64_t bytes) const;
+  std::byte* address(uint32_t binding) const;
 
   const Tape tape_;
-  const Device* device_ = nullptr;
   int threads_ = 1;
+  std::optional<OpenDevice> device_;
   std::unique_ptr<Pages> pages_;
-  std::unique_ptr<Tier> tier_;
+  LowerTier tier_;
   std::optional<Program> program_;
+  std::unique_ptr<Copies> copies_;
   RunOptions options_;
   std::atomic<bool> running_{false}, torn_{false};
-  std::optional<Interpreter> interpreter_;  // last: its threads use the others
+  std::unique_ptr<Interpreter> interpreter_;  // last: it uses the others
 };
 
 }  // namespace spillway

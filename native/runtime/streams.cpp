@@ -5,12 +5,6 @@
 #include <algorithm>
 
 namespace spillway {
-namespace {
-
-constexpr uint64_t PIECE_BYTES = uint64_t(8) << 20;
-
-}  // namespace
-
 CopyStream::CopyStream(StreamId id, size_t capacity, double bytes_per_second, Move move)
     : id_(id), bytes_per_second_(bytes_per_second), move_(std::move(move)), ring_(std::max<size_t>(capacity, 1)) {
   spans_.reserve(ring_.size());
@@ -89,8 +83,8 @@ void CopyStream::work() {
 
 Status CopyStream::run_job(const CopyJob& job) {
   link_free_ = std::max(link_free_, Clock::now());
-  for (uint64_t lo = 0; lo < job.bytes; lo += PIECE_BYTES) {
-    const uint64_t hi = std::min(job.bytes, lo + PIECE_BYTES);
+  for (uint64_t lo = 0; lo < job.bytes; lo += COPY_PIECE_BYTES) {
+    const uint64_t hi = std::min(job.bytes, lo + COPY_PIECE_BYTES);
     if (Status s = move_(job, lo, hi); !s.ok()) return s;
     if (Status s = hold_back(hi - lo); !s.ok()) return s;
   }

@@ -12,6 +12,9 @@
 
 namespace spillway {
 
+/// A job is moved in pieces of this size.
+constexpr uint64_t COPY_PIECE_BYTES = uint64_t(8) << 20;
+
 struct CopyJob {
   uint32_t transfer = 0, instruction = 0;
   uint64_t bytes = 0, step = 0;

@@ -1,4 +1,4 @@
-// Runs a tape file without Node: runplan TAPE [--device null|ref|cpu] [--steps N] [--spill DIR] [--seed N] [--threads N]
+// Runs a tape file without Node: runplan TAPE [--device null|ref|cpu|cuda] [--steps N] [--spill DIR] [--seed N] [--threads N]
 // [--throttle BYTES_PER_SECOND] [--classes N]. In: an untrusted file. Out: one line a step, then totals; exit code 1 with a reason.
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,7 @@ Status parse(int argc, char** argv, Arguments& a) {
     else if (word == "--classes") a.classes = uint32_t(std::strtoul(value, nullptr, 10));
     else return refuse("unknown option ", word);
   }
-  return a.tape.empty() ? refuse("usage: runplan TAPE [--device null|ref|cpu] [--steps N] [--spill DIR] [--seed N] [--threads N] "
+  return a.tape.empty() ? refuse("usage: runplan TAPE [--device null|ref|cpu|cuda] [--steps N] [--spill DIR] [--seed N] [--threads N] "
                                  "[--throttle BYTES_PER_SECOND] [--classes N]") : Status{};
 }
 
@@ -43,9 +43,9 @@ Status run(const Arguments& a) {
   std::ifstream file(a.tape, std::ios::binary);
   if (!file) return refuse("cannot read ", a.tape);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  const Device* device = find_device(a.device);
-  if (!device) return refuse("no device '", a.device, "': ", device_names());
-  auto opened = Session::open(std::as_bytes(std::span(bytes)), {.device = device, .spill_directory = a.spill, .threads = a.threads, .throttle = {a.throttle, a.throttle}});
+  const Result<const Device*> device = load_device(a.device);
+  if (!device.ok()) return device.status();
+  auto opened = Session::open(std::as_bytes(std::span(bytes)), {.device = device.value(), .spill_directory = a.spill, .threads = a.threads, .throttle = {a.throttle, a.throttle}});
   if (!opened.ok()) return opened.status();
   const std::unique_ptr<Session> session = std::move(opened).value();
   Source source(session->tape());

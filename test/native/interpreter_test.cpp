@@ -118,7 +118,7 @@ void cancel(Stop how, bool expect_torn) {
   RunOptions options{.steps = 1000, .source = o.source.get()};
   CHECK(o.session->begin(options).ok());
   CHECK_SAYS(o.session->begin(options), "a run is active");
-  CHECK_SAYS(o.session->bytes(0).status(), "a run is active");
+  CHECK_SAYS(read_first(o), "a run is active");
   RunMetrics m;
   std::thread runner([&] { m = o.session->finish(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -129,7 +129,7 @@ void cancel(Stop how, bool expect_torn) {
   CHECK(m.steps.size() < 3);
   CHECK(m.torn == expect_torn);
   CHECK(seconds_since(start) < (expect_torn ? 0.5 : 3.0));
-  CHECK(o.session->bytes(0).ok() == !expect_torn);
+  CHECK(read_first(o).ok() == !expect_torn);
   if (expect_torn) CHECK_SAYS(o.session->begin(options), "open a new session");
   else CHECK(run(o, {.steps = 1, .first_step = 1 + m.steps.size()}).steps.size() == 1);
 }
@@ -140,7 +140,7 @@ void refuses_wrong_use() {
   CHECK_SAYS(o.session->begin({.steps = 1, .first_step = 0, .source = o.source.get()}), "numbered from 1");
   Source empty(o.session->tape());
   CHECK_SAYS(o.session->begin({.steps = 1, .source = &empty}), "'image' is fed from outside, but has no data");
-  CHECK_SAYS(o.session->bytes(o.session->find("image")).status(), "neither parameter nor state");
+  CHECK_SAYS(o.session->size(o.session->find("image")).status(), "neither parameter nor state");
   CHECK(o.session->find("nobody") == NONE);
 }
 
@@ -180,8 +180,8 @@ void init_in_parallel() {
   for (const int threads : {1, 5}) {
     auto opened = Session::open(t.bytes(), {.device = find_device("null"), .threads = threads});
     CHECK(opened.ok() && opened.value()->init(0, 3).ok());
-    const auto held = opened.value()->bytes(0).value();
-    values[threads > 1].assign(held.begin(), held.end());
+    values[threads > 1].resize(opened.value()->size(0).value());
+    CHECK(opened.value()->read(0, values[threads > 1]).ok());
   }
   CHECK(values[0] == values[1]);
 }

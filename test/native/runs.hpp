@@ -27,6 +27,12 @@ inline Opened open_session(const TapeBuilder& tape, SessionOptions options = {},
   return o;
 }
 
+/// Whether the first weight can be read now.
+inline Status read_first(Opened& o) {
+  std::vector<std::byte> into(o.session->size(0).value());
+  return o.session->read(0, into);
+}
+
 inline RunMetrics run(Opened& o, RunOptions options) {
   options.source = o.source.get();
   if (const Status s = o.session->begin(options); !s.ok()) throw std::runtime_error(s.message);
@@ -34,9 +40,10 @@ inline RunMetrics run(Opened& o, RunOptions options) {
 }
 
 inline std::vector<std::byte> bytes_of(Opened& o, std::string_view name) {
-  const auto held = o.session->bytes(o.session->find(name));
-  if (!held.ok()) throw std::runtime_error(held.status().message);
-  return {held.value().begin(), held.value().end()};
+  const uint32_t binding = o.session->find(name);
+  std::vector<std::byte> bytes(o.session->size(binding).value());
+  if (const Status s = o.session->read(binding, bytes); !s.ok()) throw std::runtime_error(s.message);
+  return bytes;
 }
 
 }  // namespace spillway::testing

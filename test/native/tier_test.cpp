@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "runtime/handles.hpp"
 #include "test/native/runs.hpp"
 
 using namespace spillway;
@@ -131,7 +132,7 @@ void step_fails(FileCalls calls, const char* says) {
   const RunMetrics m = run(o, {.steps = 5});
   check(contains(m.status.message, says), says, __FILE__, __LINE__, m.status.message);
   CHECK(m.torn && !m.cancelled && m.steps.size() < 5);
-  CHECK_SAYS(o.session->bytes(0).status(), "open a new session");
+  CHECK_SAYS(read_first(o), "open a new session");
   Opened again = open_session(classifier(true, DType::f32), {.spill_directory = d.path});
   CHECK(run(again, {.steps = 5}).steps.size() == 5);
 }

@@ -1,0 +1,161 @@
+// Worked example, asynchronous: COPY_OUT records "started" on compute, has the out lane wait for it, copies, records its
+// event there; its WAIT has the compute lane wait for the event. The host has only enqueued. By a thread: the thread has
+// the far lane wait for "started", brings each piece into a pinned bounce buffer, and writes it to the spill file.
+#include "runtime/copies.hpp"
+
+#include <algorithm>
+
+namespace spillway {
+namespace {
+
+size_t count_tag(const Tape& tape, Tag tag) {
+  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [&](const InstrRecord& i) { return Tag(i.tag) == tag; }));
+}
+
+bool is_out(const InstrRecord& i) { return Tag(i.tag) == Tag::copy_out; }
+bool is_copy(const InstrRecord& i) { return is_out(i) || Tag(i.tag) == Tag::copy_in; }
+
+}  // namespace
+
+Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle) {
+  std::unique_ptr<Copies> c(new Copies(tape, device, pages, tier, throttle));
+  c->event_of_.resize(tape.instrs.size());
+  bool threads = false;
+  for (uint32_t i = 0; i < tape.instrs.size(); i++) {
+    const InstrRecord& instr = tape.instrs[i];
+    if (!is_copy(instr)) continue;
+    c->event_of_[i] = instr.b;
+    c->by_thread_[instr.b] = !c->reached(tape.transfers[instr.a]);
+    threads |= c->by_thread_[instr.b];
+  }
+  static const Tape NOTHING_FED;
+  const bool lanes_feed = device.asynchronous() && !throttle.any();
+  Result<std::unique_ptr<Feeder>> feeder = Feeder::open(lanes_feed ? tape : NOTHING_FED, device);
+  if (!feeder.ok()) return feeder.status();
+  c->feeder_ = std::move(feeder).value();
+  if (threads && device.asynchronous()) {
+    for (std::byte** bounce : {&c->bounce_out_, &c->bounce_in_}) {
+      const Result<std::byte*> pinned = device.pin(COPY_PIECE_BYTES);
+      if (!pinned.ok()) return pinned.status();
+      *bounce = pinned.value();
+    }
+  }
+  c->start_threads();
+  return c;
+}
+
+void Copies::start_threads() {
+  out_.emplace(StreamId::out, count_tag(tape_, Tag::copy_out), throttle_.out, [this](const CopyJob& j, uint64_t lo, uint64_t hi) { return move_out(j, lo, hi); });
+  in_.emplace(StreamId::in, count_tag(tape_, Tag::copy_in), throttle_.in, [this](const CopyJob& j, uint64_t lo, uint64_t hi) { return move_in(j, lo, hi); });
+}
+
+/// Whether the device's own lanes can copy it.
+bool Copies::reached(const TransferRecord& t) const {
+  if (!device_.asynchronous() || throttle_.any()) return false;
+  return t.from_source() || t.far_offset + t.bytes <= tier_.pinned_bytes;
+}
+
+bool Copies::by_thread(const InstrRecord& instr) const {
+  if (is_copy(instr)) return by_thread_[instr.b];
+  return Tag(instr.tag) == Tag::wait && by_thread_[instr.a];
+}
+
+Status Copies::on_lane(const InstrRecord& instr, uint32_t instruction, uint64_t step, bool stamped) {
+  const TransferRecord& t = tape_.transfers[instr.a];
+  const Lane lane = is_out(instr) ? Lane::out : Lane::in;
+  std::byte* const here = pages_.at(t.buffer, t.offset);
+  std::byte* const pinned = tier_.pinned + t.far_offset;
+  Status s = device_.record(Lane::compute, started(instr.b));
+  if (s.ok()) s = device_.wait(lane, started(instr.b));
+  if (s.ok() && stamped) s = device_.stamp(lane, stamp_of(instruction, false));
+  if (s.ok() && lane == Lane::out) s = device_.copy(lane, pinned, here, t.bytes);
+  else if (s.ok()) s = device_.copy(lane, here, t.from_source() ? feeder_->at(instr.a, step) : pinned, t.bytes);
+  if (s.ok() && stamped) s = device_.stamp(lane, stamp_of(instruction, true));
+  return s.ok() ? device_.record(lane, instr.b) : s;
+}
+
+Status Copies::start(uint32_t instruction, uint64_t step, bool stamped) {
+  const InstrRecord& instr = tape_.instrs[instruction];
+  if (!by_thread_[instr.b]) {
+    pending_[instr.b] = {nullptr, 0, part_};
+    return on_lane(instr, instruction, step, stamped);
+  }
+  if (device_.asynchronous())
+    if (Status s = device_.record(Lane::compute, started(instr.b)); !s.ok()) return s;
+  CopyStream& stream = is_out(instr) ? *out_ : *in_;
+  pending_[instr.b] = {&stream, stream.push({instr.a, instruction, tape_.transfers[instr.a].bytes, step}), part_};
+  return {};
+}
+
+Status Copies::wait(uint32_t event) {
+  const Pending& p = pending_[event];
+  if (p.stream) return p.stream->wait(p.ticket);
+  return p.part == part_ ? device_.wait(Lane::compute, event) : Status{};
+}
+
+Status Copies::join() {
+  bool used[2] = {false, false};
+  for (const InstrRecord& i : tape_.instrs)
+    if (is_copy(i) && !by_thread_[i.b] && pending_[i.b].part == part_ && !pending_[i.b].stream) used[is_out(i) ? 0 : 1] = true;
+  for (const Lane lane : {Lane::out, Lane::in}) {
+    if (!used[lane == Lane::out ? 0 : 1]) continue;
+    Status s = device_.record(lane, joined(lane));
+    if (s.ok()) s = device_.wait(Lane::compute, joined(lane));
+    if (!s.ok()) return s;
+  }
+  part_++;
+  return {};
+}
+
+Status Copies::move_out(const CopyJob& job, uint64_t lo, uint64_t hi) {
+  const TransferRecord& t = tape_.transfers[job.transfer];
+  const std::byte* const here = pages_.at(t.buffer, t.offset + lo);
+  const uint64_t to = t.far_offset - tier_.pinned_bytes + lo;
+  if (!device_.asynchronous()) return tier_.rest->write(to, here, hi - lo);
+  Status s = lo == 0 ? device_.wait(Lane::far_out, started(event_of_[job.instruction])) : Status{};
+  if (s.ok()) s = device_.copy(Lane::far_out, bounce_out_, here, hi - lo);
+  if (s.ok()) s = device_.finish(Lane::far_out);
+  return s.ok() ? tier_.rest->write(to, bounce_out_, hi - lo) : s;
+}
+
+Status Copies::read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes) {
+  if (!t.from_source()) return tier_.rest->read(t.far_offset - tier_.pinned_bytes + lo, into, bytes);
+  return source_->read(t.binding, step, t.far_offset + lo, {into, bytes});
+}
+
+Status Copies::move_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
+  const TransferRecord& t = tape_.transfers[job.transfer];
+  std::byte* const here = pages_.at(t.buffer, t.offset + lo);
+  if (!device_.asynchronous()) return read_far(t, job.step, lo, here, hi - lo);
+  Status s = read_far(t, job.step, lo, bounce_in_, hi - lo);
+  if (s.ok() && lo == 0) s = device_.wait(Lane::far_in, started(event_of_[job.instruction]));
+  if (s.ok()) s = device_.copy(Lane::far_in, here, bounce_in_, hi - lo);
+  return s.ok() ? device_.finish(Lane::far_in) : s;
+}
+
+void Copies::begin_run(Source* source, uint64_t first_step, uint64_t last_step) {
+  source_ = source;
+  feeder_->begin(source, first_step, last_step);
+}
+
+void Copies::begin_step(Clock::time_point start, bool record) {
+  out_->begin_step(start, record);
+  in_->begin_step(start, record);
+}
+
+void Copies::collect(std::vector<Span>& spans) const {
+  for (const CopyStream* s : {&*out_, &*in_}) spans.insert(spans.end(), s->spans().begin(), s->spans().end());
+}
+
+void Copies::interrupt() {
+  out_->interrupt();
+  in_->interrupt();
+  feeder_->interrupt();
+}
+
+void Copies::abandon() {
+  out_->abandon();
+  in_->abandon();
+}
+
+}  // namespace spillway

@@ -1,0 +1,83 @@
+// The copies of a step, and the waits for them. Where the device reaches both ends, its own lanes copy and the compute lane
+// waits; bytes that it cannot reach (a spill file, memory that is not pinned, a throttled link) are carried by a thread, and
+// the host waits. Invariant: a copy sees all that the compute lane was given before it; a wait orders all that follows it.
+#pragma once
+#include <optional>
+
+#include "runtime/feeder.hpp"
+#include "runtime/pages.hpp"
+#include "runtime/tier.hpp"
+
+namespace spillway {
+
+/// The lower tier: its first bytes are pinned memory, the others lie in `rest` (which starts at its own offset 0).
+struct LowerTier {
+  std::byte* pinned = nullptr;
+  uint64_t pinned_bytes = 0;
+  std::unique_ptr<Tier> rest;
+};
+
+/// Bytes per second of an imitated link; 0: as fast as it goes.
+struct Throttle {
+  double out = 0, in = 0;
+  bool any() const { return out > 0 || in > 0; }
+};
+
+/// Stamps of an instruction: when it began and ended on its lane.
+constexpr uint32_t stamp_of(uint32_t instruction, bool end) { return 2 + 2 * instruction + (end ? 1 : 0); }
+constexpr uint32_t STEP_START = 0, STEP_END = 1;
+
+class Copies {
+ public:
+  static Result<std::unique_ptr<Copies>> open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle);
+  /// Of the device: one for each end of a copy, one for each start, one for each lane that joins.
+  static uint32_t events(const Tape& tape) { return 2 * tape.events + LANES; }
+
+  /// Whether a thread carries this COPY, or this WAIT is for such a one.
+  bool by_thread(const InstrRecord& instr) const;
+  Status start(uint32_t instruction, uint64_t step, bool stamped);
+  Status wait(uint32_t event);
+  /// The lanes join the compute lane: what they were given is complete for whatever comes after.
+  Status join();
+
+  Feeder& feeder() { return *feeder_; }
+  void begin_run(Source* source, uint64_t first_step, uint64_t last_step);
+  /// Only while no copy is in flight.
+  void begin_step(Clock::time_point start, bool record);
+  void collect(std::vector<Span>& spans) const;
+  /// Lets every wait of the host return; any thread may call it.
+  void interrupt();
+  /// Returns when no thread copies any more.
+  void abandon();
+
+ private:
+  struct Pending { CopyStream* stream = nullptr; CopyStream::Ticket ticket = 0; uint32_t part = NONE; };
+
+  Copies(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle)
+      : tape_(tape), device_(device), pages_(pages), tier_(tier), throttle_(throttle), pending_(tape.events), by_thread_(tape.events) {}
+  bool reached(const TransferRecord& t) const;
+  void start_threads();
+  Status on_lane(const InstrRecord& instr, uint32_t instruction, uint64_t step, bool stamped);
+  Status move_out(const CopyJob& job, uint64_t lo, uint64_t hi);
+  Status move_in(const CopyJob& job, uint64_t lo, uint64_t hi);
+  Status read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes);
+  uint32_t started(uint32_t event) const { return tape_.events + event; }
+  uint32_t joined(Lane lane) const { return 2 * tape_.events + uint32_t(lane); }
+
+  const Tape& tape_;
+  OpenDevice& device_;
+  Pages& pages_;
+  LowerTier& tier_;
+  const Throttle throttle_;
+  Source* source_ = nullptr;
+  std::unique_ptr<Feeder> feeder_;
+  std::vector<Pending> pending_;          // by event
+  std::vector<bool> by_thread_;           // by event
+  std::vector<uint32_t> event_of_;        // by instruction index of a COPY; used by the threads
+  std::byte* bounce_out_ = nullptr;       // pinned, a piece each; only where the host cannot see the pages
+  std::byte* bounce_in_ = nullptr;
+  uint32_t part_ = 0;
+  std::optional<CopyStream> out_, in_;    // last: their threads use the others
+};
+
+}  // namespace spillway

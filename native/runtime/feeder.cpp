@@ -1,0 +1,105 @@
+// The thread that fills the buffers. Worked example: ready(3) waits for step 3's bytes and asks for step 4's; those go to
+// the buffer of step 2, which has ended.
+#include "runtime/feeder.hpp"
+
+namespace spillway {
+
+Result<std::unique_ptr<Feeder>> Feeder::open(const Tape& tape, OpenDevice& device) {
+  std::unique_ptr<Feeder> f(new Feeder(tape));
+  for (const TransferRecord& t : tape.transfers) {
+    f->offsets_.push_back(f->bytes_);
+    if (t.from_source()) f->bytes_ += (t.bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+  }
+  if (!f->feeds()) return f;
+  for (std::byte*& buffer : f->buffers_) {
+    const Result<std::byte*> pinned = device.pin(f->bytes_);
+    if (!pinned.ok()) return refuse("buffers for the step's inputs: ", pinned.status().message);
+    buffer = pinned.value();
+  }
+  f->thread_ = std::thread([self = f.get()] { self->work(); });
+  return f;
+}
+
+Feeder::~Feeder() {
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Feeder::begin(Source* source, uint64_t first_step, uint64_t last_step) {
+  if (!feeds()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    source_ = source;
+    wanted_ = first_step;
+    last_ = last_step;
+    filled_ = 0;
+    failure_ = {};
+    stop_ = false;
+  }
+  changed_.notify_all();
+}
+
+Status Feeder::ready(uint64_t step) {
+  if (!feeds()) return {};
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return filled_ == step || !failure_.ok() || stop_; });
+  if (filled_ != step) return failure_.ok() ? cancelled() : failure_;
+  if (step < last_) wanted_ = step + 1;
+  lock.unlock();
+  changed_.notify_all();
+  return {};
+}
+
+void Feeder::interrupt() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Feeder::end() {
+  interrupt();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !busy_; });
+}
+
+void Feeder::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return quit_ || (!stop_ && failure_.ok() && wanted_ > filled_); });
+    if (quit_) return;
+    const uint64_t step = wanted_;
+    busy_ = true;
+    lock.unlock();
+    Status status = fill(step);
+    lock.lock();
+    busy_ = false;
+    if (status.ok()) filled_ = step;
+    else failure_ = std::move(status);
+    changed_.notify_all();
+  }
+}
+
+Status Feeder::fill(uint64_t step) {
+  for (size_t i = 0; i < tape_.transfers.size(); i++) {
+    const TransferRecord& t = tape_.transfers[i];
+    if (!t.from_source()) continue;
+    std::byte* const into = buffers_[parity(step)] + offsets_[i];
+    for (uint64_t lo = 0; lo < t.bytes; lo += COPY_PIECE_BYTES) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (stop_ || quit_) return cancelled();
+      }
+      const uint64_t n = std::min(COPY_PIECE_BYTES, t.bytes - lo);
+      if (Status s = source_->read(t.binding, step, t.far_offset + lo, {into + lo, n}); !s.ok()) return s;
+    }
+  }
+  return {};
+}
+
+}  // namespace spillway

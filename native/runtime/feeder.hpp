@@ -1,0 +1,53 @@
+// Fed values of a step, made ready in pinned memory while the step before it runs: one of two fixed buffers for each copy
+// from the source, so that a graph that is replayed finds its inputs where it found them before.
+// Invariant: the buffer of step s is filled before ready(s) returns, and filled anew only once step s has ended.
+#pragma once
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "runtime/open_device.hpp"
+#include "runtime/source.hpp"
+#include "runtime/streams.hpp"
+
+namespace spillway {
+
+class Feeder {
+ public:
+  static Result<std::unique_ptr<Feeder>> open(const Tape& tape, OpenDevice& device);
+  ~Feeder();
+
+  bool feeds() const { return bytes_ > 0; }
+  /// Which of the two buffers a step uses.
+  uint32_t parity(uint64_t step) const { return feeds() ? uint32_t(step % 2) : 0; }
+  const std::byte* at(uint32_t transfer, uint64_t step) const { return buffers_[parity(step)] + offsets_[transfer]; }
+
+  /// Starts to fill the buffer of the first step.
+  void begin(Source* source, uint64_t first_step, uint64_t last_step);
+  /// Waits for this step's bytes; from then on the next step's are on their way.
+  Status ready(uint64_t step);
+  /// Returns when no source is read any more; lets ready() return too.
+  void end();
+  /// Lets ready() return; any thread may call it.
+  void interrupt();
+
+ private:
+  explicit Feeder(const Tape& tape) : tape_(tape) {}
+  void work();
+  Status fill(uint64_t step);
+
+  const Tape& tape_;
+  std::vector<uint64_t> offsets_;  // by transfer
+  uint64_t bytes_ = 0;             // of one buffer
+  std::byte* buffers_[2] = {nullptr, nullptr};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Source* source_ = nullptr;
+  uint64_t wanted_ = 0, filled_ = 0, last_ = 0;  // steps; 0: none
+  Status failure_;
+  bool busy_ = false, stop_ = false, quit_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace spillway

@@ -1,0 +1,69 @@
+// A device that a session or a single call has opened: the table's functions with their failures as Status, closed at the end.
+#pragma once
+#include <utility>
+
+#include "plan/result.hpp"
+#include "runtime/device.hpp"
+
+namespace spillway {
+
+class OpenDevice {
+ public:
+  static Result<OpenDevice> open(const Device& device, const OpenOptions& options) {
+    DeviceContext* context = nullptr;
+    Words words;
+    if (!device.open(&options, &context, &words)) return Status::error(words.text);
+    return OpenDevice(device, context);
+  }
+  OpenDevice(OpenDevice&& o) noexcept : device_(o.device_), context_(std::exchange(o.context_, nullptr)) {}
+  OpenDevice& operator=(OpenDevice&& o) noexcept { std::swap(device_, o.device_); std::swap(context_, o.context_); return *this; }
+  ~OpenDevice() { if (context_) device_->close(context_); }
+
+  const Device& device() const { return *device_; }
+  bool asynchronous() const { return device_->asynchronous; }
+  bool has_graphs() const { return device_->begin_capture != nullptr; }
+
+  Result<std::byte*> map(const PoolLayout& layout) { return address([&](std::byte** at, Words* w) { return device_->map(context_, &layout, at, w); }); }
+  uint64_t pool_bytes() const { return device_->pool_bytes(context_); }
+  Result<std::byte*> pin(uint64_t bytes) { return address([&](std::byte** at, Words* w) { return device_->pin(context_, bytes, at, w); }); }
+
+  int64_t workspace(const KernelCall& call) { return device_->workspace(context_, &call); }
+  Status prepare(const KernelCall& call) { return said([&](Words* w) { return device_->prepare(context_, &call, w); }); }
+  Status run(const KernelCall& call) { return said([&](Words* w) { return device_->run(context_, &call, w); }); }
+  Status begin_step(const StepContext& step) { return said([&](Words* w) { return device_->begin_step(context_, &step, w); }); }
+
+  Status copy(Lane lane, void* to, const void* from, uint64_t bytes) { return said([&](Words* w) { return device_->copy(context_, lane, to, from, bytes, w); }); }
+  Status record(Lane lane, uint32_t event) { return said([&](Words* w) { return device_->record(context_, lane, event, w); }); }
+  Status wait(Lane lane, uint32_t event) { return said([&](Words* w) { return device_->wait(context_, lane, event, w); }); }
+  Status finish(Lane lane) { return said([&](Words* w) { return device_->finish(context_, lane, w); }); }
+  Status stamp(Lane lane, uint32_t number) { return said([&](Words* w) { return device_->stamp(context_, lane, number, w); }); }
+  double seconds_between(uint32_t from, uint32_t to) { return device_->seconds_between(context_, from, to); }
+
+  Status begin_capture() { return said([&](Words* w) { return device_->begin_capture(context_, w); }); }
+  Result<uint32_t> end_capture() {
+    uint32_t graph = 0;
+    const Status s = said([&](Words* w) { return device_->end_capture(context_, &graph, w); });
+    return s.ok() ? Result<uint32_t>(graph) : Result<uint32_t>(s);
+  }
+  Status launch(uint32_t graph) { return said([&](Words* w) { return device_->launch(context_, graph, w); }); }
+
+ private:
+  OpenDevice(const Device& device, DeviceContext* context) : device_(&device), context_(context) {}
+
+  template <class F>
+  static Status said(F f) {
+    Words words;
+    return f(&words) ? Status{} : Status::error(words.text[0] ? words.text : "the device failed without a word");
+  }
+  template <class F>
+  static Result<std::byte*> address(F f) {
+    std::byte* at = nullptr;
+    const Status s = said([&](Words* w) { return f(&at, w); });
+    return s.ok() ? Result<std::byte*>(at) : Result<std::byte*>(s);
+  }
+
+  const Device* device_;
+  DeviceContext* context_;
+};
+
+}  // namespace spillway
