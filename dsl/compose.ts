@@ -1,7 +1,7 @@
 // Compositions: nodes made of nodes. A scope (block, blocks) puts its name before the names of what stands in it, so a
 // layer's full name, 'layer1.0.conv1', is also what its weights are called in PyTorch.
 // In: nets. Out: nets, as plain data whose types are the syntax tree.
-import type { Net } from './net'
+import { type Identity, identity, type Net } from './net'
 
 export interface Seq<Ls extends readonly Net[]> extends Net<'seq'> {
   readonly layers: Ls
@@ -14,6 +14,12 @@ export interface Block<Name extends string, Body extends Net> extends Net<'block
 /** A scope of numbered scopes: the names inside are '<name>.0.<...>', '<name>.1.<...>', ...; a repeat counts on. */
 export interface Blocks<Name extends string, Ls extends readonly Net[]> extends Net<'blocks'> {
   readonly name: Name
+  readonly layers: Ls
+}
+/** Numbered scopes under a stem, from a number on: the names inside are '<stem><from>.<...>', ...; a repeat counts on. */
+export interface Counted<Stem extends string, From extends number, Ls extends readonly Net[]> extends Net<'counted'> {
+  readonly stem: Stem
+  readonly from: From
   readonly layers: Ls
 }
 /** So many copies, one after the other, in scopes '0', '1', ... */
@@ -48,6 +54,13 @@ export const blocks = <N extends string, const Ls extends readonly Net[]>(name: 
   layers,
 })
 
+/** @example counted('denselayer', 1, repeat(6, denseLayer)) has layers 'denselayer1.conv1', ..., 'denselayer6.conv1', ... */
+export const counted = <S extends string, F extends number, const Ls extends readonly Net[]>(
+  stem: S,
+  from: F,
+  ...layers: Ls
+): Counted<S, F, Ls> => ({ kind: 'counted', stem, from, layers })
+
 export const repeat = <T extends number, B extends Net>(times: T, body: B): Repeat<T, B> => ({ kind: 'repeat', times, body })
 
 export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Residual<B, S> => ({
@@ -56,4 +69,13 @@ export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Re
   shortcut,
 })
 
+/** What all branches make of the same input, joined along the channels, in their order. */
 export const concat = <const Bs extends readonly Net[]>(...branches: Bs): Concat<Bs> => ({ kind: 'concat', branches })
+
+/**
+ * A skip across the layers: their input, then along the channels what they make of it. A dense layer, a level of a U-Net.
+ *
+ * @example skip(conv2d('conv', 32, 3)) makes 96 channels of 64
+ */
+export const skip = <const Ls extends readonly Net[]>(...layers: Ls): Concat<readonly [Identity, Seq<Ls>]> =>
+  concat(identity, seq(...layers))

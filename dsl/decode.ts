@@ -7,17 +7,20 @@ import type { Net } from './net'
 
 type Fields = Readonly<Record<string, unknown>>
 
+type OwnField = 'name' | 'times' | 'stem' | 'from'
+
 interface Composition {
   /** Fields that hold a net, or a list of nets. */
   readonly parts: readonly (readonly [field: string, list: boolean])[]
-  /** Its other field. */
-  readonly own?: 'name' | 'times'
+  /** Its other fields. */
+  readonly own?: readonly OwnField[]
 }
 const compositions: Readonly<Record<string, Composition>> = {
   seq: { parts: [['layers', true]] },
-  block: { parts: [['body', false]], own: 'name' },
-  blocks: { parts: [['layers', true]], own: 'name' },
-  repeat: { parts: [['body', false]], own: 'times' },
+  block: { parts: [['body', false]], own: ['name'] },
+  blocks: { parts: [['layers', true]], own: ['name'] },
+  counted: { parts: [['layers', true]], own: ['stem', 'from'] },
+  repeat: { parts: [['body', false]], own: ['times'] },
   residual: {
     parts: [
       ['body', false],
@@ -45,11 +48,14 @@ export const show = (u: unknown): string => {
 }
 
 /** What is wrong with a composition's own field. */
-const ownFault = (kind: string, own: Composition['own'], value: unknown, at: string): GraphError | null => {
-  if (own === 'name' && (typeof value !== 'string' || value === '')) return fault(at, `a ${kind} needs a name`)
-  if (own !== 'times') return null
-  if (typeof value !== 'number') return fault(`${at}.times`, `${show(value)} is not a number of copies`)
-  return value > MOST_COPIES ? fault(at, `${value} copies are more than ${MOST_COPIES}`) : null
+const ownFaults: Readonly<Record<OwnField, (kind: string, value: unknown, at: string) => GraphError | null>> = {
+  name: (kind, value, at) => (typeof value === 'string' && value !== '' ? null : fault(at, `a ${kind} needs a name`)),
+  stem: (_, value, at) => (typeof value === 'string' ? null : fault(`${at}.stem`, `${show(value)} is not the stem of a name`)),
+  from: (_, value, at) => (typeof value === 'number' ? null : fault(`${at}.from`, `${show(value)} is not a first number`)),
+  times: (_, value, at) => {
+    if (typeof value !== 'number') return fault(`${at}.times`, `${show(value)} is not a number of copies`)
+    return value > MOST_COPIES ? fault(at, `${value} copies are more than ${MOST_COPIES}`) : null
+  },
 }
 
 const listOf = (u: unknown, at: string, depth: number): Either<GraphError, readonly Net[]> => {
@@ -66,19 +72,19 @@ const listOf = (u: unknown, at: string, depth: number): Either<GraphError, reado
 const composition = (
   u: Fields,
   kind: string,
-  { parts, own }: Composition,
+  { parts, own = [] }: Composition,
   at: string,
   depth: number,
 ): Either<GraphError, Net> => {
   const net: Record<string, unknown> = { kind }
-  if (own !== undefined) net[own] = u[own]
+  for (const field of own) net[field] = u[field]
   for (const [field, list] of parts) {
     const part = (list ? listOf : node)(u[field], `${at}.${field}`, depth + 1)
     if (isLeft(part)) return part
     net[field] = part.right
   }
-  const wrong = ownFault(kind, own, own && u[own], at)
-  return wrong === null ? right(net as unknown as Net) : left(wrong)
+  const wrong = own.map((field) => ownFaults[field](kind, u[field], at)).find((f) => f !== null)
+  return wrong === undefined ? right(net as unknown as Net) : left(wrong)
 }
 
 const layer = (u: Net, at: string): Either<GraphError, Net> => {

@@ -2,7 +2,7 @@
 // In: the type of a net, an input shape. Out: output shape, FT dimensions, layer names and a tally (activation bytes,
 // parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it per node and shape, so equal
 // blocks cost one. The run-time twin is analyse.ts. Sums are Low digit strings (numbers/), turned into numbers at the end.
-import type { Block, Blocks, Concat, Repeat, Residual, Seq } from './compose'
+import type { Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
 import type { BadSize } from './layers/rule'
 import type {
   AtLayer,
@@ -50,6 +50,7 @@ interface Compositions<N, S extends Shape> {
   seq: N extends Seq<infer Ls> ? Line<Ls, S> : never
   block: N extends Block<infer P, infer B> ? Scoped<P, Analyse<B, S>> : never
   blocks: N extends Blocks<infer P, infer Ls> ? Scoped<P, Line<Numbered<Ls>, S>> : never
+  counted: N extends Counted<infer P, infer F, infer Ls> ? CountedLine<P, F, Ls, S> : never
   repeat: N extends Repeat<infer T, any> ? Repeated<T, N, S> : never
   residual: N extends Residual<infer B, infer C> ? Sum<Analyse<B, S>, Analyse<C, S>> : never
   concat: N extends Concat<infer Bs>
@@ -135,16 +136,25 @@ type Scoped<P extends string, X> =
 
 type Copies<T extends number, B, Acc extends readonly B[] = []> = Acc['length'] extends T ? Acc : Copies<T, B, [...Acc, B]>
 
-/** Gives each item its numbered scope; repeats are spread out first. */
-export type Numbered<Ls, Acc extends readonly Net[] = []> = Ls extends readonly [infer H extends Net, ...infer T]
+/** Gives each item its numbered scope, '<stem><number>'; repeats are spread out first. Count is as long as the next number. */
+export type Numbered<
+  Ls,
+  Stem extends string = '',
+  Count extends readonly unknown[] = [],
+  Acc extends readonly Net[] = [],
+> = Ls extends readonly [infer H extends Net, ...infer T]
   ? H extends Repeat<infer N, infer B>
     ? RepeatError<N> extends null
-      ? Numbered<[...Copies<N, B>, ...T], Acc>
+      ? Numbered<[...Copies<N, B>, ...T], Stem, Count, Acc>
       : [H]
-    : Numbered<T, [...Acc, Block<`${Acc['length'] & number}`, H>]>
+    : Numbered<T, Stem, [...Count, 0], [...Acc, Block<`${Stem}${Count['length'] & number}`, H>]>
   : Ls extends readonly []
     ? Acc
     : readonly Net[]
+
+type CountError<F extends number> = number extends F ? NotATuple : BadSize<[['first number', F, 0]]>
+type CountedLine<P extends string, F extends number, Ls, S extends Shape> =
+  CountError<F> extends infer R extends string ? Misfit<'counted', 'counted', R> : Line<Numbered<Ls, P, Copies<F, 0>>, S>
 
 type RepeatError<T extends number> = number extends T ? NotATuple : BadSize<[['number of copies', T, 1]]>
 type Repeated<T extends number, N, S extends Shape> =
@@ -224,17 +234,19 @@ type Seek<N extends Net, S extends Shape, Path extends string, Full extends stri
         ? Path extends `${P}.${infer Rest}`
           ? SeekLine<Numbered<Ls>, S, Rest, Full>
           : never
-        : N extends Repeat<any, any>
-          ? SeekLine<Numbered<[N]>, S, Path, Full>
-          : N extends Residual<infer B, infer C>
-            ? SeekAny<[B, C], S, Path, Full>
-            : N extends Concat<infer Bs>
-              ? SeekAny<Bs, S, Path, Full>
-              : Path extends OwnName<N>
-                ? LayerShapes<N, S>[N['kind'] & keyof LayerShapes<any, any>] extends infer O extends Shape
-                  ? LayerFacts<Full, S, O, FtOf<N>, FromLow<BytesOf<O>>>
+        : N extends Counted<infer P, infer F, infer Ls>
+          ? SeekLine<Numbered<Ls, P, Copies<F, 0>>, S, Path, Full>
+          : N extends Repeat<any, any>
+            ? SeekLine<Numbered<[N]>, S, Path, Full>
+            : N extends Residual<infer B, infer C>
+              ? SeekAny<[B, C], S, Path, Full>
+              : N extends Concat<infer Bs>
+                ? SeekAny<Bs, S, Path, Full>
+                : Path extends OwnName<N>
+                  ? LayerShapes<N, S>[N['kind'] & keyof LayerShapes<any, any>] extends infer O extends Shape
+                    ? LayerFacts<Full, S, O, FtOf<N>, FromLow<BytesOf<O>>>
+                    : never
                   : never
-                : never
 
 type SeekLine<Ls, S extends Shape, Path extends string, Full extends string> = Ls extends readonly [
   infer H extends Net,

@@ -4,7 +4,7 @@
 // Names: a layer is called by its scopes and its own name; nameless ones after their kind, from the second on numbered.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
-import type { Block, Blocks, Concat, Repeat, Residual, Seq } from './compose'
+import type { Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
 import { badSize } from './layers/rule'
 import type { Layer, Net } from './net'
 
@@ -42,6 +42,8 @@ class Walk<T> {
           x,
           within(scope, (n as Blocks<string, readonly Net[]>).name),
         )
+      case 'counted':
+        return this.counted(n as Counted<string, number, readonly Net[]>, x, scope)
       case 'repeat':
         return this.numbered([n], x, scope)
       case 'residual':
@@ -62,13 +64,23 @@ class Walk<T> {
     return y
   }
 
-  private numbered(layers: readonly Net[], x: T, scope: string): Either<GraphError, T> {
+  private counted(
+    { kind, stem, from, layers }: Counted<string, number, readonly Net[]>,
+    x: T,
+    scope: string,
+  ): Either<GraphError, T> {
+    const reason = badSize(['first number', from, 0])
+    if (reason !== null) return left({ tag: 'ShapeInvalid', layer: within(scope, kind), kind, reason })
+    return this.numbered(layers, x, scope, (i) => `${stem}${from + i}`)
+  }
+
+  private numbered(layers: readonly Net[], x: T, scope: string, nameAt = (i: number) => `${i}`): Either<GraphError, T> {
     const fault = layers.map((l) => copiesFault(l, scope)).find((f) => f !== null)
     if (fault) return left(fault)
     let y: Either<GraphError, T> = right(x)
     for (const [i, body] of layers.flatMap(copies).entries()) {
       if (isLeft(y)) return y
-      y = this.fold(body, y.right, within(scope, `${i}`))
+      y = this.fold(body, y.right, within(scope, nameAt(i)))
     }
     return y
   }

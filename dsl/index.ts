@@ -6,12 +6,15 @@ export {
   blocks,
   type Concat,
   concat,
+  type Counted,
+  counted,
   type Repeat,
   repeat,
   type Residual,
   residual,
   type Seq,
   seq,
+  skip,
 } from './compose'
 export { elaborate, type Elaborated } from './elaborate'
 export type { LayerFacts } from './facts'
@@ -29,4 +32,5 @@ export type { Padding } from './layers/window'
 export { asModel, type InputOverride } from './load'
 export { type LayerNames, layerOf, type Model, model, modelAt, type Summary, type SummaryOf } from './model'
 export { type Dim, type Extent, type Identity, identity, type Layer, type Net, type Shape } from './net'
+export { type Family, type Network, network } from './network'
 export { adam, adamw, crossEntropy, type Loss, mse, type Optimizer, sgd } from './training'

@@ -1,7 +1,7 @@
 // Darknet-19 (Redmon and Farhadi 2016, table 6): 18 convolutions with batch norm and leaky ReLU, five poolings; the
 // classifier is a 1x1 convolution to 1000 channels and their mean. darknet19Features is the trunk without the classifier,
 // darknet19FeaturesPlain the trunk without norms, as paper 3 measures it. Parameters: conv1.weight, bn1.weight, ...
-import { batchNorm, conv2d, globalAvgPool, leakyRelu, maxPool, seq } from '../dsl'
+import { batchNorm, conv2d, crossEntropy, type Family, globalAvgPool, leakyRelu, maxPool, mse, network, seq } from '../dsl'
 
 const normed = <I extends number, O extends number, K extends 1 | 3>(i: I, out: O, kernel: K) =>
   seq(conv2d(`conv${i}`, out, kernel, { bias: false, init: 'fan-out-normal' }), batchNorm(`bn${i}`), leakyRelu(0.1))
@@ -30,3 +30,9 @@ export const darknet19FeaturesPlain = seq(
 )
 
 export const darknet19 = seq(darknet19Features, conv2d('conv19', 1000, 1, { init: 'fan-out-normal' }), globalAvgPool('avgpool'))
+
+export default {
+  darknet19: network(darknet19, 224, crossEntropy),
+  'darknet19-features': network(darknet19Features, 512, mse),
+  'darknet19-features-plain': network(darknet19FeaturesPlain, 512, mse),
+} satisfies Family

@@ -1,4 +1,4 @@
-// Lets the compiled command line `require` a user's TypeScript model. In: module requests. Out: 'spillway' and the
+// Lets the compiled command line `require` a user's TypeScript model. In: module requests. Out: 'spillway[/models/…]' and the
 // checkout's own sources resolve to the one compiled copy, wherever the model lies; ts-node loads the rest, on demand.
 'use strict'
 const fs = require('node:fs')
@@ -29,6 +29,8 @@ const installModelLoader = root => {
   const resolve = Module._resolveFilename
   Module._resolveFilename = function (request, ...rest) {
     if (request === 'spillway') return path.join(root, 'dist', 'src', 'index.js')
+    const family = /^spillway\/models\/(\w+)$/.exec(request)?.[1]
+    if (family !== undefined) return path.join(root, 'dist', 'models', `${family}.js`)
     const file = resolve.call(this, request, ...rest)
     return compiledTwin(root, file) ?? file
   }

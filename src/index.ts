@@ -6,7 +6,6 @@ import { SpillwayException } from './errors'
 import { tryLoadPlan } from './planfile'
 
 export * from '../dsl'
-export * from '../models'
 export { gib, kib, mib, PAGE_BYTES, parseBytes, showBytes } from '../staging/core/bytes'
 export type { Algorithms, Plan } from '../staging/plan/plan'
 export { strategies } from '../staging/schedule/strategies'
@@ -20,6 +19,7 @@ export { traceJson } from './report/trace'
 export type { TrainResult } from './result'
 export { describePlan, stage, type StagedPlan, type StageOptions, tryStage } from './session'
 export { train, type TrainOptions, trainTask } from './trainer'
+export { zoo, type ZooEntry, zooEntry, zooNames } from './zoo'
 
 /** A plan from a file, read as untrusted and verified; throws what is wrong with it. */
 export const loadPlan = (file: string): Plan => {

@@ -1,6 +1,6 @@
 // The networks that the CPU device is measured on. In: nothing. Out: cases by name, each a zoo model at one size.
 import { isRight } from 'fp-ts/Either'
-import { zooNames } from '../../models'
+import { zooNames } from '../../src/zoo'
 import { type StagedModel, stageNamed } from '../../src/cli/stage'
 
 export interface Case {

@@ -41,6 +41,7 @@ const resolveFile = (root: string, from: string, request: string): string | null
 const targetOf = (root: string, from: string, request: string): Edge['target'] => {
   if (request.endsWith('.node')) return { tag: 'addon' }
   if (request === 'spillway') return { tag: 'file', path: 'src/index.ts' }
+  if (request.startsWith('spillway/models/')) return { tag: 'file', path: `${request.slice('spillway/'.length)}.ts` }
   if (request.startsWith('.') || request.startsWith('/')) {
     const file = resolveFile(root, from, request)
     return file === null ? { tag: 'nowhere', request } : { tag: 'file', path: file }

@@ -4,8 +4,8 @@ import { existsSync } from 'node:fs'
 import { basename, extname, resolve } from 'node:path'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { asModel, type InputOverride, type Loss, type Model, type Shape } from '../../dsl'
-import { zooEntry, zooNames } from '../../models'
 import { type SpillwayError, SpillwayException, unknownName } from '../errors'
+import { zooEntry, zooNames } from '../zoo'
 
 export interface NamedModel { readonly name: string; readonly model: Model; readonly loss: Loss }
 

@@ -1,7 +1,7 @@
 // `spillway models`: the zoo. Out: name, parameters, layers and default input of each network.
 import { isLeft, right } from 'fp-ts/Either'
 import { elaborate } from '../../dsl'
-import { zoo, type ZooEntry } from '../../models'
+import { zoo, type ZooEntry } from '../zoo'
 import { elementsOf } from '../../staging/core/box'
 import { showCount, showShape } from '../report/format'
 import type { Done, Output } from './output'

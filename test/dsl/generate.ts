@@ -73,6 +73,9 @@ class Writer {
       () => `blocks(${this.name()}, repeat(${pick(this.r, [1, 2, 3])}, ${this.net(depth - 1)}), ${this.list(depth)})`,
       () => `residual(${this.net(depth - 1)}, ${pick(this.r, ['identity', 'identity', this.net(depth - 1)])})`,
       () => `concat(${this.list(depth)})`,
+      () =>
+        `counted('m', ${pick(this.r, [0, 1, 9])}, repeat(${pick(this.r, [1, 2])}, ${this.net(depth - 1)}), ${this.list(depth)})`,
+      () => `skip(${this.list(depth)})`,
     ]
     return pick(this.r, kinds)()
   }

@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { asModel, conv2d, elaborate, maxPool, model, modelAt, relu, repeat, seq } from '../../dsl'
 import { layerKinds } from '../../dsl/layers/registry'
-import { zoo } from '../../models'
+import { zoo } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
 import { graphText } from '../../staging/ops/text'
 
@@ -38,7 +38,7 @@ test('what is no model', () => {
 })
 
 /** Every layer that has a rule, then what is made of layers. */
-const kinds = [...layerKinds, 'seq', 'block', 'blocks', 'repeat', 'residual', 'concat'].join(', ')
+const kinds = [...layerKinds, 'seq', 'block', 'blocks', 'counted', 'repeat', 'residual', 'concat'].join(', ')
 test('what is no net, and where', () => {
   const cases: readonly (readonly [unknown, string])[] = [
     [{ kind: 'seq', layers: [relu, net] }, 'net.layers[0]: a function (was it meant to be called?) is not a layer'],

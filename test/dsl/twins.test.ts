@@ -4,7 +4,7 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { elaborate, type Model, modelAt } from '../../dsl'
-import { zoo } from '../../models'
+import { zoo, type ZooEntry } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
 import { check, type Checked, type Programs, runProgram } from '../types/checker'
 import { prelude } from '../types/illegal'
@@ -19,22 +19,15 @@ declare const facts: Analyse<typeof ${net}, ${input}> extends Facts<infer O, inf
 `
 const imports = "import type { Analyse, BytesNumber, ComplaintOf, Facts, ParametersNumber, StateNumber } from '../../dsl/facts'\n"
 const text = (g: Generated): string => `${prelude}export const net = ${g.net}\n`
-const zooNet: Readonly<Record<string, string>> = {
-  vgg16: 'vgg16',
-  'vgg16-features': 'vgg16Features',
-  darknet19: 'darknet19',
-  'darknet19-features': 'darknet19Features',
-  'darknet19-features-plain': 'darknet19FeaturesPlain',
-  resnet18: 'resnet18',
-  resnet50: 'resnet50',
-}
+/** A network of the zoo with the type that it has in its family's file. */
+const zooProgram = (z: ZooEntry): string =>
+  `import family from '../../models/${z.family}'
+const { net } = family['${z.name}']
+${imports}${questions('net', `[${z.defaultInput.join(', ')}]`)}`
 
 const programs: Programs = Object.fromEntries([
   ...generated.map((g, i) => [`net${i}`, `${text(g)}${imports}${questions('net', `[${g.input.join(', ')}]`)}`]),
-  ...zoo.map((z) => [
-    z.name,
-    `import { ${zooNet[z.name]} as net } from '../../models'\n${imports}${questions('net', `[${z.defaultInput.join(', ')}]`)}`,
-  ]),
+  ...zoo.map((z) => [z.name, zooProgram(z)]),
 ])
 const checked: Checked = check(programs)
 

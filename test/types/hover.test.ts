@@ -16,7 +16,8 @@ const huge = model([1, 3, 99991, 100000], trunk)
 layerOf(net, '')
 `,
   zoo: `import { layerOf, model } from '../../dsl'
-import { resnet50, vgg16, vgg16Features } from '../../models'
+import { resnet50 } from '../../models/resnet'
+import { vgg16, vgg16Features } from '../../models/vgg'
 const vgg = model([1, 3, 224, 224], vgg16)
 const trunk = model([1, 3, 20480, 20480], vgg16Features)
 const resnet = model([8, 3, 224, 224], resnet50)

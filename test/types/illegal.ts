@@ -114,6 +114,14 @@ const sizes: readonly Illegal[] = [
     'model([1, 3, 8, 8], seq(repeat(0, relu())))',
   ),
   ...at(
+    "layer 'b.counted' (counted): its first number must be a whole number of at least 0, not -1",
+    "model([1, 3, 8, 8], block('b', counted('m', -1, relu())))",
+  ),
+  ...at(
+    "layer 'm2.p' (maxPool): a window of 9x9 does not fit its input [1,3,8,8]",
+    "model([1, 3, 8, 8], counted('m', 1, relu(), maxPool('p', 9)))",
+  ),
+  ...at(
     "layer 'b.repeat' (repeat): its number of copies must be a whole number of at least 1, not 1.5",
     "model([1, 3, 8, 8], blocks('b', relu(), repeat(2, repeat(1.5, relu()))))",
   ),

@@ -1,0 +1,41 @@
+// The zoo: every network that has a name on the command line. In: the files of models/, one family each, listed when this
+// is loaded: adding a network touches its family's file and nothing else. Out: the network as a checked model, with its
+// default input and the loss it is trained with; its type stands in the family's default export.
+import type { Either } from 'fp-ts/Either'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Family, type Loss, type Model, modelAt, type Net, type Network, type Shape } from '../dsl'
+import type { GraphError } from '../staging/core/errors'
+
+export interface ZooEntry {
+  readonly name: string
+  /** The file of models/ that it stands in. */
+  readonly family: string
+  readonly net: Net
+  readonly defaultInput: Shape
+  readonly loss: Loss
+  /** The network at an input shape, or why it does not take it, in words. */
+  readonly build: (input?: Shape) => Either<GraphError, Model>
+}
+
+const folder = join(__dirname, '..', 'models')
+
+/** As sources or compiled, but not declarations and maps. */
+const familyNames: readonly string[] = readdirSync(folder)
+  .flatMap((file) => /^(\w+)\.[jt]s$/.exec(file)?.[1] ?? [])
+  .sort()
+
+const entry = (family: string, name: string, { net, input, loss }: Network): ZooEntry => {
+  const defaultInput: Shape = input
+  return { name, family, net, defaultInput, loss, build: (shape = defaultInput) => modelAt(shape, net) }
+}
+
+const familyOf = (name: string): readonly ZooEntry[] => {
+  const { default: family = {} } = require(join(folder, name)) as { readonly default?: Family }
+  return Object.entries(family).map(([network, n]) => entry(name, network, n))
+}
+
+export const zoo: readonly ZooEntry[] = familyNames.flatMap(familyOf)
+
+export const zooNames: readonly string[] = zoo.map((e) => e.name)
+export const zooEntry = (name: string): ZooEntry | undefined => zoo.find((e) => e.name === name)
