@@ -8,7 +8,9 @@ import type { Machine } from './graph/machine'
 import { assignPages } from './memory/pages'
 import type { Algorithms, Plan, Segment } from './plan/plan'
 import { type Candidate, spilling } from './schedule/candidate'
-import { heldAt, layOut } from './schedule/layout'
+import { atLeastSeconds, computeSeconds } from './schedule/bound'
+import { inCoreLayout } from './schedule/incore'
+import { heldAt, type Layout, layOut } from './schedule/layout'
 import { scheduleMoves, tightestCall } from './schedule/moves'
 import { planners, refiners, strategies } from './schedule/strategies'
 import { simulate } from './sim/simulate'
@@ -53,13 +55,13 @@ interface Best {
   readonly seconds: number
 }
 
-/** The fastest plan of the candidates seen so far. */
+/** The fastest plan of the candidates seen so far, of one strategy after the other. */
 class Search {
   best: Best | null = null
   smallest: Candidate | null = null
 
   constructor(
-    private readonly strategy: string,
+    private readonly graph: Graph,
     private readonly o: CompileOptions,
   ) {}
 
@@ -67,9 +69,13 @@ class Search {
     return Math.floor(this.o.budgetBytes / PAGE_BYTES)
   }
 
+  private beaten(layout: Layout): boolean {
+    return this.best !== null && atLeastSeconds(layout, this.pages, this.o.machine.link) >= this.best.seconds
+  }
+
   /** The candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
-  consider(c: Candidate): number {
-    const plan = this.best && computeOf(c) >= this.best.seconds ? null : finish(c, this.strategy, this.o)
+  private consider(c: Candidate, strategy: string): number {
+    const plan = this.beaten(c.layout) ? null : finish(c, strategy, this.o)
     if (!plan) return Infinity
     const seconds = simulate(plan, this.o.machine.link).makespanSeconds
     if (!this.best || seconds < this.best.seconds) this.best = { plan, seconds }
@@ -77,56 +83,57 @@ class Search {
   }
 
   /** All that the planner lists. A candidate that fits and hardly waits lets it skip those that compute more. */
-  list(candidates: Iterator<Candidate, unknown, boolean>): void {
+  private list(candidates: Iterator<Candidate, unknown, boolean>, strategy: string): number {
     let goodEnough = false
+    let least = Infinity
     for (let next = candidates.next(goodEnough); !next.done; next = candidates.next(goodEnough)) {
       const c = next.value
+      least = Math.min(least, c.least)
       if (!this.smallest || c.least < this.smallest.least) this.smallest = c
-      const beaten = this.best !== null && computeOf(c) >= this.best.seconds
-      goodEnough = beaten ? c.least <= this.pages : this.consider(c) <= HARDLY_WAITS * computeOf(c)
+      goodEnough = this.beaten(c.layout)
+        ? c.least <= this.pages
+        : this.consider(c, strategy) <= HARDLY_WAITS * computeSeconds(c.layout)
     }
+    return least
   }
 
-  /** What is made for this budget; only where something listed fits, so that what is feasible does not depend on it. */
-  refine(candidates: Iterator<Candidate, unknown, number>): void {
-    if (!this.smallest || this.smallest.least > this.pages) return
-    for (let next = candidates.next(Infinity); !next.done; ) next = candidates.next(this.consider(next.value))
+  /** What the strategy lists, and what it makes for this budget where something listed fits. */
+  run(strategy: string): StageError | undefined {
+    const listed = planners[strategy]!(this.graph, this.o.machine)
+    if (isLeft(listed)) return listed.left
+    const least = this.list(listed.right, strategy)
+    const refined = refiners[strategy]?.(this.graph, this.o.machine, this.pages)
+    if (!refined || least > this.pages) return undefined
+    for (let next = refined.next(Infinity); !next.done; ) next = refined.next(this.consider(next.value, strategy))
+    return undefined
+  }
+
+  /** `swap:*` move what in-core keeps: where moving that much takes longer than the best, none of them need be tried. */
+  swappingIsBeaten(): boolean {
+    return this.beaten(inCoreLayout(this.graph, this.o.machine))
   }
 }
 
-/** A step takes at least its compute: most candidates need no closer look. */
-const computeOf = (c: Candidate): number => c.layout.calls.reduce((n, x) => n + x.seconds, 0)
-
-/** The candidates of one strategy: the fastest that fits, and the one that needs least. */
-const search = (graph: Graph, strategy: string, o: CompileOptions): Either<StageError, Search> => {
-  const listed = planners[strategy]!(graph, o.machine)
-  if (isLeft(listed)) return listed
-  const found = new Search(strategy, o)
-  found.list(listed.right)
-  const refiner = refiners[strategy]
-  if (refiner) found.refine(refiner(graph, o.machine, Math.floor(o.budgetBytes / PAGE_BYTES)))
-  return right(found)
+/** In-core where it fits; else mixtures, and every other strategy that may be faster still. */
+const runAll = (search: Search): void => {
+  search.run('in-core')
+  if (search.best) return
+  search.run('auto')
+  for (const name of Object.keys(planners))
+    if (name !== 'in-core' && name !== 'auto' && !(name.startsWith('swap:') && search.swappingIsBeaten())) search.run(name)
 }
 
 export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
   if (!strategies.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal: strategies })
-  const names = o.strategy === 'auto' ? Object.keys(planners) : [o.strategy]
-  let best: Best | null = null
-  let smallest: Candidate | null = null
-  for (const name of names) {
-    const found = search(graph, name, o)
-    if (isLeft(found)) {
-      if (names.length === 1) return found
-      continue
-    }
-    const { best: b, smallest: s } = found.right
-    if (s && (!smallest || s.least < smallest.least)) smallest = s
-    if (b && (!best || b.seconds < best.seconds)) best = b
-    if (o.strategy === 'auto' && name === 'in-core' && b) break
+  const search = new Search(graph, o)
+  if (o.strategy === 'auto') runAll(search)
+  else {
+    const failed = search.run(o.strategy)
+    if (failed) return left(failed)
   }
-  if (!best) return left(infeasible(smallest, o))
-  const verified = verify(best.plan)
-  return isLeft(verified) ? verified : right(best.plan)
+  if (!search.best) return left(infeasible(search.smallest, o))
+  const verified = verify(search.best.plan)
+  return isLeft(verified) ? verified : right(search.best.plan)
 }
 
 /** The plan of given segments, as much of it leaving the device as the budget demands: for tests and for plans by hand. */

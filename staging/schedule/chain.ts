@@ -2,14 +2,12 @@
 // Out: stages (cut wherever one value crosses), sizes in bytes, and what each option of a stage keeps.
 // Options differ in what they drop until the backward makes it again: nothing, then what is cheapest to make again per byte,
 // up to everything but the stage's output. Worked example, conv norm relu conv: keep all; drop the relu; drop the convs too.
-import { isLeft } from 'fp-ts/Either'
 import { bytesOf, type Graph, type OpId, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { expand } from '../plan/expand'
 import { checkpointCuts } from '../tile/cuts'
 import { type Footprint, footprint, type OpCost } from '../tile/footprint'
 import type { ChainStage, StageOption } from './chaindp'
-import { inCoreSegments } from './incore'
+import { inCoreLayout } from './incore'
 import { againOps, type Keeping, makersOf, type Stage, stagesAt, withReruns } from './rerun'
 
 export interface Chain {
@@ -25,10 +23,8 @@ const MOST_STAGES = 128
 const MOST_DROPS = 5
 
 export const opCosts = (graph: Graph, machine: Machine): readonly OpCost[] => {
-  const segments = inCoreSegments(graph)
-  if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
   const costs: OpCost[] = graph.ops.map(() => ({ seconds: 0, workspaceBytes: 0 }))
-  for (const c of expand(graph, segments.right, machine).calls)
+  for (const c of inCoreLayout(graph, machine).calls)
     costs[c.op] = { seconds: c.seconds, workspaceBytes: c.workspace?.bytes ?? 0 }
   return costs
 }

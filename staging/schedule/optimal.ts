@@ -82,7 +82,7 @@ export class OptimalChain {
 export const spread = <T>(list: readonly T[], n: number): readonly T[] =>
   list.length <= n ? list : Array.from({ length: n }, (_, i) => list[Math.round((i * (list.length - 1)) / (n - 1))]!)
 
-const optimalOf = onceFor((graph, machine) => new OptimalChain(chainOf(graph, machine), machine))
+export const optimalOf = onceFor((graph, machine) => new OptimalChain(chainOf(graph, machine), machine))
 
 function* listed(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const optimal = optimalOf(graph, machine)

@@ -1,4 +1,5 @@
 // The planners by name. Adding a planner is adding its file and a line here.
+import { auto, refineAuto } from './auto'
 import { checkpointSqrt } from './checkpoint'
 import type { Planner, Refiner } from './candidate'
 import { swapGreedy } from './greedy'
@@ -12,12 +13,13 @@ export const planners: Readonly<Record<string, Planner>> = {
   'checkpoint:optimal': checkpointOptimal,
   'swap:greedy': swapGreedy,
   tiled,
+  auto,
 }
 
 /** What some of them try once the budget is known. */
 export const refiners: Readonly<Record<string, Refiner>> = {
   'checkpoint:optimal': refineOptimal,
+  auto: refineAuto,
 }
 
-/** `auto` is not a planner of its own yet: it takes the fastest plan that any of these finds. */
-export const strategies: readonly string[] = [...Object.keys(planners), 'auto']
+export const strategies: readonly string[] = Object.keys(planners)

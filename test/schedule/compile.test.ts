@@ -153,7 +153,7 @@ test('in-core keeps everything and moves nothing; the others do what their names
   }
 })
 
-test('auto is the fastest in simulation, in-core as soon as that fits', () => {
+test('auto is as fast as any other in simulation, in-core as soon as that fits', () => {
   const seconds = (p: Plan): number => simulate(p, machine.link).makespanSeconds
   for (const graph of graphs) {
     const inCore = smallestOf(graph, 'in-core')
@@ -165,7 +165,7 @@ test('auto is the fastest in simulation, in-core as soon as that fits', () => {
         .filter(isRight)
         .map((p) => seconds(p.right))
       assert.ok(rivals.length > 0)
-      assert.is(seconds(auto), Math.min(...rivals), `${graph.name} at ${pages} pages`)
+      assert.ok(seconds(auto) <= Math.min(...rivals), `${graph.name} at ${pages} pages`)
     }
   }
 })
