@@ -1,5 +1,5 @@
 // When the pages of each storage are touched. In: calls and places. Out: for each storage, chunks of pages and for each
-// chunk its stays: a stay is the hull of the calls of one segment that touch the chunk.
+// chunk its stays: a stay is the hull of the calls of one segment that touch the chunk, or one run of calls that all do.
 //
 // A storage that only untiled segments touch is one chunk; one that tiles touch in bands is cut into chunks, so that bands
 // can come and go on their own. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
@@ -10,8 +10,12 @@ import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { type Call, type Cell, type Segment, tilesOf, type View } from '../plan/plan'
 import type { Placement } from './place'
 
-export interface Stay { readonly segment: number; readonly first: number; readonly last: number; readonly writes: boolean }
+/** Calls [first, last]; `lastWrite` is the last of them that writes, -1 when all only read. */
+export interface Stay { readonly segment: number; readonly first: number; readonly last: number; readonly lastWrite: number }
 export interface Chunk { readonly storage: number; readonly from: number; readonly to: number; readonly stays: readonly Stay[] }
+
+/** Whether a stay lasts through its segment, from the first touch to the last, or ends when a call does not touch. */
+export type StayRule = 'segment' | 'run'
 
 /** Pages of a band that move together: large enough for a link, small enough to follow a band of tiles. */
 export const CHUNK_PAGES = 2
@@ -28,7 +32,7 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
   return [lo * e, hi * e]
 }
 
-export const touches = (graph: Graph, segments: readonly Segment[], cells: readonly Cell[], calls: readonly Call[], at: Placement): readonly Chunk[] => {
+export const touches = (graph: Graph, segments: readonly Segment[], cells: readonly Cell[], calls: readonly Call[], at: Placement, rule: StayRule = 'segment'): readonly Chunk[] => {
   const tiledUse = new Set<number>()
   const movable = (cell: number): boolean => {
     const s = cells[cell]!.scope
@@ -39,7 +43,7 @@ export const touches = (graph: Graph, segments: readonly Segment[], cells: reado
       for (const v of [...call.ins, ...call.outs]) if (movable(v.cell)) tiledUse.add(at.places[v.cell]!.storage)
 
   const chunkPages = at.storages.map((s) => (tiledUse.has(s.id) ? CHUNK_PAGES : s.cells.length > 1 && s.label === 'small values' ? 1 : Math.max(1, pagesFor(s.bytes))))
-  const stays: { segment: number; first: number; last: number; writes: boolean }[][][] = at.storages.map((s, i) =>
+  const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = at.storages.map((s, i) =>
     Array.from({ length: Math.ceil(Math.max(1, pagesFor(s.bytes)) / chunkPages[i]!) }, () => []))
   const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
     if (hi <= lo) return
@@ -47,10 +51,10 @@ export const touches = (graph: Graph, segments: readonly Segment[], cells: reado
     for (let c = Math.floor(lo / per); c <= Math.floor((hi - 1) / per); c++) {
       const list = stays[storage]![c]!
       const last = list[list.length - 1]
-      if (last && last.segment === segment) {
+      if (last && last.segment === segment && (rule === 'segment' || last.last >= p - 1)) {
         last.last = p
-        last.writes ||= writes
-      } else list.push({ segment, first: p, last: p, writes })
+        if (writes) last.lastWrite = p
+      } else list.push({ segment, first: p, last: p, lastWrite: writes ? p : -1 })
     }
   }
   calls.forEach((call, p) => {
@@ -74,7 +78,7 @@ export const touches = (graph: Graph, segments: readonly Segment[], cells: reado
       storage: s.id,
       from: k * chunkPages[i]!,
       to: Math.min(total, (k + 1) * chunkPages[i]!),
-      stays: forEver ? [{ segment: -1, first: 0, last: calls.length, writes: true }] : list,
+      stays: forEver ? [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }] : list,
     })).filter((c) => c.stays.length > 0)
   })
 }

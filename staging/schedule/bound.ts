@@ -5,7 +5,7 @@
 import { PAGE_BYTES } from '../core/bytes'
 import type { Link } from '../graph/machine'
 import type { Layout } from './layout'
-import { leastPages } from './moves'
+import { leastPages } from './tracks'
 
 interface Needs {
   readonly compute: number

@@ -7,7 +7,7 @@ import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import type { Layout } from './layout'
 import { leaveAll, leaveUntil } from './evict'
-import { leastPages, type Track } from './moves'
+import { leastPages, type Track } from './tracks'
 
 export interface Candidate {
   readonly layout: Layout

@@ -4,10 +4,9 @@
 // `leaveUntil` follows Belady: going through the step, wherever there is too little room, the idle chunk whose next use is
 // farthest away has left.
 // Worked example, pages a b c of one size, budget 2, used a b c b a: at c, of a and b the farther next use is a's.
+import { Heap } from '../core/heap'
 import type { Call } from '../plan/plan'
-import type { Track } from './moves'
-
-export const canLeave = (t: Track): boolean => t.kind === 'value' || t.kind === 'fed'
+import { canLeave, type Track } from './tracks'
 
 export const leaveAll = (tracks: readonly Track[]): readonly Track[] =>
   tracks.map((t) => (canLeave(t) ? { ...t, leaves: t.leaves.map(() => true) } : t))
@@ -30,18 +29,19 @@ export const leaveUntil = (tracks: readonly Track[], calls: readonly Call[], bud
       else if (canLeave(t) && t.stays[gap]!.last + 1 < next) endsBefore[t.stays[gap]!.last + 1]!.push({ track, gap, next })
     }
   })
-  let idle: Idle[] = []
+  // What is read again soonest lies deepest: when it is on top, everything left is in use already.
+  const idle = new Heap<Idle>((a, b) => a.next > b.next)
   let now = 0
   for (let p = 0; p < calls.length; p++) {
     now += held[p]!
-    idle.push(...endsBefore[p]!)
-    if (now <= budgetPages) continue
-    idle = idle.filter((i) => i.next > p).sort((a, b) => a.next - b.next)
-    while (now > budgetPages && idle.length) {
-      const { track, gap, next } = idle.pop()!
-      leaves[track]![gap] = true
-      now -= tracks[track]!.to - tracks[track]!.from
-      add(next, tracks[track]!.to - tracks[track]!.from)
+    for (const i of endsBefore[p]!) idle.push(i)
+    while (now > budgetPages) {
+      const i = idle.pop()
+      if (!i || i.next <= p) break
+      const pages = tracks[i.track]!.to - tracks[i.track]!.from
+      leaves[i.track]![i.gap] = true
+      now -= pages
+      add(i.next, pages)
     }
   }
   return tracks.map((t, i) => ({ ...t, leaves: leaves[i]! }))

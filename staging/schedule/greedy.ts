@@ -4,10 +4,9 @@
 import { pipe } from 'fp-ts/function'
 import { map, mapLeft } from 'fp-ts/Either'
 import type { Candidate, Planner } from './candidate'
-import { canLeave } from './evict'
+import { canLeave, leastPages, type Track } from './tracks'
 import { inCoreSegments } from './incore'
 import { type Layout, layOut } from './layout'
-import { leastPages, type Track } from './moves'
 import { tileFailed } from './tilefailed'
 
 const offloadFirst = (layout: Layout, order: readonly number[], k: number): readonly Track[] => {

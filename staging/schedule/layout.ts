@@ -3,10 +3,10 @@
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { place, type Placement } from '../memory/place'
-import { touches } from '../memory/touches'
+import { type StayRule, touches } from '../memory/touches'
 import { expand, type Expansion } from '../plan/expand'
 import type { Segment } from '../plan/plan'
-import type { Track } from './moves'
+import type { Track } from './tracks'
 
 export interface Layout extends Expansion, Placement {
   readonly graph: Graph
@@ -14,7 +14,7 @@ export interface Layout extends Expansion, Placement {
   readonly tracks: readonly Track[]
 }
 
-export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine): Layout => {
+export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, rule: StayRule = 'segment'): Layout => {
   const expansion = expand(graph, segments, machine)
   const placement = place(expansion.cells, expansion.calls)
   const kindOf = (storage: number): Track['kind'] => {
@@ -24,7 +24,7 @@ export const layOut = (graph: Graph, segments: readonly Segment[], machine: Mach
     if (members.length > 1 || first.segment >= 0 || first.scope === 'workspace' || placement.storages[storage]!.label === 'small values') return 'packed'
     return first.scope === 'fed' ? 'fed' : 'value'
   }
-  const tracks = touches(graph, segments, expansion.cells, expansion.calls, placement).map((c): Track => {
+  const tracks = touches(graph, segments, expansion.cells, expansion.calls, placement, rule).map((c): Track => {
     const kind = kindOf(c.storage)
     return { ...c, kind, leaves: c.stays.slice(1).map(() => false) }
   })

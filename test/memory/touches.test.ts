@@ -56,7 +56,7 @@ test('untiled: one chunk a storage, one stay a segment', () => {
   const [a] = of('a')
   assert.is(of('a').length, 1)
   assert.equal([a!.from, a!.to], [0, 10])
-  assert.equal(a!.stays.map((st) => [st.segment, st.first, st.last, st.writes]), [[0, 0, 1, true], [1, 4, 4, false]])
+  assert.equal(a!.stays.map((st) => [st.segment, st.first, st.last, st.lastWrite]), [[0, 0, 1, 0], [1, 4, 4, -1]])
 })
 
 test('the worked example: ten pages written in five bands and read in five', () => {
@@ -70,7 +70,7 @@ test('the worked example: ten pages written in five bands and read in five', () 
   for (const [k, c] of chunks.entries()) {
     assert.equal(c.stays.map((st) => st.segment), [0, 1])
     const [write, read] = c.stays
-    assert.ok(write!.writes && !read!.writes)
+    assert.ok(write!.lastWrite >= 0 && read!.lastWrite < 0)
     // Bands are of 51 or 52 rows and chunks of 51.2: a chunk meets its band, and at most a row of a neighbour's.
     const tiles = new Set([write, read].flatMap((st) => [calls[st!.first]!.tile, calls[st!.last]!.tile]))
     assert.ok(tiles.has(k), `chunk ${k} is touched in tiles ${[...tiles]}`)
@@ -114,7 +114,7 @@ test('parameters stay for ever; chunks that nobody touches do not exist', () => 
   const { chunks, storages, cells, calls } = laidOut(g, segmentsOf(g, [{ ops: forwardOps(g).map((o) => o.id), grid: UNTILED }]))
   const persistent = chunks.filter((c) => storages[c.storage]!.cells.some((id) => cells[id]!.scope === 'persistent'))
   assert.is(persistent.length, 1)
-  assert.equal(persistent[0]!.stays, [{ segment: -1, first: 0, last: calls.length, writes: true }])
+  assert.equal(persistent[0]!.stays, [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }])
   assert.ok(chunks.every((c) => c.stays.length > 0))
 })
 

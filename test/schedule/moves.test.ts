@@ -4,7 +4,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { Draft } from '../../staging/memory/pages'
-import { leastPages, scheduleMoves, tightestCall, type Track } from '../../staging/schedule/moves'
+import { scheduleMoves } from '../../staging/schedule/moves'
+import { leastPages, tightestCall, type Track } from '../../staging/schedule/tracks'
 import { simulate } from '../../staging/sim/simulate'
 import { callsOf, PAGE_A_SECOND, planWith, track } from './steps'
 
@@ -69,7 +70,7 @@ test('what was saved and not written since is not saved again', () => {
   const t = track(0, 1, [[0, 0], [4, 4], [8, 8]], [true, true])
   const { drafts } = scheduled([t], ones(9), 9)
   assert.equal(drafts.map((d) => [d.save?.start, d.load?.from]), [[1, undefined], [undefined, 'tier'], [undefined, 'tier']])
-  const rewritten = { ...t, stays: t.stays.map((s) => ({ ...s, writes: true })) }
+  const rewritten = { ...t, stays: t.stays.map((s) => ({ ...s, lastWrite: s.last })) }
   assert.equal(scheduled([rewritten], ones(9), 9).drafts.map((d) => d.save?.start), [1, 5, undefined])
 })
 
@@ -99,6 +100,31 @@ test('chunks side by side that come and go together are one copy', () => {
   assert.equal(scheduled(still, ones(10), 6).drafts, [{ storage: 0, from: 0, to: 6, acquire: 0, release: 10 }])
 })
 
+test('a copy out starts when the last write is over, though the pages are still read', () => {
+  const read = { ...track(0, 2, [[0, 4], [9, 9]], [true]), stays: [{ segment: 0, first: 0, last: 4, lastWrite: 1 }, { segment: 1, first: 9, last: 9, lastWrite: -1 }] }
+  const { drafts } = scheduled([read], ones(10), 2)
+  assert.equal(drafts[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 5, save: { start: 2 }, tierOffset: 0 })
+})
+
+test('a planner may say when: a copy out is waited for by a point, a copy in starts at one and holds its pages', () => {
+  const timed = { ...example[0]!, timing: [{ goneBy: 3, comeAt: 3 }] }
+  const { drafts } = scheduled([timed, example[1]!], ones(7), 6)
+  assert.equal([drafts[0]!.release, drafts[1]!.acquire, drafts[1]!.load], [3, 3, { ready: 6, from: 'tier' }])
+  assert.is(scheduled([example[0]!, example[1]!], ones(7), 6).drafts[0]!.release, 4, 'left to itself it is waited for in its own time')
+  // What is held early counts.
+  const tracks = [timed, example[1]!, example[2]!]
+  assert.equal([leastPages(example, 7), leastPages(tracks, 7)], [4, 6])
+  assert.is(scheduleMoves(tracks, ones(7), 5, PAGE_A_SECOND), null)
+})
+
+test('where both directions share the link, copies in start earlier, around the copies out', () => {
+  // x leaves during calls 1 to 4, y is due back at call 6: two calls' time, of which the shared link has only call 5 and call 0.
+  const tracks = [track(0, 4, [[0, 0], [19, 19]], [true]), track(1, 2, [[6, 6]], [], { kind: 'fed' })]
+  const acquired = (fullDuplex: boolean): number =>
+    scheduleMoves(tracks, ones(20), 100, { ...PAGE_A_SECOND, fullDuplex })!.drafts.find((d) => d.storage === 1)!.acquire
+  assert.equal([acquired(true), acquired(false)], [4, 0])
+})
+
 test('the tightest call', () => {
   assert.equal(tightestCall(example, 7), { call: 3, pages: 4 })
   assert.is(leastPages(example, 7), 4)
@@ -120,7 +146,7 @@ const stays = (calls: number): fc.Arbitrary<readonly (readonly [number, number])
 
 const oneTrack = (calls: number) => fc.record({
   pages: fc.integer({ min: 1, max: 5 }), stays: stays(calls), leaves: fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }),
-  writes: fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }), kind: fc.constantFrom('value', 'value', 'value', 'fed', 'packed', 'persistent'), split: fc.boolean(),
+  writes: fc.array(fc.constantFrom('no', 'early', 'late'), { minLength: 4, maxLength: 4 }), kind: fc.constantFrom('value', 'value', 'value', 'fed', 'packed', 'persistent'), split: fc.boolean(),
 })
 
 const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) => fc.record({
@@ -129,12 +155,23 @@ const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) 
     const kind = t.kind as Track['kind']
     if (kind === 'persistent') return [track(storage, t.pages, [[0, calls]], [], { kind })]
     const made = track(storage, t.pages, t.stays, t.stays.slice(1).map((_, i) => (kind === 'value' || kind === 'fed') && t.leaves[i]!), {
-      kind, stays: t.stays.map(([first, last], i) => ({ segment: i, first, last, writes: kind !== 'fed' && (i === 0 || t.writes[i]!) })),
+      kind, stays: t.stays.map(([first, last], i) => ({ segment: i, first, last, lastWrite: kind === 'fed' || (i > 0 && t.writes[i]! === 'no') ? -1 : t.writes[i]! === 'early' ? first : last })),
     })
     // A second chunk of the same storage, used alike.
     return t.split ? [made, { ...made, from: t.pages, to: 2 * t.pages }] : [made]
   })),
 }))
+
+/** The same with times that a planner might ask for. */
+const timed = ({ tracks }: Case, wishes: readonly number[]): readonly Track[] =>
+  tracks.map((t) => ({
+    ...t,
+    timing: t.leaves.map((leaves, i) => {
+      const [end, next] = [t.stays[i]!.last + 1, t.stays[i + 1]!.first]
+      const at = (wish: number): number => end + Math.floor(wish * (next - end + 1))
+      return leaves && i % 2 === 0 ? { goneBy: at(wishes[i % wishes.length]!), comeAt: at(wishes[(i + t.storage) % wishes.length]!) } : undefined
+    }),
+  }))
 
 const holds = (ds: readonly Draft[], p: number): number => ds.filter((d) => d.acquire <= p && p < d.release).reduce((n, d) => n + d.to - d.from, 0)
 /** The drafts that hold a page of a storage, in time order. */
@@ -142,14 +179,14 @@ const over = (ds: readonly Draft[], storage: number, page: number): readonly Dra
   ds.filter((d) => d.storage === storage && d.from <= page && page < d.to).sort((a, b) => a.acquire - b.acquire)
 
 /** The stays of a track between two of its leaves, as one. */
-const intervals = (t: Track): readonly { readonly first: number; readonly last: number; readonly writes: boolean }[] => {
-  const out: { first: number; last: number; writes: boolean }[] = []
+const intervals = (t: Track): readonly { readonly first: number; readonly last: number; readonly lastWrite: number }[] => {
+  const out: { first: number; last: number; lastWrite: number }[] = []
   t.stays.forEach((s, i) => {
     const open = i > 0 && !t.leaves[i - 1] ? out[out.length - 1] : undefined
     if (open) {
       open.last = s.last
-      open.writes ||= s.writes
-    } else out.push({ first: s.first, last: s.last, writes: s.writes })
+      open.lastWrite = Math.max(open.lastWrite, s.lastWrite)
+    } else out.push({ first: s.first, last: s.last, lastWrite: s.lastWrite })
   })
   return out
 }
@@ -167,8 +204,8 @@ const checkTrack = (t: Track, ds: readonly Draft[], end: number): void => {
       if (t.kind === 'fed') assert.is(d.load?.from, 'source')
       else assert.is(d.load?.from, i > 0 ? 'tier' : undefined)
       if (d.load) assert.is(d.load.ready, iv.first)
-      assert.is(d.save !== undefined, !last && t.kind === 'value' && iv.writes, 'saved when it leaves with bytes that the tier has not')
-      if (d.save) assert.is(d.save.start, iv.last + 1, 'its copy sees the last write')
+      assert.is(d.save !== undefined, !last && t.kind === 'value' && iv.lastWrite >= 0, 'saved when it leaves with bytes that the tier has not')
+      if (d.save) assert.is(d.save.start, iv.lastWrite + 1, 'its copy sees the last write, and need not wait for the last read')
       if (t.kind === 'persistent') assert.equal([d.acquire, d.release], [0, end])
     }
   }
@@ -193,11 +230,14 @@ const checkTier = (ds: readonly Draft[], tierBytes: number): void => {
 }
 
 test('every schedule: budget kept at every call, stays covered, saves after writes, loads after saves, tier slots apart', () => {
-  fc.assert(fc.property(cases, fc.nat({ max: 12 }), ({ tracks, seconds }, extra) => {
-    const calls = callsOf(seconds)
+  fc.assert(fc.property(cases, fc.nat({ max: 12 }), fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 0, maxLength: 3 }), (made, extra, wishes) => {
+    const tracks = wishes.length > 0 ? timed(made, wishes) : made.tracks
+    const calls = callsOf(made.seconds)
     const least = leastPages(tracks, calls.length)
     const budget = least + extra
-    const { drafts, tierBytes } = scheduled(tracks, calls, budget)
+    const moves = scheduleMoves(tracks, calls, budget, { ...PAGE_A_SECOND, fullDuplex: extra % 2 === 0 })
+    if (!moves) throw new Error(`no schedule in ${budget} pages`)
+    const { drafts, tierBytes } = moves
     for (let p = 0; p < calls.length; p++) assert.ok(holds(drafts, p) <= budget, `${holds(drafts, p)} of ${budget} pages at call ${p}`)
     for (const t of tracks) checkTrack(t, drafts, calls.length)
     checkTier(drafts, tierBytes)

@@ -5,20 +5,20 @@ import type { Link } from '../../staging/graph/machine'
 import type { Draft } from '../../staging/memory/pages'
 import { assignPages } from '../../staging/memory/pages'
 import type { Call, Cell, Plan } from '../../staging/plan/plan'
-import type { Track } from '../../staging/schedule/moves'
+import type { Track } from '../../staging/schedule/tracks'
 
 export const PAGE_A_SECOND: Link = { outBytesPerSecond: PAGE_BYTES, inBytesPerSecond: PAGE_BYTES, latencySeconds: 0, fullDuplex: true }
 
 export const callsOf = (seconds: readonly number[]): readonly Call[] =>
   seconds.map((s) => ({ kind: 'fill', op: -1, segment: 0, tile: 0, attrs: { value: 0 }, ins: [], outs: [], workspace: null, seconds: s }))
 
-/** Stays [first, last], the first of them writing; `leaves` says for each gap whether the pages go. */
+/** Stays [first, last], the first of them written throughout; `leaves` says for each gap whether the pages go. */
 export const track = (
   storage: number, pages: number, stays: readonly (readonly [number, number])[], leaves: readonly boolean[] = stays.slice(1).map(() => false),
   over: Partial<Track> = {},
 ): Track => ({
   storage, from: 0, to: pages, kind: 'value', leaves,
-  stays: stays.map(([first, last], i) => ({ segment: i, first, last, writes: i === 0 })),
+  stays: stays.map(([first, last], i) => ({ segment: i, first, last, lastWrite: i === 0 ? last : -1 })),
   ...over,
 })
 

@@ -1,0 +1,72 @@
+// How early copies in start: the mirror image of saves.ts, one walk backward through the step. In: intervals, what is held
+// at each call, how long the link is busy otherwise during each. Out: each interval's acquire: as late as makes nobody wait, or
+// as the budget allows.
+// Worked example: x is needed at call 6 and takes two calls' time: it starts at point 4; if only point 5 has room, call 6 waits.
+import type { Point } from '../plan/plan'
+import { byPoint, type Interval } from './tracks'
+import type { Copies } from './saves'
+
+interface Copy { readonly iv: Interval; readonly total: number; left: number; settled: boolean }
+
+/** Seconds of each call in which copies in that planners have timed themselves keep the link busy. */
+const timedBusy = (ivs: readonly Interval[], { calls, seconds }: Copies): Float64Array => {
+  const busy = new Float64Array(calls.length)
+  const starting = byPoint(ivs.filter((iv) => iv.timed), (iv) => iv.acquire)
+  let left = 0
+  for (let p = 0; p < calls.length; p++) {
+    for (const iv of starting.get(p) ?? []) left += seconds(iv)
+    busy[p] = Math.min(left, calls[p]!.seconds)
+    left -= busy[p]!
+  }
+  return busy
+}
+
+export const placeLoads = (ivs: readonly Interval[], occ: Int32Array, outBusy: Float64Array, copies: Copies): void => {
+  const { calls, budget, link, seconds } = copies
+  const loads = ivs.filter((iv) => iv.load && !iv.timed)
+  const starting = byPoint(loads, (iv) => iv.first)
+  const earliest = byPoint(loads, (iv) => iv.previous?.release ?? 0)
+  const inBusy = timedBusy(ivs, copies)
+  const copyOf = new Map<Interval, Copy>()
+  const pending: Copy[] = []
+  let head = 0
+  let held = 0
+  const settle = (c: Copy, p: Point): void => {
+    c.settled = true
+    held -= c.iv.pages
+    c.iv.acquire = p
+    while (pending[head]?.settled) head++
+  }
+  /** The link moves what waits, in order, for so long. */
+  const drain = (time: number, p: Point): void => {
+    while (head < pending.length) {
+      const c = pending[head]!
+      const moved = Math.min(c.left, time)
+      c.left -= moved
+      time -= moved
+      if (c.left > 0) return
+      settle(c, p)
+    }
+  }
+  /** Starts no earlier than p: what the link had done for others by then, it does for this one. */
+  const cutShort = (c: Copy, p: Point): void => {
+    const first = pending[head]!
+    if (first !== c) first.left = Math.min(first.total, first.left + c.left)
+    settle(c, p)
+  }
+  for (let p = calls.length - 1; p >= 0; p--) {
+    drain(Math.max(0, calls[p]!.seconds - inBusy[p]! - (link.fullDuplex ? 0 : outBusy[p]!)), p)
+    for (const iv of [...(starting.get(p) ?? [])].reverse()) {
+      const total = seconds(iv)
+      const c = { iv, total, left: total, settled: false }
+      pending.push(c)
+      copyOf.set(iv, c)
+      held += iv.pages
+    }
+    for (const iv of earliest.get(p) ?? []) {
+      const c = copyOf.get(iv)
+      if (c && !c.settled) cutShort(c, p)
+    }
+    while (head < pending.length && (p === 0 || occ[p - 1]! + held > budget)) settle(pending[head]!, p)
+  }
+}

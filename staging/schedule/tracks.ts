@@ -1,0 +1,109 @@
+// Tracks: chunks of pages with their stays, and what a planner decided for each gap between two stays. In: tracks. Out: the
+// intervals in which the pages are on the device, and the least number of pages with which they work.
+// Invariant: an interval holds its pages from `acquire` to the end of its last stay at least; moves.ts only adds to that.
+// Worked example: stays [0,1] [4,4] [9,9] with only the second gap left: intervals [0,4] and [9,9]; the first is saved.
+import type { Chunk } from '../memory/touches'
+import type { Point } from '../plan/plan'
+
+/** When a planner wants a gap's copies; what it leaves open, moves.ts finds. */
+export interface Timing {
+  /** The copy out is waited for here at the latest. */
+  readonly goneBy?: Point
+  /** The copy in starts here, and holds its pages from here on. */
+  readonly comeAt?: Point
+}
+
+/** A chunk, and for each of its gaps (after stay i, before stay i+1) whether it leaves the device then. */
+export interface Track extends Chunk {
+  /** persistent: held for ever; packed: shared by many small values, never moved; fed: comes from the data source. */
+  readonly kind: 'persistent' | 'packed' | 'fed' | 'value'
+  readonly leaves: readonly boolean[]
+  /** For each gap. */
+  readonly timing?: readonly (Timing | undefined)[]
+}
+
+export interface Interval {
+  readonly track: Track
+  readonly pages: number
+  readonly first: number
+  readonly last: number
+  readonly load: 'tier' | 'source' | null
+  readonly save: boolean
+  /** From here on the bytes no longer change: the copy out may start, even while they are still read. */
+  readonly settled: Point
+  readonly goneBy: Point
+  /** The planner said when it comes. */
+  readonly timed: boolean
+  acquire: Point
+  release: Point
+  readonly previous: Interval | null
+}
+
+export const intervalsOf = (t: Track): readonly Interval[] => {
+  const out: Interval[] = []
+  const final = t.stays.length - 1
+  let first = 0
+  let lastWrite = -1
+  for (let i = 0; i <= final; i++) {
+    lastWrite = Math.max(lastWrite, t.stays[i]!.lastWrite)
+    if (i < final && !t.leaves[i]) continue
+    const previous: Interval | null = out[out.length - 1] ?? null
+    const [begin, end] = [t.stays[first]!.first, t.stays[i]!.last]
+    const comeAt = first > 0 ? t.timing?.[first - 1]?.comeAt : undefined
+    out.push({
+      track: t, pages: t.to - t.from, first: begin, last: end, previous,
+      load: t.kind === 'fed' ? 'source' : previous ? 'tier' : null,
+      save: i < final && t.kind === 'value' && lastWrite >= 0,
+      settled: lastWrite + 1, goneBy: (i < final ? t.timing?.[i]?.goneBy : undefined) ?? Infinity,
+      timed: comeAt !== undefined, acquire: Math.max(previous?.release ?? 0, Math.min(begin, comeAt ?? begin)), release: end + 1,
+    })
+    if (i < final) lastWrite = -1
+    first = i + 1
+  }
+  return out
+}
+
+/** Pages held at each call when nothing moves before its time or stays after it. */
+export const occupancy = (ivs: readonly Interval[], calls: number): Int32Array => {
+  const occ = new Int32Array(calls + 1)
+  for (const iv of ivs) {
+    occ[iv.acquire]! += iv.pages
+    occ[Math.min(calls, iv.last + 1)]! -= iv.pages
+  }
+  for (let p = 1; p <= calls; p++) occ[p]! += occ[p - 1]!
+  return occ
+}
+
+/** The first call at which the least is needed, and that least. */
+export const tightestCall = (tracks: readonly Track[], calls: number): { readonly call: number; readonly pages: number } => {
+  const occ = occupancy(tracks.flatMap(intervalsOf), calls)
+  let call = 0
+  for (let p = 1; p < calls; p++) if (occ[p]! > occ[call]!) call = p
+  return { call, pages: occ[call] ?? 0 }
+}
+
+/** The least pages with which these moves work: each copy out waited for at once, each copy in as its planner says. */
+export const leastPages = (tracks: readonly Track[], calls: number): number => tightestCall(tracks, calls).pages
+
+export const byPoint = <T>(items: readonly T[], at: (item: T) => Point): ReadonlyMap<Point, readonly T[]> => {
+  const m = new Map<Point, T[]>()
+  for (const item of items) {
+    const p = at(item)
+    const list = m.get(p)
+    if (list) list.push(item)
+    else m.set(p, [item])
+  }
+  return m
+}
+
+/** What a planner may move: large values of the step, and fed data. */
+export const canLeave = (t: Track): boolean => t.kind === 'value' || t.kind === 'fed'
+
+/** Tracks cut into chunks of at most so many pages, which then leave and come on their own. */
+export const chunked = (tracks: readonly Track[], pages: number): readonly Track[] =>
+  tracks.flatMap((t) => {
+    if (!canLeave(t) || t.to - t.from <= pages) return [t]
+    const count = Math.ceil((t.to - t.from) / pages)
+    return Array.from({ length: count }, (_, k) => ({ ...t, from: t.from + k * pages, to: Math.min(t.to, t.from + (k + 1) * pages) }))
+  })
+
