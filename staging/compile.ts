@@ -74,21 +74,27 @@ class Search {
     return this.best !== null && atLeastSeconds(layout, this.pages, this.o.machine.link) >= this.best.seconds
   }
 
+  private hopeless(c: Candidate): boolean {
+    return this.best !== null && c.computeSeconds !== undefined && c.computeSeconds >= this.best.seconds
+  }
+
   /** The candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
   private consider(c: Candidate, strategy: string): number {
-    const plan = this.beaten(c.layout) ? null : finish(c, strategy, this.o)
+    const plan = this.hopeless(c) || this.beaten(c.layout) ? null : finish(c, strategy, this.o)
     if (!plan) return Infinity
     const seconds = simulate(plan, this.o.machine.link).makespanSeconds
     if (!this.best || seconds < this.best.seconds) this.best = { plan, seconds }
     return seconds
   }
 
-  /** All that the planner lists. A candidate that fits and hardly waits lets it skip those that compute more. */
+  /** All that the planner lists: the least that it needs. One that fits and hardly waits lets it skip those that compute more. */
   private list(candidates: Iterator<Candidate, unknown, boolean>, strategy: string): number {
     let goodEnough = false
     let least = Infinity
     for (let next = candidates.next(goodEnough); !next.done; next = candidates.next(goodEnough)) {
       const c = next.value
+      goodEnough = false
+      if (this.hopeless(c)) continue
       least = Math.min(least, c.least)
       if (!this.smallest || c.least < this.smallest.least) this.smallest = c
       goodEnough = this.beaten(c.layout)

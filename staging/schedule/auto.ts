@@ -4,39 +4,51 @@
 // only the budget, nothing is. Between, recompute falls and traffic rises: the fastest is where compute and the link are both busy.
 // Worked example, a third of in-core over PCIe: half of the excess is cheap norms and rectifiers made again, half moves.
 import { right } from 'fp-ts/Either'
+import { PAGE_BYTES } from '../core/bytes'
 import type { Graph } from '../graph/graph'
-import type { Machine } from '../graph/machine'
-import { type Candidate, type Planner, type Refiner, spilling } from './candidate'
-import { optimalOf, spread } from './optimal'
+import type { Link, Machine } from '../graph/machine'
+import { type Candidate, type Planner, type Refiner, resident, spilling } from './candidate'
+import { type OptimalChain, optimalOf } from './optimal'
 
-/** Memories that are tried before the neighbourhood of the best is. */
-const COARSE = 7
-/** Two memories this close (in parts of the whole) differ by less than the simulator can tell. */
-const FINEST = 1 / 64
+/** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
+const COARSE = 1 / 6
+const FINE = 1 / 60
 
-/** Leaves by least memory: so that what is feasible does not depend on the budget. */
+/** The one that needs least. */
 function* listed(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const optimal = optimalOf(graph, machine)
-  for (const slots of spread(optimal.steps, 3)) yield spilling(optimal.layout(slots))
+  yield optimal.candidate(optimal.steps[0]!, spilling)
 }
 
 export const auto: Planner = (graph, machine) => right(listed(graph, machine))
 
-/** Finds the best memory: some over the whole range, then halving the distance on both sides of the best. */
-function* mixtures(graph: Graph, machine: Machine): Generator<Candidate, void, number> {
+/** For each memory what the step takes at least: its compute, and the link's time for what does not fit. */
+const estimates = (optimal: OptimalChain, budgetPages: number, link: Link): readonly number[] => {
+  const { steps } = optimal
+  const least = steps[0]!
+  const besides = resident(optimal.layout(least)).least * PAGE_BYTES - optimal.bytes(least)
+  return steps.map((m) => {
+    const excess = Math.max(0, besides + optimal.bytes(m) - budgetPages * PAGE_BYTES)
+    return Math.max(optimal.seconds(m), excess / link.outBytesPerSecond + excess / link.inBytesPerSecond)
+  })
+}
+
+/** From the memory that the estimate prefers, both ways in steps that halve when they no longer help. */
+function* mixtures(graph: Graph, machine: Machine, budgetPages: number): Generator<Candidate, void, number> {
   const optimal = optimalOf(graph, machine)
   const { steps } = optimal
+  const estimate = estimates(optimal, budgetPages, machine.link)
   const tried = new Map<number, number>()
-  const best = (): number => [...tried].reduce((a, b) => (b[1] < a[1] ? b : a))[0]
-  for (const at of spread([...steps.keys()], COARSE)) tried.set(at, yield spilling(optimal.layout(steps[at]!)))
-  for (;;) {
-    const order = [...tried.keys()].sort((a, b) => a - b)
-    const i = order.indexOf(best())
-    const between = [order[i - 1], order[i + 1]]
-      .filter((n) => n !== undefined && Math.abs(n - order[i]!) > Math.max(1, FINEST * steps.length))
-      .map((n) => (n! + order[i]!) >> 1)
-    if (!between.length) return
-    for (const at of between) tried.set(at, yield spilling(optimal.layout(steps[at]!)))
+  let best = estimate.indexOf(Math.min(...estimate))
+  tried.set(best, yield optimal.candidate(steps[best]!, spilling))
+  for (let d = steps.length * COARSE; d > Math.max(1, steps.length * FINE); ) {
+    const before = best
+    for (const at of [Math.round(before - d), Math.round(before + d)]) {
+      if (at < 0 || at >= steps.length || tried.has(at)) continue
+      tried.set(at, yield optimal.candidate(steps[at]!, spilling))
+      if (tried.get(at)! < tried.get(best)!) best = at
+    }
+    if (best === before) d /= 2
   }
 }
 

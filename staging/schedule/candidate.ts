@@ -13,6 +13,8 @@ export interface Candidate {
   readonly layout: Layout
   readonly least: number
   readonly fit: (budgetPages: number) => readonly Track[]
+  /** What its calls take, where that is known without laying it out: the search skips what cannot win. */
+  readonly computeSeconds?: number
 }
 
 /**
@@ -40,3 +42,22 @@ export const spilling = (layout: Layout): Candidate => ({
   least: leastPages(leaveAll(layout.tracks), layout.calls.length),
   fit: (budget) => leaveUntil(layout.tracks, layout.calls, budget),
 })
+
+/** Laid out only when the search asks for more than its compute. */
+export const deferred = (computeSeconds: number, make: () => Candidate): Candidate => {
+  let made: Candidate | undefined
+  const candidate = (): Candidate => {
+    made ??= make()
+    return made
+  }
+  return {
+    computeSeconds,
+    get layout() {
+      return candidate().layout
+    },
+    get least() {
+      return candidate().least
+    },
+    fit: (budget) => candidate().fit(budget),
+  }
+}

@@ -5,7 +5,7 @@ import { isLeft, right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { segmentsOf } from '../tile/segments'
-import { type Candidate, type Planner, type Refiner, resident } from './candidate'
+import { type Candidate, deferred, type Planner, type Refiner, resident } from './candidate'
 import { type Chain, chainOf } from './chain'
 import { ALL_RULES, type ChainRules, type ChainStage, type SolvedChain, solveChain } from './chaindp'
 import { type Layout, layOut } from './layout'
@@ -14,6 +14,10 @@ import { runsOf } from './rerun'
 
 const SLOTS = 400
 const LISTED = 16
+/** Layouts that are remembered for other budgets. */
+const REMEMBERED = 12
+/** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */
+const MODELLED_LOW = 0.98
 
 /** Bytes to slots: what is held to the nearest, so that the errors of many stages cancel; the layout counts pages in the end. */
 const inSlots = (s: ChainStage, slot: number): ChainStage => {
@@ -41,6 +45,7 @@ const mostBytes = (sizes: readonly ChainStage[]): number => {
 
 export class OptimalChain {
   private readonly solved: SolvedChain
+  private readonly slot: number
   private readonly layouts = new Map<string, Layout>()
 
   constructor(
@@ -48,9 +53,9 @@ export class OptimalChain {
     readonly machine: Machine,
     rules: ChainRules = ALL_RULES,
   ) {
-    const slot = Math.max(1, mostBytes(chain.sizes) / (SLOTS - chain.sizes.length))
+    this.slot = Math.max(1, mostBytes(chain.sizes) / (SLOTS - chain.sizes.length))
     this.solved = solveChain(
-      chain.sizes.map((s) => inSlots(s, slot)),
+      chain.sizes.map((s) => inSlots(s, this.slot)),
       SLOTS,
       rules,
     )
@@ -64,6 +69,19 @@ export class OptimalChain {
     )
   }
 
+  /** Modelled: what the calls take, and what is held at the worst moment besides parameters and the like. */
+  seconds(slots: number): number {
+    return this.solved.seconds(slots)
+  }
+
+  bytes(slots: number): number {
+    return slots * this.slot
+  }
+
+  candidate(slots: number, rule: (layout: Layout) => Candidate): Candidate {
+    return deferred(this.seconds(slots) * MODELLED_LOW, () => rule(this.layout(slots)))
+  }
+
   layout(slots: number): Layout {
     const actions = this.solved.actions(slots)
     const key = actions.map((a) => `${a.tag}${a.stage}${a.tag === 'pass' ? '' : `:${a.option}`}`).join()
@@ -74,6 +92,7 @@ export class OptimalChain {
     if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
     const layout = layOut(graph, segments.right, this.machine)
     this.layouts.set(key, layout)
+    if (this.layouts.size > REMEMBERED) this.layouts.delete(this.layouts.keys().next().value!)
     return layout
   }
 }
@@ -86,7 +105,7 @@ export const optimalOf = onceFor((graph, machine) => new OptimalChain(chainOf(gr
 
 function* listed(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
   const optimal = optimalOf(graph, machine)
-  for (const slots of spread(optimal.steps, LISTED)) yield resident(optimal.layout(slots))
+  for (const slots of spread(optimal.steps, LISTED)) yield optimal.candidate(slots, resident)
 }
 
 export const checkpointOptimal: Planner = (graph, machine) => right(listed(graph, machine))
@@ -98,7 +117,7 @@ function* mostThatFits(graph: Graph, machine: Machine, budgetPages: number): Gen
   let [lo, hi] = [0, steps.length]
   while (lo < hi) {
     const mid = (lo + hi) >> 1
-    const candidate = resident(optimal.layout(steps[mid]!))
+    const candidate = optimal.candidate(steps[mid]!, resident)
     if (candidate.least <= budgetPages) {
       yield candidate
       lo = mid + 1
