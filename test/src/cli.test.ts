@@ -48,12 +48,30 @@ interface PlanAnswer {
 }
 const SIMULATED = ['--machine', 'v100-pcie-16g']
 
+/** What the command line promises; other networks may join. */
+const NAMES = [
+  ...['vgg11', 'vgg13', 'vgg16', 'vgg19'].flatMap((n) => [n, `${n}-bn`, `${n}-features`]),
+  'alexnet', 'darknet19', 'darknet19-features', 'darknet19-features-plain', 'googlenet', 'inception3', 'inception4',
+  'resnet18', 'resnet34', 'resnet50', 'resnet101', 'resnet152',
+  'resnet20-cifar', 'resnet32-cifar', 'resnet44-cifar', 'resnet56-cifar', 'resnet110-cifar',
+  'densenet121', 'densenet161', 'densenet169', 'densenet201',
+]
+
+test('names of the zoo are found, and nearly right ones suggested', async () => {
+  const planned = await spillway('plan', 'resnet20-cifar', ...SIMULATED, '--json')
+  assert.is(planned.code, 0, planned.err)
+  const refused = await spillway('plan', 'densenet211', ...SIMULATED, '--json')
+  assert.is(refused.code, 2)
+  assert.match(refusalOf(refused).message, 'densenet201')
+})
+
 test('models lists the zoo', async () => {
   const a = await spillway('models', '--json')
   assert.is(a.code, 0, a.err)
   const { models } = objectOf<{ models: { name: string; parameters: number; layers: number; input: number[] }[] }>(a)
   assert.equal(models.find((m) => m.name === 'vgg16'), { name: 'vgg16', parameters: 138357544, layers: 40, input: [1, 3, 224, 224], loss: 'cross-entropy' })
-  assert.ok(['vgg16-features', 'darknet19-features-plain', 'resnet50'].every((n) => models.some((m) => m.name === n)))
+  const names = new Set(models.map((m) => m.name))
+  assert.equal(NAMES.filter((n) => !names.has(n)), [])
 })
 
 const PLAN_FIELDS = [
