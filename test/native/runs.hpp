@@ -22,7 +22,8 @@ inline Opened open_session(const TapeBuilder& tape, SessionOptions options = {},
   for (uint32_t i = 0; i < o.session->tape().bindings.size(); i++) {
     const BindingRecord& b = o.session->tape().bindings[i];
     if (b.fed()) o.source->set_synthetic(i, {.seed = 5, .samples = samples, .classes = 5});
-    if (b.persistent()) CHECK(o.session->init(i, 11).ok());
+    if (!b.persistent()) continue;
+    if (const Status s = o.session->init(i, 11); !s.ok()) throw std::runtime_error(s.message);
   }
   return o;
 }

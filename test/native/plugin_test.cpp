@@ -1,0 +1,199 @@
+// The runtime on a device behind the plugin interface that is asynchronous: lanes, events, replayed graphs, the lower tier
+// pinned, on disk and in part on both. Everything equals what the reference device gives, bit for bit; every call of the
+// device that can fail does so once.
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "runtime/single_call.hpp"
+#include "test/native/runs.hpp"
+
+using namespace spillway;
+using namespace spillway::testing;
+
+namespace {
+
+const Device* imitation() {
+  static const Result<const Device*> loaded = load_plugin(SPILLWAY_IMITATION);
+  if (!loaded.ok()) throw std::runtime_error(loaded.status().message);
+  return loaded.value();
+}
+
+void fail_at(int64_t nth) {
+  static void* library = ::dlopen(SPILLWAY_IMITATION, RTLD_NOW | RTLD_NOLOAD);
+  static const auto fail = reinterpret_cast<void (*)(int64_t)>(::dlsym(library, "spillway_imitation_fail"));
+  fail(nth);
+}
+
+struct Directory {
+  std::string path = "/tmp/spillway-plugin-XXXXXX";
+  Directory() { if (!::mkdtemp(path.data())) throw std::runtime_error("no directory"); }
+  ~Directory() { std::filesystem::remove_all(path); }
+};
+
+constexpr ClassifierShape SMALL{.batch = 2, .channels = 3, .height = 60, .width = 80, .classes = 5};
+constexpr uint64_t STEPS = 7;
+
+struct Trained {
+  std::vector<std::byte> weights;
+  RunMetrics run;
+};
+
+Trained train(const TapeBuilder& tape, SessionOptions options, bool timeline = false) {
+  Opened o = open_session(tape, options, 5);
+  Trained t{{}, run(o, {.steps = STEPS, .seed = 3, .timeline = timeline})};
+  if (!t.run.status.ok()) throw std::runtime_error(t.run.status.message);
+  t.weights = bytes_of(o, "head.weight");
+  return t;
+}
+
+void equals_reference(const TapeBuilder& tape, SessionOptions options, bool timeline = false) {
+  const Trained expected = train(tape, {}), got = train(tape, options, timeline);
+  CHECK(got.weights == expected.weights);
+  CHECK(got.run.steps.size() == STEPS);
+  for (size_t i = 0; i < got.run.steps.size(); i++) {
+    const StepMetrics &a = expected.run.steps[i], &b = got.run.steps[i];
+    CHECK(a.loss == b.loss);
+    CHECK(a.bytes_out == b.bytes_out && a.bytes_in == b.bytes_in && a.bytes_fed == b.bytes_fed);
+  }
+  CHECK(got.run.arena_peak_bytes == expected.run.arena_peak_bytes);
+}
+
+void in_core_and_swapped() {
+  equals_reference(classifier(false, DType::f32, SMALL), {.device = imitation()});
+  equals_reference(classifier(true, DType::f32, SMALL), {.device = imitation()});
+  equals_reference(classifier(true, DType::f32), {.device = imitation()});  // three pages for each value
+}
+
+void spilled_to_disk() {
+  const Directory d;
+  equals_reference(classifier(true, DType::f32, SMALL), {.device = imitation(), .spill_directory = d.path, .pinned_bytes = 0});
+  equals_reference(classifier(true, DType::f32), {.device = imitation(), .spill_directory = d.path, .pinned_bytes = 4096});
+}
+
+/// Two slots of the tier: the first is pinned, the second on disk.
+void partly_pinned() {
+  TapeBuilder t = classifier(true, DType::f32, SMALL);
+  const uint64_t image = t.transfers[2].bytes, second = (image + SECTOR_BYTES - 1) / SECTOR_BYTES * SECTOR_BYTES;
+  t.tier_bytes = second + image;
+  t.transfers.push_back(t.transfers[2]);
+  t.transfers.back().far_offset = second;
+  // The relu goes out twice, to both slots, and comes back from the second.
+  t.transfers[3].far_offset = second;
+  const auto out = std::find_if(t.instrs.begin(), t.instrs.end(), [](const InstrRecord& i) { return Tag(i.tag) == Tag::copy_out; });
+  const uint32_t event = t.events++;
+  const InstrRecord again{uint32_t(Tag::copy_out), uint32_t(t.transfers.size() - 1), event, 0}, wait{uint32_t(Tag::wait), event, 0, 0};
+  t.instrs.insert(out + 1, {again, wait});
+  const Directory d;
+  for (const uint64_t pinned : {uint64_t(0), image, second + image})
+    equals_reference(t, {.device = imitation(), .spill_directory = d.path, .pinned_bytes = pinned});
+}
+
+void throttled() { equals_reference(classifier(true, DType::f32, SMALL), {.device = imitation(), .throttle = {40e6, 40e6}}); }
+
+void timeline() {
+  Opened o = open_session(classifier(true, DType::f32, SMALL), {.device = imitation()});
+  const RunMetrics m = run(o, {.steps = 4, .timeline = true});
+  int calls = 0, outs = 0, ins = 0;
+  for (const Span& s : m.timeline.spans) {
+    CHECK(s.start >= 0 && s.end >= s.start && s.end <= m.steps[3].seconds);
+    (s.stream == StreamId::compute ? calls : s.stream == StreamId::out ? outs : ins)++;
+  }
+  CHECK(calls == 8 && outs == 1 && ins == 3);
+  CHECK(m.steps[0].kernel_seconds > 0 && m.steps[3].kernel_seconds > 0);
+  CHECK(m.steps[0].stall_memory_seconds > 0);
+  equals_reference(classifier(true, DType::f32, SMALL), {.device = imitation()}, true);
+}
+
+void runs_go_on() {
+  Opened whole = open_session(classifier(true, DType::f32, SMALL), {.device = imitation()});
+  Opened parts = open_session(classifier(true, DType::f32, SMALL), {.device = imitation()});
+  run(whole, {.steps = 6});
+  run(parts, {.steps = 2});
+  run(parts, {.steps = 1, .first_step = 3});
+  run(parts, {.steps = 3, .first_step = 4});
+  CHECK(bytes_of(whole, "head.weight") == bytes_of(parts, "head.weight"));
+  const auto before = bytes_of(parts, "head.weight");
+  run(parts, {.steps = 2, .first_step = 7, .lr_scale = 0});
+  CHECK(bytes_of(parts, "head.weight") == before);
+}
+
+void cancelled_between_graphs() {
+  Opened o = open_session(classifier(true, DType::f32, SMALL), {.device = imitation()});
+  RunOptions options{.steps = 1'000'000, .source = o.source.get()};
+  CHECK(o.session->begin(options).ok());
+  RunMetrics m;
+  std::thread runner([&] { m = o.session->finish(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  o.session->stop(Stop::after_step);
+  runner.join();
+  CHECK(m.status.ok() && m.cancelled && !m.torn && !m.steps.empty());
+  CHECK(run(o, {.steps = 1, .first_step = 1 + m.steps.size()}).steps.size() == 1);
+}
+
+/// Whatever call of the device fails: words, no crash, no hang; and the next session works.
+void every_failure() {
+  const Directory d;
+  const TapeBuilder tape = classifier(true, DType::f32, SMALL);
+  const std::vector<std::byte> expected = train(tape, {.device = imitation()}).weights;
+  for (const bool disk : {false, true}) {
+    const SessionOptions options{.device = imitation(), .spill_directory = disk ? d.path : "", .pinned_bytes = disk ? 0 : ~uint64_t(0)};
+    int64_t nth = 1, failed_runs = 0, refused = 0;
+    for (bool done = false; !done; nth++) {
+      fail_at(nth);
+      try {
+        CHECK(train(tape, options).weights == expected);
+        done = true;
+      } catch (const std::exception& e) {
+        CHECK(contains(e.what(), "imitated failure"));
+        contains(e.what(), "instruction") ? failed_runs++ : refused++;
+      }
+    }
+    fail_at(0);
+    CHECK(nth > 100 && failed_runs > 10 && refused > 10);
+    CHECK(train(tape, options).weights == expected);
+  }
+}
+
+void single_calls() {
+  std::vector<float> x(24), y(24, -7);
+  for (size_t i = 0; i < x.size(); i++) x[i] = float(i) - 12;
+  View in{.data = x.data(), .rank = 4, .dims = {1, 2, 3, 4}, .strides = {24, 1, 8, 2}, .extent = {1, 2, 3, 4}}, out = in;
+  out.data = y.data();
+  const double slope = 0;
+  const StepContext step;
+  KernelCall call{.kind = uint32_t(OpKind::relu), .ins = &in, .n_ins = 1, .outs = &out, .n_outs = 1, .attrs = &slope, .n_attrs = 1, .step = &step};
+  CHECK(single_workspace(*imitation(), call).value() == 0);
+  CHECK(single_run(*imitation(), call).ok());
+  for (size_t i = 0; i < x.size(); i++) CHECK(y[i] == std::max(0.0f, x[i]));
+  out.data = x.data();  // in place
+  CHECK(single_run(*imitation(), call).ok());
+  CHECK(x == y);
+  const Result<double> seconds = single_measure(*imitation(), call);
+  CHECK(seconds.ok() && seconds.value() > 0);
+}
+
+void plugins_that_are_none() {
+  CHECK_SAYS(load_plugin("/nowhere/at/all.so").status(), "cannot load /nowhere/at/all.so");
+  ::setenv("SPILLWAY_CUDA", "/nowhere/spillway_cuda.so", 1);
+  CHECK_SAYS(load_device("cuda").status(), "the cuda device is not built (/nowhere/spillway_cuda.so is missing)");
+  ::unsetenv("SPILLWAY_CUDA");
+  CHECK_SAYS(load_device("abacus").status(), "there is no device 'abacus'");
+  CHECK(load_device("ref").ok());
+}
+
+}  // namespace
+
+int main() {
+  test("in-core and swapped equal the reference", in_core_and_swapped);
+  test("spilled to disk", spilled_to_disk);
+  test("partly pinned, the rest on disk", partly_pinned);
+  test("over a throttled link", throttled);
+  test("the timeline of an asynchronous step", timeline);
+  test("runs go on where the last one ended", runs_go_on);
+  test("cancelled between graphs", cancelled_between_graphs);
+  test("every call of the device fails once", every_failure);
+  test("single calls", single_calls);
+  test("plugins that are none", plugins_that_are_none);
+  return finish();
+}
