@@ -5,6 +5,10 @@ export type { Loss, Optimizer } from '../staging/grad/grad'
 
 /** Mean squared error to a target of the output's shape. */
 export const mse = 'mse' satisfies Loss
+/** Mean absolute error to a target of the output's shape. */
+export const l1 = 'l1' satisfies Loss
+/** Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel. */
+export const bceWithLogits = 'bce-with-logits' satisfies Loss
 /** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. */
 export const crossEntropy = 'cross-entropy' satisfies Loss
 

@@ -4,21 +4,13 @@
 
 #include <cmath>
 
+#include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
 
 namespace spillway::cpu {
 namespace {
 
 using ChannelReader = const float*;
-
-/// Coefficient arrays of C floats each, in the call's workspace.
-struct Coefficients {
-  float* first;
-  int64_t channels;
-  float* operator[](int64_t i) const { return first + i * channels; }
-};
-
-Coefficients coefficients(const KernelCall& c) { return {static_cast<float*>(c.workspace), c.ins[0].dims[1]}; }
 
 /// Mean and reciprocal deviation of a channel, of a batch or of the running averages.
 struct Moments {
@@ -40,20 +32,6 @@ struct RunningMoments {
   ChannelReader mean, variance;
   double eps;
 };
-
-/// Calls body(pointers to a pixel's channels) for each pixel.
-template <size_t N, class Body>
-void each_pixel(const std::array<const View*, N>& views, Body body) {
-  const View& v = *views[0];
-  const int64_t rows = v.dims[0] * v.dims[2];
-#pragma omp parallel for schedule(static)
-  for (int64_t row = 0; row < rows; row++)
-    for (int64_t w = 0; w < v.dims[3]; w++) {
-      Pointers<N> at;
-      for (size_t i = 0; i < N; i++) at[i] = pixel_of(*views[i], row / v.dims[2], row % v.dims[2], w);
-      body(at);
-    }
-}
 
 /// y = (x - mean)·scale + beta.
 template <class MomentsOf>
@@ -92,11 +70,6 @@ void reduce(const KernelCall& c, const MomentsOf& moments) {
 /// Sums of two terms for each channel.
 struct Reduction : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return channel_sums_bytes<2>(c.ins[0]); }
-};
-
-template <int Arrays>
-struct Affine : PlainKernel {
-  static int64_t workspace(const KernelCall& c) { return Arrays * c.ins[0].dims[1] * int64_t(sizeof(float)); }
 };
 
 struct BnStats : Reduction {

@@ -1,4 +1,4 @@
-// Softmax cross-entropy (per image and per pixel) and mean squared error, each with its gradient. Losses add up in
+// Softmax cross-entropy (per image and per pixel) and the losses per element, each with its gradient. Losses add up in
 // double, in blocks of rows that are merged in order: the same bits for any number of threads.
 #include "ops/loss.hpp"
 
@@ -16,9 +16,9 @@ int64_t loss_blocks(const View& x) { return std::min<int64_t>(x.dims[0] * x.dims
 struct RowSum : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return loss_blocks(c.ins[0]) * int64_t(sizeof(double)); }
 
-  /// Writes Σ term(b, h, w) / count, pixel places counted inside the view.
+  /// Writes scale·Σ term(b, h, w), pixel places counted inside the view.
   template <class Term>
-  static void sum(const KernelCall& c, double count, Term term) {
+  static void sum(const KernelCall& c, double scale, Term term) {
     const View& x = c.ins[0];
     const int64_t rows = x.dims[0] * x.dims[2], blocks = loss_blocks(x);
     double* partial = static_cast<double*>(c.workspace);
@@ -31,7 +31,7 @@ struct RowSum : PlainKernel {
     }
     double total = 0;
     for (int64_t block = 0; block < blocks; block++) total += partial[block];
-    floats(c.outs[0])[0] = float(total / count);
+    floats(c.outs[0])[0] = float(total * scale);
   }
 };
 
@@ -53,7 +53,8 @@ struct SoftmaxXent : RowSum {
   static constexpr auto check = ops::check_softmax_xent;
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &labels = c.ins[1];
-    sum(c, double(SoftmaxXentAttrs::read(c.attrs).count), [&](int64_t b, int64_t h, int64_t w) {
+    const auto a = SoftmaxXentAttrs::read(c.attrs);
+    sum(c, a.weight / double(a.count), [&](int64_t b, int64_t h, int64_t w) {
       const int32_t label = label_at(labels, b, h, w);
       if (label < 0 || label >= x.dims[1]) return 0.0;
       const float* pixel = pixel_of(x, b, h, w);
@@ -67,7 +68,8 @@ struct SoftmaxXentBackward : PlainKernel {
   static constexpr auto check = ops::check_softmax_xent_bwd;
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &labels = c.ins[1], &dx = c.outs[0];
-    const double count = double(SoftmaxXentBwdAttrs::read(c.attrs).count);
+    const auto a = SoftmaxXentBwdAttrs::read(c.attrs);
+    const double scale = a.weight / double(a.count);
 #pragma omp parallel for schedule(static) collapse(2)
     for (int64_t b = 0; b < x.dims[0]; b++)
       for (int64_t h = 0; h < x.dims[2]; h++)
@@ -80,39 +82,49 @@ struct SoftmaxXentBackward : PlainKernel {
             continue;
           }
           const Softmax s(pixel, x.dims[1]);
-          const float share = float(1 / (s.total * count));
+          const float share = float(scale / s.total);
           for (int64_t ch = 0; ch < x.dims[1]; ch++) gradient[ch] = std::exp(pixel[ch] - s.top) * share;
-          gradient[label] = float((double(std::exp(pixel[label] - s.top)) / s.total - 1) / count);
+          gradient[label] = float((double(std::exp(pixel[label] - s.top)) / s.total - 1) * scale);
         }
   }
 };
 
-struct Mse : RowSum {
-  static constexpr auto check = ops::check_mse;
+template <class Loss>
+struct ElementLoss : RowSum {
+  static constexpr auto check = ops::check_element_loss;
   static void run(const KernelCall& c) {
-    const View &x = c.ins[0], &target = c.ins[1];
-    sum(c, double(MseAttrs::read(c.attrs).count), [&](int64_t b, int64_t h, int64_t w) {
-      const float *value = pixel_of(x, b, h, w), *wanted = pixel_of(target, b, h, w);
+    const auto a = MseAttrs::read(c.attrs);
+    const View& x = c.ins[0];
+    sum(c, a.weight / double(a.count), [&](int64_t b, int64_t h, int64_t w) {
+      const float* value = pixel_of(x, b, h, w);
+      const float* wanted = c.n_ins > 1 ? pixel_of(c.ins[1], b, h, w) : nullptr;
       double total = 0;
 #pragma omp simd reduction(+ : total)
-      for (int64_t ch = 0; ch < x.dims[1]; ch++) {
-        const double difference = double(value[ch]) - double(wanted[ch]);
-        total += difference * difference;
-      }
+      for (int64_t ch = 0; ch < x.dims[1]; ch++) total += Loss::value(double(value[ch]), wanted ? double(wanted[ch]) : a.constant);
       return total;
     });
   }
 };
 
-struct MseBackward : PlainKernel {
-  static constexpr auto check = ops::check_mse_bwd;
+template <class Loss>
+struct ElementLossBackward : PlainKernel {
+  static constexpr auto check = ops::check_element_loss_bwd;
   static void run(const KernelCall& c) {
-    const float scale = float(2.0 / double(MseBwdAttrs::read(c.attrs).count));
-    each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [scale](Pointers<3> at, int64_t n) {
-      const auto [dx, x, target] = at;
+    const auto a = MseBwdAttrs::read(c.attrs);
+    const float scale = float(a.weight / double(a.count)), constant = float(a.constant);
+    const auto slope = [scale](float x, float t) { return scale * float(Loss::slope(double(x), double(t))); };
+    if (c.n_ins > 1)
+      each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [slope](Pointers<3> at, int64_t n) {
+        const auto [dx, x, target] = at;
 #pragma omp simd
-      for (int64_t i = 0; i < n; i++) dx[i] = scale * (x[i] - target[i]);
-    });
+        for (int64_t i = 0; i < n; i++) dx[i] = slope(x[i], target[i]);
+      });
+    else
+      each_run<2>({&c.outs[0], &c.ins[0]}, [slope, constant](Pointers<2> at, int64_t n) {
+        const auto [dx, x] = at;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dx[i] = slope(x[i], constant);
+      });
   }
 };
 
@@ -120,7 +132,11 @@ struct MseBackward : PlainKernel {
 
 const KernelEntry softmax_xent = entry<SoftmaxXent>();
 const KernelEntry softmax_xent_bwd = entry<SoftmaxXentBackward>();
-const KernelEntry mse = entry<Mse>();
-const KernelEntry mse_bwd = entry<MseBackward>();
+const KernelEntry mse = entry<ElementLoss<ops::SquaredError>>();
+const KernelEntry mse_bwd = entry<ElementLossBackward<ops::SquaredError>>();
+const KernelEntry l1 = entry<ElementLoss<ops::AbsoluteError>>();
+const KernelEntry l1_bwd = entry<ElementLossBackward<ops::AbsoluteError>>();
+const KernelEntry bce_with_logits = entry<ElementLoss<ops::BinaryCrossEntropy>>();
+const KernelEntry bce_with_logits_bwd = entry<ElementLossBackward<ops::BinaryCrossEntropy>>();
 
 }  // namespace spillway::cpu

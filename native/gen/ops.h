@@ -42,6 +42,14 @@
   X(adam, 36) \
   X(sigmoid, 37) \
   X(sigmoid_bwd, 38) \
+  X(group_norm_stats, 50) \
+  X(group_norm_apply, 51) \
+  X(group_norm_bwd_reduce, 52) \
+  X(group_norm_bwd_data, 53) \
+  X(l1, 54) \
+  X(l1_bwd, 55) \
+  X(bce_with_logits, 56) \
+  X(bce_with_logits_bwd, 57) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -234,13 +242,26 @@ struct DropoutAttrs {
 
 using DropoutBwdAttrs = DropoutAttrs;
 
-using SoftmaxXentAttrs = GlobalAvgPoolAttrs;
+struct SoftmaxXentAttrs {
+  int64_t count;
+  double weight;
+  static SoftmaxXentAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1]};
+  }
+};
 
-using SoftmaxXentBwdAttrs = GlobalAvgPoolAttrs;
+using SoftmaxXentBwdAttrs = SoftmaxXentAttrs;
 
-using MseAttrs = GlobalAvgPoolAttrs;
+struct MseAttrs {
+  int64_t count;
+  double weight;
+  double constant;
+  static MseAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], a[2]};
+  }
+};
 
-using MseBwdAttrs = GlobalAvgPoolAttrs;
+using MseBwdAttrs = MseAttrs;
 
 struct SgdAttrs {
   double lr;
@@ -271,6 +292,34 @@ struct SigmoidAttrs {
 struct SigmoidBwdAttrs {
   static SigmoidBwdAttrs read(const double*) { return {}; }
 };
+
+struct GroupNormStatsAttrs {
+  int64_t groups;
+  static GroupNormStatsAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
+struct GroupNormApplyAttrs {
+  int64_t groups;
+  double eps;
+  int64_t count;
+  static GroupNormApplyAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], int_attr(a[2])};
+  }
+};
+
+using GroupNormBwdReduceAttrs = GroupNormApplyAttrs;
+
+using GroupNormBwdDataAttrs = GroupNormApplyAttrs;
+
+using L1Attrs = MseAttrs;
+
+using L1BwdAttrs = MseAttrs;
+
+using BceWithLogitsAttrs = MseAttrs;
+
+using BceWithLogitsBwdAttrs = MseAttrs;
 
 struct FillAttrs {
   double value;
@@ -312,7 +361,7 @@ struct OperandInfo {
 
 constexpr uint16_t VARIADIC = 65535;
 constexpr int MAX_DECLARED_INS = 6;
-constexpr int MAX_DECLARED_OUTS = 2;
+constexpr int MAX_DECLARED_OUTS = 3;
 
 struct OpInfo {
   const char* kind;
@@ -424,16 +473,16 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"dropout_bwd", 30, 1, 1, 1, 1, 2, "fi", true, 0,
      {{"dy", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
-    {"softmax_xent", 31, 2, 2, 1, 1, 1, "i", false, -1,
+    {"softmax_xent", 31, 2, 2, 1, 1, 2, "if", false, -1,
      {{"x", Role::data, Element::real, false, false}, {"labels", Role::data, Element::i32, false, false}},
      {{"loss", Role::whole, Element::real, true, false}}},
-    {"softmax_xent_bwd", 32, 2, 2, 1, 1, 1, "i", false, -1,
+    {"softmax_xent_bwd", 32, 2, 2, 1, 1, 2, "if", false, -1,
      {{"x", Role::data, Element::real, false, false}, {"labels", Role::data, Element::i32, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
-    {"mse", 33, 2, 2, 1, 1, 1, "i", false, -1,
+    {"mse", 33, 1, 2, 1, 1, 3, "iff", false, -1,
      {{"x", Role::data, Element::real, false, false}, {"target", Role::data, Element::real, false, false}},
      {{"loss", Role::whole, Element::real, true, false}}},
-    {"mse_bwd", 34, 2, 2, 1, 1, 1, "i", false, -1,
+    {"mse_bwd", 34, 1, 2, 1, 1, 3, "iff", false, -1,
      {{"x", Role::data, Element::real, false, false}, {"target", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
     {"sgd", 35, 2, 3, 0, 0, 4, "fffi", false, -1,
@@ -448,6 +497,30 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"sigmoid_bwd", 38, 2, 2, 1, 1, 0, "", false, 1,
      {{"y", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
+    {"group_norm_stats", 50, 1, 1, 1, 1, 1, "i", false, -1,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"stats", Role::data, Element::real, true, false}}},
+    {"group_norm_apply", 51, 2, 4, 1, 1, 3, "ifi", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"stats", Role::data, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"group_norm_bwd_reduce", 52, 3, 3, 1, 3, 3, "ifi", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}, {"stats", Role::data, Element::real, false, false}},
+     {{"sums", Role::data, Element::real, true, false}, {"dgamma", Role::whole, Element::real, true, false}, {"dbeta", Role::whole, Element::real, true, false}}},
+    {"group_norm_bwd_data", 53, 4, 5, 1, 1, 3, "ifi", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}, {"stats", Role::data, Element::real, false, false}, {"sums", Role::data, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"l1", 54, 1, 2, 1, 1, 3, "iff", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"target", Role::data, Element::real, false, false}},
+     {{"loss", Role::whole, Element::real, true, false}}},
+    {"l1_bwd", 55, 1, 2, 1, 1, 3, "iff", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"target", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"bce_with_logits", 56, 1, 2, 1, 1, 3, "iff", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"target", Role::data, Element::real, false, false}},
+     {{"loss", Role::whole, Element::real, true, false}}},
+    {"bce_with_logits_bwd", 57, 1, 2, 1, 1, 3, "iff", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"target", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},
      {{"y", Role::any, Element::real, true, false}}},
@@ -458,8 +531,8 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"x", Role::any, Element::real, false, false}},
      {{"y", Role::any, Element::real, true, true}}},
     {"merge_moments", 63, 1, 1, 1, 1, 2, "ii", false, -1,
-     {{"x", Role::whole, Element::real, false, false}},
-     {{"y", Role::whole, Element::real, true, true}}},
+     {{"x", Role::any, Element::real, false, false}},
+     {{"y", Role::any, Element::real, true, true}}},
 };
 
 /// Null when no operator has this wire number.

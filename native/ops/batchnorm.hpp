@@ -4,37 +4,43 @@
 
 namespace spillway::ops {
 
-/// Statistics of C channels: rows mean, M2, and what storing these rounded off. Kept that exactly, the statistics of tiles
-/// merge to the bits of the untiled ones in single precision too, and so no activation's sign depends on the tiling.
+/// Statistics of the batch ([4,C]) or of one image ([B,4G,1,1]): rows mean, M2, and what storing these rounded off. Kept
+/// that exactly, the statistics of tiles merge to the bits of the untiled ones in single precision too, and so no
+/// activation's sign depends on the tiling.
 template <class T>
 class Statistics {
  public:
-  explicit Statistics(const View& v) : data_(static_cast<T*>(v.data)), channels_(v.dims[1]) {}
-  double mean(int64_t c) const { return double(data_[c]) + double(data_[2 * channels_ + c]); }
-  double squares(int64_t c) const { return double(data_[channels_ + c]) + double(data_[3 * channels_ + c]); }
-  void put(int64_t c, double mean, double squares) const {
-    data_[c] = T(mean);
-    data_[channels_ + c] = T(squares);
-    data_[2 * channels_ + c] = T(mean - double(data_[c]));
-    data_[3 * channels_ + c] = T(squares - double(data_[channels_ + c]));
+  explicit Statistics(const View& v, int64_t image = 0)
+      : data_(static_cast<T*>(v.data) + (v.rank == 4 ? image * v.strides[0] : 0)), size_(count(v)) {}
+  /// Statistics in each row: channels, or groups.
+  static int64_t count(const View& v) { return v.rank == 4 ? v.dims[1] / 4 : v.dims[1]; }
+  double mean(int64_t i) const { return double(data_[i]) + double(data_[2 * size_ + i]); }
+  double squares(int64_t i) const { return double(data_[size_ + i]) + double(data_[3 * size_ + i]); }
+  void put(int64_t i, double mean, double squares) const {
+    data_[i] = T(mean);
+    data_[size_ + i] = T(squares);
+    data_[2 * size_ + i] = T(mean - double(data_[i]));
+    data_[3 * size_ + i] = T(squares - double(data_[size_ + i]));
   }
 
  private:
   T* data_;
-  int64_t channels_;
+  int64_t size_;
 };
 
 /// y becomes Chan's merge of y (ny elements so far; none: y becomes x) and x (nx elements).
 template <class T>
 void merge_statistics(const View& x_view, double nx, const View& y_view, double ny) {
-  const Statistics<T> x(x_view), y(y_view);
-  for (int64_t c = 0; c < x_view.dims[1]; c++) {
-    if (ny == 0) {
-      y.put(c, x.mean(c), x.squares(c));
-      continue;
+  for (int64_t image = 0; image < (x_view.rank == 4 ? x_view.dims[0] : 1); image++) {
+    const Statistics<T> x(x_view, image), y(y_view, image);
+    for (int64_t i = 0; i < Statistics<T>::count(x_view); i++) {
+      if (ny == 0) {
+        y.put(i, x.mean(i), x.squares(i));
+        continue;
+      }
+      const double delta = x.mean(i) - y.mean(i), n = nx + ny;
+      y.put(i, y.mean(i) + delta * nx / n, x.squares(i) + y.squares(i) + delta * delta * nx * ny / n);
     }
-    const double delta = x.mean(c) - y.mean(c), n = nx + ny;
-    y.put(c, y.mean(c) + delta * nx / n, x.squares(c) + y.squares(c) + delta * delta * nx * ny / n);
   }
 }
 

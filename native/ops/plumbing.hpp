@@ -23,8 +23,10 @@ inline Status check_accumulate(const KernelCall& c) { return check_pair(c); }
 inline Status check_merge_moments(const KernelCall& c) {
   if (Status s = check_operands(c); !s.ok()) return s;
   const View &x = c.ins[0], &y = c.outs[0];
-  if (!is_matrix(x, 4, x.dims[1]) || !is_matrix(y, 4, x.dims[1])) return refuse(c, "both sides must be [4,C]");
-  return {};
+  const auto of_batch = [&](const View& v) { return v.rank == 2 && is_matrix(v, 4, x.dims[1]); };
+  const auto of_images = [](const View& v) { return is_activation(v) && v.dims[1] % 4 == 0 && v.dims[2] == 1 && v.dims[3] == 1; };
+  if ((of_batch(x) && of_batch(y)) || (of_images(x) && of_images(y) && same_box(x, y))) return {};
+  return refuse(c, "both sides must be [4,C], or [B,4G,1,1] of the same images");
 }
 
 }  // namespace spillway::ops

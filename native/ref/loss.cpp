@@ -1,4 +1,4 @@
-// Softmax cross-entropy (per image and per pixel) and mean squared error, each with its gradient.
+// Softmax cross-entropy (per image and per pixel) and the losses per element, each with its gradient.
 #include <cmath>
 #include <limits>
 
@@ -41,7 +41,8 @@ struct SoftmaxXent {
       const Softmax s = softmax_of(x, b, h, w);
       sum += s.top + std::log(s.total) - double(x.at(b, label, h, w));
     });
-    Tensor<T>(c.outs[0])[0] = T(sum / double(SoftmaxXentAttrs::read(c.attrs).count));
+    const auto a = SoftmaxXentAttrs::read(c.attrs);
+    Tensor<T>(c.outs[0])[0] = T(a.weight * sum / double(a.count));
   }
 };
 
@@ -50,38 +51,47 @@ struct SoftmaxXentBackward {
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), dx(call.outs[0]);
-    const double count = double(SoftmaxXentBwdAttrs::read(call.attrs).count);
+    const auto a = SoftmaxXentBwdAttrs::read(call.attrs);
+    const double scale = a.weight / double(a.count);
     each_element(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { dx.global(b, c, h, w) = T(0); });
     each_labelled(call.ins[0], call.ins[1], [&](int64_t b, int64_t h, int64_t w, int32_t label) {
       const Softmax s = softmax_of(x, b, h, w);
       for (int64_t c = 0; c < call.ins[0].dims[1]; c++)
-        dx.at(b, c, h, w) = T((std::exp(double(x.at(b, c, h, w)) - s.top) / s.total - (c == label ? 1 : 0)) / count);
+        dx.at(b, c, h, w) = T((std::exp(double(x.at(b, c, h, w)) - s.top) / s.total - (c == label ? 1 : 0)) * scale);
     });
   }
 };
 
-struct Mse {
-  static constexpr auto check = ops::check_mse;
+/// Calls f(b, c, h, w, x, t) for each element, in whole-value coordinates.
+template <class T, class F>
+void each_compared(const KernelCall& call, double constant, F f) {
+  const Tensor<T> x(call.ins[0]);
+  each_element(call.ins[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) {
+    f(b, c, h, w, double(x.global(b, c, h, w)), call.n_ins > 1 ? double(Tensor<T>(call.ins[1]).global(b, c, h, w)) : constant);
+  });
+}
+
+template <class Loss>
+struct ElementLoss {
+  static constexpr auto check = ops::check_element_loss;
   template <class T>
   static void run(const KernelCall& call) {
-    const Tensor<T> x(call.ins[0]), target(call.ins[1]);
+    const auto a = MseAttrs::read(call.attrs);
     double sum = 0;
-    each_element(call.ins[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) {
-      const double difference = double(x.global(b, c, h, w)) - double(target.global(b, c, h, w));
-      sum += difference * difference;
-    });
-    Tensor<T>(call.outs[0])[0] = T(sum / double(MseAttrs::read(call.attrs).count));
+    each_compared<T>(call, a.constant, [&](int64_t, int64_t, int64_t, int64_t, double x, double t) { sum += Loss::value(x, t); });
+    Tensor<T>(call.outs[0])[0] = T(a.weight * sum / double(a.count));
   }
 };
 
-struct MseBackward {
-  static constexpr auto check = ops::check_mse_bwd;
+template <class Loss>
+struct ElementLossBackward {
+  static constexpr auto check = ops::check_element_loss_bwd;
   template <class T>
   static void run(const KernelCall& call) {
-    const Tensor<T> x(call.ins[0]), target(call.ins[1]), dx(call.outs[0]);
-    const double count = double(MseBwdAttrs::read(call.attrs).count);
-    each_element(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) {
-      dx.global(b, c, h, w) = T(2 * (double(x.global(b, c, h, w)) - double(target.global(b, c, h, w))) / count);
+    const auto a = MseBwdAttrs::read(call.attrs);
+    const Tensor<T> dx(call.outs[0]);
+    each_compared<T>(call, a.constant, [&](int64_t b, int64_t c, int64_t h, int64_t w, double x, double t) {
+      dx.global(b, c, h, w) = T(a.weight * Loss::slope(x, t) / double(a.count));
     });
   }
 };
@@ -90,7 +100,11 @@ struct MseBackward {
 
 const KernelEntry softmax_xent = entry<SoftmaxXent>();
 const KernelEntry softmax_xent_bwd = entry<SoftmaxXentBackward>();
-const KernelEntry mse = entry<Mse>();
-const KernelEntry mse_bwd = entry<MseBackward>();
+const KernelEntry mse = entry<ElementLoss<ops::SquaredError>>();
+const KernelEntry mse_bwd = entry<ElementLossBackward<ops::SquaredError>>();
+const KernelEntry l1 = entry<ElementLoss<ops::AbsoluteError>>();
+const KernelEntry l1_bwd = entry<ElementLossBackward<ops::AbsoluteError>>();
+const KernelEntry bce_with_logits = entry<ElementLoss<ops::BinaryCrossEntropy>>();
+const KernelEntry bce_with_logits_bwd = entry<ElementLossBackward<ops::BinaryCrossEntropy>>();
 
 }  // namespace spillway::ref

@@ -39,7 +39,7 @@ export const listOption = <A>(one: (text: string) => A) => (text: string): reado
 // ---------------------------------------------------------------- what several commands take
 
 export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
-export const LOSSES: readonly Loss[] = ['mse', 'cross-entropy']
+export const LOSSES: readonly Loss[] = ['mse', 'l1', 'bce-with-logits', 'cross-entropy']
 export const OPTIMIZERS = ['sgd', 'adam', 'adamw'] as const
 
 export interface OptimizerOptions {

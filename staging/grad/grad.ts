@@ -10,7 +10,7 @@ import type { DType, Graph, Op, ValueId } from '../graph/graph'
 import type { Ref } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
-import { type Loss, LOSSES, type LossRule, meanOver } from './loss'
+import { type Loss, lossAttrs, LOSSES, type LossRule } from './loss'
 import { type Optimizer, optimizerFault, updateRule } from './optimizer'
 
 export type { Loss } from './loss'
@@ -37,7 +37,7 @@ const outputFault = (forward: Graph, output: ValueId): GraphError | undefined =>
 const appendLoss = (b: GraphBuilder, output: Ref, rule: LossRule): Either<GraphError, unknown> => {
   const shape = b.shape(output)
   const target = b.target('target', rule.target(shape), rule.targetType ?? b.dtype)
-  return b.op(rule.kind, { count: meanOver(rule, shape) }, [output, target], 'loss', { phase: 'loss' })
+  return b.op(rule.kind, lossAttrs(rule, shape), [output, target], 'loss', { phase: 'loss' })
 }
 
 const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], optimizer: Optimizer): void => {

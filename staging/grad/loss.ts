@@ -1,19 +1,28 @@
 // Losses by name: the op that computes one, the target that it compares with, and over how much it is a mean.
 import { elementsOf } from '../core/box'
+import type { AnyAttrs } from '../ops/op'
 
 type Shape = readonly number[]
-export type Loss = 'mse' | 'cross-entropy'
+export type Loss = 'mse' | 'l1' | 'bce-with-logits' | 'cross-entropy'
 
 export interface LossRule {
   readonly kind: string
   readonly target: (output: Shape) => Shape
-  /** Class labels are whole numbers; undefined is the graph's float type. */
+  /** Class labels are whole numbers; undefined is the graph's float type, and then a number may stand for the target. */
   readonly targetType?: 'i32'
 }
 
+const perElement = (kind: string): LossRule => ({ kind, target: (s) => s })
+
 export const LOSSES: Readonly<Record<Loss, LossRule>> = {
-  'mse': { kind: 'mse', target: (s) => s },
+  'mse': perElement('mse'),
+  'l1': perElement('l1'),
+  'bce-with-logits': perElement('bce_with_logits'),
   'cross-entropy': { kind: 'softmax_xent', target: ([b, , h, w]) => [b!, 1, h!, w!], targetType: 'i32' },
 }
 
-export const meanOver = (rule: LossRule, output: Shape): number => elementsOf(rule.target(output))
+/** The attributes of a loss that is a mean over the output, times a weight. */
+export const lossAttrs = (rule: LossRule, output: Shape, weight = 1, constant = 0): AnyAttrs => {
+  const common = { count: elementsOf(rule.target(output)), weight }
+  return rule.targetType === undefined ? { ...common, constant } : common
+}

@@ -95,10 +95,12 @@ export class GraphBuilder {
   private append(c: CheckedOp, ins: readonly Ref[], layer: string, phase: Phase): Ref[] {
     const outs = c.outs.map((shape, i) => {
       const o = c.def.outs[i]!
-      const data = o.role === 'data'
+      // Statistics are small and kept, whether they are an image's (data) or the batch's (whole).
+      const data = o.role === 'data' && o.merge !== 'moments'
       const id = this.values.length
       const role = (data ? DATA_OUTPUT : WHOLE_OUTPUT)[phase]
-      this.values.push({ id, name: data || phase === 'loss' ? layer : `${layer}.${o.name}`, role, shape, dtype: this.dtype })
+      const named = (data && phase === 'forward') || phase === 'loss' ? layer : `${layer}.${o.name}`
+      this.values.push({ id, name: named, role, shape, dtype: this.dtype })
       return id as Ref
     })
     this.ops.push({ id: this.ops.length, kind: c.def.kind, layer, phase, attrs: c.attrs, ins: [...ins], outs })

@@ -105,7 +105,8 @@ class Walk {
     if (shapes.length !== outs.length) return `it has ${outs.length} outputs; legal are ${shapes.length}`
     const odd = outs.find((v, i) => !sameShape(v.shape, shapes[i]!))
     if (odd) return `'${odd.name}' has shape [${odd.shape.join(',')}]; legal is [${shapes[outs.indexOf(odd)]!.join(',')}]`
-    const roles = (i: number): readonly ValueRole[] => (def.outs[i]!.role === 'data' ? DATA_RESULTS : WHOLE_RESULTS)
+    const roles = (i: number): readonly ValueRole[] =>
+      def.outs[i]!.role === 'data' && def.outs[i]!.merge !== 'moments' ? DATA_RESULTS : WHOLE_RESULTS
     const misfit = outs.find((v, i) => !roles(i).includes(v.role))
     if (misfit) return `'${misfit.name}' has role ${misfit.role}; legal are ${roles(outs.indexOf(misfit)).join(', ')}`
     if (def.mutates && op.phase !== 'update') return `${op.kind} overwrites its inputs; legal is phase update`

@@ -31,10 +31,11 @@ export const accumulate = defineOp({
 
 export const mergeMoments = defineOp({
   kind: 'merge_moments', wire: 63, fields: { countX: 'int', countY: 'int' }, anchor: 0, plumbing: true,
-  what: 'y ← Chan\'s merge of y (countY elements so far; 0: y ← x) and x, both `[4,C]`',
-  ins: [{ name: 'x', role: 'whole' }], outs: [{ name: 'y', role: 'whole', updates: true }],
+  what: 'y ← Chan\'s merge of y (countY elements so far; 0: y ← x) and x, both `[4,C]`, or `[B,4G,1,1]` of the same images',
+  ins: [anything('x')], outs: [{ ...anything('y'), updates: true }],
   shape: (a, [x]) => checked([
-    expectShape('x', x!, [4, x![1]!]), expectRange('countX', a.countX, 1), expectRange('countY', a.countY, 0),
+    expectShape('x', x!, x!.length === 4 ? [x![0]!, 4 * Math.floor(x![1]! / 4), 1, 1] : [4, x![1]!]),
+    expectRange('countX', a.countX, 1), expectRange('countY', a.countY, 0),
   ], () => legal(x!)),
   flops: (_, s) => 5 * elements(s.outs[0]),
 })

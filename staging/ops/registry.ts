@@ -7,8 +7,9 @@ import { concat, sliceChannels } from './concat'
 import { conv2d, conv2dBwdData, conv2dBwdWeights } from './conv2d'
 import { dropout, dropoutBwd } from './dropout'
 import { flatten, flattenBwd } from './flatten'
+import { groupNormApply, groupNormBwdData, groupNormBwdReduce, groupNormStats } from './groupnorm'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
-import { mse, mseBwd, softmaxXent, softmaxXentBwd } from './loss'
+import { bceWithLogits, bceWithLogitsBwd, l1, l1Bwd, mse, mseBwd, softmaxXent, softmaxXentBwd } from './loss'
 import type { OpDef, OperandDef } from './op'
 import { adam, sgd } from './optimizer'
 import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from './pool'
@@ -28,6 +29,8 @@ export const opDefs: readonly OpDef[] = [
   softmaxXent, softmaxXentBwd, mse, mseBwd,
   sgd, adam,
   sigmoid, sigmoidBwd,
+  groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData,
+  l1, l1Bwd, bceWithLogits, bceWithLogitsBwd,
   fill, copy, accumulate, mergeMoments,
 ]
 

@@ -32,6 +32,9 @@ export const isDense = (held: Box, box: Box): boolean => {
   return full(1) && (full(3) || outerOne(3)) && (full(2) || outerOne(2))
 }
 
+/** Statistics of each image [B,4G,1,1], as opposed to those of the batch [4,C]. */
+const isPerImage = (stats: readonly number[]): boolean => stats.length === 4
+
 /** What a machine is told of a call. */
 export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly View[]): CallShapes => {
   const natural = (v: View): readonly number[] => graph.values[v.value]!.shape
@@ -247,18 +250,20 @@ class TiledSegment {
     const part = { ...made, box: whole.box }
     if (k.mode === 'write') this.x.plumb('copy', {}, [part], [whole], this.s, t.index)
     else if (k.mode === 'add') this.x.plumb('accumulate', {}, [part], [whole], this.s, t.index)
-    else this.x.plumb('merge_moments', this.counts(op, t), [part], [whole], this.s, t.index)
+    else this.x.plumb('merge_moments', this.counts(op, made, t), [part], [whole], this.s, t.index)
   }
 
-  /** Elements behind this tile's partial moments, and behind those merged so far. */
-  private counts(op: Op, t: TileIndex): { countX: number; countY: number } {
+  /** Elements behind each of this tile's partial moments, and behind those merged so far: those of the same images, where images have their own. */
+  private counts(op: Op, moments: View, t: TileIndex): { countX: number; countY: number } {
     const step = this.seg.body.find((x) => x.op === op.id)!
     const slices = step.slices![0]!
+    const shape = this.x.graph.values[op.ins[0]!]!.shape
     const g = this.seg.grid
-    const size = (b: number, h: number, w: number): number =>
-      extentOf(slices.B[b]!) * extentOf(slices.H[h]!) * extentOf(slices.W[w]!)
+    const statistics = elementsOf(shapeOf(moments.box)) / 4
+    const size = (b: number, h: number, w: number): number => elementsOf(shapeOf(boxAt(slices, shape, { index: 0, B: b, H: h, W: w }))) / statistics
+    const from = isPerImage(this.x.graph.values[moments.value]!.shape) ? t.B * g.H * g.W : 0
     let countY = 0
-    for (let i = 0; i < t.index; i++) countY += size(Math.floor(i / (g.H * g.W)), Math.floor(i / g.W) % g.H, i % g.W)
+    for (let i = from; i < t.index; i++) countY += size(Math.floor(i / (g.H * g.W)), Math.floor(i / g.W) % g.H, i % g.W)
     return { countX: size(t.B, t.H, t.W), countY }
   }
 }

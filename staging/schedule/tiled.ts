@@ -57,8 +57,9 @@ const leastExtents = (graph: Graph, ops: readonly Op[]): { readonly B: number; r
       if (o.def.role !== 'data') continue
       const [b, , h, w] = graph.values[o.value]!.shape as [number, number, number, number]
       least.B = Math.min(least.B, b)
-      if (o.access?.H.tag !== 'reduce') least.H = Math.min(least.H, h)
-      if (o.access?.W.tag !== 'reduce') least.W = Math.min(least.W, w)
+      // What is reduced, or read whole, stays in one piece.
+      if (o.access?.H.tag !== 'reduce' && o.access?.H.tag !== 'all') least.H = Math.min(least.H, h)
+      if (o.access?.W.tag !== 'reduce' && o.access?.W.tag !== 'all') least.W = Math.min(least.W, w)
     }
   }
   return least

@@ -193,7 +193,7 @@ const keepOf = (graph: Graph, op: Op, o: Operand, grid: Grid, slices: (f: (d: Di
     ? slicesOfPieces(shape, grid)
     : slices((d) => d.made.get(o.value)!)
   const exact = TILED_DIMS.every((d) => tilesExactly(part[d], shape[dimIndex[d]] ?? 1) && !(o.access?.[d].tag === 'reduce' && grid[d] > 1))
-  return { value: o.value, mode: exact ? 'write' : 'add', slices: part }
+  return { value: o.value, mode: exact ? 'write' : o.def.merge === 'moments' ? 'moments' : 'add', slices: part }
 }
 
 const slicesOfPieces = (shape: readonly number[], grid: Grid): Slices => {

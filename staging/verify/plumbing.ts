@@ -5,7 +5,7 @@ import type { Call, View } from '../plan/plan'
 import type { Content, Contents, Piece } from './contents'
 import type { Facts } from './facts'
 import { broken, type Fault } from './failure'
-import { contains, NOTHING, sameRegion } from './region'
+import { contains, NOTHING, plus, sameRegion, touches } from './region'
 import { accumulated, momentsCount, take } from './sums'
 
 const sameBox = (x: View, y: View): boolean => x.value === y.value && sameRegion([x.box], [y.box])
@@ -58,15 +58,17 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
   const got = take(facts, contents, x, -1, index)
   if (isLeft(got)) return got.left
   const before = c.attrs['countY'] === 0 ? undefined : contents.contentOf(y)
-  const counts = [momentsCount(facts, x.value, got.right), before ? momentsCount(facts, y.value, before) : 0]
+  const counts = [momentsCount(facts, x, got.right), before ? momentsCount(facts, y, before) : 0]
   if (c.attrs['countX'] !== counts[0] || c.attrs['countY'] !== counts[1])
     return broken(
       'operand',
       `it merges ${c.attrs['countX']} elements into ${c.attrs['countY']}; legal is ${counts[0]} into ${counts[1]}`,
       at,
     )
-  if (!before) return contents.write(y, got.right, index)
-  const sum = accumulated(facts, before, got.right)
+  const others = before ? undefined : contents.contentOf(y)
+  if (!before && !(others && others.ways.length > 0 && !touches(others.defined, y.box))) return contents.write(y, got.right, index)
+  // The first part of an image joins what there is of other images.
+  const sum = accumulated(facts, before ?? { ...others!, defined: plus(others!.defined, y.box) }, got.right)
   if (isLeft(sum)) return broken('twice', sum.left, at)
   contents.sum(y, sum.right)
   return undefined

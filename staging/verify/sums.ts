@@ -7,7 +7,7 @@ import type { View } from '../plan/plan'
 import type { Content, Contents, Part, Piece, Way } from './contents'
 import type { Facts } from './facts'
 import { broken, type VerifyFailed } from './failure'
-import { contains, disjoint, elementsIn, inBox, type Region, regionText, sameRegion, union } from './region'
+import { contains, disjoint, elementsIn, inBox, type Region, regionText, sameRegion, union, within } from './region'
 
 export interface Taken extends Piece {
   /** The box as a source of its own, when its elements are final. */
@@ -124,14 +124,16 @@ export const accumulated = (facts: Facts, y: Content, x: Taken): Either<string, 
   return right({ ...y, ...settled(facts, { exact: [], ways: ways.right, support }, y.defined) })
 }
 
-/** How many elements of each channel statistics were taken over. */
-export const momentsCount = (facts: Facts, value: number, content: Piece): number => {
-  const perChannel = (region: Region): number => region.reduce((n, b) => n + elementsIn([b]) / (b[1][1] - b[1][0]), 0)
-  const [way] = content.ways
-  if (way) return way.reduce((n, p) => n + perChannel(p.taken), 0)
-  const producer = facts.producer[value]
+/** How many elements each statistic in the view was taken over: of the same images, where images have their own. */
+export const momentsCount = (facts: Facts, view: View, content: Piece): number => {
+  const producer = facts.producer[view.value]
   const anchor = producer?.def.anchor
-  return producer && typeof anchor === 'number' && content.exact.length > 0
-    ? perChannel([facts.full[producer.op.ins[anchor]!]!])
-    : 0
+  if (!producer || typeof anchor !== 'number') return 0
+  const [way] = content.ways
+  const all: Region = content.exact.length > 0 ? [facts.full[producer.op.ins[anchor]!]!] : []
+  const taken = way ? way.flatMap((p) => p.taken) : all
+  const ofImages = producer.outs[producer.op.outs.indexOf(view.value)] !== null
+  const [images] = view.box
+  const counted = ofImages ? taken.flatMap((b) => within([b], [images, b[1], b[2], b[3]])) : taken
+  return elementsIn(counted) / (elementsIn([view.box]) / 4)
 }

@@ -40,8 +40,8 @@ const kernels: Readonly<Record<string, Kernel>> = {
   grad_sum: (_, ins) => [ins.reduce(plus)],
   concat: (_, ins, shapes) => [range(shapes[0]![0]!).flatMap((i) => ins.flatMap((x, k) => channels(x, shapes[k]![1]!, 0, shapes[k]![1]!)[i]!))],
   slice_channels: (op, [dy], shapes) => [channels(dy!, shapes[0]![1]!, op.attrs.from!, op.attrs.from! + shapes.at(-1)![1]!).flat()],
-  mse: (op, [x, t]) => [[x!.reduce((s, v, i) => s + (v - t![i]!) ** 2, 0) / op.attrs.count!]],
-  mse_bwd: (op, [x, t]) => [x!.map((v, i) => (2 * (v - t![i]!)) / op.attrs.count!)],
+  mse: (op, [x, t]) => [[(op.attrs.weight! * x!.reduce((s, v, i) => s + (v - t![i]!) ** 2, 0)) / op.attrs.count!]],
+  mse_bwd: (op, [x, t]) => [x!.map((v, i) => (2 * op.attrs.weight! * (v - t![i]!)) / op.attrs.count!)],
 }
 
 /** Every value of a step, updates left out. */

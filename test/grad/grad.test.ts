@@ -213,7 +213,7 @@ test('what cannot be trained is said in words', () => {
   const y = s.conv(s.image, 'conv', 4)
   assert.is(refusal(s, 99), 'value 99 cannot be trained to a loss; legal is a value that the forward graph computes')
   assert.is(refusal(s, s.image), '\'image\', a value of role input, cannot be trained to a loss; legal is a value that the forward graph computes')
-  assert.is(refusal(s, y, { loss: 'l1' as 'mse' }), 'there is no loss \'l1\'; legal are mse, cross-entropy')
+  assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), 'there is no loss \'l3\'; legal are mse, l1, bce-with-logits, cross-entropy')
   assert.is(refusal(s, y, { optimizer: sgd({ lr: -1 }) }), 'optimizer: lr is -1; legal is 0 or more')
   assert.is(refusal(s, y, { optimizer: sgd({ momentum: 0, nesterov: true }) }), 'optimizer: momentum with nesterov is 0; legal is more than 0')
   assert.is(refusal(s, y, { optimizer: { kind: 'adam', lr: 1, beta1: 1, beta2: 0.9, eps: 1, weightDecay: 0 } }),

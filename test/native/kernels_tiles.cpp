@@ -1,5 +1,7 @@
 // Tiles against the whole: each operator runs on a random grid of boxes of its iteration space, on slices as the op
 // table says, its outputs added together; the sum must be what one untiled call gives.
+#include <map>
+
 #include "test/native/kernels/cases.hpp"
 #include "test/native/kernels/report.hpp"
 
@@ -53,28 +55,49 @@ Box touched(const Call& call, const Operand& operand, const Box& iteration, int6
 
 bool empty(const Box& box) { return std::any_of(box.size.begin(), box.size.end(), [](int64_t n) { return n <= 0; }); }
 
+/// Statistics merge by Chan's rule: those of the batch as a whole, those of images by the images of a tile.
+class Moments {
+ public:
+  static bool are_made_by(const Call& call) { return call.kind == OpKind::bn_stats || call.kind == OpKind::group_norm_stats; }
+
+  void merge(const Call& call, const Setting& setting, const Box& tile, const Box& box, const Array& part, Array& whole) {
+    const bool of_batch = call.kind == OpKind::bn_stats;
+    double& merged = merged_[of_batch ? 0 : tile.lo[0]];
+    const double elements = double(count_of(tile.size)) * 4 / double(count_of(part.dims));
+    Array sofar(part.dims);
+    each_place(box, [&](int64_t b, int64_t c, int64_t h, int64_t w) {
+      sofar.at(b - box.lo[0], c - box.lo[1], h - box.lo[2], w - box.lo[3]) = whole.at(b, c, h, w);
+    });
+    const auto operand = [&](const Array& a) { return of_batch ? parameter(a, 2) : tensor(a); };
+    const Call merging{OpKind::merge_moments, {elements, merged}, {operand(part)}, {operand(sofar)}};
+    const Array sum = run_whole(merging, setting)[0];
+    each_place(box, [&](int64_t b, int64_t c, int64_t h, int64_t w) {
+      whole.at(b, c, h, w) = sum.at(b - box.lo[0], c - box.lo[1], h - box.lo[2], w - box.lo[3]);
+    });
+    merged += elements;
+  }
+
+ private:
+  std::map<int64_t, double> merged_;  // by first image
+};
+
 /// Runs the call tile by tile; statistics merge by merge_moments, everything else by addition.
 std::vector<Array> run_tiled(const Call& call, const Setting& setting, Random& r) {
   const int64_t margin = r.pick<int64_t>({0, 0, 1, 4});
   std::vector<Array> sums;
   for (const Operand& out : call.outs) sums.push_back(Array(out.value.dims));
-  double merged = 0;
+  Moments moments;
   for (const Box& tile : grid(r, call.operand(call.anchor).value.dims)) {
     std::vector<Box> boxes;
     for (size_t i = 0; i < call.operands(); i++) boxes.push_back(touched(call, call.operand(i), tile, margin));
     // A window that lies wholly in the padding reads nothing: no tile can consist of it alone.
     if (std::any_of(boxes.begin(), boxes.end(), empty)) throw std::out_of_range("empty slice");
     const std::vector<Array> parts = run_on(call, setting, boxes);
-    const double pixels = double(tile.size[0] * tile.size[2] * tile.size[3]);
     for (size_t i = 0; i < parts.size(); i++) {
-      if (call.kind == OpKind::bn_stats) {
-        const Call merge{OpKind::merge_moments, {pixels, merged}, {parameter(parts[i], 2)}, {parameter(sums[i], 2)}};
-        sums[i] = run_whole(merge, setting)[0];
-      } else {
-        add_box(sums[i], boxes[call.ins.size() + i], parts[i]);
-      }
+      const Box& box = boxes[call.ins.size() + i];
+      if (Moments::are_made_by(call)) moments.merge(call, setting, tile, box, parts[i], sums[i]);
+      else add_box(sums[i], box, parts[i]);
     }
-    merged += pixels;
   }
   return sums;
 }

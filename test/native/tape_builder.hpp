@@ -174,8 +174,8 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   t.emit(Tag::release, r_back);
   t.emit(Tag::call, t.call(OpKind::linear, {pooled, w, b}, {logits}));
   t.emit(Tag::wait, 0, 1);
-  t.emit(Tag::call, t.call(OpKind::softmax_xent, {logits, v_labels}, {loss}, {double(B)}));
-  t.emit(Tag::call, t.call(OpKind::softmax_xent_bwd, {logits, v_labels}, {dlogits}, {double(B)}));
+  t.emit(Tag::call, t.call(OpKind::softmax_xent, {logits, v_labels}, {loss}, {double(B), 1}));
+  t.emit(Tag::call, t.call(OpKind::softmax_xent_bwd, {logits, v_labels}, {dlogits}, {double(B), 1}));
   t.emit(Tag::release, r_labels);
   t.emit(Tag::call, t.call(OpKind::linear_bwd_weights, {pooled, dlogits}, {dw, db}));
   t.emit(Tag::call, t.call(OpKind::sgd, {w, dw}, {}, {0.5, 0, 0, 0}));

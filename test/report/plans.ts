@@ -38,7 +38,7 @@ export const chainGraph = ({ layers, size, name = 'chain' }: ChainOptions): Grap
     ops.push({ id: ops.length, kind, layer, phase, attrs, ins, outs })
   }
   const shape = [1, CHANNELS, size, size]
-  const count = { count: CHANNELS * size * size }
+  const count = { count: CHANNELS * size * size, weight: 1, constant: 0 }
   const xs = [value('image', 'input', shape)]
   const ws = Array.from({ length: layers }, (_, i) => value(`conv${i}.weight`, 'param', [CHANNELS, CHANNELS, 3, 3]))
   ws.forEach((w, i) => {

@@ -1,4 +1,4 @@
-// Random linear layers and batch norms, training and frozen.
+// Random linear layers, batch norms (training and frozen) and group norms.
 #pragma once
 #include "test/native/kernels/families.hpp"
 
@@ -75,5 +75,45 @@ inline Family frozen_family(Random& r) {
   return f;
 }
 inline const Listed frozen_listed{"frozen batchnorm", frozen_family, 20};
+
+/// Between one group (layer norm) and one channel a group (instance norm), with scale and shift or without.
+inline Family groupnorm_family(Random& r) {
+  Family f;
+  Dims in = image(r);
+  const int64_t groups = r.pick<int64_t>({1, 1, 2, 3}), size = r.between(1, 9);
+  in[1] = r.chance(0.4) ? in[1] : groups * size;
+  const int64_t divided = r.chance(0.4) || in[1] % groups != 0 ? in[1] : groups;
+  const double count = double(in[1] / divided * in[2] * in[3]), eps = r.pick({1e-5, 1e-3});
+  const bool affine = r.chance(0.6);
+  const std::vector<double> attrs{double(divided), eps, count};
+  const Dims per_channel{in[1], 1, 1, 1}, of_images{in[0], 4 * divided, 1, 1}, sums{in[0], 2 * in[1], 1, 1};
+  const Array x = r.normal(in, 2, 3), dy = r.normal(in), gamma = r.normal(per_channel), beta = r.normal(per_channel);
+  const Call statistics{OpKind::group_norm_stats, {double(divided)}, {tensor(x)}, {tensor(Array(of_images), Reach::all)}, 0};
+  const Operand s = tensor(reference(statistics)[0], Reach::all);
+  Call apply{OpKind::group_norm_apply, attrs, {tensor(x), s}, {tensor(Array(in))}, 2};
+  Call reduce{OpKind::group_norm_bwd_reduce, attrs, {tensor(x), tensor(dy), s}, {tensor(Array(sums), Reach::all)}, 1};
+  if (affine) {
+    apply.ins.insert(apply.ins.end(), {parameter(gamma, 1), parameter(beta, 1)});
+    apply.anchor = 4;
+    reduce.outs.insert(reduce.outs.end(), {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)});
+  }
+  const std::vector<Array> totals = reference(reduce);
+  Call data{OpKind::group_norm_bwd_data, attrs, {tensor(x), tensor(dy), s, tensor(totals[0], Reach::all)}, {tensor(Array(in))}, 1};
+  if (affine) data.ins.push_back(parameter(gamma, 1));
+  f.calls = {statistics, apply, reduce, data};
+  const auto normalised = [statistics, apply](const Array& moved) {
+    Call first = statistics, second = apply;
+    first.ins[0].value = second.ins[0].value = moved;
+    second.ins[1].value = reference(first)[0];
+    return reference(second)[0];
+  };
+  if (count > 1) f.gradients = {{"group norm by x " + text(in), normalised, x, dy, reference(data)[0]}};
+  if (affine) {
+    f.gradients.push_back(gradient_of(apply, 2, dy, totals[1]));
+    f.gradients.push_back(gradient_of(apply, 3, dy, totals[2]));
+  }
+  return f;
+}
+inline const Listed groupnorm_listed{"group norm", groupnorm_family, 40};
 
 }  // namespace spillway::test

@@ -77,21 +77,44 @@ inline Family flatten_family(Random& r) {
 }
 inline const Listed flatten_listed{"flatten", flatten_family, 15};
 
-inline Family loss_family(Random& r) {
+inline Family class_loss_family(Random& r) {
   Family f;
   const Dims in = image(r), places{in[0], 1, in[2], in[3]};
   const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
-  const std::vector<double> pixels{double(in[0] * in[2] * in[3])}, elements{double(count_of(in))};
-  const Operand labels = labelled(r.labels(places, in[1])), target = tensor(r.normal(in));
-  const Call xent{OpKind::softmax_xent, pixels, {tensor(x), labels}, {parameter(Array(), 1)}, 0};
-  const Call xent_back{OpKind::softmax_xent_bwd, pixels, {tensor(x), labels}, {tensor(Array(in))}, 0};
-  const Call mse{OpKind::mse, elements, {tensor(x), target}, {parameter(Array(), 1)}, 0};
-  const Call mse_back{OpKind::mse_bwd, elements, {tensor(x), target}, {tensor(Array(in))}, 0};
-  f.calls = {xent, xent_back, mse, mse_back};
-  f.gradients = {gradient_of(xent, 0, one, reference(xent_back)[0]), gradient_of(mse, 0, one, reference(mse_back)[0])};
+  const std::vector<double> attrs{double(count_of(places)), r.pick({1.0, 2.5})};
+  const Operand labels = labelled(r.labels(places, in[1]));
+  const Call xent{OpKind::softmax_xent, attrs, {tensor(x), labels}, {parameter(Array(), 1)}, 0};
+  const Call back{OpKind::softmax_xent_bwd, attrs, {tensor(x), labels}, {tensor(Array(in))}, 0};
+  f.calls = {xent, back};
+  f.gradients = {gradient_of(xent, 0, one, reference(back)[0])};
   return f;
 }
-inline const Listed loss_listed{"loss", loss_family, 25};
+
+inline const Listed class_loss_listed{"class loss", class_loss_family, 15};
+
+/// Losses per element, against a target or a constant.
+inline Family element_loss_family(Random& r) {
+  Family f;
+  const Dims in = image(r);
+  const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
+  const std::vector<double> attrs{double(count_of(in)), r.pick({1.0, 10.0}), r.pick({0.0, 1.0, 0.25})};
+  const bool constant = r.chance(0.4);
+  const Array target = r.normal(in);
+  for (const auto& [value, slope] : {std::pair{OpKind::mse, OpKind::mse_bwd}, std::pair{OpKind::l1, OpKind::l1_bwd},
+                                     std::pair{OpKind::bce_with_logits, OpKind::bce_with_logits_bwd}}) {
+    Call forward{value, attrs, {tensor(x)}, {parameter(Array(), 1)}, 0};
+    Call back{slope, attrs, {tensor(x)}, {tensor(Array(in))}, 0};
+    if (!constant) {
+      forward.ins.push_back(tensor(target));
+      back.ins.push_back(tensor(target));
+    }
+    f.calls.push_back(forward);
+    f.calls.push_back(back);
+    f.gradients.push_back(gradient_of(forward, 0, one, reference(back)[0]));
+  }
+  return f;
+}
+inline const Listed element_loss_listed{"element loss", element_loss_family, 20};
 
 inline Family update_family(Random& r) {
   Family f;
@@ -114,6 +137,8 @@ inline Family plumbing_family(Random& r) {
   const Dims in = image(r), moments{4, in[1], 1, 1}, weights{in[1], 3, 2, 2};
   const Operand x = tensor(r.normal(in)), y = tensor(r.normal(in));
   const Operand first = parameter(r.positive(moments), 2), second = parameter(r.positive(moments), 2);
+  const Dims per_image{in[0], 4 * in[1], 1, 1};
+  const Operand images = tensor(r.positive(per_image)), others = tensor(r.positive(per_image));
   f.calls = {{OpKind::fill, {0.25}, {}, {tensor(Array(in))}, 0},
              {OpKind::fill, {-1}, {}, {parameter(Array(weights), 4)}, 0},
              {OpKind::copy, {}, {x}, {tensor(Array(in))}, 1},
@@ -121,7 +146,9 @@ inline Family plumbing_family(Random& r) {
              {OpKind::accumulate, {}, {x}, {y}, 0},
              {OpKind::accumulate, {}, {parameter(r.normal(weights), 4)}, {parameter(r.normal(weights), 4)}, 0},
              {OpKind::merge_moments, {7, 0}, {first}, {second}, 0},
-             {OpKind::merge_moments, {7, 12}, {first}, {second}, 0}};
+             {OpKind::merge_moments, {7, 12}, {first}, {second}, 0},
+             {OpKind::merge_moments, {7, 0}, {images}, {others}, 0},
+             {OpKind::merge_moments, {7, 12}, {images}, {others}, 0}};
   return f;
 }
 inline const Listed plumbing_listed{"plumbing", plumbing_family, 15};
