@@ -126,7 +126,8 @@ type Conv2dShape<L, S extends Shape> =
       : never
     : never
 
-type Divides<C extends number, G extends number> = G extends 1
+/** Whether so many groups share the channels evenly. */
+export type Divides<C extends number, G extends number> = G extends 1
   ? true
   : number extends C | G
     ? true

@@ -8,6 +8,7 @@ import { conv2dRule } from './conv2d'
 import { dropoutRule } from './dropout'
 import { flattenRule } from './flatten'
 import { adaptiveAvgPoolRule, globalAvgPoolRule } from './globalpool'
+import { groupNormRule, instanceNormRule } from './groupnorm'
 import { linearRule } from './linear'
 import { avgPoolRule, maxPoolRule } from './pool'
 import { leakyReluRule, reluRule } from './relu'
@@ -31,7 +32,9 @@ const rules: Readonly<Record<keyof LayerShapes<any, any>, LayerRule<any>>> = {
   dropout: dropoutRule,
   flatten: flattenRule,
   globalAvgPool: globalAvgPoolRule,
+  groupNorm: groupNormRule,
   identity: identityRule,
+  instanceNorm: instanceNormRule,
   leakyRelu: leakyReluRule,
   linear: linearRule,
   maxPool: maxPoolRule,

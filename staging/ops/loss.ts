@@ -67,7 +67,7 @@ const elementBackward = (e: ElementLoss) => (g: GradContext<typeof elementFields
   g.give(1, g.emit(`${e.kind}_bwd`, g.attrs, [target, x!], [g.shape(target)])[0]!)
 }
 
-const valueOf = (e: ElementLoss): OpDef => defineOp({
+const lossFor = (e: ElementLoss): OpDef => defineOp({
   kind: e.kind, wire: e.wire, fields: elementFields, anchor: 0, ins: elementIns, outs: [loss], what: e.what,
   shape: (a, [x, target]) => compared(a.count, x!, target, [1]),
   backward: elementBackward(e),
@@ -91,9 +91,9 @@ const binary: ElementLoss = {
   what: 'weight·Σ (max(x,0) − x·t + log(1+exp(−|x|)))/count; the target has no gradient; sum',
 }
 
-export const mse = valueOf(squared)
+export const mse = lossFor(squared)
 export const mseBwd = gradientFor(squared, 'weight·2(x−t)/count')
-export const l1 = valueOf(absolute)
+export const l1 = lossFor(absolute)
 export const l1Bwd = gradientFor(absolute, 'weight·sign(x−t)/count, 0 where they are equal')
-export const bceWithLogits = valueOf(binary)
+export const bceWithLogits = lossFor(binary)
 export const bceWithLogitsBwd = gradientFor(binary, 'weight·(σ(x)−t)/count')

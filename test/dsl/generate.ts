@@ -52,6 +52,8 @@ class Writer {
       () => 'sigmoid()',
       () => 'leakyRelu(0.1)',
       () => `batchNorm(${this.name()})`,
+      () => `groupNorm(${this.name()}, ${pick(this.r, [1, 2, 3])}, { affine: ${this.r() < 0.5} })`,
+      () => (this.r() < 0.5 ? 'instanceNorm()' : `instanceNorm(${this.name()}, { affine: true })`),
       () => `batchNorm(${this.name()}, { frozen: true })`,
       () => 'dropout(0.5)',
       () => `adaptiveAvgPool(${this.name()}, ${pick(this.r, [1, 2, 3])})`,

@@ -136,7 +136,7 @@ test('cross-entropy takes whole-number labels, one for each pixel', () => {
   const g = trained(s, s.conv(s.image, 'conv', 10), { loss: 'cross-entropy' })
   assert.equal(named(g, 'target').shape, [2, 1, 8, 8])
   assert.is(named(g, 'target').dtype, 'i32')
-  assert.equal(g.ops.find((o) => o.phase === 'loss')!.attrs, { count: 128 })
+  assert.equal(g.ops.find((o) => o.phase === 'loss')!.attrs, { count: 128, weight: 1 })
 })
 
 test('optimizers keep the states that they need', () => {

@@ -47,10 +47,10 @@ test('each refusal names the layer and what would be legal', () => {
   assert.is(refusal('relu', { slope: 0 }, () => [3, 3]), 'layer \'layer7\' (relu): 2 inputs given; legal are 1')
   assert.is(refusal('add', {}, () => [3, 5]), 'layer \'layer7\' (add): input 1 has shape [1,4,4,4] and input 0 has [1,4,8,8]; legal is [1,4,8,8]')
   assert.is(refusal('relu', { slope: 0 }, () => [1]), 'layer \'layer7\' (relu): operand 0 (x) is \'conv1.weight\', a value of role param; ' +
-    'legal is a value of role input, target, activation, gradient')
+    'legal is a value of role input, target, activation, gradient, stat')
   assert.match(refusal('linear', {}, () => [5, 3]), /operand 1 \(w\) is 'conv1', a value of role activation; legal is a value of role param/)
   assert.match(refusal('bn_running', { momentum: 0.1, count: 4 }, () => [2, 2, 4]), /operand 2 \(var\) is 'relu1', a value of role activation; legal is a value of role param, state/)
-  assert.match(refusal('softmax_xent', { count: 64 }, () => [3, 3]), /operand 1 \(labels\) is 'conv1' of element type f32; legal is element type i32/)
+  assert.match(refusal('softmax_xent', { count: 64, weight: 1 }, () => [3, 3]), /operand 1 \(labels\) is 'conv1' of element type f32; legal is element type i32/)
   assert.match(refusal('conv2d_bwd_data', convAttrs(), () => [3, 1]), /0 output shapes are given; legal are 1/)
 })
 

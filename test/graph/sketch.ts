@@ -56,6 +56,13 @@ export class Sketch {
     return this.op('bn_apply', { eps: 1e-5, count: batch * h * w }, [x, stats, ...affine], layer)
   }
 
+  groupNorm(x: Ref, layer: string, groups: number, affine: boolean): Ref {
+    const [, c, h, w] = this.b.shape(x) as readonly [number, number, number, number]
+    const stats = this.op('group_norm_stats', { groups }, [x], layer)
+    const weights = affine ? [this.weight(`${layer}.weight`, [c]), this.weight(`${layer}.bias`, [c])] : []
+    return this.op('group_norm_apply', { groups, eps: 1e-5, count: (c / groups) * h * w }, [x, stats, ...weights], layer)
+  }
+
   frozen(x: Ref, layer: string): Ref {
     const c = this.b.shape(x)[1]!
     const one = { dist: 'constant', a: 1 } as const

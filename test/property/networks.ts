@@ -1,5 +1,5 @@
 // Random small networks for property tests: chains, residual blocks and concatenations of convolutions (stride, dilation,
-// groups, asymmetric padding), poolings (ceil), norms (training and frozen), activations and dropout, on odd image sizes.
+// groups, asymmetric padding), poolings (ceil), norms (of the batch, frozen, of images), activations, dropout; odd image sizes.
 // In: fast-check. Out: a recipe that prints well and shrinks, and the forward graph that it stands for.
 // Invariant: every recipe is a legal network: windows are cut down to the image that they meet.
 import * as fc from 'fast-check'
@@ -24,6 +24,7 @@ export type Block =
     }
   | { readonly tag: 'max' | 'avg'; readonly window: Window; readonly ceil: boolean; readonly countPad: boolean }
   | { readonly tag: 'norm' | 'frozen' | 'dropout' }
+  | { readonly tag: 'images'; readonly groups: 'one' | 'two' | 'each'; readonly affine: boolean }
   | { readonly tag: 'relu'; readonly slope: number }
   | { readonly tag: 'residual'; readonly body: readonly Block[] }
   | { readonly tag: 'concat'; readonly branches: readonly (readonly Block[])[] }
@@ -82,6 +83,11 @@ const pool: fc.Arbitrary<Block> = fc.record({
 const elementwise: fc.Arbitrary<Block> = fc.oneof(
   fc.record({ tag: fc.constant('relu' as const), slope: fc.constantFrom(0, 0.1) }),
   fc.record({ tag: fc.constantFrom('norm' as const, 'frozen' as const, 'dropout' as const) }),
+  fc.record({
+    tag: fc.constant('images' as const),
+    groups: fc.constantFrom('one' as const, 'two' as const, 'each' as const),
+    affine: fc.boolean(),
+  }),
 )
 const branch: fc.Arbitrary<readonly Block[]> = fc.array(fc.oneof(keeping, elementwise), { minLength: 1, maxLength: 3 })
 const block: fc.Arbitrary<Block> = fc.oneof(
@@ -135,6 +141,8 @@ class Builder {
         return this.s.op('relu', { slope: b.slope }, [x], this.layer('relu'))
       case 'norm':
         return this.hasVariance(x) ? this.s.norm(x, this.layer('norm')) : x
+      case 'images':
+        return this.imageNorm(x, b)
       case 'frozen':
         return this.s.frozen(x, this.layer('frozen'))
       case 'dropout':
@@ -149,6 +157,13 @@ class Builder {
           this.layer('concat'),
         )
     }
+  }
+
+  /** Group norm over all channels, half of them, or each alone. */
+  private imageNorm(x: Ref, b: Extract<Block, { tag: 'images' }>): Ref {
+    const [, c, h, w] = this.s.shape(x) as readonly [number, number, number, number]
+    const groups = b.groups === 'each' ? c : b.groups === 'two' && c % 2 === 0 ? 2 : 1
+    return (c / groups) * h * w > 1 ? this.s.groupNorm(x, this.layer('images'), groups, b.affine) : x
   }
 
   private hasVariance(x: Ref): boolean {

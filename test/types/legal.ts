@@ -30,6 +30,8 @@ export const legal: readonly string[] = [
   "export const a: [1, 11, 8, 8] = model([1, 3, 8, 8], skip(relu(), conv2d('a', 8, 3))).output",
   "export const a: readonly ('C')[] = model([1, 3, 8, 8], seq(batchNorm('n'))).ft",
   "export const a: readonly ('B' | 'C' | 'H' | 'W')[] = model([1, 3, 8, 8], seq(batchNorm('n', { frozen: true }), leakyRelu(0.1))).ft",
+  "export const a: [1, 6, 8, 8] = model([1, 6, 8, 8], seq(groupNorm('g', 3), instanceNorm(), instanceNorm('i', { affine: true }))).output",
+  "export const a: readonly ('B')[] = model([1, 6, 8, 8], seq(groupNorm('g', 3))).ft",
   'export const a: [1, 3, 8, 8] = model([1, 3, 8, 8], seq()).output',
   'export const a: [1, 3, 8, 8] = model([1, 3, 8, 8], seq(dropout(0), dropout(0.5), dropout(1e-7))).output',
   `const normed = <N extends string, O extends number, K extends number, S extends number = 1>(name: N, out: O, k: K, stride?: S) =>

@@ -1,0 +1,131 @@
+// Group and instance normalisation: each image's channels in groups, or one by one, by their own mean and variance.
+// In, out: [B,C,H,W]. Two ops, statistics (a reduction over each image) and apply (element-wise), so both stay exact under
+// tiling, and tiles of the batch need no barrier. As in PyTorch, groupNorm has a scale and a shift unless it is told
+// otherwise, and instanceNorm has none unless it is.
+import { type Either, isLeft, left } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import type { GraphError } from '../../staging/core/errors'
+import type { Ref } from '../../staging/ops/op'
+import { type GroupsDoNotDivide, groupsDoNotDivide } from '../messages'
+import type { Layer, Shape } from '../net'
+import type { Low, MulLow } from '../numbers/naturals'
+import { layerCodec } from './codecs'
+import type { Divides } from './conv2d'
+import { type BadSize, badSize, type LayerRule, type ParamSpec, reasonOr, type Site, unchanged } from './rule'
+import { emit, emitMany, withParams } from './site'
+
+export interface GroupNorm<Name extends string, Groups extends number, Affine extends boolean = true>
+  extends Layer<'groupNorm', Name> {
+  readonly groups: Groups
+  readonly affine: Affine
+  readonly eps: number
+}
+export interface InstanceNorm<Name extends string, Affine extends boolean = false> extends Layer<'instanceNorm', Name> {
+  readonly affine: Affine
+  readonly eps: number
+}
+
+export interface ImageNormOptions<A extends boolean> {
+  /** Whether it has a scale and a shift for each channel. */
+  readonly affine?: A
+  /** Added to the variance; 1e-5 unless said otherwise. */
+  readonly eps?: number
+}
+
+/** @example groupNorm('gn1', 32) */
+export const groupNorm = <N extends string, G extends number, A extends boolean = true>(
+  name: N,
+  groups: G,
+  options: ImageNormOptions<A> = {},
+): GroupNorm<N, G, A> => ({
+  kind: 'groupNorm',
+  name,
+  groups,
+  affine: options.affine ?? (true as A),
+  eps: options.eps ?? 1e-5,
+})
+
+/** @example instanceNorm(), instanceNorm('in1', { affine: true }) */
+export const instanceNorm = <N extends string = '', A extends boolean = false>(
+  name?: N,
+  options: ImageNormOptions<A> = {},
+): InstanceNorm<N, A> => ({
+  kind: 'instanceNorm',
+  name: name ?? ('' as N),
+  affine: options.affine ?? (false as A),
+  eps: options.eps ?? 1e-5,
+})
+
+// ---------------------------------------------------------------- shapes, as types
+
+type GroupNormShape<L, S extends Shape> =
+  L extends GroupNorm<any, infer G, any>
+    ? BadSize<[['number of groups', G, 1]]> extends infer Bad
+      ? Bad extends string
+        ? Bad
+        : Divides<S[1], G> extends false
+          ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
+          : [S[0], number extends G ? number : S[1], S[2], S[3]]
+      : never
+    : never
+
+type AffineParameters<A, S extends Shape> = A extends true ? MulLow<Low<S[1]>, '2'> : '0'
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> {
+    groupNorm: GroupNormShape<L, S>
+    instanceNorm: S
+  }
+  interface LayerFt<L> {
+    groupNorm: 'B'
+    instanceNorm: 'B'
+  }
+  interface LayerSums<L> {
+    groupNorm: 'H' | 'W'
+    instanceNorm: 'H' | 'W'
+  }
+  interface LayerParameters<L, S extends Shape> {
+    groupNorm: L extends GroupNorm<any, any, infer A> ? AffineParameters<A, S> : '0'
+    instanceNorm: L extends InstanceNorm<any, infer A> ? AffineParameters<A, S> : '0'
+  }
+}
+
+// ---------------------------------------------------------------- at run time
+
+const affineParams = (affine: boolean, [, c]: Shape): readonly ParamSpec[] =>
+  affine
+    ? [
+        { name: 'weight', shape: [c], init: { dist: 'constant', a: 1 } },
+        { name: 'bias', shape: [c], init: { dist: 'constant', a: 0 } },
+      ]
+    : []
+
+const normalised = (groups: number, eps: number, x: Ref, at: Site): Either<GraphError, Ref> => {
+  const stats = emitMany(at, 'group_norm_stats', { groups }, [x])
+  if (isLeft(stats)) return stats
+  const [, c, h, w] = at.input
+  return withParams(at, (affine) =>
+    emit(at, 'group_norm_apply', { groups, eps, count: (c / groups) * h * w }, [x, stats.right[0]!, ...affine]),
+  )
+}
+
+const shared: Pick<LayerRule, 'ft' | 'sums' | 'inPlace'> = { ft: () => ['B'], sums: () => ['H', 'W'], inPlace: false }
+
+export const groupNormRule: LayerRule<GroupNorm<string, number, boolean>> = {
+  codec: layerCodec('groupNorm', { groups: t.number, affine: t.boolean, eps: t.number }),
+  shape: (l, input) =>
+    reasonOr(badSize(['number of groups', l.groups, 1]), () =>
+      input[1] % l.groups === 0 ? unchanged(input) : left(groupsDoNotDivide('input', `${input[1]}`, `${l.groups}`)),
+    ),
+  ...shared,
+  params: (l, input) => affineParams(l.affine, input),
+  elaborate: (l, x, at) => normalised(l.groups, l.eps, x, at),
+}
+
+export const instanceNormRule: LayerRule<InstanceNorm<string, boolean>> = {
+  codec: layerCodec('instanceNorm', { affine: t.boolean, eps: t.number }),
+  shape: (_, input) => unchanged(input),
+  ...shared,
+  params: (l, input) => affineParams(l.affine, input),
+  elaborate: (l, x, at) => normalised(at.input[1], l.eps, x, at),
+}
