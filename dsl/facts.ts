@@ -14,7 +14,7 @@ import type {
   ShapeText,
   SumsDiffer,
 } from './messages'
-import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, Net, Shape } from './net'
+import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, LayerSums, Net, Shape } from './net'
 import type { Add, AddLow, FromLow, Low, Mul, MulLow } from './numbers/naturals'
 
 /** What is known of a net at an input shape. */
@@ -82,7 +82,7 @@ type AnalyseLayer<N extends Net, S extends Shape, Out> = Out extends Shape
 
 type LayerTally<N extends Net, S extends Shape, Out extends Shape> = Tally<
   N['kind'] extends keyof InPlaceLayers ? '0' : BytesOf<Out>,
-  N['kind'] extends keyof LayerParameters<any, any> ? LayerParameters<N, S>[N['kind']] : '0',
+  ParametersOf<N, S>,
   N['kind'] extends keyof LayerState<any, any> ? LayerState<N, S>[N['kind']] : '0'
 >
 
@@ -99,7 +99,11 @@ type AddTally<A, B> =
 /** Adds what a join of branches writes. */
 type AddOutput<A, Out extends Shape> = A extends Tally<infer b, infer p, infer s> ? Tally<Plus<b, BytesOf<Out>>, p, s> : never
 
-type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & Dim
+export type ParametersOf<N extends Net, S extends Shape> = N['kind'] extends keyof LayerParameters<any, any>
+  ? LayerParameters<N, S>[N['kind']]
+  : '0'
+export type SumsOf<N extends Net> = N['kind'] extends keyof LayerSums<any> ? LayerSums<N>[N['kind']] : never
+export type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & Dim
 
 // ---------------------------------------------------------------- one after the other
 
@@ -134,7 +138,7 @@ type Scoped<P extends string, X> =
         ? Duplicate<`${P}.${N}`>
         : never
 
-type Copies<T extends number, B, Acc extends readonly B[] = []> = Acc['length'] extends T ? Acc : Copies<T, B, [...Acc, B]>
+export type Copies<T extends number, B, Acc extends readonly B[] = []> = Acc['length'] extends T ? Acc : Copies<T, B, [...Acc, B]>
 
 /** Gives each item its numbered scope, '<stem><number>'; repeats are spread out first. Count is as long as the next number. */
 export type Numbered<
