@@ -185,8 +185,9 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
         ? Y extends Facts<infer O2, infer F2, infer A2, infer N2>
           ? [N & N2] extends [never]
             ? [O[0], O[2], O[3]] extends [O2[0], O2[2], O2[3]]
-              ? [O[0], Add<O[1], O2[1]>, O[2], O[3]] extends infer Z extends Shape
-                ? Join<T, S, Facts<Z, F & F2, AddTally<A, A2>, N | N2>, First, [...Count, 1]>
+              ? // A tuple that mentions an alias is kept deferred, and copied with everything that holds it.
+                Add<O[1], O2[1]> extends infer C extends number
+                ? Join<T, S, Facts<[O[0], C, O[2], O[3]], F & F2, AddTally<A, A2>, N | N2>, First, [...Count, 1]>
                 : never
               : First extends Facts<infer O1, any, any, any>
                 ? Misfit<'concat', 'concat', BranchesDiffer<ShapeText<O1>, `${[...Count, 1]['length'] & number}`, ShapeText<O2>>>

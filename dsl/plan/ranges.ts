@@ -81,6 +81,26 @@ type Tileable<X extends AnySite> = (X['ft'] | X['sums']) & Extended<[X['sums']] 
 type IsSpatial<Ft> = [Ft & ('H' | 'W')] extends [never] ? false : true
 type SumsOverTiles<X extends AnySite> = IsSpatial<X['sums'] & Tileable<X>>
 
+/** The segment that is open after some layers, and those that the last layer closed; From is null when none is open. */
+interface Open<From extends string | null, To extends string, Ft extends Dim, Closed extends readonly unknown[] = []> {
+  from: From
+  to: To
+  ft: Ft
+  closed: Closed
+}
+/** One step of the fold, apart from its recursion: TypeScript counts recursive calls, and a network has hundreds of layers. */
+type Join<From extends string | null, To extends string, Ft extends Dim, X extends AnySite> = From extends string
+  ? [IsSpatial<Ft & Tileable<X>>, IsSpatial<Ft>] extends [IsSpatial<Tileable<X>>, IsSpatial<Tileable<X>>]
+    ? EndAtSums<X, From, Ft & Tileable<X>, []>
+    : EndAtSums<X, X['called'], Tileable<X>, [FtSegment<From, To, Ft>]>
+  : EndAtSums<X, X['called'], Tileable<X>, []>
+/** A layer that sums ends the segment, and begins the next when its output is an image again. */
+type EndAtSums<X extends AnySite, From extends string, Ft extends Dim, Closed extends readonly unknown[]> =
+  SumsOverTiles<X> extends true
+    ? IsSpatial<Extended<X['out']>> extends true
+      ? Open<X['called'], X['called'], Tileable<X>, [...Closed, FtSegment<From, X['called'], Ft>]>
+      : Open<null, '', never, [...Closed, FtSegment<From, X['called'], Ft>]>
+    : Open<From, X['called'], Ft, Closed>
 type SegmentsOver<
   Sites,
   From extends string | null = null,
@@ -90,22 +110,12 @@ type SegmentsOver<
 > = Sites extends readonly [infer X extends AnySite, ...infer T]
   ? X['kind'] extends 'identity'
     ? SegmentsOver<T, From, To, Ft, Acc>
-    : From extends string
-      ? [IsSpatial<Ft & Tileable<X>>, IsSpatial<Ft>] extends [IsSpatial<Tileable<X>>, IsSpatial<Tileable<X>>]
-        ? Ended<T, X, From, Ft & Tileable<X>, Acc>
-        : Ended<T, X, X['called'], Tileable<X>, [...Acc, FtSegment<From, To, Ft>]>
-      : Ended<T, X, X['called'], Tileable<X>, Acc>
+    : Join<From, To, Ft, X> extends Open<infer From2, infer To2, infer Ft2, infer Closed>
+      ? SegmentsOver<T, From2, To2, Ft2, Closed extends readonly [] ? Acc : [...Acc, ...Closed]>
+      : never
   : From extends string
     ? [...Acc, FtSegment<From, To, Ft>]
     : Acc
-
-/** After layer X: a layer that sums ends the segment, and begins the next when its output is an image again. */
-type Ended<T, X extends AnySite, From extends string, Ft extends Dim, Acc extends readonly unknown[]> =
-  SumsOverTiles<X> extends true
-    ? IsSpatial<Extended<X['out']>> extends true
-      ? SegmentsOver<T, X['called'], X['called'], Tileable<X>, [...Acc, FtSegment<From, X['called'], Ft>]>
-      : SegmentsOver<T, null, '', never, [...Acc, FtSegment<From, X['called'], Ft>]>
-    : SegmentsOver<T, From, X['called'], Ft, Acc>
 
 export type SegmentsOf<M extends Model> = SegmentsOver<SitesOfModel<M>>
 

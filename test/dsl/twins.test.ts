@@ -1,3 +1,4 @@
+// timeout 600
 // The type-level and the run-time interpreter are twins: over the zoo and over generated networks, legal and illegal,
 // they give the same shapes, FT dimensions, bytes, layer names and words.
 import { isLeft } from 'fp-ts/Either'
@@ -121,7 +122,8 @@ const sameRuns = (m: Model): void => {
 const inGraph = (m: Model): void => {
   const e = elaborate(m)
   if (isLeft(e)) {
-    assert.match(renderError(e.left), 'it has no layers')
+    // Whether a batch norm has a variance to take is the op's to say.
+    assert.match(renderError(e.left), /it has no layers|has one value a channel/)
     return
   }
   const count = (role: 'param' | 'state'): number =>
