@@ -53,6 +53,8 @@
   X(conv_transpose2d, 41) \
   X(conv_transpose2d_bwd_data, 42) \
   X(conv_transpose2d_bwd_weights, 43) \
+  X(upsample, 44) \
+  X(upsample_bwd, 45) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -346,6 +348,19 @@ using ConvTranspose2dBwdDataAttrs = ConvTranspose2dAttrs;
 
 using ConvTranspose2dBwdWeightsAttrs = ConvTranspose2dAttrs;
 
+struct UpsampleAttrs {
+  int64_t mode;
+  int64_t in_h;
+  int64_t in_w;
+  int64_t out_h;
+  int64_t out_w;
+  static UpsampleAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4])};
+  }
+};
+
+using UpsampleBwdAttrs = UpsampleAttrs;
+
 struct FillAttrs {
   double value;
   static FillAttrs read(const double* a) {
@@ -555,6 +570,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"conv_transpose2d_bwd_weights", 43, 2, 2, 1, 2, 11, "iiiiiiiiiii", false, -1,
      {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
      {{"dw", Role::whole, Element::real, true, false}, {"db", Role::whole, Element::real, true, false}}},
+    {"upsample", 44, 1, 1, 1, 1, 5, "iiiii", false, -1,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"upsample_bwd", 45, 1, 1, 1, 1, 5, "iiiii", false, -1,
+     {{"dy", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},
      {{"y", Role::any, Element::real, true, false}}},

@@ -16,6 +16,7 @@ import { adam, sgd } from './optimizer'
 import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from './pool'
 import { relu, reluBwd } from './relu'
 import { sigmoid, sigmoidBwd } from './sigmoid'
+import { upsample, upsampleBwd } from './upsample'
 
 export const opDefs: readonly OpDef[] = [
   conv2d, conv2dBwdData, conv2dBwdWeights,
@@ -33,6 +34,7 @@ export const opDefs: readonly OpDef[] = [
   groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData,
   l1, l1Bwd, bceWithLogits, bceWithLogitsBwd,
   convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights,
+  upsample, upsampleBwd,
   fill, copy, accumulate, mergeMoments,
 ]
 

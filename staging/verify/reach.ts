@@ -13,6 +13,14 @@ const perAxis = (f: (axis: 'B' | 'C' | 'H' | 'W', i: 0 | 1 | 2 | 3) => Range): B
   f(AXES[3], 3),
 ]
 
+/** The pixels that pixel i of the new image is made of, counted in steps of 1 / (2 * to) or 1 / (to - 1) of the old ones. */
+const sourcesOf = (a: Extract<Access, { tag: 'resampled' }>, i: number): Range => {
+  const steps = a.mode === 1 ? 2 * a.to : a.mode === 2 ? Math.max(1, a.to - 1) : a.to
+  const at = a.mode === 1 ? Math.max(0, 2 * i * a.from + a.from - a.to) : a.mode === 2 ? i * (a.from - 1) : i * a.from
+  const first = (at - (at % steps)) / steps
+  return [first, a.mode !== 0 && at % steps > 0 ? first + 1 : first]
+}
+
 /**
  * The first and the last element that one iteration meets, wherever the image ends; neither ever moves back as iterations
  * go on. (A gap between windows gives a last element before the first.)
@@ -27,6 +35,8 @@ const met = (a: Access, i: number): Range => {
     case 'transposed':
       // Window k ends before i up to k = (i + pad - reach) / stride, and begins after it from (i + 1 + pad) / stride on.
       return [Math.floor((i + a.pad - a.reach) / a.stride) + 1, Math.ceil((i + 1 + a.pad) / a.stride) - 1]
+    case 'resampled':
+      return sourcesOf(a, i)
     case 'all':
     case 'reduce':
       return [0, Number.POSITIVE_INFINITY]
