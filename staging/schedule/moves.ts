@@ -24,7 +24,7 @@ const draftOf = (iv: Interval, slots: TierSlots, end: number): Draft => {
     to: iv.track.to,
     acquire: iv.acquire,
     release: iv.track.kind === 'persistent' ? end : iv.release,
-    ...(iv.load ? { load: { ready: iv.first, from: iv.load } } : {}),
+    ...(iv.load ? { load: { ready: Math.max(iv.acquire, iv.ready), from: iv.load } } : {}),
     ...(iv.save ? { save: { start: iv.settled } } : {}),
     ...(tierOffset === undefined ? {} : { tierOffset }),
   }

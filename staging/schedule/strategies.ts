@@ -2,16 +2,30 @@
 import { auto, refineAuto } from './auto'
 import { checkpointSqrt } from './checkpoint'
 import type { Planner, Refiner } from './candidate'
+import { dymem } from './dymem'
+import { fractional } from './fractional'
 import { swapGreedy } from './greedy'
 import { inCore } from './incore'
 import { checkpointOptimal, refineOptimal } from './optimal'
 import { tiled } from './tiled'
+import { superneurons } from './superneurons'
+import { refineTflms, tflms } from './tflms'
+import { vdnnAll, vdnnConv, vdnnPlus } from './vdnn'
+import { window } from './window'
 
 export const planners: Readonly<Record<string, Planner>> = {
   'in-core': inCore,
   'checkpoint:sqrt': checkpointSqrt,
   'checkpoint:optimal': checkpointOptimal,
+  'swap:vdnn-all': vdnnAll(),
+  'swap:vdnn-conv': vdnnConv(),
+  'swap:vdnn++': vdnnPlus(),
+  'swap:superneurons': superneurons(),
+  'swap:tflms': tflms,
+  'swap:dymem': dymem(),
+  'swap:window': window(),
   'swap:greedy': swapGreedy,
+  'swap:fractional': fractional(),
   tiled,
   auto,
 }
@@ -19,6 +33,7 @@ export const planners: Readonly<Record<string, Planner>> = {
 /** What some of them try once the budget is known. */
 export const refiners: Readonly<Record<string, Refiner>> = {
   'checkpoint:optimal': refineOptimal,
+  'swap:tflms': refineTflms(),
   auto: refineAuto,
 }
 

@@ -11,6 +11,8 @@ export interface Timing {
   readonly goneBy?: Point
   /** The copy in starts here, and holds its pages from here on. */
   readonly comeAt?: Point
+  /** It is waited for here at the latest, though it is needed later. */
+  readonly hereBy?: Point
 }
 
 /** A chunk, and for each of its gaps (after stay i, before stay i+1) whether it leaves the device then. */
@@ -34,6 +36,8 @@ export interface Interval {
   readonly goneBy: Point
   /** The planner said when it comes. */
   readonly timed: boolean
+  /** The copy in is waited for. */
+  readonly ready: Point
   acquire: Point
   release: Point
   readonly previous: Interval | null
@@ -49,13 +53,14 @@ export const intervalsOf = (t: Track): readonly Interval[] => {
     if (i < final && !t.leaves[i]) continue
     const previous: Interval | null = out[out.length - 1] ?? null
     const [begin, end] = [t.stays[first]!.first, t.stays[i]!.last]
-    const comeAt = first > 0 ? t.timing?.[first - 1]?.comeAt : undefined
+    const { comeAt, hereBy } = (first > 0 ? t.timing?.[first - 1] : undefined) ?? {}
+    const acquire = Math.max(previous?.release ?? 0, Math.min(begin, comeAt ?? begin))
     out.push({
       track: t, pages: t.to - t.from, first: begin, last: end, previous,
       load: t.kind === 'fed' ? 'source' : previous ? 'tier' : null,
       save: i < final && t.kind === 'value' && lastWrite >= 0,
       settled: lastWrite + 1, goneBy: (i < final ? t.timing?.[i]?.goneBy : undefined) ?? Infinity,
-      timed: comeAt !== undefined, acquire: Math.max(previous?.release ?? 0, Math.min(begin, comeAt ?? begin)), release: end + 1,
+      timed: comeAt !== undefined, ready: Math.max(acquire, Math.min(begin, hereBy ?? begin)), acquire, release: end + 1,
     })
     if (i < final) lastWrite = -1
     first = i + 1

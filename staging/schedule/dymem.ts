@@ -1,0 +1,78 @@
+// `swap:dymem` (paper 4, sections 3.1 and 3.2): layers run depth-first, so that each branch between a fork and its join is
+// through before the next begins; all activations leave without barriers, and must be out when the backward pass begins; each
+// layer's backward fetches for the layers to come, as long as no more than two convolutions' inputs are on the device.
+// The paper's search takes every other layer without limit, which would fetch the network; ours stops at the third convolution.
+// Worked example, backward c r b r a of convolutions a b c: when c begins, b's and the first r's input come; a's when b begins.
+import { isLeft, right } from 'fp-ts/Either'
+import type { Graph, Op, OpId } from '../graph/graph'
+import { UNTILED } from '../plan/plan'
+import { assemble, forwardOps } from '../tile/segments'
+import type { Candidate, Planner } from './candidate'
+import { inCoreLayout } from './incore'
+import { layerRuns } from './layers'
+import { type Layout, layOut } from './layout'
+import { type Activation, activationsOf, leaving, turningPoint } from './offload'
+import { prefetched } from './prefetch'
+import { onceFor } from './remember'
+import { leastPages } from './tracks'
+
+export interface DymemOptions {
+  readonly depthFirst: boolean
+  /** Copies out are waited for at the end of their layer, as in vDNN. */
+  readonly barriers: boolean
+  /** Convolutions whose inputs may be on the device at once; 0: nothing is fetched early. */
+  readonly convolutions: number
+}
+export const DYMEM: DymemOptions = { depthFirst: true, barriers: false, convolutions: 2 }
+
+/** Algorithm 1: an op runs when the last of its inputs is there, and what follows it runs before its siblings. */
+export const depthFirst = (graph: Graph): readonly OpId[] => {
+  const ops = forwardOps(graph)
+  const maker = new Map(ops.flatMap((o) => o.outs.map((v) => [v, o] as const)))
+  const inputs = (o: Op): readonly Op[] => [...new Set(o.ins.flatMap((v) => maker.get(v) ?? []))]
+  const waiting = new Map(ops.map((o) => [o, inputs(o).length]))
+  const next = new Map<Op, Op[]>(ops.map((o) => [o, []]))
+  for (const o of ops) for (const i of inputs(o)) next.get(i)!.push(o)
+  const order: OpId[] = []
+  const stack = ops.filter((o) => waiting.get(o) === 0).reverse()
+  for (let o = stack.pop(); o; o = stack.pop()) {
+    order.push(o.id)
+    for (const n of [...next.get(o)!].reverse()) {
+      waiting.set(n, waiting.get(n)! - 1)
+      if (waiting.get(n) === 0) stack.push(n)
+    }
+  }
+  return order
+}
+
+const depthFirstLayout = onceFor((graph, machine): Layout => {
+  const segments = assemble(graph, [{ ops: depthFirst(graph), grid: UNTILED }])
+  return isLeft(segments) ? inCoreLayout(graph, machine) : layOut(graph, segments.right, machine)
+})
+
+const candidate = (l: Layout, o: DymemOptions): Candidate => {
+  const { runs, at } = layerRuns(l)
+  const turn = turningPoint(l)
+  /** How many convolutions have begun before each layer: two layers with as many between them fetch together. */
+  const begun = [0]
+  for (const r of runs) begun.push(begun[begun.length - 1]! + (r.convolves ? 1 : 0))
+  const earliest = (a: Activation): number => {
+    const run = at[a.needed]!
+    let from = run
+    while (from > 0 && runs[from - 1]!.first >= turn && begun[run + 1]! - begun[from - 1]! <= o.convolutions) from--
+    return from === run ? a.needed : runs[from]!.first
+  }
+  const goneBy = (a: Activation): number => (o.barriers ? runs[at[a.read - 1]!]!.end : turn)
+  const offloaded = activationsOf(l).map((a) => ({ ...a, earliest: earliest(a), timing: { goneBy: goneBy(a) } }))
+  const inOrder = [...offloaded].sort((a, b) => a.needed - b.needed)
+  return {
+    layout: l,
+    least: leastPages(leaving(l, offloaded), l.calls.length),
+    fit: (budget) => prefetched(l, inOrder, budget),
+  }
+}
+
+export const dymem = (options: Partial<DymemOptions> = {}): Planner => (graph, machine) => {
+  const o = { ...DYMEM, ...options }
+  return right([candidate((o.depthFirst ? depthFirstLayout : inCoreLayout)(graph, machine), o)].values())
+}

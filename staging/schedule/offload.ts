@@ -1,0 +1,105 @@
+// What swapping planners share: the in-core step with stays of one kind or the other, its activations in order of
+// production, and candidates that offload some of them. In: a graph and a machine. Out: layouts, orders, candidates.
+// Invariant: an activation is a track that is made in the forward pass and read again in the backward pass; its gap is the
+// one between the two.
+import { PAGE_BYTES } from '../core/bytes'
+import type { ValueId } from '../graph/graph'
+import type { Link } from '../graph/machine'
+import type { Point } from '../plan/plan'
+import type { Candidate } from './candidate'
+import { inCoreLayout, inCoreSegments } from './incore'
+import { type Layout, layOut } from './layout'
+import { onceFor } from './remember'
+import { canLeave, chunked, leastPages, type Timing, type Track } from './tracks'
+import { isLeft } from 'fp-ts/Either'
+
+/** As in-core, a stay for every run of calls: pages may leave between any two uses. */
+export const eachUseLayout = onceFor((graph, machine): Layout => {
+  const segments = inCoreSegments(graph)
+  return isLeft(segments) ? inCoreLayout(graph, machine) : layOut(graph, segments.right, machine, 'run')
+})
+
+export interface Activation {
+  readonly track: number
+  readonly gap: number
+  readonly pages: number
+  /** When its bytes are final, its last use in the forward pass is over, and the first in the backward pass begins. */
+  readonly made: Point
+  readonly read: Point
+  readonly needed: Point
+}
+
+/** The first call of the backward pass. */
+export const turningPoint = (l: Layout): Point => {
+  const p = l.calls.findIndex((c) => l.segments[c.segment]!.phase === 'backward')
+  return p < 0 ? l.calls.length : p
+}
+
+/** In order of production. */
+export const activationsOf = (l: Layout): readonly Activation[] => {
+  const turn = turningPoint(l)
+  return l.tracks
+    .flatMap((t, track): readonly Activation[] => {
+      const gap = t.stays.findIndex((s, i) => s.last < turn && (t.stays[i + 1]?.first ?? -1) >= turn)
+      if (!canLeave(t) || gap < 0) return []
+      const made = Math.max(t.stays[0]!.first, ...t.stays.slice(0, gap + 1).map((s) => s.lastWrite + 1))
+      return [{ track, gap, pages: t.to - t.from, made, read: t.stays[gap]!.last + 1, needed: t.stays[gap + 1]!.first }]
+    })
+    .sort((a, b) => a.made - b.made || a.track - b.track)
+}
+
+/** Which track holds a value, when it is one of its own. */
+export const tracksByValue = (l: Layout): ReadonlyMap<ValueId, number> => {
+  const byStorage = new Map(l.tracks.map((t, i) => [t.storage, i]))
+  return new Map(l.cells.flatMap((c) => c.values.map((v) => [v, byStorage.get(l.places[c.id]!.storage)!] as const)))
+}
+
+/** These gaps leave, at times that the planner may choose. */
+export const leaving = (l: Layout, gaps: readonly { readonly track: number; readonly gap: number; readonly timing?: Timing }[]): readonly Track[] => {
+  const of = new Map<number, { leaves: boolean[]; timing: (Timing | undefined)[] }>()
+  for (const { track, gap, timing } of gaps) {
+    const t = of.get(track) ?? { leaves: [...l.tracks[track]!.leaves], timing: l.tracks[track]!.leaves.map(() => undefined) }
+    t.leaves[gap] = true
+    t.timing[gap] = timing
+    of.set(track, t)
+  }
+  return l.tracks.map((t, i) => (of.has(i) ? { ...t, ...of.get(i)! } : t))
+}
+
+/** The same moves under any budget that admits them. */
+export const always = (layout: Layout, tracks: readonly Track[]): Candidate => ({
+  layout,
+  least: leastPages(tracks, layout.calls.length),
+  fit: () => tracks,
+})
+
+/** The first k activations leave, k the least number that meets the budget. */
+export const eager = (layout: Layout): Candidate => {
+  const order = activationsOf(layout)
+  const first = (k: number): readonly Track[] => leaving(layout, order.slice(0, k))
+  const need = (k: number): number => leastPages(first(k), layout.calls.length)
+  return {
+    layout,
+    least: need(order.length),
+    fit: (budget) => {
+      let [lo, hi] = [0, order.length]
+      while (lo < hi) {
+        const mid = (lo + hi) >> 1
+        if (need(mid) <= budget) hi = mid
+        else lo = mid + 1
+      }
+      return first(lo)
+    },
+  }
+}
+
+/** Of the time that a chunk takes on the link, the latency is at most this share. */
+const LATENCY_SHARE = 0.003
+
+/** Chunks as small as the link's latency lets them be. */
+export const inChunks = (layout: Layout, link: Link): Layout => {
+  const rate = Math.max(link.outBytesPerSecond, link.inBytesPerSecond)
+  const pages = Math.max(1, Math.ceil((link.latencySeconds * rate) / (LATENCY_SHARE * PAGE_BYTES)))
+  return { ...layout, tracks: chunked(layout.tracks, pages) }
+}
+

@@ -1,0 +1,53 @@
+// `swap:superneurons` (Wang et al. 2018): only what convolutions make is moved, and only when memory runs short: a tensor
+// cache that evicts the least recently used. An offloaded tensor comes back while the backward of the convolution before
+// runs. In: the in-core step. Out: one candidate.
+// Without the cache every convolution's output leaves, as in the paper's first design. Recomputing the rest is hybrid.
+// Worked example, convolutions a b c, room for two: at c, a's output is the one that was used longest ago, and leaves.
+import { right } from 'fp-ts/Either'
+import type { Candidate, Planner } from './candidate'
+import { inCoreLayout } from './incore'
+import { convolutionOutputs, type LayerRuns, layerRuns } from './layers'
+import type { Layout } from './layout'
+import { type Activation, activationsOf, leaving, tracksByValue } from './offload'
+import { prefetched } from './prefetch'
+import { leastPages } from './tracks'
+
+export interface SuperneuronsOptions {
+  /** Move only what the budget demands, the least recently used first. */
+  readonly cache: boolean
+  /** Fetch while the convolution before computes. */
+  readonly prefetch: boolean
+}
+
+/** Where the backward of the convolution that runs before `p`'s layer begins. */
+const convolutionBefore = ({ runs, at }: LayerRuns, p: number): number => {
+  for (let r = at[p]! - 1; r >= 0; r--) if (runs[r]!.convolves) return runs[r]!.first
+  return p
+}
+
+const candidate = (l: Layout, o: SuperneuronsOptions): Candidate => {
+  const outputs = convolutionOutputs(l, tracksByValue(l))
+  const layers = layerRuns(l)
+  const oldest = activationsOf(l)
+    .filter((a) => outputs.has(a.track))
+    .sort((a, b) => a.read - b.read || a.track - b.track)
+  const need = (k: number): number => leastPages(leaving(l, oldest.slice(0, k)), l.calls.length)
+  const earliest = (a: Activation): number => (o.prefetch ? convolutionBefore(layers, a.needed) : a.needed)
+  return {
+    layout: l,
+    least: need(oldest.length),
+    fit: (budget) => {
+      let [lo, hi] = [o.cache ? 0 : oldest.length, oldest.length]
+      while (lo < hi) {
+        const mid = (lo + hi) >> 1
+        if (need(mid) <= budget) hi = mid
+        else lo = mid + 1
+      }
+      const moved = oldest.slice(0, lo).map((a) => ({ ...a, earliest: earliest(a) }))
+      return prefetched(l, moved.sort((a, b) => a.needed - b.needed), budget)
+    },
+  }
+}
+
+export const superneurons = (o: Partial<SuperneuronsOptions> = {}): Planner => (graph, machine) =>
+  right([candidate(inCoreLayout(graph, machine), { cache: true, prefetch: true, ...o })].values())

@@ -1,0 +1,118 @@
+// `swap:tflms` (paper 2; Le et al. 2019): distances between ops are differences of their levels in the training graph. A value
+// leaves between two uses that lie `threshold` levels or more apart; it comes back when the level `ahead` of its use is over;
+// uses within `groupby` levels of each other share one copy in. Tuned by simulation as TFLMS tunes: the highest threshold that
+// fits, then the longest look-ahead, then grouping; lower thresholds are tried too, since they may leave room to look ahead.
+// Worked example, a chain of 5 convolutions and threshold 6: the outputs of the first two leave, 9 and 7 levels from their use.
+import { right } from 'fp-ts/Either'
+import type { Graph } from '../graph/graph'
+import type { Point } from '../plan/plan'
+import type { Candidate, Planner, Refiner } from './candidate'
+import type { Layout } from './layout'
+import { always, eachUseLayout, leaving } from './offload'
+import { canLeave, type Timing } from './tracks'
+
+export interface TflmsSetting {
+  /** swapout_threshold, swapin_ahead, swapin_groupby: all in levels. */
+  readonly threshold: number
+  readonly ahead: number
+  readonly groupby: number
+}
+
+/** Longest path from the step's inputs, for each op. */
+export const levels = (graph: Graph): readonly number[] => {
+  const made = new Map<number, number>()
+  return graph.ops.map((o) => {
+    const level = 1 + Math.max(0, ...o.ins.map((v) => made.get(v) ?? 0))
+    for (const v of o.outs) made.set(v, level)
+    return level
+  })
+}
+
+interface Gap { readonly track: number; readonly gap: number; readonly distance: number; readonly start: Point; readonly use: Point }
+
+/** All gaps of what may leave, with the levels between their two uses. */
+const gapsOf = (l: Layout, level: readonly number[]): readonly Gap[] => {
+  const at = (p: Point): number => level[l.calls[p]!.op]!
+  return l.tracks.flatMap((t, track) =>
+    canLeave(t)
+      ? t.stays.slice(1).map((s, gap): Gap => {
+          const { last } = t.stays[gap]!
+          return { track, gap, distance: Math.max(0, at(s.first) - at(last)), start: last + 1, use: s.first }
+        })
+      : [],
+  )
+}
+
+export class Tflms {
+  private readonly level: readonly number[]
+  private readonly gaps: readonly Gap[]
+  readonly deepest: number
+
+  constructor(private readonly l: Layout) {
+    this.level = levels(l.graph)
+    this.gaps = gapsOf(l, this.level)
+    this.deepest = Math.max(1, ...this.level)
+  }
+
+  private leaves(g: Gap, o: TflmsSetting, cameBack: boolean): boolean {
+    return g.use > g.start && g.distance >= o.threshold && !(cameBack && g.distance <= o.groupby)
+  }
+
+  /** The point after the last op before the use that lies so many levels ahead of it. */
+  private trigger(g: Gap, ahead: number): Point {
+    const level = this.level[this.l.calls[g.use]!.op]! - ahead
+    for (let p = g.use; p > g.start; p--) if (this.level[this.l.calls[p - 1]!.op]! <= level) return p
+    return g.start
+  }
+
+  candidate(o: TflmsSetting): Candidate {
+    const out: { track: number; gap: number; timing: Timing }[] = []
+    const back = new Set<number>()
+    for (const g of this.gaps)
+      if (this.leaves(g, o, back.has(g.track))) {
+        back.add(g.track)
+        out.push({ track: g.track, gap: g.gap, timing: { comeAt: this.trigger(g, o.ahead) } })
+      }
+    return always(this.l, leaving(this.l, out))
+  }
+}
+
+/** The largest setting in [least, most] that fits, given that smaller ones need no more. */
+const largest = (least: number, most: number, fits: (x: number) => boolean): number => {
+  let [lo, hi] = [least, most]
+  while (lo < hi) {
+    const mid = Math.ceil((lo + hi) / 2)
+    if (fits(mid)) lo = mid
+    else hi = mid - 1
+  }
+  return lo
+}
+
+/** Least memory: everything leaves between any two uses, and comes back when it is needed. */
+const EVERYTHING: TflmsSetting = { threshold: 0, ahead: 0, groupby: 0 }
+
+export const tflms: Planner = (graph, machine) => right([new Tflms(eachUseLayout(graph, machine)).candidate(EVERYTHING)].values())
+
+export interface TflmsOptions {
+  readonly tuneAhead: boolean
+  readonly tuneGroupby: boolean
+  /** Thresholds to try, as shares of the highest that fits. */
+  readonly thresholds: readonly number[]
+}
+export const TFLMS: TflmsOptions = { tuneAhead: true, tuneGroupby: true, thresholds: [1, 0.75, 0.5, 0.25] }
+
+export const refineTflms = (options: Partial<TflmsOptions> = {}): Refiner =>
+  function* (graph, machine, pages) {
+    const o = { ...TFLMS, ...options }
+    const t = new Tflms(eachUseLayout(graph, machine))
+    const fits = (s: TflmsSetting): boolean => t.candidate(s).least <= pages
+    const highest = largest(0, t.deepest, (threshold) => fits({ ...EVERYTHING, threshold }))
+    for (const share of o.thresholds)
+      for (const groupby of o.tuneGroupby ? [0, t.deepest] : [0]) {
+        const setting = { threshold: Math.round(share * highest), ahead: 0, groupby }
+        if (!fits(setting)) continue
+        const ahead = o.tuneAhead ? largest(0, t.deepest, (x) => fits({ ...setting, ahead: x })) : 0
+        yield t.candidate({ ...setting, ahead })
+        if (ahead > 2) yield t.candidate({ ...setting, ahead: Math.round(ahead / 2) })
+      }
+  }

@@ -1,0 +1,70 @@
+// `swap:window` (paper 1): a window of bytes slides over the sequence of variables that the calls touch. What enters it is
+// fetched, if memory has room; what a call has used leaves, unless the window holds its next use; copies out are waited for,
+// the oldest first, where memory is needed. A first use that only writes copies nothing, what is never used again is dropped.
+// Where the paper backtracks when a reservation fails, room is only given that no call until the use needs: it never fails.
+// Worked example, uses a b c b a of 2 pages each, window 4: after its first use b is held for its second, a leaves for c.
+import { right } from 'fp-ts/Either'
+import type { Point } from '../plan/plan'
+import type { Candidate, Planner } from './candidate'
+import { leaveAll } from './evict'
+import type { Layout } from './layout'
+import { eachUseLayout } from './offload'
+import { prefetched, type Wish } from './prefetch'
+import { canLeave, leastPages } from './tracks'
+
+export interface WindowOptions {
+  /** Windows to try, as shares of the budget; the simulator chooses. The paper's best for ResNet-50 was 1.5. */
+  readonly shares: readonly number[]
+  /** What the window holds already is not moved. */
+  readonly skipRedundant: boolean
+}
+export const WINDOW: WindowOptions = { shares: [0.25, 0.5, 1, 1.5, 2, 4, 8, 16], skipRedundant: true }
+
+/** Pages of variables that the calls before a point touch, each use counted. */
+const touchedBefore = (l: Layout): Float64Array => {
+  const before = new Float64Array(l.calls.length + 1)
+  for (const t of l.tracks) {
+    if (!canLeave(t)) continue
+    for (const s of t.stays) for (let p = s.first; p <= s.last; p++) before[p + 1]! += t.to - t.from
+  }
+  for (let p = 0; p < l.calls.length; p++) before[p + 1]! += before[p]!
+  return before
+}
+
+/** The first call whose window of so many pages holds all that is touched up to and with a use. */
+const entersAt = (before: Float64Array, use: Point, pages: number): Point => {
+  let [lo, hi] = [0, use]
+  while (lo < hi) {
+    const mid = (lo + hi) >> 1
+    if (before[use + 1]! - before[mid]! <= pages) hi = mid
+    else lo = mid + 1
+  }
+  return lo
+}
+
+export const windowTracks = (l: Layout, windowPages: number, budgetPages: number, o: Pick<WindowOptions, 'skipRedundant'> = WINDOW) => {
+  const before = touchedBefore(l)
+  const wishes = l.tracks.flatMap((t, track): readonly Wish[] =>
+    canLeave(t)
+      ? t.stays.slice(1).map((s, gap) => {
+          const enters = entersAt(before, s.first, windowPages)
+          return { track, gap, earliest: o.skipRedundant ? enters : Math.max(enters, t.stays[gap]!.last + 2) }
+        })
+      : [],
+  )
+  const use = (w: Wish): Point => l.tracks[w.track]!.stays[w.gap + 1]!.first
+  return prefetched(l, wishes.sort((a, b) => use(a) - use(b)), budgetPages)
+}
+
+const candidate = (l: Layout, least: number, share: number, o: WindowOptions): Candidate => ({
+  layout: l,
+  least,
+  fit: (budget) => windowTracks(l, share * budget, budget, o),
+})
+
+export const window = (options: Partial<WindowOptions> = {}): Planner => (graph, machine) => {
+  const o = { ...WINDOW, ...options }
+  const l = eachUseLayout(graph, machine)
+  const least = leastPages(leaveAll(l.tracks), l.calls.length)
+  return right(o.shares.map((share) => candidate(l, least, share, o)).values())
+}
