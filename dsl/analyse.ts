@@ -12,6 +12,8 @@ import type { Dim, Layer, Net, Shape } from './net'
 
 export interface LayerReport {
   readonly name: string
+  /** Its name in messages, where nameless layers have no number. */
+  readonly called: string
   readonly kind: string
   readonly input: Shape
   readonly output: Shape
@@ -58,16 +60,13 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
     return l.output
   }
   const join = (at: Place, kind: string, input: Shape, output: Shape, ft: readonly Dim[]): Shape =>
-    report({ name: at.name, kind, input, output, ft, sums: [], named: false, bytes: bytesOf(output), parameters: 0, state: 0 })
+    report({ ...at, kind, input, output, ft, sums: [], named: false, bytes: bytesOf(output), parameters: 0, state: 0 })
   const layer = (l: Layer, rule: LayerRule, input: Shape, output: Shape, at: Place): Shape => {
     const params = rule.params?.(l, input) ?? []
     const [parameters, state] = [numbersOf(params, false), numbersOf(params, true)]
     const { kind } = l
     const [ft, sums, named] = [rule.ft(l), rule.sums?.(l) ?? [], l.name !== '']
-    return report(
-      { name: at.name, kind, input, output, ft, sums, named, bytes: bytesOf(output), parameters, state },
-      rule.inPlace,
-    )
+    return report({ ...at, kind, input, output, ft, sums, named, bytes: bytesOf(output), parameters, state }, rule.inPlace)
   }
   return {
     layer: (l, x, at) => {

@@ -14,7 +14,7 @@ import type {
   ShapeText,
   SumsDiffer,
 } from './messages'
-import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, Net, Shape } from './net'
+import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, LayerSums, Net, Shape } from './net'
 import type { Add, AddLow, FromLow, Low, Mul, MulLow } from './numbers/naturals'
 
 /** What is known of a net at an input shape. */
@@ -82,7 +82,7 @@ type AnalyseLayer<N extends Net, S extends Shape, Out> = Out extends Shape
 
 type LayerTally<N extends Net, S extends Shape, Out extends Shape> = Tally<
   N['kind'] extends keyof InPlaceLayers ? '0' : BytesOf<Out>,
-  N['kind'] extends keyof LayerParameters<any, any> ? LayerParameters<N, S>[N['kind']] : '0',
+  ParametersOf<N, S>,
   N['kind'] extends keyof LayerState<any, any> ? LayerState<N, S>[N['kind']] : '0'
 >
 
@@ -99,7 +99,11 @@ type AddTally<A, B> =
 /** Adds what a join of branches writes. */
 type AddOutput<A, Out extends Shape> = A extends Tally<infer b, infer p, infer s> ? Tally<Plus<b, BytesOf<Out>>, p, s> : never
 
-type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & Dim
+export type ParametersOf<N extends Net, S extends Shape> = N['kind'] extends keyof LayerParameters<any, any>
+  ? LayerParameters<N, S>[N['kind']]
+  : '0'
+export type SumsOf<N extends Net> = N['kind'] extends keyof LayerSums<any> ? LayerSums<N>[N['kind']] : never
+export type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & Dim
 
 // ---------------------------------------------------------------- one after the other
 
@@ -134,7 +138,7 @@ type Scoped<P extends string, X> =
         ? Duplicate<`${P}.${N}`>
         : never
 
-type Copies<T extends number, B, Acc extends readonly B[] = []> = Acc['length'] extends T ? Acc : Copies<T, B, [...Acc, B]>
+export type Copies<T extends number, B, Acc extends readonly B[] = []> = Acc['length'] extends T ? Acc : Copies<T, B, [...Acc, B]>
 
 /** Gives each item its numbered scope, '<stem><number>'; repeats are spread out first. Count is as long as the next number. */
 export type Numbered<
@@ -181,8 +185,9 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
         ? Y extends Facts<infer O2, infer F2, infer A2, infer N2>
           ? [N & N2] extends [never]
             ? [O[0], O[2], O[3]] extends [O2[0], O2[2], O2[3]]
-              ? [O[0], Add<O[1], O2[1]>, O[2], O[3]] extends infer Z extends Shape
-                ? Join<T, S, Facts<Z, F & F2, AddTally<A, A2>, N | N2>, First, [...Count, 1]>
+              ? // A tuple that mentions an alias is kept deferred, and copied with everything that holds it.
+                Add<O[1], O2[1]> extends infer C extends number
+                ? Join<T, S, Facts<[O[0], C, O[2], O[3]], F & F2, AddTally<A, A2>, N | N2>, First, [...Count, 1]>
                 : never
               : First extends Facts<infer O1, any, any, any>
                 ? Misfit<'concat', 'concat', BranchesDiffer<ShapeText<O1>, `${[...Count, 1]['length'] & number}`, ShapeText<O2>>>

@@ -27,6 +27,15 @@ export const padBeyondWindow = <P extends string, K extends string>(pad: P, wind
   `with a padding of ${pad} a window of ${window} would see only padding` as const
 export type PadBeyondWindow<P extends string, K extends string> = ReturnType<typeof padBeyondWindow<P, K>>
 
+export const outputPadTooLarge = <Q extends string, S extends string, D extends string>(pad: Q, stride: S, dilation: D) =>
+  `an output padding of ${pad} must be less than its stride of ${stride} or its dilation of ${dilation}` as const
+export type OutputPadTooLarge<Q extends string, S extends string, D extends string> = ReturnType<
+  typeof outputPadTooLarge<Q, S, D>
+>
+
+export const paddedAway = <P extends string>(pad: P) => `a padding of ${pad} leaves nothing of its output` as const
+export type PaddedAway<P extends string> = ReturnType<typeof paddedAway<P>>
+
 export const groupsDoNotDivide = <Side extends string, C extends string, G extends string>(side: Side, channels: C, groups: G) =>
   `${channels} ${side} channels do not divide into ${groups} groups` as const
 export type GroupsDoNotDivide<Side extends string, C extends string, G extends string> = ReturnType<

@@ -15,11 +15,18 @@ export const crossEntropy = 'cross-entropy' satisfies Loss
 export type SgdOptions = Pick<Sgd, 'lr'> & Partial<Omit<Sgd, 'kind'>>
 export type AdamOptions = Pick<Adam, 'lr'> & Partial<Omit<Adam, 'kind'>>
 
+/** SGD whose type says its momentum: with one, it keeps a velocity for each parameter. */
+export interface SgdWith<Momentum extends number> extends Sgd {
+  readonly momentum: Momentum
+}
+
+type MomentumOf<O> = O extends { readonly momentum: infer M extends number } ? M : 0
+
 /** @example sgd({ lr: 1e-3, momentum: 0.9 }) */
-export const sgd = (o: SgdOptions): Sgd => ({
+export const sgd = <const O extends SgdOptions>(o: O): SgdWith<MomentumOf<O>> => ({
   kind: 'sgd',
   lr: o.lr,
-  momentum: o.momentum ?? 0,
+  momentum: (o.momentum ?? 0) as MomentumOf<O>,
   weightDecay: o.weightDecay ?? 0,
   nesterov: o.nesterov ?? false,
 })

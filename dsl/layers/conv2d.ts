@@ -141,7 +141,7 @@ type Within<P extends number, K extends number, D extends number> = P extends 0
     : Compare<P, Mul<D, Sub<K, 1> & number>> extends 'more'
       ? false
       : true
-type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = P extends Extent
+export type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = P extends Extent
   ? Within<Height<P>, Height<K>, Height<D>> extends true
     ? Within<Width<P>, Width<K>, Width<D>>
     : false

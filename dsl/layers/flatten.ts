@@ -13,7 +13,9 @@ export const flatten = <N extends string = ''>(name?: N): Flatten<N> => ({ kind:
 
 type FlattenShape<S extends Shape> = number extends S[1] | S[2] | S[3]
   ? [S[0], number, 1, 1]
-  : [S[0], Mul<S[1], Mul<S[2], S[3]>>, 1, 1]
+  : Mul<S[1], Mul<S[2], S[3]>> extends infer C extends number
+    ? [S[0], C, 1, 1]
+    : never
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {

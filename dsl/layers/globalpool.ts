@@ -36,7 +36,9 @@ type AdaptiveShape<L, S extends Shape> =
         : [IsMultiple<S[2], Height<E>>, IsMultiple<S[3], Width<E>>] extends [true, true]
           ? number extends S[2] | S[3]
             ? [S[0], S[1], number, number]
-            : [S[0], S[1], Height<E>, Width<E>]
+            : [Height<E>, Width<E>] extends [infer H extends number, infer W extends number]
+              ? [S[0], S[1], H, W]
+              : never
           : NotAMultiple<ShapeText<S>, ExtentText<E>>
       : never
     : never

@@ -5,6 +5,7 @@ import type { Identity, LayerShapes, Net } from '../net'
 import { batchNormRule } from './batchnorm'
 import { layerCodec } from './codecs'
 import { conv2dRule } from './conv2d'
+import { convTranspose2dRule } from './convtranspose2d'
 import { dropoutRule } from './dropout'
 import { flattenRule } from './flatten'
 import { adaptiveAvgPoolRule, globalAvgPoolRule } from './globalpool'
@@ -14,6 +15,7 @@ import { avgPoolRule, maxPoolRule } from './pool'
 import { leakyReluRule, reluRule } from './relu'
 import { type LayerRule, unchanged } from './rule'
 import { sigmoidRule } from './sigmoid'
+import { upsampleRule } from './upsample'
 
 const identityRule: LayerRule<Identity> = {
   codec: layerCodec('identity', {}) as never,
@@ -29,6 +31,7 @@ const rules: Readonly<Record<keyof LayerShapes<any, any>, LayerRule<any>>> = {
   avgPool: avgPoolRule,
   batchNorm: batchNormRule,
   conv2d: conv2dRule,
+  convTranspose2d: convTranspose2dRule,
   dropout: dropoutRule,
   flatten: flattenRule,
   globalAvgPool: globalAvgPoolRule,
@@ -40,6 +43,7 @@ const rules: Readonly<Record<keyof LayerShapes<any, any>, LayerRule<any>>> = {
   maxPool: maxPoolRule,
   relu: reluRule,
   sigmoid: sigmoidRule,
+  upsample: upsampleRule,
 }
 
 export const layerKinds: readonly string[] = Object.keys(rules)

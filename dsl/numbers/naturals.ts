@@ -8,7 +8,7 @@ import type { Differences, Orders, Products, Quotients, Sums } from './tables'
 
 export type Reverse<S extends string, Acc extends string = ''> = S extends `${infer h}${infer t}` ? Reverse<t, `${h}${Acc}`> : Acc
 export type Low<N extends number> = Reverse<`${N}`>
-type Trim<S extends string> = S extends '0' ? S : S extends `0${infer R}` ? Trim<R> : S
+export type Trim<S extends string> = S extends '0' ? S : S extends `0${infer R}` ? Trim<R> : S
 export type FromLow<S extends string> = ToNumber<Trim<Reverse<S>>>
 export type ToNumber<S extends string> = S extends `${infer N extends number}` ? N : never
 
@@ -82,7 +82,7 @@ export type MulLow<X extends string, Y extends string, Acc extends string = ''> 
 
 // ---------------------------------------------------------------- on plain strings
 
-type CompareDigits<A extends string, B extends string, R extends string = 'equal'> = A extends `${infer a}${infer At}`
+export type CompareDigits<A extends string, B extends string, R extends string = 'equal'> = A extends `${infer a}${infer At}`
   ? B extends `${infer b}${infer Bt}`
     ? CompareDigits<At, Bt, R extends 'equal' ? Orders[`${a}${b}`] : R>
     : 'more'

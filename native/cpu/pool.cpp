@@ -1,11 +1,10 @@
-// Max, average and global average pooling. The backwards gather: a thread owns a stripe of dx rows and visits every
-// window that reaches into it, so overlapping windows add in output order whatever the number of threads.
+// Max, average and global average pooling. The backwards gather by stripes of dx.
 #include "ops/pool.hpp"
 
 #include <cmath>
 #include <limits>
 
-#include "cpu/runs.hpp"
+#include "cpu/stripes.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -15,9 +14,6 @@ using ops::Window;
 using ops::WindowAxis;
 
 constexpr int64_t lanes = 64;  // channels that a window is worked on at a time
-
-/// A pixel by its place in the whole image; `b` counts inside the view.
-float* at_image(const View& v, int64_t b, int64_t h, int64_t w) { return pixel_of(v, b, h - v.origin[2], w - v.origin[3]); }
 
 /// Calls f(first, count) for the channels, `lanes` at a time.
 template <class F>
@@ -34,30 +30,14 @@ void each_output(const View& y, F f) {
       for (int64_t ox = y.origin[3]; ox < ops::upper(y, 3); ox++) f(b, oy, ox);
 }
 
-/// The output rows whose windows reach into input rows [lo, hi).
-Span outputs_reaching(const WindowAxis& axis, int64_t lo, int64_t hi) {
-  const int64_t above = lo + axis.pad - axis.kernel;  // a window that starts here or before ends before lo
-  const int64_t first = above < 0 ? 0 : above / axis.stride + 1, last = (hi - 1 + axis.pad) / axis.stride;
+/// The output rows whose windows reach into these input rows.
+Rows outputs_reaching(const WindowAxis& axis, Rows rows) {
+  const int64_t above = rows.lo + axis.pad - axis.kernel;  // a window that starts here or before ends before lo
+  const int64_t first = above < 0 ? 0 : above / axis.stride + 1, last = (rows.hi - 1 + axis.pad) / axis.stride;
   return {std::max(axis.out_lo, first), std::min(axis.out_lo + axis.out_size, last + 1)};
 }
 
-Span overlap(Span a, Span b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
-
-/// Zeroes dx, then calls f(b, oy, ox, rows) for each stripe of dx and each window that reaches into its image rows.
-template <class F>
-void gather_stripes(const View& dx, const View& dy, const WindowAxis& axis, F f) {
-  const int64_t stripes = std::min<int64_t>(dx.dims[2], 64);
-#pragma omp parallel for schedule(static) collapse(2)
-  for (int64_t b = 0; b < dx.dims[0]; b++)
-    for (int64_t stripe = 0; stripe < stripes; stripe++) {
-      const Span rows{dx.origin[2] + stripe * dx.dims[2] / stripes, dx.origin[2] + (stripe + 1) * dx.dims[2] / stripes};
-      for (int64_t h = rows.lo; h < rows.hi; h++)
-        for (int64_t w = dx.origin[3]; w < ops::upper(dx, 3); w++) std::fill_n(at_image(dx, b, h, w), dx.dims[1], 0.0f);
-      const Span outputs = outputs_reaching(axis, rows.lo, rows.hi);
-      for (int64_t oy = outputs.lo; oy < outputs.hi; oy++)
-        for (int64_t ox = dy.origin[3]; ox < ops::upper(dy, 3); ox++) f(b, oy, ox, rows);
-    }
-}
+Span overlap(Span a, Rows b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
 
 /// Values and places (counted through the window in row order) of the maxima of one window's channels.
 struct Maxima {
@@ -106,7 +86,8 @@ struct MaxPoolBackward : PlainKernel {
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
     const Window window = ops::pool_window(MaxPoolBwdAttrs::read(c.attrs), x, dy);
-    gather_stripes(dx, dy, window.h, [&](int64_t b, int64_t oy, int64_t ox, Span stripe) {
+    const auto reaching = [&](Rows rows) { return outputs_reaching(window.h, rows); };
+    gather_stripes(dx, dy, reaching, [&](int64_t b, int64_t oy, int64_t ox, Rows stripe) {
       const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox), mine = overlap(rows, stripe);
       each_lane_group(x.dims[1], [&](int64_t first, int64_t count) {
         Maxima maxima;
@@ -163,7 +144,8 @@ struct AvgPoolBackward : PlainKernel {
     const View &dy = c.ins[0], &dx = c.outs[0];
     const auto a = AvgPoolBwdAttrs::read(c.attrs);
     const Window window = ops::pool_window(a, dx, dy);
-    gather_stripes(dx, dy, window.h, [&](int64_t b, int64_t oy, int64_t ox, Span stripe) {
+    const auto reaching = [&](Rows rows) { return outputs_reaching(window.h, rows); };
+    gather_stripes(dx, dy, reaching, [&](int64_t b, int64_t oy, int64_t ox, Rows stripe) {
       const Span mine = overlap(ops::pool_span(window.h, oy), stripe), columns = ops::pool_span(window.w, ox);
       const float share = share_of(a, window, oy, ox);
       const float* gradient = at_image(dy, b, oy, ox);

@@ -50,6 +50,11 @@
   X(l1_bwd, 55) \
   X(bce_with_logits, 56) \
   X(bce_with_logits_bwd, 57) \
+  X(conv_transpose2d, 41) \
+  X(conv_transpose2d_bwd_data, 42) \
+  X(conv_transpose2d_bwd_weights, 43) \
+  X(upsample, 44) \
+  X(upsample_bwd, 45) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -321,6 +326,41 @@ using BceWithLogitsAttrs = MseAttrs;
 
 using BceWithLogitsBwdAttrs = MseAttrs;
 
+struct ConvTranspose2dAttrs {
+  int64_t stride_h;
+  int64_t stride_w;
+  int64_t pad_top;
+  int64_t pad_left;
+  int64_t pad_bottom;
+  int64_t pad_right;
+  int64_t dilation_h;
+  int64_t dilation_w;
+  int64_t groups;
+  int64_t output_pad_h;
+  int64_t output_pad_w;
+  static ConvTranspose2dAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
+            int_attr(a[6]), int_attr(a[7]), int_attr(a[8]), int_attr(a[9]), int_attr(a[10])};
+  }
+};
+
+using ConvTranspose2dBwdDataAttrs = ConvTranspose2dAttrs;
+
+using ConvTranspose2dBwdWeightsAttrs = ConvTranspose2dAttrs;
+
+struct UpsampleAttrs {
+  int64_t mode;
+  int64_t in_h;
+  int64_t in_w;
+  int64_t out_h;
+  int64_t out_w;
+  static UpsampleAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4])};
+  }
+};
+
+using UpsampleBwdAttrs = UpsampleAttrs;
+
 struct FillAttrs {
   double value;
   static FillAttrs read(const double* a) {
@@ -520,6 +560,21 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"loss", Role::whole, Element::real, true, false}}},
     {"bce_with_logits_bwd", 57, 1, 2, 1, 1, 3, "iff", false, -1,
      {{"x", Role::data, Element::real, false, false}, {"target", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"conv_transpose2d", 41, 2, 3, 1, 1, 11, "iiiiiiiiiii", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"w", Role::whole, Element::real, false, false}, {"b", Role::whole, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"conv_transpose2d_bwd_data", 42, 2, 2, 1, 1, 11, "iiiiiiiiiii", false, -1,
+     {{"dy", Role::data, Element::real, false, false}, {"w", Role::whole, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"conv_transpose2d_bwd_weights", 43, 2, 2, 1, 2, 11, "iiiiiiiiiii", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
+     {{"dw", Role::whole, Element::real, true, false}, {"db", Role::whole, Element::real, true, false}}},
+    {"upsample", 44, 1, 1, 1, 1, 5, "iiiii", false, -1,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"upsample_bwd", 45, 1, 1, 1, 1, 5, "iiiii", false, -1,
+     {{"dy", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},

@@ -4,7 +4,7 @@
 // rows [0,10). 9 rows in: it lies at the top edge. 8 rows in: it is the whole image.
 import { DIMS, type Dim } from '../../staging/core/box'
 import type { DType } from '../../staging/graph/graph'
-import { type AnyAttrs, type CallShapes, inputDef, type OperandDef, type OpDef, type Whereabouts } from '../../staging/ops/op'
+import { type AnyAttrs, type CallShapes, inputDef, type OperandDef, type OpDef, sigmaDelta, touched, type Whereabouts } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 
 export interface NativeOperand {
@@ -35,7 +35,8 @@ const placeAlong = (def: OperandDef, attrs: AnyAttrs, s: CallShapes, d: Dim, hel
     return { origin, extent: origin + held + (start.padFar > 0 ? 0 : access.reach) }
   }
   if (access?.tag === 'same' || access?.tag === 'inside') return { origin: start.from, extent: start.from + held }
-  return { origin: 0, extent: held }
+  const from = access && sigmaDelta(access) ? touched(access, [0, start.count], Number.POSITIVE_INFINITY)[0] : 0
+  return { origin: from, extent: from + held }
 }
 
 interface Slot { readonly def: OperandDef; readonly shape: readonly number[] }

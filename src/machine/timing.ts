@@ -1,9 +1,9 @@
 // How long a call takes on this machine. In: a call's shapes. Out: seconds, from a call of the same kind and channels that
 // was measured at a size of its own or, when that is large, at a smaller one and scaled by the work.
 // Invariant: sizes are rounded down to few steps, so that all tiles of a layer share a handful of measurements.
-import { DIMS, elementsOf } from '../../staging/core/box'
+import { DIMS, elementsOf, extentOf } from '../../staging/core/box'
 import { type DType, dtypeBytes } from '../../staging/graph/graph'
-import { type Access, type AnyAttrs, type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
+import { type Access, type AnyAttrs, type CallShapes, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { type NativeCall, nativeCall } from './operands'
 
@@ -46,6 +46,8 @@ const shrunk = (access: Access | undefined, held: number, from: number, to: numb
   if (access?.tag === 'inside') return Math.max(1, Math.round((held * to) / from))
   // A tile from inside the image: its time is that of one at the border, and one measurement serves both.
   if (access?.tag === 'window') return (to - 1) * access.stride + access.reach
+  // The others are cut to what the first rows of the image meet.
+  if (access && sigmaDelta(access)) return extentOf(touched(access, [0, to], Number.POSITIVE_INFINITY))
   return held
 }
 
@@ -96,7 +98,7 @@ const keyOf = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
   const def = opDef(kind)
   const window = (o: OperandDef): string => {
     const m = o.access?.(attrs, s)
-    return m ? [m.H, m.W].map((a) => (a.tag === 'window' ? `${a.stride}.${a.pad}.${a.reach}` : '')).join('/') : ''
+    return m ? [m.H, m.W].map((a) => (a.tag === 'window' || a.tag === 'transposed' ? `${a.stride}.${a.pad}.${a.reach}` : '')).join('/') : ''
   }
   const sizes = (shapes: readonly (readonly number[])[]): string => shapes.map((x) => x.join('x')).join()
   return `${kind}(${[...def.ins, ...def.outs].map(window).filter((w) => w !== '/' && w !== '').join()})${sizes(s.ins)}>${sizes(s.outs)}`

@@ -9,7 +9,7 @@ import { opDef } from './registry'
 export const callKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
   `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}`
 
-/** Rows and columns of padding before and after each windowed operand. */
+/** Rows and columns of padding before and after each windowed operand; how the windows of a transposed one lie. */
 const paddings = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
   const at = s.at
   if (!at) return ''
@@ -22,6 +22,7 @@ const paddings = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
     const map = o.access?.(attrs, s)
     return ([2, 3] as const).flatMap((d) => {
       const a = map?.[DIMS[d]]
+      if (a?.tag === 'transposed') return [`${where.origin[d]! * a.stride - a.pad - anchor.origin[d]!}`]
       if (a?.tag !== 'window') return []
       const lo = anchor.origin[d]! * a.stride - a.pad
       const hi = (anchor.origin[d]! + counts[d]! - 1) * a.stride - a.pad + a.reach

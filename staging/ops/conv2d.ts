@@ -4,11 +4,11 @@ import { isLeft, left } from 'fp-ts/Either'
 import { all, type AccessMap, type AttrsOf, type CallShapes, defineOp, type OperandDef, same, shapeText, type Shapes, window } from './op'
 import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal, type Window, windowFits } from './rules'
 
-const fields = {
+export const convFields = {
   strideH: 'int', strideW: 'int', padTop: 'int', padLeft: 'int', padBottom: 'int', padRight: 'int',
   dilationH: 'int', dilationW: 'int', groups: 'int',
 } as const
-type Fields = typeof fields
+type Fields = typeof convFields
 type Attrs = AttrsOf<Fields>
 type Shape = readonly number[]
 
@@ -53,7 +53,7 @@ const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
 const biasFits = (b: Shape | undefined, w: Shape) => (): string | undefined => b && expectShape('the bias', b, [w[0]!])()
 
 export const conv2d = defineOp({
-  kind: 'conv2d', wire: 1, fields, anchor: 'out', dense: true,
+  kind: 'conv2d', wire: 1, fields: convFields, anchor: 'out', dense: true,
   what: 'w is `[O, C/groups, kH, kW]`',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
   outs: [{ name: 'y', role: 'data', access: own }],
@@ -76,7 +76,7 @@ export const conv2d = defineOp({
 })
 
 export const conv2dBwdData = defineOp({
-  kind: 'conv2d_bwd_data', wire: 2, fields, anchor: 0, dense: true,
+  kind: 'conv2d_bwd_data', wire: 2, fields: convFields, anchor: 0, dense: true,
   what: 'writes the whole dx box (zeros where nothing lands)',
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }, { name: 'w', role: 'whole' }],
   outs: [{ name: 'dx', role: 'data', access: image((s) => s.ins[1]!) }],
@@ -87,7 +87,7 @@ export const conv2dBwdData = defineOp({
 })
 
 export const conv2dBwdWeights = defineOp({
-  kind: 'conv2d_bwd_weights', wire: 3, fields, anchor: 1, dense: true,
+  kind: 'conv2d_bwd_weights', wire: 3, fields: convFields, anchor: 1, dense: true,
   what: 'dw and db merge by sum over tiles',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.outs[0]!) }, { name: 'dy', role: 'data', access: wholeChannels }],
   outs: [{ name: 'dw', role: 'whole', merge: 'sum' }, { ...bias, name: 'db', merge: 'sum' }],

@@ -31,6 +31,9 @@ export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
  * How an operand's range along one dimension follows from the op's iteration range there (paper 3, Listing 1):
  *  same    the iteration range itself (sigma 1, delta 0)
  *  window  [lo*stride - pad, (hi-1)*stride - pad + reach), clipped to the tensor (sigma = stride, delta = reach - stride)
+ *  transposed  the rows whose windows meet the range: a window op seen from its image's side (sigma = 1 / stride); where
+ *          there is none, the nearest one, so that no tile is without an operand
+ *  resampled  the pixels from which an image of `to` pixels is interpolated out of one of `from` (sigma = from / to)
  *  all     the whole extent, whatever the iteration range: the op is not FT-compatible in this dimension
  *  reduce  the operand (an output) sums over this dimension: its extent there is 1, and tiles accumulate into it
  *  inside  the operand brings its own range, which lies inside the iteration range (a sum of partial gradients)
@@ -38,6 +41,8 @@ export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
 export type Access =
   | { readonly tag: 'same' }
   | { readonly tag: 'window'; readonly stride: number; readonly pad: number; readonly reach: number }
+  | { readonly tag: 'transposed'; readonly stride: number; readonly pad: number; readonly reach: number }
+  | { readonly tag: 'resampled'; readonly mode: number; readonly from: number; readonly to: number }
   | { readonly tag: 'all' }
   | { readonly tag: 'reduce' }
   | { readonly tag: 'inside' }
@@ -50,14 +55,33 @@ export const reduce: Access = { tag: 'reduce' }
 export const inside: Access = { tag: 'inside' }
 export const window = (kernel: number, stride: number, pad: number, dilation = 1): Access =>
   ({ tag: 'window', stride, pad, reach: dilation * (kernel - 1) + 1 })
+export const transposed = (kernel: number, stride: number, pad: number, dilation = 1): Access =>
+  ({ tag: 'transposed', stride, pad, reach: dilation * (kernel - 1) + 1 })
+/** mode 0: nearest; 1: linear, pixels are areas; 2: linear, pixels are points, first and last stay where they are. */
+export const resampled = (mode: number, from: number, to: number): Access => ({ tag: 'resampled', mode, from, to })
 
 export const pointwise: AccessMap = { B: same, C: same, H: same, W: same }
+
+/** Window i covers [i*stride - pad, i*stride - pad + reach). */
+const meetingWindows = (a: Extract<Access, { tag: 'transposed' }>, r: Range, extent: number): Range => {
+  const last = Math.min(extent - 1, Math.floor((r[1] - 1 + a.pad) / a.stride))
+  const first = Math.max(0, Math.ceil((r[0] + a.pad - a.reach + 1) / a.stride))
+  return [Math.min(first, last), last + 1]
+}
+
+/** Where pixel `i` of the new image lies in the old one. */
+const placeOf = ({ mode, from, to }: Extract<Access, { tag: 'resampled' }>, i: number): number => {
+  if (mode === 0) return Math.floor((i * from) / to)
+  return mode === 1 ? Math.max(0, ((2 * i + 1) * from - to) / (2 * to)) : to > 1 ? (i * (from - 1)) / (to - 1) : 0
+}
 
 /** The range of an operand (of this extent) that iteration range `r` touches; `inside` is the caller's to give. */
 export const touched = (a: Access, r: Range, extent: number): Range => {
   switch (a.tag) {
     case 'same': return r
     case 'window': return clip([r[0] * a.stride - a.pad, (r[1] - 1) * a.stride - a.pad + a.reach], extent)
+    case 'transposed': return meetingWindows(a, r, extent)
+    case 'resampled': return clip([Math.floor(placeOf(a, r[0])), Math.ceil(placeOf(a, r[1] - 1)) + 1], a.from)
     case 'all': case 'reduce': return [0, extent]
     case 'inside': return r
   }
@@ -68,6 +92,8 @@ export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta:
   switch (a.tag) {
     case 'same': case 'inside': return { sigma: 1, delta: 0 }
     case 'window': return { sigma: a.stride, delta: a.reach - a.stride }
+    case 'transposed': return { sigma: 1 / a.stride, delta: (a.reach - 2) / a.stride + 1 }
+    case 'resampled': return { sigma: a.from / a.to, delta: a.mode === 0 ? 0 : 2 }
     case 'all': case 'reduce': return undefined
   }
 }

@@ -5,6 +5,7 @@ import { add, gradSum } from './add'
 import { bnApply, bnBwdData, bnBwdReduce, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning, bnStats } from './batchnorm'
 import { concat, sliceChannels } from './concat'
 import { conv2d, conv2dBwdData, conv2dBwdWeights } from './conv2d'
+import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
 import { dropout, dropoutBwd } from './dropout'
 import { flatten, flattenBwd } from './flatten'
 import { groupNormApply, groupNormBwdData, groupNormBwdReduce, groupNormStats } from './groupnorm'
@@ -15,6 +16,7 @@ import { adam, sgd } from './optimizer'
 import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from './pool'
 import { relu, reluBwd } from './relu'
 import { sigmoid, sigmoidBwd } from './sigmoid'
+import { upsample, upsampleBwd } from './upsample'
 
 export const opDefs: readonly OpDef[] = [
   conv2d, conv2dBwdData, conv2dBwdWeights,
@@ -31,6 +33,8 @@ export const opDefs: readonly OpDef[] = [
   sigmoid, sigmoidBwd,
   groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData,
   l1, l1Bwd, bceWithLogits, bceWithLogitsBwd,
+  convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights,
+  upsample, upsampleBwd,
   fill, copy, accumulate, mergeMoments,
 ]
 

@@ -6,6 +6,7 @@
 // the batch first (no halo), then in bands of rows (contiguous in memory), then in both directions.
 import { isLeft, right } from 'fp-ts/Either'
 import { bytesOf, type Graph, type Op } from '../graph/graph'
+import { sigmaDelta } from '../ops/op'
 import { type Grid, tilesOf, UNTILED } from '../plan/plan'
 import { profileForward } from '../tile/cuts'
 import { type FtRun, maximalRuns } from '../tile/ft'
@@ -22,10 +23,9 @@ const TILE_SIZES = 12
 type CutRule = 'maximal' | 'downsample' | 'short'
 type TileShape = 'bands' | 'squares'
 
-const strides = (graph: Graph, op: Op): boolean =>
-  operandsOf(graph, op).ins.some((o) => o.access?.H.tag === 'window' && o.access.H.stride > 1)
-const hasHalo = (graph: Graph, op: Op): boolean =>
-  operandsOf(graph, op).ins.some((o) => o.access?.H.tag === 'window' && o.access.H.reach > o.access.H.stride)
+const slopes = (graph: Graph, op: Op) => operandsOf(graph, op).ins.flatMap((o) => (o.access && sigmaDelta(o.access.H)) ?? [])
+const strides = (graph: Graph, op: Op): boolean => slopes(graph, op).some((s) => s.sigma > 1)
+const hasHalo = (graph: Graph, op: Op): boolean => slopes(graph, op).some((s) => s.delta > 0)
 
 /** Cuts a maximal run at clean places: after ops that shrink the image, or after every second op with a halo. */
 const cutRun = (graph: Graph, run: FtRun, rule: CutRule, clean: ReadonlySet<number>, from: number): readonly FtRun[] => {

@@ -4,6 +4,7 @@
 // complete only when the loop over tiles is.
 import { dimIndex } from '../core/box'
 import type { Graph, Op, ValueId } from '../graph/graph'
+import { sigmaDelta } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { forwardOps } from './segments'
 import { operandsOf, TILED_DIMS, type TiledDim } from './slices'
@@ -18,8 +19,8 @@ export const tileableDims = (graph: Graph, op: Op): ReadonlySet<TiledDim> => {
     if (op.phase === 'update' || extent(anchored, d) <= 1) return false
     const fits = (o: (typeof ins)[number], isOut: boolean): boolean => {
       if (!o.access) return o.def.role !== 'data'
-      const tag = o.access[d].tag
-      return tag === 'same' || tag === 'window' || tag === 'inside' || (tag === 'reduce' && isOut) || (tag === 'all' && extent(o.value, d) <= 1)
+      const { tag } = o.access[d]
+      return sigmaDelta(o.access[d]) !== undefined || (tag === 'reduce' && isOut) || (tag === 'all' && extent(o.value, d) <= 1)
     }
     return ins.every((o) => fits(o, false)) && outs.every((o) => fits(o, true))
   }))

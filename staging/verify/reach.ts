@@ -1,4 +1,4 @@
-// Window arithmetic, derived here once more from DESIGN 5 rather than shared with the tiler: which elements of an
+// How elements of operands and iterations meet, derived here once more rather than shared with the tiler: which elements of an
 // operand an iteration range meets, and which elements of a result are final once a range of its anchor was consumed.
 // Worked example: 3x3 window, padding 1, gradient rows [4, 8) of 16: rows [3, 9) of dx get something, [5, 7) get everything.
 import type { Box, Range } from '../core/box'
@@ -13,24 +13,40 @@ const perAxis = (f: (axis: 'B' | 'C' | 'H' | 'W', i: 0 | 1 | 2 | 3) => Range): B
   f(AXES[3], 3),
 ]
 
-/** First and last window of the iteration range, as far as the image goes. */
-const windowSpan = (a: Extract<Access, { tag: 'window' }>, r: Range, extent: number): Range => [
-  Math.max(0, r[0] * a.stride - a.pad),
-  Math.min(extent, (r[1] - 1) * a.stride - a.pad + a.reach),
-]
+/** The pixels that pixel i of the new image is made of, counted in steps of 1 / (2 * to) or 1 / (to - 1) of the old ones. */
+const sourcesOf = (a: Extract<Access, { tag: 'resampled' }>, i: number): Range => {
+  const steps = a.mode === 1 ? 2 * a.to : a.mode === 2 ? Math.max(1, a.to - 1) : a.to
+  const at = a.mode === 1 ? Math.max(0, 2 * i * a.from + a.from - a.to) : a.mode === 2 ? i * (a.from - 1) : i * a.from
+  const first = (at - (at % steps)) / steps
+  return [first, a.mode !== 0 && at % steps > 0 ? first + 1 : first]
+}
 
-const neededRange = (a: Access, r: Range, extent: number): Range => {
+/**
+ * The first and the last element that one iteration meets, wherever the image ends; neither ever moves back as iterations
+ * go on. (A gap between windows gives a last element before the first.)
+ */
+const met = (a: Access, i: number): Range => {
   switch (a.tag) {
-    case 'window':
-      return windowSpan(a, r, extent)
-    case 'all':
-    case 'reduce':
-      return [0, extent]
     case 'same':
     case 'inside':
-      return r
+      return [i, i]
+    case 'window':
+      return [i * a.stride - a.pad, i * a.stride - a.pad + a.reach - 1]
+    case 'transposed':
+      // Window k ends before i up to k = (i + pad - reach) / stride, and begins after it from (i + 1 + pad) / stride on.
+      return [Math.floor((i + a.pad - a.reach) / a.stride) + 1, Math.ceil((i + 1 + a.pad) / a.stride) - 1]
+    case 'resampled':
+      return sourcesOf(a, i)
+    case 'all':
+    case 'reduce':
+      return [0, Number.POSITIVE_INFINITY]
   }
 }
+
+const bounded = (n: number, extent: number): number => Math.max(0, Math.min(extent, n))
+
+const neededRange = (a: Access, r: Range, extent: number): Range =>
+  a.tag === 'inside' ? r : [bounded(met(a, r[0])[0], extent), bounded(met(a, r[1] - 1)[1] + 1, extent)]
 
 /** What an iteration box meets of an operand whose whole box is `full`. */
 export const needed = (access: AccessMap, iteration: Box, full: Box): Box =>
@@ -38,20 +54,9 @@ export const needed = (access: AccessMap, iteration: Box, full: Box): Box =>
 
 /** Elements that no iteration outside `r` contributes to. */
 const finalRange = (a: Access, r: Range, anchorExtent: number, extent: number): Range => {
-  const everything = r[0] <= 0 && r[1] >= anchorExtent
-  switch (a.tag) {
-    case 'same':
-    case 'inside':
-      return r
-    case 'all':
-    case 'reduce':
-      return everything ? [0, extent] : [0, 0]
-    case 'window':
-      return [
-        r[0] <= 0 ? 0 : Math.max(0, (r[0] - 1) * a.stride - a.pad + a.reach),
-        r[1] >= anchorExtent ? extent : Math.min(extent, r[1] * a.stride - a.pad),
-      ]
-  }
+  if (a.tag === 'inside') return r
+  const from = r[0] <= 0 ? 0 : bounded(met(a, r[0] - 1)[1] + 1, extent)
+  return [from, Math.max(from, r[1] >= anchorExtent ? extent : bounded(met(a, r[1])[0], extent))]
 }
 
 /** What of a result (whole box `full`) is final when `iteration` of the anchor (whole box `anchor`) is consumed. */

@@ -10,6 +10,7 @@ import {
   blocks,
   concat,
   conv2d,
+  convTranspose2d,
   dropout,
   elaborate,
   type Elaborated,
@@ -25,6 +26,7 @@ import {
   type Net,
   relu,
   sigmoid,
+  upsample,
   repeat,
   residual,
   seq,
@@ -232,6 +234,7 @@ const ftOf = (graph: Graph, op: Op): readonly Dim[] => {
 
 const layers: readonly Net[] = [
   conv2d('c', 4, 3),
+  convTranspose2d('u', 4, 3, { stride: 2 }),
   linear('l', 5),
   batchNorm('n'),
   batchNorm('n', { frozen: true }),
@@ -241,6 +244,8 @@ const layers: readonly Net[] = [
   instanceNorm('n', { affine: true }),
   relu(),
   sigmoid(),
+  upsample({ scale: 2, mode: 'bilinear' }),
+  upsample({ size: [3, 7] }),
   leakyRelu(0.1),
   dropout(0.5),
   maxPool(2),

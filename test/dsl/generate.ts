@@ -36,6 +36,21 @@ class Writer {
     return `conv2d(${this.name()}, ${pick(this.r, [2, 4, 6])}, ${this.extent([1, 2, 3, 4, 5])}, { ${options}})`
   }
 
+  private transposed(): string {
+    const options =
+      this.option('stride', [1, 2, 3]) +
+      this.option('pad', [0, 1, 2]) +
+      this.option('outputPad', [0, 1]) +
+      this.option('dilation', [1, 2]) +
+      (this.r() < 0.15 ? 'groups: 2, ' : '')
+    return `convTranspose2d(${this.name()}, ${pick(this.r, [2, 4, 6])}, ${this.extent([1, 2, 3, 4])}, { ${options}})`
+  }
+
+  private upsample(): string {
+    const to = this.r() < 0.6 ? `scale: ${this.extent([1, 2, 3])}` : `size: ${this.extent([1, 4, 7, 100])}`
+    return `upsample({ ${to}${pick(this.r, ['', ", mode: 'bilinear'", ", mode: 'bilinear', alignCorners: true"])} })`
+  }
+
   private pool(): string {
     const name = this.r() < 0.5 ? `${this.name()}, ` : ''
     const ceil = this.r() < 0.4 ? 'ceil: true, ' : ''
@@ -48,6 +63,8 @@ class Writer {
       () => this.conv(),
       () => this.conv(),
       () => this.pool(),
+      () => this.transposed(),
+      () => this.upsample(),
       () => 'relu()',
       () => 'sigmoid()',
       () => 'leakyRelu(0.1)',

@@ -46,6 +46,11 @@ Box touched(const Call& call, const Operand& operand, const Box& iteration, int6
       if (hi <= 0 || lo >= d[2 + axis]) return {{0, 0, 0, 0}, {0, 0, 0, 0}};
       hi = std::min(d[2 + axis], hi + margin);
       lo = std::max<int64_t>(0, lo - margin);
+    } else if (operand.spatial == Reach::met) {
+      const auto [first, last] = call.meets(axis, lo, hi);
+      const int64_t more = call.dense ? 0 : margin;
+      lo = std::max<int64_t>(0, first - more);
+      hi = std::min(d[2 + axis], last + 1 + more);
     }
     box.lo[2 + axis] = lo;
     box.size[2 + axis] = hi - lo;

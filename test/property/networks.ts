@@ -22,6 +22,8 @@ export type Block =
       readonly grouped: boolean
       readonly bias: boolean
     }
+  | { readonly tag: 'up'; readonly channels: number; readonly window: Window; readonly more: number; readonly bias: boolean }
+  | { readonly tag: 'resample'; readonly mode: 0 | 1 | 2; readonly to: readonly [h: number, w: number] }
   | { readonly tag: 'max' | 'avg'; readonly window: Window; readonly ceil: boolean; readonly countPad: boolean }
   | { readonly tag: 'norm' | 'frozen' | 'dropout' }
   | { readonly tag: 'images'; readonly groups: 'one' | 'two' | 'each'; readonly affine: boolean }
@@ -66,6 +68,18 @@ const conv: fc.Arbitrary<Block> = fc.record({
   grouped: fc.boolean(),
   bias: fc.boolean(),
 })
+const up: fc.Arbitrary<Block> = fc.record({
+  tag: fc.constant('up' as const),
+  channels: small(1, 3),
+  window: fc.record({ kernel: small(1, 4), stride: small(1, 3), dilation: small(1, 2), pads: pads(2) }),
+  more: small(0, 1),
+  bias: fc.boolean(),
+})
+const resample: fc.Arbitrary<Block> = fc.record({
+  tag: fc.constant('resample' as const),
+  mode: fc.constantFrom(0 as const, 1 as const, 2 as const),
+  to: fc.tuple(small(1, 29), small(1, 29)),
+})
 /** Keeps the image's size: what residual and concatenated branches are made of. */
 const keeping: fc.Arbitrary<Block> = fc.record({
   tag: fc.constant('conv' as const),
@@ -93,6 +107,8 @@ const branch: fc.Arbitrary<readonly Block[]> = fc.array(fc.oneof(keeping, elemen
 const block: fc.Arbitrary<Block> = fc.oneof(
   { weight: 4, arbitrary: conv },
   { weight: 2, arbitrary: pool },
+  { weight: 1, arbitrary: up },
+  { weight: 1, arbitrary: resample },
   { weight: 4, arbitrary: elementwise },
   { weight: 2, arbitrary: fc.record({ tag: fc.constant('residual' as const), body: branch }) },
   {
@@ -134,6 +150,17 @@ class Builder {
     switch (b.tag) {
       case 'conv':
         return this.conv(x, b)
+      case 'up':
+        return this.up(x, b)
+      case 'resample': {
+        const [, , inH, inW] = this.s.shape(x)
+        return this.s.op(
+          'upsample',
+          { mode: b.mode, inH: inH!, inW: inW!, outH: b.to[0], outW: b.to[1] },
+          [x],
+          this.layer('resample'),
+        )
+      }
       case 'max':
       case 'avg':
         return this.pool(x, b)
@@ -195,6 +222,36 @@ class Builder {
         dilationW: dilation,
         groups,
       },
+      ins,
+      layer,
+    )
+  }
+
+  /** Transposed convolutions, as long as the image stays small. */
+  private up(x: Ref, b: Extract<Block, { tag: 'up' }>): Ref {
+    const [, c, h, w] = this.s.shape(x)
+    if (Math.max(h!, w!) > 24) return x
+    const { kernel, stride, dilation, pads } = b.window
+    const reach = dilation * (kernel - 1) + 1
+    // Something must be left of the smallest image.
+    const [padTop, padLeft, padBottom, padRight] = pads.map((p) => Math.min(p, Math.floor((reach - 1) / 2)))
+    const more = Math.min(b.more, Math.max(stride, dilation) - 1)
+    const layer = this.layer('up')
+    const ins = [x, this.s.weight(`${layer}.weight`, [c!, b.channels, kernel, kernel])]
+    if (b.bias) ins.push(this.s.weight(`${layer}.bias`, [b.channels]))
+    const attrs = {
+      strideH: stride,
+      strideW: stride,
+      padTop,
+      padLeft,
+      padBottom,
+      padRight,
+      dilationH: dilation,
+      dilationW: dilation,
+    }
+    return this.s.op(
+      'conv_transpose2d',
+      { ...attrs, groups: 1, outputPadH: more, outputPadW: more } as Record<string, number>,
       ins,
       layer,
     )

@@ -60,6 +60,25 @@ const windows: readonly Illegal[] = [
   ),
 ]
 
+const transposed: readonly Illegal[] = [
+  ...at(
+    "layer 'u' (convTranspose2d): an output padding of 2x2 must be less than its stride of 2x2 or its dilation of 1x1",
+    "model([1, 3, 4, 4], seq(convTranspose2d('u', 8, 3, { stride: 2, outputPad: 2 })))",
+  ),
+  ...at(
+    "layer 'u' (convTranspose2d): a padding of 2x2 leaves nothing of its output",
+    "model([1, 3, 1, 4], seq(convTranspose2d('u', 8, 3, { pad: 2 })))",
+  ),
+  ...at(
+    "layer 'u' (convTranspose2d): with a padding of 2x2 a window of 2x2 would see only padding",
+    "model([1, 3, 4, 4], seq(convTranspose2d('u', 8, 2, { pad: 2 })))",
+  ),
+  ...at(
+    "layer 'upsample' (upsample): its scale must be a whole number of at least 1, not 0.5",
+    'model([1, 3, 4, 4], seq(upsample({ scale: 0.5 })))',
+  ),
+]
+
 const sizes: readonly Illegal[] = [
   ...at(
     "layer 'c' (conv2d): its number of channels must be a whole number of at least 1, not 0",
@@ -203,5 +222,5 @@ const whileTyping: readonly Illegal[] = [
   ),
 ]
 
-export const illegal: readonly Illegal[] = [...shapes, ...windows, ...sizes, ...compositions, ...whileTyping]
+export const illegal: readonly Illegal[] = [...shapes, ...transposed, ...windows, ...sizes, ...compositions, ...whileTyping]
 export const refusal = refused

@@ -15,7 +15,7 @@
 namespace spillway::test {
 
 /// How an operand's rows or columns follow from the iteration range (as in the op table).
-enum class Reach { same, window, all };
+enum class Reach { same, window, met, all };
 
 struct Operand {
   Array value;              // whole; for outputs the dims count, and the start value where the op reads it
@@ -43,6 +43,8 @@ struct Call {
   int in_place = -1;                 // the input whose bytes output 0 may be
   std::vector<size_t> mutated{};     // inputs that the op overwrites
   uint64_t step = 3, seed = 12345;
+  /// For operands of Reach::met: the first and the last row (axis 0) or column (axis 1) that iterations [lo, hi) meet.
+  std::function<std::pair<int64_t, int64_t>(int axis, int64_t lo, int64_t hi)> meets{};
 
   const Operand& operand(size_t i) const { return i < ins.size() ? ins[i] : outs[i - ins.size()]; }
   size_t operands() const { return ins.size() + outs.size(); }

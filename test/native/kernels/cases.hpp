@@ -2,4 +2,6 @@
 #pragma once
 #include "test/native/kernels/layer_cases.hpp"
 #include "test/native/kernels/pointwise_cases.hpp"
+#include "test/native/kernels/resample_cases.hpp"
+#include "test/native/kernels/transposed_cases.hpp"
 #include "test/native/kernels/window_cases.hpp"

@@ -1,0 +1,267 @@
+// Transposed convolution, PyTorch's ConvTranspose2d. In: [B,C,H,W]. Out: [B,out,H',W'] with
+// H' = (H - 1) * stride - 2 * pad + dilation * (kernel - 1) + 1 + outputPad. FT-compatible in B, H and W.
+// Worked example: kernel 4, stride 2, padding 1 doubles the size: (7 - 1) * 2 - 2 + 3 + 1 = 14.
+import { left, right } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import {
+  type GroupsDoNotDivide,
+  groupsDoNotDivide,
+  type OutputPadTooLarge,
+  outputPadTooLarge,
+  type PadBeyondWindow,
+  padBeyondWindow,
+  type PaddedAway,
+  paddedAway,
+} from '../messages'
+import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
+import type { Add, AddLow, Compare, Div, Low, Mul, MulLow, Sub } from '../numbers/naturals'
+import { extentCodec, layerCodec } from './codecs'
+import type { Divides, SeesPixels } from './conv2d'
+import { biasInit, initCodec, type WeightInit, weightInit } from './init'
+import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { emit, withParams } from './site'
+import { type ExtentText, extentText } from './window'
+
+export interface ConvTranspose2d<
+  Name extends string,
+  Out extends number,
+  Kernel extends Extent,
+  Stride extends Extent = 1,
+  Pad extends Extent = 0,
+  OutputPad extends Extent = 0,
+  Dilation extends Extent = 1,
+  Groups extends number = 1,
+  Bias extends boolean = true,
+> extends Layer<'convTranspose2d', Name> {
+  readonly out: Out
+  readonly kernel: Kernel
+  readonly stride: Stride
+  readonly pad: Pad
+  readonly outputPad: OutputPad
+  readonly dilation: Dilation
+  readonly groups: Groups
+  readonly bias: Bias
+  readonly init: WeightInit
+  /** What the parameters' names start with, when that is not the layer's name. */
+  readonly param?: string
+}
+type AnyTransposed = ConvTranspose2d<string, number, Extent, Extent, Extent, Extent, Extent, number, boolean>
+
+export interface ConvTranspose2dOptions<
+  S extends Extent,
+  P extends Extent,
+  Q extends Extent,
+  D extends Extent,
+  G extends number,
+  B extends boolean,
+> {
+  readonly stride?: S
+  /** Rows and columns taken off each side of the output; 0 unless given. */
+  readonly pad?: P
+  /** Rows below and columns on the right that no window need reach; less than the stride or the dilation. */
+  readonly outputPad?: Q
+  readonly dilation?: D
+  readonly groups?: G
+  /** Whether it adds a bias; true unless said otherwise. */
+  readonly bias?: B
+  readonly init?: WeightInit
+  readonly param?: string
+}
+
+/**
+ * A transposed convolution to `out` channels. Sizes are one number, or [height, width].
+ *
+ * @example convTranspose2d('up1', 512, 2, { stride: 2 })
+ */
+export const convTranspose2d = <
+  N extends string,
+  O extends number,
+  const K extends Extent,
+  const S extends Extent = 1,
+  const P extends Extent = 0,
+  const Q extends Extent = 0,
+  const D extends Extent = 1,
+  G extends number = 1,
+  B extends boolean = true,
+>(
+  name: N,
+  out: O,
+  kernel: K,
+  options: ConvTranspose2dOptions<S, P, Q, D, G, B> = {},
+): ConvTranspose2d<N, O, K, S, P, Q, D, G, B> => ({
+  kind: 'convTranspose2d',
+  name,
+  out,
+  kernel,
+  stride: options.stride ?? (1 as S),
+  pad: options.pad ?? (0 as P),
+  outputPad: options.outputPad ?? (0 as Q),
+  dilation: options.dilation ?? (1 as D),
+  groups: options.groups ?? (1 as G),
+  bias: options.bias ?? (true as B),
+  init: options.init ?? 'fan-in-uniform',
+  ...(options.param === undefined ? {} : { param: options.param }),
+})
+
+// ---------------------------------------------------------------- its shape and parameters, as types
+
+/** The rows that H rows of windows reach, less the padding; 0 or 'negative' when nothing is left. */
+type Spread<
+  H extends number,
+  K extends number,
+  S extends number,
+  P extends number,
+  Q extends number,
+  D extends number,
+> = number extends H | K | S | P | Q | D
+  ? number
+  : Sub<Add<Mul<Sub<H, 1> & number, S>, Add<Add<Mul<D, Sub<K, 1> & number>, 1>, Q>>, Mul<2, P>>
+
+type Below<Q extends number, S extends number, D extends number> = Q extends 0
+  ? true
+  : number extends Q | S | D
+    ? true
+    : Compare<Q, S> extends 'less'
+      ? true
+      : Compare<Q, D> extends 'less'
+        ? true
+        : false
+
+type TransposedShape<L, S extends Shape> =
+  L extends ConvTranspose2d<any, infer O, infer K, infer St, infer P, infer Q, infer D, infer G, any>
+    ? BadSize<
+        [
+          ['number of channels', O, 1],
+          ['kernel', K, 1],
+          ['stride', St, 1],
+          ['dilation', D, 1],
+          ['number of groups', G, 1],
+          ['padding', P, 0],
+          ['output padding', Q, 0],
+        ]
+      > extends infer Bad
+      ? Bad extends string
+        ? Bad
+        : SeesPixels<K, P, D> extends false
+          ? PadBeyondWindow<ExtentText<P>, ExtentText<K>>
+          : [Below<Height<Q>, Height<St>, Height<D>>, Below<Width<Q>, Width<St>, Width<D>>] extends [true, true]
+            ? Divides<S[1], G> extends false
+              ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
+              : Divides<O, G> extends false
+                ? GroupsDoNotDivide<'output', `${O}`, `${G}`>
+                : [
+                      Spread<S[2], Height<K>, Height<St>, Height<P>, Height<Q>, Height<D>>,
+                      Spread<S[3], Width<K>, Width<St>, Width<P>, Width<Q>, Width<D>>,
+                    ] extends [infer H, infer W]
+                  ? H extends 0 | 'negative'
+                    ? PaddedAway<ExtentText<P>>
+                    : W extends 0 | 'negative'
+                      ? PaddedAway<ExtentText<P>>
+                      : [S[0], number extends G ? number : O, H & number, W & number]
+                  : never
+            : OutputPadTooLarge<ExtentText<Q>, ExtentText<St>, ExtentText<D>>
+      : never
+    : never
+
+type TransposedParameters<L, C extends number> =
+  L extends ConvTranspose2d<any, infer O, infer K, any, any, any, any, infer G, infer B>
+    ? MulLow<MulLow<MulLow<Low<C>, `${Div<O, G>}`>, `${Height<K>}`>, `${Width<K>}`> extends infer Weights extends string
+      ? B extends true
+        ? AddLow<Weights, Low<O>>
+        : Weights
+      : never
+    : never
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> {
+    convTranspose2d: TransposedShape<L, S>
+  }
+  interface LayerParameters<L, S extends Shape> {
+    convTranspose2d: TransposedParameters<L, S[1]>
+  }
+  interface LayerFt<L> {
+    convTranspose2d: 'B' | 'H' | 'W'
+  }
+}
+
+// ---------------------------------------------------------------- at run time
+
+const both = (holds: (side: (e: Extent) => number) => boolean): boolean => holds(height) && holds(width)
+
+const complaint = (l: AnyTransposed, input: Shape): string | null => {
+  const size = badSize(
+    ['number of channels', l.out, 1],
+    ['kernel', l.kernel, 1],
+    ['stride', l.stride, 1],
+    ['dilation', l.dilation, 1],
+    ['number of groups', l.groups, 1],
+    ['padding', l.pad, 0],
+    ['output padding', l.outputPad, 0],
+  )
+  if (size !== null) return size
+  if (!both((side) => side(l.pad) <= side(l.dilation) * (side(l.kernel) - 1)))
+    return padBeyondWindow(extentText(l.pad), extentText(l.kernel))
+  if (!both((side) => side(l.outputPad) < Math.max(side(l.stride), side(l.dilation), 1)))
+    return outputPadTooLarge(extentText(l.outputPad), extentText(l.stride), extentText(l.dilation))
+  if (input[1] % l.groups !== 0) return groupsDoNotDivide('input', `${input[1]}`, `${l.groups}`)
+  if (l.out % l.groups !== 0) return groupsDoNotDivide('output', `${l.out}`, `${l.groups}`)
+  return null
+}
+
+const spread = (l: AnyTransposed, size: number, side: (e: Extent) => number): number =>
+  (size - 1) * side(l.stride) - 2 * side(l.pad) + side(l.dilation) * (side(l.kernel) - 1) + 1 + side(l.outputPad)
+
+export const convTranspose2dRule: LayerRule<AnyTransposed> = {
+  codec: layerCodec(
+    'convTranspose2d',
+    {
+      out: t.number,
+      kernel: extentCodec,
+      stride: extentCodec,
+      pad: extentCodec,
+      outputPad: extentCodec,
+      dilation: extentCodec,
+      groups: t.number,
+      bias: t.boolean,
+      init: initCodec,
+    },
+    { param: t.string },
+  ),
+  shape: (l, input) =>
+    reasonOr(complaint(l, input), () => {
+      const [h, w] = [spread(l, input[2], height), spread(l, input[3], width)]
+      return h < 1 || w < 1 ? left(paddedAway(extentText(l.pad))) : right([input[0], l.out, h, w])
+    }),
+  ft: () => ['B', 'H', 'W'],
+  inPlace: false,
+  params: (l, input) => {
+    const weight = [input[1], l.out / l.groups, height(l.kernel), width(l.kernel)]
+    // As PyTorch counts them: of the weight as if it were a convolution's.
+    const fanIn = weight[1]! * weight[2]! * weight[3]!
+    return [
+      { name: 'weight', shape: weight, init: weightInit(l.init, fanIn, weight[0]! * weight[2]! * weight[3]!) },
+      ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, fanIn) }] : []),
+    ]
+  },
+  elaborate: (l, x, at) =>
+    withParams(at, (ps) =>
+      emit(
+        at,
+        'conv_transpose2d',
+        {
+          strideH: height(l.stride),
+          strideW: width(l.stride),
+          padTop: height(l.pad),
+          padLeft: width(l.pad),
+          padBottom: height(l.pad),
+          padRight: width(l.pad),
+          dilationH: height(l.dilation),
+          dilationW: width(l.dilation),
+          groups: l.groups,
+          outputPadH: height(l.outputPad),
+          outputPadW: width(l.outputPad),
+        },
+        [x, ...ps],
+      ),
+    ),
+}

@@ -1,0 +1,102 @@
+// Resampling to so many times the size or to a given size, PyTorch's Upsample. In: [B,C,H,W]. Out: [B,C,H',W'].
+// FT-compatible in every dimension. An input that has the size already passes as it is, without an op.
+import { right } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import type { Dim, Extent, Height, Layer, Shape, Width } from '../net'
+import { height, width } from '../net'
+import type { Mul } from '../numbers/naturals'
+import { extentCodec, layerCodec } from './codecs'
+import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { emit } from './site'
+
+/** How many times the size, or the size. */
+export type UpsampleTo = { readonly scale: Extent } | { readonly size: Extent }
+/** 'bilinear-corners' is bilinear with `alignCorners`. */
+export type UpsampleMode = 'nearest' | 'bilinear' | 'bilinear-corners'
+
+export interface Upsample<To extends UpsampleTo, Name extends string = ''> extends Layer<'upsample', Name> {
+  readonly to: To
+  readonly mode: UpsampleMode
+}
+
+type UpsampleOptions = (
+  | { readonly scale: Extent; readonly size?: undefined }
+  | { readonly size: Extent; readonly scale?: undefined }
+) &
+  (
+    | { readonly mode?: 'nearest'; readonly alignCorners?: undefined }
+    | {
+        readonly mode: 'bilinear'
+        /** Whether pixels are points and the corners stay where they are; otherwise, and unless said so, pixels are areas. */
+        readonly alignCorners?: boolean
+      }
+  )
+type ToOf<O> = O extends { readonly scale: infer S extends Extent }
+  ? { readonly scale: S }
+  : O extends { readonly size: infer S extends Extent }
+    ? { readonly size: S }
+    : never
+
+/**
+ * Resamples to `scale` times the size, or to `size`; to the nearest pixel unless the mode is 'bilinear'.
+ *
+ * @example upsample({ scale: 2 }), upsample({ size: [129, 65], mode: 'bilinear', alignCorners: true })
+ */
+export const upsample = <const O extends UpsampleOptions, N extends string = ''>(options: O, name?: N): Upsample<ToOf<O>, N> => ({
+  kind: 'upsample',
+  name: name ?? ('' as N),
+  to: (options.scale === undefined ? { size: options.size } : { scale: options.scale }) as ToOf<O>,
+  mode: options.mode !== 'bilinear' ? 'nearest' : options.alignCorners === true ? 'bilinear-corners' : 'bilinear',
+})
+
+type Times<N extends number, F extends number> = number extends N | F ? number : Mul<N, F>
+type UpsampleShape<L, S extends Shape> =
+  L extends Upsample<infer To, any>
+    ? To extends { readonly scale: infer F extends Extent }
+      ? BadSize<[['scale', F, 1]]> extends infer Bad
+        ? Bad extends string
+          ? Bad
+          : [S[0], S[1], Times<S[2], Height<F>>, Times<S[3], Width<F>>]
+        : never
+      : To extends { readonly size: infer E extends Extent }
+        ? BadSize<[['size', E, 1]]> extends infer Bad
+          ? Bad extends string
+            ? Bad
+            : [S[0], S[1], Height<E>, Width<E>]
+          : never
+        : never
+    : never
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> {
+    upsample: UpsampleShape<L, S>
+  }
+  interface LayerFt<L> {
+    upsample: Dim
+  }
+}
+
+// ---------------------------------------------------------------- at run time
+
+const sizeOf = ({ to }: Upsample<UpsampleTo, string>, [, , h, w]: Shape): readonly [number, number] =>
+  'scale' in to ? [h * height(to.scale), w * width(to.scale)] : [height(to.size), width(to.size)]
+
+const MODES: Readonly<Record<UpsampleMode, number>> = { nearest: 0, bilinear: 1, 'bilinear-corners': 2 }
+
+export const upsampleRule: LayerRule<Upsample<UpsampleTo, string>> = {
+  codec: layerCodec('upsample', {
+    to: t.union([t.readonly(t.exact(t.type({ scale: extentCodec }))), t.readonly(t.exact(t.type({ size: extentCodec })))]),
+    mode: t.keyof({ nearest: null, bilinear: null, 'bilinear-corners': null }),
+  }),
+  shape: (l, input) =>
+    reasonOr(badSize('scale' in l.to ? ['scale', l.to.scale, 1] : ['size', l.to.size, 1]), () =>
+      right([input[0], input[1], ...sizeOf(l, input)]),
+    ),
+  ft: () => ['B', 'C', 'H', 'W'],
+  inPlace: false,
+  elaborate: (l, x, at) => {
+    const [, , inH, inW] = at.input
+    const [outH, outW] = sizeOf(l, at.input)
+    return inH === outH && inW === outW ? right(x) : emit(at, 'upsample', { mode: MODES[l.mode], inH, inW, outH, outW }, [x])
+  },
+}

@@ -1,0 +1,55 @@
+// What a training step holds, by two rules that types and run time both count, in 32-bit floats.
+//  in core  parameters, a gradient of each, the optimizer's numbers for each, running statistics, and every layer's output
+//           but those written over their input
+//  least    parameters, the optimizer's numbers, running statistics, and the largest layer's gradients: a weight is updated
+//           as soon as its gradient is complete, so no two layers' need be there at once. No plan works with less.
+import type { Analyse, Facts, ParametersNumber, StateNumber } from '../facts'
+import type { Model } from '../model'
+import type { Add, CompareDigits, FromLow, Mul, Reverse, Trim } from '../numbers/naturals'
+import type { Optimizer } from '../training'
+import type { SitesOfModel } from './ranges'
+import type { AnySite } from './sites'
+
+/** How many numbers an optimizer keeps for each parameter; `number` when its type does not say. */
+export type NumbersKept<O> = O extends { readonly kind: 'sgd'; readonly momentum: infer V extends number }
+  ? number extends V
+    ? number
+    : V extends 0
+      ? 0
+      : 1
+  : O extends { readonly kind: 'adam' | 'adamw' }
+    ? 2
+    : number
+export const numbersKept = (o: Optimizer): number => (o.kind === 'sgd' ? (o.momentum === 0 ? 0 : 1) : 2)
+
+/** What a model alone says: how many numbers it trains and keeps, and its activations' bytes. */
+type Numbers<M extends Model> =
+  Analyse<M['net'], M['input']> extends Facts<any, any, infer T, any>
+    ? [parameters: ParametersNumber<T>, state: StateNumber<T>]
+    : never
+
+/** Bytes of an in-core step with an optimizer that keeps K numbers for each parameter. */
+export type StepBytes<M extends Model, K extends number> = number extends K
+  ? number
+  : Numbers<M> extends [infer P extends number, infer State extends number]
+    ? Add<Mul<4, Add<Mul<P, Add<2, K>>, State>>, M['activationBytes']>
+    : never
+
+/** @example stepBytes(net, sgd({ lr: 0.1, momentum: 0.9 })) */
+export const stepBytes = <M extends Model, const O extends Optimizer>(m: M, optimizer: O): StepBytes<M, NumbersKept<O>> =>
+  (4 * (m.parameters * (2 + numbersKept(optimizer)) + stateOf(m)) + m.activationBytes) as StepBytes<M, NumbersKept<O>>
+
+const stateOf = (m: Model): number => m.layers.reduce((n, l) => n + l.state, 0)
+
+type Larger<A extends string, B extends string> = CompareDigits<Trim<Reverse<A>>, Trim<Reverse<B>>> extends 'less' ? B : A
+type Largest<Sites, Most extends string = '0'> = Sites extends readonly [infer X extends AnySite, ...infer T]
+  ? Largest<T, X['parameters'] extends '0' | Most ? Most : Larger<Most, X['parameters']>>
+  : Most
+
+/** Bytes below which no plan works, when the optimizer keeps K numbers for each parameter; an unknown K counts as none. */
+export type LeastBytes<M extends Model, K extends number> =
+  Numbers<M> extends [infer P extends number, infer State extends number]
+    ? Mul<4, Add<Add<Mul<P, Add<1, number extends K ? 0 : K>>, State>, FromLow<Largest<SitesOfModel<M>>>>>
+    : never
+export const leastBytes = (m: Model, optimizer: Optimizer): number =>
+  4 * (m.parameters * (1 + numbersKept(optimizer)) + stateOf(m) + Math.max(0, ...m.layers.map((l) => l.parameters)))

@@ -1,0 +1,73 @@
+// A model's layers in execution order, as types: what the plan checks fold over. The run-time twin is `Model.layers`.
+// In: the type of a net, an input shape. Out: a tuple of Sites, joins of branches included, names with their scopes.
+// Invariant: as long as `Model.layers` and in the same order; nameless layers are called after their kind, unnumbered.
+// Worked example: block('b', conv2d('c', 8, 3), relu()) at [1,3,4,4] has the sites 'b.c' (conv2d) and 'b.relu' (relu).
+import type { Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from '../compose'
+import type { Analyse, Copies, Facts, FtOf, NameOf, Numbered, ParametersOf, SumsOf } from '../facts'
+import type { Dim, LayerShapes, Net, Shape } from '../net'
+
+/** One layer: where it stands, along which dimensions it may be tiled, what it takes, makes and trains (a Low string). */
+export interface Site<
+  Called extends string,
+  Named extends boolean,
+  Kind extends string,
+  Ft extends Dim,
+  Sums extends Dim,
+  In extends Shape,
+  Out extends Shape,
+  Parameters extends string,
+> {
+  called: Called
+  named: Named
+  kind: Kind
+  ft: Ft
+  sums: Sums
+  in: In
+  out: Out
+  parameters: Parameters
+}
+export type AnySite = Site<any, any, any, any, any, any, any, any>
+
+/** The sites of net N at shape S; P is put before their names. */
+export type SitesOf<N extends Net, S extends Shape, P extends string = ''> = N['kind'] extends keyof LayerShapes<any, any>
+  ? LayerShapes<N, S>[N['kind']] extends infer O extends Shape
+    ? [Site<`${P}${NameOf<N>}`, IsNamed<N>, N['kind'], FtOf<N>, SumsOf<N>, S, O, ParametersOf<N, S>>]
+    : []
+  : N['kind'] extends keyof CompositionSites<any, any, any>
+    ? CompositionSites<N, S, P>[N['kind']]
+    : []
+
+interface CompositionSites<N, S extends Shape, P extends string> {
+  seq: N extends Seq<infer Ls> ? LineSites<Ls, S, P> : never
+  block: N extends Block<infer B, infer Body> ? SitesOf<Body, S, `${P}${B}.`> : never
+  blocks: N extends Blocks<infer B, infer Ls> ? LineSites<Numbered<Ls>, S, `${P}${B}.`> : never
+  counted: N extends Counted<infer Stem, infer From, infer Ls> ? LineSites<Numbered<Ls, Stem, Copies<From, 0>>, S, P> : never
+  repeat: N extends Repeat<any, any> ? LineSites<Numbered<[N]>, S, P> : never
+  residual: N extends Residual<infer B, infer C> ? Joined<N, [B, C], 'residual', Dim, S, P> : never
+  concat: N extends Concat<infer Bs> ? Joined<N, Bs, 'concat', 'B' | 'H' | 'W', S, P> : never
+}
+
+type IsNamed<N> = N extends { readonly name: '' } ? false : true
+
+type LineSites<Ls, S extends Shape, P extends string, Acc extends readonly unknown[] = []> = Ls extends readonly [
+  infer H extends Net,
+  ...infer T,
+]
+  ? Analyse<H, S> extends Facts<infer O, any, any, any>
+    ? LineSites<T, O, P, [...Acc, ...SitesOf<H, S, P>]>
+    : Acc
+  : Acc
+
+type BranchSites<Bs, S extends Shape, P extends string, Acc extends readonly unknown[] = []> = Bs extends readonly [
+  infer H extends Net,
+  ...infer T,
+]
+  ? BranchSites<T, S, P, [...Acc, ...SitesOf<H, S, P>]>
+  : Acc
+
+/** The first branch's shape is as good as any: nobody looks at the input of a join. */
+type Joined<N, Bs, Kind extends string, Ft extends Dim, S extends Shape, P extends string> = N extends Net
+  ? Analyse<N, S> extends Facts<infer O, any, any, any>
+    ? [...BranchSites<Bs, S, P>, Site<`${P}${Kind}`, false, Kind, Ft, never, O, O, '0'>]
+    : []
+  : []

@@ -1,0 +1,206 @@
+// Describes convolutions to oneDNN, compiles and caches them, packs and unpacks what its primitives cannot read in place.
+#include "cpu/convolution.hpp"
+
+#include <cstring>
+
+namespace spillway::cpu {
+namespace {
+
+using dnnl::memory;
+using tag = memory::format_tag;
+using ops::Window;
+using ops::WindowAxis;
+
+/// The convolution as the primitive sees it, and the packed grid that stands for x where x itself will not do.
+struct Problem {
+  Direction direction;
+  bool bias;
+  memory::dims src, weights, dst, strides, dilations, pad_before, pad_after;
+  std::optional<Grid> packed;
+};
+
+int64_t padding_after(const WindowAxis& axis, int64_t in_size, int64_t pad_before) {
+  return std::max<int64_t>(0, (axis.out_size - 1) * axis.stride + axis.reach() - in_size - pad_before);
+}
+
+/// oneDNN 2.6 corrupts the heap in channels-last strided 1x1 weight gradients with few input channels.
+bool strided_pointwise_weights(Direction direction, const Window& w) {
+  return direction == Direction::backward_weights && w.h.kernel == 1 && w.w.kernel == 1 && (w.h.stride > 1 || w.w.stride > 1);
+}
+
+Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias) {
+  const auto& [h, w] = g.window;
+  Problem p{direction, bias, {}, {}, {g.batch, g.out_channels, h.out_size, w.out_size}, {h.stride, w.stride},
+            {h.dilation - 1, w.dilation - 1}, {h.pad_before(), w.pad_before()}, {}, std::nullopt};
+  GridAxis rows{0, h.in_size, 1}, columns{0, w.in_size, 1};
+  if (strided_pointwise_weights(direction, g.window)) {
+    rows = {h.start(h.out_lo) - h.in_lo, h.out_size, h.stride};
+    columns = {w.start(w.out_lo) - w.in_lo, w.out_size, w.stride};
+    p.packed = {rows, columns};
+    p.strides = {1, 1};
+    p.pad_before = p.pad_after = {0, 0};
+  } else {
+    if (!g.window.exact()) {
+      rows = {h.core_lo() - h.in_lo, h.core_size(), 1};
+      columns = {w.core_lo() - w.in_lo, w.core_size(), 1};
+      p.packed = {rows, columns};
+    }
+    p.pad_after = {padding_after(h, rows.count, p.pad_before[0]), padding_after(w, columns.count, p.pad_before[1])};
+  }
+  p.src = {g.batch, g.in_channels, rows.count, columns.count};
+  p.weights = {g.groups, g.group_out(), g.group_in(), h.kernel, w.kernel};
+  if (g.groups == 1) p.weights.erase(p.weights.begin());
+  return p;
+}
+
+/// oneDNN's descriptions of one problem, with activations in the format `layout`.
+class Describe {
+ public:
+  Describe(const Problem& p, tag layout)
+      : p_(p), src(f32_desc(p.src, layout)), weights(f32_desc(p.weights, tag::any)), dst(f32_desc(p.dst, layout)),
+        bias(f32_desc({p.dst[1]}, tag::x)) {}
+
+  std::optional<Compiled> compiled() const {
+    switch (p_.direction) {
+      case Direction::forward: return forward();
+      case Direction::backward_data: return backward_data();
+      case Direction::backward_weights: return backward_weights();
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr auto direct = dnnl::algorithm::convolution_direct;
+
+  dnnl::convolution_forward::desc forward_desc() const {
+    constexpr auto kind = dnnl::prop_kind::forward_training;
+    if (p_.bias) return {kind, direct, src, weights, bias, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+    return {kind, direct, src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+  }
+
+  Argument src_argument(const memory::desc& wanted, bool written) const {
+    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, f32_desc(p_.src, tag::nhwc), wanted, written};
+  }
+  Argument weights_argument(const memory::desc& wanted, bool written) const {
+    const tag ours = p_.weights.size() == 5 ? tag::goihw : tag::oihw;
+    return {written ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, f32_desc(p_.weights, ours), wanted, written};
+  }
+  Argument dst_argument(const memory::desc& wanted, bool written) const {
+    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, f32_desc(p_.dst, tag::nhwc), wanted, written};
+  }
+
+  template <class Primitive, class PrimitiveDesc>
+  static Compiled compile(const PrimitiveDesc& found, std::vector<Argument> arguments) {
+    return {[found] { return Primitive(found); }, found.scratchpad_desc(), std::move(arguments)};
+  }
+
+  std::optional<Compiled> forward() const {
+    const auto found = fast_implementation<dnnl::convolution_forward::primitive_desc>(forward_desc());
+    if (!found) return std::nullopt;
+    std::vector<Argument> arguments{src_argument(found->src_desc(), false), weights_argument(found->weights_desc(), false),
+                                    dst_argument(found->dst_desc(), true)};
+    if (p_.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias, false});
+    return compile<dnnl::convolution_forward>(*found, std::move(arguments));
+  }
+
+  dnnl::convolution_forward::primitive_desc hint() const { return {forward_desc(), cpu_engine()}; }
+
+  std::optional<Compiled> backward_data() const {
+    const dnnl::convolution_backward_data::desc desc(direct, src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after);
+    const auto found = fast_implementation<dnnl::convolution_backward_data::primitive_desc>(desc, hint());
+    if (!found) return std::nullopt;
+    return compile<dnnl::convolution_backward_data>(
+        *found, {dst_argument(found->diff_dst_desc(), false), weights_argument(found->weights_desc(), false),
+                 src_argument(found->diff_src_desc(), true)});
+  }
+
+  dnnl::convolution_backward_weights::desc weights_desc() const {
+    if (p_.bias) return {direct, src, weights, bias, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+    return {direct, src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+  }
+
+  std::optional<Compiled> backward_weights() const {
+    const auto found = fast_implementation<dnnl::convolution_backward_weights::primitive_desc>(weights_desc(), hint());
+    if (!found) return std::nullopt;
+    std::vector<Argument> arguments{src_argument(found->src_desc(), false), dst_argument(found->diff_dst_desc(), false),
+                                    weights_argument(found->diff_weights_desc(), true)};
+    if (p_.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias, bias, true});
+    return compile<dnnl::convolution_backward_weights>(*found, std::move(arguments));
+  }
+
+  const Problem& p_;
+  memory::desc src, weights, dst, bias;
+};
+
+Convolution compile(const Problem& p) {
+  for (const tag layout : {tag::nhwc, tag::any})
+    if (std::optional<Compiled> compiled = Describe(p, layout).compiled()) {
+      WorkspaceLayout places;
+      places.place(compiled->workspace_bytes());
+      int64_t offset = 0;
+      if (p.packed) offset = places.place(p.src[0] * p.src[1] * p.src[2] * p.src[3] * int64_t(sizeof(float)));
+      return {std::move(compiled), p.packed, offset, places.bytes()};
+    }
+  return {};
+}
+
+/// Calls f(packed pixel, pixel of x or null) for each pixel of the grid.
+template <class F>
+void each_grid_pixel(const View& x, const Grid& grid, float* packed, F f) {
+  const int64_t rows = x.dims[0] * grid.h.count;
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < rows; row++)
+    for (int64_t column = 0; column < grid.w.count; column++) {
+      const int64_t h = grid.h.first + row % grid.h.count * grid.h.step;
+      const int64_t w = grid.w.first + column * grid.w.step;
+      const bool held = h >= 0 && h < x.dims[2] && w >= 0 && w < x.dims[3];
+      f(packed + (row * grid.w.count + column) * x.dims[1], held ? pixel_of(x, row / grid.h.count, h, w) : nullptr);
+    }
+}
+
+void pack(const View& x, const Grid& grid, float* packed) {
+  const size_t bytes = size_t(x.dims[1]) * sizeof(float);
+  each_grid_pixel(x, grid, packed, [bytes](float* to, const float* from) {
+    if (from) std::memcpy(to, from, bytes);
+    else std::memset(to, 0, bytes);
+  });
+}
+
+/// Writes all of x: the grid's pixels, zero elsewhere.
+void unpack(const View& x, const Grid& grid, float* packed) {
+  each_run<1>({&x}, [](Pointers<1> at, int64_t n) { std::fill_n(at[0], n, 0.0f); });
+  const size_t bytes = size_t(x.dims[1]) * sizeof(float);
+  each_grid_pixel(x, grid, packed, [bytes](const float* from, float* to) {
+    if (to) std::memcpy(to, from, bytes);
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias) {
+  static Cache<Convolution> cache;
+  Cache<Convolution>::Key key{int64_t(direction), bias, g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
+  for (const WindowAxis& a : {g.window.h, g.window.w})
+    for (const int64_t n : {a.kernel, a.stride, a.dilation, a.in_size, a.out_size, a.start(a.out_lo) - a.in_lo,
+                            a.core_lo() - a.in_lo, a.core_size()})
+      key.push_back(n);
+  return cache.get(key, [&] { return compile(problem_of(direction, g, bias)); });
+}
+
+void run_convolution(const Convolution& convolution, const KernelCall& c, const View& src, bool writes_src,
+                     std::vector<void*> data, size_t src_at) {
+  if (!convolution.compiled) {
+    ref::kernel(c.kind)->run(c);
+    return;
+  }
+  char* const workspace = static_cast<char*>(c.workspace);
+  float* const packed = reinterpret_cast<float*>(workspace + convolution.packed_offset);
+  if (convolution.packed) {
+    data[src_at] = packed;
+    if (!writes_src) pack(src, *convolution.packed, packed);
+  }
+  convolution.compiled->run(data, workspace);
+  if (convolution.packed && writes_src) unpack(src, *convolution.packed, packed);
+}
+
+}  // namespace spillway::cpu

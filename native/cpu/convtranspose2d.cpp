@@ -1,0 +1,84 @@
+// Transposed convolution and its gradients on oneDNN: a convolution's backward data, forward and weight gradient, with the
+// view of y as the whole image. What oneDNN does not do (the bias, windows that all miss the view) is done here.
+#include "ops/convtranspose2d.hpp"
+
+#include "cpu/channel_sums.hpp"
+#include "cpu/convolution.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+/// The same axis where the view of y is all there is: parts of windows outside it are padding.
+ops::WindowAxis within_view(ops::WindowAxis axis) {
+  axis.pad += axis.in_lo;
+  axis.in_lo = 0;
+  axis.in_extent = axis.in_size;
+  return axis;
+}
+
+std::shared_ptr<const Convolution> convolution(Direction direction, const KernelCall& c, const View& x, const View& y, const View& w) {
+  ops::Conv2d g = ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), x, y, w);
+  g.window = {within_view(g.window.h), within_view(g.window.w)};
+  static const auto nothing = std::make_shared<const Convolution>();
+  return g.window.h.core_size() > 0 && g.window.w.core_size() > 0 ? convolution_of(direction, g, false) : nothing;
+}
+
+void add_bias(const View& y, const View& bias) {
+  const float* const b = floats(bias);
+#pragma omp parallel for schedule(static) collapse(2)
+  for (int64_t image = 0; image < y.dims[0]; image++)
+    for (int64_t h = 0; h < y.dims[2]; h++)
+      for (int64_t w = 0; w < y.dims[3]; w++) {
+        float* const pixel = pixel_of(y, image, h, w);
+#pragma omp simd
+        for (int64_t c = 0; c < y.dims[1]; c++) pixel[c] += b[c];
+      }
+}
+
+struct Forward {
+  static constexpr auto check = ops::check_conv_transpose2d;
+  static auto of(const KernelCall& c) { return convolution(Direction::backward_data, c, c.ins[0], c.outs[0], c.ins[1]); }
+  static void run(const KernelCall& c) {
+    const auto made = of(c);
+    run_convolution(*made, c, c.outs[0], true, {c.ins[0].data, c.ins[1].data, c.outs[0].data}, 2);
+    if (made->compiled && c.n_ins > 2) add_bias(c.outs[0], c.ins[2]);
+  }
+};
+
+struct BackwardData {
+  static constexpr auto check = ops::check_conv_transpose2d_bwd_data;
+  static auto of(const KernelCall& c) { return convolution(Direction::forward, c, c.outs[0], c.ins[0], c.ins[1]); }
+  static void run(const KernelCall& c) {
+    run_convolution(*of(c), c, c.ins[0], false, {c.ins[0].data, c.ins[1].data, c.outs[0].data}, 0);
+  }
+};
+
+/// The bias gradient's partial sums take over the scratch of the weight gradient.
+struct BackwardWeights {
+  static constexpr auto check = ops::check_conv_transpose2d_bwd_weights;
+  static auto of(const KernelCall& c) { return convolution(Direction::backward_weights, c, c.ins[0], c.ins[1], c.outs[0]); }
+  static void run(const KernelCall& c) {
+    const auto made = of(c);
+    run_convolution(*made, c, c.ins[1], false, {c.ins[1].data, c.ins[0].data, c.outs[0].data}, 0);
+    if (made->compiled && c.n_outs > 1) bias_gradient(c);
+  }
+  static void bias_gradient(const KernelCall& c) {
+    double* const sums = static_cast<double*>(c.workspace);
+    channel_sums<1>(Summands<1, 0>{{&c.ins[1]}, {}}, sums, [](const auto& at, const auto&, auto& total) { total[0] += at[0]; });
+    std::copy_n(sums, c.ins[1].dims[1], floats(c.outs[1]));
+  }
+};
+
+struct WeightsKernel : ConvolutionKernel<BackwardWeights> {
+  static int64_t workspace(const KernelCall& c) {
+    return std::max(ConvolutionKernel<BackwardWeights>::workspace(c), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);
+  }
+};
+
+}  // namespace
+
+const KernelEntry conv_transpose2d = entry<ConvolutionKernel<Forward>>();
+const KernelEntry conv_transpose2d_bwd_data = entry<ConvolutionKernel<BackwardData>>();
+const KernelEntry conv_transpose2d_bwd_weights = entry<WeightsKernel>();
+
+}  // namespace spillway::cpu

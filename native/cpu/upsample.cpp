@@ -1,0 +1,87 @@
+// Resampling and its gradient, a pixel's channels at a time.
+#include "ops/upsample.hpp"
+
+#include "cpu/stripes.hpp"
+
+namespace spillway::cpu {
+namespace {
+
+using ops::Between;
+using ops::Resampling;
+
+/// y = the mean of four pixels, weighted; of two or one where they coincide.
+void blend(float* y, const float* const (&x)[4], const Between& rows, const Between& columns, int64_t channels) {
+  const float h = float(rows.weight), w = float(columns.weight);
+  if (h == 0 && w == 0) {
+    std::copy_n(x[0], channels, y);
+    return;
+  }
+  const float a = (1 - h) * (1 - w), b = (1 - h) * w, c = h * (1 - w), d = h * w;
+#pragma omp simd
+  for (int64_t i = 0; i < channels; i++) y[i] = a * x[0][i] + b * x[1][i] + c * x[2][i] + d * x[3][i];
+}
+
+struct Upsample : PlainKernel {
+  static constexpr auto check = ops::check_upsample;
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &y = c.outs[0];
+    const ops::Resamplings g = ops::upsample_geometry(UpsampleAttrs::read(c.attrs));
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int64_t b = 0; b < y.dims[0]; b++)
+      for (int64_t oy = y.origin[2]; oy < ops::upper(y, 2); oy++) {
+        const Between rows = g.h.at(oy);
+        for (int64_t ox = y.origin[3]; ox < ops::upper(y, 3); ox++) {
+          const Between columns = g.w.at(ox);
+          const float* const from[4] = {at_image(x, b, rows.first, columns.first), at_image(x, b, rows.first, columns.second),
+                                        at_image(x, b, rows.second, columns.first), at_image(x, b, rows.second, columns.second)};
+          blend(at_image(y, b, oy, ox), from, rows, columns, y.dims[1]);
+        }
+      }
+  }
+};
+
+/// The rows of dy that are made of some of these rows of x: places never go back, so both ends are found by halving.
+Rows made_of(const Resampling& axis, const View& dy, Rows rows) {
+  const auto first_that = [&](auto holds) {
+    int64_t lo = dy.origin[2], hi = ops::upper(dy, 2);
+    while (lo < hi) {
+      const int64_t middle = lo + (hi - lo) / 2;
+      if (holds(axis.at(middle))) hi = middle;
+      else lo = middle + 1;
+    }
+    return lo;
+  };
+  return {first_that([&](const Between& b) { return b.second >= rows.lo; }), first_that([&](const Between& b) { return b.first >= rows.hi; })};
+}
+
+void add_scaled(float* sum, const float* gradient, float weight, int64_t channels) {
+#pragma omp simd
+  for (int64_t i = 0; i < channels; i++) sum[i] += weight * gradient[i];
+}
+
+struct UpsampleBackward : PlainKernel {
+  static constexpr auto check = ops::check_upsample_bwd;
+  static void run(const KernelCall& c) {
+    const View &dy = c.ins[0], &dx = c.outs[0];
+    const ops::Resamplings g = ops::upsample_geometry(UpsampleBwdAttrs::read(c.attrs));
+    const auto reaching = [&](Rows rows) { return made_of(g.h, dy, rows); };
+    gather_stripes(dx, dy, reaching, [&](int64_t b, int64_t oy, int64_t ox, Rows mine) {
+      const Between rows = g.h.at(oy), columns = g.w.at(ox);
+      const float* const gradient = at_image(dy, b, oy, ox);
+      const auto add_row = [&](int64_t h, double weight) {
+        if (weight == 0 || h < mine.lo || h >= mine.hi) return;
+        add_scaled(at_image(dx, b, h, columns.first), gradient, float(weight * (1 - columns.weight)), dx.dims[1]);
+        if (columns.weight != 0) add_scaled(at_image(dx, b, h, columns.second), gradient, float(weight * columns.weight), dx.dims[1]);
+      };
+      add_row(rows.first, 1 - rows.weight);
+      add_row(rows.second, rows.weight);
+    });
+  }
+};
+
+}  // namespace
+
+const KernelEntry upsample = entry<Upsample>();
+const KernelEntry upsample_bwd = entry<UpsampleBackward>();
+
+}  // namespace spillway::cpu

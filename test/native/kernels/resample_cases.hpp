@@ -1,0 +1,34 @@
+// Random resamplings: nearest, bilinear over areas and over points; larger, smaller and equal sizes.
+#pragma once
+#include "test/native/kernels/families.hpp"
+
+namespace spillway::test {
+
+/// The first and the last input pixel that output pixels [lo, hi) are made of, by PyTorch's formulas.
+inline std::pair<int64_t, int64_t> interpolated(int64_t mode, int64_t from, int64_t to, int64_t lo, int64_t hi) {
+  const auto place = [=](int64_t i) -> double {
+    if (mode == 0) return std::floor(double(i) * double(from) / double(to));
+    if (mode == 1) return std::max(0.0, (double(i) + 0.5) * double(from) / double(to) - 0.5);
+    return to > 1 ? double(i) * double(from - 1) / double(to - 1) : 0;
+  };
+  const double rounding = 1e-9;  // these places are rounded; those of the kernels are not
+  return {int64_t(std::floor(place(lo) + rounding)), std::min(from - 1, int64_t(std::ceil(place(hi - 1) - rounding)))};
+}
+
+inline Family upsample_family(Random& r) {
+  const Dims in = image(r);
+  Dims out = in;
+  const bool doubling = r.chance(0.4);
+  for (int d = 2; d < 4; d++) out[d] = doubling ? 2 * in[d] : r.between(1, 25);
+  const int64_t mode = r.between(0, 2);
+  const std::vector<double> attrs{double(mode), double(in[2]), double(in[3]), double(out[2]), double(out[3])};
+  const Array x = r.normal(in), dy = r.normal(out);
+  Call forward{OpKind::upsample, attrs, {tensor(x, Reach::met)}, {tensor(Array(out))}, 1};
+  Call back{OpKind::upsample_bwd, attrs, {tensor(dy)}, {tensor(Array(in), Reach::met)}, 0};
+  for (Call* call : {&forward, &back})
+    call->meets = [=](int axis, int64_t lo, int64_t hi) { return interpolated(mode, in[2 + axis], out[2 + axis], lo, hi); };
+  return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
+}
+inline const Listed upsample_listed{"upsample", upsample_family, 60};
+
+}  // namespace spillway::test
