@@ -7,7 +7,7 @@ import type { Graph } from './graph/graph'
 import type { Machine } from './graph/machine'
 import { assignPages } from './memory/pages'
 import type { Algorithms, Plan, Segment } from './plan/plan'
-import { type Candidate, spilling } from './schedule/candidate'
+import { type Candidate, type Planner, type Refiner, spilling } from './schedule/candidate'
 import { atLeastSeconds, computeSeconds } from './schedule/bound'
 import { inCoreLayout } from './schedule/incore'
 import { heldAt, type Layout, layOut } from './schedule/layout'
@@ -22,6 +22,8 @@ export interface CompileOptions {
   readonly budgetBytes: number
   readonly machine: Machine
   readonly algorithms?: Algorithms
+  /** Instead of what the registry has under the strategy's name: the laboratory takes heuristics away. */
+  readonly method?: { readonly planner: Planner; readonly refiner?: Refiner }
 }
 
 const finish = (c: Candidate, strategy: string, o: CompileOptions): Plan | null => {
@@ -106,10 +108,11 @@ class Search {
 
   /** What the strategy lists, and what it makes for this budget where something listed fits. */
   run(strategy: string): StageError | undefined {
-    const listed = planners[strategy]!(this.graph, this.o.machine)
+    const method = this.o.method ?? { planner: planners[strategy]!, refiner: refiners[strategy] }
+    const listed = method.planner(this.graph, this.o.machine)
     if (isLeft(listed)) return listed.left
     const least = this.list(listed.right, strategy)
-    const refined = refiners[strategy]?.(this.graph, this.o.machine, this.pages)
+    const refined = method.refiner?.(this.graph, this.o.machine, this.pages)
     if (!refined || least > this.pages) return undefined
     for (let next = refined.next(Infinity); !next.done; ) next = refined.next(this.consider(next.value, strategy))
     return undefined
@@ -133,7 +136,7 @@ const runAll = (search: Search): void => {
 export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
   if (!strategies.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal: strategies })
   const search = new Search(graph, o)
-  if (o.strategy === 'auto') runAll(search)
+  if (o.strategy === 'auto' && !o.method) runAll(search)
   else {
     const failed = search.run(o.strategy)
     if (failed) return left(failed)

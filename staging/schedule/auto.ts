@@ -8,19 +8,37 @@ import { PAGE_BYTES } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
 import { type Candidate, type Planner, type Refiner, resident, spilling } from './candidate'
+import { ALL_RULES } from './chaindp'
 import { type OptimalChain, optimalOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
 const COARSE = 1 / 6
 const FINE = 1 / 60
 
+export interface AutoOptions {
+  /** Give the programme more memory than there is, and let pages leave; else what is recomputed must fit. */
+  readonly swap: boolean
+  /** Make cheap values again inside a stage that keeps its dear ones; else a stage keeps all or nothing. */
+  readonly cheapFirst: boolean
+  /** Look on the simulator at the memories near the one that the estimate prefers. */
+  readonly refine: boolean
+}
+export const AUTO: AutoOptions = { swap: true, cheapFirst: true, refine: true }
+
+const chainFor = (graph: Graph, machine: Machine, o: AutoOptions): OptimalChain =>
+  optimalOf(graph, machine, { ...ALL_RULES, options: o.cheapFirst })
+
 /** The one that needs least. */
-function* listed(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
-  const optimal = optimalOf(graph, machine)
-  yield optimal.candidate(optimal.steps[0]!, spilling)
+function* listed(optimal: OptimalChain, o: AutoOptions): Generator<Candidate, void, boolean> {
+  yield optimal.candidate(optimal.steps[0]!, o.swap ? spilling : resident)
 }
 
-export const auto: Planner = (graph, machine) => right(listed(graph, machine))
+export const auto =
+  (options: Partial<AutoOptions> = {}): Planner =>
+  (graph, machine) => {
+    const o = { ...AUTO, ...options }
+    return right(listed(chainFor(graph, machine, o), o))
+  }
 
 /** For each memory what the step takes at least: its compute, and the link's time for what does not fit. */
 const estimates = (optimal: OptimalChain, budgetPages: number, link: Link): readonly number[] => {
@@ -34,22 +52,27 @@ const estimates = (optimal: OptimalChain, budgetPages: number, link: Link): read
 }
 
 /** From the memory that the estimate prefers, both ways in steps that halve when they no longer help. */
-function* mixtures(graph: Graph, machine: Machine, budgetPages: number): Generator<Candidate, void, number> {
-  const optimal = optimalOf(graph, machine)
+function* mixtures(optimal: OptimalChain, estimate: readonly number[], o: AutoOptions): Generator<Candidate, void, number> {
   const { steps } = optimal
-  const estimate = estimates(optimal, budgetPages, machine.link)
+  const rule = o.swap ? spilling : resident
   const tried = new Map<number, number>()
   let best = estimate.indexOf(Math.min(...estimate))
-  tried.set(best, yield optimal.candidate(steps[best]!, spilling))
-  for (let d = steps.length * COARSE; d > Math.max(1, steps.length * FINE); ) {
+  tried.set(best, yield optimal.candidate(steps[best]!, rule))
+  for (let d = steps.length * COARSE; o.refine && d > Math.max(1, steps.length * FINE); ) {
     const before = best
     for (const at of [Math.round(before - d), Math.round(before + d)]) {
       if (at < 0 || at >= steps.length || tried.has(at)) continue
-      tried.set(at, yield optimal.candidate(steps[at]!, spilling))
+      tried.set(at, yield optimal.candidate(steps[at]!, rule))
       if (tried.get(at)! < tried.get(best)!) best = at
     }
     if (best === before) d /= 2
   }
 }
 
-export const refineAuto: Refiner = mixtures
+export const refineAuto =
+  (options: Partial<AutoOptions> = {}): Refiner =>
+  (graph, machine, budgetPages) => {
+    const o = { ...AUTO, ...options }
+    const optimal = chainFor(graph, machine, o)
+    return mixtures(optimal, estimates(optimal, budgetPages, machine.link), o)
+  }

@@ -101,18 +101,22 @@ export class OptimalChain {
 export const spread = <T>(list: readonly T[], n: number): readonly T[] =>
   list.length <= n ? list : Array.from({ length: n }, (_, i) => list[Math.round((i * (list.length - 1)) / (n - 1))]!)
 
-export const optimalOf = onceFor((graph, machine) => new OptimalChain(chainOf(graph, machine), machine))
+const chains = onceFor(() => new Map<string, OptimalChain>())
 
-function* listed(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
-  const optimal = optimalOf(graph, machine)
+export const optimalOf = (graph: Graph, machine: Machine, rules: ChainRules = ALL_RULES): OptimalChain => {
+  const known = chains(graph, machine)
+  const key = JSON.stringify(rules)
+  const chain = known.get(key) ?? new OptimalChain(chainOf(graph, machine), machine, rules)
+  known.set(key, chain)
+  return chain
+}
+
+function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
   for (const slots of spread(optimal.steps, LISTED)) yield optimal.candidate(slots, resident)
 }
 
-export const checkpointOptimal: Planner = (graph, machine) => right(listed(graph, machine))
-
 /** The schedule with the most slots that fits: more memory never takes longer. */
-function* mostThatFits(graph: Graph, machine: Machine, budgetPages: number): Generator<Candidate, void, number> {
-  const optimal = optimalOf(graph, machine)
+function* mostThatFits(optimal: OptimalChain, budgetPages: number): Generator<Candidate, void, number> {
   const { steps } = optimal
   let [lo, hi] = [0, steps.length]
   while (lo < hi) {
@@ -125,4 +129,12 @@ function* mostThatFits(graph: Graph, machine: Machine, budgetPages: number): Gen
   }
 }
 
-export const refineOptimal: Refiner = mostThatFits
+export const checkpointOptimal =
+  (rules: ChainRules = ALL_RULES): Planner =>
+  (graph, machine) =>
+    right(listed(optimalOf(graph, machine, rules)))
+
+export const refineOptimal =
+  (rules: ChainRules = ALL_RULES): Refiner =>
+  (graph, machine, budgetPages) =>
+    mostThatFits(optimalOf(graph, machine, rules), budgetPages)

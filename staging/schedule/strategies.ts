@@ -16,7 +16,7 @@ import { window } from './window'
 export const planners: Readonly<Record<string, Planner>> = {
   'in-core': inCore,
   'checkpoint:sqrt': checkpointSqrt,
-  'checkpoint:optimal': checkpointOptimal,
+  'checkpoint:optimal': checkpointOptimal(),
   'swap:vdnn-all': vdnnAll(),
   'swap:vdnn-conv': vdnnConv(),
   'swap:vdnn++': vdnnPlus(),
@@ -27,14 +27,14 @@ export const planners: Readonly<Record<string, Planner>> = {
   'swap:greedy': swapGreedy,
   'swap:fractional': fractional(),
   tiled,
-  auto,
+  auto: auto(),
 }
 
 /** What some of them try once the budget is known. */
 export const refiners: Readonly<Record<string, Refiner>> = {
-  'checkpoint:optimal': refineOptimal,
+  'checkpoint:optimal': refineOptimal(),
   'swap:tflms': refineTflms(),
-  auto: refineAuto,
+  auto: refineAuto(),
 }
 
 export const strategies: readonly string[] = Object.keys(planners)

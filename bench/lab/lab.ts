@@ -1,0 +1,43 @@
+// The laboratory: the five papers' experiments on named machines in simulation. `npm run lab [-- SECTION …]` writes
+// docs/lab/SECTION.json and its plots for the sections that are asked for (all by default), and docs/lab/README.md from all
+// that are there. SPILLWAY_FULL=1 takes every network, size and batch of the papers; otherwise a part of them.
+// What a strategy or a network is missing for is said on the page.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ablation } from './ablation'
+import { pageOf, type Report } from './page'
+import { paper1 } from './paper1'
+import { paper2 } from './paper2'
+import { paper3 } from './paper3'
+import { paper5 } from './paper5'
+
+const FOLDER = join(__dirname, '../../docs/lab')
+
+/** A section's name, and what runs it; the plots that it asks for lie beside the page. */
+export type Experiment = (plot: (name: string, svg: string) => string) => Report
+
+const experiments: Readonly<Record<string, Experiment>> = { paper1, paper2, paper3, paper5, ablation }
+
+const run = (name: string, experiment: Experiment): void => {
+  const began = performance.now()
+  const plot = (file: string, svg: string): string => {
+    writeFileSync(join(FOLDER, `${name}-${file}.svg`), svg)
+    return `${name}-${file}.svg`
+  }
+  const report = experiment(plot)
+  writeFileSync(join(FOLDER, `${name}.json`), `${JSON.stringify(report, null, 1)}\n`)
+  console.log(`${name}: ${((performance.now() - began) / 1000).toFixed(0)} s`)
+}
+
+const main = (): void => {
+  const wanted = process.argv.slice(2)
+  const unknown = wanted.find((w) => !experiments[w])
+  if (unknown !== undefined) throw new Error(`there is no section '${unknown}'; legal are ${Object.keys(experiments).join(', ')}`)
+  mkdirSync(FOLDER, { recursive: true })
+  for (const [name, experiment] of Object.entries(experiments)) if (!wanted.length || wanted.includes(name)) run(name, experiment)
+  const there = Object.keys(experiments).filter((name) => existsSync(join(FOLDER, `${name}.json`)))
+  const reports = there.map((name) => JSON.parse(readFileSync(join(FOLDER, `${name}.json`), 'utf8')) as Report)
+  writeFileSync(join(FOLDER, 'README.md'), pageOf(reports))
+}
+
+if (require.main === module) main()

@@ -1,0 +1,39 @@
+// What the experiments share: training graphs of zoo networks on named machines, and one planned step. In: names and shapes. Out:
+// graphs; for each strategy and budget the case that `compare` reports. Networks and strategies that are not there give null.
+import { isLeft } from 'fp-ts/Either'
+import { caseOf, type FeasibleCase } from '../../src/cli/compare/sweep'
+import { type LocalMachine, machineNamed } from '../../src/machine'
+import { DEFAULT_OPTIMIZER, trainingGraph } from '../../src/session'
+import { zooEntry } from '../../src/zoo'
+import type { Graph } from '../../staging/graph/graph'
+import { strategies } from '../../staging/schedule/strategies'
+
+export const full = process.env['SPILLWAY_FULL'] === '1'
+
+export const machine = (name: string): LocalMachine => {
+  const found = machineNamed(name, {})
+  if (isLeft(found)) throw new Error(JSON.stringify(found.left))
+  return found.right
+}
+
+export const graphOf = (name: string, on: LocalMachine, batch: number, height: number, width = height): Graph | null => {
+  const entry = zooEntry(name)
+  if (!entry) return null
+  const model = entry.build([batch, 3, height, width])
+  if (isLeft(model)) return null
+  const graph = trainingGraph(model.right, name, entry.loss, DEFAULT_OPTIMIZER, on)
+  return isLeft(graph) ? null : graph.right
+}
+
+export const known = (names: readonly string[]): readonly string[] => names.filter((n) => strategies.includes(n))
+
+export const stepOf = (graph: Graph, on: LocalMachine, strategy: string, budget = on.memoryBytes): FeasibleCase | null => {
+  const c = caseOf(graph, on, strategy, budget)
+  console.log(
+    `  ${graph.name} ${c.strategy} ${c.feasible ? `${c.makespanSeconds.toFixed(4)} s, planned in ${c.planningSeconds.toFixed(1)} s` : 'does not fit'}`,
+  )
+  return c.feasible ? c : null
+}
+
+export const rounded = (x: number | undefined | null, digits = 3): number | null =>
+  x === undefined || x === null || !Number.isFinite(x) ? null : Number(x.toPrecision(digits))
