@@ -10,8 +10,7 @@ import { ALL_RULES } from '../../staging/schedule/chaindp'
 import { checkpointOptimal, refineOptimal } from '../../staging/schedule/optimal'
 import { simulate } from '../../staging/sim/simulate'
 import { smallestOf } from '../../src/cli/compare/sweep'
-import type { Experiment } from './lab'
-import type { Section } from './page'
+import type { Experiment, Section } from './page'
 import { full, graphOf, machine, rounded } from './steps'
 
 const NETWORKS: readonly (readonly [string, number, number])[] = full

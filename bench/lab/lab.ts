@@ -5,16 +5,13 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ablation } from './ablation'
-import { pageOf, type Report } from './page'
+import { type Experiment, pageOf, type Report } from './page'
 import { paper1 } from './paper1'
 import { paper2 } from './paper2'
 import { paper3 } from './paper3'
 import { paper5 } from './paper5'
 
 const FOLDER = join(__dirname, '../../docs/lab')
-
-/** A section's name, and what runs it; the plots that it asks for lie beside the page. */
-export type Experiment = (plot: (name: string, svg: string) => string) => Report
 
 const experiments: Readonly<Record<string, Experiment>> = { paper1, paper2, paper3, paper5, ablation }
 

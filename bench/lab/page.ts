@@ -19,6 +19,9 @@ export interface Report {
   readonly sections: readonly Section[]
 }
 
+/** What runs a section; the plots that it hands over lie beside the page. */
+export type Experiment = (plot: (name: string, svg: string) => string) => Report
+
 const cell = (c: string | number | null): string => (c === null ? '–' : String(c))
 
 const tableText = (t: Table): string =>

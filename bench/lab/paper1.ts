@@ -1,8 +1,7 @@
 // Paper 1 (adaptive window, virtual addressing): Table 1, and Figure 4 for the networks of the zoo. In: nothing. Out: images a
 // second by batch size on a V100 of 16 GB behind two NVLink bricks, the paper's beside ours.
 import { plotSvg } from '../../src/report/lineplot'
-import type { Experiment } from './lab'
-import type { Section } from './page'
+import type { Experiment, Section } from './page'
 import { full, graphOf, known, machine, rounded, stepOf } from './steps'
 
 const STRATEGIES = known(['in-core', 'swap:window', 'swap:tflms', 'swap:fractional', 'swap:greedy', 'checkpoint:optimal', 'auto'])

@@ -1,8 +1,7 @@
 // Paper 2 (TFLMS with recomputation): Figures 3 to 6. In: nothing. Out: megapixels a second by image size on a V100 of 32 GB,
 // the largest size that each method trains, and how many values are swapped.
 import { plotSvg } from '../../src/report/lineplot'
-import type { Experiment } from './lab'
-import type { Section } from './page'
+import type { Experiment, Section } from './page'
 import { full, graphOf, known, machine, rounded, stepOf } from './steps'
 
 const METHODS = known(['in-core', 'swap:tflms', 'checkpoint:sqrt', 'checkpoint:optimal', 'hybrid:tflms', 'auto'])

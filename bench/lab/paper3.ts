@@ -1,8 +1,7 @@
 // Paper 3 (segmented fused tiles): Figure 8 and the redundancy of computation. In: nothing. Out: seconds an iteration by image
 // size on two devices, the artifact's raw numbers beside ours, and the arithmetic done over what an untiled step does.
 import { plotSvg } from '../../src/report/lineplot'
-import type { Experiment } from './lab'
-import type { Section } from './page'
+import type { Experiment, Section } from './page'
 import { full, graphOf, known, machine, rounded, stepOf } from './steps'
 
 const METHODS = known(['in-core', 'checkpoint:sqrt', 'checkpoint:optimal', 'tiled', 'auto'])

@@ -3,8 +3,7 @@
 import { linesOf } from '../../src/cli/compare/plot'
 import { compareGraph, type FeasibleCase, smallestOf, sweep } from '../../src/cli/compare/sweep'
 import { plotSvg } from '../../src/report/lineplot'
-import type { Experiment } from './lab'
-import type { Section } from './page'
+import type { Experiment, Section } from './page'
 import { full, graphOf, known, machine, rounded } from './steps'
 
 const SWAPS = known([

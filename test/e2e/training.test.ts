@@ -25,7 +25,7 @@ test('recompute and swap plans give the bits of in-core, in half the room', asyn
   const inCore = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
   assert.is(inCore.losses.length, 3)
   assert.ok(inCore.losses.every(Number.isFinite))
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+  for (const strategy of ['checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy']) {
     const plan = staged(trunk, { strategy, budget: halfway(trunk, strategy) })
     const r = await trained(trunk, plan)
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
@@ -35,7 +35,7 @@ test('recompute and swap plans give the bits of in-core, in half the room', asyn
 })
 
 test('the interpreter counts the peak that was planned, within the budget, for every strategy', async () => {
-  for (const strategy of ['in-core', 'checkpoint:sqrt', 'swap:greedy', 'tiled', 'auto']) {
+  for (const strategy of ['in-core', 'checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy', 'tiled', 'auto']) {
     const budget = strategy === 'in-core' ? undefined : halfway(trunk, strategy)
     const r = await trained(trunk, staged(trunk, { strategy, budget }), { steps: 1 })
     assert.is(r.arenaPeakBytes, r.peakBytes, strategy)
