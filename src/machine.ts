@@ -5,8 +5,8 @@ import { existsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../staging/core/bytes'
-import type { Link, Machine } from '../staging/graph/machine'
-import type { AnyAttrs, CallShapes } from '../staging/ops/op'
+import type { Choice, Link, Machine } from '../staging/graph/machine'
+import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../staging/ops/op'
 import { opDef } from '../staging/ops/registry'
 import { machines as namedMachines } from '../staging/sim/machines'
 import { type SpillwayError, unknownName } from './errors'
@@ -39,11 +39,12 @@ export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys
 // ---------------------------------------------------------------- workspaces
 
 type Float = Machine['dtype']
-type Cost = (kind: string, attrs: AnyAttrs, s: CallShapes) => number
+type Asked<A> = (kind: string, attrs: AnyAttrs, s: CallShapes) => A
+type Cost = Asked<number>
 
 /** The same answer for the same call, as long as the machine lives: plans are made of equal calls. */
-const remembered = (cost: Cost): Cost => {
-  const known = new Map<string, number>()
+const remembered = <A>(cost: Asked<A>): Asked<A> => {
+  const known = new Map<string, A>()
   return (kind, attrs, s) => {
     const key = callKey(kind, attrs, s)
     const before = known.get(key)
@@ -58,12 +59,12 @@ const remembered = (cost: Cost): Cost => {
 const QUERIES_TO_REMEMBER = 200
 
 /** Scratch bytes as the device's kernel says. */
-const asked = (native: Native, device: DeviceName, float: Float, fixed: boolean, threads?: number): Cost => {
+const asked = (native: Native, device: DeviceName, float: Float, threads?: number, algorithm: Algorithm = 'direct'): Cost => {
   let queries = 0
   return remembered((kind, attrs, s) => {
     if (++queries % QUERIES_TO_REMEMBER === 0) native.forget()
     const c = nativeCall(kind, attrs, s, float)
-    const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, fixed, threads)
+    const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, algorithm, threads)
     if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
     return bytes
   })
@@ -91,29 +92,39 @@ const fileSystemOf = (folder: string): string => {
 const existing = (folder: string): string => (existsSync(folder) ? folder : existing(dirname(resolve(folder))))
 
 interface Timed { readonly profile: KeptProfile; readonly times: Timer }
-const timed = new Map<string, Timed>()
+const timed = new Map<number, Timed>()
 
-/** One profile a process for each way to run: what was measured once, even with disturbance, is not measured again. */
-const timesOf = (native: Native, fixed: boolean, threads: number): Timed => {
-  const key = `${fixed} ${threads}`
-  const known = timed.get(key)
+/** One profile a process for each number of threads: what was measured once, even with disturbance, is not measured again. */
+const timesOf = (native: Native, threads: number): Timed => {
+  const known = timed.get(threads)
   if (known) return known
   const profile = openProfile(`oneDNN ${native.deviceInfo().oneDnn ?? 'none'}, spillway ${version()}`, threads)
-  const times = timer(profile.measurements, (c) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, fixed, threads), 'f32')
-  timed.set(key, { profile, times })
+  const times = timer(profile.measurements, (c, algorithm) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads), 'f32')
+  timed.set(threads, { profile, times })
   return { profile, times }
+}
+
+/** Every way to run a call, timed; what takes the least scratch first. */
+const measuredChoices = (native: Native, times: Timer, threads: number): Asked<readonly Choice[]> => {
+  const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, asked(native, 'cpu', 'f32', threads, a)])) as Readonly<Record<Algorithm, Cost>>
+  return remembered((kind, attrs, s) => {
+    const ways: readonly Algorithm[] = ['direct', ...(opDef(kind).alternatives?.(attrs, s) ?? [])]
+    return ways
+      .map((algorithm): Choice => ({ algorithm, seconds: times.seconds(kind, attrs, s, algorithm), workspace: scratch[algorithm](kind, attrs, s) }))
+      .sort((a, b) => a.workspace - b.workspace)
+  })
 }
 
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().cores
-  const fixed = o.fixed ?? false
-  const { profile, times } = timesOf(native, fixed, threads)
+  const { profile, times } = timesOf(native, threads)
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
   const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill))
   return {
     name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
-    workspace: asked(native, 'cpu', 'f32', fixed, threads),
+    workspace: asked(native, 'cpu', 'f32', threads),
+    ...(o.fixed ? {} : { choices: measuredChoices(native, times, threads) }),
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
@@ -130,7 +141,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
   return {
     name: device, device, dtype, memoryBytes: deviceBytes(), link: linkAt(FIXED_LINK, o),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
-    workspace: asked(native, device, dtype, o.fixed ?? false, o.threads),
+    workspace: asked(native, device, dtype, o.threads),
     saveProfile: () => {},
   }
 }

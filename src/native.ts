@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Either, left, right } from 'fp-ts/Either'
+import type { Algorithm } from '../staging/ops/op'
 
 export type DeviceName = 'cpu' | 'ref' | 'null'
 export type NativeDType = 'f32' | 'f64' | 'i32'
@@ -29,7 +30,7 @@ export interface KernelOptions {
   readonly step?: number
   readonly seed?: number | bigint
   readonly lrScale?: number
-  readonly fixed?: boolean
+  readonly algorithm?: Algorithm
   readonly threads?: number
 }
 
@@ -187,7 +188,7 @@ export interface Native {
     attrs: readonly number[],
     ins: readonly NativeOperand[],
     outs: readonly NativeOperand[],
-    fixed?: boolean,
+    algorithm?: Algorithm,
     threads?: number,
   ): number
   /** Seconds: the least of several runs on made-up values. */
@@ -197,7 +198,7 @@ export interface Native {
     attrs: readonly number[],
     ins: readonly NativeOperand[],
     outs: readonly NativeOperand[],
-    fixed?: boolean,
+    algorithm?: Algorithm,
     threads?: number,
   ): number
   /** Gives back what was compiled for queries and measurements: before a session opens. */

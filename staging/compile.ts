@@ -4,7 +4,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { PAGE_BYTES } from './core/bytes'
 import type { StageError } from './core/errors'
 import type { Graph } from './graph/graph'
-import type { Machine } from './graph/machine'
+import { type Machine, withScratch } from './graph/machine'
 import { assignPages } from './memory/pages'
 import type { Algorithms, Plan, Segment } from './plan/plan'
 import { type Candidate, type Planner, type Refiner, spilling } from './schedule/candidate'
@@ -62,11 +62,15 @@ interface Best {
 class Search {
   best: Best | null = null
   smallest: Candidate | null = null
+  /** Whose algorithms are planned with. */
+  machine: Machine
 
   constructor(
     private readonly graph: Graph,
     private readonly o: CompileOptions,
-  ) {}
+  ) {
+    this.machine = o.machine
+  }
 
   private get pages(): number {
     return Math.floor(this.o.budgetBytes / PAGE_BYTES)
@@ -109,10 +113,10 @@ class Search {
   /** What the strategy lists, and what it makes for this budget where something listed fits. */
   run(strategy: string): StageError | undefined {
     const method = this.o.method ?? { planner: planners[strategy]!, refiner: refiners[strategy] }
-    const listed = method.planner(this.graph, this.o.machine)
+    const listed = method.planner(this.graph, this.machine)
     if (isLeft(listed)) return listed.left
     const least = this.list(listed.right, strategy)
-    const refined = method.refiner?.(this.graph, this.o.machine, this.pages)
+    const refined = method.refiner?.(this.graph, this.machine, this.pages)
     if (!refined || least > this.pages) return undefined
     for (let next = refined.next(Infinity); !next.done; ) next = refined.next(this.consider(next.value, strategy))
     return undefined
@@ -120,26 +124,29 @@ class Search {
 
   /** `swap:*` move what in-core keeps: where moving that much takes longer than the best, none of them need be tried. */
   swappingIsBeaten(): boolean {
-    return this.beaten(inCoreLayout(this.graph, this.o.machine))
+    return this.beaten(inCoreLayout(this.graph, this.machine))
   }
 }
 
 /** In-core where it fits; else mixtures, and every other strategy that may be faster still. */
-const runAll = (search: Search): void => {
+const runAll = (search: Search): undefined => {
   search.run('in-core')
-  if (search.best) return
+  if (search.best?.plan.strategy === 'in-core') return
   search.run('auto')
   for (const name of Object.keys(planners))
     if (name !== 'in-core' && name !== 'auto' && !(name.startsWith('swap:') && search.swappingIsBeaten())) search.run(name)
 }
 
+/** The fastest algorithms; and, where their scratch may be in the way, those that need the least (paper 4, section 4.2). */
+const scratchVariants = (m: Machine): readonly Machine[] => (m.choices ? [m, withScratch(m, 0)] : [m])
+
 export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
   if (!strategies.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal: strategies })
   const search = new Search(graph, o)
-  if (o.strategy === 'auto' && !o.method) runAll(search)
-  else {
-    const failed = search.run(o.strategy)
+  for (search.machine of scratchVariants(o.machine)) {
+    const failed = o.strategy === 'auto' && !o.method ? runAll(search) : search.run(o.strategy)
     if (failed) return left(failed)
+    if (search.best?.plan.strategy === 'in-core') break
   }
   if (!search.best) return left(infeasible(search.smallest, o))
   const verified = verify(search.best.plan)

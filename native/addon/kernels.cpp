@@ -158,9 +158,15 @@ Precision parse_precision(const Napi::Value& value) {
   return name == "tf32" ? Precision::tf32 : Precision::full;
 }
 
-/// Arguments 5 to 7 of questions: fixed, threads, precision.
+Algorithm parse_algorithm(const Napi::Value& value) {
+  const std::string name = value.IsUndefined() ? "direct" : as_string(value, "algorithm");
+  if (name != "direct" && name != "winograd") fail(value.Env(), text("algorithm '", name, "': direct or winograd"));
+  return name == "winograd" ? Algorithm::winograd : Algorithm::direct;
+}
+
+/// Arguments 5 to 7 of questions: algorithm, threads, precision.
 void parse_options(const Napi::CallbackInfo& info, Request& r) {
-  r.call.fixed_algorithms = !info[5].IsBoolean() || info[5].As<Napi::Boolean>().Value();
+  r.call.algorithm = parse_algorithm(info[5]);
   r.options = {parse_precision(info[7]), thread_count(info[6].IsUndefined() ? 0 : as_count(info[6], "threads"))};
 }
 
@@ -180,29 +186,29 @@ struct Workspace {
   }
 };
 
-/// query(device, kind, attrs, ins, outs, fixed = true, threads = all, precision = fp32) -> bytes of workspace, or -1 when the
-/// shapes are not legal.
+/// query(device, kind, attrs, ins, outs, algorithm = direct, threads = all, precision = fp32) -> bytes of workspace, or -1
+/// when the call is not legal.
 Napi::Value query(const Napi::CallbackInfo& info) {
   const auto r = parse_request(info);
   parse_options(info, *r);
   return Napi::Number::New(info.Env(), double(take(info.Env(), single_workspace(*r->device, r->call, r->options))));
 }
 
-/// runKernel(device, kind, attrs, ins, outs, {step, seed, lrScale, fixed, threads, precision}): operands have `data`, maybe `strides` and `offset`.
+/// runKernel(device, kind, attrs, ins, outs, {step, seed, lrScale, algorithm, threads, precision}): operands have `data`, maybe `strides` and `offset`.
 Napi::Value run_kernel(const Napi::CallbackInfo& info) {
   const auto r = parse_request(info);
   const Napi::Object options = info[5].IsUndefined() ? Napi::Object::New(info.Env()) : as_object(info[5], "options");
   for (uint32_t i = 0; i < r->ins.size(); i++) attach(r->ins[i], info[3].As<Napi::Array>().Get(i).As<Napi::Object>(), r->op->in(i).name);
   for (uint32_t i = 0; i < r->outs.size(); i++) attach(r->outs[i], info[4].As<Napi::Array>().Get(i).As<Napi::Object>(), r->op->out(i).name);
   r->step = {count_or(options, "step", 1), count_or(options, "seed", 0), number_or(options, "lrScale", 1)};
-  r->call.fixed_algorithms = bool_or(options, "fixed", true);
+  r->call.algorithm = parse_algorithm(options.Get("algorithm"));
   r->options = {parse_precision(options.Get("precision")), thread_count(count_or(options, "threads", 0))};
   const Workspace workspace = Workspace::of(info.Env(), *r);
   require(info.Env(), single_run(*r->device, r->call, r->options));
   return info.Env().Undefined();
 }
 
-/// measure(device, kind, attrs, ins, outs, fixed = true, threads = all, precision = fp32) -> seconds
+/// measure(device, kind, attrs, ins, outs, algorithm = direct, threads = all, precision = fp32) -> seconds
 Napi::Value measure(const Napi::CallbackInfo& info) {
   const auto r = parse_request(info);
   parse_options(info, *r);

@@ -1,51 +1,74 @@
-// Convolution and its gradients on oneDNN.
+// Convolution and its gradients, directly on oneDNN or by Winograd's algorithm.
+#include "cpu/conv2d_winograd.hpp"
 #include "cpu/convolution.hpp"
 
 namespace spillway::cpu {
 namespace {
 
-ops::Conv2d geometry(const KernelCall& c, const View& x, const View& y, const View& w) {
+ops::Conv2d conv2d_of(const KernelCall& c, const View& x, const View& y, const View& w) {
   return ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), x, y, w);
 }
 
 struct Forward {
   static constexpr auto check = ops::check_conv2d;
-  static auto of(const KernelCall& c) {
-    return convolution_of(Direction::forward, geometry(c, c.ins[0], c.outs[0], c.ins[1]), c.n_ins > 2);
-  }
+  static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.outs[0], c.ins[1]); }
+  static auto of(const KernelCall& c) { return convolution_of(Direction::forward, geometry(c), c.n_ins > 2); }
   static void run(const KernelCall& c) {
     std::vector<void*> data{c.ins[0].data, c.ins[1].data, c.outs[0].data};
     if (c.n_ins > 2) data.push_back(c.ins[2].data);
     run_convolution(*of(c), c, c.ins[0], false, std::move(data), 0);
   }
+  static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_y(geometry(c), c.ins[0], c.outs[0]); }
+  static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
+  static void run_winograd(const KernelCall& c) { conv2d_winograd::forward(tiles(c), c); }
 };
 
 struct BackwardData {
   static constexpr auto check = ops::check_conv2d_bwd_data;
-  static auto of(const KernelCall& c) {
-    return convolution_of(Direction::backward_data, geometry(c, c.outs[0], c.ins[0], c.ins[1]), false);
-  }
+  static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.outs[0], c.ins[0], c.ins[1]); }
+  static auto of(const KernelCall& c) { return convolution_of(Direction::backward_data, geometry(c), false); }
   static void run(const KernelCall& c) {
     run_convolution(*of(c), c, c.outs[0], true, {c.ins[0].data, c.ins[1].data, c.outs[0].data}, 2);
   }
+  static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_x(geometry(c), c.outs[0], c.ins[0]); }
+  static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
+  static void run_winograd(const KernelCall& c) { conv2d_winograd::backward_data(tiles(c), c); }
 };
 
 struct BackwardWeights {
   static constexpr auto check = ops::check_conv2d_bwd_weights;
-  static auto of(const KernelCall& c) {
-    return convolution_of(Direction::backward_weights, geometry(c, c.ins[0], c.ins[1], c.outs[0]), c.n_outs > 1);
-  }
+  static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.ins[1], c.outs[0]); }
+  static auto of(const KernelCall& c) { return convolution_of(Direction::backward_weights, geometry(c), c.n_outs > 1); }
   static void run(const KernelCall& c) {
     std::vector<void*> data{c.ins[0].data, c.ins[1].data, c.outs[0].data};
     if (c.n_outs > 1) data.push_back(c.outs[1].data);
     run_convolution(*of(c), c, c.ins[0], false, std::move(data), 0);
   }
+  static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_y(geometry(c), c.ins[0], c.ins[1]); }
+  static int64_t winograd_bytes(const KernelCall& c) { return conv2d_winograd::backward_weights_bytes(tiles(c), c); }
+  static void run_winograd(const KernelCall& c) { conv2d_winograd::backward_weights(tiles(c), c); }
+};
+
+/// Both ways to run a direction.
+template <class Way>
+struct Kernel {
+  using Direct = ConvolutionKernel<Way>;
+  static constexpr auto check = Way::check;
+  static bool is_winograd(const KernelCall& c) { return c.algorithm == Algorithm::winograd; }
+  static bool offers(const KernelCall& c) {
+    return c.algorithm == Algorithm::direct || (is_winograd(c) && conv2d_winograd::applies(Way::geometry(c)));
+  }
+  static int64_t workspace(const KernelCall& c) { return is_winograd(c) ? Way::winograd_bytes(c) : Direct::workspace(c); }
+  static void prepare(const KernelCall& c) {
+    if (!is_winograd(c)) Direct::prepare(c);
+  }
+  static void run(const KernelCall& c) { is_winograd(c) ? Way::run_winograd(c) : Direct::run(c); }
 };
 
 }  // namespace
 
-const KernelEntry conv2d = entry<ConvolutionKernel<Forward>>();
-const KernelEntry conv2d_bwd_data = entry<ConvolutionKernel<BackwardData>>();
-const KernelEntry conv2d_bwd_weights = entry<ConvolutionKernel<BackwardWeights>>();
+const KernelEntry conv2d = entry<Kernel<Forward>>();
+const KernelEntry conv2d_bwd_data = entry<Kernel<BackwardData>>();
+const KernelEntry conv2d_bwd_weights = entry<Kernel<BackwardWeights>>();
 
 }  // namespace spillway::cpu

@@ -17,16 +17,24 @@ int use_threads();
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 
-/// An operator that needs neither scratch nor preparation; others hide these members with their own.
+/// An operator that needs neither scratch nor preparation; others hide these members with their own. Those that have
+/// more than one way to run add `offers`.
 struct PlainKernel {
   static int64_t workspace(const KernelCall&) { return 0; }
   static void prepare(const KernelCall&) {}
 };
 
-/// Legal shapes and f32.
+template <class Op>
+bool offers(const KernelCall& c) {
+  if constexpr (requires { Op::offers(c); }) return Op::offers(c);
+  return c.algorithm == Algorithm::direct;
+}
+
+/// Legal shapes, f32, and an algorithm that there is.
 template <class Op>
 Status check(const KernelCall& c) {
   if (Status s = Op::check(c); !s.ok()) return s;
+  if (!offers<Op>(c)) return ops::refuse(c, "the cpu device has no such algorithm for it");
   return ops::float_type(c) == DType::f64 ? ops::refuse(c, "the cpu device computes in f32") : Status{};
 }
 

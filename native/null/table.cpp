@@ -14,7 +14,11 @@ int64_t workspace_of(uint32_t wire, const KernelCall& c) {
 
 template <uint32_t wire>
 constexpr KernelEntry entry() {
-  constexpr auto check = [](const KernelCall& c) { return ref::kernel(wire)->prepare(c); };
+  constexpr auto check = [](const KernelCall& c) {
+    Status s = ref::kernel(wire)->prepare(c);
+    const bool refused = s.ok() && c.algorithm != Algorithm::direct && workspace_of(wire, c) < 0;
+    return refused ? ops::refuse(c, "there is no such algorithm for it") : s;
+  };
   return {[](const KernelCall& c) { return workspace_of(wire, c); }, check, check};
 }
 

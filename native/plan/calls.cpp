@@ -87,7 +87,7 @@ Status check_call(const Tape& tape, const CallRecord& c) {
   Status s = check_operands(tape, c, *op);
   if (s.ok()) s = check_attrs(tape, c, *op);
   if (s.ok()) s = check_workspace(tape, c);
-  if (s.ok() && (c.flags > 1 || c.reserved != 0)) s = refuse("unknown flags");
+  if (s.ok() && c.flags > 1) s = refuse("unknown flags");
   return s.ok() ? s : refuse(op->kind, ": ", s.message);
 }
 

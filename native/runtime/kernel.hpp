@@ -30,6 +30,9 @@ struct StepContext {
   double lr_scale = 1.0;
 };
 
+/// The ways to run one operator, as plans number them; a kernel refuses those that it does not have for a call.
+enum class Algorithm : uint32_t { direct = 0, winograd = 1 };
+
 struct KernelCall {
   uint32_t kind = 0;             // wire number of the operator
   const View* ins = nullptr;
@@ -40,7 +43,7 @@ struct KernelCall {
   uint32_t n_attrs = 0;
   void* workspace = nullptr;      // 64-byte aligned, at least what workspace_bytes() said for these shapes
   size_t workspace_bytes = 0;
-  bool fixed_algorithms = true;
+  Algorithm algorithm = Algorithm::direct;
   const StepContext* step = nullptr;
 };
 

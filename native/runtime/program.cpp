@@ -39,6 +39,7 @@ KernelCall Program::kernel_call(const CallRecord& c, const StepContext& step) {
     k.workspace = w.data;
     k.workspace_bytes = size_t(w.dims[0]) * dtype_bytes(w.dtype);
   }
+  k.algorithm = Algorithm(c.algorithm);
   k.step = &step;
   return k;
 }

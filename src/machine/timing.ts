@@ -3,7 +3,7 @@
 // Invariant: sizes are rounded down to few steps, so that all tiles of a layer share a handful of measurements.
 import { DIMS, elementsOf, extentOf } from '../../staging/core/box'
 import { type DType, dtypeBytes } from '../../staging/graph/graph'
-import { type Access, type AnyAttrs, type CallShapes, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
+import { type Access, type Algorithm, type AnyAttrs, type CallShapes, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { type NativeCall, nativeCall } from './operands'
 
@@ -11,7 +11,7 @@ type Float = Exclude<DType, 'i32'>
 
 /** Large enough to leave the caches as a real call does, small enough to be measured in milliseconds. */
 const MAX_BYTES = 48 * 1024 ** 2
-const MAX_FLOPS = 4e8
+const MAX_FLOPS = 4e9
 /** Batches are cut before rows, rows before columns; fewer rows or columns than these would be another kind of call. */
 const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
 /** After so much measuring in one process, what is not known is estimated from what is. */
@@ -105,7 +105,7 @@ const keyOf = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
 }
 
 export interface Timer {
-  readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes) => number
+  readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes, algorithm?: Algorithm) => number
   /** Whether something was measured since the timer was made. */
   readonly isNew: () => boolean
 }
@@ -120,25 +120,25 @@ class MeasuringTimer implements Timer {
   /** Estimates of this process: measured while something else was going on. */
   private readonly disturbed = new Map<string, number>()
 
-  constructor(private readonly known: Measurements, private readonly measure: (call: NativeCall) => number, private readonly float: Float) {}
+  constructor(private readonly known: Measurements, private readonly measure: (call: NativeCall, algorithm: Algorithm) => number, private readonly float: Float) {}
 
   isNew(): boolean { return this.fresh }
 
-  seconds(kind: string, attrs: AnyAttrs, s: CallShapes): number {
+  seconds(kind: string, attrs: AnyAttrs, s: CallShapes, algorithm: Algorithm = 'direct'): number {
     const sample = sampleOf(kind, attrs, s, this.float)
     // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
     if (callBytes(sample, this.float) > 4 * MAX_BYTES) return callBytes(s, this.float) * this.secondsPerCopiedByte()
-    return this.ofSample(kind, attrs, sample) * Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
+    return this.ofSample(kind, attrs, sample, algorithm) * Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
   }
 
   private secondsPerCopiedByte(): number {
     const half: CallShapes = { ins: [[1, 64, 256, 256]], outs: [[1, 64, 256, 256]] }
-    return this.ofSample('copy', {}, half) / callBytes(half, this.float)
+    return this.ofSample('copy', {}, half, 'direct') / callBytes(half, this.float)
   }
 
-  private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes): number {
+  private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
     const t0 = performance.now()
-    const seconds = this.measure(nativeCall(kind, attrs, sample, this.float))
+    const seconds = this.measure(nativeCall(kind, attrs, sample, this.float), algorithm)
     this.spent += (performance.now() - t0) / 1000
     const slowest = slowestSeconds(kind, attrs, sample, this.float)
     if (seconds > slowest) this.disturbed.set(key, slowest)
@@ -147,20 +147,21 @@ class MeasuringTimer implements Timer {
     return Math.min(seconds, slowest)
   }
 
-  private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes): number {
-    const key = keyOf(kind, attrs, sample)
+  private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
+    const way = algorithm === 'direct' ? '' : ` ${algorithm}`
+    const key = keyOf(kind, attrs, sample) + way
     const work = workOf(kind, attrs, sample, this.float)
     let seconds = this.known.get(key) ?? this.disturbed.get(key)
     if (seconds === undefined) {
-      const rate = this.rates.get(kind)
+      const rate = this.rates.get(kind + way)
       if (this.spent > PATIENCE_SECONDS && rate) return (work * rate.seconds) / rate.work
-      seconds = this.measured(key, kind, attrs, sample)
+      seconds = this.measured(key, kind, attrs, sample, algorithm)
     }
-    const r = this.rates.get(kind) ?? { work: 0, seconds: 0 }
-    this.rates.set(kind, { work: r.work + work, seconds: r.seconds + seconds })
+    const r = this.rates.get(kind + way) ?? { work: 0, seconds: 0 }
+    this.rates.set(kind + way, { work: r.work + work, seconds: r.seconds + seconds })
     return seconds
   }
 }
 
-export const timer = (known: Measurements, measure: (call: NativeCall) => number, float: Float): Timer =>
+export const timer = (known: Measurements, measure: (call: NativeCall, algorithm: Algorithm) => number, float: Float): Timer =>
   new MeasuringTimer(known, measure, float)

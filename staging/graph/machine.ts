@@ -1,6 +1,6 @@
 // A machine: op times, workspaces, link bandwidths and capacities. Measured profiles are made by src/, named ones
 // stand in sim/machines. Planners and the simulator ask a machine; they never know which it is.
-import type { AnyAttrs, CallShapes } from '../ops/op'
+import type { Algorithm, AnyAttrs, CallShapes } from '../ops/op'
 import type { DType } from './graph'
 
 export interface Link {
@@ -11,6 +11,12 @@ export interface Link {
   readonly fullDuplex: boolean
 }
 
+/** One way to run a call. */
+export interface Choice { readonly algorithm: Algorithm; readonly seconds: number; readonly workspace: number }
+
+/** What a plan needs to know of a machine to unroll its segments. */
+export type Costs = Pick<Machine, 'seconds' | 'workspace' | 'choices'>
+
 export interface Machine {
   readonly name: string
   /** The device that runs plans made for it; 'none' for machines that only exist in simulation. */
@@ -20,5 +26,22 @@ export interface Machine {
   readonly memoryBytes: number
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number
+  /**
+   * The ways in which the device can run a call; absent: only `direct`, as `seconds` and `workspace` say. The first takes
+   * the least scratch.
+   */
+  readonly choices?: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => readonly Choice[]
   readonly workspace: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number
+}
+
+/** The fastest way to run a call on a machine. */
+export const fastest = (m: Costs, kind: string, attrs: AnyAttrs, s: CallShapes): Choice => {
+  const ways = m.choices?.(kind, attrs, s) ?? [{ algorithm: 'direct', seconds: m.seconds(kind, attrs, s), workspace: m.workspace(kind, attrs, s) }]
+  return ways.reduce((a, b) => (b.seconds < a.seconds ? b : a))
+}
+
+/** The machine with only those ways that take at most so much scratch, or the least of all (paper 4, section 4.2). */
+export const withScratch = <M extends Costs>(m: M, bytes: number): M => {
+  const { choices } = m
+  return choices ? { ...m, choices: (kind: string, attrs: AnyAttrs, s: CallShapes) => choices(kind, attrs, s).filter((c, i) => i === 0 || c.workspace <= bytes) } : m
 }

@@ -1,7 +1,7 @@
 // Convolution: forward, data gradient, weight and bias gradient. Weights are [O, C/groups, kH, kW], PyTorch's order.
 // Paper 3, Table 3: sigma is the stride, delta the reach of the (dilated) kernel less the stride, in H and W.
 import { isLeft, left } from 'fp-ts/Either'
-import { all, type AccessMap, type AttrsOf, type CallShapes, defineOp, type OperandDef, same, shapeText, type Shapes, window } from './op'
+import { type Algorithm, all, type AccessMap, type AttrsOf, type CallShapes, defineOp, type OperandDef, same, shapeText, type Shapes, window } from './op'
 import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal, type Window, windowFits } from './rules'
 
 export const convFields = {
@@ -49,6 +49,16 @@ const convolve = (a: Attrs, x: Shape, w: Shape): Shapes => {
 /** Multiply-adds: every output element meets C/groups * kH * kW weights. */
 const macs = (y: Shape | undefined, w: Shape | undefined): number => elements(y) * (elements(w) / (w?.[0] ?? 1))
 
+/** Fewer channels than this leave most of a vector empty. */
+const LEAST_CHANNELS = 16
+
+/** Winograd's algorithm computes 3x3 windows at stride 1, between many channels. */
+const alternatives = (weight: (s: CallShapes) => Shape) => (a: Attrs, s: CallShapes): readonly Algorithm[] => {
+  const [out, channels, kernelH, kernelW] = weight(s)
+  const small = kernelH === 3 && kernelW === 3 && a.strideH === 1 && a.strideW === 1 && a.dilationH === 1 && a.dilationW === 1
+  return small && a.groups === 1 && Math.min(out!, channels!) >= LEAST_CHANNELS ? ['winograd'] : []
+}
+
 const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
 const biasFits = (b: Shape | undefined, w: Shape) => (): string | undefined => b && expectShape('the bias', b, [w[0]!])()
 
@@ -71,6 +81,7 @@ export const conv2d = defineOp({
     if (g.wants(0)) g.give(0, g.emit('conv2d_bwd_data', g.attrs, [dy, w!], [g.shape(x!)])[0]!)
   },
   flops: (_, s) => 2 * macs(s.outs[0], s.ins[1]) + (s.ins[2] ? elements(s.outs[0]) : 0),
+  alternatives: alternatives((s) => s.ins[1]!),
   // One reordered copy of the weights.
   workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
 })
@@ -83,6 +94,7 @@ export const conv2dBwdData = defineOp({
   outputsGiven: true,
   shape: (a, [dy, w], given) => invertsForward(() => convolve(a, given[0]!, w!), dy!, given),
   flops: (_, s) => 2 * macs(s.ins[0], s.ins[1]),
+  alternatives: alternatives((s) => s.ins[1]!),
   workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
 })
 
@@ -95,6 +107,7 @@ export const conv2dBwdWeights = defineOp({
   shape: (a, [x, dy], given) =>
     checked([biasFits(given[1], given[0]!)], () => invertsForward(() => convolve(a, x!, given[0]!), dy!, given)),
   flops: (_, s) => 2 * macs(s.ins[1], s.outs[0]) + (s.outs[1] ? elements(s.ins[1]) : 0),
+  alternatives: alternatives((s) => s.outs[0]!),
   // Threads sum into copies of their own: up to eight, and one in the kernel's layout.
   workspace: (_, s, bytes) => 9 * elements(s.outs[0]) * bytes,
 })

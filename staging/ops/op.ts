@@ -167,6 +167,12 @@ export interface UpdateContext {
   readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[]) => void
 }
 
+// ---------------------------------------------------------------- algorithms
+
+/** The ways to run a call, in the order of their numbers on the wire. */
+export const ALGORITHM_NAMES = ['direct', 'winograd'] as const
+export type Algorithm = (typeof ALGORITHM_NAMES)[number]
+
 // ---------------------------------------------------------------- the entry
 
 /** Output shapes, or what is wrong in words that name the legal. */
@@ -208,6 +214,8 @@ export interface OpDef<F extends Fields = Fields> {
   /** Draws random numbers, keyed by seed, step, attribute `key` and global element index. */
   readonly random?: boolean
   readonly flops: (a: AttrsOf<F>, s: CallShapes) => number
+  /** Ways to run this call that a device may have beside `direct`: which of them is faster, a machine measures. */
+  readonly alternatives?: (a: AttrsOf<F>, s: CallShapes) => readonly Algorithm[]
   /** Scratch bytes when the machine cannot say better. */
   readonly workspace?: (a: AttrsOf<F>, s: CallShapes, elementBytes: number) => number
 }

@@ -8,6 +8,7 @@ import { type PlanError, renderError } from '../core/errors'
 import { hashText } from '../core/fnv'
 import { decodeGraph } from '../graph/codec'
 import type { Graph } from '../graph/graph'
+import { type Algorithm, ALGORITHM_NAMES } from '../ops/op'
 import { type Costs, costsOf, type RecordedCosts, replayed } from './costs'
 import { expand } from './expand'
 import type { Algorithms, Keep, Plan, Residency, Segment, SegmentPhase } from './plan'
@@ -17,7 +18,7 @@ export type PlanFormat = Extract<PlanError, { readonly tag: 'PlanFormat' }>
 const refused = (at: string, reason: string): Either<PlanFormat, never> => left({ tag: 'PlanFormat', at, reason })
 
 export const PLAN_FORMAT = 'spillway-plan'
-export const PLAN_VERSION = 1
+export const PLAN_VERSION = 2
 
 // ---------------------------------------------------------------- structure
 
@@ -66,7 +67,7 @@ const residency = t.exact(
     }),
   ]),
 )
-const recorded = t.record(t.string, t.tuple([seconds, count]))
+const recorded = t.record(t.string, t.tuple([seconds, count, names<Algorithm>(ALGORITHM_NAMES)]))
 const body = t.strict({
   graph: t.unknown,
   strategy: t.string,

@@ -1,30 +1,35 @@
 // What each kind of call costs, as the planner's machine said: recorded in plan files, so that the segments unroll into
 // the same calls and the same scratch cells wherever the file is read.
 // Invariant: calls of one operator with the same attributes and shapes cost the same.
-import type { Machine } from '../graph/machine'
+import type { Choice, Costs } from '../graph/machine'
 import { callKey } from '../ops/callkey'
-import type { AnyAttrs, CallShapes } from '../ops/op'
+import type { Algorithm, AnyAttrs, CallShapes } from '../ops/op'
 import { callShapes } from './expand'
 import type { Plan } from './plan'
 
-export type Costs = Pick<Machine, 'seconds' | 'workspace'>
-/** Seconds and scratch bytes, by the key of the call. */
-export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number]>>
+export type { Costs } from '../graph/machine'
+/** Seconds, scratch bytes and the way to run it, by the key of the call. */
+export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number, algorithm: Algorithm]>>
 
 export const costsOf = (plan: Plan): RecordedCosts => {
-  const costs: Record<string, readonly [number, number]> = {}
+  const costs: Record<string, readonly [number, number, Algorithm]> = {}
   for (const c of plan.calls)
-    costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [c.seconds, c.workspace?.bytes ?? 0]
+    costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [c.seconds, c.workspace?.bytes ?? 0, c.algorithm ?? 'direct']
   return costs
 }
 
 /** A machine that knows only what was recorded. */
 export const replayed = (costs: RecordedCosts): Costs => {
   const known = new Map(Object.entries(costs))
-  const cost = (kind: string, attrs: AnyAttrs, s: CallShapes): readonly [number, number] => {
+  const cost = (kind: string, attrs: AnyAttrs, s: CallShapes): Choice => {
     const found = known.get(callKey(kind, attrs, s))
     if (!found) throw new Error(`no cost is recorded for ${kind} of ${s.ins.join(' ')} to ${s.outs.join(' ')}`)
-    return found
+    const [seconds, workspace, algorithm] = found
+    return { seconds, workspace, algorithm }
   }
-  return { seconds: (kind, attrs, s) => cost(kind, attrs, s)[0], workspace: (kind, attrs, s) => cost(kind, attrs, s)[1] }
+  return {
+    seconds: (kind, attrs, s) => cost(kind, attrs, s).seconds,
+    workspace: (kind, attrs, s) => cost(kind, attrs, s).workspace,
+    choices: (kind, attrs, s) => [cost(kind, attrs, s)],
+  }
 }

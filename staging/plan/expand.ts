@@ -8,7 +8,7 @@
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
 import { type Graph, type Op, bytesOf, dtypeBytes, isFed, isPersistent, type ValueId } from '../graph/graph'
-import type { Machine } from '../graph/machine'
+import { type Choice, type Costs, fastest } from '../graph/machine'
 import { callKey } from '../ops/callkey'
 import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -48,9 +48,9 @@ class Expander {
   readonly cells: DraftCell[] = []
   readonly calls: Call[] = []
   private readonly whole = new Map<ValueId, number>()
-  private readonly costs = new Map<string, { readonly seconds: number; readonly workspace: number }>()
+  private readonly costs = new Map<string, Choice>()
 
-  constructor(readonly graph: Graph, readonly segments: readonly Segment[], readonly machine: Pick<Machine, 'seconds' | 'workspace'>) {
+  constructor(readonly graph: Graph, readonly segments: readonly Segment[], readonly machine: Costs) {
     for (const v of graph.values)
       if (isPersistent(v) || v.role === 'loss') this.whole.set(v.id, this.cell(v.name, 'persistent', [v.id], bytesOf(v)))
       else if (isFed(v)) this.whole.set(v.id, this.cell(v.name, 'fed', [v.id], bytesOf(v)))
@@ -92,14 +92,12 @@ class Expander {
     return cell
   }
 
-  cost(op: Op, shapes: CallShapes): { readonly seconds: number; readonly workspace: number } {
+  cost(op: Op, shapes: CallShapes): Choice {
     const key = callKey(op.kind, op.attrs, shapes)
     const known = this.costs.get(key)
     if (known) return known
-    const c = {
-      seconds: this.machine.seconds(op.kind, op.attrs, shapes),
-      workspace: alignUp(this.machine.workspace(op.kind, op.attrs, shapes), ALIGN_BYTES),
-    }
+    const best = fastest(this.machine, op.kind, op.attrs, shapes)
+    const c = { ...best, workspace: alignUp(best.workspace, ALIGN_BYTES) }
     this.costs.set(key, c)
     return c
   }
@@ -134,9 +132,9 @@ class Expander {
       } else this.newWhole(v)
       return this.wholeView(v)
     })
-    const { seconds, workspace } = this.cost(op, callShapes(this.graph, ins, outs))
+    const { seconds, workspace, algorithm } = this.cost(op, callShapes(this.graph, ins, outs))
     const scratch = workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
-    this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, seconds })
+    this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, algorithm, seconds })
   }
 }
 
@@ -204,9 +202,9 @@ class TiledSegment {
     const op = this.x.graph.ops[step.op]!
     const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
     const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
-    const { seconds, workspace } = this.x.cost(op, callShapes(this.x.graph, ins, outs))
+    const { seconds, workspace, algorithm } = this.x.cost(op, callShapes(this.x.graph, ins, outs))
     const scratch = workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
-    this.x.emit({ kind: op.kind, op: op.id, segment: this.s, tile: t.index, attrs: op.attrs, ins, outs, workspace: scratch, seconds })
+    this.x.emit({ kind: op.kind, op: op.id, segment: this.s, tile: t.index, attrs: op.attrs, ins, outs, workspace: scratch, algorithm, seconds })
     op.outs.forEach((v, i) => this.keep(op.outs[i]!, this.here.get(v)!, op, t))
   }
 
@@ -268,5 +266,5 @@ class TiledSegment {
   }
 }
 
-export const expand = (graph: Graph, segments: readonly Segment[], machine: Pick<Machine, 'seconds' | 'workspace'>): Expansion =>
+export const expand = (graph: Graph, segments: readonly Segment[], machine: Costs): Expansion =>
   new Expander(graph, segments, machine).run()

@@ -6,6 +6,7 @@
 // segment 2 runs their backwards. relu1's value is produced twice: two cells, each alive from its producer to its last reader.
 import type { Box, Range } from '../core/box'
 import type { Graph, OpId, ValueId } from '../graph/graph'
+import type { Algorithm } from '../ops/op'
 
 // ---------------------------------------------------------------- segments
 
@@ -91,6 +92,8 @@ export interface Call {
   readonly ins: readonly View[]
   readonly outs: readonly View[]
   readonly workspace: { readonly cell: number; readonly bytes: number } | null
+  /** The way to run it; absent: direct. */
+  readonly algorithm?: Algorithm
   readonly seconds: number
 }
 

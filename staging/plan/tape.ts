@@ -8,7 +8,7 @@ import { alignUp, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { elementsOf, extentOf, shapeOf } from '../core/box'
 import { fnv1a64 } from '../core/fnv'
 import { dtypeBytes, isPersistent, type Value } from '../graph/graph'
-import { asShape } from '../ops/op'
+import { ALGORITHM_NAMES, asShape } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isDense } from './expand'
 import { instructions, isForEver } from './instructions'
@@ -159,7 +159,7 @@ class TapeWriter {
     const flops = def.flops(c.attrs, { ins: c.ins.map((v) => this.shapeIn(v)), outs: c.outs.map((v) => this.shapeIn(v)) })
     this.calls.next()
       .u16(def.wire).u16(c.ins.length).u16(c.outs.length).u16(firstForward ? 1 : 0)
-      .u32(first).u32(firstAttr).u32(fields.length).u32(workspace).u32(c.op < 0 ? NONE : c.op).u32(c.segment).u32(c.tile).u32(0)
+      .u32(first).u32(firstAttr).u32(fields.length).u32(workspace).u32(c.op < 0 ? NONE : c.op).u32(c.segment).u32(c.tile).u32(ALGORITHM_NAMES.indexOf(c.algorithm ?? 'direct'))
       .f64(c.seconds).u64(Math.round(flops))
   }
 

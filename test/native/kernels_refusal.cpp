@@ -44,7 +44,7 @@ class Victim {
     if (ins_ > call_.ins.size() || outs_ > call_.outs.size()) return true;  // dropped below zero
     const StepContext step{1, 1, 1.0};
     KernelCall c{uint32_t(call_.kind), views_.data(), uint32_t(ins_), views_.data() + call_.ins.size(), uint32_t(outs_),
-                 attrs_.data(), uint32_t(attrs_.size()), nullptr, 0, true, &step};
+                 attrs_.data(), uint32_t(attrs_.size()), nullptr, 0, call_.algorithm, &step};
     const KernelEntry* entry = device(c.kind);
     const int64_t bytes = entry->workspace_bytes(c);
     const Status prepared = entry->prepare(c);

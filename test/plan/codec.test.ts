@@ -7,7 +7,7 @@ import { mib } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import { hashText } from '../../staging/core/fnv'
 import { compile } from '../../staging/compile'
-import { decodePlan, encodePlan } from '../../staging/plan/codec'
+import { decodePlan, encodePlan, PLAN_VERSION } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
 import { machines } from '../../staging/sim/machines'
 import { verify } from '../../staging/verify/verify'
@@ -41,7 +41,7 @@ const edited = (text: string, path: Path, value: Json): string => {
   const holder = path.slice(0, -1).reduce<Json>(child, file['plan']!) as Record<string, Json>
   holder[path.at(-1)!] = value
   const plan = JSON.stringify(file['plan'])
-  return `{"format":"spillway-plan","version":1,"checksum":"${hashText(plan)}","plan":${plan}}\n`
+  return `{"format":"spillway-plan","version":${PLAN_VERSION},"checksum":"${hashText(plan)}","plan":${plan}}\n`
 }
 /** Paths of all numbers and words in it. */
 const leavesOf = (u: Json, path: Path = []): readonly Path[] =>
@@ -132,7 +132,7 @@ test('refusals say where and what', () => {
   const text = encodePlan(tiledPlan())
   assert.match(refusal('')!, /file: it is not JSON/)
   assert.match(refusal('[]')!, /format: it is undefined; legal is "spillway-plan"/)
-  assert.match(refusal(text.replace('"version":1', '"version":2'))!, /version: it is 2; this program reads 1/)
+  assert.match(refusal(text.replace(`"version":${PLAN_VERSION}`, '"version":99'))!, new RegExp(`version: it is 99; this program reads ${PLAN_VERSION}`))
   assert.match(refusal(text.replace('"budgetBytes":', '"budgetBytes": '))!, /checksum/)
   const cases: readonly (readonly [Path, Json, RegExp])[] = [
     [['budgetBytes'], -1, /budgetBytes: -1 is not a whole number from 0/],

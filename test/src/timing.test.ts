@@ -66,13 +66,14 @@ test('time scales with the work and each sample is measured once', () => {
   const known: Measurements = new Map()
   let measured = 0
   const t = timer(known, () => { measured++; return 0.001 }, 'f32')
-  const one = t.seconds('conv2d', conv(1), convCall(2048, 2048, 64))
-  const four = t.seconds('conv2d', conv(1), convCall(4096, 4096, 64))
+  const tall = (rows: number): CallShapes => ({ ins: [[1, 64, rows, 512], [64, 64, 3, 3], [64]], outs: [[1, 64, rows, 512]] })
+  const one = t.seconds('conv2d', conv(1), tall(2048))
+  const two = t.seconds('conv2d', conv(1), tall(4096))
   assert.is(measured, 1)
-  assert.ok(Math.abs(four / one - 4) < 1e-9)
+  assert.ok(Math.abs(two / one - 2) < 1e-9)
   assert.ok(t.isNew())
   const again = timer(known, () => { throw new Error('measured twice') }, 'f32')
-  assert.is(again.seconds('conv2d', conv(1), convCall(2048, 2048, 64)), one)
+  assert.is(again.seconds('conv2d', conv(1), tall(2048)), one)
   assert.not.ok(again.isNew())
 })
 
@@ -96,6 +97,14 @@ test('counts, keys and rates do not make a call another one; strides do', () => 
   t.seconds('conv2d', conv(1), convCall(16, 16))
   t.seconds('conv2d', conv(1, 2), { ...convCall(16, 8) })
   assert.is(known.size, 3)
+})
+
+test('each way to run a call is measured and known by itself', () => {
+  const known: Measurements = new Map()
+  const t = timer(known, (_, algorithm) => (algorithm === 'winograd' ? 1e-4 : 2e-4), 'f32')
+  assert.is(t.seconds('conv2d', conv(1), convCall(16, 16, 16)), 2e-4)
+  assert.is(t.seconds('conv2d', conv(1), convCall(16, 16, 16), 'winograd'), 1e-4)
+  assert.is(known.size, 2)
 })
 
 test('a product with huge weights is not measured at its size', () => {

@@ -45,6 +45,7 @@ struct Call {
   uint64_t step = 3, seed = 12345;
   /// For operands of Reach::met: the first and the last row (axis 0) or column (axis 1) that iterations [lo, hi) meet.
   std::function<std::pair<int64_t, int64_t>(int axis, int64_t lo, int64_t hi)> meets{};
+  Algorithm algorithm = Algorithm::direct;  // the reference device has one way for all
 
   const Operand& operand(size_t i) const { return i < ins.size() ? ins[i] : outs[i - ins.size()]; }
   size_t operands() const { return ins.size() + outs.size(); }
@@ -167,7 +168,7 @@ inline std::vector<Array> run_on(const Call& call, const Setting& setting, const
 
   const StepContext step{call.step, call.seed, 1.0};
   KernelCall c{uint32_t(call.kind), views.data(), uint32_t(n), views.data() + n, uint32_t(call.outs.size()), call.attrs.data(),
-               uint32_t(call.attrs.size()), nullptr, 0, true, &step};
+               uint32_t(call.attrs.size()), nullptr, 0, call.algorithm, &step};
   const KernelEntry* entry = setting.device(c.kind);
   if (!entry) throw Failure("the device lacks the operator");
   if (const Status s = entry->prepare(c); !s.ok()) throw Failure(s.message);
@@ -205,6 +206,7 @@ inline std::string name_of(const Call& call) {
   for (size_t i = 0; i < call.operands(); i++) s += (i == call.ins.size() ? " -> " : " ") + text(call.operand(i).value.dims);
   s += " attrs";
   for (const double a : call.attrs) s += " " + std::to_string(a).substr(0, 6);
+  if (call.algorithm == Algorithm::winograd) s += " by winograd";
   return s;
 }
 

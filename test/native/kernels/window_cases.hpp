@@ -75,6 +75,21 @@ inline Family conv2d_family(Random& r) {
 }
 inline const Listed conv2d_listed{"conv2d", conv2d_family, 120};
 
+/// 3x3 at stride 1, with any padding on each side, also none, and channels that fill no vector.
+inline Family winograd_conv2d_family(Random& r) {
+  Conv2dCase c{{{3, 3}}, {}, {}, r.between(1, 3), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)};
+  for (int axis = 0; axis < 2; axis++) {
+    c.window.pad[axis] = r.between(0, 2);
+    c.after[axis] = r.chance(0.5) ? c.window.pad[axis] : r.between(0, 2);
+    c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
+  }
+  Family f = conv2d_calls(c, r);
+  for (Call& call : f.calls) call.algorithm = Algorithm::winograd;
+  f.gradients.clear();
+  return f;
+}
+inline const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60};
+
 /// Channels as networks have them.
 inline Family wide_conv2d_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 3, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;

@@ -1,0 +1,50 @@
+// Convolution calls as Winograd's algorithm sees them. In: a call that ops/conv2d.hpp has checked. Out: whether the
+// algorithm is there for it, its scratch, its run.
+// Invariant: any padding and any slice of an image will do, since pixels that the view of x lacks count as zero.
+#pragma once
+#include "cpu/channel_sums.hpp"
+#include "cpu/winograd.hpp"
+#include "ops/conv2d.hpp"
+
+namespace spillway::cpu::conv2d_winograd {
+
+inline bool applies(const ops::WindowAxis& a) { return a.kernel == 3 && a.stride == 1 && a.dilation == 1; }
+inline bool applies(const ops::Conv2d& g) { return g.groups == 1 && applies(g.window.h) && applies(g.window.w); }
+
+inline winograd::Plane plane_of(const View& v) { return {v.dims[2], v.dims[3], v.dims[1]}; }
+
+/// Windows as far as they have pixels: row r of y sees rows r + shift … + 2 of x's view.
+inline int64_t shift_of(const ops::WindowAxis& a) { return a.start(a.out_lo) - a.in_lo; }
+
+/// From x to y.
+inline winograd::Geometry towards_y(const ops::Conv2d& g, const View& x, const View& y) {
+  return {g.batch, plane_of(x), plane_of(y), shift_of(g.window.h), shift_of(g.window.w)};
+}
+/// The data gradient: row r of x sees rows r - shift - 2 … of y, weights turned around.
+inline winograd::Geometry towards_x(const ops::Conv2d& g, const View& x, const View& y) {
+  return {g.batch, plane_of(y), plane_of(x), -shift_of(g.window.h) - 2, -shift_of(g.window.w) - 2};
+}
+
+inline void forward(const winograd::Geometry& g, const KernelCall& c) {
+  winograd::convolve(g, use_threads(), winograd::Weights::forward, floats(c.ins[0]), floats(c.ins[1]),
+                     c.n_ins > 2 ? floats(c.ins[2]) : nullptr, floats(c.outs[0]), c.workspace);
+}
+
+inline void backward_data(const winograd::Geometry& g, const KernelCall& c) {
+  winograd::convolve(g, use_threads(), winograd::Weights::turned, floats(c.ins[0]), floats(c.ins[1]), nullptr, floats(c.outs[0]),
+                     c.workspace);
+}
+
+inline int64_t backward_weights_bytes(const winograd::Geometry& g, const KernelCall& c) {
+  return std::max(winograd::weight_gradient_bytes(g), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);
+}
+inline void backward_weights(const winograd::Geometry& g, const KernelCall& c) {
+  winograd::weight_gradient(g, floats(c.ins[0]), floats(c.ins[1]), floats(c.outs[0]), c.workspace);
+  if (c.n_outs < 2) return;
+  double* const sums = static_cast<double*>(c.workspace);
+  const Summands<1, 0> of{{&c.ins[1]}, {}};
+  channel_sums<1>(of, sums, [](const auto& dy, const auto&, auto& sum) { sum[0] += dy[0]; });
+  std::copy_n(sums, c.ins[1].dims[1], floats(c.outs[1]));
+}
+
+}  // namespace spillway::cpu::conv2d_winograd

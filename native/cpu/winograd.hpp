@@ -1,0 +1,34 @@
+// 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): a fourth of the multiplications, on channels-last activations
+// as they lie, without reorders. In: geometry; activations, weights in PyTorch's order, scratch. Out: results, or weight
+// gradients. Tiles are worked through in groups whose forms fit the caches, so scratch is a few MiB beside the weights' form.
+// Invariant: the same bits for any number of threads. Any padding, on each side, and any slice of an image will do.
+#pragma once
+#include <cstdint>
+
+namespace spillway::cpu::winograd {
+
+/// `rows` x `columns` pixels of `channels` each, for each of the batch's images.
+struct Plane {
+  int64_t rows, columns, channels;
+};
+
+/// Row r of dst sees rows r + row_shift … + 2 of src; those that src does not have are zero. Columns alike.
+struct Geometry {
+  int64_t batch;
+  Plane src, dst;
+  int64_t row_shift, column_shift;
+};
+
+/// Whose first index the weights' is: dst's channels (forward), or src's, and then turned around (the data gradient).
+enum class Weights { forward, turned };
+
+int64_t convolve_bytes(const Geometry& g, int threads);
+/// dst = src * weights (+ bias).
+void convolve(const Geometry& g, int threads, Weights order, const float* src, const float* weights, const float* bias, float* dst,
+              void* scratch);
+
+int64_t weight_gradient_bytes(const Geometry& g);
+/// dw [dst channels, src channels, 3, 3] from src and the gradient of dst.
+void weight_gradient(const Geometry& g, const float* src, const float* ddst, float* dw, void* scratch);
+
+}  // namespace spillway::cpu::winograd
