@@ -38,4 +38,6 @@ export { type Dim, type Extent, type Identity, identity, type Layer, type Net, t
 export { type Family, type Network, network } from './network'
 export { adam, adamw, bceWithLogits, crossEntropy, l1, type Loss, mse, type Optimizer, sgd, type SgdWith } from './training'
 export { type LeastBytes, type NumbersKept, stepBytes, type StepBytes } from './plan/bytes'
+export type { CheckedOptions } from './plan/checked'
+export type { PlanByHand, TileRange } from './plan/prescription'
 export { type FtSegment, type LayerRange, rangeOf, type RangeOf, segmentsOf, type SegmentsOf } from './plan/ranges'

@@ -100,7 +100,11 @@ const decodeShape = (u: unknown): Either<GraphError, Shape> =>
 // ---------------------------------------------------------------- layers by name
 
 /** The names of a model's layers, as literals. */
-export type LayerNames<M extends Model> = Analyse<M['net'], M['input']> extends Facts<any, any, any, infer L> ? L : never
+export type LayerNames<M extends Model> = string extends M['net']['kind']
+  ? string
+  : Analyse<M['net'], M['input']> extends Facts<any, any, any, infer L>
+    ? L
+    : never
 
 /** What is known of one layer. @example layerOf(net, 'conv1_1').output */
 export const layerOf = <M extends Model, L extends LayerNames<M>>(m: M, name: L): FactsOf<M['net'], M['input'], L> => {

@@ -4,8 +4,11 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { elaborate, type Loss, type Model, mse, type Optimizer, sgd } from '../dsl'
-import { compile } from '../staging/compile'
+import { type CheckedOptions, elaborate, type LayerNames, type Loss, type Model, mse, type Optimizer, type PlanByHand, sgd } from '../dsl'
+import { leastBytes } from '../dsl/plan/bytes'
+import { prescribe } from '../dsl/plan/prescription'
+import { budgetTooSmall, strategyAndPlan } from '../dsl/plan/words'
+import { compile, type CompileOptions, compilePrescribed } from '../staging/compile'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import { training } from '../staging/grad/grad'
 import type { Graph } from '../staging/graph/graph'
@@ -17,7 +20,7 @@ import { type SpillwayError, SpillwayException, usage } from './errors'
 import { type LocalMachine, machineNamed } from './machine'
 import type { Staging } from './report/facts'
 
-export interface StageOptions {
+export interface StageOptions<L extends string = string> extends PlanByHand<L> {
   /** What the output is compared with; default `mse`. */
   readonly loss?: Loss
   /** Default: SGD with momentum 0.9 at a rate of 0.001. */
@@ -31,6 +34,11 @@ export interface StageOptions {
   /** The lower tier: host memory, or a folder for the spill file. */
   readonly spill?: string
   readonly name?: string
+}
+
+/** A plan and the model that it was staged for. */
+export interface Staged<M extends Model = Model> extends StagedPlan {
+  readonly model: M
 }
 
 export interface StagedPlan {
@@ -77,35 +85,70 @@ export const describePlan = (plan: Plan, machine: LocalMachine, spill: string, a
 export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
   Number.isSafeInteger(budget) && budget >= 0 ? right(budget) : left(usage(`a budget of ${budget} is not legal: it is a whole number of bytes`))
 
-export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions): Either<SpillwayError, StagedPlan> => {
+export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions, model?: Model): Either<SpillwayError, StagedPlan> => {
   const budget = checkedBudget(o.budget ?? machine.memoryBytes)
   if (isLeft(budget)) return budget
   const { strategy = 'auto', algorithms = 'measured', allocator = 'pages', spill = 'ram' } = o
   const began = performance.now()
-  const plan = compile(graph, { strategy, budgetBytes: budget.right, machine, algorithms })
+  const plan = planned(graph, model, { strategy, budgetBytes: budget.right, machine, algorithms }, o)
   if (isLeft(plan)) return plan
   const staged = describePlan(plan.right, machine, spill, allocator, (performance.now() - began) / 1000)
   machine.saveProfile()
   return right(staged)
 }
 
-/** A plan for this model in this budget, or why there is none. */
-export const tryStage = (model: Model, o: StageOptions = {}): Either<SpillwayError, StagedPlan> =>
-  pipe(
+/** The plan of a strategy, or the one that tiles and checkpoints by hand describe. */
+const planned = (graph: Graph, model: Model | undefined, o: CompileOptions, by: PlanByHand): Either<SpillwayError, Plan> => {
+  if (!model || (by.tiles === undefined && by.checkpoints === undefined)) return compile(graph, o)
+  const prescription = prescribe(model.layers, by)
+  return isLeft(prescription) ? prescription : compilePrescribed(graph, prescription.right, o)
+}
+
+const strategyFault = (o: StageOptions): SpillwayError | undefined =>
+  o.strategy !== undefined && (o.tiles !== undefined || o.checkpoints !== undefined)
+    ? { tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() }
+    : undefined
+
+/** A budget that no plan can meet is told so in the words that the types have for it. */
+const withReason = (model: Model, o: StageOptions) => (e: SpillwayError): SpillwayError => {
+  const least = leastBytes(model, o.optimizer ?? DEFAULT_OPTIMIZER)
+  return e.tag === 'BudgetInfeasible' && e.budgetBytes < least
+    ? { ...e, reason: budgetTooSmall(`${e.budgetBytes}`, `${least}`) }
+    : e
+}
+
+/**
+ * A plan for this model in this budget, or why there is none.
+ *
+ * @example tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1_1', to: 'pool2', H: 8 }], checkpoints: ['pool4'] })
+ */
+export const tryStage = <M extends Model, const O extends StageOptions<LayerNames<M>>>(
+  model: M,
+  options: CheckedOptions<M, O> = {} as CheckedOptions<M, O>,
+): Either<SpillwayError, Staged<M>> => {
+  const o: StageOptions = options as O
+  const fault = strategyFault(o)
+  if (fault) return left(fault)
+  return pipe(
     machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed' }),
     E.chain((machine) => pipe(
       trainingGraph(model, o.name ?? 'model', o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, machine),
-      E.chain((graph) => stageGraph(graph, machine, o)),
+      E.chain((graph) => stageGraph(graph, machine, o, model)),
     )),
+    E.bimap(withReason(model, o), (staged) => ({ ...staged, model })),
   )
+}
 
 /**
  * The same for scripts: throws a SpillwayException whose message says what would be legal.
  *
  * @example const plan = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
  */
-export const stage = (model: Model, o: StageOptions = {}): StagedPlan => {
-  const staged = tryStage(model, o)
+export const stage = <M extends Model, const O extends StageOptions<LayerNames<M>>>(
+  model: M,
+  options: CheckedOptions<M, O> = {} as CheckedOptions<M, O>,
+): Staged<M> => {
+  const staged = tryStage<M, O>(model, options)
   if (isLeft(staged)) throw new SpillwayException(staged.left)
   return staged.right
 }

@@ -7,14 +7,18 @@ import type { Graph } from './graph/graph'
 import { type Machine, withScratch } from './graph/machine'
 import { assignPages } from './memory/pages'
 import type { Algorithms, Plan, Segment } from './plan/plan'
+import type { Prescription } from './plan/prescription'
 import { type Candidate, type Planner, type Refiner, spilling } from './schedule/candidate'
 import { atLeastSeconds, computeSeconds } from './schedule/bound'
 import { inCoreLayout } from './schedule/incore'
 import { heldAt, type Layout, layOut } from './schedule/layout'
 import { scheduleMoves } from './schedule/moves'
+import { prescribedGroups } from './schedule/prescribed'
 import { planners, refiners, strategies } from './schedule/strategies'
 import { tightestCall } from './schedule/tracks'
+import { tileFailed } from './schedule/tilefailed'
 import { simulate } from './sim/simulate'
+import { assemble } from './tile/segments'
 import { verify } from './verify/verify'
 
 export interface CompileOptions {
@@ -160,6 +164,13 @@ export const compileSegments = (graph: Graph, segments: readonly Segment[], o: C
   if (!plan) return left(infeasible(candidate, o))
   const verified = verify(plan)
   return isLeft(verified) ? verified : right(plan)
+}
+
+/** The plan of tiles and checkpoints by hand. */
+export const compilePrescribed = (graph: Graph, p: Prescription, o: CompileOptions): Either<StageError, Plan> => {
+  const byHand = { ...o, strategy: 'by-hand' }
+  const segments = assemble(graph, prescribedGroups(graph, p))
+  return isLeft(segments) ? left(tileFailed(byHand.strategy)(segments.left)) : compileSegments(graph, segments.right, byHand)
 }
 
 const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {

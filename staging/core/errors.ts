@@ -27,9 +27,12 @@ export type PlanError =
       readonly strategy: string
       readonly budgetBytes: number
       readonly smallestBytes: number
+      /** Why it cannot work, when that is known without looking for plans. */
+      readonly reason?: string
       /** What fills the device at the worst moment, largest first. */
       readonly inTheWay: readonly { readonly label: string; readonly bytes: number }[]
     }
+  | { readonly tag: 'PlanByHandInvalid'; readonly at: string; readonly reason: string }
   | { readonly tag: 'UnknownStrategy'; readonly got: string; readonly legal: readonly string[] }
   | { readonly tag: 'TilingIllegal'; readonly strategy: string; readonly layer: string; readonly dim: string; readonly why: string }
   | { readonly tag: 'UnknownMachine'; readonly got: string; readonly legal: readonly string[] }
@@ -58,7 +61,9 @@ const verifyPlace = (e: Extract<PlanError, { tag: 'VerifyFailed' }>): string =>
 
 const renderPlanError = (e: PlanError): string => {
   switch (e.tag) {
+    case 'PlanByHandInvalid': return e.reason
     case 'BudgetInfeasible': {
+      if (e.reason !== undefined) return e.reason
       const way = e.inTheWay.map((w) => `${w.label} ${showBytes(w.bytes)}`)
       return `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
         `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; in the way are ${list(way)}`}`

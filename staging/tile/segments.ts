@@ -126,7 +126,7 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
 }
 
 /** Outputs of an op that tiles add up. */
-const summed = (graph: Graph, id: OpId): readonly ValueId[] =>
+export const summed = (graph: Graph, id: OpId): readonly ValueId[] =>
   operandsOf(graph, graph.ops[id]!).outs.flatMap((o) => (o.def.merge ? [o.value] : []))
 
 const withRecompute = (map: ForwardMap, run: Run): readonly Run[] => {

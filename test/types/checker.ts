@@ -13,7 +13,7 @@ const options: ts.CompilerOptions = {
   module: ts.ModuleKind.Node16,
   moduleResolution: ts.ModuleResolutionKind.Node16,
   lib: ['lib.es2022.d.ts'],
-  types: [],
+  types: ['node'],
   strict: true,
   noUncheckedIndexedAccess: true,
   skipLibCheck: true,

@@ -104,10 +104,7 @@ const sizes: readonly Illegal[] = [
     "layer 'c' (conv2d): 3 input channels do not divide into 2 groups",
     "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { groups: 2 })))",
   ),
-  ...at(
-    "layer 'g' (groupNorm): 8 input channels do not divide into 3 groups",
-    "model([1, 8, 4, 4], seq(groupNorm('g', 3)))",
-  ),
+  ...at("layer 'g' (groupNorm): 8 input channels do not divide into 3 groups", "model([1, 8, 4, 4], seq(groupNorm('g', 3)))"),
   ...at(
     "layer 'c' (conv2d): 8 output channels do not divide into 3 groups",
     "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { groups: 3 })))",

@@ -1,0 +1,201 @@
+// The options of `stage`, checked while typing. In: a model's type, the options' type. Out: the options themselves, or, in
+// the place of what is wrong, the reason, so that the compiler's error stands there. The run-time twins are prescription.ts
+// and src/session.ts; the words are words.ts's, and both sides look for faults in the same order.
+import type { BadSize } from '../layers/rule'
+import type { Model } from '../model'
+import type { Dim, Shape } from '../net'
+import type { Compare } from '../numbers/naturals'
+import type { LeastBytes, NumbersKept } from './bytes'
+import type { SitesOfModel } from './ranges'
+import type { AnySite } from './sites'
+import type { BudgetTooSmall, CannotTile, RangeBackwards, RangesOverlap, StrategyAndPlan, SumsInside, TooFine } from './words'
+
+/** The options, when nothing is wrong with them; sizes that are not literals are left to run time. */
+export type CheckedOptions<M extends Model, O> = string extends M['net']['kind'] ? O : WithFault<O, FaultOf<M, O>>
+
+interface OptionFault<Key extends string, Reason extends string> {
+  index: null
+  key: Key
+  reason: Reason
+}
+interface TileFault<Index extends number, Key extends string, Reason extends string> {
+  index: Index
+  key: Key
+  reason: Reason
+}
+
+type WithFault<O, F> = F extends null
+  ? O
+  : F extends OptionFault<infer Key, infer Reason>
+    ? { [K in keyof O]: K extends Key ? Reason : O[K] }
+    : F extends TileFault<infer I, infer Key, infer Reason>
+      ? { [K in keyof O]: K extends 'tiles' ? WithTile<O[K], `${I}`, Key, Reason> : O[K] }
+      : O
+type WithTile<Ts, I extends string, Key extends string, Reason extends string> = {
+  [J in keyof Ts]: J extends I
+    ? { [K in keyof Ts[J] | Key]: K extends Key ? Reason : K extends keyof Ts[J] ? Ts[J][K] : never }
+    : Ts[J]
+}
+
+type FaultOf<M extends Model, O> =
+  StrategyFault<O> extends infer S
+    ? S extends null
+      ? O extends { readonly tiles: infer Ts }
+        ? TilesFault<Ts, SitesOfModel<M>> extends infer T
+          ? T extends null
+            ? BudgetFault<M, O>
+            : T
+          : never
+        : BudgetFault<M, O>
+      : S
+    : never
+
+type StrategyFault<O> = O extends { readonly strategy: string }
+  ? O extends { readonly tiles: readonly unknown[] } | { readonly checkpoints: readonly unknown[] }
+    ? OptionFault<'strategy', StrategyAndPlan>
+    : null
+  : null
+
+// ---------------------------------------------------------------- the budget
+
+/** SGD with momentum, which is the default, keeps one number for each parameter. */
+type KeptBy<O> = O extends { readonly optimizer: infer Opt } ? NumbersKept<Opt> : 1
+type BudgetFault<M extends Model, O> = O extends { readonly budget: infer B extends number }
+  ? number extends B
+    ? null
+    : LeastBytes<M, KeptBy<O>> extends infer L extends number
+      ? Compare<B, L> extends 'less'
+        ? OptionFault<'budget', BudgetTooSmall<`${B}`, `${L}`>>
+        : null
+      : null
+  : null
+
+// ---------------------------------------------------------------- ranges of tiles
+
+interface AnyRange {
+  readonly from: string
+  readonly to: string
+}
+type CountOf<T, D extends string> = T extends { readonly [K in D]: infer N extends number } ? N : 1
+/** The dimensions along which a range has tiles; counts that are not literals are not checked. */
+type TiledDims<T> =
+  | (CountIs<T, 'B'> extends true ? 'B' : never)
+  | (CountIs<T, 'H'> extends true ? 'H' : never)
+  | (CountIs<T, 'W'> extends true ? 'W' : never)
+type CountIs<T, D extends string> = number extends CountOf<T, D> ? false : CountOf<T, D> extends 1 ? false : true
+type SumsIn<X extends AnySite, T> = [X['sums'] & TiledDims<T>] extends [never] ? false : true
+
+/** The first fault of the ranges from number I on, whose layers must stand in Sites: those after PreviousTo. */
+type TilesFault<Ts, Sites, PreviousTo extends string = '', I extends readonly unknown[] = []> = Ts extends readonly [
+  infer T extends AnyRange,
+  ...infer Rest,
+]
+  ? CountsFault<T> extends infer C extends string
+    ? TileFault<I['length'] & number, CountKey<T>, C>
+    : StartAt<Sites, T['from']> extends infer Here
+      ? [Here] extends [never]
+        ? TileFault<I['length'] & number, 'from', RangesOverlap<T['from'], PreviousTo>>
+        : TakeTo<Here, T> extends infer Taken
+          ? Taken extends { range: infer R; rest: infer After }
+            ? RangeFault<R, T> extends { key: infer Key extends string; reason: infer Reason extends string }
+              ? TileFault<I['length'] & number, Key, Reason>
+              : TilesFault<Rest, After, T['to'], [...I, 0]>
+            : TileFault<I['length'] & number, 'to', RangeBackwards<T['from'], T['to']>>
+          : never
+      : never
+  : null
+
+type CountsFault<T> = BadSize<
+  [
+    ['number of tiles along B', CountOf<T, 'B'>, 1],
+    ['number of tiles along H', CountOf<T, 'H'>, 1],
+    ['number of tiles along W', CountOf<T, 'W'>, 1],
+  ]
+>
+type CountKey<T> = CountsFault<T> extends `its number of tiles along ${infer D} must ${string}` ? D : never
+
+type StartAt<Sites, From extends string> = Sites extends readonly [infer X extends AnySite, ...infer Rest]
+  ? X['called'] extends From
+    ? X['named'] extends true
+      ? Sites
+      : StartAt<Rest, From>
+    : StartAt<Rest, From>
+  : never
+
+/** The range up to its last layer, with the nameless ones after it; what the next range may begin with. */
+type TakeTo<Sites, T extends AnyRange, Range extends readonly AnySite[] = []> = Sites extends readonly [
+  infer X extends AnySite,
+  ...infer Rest,
+]
+  ? X['called'] extends T['to']
+    ? X['named'] extends true
+      ? SumsIn<X, T> extends true
+        ? { range: [...Range, X]; rest: Sites }
+        : TakeNameless<Rest, [...Range, X]>
+      : TakeTo<Rest, T, [...Range, X]>
+    : TakeTo<Rest, T, [...Range, X]>
+  : 'backwards'
+type TakeNameless<Sites, Range extends readonly AnySite[]> = Sites extends readonly [infer X extends AnySite, ...infer Rest]
+  ? X['named'] extends true
+    ? { range: Range; rest: Sites }
+    : TakeNameless<Rest, [...Range, X]>
+  : { range: Range; rest: Sites }
+
+type RangeFault<R, T> =
+  DimFault<R, T, 'B'> extends infer F
+    ? F extends string
+      ? { key: 'B'; reason: F }
+      : DimFault<R, T, 'H'> extends infer F2
+        ? F2 extends string
+          ? { key: 'H'; reason: F2 }
+          : DimFault<R, T, 'W'> extends infer F3 extends string
+            ? { key: 'W'; reason: F3 }
+            : null
+        : never
+    : never
+type DimFault<R, T, D extends 'B' | 'H' | 'W'> = D extends TiledDims<T> ? LayersFault<R, D, CountOf<T, D>, true> : null
+
+type LayersFault<R, D extends Dim, N extends number, First extends boolean> = R extends readonly [
+  infer X extends AnySite,
+  ...infer Rest,
+]
+  ? LayerFault<X, D, N, IsEnd<First, Rest>> extends infer F extends string
+    ? F
+    : LayersFault<Rest, D, N, false>
+  : null
+/** A range of one layer has no end at which it could sum. */
+type IsEnd<First extends boolean, Rest> = First extends true
+  ? Rest extends readonly []
+    ? false
+    : true
+  : Rest extends readonly []
+    ? true
+    : false
+
+type LayerFault<X extends AnySite, D extends Dim, N extends number, End extends boolean> = D extends X['sums']
+  ? End extends true
+    ? FinenessFault<X, D, N>
+    : SumsInside<X['called'], X['kind'], D>
+  : D extends X['ft']
+    ? FinenessFault<X, D, N>
+    : CannotTile<X['called'], X['kind'], D, LegalText<X['ft']>>
+
+interface PlaceOf {
+  B: 0
+  C: 1
+  H: 2
+  W: 3
+}
+type ExtentOf<X extends AnySite, D extends Dim> = ([X['sums']] extends [never] ? X['out'] : X['in']) extends infer S extends Shape
+  ? S[PlaceOf[D]]
+  : never
+type FinenessFault<X extends AnySite, D extends Dim, N extends number> =
+  Compare<N, ExtentOf<X, D>> extends 'more' ? TooFine<X['called'], X['kind'], `${N}`, D, `${ExtentOf<X, D>}`> : null
+
+type ListDims<Ft extends Dim, Ds, Text extends string = ''> = Ds extends readonly [infer D extends string, ...infer Rest]
+  ? D extends Ft
+    ? ListDims<Ft, Rest, Text extends '' ? D : `${Text}, ${D}`>
+    : ListDims<Ft, Rest, Text>
+  : Text
+type LegalText<Ft extends Dim> =
+  ListDims<Ft, ['B', 'H', 'W']> extends infer L extends string ? (L extends '' ? 'none of B, H, W' : L) : never

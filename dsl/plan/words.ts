@@ -1,0 +1,42 @@
+// What can be wrong with a plan, in words: as in dsl/messages.ts, each message is one function and its type the same text.
+// In: names, dimensions and sizes as text. Out: the words, whole: nothing is put before or after them.
+
+export const rangeBackwards = <F extends string, T extends string>(from: F, to: T) =>
+  `layer '${to}' stands before layer '${from}'; a range of tiles goes from the earlier layer to the later` as const
+export type RangeBackwards<F extends string, T extends string> = ReturnType<typeof rangeBackwards<F, T>>
+
+export const rangesOverlap = <F extends string, T extends string>(from: F, previousTo: T) =>
+  `layer '${from}' does not stand after layer '${previousTo}', where the range before ends; ranges of tiles follow each other` as const
+export type RangesOverlap<F extends string, T extends string> = ReturnType<typeof rangesOverlap<F, T>>
+
+export const cannotTile = <At extends string, K extends string, D extends string, Legal extends string>(
+  at: At,
+  kind: K,
+  dim: D,
+  legal: Legal,
+) => `layer '${at}' (${kind}) cannot be tiled along '${dim}'; it is FT-compatible along ${legal}` as const
+export type CannotTile<At extends string, K extends string, D extends string, Legal extends string> = ReturnType<
+  typeof cannotTile<At, K, D, Legal>
+>
+
+export const sumsInside = <At extends string, K extends string, D extends string>(at: At, kind: K, dim: D) =>
+  `layer '${at}' (${kind}) sums over '${dim}'; end the range there, and begin the next one with it` as const
+export type SumsInside<At extends string, K extends string, D extends string> = ReturnType<typeof sumsInside<At, K, D>>
+
+export const tooFine = <At extends string, K extends string, N extends string, D extends string, E extends string>(
+  at: At,
+  kind: K,
+  tiles: N,
+  dim: D,
+  extent: E,
+) => `${tiles} tiles along '${dim}' are finer than layer '${at}' (${kind}), which has ${extent} there` as const
+export type TooFine<At extends string, K extends string, N extends string, D extends string, E extends string> = ReturnType<
+  typeof tooFine<At, K, N, D, E>
+>
+
+export const budgetTooSmall = <B extends string, L extends string>(budget: B, least: L) =>
+  `a budget of ${budget} bytes is below the ${least} bytes that parameters, gradients and optimizer state alone need` as const
+export type BudgetTooSmall<B extends string, L extends string> = ReturnType<typeof budgetTooSmall<B, L>>
+
+export const strategyAndPlan = () => 'a strategy cannot be given with tiles or checkpoints, which are a plan by hand' as const
+export type StrategyAndPlan = ReturnType<typeof strategyAndPlan>

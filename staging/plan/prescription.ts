@@ -1,0 +1,15 @@
+// A plan by hand, by places between layers: what the model's side checks (dsl/plan/) and schedule/prescribed.ts carries out.
+import type { Grid } from './plan'
+
+/** Before the layer at this place of the list, or inside it, after what it sums. */
+export interface Cut {
+  readonly at: number
+  readonly inside: boolean
+}
+export interface Prescription {
+  /** All layers in execution order; some have no op. */
+  readonly layers: readonly string[]
+  /** In order, and apart from each other. */
+  readonly ranges: readonly { readonly begin: Cut; readonly end: Cut; readonly grid: Grid }[]
+  readonly checkpoints: readonly Cut[]
+}

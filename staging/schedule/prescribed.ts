@@ -1,0 +1,41 @@
+// A plan by hand: which layers run in tiles, and where the forward pass is cut. In: the training graph and a Prescription, by
+// places between layers. Out: the groups that tile/segments.ts assembles. A cut inside a layer lies after what it sums: the
+// statistics of a batch norm belong to the range that ends there, what is made of them to the next.
+// Worked example: layers conv1 bn1 relu, range [before conv1, in bn1): groups {conv2d bn_stats} tiled, {bn_apply relu} not.
+import type { Graph, Op, OpId } from '../graph/graph'
+import { UNTILED } from '../plan/plan'
+import type { Cut, Prescription } from '../plan/prescription'
+import { forwardOps, type Group, summed } from '../tile/segments'
+
+export const prescribedGroups = (graph: Graph, p: Prescription): readonly Group[] => {
+  const ops = forwardOps(graph)
+  const placeOf = new Map(p.layers.map((name, i) => [name, i]))
+  // The loss stands after all layers.
+  const places = ops.map((op) => placeOf.get(op.layer) ?? p.layers.length)
+  const positionOf = (c: Cut): number => {
+    const first = places.filter((place) => place < c.at).length
+    return c.inside
+      ? first +
+          afterSums(
+            graph,
+            ops.filter((_, i) => places[i] === c.at),
+          )
+      : first
+  }
+  const ranges = p.ranges.map((r) => ({ grid: r.grid, begin: positionOf(r.begin), end: endOf(r.end, p, positionOf, ops.length) }))
+  const bounds = [0, ...ranges.flatMap((r) => [r.begin, r.end]), ...p.checkpoints.map(positionOf), ops.length]
+  const cuts = [...new Set(bounds)].sort((a, b) => a - b)
+  return cuts.slice(0, -1).map((from, i): Group => {
+    const range = ranges.find((r) => r.begin <= from && from < r.end)
+    return { ops: ops.slice(from, cuts[i + 1]).map((op): OpId => op.id), grid: range?.grid ?? UNTILED }
+  })
+}
+
+/** A range that holds the last layer holds the loss. */
+const endOf = (c: Cut, p: Prescription, positionOf: (c: Cut) => number, all: number): number =>
+  c.at >= p.layers.length ? all : positionOf(c)
+
+const afterSums = (graph: Graph, ops: readonly Op[]): number => {
+  const sums = ops.map((op) => summed(graph, op.id).length > 0)
+  return sums.lastIndexOf(true) + 1
+}

@@ -1,0 +1,137 @@
+// Options of `stage` that must not compile, each with its exact message, and the same words at run time.
+// In: nothing. Out: a table, run by plans.test.ts through the type checker and as JavaScript.
+import type { Illegal } from './illegal'
+
+/** Plans are made for a named machine, so that no device is needed. */
+export const planPrelude = `import {
+  model, seq, block, conv2d, linear, batchNorm, relu, maxPool, globalAvgPool, flatten, residual, identity, sgd, adam, layerOf, rangeOf,
+} from '../../dsl'
+import { stage as stageOn, type StageOptions } from '../../src/session'
+import type { CheckedOptions, LayerNames, Model } from '../../dsl'
+import { gib, mib, kib } from '../../src/sizes'
+const stage = <M extends Model, const O extends StageOptions<LayerNames<M>>>(m: M, o: CheckedOptions<M, O>) =>
+  stageOn<M, O & { machine: string }>(m, { machine: 'v100-pcie-16g', ...(o as object) } as never)
+const vgg = model([2, 3, 32, 48], seq(
+  conv2d('c1', 8, 3), relu(), conv2d('c2', 8, 3), relu(), maxPool('p1', 2),
+  conv2d('c3', 16, 3), relu(), maxPool('p2', 2), flatten(), linear('fc', 10)))
+const normed = model([2, 3, 32, 32], seq(
+  conv2d('c1', 8, 3), batchNorm('n1'), relu(), block('b', residual(seq(conv2d('c2', 8, 3), batchNorm('n2')), identity), relu()),
+  globalAvgPool('gap'), linear('fc', 10)))
+`
+
+const at = (says: string, ...programs: readonly string[]): readonly Illegal[] => programs.map((program) => ({ program, says }))
+const name = (given: string, legal: string): readonly string[] => [`Type '"${given}"' is not assignable to type '${legal}'.`]
+const VGG = '"c1" | "c2" | "p1" | "c3" | "p2" | "fc"'
+
+const dimensions: readonly Illegal[] = [
+  ...at(
+    "layer 'flatten' (flatten) cannot be tiled along 'H'; it is FT-compatible along B",
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'fc', H: 2 }] })",
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 2 }, { from: 'c3', to: 'p2', H: 2 }] })",
+  ),
+  ...at(
+    "layer 'fc' (linear) cannot be tiled along 'W'; it is FT-compatible along B",
+    "stage(vgg, { tiles: [{ from: 'fc', to: 'fc', W: 2 }] })",
+  ),
+  ...at(
+    "layer 'n1' (batchNorm) sums over 'H'; end the range there, and begin the next one with it",
+    "stage(normed, { tiles: [{ from: 'c1', to: 'b.c2', H: 4 }] })",
+    "stage(normed, { tiles: [{ from: 'n1', to: 'n1', H: 4 }] })",
+  ),
+  ...at(
+    "layer 'b.n2' (batchNorm) sums over 'B'; end the range there, and begin the next one with it",
+    "stage(normed, { tiles: [{ from: 'c1', to: 'n1', H: 4 }, { from: 'n1', to: 'gap', B: 2 }] })",
+  ),
+]
+
+const counts: readonly Illegal[] = [
+  ...at(
+    "33 tiles along 'H' are finer than layer 'c1' (conv2d), which has 32 there",
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'c2', H: 33 }] })",
+  ),
+  ...at(
+    "17 tiles along 'H' are finer than layer 'p1' (maxPool), which has 16 there",
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 17, W: 2 }] })",
+  ),
+  ...at(
+    "3 tiles along 'B' are finer than layer 'c2' (conv2d), which has 2 there",
+    "stage(vgg, { tiles: [{ from: 'c2', to: 'c2', B: 3 }] })",
+  ),
+  ...at(
+    'its number of tiles along H must be a whole number of at least 1, not 0',
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'c2', H: 0 }] })",
+  ),
+  ...at(
+    'its number of tiles along W must be a whole number of at least 1, not 1.5',
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'c2', H: 2, W: 1.5 }] })",
+  ),
+  ...at(
+    'its number of tiles along B must be a whole number of at least 1, not -2',
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'c2', B: -2 }] })",
+  ),
+]
+
+const ranges: readonly Illegal[] = [
+  ...at(
+    "layer 'c1' stands before layer 'p1'; a range of tiles goes from the earlier layer to the later",
+    "stage(vgg, { tiles: [{ from: 'p1', to: 'c1', H: 2 }] })",
+  ),
+  ...at(
+    "layer 'c2' does not stand after layer 'c2', where the range before ends; ranges of tiles follow each other",
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'c2', H: 2 }, { from: 'c2', to: 'p1', H: 2 }] })",
+  ),
+  ...at(
+    "layer 'c1' does not stand after layer 'p1', where the range before ends; ranges of tiles follow each other",
+    "stage(vgg, { tiles: [{ from: 'c2', to: 'p1', H: 2 }, { from: 'c1', to: 'c1', H: 2 }] })",
+  ),
+]
+
+const budgets: readonly Illegal[] = [
+  ...at(
+    'a budget of 1024 bytes is below the 200248 bytes that parameters, gradients and optimizer state alone need',
+    'stage(vgg, { budget: kib(1) })',
+    'stage(vgg, { budget: 1024, optimizer: sgd({ lr: 0.1, momentum: 0.5 }) })',
+  ),
+  ...at(
+    'a budget of 1024 bytes is below the 130864 bytes that parameters, gradients and optimizer state alone need',
+    'stage(vgg, { budget: 1024, optimizer: sgd({ lr: 0.1 }) })',
+  ),
+  ...at(
+    'a budget of 1024 bytes is below the 269632 bytes that parameters, gradients and optimizer state alone need',
+    'stage(vgg, { budget: 1024, optimizer: adam({ lr: 0.1 }) })',
+  ),
+  ...at(
+    'a strategy cannot be given with tiles or checkpoints, which are a plan by hand',
+    "stage(vgg, { strategy: 'tiled', checkpoints: ['p1'] })",
+    "stage(vgg, { strategy: 'auto', tiles: [{ from: 'c1', to: 'c2', H: 2 }] })",
+  ),
+]
+
+const names: readonly Illegal[] = [
+  { program: "stage(vgg, { checkpoints: ['p3'] })", compiler: name('p3', VGG) },
+  { program: "stage(vgg, { checkpoints: ['c1', 'relu'] })", compiler: name('relu', VGG) },
+  { program: "stage(vgg, { tiles: [{ from: 'c0', to: 'c2', H: 2 }] })", compiler: name('c0', VGG) },
+  { program: "stage(vgg, { tiles: [{ from: 'c1', to: 'c22', H: 2 }] })", compiler: name('c22', VGG) },
+  {
+    program: "rangeOf(vgg, 'c1', 'c22')",
+    compiler: [`Argument of type '"c22"' is not assignable to parameter of type '${VGG}'.`],
+  },
+  {
+    program: "export const r: 1 = rangeOf(vgg, 'c1', 'p1').parameters",
+    compiler: ["Type '808' is not assignable to type '1'."],
+  },
+]
+
+export const illegalPlans: readonly Illegal[] = [...dimensions, ...counts, ...ranges, ...budgets, ...names]
+
+export const legalPlans: readonly string[] = [
+  "stage(vgg, { checkpoints: ['p1', 'c3'] })",
+  "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 16, W: 24 }] })",
+  "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 4 }, { from: 'c3', to: 'c3', W: 3 }], checkpoints: ['c2'] })",
+  "stage(vgg, { tiles: [{ from: 'c1', to: 'fc', B: 2 }], budget: mib(16) })",
+  "stage(normed, { tiles: [{ from: 'c1', to: 'n1', H: 8 }, { from: 'n1', to: 'b.n2', H: 4, W: 2 }, { from: 'b.n2', to: 'gap', H: 4 }] })",
+  "stage(normed, { budget: gib(1), strategy: 'tiled' })",
+  'const budget: number = 2 ** 24\nstage(vgg, { budget })',
+  "const net: Model = vgg\nstage(net, { budget: mib(16), checkpoints: ['p1'] })",
+  "export const ft: readonly ('B' | 'H' | 'W')[] = rangeOf(vgg, 'c1', 'p2').ft",
+]

@@ -1,0 +1,42 @@
+// Options of `stage` while typing and at run time: the same words, in the place of what is wrong.
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { check, type Programs, runProgram } from './checker'
+import { refusedPlan } from './refusal'
+import { illegalPlans, legalPlans, planPrelude } from './illegalplans'
+
+const programs: Programs = Object.fromEntries([
+  ...illegalPlans.map((c, i) => [`illegal${i}`, planPrelude + c.program]),
+  ...legalPlans.map((c, i) => [`legal${i}`, planPrelude + c]),
+  ['names', `${planPrelude}stage(vgg, { checkpoints: [''] })\nstage(vgg, { tiles: [{ from: 'c1', to: '' }] })`],
+])
+const checked = check(programs)
+
+for (const [i, c] of illegalPlans.entries()) {
+  test(`must not compile: ${c.program}`, () => {
+    const errors = checked.errors(`illegal${i}`)
+    if (c.compiler) assert.equal(errors, c.compiler)
+    else assert.equal(errors.map(refusedPlan), [c.says])
+  })
+  if (c.says !== undefined)
+    test(`says the same at run time: ${c.program}`, () => {
+      assert.throws(
+        () => runProgram(planPrelude + c.program),
+        (e: Error) => e.message === c.says,
+      )
+    })
+}
+
+for (const [i, c] of legalPlans.entries())
+  test(`must compile and run: ${c.split('\n').pop()}`, () => {
+    assert.equal(checked.errors(`legal${i}`), [])
+    runProgram(planPrelude + c)
+  })
+
+test('names of layers complete in options', () => {
+  const legal = ['c1', 'c2', 'c3', 'fc', 'p1', 'p2']
+  assert.equal([...checked.completions('names', "checkpoints: ['")].sort(), legal)
+  assert.equal([...checked.completions('names', "to: '")].sort(), legal)
+})
+
+test.run()
