@@ -36,6 +36,14 @@ export type OutputPadTooLarge<Q extends string, S extends string, D extends stri
 export const paddedAway = <P extends string>(pad: P) => `a padding of ${pad} leaves nothing of its output` as const
 export type PaddedAway<P extends string> = ReturnType<typeof paddedAway<P>>
 
+export const noReflection = <P extends string, S extends string>(pad: P, shape: S) =>
+  `a padding of ${pad} reflects more than its input ${shape} has; legal is less than its height and width` as const
+export type NoReflection<P extends string, S extends string> = ReturnType<typeof noReflection<P, S>>
+
+export const notPositive = <What extends string, N extends string>(what: What, n: N) =>
+  `its ${what} must be more than 0, not ${n}` as const
+export type NotPositive<What extends string, N extends string> = ReturnType<typeof notPositive<What, N>>
+
 export const groupsDoNotDivide = <Side extends string, C extends string, G extends string>(side: Side, channels: C, groups: G) =>
   `${channels} ${side} channels do not divide into ${groups} groups` as const
 export type GroupsDoNotDivide<Side extends string, C extends string, G extends string> = ReturnType<

@@ -2,10 +2,15 @@
 // In: unknown data. Out: io-ts types. Invariant: what a constructor makes passes, with no field more or less.
 import * as t from 'io-ts'
 import type { Extent } from '../net'
+import type { SidePadding } from './sides'
 import type { Padding } from './window'
 
 export const extentCodec: t.Type<Extent> = t.union([t.number, t.readonly(t.tuple([t.number, t.number]))])
-export const paddingCodec: t.Type<Padding> = t.union([extentCodec, t.literal('same')])
+export const sidesCodec: t.Type<SidePadding> = t.union([
+  extentCodec,
+  t.readonly(t.exact(t.type({ top: t.number, left: t.number, bottom: t.number, right: t.number }))),
+])
+export const paddingCodec: t.Type<Padding> = t.union([sidesCodec, t.literal('same')])
 
 /** The codec of one kind of layer: its kind, its name, its fields, and those that may be left out. */
 export const layerCodec = <K extends string, R extends t.Props, O extends t.Props = Record<never, t.Mixed>>(

@@ -17,6 +17,7 @@ import type { AddLow, Compare, Div, Low, Mod, Mul, MulLow, Sub } from '../number
 import { extentCodec, layerCodec, paddingCodec } from './codecs'
 import { biasInit, initCodec, type WeightInit, weightInit } from './init'
 import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { type Far, far, type Near, near, type PaddingText, paddingText, type SidePadding, type Sides } from './sides'
 import { emit, withParams } from './site'
 import { type ExtentText, extentText, type Padding, padOf, type WindowHeight, windowSize, type WindowWidth } from './window'
 
@@ -61,7 +62,8 @@ export interface Conv2dOptions<
 }
 
 /**
- * A convolution of `out` channels. `kernel`, `stride`, `pad` and `dilation` are one number, or [height, width].
+ * A convolution of `out` channels. `kernel`, `stride`, `pad` and `dilation` are one number, or [height, width]; `pad` may also
+ * be 'same' or name its sides.
  *
  * @example conv2d('conv1_1', 64, 3), conv2d('down', 128, 1, { stride: 2, bias: false })
  */
@@ -104,14 +106,15 @@ type Conv2dShape<L, S extends Shape> =
           ['stride', St, 1],
           ['dilation', D, 1],
           ['number of groups', G, 1],
-          ['padding', P extends Extent ? P : 0, 0],
+          ['padding', P extends SidePadding ? Near<P> : 0, 0],
+          ['padding', P extends SidePadding ? Far<P> : 0, 0],
         ]
       > extends infer Bad
       ? Bad extends string
         ? Bad
         : SeesPixels<K, P, D> extends false
-          ? P extends Extent
-            ? PadBeyondWindow<ExtentText<P>, ExtentText<K>>
+          ? P extends SidePadding
+            ? PadBeyondWindow<PaddingText<P>, ExtentText<K>>
             : never
           : Divides<S[1], G> extends false
             ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
@@ -141,11 +144,16 @@ type Within<P extends number, K extends number, D extends number> = P extends 0
     : Compare<P, Mul<D, Sub<K, 1> & number>> extends 'more'
       ? false
       : true
+type SeesOn<K extends Extent, P extends Extent, D extends Extent> =
+  Within<Height<P>, Height<K>, Height<D>> extends true ? Within<Width<P>, Width<K>, Width<D>> : false
+/** Whether no window of this padding sees only padding. */
 export type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = P extends Extent
-  ? Within<Height<P>, Height<K>, Height<D>> extends true
-    ? Within<Width<P>, Width<K>, Width<D>>
-    : false
-  : true
+  ? SeesOn<K, P, D>
+  : P extends Sides
+    ? SeesOn<K, Near<P>, D> extends true
+      ? SeesOn<K, Far<P>, D>
+      : false
+    : true
 
 // ---------------------------------------------------------------- its parameters, as a type
 
@@ -173,18 +181,22 @@ declare module '../net' {
 // ---------------------------------------------------------------- at run time
 
 const complaint = (l: AnyConv2d, input: Shape): string | null => {
+  const pad = padOf(l.pad, l.kernel, l.dilation)
   const size = badSize(
     ['number of channels', l.out, 1],
     ['kernel', l.kernel, 1],
     ['stride', l.stride, 1],
     ['dilation', l.dilation, 1],
     ['number of groups', l.groups, 1],
-    ['padding', l.pad === 'same' ? 0 : l.pad, 0],
+    ['padding', near(pad), 0],
+    ['padding', far(pad), 0],
   )
   if (size !== null) return size
-  const [padH, padW] = padOf(l.pad, l.kernel, l.dilation)
-  if (padH > height(l.dilation) * (height(l.kernel) - 1) || padW > width(l.dilation) * (width(l.kernel) - 1))
-    return padBeyondWindow(extentText([padH, padW]), extentText(l.kernel))
+  if (
+    Math.max(pad.top, pad.bottom) > height(l.dilation) * (height(l.kernel) - 1) ||
+    Math.max(pad.left, pad.right) > width(l.dilation) * (width(l.kernel) - 1)
+  )
+    return padBeyondWindow(l.pad === 'same' ? extentText(near(pad)) : paddingText(l.pad), extentText(l.kernel))
   if (input[1] % l.groups !== 0) return groupsDoNotDivide('input', `${input[1]}`, `${l.groups}`)
   if (l.out % l.groups !== 0) return groupsDoNotDivide('output', `${l.out}`, `${l.groups}`)
   return null
@@ -221,7 +233,7 @@ export const conv2dRule: LayerRule<AnyConv2d> = {
     ]
   },
   elaborate: (l, x, at) => {
-    const [padH, padW] = padOf(l.pad, l.kernel, l.dilation)
+    const pad = padOf(l.pad, l.kernel, l.dilation)
     return withParams(at, (ps) =>
       emit(
         at,
@@ -229,10 +241,10 @@ export const conv2dRule: LayerRule<AnyConv2d> = {
         {
           strideH: height(l.stride),
           strideW: width(l.stride),
-          padTop: padH,
-          padLeft: padW,
-          padBottom: padH,
-          padRight: padW,
+          padTop: pad.top,
+          padLeft: pad.left,
+          padBottom: pad.bottom,
+          padRight: pad.right,
           dilationH: height(l.dilation),
           dilationW: width(l.dilation),
           groups: l.groups,

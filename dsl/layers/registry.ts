@@ -11,10 +11,14 @@ import { flattenRule } from './flatten'
 import { adaptiveAvgPoolRule, globalAvgPoolRule } from './globalpool'
 import { groupNormRule, instanceNormRule } from './groupnorm'
 import { linearRule } from './linear'
+import { localResponseNormRule } from './lrn'
 import { avgPoolRule, maxPoolRule } from './pool'
+import { reflectionPad2dRule } from './reflectionpad'
 import { leakyReluRule, reluRule } from './relu'
 import { type LayerRule, unchanged } from './rule'
 import { sigmoidRule } from './sigmoid'
+import { softmaxRule } from './softmax'
+import { tanhRule } from './tanh'
 import { upsampleRule } from './upsample'
 
 const identityRule: LayerRule<Identity> = {
@@ -40,9 +44,13 @@ const rules: Readonly<Record<keyof LayerShapes<any, any>, LayerRule<any>>> = {
   instanceNorm: instanceNormRule,
   leakyRelu: leakyReluRule,
   linear: linearRule,
+  localResponseNorm: localResponseNormRule,
   maxPool: maxPoolRule,
+  reflectionPad2d: reflectionPad2dRule,
   relu: reluRule,
   sigmoid: sigmoidRule,
+  softmax: softmaxRule,
+  tanh: tanhRule,
   upsample: upsampleRule,
 }
 

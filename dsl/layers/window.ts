@@ -2,10 +2,11 @@
 // In: input size, kernel, stride, padding, dilation. Out: output size, or 'misfit'.
 // Worked example: 7 rows, kernel 3, stride 2, padding 1: room 7 + 2*1 - 3 = 6, and 6/2 + 1 = 4 rows.
 import { type Extent, type Height, height, type Width, width } from '../net'
+import { type SidePadding, type Sides, sidesOf } from './sides'
 import type { Add, CeilDiv, Compare, Div, IsOdd, Mul, Sub } from '../numbers/naturals'
 
 /** Zeros on each side: so many, or as many as keep the size at stride 1 (for odd kernels): half of the reach, rounded down. */
-export type Padding = Extent | 'same'
+export type Padding = SidePadding | 'same'
 
 type HeightPad<P extends Padding> = P extends 'same' ? 'same' : P extends Extent ? Height<P> : never
 type WidthPad<P extends Padding> = P extends 'same' ? 'same' : P extends Extent ? Width<P> : never
@@ -35,20 +36,34 @@ type Slide<H extends number, K extends number, S extends number, P extends numbe
     ? Positions<Room<H, K, P, D>, S>
     : SameSize<H, K, S, D>
 
-export type WindowHeight<H extends number, K extends Extent, S extends Extent, P extends Padding, D extends Extent = 1> = Slide<
-  H,
-  Height<K>,
-  Height<S>,
-  HeightPad<P>,
-  Height<D>
->
-export type WindowWidth<W extends number, K extends Extent, S extends Extent, P extends Padding, D extends Extent = 1> = Slide<
-  W,
-  Width<K>,
-  Width<S>,
-  WidthPad<P>,
-  Width<D>
->
+/** The same where the sides differ: `Pads` is what both add. */
+type SlideSides<H extends number, K extends number, S extends number, Pads extends number, D extends number> = number extends
+  | H
+  | K
+  | S
+  | D
+  | Pads
+  ? number
+  : Positions<Sub<Add<H, Pads>, Add<Mul<D, Sub<K, 1> & number>, 1>>, S>
+
+export type WindowHeight<
+  H extends number,
+  K extends Extent,
+  S extends Extent,
+  P extends Padding,
+  D extends Extent = 1,
+> = P extends Sides
+  ? SlideSides<H, Height<K>, Height<S>, Add<P['top'], P['bottom']>, Height<D>>
+  : Slide<H, Height<K>, Height<S>, HeightPad<P>, Height<D>>
+export type WindowWidth<
+  W extends number,
+  K extends Extent,
+  S extends Extent,
+  P extends Padding,
+  D extends Extent = 1,
+> = P extends Sides
+  ? SlideSides<W, Width<K>, Width<S>, Add<P['left'], P['right']>, Width<D>>
+  : Slide<W, Width<K>, Width<S>, WidthPad<P>, Width<D>>
 
 /** PyTorch's ceil mode: a last partial window counts when it starts inside the image or its left padding. */
 type SlideCeil<H extends number, K extends number, S extends number, P extends number> = number extends H | K | S | P
@@ -82,14 +97,12 @@ export type PoolWidth<
 
 const samePad = (k: number, d: number): number => Math.floor((d * (k - 1)) / 2)
 
-/** Padding [height, width] in numbers. */
-export const padOf = (pad: Padding, kernel: Extent, dilation: Extent = 1): readonly [number, number] =>
-  pad === 'same'
-    ? [samePad(height(kernel), height(dilation)), samePad(width(kernel), width(dilation))]
-    : [height(pad), width(pad)]
+/** Padding in numbers. */
+export const padOf = (pad: Padding, kernel: Extent, dilation: Extent = 1): Sides =>
+  sidesOf(pad === 'same' ? [samePad(height(kernel), height(dilation)), samePad(width(kernel), width(dilation))] : pad)
 
-const slide = (size: number, k: number, s: number, p: number, d: number, ceil: boolean): number | 'misfit' => {
-  const room = size + 2 * p - (d * (k - 1) + 1)
+const slide = (size: number, k: number, s: number, p: number, far: number, d: number, ceil: boolean): number | 'misfit' => {
+  const room = size + p + far - (d * (k - 1) + 1)
   if (room < 0) return 'misfit'
   if (!ceil) return Math.floor(room / s) + 1
   const n = Math.ceil(room / s)
@@ -106,10 +119,10 @@ export interface Window {
 
 /** Output [height, width] of a window op, or 'misfit'. */
 export const windowSize = (w: Window, [, , h, wd]: readonly number[]): readonly [number, number] | 'misfit' => {
-  const [ph, pw] = padOf(w.pad, w.kernel, w.dilation)
+  const p = padOf(w.pad, w.kernel, w.dilation)
   const d = w.dilation ?? 1
-  const oh = slide(h!, height(w.kernel), height(w.stride), ph, height(d), w.ceil ?? false)
-  const ow = slide(wd!, width(w.kernel), width(w.stride), pw, width(d), w.ceil ?? false)
+  const oh = slide(h!, height(w.kernel), height(w.stride), p.top, p.bottom, height(d), w.ceil ?? false)
+  const ow = slide(wd!, width(w.kernel), width(w.stride), p.left, p.right, width(d), w.ceil ?? false)
   return oh === 'misfit' || ow === 'misfit' ? 'misfit' : [oh, ow]
 }
 

@@ -42,6 +42,10 @@
   X(adam, 36) \
   X(sigmoid, 37) \
   X(sigmoid_bwd, 38) \
+  X(tanh, 39) \
+  X(tanh_bwd, 40) \
+  X(softmax, 48) \
+  X(softmax_bwd, 49) \
   X(group_norm_stats, 50) \
   X(group_norm_apply, 51) \
   X(group_norm_bwd_reduce, 52) \
@@ -55,6 +59,10 @@
   X(conv_transpose2d_bwd_weights, 43) \
   X(upsample, 44) \
   X(upsample_bwd, 45) \
+  X(reflect_pad, 46) \
+  X(reflect_pad_bwd, 47) \
+  X(lrn, 90) \
+  X(lrn_bwd, 91) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -298,6 +306,22 @@ struct SigmoidBwdAttrs {
   static SigmoidBwdAttrs read(const double*) { return {}; }
 };
 
+struct TanhAttrs {
+  static TanhAttrs read(const double*) { return {}; }
+};
+
+struct TanhBwdAttrs {
+  static TanhBwdAttrs read(const double*) { return {}; }
+};
+
+struct SoftmaxAttrs {
+  static SoftmaxAttrs read(const double*) { return {}; }
+};
+
+struct SoftmaxBwdAttrs {
+  static SoftmaxBwdAttrs read(const double*) { return {}; }
+};
+
 struct GroupNormStatsAttrs {
   int64_t groups;
   static GroupNormStatsAttrs read(const double* a) {
@@ -360,6 +384,30 @@ struct UpsampleAttrs {
 };
 
 using UpsampleBwdAttrs = UpsampleAttrs;
+
+struct ReflectPadAttrs {
+  int64_t pad_top;
+  int64_t pad_left;
+  int64_t pad_bottom;
+  int64_t pad_right;
+  static ReflectPadAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3])};
+  }
+};
+
+using ReflectPadBwdAttrs = ReflectPadAttrs;
+
+struct LrnAttrs {
+  int64_t size;
+  double alpha;
+  double beta;
+  double k;
+  static LrnAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], a[2], a[3]};
+  }
+};
+
+using LrnBwdAttrs = LrnAttrs;
 
 struct FillAttrs {
   double value;
@@ -537,6 +585,18 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"sigmoid_bwd", 38, 2, 2, 1, 1, 0, "", false, 1,
      {{"y", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
+    {"tanh", 39, 1, 1, 1, 1, 0, "", false, 0,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"tanh_bwd", 40, 2, 2, 1, 1, 0, "", false, 1,
+     {{"y", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"softmax", 48, 1, 1, 1, 1, 0, "", false, 0,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"softmax_bwd", 49, 2, 2, 1, 1, 0, "", false, 1,
+     {{"y", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
     {"group_norm_stats", 50, 1, 1, 1, 1, 1, "i", false, -1,
      {{"x", Role::data, Element::real, false, false}},
      {{"stats", Role::data, Element::real, true, false}}},
@@ -575,6 +635,18 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"y", Role::data, Element::real, true, false}}},
     {"upsample_bwd", 45, 1, 1, 1, 1, 5, "iiiii", false, -1,
      {{"dy", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"reflect_pad", 46, 1, 1, 1, 1, 4, "iiii", false, -1,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"reflect_pad_bwd", 47, 1, 1, 1, 1, 4, "iiii", false, -1,
+     {{"dy", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"lrn", 90, 1, 1, 1, 1, 4, "ifff", false, -1,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"lrn_bwd", 91, 2, 2, 1, 1, 4, "ifff", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},

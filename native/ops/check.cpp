@@ -71,6 +71,12 @@ Status check_same_boxes(const KernelCall& c) {
   return is_activation(c.outs[0]) ? Status{} : refuse(c, "the output must be an activation");
 }
 
+Status check_whole_channels(const KernelCall& c) {
+  if (Status s = check_same_boxes(c); !s.ok()) return s;
+  const View& v = c.outs[0];
+  return v.origin[1] == 0 && v.dims[1] == v.extent[1] ? Status{} : refuse(c, "all channels are due");
+}
+
 Status refuse(const KernelCall& c, const char* words) {
   const OpInfo* op = op_info(c.kind);
   std::string text = std::string(op ? op->kind : "?") + ": " + words + " (";

@@ -72,6 +72,8 @@ DType float_type(const KernelCall& c);
 Status check_operands(const KernelCall& c);
 /// For element-wise operators: every operand holds the same box.
 Status check_same_boxes(const KernelCall& c);
+/// For operators over a pixel's channels: like check_same_boxes, and no channel is missing.
+Status check_whole_channels(const KernelCall& c);
 /// A refusal that names the operator and its shapes.
 Status refuse(const KernelCall& c, const char* words);
 

@@ -34,6 +34,7 @@ export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
  *  transposed  the rows whose windows meet the range: a window op seen from its image's side (sigma = 1 / stride); where
  *          there is none, the nearest one, so that no tile is without an operand
  *  resampled  the pixels from which an image of `to` pixels is interpolated out of one of `from` (sigma = from / to)
+ *  mirrored  the rows that stand in a range of the image padded by its own reflection
  *  all     the whole extent, whatever the iteration range: the op is not FT-compatible in this dimension
  *  reduce  the operand (an output) sums over this dimension: its extent there is 1, and tiles accumulate into it
  *  inside  the operand brings its own range, which lies inside the iteration range (a sum of partial gradients)
@@ -43,6 +44,7 @@ export type Access =
   | { readonly tag: 'window'; readonly stride: number; readonly pad: number; readonly reach: number }
   | { readonly tag: 'transposed'; readonly stride: number; readonly pad: number; readonly reach: number }
   | { readonly tag: 'resampled'; readonly mode: number; readonly from: number; readonly to: number }
+  | { readonly tag: 'mirrored'; readonly pad: number; readonly padHigh: number }
   | { readonly tag: 'all' }
   | { readonly tag: 'reduce' }
   | { readonly tag: 'inside' }
@@ -59,6 +61,7 @@ export const transposed = (kernel: number, stride: number, pad: number, dilation
   ({ tag: 'transposed', stride, pad, reach: dilation * (kernel - 1) + 1 })
 /** mode 0: nearest; 1: linear, pixels are areas; 2: linear, pixels are points, first and last stay where they are. */
 export const resampled = (mode: number, from: number, to: number): Access => ({ tag: 'resampled', mode, from, to })
+export const mirrored = (pad: number, padHigh: number): Access => ({ tag: 'mirrored', pad, padHigh })
 
 export const pointwise: AccessMap = { B: same, C: same, H: same, W: same }
 
@@ -75,6 +78,17 @@ const placeOf = ({ mode, from, to }: Extract<Access, { tag: 'resampled' }>, i: n
   return mode === 1 ? Math.max(0, ((2 * i + 1) * from - to) / (2 * to)) : to > 1 ? (i * (from - 1)) / (to - 1) : 0
 }
 
+/** The rows between those at both ends, and the turning points in between. */
+const mirroredRows = ({ pad }: Extract<Access, { tag: 'mirrored' }>, r: Range, extent: number): Range => {
+  const rowAt = (i: number): number => {
+    const row = Math.abs(i - pad)
+    return row < extent ? row : 2 * (extent - 1) - row
+  }
+  const ends = [rowAt(r[0]), rowAt(r[1] - 1)] as const
+  const has = (i: number): boolean => r[0] <= i && i < r[1]
+  return [has(pad) ? 0 : Math.min(...ends), (has(pad + extent - 1) ? extent - 1 : Math.max(...ends)) + 1]
+}
+
 /** The range of an operand (of this extent) that iteration range `r` touches; `inside` is the caller's to give. */
 export const touched = (a: Access, r: Range, extent: number): Range => {
   switch (a.tag) {
@@ -82,6 +96,7 @@ export const touched = (a: Access, r: Range, extent: number): Range => {
     case 'window': return clip([r[0] * a.stride - a.pad, (r[1] - 1) * a.stride - a.pad + a.reach], extent)
     case 'transposed': return meetingWindows(a, r, extent)
     case 'resampled': return clip([Math.floor(placeOf(a, r[0])), Math.ceil(placeOf(a, r[1] - 1)) + 1], a.from)
+    case 'mirrored': return mirroredRows(a, r, extent)
     case 'all': case 'reduce': return [0, extent]
     case 'inside': return r
   }
@@ -94,6 +109,7 @@ export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta:
     case 'window': return { sigma: a.stride, delta: a.reach - a.stride }
     case 'transposed': return { sigma: 1 / a.stride, delta: (a.reach - 2) / a.stride + 1 }
     case 'resampled': return { sigma: a.from / a.to, delta: a.mode === 0 ? 0 : 2 }
+    case 'mirrored': return { sigma: 1, delta: 0 }
     case 'all': case 'reduce': return undefined
   }
 }

@@ -14,8 +14,12 @@ import { bceWithLogits, bceWithLogitsBwd, l1, l1Bwd, mse, mseBwd, softmaxXent, s
 import type { OpDef, OperandDef } from './op'
 import { adam, sgd } from './optimizer'
 import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from './pool'
+import { lrn, lrnBwd } from './lrn'
+import { reflectPad, reflectPadBwd } from './reflectpad'
 import { relu, reluBwd } from './relu'
 import { sigmoid, sigmoidBwd } from './sigmoid'
+import { softmax, softmaxBwd } from './softmax'
+import { tanh, tanhBwd } from './tanh'
 import { upsample, upsampleBwd } from './upsample'
 
 export const opDefs: readonly OpDef[] = [
@@ -30,11 +34,12 @@ export const opDefs: readonly OpDef[] = [
   dropout, dropoutBwd,
   softmaxXent, softmaxXentBwd, mse, mseBwd,
   sgd, adam,
-  sigmoid, sigmoidBwd,
+  sigmoid, sigmoidBwd, tanh, tanhBwd, softmax, softmaxBwd,
   groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData,
   l1, l1Bwd, bceWithLogits, bceWithLogitsBwd,
   convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights,
-  upsample, upsampleBwd,
+  upsample, upsampleBwd, reflectPad, reflectPadBwd,
+  lrn, lrnBwd,
   fill, copy, accumulate, mergeMoments,
 ]
 

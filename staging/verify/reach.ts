@@ -21,14 +21,20 @@ const sourcesOf = (a: Extract<Access, { tag: 'resampled' }>, i: number): Range =
   return [first, a.mode !== 0 && at % steps > 0 ? first + 1 : first]
 }
 
-/**
- * The first and the last element that one iteration meets, wherever the image ends; neither ever moves back as iterations
- * go on. (A gap between windows gives a last element before the first.)
- */
-const met = (a: Access, i: number): Range => {
+/** Three straight pieces: the reflection before the image, the image, the reflection behind it. */
+const mirroredSpan = (a: Extract<Access, { tag: 'mirrored' }>, r: Range, extent: number): Range => {
+  const behind = a.pad + extent
+  const pieces: Range[] = []
+  if (r[0] < a.pad) pieces.push([a.pad - Math.min(r[1], a.pad) + 1, a.pad - r[0] + 1])
+  if (r[0] < behind && r[1] > a.pad) pieces.push([Math.max(r[0], a.pad) - a.pad, Math.min(r[1], behind) - a.pad])
+  if (r[1] > behind) pieces.push([extent - 1 - (r[1] - behind), extent - 1 - (Math.max(r[0], behind) - behind)])
+  return pieces.reduce((x, y) => [Math.min(x[0], y[0]), Math.max(x[1], y[1])])
+}
+
+/** The first and the last element that one iteration meets, wherever the image ends; neither moves back as iterations go on. */
+const met = (a: Exclude<Access, { tag: 'mirrored' | 'inside' }>, i: number): Range => {
   switch (a.tag) {
     case 'same':
-    case 'inside':
       return [i, i]
     case 'window':
       return [i * a.stride - a.pad, i * a.stride - a.pad + a.reach - 1]
@@ -45,18 +51,21 @@ const met = (a: Access, i: number): Range => {
 
 const bounded = (n: number, extent: number): number => Math.max(0, Math.min(extent, n))
 
-const neededRange = (a: Access, r: Range, extent: number): Range =>
-  a.tag === 'inside' ? r : [bounded(met(a, r[0])[0], extent), bounded(met(a, r[1] - 1)[1] + 1, extent)]
+const neededRange = (a: Access, r: Range, extent: number): Range => {
+  if (a.tag === 'inside') return r
+  if (a.tag === 'mirrored') return mirroredSpan(a, r, extent)
+  return [bounded(met(a, r[0])[0], extent), bounded(met(a, r[1] - 1)[1] + 1, extent)]
+}
 
 /** What an iteration box meets of an operand whose whole box is `full`. */
 export const needed = (access: AccessMap, iteration: Box, full: Box): Box =>
   perAxis((axis, i) => neededRange(access[axis], iteration[i], full[i][1]))
 
-/** Elements that no iteration outside `r` contributes to. */
+/** Elements between what the iterations before `r` contribute to and what those after it do: nothing outside adds to them. */
 const finalRange = (a: Access, r: Range, anchorExtent: number, extent: number): Range => {
   if (a.tag === 'inside') return r
-  const from = r[0] <= 0 ? 0 : bounded(met(a, r[0] - 1)[1] + 1, extent)
-  return [from, Math.max(from, r[1] >= anchorExtent ? extent : bounded(met(a, r[1])[0], extent))]
+  const from = r[0] <= 0 ? 0 : neededRange(a, [0, r[0]], extent)[1]
+  return [from, Math.max(from, r[1] >= anchorExtent ? extent : neededRange(a, [r[1], anchorExtent], extent)[0])]
 }
 
 /** What of a result (whole box `full`) is final when `iteration` of the anchor (whole box `anchor`) is consumed. */

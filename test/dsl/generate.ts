@@ -32,7 +32,8 @@ class Writer {
 
   private conv(): string {
     const groups = this.r() < 0.15 ? `groups: ${pick(this.r, [1, 2, 3])}, ` : ''
-    const options = this.option('stride', [1, 2, 3]) + this.option('pad', [0, 1, 2]) + this.option('dilation', [1, 2]) + groups
+    const pad = this.r() < 0.1 ? 'pad: { top: 0, left: 1, bottom: 2, right: 1 }, ' : this.option('pad', [0, 1, 2])
+    const options = this.option('stride', [1, 2, 3]) + pad + this.option('dilation', [1, 2]) + groups
     return `conv2d(${this.name()}, ${pick(this.r, [2, 4, 6])}, ${this.extent([1, 2, 3, 4, 5])}, { ${options}})`
   }
 
@@ -66,7 +67,8 @@ class Writer {
       () => this.transposed(),
       () => this.upsample(),
       () => 'relu()',
-      () => 'sigmoid()',
+      () => pick(this.r, ['sigmoid()', 'tanh()', 'softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })']),
+      () => `reflectionPad2d(${pick(this.r, ['1', '[2, 3]', '{ top: 0, left: 3, bottom: 2, right: 1 }'])})`,
       () => 'leakyRelu(0.1)',
       () => `batchNorm(${this.name()})`,
       () => `groupNorm(${this.name()}, ${pick(this.r, [1, 2, 3])}, { affine: ${this.r() < 0.5} })`,

@@ -24,6 +24,8 @@ export type Block =
     }
   | { readonly tag: 'up'; readonly channels: number; readonly window: Window; readonly more: number; readonly bias: boolean }
   | { readonly tag: 'resample'; readonly mode: 0 | 1 | 2; readonly to: readonly [h: number, w: number] }
+  | { readonly tag: 'reflect'; readonly pads: Window['pads'] }
+  | { readonly tag: 'sigmoid' | 'tanh' | 'softmax' | 'lrn' }
   | { readonly tag: 'max' | 'avg'; readonly window: Window; readonly ceil: boolean; readonly countPad: boolean }
   | { readonly tag: 'norm' | 'frozen' | 'dropout' }
   | { readonly tag: 'images'; readonly groups: 'one' | 'two' | 'each'; readonly affine: boolean }
@@ -80,6 +82,7 @@ const resample: fc.Arbitrary<Block> = fc.record({
   mode: fc.constantFrom(0 as const, 1 as const, 2 as const),
   to: fc.tuple(small(1, 29), small(1, 29)),
 })
+const reflect: fc.Arbitrary<Block> = fc.record({ tag: fc.constant('reflect' as const), pads: pads(4) })
 /** Keeps the image's size: what residual and concatenated branches are made of. */
 const keeping: fc.Arbitrary<Block> = fc.record({
   tag: fc.constant('conv' as const),
@@ -97,6 +100,7 @@ const pool: fc.Arbitrary<Block> = fc.record({
 const elementwise: fc.Arbitrary<Block> = fc.oneof(
   fc.record({ tag: fc.constant('relu' as const), slope: fc.constantFrom(0, 0.1) }),
   fc.record({ tag: fc.constantFrom('norm' as const, 'frozen' as const, 'dropout' as const) }),
+  fc.record({ tag: fc.constantFrom('sigmoid' as const, 'tanh' as const, 'softmax' as const, 'lrn' as const) }),
   fc.record({
     tag: fc.constant('images' as const),
     groups: fc.constantFrom('one' as const, 'two' as const, 'each' as const),
@@ -109,6 +113,7 @@ const block: fc.Arbitrary<Block> = fc.oneof(
   { weight: 2, arbitrary: pool },
   { weight: 1, arbitrary: up },
   { weight: 1, arbitrary: resample },
+  { weight: 1, arbitrary: reflect },
   { weight: 4, arbitrary: elementwise },
   { weight: 2, arbitrary: fc.record({ tag: fc.constant('residual' as const), body: branch }) },
   {
@@ -152,6 +157,22 @@ class Builder {
         return this.conv(x, b)
       case 'up':
         return this.up(x, b)
+      case 'reflect': {
+        const [, , h, w] = this.s.shape(x)
+        const [padTop, padLeft, padBottom, padRight] = b.pads.map((p, i) => Math.min(p, (i % 2 === 0 ? h! : w!) - 1))
+        return this.s.op(
+          'reflect_pad',
+          { padTop, padLeft, padBottom, padRight } as Record<string, number>,
+          [x],
+          this.layer('reflect'),
+        )
+      }
+      case 'sigmoid':
+      case 'tanh':
+      case 'softmax':
+        return this.s.op(b.tag, {}, [x], this.layer(b.tag))
+      case 'lrn':
+        return this.s.op('lrn', { size: 3, alpha: 0.5, beta: 0.75, k: 1 }, [x], this.layer('lrn'))
       case 'resample': {
         const [, , inH, inW] = this.s.shape(x)
         return this.s.op(

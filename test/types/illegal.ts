@@ -74,6 +74,18 @@ const transposed: readonly Illegal[] = [
     "model([1, 3, 4, 4], seq(convTranspose2d('u', 8, 2, { pad: 2 })))",
   ),
   ...at(
+    "layer 'c' (conv2d): with a padding of 0+3x1+0 a window of 3x3 would see only padding",
+    "model([1, 3, 8, 8], seq(conv2d('c', 8, 3, { pad: { top: 0, left: 1, bottom: 3, right: 0 } })))",
+  ),
+  ...at(
+    "layer 'reflectionPad2d' (reflectionPad2d): a padding of 0+0x4+4 reflects more than its input [1,3,4,4] has; legal is less than its height and width",
+    'model([1, 3, 4, 4], seq(reflectionPad2d([0, 4])))',
+  ),
+  ...at(
+    "layer 'localResponseNorm' (localResponseNorm): its k must be more than 0, not 0",
+    'model([1, 3, 4, 4], seq(localResponseNorm(5, { k: 0 })))',
+  ),
+  ...at(
     "layer 'upsample' (upsample): its scale must be a whole number of at least 1, not 0.5",
     'model([1, 3, 4, 4], seq(upsample({ scale: 0.5 })))',
   ),

@@ -27,6 +27,18 @@ Family activation_family(Random& r) {
   return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
 }
 inline const Listed sigmoid_listed{"sigmoid", activation_family<OpKind::sigmoid, OpKind::sigmoid_bwd>, 15};
+inline const Listed tanh_listed{"tanh", activation_family<OpKind::tanh, OpKind::tanh_bwd>, 15};
+inline const Listed softmax_listed{"softmax", activation_family<OpKind::softmax, OpKind::softmax_bwd>, 20};
+
+inline Family lrn_family(Random& r) {
+  const Dims in = image(r);
+  const Array x = r.normal(in, 2), dy = r.normal(in);
+  const std::vector<double> attrs{double(r.between(1, 7)), r.pick({1e-4, 0.5}), r.pick({0.75, 1.0}), r.pick({1.0, 2.0})};
+  const Call forward{OpKind::lrn, attrs, {tensor(x)}, {tensor(Array(in))}, 1};
+  const Call back{OpKind::lrn_bwd, attrs, {tensor(x), tensor(dy)}, {tensor(Array(in))}, 1};
+  return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
+}
+inline const Listed lrn_listed{"lrn", lrn_family, 25};
 
 inline Family dropout_family(Random& r) {
   Family f;

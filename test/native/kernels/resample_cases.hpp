@@ -1,4 +1,4 @@
-// Random resamplings: nearest, bilinear over areas and over points; larger, smaller and equal sizes.
+// Random resamplings (nearest, bilinear over areas and over points; larger, smaller and equal sizes) and reflections.
 #pragma once
 #include "test/native/kernels/families.hpp"
 
@@ -30,5 +30,33 @@ inline Family upsample_family(Random& r) {
   return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
 }
 inline const Listed upsample_listed{"upsample", upsample_family, 60};
+
+inline Family reflect_pad_family(Random& r) {
+  const Dims in = image(r);
+  int64_t before[2], after[2];
+  Dims out = in;
+  for (int axis = 0; axis < 2; axis++) {
+    before[axis] = r.between(0, std::min<int64_t>(4, in[2 + axis] - 1));
+    after[axis] = r.between(0, std::min<int64_t>(4, in[2 + axis] - 1));
+    out[2 + axis] += before[axis] + after[axis];
+  }
+  const std::vector<double> attrs{double(before[0]), double(before[1]), double(after[0]), double(after[1])};
+  const Array x = r.normal(in), dy = r.normal(out);
+  Call forward{OpKind::reflect_pad, attrs, {tensor(x, Reach::met)}, {tensor(Array(out))}, 1};
+  Call back{OpKind::reflect_pad_bwd, attrs, {tensor(dy)}, {tensor(Array(in), Reach::met)}, 0};
+  const int64_t pads[2] = {before[0], before[1]};
+  for (Call* call : {&forward, &back})
+    call->meets = [=](int axis, int64_t lo, int64_t hi) {
+      std::pair<int64_t, int64_t> range{in[2 + axis], -1};
+      for (int64_t i = lo; i < hi; i++) {
+        int64_t row = std::abs(i - pads[axis]);
+        if (row >= in[2 + axis]) row = 2 * (in[2 + axis] - 1) - row;
+        range = {std::min(range.first, row), std::max(range.second, row)};
+      }
+      return range;
+    };
+  return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
+}
+inline const Listed reflect_pad_listed{"reflect_pad", reflect_pad_family, 40};
 
 }  // namespace spillway::test

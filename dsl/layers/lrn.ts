@@ -1,0 +1,70 @@
+// Local response normalisation across channels, PyTorch's LocalResponseNorm with its defaults. In, out: [B,C,H,W].
+// FT-compatible in B, H and W.
+import { left } from 'fp-ts/Either'
+import * as t from 'io-ts'
+import { type NotPositive, notPositive } from '../messages'
+import type { Layer, Shape } from '../net'
+import { layerCodec } from './codecs'
+import { type BadSize, badSize, type LayerRule, reasonOr, unchanged } from './rule'
+import { emit } from './site'
+
+export interface LocalResponseNorm<Size extends number, K extends number = 1, Name extends string = ''>
+  extends Layer<'localResponseNorm', Name> {
+  /** Channels that are summed over. */
+  readonly size: Size
+  readonly alpha: number
+  readonly beta: number
+  readonly k: K
+}
+
+export interface LocalResponseNormOptions<K extends number> {
+  /** 1e-4 unless given. */
+  readonly alpha?: number
+  /** 0.75 unless given. */
+  readonly beta?: number
+  /** 1 unless given. */
+  readonly k?: K
+}
+
+/** @example localResponseNorm(5, { k: 2 }) */
+export const localResponseNorm = <S extends number, K extends number = 1, N extends string = ''>(
+  size: S,
+  options: LocalResponseNormOptions<K> = {},
+  name?: N,
+): LocalResponseNorm<S, K, N> => ({
+  kind: 'localResponseNorm',
+  name: name ?? ('' as N),
+  size,
+  alpha: options.alpha ?? 1e-4,
+  beta: options.beta ?? 0.75,
+  k: options.k ?? (1 as K),
+})
+
+type LrnShape<L, S extends Shape> =
+  L extends LocalResponseNorm<infer Size, infer K, any>
+    ? BadSize<[['size', Size, 1]]> extends infer Bad
+      ? Bad extends string
+        ? Bad
+        : `${K}` extends '0' | `-${string}`
+          ? NotPositive<'k', `${K}`>
+          : S
+      : never
+    : never
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> {
+    localResponseNorm: LrnShape<L, S>
+  }
+  interface LayerFt<L> {
+    localResponseNorm: 'B' | 'H' | 'W'
+  }
+}
+
+export const localResponseNormRule: LayerRule<LocalResponseNorm<number, number, string>> = {
+  codec: layerCodec('localResponseNorm', { size: t.number, alpha: t.number, beta: t.number, k: t.number }),
+  shape: (l, input) =>
+    reasonOr(badSize(['size', l.size, 1]), () => (l.k > 0 ? unchanged(input) : left(notPositive('k', `${l.k}`)))),
+  ft: () => ['B', 'H', 'W'],
+  inPlace: false,
+  elaborate: (l, x, at) => emit(at, 'lrn', { size: l.size, alpha: l.alpha, beta: l.beta, k: l.k }, [x]),
+}

@@ -1,0 +1,39 @@
+// Padding that may differ from side to side: one number, [height, width], or each side by name.
+// In: such a padding, as a type and as a value. Out: its four sides, and how messages call them.
+import { type Extent, type Height, height, type Width, width } from '../net'
+
+export interface Sides {
+  readonly top: number
+  readonly left: number
+  readonly bottom: number
+  readonly right: number
+}
+export type SidePadding = Extent | Sides
+
+export type SidesOf<P extends SidePadding> = P extends Sides
+  ? P
+  : P extends Extent
+    ? { top: Height<P>; left: Width<P>; bottom: Height<P>; right: Width<P> }
+    : never
+
+export const sidesOf = (p: SidePadding): Sides =>
+  typeof p === 'object' && 'top' in p ? p : { top: height(p), left: width(p), bottom: height(p), right: width(p) }
+
+/** Height by width; '1+2' where the sides differ in name only. */
+export type SidesText<S extends Sides> = `${S['top']}+${S['bottom']}x${S['left']}+${S['right']}`
+export const sidesText = <S extends Sides>(s: S): SidesText<S> => `${s.top}+${s.bottom}x${s.left}+${s.right}` as SidesText<S>
+
+/** The sides before the image, [top, left], and those behind it, [bottom, right]. */
+export type Near<P extends SidePadding> = P extends Sides ? readonly [P['top'], P['left']] : P extends Extent ? P : never
+export type Far<P extends SidePadding> = P extends Sides ? readonly [P['bottom'], P['right']] : P extends Extent ? P : never
+export const near = (s: Sides): Extent => [s.top, s.left]
+export const far = (s: Sides): Extent => [s.bottom, s.right]
+
+/** How a message calls a padding: '1x2', or by its sides where they are given. */
+export type PaddingText<P extends SidePadding> = P extends Sides
+  ? SidesText<P>
+  : P extends Extent
+    ? `${Height<P>}x${Width<P>}`
+    : never
+export const paddingText = (p: SidePadding): string =>
+  typeof p === 'object' && 'top' in p ? sidesText(p) : `${height(p)}x${width(p)}`

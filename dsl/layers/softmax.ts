@@ -1,0 +1,29 @@
+// Softmax over the channels of each pixel. In, out: [B,C,H,W]. In place; FT-compatible in B, H and W.
+import type { Layer, Shape } from '../net'
+import { layerCodec } from './codecs'
+import { type LayerRule, unchanged } from './rule'
+import { emit } from './site'
+
+export interface Softmax<Name extends string = ''> extends Layer<'softmax', Name> {}
+
+export const softmax = <N extends string = ''>(name?: N): Softmax<N> => ({ kind: 'softmax', name: name ?? ('' as N) })
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> {
+    softmax: S
+  }
+  interface LayerFt<L> {
+    softmax: 'B' | 'H' | 'W'
+  }
+  interface InPlaceLayers {
+    softmax: true
+  }
+}
+
+export const softmaxRule: LayerRule<Softmax<string>> = {
+  codec: layerCodec('softmax', {}),
+  shape: (_, input) => unchanged(input),
+  ft: () => ['B', 'H', 'W'],
+  inPlace: true,
+  elaborate: (_, x, at) => emit(at, 'softmax', {}, [x]),
+}
