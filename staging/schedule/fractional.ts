@@ -1,28 +1,33 @@
 // `swap:fractional` (paper 5, section 4): the optimal greedy rule, which the paper leaves open in practice. Activations leave
 // in chunks of pages; since pages are independent, so much of one leaves as the budget demands, and each chunk's pages are
-// free as soon as it is out. In: the in-core step. Out: two candidates; simulation takes the faster.
-//  eager  the first Q pages in order of production, Q the least that meets the budget: optimal for chains with one peak
-//  belady wherever there is too little room, the chunk that is read again last has left: for steps with several peaks
+// free as soon as it is out. In: the in-core step. Out: candidates; simulation takes the fastest.
+//  eager the first Q pages made, Q the least that meets the budget: optimal for chains with one peak. belady wherever there is
+//  too little room, the chunk read again last has left: for several peaks. chosen the same of what `swap:dynprog` chooses.
 // Worked example, activations of 3, 2, 2 pages, one page too many: one page of the first leaves.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Candidate, type Planner, spilling } from './candidate'
+import { type Candidate, type Planner, type Refiner, spilling } from './candidate'
+import { chosen } from './dynprog'
 import { inCoreLayout } from './incore'
-import { eachUseLayout, eager, inChunks } from './offload'
+import type { Layout } from './layout'
+import { activationsOf, eachUseLayout, eager, inChunks } from './offload'
 
 export interface FractionalOptions {
   /** Chunks of pages; else whole activations. */
   readonly chunks: boolean
   readonly eager: boolean
   readonly belady: boolean
+  readonly chosen: boolean
   /** Pages may leave between any two uses, not only between the forward and the backward pass. */
   readonly eachUse: boolean
 }
-export const FRACTIONAL: FractionalOptions = { chunks: true, eager: true, belady: true, eachUse: true }
+export const FRACTIONAL: FractionalOptions = { chunks: true, eager: true, belady: true, chosen: true, eachUse: true }
+
+const cutter = (machine: Machine, o: FractionalOptions) => (layout: Layout): Layout => (o.chunks ? inChunks(layout, machine.link) : layout)
 
 const candidates = (graph: Graph, machine: Machine, o: FractionalOptions): readonly Candidate[] => {
-  const cut = (layout: ReturnType<typeof inCoreLayout>) => (o.chunks ? inChunks(layout, machine.link) : layout)
+  const cut = cutter(machine, o)
   const hull = cut(inCoreLayout(graph, machine))
   return [
     ...(o.eager || !o.belady ? [eager(hull)] : []),
@@ -33,3 +38,14 @@ const candidates = (graph: Graph, machine: Machine, o: FractionalOptions): reado
 
 export const fractional = (o: Partial<FractionalOptions> = {}): Planner => (graph, machine) =>
   right(candidates(graph, machine, { ...FRACTIONAL, ...o }).values())
+
+export const refineFractional = (options: Partial<FractionalOptions> = {}): Refiner =>
+  function* (graph, machine, pages) {
+    const o = { ...FRACTIONAL, ...options }
+    const whole = inCoreLayout(graph, machine)
+    const out = o.chosen ? chosen(whole, machine.link, pages) : null
+    if (!out) return
+    const storages = new Set(out.map((a) => whole.tracks[a.track]!.storage))
+    const layout = cutter(machine, o)(whole)
+    yield eager(layout, activationsOf(layout).filter((a) => storages.has(layout.tracks[a.track]!.storage)))
+  }

@@ -74,8 +74,7 @@ export const always = (layout: Layout, tracks: readonly Track[]): Candidate => (
 })
 
 /** The first k activations leave, k the least number that meets the budget. */
-export const eager = (layout: Layout): Candidate => {
-  const order = activationsOf(layout)
+export const eager = (layout: Layout, order: readonly Activation[] = activationsOf(layout)): Candidate => {
   const first = (k: number): readonly Track[] => leaving(layout, order.slice(0, k))
   const need = (k: number): number => leastPages(first(k), layout.calls.length)
   return {

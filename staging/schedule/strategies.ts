@@ -1,9 +1,11 @@
 // The planners by name. Adding a planner is adding its file and a line here.
 import { auto, refineAuto } from './auto'
+import { autoswap, refineAutoswap } from './autoswap'
 import { checkpointSqrt } from './checkpoint'
 import type { Planner, Refiner } from './candidate'
 import { dymem } from './dymem'
-import { fractional } from './fractional'
+import { dynprog, refineDynprog } from './dynprog'
+import { fractional, refineFractional } from './fractional'
 import { swapGreedy } from './greedy'
 import { inCore } from './incore'
 import { checkpointOptimal, refineOptimal } from './optimal'
@@ -21,10 +23,12 @@ export const planners: Readonly<Record<string, Planner>> = {
   'swap:vdnn-conv': vdnnConv(),
   'swap:vdnn++': vdnnPlus(),
   'swap:superneurons': superneurons(),
+  'swap:autoswap': autoswap,
   'swap:tflms': tflms,
   'swap:dymem': dymem(),
   'swap:window': window(),
   'swap:greedy': swapGreedy,
+  'swap:dynprog': dynprog,
   'swap:fractional': fractional(),
   tiled,
   auto: auto(),
@@ -33,7 +37,10 @@ export const planners: Readonly<Record<string, Planner>> = {
 /** What some of them try once the budget is known. */
 export const refiners: Readonly<Record<string, Refiner>> = {
   'checkpoint:optimal': refineOptimal(),
+  'swap:autoswap': refineAutoswap(),
   'swap:tflms': refineTflms(),
+  'swap:dynprog': refineDynprog(),
+  'swap:fractional': refineFractional(),
   auto: refineAuto(),
 }
 

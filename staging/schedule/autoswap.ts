@@ -1,0 +1,97 @@
+// `swap:autoswap` (Zhang et al. 2019): activations leave in order of a weighted sum of four scores, as many as the budget
+// demands; Bayesian optimisation finds the weights on the simulator. In: the in-core step, a budget. Out: a candidate for
+// each weighting that is tried.
+// Scores: how long it is away (doa); that times its size (aoa); how far the load is above the budget while it is away (wdoa);
+// the same with the load updated after each choice (swdoa). Each is scaled to [0, 1].
+import { right } from 'fp-ts/Either'
+import { mostPromising } from '../core/bayes'
+import type { Planner, Refiner } from './candidate'
+import { inCoreLayout } from './incore'
+import type { Layout } from './layout'
+import { type Activation, activationsOf, eager } from './offload'
+import { intervalsOf, occupancy } from './tracks'
+
+export interface AutoswapOptions {
+  /** Weightings to try: the pure ones and the even one, then so many more. */
+  readonly searches: number
+  /** Weightings that each search chooses from. */
+  readonly options: number
+}
+export const AUTOSWAP: AutoswapOptions = { searches: 20, options: 200 }
+
+type Score = (a: Activation) => number
+
+const scaled = (all: readonly Activation[], score: Score): Score => {
+  const values = new Map(all.map((a) => [a, score(a)]))
+  const most = Math.max(...values.values())
+  return (a) => (most > 0 ? values.get(a)! / most : 0)
+}
+
+/** The integral of the load above the budget while an activation is away. */
+const excess = (l: Layout, load: Int32Array, budgetPages: number) => (a: Activation): number => {
+  let sum = 0
+  for (let p = a.read; p < a.needed; p++) sum += Math.max(0, load[p]! - budgetPages) * l.calls[p]!.seconds
+  return sum
+}
+
+/** Each time the one with the greatest excess, after what was chosen before has left; scored by how early it is chosen. */
+const submodular = (l: Layout, all: readonly Activation[], budgetPages: number): Score => {
+  const load = occupancy(l.tracks.flatMap(intervalsOf), l.calls.length)
+  const left = new Set(all)
+  const rank = new Map<Activation, number>()
+  while (left.size > 0) {
+    const worth = excess(l, load, budgetPages)
+    let best: Activation | null = null
+    let most = 0
+    for (const a of left) {
+      const w = worth(a)
+      if (w > most) [best, most] = [a, w]
+    }
+    if (!best) break
+    rank.set(best, all.length - rank.size)
+    left.delete(best)
+    for (let p = best.read; p < best.needed; p++) load[p]! -= best.pages
+  }
+  return (a) => rank.get(a) ?? 0
+}
+
+const scoresOf = (l: Layout, all: readonly Activation[], budgetPages: number): readonly Score[] => {
+  const before = [0]
+  for (const c of l.calls) before.push(before[before.length - 1]! + c.seconds)
+  const away: Score = (a) => before[a.needed]! - before[a.read]!
+  const load = occupancy(l.tracks.flatMap(intervalsOf), l.calls.length)
+  return [away, (a: Activation) => away(a) * a.pages, excess(l, load, budgetPages), submodular(l, all, budgetPages)].map((s) => scaled(all, s))
+}
+
+/** Weights that add up to 1, spread evenly without randomness: differences of sorted multiples of irrational numbers. */
+const weightings = (count: number, from: number): readonly (readonly number[])[] =>
+  Array.from({ length: count }, (_, i) => {
+    const cuts = [Math.SQRT2, Math.sqrt(3), Math.sqrt(5)].map((r) => ((from + i + 1) * r) % 1).sort((a, b) => a - b)
+    return [...cuts, 1].map((c, k) => c - (cuts[k - 1] ?? 0))
+  })
+
+const START: readonly (readonly number[])[] = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0.25, 0.25, 0.25, 0.25]]
+
+/** In order of production: what is feasible does not depend on the scores. */
+export const autoswap: Planner = (graph, machine) => right([eager(inCoreLayout(graph, machine))].values())
+
+export const refineAutoswap = (options: Partial<AutoswapOptions> = {}): Refiner =>
+  function* (graph, machine, pages) {
+    const o = { ...AUTOSWAP, ...options }
+    const l = inCoreLayout(graph, machine)
+    const all = activationsOf(l)
+    const scores = scoresOf(l, all, pages)
+    const candidate = (weights: readonly number[]) => {
+      const total = new Map(all.map((a) => [a, scores.reduce((n, s, k) => n + weights[k]! * s(a), 0)]))
+      return eager(l, [...all].sort((a, b) => total.get(b)! - total.get(a)! || a.made - b.made))
+    }
+    const tried: (readonly number[])[] = []
+    const values: number[] = []
+    for (let i = 0; i < START.length + o.searches; i++) {
+      const next = START[i] ?? (values.length > 0 ? mostPromising(tried, values, weightings(o.options, i * o.options)) : START[0]!)
+      const seconds: number = yield candidate(next)
+      if (!Number.isFinite(seconds)) continue
+      tried.push(next)
+      values.push(seconds)
+    }
+  }

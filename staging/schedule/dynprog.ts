@@ -1,0 +1,163 @@
+// `swap:dynprog` (paper 5, section 5): the dynamic programme chooses which activations leave, as if transfers could be
+// interrupted; they then move in no-wait order. In: the in-core step, a budget. Out: a candidate for the budget; the list has
+// the one that offloads everything, so what is feasible does not depend on the choice.
+// General graphs become chains of virtual layers: runs of activations in order of production. Memory is counted in slots;
+// activations are rounded by partial sums, which may be too optimistic: then the one rounded down least is rounded up instead.
+import { right } from 'fp-ts/Either'
+import { PAGE_BYTES } from '../core/bytes'
+import type { Link } from '../graph/machine'
+import type { Point } from '../plan/plan'
+import type { Planner, Refiner } from './candidate'
+import { inCoreLayout } from './incore'
+import type { Layout } from './layout'
+import { chooseOffloads, type OffloadChain } from './offloaddp'
+import { type Activation, activationsOf, always, leaving, turningPoint } from './offload'
+import { intervalsOf, leastPages, occupancy } from './tracks'
+
+export interface DynprogOptions {
+  readonly slots: number
+  readonly virtualLayers: number
+  /** Roundings to try. */
+  readonly rounds: number
+  /** A virtual layer counts its parts as if all were there at once; where that finds no plan, the limit is raised by these shares. */
+  readonly slack: readonly number[]
+}
+export const DYNPROG: DynprogOptions = { slots: 500, virtualLayers: 128, rounds: 16, slack: [0, 0.03, 0.1, 0.2, 0.4] }
+
+/** A run of activations that leave together, and the calls [from, to) of its F and its B. */
+interface VirtualLayer {
+  readonly members: readonly Activation[]
+  readonly pages: number
+  readonly forward: readonly [Point, Point]
+  readonly backward: readonly [Point, Point]
+}
+
+const grouped = (all: readonly Activation[], most: number): readonly (readonly Activation[])[] => {
+  const share = all.reduce((n, a) => n + a.pages, 0) / most
+  const groups: Activation[][] = []
+  let room = 0
+  for (const a of all) {
+    if (room <= 0 || groups.length === 0) {
+      groups.push([])
+      room += share
+    }
+    groups[groups.length - 1]!.push(a)
+    room -= a.pages
+  }
+  return groups
+}
+
+export const virtualLayers = (l: Layout, most: number): readonly VirtualLayer[] => {
+  const turn = turningPoint(l)
+  const groups = grouped(activationsOf(l), most)
+  const made = groups.map((g) => g[g.length - 1]!.made)
+  // Where the backward pass begins to need what was made so early: non-increasing, as in a chain.
+  const needed: number[] = []
+  for (const g of groups) needed.push(Math.min(needed[needed.length - 1] ?? Infinity, ...g.map((a) => a.needed)))
+  return groups.map((members, i) => ({
+    members,
+    pages: members.reduce((n, a) => n + a.pages, 0),
+    forward: [made[i]!, made[i + 1] ?? turn],
+    backward: [i + 1 < groups.length ? needed[i]! : turn, i > 0 ? needed[i - 1]! : l.calls.length],
+  }))
+}
+
+/** The chain in pages and seconds, before rounding. */
+const measured = (l: Layout, layers: readonly VirtualLayer[]) => {
+  const mine = new Set(layers.flatMap((v) => v.members.map((a) => a.track)))
+  const others = occupancy(l.tracks.filter((_, i) => !mine.has(i)).flatMap(intervalsOf), l.calls.length)
+  const before = [0]
+  for (const c of l.calls) before.push(before[before.length - 1]! + c.seconds)
+  const seconds = ([from, to]: readonly [Point, Point]): number => Math.max(0, before[to]! - before[Math.min(from, to)]!)
+  const held = ([from, to]: readonly [Point, Point]): number => others.subarray(from, Math.max(from + 1, to)).reduce((a, b) => Math.max(a, b), 0)
+  return layers.map((v) => ({
+    pages: v.pages,
+    forward: seconds(v.forward),
+    backward: seconds(v.backward),
+    forwardExtra: held(v.forward),
+    backwardExtra: held(v.backward),
+  }))
+}
+
+/** Differences of rounded partial sums: no sum of neighbours is off by more than one. */
+const roundedSums = (values: readonly number[], round: (x: number) => number): number[] => {
+  let sum = 0
+  return values.map((v) => {
+    const before = round(sum)
+    sum += v
+    return round(sum) - before
+  })
+}
+
+const chainOf = (m: ReturnType<typeof measured>, link: Link, budgetPages: number, slots: number) => {
+  const perPage = slots / budgetPages
+  const [out, into] = [link.outBytesPerSecond, link.inBytesPerSecond].map((rate) => (rate / PAGE_BYTES) * perPage) as [number, number]
+  const exact = m.map((v) => v.pages * perPage)
+  const up = (pages: number): number => Math.ceil(pages * perPage)
+  const chain = (x: readonly number[]): OffloadChain => ({
+    x, out, in: into, limit: slots,
+    forward: roundedSums(m.map((v) => v.forward * out), Math.floor),
+    // The backward pass runs from the last layer to the first.
+    backward: roundedSums(m.map((v) => v.backward * into).reverse(), Math.floor).reverse(),
+    forwardExtra: m.map((v) => up(v.forwardExtra)),
+    backwardExtra: m.map((v) => up(v.backwardExtra)),
+  })
+  return { chain, exact }
+}
+
+export const dynprog: Planner = (graph, machine) => {
+  const l = inCoreLayout(graph, machine)
+  return right([always(l, leaving(l, activationsOf(l)))].values())
+}
+
+const fits = (l: Layout, out: readonly Activation[], pages: number): boolean => leastPages(leaving(l, out), l.calls.length) <= pages
+
+/** One rounding after the other, until the choice fits in truth; else the last choice. Null when the chain has none. */
+const roundedChoice = (l: Layout, layers: readonly VirtualLayer[], exact: readonly number[], chain: (x: readonly number[]) => OffloadChain, pages: number, rounds: number) => {
+  const x = roundedSums(exact, Math.ceil)
+  let out: readonly Activation[] | null = null
+  for (let round = 0; round < rounds; round++) {
+    const choice = chooseOffloads(chain(x))
+    if (!choice) return out
+    out = layers.flatMap((v, i) => (choice.offload[i] ? v.members : []))
+    if (fits(l, out, pages)) return out
+    const down = exact.map((e, i) => e - x[i]!)
+    const next = down.reduce((best, d, i) => (!choice.offload[i] && d > 0 && (best < 0 || d < down[best]!) ? i : best), -1)
+    if (next < 0) return out
+    x[next]!++
+  }
+  return out
+}
+
+/** With as few more, in order of production, as make it fit. */
+const completed = (l: Layout, out: readonly Activation[], pages: number): readonly Activation[] => {
+  const inIt = new Set(out.map((a) => a.track))
+  const others = activationsOf(l).filter((a) => !inIt.has(a.track))
+  let [lo, hi] = [0, others.length]
+  while (lo < hi) {
+    const mid = (lo + hi) >> 1
+    if (fits(l, [...out, ...others.slice(0, mid)], pages)) hi = mid
+    else lo = mid + 1
+  }
+  return [...out, ...others.slice(0, lo)]
+}
+
+/** What the programme offloads under a budget; null where it finds nothing that fits. */
+export const chosen = (l: Layout, link: Link, pages: number, o: DynprogOptions = DYNPROG): readonly Activation[] | null => {
+  const layers = virtualLayers(l, o.virtualLayers)
+  const { chain, exact } = chainOf(measured(l, layers), link, pages, o.slots)
+  for (const slack of o.slack) {
+    const limit = Math.round(o.slots * (1 + slack))
+    const out = roundedChoice(l, layers, exact, (x) => ({ ...chain(x), limit }), pages, o.rounds)
+    const whole = out && completed(l, out, pages)
+    if (whole && fits(l, whole, pages)) return whole
+  }
+  return null
+}
+
+export const refineDynprog = (o: Partial<DynprogOptions> = {}): Refiner =>
+  function* (graph, machine, pages) {
+    const l = inCoreLayout(graph, machine)
+    const out = chosen(l, machine.link, pages, { ...DYNPROG, ...o })
+    if (out) yield always(l, leaving(l, out))
+  }
