@@ -9,6 +9,8 @@ import type { Graph } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
 import { type Candidate, type Planner, type Refiner, resident, spilling } from './candidate'
 import { ALL_RULES } from './chaindp'
+import type { Layout } from './layout'
+import { inChunks } from './offload'
 import { type OptimalChain, optimalOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
@@ -28,9 +30,15 @@ export const AUTO: AutoOptions = { swap: true, cheapFirst: true, refine: true }
 const chainFor = (graph: Graph, machine: Machine, o: AutoOptions): OptimalChain =>
   optimalOf(graph, machine, { ...ALL_RULES, options: o.cheapFirst })
 
+/** Who leaves: chunks of pages, the farthest next use first. */
+const ruleFor =
+  (machine: Machine, o: AutoOptions) =>
+  (layout: Layout): Candidate =>
+    o.swap ? spilling(inChunks(layout, machine.link)) : resident(layout)
+
 /** The one that needs least. */
 function* listed(optimal: OptimalChain, o: AutoOptions): Generator<Candidate, void, boolean> {
-  yield optimal.candidate(optimal.steps[0]!, o.swap ? spilling : resident)
+  yield optimal.candidate(optimal.steps[0]!, ruleFor(optimal.machine, o))
 }
 
 export const auto =
@@ -54,7 +62,7 @@ const estimates = (optimal: OptimalChain, budgetPages: number, link: Link): read
 /** From the memory that the estimate prefers, both ways in steps that halve when they no longer help. */
 function* mixtures(optimal: OptimalChain, estimate: readonly number[], o: AutoOptions): Generator<Candidate, void, number> {
   const { steps } = optimal
-  const rule = o.swap ? spilling : resident
+  const rule = ruleFor(optimal.machine, o)
   const tried = new Map<number, number>()
   let best = estimate.indexOf(Math.min(...estimate))
   tried.set(best, yield optimal.candidate(steps[best]!, rule))

@@ -135,3 +135,17 @@ export const runsOf = (
     else emitter.backward(a.stage)
   return emitter.finish()
 }
+
+/** One forward pass that keeps these values and the stages' outputs; the backward makes everything else again when it needs it. */
+export const keepingOnly = (graph: Graph, stages: readonly Stage[], kept: ReadonlySet<ValueId>): readonly Run[] => {
+  const emitter = new Emitter(graph, stages)
+  const later = new Set(stages.flatMap((s, i) => outputsOf(graph, stages, s, i)))
+  for (const i of stages.keys()) emitter.forward(i, new Set([...kept, ...later]))
+  for (const i of [...stages.keys()].reverse()) emitter.backward(i)
+  return emitter.finish()
+}
+
+const outputsOf = (graph: Graph, stages: readonly Stage[], stage: Stage, i: number): readonly ValueId[] => {
+  const read = new Set(stages[i + 1]?.forward.flatMap((id) => graph.ops[id]!.ins))
+  return stage.forward.flatMap((id) => graph.ops[id]!.outs).filter((v) => read.has(v))
+}

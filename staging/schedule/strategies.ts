@@ -7,6 +7,8 @@ import { dymem } from './dymem'
 import { dynprog, refineDynprog } from './dynprog'
 import { fractional, refineFractional } from './fractional'
 import { swapGreedy } from './greedy'
+import { hybridSuperneurons } from './hybridsuperneurons'
+import { hybridTflms, refineHybridTflms } from './hybridtflms'
 import { inCore } from './incore'
 import { checkpointOptimal, refineOptimal } from './optimal'
 import { tiled } from './tiled'
@@ -30,6 +32,8 @@ export const planners: Readonly<Record<string, Planner>> = {
   'swap:greedy': swapGreedy,
   'swap:dynprog': dynprog,
   'swap:fractional': fractional(),
+  'hybrid:tflms': hybridTflms(),
+  'hybrid:superneurons': hybridSuperneurons(),
   tiled,
   auto: auto(),
 }
@@ -41,6 +45,7 @@ export const refiners: Readonly<Record<string, Refiner>> = {
   'swap:tflms': refineTflms(),
   'swap:dynprog': refineDynprog(),
   'swap:fractional': refineFractional(),
+  'hybrid:tflms': refineHybridTflms(),
   auto: refineAuto(),
 }
 

@@ -25,7 +25,10 @@ const convolutionBefore = ({ runs, at }: LayerRuns, p: number): number => {
   return p
 }
 
-const candidate = (l: Layout, o: SuperneuronsOptions): Candidate => {
+export const SUPERNEURONS: SuperneuronsOptions = { cache: true, prefetch: true }
+
+/** Convolutions' outputs of any layout leave as the cache decides. */
+export const cached = (l: Layout, o: SuperneuronsOptions): Candidate => {
   const outputs = convolutionOutputs(l, tracksByValue(l))
   const layers = layerRuns(l)
   const oldest = activationsOf(l)
@@ -50,4 +53,4 @@ const candidate = (l: Layout, o: SuperneuronsOptions): Candidate => {
 }
 
 export const superneurons = (o: Partial<SuperneuronsOptions> = {}): Planner => (graph, machine) =>
-  right([candidate(inCoreLayout(graph, machine), { cache: true, prefetch: true, ...o })].values())
+  right([cached(inCoreLayout(graph, machine), { ...SUPERNEURONS, ...o })].values())

@@ -89,7 +89,7 @@ const largest = (least: number, most: number, fits: (x: number) => boolean): num
 }
 
 /** Least memory: everything leaves between any two uses, and comes back when it is needed. */
-const EVERYTHING: TflmsSetting = { threshold: 0, ahead: 0, groupby: 0 }
+export const EVERYTHING: TflmsSetting = { threshold: 0, ahead: 0, groupby: 0 }
 
 export const tflms: Planner = (graph, machine) => right([new Tflms(eachUseLayout(graph, machine)).candidate(EVERYTHING)].values())
 
@@ -101,18 +101,21 @@ export interface TflmsOptions {
 }
 export const TFLMS: TflmsOptions = { tuneAhead: true, tuneGroupby: true, thresholds: [1, 0.75, 0.5, 0.25] }
 
-export const refineTflms = (options: Partial<TflmsOptions> = {}): Refiner =>
-  function* (graph, machine, pages) {
-    const o = { ...TFLMS, ...options }
-    const t = new Tflms(eachUseLayout(graph, machine))
-    const fits = (s: TflmsSetting): boolean => t.candidate(s).least <= pages
-    const highest = largest(0, t.deepest, (threshold) => fits({ ...EVERYTHING, threshold }))
-    for (const share of o.thresholds)
-      for (const groupby of o.tuneGroupby ? [0, t.deepest] : [0]) {
-        const setting = { threshold: Math.round(share * highest), ahead: 0, groupby }
-        if (!fits(setting)) continue
-        const ahead = o.tuneAhead ? largest(0, t.deepest, (x) => fits({ ...setting, ahead: x })) : 0
-        yield t.candidate({ ...setting, ahead })
-        if (ahead > 2) yield t.candidate({ ...setting, ahead: Math.round(ahead / 2) })
-      }
-  }
+/** Settings to try in so many pages. */
+export function* tuned(t: Tflms, pages: number, o: TflmsOptions): Generator<Candidate, void, number> {
+  const fits = (s: TflmsSetting): boolean => t.candidate(s).least <= pages
+  const highest = largest(0, t.deepest, (threshold) => fits({ ...EVERYTHING, threshold }))
+  for (const share of o.thresholds)
+    for (const groupby of o.tuneGroupby ? [0, t.deepest] : [0]) {
+      const setting = { threshold: Math.round(share * highest), ahead: 0, groupby }
+      if (!fits(setting)) continue
+      const ahead = o.tuneAhead ? largest(0, t.deepest, (x) => fits({ ...setting, ahead: x })) : 0
+      yield t.candidate({ ...setting, ahead })
+      if (ahead > 2) yield t.candidate({ ...setting, ahead: Math.round(ahead / 2) })
+    }
+}
+
+export const refineTflms =
+  (options: Partial<TflmsOptions> = {}): Refiner =>
+  (graph, machine, pages) =>
+    tuned(new Tflms(eachUseLayout(graph, machine)), pages, { ...TFLMS, ...options })

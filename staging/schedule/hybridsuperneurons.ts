@@ -1,0 +1,35 @@
+// `hybrid:superneurons` (Wang et al. 2018): what convolutions make is swapped through the tensor cache, everything cheap (norms,
+// rectifiers, pooling, concatenations, sums) is made again. In: the training graph. Out: candidates, from the least recomputed:
+// cost-aware, the values that free most bytes for a second of computing go first, and only so many as the budget demands.
+// Where the paper recomputes across a join, the value that alone crosses between two blocks stays (else one gradient would run
+// the whole forward pass again). Worked example, [conv norm relu conv + ] relu: norm and relu inside the block are made again.
+import { right } from 'fp-ts/Either'
+import type { Graph } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import type { Candidate, Planner } from './candidate'
+import { spread } from './optimal'
+import { byWorth, recomputableOf, recomputing } from './recomputed'
+import { cached, SUPERNEURONS, type SuperneuronsOptions } from './superneurons'
+
+export interface HybridSuperneuronsOptions extends SuperneuronsOptions {
+  /** Make again only part of what is cheap; else all of it. */
+  readonly costAware: boolean
+}
+
+const AMOUNTS = 5
+
+function* listed(graph: Graph, machine: Machine, o: HybridSuperneuronsOptions): Generator<Candidate, void, boolean> {
+  const order = byWorth(recomputableOf(graph, machine).intervals)
+  const amounts = o.costAware
+    ? spread(
+        Array.from({ length: order.length + 1 }, (_, n) => n),
+        AMOUNTS,
+      )
+    : [order.length]
+  for (const n of amounts) yield cached(recomputing(graph, machine, order.slice(0, n)), o)
+}
+
+export const hybridSuperneurons =
+  (options: Partial<HybridSuperneuronsOptions> = {}): Planner =>
+  (graph, machine) =>
+    right(listed(graph, machine, { ...SUPERNEURONS, costAware: true, ...options }))

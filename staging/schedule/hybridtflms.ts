@@ -1,0 +1,48 @@
+// `hybrid:tflms` (paper 2): recomputation first, then swapping. Convolutions are the checkpoints (`recomp` by type); the checkpoint
+// list says after which of them values are dropped and made again; the edited step is then swapped as TFLMS swaps it, tuned
+// anew. In: the training graph. Out: candidates; for a budget, lists of several lengths, each tuned.
+// The paper leaves choosing the list to people. Here: intervals in order of bytes freed for a second of computing, the first
+// so many of them. Worked example: of norm, rectifier and pooling behind conv1 and conv2, conv1's free four times the bytes.
+import { right } from 'fp-ts/Either'
+import type { Graph } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import type { Candidate, Planner, Refiner } from './candidate'
+import { byWorth, type Interval, recomputableOf, recomputing } from './recomputed'
+import { spread } from './optimal'
+import { EVERYTHING, TFLMS, Tflms, type TflmsOptions, tuned } from './tflms'
+
+export interface HybridTflmsOptions extends TflmsOptions {
+  /** Choose the checkpoint list; else all of them are on it. */
+  readonly chooseList: boolean
+  /** Rank by bytes a second; else in order of the forward pass. */
+  readonly rank: boolean
+}
+export const HYBRID_TFLMS: HybridTflmsOptions = { ...TFLMS, thresholds: [1, 0.5], chooseList: true, rank: true }
+
+/** Lengths of the list that are tried. */
+const LISTS = 6
+
+const listsOf = (graph: Graph, machine: Machine, o: HybridTflmsOptions): readonly (readonly Interval[])[] => {
+  const { intervals } = recomputableOf(graph, machine)
+  const order = o.rank ? byWorth(intervals) : intervals
+  if (!o.chooseList) return [order]
+  return spread(
+    Array.from({ length: order.length + 1 }, (_, n) => n),
+    LISTS,
+  ).map((n) => order.slice(0, n))
+}
+
+function* listed(graph: Graph, machine: Machine, o: HybridTflmsOptions): Generator<Candidate, void, boolean> {
+  for (const list of listsOf(graph, machine, o)) yield new Tflms(recomputing(graph, machine, list)).candidate(EVERYTHING)
+}
+
+export const hybridTflms =
+  (options: Partial<HybridTflmsOptions> = {}): Planner =>
+  (graph, machine) =>
+    right(listed(graph, machine, { ...HYBRID_TFLMS, ...options }))
+
+export const refineHybridTflms = (options: Partial<HybridTflmsOptions> = {}): Refiner =>
+  function* (graph, machine, pages) {
+    const o = { ...HYBRID_TFLMS, ...options }
+    for (const list of listsOf(graph, machine, o)) yield* tuned(new Tflms(recomputing(graph, machine, list)), pages, o)
+  }

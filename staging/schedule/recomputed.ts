@@ -1,0 +1,69 @@
+// Which values a convolution's checkpoint brings back, for the hybrids of papers 2 and of SuperNeurons. In: the training graph.
+// Out: intervals between convolutions (what lies behind each until the next), and layouts that make chosen intervals again.
+// A value belongs to the last convolution that ran before it; convolutions' own outputs and the outputs of stages (where one
+// value crosses) are checkpoints and stay. Worked example, conv1 norm1 relu1 conv2 …: norm1 and relu1 belong to conv1.
+import { isLeft } from 'fp-ts/Either'
+import { bytesOf, type Graph, type ValueId } from '../graph/graph'
+import type { Machine } from '../graph/machine'
+import { checkpointCuts } from '../tile/cuts'
+import { forwardOps, segmentsOf } from '../tile/segments'
+import { opCosts } from './chain'
+import { type Layout, layOut } from './layout'
+import { onceFor } from './remember'
+import { keepingOnly, type Stage, stagesAt } from './rerun'
+
+/** What is dropped, and made again, when a checkpoint's identifier is on the list. */
+export interface Interval {
+  readonly layer: string
+  readonly values: readonly ValueId[]
+  readonly bytes: number
+  readonly seconds: number
+}
+
+export interface Recomputable {
+  /** Activations that the backward reads: nothing else need be kept. */
+  readonly read: readonly ValueId[]
+  /** In order of the forward pass. */
+  readonly intervals: readonly Interval[]
+  readonly stages: readonly Stage[]
+}
+
+const isWeighted = (graph: Graph, ins: readonly ValueId[]): boolean =>
+  ins.some((v) => graph.values[v]!.role === 'param' && graph.values[v]!.shape.length === 4)
+
+export const recomputableOf = onceFor((graph, machine): Recomputable => {
+  const costs = opCosts(graph, machine)
+  const isActivation = (v: ValueId): boolean => graph.values[v]!.role === 'activation'
+  const read = new Set(graph.ops.filter((o) => o.phase === 'backward').flatMap((o) => o.ins.filter(isActivation)))
+  const intervals: { layer: string; values: ValueId[]; bytes: number; seconds: number }[] = []
+  for (const op of forwardOps(graph)) {
+    if (isWeighted(graph, op.ins)) intervals.push({ layer: op.layer, values: [], bytes: 0, seconds: 0 })
+    const here = intervals[intervals.length - 1]
+    if (!here || isWeighted(graph, op.ins)) continue
+    here.seconds += costs[op.id]!.seconds
+    for (const v of op.outs)
+      if (read.has(v)) {
+        here.values.push(v)
+        here.bytes += bytesOf(graph.values[v]!)
+      }
+  }
+  const stages = stagesAt(
+    graph,
+    checkpointCuts(graph).map((c) => c.at),
+  )
+  return { read: [...read], intervals: intervals.filter((i) => i.values.length), stages }
+})
+
+/** The step that makes the values of these intervals again; a stay for every run of calls, so that the rest may leave. */
+export const recomputing = (graph: Graph, machine: Machine, dropped: readonly Interval[]): Layout => {
+  const { read, stages } = recomputableOf(graph, machine)
+  const gone = new Set(dropped.flatMap((i) => i.values))
+  const kept = new Set(read.filter((v) => !gone.has(v)))
+  const segments = segmentsOf(graph, keepingOnly(graph, stages, kept))
+  if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
+  return layOut(graph, segments.right, machine, 'run')
+}
+
+/** Most bytes for a second of computing first. */
+export const byWorth = (intervals: readonly Interval[]): readonly Interval[] =>
+  [...intervals].sort((a, b) => a.seconds / a.bytes - b.seconds / b.bytes)
