@@ -37,6 +37,11 @@ export interface Concat<Bs extends readonly Net[]> extends Net<'concat'> {
   readonly branches: Bs
 }
 
+/** What the body makes, stretched or shrunk to the height and width of its input. */
+export interface AtInputSize<Body extends Net> extends Net<'atInputSize'> {
+  readonly body: Body
+}
+
 /** One after the other. */
 export const seq = <const Ls extends readonly Net[]>(...layers: Ls): Seq<Ls> => ({ kind: 'seq', layers })
 
@@ -71,6 +76,17 @@ export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Re
 
 /** What all branches make of the same input, joined along the channels, in their order. */
 export const concat = <const Bs extends readonly Net[]>(...branches: Bs): Concat<Bs> => ({ kind: 'concat', branches })
+
+/**
+ * What the layers make, resized bilinearly to the height and width of their input (PyTorch's align_corners=false), so that it
+ * can meet what has kept that size: a context taken from the whole image, a coarse branch, a prediction for each pixel.
+ *
+ * @example concat(identity, atInputSize(globalAvgPool(), conv2d('context', 256, 1)))
+ */
+export const atInputSize = <const Ls extends readonly Net[]>(...layers: Ls): AtInputSize<Seq<Ls>> => ({
+  kind: 'atInputSize',
+  body: seq(...layers),
+})
 
 /**
  * A skip across the layers: their input, then along the channels what they make of it. A dense layer, a level of a U-Net.

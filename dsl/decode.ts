@@ -27,6 +27,7 @@ const compositions: Readonly<Record<string, Composition>> = {
       ['shortcut', false],
     ],
   },
+  atInputSize: { parts: [['body', false]] },
   concat: { parts: [['branches', true]] },
 }
 

@@ -2,7 +2,7 @@
 // In: the type of a net, an input shape. Out: output shape, FT dimensions, layer names and a tally (activation bytes,
 // parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it per node and shape, so equal
 // blocks cost one. The run-time twin is analyse.ts. Sums are Low digit strings (numbers/), turned into numbers at the end.
-import type { Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
 import type { BadSize } from './layers/rule'
 import type {
   AtLayer,
@@ -53,6 +53,7 @@ interface Compositions<N, S extends Shape> {
   counted: N extends Counted<infer P, infer F, infer Ls> ? CountedLine<P, F, Ls, S> : never
   repeat: N extends Repeat<infer T, any> ? Repeated<T, N, S> : never
   residual: N extends Residual<infer B, infer C> ? Sum<Analyse<B, S>, Analyse<C, S>> : never
+  atInputSize: N extends AtInputSize<infer B> ? Resized<Analyse<B, S>, S> : never
   concat: N extends Concat<infer Bs>
     ? Bs extends readonly [infer H extends Net, ...infer T]
       ? Join<T, S, Analyse<H, S>>
@@ -200,6 +201,15 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
         : Misfit<'concat', 'concat', NotATuple>
     : X
 
+type Resized<X, S extends Shape> =
+  X extends Facts<infer O, infer F, infer A, infer N>
+    ? [O[2], O[3]] extends [S[2], S[3]]
+      ? X
+      : [O[0], O[1], S[2], S[3]] extends infer Z extends Shape
+        ? Facts<Z, F, AddOutput<A, Z>, N>
+        : never
+    : X
+
 // ---------------------------------------------------------------- words
 
 /** The message for a misfit; null for a net that fits. */
@@ -243,15 +253,17 @@ type Seek<N extends Net, S extends Shape, Path extends string, Full extends stri
           ? SeekLine<Numbered<Ls, P, Copies<F, 0>>, S, Path, Full>
           : N extends Repeat<any, any>
             ? SeekLine<Numbered<[N]>, S, Path, Full>
-            : N extends Residual<infer B, infer C>
-              ? SeekAny<[B, C], S, Path, Full>
-              : N extends Concat<infer Bs>
-                ? SeekAny<Bs, S, Path, Full>
-                : Path extends OwnName<N>
-                  ? LayerShapes<N, S>[N['kind'] & keyof LayerShapes<any, any>] extends infer O extends Shape
-                    ? LayerFacts<Full, S, O, FtOf<N>, FromLow<BytesOf<O>>>
+            : N extends AtInputSize<infer B>
+              ? Seek<B, S, Path, Full>
+              : N extends Residual<infer B, infer C>
+                ? SeekAny<[B, C], S, Path, Full>
+                : N extends Concat<infer Bs>
+                  ? SeekAny<Bs, S, Path, Full>
+                  : Path extends OwnName<N>
+                    ? LayerShapes<N, S>[N['kind'] & keyof LayerShapes<any, any>] extends infer O extends Shape
+                      ? LayerFacts<Full, S, O, FtOf<N>, FromLow<BytesOf<O>>>
+                      : never
                     : never
-                  : never
 
 type SeekLine<Ls, S extends Shape, Path extends string, Full extends string> = Ls extends readonly [
   infer H extends Net,

@@ -4,7 +4,7 @@
 // Names: a layer is called by its scopes and its own name; nameless ones after their kind, from the second on numbered.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
-import type { Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
 import { badSize } from './layers/rule'
 import type { Layer, Net } from './net'
 
@@ -20,6 +20,8 @@ export interface Algebra<T> {
   readonly layer: (l: Layer, x: T, at: Place) => Either<GraphError, T>
   readonly sum: (body: T, shortcut: T, at: Place) => Either<GraphError, T>
   readonly join: (branches: readonly T[], at: Place) => Either<GraphError, T>
+  /** What a body made, at the height and width of the body's input. */
+  readonly resize: (made: T, input: T, at: Place) => Either<GraphError, T>
   /** Whether these branches cannot be joined, whatever comes after them: the first misfit is the one that is told. */
   readonly differ?: (branches: readonly T[]) => boolean
 }
@@ -48,6 +50,8 @@ class Walk<T> {
         return this.numbered([n], x, scope)
       case 'residual':
         return this.residual(n as Residual<Net, Net>, x, scope)
+      case 'atInputSize':
+        return this.atInputSize(n as AtInputSize<Net>, x, scope)
       case 'concat':
         return this.concat(n as Concat<readonly Net[]>, x, scope)
       default:
@@ -98,6 +102,11 @@ class Walk<T> {
     if (isLeft(body)) return body
     const shortcut = this.fold(n.shortcut, x, scope)
     return isLeft(shortcut) ? shortcut : this.algebra.sum(body.right, shortcut.right, this.placeOf(n.kind, scope))
+  }
+
+  private atInputSize(n: AtInputSize<Net>, x: T, scope: string): Either<GraphError, T> {
+    const body = this.fold(n.body, x, scope)
+    return isLeft(body) ? body : this.algebra.resize(body.right, x, this.placeOf(n.kind, scope))
   }
 
   private concat(n: Concat<readonly Net[]>, x: T, scope: string): Either<GraphError, T> {

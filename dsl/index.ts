@@ -1,5 +1,7 @@
 // The typed DSL: everything that a model file imports.
 export {
+  type AtInputSize,
+  atInputSize,
   type Block,
   type Blocks,
   block,

@@ -54,9 +54,9 @@ export const notFlat = <S extends string>(shape: S) =>
   `needs an input of [B,C,1,1] but gets ${shape}; put flatten() or globalAvgPool() before it` as const
 export type NotFlat<S extends string> = ReturnType<typeof notFlat<S>>
 
-export const notAMultiple = <S extends string, N extends string>(shape: S, size: N) =>
-  `needs an input whose height and width are multiples of ${size} but gets ${shape}` as const
-export type NotAMultiple<S extends string, N extends string> = ReturnType<typeof notAMultiple<S, N>>
+export const neitherMultipleNorDivisor = <S extends string, N extends string>(shape: S, size: N) =>
+  `needs an input whose height and width are multiples of ${size}, or divide it, but gets ${shape}` as const
+export type NeitherMultipleNorDivisor<S extends string, N extends string> = ReturnType<typeof neitherMultipleNorDivisor<S, N>>
 
 export const notAProbability = <P extends string>(p: P) => `its probability must be at least 0 and below 1, not ${p}` as const
 export type NotAProbability<P extends string> = ReturnType<typeof notAProbability<P>>

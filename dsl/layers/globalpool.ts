@@ -1,12 +1,16 @@
 // Pooling to a fixed size. globalAvgPool: [B,C,H,W] to [B,C,1,1], a reduction that tiles accumulate into.
-// adaptiveAvgPool: to [B,C,h,w] where h and w divide the input's, so that every window has the same size; PyTorch's
-// windows of differing sizes are refused. An input that has the size already passes as it is, without an op.
-import { left, right } from 'fp-ts/Either'
-import { type NotAMultiple, notAMultiple, type ShapeText, shapeText } from '../messages'
+// adaptiveAvgPool: to [B,C,h,w] where h and w divide the input's, so that every window has the same size, or are multiples of
+// them, so that every pixel is repeated alike; PyTorch's windows of differing sizes are refused. An input that has the size
+// already passes as it is, without an op.
+import { chain, type Either, left, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { GraphError } from '../../staging/core/errors'
+import type { Ref } from '../../staging/ops/op'
+import { type NeitherMultipleNorDivisor, neitherMultipleNorDivisor, type ShapeText, shapeText } from '../messages'
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Mod } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
-import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { type BadSize, badSize, type LayerRule, reasonOr, type Site } from './rule'
 import { emit } from './site'
 import { type ExtentText, extentText } from './window'
 
@@ -27,19 +31,19 @@ export const adaptiveAvgPool = <N extends string, const E extends Extent>(name: 
   size,
 })
 
-type IsMultiple<N extends number, D extends number> = number extends N | D ? true : Mod<N, D> extends 0 ? true : false
+type Fits<N extends number, D extends number> = number extends N | D ? true : 0 extends Mod<N, D> | Mod<D, N> ? true : false
 type AdaptiveShape<L, S extends Shape> =
   L extends AdaptiveAvgPool<any, infer E>
     ? BadSize<[['size', E, 1]]> extends infer Bad
       ? Bad extends string
         ? Bad
-        : [IsMultiple<S[2], Height<E>>, IsMultiple<S[3], Width<E>>] extends [true, true]
+        : [Fits<S[2], Height<E>>, Fits<S[3], Width<E>>] extends [true, true]
           ? number extends S[2] | S[3]
             ? [S[0], S[1], number, number]
             : [Height<E>, Width<E>] extends [infer H extends number, infer W extends number]
               ? [S[0], S[1], H, W]
               : never
-          : NotAMultiple<ShapeText<S>, ExtentText<E>>
+          : NeitherMultipleNorDivisor<ShapeText<S>, ExtentText<E>>
       : never
     : never
 
@@ -66,36 +70,36 @@ export const globalAvgPoolRule: LayerRule<GlobalAvgPool<string>> = {
   elaborate: (_, x, at) => emit(at, 'global_avg_pool', { count: at.input[2] * at.input[3] }, [x]),
 }
 
+const fits = (n: number, size: number): boolean => n % size === 0 || size % n === 0
+
+/** Averages where there are more pixels than wanted. */
+const averaged = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: Site): Either<GraphError, Ref> => {
+  const [kernelH, kernelW] = [Math.max(1, at.input[2] / height(l.size)), Math.max(1, at.input[3] / width(l.size))]
+  if (kernelH === 1 && kernelW === 1) return right(x)
+  const window = { kernelH, kernelW, strideH: kernelH, strideW: kernelW }
+  return emit(at, 'avg_pool', { ...window, padTop: 0, padLeft: 0, ceil: 0, countIncludePad: 1, padBottom: 0, padRight: 0 }, [x])
+}
+
+/** Repeats pixels where there are fewer. */
+const repeated = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: Site): Either<GraphError, Ref> => {
+  const [outH, outW] = [height(l.size), width(l.size)]
+  const [inH, inW] = [Math.min(outH, at.input[2]), Math.min(outW, at.input[3])]
+  return inH === outH && inW === outW ? right(x) : emit(at, 'upsample', { mode: 0, inH, inW, outH, outW }, [x])
+}
+
 export const adaptiveAvgPoolRule: LayerRule<AdaptiveAvgPool<string, Extent>> = {
   codec: layerCodec('adaptiveAvgPool', { size: extentCodec }),
   shape: (l, input) =>
     reasonOr(badSize(['size', l.size, 1]), () =>
-      input[2] % height(l.size) === 0 && input[3] % width(l.size) === 0
+      fits(input[2], height(l.size)) && fits(input[3], width(l.size))
         ? right([input[0], input[1], height(l.size), width(l.size)])
-        : left(notAMultiple(shapeText(input), extentText(l.size))),
+        : left(neitherMultipleNorDivisor(shapeText(input), extentText(l.size))),
     ),
   ft: () => ['B', 'C', 'H', 'W'],
   inPlace: false,
-  elaborate: (l, x, at) => {
-    const kernelH = at.input[2] / height(l.size),
-      kernelW = at.input[3] / width(l.size)
-    if (kernelH === 1 && kernelW === 1) return right(x)
-    return emit(
-      at,
-      'avg_pool',
-      {
-        kernelH,
-        kernelW,
-        strideH: kernelH,
-        strideW: kernelW,
-        padTop: 0,
-        padLeft: 0,
-        ceil: 0,
-        countIncludePad: 1,
-        padBottom: 0,
-        padRight: 0,
-      },
-      [x],
-    )
-  },
+  elaborate: (l, x, at) =>
+    pipe(
+      averaged(l, x, at),
+      chain((y) => repeated(l, y, at)),
+    ),
 }

@@ -4,6 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
   adaptiveAvgPool,
+  atInputSize,
   avgPool,
   batchNorm,
   block,
@@ -11,6 +12,7 @@ import {
   concat,
   conv2d,
   convTranspose2d,
+  counted,
   dropout,
   elaborate,
   type Elaborated,
@@ -34,6 +36,7 @@ import {
   repeat,
   residual,
   seq,
+  skip,
 } from '../../dsl'
 import { DIMS, type Dim } from '../../staging/core/box'
 import { type GraphError, renderError } from '../../staging/core/errors'
@@ -165,6 +168,40 @@ test('nothing is done twice: flat inputs, sizes that fit already, single branche
       o.attrs['kernelW'],
     ]),
     [['avg_pool', 3, 3, 1]],
+  )
+})
+
+test('numbered scopes count on from where they are told, repeats and all', () => {
+  const graph = graphOf(block('b', counted('layer', 3, repeat(2, skip(conv2d('c', 2, 1))), conv2d('d', 4, 1))), [1, 3, 4, 4])
+  assert.equal(
+    graph.values.filter((v) => v.role === 'param').map((v) => v.name),
+    ['c.weight', 'c.bias'].flatMap((p) => [`b.layer3.${p}`, `b.layer4.${p}`]).sort().concat(['b.layer5.d.weight', 'b.layer5.d.bias']),
+  )
+  assert.equal(graph.ops.at(-1)!.ins.map((v) => graph.values[v]!.shape), [[1, 7, 4, 4], [4, 7, 1, 1], [4]])
+})
+
+test('what has another size than the input it must meet is stretched to it, bilinearly', () => {
+  const ops = graphOf(
+    concat(identity, atInputSize(conv2d('c', 4, 3)), atInputSize(globalAvgPool('all')), atInputSize(maxPool('p', 2, { ceil: true }))),
+    [2, 3, 5, 8],
+  ).ops
+  assert.equal(
+    ops.map((o) => `${o.layer}:${o.kind}`),
+    ['c:conv2d', 'all:global_avg_pool', 'atInputSize:upsample', 'p:max_pool', 'atInputSize2:upsample', 'concat:concat'],
+  )
+  assert.equal(
+    ops.filter((o) => o.kind === 'upsample').map((o) => o.attrs),
+    [
+      { mode: 1, inH: 1, inW: 1, outH: 5, outW: 8 },
+      { mode: 1, inH: 3, inW: 4, outH: 5, outW: 8 },
+    ],
+  )
+})
+
+test('an adaptive average takes means along one dimension and repeats along the other', () => {
+  assert.equal(
+    graphOf(seq(conv2d('c', 4, 1), adaptiveAvgPool('p', [3, 6])), [1, 3, 6, 2]).ops.slice(1).map((o) => [o.kind, o.layer]),
+    [['avg_pool', 'p'], ['upsample', 'p']],
   )
 })
 

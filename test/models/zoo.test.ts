@@ -89,7 +89,7 @@ test('vgg16 says which sizes it takes', () => {
   const e = zooEntry('vgg16')!.build([1, 3, 256, 256])
   assert.is(
     isLeft(e) && renderError(e.left),
-    "layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7 but gets [1,512,8,8]",
+    "layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7, or divide it, but gets [1,512,8,8]",
   )
 })
 test.run()

@@ -130,7 +130,7 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 7, 7], seq(conv2d('c', 8, 3), linear('fc', 10)))",
   ),
   ...at(
-    "layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7 but gets [1,3,10,14]",
+    "layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7, or divide it, but gets [1,3,10,14]",
     "model([1, 3, 10, 14], seq(adaptiveAvgPool('avgpool', 7)))",
   ),
   ...at(
@@ -144,6 +144,14 @@ const sizes: readonly Illegal[] = [
   ...at(
     "layer 'repeat' (repeat): its number of copies must be a whole number of at least 1, not 0",
     'model([1, 3, 8, 8], seq(repeat(0, relu())))',
+  ),
+  ...at(
+    "layer 'residual' (residual): the body gives [1,4,9,9] but the shortcut gives [1,3,9,9]",
+    "model([1, 3, 9, 9], residual(atInputSize(conv2d('c', 4, 3, { stride: 2 })), identity))",
+  ),
+  ...at(
+    "layer 'b.p' (maxPool): a window of 9x9 does not fit its input [1,3,8,8]",
+    "model([1, 3, 8, 8], block('b', atInputSize(maxPool('p', 9))))",
   ),
   ...at(
     "layer 'b.counted' (counted): its first number must be a whole number of at least 0, not -1",

@@ -1,0 +1,33 @@
+// U-Net (Ronneberger et al. 2015) as milesial's Pytorch-UNet builds it, with transposed convolutions: padded convolutions
+// with batch norm, two classes a pixel. Layer names are its parameter names: 'down1.maxpool_conv.1.double_conv.0'.
+// Takes images whose height and width are multiples of 16: each level meets what its own half makes of it.
+import { batchNorm, block, conv2d, convTranspose2d, crossEntropy, type Family, maxPool, type Net, network, relu, seq, skip } from '../dsl'
+
+const conv = <N extends string, C extends number>(name: N, channels: C) => conv2d(name, channels, 3, { bias: false })
+
+// biome-ignore format: one convolution a line
+const doubleConv = <N extends string, C extends number>(name: N, channels: C) => block(`${name}.double_conv`,
+  conv('0', channels), batchNorm('1'), relu(),
+  conv('3', channels), batchNorm('4'), relu(),
+)
+
+/** A level below: half the pixels, `inner` on them, twice the pixels again, beside what came in. */
+// biome-ignore format: one level's half a line
+const level = <D extends number, U extends number, C extends number, Below extends number, N extends Net>(
+  down: D, up: U, channels: C, below: Below, inner: N,
+) => seq(
+  skip(maxPool(`pool${down}`, 2), doubleConv(`down${down}.maxpool_conv.1`, below), inner, convTranspose2d(`up${up}.up`, channels, 2, { stride: 2 })),
+  doubleConv(`up${up}.conv`, channels),
+)
+
+// biome-ignore format: one level a line
+export const unet = seq(
+  doubleConv('inc', 64),
+  level(1, 4, 64, 128,
+    level(2, 3, 128, 256,
+      level(3, 2, 256, 512,
+        level(4, 1, 512, 1024, seq())))),
+  conv2d('outc.conv', 2, 1),
+)
+
+export default { unet: network(unet, 512, crossEntropy) } satisfies Family
