@@ -203,12 +203,24 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
 
 type Resized<X, S extends Shape> =
   X extends Facts<infer O, infer F, infer A, infer N>
-    ? [O[2], O[3]] extends [S[2], S[3]]
-      ? X
-      : [O[0], O[1], S[2], S[3]] extends infer Z extends Shape
-        ? Facts<Z, F, AddOutput<A, Z>, N>
-        : never
+    ? ResizedShape<O, S> extends infer Z extends Shape
+      ? Facts<Z, F, AddOutput<A, Z>, N>
+      : X
     : X
+
+/** O at the height and width of S; null when it has them. */
+export type ResizedShape<O extends Shape, S extends Shape> = O extends readonly [
+  infer B extends number,
+  infer C extends number,
+  infer H,
+  infer W,
+]
+  ? S extends readonly [any, any, infer H2 extends number, infer W2 extends number]
+    ? [H, W] extends [H2, W2]
+      ? null
+      : [B, C, H2, W2]
+    : never
+  : never
 
 // ---------------------------------------------------------------- words
 

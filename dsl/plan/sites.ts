@@ -2,8 +2,8 @@
 // In: the type of a net, an input shape. Out: a tuple of Sites, joins of branches included, names with their scopes.
 // Invariant: as long as `Model.layers` and in the same order; nameless layers are called after their kind, unnumbered.
 // Worked example: block('b', conv2d('c', 8, 3), relu()) at [1,3,4,4] has the sites 'b.c' (conv2d) and 'b.relu' (relu).
-import type { Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from '../compose'
-import type { Analyse, Copies, Facts, FtOf, NameOf, Numbered, ParametersOf, SumsOf } from '../facts'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from '../compose'
+import type { Analyse, Copies, Facts, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
 
 /** One layer: where it stands, along which dimensions it may be tiled, what it takes, makes and trains (a Low string). */
@@ -44,6 +44,7 @@ interface CompositionSites<N, S extends Shape, P extends string> {
   counted: N extends Counted<infer Stem, infer From, infer Ls> ? LineSites<Numbered<Ls, Stem, Copies<From, 0>>, S, P> : never
   repeat: N extends Repeat<any, any> ? LineSites<Numbered<[N]>, S, P> : never
   residual: N extends Residual<infer B, infer C> ? Joined<N, [B, C], 'residual', Dim, S, P> : never
+  atInputSize: N extends AtInputSize<infer B> ? [...SitesOf<B, S, P>, ...ResizeSite<Analyse<B, S>, S, P>] : never
   concat: N extends Concat<infer Bs> ? Joined<N, Bs, 'concat', 'B' | 'H' | 'W', S, P> : never
 }
 
@@ -64,6 +65,13 @@ type BranchSites<Bs, S extends Shape, P extends string, Acc extends readonly unk
 ]
   ? BranchSites<T, S, P, [...Acc, ...SitesOf<H, S, P>]>
   : Acc
+
+type ResizeSite<X, S extends Shape, P extends string> =
+  X extends Facts<infer O, any, any, any>
+    ? ResizedShape<O, S> extends infer Z extends Shape
+      ? [Site<`${P}atInputSize`, false, 'atInputSize', Dim, never, O, Z, '0'>]
+      : []
+    : []
 
 /** The first branch's shape is as good as any: nobody looks at the input of a join. */
 type Joined<N, Bs, Kind extends string, Ft extends Dim, S extends Shape, P extends string> = N extends Net
