@@ -58,6 +58,10 @@ export const neitherMultipleNorDivisor = <S extends string, N extends string>(sh
   `needs an input whose height and width are multiples of ${size}, or divide it, but gets ${shape}` as const
 export type NeitherMultipleNorDivisor<S extends string, N extends string> = ReturnType<typeof neitherMultipleNorDivisor<S, N>>
 
+export const oneValueAChannel = <S extends string>(shape: S) =>
+  `needs more than one value a channel to take a variance of but gets ${shape}; legal are two images or more, or frozen: true` as const
+export type OneValueAChannel<S extends string> = ReturnType<typeof oneValueAChannel<S>>
+
 export const notAProbability = <P extends string>(p: P) => `its probability must be at least 0 and below 1, not ${p}` as const
 export type NotAProbability<P extends string> = ReturnType<typeof notAProbability<P>>
 

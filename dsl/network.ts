@@ -3,19 +3,20 @@
 import type { Net } from './net'
 import type { Loss } from './training'
 
-export interface Network<N extends Net = Net, Size extends number = number> {
+export interface Network<N extends Net = Net, Size extends number = number, Batch extends number = number> {
   readonly net: N
-  /** One colour image. */
-  readonly input: readonly [1, 3, Size, Size]
+  /** Colour images. */
+  readonly input: readonly [Batch, 3, Size, Size]
   readonly loss: Loss
 }
 
 /** The networks of one file, by the names that the command line knows. */
 export type Family = Readonly<Record<string, Network>>
 
-/** @example network(vgg16, 224, crossEntropy) */
-export const network = <N extends Net, Size extends number>(net: N, size: Size, loss: Loss): Network<N, Size> => ({
-  net,
-  input: [1, 3, size, size],
-  loss,
-})
+/** One image a step unless said otherwise. @example network(vgg16, 224, crossEntropy) */
+export const network = <N extends Net, Size extends number, Batch extends number = 1>(
+  net: N,
+  size: Size,
+  loss: Loss,
+  batch: Batch = 1 as Batch,
+): Network<N, Size, Batch> => ({ net, input: [batch, 3, size, size], loss })

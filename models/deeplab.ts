@@ -1,6 +1,7 @@
 // DeepLabV3+ (Chen et al. 2018) with ResNet backbones at output stride 16, as VainF's DeepLabV3Plus-Pytorch builds it, for
 // 21 classes. Layer names are its parameter names: 'backbone.layer1.0.conv1', 'classifier.aspp.convs.4.1'.
-// Any image size: what is coarser is stretched to the size of what it meets.
+// Any image size: what is coarser is stretched to the size of what it meets. Two images a step or more: the norm of the image
+// pooling has one value an image and channel.
 import {
   atInputSize,
   batchNorm,
@@ -19,8 +20,12 @@ import {
 } from '../dsl'
 import { bottleneck, bottleneckDown, bottleneckStage1, bottleneckStages23, stem } from './resnet'
 
-const conv = <N extends string, O extends number, K extends 1 | 3, D extends number = 1>(name: N, out: O, kernel: K, dilation?: D) =>
-  conv2d(name, out, kernel, { dilation, bias: false, init: 'fan-in-normal' })
+const conv = <N extends string, O extends number, K extends 1 | 3, D extends number = 1>(
+  name: N,
+  out: O,
+  kernel: K,
+  dilation?: D,
+) => conv2d(name, out, kernel, { dilation, bias: false, init: 'fan-in-normal' })
 
 const unit = <O extends number, K extends 1 | 3, D extends number = 1>(out: O, kernel: K, dilation?: D) =>
   seq(conv('0', out, kernel, dilation), batchNorm('1'), relu())
@@ -56,6 +61,6 @@ export const deeplabv3plusResnet50 = deepLab(3, 5)
 export const deeplabv3plusResnet101 = deepLab(3, 22)
 
 export default {
-  'deeplabv3plus-resnet50': network(deeplabv3plusResnet50, 512, crossEntropy),
-  'deeplabv3plus-resnet101': network(deeplabv3plusResnet101, 512, crossEntropy),
+  'deeplabv3plus-resnet50': network(deeplabv3plusResnet50, 512, crossEntropy, 2),
+  'deeplabv3plus-resnet101': network(deeplabv3plusResnet101, 512, crossEntropy, 2),
 } satisfies Family

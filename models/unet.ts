@@ -1,7 +1,20 @@
 // U-Net (Ronneberger et al. 2015) as milesial's Pytorch-UNet builds it, with transposed convolutions: padded convolutions
 // with batch norm, two classes a pixel. Layer names are its parameter names: 'down1.maxpool_conv.1.double_conv.0'.
 // Takes images whose height and width are multiples of 16: each level meets what its own half makes of it.
-import { batchNorm, block, conv2d, convTranspose2d, crossEntropy, type Family, maxPool, type Net, network, relu, seq, skip } from '../dsl'
+import {
+  batchNorm,
+  block,
+  conv2d,
+  convTranspose2d,
+  crossEntropy,
+  type Family,
+  maxPool,
+  type Net,
+  network,
+  relu,
+  seq,
+  skip,
+} from '../dsl'
 
 const conv = <N extends string, C extends number>(name: N, channels: C) => conv2d(name, channels, 3, { bias: false })
 

@@ -1,10 +1,11 @@
 // Batch normalisation. In, out: [B,C,H,W]. In training it is two ops, statistics (a reduction) and apply (element-wise),
 // so that it stays exact under tiling; frozen, it applies its running statistics and is element-wise in every dimension.
 // The gradient pass finds the running statistics by the layer's name: '<layer>.running_mean' and '<layer>.running_var'.
-import { type Either, isLeft } from 'fp-ts/Either'
+import { type Either, isLeft, left } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
+import { type OneValueAChannel, oneValueAChannel, type ShapeText, shapeText } from '../messages'
 import type { Dim, Layer, Shape } from '../net'
 import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
@@ -29,9 +30,12 @@ export const batchNorm = <N extends string, F extends boolean = false>(
   options: BatchNormOptions<F> = {},
 ): BatchNorm<N, F> => ({ kind: 'batchNorm', name, frozen: options.frozen ?? (false as F), eps: options.eps ?? 1e-5 })
 
+type BatchNormShape<L, S extends Shape> =
+  L extends BatchNorm<any, true> ? S : S extends readonly [1, number, 1, 1] ? OneValueAChannel<ShapeText<S>> : S
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
-    batchNorm: S
+    batchNorm: BatchNormShape<L, S>
   }
   interface LayerFt<L> {
     batchNorm: L extends BatchNorm<any, true> ? Dim : 'C'
@@ -56,7 +60,8 @@ const training = (l: BatchNorm<string, boolean>, x: Ref, [gamma, beta]: readonly
 
 export const batchNormRule: LayerRule<BatchNorm<string, boolean>> = {
   codec: layerCodec('batchNorm', { frozen: t.boolean, eps: t.number }),
-  shape: (_, input) => unchanged(input),
+  shape: (l, input) =>
+    !l.frozen && input[0] * input[2] * input[3] === 1 ? left(oneValueAChannel(shapeText(input))) : unchanged(input),
   ft: (l) => (l.frozen ? ['B', 'C', 'H', 'W'] : ['C']),
   inPlace: false,
   sums: (l) => (l.frozen ? [] : ['B', 'H', 'W']),

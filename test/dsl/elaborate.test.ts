@@ -175,14 +175,25 @@ test('numbered scopes count on from where they are told, repeats and all', () =>
   const graph = graphOf(block('b', counted('layer', 3, repeat(2, skip(conv2d('c', 2, 1))), conv2d('d', 4, 1))), [1, 3, 4, 4])
   assert.equal(
     graph.values.filter((v) => v.role === 'param').map((v) => v.name),
-    ['c.weight', 'c.bias'].flatMap((p) => [`b.layer3.${p}`, `b.layer4.${p}`]).sort().concat(['b.layer5.d.weight', 'b.layer5.d.bias']),
+    ['c.weight', 'c.bias']
+      .flatMap((p) => [`b.layer3.${p}`, `b.layer4.${p}`])
+      .sort()
+      .concat(['b.layer5.d.weight', 'b.layer5.d.bias']),
   )
-  assert.equal(graph.ops.at(-1)!.ins.map((v) => graph.values[v]!.shape), [[1, 7, 4, 4], [4, 7, 1, 1], [4]])
+  assert.equal(
+    graph.ops.at(-1)!.ins.map((v) => graph.values[v]!.shape),
+    [[1, 7, 4, 4], [4, 7, 1, 1], [4]],
+  )
 })
 
 test('what has another size than the input it must meet is stretched to it, bilinearly', () => {
   const ops = graphOf(
-    concat(identity, atInputSize(conv2d('c', 4, 3)), atInputSize(globalAvgPool('all')), atInputSize(maxPool('p', 2, { ceil: true }))),
+    concat(
+      identity,
+      atInputSize(conv2d('c', 4, 3)),
+      atInputSize(globalAvgPool('all')),
+      atInputSize(maxPool('p', 2, { ceil: true })),
+    ),
     [2, 3, 5, 8],
   ).ops
   assert.equal(
@@ -200,8 +211,13 @@ test('what has another size than the input it must meet is stretched to it, bili
 
 test('an adaptive average takes means along one dimension and repeats along the other', () => {
   assert.equal(
-    graphOf(seq(conv2d('c', 4, 1), adaptiveAvgPool('p', [3, 6])), [1, 3, 6, 2]).ops.slice(1).map((o) => [o.kind, o.layer]),
-    [['avg_pool', 'p'], ['upsample', 'p']],
+    graphOf(seq(conv2d('c', 4, 1), adaptiveAvgPool('p', [3, 6])), [1, 3, 6, 2])
+      .ops.slice(1)
+      .map((o) => [o.kind, o.layer]),
+    [
+      ['avg_pool', 'p'],
+      ['upsample', 'p'],
+    ],
   )
 })
 

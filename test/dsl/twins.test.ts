@@ -122,7 +122,7 @@ const sameRuns = (m: Model): void => {
 const inGraph = (m: Model): void => {
   const e = elaborate(m)
   if (isLeft(e)) {
-    // Whether a batch norm has a variance to take is the op's to say.
+    // Whether an instance or group norm has a variance to take is the op's to say.
     assert.match(renderError(e.left), /it has no layers|variance/)
     return
   }

@@ -71,18 +71,37 @@ for (const z of zoo) {
   })
 }
 
-test('classifiers give 1000 classes (those for CIFAR ten), trunks a 32nd of the image', () => {
+/** Families whose networks do not give 1000 classes an image. */
+const classes: Readonly<Record<string, number>> = { cifar: 10, unet: 2, deeplab: 21 }
+
+test('classifiers give classes, of the image or of each pixel; trunks a 32nd of the image', () => {
   for (const z of zoo) {
-    const m = rightOf(z.build())
-    const [, , h, w] = z.defaultInput
-    if (z.loss === 'cross-entropy') assert.equal(m.output, [1, z.family === 'cifar' ? 10 : 1000, 1, 1])
-    else assert.equal([m.output[2], m.output[3]], [h / 32, w / 32])
+    const { output } = rightOf(z.build())
+    const [b, , h, w] = z.defaultInput
+    const pixels = z.family === 'unet' || z.family === 'deeplab' ? [h, w] : [1, 1]
+    if (z.loss === 'cross-entropy') assert.equal(output, [b, classes[z.family] ?? 1000, ...pixels])
+    else assert.equal([output[2], output[3]], [h / 32, w / 32])
   }
 })
 test('prime sizes and 100 000 pixels', () => {
   assert.equal(rightOf(zooEntry('vgg16-features')!.build([1, 3, 509, 389])).output, [1, 512, 15, 12])
   assert.equal(rightOf(zooEntry('darknet19-features')!.build([1, 3, 509, 389])).output, [1, 1024, 15, 12])
   assert.equal(rightOf(zooEntry('vgg16-features')!.build([1, 3, 100000, 100000])).output, [1, 512, 3125, 3125])
+})
+test('U-Net says which sizes it takes; DeepLabV3+ takes any, two images or more', () => {
+  const refused = (name: string, input: readonly [number, number, number, number]): string => {
+    const e = zooEntry(name)!.build(input)
+    return isLeft(e) ? renderError(e.left) : 'nothing'
+  }
+  assert.is(
+    refused('unet', [1, 3, 64, 72]),
+    "layer 'concat' (concat): the first branch gives [1,512,8,9] but branch 2 gives [1,512,8,8]; only the channels may differ",
+  )
+  assert.equal(rightOf(zooEntry('deeplabv3plus-resnet101')!.build([2, 3, 509, 389])).output, [2, 21, 509, 389])
+  assert.match(
+    refused('deeplabv3plus-resnet50', [1, 3, 64, 64]),
+    "layer 'classifier.aspp.convs.4.2' (batchNorm): needs more than one value a channel",
+  )
 })
 test('vgg16 says which sizes it takes', () => {
   assert.equal(rightOf(zooEntry('vgg16')!.build([1, 3, 448, 224])).output, [1, 1000, 1, 1])

@@ -54,7 +54,7 @@ const NAMES = [
   'alexnet', 'darknet19', 'darknet19-features', 'darknet19-features-plain', 'googlenet', 'inception3', 'inception4',
   'resnet18', 'resnet34', 'resnet50', 'resnet101', 'resnet152',
   'resnet20-cifar', 'resnet32-cifar', 'resnet44-cifar', 'resnet56-cifar', 'resnet110-cifar',
-  'densenet121', 'densenet161', 'densenet169', 'densenet201',
+  'densenet121', 'densenet161', 'densenet169', 'densenet201', 'unet', 'deeplabv3plus-resnet50', 'deeplabv3plus-resnet101',
 ]
 
 test('names of the zoo are found, and nearly right ones suggested', async () => {

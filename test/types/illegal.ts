@@ -154,6 +154,10 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 8, 8], block('b', atInputSize(maxPool('p', 9))))",
   ),
   ...at(
+    "layer 'n' (batchNorm): needs more than one value a channel to take a variance of but gets [1,3,1,1]; legal are two images or more, or frozen: true",
+    "model([1, 3, 8, 8], seq(globalAvgPool(), batchNorm('n')))",
+  ),
+  ...at(
     "layer 'b.counted' (counted): its first number must be a whole number of at least 0, not -1",
     "model([1, 3, 8, 8], block('b', counted('m', -1, relu())))",
   ),
