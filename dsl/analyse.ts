@@ -80,7 +80,7 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
         : left(misfit(at, 'residual', sumsDiffer(shapeText(body), shapeText(shortcut)))),
     differ: (branches) => oddBranch(branches) >= 0,
     resize: (made, [, , h, w], at) =>
-      right(made[2] === h && made[3] === w ? made : join(at, 'atInputSize', made, [made[0], made[1], h, w], DIMS)),
+      right(made[2] === h && made[3] === w ? made : join(at(), 'atInputSize', made, [made[0], made[1], h, w], DIMS)),
     join: (branches, at) => joined(branches, at, (out) => join(at, 'concat', branches[0]!, out, ['B', 'H', 'W'])),
   }
 }

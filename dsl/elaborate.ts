@@ -44,7 +44,7 @@ const algebraOf = (graph: GraphBuilder): Algebra<Ref> => {
     sum: (body, shortcut, at) => single('add', {}, [body, shortcut], at),
     resize: (made, input, at) => {
       const [[, , inH, inW], [, , outH, outW]] = [shape(made), shape(input)]
-      return inH === outH && inW === outW ? right(made) : single('upsample', { mode: 1, inH, inW, outH, outW }, [made], at)
+      return inH === outH && inW === outW ? right(made) : single('upsample', { mode: 1, inH, inW, outH, outW }, [made], at())
     },
     join: (branches, at) => (branches.length === 1 ? right(branches[0]!) : single('concat', {}, branches, at)),
   }

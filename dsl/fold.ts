@@ -1,8 +1,10 @@
 // The one traversal of a net at run time: analysis and elaboration are algebras over it.
-// In: a net, a starting value, an algebra. Out: the value at the end, or the first error in execution order.
+// In: a net, a starting value, an algebra. Out: the value at the end, or the first error: what is wrong within a part is told
+// before what is wrong between parts, as the types tell it.
 // Order is the syntax tree's, depth first: one branch after the other, then what joins them (paper 4, section 3.1).
 // Names: a layer is called by its scopes and its own name; nameless ones after their kind, from the second on numbered.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
 import { badSize } from './layers/rule'
@@ -20,30 +22,42 @@ export interface Algebra<T> {
   readonly layer: (l: Layer, x: T, at: Place) => Either<GraphError, T>
   readonly sum: (body: T, shortcut: T, at: Place) => Either<GraphError, T>
   readonly join: (branches: readonly T[], at: Place) => Either<GraphError, T>
-  /** What a body made, at the height and width of the body's input. */
-  readonly resize: (made: T, input: T, at: Place) => Either<GraphError, T>
+  /** What a body made, at the height and width of the body's input; it takes a place only when that is another size. */
+  readonly resize: (made: T, input: T, at: () => Place) => Either<GraphError, T>
   /** Whether these branches cannot be joined, whatever comes after them: the first misfit is the one that is told. */
   readonly differ?: (branches: readonly T[]) => boolean
 }
 
+/** What a part made, and the names that its layers have taken. */
+interface Part<T> {
+  readonly made: T
+  readonly names: ReadonlySet<string>
+}
+type Folded<T> = Either<GraphError, Part<T>>
+
+const part = <T>(made: T, ...names: readonly string[]): Part<T> => ({ made, names: new Set(names) })
+
+/** The names of both, or the one that they share. */
+const united = (a: ReadonlySet<string>, b: ReadonlySet<string>): Either<GraphError, ReadonlySet<string>> => {
+  const twice = [...b].find((name) => a.has(name))
+  return twice === undefined ? right(new Set([...a, ...b])) : left({ tag: 'DuplicateName', name: twice, role: 'layer' })
+}
+
 class Walk<T> {
   private readonly nameless = new Map<string, number>()
-  private readonly taken = new Set<string>()
 
   constructor(private readonly algebra: Algebra<T>) {}
 
-  fold(n: Net, x: T, scope: string): Either<GraphError, T> {
+  fold(n: Net, x: T, scope: string): Folded<T> {
     switch (n.kind) {
       case 'seq':
-        return this.line((n as Seq<readonly Net[]>).layers, x, scope)
+        return this.line((n as Seq<readonly Net[]>).layers, x, () => scope)
       case 'block':
         return this.fold((n as Block<string, Net>).body, x, within(scope, (n as Block<string, Net>).name))
-      case 'blocks':
-        return this.numbered(
-          (n as Blocks<string, readonly Net[]>).layers,
-          x,
-          within(scope, (n as Blocks<string, readonly Net[]>).name),
-        )
+      case 'blocks': {
+        const { name, layers } = n as Blocks<string, readonly Net[]>
+        return this.numbered(layers, x, within(scope, name))
+      }
       case 'counted':
         return this.counted(n as Counted<string, number, readonly Net[]>, x, scope)
       case 'repeat':
@@ -59,65 +73,67 @@ class Walk<T> {
     }
   }
 
-  private line(layers: readonly Net[], x: T, scope: string): Either<GraphError, T> {
-    let y: Either<GraphError, T> = right(x)
-    for (const l of layers) {
+  private line(layers: readonly Net[], x: T, scopeAt: (i: number) => string): Folded<T> {
+    let line = part(x)
+    for (const [i, l] of layers.entries()) {
+      const y = this.fold(l, line.made, scopeAt(i))
       if (isLeft(y)) return y
-      y = this.fold(l, y.right, scope)
+      const names = united(line.names, y.right.names)
+      if (isLeft(names)) return names
+      line = { made: y.right.made, names: names.right }
     }
-    return y
+    return right(line)
   }
 
-  private counted(
-    { kind, stem, from, layers }: Counted<string, number, readonly Net[]>,
-    x: T,
-    scope: string,
-  ): Either<GraphError, T> {
+  private counted({ kind, stem, from, layers }: Counted<string, number, readonly Net[]>, x: T, scope: string): Folded<T> {
     const reason = badSize(['first number', from, 0])
     if (reason !== null) return left({ tag: 'ShapeInvalid', layer: within(scope, kind), kind, reason })
     return this.numbered(layers, x, scope, (i) => `${stem}${from + i}`)
   }
 
-  private numbered(layers: readonly Net[], x: T, scope: string, nameAt = (i: number) => `${i}`): Either<GraphError, T> {
+  private numbered(layers: readonly Net[], x: T, scope: string, nameAt = (i: number) => `${i}`): Folded<T> {
     const fault = layers.map((l) => copiesFault(l, scope)).find((f) => f !== null)
-    if (fault) return left(fault)
-    let y: Either<GraphError, T> = right(x)
-    for (const [i, body] of layers.flatMap(copies).entries()) {
-      if (isLeft(y)) return y
-      y = this.fold(body, y.right, within(scope, nameAt(i)))
-    }
-    return y
+    return fault ? left(fault) : this.line(layers.flatMap(copies), x, (i) => within(scope, nameAt(i)))
   }
 
-  private layer(l: Layer, x: T, scope: string): Either<GraphError, T> {
-    if (l.name === '') return this.algebra.layer(l, x, this.placeOf(l.kind, scope))
+  private layer(l: Layer, x: T, scope: string): Folded<T> {
     const name = within(scope, l.name)
-    if (this.taken.has(name)) return left({ tag: 'DuplicateName', name, role: 'layer' })
-    this.taken.add(name)
-    return this.algebra.layer(l, x, { name, called: name })
+    const y = this.algebra.layer(l, x, l.name === '' ? this.placeOf(l.kind, scope) : { name, called: name })
+    return isLeft(y) ? y : right(part(y.right, ...(l.name === '' ? [] : [name])))
   }
 
-  private residual(n: Residual<Net, Net>, x: T, scope: string): Either<GraphError, T> {
+  private residual(n: Residual<Net, Net>, x: T, scope: string): Folded<T> {
     const body = this.fold(n.body, x, scope)
     if (isLeft(body)) return body
     const shortcut = this.fold(n.shortcut, x, scope)
-    return isLeft(shortcut) ? shortcut : this.algebra.sum(body.right, shortcut.right, this.placeOf(n.kind, scope))
+    if (isLeft(shortcut)) return shortcut
+    const names = united(body.right.names, shortcut.right.names)
+    if (isLeft(names)) return names
+    const sum = this.algebra.sum(body.right.made, shortcut.right.made, this.placeOf(n.kind, scope))
+    return isLeft(sum) ? sum : right({ made: sum.right, names: names.right })
   }
 
-  private atInputSize(n: AtInputSize<Net>, x: T, scope: string): Either<GraphError, T> {
+  private atInputSize(n: AtInputSize<Net>, x: T, scope: string): Folded<T> {
     const body = this.fold(n.body, x, scope)
-    return isLeft(body) ? body : this.algebra.resize(body.right, x, this.placeOf(n.kind, scope))
+    if (isLeft(body)) return body
+    const resized = this.algebra.resize(body.right.made, x, () => this.placeOf(n.kind, scope))
+    return isLeft(resized) ? resized : right({ made: resized.right, names: body.right.names })
   }
 
-  private concat(n: Concat<readonly Net[]>, x: T, scope: string): Either<GraphError, T> {
+  private concat(n: Concat<readonly Net[]>, x: T, scope: string): Folded<T> {
     const branches: T[] = []
+    let taken: ReadonlySet<string> = new Set()
     for (const b of n.branches) {
       const y = this.fold(b, x, scope)
       if (isLeft(y)) return y
-      branches.push(y.right)
+      const names = united(taken, y.right.names)
+      if (isLeft(names)) return names
+      taken = names.right
+      branches.push(y.right.made)
       if (this.algebra.differ?.(branches)) break
     }
-    return this.algebra.join(branches, this.placeOf(n.kind, scope))
+    const joined = this.algebra.join(branches, this.placeOf(n.kind, scope))
+    return isLeft(joined) ? joined : right({ made: joined.right, names: taken })
   }
 
   private placeOf(kind: string, scope: string): Place {
@@ -144,4 +160,8 @@ const copiesFault = (n: Net, scope: string): GraphError | null => {
   return reason === null ? copiesFault(body, scope) : { tag: 'ShapeInvalid', layer: within(scope, n.kind), kind: n.kind, reason }
 }
 
-export const fold = <T>(algebra: Algebra<T>, n: Net, x: T): Either<GraphError, T> => new Walk(algebra).fold(n, x, '')
+export const fold = <T>(algebra: Algebra<T>, n: Net, x: T): Either<GraphError, T> =>
+  pipe(
+    new Walk(algebra).fold(n, x, ''),
+    map((whole) => whole.made),
+  )

@@ -175,10 +175,7 @@ test('numbered scopes count on from where they are told, repeats and all', () =>
   const graph = graphOf(block('b', counted('layer', 3, repeat(2, skip(conv2d('c', 2, 1))), conv2d('d', 4, 1))), [1, 3, 4, 4])
   assert.equal(
     graph.values.filter((v) => v.role === 'param').map((v) => v.name),
-    ['c.weight', 'c.bias']
-      .flatMap((p) => [`b.layer3.${p}`, `b.layer4.${p}`])
-      .sort()
-      .concat(['b.layer5.d.weight', 'b.layer5.d.bias']),
+    ['b.layer3.c', 'b.layer4.c', 'b.layer5.d'].flatMap((l) => [`${l}.weight`, `${l}.bias`]),
   )
   assert.equal(
     graph.ops.at(-1)!.ins.map((v) => graph.values[v]!.shape),
