@@ -2,7 +2,7 @@
 // leaves between two uses that lie `threshold` levels or more apart; it comes back when the level `ahead` of its use is over;
 // uses within `groupby` levels of each other share one copy in. Tuned by simulation as TFLMS tunes: the highest threshold that
 // fits, then the longest look-ahead, then grouping; lower thresholds are tried too, since they may leave room to look ahead.
-// Worked example, a chain of 5 convolutions and threshold 6: the outputs of the first two leave, 9 and 7 levels from their use.
+// Worked example, a chain of 5 convolutions and threshold 6: the outputs of the first two leave, 8 and 6 levels before their next use.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Point } from '../plan/plan'

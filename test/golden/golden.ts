@@ -39,20 +39,27 @@ const smallestPages = (graph: Graph, strategy: string): number => {
   return refused.left.smallestBytes / PAGE_BYTES
 }
 
-const dump = (graph: Graph): string => {
+const dump = (graph: Graph, strategies: readonly string[]): string => {
   const inCore = smallestPages(graph, 'in-core')
   const texts = [planText(planAt(graph, 'in-core', inCore))]
-  for (const strategy of ['checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy', 'tiled']) {
+  for (const strategy of strategies) {
     const smallest = smallestPages(graph, strategy)
     for (const pages of [smallest, Math.ceil((smallest + inCore) / 2)]) texts.push(planText(planAt(graph, strategy, pages)))
   }
   return texts.join('\n')
 }
 
-export const compareWithGolden = (name: string, input: readonly [number, number, number, number]): void => {
-  const file = join(__dirname, `${name}.txt`)
-  const text = dump(trainingGraph(name, input))
+const STRATEGIES = ['checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy', 'tiled']
+
+export const compareWithGolden = (
+  name: string,
+  input: readonly [number, number, number, number],
+  strategies: readonly string[] = STRATEGIES,
+  golden = name,
+): void => {
+  const file = join(__dirname, `${golden}.txt`)
+  const text = dump(trainingGraph(name, input), strategies)
   if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(file, text)
-  assert.ok(existsSync(file), `${name}.txt is missing: UPDATE_GOLDEN=1 writes it`)
+  assert.ok(existsSync(file), `${golden}.txt is missing: UPDATE_GOLDEN=1 writes it`)
   assert.fixture(text, readFileSync(file, 'utf8'))
 }
