@@ -18,7 +18,7 @@ interface OptionFault<Key extends string, Reason extends string> {
   key: Key
   reason: Reason
 }
-interface TileFault<Index extends number, Key extends string, Reason extends string> {
+export interface TileFault<Index extends number, Key extends string, Reason extends string> {
   index: Index
   key: Key
   reason: Reason
@@ -86,7 +86,7 @@ type CountIs<T, D extends string> = number extends CountOf<T, D> ? false : Count
 type SumsIn<X extends AnySite, T> = [X['sums'] & TiledDims<T>] extends [never] ? false : true
 
 /** The first fault of the ranges from number I on, whose layers must stand in Sites: those after PreviousTo. */
-type TilesFault<Ts, Sites, PreviousTo extends string = '', I extends readonly unknown[] = []> = Ts extends readonly [
+export type TilesFault<Ts, Sites, PreviousTo extends string = '', I extends readonly unknown[] = []> = Ts extends readonly [
   infer T extends AnyRange,
   ...infer Rest,
 ]
@@ -131,14 +131,16 @@ type TakeTo<Sites, T extends AnyRange, Range extends readonly AnySite[] = []> = 
     ? X['named'] extends true
       ? SumsIn<X, T> extends true
         ? { range: [...Range, X]; rest: Sites }
-        : TakeNameless<Rest, [...Range, X]>
+        : TakeNameless<Rest, T, [...Range, X]>
       : TakeTo<Rest, T, [...Range, X]>
     : TakeTo<Rest, T, [...Range, X]>
   : 'backwards'
-type TakeNameless<Sites, Range extends readonly AnySite[]> = Sites extends readonly [infer X extends AnySite, ...infer Rest]
+type TakeNameless<Sites, T, Range extends readonly AnySite[]> = Sites extends readonly [infer X extends AnySite, ...infer Rest]
   ? X['named'] extends true
     ? { range: Range; rest: Sites }
-    : TakeNameless<Rest, [...Range, X]>
+    : [TiledDims<T>] extends [X['ft']]
+      ? TakeNameless<Rest, T, [...Range, X]>
+      : { range: Range; rest: Sites }
   : { range: Range; rest: Sites }
 
 type RangeFault<R, T> =

@@ -1,6 +1,6 @@
 // A plan by hand, checked at run time: ranges of layers in tiles, and checkpoints. In: a model's layers and what was asked
 // for. Out: the Prescription that the compiler carries out, or the first thing that is wrong, in the words of words.ts.
-// A range also takes the nameless layers that follow its last one. A layer that sums over a tiled dimension ends its range
+// A range also takes the nameless layers after its last one, as far as they can be tiled as it is. A layer that sums over a tiled dimension ends its range
 // with the sums, and the next range may begin with it: with what is made of them.
 // The type-level twin is checked.ts; both look for faults in the same order.
 import { type Either, left, right } from 'fp-ts/Either'
@@ -53,13 +53,14 @@ export const prescribe = (layers: readonly LayerReport[], { tiles = [], checkpoi
 const noLayer = (name: string, layers: readonly LayerReport[]): string =>
   `there is no layer '${name}'; there are ${layers.flatMap((l) => (l.named ? [`'${l.name}'`] : [])).join(', ')}`
 
-/** The place of the last nameless layer after this one, before the next named one. */
-const namelessAfter = (layers: readonly LayerReport[], at: number): number => {
-  const next = layers.findIndex((l, i) => i > at && l.named)
+/** The place of the last nameless layer that follows this one and can be tiled along the same dimensions. */
+const namelessAfter = (layers: readonly LayerReport[], at: number, tiled: readonly Tiled[] = []): number => {
+  const next = layers.findIndex((l, i) => i > at && (l.named || tiled.some((d) => !l.ft.includes(d))))
   return next < 0 ? layers.length - 1 : next - 1
 }
 
 const countsOf = (t: TileRange): readonly (readonly [Tiled, number])[] => TILED.map((d) => [d, t[d] ?? 1])
+const tiledIn = (t: TileRange): readonly Tiled[] => countsOf(t).flatMap(([d, n]) => (n > 1 ? [d] : []))
 /** Whether a layer sums over a dimension along which the range has tiles. */
 const sumsIn = (l: LayerReport, t: TileRange): boolean => countsOf(t).some(([d, n]) => n > 1 && l.sums.includes(d))
 
@@ -80,7 +81,7 @@ const rangeFor = (
   }
   if (last < first) return { at: 'to', reason: rangeBackwards(t.from, t.to) }
   const endsInside = sumsIn(layers[last]!, t)
-  const end = endsInside ? last : namelessAfter(layers, last)
+  const end = endsInside ? last : namelessAfter(layers, last, tiledIn(t))
   return (
     tileFault(layers.slice(first, end + 1), t) ?? {
       begin: { at: first, inside: sumsIn(layers[first]!, t) },

@@ -40,3 +40,39 @@ export type BudgetTooSmall<B extends string, L extends string> = ReturnType<type
 
 export const strategyAndPlan = () => 'a strategy cannot be given with tiles or checkpoints, which are a plan by hand' as const
 export type StrategyAndPlan = ReturnType<typeof strategyAndPlan>
+
+// ---------------------------------------------------------------- a plan and a model, or a device, that do not fit
+
+export const staleInput = <Then extends string, Now extends string>(then: Then, now: Now) =>
+  `stale plan: it was staged for an input of ${then}, and the model now takes ${now}; stage again` as const
+export type StaleInput<Then extends string, Now extends string> = ReturnType<typeof staleInput<Then, Now>>
+
+export const staleChanged = <At extends string, K extends string>(at: At, kind: K) =>
+  `stale plan: '${at}' (${kind}) has changed since it was staged; stage again` as const
+export type StaleChanged<At extends string, K extends string> = ReturnType<typeof staleChanged<At, K>>
+
+export const staleReplaced = <At extends string, K extends string, NowAt extends string, NowK extends string>(
+  at: At,
+  kind: K,
+  nowAt: NowAt,
+  nowKind: NowK,
+) => `stale plan: it was staged for '${at}' (${kind}), and the model now has '${nowAt}' (${nowKind}) there; stage again` as const
+export type StaleReplaced<At extends string, K extends string, NowAt extends string, NowK extends string> = ReturnType<
+  typeof staleReplaced<At, K, NowAt, NowK>
+>
+
+export const staleGone = <At extends string, K extends string>(at: At, kind: K) =>
+  `stale plan: '${at}' (${kind}) is gone from the model; stage again` as const
+export type StaleGone<At extends string, K extends string> = ReturnType<typeof staleGone<At, K>>
+
+export const staleNew = <At extends string, K extends string>(at: At, kind: K) =>
+  `stale plan: '${at}' (${kind}) is new in the model; stage again` as const
+export type StaleNew<At extends string, K extends string> = ReturnType<typeof staleNew<At, K>>
+
+export const peakOverBudget = <P extends string, B extends string>(peak: P, budget: B) =>
+  `the plan holds ${peak} bytes at its peak, more than its budget of ${budget}; stage again` as const
+export type PeakOverBudget<P extends string, B extends string> = ReturnType<typeof peakOverBudget<P, B>>
+
+export const overDevice = <P extends string, N extends string, B extends string>(peak: P, name: N, memory: B) =>
+  `the plan holds ${peak} bytes at its peak, more than the ${memory} of device '${name}'; stage for a smaller budget` as const
+export type OverDevice<P extends string, N extends string, B extends string> = ReturnType<typeof overDevice<P, N, B>>

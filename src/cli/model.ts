@@ -7,7 +7,13 @@ import { asModel, type InputOverride, type Loss, type Model, type Shape } from '
 import { type SpillwayError, SpillwayException, unknownName } from '../errors'
 import { zooEntry, zooNames } from '../zoo'
 
-export interface NamedModel { readonly name: string; readonly model: Model; readonly loss: Loss }
+export interface NamedModel {
+  readonly name: string
+  readonly model: Model
+  readonly loss: Loss
+  /** The zoo's family, or the file, and whether its model was given another input than its own. */
+  readonly source: { readonly family: string } | { readonly file: string; readonly resized: boolean }
+}
 
 const MODEL_FILES = ['.ts', '.cts', '.js', '.cjs']
 const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
@@ -18,7 +24,13 @@ const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedMod
   const [b, c, h, w] = entry.defaultInput
   const input: Shape = [o.batch ?? b, c, o.height ?? h, o.width ?? w]
   const model = entry.build(input)
-  return isLeft(model) ? model : right({ name, model: model.right, loss: entry.loss })
+  return isLeft(model) ? model : right({ name, model: model.right, loss: entry.loss, source: { family: entry.family } })
+}
+
+/** CommonJS and ES modules wrap a default export differently. */
+const isModel = (exported: unknown): boolean => {
+  const own = exported as { readonly kind?: unknown; readonly default?: { readonly kind?: unknown } }
+  return (own.default?.kind ?? own.kind) === 'model'
 }
 
 const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
@@ -32,7 +44,7 @@ const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedMo
     return left({ tag: 'FileRefused', kind: 'model', file: text, reason: e instanceof Error ? e.message : String(e) })
   }
   const model = asModel(exported, o)
-  return isLeft(model) ? model : right({ name: basename(file, extname(file)), model: model.right, loss: 'mse' })
+  return isLeft(model) ? model : right({ name: basename(file, extname(file)), model: model.right, loss: 'mse', source: { file, resized: isModel(exported) && Object.keys(o).length > 0 } })
 }
 
 export const modelNamed = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> =>

@@ -1,12 +1,14 @@
 // `spillway plan MODEL`: stage and explain. Out: the summary or the JSON of DESIGN 10, and the files that were asked for.
-import { isLeft, left, right } from 'fp-ts/Either'
-import { usage } from '../errors'
+import { dirname, relative, resolve } from 'node:path'
+import { isLeft, right } from 'fp-ts/Either'
 import { writeWholeText } from '../files'
 import { savePlan } from '../planfile'
+import { type ModelSource, moduleText } from '../planmodule'
 import { planJson } from '../report/facts'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { traceJson } from '../report/trace'
+import type { NamedModel } from './model'
 import type { Done, Output } from './output'
 import { stageNamed, type StagingOptions } from './stage'
 
@@ -17,11 +19,19 @@ export interface PlanOptions extends StagingOptions {
   readonly trace?: string
 }
 
+/** How a module at `to` imports the model's type. */
+const sourceOf = ({ name, source }: NamedModel, to: string): ModelSource => {
+  if ('family' in source)
+    return { importing: `import type family from 'spillway/models/${source.family}'`, type: `(typeof family)['${name}']['net']` }
+  const path = relative(dirname(resolve(to)), source.file).replace(/\.[cm]?[jt]s$/, '')
+  return { importing: `import type model from '${path.startsWith('.') ? path : `./${path}`}'`, type: source.resized ? "(typeof model)['net']" : 'typeof model' }
+}
+
 export const planModel = (model: string, o: PlanOptions, out: Output): Done => {
-  if (o.emit !== undefined) return left(usage('--emit is not there yet: typed plan modules come later; --save writes the plan as JSON'))
   const found = stageNamed(model, o)
   if (isLeft(found)) return found
-  const { plan, timeline, staging } = found.right.staged
+  const { named, staged } = found.right
+  const { plan, timeline, staging } = staged
   const written: string[] = []
   const write = (what: string, path: string | undefined, text: () => string): void => {
     if (path === undefined) return
@@ -34,6 +44,8 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done => {
   }
   write('report', o.report, () => reportHtml(plan, timeline, staging))
   write('trace', o.trace, () => traceJson(plan, timeline))
+  const emitted = o.emit
+  write('plan module', emitted, () => moduleText(plan, named.model, sourceOf(named, emitted!)))
   out.answer(planJson(plan, timeline, staging), summary(plan, timeline, staging))
   written.forEach(out.say)
   return right(undefined)

@@ -27,7 +27,7 @@ const dimensions: readonly Illegal[] = [
   ...at(
     "layer 'flatten' (flatten) cannot be tiled along 'H'; it is FT-compatible along B",
     "stage(vgg, { tiles: [{ from: 'c1', to: 'fc', H: 2 }] })",
-    "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 2 }, { from: 'c3', to: 'p2', H: 2 }] })",
+    "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 2 }, { from: 'c3', to: 'fc', H: 2 }] })",
   ),
   ...at(
     "layer 'fc' (linear) cannot be tiled along 'W'; it is FT-compatible along B",
@@ -125,6 +125,7 @@ const names: readonly Illegal[] = [
 export const illegalPlans: readonly Illegal[] = [...dimensions, ...counts, ...ranges, ...budgets, ...names]
 
 export const legalPlans: readonly string[] = [
+  "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 2 }, { from: 'c3', to: 'p2', H: 2 }] })",
   "stage(vgg, { checkpoints: ['p1', 'c3'] })",
   "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 16, W: 24 }] })",
   "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 4 }, { from: 'c3', to: 'c3', W: 3 }], checkpoints: ['c2'] })",

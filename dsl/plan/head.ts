@@ -1,0 +1,105 @@
+// What a plan module says of its plan, in literals that the checker reads. In: the model's type, the literals. Out: the
+// literals themselves, or words in the place of what is wrong: a stale model at `model`, an illegal tile in `segments`, a
+// peak over the budget at `peak`. At run time src/planmodule.ts derives the same literals from the plan and compares.
+import type { Model, SummaryOf } from '../model'
+import type { Net, Shape } from '../net'
+import type { Compare } from '../numbers/naturals'
+import type { TileFault, TilesFault } from './checked'
+import type { SitesOfModel } from './ranges'
+import type { Stale } from './stale'
+import type { OverDevice, PeakOverBudget } from './words'
+
+export interface PlannedSegment {
+  readonly phase: 'forward' | 'recompute' | 'backward' | 'update' | 'step'
+  /** The first and the last named layer. */
+  readonly from: string
+  readonly to: string
+  /** Tiles along each dimension; 1 unless given. */
+  readonly B?: number
+  readonly H?: number
+  readonly W?: number
+}
+export interface PlanHead {
+  readonly model: string
+  readonly input: Shape
+  /** The syntax tree: a net is its own description. */
+  readonly net: { readonly kind: string; readonly [field: string]: unknown }
+  readonly machine: string
+  readonly strategy: string
+  readonly budget: number
+  readonly peak: number
+  /** Of the training graph. */
+  readonly fingerprint: string
+  readonly segments: readonly PlannedSegment[]
+  /** Layers whose outputs stay whole from the forward to the backward pass. */
+  readonly checkpoints: readonly string[]
+  /** What leaves the device for a while, and its bytes there. */
+  readonly swaps: readonly { readonly value: string; readonly bytes: number }[]
+}
+
+/** A model, or a net at the plan's own input. */
+type ModelOf<T, In extends Shape> = T extends Model ? T : T extends Net ? Model<SummaryOf<T, In>, T> : never
+
+export type CheckedHead<T, P extends PlanHead> = WithHeadFault<P, HeadFault<ModelOf<T, P['input']>, P>>
+
+type WithHeadFault<P extends PlanHead, F> = F extends null
+  ? P
+  : F extends TileFault<infer I, infer Key, infer Reason>
+    ? { [K in keyof P]: K extends 'segments' ? WithReason<P[K], ForwardAt<P['segments'], I>, Key, Reason> : P[K] }
+    : F extends { key: infer Key; text: infer Text }
+      ? { [K in keyof P]: K extends Key ? Text : P[K] }
+      : never
+
+type HeadFault<M extends Model, P extends PlanHead> =
+  Stale<M, P> extends infer S extends string
+    ? { index: null; key: 'model'; text: S }
+    : Compare<P['peak'], P['budget']> extends 'more'
+      ? { index: null; key: 'peak'; text: PeakOverBudget<`${P['peak']}`, `${P['budget']}`> }
+      : TilesFault<Forward<P['segments']>, SitesOfModel<M>>
+
+/** A segment of nameless layers only names none. */
+type IsForwardTile<S> = S extends { readonly from: '' }
+  ? false
+  : S extends { readonly phase: 'forward' | 'step' } & ({ readonly B: number } | { readonly H: number } | { readonly W: number })
+    ? true
+    : false
+/** The segments that run forward in tiles: they follow each other as ranges by hand do. */
+type Forward<Ss, Acc extends readonly unknown[] = []> = Ss extends readonly [infer S, ...infer Rest]
+  ? Forward<Rest, IsForwardTile<S> extends true ? [...Acc, S] : Acc>
+  : Acc
+/** Where the forward tile of this number stands among all segments. */
+type ForwardAt<
+  Ss,
+  I extends number,
+  Seen extends readonly unknown[] = [],
+  At extends readonly unknown[] = [],
+> = Ss extends readonly [infer S, ...infer Rest]
+  ? IsForwardTile<S> extends true
+    ? Seen['length'] extends I
+      ? `${At['length'] & number}`
+      : ForwardAt<Rest, I, [...Seen, 0], [...At, 0]>
+    : ForwardAt<Rest, I, Seen, [...At, 0]>
+  : never
+type WithReason<Ss, At, Key extends string, Reason extends string> = {
+  [J in keyof Ss]: J extends At ? { [K in keyof Ss[J]]: K extends Key ? Reason : Ss[J][K] } : Ss[J]
+}
+
+// ---------------------------------------------------------------- a plan and a device
+
+/** A device of a kind: its name and the bytes of its memory. */
+export interface Device<Name extends string = string, Memory extends number = number> {
+  readonly name: Name
+  readonly memory: Memory
+}
+/** @example device('cpu', gib(4)) */
+export const device = <N extends string, B extends number>(name: N, memory: B): Device<N, B> => ({ name, memory })
+
+/** Why a plan of this peak does not fit a device, or null. */
+export type DeviceFault<Peak extends number, D> =
+  D extends Device<infer N, infer B>
+    ? number extends Peak | B
+      ? null
+      : Compare<Peak, B> extends 'more'
+        ? OverDevice<`${Peak}`, N, `${B}`>
+        : null
+    : null

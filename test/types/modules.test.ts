@@ -1,0 +1,169 @@
+// timeout 400
+// Plan modules beside their models: accepted as written; refused in words when the model changed since, when what they say
+// was changed, when they do not fit a device; the same words at run time.
+import { isLeft, isRight } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Model } from '../../dsl'
+import { errorText } from '../../src/errors'
+import { moduleText, openModule, type PlanModule } from '../../src/planmodule'
+import { tryRun } from '../../src/run'
+import { type StageOptions, tryStage } from '../../src/session'
+import { check, type Programs, runProgram } from './checker'
+import { refusedPlan } from './refusal'
+
+const MACHINE = 'v100-pcie-16g'
+const modelText = (body: string, input = '[2, 3, 256, 192]'): string => `import {
+  batchNorm, block, blocks, concat, conv2d, device, flatten, globalAvgPool, identity, leakyRelu, linear, maxPool, mib, model, planModule,
+  relu, repeat, residual, seq, stage, tryRun,
+} from '../../src/index'
+const unit = <N extends string, C extends number>(name: N, c: C) => seq(conv2d(name, c, 3), batchNorm(\`\${name}_bn\`), relu())
+export const net = model(${input}, ${body})
+`
+const BODY = `seq(
+  conv2d('c1', 8, 3), relu(), conv2d('c2', 8, 3), relu(), maxPool('p1', 2),
+  blocks('stage1', unit('a', 8), repeat(2, residual(unit('b', 8), identity))),
+  block('mixed', concat(conv2d('left', 4, 1), seq(conv2d('right', 4, 3), relu()))),
+  globalAvgPool('gap'), linear('fc', 10))`
+
+const modelOf = (body: string, input?: string): Model => runProgram(modelText(body, input))['net'] as Model
+const net = modelOf(BODY)
+
+const emitted = (o: StageOptions): string => {
+  const staged = tryStage(net, { machine: MACHINE, name: 'own', ...o })
+  if (isLeft(staged)) throw new Error(errorText(staged.left))
+  return moduleText(staged.right.plan, net, { importing: '', type: 'typeof net' })
+    .replace(/^import .*$/gm, '')
+    .replace('export default', 'export const plan =')
+}
+const tiled = emitted({ tiles: [{ from: 'c1', to: 'p1', H: 4, W: 2 }], checkpoints: ['stage1.0.a'] })
+const swapped = emitted({ strategy: 'swap:greedy', budget: 2 ** 24 })
+const text = (module: string, body = BODY, input?: string): string => modelText(body, input) + module
+
+/** What changed in the model since, and what is said of it. */
+const changes: readonly (readonly [what: string, body: string, says: string, input?: string])[] = [
+  [
+    'a kernel',
+    BODY.replace("'c2', 8, 3", "'c2', 8, 5"),
+    "stale plan: 'c2' (conv2d) has changed since it was staged; stage again",
+  ],
+  [
+    'a width deep inside',
+    BODY.replace("'right', 4, 3", "'right', 6, 3"),
+    "stale plan: 'mixed.right' (conv2d) has changed since it was staged; stage again",
+  ],
+  [
+    'a bias',
+    BODY.replace("'left', 4, 1", "'left', 4, 1, { bias: false }"),
+    "stale plan: 'mixed.left' (conv2d) has changed since it was staged; stage again",
+  ],
+  [
+    'a number of copies',
+    BODY.replace('repeat(2,', 'repeat(3,'),
+    "stale plan: 'stage1.repeat' (repeat) has changed since it was staged; stage again",
+  ],
+  [
+    'a name',
+    BODY.replace("'p1'", "'pool'"),
+    "stale plan: it was staged for 'p1' (maxPool), and the model now has 'pool' (maxPool) there; stage again",
+  ],
+  [
+    'a kind',
+    BODY.replace('relu(), max', 'leakyRelu(0.1), max'),
+    "stale plan: it was staged for 'relu' (relu), and the model now has 'leakyRelu' (leakyRelu) there; stage again",
+  ],
+  ['a layer less', BODY.replace(", linear('fc', 10)", ''), "stale plan: 'fc' (linear) is gone from the model; stage again"],
+  ['a layer more', BODY.replace('10))', '10), relu())'), "stale plan: 'relu' (relu) is new in the model; stage again"],
+  [
+    'a scope',
+    BODY.replace("'mixed'", "'mixed2'"),
+    "stale plan: it was staged for 'mixed' (block), and the model now has 'mixed2' (block) there; stage again",
+  ],
+  [
+    'the wiring alone',
+    BODY.replace("residual(unit('b', 8), identity)", "seq(unit('b', 8), residual(identity, identity))"),
+    "stale plan: it was staged for 'stage1.residual' (residual), and the model now has 'stage1.seq' (seq) there; stage again",
+  ],
+  [
+    'the image',
+    BODY,
+    'stale plan: it was staged for an input of [2,3,256,192], and the model now takes [2,3,256,194]; stage again',
+    '[2, 3, 256, 194]',
+  ],
+]
+/** What was changed in the module by hand, and what is said of it. */
+const edits: readonly (readonly [from: RegExp, to: string, says: string])[] = [
+  [/H: 4, W: 2/, 'H: 257, W: 2', "257 tiles along 'H' are finer than layer 'c1' (conv2d), which has 256 there"],
+  [
+    /to: 'p1', H: 4/,
+    "to: 'fc', H: 4",
+    "layer 'stage1.0.a_bn' (batchNorm) sums over 'H'; end the range there, and begin the next one with it",
+  ],
+  [
+    /peak: \d+/,
+    'peak: 99999999999999',
+    'the plan holds 99999999999999 bytes at its peak, more than its budget of BUDGET; stage again',
+  ],
+]
+const BUDGET = /budget: (\d+)/.exec(tiled)![1]!
+const PEAK = /peak: (\d+)/.exec(tiled)![1]!
+const pair = "\nexport const other = model([2, 3, 256, 192], seq(conv2d('c1', 4, 3)))\n"
+
+const programs: Programs = Object.fromEntries([
+  ['tiled', text(tiled)],
+  ['swapped', text(swapped)],
+  ...changes.map(([what, body, , input]) => [what, text(tiled, body, input)]),
+  ...edits.map(([from, to], i) => [`edit${i}`, text(tiled.replace(from, to))]),
+  ['pair', `${text(tiled)}${pair}tryRun(other, plan, { steps: 1 })`],
+  ['staged pair', `${text('')}${pair}tryRun(other, stage(net), { steps: 1 })\ntryRun(net, stage(net), { steps: 1 })`],
+  ['small device', `${text(tiled)}tryRun(net, plan, { steps: 1, device: device('small', mib(2)) })`],
+  ['large device', `${text(tiled)}tryRun(net, plan, { steps: 1, device: device('large', mib(20480)) })`],
+])
+const checked = check(programs)
+const moduleOf = (module: string): PlanModule => runProgram(text(module))['plan'] as PlanModule
+
+test('a module is accepted beside the model that it was staged for, and gives its plan back', () => {
+  assert.equal([...checked.errors('tiled'), ...checked.errors('swapped'), ...checked.errors('large device')], [])
+  for (const module of [tiled, swapped]) {
+    const opened = openModule(net, moduleOf(module))
+    assert.ok(isRight(opened), isLeft(opened) ? errorText(opened.left) : '')
+  }
+  assert.match(tiled, "{ phase: 'forward', from: 'c1', to: 'p1', H: 4, W: 2 }")
+  assert.match(swapped, /swaps: \[\s*\{ value: /)
+})
+
+for (const [what, body, says, input] of changes)
+  test(`a model that changed since: ${what}`, () => {
+    assert.equal(checked.errors(what).map(refusedPlan), [says])
+    const opened = openModule(modelOf(body, input), moduleOf(tiled))
+    assert.is(isLeft(opened) && errorText(opened.left), says)
+  })
+
+for (const [i, [from, to, says]] of edits.entries())
+  test(`a module that was edited: ${to}`, () => {
+    assert.equal(checked.errors(`edit${i}`).map(refusedPlan), [says.replace('BUDGET', BUDGET)])
+    const opened = openModule(net, moduleOf(tiled.replace(from, to)))
+    assert.match(isLeft(opened) ? errorText(opened.left) : '', 'what it says is not what its plan says; stage again')
+  })
+
+test('a pair that does not match, and a device that is too small', async () => {
+  const words = "stale plan: 'c1' (conv2d) has changed since it was staged; stage again"
+  const argument = (program: string): readonly string[] =>
+    checked.errors(program).map((e) => /parameter of type '"(.*)"'\.$/s.exec(e)?.[1] ?? e)
+  const other = modelOf("seq(conv2d('c1', 4, 3))")
+  assert.equal(argument('pair'), [words])
+  assert.equal(argument('staged pair'), [words])
+  const mismatch = await tryRun(other, moduleOf(tiled) as never, { steps: 1 } as never)
+  assert.is(isLeft(mismatch) && errorText(mismatch.left), words)
+  const small = `the plan holds ${PEAK} bytes at its peak, more than the 2097152 of device 'small'; stage for a smaller budget`
+  assert.equal(checked.errors('small device').map(refusedPlan), [small])
+  const refused = await tryRun(net, moduleOf(tiled) as never, { steps: 1, device: { name: 'small', memory: 2 ** 21 } } as never)
+  assert.is(isLeft(refused) && errorText(refused.left), small)
+})
+
+test('damage is refused', () => {
+  for (const packed of ['', 'AAAA', moduleOf(tiled).packed.slice(40)])
+    assert.ok(isLeft(openModule(net, { ...moduleOf(tiled), packed })))
+})
+
+test.run()
