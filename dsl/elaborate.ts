@@ -20,12 +20,18 @@ export interface Elaborated {
 
 const weightsOf = (l: Layer, at: Place): string => ('param' in l && typeof l.param === 'string' ? l.param : at.name)
 
-const algebraOf = (graph: GraphBuilder): Algebra<Ref> => {
+/** Numbers that no two random layers share. */
+export const randomKeys = (): (() => number) => {
   let drawn = 0
+  return () => drawn++
+}
+
+/** `suffix` follows the layers' names, not those of their parameters. */
+export const algebraOf = (graph: GraphBuilder, randomKey: () => number, suffix = ''): Algebra<Ref> => {
   const shape = (r: Ref): Shape => graph.shape(r) as unknown as Shape
   const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: Place): Either<GraphError, Ref> =>
     pipe(
-      graph.op(kind, attrs, ins, at.name),
+      graph.op(kind, attrs, ins, `${at.name}${suffix}`),
       chain((outs) => right(outs[0]!)),
     )
   return {
@@ -33,11 +39,11 @@ const algebraOf = (graph: GraphBuilder): Algebra<Ref> => {
       const rule = ruleFor(l)
       const y = rule.elaborate(l, x, {
         graph,
-        layer: at.name,
+        layer: `${at.name}${suffix}`,
         weights: weightsOf(l, at),
         input: shape(x),
         params: rule.params?.(l, shape(x)) ?? [],
-        randomKey: () => drawn++,
+        randomKey,
       })
       return isLeft(y) ? y : right(asAnalysed(y.right, at, shape(y.right), rule.shape(l, shape(x))))
     },
@@ -61,7 +67,7 @@ export const elaborate = (m: { readonly net: Net; readonly input: Shape }, name 
   const analysis = analyse(m.net, m.input)
   if (isLeft(analysis)) return analysis
   const builder = new GraphBuilder(name)
-  const output = fold(algebraOf(builder), m.net, builder.input('input', m.input))
+  const output = fold(algebraOf(builder, randomKeys()), m.net, builder.input('input', m.input))
   if (isLeft(output)) return output
   if (analysis.right.layers.length === 0) return left({ tag: 'ModelInvalid', at: 'net', reason: 'it has no layers' })
   return right({ graph: builder.build(), output: output.right })

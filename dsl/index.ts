@@ -39,10 +39,26 @@ export { type Softmax, softmax } from './layers/softmax'
 export { type Tanh, tanh } from './layers/tanh'
 export { type Upsample, upsample } from './layers/upsample'
 export type { Padding } from './layers/window'
-export { asModel, type InputOverride } from './load'
-export { type LayerNames, layerOf, type Model, model, modelAt, type Summary, type SummaryOf } from './model'
+export { asModel, asTrainable, type Trainable } from './load'
+export { type InputOverride, type LayerNames, layerOf, type Model, model, modelAt, type Summary, type SummaryOf } from './model'
 export { type Dim, type Extent, type Identity, identity, type Layer, type Net, type Shape } from './net'
 export { type Family, type Network, network } from './network'
+export {
+  apply,
+  detach,
+  type Fed,
+  fed,
+  fedOf,
+  joined,
+  type LossTerm,
+  loss,
+  minimize,
+  type StepObjective,
+  step,
+  type Tensor,
+  type TrainingStep,
+} from './step'
+export { elaborateStep, type ElaboratedStep } from './stepgraph'
 export { adam, adamw, bceWithLogits, crossEntropy, l1, type Loss, mse, type Optimizer, sgd, type SgdWith } from './training'
 export { type LeastBytes, type NumbersKept, stepBytes, type StepBytes } from './plan/bytes'
 export type { CheckedOptions } from './plan/checked'

@@ -2,14 +2,9 @@
 // is wrong in words. Recognised by its fields alone, since the file may have loaded another copy of this package.
 import { type Either, left } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
-import { type Model, modelAt } from './model'
-
-/** Sizes that the caller wants instead of the model's own. */
-export interface InputOverride {
-  readonly batch?: number
-  readonly height?: number
-  readonly width?: number
-}
+import { type InputOverride, type Model, modelAt } from './model'
+import type { TrainingStep } from './step'
+import { decodeStep } from './stepdecode'
 
 const invalid = (reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at: 'the default export', reason })
 const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => typeof u === 'object' && u !== null
@@ -23,11 +18,20 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
   return [o.batch ?? b, c, o.height ?? h, o.width ?? w]
 }
 
+/** What can be staged and trained. */
+export type Trainable = Model | TrainingStep
+
+/** A `step(...)`, a `model(...)`, or a net with an image size. */
+export const asTrainable = (exported: unknown, override: InputOverride = {}): Either<GraphError, Trainable> => {
+  const u = unwrapped(exported)
+  return isObject(u) && u['kind'] === 'step' ? decodeStep(u, override) : asModel(exported, override)
+}
+
 /** A `model(...)`, or a bare net that is given its image size: colour images, one at a time unless said otherwise. */
 export const asModel = (exported: unknown, override: InputOverride = {}): Either<GraphError, Model> => {
   const u = unwrapped(exported)
   if (!isObject(u))
-    return invalid(`${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), or a net`)
+    return invalid(`${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), a net, or step(...)`)
   if (u['kind'] === 'model') return modelAt(overridden(u['input'], override), u['net'])
   if (override.height === undefined || override.width === undefined)
     return invalid('it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given')

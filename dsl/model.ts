@@ -92,6 +92,13 @@ export const modelAt = (input: unknown, net: unknown): Either<GraphError, Model>
   return right({ kind: 'model', net: n.right, input: shape.right, output, ft, parameters, activationBytes, layers })
 }
 
+/** Sizes that the caller wants instead of the model's own. */
+export interface InputOverride {
+  readonly batch?: number
+  readonly height?: number
+  readonly width?: number
+}
+
 const decodeShape = (u: unknown): Either<GraphError, Shape> =>
   Array.isArray(u) && u.length === 4 && u.every((d) => Number.isSafeInteger(d) && d >= 1)
     ? right(u as unknown as Shape)

@@ -1,5 +1,5 @@
-// Training data in files. In: `--data DIR|FILE` and the shapes that the model is fed. Out: the runs of samples, inputs
-// and targets alike. Invariant: each range was inside its file, of the right shape and type, when it was looked at;
+// Training data in files. In: `--data DIR|FILE` and the values that the model is fed. Out: the runs of samples of each, found
+// by its name. Invariant: each range was inside its file, of the right shape and type, when it was looked at;
 // the native reader checks every read again. Files are listed in name order, so a data set has one order.
 import { readdirSync, statSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
@@ -22,7 +22,8 @@ interface StoredArray {
   readonly shape: readonly number[]
   readonly offset: number
 }
-interface StoredPair { readonly input: StoredArray; readonly target: StoredArray }
+/** What one file, or one sample's files, hold of each fed value, in the order of those. */
+type Stored = readonly StoredArray[]
 
 const FROM_NPY: Readonly<Record<NpyType, ElementType>> = { f2: 'f16', f4: 'f32', f8: 'f64', u1: 'u8', i4: 'i32', i8: 'i64' }
 const FROM_TENSOR: Partial<Readonly<Record<TensorType, ElementType>>> =
@@ -41,60 +42,70 @@ const npyArray = (path: string): Either<SpillwayError, StoredArray> => {
   }
 }
 
-const npyPair = (input: string, target: string): Either<SpillwayError, StoredPair> => {
-  const x = npyArray(input)
-  if (isLeft(x)) return x
-  const y = npyArray(target)
-  return isLeft(y) ? y : right({ input: x.right, target: y.right })
+/** The results of a list, or the first error. */
+const each = <A, B>(list: readonly A[], f: (a: A, i: number) => Either<SpillwayError, B>): Either<SpillwayError, readonly B[]> => {
+  const out: B[] = []
+  for (const [i, a] of list.entries()) {
+    const b = f(a, i)
+    if (isLeft(b)) return b
+    out.push(b.right)
+  }
+  return right(out)
 }
 
-const tensorPair = (path: string): Either<SpillwayError, StoredPair> => {
+const fromNpys = (paths: readonly string[]): Either<SpillwayError, Stored> => each(paths, npyArray)
+
+const fromTensors = (path: string, names: readonly string[]): Either<SpillwayError, Stored> => {
   const file = openNamed('data', path)
   if (isLeft(file)) return file
-  const array = (name: string): Either<SpillwayError, StoredArray> => {
+  return each(names, (name) => {
     const s = file.right.tensors.get(name)
-    if (!s) return refused(path, `it has no tensor '${name}': a data file holds 'input' and 'target'`)
+    if (!s) return refused(path, `it has no tensor '${name}': a data file holds ${listed(names)}`)
     const type = FROM_TENSOR[s.type]
     if (!type) return refused(path, `its '${name}' is ${s.type}: legal are ${Object.keys(FROM_TENSOR).join(', ')}`)
     return right({ path, what: `'${name}' of ${basename(path)}`, type, shape: s.shape, offset: s.offset })
-  }
-  const x = array('input')
-  if (isLeft(x)) return x
-  const y = array('target')
-  return isLeft(y) ? y : right({ input: x.right, target: y.right })
+  })
 }
 
 // ---------------------------------------------------------------- which files
 
-export const LAYOUTS = [
-  'input.npy and target.npy', 'NAME.input.npy beside NAME.target.npy', 'input/NAME.npy and target/NAME.npy',
-  'NAME.safetensors with tensors input and target',
-] as const
+const listed = (names: readonly string[]): string =>
+  names.length === 1 ? `'${names[0]}'` : `${names.slice(0, -1).map((n) => `'${n}'`).join(', ')} and '${names[names.length - 1]}'`
 
-/** The pairs of a folder, in the first layout of LAYOUTS that it has. */
-const pairsOf = (folder: string): readonly (() => Either<SpillwayError, StoredPair>)[] => {
-  const names = readdirSync(folder).sort()
-  const has = (n: string): boolean => names.includes(n)
-  const at = (...n: string[]): string => join(folder, ...n)
-  if (has('input.npy')) return [() => npyPair(at('input.npy'), at('target.npy'))]
-  const beside = names.filter((n) => n.endsWith('.input.npy'))
-  if (beside.length) return beside.map((n) => () => npyPair(at(n), at(n.replace(/\.input\.npy$/, '.target.npy'))))
-  if (has('input') && has('target')) {
-    const inputs = readdirSync(at('input')).filter((n) => n.endsWith('.npy')).sort()
-    return inputs.map((n) => () => npyPair(at('input', n), at('target', n)))
-  }
-  return names.filter((n) => n.endsWith('.safetensors')).map((n) => () => tensorPair(at(n)))
+/** How a folder may hold values of these names. */
+export const layoutsOf = (names: readonly string[]): readonly string[] => {
+  const all = (form: (n: string) => string): string => names.map(form).join(' and ')
+  return [
+    all((n) => `${n}.npy`), names.map((n) => `NAME.${n}.npy`).join(' beside '), all((n) => `${n}/NAME.npy`),
+    `NAME.safetensors with tensors ${names.join(' and ')}`,
+  ]
 }
 
-const listPairs = (path: string): Either<SpillwayError, readonly (() => Either<SpillwayError, StoredPair>)[]> => {
+type Open = () => Either<SpillwayError, Stored>
+
+/** The samples of a folder, in the first layout that it has. */
+const samplesIn = (folder: string, names: readonly string[]): readonly Open[] => {
+  const entries = readdirSync(folder).sort()
+  const has = (n: string): boolean => entries.includes(n)
+  const at = (...n: string[]): string => join(folder, ...n)
+  const first = names[0]!
+  if (has(`${first}.npy`)) return [() => fromNpys(names.map((n) => at(`${n}.npy`)))]
+  const beside = entries.filter((n) => n.endsWith(`.${first}.npy`)).map((n) => n.slice(0, -`.${first}.npy`.length))
+  if (beside.length) return beside.map((stem) => () => fromNpys(names.map((n) => at(`${stem}.${n}.npy`))))
+  if (names.every(has))
+    return readdirSync(at(first)).filter((n) => n.endsWith('.npy')).sort().map((file) => () => fromNpys(names.map((n) => at(n, file))))
+  return entries.filter((n) => n.endsWith('.safetensors')).map((n) => () => fromTensors(at(n), names))
+}
+
+const listSamples = (path: string, names: readonly string[]): Either<SpillwayError, readonly Open[]> => {
   const stat = statSync(path, { throwIfNoEntry: false })
   if (!stat) return left({ tag: 'FileMissing', kind: 'data', file: path })
   if (!stat.isDirectory()) {
-    if (path.endsWith('.safetensors')) return right([() => tensorPair(path)])
-    return refused(path, `data is a .safetensors file with tensors input and target, or a folder with ${LAYOUTS.join(', or ')}`)
+    if (path.endsWith('.safetensors')) return right([() => fromTensors(path, names)])
+    return refused(path, `data is a .safetensors file with tensors ${names.join(' and ')}, or a folder with ${layoutsOf(names).join(', or ')}`)
   }
-  const pairs = pairsOf(path)
-  return pairs.length ? right(pairs) : refused(path, `the folder has no samples: legal are ${LAYOUTS.join(', or ')}`)
+  const samples = samplesIn(path, names)
+  return samples.length ? right(samples) : refused(path, `the folder has no samples: legal are ${layoutsOf(names).join(', or ')}`)
 }
 
 // ---------------------------------------------------------------- against the model
@@ -107,7 +118,8 @@ export interface FileTensor {
   readonly samples: number
   readonly shape: readonly [c: number, h: number, w: number]
 }
-export interface DataFiles { readonly input: readonly FileTensor[]; readonly target: readonly FileTensor[] }
+/** For each fed value, by its name. */
+export type DataFiles = ReadonlyMap<string, readonly FileTensor[]>
 
 export const sampleCount = (files: readonly FileTensor[]): number => files.reduce((n, f) => n + f.samples, 0)
 
@@ -115,50 +127,51 @@ const sameDims = (a: readonly number[], b: readonly number[]): boolean => a.leng
 const text = (s: readonly number[]): string => `[${s.join(',')}]`
 
 /** How many samples of [C,H,W] an array holds; class labels may leave out dimensions of 1. */
-export const samplesIn = (shape: readonly number[], sample: readonly number[], labels: boolean): number | undefined => {
+export const samplesOf = (shape: readonly number[], sample: readonly number[], labels: boolean): number | undefined => {
   const forms = labels ? [sample, sample.filter((d) => d !== 1)] : [sample]
   if (forms.some((f) => sameDims(shape, f))) return 1
   return forms.some((f) => sameDims(shape.slice(1), f)) ? shape[0] : undefined
 }
 
-const fitted = (array: StoredArray, value: Value): Either<SpillwayError, FileTensor> => {
+const fitted = (array: StoredArray, value: Value, name: string): Either<SpillwayError, FileTensor> => {
   const labels = value.dtype === 'i32'
   const sample = value.shape.slice(1)
-  const samples = samplesIn(array.shape, sample, labels)
+  const samples = samplesOf(array.shape, sample, labels)
   if (samples === undefined || samples === 0)
-    return refused(array.path, `${array.what} is ${text(array.shape)}, the model's ${value.role} is [N,${sample.join(',')}] or ${text(sample)}` +
+    return refused(array.path, `${array.what} is ${text(array.shape)}, the model's ${name} is [N,${sample.join(',')}] or ${text(sample)}` +
       `${labels ? ', where dimensions of 1 may be left out' : ''}`)
   if (labels && array.type.startsWith('f')) return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
   const [c, h, w] = sample as [number, number, number]
   return right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w] })
 }
 
-/** What the training graph is fed: one input, one target. */
-export const fedValues = (graph: Graph): { readonly input: Value; readonly target: Value } => {
+/** What the training graph is fed: inputs, then targets. */
+export const fedValues = (graph: Graph): readonly Value[] => {
   const fed = graph.values.filter(isFed)
-  const input = fed.find((v) => v.role === 'input')
-  const target = fed.find((v) => v.role === 'target')
-  if (!input || !target || fed.length !== 2) throw new Error('a training graph is fed one input and one target')
-  return { input, target }
+  if (fed.length === 0) throw new Error('a training graph is fed something')
+  return [...fed.filter((v) => v.role === 'input'), ...fed.filter((v) => v.role === 'target')]
 }
+
+/** What files call a fed value: 'input' and 'target' where there is one of each, else by its name. */
+const fileNames = (fed: readonly Value[]): readonly string[] =>
+  fed.map((v) => (fed.filter((o) => o.role === 'input').length === 1 && fed.length === 2 ? v.role : v.name))
 
 export const openData = (path: string, graph: Graph): Either<SpillwayError, DataFiles> => {
   const fed = fedValues(graph)
-  const pairs = listPairs(path)
-  if (isLeft(pairs)) return pairs
-  const input: FileTensor[] = []
-  const target: FileTensor[] = []
-  for (const open of pairs.right) {
-    const pair = open()
-    if (isLeft(pair)) return pair
-    const x = fitted(pair.right.input, fed.input)
-    if (isLeft(x)) return x
-    const y = fitted(pair.right.target, fed.target)
-    if (isLeft(y)) return y
-    if (x.right.samples !== y.right.samples)
-      return refused(pair.right.target.path, `it has ${y.right.samples} samples, its input has ${x.right.samples}`)
-    input.push(x.right)
-    target.push(y.right)
+  const names = fileNames(fed)
+  const samples = listSamples(path, names)
+  if (isLeft(samples)) return samples
+  const files = new Map<string, FileTensor[]>(fed.map((v) => [v.name, []]))
+  for (const open of samples.right) {
+    const stored = open()
+    if (isLeft(stored)) return stored
+    const tensors = each(stored.right, (array, i) => fitted(array, fed[i]!, names[i]!))
+    if (isLeft(tensors)) return tensors
+    const [first] = tensors.right
+    const odd = tensors.right.findIndex((t) => t.samples !== first!.samples)
+    if (odd >= 0)
+      return refused(stored.right[odd]!.path, `it has ${tensors.right[odd]!.samples} samples, its ${names[0]} has ${first!.samples}`)
+    tensors.right.forEach((t, i) => files.get(fed[i]!.name)!.push(t))
   }
-  return right({ input, target })
+  return right(files)
 }

@@ -2,7 +2,7 @@
 // measured. Invariant: the addon's failures come out as DeviceFailed, a cancelled run as Cancelled, nothing is thrown.
 import { mkdirSync } from 'node:fs'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { isPersistent, type Value } from '../staging/graph/graph'
+import { isPersistent } from '../staging/graph/graph'
 import { toTape } from '../staging/plan/tape'
 import { type DataFiles, fedValues, type FileTensor } from './data'
 import type { SpillwayError } from './errors'
@@ -60,19 +60,17 @@ export interface DeviceSession extends StateStore {
 const nativeFile = (f: FileTensor): NativeFile =>
   ({ path: f.path, byteOffset: f.offset, dtype: f.type, shape: [f.samples, ...f.shape], layout: 'NCHW' })
 
-/** Labels are drawn from the channels of what the loss compares them with. */
-const classesOf = (staged: StagedPlan, target: Value): number => {
+/** Labels are drawn from the channels of what the loss compares them with: the fewest, where several losses have classes. */
+const classesOf = (staged: StagedPlan): number => {
   const { ops, values } = staged.plan.graph
-  const reader = ops.find((o) => o.ins.includes(target.id))
-  const compared = reader?.ins.find((v) => v !== target.id)
-  return target.dtype === 'i32' && compared !== undefined ? values[compared]!.shape[1]! : 1
+  const counts = fedValues(staged.plan.graph).filter((v) => v.dtype === 'i32').flatMap((target) =>
+    ops.filter((o) => o.ins.includes(target.id)).map((o) => values[o.ins.find((v) => v !== target.id)!]!.shape[1]!))
+  return counts.length === 0 ? 1 : Math.min(...counts)
 }
 
 const nativeSource = (staged: StagedPlan, data: DataSource, seed: number): NativeSource => {
-  const { input, target } = fedValues(staged.plan.graph)
-  if (data.kind === 'synthetic') return { kind: 'synthetic', seed, samples: data.samples, classes: classesOf(staged, target) }
-  const { files } = data
-  return { kind: 'files', files: { [input.name]: files.input.map(nativeFile), [target.name]: files.target.map(nativeFile) } }
+  if (data.kind === 'synthetic') return { kind: 'synthetic', seed, samples: data.samples, classes: classesOf(staged) }
+  return { kind: 'files', files: Object.fromEntries([...data.files].map(([name, files]) => [name, files.map(nativeFile)])) }
 }
 
 // ---------------------------------------------------------------- what it answers

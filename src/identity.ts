@@ -3,7 +3,7 @@
 // tile continue each other bit for bit.
 import { resolve } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
-import { elaborate, type Model } from '../dsl'
+import { elaborate, elaborateStep, type Trainable } from '../dsl'
 import { hashText } from '../staging/core/fnv'
 import { fingerprint } from '../staging/graph/fingerprint'
 import type { Graph } from '../staging/graph/graph'
@@ -27,8 +27,8 @@ const forwardHash = (g: Graph): string =>
     [o.kind, o.layer, Object.entries(o.attrs).sort(), o.ins.map((v) => g.values[v]!.shape), o.outs.map((v) => g.values[v]!.shape)])))
 
 /** A plan staged for another model, or another version of this one. */
-export const modelMismatch = (model: Model, plan: Plan): SpillwayError | undefined => {
-  const now = elaborate(model, plan.graph.name)
+export const modelMismatch = (model: Trainable, plan: Plan): SpillwayError | undefined => {
+  const now = model.kind === 'step' ? elaborateStep(model, plan.graph.name) : elaborate(model, plan.graph.name)
   if (isLeft(now)) return now.left
   return forwardHash(now.right.graph) === forwardHash(plan.graph) ? undefined
     : usage(`the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`)

@@ -4,13 +4,16 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { type CheckedOptions, elaborate, type LayerNames, type Loss, type Model, mse, type Optimizer, type PlanByHand, sgd } from '../dsl'
+import {
+  type CheckedOptions, elaborate, elaborateStep, type LayerNames, type Loss, type Model, mse, type Optimizer, type PlanByHand, sgd, type Trainable,
+  type TrainingStep,
+} from '../dsl'
 import { leastBytes } from '../dsl/plan/bytes'
 import { prescribe } from '../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../dsl/plan/words'
 import { compile, type CompileOptions, compilePrescribed } from '../staging/compile'
 import { PAGE_BYTES } from '../staging/core/bytes'
-import { training } from '../staging/grad/grad'
+import { stepTraining, training } from '../staging/grad/grad'
 import type { Graph } from '../staging/graph/graph'
 import { instructions } from '../staging/plan/instructions'
 import type { Algorithms, Plan } from '../staging/plan/plan'
@@ -51,9 +54,16 @@ export interface StagedPlan {
 export const DEFAULT_LEARNING_RATE = 1e-3
 export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
 
-/** The step that is planned: forward, loss, backward, update. */
-export const trainingGraph = (model: Model, name: string, loss: Loss, optimizer: Optimizer, machine: LocalMachine): Either<SpillwayError, Graph> =>
+/** A step of one's own says itself what it minimises and how. */
+const stepGraph = (step: TrainingStep, name: string, machine: LocalMachine): Either<SpillwayError, Graph> =>
   pipe(
+    elaborateStep(step, name),
+    E.chainW(({ graph, objectives, detached }) => stepTraining(graph, objectives, detached, { dtype: machine.dtype })),
+  )
+
+/** The step that is planned: forward, loss, backward, update. */
+export const trainingGraph = (model: Trainable, name: string, loss: Loss, optimizer: Optimizer, machine: LocalMachine): Either<SpillwayError, Graph> =>
+  model.kind === 'step' ? stepGraph(model, name, machine) : pipe(
     elaborate(model, name),
     E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
   )
@@ -149,6 +159,29 @@ export const stage = <M extends Model, const O extends StageOptions<LayerNames<M
   options: CheckedOptions<M, O> = {} as CheckedOptions<M, O>,
 ): Staged<M> => {
   const staged = tryStage<M, O>(model, options)
+  if (isLeft(staged)) throw new SpillwayException(staged.left)
+  return staged.right
+}
+
+// ---------------------------------------------------------------- steps of several objectives
+
+/** A step says its losses and optimizers itself. */
+export type StepStageOptions = Omit<StageOptions, 'loss' | 'optimizer' | 'tiles' | 'checkpoints'>
+
+/** A plan for a step of one's own, or why there is none. */
+export const tryStageStep = (step: TrainingStep, o: StepStageOptions = {}): Either<SpillwayError, StagedPlan> =>
+  pipe(
+    machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed' }),
+    E.chain((machine) => pipe(stepGraph(step, o.name ?? 'step', machine), E.chain((graph) => stageGraph(graph, machine, o)))),
+  )
+
+/**
+ * The same for scripts.
+ *
+ * @example const plan = stageStep(step(minimize('generator', …), minimize('critic', …)), { budget: gib(4) })
+ */
+export const stageStep = (step: TrainingStep, o: StepStageOptions = {}): StagedPlan => {
+  const staged = tryStageStep(step, o)
   if (isLeft(staged)) throw new SpillwayException(staged.left)
   return staged.right
 }

@@ -4,7 +4,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Model } from '../dsl'
+import type { Trainable } from '../dsl'
 import { type Checkpoint, differenceOf, findCheckpoint, prepareDirectory, restore, type RunIdentity, saveCheckpoint } from './checkpoint'
 import { type DataFiles, openData, sampleCount } from './data'
 import { type DataSource, type DeviceProgress, type DeviceSession, openDevice } from './device'
@@ -65,7 +65,10 @@ const sourceOf = (staged: StagedPlan, o: TrainOptions): Either<SpillwayError, { 
   return right({ source: { kind: 'files', files: files.right }, words: dataWords(files.right) })
 }
 
-const dataWords = (files: DataFiles): string => `${sampleCount(files.input)} samples of ${files.input.map((f) => f.path).join(', ')}`
+const dataWords = (files: DataFiles): string => {
+  const [first = []] = files.values()
+  return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
+}
 
 /** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
 const startingPoint = (o: TrainOptions, identity: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
@@ -190,7 +193,7 @@ const onDevice = async (staged: StagedPlan, o: TrainOptions, identity: RunIdenti
   }
 }
 
-const trained = async (model: Model | undefined, staged: StagedPlan, o: TrainOptions): Trained => {
+const trained = async (model: Trainable | undefined, staged: StagedPlan, o: TrainOptions): Trained => {
   const fault = optionsFault(o) ?? (model && modelMismatch(model, staged.plan))
   if (fault) return left(fault)
   if (staged.machine.device === 'none' || staged.machine.device === 'cuda')
@@ -214,7 +217,7 @@ const systemError = (e: unknown): SpillwayError => {
 }
 
 /** `model` is checked against the plan when it is given. */
-export const trainTask = (model: Model | undefined, staged: StagedPlan, o: TrainOptions): TaskEither<SpillwayError, TrainResult> =>
+export const trainTask = (model: Trainable | undefined, staged: StagedPlan, o: TrainOptions): TaskEither<SpillwayError, TrainResult> =>
   () => trained(model, staged, o).catch((e: unknown): Either<SpillwayError, TrainResult> => left(systemError(e)))
 
 /**
@@ -222,7 +225,7 @@ export const trainTask = (model: Model | undefined, staged: StagedPlan, o: Train
  *
  * @example const { losses } = await train(net, plan, { steps: 10, data: 'slides/' })
  */
-export const train = async (model: Model, staged: StagedPlan, o: TrainOptions): Promise<TrainResult> => {
+export const train = async (model: Trainable, staged: StagedPlan, o: TrainOptions): Promise<TrainResult> => {
   const result = await trainTask(model, staged, o)()
   if (isLeft(result)) throw new SpillwayException(result.left)
   return result.right

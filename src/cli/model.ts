@@ -3,13 +3,13 @@
 import { existsSync } from 'node:fs'
 import { basename, extname, resolve } from 'node:path'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { asModel, type InputOverride, type Loss, type Model, type Shape } from '../../dsl'
+import { asTrainable, type InputOverride, type Loss, type Shape, type Trainable } from '../../dsl'
 import { type SpillwayError, SpillwayException, unknownName } from '../errors'
 import { zooEntry, zooNames } from '../zoo'
 
 export interface NamedModel {
   readonly name: string
-  readonly model: Model
+  readonly model: Trainable
   readonly loss: Loss
   /** The zoo's family, or the file, and whether its model was given another input than its own. */
   readonly source: { readonly family: string } | { readonly file: string; readonly resized: boolean }
@@ -43,7 +43,7 @@ const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedMo
     if (e instanceof SpillwayException) return left(e.error)
     return left({ tag: 'FileRefused', kind: 'model', file: text, reason: e instanceof Error ? e.message : String(e) })
   }
-  const model = asModel(exported, o)
+  const model = asTrainable(exported, o)
   return isLeft(model) ? model : right({ name: basename(file, extname(file)), model: model.right, loss: 'mse', source: { file, resized: isModel(exported) && Object.keys(o).length > 0 } })
 }
 

@@ -31,6 +31,8 @@ const ALLOCATORS = ['pages'] as const
 
 /** What a plan file has decided already. */
 const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
+/** What a step says itself. */
+const STEPS_OWN = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
 const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 
 const machineOptions = (o: StagingOptions): MachineOptions =>
@@ -61,6 +63,8 @@ export const stageNamed = (modelText: string, o: StagingOptions): Either<Spillwa
   const machine = machineNamed(o.machine ?? 'cpu', machineOptions(o))
   if (isLeft(machine)) return machine
   const { name, model, loss } = named.right
+  const given = model.kind === 'step' ? STEPS_OWN.filter((k) => o[k] !== undefined) : []
+  if (given.length) return left(usage(`${given.map(flagOf).join(', ')} cannot be given for a step: it has its own losses and optimizers`))
   const graph = trainingGraph(model, name, o.loss ?? loss, optimizerOf(o), machine.right)
   if (isLeft(graph)) return graph
   const { budget, strategy, allocator, algorithms, spill } = o

@@ -15,7 +15,7 @@ export type GraphError =
   | { readonly tag: 'UnknownLoss'; readonly got: string; readonly legal: readonly string[] }
   | { readonly tag: 'NothingToTrain'; readonly layer: string }
   | { readonly tag: 'NotDifferentiable'; readonly layer: string; readonly kind: string; readonly legal: readonly string[] }
-  | { readonly tag: 'SharedParameter'; readonly name: string; readonly layers: readonly string[] }
+  | { readonly tag: 'ObjectiveInvalid'; readonly objective: string; readonly reason: string; readonly legal: string }
   | { readonly tag: 'OptimizerInvalid'; readonly field: string; readonly got: number; readonly legal: string }
   | { readonly tag: 'GraphFormat'; readonly at: string; readonly reason: string }
   | { readonly tag: 'ModelInvalid'; readonly at: string; readonly reason: string }
@@ -94,8 +94,7 @@ export const renderError = (e: StageError): string => {
     case 'NotDifferentiable':
       return `${at(e.layer, e.kind)} has no backward rule, so a network with parameters before it cannot train; ` +
         `operators that have one are ${list(e.legal)}`
-    case 'SharedParameter':
-      return `parameter '${e.name}' is read by layers ${list(e.layers.map((l) => `'${l}'`))}; legal is one layer for each parameter`
+    case 'ObjectiveInvalid': return `objective '${e.objective}': ${e.reason}; legal is ${e.legal}`
     case 'OptimizerInvalid': return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
     case 'GraphFormat': return `not a graph: ${e.at}: ${e.reason}`
     case 'ModelInvalid': return `not a model: ${e.at}: ${e.reason}`

@@ -1,7 +1,7 @@
-// The backward pass: each forward op's backward rule, in reverse order, from the loss to the parameters.
-// In: a builder that holds forward and loss. Out: backward ops appended to it, and each parameter's gradient.
-// Invariant: a value that several ops read gets one gradient, their contributions summed once by one `grad_sum`;
-// gradients are computed only where a parameter lies behind (never for the image).
+// The backward pass of one objective: each forward op's backward rule, in reverse order, from its losses to its parameters.
+// In: a builder that holds forward and losses, an aim. Out: backward ops appended to it, and each parameter's gradient.
+// Invariant: a value that several ops read gets one gradient, their contributions summed once, and so does a parameter that
+// several ops use; gradients are computed only where a parameter of the aim lies behind (never for the image).
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../core/errors'
 import type { GraphBuilder } from '../graph/builder'
@@ -11,12 +11,20 @@ import { opDef, opDefs } from '../ops/registry'
 
 type Shape = readonly number[]
 
-/** The values whose gradient somebody wants: parameters and all that is computed from them. */
-const trainable = (b: GraphBuilder, ops: readonly Op[]): ReadonlySet<number> => {
-  const wanted = new Set<number>()
-  const wants = (v: number): boolean => wanted.has(v) || b.value(v as Ref).role === 'param'
-  for (const op of ops) if (op.ins.some(wants)) for (const v of op.outs) wanted.add(v)
-  for (const op of ops) for (const v of op.ins) if (wants(v)) wanted.add(v)
+/** What is differentiated, with respect to what. */
+export interface Aim {
+  readonly losses: ReadonlySet<Op>
+  readonly params: ReadonlySet<number>
+  /** Whether an op takes this input as a constant. */
+  readonly isDetached: (op: Op, input: number) => boolean
+  /** Follows the name of a value in that of its gradient. */
+  readonly suffix: string
+}
+
+/** The values whose gradient somebody wants: the aim's parameters and all that is computed from them. */
+const trainable = (ops: readonly Op[], aim: Aim): ReadonlySet<number> => {
+  const wanted = new Set<number>(aim.params)
+  for (const op of ops) if (op.ins.some((v, i) => wanted.has(v) && !aim.isDetached(op, i))) for (const v of op.outs) wanted.add(v)
   return wanted
 }
 
@@ -30,66 +38,73 @@ export const emitOp = (
 }
 
 class Gradients {
-  private readonly parts = new Map<number, { readonly gradient: Ref; readonly layer: string }[]>()
+  private readonly parts = new Map<number, Ref[]>()
 
-  constructor(private readonly b: GraphBuilder) {}
+  constructor(private readonly b: GraphBuilder, private readonly suffix: string) {}
 
   has(v: number): boolean { return this.parts.has(v) }
-  layersOf(v: number): readonly string[] { return (this.parts.get(v) ?? []).map((p) => p.layer) }
 
-  give(v: number, gradient: Ref, layer: string): void {
-    const parts = this.parts.get(v) ?? []
-    parts.push({ gradient, layer })
-    this.parts.set(v, parts)
+  give(v: number, gradient: Ref): void {
+    this.parts.set(v, [...(this.parts.get(v) ?? []), gradient])
     // A gradient that is passed on unchanged (by `add`) keeps the name that it had first.
-    if (this.b.value(gradient).gradOf === undefined) this.b.markGradient(gradient, v as Ref, `${this.b.value(v as Ref).name}.grad`)
+    if (this.b.value(gradient).gradOf === undefined) this.b.markGradient(gradient, v as Ref, this.nameOf(v))
   }
 
   /** The gradient of v, complete. */
   of(v: number, op: Op): Ref {
     const parts = this.parts.get(v)
     if (!parts) throw new Error(`layer '${op.layer}': the gradient of value ${v} was never given`)
-    if (parts.length === 1) return parts[0]!.gradient
-    const name = `${this.b.value(v as Ref).name}.grad`
+    if (parts.length === 1) return parts[0]!
     for (const [i, p] of parts.entries())
-      if (this.b.value(p.gradient).gradOf === v) this.b.markGradient(p.gradient, v as Ref, `${name}.${i}`)
-    const sum = emitOp(this.b, op, 'grad_sum', {}, parts.map((p) => p.gradient), 'backward')[0]!
-    this.b.markGradient(sum, v as Ref, name)
-    this.parts.set(v, [{ gradient: sum, layer: op.layer }])
+      if (this.b.value(p).gradOf === v) this.b.markGradient(p, v as Ref, `${this.nameOf(v)}.${i}`)
+    const kind = this.b.value(v as Ref).role === 'param' ? 'param_grad_sum' : 'grad_sum'
+    const sum = emitOp(this.b, op, kind, {}, parts, 'backward')[0]!
+    this.b.markGradient(sum, v as Ref, this.nameOf(v))
+    this.parts.set(v, [sum])
     return sum
   }
+
+  private nameOf(v: number): string { return `${this.b.value(v as Ref).name}.grad${this.suffix}` }
 }
 
-const contextOf = (b: GraphBuilder, op: Op, gradients: Gradients, wanted: ReadonlySet<number>): GradContext => ({
+const contextOf = (b: GraphBuilder, op: Op, gradients: Gradients, wanted: (input: number) => boolean): GradContext => ({
   attrs: op.attrs,
   ins: op.ins as readonly Ref[],
   outs: op.outs as readonly Ref[],
   dOut: (i) => gradients.of(op.outs[i]!, op),
-  wants: (i) => op.ins[i] !== undefined && wanted.has(op.ins[i]!),
+  wants: wanted,
   shape: (r) => b.shape(r),
   emit: (kind, attrs, ins, outShapes) => emitOp(b, op, kind, attrs, ins, 'backward', outShapes),
-  give: (i, gradient) => gradients.give(op.ins[i]!, gradient, op.layer),
+  give: (i, gradient) => gradients.give(op.ins[i]!, gradient),
 })
 
 export interface ParameterGradient { readonly param: Ref; readonly gradient: Ref; readonly op: Op }
 
-export const backward = (b: GraphBuilder): Either<GraphError, readonly ParameterGradient[]> => {
-  const ops = [...b.written]
-  const wanted = trainable(b, ops)
-  const gradients = new Gradients(b)
+/** For each parameter the first op that uses it: in the backward pass the last, when its gradient is complete. */
+const firstUses = (ops: readonly Op[], aim: Aim): ReadonlyMap<number, Op> => {
+  const first = new Map<number, Op>()
+  for (const op of ops) for (const v of op.ins) if (aim.params.has(v) && !first.has(v)) first.set(v, op)
+  return first
+}
+
+/** `ops`: forward ops and losses, producers before readers. */
+export const backward = (b: GraphBuilder, ops: readonly Op[], aim: Aim): Either<GraphError, readonly ParameterGradient[]> => {
+  const wanted = trainable(ops, aim)
+  const gradients = new Gradients(b, aim.suffix)
+  const first = firstUses(ops, aim)
   const found: ParameterGradient[] = []
   for (const op of [...ops].reverse()) {
-    if (op.phase !== 'loss' && !op.outs.some((v) => gradients.has(v))) continue
-    if (!op.ins.some((v) => wanted.has(v))) continue
-    const rule = opDef(op.kind).backward
-    if (!rule)
-      return left({ tag: 'NotDifferentiable', layer: op.layer, kind: op.kind, legal: opDefs.filter((d) => d.backward).map((d) => d.kind) })
-    rule(contextOf(b, op, gradients, wanted))
-    for (const v of op.ins.filter((i) => b.value(i as Ref).role === 'param' && gradients.has(i))) {
-      if (gradients.layersOf(v).length > 1)
-        return left({ tag: 'SharedParameter', name: b.value(v as Ref).name, layers: [...gradients.layersOf(v)].reverse() })
-      found.push({ param: v as Ref, gradient: gradients.of(v, op), op })
+    const wants = (i: number): boolean => op.ins[i] !== undefined && wanted.has(op.ins[i]!) && !aim.isDetached(op, i)
+    const reached = op.phase === 'loss' ? aim.losses.has(op) : op.outs.some((v) => gradients.has(v))
+    if (reached && op.ins.some((_, i) => wants(i))) {
+      const rule = opDef(op.kind).backward
+      if (!rule)
+        return left({ tag: 'NotDifferentiable', layer: op.layer, kind: op.kind, legal: opDefs.filter((d) => d.backward).map((d) => d.kind) })
+      rule(contextOf(b, op, gradients, wants))
     }
+    // Whether or not the last use passes a gradient on: now no other comes.
+    for (const v of new Set(op.ins))
+      if (first.get(v) === op && gradients.has(v)) found.push({ param: v as Ref, gradient: gradients.of(v, op), op })
   }
   return right(found)
 }

@@ -1,5 +1,5 @@
-// The gradient pass: forward graph to training graph. Appends target, loss, backward and update ops.
-// In: a forward graph, the value to train, loss and optimizer. Out: the training graph, in execution order.
+// The gradient pass: forward graph to training graph. Appends losses, the backward pass of each objective, and updates.
+// In: a forward graph and what to minimise. Out: the training graph, in execution order.
 // Invariant: each parameter and running statistic is updated once a step, right after the last op that touches
 // anything of its update, so gradients do not pile up and nothing reads a weight after its update.
 // Worked example, image -> conv(w) -> mse: conv2d, mse, mse_bwd, conv2d_bwd_weights, sgd.
@@ -11,18 +11,23 @@ import type { Ref } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
 import { type Loss, lossAttrs, LOSSES, type LossRule } from './loss'
+import { allParams, type Detached, type Objective, objectivesFault, type Term } from './objective'
 import { type Optimizer, optimizerFault, updateRule } from './optimizer'
 
 export type { Loss } from './loss'
+export type { Detached, Objective, Term } from './objective'
 export type { Adam, Optimizer, Sgd } from './optimizer'
 
-export interface TrainingOptions {
-  readonly loss: Loss
-  readonly optimizer: Optimizer
+export interface StepOptions {
   /** Float type of every value: the machine's. */
   readonly dtype?: Exclude<DType, 'i32'>
   /** How much of a step's statistics enters running means; PyTorch's default is 0.1. */
   readonly normMomentum?: number
+}
+
+export interface TrainingOptions extends StepOptions {
+  readonly loss: Loss
+  readonly optimizer: Optimizer
 }
 
 const outputFault = (forward: Graph, output: ValueId): GraphError | undefined => {
@@ -32,12 +37,6 @@ const outputFault = (forward: Graph, output: ValueId): GraphError | undefined =>
   if (v.role !== 'activation') return { tag: 'NotAnOutput', got: `'${v.name}', a value of role ${v.role},`, legal }
   const late = forward.ops.find((o) => o.phase !== 'forward')
   return late && { tag: 'NotAnOutput', got: `a graph with '${late.kind}' of phase ${late.phase}`, legal: 'a forward graph' }
-}
-
-const appendLoss = (b: GraphBuilder, output: Ref, rule: LossRule): Either<GraphError, unknown> => {
-  const shape = b.shape(output)
-  const target = b.target('target', rule.target(shape), rule.targetType ?? b.dtype)
-  return b.op(rule.kind, lossAttrs(rule, shape), [output, target], 'loss', { phase: 'loss' })
 }
 
 const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], optimizer: Optimizer): void => {
@@ -61,33 +60,98 @@ const appendStatistics = (b: GraphBuilder, forward: readonly Op[], states: Reado
 }
 
 /** Update ops move up to right after the last other op that touches one of their operands. */
-const withEarlyUpdates = (ops: readonly Op[]): readonly number[] => {
+const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
   const lastTouch = new Map<ValueId, number>()
-  const computing = [...ops.keys()].filter((i) => ops[i]!.phase !== 'update')
-  for (const i of computing) for (const v of [...ops[i]!.ins, ...ops[i]!.outs]) lastTouch.set(v, i)
-  const due = new Map<number, number[]>()
-  for (const [i, op] of ops.entries()) {
+  const computing = ops.filter((o) => o.phase !== 'update')
+  computing.forEach((op, i) => [...op.ins, ...op.outs].forEach((v) => lastTouch.set(v, i)))
+  const due = new Map<number, Op[]>()
+  for (const op of ops) {
     if (op.phase !== 'update') continue
     const after = Math.max(...op.ins.map((v) => lastTouch.get(v) ?? -1))
-    due.set(after, [...(due.get(after) ?? []), i])
+    due.set(after, [...(due.get(after) ?? []), op])
   }
-  return computing.flatMap((i) => [i, ...(due.get(i) ?? [])])
+  return computing.flatMap((op, i) => [op, ...(due.get(i) ?? [])])
 }
 
+/** Each loss right after what it compares: its gradient then begins where the backward pass needs it, not before. */
+const withEarlyLosses = (ops: readonly Op[]): readonly Op[] => {
+  const maker = new Map<ValueId, number>()
+  ops.forEach((op, i) => op.outs.forEach((v) => maker.set(v, i)))
+  const place = (op: Op, i: number): number => (op.phase === 'loss' ? Math.max(...op.ins.map((v) => maker.get(v) ?? -1)) + 0.5 : i)
+  return ops.map((op, i) => ({ op, at: place(op, i) })).sort((a, b) => a.at - b.at).map(({ op }) => op)
+}
+
+const appendTerm = (b: GraphBuilder, forward: Graph, term: Term): Either<GraphError, Op> => {
+  const fault = outputFault(forward, term.of)
+  if (fault) return left(fault)
+  const rule = LOSSES[term.loss] as LossRule | undefined
+  if (!rule) return left({ tag: 'UnknownLoss', got: term.loss, legal: Object.keys(LOSSES) })
+  const of = b.ref(term.of)
+  const [target, constant] = 'constant' in term.to ? [[], term.to.constant] as const : [[b.ref(term.to.value)], 0] as const
+  const outs = b.op(rule.kind, lossAttrs(rule, b.shape(of), term.weight, constant), [of, ...target], term.name, { phase: 'loss' })
+  return isLeft(outs) ? outs : right(b.written[b.written.length - 1]!)
+}
+
+/** The losses of each objective, in order. */
+const appendLosses = (b: GraphBuilder, forward: Graph, objectives: readonly Objective[]): Either<GraphError, readonly ReadonlyMap<Op, Term>[]> => {
+  const losses: Map<Op, Term>[] = []
+  for (const o of objectives) {
+    const own = new Map<Op, Term>()
+    for (const term of o.terms) {
+      const op = appendTerm(b, forward, term)
+      if (isLeft(op)) return op
+      own.set(op.right, term)
+    }
+    losses.push(own)
+  }
+  return right(losses)
+}
+
+const finish = (b: GraphBuilder, forward: Graph, objectives: readonly Objective[], detached: readonly Detached[], options: StepOptions): Either<GraphError, Graph> => {
+  const losses = appendLosses(b, forward, objectives)
+  if (isLeft(losses)) return losses
+  const ops = withEarlyLosses([...b.written])
+  const cuts = new Set(detached.map((d) => `${d.reader} ${d.input}`))
+  const isDetached = (op: Op, i: number): boolean => {
+    if (op.phase !== 'loss') return cuts.has(`${op.outs[0]} ${op.ins[i]}`)
+    const to = losses.right.map((own) => own.get(op)).find((t) => t !== undefined)?.to
+    return i === 1 && to !== undefined && 'detached' in to && to.detached
+  }
+  const found: ParameterGradient[][] = []
+  for (const [k, o] of objectives.entries()) {
+    const suffix = objectives.length === 1 ? '' : `.${o.name}`
+    const gradients = backward(b, ops, { losses: new Set(losses.right[k]!.keys()), params: o.params, isDetached, suffix })
+    if (isLeft(gradients)) return gradients
+    if (gradients.right.length === 0)
+      return left({ tag: 'NothingToTrain', layer: forward.ops.find((op) => op.outs.includes(o.terms[0]!.of))!.layer })
+    found.push([...gradients.right])
+  }
+  objectives.forEach((o, k) => appendUpdates(b, found[k]!, o.optimizer))
+  const states = new Map(forward.values.filter((v) => v.role === 'state').map((v) => [v.name, v.id as Ref]))
+  appendStatistics(b, forward.ops, states, options.normMomentum ?? 0.1)
+  const later = b.written.slice(ops.length)
+  const position = new Map(b.written.map((op, i) => [op, i]))
+  return right(b.build(withEarlyUpdates([...ops, ...later]).map((op) => position.get(op)!)))
+}
+
+/** A step with several objectives. What a loss compares with is a value of the forward graph, fed or computed. */
+export const stepTraining = (
+  forward: Graph, objectives: readonly Objective[], detached: readonly Detached[] = [], options: StepOptions = {},
+): Either<GraphError, Graph> => {
+  const fault = objectivesFault(forward, objectives)
+  return fault ? left(fault) : finish(GraphBuilder.extending(forward, options.dtype ?? 'f32'), forward, objectives, detached, options)
+}
+
+/** One output, one loss to a fed target, one optimizer over all parameters. */
 export const training = (forward: Graph, output: ValueId, options: TrainingOptions): Either<GraphError, Graph> => {
-  const fault = outputFault(forward, output) ?? optimizerFault(options.optimizer)
+  const fault = outputFault(forward, output)
   if (fault) return left(fault)
   const rule = LOSSES[options.loss] as LossRule | undefined
   if (!rule) return left({ tag: 'UnknownLoss', got: options.loss, legal: Object.keys(LOSSES) })
   const b = GraphBuilder.extending(forward, options.dtype ?? 'f32')
-  const layer = forward.ops.find((o) => o.outs.includes(output))!.layer
-  const loss = appendLoss(b, b.ref(output), rule)
-  if (isLeft(loss)) return loss
-  const gradients = backward(b)
-  if (isLeft(gradients)) return gradients
-  if (gradients.right.length === 0) return left({ tag: 'NothingToTrain', layer })
-  appendUpdates(b, gradients.right, options.optimizer)
-  const states = new Map(forward.values.filter((v) => v.role === 'state').map((v) => [v.name, v.id as Ref]))
-  appendStatistics(b, forward.ops, states, options.normMomentum ?? 0.1)
-  return right(b.build(withEarlyUpdates(b.written)))
+  const target = b.target('target', rule.target(b.shape(b.ref(output))), rule.targetType ?? b.dtype)
+  const term: Term = { name: 'loss', loss: options.loss, of: output, to: { value: target, detached: false }, weight: 1 }
+  const objectives = [{ name: 'loss', optimizer: options.optimizer, params: allParams(forward), terms: [term] }]
+  const unfit = optimizerFault(options.optimizer)
+  return unfit ? left(unfit) : finish(b, forward, objectives, [], options)
 }

@@ -4,6 +4,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref } from '../ops/op'
+import { sameShape } from '../ops/rules'
 import { checkOp, type CheckedOp, valueFault } from './check'
 import type { DType, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
 import { depthFirst } from './order'
@@ -26,6 +27,7 @@ export class GraphBuilder {
   private readonly ops: Op[] = []
   private readonly leaves = new Map<string, ValueRole>()
   private readonly faults = new Map<ValueId, GraphError>()
+  private shares = false
 
   constructor(readonly name: string, readonly dtype: Exclude<DType, 'i32'> = 'f32') {}
 
@@ -44,6 +46,13 @@ export class GraphBuilder {
   target(name: string, shape: Shape, dtype: DType = this.dtype): Ref { return this.leaf({ name, role: 'target', shape, dtype }) }
   param(name: string, shape: Shape, init: Init): Ref { return this.leaf({ name, role: 'param', shape, dtype: this.dtype, init }) }
   state(name: string, shape: Shape, init: Init): Ref { return this.leaf({ name, role: 'state', shape, dtype: this.dtype, init }) }
+
+  /** Within `make`, a parameter or state that is declared again is the one that is there: a network that is used again. */
+  sharing<T>(make: () => T): T {
+    const before = this.shares
+    this.shares = true
+    try { return make() } finally { this.shares = before }
+  }
 
   shape(r: Ref): Shape { return this.value(r).shape }
   value(r: Ref): Value {
@@ -84,6 +93,8 @@ export class GraphBuilder {
   }
 
   private leaf(v: Omit<Value, 'id'>): Ref {
+    const known = this.shares && this.values.find((o) => o.name === v.name && o.role === v.role)
+    if (known && sameShape(known.shape, v.shape)) return known.id as Ref
     const id = this.values.length
     const fault = this.leaves.has(v.name) ? ({ tag: 'DuplicateName', name: v.name, role: v.role } as const) : valueFault(v)
     if (fault) this.faults.set(id, fault)

@@ -13,6 +13,7 @@ import { linear, linearBwdData, linearBwdWeights } from './linear'
 import { bceWithLogits, bceWithLogitsBwd, l1, l1Bwd, mse, mseBwd, softmaxXent, softmaxXentBwd } from './loss'
 import type { OpDef, OperandDef } from './op'
 import { adam, sgd } from './optimizer'
+import { paramGradSum } from './paramsum'
 import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from './pool'
 import { lrn, lrnBwd } from './lrn'
 import { reflectPad, reflectPadBwd } from './reflectpad'
@@ -40,6 +41,8 @@ export const opDefs: readonly OpDef[] = [
   convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights,
   upsample, upsampleBwd, reflectPad, reflectPadBwd,
   lrn, lrnBwd,
+  upsample, upsampleBwd,
+  paramGradSum,
   fill, copy, accumulate, mergeMoments,
 ]
 

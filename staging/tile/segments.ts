@@ -9,8 +9,9 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
+import { inputDef } from '../ops/op'
 import { opDef } from '../ops/registry'
-import { isComputed, liveness } from './liveness'
+import { isComputed, liveness, mutated } from './liveness'
 import { operandsOf, sameSlices, sliceRun, type TileError } from './slices'
 
 export interface Group {
@@ -106,7 +107,7 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
   }
   for (const op of graph.ops) {
     if (isForward(op)) continue
-    if (op.phase === 'update' && isTiled(cur.grid)) {
+    if (isTiled(cur.grid) && (op.phase === 'update' || takesNoData(op))) {
       updates.push(op.id)
       continue
     }
@@ -124,6 +125,9 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
   close()
   return runs
 }
+
+/** An op of complete sums: its place is not in a loop over tiles. */
+const takesNoData = (op: Op): boolean => op.ins.every((_, i) => inputDef(opDef(op.kind), i).role === 'whole')
 
 /** Outputs of an op that tiles add up. */
 export const summed = (graph: Graph, id: OpId): readonly ValueId[] =>
@@ -153,8 +157,30 @@ export const assemble = (graph: Graph, groups: readonly Group[]): Either<TileErr
   return segmentsOf(graph, [...forward, ...backwardRuns(map).flatMap((r) => withRecompute(map, r))])
 }
 
+/**
+ * Updates wait for the last run that reads what they overwrite. With one objective that is their own; with several a
+ * network may run again, for another one's gradients, after its own are complete.
+ */
+const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
+  const isUpdate = (id: OpId): boolean => graph.ops[id]!.phase === 'update'
+  const lastRead = new Map<ValueId, number>()
+  runs.forEach((r, i) => r.ops.forEach((id) => !isUpdate(id) && graph.ops[id]!.ins.forEach((v) => lastRead.set(v, i))))
+  const due = (id: OpId, i: number): number => (isUpdate(id) ? Math.max(i, ...mutated(graph, id).map((v) => lastRead.get(v) ?? i)) : i)
+  const late = new Map<number, OpId[]>()
+  runs.forEach((r, i) =>
+    r.ops.forEach((id) => due(id, i) > i && late.set(due(id, i), [...(late.get(due(id, i)) ?? []), id])),
+  )
+  if (late.size === 0) return runs
+  const update = (i: number): readonly Run[] =>
+    late.has(i) ? [{ phase: 'update', group: runs[i]!.group, grid: UNTILED, ops: late.get(i)! }] : []
+  return runs
+    .flatMap((r, i) => [{ ...r, ops: r.ops.filter((id) => due(id, i) === i) }, ...update(i)])
+    .filter((r) => r.ops.length > 0)
+}
+
 /** Slices, what each run leaves behind, and in-place choices. */
-export const segmentsOf = (graph: Graph, runs: readonly Run[]): Either<TileError, readonly Segment[]> => {
+export const segmentsOf = (graph: Graph, planned: readonly Run[]): Either<TileError, readonly Segment[]> => {
+  const runs = withLateUpdates(graph, planned)
   const live = liveness(
     graph,
     runs.map((r) => r.ops),

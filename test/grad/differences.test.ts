@@ -1,10 +1,11 @@
-// The wiring of the gradient pass against finite differences: random networks of linear, relu, add and concat on [B,C,1,1],
-// run by a few lines of arithmetic that stand here. Kernels have their own tests; this one is about who gets which gradient.
+// The wiring of the gradient pass against finite differences: random networks of linear (with weights of its own or another
+// layer's), relu, add and concat on [B,C,1,1], one objective or two, run by a few lines of arithmetic that stand here. Kernels have their own tests; this one is about who gets which gradient.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { elementsOf } from '../../staging/core/box'
-import { training } from '../../staging/grad/grad'
+import { stepTraining, training } from '../../staging/grad/grad'
+import { allParams } from '../../staging/grad/objective'
 import type { Graph, Op } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
 import { must, Sketch } from '../graph/sketch'
@@ -40,8 +41,9 @@ const kernels: Readonly<Record<string, Kernel>> = {
   grad_sum: (_, ins) => [ins.reduce(plus)],
   concat: (_, ins, shapes) => [range(shapes[0]![0]!).flatMap((i) => ins.flatMap((x, k) => channels(x, shapes[k]![1]!, 0, shapes[k]![1]!)[i]!))],
   slice_channels: (op, [dy], shapes) => [channels(dy!, shapes[0]![1]!, op.attrs.from!, op.attrs.from! + shapes.at(-1)![1]!).flat()],
-  mse: (op, [x, t]) => [[(op.attrs.weight! * x!.reduce((s, v, i) => s + (v - t![i]!) ** 2, 0)) / op.attrs.count!]],
-  mse_bwd: (op, [x, t]) => [x!.map((v, i) => (2 * op.attrs.weight! * (v - t![i]!)) / op.attrs.count!)],
+  param_grad_sum: (_, ins) => [ins.reduce(plus)],
+  mse: (op, [x, t]) => [[(op.attrs.weight! * x!.reduce((s, v, i) => s + (v - (t?.[i] ?? op.attrs.constant!)) ** 2, 0)) / op.attrs.count!]],
+  mse_bwd: (op, [x, t]) => [x!.map((v, i) => (2 * op.attrs.weight! * (v - (t?.[i] ?? op.attrs.constant!))) / op.attrs.count!)],
 }
 
 /** Every value of a step, updates left out. */
@@ -55,50 +57,108 @@ const run = (g: Graph, leaves: ReadonlyMap<number, Tensor>): Map<number, Tensor>
 }
 
 /** Instructions (kind, first operand, second operand) over the values so far. */
-const programs = fc.array(fc.tuple(fc.constantFrom('linear', 'relu', 'add', 'concat'), fc.nat(100), fc.nat(100), fc.integer({ min: 1, max: 3 })), { minLength: 1, maxLength: 9 })
+const programs = fc.array(fc.tuple(fc.constantFrom('linear', 'again', 'relu', 'add', 'concat'), fc.nat(100), fc.nat(100), fc.integer({ min: 1, max: 3 })), { minLength: 1, maxLength: 9 })
 
-const network = (program: readonly (readonly [string, number, number, number])[]): Graph => {
+type Program = readonly (readonly [string, number, number, number])[]
+
+interface Drawn { readonly s: Sketch; readonly made: readonly Ref[]; readonly out: Ref }
+
+const drawn = (program: Program): Drawn => {
   const s = new Sketch([2, 3, 1, 1])
   const made: Ref[] = [s.linear(s.image, 'stem', 3)]
+  const weights: (readonly [Ref, Ref])[] = []
+  const linear = (x: Ref, layer: string, width: number): Ref => {
+    const pair = [s.weight(`${layer}.weight`, [width, s.shape(x)[1]!]), s.weight(`${layer}.bias`, [width])] as const
+    weights.push(pair)
+    return s.op('linear', {}, [x, ...pair], layer)
+  }
   for (const [i, [kind, a, b, width]] of program.entries()) {
     const x = made[a % made.length]!
     const like = made.filter((v) => s.shape(v)[1] === s.shape(x)[1])
+    const fitting = weights.filter(([w]) => s.shape(w)[1] === s.shape(x)[1])
     const layer = `${kind}${i}`
     made.push(
-      kind === 'linear' ? s.linear(x, layer, width)
+      kind === 'linear' || (kind === 'again' && fitting.length === 0) ? linear(x, layer, width)
+      : kind === 'again' ? s.op('linear', {}, [x, ...fitting[b % fitting.length]!], layer)
       : kind === 'relu' ? s.op('relu', { slope: 0.3 }, [x], layer)
       : kind === 'add' ? s.op('add', {}, [x, like[b % like.length]!], layer)
       : s.op('concat', {}, [x, made[b % made.length]!, s.image], layer),
     )
   }
   // Everything leads to the output.
-  const out = made.length === 1 ? made[0]! : s.op('concat', {}, made, 'all')
-  return must(training(s.b.build(), out, { loss: 'mse', dtype: 'f64', optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } }))
+  return { s, made, out: made.length === 1 ? made[0]! : s.op('concat', {}, made, 'all') }
 }
 
+const plain = { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } as const
+
+const network = (program: Program): Graph => {
+  const { s, out } = drawn(program)
+  return must(training(s.b.build(), out, { loss: 'mse', dtype: 'f64', optimizer: plain }))
+}
+
+/** Two objectives, each over every other parameter; one of them also pulls two values together, the second held. */
+const twoObjectives = (program: Program): Graph => {
+  const { s, made, out } = drawn(program)
+  const forward = s.b.build()
+  const params = [...allParams(forward)]
+  const last = made[made.length - 1]!
+  const like = made.find((v) => s.shape(v)[1] === s.shape(last)[1])!
+  return must(stepTraining(forward, [
+    {
+      name: 'even', optimizer: plain, params: new Set(params.filter((_, i) => i % 4 < 2)),
+      terms: [
+        { name: 'even.out', loss: 'mse', of: out, to: { constant: 1 }, weight: 0.5 },
+        { name: 'even.pull', loss: 'mse', of: last, to: { value: like, detached: true }, weight: 2 },
+      ],
+    },
+    {
+      name: 'odd', optimizer: plain, params: new Set(params.filter((_, i) => i % 4 >= 2)),
+      terms: [{ name: 'odd.out', loss: 'mse', of: out, to: { constant: -1 }, weight: 3 }],
+    },
+  ], [], { dtype: 'f64' }))
+}
+
+/** Holds each gradient against the slope of the losses that it is the gradient of; computed targets stay as they are. */
+const slopesOf = (g: Graph, lossesOf: (param: string) => readonly string[], random: () => number): void => {
+  const made = new Set(g.ops.flatMap((o) => o.outs))
+  const leaves = new Map(g.values.filter((v) => !made.has(v.id)).map((v) => [v.id, range(elementsOf(v.shape)).map(random)]))
+  const at = run(g, leaves)
+  const loss = (names: readonly string[], changed: Map<number, Tensor>): number => {
+    const now = run(g, changed)
+    const held = (op: Op): number => kernels.mse!(op, [now.get(op.ins[0]!)!, ...(op.ins[1] === undefined ? [] : [made.has(op.ins[1]) ? at.get(op.ins[1])! : now.get(op.ins[1])!])], [])[0]![0]!
+    return g.ops.filter((o) => o.phase === 'loss' && names.includes(o.layer)).reduce((n, o) => n + held(o), 0)
+  }
+  for (const update of g.ops.filter((o) => o.phase === 'update')) {
+    const [w, dw] = update.ins as [number, number]
+    const names = lossesOf(g.values[dw]!.name)
+    const direction = leaves.get(w)!.map((_, i) => ((i * 7 + 3) % 5) - 2)
+    const slope = direction.reduce((s, d, i) => s + d * at.get(dw)![i]!, 0)
+    const eps = 1e-6
+    const moved = (sign: number): number => loss(names, new Map(leaves).set(w, leaves.get(w)!.map((v, i) => v + sign * eps * direction[i]!)))
+    const [up, here, down] = [moved(1), loss(names, leaves), moved(-1)]
+    const kink = Math.abs((up - here) - (here - down)) > 1e-3 * Math.abs(up - down) + 1e-10
+    if (!kink) assert.ok(Math.abs((up - down) / (2 * eps) - slope) <= 1e-5 * (1 + Math.abs(slope)), `${g.values[w]!.name}: ${slope}`)
+  }
+}
+
+const numbers = fc.infiniteStream(fc.integer({ min: -900, max: 900 }))
+
 test('each parameter\'s gradient is the slope of the loss', () => {
-  fc.assert(fc.property(programs, fc.infiniteStream(fc.integer({ min: -900, max: 900 })), (program, random) => {
-    const g = network(program)
-    const made = new Set(g.ops.flatMap((o) => o.outs))
-    const leaves = new Map(g.values.filter((v) => !made.has(v.id)).map((v) => [v.id, range(elementsOf(v.shape)).map(() => (random.next().value as number) / 1000)]))
-    const lossId = g.values.find((v) => v.role === 'loss')!.id
-    const loss = (changed: Map<number, Tensor>): number => run(g, changed).get(lossId)![0]!
-    const at = run(g, leaves)
-    for (const update of g.ops.filter((o) => o.phase === 'update')) {
-      const [w, dw] = update.ins as [number, number]
-      const direction = leaves.get(w)!.map((_, i) => ((i * 7 + 3) % 5) - 2)
-      const slope = direction.reduce((s, d, i) => s + d * at.get(dw)![i]!, 0)
-      const eps = 1e-6
-      const moved = (sign: number): number => loss(new Map(leaves).set(w, leaves.get(w)!.map((v, i) => v + sign * eps * direction[i]!)))
-      const [up, here, down] = [moved(1), loss(leaves), moved(-1)]
-      const kink = Math.abs((up - here) - (here - down)) > 1e-3 * Math.abs(up - down) + 1e-10
-      if (!kink) assert.ok(Math.abs((up - down) / (2 * eps) - slope) <= 1e-5 * (1 + Math.abs(slope)), `${g.values[w]!.name}: ${slope}`)
-    }
+  fc.assert(fc.property(programs, numbers, (program, random) => {
+    slopesOf(network(program), () => ['loss'], () => (random.next().value as number) / 1000)
   }), { numRuns: 150, seed: 17 })
 })
 
+test('with two objectives it is the slope of its own, constants held', () => {
+  fc.assert(fc.property(programs.filter((p) => p.some(([kind]) => kind === 'linear')), numbers, (program, random) => {
+    const g = twoObjectives(program)
+    const of = (gradient: string): readonly string[] => (gradient.includes('.grad.even') ? ['even.out', 'even.pull'] : ['odd.out'])
+    slopesOf(g, of, () => (random.next().value as number) / 1000)
+  }), { numRuns: 150, seed: 18 })
+})
+
 test('the kernels here stand for what the table says', () => {
-  const g = network([['relu', 0, 0, 1], ['concat', 0, 1, 1], ['add', 1, 1, 1], ['linear', 2, 0, 2]])
+  const g = network([['relu', 0, 0, 1], ['concat', 0, 1, 1], ['add', 1, 1, 1], ['linear', 2, 0, 2], ['again', 2, 0, 2]])
   assert.equal(new Set(g.ops.filter((o) => o.phase !== 'update').map((o) => o.kind)), new Set(Object.keys(kernels)))
 })
 

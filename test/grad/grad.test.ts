@@ -8,7 +8,7 @@ import type { Graph, Op } from '../../staging/graph/graph'
 import { graphFault } from '../../staging/graph/codec'
 import { opDef } from '../../staging/ops/registry'
 import type { Ref } from '../../staging/ops/op'
-import { must, mustFail, Sketch } from '../graph/sketch'
+import { convAttrs, must, mustFail, samePad, Sketch } from '../graph/sketch'
 
 const sgd = (over: Partial<Extract<Optimizer, { kind: 'sgd' }>> = {}): Optimizer =>
   ({ kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false, ...over })
@@ -228,12 +228,17 @@ test('what cannot be trained is said in words', () => {
   assert.match(renderError(mustFail(training(must(training(s.b.build(), y, options())), y, options()))), /^a graph with 'mse' of phase loss cannot be trained/)
 })
 
-test('a parameter that two layers read is refused by name', () => {
+test('a parameter that two layers read gets the sum of their gradients, and one update after both', () => {
   const s = new Sketch([1, 4, 8, 8])
-  const w = s.weight('shared', [4, 4, 1, 1])
-  const attrs = { strideH: 1, strideW: 1, padTop: 0, padLeft: 0, padBottom: 0, padRight: 0, dilationH: 1, dilationW: 1, groups: 1 }
-  const y = s.op('conv2d', attrs, [s.op('conv2d', attrs, [s.image, w], 'first'), w], 'second')
-  assert.is(refusal(s, y), 'parameter \'shared\' is read by layers \'first\', \'second\'; legal is one layer for each parameter')
+  const w = s.weight('shared.weight', [4, 4, 3, 3])
+  const first = s.op('conv2d', convAttrs(samePad(3)), [s.image, w], 'first')
+  const g = must(training(s.b.build(), s.op('conv2d', convAttrs(samePad(3)), [first, w], 'second'), options()))
+  const sum = g.ops.find((o) => o.kind === 'param_grad_sum')!
+  assert.equal(sum.ins.map((v) => g.values[v]!.name), ['shared.weight.grad.0', 'shared.weight.grad.1'])
+  assert.is(g.values[sum.outs[0]!]!.name, 'shared.weight.grad')
+  const update = g.ops.filter((o) => o.phase === 'update')
+  assert.equal(update.map((o) => o.ins.slice(0, 2)), [[w, sum.outs[0]]])
+  assert.is(g.ops.indexOf(update[0]!), g.ops.length - 1)
 })
 
 test('an operator without a backward rule is refused where a gradient must pass it', () => {

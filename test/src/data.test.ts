@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { openData, sampleCount, samplesIn } from '../../src/data'
+import { openData, sampleCount, samplesOf } from '../../src/data'
 import { errorText, exitCode } from '../../src/errors'
 import { writeTensors } from '../../src/safetensors'
 import { toyGraph, toyPixels } from './toy'
@@ -39,7 +39,7 @@ test('one array of samples, labels without their dimensions of 1', () => {
   npy(join(at, 'target.npy'), 'i8', [7])
   const r = openData(at, toyGraph)
   assert.ok(!isLeft(r))
-  const [x, y] = [r.right.input, r.right.target]
+  const [x, y] = [r.right.get('image')!, r.right.get('labels')!]
   assert.equal([x.length, x[0]!.type, x[0]!.samples, x[0]!.shape], [1, 'f32', 7, [3, 4, 5]])
   assert.equal([y.length, y[0]!.type, y[0]!.samples, y[0]!.shape], [1, 'i64', 7, [1, 1, 1]])
   assert.is(x[0]!.offset + 7 * 3 * 4 * 5 * 4, statSync(join(at, 'input.npy')).size)
@@ -53,13 +53,13 @@ test('many pairs, beside each other or in two folders, in name order', () => {
   }
   const r = openData(beside, toyPixels)
   assert.ok(!isLeft(r))
-  assert.equal(r.right.input.map((s) => s.path.slice(-11)), ['a.input.npy', 'b.input.npy'])
+  assert.equal(r.right.get('image')!.map((s) => s.path.slice(-11)), ['a.input.npy', 'b.input.npy'])
   const apart = folder()
   for (const part of ['input', 'target']) mkdirSync(join(apart, part))
   npy(join(apart, 'input', 'x.npy'), 'f4', [2, 3, 4, 5])
   npy(join(apart, 'target', 'x.npy'), 'f4', [2, 6, 2, 2])
   const two = openData(apart, toyPixels)
-  assert.ok(!isLeft(two) && sampleCount(two.right.input) === 2)
+  assert.ok(!isLeft(two) && sampleCount(two.right.get('image')!) === 2)
 })
 
 test('a safetensors file with input and target', () => {
@@ -70,7 +70,7 @@ test('a safetensors file with input and target', () => {
   ])
   const r = openData(path, toyGraph)
   assert.ok(!isLeft(r))
-  assert.equal(r.right.target.map((s) => [s.type, s.samples]), [['u8', 2]])
+  assert.equal(r.right.get('labels')!.map((s) => [s.type, s.samples]), [['u8', 2]])
   assert.match(words(path, toyPixels), /'target' .*is \[2,1,1,1\], the model's target is \[N,6,2,2\] or \[6,2,2\]/)
 })
 
@@ -101,13 +101,13 @@ test('folders and files of no known layout name the legal ones', () => {
 })
 
 test('how many samples an array holds', () => {
-  assert.is(samplesIn([3, 4, 5], [3, 4, 5], false), 1)
-  assert.is(samplesIn([9, 3, 4, 5], [3, 4, 5], false), 9)
-  assert.is(samplesIn([9, 4, 5], [1, 4, 5], false), undefined)
-  assert.is(samplesIn([9, 4, 5], [1, 4, 5], true), 9)
-  assert.is(samplesIn([4, 5], [1, 4, 5], true), 1)
-  assert.is(samplesIn([], [1, 1, 1], true), 1)
-  assert.is(samplesIn([4], [1, 1, 1], true), 4)
+  assert.is(samplesOf([3, 4, 5], [3, 4, 5], false), 1)
+  assert.is(samplesOf([9, 3, 4, 5], [3, 4, 5], false), 9)
+  assert.is(samplesOf([9, 4, 5], [1, 4, 5], false), undefined)
+  assert.is(samplesOf([9, 4, 5], [1, 4, 5], true), 9)
+  assert.is(samplesOf([4, 5], [1, 4, 5], true), 1)
+  assert.is(samplesOf([], [1, 1, 1], true), 1)
+  assert.is(samplesOf([4], [1, 1, 1], true), 4)
 })
 
 test.run()

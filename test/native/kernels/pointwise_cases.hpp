@@ -144,6 +144,19 @@ inline Family update_family(Random& r) {
 }
 inline const Listed update_listed{"update", update_family, 15};
 
+/// Parameters' gradients of every rank.
+inline Family paramsum_family(Random& r) {
+  Family f;
+  const int rank = int(r.between(1, 4));
+  Dims d{r.between(1, 200), 1, 1, 1};
+  for (int i = 1; i < rank; i++) d[size_t(i)] = r.between(1, 9);
+  Call sum{OpKind::param_grad_sum, {}, {}, {parameter(Array(d), rank)}, 0, {}, false, 0};
+  for (int64_t i = r.between(2, 4); i > 0; i--) sum.ins.push_back(parameter(r.normal(d), rank));
+  f.calls = {sum};
+  return f;
+}
+inline const Listed paramsum_listed{"sum of a parameter's gradients", paramsum_family, 10};
+
 inline Family plumbing_family(Random& r) {
   Family f;
   const Dims in = image(r), moments{4, in[1], 1, 1}, weights{in[1], 3, 2, 2};

@@ -1,0 +1,181 @@
+// Elaboration of a step: one forward graph in which a net that is applied again reads the same parameters, and what is to be
+// minimised in it. In: a step. Out: the graph, objectives and detached edges in terms of its values; or a GraphError.
+// Invariant: the first application of a net declares its parameters, later ones share them; their layers are called '#2', ...
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import type { GraphError } from '../staging/core/errors'
+import type { Detached, Objective, Term } from '../staging/grad/objective'
+import { GraphBuilder } from '../staging/graph/builder'
+import type { Graph, ValueId } from '../staging/graph/graph'
+import { opDef } from '../staging/ops/registry'
+import type { Ref } from '../staging/ops/op'
+import { analyse } from './analyse'
+import { algebraOf, randomKeys } from './elaborate'
+import { fold } from './fold'
+import type { Net, Shape } from './net'
+import {
+  type Applied,
+  type DetachedTensor,
+  type Fed,
+  isFed,
+  type Joined,
+  type LossTerm,
+  madeOf,
+  type StepObjective,
+  type Tensor,
+  termsOf,
+  type TrainingStep,
+} from './step'
+
+export interface ElaboratedStep {
+  readonly graph: Graph
+  readonly objectives: readonly Objective[]
+  readonly detached: readonly Detached[]
+}
+
+interface Made {
+  readonly ref: Ref
+  readonly detached: boolean
+}
+type Result<T> = Either<GraphError, T>
+
+const refused = (at: string, reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at, reason })
+
+class StepElaboration {
+  private readonly graph: GraphBuilder
+  private readonly made = new Map<Tensor, Made>()
+  private readonly uses = new Map<Net, number>()
+  private readonly params = new Map<Net, Set<ValueId>>()
+  private readonly detached: Detached[] = []
+  private readonly keys = randomKeys()
+  private joins = 0
+  /** Fed tensors that only losses read, and whether they hold classes. */
+  private readonly targets = new Map<Tensor, boolean>()
+
+  constructor(private readonly step: TrainingStep, name: string) {
+    this.graph = new GraphBuilder(name)
+    const terms = termsOf(step)
+    const inputs = madeOf(terms.flatMap((t) => (typeof t.to === 'number' || isFed(t.to) ? [t.of] : [t.of, t.to])))
+    for (const t of terms)
+      if (typeof t.to !== 'number' && isFed(t.to) && !inputs.has(t.to)) this.targets.set(t.to, t.loss === 'cross-entropy')
+  }
+
+  run(): Result<ElaboratedStep> {
+    const terms: Term[][] = []
+    for (const o of this.step.objectives) {
+      const own = this.termsOf(o)
+      if (isLeft(own)) return own
+      terms.push([...own.right])
+    }
+    const objectives: Objective[] = []
+    for (const [i, o] of this.step.objectives.entries()) {
+      const params = this.paramsOver(o)
+      if (isLeft(params)) return params
+      objectives.push({ name: o.name, optimizer: o.optimizer, params: params.right, terms: terms[i]! })
+    }
+    return right({ graph: this.graph.build(), objectives, detached: this.detached })
+  }
+
+  private termsOf(o: StepObjective): Result<readonly Term[]> {
+    const terms: Term[] = []
+    for (const [name, list] of Object.entries(o.losses))
+      for (const t of list) {
+        const term = this.term(`${o.name}.${name}`, t)
+        if (isLeft(term)) return term
+        terms.push(term.right)
+      }
+    return right(terms)
+  }
+
+  private term(name: string, t: LossTerm): Result<Term> {
+    const of = this.tensor(t.of)
+    if (isLeft(of)) return of
+    const common = { name, loss: t.loss, of: of.right.ref, weight: t.weight }
+    if (typeof t.to === 'number') return right({ ...common, to: { constant: t.to } })
+    const to = this.tensor(t.to)
+    return isLeft(to) ? to : right({ ...common, to: { value: to.right.ref, detached: to.right.detached } })
+  }
+
+  private paramsOver(o: StepObjective): Result<ReadonlySet<ValueId>> {
+    const params = new Set<ValueId>()
+    for (const net of o.over) {
+      const own = this.params.get(net)
+      if (!own) return left({ tag: 'ObjectiveInvalid', objective: o.name, reason: `a net of kind '${net.kind}' that it trains is applied to nothing that a loss reads`, legal: 'nets that the step applies' })
+      own.forEach((p) => params.add(p))
+    }
+    return right(params)
+  }
+
+  private tensor(t: Tensor): Result<Made> {
+    const known = this.made.get(t)
+    if (known) return right(known)
+    const made = this.make(t)
+    if (!isLeft(made)) this.made.set(t, made.right)
+    return made
+  }
+
+  private make(t: Tensor): Result<Made> {
+    switch (t.kind) {
+      case 'fed': {
+        const { name, shape } = t as Fed
+        const classes = this.targets.get(t)
+        const ref = classes === undefined ? this.graph.input(name, shape) : this.graph.target(name, shape, classes ? 'i32' : this.graph.dtype)
+        return right({ ref, detached: false })
+      }
+      case 'applied': return this.applied(t as Applied)
+      case 'joined': return this.joined(t as Joined)
+      case 'detached': {
+        const of = this.tensor((t as DetachedTensor).of)
+        return isLeft(of) ? of : right({ ref: of.right.ref, detached: true })
+      }
+    }
+  }
+
+  /** Runs `make`; whatever op it appends that reads a detached one of these takes it as a constant. */
+  private reading(xs: readonly Made[], make: () => Result<Ref>): Result<Made> {
+    const before = this.graph.written.length
+    const y = make()
+    if (isLeft(y)) return y
+    const held = new Set(xs.filter((x) => x.detached).map((x) => x.ref as number))
+    for (const op of this.graph.written.slice(before))
+      for (const v of op.ins) if (held.has(v)) this.detached.push({ reader: op.outs[0]!, input: v })
+    return right({ ref: y.right, detached: held.has(y.right) })
+  }
+
+  private joined({ parts }: Joined): Result<Made> {
+    const made: Made[] = []
+    for (const p of parts) {
+      const x = this.tensor(p)
+      if (isLeft(x)) return x
+      made.push(x.right)
+    }
+    const layer = `joined${++this.joins === 1 ? '' : this.joins}`
+    return this.reading(made, () => {
+      const y = this.graph.op('concat', {}, made.map((m) => m.ref), layer)
+      return isLeft(y) ? y : right(y.right[0]!)
+    })
+  }
+
+  private applied({ net, to }: Applied): Result<Made> {
+    const x = this.tensor(to)
+    if (isLeft(x)) return x
+    const analysis = analyse(net, this.graph.shape(x.right.ref) as unknown as Shape)
+    if (isLeft(analysis)) return analysis
+    const use = (this.uses.get(net) ?? 0) + 1
+    this.uses.set(net, use)
+    const before = this.graph.written.length
+    const algebra = algebraOf(this.graph, this.keys, use === 1 ? '' : `#${use}`)
+    const make = (): Result<Ref> => fold(algebra, net, x.right.ref)
+    const y = this.reading([x.right], use === 1 ? make : () => this.graph.sharing(make))
+    if (isLeft(y)) return y
+    const ops = this.graph.written.slice(before)
+    const keeps = use > 1 ? ops.find((op) => opDef(op.kind).update) : undefined
+    if (keeps) return refused(keeps.layer, 'its net is applied twice, and its running statistics can move once a step; legal are frozen norms and norms of each image')
+    const params = this.params.get(net) ?? new Set()
+    for (const op of ops) for (const v of op.ins) if (this.graph.value(v as Ref).role === 'param') params.add(v)
+    this.params.set(net, params)
+    return y
+  }
+}
+
+export const elaborateStep = (s: TrainingStep, name = 'step'): Result<ElaboratedStep> =>
+  s.objectives.length === 0 ? refused('step', 'it has no objectives') : new StepElaboration(s, name).run()

@@ -1,0 +1,63 @@
+// What a step minimises: objectives, each a sum of weighted losses over its own parameters, with its own optimizer.
+// In: nothing. Out: the types, and what is wrong with a list of objectives in words. All objectives are measured on the
+// weights that the step began with; their updates follow, in order.
+import type { GraphError } from '../core/errors'
+import type { Graph, ValueId } from '../graph/graph'
+import type { Loss } from './loss'
+import { type Optimizer, optimizerFault } from './optimizer'
+
+/** weight * loss(of, to). */
+export interface Term {
+  /** What the loss is reported as. */
+  readonly name: string
+  readonly loss: Loss
+  readonly of: ValueId
+  /** A computed or fed value, or a number that stands for every element of one. */
+  readonly to: { readonly value: ValueId; readonly detached: boolean } | { readonly constant: number }
+  readonly weight: number
+}
+
+export interface Objective {
+  readonly name: string
+  readonly optimizer: Optimizer
+  readonly params: ReadonlySet<ValueId>
+  readonly terms: readonly Term[]
+}
+
+/** The op that makes `reader` takes `input` as a constant. */
+export interface Detached { readonly reader: ValueId; readonly input: ValueId }
+
+export const allParams = (graph: Graph): ReadonlySet<ValueId> => new Set(graph.values.filter((v) => v.role === 'param').map((v) => v.id))
+
+const invalid = (objective: string, reason: string, legal: string): GraphError => ({ tag: 'ObjectiveInvalid', objective, reason, legal })
+
+const termFault = (graph: Graph, o: Objective, t: Term): GraphError | undefined => {
+  if (!Number.isFinite(t.weight)) return invalid(o.name, `the weight of '${t.name}' is ${t.weight}`, 'a finite number')
+  if ('constant' in t.to) {
+    if (t.loss === 'cross-entropy') return invalid(o.name, `'${t.name}' compares classes with ${t.to.constant}`, 'a fed tensor of class labels')
+    return Number.isFinite(t.to.constant) ? undefined : invalid(o.name, `'${t.name}' compares with ${t.to.constant}`, 'a finite number')
+  }
+  const target = graph.values[t.to.value]!
+  // The gradient of these losses by their target is none of the op table's.
+  if (target.role === 'activation' && !t.to.detached && t.loss === 'bce-with-logits')
+    return invalid(o.name, `the target of '${t.name}' is computed`, 'a fed or detached target')
+  return undefined
+}
+
+export const objectivesFault = (graph: Graph, objectives: readonly Objective[]): GraphError | undefined => {
+  const owner = new Map<ValueId, string>()
+  const names = new Set<string>()
+  for (const o of objectives) {
+    if (names.has(o.name)) return { tag: 'DuplicateName', name: o.name, role: 'objective' }
+    names.add(o.name)
+    if (o.terms.length === 0) return invalid(o.name, 'it has no losses', 'at least one')
+    for (const p of o.params) {
+      if (owner.has(p))
+        return invalid(o.name, `parameter '${graph.values[p]!.name}' is trained by objective '${owner.get(p)}' already`, 'one objective for each parameter')
+      owner.set(p, o.name)
+    }
+    const fault = optimizerFault(o.optimizer) ?? o.terms.map((t) => termFault(graph, o, t)).find((f) => f !== undefined)
+    if (fault) return fault
+  }
+  return undefined
+}
