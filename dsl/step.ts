@@ -89,7 +89,7 @@ export interface StepObjective {
   /** The nets whose parameters it trains. */
   readonly over: readonly Net[]
   readonly optimizer: Optimizer
-  /** Reported as '<objective>.<loss>'; several terms under one name are reported together. */
+  /** Reported as '<objective>.<loss>', several terms under one name as '<objective>.<loss>.0', ... */
   readonly losses: Readonly<Record<string, readonly LossTerm[]>>
 }
 

@@ -78,8 +78,8 @@ class StepElaboration {
   private termsOf(o: StepObjective): Result<readonly Term[]> {
     const terms: Term[] = []
     for (const [name, list] of Object.entries(o.losses))
-      for (const t of list) {
-        const term = this.term(`${o.name}.${name}`, t)
+      for (const [i, t] of list.entries()) {
+        const term = this.term(`${o.name}.${name}${list.length > 1 ? `.${i}` : ''}`, t)
         if (isLeft(term)) return term
         terms.push(term.right)
       }

@@ -47,9 +47,14 @@ const termFault = (graph: Graph, o: Objective, t: Term): GraphError | undefined 
 export const objectivesFault = (graph: Graph, objectives: readonly Objective[]): GraphError | undefined => {
   const owner = new Map<ValueId, string>()
   const names = new Set<string>()
+  const losses = new Set<string>()
   for (const o of objectives) {
     if (names.has(o.name)) return { tag: 'DuplicateName', name: o.name, role: 'objective' }
     names.add(o.name)
+    for (const t of o.terms) {
+      if (losses.has(t.name)) return { tag: 'DuplicateName', name: t.name, role: 'loss' }
+      losses.add(t.name)
+    }
     if (o.terms.length === 0) return invalid(o.name, 'it has no losses', 'at least one')
     for (const p of o.params) {
       if (owner.has(p))

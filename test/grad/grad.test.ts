@@ -232,7 +232,8 @@ test('a parameter that two layers read gets the sum of their gradients, and one 
   const s = new Sketch([1, 4, 8, 8])
   const w = s.weight('shared.weight', [4, 4, 3, 3])
   const first = s.op('conv2d', convAttrs(samePad(3)), [s.image, w], 'first')
-  const g = must(training(s.b.build(), s.op('conv2d', convAttrs(samePad(3)), [first, w], 'second'), options()))
+  const second = s.op('conv2d', convAttrs(samePad(3)), [first, w], 'second')
+  const g = must(training(s.b.build(), second, options()))
   const sum = g.ops.find((o) => o.kind === 'param_grad_sum')!
   assert.equal(sum.ins.map((v) => g.values[v]!.name), ['shared.weight.grad.0', 'shared.weight.grad.1'])
   assert.is(g.values[sum.outs[0]!]!.name, 'shared.weight.grad')
