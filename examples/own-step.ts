@@ -1,7 +1,7 @@
 // A step with two objectives: a generator and its critic, each with losses and an optimizer of its own.
 // Run with: npx ts-node examples/own-step.ts, or npx spillway train examples/own-step.ts --steps 10
 import { adam, apply, avgPool, conv2d, detach, fed, instanceNorm, joined, leakyRelu, loss, minimize, relu, seq, step } from '../src/index'
-import { l1, mib, mse, stage, summary, type Tensor, train } from '../src/index'
+import { l1, mib, mse, stageStep, summary, type Tensor, train } from '../src/index'
 
 // ---------------------------------------------------------------- two nets
 
@@ -53,7 +53,7 @@ const own = step(
 export default own
 
 if (require.main === module) {
-  const plan = stage(own, { budget: mib(64) })
+  const plan = stageStep(own, { budget: mib(64) })
   console.log(summary(plan.plan, plan.timeline, plan.staging))
   train(own, plan, { steps: 10 }).then(({ losses }) => console.log(losses.map((l) => l.toFixed(4)).join(' ')))
 }

@@ -63,6 +63,7 @@
   X(reflect_pad_bwd, 47) \
   X(lrn, 90) \
   X(lrn_bwd, 91) \
+  X(param_grad_sum, 58) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -409,6 +410,10 @@ struct LrnAttrs {
 
 using LrnBwdAttrs = LrnAttrs;
 
+struct ParamGradSumAttrs {
+  static ParamGradSumAttrs read(const double*) { return {}; }
+};
+
 struct FillAttrs {
   double value;
   static FillAttrs read(const double* a) {
@@ -648,6 +653,9 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"lrn_bwd", 91, 2, 2, 1, 1, 4, "ifff", false, -1,
      {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
+    {"param_grad_sum", 58, 2, 65535, 1, 1, 0, "", false, 0,
+     {{"d0", Role::whole, Element::real, false, false}, {"d1", Role::whole, Element::real, false, false}},
+     {{"d", Role::whole, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},
      {{"y", Role::any, Element::real, true, false}}},

@@ -41,7 +41,6 @@ export const opDefs: readonly OpDef[] = [
   convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights,
   upsample, upsampleBwd, reflectPad, reflectPadBwd,
   lrn, lrnBwd,
-  upsample, upsampleBwd,
   paramGradSum,
   fill, copy, accumulate, mergeMoments,
 ]
