@@ -1,6 +1,6 @@
 // `spillway plan MODEL`: stage and explain. Out: the summary or the JSON of DESIGN 10, and the files that were asked for.
 import { dirname, relative, resolve } from 'node:path'
-import { isLeft, right } from 'fp-ts/Either'
+import { isLeft, left, right } from 'fp-ts/Either'
 import { writeWholeText } from '../files'
 import { savePlan } from '../planfile'
 import { type ModelSource, moduleText } from '../planmodule'
@@ -8,6 +8,7 @@ import { planJson } from '../report/facts'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { traceJson } from '../report/trace'
+import { usage } from '../errors'
 import type { NamedModel } from './model'
 import type { Done, Output } from './output'
 import { stageNamed, type StagingOptions } from './stage'
@@ -31,6 +32,8 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done => {
   const found = stageNamed(model, o)
   if (isLeft(found)) return found
   const { named, staged } = found.right
+  const own = named.model
+  if (o.emit !== undefined && own.kind === 'step') return left(usage('--emit writes plan modules of models, and this is a step: --save writes its plan as JSON'))
   const { plan, timeline, staging } = staged
   const written: string[] = []
   const write = (what: string, path: string | undefined, text: () => string): void => {
@@ -45,7 +48,7 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done => {
   write('report', o.report, () => reportHtml(plan, timeline, staging))
   write('trace', o.trace, () => traceJson(plan, timeline))
   const emitted = o.emit
-  write('plan module', emitted, () => moduleText(plan, named.model, sourceOf(named, emitted!)))
+  if (own.kind === 'model') write('plan module', emitted, () => moduleText(plan, own, sourceOf(named, emitted!)))
   out.answer(planJson(plan, timeline, staging), summary(plan, timeline, staging))
   written.forEach(out.say)
   return right(undefined)
