@@ -81,18 +81,14 @@ export const assignPages = (drafts: readonly Draft[], end: Point): Paged => {
   const peakPages = peakOf(drafts, end)
   const free = new FreeRuns(peakPages)
   const sorted = [...drafts].sort((a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from)
-  const leaving: { release: Point; runs: readonly PageRun[] }[] = []
+  const leaving: (readonly PageRun[])[][] = Array.from({ length: end + 1 }, () => [])
   const residencies: Residency[] = []
+  let now = 0
   for (const d of sorted) {
-    for (let i = 0; i < leaving.length; )
-      if (leaving[i]!.release <= d.acquire) {
-        leaving[i]!.runs.forEach((r) => free.give(r))
-        leaving[i] = leaving[leaving.length - 1]!
-        leaving.pop()
-      } else i++
+    for (; now <= d.acquire; now++) for (const runs of leaving[now]!) for (const r of runs) free.give(r)
     const runs = free.take(d.to - d.from)
     residencies.push({ ...d, runs })
-    leaving.push({ release: d.release, runs })
+    leaving[d.release]!.push(runs)
   }
   return { residencies, peakPages }
 }

@@ -12,7 +12,7 @@ import { inCoreLayout } from './incore'
 import type { Layout } from './layout'
 import { chooseOffloads, type OffloadChain } from './offloaddp'
 import { type Activation, activationsOf, always, leaving, turningPoint } from './offload'
-import { intervalsOf, leastPages, occupancy } from './tracks'
+import { leastPages, occupancy } from './tracks'
 
 export interface DynprogOptions {
   readonly slots: number
@@ -65,7 +65,7 @@ export const virtualLayers = (l: Layout, most: number): readonly VirtualLayer[] 
 /** The chain in pages and seconds, before rounding. */
 const measured = (l: Layout, layers: readonly VirtualLayer[]) => {
   const mine = new Set(layers.flatMap((v) => v.members.map((a) => a.track)))
-  const others = occupancy(l.tracks.filter((_, i) => !mine.has(i)).flatMap(intervalsOf), l.calls.length)
+  const others = occupancy(l.tracks.filter((_, i) => !mine.has(i)), l.calls.length)
   const before = [0]
   for (const c of l.calls) before.push(before[before.length - 1]! + c.seconds)
   const seconds = ([from, to]: readonly [Point, Point]): number => Math.max(0, before[to]! - before[Math.min(from, to)]!)

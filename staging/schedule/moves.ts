@@ -33,7 +33,7 @@ const draftOf = (iv: Interval, slots: TierSlots, end: number): Draft => {
 /** Null when even with each copy waited for at once the budget is too small. */
 export const scheduleMoves = (tracks: readonly Track[], calls: readonly Call[], budgetPages: number, link: Link): Moves | null => {
   const ivs = tracks.flatMap(intervalsOf)
-  const occ = occupancy(ivs, calls.length)
+  const occ = occupancy(tracks, calls.length)
   for (let p = 0; p < calls.length; p++) if (occ[p]! > budgetPages) return null
   const at = (rate: number) => (iv: Interval): number => link.latencySeconds + (iv.pages * PAGE_BYTES) / rate
   const copies = { calls, budget: budgetPages, link }

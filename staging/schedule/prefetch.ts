@@ -6,7 +6,7 @@
 import type { Point } from '../plan/plan'
 import type { Layout } from './layout'
 import { leaving } from './offload'
-import { intervalsOf, occupancy, type Timing, type Track } from './tracks'
+import { occupancy, type Timing, type Track } from './tracks'
 
 export interface Wish {
   readonly track: number
@@ -18,7 +18,7 @@ export interface Wish {
 export const prefetched = (l: Layout, wishes: readonly Wish[], budgetPages: number): readonly Track[] => {
   const needed = (w: Wish): Point => l.tracks[w.track]!.stays[w.gap + 1]!.first
   const idle = wishes.filter((w) => l.tracks[w.track]!.stays[w.gap]!.last + 1 < needed(w))
-  const occ = occupancy(leaving(l, idle).flatMap(intervalsOf), l.calls.length)
+  const occ = occupancy(leaving(l, idle), l.calls.length)
   const gaps = idle.flatMap((w) => {
     const { stays, from, to } = l.tracks[w.track]!
     const start = stays[w.gap]!.last + 1

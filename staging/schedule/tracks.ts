@@ -68,12 +68,21 @@ export const intervalsOf = (t: Track): readonly Interval[] => {
   return out
 }
 
-/** Pages held at each call when nothing moves before its time or stays after it. */
-export const occupancy = (ivs: readonly Interval[], calls: number): Int32Array => {
+/** Pages held at each call when nothing moves before its time or stays after it: intervals, without making them. */
+export const occupancy = (tracks: readonly Track[], calls: number): Int32Array => {
   const occ = new Int32Array(calls + 1)
-  for (const iv of ivs) {
-    occ[iv.acquire]! += iv.pages
-    occ[Math.min(calls, iv.last + 1)]! -= iv.pages
+  for (const t of tracks) {
+    const pages = t.to - t.from
+    const final = t.stays.length - 1
+    occ[t.stays[0]!.first]! += pages
+    for (let gap = 0; gap < final; gap++) {
+      if (!t.leaves[gap]) continue
+      const end = t.stays[gap]!.last + 1
+      const next = t.stays[gap + 1]!.first
+      occ[end]! -= pages
+      occ[Math.max(end, Math.min(next, t.timing?.[gap]?.comeAt ?? next))]! += pages
+    }
+    occ[Math.min(calls, t.stays[final]!.last + 1)]! -= pages
   }
   for (let p = 1; p <= calls; p++) occ[p]! += occ[p - 1]!
   return occ
@@ -81,7 +90,7 @@ export const occupancy = (ivs: readonly Interval[], calls: number): Int32Array =
 
 /** The first call at which the least is needed, and that least. */
 export const tightestCall = (tracks: readonly Track[], calls: number): { readonly call: number; readonly pages: number } => {
-  const occ = occupancy(tracks.flatMap(intervalsOf), calls)
+  const occ = occupancy(tracks, calls)
   let call = 0
   for (let p = 1; p < calls; p++) if (occ[p]! > occ[call]!) call = p
   return { call, pages: occ[call] ?? 0 }
