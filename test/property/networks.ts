@@ -63,28 +63,28 @@ const poolWindow: fc.Arbitrary<Window> = fc.record({
   pads: pads(1),
 })
 
-const conv: fc.Arbitrary<Block> = fc.record({
+export const conv: fc.Arbitrary<Block> = fc.record({
   tag: fc.constant('conv' as const),
   channels: small(1, 4),
   window: convWindow,
   grouped: fc.boolean(),
   bias: fc.boolean(),
 })
-const up: fc.Arbitrary<Block> = fc.record({
+export const up: fc.Arbitrary<Block> = fc.record({
   tag: fc.constant('up' as const),
   channels: small(1, 3),
   window: fc.record({ kernel: small(1, 4), stride: small(1, 3), dilation: small(1, 2), pads: pads(2) }),
   more: small(0, 1),
   bias: fc.boolean(),
 })
-const resample: fc.Arbitrary<Block> = fc.record({
+export const resample: fc.Arbitrary<Block> = fc.record({
   tag: fc.constant('resample' as const),
   mode: fc.constantFrom(0 as const, 1 as const, 2 as const),
   to: fc.tuple(small(1, 29), small(1, 29)),
 })
-const reflect: fc.Arbitrary<Block> = fc.record({ tag: fc.constant('reflect' as const), pads: pads(4) })
+export const reflect: fc.Arbitrary<Block> = fc.record({ tag: fc.constant('reflect' as const), pads: pads(4) })
 /** Keeps the image's size: what residual and concatenated branches are made of. */
-const keeping: fc.Arbitrary<Block> = fc.record({
+export const keeping: fc.Arbitrary<Block> = fc.record({
   tag: fc.constant('conv' as const),
   channels: small(1, 4),
   grouped: fc.boolean(),

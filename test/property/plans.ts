@@ -30,7 +30,7 @@ export interface Case {
 }
 
 const side = (hi: number): fc.Arbitrary<number> => fc.integer({ min: 1, max: hi })
-const tilings: fc.Arbitrary<Tiling> = fc.record({
+export const tilings: fc.Arbitrary<Tiling> = fc.record({
   grids: fc.array(fc.record({ B: side(3), H: side(5), W: side(7) }), { minLength: 1, maxLength: 4 }),
   cutAfter: fc.array(side(8), { minLength: 1, maxLength: 4 }),
   squeeze: fc.constantFrom(0, 0.5, 1),
