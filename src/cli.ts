@@ -11,6 +11,7 @@ import { planModel, type PlanOptions } from './cli/plan'
 import { trainModel, type TrainCommandOptions } from './cli/train'
 import { verifyFile } from './cli/verify'
 import { type SpillwayError, SpillwayException, usage } from './errors'
+import { ALLOCATORS } from '../staging/memory/allocators/replay'
 import { nearest } from './nearest'
 import { version } from './version'
 
@@ -29,7 +30,7 @@ const modelOptions = (c: Command): Command => c
 const planningOptions = (c: Command): Command => modelOptions(c)
   .option('--budget <size>', 'the hard cap on device memory: 512MiB, 11GiB, plain bytes (default: what the device has)', sizeOption('--budget'))
   .option('--strategy <name>', 'how to fit (default auto)')
-  .option('--allocator <name>', 'pages')
+  .option('--allocator <name>', `${ALLOCATORS.join(', ')}: what runs are pages; the others are replayed on the plan to compare (default pages)`)
   .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
   .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
   .option('--throttle <size>', 'imitate a slower link: bytes a second in each direction', sizeOption('--throttle'))

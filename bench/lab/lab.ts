@@ -9,11 +9,12 @@ import { type Experiment, pageOf, type Report } from './page'
 import { paper1 } from './paper1'
 import { paper2 } from './paper2'
 import { paper3 } from './paper3'
+import { paper4 } from './paper4'
 import { paper5 } from './paper5'
 
 const FOLDER = join(__dirname, '../../docs/lab')
 
-const experiments: Readonly<Record<string, Experiment>> = { paper1, paper2, paper3, paper5, ablation }
+const experiments: Readonly<Record<string, Experiment>> = { paper1, paper2, paper3, paper4, paper5, ablation }
 
 const run = (name: string, experiment: Experiment): void => {
   const began = performance.now()

@@ -2,6 +2,7 @@
 // now or read from a file, and its model.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { Loss } from '../../dsl'
+import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors'
 import { modelMismatch } from '../identity'
@@ -24,10 +25,10 @@ export interface StagingOptions extends InputOptions, OptimizerOptions {
   readonly plan?: string
 }
 
-export interface StagedModel { readonly named: NamedModel; readonly staged: StagedPlan }
-
-/** Run-time allocators are for comparing; what runs are plan-time pages. */
-const ALLOCATORS = ['pages'] as const
+export interface StagedModel {
+  readonly named: NamedModel
+  readonly staged: StagedPlan
+}
 
 /** What a plan file has decided already. */
 const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
@@ -35,8 +36,12 @@ const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithm
 const STEPS_OWN = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
 const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 
-const machineOptions = (o: StagingOptions): MachineOptions =>
-  ({ spill: o.spill, threads: o.threads, throttle: o.throttle, fixed: o.algorithms === 'fixed' })
+const machineOptions = (o: StagingOptions): MachineOptions => ({
+  spill: o.spill,
+  threads: o.threads,
+  throttle: o.throttle,
+  fixed: o.algorithms === 'fixed',
+})
 
 const fromFile = (file: string, modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
   const given = DECIDED.filter((k) => o[k] !== undefined)
@@ -56,7 +61,7 @@ const fromFile = (file: string, modelText: string, o: StagingOptions): Either<Sp
 
 export const stageNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
   if (o.plan !== undefined) return fromFile(o.plan, modelText, o)
-  if (o.allocator !== undefined && !(ALLOCATORS as readonly string[]).includes(o.allocator))
+  if (o.allocator !== undefined && isLeft(allocatorNamed(o.allocator)))
     return left(unknownName('allocator', o.allocator, ALLOCATORS))
   const named = modelNamed(modelText, overrideOf(o))
   if (isLeft(named)) return named

@@ -126,6 +126,8 @@ export const trainModel = async (model: string, o: TrainCommandOptions, out: Out
   const options = trainOptions(o)
   const fault = optionsFault(options)
   if (fault) return left(fault)
+  if (o.allocator !== undefined && o.allocator !== 'pages')
+    return left(usage(`--allocator ${o.allocator}: what runs are plan-time pages; other allocators are for 'plan', which replays them`))
   const found = stageNamed(model, { ...o, machine: device })
   if (isLeft(found)) return found
   const { staged, named } = found.right

@@ -5,6 +5,7 @@ import { elementsOf, shapeOf } from '../../staging/core/box'
 import { bytesOf, type Graph, isPersistent } from '../../staging/graph/graph'
 import type { Link } from '../../staging/graph/machine'
 import { type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
+import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
 import type { Call, Plan, Residency, View } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
@@ -72,7 +73,11 @@ export const segmentFlops = (plan: Plan): readonly { readonly done: number; read
 export const residencyBytes = (plan: Plan, r: Residency): number =>
   Math.max(0, Math.min(plan.storages[r.storage]!.bytes, r.to * PAGE_BYTES) - r.from * PAGE_BYTES)
 
-interface Stretch { readonly cell: number; readonly first: number; readonly last: number }
+interface Stretch {
+  readonly cell: number
+  readonly first: number
+  readonly last: number
+}
 
 /** Calls [first, last] of one tile that touch a tile's local, for each tile; each call that a workspace serves. */
 const localStretches = (plan: Plan): readonly Stretch[] => {
@@ -232,7 +237,14 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     calls: plan.calls.length,
     instructions: staging.instructions,
     planningSeconds: staging.planningSeconds,
+    ...(staging.allocator === 'pages' ? {} : allocationJson(plan, staging.allocator)),
   }
+}
+
+/** What a run-time allocator would make of the plan: its peak instead of the pages', and what it cannot use or spends on mapping. */
+const allocationJson = (plan: Plan, allocator: string) => {
+  const { peakBytes, requestedBytes, worstUnusable, meanUnusable, mappingSeconds } = replay(plan, allocator)
+  return { peakBytes, requestedBytes, worstUnusable, meanUnusable, mappingSeconds }
 }
 
 export type PlanJson = ReturnType<typeof planJson>

@@ -1,6 +1,7 @@
 // The summary that `plan` and `train` print: about fifteen lines for a terminal.
 // In: a plan, its timeline, the stager's knowledge. Out: text without colours. Invariant: no line is wider than 118 columns.
 import { PAGE_BYTES } from '../../staging/core/bytes'
+import { replay } from '../../staging/memory/allocators/replay'
 import type { Plan } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type Facts, factsOf, type Staging } from './facts'
@@ -15,17 +16,28 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
   const budget = Math.floor(plan.budgetBytes / PAGE_BYTES) * PAGE_BYTES
   const { memory, data } = timeline.stallSeconds
   const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
-  const tier = plan.tierBytes > 0 ? ` · ${showSize(plan.tierBytes)} ${staging.tier === 'disk' ? 'on disk' : 'in host memory'}` : ''
+  const tier =
+    plan.tierBytes > 0 ? ` · ${showSize(plan.tierBytes)} ${staging.tier === 'disk' ? 'on disk' : 'in host memory'}` : ''
   return [
     `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}`,
     `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
-    `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}`
-      + ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
-    `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}`
-      + ` · copies out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
-    `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)`
-      + ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}`,
+    `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}` +
+      ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
+    `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
+      ` · copies out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
+    ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
+    `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
+      ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}`,
   ]
+}
+
+const allocatorLine = (plan: Plan, allocator: string): string => {
+  const r = replay(plan, allocator)
+  const mapping = r.mappingSeconds > 0 ? ` · mapping ${showSeconds(r.mappingSeconds)} a step` : ''
+  return (
+    `  allocator  ${allocator} would hold ${showSize(r.peakBytes)} for ${showSize(r.requestedBytes)} asked for` +
+    ` · unusable free space ${showPercent(r.meanUnusable)} in the mean${mapping}`
+  )
 }
 
 // ---------------------------------------------------------------- the table's head

@@ -74,7 +74,8 @@ export const packByLifetime = (items: readonly Interval[]): { readonly offsets: 
 
 export interface Placement { readonly storages: readonly Storage[]; readonly places: readonly Place[] }
 
-export const place = (cells: readonly Cell[], calls: readonly Call[]): Placement => {
+/** `smallBytes`: values below it share a storage, and stay while one of them is alive. */
+export const place = (cells: readonly Cell[], calls: readonly Call[], smallBytes = SMALL_BYTES): Placement => {
   const storages: Storage[] = []
   const places = new Array<Place>(cells.length)
   const open = (label: string, bytes: number, members: readonly Cell[], offsets: readonly number[]): void => {
@@ -97,7 +98,7 @@ export const place = (cells: readonly Cell[], calls: readonly Call[]): Placement
     open(label, p.bytes, members, p.offsets)
   }
   const isLocal = (c: Cell): boolean => c.segment >= 0
-  const isSmall = (c: Cell): boolean => (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && c.bytes < SMALL_BYTES
+  const isSmall = (c: Cell): boolean => (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && c.bytes < smallBytes
 
   inARow('parameters and state', cells.filter((c) => c.scope === 'persistent'))
   packed('small values', cells.filter(isSmall), (c) => [c.first, c.last])

@@ -5,7 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import type { StageError } from '../core/errors'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import type { Layout } from './layout'
+import { type Layout, packedTight } from './layout'
 import { leaveAll, leaveUntil } from './evict'
 import { leastPages, type Track } from './tracks'
 
@@ -29,12 +29,13 @@ export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Ite
  */
 export type Refiner = (graph: Graph, machine: Machine, budgetPages: number) => Iterator<Candidate, unknown, number>
 
-/** Nothing leaves the device. */
-export const resident = (layout: Layout): Candidate => ({
-  layout,
-  least: leastPages(layout.tracks, layout.calls.length),
-  fit: () => layout.tracks,
-})
+/** Nothing leaves the device: values need no pages of their own. */
+export const resident = (loose: Layout): Candidate => {
+  const tight = packedTight(loose)
+  const pages = (l: Layout): number => leastPages(l.tracks, l.calls.length)
+  const layout = pages(tight) < pages(loose) ? tight : loose
+  return { layout, least: pages(layout), fit: () => layout.tracks }
+}
 
 /** As much leaves as the budget demands. */
 export const spilling = (layout: Layout): Candidate => ({

@@ -14,29 +14,54 @@ export interface Layout extends Expansion, Placement {
   readonly tracks: readonly Track[]
 }
 
-export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, rule: StayRule = 'segment'): Layout => {
-  const expansion = expand(graph, segments, machine)
-  const placement = place(expansion.cells, expansion.calls)
+const placed = (
+  graph: Graph,
+  segments: readonly Segment[],
+  expansion: Expansion,
+  rule: StayRule,
+  smallBytes?: number,
+): Layout => {
+  const placement = place(expansion.cells, expansion.calls, smallBytes)
   const kindOf = (storage: number): Track['kind'] => {
     const members = placement.storages[storage]!.cells.map((c) => expansion.cells[c]!)
     const first = members[0]!
     if (first.scope === 'persistent') return 'persistent'
-    if (members.length > 1 || first.segment >= 0 || first.scope === 'workspace' || placement.storages[storage]!.label === 'small values') return 'packed'
+    if (
+      members.length > 1 ||
+      first.segment >= 0 ||
+      first.scope === 'workspace' ||
+      placement.storages[storage]!.label === 'small values'
+    )
+      return 'packed'
     return first.scope === 'fed' ? 'fed' : 'value'
   }
   const tracks = touches(graph, segments, expansion.cells, expansion.calls, placement, rule).map((c): Track => {
     const kind = kindOf(c.storage)
     return { ...c, kind, leaves: c.stays.slice(1).map(() => false) }
   })
-  return { graph, segments, ...expansion, ...placement, tracks }
+  const { cells, calls } = expansion
+  return { graph, segments, cells, calls, ...placement, tracks }
 }
+
+export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, rule: StayRule = 'segment'): Layout =>
+  placed(graph, segments, expand(graph, segments, machine), rule)
+
+/**
+ * The same step with all of its values packed by lifetime, for plans that move nothing: a storage of its own wastes half a
+ * page a value, which is a tenth of a step whose values are a few pages each.
+ */
+export const packedTight = (l: Layout): Layout => placed(l.graph, l.segments, l, 'segment', Infinity)
 
 /** What fills the device at a call, largest first. */
 export const heldAt = (l: Layout, tracks: readonly Track[], call: number): readonly { label: string; pages: number }[] => {
   const by = new Map<string, number>()
   for (const t of tracks) {
     const stays = t.stays
-    const here = stays.some((s, i) => (s.first <= call && call <= s.last) || (i < stays.length - 1 && !t.leaves[i] && s.last < call && call < stays[i + 1]!.first))
+    const here = stays.some(
+      (s, i) =>
+        (s.first <= call && call <= s.last) ||
+        (i < stays.length - 1 && !t.leaves[i] && s.last < call && call < stays[i + 1]!.first),
+    )
     if (here) by.set(l.storages[t.storage]!.label, (by.get(l.storages[t.storage]!.label) ?? 0) + t.to - t.from)
   }
   return [...by].map(([label, pages]) => ({ label, pages })).sort((a, b) => b.pages - a.pages)

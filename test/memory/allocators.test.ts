@@ -1,0 +1,177 @@
+// Run-time allocators: what they hold, waste and cannot use, on requests by hand, on random ones and on real plans.
+import { isLeft, isRight } from 'fp-ts/Either'
+import * as fc from 'fast-check'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { compile } from '../../staging/compile'
+import { gib, mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { type Allocator, BestFit, Gtbm, PoolTooSmall, VirtualAddressing } from '../../staging/memory/allocators/allocators'
+import { allocatorNamed, replay } from '../../staging/memory/allocators/replay'
+import { eventsOf, type Mobility, type Request, requestsOf } from '../../staging/memory/allocators/requests'
+import { Space } from '../../staging/memory/allocators/space'
+import { liveBytes } from '../../src/report/facts'
+import type { Plan } from '../../staging/plan/plan'
+import { machines } from '../../staging/sim/machines'
+import { trainingGraph } from '../golden/golden'
+
+const machine = machines['v100-pcie-16g']!
+const K = 512
+const request = (id: number, kib: number, mobility: Mobility = 'movable', from = id, to = id + 1): Request => ({
+  id,
+  label: `r${id}`,
+  bytes: kib * K,
+  from,
+  to,
+  mobility,
+})
+
+test('space: best fit from either end; neighbours join again', () => {
+  const s = new Space(10)
+  const [a, b, c] = [s.bestFit(4)!, s.bestFit(4)!, s.bestFit(2)!]
+  s.give(a)
+  s.give(c)
+  assert.equal(s.bestFit(2), { at: 8, bytes: 2 }, 'the smaller of two blocks')
+  assert.equal(s.bestFit(3, 'high'), { at: 1, bytes: 3 })
+  s.give({ at: 1, bytes: 3 })
+  s.give(b)
+  assert.equal(s.blocks, [{ at: 0, bytes: 8 }])
+  assert.is(s.firstFit(9, 'low'), undefined)
+  assert.is(s.firstFit(9, 'high'), undefined)
+  assert.equal([s.firstFit(2, 'low')!.at, s.firstFit(2, 'high')!.at], [0, 6])
+})
+
+test('best-fit reuses and splits what it has; a hole too small makes it grow; without coalescing it grows more', () => {
+  for (const [coalesce, held] of [
+    [true, 8],
+    [false, 16],
+  ] as const) {
+    const pool = new BestFit({ coalesce })
+    const [whole, left, right, again] = [request(0, 8), request(1, 4), request(2, 4), request(3, 8)]
+    pool.ask(whole)
+    pool.give(whole)
+    pool.ask(left)
+    pool.ask(right)
+    pool.give(left)
+    pool.give(right)
+    pool.ask(again)
+    assert.is(pool.heldBytes, held * K, `coalesce ${coalesce}`)
+  }
+})
+
+test('va holds whole chunks, maps every request anew, and takes small ones from a pool beside', () => {
+  const va = new VirtualAddressing(10 * K)
+  const [a, b, small] = [request(0, 11), request(1, 20), request(2, 1)]
+  va.ask(a)
+  assert.equal([va.heldBytes, va.mappings], [20 * K, 2])
+  va.give(a)
+  va.ask(b)
+  assert.equal([va.heldBytes, va.mappings], [20 * K, 4])
+  va.ask(small)
+  assert.equal([va.heldBytes, va.mappings], [21 * K, 4])
+})
+
+test('gtbm: movable low, temporary high, reclaimed beside; a pool too small says for whom', () => {
+  const pool = new Gtbm(10 * K)
+  pool.ask(request(0, 4, 'movable'))
+  pool.ask(request(1, 4, 'temporary'))
+  assert.equal(pool.gapBytes, 2 * K)
+  pool.ask(request(2, 5, 'reclaimed'))
+  assert.is(pool.heldBytes, 15 * K)
+  assert.throws(
+    () => pool.ask(request(3, 3, 'movable')),
+    (e: unknown) => e instanceof PoolTooSmall && e.request.id === 3,
+  )
+})
+
+const lives = fc.array(
+  fc.record({
+    kib: fc.integer({ min: 1, max: 40 }),
+    from: fc.nat(30),
+    length: fc.integer({ min: 1, max: 12 }),
+    mobility: fc.constantFrom<Mobility>('movable', 'temporary', 'reclaimed'),
+  }),
+  { minLength: 1, maxLength: 40 },
+)
+
+test('no allocator ever holds less than what is asked for, and everything given back is free', () => {
+  fc.assert(
+    fc.property(lives, (drafts) => {
+      const requests = drafts.map((d, id) => request(id, d.kib, d.mobility, d.from, d.from + d.length))
+      const all: readonly Allocator[] = [
+        new BestFit(),
+        new BestFit({ coalesce: false }),
+        new VirtualAddressing(8 * K),
+        new Gtbm(2000 * K),
+      ]
+      for (const allocator of all) {
+        let asked = 0
+        for (const e of eventsOf(requests)) {
+          if (e.ask) allocator.ask(e.request)
+          else allocator.give(e.request)
+          asked += (e.ask ? 1 : -1) * e.request.bytes
+          assert.ok(allocator.heldBytes >= asked)
+        }
+        assert.is(asked, 0)
+        assert.is(
+          allocator.freeBlocks.reduce((n, b) => n + b, 0),
+          allocator.heldBytes,
+        )
+      }
+    }),
+  )
+})
+
+const planOf = (
+  name: string,
+  input: readonly [number, number, number, number],
+  strategy = 'in-core',
+  budgetBytes = gib(64),
+): Plan => {
+  const plan = compile(trainingGraph(name, input), { strategy, budgetBytes, machine })
+  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  return plan.right
+}
+
+test('real plans: requests cover what is alive, and no replay beats it', () => {
+  const inCore = planOf('resnet18', [16, 3, 128, 128])
+  const swapped = planOf('resnet18', [16, 3, 128, 128], 'swap:greedy', Math.round(inCore.peakPages * 0.7) * PAGE_BYTES)
+  for (const plan of [inCore, swapped]) {
+    const most = eventsOf(requestsOf(plan)).reduce(
+      (a, e) => ({
+        now: a.now + (e.ask ? 1 : -1) * e.request.bytes,
+        most: Math.max(a.most, a.now + (e.ask ? e.request.bytes : 0)),
+      }),
+      { now: 0, most: 0 },
+    )
+    assert.is(most.now, 0)
+    for (const name of ['pages', 'best-fit', 'va:2MiB', 'va:40MiB', 'gtbm']) {
+      const r = replay(plan, name)
+      assert.is(r.requestedBytes, most.most)
+      if (name !== 'pages') assert.ok(r.peakBytes >= r.requestedBytes, name)
+      for (const u of [r.worstUnusable, r.meanUnusable]) assert.ok(u >= 0 && u <= 1)
+      assert.is(r.mappingSeconds > 0, name === 'va:2MiB' || name === 'va:40MiB')
+    }
+  }
+})
+
+test('pages hold at most 1.01 of what is alive where that is a GiB or more', () => {
+  for (const [name, input] of [
+    ['resnet50', [16, 3, 224, 224]],
+    ['densenet121', [12, 3, 224, 224]],
+    ['vgg16', [8, 3, 224, 224]],
+  ] as const) {
+    const plan = planOf(name, input)
+    const peak = plan.peakPages * PAGE_BYTES
+    assert.ok(peak >= gib(1), `${name} is too small to tell`)
+    assert.ok(peak <= 1.01 * liveBytes(plan), `${name}: ${peak / liveBytes(plan)}`)
+  }
+})
+
+test('names: four allocators, chunks of a size', () => {
+  for (const name of ['pages', 'best-fit', 'gtbm', 'va:40MiB', 'va:2097152']) assert.ok(isRight(allocatorNamed(name)), name)
+  for (const name of ['va', 'va:', 'va:forty', 'va:1', 'buddy']) assert.ok(isLeft(allocatorNamed(name)), name)
+  const va = allocatorNamed('va:40MiB')
+  assert.is(isRight(va) && va.right.chunkBytes, mib(40))
+})
+
+test.run()
