@@ -1,5 +1,5 @@
 // Inception-v3 (Szegedy et al. 2015) as torchvision builds it, without the auxiliary classifier. Layer names are torchvision's
-// parameter names: 'Mixed_5b.branch1x1.conv'. Takes images of at least 75 pixels; 299 are usual.
+// parameter names: 'Mixed_5b.branch1x1.conv'. Takes images of at least 75 pixels, one a step from 107 on; 299 are usual.
 // Kernels of 1x7 and 7x1 see seven pixels along one dimension.
 import {
   avgPool,

@@ -1,43 +1,57 @@
 // serial
+// timeout 600
 // What type-checking costs, in instantiations (exact, so a ceiling can be tight) and seconds (printed, with a wide one).
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { zooEntry } from '../../src/zoo'
-import { type Cost, costOf } from './checker'
+import { costOf } from './checker'
 
-/** Network -> the most instantiations that it may take above a program that only imports the DSL. */
-const ceilings: readonly (readonly [network: string, input: string, most: number])[] = [
-  ['vgg16', '[1, 3, 224, 224]', 51_000],
-  ['vgg16-features', '[1, 3, 20480, 20480]', 52_000],
-  ['darknet19', '[1, 3, 224, 224]', 60_000],
-  ['resnet18', '[1, 3, 224, 224]', 56_000],
-  ['resnet50', '[1, 3, 224, 224]', 89_000],
-  ['resnet50', '[1, 3, 4096, 4096]', 96_000],
+interface Ceiling {
+  readonly network: string
+  readonly input: string
+  /** The most instantiations that it may take above a program that imports the DSL and a family. */
+  readonly most: number
+  readonly seconds: number
+}
+/** Networks that people use every day. */
+const USUAL = 3
+/** The largest. */
+const LARGE = 10
+
+// biome-ignore format: a table
+const ceilings: readonly Ceiling[] = [
+  { network: 'vgg16', input: '[1, 3, 224, 224]', most: 54_000, seconds: USUAL },
+  { network: 'vgg16-features', input: '[1, 3, 20480, 20480]', most: 55_000, seconds: USUAL },
+  { network: 'darknet19', input: '[1, 3, 224, 224]', most: 63_000, seconds: USUAL },
+  { network: 'resnet18', input: '[1, 3, 224, 224]', most: 60_000, seconds: USUAL },
+  { network: 'resnet50', input: '[1, 3, 224, 224]', most: 94_000, seconds: USUAL },
+  { network: 'resnet50', input: '[1, 3, 4096, 4096]', most: 101_000, seconds: USUAL },
+  { network: 'unet', input: '[1, 3, 512, 512]', most: 75_000, seconds: USUAL },
+  { network: 'resnet152', input: '[1, 3, 224, 224]', most: 130_000, seconds: LARGE },
+  { network: 'deeplabv3plus-resnet101', input: '[2, 3, 512, 512]', most: 135_000, seconds: LARGE },
+  { network: 'inception4', input: '[1, 3, 299, 299]', most: 165_000, seconds: LARGE },
+  { network: 'densenet201', input: '[1, 3, 224, 224]', most: 430_000, seconds: LARGE },
 ]
 
-costOf("import 'uvu'\nexport {}")
-/** What importing the DSL and a family costs. */
 const importOf = (family: string): string => `import { type LayerNames, model } from '../../dsl'
 import family from '../../models/${family}'
 `
-const imported = (family: string): Cost =>
-  costOf(`${importOf(family)}export { family, model }
-export type { LayerNames }`)
+// The first check of a process also warms it up.
+costOf("import 'uvu'\nexport {}")
+const empty = costOf(`${importOf('vgg')}export { family, model }\nexport type { LayerNames }`)
 
-for (const [network, input, most] of ceilings)
+for (const { network, input, most, seconds } of ceilings)
   test(`${network} at ${input}`, () => {
-    const { family } = zooEntry(network)!
-    const empty = imported(family)
-    const c = costOf(`${importOf(family)}export const net = model(${input}, family['${network}'].net)
+    const c = costOf(`${importOf(zooEntry(network)!.family)}export const net = model(${input}, family['${network}'].net)
 export const names = (n: LayerNames<typeof net>): string => n`)
     const instantiations = c.instantiations - empty.instantiations
-    const seconds = c.seconds - empty.seconds
+    const took = c.seconds - empty.seconds
     console.log(
-      `${network.padEnd(14)} ${input.padEnd(22)} ${String(instantiations).padStart(7)} instantiations, ${seconds.toFixed(2)} s above an import`,
+      `${network.padEnd(24)} ${input.padEnd(22)} ${String(instantiations).padStart(7)} instantiations, ${took.toFixed(2)} s above an import`,
     )
     assert.ok(instantiations > 1000, 'the network was not checked at all')
     assert.ok(instantiations <= most, `${instantiations} instantiations, at most ${most} are allowed`)
-    assert.ok(seconds < 3, `${seconds.toFixed(2)} s, less than 3 s are allowed`)
+    assert.ok(took < seconds, `${took.toFixed(2)} s, less than ${seconds} s are allowed`)
   })
 
 test.run()
