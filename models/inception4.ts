@@ -1,6 +1,6 @@
 // Inception-v4 (Szegedy et al. 2016) with the layer names that Cadene's pretrained models and timm have: 'features.3.conv.conv',
-// 'last_linear'. Takes images of at least 75 pixels, one a step from 107 on; 299 are usual. Averages leave the padding out of the count; weights
-// start as in Inception-v3.
+// 'last_linear'. Takes images of at least 75 pixels, one a step from 107 on; 299 are usual. Averages leave the padding out of
+// the count; weights start as in Inception-v3.
 import {
   avgPool,
   block,
