@@ -83,7 +83,10 @@ export class VirtualAddressing implements Allocator {
   }
 
   ask(r: Request): void {
-    if (this.isSmall(r)) return this.small.ask(r)
+    if (this.isSmall(r)) {
+      this.small.ask(r)
+      return
+    }
     const n = this.chunks(r)
     this.mappings += n
     this.used += n
@@ -91,7 +94,10 @@ export class VirtualAddressing implements Allocator {
   }
 
   give(r: Request): void {
-    if (this.isSmall(r)) return this.small.give(r)
+    if (this.isSmall(r)) {
+      this.small.give(r)
+      return
+    }
     this.used -= this.chunks(r)
     this.cached += this.chunks(r)
   }
@@ -131,7 +137,10 @@ export class Gtbm implements Allocator {
   }
 
   ask(r: Request): void {
-    if (r.mobility === 'reclaimed' && this.o.incremental) return this.aside.ask(r)
+    if (r.mobility === 'reclaimed' && this.o.incremental) {
+      this.aside.ask(r)
+      return
+    }
     const high = r.mobility === 'temporary' && this.o.highEnd
     const block = this.main.firstFit(alignUp(r.bytes, ROUND_BYTES), high ? 'high' : 'low')
     if (!block) throw new PoolTooSmall(r)
