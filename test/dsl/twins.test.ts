@@ -23,7 +23,7 @@ declare const facts: Analyse<typeof ${net}, ${input}> extends Facts<infer O, inf
 type M = Model<SummaryOf<typeof ${net}, ${input}>, typeof ${net}>
 declare const segments: [typeof complaint] extends [null] ? SegmentsOf<M> : null
 declare const whole: [typeof complaint] extends [null] ? WholeOf<M> : null
-declare const step: [typeof complaint] extends [null] ? [StepBytes<M, 0>, StepBytes<M, 1>, StepBytes<M, 2>, LeastBytes<M, 1>] : null
+declare const bytesOfStep: [typeof complaint] extends [null] ? [StepBytes<M, 0>, StepBytes<M, 1>, StepBytes<M, 2>, LeastBytes<M, 1>] : null
 `
 const imports = `import type { Analyse, BytesNumber, ComplaintOf, Facts, ParametersNumber, StateNumber } from '../../dsl/facts'
 import type { Model, SummaryOf } from '../../dsl/model'
@@ -97,7 +97,7 @@ const plansAgree = (name: string, m: Model): void => {
   const adamBytes = stepBytes(m, adam({ lr: 0.1 }))
   const momentum = sgd({ lr: 0.1, momentum: 0.9 })
   assert.is(
-    checked.typeOf(name, 'step'),
+    checked.typeOf(name, 'bytesOfStep'),
     `[${[stepBytes(m, sgd({ lr: 0.1 })), stepBytes(m, momentum), adamBytes, leastBytes(m, momentum)].join(', ')}]`,
   )
   sameRuns(m)
