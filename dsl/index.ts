@@ -42,7 +42,7 @@ export type { Padding } from './layers/window'
 export { asModel, asTrainable, type Trainable } from './load'
 export { type InputOverride, type LayerNames, layerOf, type Model, model, modelAt, type Summary, type SummaryOf } from './model'
 export { type Dim, type Extent, type Identity, identity, type Layer, type Net, type Shape } from './net'
-export { type Family, type Network, network } from './network'
+export { type Family, type Network, network, type StepNetwork, stepNetwork } from './network'
 export {
   apply,
   detach,

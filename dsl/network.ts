@@ -1,6 +1,7 @@
 // A network as the zoo lists it: a net, the input that it is usually given, and the loss that it is trained with.
 // A file of models/ exports its networks as a Family by default, and src/zoo.ts finds it there: nothing else names them.
-import type { Net } from './net'
+import type { Net, Shape } from './net'
+import type { TrainingStep } from './step'
 import type { Loss } from './training'
 
 export interface Network<N extends Net = Net, Size extends number = number, Batch extends number = number> {
@@ -10,8 +11,17 @@ export interface Network<N extends Net = Net, Size extends number = number, Batc
   readonly loss: Loss
 }
 
+/** A step of several objectives that the zoo lists, for any shape of what it is fed first. */
+export interface StepNetwork {
+  readonly step: (input: Shape) => TrainingStep
+  readonly input: Shape
+}
+
 /** The networks of one file, by the names that the command line knows. */
-export type Family = Readonly<Record<string, Network>>
+export type Family = Readonly<Record<string, Network | StepNetwork>>
+
+/** @example stepNetwork((input) => pix2pixHD(input), [1, 36, 512, 1024]) */
+export const stepNetwork = (step: StepNetwork['step'], input: Shape): StepNetwork => ({ step, input })
 
 /** One image a step unless said otherwise. @example network(vgg16, 224, crossEntropy) */
 export const network = <N extends Net, Size extends number, Batch extends number = 1>(

@@ -22,7 +22,7 @@ export { run, type RunOptions, tryRun } from './run'
 export { gib, kib, mib } from './sizes'
 export { describePlan, stage, type Staged, type StagedPlan, type StageOptions, stageStep, type StepStageOptions, tryStage, tryStageStep } from './session'
 export { train, type TrainOptions, trainTask } from './trainer'
-export { zoo, type ZooEntry, zooEntry, zooNames } from './zoo'
+export { zoo, type ZooEntry, zooEntry, zooNames, type ZooStep, zooSteps } from './zoo'
 
 /** A plan from a file, read as untrusted and verified; throws what is wrong with it. */
 export const loadPlan = (file: string): Plan => {

@@ -1,10 +1,10 @@
 // The zoo: every network that has a name on the command line. In: the files of models/, one family each, listed when this
 // is loaded: adding a network touches its family's file and nothing else. Out: the network as a checked model, with its
 // default input and the loss it is trained with; its type stands in the family's default export.
-import type { Either } from 'fp-ts/Either'
+import { type Either, left, right } from 'fp-ts/Either'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Family, type Loss, type Model, modelAt, type Net, type Network, type Shape } from '../dsl'
+import { type Family, type Loss, type Model, modelAt, type Net, type Network, type Shape, type StepNetwork, type TrainingStep } from '../dsl'
 import type { GraphError } from '../staging/core/errors'
 
 export interface ZooEntry {
@@ -30,12 +30,35 @@ const entry = (family: string, name: string, { net, input, loss }: Network): Zoo
   return { name, family, net, defaultInput, loss, build: (shape = defaultInput) => modelAt(shape, net) }
 }
 
-const familyOf = (name: string): readonly ZooEntry[] => {
-  const { default: family = {} } = require(join(folder, name)) as { readonly default?: Family }
-  return Object.entries(family).map(([network, n]) => entry(name, network, n))
+/** A step of several objectives, by the name of its network. */
+export interface ZooStep {
+  readonly name: string
+  readonly defaultInput: Shape
+  /** Sizes of 1 and more that its nets do not take are refused in words. */
+  readonly build: (input?: Shape) => Either<GraphError, TrainingStep>
 }
 
-export const zoo: readonly ZooEntry[] = familyNames.flatMap(familyOf)
+const stepEntry = (name: string, n: StepNetwork): ZooStep => ({
+  name,
+  defaultInput: n.input,
+  build: (input = n.input) => {
+    try {
+      return right(n.step(input))
+    } catch (e) {
+      return left({ tag: 'ModelInvalid', at: name, reason: (e as Error).message })
+    }
+  },
+})
 
-export const zooNames: readonly string[] = zoo.map((e) => e.name)
+const families = familyNames.map((name) => {
+  const { default: family = {} } = require(join(folder, name)) as { readonly default?: Family }
+  return { name, networks: Object.entries(family) }
+})
+
+export const zoo: readonly ZooEntry[] = families.flatMap(({ name, networks }) =>
+  networks.flatMap(([network, n]) => ('step' in n ? [] : [entry(name, network, n)])))
+export const zooSteps: readonly ZooStep[] = families.flatMap(({ networks }) =>
+  networks.flatMap(([network, n]) => ('step' in n ? [stepEntry(network, n)] : [])))
+
+export const zooNames: readonly string[] = [...zoo, ...zooSteps].map((e) => e.name)
 export const zooEntry = (name: string): ZooEntry | undefined => zoo.find((e) => e.name === name)

@@ -5,7 +5,7 @@ import { basename, extname, resolve } from 'node:path'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { asTrainable, type InputOverride, type Loss, type Shape, type Trainable } from '../../dsl'
 import { type SpillwayError, SpillwayException, unknownName } from '../errors'
-import { zooEntry, zooNames } from '../zoo'
+import { zooEntry, zooNames, zooSteps } from '../zoo'
 
 export interface NamedModel {
   readonly name: string
@@ -19,6 +19,12 @@ const MODEL_FILES = ['.ts', '.cts', '.js', '.cjs']
 const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
 
 const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
+  const own = zooSteps.find((s) => s.name === name)
+  if (own) {
+    const [b, c, h, w] = own.defaultInput
+    const step = own.build([o.batch ?? b, c, o.height ?? h, o.width ?? w])
+    return isLeft(step) ? step : right({ name, model: step.right, loss: 'mse', source: { family: name } })
+  }
   const entry = zooEntry(name)
   if (!entry) return left(unknownName('model', name, zooNames))
   const [b, c, h, w] = entry.defaultInput

@@ -1,7 +1,7 @@
 // `spillway models`: the zoo. Out: name, parameters, layers and default input of each network.
 import { isLeft, right } from 'fp-ts/Either'
-import { elaborate } from '../../dsl'
-import { zoo, type ZooEntry } from '../zoo'
+import { elaborate, elaborateStep } from '../../dsl'
+import { zoo, type ZooEntry, type ZooStep, zooSteps } from '../zoo'
 import { elementsOf } from '../../staging/core/box'
 import { showCount, showShape } from '../report/format'
 import type { Done, Output } from './output'
@@ -21,11 +21,25 @@ const rowOf = (entry: ZooEntry): Row => {
   }
 }
 
+const stepRowOf = (entry: ZooStep): Row => {
+  const step = entry.build()
+  const elaborated = isLeft(step) ? step : elaborateStep(step.right, entry.name)
+  if (isLeft(elaborated)) throw new Error(`the zoo's ${entry.name} does not build`)
+  const { graph, objectives } = elaborated.right
+  return {
+    name: entry.name,
+    parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
+    layers: new Set(graph.ops.map((o) => o.layer)).size,
+    input: entry.defaultInput,
+    loss: objectives.map((o) => o.name).join(', '),
+  }
+}
+
 const line = (name: string, parameters: string, layers: string, input: string, loss: string): string =>
   `${name.padEnd(28)}${parameters.padStart(14)}${layers.padStart(8)}  ${input.padEnd(14)}${loss}`
 
 export const listModels = (out: Output): Done => {
-  const rows = zoo.map(rowOf)
+  const rows = [...zoo.map(rowOf), ...zooSteps.map(stepRowOf)]
   out.answer({ models: rows }, [
     line('name', 'parameters', 'layers', 'input', 'loss'),
     ...rows.map((r) => line(r.name, showCount(r.parameters), String(r.layers), showShape(r.input), r.loss)),

@@ -1,0 +1,115 @@
+// timeout 300
+// Pix2PixHD's step against PyTorch (test/fixtures/make_pix2pixhd.py): the losses of three steps and the first gradients of
+// both networks, from the same weights and images. After one step of Adam a parameter's first moment is half its gradient.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Either, isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Shape, elaborateStep } from '../../dsl'
+import { type Pix2PixHD, pix2pixHD } from '../../models/pix2pixhd'
+import { openDevice } from '../../src/device'
+import { writeTensors } from '../../src/safetensors'
+import { type StagedPlan, tryStageStep } from '../../src/session'
+import { trainTask } from '../../src/trainer'
+import { openData } from '../../src/data'
+import { startOf, uniform } from '../fixtures/formula'
+
+interface Fixture {
+  readonly label: Shape
+  readonly photo: Shape
+  readonly size: Pix2PixHD
+  readonly parameters: { readonly generator: number; readonly discriminator: number }
+  readonly losses: readonly number[]
+  readonly gradientNorms: Readonly<Record<string, number>>
+}
+const fixture = JSON.parse(readFileSync(join(__dirname, '../fixtures/pix2pixhd.json'), 'utf8')) as Fixture
+
+const done = <A>(result: Either<unknown, A>): A => {
+  if (isLeft(result)) throw new Error(JSON.stringify(result.left))
+  return result.right
+}
+const own = pix2pixHD(fixture.label, fixture.size)
+const bytes = (a: Float32Array): Uint8Array => new Uint8Array(a.buffer)
+
+const inFolder = async (run: (at: { readonly weights: string; readonly data: string }) => Promise<void>): Promise<void> => {
+  const folder = mkdtempSync(join(tmpdir(), 'pix2pixhd-'))
+  const [weights, data] = [join(folder, 'weights.safetensors'), join(folder, 'data.safetensors')]
+  const params = done(elaborateStep(own)).graph.values.filter((v) => v.role === 'param')
+  writeTensors(weights, params.map((v) => ({ name: v.name, type: 'F32' as const, shape: v.shape, read: () => bytes(startOf(v.name, v.shape, false)) })))
+  writeTensors(data, (['label', 'photo'] as const).map((name) => ({ name, type: 'F32' as const, shape: fixture[name], read: () => bytes(uniform(name, fixture[name], 1)) })))
+  try { await run({ weights, data }) } finally { rmSync(folder, { recursive: true }) }
+}
+
+test('the parameters are the reference\'s, by name', () => {
+  const params = done(elaborateStep(own)).graph.values.filter((v) => v.role === 'param').map((v) => v.name)
+  assert.equal([...params].sort(), Object.keys(fixture.gradientNorms).sort())
+  const real = done(elaborateStep(pix2pixHD([1, 36, 64, 64]))).graph.values.filter((v) => v.role === 'param')
+  const count = (of: (name: string) => boolean): number => real.filter((v) => of(v.name)).reduce((n, v) => n + v.shape.reduce((m, d) => m * d, 1), 0)
+  assert.is(count((n) => n.startsWith('model.')), fixture.parameters.generator)
+  assert.is(count((n) => n.startsWith('scale')), fixture.parameters.discriminator)
+  assert.ok(real.some((v) => v.name === 'model.24.conv_block.5.weight') && real.some((v) => v.name === 'scale1_layer4.0.bias'))
+})
+
+const firstGradients = async (plan: StagedPlan, at: { readonly weights: string; readonly data: string }): Promise<ReadonlyMap<string, number>> => {
+  const session = done(openDevice(plan, { spill: 'ram', threads: 1 }))
+  try {
+    session.initialise(0)
+    const wide = plan.machine.dtype === 'f64'
+    const params = plan.plan.graph.values.filter((v) => v.role === 'param')
+    for (const v of params) {
+      const start = startOf(v.name, v.shape, false)
+      session.write(v.name, wide ? new Uint8Array(Float64Array.from(start).buffer) : bytes(start))
+    }
+    const files = done(openData(at.data, plan.plan.graph))
+    done(await session.run({ firstStep: 1, steps: 1, seed: 0, data: { kind: 'files', files }, onProgress: () => {} }))
+    return new Map(params.map((v) => {
+      const raw = session.read(`${v.name}.exp_avg`).slice().buffer
+      return [v.name, 2 * Math.hypot(...(wide ? new Float64Array(raw) : new Float32Array(raw)))] as const
+    }))
+  } finally { session.dispose() }
+}
+
+/** Before an instance norm a bias has no gradient in truth, and rounding in practice. */
+const SMALLEST = 1e-9
+
+for (const [device, tolerance] of [['ref', 1e-7], ['cpu', 1e-4]] as const)
+  test(`three steps on ${device} have PyTorch's losses, the first one its gradients`, () => inFolder(async (at) => {
+    const plan = done(tryStageStep(own, { machine: device, strategy: 'in-core', algorithms: 'fixed' }))
+    const ran = done(await trainTask(own, plan, { steps: 3, threads: 1, ...at })())
+    ran.losses.forEach((l, i) => assert.ok(Math.abs(l - fixture.losses[i]!) <= tolerance * fixture.losses[i]!, `step ${i + 1}: ${l}, PyTorch ${fixture.losses[i]}`))
+    const most = Math.max(...Object.values(fixture.gradientNorms))
+    for (const [name, norm] of await firstGradients(plan, at)) {
+      const expected = fixture.gradientNorms[name]!
+      if (expected > SMALLEST) assert.ok(Math.abs(norm - expected) <= tolerance * expected, `${name}: ${norm}, PyTorch ${expected}`)
+      else assert.ok(norm <= tolerance * most, `${name}: ${norm}, zero in truth`)
+    }
+  }))
+
+const larger = pix2pixHD([1, 5, 160, 128], fixture.size)
+const inLeast = (machine: string, strategy: string): StagedPlan => {
+  const stageIn = (budget: number) => tryStageStep(larger, { machine, strategy, algorithms: 'fixed', budget })
+  const refused = stageIn(0)
+  if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a budget of nothing works')
+  return done(stageIn(refused.left.smallestBytes))
+}
+const run = async (plan: StagedPlan) => done(await trainTask(larger, plan, { steps: 2, threads: 1, seed: 3 })())
+
+test('recomputed and swapped it trains to the bits of in-core', async () => {
+  const inCore = await run(inLeast('cpu', 'in-core'))
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+    const ran = await run(inLeast('cpu', strategy))
+    assert.ok(ran.peakBytes < inCore.peakBytes, `${strategy} saves nothing`)
+    assert.equal([ran.losses, ran.weightsSha256], [inCore.losses, inCore.weightsSha256], strategy)
+  }
+})
+
+test('in tiles it has the losses of in-core', async () => {
+  const tiles = inLeast('ref', 'tiled')
+  assert.ok(tiles.plan.segments.some((s) => s.grid.H * s.grid.W > 1), 'nothing is tiled')
+  const [ran, inCore] = [await run(tiles), await run(inLeast('ref', 'in-core'))]
+  ran.losses.forEach((l, i) => assert.ok(Math.abs(l - inCore.losses[i]!) <= 1e-7 * l, `step ${i + 1}: ${l}, in-core ${inCore.losses[i]}`))
+})
+
+test.run()
