@@ -33,13 +33,15 @@ const entry = (family: string, name: string, { net, input, loss }: Network): Zoo
 /** A step of several objectives, by the name of its network. */
 export interface ZooStep {
   readonly name: string
+  readonly family: string
   readonly defaultInput: Shape
   /** Sizes of 1 and more that its nets do not take are refused in words. */
   readonly build: (input?: Shape) => Either<GraphError, TrainingStep>
 }
 
-const stepEntry = (name: string, n: StepNetwork): ZooStep => ({
+const stepEntry = (family: string, name: string, n: StepNetwork): ZooStep => ({
   name,
+  family,
   defaultInput: n.input,
   build: (input = n.input) => {
     try {
@@ -57,8 +59,8 @@ const families = familyNames.map((name) => {
 
 export const zoo: readonly ZooEntry[] = families.flatMap(({ name, networks }) =>
   networks.flatMap(([network, n]) => ('step' in n ? [] : [entry(name, network, n)])))
-export const zooSteps: readonly ZooStep[] = families.flatMap(({ networks }) =>
-  networks.flatMap(([network, n]) => ('step' in n ? [stepEntry(network, n)] : [])))
+export const zooSteps: readonly ZooStep[] = families.flatMap(({ name, networks }) =>
+  networks.flatMap(([network, n]) => ('step' in n ? [stepEntry(name, network, n)] : [])))
 
 export const zooNames: readonly string[] = [...zoo, ...zooSteps].map((e) => e.name)
 export const zooEntry = (name: string): ZooEntry | undefined => zoo.find((e) => e.name === name)

@@ -5,7 +5,7 @@ import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { adamw, elaborate, sgd } from '../../dsl'
-import { zoo, zooEntry, zooNames } from '../../src/zoo'
+import { zoo, zooEntry, zooNames, zooSteps } from '../../src/zoo'
 import { elementsOf } from '../../staging/core/box'
 import { type GraphError, renderError } from '../../staging/core/errors'
 import { training } from '../../staging/grad/grad'
@@ -46,9 +46,9 @@ const runningOf = (norms: Listed['norms']): Shapes =>
 const weighted = (g: Graph): number => g.ops.filter((o) => /^(conv2d|conv_transpose2d|linear)$/.test(o.kind)).length
 
 test('every network of the zoo is in the fixture, and stands in a file that exports it', () => {
-  assert.equal([...zooNames].sort(), Object.keys(listed).sort())
+  assert.equal(zoo.map((z) => z.name).sort(), Object.keys(listed).sort())
   const files = readdirSync(join(__dirname, '../../models')).map((f) => f.replace(/\.ts$/, ''))
-  assert.equal([...new Set(zoo.map((z) => z.family))].sort(), files.sort())
+  assert.equal([...new Set([...zoo, ...zooSteps].map((z) => z.family))].sort(), files.sort())
   assert.is(new Set(zooNames).size, zooNames.length)
 })
 
