@@ -1,4 +1,4 @@
-// timeout 600
+// timeout 1200
 // Every first network of the fixture, in two halves that run beside each other: see firststep.ts.
 import { test } from 'uvu'
 import { namesWithSteps, stepsArePyTorchs } from './firststep'
