@@ -4,7 +4,8 @@ import type { Illegal } from './illegal'
 
 /** Plans are made for a named machine, so that no device is needed. */
 export const planPrelude = `import {
-  model, seq, block, conv2d, linear, batchNorm, relu, maxPool, globalAvgPool, flatten, residual, identity, sgd, adam, layerOf, rangeOf,
+  model, seq, block, conv2d, linear, batchNorm, relu, maxPool, globalAvgPool, flatten, residual, identity, sgd, adam, layerOf,
+  rangeOf, segmentsOf, stepBytes,
 } from '../../dsl'
 import { stage as stageOn, type StageOptions } from '../../src/session'
 import type { CheckedOptions, LayerNames, Model } from '../../dsl'
@@ -113,6 +114,14 @@ const names: readonly Illegal[] = [
   { program: "stage(vgg, { tiles: [{ from: 'c0', to: 'c2', H: 2 }] })", compiler: name('c0', VGG) },
   { program: "stage(vgg, { tiles: [{ from: 'c1', to: 'c22', H: 2 }] })", compiler: name('c22', VGG) },
   {
+    program: 'export const s: 1 = segmentsOf(vgg).length',
+    compiler: ["Type '2' is not assignable to type '1'."],
+  },
+  {
+    program: 'export const p: 1 = vgg.parameters',
+    compiler: ["Type '17346' is not assignable to type '1'."],
+  },
+  {
     program: "rangeOf(vgg, 'c1', 'c22')",
     compiler: [`Argument of type '"c22"' is not assignable to parameter of type '${VGG}'.`],
   },
@@ -134,5 +143,15 @@ export const legalPlans: readonly string[] = [
   "stage(normed, { budget: gib(1), strategy: 'tiled' })",
   'const budget: number = 2 ** 24\nstage(vgg, { budget })',
   "const net: Model = vgg\nstage(net, { budget: mib(16), checkpoints: ['p1'] })",
+  'export const segments: 2 = segmentsOf(vgg).length',
+  "export const first: 'c1' = segmentsOf(vgg)[0].from\nexport const last: 'p2' = segmentsOf(vgg)[0].to",
+  "export const where: 'n1' = segmentsOf(normed)[1].from",
+  'export const bytes: 433760 = stepBytes(vgg, sgd({ lr: 0.1 }))',
+  'export const parameters: 17346 = vgg.parameters',
+  'export const size: 3221225472 = gib(3)',
+  'export const size: number = gib(0.5)',
+  "export const one: 224 = rangeOf(vgg, 'c1', 'c1').parameters",
+  "export const ft: readonly 'B'[] = rangeOf(vgg, 'p1', 'fc').ft",
+  'stage(vgg, { budget: 2 ** 40, optimizer: adam({ lr: 0.1 }), checkpoints: [] })',
   "export const ft: readonly ('B' | 'H' | 'W')[] = rangeOf(vgg, 'c1', 'p2').ft",
 ]

@@ -1,0 +1,202 @@
+// `npm run check:types`: the DSL under both compilers, TypeScript 5.9 and the newest. In: the programs of test/types and the
+// zoo. Out: whether every program says exactly what it must, and what type-checking each network costs, above a program that
+// only imports the DSL, against the ceilings of test/types/ceilings.json. Counts are exact (one checker, no threads), so
+// their ceilings are tight; times are generous. `--update` rewrites the ceilings, `--only NAME` checks one network.
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { zoo } from '../src/zoo'
+import { illegal, prelude, refusal } from '../test/types/illegal'
+import { illegalPlans, legalPlans, planPrelude } from '../test/types/illegalplans'
+import { legal } from '../test/types/legal'
+import { refusedPlan } from '../test/types/refusal'
+
+const root = join(__dirname, '..')
+const folder = join(root, 'build/types')
+const ceilingsFile = join(root, 'test/types/ceilings.json')
+
+const COMPILERS = ['typescript', 'typescript-newest'] as const
+type Compiler = (typeof COMPILERS)[number]
+const versionOf = (c: Compiler): string =>
+  (JSON.parse(readFileSync(join(root, 'node_modules', c, 'package.json'), 'utf8')) as { readonly version: string }).version
+
+const OPTIONS = [
+  '--noEmit',
+  '--strict',
+  '--noUncheckedIndexedAccess',
+  '--skipLibCheck',
+  '--esModuleInterop',
+  '--noErrorTruncation',
+  '--target',
+  'es2022',
+  '--lib',
+  'es2022',
+  '--module',
+  'node16',
+  '--moduleResolution',
+  'node16',
+  '--types',
+  'node',
+  '--extendedDiagnostics',
+]
+
+/** Counts depend on the order in which things are checked: the newest compiler is asked for one thread. */
+const threads = (c: Compiler): readonly string[] => (c === 'typescript' ? [] : ['--singleThreaded'])
+
+const compile = (c: Compiler, files: readonly string[]): string =>
+  spawnSync(process.execPath, [join(root, 'node_modules', c, 'bin/tsc'), ...OPTIONS, ...threads(c), ...files], {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 2 ** 28,
+  }).stdout
+
+const write = (name: string, text: string): string => {
+  const file = join(folder, `${name}.ts`)
+  writeFileSync(file, `${text}\nexport {}\n`)
+  return file
+}
+
+// ---------------------------------------------------------------- programs and what is said of them
+
+interface Case {
+  readonly program: string
+  readonly expected: readonly string[]
+  readonly said: (error: string) => string
+}
+const asIs = (error: string): string => error
+/** The order of alternatives depends on what else was checked before. */
+const sorted = (error: string): string => error.replace(/"[^"]*"(?: \| "[^"]*")+/g, (u) => u.split(' | ').sort().join(' | '))
+const cases: readonly Case[] = [
+  ...illegal.map((c): Case => ({ program: prelude + c.program, expected: c.compiler ?? [refusal(c.says!)], said: asIs })),
+  ...illegalPlans.map(
+    (c): Case => ({ program: planPrelude + c.program, expected: c.compiler ?? [c.says!], said: c.compiler ? asIs : refusedPlan }),
+  ),
+  ...legal.map((c): Case => ({ program: prelude + c, expected: [], said: asIs })),
+  ...legalPlans.map((c): Case => ({ program: planPrelude + c, expected: [], said: asIs })),
+]
+
+/** Errors by file; what is indented goes on with the line before it. */
+const errorsOf = (output: string): ReadonlyMap<string, readonly string[]> => {
+  const errors = new Map<string, string[]>()
+  let last: string[] | undefined
+  for (const line of output.split('\n')) {
+    const m = /^(\S+?\.ts)\(\d+,\d+\): error TS\d+: (.*)$/.exec(line)
+    if (m) {
+      last = errors.get(m[1]!) ?? []
+      errors.set(m[1]!, last)
+      last.push(m[2]!)
+    } else if (last && /^ {2}\S/.test(line)) last.push(`${last.pop()}\n${line}`)
+    else if (last && /^ {4,}\S/.test(line)) last.push(`${last.pop()}\n${line}`)
+    else last = undefined
+  }
+  return errors
+}
+
+const checkCases = (c: Compiler): number => {
+  const files = cases.map((k, i) => write(`case${i}`, k.program))
+  const errors = errorsOf(compile(c, files))
+  const wrong = cases.filter((k, i) => {
+    const said = (errors.get(`build/types/case${i}.ts`) ?? []).map(k.said)
+    if (JSON.stringify(said.map(sorted)) === JSON.stringify(k.expected.map(sorted))) return false
+    console.log(
+      `  ${k.program.split('\n').slice(-3).join(' ')}\n    must say: ${k.expected.join(' | ') || 'nothing'}\n    says:     ${said.join(' | ') || 'nothing'}`,
+    )
+    return true
+  })
+  const refused = cases.filter((k) => k.expected.length > 0).length
+  console.log(`${cases.length - wrong.length} of ${cases.length} programs as they must be (${refused} of them refused)`)
+  return wrong.length
+}
+
+// ---------------------------------------------------------------- what the zoo costs
+
+interface Cost {
+  readonly instantiations: number
+  readonly seconds: number
+}
+/** By compiler and network: the most instantiations, and the most seconds. */
+type Ceilings = Record<string, Record<string, Cost>>
+
+const costOf = (c: Compiler, name: string, text: string): Cost => {
+  const output = compile(c, [write(name, text)])
+  const number = (what: string): number => Number(new RegExp(`^${what}:\\s+([\\d.]+)`, 'm').exec(output)?.[1] ?? Number.NaN)
+  const cost = { instantiations: number('Instantiations'), seconds: number('Total time') }
+  if (/error TS/.test(output) || !Number.isFinite(cost.instantiations)) throw new Error(`${name}:\n${output}`)
+  return cost
+}
+
+/** All that an editor asks for: shape, FT dimensions, bytes and parameters of the whole, and the names of its layers. */
+const program = (
+  family: string,
+  name: string,
+  input: readonly number[],
+): string => `import { type LayerNames, model } from '../../dsl'
+import family from '../../models/${family}'
+export const net = model([${input.join(', ')}], family['${name}'].net)
+export const names = (n: LayerNames<typeof net>): string => n
+export const known: { output: readonly number[]; parameters: number; ft: readonly string[] } = net`
+
+/** Usual networks take less than this above an empty program, and none more than the other. */
+const USUAL = ['vgg16', 'resnet50']
+const secondsFor = (name: string): number => (USUAL.includes(name) ? 3 : 10)
+
+const checkZoo = (
+  c: Compiler,
+  ceilings: Ceilings,
+  only: string | undefined,
+): { readonly tooMuch: number; readonly costs: Record<string, Cost> } => {
+  const costs: Record<string, Cost> = {}
+  let tooMuch = 0
+  const known = new Map<string, Cost>()
+  const imports = (family: string): Cost => {
+    const text = `import { model } from '../../dsl'\nimport family from '../../models/${family}'\nexport const all = [model, family]`
+    const cost = known.get(family) ?? costOf(c, 'imports', text)
+    known.set(family, cost)
+    return cost
+  }
+  for (const z of zoo) {
+    if (only !== undefined && z.name !== only) continue
+    const empty = imports(z.family)
+    const measured = (): Cost => costOf(c, 'network', program(z.family, z.name, z.defaultInput))
+    let whole = measured()
+    // A busy machine is not the network's fault: what takes too long has two more tries.
+    for (let i = 0; i < 2 && whole.seconds - empty.seconds > secondsFor(z.name); i++)
+      whole = { ...whole, seconds: Math.min(whole.seconds, measured().seconds) }
+    const cost = {
+      instantiations: whole.instantiations - empty.instantiations,
+      seconds: Math.max(0, whole.seconds - empty.seconds),
+    }
+    const most = ceilings[c]?.[z.name]
+    const over = most !== undefined && (cost.instantiations > most.instantiations || cost.seconds > most.seconds)
+    if (over) tooMuch++
+    const words = most === undefined ? '  no ceiling' : over ? `  above ${most.instantiations} or ${most.seconds} s` : ''
+    console.log(
+      `${z.name.padEnd(26)} ${String(cost.instantiations).padStart(8)} instantiations ${cost.seconds.toFixed(2).padStart(6)} s${words}`,
+    )
+    costs[z.name] = { instantiations: Math.ceil((cost.instantiations * 1.1) / 1000) * 1000, seconds: secondsFor(z.name) }
+  }
+  return { tooMuch, costs }
+}
+
+const main = (args: readonly string[]): number => {
+  const update = args.includes('--update')
+  const only = args.includes('--only') ? args[args.indexOf('--only') + 1] : undefined
+  const ceilings = update ? {} : (JSON.parse(readFileSync(ceilingsFile, 'utf8')) as Ceilings)
+  const found: Ceilings = {}
+  let wrong = 0
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  for (const c of COMPILERS) {
+    console.log(`\nTypeScript ${versionOf(c)}`)
+    if (only === undefined) wrong += checkCases(c)
+    const { tooMuch, costs } = checkZoo(c, ceilings, only)
+    found[c] = costs
+    if (!update) wrong += tooMuch
+  }
+  rmSync(folder, { recursive: true, force: true })
+  if (update) writeFileSync(ceilingsFile, `${JSON.stringify(found, null, 2)}\n`)
+  console.log(wrong === 0 ? '\nall as it must be' : `\n${wrong} wrong`)
+  return wrong === 0 ? 0 : 1
+}
+
+process.exitCode = main(process.argv.slice(2))
