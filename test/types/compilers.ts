@@ -5,13 +5,13 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { zoo } from '../src/zoo'
-import { illegal, prelude, refusal } from '../test/types/illegal'
-import { illegalPlans, legalPlans, planPrelude } from '../test/types/illegalplans'
-import { legal } from '../test/types/legal'
-import { refusedPlan } from '../test/types/refusal'
+import { zoo } from '../../src/zoo'
+import { illegal, prelude, refusal } from './illegal'
+import { illegalPlans, legalPlans, planPrelude } from './illegalplans'
+import { legal } from './legal'
+import { refusedPlan } from './refusal'
 
-const root = join(__dirname, '..')
+const root = join(__dirname, '../..')
 const folder = join(root, 'build/types')
 const ceilingsFile = join(root, 'test/types/ceilings.json')
 
