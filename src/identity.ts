@@ -6,6 +6,7 @@ import { isLeft } from 'fp-ts/Either'
 import { elaborate, elaborateStep, type Trainable } from '../dsl'
 import { hashText } from '../staging/core/fnv'
 import { fingerprint } from '../staging/graph/fingerprint'
+import { rewritten } from '../staging/grad/rewrite/rewrites'
 import type { Graph } from '../staging/graph/graph'
 import type { Plan } from '../staging/plan/plan'
 import type { RunIdentity } from './checkpoint'
@@ -30,6 +31,7 @@ const forwardHash = (g: Graph): string =>
 export const modelMismatch = (model: Trainable, plan: Plan): SpillwayError | undefined => {
   const now = model.kind === 'step' ? elaborateStep(model, plan.graph.name) : elaborate(model, plan.graph.name)
   if (isLeft(now)) return now.left
-  return forwardHash(now.right.graph) === forwardHash(plan.graph) ? undefined
+  const forms = [now.right.graph, ...('output' in now.right ? [rewritten(now.right.graph, now.right.output).graph] : [])]
+  return forms.some((g) => forwardHash(g) === forwardHash(plan.graph)) ? undefined
     : usage(`the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`)
 }

@@ -14,6 +14,7 @@ import { budgetTooSmall, strategyAndPlan } from '../dsl/plan/words'
 import { compile, type CompileOptions, compilePrescribed } from '../staging/compile'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import { stepTraining, training } from '../staging/grad/grad'
+import { rewritten } from '../staging/grad/rewrite/rewrites'
 import type { Graph } from '../staging/graph/graph'
 import { instructions } from '../staging/plan/instructions'
 import type { Algorithms, Plan } from '../staging/plan/plan'
@@ -54,6 +55,9 @@ export interface StagedPlan {
 export const DEFAULT_LEARNING_RATE = 1e-3
 export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
 
+/** Those that have the operators that rewriting makes. */
+const FUSING_DEVICES: readonly LocalMachine['device'][] = ['cpu', 'ref', 'null']
+
 /** A step of one's own says itself what it minimises and how. */
 const stepGraph = (step: TrainingStep, name: string, machine: LocalMachine): Either<SpillwayError, Graph> =>
   pipe(
@@ -65,6 +69,7 @@ const stepGraph = (step: TrainingStep, name: string, machine: LocalMachine): Eit
 export const trainingGraph = (model: Trainable, name: string, loss: Loss, optimizer: Optimizer, machine: LocalMachine): Either<SpillwayError, Graph> =>
   model.kind === 'step' ? stepGraph(model, name, machine) : pipe(
     elaborate(model, name),
+    E.map(({ graph, output }) => (FUSING_DEVICES.includes(machine.device) ? rewritten(graph, output) : { graph, output })),
     E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
   )
 

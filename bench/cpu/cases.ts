@@ -1,7 +1,12 @@
 // The networks that the CPU device is measured on. In: nothing. Out: cases by name, each a zoo model at one size.
 import { isRight } from 'fp-ts/Either'
+import { elaborate } from '../../dsl'
 import { zooNames } from '../../src/zoo'
+import { modelNamed } from '../../src/cli/model'
 import { type StagedModel, stageNamed } from '../../src/cli/stage'
+import { DEFAULT_OPTIMIZER } from '../../src/session'
+import { training } from '../../staging/grad/grad'
+import type { Graph } from '../../staging/graph/graph'
 
 export interface Case {
   readonly name: string
@@ -31,4 +36,15 @@ export const stagedCase = (c: Case, threads: number): StagedModel => {
   const staged = stageNamed(c.model, { image: [c.image, c.image], batch: c.batch, strategy: 'in-core', threads })
   if (isRight(staged)) return staged.right
   throw new Error(`${c.name}: ${JSON.stringify(staged.left)}`)
+}
+
+/** The training graph as the network was written, for the peer: nothing of it fused. */
+export const plainGraph = (c: Case): Graph => {
+  const named = modelNamed(c.model, { height: c.image, width: c.image, batch: c.batch })
+  const model = isRight(named) ? named.right.model : undefined
+  const forward = model && model.kind !== 'step' ? elaborate(model, c.model) : undefined
+  if (!forward || !isRight(forward) || !isRight(named)) throw new Error(`${c.name}: no graph`)
+  const graph = training(forward.right.graph, forward.right.output, { loss: named.right.loss, optimizer: DEFAULT_OPTIMIZER })
+  if (isRight(graph)) return graph.right
+  throw new Error(`${c.name}: ${JSON.stringify(graph.left)}`)
 }

@@ -7,7 +7,7 @@ import { toTape } from '../../staging/plan/tape'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { collectGarbage, PeakMemory } from '../../src/memory'
 import { loadNative } from '../../src/native'
-import { CASES, stagedCase } from './cases'
+import { CASES, plainGraph, stagedCase } from './cases'
 
 const [name, threadText, graphFile] = process.argv.slice(2)
 const threads = Number(threadText)
@@ -18,7 +18,7 @@ const say = (o: unknown): void => void process.stdout.write(`${JSON.stringify(o)
 
 const main = async (): Promise<void> => {
   const { plan, timeline } = stagedCase(bench, threads).staged
-  writeFileSync(graphFile, JSON.stringify(plan.graph))
+  writeFileSync(graphFile, JSON.stringify(plainGraph(bench)))
   const native = loadNative()
   native.forget()
   collectGarbage()

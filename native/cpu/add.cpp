@@ -33,6 +33,34 @@ struct Add : PlainKernel {
   }
 };
 
+void rectify(const View& y, float slope) {
+  each_run<1>({&y}, [slope](Pointers<1> at, int64_t n) {
+    float* const value = at[0];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) value[i] = value[i] <= 0 ? (slope == 0 ? 0.0f : slope * value[i]) : value[i];
+  });
+}
+
+struct AddRelu : PlainKernel {
+  static constexpr auto check = ops::check_add_relu;
+  static void run(const KernelCall& c) {
+    const float slope = float(AddReluAttrs::read(c.attrs).slope);
+    if (c.n_ins > 2) {
+      Add::run(c);
+      rectify(c.outs[0], slope);
+      return;
+    }
+    each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [slope](Pointers<3> at, int64_t n) {
+      const auto [y, left, right] = at;
+#pragma omp simd
+      for (int64_t i = 0; i < n; i++) {
+        const float sum = left[i] + right[i];
+        y[i] = sum <= 0 ? (slope == 0 ? 0.0f : slope * sum) : sum;
+      }
+    });
+  }
+};
+
 /// The part of `whole` where `part` lies, as a view with the dims of `part`.
 View window_onto(const View& whole, const View& part) {
   View v = whole;
@@ -73,6 +101,7 @@ struct GradSum : PlainKernel {
 }  // namespace
 
 const KernelEntry add = entry<Add>();
+const KernelEntry add_relu = entry<AddRelu>();
 const KernelEntry grad_sum = entry<GradSum>();
 
 }  // namespace spillway::cpu

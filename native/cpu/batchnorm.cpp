@@ -1,29 +1,11 @@
 // Batch norm in parts: statistics, apply, the two halves of the backward, the frozen forms, the running averages.
 // Each element-wise part is an affine map with per-channel coefficients, worked out in double at the head of the scratch.
-#include "ops/batchnorm.hpp"
-
-#include <cmath>
-
+#include "cpu/batch_moments.hpp"
 #include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
 
 namespace spillway::cpu {
 namespace {
-
-using ChannelReader = const float*;
-
-/// Mean and reciprocal deviation of a channel, of a batch or of the running averages.
-struct Moments {
-  double mean, rstd;
-};
-
-struct BatchMoments {
-  BatchMoments(const View& view, double count_, double eps_) : stats(view), mean(floats(view)), count(count_), eps(eps_) {}
-  Moments operator()(int64_t c) const { return {stats.mean(c), 1.0 / std::sqrt(stats.squares(c) / count + eps)}; }
-  ops::Statistics<float> stats;
-  ChannelReader mean;
-  double count, eps;
-};
 
 struct RunningMoments {
   RunningMoments(const View& mean_, const View& variance_, double eps_)

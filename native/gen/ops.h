@@ -64,6 +64,10 @@
   X(lrn, 90) \
   X(lrn_bwd, 91) \
   X(param_grad_sum, 58) \
+  X(bn_relu_apply, 70) \
+  X(bn_relu_bwd_reduce, 71) \
+  X(bn_relu_bwd_data, 72) \
+  X(add_relu, 73) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -414,6 +418,21 @@ struct ParamGradSumAttrs {
   static ParamGradSumAttrs read(const double*) { return {}; }
 };
 
+struct BnReluApplyAttrs {
+  double eps;
+  int64_t count;
+  double slope;
+  static BnReluApplyAttrs read(const double* a) {
+    return {a[0], int_attr(a[1]), a[2]};
+  }
+};
+
+using BnReluBwdReduceAttrs = BnReluApplyAttrs;
+
+using BnReluBwdDataAttrs = BnReluApplyAttrs;
+
+using AddReluAttrs = ReluAttrs;
+
 struct FillAttrs {
   double value;
   static FillAttrs read(const double* a) {
@@ -453,7 +472,7 @@ struct OperandInfo {
 };
 
 constexpr uint16_t VARIADIC = 65535;
-constexpr int MAX_DECLARED_INS = 6;
+constexpr int MAX_DECLARED_INS = 7;
 constexpr int MAX_DECLARED_OUTS = 3;
 
 struct OpInfo {
@@ -503,7 +522,7 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"bn_bwd_reduce", 9, 3, 3, 2, 2, 2, "fi", false, -1,
      {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}, {"stats", Role::whole, Element::real, false, false}},
      {{"dgamma", Role::whole, Element::real, true, false}, {"dbeta", Role::whole, Element::real, true, false}}},
-    {"bn_bwd_data", 10, 6, 6, 1, 1, 2, "fi", false, -1,
+    {"bn_bwd_data", 10, 6, 6, 1, 1, 2, "fi", false, 1,
      {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"dgamma", Role::whole, Element::real, false, false}, {"dbeta", Role::whole, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
     {"bn_frozen", 11, 5, 5, 1, 1, 1, "f", false, -1,
@@ -656,6 +675,18 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"param_grad_sum", 58, 2, 65535, 1, 1, 0, "", false, 0,
      {{"d0", Role::whole, Element::real, false, false}, {"d1", Role::whole, Element::real, false, false}},
      {{"d", Role::whole, Element::real, true, false}}},
+    {"bn_relu_apply", 70, 4, 4, 1, 1, 3, "fif", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"bn_relu_bwd_reduce", 71, 5, 5, 2, 2, 3, "fif", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}},
+     {{"dgamma", Role::whole, Element::real, true, false}, {"dbeta", Role::whole, Element::real, true, false}}},
+    {"bn_relu_bwd_data", 72, 7, 7, 1, 1, 3, "fif", false, 1,
+     {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}, {"dgamma", Role::whole, Element::real, false, false}, {"dbeta", Role::whole, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"add_relu", 73, 2, 65535, 1, 1, 1, "f", false, 0,
+     {{"a", Role::data, Element::real, false, false}, {"b", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},
      {{"y", Role::any, Element::real, true, false}}},

@@ -5,6 +5,7 @@
 namespace spillway::ops {
 
 inline Status check_add(const KernelCall& c) { return check_same_boxes(c); }
+inline Status check_add_relu(const KernelCall& c) { return check_same_boxes(c); }
 
 /// Each input's box lies inside the output's.
 inline Status check_grad_sum(const KernelCall& c) {

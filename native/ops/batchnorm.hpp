@@ -77,6 +77,10 @@ inline Status check_bn_frozen(const KernelCall& c) { return check_batchnorm(c, 1
 inline Status check_bn_frozen_bwd_data(const KernelCall& c) { return check_batchnorm(c, 1, -1, true); }
 inline Status check_bn_frozen_bwd_reduce(const KernelCall& c) { return check_batchnorm(c, 2, -1, false); }
 
+inline Status check_bn_relu_apply(const KernelCall& c) { return check_batchnorm(c, 1, 1, true); }
+inline Status check_bn_relu_bwd_reduce(const KernelCall& c) { return check_batchnorm(c, 2, 2, false); }
+inline Status check_bn_relu_bwd_data(const KernelCall& c) { return check_batchnorm(c, 2, 2, true); }
+
 inline Status check_bn_running(const KernelCall& c) {
   if (Status s = check_operands(c); !s.ok()) return s;
   const int64_t channels = c.ins[1].dims[0];

@@ -29,6 +29,20 @@ struct Add {
   static void run(const KernelCall& c) { sum_of_inputs<T>(c); }
 };
 
+struct AddRelu {
+  static constexpr auto check = ops::check_add_relu;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const double slope = AddReluAttrs::read(c.attrs).slope;
+    sum_of_inputs<T>(c);
+    const Tensor<T> y(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
+      T& value = y.global(b, ch, h, w);
+      if (value <= 0) value = slope == 0 ? T(0) : T(slope * double(value));
+    });
+  }
+};
+
 struct GradSum {
   static constexpr auto check = ops::check_grad_sum;
   template <class T>
@@ -38,6 +52,7 @@ struct GradSum {
 }  // namespace
 
 const KernelEntry add = entry<Add>();
+const KernelEntry add_relu = entry<AddRelu>();
 const KernelEntry grad_sum = entry<GradSum>();
 
 }  // namespace spillway::ref

@@ -101,6 +101,72 @@ struct BnBackwardData {
   }
 };
 
+/// Batch norm followed by a rectifier, at one element.
+struct Rectified {
+  double mean, rstd, gamma, beta, slope;
+  template <class T>
+  static Rectified of(const KernelCall& c, int64_t channel, uint32_t stats, double count, double eps, double slope) {
+    const Moments m = batch_moments<T>(c.ins[stats], channel, count, eps);
+    return {m.mean, m.rstd, double(Tensor<T>(c.ins[stats + 1])[channel]), double(Tensor<T>(c.ins[stats + 2])[channel]), slope};
+  }
+  double normal(double x) const { return (x - mean) * rstd; }
+  double operator()(double x, double passed) const {
+    const bool below = normal(x) * gamma + beta <= 0;
+    return below ? (slope == 0 ? 0 : slope * passed) : passed;
+  }
+};
+
+struct BnReluApply {
+  static constexpr auto check = ops::check_bn_relu_apply;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnReluApplyAttrs::read(c.attrs);
+    const Tensor<T> x(c.ins[0]), y(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
+      const auto r = Rectified::of<T>(c, ch - c.outs[0].origin[1], 1, double(a.count), a.eps, a.slope);
+      const double value = double(x.global(b, ch, h, w));
+      y.global(b, ch, h, w) = T(r(value, r.normal(value) * r.gamma + r.beta));
+    });
+  }
+};
+
+struct BnReluBackwardReduce {
+  static constexpr auto check = ops::check_bn_relu_bwd_reduce;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnReluBwdReduceAttrs::read(c.attrs);
+    const Tensor<T> x(c.ins[0]), dy(c.ins[1]);
+    for (int64_t ch = 0; ch < c.ins[0].dims[1]; ch++) {
+      const auto r = Rectified::of<T>(c, ch, 2, double(a.count), a.eps, a.slope);
+      const int64_t global = ch + c.ins[0].origin[1];
+      double dgamma = 0, dbeta = 0;
+      each_pixel(c.ins[0], [&](int64_t b, int64_t h, int64_t w) {
+        const double value = double(x.global(b, global, h, w)), dz = r(value, double(dy.global(b, global, h, w)));
+        dgamma += dz * r.normal(value);
+        dbeta += dz;
+      });
+      Tensor<T>(c.outs[0])[ch] = T(dgamma);
+      Tensor<T>(c.outs[1])[ch] = T(dbeta);
+    }
+  }
+};
+
+struct BnReluBackwardData {
+  static constexpr auto check = ops::check_bn_relu_bwd_data;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto a = BnReluBwdDataAttrs::read(c.attrs);
+    const double count = double(a.count);
+    const Tensor<T> x(c.ins[0]), dy(c.ins[1]), dgamma(c.ins[5]), dbeta(c.ins[6]), dx(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
+      const int64_t local = ch - c.outs[0].origin[1];
+      const auto r = Rectified::of<T>(c, local, 2, count, a.eps, a.slope);
+      const double value = double(x.global(b, ch, h, w)), dz = r(value, double(dy.global(b, ch, h, w)));
+      dx.global(b, ch, h, w) = T(r.gamma * r.rstd * (dz - double(dbeta[local]) / count - r.normal(value) * double(dgamma[local]) / count));
+    });
+  }
+};
+
 struct BnFrozen {
   static constexpr auto check = ops::check_bn_frozen;
   template <class T>
@@ -161,6 +227,9 @@ const KernelEntry bn_stats = entry<BnStats>();
 const KernelEntry bn_apply = entry<BnApply>();
 const KernelEntry bn_bwd_reduce = entry<BnBackwardReduce>();
 const KernelEntry bn_bwd_data = entry<BnBackwardData>();
+const KernelEntry bn_relu_apply = entry<BnReluApply>();
+const KernelEntry bn_relu_bwd_reduce = entry<BnReluBackwardReduce>();
+const KernelEntry bn_relu_bwd_data = entry<BnReluBackwardData>();
 const KernelEntry bn_frozen = entry<BnFrozen>();
 const KernelEntry bn_frozen_bwd_data = entry<BnFrozenBackwardData>();
 const KernelEntry bn_frozen_bwd_reduce = entry<BnFrozenBackwardReduce>();

@@ -1,7 +1,7 @@
 // Sums: `add` of a residual join, whose gradient is dy itself for every input, and `grad_sum`, which adds the
 // contributions to the gradient of a value that several ops read. A contribution may cover a smaller box (a tile's).
 import { type AccessMap, defineOp, inside, pointwise } from './op'
-import { agreeBut, checked, elements, expectRank, legal } from './rules'
+import { agreeBut, checked, elements, expectRange, expectRank, legal } from './rules'
 
 type Shape = readonly number[]
 const insideAll: AccessMap = { B: inside, C: inside, H: inside, W: inside }
@@ -28,4 +28,18 @@ export const gradSum = defineOp({
   outs: [{ name: 'd', role: 'data', access: () => pointwise }],
   shape: (_, ins) => agreeing(ins),
   flops: (_, s) => (s.ins.length - 1) * elements(s.outs[0]),
+})
+
+export const addRelu = defineOp({
+  kind: 'add_relu', wire: 73, fields: { slope: 'float' }, anchor: 'out', variadic: true, inPlace: [0],
+  what: 'relu of the sum; in place of a',
+  ins: [{ name: 'a', role: 'data', access: () => pointwise }, { name: 'b', role: 'data', access: () => pointwise }],
+  outs: [{ name: 'y', role: 'data', access: () => pointwise }],
+  shape: (a, ins) => checked([expectRange('slope', a.slope, 0)], () => agreeing(ins)),
+  backward: (g) => {
+    if (!g.ins.some((_, i) => g.wants(i))) return
+    const d = g.emit('relu_bwd', g.attrs, [g.outs[0]!, g.dOut(0)], [g.shape(g.outs[0]!)])[0]!
+    for (const i of g.ins.keys()) if (g.wants(i)) g.give(i, d)
+  },
+  flops: (_, s) => s.ins.length * elements(s.outs[0]),
 })

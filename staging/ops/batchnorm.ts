@@ -10,6 +10,8 @@ const whole = (name: string): OperandDef => ({ name, role: 'whole' })
 const sum = (name: string): OperandDef => ({ name, role: 'whole', merge: 'sum' })
 
 const normFields = { eps: 'float', count: 'int' } as const
+/** A rectifier of slope `slope` follows. */
+const rectifiedFields = { ...normFields, slope: 'float' } as const
 const frozenFields = { eps: 'float' } as const
 
 const channels = (x: Shape): Shape => [x[1]!]
@@ -69,8 +71,8 @@ export const bnBwdReduce = defineOp({
 })
 
 export const bnBwdData = defineOp({
-  kind: 'bn_bwd_data', wire: 10, fields: normFields, anchor: 1,
-  what: 'dx = gamma·rstd·(dy − dbeta/count − x̂·dgamma/count); dgamma and dbeta are the totals',
+  kind: 'bn_bwd_data', wire: 10, fields: normFields, anchor: 1, inPlace: [1],
+  what: 'dx = gamma·rstd·(dy − dbeta/count − x̂·dgamma/count); dgamma and dbeta are the totals; in place of dy',
   ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('dgamma'), whole('dbeta')], outs: [data('dx')],
   shape: (a, [x, dy, stats, gamma, dgamma, dbeta]) => checked([
     expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('stats', stats!, statsOf(x!)),
@@ -128,4 +130,50 @@ export const bnRunning = defineOp({
     expectShape('mean', mean!, [stats![1]!]), expectShape('var', variance!, [stats![1]!]),
   ], () => legal()),
   flops: perElement(4, firstIn),
+})
+
+// ---------------------------------------------------------------- with the rectifier that follows
+
+// The gradient sees from x on which side of zero y was, so y itself is not read again.
+
+export const bnReluApply = defineOp({
+  kind: 'bn_relu_apply', wire: 70, fields: rectifiedFields, anchor: 'out',
+  what: 'z as y of bn_apply; y = z > 0 ? z : slope·z',
+  ins: [data('x'), whole('stats'), whole('gamma'), whole('beta')], outs: [data('y')],
+  shape: (a, [x, stats, gamma, beta]) => checked([
+    expectRank('the input', x!, 4), expectRange('eps', a.eps, 0), expectRange('slope', a.slope, 0), countFits(a.count, x!),
+    expectShape('stats', stats!, statsOf(x!)), ...eachChannel(x!, { gamma, beta }),
+  ], () => legal(x!)),
+  backward: (g) => {
+    const [x, stats, gamma, beta] = g.ins
+    const dy = g.dOut(0)
+    const [dgamma, dbeta] = g.emit('bn_relu_bwd_reduce', g.attrs, [x!, dy, stats!, gamma!, beta!], [g.shape(gamma!), g.shape(beta!)])
+    g.give(2, dgamma!)
+    g.give(3, dbeta!)
+    if (g.wants(0))
+      g.give(0, g.emit('bn_relu_bwd_data', g.attrs, [x!, dy, stats!, gamma!, beta!, dgamma!, dbeta!], [g.shape(x!)])[0]!)
+  },
+  flops: perElement(5, firstOut),
+})
+
+export const bnReluBwdReduce = defineOp({
+  kind: 'bn_relu_bwd_reduce', wire: 71, fields: rectifiedFields, anchor: 1,
+  what: 'bn_bwd_reduce of dz = z > 0 ? dy : slope·dy',
+  ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('beta')], outs: [sum('dgamma'), sum('dbeta')],
+  shape: (a, [x, dy, stats, gamma, beta]) => checked([
+    expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('stats', stats!, statsOf(x!)),
+    ...eachChannel(x!, { gamma, beta }),
+  ], () => legal(channels(x!), channels(x!))),
+  flops: perElement(8, firstIn), workspace: partialSums(2),
+})
+
+export const bnReluBwdData = defineOp({
+  kind: 'bn_relu_bwd_data', wire: 72, fields: rectifiedFields, anchor: 1, inPlace: [1],
+  what: 'bn_bwd_data of dz = z > 0 ? dy : slope·dy; in place of dy',
+  ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('beta'), whole('dgamma'), whole('dbeta')], outs: [data('dx')],
+  shape: (a, [x, dy, stats, gamma, beta, dgamma, dbeta]) => checked([
+    expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('stats', stats!, statsOf(x!)),
+    ...eachChannel(x!, { gamma, beta, dgamma, dbeta }),
+  ], () => legal(x!)),
+  flops: perElement(10, firstIn),
 })

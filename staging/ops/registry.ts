@@ -1,8 +1,8 @@
 // The op table: every operator's entry, one line each. Looked up by kind and by wire number.
 // Invariant, checked when the module loads: kinds and wire numbers are unique, and optional operands trail.
 import { accumulate, copy, fill, mergeMoments } from './plumbing'
-import { add, gradSum } from './add'
-import { bnApply, bnBwdData, bnBwdReduce, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning, bnStats } from './batchnorm'
+import { add, gradSum, addRelu } from './add'
+import { bnApply, bnBwdData, bnBwdReduce, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning, bnStats, bnReluApply, bnReluBwdData, bnReluBwdReduce } from './batchnorm'
 import { concat, sliceChannels } from './concat'
 import { conv2d, conv2dBwdData, conv2dBwdWeights } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
@@ -42,6 +42,7 @@ export const opDefs: readonly OpDef[] = [
   upsample, upsampleBwd, reflectPad, reflectPadBwd,
   lrn, lrnBwd,
   paramGradSum,
+  bnReluApply, bnReluBwdReduce, bnReluBwdData, addRelu,
   fill, copy, accumulate, mergeMoments,
 ]
 

@@ -158,7 +158,7 @@ test('a model of one\'s own from a TypeScript file; one that throws or exports n
 })
 
 test('compare sweeps budgets over strategies', async () => {
-  const a = await spillway('compare', 'darknet19-features-plain', '--image', '96', ...SIMULATED, '--budgets', '3', '--strategies', 'in-core,swap:greedy', '--json')
+  const a = await spillway('compare', 'darknet19-features-plain', '--image', '192', ...SIMULATED, '--budgets', '3', '--strategies', 'in-core,swap:greedy', '--json')
   assert.is(a.code, 0, a.err)
   const o = objectOf<{ cases: (PlanAnswer & { feasible: boolean })[]; smallestBytes: number; inCoreBytes: number }>(a)
   assert.is(o.cases.length, 6)

@@ -40,7 +40,7 @@ inline Family batchnorm_family(Random& r) {
                     {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
   const std::vector<Array> totals = reference(reduce);
   const Call data{OpKind::bn_bwd_data, attrs,
-                  {tensor(x), tensor(dy), s, g, parameter(totals[0], 1), parameter(totals[1], 1)}, {tensor(Array(in))}, 1};
+                  {tensor(x), tensor(dy), s, g, parameter(totals[0], 1), parameter(totals[1], 1)}, {tensor(Array(in))}, 1, {}, false, 1};
   const Array mean = r.normal(per_channel), variance = r.positive(per_channel);
   const Call running{OpKind::bn_running, {0.1, count + 1}, {s, parameter(mean, 1), parameter(variance, 1)}, {},
                      0, {}, false, -1, {1, 2}};
@@ -57,6 +57,29 @@ inline Family batchnorm_family(Random& r) {
   return f;
 }
 inline const Listed batchnorm_listed{"batchnorm", batchnorm_family, 30};
+
+/// Batch norm and rectifier in one, held against the two after each other by way of finite differences.
+inline Family bnrelu_family(Random& r) {
+  Family f;
+  Dims in = image(r);
+  in[3] = std::max<int64_t>(in[3], 4);  // behind the norm of two every gradient is zero in truth
+  const Dims per_channel{in[1], 1, 1, 1}, moments{4, in[1], 1, 1};
+  const double count = double(in[0] * in[2] * in[3]);
+  const std::vector<double> attrs{r.pick({1e-5, 1e-3}), count, r.pick({0.0, 0.1})};
+  const Array x = r.normal(in, 2, 3), dy = r.normal(in), gamma = r.normal(per_channel), beta = r.normal(per_channel);
+  const Operand s = parameter(reference({OpKind::bn_stats, {}, {tensor(x)}, {parameter(Array(moments), 2)}, 0})[0], 2);
+  const Operand g = parameter(gamma, 1), b = parameter(beta, 1);
+  const Call apply{OpKind::bn_relu_apply, attrs, {tensor(x), s, g, b}, {tensor(Array(in))}, 4};
+  const Call reduce{OpKind::bn_relu_bwd_reduce, attrs, {tensor(x), tensor(dy), s, g, b},
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
+  const std::vector<Array> totals = reference(reduce);
+  const Call data{OpKind::bn_relu_bwd_data, attrs,
+                  {tensor(x), tensor(dy), s, g, b, parameter(totals[0], 1), parameter(totals[1], 1)}, {tensor(Array(in))}, 1, {}, false, 1};
+  f.calls = {apply, reduce, data};
+  f.gradients = {gradient_of(apply, 2, dy, totals[0]), gradient_of(apply, 3, dy, totals[1])};
+  return f;
+}
+inline const Listed bnrelu_listed{"batchnorm with relu", bnrelu_family, 30};
 
 inline Family frozen_family(Random& r) {
   Family f;

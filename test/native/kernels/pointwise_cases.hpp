@@ -66,12 +66,14 @@ inline Family join_family(Random& r) {
   }
   concat.outs = {tensor(Array(joined))};
   add.anchor = concat.anchor = add.ins.size();
-  Call grad_sum = add;
+  Call grad_sum = add, add_relu = add;
   grad_sum.kind = OpKind::grad_sum;
+  add_relu.kind = OpKind::add_relu;
+  add_relu.attrs = {r.pick({0.0, 0.1})};
   const Array dy = r.normal(joined), dsum = r.normal(in);
   const int64_t from = concat.ins[0].value.dims[1];
   const Call slice{OpKind::slice_channels, {double(from)}, {tensor(dy)}, {tensor(Array(concat.ins[1].value.dims))}, 0};
-  f.calls = {add, concat, grad_sum, slice};
+  f.calls = {add, add_relu, concat, grad_sum, slice};
   f.gradients = {gradient_of(add, 1, dsum, dsum), gradient_of(concat, 1, dy, reference(slice)[0])};
   return f;
 }

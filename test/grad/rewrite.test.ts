@@ -1,0 +1,87 @@
+// Rewriting passes: what each replaces and what it leaves alone, and that a rewritten network trains as the plain one does.
+import { type Either, isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { elaborate, type Model } from '../../dsl'
+import { batchNorm, conv2d, crossEntropy, globalAvgPool, identity, leakyRelu, linear, maxPool, model, relu, residual, seq } from '../../dsl'
+import { training } from '../../staging/grad/grad'
+import { poolThenRelu } from '../../staging/grad/rewrite/poolfirst'
+import { addThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
+import type { Rewrite } from '../../staging/grad/rewrite/rewrite'
+import { rewritten } from '../../staging/grad/rewrite/rewrites'
+import { graphFault } from '../../staging/graph/codec'
+import type { Graph } from '../../staging/graph/graph'
+import { machineNamed } from '../../src/machine'
+import { DEFAULT_OPTIMIZER, stageGraph } from '../../src/session'
+import { train } from '../../src/trainer'
+
+const given = <A>(e: Either<unknown, A>): A => {
+  if (isLeft(e)) throw new Error(JSON.stringify(e.left))
+  return e.right
+}
+const forward = (m: Model) => given(elaborate(m, 'net'))
+const kinds = (g: Graph): readonly string[] => g.ops.map((o) => o.kind)
+const after = (m: Model, pass: Rewrite): readonly string[] => {
+  const { graph, output } = forward(m)
+  const r = pass.apply(graph, output)
+  assert.is(graphFault(r.graph), undefined)
+  assert.ok(r.graph.ops.some((o) => o.outs.includes(r.output)))
+  return kinds(r.graph)
+}
+const names = (g: Graph): readonly string[] => g.values.map((v) => v.name)
+
+const norms = model([1, 3, 8, 8], seq(conv2d('c', 4, 3), batchNorm('bn'), relu(), maxPool('pool', 2)))
+const plain = model([1, 3, 8, 8], seq(conv2d('c', 4, 3), leakyRelu(0.1), maxPool('pool', 2)))
+const join = model([1, 4, 8, 8], seq(residual(seq(conv2d('c', 4, 3)), identity), relu()))
+const last = model([1, 3, 8, 8], seq(conv2d('c', 4, 3), batchNorm('bn')))
+
+test('batch norm takes the rectifier behind it in', () => {
+  assert.equal(after(norms, normThenRelu), ['conv2d', 'bn_stats', 'bn_relu_apply', 'max_pool'])
+  const { graph, output } = forward(norms)
+  const r = normThenRelu.apply(graph, output).graph
+  assert.is(r.values.length, graph.values.length - 1)
+  assert.is(r.ops[2]!.attrs['slope'], 0)
+  assert.ok(names(r).includes('bn.weight') && names(r).includes('bn.running_mean'))
+})
+
+test('a sum takes the rectifier behind it in', () => {
+  assert.equal(after(join, addThenRelu), ['conv2d', 'add_relu'])
+})
+
+test('a pool goes before a rectifier, which then sees the pooled shape', () => {
+  assert.equal(after(plain, poolThenRelu), ['conv2d', 'max_pool', 'relu'])
+  const { graph, output } = forward(plain)
+  const r = poolThenRelu.apply(graph, output)
+  const [pool, rectifier] = r.graph.ops.slice(1)
+  assert.equal(r.graph.values[pool!.outs[0]!]!.shape, [1, 4, 4, 4])
+  assert.equal(rectifier!.ins, pool!.outs)
+  assert.equal([rectifier!.outs[0], rectifier!.attrs['slope']], [r.output, 0.1])
+})
+
+test('what somebody else reads, and the output, stay', () => {
+  assert.equal(after(last, normThenRelu), ['conv2d', 'bn_stats', 'bn_apply'])
+  const twice = model([1, 4, 8, 8], seq(batchNorm('bn'), residual(seq(relu(), conv2d('c', 4, 3)), identity)))
+  assert.equal(after(twice, normThenRelu), ['bn_stats', 'bn_apply', 'relu', 'conv2d', 'add'])
+  const { graph, output } = forward(last)
+  assert.is(rewritten(graph, output).graph, graph)
+})
+
+test('a rewritten network trains as the plain one, to rounding', async () => {
+  const net = model([2, 3, 12, 12], seq(
+    conv2d('c1', 6, 3), batchNorm('bn1'), leakyRelu(0.1), maxPool('p1', 2),
+    residual(seq(conv2d('c2', 6, 3), batchNorm('bn2'), relu()), identity), relu(),
+    conv2d('c3', 5, 3), relu(), maxPool('p2', 2), globalAvgPool('gap'), linear('fc', 4),
+  ))
+  const { graph, output } = forward(net)
+  const machine = given(machineNamed('ref'))
+  const lossesOf = async (f: { readonly graph: Graph; readonly output: number }): Promise<readonly number[]> => {
+    const g = given(training(f.graph, f.output, { loss: crossEntropy, optimizer: DEFAULT_OPTIMIZER, dtype: 'f64' }))
+    const staged = given(stageGraph(g, machine, { strategy: 'in-core' }))
+    return (await train(net, staged, { steps: 4, seed: 3 })).losses
+  }
+  const before = await lossesOf({ graph, output })
+  const now = await lossesOf(rewritten(graph, output))
+  before.forEach((loss, i) => assert.ok(Math.abs(loss - now[i]!) < 1e-10, `step ${i + 1}: ${loss} and ${now[i]}`))
+})
+
+test.run()
