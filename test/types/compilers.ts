@@ -41,7 +41,7 @@ const OPTIONS = [
 ]
 
 /** Counts depend on the order in which things are checked: the newest compiler is asked for one thread. */
-const threads = (c: Compiler): readonly string[] => (c === 'typescript' ? [] : ['--singleThreaded'])
+const threads = (c: Compiler): readonly string[] => (c === 'typescript' ? [] : ['--singleThreaded', '--ignoreConfig'])
 
 const compile = (c: Compiler, files: readonly string[]): string =>
   spawnSync(process.execPath, [join(root, 'node_modules', c, 'bin/tsc'), ...OPTIONS, ...threads(c), ...files], {
