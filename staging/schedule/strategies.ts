@@ -34,7 +34,7 @@ export const planners: Readonly<Record<string, Planner>> = {
   'swap:fractional': fractional(),
   'hybrid:tflms': hybridTflms(),
   'hybrid:superneurons': hybridSuperneurons(),
-  tiled,
+  tiled: tiled(),
   auto: auto(),
 }
 

@@ -1,0 +1,117 @@
+// Which runs of ops become one segment, and on what grid, by cost. In: pieces (stretches of forward ops between places where the
+// pass may be cut), a limit on a tile's working set, a price for what crosses. Out: the cheapest sequence of segments.
+// A segment costs its forward twice (the last once), its backward, both enlarged by halos, a launch a call, and its checkpoint.
+// A tiled segment lies inside one run (paper 3: nobody in it reads what its tiles sum up); untiled ones may join runs.
+// Worked example: two convolutions at full size, 4 tiles: joined, the first recomputes halos; apart, a whole value is kept.
+import type { Grid } from '../plan/plan'
+import { tilesOf, UNTILED } from '../plan/plan'
+
+/** What a stretch of ops adds to a tiled segment: halos depend only on what comes after it in the segment. */
+export interface Stretch {
+  readonly forwardSeconds: number
+  readonly backwardSeconds: number
+  readonly calls: number
+  /** Seconds of all passes that one more tile along H, along W, or along both adds by halos (for a forward that runs once). */
+  readonly haloH: number
+  readonly haloW: number
+  readonly haloBoth: number
+  /** Values that a tile holds at once, were it the whole image. */
+  readonly workBytes: number
+}
+
+export interface Piece {
+  readonly run: number
+  /** Most tiles along each dimension; 1 where it cannot be tiled. */
+  readonly most: Grid
+  /** What crosses into the next piece. */
+  readonly crossingBytes: number
+}
+
+export interface Pieces {
+  readonly pieces: readonly Piece[]
+  /** Pieces i..j as one segment. */
+  readonly stretch: (i: number, j: number) => Stretch
+  readonly launchSeconds: number
+}
+
+export interface SegmentationRules {
+  readonly limitBytes: number
+  readonly secondsPerCrossingByte: number
+  /** Bands of rows only, else also squares where they are cheaper. */
+  readonly bandsOnly: boolean
+}
+
+export interface ChosenSegment {
+  readonly from: number
+  /** The piece after its last. */
+  readonly to: number
+  readonly grid: Grid
+}
+
+const least = (a: Grid, b: Grid): Grid => ({ B: Math.min(a.B, b.B), H: Math.min(a.H, b.H), W: Math.min(a.W, b.W) })
+
+const seconds = (s: Stretch, g: Grid, last: boolean, launch: number): number => {
+  const forward = last ? 1 : 2
+  const halo = (g.H - 1) * s.haloH + (g.W - 1) * s.haloW + (g.H - 1) * (g.W - 1) * s.haloBoth
+  return forward * s.forwardSeconds + s.backwardSeconds + halo + (tilesOf(g) - 1) * s.calls * launch
+}
+
+/** The cheapest grid of at least `tiles` tiles: along the batch first (no halo), then bands, or rows and columns. */
+const gridOf = (s: Stretch, most: Grid, tiles: number, last: boolean, p: Pieces, rules: SegmentationRules): Grid | null => {
+  const B = Math.min(most.B, tiles)
+  const rest = Math.ceil(tiles / B)
+  let best: Grid | null = null
+  for (let W = 1; W <= Math.min(most.W, rest); W = W < 2 ? 2 : W * 2) {
+    const grid = { B, H: Math.ceil(rest / W), W }
+    if (grid.H > most.H || (rules.bandsOnly && W > 1 && most.H > 1)) continue
+    if (!best || seconds(s, grid, last, p.launchSeconds) < seconds(s, best, last, p.launchSeconds)) best = grid
+  }
+  return best
+}
+
+interface Cost {
+  readonly seconds: number
+  readonly grid: Grid
+}
+
+/** Pieces i..j as one segment; null where no grid makes its tiles small enough. */
+export const segmentCost = (p: Pieces, i: number, j: number, rules: SegmentationRules): Cost | null => {
+  const s = p.stretch(i, j)
+  const last = j === p.pieces.length - 1
+  const crossing = last ? 0 : p.pieces[j]!.crossingBytes * rules.secondsPerCrossingByte
+  const tiles = Math.ceil(s.workBytes / rules.limitBytes)
+  const one = p.pieces[i]!.run === p.pieces[j]!.run
+  const most = (): Grid => p.pieces.slice(i, j + 1).reduce((m, x) => least(m, x.most), p.pieces[i]!.most)
+  const grid = tiles <= 1 ? UNTILED : one ? gridOf(s, most(), tiles, last, p, rules) : null
+  return grid && { seconds: seconds(s, grid, last, p.launchSeconds) + crossing, grid }
+}
+
+/** A piece whose tiles cannot be made small enough stands alone, as finely tiled as it can be. */
+const alone = (p: Pieces, i: number, rules: SegmentationRules): Cost => {
+  const { most } = p.pieces[i]!
+  const grid = { B: most.B, H: most.H, W: rules.bandsOnly && most.H > 1 ? 1 : most.W }
+  const last = i === p.pieces.length - 1
+  return {
+    grid,
+    seconds: seconds(p.stretch(i, i), grid, last, p.launchSeconds) + p.pieces[i]!.crossingBytes * rules.secondsPerCrossingByte,
+  }
+}
+
+export const segmentation = (p: Pieces, rules: SegmentationRules): readonly ChosenSegment[] => {
+  const n = p.pieces.length
+  const best: { seconds: number; from: number; grid: Grid }[] = [{ seconds: 0, from: 0, grid: UNTILED }]
+  for (let to = 1; to <= n; to++) {
+    let chosen: { seconds: number; from: number; grid: Grid } | null = null
+    for (let from = to - 1; from >= 0; from--) {
+      const cost = segmentCost(p, from, to - 1, rules) ?? (from === to - 1 ? alone(p, from, rules) : null)
+      // What does not fit in tiles does not fit with more in it, either.
+      if (!cost) break
+      const total = best[from]!.seconds + cost.seconds
+      if (!chosen || total < chosen.seconds) chosen = { seconds: total, from, grid: cost.grid }
+    }
+    best.push(chosen!)
+  }
+  const out: ChosenSegment[] = []
+  for (let to = n; to > 0; to = best[to]!.from) out.unshift({ from: best[to]!.from, to, grid: best[to]!.grid })
+  return out
+}
