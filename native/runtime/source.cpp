@@ -8,11 +8,25 @@
 namespace spillway {
 namespace {
 
+/// Made-up samples no larger than this together are made once: drawing them takes longer than many a kernel.
+constexpr uint64_t MOST_KEPT_BYTES = uint64_t(16) << 20;
+
 class Synthetic final : public Feed {
  public:
-  Synthetic(const SyntheticFeed& o, std::string_view binding) : options_(o), stream_(stream_of(binding)) {}
+  Synthetic(const SyntheticFeed& o, std::string_view binding, uint64_t sample_elements) : options_(o), stream_(stream_of(binding)), size_(sample_elements) {
+    if (size_ == 0 || o.samples > MOST_KEPT_BYTES / sizeof(float) / size_) return;
+    kept_.resize(o.samples * size_);
+    made_.resize(o.samples);
+  }
 
-  Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) override { return normal(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) override {
+    if (kept_.empty()) return normal(sample, first, count, into);
+    float* const whole = kept_.data() + sample * size_;
+    if (!made_[sample]) normal(sample, 0, size_, whole);
+    made_[sample] = true;
+    std::copy_n(whole + first, count, into);
+    return {};
+  }
   Status give(uint64_t sample, uint64_t first, uint64_t count, double* into) override { return normal(sample, first, count, into); }
   Status give(uint64_t sample, uint64_t first, uint64_t count, int32_t* into) override {
     fill_labels(into, first, count, options_.classes, key(sample));
@@ -29,13 +43,15 @@ class Synthetic final : public Feed {
   RandomStream key(uint64_t sample) const { return {options_.seed, stream_ + sample * 0x9e3779b97f4a7c15}; }
 
   SyntheticFeed options_;
-  uint64_t stream_;
+  uint64_t stream_, size_;
+  std::vector<float> kept_;
+  std::vector<bool> made_;  // by sample
 };
 
 }  // namespace
 
-std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::string_view binding) {
-  return std::make_unique<Synthetic>(options, binding);
+std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::string_view binding, uint64_t sample_elements) {
+  return std::make_unique<Synthetic>(options, binding, sample_elements);
 }
 
 Source::Source(const Tape& tape) : tape_(tape) {
@@ -46,7 +62,9 @@ Source::Source(const Tape& tape) : tape_(tape) {
 }
 
 void Source::set_synthetic(uint32_t binding, const SyntheticFeed& options) {
-  fed_[binding].feed = open_synthetic_feed(options, tape_.name(tape_.bindings[binding]));
+  const Fed& fed = fed_[binding];
+  const uint64_t sample_elements = fed.dtype == DType::f32 ? fed.shape.channels * fed.shape.height * fed.shape.width : 0;
+  fed_[binding].feed = open_synthetic_feed(options, tape_.name(tape_.bindings[binding]), sample_elements);
 }
 
 Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {

@@ -46,7 +46,8 @@ struct FileFeed {
   double scale = 1, shift = 0;
 };
 
-std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::string_view binding);
+/// Given how many floats a sample has, few and small ones are drawn once and kept.
+std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::string_view binding, uint64_t sample_elements = 0);
 /// One after the other: the samples of the first file, then those of the second, …
 Result<std::unique_ptr<Feed>> open_file_feeds(std::span<const FileFeed> files);
 

@@ -15,7 +15,7 @@ const MAX_FLOPS = 4e9
 /** Batches are cut before rows, rows before columns; fewer rows or columns than these would be another kind of call. */
 const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
 /** After so much measuring in one process, what is not known is estimated from what is. */
-const PATIENCE_SECONDS = 4
+const PATIENCE_SECONDS = 10
 
 // ---------------------------------------------------------------- work
 
@@ -35,10 +35,17 @@ export const slowestSeconds = (kind: string, attrs: AnyAttrs, s: CallShapes, flo
 
 // ---------------------------------------------------------------- a smaller call of the same kind
 
-/** The largest of 1, 2, 3, 4, 6, 8, 12, 16, 24, … that is at most `n`. */
+/** Small sizes as they are, others to an eighth: whole images of usual sizes are timed exactly, tiles share samples. */
+const EXACT_SIZE = 32
 export const roundedDown = (n: number): number => {
-  const power = 2 ** Math.floor(Math.log2(n))
-  return power >= 2 && n >= 1.5 * power ? 1.5 * power : power
+  const step = Math.max(1, 2 ** Math.floor(Math.log2(n)) / 8)
+  return n <= EXACT_SIZE ? n : Math.floor(n / step) * step
+}
+
+/** The next below `n` of 1, 2, 3, 4, 6, 8, 12, 16, 24, …: what is cut from any size ends at one of these. */
+const smaller = (n: number): number => {
+  const power = 2 ** Math.floor(Math.log2(n - 1))
+  return power >= 2 && n > 1.5 * power ? 1.5 * power : power
 }
 
 const shrunk = (access: Access | undefined, held: number, from: number, to: number): number => {
@@ -82,7 +89,7 @@ export const sampleOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Fl
     callBytes(sample, float) > MAX_BYTES || (def.dense === true && def.flops(attrs, sample) > MAX_FLOPS)
   for (const dim of [0, 2, 3] as const)
     for (let n = roundedDown(anchor[dim]!); n > FEWEST[dim] && tooMuch(); ) {
-      n = Math.max(FEWEST[dim], roundedDown(Math.ceil(n / 1.5) - 1))
+      n = Math.max(FEWEST[dim], smaller(n))
       sample = cut(kind, attrs, sample, dim, n)
     }
   return sample

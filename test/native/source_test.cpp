@@ -73,6 +73,14 @@ void statistics() {
   CHECK(std::abs(sum / 200'000) < 0.03);
   CHECK(std::abs(std::sqrt(squares / 200'000) - 3) < 0.03);
   std::vector<int32_t> labels(50'000);
+  std::vector<float> kept(values.size());
+  const auto feed = open_synthetic_feed({.seed = 1, .samples = 2, .deviation = 3}, "x", values.size());
+  for (int again = 0; again < 2; again++) {
+    std::fill(kept.begin(), kept.end(), 0.0f);
+    CHECK(feed->give(0, 5, values.size() - 5, kept.data() + 5).ok());
+    CHECK(feed->give(0, 0, 5, kept.data()).ok());
+    CHECK(std::equal(kept.begin(), kept.end(), values.begin()));
+  }
   CHECK(open_synthetic_feed({.seed = 1, .samples = 1, .classes = 5}, "y")->give(0, 0, labels.size(), labels.data()).ok());
   int counts[5] = {};
   for (const int32_t l : labels) counts[l]++;

@@ -43,7 +43,7 @@ test('labels keep their integer type', () => {
 })
 
 test('sizes are rounded down to few steps', () => {
-  assert.equal([1, 2, 3, 5, 7, 16, 17, 23, 24, 31, 32, 47, 48, 100, 509].map(roundedDown), [1, 2, 3, 4, 6, 16, 16, 16, 24, 24, 32, 32, 48, 96, 384])
+  assert.equal([1, 2, 3, 7, 17, 32, 35, 47, 48, 56, 100, 224, 509].map(roundedDown), [1, 2, 3, 7, 17, 32, 32, 44, 48, 56, 96, 224, 480])
 })
 
 test('a large convolution is timed by a smaller one with the same channels, from inside the image', () => {
