@@ -1,8 +1,50 @@
-// What the imitation computes with.
+// The cuda device's own kernels, run by the host; the reference's where there is none.
 #include "imitation/kernels.hpp"
 
-namespace spillway::imitation {
+#include "cuda/kernels/table.hpp"
 
-const KernelEntry* kernel(uint32_t wire) { return ref::kernel(wire); }
+namespace spillway::imitation {
+namespace {
+
+using Functions = cuda::KernelFunctions<cuda::HostExec>;
+
+template <uint32_t wire>
+constexpr KernelEntry entry() {
+  return {[](const KernelCall& c) -> int64_t {
+            const Functions& f = *cuda::functions<cuda::HostExec>(wire);
+            return f.check(c).ok() ? f.workspace(c) : -1;
+          },
+          [](const KernelCall& c) { return cuda::functions<cuda::HostExec>(wire)->check(c); },
+          [](const KernelCall& c) {
+            const Functions& f = *cuda::functions<cuda::HostExec>(wire);
+            if (Status s = f.check(c); !s.ok()) return s;
+            if (int64_t(c.workspace_bytes) < f.workspace(c)) return Status::error("the workspace is too small");
+            cuda::HostExec exec(c.step);
+            f.run(exec, c);
+            return Status{};
+          }};
+}
+
+}  // namespace
+
+const KernelEntry* own_kernel(uint32_t wire) {
+  const Functions* f = cuda::functions<cuda::HostExec>(wire);
+  if (!f) return nullptr;
+  switch (wire) {
+#define SPILLWAY_CASE(kind, number)                         \
+  case number: {                                            \
+    static constexpr KernelEntry of_kind = entry<number>(); \
+    return &of_kind;                                        \
+  }
+    SPILLWAY_OPS(SPILLWAY_CASE)
+#undef SPILLWAY_CASE
+    default: return nullptr;
+  }
+}
+
+const KernelEntry* kernel(uint32_t wire) {
+  const KernelEntry* own = own_kernel(wire);
+  return own ? own : ref::kernel(wire);
+}
 
 }  // namespace spillway::imitation

@@ -1,9 +1,11 @@
-// The kernels of the imitation.
+// The kernels of the imitation: those that the cuda device has of its own, compiled for the host, and the reference's.
 #pragma once
 #include "runtime/kernel.hpp"
 
 namespace spillway::imitation {
 
+/// The cuda device's own kernel; null where it has none.
+const KernelEntry* own_kernel(uint32_t wire);
 /// Null when there is none.
 const KernelEntry* kernel(uint32_t wire);
 

@@ -12,15 +12,15 @@ Window pool_window(const Attrs& a, const View& x, const View& y) {
 /// The image rows that the window of this output row covers, clipped to the image; empty when hi <= lo.
 struct Span {
   int64_t lo, hi;
-  int64_t size() const { return std::max<int64_t>(0, hi - lo); }
+  constexpr int64_t size() const { return std::max<int64_t>(0, hi - lo); }
 };
-inline Span pool_span(const WindowAxis& axis, int64_t out) {
+constexpr Span pool_span(const WindowAxis& axis, int64_t out) {
   const int64_t start = axis.start(out);
   return {std::max<int64_t>(0, start), std::min(axis.in_extent, start + axis.kernel)};
 }
 
 /// Pixels that an average divides by along one axis; a ceil window that runs over the far padding counts less.
-inline int64_t pool_divisor(const WindowAxis& axis, int64_t out, int64_t pad_after, bool count_padding) {
+constexpr int64_t pool_divisor(const WindowAxis& axis, int64_t out, int64_t pad_after, bool count_padding) {
   if (!count_padding) return std::max<int64_t>(1, pool_span(axis, out).size());
   const int64_t start = axis.start(out);
   return std::max<int64_t>(1, std::min(start + axis.kernel, axis.in_extent + pad_after) - start);

@@ -13,19 +13,19 @@ struct WindowAxis {
   int64_t in_lo = 0, in_size = 0, in_extent = 0;
   int64_t out_lo = 0, out_size = 0;
 
-  int64_t reach() const { return dilation * (kernel - 1) + 1; }
-  int64_t in_hi() const { return in_lo + in_size; }
+  constexpr int64_t reach() const { return dilation * (kernel - 1) + 1; }
+  constexpr int64_t in_hi() const { return in_lo + in_size; }
   /// First row that the window of this output row covers; may be negative.
-  int64_t start(int64_t out) const { return out * stride - pad; }
-  int64_t core_lo() const { return std::max<int64_t>(0, start(out_lo)); }
-  int64_t core_hi() const { return std::min(in_extent, start(out_lo + out_size - 1) + reach()); }
-  int64_t core_size() const { return core_hi() - core_lo(); }
-  int64_t pad_before() const { return core_lo() - start(out_lo); }
-  int64_t pad_after() const { return start(out_lo + out_size - 1) + reach() - core_hi(); }
+  constexpr int64_t start(int64_t out) const { return out * stride - pad; }
+  constexpr int64_t core_lo() const { return std::max<int64_t>(0, start(out_lo)); }
+  constexpr int64_t core_hi() const { return std::min(in_extent, start(out_lo + out_size - 1) + reach()); }
+  constexpr int64_t core_size() const { return core_hi() - core_lo(); }
+  constexpr int64_t pad_before() const { return core_lo() - start(out_lo); }
+  constexpr int64_t pad_after() const { return start(out_lo + out_size - 1) + reach() - core_hi(); }
   /// Whether the input view holds the core and nothing else, apart from rows below a stride that no window reaches.
-  bool exact() const { return in_lo == core_lo() && in_hi() - core_hi() < stride; }
+  constexpr bool exact() const { return in_lo == core_lo() && in_hi() - core_hi() < stride; }
 
-  bool legal() const {
+  constexpr bool legal() const {
     constexpr int64_t most = int64_t(1) << 30;  // libraries count rows in 32 bits
     for (const int64_t n : {kernel, stride, dilation})
       if (n < 1 || n > most) return false;
@@ -43,8 +43,8 @@ inline WindowAxis window_axis(const View& in, const View& out, int dim, int64_t 
 /// Both axes.
 struct Window {
   WindowAxis h, w;
-  bool legal() const { return h.legal() && w.legal(); }
-  bool exact() const { return h.exact() && w.exact(); }
+  constexpr bool legal() const { return h.legal() && w.legal(); }
+  constexpr bool exact() const { return h.exact() && w.exact(); }
 };
 
 }  // namespace spillway::ops

@@ -4,6 +4,7 @@
 // false and leaves words. One context is used by one thread, but for `copy`, `wait` and `finish` on the far lanes.
 #pragma once
 #include <cstddef>
+#include <cstdio>
 #include <string_view>
 
 #include "runtime/kernel.hpp"
@@ -103,6 +104,9 @@ struct Device {
 using DeviceEntry = const Device* (*)(uint32_t version);
 
 /// Puts a status into words; true when it was well.
-bool tell(Words* words, const Status& status);
+inline bool tell(Words* words, const Status& status) {
+  if (!status.ok()) std::snprintf(words->text, sizeof words->text, "%s", status.message.c_str());
+  return status.ok();
+}
 
 }  // namespace spillway

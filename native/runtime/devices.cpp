@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include "runtime/host_device.hpp"
@@ -35,11 +34,6 @@ std::string own_folder() {
 }
 
 }  // namespace
-
-bool tell(Words* words, const Status& status) {
-  if (!status.ok()) std::snprintf(words->text, sizeof words->text, "%s", status.message.c_str());
-  return status.ok();
-}
 
 const Device* find_device(std::string_view name) {
   for (const Device& d : DEVICES)

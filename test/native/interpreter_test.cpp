@@ -186,15 +186,6 @@ void init_in_parallel() {
   CHECK(values[0] == values[1]);
 }
 
-/// The null device asks for as much workspace as the cpu device, where that is built: here from the page of small values.
-TapeBuilder with_workspace(TapeBuilder t) {
-  const uint64_t offset = t.buffers[0].bytes, bytes = 65536;
-  t.buffers[0].bytes += bytes;
-  const uint32_t scratch = t.view(0, offset, {uint32_t(bytes / t.element())}, false, t.real());
-  for (CallRecord& call : t.calls) call.workspace_view = scratch;
-  return t;
-}
-
 void null_device_runs_everything() {
   Opened o = open_session(with_workspace(classifier(true, DType::f32)), {.device = find_device("null")});
   const RunMetrics m = run(o, {.steps = 3});

@@ -1,10 +1,12 @@
 // The runtime on a device behind the plugin interface that is asynchronous: lanes, events, replayed graphs, the lower tier
-// pinned, on disk and in part on both. Everything equals what the reference device gives, bit for bit; every call of the
+// pinned, on disk and in part on both. Everything equals what the same kernels give when each is done before the next, bit for bit; every call of the
 // device that can fail does so once.
 #include <dlfcn.h>
 
 #include <filesystem>
 
+#include "imitation/kernels.hpp"
+#include "runtime/host_device.hpp"
 #include "runtime/single_call.hpp"
 #include "test/native/runs.hpp"
 
@@ -25,13 +27,18 @@ void fail_at(int64_t nth) {
   fail(nth);
 }
 
+/// The same kernels, one after the other.
+constexpr Device ON_THE_HOST = host_device<imitation::kernel>("imitation on the host", {});
+
 struct Directory {
   std::string path = "/tmp/spillway-plugin-XXXXXX";
   Directory() { if (!::mkdtemp(path.data())) throw std::runtime_error("no directory"); }
   ~Directory() { std::filesystem::remove_all(path); }
 };
 
-constexpr ClassifierShape SMALL{.batch = 2, .channels = 3, .height = 60, .width = 80, .classes = 5};
+TapeBuilder network(bool swapped, ClassifierShape shape = {.batch = 2, .channels = 3, .height = 60, .width = 80, .classes = 5}) {
+  return with_workspace(classifier(swapped, DType::f32, shape));
+}
 constexpr uint64_t STEPS = 7;
 
 struct Trained {
@@ -48,7 +55,7 @@ Trained train(const TapeBuilder& tape, SessionOptions options, bool timeline = f
 }
 
 void equals_reference(const TapeBuilder& tape, SessionOptions options, bool timeline = false) {
-  const Trained expected = train(tape, {}), got = train(tape, options, timeline);
+  const Trained expected = train(tape, {.device = &ON_THE_HOST}), got = train(tape, options, timeline);
   CHECK(got.weights == expected.weights);
   CHECK(got.run.steps.size() == STEPS);
   for (size_t i = 0; i < got.run.steps.size(); i++) {
@@ -60,20 +67,20 @@ void equals_reference(const TapeBuilder& tape, SessionOptions options, bool time
 }
 
 void in_core_and_swapped() {
-  equals_reference(classifier(false, DType::f32, SMALL), {.device = imitation()});
-  equals_reference(classifier(true, DType::f32, SMALL), {.device = imitation()});
-  equals_reference(classifier(true, DType::f32), {.device = imitation()});  // three pages for each value
+  equals_reference(network(false), {.device = imitation()});
+  equals_reference(network(true), {.device = imitation()});
+  equals_reference(network(true, {}), {.device = imitation()});  // three pages for each value
 }
 
 void spilled_to_disk() {
   const Directory d;
-  equals_reference(classifier(true, DType::f32, SMALL), {.device = imitation(), .spill_directory = d.path, .pinned_bytes = 0});
-  equals_reference(classifier(true, DType::f32), {.device = imitation(), .spill_directory = d.path, .pinned_bytes = 4096});
+  equals_reference(network(true), {.device = imitation(), .spill_directory = d.path, .pinned_bytes = 0});
+  equals_reference(network(true, {}), {.device = imitation(), .spill_directory = d.path, .pinned_bytes = 4096});
 }
 
 /// Two slots of the tier: the first is pinned, the second on disk.
 void partly_pinned() {
-  TapeBuilder t = classifier(true, DType::f32, SMALL);
+  TapeBuilder t = network(true);
   const uint64_t image = t.transfers[2].bytes, second = (image + SECTOR_BYTES - 1) / SECTOR_BYTES * SECTOR_BYTES;
   t.tier_bytes = second + image;
   t.transfers.push_back(t.transfers[2]);
@@ -89,10 +96,10 @@ void partly_pinned() {
     equals_reference(t, {.device = imitation(), .spill_directory = d.path, .pinned_bytes = pinned});
 }
 
-void throttled() { equals_reference(classifier(true, DType::f32, SMALL), {.device = imitation(), .throttle = {40e6, 40e6}}); }
+void throttled() { equals_reference(network(true), {.device = imitation(), .throttle = {40e6, 40e6}}); }
 
 void timeline() {
-  Opened o = open_session(classifier(true, DType::f32, SMALL), {.device = imitation()});
+  Opened o = open_session(network(true), {.device = imitation()});
   const RunMetrics m = run(o, {.steps = 4, .timeline = true});
   int calls = 0, outs = 0, ins = 0;
   for (const Span& s : m.timeline.spans) {
@@ -102,12 +109,12 @@ void timeline() {
   CHECK(calls == 8 && outs == 1 && ins == 3);
   CHECK(m.steps[0].kernel_seconds > 0 && m.steps[3].kernel_seconds > 0);
   CHECK(m.steps[0].stall_memory_seconds > 0);
-  equals_reference(classifier(true, DType::f32, SMALL), {.device = imitation()}, true);
+  equals_reference(network(true), {.device = imitation()}, true);
 }
 
 void runs_go_on() {
-  Opened whole = open_session(classifier(true, DType::f32, SMALL), {.device = imitation()});
-  Opened parts = open_session(classifier(true, DType::f32, SMALL), {.device = imitation()});
+  Opened whole = open_session(network(true), {.device = imitation()});
+  Opened parts = open_session(network(true), {.device = imitation()});
   run(whole, {.steps = 6});
   run(parts, {.steps = 2});
   run(parts, {.steps = 1, .first_step = 3});
@@ -119,7 +126,7 @@ void runs_go_on() {
 }
 
 void cancelled_between_graphs() {
-  Opened o = open_session(classifier(true, DType::f32, SMALL), {.device = imitation()});
+  Opened o = open_session(network(true), {.device = imitation()});
   RunOptions options{.steps = 1'000'000, .source = o.source.get()};
   CHECK(o.session->begin(options).ok());
   RunMetrics m;
@@ -134,7 +141,7 @@ void cancelled_between_graphs() {
 /// Whatever call of the device fails: words, no crash, no hang; and the next session works.
 void every_failure() {
   const Directory d;
-  const TapeBuilder tape = classifier(true, DType::f32, SMALL);
+  const TapeBuilder tape = network(true);
   const std::vector<std::byte> expected = train(tape, {.device = imitation()}).weights;
   for (const bool disk : {false, true}) {
     const SessionOptions options{.device = imitation(), .spill_directory = disk ? d.path : "", .pinned_bytes = disk ? 0 : ~uint64_t(0)};

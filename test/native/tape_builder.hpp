@@ -183,4 +183,13 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   return t;
 }
 
+/// For devices whose kernels ask for workspace: a MiB for each call, from the page of small values.
+inline TapeBuilder with_workspace(TapeBuilder t) {
+  const uint64_t offset = t.buffers[0].bytes, bytes = 1 << 20;
+  t.buffers[0].bytes += bytes;
+  const uint32_t scratch = t.view(0, offset, {uint32_t(bytes / t.element())}, false, t.real());
+  for (CallRecord& call : t.calls) call.workspace_view = scratch;
+  return t;
+}
+
 }  // namespace spillway::testing

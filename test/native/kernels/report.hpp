@@ -11,6 +11,7 @@ class Report {
     (ok ? passed_ : failed_)++;
     if (!ok && failed_ <= 40) std::printf("FAILED %s\n", what.c_str());
   }
+  int failed() const { return failed_; }
   /// Prints the totals; the exit code. A program that checked nothing has failed.
   int finish() const {
     std::printf("%d passed, %d failed\n", passed_, failed_);

@@ -1,0 +1,136 @@
+// Asks cuDNN's heuristics for engines, the functional fallbacks after the fast ones, and leaves out those whose notes say
+// what is not wanted.
+#include "cuda/backend.hpp"
+
+#include <algorithm>
+
+namespace spillway::cuda {
+namespace {
+
+const Cudnn& api() { return cudnn().value(); }
+
+bool has_note(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNumericalNote_t note) {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+/// None when the engine cannot be asked.
+std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& config) {
+  Result<Descriptor> engine = Descriptor::create(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  if (!engine.ok()) return {};
+  int64_t found = 0;
+  cudnnBackendDescriptor_t into = engine.value().raw();
+  if (api().cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &found, &into) != CUDNN_STATUS_SUCCESS) return {};
+  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  if (api().cudnnBackendGetAttribute(into, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, int64_t(notes.size()), &found, notes.data()) != CUDNN_STATUS_SUCCESS) return {};
+  notes.resize(size_t(std::clamp<int64_t>(found, 0, int64_t(notes.size()))));
+  return notes;
+}
+
+/// Large Winograd tiles lose digits; tensor cores round their inputs to TF32.
+bool wanted(const Descriptor& config, Precision precision) {
+  const auto notes = notes_of(config);
+  if (has_note(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) || has_note(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;
+  if (has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6) || has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13)) return false;
+  return precision == Precision::tf32 || (!has_note(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && !has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+}
+
+/// Empty when cuDNN knows none in this mode.
+std::vector<Descriptor> configs_of(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+  constexpr int64_t MOST = 32;
+  Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  if (!made.ok()) return {};
+  Descriptor heuristics = std::move(made).value();
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  if (!heuristics.finalize().ok()) return {};
+  std::vector<Descriptor> configs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int64_t i = 0; i < MOST; i++) {
+    Result<Descriptor> config = Descriptor::create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (!config.ok()) return {};
+    configs.push_back(std::move(config).value());
+    raw.push_back(configs.back().raw());
+  }
+  int64_t found = 0;
+  if (api().cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &found, raw.data()) != CUDNN_STATUS_SUCCESS) return {};
+  configs.resize(size_t(std::clamp<int64_t>(found, 0, MOST)));
+  return configs;
+}
+
+/// Null when the engine does not take the operation after all.
+std::unique_ptr<ExecutionPlan> plan_of(cudnnHandle_t handle, const Descriptor& config) {
+  Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  if (!made.ok()) return nullptr;
+  auto plan = std::make_unique<ExecutionPlan>();
+  plan->plan = std::move(made).value();
+  plan->plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+  if (!plan->plan.finalize().ok()) return nullptr;
+  int64_t found = 0;
+  if (api().cudnnBackendGetAttribute(plan->plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &found, &plan->workspace_bytes) != CUDNN_STATUS_SUCCESS)
+    return nullptr;
+  return plan;
+}
+
+}  // namespace
+
+Result<cudnnHandle_t> cudnn_handle() {
+  static const Result<cudnnHandle_t> made = []() -> Result<cudnnHandle_t> {
+    if (!cudnn().ok()) return cudnn().status();
+    cudnnHandle_t handle = nullptr;
+    const Status s = checked(api().cudnnCreate(&handle), "cudnnCreate");
+    return s.ok() ? Result<cudnnHandle_t>(handle) : Result<cudnnHandle_t>(s);
+  }();
+  return made;
+}
+
+Result<Descriptor> Descriptor::create(cudnnBackendDescriptorType_t type) {
+  Descriptor d;
+  const Status s = checked(api().cudnnBackendCreateDescriptor(type, &d.raw_), "cudnnBackendCreateDescriptor");
+  return s.ok() ? Result<Descriptor>(std::move(d)) : Result<Descriptor>(s);
+}
+
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void* values) {
+  if (failure_.ok()) failure_ = checked(api().cudnnBackendSetAttribute(raw_, name, type, count, values), "cudnnBackendSetAttribute");
+  return *this;
+}
+
+Status Descriptor::finalize() { return failure_.ok() ? checked(api().cudnnBackendFinalize(raw_), "cudnnBackendFinalize") : failure_; }
+
+Result<std::unique_ptr<ExecutionPlan>> choose_engine(const Descriptor& operation, Precision precision, int64_t most_workspace) {
+  const Result<cudnnHandle_t> handle = cudnn_handle();
+  if (!handle.ok()) return handle.status();
+  Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  if (!made.ok()) return made.status();
+  Descriptor graph = std::move(made).value();
+  const cudnnHandle_t raw = handle.value();
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation).set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &raw);
+  if (Status s = graph.finalize(); !s.ok()) return s;
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+    for (const Descriptor& config : configs_of(graph, mode)) {
+      if (!wanted(config, precision)) continue;
+      std::unique_ptr<ExecutionPlan> plan = plan_of(raw, config);
+      if (plan && plan->workspace_bytes <= most_workspace) return plan;
+    }
+  return std::unique_ptr<ExecutionPlan>();
+}
+
+Status execute(const ExecutionPlan& plan, const std::vector<Bound>& tensors, void* workspace, cudaStream_t stream) {
+  const Result<cudnnHandle_t> handle = cudnn_handle();
+  if (!handle.ok()) return handle.status();
+  std::vector<int64_t> ids;
+  std::vector<void*> addresses;
+  for (const Bound& b : tensors) {
+    ids.push_back(b.id);
+    addresses.push_back(b.at);
+  }
+  Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  if (!made.ok()) return made.status();
+  Descriptor pack = std::move(made).value();
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
+      .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, int64_t(addresses.size()), addresses.data())
+      .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+  SPILLWAY_TRY(pack.finalize());
+  SPILLWAY_TRY(checked(api().cudnnSetStream(handle.value(), stream), "cudnnSetStream"));
+  return checked(api().cudnnBackendExecute(handle.value(), plan.plan.raw(), pack.raw()), "cudnnBackendExecute");
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,145 @@
+// The runtime's calls behind the lanes. Streams do not wait for the default stream; captures are local to their thread, so
+// that the threads of the far lanes go on copying meanwhile.
+#include "cuda/context.hpp"
+
+#include <cstdio>
+#include <cstring>
+
+namespace spillway::cuda {
+
+Result<std::unique_ptr<Context>> Context::open(const OpenOptions& options) {
+  std::unique_ptr<Context> c(new Context(options.precision));
+  if (Status s = c->create(options); !s.ok()) return s;
+  return c;
+}
+
+Status Context::create(const OpenOptions& options) {
+  SPILLWAY_CUDA(cudaGetDevice(&device_));
+  for (cudaStream_t& s : streams_) SPILLWAY_CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+  events_.resize(options.events);
+  for (cudaEvent_t& e : events_) SPILLWAY_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+  SPILLWAY_CUDA(cudaMalloc(reinterpret_cast<void**>(&step_), sizeof(StepContext)));
+  SPILLWAY_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&step_here_), sizeof(StepContext), cudaHostAllocDefault));
+  return {};
+}
+
+Context::~Context() {
+  for (cudaStream_t s : streams_)
+    if (s) cudaStreamSynchronize(s);
+  for (cudaGraphExec_t g : graphs_) cudaGraphExecDestroy(g);
+  for (cudaEvent_t e : events_)
+    if (e) cudaEventDestroy(e);
+  for (cudaEvent_t e : stamps_)
+    if (e) cudaEventDestroy(e);
+  for (cudaStream_t s : streams_)
+    if (s) cudaStreamDestroy(s);
+  for (void* p : pinned_) cudaFreeHost(p);
+  if (step_here_) cudaFreeHost(step_here_);
+  if (step_) cudaFree(step_);
+  cudaGetLastError();
+}
+
+Result<std::byte*> Context::map(const PoolLayout& layout) {
+  if (Status s = pool_.open(device_, layout); !s.ok()) return s;
+  return pool_.base();
+}
+
+Result<std::byte*> Context::pin(uint64_t bytes) {
+  void* at = nullptr;
+  if (Status s = checked(cudaHostAlloc(&at, bytes, cudaHostAllocPortable), "cudaHostAlloc"); !s.ok())
+    return refuse("no pinned memory of ", bytes, " bytes: ", s.message);
+  pinned_.push_back(at);
+  return static_cast<std::byte*>(at);
+}
+
+Status Context::begin_step(const StepContext& step) {
+  *step_here_ = step;
+  return checked(cudaMemcpyAsync(step_, step_here_, sizeof step, cudaMemcpyHostToDevice, stream(Lane::compute)), "cudaMemcpyAsync");
+}
+
+Status Context::copy(Lane lane, void* to, const void* from, uint64_t bytes) {
+  return checked(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(lane)), "cudaMemcpyAsync");
+}
+
+Status Context::record(Lane lane, uint32_t event) { return checked(cudaEventRecord(events_[event], stream(lane)), "cudaEventRecord"); }
+
+Status Context::wait(Lane lane, uint32_t event) { return checked(cudaStreamWaitEvent(stream(lane), events_[event], 0), "cudaStreamWaitEvent"); }
+
+Status Context::finish(Lane lane) { return checked(cudaStreamSynchronize(stream(lane)), "the GPU"); }
+
+Status Context::stamp(Lane lane, uint32_t number) {
+  if (stamps_.size() <= number) stamps_.resize(number + 1);
+  if (!stamps_[number]) SPILLWAY_CUDA(cudaEventCreate(&stamps_[number]));
+  return checked(cudaEventRecord(stamps_[number], stream(lane)), "cudaEventRecord");
+}
+
+double Context::seconds_between(uint32_t from, uint32_t to) const {
+  float milliseconds = 0;
+  if (from >= stamps_.size() || to >= stamps_.size() || cudaEventElapsedTime(&milliseconds, stamps_[from], stamps_[to]) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return double(milliseconds) * 1e-3;
+}
+
+// ---------------------------------------------------------------- graphs
+
+Status Context::begin_capture() { return checked(cudaStreamBeginCapture(stream(Lane::compute), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"); }
+
+Result<uint32_t> Context::end_capture() {
+  cudaGraph_t graph = nullptr;
+  Status s = checked(cudaStreamEndCapture(stream(Lane::compute), &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t kept = nullptr;
+  if (s.ok()) s = checked(cudaGraphInstantiate(&kept, graph, 0), "cudaGraphInstantiate");
+  if (graph) cudaGraphDestroy(graph);
+  if (!s.ok()) return s;
+  graphs_.push_back(kept);
+  s = checked(cudaGraphUpload(kept, stream(Lane::compute)), "cudaGraphUpload");
+  return s.ok() ? Result<uint32_t>(uint32_t(graphs_.size() - 1)) : Result<uint32_t>(s);
+}
+
+Status Context::launch(uint32_t graph) { return checked(cudaGraphLaunch(graphs_[graph], stream(Lane::compute)), "cudaGraphLaunch"); }
+
+// ---------------------------------------------------------------- the machine
+
+namespace {
+
+constexpr int LEAST_MAJOR = 8;
+
+Status describe(DeviceFacts& into) {
+  int device = 0, runtime = 0, version = 0;
+  SPILLWAY_CUDA(cudaGetDevice(&device));
+  cudaDeviceProp prop{};
+  SPILLWAY_CUDA(cudaGetDeviceProperties(&prop, device));
+  if (prop.major < LEAST_MAJOR) return refuse("the GPU '", prop.name, "' is of generation ", prop.major, ".", prop.minor, "; ", LEAST_MAJOR, ".0 is the least");
+  SPILLWAY_CUDA(cudaDriverGetVersion(&version));
+  SPILLWAY_CUDA(cudaRuntimeGetVersion(&runtime));
+  size_t free = 0, total = 0;
+  SPILLWAY_CUDA(cudaMemGetInfo(&free, &total));
+  std::snprintf(into.device, sizeof into.device, "%.100s, sm_%d%d", prop.name, prop.major, prop.minor);
+  std::snprintf(into.driver, sizeof into.driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+  into.total_bytes = total;
+  into.free_bytes = free;
+  into.processors = uint32_t(prop.multiProcessorCount);
+  if (!cudnn().ok()) return cudnn().status();
+  if (!cublas_lt().ok()) return cublas_lt().status();
+  std::snprintf(into.libraries, sizeof into.libraries, "CUDA runtime %d.%d, cuDNN %zu, cuBLAS %zu", runtime / 1000, runtime % 1000 / 10,
+                size_t(cudnn().value().cudnnGetVersion()), cublas_lt().value().cublasLtGetVersion());
+  return {};
+}
+
+}  // namespace
+
+Status device_facts(DeviceFacts& into) {
+  into = {};
+  if (!driver().ok()) return driver().status();
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaErrorInsufficientDriver)
+    return refuse("the NVIDIA driver is too old for CUDA ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, ": install a newer one");
+  if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) return refuse("there is no NVIDIA GPU here");
+  SPILLWAY_TRY(checked(code, "looking for GPUs"));
+  return describe(into);
+}
+
+}  // namespace spillway::cuda

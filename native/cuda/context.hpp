@@ -1,0 +1,59 @@
+// One session's share of the GPU: lanes are streams, events are events, graphs are captured streams; the pool, pinned memory
+// and the step's scalars on the device. Invariant: everything is owned here, and given back when it ends, also after the device
+// has failed.
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "cuda/pool.hpp"
+#include "runtime/device.hpp"
+
+namespace spillway::cuda {
+
+class Context {
+ public:
+  static Result<std::unique_ptr<Context>> open(const OpenOptions& options);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  Result<std::byte*> map(const PoolLayout& layout);
+  uint64_t pool_bytes() const { return pool_.bytes(); }
+  Result<std::byte*> pin(uint64_t bytes);
+
+  Status begin_step(const StepContext& step);
+  Status copy(Lane lane, void* to, const void* from, uint64_t bytes);
+  Status record(Lane lane, uint32_t event);
+  Status wait(Lane lane, uint32_t event);
+  Status finish(Lane lane);
+  Status stamp(Lane lane, uint32_t number);
+  double seconds_between(uint32_t from, uint32_t to) const;
+
+  Status begin_capture();
+  Result<uint32_t> end_capture();
+  Status launch(uint32_t graph);
+
+  cudaStream_t stream(Lane lane) const { return streams_[size_t(lane)]; }
+  /// On the device.
+  const StepContext* step() const { return step_; }
+  Precision precision() const { return precision_; }
+
+ private:
+  explicit Context(Precision precision) : precision_(precision) {}
+  Status create(const OpenOptions& options);
+
+  const Precision precision_;
+  int device_ = 0;
+  cudaStream_t streams_[LANES] = {};
+  std::vector<cudaEvent_t> events_, stamps_;
+  std::vector<cudaGraphExec_t> graphs_;
+  std::vector<void*> pinned_;
+  StepContext* step_ = nullptr;        // on the device
+  StepContext* step_here_ = nullptr;   // pinned
+  Pool pool_;
+};
+
+/// What the machine has, or why it cannot be used.
+Status device_facts(DeviceFacts& into);
+
+}  // namespace spillway::cuda

@@ -1,0 +1,186 @@
+// Batch norm in parts: statistics, apply, the two halves of the backward, the frozen forms, the running averages.
+// Each element-wise part is an affine map with per-channel coefficients, worked out in double at the head of the scratch.
+#pragma once
+#include <cmath>
+
+#include "cuda/kernels/kernel.hpp"
+#include "ops/batchnorm.hpp"
+
+namespace spillway::cuda {
+
+/// Mean and reciprocal deviation of a channel, of a batch or of the running averages.
+struct Moments {
+  double mean, rstd;
+};
+
+struct BatchMoments {
+  BatchMoments(const View& view, double count_, double eps_) : stats(view), means(floats(view)), count(count_), eps(eps_) {}
+  SPILLWAY_BOTH Moments of(uint32_t c) const { return {stats.mean(c), 1.0 / sqrt(stats.squares(c) / count + eps)}; }
+  ops::Statistics<float> stats;
+  const float* means;
+  double count, eps;
+};
+
+struct RunningMoments {
+  RunningMoments(const View& mean, const View& variance_, double eps_) : means(floats(mean)), variance(floats(variance_)), eps(eps_) {}
+  SPILLWAY_BOTH Moments of(uint32_t c) const { return {double(means[c]), 1.0 / sqrt(double(variance[c]) + eps)}; }
+  const float *means, *variance;
+  double eps;
+};
+
+/// `arrays` coefficients of C floats each.
+inline int64_t coefficient_bytes(const KernelCall& c, int64_t arrays) { return arrays * c.ins[0].dims[1] * int64_t(sizeof(float)); }
+
+/// y = (x - mean)·scale + beta.
+template <class Exec, class MomentsOf>
+void normalise(Exec& exec, const KernelCall& c, MomentsOf moments, const View& gamma_view, const View& beta_view) {
+  const int64_t channels = c.ins[0].dims[1];
+  float *const mean = static_cast<float*>(c.workspace), *const scale = mean + channels;
+  const float *const gamma = floats(gamma_view), *const beta = floats(beta_view);
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+    const Moments m = moments.of(ch);
+    mean[ch] = float(m.mean);
+    scale[ch] = float(m.rstd * double(gamma[ch]));
+  });
+  map<1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) { return (x[0] - mean[ch]) * scale[ch] + beta[ch]; });
+}
+
+/// dgamma = Σ dy·(x - mean)·rstd and dbeta = Σ dy: the mean is taken off in single precision, as it is where it is applied.
+template <class Exec, class MomentsOf>
+void reduce(Exec& exec, const KernelCall& c, MomentsOf moments) {
+  const Pixels x(c.ins[0]), dy(c.ins[1]);
+  const int64_t channels = c.ins[0].dims[1];
+  const float* const means = moments.means;
+  const double* const sums = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
+    const double gradient = double(dy.at(pixel)[ch]);
+    sum[0] += (double(x.at(pixel)[ch]) - double(means[ch])) * gradient;
+    sum[1] += gradient;
+  });
+  float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+    dgamma[ch] = float(sums[ch] * moments.of(ch).rstd);
+    dbeta[ch] = float(sums[channels + ch]);
+  });
+}
+
+struct ChannelReduction : OwnKernel {
+  static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(ops::pixels(c.ins[0]), c.ins[0].dims[1]); }
+};
+
+template <>
+struct Kernel<OpKind::bn_stats> : ChannelReduction {
+  static constexpr auto check = ops::check_bn_stats;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const Pixels x(c.ins[0]);
+    const double count = double(ops::pixels(c.ins[0]));
+    const int64_t channels = c.ins[0].dims[1];
+    // Deviations from the first pixel: squares of a mean far from zero would cancel.
+    const double* const sums = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
+      const double deviation = double(x.at(pixel)[ch]) - double(x.data[ch]);
+      sum[0] += deviation;
+      sum[1] += deviation * deviation;
+    });
+    const ops::Statistics<float> stats(c.outs[0]);
+    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+      const double sum = sums[ch], squares = sums[channels + ch] - sum * sum / count;
+      stats.put(ch, double(x.data[ch]) + sum / count, squares > 0 ? squares : 0);
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_apply> : OwnKernel {
+  static constexpr auto check = ops::check_bn_apply;
+  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = BnApplyAttrs::read(c.attrs);
+    normalise(exec, c, BatchMoments(c.ins[1], double(a.count), a.eps), c.ins[2], c.ins[3]);
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_bwd_reduce> : ChannelReduction {
+  static constexpr auto check = ops::check_bn_bwd_reduce;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = BnBwdReduceAttrs::read(c.attrs);
+    reduce(exec, c, BatchMoments(c.ins[2], double(a.count), a.eps));
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_bwd_data> : OwnKernel {
+  static constexpr auto check = ops::check_bn_bwd_data;
+  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = BnBwdDataAttrs::read(c.attrs);
+    const double count = double(a.count);
+    const BatchMoments moments(c.ins[2], count, a.eps);
+    const int64_t channels = c.ins[0].dims[1];
+    float *const mean = static_cast<float*>(c.workspace), *const scale = mean + channels, *const slope = scale + channels, *const offset = slope + channels;
+    const float *const gamma = floats(c.ins[3]), *const dgamma = floats(c.ins[4]), *const dbeta = floats(c.ins[5]);
+    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+      const Moments m = moments.of(ch);
+      mean[ch] = float(m.mean);
+      scale[ch] = float(double(gamma[ch]) * m.rstd);
+      slope[ch] = float(double(dgamma[ch]) * m.rstd / count);
+      offset[ch] = float(double(dbeta[ch]) / count);
+    });
+    map<2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]},
+           [=] SPILLWAY_BOTH(const float* v, uint32_t ch) { return scale[ch] * (v[1] - offset[ch] - (v[0] - mean[ch]) * slope[ch]); });
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_frozen> : OwnKernel {
+  static constexpr auto check = ops::check_bn_frozen;
+  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    normalise(exec, c, RunningMoments(c.ins[1], c.ins[2], BnFrozenAttrs::read(c.attrs).eps), c.ins[3], c.ins[4]);
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_frozen_bwd_data> : OwnKernel {
+  static constexpr auto check = ops::check_bn_frozen_bwd_data;
+  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 1); }
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const double eps = BnFrozenBwdDataAttrs::read(c.attrs).eps;
+    float* const scale = static_cast<float*>(c.workspace);
+    const float *const variance = floats(c.ins[1]), *const gamma = floats(c.ins[2]);
+    exec.each(c.ins[0].dims[1], [=] SPILLWAY_BOTH(uint32_t ch) { scale[ch] = float(double(gamma[ch]) / sqrt(double(variance[ch]) + eps)); });
+    map<1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* dy, uint32_t ch) { return dy[0] * scale[ch]; });
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_frozen_bwd_reduce> : ChannelReduction {
+  static constexpr auto check = ops::check_bn_frozen_bwd_reduce;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    reduce(exec, c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps));
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_running> : OwnKernel {
+  static constexpr auto check = ops::check_bn_running;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = BnRunningAttrs::read(c.attrs);
+    const ops::Statistics<float> stats(c.ins[0]);
+    float *const mean = floats(c.ins[1]), *const variance = floats(c.ins[2]);
+    const double momentum = a.momentum, keep = 1 - momentum, unbias = momentum / double(a.count > 1 ? a.count - 1 : 1);
+    exec.each(c.ins[1].dims[0], [=] SPILLWAY_BOTH(uint32_t ch) {
+      mean[ch] = float(keep * double(mean[ch]) + momentum * stats.mean(ch));
+      variance[ch] = float(keep * double(variance[ch]) + unbias * stats.squares(ch));
+    });
+  }
+};
+
+}  // namespace spillway::cuda

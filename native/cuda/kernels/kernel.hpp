@@ -1,0 +1,37 @@
+// The table of the cuda device's kernels, by operator. A kernel is a specialisation of Kernel with `check`, `workspace` and
+// `run(exec, call)`; what cuDNN or cuBLAS should run says `library`. An operator without any stands in
+// GAPS (table.hpp), or the build fails.
+#pragma once
+#include "cuda/kernels/boxes.hpp"
+#include "cuda/kernels/sums.hpp"
+
+namespace spillway::cuda {
+
+template <OpKind kind>
+struct Kernel {
+  static constexpr bool missing = true;
+};
+
+struct OwnKernel {
+  static constexpr bool missing = false, library = false;
+  static int64_t workspace(const KernelCall&) { return 0; }
+};
+
+struct LibraryKernel {
+  static constexpr bool missing = false, library = true;
+};
+
+inline float* floats(const View& v) { return static_cast<float*>(v.data); }
+
+/// What the operator allows, in f32, below the most elements that a kernel sees.
+template <class K>
+Status check_call(const KernelCall& c) {
+  if (Status s = K::check(c); !s.ok()) return s;
+  if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cuda device computes in f32");
+  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
+    if (ops::elements(i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins]) >= MOST_ELEMENTS)
+      return ops::refuse(c, "no kernel of the cuda device takes 2^31 elements or more: tile");
+  return {};
+}
+
+}  // namespace spillway::cuda

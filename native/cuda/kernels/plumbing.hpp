@@ -1,0 +1,82 @@
+// What tiling adds between operators: fill, copy and accumulate on any strides, and Chan's merge of moments.
+#pragma once
+#include "cuda/kernels/add.hpp"
+#include "ops/batchnorm.hpp"
+#include "ops/plumbing.hpp"
+
+namespace spillway::cuda {
+
+/// A value of any strides: an activation against a parameter, say. Items go in the order of its memory where it is dense.
+struct Strided {
+  char* data;
+  uint32_t dims[4];
+  int64_t strides[4];
+  explicit Strided(const View& v) : data(static_cast<char*>(v.data)) {
+    for (int d = 0; d < 4; d++) {
+      dims[d] = uint32_t(v.dims[d]);
+      strides[d] = v.strides[d];
+    }
+  }
+  SPILLWAY_BOTH int64_t offset(Place p) const { return p.b * strides[0] + p.c * strides[1] + p.h * strides[2] + p.w * strides[3]; }
+};
+
+/// f(pointer into y, pointer into x) for each element; both of one element type T.
+template <class T, class Exec, class F>
+void each_pair(Exec& exec, const View& y_view, const View& x_view, F f) {
+  const bool plain = ops::dense_plain(y_view) && ops::dense_plain(x_view);
+  const bool last = ops::dense_channels_last(y_view) && ops::dense_channels_last(x_view);
+  const Strided y(y_view), x(x_view);
+  const int64_t count = ops::elements(y_view);
+  if (plain || last) {
+    exec.each(count, [=] SPILLWAY_BOTH(uint32_t i) { f(reinterpret_cast<T*>(y.data) + i, reinterpret_cast<const T*>(x.data) + i); });
+    return;
+  }
+  exec.each(count, [=] SPILLWAY_BOTH(uint32_t i) {
+    const Place p = Place::of(i, y.dims[1], y.dims[2], y.dims[3]);
+    f(reinterpret_cast<T*>(y.data) + y.offset(p), reinterpret_cast<const T*>(x.data) + x.offset(p));
+  });
+}
+
+template <>
+struct Kernel<OpKind::fill> : OwnKernel {
+  static constexpr auto check = ops::check_fill;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const float value = float(FillAttrs::read(c.attrs).value);
+    each_pair<float>(exec, c.outs[0], c.outs[0], [=] SPILLWAY_BOTH(float* y, const float*) { *y = value; });
+  }
+};
+
+template <>
+struct Kernel<OpKind::copy> : OwnKernel {
+  static constexpr auto check = ops::check_copy;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {  // labels too: both are four bytes wide
+    each_pair<uint32_t>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(uint32_t* y, const uint32_t* x) { *y = *x; });
+  }
+};
+
+template <>
+struct Kernel<OpKind::accumulate> : OwnKernel {
+  static constexpr auto check = ops::check_accumulate;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    each_pair<float>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(float* y, const float* x) { *y += *x; });
+  }
+};
+
+template <>
+struct Kernel<OpKind::merge_moments> : OwnKernel {
+  static constexpr auto check = ops::check_merge_moments;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = MergeMomentsAttrs::read(c.attrs);
+    const double nx = double(a.count_x), ny = double(a.count_y);
+    for (int64_t image = 0; image < ops::Statistics<float>::images(c.ins[0]); image++) {
+      const ops::Statistics<float> x(c.ins[0], image), y(c.outs[0], image);
+      exec.each(ops::Statistics<float>::count(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t i) { ops::merge_statistic(x, nx, y, ny, int64_t(i)); });
+    }
+  }
+};
+
+}  // namespace spillway::cuda

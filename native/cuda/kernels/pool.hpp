@@ -1,0 +1,167 @@
+// Max, average and global average pooling. Gradients gather: an item owns a pixel of dx and looks at the windows that reach
+// it, so that nothing is added by two at once.
+#pragma once
+#include <cmath>
+
+#include "cuda/kernels/kernel.hpp"
+#include "ops/pool.hpp"
+
+namespace spillway::cuda {
+
+using ops::Span;
+using ops::Window;
+using ops::WindowAxis;
+
+/// A box whose pixels are named by their place in the whole value.
+struct Image {
+  Pixels pixels;
+  int64_t b0, h0, w0;
+  explicit Image(const View& v) : pixels(v), b0(v.origin[0]), h0(v.origin[2]), w0(v.origin[3]) {}
+  SPILLWAY_BOTH float* at(int64_t b, int64_t h, int64_t w) const { return pixels.at(b - b0, h - h0, w - w0); }
+};
+
+/// The output rows of the view whose windows reach this input row.
+SPILLWAY_BOTH inline Span windows_of(const WindowAxis& axis, int64_t row) {
+  const int64_t past = row + axis.pad - axis.kernel + 1;
+  const int64_t first = past > 0 ? (past + axis.stride - 1) / axis.stride : 0, last = (row + axis.pad) / axis.stride + 1;
+  const int64_t end = axis.out_lo + axis.out_size;
+  return {first > axis.out_lo ? first : axis.out_lo, last < end ? last : end};
+}
+
+/// Calls f(b, c, h, w, pixel of y) for each element of a box, by places in the whole value.
+template <class Exec, class F>
+void each_element(Exec& exec, const View& view, F f) {
+  const Image y(view);
+  exec.each(ops::elements(view), [=] SPILLWAY_BOTH(uint32_t i) {
+    const Place p = Place::of(i, y.pixels.channels, y.pixels.height, y.pixels.width);
+    f(p.b + y.b0, p.c, p.h + y.h0, p.w + y.w0, y.pixels.at(p.b, p.h, p.w)[p.c]);
+  });
+}
+
+struct Maximum {
+  float value;
+  int64_t h, w;
+};
+
+/// The first maximum of a window in row order; a NaN counts as the maximum.
+SPILLWAY_BOTH inline Maximum window_maximum(const Image& x, const Window& window, int64_t b, uint32_t c, int64_t oy, int64_t ox) {
+  const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
+  Maximum best{-INFINITY, rows.lo, columns.lo};
+  for (int64_t h = rows.lo; h < rows.hi; h++)
+    for (int64_t w = columns.lo; w < columns.hi; w++) {
+      const float value = x.at(b, h, w)[c];
+      if (value > best.value || value != value) best = {value, h, w};
+    }
+  return best;
+}
+
+template <>
+struct Kernel<OpKind::max_pool> : OwnKernel {
+  static constexpr auto check = ops::check_max_pool;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const Image x(call.ins[0]);
+    const Window window = ops::pool_window(MaxPoolAttrs::read(call.attrs), call.ins[0], call.outs[0]);
+    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, float& y) { y = window_maximum(x, window, b, c, oy, ox).value; });
+  }
+};
+
+template <>
+struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
+  static constexpr auto check = ops::check_max_pool_bwd;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const Image x(call.ins[0]), dy(call.ins[1]);
+    const Window window = ops::pool_window(MaxPoolBwdAttrs::read(call.attrs), call.ins[0], call.ins[1]);
+    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, float& dx) {
+      const Span rows = windows_of(window.h, h), columns = windows_of(window.w, w);
+      float sum = 0;
+      for (int64_t oy = rows.lo; oy < rows.hi; oy++)
+        for (int64_t ox = columns.lo; ox < columns.hi; ox++) {
+          const Maximum best = window_maximum(x, window, b, c, oy, ox);
+          if (best.h == h && best.w == w) sum += dy.at(b, oy, ox)[c];
+        }
+      dx = sum;
+    });
+  }
+};
+
+/// What an average is divided by.
+struct Divisor {
+  Window window;
+  int64_t pad_bottom, pad_right;
+  bool padding;
+  template <class Attrs>
+  Divisor(const Attrs& a, const Window& window_) : window(window_), pad_bottom(a.pad_bottom), pad_right(a.pad_right), padding(a.count_include_pad != 0) {}
+  SPILLWAY_BOTH float share(int64_t oy, int64_t ox) const {
+    return float(1.0 / (double(ops::pool_divisor(window.h, oy, pad_bottom, padding)) * double(ops::pool_divisor(window.w, ox, pad_right, padding))));
+  }
+};
+
+template <>
+struct Kernel<OpKind::avg_pool> : OwnKernel {
+  static constexpr auto check = ops::check_avg_pool;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const Image x(call.ins[0]);
+    const auto a = AvgPoolAttrs::read(call.attrs);
+    const Divisor divisor(a, ops::pool_window(a, call.ins[0], call.outs[0]));
+    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, float& y) {
+      const Span rows = ops::pool_span(divisor.window.h, oy), columns = ops::pool_span(divisor.window.w, ox);
+      float sum = 0;
+      for (int64_t h = rows.lo; h < rows.hi; h++)
+        for (int64_t w = columns.lo; w < columns.hi; w++) sum += x.at(b, h, w)[c];
+      y = sum * divisor.share(oy, ox);
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::avg_pool_bwd> : OwnKernel {
+  static constexpr auto check = ops::check_avg_pool_bwd;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const Image dy(call.ins[0]);
+    const auto a = AvgPoolBwdAttrs::read(call.attrs);
+    const Divisor divisor(a, ops::pool_window(a, call.outs[0], call.ins[0]));
+    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, float& dx) {
+      const Span rows = windows_of(divisor.window.h, h), columns = windows_of(divisor.window.w, w);
+      float sum = 0;
+      for (int64_t oy = rows.lo; oy < rows.hi; oy++)
+        for (int64_t ox = columns.lo; ox < columns.hi; ox++) sum += dy.at(b, oy, ox)[c] * divisor.share(oy, ox);
+      dx = sum;
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::global_avg_pool> : OwnKernel {
+  static constexpr auto check = ops::check_global_avg_pool;
+  static int64_t workspace(const KernelCall& c) { return sums_bytes<1>(c.ins[0].dims[2] * c.ins[0].dims[3], c.ins[0].dims[0] * c.ins[0].dims[1]); }
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const Pixels x(call.ins[0]), y(call.outs[0]);
+    const View& v = call.ins[0];
+    const double count = double(GlobalAvgPoolAttrs::read(call.attrs).count);
+    const double* const sums = sums_of<1>(exec, v.dims[2] * v.dims[3], v.dims[0] * v.dims[1], call.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
+      sum[0] += double(x.at(column / x.channels, pixel / x.width, pixel % x.width)[column % x.channels]);
+    });
+    exec.each(v.dims[0] * v.dims[1], [=] SPILLWAY_BOTH(uint32_t i) { y.at(i / y.channels, 0, 0)[i % y.channels] = float(sums[i] / count); });
+  }
+};
+
+template <>
+struct Kernel<OpKind::global_avg_pool_bwd> : OwnKernel {
+  static constexpr auto check = ops::check_global_avg_pool_bwd;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const Pixels dy(call.ins[0]), dx(call.outs[0]);
+    const float share = float(1.0 / double(GlobalAvgPoolBwdAttrs::read(call.attrs).count));
+    exec.each(ops::elements(call.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
+      const Place p = Place::of(i, dx.channels, dx.height, dx.width);
+      dx.at(p.b, p.h, p.w)[p.c] = dy.at(p.b, 0, 0)[p.c] * share;
+    });
+  }
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,64 @@
+// Every kernel of the cuda device, and the operators that have none. In: the op table. Invariant: an operator has a kernel or
+// stands in GAPS, and never both: whoever adds an operator decides, and the compiler reminds.
+#pragma once
+#include <string_view>
+
+#include "cuda/kernels/add.hpp"
+#include "cuda/kernels/batchnorm.hpp"
+#include "cuda/kernels/concat.hpp"
+#include "cuda/kernels/conv2d.hpp"
+#include "cuda/kernels/dropout.hpp"
+#include "cuda/kernels/flatten.hpp"
+#include "cuda/kernels/linear.hpp"
+#include "cuda/kernels/loss.hpp"
+#include "cuda/kernels/optimizer.hpp"
+#include "cuda/kernels/plumbing.hpp"
+#include "cuda/kernels/pool.hpp"
+#include "cuda/kernels/relu.hpp"
+#include "cuda/kernels/sigmoid.hpp"
+
+namespace spillway::cuda {
+
+/// By name, so that an operator may be listed before the op table of this build has it.
+constexpr std::string_view GAPS[] = {"conv_transpose2d", "conv_transpose2d_bwd_data", "conv_transpose2d_bwd_weights", "upsample", "upsample_bwd",
+                                     "group_norm_stats", "group_norm_apply", "group_norm_bwd_reduce", "group_norm_bwd_data",
+                                     "l1", "l1_bwd", "bce_with_logits", "bce_with_logits_bwd"};
+
+constexpr bool is_gap(std::string_view kind) {
+  for (const std::string_view gap : GAPS)
+    if (gap == kind) return true;
+  return false;
+}
+
+#define SPILLWAY_DECIDED(kind, wire) \
+  static_assert(Kernel<OpKind::kind>::missing == is_gap(#kind), "give " #kind " a kernel in native/cuda/kernels, or a line in GAPS");
+SPILLWAY_OPS(SPILLWAY_DECIDED)
+#undef SPILLWAY_DECIDED
+
+/// One operator on one Exec. `library`: cuDNN or cuBLAS should run it where there is one.
+template <class Exec>
+struct KernelFunctions {
+  Status (*check)(const KernelCall&);
+  int64_t (*workspace)(const KernelCall&);
+  void (*run)(Exec&, const KernelCall&);
+  bool library;
+};
+
+/// Null for gaps.
+template <class Exec>
+const KernelFunctions<Exec>* functions(uint32_t wire) {
+  switch (wire) {
+#define SPILLWAY_CASE(kind, number)                                                                  \
+  case number:                                                                                       \
+    if constexpr (!Kernel<OpKind::kind>::missing) {                                                  \
+      static constexpr KernelFunctions<Exec> of_kind = {check_call<Kernel<OpKind::kind>>, Kernel<OpKind::kind>::workspace, Kernel<OpKind::kind>::template run<Exec>, Kernel<OpKind::kind>::library};   \
+      return &of_kind;                                                                               \
+    }                                                                                                \
+    return nullptr;
+    SPILLWAY_OPS(SPILLWAY_CASE)
+#undef SPILLWAY_CASE
+    default: return nullptr;
+  }
+}
+
+}  // namespace spillway::cuda

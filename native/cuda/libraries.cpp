@@ -1,0 +1,105 @@
+// Loads libraries by their soname, so that the ones inside a PyTorch wheel serve as well as the system's.
+#include "cuda/libraries.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <initializer_list>
+#include <vector>
+
+namespace spillway::cuda {
+namespace {
+
+std::vector<std::string> folders() {
+  std::vector<std::string> list;
+  const char* value = std::getenv("SPILLWAY_CUDA_LIBRARIES");
+  std::istringstream parts(value ? value : "");
+  for (std::string folder; std::getline(parts, folder, ':');)
+    if (!folder.empty()) list.push_back(folder + "/");
+  return list;
+}
+
+/// Null when no folder has any of these names.
+void* open_library(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (void* found = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL)) return found;
+    for (const std::string& folder : folders())
+      if (void* found = ::dlopen((folder + name).c_str(), RTLD_NOW | RTLD_GLOBAL)) return found;
+  }
+  return nullptr;
+}
+
+template <class F>
+bool take(void* library, const char* name, F& into) {
+  into = reinterpret_cast<F>(::dlsym(library, name));
+  return into != nullptr;
+}
+
+#define SPILLWAY_TAKE(name) \
+  if (!take(library, #name, table.name)) return refuse("it has no function " #name ": it is too old");
+
+Result<Driver> load_driver() {
+  void* library = open_library({"libcuda.so.1"});
+  if (!library) return refuse("there is no NVIDIA driver here (libcuda.so.1)");
+  Driver table;
+  SPILLWAY_DRIVER(SPILLWAY_TAKE)
+  return table;
+}
+
+Result<Cudnn> load_cudnn() {
+  // cuDNN asks for these by name when it needs them; those of a wheel are found only if they are loaded already.
+  open_library({"libnvrtc.so.13", "libnvrtc.so.12"});
+  open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
+  void* library = open_library({"libcudnn.so.9"});
+  if (!library)
+    return refuse("there is no cuDNN 9 (libcudnn.so.9): install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/cudnn/lib)");
+  Cudnn table;
+  SPILLWAY_CUDNN(SPILLWAY_TAKE)
+  return table;
+}
+
+Result<CublasLt> load_cublas_lt() {
+  void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
+  if (!library)
+    return refuse("there is no cuBLAS (libcublasLt.so.13): install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/cu13/lib)");
+  CublasLt table;
+  SPILLWAY_CUBLASLT(SPILLWAY_TAKE)
+  return table;
+}
+#undef SPILLWAY_TAKE
+
+}  // namespace
+
+const Result<Driver>& driver() {
+  static const Result<Driver> loaded = load_driver();
+  return loaded;
+}
+const Result<Cudnn>& cudnn() {
+  static const Result<Cudnn> loaded = load_cudnn();
+  return loaded;
+}
+const Result<CublasLt>& cublas_lt() {
+  static const Result<CublasLt> loaded = load_cublas_lt();
+  return loaded;
+}
+
+Status checked(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return {};
+  cudaGetLastError();  // not reported twice
+  return refuse(what, ": ", cudaGetErrorString(code));
+}
+
+Status checked(CUresult code, const char* what) {
+  if (code == CUDA_SUCCESS) return {};
+  const char* words = nullptr;
+  if (!driver().ok() || driver().value().cuGetErrorString(code, &words) != CUDA_SUCCESS) words = "unknown error";
+  return refuse(what, ": ", words);
+}
+
+Status checked(cudnnStatus_t code, const char* what) {
+  return code == CUDNN_STATUS_SUCCESS ? Status{} : refuse(what, ": ", cudnn().value().cudnnGetErrorString(code));
+}
+
+Status checked(cublasStatus_t code, const char* what) { return code == CUBLAS_STATUS_SUCCESS ? Status{} : refuse(what, ": cuBLAS status ", int(code)); }
+
+}  // namespace spillway::cuda

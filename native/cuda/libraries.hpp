@@ -1,0 +1,51 @@
+// What the plugin calls: the CUDA runtime (linked in), and the driver, cuDNN 9 and cuBLASLt, which are looked for when they
+// are first needed. In: nothing. Out: tables of their functions, or in words what is missing. Invariant: the plugin loads
+// on a machine that has none of them.
+#pragma once
+#include <cublasLt.h>
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <string>
+
+#include "plan/result.hpp"
+
+namespace spillway::cuda {
+
+#define SPILLWAY_DRIVER(X) \
+  X(cuGetErrorString) X(cuMemGetAllocationGranularity) X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve) \
+  X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)
+#define SPILLWAY_CUDNN(X) \
+  X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnBackendCreateDescriptor) \
+  X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) X(cudnnBackendExecute)
+#define SPILLWAY_CUBLASLT(X) \
+  X(cublasLtGetVersion) X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
+  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
+  X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
+
+#define SPILLWAY_POINTER(name) decltype(&::name) name = nullptr;
+struct Driver { SPILLWAY_DRIVER(SPILLWAY_POINTER) };
+struct Cudnn { SPILLWAY_CUDNN(SPILLWAY_POINTER) };
+struct CublasLt { SPILLWAY_CUBLASLT(SPILLWAY_POINTER) };
+#undef SPILLWAY_POINTER
+
+/// Each is looked for once: the system's, then the folders of $SPILLWAY_CUDA_LIBRARIES (separated by colons).
+const Result<Driver>& driver();
+const Result<Cudnn>& cudnn();
+const Result<CublasLt>& cublas_lt();
+
+/// "cudaMalloc: out of memory", or well.
+Status checked(cudaError_t code, const char* what);
+Status checked(CUresult code, const char* what);
+Status checked(cudnnStatus_t code, const char* what);
+Status checked(cublasStatus_t code, const char* what);
+
+}  // namespace spillway::cuda
+
+/// Leaves the function with the status unless it is well.
+#define SPILLWAY_TRY(expression)                                             \
+  do {                                                                       \
+    if (::spillway::Status status_ = (expression); !status_.ok()) return status_; \
+  } while (0)
+#define SPILLWAY_CUDA(call) SPILLWAY_TRY(::spillway::cuda::checked(call, #call))

@@ -1,0 +1,138 @@
+// Rows of ours are columns of cuBLAS: y [B,O] = x [B,C] · wᵀ is the column-major O×B product of w (C×O, turned) and x (C×B).
+#include "cuda/linear.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "cuda/own_kernels.hpp"
+
+namespace spillway::cuda {
+namespace {
+
+constexpr int64_t MOST_WORKSPACE = int64_t(32) << 20;
+
+/// Column-major d (m×n) = a · b, each turned or not; leading dimensions as they lie.
+struct Product {
+  Precision precision;
+  bool turn_a, turn_b;
+  int64_t m, n, k, lda, ldb;
+  auto operator<=>(const Product&) const = default;
+};
+
+struct Operands { const void *a, *b; void* d; };
+
+Product product_of(const KernelCall& c, Precision precision) {
+  const View& w = OpKind(c.kind) == OpKind::linear_bwd_weights ? c.outs[0] : c.ins[1];
+  const int64_t in = w.dims[1], out = w.dims[0], batch = c.ins[0].dims[0];
+  switch (OpKind(c.kind)) {
+    case OpKind::linear: return {precision, true, false, out, batch, in, in, in};
+    case OpKind::linear_bwd_data: return {precision, false, false, in, batch, out, in, out};
+    default: return {precision, false, true, in, out, batch, in, out};
+  }
+}
+
+Operands operands_of(const KernelCall& c) {
+  switch (OpKind(c.kind)) {
+    case OpKind::linear: return {c.ins[1].data, c.ins[0].data, c.outs[0].data};
+    case OpKind::linear_bwd_data: return {c.ins[1].data, c.ins[0].data, c.outs[0].data};
+    default: return {c.ins[0].data, c.ins[1].data, c.outs[0].data};
+  }
+}
+
+/// A product with its descriptors and the algorithm that cuBLAS puts first.
+struct Compiled {
+  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+  cublasLtMatmulHeuristicResult_t chosen{};
+
+  Compiled() = default;
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+  ~Compiled() {
+    const CublasLt& api = cublas_lt().value();
+    for (cublasLtMatrixLayout_t l : {a, b, d})
+      if (l) api.cublasLtMatrixLayoutDestroy(l);
+    if (product) api.cublasLtMatmulDescDestroy(product);
+  }
+};
+
+Result<cublasLtHandle_t> handle() {
+  static const Result<cublasLtHandle_t> made = []() -> Result<cublasLtHandle_t> {
+    if (!cublas_lt().ok()) return cublas_lt().status();
+    cublasLtHandle_t h = nullptr;
+    const Status s = checked(cublas_lt().value().cublasLtCreate(&h), "cublasLtCreate");
+    return s.ok() ? Result<cublasLtHandle_t>(h) : Result<cublasLtHandle_t>(s);
+  }();
+  return made;
+}
+
+Status choose(cublasLtHandle_t h, Compiled& c) {
+  const CublasLt& api = cublas_lt().value();
+  cublasLtMatmulPreference_t preference = nullptr;
+  SPILLWAY_TRY(checked(api.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
+  const uint64_t most = MOST_WORKSPACE;
+  int found = 0;
+  Status s = checked(api.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most), "cublasLtMatmulPreferenceSetAttribute");
+  if (s.ok()) s = checked(api.cublasLtMatmulAlgoGetHeuristic(h, c.product, c.a, c.b, c.d, c.d, preference, 1, &c.chosen, &found), "cublasLtMatmulAlgoGetHeuristic");
+  api.cublasLtMatmulPreferenceDestroy(preference);
+  return s.ok() && found == 0 ? refuse("cuBLAS has no algorithm for this product") : s;
+}
+
+Status compile(const Product& p, Compiled& c) {
+  const CublasLt& api = cublas_lt().value();
+  const Result<cublasLtHandle_t> h = handle();
+  if (!h.ok()) return h.status();
+  const cublasComputeType_t compute = p.precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  SPILLWAY_TRY(checked(api.cublasLtMatmulDescCreate(&c.product, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"));
+  const cublasOperation_t a = p.turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p.turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  SPILLWAY_TRY(checked(api.cublasLtMatmulDescSetAttribute(c.product, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a), "cublasLtMatmulDescSetAttribute"));
+  SPILLWAY_TRY(checked(api.cublasLtMatmulDescSetAttribute(c.product, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b), "cublasLtMatmulDescSetAttribute"));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.a, CUDA_R_32F, uint64_t(p.turn_a ? p.k : p.m), uint64_t(p.turn_a ? p.m : p.k), p.lda), "cublasLtMatrixLayoutCreate"));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.b, CUDA_R_32F, uint64_t(p.turn_b ? p.n : p.k), uint64_t(p.turn_b ? p.k : p.n), p.ldb), "cublasLtMatrixLayoutCreate"));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.d, CUDA_R_32F, uint64_t(p.m), uint64_t(p.n), p.m), "cublasLtMatrixLayoutCreate"));
+  return choose(h.value(), c);
+}
+
+Result<const Compiled*> compiled(const Product& p) {
+  static std::mutex mutex;
+  static std::map<Product, std::unique_ptr<Compiled>> known;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Compiled>& of_product = known[p];
+  if (of_product) return of_product.get();
+  auto made = std::make_unique<Compiled>();
+  if (Status s = compile(p, *made); !s.ok()) return s;
+  of_product = std::move(made);
+  return of_product.get();
+}
+
+/// The bias that a call writes or adds; null when it has none.
+const View* bias_of(const KernelCall& c) {
+  if (OpKind(c.kind) == OpKind::linear) return c.n_ins > 2 ? &c.ins[2] : nullptr;
+  return c.n_outs > 1 ? &c.outs[1] : nullptr;
+}
+
+}  // namespace
+
+Result<int64_t> linear_workspace(const KernelCall& call, Precision precision) {
+  const Result<const Compiled*> c = compiled(product_of(call, precision));
+  if (!c.ok()) return c.status();
+  const bool sums = OpKind(call.kind) == OpKind::linear_bwd_weights && bias_of(call);
+  return std::max(int64_t(c.value()->chosen.workspaceSize), sums ? bias_gradient_workspace(call.ins[1]) : 0);
+}
+
+Status run_linear(const KernelCall& call, const Context& context) {
+  const Result<const Compiled*> found = compiled(product_of(call, context.precision()));
+  if (!found.ok()) return found.status();
+  const Compiled& c = *found.value();
+  if (call.workspace_bytes < c.chosen.workspaceSize) return refuse("the workspace is too small");
+  const cudaStream_t stream = context.stream(Lane::compute);
+  const Operands o = operands_of(call);
+  const float one = 1, zero = 0;
+  SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(handle().value(), c.product, &one, o.a, c.a, o.b, c.b, &zero, o.d, c.d, o.d, c.d, &c.chosen.algo,
+                                                          call.workspace, call.workspace_bytes, stream), "cublasLtMatmul"));
+  const View* bias = bias_of(call);
+  if (!bias) return {};
+  return OpKind(call.kind) == OpKind::linear ? add_bias(call.outs[0], *bias, stream) : sum_bias_gradient(call.ins[1], *bias, call.workspace, stream);
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,54 @@
+// What nvcc compiles: the table of own kernels for the GPU, and the few that go with a library's.
+#include "cuda/exec.cuh"
+#include "cuda/kernels/layout.hpp"
+#include "cuda/kernels/table.hpp"
+#include "cuda/own_kernels.hpp"
+
+namespace spillway::cuda {
+namespace {
+
+template <class F>
+Status launched(cudaStream_t stream, F f) {
+  GpuExec exec(stream, nullptr);
+  f(exec);
+  return exec.status();
+}
+
+}  // namespace
+
+const OwnFunctions* own_functions(uint32_t wire) {
+  static OwnFunctions known[256];
+  const KernelFunctions<GpuExec>* f = wire < 256 ? functions<GpuExec>(wire) : nullptr;
+  if (!f) return nullptr;
+  known[wire] = {f->check, f->workspace, f->library};
+  return &known[wire];
+}
+
+Status run_own(const KernelCall& call, const Context& context) {
+  GpuExec exec(context.stream(Lane::compute), context.step());
+  functions<GpuExec>(call.kind)->run(exec, call);
+  return exec.status();
+}
+
+Status gather_grid(const View& x, const Grid& grid, void* into, cudaStream_t stream) {
+  return launched(stream, [&](GpuExec& e) { gather(e, x, grid, static_cast<float*>(into)); });
+}
+Status scatter_grid(const View& dx, const Grid& grid, const void* from, cudaStream_t stream) {
+  return launched(stream, [&](GpuExec& e) { scatter(e, dx, grid, static_cast<const float*>(from)); });
+}
+Status weights_to_channels_last(const View& w, void* into, cudaStream_t stream) {
+  return launched(stream, [&](GpuExec& e) { pack_weights(e, w, static_cast<float*>(into)); });
+}
+Status weights_from_channels_last(const View& w, const void* from, cudaStream_t stream) {
+  return launched(stream, [&](GpuExec& e) { unpack_weights(e, w, static_cast<const float*>(from)); });
+}
+Status add_bias(const View& y, const View& bias, cudaStream_t stream) {
+  const float* const b = floats(bias);
+  return launched(stream, [&](GpuExec& e) { add_channels(e, y, b); });
+}
+int64_t bias_gradient_workspace(const View& dy) { return bias_gradient_bytes(dy); }
+Status sum_bias_gradient(const View& dy, const View& db, void* workspace, cudaStream_t stream) {
+  return launched(stream, [&](GpuExec& e) { bias_gradient(e, dy, db, workspace); });
+}
+
+}  // namespace spillway::cuda

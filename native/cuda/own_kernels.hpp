@@ -1,0 +1,29 @@
+// The own kernels of the device, compiled by nvcc (own_kernels.cu), as the plugin calls them.
+#pragma once
+#include "cuda/context.hpp"
+#include "cuda/kernels/layout.hpp"
+
+namespace spillway::cuda {
+
+/// By wire number; null where there is none.
+struct OwnFunctions {
+  Status (*check)(const KernelCall&);
+  int64_t (*workspace)(const KernelCall&);
+  bool library;
+};
+const OwnFunctions* own_functions(uint32_t wire);
+Status run_own(const KernelCall& call, const Context& context);
+
+/// into (dense, channels-last) becomes that part of x.
+Status gather_grid(const View& x, const Grid& grid, void* into, cudaStream_t stream);
+/// dx becomes what `from` (dense) holds of it, zero where the grid does not reach.
+Status scatter_grid(const View& dx, const Grid& grid, const void* from, cudaStream_t stream);
+/// Between [O, C, kH, kW] and [O, kH, kW, C].
+Status weights_to_channels_last(const View& w, void* into, cudaStream_t stream);
+Status weights_from_channels_last(const View& w, const void* from, cudaStream_t stream);
+/// y += bias, channel by channel.
+Status add_bias(const View& y, const View& bias, cudaStream_t stream);
+int64_t bias_gradient_workspace(const View& dy);
+Status sum_bias_gradient(const View& dy, const View& db, void* workspace, cudaStream_t stream);
+
+}  // namespace spillway::cuda

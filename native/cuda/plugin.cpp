@@ -1,0 +1,107 @@
+// The table of the cuda device, and the one function that the plugin exports. Exceptions end here, as words.
+#include <exception>
+
+#include "cuda/conv2d.hpp"
+#include "cuda/linear.hpp"
+#include "cuda/own_kernels.hpp"
+
+namespace spillway {
+
+namespace cuda {
+namespace {
+
+Context* of(DeviceContext* c) { return reinterpret_cast<Context*>(c); }
+
+/// f gives a Status.
+template <class F>
+bool told(Words* words, F f) {
+  try {
+    return tell(words, f());
+  } catch (const std::exception& e) {
+    return tell(words, Status::error(e.what()));
+  }
+}
+
+/// f gives a Result; its value goes to `into`.
+template <class T, class F>
+bool told_value(Words* words, T* into, F f) {
+  return told(words, [&]() -> Status {
+    auto result = f();
+    if (!result.ok()) return result.status();
+    *into = result.value();
+    return {};
+  });
+}
+
+bool is_convolution(uint32_t wire) {
+  const OpKind kind = OpKind(wire);
+  return kind == OpKind::conv2d || kind == OpKind::conv2d_bwd_data || kind == OpKind::conv2d_bwd_weights;
+}
+
+bool open(const OpenOptions* options, DeviceContext** into, Words* words) {
+  return told(words, [&]() -> Status {
+    auto opened = Context::open(*options);
+    if (!opened.ok()) return opened.status();
+    *into = reinterpret_cast<DeviceContext*>(std::move(opened).value().release());
+    return {};
+  });
+}
+
+Result<int64_t> workspace_of(const Context& context, const KernelCall& call) {
+  const OwnFunctions& f = *own_functions(call.kind);
+  if (Status s = f.check(call); !s.ok()) return s;
+  if (!f.library) return f.workspace(call);
+  return is_convolution(call.kind) ? convolution_workspace(call, context.precision()) : linear_workspace(call, context.precision());
+}
+
+int64_t workspace(DeviceContext* c, const KernelCall* call) {
+  int64_t bytes = -1;
+  Words words;
+  return told_value(&words, &bytes, [&] { return workspace_of(*of(c), *call); }) ? bytes : -1;
+}
+
+/// Asking for the workspace has chosen the algorithm; here the reason comes out when there is none.
+bool prepare(DeviceContext* c, const KernelCall* call, Words* words) {
+  int64_t bytes = 0;
+  return told_value(words, &bytes, [&] { return workspace_of(*of(c), *call); });
+}
+
+bool run(DeviceContext* c, const KernelCall* call, Words* words) {
+  return told(words, [&]() -> Status {
+    const OwnFunctions& f = *own_functions(call->kind);
+    if (Status s = f.check(*call); !s.ok()) return s;
+    if (f.library) return is_convolution(call->kind) ? run_convolution(*call, *of(c)) : run_linear(*call, *of(c));
+    if (int64_t(call->workspace_bytes) < f.workspace(*call)) return refuse("the workspace is too small");
+    return run_own(*call, *of(c));
+  });
+}
+
+constexpr Device DEVICE{
+    .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .asynchronous = true,
+    .facts = [](DeviceFacts* into, Words* w) { return told(w, [&] { return device_facts(*into); }); },
+    .has_kernel = [](uint32_t wire) { return own_functions(wire) != nullptr; },
+    .forget = nullptr, .set_threads = nullptr,
+    .open = open, .close = [](DeviceContext* c) { delete of(c); },
+    .map = [](DeviceContext* c, const PoolLayout* l, std::byte** at, Words* w) { return told_value(w, at, [&] { return of(c)->map(*l); }); },
+    .pool_bytes = [](DeviceContext* c) { return of(c)->pool_bytes(); },
+    .pin = [](DeviceContext* c, uint64_t bytes, std::byte** at, Words* w) { return told_value(w, at, [&] { return of(c)->pin(bytes); }); },
+    .workspace = workspace, .prepare = prepare, .run = run,
+    .begin_step = [](DeviceContext* c, const StepContext* s, Words* w) { return told(w, [&] { return of(c)->begin_step(*s); }); },
+    .copy = [](DeviceContext* c, Lane lane, void* to, const void* from, uint64_t n, Words* w) { return told(w, [&] { return of(c)->copy(lane, to, from, n); }); },
+    .record = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return told(w, [&] { return of(c)->record(lane, e); }); },
+    .wait = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return told(w, [&] { return of(c)->wait(lane, e); }); },
+    .finish = [](DeviceContext* c, Lane lane, Words* w) { return told(w, [&] { return of(c)->finish(lane); }); },
+    .stamp = [](DeviceContext* c, Lane lane, uint32_t n, Words* w) { return told(w, [&] { return of(c)->stamp(lane, n); }); },
+    .seconds_between = [](DeviceContext* c, uint32_t from, uint32_t to) { return of(c)->seconds_between(from, to); },
+    .begin_capture = [](DeviceContext* c, Words* w) { return told(w, [&] { return of(c)->begin_capture(); }); },
+    .end_capture = [](DeviceContext* c, uint32_t* graph, Words* w) { return told_value(w, graph, [&] { return of(c)->end_capture(); }); },
+    .launch = [](DeviceContext* c, uint32_t graph, Words* w) { return told(w, [&] { return of(c)->launch(graph); }); },
+};
+
+}  // namespace
+}  // namespace cuda
+}  // namespace spillway
+
+extern "C" __attribute__((visibility("default"))) const spillway::Device* spillway_device_table(uint32_t version) {
+  return version == spillway::DEVICE_TABLE_VERSION ? &spillway::cuda::DEVICE : nullptr;
+}

@@ -1,0 +1,32 @@
+// One call on a device against the reference: the distance, and the same bits the second time.
+#pragma once
+#include "test/native/kernels/families.hpp"
+#include "test/native/kernels/report.hpp"
+
+namespace spillway::test {
+
+inline double worst(const std::vector<Array>& a, const std::vector<Array>& b) {
+  double most = a.size() == b.size() && !a.empty() ? 0 : HUGE_VAL;
+  for (size_t i = 0; i < a.size(); i++) most = std::max(most, distance(a[i], b[i]));
+  return most;
+}
+
+inline bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) {
+  for (size_t i = 0; i < a.size(); i++)
+    if (std::memcmp(a[i].data.data(), b[i].data.data(), a[i].data.size() * sizeof(double)) != 0) return false;
+  return true;
+}
+
+inline void compare(Report& report, const Call& call, const Setting& setting, double tolerance) {
+  std::string what = name_of(call) + (setting.gaps ? " with gaps" : "") + (setting.in_place ? " in place" : "");
+  try {
+    const std::vector<Array> got = run_whole(call, setting);
+    const double error = worst(got, reference(call));
+    report.check(error <= tolerance, what + ": relative error " + std::to_string(error));
+    report.check(same_bits(got, run_whole(call, setting)), what + ": other bits the second time");
+  } catch (const Failure& e) {
+    report.check(false, what + ": " + e.what());
+  }
+}
+
+}  // namespace spillway::test

@@ -1,0 +1,99 @@
+// The cuda device's kernels against the reference: its own ones compiled for the host, or, with SPILLWAY_TEST_DEVICE=cuda,
+// all of them on the GPU. Dense and strided, in place, in tiles, twice for the same bits.
+// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32; a report of each kind goes to the file SPILLWAY_TEST_REPORT.
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "imitation/kernels.hpp"
+#include "runtime/devices.hpp"
+#include "runtime/single_call.hpp"
+#include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/comparing.hpp"
+#include "test/native/kernels/tiling.hpp"
+
+using namespace spillway;
+using namespace spillway::test;
+
+namespace {
+
+const char* setting_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : nullptr;
+}
+
+const Device* the_device = nullptr;
+SingleOptions the_options;
+
+/// A device behind the plugin interface as a table of kernels on host memory.
+template <uint32_t wire>
+constexpr KernelEntry through_plugin() {
+  return {[](const KernelCall& c) {
+            const Result<int64_t> bytes = single_workspace(*the_device, c, the_options);
+            return bytes.ok() ? std::min<int64_t>(bytes.value(), 0) : -1;  // its own memory
+          },
+          [](const KernelCall& c) {
+            const Result<int64_t> bytes = single_workspace(*the_device, c, the_options);
+            return !bytes.ok() ? bytes.status() : bytes.value() < 0 ? refuse("the device refuses these shapes") : Status{};
+          },
+          [](const KernelCall& c) { return single_run(*the_device, c, the_options); }};
+}
+
+const KernelEntry* plugin_kernel(uint32_t wire) {
+  if (!the_device->has_kernel(wire)) return nullptr;
+  switch (wire) {
+#define SPILLWAY_CASE(kind, number)                                   \
+  case number: {                                                      \
+    static constexpr KernelEntry of_kind = through_plugin<number>();  \
+    return &of_kind;                                                  \
+  }
+    SPILLWAY_OPS(SPILLWAY_CASE)
+#undef SPILLWAY_CASE
+    default: return nullptr;
+  }
+}
+
+struct Tried { uint64_t calls = 0, failed = 0; };
+
+/// One line of JSON for each kind.
+void write_report(const char* path, const std::map<uint32_t, Tried>& tried) {
+  std::ofstream out(path);
+  for (const auto& [wire, t] : tried)
+    out << "{\"kind\": \"" << op_info(wire)->kind << "\", \"calls\": " << t.calls << ", \"failed\": " << t.failed << "}\n";
+}
+
+}  // namespace
+
+int main() {
+  const char* device = setting_of("SPILLWAY_TEST_DEVICE");
+  const char* precision = setting_of("SPILLWAY_TEST_PRECISION");
+  const bool tf32 = precision && std::string(precision) == "tf32";
+  KernelTable table = imitation::own_kernel;
+  if (device) {
+    const Result<const Device*> loaded = load_device(device);
+    if (!loaded.ok()) return std::printf("%s\n0 passed, 1 failed\n", loaded.status().message.c_str()), 1;
+    the_device = loaded.value();
+    the_options.precision = tf32 ? Precision::tf32 : Precision::full;
+    table = plugin_kernel;
+  }
+  const double tolerance = tf32 ? 2e-3 : device ? 1e-4 : 1e-5;
+  Report report;
+  std::map<uint32_t, Tried> tried;
+  for (const Generator& g : generators()) {
+    Random r(2024), tiles_random(99);
+    for (int i = 0; i < g.cases(); i++)
+      for (const Call& call : g.make(r).calls) {
+        if (!table(uint32_t(call.kind))) continue;
+        const int before = report.failed();
+        compare(report, call, {table, DType::f32}, tolerance);
+        if (!call.dense) compare(report, call, {table, DType::f32, true}, tolerance);
+        if (call.in_place >= 0) compare(report, call, {table, DType::f32, i % 2 == 1, true}, tolerance);
+        if (i % 2 == 0 && tiles(call)) compare_tiled(report, call, {table, DType::f32, true}, tolerance, tiles_random);
+        Tried& t = tried[uint32_t(call.kind)];
+        t.calls++;
+        t.failed += report.failed() > before ? 1 : 0;
+      }
+  }
+  if (const char* path = setting_of("SPILLWAY_TEST_REPORT")) write_report(path, tried);
+  return report.finish();
+}
