@@ -5,7 +5,7 @@ import { isLeft, left } from 'fp-ts/Either'
 import { type CompareOptions, compareModel } from './cli/compare'
 import { runDoctor } from './cli/doctor'
 import { listModels } from './cli/models'
-import { ALGORITHMS, choiceOption, countOption, imageOption, listOption, LOSSES, numberOption, OPTIMIZERS, sizeOption } from './cli/options'
+import { ALGORITHMS, choiceOption, countOption, imageOption, listOption, LOSSES, numberOption, OPTIMIZERS, PRECISIONS, sizeOption } from './cli/options'
 import { type Done, fail, type Output, outputFor } from './cli/output'
 import { planModel, type PlanOptions } from './cli/plan'
 import { trainModel, type TrainCommandOptions } from './cli/train'
@@ -33,6 +33,7 @@ const planningOptions = (c: Command): Command => modelOptions(c)
   .option('--allocator <name>', `${ALLOCATORS.join(', ')}: what runs are pages; the others are replayed on the plan to compare (default pages)`)
   .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
   .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
+  .option('--precision <name>', `of products on cuda: ${PRECISIONS.join(', ')} (default fp32)`, choiceOption('--precision', PRECISIONS))
   .option('--throttle <size>', 'imitate a slower link: bytes a second in each direction', sizeOption('--throttle'))
 
 const command = (program: Command, name: string, about: string): Command =>
@@ -43,7 +44,7 @@ type Run = (work: (out: Output) => Done | Promise<Done>) => Promise<void>
 const declare = (program: Command, run: Run): void => {
   command(program, 'models', 'the zoo: name, parameters, layers, input').action(() => run(listModels))
   planningOptions(command(program, 'plan', 'stage a model and explain the plan').argument('<model>', 'a zoo name, or a TypeScript file'))
-    .option('--machine <name>', "this machine's cpu, ref or null, or a named one for simulation (default cpu)")
+    .option('--machine <name>', "this machine's cpu, ref, null or cuda, or a named one for simulation (default cpu)")
     .option('--save <file>', 'write the plan as JSON').option('--emit <file>', 'write a typed plan module')
     .option('--report <file>', 'write the report page').option('--trace <file>', 'write a trace for Perfetto')
     .action((model: string, o: PlanOptions) => run((out) => planModel(model, o, out)))
@@ -53,7 +54,8 @@ const declare = (program: Command, run: Run): void => {
     .option('--data <path>', 'input/target pairs: a folder or a .safetensors file (default: synthetic)')
     .option('--samples <n>', 'distinct synthetic samples (default: one batch)', countOption('--samples'))
     .option('--seed <n>', 'seed of weights, data and dropout (default 0)', countOption('--seed', 0))
-    .option('--device <name>', 'cpu, ref, null (default cpu)').option('--machine <name>', 'the same')
+    .option('--host-memory <size>', 'of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda)', sizeOption('--host-memory'))
+    .option('--device <name>', 'cpu, ref, null, cuda (default cpu)').option('--machine <name>', 'the same')
     .option('--checkpoint-dir <dir>', 'keep the training state there').option('--checkpoint-every <n>', 'steps between checkpoints (default: a tenth of the run)', countOption('--checkpoint-every'))
     .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
     .option('--weights <file>', 'start from these weights (safetensors)').option('--save <file>', 'write the weights at the end (safetensors)')

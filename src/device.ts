@@ -8,7 +8,7 @@ import { type DataFiles, fedValues, type FileTensor } from './data'
 import type { SpillwayError } from './errors'
 import { tryNative } from './machine'
 import { collectGarbage } from './memory'
-import type { DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
+import type { DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource, Precision } from './native'
 import type { StagedPlan } from './session'
 import type { StateStore } from './weights'
 
@@ -17,6 +17,9 @@ export interface DeviceOptions {
   readonly threads?: number
   /** Imitates a slower link, bytes a second. */
   readonly throttle?: number
+  /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
+  readonly hostMemory?: number
+  readonly precision?: Precision
 }
 
 export type DataSource = { readonly kind: 'synthetic'; readonly samples: number } | { readonly kind: 'files'; readonly files: DataFiles }
@@ -108,16 +111,17 @@ const runOn = async (session: NativeSession, staged: StagedPlan, s: StepsToRun):
 
 const deviceName = (staged: StagedPlan): DeviceName => {
   const { device } = staged.machine
-  if (device === 'none' || device === 'cuda') throw new Error(`a plan for machine '${staged.machine.name}' cannot run here`)
+  if (device === 'none') throw new Error(`a plan for machine '${staged.machine.name}' cannot run here`)
   return device
 }
 
 const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
-  const { throttle } = o
+  const { throttle, hostMemory, precision } = o
+  const choices = { ...(hostMemory === undefined ? {} : { pinnedBytes: hostMemory }), ...(precision === undefined ? {} : { precision }) }
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
   try {
     if (o.spill !== 'ram') mkdirSync(o.spill, { recursive: true })
-    return right(new native.Session(toTape(staged.plan), { device: deviceName(staged), spill: o.spill, threads: o.threads, ...link }))
+    return right(new native.Session(toTape(staged.plan), { device: deviceName(staged), spill: o.spill, threads: o.threads, ...link, ...choices }))
   } catch (e) {
     return left(deviceFailed(e))
   }

@@ -13,9 +13,9 @@ import { type SpillwayError, unknownName } from './errors'
 import { callKey } from '../staging/ops/callkey'
 import { nativeCall } from './machine/operands'
 import { type KeptProfile, openProfile, type Speeds } from './machine/profile'
-import { callBytes, type Timer, timer } from './machine/timing'
+import { callBytes, GPU_SAMPLES, type Timer, timer } from './machine/timing'
 import { availableBytes } from './memory'
-import { type DeviceName, loadNative, type Native } from './native'
+import { type DeviceName, loadNative, type Native, type Precision } from './native'
 import { version } from './version'
 
 export interface LocalMachine extends Machine {
@@ -31,9 +31,11 @@ export interface MachineOptions {
   readonly fixed?: boolean
   /** Bytes a second of an imitated link. */
   readonly throttle?: number
+  /** Of products of single-precision numbers, on cuda; default fp32. */
+  readonly precision?: Precision
 }
 
-export const DEVICES = ['cpu', 'ref', 'null'] as const
+export const DEVICES = ['cpu', 'ref', 'null', 'cuda'] as const
 export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys(namedMachines)]
 
 // ---------------------------------------------------------------- workspaces
@@ -129,6 +131,36 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   }
 }
 
+// ---------------------------------------------------------------- the GPU
+
+/** No kernel takes 2^31 elements or more: such a call fits no device, so its op is tiled. */
+const FITS_NOWHERE = 2 ** 40
+
+/** What the context, the libraries' handles, modules and graphs take beside the pool. */
+const CUDA_OWN_BYTES = 1024 ** 3
+
+const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
+  const facts = native.deviceFacts('cuda')
+  const precision = o.precision ?? 'fp32'
+  const profile = openProfile(`${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}`, 0)
+  const times = timer(profile.measurements, (c) => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, 'direct', undefined, precision), 'f32', GPU_SAMPLES)
+  const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
+  const speeds = spill === undefined
+    ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
+    : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
+  return {
+    name: 'cuda', device: 'cuda', dtype: 'f32', link: linkAt(speeds, o),
+    memoryBytes: Math.max(PAGE_BYTES, Math.floor((facts.freeBytes - CUDA_OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES),
+    seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
+    workspace: remembered((kind, attrs, s) => {
+      const c = nativeCall(kind, attrs, s, 'f32')
+      const bytes = native.query('cuda', c.wire, c.attrs, c.ins, c.outs, 'direct', undefined, precision)
+      return bytes < 0 ? FITS_NOWHERE : bytes
+    }),
+    saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
+  }
+}
+
 /** Fixed numbers: plans for these devices are the same on every machine. */
 const FIXED_COPY_BYTES_PER_SECOND = 4e9
 const fixedSeconds = (flopsPerSecond: number, float: Float) => (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
@@ -146,20 +178,24 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
   }
 }
 
-/** The addon, or what is missing in words. */
-export const tryNative = (): Either<SpillwayError, Native> => {
+/** What the addon throws, as a value. */
+const orDeviceFailed = <A>(f: () => A): Either<SpillwayError, A> => {
   try {
-    return right(loadNative())
+    return right(f())
   } catch (e) {
     return left({ tag: 'DeviceFailed', reason: (e as Error).message })
   }
 }
 
+/** The addon, or what is missing in words. */
+export const tryNative = (): Either<SpillwayError, Native> => orDeviceFailed(loadNative)
+
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> => {
   if (Object.hasOwn(namedMachines, name)) return right({ ...namedMachines[name]!, saveProfile: () => {} })
-  if (name !== 'cpu' && name !== 'ref' && name !== 'null') return left(unknownName('machine', name, machineNames()))
+  if (name !== 'cpu' && name !== 'ref' && name !== 'null' && name !== 'cuda') return left(unknownName('machine', name, machineNames()))
   const native = tryNative()
   if (isLeft(native)) return native
+  if (name === 'cuda') return orDeviceFailed(() => cudaMachine(native.right, o))
   const { devices } = native.right.deviceInfo()
   if (!devices.includes(name)) return left({ tag: 'DeviceFailed', reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'` })
   return right(name === 'cpu' ? cpuMachine(native.right, o) : plainMachine(native.right, name, o))

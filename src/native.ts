@@ -5,7 +5,10 @@ import { dirname, join } from 'node:path'
 import { type Either, left, right } from 'fp-ts/Either'
 import type { Algorithm } from '../staging/ops/op'
 
-export type DeviceName = 'cpu' | 'ref' | 'null'
+export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
+
+/** How products of single-precision numbers are made on devices that have a choice. */
+export type Precision = 'fp32' | 'tf32'
 export type NativeDType = 'f32' | 'f64' | 'i32'
 
 /** One operand of a single kernel. Dense where no strides are given: activations channels-last, others in natural order. */
@@ -32,6 +35,7 @@ export interface KernelOptions {
   readonly lrScale?: number
   readonly algorithm?: Algorithm
   readonly threads?: number
+  readonly precision?: Precision
 }
 
 export interface DeviceInfo {
@@ -39,6 +43,16 @@ export interface DeviceInfo {
   readonly cores: number
   /** Version of oneDNN, when this build has the cpu device. */
   readonly oneDnn?: string
+}
+
+/** What a device says of itself. */
+export interface DeviceFacts {
+  readonly device: string
+  readonly driver: string
+  readonly libraries: string
+  readonly totalBytes: number
+  readonly freeBytes: number
+  readonly processors: number
 }
 
 export interface CopyBandwidth {
@@ -78,6 +92,9 @@ export interface SessionOptions {
   readonly device?: string
   /** The lower tier: memory, or a file in this directory. */
   readonly spill?: string
+  /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
+  readonly pinnedBytes?: number
+  readonly precision?: Precision
   readonly threads?: number | undefined
   /** Imitates a slower link; 0: as fast as it goes. */
   readonly throttle?: { readonly outBytesPerSecond?: number; readonly inBytesPerSecond?: number }
@@ -179,8 +196,10 @@ export interface NativeSession {
 
 export interface Native {
   deviceInfo(): DeviceInfo
-  /** Measures memory, or a spill file in the directory: takes about a second. */
-  copyBandwidth(directory?: string): CopyBandwidth
+  /** Throws, in words, when the device cannot be used here: no plugin, driver, library or GPU. */
+  deviceFacts(device: DeviceName): DeviceFacts
+  /** Measures memory, a spill file in the directory, or the link of a device of its own memory: takes about a second. */
+  copyBandwidth(directory?: string, device?: DeviceName): CopyBandwidth
   /** Bytes of workspace, or -1 when the shapes are not legal. Kinds by name or wire number. */
   query(
     device: DeviceName,
@@ -190,6 +209,7 @@ export interface Native {
     outs: readonly NativeOperand[],
     algorithm?: Algorithm,
     threads?: number,
+    precision?: Precision,
   ): number
   /** Seconds: the least of several runs on made-up values. */
   measure(
@@ -200,6 +220,7 @@ export interface Native {
     outs: readonly NativeOperand[],
     algorithm?: Algorithm,
     threads?: number,
+    precision?: Precision,
   ): number
   /** Gives back what was compiled for queries and measurements: before a session opens. */
   forget(): void

@@ -10,7 +10,9 @@ import { type DataFiles, openData, sampleCount } from './data'
 import { type DataSource, type DeviceProgress, type DeviceSession, openDevice } from './device'
 import { type SpillwayError, SpillwayException, usage } from './errors'
 import { identityOf, modelMismatch } from './identity'
+import { DEVICES } from './machine'
 import { PeakMemory } from './memory'
+import type { Precision } from './native'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import type { StagedPlan } from './session'
 import { openStepLog, type StepLog } from './steplog'
@@ -29,6 +31,10 @@ export interface TrainOptions {
   readonly spill?: string
   readonly threads?: number
   readonly throttle?: number
+  /** Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all. */
+  readonly hostMemory?: number
+  /** Of products of single-precision numbers, on cuda; default fp32. */
+  readonly precision?: Precision
   readonly checkpointDir?: string
   /** Steps between checkpoints; default: a tenth of the run. There is one at the end in any case. */
   readonly checkpointEvery?: number
@@ -174,7 +180,7 @@ const perform = async (run: Run, from: Checkpoint | undefined): Trained => {
 
 const onDevice = async (staged: StagedPlan, o: TrainOptions, identity: RunIdentity, source: DataSource, from: Checkpoint | undefined): Trained => {
   const memory = new PeakMemory().start()
-  const session = openDevice(staged, { spill: o.spill ?? 'ram', threads: o.threads, throttle: o.throttle })
+  const session = openDevice(staged, { spill: o.spill ?? 'ram', threads: o.threads, throttle: o.throttle, hostMemory: o.hostMemory, precision: o.precision })
   if (isLeft(session)) {
     memory.stop()
     return session
@@ -196,8 +202,8 @@ const onDevice = async (staged: StagedPlan, o: TrainOptions, identity: RunIdenti
 const trained = async (model: Trainable | undefined, staged: StagedPlan, o: TrainOptions): Trained => {
   const fault = optionsFault(o) ?? (model && modelMismatch(model, staged.plan))
   if (fault) return left(fault)
-  if (staged.machine.device === 'none' || staged.machine.device === 'cuda')
-    return left(usage(`a plan for machine '${staged.machine.name}' cannot run here: stage for one of this machine's devices`, ['cpu', 'ref', 'null']))
+  if (staged.machine.device === 'none')
+    return left(usage(`a plan for machine '${staged.machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
   const source = sourceOf(staged, o)
   if (isLeft(source)) return source
   const identity = identityOf(staged, seedOf(o), source.right.words, o.weights)

@@ -239,9 +239,27 @@ Napi::Value device_info(const Napi::CallbackInfo& info) {
   return o;
 }
 
-/// copyBandwidth(directory?) -> {outBytesPerSecond, inBytesPerSecond, fullDuplex}
+/// deviceFacts(device) -> {device, driver, libraries, totalBytes, freeBytes, processors}; throws when it cannot be used.
+Napi::Value device_facts(const Napi::CallbackInfo& info) {
+  const Device* device = take(info.Env(), load_device(as_string(info[0], "device")));
+  DeviceFacts facts;
+  Words words;
+  if (!device->facts(&facts, &words)) fail(info.Env(), words.text);
+  const Napi::Object o = Napi::Object::New(info.Env());
+  o.Set("device", std::string(facts.device));
+  o.Set("driver", std::string(facts.driver));
+  o.Set("libraries", std::string(facts.libraries));
+  o.Set("totalBytes", double(facts.total_bytes));
+  o.Set("freeBytes", double(facts.free_bytes));
+  o.Set("processors", facts.processors);
+  return o;
+}
+
+/// copyBandwidth(directory?, device = cpu) -> {outBytesPerSecond, inBytesPerSecond, fullDuplex}
 Napi::Value copy_bandwidth(const Napi::CallbackInfo& info) {
-  const Bandwidth b = take(info.Env(), measure_bandwidth(info[0].IsUndefined() ? "" : as_string(info[0], "directory")));
+  const Device* device = info[1].IsUndefined() ? nullptr : take(info.Env(), load_device(as_string(info[1], "device")));
+  const std::string directory = info[0].IsUndefined() ? "" : as_string(info[0], "directory");
+  const Bandwidth b = take(info.Env(), device && device->asynchronous ? measure_device_bandwidth(*device) : measure_bandwidth(directory));
   const Napi::Object o = Napi::Object::New(info.Env());
   o.Set("outBytesPerSecond", b.out_bytes_per_second);
   o.Set("inBytesPerSecond", b.in_bytes_per_second);
@@ -257,6 +275,7 @@ void export_kernels(Napi::Env env, Napi::Object exports) {
   exports.Set("runKernel", Napi::Function::New(env, run_kernel, "runKernel"));
   exports.Set("forget", Napi::Function::New(env, forget, "forget"));
   exports.Set("deviceInfo", Napi::Function::New(env, device_info, "deviceInfo"));
+  exports.Set("deviceFacts", Napi::Function::New(env, device_facts, "deviceFacts"));
   exports.Set("copyBandwidth", Napi::Function::New(env, copy_bandwidth, "copyBandwidth"));
 }
 

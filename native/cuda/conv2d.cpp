@@ -10,7 +10,7 @@
 
 #include "cuda/backend.hpp"
 #include "cuda/own_kernels.hpp"
-#include "ops/conv2d.hpp"
+#include "ops/convtranspose2d.hpp"
 
 namespace spillway::cuda {
 namespace {
@@ -35,38 +35,64 @@ struct Problem {
   auto operator<=>(const Problem&) const = default;
 };
 
-/// What one call hands to cuDNN, and how it gets there.
+/// What one call hands to cuDNN, and how it gets there. x is what the windows slide over, y has a pixel for each window.
 struct Shaped {
   Problem problem;
   std::optional<Grid> cut;   // of x
   View x, w, y;
-  const View* bias = nullptr;
+  const View* bias = nullptr;   // added to what the call makes
+  const View *db = nullptr, *dy = nullptr;
 };
 
-/// Whether padding of `pad_before` on both sides gives exactly this many outputs, all rows of the view included.
+/// Rows of zeros before the view that the first window covers; negative where the view begins earlier.
+int64_t rows_before(const WindowAxis& a) { return a.in_lo - a.start(a.out_lo); }
+
+/// Whether padding alike on both sides gives exactly these windows.
 bool symmetric(const WindowAxis& a) {
-  const int64_t room = a.in_size + 2 * a.pad_before() - a.reach();
-  return a.exact() && room >= 0 && room / a.stride + 1 == a.out_size;
+  const int64_t pad = rows_before(a), room = a.in_size + 2 * pad - a.reach();
+  return pad >= 0 && room >= 0 && room / a.stride + 1 == a.out_size;
 }
 
-Direction direction_of(uint32_t kind) {
-  return OpKind(kind) == OpKind::conv2d ? Direction::forward : OpKind(kind) == OpKind::conv2d_bwd_data ? Direction::backward_data : Direction::backward_weights;
+/// The three views of a call as a convolution has them.
+Shaped roles_of(const KernelCall& c) {
+  Shaped s;
+  const View& out = c.outs[0];
+  const View* const bias = c.n_ins > 2 ? &c.ins[2] : nullptr;
+  const View* const db = c.n_outs > 1 ? &c.outs[1] : nullptr;
+  const auto set = [&](Direction d, const View& x, const View& w, const View& y) {
+    s.problem.direction = d;
+    s.x = x;
+    s.w = w;
+    s.y = y;
+  };
+  switch (OpKind(c.kind)) {
+    case OpKind::conv2d: set(Direction::forward, c.ins[0], c.ins[1], out); s.bias = bias; break;
+    case OpKind::conv2d_bwd_data: set(Direction::backward_data, out, c.ins[1], c.ins[0]); break;
+    case OpKind::conv2d_bwd_weights: set(Direction::backward_weights, c.ins[0], out, c.ins[1]); break;
+    case OpKind::conv_transpose2d: set(Direction::backward_data, out, c.ins[1], c.ins[0]); s.bias = bias; break;
+    case OpKind::conv_transpose2d_bwd_data: set(Direction::forward, c.ins[0], c.ins[1], out); break;
+    default: set(Direction::backward_weights, c.ins[1], out, c.ins[0]); break;
+  }
+  if (s.problem.direction == Direction::backward_weights) {
+    s.db = db;
+    s.dy = &c.ins[1];
+  }
+  return s;
+}
+
+bool is_transposed(uint32_t kind) {
+  return OpKind(kind) == OpKind::conv_transpose2d || OpKind(kind) == OpKind::conv_transpose2d_bwd_data || OpKind(kind) == OpKind::conv_transpose2d_bwd_weights;
 }
 
 Shaped shaped(const KernelCall& c, Precision precision) {
-  Shaped s;
-  const Direction d = direction_of(c.kind);
-  s.x = d == Direction::backward_data ? c.outs[0] : c.ins[0];
-  s.y = d == Direction::forward ? c.outs[0] : d == Direction::backward_data ? c.ins[0] : c.ins[1];
-  s.w = d == Direction::backward_weights ? c.outs[0] : c.ins[1];
-  if (d == Direction::forward && c.n_ins > 2) s.bias = &c.ins[2];
-  if (d == Direction::backward_weights && c.n_outs > 1) s.bias = &c.outs[1];
-  const ops::Conv2d g = ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), s.x, s.y, s.w);
+  Shaped s = roles_of(c);
+  const ops::Conv2d g = is_transposed(c.kind) ? ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), s.y, s.x, s.w)
+                                              : ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), s.x, s.y, s.w);
   const auto& [h, w] = g.window;
-  s.problem = {d, precision, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
-               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, h.pad_before(), w.pad_before(), h.dilation, w.dilation};
+  s.problem = {s.problem.direction, precision, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
+               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation};
   if (symmetric(h) && symmetric(w)) return s;
-  s.cut = Grid{h.start(h.out_lo) - h.in_lo, (h.out_size - 1) * h.stride + h.reach(), w.start(w.out_lo) - w.in_lo, (w.out_size - 1) * w.stride + w.reach()};
+  s.cut = Grid{-rows_before(h), (h.out_size - 1) * h.stride + h.reach(), -rows_before(w), (w.out_size - 1) * w.stride + w.reach()};
   s.problem.x[2] = s.cut->rows;
   s.problem.x[3] = s.cut->columns;
   s.problem.pad_h = s.problem.pad_w = 0;
@@ -164,8 +190,7 @@ struct Layout { int64_t cut, weights, scratch, bytes; };
 
 Layout layout(const Shaped& s, const ExecutionPlan& plan) {
   const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x)) : 0, weights = reorders_weights(s.problem) ? aligned(bytes_of(s.problem.w)) : 0;
-  const bool sums = s.bias && s.problem.direction == Direction::backward_weights;
-  const int64_t scratch = std::max(plan.workspace_bytes, sums ? bias_gradient_workspace(s.y) : 0);
+  const int64_t scratch = std::max(plan.workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
   return {0, cut, cut + weights, cut + weights + scratch};
 }
 
@@ -182,8 +207,8 @@ Status run_with(const Shaped& s, const ExecutionPlan& plan, const KernelCall& ca
   SPILLWAY_TRY(execute(plan, {{X, x}, {W, w}, {Y, s.y.data}}, space + at.scratch, stream));
   if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(s.x, *s.cut, x, stream));
   if (w != s.w.data && writes_w) SPILLWAY_TRY(weights_from_channels_last(s.w, w, stream));
-  if (!s.bias) return {};
-  return writes_w ? sum_bias_gradient(s.y, *s.bias, space + at.scratch, stream) : add_bias(s.y, *s.bias, stream);
+  if (s.db) SPILLWAY_TRY(sum_bias_gradient(*s.dy, *s.db, space + at.scratch, stream));
+  return s.bias ? add_bias(call.outs[0], *s.bias, stream) : Status{};
 }
 
 }  // namespace

@@ -33,9 +33,9 @@ bool told_value(Words* words, T* into, F f) {
   });
 }
 
-bool is_convolution(uint32_t wire) {
+bool is_product(uint32_t wire) {
   const OpKind kind = OpKind(wire);
-  return kind == OpKind::conv2d || kind == OpKind::conv2d_bwd_data || kind == OpKind::conv2d_bwd_weights;
+  return kind == OpKind::linear || kind == OpKind::linear_bwd_data || kind == OpKind::linear_bwd_weights;
 }
 
 bool open(const OpenOptions* options, DeviceContext** into, Words* words) {
@@ -51,7 +51,7 @@ Result<int64_t> workspace_of(const Context& context, const KernelCall& call) {
   const OwnFunctions& f = *own_functions(call.kind);
   if (Status s = f.check(call); !s.ok()) return s;
   if (!f.library) return f.workspace(call);
-  return is_convolution(call.kind) ? convolution_workspace(call, context.precision()) : linear_workspace(call, context.precision());
+  return is_product(call.kind) ? linear_workspace(call, context.precision()) : convolution_workspace(call, context.precision());
 }
 
 int64_t workspace(DeviceContext* c, const KernelCall* call) {
@@ -70,7 +70,7 @@ bool run(DeviceContext* c, const KernelCall* call, Words* words) {
   return told(words, [&]() -> Status {
     const OwnFunctions& f = *own_functions(call->kind);
     if (Status s = f.check(*call); !s.ok()) return s;
-    if (f.library) return is_convolution(call->kind) ? run_convolution(*call, *of(c)) : run_linear(*call, *of(c));
+    if (f.library) return is_product(call->kind) ? run_linear(*call, *of(c)) : run_convolution(*call, *of(c));
     if (int64_t(call->workspace_bytes) < f.workspace(*call)) return refuse("the workspace is too small");
     return run_own(*call, *of(c));
   });

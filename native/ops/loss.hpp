@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/both.hpp"
 #include "ops/check.hpp"
 
 namespace spillway::ops {
@@ -35,17 +36,17 @@ inline Status check_element_loss_bwd(const KernelCall& c) { return check_loss_gr
 
 /// A loss per element: its value, and its slope along x.
 struct SquaredError {
-  static double value(double x, double t) { return (x - t) * (x - t); }
-  static double slope(double x, double t) { return 2 * (x - t); }
+  SPILLWAY_BOTH static double value(double x, double t) { return (x - t) * (x - t); }
+  SPILLWAY_BOTH static double slope(double x, double t) { return 2 * (x - t); }
 };
 struct AbsoluteError {
-  static double value(double x, double t) { return std::abs(x - t); }
-  static double slope(double x, double t) { return double(x > t) - double(x < t); }
+  SPILLWAY_BOTH static double value(double x, double t) { return std::abs(x - t); }
+  SPILLWAY_BOTH static double slope(double x, double t) { return double(x > t) - double(x < t); }
 };
 /// In the form that neither overflows nor cancels.
 struct BinaryCrossEntropy {
-  static double value(double x, double t) { return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x))); }
-  static double slope(double x, double t) {
+  SPILLWAY_BOTH static double value(double x, double t) { return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x))); }
+  SPILLWAY_BOTH static double slope(double x, double t) {
     const double e = std::exp(-std::abs(x));
     return (x >= 0 ? 1 : e) / (1 + e) - t;
   }

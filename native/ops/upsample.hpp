@@ -18,11 +18,11 @@ struct Resampling {
   enum Mode : int64_t { nearest = 0, areas = 1, points = 2 };
   int64_t mode = nearest, from = 1, to = 1;
 
-  bool legal() const {
+  constexpr bool legal() const {
     constexpr int64_t most = int64_t(1) << 30;
     return mode >= nearest && mode <= points && from >= 1 && from <= most && to >= 1 && to <= most;
   }
-  Between at(int64_t out) const {
+  constexpr Between at(int64_t out) const {
     if (mode == nearest) return {out * from / to, out * from / to, 0};
     const int64_t denominator = mode == areas ? 2 * to : std::max<int64_t>(1, to - 1);
     const int64_t place = mode == areas ? std::max<int64_t>(0, (2 * out + 1) * from - to) : to > 1 ? out * (from - 1) : 0;

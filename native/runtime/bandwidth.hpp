@@ -1,6 +1,7 @@
 // How fast bytes go to a lower tier and back, alone and both ways at once: what the cost model is fed with.
 #pragma once
 #include "plan/result.hpp"
+#include "runtime/device.hpp"
 
 namespace spillway {
 
@@ -10,7 +11,9 @@ struct Bandwidth {
   bool full_duplex = false;
 };
 
-/// Directory empty: RAM. Takes a moment: it moves some hundred MiB.
+/// Of the host's own memory, directory empty: RAM. Takes a moment: it moves some hundred MiB.
 Result<Bandwidth> measure_bandwidth(const std::string& directory);
+/// Between an asynchronous device and pinned memory, by the device's own clock.
+Result<Bandwidth> measure_device_bandwidth(const Device& device);
 
 }  // namespace spillway

@@ -6,6 +6,7 @@ import { adam, adamw, sgd } from '../../dsl'
 import { parseBytes } from '../../staging/core/bytes'
 import type { Algorithms } from '../../staging/plan/plan'
 import { SpillwayException, unknownName, usage } from '../errors'
+import type { Precision } from '../native'
 import { DEFAULT_LEARNING_RATE } from '../session'
 
 const wrong = (message: string): never => { throw new SpillwayException(usage(message)) }
@@ -39,6 +40,7 @@ export const listOption = <A>(one: (text: string) => A) => (text: string): reado
 // ---------------------------------------------------------------- what several commands take
 
 export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
+export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32']
 export const LOSSES: readonly Loss[] = ['mse', 'l1', 'bce-with-logits', 'cross-entropy']
 export const OPTIMIZERS = ['sgd', 'adam', 'adamw'] as const
 

@@ -7,6 +7,7 @@ import type { Algorithms } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors'
 import { modelMismatch } from '../identity'
 import { machineNamed, type MachineOptions } from '../machine'
+import type { Precision } from '../native'
 import { tryLoadPlan } from '../planfile'
 import { describePlan, type StagedPlan, stageGraph, trainingGraph } from '../session'
 import { modelNamed, type NamedModel } from './model'
@@ -22,6 +23,7 @@ export interface StagingOptions extends InputOptions, OptimizerOptions {
   readonly spill?: string
   readonly threads?: number
   readonly throttle?: number
+  readonly precision?: Precision
   readonly plan?: string
 }
 
@@ -41,6 +43,7 @@ const machineOptions = (o: StagingOptions): MachineOptions => ({
   threads: o.threads,
   throttle: o.throttle,
   fixed: o.algorithms === 'fixed',
+  precision: o.precision,
 })
 
 const fromFile = (file: string, modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {

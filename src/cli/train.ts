@@ -24,6 +24,7 @@ export interface TrainCommandOptions extends StagingOptions {
   readonly samples?: number
   readonly seed?: number
   readonly device?: string
+  readonly hostMemory?: number
   readonly checkpointDir?: string
   readonly checkpointEvery?: number
   readonly resume?: boolean
@@ -93,7 +94,6 @@ const interrupts = (onFirst: () => void): Interrupts => {
 const deviceOf = (o: TrainCommandOptions): SpillwayError | string => {
   const device = o.device ?? o.machine ?? 'cpu'
   if (o.device !== undefined && o.machine !== undefined && o.device !== o.machine) return usage('--device and --machine name two machines: give one')
-  if (device === 'cuda') return usage("--device cuda is not there: this build has no CUDA device, see 'spillway doctor'", DEVICES)
   return (DEVICES as readonly string[]).includes(device) ? device : unknownName('device', device, DEVICES)
 }
 
@@ -116,8 +116,8 @@ const writeReport = (o: TrainCommandOptions, staged: StagedPlan): string | undef
 }
 
 const trainOptions = (o: TrainCommandOptions): TrainOptions => {
-  const { data, samples, seed, spill, threads, throttle, checkpointDir, checkpointEvery, resume, weights, save, log } = o
-  return { steps: o.steps ?? DEFAULT_STEPS, data, samples, seed, spill, threads, throttle, checkpointDir, checkpointEvery, resume, weights, save, log }
+  const { data, samples, seed, spill, threads, throttle, hostMemory, precision, checkpointDir, checkpointEvery, resume, weights, save, log } = o
+  return { steps: o.steps ?? DEFAULT_STEPS, data, samples, seed, spill, threads, throttle, hostMemory, precision, checkpointDir, checkpointEvery, resume, weights, save, log }
 }
 
 export const trainModel = async (model: string, o: TrainCommandOptions, out: Output): Promise<Done> => {

@@ -10,12 +10,17 @@ import { type NativeCall, nativeCall } from './operands'
 type Float = Exclude<DType, 'i32'>
 
 /** Large enough to leave the caches as a real call does, small enough to be measured in milliseconds. */
-const MAX_BYTES = 48 * 1024 ** 2
-const MAX_FLOPS = 4e9
+export interface SampleLimits {
+  readonly bytes: number
+  readonly flops: number
+  /** After so much measuring in one process, what is not known is estimated from what is. */
+  readonly patienceSeconds: number
+}
+export const CPU_SAMPLES: SampleLimits = { bytes: 48 * 1024 ** 2, flops: 4e9, patienceSeconds: 10 }
+/** A GPU fills its processors only with calls of the size that runs have. */
+export const GPU_SAMPLES: SampleLimits = { bytes: 1024 ** 3, flops: 2e12, patienceSeconds: 25 }
 /** Batches are cut before rows, rows before columns; fewer rows or columns than these would be another kind of call. */
 const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
-/** After so much measuring in one process, what is not known is estimated from what is. */
-const PATIENCE_SECONDS = 10
 
 // ---------------------------------------------------------------- work
 
@@ -71,22 +76,22 @@ const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: n
 }
 
 /** Operators over whole tensors alone (the update phase) have no tiles; they are cut to a vector of as much work. */
-const cutWhole = (s: CallShapes, float: Float): CallShapes => {
-  const ratio = callBytes(s, float) / MAX_BYTES
+const cutWhole = (s: CallShapes, float: Float, limits: SampleLimits): CallShapes => {
+  const ratio = callBytes(s, float) / limits.bytes
   if (ratio <= 1) return s
   const one = (x: readonly number[]): readonly number[] => [Math.max(1, Math.floor(elementsOf(x) / ratio))]
   return { ins: s.ins.map(one), outs: s.outs.map(one) }
 }
 
-export const sampleOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): CallShapes => {
+export const sampleOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float, limits: SampleLimits = CPU_SAMPLES): CallShapes => {
   const def = opDef(kind)
   const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]
   const anchorDef = def.anchor === 'out' ? def.outs[0] : inputDef(def, def.anchor)
-  if (!anchor || anchorDef?.role !== 'data' || anchor.length !== 4) return cutWhole(s, float)
+  if (!anchor || anchorDef?.role !== 'data' || anchor.length !== 4) return cutWhole(s, float, limits)
   let sample = s
   for (const dim of [0, 2, 3] as const) sample = cut(kind, attrs, sample, dim, roundedDown(anchor[dim]!))
   const tooMuch = (): boolean =>
-    callBytes(sample, float) > MAX_BYTES || (def.dense === true && def.flops(attrs, sample) > MAX_FLOPS)
+    callBytes(sample, float) > limits.bytes || (def.dense === true && def.flops(attrs, sample) > limits.flops)
   for (const dim of [0, 2, 3] as const)
     for (let n = roundedDown(anchor[dim]!); n > FEWEST[dim] && tooMuch(); ) {
       n = Math.max(FEWEST[dim], smaller(n))
@@ -127,14 +132,14 @@ class MeasuringTimer implements Timer {
   /** Estimates of this process: measured while something else was going on. */
   private readonly disturbed = new Map<string, number>()
 
-  constructor(private readonly known: Measurements, private readonly measure: (call: NativeCall, algorithm: Algorithm) => number, private readonly float: Float) {}
+  constructor(private readonly known: Measurements, private readonly measure: (call: NativeCall, algorithm: Algorithm) => number, private readonly float: Float, private readonly limits: SampleLimits) {}
 
   isNew(): boolean { return this.fresh }
 
   seconds(kind: string, attrs: AnyAttrs, s: CallShapes, algorithm: Algorithm = 'direct'): number {
-    const sample = sampleOf(kind, attrs, s, this.float)
+    const sample = sampleOf(kind, attrs, s, this.float, this.limits)
     // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
-    if (callBytes(sample, this.float) > 4 * MAX_BYTES) return callBytes(s, this.float) * this.secondsPerCopiedByte()
+    if (callBytes(sample, this.float) > 4 * this.limits.bytes) return callBytes(s, this.float) * this.secondsPerCopiedByte()
     return this.ofSample(kind, attrs, sample, algorithm) * Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
   }
 
@@ -161,7 +166,7 @@ class MeasuringTimer implements Timer {
     let seconds = this.known.get(key) ?? this.disturbed.get(key)
     if (seconds === undefined) {
       const rate = this.rates.get(kind + way)
-      if (this.spent > PATIENCE_SECONDS && rate) return (work * rate.seconds) / rate.work
+      if (this.spent > this.limits.patienceSeconds && rate) return (work * rate.seconds) / rate.work
       seconds = this.measured(key, kind, attrs, sample, algorithm)
     }
     const r = this.rates.get(kind + way) ?? { work: 0, seconds: 0 }
@@ -170,5 +175,5 @@ class MeasuringTimer implements Timer {
   }
 }
 
-export const timer = (known: Measurements, measure: (call: NativeCall, algorithm: Algorithm) => number, float: Float): Timer =>
-  new MeasuringTimer(known, measure, float)
+export const timer = (known: Measurements, measure: (call: NativeCall, algorithm: Algorithm) => number, float: Float, limits: SampleLimits = CPU_SAMPLES): Timer =>
+  new MeasuringTimer(known, measure, float, limits)

@@ -5,13 +5,8 @@
 #pragma once
 #include <cstdint>
 
+#include "ops/both.hpp"
 #include "runtime/kernel.hpp"
-
-#ifdef __CUDACC__
-#define SPILLWAY_BOTH __host__ __device__
-#else
-#define SPILLWAY_BOTH
-#endif
 
 namespace spillway::cuda {
 

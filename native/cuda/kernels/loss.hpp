@@ -1,4 +1,5 @@
-// Softmax cross-entropy (per image and per pixel) and mean squared error, each with its gradient. Losses add up in double.
+// Softmax cross-entropy (per image and per pixel) and the losses that compare element by element, each with its gradient.
+// Sums are in double.
 #pragma once
 #include <cmath>
 
@@ -33,12 +34,12 @@ struct Softmax {
   }
 };
 
-/// Σ term over the pixels, over count, into the loss.
+/// Σ term over the pixels, times scale, into the loss.
 template <class Exec, class Term>
-void sum_loss(Exec& exec, const KernelCall& c, double count, Term term) {
+void sum_loss(Exec& exec, const KernelCall& c, double scale, Term term) {
   const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += term(pixel); });
   float* const loss = floats(c.outs[0]);
-  exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(sum[0] / count); });
+  exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(sum[0] * scale); });
 }
 
 struct LossKernel : OwnKernel {
@@ -52,7 +53,8 @@ struct Kernel<OpKind::softmax_xent> : LossKernel {
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]);
     const Labels labels(c.ins[1]);
-    sum_loss(exec, c, double(SoftmaxXentAttrs::read(c.attrs).count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+    const auto a = SoftmaxXentAttrs::read(c.attrs);
+    sum_loss(exec, c, a.weight / double(a.count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       const int32_t label = labels.at(pixel);
       if (label < 0 || uint32_t(label) >= x.channels) return 0;
       const float* const values = x.at(pixel);
@@ -69,7 +71,8 @@ struct Kernel<OpKind::softmax_xent_bwd> : OwnKernel {
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), dx(c.outs[0]);
     const Labels labels(c.ins[1]);
-    const double count = double(SoftmaxXentBwdAttrs::read(c.attrs).count);
+    const auto a = SoftmaxXentBwdAttrs::read(c.attrs);
+    const double scale = a.weight / double(a.count);
     exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
       const int32_t label = labels.at(pixel);
       const bool named = label >= 0 && uint32_t(label) < x.channels;
@@ -77,34 +80,63 @@ struct Kernel<OpKind::softmax_xent_bwd> : OwnKernel {
       const Softmax s = Softmax::of(values, named ? x.channels : 0);
       float* const gradient = dx.at(pixel);
       for (uint32_t ch = 0; ch < x.channels; ch++)
-        gradient[ch] = named ? float((double(expf(values[ch] - s.top)) / s.total - (ch == uint32_t(label) ? 1 : 0)) / count) : 0.0f;
+        gradient[ch] = named ? float((double(expf(values[ch] - s.top)) / s.total - (ch == uint32_t(label) ? 1 : 0)) * scale) : 0.0f;
     });
   }
 };
 
-template <>
-struct Kernel<OpKind::mse> : LossKernel {
-  static constexpr auto check = ops::check_mse;
+/// The target's element, or the constant that stands for it.
+struct Target {
+  Pixels pixels;
+  bool given;
+  double constant;
+  Target(const KernelCall& c, double constant_) : pixels(c.ins[c.n_ins > 1 ? 1 : 0]), given(c.n_ins > 1), constant(constant_) {}
+  SPILLWAY_BOTH double at(uint32_t pixel, uint32_t c) const { return given ? double(pixels.at(pixel)[c]) : constant; }
+};
+
+template <class Loss>
+struct ElementLoss : LossKernel {
+  static constexpr auto check = ops::check_element_loss;
   template <class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const Pixels x(c.ins[0]), target(c.ins[1]);
-    sum_loss(exec, c, double(MseAttrs::read(c.attrs).count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
-      const float *const a = x.at(pixel), *const b = target.at(pixel);
+    const auto a = MseAttrs::read(c.attrs);
+    const Pixels x(c.ins[0]);
+    const Target target(c, a.constant);
+    sum_loss(exec, c, a.weight / double(a.count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       double sum = 0;
-      for (uint32_t ch = 0; ch < x.channels; ch++) sum += (double(a[ch]) - double(b[ch])) * (double(a[ch]) - double(b[ch]));
+      for (uint32_t ch = 0; ch < x.channels; ch++) sum += Loss::value(double(x.at(pixel)[ch]), target.at(pixel, ch));
       return sum;
     });
   }
 };
 
-template <>
-struct Kernel<OpKind::mse_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_mse_bwd;
+template <class Loss>
+struct ElementLossBackward : OwnKernel {
+  static constexpr auto check = ops::check_element_loss_bwd;
   template <class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const float scale = float(2.0 / double(MseBwdAttrs::read(c.attrs).count));
-    map<2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, [=] SPILLWAY_BOTH(const float* v, uint32_t) { return scale * (v[0] - v[1]); });
+    const auto a = MseBwdAttrs::read(c.attrs);
+    const Pixels x(c.ins[0]), dx(c.outs[0]);
+    const Target target(c, a.constant);
+    const double scale = a.weight / double(a.count);
+    exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
+      const uint32_t pixel = i / dx.channels, ch = i % dx.channels;
+      dx.at(pixel)[ch] = float(scale * Loss::slope(double(x.at(pixel)[ch]), target.at(pixel, ch)));
+    });
   }
 };
+
+template <>
+struct Kernel<OpKind::mse> : ElementLoss<ops::SquaredError> {};
+template <>
+struct Kernel<OpKind::mse_bwd> : ElementLossBackward<ops::SquaredError> {};
+template <>
+struct Kernel<OpKind::l1> : ElementLoss<ops::AbsoluteError> {};
+template <>
+struct Kernel<OpKind::l1_bwd> : ElementLossBackward<ops::AbsoluteError> {};
+template <>
+struct Kernel<OpKind::bce_with_logits> : ElementLoss<ops::BinaryCrossEntropy> {};
+template <>
+struct Kernel<OpKind::bce_with_logits_bwd> : ElementLossBackward<ops::BinaryCrossEntropy> {};
 
 }  // namespace spillway::cuda

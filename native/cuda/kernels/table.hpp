@@ -1,14 +1,17 @@
 // Every kernel of the cuda device, and the operators that have none. In: the op table. Invariant: an operator has a kernel or
 // stands in GAPS, and never both: whoever adds an operator decides, and the compiler reminds.
 #pragma once
+#include <array>
 #include <string_view>
 
 #include "cuda/kernels/add.hpp"
 #include "cuda/kernels/batchnorm.hpp"
 #include "cuda/kernels/concat.hpp"
 #include "cuda/kernels/conv2d.hpp"
+#include "cuda/kernels/convtranspose2d.hpp"
 #include "cuda/kernels/dropout.hpp"
 #include "cuda/kernels/flatten.hpp"
+#include "cuda/kernels/groupnorm.hpp"
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/loss.hpp"
 #include "cuda/kernels/optimizer.hpp"
@@ -16,13 +19,12 @@
 #include "cuda/kernels/pool.hpp"
 #include "cuda/kernels/relu.hpp"
 #include "cuda/kernels/sigmoid.hpp"
+#include "cuda/kernels/upsample.hpp"
 
 namespace spillway::cuda {
 
 /// By name, so that an operator may be listed before the op table of this build has it.
-constexpr std::string_view GAPS[] = {"conv_transpose2d", "conv_transpose2d_bwd_data", "conv_transpose2d_bwd_weights", "upsample", "upsample_bwd",
-                                     "group_norm_stats", "group_norm_apply", "group_norm_bwd_reduce", "group_norm_bwd_data",
-                                     "l1", "l1_bwd", "bce_with_logits", "bce_with_logits_bwd"};
+constexpr std::array<std::string_view, 0> GAPS{};
 
 constexpr bool is_gap(std::string_view kind) {
   for (const std::string_view gap : GAPS)
@@ -44,17 +46,21 @@ struct KernelFunctions {
   bool library;
 };
 
+template <class Exec, OpKind kind>
+const KernelFunctions<Exec>* functions_of() {
+  if constexpr (Kernel<kind>::missing) return nullptr;
+  else {
+    static constexpr KernelFunctions<Exec> of_kind{check_call<Kernel<kind>>, Kernel<kind>::workspace, Kernel<kind>::template run<Exec>, Kernel<kind>::library};
+    return &of_kind;
+  }
+}
+
 /// Null for gaps.
 template <class Exec>
 const KernelFunctions<Exec>* functions(uint32_t wire) {
   switch (wire) {
-#define SPILLWAY_CASE(kind, number)                                                                  \
-  case number:                                                                                       \
-    if constexpr (!Kernel<OpKind::kind>::missing) {                                                  \
-      static constexpr KernelFunctions<Exec> of_kind = {check_call<Kernel<OpKind::kind>>, Kernel<OpKind::kind>::workspace, Kernel<OpKind::kind>::template run<Exec>, Kernel<OpKind::kind>::library};   \
-      return &of_kind;                                                                               \
-    }                                                                                                \
-    return nullptr;
+#define SPILLWAY_CASE(kind, number) \
+  case number: return functions_of<Exec, OpKind::kind>();
     SPILLWAY_OPS(SPILLWAY_CASE)
 #undef SPILLWAY_CASE
     default: return nullptr;

@@ -1,0 +1,63 @@
+// Resampling and its gradient. The gradient gathers: an item owns a pixel of dx and looks at the output pixels near it.
+#pragma once
+#include "cuda/kernels/pool.hpp"
+#include "ops/upsample.hpp"
+
+namespace spillway::cuda {
+
+using ops::Between;
+using ops::Resampling;
+
+/// Output rows [lo, hi) of the view outside of which none is made of this input row: a row of slack on either side.
+SPILLWAY_BOTH inline Span outputs_near(const Resampling& r, int64_t row, int64_t out_lo, int64_t out_hi) {
+  const int64_t num = r.mode == Resampling::points ? r.to - 1 : r.to, den = r.mode == Resampling::points ? (r.from > 1 ? r.from - 1 : 1) : r.from;
+  const int64_t first = (row - 1) * num / den - 2, last = (row + 2) * num / den + 3;
+  const bool all = r.mode == Resampling::points && r.from == 1;
+  return {all || first < out_lo ? out_lo : first, all || last > out_hi ? out_hi : last};
+}
+
+/// The weight with which an output pixel is made of this input pixel.
+SPILLWAY_BOTH inline double share_of(const Between& b, int64_t row) { return (b.first == row ? 1 - b.weight : 0.0) + (b.second == row ? b.weight : 0.0); }
+
+template <>
+struct Kernel<OpKind::upsample> : OwnKernel {
+  static constexpr auto check = ops::check_upsample;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const Image x(call.ins[0]);
+    const ops::Resamplings g = ops::upsample_geometry(UpsampleAttrs::read(call.attrs));
+    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, float& y) {
+      const Between h = g.h.at(oy), w = g.w.at(ox);
+      const double top = (1 - w.weight) * double(x.at(b, h.first, w.first)[c]) + w.weight * double(x.at(b, h.first, w.second)[c]);
+      const double bottom = (1 - w.weight) * double(x.at(b, h.second, w.first)[c]) + w.weight * double(x.at(b, h.second, w.second)[c]);
+      y = float((1 - h.weight) * top + h.weight * bottom);
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::upsample_bwd> : OwnKernel {
+  static constexpr auto check = ops::check_upsample_bwd;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const View& out = call.ins[0];
+    const Image dy(out);
+    const ops::Resamplings g = ops::upsample_geometry(UpsampleBwdAttrs::read(call.attrs));
+    const int64_t h_lo = ops::lower(out, 2), h_hi = ops::upper(out, 2), w_lo = ops::lower(out, 3), w_hi = ops::upper(out, 3);
+    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, float& dx) {
+      const Span rows = outputs_near(g.h, h, h_lo, h_hi), columns = outputs_near(g.w, w, w_lo, w_hi);
+      double sum = 0;
+      for (int64_t oy = rows.lo; oy < rows.hi; oy++) {
+        const double share = share_of(g.h.at(oy), h);
+        if (share == 0) continue;
+        for (int64_t ox = columns.lo; ox < columns.hi; ox++) {
+          const double weight = share_of(g.w.at(ox), w);
+          if (weight != 0) sum += share * weight * double(dy.at(b, oy, ox)[c]);
+        }
+      }
+      dx = float(sum);
+    });
+  }
+};
+
+}  // namespace spillway::cuda
