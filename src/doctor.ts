@@ -26,7 +26,10 @@ const checkout = (): string => {
 }
 
 /** Arguments for Node that load the addon the way this process would. */
-const addonLoader = (): string[] => [...process.execArgv, '-e', 'require(process.argv[1]).loadNative()', path.join(__dirname, 'native')]
+const asking = (script: string): string[] => [...process.execArgv, '-e', script, path.join(__dirname, 'native')]
+const addonLoader = (): string[] => asking('require(process.argv[1]).loadNative()')
+/** What the cuda device says of itself and its link. */
+const CUDA_QUESTION = "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda') }))"
 
 export const doctor = (probe: Probe = thisMachine(), available: number = availableBytes()): Report => {
   const findings = [
@@ -34,7 +37,7 @@ export const doctor = (probe: Probe = thisMachine(), available: number = availab
     ...memoryFindings(probe, available),
     ...diskFindings(probe),
     ...nativeFindings(probe, checkout(), addonLoader()),
-    ...cudaFindings(probe),
+    ...cudaFindings(probe, checkout(), asking(CUDA_QUESTION)),
   ]
   return {
     ready: findings.every((finding) => finding.state !== 'missing'),

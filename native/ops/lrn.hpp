@@ -10,12 +10,12 @@ struct Channels {
   int64_t lo, hi;
 };
 /// The channels whose squares the divisor of channel c sums.
-inline Channels lrn_window(const LrnAttrs& a, int64_t c, int64_t channels) {
+constexpr Channels lrn_window(const LrnAttrs& a, int64_t c, int64_t channels) {
   const int64_t from = c - a.size / 2;
   return {std::max<int64_t>(0, from), std::min(channels, from + a.size)};
 }
 /// The channels whose divisors sum channel c.
-inline Channels lrn_readers(const LrnAttrs& a, int64_t c, int64_t channels) {
+constexpr Channels lrn_readers(const LrnAttrs& a, int64_t c, int64_t channels) {
   const int64_t to = c + a.size / 2;
   return {std::max<int64_t>(0, to - a.size + 1), std::min(channels, to + 1)};
 }

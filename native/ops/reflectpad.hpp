@@ -10,10 +10,10 @@ namespace spillway::ops {
 struct Mirror {
   int64_t pad = 0, after = 0, extent = 1;
 
-  bool legal() const { return pad >= 0 && pad < extent && after >= 0 && after < extent; }
-  int64_t padded() const { return pad + extent + after; }
+  constexpr bool legal() const { return pad >= 0 && pad < extent && after >= 0 && after < extent; }
+  constexpr int64_t padded() const { return pad + extent + after; }
   /// The row of the image that stands at this row of the padded one.
-  int64_t source(int64_t out) const {
+  constexpr int64_t source(int64_t out) const {
     const int64_t row = out < pad ? pad - out : out - pad;
     return row < extent ? row : 2 * (extent - 1) - row;
   }

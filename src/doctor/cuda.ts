@@ -1,6 +1,7 @@
-// What there is for CUDA. All of it is optional: training runs on the CPU device without any of it, and this version
-// has no CUDA device yet. In: a probe. Out: findings.
-import { type Finding, note, ok, optional } from './finding'
+// What there is for CUDA: driver, toolkit, libraries, the plugin, and what the plugin says of the GPU. All of it is optional:
+// training runs on the cpu device without any of it. In: a probe. Out: findings, each with the way to what is missing.
+import * as path from 'node:path'
+import { type Finding, ok, optional } from './finding'
 import { onPath, type Probe, sharedLibrary } from './probe'
 
 const QUERY = ['--query-gpu=name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max', '--format=csv,noheader,nounits']
@@ -17,12 +18,14 @@ const toolkit = (probe: Probe): Finding => {
   const versioned = probe.list('/usr/local').filter((name) => /^cuda(-[\d.]+)?$/.test(name)).map((name) => `/usr/local/${name}/bin`)
   const nvcc = onPath(probe, 'nvcc', ...versioned)
   const release = nvcc && /release ([\d.]+)/.exec(probe.run(nvcc, ['--version']) ?? '')?.[1]
-  if (!nvcc) return optional('cuda', 'toolkit', 'no nvcc', 'install the CUDA toolkit, or put its bin folder on the PATH')
+  if (!nvcc) return optional('cuda', 'toolkit', 'no nvcc', 'install the CUDA toolkit, or put its bin folder on the PATH: it is needed to build the cuda device, not to use it')
   return ok('cuda', 'toolkit', `${release ?? 'unknown release'} (${nvcc})`)
 }
 
 const library = (probe: Probe, name: string, file: string, fix: string): Finding => {
-  const found = sharedLibrary(probe, file)
+  const carried = (probe.env.SPILLWAY_CUDA_LIBRARIES ?? '').split(':').filter(Boolean).flatMap((folder) =>
+    probe.list(folder).filter((f) => f.startsWith(file)).map((f) => path.join(folder, f)))
+  const found = sharedLibrary(probe, file) ?? carried[0]
   return found ? ok('cuda', name, found) : optional('cuda', name, `no ${file} known to the loader`, fix)
 }
 
@@ -33,11 +36,47 @@ const driver = (probe: Probe): Finding => {
     : optional('cuda', 'driver', 'no NVIDIA driver loaded', 'install the NVIDIA driver for this kernel')
 }
 
-export const cudaFindings = (probe: Probe): Finding[] => [
-  note('cuda', 'device', 'this version trains on the cpu device; a CUDA device is planned and what it will need is listed here'),
+const PLUGIN = 'spillway_cuda.so'
+const BUILD = `'npm run build:cuda' builds it where nvcc and the headers of cuDNN and cuBLAS are ('-- --fetch' fetches the headers)`
+
+const pluginPath = (probe: Probe, root: string): string | undefined => {
+  const named = probe.env.SPILLWAY_CUDA
+  const places = named ? [named] : [path.join(root, 'build/addon/Release', PLUGIN), path.join(root, 'build/cuda', PLUGIN)]
+  return places.find((file) => probe.exists(file))
+}
+
+interface Facts {
+  readonly device: string
+  readonly driver: string
+  readonly libraries: string
+  readonly totalBytes: number
+  readonly freeBytes: number
+  readonly link: { readonly outBytesPerSecond: number; readonly inBytesPerSecond: number; readonly fullDuplex: boolean }
+}
+
+const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
+const rate = (bytesPerSecond: number): string => `${(bytesPerSecond / 1e9).toFixed(1)} GB/s`
+
+const factsText = (f: Facts): string =>
+  `${f.device}; driver for ${f.driver}; ${f.libraries}; ${gib(f.freeBytes)} of ${gib(f.totalBytes)} free; link out ${rate(f.link.outBytesPerSecond)}, in ${rate(f.link.inBytesPerSecond)}${f.link.fullDuplex ? ', both ways at once' : ''}`
+
+/** Asked in a process of its own: a driver that crashes takes only that one with it. */
+const device = (probe: Probe, root: string, loader: readonly string[]): Finding => {
+  const plugin = pluginPath(probe, root)
+  if (plugin === undefined) return optional('cuda', 'device', `the cuda device is not built (no ${PLUGIN})`, BUILD)
+  const answer = probe.run(process.execPath, loader)
+  if (answer !== undefined) {
+    try { return ok('cuda', 'device', factsText(JSON.parse(answer) as Facts)) } catch { /* it said something else: its complaint follows */ }
+  }
+  const reason = probe.complaint(process.execPath, loader) ?? 'it says nothing'
+  return optional('cuda', 'device', `${plugin} cannot be used: ${reason}`, 'see the lines above for what is missing')
+}
+
+export const cudaFindings = (probe: Probe, root: string, loader: readonly string[]): Finding[] => [
   driver(probe),
   ...gpus(probe),
   toolkit(probe),
-  library(probe, 'cuDNN', 'libcudnn.so.9', 'install cuDNN 9 (the Python wheel nvidia-cudnn-cu13 holds it too) and run ldconfig'),
-  library(probe, 'cuBLAS', 'libcublasLt.so', 'comes with the CUDA toolkit (or the Python wheel nvidia-cublas)'),
+  library(probe, 'cuDNN', 'libcudnn.so.9', 'install cuDNN 9 and run ldconfig, or name the folder of the wheel nvidia-cudnn-cu13 (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES'),
+  library(probe, 'cuBLAS', 'libcublasLt.so', 'comes with the CUDA toolkit; or name the folder of the wheel nvidia-cublas (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES'),
+  device(probe, root, loader),
 ]

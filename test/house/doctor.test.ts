@@ -76,6 +76,31 @@ test('a GPU is described', () => {
   assert.is(finding(gpu, 'GPU 0').value, 'NVIDIA X, 81559 MiB, driver 580.1, PCIe 5 x16')
 })
 
+const withPlugin: Probe = { ...healthy, exists: (file) => file.endsWith('spillway_cuda.so') || healthy.exists(file) }
+
+test('without its plugin the cuda device says how to build it', () => {
+  const none: Probe = { ...healthy, exists: (file) => !file.endsWith('.so') && healthy.exists(file) }
+  assert.match(finding(none, 'device').value, 'the cuda device is not built')
+  assert.match(finding(none, 'device').fix ?? '', 'npm run build:cuda')
+})
+
+test('a plugin that cannot be used is told with its reason', () => {
+  const broken: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? undefined : healthy.run(c, a)), complaint: () => 'Error: there is no NVIDIA GPU here' }
+  assert.match(finding(broken, 'device').value, 'cannot be used: Error: there is no NVIDIA GPU here')
+  assert.is(finding(broken, 'device').state, 'optional')
+})
+
+test('a GPU that can be used is told with memory, libraries and link', () => {
+  const facts = { device: 'NVIDIA X, sm_90', driver: 'CUDA 13.0', libraries: 'cuDNN 91500', totalBytes: 140 * GiB, freeBytes: 139 * GiB, link: { outBytesPerSecond: 5e10, inBytesPerSecond: 4.5e10, fullDuplex: true } }
+  const gpu: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? JSON.stringify(facts) : healthy.run(c, a)) }
+  assert.is(finding(gpu, 'device').value, 'NVIDIA X, sm_90; driver for CUDA 13.0; cuDNN 91500; 139.0 GiB of 140.0 GiB free; link out 50.0 GB/s, in 45.0 GB/s, both ways at once')
+})
+
+test('libraries inside a wheel are found by their folder', () => {
+  const wheel: Probe = { ...healthy, env: { ...healthy.env, SPILLWAY_CUDA_LIBRARIES: '/w/cudnn/lib' }, list: (f) => (f === '/w/cudnn/lib' ? ['libcudnn.so.9'] : healthy.list(f)) }
+  assert.is(finding(wheel, 'cuDNN').value, '/w/cudnn/lib/libcudnn.so.9')
+})
+
 test('small limits are notes with a way out', () => {
   const small: Probe = { ...healthy, read: (f) => (f.endsWith('max_map_count') ? '65530\n' : undefined), directIo: () => false }
   for (const name of ['mappings', 'huge pages', 'spill folder']) {

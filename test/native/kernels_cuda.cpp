@@ -1,11 +1,13 @@
 // The cuda device's kernels against the reference: its own ones compiled for the host, or, with SPILLWAY_TEST_DEVICE=cuda,
 // all of them on the GPU. Dense and strided, in place, in tiles, twice for the same bits.
-// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32; a report of each kind goes to the file SPILLWAY_TEST_REPORT.
+// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32; SPILLWAY_TEST_SHARE=20 runs one case in twenty; SPILLWAY_TEST_SECONDS
+// ends well after so long, having run a part of each family; a report of each kind goes to the file SPILLWAY_TEST_REPORT.
 #include <cstdlib>
 #include <fstream>
 #include <map>
 
 #include "imitation/kernels.hpp"
+#include "runtime/clock.hpp"
 #include "runtime/devices.hpp"
 #include "runtime/single_call.hpp"
 #include "test/native/kernels/cases.hpp"
@@ -77,11 +79,16 @@ int main() {
     table = plugin_kernel;
   }
   const double tolerance = tf32 ? 2e-3 : device ? 1e-4 : 1e-5;
+  const int share = setting_of("SPILLWAY_TEST_SHARE") ? std::max(1, std::atoi(setting_of("SPILLWAY_TEST_SHARE"))) : 1;
+  const double seconds = setting_of("SPILLWAY_TEST_SECONDS") ? std::atof(setting_of("SPILLWAY_TEST_SECONDS")) : 1e9;
   Report report;
   std::map<uint32_t, Tried> tried;
+  const Clock::time_point start = Clock::now();
+  double allowed = 0;
   for (const Generator& g : generators()) {
     Random r(2024), tiles_random(99);
-    for (int i = 0; i < g.cases(); i++)
+    allowed += seconds / double(generators().size());
+    for (int i = 0; i < g.cases(share) && (i == 0 || seconds_since(start) < allowed); i++)
       for (const Call& call : g.make(r).calls) {
         if (!table(uint32_t(call.kind))) continue;
         const int before = report.failed();
@@ -94,6 +101,7 @@ int main() {
         t.failed += report.failed() > before ? 1 : 0;
       }
   }
+  if (seconds < 1e9) std::printf("%.1f seconds\n", seconds_since(start));
   if (const char* path = setting_of("SPILLWAY_TEST_REPORT")) write_report(path, tried);
   return report.finish();
 }

@@ -14,11 +14,15 @@
 #include "cuda/kernels/groupnorm.hpp"
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/loss.hpp"
+#include "cuda/kernels/lrn.hpp"
 #include "cuda/kernels/optimizer.hpp"
 #include "cuda/kernels/plumbing.hpp"
 #include "cuda/kernels/pool.hpp"
+#include "cuda/kernels/reflectpad.hpp"
 #include "cuda/kernels/relu.hpp"
 #include "cuda/kernels/sigmoid.hpp"
+#include "cuda/kernels/softmax.hpp"
+#include "cuda/kernels/tanh.hpp"
 #include "cuda/kernels/upsample.hpp"
 
 namespace spillway::cuda {

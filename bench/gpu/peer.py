@@ -1,0 +1,118 @@
+"""PyTorch's training step (forward, loss, backward, SGD with momentum) in its best ways. In: model, batch, image, precision.
+Out: one line of JSON: seconds per step (median) and peak bytes of each mode: eager with channels-last, CUDA graphs, and
+torch.compile. A mode that fails says why; the others stand."""
+import argparse
+import json
+import time
+
+import torch
+import torchvision
+
+
+def darknet19_features(norm):
+    # Redmon and Farhadi's Darknet-19 trunk: 3x3 convolutions with 1x1 bottlenecks between them, five poolings.
+    plan = [32, 'M', 64, 'M', 128, (64,), 128, 'M', 256, (128,), 256, 'M', 512, (256,), 512, (256,), 512, 'M', 1024, (512,), 1024, (512,), 1024]
+    layers, channels = [], 3
+    for item in plan:
+        if item == 'M':
+            layers.append(torch.nn.MaxPool2d(2))
+            continue
+        out, kernel = (item[0], 1) if isinstance(item, tuple) else (item, 3)
+        layers.append(torch.nn.Conv2d(channels, out, kernel, padding=kernel // 2, bias=not norm))
+        if norm:
+            layers.append(torch.nn.BatchNorm2d(out))
+        layers.append(torch.nn.LeakyReLU(0.1, inplace=True))
+        channels = out
+    return torch.nn.Sequential(*layers)
+
+
+MODELS = {
+    'resnet50': lambda: torchvision.models.resnet50(),
+    'vgg16-features': lambda: torchvision.models.vgg16().features,
+    'darknet19-features': lambda: darknet19_features(True),
+    'darknet19-features-plain': lambda: darknet19_features(False),
+}
+
+
+def build(args):
+    torch.manual_seed(0)
+    model = MODELS[args.model]().cuda().to(memory_format=torch.channels_last).train()
+    image = torch.randn(args.batch, 3, args.image, args.image, device='cuda').to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        shape = model(image[:1, :, :256, :256] if args.image > 2048 else image[:1]).shape
+    if len(shape) == 2:
+        target, loss = torch.randint(0, shape[1], (args.batch,), device='cuda'), torch.nn.functional.cross_entropy
+    else:
+        scale = args.image // 32
+        target = torch.randn(args.batch, shape[1], scale, scale, device='cuda').to(memory_format=torch.channels_last)
+        loss = torch.nn.functional.mse_loss
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    return model, image, target, loss, optimizer
+
+
+def stepper(model, image, target, loss, optimizer):
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss(model(image), target).backward()
+        optimizer.step()
+    return step
+
+
+def graphed(step):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def measure(step, steps):
+    for _ in range(3):
+        step()
+    torch.cuda.synchronize()
+    seconds = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        step()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds)[len(seconds) // 2]
+
+
+def run(mode, args):
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    model, *rest = build(args)
+    if mode == 'compile':
+        model = torch.compile(model)
+    step = stepper(model, *rest)
+    seconds = measure(graphed(step) if mode == 'graph' else step, args.steps)
+    return {'secondsPerStep': seconds, 'peakBytes': torch.cuda.max_memory_allocated()}
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument('--model', choices=MODELS, required=True)
+    p.add_argument('--batch', type=int, default=1)
+    p.add_argument('--image', type=int, required=True)
+    p.add_argument('--precision', choices=['fp32', 'tf32'], default='fp32')
+    p.add_argument('--steps', type=int, default=20)
+    p.add_argument('--modes', default='eager,graph,compile')
+    args = p.parse_args()
+    allowed = args.precision == 'tf32'
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
+    torch.backends.cudnn.benchmark = True
+    modes = {}
+    for mode in args.modes.split(','):
+        try:
+            modes[mode] = run(mode, args)
+        except Exception as e:  # one mode's failure leaves the others
+            modes[mode] = {'error': str(e)[:300]}
+    print(json.dumps({'torch': torch.__version__, 'cudnn': torch.backends.cudnn.version(), 'modes': modes}))
+
+
+main()
