@@ -3,6 +3,7 @@
 #include "cuda/backend.hpp"
 
 #include <algorithm>
+#include <mutex>
 
 namespace spillway::cuda {
 namespace {
@@ -129,6 +130,8 @@ Status execute(const ExecutionPlan& plan, const std::vector<Bound>& tensors, voi
       .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, int64_t(addresses.size()), addresses.data())
       .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
   SPILLWAY_TRY(pack.finalize());
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);  // the handle has one stream at a time
   SPILLWAY_TRY(checked(api().cudnnSetStream(handle.value(), stream), "cudnnSetStream"));
   return checked(api().cudnnBackendExecute(handle.value(), plan.plan.raw(), pack.raw()), "cudnnBackendExecute");
 }

@@ -32,6 +32,7 @@ struct Problem {
   Precision precision;
   Sizes x, w, y;
   int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  int64_t align_x, align_y;   // bytes that addresses are multiples of
   auto operator<=>(const Problem&) const = default;
 };
 
@@ -84,18 +85,25 @@ bool is_transposed(uint32_t kind) {
   return OpKind(kind) == OpKind::conv_transpose2d || OpKind(kind) == OpKind::conv_transpose2d_bwd_data || OpKind(kind) == OpKind::conv_transpose2d_bwd_weights;
 }
 
+/// A whole value begins where the plan put it; a slice begins at one of its pixels.
+int64_t alignment(const View& v) {
+  const bool whole = std::equal(v.dims, v.dims + 4, v.extent);
+  return whole || v.dims[1] % 4 == 0 ? 16 : int64_t(sizeof(float));
+}
+
 Shaped shaped(const KernelCall& c, Precision precision) {
   Shaped s = roles_of(c);
   const ops::Conv2d g = is_transposed(c.kind) ? ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), s.y, s.x, s.w)
                                               : ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), s.x, s.y, s.w);
   const auto& [h, w] = g.window;
   s.problem = {s.problem.direction, precision, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
-               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation};
+               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation, alignment(s.x), alignment(s.y)};
   if (symmetric(h) && symmetric(w)) return s;
   s.cut = Grid{-rows_before(h), (h.out_size - 1) * h.stride + h.reach(), -rows_before(w), (w.out_size - 1) * w.stride + w.reach()};
   s.problem.x[2] = s.cut->rows;
   s.problem.x[3] = s.cut->columns;
   s.problem.pad_h = s.problem.pad_w = 0;
+  s.problem.align_x = 16;
   return s;
 }
 
@@ -106,12 +114,12 @@ bool reorders_weights(const Problem& p) { return p.w[2] * p.w[3] > 1 && p.w[1] >
 
 // ---------------------------------------------------------------- descriptors
 
-Result<Descriptor> tensor(Tensor id, const Sizes& s) {
+Result<Descriptor> tensor(Tensor id, const Sizes& s, int64_t alignment) {
   Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   if (!made.ok()) return made;
   Descriptor d = std::move(made).value();
   const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  const int64_t alignment = 16, number = id;
+  const int64_t number = id;
   d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, {s[0], s[1], s[2], s[3]})
       .set(CUDNN_ATTR_TENSOR_STRIDES, {s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]})
@@ -159,7 +167,7 @@ constexpr Names NAMES[] = {
 
 Result<std::unique_ptr<ExecutionPlan>> engine_for(const Problem& p) {
   const Names& names = NAMES[size_t(p.direction)];
-  const Result<Descriptor> x = tensor(X, p.x), w = tensor(W, p.w), y = tensor(Y, p.y), conv = convolution(p);
+  const Result<Descriptor> x = tensor(X, p.x, p.align_x), w = tensor(W, p.w, 16), y = tensor(Y, p.y, p.align_y), conv = convolution(p);
   for (const auto* d : {&x, &w, &y, &conv})
     if (!d->ok()) return d->status();
   Result<Descriptor> made = Descriptor::create(names.operation);
@@ -185,20 +193,20 @@ Result<const ExecutionPlan*> plan_for(const Problem& p) {
   return (known[p] = made.ok() ? std::move(made).value() : nullptr).get();
 }
 
-/// Places in the workspace: x cut out, weights channels-last, cuDNN's own scratch (or the sums of a bias, before it is needed).
+/// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights channels-last, cuDNN's own scratch (or the sums of a bias, before it is needed).
 struct Layout { int64_t cut, weights, scratch, bytes; };
 
 Layout layout(const Shaped& s, const ExecutionPlan& plan) {
   const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x)) : 0, weights = reorders_weights(s.problem) ? aligned(bytes_of(s.problem.w)) : 0;
   const int64_t scratch = std::max(plan.workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
-  return {0, cut, cut + weights, cut + weights + scratch};
+  return {0, cut, cut + weights, cut + weights + scratch + (cut + weights + scratch > 0 ? ALIGN : 0)};
 }
 
 Status run_with(const Shaped& s, const ExecutionPlan& plan, const KernelCall& call, cudaStream_t stream) {
   const Direction d = s.problem.direction;
   const Layout at = layout(s, plan);
   if (int64_t(call.workspace_bytes) < at.bytes) return refuse("the workspace is too small");
-  std::byte* const space = static_cast<std::byte*>(call.workspace);
+  std::byte* const space = reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(call.workspace))));
   void* const x = s.cut ? space + at.cut : s.x.data;
   void* const w = reorders_weights(s.problem) ? space + at.weights : s.w.data;
   const bool writes_x = d == Direction::backward_data, writes_w = d == Direction::backward_weights;

@@ -19,6 +19,13 @@ struct Product {
   auto operator<=>(const Product&) const = default;
 };
 
+/// A slice of a batch starts at a row: what the rows are aligned to.
+uint32_t row_alignment(int64_t elements) { return elements % 4 == 0 ? 16 : sizeof(float); }
+
+/// Plans align workspaces to 64 bytes; cuBLAS wants 256.
+constexpr uintptr_t WORKSPACE_ALIGN = 256;
+void* aligned_workspace(const KernelCall& c) { return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(c.workspace) + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN); }
+
 struct Operands { const void *a, *b; void* d; };
 
 Product product_of(const KernelCall& c, Precision precision) {
@@ -66,13 +73,22 @@ Result<cublasLtHandle_t> handle() {
   return made;
 }
 
-Status choose(cublasLtHandle_t h, Compiled& c) {
+Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   const CublasLt& api = cublas_lt().value();
   cublasLtMatmulPreference_t preference = nullptr;
   SPILLWAY_TRY(checked(api.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
   const uint64_t most = MOST_WORKSPACE;
+  const uint32_t a = row_alignment(p.lda), b = row_alignment(p.ldb), d = row_alignment(p.m);
   int found = 0;
-  Status s = checked(api.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most), "cublasLtMatmulPreferenceSetAttribute");
+  Status s;
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const void* value, size_t bytes) {
+    if (s.ok()) s = checked(api.cublasLtMatmulPreferenceSetAttribute(preference, name, value, bytes), "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
   if (s.ok()) s = checked(api.cublasLtMatmulAlgoGetHeuristic(h, c.product, c.a, c.b, c.d, c.d, preference, 1, &c.chosen, &found), "cublasLtMatmulAlgoGetHeuristic");
   api.cublasLtMatmulPreferenceDestroy(preference);
   return s.ok() && found == 0 ? refuse("cuBLAS has no algorithm for this product") : s;
@@ -90,7 +106,7 @@ Status compile(const Product& p, Compiled& c) {
   SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.a, CUDA_R_32F, uint64_t(p.turn_a ? p.k : p.m), uint64_t(p.turn_a ? p.m : p.k), p.lda), "cublasLtMatrixLayoutCreate"));
   SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.b, CUDA_R_32F, uint64_t(p.turn_b ? p.n : p.k), uint64_t(p.turn_b ? p.k : p.n), p.ldb), "cublasLtMatrixLayoutCreate"));
   SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.d, CUDA_R_32F, uint64_t(p.m), uint64_t(p.n), p.m), "cublasLtMatrixLayoutCreate"));
-  return choose(h.value(), c);
+  return choose(h.value(), p, c);
 }
 
 Result<const Compiled*> compiled(const Product& p) {
@@ -117,19 +133,21 @@ Result<int64_t> linear_workspace(const KernelCall& call, Precision precision) {
   const Result<const Compiled*> c = compiled(product_of(call, precision));
   if (!c.ok()) return c.status();
   const bool sums = OpKind(call.kind) == OpKind::linear_bwd_weights && bias_of(call);
-  return std::max(int64_t(c.value()->chosen.workspaceSize), sums ? bias_gradient_workspace(call.ins[1]) : 0);
+  const auto own = int64_t(c.value()->chosen.workspaceSize);
+  return std::max(own > 0 ? own + int64_t(WORKSPACE_ALIGN) : 0, sums ? bias_gradient_workspace(call.ins[1]) : 0);
 }
 
 Status run_linear(const KernelCall& call, const Context& context) {
   const Result<const Compiled*> found = compiled(product_of(call, context.precision()));
   if (!found.ok()) return found.status();
   const Compiled& c = *found.value();
-  if (call.workspace_bytes < c.chosen.workspaceSize) return refuse("the workspace is too small");
+  const size_t own = c.chosen.workspaceSize;
+  if (own > 0 && call.workspace_bytes < own + WORKSPACE_ALIGN) return refuse("the workspace is too small");
   const cudaStream_t stream = context.stream(Lane::compute);
   const Operands o = operands_of(call);
   const float one = 1, zero = 0;
   SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(handle().value(), c.product, &one, o.a, c.a, o.b, c.b, &zero, o.d, c.d, o.d, c.d, &c.chosen.algo,
-                                                          call.workspace, call.workspace_bytes, stream), "cublasLtMatmul"));
+                                                          own > 0 ? aligned_workspace(call) : nullptr, own, stream), "cublasLtMatmul"));
   const View* bias = bias_of(call);
   if (!bias) return {};
   return OpKind(call.kind) == OpKind::linear ? add_bias(call.outs[0], *bias, stream) : sum_bias_gradient(call.ins[1], *bias, call.workspace, stream);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 
 #include "runtime/host_device.hpp"
 
@@ -68,15 +69,21 @@ std::string cuda_plugin_path() {
 Result<const Device*> load_device(std::string_view name) {
   if (const Device* d = find_device(name)) return d;
   if (name != "cuda") return refuse("there is no device '", name, "'; this build has ", device_names(), ", and cuda where its plugin is built");
+  // What has once served is not asked again: planners come here for every call.
+  static std::mutex mutex;
+  static const Device* serving = nullptr;
+  const std::lock_guard lock(mutex);
+  if (serving) return serving;
   const std::string path = cuda_plugin_path();
   if (::access(path.c_str(), F_OK) != 0)
     return refuse("the cuda device is not built (", path, " is missing): 'npm run build:cuda' builds it where nvcc and cuDNN are, 'spillway doctor' says what is missing");
-  Result<const Device*> loaded = load_plugin(path);
+  const Result<const Device*> loaded = load_plugin(path);
   if (!loaded.ok()) return loaded;
   Words words;
   DeviceFacts facts;
   if (!loaded.value()->facts(&facts, &words)) return refuse("the cuda device cannot be used: ", words.text);
-  return loaded;
+  serving = loaded.value();
+  return serving;
 }
 
 int available_cores() {

@@ -1,6 +1,6 @@
 // The loop over instructions. On a device that computes at once an instruction is done when its turn is over, and the clock
-// tells how long it took. On an asynchronous one the loop only enqueues; the first step of a session, and the last of a run
-// whose timeline is wanted, carry stamps that tell the times; the others replay graphs.
+// tells how long it took. On an asynchronous one the loop only enqueues; the first two steps of a session (the first warms up),
+// and the last of a run whose timeline is wanted, carry stamps that tell the times; the others replay graphs.
 // Worked example: CALL CALL COPY_OUT* CALL WAIT* CALL, where a thread carries out *: three graphs, and two instructions between them.
 #include "runtime/interpreter.hpp"
 
@@ -15,6 +15,8 @@ namespace {
 /// Marks of segments closer together than this are not reported: a step may have thousands.
 constexpr double MARK_SECONDS = 0.05;
 constexpr size_t LOSS_BYTES = 8;
+/// Steps of a session that run instruction by instruction before graphs take over.
+constexpr uint32_t STAMPED_STEPS = 2;
 
 size_t kinds() {
   size_t most = 0;
@@ -223,12 +225,13 @@ Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& 
   timeline_.memory.clear();
   if (record_) timeline_.memory.push_back({0, pages_.held()});
   copies_.begin_step(step_start_, record_);
-  stamped_ = device_.asynchronous() && (!warm_ || (record_ && last));
+  const bool warm = stamped_steps_ >= STAMPED_STEPS;
+  stamped_ = device_.asynchronous() && (!warm || (record_ && last));
   Status s = device_.begin_step(step_);
   if (s.ok() && stamped_) s = device_.stamp(Lane::compute, STEP_START);
-  if (s.ok()) s = warm_ && !stamped_ && !parts_.empty() ? run_parts(options, metrics) : run_instructions(options, metrics);
+  if (s.ok()) s = warm && !stamped_ && !parts_.empty() ? run_parts(options, metrics) : run_instructions(options, metrics);
   if (s.ok()) s = end_step(metrics);
-  warm_ = warm_ || s.ok();
+  if (s.ok() && stamped_) stamped_steps_++;
   return s;
 }
 

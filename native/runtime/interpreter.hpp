@@ -66,7 +66,8 @@ class Interpreter {
   std::byte* fetched_ = nullptr;                       // the losses' values, a double's room each; pinned
   std::vector<double> seconds_by_kind_;
   std::vector<Part> parts_;
-  bool captured_[2] = {false, false}, warm_ = false;
+  bool captured_[2] = {false, false};
+  uint32_t stamped_steps_ = 0;
   StepContext step_;
   std::atomic<Stop> stop_{Stop::none};
   Clock::time_point step_start_{}, last_mark_{};

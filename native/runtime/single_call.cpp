@@ -85,9 +85,9 @@ Status fill_operand(OpenDevice& device, const View& v, std::byte* at, uint64_t s
   std::vector<std::byte> block(count * element);
   if (v.dtype == DType::f32) fill_random(reinterpret_cast<float*>(block.data()), 0, count, Dist::normal, 1.0, {1, stream});
   if (v.dtype == DType::f64) fill_random(reinterpret_cast<double*>(block.data()), 0, count, Dist::normal, 1.0, {1, stream});
-  for (uint64_t lo = 0; lo < bytes; lo += block.size())
-    if (Status s = device.copy(Lane::compute, at + lo, block.data(), std::min<uint64_t>(block.size(), bytes - lo)); !s.ok()) return s;
-  return device.finish(Lane::compute);
+  Status s = device.copy(Lane::compute, at, block.data(), block.size());
+  for (uint64_t done = block.size(); s.ok() && done < bytes; done = std::min(bytes, 2 * done)) s = device.copy(Lane::compute, at + done, at, std::min(done, bytes - done));
+  return s.ok() ? device.finish(Lane::compute) : s;
 }
 
 /// Whether these times, least first, tell how long a run takes: enough of them, and the best two agree.

@@ -18,7 +18,7 @@ export interface SampleLimits {
 }
 export const CPU_SAMPLES: SampleLimits = { bytes: 48 * 1024 ** 2, flops: 4e9, patienceSeconds: 10 }
 /** A GPU fills its processors only with calls of the size that runs have. */
-export const GPU_SAMPLES: SampleLimits = { bytes: 1024 ** 3, flops: 2e12, patienceSeconds: 25 }
+export const GPU_SAMPLES: SampleLimits = { bytes: 512 * 1024 ** 2, flops: 1e12, patienceSeconds: 25 }
 /** Batches are cut before rows, rows before columns; fewer rows or columns than these would be another kind of call. */
 const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
 
