@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "imitation/kernels.hpp"
+#include "runtime/bandwidth.hpp"
 #include "runtime/host_device.hpp"
 #include "runtime/single_call.hpp"
 #include "test/native/runs.hpp"
@@ -180,6 +181,11 @@ void single_calls() {
   CHECK(seconds.ok() && seconds.value() > 0);
 }
 
+void link_is_measured() {
+  const Result<Bandwidth> b = measure_device_bandwidth(*imitation());
+  CHECK(b.ok() && b.value().out_bytes_per_second > 1e6 && b.value().in_bytes_per_second > 1e6);
+}
+
 void plugins_that_are_none() {
   CHECK_SAYS(load_plugin("/nowhere/at/all.so").status(), "cannot load /nowhere/at/all.so");
   ::setenv("SPILLWAY_CUDA", "/nowhere/spillway_cuda.so", 1);
@@ -201,6 +207,7 @@ int main() {
   test("cancelled between graphs", cancelled_between_graphs);
   test("every call of the device fails once", every_failure);
   test("single calls", single_calls);
+  test("the link is measured", link_is_measured);
   test("plugins that are none", plugins_that_are_none);
   return finish();
 }

@@ -1,0 +1,73 @@
+// serial
+// timeout 400
+// The whole path of `--device cuda` on the plugin that imitates an asynchronous device on the host: staging with its
+// workspaces and times, training by lanes, events and replayed graphs. Bits equal among strategies and tiers.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { isLeft, isRight } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ADDON, loadNative } from '../../src/native'
+import { machineNamed } from '../../src/machine'
+import { crossEntropy } from '../../dsl'
+import { tryStage } from '../../src/session'
+import { classifier, trunk } from './models'
+import { halfway, smallestBudget, staged, trained } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-imitated-'))
+test.after(() => rmSync(root, { recursive: true }))
+process.env.XDG_CACHE_HOME = join(root, 'cache')
+
+const ON = { machine: 'cuda' } as const
+const STEPS = 5
+
+test('without its plugin the device is refused in words', () => {
+  process.env.SPILLWAY_CUDA = join(root, 'spillway_cuda.so')
+  const machine = machineNamed('cuda')
+  assert.ok(isLeft(machine) && machine.left.tag === 'DeviceFailed')
+  assert.match(machine.left.reason, /the cuda device is not built .*npm run build:cuda/)
+})
+
+test('the device says what it is', () => {
+  process.env.SPILLWAY_CUDA = join(dirname(join(__dirname, '../..', ADDON)), 'spillway_imitation.so')
+  assert.is(loadNative().deviceFacts('cuda').device, 'imitation')
+  const link = loadNative().copyBandwidth(undefined, 'cuda')
+  assert.ok(link.outBytesPerSecond > 1e6 && link.inBytesPerSecond > 1e6)
+  assert.ok(isRight(machineNamed('cuda')))
+})
+
+test('recompute, swap and spilled plans give the bits of in-core, by graphs as well', async () => {
+  const inCore = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  assert.ok(inCore.losses.length === STEPS && inCore.losses.every(Number.isFinite))
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+    const plan = staged(trunk, { ...ON, strategy, budget: halfway(trunk, strategy, ON) })
+    const r = await trained(trunk, plan, { steps: STEPS })
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
+    assert.is(r.arenaPeakBytes, r.peakBytes)
+    if (strategy !== 'swap:greedy') continue
+    assert.ok(r.bytesOut > 0 && r.bytesIn > 0)
+    for (const hostMemory of [0, 3 * 2 ** 20]) {
+      const spilled = await trained(trunk, plan, { steps: STEPS, spill: join(root, 'spill'), hostMemory })
+      assert.equal([spilled.weightsSha256, spilled.bytesOut], [inCore.weightsSha256, r.bytesOut])
+      assert.ok(spilled.diskBytes > 0)
+    }
+  }
+})
+
+test('tiles agree with the whole, and with the cpu device, within rounding', async () => {
+  const whole = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: 3 })
+  const tiled = await trained(trunk, staged(trunk, { ...ON, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', ON) }), { steps: 3 })
+  const cpu = await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 3 })
+  for (const other of [tiled, cpu])
+    whole.losses.forEach((l, i) => assert.ok(Math.abs(other.losses[i]! - l) <= 1e-4 * Math.abs(l), `${other.losses} against ${whole.losses}`))
+})
+
+test('a classifier trains', async () => {
+  const plan = tryStage(classifier, { ...ON, loss: crossEntropy })
+  if (isLeft(plan)) throw new Error(JSON.stringify(plan.left))
+  const r = await trained(classifier, plan.right, { steps: 8 })
+  assert.ok(r.losses[7]! < r.losses[0]!, String(r.losses))
+})
+
+test.run()
