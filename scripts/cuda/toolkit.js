@@ -19,9 +19,10 @@ const toolkits = () => {
   return [process.env.CUDA_HOME, process.env.CUDA_PATH, ...versioned.map(name => path.join('/usr/local', name))].filter(Boolean)
 }
 
+/** A toolkit's own, before a wrapper on the PATH: CMake asks the compiler where it lives. */
 const nvcc = () => {
   const onPath = (process.env.PATH ?? '').split(':').filter(Boolean)
-  const folder = firstWith([...onPath, ...toolkits().map(t => path.join(t, 'bin'))], 'nvcc')
+  const folder = firstWith([...toolkits().map(t => path.join(t, 'bin')), ...onPath], 'nvcc')
   return folder && path.join(folder, 'nvcc')
 }
 
