@@ -16,6 +16,7 @@
 #include "cuda/kernels/loss.hpp"
 #include "cuda/kernels/lrn.hpp"
 #include "cuda/kernels/optimizer.hpp"
+#include "cuda/kernels/paramsum.hpp"
 #include "cuda/kernels/plumbing.hpp"
 #include "cuda/kernels/pool.hpp"
 #include "cuda/kernels/reflectpad.hpp"
