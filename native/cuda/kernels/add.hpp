@@ -37,6 +37,24 @@ struct Kernel<OpKind::add> : OwnKernel {
 };
 
 template <>
+struct Kernel<OpKind::add_relu> : OwnKernel {
+  static constexpr auto check = ops::check_add_relu;
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const View& y = c.outs[0];
+    const float slope = float(AddReluAttrs::read(c.attrs).slope);
+    const auto rectify = [=] SPILLWAY_BOTH(const float* v, uint32_t) {
+      const float sum = v[0] + v[1];
+      return sum <= 0 ? (slope == 0 ? 0.0f : slope * sum) : sum;
+    };
+    // The last sum is rectified; those before it are not.
+    const View* sum = &c.ins[0];
+    for (uint32_t i = 1; i + 1 < c.n_ins; i++, sum = &y) add_pair(exec, y, *sum, c.ins[i]);
+    map<2>(exec, y, {sum, &c.ins[c.n_ins - 1]}, rectify);
+  }
+};
+
+template <>
 struct Kernel<OpKind::grad_sum> : OwnKernel {
   static constexpr auto check = ops::check_grad_sum;
   template <class Exec>

@@ -6,6 +6,7 @@
 
 #include "cuda/kernels/add.hpp"
 #include "cuda/kernels/batchnorm.hpp"
+#include "cuda/kernels/batchnorm_relu.hpp"
 #include "cuda/kernels/concat.hpp"
 #include "cuda/kernels/conv2d.hpp"
 #include "cuda/kernels/convtranspose2d.hpp"

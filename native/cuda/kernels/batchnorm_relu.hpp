@@ -1,0 +1,97 @@
+// Batch norm and the rectifier that follows it, in one pass each way. The backward finds from x on which side of zero the
+// output was, by the very arithmetic of the forward.
+#pragma once
+#include "cuda/kernels/batchnorm.hpp"
+
+namespace spillway::cuda {
+
+/// Per channel: z = (x - mean)·scale + shift, and what passes the rectifier.
+struct Rectified {
+  float *mean, *scale;
+  const float* shift;
+  float slope;
+  SPILLWAY_BOTH float deviation(float x, uint32_t ch) const { return x - mean[ch]; }
+  SPILLWAY_BOTH float z(float deviation, uint32_t ch) const { return fmaf(deviation, scale[ch], shift[ch]); }
+  SPILLWAY_BOTH float passed(float z, float value) const { return z <= 0 ? (slope == 0 ? 0.0f : slope * value) : value; }
+};
+
+/// The coefficients of gamma at input `gamma` and beta behind it, in the first two arrays of `space`.
+template <class Exec>
+Rectified rectified(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t gamma_input, float slope, float* space) {
+  const int64_t channels = c.ins[0].dims[1];
+  const Rectified r{space, space + channels, floats(c.ins[gamma_input + 1]), slope};
+  const float* const gamma = floats(c.ins[gamma_input]);
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+    const Moments m = moments.of(ch);
+    r.mean[ch] = float(m.mean);
+    r.scale[ch] = float(m.rstd * double(gamma[ch]));
+  });
+  return r;
+}
+
+template <>
+struct Kernel<OpKind::bn_relu_apply> : OwnKernel {
+  static constexpr auto check = ops::check_bn_relu_apply;
+  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = BnReluApplyAttrs::read(c.attrs);
+    const Rectified r = rectified(exec, c, BatchMoments(c.ins[1], double(a.count), a.eps), 2, float(a.slope), static_cast<float*>(c.workspace));
+    map<1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) {
+      const float z = r.z(r.deviation(x[0], ch), ch);
+      return r.passed(z, z);
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_relu_bwd_reduce> : OwnKernel {
+  static constexpr auto check = ops::check_bn_relu_bwd_reduce;
+  static int64_t sums(const KernelCall& c) { return sums_bytes<2>(ops::pixels(c.ins[0]), c.ins[0].dims[1]); }
+  static int64_t workspace(const KernelCall& c) { return sums(c) + coefficient_bytes(c, 2); }
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = BnReluBwdReduceAttrs::read(c.attrs);
+    const BatchMoments moments(c.ins[2], double(a.count), a.eps);
+    const Rectified r = rectified(exec, c, moments, 3, float(a.slope), reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums(c)));
+    const Pixels x(c.ins[0]), dy(c.ins[1]);
+    const int64_t channels = c.ins[0].dims[1];
+    const double* const totals = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
+      const float deviation = r.deviation(x.at(pixel)[ch], ch), passed = r.passed(r.z(deviation, ch), dy.at(pixel)[ch]);
+      sum[0] += double(deviation) * double(passed);
+      sum[1] += double(passed);
+    });
+    float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
+    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+      dgamma[ch] = float(totals[ch] * moments.of(ch).rstd);
+      dbeta[ch] = float(totals[channels + ch]);
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::bn_relu_bwd_data> : OwnKernel {
+  static constexpr auto check = ops::check_bn_relu_bwd_data;
+  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
+  template <class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = BnReluBwdDataAttrs::read(c.attrs);
+    const double count = double(a.count);
+    const BatchMoments moments(c.ins[2], count, a.eps);
+    const int64_t channels = c.ins[0].dims[1];
+    float* const space = static_cast<float*>(c.workspace);
+    const Rectified r = rectified(exec, c, moments, 3, float(a.slope), space);
+    float *const tilt = space + 2 * channels, *const offset = space + 3 * channels;
+    const float *const dgamma = floats(c.ins[5]), *const dbeta = floats(c.ins[6]);
+    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+      tilt[ch] = float(double(dgamma[ch]) * moments.of(ch).rstd / count);
+      offset[ch] = float(double(dbeta[ch]) / count);
+    });
+    map<2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, [=] SPILLWAY_BOTH(const float* v, uint32_t ch) {
+      const float deviation = r.deviation(v[0], ch), passed = r.passed(r.z(deviation, ch), v[1]);
+      return r.scale[ch] * (passed - offset[ch] - deviation * tilt[ch]);
+    });
+  }
+};
+
+}  // namespace spillway::cuda
