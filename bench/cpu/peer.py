@@ -36,6 +36,11 @@ def avg_pool(a, x):
     return F.avg_pool2d(x, both(a, "kernel"), both(a, "stride"), (a["padTop"], a["padLeft"]), bool(a["ceil"]), bool(a["countIncludePad"]))
 
 
+def upsample(a, x):
+    mode = {"mode": "nearest"} if a["mode"] == 0 else {"mode": "bilinear", "align_corners": a["mode"] == 2}
+    return F.interpolate(x, (a["outH"], a["outW"]), **mode)
+
+
 def relu(a, x):
     return F.relu(x, inplace=True) if a["slope"] == 0 else F.leaky_relu(x, a["slope"], inplace=True)
 
@@ -48,6 +53,7 @@ RULES = {
     "avg_pool": avg_pool,
     "global_avg_pool": lambda a, x: F.adaptive_avg_pool2d(x, 1),
     "add": lambda a, *xs: sum(xs[1:], xs[0]),
+    "upsample": upsample,
     "concat": lambda a, *xs: torch.cat(xs, 1),
     "flatten": lambda a, x: x.flatten(1)[:, :, None, None],
     "dropout": lambda a, x: F.dropout(x, a["p"]),
