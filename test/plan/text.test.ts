@@ -29,7 +29,7 @@ test('a plan of three segments, line by line', () => {
   assert.equal(lines.slice(0, 5), [
     'forward   4×1    c … n     2 ops              c n.stats~',
     'forward   whole  n … loss  3 ops, 1 in place',
-    'backward  whole  loss … n  7 ops, 1 in place',
+    'backward  whole  loss … n  7 ops, 2 in place',
     'backward  4×1    c         1 ops              c.weight.grad+',
     'update    whole  c         1 ops',
   ])
