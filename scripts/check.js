@@ -1,5 +1,6 @@
-// `npm run check`: everything that has to hold before a commit; `npm run check:full` adds what takes longer (sanitizers,
-// fuzzing, more property cases). In: names of steps to run only those. Out: a line for each step; its output if it fails.
+// `npm run check`: everything that has to hold before a commit; `--gate` adds the longer steps (sanitizers, fuzzing, type costs,
+// the cuda plugin); `npm run check:full` has longer tests as well. In: names of steps to run only those. Out: a line for each
+// step; its output if it fails.
 // Ends with the test runner's `N passed, N failed`, or the names of the steps that failed.
 'use strict'
 const { spawnSync } = require('node:child_process')
@@ -15,12 +16,12 @@ const STEPS = [
   { name: 'imports', command: script('check-imports.ts') },
   { name: 'hygiene', command: script('check-hygiene.ts') },
   { name: 'types', command: [process.execPath, bin('typescript', 'bin/tsc'), '--noEmit', '-p', '.'] },
-  { name: 'check-types', full: true, command: [process.execPath, '-r', 'ts-node/register/transpile-only', path.join('test', 'types', 'compilers.ts')] },
+  { name: 'check-types', long: true, command: [process.execPath, '-r', 'ts-node/register/transpile-only', path.join('test', 'types', 'compilers.ts')] },
   { name: 'op-table', command: script('gen-ops.ts', '--check') },
-  { name: 'cuda-plugin', full: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },
-  { name: 'native-asan', full: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
-  { name: 'native-tsan', full: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },
-  { name: 'fuzz', full: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
+  { name: 'cuda-plugin', long: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },
+  { name: 'native-asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
+  { name: 'native-tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },
+  { name: 'fuzz', long: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
 ]
 
 const seconds = started => `${((Date.now() - started) / 1000).toFixed(1)} s`
@@ -42,6 +43,7 @@ const runTests = full => {
 
 const main = async argv => {
   const full = argv.includes('--full')
+  const gate = full || argv.includes('--gate')
   const only = argv.filter(arg => !arg.startsWith('--'))
   const unknown = only.filter(name => name !== 'tests' && !STEPS.some(step => step.name === name))
   if (unknown.length > 0) {
@@ -49,7 +51,7 @@ const main = async argv => {
     process.exit(2)
   }
   await setUpOrExit({ dev: true, compiled: false, addon: false })
-  const steps = STEPS.filter(step => (only.length > 0 ? only.includes(step.name) : full || !step.full))
+  const steps = STEPS.filter(step => (only.length > 0 ? only.includes(step.name) : gate || !step.long))
   const failed = steps.filter(step => !runStep(step)).map(step => step.name)
   if (only.length === 0 || only.includes('tests')) {
     if (failed.length > 0) console.log(`failed before the tests: ${failed.join(', ')}`)
