@@ -109,5 +109,5 @@ const figure4 = (n: Network, plot: (name: string, svg: string) => string): Secti
 export const paper1: Experiment = (plot) => ({
   title: 'Paper 1: the adaptive window and virtual addressing',
   words: [],
-  sections: [table1(plot), ...FIGURE_4.filter((_, i) => full || i === 0).map((n) => figure4(n, plot))],
+  sections: [table1(plot), ...(full ? FIGURE_4 : []).map((n) => figure4(n, plot))],
 })
