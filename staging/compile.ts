@@ -11,6 +11,7 @@ import type { Prescription } from './plan/prescription'
 import { type Candidate, type Planner, type Refiner, spilling } from './schedule/candidate'
 import { atLeastSeconds, computeSeconds } from './schedule/bound'
 import { inCoreLayout } from './schedule/incore'
+import { recomputableOf } from './schedule/recomputed'
 import { heldAt, type Layout, layOut } from './schedule/layout'
 import { scheduleMoves } from './schedule/moves'
 import { prescribedGroups } from './schedule/prescribed'
@@ -126,9 +127,16 @@ class Search {
     return undefined
   }
 
-  /** `swap:*` move what in-core keeps: where moving that much takes longer than the best, none of them need be tried. */
-  swappingIsBeaten(): boolean {
-    return this.beaten(inCoreLayout(this.graph, this.machine))
+  /**
+   * `swap:*` move what in-core keeps, `hybrid:*` at least what is left of it when all that they may make again is gone: where
+   * moving that much takes longer than the best, none of them need be tried.
+   */
+  isBeatenByTraffic(strategy: string): boolean {
+    if (!this.best || !/^(swap|hybrid):/.test(strategy)) return false
+    const { graph, o } = this
+    const intervals = strategy.startsWith('hybrid:') ? recomputableOf(graph, o.machine).intervals : []
+    const freed = intervals.reduce((n, i) => n + Math.ceil(i.bytes / PAGE_BYTES) + i.values.length, 0)
+    return atLeastSeconds(inCoreLayout(graph, o.machine), this.pages + freed, o.machine.link) >= this.best.seconds
   }
 }
 
@@ -138,7 +146,7 @@ const runAll = (search: Search): undefined => {
   if (search.best?.plan.strategy === 'in-core') return
   search.run('auto')
   for (const name of Object.keys(planners))
-    if (name !== 'in-core' && name !== 'auto' && !(name.startsWith('swap:') && search.swappingIsBeaten())) search.run(name)
+    if (name !== 'in-core' && name !== 'auto' && !search.isBeatenByTraffic(name)) search.run(name)
 }
 
 /** The fastest algorithms; and, where their scratch may be in the way, those that need the least (paper 4, section 4.2). */
