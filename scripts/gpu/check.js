@@ -35,7 +35,7 @@ let runs = 0
 const run = (name, program, args, { seconds, env = {} }) => {
   const limit = Math.max(1, Math.min(seconds, left()))
   const began = Date.now()
-  const r = spawnSync(program, args, { cwd: ROOT, env: { ...process.env, ...env }, encoding: 'utf8', maxBuffer: 2 ** 28, timeout: limit * 1000, killSignal: 'SIGKILL' })
+  const r = spawnSync(program, args, { cwd: ROOT, env: { ...process.env, ...env }, encoding: 'utf8', maxBuffer: 2 ** 28, timeout: Math.ceil(limit * 1000), killSignal: 'SIGKILL' })
   const spent = (Date.now() - began) / 1000
   fs.appendFileSync(path.join(out, 'runs.log'), `\n$ ${++runs} ${name}: ${program} ${args.join(' ')}\n${r.stdout ?? ''}${r.stderr ?? ''}\n= ${r.status ?? r.signal} after ${spent.toFixed(1)} s\n`)
   return { status: r.status, text: `${r.stdout ?? ''}${r.stderr ?? ''}`, stdout: r.stdout ?? '', timedOut: r.status === null, spent }
@@ -109,7 +109,8 @@ const faults = () => {
   const model = ['resnet18', '--batch', '8', '--image', '64']
   const held = run('fault: memory', 'bash', ['-c', `python3 -c "import torch, subprocess, sys; x = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.995), dtype=torch.uint8, device='cuda'); sys.exit(subprocess.call(sys.argv[1:]))" ${process.execPath} dist/src/cli.js train ${model.join(' ')} --device cuda --budget 8GiB --steps 2 --json`], { seconds: 60 })
   check('faults', 'no memory left is an error in words', held.status !== 0 && /memory/i.test(held.text) && !/core dumped/.test(held.text), { words: held.text.slice(-300), total })
-  check('faults', 'and the next run works', train('fault: after', model, [], 5, 60).ok)
+  const after = train('fault: after', model, [], 5, 60)
+  check('faults', 'and the next run works', after.ok, after.ok ? {} : { error: why(after) })
 }
 
 /** Our step beside PyTorch's, ours before and after it, so that a slow minute meets both. */
