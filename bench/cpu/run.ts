@@ -12,7 +12,6 @@ import { plot } from './plot'
 import { Talker } from './process'
 
 const ROOT = join(__dirname, '../..')
-const THREADS = 2
 const BUSY_CORES = 0.1
 
 /** An allocator that keeps what it has, in huge pages: what PyTorch's users are told to set. */
@@ -29,6 +28,10 @@ const MODES: Readonly<
   compiled: { mode: 'compiled', env: TUNED, best: true },
 }
 
+/** Processor time of the request. */
+interface Cpu {
+  readonly cpuSeconds: number
+}
 interface OurStep {
   readonly seconds: number
   readonly kernelSeconds: number
@@ -52,10 +55,15 @@ const { values: options } = parseArgs({
     cases: { type: 'string', default: CASES.map((c) => c.name).join() },
     modes: { type: 'string', default: Object.keys(MODES).join() },
     rounds: { type: 'string', default: '15' },
+    threads: { type: 'string', default: '2' },
     'keep-busy': { type: 'boolean', default: false },
     out: { type: 'string', default: join(ROOT, 'bench/results/cpu-incore.json') },
   },
 })
+
+const THREADS = Number(options.threads)
+/** Our worker takes two steps a request. */
+const STEPS_OF_OURS = 2
 
 const median = (xs: readonly number[]): number => {
   const sorted = [...xs].sort((a, b) => a - b)
@@ -69,6 +77,8 @@ const geomean = (xs: readonly number[]): number => Math.exp(xs.reduce((n, x) => 
 interface Result {
   readonly name: string
   readonly timeRatio: number
+  /** The same of processor time, where neighbours disturb the clock: to be trusted with one thread only. */
+  readonly cpuTimeRatio: number
   readonly bestTimeRatio: number | null
   readonly memoryRatio: number
   readonly secondsPerStep: number
@@ -91,10 +101,10 @@ interface Result {
   readonly dropped: number
 }
 
-const sample = async <S>(who: Talker, into: Samples<S>): Promise<void> => {
-  const { answer, othersCores } = await who.ask<S>('step')
+const sample = async <S>(who: Talker, into: Samples<S & Cpu>): Promise<void> => {
+  const { answer, othersCores, cpuSeconds } = await who.ask<S>('step')
   if (othersCores > BUSY_CORES && !options['keep-busy']) into.dropped++
-  else into.kept.push(answer)
+  else into.kept.push({ ...answer, cpuSeconds })
 }
 
 const WARM_UP = 2
@@ -120,8 +130,8 @@ const measure = async (c: Case, folder: string): Promise<Result> => {
       await peer.answer()
     }
     for (const who of [ours, ...peers.values()]) for (let i = 0; i < WARM_UP; i++) await who.ask('step')
-    const mine: Samples<OurStep> = { kept: [], dropped: 0 }
-    const theirs = new Map([...peers].map(([name]): [string, Samples<PeerStep>] => [name, { kept: [], dropped: 0 }]))
+    const mine: Samples<OurStep & Cpu> = { kept: [], dropped: 0 }
+    const theirs = new Map([...peers].map(([name]): [string, Samples<PeerStep & Cpu>] => [name, { kept: [], dropped: 0 }]))
     for (let round = 0; round < Number(options.rounds); round++) {
       await sample(ours, mine)
       for (const [name, peer] of peers) await sample(peer, theirs.get(name)!)
@@ -137,8 +147,8 @@ const CONVOLUTIONS = /^(conv2d|linear)/
 const resultOf = (
   c: Case,
   told: { readonly peakBytes: number; readonly predictedSeconds: number },
-  mine: Samples<OurStep>,
-  theirs: ReadonlyMap<string, Samples<PeerStep>>,
+  mine: Samples<OurStep & Cpu>,
+  theirs: ReadonlyMap<string, Samples<PeerStep & Cpu>>,
 ): Result => {
   const seconds = (s: Samples<{ readonly seconds: number }>): number => median(s.kept.map((x) => x.seconds))
   for (const [name, s] of [['spillway', mine], ...theirs] as const)
@@ -162,6 +172,8 @@ const resultOf = (
   const usual = least(false)
   const best = least(true)
   if (!usual) throw new Error('a comparison needs the mode plain or channels-last')
+  const usualModes = [...theirs].filter(([name]) => !MODES[name]!.best).map(([, samples]) => samples)
+  const cpuOf = (of: Samples<Cpu>): number => median(of.kept.map((x) => x.cpuSeconds))
   const kinds = Object.keys(mine.kept[0]!.secondsByKind)
   const byKind = Object.fromEntries(kinds.map((k) => [k, median(mine.kept.map((s) => s.secondsByKind[k] ?? 0)) * 1000]))
   const secondsPerStep = seconds(mine)
@@ -172,6 +184,7 @@ const resultOf = (
   return {
     name: c.name,
     timeRatio: secondsPerStep / usual.secondsPerStep,
+    cpuTimeRatio: median(mine.kept.map((s) => s.cpuSeconds)) / STEPS_OF_OURS / Math.min(...usualModes.map(cpuOf)),
     bestTimeRatio: best ? secondsPerStep / Math.min(usual.secondsPerStep, best.secondsPerStep) : null,
     memoryRatio: memory / usual.memoryBytes,
     secondsPerStep,
@@ -192,7 +205,7 @@ const resultOf = (
 
 const show = (r: Result): string =>
   `${r.name.padEnd(32)} ${(r.secondsPerStep * 1000).toFixed(0).padStart(6)} ms  peer ${(r.peerSecondsPerStep * 1000).toFixed(0).padStart(6)} ms  ` +
-  `ratio ${r.timeRatio.toFixed(3)}  best ${r.bestTimeRatio?.toFixed(3) ?? '-'}  memory ${r.memoryRatio.toFixed(2)}  conv ${(100 * r.convCeilingShare).toFixed(0)} %`
+  `ratio ${r.timeRatio.toFixed(3)} (cpu ${r.cpuTimeRatio.toFixed(3)})  best ${r.bestTimeRatio?.toFixed(3) ?? '-'}  memory ${r.memoryRatio.toFixed(2)}  conv ${(100 * r.convCeilingShare).toFixed(0)} %`
 
 const main = async (): Promise<void> => {
   const wanted = options.cases.split(',').map((n) => CASES.find((c) => c.name === n.trim()) ?? n)

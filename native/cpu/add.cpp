@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "cpu/rectify.hpp"
 #include "cpu/runs.hpp"
 
 namespace spillway::cpu {
@@ -34,10 +35,12 @@ struct Add : PlainKernel {
 };
 
 void rectify(const View& y, float slope) {
-  each_run<1>({&y}, [slope](Pointers<1> at, int64_t n) {
-    float* const value = at[0];
+  with_rectifier(slope, [&y](auto rectifier) {
+    each_run<1>({&y}, [rectifier](Pointers<1> at, int64_t n) {
+      float* const value = at[0];
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) value[i] = value[i] <= 0 ? (slope == 0 ? 0.0f : slope * value[i]) : value[i];
+      for (int64_t i = 0; i < n; i++) value[i] = rectifier(value[i], value[i]);
+    });
   });
 }
 
@@ -50,13 +53,15 @@ struct AddRelu : PlainKernel {
       rectify(c.outs[0], slope);
       return;
     }
-    each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [slope](Pointers<3> at, int64_t n) {
-      const auto [y, left, right] = at;
+    with_rectifier(slope, [&c](auto rectifier) {
+      each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [rectifier](Pointers<3> at, int64_t n) {
+        const auto [y, left, right] = at;
 #pragma omp simd
-      for (int64_t i = 0; i < n; i++) {
-        const float sum = left[i] + right[i];
-        y[i] = sum <= 0 ? (slope == 0 ? 0.0f : slope * sum) : sum;
-      }
+        for (int64_t i = 0; i < n; i++) {
+          const float sum = left[i] + right[i];
+          y[i] = rectifier(sum, sum);
+        }
+      });
     });
   }
 };

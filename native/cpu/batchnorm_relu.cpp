@@ -3,6 +3,7 @@
 #include "cpu/batch_moments.hpp"
 #include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
+#include "cpu/rectify.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -30,14 +31,15 @@ struct BnReluApply : Affine<2> {
     const auto a = BnReluApplyAttrs::read(c.attrs);
     const Coefficients k = coefficients(c);
     const auto [mean, scale, shift] = normal_of(c, BatchMoments(c.ins[1], double(a.count), a.eps), k, 2);
-    const float slope = float(a.slope);
-    each_pixel<2>({&c.outs[0], &c.ins[0]}, [=, mean = mean, scale = scale, shift = shift](Pointers<2> at) {
-      const auto [y, x] = at;
+    with_rectifier(float(a.slope), [&c, &k, mean = mean, scale = scale, shift = shift](auto rectifier) {
+      each_pixel<2>({&c.outs[0], &c.ins[0]}, [=, channels = k.channels](Pointers<2> at) {
+        const auto [y, x] = at;
 #pragma omp simd
-      for (int64_t ch = 0; ch < k.channels; ch++) {
-        const float z = (x[ch] - mean[ch]) * scale[ch] + shift[ch];
-        y[ch] = z <= 0 ? (slope == 0 ? 0.0f : slope * z) : z;
-      }
+        for (int64_t ch = 0; ch < channels; ch++) {
+          const float z = (x[ch] - mean[ch]) * scale[ch] + shift[ch];
+          y[ch] = rectifier(z, z);
+        }
+      });
     });
   }
 };
@@ -81,15 +83,15 @@ struct BnReluBackwardData : Affine<4> {
       tilt[ch] = float(double(floats(c.ins[5])[ch]) * moments(ch).rstd / count);
       offset[ch] = float(double(floats(c.ins[6])[ch]) / count);
     }
-    const float slope = float(a.slope);
-    each_pixel<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [=, mean = mean, scale = scale, shift = shift](Pointers<3> at) {
-      const auto [dx, x, dy] = at;
+    with_rectifier(float(a.slope), [&c, &k, mean = mean, scale = scale, shift = shift, tilt, offset](auto rectifier) {
+      each_pixel<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [=, channels = k.channels](Pointers<3> at) {
+        const auto [dx, x, dy] = at;
 #pragma omp simd
-      for (int64_t ch = 0; ch < k.channels; ch++) {
-        const float deviation = x[ch] - mean[ch], z = deviation * scale[ch] + shift[ch];
-        const float passed = z <= 0 ? (slope == 0 ? 0.0f : slope * dy[ch]) : dy[ch];
-        dx[ch] = scale[ch] * (passed - offset[ch] - deviation * tilt[ch]);
-      }
+        for (int64_t ch = 0; ch < channels; ch++) {
+          const float deviation = x[ch] - mean[ch], z = deviation * scale[ch] + shift[ch];
+          dx[ch] = scale[ch] * (rectifier(z, dy[ch]) - offset[ch] - deviation * tilt[ch]);
+        }
+      });
     });
   }
 };

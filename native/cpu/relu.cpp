@@ -17,7 +17,7 @@ struct Relu : PlainKernel {
         for (int64_t i = 0; i < n; i++) y[i] = x[i] <= 0 ? 0.0f : x[i];
       else
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) y[i] = x[i] <= 0 ? slope * x[i] : x[i];
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * (x[i] <= 0 ? slope : 1.0f);
     });
   }
 };
@@ -33,7 +33,7 @@ struct ReluBackward : PlainKernel {
         for (int64_t i = 0; i < n; i++) dx[i] = y[i] <= 0 ? 0.0f : dy[i];
       else
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) dx[i] = y[i] <= 0 ? slope * dy[i] : dy[i];
+        for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * (y[i] <= 0 ? slope : 1.0f);
     });
   }
 };

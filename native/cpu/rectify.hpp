@@ -1,0 +1,16 @@
+// A rectifier inside another kernel's loop. In: its slope and a body that takes the rectifier. Out: the body, run with one
+// of two rectifiers without a branch on the slope, which would keep the compiler from vectorising the loop.
+// Invariant: slope 0 gives 0 for minus infinity, and NaN passes through, as in relu.cpp.
+#pragma once
+
+namespace spillway::cpu {
+
+/// Calls body(rectifier); rectifier(z, passed) is `passed` above zero and slope·passed at zero and below.
+template <class Body>
+void with_rectifier(float slope, const Body& body) {
+  if (slope == 0) body([](float z, float passed) { return z <= 0 ? 0.0f : passed; });
+  // A product that only one side needs would not be vectorised: it may raise an exception.
+  else body([slope](float z, float passed) { return passed * (z <= 0 ? slope : 1.0f); });
+}
+
+}  // namespace spillway::cpu
