@@ -38,8 +38,9 @@ void rectify(const View& y, float slope) {
   with_rectifier(slope, [&y](auto rectifier) {
     each_run<1>({&y}, [rectifier](Pointers<1> at, int64_t n) {
       float* const value = at[0];
+      const auto passing = rectifier;
 #pragma omp simd
-      for (int64_t i = 0; i < n; i++) value[i] = rectifier(value[i], value[i]);
+      for (int64_t i = 0; i < n; i++) value[i] = passing(value[i], value[i]);
     });
   });
 }
@@ -56,10 +57,11 @@ struct AddRelu : PlainKernel {
     with_rectifier(slope, [&c](auto rectifier) {
       each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [rectifier](Pointers<3> at, int64_t n) {
         const auto [y, left, right] = at;
+        const auto passing = rectifier;
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
           const float sum = left[i] + right[i];
-          y[i] = rectifier(sum, sum);
+          y[i] = passing(sum, sum);
         }
       });
     });

@@ -34,10 +34,11 @@ struct BnReluApply : Affine<2> {
     with_rectifier(float(a.slope), [&c, &k, mean = mean, scale = scale, shift = shift](auto rectifier) {
       each_pixel<2>({&c.outs[0], &c.ins[0]}, [=, channels = k.channels](Pointers<2> at) {
         const auto [y, x] = at;
+        const auto passing = rectifier;
 #pragma omp simd
         for (int64_t ch = 0; ch < channels; ch++) {
           const float z = (x[ch] - mean[ch]) * scale[ch] + shift[ch];
-          y[ch] = rectifier(z, z);
+          y[ch] = passing(z, z);
         }
       });
     });
@@ -86,10 +87,11 @@ struct BnReluBackwardData : Affine<4> {
     with_rectifier(float(a.slope), [&c, &k, mean = mean, scale = scale, shift = shift, tilt, offset](auto rectifier) {
       each_pixel<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [=, channels = k.channels](Pointers<3> at) {
         const auto [dx, x, dy] = at;
+        const auto passing = rectifier;
 #pragma omp simd
         for (int64_t ch = 0; ch < channels; ch++) {
           const float deviation = x[ch] - mean[ch], z = deviation * scale[ch] + shift[ch];
-          dx[ch] = scale[ch] * (rectifier(z, dy[ch]) - offset[ch] - deviation * tilt[ch]);
+          dx[ch] = scale[ch] * (passing(z, dy[ch]) - offset[ch] - deviation * tilt[ch]);
         }
       });
     });

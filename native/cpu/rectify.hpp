@@ -5,7 +5,8 @@
 
 namespace spillway::cpu {
 
-/// Calls body(rectifier); rectifier(z, passed) is `passed` above zero and slope·passed at zero and below.
+/// Calls body(rectifier); rectifier(z, passed) is `passed` above zero and slope·passed at zero and below. Loops use a copy of
+/// their own: one that a store might change would not be vectorised.
 template <class Body>
 void with_rectifier(float slope, const Body& body) {
   if (slope == 0) body([](float z, float passed) { return z <= 0 ? 0.0f : passed; });
