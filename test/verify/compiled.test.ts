@@ -49,6 +49,12 @@ test('tiled plans on forced grids verify', () => {
   assert.ok(tiled > 80 * times, `only ${tiled} plans had several tiles`)
 })
 
+/** Where tiles need one another's slice to the last row, a later one finds what an earlier one left. */
+const alreadyDone = (calls: readonly MutablePlan['calls'][number][], call: MutablePlan['calls'][number]): boolean => {
+  const what = (c: typeof call): string => JSON.stringify([c.op, c.ins, c.outs])
+  return call.op >= 0 && calls.slice(0, calls.indexOf(call)).some((c) => c.segment === call.segment && what(c) === what(call))
+}
+
 test('without any one of its calls a plan is refused', () => {
   fc.assert(
     fc.property(cases, fc.nat(), ({ recipe, tiling }, pick) => {
@@ -57,6 +63,7 @@ test('without any one of its calls a plan is refused', () => {
       fc.pre(plan !== undefined)
       const cut = structuredClone(plan) as MutablePlan
       const gone = cut.calls[pick % cut.calls.length]!
+      fc.pre(!alreadyDone(cut.calls, gone))
       removeCall(cut, cut.calls.indexOf(gone))
       assert.ok(isLeft(verify(cut)), `${gone.kind} of segment ${gone.segment}, tile ${gone.tile} was not missed`)
     }),
