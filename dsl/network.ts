@@ -11,17 +11,28 @@ export interface Network<N extends Net = Net, Size extends number = number, Batc
   readonly loss: Loss
 }
 
-/** A step of several objectives that the zoo lists, for any shape of what it is fed first. */
-export interface StepNetwork {
+/** A net that a step trains, at the shape that it takes there. */
+export interface StepNet {
+  readonly net: Net
+  readonly input: Shape
+}
+
+/** A step of several objectives that the zoo lists, for any shape of what it is fed first; its nets at the usual one. */
+export interface StepNetwork<Nets extends Readonly<Record<string, StepNet>> = Readonly<Record<string, StepNet>>> {
   readonly step: (input: Shape) => TrainingStep
   readonly input: Shape
+  readonly nets: Nets
 }
 
 /** The networks of one file, by the names that the command line knows. */
 export type Family = Readonly<Record<string, Network | StepNetwork>>
 
-/** @example stepNetwork((input) => pix2pixHD(input), [1, 36, 512, 1024]) */
-export const stepNetwork = (step: StepNetwork['step'], input: Shape): StepNetwork => ({ step, input })
+/** @example stepNetwork((input) => pix2pixHD(input), [1, 36, 512, 1024], { generator: { net, input: [1, 36, 512, 1024] } }) */
+export const stepNetwork = <const Nets extends StepNetwork['nets']>(
+  step: StepNetwork['step'],
+  input: Shape,
+  nets: Nets,
+): StepNetwork<Nets> => ({ step, input, nets })
 
 /** One image a step unless said otherwise. @example network(vgg16, 224, crossEntropy) */
 export const network = <N extends Net, Size extends number, Batch extends number = 1>(

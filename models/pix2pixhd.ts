@@ -1,107 +1,159 @@
 // Pix2PixHD (Wang et al. 2018) as NVIDIA's reference implementation builds it: the global generator, the multi-scale patch
 // discriminator, and the step that trains both: least-squares GAN, feature matching, Adam. Parameters have the reference's
 // names: 'model.1.weight', 'scale0_layer0.0.weight', ... Its VGG loss, which needs pretrained weights, is left out.
-import { adam, apply, avgPool, block, conv2d, convTranspose2d, detach, fed, identity, instanceNorm, joined, leakyRelu, relu } from '../dsl'
-import { type Family, l1, loss, minimize, mse, reflectionPad2d, residual, seq, type Shape, step, stepNetwork, tanh, type Net, type Tensor } from '../dsl'
-
-export interface Pix2PixHD {
-  /** Channels of the generator's and the discriminator's first convolution. */
-  readonly width: number
-  readonly criticWidth: number
-  readonly downsamplings: number
-  readonly blocks: number
-}
-const REFERENCE: Pix2PixHD = { width: 64, criticWidth: 64, downsamplings: 4, blocks: 9 }
-const SCALES = 2
-const LAYERS = 3
-const FEATURES = 10
+import {
+  adam,
+  apply,
+  avgPool,
+  block,
+  conv2d,
+  convTranspose2d,
+  counted,
+  detach,
+  type Family,
+  fed,
+  identity,
+  instanceNorm,
+  joined,
+  l1,
+  leakyRelu,
+  loss,
+  minimize,
+  mse,
+  type Net,
+  reflectionPad2d,
+  relu,
+  repeat,
+  residual,
+  seq,
+  type Shape,
+  step,
+  stepNetwork,
+  tanh,
+  type Tensor,
+} from '../dsl'
 
 const init = 0.02
-const numbered = <T>(n: number, f: (i: number) => T): readonly T[] => Array.from({ length: n }, (_, i) => f(i))
 
 // ---------------------------------------------------------------- the generator
 
-const residualBlock = (name: string, channels: number) => block(name, block('conv_block', residual(seq(
+/** The first number is the convolution's place in the reference's list: a norm and a rectifier follow each. */
+export const down = <N extends number, C extends number>(place: N, channels: C) =>
+  seq(conv2d(`${place}`, channels, 3, { stride: 2, pad: 1, init }), instanceNorm(), relu())
+export const up = <N extends number, C extends number>(place: N, channels: C) =>
+  seq(convTranspose2d(`${place}`, channels, 3, { stride: 2, pad: 1, outputPad: 1, init }), instanceNorm(), relu())
+
+// biome-ignore format: one convolution a line
+const residualBlock = <C extends number>(channels: C) => block('conv_block', residual(seq(
   reflectionPad2d(1), conv2d('1', channels, 3, { pad: 0, init }), instanceNorm(), relu(),
   reflectionPad2d(1), conv2d('5', channels, 3, { pad: 0, init }), instanceNorm(),
-), identity)))
+), identity))
+/** Each block is one place. */
+export const residualBlocks = <N extends number, T extends number, C extends number>(place: N, times: T, channels: C) =>
+  counted('', place, repeat(times, residualBlock(channels)))
 
-/** The numbers are places in the reference's list: a norm and a rectifier follow each convolution. */
-export const globalGenerator = ({ width, downsamplings: n, blocks }: Pix2PixHD = REFERENCE): Net => {
-  const firstBlock = 4 + 3 * n
-  const firstUp = firstBlock + blocks
-  return block('model',
-    reflectionPad2d(3), conv2d('1', width, 7, { pad: 0, init }), instanceNorm(), relu(),
-    ...numbered(n, (i) => seq(conv2d(`${4 + 3 * i}`, width * 2 ** (i + 1), 3, { stride: 2, pad: 1, init }), instanceNorm(), relu())),
-    ...numbered(blocks, (i) => residualBlock(`${firstBlock + i}`, width * 2 ** n)),
-    ...numbered(n, (i) => seq(
-      convTranspose2d(`${firstUp + 3 * i}`, width * 2 ** (n - 1 - i), 3, { stride: 2, pad: 1, outputPad: 1, init }), instanceNorm(), relu(),
-    )),
-    reflectionPad2d(3), conv2d(`${firstUp + 3 * n + 1}`, 3, 7, { pad: 0, init }), tanh(),
-  )
-}
+/** Takes the first convolution's channels, the last one's place, and what stands between them. */
+// biome-ignore format: one convolution a line
+export const globalGenerator = <C extends number, N extends number, const Ls extends readonly Net[]>(channels: C, last: N, ...between: Ls) => block('model',
+  reflectionPad2d(3), conv2d('1', channels, 7, { pad: 0, init }), instanceNorm(), relu(),
+  ...between,
+  reflectionPad2d(3), conv2d(`${last}`, 3, 7, { pad: 0, init }), tanh(),
+)
+
+// biome-ignore format: one stage a line
+const generator = globalGenerator(64, 38,
+  down(4, 128), down(7, 256), down(10, 512), down(13, 1024),
+  residualBlocks(16, 9, 1024),
+  up(25, 512), up(28, 256), up(31, 128), up(34, 64),
+)
 
 // ---------------------------------------------------------------- the discriminator
 
+const conv = <C extends number, S extends number>(channels: C, stride: S) => conv2d('0', channels, 4, { stride, pad: 2, init })
+
 /** One scale, layer by layer: their outputs are the features that are matched, the last one the verdict on each patch. */
-const critic = (scale: number, width: number): readonly Net[] => {
-  const channels = (layer: number): number => Math.min(width * 2 ** layer, Math.max(512, width))
-  const conv = (out: number, stride: number) => conv2d('0', out, 4, { stride, pad: 2, init })
-  return [
-    block(`scale${scale}_layer0`, conv(channels(0), 2), leakyRelu(0.2)),
-    ...numbered(LAYERS, (i) => block(`scale${scale}_layer${i + 1}`, conv(channels(i + 1), i + 1 < LAYERS ? 2 : 1), instanceNorm(), leakyRelu(0.2))),
-    block(`scale${scale}_layer${LAYERS + 1}`, conv(1, 1)),
-  ]
-}
+// biome-ignore format: one layer a line
+const critic = <N extends number, A extends number, B extends number, C extends number, D extends number>(
+  scale: N, a: A, b: B, c: C, d: D,
+) => [
+  block(`scale${scale}_layer0`, conv(a, 2), leakyRelu(0.2)),
+  block(`scale${scale}_layer1`, conv(b, 2), instanceNorm(), leakyRelu(0.2)),
+  block(`scale${scale}_layer2`, conv(c, 2), instanceNorm(), leakyRelu(0.2)),
+  block(`scale${scale}_layer3`, conv(d, 1), instanceNorm(), leakyRelu(0.2)),
+  block(`scale${scale}_layer4`, conv(1, 1)),
+] as const
+
+/** Takes the channels of the layers but the last; the scale that is numbered last sees the whole image. */
+export const multiScale = <A extends number, B extends number, C extends number, D extends number>(a: A, b: B, c: C, d: D) =>
+  [critic(0, a, b, c, d), critic(1, a, b, c, d)] as const
+
+const discriminator = multiScale(64, 128, 256, 512)
 
 const halved = avgPool(3, { stride: 2, pad: 1, countIncludePad: false })
 
-/** What each scale's layers make of an image; the largest scale, which is numbered last, sees it whole. */
-const judge = (critics: readonly (readonly Net[])[], image: Tensor): readonly (readonly Tensor[])[] => {
+interface Judgement {
+  readonly features: readonly Tensor[]
+  readonly verdict: Tensor
+}
+
+/** What each scale's layers make of an image, the largest scale first. */
+const judge = (scales: Pix2PixHD['discriminator'], image: Tensor): readonly Judgement[] => {
   let seen = image
-  return [...critics].reverse().map((layers, i) => {
+  return [...scales].reverse().map((layers, i) => {
     if (i > 0) seen = apply(halved, seen)
     let x = seen
-    return layers.map((layer) => (x = apply(layer, x)))
+    const outputs = layers.map((layer) => (x = apply(layer, x)))
+    return { features: outputs.slice(0, -1), verdict: x }
   })
 }
 
 // ---------------------------------------------------------------- the step
 
+export interface Pix2PixHD {
+  readonly generator: Net
+  /** By scale, layer by layer. */
+  readonly discriminator: readonly (readonly Net[])[]
+}
+
+const FEATURES = 10
+
 /** `input`: the label map's shape, one channel a class and one for the outlines of instances. */
-export const pix2pixHD = (input: Shape, size: Pix2PixHD = REFERENCE) => {
-  const generator = globalGenerator(size)
-  const critics = numbered(SCALES, (s) => critic(s, size.criticWidth))
+export const pix2pixHD = (input: Shape, nets: Pix2PixHD = { generator, discriminator }) => {
   const [b, , h, w] = input
   const label = fed('label', input)
   const photo = fed('photo', [b, 3, h, w])
-  const fake = apply(generator, label)
-  const onFake = judge(critics, joined(label, fake))
-  const onReal = judge(critics, joined(label, photo))
-  const onDetached = judge(critics, joined(label, detach(fake)))
-  const verdict = (outputs: readonly Tensor[]): Tensor => outputs[LAYERS + 1]!
+  const fake = apply(nets.generator, label)
+  const judged = (image: Tensor): readonly Judgement[] => judge(nets.discriminator, joined(label, image))
+  const onFake = judged(fake)
+  const onReal = judged(photo)
+  const onDetached = judged(detach(fake))
   const optimizer = adam({ lr: 2e-4, beta1: 0.5 })
-  const matching = FEATURES * (4 / (LAYERS + 1)) / SCALES
+  const matched = (ours: Judgement, real: Judgement) =>
+    ours.features.map((f, j) => loss(l1, f, detach(real.features[j]!), (FEATURES * (4 / ours.features.length)) / onFake.length))
   return step(
     minimize('generator', {
-      over: generator,
+      over: nets.generator,
       optimizer,
       losses: {
-        gan: onFake.map((o) => loss(mse, verdict(o), 1)),
-        features: onFake.flatMap((o, s) => o.slice(0, -1).map((f, j) => loss(l1, f, detach(onReal[s]![j]!), matching))),
+        gan: onFake.map((o) => loss(mse, o.verdict, 1)),
+        features: onFake.flatMap((o, s) => matched(o, onReal[s]!)),
       },
     }),
     minimize('discriminator', {
-      over: critics.flat(),
+      over: nets.discriminator.flat(),
       optimizer,
       losses: {
-        fake: onDetached.map((o) => loss(mse, verdict(o), 0, 0.5)),
-        real: onReal.map((o) => loss(mse, verdict(o), 1, 0.5)),
+        fake: onDetached.map((o) => loss(mse, o.verdict, 0, 0.5)),
+        real: onReal.map((o) => loss(mse, o.verdict, 1, 0.5)),
       },
     }),
   )
 }
 
 export default {
-  pix2pixhd: stepNetwork((input) => pix2pixHD(input), [1, 36, 512, 1024]),
+  pix2pixhd: stepNetwork((input) => pix2pixHD(input), [1, 36, 512, 1024], {
+    generator: { net: generator, input: [1, 36, 512, 1024] },
+    scale0: { net: seq(...discriminator[0]), input: [1, 39, 256, 512] },
+    scale1: { net: seq(...discriminator[1]), input: [1, 39, 512, 1024] },
+  }),
 } satisfies Family

@@ -4,7 +4,17 @@
 import { type Either, left, right } from 'fp-ts/Either'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Family, type Loss, type Model, modelAt, type Net, type Network, type Shape, type StepNetwork, type TrainingStep } from '../dsl'
+import {
+  type Family,
+  type Loss,
+  type Model,
+  modelAt,
+  type Net,
+  type Network,
+  type Shape,
+  type StepNetwork,
+  type TrainingStep,
+} from '../dsl'
 import type { GraphError } from '../staging/core/errors'
 
 export interface ZooEntry {
@@ -52,15 +62,39 @@ const stepEntry = (family: string, name: string, n: StepNetwork): ZooStep => ({
   },
 })
 
+/** A net as its type stands in its family's file: what type-level and run-time analysis must agree on. */
+export interface ZooNet {
+  readonly name: string
+  readonly family: string
+  /** Where it stands in the family's default export, as TypeScript. */
+  readonly place: string
+  readonly net: Net
+  readonly input: Shape
+}
+
+const netsOf = (family: string, name: string, n: Network | StepNetwork): readonly ZooNet[] =>
+  'step' in n
+    ? Object.entries(n.nets).map(([part, { net, input }]) => {
+        const place = `['${name}'].nets['${part}']`
+        return { name: `${name}.${part}`, family, place, net, input }
+      })
+    : [{ name, family, place: `['${name}']`, net: n.net, input: n.input }]
+
 const families = familyNames.map((name) => {
   const { default: family = {} } = require(join(folder, name)) as { readonly default?: Family }
   return { name, networks: Object.entries(family) }
 })
 
 export const zoo: readonly ZooEntry[] = families.flatMap(({ name, networks }) =>
-  networks.flatMap(([network, n]) => ('step' in n ? [] : [entry(name, network, n)])))
+  networks.flatMap(([network, n]) => ('step' in n ? [] : [entry(name, network, n)])),
+)
 export const zooSteps: readonly ZooStep[] = families.flatMap(({ name, networks }) =>
-  networks.flatMap(([network, n]) => ('step' in n ? [stepEntry(name, network, n)] : [])))
+  networks.flatMap(([network, n]) => ('step' in n ? [stepEntry(name, network, n)] : [])),
+)
+/** Every net of every network, those that steps of several objectives train included. */
+export const zooNets: readonly ZooNet[] = families.flatMap(({ name, networks }) =>
+  networks.flatMap(([network, n]) => netsOf(name, network, n)),
+)
 
 export const zooNames: readonly string[] = [...zoo, ...zooSteps].map((e) => e.name)
 export const zooEntry = (name: string): ZooEntry | undefined => zoo.find((e) => e.name === name)

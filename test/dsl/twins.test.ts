@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { adam, type Dim, elaborate, type Model, modelAt, segmentsOf, sgd, stepBytes } from '../../dsl'
 import { leastBytes } from '../../dsl/plan/bytes'
 import { segmentPlaces } from '../../dsl/plan/ranges'
-import { zoo, type ZooEntry } from '../../src/zoo'
+import { zooNets, type ZooNet } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
 import { maximalRuns } from '../../staging/tile/ft'
 import { check, type Checked, type Programs, runProgram } from '../types/checker'
@@ -35,14 +35,14 @@ type WholeOf<M extends Model> = { called: Called<SitesOfModel<M>>; ft: FtOfSites
 `
 const text = (g: Generated): string => `${prelude}export const net = ${g.net}\n`
 /** A network of the zoo with the type that it has in its family's file. */
-const zooProgram = (z: ZooEntry): string =>
+const zooProgram = (z: ZooNet): string =>
   `import family from '../../models/${z.family}'
-const { net } = family['${z.name}']
-${imports}${questions('net', `[${z.defaultInput.join(', ')}]`)}`
+const { net } = family${z.place}
+${imports}${questions('net', `[${z.input.join(', ')}]`)}`
 
 const programs: Programs = Object.fromEntries([
   ...generated.map((g, i) => [`net${i}`, `${text(g)}${imports}${questions('net', `[${g.input.join(', ')}]`)}`]),
-  ...zoo.map((z) => [z.name, zooProgram(z)]),
+  ...zooNets.map((z) => [z.name, zooProgram(z)]),
 ])
 const checked: Checked = check(programs)
 
@@ -135,8 +135,7 @@ const inGraph = (m: Model): void => {
   )
 }
 
-for (const z of zoo)
-  test(`${z.name} at ${z.defaultInput.join('x')}`, () => assert.is(compare(z.name, z.net, z.defaultInput), 'fits'))
+for (const z of zooNets) test(`${z.name} at ${z.input.join('x')}`, () => assert.is(compare(z.name, z.net, z.input), 'fits'))
 
 test(`${generated.length} generated networks`, () => {
   const count = { fits: 0, misfit: 0 }
