@@ -166,7 +166,7 @@ const checkZoo = (
     const most = ceilings[c]?.[z.name]
     const over = most !== undefined && (cost.instantiations > most.instantiations || cost.seconds > most.seconds)
     if (over) tooMuch++
-    const words = most === undefined ? (update ? '' : '  NO CEILING') : over ? `  above ${most.instantiations} or ${most.seconds} s` : ''
+    const words = most === undefined ? '  NO CEILING' : over ? `  above ${most.instantiations} or ${most.seconds} s` : ''
     console.log(
       `${z.name.padEnd(26)} ${String(cost.instantiations).padStart(8)} instantiations ${cost.seconds.toFixed(2).padStart(6)} s${words}`,
     )
