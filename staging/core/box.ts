@@ -24,6 +24,7 @@ export const sameBox = (a: Box, b: Box): boolean => a.every((r, i) => sameRange(
 export const boxCovers = (outer: Box, inner: Box): boolean => outer.every((r, i) => covers(r, inner[i]!))
 export const hullBox = (a: Box, b: Box): Box => [hull(a[0], b[0]), hull(a[1], b[1]), hull(a[2], b[2]), hull(a[3], b[3])]
 
+export const sameShape = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((n, i) => n === b[i])
 export const elementsOf = (s: readonly number[]): number => s.reduce((n, d) => n * d, 1)
 
 /** Tile `i` of `n` disjoint tiles of an extent; sizes differ by one at most and need not divide. */

@@ -102,9 +102,10 @@ export const place = (cells: readonly Cell[], calls: readonly Call[], smallBytes
 
   inARow('parameters and state', cells.filter((c) => c.scope === 'persistent'))
   packed('small values', cells.filter(isSmall), (c) => [c.first, c.last])
-  const phases = localPhases(cells, calls)
-  for (const s of [...new Set(cells.filter(isLocal).map((c) => c.segment))])
-    packed(`tiles of segment ${s}`, cells.filter((c) => c.segment === s), (c) => phases.get(c.id)!)
+  const locals = new Map<number, Cell[]>()
+  for (const c of cells.filter(isLocal)) locals.set(c.segment, [...(locals.get(c.segment) ?? []), c])
+  const phases = locals.size ? localPhases(cells, calls) : null
+  for (const [s, members] of locals) packed(`tiles of segment ${s}`, members, (c) => phases!.get(c.id)!)
   for (const c of cells) if (!places[c.id]) open(c.label, c.bytes, [c], [0])
   return { storages, places }
 }

@@ -5,7 +5,7 @@
 // can come and go on their own. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
 // by segment 3: five chunks with two stays each, the k-th of them in the k-th tile.
 import { PAGE_BYTES, pagesFor } from '../core/bytes'
-import type { Box } from '../core/box'
+import { type Box, elementsOf, shapeOf } from '../core/box'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { type Call, type Cell, type Segment, tilesOf, type View } from '../plan/plan'
 import type { Placement } from './place'
@@ -24,6 +24,7 @@ export const CHUNK_PAGES = 2
 export const bytesTouched = (v: View, natural: readonly number[], dtype: DType): readonly [number, number] => {
   const e = dtypeBytes[dtype]
   if (natural.length !== 4) return [0, natural.reduce((n, d) => n * d, e)]
+  if (v.box === v.held) return [0, elementsOf(shapeOf(v.held)) * e]
   const size = (b: Box, i: 0 | 1 | 2 | 3): number => b[i][1] - b[i][0]
   const [h, w, c] = [size(v.held, 2), size(v.held, 3), size(v.held, 1)]
   const at = (bi: number, hi: number, wi: number): number => (((bi - v.held[0][0]) * h + (hi - v.held[2][0])) * w + (wi - v.held[3][0])) * c
@@ -38,8 +39,9 @@ export const touches = (graph: Graph, segments: readonly Segment[], cells: reado
     const s = cells[cell]!.scope
     return cells[cell]!.segment < 0 && (s === 'whole' || s === 'fed') && at.storages[at.places[cell]!.storage]!.cells.length === 1
   }
+  const tiled = segments.map((s) => tilesOf(s.grid) > 1)
   for (const call of calls)
-    if (tilesOf(segments[call.segment]!.grid) > 1)
+    if (tiled[call.segment])
       for (const v of [...call.ins, ...call.outs]) if (movable(v.cell)) tiledUse.add(at.places[v.cell]!.storage)
 
   const chunkPages = at.storages.map((s) => (tiledUse.has(s.id) ? CHUNK_PAGES : s.cells.length > 1 && s.label === 'small values' ? 1 : Math.max(1, pagesFor(s.bytes))))

@@ -7,6 +7,7 @@
 // that the bands of a large value need not all be there at once.
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
+import { onceForPair } from '../core/remember'
 import { type Graph, type Op, bytesOf, dtypeBytes, isFed, isPersistent, type ValueId } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { callKey } from '../ops/callkey'
@@ -44,16 +45,46 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
   return { ins: ins.map(shape), outs: outs.map(shape), at: { ins: ins.map(where), outs: outs.map(where) } }
 }
 
+/** What every expansion of a graph for a machine finds again: full boxes, and the ways to run calls. */
+class Known {
+  readonly boxes: readonly Box[]
+  private readonly whole: (Choice | undefined)[] = []
+  private readonly costs = new Map<string, Choice>()
+
+  constructor(private readonly graph: Graph, private readonly machine: Costs) {
+    this.boxes = graph.values.map((v) => fullBox(asShape(v.shape)))
+  }
+
+  cost(op: Op, shapes: CallShapes): Choice {
+    const key = callKey(op.kind, op.attrs, shapes)
+    const known = this.costs.get(key)
+    if (known) return known
+    const best = fastest(this.machine, op.kind, op.attrs, shapes)
+    const c = { ...best, workspace: alignUp(best.workspace, ALIGN_BYTES) }
+    this.costs.set(key, c)
+    return c
+  }
+
+  /** An op over whole values costs the same wherever they lie. */
+  wholeCost(op: Op, ins: readonly View[], outs: readonly View[]): Choice {
+    const cost = this.whole[op.id] ?? this.cost(op, callShapes(this.graph, ins, outs))
+    this.whole[op.id] = cost
+    return cost
+  }
+}
+const knownFor = onceForPair((graph: Graph, machine: Costs) => new Known(graph, machine))
+
 class Expander {
   readonly cells: DraftCell[] = []
   readonly calls: Call[] = []
-  private readonly whole = new Map<ValueId, number>()
-  private readonly costs = new Map<string, Choice>()
+  readonly known: Known
+  private readonly whole = new Map<ValueId, View>()
 
   constructor(readonly graph: Graph, readonly segments: readonly Segment[], readonly machine: Costs) {
+    this.known = knownFor(graph, machine)
     for (const v of graph.values)
-      if (isPersistent(v) || v.role === 'loss') this.whole.set(v.id, this.cell(v.name, 'persistent', [v.id], bytesOf(v)))
-      else if (isFed(v)) this.whole.set(v.id, this.cell(v.name, 'fed', [v.id], bytesOf(v)))
+      if (isPersistent(v) || v.role === 'loss') this.wholeIn(v.id, this.cell(v.name, 'persistent', [v.id], bytesOf(v)))
+      else if (isFed(v)) this.wholeIn(v.id, this.cell(v.name, 'fed', [v.id], bytesOf(v)))
   }
 
   run(): Expansion {
@@ -73,33 +104,26 @@ class Expander {
   }
 
   wholeView(v: ValueId, box?: Box): View {
-    const cell = this.whole.get(v)
-    if (cell === undefined) throw new Error(`value ${this.graph.values[v]!.name} (${v}) is read before anything computes it`)
-    const held = this.fullOf(v)
-    return { cell, value: v, held, box: box ?? held }
+    const view = this.whole.get(v)
+    if (view === undefined) throw new Error(`value ${this.graph.values[v]!.name} (${v}) is read before anything computes it`)
+    return box ? { ...view, box } : view
   }
 
   fullOf(v: ValueId): Box {
-    return fullBox(asShape(this.graph.values[v]!.shape))
+    return this.known.boxes[v]!
   }
 
-  newWhole(v: ValueId): number {
+  private wholeIn(v: ValueId, cell: number): View {
+    const held = this.fullOf(v)
+    const view = { cell, value: v, held, box: held }
+    this.whole.set(v, view)
+    return view
+  }
+
+  newWhole(v: ValueId): View {
     const value = this.graph.values[v]!
     // A loss is read after the step: it has its place for ever, among the parameters.
-    if (value.role === 'loss') return this.whole.get(v)!
-    const cell = this.cell(value.name, 'whole', [v], bytesOf(value))
-    this.whole.set(v, cell)
-    return cell
-  }
-
-  cost(op: Op, shapes: CallShapes): Choice {
-    const key = callKey(op.kind, op.attrs, shapes)
-    const known = this.costs.get(key)
-    if (known) return known
-    const best = fastest(this.machine, op.kind, op.attrs, shapes)
-    const c = { ...best, workspace: alignUp(best.workspace, ALIGN_BYTES) }
-    this.costs.set(key, c)
-    return c
+    return value.role === 'loss' ? this.whole.get(v)! : this.wholeIn(v, this.cell(value.name, 'whole', [v], bytesOf(value)))
   }
 
   emit(call: Call): void {
@@ -125,14 +149,12 @@ class Expander {
     const op = this.graph.ops[step.op]!
     const ins = op.ins.map((v) => this.wholeView(v))
     const outs = op.outs.map((v, i) => {
-      if (i === 0 && step.inPlace !== undefined) {
-        const cell = ins[step.inPlace]!.cell
-        this.cells[cell]!.values.push(v)
-        this.whole.set(v, cell)
-      } else this.newWhole(v)
-      return this.wholeView(v)
+      if (i > 0 || step.inPlace === undefined) return this.newWhole(v)
+      const { cell } = ins[step.inPlace]!
+      this.cells[cell]!.values.push(v)
+      return this.wholeIn(v, cell)
     })
-    const { seconds, workspace, algorithm } = this.cost(op, callShapes(this.graph, ins, outs))
+    const { seconds, workspace, algorithm } = this.known.wholeCost(op, ins, outs)
     const scratch = workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
     this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, algorithm, seconds })
   }
@@ -202,7 +224,7 @@ class TiledSegment {
     const op = this.x.graph.ops[step.op]!
     const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
     const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
-    const { seconds, workspace, algorithm } = this.x.cost(op, callShapes(this.x.graph, ins, outs))
+    const { seconds, workspace, algorithm } = this.x.known.cost(op, callShapes(this.x.graph, ins, outs))
     const scratch = workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
     this.x.emit({ kind: op.kind, op: op.id, segment: this.s, tile: t.index, attrs: op.attrs, ins, outs, workspace: scratch, algorithm, seconds })
     op.outs.forEach((v, i) => this.keep(op.outs[i]!, this.here.get(v)!, op, t))

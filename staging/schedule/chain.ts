@@ -29,9 +29,13 @@ export const opCosts = (graph: Graph, machine: Machine): readonly OpCost[] => {
   return costs
 }
 
+const NOTHING: ReadonlySet<ValueId> = new Set()
+
 class Measurer {
   private readonly makers
   private readonly readBackward: ReadonlySet<ValueId>
+  private readonly lastRead: ReadonlyMap<ValueId, number>
+  private readonly gradients: readonly ReadonlySet<ValueId>[]
 
   constructor(
     readonly graph: Graph,
@@ -40,6 +44,8 @@ class Measurer {
   ) {
     this.makers = makersOf(graph)
     this.readBackward = new Set(stages.flatMap((s) => s.backward).flatMap((id) => graph.ops[id]!.ins))
+    this.lastRead = new Map(stages.flatMap((s, i) => s.forward.flatMap((id) => graph.ops[id]!.ins.map((v) => [v, i] as const))))
+    this.gradients = gradientsInto(graph, stages)
   }
 
   private bytes(vs: Iterable<ValueId>): number {
@@ -52,8 +58,7 @@ class Measurer {
 
   /** What later stages read of this one. */
   outputs(i: number): ReadonlySet<ValueId> {
-    const later = new Set(this.stages.slice(i + 1).flatMap((s) => s.forward.flatMap((id) => this.graph.ops[id]!.ins)))
-    return new Set(this.activations(this.stages[i]!.forward).filter((v) => later.has(v)))
+    return new Set(this.activations(this.stages[i]!.forward).filter((v) => (this.lastRead.get(v) ?? -1) > i))
   }
 
   /** Seconds to make a value again from values that the backward reads, too. */
@@ -96,13 +101,13 @@ class Measurer {
   stage(i: number, inputs: ReadonlySet<ValueId>, keeping: Keeping): ChainStage {
     const { forward, backward } = this.stages[i]!
     const { outputs } = keeping
-    const gradients = this.gradientsInto(i)
+    const gradients = this.gradients[i]!
     const again = againOps(this.graph, forward)
     const passes = this.run(forward, [], outputs, inputs)
     const option = (kept: ReadonlySet<ValueId>): StageOption => {
       const stats = forward.flatMap((id) => this.graph.ops[id]!.outs).filter((v) => this.graph.values[v]!.role !== 'activation')
       const ops = withReruns(this.graph, this.makers, backward, new Set([...kept, ...inputs, ...stats]))
-      const back = this.run(ops, [...kept, ...gradients], this.gradientsInto(i - 1), inputs)
+      const back = this.run(ops, [...kept, ...gradients], this.gradients[i - 1] ?? NOTHING, inputs)
       return {
         saved: this.bytes(kept),
         forwardPeak: this.run(forward, [], kept, inputs).peakBytes,
@@ -119,13 +124,19 @@ class Measurer {
       options: keeping.options.map(option),
     }
   }
+}
 
-  /** Gradients that the backwards of later stages leave for stage i and those before it. */
-  private gradientsInto(i: number): ReadonlySet<ValueId> {
-    const before = new Set(this.stages.slice(0, i + 1).flatMap((s) => s.backward.flatMap((id) => this.graph.ops[id]!.ins)))
-    const after = this.stages.slice(i + 1).flatMap((s) => s.backward.flatMap((id) => this.graph.ops[id]!.outs))
-    return new Set(after.filter((v) => before.has(v)))
-  }
+/** For each stage: the gradients that the backwards of later stages leave for it and those before it. */
+const gradientsInto = (graph: Graph, stages: readonly Stage[]): readonly ReadonlySet<ValueId>[] => {
+  const firstRead = new Map<ValueId, number>()
+  const lastMade = new Map<ValueId, number>()
+  stages.forEach(({ backward }, i) => {
+    for (const id of backward) for (const v of graph.ops[id]!.ins) if (!firstRead.has(v)) firstRead.set(v, i)
+    for (const id of backward) for (const v of graph.ops[id]!.outs) lastMade.set(v, i)
+  })
+  const into = stages.map(() => new Set<ValueId>())
+  for (const [v, made] of lastMade) for (let i = firstRead.get(v) ?? made; i < made; i++) into[i]!.add(v)
+  return into
 }
 
 /** Where a checkpoint costs one value; where there are too many such places, every so many of them. */
@@ -140,6 +151,6 @@ export const chainOf = (graph: Graph, machine: Machine): Chain => {
   const measure = new Measurer(graph, opCosts(graph, machine), stages)
   const outputs = stages.map((_, i) => measure.outputs(i))
   const keeping = stages.map((_, i) => measure.keeping(i, outputs[i]!))
-  const sizes = stages.map((_, i) => measure.stage(i, outputs[i - 1] ?? new Set(), keeping[i]!))
+  const sizes = stages.map((_, i) => measure.stage(i, outputs[i - 1] ?? NOTHING, keeping[i]!))
   return { graph, stages, keeping, sizes }
 }

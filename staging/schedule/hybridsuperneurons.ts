@@ -6,7 +6,7 @@
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import type { Candidate, Planner } from './candidate'
+import { type Candidate, deferred, type Planner } from './candidate'
 import { spread } from './optimal'
 import { byWorth, recomputableOf, recomputing } from './recomputed'
 import { cached, SUPERNEURONS, type SuperneuronsOptions } from './superneurons'
@@ -26,7 +26,10 @@ function* listed(graph: Graph, machine: Machine, o: HybridSuperneuronsOptions): 
         AMOUNTS,
       )
     : [order.length]
-  for (const n of amounts) yield cached(recomputing(graph, machine, order.slice(0, n)), o)
+  for (const n of amounts) {
+    const step = recomputing(graph, machine, order.slice(0, n))
+    yield deferred(step.seconds, () => cached(step.layout(), o))
+  }
 }
 
 export const hybridSuperneurons =

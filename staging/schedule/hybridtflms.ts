@@ -6,8 +6,8 @@
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import type { Candidate, Planner, Refiner } from './candidate'
-import { byWorth, type Interval, recomputableOf, recomputing } from './recomputed'
+import { type Candidate, deferred, type Planner, type Refiner } from './candidate'
+import { byWorth, type Interval, type Recomputation, recomputableOf, recomputing } from './recomputed'
 import { spread } from './optimal'
 import { EVERYTHING, TFLMS, Tflms, type TflmsOptions, tuned } from './tflms'
 
@@ -32,8 +32,11 @@ const listsOf = (graph: Graph, machine: Machine, o: HybridTflmsOptions): readonl
   ).map((n) => order.slice(0, n))
 }
 
+/** With least memory; nothing is laid out until someone asks. */
+const leastOf = (step: Recomputation): Candidate => deferred(step.seconds, () => new Tflms(step.layout()).candidate(EVERYTHING))
+
 function* listed(graph: Graph, machine: Machine, o: HybridTflmsOptions): Generator<Candidate, void, boolean> {
-  for (const list of listsOf(graph, machine, o)) yield new Tflms(recomputing(graph, machine, list)).candidate(EVERYTHING)
+  for (const list of listsOf(graph, machine, o)) yield leastOf(recomputing(graph, machine, list))
 }
 
 export const hybridTflms =
@@ -44,5 +47,9 @@ export const hybridTflms =
 export const refineHybridTflms = (options: Partial<HybridTflmsOptions> = {}): Refiner =>
   function* (graph, machine, pages) {
     const o = { ...HYBRID_TFLMS, ...options }
-    for (const list of listsOf(graph, machine, o)) yield* tuned(new Tflms(recomputing(graph, machine, list)), pages, o)
+    for (const list of listsOf(graph, machine, o)) {
+      const step = recomputing(graph, machine, list)
+      // Where even this cannot be the fastest or does not fit, no setting of the list can or does.
+      if (Number.isFinite(yield leastOf(step))) yield* tuned(new Tflms(step.layout()), pages, o)
+    }
   }

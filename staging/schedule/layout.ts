@@ -5,7 +5,7 @@ import type { Machine } from '../graph/machine'
 import { place, type Placement } from '../memory/place'
 import { type StayRule, touches } from '../memory/touches'
 import { expand, type Expansion } from '../plan/expand'
-import type { Segment } from '../plan/plan'
+import type { Segment, Storage } from '../plan/plan'
 import type { Track } from './tracks'
 
 export interface Layout extends Expansion, Placement {
@@ -22,21 +22,14 @@ const placed = (
   smallBytes?: number,
 ): Layout => {
   const placement = place(expansion.cells, expansion.calls, smallBytes)
-  const kindOf = (storage: number): Track['kind'] => {
-    const members = placement.storages[storage]!.cells.map((c) => expansion.cells[c]!)
-    const first = members[0]!
+  const kindOf = ({ cells: members, label }: Storage): Track['kind'] => {
+    const first = expansion.cells[members[0]!]!
     if (first.scope === 'persistent') return 'persistent'
-    if (
-      members.length > 1 ||
-      first.segment >= 0 ||
-      first.scope === 'workspace' ||
-      placement.storages[storage]!.label === 'small values'
-    )
-      return 'packed'
+    if (members.length > 1 || first.segment >= 0 || first.scope === 'workspace' || label === 'small values') return 'packed'
     return first.scope === 'fed' ? 'fed' : 'value'
   }
   const tracks = touches(graph, segments, expansion.cells, expansion.calls, placement, rule).map((c): Track => {
-    const kind = kindOf(c.storage)
+    const kind = kindOf(placement.storages[c.storage]!)
     return { ...c, kind, leaves: c.stays.slice(1).map(() => false) }
   })
   const { cells, calls } = expansion

@@ -54,14 +54,42 @@ export const recomputableOf = onceFor((graph, machine): Recomputable => {
   return { read: [...read], intervals: intervals.filter((i) => i.values.length), stages }
 })
 
-/** The step that makes the values of these intervals again; a stay for every run of calls, so that the rest may leave. */
-export const recomputing = (graph: Graph, machine: Machine, dropped: readonly Interval[]): Layout => {
+/** A step that makes values again: what its calls take, known before it is laid out. */
+export interface Recomputation {
+  readonly seconds: number
+  readonly layout: () => Layout
+}
+
+const lists = onceFor(() => new Map<string, Recomputation>())
+
+const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Interval[]): Recomputation => {
   const { read, stages } = recomputableOf(graph, machine)
+  const costs = opCosts(graph, machine)
   const gone = new Set(dropped.flatMap((i) => i.values))
   const kept = new Set(read.filter((v) => !gone.has(v)))
-  const segments = segmentsOf(graph, keepingOnly(graph, stages, kept))
-  if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
-  return layOut(graph, segments.right, machine, 'run')
+  const runs = keepingOnly(graph, stages, kept)
+  let laidOut: Layout | undefined
+  const layout = (): Layout => {
+    const segments = segmentsOf(graph, runs)
+    if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
+    return layOut(graph, segments.right, machine, 'run')
+  }
+  return {
+    seconds: runs.reduce((n, r) => r.ops.reduce((m, id) => m + costs[id]!.seconds, n), 0),
+    layout: () => {
+      laidOut ??= layout()
+      return laidOut
+    },
+  }
+}
+
+/** The step that makes the values of these intervals again; a stay for every run of calls, so that the rest may leave. */
+export const recomputing = (graph: Graph, machine: Machine, dropped: readonly Interval[]): Recomputation => {
+  const known = lists(graph, machine)
+  const key = dropped.flatMap((i) => i.values).join()
+  const step = known.get(key) ?? newRecomputation(graph, machine, dropped)
+  known.set(key, step)
+  return step
 }
 
 /** Most bytes for a second of computing first. */

@@ -65,11 +65,11 @@ const withoutDead = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
       if (op.outs.length && !op.outs.some((v) => needed.has(v))) continue
       for (const v of op.outs) needed.delete(v)
       for (const v of op.ins) needed.add(v)
-      ops.unshift(id)
+      ops.push(id)
     }
-    if (ops.length) out.unshift({ ...run, ops })
+    if (ops.length) out.push({ ...run, ops: ops.reverse() })
   }
-  return out
+  return out.reverse()
 }
 
 class Emitter {
@@ -139,8 +139,9 @@ export const runsOf = (
 /** One forward pass that keeps these values and the stages' outputs; the backward makes everything else again when it needs it. */
 export const keepingOnly = (graph: Graph, stages: readonly Stage[], kept: ReadonlySet<ValueId>): readonly Run[] => {
   const emitter = new Emitter(graph, stages)
-  const later = new Set(stages.flatMap((s, i) => outputsOf(graph, stages, s, i)))
-  for (const i of stages.keys()) emitter.forward(i, new Set([...kept, ...later]))
+  const later = stages.flatMap((s, i) => outputsOf(graph, stages, s, i))
+  const stays = new Set([...kept, ...later])
+  for (const i of stages.keys()) emitter.forward(i, stays)
   for (const i of [...stages.keys()].reverse()) emitter.backward(i)
   return emitter.finish()
 }

@@ -5,7 +5,8 @@
 import { isLeft, right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { tilesOf } from '../plan/plan'
+import { type Segment, tilesOf } from '../plan/plan'
+import type { OpCost } from '../tile/footprint'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
 import { type ChosenSegment, segmentation, type SegmentationRules } from '../tile/segmentation'
 import { assemble, type Group } from '../tile/segments'
@@ -19,6 +20,13 @@ const TILE_SIZES = 12
 const MOST_TILES = 512
 /** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
 const surely = (machine: Machine): number => (machine.device === 'none' ? 1 : 0.85)
+
+/** The smallest call of all and what a launch takes differ by this much at most. */
+const LAUNCH_SHARE = 0.9
+
+/** Tiles together compute what the whole does, and launch each call anew. */
+const atLeast = (s: Segment, costs: readonly OpCost[], launchSeconds: number): number =>
+  s.body.reduce((n, step) => n + costs[step.op]!.seconds, 0) + (tilesOf(s.grid) - 1) * s.body.length * LAUNCH_SHARE * launchSeconds
 
 export interface TiledOptions {
   /** Choose borders knowing what crossing costs, too. */
@@ -65,9 +73,9 @@ function* refine(
     seen.add(key)
     const segments = assemble(graph, groupsOf(p, chosen))
     if (isLeft(segments)) continue
-    const untiled = segments.right.reduce((n, s) => n + s.body.reduce((m, step) => m + costs[step.op]!.seconds, 0), 0)
+    const seconds = segments.right.reduce((n, s) => n + atLeast(s, costs, p.launchSeconds), 0)
     let needed: number | undefined
-    const done = yield deferred(untiled * surely(machine), () => {
+    const done = yield deferred(seconds * surely(machine), () => {
       const candidate = spilling(layOut(graph, segments.right, machine))
       needed = candidate.least
       return candidate

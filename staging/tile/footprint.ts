@@ -2,6 +2,7 @@
 // is there before and must be there after. Out: the most bytes at once, workspace included, and the seconds.
 // Values die after their last read before they are made again; an op that may run in place takes over a dying input's bytes.
 // Worked example, values of 4 bytes: conv a->b, relu b->c in place, conv c->d, keep d: 4 + 4 at each convolution, so 8.
+import { sameShape } from '../core/box'
 import { bytesOf, type Graph, type OpId, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { isComputed } from './liveness'
@@ -45,9 +46,9 @@ const takenOver = (
   live: ReadonlyMap<ValueId, number>,
 ): ValueId | undefined => {
   const op = graph.ops[id]!
-  const shape = (v: ValueId): string => graph.values[v]!.shape.join()
+  const { values } = graph
   const fits = (v: ValueId): boolean =>
-    dead.has(v) && live.has(v) && shape(v) === shape(op.outs[0]!) && op.ins.indexOf(v) === op.ins.lastIndexOf(v)
+    dead.has(v) && live.has(v) && sameShape(values[v]!.shape, values[op.outs[0]!]!.shape) && op.ins.indexOf(v) === op.ins.lastIndexOf(v)
   return (opDef(op.kind).inPlace ?? []).map((i) => op.ins[i]!).find(fits)
 }
 

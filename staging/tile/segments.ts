@@ -7,6 +7,7 @@
 // [c1 r1 c2], backward [dr2 dc2 dr1 dc1]. With a grid, recompute and backward are one segment and the last group runs
 // forward and backward in one visit to each tile.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { sameShape } from '../core/box'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
 import { inputDef } from '../ops/op'
@@ -214,7 +215,7 @@ const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Seg
   for (let s = segments.length - 1; s >= 0; s--) {
     const seg = segments[s]!
     const tiled = isTiled(seg.grid)
-    const own = new Set(seg.body.flatMap((st) => graph.ops[st.op]!.outs))
+    const own = new Set(tiled ? seg.body.flatMap((st) => graph.ops[st.op]!.outs) : [])
     const kept = new Set(seg.keeps.map((k) => k.value))
     const body: Step[] = []
     for (let k = seg.body.length - 1; k >= 0; k--) {
@@ -224,8 +225,8 @@ const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Seg
       const free = (i: number): boolean => {
         const v = op.ins[i]!
         const o = op.outs[0]!
-        if (readLater.has(v) || !isComputed(graph, v) || op.ins.filter((x) => x === v).length > 1) return false
-        if (graph.values[v]!.shape.join() !== graph.values[o]!.shape.join()) return false
+        if (readLater.has(v) || !isComputed(graph, v) || op.ins.indexOf(v) !== op.ins.lastIndexOf(v)) return false
+        if (!sameShape(graph.values[v]!.shape, graph.values[o]!.shape)) return false
         if (!tiled) return true
         if (!own.has(v) || kept.has(v) || kept.has(o)) return false
         // A tile may hold more of v than this op reads (another reader's halo): then its rows lie elsewhere in memory.
@@ -233,10 +234,10 @@ const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Seg
         return held !== null && sameSlices(step.slices![op.ins.length]!, held)
       }
       const takes = (opDef(op.kind).inPlace ?? []).find(free)
-      body.unshift(takes === undefined ? step : { ...step, inPlace: takes })
+      body.push(takes === undefined ? step : { ...step, inPlace: takes })
       for (const v of op.ins) readLater.add(v)
     }
-    out.unshift({ ...seg, body })
+    out.push({ ...seg, body: body.reverse() })
   }
-  return out
+  return out.reverse()
 }

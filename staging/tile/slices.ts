@@ -9,6 +9,7 @@
 // c2, needs [0,6) of c1, so [0,7) of the image. Backwards from dy [0,5): dc1 on [0,6), dx on [0,7), added into the whole.
 import { type Either, left, right } from 'fp-ts/Either'
 import { dimIndex, hull, type Range, sameRange, tileRange } from '../core/box'
+import { onceForPair } from '../core/remember'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import type { Grid, Keep, Slices, Step } from '../plan/plan'
 import { opDef } from '../ops/registry'
@@ -24,7 +25,9 @@ type Ranges = readonly Range[]
 
 interface Operand { readonly value: ValueId; readonly def: OperandDef; readonly access: AccessMap | null }
 
-export const operandsOf = (graph: Graph, op: Op): { readonly ins: readonly Operand[]; readonly outs: readonly Operand[] } => {
+interface Operands { readonly ins: readonly Operand[]; readonly outs: readonly Operand[] }
+
+export const operandsOf = onceForPair((graph: Graph, op: Op): Operands => {
   const def = opDef(op.kind)
   const shape = (v: ValueId): readonly number[] => graph.values[v]!.shape
   const shapes = { ins: op.ins.map(shape), outs: op.outs.map(shape) }
@@ -33,7 +36,7 @@ export const operandsOf = (graph: Graph, op: Op): { readonly ins: readonly Opera
     ins: op.ins.map((v, i) => one(v, inputDef(def, i))),
     outs: op.outs.map((v, i) => one(v, def.outs[i]!)),
   }
-}
+})
 
 const isGathering = (def: OpDef, accesses: readonly (AccessMap | null)[]): boolean =>
   def.anchor === 'out' && accesses.some((a) => a !== null && a.H.tag === 'inside')
