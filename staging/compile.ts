@@ -29,7 +29,12 @@ export interface CompileOptions {
   readonly algorithms?: Algorithms
   /** Instead of what the registry has under the strategy's name: the laboratory takes heuristics away. */
   readonly method?: { readonly planner: Planner; readonly refiner?: Refiner }
+  /** Told of the work as it is done. */
+  readonly count?: (work: Work) => void
 }
+
+/** What the search does with a candidate: it is offered, laid out where its bounds do not rule it out, simulated where it fits. */
+export type Work = 'offered' | 'laid out' | 'simulated'
 
 const finish = (c: Candidate, strategy: string, o: CompileOptions): Plan | null => {
   const pages = Math.floor(o.budgetBytes / PAGE_BYTES)
@@ -85,14 +90,20 @@ class Search {
     return this.best !== null && atLeastSeconds(layout, this.pages, this.o.machine.link) >= this.best.seconds
   }
 
+  /** Not worth laying out. */
   private hopeless(c: Candidate): boolean {
-    return this.best !== null && c.computeSeconds !== undefined && c.computeSeconds >= this.best.seconds
+    const slow = this.best !== null && (c.computeSeconds ?? 0) >= this.best.seconds
+    const large = this.best !== null && (c.atLeastPages ?? 0) > this.pages
+    this.o.count?.('offered')
+    if (!slow && !large) this.o.count?.('laid out')
+    return slow || large
   }
 
-  /** The candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
+  /** A laid out candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
   private consider(c: Candidate, strategy: string): number {
-    const plan = this.hopeless(c) || this.beaten(c.layout) ? null : finish(c, strategy, this.o)
+    const plan = this.beaten(c.layout) ? null : finish(c, strategy, this.o)
     if (!plan) return Infinity
+    this.o.count?.('simulated')
     const seconds = simulate(plan, this.o.machine.link).makespanSeconds
     if (!this.best || seconds < this.best.seconds) this.best = { plan, seconds }
     return seconds
@@ -121,9 +132,10 @@ class Search {
     const listed = method.planner(this.graph, this.machine)
     if (isLeft(listed)) return listed.left
     const least = this.list(listed.right, strategy)
-    const refined = method.refiner?.(this.graph, this.machine, this.pages)
-    if (!refined || least > this.pages) return undefined
-    for (let next = refined.next(Infinity); !next.done; ) next = refined.next(this.consider(next.value, strategy))
+    if (!method.refiner || least > this.pages) return undefined
+    const refined = method.refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity)
+    for (let next = refined.next(Infinity); !next.done; )
+      next = refined.next(this.hopeless(next.value) ? Infinity : this.consider(next.value, strategy))
     return undefined
   }
 

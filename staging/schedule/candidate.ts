@@ -15,6 +15,8 @@ export interface Candidate {
   readonly fit: (budgetPages: number) => readonly Track[]
   /** What its calls take, where that is known without laying it out: the search skips what cannot win. */
   readonly computeSeconds?: number
+  /** A bound on `least` from below, where one is known without laying it out. */
+  readonly atLeastPages?: number
 }
 
 /**
@@ -26,8 +28,9 @@ export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Ite
 /**
  * Candidates made for one budget, asked for only where the planner's list has one that fits it: what is feasible stays the
  * list's to say. Each is answered with the seconds that it takes, Infinity where it does not fit or cannot be the fastest.
+ * `toBeat`: seconds of the best plan before.
  */
-export type Refiner = (graph: Graph, machine: Machine, budgetPages: number) => Iterator<Candidate, unknown, number>
+export type Refiner = (graph: Graph, machine: Machine, budgetPages: number, toBeat: number) => Iterator<Candidate, unknown, number>
 
 /** Nothing leaves the device: values need no pages of their own. */
 export const resident = (loose: Layout): Candidate => {
@@ -44,8 +47,8 @@ export const spilling = (layout: Layout): Candidate => ({
   fit: (budget) => leaveUntil(layout.tracks, layout.calls, budget),
 })
 
-/** Laid out only when the search asks for more than its compute. */
-export const deferred = (computeSeconds: number, make: () => Candidate): Candidate => {
+/** Laid out only when the search asks for more than its bounds. */
+export const deferred = (computeSeconds: number, make: () => Candidate, atLeastPages = 0): Candidate => {
   let made: Candidate | undefined
   const candidate = (): Candidate => {
     made ??= make()
@@ -53,6 +56,7 @@ export const deferred = (computeSeconds: number, make: () => Candidate): Candida
   }
   return {
     computeSeconds,
+    atLeastPages,
     get layout() {
       return candidate().layout
     },

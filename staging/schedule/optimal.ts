@@ -2,7 +2,8 @@
 // the training graph. Out: candidates that keep everything on the device, from the least memory to nearly all of it; for a
 // budget, the one that uses it best. Stages may also keep their dear values and make the cheap ones again.
 import { isLeft, right } from 'fp-ts/Either'
-import type { Graph } from '../graph/graph'
+import { PAGE_BYTES } from '../core/bytes'
+import { bytesOf, type Graph, isPersistent } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { segmentsOf } from '../tile/segments'
 import { type Candidate, deferred, type Planner, type Refiner, resident } from './candidate'
@@ -18,6 +19,8 @@ const LISTED = 16
 const REMEMBERED = 12
 /** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */
 const MODELLED_LOW = 0.98
+/** And holds less, by that and by what rounding to slots makes of sizes. */
+const HELD_LOW = 0.9
 
 /** Bytes to slots: what is held to the nearest, so that the errors of many stages cancel; the layout counts pages in the end. */
 const inSlots = (s: ChainStage, slot: number): ChainStage => {
@@ -47,12 +50,14 @@ export class OptimalChain {
   private readonly solved: SolvedChain
   private readonly slot: number
   private readonly layouts = new Map<string, Layout>()
+  private readonly persistentBytes: number
 
   constructor(
     readonly chain: Chain,
     readonly machine: Machine,
     rules: ChainRules = ALL_RULES,
   ) {
+    this.persistentBytes = chain.graph.values.filter(isPersistent).reduce((n, v) => n + bytesOf(v), 0)
     this.slot = Math.max(1, mostBytes(chain.sizes) / (SLOTS - chain.sizes.length))
     this.solved = solveChain(
       chain.sizes.map((s) => inSlots(s, this.slot)),
@@ -74,12 +79,23 @@ export class OptimalChain {
     return this.solved.seconds(slots)
   }
 
+  /** What the emitted schedule takes at least. */
+  leastSeconds(slots: number): number {
+    return this.seconds(slots) * MODELLED_LOW
+  }
+
   bytes(slots: number): number {
     return slots * this.slot
   }
 
   candidate(slots: number, rule: (layout: Layout) => Candidate): Candidate {
-    return deferred(this.seconds(slots) * MODELLED_LOW, () => rule(this.layout(slots)))
+    return deferred(this.leastSeconds(slots), () => rule(this.layout(slots)))
+  }
+
+  /** All on the device. */
+  resident(slots: number): Candidate {
+    const atLeastPages = Math.floor((this.persistentBytes + this.bytes(slots) * HELD_LOW) / PAGE_BYTES)
+    return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), atLeastPages)
   }
 
   layout(slots: number): Layout {
@@ -112,17 +128,17 @@ export const optimalOf = (graph: Graph, machine: Machine, rules: ChainRules = AL
 }
 
 function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
-  for (const slots of spread(optimal.steps, LISTED)) yield optimal.candidate(slots, resident)
+  for (const slots of spread(optimal.steps, LISTED)) yield optimal.resident(slots)
 }
 
-/** The schedule with the most slots that fits: more memory never takes longer. */
-function* mostThatFits(optimal: OptimalChain, budgetPages: number): Generator<Candidate, void, number> {
-  const { steps } = optimal
+/** The schedule with the most slots that fits, of those that may be faster than the best: more memory never takes longer. */
+function* mostThatFits(optimal: OptimalChain, budgetPages: number, toBeat: number): Generator<Candidate, void, number> {
+  const steps = optimal.steps.filter((m) => optimal.leastSeconds(m) < toBeat)
   let [lo, hi] = [0, steps.length]
   while (lo < hi) {
     const mid = (lo + hi) >> 1
-    const candidate = optimal.candidate(steps[mid]!, resident)
-    if (candidate.least <= budgetPages) {
+    const candidate = optimal.resident(steps[mid]!)
+    if ((candidate.atLeastPages ?? 0) <= budgetPages && candidate.least <= budgetPages) {
       yield candidate
       lo = mid + 1
     } else hi = mid
@@ -136,5 +152,5 @@ export const checkpointOptimal =
 
 export const refineOptimal =
   (rules: ChainRules = ALL_RULES): Refiner =>
-  (graph, machine, budgetPages) =>
-    mostThatFits(optimalOf(graph, machine, rules), budgetPages)
+  (graph, machine, budgetPages, toBeat) =>
+    mostThatFits(optimalOf(graph, machine, rules), budgetPages, toBeat)
