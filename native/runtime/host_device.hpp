@@ -52,10 +52,12 @@ int64_t workspace(DeviceContext*, const KernelCall* call) {
   const KernelEntry* entry = kernel(call->kind);
   return entry ? entry->workspace_bytes(*call) : -1;
 }
+/// Of devices whose kernels call none.
+inline std::string no_library() { return {}; }
 template <LibraryName library>
 bool facts_with(DeviceFacts* into, Words* words) {
   if (!facts(into, words)) return false;
-  if constexpr (library != nullptr) std::snprintf(into->libraries, sizeof into->libraries, "%s", library().c_str());
+  std::snprintf(into->libraries, sizeof into->libraries, "%s", library().c_str());
   return true;
 }
 template <KernelTable kernel>
@@ -65,7 +67,7 @@ bool run(DeviceContext*, const KernelCall* call, Words* words) { return tell(wor
 
 }  // namespace host
 
-template <KernelTable kernel, LibraryName library = nullptr>
+template <KernelTable kernel, LibraryName library = host::no_library>
 constexpr Device host_device(const char* name, HostExtras extras) {
   return {.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = name, .asynchronous = false,
           .facts = host::facts_with<library>, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
