@@ -19,7 +19,8 @@ const done = <A>(result: Either<unknown, A>): A => {
   if (isLeft(result)) throw new Error(JSON.stringify(result.left))
   return result.right
 }
-const at = (height: number, width: number): TrainingStep => done(asTrainable(exported, { height, width })) as TrainingStep
+const at = (height: number, width: number, batch?: number): TrainingStep =>
+  done(asTrainable(exported, { height, width, ...(batch === undefined ? {} : { batch }) })) as TrainingStep
 
 const staged = (s: TrainingStep, machine: string, strategy: string): StagedPlan => {
   const stageIn = (budget: number) => tryStageStep(s, { machine, strategy, algorithms: 'fixed', budget })
@@ -60,7 +61,7 @@ const tensorsOf = (file: string): ReadonlyMap<string, Float64Array> => {
 
 test('in tiles it trains the same weights within rounding', () => inFolder(async (folder) => {
   const save = (name: string) => join(folder, `${name}.safetensors`)
-  const small = at(61, 48)
+  const small = at(99, 80, 1)
   const whole = await trained(small, staged(small, 'ref', 'in-core'), { save: save('whole') })
   const tiles = staged(small, 'ref', 'tiled')
   assert.ok(tiles.plan.segments.some((s) => s.grid.H * s.grid.W > 1), 'nothing is tiled')
