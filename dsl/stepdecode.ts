@@ -1,7 +1,7 @@
 // A step from outside: a model file, perhaps through another copy of this package. In: unknown, sizes that the caller wants.
 // Out: TrainingStep, every net and tensor checked; or what is wrong with it, with the path. Sizes apply to every fed tensor:
 // the batch to all, height and width to those as large as the first. Objects that were the same stay the same.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, isLeft, left, right, traverseArray, traverseArrayWithIndex } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import { analyse } from './analyse'
 import { decodeNet, show } from './decode'
@@ -18,17 +18,6 @@ const isObject = (u: unknown): u is Fields => typeof u === 'object' && u !== nul
 const refused = (at: string, reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at, reason })
 const isShape = (u: unknown): u is Shape => Array.isArray(u) && u.length === 4 && u.every((d) => Number.isSafeInteger(d) && d >= 1)
 
-/** The results of a list, or the first error. */
-const each = <A, B>(list: readonly A[], f: (a: A, i: number) => Result<B>): Result<readonly B[]> => {
-  const out: B[] = []
-  for (const [i, a] of list.entries()) {
-    const b = f(a, i)
-    if (isLeft(b)) return b
-    out.push(b.right)
-  }
-  return right(out)
-}
-
 class Decoder {
   private readonly nets = new Map<unknown, Net>()
   private readonly tensors = new Map<unknown, Tensor>()
@@ -38,7 +27,7 @@ class Decoder {
 
   step(u: Fields): Result<TrainingStep> {
     if (!Array.isArray(u['objectives'])) return refused('step', `${show(u['objectives'])} is not a list of objectives`)
-    const objectives = each(u['objectives'], (o, i) => this.objective(o, `step.objectives[${i}]`))
+    const objectives = traverseArrayWithIndex((i, o) => this.objective(o, `step.objectives[${i}]`))(u['objectives'])
     return isLeft(objectives) ? objectives : right({ kind: 'step', objectives: objectives.right })
   }
 
@@ -48,10 +37,12 @@ class Decoder {
     if (!Array.isArray(over)) return refused(`${at}.over`, `${show(over)} is not a list of nets`)
     if (!isObject(optimizer) || !['sgd', 'adam', 'adamw'].includes(String(optimizer['kind']))) return refused(`${at}.optimizer`, `${show(optimizer)} is not an optimizer`)
     if (!isObject(losses)) return refused(`${at}.losses`, `${show(losses)} is not a record of losses`)
-    const nets = each(over, (n) => this.net(n))
+    const nets = traverseArray((n) => this.net(n))(over)
     if (isLeft(nets)) return nets
-    const terms = each(Object.entries(losses), ([k, list]) =>
-      Array.isArray(list) ? each(list, (t, i) => this.term(t, `${at}.losses.${k}[${i}]`)) : refused(`${at}.losses.${k}`, `${show(list)} is not a list of losses`))
+    const terms = traverseArray(([k, list]: readonly [string, unknown]) =>
+      Array.isArray(list)
+        ? traverseArrayWithIndex((i, t) => this.term(t, `${at}.losses.${k}[${i}]`))(list)
+        : refused(`${at}.losses.${k}`, `${show(list)} is not a list of losses`))(Object.entries(losses))
     if (isLeft(terms)) return terms
     const named = Object.fromEntries(Object.keys(losses).map((k, i) => [k, terms.right[i]!]))
     return right({ name, over: nets.right, optimizer: optimizer as unknown as Optimizer, losses: named })
@@ -116,7 +107,7 @@ class Decoder {
   private joined(u: Fields, at: string): Result<Tensor> {
     const list = u['parts']
     if (!Array.isArray(list) || list.length === 0) return refused(at, `${show(list)} is not a list of tensors`)
-    const parts = each(list, (p, i) => this.tensor(p, `${at}.parts[${i}]`))
+    const parts = traverseArrayWithIndex((i, p) => this.tensor(p, `${at}.parts[${i}]`))(list)
     if (isLeft(parts)) return parts
     const first = parts.right[0]!.shape
     const odd = parts.right.findIndex((p) => [0, 2, 3].some((d) => p.shape[d] !== first[d]))

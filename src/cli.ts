@@ -5,7 +5,8 @@ import { isLeft, left } from 'fp-ts/Either'
 import { type CompareOptions, compareModel } from './cli/compare'
 import { runDoctor } from './cli/doctor'
 import { listModels } from './cli/models'
-import { ALGORITHMS, choiceOption, countOption, imageOption, listOption, LOSSES, numberOption, OPTIMIZERS, PRECISIONS, sizeOption } from './cli/options'
+import { ALGORITHMS, choiceOption, countOption, imageOption, listOption, numberOption, OPTIMIZERS, PRECISIONS, sizeOption } from './cli/options'
+import { lossNames } from '../staging/grad/loss'
 import { type Done, fail, type Output, outputFor } from './cli/output'
 import { planModel, type PlanOptions } from './cli/plan'
 import { trainModel, type TrainCommandOptions } from './cli/train'
@@ -20,7 +21,7 @@ import { version } from './version'
 const modelOptions = (c: Command): Command => c
   .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
   .option('--batch <n>', 'images a step', countOption('--batch'))
-  .option('--loss <name>', `what the output is compared with: ${LOSSES.join(', ')}`, choiceOption('--loss', LOSSES))
+  .option('--loss <name>', `what the output is compared with: ${lossNames.join(', ')}`, choiceOption('--loss', lossNames))
   .option('--optimizer <name>', `${OPTIMIZERS.join(', ')} (default sgd)`, choiceOption('--optimizer', OPTIMIZERS))
   .option('--lr <rate>', 'learning rate (default 0.001)', numberOption('--lr'))
   .option('--momentum <m>', 'of sgd (default 0.9)', numberOption('--momentum'))

@@ -3,7 +3,7 @@
 // the native reader checks every read again. Files are listed in name order, so a data set has one order.
 import { readdirSync, statSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, isLeft, left, right, traverseArray, traverseArrayWithIndex } from 'fp-ts/Either'
 import { type Graph, isFed, type Value } from '../staging/graph/graph'
 import type { SpillwayError } from './errors'
 import { type NpyType, openNpy } from './npy'
@@ -42,29 +42,18 @@ const npyArray = (path: string): Either<SpillwayError, StoredArray> => {
   }
 }
 
-/** The results of a list, or the first error. */
-const each = <A, B>(list: readonly A[], f: (a: A, i: number) => Either<SpillwayError, B>): Either<SpillwayError, readonly B[]> => {
-  const out: B[] = []
-  for (const [i, a] of list.entries()) {
-    const b = f(a, i)
-    if (isLeft(b)) return b
-    out.push(b.right)
-  }
-  return right(out)
-}
-
-const fromNpys = (paths: readonly string[]): Either<SpillwayError, Stored> => each(paths, npyArray)
+const fromNpys = (paths: readonly string[]): Either<SpillwayError, Stored> => traverseArray(npyArray)(paths)
 
 const fromTensors = (path: string, names: readonly string[]): Either<SpillwayError, Stored> => {
   const file = openNamed('data', path)
   if (isLeft(file)) return file
-  return each(names, (name) => {
+  return traverseArray((name: string): Either<SpillwayError, Stored[number]> => {
     const s = file.right.tensors.get(name)
     if (!s) return refused(path, `it has no tensor '${name}': a data file holds ${listed(names)}`)
     const type = FROM_TENSOR[s.type]
     if (!type) return refused(path, `its '${name}' is ${s.type}: legal are ${Object.keys(FROM_TENSOR).join(', ')}`)
     return right({ path, what: `'${name}' of ${basename(path)}`, type, shape: s.shape, offset: s.offset })
-  })
+  })(names)
 }
 
 // ---------------------------------------------------------------- which files
@@ -165,7 +154,7 @@ export const openData = (path: string, graph: Graph): Either<SpillwayError, Data
   for (const open of samples.right) {
     const stored = open()
     if (isLeft(stored)) return stored
-    const tensors = each(stored.right, (array, i) => fitted(array, fed[i]!, names[i]!))
+    const tensors = traverseArrayWithIndex((i, array: Stored[number]) => fitted(array, fed[i]!, names[i]!))(stored.right)
     if (isLeft(tensors)) return tensors
     const [first] = tensors.right
     const odd = tensors.right.findIndex((t) => t.samples !== first!.samples)

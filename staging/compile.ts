@@ -36,7 +36,8 @@ export interface CompileOptions {
 /** What the search does with a candidate: it is offered, laid out where its bounds do not rule it out, simulated where it fits. */
 export type Work = 'offered' | 'laid out' | 'simulated'
 
-const finish = (c: Candidate, strategy: string, o: CompileOptions): Plan | null => {
+/** The plan of a candidate in a budget, not verified yet; null when it does not fit. */
+export const finish = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Plan | null => {
   const pages = Math.floor(o.budgetBytes / PAGE_BYTES)
   if (c.least > pages) return null
   const moves = scheduleMoves(c.fit(pages), c.layout.calls, pages, o.machine.link)

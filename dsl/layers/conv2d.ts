@@ -13,9 +13,9 @@ import {
   windowTooLarge,
 } from '../messages'
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
-import type { AddLow, Compare, Div, Low, Mod, Mul, MulLow, Sub } from '../numbers/naturals'
+import type { Compare, Div, Low, Mod, Mul, MulLow, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec, paddingCodec } from './codecs'
-import { biasInit, initCodec, type WeightInit, weightInit } from './init'
+import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
 import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
 import { type Far, far, type Near, near, type PaddingText, paddingText, type SidePadding, type Sides } from './sides'
 import { emit, withParams } from './site'
@@ -159,11 +159,7 @@ export type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = 
 
 type Conv2dParameters<L, C extends number> =
   L extends Conv2d<any, infer O, infer K, any, any, any, infer G, infer B>
-    ? MulLow<MulLow<MulLow<Low<O>, `${Div<C, G>}`>, `${Height<K>}`>, `${Width<K>}`> extends infer Weights extends string
-      ? B extends true
-        ? AddLow<Weights, Low<O>>
-        : Weights
-      : never
+    ? WithBias<MulLow<MulLow<MulLow<Low<O>, `${Div<C, G>}`>, `${Height<K>}`>, `${Width<K>}`>, O, B>
     : never
 
 declare module '../net' {

@@ -14,10 +14,10 @@ import {
   paddedAway,
 } from '../messages'
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
-import type { Add, AddLow, Compare, Div, Low, Mul, MulLow, Sub } from '../numbers/naturals'
+import type { Add, Compare, Div, Low, Mul, MulLow, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
 import type { Divides, SeesPixels } from './conv2d'
-import { biasInit, initCodec, type WeightInit, weightInit } from './init'
+import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
 import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
 import { emit, withParams } from './site'
 import { type ExtentText, extentText } from './window'
@@ -165,11 +165,7 @@ type TransposedShape<L, S extends Shape> =
 
 type TransposedParameters<L, C extends number> =
   L extends ConvTranspose2d<any, infer O, infer K, any, any, any, any, infer G, infer B>
-    ? MulLow<MulLow<MulLow<Low<C>, `${Div<O, G>}`>, `${Height<K>}`>, `${Width<K>}`> extends infer Weights extends string
-      ? B extends true
-        ? AddLow<Weights, Low<O>>
-        : Weights
-      : never
+    ? WithBias<MulLow<MulLow<MulLow<Low<C>, `${Div<O, G>}`>, `${Height<K>}`>, `${Width<K>}`>, O, B>
     : never
 
 declare module '../net' {

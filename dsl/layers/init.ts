@@ -3,6 +3,7 @@
 // which torchvision's ResNet and VGG use, 'fan-in-normal' its twin in the other direction; a number is the standard deviation of a normal distribution.
 import * as t from 'io-ts'
 import type { Init } from '../../staging/graph/graph'
+import type { AddLow, Low } from '../numbers/naturals'
 
 export type WeightInit = 'fan-in-uniform' | 'fan-in-normal' | 'fan-out-normal' | number
 export const initCodec: t.Type<WeightInit> = t.union([
@@ -17,6 +18,9 @@ export const weightInit = (init: WeightInit, fanIn: number, fanOut: number): Ini
   if (init === 'fan-in-uniform') return { dist: 'uniform', a: 1 / Math.sqrt(fanIn) }
   return { dist: 'normal', a: Math.sqrt(2 / (init === 'fan-in-normal' ? fanIn : fanOut)) }
 }
+
+/** How many numbers weights are together with a bias for each output channel, where there is one. */
+export type WithBias<Weights extends string, Out extends number, Bias> = Bias extends true ? AddLow<Weights, Low<Out>> : Weights
 
 /** PyTorch's bias is uniform by default; torchvision starts it at zero where it chooses the weights' distribution. */
 export const biasInit = (init: WeightInit, fanIn: number): Init =>

@@ -4,9 +4,9 @@ import { left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
 import type { Layer, Shape } from '../net'
-import type { AddLow, Low, MulLow } from '../numbers/naturals'
+import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
-import { biasInit, initCodec, type WeightInit, weightInit } from './init'
+import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
 import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
 import { emit, withParams } from './site'
 
@@ -54,11 +54,7 @@ type LinearShape<L, S extends Shape> =
 
 type LinearParameters<L, C extends number> =
   L extends Linear<any, infer O, infer B>
-    ? MulLow<Low<O>, `${C}`> extends infer Weights extends string
-      ? B extends true
-        ? AddLow<Weights, Low<O>>
-        : Weights
-      : never
+    ? WithBias<MulLow<Low<O>, `${C}`>, O, B>
     : never
 
 declare module '../net' {

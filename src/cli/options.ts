@@ -1,7 +1,7 @@
 // Option texts of the command line as values. In: what was typed. Out: sizes, counts, shapes, names; or a Usage error.
 // Invariant: every refusal quotes what was typed and says what would be legal.
 import { isLeft } from 'fp-ts/Either'
-import type { InputOverride, Loss, Optimizer } from '../../dsl'
+import type { InputOverride, Optimizer } from '../../dsl'
 import { adam, adamw, sgd } from '../../dsl'
 import { parseBytes } from '../../staging/core/bytes'
 import type { Algorithms } from '../../staging/plan/plan'
@@ -41,7 +41,6 @@ export const listOption = <A>(one: (text: string) => A) => (text: string): reado
 
 export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
 export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32']
-export const LOSSES: readonly Loss[] = ['mse', 'l1', 'bce-with-logits', 'cross-entropy']
 export const OPTIMIZERS = ['sgd', 'adam', 'adamw'] as const
 
 export interface OptimizerOptions {

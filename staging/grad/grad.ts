@@ -10,7 +10,7 @@ import type { DType, Graph, Op, ValueId } from '../graph/graph'
 import type { Ref } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
-import { type Loss, lossAttrs, LOSSES, type LossRule } from './loss'
+import { type Loss, lossAttrs, lossNames, LOSSES, type LossRule } from './loss'
 import { allParams, type Detached, type Objective, objectivesFault, type Term } from './objective'
 import { type Optimizer, optimizerFault, updateRule } from './optimizer'
 
@@ -85,7 +85,7 @@ const appendTerm = (b: GraphBuilder, forward: Graph, term: Term): Either<GraphEr
   const fault = outputFault(forward, term.of)
   if (fault) return left(fault)
   const rule = LOSSES[term.loss] as LossRule | undefined
-  if (!rule) return left({ tag: 'UnknownLoss', got: term.loss, legal: Object.keys(LOSSES) })
+  if (!rule) return left({ tag: 'UnknownLoss', got: term.loss, legal: lossNames })
   const of = b.ref(term.of)
   const [target, constant] = 'constant' in term.to ? [[], term.to.constant] as const : [[b.ref(term.to.value)], 0] as const
   const outs = b.op(rule.kind, lossAttrs(rule, b.shape(of), term.weight, constant), [of, ...target], term.name, { phase: 'loss' })
@@ -147,7 +147,7 @@ export const training = (forward: Graph, output: ValueId, options: TrainingOptio
   const fault = outputFault(forward, output)
   if (fault) return left(fault)
   const rule = LOSSES[options.loss] as LossRule | undefined
-  if (!rule) return left({ tag: 'UnknownLoss', got: options.loss, legal: Object.keys(LOSSES) })
+  if (!rule) return left({ tag: 'UnknownLoss', got: options.loss, legal: lossNames })
   const b = GraphBuilder.extending(forward, options.dtype ?? 'f32')
   const target = b.target('target', rule.target(b.shape(b.ref(output))), rule.targetType ?? b.dtype)
   const term: Term = { name: 'loss', loss: options.loss, of: output, to: { value: target, detached: false }, weight: 1 }

@@ -3,7 +3,6 @@ import { elementsOf } from '../core/box'
 import type { AnyAttrs } from '../ops/op'
 
 type Shape = readonly number[]
-export type Loss = 'mse' | 'l1' | 'bce-with-logits' | 'cross-entropy'
 
 export interface LossRule {
   readonly kind: string
@@ -14,12 +13,15 @@ export interface LossRule {
 
 const perElement = (kind: string): LossRule => ({ kind, target: (s) => s })
 
-export const LOSSES: Readonly<Record<Loss, LossRule>> = {
+export const LOSSES = {
   'mse': perElement('mse'),
   'l1': perElement('l1'),
   'bce-with-logits': perElement('bce_with_logits'),
   'cross-entropy': { kind: 'softmax_xent', target: ([b, , h, w]) => [b!, 1, h!, w!], targetType: 'i32' },
-}
+} satisfies Readonly<Record<string, LossRule>>
+
+export type Loss = keyof typeof LOSSES
+export const lossNames = Object.keys(LOSSES) as readonly Loss[]
 
 /** The attributes of a loss that is a mean over the output, times a weight. */
 export const lossAttrs = (rule: LossRule, output: Shape, weight = 1, constant = 0): AnyAttrs => {

@@ -13,7 +13,7 @@ const dropped = (a: { readonly p: number; readonly key: number }, x: Shape) => c
 ], () => legal(x))
 
 export const dropout = defineOp({
-  kind: 'dropout', wire: 29, fields, anchor: 'out', random: true, inPlace: [0],
+  kind: 'dropout', wire: 29, reclaimed: true, fields, anchor: 'out', random: true, inPlace: [0],
   what: 'y = keep ? x/(1−p) : 0, keep drawn from Philox4x32-10 by (seed, step, key, global element index in B,C,H,W order); in place',
   ins: [data('x')], outs: [data('y')],
   shape: (a, [x]) => dropped(a, x!),

@@ -8,7 +8,7 @@ const perSample = (): AccessMap => ({ B: same, C: all, H: all, W: all })
 const flat = (x: Shape) => checked([expectRank('the input', x, 4)], () => legal([x[0]!, x[1]! * x[2]! * x[3]!, 1, 1]))
 
 export const flatten = defineOp({
-  kind: 'flatten', wire: 27, fields: {}, anchor: 'out', dense: true,
+  kind: 'flatten', wire: 27, reclaimed: true, fields: {}, anchor: 'out', dense: true,
   what: '`[B,C,H,W]` → `[B,C·H·W,1,1]` in PyTorch\'s order (C, then H, then W), whatever the storage',
   ins: [{ name: 'x', role: 'data', access: perSample }], outs: [{ name: 'y', role: 'data', access: perSample }],
   shape: (_, [x]) => flat(x!),

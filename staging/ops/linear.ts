@@ -16,7 +16,7 @@ const apply = (x: Shape, w: Shape, b?: Shape) =>
 const macs = (batch: Shape | undefined, w: Shape | undefined): number => (batch?.[0] ?? 0) * elements(w)
 
 export const linear = defineOp({
-  kind: 'linear', wire: 4, fields: {}, anchor: 'out', dense: true,
+  kind: 'linear', wire: 4, reclaimed: true, fields: {}, anchor: 'out', dense: true,
   what: 'x `[B,C,1,1]`, w `[O,C]`, y `[B,O,1,1]`',
   ins: [{ name: 'x', role: 'data', access: perSample }, { name: 'w', role: 'whole' }, { name: 'b', role: 'whole', optional: true }],
   outs: [{ name: 'y', role: 'data', access: perSample }],

@@ -32,7 +32,7 @@ const elementIns: readonly OperandDef[] =
   [{ name: 'x', role: 'data', access: () => pointwise }, { name: 'target', role: 'data', access: () => pointwise, optional: true }]
 
 export const softmaxXent = defineOp({
-  kind: 'softmax_xent', wire: 31, fields: classFields, anchor: 0, ins: xentIns, outs: [loss],
+  kind: 'softmax_xent', wire: 31, reclaimed: true, fields: classFields, anchor: 0, ins: xentIns, outs: [loss],
   what: 'labels `[B,1,H,W]` i32; loss `[1]` = weight·Σ −log softmax(x)[label] / count, count = B·H·W of the whole value; a label outside [0, C) contributes nothing; sum',
   shape: (a, [x, labels]) => labelled(a.count, x!, labels!, [1]),
   backward: gradientOf('softmax_xent_bwd'),

@@ -227,6 +227,8 @@ export interface OpDef<F extends Fields = Fields> {
   readonly dense?: boolean
   /** Comes from tiling; no op of a graph is one. */
   readonly plumbing?: boolean
+  /** What it makes is small as a rule, and not worth moving: paper 4 reclaims its memory at once. */
+  readonly reclaimed?: boolean
   /** Draws random numbers, keyed by seed, step, attribute `key` and global element index. */
   readonly random?: boolean
   readonly flops: (a: AttrsOf<F>, s: CallShapes) => number

@@ -7,7 +7,7 @@ const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 const data = (name: string): OperandDef => ({ name, role: 'data', access: wholeChannels })
 
 export const softmax = defineOp({
-  kind: 'softmax', wire: 48, fields: {}, anchor: 'out', inPlace: [0],
+  kind: 'softmax', wire: 48, reclaimed: true, fields: {}, anchor: 'out', inPlace: [0],
   what: 'y = e^x / Σ e^x over the channels of a pixel; may run in place',
   ins: [data('x')], outs: [data('y')],
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),

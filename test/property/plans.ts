@@ -2,15 +2,14 @@
 // small. In: a training graph, cuts, grids, how much less than enough the budget is. Out: a finished plan, unverified.
 import { type Either, isLeft } from 'fp-ts/Either'
 import * as fc from 'fast-check'
+import { finish } from '../../staging/compile'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { training } from '../../staging/grad/grad'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
-import { assignPages } from '../../staging/memory/pages'
 import { type Grid, type Plan, UNTILED } from '../../staging/plan/plan'
 import { spilling } from '../../staging/schedule/candidate'
 import { layOut } from '../../staging/schedule/layout'
-import { scheduleMoves } from '../../staging/schedule/moves'
 import { maximalRuns } from '../../staging/tile/ft'
 import { assemble, type Group } from '../../staging/tile/segments'
 import { must } from '../graph/sketch'
@@ -78,23 +77,5 @@ export const planOf = (graph: Graph, groups: readonly Group[], squeeze: number, 
   const candidate = spilling(layout)
   const most = layout.storages.reduce((n, s) => n + Math.ceil(s.bytes / PAGE_BYTES), 0)
   const pages = Math.round(most + (candidate.least - most) * squeeze)
-  const moves = scheduleMoves(candidate.fit(pages), layout.calls, pages, machine.link)
-  if (!moves) return undefined
-  const { residencies, peakPages } = assignPages(moves.drafts, layout.calls.length)
-  const { segments: list, cells, calls, storages, places } = layout
-  return {
-    graph,
-    strategy: 'tiled',
-    machine: machine.name,
-    algorithms: 'fixed',
-    budgetBytes: pages * PAGE_BYTES,
-    segments: list,
-    cells,
-    calls,
-    storages,
-    places,
-    residencies,
-    peakPages,
-    tierBytes: moves.tierBytes,
-  }
+  return finish(candidate, 'tiled', { machine, algorithms: 'fixed', budgetBytes: pages * PAGE_BYTES }) ?? undefined
 }

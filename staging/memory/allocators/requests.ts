@@ -3,6 +3,7 @@
 // A value that moves by pages asks for all of its bytes from its first page's arrival to its last page's release: run-time
 // allocators know no pages. Invariant: at each point what is given back comes before what is asked for.
 // Worked example: x lives over calls 1 to 3, is out during 4 and 5, is read at 6: ask at 1, free at 4, ask at 6, free at 7.
+import { opDef } from '../../ops/registry'
 import type { Cell, Plan, Point } from '../../plan/plan'
 
 /** What gtbm goes by (paper 4, 3.3.2). */
@@ -24,16 +25,13 @@ export interface Event {
   readonly request: Request
 }
 
-/** Layers that paper 4 reclaims: small, and not worth offloading. */
-const RECLAIMED: ReadonlySet<string> = new Set(['linear', 'dropout', 'softmax', 'softmax_xent', 'mse', 'flatten'])
-
 /** The next op reads it and no other: it is gone after one step. Else it waits for a join, or serves several. */
 const mobilityOf = (plan: Plan, cell: Cell): Mobility => {
   const v = cell.values[0]
   if (cell.scope === 'persistent' || cell.scope === 'fed') return 'reclaimed'
   if (v === undefined) return 'movable'
   const maker = plan.graph.ops.find((o) => o.outs.includes(v))
-  if (maker && RECLAIMED.has(maker.kind)) return 'reclaimed'
+  if (maker && opDef(maker.kind).reclaimed) return 'reclaimed'
   const readers = plan.graph.ops.filter((o) => o.phase === 'forward' && o.ins.includes(v))
   const next = maker && plan.graph.ops[maker.id + 1]
   return readers.length > 1 || (readers.length === 1 && readers[0] !== next) ? 'temporary' : 'movable'
