@@ -39,10 +39,7 @@ void reduce(const KernelCall& c, const MomentsOf& moments) {
   const int64_t channels = c.ins[0].dims[1];
   double* sums = static_cast<double*>(c.workspace);
   const Summands<2, 1> of{{&c.ins[0], &c.ins[1]}, {moments.mean}};
-  channel_sums<2>(of, sums, [](const auto& element, const auto& mean, auto& sum) {
-    sum[0] += (element[0] - mean[0]) * element[1];
-    sum[1] += element[1];
-  });
+  channel_sums<float, 2>(of, sums, centred_products);
   for (int64_t ch = 0; ch < channels; ch++) {
     floats(c.outs[0])[ch] = float(sums[ch] * moments(ch).rstd);
     floats(c.outs[1])[ch] = float(sums[channels + ch]);
@@ -63,11 +60,7 @@ struct BnStats : Reduction {
     // Deviations from the first pixel: squares of a mean far from zero would cancel.
     const float* pivot = floats(c.ins[0]);
     const Summands<1, 1> of{{&c.ins[0]}, {pivot}};
-    channel_sums<2>(of, sums, [](const auto& element, const auto& centre, auto& sum) {
-      const auto deviation = element[0] - centre[0];
-      sum[0] += deviation;
-      sum[1] += deviation * deviation;
-    });
+    channel_sums<double, 2>(of, sums, squared_deviations);
     const ops::Statistics<float> stats(c.outs[0]);
     for (int64_t ch = 0; ch < channels; ch++) {
       const double sum = sums[ch], squares = sums[channels + ch];

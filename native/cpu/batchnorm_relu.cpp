@@ -57,12 +57,11 @@ struct BnReluBackwardReduce : PlainKernel {
     const Coefficients k{reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums_bytes(c)), channels};
     const Normal n = normal_of(c, moments, k, 3);
     const Summands<2, 3> of{{&c.ins[0], &c.ins[1]}, {n.mean, n.scale, n.shift}};
-    channel_sums<2>(of, sums, [slope = a.slope](const auto& element, const auto& constant, auto& sum) {
+    channel_sums<float, 2>(of, sums, [slope = float(a.slope)](const auto& element, const auto& constant) {
       const auto deviation = element[0] - constant[0];
       const auto z = deviation * constant[1] + constant[2];
       const auto passed = z <= 0 ? slope * element[1] : element[1];
-      sum[0] += deviation * passed;
-      sum[1] += passed;
+      return std::array{deviation * passed, passed};
     });
     for (int64_t ch = 0; ch < channels; ch++) {
       floats(c.outs[0])[ch] = float(sums[ch] * moments(ch).rstd);

@@ -40,11 +40,7 @@ inline int64_t backward_weights_bytes(const winograd::Geometry& g, const KernelC
 }
 inline void backward_weights(const winograd::Geometry& g, const KernelCall& c) {
   winograd::weight_gradient(g, floats(c.ins[0]), floats(c.ins[1]), floats(c.outs[0]), c.workspace);
-  if (c.n_outs < 2) return;
-  double* const sums = static_cast<double*>(c.workspace);
-  const Summands<1, 0> of{{&c.ins[1]}, {}};
-  channel_sums<1>(of, sums, [](const auto& dy, const auto&, auto& sum) { sum[0] += dy[0]; });
-  std::copy_n(sums, c.ins[1].dims[1], floats(c.outs[1]));
+  if (c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
 }
 
 }  // namespace spillway::cpu::conv2d_winograd

@@ -60,12 +60,7 @@ struct BackwardWeights {
   static void run(const KernelCall& c) {
     const auto made = of(c);
     run_convolution(*made, c, c.ins[1], false, {c.ins[1].data, c.ins[0].data, c.outs[0].data}, 0);
-    if (made->compiled && c.n_outs > 1) bias_gradient(c);
-  }
-  static void bias_gradient(const KernelCall& c) {
-    double* const sums = static_cast<double*>(c.workspace);
-    channel_sums<1>(Summands<1, 0>{{&c.ins[1]}, {}}, sums, [](const auto& at, const auto&, auto& total) { total[0] += at[0]; });
-    std::copy_n(sums, c.ins[1].dims[1], floats(c.outs[1]));
+    if (made->compiled && c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
   }
 };
 

@@ -41,11 +41,7 @@ struct GroupNormStats : PlainKernel {
       // Deviations from the first pixel: squares of a mean far from zero would cancel.
       const float* pivot = floats(x);
       const Summands<1, 1> of{{&x}, {pivot}};
-      channel_sums<2>(of, sums, [](const auto& element, const auto& centre, auto& sum) {
-        const auto deviation = element[0] - centre[0];
-        sum[0] += deviation;
-        sum[1] += deviation * deviation;
-      });
+      channel_sums<double, 2>(of, sums, squared_deviations);
       const ops::Statistics<float> stats(c.outs[0], image);
       for (int64_t g = 0; g < groups; g++) put_group(stats, g, {pivot, sums, sums + channels, g * size, size, pixels});
     }
@@ -114,10 +110,7 @@ struct GroupNormBackwardReduce : PlainKernel {
       for (int64_t ch = 0; ch < channels; ch++) mean[ch] = float(moments.mean(ch / size));
       const View x = image_of(c.ins[0], image), dy = image_of(c.ins[1], image);
       const Summands<2, 1> of{{&x, &dy}, {mean}};
-      channel_sums<2>(of, sums, [](const auto& element, const auto& centre, auto& sum) {
-        sum[0] += (element[0] - centre[0]) * element[1];
-        sum[1] += element[1];
-      });
+      channel_sums<float, 2>(of, sums, centred_products);
       float* row = floats(c.outs[0]) + image * c.outs[0].strides[0];
       for (int64_t ch = 0; ch < channels; ch++) {
         sums[ch] *= moments.rstd(ch / size);

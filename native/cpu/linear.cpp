@@ -68,11 +68,7 @@ struct BackwardWeights {
   }
   static void run(const KernelCall& c) {
     of(c)->run({c.ins[1].data, c.ins[0].data, c.outs[0].data}, c.workspace);
-    if (c.n_outs < 2) return;
-    double* sums = static_cast<double*>(c.workspace);
-    const Summands<1, 0> of{{&c.ins[1]}, {}};
-    channel_sums<1>(of, sums, [](const auto& dy, const auto&, auto& sum) { sum[0] += dy[0]; });
-    std::copy_n(sums, c.ins[1].dims[1], floats(c.outs[1]));
+    if (c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
   }
 };
 
