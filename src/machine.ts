@@ -64,7 +64,7 @@ const QUERIES_TO_REMEMBER = 200
 const asked = (native: Native, device: DeviceName, float: Float, threads?: number, algorithm: Algorithm = 'direct'): Cost => {
   let queries = 0
   return remembered((kind, attrs, s) => {
-    if (++queries % QUERIES_TO_REMEMBER === 0) native.forget()
+    if (++queries % QUERIES_TO_REMEMBER === 0) native.forget('kernels')
     const c = nativeCall(kind, attrs, s, float)
     const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, algorithm, threads)
     if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
@@ -101,7 +101,7 @@ const timesOf = (native: Native, threads: number): Timed => {
   const known = timed.get(threads)
   if (known) return known
   const profile = openProfile(`oneDNN ${native.deviceInfo().oneDnn ?? 'none'}, spillway ${version()}`, threads)
-  const times = timer(profile.measurements, (c, algorithm) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads), 'f32')
+  const times = timer(profile.measurements, (c, algorithm, inPlace) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads, undefined, inPlace), 'f32')
   timed.set(threads, { profile, times })
   return { profile, times }
 }
@@ -118,7 +118,7 @@ const measuredChoices = (native: Native, times: Timer, threads: number): Asked<r
 }
 
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
-  const threads = o.threads ?? native.deviceInfo().cores
+  const threads = o.threads ?? native.deviceInfo().threads
   const { profile, times } = timesOf(native, threads)
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
   const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill))

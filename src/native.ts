@@ -40,7 +40,10 @@ export interface KernelOptions {
 
 export interface DeviceInfo {
   readonly devices: readonly DeviceName[]
+  /** That this process may keep busy: of its affinity mask, no more than its control groups' quota. */
   readonly cores: number
+  /** What a session uses when nothing else is said: OMP_NUM_THREADS, else the cores. */
+  readonly threads: number
   /** Version of oneDNN, when this build has the cpu device. */
   readonly oneDnn?: string
 }
@@ -194,6 +197,12 @@ export interface NativeSession {
   dispose(): void
 }
 
+export interface Measured {
+  readonly seconds: number
+  /** Nothing else ran in its way. */
+  readonly quiet: boolean
+}
+
 export interface Native {
   deviceInfo(): DeviceInfo
   /** Throws, in words, when the device cannot be used here: no plugin, driver, library or GPU. */
@@ -211,7 +220,10 @@ export interface Native {
     threads?: number,
     precision?: Precision,
   ): number
-  /** Seconds: the least of several runs on made-up values. */
+  /**
+   * How long a call takes in a step, on made-up values that the caches do not hold. `inPlace`: the input whose bytes the
+   * first output takes over.
+   */
   measure(
     device: DeviceName,
     kind: string | number,
@@ -221,9 +233,10 @@ export interface Native {
     algorithm?: Algorithm,
     threads?: number,
     precision?: Precision,
-  ): number
-  /** Gives back what was compiled for queries and measurements: before a session opens. */
-  forget(): void
+    inPlace?: number,
+  ): Measured
+  /** Gives back what was compiled for queries and measurements, and the memory of the latter: before a session opens. */
+  forget(what?: 'kernels'): void
   runKernel(
     device: DeviceName,
     kind: string | number,

@@ -10,6 +10,8 @@
 #include "addon/arguments.hpp"
 #include "gen/ops.h"
 #include "runtime/bandwidth.hpp"
+#include "runtime/cold_measure.hpp"
+#include "runtime/cores.hpp"
 #include "runtime/devices.hpp"
 #include "runtime/handles.hpp"
 #include "runtime/single_call.hpp"
@@ -208,19 +210,30 @@ Napi::Value run_kernel(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// measure(device, kind, attrs, ins, outs, algorithm = direct, threads = all, precision = fp32) -> seconds
+/// measure(device, kind, attrs, ins, outs, algorithm = direct, threads = all, precision = fp32, inPlace = none) -> {seconds, quiet}
 Napi::Value measure(const Napi::CallbackInfo& info) {
   const auto r = parse_request(info);
   parse_options(info, *r);
   for (const View& v : r->ins) span_of(info.Env(), v);
   for (const View& v : r->outs) span_of(info.Env(), v);
-  return Napi::Number::New(info.Env(), take(info.Env(), single_measure(*r->device, r->call, r->options)));
+  if (!info[8].IsUndefined()) {
+    const uint64_t in_place = as_count(info[8], "inPlace");
+    if (in_place >= r->ins.size() || r->outs.empty() || span_bytes(r->ins[in_place]) != span_bytes(r->outs[0]))
+      fail(info.Env(), text(r->op->kind, ": input ", in_place, " cannot be taken over by the first output"));
+    r->options.in_place = int(in_place);
+  }
+  const Measured m = take(info.Env(), single_measure(*r->device, r->call, r->options));
+  const Napi::Object o = Napi::Object::New(info.Env());
+  o.Set("seconds", m.seconds);
+  o.Set("quiet", m.quiet);
+  return o;
 }
 
-/// forget(): compiled kernels that are not in use give their memory back.
+/// forget('kernels'?): compiled kernels that are not in use give their memory back; without a word, what measurements keep too.
 Napi::Value forget(const Napi::CallbackInfo& info) {
   for (const char* name : {"cpu", "ref", "null"})
     if (const Device* d = find_device(name); d && d->forget) d->forget();
+  if (info[0].IsUndefined()) forget_measuring();
   return info.Env().Undefined();
 }
 
@@ -231,6 +244,7 @@ Napi::Value device_info(const Napi::CallbackInfo& info) {
     if (find_device(name)) devices.Set(devices.Length(), name);
   o.Set("devices", devices);
   o.Set("cores", available_cores());
+  o.Set("threads", default_threads());
   if (const Device* cpu = find_device("cpu")) {
     DeviceFacts facts;
     Words words;

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "cpu/kernels.hpp"
+#include "runtime/cores.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -16,6 +17,16 @@ int use_threads() {
   const int wanted = wanted_threads;
   if (wanted > 0 && omp_get_max_threads() != wanted) omp_set_num_threads(wanted);
   return omp_get_max_threads();
+}
+
+void bind_threads(const int* processors, uint32_t count, bool each) {
+  use_threads();
+#pragma omp parallel
+  {
+    const uint32_t own = uint32_t(omp_get_thread_num());
+    if (!each) run_on({processors, processors + count});
+    else if (own < count) run_on({processors[own]});
+  }
 }
 
 const KernelEntry* kernel(uint32_t wire) {

@@ -80,7 +80,7 @@ constexpr Device DEVICE{
     .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .asynchronous = true,
     .facts = [](DeviceFacts* into, Words* w) { return told(w, [&] { return device_facts(*into); }); },
     .has_kernel = [](uint32_t wire) { return own_functions(wire) != nullptr; },
-    .forget = nullptr, .set_threads = nullptr,
+    .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr,
     .open = open, .close = [](DeviceContext* c) { delete of(c); },
     .map = [](DeviceContext* c, const PoolLayout* l, std::byte** at, Words* w) { return told_value(w, at, [&] { return of(c)->map(*l); }); },
     .pool_bytes = [](DeviceContext* c) { return of(c)->pool_bytes(); },

@@ -168,7 +168,7 @@ bool launch(DeviceContext* c, uint32_t graph, Words* words) {
 
 constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .asynchronous = true,
                         .facts = facts, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
-                        .forget = nullptr, .set_threads = nullptr, .open = open, .close = close,
+                        .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr, .open = open, .close = close,
                         .map = map, .pool_bytes = pool_bytes, .pin = pin,
                         .workspace = workspace, .prepare = prepare, .run = run, .begin_step = begin_step,
                         .copy = copy, .record = record, .wait = wait, .finish = finish,

@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-constexpr uint32_t DEVICE_TABLE_VERSION = 1;
+constexpr uint32_t DEVICE_TABLE_VERSION = 2;
 #define SPILLWAY_DEVICE_ENTRY "spillway_device_table"
 
 /// Where a function that fails puts its reason.
@@ -60,6 +60,8 @@ struct Device {
   void (*forget)();
   /// For the calling thread and those that its kernels use. May be null.
   void (*set_threads)(int);
+  /// The same threads: each goes to a processor of its own, in order, or (`each` false) anywhere on these. May be null.
+  void (*bind_threads)(const int* processors, uint32_t count, bool each);
 
   bool (*open)(const OpenOptions*, DeviceContext**, Words*);
   /// Waits for what is under way, then gives everything back.

@@ -3,10 +3,8 @@
 #include "runtime/devices.hpp"
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 
@@ -17,7 +15,7 @@ namespace {
 
 constexpr Device DEVICES[] = {
 #ifdef SPILLWAY_WITH_CPU
-    host_device<cpu::kernel, cpu::library>("cpu", {cpu::set_threads, cpu::forget}),
+    host_device<cpu::kernel, cpu::library>("cpu", {cpu::set_threads, cpu::bind_threads, cpu::forget}),
 #endif
     host_device<ref::kernel>("ref", {}),
     host_device<null::kernel>("null", {}),
@@ -84,12 +82,6 @@ Result<const Device*> load_device(std::string_view name) {
   if (!loaded.value()->facts(&facts, &words)) return refuse("the cuda device cannot be used: ", words.text);
   serving = loaded.value();
   return serving;
-}
-
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
 }  // namespace spillway

@@ -16,7 +16,4 @@ Result<const Device*> load_plugin(const std::string& path);
 /// Where the cuda plugin is looked for, in order: $SPILLWAY_CUDA alone when it is set, else beside this library, else build/cuda.
 std::string cuda_plugin_path();
 
-/// Cores that this process may use.
-int available_cores();
-
 }  // namespace spillway

@@ -1,7 +1,7 @@
 // Memory of the host devices.
 #include "runtime/host_device.hpp"
 
-#include "runtime/devices.hpp"
+#include "runtime/cores.hpp"
 #include "runtime/memory.hpp"
 
 namespace spillway::host {

@@ -18,6 +18,7 @@ struct HostContext {
 /// What a host device has beside kernels; null where it has nothing of the kind.
 struct HostExtras {
   void (*set_threads)(int) = nullptr;
+  void (*bind_threads)(const int*, uint32_t, bool) = nullptr;
   void (*forget)() = nullptr;
 };
 
@@ -71,7 +72,7 @@ template <KernelTable kernel, LibraryName library = host::no_library>
 constexpr Device host_device(const char* name, HostExtras extras) {
   return {.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = name, .asynchronous = false,
           .facts = host::facts_with<library>, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
-          .forget = extras.forget, .set_threads = extras.set_threads,
+          .forget = extras.forget, .set_threads = extras.set_threads, .bind_threads = extras.bind_threads,
           .open = host::open, .close = host::close,
           .map = host::map, .pool_bytes = host::pool_bytes, .pin = host::pin,
           .workspace = host::workspace<kernel>, .prepare = host::prepare<kernel>, .run = host::run<kernel>, .begin_step = host::begin_step,

@@ -67,7 +67,7 @@ struct KernelEntry {
 using KernelTable = const KernelEntry* (*)(uint32_t wire);
 
 namespace ref { const KernelEntry* kernel(uint32_t wire); }
-namespace cpu { const KernelEntry* kernel(uint32_t wire); void set_threads(int threads); void forget(); std::string library(); }
+namespace cpu { const KernelEntry* kernel(uint32_t wire); void set_threads(int threads); void bind_threads(const int* processors, uint32_t count, bool each); void forget(); std::string library(); }
 namespace null { const KernelEntry* kernel(uint32_t wire); }
 
 }  // namespace spillway

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "runtime/cores.hpp"
 #include "runtime/random.hpp"
 
 namespace spillway {
@@ -65,7 +66,7 @@ Result<std::unique_ptr<Session>> Session::open(std::span<const std::byte> bytes,
   Result<Tape> tape = read_tape(bytes);
   if (!tape.ok()) return tape.status();
   std::unique_ptr<Session> s(new Session(std::move(tape).value()));
-  s->threads_ = options.threads > 0 ? options.threads : available_cores();
+  s->threads_ = options.threads > 0 ? options.threads : default_threads();
   Result<OpenDevice> device = OpenDevice::open(*options.device, {s->threads_, Copies::events(s->tape_), options.precision});
   if (!device.ok()) return device.status();
   s->device_.emplace(std::move(device).value());
@@ -157,6 +158,7 @@ Status Session::begin(const RunOptions& options) {
 
 RunMetrics Session::finish() {
   if (const auto set_threads = device_->device().set_threads) set_threads(threads_);
+  const BoundThreads bound(device_->device(), threads_);
   RunMetrics run = interpreter_->run(options_);
   run.disk_bytes = tier_.rest->disk_bytes();
   torn_ = run.torn;

@@ -11,7 +11,8 @@
 
 #include "plan/tape.hpp"
 #include "runtime/clock.hpp"
-#include "runtime/devices.hpp"
+#include "runtime/cold_measure.hpp"
+#include "runtime/cores.hpp"
 #include "runtime/random.hpp"
 
 namespace spillway {
@@ -21,7 +22,7 @@ constexpr uint64_t PLACE_ALIGN = 256;
 constexpr uint64_t aligned(uint64_t bytes) { return (bytes + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN; }
 
 Result<OpenDevice> open(const Device& device, const SingleOptions& options) {
-  const int threads = options.threads > 0 ? options.threads : available_cores();
+  const int threads = options.threads > 0 ? options.threads : default_threads();
   if (device.set_threads) device.set_threads(threads);
   return OpenDevice::open(device, {threads, 0, options.precision});
 }
@@ -100,13 +101,7 @@ bool is_settled(const std::vector<double>& seconds, double spent) {
 }
 
 Result<double> time_once(OpenDevice& device, const KernelCall& call) {
-  const Clock::time_point start = Clock::now();
-  Status s;
-  if (!device.asynchronous()) {
-    s = device.run(call);
-    return s.ok() ? Result<double>(seconds_since(start)) : Result<double>(s);
-  }
-  s = device.stamp(Lane::compute, 0);
+  Status s = device.stamp(Lane::compute, 0);
   if (s.ok()) s = device.run(call);
   if (s.ok()) s = device.stamp(Lane::compute, 1);
   if (s.ok()) s = device.finish(Lane::compute);
@@ -126,7 +121,7 @@ uint64_t span_bytes(const View& v) {
 Result<int64_t> single_workspace(const Device& device, const KernelCall& call, const SingleOptions& options) {
   const std::lock_guard lock(asked_mutex);
   static std::map<std::pair<const Device*, Precision>, OpenDevice> asked;
-  if (device.set_threads) device.set_threads(options.threads > 0 ? options.threads : available_cores());
+  if (device.set_threads) device.set_threads(options.threads > 0 ? options.threads : default_threads());
   auto known = asked.find({&device, options.precision});
   if (known == asked.end()) {
     Result<OpenDevice> opened = open(device, options);
@@ -158,7 +153,8 @@ Status single_run(const Device& device, const KernelCall& call, const SingleOpti
   return s.ok() ? context.finish(Lane::compute) : s;
 }
 
-Result<double> single_measure(const Device& device, const KernelCall& call, const SingleOptions& options) {
+Result<Measured> single_measure(const Device& device, const KernelCall& call, const SingleOptions& options) {
+  if (!device.asynchronous) return measure_cold(device, call, options);
   Result<OpenDevice> opened = open(device, options);
   if (!opened.ok()) return opened.status();
   OpenDevice context = std::move(opened).value();
@@ -177,11 +173,11 @@ Result<double> single_measure(const Device& device, const KernelCall& call, cons
   const Clock::time_point start = Clock::now();
   while (!is_settled(seconds, seconds_since(start))) {
     const Result<double> once = time_once(context, there);
-    if (!once.ok()) return once;
+    if (!once.ok()) return once.status();
     seconds.push_back(once.value());
     std::sort(seconds.begin(), seconds.end());
   }
-  return seconds.front();
+  return Measured{seconds.front(), true};
 }
 
 }  // namespace spillway

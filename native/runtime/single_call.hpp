@@ -8,16 +8,23 @@ namespace spillway {
 
 struct SingleOptions {
   Precision precision = Precision::full;
-  int threads = 0;  // 0: all cores
+  int threads = 0;    // 0: all cores
+  int in_place = -1;  // of a call that is measured: the input whose bytes its first output takes over
+};
+
+struct Measured {
+  double seconds = 0;
+  /// Nothing else ran in its way: worth keeping.
+  bool quiet = true;
 };
 
 /// Bytes of scratch; -1 when the shapes are not legal. The call's operands need no data.
 Result<int64_t> single_workspace(const Device& device, const KernelCall& call, const SingleOptions& options = {});
 /// The call has data on the host, and workspace where the device computes there.
 Status single_run(const Device& device, const KernelCall& call, const SingleOptions& options = {});
-/// Seconds: the least of several runs after a first one, since whatever else the machine does only ever adds to a run (a
-/// thread that waits for another's turn adds 20 ms). On made-up values: the operands need no data.
-Result<double> single_measure(const Device& device, const KernelCall& call, const SingleOptions& options = {});
+/// How long a call takes, on made-up values: the operands need no data. On an asynchronous device the least of several runs
+/// after a first one; elsewhere see cold_measure.hpp.
+Result<Measured> single_measure(const Device& device, const KernelCall& call, const SingleOptions& options = {});
 
 /// Bytes from the first element of a view to the end of its last.
 uint64_t span_bytes(const View& v);

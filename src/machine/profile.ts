@@ -10,7 +10,7 @@ import * as t from 'io-ts'
 import { writeWholeText } from '../files'
 import type { Measurements } from './timing'
 
-const VERSION = 1
+const VERSION = 2
 
 const positive = new t.Type<number>('Positive', (u): u is number => typeof u === 'number' && u > 0 && Number.isFinite(u),
   (u, c) => (typeof u === 'number' && u > 0 && Number.isFinite(u) ? t.success(u) : t.failure(u, c)), t.identity)

@@ -16,7 +16,7 @@ export interface SampleLimits {
   /** After so much measuring in one process, what is not known is estimated from what is. */
   readonly patienceSeconds: number
 }
-export const CPU_SAMPLES: SampleLimits = { bytes: 48 * 1024 ** 2, flops: 4e9, patienceSeconds: 10 }
+export const CPU_SAMPLES: SampleLimits = { bytes: 64 * 1024 ** 2, flops: 1.6e10, patienceSeconds: 12 }
 /** A GPU fills its processors only with calls of the size that runs have. */
 export const GPU_SAMPLES: SampleLimits = { bytes: 512 * 1024 ** 2, flops: 1e12, patienceSeconds: 25 }
 /** Batches are cut before rows, rows before columns; fewer rows or columns than these would be another kind of call. */
@@ -122,17 +122,30 @@ export interface Timer {
   readonly isNew: () => boolean
 }
 
-/** What is known of a kind of call on the whole: for estimates when there is no time left to measure. */
-interface Rate { readonly work: number; readonly seconds: number }
+/** A call that was timed in this process, for estimates of others when there is no time left to measure. */
+interface Seen { readonly sizes: readonly number[]; readonly work: number; readonly seconds: number }
+
+/** How far apart two calls of a kind are: the sum of what their sizes differ by, in factors. */
+const distance = (a: readonly number[], b: readonly number[]): number =>
+  a.length !== b.length ? Infinity : a.reduce((sum, n, i) => sum + Math.abs(Math.log(n / b[i]!)), 0)
+
+const sizesOf = (s: CallShapes): readonly number[] => [...s.ins, ...s.outs].flat()
+
+/** The input whose bytes the first output takes over where a plan can do that: what is read is then written in the caches. */
+export const takenOver = (kind: string, s: CallShapes): number | undefined =>
+  opDef(kind).inPlace?.find((i) => s.ins[i]?.join() === s.outs[0]?.join())
+
+/** Times a call; `quiet`: nothing else ran in its way. */
+export type Measure = (call: NativeCall, algorithm: Algorithm, inPlace: number | undefined) => { readonly seconds: number; readonly quiet: boolean }
 
 class MeasuringTimer implements Timer {
-  private readonly rates = new Map<string, Rate>()
+  private readonly seen = new Map<string, Seen[]>()
   private spent = 0
   private fresh = false
   /** Estimates of this process: measured while something else was going on. */
   private readonly disturbed = new Map<string, number>()
 
-  constructor(private readonly known: Measurements, private readonly measure: (call: NativeCall, algorithm: Algorithm) => number, private readonly float: Float, private readonly limits: SampleLimits) {}
+  constructor(private readonly known: Measurements, private readonly measure: Measure, private readonly float: Float, private readonly limits: SampleLimits) {}
 
   isNew(): boolean { return this.fresh }
 
@@ -150,30 +163,44 @@ class MeasuringTimer implements Timer {
 
   private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
     const t0 = performance.now()
-    const seconds = this.measure(nativeCall(kind, attrs, sample, this.float), algorithm)
+    const { seconds, quiet } = this.measure(nativeCall(kind, attrs, sample, this.float), algorithm, takenOver(kind, sample))
     this.spent += (performance.now() - t0) / 1000
     const slowest = slowestSeconds(kind, attrs, sample, this.float)
-    if (seconds > slowest) this.disturbed.set(key, slowest)
-    else this.known.set(key, seconds)
-    this.fresh ||= seconds <= slowest
+    const keep = quiet && seconds <= slowest
+    if (keep) this.known.set(key, seconds)
+    else this.disturbed.set(key, Math.min(seconds, slowest))
+    this.fresh ||= keep
     return Math.min(seconds, slowest)
+  }
+
+  /** From the call of the same kind and way that is most like it. */
+  private estimated(of: string, sample: CallShapes, work: number): number | undefined {
+    const sizes = sizesOf(sample)
+    let nearest: Seen | undefined
+    let least = Infinity
+    for (const one of this.seen.get(of) ?? []) {
+      const d = distance(sizes, one.sizes)
+      if (d < least) [nearest, least] = [one, d]
+    }
+    return nearest && (nearest.seconds * work) / nearest.work
   }
 
   private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
     const way = algorithm === 'direct' ? '' : ` ${algorithm}`
     const key = keyOf(kind, attrs, sample) + way
     const work = workOf(kind, attrs, sample, this.float)
-    let seconds = this.known.get(key) ?? this.disturbed.get(key)
-    if (seconds === undefined) {
-      const rate = this.rates.get(kind + way)
-      if (this.spent > this.limits.patienceSeconds && rate) return (work * rate.seconds) / rate.work
-      seconds = this.measured(key, kind, attrs, sample, algorithm)
+    const before = this.known.get(key) ?? this.disturbed.get(key)
+    if (before === undefined && this.spent > this.limits.patienceSeconds) {
+      const estimate = this.estimated(kind + way, sample, work)
+      if (estimate !== undefined) return estimate
     }
-    const r = this.rates.get(kind + way) ?? { work: 0, seconds: 0 }
-    this.rates.set(kind + way, { work: r.work + work, seconds: r.seconds + seconds })
+    const seconds = before ?? this.measured(key, kind, attrs, sample, algorithm)
+    const others = this.seen.get(kind + way) ?? []
+    others.push({ sizes: sizesOf(sample), work, seconds })
+    this.seen.set(kind + way, others)
     return seconds
   }
 }
 
-export const timer = (known: Measurements, measure: (call: NativeCall, algorithm: Algorithm) => number, float: Float, limits: SampleLimits = CPU_SAMPLES): Timer =>
+export const timer = (known: Measurements, measure: Measure, float: Float, limits: SampleLimits = CPU_SAMPLES): Timer =>
   new MeasuringTimer(known, measure, float, limits)

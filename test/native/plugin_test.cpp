@@ -177,8 +177,8 @@ void single_calls() {
   out.data = x.data();  // in place
   CHECK(single_run(*imitation(), call).ok());
   CHECK(x == y);
-  const Result<double> seconds = single_measure(*imitation(), call);
-  CHECK(seconds.ok() && seconds.value() > 0);
+  const Result<Measured> measured = single_measure(*imitation(), call);
+  CHECK(measured.ok() && measured.value().seconds > 0 && measured.value().quiet);
 }
 
 void link_is_measured() {

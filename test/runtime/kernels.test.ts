@@ -58,7 +58,7 @@ test('runs a tile: the box says where it lies', () => {
 })
 
 test('measures', () => {
-  const seconds = native.measure(
+  const { seconds } = native.measure(
     'ref',
     'conv2d',
     conv,
@@ -66,6 +66,8 @@ test('measures', () => {
     [{ dims: [1, 8, 64, 64] }],
   )
   assert.ok(seconds > 1e-5 && seconds < 5, `${seconds}`)
+  assert.throws(() => native.measure('ref', 'relu', [0], [x], [y], 'direct', 1, 'fp32', 1), /input 1 cannot be taken over/)
+  assert.ok(native.measure('ref', 'relu', [0], [x], [x], 'direct', 1, 'fp32', 0).seconds > 0)
   const b = native.copyBandwidth()
   assert.ok(b.outBytesPerSecond > 1e8 && b.inBytesPerSecond > 1e8)
 })

@@ -1,0 +1,227 @@
+// Two regions of memory larger than the caches, one that calls read and one that they write: each run of a call takes the
+// next place in both, which the caches have long forgotten when its turn comes again.
+// Worked example: conv2d of 3 MiB in, 2 MiB out, in regions of 96 MiB: thirty runs go once through the first.
+#include "runtime/cold_measure.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include "plan/tape.hpp"
+#include "runtime/clock.hpp"
+#include "runtime/cores.hpp"
+#include "runtime/handles.hpp"
+#include "runtime/random.hpp"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t PLACE_ALIGN = 256;
+constexpr uint64_t aligned(uint64_t bytes) { return (bytes + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN; }
+constexpr uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) / PAGE_BYTES; }
+
+/// What the last level of caches has, or more.
+uint64_t cache_bytes() {
+  const long told = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return std::clamp<uint64_t>(told > 0 ? uint64_t(told) : 0, uint64_t(32) << 20, uint64_t(256) << 20);
+}
+
+/// Normal numbers all over; every value of a block of a million differs, and the block repeats.
+void fill_normal(std::byte* at, uint64_t bytes) {
+  constexpr uint64_t BLOCK = 1 << 20;
+  const uint64_t first = std::min(bytes, BLOCK * sizeof(float));
+  fill_random(reinterpret_cast<float*>(at), 0, first / sizeof(float), Dist::normal, 1.0, {1, 0});
+  for (uint64_t done = first; done < bytes; done = std::min(bytes, 2 * done)) std::memcpy(at + done, at, std::min(done, bytes - done));
+}
+
+/// A stretch of memory that is handed out from the front to the end, again and again.
+struct Region {
+  std::byte* base = nullptr;
+  uint64_t bytes = 0, cursor = 0;
+  std::byte* take(uint64_t n) {
+    if (cursor + n > bytes) cursor = 0;
+    std::byte* const at = base + cursor;
+    cursor += aligned(n);
+    return at;
+  }
+};
+
+/// What one placement of a call takes of each region.
+struct Needs { uint64_t read = 0, written = 0, integers = 0, workspace = 0; };
+
+class Bench {
+ public:
+  static Result<Bench> open(const Device& device, const Needs& needs) {
+    Result<OpenDevice> opened = OpenDevice::open(device, {});
+    if (!opened.ok()) return opened.status();
+    Bench b(std::move(opened).value());
+    const uint64_t share = cache_bytes();
+    const uint64_t sizes[] = {std::max(share, needs.read) + share / 2, std::max(share, needs.written) + share / 2, needs.integers, needs.workspace};
+    uint64_t pages = 0;
+    for (const uint64_t bytes : sizes) pages += pages_of(bytes);
+    const PageMapping whole{0, 0, pages};
+    const Result<std::byte*> base = b.context_.map({pages, pages, &whole, 1});
+    if (!base.ok()) return base.status();
+    std::byte* at = base.value();
+    Region* const regions[] = {&b.read, &b.written, &b.integers, &b.workspace};
+    for (size_t i = 0; i < 4; i++) {
+      *regions[i] = {at, pages_of(sizes[i]) * PAGE_BYTES, 0};
+      at += regions[i]->bytes;
+    }
+    fill_normal(b.read.base, b.read.bytes + b.written.bytes);
+    std::fill_n(b.integers.base, b.integers.bytes + b.workspace.bytes, std::byte(0));
+    return b;
+  }
+  bool holds(const Needs& n) const { return n.read <= read.bytes && n.written <= written.bytes && n.integers <= integers.bytes && n.workspace <= workspace.bytes; }
+  OpenDevice& context() { return context_; }
+
+  Region read, written, integers, workspace;
+
+ private:
+  explicit Bench(OpenDevice context) : context_(std::move(context)) {}
+  OpenDevice context_;
+};
+
+std::mutex bench_mutex;
+std::optional<Bench> bench;
+const Device* bench_device = nullptr;
+
+/// A call at one place after the other.
+class Moving {
+ public:
+  Moving(const KernelCall& call, int in_place) : call_(call), in_place_(in_place), views_(call.ins, call.ins + call.n_ins) {
+    views_.insert(views_.end(), call.outs, call.outs + call.n_outs);
+  }
+  Needs needs(uint64_t workspace) const {
+    Needs n{0, 0, 0, workspace};
+    for (size_t i = 0; i < views_.size(); i++) *region_of(i, n.read, n.written, n.integers) += aligned(span_bytes(views_[i]));
+    return n;
+  }
+  KernelCall next(Bench& b, uint64_t workspace) {
+    for (size_t i = 0; i < views_.size(); i++) views_[i].data = region_of(i, b.read, b.written, b.integers)->take(span_bytes(views_[i]));
+    if (in_place_ >= 0) views_[call_.n_ins].data = views_[size_t(in_place_)].data;
+    KernelCall c = call_;
+    c.ins = views_.data();
+    c.outs = views_.data() + call_.n_ins;
+    c.workspace = b.workspace.base;
+    c.workspace_bytes = workspace;
+    return c;
+  }
+
+ private:
+  template <class R>
+  R* region_of(size_t i, R& read, R& written, R& integers) const {
+    if (views_[i].dtype == DType::i32) return &integers;
+    return i >= call_.n_ins || int(i) == in_place_ ? &written : &read;
+  }
+  const KernelCall call_;
+  const int in_place_;
+  std::vector<View> views_;
+};
+
+/// How long this process's threads have stood in line for a processor that somebody else had: /proc says it for each.
+class Queueing {
+ public:
+  Queueing() {
+    DIR* const tasks = ::opendir("/proc/self/task");
+    if (!tasks) return;
+    while (const dirent* entry = ::readdir(tasks))
+      if (entry->d_name[0] != '.') files_.emplace_back(::open(text("/proc/self/task/", entry->d_name, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC));
+    ::closedir(tasks);
+  }
+  double seconds() const {
+    double sum = 0;
+    for (const File& f : files_) {
+      char line[96] = {};
+      unsigned long long ran = 0, stood = 0;
+      if (f && ::pread(f.fd(), line, sizeof line - 1, 0) > 0 && std::sscanf(line, "%llu %llu", &ran, &stood) == 2) sum += double(stood) * 1e-9;
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<File> files_;
+};
+
+/// Runs of a call: those that were left alone, and all.
+struct Runs {
+  std::vector<double> quiet, all;
+  /// Whether they tell how long a run takes.
+  bool settled(double spent) const {
+    constexpr size_t LEAST = 3, MOST = 15;
+    constexpr double ENOUGH_SECONDS = 0.015, PATIENCE_SECONDS = 0.3;
+    if (spent > PATIENCE_SECONDS) return !all.empty();
+    return quiet.size() >= MOST || (quiet.size() >= LEAST && spent > ENOUGH_SECONDS);
+  }
+};
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
+}
+
+Measured verdict(const Runs& runs) {
+  constexpr size_t LEAST = 3;
+  if (runs.quiet.size() >= LEAST) return {median(runs.quiet), true};
+  // Whatever else a machine does only adds to a run.
+  return {*std::min_element(runs.all.begin(), runs.all.end()), false};
+}
+
+/// Of a run's time, what its threads may have stood in line.
+constexpr double QUIET_SHARE = 0.02;
+
+/// The bench of this device, large enough for such a call.
+Status make_room(const Device& device, const Needs& needs) {
+  if (bench && bench_device == &device && bench->holds(needs)) return {};
+  bench.reset();
+  Result<Bench> opened = Bench::open(device, needs);
+  if (!opened.ok()) return opened.status();
+  bench.emplace(std::move(opened).value());
+  bench_device = &device;
+  return {};
+}
+
+Result<Measured> measure_on_bench(Moving& moving, uint64_t workspace, const StepContext& step) {
+  OpenDevice& context = bench->context();
+  const KernelCall first = moving.next(*bench, workspace);
+  Status s = context.prepare(first);
+  if (s.ok()) s = context.begin_step(step);
+  if (s.ok()) s = context.run(first);
+  if (!s.ok()) return s;
+  const Queueing queueing;
+  Runs runs;
+  const Clock::time_point start = Clock::now();
+  for (double stood = queueing.seconds(); !runs.settled(seconds_since(start));) {
+    const KernelCall there = moving.next(*bench, workspace);
+    const Clock::time_point began = Clock::now();
+    if (s = context.run(there); !s.ok()) return s;
+    const double seconds = seconds_since(began), now = queueing.seconds();
+    runs.all.push_back(seconds);
+    if (now - stood <= QUIET_SHARE * seconds) runs.quiet.push_back(seconds);
+    stood = now;
+  }
+  return verdict(runs);
+}
+
+}  // namespace
+
+Result<Measured> measure_cold(const Device& device, const KernelCall& call, const SingleOptions& options) {
+  const std::lock_guard lock(bench_mutex);
+  const Result<int64_t> workspace = single_workspace(device, call, options);
+  if (!workspace.ok()) return workspace.status();
+  if (workspace.value() < 0) return refuse("the device's kernel refuses these shapes");
+  const BoundThreads bound(device, options.threads > 0 ? options.threads : default_threads());
+  Moving moving(call, options.in_place);
+  if (Status s = make_room(device, moving.needs(uint64_t(workspace.value()))); !s.ok()) return s;
+  return measure_on_bench(moving, uint64_t(workspace.value()), *call.step);
+}
+
+void forget_measuring() {
+  const std::lock_guard lock(bench_mutex);
+  bench.reset();
+}
+
+}  // namespace spillway
