@@ -1,7 +1,8 @@
-// The claims of the README and docs, run through the command line as a user would. `npm run acceptance [-- SECTION …]`
+// The claims of the README and docs, most run through the command line as a user would. `npm run acceptance [-- SECTION …]`
 // prints a line a claim and writes bench/results/acceptance.json with the machine's description; exits 1 when one fails.
-// Sections: identity (same bits in-core, recomputed, swapped), memory (tiled out-of-core runs under budget + 300 MiB),
-// budgets (the smallest works, a page less is refused), exact (tiled gradients against untiled at prime sizes).
+// Sections: identity and bits (same bits in-core, recomputed, swapped), memory (tiled out-of-core runs under budget + 300 MiB),
+// budgets (the smallest works, a page less is refused), exact (tiled gradients against untiled at prime sizes),
+// planners (their bars in simulation: bounds, auto at a third, pages, planning times and their growth).
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir, totalmem } from 'node:os'
@@ -9,11 +10,20 @@ import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import { openTensors, readTensor } from '../src/safetensors'
+import { bits } from './acceptance/bits'
+import { bounds } from './acceptance/bounds'
+import { claim, claims } from './acceptance/claims'
+import { pages } from './acceptance/pages'
+import { thirds } from './acceptance/thirds'
+import { planningTimes } from './acceptance/times'
 
 const ROOT = join(__dirname, '..')
 const MIB = 1024 ** 2
 
-interface Answer { readonly code: number; readonly json: Record<string, unknown> }
+interface Answer {
+  readonly code: number
+  readonly json: Record<string, unknown>
+}
 
 const spillway = (...args: string[]): Promise<Answer> =>
   new Promise((resolve) => {
@@ -23,37 +33,75 @@ const spillway = (...args: string[]): Promise<Answer> =>
     })
   })
 
-interface Claim { readonly section: string; readonly what: string; readonly holds: boolean; readonly figures: Record<string, unknown> }
-const claims: Claim[] = []
-const claim = (section: string, what: string, holds: boolean, figures: Record<string, unknown>): void => {
-  claims.push({ section, what, holds, figures })
-  console.log(`${holds ? 'holds ' : 'FAILS '} ${section}: ${what} ${JSON.stringify(figures)}`)
-}
-
 const smallestOf = async (model: readonly string[], strategy: string): Promise<number> => {
-  const { json } = await spillway('plan', ...model, '--strategy', strategy, '--budget', String(PAGE_BYTES), '--algorithms', 'fixed')
+  const { json } = await spillway(
+    'plan',
+    ...model,
+    '--strategy',
+    strategy,
+    '--budget',
+    String(PAGE_BYTES),
+    '--algorithms',
+    'fixed',
+  )
   return (json.error as { smallestBytes: number }).smallestBytes
 }
 
-const pick = (o: Record<string, unknown>, ...names: string[]): Record<string, unknown> => Object.fromEntries(names.map((n) => [n, o[n]]))
+const pick = (o: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
+  Object.fromEntries(names.map((n) => [n, o[n]]))
 
 // ---------------------------------------------------------------- identity
 
 const identity = async (): Promise<void> => {
-  const models = [['vgg16-features', '--image', '512'], ['darknet19-features', '--image', '512'], ['resnet18', '--batch', '16', '--image', '128']]
+  const models = [
+    ['vgg16-features', '--image', '512'],
+    ['darknet19-features', '--image', '512'],
+    ['resnet18', '--batch', '16', '--image', '128'],
+  ]
   for (const model of models) {
     const inCore = await smallestOf(model, 'in-core')
     let sha: unknown
     for (const strategy of ['in-core', 'checkpoint:sqrt', 'swap:greedy']) {
       const least = await smallestOf(model, strategy)
       const budget = strategy === 'in-core' ? inCore : Math.floor((least + inCore) / 2 / PAGE_BYTES) * PAGE_BYTES
-      const { json } = await spillway('train', ...model, '--strategy', strategy, '--budget', String(budget), '--algorithms', 'fixed', '--steps', '3', '--seed', '1')
+      const { json } = await spillway(
+        'train',
+        ...model,
+        '--strategy',
+        strategy,
+        '--budget',
+        String(budget),
+        '--algorithms',
+        'fixed',
+        '--steps',
+        '3',
+        '--seed',
+        '1',
+      )
       sha ??= json.weightsSha256
-      const forced = strategy === 'in-core' || (strategy === 'swap:greedy' ? Number(json.bytesOut) > 0 : Number(json.recomputeSeconds) > 0)
-      const holds = json.weightsSha256 === sha && sha !== undefined && forced && json.arenaPeakBytes === json.peakBytes && Number(json.arenaPeakBytes) <= budget
+      const forced =
+        strategy === 'in-core' || (strategy === 'swap:greedy' ? Number(json.bytesOut) > 0 : Number(json.recomputeSeconds) > 0)
+      const holds =
+        json.weightsSha256 === sha &&
+        sha !== undefined &&
+        forced &&
+        json.arenaPeakBytes === json.peakBytes &&
+        Number(json.arenaPeakBytes) <= budget
       claim('identity', `${model[0]} ${strategy}`, holds, {
-        smallestMiB: least / MIB, inCoreMiB: inCore / MIB, budgetMiB: budget / MIB,
-        ...pick(json, 'peakBytes', 'arenaPeakBytes', 'processPeakBytes', 'recomputeSeconds', 'bytesOut', 'secondsPerStep', 'predictedSecondsPerStep', 'weightsSha256'),
+        smallestMiB: least / MIB,
+        inCoreMiB: inCore / MIB,
+        budgetMiB: budget / MIB,
+        ...pick(
+          json,
+          'peakBytes',
+          'arenaPeakBytes',
+          'processPeakBytes',
+          'recomputeSeconds',
+          'bytesOut',
+          'secondsPerStep',
+          'predictedSecondsPerStep',
+          'weightsSha256',
+        ),
       })
     }
   }
@@ -62,15 +110,39 @@ const identity = async (): Promise<void> => {
 // ---------------------------------------------------------------- memory
 
 const memory = async (): Promise<void> => {
-  for (const [model, image, disk] of [['vgg16-features', '1536', false], ['darknet19-features', '2048', true]] as const) {
+  for (const [model, image, disk] of [
+    ['vgg16-features', '1536', false],
+    ['darknet19-features', '2048', true],
+  ] as const) {
     const inCore = await smallestOf([model, '--image', image], 'in-core')
     const budget = Math.floor(inCore / 6 / PAGE_BYTES) * PAGE_BYTES
     const spill = mkdtempSync(join(tmpdir(), 'spillway-'))
-    const { json } = await spillway('train', model, '--image', image, '--strategy', 'tiled', '--budget', String(budget), '--spill', spill, '--steps', '2', '--seed', '1')
+    const { json } = await spillway(
+      'train',
+      model,
+      '--image',
+      image,
+      '--strategy',
+      'tiled',
+      '--budget',
+      String(budget),
+      '--spill',
+      spill,
+      '--steps',
+      '2',
+      '--seed',
+      '1',
+    )
     rmSync(spill, { recursive: true })
-    const holds = Number(json.processPeakBytes) <= budget + 300 * MIB && json.arenaPeakBytes === json.peakBytes && Number(json.arenaPeakBytes) <= budget && (!disk || Number(json.diskBytes) > 0)
+    const holds =
+      Number(json.processPeakBytes) <= budget + 300 * MIB &&
+      json.arenaPeakBytes === json.peakBytes &&
+      Number(json.arenaPeakBytes) <= budget &&
+      (!disk || Number(json.diskBytes) > 0)
     claim('memory', `${model} at ${image} in a sixth of in-core`, holds, {
-      inCoreMiB: inCore / MIB, budgetMiB: budget / MIB, processPeakMiB: Number(json.processPeakBytes) / MIB,
+      inCoreMiB: inCore / MIB,
+      budgetMiB: budget / MIB,
+      processPeakMiB: Number(json.processPeakBytes) / MIB,
       ...pick(json, 'peakBytes', 'arenaPeakBytes', 'diskBytes', 'bytesOut', 'bytesIn', 'secondsPerStep', 'losses', 'error'),
     })
   }
@@ -79,15 +151,27 @@ const memory = async (): Promise<void> => {
 // ---------------------------------------------------------------- budgets
 
 const budgets = async (): Promise<void> => {
-  for (const model of [['vgg16-features', '--image', '256'], ['resnet18', '--batch', '4', '--image', '96']])
+  for (const model of [
+    ['vgg16-features', '--image', '256'],
+    ['resnet18', '--batch', '4', '--image', '96'],
+  ])
     for (const strategy of ['in-core', 'checkpoint:sqrt', 'swap:greedy', 'tiled', 'auto']) {
       const least = await smallestOf(model, strategy)
       const args = [...model, '--strategy', strategy, '--algorithms', 'fixed', '--steps', '1', '--seed', '1']
       const fits = await spillway('train', ...args, '--budget', String(least))
       const less = await spillway('train', ...args, '--budget', String(least - PAGE_BYTES))
       const refused = less.json.error as { tag?: string; smallestBytes?: number } | undefined
-      const holds = fits.code === 0 && fits.json.arenaPeakBytes === fits.json.peakBytes && less.code === 3 && refused?.tag === 'BudgetInfeasible' && refused.smallestBytes === least
-      claim('budgets', `${model[0]} ${strategy}`, holds, { smallestMiB: least / MIB, lessExits: less.code, ...pick(fits.json, 'arenaPeakBytes', 'peakBytes') })
+      const holds =
+        fits.code === 0 &&
+        fits.json.arenaPeakBytes === fits.json.peakBytes &&
+        less.code === 3 &&
+        refused?.tag === 'BudgetInfeasible' &&
+        refused.smallestBytes === least
+      claim('budgets', `${model[0]} ${strategy}`, holds, {
+        smallestMiB: least / MIB,
+        lessExits: less.code,
+        ...pick(fits.json, 'arenaPeakBytes', 'peakBytes'),
+      })
     }
 }
 
@@ -101,12 +185,14 @@ const gradients = (folder: string): ReadonlyMap<string, Floats> => {
   const opened = openTensors(join(folder, file ?? ''))
   if (isLeft(opened)) throw new Error(opened.left)
   const momenta = [...opened.right.tensors].filter(([name]) => name.endsWith('.momentum'))
-  return new Map(momenta.map(([name, t]): [string, Floats] => {
-    const bytes = readTensor(opened.right, t)
-    if (isLeft(bytes)) throw new Error(bytes.left)
-    const { buffer } = bytes.right.slice()
-    return [name, t.type === 'F64' ? new Float64Array(buffer) : new Float32Array(buffer)]
-  }))
+  return new Map(
+    momenta.map(([name, t]): [string, Floats] => {
+      const bytes = readTensor(opened.right, t)
+      if (isLeft(bytes)) throw new Error(bytes.left)
+      const { buffer } = bytes.right.slice()
+      return [name, t.type === 'F64' ? new Float64Array(buffer) : new Float32Array(buffer)]
+    }),
+  )
 }
 
 const distance = (a: Floats, b: (i: number) => number): number => {
@@ -117,10 +203,30 @@ const distance = (a: Floats, b: (i: number) => number): number => {
 const norm = (a: Floats): number => distance(a, () => 0)
 
 const exact = async (): Promise<void> => {
-  for (const [device, tolerance] of [['cpu', 1e-4], ['ref', 1e-9]] as const)
+  for (const [device, tolerance] of [
+    ['cpu', 1e-4],
+    ['ref', 1e-9],
+  ] as const)
     for (const model of ['vgg16-features', 'darknet19-features']) {
-      const args = [model, '--image', '509x389', '--device', device, '--machine', device, '--algorithms', 'fixed', '--steps', '1', '--seed', '1']
-      const run = async (strategy: string, ...more: string[]): Promise<{ json: Record<string, unknown>; of: ReturnType<typeof gradients> }> => {
+      const args = [
+        model,
+        '--image',
+        '509x389',
+        '--device',
+        device,
+        '--machine',
+        device,
+        '--algorithms',
+        'fixed',
+        '--steps',
+        '1',
+        '--seed',
+        '1',
+      ]
+      const run = async (
+        strategy: string,
+        ...more: string[]
+      ): Promise<{ json: Record<string, unknown>; of: ReturnType<typeof gradients> }> => {
         const folder = mkdtempSync(join(tmpdir(), 'spillway-'))
         const { json } = await spillway('train', ...args, '--strategy', strategy, ...more, '--checkpoint-dir', folder)
         if (json.error) throw new Error(JSON.stringify(json.error))
@@ -137,13 +243,23 @@ const exact = async (): Promise<void> => {
         const b = tiled.of.get(name)!
         worst = Math.max(worst, distance(a, (i) => b[i]!) / Math.max(norm(a), 1e-3 * most))
       }
-      claim('exact', `${model} at 509x389 on ${device}`, worst <= tolerance, { worstRelative: worst, tolerance, tensors: whole.of.size, losses: [whole.json.losses, tiled.json.losses] })
+      claim('exact', `${model} at 509x389 on ${device}`, worst <= tolerance, {
+        worstRelative: worst,
+        tolerance,
+        tensors: whole.of.size,
+        losses: [whole.json.losses, tiled.json.losses],
+      })
     }
 }
 
 // ----------------------------------------------------------------
 
-const sections: Readonly<Record<string, () => Promise<void>>> = { identity, memory, budgets, exact }
+/** Planned and simulated in this process: the figures of thousands of plans, of which the command line would tell one at a time. */
+const planners = async (): Promise<void> => {
+  for (const claiming of [thirds, bounds, pages, planningTimes]) claiming(claim)
+}
+
+const sections: Readonly<Record<string, () => Promise<void>>> = { identity, bits: () => bits(claim), memory, budgets, exact, planners }
 
 const main = async (): Promise<void> => {
   const wanted = process.argv.slice(2)
@@ -152,7 +268,12 @@ const main = async (): Promise<void> => {
   for (const [name, run] of Object.entries(sections)) if (!wanted.length || wanted.includes(name)) await run()
   const results = join(__dirname, 'results')
   mkdirSync(results, { recursive: true })
-  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, memoryGiB: Math.round(totalmem() / 1024 ** 3), node: process.version }
+  const machine = {
+    cpu: cpus()[0]?.model,
+    cores: cpus().length,
+    memoryGiB: Math.round(totalmem() / 1024 ** 3),
+    node: process.version,
+  }
   const file = join(results, `acceptance${wanted.length ? `-${wanted.join('-')}` : ''}.json`)
   writeFileSync(file, `${JSON.stringify({ date: new Date().toISOString().slice(0, 10), machine, claims }, null, 1)}\n`)
   process.exitCode = claims.every((c) => c.holds) ? 0 : 1

@@ -1,10 +1,12 @@
 // What the experiments share: training graphs of zoo networks on named machines, and one planned step. In: names and shapes. Out:
 // graphs; for each strategy and budget the case that `compare` reports. Networks and strategies that are not there give null.
-import { isLeft } from 'fp-ts/Either'
+import { type Either, isLeft } from 'fp-ts/Either'
+import { mse, type Trainable } from '../../dsl'
 import { caseOf, type FeasibleCase } from '../../src/cli/compare/sweep'
 import { type LocalMachine, machineNamed } from '../../src/machine'
 import { DEFAULT_OPTIMIZER, trainingGraph } from '../../src/session'
-import { zooEntry } from '../../src/zoo'
+import { zooEntry, zooSteps } from '../../src/zoo'
+import type { GraphError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import { strategies } from '../../staging/schedule/strategies'
 
@@ -16,12 +18,14 @@ export const machine = (name: string): LocalMachine => {
   return found.right
 }
 
+/** A network of the zoo, or a step of several objectives, which says itself what it minimises. */
 export const graphOf = (name: string, on: LocalMachine, batch: number, height: number, width = height): Graph | null => {
-  const entry = zooEntry(name)
+  const entry = zooEntry(name) ?? zooSteps.find((s) => s.name === name)
   if (!entry) return null
-  const model = entry.build([batch, 3, height, width])
+  const model: Either<GraphError, Trainable> = entry.build([batch, entry.defaultInput[1], height, width])
   if (isLeft(model)) return null
-  const graph = trainingGraph(model.right, name, entry.loss, DEFAULT_OPTIMIZER, on)
+  const loss = 'loss' in entry ? entry.loss : mse
+  const graph = trainingGraph(model.right, name, loss, DEFAULT_OPTIMIZER, on)
   return isLeft(graph) ? null : graph.right
 }
 

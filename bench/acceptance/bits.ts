@@ -1,0 +1,97 @@
+// Swapping and recomputation change no bit: one network of each family of the zoo, trained on the CPU from one seed by every
+// strategy that swaps, checkpoints or does both, each in the smallest budget that it names. In: a claim to make. Out: a claim
+// a network: the weights after some steps are those of in-core, pages were held as planned, and each strategy moved or made
+// again what it says, wherever its smallest budget is below in-core. A network's own test of this is test/e2e/bits.test.ts.
+import { type Either, isLeft } from 'fp-ts/Either'
+import { mse, type Trainable } from '../../dsl'
+import { machineNamed } from '../../src/machine'
+import type { TrainResult } from '../../src/result'
+import { DEFAULT_OPTIMIZER, stageGraph, trainingGraph } from '../../src/session'
+import { trainTask } from '../../src/trainer'
+import { zooEntry, zooSteps } from '../../src/zoo'
+import { smallestOf } from '../../src/cli/compare/sweep'
+import { mib } from '../../staging/core/bytes'
+import type { GraphError } from '../../staging/core/errors'
+import { strategies } from '../../staging/schedule/strategies'
+import type { Claiming } from './claims'
+
+const STEPS = 2
+
+/** Large enough that values have pages of their own, small enough to train in a second. */
+export const ONE_OF_EACH: Readonly<Record<string, readonly [number, number, number]>> = {
+  alexnet: [8, 224, 224],
+  'resnet20-cifar': [64, 32, 32],
+  'darknet19-features': [2, 128, 128],
+  'deeplabv3plus-resnet50': [2, 97, 97],
+  densenet121: [4, 96, 96],
+  googlenet: [8, 96, 96],
+  inception3: [4, 107, 107],
+  inception4: [4, 107, 107],
+  pix2pixhd: [1, 64, 128],
+  resnet18: [8, 96, 96],
+  unet: [1, 96, 96],
+  'vgg11-features': [2, 128, 128],
+}
+
+const must = <T>(e: Either<unknown, T>): T => {
+  if (isLeft(e)) throw new Error(JSON.stringify(e.left))
+  return e.right
+}
+
+const isExact = (strategy: string): boolean => /^(swap|hybrid|checkpoint):/.test(strategy)
+
+const graphOn = (network: string, [batch, height, width]: readonly [number, number, number]) => {
+  const on = must(machineNamed('cpu', { fixed: true }))
+  const entry = zooEntry(network) ?? zooSteps.find((s) => s.name === network)!
+  const model: Either<GraphError, Trainable> = entry.build([batch, entry.defaultInput[1], height, width])
+  const loss = 'loss' in entry ? entry.loss : mse
+  return { on, graph: must(trainingGraph(must(model), network, loss, DEFAULT_OPTIMIZER, on)) }
+}
+
+export interface Bits {
+  readonly strategy: string
+  readonly budgetMiB: number
+  readonly inCoreMiB: number
+  readonly same: boolean
+  /** It had less memory than in-core, and moved or recomputed; or it had as much. */
+  readonly worked: boolean
+  readonly asPlanned: boolean
+}
+
+/** Each strategy beside in-core. */
+export const bitsOf = async (network: string, of: readonly string[] = strategies.filter(isExact)): Promise<readonly Bits[]> => {
+  const { on, graph } = graphOn(network, ONE_OF_EACH[network]!)
+  const run = async (strategy: string): Promise<TrainResult> => {
+    const budget = smallestOf(graph, on, strategy, 'fixed')
+    const plan = must(stageGraph(graph, on, { strategy, budget, algorithms: 'fixed' }))
+    return must(await trainTask(undefined, plan, { steps: STEPS, seed: 1 })())
+  }
+  const inCore = await run('in-core')
+  const out: Bits[] = []
+  for (const strategy of of) {
+    const r = await run(strategy)
+    out.push({
+      strategy,
+      budgetMiB: r.budgetBytes / mib(1),
+      inCoreMiB: inCore.budgetBytes / mib(1),
+      same: r.weightsSha256 === inCore.weightsSha256 && r.losses.join() === inCore.losses.join(),
+      worked: r.budgetBytes >= inCore.budgetBytes || r.bytesOut > 0 || r.recomputeSeconds > 0,
+      asPlanned: r.arenaPeakBytes === r.peakBytes && r.arenaPeakBytes <= r.budgetBytes,
+    })
+  }
+  return out
+}
+
+export const bits = async (claim: Claiming): Promise<void> => {
+  for (const network of Object.keys(ONE_OF_EACH)) {
+    const all = await bitsOf(network)
+    const holds = all.every((b) => b.same && b.worked && b.asPlanned) && all.some((b) => b.budgetMiB < b.inCoreMiB)
+    claim('bits', `${network}: ${all.length} strategies train to the bits of in-core`, holds, {
+      input: ONE_OF_EACH[network],
+      steps: STEPS,
+      inCoreMiB: all[0]?.inCoreMiB,
+      budgetMiB: Object.fromEntries(all.map((b) => [b.strategy, b.budgetMiB])),
+      ...(holds ? {} : { faults: all.filter((b) => !b.same || !b.worked || !b.asPlanned) }),
+    })
+  }
+}

@@ -1,0 +1,98 @@
+// Every planner × every network of the zoo × two image sizes × eight budgets, planned for a V100 behind PCIe:
+// `npm run sweep [-- NETWORK …]` plans the networks named (all by default) and puts them into bench/results/sweep.json; then
+// tells what holds of everything in that file: each plan verified or refused with the smallest budget that works; `auto`
+// never above another strategy, and how often below each. Exits 1 when something does not hold.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { zooNames } from '../../src/zoo'
+import { graphOf, machine } from '../lab/steps'
+import { autoBeside, type Beside } from './beside'
+import { type SweptNetwork, sweptNetwork } from './network'
+
+const FILE = join(__dirname, '../results/sweep.json')
+const ON = 'v100-pcie-16g'
+const BUDGETS = 8
+const MOST_ABOVE = 1e-6
+const LEAST_BELOW = 0.7
+
+/** Batch, height and width of both sizes; two batches where the classifier's weights admit one size of image only. */
+type Sizes = readonly (readonly [batch: number, height: number, width: number])[]
+const square = (batch: number, ...sides: readonly number[]): Sizes => sides.map((side) => [batch, side, side])
+
+const WIDE: Sizes = [
+  [1, 256, 512],
+  [1, 512, 1024],
+]
+
+const sizesOf = (network: string): Sizes => {
+  if (network.endsWith('-cifar')) return square(64, 32, 48)
+  if (network.startsWith('inception')) return square(4, 299, 395)
+  if (network.includes('-features')) return square(2, 512, 768)
+  if (network.startsWith('deeplab') || network === 'unet') return square(2, 256, 512)
+  if (network === 'pix2pixhd') return WIDE
+  if (network.startsWith('vgg') || network === 'alexnet') return [...square(4, 224), ...square(16, 224)]
+  return square(4, 224, 320)
+}
+
+const text = (all: readonly SweptNetwork[]): string => {
+  const rows = (n: SweptNetwork): string =>
+    Object.entries(n.strategies)
+      .map(([s, of]) => `   ${JSON.stringify(s)}: ${JSON.stringify(of)}`)
+      .join(',\n')
+  const one = ({ strategies: _, faults, ...n }: SweptNetwork, i: number): string =>
+    `  {\n   "case": ${JSON.stringify(n)},\n   "faults": ${JSON.stringify(faults)},\n   "strategies": {\n${rows(all[i]!)}\n   }\n  }`
+  return `{\n "machine": "${ON}",\n "networks": [\n${all.map(one).join(',\n')}\n ]\n}\n`
+}
+
+interface Stored {
+  readonly case: Omit<SweptNetwork, 'strategies' | 'faults'>
+  readonly faults: readonly string[]
+  readonly strategies: SweptNetwork['strategies']
+}
+
+const stored = (): readonly SweptNetwork[] => {
+  if (!existsSync(FILE)) return []
+  const { networks } = JSON.parse(readFileSync(FILE, 'utf8')) as { readonly networks: readonly Stored[] }
+  return networks.map((n) => ({ ...n.case, faults: n.faults, strategies: n.strategies }))
+}
+
+const swept = (network: string): readonly SweptNetwork[] =>
+  sizesOf(network).map(([batch, height, width]) => {
+    const on = machine(ON)
+    const graph = graphOf(network, on, batch, height, width)
+    if (!graph) throw new Error(`${network} cannot be built at ${height}x${width}`)
+    const began = performance.now()
+    const one = sweptNetwork(graph, on, [batch, height, width], BUDGETS)
+    const cases = Object.values(one.strategies).reduce((n, s) => n + s.ratios.length, 0)
+    console.log(`${network} at ${height}x${width}: ${cases} cases in ${((performance.now() - began) / 1000).toFixed(0)} s`)
+    return one
+  })
+
+const told = (all: readonly SweptNetwork[]): boolean => {
+  const faults = all.flatMap((n) => n.faults.map((f) => `${n.network} ${n.input.join('x')}: ${f}`))
+  for (const f of faults) console.log(`FAILS  ${f}`)
+  const every = (count: (s: Beside) => number, beside: readonly Beside[]): number => beside.reduce((n, s) => n + count(s), 0)
+  const beside = autoBeside(all, MOST_ABOVE)
+  for (const b of beside)
+    console.log(`${b.strategy}: auto below in ${b.below} of ${b.cases} cases, as fast in ${b.same}, above in ${b.above}`)
+  const share = every((b) => b.below, beside) / every((b) => b.cases, beside)
+  console.log(`${all.length} networks and sizes; auto below each other strategy in ${(100 * share).toFixed(1)} % of cases`)
+  return !faults.length && every((b) => b.above, beside) === 0 && beside.every((b) => b.below >= LEAST_BELOW * b.cases)
+}
+
+const main = (): void => {
+  const wanted = process.argv.slice(2)
+  const unknown = wanted.find((w) => !zooNames.includes(w))
+  if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; legal are ${zooNames.join(', ')}`)
+  for (const network of zooNames) {
+    if (wanted.length && !wanted.includes(network)) continue
+    const fresh = swept(network)
+    const others = stored().filter((n) => n.network !== network)
+    const order = (n: SweptNetwork): number => zooNames.indexOf(n.network)
+    mkdirSync(join(FILE, '..'), { recursive: true })
+    writeFileSync(FILE, text([...others, ...fresh].sort((a, b) => order(a) - order(b))))
+  }
+  process.exitCode = told(stored()) ? 0 : 1
+}
+
+main()
