@@ -66,7 +66,7 @@ export const residualChain = (blocks: number): Graph => {
 export const GROWING = ['swap:greedy', 'swap:fractional', 'swap:window'] as const
 export const FEW_BLOCKS = 80
 /** 20 000 ops. */
-const MANY_BLOCKS = 1330
+export const MANY_BLOCKS = 1330
 /** Times measured on a busy machine scatter. */
 const SCATTER = 1.8
 

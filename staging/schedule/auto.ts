@@ -11,7 +11,7 @@ import { type Candidate, type Planner, type Refiner, resident, spilling } from '
 import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
 import { inChunks } from './offload'
-import { type OptimalChain, optimalOf } from './optimal'
+import { type OptimalChain, optimalOf, tiledChainsOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
 const COARSE = 1 / 6
@@ -22,13 +22,18 @@ export interface AutoOptions {
   readonly swap: boolean
   /** Make cheap values again inside a stage that keeps its dear ones; else a stage keeps all or nothing. */
   readonly cheapFirst: boolean
+  /** Run stages that work on much at once in tiles, where they can be tiled. */
+  readonly tile: boolean
   /** Look on the simulator at the memories near the one that the estimate prefers. */
   readonly refine: boolean
 }
-export const AUTO: AutoOptions = { swap: true, cheapFirst: true, refine: true }
+export const AUTO: AutoOptions = { swap: true, cheapFirst: true, tile: true, refine: true }
 
-const chainFor = (graph: Graph, machine: Machine, o: AutoOptions): OptimalChain =>
-  optimalOf(graph, machine, { ...ALL_RULES, options: o.cheapFirst })
+/** The chain of whole stages first. */
+const chainsFor = (graph: Graph, machine: Machine, o: AutoOptions): readonly OptimalChain[] => [
+  optimalOf(graph, machine, { ...ALL_RULES, options: o.cheapFirst }),
+  ...(o.tile ? tiledChainsOf(graph, machine) : []),
+]
 
 /** Who leaves: chunks of pages, the farthest next use first. */
 const ruleFor =
@@ -36,16 +41,16 @@ const ruleFor =
   (layout: Layout): Candidate =>
     o.swap ? spilling(inChunks(layout, machine.link)) : resident(layout)
 
-/** The one that needs least. */
-function* listed(optimal: OptimalChain, o: AutoOptions): Generator<Candidate, void, boolean> {
-  yield optimal.candidate(optimal.steps[0]!, ruleFor(optimal.machine, o))
+/** Of each chain the one that needs least. */
+function* listed(chains: readonly OptimalChain[], o: AutoOptions): Generator<Candidate, void, boolean> {
+  for (const optimal of chains) yield optimal.candidate(optimal.steps[0]!, ruleFor(optimal.machine, o))
 }
 
 export const auto =
   (options: Partial<AutoOptions> = {}): Planner =>
   (graph, machine) => {
     const o = { ...AUTO, ...options }
-    return right(listed(chainFor(graph, machine, o), o))
+    return right(listed(chainsFor(graph, machine, o), o))
   }
 
 /** For each memory what the step takes at least: its compute, and the link's time for what does not fit. */
@@ -77,10 +82,14 @@ function* mixtures(optimal: OptimalChain, estimate: readonly number[], o: AutoOp
   }
 }
 
-export const refineAuto =
-  (options: Partial<AutoOptions> = {}): Refiner =>
-  (graph, machine, budgetPages) => {
+/** Chains that are looked at closely for a budget. */
+const CLOSELY = 3
+
+export const refineAuto = (options: Partial<AutoOptions> = {}): Refiner =>
+  function* (graph, machine, budgetPages) {
     const o = { ...AUTO, ...options }
-    const optimal = chainFor(graph, machine, o)
-    return mixtures(optimal, estimates(optimal, budgetPages, machine.link), o)
+    const promising = chainsFor(graph, machine, o)
+      .map((optimal) => ({ optimal, estimate: estimates(optimal, budgetPages, machine.link) }))
+      .sort((a, b) => Math.min(...a.estimate) - Math.min(...b.estimate))
+    for (const { optimal, estimate } of promising.slice(0, CLOSELY)) yield* mixtures(optimal, estimate, o)
   }

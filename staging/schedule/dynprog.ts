@@ -15,14 +15,23 @@ import { type Activation, activationsOf, always, leaving, turningPoint } from '.
 import { leastPages, occupancy } from './tracks'
 
 export interface DynprogOptions {
-  readonly slots: number
+  /** Resolutions to try: what rounding does to large activations differs, and the simulator chooses. */
+  readonly slots: readonly number[]
   readonly virtualLayers: number
   /** Roundings to try. */
   readonly rounds: number
+  /** Limits to try, over the true one: the programme's idea of what a step waits for is not the simulator's. */
+  readonly limits: readonly number[]
   /** A virtual layer counts its parts as if all were there at once; where that finds no plan, the limit is raised by these shares. */
   readonly slack: readonly number[]
 }
-export const DYNPROG: DynprogOptions = { slots: 500, virtualLayers: 128, rounds: 16, slack: [0, 0.03, 0.1, 0.2, 0.4] }
+export const DYNPROG: DynprogOptions = {
+  slots: [500, 350, 200],
+  virtualLayers: 128,
+  rounds: 16,
+  limits: [1, 0.97, 1.03],
+  slack: [0, 0.1, 0.2, 0.4],
+}
 
 /** A run of activations that leave together, and the calls [from, to) of its F and its B. */
 interface VirtualLayer {
@@ -65,11 +74,15 @@ export const virtualLayers = (l: Layout, most: number): readonly VirtualLayer[] 
 /** The chain in pages and seconds, before rounding. */
 const measured = (l: Layout, layers: readonly VirtualLayer[]) => {
   const mine = new Set(layers.flatMap((v) => v.members.map((a) => a.track)))
-  const others = occupancy(l.tracks.filter((_, i) => !mine.has(i)), l.calls.length)
+  const others = occupancy(
+    l.tracks.filter((_, i) => !mine.has(i)),
+    l.calls.length,
+  )
   const before = [0]
   for (const c of l.calls) before.push(before[before.length - 1]! + c.seconds)
   const seconds = ([from, to]: readonly [Point, Point]): number => Math.max(0, before[to]! - before[Math.min(from, to)]!)
-  const held = ([from, to]: readonly [Point, Point]): number => others.subarray(from, Math.max(from + 1, to)).reduce((a, b) => Math.max(a, b), 0)
+  const held = ([from, to]: readonly [Point, Point]): number =>
+    others.subarray(from, Math.max(from + 1, to)).reduce((a, b) => Math.max(a, b), 0)
   return layers.map((v) => ({
     pages: v.pages,
     forward: seconds(v.forward),
@@ -91,12 +104,21 @@ const roundedSums = (values: readonly number[], round: (x: number) => number): n
 
 const chainOf = (m: ReturnType<typeof measured>, link: Link, budgetPages: number, slots: number) => {
   const perPage = slots / budgetPages
-  const [out, into] = [link.outBytesPerSecond, link.inBytesPerSecond].map((rate) => (rate / PAGE_BYTES) * perPage) as [number, number]
+  const [out, into] = [link.outBytesPerSecond, link.inBytesPerSecond].map((rate) => (rate / PAGE_BYTES) * perPage) as [
+    number,
+    number,
+  ]
   const exact = m.map((v) => v.pages * perPage)
   const up = (pages: number): number => Math.ceil(pages * perPage)
   const chain = (x: readonly number[]): OffloadChain => ({
-    x, out, in: into, limit: slots,
-    forward: roundedSums(m.map((v) => v.forward * out), Math.floor),
+    x,
+    out,
+    in: into,
+    limit: slots,
+    forward: roundedSums(
+      m.map((v) => v.forward * out),
+      Math.floor,
+    ),
     // The backward pass runs from the last layer to the first.
     backward: roundedSums(m.map((v) => v.backward * into).reverse(), Math.floor).reverse(),
     forwardExtra: m.map((v) => up(v.forwardExtra)),
@@ -110,10 +132,18 @@ export const dynprog: Planner = (graph, machine) => {
   return right([always(l, leaving(l, activationsOf(l)))].values())
 }
 
-const fits = (l: Layout, out: readonly Activation[], pages: number): boolean => leastPages(leaving(l, out), l.calls.length) <= pages
+const fits = (l: Layout, out: readonly Activation[], pages: number): boolean =>
+  leastPages(leaving(l, out), l.calls.length) <= pages
 
 /** One rounding after the other, until the choice fits in truth; else the last choice. Null when the chain has none. */
-const roundedChoice = (l: Layout, layers: readonly VirtualLayer[], exact: readonly number[], chain: (x: readonly number[]) => OffloadChain, pages: number, rounds: number) => {
+const roundedChoice = (
+  l: Layout,
+  layers: readonly VirtualLayer[],
+  exact: readonly number[],
+  chain: (x: readonly number[]) => OffloadChain,
+  pages: number,
+  rounds: number,
+) => {
   const x = roundedSums(exact, Math.ceil)
   let out: readonly Activation[] | null = null
   for (let round = 0; round < rounds; round++) {
@@ -142,12 +172,19 @@ const completed = (l: Layout, out: readonly Activation[], pages: number): readon
   return [...out, ...others.slice(0, lo)]
 }
 
-/** What the programme offloads under a budget; null where it finds nothing that fits. */
-export const chosen = (l: Layout, link: Link, pages: number, o: DynprogOptions = DYNPROG): readonly Activation[] | null => {
+/** What the programme offloads, counted in so many slots, under so much of the budget; null where it finds nothing that fits. */
+const chosenIn = (
+  l: Layout,
+  link: Link,
+  pages: number,
+  slots: number,
+  o: DynprogOptions,
+  share: number,
+): readonly Activation[] | null => {
   const layers = virtualLayers(l, o.virtualLayers)
-  const { chain, exact } = chainOf(measured(l, layers), link, pages, o.slots)
+  const { chain, exact } = chainOf(measured(l, layers), link, pages, slots)
   for (const slack of o.slack) {
-    const limit = Math.round(o.slots * (1 + slack))
+    const limit = Math.round(slots * (share + slack))
     const out = roundedChoice(l, layers, exact, (x) => ({ ...chain(x), limit }), pages, o.rounds)
     const whole = out && completed(l, out, pages)
     if (whole && fits(l, whole, pages)) return whole
@@ -155,9 +192,24 @@ export const chosen = (l: Layout, link: Link, pages: number, o: DynprogOptions =
   return null
 }
 
+/** Its choices under a budget, the same one once. */
+export const choices = (
+  l: Layout,
+  link: Link,
+  pages: number,
+  o: DynprogOptions = DYNPROG,
+): readonly (readonly Activation[])[] => {
+  const found = o.slots.flatMap((slots) => o.limits.map((share) => chosenIn(l, link, pages, slots, o, share) ?? []))
+  const key = (out: readonly Activation[]): string =>
+    out
+      .map((a) => a.track)
+      .sort((a, b) => a - b)
+      .join()
+  return [...new Map(found.filter((out) => out.length).map((out) => [key(out), out])).values()]
+}
+
 export const refineDynprog = (o: Partial<DynprogOptions> = {}): Refiner =>
   function* (graph, machine, pages) {
     const l = inCoreLayout(graph, machine)
-    const out = chosen(l, machine.link, pages, { ...DYNPROG, ...o })
-    if (out) yield always(l, leaving(l, out))
+    for (const out of choices(l, machine.link, pages, { ...DYNPROG, ...o })) yield always(l, leaving(l, out))
   }

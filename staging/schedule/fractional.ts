@@ -8,7 +8,7 @@ import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Candidate, type Planner, type Refiner, spilling } from './candidate'
-import { chosen } from './dynprog'
+import { choices } from './dynprog'
 import { inCoreLayout } from './incore'
 import type { Layout } from './layout'
 import { activationsOf, eachUseLayout, eager, inChunks } from './offload'
@@ -24,7 +24,10 @@ export interface FractionalOptions {
 }
 export const FRACTIONAL: FractionalOptions = { chunks: true, eager: true, belady: true, chosen: true, eachUse: true }
 
-const cutter = (machine: Machine, o: FractionalOptions) => (layout: Layout): Layout => (o.chunks ? inChunks(layout, machine.link) : layout)
+const cutter =
+  (machine: Machine, o: FractionalOptions) =>
+  (layout: Layout): Layout =>
+    o.chunks ? inChunks(layout, machine.link) : layout
 
 const candidates = (graph: Graph, machine: Machine, o: FractionalOptions): readonly Candidate[] => {
   const cut = cutter(machine, o)
@@ -36,16 +39,21 @@ const candidates = (graph: Graph, machine: Machine, o: FractionalOptions): reado
   ]
 }
 
-export const fractional = (o: Partial<FractionalOptions> = {}): Planner => (graph, machine) =>
-  right(candidates(graph, machine, { ...FRACTIONAL, ...o }).values())
+export const fractional =
+  (o: Partial<FractionalOptions> = {}): Planner =>
+  (graph, machine) =>
+    right(candidates(graph, machine, { ...FRACTIONAL, ...o }).values())
 
 export const refineFractional = (options: Partial<FractionalOptions> = {}): Refiner =>
   function* (graph, machine, pages) {
     const o = { ...FRACTIONAL, ...options }
     const whole = inCoreLayout(graph, machine)
-    const out = o.chosen ? chosen(whole, machine.link, pages) : null
-    if (!out) return
-    const storages = new Set(out.map((a) => whole.tracks[a.track]!.storage))
     const layout = cutter(machine, o)(whole)
-    yield eager(layout, activationsOf(layout).filter((a) => storages.has(layout.tracks[a.track]!.storage)))
+    for (const out of o.chosen ? choices(whole, machine.link, pages) : []) {
+      const storages = new Set(out.map((a) => whole.tracks[a.track]!.storage))
+      yield eager(
+        layout,
+        activationsOf(layout).filter((a) => storages.has(layout.tracks[a.track]!.storage)),
+      )
+    }
   }

@@ -7,6 +7,7 @@ import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Candidate, deferred, type Planner, type Refiner } from './candidate'
+import { atLeastSeconds } from './bound'
 import { byWorth, type Interval, type Recomputation, recomputableOf, recomputing } from './recomputed'
 import { spread } from './optimal'
 import { EVERYTHING, TFLMS, Tflms, type TflmsOptions, tuned } from './tflms'
@@ -17,10 +18,10 @@ export interface HybridTflmsOptions extends TflmsOptions {
   /** Rank by bytes a second; else in order of the forward pass. */
   readonly rank: boolean
 }
-export const HYBRID_TFLMS: HybridTflmsOptions = { ...TFLMS, thresholds: [1, 0.5], chooseList: true, rank: true }
+export const HYBRID_TFLMS: HybridTflmsOptions = { ...TFLMS, thresholds: [1], chooseList: true, rank: true }
 
 /** Lengths of the list that are tried. */
-const LISTS = 6
+const LISTS = 5
 
 const listsOf = (graph: Graph, machine: Machine, o: HybridTflmsOptions): readonly (readonly Interval[])[] => {
   const { intervals } = recomputableOf(graph, machine)
@@ -45,11 +46,15 @@ export const hybridTflms =
     right(listed(graph, machine, { ...HYBRID_TFLMS, ...options }))
 
 export const refineHybridTflms = (options: Partial<HybridTflmsOptions> = {}): Refiner =>
-  function* (graph, machine, pages) {
+  function* (graph, machine, pages, toBeat) {
     const o = { ...HYBRID_TFLMS, ...options }
+    let best = toBeat
     for (const list of listsOf(graph, machine, o)) {
       const step = recomputing(graph, machine, list)
-      // Where even this cannot be the fastest or does not fit, no setting of the list can or does.
-      if (Number.isFinite(yield leastOf(step))) yield* tuned(new Tflms(step.layout()), pages, o)
+      // Where no swapping of the list can be the fastest or fit, no setting of it can or does.
+      if (step.seconds >= best || atLeastSeconds(step.layout(), pages, machine.link) >= best) continue
+      const t = new Tflms(step.layout())
+      if (t.candidate(EVERYTHING).least > pages) continue
+      for (const setting of tuned(t, pages, o)) best = Math.min(best, yield setting)
     }
   }

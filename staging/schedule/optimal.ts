@@ -5,13 +5,14 @@ import { isLeft, right } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../core/bytes'
 import { bytesOf, type Graph, isPersistent } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { segmentsOf } from '../tile/segments'
+import { isTiled, segmentsOf } from '../tile/segments'
 import { type Candidate, deferred, type Planner, type Refiner, resident } from './candidate'
-import { type Chain, chainOf } from './chain'
+import { type Chain, chainOf, tiledChainOf } from './chain'
 import { ALL_RULES, type ChainRules, type ChainStage, type SolvedChain, solveChain } from './chaindp'
 import { type Layout, layOut } from './layout'
 import { onceFor } from './remember'
 import { runsOf } from './rerun'
+import { forwardPieces } from './tiled'
 
 const SLOTS = 400
 const LISTED = 16
@@ -19,6 +20,8 @@ const LISTED = 16
 const REMEMBERED = 12
 /** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */
 const MODELLED_LOW = 0.98
+/** What halos cost is modelled coarsely. */
+const TILED_LOW = 0.9
 /** And holds less, by that and by what rounding to slots makes of sizes. */
 const HELD_LOW = 0.9
 
@@ -74,6 +77,10 @@ export class OptimalChain {
     )
   }
 
+  private get isTiled(): boolean {
+    return this.chain.stages.some((s) => isTiled(s.grid))
+  }
+
   /** Modelled: what the calls take, and what is held at the worst moment besides parameters and the like. */
   seconds(slots: number): number {
     return this.solved.seconds(slots)
@@ -81,7 +88,7 @@ export class OptimalChain {
 
   /** What the emitted schedule takes at least. */
   leastSeconds(slots: number): number {
-    return this.seconds(slots) * MODELLED_LOW
+    return this.seconds(slots) * (this.isTiled ? TILED_LOW : MODELLED_LOW)
   }
 
   bytes(slots: number): number {
@@ -105,7 +112,7 @@ export class OptimalChain {
     if (known) return known
     const { graph, stages, keeping } = this.chain
     const segments = segmentsOf(graph, runsOf(graph, stages, keeping, actions))
-    if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
+    if (isLeft(segments)) throw new Error(`a chain's stages are legal with every option: ${segments.left.why}`)
     const layout = layOut(graph, segments.right, this.machine)
     this.layouts.set(key, layout)
     if (this.layouts.size > REMEMBERED) this.layouts.delete(this.layouts.keys().next().value!)
@@ -126,6 +133,21 @@ export const optimalOf = (graph: Graph, machine: Machine, rules: ChainRules = AL
   known.set(key, chain)
   return chain
 }
+
+/** Limits to what a tile works on: halves of the whole. */
+const LIMITS = 8
+
+/** The chains whose largest stages run in tiles, one for each limit that changes something. */
+export const tiledChainsOf = onceFor((graph, machine): readonly OptimalChain[] => {
+  const p = forwardPieces(graph, machine)
+  const whole = p.stretch(0, p.pieces.length - 1).workBytes
+  const found = new Map<string, Chain>()
+  for (let i = 1; i <= LIMITS; i++) {
+    const chain = tiledChainOf(graph, machine, p, whole / 2 ** i)
+    if (chain) found.set(JSON.stringify(chain.stages.map((s) => [s.forward[0], s.grid])), chain)
+  }
+  return [...found.values()].map((chain) => new OptimalChain(chain, machine))
+})
 
 function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
   for (const slots of spread(optimal.steps, LISTED)) yield optimal.resident(slots)

@@ -3,14 +3,16 @@
 // it reads: a forward value that is not there is made again right before its first reader, from what is.
 // Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
-import { type SegmentPhase, UNTILED } from '../plan/plan'
+import { type Grid, type SegmentPhase, UNTILED } from '../plan/plan'
 import { splitAt } from '../tile/cuts'
-import { backwardRuns, ForwardMap, forwardOps, type Run } from '../tile/segments'
+import { backwardRuns, ForwardMap, forwardOps, isTiled, type Run, takesNoData } from '../tile/segments'
 import type { Action } from './chaindp'
 
 export interface Stage {
   readonly forward: readonly OpId[]
   readonly backward: readonly OpId[]
+  /** Forward and backward each run as a loop over these tiles. */
+  readonly grid: Grid
 }
 
 /** The ops of the step by stage: stage i is what lies between cuts i-1 and i of the forward pass, and its gradients. */
@@ -23,7 +25,7 @@ export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[
     stage = Math.min(stage, run.group)
     backward[stage]!.push(...run.ops)
   }
-  return groups.map((g, i) => ({ forward: g.ops, backward: backward[i]! }))
+  return groups.map((g, i) => ({ forward: g.ops, backward: backward[i]!, grid: UNTILED }))
 }
 
 /** Small, and dear to make again: statistics and losses are made once a step and stay. */
@@ -85,11 +87,23 @@ class Emitter {
     this.makers = makersOf(graph)
   }
 
-  /** Runs of one phase that follow each other are one; backward runs stay apart, so that values may leave between them. */
+  /**
+   * Untiled runs of one phase that follow each other are one; backward runs stay apart, so that values may leave between them.
+   * What needs complete sums has no place in a loop over tiles.
+   */
   private emit(phase: SegmentPhase, stage: number, ops: readonly OpId[]): void {
+    const { grid } = this.stages[stage]!
     const last = this.runs[this.runs.length - 1]
-    if (last?.phase === phase && phase !== 'backward') last.ops.push(...ops)
-    else if (ops.length) this.runs.push({ phase, group: stage, grid: UNTILED, ops: [...ops] })
+    if (isTiled(grid)) {
+      const whole = (id: OpId): boolean => this.graph.ops[id]!.phase === 'update' || takesNoData(this.graph.ops[id]!)
+      this.push({ phase, group: stage, grid, ops: ops.filter((id) => !whole(id)) })
+      this.push({ phase: 'update', group: stage, grid: UNTILED, ops: ops.filter(whole) })
+    } else if (last?.phase === phase && phase !== 'backward' && !isTiled(last.grid)) last.ops.push(...ops)
+    else this.push({ phase, group: stage, grid, ops: [...ops] })
+  }
+
+  private push(run: Run): void {
+    if (run.ops.length) this.runs.push(run)
   }
 
   private forget(stage: number, keep?: ReadonlySet<ValueId>): void {

@@ -28,7 +28,13 @@ export const levels = (graph: Graph): readonly number[] => {
   })
 }
 
-interface Gap { readonly track: number; readonly gap: number; readonly distance: number; readonly start: Point; readonly use: Point }
+interface Gap {
+  readonly track: number
+  readonly gap: number
+  readonly distance: number
+  readonly start: Point
+  readonly use: Point
+}
 
 /** All gaps of what may leave, with the levels between their two uses. */
 const gapsOf = (l: Layout, level: readonly number[]): readonly Gap[] => {
@@ -63,6 +69,17 @@ export class Tflms {
     const level = this.level[this.l.calls[g.use]!.op]! - ahead
     for (let p = g.use; p > g.start; p--) if (this.level[this.l.calls[p - 1]!.op]! <= level) return p
     return g.start
+  }
+
+  /** Whether grouping keeps anything that would leave without it. */
+  groups(o: TflmsSetting): boolean {
+    const back = new Set<number>()
+    return this.gaps.some((g) => {
+      const alone = this.leaves(g, o, false)
+      const grouped = alone && !this.leaves(g, o, back.has(g.track))
+      if (alone) back.add(g.track)
+      return grouped
+    })
   }
 
   candidate(o: TflmsSetting): Candidate {
@@ -102,13 +119,13 @@ export interface TflmsOptions {
 export const TFLMS: TflmsOptions = { tuneAhead: true, tuneGroupby: true, thresholds: [1, 0.75, 0.5, 0.25] }
 
 /** Settings to try in so many pages. */
-export function* tuned(t: Tflms, pages: number, o: TflmsOptions): Generator<Candidate, void, number> {
+export function* tuned(t: Tflms, pages: number, o: TflmsOptions): Generator<Candidate, void, unknown> {
   const fits = (s: TflmsSetting): boolean => t.candidate(s).least <= pages
   const highest = largest(0, t.deepest, (threshold) => fits({ ...EVERYTHING, threshold }))
   for (const share of o.thresholds)
     for (const groupby of o.tuneGroupby ? [0, t.deepest] : [0]) {
       const setting = { threshold: Math.round(share * highest), ahead: 0, groupby }
-      if (!fits(setting)) continue
+      if (!fits(setting) || (groupby && !t.groups(setting))) continue
       const ahead = o.tuneAhead ? largest(0, t.deepest, (x) => fits({ ...setting, ahead: x })) : 0
       yield t.candidate({ ...setting, ahead })
       if (ahead > 2) yield t.candidate({ ...setting, ahead: Math.round(ahead / 2) })

@@ -26,7 +26,8 @@ const LAUNCH_SHARE = 0.9
 
 /** Tiles together compute what the whole does, and launch each call anew. */
 const atLeast = (s: Segment, costs: readonly OpCost[], launchSeconds: number): number =>
-  s.body.reduce((n, step) => n + costs[step.op]!.seconds, 0) + (tilesOf(s.grid) - 1) * s.body.length * LAUNCH_SHARE * launchSeconds
+  s.body.reduce((n, step) => n + costs[step.op]!.seconds, 0) +
+  (tilesOf(s.grid) - 1) * s.body.length * LAUNCH_SHARE * launchSeconds
 
 export interface TiledOptions {
   /** Choose borders knowing what crossing costs, too. */
@@ -38,7 +39,7 @@ export interface TiledOptions {
 }
 export const TILED: TiledOptions = { crossings: true, squares: true, join: true }
 
-const pieces = onceFor((graph, machine) => piecesOf(graph, opCosts(graph, machine)))
+export const forwardPieces = onceFor((graph, machine) => piecesOf(graph, opCosts(graph, machine)))
 
 const groupsOf = (p: ForwardPieces, chosen: readonly ChosenSegment[]): readonly Group[] =>
   chosen.map(({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => ops.map((o) => o.id)), grid }))
@@ -59,7 +60,7 @@ function* refine(
   rules: Omit<SegmentationRules, 'limitBytes'>,
   seen: Set<string>,
 ): Generator<Candidate, void, boolean> {
-  const p = pieces(graph, machine)
+  const p = forwardPieces(graph, machine)
   const whole = p.stretch(0, p.pieces.length - 1).workBytes
   const costs = opCosts(graph, machine)
   let least = Infinity

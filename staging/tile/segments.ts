@@ -30,7 +30,7 @@ export interface Run {
 
 export const isForward = (op: Op): boolean => op.phase === 'forward' || op.phase === 'loss'
 export const forwardOps = (graph: Graph): readonly Op[] => graph.ops.filter(isForward)
-const isTiled = (g: Grid): boolean => tilesOf(g) > 1
+export const isTiled = (g: Grid): boolean => tilesOf(g) > 1
 
 /** Where forward values are made, and which of them stay whole until the backward pass. */
 export class ForwardMap {
@@ -128,7 +128,7 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
 }
 
 /** An op of complete sums: its place is not in a loop over tiles. */
-const takesNoData = (op: Op): boolean => op.ins.every((_, i) => inputDef(opDef(op.kind), i).role === 'whole')
+export const takesNoData = (op: Op): boolean => op.ins.every((_, i) => inputDef(opDef(op.kind), i).role === 'whole')
 
 /** Outputs of an op that tiles add up. */
 export const summed = (graph: Graph, id: OpId): readonly ValueId[] =>
