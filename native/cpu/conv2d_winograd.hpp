@@ -36,10 +36,10 @@ inline void backward_data(const winograd::Geometry& g, const KernelCall& c) {
 }
 
 inline int64_t backward_weights_bytes(const winograd::Geometry& g, const KernelCall& c) {
-  return std::max(winograd::weight_gradient_bytes(g), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);
+  return std::max(winograd::weight_gradient_bytes(g, use_threads()), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);
 }
 inline void backward_weights(const winograd::Geometry& g, const KernelCall& c) {
-  winograd::weight_gradient(g, floats(c.ins[0]), floats(c.ins[1]), floats(c.outs[0]), c.workspace);
+  winograd::weight_gradient(g, use_threads(), floats(c.ins[0]), floats(c.ins[1]), floats(c.outs[0]), c.workspace);
   if (c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
 }
 

@@ -1,10 +1,17 @@
-// Small matrix products in registers: C (+)= A·B for a few rows and 32 columns, the innermost step of Winograd convolution.
+// Small matrix products in registers: C (+)= A·B for a few rows and 32 columns, the innermost step of convolutions.
 // In: B as rows of 32 floats without gaps; A by the steps from row to row, from k to k inside a block of 16, and from block
-// to block, so that either side of a product may be the one that lies by blocks. Out: C, rows of 32 floats.
+// to block, so that either side of a product may be the one that lies by blocks. Out: C, rows of 32 floats at any distance.
 // Invariant: k runs in order, so the bits do not depend on who computes which rows.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <utility>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 namespace spillway::cpu {
 
@@ -12,6 +19,9 @@ namespace spillway::cpu {
 constexpr int64_t block_width = 16;
 /// Columns of a product.
 constexpr int64_t panel_width = 2 * block_width;
+
+constexpr int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
+constexpr int64_t rounded_up(int64_t n, int64_t to) { return over(n, to) * to; }
 
 /// Sixteen floats; the compiler splits them where the machine is narrower.
 using Block = float __attribute__((vector_size(64)));
@@ -22,6 +32,23 @@ inline Block load_block(const float* from) {
   return b;
 }
 inline void store_block(float* to, const Block& b) { std::memcpy(to, &b, sizeof b); }
+
+/// Past the caches, to an address that is a multiple of 64: for what is too large to be found there when it is read.
+inline void stream_block(float* to, const Block& b) {
+#ifdef __AVX512F__
+  __m512 lanes;
+  std::memcpy(&lanes, &b, sizeof b);
+  _mm512_stream_ps(to, lanes);
+#else
+  store_block(to, b);
+#endif
+}
+/// What this thread has streamed is seen by all that is ordered after it.
+inline void end_stream() {
+#ifdef __AVX512F__
+  _mm_sfence();
+#endif
+}
 
 #ifdef __AVX512F__
 constexpr int most_rows = 14, panel_blocks_at_once = 2;
@@ -35,12 +62,12 @@ struct ASteps {
 
 /// `rows` rows of one half (or all) of a panel; `k_blocks` times 16 terms.
 template <int rows, int blocks>
-void multiply_rows(const float* a, ASteps step, const float* b, float* c, int64_t k_blocks, bool add) {
+void multiply_rows(const float* a, ASteps step, const float* b, float* c, int64_t c_row, int64_t k_blocks, bool add) {
   Block sum[rows][blocks];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-    for (int j = 0; j < blocks; j++) sum[r][j] = add ? load_block(c + r * panel_width + j * block_width) : Block{};
+    for (int j = 0; j < blocks; j++) sum[r][j] = add ? load_block(c + r * c_row + j * block_width) : Block{};
   for (int64_t kb = 0; kb < k_blocks; kb++, a += step.block) {
     const float* at = a;
     for (int k = 0; k < block_width; k++, at += step.k, b += panel_width) {
@@ -58,13 +85,27 @@ void multiply_rows(const float* a, ASteps step, const float* b, float* c, int64_
 #pragma GCC unroll 16
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-    for (int j = 0; j < blocks; j++) store_block(c + r * panel_width + j * block_width, sum[r][j]);
+    for (int j = 0; j < blocks; j++) store_block(c + r * c_row + j * block_width, sum[r][j]);
 }
 
 template <int rows>
-void multiply_panel(const float* a, ASteps step, const float* b, float* c, int64_t k_blocks, bool add) {
+void multiply_panel(const float* a, ASteps step, const float* b, float* c, int64_t c_row, int64_t k_blocks, bool add) {
   for (int j = 0; j < 2; j += panel_blocks_at_once)
-    multiply_rows<rows, panel_blocks_at_once>(a, step, b + j * block_width, c + j * block_width, k_blocks, add);
+    multiply_rows<rows, panel_blocks_at_once>(a, step, b + j * block_width, c + j * block_width, c_row, k_blocks, add);
+}
+
+using Multiply = void (*)(const float*, ASteps, const float*, float*, int64_t, int64_t, bool);
+
+/// By number of rows.
+constexpr auto multiply_table = []<size_t... rows>(std::index_sequence<rows...>) {
+  return std::array<Multiply, sizeof...(rows)>{multiply_panel<int(rows) + 1>...};
+}(std::make_index_sequence<most_rows>());
+
+/// C (+)= A·B for any number of rows, at most `at_once` in registers; rows of C lie `c_row` apart.
+inline void multiply(const float* a, ASteps step, int64_t rows, const float* b, float* c, int64_t c_row, int64_t k_blocks, bool add,
+                     int64_t at_once = most_rows) {
+  for (int64_t row = 0; row < rows; row += at_once)
+    multiply_table[size_t(std::min(at_once, rows - row) - 1)](a + row * step.row, step, b, c + row * c_row, c_row, k_blocks, add);
 }
 
 }  // namespace spillway::cpu

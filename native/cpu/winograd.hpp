@@ -1,6 +1,6 @@
 // 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): a fourth of the multiplications, on channels-last activations
 // as they lie, without reorders. In: geometry; activations, weights in PyTorch's order, scratch. Out: results, or weight
-// gradients. Tiles are worked through in groups whose forms fit the caches, so scratch is a few MiB beside the weights' form.
+// gradients. Tiles and panels of weights are worked through in groups whose forms fit the caches: scratch is a few MiB.
 // Invariant: the same bits for any number of threads. Any padding, on each side, and any slice of an image will do.
 #pragma once
 #include <cstdint>
@@ -27,8 +27,8 @@ int64_t convolve_bytes(const Geometry& g, int threads);
 void convolve(const Geometry& g, int threads, Weights order, const float* src, const float* weights, const float* bias, float* dst,
               void* scratch);
 
-int64_t weight_gradient_bytes(const Geometry& g);
+int64_t weight_gradient_bytes(const Geometry& g, int threads);
 /// dw [dst channels, src channels, 3, 3] from src and the gradient of dst.
-void weight_gradient(const Geometry& g, const float* src, const float* ddst, float* dw, void* scratch);
+void weight_gradient(const Geometry& g, int threads, const float* src, const float* ddst, float* dw, void* scratch);
 
 }  // namespace spillway::cpu::winograd

@@ -90,6 +90,19 @@ inline Family winograd_conv2d_family(Random& r) {
 }
 inline const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60};
 
+/// Results that are written past the caches; weights whose forms are too large for them, and more tiles than share a group.
+inline Family large_winograd_family(Random& r) {
+  const bool large = r.chance(0.3);
+  Conv2dCase c{{{3, 3}, {1, 1}, {1, 1}}, {1, 1}, {}, 1, 180, 190, 1, r.chance(0.5)};
+  if (large) c.in = 3, c.out = 64;
+  for (int64_t& extent : c.extent) extent = large ? 257 : r.between(5, 80);
+  Family f = conv2d_calls(c, r);
+  for (Call& call : f.calls) call.algorithm = Algorithm::winograd;
+  f.gradients.clear();
+  return f;
+}
+inline const Listed large_winograd_listed{"large winograd conv2d", large_winograd_family, 6};
+
 /// Channels as networks have them.
 inline Family wide_conv2d_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 3, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;

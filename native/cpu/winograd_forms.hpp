@@ -1,0 +1,193 @@
+// Forms of pixels, gradients, results and weights: where they lie, and how they are made of channels-last values.
+// Those of tiles lie as [place][channels / 16][tile][16] on the side that is broadcast, as [place][channels / 32][k][32] on the
+// other; those of weights as [place][panel of dst channels][src channel][32].
+#pragma once
+#include <algorithm>
+
+#include "cpu/winograd.hpp"
+#include "cpu/winograd_transforms.hpp"
+
+namespace spillway::cpu::winograd {
+
+/// Forms that all threads share should stay in the last cache.
+constexpr int64_t shared_floats = 2 * 1024 * 1024;
+
+constexpr int64_t tile_pixels = 4, line_floats = 16;
+
+/// The tiles of dst, four by four pixels, image by image and row by row.
+struct Tiles {
+  explicit Tiles(const Geometry& g) : rows(over(g.dst.rows, tile_pixels)), columns(over(g.dst.columns, tile_pixels)), count(g.batch * rows * columns) {}
+  int64_t rows, columns, count;
+};
+
+/// Forms of a group of tiles at each place; a line apart, so that the 36 places do not fall on the same cache sets.
+struct Forms {
+  float* data;
+  int64_t tiles, channels;  // of the group, and padded
+  static int64_t pitch(int64_t tiles, int64_t channels) { return tiles * channels + line_floats; }
+  static int64_t floats(int64_t tiles, int64_t channels) { return places * pitch(tiles, channels); }
+  float* place(int p) const { return data + p * pitch(tiles, channels); }
+  /// Sixteen channels of a tile: those of the other tiles follow.
+  float* block(int p, int64_t tile, int64_t channel) const { return place(p) + channel * tiles + tile * block_width; }
+  /// Half a panel of a tile.
+  float* half(int p, int64_t tile, int64_t channel) const {
+    return place(p) + channel / panel_width * panel_width * tiles + tile * panel_width + channel % panel_width;
+  }
+};
+
+/// Up to sixteen channels; those that are not there are zero.
+inline Block load_channels(const float* from, int64_t count) {
+  if (count >= block_width) return load_block(from);
+  Block b{};
+  if (count > 0) std::memcpy(&b, from, size_t(count) * sizeof(float));
+  return b;
+}
+inline void store_channels(float* to, const Block& b, int64_t count) {
+  std::memcpy(to, &b, size_t(std::min(count, block_width)) * sizeof(float));
+}
+
+/// A square of pixels of one image, some of which may lie outside.
+struct Square {
+  const float* origin;  // of its first pixel, there or not
+  int64_t row_stride, column_stride, channels;
+  int64_t row_lo, row_hi, column_lo, column_hi;  // those that exist
+  Block at(int row, int column, int64_t channel) const {
+    if (row < row_lo || row >= row_hi || column < column_lo || column >= column_hi) return Block{};
+    return load_channels(origin + row * row_stride + column * column_stride + channel, channels - channel);
+  }
+  bool whole(int n) const { return row_lo <= 0 && row_hi >= n && column_lo <= 0 && column_hi >= n; }
+};
+
+inline Square square_at(const Plane& plane, const float* data, int64_t image, int64_t row, int64_t column) {
+  const int64_t row_stride = plane.columns * plane.channels;
+  return {data + (image * plane.rows + row) * row_stride + column * plane.channels, row_stride, plane.channels, plane.channels,
+          -row, plane.rows - row, -column, plane.columns - column};
+}
+
+/// The square beside it comes next: memory is slower than the forms.
+template <int n>
+inline void fetch_next(const Square& s, int64_t channel) {
+  for (int row = 0; row < n; row++)
+    for (int column = n; column < n + tile_pixels; column++)
+      __builtin_prefetch(s.origin + row * s.row_stride + column * s.column_stride + channel);
+}
+
+/// The form of an n x n square by f, for all channels; `to(place, channel)` is where sixteen of them go.
+template <int n, class F, class To>
+inline void form_of(const Square& s, int64_t channels, F f, const To& to) {
+  for (int64_t channel = 0; channel < channels; channel += block_width) {
+    fetch_next<n>(s, channel);
+    const auto write = [&](int row, int column, const Block& b) { store_block(to(row * 6 + column, channel), b); };
+    if (s.whole(n) && channel + block_width <= s.channels)
+      both_ways<n, 6>(f, [&](int row, int column) { return load_block(s.origin + row * s.row_stride + column * s.column_stride + channel); }, write);
+    else
+      both_ways<n, 6>(f, [&](int row, int column) { return s.at(row, column, channel); }, write);
+  }
+}
+
+struct TileAt {
+  int64_t image, row, column;  // first pixel of dst
+};
+inline TileAt tile_at(const Tiles& tiles, int64_t i) {
+  return {i / (tiles.rows * tiles.columns), i / tiles.columns % tiles.rows * tile_pixels, i % tiles.columns * tile_pixels};
+}
+
+inline void image_forms(const Geometry& g, const Tiles& tiles, const float* src, int64_t first, int64_t tile, const Forms& forms) {
+  const TileAt t = tile_at(tiles, first + tile);
+  const Square s = square_at(g.src, src, t.image, t.row + g.row_shift, t.column + g.column_shift);
+  form_of<6>(s, forms.channels, image_form, [&](int place, int64_t channel) { return forms.block(place, tile, channel); });
+}
+
+/// Forms of gradients lie in panels: theirs is the side of the product that is read in rows.
+inline void gradient_forms(const Geometry& g, const Tiles& tiles, const float* ddst, int64_t first, int64_t tile, const Forms& forms) {
+  const TileAt t = tile_at(tiles, first + tile);
+  const Square s = square_at(g.dst, ddst, t.image, t.row, t.column);
+  form_of<4>(s, forms.channels, gradient_form, [&](int place, int64_t channel) { return forms.half(place, tile, channel); });
+}
+
+/// Tiles behind the last: nothing.
+inline void no_forms(int64_t tile, const Forms& forms) {
+  for (int p = 0; p < places; p++)
+    for (int64_t channel = 0; channel < forms.channels; channel += block_width) store_block(forms.half(p, tile, channel), Block{});
+}
+inline void no_blocks(int64_t tile, const Forms& forms) {
+  for (int p = 0; p < places; p++)
+    for (int64_t channel = 0; channel < forms.channels; channel += block_width) store_block(forms.block(p, tile, channel), Block{});
+}
+
+/// Channels of dst.
+struct Range {
+  int64_t first, count;
+};
+
+/// Results of one tile; their forms begin with the first channel of the range.
+template <bool streams>
+inline void write_results(const Geometry& g, TileAt t, const Forms& forms, int64_t tile, Range range, const float* bias, float* dst) {
+  const int64_t rows = std::min(tile_pixels, g.dst.rows - t.row), columns = std::min(tile_pixels, g.dst.columns - t.column);
+  float* const origin = dst + ((t.image * g.dst.rows + t.row) * g.dst.columns + t.column) * g.dst.channels + range.first;
+  for (int64_t channel = 0; channel < range.count; channel += block_width) {
+    const int64_t count = range.count - channel;
+    const Block shift = bias ? load_channels(bias + range.first + channel, count) : Block{};
+    both_ways<6, 4>(result_of_form, [&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, channel)); },
+                    [&](int row, int column, const Block& b) {
+                      if (row >= rows || column >= columns) return;
+                      float* const to = origin + (row * g.dst.columns + column) * g.dst.channels + channel;
+                      if constexpr (streams) stream_block(to, b + shift);
+                      else store_channels(to, b + shift, count);
+                    });
+  }
+}
+
+// ---------------------------------------------------------------- weights
+
+/// Forms of the weights: [place][panel of dst channels][src channel][32].
+struct WeightForms {
+  float* data;
+  int64_t src, dst;  // padded
+  static int64_t floats(int64_t src, int64_t dst) { return places * src * dst; }
+  float* panel(int p, int64_t dst_channel) const { return data + (p * dst + dst_channel / panel_width * panel_width) * src; }
+  float* half(int p, int64_t src_channel, int64_t dst_channel) const {
+    return panel(p, dst_channel) + src_channel * panel_width + dst_channel % panel_width;
+  }
+};
+
+/// Where the nine weights of a pair of channels begin.
+struct WeightOrder {
+  int64_t src_stride, dst_stride;
+  bool turned;
+  int tap(int row, int column) const { return turned ? 8 - row * 3 - column : row * 3 + column; }
+};
+
+inline WeightOrder weight_order(const Geometry& g, Weights order) {
+  return order == Weights::forward ? WeightOrder{9, g.src.channels * 9, false} : WeightOrder{g.dst.channels * 9, 9, true};
+}
+
+/// Forms of sixteen channels of dst; `at` is where they begin in the forms.
+inline void weight_forms(const Geometry& g, WeightOrder order, const float* weights, int64_t dst, const WeightForms& forms, int64_t at) {
+  const int64_t lanes = std::clamp<int64_t>(g.dst.channels - dst, 0, block_width);
+  for (int64_t src = 0; src < forms.src; src++) {
+    float taps[9][block_width] = {};
+    if (src < g.src.channels)
+      for (int64_t lane = 0; lane < lanes; lane++)
+        for (int tap = 0; tap < 9; tap++) taps[tap][lane] = weights[src * order.src_stride + (dst + lane) * order.dst_stride + tap];
+    both_ways<3, 6>(weight_form, [&](int row, int column) { return load_block(taps[order.tap(row, column)]); },
+                    [&](int row, int column, const Block& b) { store_block(forms.half(row * 6 + column, src, at), b); });
+  }
+}
+
+/// Adds to (or sets) the weights between `src.count` channels of src and sixteen of dst; `at` is where these begin in the forms.
+inline void weights_of_forms(const Geometry& g, const WeightForms& forms, Range src, int64_t dst, int64_t at, bool add, float* dw) {
+  const WeightOrder order = weight_order(g, Weights::forward);
+  const int64_t lanes = std::min(g.dst.channels - dst, block_width);
+  for (int64_t c = 0; c < src.count; c++) {
+    float taps[9][block_width];
+    both_ways<6, 3>(weight_of_form, [&](int row, int column) { return load_block(forms.half(row * 6 + column, c, at)); },
+                    [&](int row, int column, const Block& b) { store_block(taps[row * 3 + column], b); });
+    for (int64_t lane = 0; lane < lanes; lane++) {
+      float* const to = dw + (src.first + c) * order.src_stride + (dst + lane) * order.dst_stride;
+      for (int tap = 0; tap < 9; tap++) to[tap] = add ? to[tap] + taps[tap][lane] : taps[tap][lane];
+    }
+  }
+}
+
+}  // namespace spillway::cpu::winograd

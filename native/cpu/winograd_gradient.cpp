@@ -1,0 +1,78 @@
+// The weight gradient: threads share the forms of a group of tiles; each takes some channels of src and a panel of dst, sums
+// their products at each of the 36 places and adds the weights that these stand for.
+#include <omp.h>
+
+#include "cpu/winograd_forms.hpp"
+
+namespace spillway::cpu::winograd {
+namespace {
+
+/// Few tiles would pass over the weights too often.
+constexpr int64_t least_terms = 96, most_terms = 1024, gradient_rows = 8;
+/// Sums that one thread has at once should stay in its cache: those between so many channels of src and a panel of dst.
+constexpr int64_t most_sources = 64;
+
+struct GradientPlan {
+  Tiles tiles;
+  int64_t src_channels, dst_channels, group;
+  explicit GradientPlan(const Geometry& g)
+      : tiles(g), src_channels(rounded_up(g.src.channels, block_width)), dst_channels(rounded_up(g.dst.channels, panel_width)) {
+    const int64_t wanted = std::clamp(shared_floats / places / (src_channels + dst_channels), least_terms, most_terms);
+    group = rounded_up(over(tiles.count, over(tiles.count, wanted)), block_width);
+  }
+  int64_t sources() const { return std::min(src_channels, most_sources); }
+  int64_t pixel_floats() const { return Forms::floats(group, src_channels); }
+  int64_t gradient_floats() const { return Forms::floats(group, dst_channels); }
+  int64_t own() const { return WeightForms::floats(sources(), panel_width); }
+};
+
+/// Both forms of one tile; behind the last tile, nothing.
+void both_forms(const Geometry& g, const GradientPlan& plan, const float* src, const float* ddst, int64_t first, int64_t t, const Forms& pixels, const Forms& gradients) {
+  if (first + t < plan.tiles.count) {
+    image_forms(g, plan.tiles, src, first, t, pixels);
+    gradient_forms(g, plan.tiles, ddst, first, t, gradients);
+  } else {
+    no_blocks(t, pixels);
+    no_forms(t, gradients);
+  }
+}
+
+/// The weights between `src.count` channels of src and a panel of dst, as far as one group gives them.
+void add_gradient(const Geometry& g, const Forms& pixels, const Forms& gradients, int64_t terms, Range src, int64_t panel, bool add, const WeightForms& sums, float* dw) {
+  const ASteps steps{1, block_width, block_width * block_width};
+  for (int p = 0; p < places; p++)
+    for (int64_t c = 0; c < src.count; c += gradient_rows)
+      multiply_panel<gradient_rows>(pixels.block(p, 0, (src.first + c) / block_width * block_width) + c % block_width, steps, gradients.half(p, 0, panel),
+                                    sums.half(p, c, 0), panel_width, terms / block_width, false);
+  const Range held{src.first, std::min(src.count, g.src.channels - src.first)};
+  for (int64_t at = 0; at < panel_width && panel + at < g.dst.channels; at += block_width) weights_of_forms(g, sums, held, panel + at, at, add, dw);
+}
+
+}  // namespace
+
+int64_t weight_gradient_bytes(const Geometry& g, int threads) {
+  const GradientPlan plan(g);
+  return (plan.pixel_floats() + plan.gradient_floats() + threads * plan.own()) * int64_t(sizeof(float));
+}
+
+void weight_gradient(const Geometry& g, int threads, const float* src, const float* ddst, float* dw, void* scratch) {
+  const GradientPlan plan(g);
+  float* const floats = static_cast<float*>(scratch);
+  const Forms pixels{floats, plan.group, plan.src_channels}, gradients{floats + plan.pixel_floats(), plan.group, plan.dst_channels};
+#pragma omp parallel num_threads(threads)
+  {
+    float* const own = floats + plan.pixel_floats() + plan.gradient_floats() + omp_get_thread_num() * plan.own();
+    const WeightForms sums{own, plan.sources(), panel_width};
+    for (int64_t first = 0; first < plan.tiles.count; first += plan.group) {
+      const int64_t terms = rounded_up(std::min(plan.group, plan.tiles.count - first), block_width);
+#pragma omp for schedule(static)
+      for (int64_t t = 0; t < terms; t++) both_forms(g, plan, src, ddst, first, t, pixels, gradients);
+#pragma omp for schedule(dynamic) collapse(2)
+      for (int64_t panel = 0; panel < plan.dst_channels; panel += panel_width)
+        for (int64_t c = 0; c < plan.src_channels; c += plan.sources())
+          add_gradient(g, pixels, gradients, terms, {c, std::min(plan.sources(), plan.src_channels - c)}, panel, first > 0, sums, dw);
+    }
+  }
+}
+
+}  // namespace spillway::cpu::winograd
