@@ -9,6 +9,10 @@
 #include "plan/tape.hpp"
 #include "runtime/memory.hpp"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1
+#endif
+
 namespace spillway {
 namespace {
 
@@ -38,6 +42,14 @@ Status check_mapping_limit(uint64_t wanted) {
                 "; raise it with: sysctl vm.max_map_count=", 2 * wanted + 65530);
 }
 
+/// Backs the pages by huge ones where the system has them: convolutions walk through values in long strides. Shared memory gets
+/// none by itself on most systems, not even when asked to; but what is there can be collapsed.
+void make_huge(std::byte* at, uint64_t pages) {
+  ::madvise(at, pages * PAGE_BYTES, MADV_HUGEPAGE);
+  for (uint64_t page = 0; page < pages; page++) *static_cast<volatile std::byte*>(at + page * PAGE_BYTES) = std::byte{0};
+  ::madvise(at, pages * PAGE_BYTES, MADV_COLLAPSE);
+}
+
 }  // namespace
 
 Status HostPool::map_all(std::span<const PageMapping> mappings) {
@@ -46,7 +58,7 @@ Status HostPool::map_all(std::span<const PageMapping> mappings) {
     void* at = base_ + m.va * PAGE_BYTES;
     if (::mmap(at, m.count * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.fd(), off_t(m.phys * PAGE_BYTES)) == MAP_FAILED)
       return refuse("cannot map ", m.count, " pages: ", system_error());
-    ::madvise(at, m.count * PAGE_BYTES, MADV_HUGEPAGE);  // where the system allows huge pages for shared memory
+    make_huge(static_cast<std::byte*>(at), m.count);
   }
   return {};
 }
