@@ -13,9 +13,17 @@ export interface Case {
   readonly model: string
   readonly image: number
   readonly batch: number
+  /** Default: in-core. */
+  readonly strategy?: string
+  readonly budgetBytes?: number
+  /** The folder of the spill file; default: none, the lower tier is memory. */
+  readonly spill?: string
+  /** Of one request; the last is measured. */
+  readonly stepsAtOnce?: number
 }
+export const STEPS_AT_ONCE = 2
 
-const sized = (model: string, batch: number, image: number): Case => ({
+export const sized = (model: string, batch: number, image: number): Case => ({
   name: `${model} b${batch}@${image}`,
   model,
   image,
@@ -31,9 +39,10 @@ export const CASES: readonly Case[] = [
   sized('densenet121', 8, 224),
 ].filter((c) => zooNames.includes(c.model))
 
-/** The in-core plan of a case: everything kept, nothing tiled. */
+/** The plan of a case; in-core: everything kept, nothing tiled. */
 export const stagedCase = (c: Case, threads: number): StagedModel => {
-  const staged = stageNamed(c.model, { image: [c.image, c.image], batch: c.batch, strategy: 'in-core', threads })
+  const { image, batch, strategy = 'in-core', budgetBytes: budget, spill } = c
+  const staged = stageNamed(c.model, { image: [image, image], batch, strategy, budget, spill, threads })
   if (isRight(staged)) return staged.right
   throw new Error(`${c.name}: ${JSON.stringify(staged.left)}`)
 }

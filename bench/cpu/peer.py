@@ -1,10 +1,12 @@
 # PyTorch's side of the benchmark: the same training graph, as PyTorch's own operators, a step at a time.
 # In: graph.json (the staged graph), mode, threads as arguments; lines 'step' and 'end' on stdin. Out: a JSON line each.
-# Modes: plain (NCHW), channels-last, compiled (channels-last under torch.compile). The allocator is the environment's.
+# Modes: plain (NCHW), channels-last, compiled (channels-last under torch.compile), checkpoint:N (channels-last, in N segments of
+# torch.utils.checkpoint). The allocator is the environment's.
 import json, resource, sys, time
 
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 graph = json.load(open(sys.argv[1]))
 mode, threads = sys.argv[2], int(sys.argv[3])
@@ -76,15 +78,27 @@ class Net(torch.nn.Module):
         return torch.nn.Parameter(t)
 
     def forward(self, fed):
-        have = dict(fed)
+        return self.through(FORWARD, dict(fed))
+
+    def through(self, ops, have):
         left = dict(READERS)
-        for op in FORWARD:
+        for op in ops:
             have[op["outs"][0]] = self.run(op, [self.weights[self.at[v]] if v in self.at else have.get(v) for v in op["ins"]])
             for v in op["ins"]:
                 left[v] -= 1
                 if left[v] == 0:
                     have.pop(v, None)
-        return have[FORWARD[-1]["outs"][0]]
+        return have[ops[-1]["outs"][0]]
+
+    def in_segments(self, fed, segments):
+        x, inside = None, None
+        for ops in segments:
+            if inside is None:
+                x = checkpoint(lambda ops=ops: self.through(ops, dict(fed)), use_reentrant=False)
+            else:
+                x = checkpoint(lambda x, ops=ops, inside=inside: self.through(ops, {**fed, inside: x}), x, use_reentrant=False)
+            inside = ops[-1]["outs"][0]
+        return x
 
     @staticmethod
     def run(op, ins):
@@ -98,6 +112,26 @@ class Net(torch.nn.Module):
         if kind not in RULES:
             raise SystemExit(f"peer.py has no rule for '{kind}'")
         return RULES[kind](a, *ins)
+
+
+def cut(ops, count):
+    """About equal numbers of operators, cut where one value alone is needed later, as checkpoint_sequential does with layers."""
+    made = {op["outs"][0]: i for i, op in enumerate(ops)}
+    last = {}
+    for i, op in enumerate(ops):
+        for v in op["ins"]:
+            if v in made:
+                last[v] = i
+    # Statistics are part of PyTorch's batch norm, no value of its own; a relu in place belongs to what it overwrites.
+    cuts = [
+        i + 1
+        for i, op in enumerate(ops[:-1])
+        if ops[i + 1]["kind"] not in ("relu", "bn_apply") and all(v == op["outs"][0] or last[v] <= i for v in last if made[v] <= i)
+    ]
+    wanted = [round(len(ops) * k / count) for k in range(1, count)]
+    chosen = sorted({min(cuts, key=lambda c: abs(c - w)) for w in wanted} if cuts else set())
+    ends = [0, *chosen, len(ops)]
+    return [ops[a:b] for a, b in zip(ends, ends[1:])]
 
 
 RUNNING = {}
@@ -119,6 +153,9 @@ if mode != "plain":
 sgd = next(op["attrs"] for op in graph["ops"] if op["kind"] == "sgd")
 optimizer = torch.optim.SGD(net.parameters(), sgd["lr"], sgd["momentum"])
 model = torch.compile(net) if mode == "compiled" else net
+if mode.startswith("checkpoint:"):
+    segments = cut(FORWARD, int(mode.split(":")[1]))
+    model = lambda fed: net.in_segments(fed, segments)
 
 
 def step():

@@ -1,0 +1,116 @@
+// Steps with little memory: PyTorch's checkpointing at the setting with the least memory, Spillway's `auto` in a third of that,
+// and our own in-core step, taken in turns. In: cases. Out: ratios, and where our time goes.
+// Activation memory is a process's peak less its peak before the first step; ours opens its memory before that, so it is the
+// peak less what there was before the session and less the parameters, which PyTorch has by then.
+import { join } from 'node:path'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { type Case, sized } from './cases'
+import * as side from './sides'
+import { type Options, type OurStep, type PeerStep, secondsOf, type Told } from './sides'
+
+export const CHECKPOINTED: readonly Case[] = [sized('vgg16-features', 1, 1024), sized('resnet50', 8, 224)]
+
+/** Segments that PyTorch's users try. */
+const SETTINGS = [4, 8, 16, 24]
+const SHARE = 1 / 3
+const WARM_UP = 1
+
+export interface Checkpointing {
+  readonly name: string
+  readonly timeRatio: number
+  readonly activationRatio: number
+  /** Ours, checkpointed, over ours in-core. */
+  readonly ownRatio: number
+  readonly secondsPerStep: number
+  readonly peerSecondsPerStep: number
+  readonly inCoreSecondsPerStep: number
+  readonly activationBytes: number
+  readonly peerActivationBytes: number
+  readonly peerSegments: number
+  /** Of each setting that was tried. */
+  readonly peerActivationBytesBySegments: Readonly<Record<number, number>>
+  readonly budgetBytes: number
+  readonly strategy: string
+  readonly recomputeSeconds: number
+  readonly stallSeconds: number
+  readonly predictedSecondsPerStep: number
+  readonly peers: Readonly<Record<string, { readonly secondsPerStep: number }>>
+  readonly samples: number
+  readonly dropped: number
+}
+
+const peerActivations = async (segments: number, graph: string, o: Options): Promise<number> => {
+  const peer = side.peer(`checkpoint:${segments}`, o, graph)
+  try {
+    const { baseBytes } = await peer.answer<{ readonly baseBytes: number }>()
+    for (let i = 0; i < WARM_UP; i++) await peer.ask('step')
+    return (await peer.ask<PeerStep>('step')).answer.memoryBytes - baseBytes
+  } finally {
+    await peer.end()
+  }
+}
+
+export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpointing> => {
+  const graph = join(o.folder, 'graph.json')
+  const inCore = side.ours(c, o, graph)
+  const { parameterBytes } = await inCore.answer<Told>()
+  const bySegments: Record<number, number> = {}
+  for (const n of SETTINGS) bySegments[n] = await peerActivations(n, graph, o)
+  const segments = SETTINGS.reduce((a, b) => (bySegments[b]! < bySegments[a]! ? b : a))
+  const budgetBytes = Math.floor((bySegments[segments]! * SHARE + parameterBytes) / PAGE_BYTES) * PAGE_BYTES
+  const us = side.ours({ ...c, strategy: 'auto', budgetBytes, spill: o.folder }, o)
+  const peer = side.peer(`checkpoint:${segments}`, o, graph)
+  try {
+    const told = await us.answer<Told>()
+    await peer.answer()
+    for (const who of [us, inCore, peer]) for (let i = 0; i < WARM_UP; i++) await who.ask('step')
+    const mine = side.noSamples<OurStep>()
+    const kept = side.noSamples<OurStep>()
+    const theirs = side.noSamples<PeerStep>()
+    for (let round = 0; round < o.rounds; round++) {
+      await side.sample(us, mine, o)
+      await side.sample(inCore, kept, o)
+      await side.sample(peer, theirs, o)
+    }
+    for (const [name, s] of [
+      ['spillway', mine],
+      ['in-core', kept],
+      ['pytorch', theirs],
+    ] as const)
+      side.enough(`${c.name}, ${name}`, s)
+    const activationBytes = side.memoryOf(mine) - told.baseBytes - parameterBytes
+    const [secondsPerStep, inCoreSecondsPerStep, peerSecondsPerStep] = [secondsOf(mine), secondsOf(kept), secondsOf(theirs)]
+    return {
+      name: c.name,
+      timeRatio: secondsPerStep / peerSecondsPerStep,
+      activationRatio: activationBytes / bySegments[segments]!,
+      ownRatio: secondsPerStep / inCoreSecondsPerStep,
+      secondsPerStep,
+      peerSecondsPerStep,
+      inCoreSecondsPerStep,
+      activationBytes,
+      peerActivationBytes: bySegments[segments]!,
+      peerSegments: segments,
+      peerActivationBytesBySegments: bySegments,
+      budgetBytes,
+      strategy: told.strategy,
+      recomputeSeconds: side.median(mine.kept.map((s) => s.recomputeSeconds)),
+      stallSeconds: side.median(mine.kept.map((s) => s.stallMemorySeconds)),
+      predictedSecondsPerStep: told.predictedSeconds,
+      peers: {
+        [`checkpoint, ${segments} segments`]: { secondsPerStep: peerSecondsPerStep },
+        'spillway in-core': { secondsPerStep: inCoreSecondsPerStep },
+      },
+      samples: mine.kept.length,
+      dropped: mine.dropped,
+    }
+  } finally {
+    for (const who of [us, inCore, peer]) await who.end()
+  }
+}
+
+export const showCheckpointing = (r: Checkpointing): string =>
+  `${r.name.padEnd(28)} ${r.secondsPerStep.toFixed(2)} s in ${(r.activationBytes / 2 ** 20).toFixed(0)} MiB (${r.strategy})  ` +
+  `peer ${r.peerSecondsPerStep.toFixed(2)} s in ${(r.peerActivationBytes / 2 ** 20).toFixed(0)} MiB (${r.peerSegments} segments)  ` +
+  `time ${r.timeRatio.toFixed(3)}  memory ${r.activationRatio.toFixed(3)}  over our in-core ${r.ownRatio.toFixed(3)}, ` +
+  `recompute ${r.recomputeSeconds.toFixed(2)} s, stalls ${r.stallSeconds.toFixed(2)} s`

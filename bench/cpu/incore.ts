@@ -1,0 +1,114 @@
+// In-core training steps of Spillway and PyTorch, taken in turns. In: cases. Out: ratios of medians, and where our time goes.
+import { join } from 'node:path'
+import { type Case, STEPS_AT_ONCE } from './cases'
+import type { Talker } from './process'
+import * as side from './sides'
+import { type Options, MODES, type OurStep, type PeerStep, type Samples, secondsOf, type Told } from './sides'
+
+export interface InCore {
+  readonly name: string
+  readonly timeRatio: number
+  /** The same of processor time, where neighbours disturb the clock: to be trusted with one thread only. */
+  readonly cpuTimeRatio: number
+  readonly bestTimeRatio: number | null
+  readonly memoryRatio: number
+  readonly secondsPerStep: number
+  readonly predictedSecondsPerStep: number
+  readonly peerSecondsPerStep: number
+  /** Share of the step that its convolutions take: 1 is their own ceiling. */
+  readonly convCeilingShare: number
+  /** What is neither a kernel nor a wait. */
+  readonly overheadShare: number
+  readonly processPeakBytes: number
+  readonly planPeakBytes: number
+  readonly peers: Readonly<
+    Record<
+      string,
+      { readonly secondsPerStep: number; readonly memoryBytes: number; readonly samples: number; readonly dropped: number }
+    >
+  >
+  readonly millisecondsByKind: Readonly<Record<string, number>>
+  readonly samples: number
+  readonly dropped: number
+}
+
+const WARM_UP = 2
+
+export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
+  const graph = join(o.folder, 'graph.json')
+  const us = side.ours(c, o, graph)
+  const peers = new Map<string, Talker>()
+  try {
+    const told = await us.answer<Told>()
+    for (const name of o.modes) {
+      const m = MODES[name]
+      if (!m) throw new Error(`no mode '${name}'; legal are ${Object.keys(MODES).join(', ')}`)
+      const talker = side.peer(m.mode, o, graph, m.env)
+      peers.set(name, talker)
+      await talker.answer()
+    }
+    for (const who of [us, ...peers.values()]) for (let i = 0; i < WARM_UP; i++) await who.ask('step')
+    const mine = side.noSamples<OurStep>()
+    const theirs = new Map([...peers].map(([name]): [string, Samples<PeerStep>] => [name, side.noSamples()]))
+    for (let round = 0; round < o.rounds; round++) {
+      await side.sample(us, mine, o)
+      for (const [name, talker] of peers) await side.sample(talker, theirs.get(name)!, o)
+    }
+    return resultOf(c, told, mine, theirs)
+  } finally {
+    for (const who of [us, ...peers.values()]) await who.end()
+  }
+}
+
+const CONVOLUTIONS = /^(conv2d|linear)/
+
+const resultOf = (c: Case, told: Told, mine: Samples<OurStep>, theirs: ReadonlyMap<string, Samples<PeerStep>>): InCore => {
+  for (const [name, s] of [['spillway', mine], ...theirs] as const) side.enough(`${c.name}, ${name}`, s)
+  const peers = Object.fromEntries(
+    [...theirs].map(([name, s]) => [
+      name,
+      { secondsPerStep: secondsOf(s), memoryBytes: side.memoryOf(s), samples: s.kept.length, dropped: s.dropped },
+    ]),
+  )
+  const least = (best: boolean) =>
+    Object.entries(peers)
+      .filter(([name]) => MODES[name]!.best === best)
+      .map(([, p]) => p)
+      .reduce<(typeof peers)[string] | undefined>((a, b) => (a && a.secondsPerStep <= b.secondsPerStep ? a : b), undefined)
+  const usual = least(false)
+  const best = least(true)
+  if (!usual) throw new Error('a comparison needs the mode plain or channels-last')
+  const usualModes = [...theirs].filter(([name]) => !MODES[name]!.best).map(([, samples]) => samples)
+  const cpuOf = (of: Samples<unknown>): number => side.median(of.kept.map((x) => x.cpuSeconds))
+  const kinds = Object.keys(mine.kept[0]!.secondsByKind)
+  const byKind = Object.fromEntries(kinds.map((k) => [k, side.median(mine.kept.map((s) => s.secondsByKind[k] ?? 0)) * 1000]))
+  const secondsPerStep = secondsOf(mine)
+  const convolving = Object.entries(byKind)
+    .filter(([k]) => CONVOLUTIONS.test(k))
+    .reduce((n, [, ms]) => n + ms / 1000, 0)
+  return {
+    name: c.name,
+    timeRatio: secondsPerStep / usual.secondsPerStep,
+    cpuTimeRatio: cpuOf(mine) / STEPS_AT_ONCE / Math.min(...usualModes.map(cpuOf)),
+    bestTimeRatio: best ? secondsPerStep / Math.min(usual.secondsPerStep, best.secondsPerStep) : null,
+    memoryRatio: side.memoryOf(mine) / usual.memoryBytes,
+    secondsPerStep,
+    predictedSecondsPerStep: told.predictedSeconds,
+    peerSecondsPerStep: usual.secondsPerStep,
+    convCeilingShare: convolving / secondsPerStep,
+    overheadShare: side.median(
+      mine.kept.map((s) => 1 - (s.kernelSeconds + s.stallMemorySeconds + s.stallDataSeconds) / s.seconds),
+    ),
+    processPeakBytes: side.memoryOf(mine),
+    planPeakBytes: told.peakBytes,
+    peers,
+    millisecondsByKind: Object.fromEntries(Object.entries(byKind).sort((a, b) => b[1] - a[1])),
+    samples: mine.kept.length,
+    dropped: mine.dropped,
+  }
+}
+
+export const showInCore = (r: InCore): string =>
+  `${r.name.padEnd(32)} ${(r.secondsPerStep * 1000).toFixed(0).padStart(6)} ms  peer ${(r.peerSecondsPerStep * 1000).toFixed(0).padStart(6)} ms  ` +
+  `ratio ${r.timeRatio.toFixed(3)} (cpu ${r.cpuTimeRatio.toFixed(3)})  best ${r.bestTimeRatio?.toFixed(3) ?? '-'}  ` +
+  `memory ${r.memoryRatio.toFixed(2)}  conv ${(100 * r.convCeilingShare).toFixed(0)} %`

@@ -1,0 +1,77 @@
+// Images that do not fit: VGG-16's features in a small budget with a spill file, as megapixels a second beside the in-core step
+// at 512 x 512 of the same run. In: cases. Out: rates and the process's peak memory.
+import { type Case, sized } from './cases'
+import * as side from './sides'
+import type { Options, OurStep, Told } from './sides'
+
+const GIB = 2 ** 30
+const SMALL = sized('vgg16-features', 1, 512)
+
+export const LARGE: readonly Case[] = [
+  { ...sized('vgg16-features', 1, 4096), strategy: 'auto', budgetBytes: 1.5 * GIB, stepsAtOnce: 1 },
+  { ...sized('vgg16-features', 1, 8192), strategy: 'auto', budgetBytes: 3 * GIB, stepsAtOnce: 1 },
+]
+
+export interface Large {
+  readonly name: string
+  /** Megapixels a second over those of the in-core step at 512 x 512. */
+  readonly rateRatio: number
+  readonly megapixelsPerSecond: number
+  readonly inCoreMegapixelsPerSecond: number
+  readonly secondsPerStep: number
+  readonly predictedSecondsPerStep: number
+  readonly budgetBytes: number
+  readonly planPeakBytes: number
+  readonly processPeakBytes: number
+  readonly strategy: string
+  readonly recomputeSeconds: number
+  readonly stallSeconds: number
+  readonly bytesOut: number
+  readonly bytesIn: number
+}
+
+const rateOf = (c: Case, seconds: number): number => (c.batch * c.image * c.image) / 1e6 / seconds
+
+/** One large step; small ones run before and after, so that a drift would show. */
+export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
+  const small = side.ours(SMALL, o)
+  const us = side.ours({ ...c, spill: o.folder }, o)
+  try {
+    await small.answer<Told>()
+    const told = await us.answer<Told>()
+    const smalls = side.noSamples<OurStep>()
+    const several = async (): Promise<void> => {
+      for (let i = 0; i < Math.max(3, o.rounds >> 1); i++) await side.sample(small, smalls, o)
+    }
+    await small.ask('step')
+    await several()
+    const { answer } = await us.ask<OurStep>('step')
+    await several()
+    side.enough(`${SMALL.name}`, smalls)
+    const inCore = rateOf(SMALL, side.secondsOf(smalls))
+    const rate = rateOf(c, answer.seconds)
+    return {
+      name: c.name,
+      rateRatio: rate / inCore,
+      megapixelsPerSecond: rate,
+      inCoreMegapixelsPerSecond: inCore,
+      secondsPerStep: answer.seconds,
+      predictedSecondsPerStep: told.predictedSeconds,
+      budgetBytes: c.budgetBytes!,
+      planPeakBytes: told.peakBytes,
+      processPeakBytes: answer.memoryBytes,
+      strategy: told.strategy,
+      recomputeSeconds: answer.recomputeSeconds,
+      stallSeconds: answer.stallMemorySeconds,
+      bytesOut: answer.bytesOut,
+      bytesIn: answer.bytesIn,
+    }
+  } finally {
+    for (const who of [us, small]) await who.end()
+  }
+}
+
+export const showLarge = (r: Large): string =>
+  `${r.name.padEnd(28)} ${r.secondsPerStep.toFixed(1)} s (predicted ${r.predictedSecondsPerStep.toFixed(1)}), ${r.megapixelsPerSecond.toFixed(3)} MP/s, ` +
+  `${r.rateRatio.toFixed(3)} of in-core at 512; process ${(r.processPeakBytes / 2 ** 20).toFixed(0)} MiB in a budget of ` +
+  `${(r.budgetBytes / 2 ** 20).toFixed(0)} MiB (${r.strategy}); recompute ${r.recomputeSeconds.toFixed(1)} s, stalls ${r.stallSeconds.toFixed(1)} s`

@@ -1,0 +1,124 @@
+// The two sides of a comparison as processes that take a step when asked, and what their samples come to. In: a case; PyTorch's
+// mode. Out: medians of samples. Invariant: samples during which a neighbour took more than a tenth of a core are dropped, on
+// both sides alike.
+import { cpus, loadavg, release, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { loadNative } from '../../src/native'
+import type { Case } from './cases'
+import { Talker } from './process'
+
+export interface Options {
+  readonly python: string
+  readonly threads: number
+  readonly rounds: number
+  /** Keep samples of a busy machine, too. */
+  readonly keepBusy: boolean
+  readonly modes: readonly string[]
+  /** A folder for the files of this run. */
+  readonly folder: string
+}
+
+const ROOT = join(__dirname, '../..')
+const BUSY_CORES = 0.1
+
+/** An allocator that keeps what it has, in huge pages: what PyTorch's users are told to set. */
+const TUNED = {
+  GLIBC_TUNABLES: 'glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296',
+}
+interface Mode {
+  readonly mode: string
+  readonly env: Readonly<Record<string, string>>
+  /** Beyond PyTorch's defaults. */
+  readonly best: boolean
+}
+/** PyTorch's ways: a mode of peer.py and an environment. */
+export const MODES: Readonly<Record<string, Mode>> = {
+  plain: { mode: 'plain', env: {}, best: false },
+  'channels-last': { mode: 'channels-last', env: {}, best: false },
+  tuned: { mode: 'channels-last', env: TUNED, best: true },
+  compiled: { mode: 'compiled', env: TUNED, best: true },
+}
+
+// ---------------------------------------------------------------- processes
+
+/** What our side says when its session is open. */
+export interface Told {
+  readonly peakBytes: number
+  readonly predictedSeconds: number
+  /** Of the process before its session. */
+  readonly baseBytes: number
+  readonly parameterBytes: number
+  readonly strategy: string
+}
+export interface OurStep {
+  readonly seconds: number
+  readonly kernelSeconds: number
+  readonly recomputeSeconds: number
+  readonly stallMemorySeconds: number
+  readonly stallDataSeconds: number
+  readonly bytesOut: number
+  readonly bytesIn: number
+  readonly secondsByKind: Readonly<Record<string, number>>
+  readonly memoryBytes: number
+}
+export interface PeerStep {
+  readonly seconds: number
+  readonly memoryBytes: number
+}
+
+export const ours = (c: Case, o: Options, graphFile = ''): Talker =>
+  new Talker('node', [
+    '-r',
+    join(ROOT, 'scripts/testing/typescript.js'),
+    join(__dirname, 'worker.ts'),
+    JSON.stringify(c),
+    String(o.threads),
+    graphFile,
+  ])
+
+export const peer = (mode: string, o: Options, graphFile: string, env: Mode['env'] = {}): Talker =>
+  new Talker(o.python, [join(__dirname, 'peer.py'), graphFile, mode, String(o.threads)], env)
+
+// ---------------------------------------------------------------- samples
+
+/** Processor time of the request. */
+export interface Cpu {
+  readonly cpuSeconds: number
+}
+export interface Samples<S> {
+  readonly kept: (S & Cpu)[]
+  dropped: number
+}
+export const noSamples = <S>(): Samples<S> => ({ kept: [], dropped: 0 })
+
+export const sample = async <S>(who: Talker, into: Samples<S>, o: Options): Promise<void> => {
+  const { answer, othersCores, cpuSeconds } = await who.ask<S>('step')
+  if (othersCores > BUSY_CORES && !o.keepBusy) into.dropped++
+  else into.kept.push({ ...answer, cpuSeconds })
+}
+
+export const median = (xs: readonly number[]): number => {
+  const sorted = [...xs].sort((a, b) => a - b)
+  const half = sorted.length >> 1
+  return sorted.length % 2 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2
+}
+export const geomean = (xs: readonly number[]): number => Math.exp(xs.reduce((n, x) => n + Math.log(x), 0) / xs.length)
+
+export const secondsOf = (s: Samples<{ readonly seconds: number }>): number => median(s.kept.map((x) => x.seconds))
+export const memoryOf = (s: Samples<{ readonly memoryBytes: number }>): number => Math.max(...s.kept.map((x) => x.memoryBytes))
+
+/** Refuses a median of hardly anything. */
+export const enough = (what: string, s: Samples<unknown>, least = 3): void => {
+  if (s.kept.length < least) throw new Error(`${what}: only ${s.kept.length} quiet samples, ${s.dropped} dropped`)
+}
+
+export const machineFacts = (o: Options) => ({
+  cpu: cpus()[0]?.model,
+  cores: cpus().length,
+  threads: o.threads,
+  memoryBytes: totalmem(),
+  kernel: release(),
+  node: process.version,
+  oneDnn: loadNative().deviceInfo().oneDnn,
+  load: loadavg()[0],
+})
