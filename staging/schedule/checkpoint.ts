@@ -3,7 +3,7 @@
 // With n layers, sqrt(n) blocks need about 2 sqrt(n) values; the best number for a budget is found by trying them all.
 import { isLeft, right } from 'fp-ts/Either'
 import { UNTILED } from '../plan/plan'
-import { balancedCuts, profileForward, splitAt } from '../tile/cuts'
+import { balancedCuts, type ForwardProfile, profileForward, splitAt } from '../tile/cuts'
 import { assemble } from '../tile/segments'
 import { type Candidate, deferred, type Planner, resident } from './candidate'
 import { opCosts } from './chain'
@@ -11,26 +11,47 @@ import { layOut } from './layout'
 
 const MOST_BLOCKS = 24
 
-export const checkpointSqrt: Planner = (graph, machine) => {
-  const profile = profileForward(graph)
-  const costs = opCosts(graph, machine)
-  const splits = new Map<string, readonly number[]>()
-  for (let blocks = 2; blocks <= MOST_BLOCKS; blocks++) {
-    const cuts = balancedCuts(profile, blocks)
-    splits.set(cuts.join(), cuts)
-  }
-  return right(
-    [...splits.values()]
-      .flatMap((cuts): readonly Candidate[] => {
-        const groups = splitAt(
-          profile.ops.map((o) => o.id),
-          cuts,
-        ).map((ops) => ({ ops, grid: UNTILED }))
-        const segments = assemble(graph, groups)
-        if (isLeft(segments)) return []
-        const seconds = segments.right.reduce((n, s) => n + s.body.reduce((m, step) => m + costs[step.op]!.seconds, 0), 0)
-        return [deferred(seconds, () => resident(layOut(graph, segments.right, machine)))]
-      })
-      .values(),
-  )
+export interface CheckpointSqrtOptions {
+  /** Try every number of blocks; else the square root of the number of layers. */
+  readonly search: boolean
+  /** Blocks of equal bytes, where one value crosses; else of as many ops. */
+  readonly balanced: boolean
 }
+export const CHECKPOINT_SQRT: CheckpointSqrtOptions = { search: true, balanced: true }
+
+/** Numbers of blocks, the least first. */
+const blocksOf = (profile: ForwardProfile, o: CheckpointSqrtOptions): readonly number[] => {
+  const layers = new Set(profile.ops.map((op) => op.layer)).size
+  return o.search ? Array.from({ length: MOST_BLOCKS - 1 }, (_, i) => i + 2) : [Math.max(2, Math.round(Math.sqrt(layers)))]
+}
+
+const evenCuts = ({ ops }: ForwardProfile, blocks: number): readonly number[] =>
+  Array.from({ length: blocks - 1 }, (_, i) => Math.round(((i + 1) * ops.length) / blocks))
+
+/** Positions between blocks, the same ones once. */
+const splitsOf = (profile: ForwardProfile, o: CheckpointSqrtOptions): readonly (readonly number[])[] => {
+  const cuts = blocksOf(profile, o).map((n) => (o.balanced ? balancedCuts(profile, n) : evenCuts(profile, n)))
+  return [...new Map(cuts.map((c) => [c.join(), c])).values()]
+}
+
+export const checkpointSqrt =
+  (options: Partial<CheckpointSqrtOptions> = {}): Planner =>
+  (graph, machine) => {
+    const profile = profileForward(graph)
+    const costs = opCosts(graph, machine)
+    const ids = profile.ops.map((op) => op.id)
+    const candidate = (cuts: readonly number[]): readonly Candidate[] => {
+      const segments = assemble(
+        graph,
+        splitAt(ids, cuts).map((ops) => ({ ops, grid: UNTILED })),
+      )
+      if (isLeft(segments)) return []
+      const seconds = segments.right.reduce((n, s) => n + s.body.reduce((m, step) => m + costs[step.op]!.seconds, 0), 0)
+      return [deferred(seconds, () => resident(layOut(graph, segments.right, machine)))]
+    }
+    return right(
+      splitsOf(profile, { ...CHECKPOINT_SQRT, ...options })
+        .flatMap(candidate)
+        .values(),
+    )
+  }

@@ -5,6 +5,18 @@
 import { right } from 'fp-ts/Either'
 import type { Planner } from './candidate'
 import { inCoreLayout } from './incore'
-import { eager } from './offload'
+import { activationsOf, always, eager, leaving } from './offload'
 
-export const swapGreedy: Planner = (graph, machine) => right([eager(inCoreLayout(graph, machine))].values())
+export interface GreedyOptions {
+  /** Offload as many as the budget demands; else all. */
+  readonly asNeeded: boolean
+}
+export const GREEDY: GreedyOptions = { asNeeded: true }
+
+export const swapGreedy =
+  (options: Partial<GreedyOptions> = {}): Planner =>
+  (graph, machine) => {
+    const { asNeeded } = { ...GREEDY, ...options }
+    const l = inCoreLayout(graph, machine)
+    return right([asNeeded ? eager(l) : always(l, leaving(l, activationsOf(l)))].values())
+  }

@@ -19,7 +19,7 @@ import { window } from './window'
 
 export const planners: Readonly<Record<string, Planner>> = {
   'in-core': inCore,
-  'checkpoint:sqrt': checkpointSqrt,
+  'checkpoint:sqrt': checkpointSqrt(),
   'checkpoint:optimal': checkpointOptimal(),
   'swap:vdnn-all': vdnnAll(),
   'swap:vdnn-conv': vdnnConv(),
@@ -29,7 +29,7 @@ export const planners: Readonly<Record<string, Planner>> = {
   'swap:tflms': tflms,
   'swap:dymem': dymem(),
   'swap:window': window(),
-  'swap:greedy': swapGreedy,
+  'swap:greedy': swapGreedy(),
   'swap:dynprog': dynprog,
   'swap:fractional': fractional(),
   'hybrid:tflms': hybridTflms(),

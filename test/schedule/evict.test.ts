@@ -68,7 +68,7 @@ const greedy = (): Candidate => {
   const s = new Sketch([1, 4, 256, 256])
   let x = s.image
   for (const i of [1, 2, 3, 4, 5]) x = s.relu(s.conv(x, `c${i}`, 16), `r${i}`)
-  const made = swapGreedy(trained(s, x), machines['v100-pcie-16g']!)
+  const made = swapGreedy()(trained(s, x), machines['v100-pcie-16g']!)
   if (isLeft(made)) throw new Error('greedy has a candidate for every graph')
   return made.right.next(false).value as Candidate
 }

@@ -69,7 +69,7 @@ test('activations are what the forward pass makes and the backward pass reads, i
 })
 
 test('one page too many: greedy moves the first activation whole, page-wise greedy moves one page of it', () => {
-  const [greedy] = candidates(swapGreedy)
+  const [greedy] = candidates(swapGreedy())
   const [pagewise] = candidates(fractional())
   assert.equal(gone(greedy!.layout, greedy!.fit(inCorePages - 1)), [['image', 2]])
   assert.equal(gone(pagewise!.layout, pagewise!.fit(inCorePages - 1)), [['image', 1]])

@@ -1,0 +1,153 @@
+// The off switch of every heuristic of every planner. In: nothing. Out: for each strategy the method with everything, and one
+// without each field of its options record. Invariant: the compiler refuses a planner's option that has no switch here.
+// What a switch leaves is what the method was before the heuristic, or, for what is tried in several settings, the first alone.
+import type { CompileOptions } from '../../staging/compile'
+import { type AutoOptions, auto, refineAuto } from '../../staging/schedule/auto'
+import { type AutoswapOptions, autoswap, refineAutoswap } from '../../staging/schedule/autoswap'
+import type { Planner, Refiner } from '../../staging/schedule/candidate'
+import { ALL_RULES, type ChainRules } from '../../staging/schedule/chaindp'
+import { type CheckpointSqrtOptions, checkpointSqrt } from '../../staging/schedule/checkpoint'
+import { type DymemOptions, dymem } from '../../staging/schedule/dymem'
+import { type DynprogOptions, dynprog, refineDynprog } from '../../staging/schedule/dynprog'
+import { type FractionalOptions, fractional, refineFractional } from '../../staging/schedule/fractional'
+import { type GreedyOptions, swapGreedy } from '../../staging/schedule/greedy'
+import { type HybridSuperneuronsOptions, hybridSuperneurons } from '../../staging/schedule/hybridsuperneurons'
+import { type HybridTflmsOptions, hybridTflms, refineHybridTflms } from '../../staging/schedule/hybridtflms'
+import { checkpointOptimal, refineOptimal } from '../../staging/schedule/optimal'
+import { type SuperneuronsOptions, superneurons } from '../../staging/schedule/superneurons'
+import { refineTflms, type TflmsOptions, tflms } from '../../staging/schedule/tflms'
+import { type TiledOptions, tiled } from '../../staging/schedule/tiled'
+import { type VdnnOptions, type VdnnPlusOptions, vdnnAll, vdnnConv, vdnnPlus } from '../../staging/schedule/vdnn'
+import { type WindowOptions, window } from '../../staging/schedule/window'
+
+export type Method = CompileOptions['method']
+
+/** What is left of the method, in words that follow 'with' or 'without', when an option has this value. */
+type Off<T> = readonly [words: string, value: T]
+
+export interface Switch {
+  readonly words: string
+  readonly method: Method
+}
+
+const switches = <O extends object>(
+  make: (o: Partial<O>) => Method,
+  off: { readonly [K in keyof O]-?: Off<O[K]> },
+): readonly Switch[] => [
+  { words: 'with everything', method: make({}) },
+  ...Object.entries<Off<unknown>>(off).map(([option, [words, value]]) => ({
+    words,
+    method: make({ [option]: value } as Partial<O>),
+  })),
+]
+
+const alone =
+  <O>(planner: (o: Partial<O>) => Planner) =>
+  (o: Partial<O>): Method => ({ planner: planner(o) })
+const both =
+  <O>(planner: (o: Partial<O>) => Planner, refiner: (o: Partial<O>) => Refiner) =>
+  (o: Partial<O>): Method => ({ planner: planner(o), refiner: refiner(o) })
+
+const vdnn: { readonly [K in keyof Omit<VdnnOptions, 'layers'>]-?: Off<VdnnOptions[K]> } = {
+  barriers: ['without barriers', false],
+  prefetch: ['without prefetching', false],
+}
+const cache: { readonly [K in keyof SuperneuronsOptions]-?: Off<SuperneuronsOptions[K]> } = {
+  cache: ['without the tensor cache: all outputs of convolutions leave', false],
+  prefetch: ['without prefetching', false],
+}
+const tuning: { readonly [K in keyof TflmsOptions]-?: Off<TflmsOptions[K]> } = {
+  tuneAhead: ['without looking ahead', false],
+  tuneGroupby: ['without grouping copies in', false],
+  thresholds: ['without a choice of thresholds: the highest', [1]],
+}
+const rules = (o: Partial<ChainRules>): ChainRules => ({ ...ALL_RULES, ...o })
+
+/** `auto` also takes the plans of all others, where it is not given a method. */
+const AUTO: readonly Switch[] = [
+  { words: 'with everything', method: undefined },
+  ...switches<AutoOptions>(both(auto, refineAuto), {
+    swap: ['mixtures without swapping', false],
+    cheapFirst: ['mixtures without cheap values made again inside a stage', false],
+    tile: ['mixtures without tiles', false],
+    refine: ['mixtures without refinement on the simulator', false],
+  }).map((s, i) => (i ? s : { ...s, words: 'mixtures alone, without the plans of the others' })),
+]
+
+export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
+  'checkpoint:sqrt': switches<CheckpointSqrtOptions>(alone(checkpointSqrt), {
+    search: ['without a search for the number of blocks: the square root of the layers', false],
+    balanced: ['with blocks of as many ops instead of as many bytes', false],
+  }),
+  'checkpoint:optimal': switches<ChainRules>(
+    both(
+      (o) => checkpointOptimal(rules(o)),
+      (o) => refineOptimal(rules(o)),
+    ),
+    {
+      nested: ['without nested recomputation', false],
+      options: ['without cheap values made again inside a stage', false],
+    },
+  ),
+  'swap:vdnn-all': switches(alone(vdnnAll), vdnn),
+  'swap:vdnn-conv': switches(alone(vdnnConv), vdnn),
+  'swap:vdnn++': switches<VdnnPlusOptions>(alone(vdnnPlus), {
+    thresholds: ['without thresholds: what convolutions read', false],
+    halves: ['without every other activation', false],
+  }),
+  'swap:superneurons': switches(alone(superneurons), cache),
+  'swap:autoswap': switches<AutoswapOptions>(
+    both(() => autoswap, refineAutoswap),
+    {
+      searches: ['without Bayesian search', 0],
+      options: ['with ten weightings to choose from', 10],
+    },
+  ),
+  'swap:tflms': switches(
+    both(() => tflms, refineTflms),
+    tuning,
+  ),
+  'swap:dymem': switches<DymemOptions>(alone(dymem), {
+    depthFirst: ['without depth-first order', false],
+    barriers: ['with barriers', true],
+    convolutions: ['without prefetching', 0],
+  }),
+  'swap:window': switches<WindowOptions>(alone(window), {
+    shares: ['without a choice of windows: the budget', [1]],
+    skipRedundant: ['with redundant moves', false],
+  }),
+  'swap:greedy': switches<GreedyOptions>(alone(swapGreedy), { asNeeded: ['with everything offloaded', false] }),
+  'swap:dynprog': switches<DynprogOptions>(
+    both(() => dynprog, refineDynprog),
+    {
+      slots: ['with one resolution', [500]],
+      virtualLayers: ['with 16 virtual layers', 16],
+      rounds: ['without iterative rounding', 1],
+      limits: ['with the true limit only', [1]],
+      slack: ['without slack for virtual layers', [0]],
+    },
+  ),
+  'swap:fractional': switches<FractionalOptions>(both(fractional, refineFractional), {
+    chunks: ['without chunks of pages: whole activations', false],
+    eager: ['without the first pages made', false],
+    belady: ['without the pages read again last', false],
+    chosen: ['without the choice of the dynamic programme', false],
+    eachUse: ['without gaps between any two uses', false],
+  }),
+  'hybrid:tflms': switches<HybridTflmsOptions>(both(hybridTflms, refineHybridTflms), {
+    ...tuning,
+    thresholds: ['with a choice of thresholds', [1, 0.5]],
+    chooseList: ['without a choice of checkpoints: all of them', false],
+    rank: ['with checkpoints in order of the forward pass', false],
+  }),
+  'hybrid:superneurons': switches<HybridSuperneuronsOptions>(alone(hybridSuperneurons), {
+    ...cache,
+    costAware: ['with everything cheap made again', false],
+  }),
+  tiled: switches<TiledOptions>(alone(tiled), {
+    crossings: ['without a price for what crosses', false],
+    squares: ['with bands only', false],
+    join: ['without joining pieces', false],
+  }),
+  auto: AUTO,
+}

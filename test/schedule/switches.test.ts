@@ -1,0 +1,52 @@
+// timeout 300
+// Every heuristic has an off switch that works: each leaves a planner with plans, and changes something somewhere.
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { graphOf, machine } from '../../bench/lab/steps'
+import { type Method, SWITCHES } from '../../bench/lab/switches'
+import { compile } from '../../staging/compile'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { inCoreLayout } from '../../staging/schedule/incore'
+import { strategies } from '../../staging/schedule/strategies'
+import { leastPages } from '../../staging/schedule/tracks'
+import { simulate } from '../../staging/sim/simulate'
+
+const on = machine('v100-pcie-16g')
+
+/** What a method makes of a network at several budgets: its least memory, then seconds. */
+const outcome = (graph: NonNullable<ReturnType<typeof graphOf>>, strategy: string, method: Method): string => {
+  const l = inCoreLayout(graph, on)
+  const most = leastPages(l.tracks, l.calls.length)
+  return [0, 0.4, 0.6, 0.8].map((share) => {
+    const plan = compile(graph, { strategy, method, machine: on, budgetBytes: Math.max(1, Math.floor(share * most)) * PAGE_BYTES })
+    if (!isLeft(plan)) return simulate(plan.right, on.link).makespanSeconds.toPrecision(6)
+    return plan.left.tag === 'BudgetInfeasible' ? `from ${plan.left.smallestBytes}` : `refused: ${plan.left.tag}`
+  }).join(' ')
+}
+
+const graphs = ([['resnet20-cifar', 64, 32], ['vgg11-features', 4, 224]] as const).map(([name, batch, size]) => graphOf(name, on, batch, size)!)
+
+test('every strategy but in-core has switches', () => {
+  assert.equal(Object.keys(SWITCHES).sort(), strategies.filter((s) => s !== 'in-core').sort())
+})
+
+/** Switches that make no difference to these small networks. */
+const idle: string[] = []
+
+for (const [strategy, [whole, ...off]] of Object.entries(SWITCHES))
+  test(`${strategy}: ${off.length} switches`, () => {
+    const before = graphs.map((g) => outcome(g, strategy, whole!.method))
+    for (const { words, method } of off) {
+      const after = graphs.map((g) => outcome(g, strategy, method))
+      assert.not(after.some((o) => o.includes('refused')), `${words}: ${after.join('; ')}`)
+      if (after.join() === before.join()) idle.push(`${strategy} ${words}`)
+    }
+  })
+
+test('most switches change something, even here', () => {
+  const all = Object.values(SWITCHES).reduce((n, s) => n + s.length - 1, 0)
+  assert.ok(idle.length <= all / 3, `of ${all}: ${idle.join(', ')}`)
+})
+
+test.run()
