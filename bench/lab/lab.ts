@@ -11,6 +11,7 @@ import { paper2 } from './paper2'
 import { paper3 } from './paper3'
 import { paper4 } from './paper4'
 import { paper5 } from './paper5'
+import { full } from './steps'
 
 const FOLDER = join(__dirname, '../../docs/lab')
 
@@ -22,7 +23,7 @@ const run = (name: string, experiment: Experiment): void => {
     writeFileSync(join(FOLDER, `${name}-${file}.svg`), svg)
     return `${name}-${file}.svg`
   }
-  const report = experiment(plot)
+  const report: Report = { scope: full ? 'whole' : 'part', ...experiment(plot) }
   writeFileSync(join(FOLDER, `${name}.json`), `${JSON.stringify(report, null, 1)}\n`)
   console.log(`${name}: ${((performance.now() - began) / 1000).toFixed(0)} s`)
 }

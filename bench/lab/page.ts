@@ -14,6 +14,8 @@ export interface Section {
 }
 
 export interface Report {
+  /** Whether every network, size and batch was run, or the part of them that is run by default. */
+  readonly scope?: 'whole' | 'part'
   readonly title: string
   readonly words: readonly string[]
   readonly sections: readonly Section[]
@@ -35,7 +37,13 @@ const sectionText = (s: Section): string =>
     ...(s.plots ?? []).map((p) => `![${s.heading}](${p})`),
   ].join('\n\n')
 
-const reportText = (r: Report): string => [`## ${r.title}`, ...r.words, ...r.sections.map(sectionText)].join('\n\n')
+const SCOPES = {
+  whole: 'Scope: every network, size and batch (`SPILLWAY_FULL=1`).',
+  part: 'Scope: the networks, sizes and batches that are run by default; `SPILLWAY_FULL=1` runs all of the paper’s.',
+}
+
+const reportText = (r: Report): string =>
+  [`## ${r.title}`, SCOPES[r.scope ?? 'part'], ...r.words, ...r.sections.map(sectionText)].join('\n\n')
 
 const HEAD = `# The laboratory
 
