@@ -38,7 +38,7 @@ template <class MomentsOf>
 void reduce(const KernelCall& c, const MomentsOf& moments) {
   const int64_t channels = c.ins[0].dims[1];
   double* sums = static_cast<double*>(c.workspace);
-  const Summands<2, 1> of{{&c.ins[0], &c.ins[1]}, {moments.mean}};
+  const Summands<2, 1> of{{&c.ins[0], 1}, {&c.ins[1]}, {moments.mean}};
   channel_sums<float, 2>(of, sums, centred_products);
   for (int64_t ch = 0; ch < channels; ch++) {
     floats(c.outs[0])[ch] = float(sums[ch] * moments(ch).rstd);
@@ -59,7 +59,7 @@ struct BnStats : Reduction {
     double* sums = static_cast<double*>(c.workspace);
     // Deviations from the first pixel: squares of a mean far from zero would cancel.
     const float* pivot = floats(c.ins[0]);
-    const Summands<1, 1> of{{&c.ins[0]}, {pivot}};
+    const Summands<1, 1> of{{&c.ins[0], 1}, {}, {pivot}};
     channel_sums<double, 2>(of, sums, squared_deviations);
     const ops::Statistics<float> stats(c.outs[0]);
     for (int64_t ch = 0; ch < channels; ch++) {

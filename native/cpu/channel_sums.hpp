@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "cpu/runs.hpp"
+#include "ops/joinednorm.hpp"
 
 namespace spillway::cpu {
 
@@ -49,10 +50,12 @@ int64_t channel_sums_bytes(const View& v) {
   return sum_blocks(v) * Sums * v.dims[1] * int64_t(sizeof(double));
 }
 
-/// Views that are summed over, and arrays of one float a channel that the terms use.
+/// What is summed over: the first of a pixel's elements is in parts side by side along C, the others in views of all channels.
+/// And arrays of one float a channel that the terms use.
 template <size_t N, size_t K>
 struct Summands {
-  std::array<const View*, N> views;
+  ops::Parts parts;
+  std::array<const View*, N - 1> whole;
   std::array<const float*, K> constants;
 };
 
@@ -62,69 +65,73 @@ struct Stretch {
 };
 constexpr int64_t stretch_pixels = 4;
 
-/// Fetches the next stretch in the order in which it lies, which the walk down the pixels' channels does not follow: without
-/// this, memory gives a third of what it can.
-template <size_t N>
-struct Ahead {
-  std::array<const float*, N> at;
-  template <size_t K>
-  Ahead(const Summands<N, K>& of, const std::array<const float*, N>& now, int64_t channel) {
-    for (size_t i = 0; i < N; i++) at[i] = now[i] + stretch_pixels * of.views[i]->strides[3] + (stretch_pixels - 1) * channel;
-  }
-  void fetch(int64_t floats) {
-    for (const float*& line : at) {
-      __builtin_prefetch(line);
-      line += floats;
-    }
+/// One of the views that are walked, at a pixel's channel; `line` runs ahead, through the next stretch in the order in which it
+/// lies, which the walk down the pixels' channels does not follow: without it, memory gives a third of what it can.
+struct Walker {
+  const float* at;
+  int64_t step;
+  const float* line;
+  Walker() = default;
+  Walker(const View& v, Stretch s, int64_t channel)
+      : at(pixel_of(v, s.row / v.dims[2], s.row % v.dims[2], s.from) + channel), step(v.strides[3]),
+        line(at + stretch_pixels * step + (stretch_pixels - 1) * channel) {}
+  template <class V>
+  void take(V& element, int64_t width) {
+    __builtin_prefetch(line);
+    line += width;
+    load(at, element);
+    at += step;
   }
 };
 
-/// Adds a stretch's terms for the channels from `first` on, as many as V holds.
+/// Adds a stretch's terms for the channels from `first` of a part on, as many as V holds; the part's own begin at `from`.
 template <class V, int64_t width, int Sums, size_t N, size_t K, class Term>
-void add_stretch(const Summands<N, K>& of, Stretch s, int64_t first, double* sums, const Term& term) {
-  const View& v = *of.views[0];
-  std::array<const float*, N> at;
-  for (size_t i = 0; i < N; i++) at[i] = pixel_of(*of.views[i], s.row / v.dims[2], s.row % v.dims[2], s.from) + first;
+void add_stretch(const Summands<N, K>& of, const View& part, int64_t from, Stretch s, int64_t first, int64_t channels, double* sums,
+                 const Term& term) {
+  std::array<Walker, N> walkers;
+  walkers[0] = Walker(part, s, first);
+  for (size_t i = 1; i < N; i++) walkers[i] = Walker(*of.whole[i - 1], s, from + first);
   std::array<V, K> constants;
-  for (size_t i = 0; i < K; i++) load(of.constants[i] + first, constants[i]);
-  Ahead<N> ahead(of, at, first);
+  for (size_t i = 0; i < K; i++) load(of.constants[i] + from + first, constants[i]);
   std::array<V, Sums> totals{};
   for (int64_t w = s.from; w < s.to; w++) {
-    ahead.fetch(width);
     std::array<V, N> elements;
-    for (size_t i = 0; i < N; i++) {
-      load(at[i], elements[i]);
-      at[i] += of.views[i]->strides[3];
-    }
+    for (size_t i = 0; i < N; i++) walkers[i].take(elements[i], width);
     const std::array<V, Sums> terms = term(elements, constants);
     for (int t = 0; t < Sums; t++) totals[t] += terms[t];
   }
-  for (int t = 0; t < Sums; t++) add_to(sums + t * v.dims[1] + first, totals[t]);
+  for (int t = 0; t < Sums; t++) add_to(sums + t * channels + from + first, totals[t]);
 }
 
 template <class Element, int Sums, size_t N, size_t K, class Term>
-void add_row(const Summands<N, K>& of, int64_t row, double* sums, const Term& term) {
+void add_row(const Summands<N, K>& of, int64_t row, int64_t channels, double* sums, const Term& term) {
   using Lanes = std::conditional_t<std::is_same_v<Element, float>, Floats, Doubles>;
   constexpr int64_t width = sizeof(Lanes) / sizeof(Element);
-  const int64_t pixels = of.views[0]->dims[3], channels = of.views[0]->dims[1];
-  for (int64_t from = 0; from < pixels; from += stretch_pixels) {
-    const Stretch stretch{row, from, std::min(pixels, from + stretch_pixels)};
-    int64_t channel = 0;
-    for (; channel + width <= channels; channel += width) add_stretch<Lanes, width, Sums>(of, stretch, channel, sums, term);
-    for (; channel < channels; channel++) add_stretch<Element, 1, Sums>(of, stretch, channel, sums, term);
+  const int64_t pixels = of.parts[0].dims[3];
+  for (int64_t pixel = 0; pixel < pixels; pixel += stretch_pixels) {
+    const Stretch stretch{row, pixel, std::min(pixels, pixel + stretch_pixels)};
+    int64_t from = 0;
+    for (uint32_t i = 0; i < of.parts.count; i++) {
+      const View& part = of.parts[i];
+      int64_t first = 0;
+      for (; first + width <= part.dims[1]; first += width)
+        add_stretch<Lanes, width, Sums>(of, part, from, stretch, first, channels, sums, term);
+      for (; first < part.dims[1]; first++) add_stretch<Element, 1, Sums>(of, part, from, stretch, first, channels, sums, term);
+      from += part.dims[1];
+    }
   }
 }
 
 /// `scratch` holds channel_sums_bytes<Sums>(); afterwards its first Sums*C doubles are the totals, sum after sum.
 template <class Element, int Sums, size_t N, size_t K, class Term>
 void channel_sums(const Summands<N, K>& of, double* scratch, const Term& term) {
-  const View& v = *of.views[0];
-  const int64_t rows = v.dims[0] * v.dims[2], channels = v.dims[1], blocks = sum_blocks(v), width = Sums * channels;
+  const View& v = of.parts[0];
+  const int64_t rows = v.dims[0] * v.dims[2], channels = of.parts.channels(), blocks = sum_blocks(v), width = Sums * channels;
 #pragma omp parallel for schedule(static)
   for (int64_t block = 0; block < blocks; block++) {
     double* sums = scratch + block * width;
     std::fill_n(sums, width, 0.0);
-    for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++) add_row<Element, Sums>(of, row, sums, term);
+    for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++) add_row<Element, Sums>(of, row, channels, sums, term);
   }
   for (int64_t block = 1; block < blocks; block++)
 #pragma omp simd
@@ -145,7 +152,7 @@ inline constexpr auto centred_products = [](const auto& element, const auto& cen
 /// A bias's gradient: the sum of dy. `scratch` holds channel_sums_bytes<1>().
 inline void bias_gradient(const View& dy, void* scratch, const View& db) {
   double* const sums = static_cast<double*>(scratch);
-  const Summands<1, 0> of{{&dy}, {}};
+  const Summands<1, 0> of{{&dy, 1}, {}, {}};
   channel_sums<float, 1>(of, sums, [](const auto& element, const auto&) { return std::array{element[0]}; });
   std::copy_n(sums, dy.dims[1], floats(db));
 }

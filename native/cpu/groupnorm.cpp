@@ -40,7 +40,7 @@ struct GroupNormStats : PlainKernel {
       const View x = image_of(c.ins[0], image);
       // Deviations from the first pixel: squares of a mean far from zero would cancel.
       const float* pivot = floats(x);
-      const Summands<1, 1> of{{&x}, {pivot}};
+      const Summands<1, 1> of{{&x, 1}, {}, {pivot}};
       channel_sums<double, 2>(of, sums, squared_deviations);
       const ops::Statistics<float> stats(c.outs[0], image);
       for (int64_t g = 0; g < groups; g++) put_group(stats, g, {pivot, sums, sums + channels, g * size, size, pixels});
@@ -109,7 +109,7 @@ struct GroupNormBackwardReduce : PlainKernel {
       const GroupMoments moments(c.ins[2], image, a);
       for (int64_t ch = 0; ch < channels; ch++) mean[ch] = float(moments.mean(ch / size));
       const View x = image_of(c.ins[0], image), dy = image_of(c.ins[1], image);
-      const Summands<2, 1> of{{&x, &dy}, {mean}};
+      const Summands<2, 1> of{{&x, 1}, {&dy}, {mean}};
       channel_sums<float, 2>(of, sums, centred_products);
       float* row = floats(c.outs[0]) + image * c.outs[0].strides[0];
       for (int64_t ch = 0; ch < channels; ch++) {

@@ -68,6 +68,10 @@
   X(bn_relu_bwd_reduce, 71) \
   X(bn_relu_bwd_data, 72) \
   X(add_relu, 73) \
+  X(join_stats, 80) \
+  X(joined_norm, 81) \
+  X(joined_norm_bwd_reduce, 82) \
+  X(joined_norm_bwd_data, 83) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -433,6 +437,22 @@ using BnReluBwdDataAttrs = BnReluApplyAttrs;
 
 using AddReluAttrs = ReluAttrs;
 
+using JoinStatsAttrs = GlobalAvgPoolAttrs;
+
+using JoinedNormAttrs = BnReluApplyAttrs;
+
+using JoinedNormBwdReduceAttrs = BnReluApplyAttrs;
+
+struct JoinedNormBwdDataAttrs {
+  double eps;
+  int64_t count;
+  double slope;
+  int64_t onto;
+  static JoinedNormBwdDataAttrs read(const double* a) {
+    return {a[0], int_attr(a[1]), a[2], int_attr(a[3])};
+  }
+};
+
 struct FillAttrs {
   double value;
   static FillAttrs read(const double* a) {
@@ -472,7 +492,7 @@ struct OperandInfo {
 };
 
 constexpr uint16_t VARIADIC = 65535;
-constexpr int MAX_DECLARED_INS = 7;
+constexpr int MAX_DECLARED_INS = 8;
 constexpr int MAX_DECLARED_OUTS = 3;
 
 struct OpInfo {
@@ -687,6 +707,18 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"add_relu", 73, 2, 65535, 1, 1, 1, "f", false, 0,
      {{"a", Role::data, Element::real, false, false}, {"b", Role::data, Element::real, false, false}},
      {{"y", Role::data, Element::real, true, false}}},
+    {"join_stats", 80, 2, 65535, 1, 1, 1, "i", false, -1,
+     {{"s0", Role::whole, Element::real, false, false}, {"s1", Role::whole, Element::real, false, false}},
+     {{"stats", Role::whole, Element::real, true, false}}},
+    {"joined_norm", 81, 5, 65535, 1, 1, 3, "fif", false, -1,
+     {{"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}, {"x0", Role::data, Element::real, false, false}, {"x1", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"joined_norm_bwd_reduce", 82, 6, 65535, 2, 2, 3, "fif", false, -1,
+     {{"dy", Role::data, Element::real, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}, {"x0", Role::data, Element::real, false, false}, {"x1", Role::data, Element::real, false, false}},
+     {{"dgamma", Role::whole, Element::real, true, false}, {"dbeta", Role::whole, Element::real, true, false}}},
+    {"joined_norm_bwd_data", 83, 8, 65535, 1, 1, 4, "fifi", false, 0,
+     {{"dy", Role::data, Element::real, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}, {"dgamma", Role::whole, Element::real, false, false}, {"dbeta", Role::whole, Element::real, false, false}, {"x0", Role::data, Element::real, false, false}, {"x1", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},
      {{"y", Role::any, Element::real, true, false}}},

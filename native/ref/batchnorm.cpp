@@ -1,23 +1,10 @@
 // Batch norm in parts: statistics, apply, the two halves of the backward, the frozen forms, the running averages.
 #include <algorithm>
-#include <cmath>
 
-#include "ops/batchnorm.hpp"
-#include "ref/kernels.hpp"
+#include "ref/batch_moments.hpp"
 
 namespace spillway::ref {
 namespace {
-
-/// Mean and reciprocal deviation of a channel.
-struct Moments {
-  double mean, rstd;
-};
-
-template <class T>
-Moments batch_moments(const View& stats, int64_t channel, double count, double eps) {
-  const ops::Statistics<T> s(stats);
-  return {s.mean(channel), 1.0 / std::sqrt(s.squares(channel) / count + eps)};
-}
 
 template <class T>
 Moments running_moments(const View& mean, const View& variance, int64_t channel, double eps) {
@@ -98,21 +85,6 @@ struct BnBackwardData {
       const double centred = double(dy.global(b, ch, h, w)) - double(dbeta[local]) / count - normal * double(dgamma[local]) / count;
       dx.global(b, ch, h, w) = T(double(gamma[local]) * m.rstd * centred);
     });
-  }
-};
-
-/// Batch norm followed by a rectifier, at one element.
-struct Rectified {
-  double mean, rstd, gamma, beta, slope;
-  template <class T>
-  static Rectified of(const KernelCall& c, int64_t channel, uint32_t stats, double count, double eps, double slope) {
-    const Moments m = batch_moments<T>(c.ins[stats], channel, count, eps);
-    return {m.mean, m.rstd, double(Tensor<T>(c.ins[stats + 1])[channel]), double(Tensor<T>(c.ins[stats + 2])[channel]), slope};
-  }
-  double normal(double x) const { return (x - mean) * rstd; }
-  double operator()(double x, double passed) const {
-    const bool below = normal(x) * gamma + beta <= 0;
-    return below ? (slope == 0 ? 0 : slope * passed) : passed;
   }
 };
 

@@ -37,12 +37,42 @@ export const emitOp = (
   return outs.right
 }
 
+/** The gradients of values that stand side by side along C, in the first channels of one. */
+interface Joined { readonly of: number[]; readonly gradient: Ref }
+
 class Gradients {
   private readonly parts = new Map<number, Ref[]>()
+  private joined: Joined[] = []
 
   constructor(private readonly b: GraphBuilder, private readonly suffix: string) {}
 
-  has(v: number): boolean { return this.parts.has(v) }
+  has(v: number): boolean { return this.parts.has(v) || this.joined.some((j) => j.of.includes(v)) }
+
+  /** Waits until somebody asks for one of them; where not all are wanted, those that are have theirs at once. */
+  giveJoined(of: readonly number[], gradient: Ref, wanted: (i: number) => boolean, op: Op): void {
+    const all = { of: [...of], gradient }
+    if (of.every((_, i) => wanted(i))) this.joined.push(all)
+    else this.divide(all, 0, op, wanted)
+  }
+
+  /** One for these values and perhaps others behind them, which get theirs now. */
+  takeJoined(of: readonly number[], op: Op): readonly Ref[] {
+    const found = this.joined.find((j) => of.every((v, i) => j.of[i] === v))
+    if (!found) return []
+    this.divide(found, of.length, op)
+    this.joined = this.joined.filter((j) => j !== found)
+    return [found.gradient]
+  }
+
+  /** Gives the values from place `from` on gradients of their own. */
+  private divide(j: Joined, from: number, op: Op, wanted: (i: number) => boolean = () => true): void {
+    const channels = (v: number): number => this.b.shape(v as Ref)[1]!
+    let at = j.of.slice(0, from).reduce((n, v) => n + channels(v), 0)
+    for (const [i, v] of j.of.splice(from).entries()) {
+      if (wanted(from + i)) this.give(v, emitOp(this.b, op, 'slice_channels', { from: at }, [j.gradient], 'backward', [this.b.shape(v as Ref)])[0]!)
+      at += channels(v)
+    }
+  }
 
   give(v: number, gradient: Ref): void {
     this.parts.set(v, [...(this.parts.get(v) ?? []), gradient])
@@ -52,6 +82,7 @@ class Gradients {
 
   /** The gradient of v, complete. */
   of(v: number, op: Op): Ref {
+    for (const j of this.joined) if (j.of.includes(v)) this.divide(j, j.of.indexOf(v), op)
     const parts = this.parts.get(v)
     if (!parts) throw new Error(`layer '${op.layer}': the gradient of value ${v} was never given`)
     if (parts.length === 1) return parts[0]!
@@ -76,6 +107,8 @@ const contextOf = (b: GraphBuilder, op: Op, gradients: Gradients, wanted: (input
   shape: (r) => b.shape(r),
   emit: (kind, attrs, ins, outShapes) => emitOp(b, op, kind, attrs, ins, 'backward', outShapes),
   give: (i, gradient) => gradients.give(op.ins[i]!, gradient),
+  giveJoined: (from, gradient) => gradients.giveJoined(op.ins.slice(from), gradient, (i) => wanted(from + i), op),
+  takeJoined: (from) => (op.ins.every((_, i) => i < from || wanted(i)) ? gradients.takeJoined(op.ins.slice(from), op) : []),
 })
 
 export interface ParameterGradient { readonly param: Ref; readonly gradient: Ref; readonly op: Op }

@@ -52,7 +52,7 @@ const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[],
 const appendStatistics = (b: GraphBuilder, forward: readonly Op[], states: ReadonlyMap<string, Ref>, normMomentum: number): void => {
   for (const op of forward)
     opDef(op.kind).update?.({
-      ins: op.ins as readonly Ref[], outs: op.outs as readonly Ref[], normMomentum,
+      attrs: op.attrs, ins: op.ins as readonly Ref[], outs: op.outs as readonly Ref[], normMomentum,
       shape: (r) => b.shape(r),
       state: (name) => states.get(`${op.layer}.${name}`),
       emit: (kind, attrs, ins) => void emitOp(b, op, kind, attrs, ins, 'update'),

@@ -17,7 +17,7 @@ const frozenFields = { eps: 'float' } as const
 const channels = (x: Shape): Shape => [x[1]!]
 const statsOf = (x: Shape): Shape => [4, x[1]!]
 const elementsPerChannel = (x: Shape): number => x[0]! * x[2]! * x[3]!
-const countFits = (count: number, x: Shape) => (): string | undefined =>
+export const countFits = (count: number, x: Shape) => (): string | undefined =>
   count === elementsPerChannel(x) ? undefined : `count is ${count} for ${x.join('x')}; legal is B*H*W = ${elementsPerChannel(x)}`
 const eachChannel = (x: Shape, operands: Readonly<Record<string, Shape | undefined>>) =>
   Object.entries(operands).map(([name, s]) => expectShape(name, s!, channels(x)))

@@ -169,10 +169,15 @@ export interface GradContext<F extends Fields = Fields> {
   readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[], outShapes: readonly (readonly number[])[]) => readonly Ref[]
   /** Add a contribution to the gradient of input `i`. */
   readonly give: (i: number, gradient: Ref) => void
+  /** The same for inputs `from` on, whose gradients stand side by side along C in one value. */
+  readonly giveJoined: (from: number, gradient: Ref) => void
+  /** Such a gradient for inputs `from` on, and perhaps channels behind theirs, that came before: to be added to, if there is one. */
+  readonly takeJoined: (from: number) => readonly Ref[]
 }
 
 /** What an operator may add to the update phase, once a step (running statistics). */
 export interface UpdateContext {
+  readonly attrs: AnyAttrs
   readonly ins: readonly Ref[]
   readonly outs: readonly Ref[]
   readonly shape: (r: Ref) => readonly number[]
@@ -225,6 +230,8 @@ export interface OpDef<F extends Fields = Fields> {
   readonly mutates?: readonly number[]
   /** The kernel wants data operands without gaps; the tiler copies slices for it. */
   readonly dense?: boolean
+  /** Its data inputs stand side by side along C, and count as one value where they are kept. */
+  readonly joins?: boolean
   /** Comes from tiling; no op of a graph is one. */
   readonly plumbing?: boolean
   /** What it makes is small as a rule, and not worth moving: paper 4 reclaims its memory at once. */

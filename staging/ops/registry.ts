@@ -9,6 +9,7 @@ import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } fr
 import { dropout, dropoutBwd } from './dropout'
 import { flatten, flattenBwd } from './flatten'
 import { groupNormApply, groupNormBwdData, groupNormBwdReduce, groupNormStats } from './groupnorm'
+import { joinedNorm, joinedNormBwdData, joinedNormBwdReduce, joinStats } from './joinednorm'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
 import { bceWithLogits, bceWithLogitsBwd, l1, l1Bwd, mse, mseBwd, softmaxXent, softmaxXentBwd } from './loss'
 import type { OpDef, OperandDef } from './op'
@@ -43,6 +44,7 @@ export const opDefs: readonly OpDef[] = [
   lrn, lrnBwd,
   paramGradSum,
   bnReluApply, bnReluBwdReduce, bnReluBwdData, addRelu,
+  joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData,
   fill, copy, accumulate, mergeMoments,
 ]
 

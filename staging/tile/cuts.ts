@@ -1,8 +1,9 @@
 // Where the forward pass can be cut. In: the training graph. Out: positions between forward ops, with what crosses them.
-// A position is clean when a single activation crosses it: there a checkpoint costs one value, even in a network with
-// branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the
+// A position is clean when a single activation crosses it, or activations that an op behind it reads side by side as one: there
+// a checkpoint costs one value, even in a network with branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the
 // brackets the skip crosses too, so the clean positions lie before and after the block.
 import { bytesOf, type Graph, type Op, type ValueId } from '../graph/graph'
+import { opDef } from '../ops/registry'
 import { forwardOps } from './segments'
 
 export interface Cut {
@@ -26,6 +27,8 @@ export const profileForward = (graph: Graph): ForwardProfile => {
   const ops = forwardOps(graph)
   const lastUse = new Map<ValueId, number>()
   ops.forEach((op, i) => op.ins.forEach((v) => lastUse.set(v, i)))
+  const joinedBy = new Map(ops.filter((op) => opDef(op.kind).joins).flatMap((op) => op.ins.map((v) => [v, new Set(op.ins)])))
+  const crossAsOne = (values: readonly ValueId[]): boolean => values.length === 1 || values.every((v) => joinedBy.get(values[0]!)?.has(v))
   const isActivation = (v: ValueId): boolean => graph.values[v]!.role === 'activation'
   const madeBefore = [0]
   const cuts: Cut[] = []
@@ -35,7 +38,7 @@ export const profileForward = (graph: Graph): ForwardProfile => {
     for (const v of [...alive]) if ((lastUse.get(v) ?? -1) <= i) alive.delete(v)
     madeBefore.push(madeBefore[i]! + op.outs.filter(isActivation).reduce((n, v) => n + bytesOf(graph.values[v]!), 0))
     const bytes = [...alive].reduce((n, v) => n + bytesOf(graph.values[v]!), 0)
-    if (i + 1 < ops.length) cuts.push({ at: i + 1, bytes, clean: alive.size === 1, values: [...alive] })
+    if (i + 1 < ops.length) cuts.push({ at: i + 1, bytes, clean: crossAsOne([...alive]), values: [...alive] })
   })
   return { ops, cuts, madeBefore }
 }
@@ -62,11 +65,11 @@ export const splitAt = <T>(list: readonly T[], positions: readonly number[]): re
 }
 
 /**
- * Positions where a checkpoint is worth having: one value crosses, the backward pass reads it anyway, and it is not the one
- * that crosses at the position before. (The sum that a rectifier overwrites crosses too, but keeping it costs a value more.)
+ * Positions where a checkpoint is worth having: what crosses does so as one, the backward pass reads it anyway, and it is not
+ * what crosses at the position before. (The sum that a rectifier overwrites crosses too, but keeping it costs a value more.)
  */
 export const checkpointCuts = (graph: Graph): readonly Cut[] => {
   const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))
-  const cuts = profileForward(graph).cuts.filter((c) => c.clean && read.has(c.values[0]!))
-  return cuts.filter((c, i) => c.values[0] !== cuts[i - 1]?.values[0])
+  const cuts = profileForward(graph).cuts.filter((c) => c.clean && c.values.every((v) => read.has(v)))
+  return cuts.filter((c, i) => c.values.join() !== cuts[i - 1]?.values.join())
 }

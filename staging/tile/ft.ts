@@ -6,13 +6,14 @@ import { dimIndex } from '../core/box'
 import type { Graph, Op, ValueId } from '../graph/graph'
 import { sigmaDelta } from '../ops/op'
 import { opDef } from '../ops/registry'
-import { forwardOps } from './segments'
+import { forwardOps, takesNoData } from './segments'
 import { operandsOf, TILED_DIMS, type TiledDim } from './slices'
 
 /** The dimensions along which tiles of this op need only slices of what it reads. */
 export const tileableDims = (graph: Graph, op: Op): ReadonlySet<TiledDim> => {
   const { ins, outs } = operandsOf(graph, op)
   const extent = (v: ValueId, d: TiledDim): number => graph.values[v]!.shape[dimIndex[d]] ?? 1
+  if (takesNoData(op)) return new Set()
   const anchor = opDef(op.kind).anchor
   const anchored = anchor === 'out' ? op.outs[0]! : op.ins[anchor]!
   return new Set(TILED_DIMS.filter((d) => {

@@ -3,8 +3,11 @@ import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { elaborate, type Model } from '../../dsl'
-import { batchNorm, conv2d, crossEntropy, globalAvgPool, identity, leakyRelu, linear, maxPool, model, relu, residual, seq } from '../../dsl'
+import {
+  batchNorm, conv2d, crossEntropy, globalAvgPool, identity, leakyRelu, linear, maxPool, model, mse, relu, residual, seq, skip,
+} from '../../dsl'
 import { training } from '../../staging/grad/grad'
+import { flatConcat, normOfConcat, statsOfConcat } from '../../staging/grad/rewrite/joinednorm'
 import { poolThenRelu } from '../../staging/grad/rewrite/poolfirst'
 import { addThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
 import type { Rewrite } from '../../staging/grad/rewrite/rewrite'
@@ -58,6 +61,35 @@ test('a pool goes before a rectifier, which then sees the pooled shape', () => {
   assert.equal([rectifier!.outs[0], rectifier!.attrs['slope']], [r.output, 0.1])
 })
 
+const grown = <N extends number, G extends number>(n: N, growth: G) => skip(batchNorm(`n${n}`), relu(), conv2d(`g${n}` as const, growth, 3))
+const dense = seq(conv2d('c', 4, 3), grown(1, 3), grown(2, 2), grown(3, 2), batchNorm('n4'))
+
+test('a concatenation of concatenations takes their parts', () => {
+  const { graph, output } = forward(model([2, 3, 8, 8], seq(dense, relu())))
+  const before = graph.ops.filter((o) => o.kind === 'concat').map((o) => o.ins.length)
+  const r = flatConcat.apply(graph, output).graph
+  assert.equal([before, r.ops.filter((o) => o.kind === 'concat').map((o) => o.ins.length)], [[2, 2, 2], [2, 3, 4]])
+  const read = model([2, 3, 8, 8], seq(conv2d('c', 4, 3), skip(conv2d('d', 2, 3)), skip(conv2d('e', 2, 3))))
+  assert.equal(after(read, flatConcat), ['conv2d', 'conv2d', 'concat', 'conv2d', 'concat'], 'a convolution needs the inner one')
+})
+
+test('norms of what grows read its parts, whose statistics are made once', () => {
+  const net = model([2, 3, 8, 8], seq(dense, relu()))
+  const { graph, output } = forward(net)
+  const passes = [normThenRelu, flatConcat, statsOfConcat, normOfConcat]
+  const r = passes.reduce((x, pass) => pass.apply(x.graph, x.output), { graph, output })
+  assert.is(graphFault(r.graph), undefined)
+  assert.equal(kinds(r.graph), ['conv2d', 'bn_stats', 'bn_relu_apply', 'conv2d',
+    'bn_stats', 'join_stats', 'joined_norm', 'conv2d', 'bn_stats', 'join_stats', 'joined_norm', 'conv2d', 'bn_stats', 'join_stats', 'joined_norm'])
+  const norms = r.graph.ops.filter((o) => o.kind === 'joined_norm')
+  assert.equal(norms.map((o) => [o.ins.length - 3, o.attrs['slope']]), [[2, 0], [3, 0], [4, 0]])
+  const trained = given(training(r.graph, r.output, { loss: mse, optimizer: DEFAULT_OPTIMIZER, dtype: 'f64' }))
+  const data = trained.ops.filter((o) => o.kind === 'joined_norm_bwd_data')
+  assert.equal(data.map((o) => o.attrs['onto']), [0, 1, 1])
+  assert.not.ok(trained.ops.some((o) => o.kind === 'grad_sum' && trained.values[o.outs[0]!]!.shape[1]! > 4), 'nothing wide is summed')
+  assert.equal(trained.ops.filter((o) => o.kind === 'bn_running').length, 4)
+})
+
 test('what somebody else reads, and the output, stay', () => {
   assert.equal(after(last, normThenRelu), ['conv2d', 'bn_stats', 'bn_apply'])
   const twice = model([1, 4, 8, 8], seq(batchNorm('bn'), residual(seq(relu(), conv2d('c', 4, 3)), identity)))
@@ -66,12 +98,7 @@ test('what somebody else reads, and the output, stay', () => {
   assert.is(rewritten(graph, output).graph, graph)
 })
 
-test('a rewritten network trains as the plain one, to rounding', async () => {
-  const net = model([2, 3, 12, 12], seq(
-    conv2d('c1', 6, 3), batchNorm('bn1'), leakyRelu(0.1), maxPool('p1', 2),
-    residual(seq(conv2d('c2', 6, 3), batchNorm('bn2'), relu()), identity), relu(),
-    conv2d('c3', 5, 3), relu(), maxPool('p2', 2), globalAvgPool('gap'), linear('fc', 4),
-  ))
+const trainsAlike = async (net: Model): Promise<void> => {
   const { graph, output } = forward(net)
   const machine = given(machineNamed('ref'))
   const lossesOf = async (f: { readonly graph: Graph; readonly output: number }): Promise<readonly number[]> => {
@@ -82,6 +109,15 @@ test('a rewritten network trains as the plain one, to rounding', async () => {
   const before = await lossesOf({ graph, output })
   const now = await lossesOf(rewritten(graph, output))
   before.forEach((loss, i) => assert.ok(Math.abs(loss - now[i]!) < 1e-10, `step ${i + 1}: ${loss} and ${now[i]}`))
-})
+}
+
+test('a rewritten network trains as the plain one, to rounding', () => trainsAlike(model([2, 3, 12, 12], seq(
+  conv2d('c1', 6, 3), batchNorm('bn1'), leakyRelu(0.1), maxPool('p1', 2),
+  residual(seq(conv2d('c2', 6, 3), batchNorm('bn2'), relu()), identity), relu(),
+  conv2d('c3', 5, 3), relu(), maxPool('p2', 2), globalAvgPool('gap'), linear('fc', 4),
+))))
+
+test('a rewritten dense block trains as the plain one, to rounding', () =>
+  trainsAlike(model([2, 3, 12, 12], seq(dense, leakyRelu(0.1), globalAvgPool('gap'), linear('fc', 4)))))
 
 test.run()

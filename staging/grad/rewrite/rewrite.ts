@@ -47,6 +47,50 @@ const compacted = (values: readonly Value[], ops: readonly Op[], name: string, o
   }
 }
 
+/** What a rule for single ops sees of the graph: what the pass has made of the ops before, and who reads what. */
+export interface Draft {
+  readonly graph: Graph
+  readonly values: readonly Value[]
+  readonly maker: (v: ValueId) => Op | undefined
+  readonly readers: (v: ValueId) => readonly Op[]
+  readonly make: (v: Omit<Value, 'id'>) => ValueId
+}
+
+/** The ops that stand in an op's place, with outputs that are its own at the end. */
+export type OpRule = (op: Op, draft: Draft) => readonly Op[] | undefined
+
+/** Each op by a rule; what then makes only values that nothing reads any more goes, if something read them before. */
+export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
+  name,
+  apply: (g, output) => {
+    const readers = readersOf(g)
+    const values = [...g.values]
+    const makers = new Map<ValueId, Op>()
+    const ruled = rule()
+    const draft: Draft = {
+      graph: g, values,
+      maker: (v) => makers.get(v),
+      readers: (v) => readers.get(v) ?? [],
+      make: (v) => values.push({ ...v, id: values.length }) - 1,
+    }
+    let changed = false
+    const ops = g.ops.flatMap((op) => {
+      const replacement = ruled(op, draft)
+      changed ||= replacement !== undefined
+      const now = replacement ?? [op]
+      for (const o of now) for (const v of o.outs) makers.set(v, o)
+      return now
+    })
+    return changed ? compacted(values, withoutUnread(ops, (v) => v !== output && readers.has(v)), g.name, output) : { graph: g, output }
+  },
+})
+
+const withoutUnread = (ops: readonly Op[], mayGo: (v: ValueId) => boolean): readonly Op[] => {
+  const read = new Set(ops.flatMap((o) => o.ins))
+  const left = ops.filter((o) => o.outs.length === 0 || o.outs.some((v) => read.has(v) || !mayGo(v)))
+  return left.length === ops.length ? ops : withoutUnread(left, mayGo)
+}
+
 export const rewritePairs = (name: string, rule: PairRule): Rewrite => ({
   name,
   apply: (g, output) => {

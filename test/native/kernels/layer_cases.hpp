@@ -81,6 +81,44 @@ inline Family bnrelu_family(Random& r) {
 }
 inline const Listed bnrelu_listed{"batchnorm with relu", bnrelu_family, 30};
 
+/// Batch norm of two to four values side by side along C; its gradient by itself and added onto a wider one.
+inline Family joinednorm_family(Random& r) {
+  Family f;
+  Dims in = image(r);
+  in[3] = std::max<int64_t>(in[3], 4);
+  const double count = double(in[0] * in[2] * in[3]);
+  std::vector<Operand> parts, moments;
+  in[1] = 0;
+  for (int64_t left = r.between(2, 4); left > 0; left--) {
+    const Dims part{in[0], channels(r), in[2], in[3]};
+    in[1] += part[1];
+    parts.push_back(tensor(r.normal(part, 2, 3)));
+    moments.push_back(parameter(reference({OpKind::bn_stats, {}, {parts.back()}, {parameter(Array({4, part[1], 1, 1}), 2)}, 0})[0], 2));
+  }
+  const auto with_parts = [&](std::vector<Operand> first) {
+    first.insert(first.end(), parts.begin(), parts.end());
+    return first;
+  };
+  const Dims per_channel{in[1], 1, 1, 1}, wider{in[0], in[1] + r.between(0, 9), in[2], in[3]};
+  const Call join{OpKind::join_stats, {count}, moments, {parameter(Array({4, in[1], 1, 1}), 2)}, 0};
+  const Array dy = r.normal(in), gamma = r.normal(per_channel), beta = r.normal(per_channel);
+  const Operand s = parameter(reference(join)[0], 2), g = parameter(gamma, 1), b = parameter(beta, 1);
+  const std::vector<double> attrs{r.pick({1e-5, 1e-3}), count, r.pick({0.0, 0.1, 1.0})};
+  const Call apply{OpKind::joined_norm, attrs, with_parts({s, g, b}), {tensor(Array(in))}, 3 + parts.size()};
+  const Call reduce{OpKind::joined_norm_bwd_reduce, attrs, with_parts({tensor(dy), s, g, b}),
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 0};
+  const std::vector<Array> totals = reference(reduce);
+  const std::vector<Operand> known{tensor(dy), s, g, b, parameter(totals[0], 1), parameter(totals[1], 1)};
+  Call data{OpKind::joined_norm_bwd_data, {attrs[0], attrs[1], attrs[2], 0}, with_parts(known), {tensor(Array(in))}, 0, {}, false, 0};
+  Call onto = data;
+  onto.attrs[3] = 1;
+  onto.ins.insert(onto.ins.begin() + 6, tensor(r.normal(wider)));
+  f.calls = {join, apply, reduce, data, onto};
+  f.gradients = {gradient_of(apply, 1, dy, totals[0]), gradient_of(apply, 2, dy, totals[1])};
+  return f;
+}
+inline const Listed joinednorm_listed{"joined batchnorm", joinednorm_family, 30};
+
 inline Family frozen_family(Random& r) {
   Family f;
   const Dims in = image(r), per_channel{in[1], 1, 1, 1};

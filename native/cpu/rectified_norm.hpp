@@ -1,0 +1,117 @@
+// Batch norm and the rectifier behind it, in one pass each way, of a value or of values side by side along C. The backward finds
+// from x on which side of zero the output was, by the forward's own arithmetic: it reads two values of activation size where
+// batch norm and rectifier by themselves read four.
+#pragma once
+#include "cpu/batch_moments.hpp"
+#include "cpu/channel_maps.hpp"
+#include "cpu/channel_sums.hpp"
+#include "cpu/rectify.hpp"
+
+namespace spillway::cpu {
+
+/// What is normalised, and the operands stats, gamma, beta, which follow each other.
+struct RectifiedNorm {
+  ops::Parts x;
+  const View* operands;
+  double count, eps;
+  float slope;
+
+  BatchMoments moments() const { return {operands[0], count, eps}; }
+};
+
+template <class Attrs>
+RectifiedNorm rectified_norm(const KernelCall& c, const ops::Parts& x, uint32_t stats, const Attrs& a) {
+  return {x, c.ins + stats, double(a.count), a.eps, float(a.slope)};
+}
+
+/// z = (x - mean)·scale + shift for each channel.
+struct Normal {
+  float *mean, *scale;
+  const float* shift;
+};
+
+/// Fills the first two coefficient arrays.
+inline Normal normal_of(const RectifiedNorm& norm, const Coefficients& k) {
+  const Normal n{k[0], k[1], floats(norm.operands[2])};
+  const BatchMoments moments = norm.moments();
+  for (int64_t ch = 0; ch < k.channels; ch++) {
+    const Moments m = moments(ch);
+    n.mean[ch] = float(m.mean);
+    n.scale[ch] = float(m.rstd * double(floats(norm.operands[1])[ch]));
+  }
+  return n;
+}
+
+/// Scratch: two coefficient arrays.
+inline void apply_norm(const RectifiedNorm& norm, const View& y_view, void* scratch) {
+  const auto [mean, scale, shift] = normal_of(norm, {static_cast<float*>(scratch), y_view.dims[1]});
+  with_rectifier(norm.slope, [&, mean = mean, scale = scale, shift = shift](auto rectifier) {
+    each_part_pixel<1>(norm.x, {&y_view}, [=](Pointers<2> at, int64_t from, int64_t channels) {
+      const auto [x, y] = at;
+      const float *centre = mean + from, *factor = scale + from, *offset = shift + from;
+      const auto passing = rectifier;
+#pragma omp simd
+      for (int64_t ch = 0; ch < channels; ch++) {
+        const float z = (x[ch] - centre[ch]) * factor[ch] + offset[ch];
+        y[ch] = passing(z, z);
+      }
+    });
+  });
+}
+
+inline int64_t reduce_norm_bytes(const View& dy) { return channel_sums_bytes<2>(dy) + 2 * dy.dims[1] * int64_t(sizeof(float)); }
+
+/// Scratch: reduce_norm_bytes().
+inline void reduce_norm(const RectifiedNorm& norm, const View& dy, const View& dgamma, const View& dbeta, void* scratch) {
+  const BatchMoments moments = norm.moments();
+  const int64_t channels = dy.dims[1];
+  double* const sums = static_cast<double*>(scratch);
+  const Normal n = normal_of(norm, {reinterpret_cast<float*>(static_cast<char*>(scratch) + channel_sums_bytes<2>(dy)), channels});
+  const Summands<2, 3> of{norm.x, {&dy}, {n.mean, n.scale, n.shift}};
+  channel_sums<float, 2>(of, sums, [slope = norm.slope](const auto& element, const auto& constant) {
+    const auto deviation = element[0] - constant[0];
+    const auto z = deviation * constant[1] + constant[2];
+    const auto passed = z <= 0 ? slope * element[1] : element[1];
+    return std::array{deviation * passed, passed};
+  });
+  for (int64_t ch = 0; ch < channels; ch++) {
+    floats(dgamma)[ch] = float(sums[ch] * moments(ch).rstd);
+    floats(dbeta)[ch] = float(sums[channels + ch]);
+  }
+}
+
+/// The gradient that it is added onto, if there is one.
+struct Nothing {
+  float operator()(const float*, int64_t) const { return 0.0f; }
+};
+struct Onto {
+  float operator()(const float* at, int64_t ch) const { return at[ch]; }
+};
+
+/// Scratch: four coefficient arrays. `totals`: dgamma, dbeta. `onto` may be dx, and where there is nothing to add to, it is.
+template <class Added>
+void norm_gradient(const RectifiedNorm& norm, const View& dy_view, const View* totals, const View& onto, const View& dx_view,
+                   void* scratch, Added added) {
+  const Coefficients k{static_cast<float*>(scratch), dy_view.dims[1]};
+  const auto [mean, scale, shift] = normal_of(norm, k);
+  const BatchMoments moments = norm.moments();
+  float *tilt = k[2], *offset = k[3];
+  for (int64_t ch = 0; ch < k.channels; ch++) {
+    tilt[ch] = float(double(floats(totals[0])[ch]) * moments(ch).rstd / norm.count);
+    offset[ch] = float(double(floats(totals[1])[ch]) / norm.count);
+  }
+  with_rectifier(norm.slope, [&, mean = mean, scale = scale, shift = shift](auto rectifier) {
+    each_part_pixel<3>(norm.x, {&dx_view, &dy_view, &onto}, [=](Pointers<4> at, int64_t from, int64_t channels) {
+      const auto [x, dx, dy, more] = at;
+      const float *centre = mean + from, *factor = scale + from, *base = shift + from, *slant = tilt + from, *level = offset + from;
+      const auto passing = rectifier;
+#pragma omp simd
+      for (int64_t ch = 0; ch < channels; ch++) {
+        const float deviation = x[ch] - centre[ch], z = deviation * factor[ch] + base[ch];
+        dx[ch] = factor[ch] * (passing(z, dy[ch]) - level[ch] - deviation * slant[ch]) + added(more, ch);
+      }
+    });
+  });
+}
+
+}  // namespace spillway::cpu
