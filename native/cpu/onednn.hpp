@@ -75,6 +75,7 @@ class Compiled {
   struct Placed {
     Argument argument;
     std::optional<dnnl::reorder::primitive_desc> reorder;  // where ours is not what is wanted
+    int64_t panel_width = 0;                               // of panels that our own way leads to
     int64_t offset = 0, scratch = 0;
   };
   struct Code {

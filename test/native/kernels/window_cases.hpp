@@ -107,10 +107,10 @@ inline const Listed large_winograd_listed{"large winograd conv2d", large_winogra
 inline Family wide_conv2d_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 3, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;
   const Conv2dCase c{{{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(7, 15), r.between(7, 15)},
-                     1, r.pick<int64_t>({3, 64, 96}), r.pick<int64_t>({64, 80, 128}), 1, r.chance(0.5)};
+                     1, r.pick<int64_t>({3, 48, 64, 96}), r.pick<int64_t>({64, 80, 128, 256}), 1, r.chance(0.3)};
   return conv2d_calls(c, r);
 }
-inline const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 12};
+inline const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 24};
 
 /// Strided 1x1 with few input channels, whose channels-last weight gradients corrupt the heap in oneDNN 2.6.
 inline Family strided_pointwise_family(Random& r) {
