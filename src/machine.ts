@@ -78,9 +78,11 @@ const asked = (native: Native, device: DeviceName, float: Float, threads?: numbe
 const OWN_BYTES = 512 * 1024 ** 2
 const deviceBytes = (): number => Math.max(PAGE_BYTES, Math.floor((availableBytes() - OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES)
 
+/** A link that is held back is not slowed by what computes beside it, nor does it copy all the time. */
 const linkAt = (speeds: Speeds, o: MachineOptions): Link => {
   const capped = (rate: number): number => Math.min(rate, o.throttle ?? Infinity)
   return {
+    ...(o.throttle === undefined ? { beside: speeds.beside } : {}),
     outBytesPerSecond: capped(speeds.outBytesPerSecond), inBytesPerSecond: capped(speeds.inBytesPerSecond),
     latencySeconds: 1e-5, fullDuplex: speeds.fullDuplex || o.throttle !== undefined,
   }
@@ -121,7 +123,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().threads
   const { profile, times } = timesOf(native, threads)
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
-  const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill))
+  const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill, 'cpu', threads))
   return {
     name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
@@ -166,7 +168,7 @@ const FIXED_COPY_BYTES_PER_SECOND = 4e9
 const fixedSeconds = (flopsPerSecond: number, float: Float) => (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
   1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(s, float) / FIXED_COPY_BYTES_PER_SECOND
 
-const FIXED_LINK: Speeds = { outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, fullDuplex: true }
+const FIXED_LINK: Speeds = { outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, fullDuplex: true, beside: { copies: 1, calls: 1 } }
 
 const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions): LocalMachine => {
   const dtype: Float = device === 'ref' ? 'f64' : 'f32'

@@ -62,6 +62,8 @@ export interface CopyBandwidth {
   readonly outBytesPerSecond: number
   readonly inBytesPerSecond: number
   readonly fullDuplex: boolean
+  /** How many times as long a copy takes while threads compute, and a computation while something is copied. */
+  readonly beside: { readonly copies: number; readonly calls: number }
 }
 
 // ---------------------------------------------------------------- data
@@ -208,7 +210,7 @@ export interface Native {
   /** Throws, in words, when the device cannot be used here: no plugin, driver, library or GPU. */
   deviceFacts(device: DeviceName): DeviceFacts
   /** Measures memory, a spill file in the directory, or the link of a device of its own memory: takes about a second. */
-  copyBandwidth(directory?: string, device?: DeviceName): CopyBandwidth
+  copyBandwidth(directory?: string, device?: DeviceName, threads?: number): CopyBandwidth
   /** Bytes of workspace, or -1 when the shapes are not legal. Kinds by name or wire number. */
   query(
     device: DeviceName,

@@ -269,15 +269,20 @@ Napi::Value device_facts(const Napi::CallbackInfo& info) {
   return o;
 }
 
-/// copyBandwidth(directory?, device = cpu) -> {outBytesPerSecond, inBytesPerSecond, fullDuplex}
+/// copyBandwidth(directory?, device = cpu, threads = all) -> {outBytesPerSecond, inBytesPerSecond, fullDuplex, beside: {copies, calls}}
 Napi::Value copy_bandwidth(const Napi::CallbackInfo& info) {
   const Device* device = info[1].IsUndefined() ? nullptr : take(info.Env(), load_device(as_string(info[1], "device")));
   const std::string directory = info[0].IsUndefined() ? "" : as_string(info[0], "directory");
-  const Bandwidth b = take(info.Env(), device && device->asynchronous ? measure_device_bandwidth(*device) : measure_bandwidth(directory));
+  const int threads = info[2].IsUndefined() ? 0 : thread_count(as_count(info[2], "threads"));
+  const Bandwidth b = take(info.Env(), device && device->asynchronous ? measure_device_bandwidth(*device) : measure_bandwidth(directory, threads > 0 ? threads : default_threads()));
   const Napi::Object o = Napi::Object::New(info.Env());
   o.Set("outBytesPerSecond", b.out_bytes_per_second);
   o.Set("inBytesPerSecond", b.in_bytes_per_second);
   o.Set("fullDuplex", b.full_duplex);
+  const Napi::Object beside = Napi::Object::New(info.Env());
+  beside.Set("copies", b.copies_beside);
+  beside.Set("calls", b.calls_beside);
+  o.Set("beside", beside);
   return o;
 }
 

@@ -17,7 +17,54 @@ bool is_copy(const InstrRecord& i) { return is_out(i) || Tag(i.tag) == Tag::copy
 
 }  // namespace
 
-Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle) {
+/// One direction between the pages and the lower tier. Where the host sees the pages the tier has several parts under way;
+/// what comes from the source, or goes through a bounce buffer, is moved when start() returns.
+class Copies::TierMover final : public Mover {
+ public:
+  TierMover(Copies& copies, bool out) : copies_(copies), out_(out), channel_(out ? copies.tier_.rest->out() : copies.tier_.rest->in()) { under_way_.reserve(MOST_PIECES); }
+  uint64_t piece_bytes() const override { return copies_.device_.asynchronous() ? COPY_PIECE_BYTES : channel_.part_bytes(); }
+
+  /// Copies of a stream are in order: one that meets bytes of the tier which are under way waits for them.
+  bool has_room(const CopyJob& job, uint64_t lo, uint64_t hi) const override {
+    const TransferRecord& t = transfer(job);
+    if (!by_parts(t)) return !ended_;
+    const uint64_t from = copies_.far(t, lo), to = copies_.far(t, hi);
+    const auto meets = [&](const UnderWay& u) { return u.from < to && from < u.to; };
+    return channel_.room() > 0 && std::none_of(under_way_.begin(), under_way_.end(), meets);
+  }
+  void start(uint64_t tag, const CopyJob& job, uint64_t lo, uint64_t hi) override {
+    const TransferRecord& t = transfer(job);
+    if (by_parts(t)) {
+      under_way_.push_back({tag, copies_.far(t, lo), copies_.far(t, hi)});
+      return channel_.start(tag, {copies_.far(t, lo), copies_.pages_.at(t.buffer, t.offset + lo), hi - lo});
+    }
+    moved_ = {tag, out_ ? copies_.move_out(job, lo, hi) : copies_.move_in(job, lo, hi)};
+    ended_ = true;
+  }
+  Moved finish() override {
+    if (ended_) {
+      ended_ = false;
+      return std::move(moved_);
+    }
+    Moved m = channel_.finish();
+    std::erase_if(under_way_, [&](const UnderWay& u) { return u.tag == m.tag; });
+    return m;
+  }
+
+ private:
+  struct UnderWay { uint64_t tag, from, to; };
+  const TransferRecord& transfer(const CopyJob& job) const { return copies_.tape_.transfers[job.transfer]; }
+  bool by_parts(const TransferRecord& t) const { return !copies_.device_.asynchronous() && !t.from_source(); }
+
+  Copies& copies_;
+  const bool out_;
+  Channel& channel_;
+  std::vector<UnderWay> under_way_;
+  Moved moved_;
+  bool ended_ = false;
+};
+
+Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle, const Processors& processors) {
   std::unique_ptr<Copies> c(new Copies(tape, device, pages, tier, throttle));
   c->event_of_.resize(tape.instrs.size());
   bool threads = false;
@@ -40,13 +87,13 @@ Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& devic
       *bounce = pinned.value();
     }
   }
-  c->start_threads();
+  c->start_threads(processors);
   return c;
 }
 
-void Copies::start_threads() {
-  out_.emplace(StreamId::out, count_tag(tape_, Tag::copy_out), throttle_.out, [this](const CopyJob& j, uint64_t lo, uint64_t hi) { return move_out(j, lo, hi); });
-  in_.emplace(StreamId::in, count_tag(tape_, Tag::copy_in), throttle_.in, [this](const CopyJob& j, uint64_t lo, uint64_t hi) { return move_in(j, lo, hi); });
+void Copies::start_threads(const Processors& processors) {
+  out_.emplace(StreamId::out, count_tag(tape_, Tag::copy_out), throttle_.out, std::make_unique<TierMover>(*this, true), processors);
+  in_.emplace(StreamId::in, count_tag(tape_, Tag::copy_in), throttle_.in, std::make_unique<TierMover>(*this, false), processors);
 }
 
 /// Whether the device's own lanes can copy it.
@@ -107,22 +154,21 @@ Status Copies::join() {
   return {};
 }
 
+/// Through a bounce buffer: the host does not see the pages.
 Status Copies::move_out(const CopyJob& job, uint64_t lo, uint64_t hi) {
   const TransferRecord& t = tape_.transfers[job.transfer];
-  const std::byte* const here = pages_.at(t.buffer, t.offset + lo);
-  const uint64_t to = t.far_offset - tier_.pinned_bytes + lo;
-  if (!device_.asynchronous()) return tier_.rest->write(to, here, hi - lo);
   Status s = lo == 0 ? device_.wait(Lane::far_out, started(event_of_[job.instruction])) : Status{};
-  if (s.ok()) s = device_.copy(Lane::far_out, bounce_out_, here, hi - lo);
+  if (s.ok()) s = device_.copy(Lane::far_out, bounce_out_, pages_.at(t.buffer, t.offset + lo), hi - lo);
   if (s.ok()) s = device_.finish(Lane::far_out);
-  return s.ok() ? tier_.rest->write(to, bounce_out_, hi - lo) : s;
+  return s.ok() ? tier_.rest->write(far(t, lo), bounce_out_, hi - lo) : s;
 }
 
 Status Copies::read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes) {
-  if (!t.from_source()) return tier_.rest->read(t.far_offset - tier_.pinned_bytes + lo, into, bytes);
+  if (!t.from_source()) return tier_.rest->read(far(t, lo), into, bytes);
   return source_->read(t.binding, step, t.far_offset + lo, {into, bytes});
 }
 
+/// From the source, or through a bounce buffer.
 Status Copies::move_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
   const TransferRecord& t = tape_.transfers[job.transfer];
   std::byte* const here = pages_.at(t.buffer, t.offset + lo);

@@ -29,7 +29,8 @@ constexpr uint32_t STEP_START = 0, STEP_END = 1;
 
 class Copies {
  public:
-  static Result<std::unique_ptr<Copies>> open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle);
+  /// The threads that carry bytes run on these processors; none: anywhere.
+  static Result<std::unique_ptr<Copies>> open(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle, const Processors& processors = {});
   /// Of the device: one for each end of a copy, one for each start, one for each lane that joins.
   static uint32_t events(const Tape& tape) { return 2 * tape.events + LANES; }
 
@@ -56,11 +57,13 @@ class Copies {
   Copies(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle)
       : tape_(tape), device_(device), pages_(pages), tier_(tier), throttle_(throttle), pending_(tape.events), by_thread_(tape.events) {}
   bool reached(const TransferRecord& t) const;
-  void start_threads();
+  class TierMover;
+  void start_threads(const Processors& processors);
   Status on_lane(const InstrRecord& instr, uint32_t instruction, uint64_t step, bool stamped);
   Status move_out(const CopyJob& job, uint64_t lo, uint64_t hi);
   Status move_in(const CopyJob& job, uint64_t lo, uint64_t hi);
   Status read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes);
+  uint64_t far(const TransferRecord& t, uint64_t lo) const { return t.far_offset - tier_.pinned_bytes + lo; }
   uint32_t started(uint32_t event) const { return tape_.events + event; }
   uint32_t joined(Lane lane) const { return 2 * tape_.events + uint32_t(lane); }
 

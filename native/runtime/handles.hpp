@@ -30,8 +30,9 @@ class AddressRange {
  public:
   AddressRange() = default;
   /// Empty when the system has no such range.
-  static AddressRange map(size_t bytes, int protection, int flags) {
-    void* at = ::mmap(nullptr, bytes, protection, flags, -1, 0);
+  static AddressRange map(size_t bytes, int protection, int flags) { return map_file(bytes, protection, flags, -1, 0); }
+  static AddressRange map_file(size_t bytes, int protection, int flags, int fd, off_t offset) {
+    void* at = ::mmap(nullptr, bytes, protection, flags, fd, offset);
     return at == MAP_FAILED ? AddressRange() : AddressRange(at, bytes);
   }
   AddressRange(AddressRange&& o) noexcept : at_(std::exchange(o.at_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}

@@ -56,7 +56,7 @@ Status Session::open_tier(const SessionOptions& options) {
     tier_.pinned = pinned.value();
   }
   const uint64_t rest = all - tier_.pinned_bytes;
-  auto opened = spills && rest > 0 ? open_spill_file(options.spill_directory, rest, options.file_calls) : open_ram_tier(rest);
+  auto opened = spills && rest > 0 ? open_spill_file(options.spill_directory, rest, options.open_requests) : open_ram_tier(rest);
   if (!opened.ok()) return opened.status();
   tier_.rest = std::move(opened).value();
   return {};
@@ -78,7 +78,8 @@ Result<std::unique_ptr<Session>> Session::open(std::span<const std::byte> bytes,
   Result<Program> program = Program::prepare(s->tape_, *s->pages_, *s->device_);
   if (!program.ok()) return program.status();
   s->program_.emplace(std::move(program).value());
-  auto copies = Copies::open(s->tape_, *s->device_, *s->pages_, s->tier_, options.throttle);
+  const Placement where = placement(allowed_processors(), s->threads_, granted_processors(), user_places_threads());
+  auto copies = Copies::open(s->tape_, *s->device_, *s->pages_, s->tier_, options.throttle, where.copies);
   if (!copies.ok()) return copies.status();
   s->copies_ = std::move(copies).value();
   auto interpreter = Interpreter::open(s->tape_, *s->program_, *s->device_, *s->pages_, *s->copies_);

@@ -18,7 +18,7 @@ struct SessionOptions {
   Precision precision = Precision::full;
   int threads = 0;              // 0: all cores
   Throttle throttle = {};
-  FileCalls file_calls = SYSTEM_FILE_CALLS;
+  OpenRequests open_requests = spillway::open_requests;
 };
 
 class Session {

@@ -1,33 +1,55 @@
 // The lower tier: where bytes go that the device has no room for. RAM, or a spill file without a name.
-// Invariant: its whole size is set aside when it opens; offsets and addresses are multiples of 4096, lengths need not be;
-// a failed call names its cause.
+// In: parts of memory and where they go. Out: the same bytes later. Invariant: its whole size is set aside when it opens;
+// offsets and addresses are multiples of 4096, lengths need not be; a failed part names the file, its cause and what to do.
 #pragma once
-#include <sys/types.h>
-
 #include <memory>
 
-#include "plan/result.hpp"
+#include "runtime/tier_requests.hpp"
 
 namespace spillway {
+
+/// Bytes in memory, and where they are in the tier.
+struct Part {
+  uint64_t offset = 0;
+  std::byte* at = nullptr;
+  uint64_t bytes = 0;
+};
+
+/// A part that has ended.
+struct Moved {
+  uint64_t tag = 0;
+  Status status;
+};
+
+/// One direction of a tier: several parts may be under way at once, and end in any order. Used by one thread at a time.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  /// The largest part that is worth moving by itself.
+  virtual uint64_t part_bytes() const = 0;
+  /// How many more may be started now.
+  virtual uint32_t room() const = 0;
+  /// Only where there is room. The memory belongs to the channel until the part has ended.
+  virtual void start(uint64_t tag, const Part& part) = 0;
+  /// Waits until one of those under way has ended.
+  virtual Moved finish() = 0;
+};
 
 class Tier {
  public:
   virtual ~Tier() = default;
-  virtual Status write(uint64_t offset, const std::byte* from, uint64_t bytes) = 0;
-  virtual Status read(uint64_t offset, std::byte* into, uint64_t bytes) = 0;
+  virtual Channel& out() = 0;
+  virtual Channel& in() = 0;
   /// Bytes on disk.
   virtual uint64_t disk_bytes() const { return 0; }
-};
 
-/// The two calls that move bytes to and from the spill file: tests put failing ones here.
-struct FileCalls {
-  ssize_t (*pwrite)(int, const void*, size_t, off_t);
-  ssize_t (*pread)(int, void*, size_t, off_t);
+  /// Any number of bytes, done when it returns; after a failure nothing is under way either.
+  Status write(uint64_t offset, const std::byte* from, uint64_t bytes);
+  Status read(uint64_t offset, std::byte* into, uint64_t bytes);
 };
-extern const FileCalls SYSTEM_FILE_CALLS;
 
 Result<std::unique_ptr<Tier>> open_ram_tier(uint64_t bytes);
 /// A file in this directory, unlinked at once: a killed process leaves nothing behind.
-Result<std::unique_ptr<Tier>> open_spill_file(const std::string& directory, uint64_t bytes, const FileCalls& calls = SYSTEM_FILE_CALLS);
+Result<std::unique_ptr<Tier>> open_spill_file(const std::string& directory, uint64_t bytes, OpenRequests open = open_requests);
 
 }  // namespace spillway

@@ -19,7 +19,7 @@ const profileCodec = t.strict({
   version: t.literal(VERSION),
   machine: t.string,
   /** By lower tier: 'ram', or the file system of a spill file. */
-  links: t.record(t.string, t.strict({ outBytesPerSecond: positive, inBytesPerSecond: positive, fullDuplex: t.boolean })),
+  links: t.record(t.string, t.strict({ outBytesPerSecond: positive, inBytesPerSecond: positive, fullDuplex: t.boolean, beside: t.strict({ copies: positive, calls: positive }) })),
   seconds: t.record(t.string, positive),
 })
 

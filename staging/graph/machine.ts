@@ -9,7 +9,12 @@ export interface Link {
   readonly latencySeconds: number
   /** Whether both directions run at full speed at once. */
   readonly fullDuplex: boolean
+  /** What computing and copying do to each other, where they share processors or memory. */
+  readonly beside?: Beside
 }
+
+/** How many times as long it takes, at least 1: a copy while a call runs, and a call while something is copied. */
+export interface Beside { readonly copies: number; readonly calls: number }
 
 /** One way to run a call. */
 export interface Choice { readonly algorithm: Algorithm; readonly seconds: number; readonly workspace: number }

@@ -1,19 +1,92 @@
 // Runs a plan's instructions on a machine's clock (DESIGN 7): one compute stream, one link out, one link in. In: a plan and
 // a link. Out: the timeline. Calls carry their seconds; copies take latency plus bytes over bandwidth, and share the link
-// where it is not full duplex: what overlaps the other direction then runs after it.
+// where it is not full duplex: what overlaps the other direction then runs after it. Where copies and calls slow each other
+// down (`beside`), both take longer for as long as they overlap.
 // Worked example: call a (1 s), copy out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
 import { PAGE_BYTES } from '../core/bytes'
-import type { Link } from '../graph/machine'
+import type { Beside, Link } from '../graph/machine'
 import { instructions, isForEver } from '../plan/instructions'
 import type { Plan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
+interface Copy {
+  readonly stream: 'out' | 'in'
+  readonly residency: number
+  readonly issued: number
+  readonly latency: number
+  /** Seconds for its bytes, when nothing is in the way. */
+  readonly transfer: number
+  /** Known once it has begun. */
+  start: number
+  end: number
+}
+
+/** Copies that share a lane run one after the other, in the order in which they were issued. */
+class Lane {
+  private head = 0
+  private readonly copies: Copy[] = []
+  /** When the last that is done was done. */
+  private free = 0
+
+  push(c: Copy): void {
+    this.copies.push(c)
+    if (this.copies.length - 1 === this.head) this.begin(c)
+  }
+
+  /** The one under way, or the next that will be: none is issued in the future. */
+  current(): Copy | undefined { return this.copies[this.head] }
+
+  private begin(c: Copy): void {
+    c.start = Math.max(c.issued, this.free)
+    c.end = c.start + c.latency + c.transfer
+  }
+
+  /** Those that have ended by then are done. */
+  settle(now: number): void {
+    for (let c = this.current(); c && c.end <= now; c = this.current()) this.next(c)
+  }
+
+  private next(done: Copy): void {
+    this.free = done.end
+    this.head++
+    const c = this.current()
+    if (c) this.begin(c)
+  }
+
+  /** Everything up to this copy is done: when that is. */
+  finish(copy: Copy): number {
+    const place = this.copies.indexOf(copy, this.head)
+    while (this.head <= place) this.next(this.current()!)
+    return copy.end
+  }
+}
+
+/** When a call ends that starts now, with `lanes` under way; what it delays, ends later. */
+const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside: Beside): number => {
+  let now = start
+  for (let left = seconds; ; ) {
+    for (const l of lanes) l.settle(now)
+    const busy = lanes.flatMap((l) => l.current() ?? [])
+    if (!busy.length) return now + left
+    const callEnds = now + left * beside.calls
+    const copyEnds = Math.min(...busy.map((c) => now + (c.end - now) * beside.copies))
+    const until = Math.min(callEnds, copyEnds)
+    for (const c of busy) c.end = now + (c.end - now) * beside.copies <= until ? until : c.end + (until - now) * (1 - 1 / beside.copies)
+    if (callEnds <= copyEnds) return callEnds
+    left -= (until - now) / beside.calls
+    now = until
+  }
+}
+
 export const simulate = (plan: Plan, link: Link): Timeline => {
   const spans: Span[] = []
   const memory: MemorySample[] = []
-  const doneAt = new Map<string, number>()
+  const copies = new Map<string, Copy>()
+  const spanOf = new Map<Copy, number>()
   const stall = { memory: 0, data: 0 }
-  const free = { out: 0, in: 0 }
+  const laneOut = new Lane()
+  const laneOf = { out: laneOut, in: link.fullDuplex ? new Lane() : laneOut }
+  const lanes = [...new Set([laneOf.out, laneOf.in])]
   let now = 0
   let compute = 0
   let held = 0
@@ -28,14 +101,15 @@ export const simulate = (plan: Plan, link: Link): Timeline => {
   const copy = (stream: 'out' | 'in', residency: number): void => {
     const r = plan.residencies[residency]!
     const rate = stream === 'out' ? link.outBytesPerSecond : link.inBytesPerSecond
-    const start = Math.max(now, free[stream], link.fullDuplex ? 0 : Math.max(free.out, free.in))
-    const end = start + link.latencySeconds + ((r.to - r.from) * PAGE_BYTES) / rate
-    free[stream] = end
-    doneAt.set(`${stream}${residency}`, end)
-    spans.push({ stream, start, end, residency, label: plan.storages[r.storage]!.label })
+    const c: Copy = { stream, residency, issued: now, latency: link.latencySeconds, transfer: ((r.to - r.from) * PAGE_BYTES) / rate, start: now, end: now }
+    copies.set(`${stream}${residency}`, c)
+    laneOf[stream].push(c)
+    spanOf.set(c, spans.length)
+    spans.push({ stream, start: now, end: now, residency, label: plan.storages[r.storage]!.label })
   }
   const wait = (key: string, cause: 'memory' | 'data'): void => {
-    const end = doneAt.get(key) ?? 0
+    const c = copies.get(key)
+    const end = c ? laneOf[c.stream].finish(c) : 0
     if (end > now) {
       stall[cause] += end - now
       now = end
@@ -46,8 +120,9 @@ export const simulate = (plan: Plan, link: Link): Timeline => {
       case 'call': {
         const call = plan.calls[i.call]!
         const label = call.op >= 0 ? plan.graph.ops[call.op]!.layer : call.kind
-        spans.push({ stream: 'compute', start: now, end: now + call.seconds, call: i.call, label })
-        now += call.seconds
+        const end = link.beside ? callEnd(now, call.seconds, lanes, link.beside) : now + call.seconds
+        spans.push({ stream: 'compute', start: now, end, call: i.call, label })
+        now = end
         compute += call.seconds
         break
       }
@@ -59,6 +134,10 @@ export const simulate = (plan: Plan, link: Link): Timeline => {
       case 'waitIn': wait(`in${i.residency}`, 'data'); break
       case 'mark': break
     }
+  }
+  for (const [c, i] of spanOf) {
+    laneOf[c.stream].finish(c)
+    spans[i] = { ...spans[i]!, start: c.start, end: c.end }
   }
   return { makespanSeconds: now, computeSeconds: compute, stallSeconds: stall, spans, memory }
 }

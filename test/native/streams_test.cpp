@@ -12,14 +12,16 @@ namespace {
 
 constexpr uint64_t MIB = uint64_t(1) << 20;
 
+std::unique_ptr<Mover> by(OneAtATime::Move move) { return std::make_unique<OneAtATime>(std::move(move)); }
+
 void in_order() {
   std::vector<uint32_t> seen;
   uint64_t bytes = 0;
-  CopyStream stream(StreamId::out, 4, 0, [&](const CopyJob& j, uint64_t lo, uint64_t hi) {
+  CopyStream stream(StreamId::out, 4, 0, by([&](const CopyJob& j, uint64_t lo, uint64_t hi) {
     if (lo == 0) seen.push_back(j.transfer);
     bytes += hi - lo;
     return Status{};
-  });
+  }));
   CopyStream::Ticket last = 0;
   for (uint32_t i = 0; i < 100; i++) {
     last = stream.push({i, i, 20 * MIB, 1});
@@ -34,10 +36,10 @@ void in_order() {
 
 void bytes_are_visible_after_the_wait() {
   std::vector<int> from(1 << 20), into(1 << 20);
-  CopyStream stream(StreamId::in, 1, 0, [&](const CopyJob&, uint64_t lo, uint64_t hi) {
+  CopyStream stream(StreamId::in, 1, 0, by([&](const CopyJob&, uint64_t lo, uint64_t hi) {
     std::copy(from.begin() + ptrdiff_t(lo / 4), from.begin() + ptrdiff_t(hi / 4), into.begin() + ptrdiff_t(lo / 4));
     return Status{};
-  });
+  }));
   for (int round = 1; round < 50; round++) {
     std::fill(from.begin(), from.end(), round);
     CHECK(stream.wait(stream.push({0, 0, from.size() * 4, 1})).ok());
@@ -50,8 +52,8 @@ void two_streams_and_compute() {
   // The out stream empties a block while compute fills the other; the in stream brings back what out has finished.
   std::vector<uint64_t> blocks[2], far[2], back(4096);
   for (auto* v : {&blocks[0], &blocks[1], &far[0], &far[1]}) v->resize(4096);
-  CopyStream out(StreamId::out, 2, 0, [&](const CopyJob& j, uint64_t, uint64_t) { far[j.transfer] = blocks[j.transfer]; return Status{}; });
-  CopyStream in(StreamId::in, 2, 0, [&](const CopyJob& j, uint64_t, uint64_t) { back = far[j.transfer]; return Status{}; });
+  CopyStream out(StreamId::out, 2, 0, by([&](const CopyJob& j, uint64_t, uint64_t) { far[j.transfer] = blocks[j.transfer]; return Status{}; }));
+  CopyStream in(StreamId::in, 2, 0, by([&](const CopyJob& j, uint64_t, uint64_t) { back = far[j.transfer]; return Status{}; }));
   CopyStream::Ticket out_tickets[2] = {0, 0};
   for (uint64_t round = 1; round < 200; round++) {
     const uint32_t b = round % 2;
@@ -66,7 +68,7 @@ void two_streams_and_compute() {
 }
 
 void failure_reaches_every_wait() {
-  CopyStream stream(StreamId::out, 8, 0, [](const CopyJob& j, uint64_t, uint64_t) { return j.transfer == 2 ? refuse("disk on fire") : Status{}; });
+  CopyStream stream(StreamId::out, 8, 0, by([](const CopyJob& j, uint64_t, uint64_t) { return j.transfer == 2 ? refuse("disk on fire") : Status{}; }));
   CopyStream::Ticket tickets[5];
   for (uint32_t i = 0; i < 5; i++) tickets[i] = stream.push({i, i, 8, 1});
   CHECK_SAYS(stream.wait(tickets[2]), "disk on fire");
@@ -76,7 +78,7 @@ void failure_reaches_every_wait() {
 
 void abandon_ends_soon() {
   std::atomic<uint64_t> moved{0};
-  CopyStream stream(StreamId::out, 8, 1e6, [&](const CopyJob&, uint64_t lo, uint64_t hi) { moved += hi - lo; return Status{}; });
+  CopyStream stream(StreamId::out, 8, 1e6, by([&](const CopyJob&, uint64_t lo, uint64_t hi) { moved += hi - lo; return Status{}; }));
   const Clock::time_point start = Clock::now();
   CopyStream::Ticket last = 0;
   for (uint32_t i = 0; i < 5; i++) last = stream.push({i, i, 100 * MIB, 1});  // a hundred seconds each
@@ -89,7 +91,7 @@ void abandon_ends_soon() {
 }
 
 void interrupt_from_another_thread() {
-  CopyStream stream(StreamId::in, 2, 1000, [](const CopyJob&, uint64_t, uint64_t) { return Status{}; });
+  CopyStream stream(StreamId::in, 2, 1000, by([](const CopyJob&, uint64_t, uint64_t) { return Status{}; }));
   const CopyStream::Ticket t = stream.push({0, 0, MIB, 1});
   std::thread other([&] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); stream.interrupt(); });
   CHECK(is_cancelled(stream.wait(t)));
@@ -97,7 +99,7 @@ void interrupt_from_another_thread() {
 }
 
 void throttled_rate() {
-  CopyStream stream(StreamId::out, 8, 100e6, [](const CopyJob&, uint64_t, uint64_t) { return Status{}; });
+  CopyStream stream(StreamId::out, 8, 100e6, by([](const CopyJob&, uint64_t, uint64_t) { return Status{}; }));
   const Clock::time_point start = Clock::now();
   stream.begin_step(start, true);
   CopyStream::Ticket last = 0;
@@ -111,7 +113,7 @@ void throttled_rate() {
 }
 
 void idle_streams_end() {
-  for (int i = 0; i < 50; i++) CopyStream stream(StreamId::out, 0, 0, [](const CopyJob&, uint64_t, uint64_t) { return Status{}; });
+  for (int i = 0; i < 50; i++) CopyStream stream(StreamId::out, 0, 0, by([](const CopyJob&, uint64_t, uint64_t) { return Status{}; }));
 }
 
 }  // namespace

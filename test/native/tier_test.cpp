@@ -1,6 +1,7 @@
-// The lower tiers and their faults: full disk, short writes, read errors, limits; and what a step does then.
+// The lower tiers and their faults: full disk, short requests, errors, limits, a file that is cut short; what a step does then.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -57,6 +58,15 @@ void keeps_bytes(Tier& tier) {
   }
 }
 
+/// All of a tier that is as large as this.
+void keeps_some(Tier& tier, uint64_t bytes) {
+  const std::vector<std::byte> all = pattern(bytes, 1);
+  const Block out(all), in(std::vector<std::byte>(all.size()));
+  CHECK(tier.write(0, out.range.data(), bytes).ok());
+  CHECK(tier.read(0, in.range.data(), bytes).ok());
+  CHECK(std::equal(all.begin(), all.end(), in.range.data()));
+}
+
 void ram() {
   auto tier = open_ram_tier(8 << 20);
   CHECK(tier.ok());
@@ -98,43 +108,182 @@ void file_size_limit() {
   ::setrlimit(RLIMIT_FSIZE, &before);
 }
 
-// ---------------------------------------------------------------- failing calls
+// ---------------------------------------------------------------- failing requests
 
-int calls_until_failure = 0;
+/// What becomes of a request: it may be made another one, or its result.
+struct Fault {
+  void (*asked)(Request&) = [](Request&) {};
+  void (*answered)(Completion&) = [](Completion&) {};
+};
+Fault fault;
+int until_failure = 0;
 
-ssize_t short_pwrite(int fd, const void* from, size_t n, off_t at) { return ::pwrite(fd, from, std::min<size_t>(n, 12'288), at); }
-ssize_t odd_pwrite(int fd, const void* from, size_t n, off_t at) { return n > 4096 ? ::pwrite(fd, from, 8192, at) - 1000 : ::pwrite(fd, from, n, at); }
-ssize_t interrupted_pread(int fd, void* into, size_t n, off_t at) {
-  if (calls_until_failure++ % 2 == 0) { errno = EINTR; return -1; }
-  return ::pread(fd, into, std::min<size_t>(n, 65'536), at);
+/// The system's requests, with a fault between.
+class Imitated final : public Requests {
+ public:
+  explicit Imitated(std::unique_ptr<Requests> real) : real_(std::move(real)) {}
+  void submit(uint32_t slot, const Request& request) override {
+    Request r = request;
+    fault.asked(r);
+    writes_[slot % 64] = r.write;
+    real_->submit(slot, r);
+  }
+  Completion wait() override {
+    Completion c = real_->wait();
+    current_writes = writes_[c.slot % 64];
+    fault.answered(c);
+    return c;
+  }
+  /// Whether the completion at hand is a write's.
+  static inline thread_local bool current_writes = false;
+
+ private:
+  std::unique_ptr<Requests> real_;
+  bool writes_[64] = {};
+};
+
+template <OpenRequests real>
+Result<std::unique_ptr<Requests>> imitated(int fd, uint32_t depth) {
+  auto opened = real(fd, depth);
+  return opened.ok() ? Result<std::unique_ptr<Requests>>(std::make_unique<Imitated>(std::move(opened).value())) : std::move(opened);
 }
-ssize_t full_pwrite(int fd, const void* from, size_t n, off_t at) {
-  if (calls_until_failure-- <= 0) { errno = ENOSPC; return -1; }
-  return ::pwrite(fd, from, n, at);
-}
-ssize_t no_pwrite(int, const void*, size_t, off_t) { return 0; }
-ssize_t broken_pread(int, void*, size_t, off_t) { errno = EIO; return -1; }
-ssize_t ended_pread(int, void*, size_t, off_t) { return 0; }
 
-void short_calls_go_on() {
+/// Both ways to the file; a kernel without io_uring has one.
+std::vector<OpenRequests> ways(bool with_faults) {
+  const File zero(::open("/dev/zero", O_RDWR));
+  std::vector<OpenRequests> all{with_faults ? imitated<open_request_threads> : open_request_threads};
+  if (open_uring(zero.fd(), 2).ok()) all.push_back(with_faults ? imitated<open_uring> : open_uring);
+  return all;
+}
+
+void both_ways() {
   const Directory d;
-  for (const FileCalls calls : {FileCalls{short_pwrite, ::pread}, FileCalls{odd_pwrite, interrupted_pread}}) {
-    auto tier = open_spill_file(d.path, 8 << 20, calls);
+  for (const OpenRequests way : ways(false)) {
+    auto tier = open_spill_file(d.path, 64 << 20, way);
     CHECK(tier.ok());
     keeps_bytes(*tier.value());
+    const std::vector<std::byte> large = pattern((40 << 20) + 123, 7);
+    const Block out(large), in(std::vector<std::byte>(large.size()));
+    CHECK(tier.value()->write(0, out.range.data(), large.size()).ok());
+    CHECK(tier.value()->read(0, in.range.data(), large.size()).ok());
+    CHECK(std::equal(large.begin(), large.end(), in.range.data()));
   }
 }
 
-/// The run ends with a message, the session can be closed, and a new one on the same directory works.
-void step_fails(FileCalls calls, const char* says) {
+/// Several are under way, and end in whatever order.
+void parts_at_once() {
   const Directory d;
-  Opened o = open_session(classifier(true, DType::f32), {.spill_directory = d.path, .file_calls = calls});
-  const RunMetrics m = run(o, {.steps = 5});
-  check(contains(m.status.message, says), says, __FILE__, __LINE__, m.status.message);
-  CHECK(m.torn && !m.cancelled && m.steps.size() < 5);
-  CHECK_SAYS(read_first(o), "open a new session");
-  Opened again = open_session(classifier(true, DType::f32), {.spill_directory = d.path});
-  CHECK(run(again, {.steps = 5}).steps.size() == 5);
+  for (const OpenRequests way : ways(false)) {
+    auto tier = open_spill_file(d.path, 64 << 20, way);
+    CHECK(tier.ok());
+    Channel& out = tier.value()->out();
+    const uint32_t most = out.room();
+    CHECK(most > 1);
+    const Block block(pattern(size_t(most) << 20, 3));
+    for (uint32_t i = 0; i < most; i++) out.start(i, {uint64_t(i) << 20, block.range.data() + (size_t(i) << 20), 1 << 20});
+    CHECK(out.room() == 0);
+    std::vector<bool> ended(most);
+    for (uint32_t i = 0; i < most; i++) {
+      const Moved m = out.finish();
+      CHECK(m.status.ok() && m.tag < most && !ended[m.tag]);
+      ended[m.tag] = true;
+    }
+    CHECK(out.room() == most);
+  }
+}
+
+void short_requests_go_on() {
+  const Directory d;
+  const Fault short_ones{[](Request& r) { r.bytes = std::min<uint64_t>(r.bytes, 12'288); }};
+  const Fault odd_ones{[](Request& r) { r.bytes = std::min<uint64_t>(r.bytes, 65'536); }, [](Completion& c) {
+    if (until_failure++ % 3 == 0) c.result = until_failure % 2 ? -EINTR : -EAGAIN;
+    else if (c.result > 8192) c.result -= 1000;
+  }};
+  for (const Fault& f : {short_ones, odd_ones})
+    for (const OpenRequests way : ways(true)) {
+      fault = f;
+      auto tier = open_spill_file(d.path, 8 << 20, way);
+      CHECK(tier.ok());
+      keeps_bytes(*tier.value());
+    }
+}
+
+/// The run ends with a message that names the folder and says what to do; the session can be closed, and a new one on the
+/// same directory works.
+void step_fails(Fault f, const char* says, const char* remedy) {
+  const Directory d;
+  for (const OpenRequests way : ways(true)) {
+    fault = f;
+    until_failure = 2;
+    Opened o = open_session(classifier(true, DType::f32), {.spill_directory = d.path, .open_requests = way});
+    const RunMetrics m = run(o, {.steps = 5});
+    for (const std::string& part : {std::string(says), d.path, std::string(remedy), std::string("--resume")})
+      check(contains(m.status.message, part), part.c_str(), __FILE__, __LINE__, m.status.message);
+    CHECK(m.torn && !m.cancelled && m.steps.size() < 5);
+    CHECK_SAYS(read_first(o), "open a new session");
+    fault = {};
+    Opened again = open_session(classifier(true, DType::f32), {.spill_directory = d.path, .open_requests = way});
+    CHECK(run(again, {.steps = 5}).steps.size() == 5);
+  }
+}
+
+void full(Completion& c) { if (Imitated::current_writes && until_failure-- <= 0) c.result = -ENOSPC; }
+void stopped(Completion& c) { if (Imitated::current_writes) c.result = 0; }
+void broken(Completion& c) { if (!Imitated::current_writes) c.result = -EIO; }
+void ended(Completion& c) { if (!Imitated::current_writes) c.result = 0; }
+
+// ---------------------------------------------------------------- faults of a real system
+
+/// This process's own descriptor of the spill file.
+std::string spill_file_of(const std::string& directory) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry.path(), gone).string().rfind(directory + "/", 0) == 0) return entry.path();
+  }
+  throw std::runtime_error("no spill file is open");
+}
+
+void cut_short_by_somebody() {
+  const Directory d;
+  for (const OpenRequests way : ways(false)) {
+    auto tier = open_spill_file(d.path, 16 << 20, way);
+    CHECK(tier.ok());
+    const Block block(pattern(4 << 20, 9));
+    for (const uint64_t at : {0, 4 << 20, 12 << 20}) CHECK(tier.value()->write(at, block.range.data(), 4 << 20).ok());
+    CHECK(::truncate(spill_file_of(d.path).c_str(), 8 << 20) == 0);
+    CHECK_SAYS(tier.value()->read(12 << 20, block.range.data(), 4 << 20), "stopped at byte");
+    // A write makes it as long as it was, with a hole that would read as zeros.
+    CHECK(tier.value()->write(12 << 20, block.range.data(), 4 << 20).ok());
+    CHECK_SAYS(tier.value()->read(0, block.range.data(), 4096), "was cut short by somebody else");
+  }
+}
+
+void limit_lowered_meanwhile() {
+  const Directory d;
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  for (const OpenRequests way : ways(false)) {
+    Opened o = open_session(classifier(true, DType::f32), {.spill_directory = d.path, .open_requests = way});
+    const rlimit low{4096, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &low);
+    const RunMetrics m = run(o, {.steps = 2});
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    CHECK_SAYS(m.status, "File too large");
+    CHECK_SAYS(m.status, "ulimit -f");
+  }
+}
+
+/// A file system of our own that is too small; where we may not mount one, there is nothing to see.
+void small_file_system() {
+  const Directory d;
+  if (::mount("spillway", d.path.c_str(), "tmpfs", 0, "size=4m") != 0) return;
+  CHECK_SAYS(open_spill_file(d.path, 16 << 20).status(), "No space left on device");
+  {
+    auto tier = open_spill_file(d.path, 2 << 20);
+    CHECK(tier.ok());
+    keeps_some(*tier.value(), 2 << 20);
+  }
+  ::umount(d.path.c_str());
 }
 
 void spilled_equals_ram() {
@@ -154,11 +303,16 @@ int main() {
   test("bad directories are refused", bad_directories);
   test("a full disk is refused when the session opens", disk_full);
   test("a limit on file sizes is refused, not a signal", file_size_limit);
-  test("short and interrupted calls go on", short_calls_go_on);
-  test("the disk fills up in the middle of a run", [] { calls_until_failure = 2; step_fails({full_pwrite, ::pread}, "No space left on device"); });
-  test("a write that stops", [] { step_fails({no_pwrite, ::pread}, "writing the spill file stopped"); });
-  test("a read error", [] { step_fails({::pwrite, broken_pread}, "reading the spill file failed at byte 0: Input/output error"); });
-  test("a file that ends early", [] { step_fails({::pwrite, ended_pread}, "reading the spill file stopped"); });
+  test("io_uring and threads keep bytes", both_ways);
+  test("several parts at once", parts_at_once);
+  test("short and interrupted requests go on", short_requests_go_on);
+  test("the disk fills up in the middle of a run", [] { step_fails({.answered = full}, "No space left on device", "make room there"); });
+  test("a write that stops", [] { step_fails({.answered = stopped}, "writing the spill file in ", "another folder"); });
+  test("a read error", [] { step_fails({.answered = broken}, ": Input/output error; ", "the disk fails"); });
+  test("a file that ends early", [] { step_fails({.answered = ended}, "stopped at byte", "another folder"); });
+  test("a file that somebody cuts short", cut_short_by_somebody);
+  test("a limit that is lowered while it runs", limit_lowered_meanwhile);
+  test("a small file system", small_file_system);
   test("training through a spill file equals RAM", spilled_equals_ram);
   return finish();
 }

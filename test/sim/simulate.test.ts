@@ -67,6 +67,22 @@ test('two directions run at once where the link can, one after the other where i
   assert.equal(half.stallSeconds, { memory: 0, data: 4 })
 })
 
+test('where copies and calls slow each other down, both take longer while they overlap', () => {
+  const beside = { copies: 2, calls: 1.5 }
+  // Out of 1 s is issued at 1. Beside call 1 (4 s alone) it takes 2 s, to 3; the call has then done 2/1.5 s of its 4 and ends at 3 + 4 - 4/3.
+  const out: Draft[] = [{ storage: 0, from: 0, to: 1, acquire: 0, release: 3, save: { start: 1 }, tierOffset: 0 }]
+  const t = simulate(planWith(out, callsOf([1, 4, 1])), { ...PAGE_A_SECOND, beside })
+  assert.equal(t.spans.filter((s) => s.stream === 'out').map((s) => [s.start, s.end]), [[1, 3]])
+  assert.ok(Math.abs(t.makespanSeconds - (3 + 4 - 4 / 3 + 1)) < 1e-12, `${t.makespanSeconds}`)
+  assert.is(t.computeSeconds, 6)
+  // A copy that outlasts the calls: of its 3 s, call 1 (1.5 s beside it) sees 0.75 s; the rest is a stall at full speed.
+  const long = simulate(planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, save: { start: 1 } }], callsOf([1, 1])), { ...PAGE_A_SECOND, beside })
+  assert.is(long.makespanSeconds, 1 + 1.5 + 2.25)
+  assert.equal(long.stallSeconds, { memory: 2.25, data: 0 })
+  const alone = simulate(planWith(out, callsOf([1, 4, 1])), { ...PAGE_A_SECOND, beside: { copies: 1, calls: 1 } })
+  assert.equal(alone, simulate(planWith(out, callsOf([1, 4, 1])), PAGE_A_SECOND))
+})
+
 test('of copies that start at one point the one that is waited for first runs first', () => {
   const drafts: Draft[] = [
     { storage: 0, from: 0, to: 2, acquire: 0, release: 4, save: { start: 1 }, tierOffset: 0 },

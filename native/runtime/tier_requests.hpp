@@ -1,0 +1,44 @@
+// Requests to one file, several under way at once: what a spill file needs of the system, and all that it needs. io_uring
+// where the kernel has it, threads otherwise. In: numbered requests. Out: their results, in the order in which they end.
+// Invariant: one thread uses it; when it is closed, none of its requests touches memory any more.
+#pragma once
+#include <memory>
+
+#include "plan/result.hpp"
+
+namespace spillway {
+
+struct Request {
+  bool write = false;
+  uint64_t offset = 0;
+  std::byte* at = nullptr;
+  uint64_t bytes = 0;
+};
+
+struct Completion {
+  uint32_t slot = 0;
+  /// Bytes moved, or an errno made negative.
+  int64_t result = 0;
+};
+
+class Requests {
+ public:
+  virtual ~Requests() = default;
+  /// Of `depth` slots, one that has no request under way.
+  virtual void submit(uint32_t slot, const Request& request) = 0;
+  /// Only while something is under way.
+  virtual Completion wait() = 0;
+};
+
+/// Opens the way to a file for so many slots. Tests put failing ones here.
+using OpenRequests = Result<std::unique_ptr<Requests>> (*)(int fd, uint32_t depth);
+
+Result<std::unique_ptr<Requests>> open_uring(int fd, uint32_t depth);
+Result<std::unique_ptr<Requests>> open_request_threads(int fd, uint32_t depth);
+/// The first of the two that this system has.
+Result<std::unique_ptr<Requests>> open_requests(int fd, uint32_t depth);
+
+/// On the calling thread a write beyond the limit on file sizes is an error then, not a signal that ends the process.
+void refuse_file_signals();
+
+}  // namespace spillway
