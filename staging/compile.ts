@@ -110,14 +110,20 @@ class Search {
     return seconds
   }
 
-  /** All that the planner lists: the least that it needs. One that fits and hardly waits lets it skip those that compute more. */
+  /**
+   * All that the planner lists: the least that it may need, by the bounds of those that are not laid out. One that fits and
+   * hardly waits lets the planner skip those that compute more.
+   */
   private list(candidates: Iterator<Candidate, unknown, boolean>, strategy: string): number {
     let goodEnough = false
     let least = Infinity
     for (let next = candidates.next(goodEnough); !next.done; next = candidates.next(goodEnough)) {
       const c = next.value
       goodEnough = false
-      if (this.hopeless(c)) continue
+      if (this.hopeless(c)) {
+        least = Math.min(least, c.atLeastPages ?? 0)
+        continue
+      }
       least = Math.min(least, c.least)
       if (!this.smallest || c.least < this.smallest.least) this.smallest = c
       goodEnough = this.beaten(c.layout)

@@ -19,7 +19,7 @@ const LISTED = 16
 /** Layouts that are remembered for other budgets. */
 const REMEMBERED = 12
 /** The emitted schedule leaves out what turns out to be unread: it takes a little less than the model says. */
-const MODELLED_LOW = 0.98
+const MODELLED_LOW = 0.97
 /** What halos cost is modelled coarsely. */
 const TILED_LOW = 0.9
 /** And holds less, by that and by what rounding to slots makes of sizes. */
@@ -153,17 +153,21 @@ function* listed(optimal: OptimalChain): Generator<Candidate, void, boolean> {
   for (const slots of spread(optimal.steps, LISTED)) yield optimal.resident(slots)
 }
 
-/** The schedule with the most slots that fits, of those that may be faster than the best: more memory never takes longer. */
+/**
+ * The schedule with the most slots that fits: more memory never takes longer. Those that cannot be faster than the best are
+ * passed over as if they fitted, so that the search looks at the same ones whatever there is to beat.
+ */
 function* mostThatFits(optimal: OptimalChain, budgetPages: number, toBeat: number): Generator<Candidate, void, number> {
-  const steps = optimal.steps.filter((m) => optimal.leastSeconds(m) < toBeat)
+  const { steps } = optimal
   let [lo, hi] = [0, steps.length]
   while (lo < hi) {
     const mid = (lo + hi) >> 1
+    const slow = optimal.leastSeconds(steps[mid]!) >= toBeat
     const candidate = optimal.resident(steps[mid]!)
-    if ((candidate.atLeastPages ?? 0) <= budgetPages && candidate.least <= budgetPages) {
-      yield candidate
-      lo = mid + 1
-    } else hi = mid
+    const fits = slow || ((candidate.atLeastPages ?? 0) <= budgetPages && candidate.least <= budgetPages)
+    if (fits && !slow) yield candidate
+    if (fits) lo = mid + 1
+    else hi = mid
   }
 }
 

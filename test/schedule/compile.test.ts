@@ -11,6 +11,7 @@ import { type Plan, tilesOf, UNTILED } from '../../staging/plan/plan'
 import { strategies } from '../../staging/schedule/strategies'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
+import { trainingGraph } from '../golden/golden'
 import { samePad, Sketch } from '../graph/sketch'
 import { trained } from '../tile/trained'
 
@@ -168,6 +169,15 @@ test('auto is as fast as any other in simulation, in-core as soon as that fits',
       assert.ok(seconds(auto) <= Math.min(...rivals), `${graph.name} at ${pages} pages`)
     }
   }
+})
+
+test('auto asks the others for this budget even where their lists hold nothing that could win', () => {
+  const graph = trainingGraph('resnet32-cifar', [64, 3, 48, 48])
+  const seconds = (strategy: string): number => {
+    const plan = compile(graph, { strategy, machine, budgetBytes: mib(80), algorithms: 'fixed' })
+    return isRight(plan) ? simulate(plan.right, machine.link).makespanSeconds : Infinity
+  }
+  assert.ok(seconds('auto') <= seconds('checkpoint:optimal'))
 })
 
 test('a strategy that does not exist', () => {
