@@ -2,14 +2,12 @@
 // `npm run sweep [-- NETWORK …]` plans the networks named (all by default) and puts them into bench/results/sweep.json; then
 // tells what holds of everything in that file: each plan verified or refused with the smallest budget that works; `auto`
 // never above another strategy, and how often below each. Exits 1 when something does not hold.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { zooNames } from '../../src/zoo'
 import { graphOf, machine } from '../lab/steps'
 import { autoBeside, type Beside } from './beside'
 import { type SweptNetwork, sweptNetwork } from './network'
+import { store, sweptNetworks } from './stored'
 
-const FILE = join(__dirname, '../results/sweep.json')
 const ON = 'v100-pcie-16g'
 const BUDGETS = 8
 const MOST_ABOVE = 1e-6
@@ -32,28 +30,6 @@ const sizesOf = (network: string): Sizes => {
   if (network === 'pix2pixhd') return WIDE
   if (network.startsWith('vgg') || network === 'alexnet') return [...square(4, 224), ...square(16, 224)]
   return square(4, 224, 320)
-}
-
-const text = (all: readonly SweptNetwork[]): string => {
-  const rows = (n: SweptNetwork): string =>
-    Object.entries(n.strategies)
-      .map(([s, of]) => `   ${JSON.stringify(s)}: ${JSON.stringify(of)}`)
-      .join(',\n')
-  const one = ({ strategies: _, faults, ...n }: SweptNetwork, i: number): string =>
-    `  {\n   "case": ${JSON.stringify(n)},\n   "faults": ${JSON.stringify(faults)},\n   "strategies": {\n${rows(all[i]!)}\n   }\n  }`
-  return `{\n "machine": "${ON}",\n "networks": [\n${all.map(one).join(',\n')}\n ]\n}\n`
-}
-
-interface Stored {
-  readonly case: Omit<SweptNetwork, 'strategies' | 'faults'>
-  readonly faults: readonly string[]
-  readonly strategies: SweptNetwork['strategies']
-}
-
-const stored = (): readonly SweptNetwork[] => {
-  if (!existsSync(FILE)) return []
-  const { networks } = JSON.parse(readFileSync(FILE, 'utf8')) as { readonly networks: readonly Stored[] }
-  return networks.map((n) => ({ ...n.case, faults: n.faults, strategies: n.strategies }))
 }
 
 const swept = (network: string): readonly SweptNetwork[] =>
@@ -87,12 +63,9 @@ const main = (): void => {
   for (const network of zooNames) {
     if (wanted.length && !wanted.includes(network)) continue
     const fresh = swept(network)
-    const others = stored().filter((n) => n.network !== network)
-    const order = (n: SweptNetwork): number => zooNames.indexOf(n.network)
-    mkdirSync(join(FILE, '..'), { recursive: true })
-    writeFileSync(FILE, text([...others, ...fresh].sort((a, b) => order(a) - order(b))))
+    store(fresh, ON)
   }
-  process.exitCode = told(stored()) ? 0 : 1
+  process.exitCode = told(sweptNetworks()) ? 0 : 1
 }
 
 main()
