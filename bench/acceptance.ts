@@ -1,11 +1,11 @@
 // The claims of the README and docs, most run through the command line as a user would. `npm run acceptance [-- SECTION …]`
 // prints a line a claim and writes bench/results/acceptance.json with the machine's description; exits 1 when one fails.
 // Sections: identity and bits (same bits in-core, recomputed, swapped), memory (tiled out-of-core runs under budget + 300 MiB),
-// budgets (the smallest works, a page less is refused), exact (tiled gradients against untiled at prime sizes),
-// planners (their bars in simulation: bounds, auto at a third, pages, planning times and their growth).
+// budgets (the smallest works, a page less is refused), exact (tiled gradients against untiled at prime sizes), planners (their
+// bars in simulation: bounds, auto at a third, pages, planning times), predict (seconds of a step as planned and as measured).
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { cpus, tmpdir, totalmem } from 'node:os'
+import { cpus, loadavg, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../staging/core/bytes'
@@ -14,6 +14,7 @@ import { bits } from './acceptance/bits'
 import { bounds } from './acceptance/bounds'
 import { claim, claims } from './acceptance/claims'
 import { pages } from './acceptance/pages'
+import { predictions } from './acceptance/predictions'
 import { thirds } from './acceptance/thirds'
 import { planningTimes } from './acceptance/times'
 
@@ -259,7 +260,15 @@ const planners = async (): Promise<void> => {
   for (const claiming of [thirds, bounds, pages, planningTimes]) claiming(claim)
 }
 
-const sections: Readonly<Record<string, () => Promise<void>>> = { identity, bits: () => bits(claim), memory, budgets, exact, planners }
+const sections: Readonly<Record<string, () => Promise<void>>> = {
+  identity,
+  bits: () => bits(claim),
+  memory,
+  budgets,
+  exact,
+  planners,
+  predict: () => predictions(claim),
+}
 
 const main = async (): Promise<void> => {
   const wanted = process.argv.slice(2)
@@ -273,6 +282,8 @@ const main = async (): Promise<void> => {
     cores: cpus().length,
     memoryGiB: Math.round(totalmem() / 1024 ** 3),
     node: process.version,
+    /** Runnable processes of the last minute; more than the two of one worker is a busy machine. */
+    load: loadavg()[0],
   }
   const file = join(results, `acceptance${wanted.length ? `-${wanted.join('-')}` : ''}.json`)
   writeFileSync(file, `${JSON.stringify({ date: new Date().toISOString().slice(0, 10), machine, claims }, null, 1)}\n`)

@@ -17,7 +17,7 @@ export interface InCore {
   readonly peerSecondsPerStep: number
   /** Share of the step that its convolutions take: 1 is their own ceiling. */
   readonly convCeilingShare: number
-  /** What is neither a kernel nor a wait. */
+  /** What is neither a kernel's work nor a wait: the interpreter's loop, and what calls cost before they compute. */
   readonly overheadShare: number
   readonly processPeakBytes: number
   readonly planPeakBytes: number
@@ -97,7 +97,7 @@ const resultOf = (c: Case, told: Told, mine: Samples<OurStep>, theirs: ReadonlyM
     peerSecondsPerStep: usual.secondsPerStep,
     convCeilingShare: convolving / secondsPerStep,
     overheadShare: side.median(
-      mine.kept.map((s) => 1 - (s.kernelSeconds + s.stallMemorySeconds + s.stallDataSeconds) / s.seconds),
+      mine.kept.map((s) => 1 - (s.kernelSeconds - told.dispatchSeconds + s.stallMemorySeconds + s.stallDataSeconds) / s.seconds),
     ),
     processPeakBytes: side.memoryOf(mine),
     planPeakBytes: told.peakBytes,

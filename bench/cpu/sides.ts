@@ -45,6 +45,10 @@ export const MODES: Readonly<Record<string, Mode>> = {
 export interface Told {
   readonly peakBytes: number
   readonly predictedSeconds: number
+  readonly predictedComputeSeconds: number
+  readonly predictedStallSeconds: number
+  /** What the step's calls take on the null device, whose kernels only check: their cost before they compute. */
+  readonly dispatchSeconds: number
   /** Of the process before its session. */
   readonly baseBytes: number
   readonly parameterBytes: number
@@ -91,8 +95,10 @@ export interface Samples<S> {
 }
 export const noSamples = <S>(): Samples<S> => ({ kept: [], dropped: 0 })
 
-export const sample = async <S>(who: Talker, into: Samples<S>, o: Options): Promise<void> => {
+/** `all` keeps what a busy machine spoilt, too. */
+export const sample = async <S>(who: Talker, into: Samples<S>, o: Options, all?: Samples<S>): Promise<void> => {
   const { answer, othersCores, cpuSeconds } = await who.ask<S>('step')
+  all?.kept.push({ ...answer, cpuSeconds })
   if (othersCores > BUSY_CORES && !o.keepBusy) into.dropped++
   else into.kept.push({ ...answer, cpuSeconds })
 }

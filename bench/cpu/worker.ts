@@ -6,7 +6,7 @@ import { bytesOf, isPersistent } from '../../staging/graph/graph'
 import { toTape } from '../../staging/plan/tape'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { collectGarbage, PeakMemory } from '../../src/memory'
-import { loadNative } from '../../src/native'
+import { loadNative, type Native, type NativeSource } from '../../src/native'
 import { type Case, plainGraph, STEPS_AT_ONCE, stagedCase } from './cases'
 
 const [caseText = '', threadText, graphFile = ''] = process.argv.slice(2)
@@ -15,10 +15,21 @@ const bench = JSON.parse(caseText) as Case
 
 const say = (o: unknown): void => void process.stdout.write(`${JSON.stringify(o)}\n`)
 
+/** What the calls of a step take where kernels only check: the least of some steps. */
+const dispatched = async (native: Native, tape: Uint8Array, source: NativeSource): Promise<number> => {
+  const session = new native.Session(tape, { device: 'null', threads: 1 })
+  const run = await session.run({ steps: 5, firstStep: 1, seed: 1, source })
+  session.dispose()
+  return Math.min(...run.steps.map((s) => s.kernelSeconds))
+}
+
 const main = async (): Promise<void> => {
   const { plan, timeline } = stagedCase(bench, threads).staged
   if (graphFile) writeFileSync(graphFile, JSON.stringify(plainGraph(bench)))
   const native = loadNative()
+  const classes = plan.graph.values.find((v) => v.role === 'target')?.dtype === 'i32' ? 10 : 1
+  const source = { kind: 'synthetic', samples: bench.batch, classes } as const
+  const dispatchSeconds = await dispatched(native, toTape(plan), source)
   native.forget()
   collectGarbage()
   const memory = new PeakMemory().start()
@@ -26,13 +37,14 @@ const main = async (): Promise<void> => {
   const session = new native.Session(toTape(plan), { device: 'cpu', threads, spill: bench.spill })
   const persistent = plan.graph.values.filter(isPersistent)
   for (const v of persistent) session.init(v.name, 1)
-  const classes = plan.graph.values.find((v) => v.role === 'target')?.dtype === 'i32' ? 10 : 1
-  const source = { kind: 'synthetic', samples: bench.batch, classes } as const
   const parameterBytes = persistent.filter((v) => v.role === 'param').reduce((n, v) => n + bytesOf(v), 0)
   const { strategy } = plan
   say({
     peakBytes: plan.peakPages * PAGE_BYTES,
     predictedSeconds: timeline.makespanSeconds,
+    predictedComputeSeconds: timeline.computeSeconds,
+    predictedStallSeconds: timeline.stallSeconds.memory + timeline.stallSeconds.data,
+    dispatchSeconds,
     baseBytes: base,
     parameterBytes,
     strategy,

@@ -20,7 +20,13 @@ const plan = () => staged(trunk, { strategy: 'swap:greedy', budget: smallestBudg
 
 /** This process's own way to the spill file, which has no name. */
 const openSpillFile = (): string => {
-  const linkOf = (fd: string): string => { try { return readlinkSync(join('/proc/self/fd', fd)) } catch { return '' } }
+  const linkOf = (fd: string): string => {
+    try {
+      return readlinkSync(join('/proc/self/fd', fd))
+    } catch {
+      return ''
+    }
+  }
   const fd = readdirSync('/proc/self/fd').find((n) => linkOf(n).startsWith(`${spill}/`))
   assert.ok(fd, 'no spill file is open')
   return join('/proc/self/fd', fd!)
@@ -43,14 +49,19 @@ test('a spill file that is cut short ends the run in words, and training resumes
   const checkpointDir = join(root, 'checkpoints')
   // Whatever a step had written when it was cut, and not only what it writes anew afterwards: so again and again.
   let cutting: NodeJS.Timeout | undefined
-  const message = await failure(trained(trunk, plan(), {
-    steps: STEPS, spill, checkpointDir, checkpointEvery: 1,
-    onProgress: (p) => {
-      if (p.kind !== 'step' || p.step !== 3 || cutting) return
-      const file = openSpillFile()
-      cutting = setInterval(() => truncateSync(file, 0), 1)
-    },
-  }).finally(() => clearInterval(cutting)))
+  const message = await failure(
+    trained(trunk, plan(), {
+      steps: STEPS,
+      spill,
+      checkpointDir,
+      checkpointEvery: 1,
+      onProgress: (p) => {
+        if (p.kind !== 'step' || p.step !== 3 || cutting) return
+        const file = openSpillFile()
+        cutting = setInterval(() => truncateSync(file, 0), 1)
+      },
+    }).finally(() => clearInterval(cutting)),
+  )
   assert.match(message, /spill file/)
   assert.ok(message.includes(spill) && message.includes('--resume'), message)
   const resumed = await trained(trunk, plan(), { steps: STEPS, spill, checkpointDir, checkpointEvery: 1, resume: true })
@@ -60,7 +71,11 @@ test('a spill file that is cut short ends the run in words, and training resumes
 
 test('a spill folder that is removed while it is in use matters to no one', async () => {
   const alone = await trained(trunk, plan(), { steps: 3, spill })
-  const removed = await trained(trunk, plan(), { steps: 3, spill, onProgress: () => rmSync(spill, { recursive: true, force: true }) })
+  const removed = await trained(trunk, plan(), {
+    steps: 3,
+    spill,
+    onProgress: () => rmSync(spill, { recursive: true, force: true }),
+  })
   assert.is(removed.weightsSha256, alone.weightsSha256)
 })
 
