@@ -72,16 +72,17 @@ inline void fetch_next(const Square& s, int64_t channel) {
       __builtin_prefetch(s.origin + row * s.row_stride + column * s.column_stride + channel);
 }
 
-/// The form of an n x n square by f, for all channels; `to(place, channel)` is where sixteen of them go.
-template <int n, class F, class To>
-inline void form_of(const Square& s, int64_t channels, F f, const To& to) {
+/// The form of a square by F, for all channels; `to(place, channel)` is where sixteen of them go.
+template <class F, class To>
+inline void form_of(const Square& s, int64_t channels, const To& to) {
+  constexpr int n = F::from;
   for (int64_t channel = 0; channel < channels; channel += block_width) {
     fetch_next<n>(s, channel);
     const auto write = [&](int row, int column, const Block& b) { store_block(to(row * 6 + column, channel), b); };
     if (s.whole(n) && channel + block_width <= s.channels)
-      both_ways<n, 6>(f, [&](int row, int column) { return load_block(s.origin + row * s.row_stride + column * s.column_stride + channel); }, write);
+      both_ways<F>([&](int row, int column) { return load_block(s.origin + row * s.row_stride + column * s.column_stride + channel); }, write);
     else
-      both_ways<n, 6>(f, [&](int row, int column) { return s.at(row, column, channel); }, write);
+      both_ways<F>([&](int row, int column) { return s.at(row, column, channel); }, write);
   }
 }
 
@@ -95,14 +96,14 @@ inline TileAt tile_at(const Tiles& tiles, int64_t i) {
 inline void image_forms(const Geometry& g, const Tiles& tiles, const float* src, int64_t first, int64_t tile, const Forms& forms) {
   const TileAt t = tile_at(tiles, first + tile);
   const Square s = square_at(g.src, src, t.image, t.row + g.row_shift, t.column + g.column_shift);
-  form_of<6>(s, forms.channels, image_form, [&](int place, int64_t channel) { return forms.block(place, tile, channel); });
+  form_of<ImageForm>(s, forms.channels, [&](int place, int64_t channel) { return forms.block(place, tile, channel); });
 }
 
 /// Forms of gradients lie in panels: theirs is the side of the product that is read in rows.
 inline void gradient_forms(const Geometry& g, const Tiles& tiles, const float* ddst, int64_t first, int64_t tile, const Forms& forms) {
   const TileAt t = tile_at(tiles, first + tile);
   const Square s = square_at(g.dst, ddst, t.image, t.row, t.column);
-  form_of<4>(s, forms.channels, gradient_form, [&](int place, int64_t channel) { return forms.half(place, tile, channel); });
+  form_of<GradientForm>(s, forms.channels, [&](int place, int64_t channel) { return forms.half(place, tile, channel); });
 }
 
 /// Tiles behind the last: nothing.
@@ -128,7 +129,7 @@ inline void write_results(const Geometry& g, TileAt t, const Forms& forms, int64
   for (int64_t channel = 0; channel < range.count; channel += block_width) {
     const int64_t count = range.count - channel;
     const Block shift = bias ? load_channels(bias + range.first + channel, count) : Block{};
-    both_ways<6, 4>(result_of_form, [&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, channel)); },
+    both_ways<ResultOfForm>([&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, channel)); },
                     [&](int row, int column, const Block& b) {
                       if (row >= rows || column >= columns) return;
                       float* const to = origin + (row * g.dst.columns + column) * g.dst.channels + channel;
@@ -170,7 +171,7 @@ inline void weight_forms(const Geometry& g, WeightOrder order, const float* weig
     if (src < g.src.channels)
       for (int64_t lane = 0; lane < lanes; lane++)
         for (int tap = 0; tap < 9; tap++) taps[tap][lane] = weights[src * order.src_stride + (dst + lane) * order.dst_stride + tap];
-    both_ways<3, 6>(weight_form, [&](int row, int column) { return load_block(taps[order.tap(row, column)]); },
+    both_ways<WeightForm>([&](int row, int column) { return load_block(taps[order.tap(row, column)]); },
                     [&](int row, int column, const Block& b) { store_block(forms.half(row * 6 + column, src, at), b); });
   }
 }
@@ -181,7 +182,7 @@ inline void weights_of_forms(const Geometry& g, const WeightForms& forms, Range 
   const int64_t lanes = std::min(g.dst.channels - dst, block_width);
   for (int64_t c = 0; c < src.count; c++) {
     float taps[9][block_width];
-    both_ways<6, 3>(weight_of_form, [&](int row, int column) { return load_block(forms.half(row * 6 + column, c, at)); },
+    both_ways<WeightOfForm>([&](int row, int column) { return load_block(forms.half(row * 6 + column, c, at)); },
                     [&](int row, int column, const Block& b) { store_block(taps[row * 3 + column], b); });
     for (int64_t lane = 0; lane < lanes; lane++) {
       float* const to = dw + (src.first + c) * order.src_stride + (dst + lane) * order.dst_stride;
