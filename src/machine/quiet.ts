@@ -1,0 +1,32 @@
+// Whether a machine was left to us while something was measured. In: something to do. Out: its answer, and how many processors
+// others kept busy meanwhile. Invariant: time that a hypervisor gave to others counts as theirs; where the system does not say,
+// nobody was there.
+import { readFileSync } from 'node:fs'
+
+const TICKS_PER_SECOND = 100
+/** More than this of a processor in others' hands spoils a measurement. */
+const BUSY_PROCESSORS = 0.1
+
+/** Seconds of all processors: user, nice, system, interrupts, stolen. */
+const busySeconds = (): number | undefined => {
+  try {
+    const fields = readFileSync('/proc/stat', 'utf8').split('\n')[0]!.split(/\s+/)
+    return [1, 2, 3, 6, 7, 8].reduce((n, i) => n + Number(fields[i] ?? 0), 0) / TICKS_PER_SECOND
+  } catch {
+    return undefined
+  }
+}
+
+const ownSeconds = (): number => {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}
+
+export const watched = <A>(f: () => A): { readonly answer: A; readonly quiet: boolean } => {
+  const [began, busy, own] = [performance.now(), busySeconds(), ownSeconds()]
+  const answer = f()
+  const after = busySeconds()
+  if (busy === undefined || after === undefined) return { answer, quiet: true }
+  const seconds = Math.max(1e-3, (performance.now() - began) / 1000)
+  return { answer, quiet: (after - busy - (ownSeconds() - own)) / seconds <= BUSY_PROCESSORS }
+}

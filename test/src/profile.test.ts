@@ -1,0 +1,50 @@
+// Links as they are measured: on a quiet machine at once, on a busy one the best of a few, bounded by what can be.
+import { spawn } from 'node:child_process'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Speeds, speedsOf } from '../../src/machine/profile'
+import { watched } from '../../src/machine/quiet'
+
+const speeds = (rate: number, beside: number): Speeds => ({
+  outBytesPerSecond: rate,
+  inBytesPerSecond: 2 * rate,
+  fullDuplex: false,
+  beside: { copies: beside, calls: beside },
+})
+
+/** Answers one after the other; the machine was busy during the first so many. */
+const told = (answers: readonly Speeds[], busy: number) => {
+  let asked = 0
+  const watch: typeof watched = (f) => ({ answer: f(), quiet: asked > busy })
+  return { asked: () => asked, found: () => speedsOf(() => answers[asked++]!, watch) }
+}
+
+test('a quiet measurement is taken as it is', () => {
+  const t = told([speeds(5e9, 3), speeds(9e9, 1)], 0)
+  assert.equal(t.found(), { speeds: speeds(5e9, 3), quiet: true })
+  assert.is(t.asked(), 1)
+})
+
+test('one that something disturbed is made again', () => {
+  const t = told([speeds(1e9, 9), speeds(5e9, 1.5)], 1)
+  assert.equal(t.found(), { speeds: speeds(5e9, 1.5), quiet: true })
+})
+
+test('where it never is quiet, the best of them serves, within what copying can do to computing', () => {
+  const t = told([speeds(1e9, 9), speeds(4e9, 12), speeds(3e9, 5)], 3)
+  assert.equal(t.found(), { speeds: speeds(4e9, 2), quiet: false })
+  assert.is(t.asked(), 3)
+})
+
+test('a process that computes beside us is noticed', async () => {
+  const other = spawn(process.execPath, ['-e', 'console.log(1); for (;;);'])
+  try {
+    await new Promise((started) => other.stdout.once('data', started))
+    const { answer, quiet } = watched(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600))
+    assert.equal([answer, quiet], ['timed-out', false])
+  } finally {
+    other.kill('SIGKILL')
+  }
+})
+
+test.run()
