@@ -1,4 +1,4 @@
-// Skips, dense layers, stretched branches and a context of the whole image, in one network as it is trained: every way to
+// Skips, dense layers (of convolutions, and of norms as DenseNet has them), stretched branches and a context of the whole image, in one network as it is trained: every way to
 // save memory gives the same weights, tiles within rounding, each in half of what keeping everything takes.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -27,6 +27,7 @@ const unit = <N extends string, C extends number, D extends number = 1>(name: N,
 const net = model([2, 3, 384, 320], atInputSize(
   conv2d('stem', 16, 3, { stride: 2 }), relu(),
   counted('dense', 1, repeat(3, skip(unit('conv', 8)))),
+  counted('grown', 1, repeat(3, skip(batchNorm('norm'), relu(), conv2d('conv', 8, 3)))), batchNorm('grown_bn'), relu(),
   concat(
     conv2d('low', 8, 1),
     atInputSize(
