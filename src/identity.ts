@@ -3,11 +3,12 @@
 // tile continue each other bit for bit.
 import { resolve } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
+import { not } from 'fp-ts/Predicate'
 import { elaborate, elaborateStep, type Trainable } from '../dsl'
 import { hashText } from '../staging/core/fnv'
 import { fingerprint } from '../staging/graph/fingerprint'
 import { rewritten } from '../staging/grad/rewrite/rewrites'
-import type { Graph } from '../staging/graph/graph'
+import type { Graph, Op } from '../staging/graph/graph'
 import type { Plan } from '../staging/plan/plan'
 import type { RunIdentity } from './checkpoint'
 import { type SpillwayError, usage } from './errors'
@@ -22,9 +23,16 @@ export const identityOf = (staged: StagedPlan, seed: number, data: string, weigh
   device: staged.machine.device,
 })
 
+/** What the forward pass makes for the backward alone (the places of maxima) is no part of the model. */
+const isForBackward = (g: Graph): ((o: Op) => boolean) => {
+  const readers = new Map<number, Set<boolean>>()
+  for (const o of g.ops) for (const v of o.ins) readers.set(v, (readers.get(v) ?? new Set()).add(o.phase === 'backward'))
+  return (o) => o.outs.every((v) => readers.get(v)?.has(true) && !readers.get(v)!.has(false))
+}
+
 /** The forward part of a graph by its layers: operators, attributes, shapes; not value numbers or float types. */
 const forwardHash = (g: Graph): string =>
-  hashText(JSON.stringify(g.ops.filter((o) => o.phase === 'forward').map((o) =>
+  hashText(JSON.stringify(g.ops.filter((o) => o.phase === 'forward').filter(not(isForBackward(g))).map((o) =>
     [o.kind, o.layer, Object.entries(o.attrs).sort(), o.ins.map((v) => g.values[v]!.shape), o.outs.map((v) => g.values[v]!.shape)])))
 
 /** A plan staged for another model, or another version of this one. */

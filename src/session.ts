@@ -14,6 +14,7 @@ import { budgetTooSmall, strategyAndPlan } from '../dsl/plan/words'
 import { compile, type CompileOptions, compilePrescribed } from '../staging/compile'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import { stepTraining, training } from '../staging/grad/grad'
+import { withPoolPlaces } from '../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../staging/grad/rewrite/rewrites'
 import type { Graph } from '../staging/graph/graph'
 import { instructions } from '../staging/plan/instructions'
@@ -67,10 +68,13 @@ const stepGraph = (step: TrainingStep, name: string, machine: LocalMachine): Eit
 
 /** The step that is planned: forward, loss, backward, update. */
 export const trainingGraph = (model: Trainable, name: string, loss: Loss, optimizer: Optimizer, machine: LocalMachine): Either<SpillwayError, Graph> =>
-  model.kind === 'step' ? stepGraph(model, name, machine) : pipe(
-    elaborate(model, name),
-    E.map(({ graph, output }) => (FUSING_DEVICES.includes(machine.device) ? rewritten(graph, output) : { graph, output })),
-    E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
+  pipe(
+    model.kind === 'step' ? stepGraph(model, name, machine) : pipe(
+      elaborate(model, name),
+      E.map(({ graph, output }) => (FUSING_DEVICES.includes(machine.device) ? rewritten(graph, output) : { graph, output })),
+      E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
+    ),
+    E.map((graph) => (FUSING_DEVICES.includes(machine.device) ? withPoolPlaces(graph) : graph)),
   )
 
 /** No step needs more: everything kept, nothing tiled, room for all of it. */

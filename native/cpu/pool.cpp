@@ -1,6 +1,7 @@
 // Max, average and global average pooling. The backwards gather by stripes of dx.
 #include "ops/pool.hpp"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -39,18 +40,24 @@ Rows outputs_reaching(const WindowAxis& axis, Rows rows) {
 
 Span overlap(Span a, Rows b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
 
-/// Values and places (counted through the window in row order) of the maxima of one window's channels.
+/// A pixel's place in its window: counted row by row, padding included, so that it is the same in every tile.
+int32_t place_in(const Window& window, int64_t oy, int64_t ox, int64_t h, int64_t w) {
+  return int32_t((h - window.h.start(oy)) * window.w.kernel + (w - window.w.start(ox)));
+}
+
+/// Values and places of the maxima of one window's channels.
 struct Maxima {
   float value[lanes];
   int32_t place[lanes];
 
   /// The first maximum wins; a NaN counts as the maximum.
-  void find(const View& x, int64_t b, Span rows, Span columns, int64_t first, int64_t count) {
+  void find(const View& x, const Window& window, int64_t b, int64_t oy, int64_t ox, int64_t first, int64_t count) {
+    const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
     std::fill_n(value, count, -std::numeric_limits<float>::infinity());
-    std::fill_n(place, count, 0);
-    int32_t position = 0;
+    std::fill_n(place, count, place_in(window, oy, ox, rows.lo, columns.lo));
     for (int64_t h = rows.lo; h < rows.hi; h++)
-      for (int64_t w = columns.lo; w < columns.hi; w++, position++) {
+      for (int64_t w = columns.lo; w < columns.hi; w++) {
+        const int32_t position = place_in(window, oy, ox, h, w);
         const float* pixel = at_image(x, b, h, w) + first;
 #pragma omp simd
         for (int64_t c = 0; c < count; c++) {
@@ -81,26 +88,72 @@ struct MaxPool : PlainKernel {
   }
 };
 
-struct MaxPoolBackward : PlainKernel {
-  static constexpr auto check = ops::check_max_pool_bwd;
-  static void run(const KernelCall& c) {
-    const View &x = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
-    const Window window = ops::pool_window(MaxPoolBwdAttrs::read(c.attrs), x, dy);
-    const auto reaching = [&](Rows rows) { return outputs_reaching(window.h, rows); };
-    gather_stripes(dx, dy, reaching, [&](int64_t b, int64_t oy, int64_t ox, Rows stripe) {
-      const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox), mine = overlap(rows, stripe);
-      each_lane_group(x.dims[1], [&](int64_t first, int64_t count) {
-        Maxima maxima;
-        maxima.find(x, b, rows, columns, first, count);
+/// Adds each dy to the pixel at its place; places_of(b, oy, ox, first, count, f) calls f(the places of these channels).
+template <class PlacesOf>
+void scatter_to_maxima(const View& dy, const View& dx, const Window& window, PlacesOf places_of) {
+  const auto reaching = [&](Rows rows) { return outputs_reaching(window.h, rows); };
+  gather_stripes(dx, dy, reaching, [&](int64_t b, int64_t oy, int64_t ox, Rows stripe) {
+    const Span mine = overlap(ops::pool_span(window.h, oy), stripe), columns = ops::pool_span(window.w, ox);
+    each_lane_group(dy.dims[1], [&](int64_t first, int64_t count) {
+      places_of(b, oy, ox, first, count, [&](const auto* places) {
         const float* gradient = at_image(dy, b, oy, ox) + first;
         for (int64_t h = mine.lo; h < mine.hi; h++)
           for (int64_t w = columns.lo; w < columns.hi; w++) {
-            const int32_t position = int32_t((h - rows.lo) * columns.size() + (w - columns.lo));
+            const int32_t position = place_in(window, oy, ox, h, w);
             float* pixel = at_image(dx, b, h, w) + first;
 #pragma omp simd
-            for (int64_t ch = 0; ch < count; ch++) pixel[ch] += maxima.place[ch] == position ? gradient[ch] : 0.0f;
+            for (int64_t ch = 0; ch < count; ch++) pixel[ch] += places[ch] == position ? gradient[ch] : 0.0f;
           }
       });
+    });
+  });
+}
+
+struct MaxPoolBackward : PlainKernel {
+  static constexpr auto check = ops::check_max_pool_bwd;
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &dy = c.ins[1];
+    const Window window = ops::pool_window(MaxPoolBwdAttrs::read(c.attrs), x, dy);
+    scatter_to_maxima(dy, c.outs[0], window, [&](int64_t b, int64_t oy, int64_t ox, int64_t first, int64_t count, auto scatter) {
+      Maxima maxima;
+      maxima.find(x, window, b, oy, ox, first, count);
+      scatter(maxima.place);
+    });
+  }
+};
+
+/// Words hold their bytes with the lowest channel first.
+static_assert(std::endian::native == std::endian::little);
+uint8_t* places_at(const View& places, int64_t b, int64_t oy, int64_t ox) {
+  return reinterpret_cast<uint8_t*>(at_image(places, b, oy, ox));
+}
+
+struct MaxPoolPlaces : PlainKernel {
+  static constexpr auto check = ops::check_max_pool_places;
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &places = c.outs[0];
+    const Window window = ops::pool_window(MaxPoolPlacesAttrs::read(c.attrs), x, places);
+    const int64_t channels = x.dims[1], bytes = 4 * places.dims[1];
+    each_output(places, [&](int64_t b, int64_t oy, int64_t ox) {
+      uint8_t* const out = places_at(places, b, oy, ox);
+      each_lane_group(channels, [&](int64_t first, int64_t count) {
+        Maxima maxima;
+        maxima.find(x, window, b, oy, ox, first, count);
+#pragma omp simd
+        for (int64_t ch = 0; ch < count; ch++) out[first + ch] = uint8_t(maxima.place[ch]);
+      });
+      std::fill(out + channels, out + bytes, uint8_t(0));
+    });
+  }
+};
+
+struct MaxPoolPlacesBackward : PlainKernel {
+  static constexpr auto check = ops::check_max_pool_places_bwd;
+  static void run(const KernelCall& c) {
+    const View &places = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
+    const Window window = ops::pool_window(MaxPoolPlacesBwdAttrs::read(c.attrs), dx, dy);
+    scatter_to_maxima(dy, dx, window, [&](int64_t b, int64_t oy, int64_t ox, int64_t first, int64_t, auto scatter) {
+      scatter(places_at(places, b, oy, ox) + first);
     });
   }
 };
@@ -203,6 +256,8 @@ struct GlobalAvgPoolBackward : PlainKernel {
 
 const KernelEntry max_pool = entry<MaxPool>();
 const KernelEntry max_pool_bwd = entry<MaxPoolBackward>();
+const KernelEntry max_pool_places = entry<MaxPoolPlaces>();
+const KernelEntry max_pool_places_bwd = entry<MaxPoolPlacesBackward>();
 const KernelEntry avg_pool = entry<AvgPool>();
 const KernelEntry avg_pool_bwd = entry<AvgPoolBackward>();
 const KernelEntry global_avg_pool = entry<GlobalAvgPool>();

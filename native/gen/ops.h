@@ -72,6 +72,8 @@
   X(joined_norm, 81) \
   X(joined_norm_bwd_reduce, 82) \
   X(joined_norm_bwd_data, 83) \
+  X(max_pool_places, 86) \
+  X(max_pool_places_bwd, 87) \
   X(fill, 60) \
   X(copy, 61) \
   X(accumulate, 62) \
@@ -453,6 +455,25 @@ struct JoinedNormBwdDataAttrs {
   }
 };
 
+using MaxPoolPlacesAttrs = MaxPoolAttrs;
+
+struct MaxPoolPlacesBwdAttrs {
+  int64_t kernel_h;
+  int64_t kernel_w;
+  int64_t stride_h;
+  int64_t stride_w;
+  int64_t pad_top;
+  int64_t pad_left;
+  int64_t ceil;
+  int64_t channels;
+  int64_t extent_h;
+  int64_t extent_w;
+  static MaxPoolPlacesBwdAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
+            int_attr(a[6]), int_attr(a[7]), int_attr(a[8]), int_attr(a[9])};
+  }
+};
+
 struct FillAttrs {
   double value;
   static FillAttrs read(const double* a) {
@@ -718,6 +739,12 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"dgamma", Role::whole, Element::real, true, false}, {"dbeta", Role::whole, Element::real, true, false}}},
     {"joined_norm_bwd_data", 83, 8, 65535, 1, 1, 4, "fifi", false, 0,
      {{"dy", Role::data, Element::real, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}, {"dgamma", Role::whole, Element::real, false, false}, {"dbeta", Role::whole, Element::real, false, false}, {"x0", Role::data, Element::real, false, false}, {"x1", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
+    {"max_pool_places", 86, 1, 1, 1, 1, 7, "iiiiiii", false, -1,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"places", Role::data, Element::i32, true, false}}},
+    {"max_pool_places_bwd", 87, 2, 2, 1, 1, 10, "iiiiiiiiii", false, -1,
+     {{"places", Role::data, Element::i32, false, false}, {"dy", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::real, true, false}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
      {},

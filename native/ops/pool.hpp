@@ -47,6 +47,34 @@ inline Status check_max_pool_bwd(const KernelCall& c) {
   return check_pool_sizes(c, x, dy, pool_window(MaxPoolBwdAttrs::read(c.attrs), x, dy));
 }
 
+/// Places of maxima, a byte each, four channels to a word.
+inline int64_t place_words(int64_t channels) { return (channels + 3) / 4; }
+/// Whether `places` are those of y's pixels, and a byte counts the window.
+inline Status check_places(const KernelCall& c, const View& places, const View& y, const Window& window) {
+  if (!is_activation(places) || !same_pixels(places, y) || places.origin[1] != 0 || places.dims[1] != place_words(y.dims[1]))
+    return refuse(c, "places must hold the pixels of y, and a word for each four channels");
+  return window.h.kernel * window.w.kernel <= 256 ? Status{} : refuse(c, "a byte must count the window's places");
+}
+
+inline Status check_max_pool_places(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const View &x = c.ins[0], &places = c.outs[0];
+  if (!is_activation(x) || !is_activation(places)) return refuse(c, "x and the places must be activations");
+  const Window window = pool_window(MaxPoolPlacesAttrs::read(c.attrs), x, places);
+  View y = places;  // as max_pool would write it
+  y.dims[1] = x.dims[1], y.origin[1] = x.origin[1], y.extent[1] = x.extent[1];
+  if (Status s = check_pool_sizes(c, x, y, window); !s.ok()) return s;
+  return check_places(c, places, y, window);
+}
+
+inline Status check_max_pool_places_bwd(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const View &places = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
+  const Window window = pool_window(MaxPoolPlacesBwdAttrs::read(c.attrs), dx, dy);
+  if (Status s = check_pool_sizes(c, dx, dy, window); !s.ok()) return s;
+  return check_places(c, places, dy, window);
+}
+
 inline Status check_avg_pool(const KernelCall& c) {
   if (Status s = check_operands(c); !s.ok()) return s;
   const View &x = c.ins[0], &y = c.outs[0];

@@ -71,6 +71,47 @@ struct MaxPoolBackward {
   }
 };
 
+/// A pixel's place in its window, padding included.
+int64_t place_in(const Window& window, int64_t oy, int64_t ox, Pixel p) {
+  return (p.h - window.h.start(oy)) * window.w.kernel + (p.w - window.w.start(ox));
+}
+
+struct MaxPoolPlaces {
+  static constexpr auto check = ops::check_max_pool_places;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const Tensor<T> x(c.ins[0]);
+    const Tensor<int32_t> places(c.outs[0]);
+    const Window window = ops::pool_window(MaxPoolPlacesAttrs::read(c.attrs), c.ins[0], c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t word, int64_t oy, int64_t ox) {
+      uint32_t packed = 0;
+      for (int64_t k = 0; k < 4 && 4 * word + k < c.ins[0].dims[1]; k++) {
+        const Pixel maximum = window_maximum(x, window, b, c.ins[0].origin[1] + 4 * word + k, oy, ox).second;
+        packed |= uint32_t(place_in(window, oy, ox, maximum)) << (8 * k);
+      }
+      places.global(b, word, oy, ox) = int32_t(packed);
+    });
+  }
+};
+
+struct MaxPoolPlacesBackward {
+  static constexpr auto check = ops::check_max_pool_places_bwd;
+  template <class T>
+  static void run(const KernelCall& c) {
+    const Tensor<int32_t> places(c.ins[0]);
+    const Tensor<T> dy(c.ins[1]), dx(c.outs[0]);
+    const Window window = ops::pool_window(MaxPoolPlacesBwdAttrs::read(c.attrs), c.outs[0], c.ins[1]);
+    zero<T>(c.outs[0]);
+    each_element(c.ins[1], [&](int64_t b, int64_t ch, int64_t oy, int64_t ox) {
+      const int64_t local = ch - c.ins[1].origin[1];
+      const uint32_t place = uint32_t(places.global(b, local / 4, oy, ox)) >> (8 * (local % 4)) & 0xff;
+      each_in_window(window, oy, ox, [&](int64_t h, int64_t w) {
+        if (place_in(window, oy, ox, {h, w}) == int64_t(place)) dx.global(b, ch, h, w) += dy.global(b, ch, oy, ox);
+      });
+    });
+  }
+};
+
 template <class Attrs>
 double divisor(const Attrs& a, const Window& window, int64_t oy, int64_t ox) {
   const bool padding = a.count_include_pad != 0;
@@ -143,6 +184,8 @@ struct GlobalAvgPoolBackward {
 
 const KernelEntry max_pool = entry<MaxPool>();
 const KernelEntry max_pool_bwd = entry<MaxPoolBackward>();
+const KernelEntry max_pool_places = entry<MaxPoolPlaces>();
+const KernelEntry max_pool_places_bwd = entry<MaxPoolPlacesBackward>();
 const KernelEntry avg_pool = entry<AvgPool>();
 const KernelEntry avg_pool_bwd = entry<AvgPoolBackward>();
 const KernelEntry global_avg_pool = entry<GlobalAvgPool>();

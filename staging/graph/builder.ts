@@ -109,9 +109,10 @@ export class GraphBuilder {
       // Statistics are small and kept, whether they are an image's (data) or the batch's (whole).
       const data = o.role === 'data' && o.merge !== 'moments'
       const id = this.values.length
+      const dtype = o.dtype === 'i32' ? o.dtype : this.dtype
       const role = (data ? DATA_OUTPUT : WHOLE_OUTPUT)[phase]
       const named = (data && phase === 'forward') || phase === 'loss' ? layer : `${layer}.${o.name}`
-      this.values.push({ id, name: named, role, shape, dtype: this.dtype })
+      this.values.push({ id, name: named, role, shape, dtype })
       return id as Ref
     })
     this.ops.push({ id: this.ops.length, kind: c.def.kind, layer, phase, attrs: c.attrs, ins: [...ins], outs })

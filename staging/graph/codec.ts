@@ -4,6 +4,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { type GraphError, renderError } from '../core/errors'
+import { findOp } from '../ops/registry'
 import { sameShape } from '../ops/rules'
 import { checkOp, valueFault } from './check'
 import type { DType, Graph, Op, Value, ValueRole } from './graph'
@@ -54,13 +55,14 @@ const gradientFault = (g: Graph, v: Value): string | undefined => {
 
 const valuesFault = (g: Graph): Fault | undefined => {
   const leafNames = new Set<string>()
+  const integers = new Set(g.ops.flatMap((op) => op.outs.filter((_, i) => findOp(op.kind)?.outs[i]?.dtype === 'i32')))
   const float = g.values.find((v) => v.dtype !== 'i32')?.dtype
   for (const [i, v] of g.values.entries()) {
     const at = `values[${i}]`
     const alone = valueFault(v)
     const reason = v.id !== i ? `its id is ${v.id}; legal is ${i}`
       : alone ? renderError(alone)
-      : v.dtype !== float && !(v.dtype === 'i32' && v.role === 'target') ? `'${v.name}' is ${v.dtype}; legal is ${float ?? 'a float type'}`
+      : v.dtype !== float && !(v.dtype === 'i32' && (v.role === 'target' || integers.has(v.id))) ? `'${v.name}' is ${v.dtype}; legal is ${float ?? 'a float type'}`
       : isLeaf(v) && leafNames.has(v.name) ? `a second leaf named '${v.name}'`
       : startFault(v) ?? gradientFault(g, v)
     if (reason !== undefined) return faultAt(at, reason)

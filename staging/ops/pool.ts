@@ -8,7 +8,7 @@ import {
 
 type Shape = readonly number[]
 
-const maxFields = {
+export const maxFields = {
   kernelH: 'int', kernelW: 'int', strideH: 'int', strideW: 'int', padTop: 'int', padLeft: 'int', ceil: 'int',
 } as const
 const avgFields = { ...maxFields, countIncludePad: 'int', padBottom: 'int', padRight: 'int' } as const
@@ -32,7 +32,7 @@ const pooled = (a: Attrs, padBottom: number, padRight: number, x: Shape): Shapes
     return isLeft(w) ? left(w.left) : legal([x[0]!, x[1]!, h.right, w.right])
   })
 
-const maxPooled = (a: Attrs, x: Shape): Shapes => pooled(a, a.padTop, a.padLeft, x)
+export const maxPooled = (a: Attrs, x: Shape): Shapes => pooled(a, a.padTop, a.padLeft, x)
 const avgPooled = (a: AttrsOf<typeof avgFields>, x: Shape): Shapes =>
   checked([expectRange('countIncludePad', a.countIncludePad, 0, 1)], () => pooled(a, a.padBottom, a.padRight, x))
 

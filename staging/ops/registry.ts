@@ -16,6 +16,7 @@ import type { OpDef, OperandDef } from './op'
 import { adam, sgd } from './optimizer'
 import { paramGradSum } from './paramsum'
 import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from './pool'
+import { maxPoolPlaces, maxPoolPlacesBwd } from './poolplaces'
 import { lrn, lrnBwd } from './lrn'
 import { reflectPad, reflectPadBwd } from './reflectpad'
 import { relu, reluBwd } from './relu'
@@ -45,6 +46,7 @@ export const opDefs: readonly OpDef[] = [
   paramGradSum,
   bnReluApply, bnReluBwdReduce, bnReluBwdData, addRelu,
   joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData,
+  maxPoolPlaces, maxPoolPlacesBwd,
   fill, copy, accumulate, mergeMoments,
 ]
 

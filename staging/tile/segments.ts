@@ -179,9 +179,25 @@ const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => 
     .filter((r) => r.ops.length > 0)
 }
 
+/** Without forward ops that only a later run of theirs is read of: what the backward pass reads is made again there. */
+const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
+  const needed = new Set(graph.values.filter((v) => v.role === 'loss').map((v) => v.id))
+  const kept = [...runs].reverse().map((r) => {
+    const ops = [...r.ops].reverse().filter((id) => {
+      const op = graph.ops[id]!
+      if (isForward(op) && !op.outs.some((v) => needed.has(v))) return false
+      op.outs.forEach((v) => needed.delete(v))
+      op.ins.forEach((v) => needed.add(v))
+      return true
+    })
+    return { ...r, ops: ops.reverse() }
+  })
+  return kept.reverse().filter((r) => r.ops.length > 0)
+}
+
 /** Slices, what each run leaves behind, and in-place choices. */
 export const segmentsOf = (graph: Graph, planned: readonly Run[]): Either<TileError, readonly Segment[]> => {
-  const runs = withLateUpdates(graph, planned)
+  const runs = withoutUnread(graph, withLateUpdates(graph, planned))
   const live = liveness(
     graph,
     runs.map((r) => r.ops),

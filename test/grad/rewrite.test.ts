@@ -4,13 +4,14 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { elaborate, type Model } from '../../dsl'
 import {
-  batchNorm, conv2d, crossEntropy, globalAvgPool, identity, leakyRelu, linear, maxPool, model, mse, relu, residual, seq, skip,
+  batchNorm, conv2d, crossEntropy, globalAvgPool, identity, leakyRelu, linear, maxPool, model, mse, relu, residual, seq, sigmoid, skip,
 } from '../../dsl'
 import { training } from '../../staging/grad/grad'
 import { flatConcat, normOfConcat, statsOfConcat } from '../../staging/grad/rewrite/joinednorm'
 import { poolThenRelu } from '../../staging/grad/rewrite/poolfirst'
 import { addThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
 import type { Rewrite } from '../../staging/grad/rewrite/rewrite'
+import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { graphFault } from '../../staging/graph/codec'
 import type { Graph } from '../../staging/graph/graph'
@@ -90,6 +91,22 @@ test('norms of what grows read its parts, whose statistics are made once', () =>
   assert.equal(trained.ops.filter((o) => o.kind === 'bn_running').length, 4)
 })
 
+test('a pool keeps places where its gradient alone reads its input', () => {
+  const places = (m: Model): readonly string[] => {
+    const { graph, output } = forward(m)
+    const r = rewritten(graph, output)
+    const g = withPoolPlaces(given(training(r.graph, r.output, { loss: mse, optimizer: DEFAULT_OPTIMIZER })))
+    assert.is(graphFault(g), undefined)
+    return kinds(g).filter((k) => k.startsWith('max_pool'))
+  }
+  assert.equal(places(plain), ['max_pool', 'max_pool_places', 'max_pool_places_bwd'])
+  assert.equal(places(norms), ['max_pool', 'max_pool_places', 'max_pool_places_bwd'])
+  const squashed = model([1, 3, 8, 8], seq(conv2d('c', 4, 3), sigmoid(), maxPool('pool', 2)))
+  assert.equal(places(squashed), ['max_pool', 'max_pool_bwd'], 'the gradient of the sigmoid reads its output anyway')
+  const wide = model([1, 3, 34, 34], seq(conv2d('c', 4, 3), maxPool('pool', 17)))
+  assert.equal(places(wide), ['max_pool', 'max_pool_bwd'], 'a byte does not count 289 places')
+})
+
 test('what somebody else reads, and the output, stay', () => {
   assert.equal(after(last, normThenRelu), ['conv2d', 'bn_stats', 'bn_apply'])
   const twice = model([1, 4, 8, 8], seq(batchNorm('bn'), residual(seq(relu(), conv2d('c', 4, 3)), identity)))
@@ -101,13 +118,13 @@ test('what somebody else reads, and the output, stay', () => {
 const trainsAlike = async (net: Model): Promise<void> => {
   const { graph, output } = forward(net)
   const machine = given(machineNamed('ref'))
-  const lossesOf = async (f: { readonly graph: Graph; readonly output: number }): Promise<readonly number[]> => {
+  const lossesOf = async (f: { readonly graph: Graph; readonly output: number }, places = false): Promise<readonly number[]> => {
     const g = given(training(f.graph, f.output, { loss: crossEntropy, optimizer: DEFAULT_OPTIMIZER, dtype: 'f64' }))
-    const staged = given(stageGraph(g, machine, { strategy: 'in-core' }))
+    const staged = given(stageGraph(places ? withPoolPlaces(g) : g, machine, { strategy: 'in-core' }))
     return (await train(net, staged, { steps: 4, seed: 3 })).losses
   }
   const before = await lossesOf({ graph, output })
-  const now = await lossesOf(rewritten(graph, output))
+  const now = await lossesOf(rewritten(graph, output), true)
   before.forEach((loss, i) => assert.ok(Math.abs(loss - now[i]!) < 1e-10, `step ${i + 1}: ${loss} and ${now[i]}`))
 }
 

@@ -151,12 +151,18 @@ inline Family pool_family(Random& r) {
                             double(s.pad[0]), double(s.pad[1]), double(ceil)};
   const Call max{OpKind::max_pool, attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
   const Call max_back{OpKind::max_pool_bwd, attrs, {tensor(x, Reach::window), tensor(dy)}, {tensor(Array(in), Reach::window)}, 1, s};
+  const Dims words{out[0], (out[1] + 3) / 4, out[2], out[3]};
+  const Call places{OpKind::max_pool_places, attrs, {tensor(x, Reach::window)}, {labelled(Array(words))}, 1, s};
+  std::vector<double> sized = attrs;
+  sized.insert(sized.end(), {double(in[1]), double(in[2]), double(in[3])});
+  const Call places_back{OpKind::max_pool_places_bwd, sized, {labelled(reference(places)[0]), tensor(dy)}, {tensor(Array(in), Reach::window)}, 1, s};
   attrs.insert(attrs.end(), {double(count_padding), double(s.pad[0]), double(s.pad[1])});
   const Call mean{OpKind::avg_pool, attrs, {tensor(x, Reach::window)}, {tensor(Array(out))}, 1, s};
   attrs.insert(attrs.end(), {double(in[2]), double(in[3])});
   const Call mean_back{OpKind::avg_pool_bwd, attrs, {tensor(dy)}, {tensor(Array(in), Reach::window)}, 0, s};
-  f.calls = {max, max_back, mean, mean_back};
-  f.gradients = {gradient_of(max, 0, dy, reference(max_back)[0]), gradient_of(mean, 0, dy, reference(mean_back)[0])};
+  f.calls = {max, max_back, places, places_back, mean, mean_back};
+  f.gradients = {gradient_of(max, 0, dy, reference(max_back)[0]), gradient_of(max, 0, dy, reference(places_back)[0]),
+                 gradient_of(mean, 0, dy, reference(mean_back)[0])};
   return f;
 }
 inline const Listed pool_listed{"pool", pool_family, 60};
