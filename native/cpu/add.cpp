@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "cpu/rectify.hpp"
-#include "cpu/runs.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -33,17 +32,6 @@ struct Add : PlainKernel {
     for (uint32_t i = 2; i < c.n_ins; i++) add_to(c.outs[0], c.ins[i]);
   }
 };
-
-void rectify(const View& y, float slope) {
-  with_rectifier(slope, [&y](auto rectifier) {
-    each_run<1>({&y}, [rectifier](Pointers<1> at, int64_t n) {
-      float* const value = at[0];
-      const auto passing = rectifier;
-#pragma omp simd
-      for (int64_t i = 0; i < n; i++) value[i] = passing(value[i], value[i]);
-    });
-  });
-}
 
 struct AddRelu : PlainKernel {
   static constexpr auto check = ops::check_add_relu;

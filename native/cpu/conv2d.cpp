@@ -1,6 +1,7 @@
 // Convolution and its gradients, directly on oneDNN or by Winograd's algorithm.
 #include "cpu/conv2d_winograd.hpp"
 #include "cpu/convolution.hpp"
+#include "cpu/rectify.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -21,6 +22,17 @@ struct Forward {
   static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_y(geometry(c), c.ins[0], c.outs[0]); }
   static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
   static void run_winograd(const KernelCall& c) { conv2d_winograd::forward(tiles(c), c); }
+};
+
+/// Attributes begin with the convolution's own. oneDNN's rectifier would turn NaN into 0: ours runs behind it.
+struct ForwardRelu : Forward {
+  static constexpr auto check = ops::check_conv2d_relu;
+  static float slope(const KernelCall& c) { return float(Conv2dReluAttrs::read(c.attrs).slope); }
+  static void run(const KernelCall& c) {
+    Forward::run(c);
+    if (of(c)->compiled) rectify(c.outs[0], slope(c));  // the reference, where it stands in, has done it
+  }
+  static void run_winograd(const KernelCall& c) { conv2d_winograd::forward(tiles(c), c, {nullptr, true, slope(c)}); }
 };
 
 struct BackwardData {
@@ -68,6 +80,7 @@ struct Kernel {
 }  // namespace
 
 const KernelEntry conv2d = entry<Kernel<Forward>>();
+const KernelEntry conv2d_relu = entry<Kernel<ForwardRelu>>();
 const KernelEntry conv2d_bwd_data = entry<Kernel<BackwardData>>();
 const KernelEntry conv2d_bwd_weights = entry<Kernel<BackwardWeights>>();
 

@@ -25,13 +25,14 @@ inline winograd::Geometry towards_x(const ops::Conv2d& g, const View& x, const V
   return {g.batch, plane_of(y), plane_of(x), -shift_of(g.window.h) - 2, -shift_of(g.window.w) - 2};
 }
 
-inline void forward(const winograd::Geometry& g, const KernelCall& c) {
-  winograd::convolve(g, use_threads(), winograd::Weights::forward, floats(c.ins[0]), floats(c.ins[1]),
-                     c.n_ins > 2 ? floats(c.ins[2]) : nullptr, floats(c.outs[0]), c.workspace);
+inline void forward(const winograd::Geometry& g, const KernelCall& c, winograd::Finish finish = {}) {
+  if (c.n_ins > 2) finish.bias = floats(c.ins[2]);
+  winograd::convolve(g, use_threads(), winograd::Weights::forward, floats(c.ins[0]), floats(c.ins[1]), finish, floats(c.outs[0]),
+                     c.workspace);
 }
 
 inline void backward_data(const winograd::Geometry& g, const KernelCall& c) {
-  winograd::convolve(g, use_threads(), winograd::Weights::turned, floats(c.ins[0]), floats(c.ins[1]), nullptr, floats(c.outs[0]),
+  winograd::convolve(g, use_threads(), winograd::Weights::turned, floats(c.ins[0]), floats(c.ins[1]), {}, floats(c.outs[0]),
                      c.workspace);
 }
 

@@ -43,7 +43,8 @@ struct Convolution {
   const Geometry& g;
   const ConvolvePlan& plan;
   WeightOrder order;
-  const float *src, *weights, *bias;
+  const float *src, *weights;
+  const Finish& finish;
   float* dst;
   bool streams;
 
@@ -59,7 +60,7 @@ struct Convolution {
   void write(Range group, const Forms& results, Range channels) const {
     for (int64_t t = 0; t < group.count; t++) {
       const TileAt at = tile_at(plan.tiles, group.first + t);
-      streams ? write_results<true>(g, at, results, t, channels, bias, dst) : write_results<false>(g, at, results, t, channels, bias, dst);
+      streams ? write_results<true>(g, at, results, t, channels, finish, dst) : write_results<false>(g, at, results, t, channels, finish, dst);
     }
     if (streams) end_stream();
   }
@@ -115,11 +116,11 @@ int64_t convolve_bytes(const Geometry& g, int threads) {
   return (plan.shared() + threads * plan.own()) * int64_t(sizeof(float));
 }
 
-void convolve(const Geometry& g, int threads, Weights order, const float* src, const float* weights, const float* bias, float* dst, void* scratch) {
+void convolve(const Geometry& g, int threads, Weights order, const float* src, const float* weights, const Finish& finish, float* dst, void* scratch) {
   const ConvolvePlan plan(g, threads);
   const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(float));
   const bool whole_lines = g.dst.channels % block_width == 0 && reinterpret_cast<uintptr_t>(dst) % sizeof(Block) == 0;
-  const Convolution convolution{g, plan, weight_order(g, order), src, weights, bias, dst, whole_lines && bytes > streamed_bytes};
+  const Convolution convolution{g, plan, weight_order(g, order), src, weights, finish, dst, whole_lines && bytes > streamed_bytes};
   (plan.by_panels ? convolve_panels : convolve_groups)(convolution, threads, static_cast<float*>(scratch));
 }
 

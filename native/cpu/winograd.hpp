@@ -22,9 +22,16 @@ struct Geometry {
 /// Whose first index the weights' is: dst's channels (forward), or src's, and then turned around (the data gradient).
 enum class Weights { forward, turned };
 
+/// What results meet on their way out: a bias, then a rectifier.
+struct Finish {
+  const float* bias = nullptr;
+  bool rectifies = false;
+  float slope = 0;
+};
+
 int64_t convolve_bytes(const Geometry& g, int threads);
-/// dst = src * weights (+ bias).
-void convolve(const Geometry& g, int threads, Weights order, const float* src, const float* weights, const float* bias, float* dst,
+/// dst = src * weights, finished.
+void convolve(const Geometry& g, int threads, Weights order, const float* src, const float* weights, const Finish& finish, float* dst,
               void* scratch);
 
 int64_t weight_gradient_bytes(const Geometry& g, int threads);

@@ -121,20 +121,24 @@ struct Range {
   int64_t first, count;
 };
 
+/// As rectify.hpp has it: slope 0 gives 0 for minus infinity, and NaN passes.
+inline Block rectified(const Block& z, float slope) { return z <= 0 ? (slope == 0 ? Block{} : z * slope) : z; }
+
 /// Results of one tile; their forms begin with the first channel of the range.
 template <bool streams>
-inline void write_results(const Geometry& g, TileAt t, const Forms& forms, int64_t tile, Range range, const float* bias, float* dst) {
+inline void write_results(const Geometry& g, TileAt t, const Forms& forms, int64_t tile, Range range, const Finish& finish, float* dst) {
   const int64_t rows = std::min(tile_pixels, g.dst.rows - t.row), columns = std::min(tile_pixels, g.dst.columns - t.column);
   float* const origin = dst + ((t.image * g.dst.rows + t.row) * g.dst.columns + t.column) * g.dst.channels + range.first;
   for (int64_t channel = 0; channel < range.count; channel += block_width) {
     const int64_t count = range.count - channel;
-    const Block shift = bias ? load_channels(bias + range.first + channel, count) : Block{};
+    const Block shift = finish.bias ? load_channels(finish.bias + range.first + channel, count) : Block{};
     both_ways<ResultOfForm>([&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, channel)); },
                     [&](int row, int column, const Block& b) {
                       if (row >= rows || column >= columns) return;
                       float* const to = origin + (row * g.dst.columns + column) * g.dst.channels + channel;
-                      if constexpr (streams) stream_block(to, b + shift);
-                      else store_channels(to, b + shift, count);
+                      const Block result = finish.rectifies ? rectified(b + shift, finish.slope) : b + shift;
+                      if constexpr (streams) stream_block(to, result);
+                      else store_channels(to, result, count);
                     });
   }
 }

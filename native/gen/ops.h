@@ -68,6 +68,7 @@
   X(bn_relu_bwd_reduce, 71) \
   X(bn_relu_bwd_data, 72) \
   X(add_relu, 73) \
+  X(conv2d_relu, 84) \
   X(join_stats, 80) \
   X(joined_norm, 81) \
   X(joined_norm_bwd_reduce, 82) \
@@ -439,6 +440,23 @@ using BnReluBwdDataAttrs = BnReluApplyAttrs;
 
 using AddReluAttrs = ReluAttrs;
 
+struct Conv2dReluAttrs {
+  int64_t stride_h;
+  int64_t stride_w;
+  int64_t pad_top;
+  int64_t pad_left;
+  int64_t pad_bottom;
+  int64_t pad_right;
+  int64_t dilation_h;
+  int64_t dilation_w;
+  int64_t groups;
+  double slope;
+  static Conv2dReluAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
+            int_attr(a[6]), int_attr(a[7]), int_attr(a[8]), a[9]};
+  }
+};
+
 using JoinStatsAttrs = GlobalAvgPoolAttrs;
 
 using JoinedNormAttrs = BnReluApplyAttrs;
@@ -727,6 +745,9 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"dx", Role::data, Element::real, true, false}}},
     {"add_relu", 73, 2, 65535, 1, 1, 1, "f", false, 0,
      {{"a", Role::data, Element::real, false, false}, {"b", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"conv2d_relu", 84, 2, 3, 1, 1, 10, "iiiiiiiiif", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"w", Role::whole, Element::real, false, false}, {"b", Role::whole, Element::real, false, false}},
      {{"y", Role::data, Element::real, true, false}}},
     {"join_stats", 80, 2, 65535, 1, 1, 1, "i", false, -1,
      {{"s0", Role::whole, Element::real, false, false}, {"s1", Role::whole, Element::real, false, false}},

@@ -18,6 +18,21 @@ struct Conv2dForward {
   }
 };
 
+/// Attributes begin with the convolution's own.
+struct Conv2dRelu : Conv2dForward {
+  static constexpr auto check = ops::check_conv2d_relu;
+  template <class T>
+  static void run(const KernelCall& c) {
+    Conv2dForward::run<T>(c);
+    const double slope = Conv2dReluAttrs::read(c.attrs).slope;
+    const Tensor<T> y(c.outs[0]);
+    each_element(c.outs[0], [&](int64_t b, int64_t ch, int64_t h, int64_t w) {
+      T& value = y.global(b, ch, h, w);
+      if (value <= 0) value = slope == 0 ? T(0) : T(slope * double(value));
+    });
+  }
+};
+
 struct Conv2dBackwardData {
   static constexpr auto check = ops::check_conv2d_bwd_data;
   static ops::Conv2d of(const KernelCall& c) { return geometry(c, c.outs[0], c.ins[0], c.ins[1]); }
@@ -42,6 +57,7 @@ struct Conv2dBackwardWeights {
 }  // namespace
 
 const KernelEntry conv2d = entry<Conv2dForward>();
+const KernelEntry conv2d_relu = entry<Conv2dRelu>();
 const KernelEntry conv2d_bwd_data = entry<Conv2dBackwardData>();
 const KernelEntry conv2d_bwd_weights = entry<Conv2dBackwardWeights>();
 

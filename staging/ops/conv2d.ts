@@ -1,7 +1,10 @@
 // Convolution: forward, data gradient, weight and bias gradient. Weights are [O, C/groups, kH, kW], PyTorch's order.
 // Paper 3, Table 3: sigma is the stride, delta the reach of the (dilated) kernel less the stride, in H and W.
 import { isLeft, left } from 'fp-ts/Either'
-import { type Algorithm, all, type AccessMap, type AttrsOf, type CallShapes, defineOp, type OperandDef, same, shapeText, type Shapes, window } from './op'
+import {
+  type Algorithm, all, type AccessMap, type AnyAttrs, type AttrsOf, type CallShapes, defineOp, type GradContext, type OperandDef, type Ref, same,
+  shapeText, type Shapes, window,
+} from './op'
 import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal, type Window, windowFits } from './rules'
 
 export const convFields = {
@@ -62,27 +65,46 @@ const alternatives = (weight: (s: CallShapes) => Shape) => (a: Attrs, s: CallSha
 const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
 const biasFits = (b: Shape | undefined, w: Shape) => (): string | undefined => b && expectShape('the bias', b, [w[0]!])()
 
+/** The gradients of a convolution whose output's gradient is dy. */
+const convolutionGradients = (g: GradContext<Fields>, attrs: AnyAttrs, dy: Ref): void => {
+  const [x, w, b] = g.ins
+  // The weight gradient comes first: x can go before the equally large dx arrives.
+  if (g.wants(1)) {
+    const shapes = [g.shape(w!), ...(b === undefined ? [] : [g.shape(b)])]
+    const [dw, db] = g.emit('conv2d_bwd_weights', attrs, [x!, dy], shapes)
+    g.give(1, dw!)
+    if (db !== undefined) g.give(2, db)
+  }
+  if (g.wants(0)) g.give(0, g.emit('conv2d_bwd_data', attrs, [dy, w!], [g.shape(x!)])[0]!)
+}
+
 export const conv2d = defineOp({
   kind: 'conv2d', wire: 1, fields: convFields, anchor: 'out', dense: true,
   what: 'w is `[O, C/groups, kH, kW]`',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
   outs: [{ name: 'y', role: 'data', access: own }],
   shape: (a, [x, w, b]) => checked([biasFits(b, w!)], () => convolve(a, x!, w!)),
-  backward: (g) => {
-    const [x, w, b] = g.ins
-    const dy = g.dOut(0)
-    // The weight gradient comes first: x can go before the equally large dx arrives.
-    if (g.wants(1)) {
-      const shapes = [g.shape(w!), ...(b === undefined ? [] : [g.shape(b)])]
-      const [dw, db] = g.emit('conv2d_bwd_weights', g.attrs, [x!, dy], shapes)
-      g.give(1, dw!)
-      if (db !== undefined) g.give(2, db)
-    }
-    if (g.wants(0)) g.give(0, g.emit('conv2d_bwd_data', g.attrs, [dy, w!], [g.shape(x!)])[0]!)
-  },
+  backward: (g) => convolutionGradients(g, g.attrs, g.dOut(0)),
   flops: (_, s) => 2 * macs(s.outs[0], s.ins[1]) + (s.ins[2] ? elements(s.outs[0]) : 0),
   alternatives: alternatives((s) => s.ins[1]!),
   // One reordered copy of the weights.
+  workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
+})
+
+const reluFields = { ...convFields, slope: 'float' } as const
+
+export const conv2dRelu = defineOp({
+  kind: 'conv2d_relu', wire: 84, fields: reluFields, anchor: 'out', dense: true,
+  what: 'z as y of conv2d; y = z > 0 ? z : slope·z',
+  ins: conv2d.ins as OperandDef<typeof reluFields>[], outs: conv2d.outs as OperandDef<typeof reluFields>[],
+  shape: (a, ins) => checked([expectRange('slope', a.slope, 0)], () => conv2d.shape(a, ins, [])),
+  backward: (g) => {
+    if (!g.ins.some((_, i) => g.wants(i))) return
+    const { slope, ...attrs } = g.attrs
+    convolutionGradients(g, attrs, g.emit('relu_bwd', { slope }, [g.outs[0]!, g.dOut(0)], [g.shape(g.outs[0]!)])[0]!)
+  },
+  flops: (a, s) => conv2d.flops(a, s) + elements(s.outs[0]),
+  alternatives: alternatives((s) => s.ins[1]!),
   workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
 })
 

@@ -4,7 +4,7 @@ import { accumulate, copy, fill, mergeMoments } from './plumbing'
 import { add, gradSum, addRelu } from './add'
 import { bnApply, bnBwdData, bnBwdReduce, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning, bnStats, bnReluApply, bnReluBwdData, bnReluBwdReduce } from './batchnorm'
 import { concat, sliceChannels } from './concat'
-import { conv2d, conv2dBwdData, conv2dBwdWeights } from './conv2d'
+import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
 import { dropout, dropoutBwd } from './dropout'
 import { flatten, flattenBwd } from './flatten'
@@ -45,6 +45,7 @@ export const opDefs: readonly OpDef[] = [
   lrn, lrnBwd,
   paramGradSum,
   bnReluApply, bnReluBwdReduce, bnReluBwdData, addRelu,
+  conv2dRelu,
   joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData,
   maxPoolPlaces, maxPoolPlacesBwd,
   fill, copy, accumulate, mergeMoments,

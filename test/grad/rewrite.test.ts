@@ -9,7 +9,7 @@ import {
 import { training } from '../../staging/grad/grad'
 import { flatConcat, normOfConcat, statsOfConcat } from '../../staging/grad/rewrite/joinednorm'
 import { poolThenRelu } from '../../staging/grad/rewrite/poolfirst'
-import { addThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
+import { addThenRelu, convThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
 import type { Rewrite } from '../../staging/grad/rewrite/rewrite'
 import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
@@ -50,6 +50,16 @@ test('batch norm takes the rectifier behind it in', () => {
 
 test('a sum takes the rectifier behind it in', () => {
   assert.equal(after(join, addThenRelu), ['conv2d', 'add_relu'])
+})
+
+test('a convolution takes the rectifier behind it in, whose gradient reads the output', () => {
+  const net = model([1, 3, 8, 8], seq(conv2d('c', 4, 3), leakyRelu(0.1), conv2d('d', 4, 1)))
+  assert.equal(after(net, convThenRelu), ['conv2d_relu', 'conv2d'])
+  const { graph, output } = forward(net)
+  const r = convThenRelu.apply(graph, output)
+  const trained = given(training(r.graph, r.output, { loss: mse, optimizer: DEFAULT_OPTIMIZER }))
+  const gradient = trained.ops.find((o) => o.kind === 'relu_bwd')!
+  assert.equal([gradient.ins[0], gradient.attrs['slope']], [r.graph.ops[0]!.outs[0], 0.1])
 })
 
 test('a pool goes before a rectifier, which then sees the pooled shape', () => {

@@ -30,7 +30,7 @@
 namespace spillway::cuda {
 
 /// By name, so that an operator may be listed before the op table of this build has it.
-constexpr std::array<std::string_view, 6> GAPS{"join_stats",           "joined_norm",     "joined_norm_bwd_reduce",
+constexpr std::array<std::string_view, 7> GAPS{"conv2d_relu", "join_stats", "joined_norm", "joined_norm_bwd_reduce",
                                                "joined_norm_bwd_data", "max_pool_places", "max_pool_places_bwd"};
 
 constexpr bool is_gap(std::string_view kind) {

@@ -52,7 +52,10 @@ inline Family conv2d_calls(const Conv2dCase& c, Random& r) {
     weights.outs.push_back(parameter(Array(b.dims), 1));
   }
   const std::vector<Array> dw = reference(weights);
-  Family f{{forward, data, weights}, {gradient_of(forward, 0, dy, reference(data)[0]), gradient_of(forward, 1, dy, dw[0])}};
+  Call rectified = forward;
+  rectified.kind = OpKind::conv2d_relu;
+  rectified.attrs.push_back(r.pick({0.0, 0.1}));
+  Family f{{forward, rectified, data, weights}, {gradient_of(forward, 0, dy, reference(data)[0]), gradient_of(forward, 1, dy, dw[0])}};
   if (c.bias) f.gradients.push_back(gradient_of(forward, 2, dy, dw[1]));
   return f;
 }
