@@ -1,14 +1,15 @@
 // `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch, taken in turns on two threads, as medians and
 // ratios. Suites: in-core (the step with everything kept), checkpointing (little memory), large (images that do not fit).
 // In: --python PATH (a Python that has PyTorch 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b.
-// Out: a table, bench/results/cpu-SUITE.json with the machine's description, and an SVG plot where sides are compared.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+// Out: a table, bench/results/cpu-SUITE.json with the machine's description, and an SVG plot where sides are compared; a run of some
+// cases leaves the others of that file as they are.
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { CASES, type Case } from './cases'
 import { CHECKPOINTED, measureCheckpointing, showCheckpointing } from './checkpointing'
-import { measureInCore, showInCore } from './incore'
+import { type InCore, measureInCore, showInCore } from './incore'
 import { LARGE, measureLarge, showLarge } from './large'
 import { plot, type Plotted } from './plot'
 import { geomean, machineFacts, MODES, type Options } from './sides'
@@ -28,55 +29,40 @@ const { values: given } = parseArgs({
   },
 })
 
-/** Measures a suite's cases and says what they come to; `plotted` where there are sides to compare. */
-interface Suite {
+/** Measures a case and says so in a line. */
+interface Suite<R extends { readonly name: string } = { readonly name: string }> {
   readonly cases: readonly Case[]
-  readonly run: (cases: readonly Case[], o: Options) => Promise<{ readonly report: object; readonly plotted: readonly Plotted[] }>
+  readonly measure: (c: Case, o: Options) => Promise<R>
+  readonly show: (r: R) => string
+  /** What all cases come to. */
+  readonly means?: (cases: readonly R[]) => object
+  /** Where there are sides to compare. */
+  readonly plotted?: (cases: readonly R[]) => readonly Plotted[]
 }
 
-const each = async <R>(
-  cases: readonly Case[],
-  o: Options,
-  measure: (c: Case, o: Options) => Promise<R>,
-  show: (r: R) => string,
-): Promise<R[]> => {
-  const results: R[] = []
-  for (const c of cases) {
-    const r = await measure(c, o)
-    console.log(show(r))
-    results.push(r)
-  }
-  return results
+const inCoreMeans = (cases: readonly InCore[]): object => {
+  const bests = cases.flatMap((r) => (r.bestTimeRatio === null ? [] : [r.bestTimeRatio]))
+  return { geomeanTimeRatio: geomean(cases.map((r) => r.timeRatio)), geomeanBestRatio: bests.length ? geomean(bests) : null }
 }
+
+const suite = <R extends { readonly name: string }>(s: Suite<R>): Suite => s as unknown as Suite
 
 const SUITES: Readonly<Record<string, Suite>> = {
-  'in-core': {
-    cases: CASES,
-    run: async (wanted, o) => {
-      const cases = await each(wanted, o, measureInCore, showInCore)
-      const bests = cases.flatMap((r) => (r.bestTimeRatio === null ? [] : [r.bestTimeRatio]))
-      const means = {
-        geomeanTimeRatio: geomean(cases.map((r) => r.timeRatio)),
-        geomeanBestRatio: bests.length ? geomean(bests) : null,
-      }
-      console.log(
-        `geometric mean ${means.geomeanTimeRatio.toFixed(3)}, over its best ${means.geomeanBestRatio?.toFixed(3) ?? '-'}`,
-      )
-      return { report: { ...means, cases }, plotted: cases }
-    },
-  },
-  checkpointing: {
+  'in-core': suite({ cases: CASES, measure: measureInCore, show: showInCore, means: inCoreMeans, plotted: (cases) => cases }),
+  checkpointing: suite({
     cases: CHECKPOINTED,
-    run: async (wanted, o) => {
-      const cases = await each(wanted, o, measureCheckpointing, showCheckpointing)
-      return { report: { cases }, plotted: cases }
-    },
-  },
-  large: {
-    cases: LARGE,
-    run: async (wanted, o) => ({ report: { cases: await each(wanted, o, measureLarge, showLarge) }, plotted: [] }),
-  },
+    measure: measureCheckpointing,
+    show: showCheckpointing,
+    plotted: (cases) => cases,
+  }),
+  large: suite({ cases: LARGE, measure: measureLarge, show: showLarge }),
 }
+
+/** Results of cases that this run leaves alone. */
+const earlier = (file: string): readonly { readonly name: string }[] =>
+  existsSync(file)
+    ? (JSON.parse(readFileSync(file, 'utf8')) as { readonly cases: readonly { readonly name: string }[] }).cases
+    : []
 
 const main = async (): Promise<void> => {
   const suite = SUITES[given.suite]
@@ -96,11 +82,19 @@ const main = async (): Promise<void> => {
   }
   const out = given.out ?? join(ROOT, `bench/results/cpu-${given.suite}.json`)
   const machine = machineFacts(options)
+  const results = new Map(earlier(out).map((r) => [r.name, r]))
   try {
-    const { report, plotted } = await suite.run(wanted as readonly Case[], options)
-    mkdirSync(join(out, '..'), { recursive: true })
-    writeFileSync(out, `${JSON.stringify({ machine, ...report }, null, 2)}\n`)
-    if (plotted.length) writeFileSync(out.replace(/\.json$/, '.svg'), plot(plotted))
+    for (const c of wanted as readonly Case[]) {
+      const r = await suite.measure(c, options)
+      console.log(suite.show(r))
+      results.set(c.name, r)
+      const cases = suite.cases.flatMap(({ name }) => results.get(name) ?? [])
+      mkdirSync(join(out, '..'), { recursive: true })
+      writeFileSync(out, `${JSON.stringify({ machine, ...suite.means?.(cases), cases }, null, 2)}\n`)
+      if (suite.plotted) writeFileSync(out.replace(/\.json$/, '.svg'), plot(suite.plotted(cases)))
+    }
+    const means = Object.entries(suite.means?.(suite.cases.flatMap(({ name }) => results.get(name) ?? [])) ?? {})
+    for (const [name, mean] of means) console.log(`${name} ${(mean as number | null)?.toFixed(3) ?? '-'}`)
   } finally {
     rmSync(folder, { recursive: true })
   }
