@@ -43,7 +43,7 @@ export const plot = (cases: readonly Plotted[]): string => {
     y += GAP + 10
   }
   return (
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${y}" font-family="sans-serif" font-size="12">` +
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${y}" font-family="sans-serif" font-size="12"><title>Seconds of a training step</title>` +
     `<rect width="100%" height="100%" fill="white"/>\n${rows.join('\n')}\n</svg>\n`
   )
 }
