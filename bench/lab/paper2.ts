@@ -23,7 +23,7 @@ const NETWORKS: readonly Network[] = [
   {
     name: 'resnet50',
     batch: 1,
-    sizes: full ? [1000, 2000, 3000, 3500, 4000, 4500, 5000, 5500, 6000, 6500, 7000] : [2000, 3000, 4500, 6000, 7000],
+    sizes: full ? [1000, 2000, 3000, 3500, 4000, 4500, 5000, 5500, 6000, 6500, 7000] : [3000, 4500, 6500],
     largest: [3000, 4500, 7000],
     paper:
       'about 12 megapixels/s wherever a method costs nothing; swapping costs nothing to 4000; recomputation costs 15.8 % at 3000; the hybrid gains up to 37.5 % over swapping (at 6500)',
@@ -31,7 +31,7 @@ const NETWORKS: readonly Network[] = [
   {
     name: 'deeplabv3plus-resnet50',
     batch: 16,
-    sizes: full ? [300, 400, 500, 600, 800, 1000, 1200, 1300] : [400, 800, 1300],
+    sizes: full ? [300, 400, 500, 600, 800, 1000, 1200, 1300] : [400, 800],
     largest: [400, 800, 1300],
     paper:
       'swapping costs nothing to 500; recomputation costs 16.7 % at 400; the hybrid gains up to 18.7 % over swapping (at 1000)',
