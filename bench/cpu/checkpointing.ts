@@ -12,7 +12,8 @@ export const CHECKPOINTED: readonly Case[] = [sized('vgg16-features', 1, 1024), 
 
 /** Segments that PyTorch's users try. */
 const SETTINGS = [4, 8, 16, 24]
-const SHARE = 1 / 3
+/** Of the peer's activation memory; what the process takes beside its plan has to fit a third of it as well. */
+const SHARE = 0.3
 const WARM_UP = 1
 
 export interface Checkpointing {
