@@ -124,4 +124,26 @@ const WRONG: readonly (readonly [() => unknown, RegExp])[] = [
 ]
 WRONG.forEach(([act, says]) => test(`refuses: ${says.source}`, () => assert.throws(act, says)))
 
+test('Winograd agrees with the direct algorithm where threads share several groups of tiles', () => {
+  const [channels, rows, columns] = [176, 61, 57]
+  const drawn = (n: number, seed: number): Float32Array => Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898 + seed))
+  const image = { dims: [1, channels, rows, columns], data: drawn(channels * rows * columns, 1) }
+  const weights = { dims: [channels, channels, 3, 3], data: drawn(channels * channels * 9, 2) }
+  const like = (t: typeof image) => ({ dims: t.dims, data: new Float32Array(t.data.length) })
+  const calls = [
+    ['conv2d', [image, weights], image],
+    ['conv2d_bwd_data', [image, weights], image],
+    ['conv2d_bwd_weights', [image, { ...image, data: drawn(image.data.length, 3) }], weights],
+  ] as const
+  for (const [kind, ins, shape] of calls) {
+    const [direct, winograd] = [like(shape), like(shape)]
+    native.runKernel('cpu', kind, conv, [...ins], [direct], { algorithm: 'direct' })
+    native.runKernel('cpu', kind, conv, [...ins], [winograd], { algorithm: 'winograd' })
+    const scale = Math.sqrt(direct.data.reduce((n, v) => n + v * v, 0) / direct.data.length)
+    const worst = direct.data.reduce((n, v, i) => Math.max(n, Math.abs(v - winograd.data[i]!)), 0)
+    assert.ok(worst / scale < 1e-4, `${kind}: ${worst / scale}`)
+    assert.ok(direct.data.some((v) => Math.abs(v) > scale / 10))
+  }
+})
+
 test.run()
