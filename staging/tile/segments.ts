@@ -182,10 +182,12 @@ const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => 
 /** Without forward ops that only a later run of theirs is read of: what the backward pass reads is made again there. */
 const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
   const needed = new Set(graph.values.filter((v) => v.role === 'loss').map((v) => v.id))
+  const again = new Set<number>()
   const kept = [...runs].reverse().map((r) => {
     const ops = [...r.ops].reverse().filter((id) => {
       const op = graph.ops[id]!
-      if (isForward(op) && !op.outs.some((v) => needed.has(v))) return false
+      if (isForward(op) && again.has(id) && !op.outs.some((v) => needed.has(v))) return false
+      again.add(id)
       op.outs.forEach((v) => needed.delete(v))
       op.ins.forEach((v) => needed.add(v))
       return true
