@@ -31,7 +31,7 @@ bool strided_pointwise_weights(Direction direction, const Window& w) {
 }
 
 /// The weight gradient of a 1x1 convolution is a product of two activations, and as good the other way round. From few channels to
-/// many, oneDNN's is a third slower than from many to few.
+/// many, oneDNN's is slower than from many to few.
 constexpr int64_t few_channels = 128;
 bool better_turned(const Problem& p) {
   const auto all = [](const memory::dims& dims, int64_t n) { return std::ranges::all_of(dims, [n](int64_t d) { return d == n; }); };

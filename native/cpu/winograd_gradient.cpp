@@ -43,7 +43,7 @@ void add_gradient(const Geometry& g, const Forms& pixels, const Forms& gradients
   for (int p = 0; p < places; p++)
     for (int64_t c = 0; c < src.count; c += gradient_rows)
       multiply_panel<gradient_rows>(pixels.block(p, 0, (src.first + c) / block_width * block_width) + c % block_width, steps, gradients.half(p, 0, panel),
-                                    sums.half(p, c, 0), panel_width, terms / block_width, false);
+                                    sums.half(p, c, 0), terms / block_width, false);
   const Range held{src.first, std::min(src.count, g.src.channels - src.first)};
   for (int64_t at = 0; at < panel_width && panel + at < g.dst.channels; at += block_width) weights_of_forms(g, sums, held, panel + at, at, add, dw);
 }

@@ -9,12 +9,16 @@ namespace spillway::cpu::winograd {
 
 constexpr int places = 36;
 
-/// A transform takes `from` blocks to `to`, some of them at a time: `outputs[part]` are those of a part. Part by part, what is held
+/// A transform takes `from` blocks to others, `share` of them at a time: `outputs[part]` are those of a part. Part by part, what is held
 /// between the two directions fits the registers.
-/// Bt: 6 pixels.
-struct ImageForm {
-  static constexpr int from = 6, to = 6, parts = 2, share = 3;
+struct ToForm {
+  static constexpr int parts = 2, share = 3;
   static constexpr int outputs[parts][share] = {{0, 1, 2}, {3, 4, 5}};
+};
+
+/// Bt: 6 pixels.
+struct ImageForm : ToForm {
+  static constexpr int from = 6;
   template <int part>
   static void apply(const Block (&d)[from], Block (&t)[share]) {
     if constexpr (part == 0) {
@@ -32,9 +36,8 @@ struct ImageForm {
 };
 
 /// G: 3 weights.
-struct WeightForm {
-  static constexpr int from = 3, to = 6, parts = 2, share = 3;
-  static constexpr int outputs[parts][share] = {{0, 1, 2}, {3, 4, 5}};
+struct WeightForm : ToForm {
+  static constexpr int from = 3;
   template <int part>
   static void apply(const Block (&w)[from], Block (&t)[share]) {
     if constexpr (part == 0) {
@@ -53,7 +56,7 @@ struct WeightForm {
 
 /// Gt: back to 3 weights.
 struct WeightOfForm {
-  static constexpr int from = 6, to = 3, parts = 1, share = 3;
+  static constexpr int from = 6, parts = 1, share = 3;
   static constexpr int outputs[parts][share] = {{0, 1, 2}};
   template <int part>
   static void apply(const Block (&t)[from], Block (&w)[share]) {
@@ -66,7 +69,7 @@ struct WeightOfForm {
 
 /// At: 4 results.
 struct ResultOfForm {
-  static constexpr int from = 6, to = 4, parts = 2, share = 2;
+  static constexpr int from = 6, parts = 2, share = 2;
   static constexpr int outputs[parts][share] = {{0, 2}, {1, 3}};
   template <int part>
   static void apply(const Block (&t)[from], Block (&y)[share]) {
@@ -83,9 +86,8 @@ struct ResultOfForm {
 };
 
 /// A: 4 gradients of results.
-struct GradientForm {
-  static constexpr int from = 4, to = 6, parts = 2, share = 3;
-  static constexpr int outputs[parts][share] = {{0, 1, 2}, {3, 4, 5}};
+struct GradientForm : ToForm {
+  static constexpr int from = 4;
   template <int part>
   static void apply(const Block (&y)[from], Block (&t)[share]) {
     if constexpr (part == 0) {
