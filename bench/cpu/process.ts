@@ -34,6 +34,7 @@ export class Talker {
   private readonly lines: Interface
   private readonly waiting: { readonly resolve: (line: string) => void; readonly reject: (e: Error) => void }[] = []
   private readonly said: string[] = []
+  private ended: Error | undefined
 
   constructor(command: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
     this.child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, ...env } })
@@ -43,12 +44,16 @@ export class Talker {
       if (next) next.resolve(line)
       else this.said.push(line)
     })
-    this.child.on('exit', (code) =>
-      this.waiting.splice(0).forEach((w) => w.reject(new Error(`${command} ${args.join(' ')} ended with ${code}`))),
-    )
+    this.child.on('exit', (code, signal) => {
+      this.ended = new Error(`${command} ${args.join(' ')} ended with ${code ?? signal}`)
+      for (const { reject } of this.waiting.splice(0)) reject(this.ended)
+    })
+    // Writing to a process that has just ended says so by the exit above.
+    this.child.stdin!.on('error', () => undefined)
   }
 
   async answer<A>(): Promise<A> {
+    if (this.ended && this.said.length === 0) throw this.ended
     const line = this.said.shift() ?? (await new Promise<string>((resolve, reject) => this.waiting.push({ resolve, reject })))
     return JSON.parse(line) as A
   }
@@ -67,7 +72,7 @@ export class Talker {
   }
 
   async end(): Promise<void> {
-    if (this.child.exitCode !== null) return
+    if (this.ended) return
     const exited = new Promise((resolve) => this.child.on('exit', resolve))
     this.child.stdin!.end('end\n')
     await exited
