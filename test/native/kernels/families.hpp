@@ -26,14 +26,8 @@ struct Generator {
   Family (*make)(Random&);
   int most;
 
-  /// One in `of` of its cases; fewer without the cpu device, where only ThreadSanitizer runs them, slowly.
-  int cases(int of = 1) const {
-#ifdef SPILLWAY_WITH_CPU
-    return (most + of - 1) / of;
-#else
-    return (most + 8 * of - 1) / (8 * of);
-#endif
-  }
+  /// One in `of` of its cases; fewer under sanitizers, which make them many times slower and look for other faults.
+  int cases(int of = 1) const { return (most + SPILLWAY_ONE_CASE_IN * of - 1) / (SPILLWAY_ONE_CASE_IN * of); }
 };
 
 inline std::vector<Generator>& generators() {
