@@ -162,8 +162,10 @@ Precision parse_precision(const Napi::Value& value) {
 
 Algorithm parse_algorithm(const Napi::Value& value) {
   const std::string name = value.IsUndefined() ? "direct" : as_string(value, "algorithm");
-  if (name != "direct" && name != "winograd") fail(value.Env(), text("algorithm '", name, "': direct or winograd"));
-  return name == "winograd" ? Algorithm::winograd : Algorithm::direct;
+  if (name == "direct") return Algorithm::direct;
+  if (name == "winograd") return Algorithm::winograd;
+  if (name == "taps") return Algorithm::taps;
+  fail(value.Env(), text("algorithm '", name, "': direct, winograd or taps"));
 }
 
 /// Arguments 5 to 7 of questions: algorithm, threads, precision.

@@ -31,7 +31,7 @@ struct StepContext {
 };
 
 /// The ways to run one operator, as plans number them; a kernel refuses those that it does not have for a call.
-enum class Algorithm : uint32_t { direct = 0, winograd = 1 };
+enum class Algorithm : uint32_t { direct = 0, winograd = 1, taps = 2 };
 
 struct KernelCall {
   uint32_t kind = 0;             // wire number of the operator

@@ -53,11 +53,18 @@ const smaller = (n: number): number => {
   return power >= 2 && n > 1.5 * power ? 1.5 * power : power
 }
 
+/** Rows that windows cover, over those that there are. */
+const MOSTLY_PADDING = 1.25
+
 const shrunk = (access: Access | undefined, held: number, from: number, to: number): number => {
   if (access?.tag === 'same') return held === from ? to : held
   if (access?.tag === 'inside') return Math.max(1, Math.round((held * to) / from))
-  // A tile from inside the image: its time is that of one at the border, and one measurement serves both.
-  if (access?.tag === 'window') return (to - 1) * access.stride + access.reach
+  if (access?.tag === 'window') {
+    // A tile from inside the image: its time is that of one at the border, and one measurement serves both. But where windows lie
+    // mostly in the padding, a whole image is another call.
+    const inside = (to - 1) * access.stride + access.reach
+    return to === from && inside > MOSTLY_PADDING * held ? held : inside
+  }
   // The others are cut to what the first rows of the image meet.
   if (access && sigmaDelta(access)) return extentOf(touched(access, [0, to], Number.POSITIVE_INFINITY))
   return held

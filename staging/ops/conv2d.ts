@@ -55,11 +55,15 @@ const macs = (y: Shape | undefined, w: Shape | undefined): number => elements(y)
 /** Fewer channels than this leave most of a vector empty. */
 const LEAST_CHANNELS = 16
 
-/** Winograd's algorithm computes 3x3 windows at stride 1, between many channels. */
+/**
+ * Between many channels: Winograd's algorithm computes 3x3 windows at stride 1; tap by tap is worth a try where windows are dilated,
+ * for which other kernels are slow or compute with the padding.
+ */
 const alternatives = (weight: (s: CallShapes) => Shape) => (a: Attrs, s: CallShapes): readonly Algorithm[] => {
   const [out, channels, kernelH, kernelW] = weight(s)
-  const small = kernelH === 3 && kernelW === 3 && a.strideH === 1 && a.strideW === 1 && a.dilationH === 1 && a.dilationW === 1
-  return small && a.groups === 1 && Math.min(out!, channels!) >= LEAST_CHANNELS ? ['winograd'] : []
+  if (a.groups !== 1 || Math.min(out!, channels!) < LEAST_CHANNELS) return []
+  if (a.dilationH > 1 || a.dilationW > 1) return kernelH! * kernelW! > 1 ? ['taps'] : []
+  return kernelH === 3 && kernelW === 3 && a.strideH === 1 && a.strideW === 1 ? ['winograd'] : []
 }
 
 const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }

@@ -191,7 +191,7 @@ export interface UpdateContext {
 // ---------------------------------------------------------------- algorithms
 
 /** The ways to run a call, in the order of their numbers on the wire. */
-export const ALGORITHM_NAMES = ['direct', 'winograd'] as const
+export const ALGORITHM_NAMES = ['direct', 'winograd', 'taps'] as const
 export type Algorithm = (typeof ALGORITHM_NAMES)[number]
 
 // ---------------------------------------------------------------- the entry

@@ -56,6 +56,14 @@ test('a large convolution is timed by a smaller one with the same channels, from
   for (const rows of [12, 13, 14]) assert.equal(sampleOf('conv2d', conv(1), convCall(rows, 12), 'f32'), convCall(14, 12))
 })
 
+test('a window that lies mostly in the padding is timed as it is, and cut as any other', () => {
+  const dilated = { ...conv(12), dilationH: 12, dilationW: 12 }
+  assert.equal(sampleOf('conv2d', dilated, convCall(16, 16), 'f32'), convCall(16, 16))
+  assert.is(sampleOf('conv2d', dilated, convCall(40, 16), 'f32').ins[0]![2], 40)
+  const cut = sampleOf('conv2d', dilated, convCall(4096, 4096, 64), 'f32')
+  assert.is(cut.ins[0]![2], cut.outs[0]![2]! + 24)
+})
+
 test('strided windows keep their relation when they are cut', () => {
   const s = sampleOf('conv2d', conv(3, 2), convCall(2048, 1024, 16, 7), 'f32')
   assert.is(s.ins[0]![2], (s.outs[0]![2]! - 1) * 2 + 7)

@@ -214,6 +214,7 @@ inline std::string name_of(const Call& call) {
   s += " attrs";
   for (const double a : call.attrs) s += " " + std::to_string(a).substr(0, 6);
   if (call.algorithm == Algorithm::winograd) s += " by winograd";
+  if (call.algorithm == Algorithm::taps) s += " by taps";
   return s;
 }
 

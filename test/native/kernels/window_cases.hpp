@@ -78,6 +78,25 @@ inline Family conv2d_family(Random& r) {
 }
 inline const Listed conv2d_listed{"conv2d", conv2d_family, 120};
 
+inline Family by(Algorithm algorithm, Family f) {
+  for (Call& call : f.calls) call.algorithm = algorithm;
+  f.gradients.clear();
+  return f;
+}
+
+/// Any window, also one that lies mostly in the padding.
+inline Family tapped_conv2d_family(Random& r) {
+  Conv2dCase c{random_window(r, 4, false), {}, {}, r.between(1, 3), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)};
+  for (int axis = 0; axis < 2; axis++) {
+    c.window.dilation[axis] = r.pick<int64_t>({1, 2, 3, 9});
+    c.window.pad[axis] = r.between(0, reach(c.window, axis) - 1);
+    c.after[axis] = r.chance(0.5) ? c.window.pad[axis] : r.between(0, reach(c.window, axis) - 1);
+    c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
+  }
+  return by(Algorithm::taps, conv2d_calls(c, r));
+}
+inline const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60};
+
 /// 3x3 at stride 1, with any padding on each side, also none, and channels that fill no vector.
 inline Family winograd_conv2d_family(Random& r) {
   Conv2dCase c{{{3, 3}}, {}, {}, r.between(1, 3), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)};
@@ -86,10 +105,7 @@ inline Family winograd_conv2d_family(Random& r) {
     c.after[axis] = r.chance(0.5) ? c.window.pad[axis] : r.between(0, 2);
     c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
   }
-  Family f = conv2d_calls(c, r);
-  for (Call& call : f.calls) call.algorithm = Algorithm::winograd;
-  f.gradients.clear();
-  return f;
+  return by(Algorithm::winograd, conv2d_calls(c, r));
 }
 inline const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60};
 
@@ -99,10 +115,7 @@ inline Family large_winograd_family(Random& r) {
   Conv2dCase c{{{3, 3}, {1, 1}, {1, 1}}, {1, 1}, {}, 1, 180, 190, 1, r.chance(0.5)};
   if (large) c.in = 3, c.out = 64;
   for (int64_t& extent : c.extent) extent = large ? 257 : r.between(5, 12);
-  Family f = conv2d_calls(c, r);
-  for (Call& call : f.calls) call.algorithm = Algorithm::winograd;
-  f.gradients.clear();
-  return f;
+  return by(Algorithm::winograd, conv2d_calls(c, r));
 }
 inline const Listed large_winograd_listed{"large winograd conv2d", large_winograd_family, 4};
 
