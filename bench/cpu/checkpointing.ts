@@ -33,6 +33,8 @@ export interface Checkpointing {
   readonly budgetBytes: number
   readonly strategy: string
   readonly recomputeSeconds: number
+  /** Arithmetic in tiles over untiled: what their borders cost. */
+  readonly haloRatio: number
   readonly stallSeconds: number
   readonly predictedSecondsPerStep: number
   readonly peers: Readonly<Record<string, { readonly secondsPerStep: number }>>
@@ -96,6 +98,7 @@ export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpo
       budgetBytes,
       strategy: told.strategy,
       recomputeSeconds: side.median(mine.kept.map((s) => s.recomputeSeconds)),
+      haloRatio: told.haloRatio,
       stallSeconds: side.median(mine.kept.map((s) => s.stallMemorySeconds)),
       predictedSecondsPerStep: told.predictedSeconds,
       peers: {
@@ -114,4 +117,4 @@ export const showCheckpointing = (r: Checkpointing): string =>
   `${r.name.padEnd(28)} ${r.secondsPerStep.toFixed(2)} s in ${(r.activationBytes / 2 ** 20).toFixed(0)} MiB (${r.strategy})  ` +
   `peer ${r.peerSecondsPerStep.toFixed(2)} s in ${(r.peerActivationBytes / 2 ** 20).toFixed(0)} MiB (${r.peerSegments} segments)  ` +
   `time ${r.timeRatio.toFixed(3)}  memory ${r.activationRatio.toFixed(3)}  over our in-core ${r.ownRatio.toFixed(3)}, ` +
-  `recompute ${r.recomputeSeconds.toFixed(2)} s, stalls ${r.stallSeconds.toFixed(2)} s`
+  `recompute ${r.recomputeSeconds.toFixed(2)} s, halo ${r.haloRatio.toFixed(3)}, stalls ${r.stallSeconds.toFixed(2)} s`

@@ -25,6 +25,8 @@ export interface Large {
   readonly processPeakBytes: number
   readonly strategy: string
   readonly recomputeSeconds: number
+  /** Arithmetic in tiles over untiled: what their borders cost. */
+  readonly haloRatio: number
   readonly stallSeconds: number
   readonly bytesOut: number
   readonly bytesIn: number
@@ -62,6 +64,7 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
       processPeakBytes: answer.memoryBytes,
       strategy: told.strategy,
       recomputeSeconds: answer.recomputeSeconds,
+      haloRatio: told.haloRatio,
       stallSeconds: answer.stallMemorySeconds,
       bytesOut: answer.bytesOut,
       bytesIn: answer.bytesIn,
@@ -74,4 +77,4 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
 export const showLarge = (r: Large): string =>
   `${r.name.padEnd(28)} ${r.secondsPerStep.toFixed(1)} s (predicted ${r.predictedSecondsPerStep.toFixed(1)}), ${r.megapixelsPerSecond.toFixed(3)} MP/s, ` +
   `${r.rateRatio.toFixed(3)} of in-core at 512; process ${(r.processPeakBytes / 2 ** 20).toFixed(0)} MiB in a budget of ` +
-  `${(r.budgetBytes / 2 ** 20).toFixed(0)} MiB (${r.strategy}); recompute ${r.recomputeSeconds.toFixed(1)} s, stalls ${r.stallSeconds.toFixed(1)} s`
+  `${(r.budgetBytes / 2 ** 20).toFixed(0)} MiB (${r.strategy}); recompute ${r.recomputeSeconds.toFixed(1)} s, halo ${r.haloRatio.toFixed(3)}, stalls ${r.stallSeconds.toFixed(1)} s`

@@ -53,6 +53,8 @@ export interface Told {
   readonly baseBytes: number
   readonly parameterBytes: number
   readonly strategy: string
+  /** Arithmetic in tiles over untiled. */
+  readonly haloRatio: number
 }
 export interface OurStep {
   readonly seconds: number

@@ -7,6 +7,7 @@ import { toTape } from '../../staging/plan/tape'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { collectGarbage, PeakMemory } from '../../src/memory'
 import { loadNative, type Native, type NativeSource } from '../../src/native'
+import { factsOf } from '../../src/report/facts'
 import { type Case, plainGraph, STEPS_AT_ONCE, stagedCase } from './cases'
 
 const [caseText = '', threadText, graphFile = ''] = process.argv.slice(2)
@@ -24,7 +25,8 @@ const dispatched = async (native: Native, tape: Uint8Array, source: NativeSource
 }
 
 const main = async (): Promise<void> => {
-  const { plan, timeline } = stagedCase(bench, threads).staged
+  const { plan, timeline, staging } = stagedCase(bench, threads).staged
+  const { haloRatio } = factsOf(plan, staging)
   if (graphFile) writeFileSync(graphFile, JSON.stringify(plainGraph(bench)))
   const native = loadNative()
   const classes = plan.graph.values.find((v) => v.role === 'target')?.dtype === 'i32' ? 10 : 1
@@ -48,6 +50,7 @@ const main = async (): Promise<void> => {
     baseBytes: base,
     parameterBytes,
     strategy,
+    haloRatio,
   })
   let firstStep = 1
   for await (const line of createInterface({ input: process.stdin })) {
