@@ -5,12 +5,12 @@ import { PAGE_BYTES } from './core/bytes'
 import type { StageError } from './core/errors'
 import type { Graph } from './graph/graph'
 import { type Machine, withScratch } from './graph/machine'
-import { assignPages } from './memory/pages'
-import type { Algorithms, Plan, Segment } from './plan/plan'
+import { assignPages, inOrder } from './memory/pages'
+import type { Algorithms, Plan, Segment, Unpaged } from './plan/plan'
 import type { Prescription } from './plan/prescription'
 import { type Candidate, type Planner, type Refiner, spilling } from './schedule/candidate'
 import { atLeastSeconds, computeSeconds } from './schedule/bound'
-import { inCoreLayout } from './schedule/incore'
+import { inCoreRows } from './schedule/incore'
 import { recomputableOf } from './schedule/recomputed'
 import { heldAt, type Layout, layOut } from './schedule/layout'
 import { scheduleMoves } from './schedule/moves'
@@ -36,13 +36,12 @@ export interface CompileOptions {
 /** What the search does with a candidate: it is offered, laid out where its bounds do not rule it out, simulated where it fits. */
 export type Work = 'offered' | 'laid out' | 'simulated'
 
-/** The plan of a candidate in a budget, not verified yet; null when it does not fit. */
-export const finish = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Plan | null => {
+/** The plan of a candidate in a budget, not verified yet and without physical pages; null when it does not fit. */
+const unpaged = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Unpaged | null => {
   const pages = Math.floor(o.budgetBytes / PAGE_BYTES)
   if (c.least > pages) return null
   const moves = scheduleMoves(c.fit(pages), c.layout.calls, pages, o.machine.link)
   if (!moves) return null
-  const { residencies, peakPages } = assignPages(moves.drafts, c.layout.calls.length)
   const { graph, segments, cells, calls, storages, places } = c.layout
   return {
     graph,
@@ -55,17 +54,24 @@ export const finish = (c: Candidate, strategy: string, o: Omit<CompileOptions, '
     calls,
     storages,
     places,
-    residencies,
-    peakPages,
+    residencies: inOrder(moves.drafts),
     tierBytes: moves.tierBytes,
   }
+}
+
+const paged = (plan: Unpaged): Plan => ({ ...plan, ...assignPages(plan.residencies, plan.calls.length) })
+
+/** The plan of a candidate in a budget, not verified yet; null when it does not fit. */
+export const finish = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Plan | null => {
+  const plan = unpaged(c, strategy, o)
+  return plan && paged(plan)
 }
 
 /** A step this little longer than its compute is not worth finer tiles. */
 const HARDLY_WAITS = 1.02
 
 interface Best {
-  readonly plan: Plan
+  readonly plan: Unpaged
   readonly seconds: number
 }
 
@@ -102,7 +108,7 @@ class Search {
 
   /** A laid out candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
   private consider(c: Candidate, strategy: string): number {
-    const plan = this.beaten(c.layout) ? null : finish(c, strategy, this.o)
+    const plan = this.beaten(c.layout) ? null : unpaged(c, strategy, this.o)
     if (!plan) return Infinity
     this.o.count?.('simulated')
     const seconds = simulate(plan, this.o.machine.link).makespanSeconds
@@ -155,7 +161,7 @@ class Search {
     const { graph, o } = this
     const intervals = strategy.startsWith('hybrid:') ? recomputableOf(graph, o.machine).intervals : []
     const freed = intervals.reduce((n, i) => n + Math.ceil(i.bytes / PAGE_BYTES) + i.values.length, 0)
-    return atLeastSeconds(inCoreLayout(graph, o.machine), this.pages + freed, o.machine.link) >= this.best.seconds
+    return atLeastSeconds(inCoreRows(graph, o.machine), this.pages + freed, o.machine.link) >= this.best.seconds
   }
 }
 
@@ -180,13 +186,14 @@ export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Pla
     if (search.best?.plan.strategy === 'in-core') break
   }
   if (!search.best) return left(infeasible(search.smallest, o))
-  const verified = verify(search.best.plan)
-  return isLeft(verified) ? verified : right(search.best.plan)
+  const plan = paged(search.best.plan)
+  const verified = verify(plan)
+  return isLeft(verified) ? verified : right(plan)
 }
 
 /** The plan of given segments, as much of it leaving the device as the budget demands: for tests and for plans by hand. */
 export const compileSegments = (graph: Graph, segments: readonly Segment[], o: CompileOptions): Either<StageError, Plan> => {
-  const candidate = spilling(layOut(graph, segments, o.machine))
+  const candidate = spilling(layOut(graph, segments, o.machine, { packing: 'rows' }))
   const plan = finish(candidate, o.strategy, o)
   if (!plan) return left(infeasible(candidate, o))
   const verified = verify(plan)

@@ -7,7 +7,7 @@ import type { Link } from '../../staging/graph/machine'
 import { type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
-import type { Call, Plan, Residency, View } from '../../staging/plan/plan'
+import type { Call, Cell, Plan, Residency, View } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 
 /** What the stager knows and a plan does not say. */
@@ -98,9 +98,16 @@ const localStretches = (plan: Plan): readonly Stretch[] => {
   return [...done, ...open.values()]
 }
 
+/** Bytes of a cell, rounded up to 64, that lie in the pages of a residency. */
+const bytesUnder = (plan: Plan, r: Residency, c: Cell): number => {
+  const { offset } = plan.places[c.id]!
+  const end = Math.min(offset + alignUp(c.bytes, ALIGN_BYTES), r.to * PAGE_BYTES)
+  return Math.max(0, end - Math.max(offset, r.from * PAGE_BYTES))
+}
+
 /**
  * The maximum over calls of the bytes that are alive on the device, workspace included, values aligned to 64 bytes.
- * A value with a storage of its own counts where its pages are resident; small values from first to last touch; a tile's
+ * A value counts from first to last touch, where its pages are resident; fed data from when it begins to arrive; a tile's
  * locals from first to last touch in each tile.
  */
 export const liveBytes = (plan: Plan): number => {
@@ -111,18 +118,15 @@ export const liveBytes = (plan: Plan): number => {
     change[to]! -= bytes
   }
   const end = plan.calls.length
-  const shared = plan.storages.map((s) => s.cells.length !== 1)
-  for (const c of plan.cells)
-    if (c.scope === 'persistent') alive(0, end, alignUp(c.bytes, ALIGN_BYTES))
-    else if (c.scope !== 'local' && c.scope !== 'workspace' && shared[plan.places[c.id]!.storage])
-      alive(c.first, c.last + 1, alignUp(c.bytes, ALIGN_BYTES))
+  for (const c of plan.cells) if (c.scope === 'persistent') alive(0, end, alignUp(c.bytes, ALIGN_BYTES))
   for (const s of localStretches(plan)) alive(s.first, s.last + 1, alignUp(plan.cells[s.cell]!.bytes, ALIGN_BYTES))
-  for (const r of plan.residencies) {
-    const cell = shared[r.storage] ? undefined : plan.cells[plan.storages[r.storage]!.cells[0]!]!
-    if (!cell || (cell.scope !== 'whole' && cell.scope !== 'fed')) continue
-    const until = r.save ? r.release : Math.min(r.release, cell.last + 1)
-    alive(r.load ? r.acquire : Math.max(r.acquire, cell.first), until, alignUp(residencyBytes(plan, r), ALIGN_BYTES))
-  }
+  for (const r of plan.residencies)
+    for (const id of plan.storages[r.storage]!.cells) {
+      const c = plan.cells[id]!
+      if (c.scope !== 'whole' && c.scope !== 'fed') continue
+      const bytes = bytesUnder(plan, r, c)
+      if (bytes > 0) alive(c.scope === 'fed' ? r.acquire : Math.max(r.acquire, c.first), Math.min(r.release, c.last + 1), bytes)
+    }
   let now = 0
   let most = 0
   for (let p = 0; p < end; p++) {

@@ -2,6 +2,7 @@
 // Out: the same type as the simulator's, so that both are drawn and compared alike.
 // Invariant: the tape's instructions are those of the plan, in order; what is not one of them is dropped.
 import { instructions } from '../../staging/plan/instructions'
+import { pagesLabel } from '../../staging/plan/naming'
 import type { Plan } from '../../staging/plan/plan'
 import type { MemorySample, Span, Stream, Timeline } from '../../staging/sim/timeline'
 import { stallsOf } from './lanes'
@@ -22,7 +23,8 @@ export const measuredTimeline = (plan: Plan, spans: readonly MeasuredSpan[], mem
       return [{ stream, start, end, call: i.call, label: plan.graph.ops[call.op]?.layer ?? call.kind }]
     }
     if (i?.tag !== 'copyOut' && i?.tag !== 'copyIn') return []
-    return [{ stream, start, end, residency: i.residency, label: plan.storages[plan.residencies[i.residency]!.storage]!.label }]
+    const r = plan.residencies[i.residency]!
+    return [{ stream, start, end, residency: i.residency, label: pagesLabel(plan, r.storage, r.from, r.to) }]
   }).sort((a, b) => a.start - b.start)
   const timeline: Timeline = {
     makespanSeconds: named.reduce((latest, s) => Math.max(latest, s.end), 0),

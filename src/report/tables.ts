@@ -1,6 +1,6 @@
 // The rows of the report's tables. In: a plan and its timeline. Out: one row a segment, one row a layer.
 // Invariant: the seconds of the segments add up to the seconds of all calls, and so do those of the layers but for plumbing.
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { PAGE_BYTES, pagesOf } from '../../staging/core/bytes'
 import { bytesOf, type Graph, type Op } from '../../staging/graph/graph'
 import { type Plan, type Segment, type SegmentPhase, tilesOf } from '../../staging/plan/plan'
 import { repeatedCalls, segmentFlops } from './facts'
@@ -111,11 +111,14 @@ const forwardOps = (graph: Graph): ReadonlyMap<string, readonly Op[]> => {
 
 /** For each value: whether a whole cell holds it, and whether pages of that cell move to the lower tier. */
 const whereabouts = (plan: Plan): ReadonlyMap<number, { readonly moves: boolean }> => {
-  const moving = new Set(plan.residencies.filter((r) => r.save).map((r) => r.storage))
+  const saves = plan.residencies.filter((r) => r.save)
   const found = new Map<number, { moves: boolean }>()
   for (const c of plan.cells) {
     if (c.scope !== 'whole') continue
-    for (const v of c.values) found.set(v, { moves: (found.get(v)?.moves ?? false) || moving.has(plan.places[c.id]!.storage) })
+    const { storage, offset } = plan.places[c.id]!
+    const [from, to] = pagesOf(offset, c.bytes)
+    const moves = saves.some((r) => r.storage === storage && r.from < to && from < r.to)
+    for (const v of c.values) found.set(v, { moves: (found.get(v)?.moves ?? false) || moves })
   }
   return found
 }

@@ -1,12 +1,13 @@
 // Gives every cell its place. In: cells with lifetimes. Out: storages (each a run of bytes made of pages) and, for each
 // cell, a storage and an offset. Invariant: cells that share bytes are never alive at the same time.
 //
-// Large cells have a storage each: pages are interchangeable, so they cannot fragment. What is smaller is packed:
+// Large cells have a storage each, or one for a row of them: pages are interchangeable, so they cannot fragment. What is smaller is packed:
 // parameters and state into one storage for ever, small values by lifetime into another, and a tiled segment's locals
 // into one per segment (the same offsets for every tile). Worked example of packing by lifetime, sizes in lines of 64:
 // a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
 import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../core/bytes'
-import type { Call, Cell, Place, Storage } from '../plan/plan'
+import { type Call, type Cell, type Place, SMALL_VALUES, type Storage } from '../plan/plan'
+import { rowsOf } from './rows'
 
 /** Cells below this are packed together; a storage of its own wastes half a page on average. */
 export const SMALL_BYTES = PAGE_BYTES / 4
@@ -72,42 +73,97 @@ export const packByLifetime = (items: readonly Interval[]): { readonly offsets: 
   return { offsets, bytes: total }
 }
 
-export interface Placement { readonly storages: readonly Storage[]; readonly places: readonly Place[] }
+/**
+ * What a storage holds.
+ *  persistent  parameters, state, the loss: for ever
+ *  small       values packed by lifetime: each page stays while anything in it may live
+ *  scratch     what lives inside a tile, or a call
+ *  fed         what comes from the data source
+ *  value       a large value, or a row of them
+ */
+export type StorageKind = 'persistent' | 'small' | 'scratch' | 'fed' | 'value'
 
-/** `smallBytes`: values below it share a storage, and stay while one of them is alive. */
-export const place = (cells: readonly Cell[], calls: readonly Call[], smallBytes = SMALL_BYTES): Placement => {
-  const storages: Storage[] = []
-  const places = new Array<Place>(cells.length)
-  const open = (label: string, bytes: number, members: readonly Cell[], offsets: readonly number[]): void => {
-    const id = storages.length
-    storages.push({ id, label, bytes, cells: members.map((c) => c.id) })
-    members.forEach((c, i) => { places[c.id] = { storage: id, offset: offsets[i]! } })
+/**
+ * How the large values of a step lie: each on pages of its own, those that live alike side by side, or packed by lifetime with
+ * the small ones, for plans that move nothing.
+ */
+export type Packing = 'apart' | 'rows' | 'tight'
+
+export interface Placement {
+  readonly storages: readonly Storage[]
+  readonly places: readonly Place[]
+  /** For each storage. */
+  readonly kinds: readonly StorageKind[]
+}
+
+const isLocal = (c: Cell): boolean => c.segment >= 0
+const isSmall = (packing: Packing) => (c: Cell): boolean =>
+  (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && (packing === 'tight' || c.bytes < SMALL_BYTES)
+
+/** Storages as they are opened. */
+class Placer implements Placement {
+  readonly storages: Storage[] = []
+  readonly kinds: StorageKind[] = []
+  readonly places: Place[]
+
+  constructor(cells: number) {
+    this.places = new Array<Place>(cells)
   }
-  const inARow = (label: string, members: readonly Cell[]): void => {
+
+  private open(kind: StorageKind, label: string, bytes: number, members: readonly Cell[], offsets: readonly number[]): void {
+    const id = this.storages.length
+    this.storages.push({ id, label, bytes, cells: members.map((c) => c.id) })
+    this.kinds.push(kind)
+    members.forEach((c, i) => { this.places[c.id] = { storage: id, offset: offsets[i]! } })
+  }
+
+  alone(kind: StorageKind, c: Cell): void {
+    this.open(kind, c.label, c.bytes, [c], [0])
+  }
+
+  inARow(kind: StorageKind, label: string, members: readonly Cell[]): void {
     let bytes = 0
     const offsets = members.map((c) => {
       const at = bytes
       bytes += alignUp(c.bytes, ALIGN_BYTES)
       return at
     })
-    if (members.length) open(label, bytes, members, offsets)
+    if (members.length) this.open(kind, label, bytes, members, offsets)
   }
-  const packed = (label: string, members: readonly Cell[], life: (c: Cell) => readonly [number, number]): void => {
+
+  packed(kind: StorageKind, label: string, members: readonly Cell[], life: (c: Cell) => readonly [number, number]): void {
     if (!members.length) return
     const p = packByLifetime(members.map((c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] })))
-    open(label, p.bytes, members, p.offsets)
+    this.open(kind, label, p.bytes, members, p.offsets)
   }
-  const isLocal = (c: Cell): boolean => c.segment >= 0
-  const isSmall = (c: Cell): boolean => (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && c.bytes < smallBytes
+}
 
-  inARow('parameters and state', cells.filter((c) => c.scope === 'persistent'))
-  packed('small values', cells.filter(isSmall), (c) => [c.first, c.last])
+/** Cells that loops over tiles touch: they come and go by bands, which a neighbour would disturb. */
+const touchedByTiles = (calls: readonly Call[]): ReadonlySet<number> => {
+  const loops = new Set(calls.flatMap((c) => (c.tile > 0 ? [c.segment] : [])))
+  const views = loops.size ? calls.flatMap((c) => (loops.has(c.segment) ? [...c.ins, ...c.outs] : [])) : []
+  return new Set(views.map((v) => v.cell))
+}
+
+export const place = (cells: readonly Cell[], calls: readonly Call[], packing: Packing = 'apart'): Placement => {
+  const placer = new Placer(cells.length)
+  placer.inARow('persistent', 'parameters and state', cells.filter((c) => c.scope === 'persistent'))
+  placer.packed('small', SMALL_VALUES, cells.filter(isSmall(packing)), (c) => [c.first, c.last])
   const locals = new Map<number, Cell[]>()
   for (const c of cells.filter(isLocal)) locals.set(c.segment, [...(locals.get(c.segment) ?? []), c])
   const phases = locals.size ? localPhases(cells, calls) : null
-  for (const [s, members] of locals) packed(`tiles of segment ${s}`, members, (c) => phases!.get(c.id)!)
-  for (const c of cells) if (!places[c.id]) open(c.label, c.bytes, [c], [0])
-  return { storages, places }
+  for (const [s, members] of locals) placer.packed('scratch', `tiles of segment ${s}`, members, (c) => phases!.get(c.id)!)
+  const large = cells.filter((c) => !placer.places[c.id])
+  const byBands = touchedByTiles(calls)
+  const inRows = packing === 'rows' ? large.filter((c) => c.scope === 'whole' && !byBands.has(c.id)) : []
+  const rowOf = new Map(rowsOf(inRows).flatMap((row) => row.map((c) => [c, row] as const)))
+  for (const c of large) {
+    const row = rowOf.get(c)
+    if (placer.places[c.id]) continue
+    if (row && row.length > 1) placer.inARow('value', `${row[0]!.label} … ${row[row.length - 1]!.label}`, row)
+    else placer.alone(c.scope === 'fed' ? 'fed' : c.scope === 'whole' ? 'value' : 'scratch', c)
+  }
+  return placer
 }
 
 /**

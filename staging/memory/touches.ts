@@ -2,12 +2,12 @@
 // chunk its stays: a stay is the hull of the calls of one segment that touch the chunk, or one run of calls that all do.
 //
 // A storage that only untiled segments touch is one chunk; one that tiles touch in bands is cut into chunks, so that bands
-// can come and go on their own. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
+// can come and go on their own; a row of values is cut where one gives way to the next. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
 // by segment 3: five chunks with two stays each, the k-th of them in the k-th tile.
 import { PAGE_BYTES, pagesFor } from '../core/bytes'
 import { type Box, elementsOf, shapeOf } from '../core/box'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
-import { type Call, type Cell, type Segment, tilesOf, type View } from '../plan/plan'
+import { type Call, type Segment, tilesOf, type View } from '../plan/plan'
 import type { Placement } from './place'
 
 /** Calls [first, last]; `lastWrite` is the last of them that writes, -1 when all only read. */
@@ -33,24 +33,49 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
   return [lo * e, hi * e]
 }
 
-export const touches = (graph: Graph, segments: readonly Segment[], cells: readonly Cell[], calls: readonly Call[], at: Placement, rule: StayRule = 'segment'): readonly Chunk[] => {
-  const tiledUse = new Set<number>()
-  const movable = (cell: number): boolean => {
-    const s = cells[cell]!.scope
-    return cells[cell]!.segment < 0 && (s === 'whole' || s === 'fed') && at.storages[at.places[cell]!.storage]!.cells.length === 1
+/** For each page of a storage the chunk that it belongs to, and where chunks begin. */
+interface Cuts { readonly chunkOf: Int32Array; readonly starts: readonly number[] }
+
+/** Cut at `seams`, and then into chunks of at most so many pages. */
+const cutAt = (pages: number, seams: readonly number[], most: number): Cuts => {
+  const chunkOf = new Int32Array(pages)
+  const starts: number[] = []
+  const isSeam = new Set(seams)
+  for (let page = 0; page < pages; page++) {
+    if (page === 0 || isSeam.has(page) || page - starts[starts.length - 1]! >= most) starts.push(page)
+    chunkOf[page] = starts.length - 1
   }
+  return { chunkOf, starts }
+}
+
+/** Storages that may move and that tiles touch. */
+const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at: Placement): ReadonlySet<number> => {
+  const out = new Set<number>()
   const tiled = segments.map((s) => tilesOf(s.grid) > 1)
   for (const call of calls)
-    if (tiled[call.segment])
-      for (const v of [...call.ins, ...call.outs]) if (movable(v.cell)) tiledUse.add(at.places[v.cell]!.storage)
+    if (tiled[call.segment]) for (const v of [...call.ins, ...call.outs]) out.add(at.places[v.cell]!.storage)
+  return new Set([...out].filter((s) => at.kinds[s] === 'value' || at.kinds[s] === 'fed'))
+}
 
-  const chunkPages = at.storages.map((s) => (tiledUse.has(s.id) ? CHUNK_PAGES : s.cells.length > 1 && s.label === 'small values' ? 1 : Math.max(1, pagesFor(s.bytes))))
-  const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = at.storages.map((s, i) =>
-    Array.from({ length: Math.ceil(Math.max(1, pagesFor(s.bytes)) / chunkPages[i]!) }, () => []))
+const cutsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Cuts[] =>
+  at.storages.map((s) => {
+    const pages = Math.max(1, pagesFor(s.bytes))
+    const kind = at.kinds[s.id]!
+    const seams = kind === 'value' ? s.cells.flatMap((c) => seamOf(at.places[c]!.offset)) : []
+    return cutAt(pages, seams, kind === 'small' ? 1 : tiled.has(s.id) ? CHUNK_PAGES : Infinity)
+  })
+
+/** A page that two values share comes and goes by itself. */
+const seamOf = (offset: number): readonly number[] => [Math.floor(offset / PAGE_BYTES), Math.ceil(offset / PAGE_BYTES)]
+
+export const touches = (graph: Graph, segments: readonly Segment[], calls: readonly Call[], at: Placement, rule: StayRule = 'segment'): readonly Chunk[] => {
+  const cuts = cutsOf(at, tiledStorages(segments, calls, at))
+  const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = cuts.map((c) => c.starts.map(() => []))
   const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
     if (hi <= lo) return
-    const per = chunkPages[storage]! * PAGE_BYTES
-    for (let c = Math.floor(lo / per); c <= Math.floor((hi - 1) / per); c++) {
+    const { chunkOf } = cuts[storage]!
+    const end = chunkOf[Math.floor((hi - 1) / PAGE_BYTES)]!
+    for (let c = chunkOf[Math.floor(lo / PAGE_BYTES)]!; c <= end; c++) {
       const list = stays[storage]![c]!
       const last = list[list.length - 1]
       if (last && last.segment === segment && (rule === 'segment' || last.last >= p - 1)) {
@@ -74,13 +99,13 @@ export const touches = (graph: Graph, segments: readonly Segment[], cells: reado
     }
   })
   return at.storages.flatMap((s, i) => {
-    const total = Math.max(1, pagesFor(s.bytes))
-    const forEver = s.cells.some((c) => cells[c]!.scope === 'persistent')
+    const pages = Math.max(1, pagesFor(s.bytes))
+    const { starts } = cuts[i]!
     return stays[i]!.map((list, k): Chunk => ({
       storage: s.id,
-      from: k * chunkPages[i]!,
-      to: Math.min(total, (k + 1) * chunkPages[i]!),
-      stays: forEver ? [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }] : list,
+      from: starts[k]!,
+      to: starts[k + 1] ?? pages,
+      stays: at.kinds[i] === 'persistent' ? [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }] : list,
     })).filter((c) => c.stays.length > 0)
   })
 }

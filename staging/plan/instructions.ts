@@ -2,7 +2,7 @@
 // share it. In: a plan. Out: a flat list. At one point: starts of copies out, waits for copies out and releases, acquires and
 // starts of copies in, waits for copies in, the call. A link takes copies in order, so of those that start at one point the
 // one that is waited for first starts first.
-import type { Plan, Point, Residency } from './plan'
+import type { Draft, Plan, Point, Unpaged } from './plan'
 
 export type Instr =
   | { readonly tag: 'mark'; readonly segment: number; readonly tile: number }
@@ -12,14 +12,17 @@ export type Instr =
   | { readonly tag: 'waitOut' | 'waitIn'; readonly residency: number }
 
 /** Held from the start of the session to its end: never acquired or released by an instruction. */
-export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>, r: Residency): boolean =>
-  plan.storages[r.storage]!.cells.some((c) => plan.cells[c]!.scope === 'persistent')
+export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: Draft) => boolean) => {
+  const storages = plan.storages.map((s) => s.cells.some((c) => plan.cells[c]!.scope === 'persistent'))
+  return (r) => storages[r.storage]!
+}
 
-type Timed = Pick<Plan, 'storages' | 'cells' | 'calls' | 'residencies'>
+type Timed = Pick<Unpaged, 'storages' | 'cells' | 'calls' | 'residencies'>
 
 export const instructions = (plan: Timed): readonly Instr[] => {
   const end = plan.calls.length
-  const at = (pick: (r: Residency) => Point | undefined, due: (r: Residency) => Point = () => 0): readonly number[][] => {
+  const forEver = isForEver(plan)
+  const at = (pick: (r: Draft) => Point | undefined, due: (r: Draft) => Point = () => 0): readonly number[][] => {
     const lists: number[][] = Array.from({ length: end + 1 }, () => [])
     plan.residencies.forEach((r, i) => {
       const p = pick(r)
@@ -28,7 +31,7 @@ export const instructions = (plan: Timed): readonly Instr[] => {
     for (const l of lists) if (l.length > 1) l.sort((a, b) => due(plan.residencies[a]!) - due(plan.residencies[b]!))
     return lists
   }
-  const comesAndGoes = (r: Residency, p: Point | undefined): Point | undefined => (isForEver(plan, r) ? undefined : p)
+  const comesAndGoes = (r: Draft, p: Point): Point | undefined => (forEver(r) ? undefined : p)
   const releases = at((r) => comesAndGoes(r, r.release))
   const saves = at((r) => r.save?.start, (r) => r.release)
   const acquires = at((r) => comesAndGoes(r, r.acquire), (r) => r.load?.ready ?? r.acquire)

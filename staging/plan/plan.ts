@@ -97,8 +97,11 @@ export interface Call {
   readonly seconds: number
 }
 
-/** Where a cell's bytes are. Large cells have a storage of their own; small ones, locals and persistents share one. */
+/** Where a cell's bytes are. Large cells have a storage of their own or lie in a row; small ones, locals and persistents share one. */
 export interface Place { readonly storage: number; readonly offset: number }
+/** The storage of what is packed by lifetime. */
+export const SMALL_VALUES = 'small values'
+
 export interface Storage { readonly id: number; readonly label: string; readonly bytes: number; readonly cells: readonly number[] }
 
 // ---------------------------------------------------------------- residency
@@ -127,6 +130,9 @@ export interface Residency {
   readonly runs: readonly PageRun[]
 }
 
+/** A residency that has no physical pages yet. */
+export type Draft = Omit<Residency, 'runs'>
+
 // ---------------------------------------------------------------- the plan
 
 export type Algorithms = 'fixed' | 'measured' | 'fastest'
@@ -148,4 +154,9 @@ export interface Plan {
   /** Device pages at the worst moment, and the bytes of the lower tier. */
   readonly peakPages: number
   readonly tierBytes: number
+}
+
+/** A plan whose residencies have no physical pages yet: all that a simulation looks at. */
+export interface Unpaged extends Omit<Plan, 'residencies' | 'peakPages'> {
+  readonly residencies: readonly Draft[]
 }

@@ -255,7 +255,8 @@ class TapeWriter {
           }
         }
     const residencies = new RecordWriter(16)
-    for (const r of plan.residencies) residencies.next().u32(r.to - r.from).u32(isForEver(plan, r) ? 1 : 0).u64(0)
+    const forEver = isForEver(plan)
+    for (const r of plan.residencies) residencies.next().u32(r.to - r.from).u32(forEver(r) ? 1 : 0).u64(0)
     const words = (list: readonly number[], width: number, put: (w: RecordWriter, x: number) => void): RecordWriter => {
       const w = new RecordWriter(width)
       for (const x of list) put(w.next(), x)

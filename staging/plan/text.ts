@@ -6,7 +6,7 @@
 // that tiles add into the whole, '~' that they merge moments; a plain name is written piece by piece.
 import { PAGE_BYTES } from '../core/bytes'
 import { isForEver } from './instructions'
-import { type Grid, type Keep, type Plan, type Residency, type Segment, tilesOf } from './plan'
+import { type Grid, type Keep, type Plan, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
 
 const MODE_SIGN: Readonly<Record<Keep['mode'], string>> = { write: '', add: '+', moments: '~' }
 
@@ -27,13 +27,13 @@ const segmentRow = (plan: Plan, s: Segment): readonly string[] => {
   return [s.phase, gridText(s.grid), s.name, `${s.body.length} ops${inPlace ? `, ${inPlace} in place` : ''}`, keeps.join(' ')]
 }
 
-/** What a residency's storage holds: parameters for ever, fed data, one large value, or many small ones and scratch. */
+/** What a residency's storage holds: parameters for ever, fed data, large values, many small ones, or scratch. */
 const kindOf = (plan: Plan, r: Residency): string => {
-  if (isForEver(plan, r)) return 'persistent'
+  if (isForEver(plan)(r)) return 'persistent'
   const members = plan.storages[r.storage]!.cells.map((c) => plan.cells[c]!)
   if (members.some((c) => c.segment >= 0)) return 'tiles'
   if (members[0]!.scope === 'workspace') return 'workspace'
-  return members.length > 1 ? 'small' : members[0]!.scope
+  return plan.storages[r.storage]!.label === SMALL_VALUES ? 'small' : members[0]!.scope
 }
 
 const counted = (name: string, rs: readonly Residency[]): string =>

@@ -5,7 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import type { StageError } from '../core/errors'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Layout, packedTight } from './layout'
+import { type Layout, packedAs } from './layout'
 import { leaveAll, leaveUntil } from './evict'
 import { leastPages, type Track } from './tracks'
 
@@ -34,9 +34,9 @@ export type Refiner = (graph: Graph, machine: Machine, budgetPages: number, toBe
 
 /** Nothing leaves the device: values need no pages of their own. */
 export const resident = (loose: Layout): Candidate => {
-  const tight = packedTight(loose)
+  const tight = packedAs(loose, 'tight')
   const pages = (l: Layout): number => leastPages(l.tracks, l.calls.length)
-  const layout = pages(tight) < pages(loose) ? tight : loose
+  const layout = pages(tight) <= pages(loose) ? tight : loose
   return { layout, least: pages(layout), fit: () => layout.tracks }
 }
 

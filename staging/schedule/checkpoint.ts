@@ -47,7 +47,7 @@ export const checkpointSqrt =
       )
       if (isLeft(segments)) return []
       const seconds = segments.right.reduce((n, s) => n + s.body.reduce((m, step) => m + costs[step.op]!.seconds, 0), 0)
-      return [deferred(seconds, () => resident(layOut(graph, segments.right, machine)))]
+      return [deferred(seconds, () => resident(layOut(graph, segments.right, machine, { packing: 'rows' })))]
     }
     return right(
       splitsOf(profile, { ...CHECKPOINT_SQRT, ...options })

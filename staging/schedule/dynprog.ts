@@ -8,11 +8,11 @@ import { PAGE_BYTES } from '../core/bytes'
 import type { Link } from '../graph/machine'
 import type { Point } from '../plan/plan'
 import type { Planner, Refiner } from './candidate'
-import { inCoreLayout } from './incore'
+import { inCoreRows } from './incore'
 import type { Layout } from './layout'
 import { chooseOffloads, type OffloadChain } from './offloaddp'
 import { type Activation, activationsOf, always, leaving, turningPoint } from './offload'
-import { leastPages, occupancy } from './tracks'
+import { leastLeaving, occupancy } from './tracks'
 
 export interface DynprogOptions {
   /** Resolutions to try: what rounding does to large activations differs, and the simulator chooses. */
@@ -128,12 +128,12 @@ const chainOf = (m: ReturnType<typeof measured>, link: Link, budgetPages: number
 }
 
 export const dynprog: Planner = (graph, machine) => {
-  const l = inCoreLayout(graph, machine)
+  const l = inCoreRows(graph, machine)
   return right([always(l, leaving(l, activationsOf(l)))].values())
 }
 
 const fits = (l: Layout, out: readonly Activation[], pages: number): boolean =>
-  leastPages(leaving(l, out), l.calls.length) <= pages
+  leastLeaving(l.tracks, l.calls.length, out) <= pages
 
 /** One rounding after the other, until the choice fits in truth; else the last choice. Null when the chain has none. */
 const roundedChoice = (
@@ -210,6 +210,6 @@ export const choices = (
 
 export const refineDynprog = (o: Partial<DynprogOptions> = {}): Refiner =>
   function* (graph, machine, pages) {
-    const l = inCoreLayout(graph, machine)
+    const l = inCoreRows(graph, machine)
     for (const out of choices(l, machine.link, pages, { ...DYNPROG, ...o })) yield always(l, leaving(l, out))
   }

@@ -9,9 +9,9 @@ import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Candidate, type Planner, type Refiner, spilling } from './candidate'
 import { choices } from './dynprog'
-import { inCoreLayout } from './incore'
+import { inCoreRows } from './incore'
 import type { Layout } from './layout'
-import { activationsOf, eachUseLayout, eager, inChunks } from './offload'
+import { activationsOf, eachUseRows, eager, inChunks, tracksUnder } from './offload'
 
 export interface FractionalOptions {
   /** Chunks of pages; else whole activations. */
@@ -31,11 +31,11 @@ const cutter =
 
 const candidates = (graph: Graph, machine: Machine, o: FractionalOptions): readonly Candidate[] => {
   const cut = cutter(machine, o)
-  const hull = cut(inCoreLayout(graph, machine))
+  const hull = cut(inCoreRows(graph, machine))
   return [
     ...(o.eager || !o.belady ? [eager(hull)] : []),
     ...(o.belady ? [spilling(hull)] : []),
-    ...(o.belady && o.eachUse ? [spilling(cut(eachUseLayout(graph, machine)))] : []),
+    ...(o.belady && o.eachUse ? [spilling(cut(eachUseRows(graph, machine)))] : []),
   ]
 }
 
@@ -47,13 +47,17 @@ export const fractional =
 export const refineFractional = (options: Partial<FractionalOptions> = {}): Refiner =>
   function* (graph, machine, pages) {
     const o = { ...FRACTIONAL, ...options }
-    const whole = inCoreLayout(graph, machine)
+    const whole = inCoreRows(graph, machine)
     const layout = cutter(machine, o)(whole)
+    const activations = activationsOf(layout)
     for (const out of o.chosen ? choices(whole, machine.link, pages) : []) {
-      const storages = new Set(out.map((a) => whole.tracks[a.track]!.storage))
+      const under = tracksUnder(
+        layout,
+        out.map((a) => whole.tracks[a.track]!),
+      )
       yield eager(
         layout,
-        activationsOf(layout).filter((a) => storages.has(layout.tracks[a.track]!.storage)),
+        activations.filter((a) => under.has(a.track)),
       )
     }
   }

@@ -4,7 +4,7 @@
 // Worked example, activations of 3, 2, 2 pages, one page too many: the first leaves, though the second would do.
 import { right } from 'fp-ts/Either'
 import type { Planner } from './candidate'
-import { inCoreLayout } from './incore'
+import { inCoreRows } from './incore'
 import { activationsOf, always, eager, leaving } from './offload'
 
 export interface GreedyOptions {
@@ -17,6 +17,6 @@ export const swapGreedy =
   (options: Partial<GreedyOptions> = {}): Planner =>
   (graph, machine) => {
     const { asNeeded } = { ...GREEDY, ...options }
-    const l = inCoreLayout(graph, machine)
+    const l = inCoreRows(graph, machine)
     return right([asNeeded ? eager(l) : always(l, leaving(l, activationsOf(l)))].values())
   }

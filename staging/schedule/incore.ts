@@ -4,7 +4,7 @@ import type { Graph } from '../graph/graph'
 import { UNTILED } from '../plan/plan'
 import { assemble, forwardOps } from '../tile/segments'
 import { type Planner, resident } from './candidate'
-import { type Layout, layOut } from './layout'
+import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
 
 export const inCoreSegments = (graph: Graph) => assemble(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }])
@@ -16,4 +16,7 @@ export const inCoreLayout = onceFor((graph, machine): Layout => {
   return layOut(graph, segments.right, machine)
 })
 
-export const inCore: Planner = (graph, machine) => right([resident(inCoreLayout(graph, machine))].values())
+/** With values that live alike side by side: for planners that count pages, not values. */
+export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreLayout(graph, machine), 'rows'))
+
+export const inCore: Planner = (graph, machine) => right([resident(inCoreRows(graph, machine))].values())

@@ -2,10 +2,11 @@
 // machine. Out: cells, calls, storages, and tracks (chunks of pages with their stays, nothing leaving yet).
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { place, type Placement } from '../memory/place'
+import { type Packing, place, type Placement } from '../memory/place'
 import { type StayRule, touches } from '../memory/touches'
 import { expand, type Expansion } from '../plan/expand'
-import type { Segment, Storage } from '../plan/plan'
+import { pagesLabel } from '../plan/naming'
+import type { Segment } from '../plan/plan'
 import type { Track } from './tracks'
 
 export interface Layout extends Expansion, Placement {
@@ -14,36 +15,30 @@ export interface Layout extends Expansion, Placement {
   readonly tracks: readonly Track[]
 }
 
-const placed = (
-  graph: Graph,
-  segments: readonly Segment[],
-  expansion: Expansion,
-  rule: StayRule,
-  smallBytes?: number,
-): Layout => {
-  const placement = place(expansion.cells, expansion.calls, smallBytes)
-  const kindOf = ({ cells: members, label }: Storage): Track['kind'] => {
-    const first = expansion.cells[members[0]!]!
-    if (first.scope === 'persistent') return 'persistent'
-    if (members.length > 1 || first.segment >= 0 || first.scope === 'workspace' || label === 'small values') return 'packed'
-    return first.scope === 'fed' ? 'fed' : 'value'
-  }
-  const tracks = touches(graph, segments, expansion.cells, expansion.calls, placement, rule).map((c): Track => {
-    const kind = kindOf(placement.storages[c.storage]!)
-    return { ...c, kind, leaves: c.stays.slice(1).map(() => false) }
-  })
-  const { cells, calls } = expansion
-  return { graph, segments, cells, calls, ...placement, tracks }
+interface Placing {
+  /** Of touches: when pages may leave. */
+  readonly rule?: StayRule
+  readonly packing?: Packing
 }
 
-export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, rule: StayRule = 'segment'): Layout =>
-  placed(graph, segments, expand(graph, segments, machine), rule)
+const placed = (graph: Graph, segments: readonly Segment[], { cells, calls }: Expansion, { rule, packing }: Placing): Layout => {
+  const placement = place(cells, calls, packing)
+  const tracks = touches(graph, segments, calls, placement, rule).map(
+    (c): Track => ({ ...c, kind: placement.kinds[c.storage]!, leaves: c.stays.slice(1).map(() => false) }),
+  )
+  const { storages, places, kinds } = placement
+  return { graph, segments, cells, calls, storages, places, kinds, tracks }
+}
+
+export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, placing: Placing = {}): Layout =>
+  placed(graph, segments, expand(graph, segments, machine), placing)
 
 /**
- * The same step with all of its values packed by lifetime, for plans that move nothing: a storage of its own wastes half a
- * page a value, which is a tenth of a step whose values are a few pages each.
+ * The same step with its values elsewhere: a storage of its own wastes half a page a value, which is a tenth of a step whose
+ * values are a few pages each.
  */
-export const packedTight = (l: Layout): Layout => placed(l.graph, l.segments, l, 'segment', Infinity)
+export const packedAs = (l: Layout, packing: Packing, rule?: StayRule): Layout =>
+  placed(l.graph, l.segments, l, { packing, ...(rule ? { rule } : {}) })
 
 /** What fills the device at a call, largest first. */
 export const heldAt = (l: Layout, tracks: readonly Track[], call: number): readonly { label: string; pages: number }[] => {
@@ -55,7 +50,9 @@ export const heldAt = (l: Layout, tracks: readonly Track[], call: number): reado
         (s.first <= call && call <= s.last) ||
         (i < stays.length - 1 && !t.leaves[i] && s.last < call && call < stays[i + 1]!.first),
     )
-    if (here) by.set(l.storages[t.storage]!.label, (by.get(l.storages[t.storage]!.label) ?? 0) + t.to - t.from)
+    if (!here) continue
+    const label = t.kind === 'value' ? pagesLabel(l, t.storage, t.from, t.to) : l.storages[t.storage]!.label
+    by.set(label, (by.get(label) ?? 0) + t.to - t.from)
   }
   return [...by].map(([label, pages]) => ({ label, pages })).sort((a, b) => b.pages - a.pages)
 }

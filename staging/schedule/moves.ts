@@ -7,8 +7,7 @@
 // computed, and is waited for at point 3, where z needs the pages; if call 2 was shorter than the copy, that wait is a stall.
 import { PAGE_BYTES } from '../core/bytes'
 import type { Link } from '../graph/machine'
-import type { Draft } from '../memory/pages'
-import type { Call } from '../plan/plan'
+import type { Call, Draft } from '../plan/plan'
 import { placeLoads } from './loads'
 import { placeSaves } from './saves'
 import { tierSlots, type TierSlots } from './tierslots'

@@ -5,19 +5,23 @@
 import { PAGE_BYTES } from '../core/bytes'
 import type { ValueId } from '../graph/graph'
 import type { Link } from '../graph/machine'
+import type { Chunk } from '../memory/touches'
 import type { Point } from '../plan/plan'
 import type { Candidate } from './candidate'
 import { inCoreLayout, inCoreSegments } from './incore'
-import { type Layout, layOut } from './layout'
+import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
-import { canLeave, chunked, leastPages, type Timing, type Track } from './tracks'
+import { canLeave, chunked, leastLeaving, leastPages, type Timing, type Track } from './tracks'
 import { isLeft } from 'fp-ts/Either'
 
 /** As in-core, a stay for every run of calls: pages may leave between any two uses. */
 export const eachUseLayout = onceFor((graph, machine): Layout => {
   const segments = inCoreSegments(graph)
-  return isLeft(segments) ? inCoreLayout(graph, machine) : layOut(graph, segments.right, machine, 'run')
+  return isLeft(segments) ? inCoreLayout(graph, machine) : layOut(graph, segments.right, machine, { rule: 'run' })
 })
+
+/** The same, with values that live alike side by side. */
+export const eachUseRows = onceFor((graph, machine): Layout => packedAs(eachUseLayout(graph, machine), 'rows', 'run'))
 
 export interface Activation {
   readonly track: number
@@ -54,6 +58,14 @@ export const tracksByValue = (l: Layout): ReadonlyMap<ValueId, number> => {
   return new Map(l.cells.flatMap((c) => c.values.map((v) => [v, byStorage.get(l.places[c.id]!.storage)!] as const)))
 }
 
+/** Tracks of pages of these chunks: they may be cut finer. */
+export const tracksUnder = (l: Layout, chunks: readonly Chunk[]): ReadonlySet<number> => {
+  const chosen = new Map<number, Chunk[]>()
+  for (const c of chunks) chosen.set(c.storage, [...(chosen.get(c.storage) ?? []), c])
+  const isIn = (t: Track): boolean => chosen.get(t.storage)?.some((c) => c.from <= t.from && t.to <= c.to) ?? false
+  return new Set(l.tracks.flatMap((t, i) => (isIn(t) ? [i] : [])))
+}
+
 /** These gaps leave, at times that the planner may choose. */
 export const leaving = (l: Layout, gaps: readonly { readonly track: number; readonly gap: number; readonly timing?: Timing }[]): readonly Track[] => {
   const of = new Map<number, { leaves: boolean[]; timing: (Timing | undefined)[] }>()
@@ -76,7 +88,7 @@ export const always = (layout: Layout, tracks: readonly Track[]): Candidate => (
 /** The first k activations leave, k the least number that meets the budget. */
 export const eager = (layout: Layout, order: readonly Activation[] = activationsOf(layout)): Candidate => {
   const first = (k: number): readonly Track[] => leaving(layout, order.slice(0, k))
-  const need = (k: number): number => leastPages(first(k), layout.calls.length)
+  const need = (k: number): number => leastLeaving(layout.tracks, layout.calls.length, order.slice(0, k))
   return {
     layout,
     least: need(order.length),

@@ -113,7 +113,7 @@ export class OptimalChain {
     const { graph, stages, keeping } = this.chain
     const segments = segmentsOf(graph, runsOf(graph, stages, keeping, actions))
     if (isLeft(segments)) throw new Error(`a chain's stages are legal with every option: ${segments.left.why}`)
-    const layout = layOut(graph, segments.right, this.machine)
+    const layout = layOut(graph, segments.right, this.machine, { packing: 'rows' })
     this.layouts.set(key, layout)
     if (this.layouts.size > REMEMBERED) this.layouts.delete(this.layouts.keys().next().value!)
     return layout

@@ -72,7 +72,7 @@ const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Inte
   const layout = (): Layout => {
     const segments = segmentsOf(graph, runs)
     if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
-    return layOut(graph, segments.right, machine, 'run')
+    return layOut(graph, segments.right, machine, { rule: 'run' })
   }
   return {
     seconds: runs.reduce((n, r) => r.ops.reduce((m, id) => m + costs[id]!.seconds, n), 0),

@@ -8,9 +8,9 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout } from './incore'
 import { convolutionOutputs, type LayerRuns, layerRuns } from './layers'
 import type { Layout } from './layout'
-import { type Activation, activationsOf, leaving, tracksByValue } from './offload'
+import { type Activation, activationsOf, tracksByValue } from './offload'
 import { prefetched } from './prefetch'
-import { leastPages } from './tracks'
+import { leastLeaving } from './tracks'
 
 export interface SuperneuronsOptions {
   /** Move only what the budget demands, the least recently used first. */
@@ -34,7 +34,7 @@ export const cached = (l: Layout, o: SuperneuronsOptions): Candidate => {
   const oldest = activationsOf(l)
     .filter((a) => outputs.has(a.track))
     .sort((a, b) => a.read - b.read || a.track - b.track)
-  const need = (k: number): number => leastPages(leaving(l, oldest.slice(0, k)), l.calls.length)
+  const need = (k: number): number => leastLeaving(l.tracks, l.calls.length, oldest.slice(0, k))
   const earliest = (a: Activation): number => (o.prefetch ? convolutionBefore(layers, a.needed) : a.needed)
   return {
     layout: l,

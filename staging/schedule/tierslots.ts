@@ -1,36 +1,58 @@
-// Where in the lower tier a storage's pages go. In: intervals with their moves. Out: offsets, and the tier's size.
-// Invariant: one slot for all chunks of a storage that leave, from the first save to the last load; slots of storages that
-// are away at different times share bytes.
+// Where in the lower tier pages go. In: intervals with their moves. Out: offsets, and the tier's size.
+// Invariant: chunks side by side that leave have slots side by side, from the first save to the last load of any of them, so that
+// those that move together move as one; slots of runs of chunks that are away at different times share bytes.
+// Worked example, a storage of chunks a b c d of which a, b and d leave: a and b share a slot, d has its own.
 import { PAGE_BYTES } from '../core/bytes'
 import { packByLifetime } from '../memory/place'
 import type { Point } from '../plan/plan'
-import type { Interval } from './tracks'
+import type { Interval, Track } from './tracks'
 
 export interface TierSlots {
   readonly offset: (iv: Interval) => number | undefined
   readonly bytes: number
 }
 
-export const tierSlots = (ivs: readonly Interval[]): TierSlots => {
-  const slots = new Map<number, { from: number; to: number; first: Point; last: Point }>()
+interface Slot {
+  readonly storage: number
+  readonly from: number
+  to: number
+  first: Point
+  last: Point
+}
+
+/** For each chunk that leaves: when its pages are in the tier, or on their way. */
+const awayTimes = (ivs: readonly Interval[]): ReadonlyMap<Track, { first: Point; last: Point }> => {
+  const away = new Map<Track, { first: Point; last: Point }>()
   for (const iv of ivs) {
     if (!iv.save) continue
-    const { storage, from, to } = iv.track
-    const s = slots.get(storage)
-    slots.set(storage, {
-      from: Math.min(s?.from ?? from, from), to: Math.max(s?.to ?? to, to),
-      first: Math.min(s?.first ?? iv.settled, iv.settled), last: Math.max(s?.last ?? 0, iv.release),
-    })
+    const t = away.get(iv.track)
+    away.set(iv.track, { first: Math.min(t?.first ?? iv.settled, iv.settled), last: Math.max(t?.last ?? 0, iv.release) })
   }
   for (const iv of ivs) {
-    const s = slots.get(iv.track.storage)
-    if (s && iv.load === 'tier') s.last = Math.max(s.last, iv.first)
+    const t = iv.load === 'tier' ? away.get(iv.track) : undefined
+    if (t) t.last = Math.max(t.last, iv.first)
   }
-  const list = [...slots]
-  const packed = packByLifetime(list.map(([, s]) => ({ bytes: (s.to - s.from) * PAGE_BYTES, first: s.first, last: s.last })))
-  const base = new Map(list.map(([storage, s], i) => [storage, packed.offsets[i]! - s.from * PAGE_BYTES]))
-  return {
-    offset: (iv) => (iv.save || iv.load === 'tier' ? base.get(iv.track.storage)! + iv.track.from * PAGE_BYTES : undefined),
-    bytes: packed.bytes,
+  return away
+}
+
+export const tierSlots = (ivs: readonly Interval[]): TierSlots => {
+  const away = awayTimes(ivs)
+  const slots: Slot[] = []
+  const slotOf = new Map<Track, number>()
+  for (const track of [...away.keys()].sort((a, b) => a.storage - b.storage || a.from - b.from)) {
+    const { first, last } = away.get(track)!
+    const before = slots[slots.length - 1]
+    if (before && before.storage === track.storage && before.to === track.from) {
+      before.to = track.to
+      before.first = Math.min(before.first, first)
+      before.last = Math.max(before.last, last)
+    } else slots.push({ storage: track.storage, from: track.from, to: track.to, first, last })
+    slotOf.set(track, slots.length - 1)
   }
+  const packed = packByLifetime(slots.map((s) => ({ bytes: (s.to - s.from) * PAGE_BYTES, first: s.first, last: s.last })))
+  const offsetOf = (track: Track): number => {
+    const slot = slotOf.get(track)!
+    return packed.offsets[slot]! + (track.from - slots[slot]!.from) * PAGE_BYTES
+  }
+  return { offset: (iv) => (iv.save || iv.load === 'tier' ? offsetOf(iv.track) : undefined), bytes: packed.bytes }
 }

@@ -12,7 +12,7 @@ import { type ChosenSegment, segmentation, type SegmentationRules } from '../til
 import { assemble, type Group } from '../tile/segments'
 import { type Candidate, deferred, type Planner, spilling } from './candidate'
 import { opCosts } from './chain'
-import { inCoreLayout } from './incore'
+import { inCoreRows } from './incore'
 import { layOut } from './layout'
 import { onceFor } from './remember'
 
@@ -77,7 +77,7 @@ function* refine(
     const seconds = segments.right.reduce((n, s) => n + atLeast(s, costs, p.launchSeconds), 0)
     let needed: number | undefined
     const done = yield deferred(seconds * surely(machine), () => {
-      const candidate = spilling(layOut(graph, segments.right, machine))
+      const candidate = spilling(layOut(graph, segments.right, machine, { packing: 'rows' }))
       needed = candidate.least
       return candidate
     })
@@ -96,7 +96,7 @@ function* candidates(graph: Graph, machine: Machine, o: TiledOptions): Generator
     for (const bandsOnly of o.squares ? [true, false] : [true])
       yield* refine(graph, machine, o, { secondsPerCrossingByte, bandsOnly }, seen)
   // A network of which nothing can be tiled still has a plan: what does not fit leaves whole.
-  if (!seen.size) yield spilling(inCoreLayout(graph, machine))
+  if (!seen.size) yield spilling(inCoreRows(graph, machine))
 }
 
 export const tiled =

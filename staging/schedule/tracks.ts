@@ -2,6 +2,7 @@
 // intervals in which the pages are on the device, and the least number of pages with which they work.
 // Invariant: an interval holds its pages from `acquire` to the end of its last stay at least; moves.ts only adds to that.
 // Worked example: stays [0,1] [4,4] [9,9] with only the second gap left: intervals [0,4] and [9,9]; the first is saved.
+import type { StorageKind } from '../memory/place'
 import type { Chunk } from '../memory/touches'
 import type { Point } from '../plan/plan'
 
@@ -17,8 +18,7 @@ export interface Timing {
 
 /** A chunk, and for each of its gaps (after stay i, before stay i+1) whether it leaves the device then. */
 export interface Track extends Chunk {
-  /** persistent: held for ever; packed: shared by many small values, never moved; fed: comes from the data source. */
-  readonly kind: 'persistent' | 'packed' | 'fed' | 'value'
+  readonly kind: StorageKind
   readonly leaves: readonly boolean[]
   /** For each gap. */
   readonly timing?: readonly (Timing | undefined)[]
@@ -68,22 +68,28 @@ export const intervalsOf = (t: Track): readonly Interval[] => {
   return out
 }
 
-/** Pages held at each call when nothing moves before its time or stays after it: intervals, without making them. */
-export const occupancy = (tracks: readonly Track[], calls: number): Int32Array => {
-  const occ = new Int32Array(calls + 1)
+/** By how much what is held changes at each call, when nothing moves before its time or stays after it. */
+const changes = (tracks: readonly Track[], calls: number): Int32Array => {
+  const by = new Int32Array(calls + 1)
   for (const t of tracks) {
     const pages = t.to - t.from
     const final = t.stays.length - 1
-    occ[t.stays[0]!.first]! += pages
+    by[t.stays[0]!.first]! += pages
     for (let gap = 0; gap < final; gap++) {
       if (!t.leaves[gap]) continue
       const end = t.stays[gap]!.last + 1
       const next = t.stays[gap + 1]!.first
-      occ[end]! -= pages
-      occ[Math.max(end, Math.min(next, t.timing?.[gap]?.comeAt ?? next))]! += pages
+      by[end]! -= pages
+      by[Math.max(end, Math.min(next, t.timing?.[gap]?.comeAt ?? next))]! += pages
     }
-    occ[Math.min(calls, t.stays[final]!.last + 1)]! -= pages
+    by[Math.min(calls, t.stays[final]!.last + 1)]! -= pages
   }
+  return by
+}
+
+/** Pages held at each call: intervals, without making them. */
+export const occupancy = (tracks: readonly Track[], calls: number): Int32Array => {
+  const occ = changes(tracks, calls)
   for (let p = 1; p <= calls; p++) occ[p]! += occ[p - 1]!
   return occ
 }
@@ -98,6 +104,28 @@ export const tightestCall = (tracks: readonly Track[], calls: number): { readonl
 
 /** The least pages with which these moves work: each copy out waited for at once, each copy in as its planner says. */
 export const leastPages = (tracks: readonly Track[], calls: number): number => tightestCall(tracks, calls).pages
+
+const knownChanges = new WeakMap<readonly Track[], Int32Array>()
+
+/** `leastPages` of tracks of which these gaps leave as well, without making such tracks: for searches over what leaves. */
+export const leastLeaving = (tracks: readonly Track[], calls: number, gaps: readonly { readonly track: number; readonly gap: number }[]): number => {
+  const before = knownChanges.get(tracks) ?? changes(tracks, calls)
+  knownChanges.set(tracks, before)
+  const by = before.slice()
+  for (const { track, gap } of gaps) {
+    const { from, to, stays, leaves } = tracks[track]!
+    if (leaves[gap]) continue
+    by[stays[gap]!.last + 1]! -= to - from
+    by[stays[gap + 1]!.first]! += to - from
+  }
+  let held = 0
+  let most = 0
+  for (let p = 0; p < calls; p++) {
+    held += by[p]!
+    most = Math.max(most, held)
+  }
+  return most
+}
 
 export const byPoint = <T>(items: readonly T[], at: (item: T) => Point): ReadonlyMap<Point, readonly T[]> => {
   const m = new Map<Point, T[]>()

@@ -6,7 +6,8 @@
 import { PAGE_BYTES } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
 import { instructions, isForEver } from '../plan/instructions'
-import type { Plan } from '../plan/plan'
+import { pagesLabel } from '../plan/naming'
+import type { Unpaged } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
 interface Copy {
@@ -78,10 +79,10 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
   }
 }
 
-export const simulate = (plan: Plan, link: Link): Timeline => {
+export const simulate = (plan: Unpaged, link: Link): Timeline => {
   const spans: Span[] = []
   const memory: MemorySample[] = []
-  const copies = new Map<string, Copy>()
+  const copies: Readonly<Record<Copy['stream'], (Copy | undefined)[]>> = { out: [], in: [] }
   const spanOf = new Map<Copy, number>()
   const stall = { memory: 0, data: 0 }
   const laneOut = new Lane()
@@ -90,7 +91,7 @@ export const simulate = (plan: Plan, link: Link): Timeline => {
   let now = 0
   let compute = 0
   let held = 0
-  for (const r of plan.residencies) if (isForEver(plan, r)) held += r.to - r.from
+  held += plan.residencies.filter(isForEver(plan)).reduce((n, r) => n + r.to - r.from, 0)
   memory.push({ time: 0, pages: held })
   const hold = (pages: number): void => {
     held += pages
@@ -102,14 +103,14 @@ export const simulate = (plan: Plan, link: Link): Timeline => {
     const r = plan.residencies[residency]!
     const rate = stream === 'out' ? link.outBytesPerSecond : link.inBytesPerSecond
     const c: Copy = { stream, residency, issued: now, latency: link.latencySeconds, transfer: ((r.to - r.from) * PAGE_BYTES) / rate, start: now, end: now }
-    copies.set(`${stream}${residency}`, c)
+    copies[stream][residency] = c
     laneOf[stream].push(c)
     spanOf.set(c, spans.length)
-    spans.push({ stream, start: now, end: now, residency, label: plan.storages[r.storage]!.label })
+    spans.push({ stream, start: now, end: now, residency, label: pagesLabel(plan, r.storage, r.from, r.to) })
   }
-  const wait = (key: string, cause: 'memory' | 'data'): void => {
-    const c = copies.get(key)
-    const end = c ? laneOf[c.stream].finish(c) : 0
+  const wait = (stream: Copy['stream'], residency: number, cause: 'memory' | 'data'): void => {
+    const c = copies[stream][residency]
+    const end = c ? laneOf[stream].finish(c) : 0
     if (end > now) {
       stall[cause] += end - now
       now = end
@@ -130,8 +131,8 @@ export const simulate = (plan: Plan, link: Link): Timeline => {
       case 'release': hold(plan.residencies[i.residency]!.from - plan.residencies[i.residency]!.to); break
       case 'copyOut': copy('out', i.residency); break
       case 'copyIn': copy('in', i.residency); break
-      case 'waitOut': wait(`out${i.residency}`, 'memory'); break
-      case 'waitIn': wait(`in${i.residency}`, 'data'); break
+      case 'waitOut': wait('out', i.residency, 'memory'); break
+      case 'waitIn': wait('in', i.residency, 'data'); break
       case 'mark': break
     }
   }

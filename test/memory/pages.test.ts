@@ -2,8 +2,8 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { assignPages, type Draft, peakOf } from '../../staging/memory/pages'
-import type { Residency } from '../../staging/plan/plan'
+import { assignPages, peakOf } from '../../staging/memory/pages'
+import type { Draft, Residency } from '../../staging/plan/plan'
 
 const draft = (storage: number, pages: number, acquire: number, release: number, from = 0): Draft => ({ storage, from, to: from + pages, acquire, release })
 const runsOf = (rs: readonly Residency[], storage: number) => rs.find((r) => r.storage === storage)!.runs

@@ -35,7 +35,7 @@ test('what is no image is touched whole', () => {
 const laidOut = (g: Graph, segments: readonly Segment[]) => {
   const x: Expansion = expand(g, segments, { seconds: () => 1, workspace: () => 0 })
   const placement = place(x.cells, x.calls)
-  const chunks = touches(g, segments, x.cells, x.calls, placement)
+  const chunks = touches(g, segments, x.calls, placement)
   const of = (name: string): readonly Chunk[] => {
     const cell = x.cells.find((c) => c.scope !== 'local' && c.values.includes(valueNamed(g, name)))!
     return chunks.filter((c) => c.storage === placement.places[cell.id]!.storage)

@@ -2,8 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Instr, instructions, isForEver } from '../../staging/plan/instructions'
-import type { Draft } from '../../staging/memory/pages'
-import type { Plan } from '../../staging/plan/plan'
+import type { Draft, Plan } from '../../staging/plan/plan'
 import { callsOf, planWith } from '../schedule/steps'
 
 const text = (i: Instr): string => (i.tag === 'mark' ? `mark ${i.segment}.${i.tile}` : i.tag === 'call' ? `call ${i.call}` : `${i.tag} ${i.residency}`)
@@ -39,7 +38,7 @@ test('what is held for ever is neither acquired nor released', () => {
   const drafts: Draft[] = [{ storage: 0, from: 0, to: 4, acquire: 0, release: 2 }, { storage: 1, from: 0, to: 1, acquire: 0, release: 2 }]
   const plan = planWith(drafts, callsOf([1, 1]), { 0: 'persistent' })
   assert.equal(instructions(plan).map(text), ['acquire 1', 'mark 0.0', 'call 0', 'call 1', 'release 1'])
-  assert.equal(plan.residencies.map((r) => isForEver(plan, r)), [true, false])
+  assert.equal(plan.residencies.map((r) => isForEver(plan)(r)), [true, false])
 })
 
 test('a mark where the segment or the tile changes', () => {

@@ -163,7 +163,7 @@ test('every access of every call reaches the physical page that its storage has 
       const storage = plan.places[cell]!.storage
       const [lo, hi] = span(t, 4)
       for (const page of [Math.floor(lo / PAGE_BYTES), Math.floor((hi - 1) / PAGE_BYTES)]) {
-        const i = plan.residencies.findIndex((r) => r.storage === storage && r.from <= page && page < r.to && r.acquire <= p && (p < r.release || isForEver(plan, r)))
+        const i = plan.residencies.findIndex((r) => r.storage === storage && r.from <= page && page < r.to && r.acquire <= p && (p < r.release || isForEver(plan)(r)))
         assert.ok(i >= 0, 'the page is on the device')
         assert.equal(shown.get(`${t.buffer}:${page}`), { phys: physicalPages(plan, i)[page - plan.residencies[i]!.from], residency: i }, `${c.kind} ${p}`)
         accesses++
@@ -199,7 +199,7 @@ test('transfers: bytes, tier offsets, sources by binding', () => both((plan, tap
 }))
 
 test('residencies and buffers', () => both((plan, tape) => {
-  assert.equal(tape.residencies, plan.residencies.map((r) => ({ pages: r.to - r.from, flags: isForEver(plan, r) ? 1 : 0 })))
+  assert.equal(tape.residencies, plan.residencies.map((r) => ({ pages: r.to - r.from, flags: isForEver(plan)(r) ? 1 : 0 })))
   for (const m of tape.mappings) assert.ok(m.vaPage + m.count <= tape.buffers[m.buffer]!.pages && m.physPage + m.count <= tape.poolPages)
   for (const b of tape.buffers) assert.ok(b.bytes > (b.pages - 1) * PAGE_BYTES && b.bytes <= b.pages * PAGE_BYTES)
   assert.ok(tape.buffers.length > plan.storages.length, 'what leaves and returns is shown by more than one buffer')

@@ -13,7 +13,7 @@ import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import type { Ref } from '../../staging/ops/op'
 import { atLeastSeconds } from '../../staging/schedule/bound'
-import { inCoreLayout } from '../../staging/schedule/incore'
+import { inCoreRows } from '../../staging/schedule/incore'
 import { strategies } from '../../staging/schedule/strategies'
 import { leastPages } from '../../staging/schedule/tracks'
 import { machines } from '../../staging/sim/machines'
@@ -64,7 +64,7 @@ test('feasible exactly from the smallest budget on, within the budget, not faste
     fc.property(layers, fc.integer({ min: 1, max: 4 }), fc.boolean(), fc.double({ min: 0, max: 1, noNaN: true }), (list, batch, fullDuplex, share) => {
       const machine = { ...named, link: { ...named.link, fullDuplex } }
       const graph = networkOf(list, batch)
-      const l = inCoreLayout(graph, machine)
+      const l = inCoreRows(graph, machine)
       const most = leastPages(l.tracks, l.calls.length)
       for (const strategy of swapping) {
         const least = smallest(graph, machine, strategy)

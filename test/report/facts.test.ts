@@ -58,7 +58,7 @@ test('values that share a storage count from first to last touch, rounded up to 
     ],
     storages: [{ id: 0, label: 'arena', bytes: 2048, cells: [0, 1, 2] }, { id: 1, label: 'w', bytes: 64, cells: [3] }],
     places: [{ storage: 0, offset: 0 }, { storage: 0, offset: 128 }, { storage: 0, offset: 192 }, { storage: 1, offset: 0 }],
-    residencies: [],
+    residencies: [{ storage: 0, from: 0, to: 1, acquire: 0, release: 5, runs: [{ page: 0, count: 1 }] }],
   }
   assert.is(liveBytes(shared), 1024 + 64)
   assert.is(liveBytes({ ...shared, cells: shared.cells.map((c) => (c.id === 2 ? { ...c, bytes: 1 } : c)) }), 128 + 64 + 64)

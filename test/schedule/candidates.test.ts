@@ -71,7 +71,7 @@ const layout = () => {
 test('tracks: parameters for ever, fed from their source, small values together, large values on their own; nothing leaves yet', () => {
   const l = layout()
   const kinds = new Map(l.tracks.map((t) => [l.storages[t.storage]!.label, t.kind]))
-  assert.equal(['parameters and state', 'image', 'target', 'small values', 'a'].map((label) => kinds.get(label)), ['persistent', 'fed', 'fed', 'packed', 'value'])
+  assert.equal(['parameters and state', 'image', 'target', 'small values', 'a'].map((label) => kinds.get(label)), ['persistent', 'fed', 'fed', 'small', 'value'])
   for (const t of l.tracks) {
     assert.is(t.leaves.length, t.stays.length - 1)
     assert.not(t.leaves.includes(true))

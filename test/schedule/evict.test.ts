@@ -23,7 +23,7 @@ test('the worked example: used a b c b a in two pages, a leaves', () => {
 })
 
 test('what cannot leave stays', () => {
-  const tracks = [track(0, 1, [[0, 0], [4, 4]], [false], { kind: 'packed' }), track(1, 1, [[1, 1], [3, 3]]), track(2, 1, [[2, 2]])]
+  const tracks = [track(0, 1, [[0, 0], [4, 4]], [false], { kind: 'small' }), track(1, 1, [[1, 1], [3, 3]]), track(2, 1, [[2, 2]])]
   assert.equal(tracks.map(canLeave), [false, true, true])
   assert.equal(leaving(leaveAll(tracks)), [[false], [true], []])
   assert.equal(leaving(leaveUntil(tracks, ones(5), 2)), [[false], [true], []])
@@ -35,7 +35,7 @@ test('only the gap at the tight call is used', () => {
 })
 
 const tracks: fc.Arbitrary<readonly Track[]> = fc.array(fc.record({
-  pages: fc.integer({ min: 1, max: 4 }), kind: fc.constantFrom('value', 'value', 'fed', 'packed'),
+  pages: fc.integer({ min: 1, max: 4 }), kind: fc.constantFrom('value', 'value', 'fed', 'small'),
   points: fc.uniqueArray(fc.nat({ max: 19 }), { minLength: 1, maxLength: 5 }),
 }), { minLength: 1, maxLength: 9 }).map((list) => list.map((t, i) =>
   track(i, t.pages, [...t.points].sort((a, b) => a - b).map((p) => [p, p] as const), undefined, { kind: t.kind as Track['kind'] })))

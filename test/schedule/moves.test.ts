@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { PAGE_BYTES } from '../../staging/core/bytes'
-import type { Draft } from '../../staging/memory/pages'
+import type { Draft } from '../../staging/plan/plan'
 import { scheduleMoves } from '../../staging/schedule/moves'
 import { leastPages, tightestCall, type Track } from '../../staging/schedule/tracks'
 import { simulate } from '../../staging/sim/simulate'
@@ -146,7 +146,7 @@ const stays = (calls: number): fc.Arbitrary<readonly (readonly [number, number])
 
 const oneTrack = (calls: number) => fc.record({
   pages: fc.integer({ min: 1, max: 5 }), stays: stays(calls), leaves: fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }),
-  writes: fc.array(fc.constantFrom('no', 'early', 'late'), { minLength: 4, maxLength: 4 }), kind: fc.constantFrom('value', 'value', 'value', 'fed', 'packed', 'persistent'), split: fc.boolean(),
+  writes: fc.array(fc.constantFrom('no', 'early', 'late'), { minLength: 4, maxLength: 4 }), kind: fc.constantFrom('value', 'value', 'value', 'fed', 'small', 'persistent'), split: fc.boolean(),
 })
 
 const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) => fc.record({

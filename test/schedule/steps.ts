@@ -2,9 +2,8 @@
 // that moves a page a second. In: numbers. Out: the types of staging, as far as schedule and simulation look at them.
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { Link } from '../../staging/graph/machine'
-import type { Draft } from '../../staging/memory/pages'
 import { assignPages } from '../../staging/memory/pages'
-import type { Call, Cell, Plan } from '../../staging/plan/plan'
+import type { Call, Cell, Draft, Plan } from '../../staging/plan/plan'
 import type { Track } from '../../staging/schedule/tracks'
 
 export const PAGE_A_SECOND: Link = { outBytesPerSecond: PAGE_BYTES, inBytesPerSecond: PAGE_BYTES, latencySeconds: 0, fullDuplex: true }

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { PAGE_BYTES } from '../../staging/core/bytes'
-import type { Draft } from '../../staging/memory/pages'
+import type { Draft } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import type { Span } from '../../staging/sim/timeline'
 import { callsOf, PAGE_A_SECOND, planWith } from '../schedule/steps'

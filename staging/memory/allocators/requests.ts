@@ -3,8 +3,9 @@
 // A value that moves by pages asks for all of its bytes from its first page's arrival to its last page's release: run-time
 // allocators know no pages. Invariant: at each point what is given back comes before what is asked for.
 // Worked example: x lives over calls 1 to 3, is out during 4 and 5, is read at 6: ask at 1, free at 4, ask at 6, free at 7.
+import { pagesOf } from '../../core/bytes'
 import { opDef } from '../../ops/registry'
-import type { Cell, Plan, Point } from '../../plan/plan'
+import type { Cell, Plan, Point, Residency } from '../../plan/plan'
 
 /** What gtbm goes by (paper 4, 3.3.2). */
 export type Mobility = 'movable' | 'temporary' | 'reclaimed'
@@ -42,34 +43,43 @@ interface Stretch {
   readonly to: Point
 }
 
-/** When any of a storage's pages are on the device, from the calls that first and last touch its cell. */
-const stretchesOf = (plan: Plan): ReadonlyMap<number, readonly Stretch[]> => {
-  const out = new Map<number, Stretch[]>()
-  const sorted = [...plan.residencies].sort((a, b) => a.storage - b.storage || a.acquire - b.acquire)
-  for (const r of sorted) {
-    const list = out.get(r.storage) ?? []
-    out.set(r.storage, list)
-    const last = list[list.length - 1]
-    if (last && r.acquire <= last.to) list[list.length - 1] = { from: last.from, to: Math.max(last.to, r.release) }
-    else list.push({ from: r.acquire, to: r.release })
+/** Residencies of each storage, in order of time. */
+const residenciesByStorage = (plan: Plan): ReadonlyMap<number, readonly Residency[]> => {
+  const out = new Map<number, Residency[]>()
+  for (const r of [...plan.residencies].sort((a, b) => a.acquire - b.acquire)) {
+    const list = out.get(r.storage)
+    if (list) list.push(r)
+    else out.set(r.storage, [r])
+  }
+  return out
+}
+
+/** When any of a cell's pages are on the device while it lives; fed data from when it begins to arrive. */
+const stretchesOf = (plan: Plan, c: Cell, residencies: readonly Residency[]): readonly Stretch[] => {
+  const [first, end] = pagesOf(plan.places[c.id]!.offset, c.bytes)
+  const out: Stretch[] = []
+  for (const r of residencies) {
+    const from = c.scope === 'fed' ? r.acquire : Math.max(r.acquire, c.first)
+    const to = Math.min(r.release, c.last + 1)
+    if (r.to <= first || end <= r.from || to <= from) continue
+    const last = out[out.length - 1]
+    if (last && from <= last.to) out[out.length - 1] = { from: last.from, to: Math.max(last.to, to) }
+    else out.push({ from, to })
   }
   return out
 }
 
 export const requestsOf = (plan: Plan): readonly Request[] => {
-  const stretches = stretchesOf(plan)
+  const residencies = residenciesByStorage(plan)
   const end = plan.calls.length
-  const requests: Request[] = []
-  for (const c of plan.cells) {
-    const storage = plan.storages[plan.places[c.id]!.storage]!
-    const alone = storage.cells.length === 1 && c.scope !== 'persistent'
-    const lives = alone
-      ? stretches.get(storage.id)!
-      : [c.scope === 'persistent' ? { from: 0, to: end } : { from: c.first, to: c.last + 1 }]
-    const mobility = mobilityOf(plan, c)
-    for (const { from, to } of lives) requests.push({ id: requests.length, label: c.label, bytes: c.bytes, from, to, mobility })
+  const livesOf = (c: Cell): readonly Stretch[] => {
+    if (c.scope === 'persistent') return [{ from: 0, to: end }]
+    if (c.scope === 'local' || c.scope === 'workspace') return [{ from: c.first, to: c.last + 1 }]
+    return stretchesOf(plan, c, residencies.get(plan.places[c.id]!.storage) ?? [])
   }
-  return requests
+  return plan.cells
+    .flatMap((c) => livesOf(c).map((life) => ({ ...life, label: c.label, bytes: c.bytes, mobility: mobilityOf(plan, c) })))
+    .map((request, id): Request => ({ id, ...request }))
 }
 
 export const eventsOf = (requests: readonly Request[]): readonly Event[] =>
