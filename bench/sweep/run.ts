@@ -13,7 +13,11 @@ const BUDGETS = 8
 const MOST_ABOVE = 1e-6
 const LEAST_BELOW = 0.7
 
-/** Batch, height and width of both sizes; two batches where the classifier's weights admit one size of image only. */
+/**
+ * Batch, height and width of both sizes; two batches where the classifier's weights admit one size of image only. Batches as
+ * networks are trained with: with few images parameters fill the memory, all budgets are nearly one, and values are too small
+ * to have pages of their own, so that there is nothing to choose.
+ */
 type Sizes = readonly (readonly [batch: number, height: number, width: number])[]
 const square = (batch: number, ...sides: readonly number[]): Sizes => sides.map((side) => [batch, side, side])
 
@@ -23,13 +27,14 @@ const WIDE: Sizes = [
 ]
 
 const sizesOf = (network: string): Sizes => {
-  if (network.endsWith('-cifar')) return square(64, 32, 48)
-  if (network.startsWith('inception')) return square(4, 299, 395)
-  if (network.includes('-features')) return square(2, 512, 768)
-  if (network.startsWith('deeplab') || network === 'unet') return square(2, 256, 512)
+  if (network.endsWith('-cifar')) return square(128, 32, 48)
+  if (network.startsWith('inception')) return square(32, 299, 395)
+  if (network.includes('-features')) return square(8, 512, 768)
+  if (network.startsWith('deeplab') || network === 'unet') return square(8, 256, 512)
   if (network === 'pix2pixhd') return WIDE
-  if (network.startsWith('vgg') || network === 'alexnet') return [...square(4, 224), ...square(16, 224)]
-  return square(4, 224, 320)
+  if (network.startsWith('vgg')) return [...square(64, 224), ...square(128, 224)]
+  if (network === 'alexnet') return [...square(256, 224), ...square(512, 224)]
+  return square(32, 224, 320)
 }
 
 const swept = (network: string): readonly SweptNetwork[] =>

@@ -26,7 +26,10 @@ export const rowsOf = (cells: readonly Cell[]): readonly (readonly Cell[])[] => 
   for (const c of [...cells].sort((a, b) => a.first - b.first || b.last - a.last || a.id - b.id)) {
     open = open.filter((r) => lastOf(r).last >= c.first && isOpen(r))
     // The one that dies soonest has most in common with it; of several, the last that was made.
-    const best = open.reduce<Row | undefined>((b, r) => (canTake(r, c) && (!b || lastOf(r).last <= lastOf(b).last) ? r : b), undefined)
+    const best = open.reduce<Row | undefined>(
+      (b, r) => (canTake(r, c) && (!b || lastOf(r).last <= lastOf(b).last) ? r : b),
+      undefined,
+    )
     const row = best ?? { cells: [], bytes: 0 }
     row.bytes += alignUp(c.bytes, ALIGN_BYTES)
     row.cells.push(c)

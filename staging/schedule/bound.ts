@@ -33,7 +33,10 @@ const needsOf = (l: Layout): Needs => {
 export const computeSeconds = (l: Layout): number => needsOf(l).before[l.calls.length]!
 
 /** Pages at the worst call when nothing leaves. */
-export const mostPages = (l: Layout): number => needsOf(l).held.subarray(0, l.calls.length).reduce((a, b) => Math.max(a, b), 0)
+export const mostPages = (l: Layout): number =>
+  needsOf(l)
+    .held.subarray(0, l.calls.length)
+    .reduce((a, b) => Math.max(a, b), 0)
 
 /** What moving takes of what is too much by so many pages: out before the call, in from it on. */
 const movingSeconds = (excess: number, fed: number, link: Link): readonly [out: number, into: number] => {

@@ -6,8 +6,16 @@ import { ALIGN_BYTES, alignUp, PAGE_BYTES, pagesFor } from '../../staging/core/b
 import { rowsOf } from '../../staging/memory/rows'
 import type { Cell } from '../../staging/plan/plan'
 
-const cellOf = (id: number, pages: number, first: number, last: number): Cell =>
-  ({ id, label: `c${id}`, scope: 'whole', values: [id], bytes: Math.round(pages * PAGE_BYTES), segment: -1, first, last })
+const cellOf = (id: number, pages: number, first: number, last: number): Cell => ({
+  id,
+  label: `c${id}`,
+  scope: 'whole',
+  values: [id],
+  bytes: Math.round(pages * PAGE_BYTES),
+  segment: -1,
+  first,
+  last,
+})
 const ids = (cells: readonly Cell[]): readonly (readonly number[])[] => rowsOf(cells).map((r) => r.map((c) => c.id))
 
 /** Pages of rows at a call: a page is held from the first to the last touch of what lies in it. */
@@ -17,7 +25,8 @@ const heldInRows = (cells: readonly Cell[], call: number): number =>
     let at = 0
     for (const c of row) {
       const end = at + alignUp(c.bytes, ALIGN_BYTES)
-      if (c.first <= call && call <= c.last) for (let p = Math.floor(at / PAGE_BYTES); p < Math.ceil(end / PAGE_BYTES); p++) pages.add(p)
+      if (c.first <= call && call <= c.last)
+        for (let p = Math.floor(at / PAGE_BYTES); p < Math.ceil(end / PAGE_BYTES); p++) pages.add(p)
       at = end
     }
     return n + pages.size
@@ -28,7 +37,13 @@ const heldApart = (cells: readonly Cell[], call: number): number =>
 test('the worked example: a chain of activations is a row, scratch stays by itself', () => {
   const cells = [cellOf(0, 1.25, 0, 9), cellOf(1, 1.25, 1, 8), cellOf(2, 1.25, 2, 7), cellOf(3, 1.25, 3, 3)]
   assert.equal(ids(cells), [[0, 1, 2], [3]])
-  assert.equal([3, 5].map((p) => [heldInRows(cells, p), heldApart(cells, p)]), [[6, 8], [4, 6]])
+  assert.equal(
+    [3, 5].map((p) => [heldInRows(cells, p), heldApart(cells, p)]),
+    [
+      [6, 8],
+      [4, 6],
+    ],
+  )
 })
 
 test('what does not nest, or fills its pages, has no neighbour', () => {
@@ -42,22 +57,38 @@ test('of two that could take it, the one that dies soonest does', () => {
 })
 
 const cells: fc.Arbitrary<readonly Cell[]> = fc
-  .array(fc.record({ pages: fc.double({ min: 0.3, max: 5, noNaN: true }), first: fc.nat({ max: 30 }), length: fc.nat({ max: 30 }) }), { minLength: 1, maxLength: 50 })
+  .array(
+    fc.record({ pages: fc.double({ min: 0.3, max: 5, noNaN: true }), first: fc.nat({ max: 30 }), length: fc.nat({ max: 30 }) }),
+    { minLength: 1, maxLength: 50 },
+  )
   .map((list) => list.map((c, id) => cellOf(id, c.pages, c.first, c.first + c.length)))
 
 test('every cell is in one row, rows nest, and at no call do they hold more than cells apart', () => {
   let saved = 0
-  fc.assert(fc.property(cells, (list) => {
-    const rows = rowsOf(list)
-    assert.equal(rows.flat().map((c) => c.id).sort((a, b) => a - b), list.map((c) => c.id))
-    for (const row of rows)
-      row.slice(1).forEach((c, i) => assert.ok(row[i]!.first <= c.first && c.last <= row[i]!.last, `${c.label} outlives ${row[i]!.label}`))
-    for (let p = 0; p <= 60; p++) {
-      const [inRows, apart] = [heldInRows(list, p), heldApart(list, p)]
-      assert.ok(inRows <= apart, `${inRows} pages for ${apart} at ${p}`)
-      saved += apart - inRows
-    }
-  }), { numRuns: process.env['SPILLWAY_FULL'] === '1' ? 1000 : 150, seed: 5 })
+  fc.assert(
+    fc.property(cells, (list) => {
+      const rows = rowsOf(list)
+      assert.equal(
+        rows
+          .flat()
+          .map((c) => c.id)
+          .sort((a, b) => a - b),
+        list.map((c) => c.id),
+      )
+      for (const row of rows)
+        row
+          .slice(1)
+          .forEach((c, i) =>
+            assert.ok(row[i]!.first <= c.first && c.last <= row[i]!.last, `${c.label} outlives ${row[i]!.label}`),
+          )
+      for (let p = 0; p <= 60; p++) {
+        const [inRows, apart] = [heldInRows(list, p), heldApart(list, p)]
+        assert.ok(inRows <= apart, `${inRows} pages for ${apart} at ${p}`)
+        saved += apart - inRows
+      }
+    }),
+    { numRuns: process.env['SPILLWAY_FULL'] === '1' ? 1000 : 150, seed: 5 },
+  )
   assert.ok(saved > 1000, `${saved} pages saved`)
 })
 
