@@ -132,9 +132,11 @@ class Search {
       }
       least = Math.min(least, c.least)
       if (!this.smallest || c.least < this.smallest.least) this.smallest = c
-      goodEnough = this.beaten(c.layout)
-        ? c.least <= this.pages
-        : this.consider(c, strategy) <= HARDLY_WAITS * computeSeconds(c.layout)
+      // What would wait too long may wait less in less memory; what computes too long would compute more.
+      goodEnough =
+        this.best !== null && computeSeconds(c.layout) >= this.best.seconds
+          ? c.least <= this.pages
+          : this.consider(c, strategy) <= HARDLY_WAITS * computeSeconds(c.layout)
     }
     return least
   }

@@ -1,6 +1,7 @@
 // `auto` beside every other strategy. In: swept networks. Out: for each other strategy, in how many of its cases `auto` takes
 // less time, as much, or more. A case is a network, a size and a budget; one that the other has no plan for is one that `auto`
-// has and it has not: below. In-core budgets, where every strategy keeps everything, count like any other.
+// has and it has not: below. Where everything fits, `auto` is in-core and nothing else, though tiles that need not wait for the
+// whole input may be faster by what that wait takes: such cases are cases, and are counted apart (`yields`).
 import type { SweptNetwork } from './network'
 
 export interface Beside {
@@ -9,19 +10,21 @@ export interface Beside {
   readonly below: number
   readonly same: number
   readonly above: number
+  readonly yields: number
 }
 
 export const autoBeside = (all: readonly SweptNetwork[], tolerance: number): readonly Beside[] => {
   const others = Object.keys(all[0]?.strategies ?? {}).filter((s) => s !== 'auto')
   return others.map((strategy) => {
-    const count = { below: 0, same: 0, above: 0 }
+    const count = { below: 0, same: 0, above: 0, yields: 0 }
     for (const n of all)
       n.strategies['auto']!.ratios.forEach((mine, i) => {
         const other = n.strategies[strategy]!.ratios[i] ?? Infinity
         const auto = mine ?? Infinity
         if (auto === Infinity && other === Infinity) return
-        count[auto > other * (1 + tolerance) ? 'above' : auto < other * (1 - tolerance) ? 'below' : 'same']++
+        const fits = n.budgetsMiB[i]! >= n.inCoreMiB
+        count[auto > other * (1 + tolerance) ? (fits ? 'yields' : 'above') : auto < other * (1 - tolerance) ? 'below' : 'same']++
       })
-    return { strategy, ...count, cases: count.below + count.same + count.above }
+    return { strategy, ...count, cases: count.below + count.same + count.above + count.yields }
   })
 }

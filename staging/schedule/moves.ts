@@ -29,12 +29,15 @@ const draftOf = (iv: Interval, slots: TierSlots, end: number): Draft => {
   }
 }
 
+/** How many calls' time a copy takes beside calls, over what both take alone: where they slow each other down, it starts earlier. */
+const stretchOf = ({ beside }: Link): number => (beside ? beside.copies / beside.calls : 1)
+
 /** Null when even with each copy waited for at once the budget is too small. */
 export const scheduleMoves = (tracks: readonly Track[], calls: readonly Call[], budgetPages: number, link: Link): Moves | null => {
   const ivs = tracks.flatMap(intervalsOf)
   const occ = occupancy(tracks, calls.length)
   for (let p = 0; p < calls.length; p++) if (occ[p]! > budgetPages) return null
-  const at = (rate: number) => (iv: Interval): number => link.latencySeconds + (iv.pages * PAGE_BYTES) / rate
+  const at = (rate: number) => (iv: Interval): number => (link.latencySeconds + (iv.pages * PAGE_BYTES) / rate) * stretchOf(link)
   const copies = { calls, budget: budgetPages, link }
   const busy = placeSaves(ivs, occ, { ...copies, seconds: at(link.outBytesPerSecond) })
   placeLoads(ivs, occ, busy, { ...copies, seconds: at(link.inBytesPerSecond) })

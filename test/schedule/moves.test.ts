@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { PAGE_BYTES } from '../../staging/core/bytes'
+import type { Link } from '../../staging/graph/machine'
 import type { Draft } from '../../staging/plan/plan'
 import { scheduleMoves } from '../../staging/schedule/moves'
 import { leastPages, tightestCall, type Track } from '../../staging/schedule/tracks'
@@ -123,6 +124,19 @@ test('where both directions share the link, copies in start earlier, around the 
   const acquired = (fullDuplex: boolean): number =>
     scheduleMoves(tracks, ones(20), 100, { ...PAGE_A_SECOND, fullDuplex })!.drafts.find((d) => d.storage === 1)!.acquire
   assert.equal([acquired(true), acquired(false)], [4, 0])
+})
+
+test('where copying and computing slow each other down, copies start as much earlier as they take longer', () => {
+  const tracks = [track(0, 2, [[0, 1], [10, 10]], [true])]
+  const comesAt = (beside: Link['beside']): number => {
+    const link = { ...PAGE_A_SECOND, ...(beside ? { beside } : {}) }
+    const { drafts } = scheduleMoves(tracks, ones(11), 4, link)!
+    assert.is(simulate(planWith(drafts, ones(11)), link).stallSeconds.data, 0)
+    return drafts[1]!.acquire
+  }
+  assert.is(comesAt(undefined), 8)
+  assert.is(comesAt({ copies: 2, calls: 1 }), 6)
+  assert.is(comesAt({ copies: 3, calls: 1.5 }), 6, 'four seconds of computing take six')
 })
 
 test('the tightest call', () => {
