@@ -3,6 +3,7 @@
 // exit status is 1 when one of them differs.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { elementOf } from '../staging/ops/elements'
 import { inputDef, type OpDef, type OperandDef } from '../staging/ops/op'
 import { opDefs } from '../staging/ops/registry'
 
@@ -50,12 +51,12 @@ const kinds = (d: OpDef): string =>
     .join('')
 const required = (operands: readonly OperandDef[]): number => operands.filter((o) => !o.optional).length
 
-const operand = (o: OperandDef, written: boolean): string =>
-  `{"${o.name}", Role::${o.role}, Element::${o.dtype ?? 'real'}, ${written}, ${o.updates === true}}`
+const operand = (d: OpDef, o: OperandDef, written: boolean): string =>
+  `{"${o.name}", Role::${o.role}, Element::${elementOf(d, o)}, ${written}, ${o.updates === true}}`
 
 const tableRow = (d: OpDef): string => {
-  const ins = d.ins.map((o, i) => operand(o, d.mutates?.includes(i) === true))
-  const outs = d.outs.map((o) => operand(o, true))
+  const ins = d.ins.map((o, i) => operand(d, o, d.mutates?.includes(i) === true))
+  const outs = d.outs.map((o) => operand(d, o, true))
   const counts = [required(d.ins), d.variadic ? VARIADIC : d.ins.length, required(d.outs), d.outs.length].join(', ')
   return [
     `    {"${d.kind}", ${d.wire}, ${counts}, ${Object.keys(d.fields).length}, "${kinds(d)}", ${d.random === true}, ${d.inPlace?.[0] ?? -1},`,
@@ -95,8 +96,8 @@ ${attrStructs().join('\n\n')}
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
 enum class Role : uint8_t { data, whole, any };
-/// real: the tape's float type.
-enum class Element : uint8_t { real, i32, any };
+/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike.
+enum class Element : uint8_t { real, i32, any, either, bf16 };
 
 struct OperandInfo {
   const char* name = nullptr;

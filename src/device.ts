@@ -8,7 +8,7 @@ import { type DataFiles, fedValues, type FileTensor } from './data'
 import type { SpillwayError } from './errors'
 import { tryNative } from './machine'
 import { collectGarbage } from './memory'
-import type { DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource, Precision } from './native'
+import type { DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource, ProductPrecision } from './native'
 import type { StagedPlan } from './session'
 import type { StateStore } from './weights'
 
@@ -19,7 +19,7 @@ export interface DeviceOptions {
   readonly throttle?: number
   /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
   readonly hostMemory?: number
-  readonly precision?: Precision
+  readonly precision?: ProductPrecision
 }
 
 export type DataSource = { readonly kind: 'synthetic'; readonly samples: number } | { readonly kind: 'files'; readonly files: DataFiles }

@@ -9,6 +9,7 @@ import { hashText } from '../staging/core/fnv'
 import { fingerprint } from '../staging/graph/fingerprint'
 import { rewritten } from '../staging/grad/rewrite/rewrites'
 import type { Graph, Op } from '../staging/graph/graph'
+import { opDef } from '../staging/ops/registry'
 import type { Plan } from '../staging/plan/plan'
 import type { RunIdentity } from './checkpoint'
 import { type SpillwayError, usage } from './errors'
@@ -30,9 +31,11 @@ const isForBackward = (g: Graph): ((o: Op) => boolean) => {
   return (o) => o.outs.every((v) => readers.get(v)?.has(true) && !readers.get(v)!.has(false))
 }
 
-/** The forward part of a graph by its layers: operators, attributes, shapes; not value numbers or float types. */
+const isCast = (o: Op): boolean => opDef(o.kind).narrow === 'always'
+
+/** The forward part of a graph by its layers: operators, attributes, shapes; not value numbers or types, nor casts between those. */
 const forwardHash = (g: Graph): string =>
-  hashText(JSON.stringify(g.ops.filter((o) => o.phase === 'forward').filter(not(isForBackward(g))).map((o) =>
+  hashText(JSON.stringify(g.ops.filter((o) => o.phase === 'forward' && !isCast(o)).filter(not(isForBackward(g))).map((o) =>
     [o.kind, o.layer, Object.entries(o.attrs).sort(), o.ins.map((v) => g.values[v]!.shape), o.outs.map((v) => g.values[v]!.shape)])))
 
 /** A plan staged for another model, or another version of this one. */

@@ -3,13 +3,16 @@
 // kernels themselves, never from a measurement, so the memory of a plan does not depend on how fast the machine was.
 import { existsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import * as E from 'fp-ts/Either'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { PAGE_BYTES } from '../staging/core/bytes'
+import type { Float } from '../staging/graph/graph'
 import type { Choice, Link, Machine } from '../staging/graph/machine'
 import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../staging/ops/op'
 import { opDef } from '../staging/ops/registry'
 import { machines as namedMachines } from '../staging/sim/machines'
-import { type SpillwayError, unknownName } from './errors'
+import { type SpillwayError, unknownName, usage } from './errors'
 import { callKey } from '../staging/ops/callkey'
 import { nativeCall } from './machine/operands'
 import { type KeptProfile, openProfile, type Speeds } from './machine/profile'
@@ -19,6 +22,8 @@ import { type DeviceName, loadNative, type Native, type Precision } from './nati
 import { version } from './version'
 
 export interface LocalMachine extends Machine {
+  /** bf16: activations are stored so; tf32: products are made so. */
+  readonly precision: Precision
   /** Keeps what was measured, for the next process. */
   readonly saveProfile: () => void
 }
@@ -31,7 +36,7 @@ export interface MachineOptions {
   readonly fixed?: boolean
   /** Bytes a second of an imitated link. */
   readonly throttle?: number
-  /** Of products of single-precision numbers, on cuda; default fp32. */
+  /** Default fp32. */
   readonly precision?: Precision
 }
 
@@ -40,7 +45,6 @@ export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys
 
 // ---------------------------------------------------------------- workspaces
 
-type Float = Machine['dtype']
 type Asked<A> = (kind: string, attrs: AnyAttrs, s: CallShapes) => A
 type Cost = Asked<number>
 
@@ -125,7 +129,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
   const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill, 'cpu', threads))
   return {
-    name: 'cpu', device: 'cpu', dtype: 'f32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
+    name: 'cpu', device: 'cpu', dtype: 'f32', precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: asked(native, 'cpu', 'f32', threads),
     ...(o.fixed ? {} : { choices: measuredChoices(native, times, threads) }),
@@ -143,7 +147,7 @@ const CUDA_OWN_BYTES = 1024 ** 3
 
 const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
-  const precision = o.precision ?? 'fp32'
+  const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
   const profile = openProfile(`${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}`, 0)
   const times = timer(profile.measurements, (c) => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, 'direct', undefined, precision), 'f32', GPU_SAMPLES)
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
@@ -151,7 +155,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
     : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
   return {
-    name: 'cuda', device: 'cuda', dtype: 'f32', link: linkAt(speeds, o),
+    name: 'cuda', device: 'cuda', dtype: 'f32', precision, link: linkAt(speeds, o),
     memoryBytes: Math.max(PAGE_BYTES, Math.floor((facts.freeBytes - CUDA_OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: remembered((kind, attrs, s) => {
@@ -166,14 +170,14 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
 /** Fixed numbers: plans for these devices are the same on every machine. */
 const FIXED_COPY_BYTES_PER_SECOND = 4e9
 const fixedSeconds = (flopsPerSecond: number, float: Float) => (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
-  1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(s, float) / FIXED_COPY_BYTES_PER_SECOND
+  1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(kind, s, float) / FIXED_COPY_BYTES_PER_SECOND
 
 const FIXED_LINK: Speeds = { outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, fullDuplex: true, beside: { copies: 1, calls: 1 } }
 
 const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions): LocalMachine => {
   const dtype: Float = device === 'ref' ? 'f64' : 'f32'
   return {
-    name: device, device, dtype, memoryBytes: deviceBytes(), link: linkAt(FIXED_LINK, o),
+    name: device, device, dtype, precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link: linkAt(FIXED_LINK, o),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
     workspace: asked(native, device, dtype, o.threads),
     saveProfile: () => {},
@@ -192,13 +196,37 @@ const orDeviceFailed = <A>(f: () => A): Either<SpillwayError, A> => {
 /** The addon, or what is missing in words. */
 export const tryNative = (): Either<SpillwayError, Native> => orDeviceFailed(loadNative)
 
+/** Whether a device rounds to bf16 says whether it computes with it: the cpu device does where the processor multiplies bf16. */
+const hasBf16 = (native: Native, device: DeviceName): boolean => {
+  const { wire, attrs, ins, outs } = nativeCall('to_bf16', {}, { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true }, device === 'ref' ? 'f64' : 'f32')
+  return native.query(device, wire, attrs, ins, outs) >= 0
+}
+
+const WITHOUT_BF16: Readonly<Record<DeviceName, string>> = {
+  cpu: 'this processor has no bf16 arithmetic (avx512_bf16)', null: 'the cpu that it stands for has no bf16 arithmetic',
+  cuda: 'the cuda device has no bf16 kernels', ref: 'the reference device has no bf16 kernels',
+}
+
+const precisionFault = (native: Native, device: DeviceName, precision: Precision): SpillwayError | undefined => {
+  const others: readonly Precision[] = device === 'cuda' ? ['tf32'] : []
+  if (precision === 'fp32' || others.includes(precision) || (precision === 'bf16' && hasBf16(native, device))) return undefined
+  const reason = precision === 'bf16' ? WITHOUT_BF16[device] : `tf32 is of the cuda device's products`
+  return usage(`precision '${precision}' is not legal on machine '${device}': ${reason}`, ['fp32', ...others])
+}
+
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> => {
-  if (Object.hasOwn(namedMachines, name)) return right({ ...namedMachines[name]!, saveProfile: () => {} })
+  if (Object.hasOwn(namedMachines, name)) {
+    if (o.precision !== undefined && o.precision !== 'fp32')
+      return left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
+    return right({ ...namedMachines[name]!, precision: 'fp32', saveProfile: () => {} })
+  }
   if (name !== 'cpu' && name !== 'ref' && name !== 'null' && name !== 'cuda') return left(unknownName('machine', name, machineNames()))
   const native = tryNative()
   if (isLeft(native)) return native
-  if (name === 'cuda') return orDeviceFailed(() => cudaMachine(native.right, o))
+  if (name === 'cuda') return pipe(orDeviceFailed(() => precisionFault(native.right, name, o.precision ?? 'fp32')), E.chain((fault) => (fault ? left(fault) : orDeviceFailed(() => cudaMachine(native.right, o)))))
   const { devices } = native.right.deviceInfo()
   if (!devices.includes(name)) return left({ tag: 'DeviceFailed', reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'` })
+  const fault = precisionFault(native.right, name, o.precision ?? 'fp32')
+  if (fault) return left(fault)
   return right(name === 'cpu' ? cpuMachine(native.right, o) : plainMachine(native.right, name, o))
 }

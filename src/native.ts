@@ -8,8 +8,10 @@ import type { Algorithm } from '../staging/ops/op'
 export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
 
 /** How products of single-precision numbers are made on devices that have a choice. */
-export type Precision = 'fp32' | 'tf32'
-export type NativeDType = 'f32' | 'f64' | 'i32'
+export type ProductPrecision = 'fp32' | 'tf32'
+/** bf16: activations are stored so and multiplied as such; that is a plan's to say, not a device's. */
+export type Precision = ProductPrecision | 'bf16'
+export type NativeDType = 'f32' | 'f64' | 'i32' | 'bf16'
 
 /** One operand of a single kernel. Dense where no strides are given: activations channels-last, others in natural order. */
 export interface NativeOperand {
@@ -23,7 +25,8 @@ export interface NativeOperand {
 }
 
 export interface NativeArray extends NativeOperand {
-  readonly data: Float32Array | Float64Array | Int32Array
+  /** bf16: its bits. */
+  readonly data: Float32Array | Float64Array | Int32Array | Uint16Array
   /** Elements between neighbours along each dim, and before the first. */
   readonly strides?: readonly number[]
   readonly offset?: number
@@ -35,7 +38,7 @@ export interface KernelOptions {
   readonly lrScale?: number
   readonly algorithm?: Algorithm
   readonly threads?: number
-  readonly precision?: Precision
+  readonly precision?: ProductPrecision
 }
 
 export interface DeviceInfo {
@@ -99,7 +102,7 @@ export interface SessionOptions {
   readonly spill?: string
   /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
   readonly pinnedBytes?: number
-  readonly precision?: Precision
+  readonly precision?: ProductPrecision
   readonly threads?: number | undefined
   /** Imitates a slower link; 0: as fast as it goes. */
   readonly throttle?: { readonly outBytesPerSecond?: number; readonly inBytesPerSecond?: number }
@@ -220,7 +223,7 @@ export interface Native {
     outs: readonly NativeOperand[],
     algorithm?: Algorithm,
     threads?: number,
-    precision?: Precision,
+    precision?: ProductPrecision,
   ): number
   /**
    * How long a call takes in a step, on made-up values that the caches do not hold. `inPlace`: the input whose bytes the
@@ -234,7 +237,7 @@ export interface Native {
     outs: readonly NativeOperand[],
     algorithm?: Algorithm,
     threads?: number,
-    precision?: Precision,
+    precision?: ProductPrecision,
     inPlace?: number,
   ): Measured
   /** Gives back what was compiled for queries and measurements, and the memory of the latter: before a session opens. */

@@ -6,6 +6,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { CheckedHead, Model, Net, PlanHead, PlannedSegment } from '../dsl'
 import { stale } from '../dsl/plan/stale'
 import { PAGE_BYTES } from '../staging/core/bytes'
+import { precisionOf } from '../staging/graph/check'
 import { fingerprint } from '../staging/graph/fingerprint'
 import type { OpId } from '../staging/graph/graph'
 import { decodePlan, encodePlan } from '../staging/plan/codec'
@@ -72,6 +73,7 @@ export const headOf = (plan: Plan, model: Model): PlanHead => ({
   net: model.net as Net & PlanHead['net'],
   machine: plan.machine,
   strategy: plan.strategy,
+  ...(precisionOf(plan.graph) === 'bf16' ? { precision: 'bf16' as const } : {}),
   budget: plan.budgetBytes,
   peak: plan.peakPages * PAGE_BYTES,
   fingerprint: fingerprint(plan.graph),
@@ -127,6 +129,6 @@ export const openModule = <M extends Model>(model: M, module: PlanModule, spill 
   if (mismatch) return left(mismatch)
   if (!sameJson(headOf(plan.right, model), module.head))
     return left({ tag: 'PlanFormat', at: 'the module', reason: 'what it says is not what its plan says; stage again' })
-  const machine = machineNamed(plan.right.machine, { spill })
+  const machine = machineNamed(plan.right.machine, { spill, precision: precisionOf(plan.right.graph) })
   return isLeft(machine) ? machine : right({ ...describePlan(plan.right, machine.right, spill, 'pages', 0), model })
 }

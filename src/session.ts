@@ -14,6 +14,7 @@ import { budgetTooSmall, strategyAndPlan } from '../dsl/plan/words'
 import { compile, type CompileOptions, compilePrescribed } from '../staging/compile'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import { stepTraining, training } from '../staging/grad/grad'
+import { narrowed } from '../staging/grad/rewrite/narrow'
 import { withPoolPlaces } from '../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../staging/grad/rewrite/rewrites'
 import type { Graph } from '../staging/graph/graph'
@@ -23,6 +24,7 @@ import { simulate } from '../staging/sim/simulate'
 import type { Timeline } from '../staging/sim/timeline'
 import { type SpillwayError, SpillwayException, usage } from './errors'
 import { type LocalMachine, machineNamed } from './machine'
+import type { Precision } from './native'
 import type { Staging } from './report/facts'
 
 export interface StageOptions<L extends string = string> extends PlanByHand<L> {
@@ -36,6 +38,8 @@ export interface StageOptions<L extends string = string> extends PlanByHand<L> {
   readonly machine?: string
   readonly allocator?: string
   readonly algorithms?: Algorithms
+  /** bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the processor has it; default fp32. */
+  readonly precision?: Precision
   /** The lower tier: host memory, or a folder for the spill file. */
   readonly spill?: string
   readonly name?: string
@@ -59,22 +63,27 @@ export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, mom
 /** Those that have the operators that rewriting makes. */
 const FUSING_DEVICES: readonly LocalMachine['device'][] = ['cpu', 'ref', 'null']
 
+/** A training graph as the machine runs it: what its operators and its precision change. */
+const finished = (machine: LocalMachine) => (graph: Graph): Graph => {
+  const fused = FUSING_DEVICES.includes(machine.device) ? withPoolPlaces(graph) : graph
+  return machine.precision === 'bf16' ? narrowed(fused) : fused
+}
+
 /** A step of one's own says itself what it minimises and how. */
 const stepGraph = (step: TrainingStep, name: string, machine: LocalMachine): Either<SpillwayError, Graph> =>
   pipe(
     elaborateStep(step, name),
     E.chainW(({ graph, objectives, detached }) => stepTraining(graph, objectives, detached, { dtype: machine.dtype })),
+    E.map(finished(machine)),
   )
 
 /** The step that is planned: forward, loss, backward, update. */
 export const trainingGraph = (model: Trainable, name: string, loss: Loss, optimizer: Optimizer, machine: LocalMachine): Either<SpillwayError, Graph> =>
-  pipe(
-    model.kind === 'step' ? stepGraph(model, name, machine) : pipe(
-      elaborate(model, name),
-      E.map(({ graph, output }) => (FUSING_DEVICES.includes(machine.device) ? rewritten(graph, output) : { graph, output })),
-      E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
-    ),
-    E.map((graph) => (FUSING_DEVICES.includes(machine.device) ? withPoolPlaces(graph) : graph)),
+  model.kind === 'step' ? stepGraph(model, name, machine) : pipe(
+    elaborate(model, name),
+    E.map(({ graph, output }) => (FUSING_DEVICES.includes(machine.device) ? rewritten(graph, output) : { graph, output })),
+    E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
+    E.map(finished(machine)),
   )
 
 /** No step needs more: everything kept, nothing tiled, room for all of it. */
@@ -149,7 +158,7 @@ export const tryStage = <M extends Model, const O extends StageOptions<LayerName
   const fault = strategyFault(o)
   if (fault) return left(fault)
   return pipe(
-    machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed' }),
+    machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed', precision: o.precision }),
     E.chain((machine) => pipe(
       trainingGraph(model, o.name ?? 'model', o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, machine),
       E.chain((graph) => stageGraph(graph, machine, o, model)),
@@ -180,7 +189,7 @@ export type StepStageOptions = Omit<StageOptions, 'loss' | 'optimizer' | 'tiles'
 /** A plan for a step of one's own, or why there is none. */
 export const tryStageStep = (step: TrainingStep, o: StepStageOptions = {}): Either<SpillwayError, StagedPlan> =>
   pipe(
-    machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed' }),
+    machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed', precision: o.precision }),
     E.chain((machine) => pipe(stepGraph(step, o.name ?? 'step', machine), E.chain((graph) => stageGraph(graph, machine, o)))),
   )
 

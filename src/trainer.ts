@@ -12,7 +12,7 @@ import { type SpillwayError, SpillwayException, usage } from './errors'
 import { identityOf, modelMismatch } from './identity'
 import { DEVICES } from './machine'
 import { PeakMemory } from './memory'
-import type { Precision } from './native'
+import type { ProductPrecision } from './native'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import type { StagedPlan } from './session'
 import { openStepLog, type StepLog } from './steplog'
@@ -34,7 +34,7 @@ export interface TrainOptions {
   /** Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all. */
   readonly hostMemory?: number
   /** Of products of single-precision numbers, on cuda; default fp32. */
-  readonly precision?: Precision
+  readonly precision?: ProductPrecision
   readonly checkpointDir?: string
   /** Steps between checkpoints; default: a tenth of the run. There is one at the end in any case. */
   readonly checkpointEvery?: number

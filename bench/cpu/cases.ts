@@ -18,6 +18,8 @@ export interface Case {
   readonly budgetBytes?: number
   /** The folder of the spill file; default: none, the lower tier is memory. */
   readonly spill?: string
+  /** Default: fp32. */
+  readonly precision?: 'bf16'
   /** Of one request; the last is measured. */
   readonly stepsAtOnce?: number
 }
@@ -41,8 +43,8 @@ export const CASES: readonly Case[] = [
 
 /** The plan of a case; in-core: everything kept, nothing tiled. */
 export const stagedCase = (c: Case, threads: number): StagedModel => {
-  const { image, batch, strategy = 'in-core', budgetBytes: budget, spill } = c
-  const staged = stageNamed(c.model, { image: [image, image], batch, strategy, budget, spill, threads })
+  const { image, batch, strategy = 'in-core', budgetBytes: budget, spill, precision } = c
+  const staged = stageNamed(c.model, { image: [image, image], batch, strategy, budget, spill, threads, precision })
   if (isRight(staged)) return staged.right
   throw new Error(`${c.name}: ${JSON.stringify(staged.left)}`)
 }

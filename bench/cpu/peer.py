@@ -1,7 +1,7 @@
 # PyTorch's side of the benchmark: the same training graph, as PyTorch's own operators, a step at a time.
 # In: graph.json (the staged graph), mode, threads as arguments; lines 'step' and 'end' on stdin. Out: a JSON line each.
-# Modes: plain (NCHW), channels-last, compiled (channels-last under torch.compile), checkpoint:N (channels-last, in N segments of
-# torch.utils.checkpoint). The allocator is the environment's.
+# Modes: plain (NCHW), channels-last, compiled (channels-last under torch.compile), autocast (channels-last, in bf16), checkpoint:N
+# (channels-last, in N segments of torch.utils.checkpoint). The allocator is the environment's.
 import json, resource, sys, time
 
 import torch
@@ -160,7 +160,8 @@ if mode.startswith("checkpoint:"):
 
 def step():
     optimizer.zero_grad(set_to_none=True)
-    loss = model(fed)
+    with torch.autocast("cpu", torch.bfloat16, enabled=mode == "autocast"):
+        loss = model(fed)
     loss.backward()
     optimizer.step()
     return loss.item()

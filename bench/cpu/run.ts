@@ -1,5 +1,5 @@
 // `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch, taken in turns on two threads, as medians and
-// ratios. Suites: in-core (the step with everything kept), checkpointing (little memory), large (images that do not fit).
+// ratios. Suites: in-core (the step with everything kept), bf16 (the same, halved), checkpointing (little memory), large (images that do not fit).
 // In: --python PATH (a Python that has PyTorch 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b.
 // Out: a table, bench/results/cpu-SUITE.json with the machine's description, and an SVG plot where sides are compared; a run of some
 // cases leaves the others of that file as they are.
@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { type InBf16, measureBf16, showBf16 } from './bf16'
 import { CASES, type Case } from './cases'
 import { CHECKPOINTED, measureCheckpointing, showCheckpointing } from './checkpointing'
 import { type InCore, measureInCore, showInCore } from './incore'
@@ -45,10 +46,16 @@ const inCoreMeans = (cases: readonly InCore[]): object => {
   return { geomeanTimeRatio: geomean(cases.map((r) => r.timeRatio)), geomeanBestRatio: bests.length ? geomean(bests) : null }
 }
 
+const bf16Means = (cases: readonly InBf16[]): object => ({
+  geomeanOwnRatio: geomean(cases.map((r) => r.ownRatio)),
+  geomeanTimeRatio: geomean(cases.map((r) => r.timeRatio)),
+})
+
 const suite = <R extends { readonly name: string }>(s: Suite<R>): Suite => s as unknown as Suite
 
 const SUITES: Readonly<Record<string, Suite>> = {
   'in-core': suite({ cases: CASES, measure: measureInCore, show: showInCore, means: inCoreMeans, plotted: (cases) => cases }),
+  bf16: suite({ cases: CASES, measure: measureBf16, show: showBf16, means: bf16Means, plotted: (cases) => cases }),
   checkpointing: suite({
     cases: CHECKPOINTED,
     measure: measureCheckpointing,

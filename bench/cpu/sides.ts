@@ -22,7 +22,7 @@ const ROOT = join(__dirname, '../..')
 const BUSY_CORES = 0.1
 
 /** An allocator that keeps what it has, in huge pages: what PyTorch's users are told to set. */
-const TUNED = {
+export const TUNED = {
   GLIBC_TUNABLES: 'glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296',
 }
 interface Mode {

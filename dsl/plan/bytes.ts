@@ -1,4 +1,4 @@
-// What a training step holds, by two rules that types and run time both count, in 32-bit floats.
+// What a training step holds, by two rules that types and run time both count, in 32-bit floats (bf16 halves outputs).
 //  in core  parameters, a gradient of each, the optimizer's numbers for each, running statistics, and every layer's output
 //           but those written over their input
 //  least    parameters, the optimizer's numbers, running statistics, and the largest layer's gradients: a weight is updated

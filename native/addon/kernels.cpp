@@ -26,7 +26,8 @@ DType parse_dtype(const Napi::Value& value) {
   if (name == "f32") return DType::f32;
   if (name == "f64") return DType::f64;
   if (name == "i32") return DType::i32;
-  fail(value.Env(), text("dtype '", name, "': one of f32, f64, i32"));
+  if (name == "bf16") return DType::bf16;
+  fail(value.Env(), text("dtype '", name, "': one of f32, f64, i32, bf16"));
 }
 
 /// Up to four whole numbers; false when the field is missing.
@@ -87,7 +88,8 @@ void attach(View& v, const Napi::Object& operand, const char* name) {
   const Napi::Value data = operand.Get("data");
   if (!data.IsTypedArray()) fail(operand.Env(), text(name, ".data must be a typed array"));
   const auto array = data.As<Napi::TypedArray>();
-  const napi_typedarray_type want = v.dtype == DType::f32 ? napi_float32_array : v.dtype == DType::f64 ? napi_float64_array : napi_int32_array;
+  constexpr napi_typedarray_type arrays[] = {napi_float32_array, napi_float64_array, napi_int32_array, napi_uint16_array};
+  const napi_typedarray_type want = arrays[uint32_t(v.dtype)];
   if (array.TypedArrayType() != want) fail(operand.Env(), text(name, ".data is not of the operand's dtype"));
   const uint64_t offset = count_or(operand, "offset", 0), span = span_of(operand.Env(), v);
   if (offset > array.ElementLength() || span > array.ElementLength() - offset)

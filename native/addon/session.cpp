@@ -12,7 +12,7 @@ namespace spillway::addon {
 namespace {
 
 constexpr const char* ROLES[] = {"param", "state", "input", "target", "loss"};
-constexpr const char* DTYPES[] = {"f32", "f64", "i32"};
+constexpr const char* DTYPES[] = {"f32", "f64", "i32", "bf16"};
 constexpr const char* STREAMS[] = {"compute", "out", "in"};
 
 SessionOptions parse_options(const Napi::Object& o) {

@@ -25,9 +25,36 @@ void add_pair(const View& y, const View& a, const View& b) {
   });
 }
 
+/// A few channels of one pixel of an input, or nothing where its box does not hold them.
+void add_channels(const View& x, const int64_t (&place)[4], int64_t channels, float* sums) {
+  for (const int d : {0, 2, 3})
+    if (place[d] < x.origin[d] || place[d] >= ops::upper(x, d)) return;
+  const int64_t lo = std::max(place[1], x.origin[1]), hi = std::min(place[1] + channels, ops::upper(x, 1));
+  const Bf16* const term = pixel_of<Bf16>(x, place[0] - x.origin[0], place[2] - x.origin[2], place[3] - x.origin[3]) - x.origin[1];
+#pragma omp simd
+  for (int64_t c = lo; c < hi; c++) sums[c - place[1]] += float(term[c]);
+}
+
+/// Sums of bf16 are rounded once, however many terms they have: a few channels at a time.
+void add_all(const KernelCall& c) {
+  constexpr int64_t most = 256;
+  const View& y = c.outs[0];
+#pragma omp parallel for schedule(static) collapse(2)
+  for (int64_t b = 0; b < y.dims[0]; b++)
+    for (int64_t h = 0; h < y.dims[2]; h++)
+      for (int64_t w = 0; w < y.dims[3]; w++)
+        for (int64_t first = 0; first < y.dims[1]; first += most) {
+          const int64_t place[4] = {y.origin[0] + b, y.origin[1] + first, y.origin[2] + h, y.origin[3] + w}, channels = std::min(most, y.dims[1] - first);
+          float sums[most] = {};
+          for (uint32_t i = 0; i < c.n_ins; i++) add_channels(c.ins[i], place, channels, sums);
+          store(sums, pixel_of<Bf16>(y, b, h, w) + first, channels);
+        }
+}
+
 struct Add : PlainKernel {
   static constexpr auto check = ops::check_add;
   static void run(const KernelCall& c) {
+    if (c.n_ins > 2 && is_narrow(c.outs[0])) return add_all(c);
     add_pair(c.outs[0], c.ins[0], c.ins[1]);
     for (uint32_t i = 2; i < c.n_ins; i++) add_to(c.outs[0], c.ins[i]);
   }
@@ -59,9 +86,9 @@ struct AddRelu : PlainKernel {
 /// The part of `whole` where `part` lies, as a view with the dims of `part`.
 View window_onto(const View& whole, const View& part) {
   View v = whole;
-  float* data = floats(whole);
+  std::byte* data = static_cast<std::byte*>(whole.data);
   for (int d = 0; d < 4; d++) {
-    data += (part.origin[d] - whole.origin[d]) * whole.strides[d];
+    data += (part.origin[d] - whole.origin[d]) * whole.strides[d] * int64_t(dtype_bytes(whole.dtype));
     v.dims[d] = part.dims[d];
     v.origin[d] = part.origin[d];
   }
@@ -82,6 +109,7 @@ struct GradSum : PlainKernel {
   static void run(const KernelCall& c) {
     const View& sum = c.outs[0];
     const bool first_fills = ops::same_box(c.ins[0], sum);
+    if (is_narrow(sum) && (c.n_ins > 2 || !first_fills)) return add_all(c);
     if (first_fills && c.n_ins > 1 && ops::same_box(c.ins[1], sum)) {
       add_pair(sum, c.ins[0], c.ins[1]);
     } else {

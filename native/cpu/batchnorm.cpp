@@ -26,10 +26,10 @@ void normalise(const KernelCall& c, const MomentsOf& moments, const View& gamma,
     mean[ch] = float(m.mean);
     scale[ch] = float(m.rstd * double(floats(gamma)[ch]));
   }
-  each_pixel<2>({&c.outs[0], &c.ins[0]}, [=](Pointers<2> at) {
+  each_pixel<2>({&c.outs[0], &c.ins[0]}, [=](Pointers<2> at, int64_t first, int64_t n) {
     const auto [y, x] = at;
 #pragma omp simd
-    for (int64_t ch = 0; ch < k.channels; ch++) y[ch] = (x[ch] - mean[ch]) * scale[ch] + shift[ch];
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean[first + i]) * scale[first + i] + shift[first + i];
   });
 }
 
@@ -51,14 +51,26 @@ struct Reduction : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return channel_sums_bytes<2>(c.ins[0]); }
 };
 
-struct BnStats : Reduction {
+struct BnStats : PlainKernel {
   static constexpr auto check = ops::check_bn_stats;
+  static int64_t sums_bytes(const KernelCall& c) { return channel_sums_bytes<2>(c.ins[0]); }
+  /// The first pixel's channels as floats lie behind the sums where they are not so in memory.
+  static int64_t workspace(const KernelCall& c) {
+    return sums_bytes(c) + (is_narrow(c.ins[0]) ? c.ins[0].dims[1] * int64_t(sizeof(float)) : 0);
+  }
+  static const float* first_pixel(const KernelCall& c) {
+    const View& x = c.ins[0];
+    if (!is_narrow(x)) return floats(x);
+    float* const widened = reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums_bytes(c));
+    widen(static_cast<const Bf16*>(x.data), widened, x.dims[1]);
+    return widened;
+  }
   static void run(const KernelCall& c) {
     const int64_t channels = c.ins[0].dims[1];
     const double count = double(ops::pixels(c.ins[0]));
     double* sums = static_cast<double*>(c.workspace);
     // Deviations from the first pixel: squares of a mean far from zero would cancel.
-    const float* pivot = floats(c.ins[0]);
+    const float* pivot = first_pixel(c);
     const Summands<1, 1> of{{&c.ins[0], 1}, {}, {pivot}};
     channel_sums<double, 2>(of, sums, squared_deviations);
     const ops::Statistics<float> stats(c.outs[0]);
@@ -100,10 +112,10 @@ struct BnBackwardData : Affine<4> {
       slope[ch] = float(double(floats(c.ins[4])[ch]) * m.rstd / count);
       offset[ch] = float(double(floats(c.ins[5])[ch]) / count);
     }
-    each_pixel<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [=](Pointers<3> at) {
+    each_pixel<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [=](Pointers<3> at, int64_t first, int64_t n) {
       const auto [dx, x, dy] = at;
 #pragma omp simd
-      for (int64_t ch = 0; ch < k.channels; ch++) dx[ch] = scale[ch] * (dy[ch] - offset[ch] - (x[ch] - mean[ch]) * slope[ch]);
+      for (int64_t i = 0; i < n; i++) dx[i] = scale[first + i] * (dy[i] - offset[first + i] - (x[i] - mean[first + i]) * slope[first + i]);
     });
   }
 };
@@ -123,10 +135,10 @@ struct BnFrozenBackwardData : Affine<1> {
     float* scale = k[0];
     for (int64_t ch = 0; ch < k.channels; ch++)
       scale[ch] = float(double(floats(c.ins[2])[ch]) / std::sqrt(double(floats(c.ins[1])[ch]) + eps));
-    each_pixel<2>({&c.outs[0], &c.ins[0]}, [=](Pointers<2> at) {
+    each_pixel<2>({&c.outs[0], &c.ins[0]}, [=](Pointers<2> at, int64_t first, int64_t n) {
       const auto [dx, dy] = at;
 #pragma omp simd
-      for (int64_t ch = 0; ch < k.channels; ch++) dx[ch] = dy[ch] * scale[ch];
+      for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * scale[first + i];
     });
   }
 };

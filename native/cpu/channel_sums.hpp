@@ -1,12 +1,13 @@
 // Sums over the pixels of a value, one for each channel, in double. Rows are cut into blocks by their number only; each
 // block's partial sums are merged in block order. Invariant: the same bits for any number of threads.
-// In: views of one box, per-channel constants, and terms(elements, constants) that gives one pixel's share in Element (float:
+// In: views of one box, stored alike, per-channel constants, and terms(elements, constants) that gives one pixel's share in Element (float:
 // four pixels' shares are added before they are widened), for one channel or as many as a register holds alike.
 // Out: `Sums` totals per channel at the head of the scratch.
 #pragma once
 #include <cstring>
 #include <type_traits>
 
+#include "cpu/blocks.hpp"
 #include "cpu/runs.hpp"
 #include "ops/joinednorm.hpp"
 
@@ -14,7 +15,7 @@ namespace spillway::cpu {
 
 /// Channels side by side; the compiler splits them where the machine is narrower. Four doubles are what compilers widen
 /// four floats to in one instruction.
-using Floats = float __attribute__((vector_size(64)));
+using Floats = Block;
 using Doubles = double __attribute__((vector_size(32)));
 using FourFloats = float __attribute__((vector_size(16)));
 
@@ -30,6 +31,15 @@ inline void load(const float* from, float& to) { to = *from; }
 inline void load(const float* from, double& to) { to = double(*from); }
 inline void load(const float* from, Floats& to) { to = read<Floats>(from); }
 inline void load(const float* from, Doubles& to) { to = widened(from); }
+
+inline void load(const Bf16* from, float& to) { to = float(*from); }
+inline void load(const Bf16* from, double& to) { to = double(*from); }
+inline void load(const Bf16* from, Floats& to) { to = load_block(from); }
+inline void load(const Bf16* from, Doubles& to) {
+  using Halves = uint16_t __attribute__((vector_size(8)));
+  using Words = uint32_t __attribute__((vector_size(16)));
+  to = __builtin_convertvector(std::bit_cast<FourFloats>(__builtin_convertvector(read<Halves>(from), Words) << 16), Doubles);
+}
 
 inline void add_to(double* sums, double total) { *sums += total; }
 inline void add_to(double* sums, const Doubles& total) {
@@ -67,13 +77,14 @@ constexpr int64_t stretch_pixels = 4;
 
 /// One of the views that are walked, at a pixel's channel; `line` runs ahead, through the next stretch in the order in which it
 /// lies, which the walk down the pixels' channels does not follow: without it, memory gives a third of what it can.
+template <class T>
 struct Walker {
-  const float* at;
+  const T* at;
   int64_t step;
-  const float* line;
+  const T* line;
   Walker() = default;
   Walker(const View& v, Stretch s, int64_t channel)
-      : at(pixel_of(v, s.row / v.dims[2], s.row % v.dims[2], s.from) + channel), step(v.strides[3]),
+      : at(pixel_of<T>(v, s.row / v.dims[2], s.row % v.dims[2], s.from) + channel), step(v.strides[3]),
         line(at + stretch_pixels * step + (stretch_pixels - 1) * channel) {}
   template <class V>
   void take(V& element, int64_t width) {
@@ -85,12 +96,12 @@ struct Walker {
 };
 
 /// Adds a stretch's terms for the channels from `first` of a part on, as many as V holds; the part's own begin at `from`.
-template <class V, int64_t width, int Sums, size_t N, size_t K, class Term>
+template <class T, class V, int64_t width, int Sums, size_t N, size_t K, class Term>
 void add_stretch(const Summands<N, K>& of, const View& part, int64_t from, Stretch s, int64_t first, int64_t channels, double* sums,
                  const Term& term) {
-  std::array<Walker, N> walkers;
-  walkers[0] = Walker(part, s, first);
-  for (size_t i = 1; i < N; i++) walkers[i] = Walker(*of.whole[i - 1], s, from + first);
+  std::array<Walker<T>, N> walkers;
+  walkers[0] = Walker<T>(part, s, first);
+  for (size_t i = 1; i < N; i++) walkers[i] = Walker<T>(*of.whole[i - 1], s, from + first);
   std::array<V, K> constants;
   for (size_t i = 0; i < K; i++) load(of.constants[i] + from + first, constants[i]);
   std::array<V, Sums> totals{};
@@ -103,7 +114,7 @@ void add_stretch(const Summands<N, K>& of, const View& part, int64_t from, Stret
   for (int t = 0; t < Sums; t++) add_to(sums + t * channels + from + first, totals[t]);
 }
 
-template <class Element, int Sums, size_t N, size_t K, class Term>
+template <class T, class Element, int Sums, size_t N, size_t K, class Term>
 void add_row(const Summands<N, K>& of, int64_t row, int64_t channels, double* sums, const Term& term) {
   using Lanes = std::conditional_t<std::is_same_v<Element, float>, Floats, Doubles>;
   constexpr int64_t width = sizeof(Lanes) / sizeof(Element);
@@ -115,8 +126,8 @@ void add_row(const Summands<N, K>& of, int64_t row, int64_t channels, double* su
       const View& part = of.parts[i];
       int64_t first = 0;
       for (; first + width <= part.dims[1]; first += width)
-        add_stretch<Lanes, width, Sums>(of, part, from, stretch, first, channels, sums, term);
-      for (; first < part.dims[1]; first++) add_stretch<Element, 1, Sums>(of, part, from, stretch, first, channels, sums, term);
+        add_stretch<T, Lanes, width, Sums>(of, part, from, stretch, first, channels, sums, term);
+      for (; first < part.dims[1]; first++) add_stretch<T, Element, 1, Sums>(of, part, from, stretch, first, channels, sums, term);
       from += part.dims[1];
     }
   }
@@ -131,7 +142,9 @@ void channel_sums(const Summands<N, K>& of, double* scratch, const Term& term) {
   for (int64_t block = 0; block < blocks; block++) {
     double* sums = scratch + block * width;
     std::fill_n(sums, width, 0.0);
-    for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++) add_row<Element, Sums>(of, row, channels, sums, term);
+    with_element(of.parts[0], [&](auto stored) {
+      for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++) add_row<decltype(stored), Element, Sums>(of, row, channels, sums, term);
+    });
   }
   for (int64_t block = 1; block < blocks; block++)
 #pragma omp simd

@@ -10,11 +10,14 @@ namespace {
 
 /// Copies `count` channels of each pixel from channel `from` of x to channel `to` of y (counted inside the views).
 void copy_channels(const View& x, int64_t from, const View& y, int64_t to, int64_t count) {
+  with_element(y, [&](auto element) {
+    using T = decltype(element);
 #pragma omp parallel for schedule(static) collapse(2)
-  for (int64_t b = 0; b < y.dims[0]; b++)
-    for (int64_t h = 0; h < y.dims[2]; h++)
-      for (int64_t w = 0; w < y.dims[3]; w++)
-        std::memcpy(pixel_of(y, b, h, w) + to, pixel_of(x, b, h, w) + from, size_t(count) * sizeof(float));
+    for (int64_t b = 0; b < y.dims[0]; b++)
+      for (int64_t h = 0; h < y.dims[2]; h++)
+        for (int64_t w = 0; w < y.dims[3]; w++)
+          std::memcpy(pixel_of<T>(y, b, h, w) + to, pixel_of<T>(x, b, h, w) + from, size_t(count) * sizeof(T));
+  });
 }
 
 struct Concat : PlainKernel {

@@ -25,22 +25,31 @@ inline winograd::Geometry towards_x(const ops::Conv2d& g, const View& x, const V
   return {g.batch, plane_of(y), plane_of(x), -shift_of(g.window.h) - 2, -shift_of(g.window.w) - 2};
 }
 
-inline void forward(const winograd::Geometry& g, const KernelCall& c, winograd::Finish finish = {}) {
-  if (c.n_ins > 2) finish.bias = floats(c.ins[2]);
-  winograd::convolve(g, use_threads(), winograd::Weights::forward, floats(c.ins[0]), floats(c.ins[1]), finish, floats(c.outs[0]),
-                     c.workspace);
+/// Both directions between activations: from one as floats or bf16, to one that is stored alike.
+inline void convolve(const winograd::Geometry& g, const KernelCall& c, winograd::Weights order, const winograd::Finish& finish) {
+  with_element(c.ins[0], [&](auto element) {
+    using T = decltype(element);
+    winograd::convolve(g, use_threads(), order, static_cast<const T*>(c.ins[0].data), floats(c.ins[1]), finish, static_cast<T*>(c.outs[0].data),
+                       c.workspace);
+  });
 }
 
-inline void backward_data(const winograd::Geometry& g, const KernelCall& c) {
-  winograd::convolve(g, use_threads(), winograd::Weights::turned, floats(c.ins[0]), floats(c.ins[1]), {}, floats(c.outs[0]),
-                     c.workspace);
+inline void forward(const winograd::Geometry& g, const KernelCall& c, winograd::Finish finish = {}) {
+  if (c.n_ins > 2) finish.bias = floats(c.ins[2]);
+  convolve(g, c, winograd::Weights::forward, finish);
 }
+
+inline void backward_data(const winograd::Geometry& g, const KernelCall& c) { convolve(g, c, winograd::Weights::turned, {}); }
 
 inline int64_t backward_weights_bytes(const winograd::Geometry& g, const KernelCall& c) {
   return std::max(winograd::weight_gradient_bytes(g, use_threads()), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);
 }
 inline void backward_weights(const winograd::Geometry& g, const KernelCall& c) {
-  winograd::weight_gradient(g, use_threads(), floats(c.ins[0]), floats(c.ins[1]), floats(c.outs[0]), c.workspace);
+  with_element(c.ins[0], [&](auto element) {
+    using T = decltype(element);
+    winograd::weight_gradient(g, use_threads(), static_cast<const T*>(c.ins[0].data), static_cast<const T*>(c.ins[1].data), floats(c.outs[0]),
+                              c.workspace);
+  });
   if (c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
 }
 

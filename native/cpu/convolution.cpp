@@ -15,7 +15,7 @@ using ops::WindowAxis;
 /// The convolution as the primitive sees it, and the packed grid that stands for x where x itself will not do.
 struct Problem {
   Direction direction;
-  bool bias;
+  bool bias, narrow;
   memory::dims src, weights, dst, strides, dilations, pad_before, pad_after;
   std::optional<Grid> packed;
   bool turned = false;  // src and dst have changed places
@@ -39,9 +39,9 @@ bool better_turned(const Problem& p) {
          all(p.pad_before, 0) && all(p.pad_after, 0) && p.src[1] <= few_channels && p.src[1] < p.dst[1];
 }
 
-Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias) {
+Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias, bool narrow) {
   const auto& [h, w] = g.window;
-  Problem p{direction, bias, {}, {}, {g.batch, g.out_channels, h.out_size, w.out_size}, {h.stride, w.stride},
+  Problem p{direction, bias, narrow, {}, {}, {g.batch, g.out_channels, h.out_size, w.out_size}, {h.stride, w.stride},
             {h.dilation - 1, w.dilation - 1}, {h.pad_before(), w.pad_before()}, {}, std::nullopt};
   GridAxis rows{0, h.in_size, 1}, columns{0, w.in_size, 1};
   if (strided_pointwise_weights(direction, g.window)) {
@@ -73,7 +73,8 @@ Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias) {
 class Describe {
  public:
   Describe(const Problem& p, tag layout)
-      : p_(p), src(f32_desc(p.src, layout)), weights(f32_desc(p.weights, tag::any)), dst(f32_desc(p.dst, layout)),
+      : p_(p), src(factor_desc(p.narrow, p.src, layout)),
+        weights(factor_desc(p.narrow, p.weights, tag::any)), weights_gradient(f32_desc(p.weights, tag::any)), dst(factor_desc(p.narrow, p.dst, layout)),
         bias(f32_desc({p.dst[1]}, tag::x)) {}
 
   std::optional<Compiled> compiled() const {
@@ -95,14 +96,14 @@ class Describe {
   }
 
   Argument src_argument(const memory::desc& wanted, bool written) const {
-    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, f32_desc(p_.src, tag::nhwc), wanted, written};
+    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, factor_desc(p_.narrow, p_.src, tag::nhwc), wanted, written};
   }
   Argument weights_argument(const memory::desc& wanted, bool written) const {
     const tag ours = p_.weights.size() == 5 ? tag::goihw : p_.turned ? tag::iohw : tag::oihw;
     return {written ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, f32_desc(p_.weights, ours), wanted, written};
   }
   Argument dst_argument(const memory::desc& wanted, bool written) const {
-    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, f32_desc(p_.dst, tag::nhwc), wanted, written};
+    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, factor_desc(p_.narrow, p_.dst, tag::nhwc), wanted, written};
   }
 
   template <class Primitive, class PrimitiveDesc>
@@ -131,8 +132,8 @@ class Describe {
   }
 
   dnnl::convolution_backward_weights::desc weights_desc() const {
-    if (p_.bias) return {direct, src, weights, bias, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
-    return {direct, src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+    if (p_.bias) return {direct, src, weights_gradient, bias, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+    return {direct, src, weights_gradient, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
   }
 
   std::optional<Compiled> backward_weights() const {
@@ -146,7 +147,7 @@ class Describe {
   }
 
   const Problem& p_;
-  memory::desc src, weights, dst, bias;
+  memory::desc src, weights, weights_gradient, dst, bias;
 };
 
 Convolution compile(const Problem& p) {
@@ -155,18 +156,15 @@ Convolution compile(const Problem& p) {
       WorkspaceLayout places;
       places.place(compiled->workspace_bytes());
       int64_t offset = 0;
-      if (p.packed) {
-        const memory::dims& x = p.turned ? p.dst : p.src;
-        offset = places.place(x[0] * x[1] * x[2] * x[3] * int64_t(sizeof(float)));
-      }
+      if (p.packed) offset = places.place(factor_desc(p.narrow, p.turned ? p.dst : p.src, tag::nhwc));
       return {std::move(compiled), p.packed, offset, places.bytes()};
     }
   return {};
 }
 
 /// Calls f(packed pixel, pixel of x or null) for each pixel of the grid.
-template <class F>
-void each_grid_pixel(const View& x, const Grid& grid, float* packed, F f) {
+template <class T, class F>
+void each_grid_pixel(const View& x, const Grid& grid, T* packed, F f) {
   const int64_t rows = x.dims[0] * grid.h.count;
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < rows; row++)
@@ -174,37 +172,39 @@ void each_grid_pixel(const View& x, const Grid& grid, float* packed, F f) {
       const int64_t h = grid.h.first + row % grid.h.count * grid.h.step;
       const int64_t w = grid.w.first + column * grid.w.step;
       const bool held = h >= 0 && h < x.dims[2] && w >= 0 && w < x.dims[3];
-      f(packed + (row * grid.w.count + column) * x.dims[1], held ? pixel_of(x, row / grid.h.count, h, w) : nullptr);
+      f(packed + (row * grid.w.count + column) * x.dims[1], held ? pixel_of<T>(x, row / grid.h.count, h, w) : nullptr);
     }
 }
 
-void pack(const View& x, const Grid& grid, float* packed) {
-  const size_t bytes = size_t(x.dims[1]) * sizeof(float);
-  each_grid_pixel(x, grid, packed, [bytes](float* to, const float* from) {
+template <class T>
+void pack(const View& x, const Grid& grid, T* packed) {
+  const size_t bytes = size_t(x.dims[1]) * sizeof(T);
+  each_grid_pixel(x, grid, packed, [bytes](T* to, const T* from) {
     if (from) std::memcpy(to, from, bytes);
     else std::memset(to, 0, bytes);
   });
 }
 
 /// Writes all of x: the grid's pixels, zero elsewhere.
-void unpack(const View& x, const Grid& grid, float* packed) {
+template <class T>
+void unpack(const View& x, const Grid& grid, T* packed) {
   each_run<1>({&x}, [](Pointers<1> at, int64_t n) { std::fill_n(at[0], n, 0.0f); });
-  const size_t bytes = size_t(x.dims[1]) * sizeof(float);
-  each_grid_pixel(x, grid, packed, [bytes](const float* from, float* to) {
+  const size_t bytes = size_t(x.dims[1]) * sizeof(T);
+  each_grid_pixel(x, grid, packed, [bytes](const T* from, T* to) {
     if (to) std::memcpy(to, from, bytes);
   });
 }
 
 }  // namespace
 
-std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias) {
+std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, bool narrow) {
   static Cache<Convolution> cache;
-  Cache<Convolution>::Key key{int64_t(direction), bias, g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
+  Cache<Convolution>::Key key{int64_t(direction), bias, narrow, g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
   for (const WindowAxis& a : {g.window.h, g.window.w})
     for (const int64_t n : {a.kernel, a.stride, a.dilation, a.in_size, a.out_size, a.start(a.out_lo) - a.in_lo,
                             a.core_lo() - a.in_lo, a.core_size()})
       key.push_back(n);
-  return cache.get(key, [&] { return compile(problem_of(direction, g, bias)); });
+  return cache.get(key, [&] { return compile(problem_of(direction, g, bias, narrow)); });
 }
 
 void run_convolution(const Convolution& convolution, const KernelCall& c, const View& src, bool writes_src,
@@ -214,13 +214,14 @@ void run_convolution(const Convolution& convolution, const KernelCall& c, const 
     return;
   }
   char* const workspace = static_cast<char*>(c.workspace);
-  float* const packed = reinterpret_cast<float*>(workspace + convolution.packed_offset);
+  void* const packed = workspace + convolution.packed_offset;
   if (convolution.packed) {
     data[src_at] = packed;
-    if (!writes_src) pack(src, *convolution.packed, packed);
+    if (!writes_src) with_element(src, [&](auto element) { pack(src, *convolution.packed, static_cast<decltype(element)*>(packed)); });
   }
   convolution.compiled->run(data, workspace);
-  if (convolution.packed && writes_src) unpack(src, *convolution.packed, packed);
+  if (convolution.packed && writes_src)
+    with_element(src, [&](auto element) { unpack(src, *convolution.packed, static_cast<decltype(element)*>(packed)); });
 }
 
 }  // namespace spillway::cpu

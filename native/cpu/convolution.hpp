@@ -27,7 +27,7 @@ struct Convolution {
   int64_t packed_offset = 0, workspace_bytes = 0;
 };
 
-std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias);
+std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, bool narrow);
 
 /// Runs a convolution on its arguments in oneDNN's order; src, at `src_at` among them, is the operand that may be packed.
 void run_convolution(const Convolution& convolution, const KernelCall& c, const View& src, bool writes_src, std::vector<void*> data,

@@ -2,6 +2,7 @@
 // view of y as the whole image. What oneDNN does not do (the bias, windows that all miss the view) is done here.
 #include "ops/convtranspose2d.hpp"
 
+#include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
 #include "cpu/convolution.hpp"
 
@@ -20,19 +21,15 @@ std::shared_ptr<const Convolution> convolution(Direction direction, const Kernel
   ops::Conv2d g = ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), x, y, w);
   g.window = {within_view(g.window.h), within_view(g.window.w)};
   static const auto nothing = std::make_shared<const Convolution>();
-  return g.window.h.core_size() > 0 && g.window.w.core_size() > 0 ? convolution_of(direction, g, false) : nothing;
+  return g.window.h.core_size() > 0 && g.window.w.core_size() > 0 ? convolution_of(direction, g, false, ops::is_narrow(c)) : nothing;
 }
 
 void add_bias(const View& y, const View& bias) {
-  const float* const b = floats(bias);
-#pragma omp parallel for schedule(static) collapse(2)
-  for (int64_t image = 0; image < y.dims[0]; image++)
-    for (int64_t h = 0; h < y.dims[2]; h++)
-      for (int64_t w = 0; w < y.dims[3]; w++) {
-        float* const pixel = pixel_of(y, image, h, w);
+  each_pixel<1>({&y}, [b = floats(bias)](Pointers<1> at, int64_t first, int64_t n) {
+    float* const pixel = at[0];
 #pragma omp simd
-        for (int64_t c = 0; c < y.dims[1]; c++) pixel[c] += b[c];
-      }
+    for (int64_t i = 0; i < n; i++) pixel[i] += b[first + i];
+  });
 }
 
 struct Forward {

@@ -7,6 +7,7 @@
 namespace spillway::cpu {
 namespace {
 
+template <class T>
 void masked_copy(const KernelCall& call, DropoutAttrs a) {
   const View &x = call.ins[0], &y = call.outs[0];
   const uint64_t stream = dropout_stream(call.step->step, uint32_t(a.key)), seed = call.step->seed;
@@ -17,24 +18,32 @@ void masked_copy(const KernelCall& call, DropoutAttrs a) {
   for (int64_t b = 0; b < y.dims[0]; b++)
     for (int64_t h = 0; h < y.dims[2]; h++)
       for (int64_t w = 0; w < y.dims[3]; w++) {
-        const float* from = pixel_of(x, b, h, w);
-        float* to = pixel_of(y, b, h, w);
+        const T* from = pixel_of<T>(x, b, h, w);
+        T* to = pixel_of<T>(y, b, h, w);
         const int64_t first = (b + y.origin[0]) * y.extent[1] * channel_stride + y.origin[1] * channel_stride +
                               (h + y.origin[2]) * y.extent[3] + (w + y.origin[3]);
+        each_lane_group(y.dims[1], [&](int64_t lane, int64_t count) {
+          float kept[lanes];
 #pragma omp simd
-        for (int64_t c = 0; c < y.dims[1]; c++)
-          to[c] = dropout_keeps(seed, stream, uint64_t(first + c * channel_stride), threshold) ? from[c] * scale : 0.0f;
+          for (int64_t c = 0; c < count; c++)
+            kept[c] = dropout_keeps(seed, stream, uint64_t(first + (lane + c) * channel_stride), threshold) ? float(from[lane + c]) * scale : 0.0f;
+          store(kept, to + lane, count);
+        });
       }
+}
+
+void drop(const KernelCall& call, DropoutAttrs a) {
+  with_element(call.outs[0], [&](auto element) { masked_copy<decltype(element)>(call, a); });
 }
 
 struct Dropout : PlainKernel {
   static constexpr auto check = ops::check_dropout;
-  static void run(const KernelCall& c) { masked_copy(c, DropoutAttrs::read(c.attrs)); }
+  static void run(const KernelCall& c) { drop(c, DropoutAttrs::read(c.attrs)); }
 };
 
 struct DropoutBackward : PlainKernel {
   static constexpr auto check = ops::check_dropout_bwd;
-  static void run(const KernelCall& c) { masked_copy(c, DropoutBwdAttrs::read(c.attrs)); }
+  static void run(const KernelCall& c) { drop(c, DropoutBwdAttrs::read(c.attrs)); }
 };
 
 }  // namespace

@@ -7,24 +7,32 @@ namespace spillway::cpu {
 namespace {
 
 /// y[column][row] = x[row][column] for each image, in blocks that stay in the nearest cache.
-void transpose(const float* x, float* y, int64_t images, int64_t rows, int64_t columns) {
+template <class T>
+void transpose(const T* x, T* y, int64_t images, int64_t rows, int64_t columns) {
   constexpr int64_t block = 32;
 #pragma omp parallel for schedule(static) collapse(2)
   for (int64_t image = 0; image < images; image++)
     for (int64_t first = 0; first < columns; first += block) {
-      const float* from = x + image * rows * columns;
-      float* to = y + image * rows * columns;
+      const T* from = x + image * rows * columns;
+      T* to = y + image * rows * columns;
       for (int64_t row0 = 0; row0 < rows; row0 += block)
         for (int64_t column = first; column < std::min(columns, first + block); column++)
           for (int64_t row = row0; row < std::min(rows, row0 + block); row++) to[column * rows + row] = from[row * columns + column];
     }
 }
 
+void transpose_views(const View& x, const View& y, int64_t images, int64_t rows, int64_t columns) {
+  with_element(x, [&](auto element) {
+    using T = decltype(element);
+    transpose(static_cast<const T*>(x.data), static_cast<T*>(y.data), images, rows, columns);
+  });
+}
+
 struct Flatten : PlainKernel {
   static constexpr auto check = ops::check_flatten;
   static void run(const KernelCall& c) {
     const View& x = c.ins[0];
-    transpose(floats(x), floats(c.outs[0]), x.dims[0], x.dims[2] * x.dims[3], x.dims[1]);
+    transpose_views(x, c.outs[0], x.dims[0], x.dims[2] * x.dims[3], x.dims[1]);
   }
 };
 
@@ -32,7 +40,7 @@ struct FlattenBackward : PlainKernel {
   static constexpr auto check = ops::check_flatten_bwd;
   static void run(const KernelCall& c) {
     const View& dx = c.outs[0];
-    transpose(floats(c.ins[0]), floats(dx), dx.dims[0], dx.dims[1], dx.dims[2] * dx.dims[3]);
+    transpose_views(c.ins[0], dx, dx.dims[0], dx.dims[1], dx.dims[2] * dx.dims[3]);
   }
 };
 

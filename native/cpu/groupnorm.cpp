@@ -83,10 +83,10 @@ struct GroupNormApply : Affine<3> {
         shift[ch] = c.n_ins > 3 ? floats(c.ins[3])[ch] : 0;
       }
       const View x = image_of(c.ins[0], image), y = image_of(c.outs[0], image);
-      each_pixel<2>({&y, &x}, [=](Pointers<2> at) {
+      each_pixel<2>({&y, &x}, [=](Pointers<2> at, int64_t first, int64_t n) {
         const auto [to, from] = at;
 #pragma omp simd
-        for (int64_t ch = 0; ch < k.channels; ch++) to[ch] = (from[ch] - mean[ch]) * scale[ch] + shift[ch];
+        for (int64_t i = 0; i < n; i++) to[i] = (from[i] - mean[first + i]) * scale[first + i] + shift[first + i];
       });
     }
   }
@@ -134,11 +134,11 @@ struct GroupNormBackwardData : Affine<4> {
     for (int64_t image = 0; image < c.ins[0].dims[0]; image++) {
       for (int64_t g = 0; g < a.groups; g++) group_coefficients(c, k, a, image, g);
       const View x = image_of(c.ins[0], image), dy = image_of(c.ins[1], image), dx = image_of(c.outs[0], image);
-      each_pixel<3>({&dx, &x, &dy}, [=](Pointers<3> at) {
+      each_pixel<3>({&dx, &x, &dy}, [=](Pointers<3> at, int64_t first, int64_t n) {
         const auto [to, value, gradient] = at;
 #pragma omp simd
-        for (int64_t ch = 0; ch < k.channels; ch++)
-          to[ch] = scale[ch] * gradient[ch] - offset[ch] - (value[ch] - mean[ch]) * slope[ch];
+        for (int64_t i = 0; i < n; i++)
+          to[i] = scale[first + i] * gradient[i] - offset[first + i] - (value[i] - mean[first + i]) * slope[first + i];
       });
     }
   }

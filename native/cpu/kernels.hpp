@@ -1,10 +1,11 @@
-// The cpu device: f32, oneDNN for convolutions and products, own OpenMP kernels for the rest.
-// In: a checked call on f32 views. Out: the same bits each time for one thread count. Invariant: every exception ends
+// The cpu device: f32 and bf16, oneDNN for convolutions and products, own OpenMP kernels for the rest.
+// In: a checked call. Out: the same bits each time for one thread count. Invariant: every exception ends
 // at the entry as a Status that names the operator and its shapes; a missing operator is a link error.
 #pragma once
 #include <stdexcept>
 
 #include "ops/check.hpp"
+#include "runtime/bf16.hpp"
 
 namespace spillway::cpu {
 
@@ -14,6 +15,9 @@ SPILLWAY_OPS(SPILLWAY_DECLARE)
 
 /// OpenMP's thread count belongs to the calling thread: brings it to what set_threads() asked for. Returns it.
 int use_threads();
+
+/// Whether the processor multiplies bf16; where it only could imitate that, fp32 is faster.
+bool has_bf16();
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 
@@ -30,12 +34,20 @@ bool offers(const KernelCall& c) {
   return c.algorithm == Algorithm::direct;
 }
 
-/// Legal shapes, f32, and an algorithm that there is.
+/// Legal shapes, f32 or bf16 where the processor has it, and an algorithm that there is.
 template <class Op>
 Status check(const KernelCall& c) {
   if (Status s = Op::check(c); !s.ok()) return s;
   if (!offers<Op>(c)) return ops::refuse(c, "the cpu device has no such algorithm for it");
-  return ops::float_type(c) == DType::f64 ? ops::refuse(c, "the cpu device computes in f32") : Status{};
+  if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cpu device computes in f32");
+  return ops::is_narrow(c) && !has_bf16() ? ops::refuse(c, "this processor has no bf16 arithmetic (avx512_bf16)") : Status{};
+}
+
+/// An operator that is written for both element types of activations is `run<T>`.
+template <class Op>
+void run(const KernelCall& c) {
+  if constexpr (requires { Op::template run<float>(c); }) ops::is_narrow(c) ? Op::template run<Bf16>(c) : Op::template run<float>(c);
+  else Op::run(c);
 }
 
 /// Runs f, turning an exception of a library into a refusal.
@@ -68,7 +80,7 @@ constexpr KernelEntry entry() {
             use_threads();
             return guarded(c, [&] {
               if (int64_t(c.workspace_bytes) < Op::workspace(c)) throw std::runtime_error("the workspace is too small");
-              Op::run(c);
+              cpu::run<Op>(c);
             });
           }};
 }

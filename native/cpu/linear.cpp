@@ -14,17 +14,21 @@ using tag = memory::format_tag;
 struct Product {
   int64_t rows, inner, columns;
   bool left_transposed, right_transposed, bias;
+  bool narrow, narrow_out;  // the factors, which parameters become; the product
+  /// The gradient of weights multiplies activations only, and is wide.
+  bool right_is_parameter() const { return narrow_out || !narrow; }
 };
 
 Compiled compile(const Product& p) {
-  const memory::desc left = f32_desc({p.rows, p.inner}, p.left_transposed ? tag::ba : tag::ab);
-  const memory::desc right = f32_desc({p.inner, p.columns}, p.right_transposed ? tag::ba : tag::ab);
-  const memory::desc out = f32_desc({p.rows, p.columns}, tag::ab), bias = f32_desc({1, p.columns}, tag::ab);
+  const auto left_in = [&p](bool narrow) { return factor_desc(narrow, {p.rows, p.inner}, p.left_transposed ? tag::ba : tag::ab); };
+  const auto right_in = [&p](bool narrow) { return factor_desc(narrow, {p.inner, p.columns}, p.right_transposed ? tag::ba : tag::ab); };
+  const memory::desc left = left_in(p.narrow), right = right_in(p.narrow);
+  const memory::desc out = factor_desc(p.narrow_out, {p.rows, p.columns}, tag::ab), bias = f32_desc({1, p.columns}, tag::ab);
   const dnnl::matmul::desc desc = p.bias ? dnnl::matmul::desc(left, right, bias, out) : dnnl::matmul::desc(left, right, out);
   const auto found = fast_implementation<dnnl::matmul::primitive_desc>(desc);
   if (!found) throw std::runtime_error("oneDNN has no fast implementation");
   std::vector<Argument> arguments{{DNNL_ARG_SRC, left, found->src_desc(), false},
-                                  {DNNL_ARG_WEIGHTS, right, found->weights_desc(), false},
+                                  {DNNL_ARG_WEIGHTS, right_in(p.narrow && !p.right_is_parameter()), found->weights_desc(), false},
                                   {DNNL_ARG_DST, out, found->dst_desc(), true}};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias, false});
   return {[found = *found] { return dnnl::matmul(found); }, found->scratchpad_desc(), std::move(arguments)};
@@ -32,14 +36,14 @@ Compiled compile(const Product& p) {
 
 std::shared_ptr<const Compiled> product(const Product& p) {
   static Cache<Compiled> cache;
-  return cache.get({p.rows, p.inner, p.columns, p.left_transposed, p.right_transposed, p.bias, use_threads()},
+  return cache.get({p.rows, p.inner, p.columns, p.left_transposed, p.right_transposed, p.bias, p.narrow, p.narrow_out, use_threads()},
                    [&] { return compile(p); });
 }
 
 struct Forward {
   static constexpr auto check = ops::check_linear;
   static auto of(const KernelCall& c) {
-    return product({c.ins[0].dims[0], c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2});
+    return product({c.ins[0].dims[0], c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2, ops::is_narrow(c), ops::is_narrow(c)});
   }
   static int64_t workspace(const KernelCall& c) { return of(c)->workspace_bytes(); }
   static void run(const KernelCall& c) {
@@ -52,7 +56,7 @@ struct Forward {
 struct BackwardData {
   static constexpr auto check = ops::check_linear_bwd_data;
   static auto of(const KernelCall& c) {
-    return product({c.ins[0].dims[0], c.ins[0].dims[1], c.outs[0].dims[1], false, false, false});
+    return product({c.ins[0].dims[0], c.ins[0].dims[1], c.outs[0].dims[1], false, false, false, ops::is_narrow(c), ops::is_narrow(c)});
   }
   static int64_t workspace(const KernelCall& c) { return of(c)->workspace_bytes(); }
   static void run(const KernelCall& c) { of(c)->run({c.ins[0].data, c.ins[1].data, c.outs[0].data}, c.workspace); }
@@ -61,7 +65,7 @@ struct BackwardData {
 struct BackwardWeights {
   static constexpr auto check = ops::check_linear_bwd_weights;
   static auto of(const KernelCall& c) {
-    return product({c.ins[1].dims[1], c.ins[1].dims[0], c.ins[0].dims[1], true, false, false});
+    return product({c.ins[1].dims[1], c.ins[1].dims[0], c.ins[0].dims[1], true, false, false, ops::is_narrow(c), false});
   }
   static int64_t workspace(const KernelCall& c) {
     return std::max(of(c)->workspace_bytes(), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);

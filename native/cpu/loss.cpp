@@ -41,9 +41,10 @@ int32_t label_at(const View& labels, int64_t b, int64_t h, int64_t w) {
 
 /// Softmax of one pixel's channels: exp(x - top) / total.
 struct Softmax {
-  Softmax(const float* x, int64_t channels) : top(-std::numeric_limits<float>::infinity()) {
-    for (int64_t c = 0; c < channels; c++) top = std::max(top, x[c]);
-    for (int64_t c = 0; c < channels; c++) total += double(std::exp(x[c] - top));
+  template <class T>
+  Softmax(const T* x, int64_t channels) : top(-std::numeric_limits<float>::infinity()) {
+    for (int64_t c = 0; c < channels; c++) top = std::max(top, float(x[c]));
+    for (int64_t c = 0; c < channels; c++) total += double(std::exp(float(x[c]) - top));
   }
   float top;
   double total = 0;
@@ -51,13 +52,14 @@ struct Softmax {
 
 struct SoftmaxXent : RowSum {
   static constexpr auto check = ops::check_softmax_xent;
+  template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &labels = c.ins[1];
     const auto a = SoftmaxXentAttrs::read(c.attrs);
     sum(c, a.weight / double(a.count), [&](int64_t b, int64_t h, int64_t w) {
       const int32_t label = label_at(labels, b, h, w);
       if (label < 0 || label >= x.dims[1]) return 0.0;
-      const float* pixel = pixel_of(x, b, h, w);
+      const T* pixel = pixel_of<T>(x, b, h, w);
       const Softmax s(pixel, x.dims[1]);
       return std::log(s.total) + double(s.top) - double(pixel[label]);
     });
@@ -66,6 +68,7 @@ struct SoftmaxXent : RowSum {
 
 struct SoftmaxXentBackward : PlainKernel {
   static constexpr auto check = ops::check_softmax_xent_bwd;
+  template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &labels = c.ins[1], &dx = c.outs[0];
     const auto a = SoftmaxXentBwdAttrs::read(c.attrs);
@@ -75,16 +78,16 @@ struct SoftmaxXentBackward : PlainKernel {
       for (int64_t h = 0; h < x.dims[2]; h++)
         for (int64_t w = 0; w < x.dims[3]; w++) {
           const int32_t label = label_at(labels, b, h, w);
-          const float* pixel = pixel_of(x, b, h, w);
-          float* gradient = pixel_of(dx, b, h, w);
+          const T* pixel = pixel_of<T>(x, b, h, w);
+          T* gradient = pixel_of<T>(dx, b, h, w);
           if (label < 0 || label >= x.dims[1]) {
-            std::fill_n(gradient, x.dims[1], 0.0f);
+            std::fill_n(gradient, x.dims[1], T(0.0f));
             continue;
           }
           const Softmax s(pixel, x.dims[1]);
           const float share = float(scale / s.total);
-          for (int64_t ch = 0; ch < x.dims[1]; ch++) gradient[ch] = std::exp(pixel[ch] - s.top) * share;
-          gradient[label] = float((double(std::exp(pixel[label] - s.top)) / s.total - 1) * scale);
+          for (int64_t ch = 0; ch < x.dims[1]; ch++) gradient[ch] = T(std::exp(float(pixel[ch]) - s.top) * share);
+          gradient[label] = T(float((double(std::exp(float(pixel[label]) - s.top)) / s.total - 1) * scale));
         }
   }
 };
@@ -92,11 +95,12 @@ struct SoftmaxXentBackward : PlainKernel {
 template <class Loss>
 struct ElementLoss : RowSum {
   static constexpr auto check = ops::check_element_loss;
+  template <class T>
   static void run(const KernelCall& c) {
     const auto a = MseAttrs::read(c.attrs);
     const View& x = c.ins[0];
     sum(c, a.weight / double(a.count), [&](int64_t b, int64_t h, int64_t w) {
-      const float* value = pixel_of(x, b, h, w);
+      const T* value = pixel_of<T>(x, b, h, w);
       const float* wanted = c.n_ins > 1 ? pixel_of(c.ins[1], b, h, w) : nullptr;
       double total = 0;
 #pragma omp simd reduction(+ : total)

@@ -51,6 +51,11 @@ std::string library() {
   return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
 }
 
+bool has_bf16() {
+  constexpr unsigned needed = unsigned(dnnl::cpu_isa::avx512_core_bf16);
+  return (unsigned(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
 /// Kernels of open sessions are compiled again when they next run, so this belongs before a session, not beside one.
 void forget() {
   {

@@ -20,6 +20,10 @@ dnnl::primitive_attr user_scratchpad();
 inline dnnl::memory::desc f32_desc(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
   return {dims, dnnl::memory::data_type::f32, tag};
 }
+/// What products take where activations are bf16.
+inline dnnl::memory::desc factor_desc(bool narrow, const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
+  return {dims, narrow ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32, tag};
+}
 
 inline bool is_reference(const std::string& implementation) { return implementation.find("ref") != std::string::npos; }
 

@@ -14,14 +14,6 @@ using ops::Span;
 using ops::Window;
 using ops::WindowAxis;
 
-constexpr int64_t lanes = 64;  // channels that a window is worked on at a time
-
-/// Calls f(first, count) for the channels, `lanes` at a time.
-template <class F>
-void each_lane_group(int64_t channels, F f) {
-  for (int64_t first = 0; first < channels; first += lanes) f(first, std::min(lanes, channels - first));
-}
-
 /// Calls f(b, oy, ox) for each output pixel, output places in whole-value coordinates.
 template <class F>
 void each_output(const View& y, F f) {
@@ -51,6 +43,7 @@ struct Maxima {
   int32_t place[lanes];
 
   /// The first maximum wins; a NaN counts as the maximum.
+  template <class T>
   void find(const View& x, const Window& window, int64_t b, int64_t oy, int64_t ox, int64_t first, int64_t count) {
     const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
     std::fill_n(value, count, -std::numeric_limits<float>::infinity());
@@ -58,11 +51,12 @@ struct Maxima {
     for (int64_t h = rows.lo; h < rows.hi; h++)
       for (int64_t w = columns.lo; w < columns.hi; w++) {
         const int32_t position = place_in(window, oy, ox, h, w);
-        const float* pixel = at_image(x, b, h, w) + first;
+        const T* pixel = at_image<T>(x, b, h, w) + first;
 #pragma omp simd
         for (int64_t c = 0; c < count; c++) {
-          const bool wins = pixel[c] > value[c] || pixel[c] != pixel[c];
-          value[c] = wins ? pixel[c] : value[c];
+          const float here = float(pixel[c]);
+          const bool wins = here > value[c] || here != here;
+          value[c] = wins ? here : value[c];
           place[c] = wins ? position : place[c];
         }
       }
@@ -71,52 +65,60 @@ struct Maxima {
 
 struct MaxPool : PlainKernel {
   static constexpr auto check = ops::check_max_pool;
+  template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
     const Window window = ops::pool_window(MaxPoolAttrs::read(c.attrs), x, y);
     each_output(y, [&](int64_t b, int64_t oy, int64_t ox) {
       const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
-      float* out = at_image(y, b, oy, ox);
-      std::fill_n(out, y.dims[1], -std::numeric_limits<float>::infinity());
-      for (int64_t h = rows.lo; h < rows.hi; h++)
-        for (int64_t w = columns.lo; w < columns.hi; w++) {
-          const float* pixel = at_image(x, b, h, w);
+      each_lane_group(y.dims[1], [&](int64_t first, int64_t count) {
+        float most[lanes];
+        std::fill_n(most, count, -std::numeric_limits<float>::infinity());
+        for (int64_t h = rows.lo; h < rows.hi; h++)
+          for (int64_t w = columns.lo; w < columns.hi; w++) {
+            const T* pixel = at_image<T>(x, b, h, w) + first;
 #pragma omp simd
-          for (int64_t ch = 0; ch < y.dims[1]; ch++) out[ch] = pixel[ch] > out[ch] || pixel[ch] != pixel[ch] ? pixel[ch] : out[ch];
-        }
+            for (int64_t ch = 0; ch < count; ch++) {
+              const float here = float(pixel[ch]);
+              most[ch] = here > most[ch] || here != here ? here : most[ch];
+            }
+          }
+        store(most, at_image<T>(y, b, oy, ox) + first, count);
+      });
     });
   }
 };
 
 /// Adds each dy to the pixel at its place; places_of(b, oy, ox, first, count, f) calls f(the places of these channels).
-template <class PlacesOf>
-void scatter_to_maxima(const View& dy, const View& dx, const Window& window, PlacesOf places_of) {
+template <class T, class PlacesOf>
+void scatter_to_maxima(const KernelCall& c, const View& dy, const Window& window, PlacesOf places_of) {
   const auto reaching = [&](Rows rows) { return outputs_reaching(window.h, rows); };
-  gather_stripes(dx, dy, reaching, [&](int64_t b, int64_t oy, int64_t ox, Rows stripe) {
+  gather_stripes(c.outs[0], dy, c.workspace, reaching, [&](const View& dx, int64_t b, int64_t oy, int64_t ox, Rows stripe) {
     const Span mine = overlap(ops::pool_span(window.h, oy), stripe), columns = ops::pool_span(window.w, ox);
     each_lane_group(dy.dims[1], [&](int64_t first, int64_t count) {
       places_of(b, oy, ox, first, count, [&](const auto* places) {
-        const float* gradient = at_image(dy, b, oy, ox) + first;
+        const T* gradient = at_image<T>(dy, b, oy, ox) + first;
         for (int64_t h = mine.lo; h < mine.hi; h++)
           for (int64_t w = columns.lo; w < columns.hi; w++) {
             const int32_t position = place_in(window, oy, ox, h, w);
             float* pixel = at_image(dx, b, h, w) + first;
 #pragma omp simd
-            for (int64_t ch = 0; ch < count; ch++) pixel[ch] += places[ch] == position ? gradient[ch] : 0.0f;
+            for (int64_t ch = 0; ch < count; ch++) pixel[ch] += places[ch] == position ? float(gradient[ch]) : 0.0f;
           }
       });
     });
   });
 }
 
-struct MaxPoolBackward : PlainKernel {
+struct MaxPoolBackward : GatheringKernel {
   static constexpr auto check = ops::check_max_pool_bwd;
+  template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &dy = c.ins[1];
     const Window window = ops::pool_window(MaxPoolBwdAttrs::read(c.attrs), x, dy);
-    scatter_to_maxima(dy, c.outs[0], window, [&](int64_t b, int64_t oy, int64_t ox, int64_t first, int64_t count, auto scatter) {
+    scatter_to_maxima<T>(c, dy, window, [&](int64_t b, int64_t oy, int64_t ox, int64_t first, int64_t count, auto scatter) {
       Maxima maxima;
-      maxima.find(x, window, b, oy, ox, first, count);
+      maxima.find<T>(x, window, b, oy, ox, first, count);
       scatter(maxima.place);
     });
   }
@@ -125,11 +127,12 @@ struct MaxPoolBackward : PlainKernel {
 /// Words hold their bytes with the lowest channel first.
 static_assert(std::endian::native == std::endian::little);
 uint8_t* places_at(const View& places, int64_t b, int64_t oy, int64_t ox) {
-  return reinterpret_cast<uint8_t*>(at_image(places, b, oy, ox));
+  return reinterpret_cast<uint8_t*>(at_image<int32_t>(places, b, oy, ox));
 }
 
 struct MaxPoolPlaces : PlainKernel {
   static constexpr auto check = ops::check_max_pool_places;
+  template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &places = c.outs[0];
     const Window window = ops::pool_window(MaxPoolPlacesAttrs::read(c.attrs), x, places);
@@ -138,7 +141,7 @@ struct MaxPoolPlaces : PlainKernel {
       uint8_t* const out = places_at(places, b, oy, ox);
       each_lane_group(channels, [&](int64_t first, int64_t count) {
         Maxima maxima;
-        maxima.find(x, window, b, oy, ox, first, count);
+        maxima.find<T>(x, window, b, oy, ox, first, count);
 #pragma omp simd
         for (int64_t ch = 0; ch < count; ch++) out[first + ch] = uint8_t(maxima.place[ch]);
       });
@@ -147,12 +150,13 @@ struct MaxPoolPlaces : PlainKernel {
   }
 };
 
-struct MaxPoolPlacesBackward : PlainKernel {
+struct MaxPoolPlacesBackward : GatheringKernel {
   static constexpr auto check = ops::check_max_pool_places_bwd;
+  template <class T>
   static void run(const KernelCall& c) {
-    const View &places = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
-    const Window window = ops::pool_window(MaxPoolPlacesBwdAttrs::read(c.attrs), dx, dy);
-    scatter_to_maxima(dy, dx, window, [&](int64_t b, int64_t oy, int64_t ox, int64_t first, int64_t, auto scatter) {
+    const View &places = c.ins[0], &dy = c.ins[1];
+    const Window window = ops::pool_window(MaxPoolPlacesBwdAttrs::read(c.attrs), c.outs[0], dy);
+    scatter_to_maxima<T>(c, dy, window, [&](int64_t b, int64_t oy, int64_t ox, int64_t first, int64_t, auto scatter) {
       scatter(places_at(places, b, oy, ox) + first);
     });
   }
@@ -168,6 +172,7 @@ float share_of(const Attrs& a, const Window& window, int64_t oy, int64_t ox) {
 
 struct AvgPool : PlainKernel {
   static constexpr auto check = ops::check_avg_pool;
+  template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
     const auto a = AvgPoolAttrs::read(c.attrs);
@@ -179,34 +184,35 @@ struct AvgPool : PlainKernel {
         float sum[lanes] = {};
         for (int64_t h = rows.lo; h < rows.hi; h++)
           for (int64_t w = columns.lo; w < columns.hi; w++) {
-            const float* pixel = at_image(x, b, h, w) + first;
+            const T* pixel = at_image<T>(x, b, h, w) + first;
 #pragma omp simd
-            for (int64_t ch = 0; ch < count; ch++) sum[ch] += pixel[ch];
+            for (int64_t ch = 0; ch < count; ch++) sum[ch] += float(pixel[ch]);
           }
-        float* out = at_image(y, b, oy, ox) + first;
 #pragma omp simd
-        for (int64_t ch = 0; ch < count; ch++) out[ch] = sum[ch] * share;
+        for (int64_t ch = 0; ch < count; ch++) sum[ch] *= share;
+        store(sum, at_image<T>(y, b, oy, ox) + first, count);
       });
     });
   }
 };
 
-struct AvgPoolBackward : PlainKernel {
+struct AvgPoolBackward : GatheringKernel {
   static constexpr auto check = ops::check_avg_pool_bwd;
+  template <class T>
   static void run(const KernelCall& c) {
-    const View &dy = c.ins[0], &dx = c.outs[0];
+    const View& dy = c.ins[0];
     const auto a = AvgPoolBwdAttrs::read(c.attrs);
-    const Window window = ops::pool_window(a, dx, dy);
+    const Window window = ops::pool_window(a, c.outs[0], dy);
     const auto reaching = [&](Rows rows) { return outputs_reaching(window.h, rows); };
-    gather_stripes(dx, dy, reaching, [&](int64_t b, int64_t oy, int64_t ox, Rows stripe) {
+    gather_stripes(c.outs[0], dy, c.workspace, reaching, [&](const View& dx, int64_t b, int64_t oy, int64_t ox, Rows stripe) {
       const Span mine = overlap(ops::pool_span(window.h, oy), stripe), columns = ops::pool_span(window.w, ox);
       const float share = share_of(a, window, oy, ox);
-      const float* gradient = at_image(dy, b, oy, ox);
+      const T* gradient = at_image<T>(dy, b, oy, ox);
       for (int64_t h = mine.lo; h < mine.hi; h++)
         for (int64_t w = columns.lo; w < columns.hi; w++) {
           float* pixel = at_image(dx, b, h, w);
 #pragma omp simd
-          for (int64_t ch = 0; ch < dx.dims[1]; ch++) pixel[ch] += gradient[ch] * share;
+          for (int64_t ch = 0; ch < dx.dims[1]; ch++) pixel[ch] += float(gradient[ch]) * share;
         }
     });
   }
@@ -215,6 +221,7 @@ struct AvgPoolBackward : PlainKernel {
 /// A thread owns a group of channels of one image and sums its pixels in order, in double.
 struct GlobalAvgPool : PlainKernel {
   static constexpr auto check = ops::check_global_avg_pool;
+  template <class T>
   static void run(const KernelCall& c) {
     constexpr int64_t group = 16;
     const View &x = c.ins[0], &y = c.outs[0];
@@ -226,7 +233,7 @@ struct GlobalAvgPool : PlainKernel {
         double sum[group] = {};
         for (int64_t h = 0; h < x.dims[2]; h++)
           for (int64_t w = 0; w < x.dims[3]; w++) {
-            const float* pixel = pixel_of(x, b, h, w) + first;
+            const T* pixel = pixel_of<T>(x, b, h, w) + first;
 #pragma omp simd
             for (int64_t ch = 0; ch < width; ch++) sum[ch] += double(pixel[ch]);
           }
@@ -237,6 +244,7 @@ struct GlobalAvgPool : PlainKernel {
 
 struct GlobalAvgPoolBackward : PlainKernel {
   static constexpr auto check = ops::check_global_avg_pool_bwd;
+  template <class T>
   static void run(const KernelCall& c) {
     const View &dy = c.ins[0], &dx = c.outs[0];
     const float share = float(1.0 / double(GlobalAvgPoolBwdAttrs::read(c.attrs).count));
@@ -245,9 +253,13 @@ struct GlobalAvgPoolBackward : PlainKernel {
       for (int64_t h = 0; h < dx.dims[2]; h++)
         for (int64_t w = 0; w < dx.dims[3]; w++) {
           const float* gradient = pixel_of(dy, b, 0, 0);
-          float* pixel = pixel_of(dx, b, h, w);
+          T* pixel = pixel_of<T>(dx, b, h, w);
+          each_lane_group(dx.dims[1], [&](int64_t first, int64_t count) {
+            float shares[lanes];
 #pragma omp simd
-          for (int64_t ch = 0; ch < dx.dims[1]; ch++) pixel[ch] = gradient[ch] * share;
+            for (int64_t ch = 0; ch < count; ch++) shares[ch] = gradient[first + ch] * share;
+            store(shares, pixel + first, count);
+          });
         }
   }
 };

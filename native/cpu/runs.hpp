@@ -1,55 +1,49 @@
 // Walks views of equal dims together in the longest stretches of memory that are contiguous in all of them: the whole
-// value, a row, or one pixel's channels. In: the views and a body(pointers, elements). Order between stretches is free,
-// so bodies must be element-wise.
+// value, a row, or one pixel's channels. In: the views, of which the first is written, and a body(pointers, elements) on floats.
+// Order between stretches is free, so bodies must be element-wise.
 #pragma once
-#include <algorithm>
-#include <array>
-
-#include "cpu/kernels.hpp"
+#include "cpu/stored.hpp"
 
 namespace spillway::cpu {
-
-template <size_t N>
-using Pointers = std::array<float*, N>;
 
 /// Whether a row's pixels follow each other without gaps.
 inline bool dense_rows(const View& v) { return v.dims[3] == 1 || v.strides[3] == v.dims[1]; }
 
-inline float* pixel_of(const View& v, int64_t b, int64_t h, int64_t w) {
-  return floats(v) + b * v.strides[0] + h * v.strides[2] + w * v.strides[3];
-}
+/// Elements from the view's first to that of a pixel.
+inline int64_t offset_of(const View& v, int64_t b, int64_t h, int64_t w) { return b * v.strides[0] + h * v.strides[2] + w * v.strides[3]; }
 
 /// Element-wise over any views of the same dims whose channels are innermost.
 template <size_t N, class Body>
-void each_row(const std::array<const View*, N>& views, Body body) {
+void each_row(const Views<N>& views, Body body) {
   const View& v = *views[0];
-  const bool whole_rows = std::all_of(views.begin(), views.end(), [](const View* o) { return dense_rows(*o); });
+  const bool whole_rows = std::all_of(views.begin(), views.end(), [](const View* o) { return dense_rows(*o); }), narrow = any_narrow(views);
   const int64_t rows = v.dims[0] * v.dims[2], runs = whole_rows ? 1 : v.dims[3];
   const int64_t length = whole_rows ? v.dims[3] * v.dims[1] : v.dims[1];
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < rows; row++)
     for (int64_t run = 0; run < runs; run++) {
-      Pointers<N> at;
-      for (size_t i = 0; i < N; i++) at[i] = pixel_of(*views[i], row / v.dims[2], row % v.dims[2], run);
-      body(at, length);
+      std::array<int64_t, N> from;
+      for (size_t i = 0; i < N; i++) from[i] = offset_of(*views[i], row / v.dims[2], row % v.dims[2], run);
+      on_stretch<N>(views, narrow, from, length, [&body](const Pointers<N>& at, int64_t, int64_t n) { body(at, n); });
     }
 }
 
 /// Element-wise over values without gaps, in equal shares.
 template <size_t N, class Body>
-void each_chunk(const std::array<const View*, N>& views, Body body) {
+void each_chunk(const Views<N>& views, Body body) {
   constexpr int64_t chunk = 8192;
   const int64_t total = ops::elements(*views[0]);
+  const bool narrow = any_narrow(views);
 #pragma omp parallel for schedule(static)
   for (int64_t first = 0; first < total; first += chunk) {
-    Pointers<N> at;
-    for (size_t i = 0; i < N; i++) at[i] = floats(*views[i]) + first;
-    body(at, std::min(chunk, total - first));
+    std::array<int64_t, N> from;
+    from.fill(first);
+    on_stretch<N>(views, narrow, from, std::min(chunk, total - first), [&body](const Pointers<N>& at, int64_t, int64_t n) { body(at, n); });
   }
 }
 
 template <size_t N, class Body>
-void each_run(const std::array<const View*, N>& views, Body body) {
+void each_run(const Views<N>& views, Body body) {
   const auto every = [&](bool (*dense)(const View&)) {
     return std::all_of(views.begin(), views.end(), [&](const View* v) { return dense(*v); });
   };

@@ -5,50 +5,17 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <cstring>
 #include <utility>
 
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
+#include "cpu/blocks.hpp"
 
 namespace spillway::cpu {
 
-/// Channels come in blocks of this many.
-constexpr int64_t block_width = 16;
 /// Columns of a product.
 constexpr int64_t panel_width = 2 * block_width;
 
 constexpr int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
 constexpr int64_t rounded_up(int64_t n, int64_t to) { return over(n, to) * to; }
-
-/// Sixteen floats; the compiler splits them where the machine is narrower.
-using Block = float __attribute__((vector_size(64)));
-
-inline Block load_block(const float* from) {
-  Block b;
-  std::memcpy(&b, from, sizeof b);
-  return b;
-}
-inline void store_block(float* to, const Block& b) { std::memcpy(to, &b, sizeof b); }
-
-/// Past the caches, to an address that is a multiple of 64: for what is too large to be found there when it is read.
-inline void stream_block(float* to, const Block& b) {
-#ifdef __AVX512F__
-  __m512 lanes;
-  std::memcpy(&lanes, &b, sizeof b);
-  _mm512_stream_ps(to, lanes);
-#else
-  store_block(to, b);
-#endif
-}
-/// What this thread has streamed is seen by all that is ordered after it.
-inline void end_stream() {
-#ifdef __AVX512F__
-  _mm_sfence();
-#endif
-}
 
 #ifdef __AVX512F__
 constexpr int most_rows = 14, panel_blocks_at_once = 2;

@@ -10,19 +10,28 @@ using ops::Between;
 using ops::Resampling;
 
 /// y = the mean of four pixels, weighted; of two or one where they coincide.
-void blend(float* y, const float* const (&x)[4], const Between& rows, const Between& columns, int64_t channels) {
+template <class T>
+void blend(T* y, const T* const (&x)[4], const Between& rows, const Between& columns, int64_t channels) {
   const float h = float(rows.weight), w = float(columns.weight);
   if (h == 0 && w == 0) {
     std::copy_n(x[0], channels, y);
     return;
   }
   const float a = (1 - h) * (1 - w), b = (1 - h) * w, c = h * (1 - w), d = h * w;
+  each_lane_group(channels, [&](int64_t first, int64_t count) {
+    float sum[lanes];
 #pragma omp simd
-  for (int64_t i = 0; i < channels; i++) y[i] = a * x[0][i] + b * x[1][i] + c * x[2][i] + d * x[3][i];
+    for (int64_t k = 0; k < count; k++) {
+      const int64_t i = first + k;
+      sum[k] = a * float(x[0][i]) + b * float(x[1][i]) + c * float(x[2][i]) + d * float(x[3][i]);
+    }
+    store(sum, y + first, count);
+  });
 }
 
 struct Upsample : PlainKernel {
   static constexpr auto check = ops::check_upsample;
+  template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
     const ops::Resamplings g = ops::upsample_geometry(UpsampleAttrs::read(c.attrs));
@@ -32,9 +41,9 @@ struct Upsample : PlainKernel {
         const Between rows = g.h.at(oy);
         for (int64_t ox = y.origin[3]; ox < ops::upper(y, 3); ox++) {
           const Between columns = g.w.at(ox);
-          const float* const from[4] = {at_image(x, b, rows.first, columns.first), at_image(x, b, rows.first, columns.second),
-                                        at_image(x, b, rows.second, columns.first), at_image(x, b, rows.second, columns.second)};
-          blend(at_image(y, b, oy, ox), from, rows, columns, y.dims[1]);
+          const T* const from[4] = {at_image<T>(x, b, rows.first, columns.first), at_image<T>(x, b, rows.first, columns.second),
+                                        at_image<T>(x, b, rows.second, columns.first), at_image<T>(x, b, rows.second, columns.second)};
+          blend(at_image<T>(y, b, oy, ox), from, rows, columns, y.dims[1]);
         }
       }
   }
@@ -54,20 +63,22 @@ Rows made_of(const Resampling& axis, const View& dy, Rows rows) {
   return {first_that([&](const Between& b) { return b.second >= rows.lo; }), first_that([&](const Between& b) { return b.first >= rows.hi; })};
 }
 
-void add_scaled(float* sum, const float* gradient, float weight, int64_t channels) {
+template <class T>
+void add_scaled(float* sum, const T* gradient, float weight, int64_t channels) {
 #pragma omp simd
-  for (int64_t i = 0; i < channels; i++) sum[i] += weight * gradient[i];
+  for (int64_t i = 0; i < channels; i++) sum[i] += weight * float(gradient[i]);
 }
 
-struct UpsampleBackward : PlainKernel {
+struct UpsampleBackward : GatheringKernel {
   static constexpr auto check = ops::check_upsample_bwd;
+  template <class T>
   static void run(const KernelCall& c) {
-    const View &dy = c.ins[0], &dx = c.outs[0];
+    const View& dy = c.ins[0];
     const ops::Resamplings g = ops::upsample_geometry(UpsampleBwdAttrs::read(c.attrs));
     const auto reaching = [&](Rows rows) { return made_of(g.h, dy, rows); };
-    gather_stripes(dx, dy, reaching, [&](int64_t b, int64_t oy, int64_t ox, Rows mine) {
+    gather_stripes(c.outs[0], dy, c.workspace, reaching, [&](const View& dx, int64_t b, int64_t oy, int64_t ox, Rows mine) {
       const Between rows = g.h.at(oy), columns = g.w.at(ox);
-      const float* const gradient = at_image(dy, b, oy, ox);
+      const T* const gradient = at_image<T>(dy, b, oy, ox);
       const auto add_row = [&](int64_t h, double weight) {
         if (weight == 0 || h < mine.lo || h >= mine.hi) return;
         add_scaled(at_image(dx, b, h, columns.first), gradient, float(weight * (1 - columns.weight)), dx.dims[1]);

@@ -2,6 +2,8 @@
 // take groups where the forms of all weights stay in the caches; else they share a group and take panels of its results.
 #include <omp.h>
 
+#include <type_traits>
+
 #include "cpu/winograd_forms.hpp"
 
 namespace spillway::cpu::winograd {
@@ -39,14 +41,19 @@ struct ConvolvePlan {
 };
 
 /// What a convolution reads and writes.
+template <class T>
 struct Convolution {
   const Geometry& g;
   const ConvolvePlan& plan;
   WeightOrder order;
-  const float *src, *weights;
+  const T* src;
+  const float* weights;
   const Finish& finish;
-  float* dst;
+  T* dst;
   bool streams;
+
+  /// Sixteen bf16 are half a line, which memory takes whole.
+  static constexpr bool streamable = std::is_same_v<T, float>;
 
   void pixels(Range group, int64_t t, const Forms& forms) const { image_forms(g, plan.tiles, src, group.first, t, forms); }
 
@@ -60,14 +67,20 @@ struct Convolution {
   void write(Range group, const Forms& results, Range channels) const {
     for (int64_t t = 0; t < group.count; t++) {
       const TileAt at = tile_at(plan.tiles, group.first + t);
-      streams ? write_results<true>(g, at, results, t, channels, finish, dst) : write_results<false>(g, at, results, t, channels, finish, dst);
+      if constexpr (streamable)
+        if (streams) {
+          write_results<true>(g, at, results, t, channels, finish, dst);
+          continue;
+        }
+      write_results<false>(g, at, results, t, channels, finish, dst);
     }
     if (streams) end_stream();
   }
 };
 
 /// Each thread takes groups of tiles.
-void convolve_groups(const Convolution& c, int threads, float* scratch) {
+template <class T>
+void convolve_groups(const Convolution<T>& c, int threads, float* scratch) {
   const ConvolvePlan& plan = c.plan;
   const WeightForms forms{scratch, plan.src_channels, plan.dst_channels};
 #pragma omp parallel num_threads(threads)
@@ -87,7 +100,8 @@ void convolve_groups(const Convolution& c, int threads, float* scratch) {
 }
 
 /// All threads share a group of tiles, and each takes panels of results.
-void convolve_panels(const Convolution& c, int threads, float* scratch) {
+template <class T>
+void convolve_panels(const Convolution<T>& c, int threads, float* scratch) {
   const ConvolvePlan& plan = c.plan;
   const Forms pixels{scratch, plan.group, plan.src_channels};
 #pragma omp parallel num_threads(threads)
@@ -116,12 +130,17 @@ int64_t convolve_bytes(const Geometry& g, int threads) {
   return (plan.shared() + threads * plan.own()) * int64_t(sizeof(float));
 }
 
-void convolve(const Geometry& g, int threads, Weights order, const float* src, const float* weights, const Finish& finish, float* dst, void* scratch) {
+template <class T>
+void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst, void* scratch) {
   const ConvolvePlan plan(g, threads);
-  const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(float));
+  const int64_t bytes = g.batch * g.dst.rows * g.dst.columns * g.dst.channels * int64_t(sizeof(T));
   const bool whole_lines = g.dst.channels % block_width == 0 && reinterpret_cast<uintptr_t>(dst) % sizeof(Block) == 0;
-  const Convolution convolution{g, plan, weight_order(g, order), src, weights, finish, dst, whole_lines && bytes > streamed_bytes};
-  (plan.by_panels ? convolve_panels : convolve_groups)(convolution, threads, static_cast<float*>(scratch));
+  const bool streams = Convolution<T>::streamable && whole_lines && bytes > streamed_bytes;
+  const Convolution<T> convolution{g, plan, weight_order(g, order), src, weights, finish, dst, streams};
+  (plan.by_panels ? convolve_panels<T> : convolve_groups<T>)(convolution, threads, static_cast<float*>(scratch));
 }
+
+template void convolve(const Geometry&, int, Weights, const float*, const float*, const Finish&, float*, void*);
+template void convolve(const Geometry&, int, Weights, const Bf16*, const float*, const Finish&, Bf16*, void*);
 
 }  // namespace spillway::cpu::winograd

@@ -1,6 +1,6 @@
 // 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): a fourth of the multiplications, on channels-last activations
-// as they lie, without reorders. In: geometry; activations, weights in PyTorch's order, scratch. Out: results, or weight
-// gradients. Tiles and panels of weights are worked through in groups whose forms fit the caches: scratch is a few MiB.
+// as they lie (T: floats, or bf16 that floats are computed with), without reorders. In: geometry; activations, weights in
+// PyTorch's order, scratch. Out: results, or weight gradients. Groups of tiles and panels of weights have forms that fit the caches.
 // Invariant: the same bits for any number of threads. Any padding, on each side, and any slice of an image will do.
 #pragma once
 #include <cstdint>
@@ -31,11 +31,12 @@ struct Finish {
 
 int64_t convolve_bytes(const Geometry& g, int threads);
 /// dst = src * weights, finished.
-void convolve(const Geometry& g, int threads, Weights order, const float* src, const float* weights, const Finish& finish, float* dst,
-              void* scratch);
+template <class T>
+void convolve(const Geometry& g, int threads, Weights order, const T* src, const float* weights, const Finish& finish, T* dst, void* scratch);
 
 int64_t weight_gradient_bytes(const Geometry& g, int threads);
 /// dw [dst channels, src channels, 3, 3] from src and the gradient of dst.
-void weight_gradient(const Geometry& g, int threads, const float* src, const float* ddst, float* dw, void* scratch);
+template <class T>
+void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch);
 
 }  // namespace spillway::cpu::winograd

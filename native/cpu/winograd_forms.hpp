@@ -36,19 +36,25 @@ struct Forms {
 };
 
 /// Up to sixteen channels; those that are not there are zero.
-inline Block load_channels(const float* from, int64_t count) {
+template <class T>
+Block load_channels(const T* from, int64_t count) {
   if (count >= block_width) return load_block(from);
-  Block b{};
-  if (count > 0) std::memcpy(&b, from, size_t(count) * sizeof(float));
-  return b;
+  T held[block_width]{};
+  if (count > 0) std::copy_n(from, count, held);
+  return load_block(held);
 }
-inline void store_channels(float* to, const Block& b, int64_t count) {
-  std::memcpy(to, &b, size_t(std::min(count, block_width)) * sizeof(float));
+template <class T>
+void store_channels(T* to, const Block& b, int64_t count) {
+  if (count >= block_width) return store_block(to, b);
+  T held[block_width];
+  store_block(held, b);
+  std::copy_n(held, count, to);
 }
 
 /// A square of pixels of one image, some of which may lie outside.
+template <class T>
 struct Square {
-  const float* origin;  // of its first pixel, there or not
+  const T* origin;  // of its first pixel, there or not
   int64_t row_stride, column_stride, channels;
   int64_t row_lo, row_hi, column_lo, column_hi;  // those that exist
   Block at(int row, int column, int64_t channel) const {
@@ -58,23 +64,24 @@ struct Square {
   bool whole(int n) const { return row_lo <= 0 && row_hi >= n && column_lo <= 0 && column_hi >= n; }
 };
 
-inline Square square_at(const Plane& plane, const float* data, int64_t image, int64_t row, int64_t column) {
+template <class T>
+Square<T> square_at(const Plane& plane, const T* data, int64_t image, int64_t row, int64_t column) {
   const int64_t row_stride = plane.columns * plane.channels;
   return {data + (image * plane.rows + row) * row_stride + column * plane.channels, row_stride, plane.channels, plane.channels,
           -row, plane.rows - row, -column, plane.columns - column};
 }
 
 /// The square beside it comes next: memory is slower than the forms.
-template <int n>
-inline void fetch_next(const Square& s, int64_t channel) {
+template <int n, class T>
+inline void fetch_next(const Square<T>& s, int64_t channel) {
   for (int row = 0; row < n; row++)
     for (int column = n; column < n + tile_pixels; column++)
       __builtin_prefetch(s.origin + row * s.row_stride + column * s.column_stride + channel);
 }
 
 /// The form of a square by F, for all channels; `to(place, channel)` is where sixteen of them go.
-template <class F, class To>
-inline void form_of(const Square& s, int64_t channels, const To& to) {
+template <class F, class T, class To>
+inline void form_of(const Square<T>& s, int64_t channels, const To& to) {
   constexpr int n = F::from;
   for (int64_t channel = 0; channel < channels; channel += block_width) {
     fetch_next<n>(s, channel);
@@ -93,16 +100,18 @@ inline TileAt tile_at(const Tiles& tiles, int64_t i) {
   return {i / (tiles.rows * tiles.columns), i / tiles.columns % tiles.rows * tile_pixels, i % tiles.columns * tile_pixels};
 }
 
-inline void image_forms(const Geometry& g, const Tiles& tiles, const float* src, int64_t first, int64_t tile, const Forms& forms) {
+template <class T>
+void image_forms(const Geometry& g, const Tiles& tiles, const T* src, int64_t first, int64_t tile, const Forms& forms) {
   const TileAt t = tile_at(tiles, first + tile);
-  const Square s = square_at(g.src, src, t.image, t.row + g.row_shift, t.column + g.column_shift);
+  const Square<T> s = square_at(g.src, src, t.image, t.row + g.row_shift, t.column + g.column_shift);
   form_of<ImageForm>(s, forms.channels, [&](int place, int64_t channel) { return forms.block(place, tile, channel); });
 }
 
 /// Forms of gradients lie in panels: theirs is the side of the product that is read in rows.
-inline void gradient_forms(const Geometry& g, const Tiles& tiles, const float* ddst, int64_t first, int64_t tile, const Forms& forms) {
+template <class T>
+void gradient_forms(const Geometry& g, const Tiles& tiles, const T* ddst, int64_t first, int64_t tile, const Forms& forms) {
   const TileAt t = tile_at(tiles, first + tile);
-  const Square s = square_at(g.dst, ddst, t.image, t.row, t.column);
+  const Square<T> s = square_at(g.dst, ddst, t.image, t.row, t.column);
   form_of<GradientForm>(s, forms.channels, [&](int place, int64_t channel) { return forms.half(place, tile, channel); });
 }
 
@@ -125,17 +134,17 @@ struct Range {
 inline Block rectified(const Block& z, float slope) { return z <= 0 ? (slope == 0 ? Block{} : z * slope) : z; }
 
 /// Results of one tile; their forms begin with the first channel of the range.
-template <bool streams>
-inline void write_results(const Geometry& g, TileAt t, const Forms& forms, int64_t tile, Range range, const Finish& finish, float* dst) {
+template <bool streams, class T>
+inline void write_results(const Geometry& g, TileAt t, const Forms& forms, int64_t tile, Range range, const Finish& finish, T* dst) {
   const int64_t rows = std::min(tile_pixels, g.dst.rows - t.row), columns = std::min(tile_pixels, g.dst.columns - t.column);
-  float* const origin = dst + ((t.image * g.dst.rows + t.row) * g.dst.columns + t.column) * g.dst.channels + range.first;
+  T* const origin = dst + ((t.image * g.dst.rows + t.row) * g.dst.columns + t.column) * g.dst.channels + range.first;
   for (int64_t channel = 0; channel < range.count; channel += block_width) {
     const int64_t count = range.count - channel;
     const Block shift = finish.bias ? load_channels(finish.bias + range.first + channel, count) : Block{};
     both_ways<ResultOfForm>([&](int row, int column) { return load_block(forms.half(row * 6 + column, tile, channel)); },
                     [&](int row, int column, const Block& b) {
                       if (row >= rows || column >= columns) return;
-                      float* const to = origin + (row * g.dst.columns + column) * g.dst.channels + channel;
+                      T* const to = origin + (row * g.dst.columns + column) * g.dst.channels + channel;
                       const Block result = finish.rectifies ? rectified(b + shift, finish.slope) : b + shift;
                       if constexpr (streams) stream_block(to, result);
                       else store_channels(to, result, count);

@@ -27,7 +27,8 @@ struct GradientPlan {
 };
 
 /// Both forms of one tile; behind the last tile, nothing.
-void both_forms(const Geometry& g, const GradientPlan& plan, const float* src, const float* ddst, int64_t first, int64_t t, const Forms& pixels, const Forms& gradients) {
+template <class T>
+void both_forms(const Geometry& g, const GradientPlan& plan, const T* src, const T* ddst, int64_t first, int64_t t, const Forms& pixels, const Forms& gradients) {
   if (first + t < plan.tiles.count) {
     image_forms(g, plan.tiles, src, first, t, pixels);
     gradient_forms(g, plan.tiles, ddst, first, t, gradients);
@@ -55,7 +56,8 @@ int64_t weight_gradient_bytes(const Geometry& g, int threads) {
   return (plan.pixel_floats() + plan.gradient_floats() + threads * plan.own()) * int64_t(sizeof(float));
 }
 
-void weight_gradient(const Geometry& g, int threads, const float* src, const float* ddst, float* dw, void* scratch) {
+template <class T>
+void weight_gradient(const Geometry& g, int threads, const T* src, const T* ddst, float* dw, void* scratch) {
   const GradientPlan plan(g);
   float* const floats = static_cast<float*>(scratch);
   const Forms pixels{floats, plan.group, plan.src_channels}, gradients{floats + plan.pixel_floats(), plan.group, plan.dst_channels};
@@ -74,5 +76,8 @@ void weight_gradient(const Geometry& g, int threads, const float* src, const flo
     }
   }
 }
+
+template void weight_gradient(const Geometry&, int, const float*, const float*, float*, void*);
+template void weight_gradient(const Geometry&, int, const Bf16*, const Bf16*, float*, void*);
 
 }  // namespace spillway::cpu::winograd

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace spillway::ops {
 namespace {
@@ -43,9 +44,19 @@ std::string box_text(const View& v) {
 
 DType float_type(const KernelCall& c) {
   const OpInfo* op = op_info(c.kind);
-  for (uint32_t i = 0; op && i < c.n_ins + c.n_outs; i++)
-    if (element_of(*op, c, i) != Element::i32) return operand_of(c, i).dtype;
-  return DType::f32;
+  DType found = DType::f32;
+  for (uint32_t i = c.n_ins + c.n_outs; op && i-- > 0;) {
+    const Element element = element_of(*op, c, i);
+    if (element == Element::real) return operand_of(c, i).dtype;
+    if (element != Element::i32 && operand_of(c, i).dtype == DType::f64) found = DType::f64;
+  }
+  return found;
+}
+
+bool is_narrow(const KernelCall& c) {
+  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
+    if (operand_of(c, i).dtype == DType::bf16) return true;
+  return false;
 }
 
 Status check_operands(const KernelCall& c) {
@@ -54,11 +65,16 @@ Status check_operands(const KernelCall& c) {
   if (!counts_fit(*op, c)) return refuse(c, "wrong number of operands");
   if (!attributes_fit(*op, c)) return refuse(c, "wrong attributes");
   const DType real = float_type(c);
+  std::optional<DType> alike;  // of those operands that may be of several types
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
     const Element element = element_of(*op, c, i);
     const DType dtype = operand_of(c, i).dtype;
-    if (element == Element::real && dtype == DType::i32) return refuse(c, "float operands are due");
-    if (dtype != (element == Element::i32 ? DType::i32 : real)) return refuse(c, "wrong element type");
+    if (element == Element::real && (dtype == DType::i32 || dtype == DType::bf16)) return refuse(c, "float operands are due");
+    const bool several = element == Element::either || element == Element::any;
+    if (several && !alike) alike = dtype;
+    if (element == Element::either && dtype != real && dtype != DType::bf16) return refuse(c, "wrong element type");
+    if (dtype != (several ? *alike : element == Element::i32 ? DType::i32 : element == Element::bf16 ? DType::bf16 : real))
+      return refuse(c, "wrong element type");
   }
   return {};
 }

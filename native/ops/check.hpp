@@ -66,8 +66,10 @@ inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
   return is_whole(v) && v.dims[0] == rows && v.dims[1] == columns && elements(v) == rows * columns;
 }
 
-/// The float type that a call computes in: that of its first float operand.
+/// The float type of a call's parameters, statistics and sums, and of its activations unless they are bf16.
 DType float_type(const KernelCall& c);
+/// Whether its activations are stored as bf16.
+bool is_narrow(const KernelCall& c);
 /// Operand and attribute counts, element types and finite, integral attributes as the op table says.
 Status check_operands(const KernelCall& c);
 /// For element-wise operators: every operand holds the same box.

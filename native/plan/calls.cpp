@@ -2,6 +2,7 @@
 // In: views that are right by themselves. Out: the first call that its operator would not take.
 // Whether the shapes fit each other is the kernels' to say, when the session opens.
 #include <cmath>
+#include <optional>
 
 #include "gen/ops.h"
 #include "plan/checks.hpp"
@@ -26,13 +27,25 @@ bool is_whole(const ViewRecord& v) {
   return true;
 }
 
-Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view) {
+/// Element types as the op table says; `alike` is that of the call's first operand that may be of several.
+bool is_typed(const Tape& tape, Element element, DType dtype, std::optional<DType>& alike) {
+  const bool narrow = dtype == DType::bf16;
+  switch (element) {
+    case Element::real: return dtype == tape.float_type;
+    case Element::i32: return dtype == DType::i32;
+    case Element::bf16: return narrow;
+    case Element::either:
+    case Element::any: break;
+  }
+  if (!alike) alike = dtype;
+  return dtype == *alike && (dtype == tape.float_type || narrow || (element == Element::any && dtype == DType::i32));
+}
+
+Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view, std::optional<DType>& alike) {
   if (view >= tape.views.size()) return refuse("there is no view ", view);
   const ViewRecord& v = tape.views[view];
   if (v.buffer == NONE) return refuse("view ", view, " is a template without a buffer");
-  const uint32_t real = uint32_t(tape.float_type), i32 = uint32_t(DType::i32);
-  const bool typed = info.element == Element::any ? v.dtype == real || v.dtype == i32 : v.dtype == (info.element == Element::i32 ? i32 : real);
-  if (!typed) return refuse("view ", view, " has element type ", v.dtype);
+  if (!is_typed(tape, info.element, DType(v.dtype), alike)) return refuse("view ", view, " has element type ", v.dtype);
   if (info.role == Role::data && v.rank != 4) return refuse("view ", view, " has rank ", v.rank, ", not 4");
   if (info.role == Role::data && v.dims[1] > 1 && v.strides[1] != 1) return refuse("view ", view, " is not stored channels-last");
   if (info.role == Role::whole && (!is_dense(v) || !is_whole(v))) return refuse("view ", view, " is not dense and whole");
@@ -44,10 +57,11 @@ Status check_operands(const Tape& tape, const CallRecord& c, const OpInfo& op) {
   if (c.outs < op.min_outs || c.outs > op.max_outs) return refuse(c.outs, " outputs");
   if (uint64_t(c.first_operand) + c.ins + c.outs > tape.operands.size()) return refuse("its operands pass the end of their section");
   const uint32_t* operand = tape.operands.data() + c.first_operand;
+  std::optional<DType> alike;
   for (uint32_t i = 0; i < c.ins; i++)
-    if (Status s = check_operand(tape, op.in(i), operand[i]); !s.ok()) return refuse("input ", i, " (", op.in(i).name, "): ", s.message);
+    if (Status s = check_operand(tape, op.in(i), operand[i], alike); !s.ok()) return refuse("input ", i, " (", op.in(i).name, "): ", s.message);
   for (uint32_t o = 0; o < c.outs; o++)
-    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o]); !s.ok()) return refuse("output ", o, " (", op.out(o).name, "): ", s.message);
+    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o], alike); !s.ok()) return refuse("output ", o, " (", op.out(o).name, "): ", s.message);
   return {};
 }
 

@@ -86,7 +86,7 @@ Status check_box(const ViewRecord& v) {
 }
 
 Status check_view(const Tape& tape, const ViewRecord& v) {
-  if (v.dtype > uint32_t(DType::i32)) return refuse("unknown element type ", v.dtype);
+  if (v.dtype > uint32_t(DType::bf16)) return refuse("unknown element type ", v.dtype);
   if (v.rank < 1 || v.rank > 4) return refuse("rank ", v.rank);
   if (v.reserved != 0) return refuse("the reserved field is not 0");
   if (Status s = check_box(v); !s.ok()) return s;

@@ -10,6 +10,7 @@ ops::Conv2d geometry(const KernelCall& c, const View& x, const View& y, const Vi
 
 struct Conv2dForward {
   static constexpr auto check = ops::check_conv2d;
+  static constexpr uint32_t product = 1;
   static ops::Conv2d of(const KernelCall& c) { return geometry(c, c.ins[0], c.outs[0], c.ins[1]); }
   static int64_t scratch_doubles(const KernelCall& c) { return Packed::doubles(of(c)); }
   template <class T>
@@ -35,6 +36,7 @@ struct Conv2dRelu : Conv2dForward {
 
 struct Conv2dBackwardData {
   static constexpr auto check = ops::check_conv2d_bwd_data;
+  static constexpr uint32_t product = 1;
   static ops::Conv2d of(const KernelCall& c) { return geometry(c, c.outs[0], c.ins[0], c.ins[1]); }
   static int64_t scratch_doubles(const KernelCall& c) { return Packed::doubles(of(c)); }
   template <class T>

@@ -1,9 +1,9 @@
-// The reference device: naive loops, double accumulation, f32 or f64 storage. The oracle that other devices are held to.
+// The reference device: naive loops, double accumulation, f32, f64 or bf16 storage. The oracle that other devices are held to.
 // In: a checked call. Out: the result by the formula of docs/operators.md, in the order in which it is written there.
-// Invariant: single-threaded, no scratch (but a convolution's, in doubles), every operator of the table has an entry or the
+// Invariant: single-threaded, no scratch (but a convolution's, in doubles, and a narrow call's copies), every operator of the table has an entry or the
 // link fails.
 #pragma once
-#include "ops/check.hpp"
+#include "ref/widened.hpp"
 
 namespace spillway::ref {
 
@@ -55,17 +55,47 @@ int64_t scratch_doubles(const KernelCall& c) {
   else return 0;
 }
 
+/// The input that an operator multiplies others with: a narrow call rounds it too. Most have none.
+template <class Op>
+constexpr uint32_t product_of() {
+  if constexpr (requires { Op::product; }) return Op::product;
+  else return UINT32_MAX;
+}
+
+/// Calls that plans give no scratch work on bf16 as it lies.
+template <class Op>
+constexpr bool works_on_bf16() {
+  return requires { Op::works_on_bf16; };
+}
+
+template <class Op>
+int64_t scratch_bytes(const KernelCall& c) {
+  const int64_t doubles = scratch_doubles<Op>(c) * int64_t(sizeof(double));
+  return ops::is_narrow(c) && !works_on_bf16<Op>() ? doubles + Widened<double>::elements(c, product_of<Op>()) * int64_t(dtype_bytes(ops::float_type(c))) : doubles;
+}
+
+template <class Op, class T>
+void run_as(const KernelCall& c) {
+  if (!ops::is_narrow(c)) return Op::template run<T>(c);
+  if constexpr (works_on_bf16<Op>()) {
+    Op::template run<Bf16>(c);
+  } else {
+    Widened<T> widened(c, product_of<Op>(), reinterpret_cast<T*>(static_cast<double*>(c.workspace) + scratch_doubles<Op>(c)));
+    Op::template run<T>(widened.call());
+    widened.store();
+  }
+}
+
 /// An entry from a type with `check(call)`, `run<T>(call)` and, where it needs scratch, `scratch_doubles(call)`.
 template <class Op>
 constexpr KernelEntry entry() {
-  return {[](const KernelCall& c) -> int64_t { return Op::check(c).ok() ? scratch_doubles<Op>(c) * int64_t(sizeof(double)) : -1; },
+  return {[](const KernelCall& c) -> int64_t { return Op::check(c).ok() ? scratch_bytes<Op>(c) : -1; },
           [](const KernelCall& c) { return Op::check(c); },
           [](const KernelCall& c) {
             if (Status s = Op::check(c); !s.ok()) return s;
-            if (int64_t(c.workspace_bytes) < scratch_doubles<Op>(c) * int64_t(sizeof(double)))
-              return Status::error("the workspace is too small");
-            if (ops::float_type(c) == DType::f64) Op::template run<double>(c);
-            else Op::template run<float>(c);
+            if (int64_t(c.workspace_bytes) < scratch_bytes<Op>(c)) return Status::error("the workspace is too small");
+            if (ops::float_type(c) == DType::f64) run_as<Op, double>(c);
+            else run_as<Op, float>(c);
             return Status{};
           }};
 }

@@ -7,6 +7,7 @@ namespace {
 
 struct LinearForward {
   static constexpr auto check = ops::check_linear;
+  static constexpr uint32_t product = 1;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), w(c.ins[1]), y(c.outs[0]);
@@ -21,6 +22,7 @@ struct LinearForward {
 
 struct LinearBackwardData {
   static constexpr auto check = ops::check_linear_bwd_data;
+  static constexpr uint32_t product = 1;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> dy(c.ins[0]), w(c.ins[1]), dx(c.outs[0]);

@@ -17,6 +17,7 @@ void each_local(const View& v, F f) {
 
 struct Fill {
   static constexpr auto check = ops::check_fill;
+  static constexpr bool works_on_bf16 = true;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> y(call.outs[0]);
@@ -27,6 +28,7 @@ struct Fill {
 
 struct Copy {
   static constexpr auto check = ops::check_copy;
+  static constexpr bool works_on_bf16 = true;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), y(call.outs[0]);
@@ -36,10 +38,11 @@ struct Copy {
 
 struct Accumulate {
   static constexpr auto check = ops::check_accumulate;
+  static constexpr bool works_on_bf16 = true;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), y(call.outs[0]);
-    each_local(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { y.at(b, c, h, w) += x.at(b, c, h, w); });
+    each_local(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { y.at(b, c, h, w) = T(double(y.at(b, c, h, w)) + double(x.at(b, c, h, w))); });
   }
 };
 

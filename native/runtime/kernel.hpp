@@ -7,9 +7,9 @@
 
 namespace spillway {
 
-enum class DType : uint32_t { f32 = 0, f64 = 1, i32 = 2 };
+enum class DType : uint32_t { f32 = 0, f64 = 1, i32 = 2, bf16 = 3 };
 
-constexpr size_t dtype_bytes(DType t) { return t == DType::f64 ? 8 : 4; }
+constexpr size_t dtype_bytes(DType t) { return t == DType::f64 ? 8 : t == DType::bf16 ? 2 : 4; }
 
 /// A box of a value in memory. Rank 4 activations: dims are B, C, H, W, strides in elements (C is 1: channels-last);
 /// `origin` is where the box lies in the whole value, `extent` the whole value's dims. Others: dense, natural order.
@@ -67,7 +67,7 @@ struct KernelEntry {
 using KernelTable = const KernelEntry* (*)(uint32_t wire);
 
 namespace ref { const KernelEntry* kernel(uint32_t wire); }
-namespace cpu { const KernelEntry* kernel(uint32_t wire); void set_threads(int threads); void bind_threads(const int* processors, uint32_t count, bool each); void forget(); std::string library(); }
+namespace cpu { const KernelEntry* kernel(uint32_t wire); void set_threads(int threads); void bind_threads(const int* processors, uint32_t count, bool each); void forget(); std::string library(); bool has_bf16(); }
 namespace null { const KernelEntry* kernel(uint32_t wire); }
 
 }  // namespace spillway

@@ -47,7 +47,7 @@ inline RandomQuad normal_quad(const PhiloxWords& words) {
 template <class T>
 void fill_random(T* out, uint64_t first, uint64_t count, Dist dist, double a, RandomStream key) {
   if (dist == Dist::none || dist == Dist::constant) {
-    std::fill_n(out, count, dist == Dist::none ? T(0) : T(a));
+    std::fill_n(out, count, T(dist == Dist::none ? 0.0 : a));
     return;
   }
   const uint64_t last = first + count;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plan/tape.hpp"
+#include "runtime/bf16.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/cold_measure.hpp"
 #include "runtime/cores.hpp"
@@ -85,6 +86,7 @@ Status fill_operand(OpenDevice& device, const View& v, std::byte* at, uint64_t s
   const uint64_t bytes = span_bytes(v), element = dtype_bytes(v.dtype), count = std::min(bytes / element, BLOCK);
   std::vector<std::byte> block(count * element);
   if (v.dtype == DType::f32) fill_random(reinterpret_cast<float*>(block.data()), 0, count, Dist::normal, 1.0, {1, stream});
+  if (v.dtype == DType::bf16) fill_random(reinterpret_cast<Bf16*>(block.data()), 0, count, Dist::normal, 1.0, {1, stream});
   if (v.dtype == DType::f64) fill_random(reinterpret_cast<double*>(block.data()), 0, count, Dist::normal, 1.0, {1, stream});
   Status s = device.copy(Lane::compute, at, block.data(), block.size());
   for (uint64_t done = block.size(); s.ok() && done < bytes; done = std::min(bytes, 2 * done)) s = device.copy(Lane::compute, at + done, at, std::min(done, bytes - done));

@@ -63,7 +63,7 @@ Source::Source(const Tape& tape) : tape_(tape) {
 
 void Source::set_synthetic(uint32_t binding, const SyntheticFeed& options) {
   const Fed& fed = fed_[binding];
-  const uint64_t sample_elements = fed.dtype == DType::f32 ? fed.shape.channels * fed.shape.height * fed.shape.width : 0;
+  const uint64_t sample_elements = fed.dtype == DType::f32 || fed.dtype == DType::bf16 ? fed.shape.channels * fed.shape.height * fed.shape.width : 0;
   fed_[binding].feed = open_synthetic_feed(options, tape_.name(tape_.bindings[binding]), sample_elements);
 }
 
@@ -99,6 +99,15 @@ Status Source::give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* 
   return {};
 }
 
+Status Source::give_rounded(Fed& fed, uint64_t step, uint64_t first, std::span<Bf16> into) {
+  for (uint64_t done = 0; done < into.size(); done += wide_.size()) {
+    const uint64_t n = std::min<uint64_t>(wide_.size(), into.size() - done);
+    if (Status s = give(fed, step, first + done, n, wide_.data()); !s.ok()) return s;
+    for (uint64_t i = 0; i < n; i++) into[done + i] = Bf16(wide_[i]);
+  }
+  return {};
+}
+
 Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into) {
   Fed& fed = fed_[binding];
   if (!fed.feed) return refuse("'", tape_.name(tape_.bindings[binding]), "' has no data");
@@ -107,6 +116,7 @@ Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<
     case DType::f32: return give(fed, step, first, count, reinterpret_cast<float*>(into.data()));
     case DType::f64: return give(fed, step, first, count, reinterpret_cast<double*>(into.data()));
     case DType::i32: return give(fed, step, first, count, reinterpret_cast<int32_t*>(into.data()));
+    case DType::bf16: return give_rounded(fed, step, first, {reinterpret_cast<Bf16*>(into.data()), count});
   }
   return refuse("unknown element type");
 }

@@ -8,6 +8,7 @@
 
 #include "plan/result.hpp"
 #include "plan/tape.hpp"
+#include "runtime/bf16.hpp"
 
 namespace spillway {
 
@@ -73,9 +74,11 @@ class Source {
   };
   template <class T>
   Status give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into);
+  Status give_rounded(Fed& fed, uint64_t step, uint64_t first, std::span<Bf16> into);
 
   const Tape& tape_;
   std::vector<Fed> fed_;  // by binding; those that are not fed have no feed
+  std::vector<float> wide_ = std::vector<float>(8192);  // what becomes bf16
 };
 
 }  // namespace spillway

@@ -40,7 +40,7 @@ export const listOption = <A>(one: (text: string) => A) => (text: string): reado
 // ---------------------------------------------------------------- what several commands take
 
 export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
-export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32']
+export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
 export const OPTIMIZERS = ['sgd', 'adam', 'adamw'] as const
 
 export interface OptimizerOptions {

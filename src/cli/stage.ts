@@ -3,6 +3,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { Loss } from '../../dsl'
 import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
+import { precisionOf } from '../../staging/graph/check'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors'
 import { modelMismatch } from '../identity'
@@ -49,10 +50,11 @@ const machineOptions = (o: StagingOptions): MachineOptions => ({
 const fromFile = (file: string, modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
   const given = DECIDED.filter((k) => o[k] !== undefined)
   if (given.length) return left(usage(`${given.map(flagOf).join(', ')} cannot be given with --plan: the plan has decided it`))
+  if (o.precision === 'bf16') return left(usage('--precision bf16 cannot be given with --plan: the plan has decided how activations are stored'))
   const loaded = tryLoadPlan(file)
   if (isLeft(loaded)) return loaded
   const plan = loaded.right
-  const machine = machineNamed(plan.machine, machineOptions(o))
+  const machine = machineNamed(plan.machine, { ...machineOptions(o), ...(precisionOf(plan.graph) === 'bf16' ? { precision: 'bf16' } : {}) })
   if (isLeft(machine)) return machine
   const [b, , h, w] = plan.graph.values.find((v) => v.role === 'input')!.shape
   const named = modelNamed(modelText, { batch: b!, height: h!, width: w! })

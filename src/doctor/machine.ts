@@ -20,12 +20,18 @@ const system = (probe: Probe): Finding => {
   return ok('machine', 'system', `${name}, kernel ${(probe.read('/proc/sys/kernel/osrelease') ?? os.release()).trim()}`)
 }
 
+/** What precision bf16 needs of the cpu device. */
+const bf16 = (probe: Probe): Finding => {
+  const has = /^flags\s*:.*\bavx512_bf16\b/m.test(probe.read('/proc/cpuinfo') ?? '')
+  return note('machine', 'bf16', has ? 'the processor multiplies it: --precision bf16 halves activations' : 'the processor lacks avx512_bf16: --precision bf16 is refused on cpu')
+}
+
 const node = (probe: Probe): Finding =>
   Number.parseInt(probe.nodeVersion, 10) >= 20
     ? ok('machine', 'node', probe.nodeVersion)
     : missing('machine', 'node', `${probe.nodeVersion} is too old`, 'install Node 20 or newer')
 
-export const machineFindings = (probe: Probe): Finding[] => [processor(probe), system(probe), node(probe)]
+export const machineFindings = (probe: Probe): Finding[] => [processor(probe), bf16(probe), system(probe), node(probe)]
 
 // ---------------------------------------------------------------- memory
 

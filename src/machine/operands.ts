@@ -3,8 +3,9 @@
 // Worked example: 3x3, padding 1, 8 rows out. 10 rows in: the tile lies inside the image, rows [1,9) of the output see
 // rows [0,10). 9 rows in: it lies at the top edge. 8 rows in: it is the whole image.
 import { DIMS, type Dim } from '../../staging/core/box'
-import type { DType } from '../../staging/graph/graph'
+import type { DType, Float } from '../../staging/graph/graph'
 import { type AnyAttrs, type CallShapes, inputDef, type OperandDef, type OpDef, sigmaDelta, touched, type Whereabouts } from '../../staging/ops/op'
+import { storedAs } from '../../staging/ops/elements'
 import { opDef } from '../../staging/ops/registry'
 
 export interface NativeOperand {
@@ -63,18 +64,24 @@ export interface NativeCall {
 /** Attributes in wire order. */
 export const wireAttrs = (def: OpDef, attrs: AnyAttrs): readonly number[] => Object.keys(def.fields).map((k) => attrs[k]!)
 
-export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Exclude<DType, 'i32'>): NativeCall => {
+export const operandType = (def: OpDef, o: OperandDef, s: CallShapes, float: Float): DType => {
+  const stored = storedAs(def, o, s.narrow === true)
+  return stored === 'real' ? float : stored
+}
+
+export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): NativeCall => {
   const def = opDef(kind)
+  const typeOf = (o: OperandDef): DType => operandType(def, o, s, float)
   const ins = s.ins.map((shape, i): Slot => ({ def: inputDef(def, i), shape }))
   const outs = s.outs.map((shape, i): Slot => ({ def: def.outs[Math.min(i, def.outs.length - 1)]!, shape }))
   if (s.at) {
     const known = (slots: readonly Slot[], at: readonly Whereabouts[]): readonly NativeOperand[] =>
-      slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: o.dtype === 'i32' ? 'i32' : float }))
+      slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: typeOf(o) }))
     return { wire: def.wire, attrs: wireAttrs(def, attrs), ins: known(ins, s.at.ins), outs: known(outs, s.at.outs) }
   }
   const starts = startsOf(def, attrs, s, [...ins, ...outs])
   const operand = ({ def: o, shape }: Slot): NativeOperand => {
-    const dtype: DType = o.dtype === 'i32' ? 'i32' : float
+    const dtype = typeOf(o)
     if (shape.length !== 4 || o.role === 'whole') return { dims: shape, origin: shape.map(() => 0), extent: shape, dtype }
     const places = DIMS.map((d, i) => placeAlong(o, attrs, s, d, shape[i]!, starts[d]))
     return { dims: shape, origin: places.map((p) => p.origin), extent: places.map((p) => p.extent), dtype }

@@ -2,12 +2,10 @@
 // was measured at a size of its own or, when that is large, at a smaller one and scaled by the work.
 // Invariant: sizes are rounded down to few steps, so that all tiles of a layer share a handful of measurements.
 import { DIMS, elementsOf, extentOf } from '../../staging/core/box'
-import { type DType, dtypeBytes } from '../../staging/graph/graph'
+import { dtypeBytes, type Float } from '../../staging/graph/graph'
 import { type Access, type Algorithm, type AnyAttrs, type CallShapes, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
-import { type NativeCall, nativeCall } from './operands'
-
-type Float = Exclude<DType, 'i32'>
+import { type NativeCall, nativeCall, operandType } from './operands'
 
 /** Large enough to leave the caches as a real call does, small enough to be measured in milliseconds. */
 export interface SampleLimits {
@@ -24,19 +22,22 @@ const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
 
 // ---------------------------------------------------------------- work
 
-export const callBytes = (s: CallShapes, float: Float): number =>
-  [...s.ins, ...s.outs].reduce((n, x) => n + elementsOf(x) * dtypeBytes[float], 0)
+export const callBytes = (kind: string, s: CallShapes, float: Float): number => {
+  const def = opDef(kind)
+  const bytes = (o: OperandDef, x: readonly number[]): number => elementsOf(x) * dtypeBytes[operandType(def, o, s, float)]
+  return s.ins.reduce((n, x, i) => n + bytes(inputDef(def, i), x), 0) + s.outs.reduce((n, x, i) => n + bytes(def.outs[Math.min(i, def.outs.length - 1)]!, x), 0)
+}
 
 /** Dense operators (convolutions, products) are bound by arithmetic, all others by memory. */
 const workOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): number =>
-  opDef(kind).dense ? Math.max(1, opDef(kind).flops(attrs, s)) : Math.max(1, callBytes(s, float))
+  opDef(kind).dense ? Math.max(1, opDef(kind).flops(attrs, s)) : Math.max(1, callBytes(kind, s, float))
 
 /**
  * The slowest that a call can be on a machine that has nothing else to do. What takes longer was disturbed: it counts as
  * this, and is not kept, so that a later process measures it anew.
  */
 export const slowestSeconds = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): number =>
-  1e-4 + opDef(kind).flops(attrs, s) / (float === 'f32' ? 2e10 : 2e8) + callBytes(s, float) / 5e8
+  1e-4 + opDef(kind).flops(attrs, s) / (float === 'f32' ? 2e10 : 2e8) + callBytes(kind, s, float) / 5e8
 
 // ---------------------------------------------------------------- a smaller call of the same kind
 
@@ -70,6 +71,8 @@ const shrunk = (access: Access | undefined, held: number, from: number, to: numb
   return held
 }
 
+const precisionOf = (s: CallShapes): Pick<CallShapes, 'narrow'> => (s.narrow ? { narrow: true } : {})
+
 /** The call with its iteration along one dimension cut to `to`. */
 const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: number): CallShapes => {
   const def = opDef(kind)
@@ -77,28 +80,29 @@ const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: n
   const one = (o: OperandDef, shape: readonly number[]): readonly number[] =>
     shape.length !== 4 || !o.access ? shape : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], n, from, to) : n))
   return {
+    ...precisionOf(s),
     ins: s.ins.map((x, i) => one(inputDef(def, i), x)),
     outs: s.outs.map((x, i) => one(def.outs[Math.min(i, def.outs.length - 1)]!, x)),
   }
 }
 
 /** Operators over whole tensors alone (the update phase) have no tiles; they are cut to a vector of as much work. */
-const cutWhole = (s: CallShapes, float: Float, limits: SampleLimits): CallShapes => {
-  const ratio = callBytes(s, float) / limits.bytes
+const cutWhole = (kind: string, s: CallShapes, float: Float, limits: SampleLimits): CallShapes => {
+  const ratio = callBytes(kind, s, float) / limits.bytes
   if (ratio <= 1) return s
   const one = (x: readonly number[]): readonly number[] => [Math.max(1, Math.floor(elementsOf(x) / ratio))]
-  return { ins: s.ins.map(one), outs: s.outs.map(one) }
+  return { ...precisionOf(s), ins: s.ins.map(one), outs: s.outs.map(one) }
 }
 
 export const sampleOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float, limits: SampleLimits = CPU_SAMPLES): CallShapes => {
   const def = opDef(kind)
   const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]
   const anchorDef = def.anchor === 'out' ? def.outs[0] : inputDef(def, def.anchor)
-  if (!anchor || anchorDef?.role !== 'data' || anchor.length !== 4) return cutWhole(s, float, limits)
+  if (!anchor || anchorDef?.role !== 'data' || anchor.length !== 4) return cutWhole(kind, s, float, limits)
   let sample = s
   for (const dim of [0, 2, 3] as const) sample = cut(kind, attrs, sample, dim, roundedDown(anchor[dim]!))
   const tooMuch = (): boolean =>
-    callBytes(sample, float) > limits.bytes || (def.dense === true && def.flops(attrs, sample) > limits.flops)
+    callBytes(kind, sample, float) > limits.bytes || (def.dense === true && def.flops(attrs, sample) > limits.flops)
   for (const dim of [0, 2, 3] as const)
     for (let n = roundedDown(anchor[dim]!); n > FEWEST[dim] && tooMuch(); ) {
       n = Math.max(FEWEST[dim], smaller(n))
@@ -159,13 +163,13 @@ class MeasuringTimer implements Timer {
   seconds(kind: string, attrs: AnyAttrs, s: CallShapes, algorithm: Algorithm = 'direct'): number {
     const sample = sampleOf(kind, attrs, s, this.float, this.limits)
     // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
-    if (callBytes(sample, this.float) > 4 * this.limits.bytes) return callBytes(s, this.float) * this.secondsPerCopiedByte()
+    if (callBytes(kind, sample, this.float) > 4 * this.limits.bytes) return callBytes(kind, s, this.float) * this.secondsPerCopiedByte()
     return this.ofSample(kind, attrs, sample, algorithm) * Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
   }
 
   private secondsPerCopiedByte(): number {
     const half: CallShapes = { ins: [[1, 64, 256, 256]], outs: [[1, 64, 256, 256]] }
-    return this.ofSample('copy', {}, half, 'direct') / callBytes(half, this.float)
+    return this.ofSample('copy', {}, half, 'direct') / callBytes('copy', half, this.float)
   }
 
   private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
@@ -193,7 +197,7 @@ class MeasuringTimer implements Timer {
   }
 
   private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
-    const way = algorithm === 'direct' ? '' : ` ${algorithm}`
+    const way = `${algorithm === 'direct' ? '' : ` ${algorithm}`}${sample.narrow ? ' bf16' : ''}`
     const key = keyOf(kind, attrs, sample) + way
     const work = workOf(kind, attrs, sample, this.float)
     const before = this.known.get(key) ?? this.disturbed.get(key)

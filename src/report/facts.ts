@@ -2,6 +2,7 @@
 // the object that `plan --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
 import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../../staging/core/bytes'
 import { elementsOf, shapeOf } from '../../staging/core/box'
+import { precisionOf } from '../../staging/graph/check'
 import { bytesOf, type Graph, isPersistent } from '../../staging/graph/graph'
 import type { Link } from '../../staging/graph/machine'
 import { type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
@@ -222,6 +223,7 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     allocator: staging.allocator,
     machine: plan.machine,
     algorithms: plan.algorithms,
+    precision: precisionOf(plan.graph),
     budgetBytes: plan.budgetBytes,
     peakBytes: facts.peakBytes,
     liveBytes: facts.liveBytes,

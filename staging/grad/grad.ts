@@ -6,7 +6,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../core/errors'
 import { GraphBuilder } from '../graph/builder'
-import type { DType, Graph, Op, ValueId } from '../graph/graph'
+import type { Float, Graph, Op, ValueId } from '../graph/graph'
 import type { Ref } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
@@ -20,7 +20,7 @@ export type { Adam, Optimizer, Sgd } from './optimizer'
 
 export interface StepOptions {
   /** Float type of every value: the machine's. */
-  readonly dtype?: Exclude<DType, 'i32'>
+  readonly dtype?: Float
   /** How much of a step's statistics enters running means; PyTorch's default is 0.1. */
   readonly normMomentum?: number
 }

@@ -5,8 +5,8 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref } from '../ops/op'
 import { sameShape } from '../ops/rules'
-import { checkOp, type CheckedOp, valueFault } from './check'
-import type { DType, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
+import { checkOp, type CheckedOp, isNarrowOp, outputTypes, valueFault } from './check'
+import type { DType, Float, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
 import { depthFirst } from './order'
 
 type Shape = readonly number[]
@@ -29,10 +29,10 @@ export class GraphBuilder {
   private readonly faults = new Map<ValueId, GraphError>()
   private shares = false
 
-  constructor(readonly name: string, readonly dtype: Exclude<DType, 'i32'> = 'f32') {}
+  constructor(readonly name: string, readonly dtype: Float = 'f32') {}
 
   /** Goes on from a finished graph, with `dtype` as its float type. */
-  static extending(graph: Graph, dtype: Exclude<DType, 'i32'>): GraphBuilder {
+  static extending(graph: Graph, dtype: Float): GraphBuilder {
     const b = new GraphBuilder(graph.name, dtype)
     for (const v of graph.values) {
       b.values.push({ ...v, dtype: v.dtype === 'i32' ? 'i32' : dtype })
@@ -104,15 +104,15 @@ export class GraphBuilder {
   }
 
   private append(c: CheckedOp, ins: readonly Ref[], layer: string, phase: Phase): Ref[] {
+    const types = outputTypes(c.def, isNarrowOp(c.def, ins.map((r) => this.value(r)), []), this.dtype)
     const outs = c.outs.map((shape, i) => {
       const o = c.def.outs[i]!
       // Statistics are small and kept, whether they are an image's (data) or the batch's (whole).
       const data = o.role === 'data' && o.merge !== 'moments'
       const id = this.values.length
-      const dtype = o.dtype === 'i32' ? o.dtype : this.dtype
       const role = (data ? DATA_OUTPUT : WHOLE_OUTPUT)[phase]
       const named = (data && phase === 'forward') || phase === 'loss' ? layer : `${layer}.${o.name}`
-      this.values.push({ id, name: named, role, shape, dtype })
+      this.values.push({ id, name: named, role, shape, dtype: types[i]! })
       return id as Ref
     })
     this.ops.push({ id: this.ops.length, kind: c.def.kind, layer, phase, attrs: c.attrs, ins: [...ins], outs })

@@ -4,8 +4,9 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../core/errors'
 import { type AnyAttrs, attrsCodec, inputDef, type OpDef, type OperandDef, shapeText } from '../ops/op'
+import { type Element, elementOf, inputElements, storedAs } from '../ops/elements'
 import { findOp, opDefs } from '../ops/registry'
-import type { Value, ValueRole } from './graph'
+import type { DType, Float, Graph, Value, ValueRole } from './graph'
 
 type Shape = readonly number[]
 
@@ -43,11 +44,40 @@ const operandFault = (r: OpRequest, d: OpDef, v: Value, i: number): GraphError |
   const roles = rolesFor(d, o, i)
   if (!roles.includes(v.role)) return fault(`'${v.name}', a value of role ${v.role}`, `a value of role ${roles.join(', ')}`)
   if (o.role === 'data' && v.shape.length !== 4) return fault(`'${v.name}' ${shapeText(v.shape)}`, 'a value [B,C,H,W]')
-  const integer = v.dtype === 'i32'
-  if (o.dtype !== 'any' && integer !== (o.dtype === 'i32'))
-    return fault(`'${v.name}' of element type ${v.dtype}`, o.dtype === 'i32' ? 'element type i32' : 'a float element type')
-  return undefined
+  const element = elementOf(d, o)
+  return STORED[element].includes(v.dtype) ? undefined : fault(`'${v.name}' of element type ${v.dtype}`, `element type ${STORED[element].join(' or ')}`)
 }
+
+const STORED: Readonly<Record<Element, readonly DType[]>> = {
+  real: ['f32', 'f64'], i32: ['i32'], either: ['f32', 'f64', 'bf16'], bf16: ['bf16'], any: ['f32', 'f64', 'i32', 'bf16'],
+}
+
+/** Whether a call with these operands stores activations as bf16. */
+export const isNarrow = (values: readonly { readonly dtype: DType }[]): boolean => values.some((v) => v.dtype === 'bf16')
+
+/** How a graph's activations are stored and multiplied. */
+export const precisionOf = (g: Graph): 'fp32' | 'bf16' => (isNarrow(g.values) ? 'bf16' : 'fp32')
+
+/** The first operand that is not stored as a call with such operands has it. */
+const mixedFault = (r: OpRequest, d: OpDef): GraphError | undefined => {
+  const narrow = isNarrow(r.ins)
+  const at = r.ins.findIndex((v, i) => v.dtype !== 'bf16' && storedAs(d, inputDef(d, i), narrow) === 'bf16')
+  if (at < 0) return undefined
+  const { name, dtype } = r.ins[at]!
+  const operand = `${at} (${inputDef(d, at).name})`
+  return { tag: 'OperandInvalid', layer: r.layer, kind: r.kind, operand, got: `'${name}' of element type ${dtype} beside a bf16 one`, legal: 'element type bf16' }
+}
+
+/** Whether an op is narrow: its inputs say, or, where all of them are wide anyhow, what it makes. */
+export const isNarrowOp = (d: OpDef, ins: readonly Value[], outs: readonly Value[]): boolean =>
+  d.narrow === 'always' || isNarrow(inputElements(d, ins.length).includes('either') ? ins : outs)
+
+/** How an op stores what it makes, in a graph that computes in `float`. */
+export const outputTypes = (d: OpDef, narrow: boolean, float: Float): readonly DType[] =>
+  d.outs.map((o) => {
+    const stored = storedAs(d, o, narrow)
+    return stored === 'real' ? float : stored
+  })
 
 const attrsText = (d: OpDef): string =>
   Object.keys(d.fields).length === 0 ? 'none' : Object.entries(d.fields).map(([n, f]) => `${n}: ${f}`).join(', ')
@@ -67,6 +97,8 @@ export const checkOp = (r: OpRequest): Either<GraphError, CheckedOp> => {
     const fault = operandFault(r, d, v, i)
     if (fault) return left(fault)
   }
+  const mixed = mixedFault(r, d)
+  if (mixed) return left(mixed)
   const outCounts = countsOf(d.outs)
   if (d.outputsGiven && (r.given.length < outCounts[0] || r.given.length > outCounts[1]))
     return left({ tag: 'ShapeInvalid', layer, kind, reason: `${r.given.length} output shapes are given; legal are ${countText(outCounts)}` })

@@ -6,8 +6,8 @@ import * as t from 'io-ts'
 import { type GraphError, renderError } from '../core/errors'
 import { findOp } from '../ops/registry'
 import { sameShape } from '../ops/rules'
-import { checkOp, valueFault } from './check'
-import type { DType, Graph, Op, Value, ValueRole } from './graph'
+import { checkOp, isNarrowOp, outputTypes, valueFault } from './check'
+import { type DType, type Float, floatOf, type Graph, type Op, type Value, type ValueRole } from './graph'
 
 // ---------------------------------------------------------------- structure
 
@@ -20,7 +20,7 @@ const roleCodec = names<ValueRole>(['param', 'state', 'input', 'target', 'activa
 
 const initCodec = t.exact(t.type({ dist: names(['uniform', 'normal', 'constant']), a: t.number }))
 const valueCodec = t.exact(t.intersection([
-  t.type({ id: index, name: t.string, role: roleCodec, shape: t.array(index), dtype: names<DType>(['f32', 'f64', 'i32']) }),
+  t.type({ id: index, name: t.string, role: roleCodec, shape: t.array(index), dtype: names<DType>(['f32', 'f64', 'i32', 'bf16']) }),
   t.partial({ init: initCodec, gradOf: index }),
 ]))
 const opCodec = t.exact(t.type({
@@ -53,16 +53,20 @@ const gradientFault = (g: Graph, v: Value): string | undefined => {
   return sameShape(of.shape, v.shape) ? undefined : `the gradient '${v.name}' has another shape than '${of.name}'`
 }
 
+/** Class labels and what ops make of whole numbers are i32; what is fed and what layers make may be bf16. */
+const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonly DType[] =>
+  v.role === 'target' ? [float, 'i32'] : integers.has(v.id) ? ['i32'] : ['input', 'activation', 'gradient'].includes(v.role) ? [float, 'bf16'] : [float]
+
 const valuesFault = (g: Graph): Fault | undefined => {
   const leafNames = new Set<string>()
   const integers = new Set(g.ops.flatMap((op) => op.outs.filter((_, i) => findOp(op.kind)?.outs[i]?.dtype === 'i32')))
-  const float = g.values.find((v) => v.dtype !== 'i32')?.dtype
+  const float = floatOf(g)
   for (const [i, v] of g.values.entries()) {
     const at = `values[${i}]`
     const alone = valueFault(v)
     const reason = v.id !== i ? `its id is ${v.id}; legal is ${i}`
       : alone ? renderError(alone)
-      : v.dtype !== float && !(v.dtype === 'i32' && (v.role === 'target' || integers.has(v.id))) ? `'${v.name}' is ${v.dtype}; legal is ${float ?? 'a float type'}`
+      : !typesOf(v, float, integers).includes(v.dtype) ? `'${v.name}' of role ${v.role} is ${v.dtype}; legal is ${typesOf(v, float, integers).join(' or ')}`
       : isLeaf(v) && leafNames.has(v.name) ? `a second leaf named '${v.name}'`
       : startFault(v) ?? gradientFault(g, v)
     if (reason !== undefined) return faultAt(at, reason)
@@ -75,8 +79,10 @@ const valuesFault = (g: Graph): Fault | undefined => {
 class Walk {
   private readonly written = new Set<number>()
   private readonly overwritten = new Set<number>()
+  private readonly float: Float
 
   constructor(private readonly g: Graph) {
+    this.float = floatOf(g)
     for (const v of g.values) if (isLeaf(v)) this.written.add(v.id)
   }
 
@@ -107,6 +113,9 @@ class Walk {
     if (shapes.length !== outs.length) return `it has ${outs.length} outputs; legal are ${shapes.length}`
     const odd = outs.find((v, i) => !sameShape(v.shape, shapes[i]!))
     if (odd) return `'${odd.name}' has shape [${odd.shape.join(',')}]; legal is [${shapes[outs.indexOf(odd)]!.join(',')}]`
+    const types = outputTypes(def, isNarrowOp(def, op.ins.map((v) => this.g.values[v]!), outs), this.float)
+    const mistyped = outs.find((v, i) => v.dtype !== types[i])
+    if (mistyped) return `'${mistyped.name}' is ${mistyped.dtype}; legal is ${types[outs.indexOf(mistyped)]}`
     const roles = (i: number): readonly ValueRole[] =>
       def.outs[i]!.role === 'data' && def.outs[i]!.merge !== 'moments' ? DATA_RESULTS : WHOLE_RESULTS
     const misfit = outs.find((v, i) => !roles(i).includes(v.role))

@@ -11,8 +11,10 @@ export type OpId = number
  * activation / gradient / stat / loss: computed within the step (stat: small per-channel statistics)
  */
 export type ValueRole = 'param' | 'state' | 'input' | 'target' | 'activation' | 'gradient' | 'stat' | 'loss'
-export type DType = 'f32' | 'f64' | 'i32'
-export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4 }
+export type DType = 'f32' | 'f64' | 'i32' | 'bf16'
+/** What a graph computes in: parameters, statistics, sums and losses are stored so, and activations unless they are bf16. */
+export type Float = 'f32' | 'f64'
+export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4, bf16: 2 }
 
 /** How a parameter or state starts: uniform in [-a, a], normal with deviation a, or the constant a. */
 export interface Init { readonly dist: 'uniform' | 'normal' | 'constant'; readonly a: number }
@@ -48,6 +50,10 @@ export interface Graph {
   readonly values: readonly Value[]
   readonly ops: readonly Op[]
 }
+
+/** What a graph computes in: the first type that is neither a label's nor bf16. */
+export const floatOf = (g: Graph): Float =>
+  g.values.map((v) => v.dtype).find((t): t is Float => t === 'f32' || t === 'f64') ?? 'f32'
 
 export const bytesOf = (v: Value): number => v.shape.reduce((n, d) => n * d, dtypeBytes[v.dtype])
 export const isPersistent = (v: Value): boolean => v.role === 'param' || v.role === 'state'

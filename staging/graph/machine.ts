@@ -1,7 +1,7 @@
 // A machine: op times, workspaces, link bandwidths and capacities. Measured profiles are made by src/, named ones
 // stand in sim/machines. Planners and the simulator ask a machine; they never know which it is.
 import type { Algorithm, AnyAttrs, CallShapes } from '../ops/op'
-import type { DType } from './graph'
+import type { Float } from './graph'
 
 export interface Link {
   readonly outBytesPerSecond: number
@@ -27,7 +27,7 @@ export interface Machine {
   /** The device that runs plans made for it; 'none' for machines that only exist in simulation. */
   readonly device: 'cpu' | 'ref' | 'null' | 'cuda' | 'none'
   /** The float type of values: the reference device computes and stores doubles. */
-  readonly dtype: Exclude<DType, 'i32'>
+  readonly dtype: Float
   readonly memoryBytes: number
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number

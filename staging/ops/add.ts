@@ -10,7 +10,7 @@ const agreeing = (ins: readonly Shape[]) =>
   checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(undefined, ins)], () => legal(ins[0]!))
 
 export const add = defineOp({
-  kind: 'add', wire: 23, fields: {}, anchor: 'out', variadic: true, inPlace: [0],
+  kind: 'add', wire: 23, narrow: 'may', fields: {}, anchor: 'out', variadic: true, inPlace: [0],
   what: 'variadic, at least two; in place of a',
   ins: [{ name: 'a', role: 'data', access: () => pointwise }, { name: 'b', role: 'data', access: () => pointwise }],
   outs: [{ name: 'y', role: 'data', access: () => pointwise }],
@@ -22,7 +22,7 @@ export const add = defineOp({
 })
 
 export const gradSum = defineOp({
-  kind: 'grad_sum', wire: 24, fields: {}, anchor: 'out', variadic: true, inPlace: [0],
+  kind: 'grad_sum', wire: 24, narrow: 'may', fields: {}, anchor: 'out', variadic: true, inPlace: [0],
   what: 'variadic; each input may hold a smaller box than the output: zero outside; in place of d0 when the boxes agree',
   ins: [{ name: 'd0', role: 'data', access: () => insideAll }, { name: 'd1', role: 'data', access: () => insideAll }],
   outs: [{ name: 'd', role: 'data', access: () => pointwise }],
@@ -31,7 +31,7 @@ export const gradSum = defineOp({
 })
 
 export const addRelu = defineOp({
-  kind: 'add_relu', wire: 73, fields: { slope: 'float' }, anchor: 'out', variadic: true, inPlace: [0],
+  kind: 'add_relu', wire: 73, narrow: 'may', fields: { slope: 'float' }, anchor: 'out', variadic: true, inPlace: [0],
   what: 'relu of the sum; in place of a',
   ins: [{ name: 'a', role: 'data', access: () => pointwise }, { name: 'b', role: 'data', access: () => pointwise }],
   outs: [{ name: 'y', role: 'data', access: () => pointwise }],

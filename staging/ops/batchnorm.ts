@@ -23,7 +23,7 @@ const eachChannel = (x: Shape, operands: Readonly<Record<string, Shape | undefin
   Object.entries(operands).map(([name, s]) => expectShape(name, s!, channels(x)))
 
 export const bnStats = defineOp({
-  kind: 'bn_stats', wire: 7, fields: {}, anchor: 0,
+  kind: 'bn_stats', wire: 7, narrow: 'may', fields: {}, anchor: 0,
   what: 'stats `[4,C]`: mean, M2 = Σ(x−mean)², and what storing these rounded off (so that tiles merge to the bits of the whole); merges by Chan\'s rule (`moments`); means and sums in double inside',
   ins: [data('x')], outs: [{ name: 'stats', role: 'whole', merge: 'moments' }],
   shape: (_, [x]) => checked([
@@ -42,7 +42,7 @@ export const bnStats = defineOp({
 })
 
 export const bnApply = defineOp({
-  kind: 'bn_apply', wire: 8, fields: normFields, anchor: 'out',
+  kind: 'bn_apply', wire: 8, narrow: 'may', fields: normFields, anchor: 'out',
   what: 'variance = M2/count; y = (x−mean)·rsqrt(var+eps)·gamma+beta; count = B·H·W of the whole value',
   ins: [data('x'), whole('stats'), whole('gamma'), whole('beta')], outs: [data('y')],
   shape: (a, [x, stats, gamma, beta]) => checked([
@@ -61,7 +61,7 @@ export const bnApply = defineOp({
 })
 
 export const bnBwdReduce = defineOp({
-  kind: 'bn_bwd_reduce', wire: 9, fields: normFields, anchor: 1,
+  kind: 'bn_bwd_reduce', wire: 9, narrow: 'may', fields: normFields, anchor: 1,
   what: 'dgamma = Σ dy·x̂, dbeta = Σ dy; sum',
   ins: [data('x'), data('dy'), whole('stats')], outs: [sum('dgamma'), sum('dbeta')],
   shape: (a, [x, dy, stats]) => checked([
@@ -71,7 +71,7 @@ export const bnBwdReduce = defineOp({
 })
 
 export const bnBwdData = defineOp({
-  kind: 'bn_bwd_data', wire: 10, fields: normFields, anchor: 1, inPlace: [1],
+  kind: 'bn_bwd_data', wire: 10, narrow: 'may', fields: normFields, anchor: 1, inPlace: [1],
   what: 'dx = gamma·rstd·(dy − dbeta/count − x̂·dgamma/count); dgamma and dbeta are the totals; in place of dy',
   ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('dgamma'), whole('dbeta')], outs: [data('dx')],
   shape: (a, [x, dy, stats, gamma, dgamma, dbeta]) => checked([
@@ -82,7 +82,7 @@ export const bnBwdData = defineOp({
 })
 
 export const bnFrozen = defineOp({
-  kind: 'bn_frozen', wire: 11, fields: frozenFields, anchor: 'out',
+  kind: 'bn_frozen', wire: 11, narrow: 'may', fields: frozenFields, anchor: 'out',
   what: 'running statistics',
   ins: [data('x'), whole('mean'), whole('var'), whole('gamma'), whole('beta')], outs: [data('y')],
   shape: (a, [x, mean, variance, gamma, beta]) => checked([
@@ -102,7 +102,7 @@ export const bnFrozen = defineOp({
 })
 
 export const bnFrozenBwdData = defineOp({
-  kind: 'bn_frozen_bwd_data', wire: 12, fields: frozenFields, anchor: 0,
+  kind: 'bn_frozen_bwd_data', wire: 12, narrow: 'may', fields: frozenFields, anchor: 0,
   what: 'dx = gamma·dy·rsqrt(var+eps)',
   ins: [data('dy'), whole('var'), whole('gamma')], outs: [data('dx')],
   shape: (_, [dy, variance, gamma]) =>
@@ -111,7 +111,7 @@ export const bnFrozenBwdData = defineOp({
 })
 
 export const bnFrozenBwdReduce = defineOp({
-  kind: 'bn_frozen_bwd_reduce', wire: 13, fields: frozenFields, anchor: 1,
+  kind: 'bn_frozen_bwd_reduce', wire: 13, narrow: 'may', fields: frozenFields, anchor: 1,
   what: 'sum',
   ins: [data('x'), data('dy'), whole('mean'), whole('var')], outs: [sum('dgamma'), sum('dbeta')],
   shape: (_, [x, dy, mean, variance]) => checked([
@@ -137,7 +137,7 @@ export const bnRunning = defineOp({
 // The gradient sees from x on which side of zero y was, so y itself is not read again.
 
 export const bnReluApply = defineOp({
-  kind: 'bn_relu_apply', wire: 70, fields: rectifiedFields, anchor: 'out',
+  kind: 'bn_relu_apply', wire: 70, narrow: 'may', fields: rectifiedFields, anchor: 'out',
   what: 'z as y of bn_apply; y = z > 0 ? z : slope·z',
   ins: [data('x'), whole('stats'), whole('gamma'), whole('beta')], outs: [data('y')],
   shape: (a, [x, stats, gamma, beta]) => checked([
@@ -157,7 +157,7 @@ export const bnReluApply = defineOp({
 })
 
 export const bnReluBwdReduce = defineOp({
-  kind: 'bn_relu_bwd_reduce', wire: 71, fields: rectifiedFields, anchor: 1,
+  kind: 'bn_relu_bwd_reduce', wire: 71, narrow: 'may', fields: rectifiedFields, anchor: 1,
   what: 'bn_bwd_reduce of dz = z > 0 ? dy : slope·dy',
   ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('beta')], outs: [sum('dgamma'), sum('dbeta')],
   shape: (a, [x, dy, stats, gamma, beta]) => checked([
@@ -168,7 +168,7 @@ export const bnReluBwdReduce = defineOp({
 })
 
 export const bnReluBwdData = defineOp({
-  kind: 'bn_relu_bwd_data', wire: 72, fields: rectifiedFields, anchor: 1, inPlace: [1],
+  kind: 'bn_relu_bwd_data', wire: 72, narrow: 'may', fields: rectifiedFields, anchor: 1, inPlace: [1],
   what: 'bn_bwd_data of dz = z > 0 ? dy : slope·dy; in place of dy',
   ins: [data('x'), data('dy'), whole('stats'), whole('gamma'), whole('beta'), whole('dgamma'), whole('dbeta')], outs: [data('dx')],
   shape: (a, [x, dy, stats, gamma, beta, dgamma, dbeta]) => checked([

@@ -1,5 +1,5 @@
 // Which calls cost the same. In: a call's operator, attributes and shapes. Out: a text that is equal for calls that any
-// machine times alike and gives the same scratch: equal shapes, and equal padding where a tile meets the image's border.
+// machine times alike and gives the same scratch: equal shapes and types, and equal padding where a tile meets the image's border.
 // Worked example: of the tiles of a 3x3 convolution over a 4x4 grid, all but the outer ones share one key.
 import { DIMS } from '../core/box'
 import type { AnyAttrs, CallShapes } from './op'
@@ -7,7 +7,7 @@ import { inputDef } from './op'
 import { opDef } from './registry'
 
 export const callKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
-  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}`
+  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}${s.narrow ? '|bf16' : ''}`
 
 /** Rows and columns of padding before and after each windowed operand; how the windows of a transposed one lie. */
 const paddings = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {

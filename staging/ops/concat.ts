@@ -6,7 +6,7 @@ const fields = { from: 'int' } as const
 const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 
 export const concat = defineOp({
-  kind: 'concat', wire: 25, fields: {}, anchor: 'out', variadic: true,
+  kind: 'concat', wire: 25, narrow: 'may', fields: {}, anchor: 'out', variadic: true,
   what: 'along C',
   ins: [{ name: 'a', role: 'data', access: wholeChannels }, { name: 'b', role: 'data', access: wholeChannels }],
   outs: [{ name: 'y', role: 'data', access: wholeChannels }],
@@ -23,7 +23,7 @@ export const concat = defineOp({
 })
 
 export const sliceChannels = defineOp({
-  kind: 'slice_channels', wire: 26, fields, anchor: 0,
+  kind: 'slice_channels', wire: 26, narrow: 'may', fields, anchor: 0,
   what: 'channels [from, from + C of dx): the backward of concat',
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }],
   outs: [{ name: 'dx', role: 'data', access: wholeChannels }],

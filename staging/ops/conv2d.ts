@@ -57,12 +57,12 @@ const LEAST_CHANNELS = 16
 
 /**
  * Between many channels: Winograd's algorithm computes 3x3 windows at stride 1; tap by tap is worth a try where windows are dilated,
- * for which other kernels are slow or compute with the padding.
+ * for which other kernels are slow or compute with the padding; it gathers floats.
  */
 const alternatives = (weight: (s: CallShapes) => Shape) => (a: Attrs, s: CallShapes): readonly Algorithm[] => {
   const [out, channels, kernelH, kernelW] = weight(s)
   if (a.groups !== 1 || Math.min(out!, channels!) < LEAST_CHANNELS) return []
-  if (a.dilationH > 1 || a.dilationW > 1) return kernelH! * kernelW! > 1 ? ['taps'] : []
+  if (a.dilationH > 1 || a.dilationW > 1) return kernelH! * kernelW! > 1 && !s.narrow ? ['taps'] : []
   return kernelH === 3 && kernelW === 3 && a.strideH === 1 && a.strideW === 1 ? ['winograd'] : []
 }
 
@@ -83,7 +83,7 @@ const convolutionGradients = (g: GradContext<Fields>, attrs: AnyAttrs, dy: Ref):
 }
 
 export const conv2d = defineOp({
-  kind: 'conv2d', wire: 1, fields: convFields, anchor: 'out', dense: true,
+  kind: 'conv2d', wire: 1, narrow: 'may', fields: convFields, anchor: 'out', dense: true,
   what: 'w is `[O, C/groups, kH, kW]`',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
   outs: [{ name: 'y', role: 'data', access: own }],
@@ -98,7 +98,7 @@ export const conv2d = defineOp({
 const reluFields = { ...convFields, slope: 'float' } as const
 
 export const conv2dRelu = defineOp({
-  kind: 'conv2d_relu', wire: 84, fields: reluFields, anchor: 'out', dense: true,
+  kind: 'conv2d_relu', wire: 84, narrow: 'may', fields: reluFields, anchor: 'out', dense: true,
   what: 'z as y of conv2d; y = z > 0 ? z : slope·z',
   ins: conv2d.ins as OperandDef<typeof reluFields>[], outs: conv2d.outs as OperandDef<typeof reluFields>[],
   shape: (a, ins) => checked([expectRange('slope', a.slope, 0)], () => conv2d.shape(a, ins, [])),
@@ -113,7 +113,7 @@ export const conv2dRelu = defineOp({
 })
 
 export const conv2dBwdData = defineOp({
-  kind: 'conv2d_bwd_data', wire: 2, fields: convFields, anchor: 0, dense: true,
+  kind: 'conv2d_bwd_data', wire: 2, narrow: 'may', fields: convFields, anchor: 0, dense: true,
   what: 'writes the whole dx box (zeros where nothing lands)',
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }, { name: 'w', role: 'whole' }],
   outs: [{ name: 'dx', role: 'data', access: image((s) => s.ins[1]!) }],
@@ -125,7 +125,7 @@ export const conv2dBwdData = defineOp({
 })
 
 export const conv2dBwdWeights = defineOp({
-  kind: 'conv2d_bwd_weights', wire: 3, fields: convFields, anchor: 1, dense: true,
+  kind: 'conv2d_bwd_weights', wire: 3, narrow: 'may', fields: convFields, anchor: 1, dense: true,
   what: 'dw and db merge by sum over tiles',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.outs[0]!) }, { name: 'dy', role: 'data', access: wholeChannels }],
   outs: [{ name: 'dw', role: 'whole', merge: 'sum' }, { ...bias, name: 'db', merge: 'sum' }],

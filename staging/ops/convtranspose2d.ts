@@ -66,7 +66,7 @@ const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
 const biasFits = (b: Shape | undefined, a: Attrs, w: Shape) => (): string | undefined => b && expectShape('the bias', b, [w[1]! * a.groups])()
 
 export const convTranspose2d = defineOp({
-  kind: 'conv_transpose2d', wire: 41, fields, anchor: 'out', dense: true,
+  kind: 'conv_transpose2d', wire: 41, narrow: 'may', fields, anchor: 'out', dense: true,
   what: 'w is `[C, O/groups, kH, kW]`; y[i·stride − pad + k·dilation] += x[i]·w[k]; reads exactly the x whose windows meet y',
   ins: [{ name: 'x', role: 'data', access: windowsMeeting((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
   outs: [{ name: 'y', role: 'data', access: own }],
@@ -89,7 +89,7 @@ export const convTranspose2d = defineOp({
 })
 
 export const convTranspose2dBwdData = defineOp({
-  kind: 'conv_transpose2d_bwd_data', wire: 42, fields, anchor: 0, dense: true,
+  kind: 'conv_transpose2d_bwd_data', wire: 42, narrow: 'may', fields, anchor: 0, dense: true,
   what: 'a convolution of dy; parts of windows outside the box of dy count as zero, for other tiles add them',
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }, { name: 'w', role: 'whole' }],
   outs: [{ name: 'dx', role: 'data', access: windowsMeeting((s) => s.ins[1]!) }],
@@ -100,7 +100,7 @@ export const convTranspose2dBwdData = defineOp({
 })
 
 export const convTranspose2dBwdWeights = defineOp({
-  kind: 'conv_transpose2d_bwd_weights', wire: 43, fields, anchor: 1, dense: true,
+  kind: 'conv_transpose2d_bwd_weights', wire: 43, narrow: 'may', fields, anchor: 1, dense: true,
   what: 'dw and db merge by sum over tiles',
   ins: [
     { name: 'x', role: 'data', access: windowsMeeting((s) => s.outs[0]!) },

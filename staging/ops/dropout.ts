@@ -13,7 +13,7 @@ const dropped = (a: { readonly p: number; readonly key: number }, x: Shape) => c
 ], () => legal(x))
 
 export const dropout = defineOp({
-  kind: 'dropout', wire: 29, reclaimed: true, fields, anchor: 'out', random: true, inPlace: [0],
+  kind: 'dropout', wire: 29, narrow: 'may', reclaimed: true, fields, anchor: 'out', random: true, inPlace: [0],
   what: 'y = keep ? x/(1−p) : 0, keep drawn from Philox4x32-10 by (seed, step, key, global element index in B,C,H,W order); in place',
   ins: [data('x')], outs: [data('y')],
   shape: (a, [x]) => dropped(a, x!),
@@ -24,7 +24,7 @@ export const dropout = defineOp({
 })
 
 export const dropoutBwd = defineOp({
-  kind: 'dropout_bwd', wire: 30, fields, anchor: 0, random: true, inPlace: [0],
+  kind: 'dropout_bwd', wire: 30, narrow: 'may', fields, anchor: 0, random: true, inPlace: [0],
   what: 'the same mask; in place',
   ins: [data('dy')], outs: [data('dx')],
   shape: (a, [dy]) => dropped(a, dy!),

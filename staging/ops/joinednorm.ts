@@ -36,7 +36,7 @@ export const joinStats = defineOp({
 })
 
 export const joinedNorm = defineOp({
-  kind: 'joined_norm', wire: 81, fields, anchor: 'out', variadic: true, joins: true,
+  kind: 'joined_norm', wire: 81, narrow: 'may', fields, anchor: 'out', variadic: true, joins: true,
   what: 'bn_relu_apply of all x side by side along C',
   ins: [whole('stats'), whole('gamma'), whole('beta'), data('x0'), data('x1')], outs: [data('y')],
   shape: (a, [stats, gamma, beta, ...parts]) => checked(fits(a, parts, stats!, [gamma!, beta!]), () => legal(joinedShape(parts))),
@@ -55,7 +55,7 @@ export const joinedNorm = defineOp({
 })
 
 export const joinedNormBwdReduce = defineOp({
-  kind: 'joined_norm_bwd_reduce', wire: 82, fields, anchor: 0, variadic: true,
+  kind: 'joined_norm_bwd_reduce', wire: 82, narrow: 'may', fields, anchor: 0, variadic: true,
   what: 'bn_relu_bwd_reduce of all x side by side along C',
   ins: [data('dy'), whole('stats'), whole('gamma'), whole('beta'), data('x0'), data('x1')], outs: [sum('dgamma'), sum('dbeta')],
   shape: (a, [dy, stats, gamma, beta, ...parts]) => checked([
@@ -65,7 +65,7 @@ export const joinedNormBwdReduce = defineOp({
 })
 
 export const joinedNormBwdData = defineOp({
-  kind: 'joined_norm_bwd_data', wire: 83, fields: { ...fields, onto: 'int' }, anchor: 0, variadic: true, inPlace: [0],
+  kind: 'joined_norm_bwd_data', wire: 83, narrow: 'may', fields: { ...fields, onto: 'int' }, anchor: 0, variadic: true, inPlace: [0],
   what: 'bn_relu_bwd_data of all x side by side along C; onto = 1: d, of at least as many channels, stands before x0, and its first channels are added; in place of dy',
   ins: [data('dy'), whole('stats'), whole('gamma'), whole('beta'), whole('dgamma'), whole('dbeta'), data('x0'), data('x1')], outs: [data('dx')],
   shape: (a, [dy, stats, gamma, beta, dgamma, dbeta, ...rest]) => checked([expectRange('onto', a.onto, 0, 1)], () => {

@@ -16,7 +16,7 @@ const apply = (x: Shape, w: Shape, b?: Shape) =>
 const macs = (batch: Shape | undefined, w: Shape | undefined): number => (batch?.[0] ?? 0) * elements(w)
 
 export const linear = defineOp({
-  kind: 'linear', wire: 4, reclaimed: true, fields: {}, anchor: 'out', dense: true,
+  kind: 'linear', wire: 4, narrow: 'may', reclaimed: true, fields: {}, anchor: 'out', dense: true,
   what: 'x `[B,C,1,1]`, w `[O,C]`, y `[B,O,1,1]`',
   ins: [{ name: 'x', role: 'data', access: perSample }, { name: 'w', role: 'whole' }, { name: 'b', role: 'whole', optional: true }],
   outs: [{ name: 'y', role: 'data', access: perSample }],
@@ -37,7 +37,7 @@ export const linear = defineOp({
 })
 
 export const linearBwdData = defineOp({
-  kind: 'linear_bwd_data', wire: 5, fields: {}, anchor: 0, dense: true,
+  kind: 'linear_bwd_data', wire: 5, narrow: 'may', fields: {}, anchor: 0, dense: true,
   what: 'dx = dy·w',
   ins: [{ name: 'dy', role: 'data', access: perSample }, { name: 'w', role: 'whole' }],
   outs: [{ name: 'dx', role: 'data', access: perSample }],
@@ -48,7 +48,7 @@ export const linearBwdData = defineOp({
 })
 
 export const linearBwdWeights = defineOp({
-  kind: 'linear_bwd_weights', wire: 6, fields: {}, anchor: 1, dense: true,
+  kind: 'linear_bwd_weights', wire: 6, narrow: 'may', fields: {}, anchor: 1, dense: true,
   what: 'sum',
   ins: [{ name: 'x', role: 'data', access: perSample }, { name: 'dy', role: 'data', access: perSample }],
   outs: [{ name: 'dw', role: 'whole', merge: 'sum' }, { name: 'db', role: 'whole', optional: true, merge: 'sum' }],

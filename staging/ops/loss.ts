@@ -29,10 +29,10 @@ const compared = (count: number, x: Shape, target: Shape | undefined, out: Shape
 const xentIns: readonly OperandDef[] =
   [{ name: 'x', role: 'data', access: perPixel }, { name: 'labels', role: 'data', access: perPixel, dtype: 'i32' }]
 const elementIns: readonly OperandDef[] =
-  [{ name: 'x', role: 'data', access: () => pointwise }, { name: 'target', role: 'data', access: () => pointwise, optional: true }]
+  [{ name: 'x', role: 'data', access: () => pointwise }, { name: 'target', role: 'data', access: () => pointwise, optional: true, wide: true }]
 
 export const softmaxXent = defineOp({
-  kind: 'softmax_xent', wire: 31, reclaimed: true, fields: classFields, anchor: 0, ins: xentIns, outs: [loss],
+  kind: 'softmax_xent', wire: 31, narrow: 'may', reclaimed: true, fields: classFields, anchor: 0, ins: xentIns, outs: [loss],
   what: 'labels `[B,1,H,W]` i32; loss `[1]` = weight·Σ −log softmax(x)[label] / count, count = B·H·W of the whole value; a label outside [0, C) contributes nothing; sum',
   shape: (a, [x, labels]) => labelled(a.count, x!, labels!, [1]),
   backward: gradientOf('softmax_xent_bwd'),
@@ -40,7 +40,7 @@ export const softmaxXent = defineOp({
 })
 
 export const softmaxXentBwd = defineOp({
-  kind: 'softmax_xent_bwd', wire: 32, fields: classFields, anchor: 0, ins: xentIns,
+  kind: 'softmax_xent_bwd', wire: 32, narrow: 'may', fields: classFields, anchor: 0, ins: xentIns,
   what: 'dx = weight·(softmax(x) − one-hot(label)) / count; 0 for a label outside [0, C)',
   outs: [{ name: 'dx', role: 'data', access: perPixel }],
   shape: (a, [x, labels]) => labelled(a.count, x!, labels!, x!),
@@ -68,14 +68,14 @@ const elementBackward = (e: ElementLoss) => (g: GradContext<typeof elementFields
 }
 
 const lossFor = (e: ElementLoss): OpDef => defineOp({
-  kind: e.kind, wire: e.wire, fields: elementFields, anchor: 0, ins: elementIns, outs: [loss], what: e.what,
+  kind: e.kind, wire: e.wire, narrow: 'may', fields: elementFields, anchor: 0, ins: elementIns, outs: [loss], what: e.what,
   shape: (a, [x, target]) => compared(a.count, x!, target, [1]),
   backward: elementBackward(e),
   flops: perElement(e.flops, firstIn), workspace: partialSums(1),
 })
 
 const gradientFor = (e: ElementLoss, what: string): OpDef => defineOp({
-  kind: `${e.kind}_bwd`, wire: e.wire + 1, fields: elementFields, anchor: 0, ins: elementIns, what,
+  kind: `${e.kind}_bwd`, wire: e.wire + 1, narrow: 'may', fields: elementFields, anchor: 0, ins: elementIns, what,
   outs: [{ name: 'dx', role: 'data', access: () => pointwise }],
   shape: (a, [x, target]) => compared(a.count, x!, target, x!),
   flops: perElement(e.flops, firstIn),

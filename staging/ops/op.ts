@@ -125,6 +125,8 @@ export interface CallShapes {
   readonly outs: readonly (readonly number[])[]
   /** Where the boxes lie (how much padding a tile sees); absent for calls that only exist as shapes. */
   readonly at?: { readonly ins: readonly Whereabouts[]; readonly outs: readonly Whereabouts[] }
+  /** Activations are stored as bf16 (elements.ts). */
+  readonly narrow?: boolean
 }
 
 /**
@@ -148,6 +150,8 @@ export interface OperandDef<F extends Fields = Fields> {
   readonly dtype?: 'i32' | 'any'
   /** An output that is read as well as written (accumulators). */
   readonly updates?: boolean
+  /** Stays of the graph's float type where the op's other data operands are bf16. */
+  readonly wide?: boolean
 }
 
 // ---------------------------------------------------------------- gradients
@@ -228,6 +232,8 @@ export interface OpDef<F extends Fields = Fields> {
   readonly inPlace?: readonly number[]
   /** Inputs that the op overwrites (update phase). */
   readonly mutates?: readonly number[]
+  /** Kernels take data operands stored as bf16, too ('may'), or always do so; absent: only those of the graph's float type. */
+  readonly narrow?: 'may' | 'always'
   /** The kernel wants data operands without gaps; the tiler copies slices for it. */
   readonly dense?: boolean
   /** Its data inputs stand side by side along C, and count as one value where they are kept. */

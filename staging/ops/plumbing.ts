@@ -6,7 +6,7 @@ import { checked, elements, expectRange, expectShape, firstOut, legal, perElemen
 const anything = (name: string): OperandDef => ({ name, role: 'any', access: () => pointwise })
 
 export const fill = defineOp({
-  kind: 'fill', wire: 60, fields: { value: 'float' }, anchor: 'out', plumbing: true, outputsGiven: true,
+  kind: 'fill', wire: 60, narrow: 'may', fields: { value: 'float' }, anchor: 'out', plumbing: true, outputsGiven: true,
   what: 'y = value everywhere',
   ins: [], outs: [anything('y')],
   shape: (_, __, given) => legal(given[0]!),
@@ -22,7 +22,7 @@ export const copy = defineOp({
 })
 
 export const accumulate = defineOp({
-  kind: 'accumulate', wire: 62, fields: {}, anchor: 0, plumbing: true,
+  kind: 'accumulate', wire: 62, narrow: 'may', fields: {}, anchor: 0, plumbing: true,
   what: 'y += x (y is read and written)',
   ins: [anything('x')], outs: [{ ...anything('y'), updates: true }],
   shape: (_, [x]) => legal(x!),

@@ -37,7 +37,7 @@ const avgPooled = (a: AttrsOf<typeof avgFields>, x: Shape): Shapes =>
   checked([expectRange('countIncludePad', a.countIncludePad, 0, 1)], () => pooled(a, a.padBottom, a.padRight, x))
 
 export const maxPool = defineOp({
-  kind: 'max_pool', wire: 17, fields: maxFields, anchor: 'out',
+  kind: 'max_pool', wire: 17, narrow: 'may', fields: maxFields, anchor: 'out',
   what: 'pads with −∞',
   ins: [windows('x')], outs: [own('y')],
   shape: (a, [x]) => maxPooled(a, x!),
@@ -48,7 +48,7 @@ export const maxPool = defineOp({
 })
 
 export const maxPoolBwd = defineOp({
-  kind: 'max_pool_bwd', wire: 18, fields: maxFields, anchor: 1,
+  kind: 'max_pool_bwd', wire: 18, narrow: 'may', fields: maxFields, anchor: 1,
   what: 'to the first maximum in row order, as PyTorch; a NaN counts as the maximum',
   ins: [windows('x'), own('dy')], outs: [windows('dx')],
   shape: (a, [x, dy]) => invertsForward(() => maxPooled(a, x!), dy!, [x!]),
@@ -56,7 +56,7 @@ export const maxPoolBwd = defineOp({
 })
 
 export const avgPool = defineOp({
-  kind: 'avg_pool', wire: 19, fields: avgFields, anchor: 'out',
+  kind: 'avg_pool', wire: 19, narrow: 'may', fields: avgFields, anchor: 'out',
   what: 'divisor as PyTorch, with ceil windows too: computed from the whole value\'s extent, not the tile\'s',
   ins: [windows('x')], outs: [own('y')],
   shape: (a, [x]) => avgPooled(a, x!),
@@ -68,7 +68,7 @@ export const avgPool = defineOp({
 })
 
 export const avgPoolBwd = defineOp({
-  kind: 'avg_pool_bwd', wire: 20, fields: avgBwdFields, anchor: 0,
+  kind: 'avg_pool_bwd', wire: 20, narrow: 'may', fields: avgBwdFields, anchor: 0,
   what: 'extent of x',
   ins: [own('dy')], outs: [windows('dx')],
   shape: (a, [dy]) => {
@@ -89,7 +89,7 @@ const areaFits = (count: number, x: Shape) => (): string | undefined =>
   count === x[2]! * x[3]! ? undefined : `count is ${count}; legal is H*W = ${x[2]! * x[3]!}`
 
 export const globalAvgPool = defineOp({
-  kind: 'global_avg_pool', wire: 21, fields: globalFields, anchor: 0,
+  kind: 'global_avg_pool', wire: 21, narrow: 'may', fields: globalFields, anchor: 0,
   what: 'y = Σ x / count over H and W; merges by sum over tiles of H and W',
   ins: [own('x')], outs: [{ name: 'y', role: 'data', access: summed(averages), merge: 'sum' }],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), areaFits(a.count, x!)], () => legal([x![0]!, x![1]!, 1, 1])),
@@ -100,9 +100,9 @@ export const globalAvgPool = defineOp({
 })
 
 export const globalAvgPoolBwd = defineOp({
-  kind: 'global_avg_pool_bwd', wire: 22, fields: globalFields, anchor: 'out',
+  kind: 'global_avg_pool_bwd', wire: 22, narrow: 'may', fields: globalFields, anchor: 'out',
   what: 'broadcast of dy / count',
-  ins: [{ name: 'dy', role: 'data', access: summed(broadcast) }], outs: [own('dx')],
+  ins: [{ name: 'dy', role: 'data', access: summed(broadcast), wide: true }], outs: [own('dx')],
   outputsGiven: true,
   shape: (a, [dy], [dx]) => checked([
     expectRank('dx', dx!, 4), areaFits(a.count, dx!), expectShape('the incoming gradient', dy!, [dx![0]!, dx![1]!, 1, 1]),

@@ -28,7 +28,7 @@ const places = (a: Attrs, x: Shape): Shapes => checked([inBytes(a)], () => {
 })
 
 export const maxPoolPlaces = defineOp({
-  kind: 'max_pool_places', wire: 86, fields: maxFields, anchor: 'out',
+  kind: 'max_pool_places', wire: 86, narrow: 'may', fields: maxFields, anchor: 'out',
   what: 'the place of max_pool\'s maximum (the first; a NaN counts as one) in its window, row by row with padding: a byte each, channel 4i + k in byte k of word i',
   ins: [windows('x')], outs: [{ ...own('places'), dtype: 'i32' }],
   shape: (a, [x]) => places(a, x!),
@@ -36,7 +36,7 @@ export const maxPoolPlaces = defineOp({
 })
 
 export const maxPoolPlacesBwd = defineOp({
-  kind: 'max_pool_places_bwd', wire: 87, fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' }, anchor: 1,
+  kind: 'max_pool_places_bwd', wire: 87, narrow: 'may', fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' }, anchor: 1,
   what: 'max_pool_bwd from the places; sizes are those of x',
   ins: [{ ...own('places'), dtype: 'i32' }, own('dy')], outs: [windows('dx') as OperandDef],
   shape: (a, [found, dy]) => {

@@ -3,6 +3,7 @@
 import { accumulate, copy, fill, mergeMoments } from './plumbing'
 import { add, gradSum, addRelu } from './add'
 import { bnApply, bnBwdData, bnBwdReduce, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning, bnStats, bnReluApply, bnReluBwdData, bnReluBwdReduce } from './batchnorm'
+import { fromBf16, fromBf16Grad, toBf16, toBf16Grad } from './cast'
 import { concat, sliceChannels } from './concat'
 import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
@@ -48,6 +49,7 @@ export const opDefs: readonly OpDef[] = [
   conv2dRelu,
   joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData,
   maxPoolPlaces, maxPoolPlacesBwd,
+  toBf16, fromBf16, toBf16Grad, fromBf16Grad,
   fill, copy, accumulate, mergeMoments,
 ]
 

@@ -6,7 +6,7 @@ const fields = { slope: 'float' } as const
 const data = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
 export const relu = defineOp({
-  kind: 'relu', wire: 15, fields, anchor: 'out', inPlace: [0],
+  kind: 'relu', wire: 15, narrow: 'may', fields, anchor: 'out', inPlace: [0],
   what: 'y = x > 0 ? x : slope·x; may run in place',
   ins: [data('x')], outs: [data('y')],
   // A negative slope would fold both signs of x onto one of y.
@@ -18,7 +18,7 @@ export const relu = defineOp({
 })
 
 export const reluBwd = defineOp({
-  kind: 'relu_bwd', wire: 16, fields, anchor: 1, inPlace: [1],
+  kind: 'relu_bwd', wire: 16, narrow: 'may', fields, anchor: 1, inPlace: [1],
   what: 'dx = y > 0 ? dy : slope·dy; in place of dy',
   ins: [data('y'), data('dy')], outs: [data('dx')],
   shape: (a, [y, dy]) => checked([

@@ -23,7 +23,7 @@ const sizes = (a: Attrs) => [
 ]
 
 export const upsample = defineOp({
-  kind: 'upsample', wire: 44, fields, anchor: 'out',
+  kind: 'upsample', wire: 44, narrow: 'may', fields, anchor: 'out',
   what: 'mode 0 nearest, 1 bilinear, 2 bilinear with aligned corners; sizes are those of the whole values',
   ins: [image('x')], outs: [own('y')],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), ...sizes(a), sized(a, 'the input', x!, 'in')],
@@ -35,7 +35,7 @@ export const upsample = defineOp({
 })
 
 export const upsampleBwd = defineOp({
-  kind: 'upsample_bwd', wire: 45, fields, anchor: 0,
+  kind: 'upsample_bwd', wire: 45, narrow: 'may', fields, anchor: 0,
   what: 'each dy is added to the pixels of x that it was made of, with their weights; writes the whole dx box',
   ins: [own('dy')], outs: [image('dx')],
   shape: (a, [dy]) => checked([expectRank('the incoming gradient', dy!, 4), ...sizes(a), sized(a, 'the incoming gradient', dy!, 'out')],

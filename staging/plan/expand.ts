@@ -8,6 +8,7 @@
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
 import { onceForPair } from '../core/remember'
+import { isNarrow } from '../graph/check'
 import { type Graph, type Op, bytesOf, dtypeBytes, isFed, isPersistent, type ValueId } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { callKey } from '../ops/callkey'
@@ -42,7 +43,8 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
   const shape = (v: View): readonly number[] => (natural(v).length === 4 ? shapeOf(v.box) : natural(v))
   const where = (v: View): Whereabouts =>
     natural(v).length === 4 ? { origin: v.box.map((r) => r[0]), extent: natural(v) } : { origin: natural(v).map(() => 0), extent: natural(v) }
-  return { ins: ins.map(shape), outs: outs.map(shape), at: { ins: ins.map(where), outs: outs.map(where) } }
+  const narrow = isNarrow([...ins, ...outs].map((v) => graph.values[v.value]!))
+  return { ins: ins.map(shape), outs: outs.map(shape), at: { ins: ins.map(where), outs: outs.map(where) }, ...(narrow ? { narrow } : {}) }
 }
 
 /** What every expansion of a graph for a machine finds again: full boxes, and the ways to run calls. */

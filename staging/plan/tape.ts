@@ -7,7 +7,7 @@
 import { alignUp, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { elementsOf, extentOf, shapeOf } from '../core/box'
 import { fnv1a64 } from '../core/fnv'
-import { dtypeBytes, isPersistent, type Value } from '../graph/graph'
+import { dtypeBytes, floatOf, isPersistent, type Value } from '../graph/graph'
 import { ALGORITHM_NAMES, asShape } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isDense } from './expand'
@@ -17,7 +17,7 @@ import { RecordWriter } from './records'
 
 const NONE = 0xffffffff
 const HEADER_BYTES = 256
-const dtypeCode = { f32: 0, f64: 1, i32: 2 } as const
+const dtypeCode = { f32: 0, f64: 1, i32: 2, bf16: 3 } as const
 const roleCode: Readonly<Record<string, number>> = { param: 0, state: 1, input: 2, target: 3, loss: 4 }
 const distCode = { uniform: 1, normal: 2, constant: 3 } as const
 
@@ -169,7 +169,7 @@ class TapeWriter {
   }
 
   private floatCode(): number {
-    return this.plan.graph.values.some((v) => v.dtype === 'f64') ? 1 : 0
+    return dtypeCode[floatOf(this.plan.graph)]
   }
 
   private floatBytes(): number {

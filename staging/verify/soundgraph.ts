@@ -1,9 +1,10 @@
 // The graph by itself: ids are indices, one producer for each value, producers before readers, shapes by the op
 // table's rules, gradients shaped like what they are gradients of.
 import { isLeft } from 'fp-ts/Either'
-import { attrsCodec, type OpDef, shapeText } from '../ops/op'
+import { type Element, elementOf } from '../ops/elements'
+import { attrsCodec, inputDef, type OpDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
-import { type Graph, isFed, isPersistent, type Op, type Value } from '../graph/graph'
+import { type DType, floatOf, type Graph, isFed, isPersistent, type Op, type Value } from '../graph/graph'
 import { broken, eachFault, type Fault, firstFault } from './failure'
 
 const bad = (reason: string, value?: string): Fault => broken('graph', reason, value === undefined ? {} : { value })
@@ -54,8 +55,21 @@ const soundOp =
       if (producer.has(v)) return bad(`${text(op)} produces what op ${producer.get(v)} produces already`, value.name)
       producer.set(v, i)
     }
-    return shaped(graph, op, def)
+    return typed(graph, op, def) ?? shaped(graph, op, def)
   }
+
+/** Operands are stored as the op table says: those that may be bf16 all are or none is. */
+const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
+  const operands = [
+    ...op.ins.map((v, i) => ({ v, element: elementOf(def, inputDef(def, i)) })),
+    ...op.outs.map((v, i) => ({ v, element: elementOf(def, def.outs[i]!) })),
+  ].map(({ v, element }) => ({ value: graph.values[v]!, element }))
+  const float = floatOf(graph)
+  const either = operands.find(({ element }) => element === 'either')?.value.dtype === 'bf16' ? 'bf16' : float
+  const legal: Readonly<Record<Element, readonly DType[]>> = { real: [float], i32: ['i32'], either: [either], bf16: ['bf16'], any: ['i32', 'bf16', float] }
+  const odd = operands.find(({ value, element }) => !legal[element].includes(value.dtype))
+  return odd && bad(`${text(op)} takes it as ${odd.value.dtype}; legal is ${legal[odd.element].join(' or ')}`, odd.value.name)
+}
 
 const shaped = (graph: Graph, op: Op, def: OpDef): Fault => {
   const shapes = (ids: readonly number[]) => ids.map((v) => graph.values[v]!.shape)

@@ -1,5 +1,5 @@
 // Calls that no stager makes: what a hostile tape could say within its memory bounds. Valid calls are damaged (dims cut,
-// boxes moved, attributes replaced, operands dropped or swapped); each must be refused in words or stay inside its views.
+// boxes moved, attributes and element types replaced, operands dropped or swapped); each must be refused in words or stay inside its views.
 #include "test/native/kernels/cases.hpp"
 #include "test/native/kernels/report.hpp"
 
@@ -14,7 +14,7 @@ class Victim {
   Victim(const Call& call, DType dtype) : call_(call) {
     const std::vector<Box> boxes = whole_boxes(call);
     for (size_t i = 0; i < call.operands(); i++) {
-      placed_.push_back(std::make_unique<Placed>(call.operand(i), boxes[i], dtype, false));
+      placed_.push_back(std::make_unique<Placed>(call.operand(i), boxes[i], stored_type(call, i, dtype), false));
       views_.push_back(placed_.back()->view);
     }
     ins_ = call.ins.size();
@@ -26,7 +26,7 @@ class Victim {
     if (views_.empty()) return;
     View& v = views_[size_t(r.between(0, int64_t(views_.size()) - 1))];
     const int64_t d = r.between(0, 3);
-    switch (r.between(0, 8)) {
+    switch (r.between(0, 9)) {
       case 0: v.dims[d] = r.between(0, v.dims[d]); break;
       case 1: v.origin[d] = r.pick<int64_t>({1, 2, 5, 1000, 0xffffffff}); break;
       case 2: v.extent[d] = r.pick<int64_t>({0, 1, v.extent[d] + 1, 1000, 0xffffffff}); break;
@@ -34,7 +34,8 @@ class Victim {
       case 4: v.rank = uint32_t(r.between(0, 4)); break;
       case 5: v.strides[d] = r.between(0, v.strides[d]); break;
       case 6: damage_attribute(r); break;
-      case 7: (r.chance(0.5) ? ins_ : outs_) -= 1; break;
+      case 7: v.dtype = v.dtype == DType::f64 ? r.pick({DType::f32, DType::i32, DType::bf16}) : v.dtype == DType::bf16 ? DType::bf16 : r.pick({DType::i32, DType::bf16}); break;
+      case 8: (r.chance(0.5) ? ins_ : outs_) -= 1; break;
       default: std::swap(v, views_[size_t(r.between(0, int64_t(views_.size()) - 1))]);
     }
   }
@@ -115,6 +116,7 @@ int main() {
         attack(report, call, null::kernel, DType::f32, r, tally);
 #ifdef SPILLWAY_WITH_CPU
         attack(report, call, cpu::kernel, DType::f32, r, tally);
+        if (cpu::has_bf16()) attack(report, call, cpu::kernel, DType::bf16, r, tally);
 #endif
       }
   }

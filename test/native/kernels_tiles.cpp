@@ -38,13 +38,14 @@ int main() {
   std::vector<std::pair<Setting, double>> settings{{{ref::kernel, DType::f64, false}, 1e-12}, {{ref::kernel, DType::f64, true}, 1e-12}};
 #ifdef SPILLWAY_WITH_CPU
   settings.push_back({{cpu::kernel, DType::f32, true}, 1e-5});
+  if (cpu::has_bf16()) settings.push_back({{cpu::kernel, DType::bf16, true}, 2e-2});
 #endif
   for (const Generator& g : generators()) {
     Random r(99);
     for (int i = 0; i < g.cases(2); i++)
       for (const Call& call : g.make(r).calls)
         for (const auto& [setting, tolerance] : settings)
-          if (tiles(call)) compare_tiled(report, call, setting, tolerance, r);
+          if (tiles(call) && (setting.dtype != DType::bf16 || may_be_narrow(call))) compare_tiled(report, call, setting, tolerance, r);
   }
   Random r(5);
   for (int i = 0; i < 40; i++)

@@ -61,7 +61,7 @@ const Spoiled SPOILED[] = {
     {"shows other pages in buffer", [](auto& t) { t.buffers.push_back({1, 64}); t.mappings.push_back({5, 0, 0, 1, 1, 0}); }},
     {"residency 2: the record says", [](auto& t) { t.residencies[2].pages--; }},
     {"residency 2: unknown flags", [](auto& t) { t.residencies[2].flags = 2; }},
-    {"unknown element type", [](auto& t) { t.views[0].dtype = 3; }},
+    {"unknown element type", [](auto& t) { t.views[0].dtype = 4; }},
     {"rank 5", [](auto& t) { t.views[0].rank = 5; }},
     {"there is no buffer 7", [](auto& t) { t.views[0].buffer = 7; }},
     {"no multiple of the element size", [](auto& t) { t.views[0].offset = 4; }},
@@ -83,6 +83,8 @@ const Spoiled SPOILED[] = {
        const uint64_t natural[4] = {360000, 120000, 400, 1};
        std::memcpy(t.views[8].strides, natural, sizeof natural);
      }},
+    {"call 0: relu: output 0 (y): view 9 has element type 3", [](auto& t) { t.views[9].dtype = 3; }},
+    {"element type 3 is not the tape's float type", [](auto& t) { t.views[0].dtype = t.bindings[0].dtype = 3; }},
     {"has element type 2", [](auto& t) { t.operands[t.calls[2].first_operand] = 11; }},
     {"is not dense and whole", [](auto& t) { t.views[0].origin[0] = 1; t.views[0].extent[0] = 6; }},
     {"has rank 2, not 4", [](auto& t) { t.operands[t.calls[2].first_operand] = 0; }},

@@ -30,8 +30,8 @@
 namespace spillway::cuda {
 
 /// By name, so that an operator may be listed before the op table of this build has it.
-constexpr std::array<std::string_view, 7> GAPS{"conv2d_relu", "join_stats", "joined_norm", "joined_norm_bwd_reduce",
-                                               "joined_norm_bwd_data", "max_pool_places", "max_pool_places_bwd"};
+constexpr std::array<std::string_view, 11> GAPS{"conv2d_relu", "join_stats", "joined_norm", "joined_norm_bwd_reduce", "joined_norm_bwd_data", "max_pool_places",
+                                                "max_pool_places_bwd", "to_bf16", "from_bf16", "to_bf16_grad", "from_bf16_grad"};
 
 constexpr bool is_gap(std::string_view kind) {
   for (const std::string_view gap : GAPS)

@@ -59,7 +59,7 @@ inline double distance(const Array& a, const Array& b) {
     if (a.data[i] == b.data[i]) continue;
     sum += (a.data[i] - b.data[i]) * (a.data[i] - b.data[i]);
   }
-  return std::sqrt(sum) / std::max(norm(b), 1e-3);
+  return sum == 0 ? 0 : std::sqrt(sum) / std::max(norm(b), 1e-3);
 }
 
 inline double dot(const Array& a, const Array& b) {

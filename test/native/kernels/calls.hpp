@@ -10,6 +10,7 @@
 
 #include "gen/ops.h"
 #include "test/native/kernels/arrays.hpp"
+#include "runtime/bf16.hpp"
 #include "runtime/kernel.hpp"
 
 namespace spillway::test {
@@ -78,11 +79,29 @@ class Guarded {
   std::unique_ptr<unsigned char, void (*)(void*)> memory_;
 };
 
+/// The type that an operand is stored in: bf16 stands for a narrow call, whose parameters and sums are f32.
+inline DType stored_type(const Call& call, size_t i, DType wanted) {
+  if (call.operand(i).labels) return DType::i32;
+  const OpInfo& op = *op_info(uint32_t(call.kind));
+  const size_t ins = call.ins.size();
+  const Element e = i < ins ? op.in(uint32_t(i)).element : op.out(uint32_t(i - ins)).element;
+  if (e == Element::bf16 || (wanted == DType::bf16 && (e == Element::either || e == Element::any))) return DType::bf16;
+  return wanted == DType::bf16 ? DType::f32 : wanted;
+}
+
+/// Whether an operator takes activations as bf16, and its algorithm does.
+inline bool may_be_narrow(const Call& call) {
+  if (call.algorithm == Algorithm::taps) return false;
+  for (size_t i = 0; i < call.operands(); i++)
+    if (call.operand(i).tensor && stored_type(call, i, DType::bf16) == DType::bf16) return true;
+  return false;
+}
+
 /// A box of a value in memory, in any element type, with or without gaps between pixels, rows and images.
 class Placed {
  public:
-  Placed(const Operand& operand, const Box& box, DType real, bool gaps)
-      : box_(box), gaps_(gaps && operand.tensor), memory_(layout(operand, box, operand.labels ? DType::i32 : real)) {
+  Placed(const Operand& operand, const Box& box, DType dtype, bool gaps)
+      : box_(box), gaps_(gaps && operand.tensor), memory_(layout(operand, box, dtype)) {
     each_place(whole(box.size), [&](int64_t b, int64_t c, int64_t h, int64_t w) {
       set(b, c, h, w, operand.value.at(b + box.lo[0], c + box.lo[1], h + box.lo[2], w + box.lo[3]));
     });
@@ -141,12 +160,14 @@ class Placed {
     const int64_t i = index(b, c, h, w);
     if (view.dtype == DType::f64) static_cast<double*>(memory_.data())[i] = v;
     else if (view.dtype == DType::f32) static_cast<float*>(memory_.data())[i] = float(v);
+    else if (view.dtype == DType::bf16) static_cast<Bf16*>(memory_.data())[i] = Bf16(v);
     else static_cast<int32_t*>(memory_.data())[i] = int32_t(v);
   }
   double get(int64_t b, int64_t c, int64_t h, int64_t w) const {
     const int64_t i = index(b, c, h, w);
     if (view.dtype == DType::f64) return static_cast<const double*>(memory_.data())[i];
     if (view.dtype == DType::f32) return static_cast<const float*>(memory_.data())[i];
+    if (view.dtype == DType::bf16) return double(static_cast<const Bf16*>(memory_.data())[i]);
     return static_cast<const int32_t*>(memory_.data())[i];
   }
 
@@ -167,7 +188,7 @@ struct Setting {
 inline std::vector<Array> run_on(const Call& call, const Setting& setting, const std::vector<Box>& boxes) {
   std::vector<std::unique_ptr<Placed>> placed;
   for (size_t i = 0; i < call.operands(); i++)
-    placed.push_back(std::make_unique<Placed>(call.operand(i), boxes[i], setting.dtype, setting.gaps && !call.dense));
+    placed.push_back(std::make_unique<Placed>(call.operand(i), boxes[i], stored_type(call, i, setting.dtype), setting.gaps && !call.dense));
   std::vector<View> views;
   for (const auto& p : placed) views.push_back(p->view);
   const size_t n = call.ins.size();

@@ -18,10 +18,10 @@ inline bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) 
 }
 
 inline void compare(Report& report, const Call& call, const Setting& setting, double tolerance) {
-  std::string what = name_of(call) + (setting.gaps ? " with gaps" : "") + (setting.in_place ? " in place" : "");
+  std::string what = name_of(call) + (setting.dtype == DType::bf16 ? " in bf16" : "") + (setting.gaps ? " with gaps" : "") + (setting.in_place ? " in place" : "");
   try {
     const std::vector<Array> got = run_whole(call, setting);
-    const double error = worst(got, reference(call));
+    const double error = worst(got, reference(call, setting.dtype));
     const bool integers = std::all_of(call.outs.begin(), call.outs.end(), [](const Operand& o) { return o.labels; });
     report.check(error <= (integers && !call.outs.empty() ? 0 : tolerance), what + ": relative error " + std::to_string(error));
     report.check(same_bits(got, run_whole(call, setting)), what + ": other bits the second time");

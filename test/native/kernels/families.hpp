@@ -8,6 +8,11 @@ namespace spillway::test {
 /// The reference in double: what the others are held to.
 inline std::vector<Array> reference(const Call& call) { return run_whole(call, {ref::kernel, DType::f64}); }
 
+/// Where activations are bf16 the reference rounds what it reads and stores as the others do.
+inline std::vector<Array> reference(const Call& call, DType dtype) {
+  return dtype == DType::bf16 ? run_whole(call, {ref::kernel, DType::bf16}) : reference(call);
+}
+
 /// d(forward(x)·dy)/dx is `gradient`.
 struct Gradient {
   std::string what;

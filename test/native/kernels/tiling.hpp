@@ -107,7 +107,7 @@ inline std::vector<Array> run_tiled(const Call& call, const Setting& setting, Ra
 
 inline void compare_tiled(Report& report, const Call& call, const Setting& setting, double tolerance, Random& r) {
   try {
-    const std::vector<Array> tiled = run_tiled(call, setting, r), expected = reference(call);
+    const std::vector<Array> tiled = run_tiled(call, setting, r), expected = reference(call, setting.dtype);
     for (size_t i = 0; i < expected.size(); i++) {
       const double error = distance(tiled[i], expected[i]);
       report.check(error <= tolerance, name_of(call) + " in tiles, output " + std::to_string(i) + ": relative error " + std::to_string(error));

@@ -1,0 +1,86 @@
+// In-core steps with activations in bf16 beside our own in fp32 and PyTorch's under autocast, taken in turns. In: cases. Out: ratios of
+// medians, the plans' memory, and where our time goes in either precision.
+import { join } from 'node:path'
+import { type Case, STEPS_AT_ONCE } from './cases'
+import * as side from './sides'
+import { type Options, type OurStep, type PeerStep, secondsOf, type Told } from './sides'
+
+const WARM_UP = 1
+
+export interface InBf16 {
+  readonly name: string
+  /** Over our own step in fp32. */
+  readonly ownRatio: number
+  /** Over PyTorch's, channels-last under autocast with a tuned allocator. */
+  readonly timeRatio: number
+  /** The same two of processor time, where neighbours disturb the clock. */
+  readonly ownCpuRatio: number
+  readonly cpuTimeRatio: number
+  /** The plans' peaks: bf16 over fp32. */
+  readonly peakRatio: number
+  readonly secondsPerStep: number
+  readonly predictedSecondsPerStep: number
+  readonly planPeakBytes: number
+  readonly processPeakBytes: number
+  readonly peers: Readonly<Record<string, { readonly secondsPerStep: number; readonly memoryBytes: number }>>
+  readonly millisecondsByKind: Readonly<Record<string, number>>
+  readonly fp32MillisecondsByKind: Readonly<Record<string, number>>
+  readonly samples: number
+  readonly dropped: number
+}
+
+const millisecondsOf = (s: side.Samples<OurStep>): Readonly<Record<string, number>> => {
+  const kinds = Object.keys(s.kept[0]!.secondsByKind)
+  const medians = kinds.map((k): [string, number] => [k, side.median(s.kept.map((x) => x.secondsByKind[k] ?? 0)) * 1000])
+  return Object.fromEntries(medians.sort((a, b) => b[1] - a[1]))
+}
+const cpuOf = (s: side.Samples<unknown>): number => side.median(s.kept.map((x) => x.cpuSeconds))
+
+export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
+  const graph = join(o.folder, 'graph.json')
+  const us = side.ours({ ...c, precision: 'bf16' }, o, graph)
+  const told = await us.answer<Told>()
+  const wide = side.ours(c, o)
+  const peer = side.peer('autocast', o, graph, side.TUNED)
+  try {
+    const wideTold = await wide.answer<Told>()
+    await peer.answer()
+    for (const who of [us, wide, peer]) for (let i = 0; i < WARM_UP; i++) await who.ask('step')
+    const mine = side.noSamples<OurStep>()
+    const fp32 = side.noSamples<OurStep>()
+    const theirs = side.noSamples<PeerStep>()
+    for (let round = 0; round < o.rounds; round++) {
+      await side.sample(us, mine, o)
+      await side.sample(wide, fp32, o)
+      await side.sample(peer, theirs, o)
+    }
+    const sides = { 'spillway in bf16': mine, 'spillway in fp32': fp32, 'pytorch under autocast': theirs }
+    for (const [name, s] of Object.entries(sides)) side.enough(`${c.name}, ${name}`, s)
+    return {
+      name: c.name,
+      ownRatio: secondsOf(mine) / secondsOf(fp32),
+      timeRatio: secondsOf(mine) / secondsOf(theirs),
+      ownCpuRatio: cpuOf(mine) / cpuOf(fp32),
+      cpuTimeRatio: cpuOf(mine) / STEPS_AT_ONCE / cpuOf(theirs),
+      peakRatio: told.peakBytes / wideTold.peakBytes,
+      secondsPerStep: secondsOf(mine),
+      predictedSecondsPerStep: told.predictedSeconds,
+      planPeakBytes: told.peakBytes,
+      processPeakBytes: side.memoryOf(mine),
+      peers: {
+        autocast: { secondsPerStep: secondsOf(theirs), memoryBytes: side.memoryOf(theirs) },
+        'spillway in fp32': { secondsPerStep: secondsOf(fp32), memoryBytes: side.memoryOf(fp32) },
+      },
+      millisecondsByKind: millisecondsOf(mine),
+      fp32MillisecondsByKind: millisecondsOf(fp32),
+      samples: mine.kept.length,
+      dropped: mine.dropped,
+    }
+  } finally {
+    for (const who of [us, wide, peer]) await who.end()
+  }
+}
+
+export const showBf16 = (r: InBf16): string =>
+  `${r.name.padEnd(32)} ${(r.secondsPerStep * 1000).toFixed(0).padStart(6)} ms  of fp32 ${r.ownRatio.toFixed(3)} (cpu ${r.ownCpuRatio.toFixed(3)})  ` +
+  `of autocast ${r.timeRatio.toFixed(3)} (cpu ${r.cpuTimeRatio.toFixed(3)})  peak ${r.peakRatio.toFixed(2)}`

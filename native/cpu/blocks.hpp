@@ -1,0 +1,60 @@
+// Sixteen channels side by side in a register, as floats. In and out: memory that holds floats or bf16; bf16 is widened when it is
+// read and rounded, to nearest even, when it is written.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "runtime/bf16.hpp"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+namespace spillway::cpu {
+
+/// Channels come in blocks of this many.
+constexpr int64_t block_width = 16;
+
+/// The compiler splits them where the machine is narrower.
+using Block = float __attribute__((vector_size(64)));
+using BlockBits = uint32_t __attribute__((vector_size(64)));
+using NarrowBlock = uint16_t __attribute__((vector_size(32)));
+
+inline Block load_block(const float* from) {
+  Block b;
+  std::memcpy(&b, from, sizeof b);
+  return b;
+}
+inline Block load_block(const Bf16* from) {
+  NarrowBlock bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return std::bit_cast<Block>(__builtin_convertvector(bits, BlockBits) << 16);
+}
+
+inline void store_block(float* to, const Block& b) { std::memcpy(to, &b, sizeof b); }
+inline void store_block(Bf16* to, const Block& b) {
+  const BlockBits u = std::bit_cast<BlockBits>(b);
+  const BlockBits up = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
+  const NarrowBlock bits = __builtin_convertvector(b != b ? quiet : up, NarrowBlock);
+  std::memcpy(to, &bits, sizeof bits);
+}
+
+/// Past the caches, to an address that is a multiple of 64: for what is too large to be found there when it is read.
+inline void stream_block(float* to, const Block& b) {
+#ifdef __AVX512F__
+  __m512 lanes;
+  std::memcpy(&lanes, &b, sizeof b);
+  _mm512_stream_ps(to, lanes);
+#else
+  store_block(to, b);
+#endif
+}
+/// What this thread has streamed is seen by all that is ordered after it.
+inline void end_stream() {
+#ifdef __AVX512F__
+  _mm_sfence();
+#endif
+}
+
+}  // namespace spillway::cpu

@@ -1,0 +1,31 @@
+// How the operands of a call are stored. In: an operator's entry. Out: for each operand the element type, given whether the
+// call is narrow: its activations are bf16 while it computes, sums and keeps its parameters in the graph's float type.
+// Invariant: one bit says all of a call's types, so whoever knows it (a planner's machine, the reader of a tape) agrees.
+// Worked example, a narrow `conv2d(x, w, b) -> y`: x bf16, w and b real, y bf16.
+import { inputDef, type OpDef, type OperandDef } from './op'
+
+/**
+ * real    the graph's float type         i32    class labels
+ * either  the graph's float type or bf16, all such operands of a call alike
+ * bf16    always bf16                    any    whatever it is, all such operands of a call alike
+ */
+export type Element = 'real' | 'i32' | 'any' | 'either' | 'bf16'
+
+const ELEMENTS: Readonly<Record<NonNullable<OpDef['narrow']>, Element>> = { may: 'either', always: 'bf16' }
+
+/** Parameters, statistics and whatever tiles add up stay wide. */
+export const elementOf = (d: OpDef, o: OperandDef): Element => {
+  if (o.dtype) return o.dtype
+  return d.narrow && o.role !== 'whole' && !o.merge && !o.wide ? ELEMENTS[d.narrow] : 'real'
+}
+
+/** In a call that is narrow, or is not. */
+export const storedAs = (d: OpDef, o: OperandDef, narrow: boolean): 'real' | 'i32' | 'bf16' => {
+  const element = elementOf(d, o)
+  if (element === 'i32') return 'i32'
+  return element === 'bf16' || (narrow && element !== 'real') ? 'bf16' : 'real'
+}
+
+/** Those of an op's or a call's operands, in order. */
+export const inputElements = (d: OpDef, count: number): readonly Element[] =>
+  Array.from({ length: count }, (_, i) => elementOf(d, inputDef(d, i)))

@@ -1,0 +1,127 @@
+// serial
+// timeout 200
+// Training with activations in bf16: the strategies end with the same bits, tiles within rounding, losses are near those of
+// fp32 on two networks of the zoo, activations take half the memory, and what lacks bf16 says so. Where the processor has no
+// bf16 the reference device stands in, and says so.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Either, isLeft, isRight } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, isPersistent } from '../../staging/graph/graph'
+import { stageNamed, type StagingOptions } from '../../src/cli/stage'
+import { errorText, exitCode, type SpillwayError } from '../../src/errors'
+import { machineNamed } from '../../src/machine'
+import { savePlan, tryLoadPlan } from '../../src/planfile'
+import type { TrainResult } from '../../src/result'
+import { describePlan, type StagedPlan } from '../../src/session'
+import { trainTask } from '../../src/trainer'
+import { model } from '../../dsl'
+import { net, trunk } from './models'
+import { DEVICE, smallestBudget, staged, trained } from './runs'
+
+const done = <A>(e: Either<SpillwayError, A>): A => {
+  if (isLeft(e)) throw new Error(errorText(e.left))
+  return e.right
+}
+const folder = mkdtempSync(join(tmpdir(), 'spillway-bf16-'))
+test.after(() => rmSync(folder, { recursive: true }))
+
+const machine = isRight(machineNamed(DEVICE, { precision: 'bf16' })) ? DEVICE : 'ref'
+const bf16 = { machine, precision: 'bf16' } as const
+
+if (machine !== DEVICE) console.log(`no bf16 on ${DEVICE}: tested on ref`)
+
+const apart = (a: readonly number[], b: readonly number[]): number => Math.max(...a.map((x, i) => Math.abs(x - b[i]!) / Math.abs(b[i]!)))
+
+test('in-core, recomputing and swapping end with the same bits', async () => {
+  const inCore = await trained(trunk, staged(trunk, { ...bf16, strategy: 'in-core' }))
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'swap:fractional']) {
+    const budget = smallestBudget(trunk, strategy, bf16)
+    const r = await trained(trunk, staged(trunk, { ...bf16, strategy, budget }))
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
+    assert.ok(r.arenaPeakBytes <= budget && budget < inCore.peakBytes, `${strategy}: ${r.arenaPeakBytes} of ${budget}`)
+  }
+})
+
+/** One image, of which not all fits: its tiles have halos. */
+const image = model([1, 3, 128, 128], net)
+
+test('tiles of an image agree to what its sums round off', async () => {
+  const inCore = await trained(image, staged(image, { ...bf16, strategy: 'in-core' }))
+  const plan = staged(image, { ...bf16, strategy: 'tiled', budget: smallestBudget(image, 'tiled', bf16) })
+  assert.ok(plan.plan.segments.some((s) => s.grid.H * s.grid.W > 1))
+  const tiled = await trained(image, plan)
+  assert.ok(apart(tiled.losses, inCore.losses) < 1e-3, `${tiled.losses} and ${inCore.losses}`)
+})
+
+const named = (name: string, o: StagingOptions): StagedPlan =>
+  done(stageNamed(name, { machine, strategy: 'in-core', algorithms: 'fixed', lr: 0.001, ...o })).staged
+const run = async (plan: StagedPlan, steps: number, seed = 1): Promise<TrainResult> => done(await trainTask(undefined, plan, { steps, seed })())
+
+// Half an ulp of bf16 is u = 2^-9 of a value. What some forty roundings in a row do to a loss adds up like their root, and averages over what
+// the loss averages: the first loss is within 4u (six seeds of each: at most 0.9u). Later the two runs walk apart, by as much of the first
+// loss as they have learnt from rounded gradients: within 16u (at most 8u).
+const HALF_ULP = 2 ** -9
+
+for (const [name, image, batch, lr] of [['resnet18', 64, 4, 0.001], ['resnet32-cifar', 32, 8, 0.01]] as const)
+  test(`${name}: losses of six steps are near those of fp32, from three seeds`, async () => {
+    const [wide, narrow] = (['fp32', 'bf16'] as const).map((precision) => named(name, { image: [image, image], batch, lr, precision }))
+    for (const seed of [1, 2, 3]) {
+      const [expected, got] = [await run(wide!, 6, seed), await run(narrow!, 6, seed)]
+      const [first] = expected.losses as [number]
+      const off = got.losses.map((x, i) => Math.abs(x - expected.losses[i]!) / first)
+      const told = `seed ${seed}: ${got.losses} and ${expected.losses}`
+      assert.ok(expected.losses[5]! < first / 2, `it learns nothing: ${told}`)
+      assert.ok(off[0]! <= 4 * HALF_ULP && Math.max(...off) <= 16 * HALF_ULP, told)
+      assert.is.not(got.weightsSha256, expected.weightsSha256)
+    }
+  })
+
+test('activations take half the memory', () => {
+  if (machine !== 'cpu') return
+  const sizes = (precision: 'fp32' | 'bf16') => {
+    const { plan } = named('vgg16-features', { machine: 'null', image: [256, 256], precision })
+    const bytes = (of: typeof isPersistent): number => plan.graph.values.filter(of).reduce((n, v) => n + bytesOf(v), 0)
+    const persistent = bytes(isPersistent)
+    return { activations: bytes((v) => v.role === 'activation' && v.dtype !== 'i32'), persistent, rest: plan.peakPages * PAGE_BYTES - persistent }
+  }
+  const [wide, narrow] = [sizes('fp32'), sizes('bf16')]
+  assert.equal([narrow.activations, narrow.persistent], [wide.activations / 2, wide.persistent])
+  assert.ok(narrow.rest < 0.6 * wide.rest, `${narrow.rest} of ${wide.rest}`)
+})
+
+test('a plan from a file trains to the same bits', async () => {
+  const plan = named('resnet18', { image: [64, 64], batch: 2, precision: 'bf16' })
+  const file = join(folder, 'plan.json')
+  savePlan(file, plan.plan)
+  const again = describePlan(done(tryLoadPlan(file)), done(machineNamed(machine, { fixed: true })), 'ram', 'pages', 0)
+  assert.is((await run(again, 2)).weightsSha256, (await run(plan, 2)).weightsSha256)
+})
+
+// ---------------------------------------------------------------- refusals
+
+const refusal = (e: Either<SpillwayError, unknown>): string => {
+  assert.ok(isLeft(e))
+  assert.is(exitCode((e as { readonly left: SpillwayError }).left), 2)
+  return errorText((e as { readonly left: SpillwayError }).left)
+}
+
+test('machines without bf16 say what they have', () => {
+  assert.match(refusal(machineNamed('v100-pcie-16g', { precision: 'bf16' })), /precision 'bf16' is not legal on machine 'v100-pcie-16g'.*legal: fp32/)
+  assert.match(refusal(machineNamed('ref', { precision: 'tf32' })), /tf32 is of the cuda device's products; legal: fp32/)
+})
+
+test('a processor without bf16 refuses, and names what it lacks', () => {
+  if (DEVICE !== 'cpu') return
+  const cli = join(__dirname, '..', '..', 'src', 'cli.ts')
+  const r = spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', cli, 'plan', 'resnet18', '--image', '64', '--precision', 'bf16'],
+    { encoding: 'utf8', env: { ...process.env, ONEDNN_MAX_CPU_ISA: 'AVX512_CORE' } })
+  assert.is(r.status, 2, r.stderr)
+  assert.match(r.stderr, /precision 'bf16' is not legal on machine 'cpu': this processor has no bf16 arithmetic \(avx512_bf16\); legal: fp32/)
+})
+
+test.run()

@@ -1,0 +1,100 @@
+// Storing activations as bf16: which values become so, where casts stand, what stays; and that graphs whose element types
+// were damaged are refused by the codec and, in a plan, by the verifier.
+import { type Either, isLeft, isRight } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { elaborate, type Model } from '../../dsl'
+import { batchNorm, conv2d, crossEntropy, globalAvgPool, identity, linear, localResponseNorm, maxPool, model, relu, residual, seq } from '../../dsl'
+import { compile } from '../../staging/compile'
+import { renderError } from '../../staging/core/errors'
+import { type Loss, training } from '../../staging/grad/grad'
+import { narrowed } from '../../staging/grad/rewrite/narrow'
+import { rewritten } from '../../staging/grad/rewrite/rewrites'
+import { decodeGraph, graphFault } from '../../staging/graph/codec'
+import { bytesOf, type DType, type Graph, type Value } from '../../staging/graph/graph'
+import { decodePlan, encodePlan } from '../../staging/plan/codec'
+import { machineNamed } from '../../src/machine'
+import { DEFAULT_OPTIMIZER } from '../../src/session'
+import type { MutablePlan } from '../verify/draft'
+import { refuses } from '../verify/refused'
+
+const given = <A>(e: Either<unknown, A>): A => {
+  if (isLeft(e)) throw new Error(JSON.stringify(e.left))
+  return e.right
+}
+const wide = (m: Model, loss: Loss): Graph => {
+  const { graph, output } = given(elaborate(m, 'net'))
+  const r = rewritten(graph, output)
+  return given(training(r.graph, r.output, { loss, optimizer: DEFAULT_OPTIMIZER }))
+}
+const valueNamed = (g: Graph, name: string): Value => g.values.find((v) => v.name === name)!
+const kinds = (g: Graph): readonly string[] => g.ops.map((o) => o.kind)
+
+const classifier = model([2, 3, 8, 8], seq(
+  conv2d('c1', 8, 3), batchNorm('bn'), relu(), maxPool('pool', 2),
+  residual(seq(conv2d('c2', 8, 3)), identity), relu(), globalAvgPool('gap'), linear('fc', 4),
+))
+const between = model([1, 3, 8, 8], seq(conv2d('c1', 4, 3), localResponseNorm(5), conv2d('c2', 4, 3)))
+const narrow = narrowed(wide(classifier, crossEntropy))
+const cast = narrowed(wide(between, 'mse'))
+
+test('activations and their gradients are bf16, all else is not', () => {
+  assert.is(graphFault(narrow), undefined)
+  for (const v of narrow.values) {
+    const isWide = ['param', 'state', 'stat', 'loss', 'target'].includes(v.role) || v.shape.length !== 4 || narrow.values[v.gradOf ?? -1]?.role === 'param'
+    if (isWide) assert.is.not(v.dtype, 'bf16', v.name)
+    // What tiles add up is wide until it is read.
+    else if (!['gap', 'gap.grad.wide'].includes(v.name)) assert.is(v.dtype, 'bf16', v.name)
+  }
+  assert.equal([valueNamed(narrow, 'gap').dtype, valueNamed(narrow, 'gap.narrow').dtype], ['f32', 'bf16'])
+})
+
+test('activations take half the bytes', () => {
+  const before = wide(classifier, crossEntropy)
+  for (const v of before.values)
+    if (v.role === 'activation' && v.name !== 'gap') assert.is(2 * bytesOf(narrow.values[v.id]!), bytesOf(v), v.name)
+})
+
+test('an operator that takes no bf16 is fed and read through casts, and widened again for its gradient', () => {
+  assert.is(graphFault(cast), undefined)
+  assert.equal(kinds(cast).slice(0, 6), ['conv2d', 'from_bf16', 'lrn', 'to_bf16', 'conv2d', 'mse'])
+  const norm = cast.ops.find((o) => o.kind === 'lrn_bwd')!
+  assert.ok(norm.ins.every((v) => cast.values[v]!.dtype === 'f32'))
+  const again = cast.ops.filter((o) => o.kind === 'from_bf16')
+  assert.equal(again.map((o) => o.phase), ['forward', 'backward'])
+  assert.is(again[0]!.ins[0], again[1]!.ins[0])
+  // The second convolution's weight gradient reads what was rounded for its forward.
+  assert.is(kinds(cast).filter((k) => k === 'to_bf16').length, 1)
+  assert.is(cast.ops.filter((o) => o.kind === 'to_bf16_grad').length, 1)
+})
+
+test('a graph of several precisions survives its codec, and a damaged one is refused with the place', () => {
+  for (const g of [narrow, cast]) assert.equal(given(decodeGraph(JSON.parse(JSON.stringify(g)))), g)
+  const refusal = (name: string, dtype: DType): string => {
+    const values = narrow.values.map((v) => (v.name === name ? { ...v, dtype } : v))
+    const read = decodeGraph({ ...narrow, values })
+    assert.ok(isLeft(read), `${name} as ${dtype}`)
+    return renderError((read as { readonly left: Parameters<typeof renderError>[0] }).left)
+  }
+  assert.match(refusal('c1.weight', 'bf16'), /'c1.weight' of role param is bf16; legal is f32/)
+  assert.match(refusal('bn.stats', 'bf16'), /of role stat is bf16; legal is f32/)
+  assert.match(refusal('c1', 'f32'), /legal is bf16/)
+  assert.match(refusal('gap', 'bf16'), /legal is f32/)
+  assert.match(refusal('c1.grad', 'f32'), /legal is bf16|element type bf16/)
+})
+
+const machine = { ...given(machineNamed('null', { precision: 'fp32' })), seconds: () => 1e-5, workspace: () => 64 }
+const planned = () => given(compile(narrow, { strategy: 'in-core', budgetBytes: 2 ** 30, machine }))
+const draft = () => structuredClone(planned()) as unknown as MutablePlan
+
+test('a plan carries its element types through its file', () => {
+  const plan = planned()
+  const read = decodePlan(encodePlan(plan))
+  assert.ok(isRight(read))
+  assert.equal(given(read).graph.values, plan.graph.values)
+})
+
+for (const [name, dtype] of [['c1', 'f32'], ['bn.stats', 'bf16'], ['c2.weight', 'bf16'], ['input', 'f32'], ['gap', 'bf16']] as const)
+  refuses(`'${name}' as ${dtype}`, 'graph', draft, (p) => { p.graph.values.find((v) => v.name === name)!.dtype = dtype }, /takes it as/)
+
+test.run()
