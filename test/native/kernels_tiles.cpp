@@ -45,7 +45,7 @@ int main() {
     for (int i = 0; i < g.cases(2); i++)
       for (const Call& call : g.make(r).calls)
         for (const auto& [setting, tolerance] : settings)
-          if (tiles(call) && (setting.dtype != DType::bf16 || may_be_narrow(call))) compare_tiled(report, call, setting, tolerance, r);
+          if (tiles(call) && (setting.dtype != DType::bf16 || (i % 2 == 0 && may_be_narrow(call)))) compare_tiled(report, call, setting, tolerance, r);
   }
   Random r(5);
   for (int i = 0; i < 40; i++)
