@@ -91,7 +91,8 @@ test('activations take half the memory', () => {
   }
   const [wide, narrow] = [sizes('fp32'), sizes('bf16')]
   assert.equal([narrow.activations, narrow.persistent], [wide.activations / 2, wide.persistent])
-  assert.ok(narrow.rest < 0.6 * wide.rest, `${narrow.rest} of ${wide.rest}`)
+  // Weight gradients stay wide, and oneDNN's direct ones take more scratch for bf16.
+  assert.ok(narrow.rest < 0.8 * wide.rest, `${narrow.rest} of ${wide.rest}`)
 })
 
 test('a plan from a file trains to the same bits', async () => {
