@@ -1,7 +1,7 @@
 // Whether the bytes of a cell outlive the times when its pages are away: they do where the pages were saved and loaded
 // again, or loaded anew from the data source. What does not survive is lost until it is written again.
 // In: pages acquired and saved, cells written. Out: the bytes of a view that are lost.
-import { PAGE_BYTES } from '../core/bytes'
+import { PAGE_BYTES, pagesFor } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns, type Bytes, meetsAny, meetsRun, withoutRun, withRun } from './bytes'
 import type { Contents } from './contents'
@@ -30,8 +30,20 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     Math.max(0, page * PAGE_BYTES - places[cell]!.offset),
     Math.min(cells[cell]!.bytes, (page + 1) * PAGE_BYTES - places[cell]!.offset),
   ]
-  const cellsOn = (r: Residency): readonly number[] =>
-    storages[r.storage]!.cells.filter((c) => firstPage(c) < r.to && endPage(c) > r.from)
+  /** For each page of a storage that many cells share, the cells that lie there over time; made when it is asked for. */
+  const sharers: (readonly (readonly number[])[] | undefined)[] = storages.map(() => undefined)
+  const sharersOf = (storage: number): readonly (readonly number[])[] => {
+    const known = sharers[storage]
+    if (known) return known
+    const on: number[][] = Array.from({ length: pagesFor(storages[storage]!.bytes) }, () => [])
+    for (const c of storages[storage]!.cells) for (let page = firstPage(c); page < endPage(c); page++) on[page]!.push(c)
+    sharers[storage] = on
+    return on
+  }
+  const cellsOn = (r: Residency): readonly number[] => {
+    const all = storages[r.storage]!.cells
+    return all.length === 1 ? all : [...new Set(sharersOf(r.storage).slice(r.from, r.to).flat())]
+  }
   const pagesOf = (r: Residency, cell: number): readonly number[] => {
     const from = Math.max(r.from, firstPage(cell))
     return Array.from({ length: Math.max(0, Math.min(r.to, endPage(cell)) - from) }, (_, i) => from + i)
