@@ -2,7 +2,7 @@
 # One command for a GPU box without network: unpacks the bundle, takes the plugin that came with it or, where that does not
 # load, builds it with the nvcc and headers found here, then checks and measures. In: scripts/gpu-check.sh BUNDLE FOLDER
 # [SECTION …]; sections: conformance sanitizer identity faults incore outofcore large (default: all that fit in
-# SPILLWAY_GPU_SECONDS, 520). Out: gpu.json, logs and plots in FOLDER; exit code 0 if every check that ran holds.
+# SPILLWAY_GPU_SECONDS, 520). SPILLWAY_GPU_IMITATED=1: a rehearsal on the plugin that imitates a GPU, with small networks. Out: gpu.json, logs and plots in FOLDER; exit code 0 if every check that ran holds.
 set -uo pipefail
 bundle=$(realpath "$1"); mkdir -p "$2"; out=$(realpath "$2"); shift 2
 started=$(date +%s)
@@ -10,6 +10,7 @@ where=${SPILLWAY_GPU_WHERE:-$(mktemp -d /tmp/spillway-gpu-XXXXXX)}
 python3 -m tarfile -e "$bundle" "$where" || tar -xJf "$bundle" -C "$where" || exit 1
 cd "$where/spillway" || exit 1
 export PATH="$PWD/bin:$PATH" SPILLWAY_ADDON="$PWD/addon/spillway.node" SPILLWAY_CUDA="$PWD/addon/spillway_cuda.so" XDG_CACHE_HOME="$where/cache"
+if [ -n "${SPILLWAY_GPU_IMITATED:-}" ]; then export SPILLWAY_CUDA="$PWD/addon/spillway_imitation.so"; fi
 export SPILLWAY_CUDA_LIBRARIES=$(node -p "require('./scripts/cuda/toolkit').libraryFolders().join(':')")
 
 loads() { node -e "console.log(JSON.stringify(require('./dist/src/native').loadNative().deviceFacts('cuda'), null, 1))"; }

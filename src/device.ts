@@ -8,7 +8,7 @@ import { type DataFiles, fedValues, type FileTensor } from './data'
 import type { SpillwayError } from './errors'
 import { tryNative } from './machine'
 import { collectGarbage } from './memory'
-import type { DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource, ProductPrecision } from './native'
+import type { DeviceMemory, DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource, ProductPrecision } from './native'
 import type { StagedPlan } from './session'
 import type { StateStore } from './weights'
 
@@ -47,6 +47,7 @@ export interface RunMetrics {
   readonly bytesIn: number
   readonly diskBytes: number
   readonly arenaPeakBytes: number
+  readonly deviceMemory?: DeviceMemory
 }
 
 export interface DeviceSession extends StateStore {
@@ -92,6 +93,7 @@ const metricsOf = (m: Metrics): RunMetrics => {
     bytesIn: sum((s) => s.bytesIn),
     diskBytes: m.diskBytes,
     arenaPeakBytes: m.arenaPeakBytes,
+    ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
   }
 }
 

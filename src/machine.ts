@@ -11,12 +11,13 @@ import type { Float } from '../staging/graph/graph'
 import type { Choice, Link, Machine } from '../staging/graph/machine'
 import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../staging/ops/op'
 import { opDef } from '../staging/ops/registry'
+import type { Algorithms } from '../staging/plan/plan'
 import { machines as namedMachines } from '../staging/sim/machines'
 import { type SpillwayError, unknownName, usage } from './errors'
 import { callKey } from '../staging/ops/callkey'
 import { nativeCall } from './machine/operands'
 import { type KeptProfile, openProfile, type Speeds } from './machine/profile'
-import { callBytes, GPU_SAMPLES, type Timer, timer } from './machine/timing'
+import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './machine/timing'
 import { availableBytes } from './memory'
 import { type DeviceName, loadNative, type Native, type Precision } from './native'
 import { version } from './version'
@@ -32,8 +33,8 @@ export interface MachineOptions {
   /** The lower tier: 'ram', or the folder of a spill file. */
   readonly spill?: string
   readonly threads?: number
-  /** The plan's choice of algorithms is fixed: their workspace, not the fastest one's. */
-  readonly fixed?: boolean
+  /** What plans may choose among: one way for each call, those that repeat bit for bit (default), or all there are. */
+  readonly algorithms?: Algorithms
   /** Bytes a second of an imitated link. */
   readonly throttle?: number
   /** Default fp32. */
@@ -112,15 +113,18 @@ const timesOf = (native: Native, threads: number): Timed => {
   return { profile, times }
 }
 
+type Scratch = (algorithm: Algorithm) => Cost
+
 /** Every way to run a call, timed; what takes the least scratch first. */
-const measuredChoices = (native: Native, times: Timer, threads: number): Asked<readonly Choice[]> => {
+const measuredChoices = (ways: Asked<readonly Algorithm[]>, scratch: Scratch, times: Timer): Asked<readonly Choice[]> =>
+  remembered((kind, attrs, s) =>
+    ways(kind, attrs, s)
+      .map((algorithm): Choice => ({ algorithm, seconds: times.seconds(kind, attrs, s, algorithm), workspace: scratch(algorithm)(kind, attrs, s) }))
+      .sort((a, b) => a.workspace - b.workspace))
+
+const cpuChoices = (native: Native, times: Timer, threads: number): Asked<readonly Choice[]> => {
   const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, asked(native, 'cpu', 'f32', threads, a)])) as Readonly<Record<Algorithm, Cost>>
-  return remembered((kind, attrs, s) => {
-    const ways: readonly Algorithm[] = ['direct', ...(opDef(kind).alternatives?.(attrs, s) ?? [])]
-    return ways
-      .map((algorithm): Choice => ({ algorithm, seconds: times.seconds(kind, attrs, s, algorithm), workspace: scratch[algorithm](kind, attrs, s) }))
-      .sort((a, b) => a.workspace - b.workspace)
-  })
+  return measuredChoices((kind, attrs, s) => ['direct', ...(opDef(kind).alternatives?.(attrs, s) ?? [])], (a) => scratch[a], times)
 }
 
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
@@ -132,7 +136,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     name: 'cpu', device: 'cpu', dtype: 'f32', precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: asked(native, 'cpu', 'f32', threads),
-    ...(o.fixed ? {} : { choices: measuredChoices(native, times, threads) }),
+    ...(o.algorithms === 'fixed' ? {} : { choices: cpuChoices(native, times, threads) }),
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
@@ -145,11 +149,36 @@ const FITS_NOWHERE = 2 ** 40
 /** What the context, the libraries' handles, modules and graphs take beside the pool. */
 const CUDA_OWN_BYTES = 1024 ** 3
 
+/** Scratch bytes; negative where the device has no such way for the call. */
+const cudaScratch = (native: Native, precision: Precision): Scratch => {
+  const of = (algorithm: Algorithm): Cost => remembered((kind, attrs, s) => {
+    const c = nativeCall(kind, attrs, s, 'f32')
+    return native.query('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision)
+  })
+  const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, of(a)])) as Readonly<Record<Algorithm, Cost>>
+  return (algorithm) => scratch[algorithm]
+}
+
+/** The choices that cuDNN and cuBLAS have for a call: as it is, and as it is timed. */
+const libraryWays = (scratch: Scratch, algorithms: Algorithms): Asked<readonly Algorithm[]> => {
+  const named = ALGORITHM_NAMES.filter((a) => a.startsWith('library') || (a.startsWith('loose') && algorithms === 'fastest'))
+  return (kind, attrs, s) => {
+    if (!opDef(kind).dense) return ['direct']
+    const sample = sampleOf(kind, attrs, s, 'f32', GPU_SAMPLES)
+    return ['direct', ...named.filter((a) => [s, sample].every((one) => scratch(a)(kind, attrs, one) >= 0))]
+  }
+}
+
 const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
   const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
   const profile = openProfile(`${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}`, 0)
-  const times = timer(profile.measurements, (c) => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, 'direct', undefined, precision), 'f32', GPU_SAMPLES)
+  const times = timer(profile.measurements, (c, algorithm) => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision), 'f32', GPU_SAMPLES)
+  const scratch = cudaScratch(native, precision)
+  const fitting = (algorithm: Algorithm): Cost => (kind, attrs, s) => {
+    const bytes = scratch(algorithm)(kind, attrs, s)
+    return bytes < 0 ? FITS_NOWHERE : bytes
+  }
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
   const speeds = spill === undefined
     ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
@@ -158,11 +187,8 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     name: 'cuda', device: 'cuda', dtype: 'f32', precision, link: linkAt(speeds, o),
     memoryBytes: Math.max(PAGE_BYTES, Math.floor((facts.freeBytes - CUDA_OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
-    workspace: remembered((kind, attrs, s) => {
-      const c = nativeCall(kind, attrs, s, 'f32')
-      const bytes = native.query('cuda', c.wire, c.attrs, c.ins, c.outs, 'direct', undefined, precision)
-      return bytes < 0 ? FITS_NOWHERE : bytes
-    }),
+    workspace: fitting('direct'),
+    ...(o.algorithms === 'fixed' ? {} : { choices: measuredChoices(libraryWays(scratch, o.algorithms ?? 'measured'), fitting, times) }),
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }

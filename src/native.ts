@@ -174,6 +174,15 @@ export interface NativeTimeline {
   readonly memory: readonly { readonly time: number; readonly pages: number }[]
 }
 
+/** Of the device, as its driver counts: before the pool was made, by the pool, and since (kernels loaded late, graphs). */
+export interface DeviceMemory {
+  readonly contextBytes: number
+  readonly poolBytes: number
+  readonly grownBytes: number
+  /** Otherwise of all processes that use the device. */
+  readonly ofProcess: boolean
+}
+
 export interface Metrics {
   /** It ended before the last step because it was told to. */
   readonly cancelled: boolean
@@ -185,6 +194,7 @@ export interface Metrics {
   readonly arenaPeakBytes: number
   readonly arenaFileBytes: number
   readonly diskBytes: number
+  readonly deviceMemory?: DeviceMemory
   readonly timeline?: NativeTimeline
 }
 

@@ -4,6 +4,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from './errors'
+import type { DeviceMemory } from './native'
 import type { StagedPlan } from './session'
 import { readTensor } from './safetensors'
 import type { Totals } from './totals'
@@ -20,6 +21,8 @@ export interface TrainResult {
   readonly arenaPeakBytes: number
   /** The process's proportional set size at its largest sample. */
   readonly processPeakBytes: number
+  /** What the device's driver counted at the end, where the device has memory of its own. */
+  readonly deviceMemory?: DeviceMemory
   readonly bytesOut: number
   readonly bytesIn: number
   readonly diskBytes: number
@@ -43,6 +46,7 @@ export const trainResult = (staged: StagedPlan, totals: Totals, sha256: string, 
   peakBytes: staged.plan.peakPages * PAGE_BYTES,
   arenaPeakBytes: totals.arenaPeakBytes,
   processPeakBytes: Math.max(totals.processPeakBytes, processPeakBytes),
+  ...(totals.deviceMemory ? { deviceMemory: totals.deviceMemory } : {}),
   bytesOut: totals.bytesOut,
   bytesIn: totals.bytesIn,
   diskBytes: totals.diskBytes,

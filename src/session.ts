@@ -14,6 +14,7 @@ import { budgetTooSmall, strategyAndPlan } from '../dsl/plan/words'
 import { compile, type CompileOptions, compilePrescribed } from '../staging/compile'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import { stepTraining, training } from '../staging/grad/grad'
+import { withGatheredUpdates } from '../staging/grad/rewrite/gathered'
 import { narrowed } from '../staging/grad/rewrite/narrow'
 import { withPoolPlaces } from '../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../staging/grad/rewrite/rewrites'
@@ -61,12 +62,13 @@ export const DEFAULT_LEARNING_RATE = 1e-3
 export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
 
 /** Those that have the operators that rewriting makes. */
-const FUSING_DEVICES: readonly LocalMachine['device'][] = ['cpu', 'ref', 'null']
+const FUSING_DEVICES: readonly LocalMachine['device'][] = ['cpu', 'ref', 'null', 'cuda']
 
 /** A training graph as the machine runs it: what its operators and its precision change. */
 const finished = (machine: LocalMachine) => (graph: Graph): Graph => {
   const fused = FUSING_DEVICES.includes(machine.device) ? withPoolPlaces(graph) : graph
-  return machine.precision === 'bf16' ? narrowed(fused) : fused
+  const gathered = machine.device === 'cuda' ? withGatheredUpdates(fused) : fused
+  return machine.precision === 'bf16' ? narrowed(gathered) : gathered
 }
 
 /** A step of one's own says itself what it minimises and how. */
@@ -158,7 +160,7 @@ export const tryStage = <M extends Model, const O extends StageOptions<LayerName
   const fault = strategyFault(o)
   if (fault) return left(fault)
   return pipe(
-    machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed', precision: o.precision }),
+    machineNamed(o.machine ?? 'cpu', { spill: o.spill, algorithms: o.algorithms, precision: o.precision }),
     E.chain((machine) => pipe(
       trainingGraph(model, o.name ?? 'model', o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, machine),
       E.chain((graph) => stageGraph(graph, machine, o, model)),
@@ -189,7 +191,7 @@ export type StepStageOptions = Omit<StageOptions, 'loss' | 'optimizer' | 'tiles'
 /** A plan for a step of one's own, or why there is none. */
 export const tryStageStep = (step: TrainingStep, o: StepStageOptions = {}): Either<SpillwayError, StagedPlan> =>
   pipe(
-    machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed', precision: o.precision }),
+    machineNamed(o.machine ?? 'cpu', { spill: o.spill, algorithms: o.algorithms, precision: o.precision }),
     E.chain((machine) => pipe(stepGraph(step, o.name ?? 'step', machine), E.chain((graph) => stageGraph(graph, machine, o)))),
   )
 

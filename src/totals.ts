@@ -2,13 +2,14 @@
 // that a resumed run reports all of itself.
 import * as t from 'io-ts'
 import type { RunMetrics } from './device'
+import type { DeviceMemory } from './native'
 
 export const totalsCodec = t.strict({
   seconds: t.number, recomputeSeconds: t.number, stallMemorySeconds: t.number, stallDataSeconds: t.number,
   bytesOut: t.number, bytesIn: t.number, diskBytes: t.number, arenaPeakBytes: t.number, processPeakBytes: t.number,
 })
 /** Sums and maxima over the steps done so far, and their losses. */
-export type Totals = t.TypeOf<typeof totalsCodec> & { readonly losses: readonly number[] }
+export type Totals = t.TypeOf<typeof totalsCodec> & { readonly losses: readonly number[]; readonly deviceMemory?: DeviceMemory }
 
 export const NO_STEPS: Totals = {
   losses: [], seconds: 0, recomputeSeconds: 0, stallMemorySeconds: 0, stallDataSeconds: 0,
@@ -26,4 +27,5 @@ export const addRun = (a: Totals, m: RunMetrics, processPeakBytes: number): Tota
   diskBytes: Math.max(a.diskBytes, m.diskBytes),
   arenaPeakBytes: Math.max(a.arenaPeakBytes, m.arenaPeakBytes),
   processPeakBytes: Math.max(a.processPeakBytes, processPeakBytes),
+  ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
 })

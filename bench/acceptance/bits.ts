@@ -41,7 +41,7 @@ const must = <T>(e: Either<unknown, T>): T => {
 const isExact = (strategy: string): boolean => /^(swap|hybrid|checkpoint):/.test(strategy)
 
 const graphOn = (network: string, [batch, height, width]: readonly [number, number, number]) => {
-  const on = must(machineNamed('cpu', { fixed: true }))
+  const on = must(machineNamed('cpu', { algorithms: 'fixed' }))
   const entry = zooEntry(network) ?? zooSteps.find((s) => s.name === network)!
   const model: Either<GraphError, Trainable> = entry.build([batch, entry.defaultInput[1], height, width])
   const loss = 'loss' in entry ? entry.loss : mse

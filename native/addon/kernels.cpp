@@ -163,11 +163,11 @@ Precision parse_precision(const Napi::Value& value) {
 }
 
 Algorithm parse_algorithm(const Napi::Value& value) {
+  constexpr const char* NAMES[ALGORITHMS] = {"direct", "winograd", "taps", "library2", "library3", "library4", "loose1", "loose2", "loose3"};
   const std::string name = value.IsUndefined() ? "direct" : as_string(value, "algorithm");
-  if (name == "direct") return Algorithm::direct;
-  if (name == "winograd") return Algorithm::winograd;
-  if (name == "taps") return Algorithm::taps;
-  fail(value.Env(), text("algorithm '", name, "': direct, winograd or taps"));
+  for (uint32_t i = 0; i < ALGORITHMS; i++)
+    if (name == NAMES[i]) return Algorithm(i);
+  fail(value.Env(), text("algorithm '", name, "': direct, winograd, taps, library2 to library4 or loose1 to loose3"));
 }
 
 /// Arguments 5 to 7 of questions: algorithm, threads, precision.

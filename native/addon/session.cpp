@@ -91,6 +91,14 @@ Napi::Object metrics_object(Napi::Env env, const RunMetrics& m, bool timeline) {
   o.Set("arenaPeakBytes", double(m.arena_peak_bytes));
   o.Set("arenaFileBytes", double(m.arena_file_bytes));
   o.Set("diskBytes", double(m.disk_bytes));
+  if (m.device_memory) {
+    const Napi::Object memory = Napi::Object::New(env);
+    memory.Set("contextBytes", double(m.device_memory->context_bytes));
+    memory.Set("poolBytes", double(m.device_memory->pool_bytes));
+    memory.Set("grownBytes", double(m.device_memory->grown_bytes));
+    memory.Set("ofProcess", m.device_memory->of_process);
+    o.Set("deviceMemory", memory);
+  }
   if (timeline) o.Set("timeline", timeline_object(env, m.timeline));
   return o;
 }

@@ -1,5 +1,5 @@
-// Asks cuDNN's heuristics for engines, the functional fallbacks after the fast ones, and leaves out those whose notes say
-// what is not wanted.
+// Asks cuDNN's heuristics for engines and leaves out those whose notes say what is not wanted. A plan is made when its rank is
+// first asked for: some engines are compiled then, which takes long.
 #include "cuda/backend.hpp"
 
 #include <algorithm>
@@ -27,12 +27,15 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& config) {
   return notes;
 }
 
-/// Large Winograd tiles lose digits; tensor cores round their inputs to TF32.
-bool wanted(const Descriptor& config, Precision precision) {
+enum class Worth { exact, loose, nothing };
+
+/// Large Winograd tiles lose digits; tensor cores round their inputs.
+Worth worth_of(const Descriptor& config, bool tensor_cores) {
   const auto notes = notes_of(config);
-  if (has_note(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) || has_note(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;
-  if (has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6) || has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13)) return false;
-  return precision == Precision::tf32 || (!has_note(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && !has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+  if (has_note(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return Worth::nothing;
+  if (has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6) || has_note(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13)) return Worth::nothing;
+  if (!tensor_cores && (has_note(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has_note(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))) return Worth::nothing;
+  return has_note(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) ? Worth::loose : Worth::exact;
 }
 
 /// Empty when cuDNN knows none in this mode.
@@ -96,22 +99,36 @@ Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttrib
 
 Status Descriptor::finalize() { return failure_.ok() ? checked(api().cudnnBackendFinalize(raw_), "cudnnBackendFinalize") : failure_; }
 
-Result<std::unique_ptr<ExecutionPlan>> choose_engine(const Descriptor& operation, Precision precision, int64_t most_workspace) {
+// ---------------------------------------------------------------- engines
+
+Result<Engines> Engines::of(std::vector<Descriptor> operations, const EngineLimits& limits) {
   const Result<cudnnHandle_t> handle = cudnn_handle();
   if (!handle.ok()) return handle.status();
-  Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  if (!made.ok()) return made.status();
-  Descriptor graph = std::move(made).value();
-  const cudnnHandle_t raw = handle.value();
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation).set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &raw);
-  if (Status s = graph.finalize(); !s.ok()) return s;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const Descriptor& o : operations) raw.push_back(o.raw());
+  const cudnnHandle_t raw_handle = handle.value();
+  Result<Descriptor> graph = Descriptor::make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, [&](Descriptor& d) {
+    d.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, int64_t(raw.size()), raw.data()).set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &raw_handle);
+  });
+  if (!graph.ok()) return graph.status();
+  Engines e(std::move(operations), std::move(graph).value(), limits, raw_handle);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (const Descriptor& config : configs_of(graph, mode)) {
-      if (!wanted(config, precision)) continue;
-      std::unique_ptr<ExecutionPlan> plan = plan_of(raw, config);
-      if (plan && plan->workspace_bytes <= most_workspace) return plan;
-    }
-  return std::unique_ptr<ExecutionPlan>();
+    for (Descriptor& config : configs_of(e.graph_, mode)) e.configs_.push_back(std::move(config));
+  return e;
+}
+
+void Engines::try_next() {
+  const Descriptor& config = configs_[tried_++];
+  const Worth worth = worth_of(config, limits_.tensor_cores);
+  if (worth == Worth::nothing) return;
+  std::unique_ptr<ExecutionPlan> plan = plan_of(handle_, config);
+  if (plan && plan->workspace_bytes <= limits_.most_workspace) found_[worth == Worth::loose].push_back(std::move(plan));
+}
+
+const ExecutionPlan* Engines::nth(const LibraryChoice& choice) {
+  const auto& found = found_[choice.loose];
+  while (found.size() <= choice.rank && tried_ < configs_.size()) try_next();
+  return found.size() > choice.rank ? found[choice.rank].get() : nullptr;
 }
 
 Status execute(const ExecutionPlan& plan, const std::vector<Bound>& tensors, void* workspace, cudaStream_t stream) {

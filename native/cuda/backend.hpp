@@ -1,5 +1,6 @@
-// cuDNN's backend descriptors as owned values, and its engines for one operation. In: an operation. Out: an execution plan
-// whose engine repeats bit for bit, in the precision asked for, or none. Invariant: the same operation gets the same engine.
+// cuDNN's backend descriptors as owned values, and its engines for one graph of operations. In: operations. Out: execution plans
+// in the precision asked for, in cuDNN's order: those that repeat bit for bit, and apart from them those that need not.
+// Invariant: the same operations have the same engines for the life of the process.
 #pragma once
 #include <memory>
 #include <utility>
@@ -16,11 +17,25 @@ Result<cudnnHandle_t> cudnn_handle();
 class Descriptor {
  public:
   Descriptor() = default;
-  Descriptor(Descriptor&& o) noexcept : raw_(std::exchange(o.raw_, nullptr)) {}
-  Descriptor& operator=(Descriptor&& o) noexcept { std::swap(raw_, o.raw_); return *this; }
+  Descriptor(Descriptor&& o) noexcept : raw_(std::exchange(o.raw_, nullptr)), failure_(std::move(o.failure_)) {}
+  Descriptor& operator=(Descriptor&& o) noexcept {
+    std::swap(raw_, o.raw_);
+    std::swap(failure_, o.failure_);
+    return *this;
+  }
   ~Descriptor() { if (raw_) cudnn().value().cudnnBackendDestroyDescriptor(raw_); }
 
   static Result<Descriptor> create(cudnnBackendDescriptorType_t type);
+  /// Creates one, lets `fill` set its attributes, and finalizes it.
+  template <class F>
+  static Result<Descriptor> make(cudnnBackendDescriptorType_t type, F fill) {
+    Result<Descriptor> made = create(type);
+    if (!made.ok()) return made;
+    Descriptor d = std::move(made).value();
+    fill(d);
+    const Status s = d.finalize();
+    return s.ok() ? Result<Descriptor>(std::move(d)) : Result<Descriptor>(s);
+  }
   cudnnBackendDescriptor_t raw() const { return raw_; }
 
   /// Sets attributes one after the other and finalizes; the first failure is kept.
@@ -40,9 +55,32 @@ struct ExecutionPlan {
   int64_t workspace_bytes = 0;
 };
 
-/// The first engine in cuDNN's order that is deterministic, precise enough, and content with `most_workspace`; nothing when
-/// cuDNN has none.
-Result<std::unique_ptr<ExecutionPlan>> choose_engine(const Descriptor& operation, Precision precision, int64_t most_workspace);
+/// Which engines are asked for.
+struct EngineLimits {
+  bool tensor_cores;       // products may round what they read
+  int64_t most_workspace;
+};
+
+class Engines {
+ public:
+  /// What cuDNN's heuristics name for these operations, the functional fallbacks behind the fast ones.
+  static Result<Engines> of(std::vector<Descriptor> operations, const EngineLimits& limits);
+  /// In cuDNN's order; null when there are not so many.
+  const ExecutionPlan* nth(const LibraryChoice& choice);
+
+ private:
+  Engines(std::vector<Descriptor> operations, Descriptor graph, const EngineLimits& limits, cudnnHandle_t handle)
+      : limits_(limits), handle_(handle), operations_(std::move(operations)), graph_(std::move(graph)) {}
+  void try_next();
+
+  EngineLimits limits_;
+  cudnnHandle_t handle_;
+  std::vector<Descriptor> operations_;
+  Descriptor graph_;
+  std::vector<Descriptor> configs_;
+  size_t tried_ = 0;
+  std::vector<std::unique_ptr<ExecutionPlan>> found_[2];  // those that repeat bit for bit, and the loose
+};
 
 /// Tensors by number and address.
 struct Bound { int64_t id; void* at; };

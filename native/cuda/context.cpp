@@ -5,10 +5,14 @@
 #include <cstdio>
 #include <cstring>
 
+#include "cuda/backend.hpp"
+#include "cuda/linear.hpp"
+#include "cuda/taken.hpp"
+
 namespace spillway::cuda {
 
 Result<std::unique_ptr<Context>> Context::open(const OpenOptions& options) {
-  std::unique_ptr<Context> c(new Context(options.precision));
+  std::unique_ptr<Context> c(new Context(options));
   if (Status s = c->create(options); !s.ok()) return s;
   return c;
 }
@@ -40,8 +44,29 @@ Context::~Context() {
 }
 
 Result<std::byte*> Context::map(const PoolLayout& layout) {
-  if (Status s = pool_.open(device_, layout); !s.ok()) return s;
+  if (Status s = counts_memory_ ? open_counted(layout) : pool_.open(device_, layout); !s.ok()) return s;
   return pool_.base();
+}
+
+/// Handles of the libraries are made before, so that they do not count as the plan's.
+Status Context::open_counted(const PoolLayout& layout) {
+  if (const auto handle = cudnn_handle(); !handle.ok()) return handle.status();
+  SPILLWAY_TRY(make_linear_handle());
+  const Result<TakenBytes> before = taken_bytes(device_);
+  if (!before.ok()) return before.status();
+  SPILLWAY_TRY(pool_.open(device_, layout));
+  const Result<TakenBytes> with = taken_bytes(device_);
+  if (!with.ok()) return with.status();
+  before_pool_ = before.value().bytes;
+  with_pool_ = with.value().bytes;
+  return {};
+}
+
+Result<DeviceMemory> Context::memory() const {
+  const Result<TakenBytes> now = taken_bytes(device_);
+  if (!now.ok()) return now.status();
+  const auto grown = [](uint64_t from, uint64_t to) { return to > from ? to - from : 0; };
+  return DeviceMemory{before_pool_, grown(before_pool_, with_pool_), grown(with_pool_, now.value().bytes), now.value().of_process};
 }
 
 Result<std::byte*> Context::pin(uint64_t bytes) {

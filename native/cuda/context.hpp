@@ -19,6 +19,7 @@ class Context {
 
   Result<std::byte*> map(const PoolLayout& layout);
   uint64_t pool_bytes() const { return pool_.bytes(); }
+  Result<DeviceMemory> memory() const;
   Result<std::byte*> pin(uint64_t bytes);
 
   Status begin_step(const StepContext& step);
@@ -39,10 +40,12 @@ class Context {
   Precision precision() const { return precision_; }
 
  private:
-  explicit Context(Precision precision) : precision_(precision) {}
+  explicit Context(const OpenOptions& options) : precision_(options.precision), counts_memory_(options.counts_memory) {}
+  Status open_counted(const PoolLayout& layout);
   Status create(const OpenOptions& options);
 
   const Precision precision_;
+  const bool counts_memory_;
   int device_ = 0;
   cudaStream_t streams_[LANES] = {};
   std::vector<cudaEvent_t> events_, stamps_;
@@ -50,6 +53,7 @@ class Context {
   std::vector<void*> pinned_;
   StepContext* step_ = nullptr;        // on the device
   StepContext* step_here_ = nullptr;   // pinned
+  uint64_t before_pool_ = 0, with_pool_ = 0;  // bytes taken
   Pool pool_;
 };
 

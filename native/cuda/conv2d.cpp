@@ -4,11 +4,9 @@
 #include "cuda/conv2d.hpp"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <optional>
 
-#include "cuda/backend.hpp"
+#include "cuda/conv2d_engines.hpp"
 #include "cuda/own_kernels.hpp"
 #include "ops/convtranspose2d.hpp"
 
@@ -16,25 +14,8 @@ namespace spillway::cuda {
 namespace {
 
 using ops::WindowAxis;
-using Sizes = std::array<int64_t, 4>;
-
-enum class Direction { forward, backward_data, backward_weights };
-enum Tensor : int64_t { X = 1, W = 2, Y = 3 };
-
-/// Beyond this an engine is too greedy: another is taken.
-constexpr int64_t MOST_WORKSPACE = int64_t(512) << 20;
 constexpr int64_t ALIGN = 256;
 constexpr int64_t aligned(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
-
-/// The convolution as cuDNN sees it: sizes B, C, H, W and O, C/groups, kH, kW.
-struct Problem {
-  Direction direction;
-  Precision precision;
-  Sizes x, w, y;
-  int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-  int64_t align_x, align_y;   // bytes that addresses are multiples of
-  auto operator<=>(const Problem&) const = default;
-};
 
 /// What one call hands to cuDNN, and how it gets there. x is what the windows slide over, y has a pixel for each window.
 struct Shaped {
@@ -67,7 +48,8 @@ Shaped roles_of(const KernelCall& c) {
     s.y = y;
   };
   switch (OpKind(c.kind)) {
-    case OpKind::conv2d: set(Direction::forward, c.ins[0], c.ins[1], out); s.bias = bias; break;
+    case OpKind::conv2d:
+    case OpKind::conv2d_relu: set(Direction::forward, c.ins[0], c.ins[1], out); s.bias = bias; break;
     case OpKind::conv2d_bwd_data: set(Direction::backward_data, out, c.ins[1], c.ins[0]); break;
     case OpKind::conv2d_bwd_weights: set(Direction::backward_weights, c.ins[0], out, c.ins[1]); break;
     case OpKind::conv_transpose2d: set(Direction::backward_data, out, c.ins[1], c.ins[0]); s.bias = bias; break;
@@ -91,13 +73,20 @@ int64_t alignment(const View& v) {
   return whole || v.dims[1] % 4 == 0 ? 16 : int64_t(sizeof(float));
 }
 
+/// What a library may do to the results in passing; a transposed convolution's bias is added behind it.
+Epilogue epilogue_of(const KernelCall& c, const Shaped& s) {
+  const bool rectified = OpKind(c.kind) == OpKind::conv2d_relu;
+  return {s.bias && s.problem.direction == Direction::forward, rectified, rectified ? Conv2dReluAttrs::read(c.attrs).slope : 0};
+}
+
 Shaped shaped(const KernelCall& c, Precision precision) {
   Shaped s = roles_of(c);
   const ops::Conv2d g = is_transposed(c.kind) ? ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), s.y, s.x, s.w)
                                               : ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), s.x, s.y, s.w);
   const auto& [h, w] = g.window;
   s.problem = {s.problem.direction, precision, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
-               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation, alignment(s.x), alignment(s.y)};
+               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation, alignment(s.x), alignment(s.y),
+               epilogue_of(c, s)};
   if (symmetric(h) && symmetric(w)) return s;
   s.cut = Grid{-rows_before(h), (h.out_size - 1) * h.stride + h.reach(), -rows_before(w), (w.out_size - 1) * w.stride + w.reach()};
   s.problem.x[2] = s.cut->rows;
@@ -112,87 +101,6 @@ int64_t bytes_of(const Sizes& s) { return s[0] * s[1] * s[2] * s[3] * int64_t(si
 /// A 1x1 window looks the same either way.
 bool reorders_weights(const Problem& p) { return p.w[2] * p.w[3] > 1 && p.w[1] > 1; }
 
-// ---------------------------------------------------------------- descriptors
-
-Result<Descriptor> tensor(Tensor id, const Sizes& s, int64_t alignment) {
-  Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  if (!made.ok()) return made;
-  Descriptor d = std::move(made).value();
-  const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  const int64_t number = id;
-  d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
-      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, {s[0], s[1], s[2], s[3]})
-      .set(CUDNN_ATTR_TENSOR_STRIDES, {s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]})
-      .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &number)
-      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-  const Status s_final = d.finalize();
-  return s_final.ok() ? Result<Descriptor>(std::move(d)) : Result<Descriptor>(s_final);
-}
-
-Result<Descriptor> convolution(const Problem& p) {
-  Result<Descriptor> made = Descriptor::create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-  if (!made.ok()) return made;
-  Descriptor d = std::move(made).value();
-  const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-  const int64_t dims = 2;
-  d.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
-      .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode)
-      .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims)
-      .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, {p.pad_h, p.pad_w})
-      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, {p.pad_h, p.pad_w})
-      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, {p.dilation_h, p.dilation_w})
-      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, {p.stride_h, p.stride_w});
-  const Status s = d.finalize();
-  return s.ok() ? Result<Descriptor>(std::move(d)) : Result<Descriptor>(s);
-}
-
-/// The attribute names of one direction.
-struct Names {
-  cudnnBackendDescriptorType_t operation;
-  cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
-};
-
-constexpr Names NAMES[] = {
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
-};
-
-Result<std::unique_ptr<ExecutionPlan>> engine_for(const Problem& p) {
-  const Names& names = NAMES[size_t(p.direction)];
-  const Result<Descriptor> x = tensor(X, p.x, p.align_x), w = tensor(W, p.w, 16), y = tensor(Y, p.y, p.align_y), conv = convolution(p);
-  for (const auto* d : {&x, &w, &y, &conv})
-    if (!d->ok()) return d->status();
-  Result<Descriptor> made = Descriptor::create(names.operation);
-  if (!made.ok()) return made.status();
-  Descriptor operation = std::move(made).value();
-  const float one = 1, zero = 0;
-  operation.set(names.x, x.value()).set(names.w, w.value()).set(names.y, y.value()).set(names.convolution, conv.value())
-      .set(names.alpha, CUDNN_TYPE_FLOAT, 1, &one).set(names.beta, CUDNN_TYPE_FLOAT, 1, &zero);
-  if (Status s = operation.finalize(); !s.ok()) return s;
-  return choose_engine(operation, p.precision, MOST_WORKSPACE);
-}
-
-/// Null: the device's own kernel runs.
-Result<const ExecutionPlan*> plan_for(const Problem& p) {
-  static std::mutex mutex;
-  static std::map<Problem, std::unique_ptr<ExecutionPlan>> known;
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(p);
-  if (found != known.end()) return found->second.get();
-  if (const auto handle = cudnn_handle(); !handle.ok()) return handle.status();
-  Result<std::unique_ptr<ExecutionPlan>> made = engine_for(p);
-  // A problem that cuDNN does not describe is one that it has no engine for.
-  return (known[p] = made.ok() ? std::move(made).value() : nullptr).get();
-}
-
 /// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights channels-last, cuDNN's own scratch (or the sums of a bias, before it is needed).
 struct Layout { int64_t cut, weights, scratch, bytes; };
 
@@ -202,9 +110,10 @@ Layout layout(const Shaped& s, const ExecutionPlan& plan) {
   return {0, cut, cut + weights, cut + weights + scratch + (cut + weights + scratch > 0 ? ALIGN : 0)};
 }
 
-Status run_with(const Shaped& s, const ExecutionPlan& plan, const KernelCall& call, cudaStream_t stream) {
+Status run_with(const Shaped& s, const ConvolutionWay& way, const KernelCall& call, cudaStream_t stream) {
   const Direction d = s.problem.direction;
-  const Layout at = layout(s, plan);
+  const Epilogue& e = s.problem.epilogue;
+  const Layout at = layout(s, *way.plan);
   if (int64_t(call.workspace_bytes) < at.bytes) return refuse("the workspace is too small");
   std::byte* const space = reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(call.workspace))));
   void* const x = s.cut ? space + at.cut : s.x.data;
@@ -212,27 +121,30 @@ Status run_with(const Shaped& s, const ExecutionPlan& plan, const KernelCall& ca
   const bool writes_x = d == Direction::backward_data, writes_w = d == Direction::backward_weights;
   if (s.cut && !writes_x) SPILLWAY_TRY(gather_grid(s.x, *s.cut, x, stream));
   if (w != s.w.data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(s.w, w, stream));
-  SPILLWAY_TRY(execute(plan, {{X, x}, {W, w}, {Y, s.y.data}}, space + at.scratch, stream));
+  std::vector<Bound> tensors{{X, x}, {W, w}, {Y, s.y.data}};
+  if (way.fused && s.bias) tensors.push_back({BIAS, s.bias->data});
+  SPILLWAY_TRY(execute(*way.plan, tensors, space + at.scratch, stream));
   if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(s.x, *s.cut, x, stream));
   if (w != s.w.data && writes_w) SPILLWAY_TRY(weights_from_channels_last(s.w, w, stream));
   if (s.db) SPILLWAY_TRY(sum_bias_gradient(*s.dy, *s.db, space + at.scratch, stream));
-  return s.bias ? add_bias(call.outs[0], *s.bias, stream) : Status{};
+  if (way.fused || !(s.bias || e.rectified)) return {};
+  return finish_pixels(call.outs[0], s.bias, e.rectified ? float(e.slope) : 1, stream);
 }
 
 }  // namespace
 
 Result<int64_t> convolution_workspace(const KernelCall& call, Precision precision) {
   const Shaped s = shaped(call, precision);
-  const Result<const ExecutionPlan*> plan = plan_for(s.problem);
-  if (!plan.ok()) return plan.status();
-  return plan.value() ? layout(s, *plan.value()).bytes : own_functions(call.kind)->workspace(call);
+  const Result<ConvolutionWay> way = convolution_way(s.problem, library_choice(call.algorithm));
+  if (!way.ok()) return way.status();
+  return way.value().plan ? layout(s, *way.value().plan).bytes : own_functions(call.kind)->workspace(call);
 }
 
 Status run_convolution(const KernelCall& call, const Context& context) {
   const Shaped s = shaped(call, context.precision());
-  const Result<const ExecutionPlan*> plan = plan_for(s.problem);
-  if (!plan.ok()) return plan.status();
-  return plan.value() ? run_with(s, *plan.value(), call, context.stream(Lane::compute)) : run_own(call, context);
+  const Result<ConvolutionWay> way = convolution_way(s.problem, library_choice(call.algorithm));
+  if (!way.ok()) return way.status();
+  return way.value().plan ? run_with(s, way.value(), call, context.stream(Lane::compute)) : run_own(call, context);
 }
 
 }  // namespace spillway::cuda

@@ -66,6 +66,16 @@ Result<CublasLt> load_cublas_lt() {
   SPILLWAY_CUBLASLT(SPILLWAY_TAKE)
   return table;
 }
+
+Result<Nvml> load_nvml() {
+  void* library = open_library({"libnvidia-ml.so.1"});
+  if (!library) return refuse("there is no libnvidia-ml.so.1");
+  Nvml table;
+  SPILLWAY_TAKE(nvmlInit_v2)
+  SPILLWAY_TAKE(nvmlDeviceGetHandleByPciBusId_v2)
+  SPILLWAY_TAKE(nvmlDeviceGetComputeRunningProcesses_v3)
+  return table.nvmlInit_v2() == 0 ? Result<Nvml>(table) : Result<Nvml>(refuse("nvmlInit failed"));
+}
 #undef SPILLWAY_TAKE
 
 }  // namespace
@@ -80,6 +90,11 @@ const Result<Cudnn>& cudnn() {
 }
 const Result<CublasLt>& cublas_lt() {
   static const Result<CublasLt> loaded = load_cublas_lt();
+  return loaded;
+}
+
+const Result<Nvml>& nvml() {
+  static const Result<Nvml> loaded = load_nvml();
   return loaded;
 }
 

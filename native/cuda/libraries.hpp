@@ -24,6 +24,14 @@ namespace spillway::cuda {
   X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) \
   X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
 
+/// Of the driver's management library, whose header is not everywhere: what is called of it, as it is declared there.
+struct NvmlProcess { unsigned int pid; unsigned long long used_bytes; unsigned int gpu_instance, compute_instance; };
+struct Nvml {
+  int (*nvmlInit_v2)() = nullptr;
+  int (*nvmlDeviceGetHandleByPciBusId_v2)(const char* bus_id, void** device) = nullptr;
+  int (*nvmlDeviceGetComputeRunningProcesses_v3)(void* device, unsigned int* count, NvmlProcess* processes) = nullptr;
+};
+
 #define SPILLWAY_POINTER(name) decltype(&::name) name = nullptr;
 struct Driver { SPILLWAY_DRIVER(SPILLWAY_POINTER) };
 struct Cudnn { SPILLWAY_CUDNN(SPILLWAY_POINTER) };
@@ -34,6 +42,7 @@ struct CublasLt { SPILLWAY_CUBLASLT(SPILLWAY_POINTER) };
 const Result<Driver>& driver();
 const Result<Cudnn>& cudnn();
 const Result<CublasLt>& cublas_lt();
+const Result<Nvml>& nvml();
 
 /// "cudaMalloc: out of memory", or well.
 Status checked(cudaError_t code, const char* what);

@@ -46,11 +46,15 @@ Operands operands_of(const KernelCall& c) {
   }
 }
 
-/// A product with its descriptors and the algorithm that cuBLAS puts first.
+/// As many ways as plans may name.
+constexpr int MOST_CHOICES = 4;
+
+/// A product with its descriptors and cuBLAS's algorithms in its order; all of them repeat bit for bit.
 struct Compiled {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
-  cublasLtMatmulHeuristicResult_t chosen{};
+  cublasLtMatmulHeuristicResult_t choices[MOST_CHOICES]{};
+  int found = 0;
 
   Compiled() = default;
   Compiled(const Compiled&) = delete;
@@ -79,7 +83,6 @@ Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   SPILLWAY_TRY(checked(api.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
   const uint64_t most = MOST_WORKSPACE;
   const uint32_t a = row_alignment(p.lda), b = row_alignment(p.ldb), d = row_alignment(p.m);
-  int found = 0;
   Status s;
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const void* value, size_t bytes) {
     if (s.ok()) s = checked(api.cublasLtMatmulPreferenceSetAttribute(preference, name, value, bytes), "cublasLtMatmulPreferenceSetAttribute");
@@ -89,9 +92,9 @@ Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
-  if (s.ok()) s = checked(api.cublasLtMatmulAlgoGetHeuristic(h, c.product, c.a, c.b, c.d, c.d, preference, 1, &c.chosen, &found), "cublasLtMatmulAlgoGetHeuristic");
+  if (s.ok()) s = checked(api.cublasLtMatmulAlgoGetHeuristic(h, c.product, c.a, c.b, c.d, c.d, preference, MOST_CHOICES, c.choices, &c.found), "cublasLtMatmulAlgoGetHeuristic");
   api.cublasLtMatmulPreferenceDestroy(preference);
-  return s.ok() && found == 0 ? refuse("cuBLAS has no algorithm for this product") : s;
+  return s.ok() && c.found == 0 ? refuse("cuBLAS has no algorithm for this product") : s;
 }
 
 Status compile(const Product& p, Compiled& c) {
@@ -121,6 +124,13 @@ Result<const Compiled*> compiled(const Product& p) {
   return of_product.get();
 }
 
+/// What a call names of a product's algorithms.
+Result<const cublasLtMatmulHeuristicResult_t*> chosen(const Compiled& c, Algorithm algorithm) {
+  const LibraryChoice choice = library_choice(algorithm);
+  if (choice.loose || int(choice.rank) >= c.found) return refuse("cuBLAS has no such choice for this product");
+  return &c.choices[choice.rank];
+}
+
 /// The bias that a call writes or adds; null when it has none.
 const View* bias_of(const KernelCall& c) {
   if (OpKind(c.kind) == OpKind::linear) return c.n_ins > 2 ? &c.ins[2] : nullptr;
@@ -129,11 +139,18 @@ const View* bias_of(const KernelCall& c) {
 
 }  // namespace
 
+Status make_linear_handle() {
+  const auto made = handle();
+  return made.ok() ? Status{} : made.status();
+}
+
 Result<int64_t> linear_workspace(const KernelCall& call, Precision precision) {
   const Result<const Compiled*> c = compiled(product_of(call, precision));
   if (!c.ok()) return c.status();
+  const auto way = chosen(*c.value(), call.algorithm);
+  if (!way.ok()) return way.status();
   const bool sums = OpKind(call.kind) == OpKind::linear_bwd_weights && bias_of(call);
-  const auto own = int64_t(c.value()->chosen.workspaceSize);
+  const auto own = int64_t(way.value()->workspaceSize);
   return std::max(own > 0 ? own + int64_t(WORKSPACE_ALIGN) : 0, sums ? bias_gradient_workspace(call.ins[1]) : 0);
 }
 
@@ -141,16 +158,18 @@ Status run_linear(const KernelCall& call, const Context& context) {
   const Result<const Compiled*> found = compiled(product_of(call, context.precision()));
   if (!found.ok()) return found.status();
   const Compiled& c = *found.value();
-  const size_t own = c.chosen.workspaceSize;
+  const auto way = chosen(c, call.algorithm);
+  if (!way.ok()) return way.status();
+  const size_t own = way.value()->workspaceSize;
   if (own > 0 && call.workspace_bytes < own + WORKSPACE_ALIGN) return refuse("the workspace is too small");
   const cudaStream_t stream = context.stream(Lane::compute);
   const Operands o = operands_of(call);
   const float one = 1, zero = 0;
-  SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(handle().value(), c.product, &one, o.a, c.a, o.b, c.b, &zero, o.d, c.d, o.d, c.d, &c.chosen.algo,
+  SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(handle().value(), c.product, &one, o.a, c.a, o.b, c.b, &zero, o.d, c.d, o.d, c.d, &way.value()->algo,
                                                           own > 0 ? aligned_workspace(call) : nullptr, own, stream), "cublasLtMatmul"));
   const View* bias = bias_of(call);
   if (!bias) return {};
-  return OpKind(call.kind) == OpKind::linear ? add_bias(call.outs[0], *bias, stream) : sum_bias_gradient(call.ins[1], *bias, call.workspace, stream);
+  return OpKind(call.kind) == OpKind::linear ? finish_pixels(call.outs[0], bias, 1, stream) : sum_bias_gradient(call.ins[1], *bias, call.workspace, stream);
 }
 
 }  // namespace spillway::cuda

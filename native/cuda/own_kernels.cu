@@ -20,7 +20,7 @@ const OwnFunctions* own_functions(uint32_t wire) {
   static OwnFunctions known[256];
   const KernelFunctions<GpuExec>* f = wire < 256 ? functions<GpuExec>(wire) : nullptr;
   if (!f) return nullptr;
-  known[wire] = {f->check, f->workspace, f->library};
+  known[wire] = {f->check, f->workspace, f->library, f->together};
   return &known[wire];
 }
 
@@ -30,25 +30,31 @@ Status run_own(const KernelCall& call, const Context& context) {
   return exec.status();
 }
 
+Status run_own_together(const KernelCall* calls, uint32_t n, const Context& context) {
+  GpuExec exec(context.stream(Lane::compute), context.step());
+  functions<GpuExec>(calls[0].kind)->run_together(exec, calls, n);
+  return exec.status();
+}
+
 Status gather_grid(const View& x, const Grid& grid, void* into, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { gather(e, x, grid, static_cast<float*>(into)); });
+  return launched(stream, [&](GpuExec& e) { gather<float>(e, x, grid, static_cast<float*>(into)); });
 }
 Status scatter_grid(const View& dx, const Grid& grid, const void* from, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { scatter(e, dx, grid, static_cast<const float*>(from)); });
+  return launched(stream, [&](GpuExec& e) { scatter<float>(e, dx, grid, static_cast<const float*>(from)); });
 }
 Status weights_to_channels_last(const View& w, void* into, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { pack_weights(e, w, static_cast<float*>(into)); });
+  return launched(stream, [&](GpuExec& e) { pack_weights<float>(e, w, static_cast<float*>(into)); });
 }
 Status weights_from_channels_last(const View& w, const void* from, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { unpack_weights(e, w, static_cast<const float*>(from)); });
+  return launched(stream, [&](GpuExec& e) { unpack_weights<float>(e, w, static_cast<const float*>(from)); });
 }
-Status add_bias(const View& y, const View& bias, cudaStream_t stream) {
-  const float* const b = floats(bias);
-  return launched(stream, [&](GpuExec& e) { add_channels(e, y, b); });
+Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t stream) {
+  const float* const b = bias ? floats(*bias) : nullptr;
+  return launched(stream, [&](GpuExec& e) { finish_channels<float>(e, y, b, slope); });
 }
 int64_t bias_gradient_workspace(const View& dy) { return bias_gradient_bytes(dy); }
 Status sum_bias_gradient(const View& dy, const View& db, void* workspace, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { bias_gradient(e, dy, db, workspace); });
+  return launched(stream, [&](GpuExec& e) { bias_gradient<float>(e, dy, db, workspace); });
 }
 
 }  // namespace spillway::cuda

@@ -10,9 +10,11 @@ struct OwnFunctions {
   Status (*check)(const KernelCall&);
   int64_t (*workspace)(const KernelCall&);
   bool library;
+  uint32_t together;  // calls that it takes in one go
 };
 const OwnFunctions* own_functions(uint32_t wire);
 Status run_own(const KernelCall& call, const Context& context);
+Status run_own_together(const KernelCall* calls, uint32_t n, const Context& context);
 
 /// into (dense, channels-last) becomes that part of x.
 Status gather_grid(const View& x, const Grid& grid, void* into, cudaStream_t stream);
@@ -21,8 +23,8 @@ Status scatter_grid(const View& dx, const Grid& grid, const void* from, cudaStre
 /// Between [O, C, kH, kW] and [O, kH, kW, C].
 Status weights_to_channels_last(const View& w, void* into, cudaStream_t stream);
 Status weights_from_channels_last(const View& w, const void* from, cudaStream_t stream);
-/// y += bias, channel by channel.
-Status add_bias(const View& y, const View& bias, cudaStream_t stream);
+/// y += bias, channel by channel (null: none), and what is not above zero times `slope` (1: nothing is rectified).
+Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t stream);
 int64_t bias_gradient_workspace(const View& dy);
 Status sum_bias_gradient(const View& dy, const View& db, void* workspace, cudaStream_t stream);
 

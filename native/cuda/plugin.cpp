@@ -76,6 +76,21 @@ bool run(DeviceContext* c, const KernelCall* call, Words* words) {
   });
 }
 
+bool run_together(DeviceContext* c, const KernelCall* calls, uint32_t n, Words* words) {
+  return told(words, [&]() -> Status {
+    const OwnFunctions& f = *own_functions(calls[0].kind);
+    for (uint32_t i = 0; i < n; i++)
+      if (Status s = f.check(calls[i]); !s.ok()) return s;
+    if (int64_t(calls[0].workspace_bytes) < f.workspace(calls[0])) return refuse("the workspace is too small");
+    return run_own_together(calls, n, *of(c));
+  });
+}
+
+uint32_t most_together(uint32_t wire) {
+  const OwnFunctions* f = own_functions(wire);
+  return f ? f->together : 1;
+}
+
 constexpr Device DEVICE{
     .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .asynchronous = true,
     .facts = [](DeviceFacts* into, Words* w) { return told(w, [&] { return device_facts(*into); }); },
@@ -84,8 +99,10 @@ constexpr Device DEVICE{
     .open = open, .close = [](DeviceContext* c) { delete of(c); },
     .map = [](DeviceContext* c, const PoolLayout* l, std::byte** at, Words* w) { return told_value(w, at, [&] { return of(c)->map(*l); }); },
     .pool_bytes = [](DeviceContext* c) { return of(c)->pool_bytes(); },
+    .memory = [](DeviceContext* c, DeviceMemory* into, Words* w) { return told_value(w, into, [&] { return of(c)->memory(); }); },
     .pin = [](DeviceContext* c, uint64_t bytes, std::byte** at, Words* w) { return told_value(w, at, [&] { return of(c)->pin(bytes); }); },
     .workspace = workspace, .prepare = prepare, .run = run,
+    .run_together = run_together, .most_together = most_together,
     .begin_step = [](DeviceContext* c, const StepContext* s, Words* w) { return told(w, [&] { return of(c)->begin_step(*s); }); },
     .copy = [](DeviceContext* c, Lane lane, void* to, const void* from, uint64_t n, Words* w) { return told(w, [&] { return of(c)->copy(lane, to, from, n); }); },
     .record = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return told(w, [&] { return of(c)->record(lane, e); }); },

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "imitation/kernels.hpp"
 #include "runtime/host_pool.hpp"
@@ -21,6 +23,7 @@ namespace {
 constexpr uintptr_t AWAY = uintptr_t(1) << 62;
 
 std::atomic<int64_t> calls_to_failure{0};  // 0: none fails
+std::atomic<uint64_t> gone_together{0};
 
 Status possibly_failed() { return calls_to_failure > 0 && --calls_to_failure == 0 ? refuse("imitated failure") : Status{}; }
 
@@ -92,7 +95,30 @@ bool pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words) {
   return true;
 }
 
-int64_t workspace(DeviceContext*, const KernelCall* call) { return kernel(call->kind)->workspace_bytes(*call); }
+/// As a driver would count it: nothing but the pool.
+bool memory(DeviceContext* c, DeviceMemory* into, Words*) {
+  *into = {0, pool_bytes(c), 0, true};
+  return true;
+}
+
+/// A library's choices differ in nothing but their scratch and how long they take: the second and the loose one are the quickest.
+struct Way { int64_t more_scratch; std::chrono::microseconds pause; };
+constexpr Way WAYS[] = {{0, std::chrono::microseconds(400)}, {4096, std::chrono::microseconds(100)}, {64, std::chrono::microseconds(800)}};
+constexpr Way LOOSE{128, std::chrono::microseconds(0)};
+
+const Way* way_of(const KernelCall& call) {
+  if (!is_library(call.kind) || !is_library_choice(call.algorithm)) return nullptr;
+  const LibraryChoice choice = library_choice(call.algorithm);
+  if (choice.loose) return choice.rank == 0 ? &LOOSE : nullptr;
+  return choice.rank < std::size(WAYS) ? &WAYS[choice.rank] : nullptr;
+}
+
+int64_t workspace(DeviceContext*, const KernelCall* call) {
+  const int64_t bytes = kernel(call->kind)->workspace_bytes(*call);
+  if (bytes < 0 || !is_library(call->kind)) return bytes;
+  const Way* const way = way_of(*call);
+  return way ? bytes + way->more_scratch : -1;
+}
 
 bool prepare(DeviceContext*, const KernelCall* call, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
@@ -103,7 +129,22 @@ bool run(DeviceContext* c, const KernelCall* call, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), owned = std::make_shared<OwnedCall>(*call)] {
     owned->call.step = &c->step;
+    if (const Way* way = way_of(owned->call); way && way->pause.count() > 0) std::this_thread::sleep_for(way->pause);
     return kernel(owned->call.kind)->run(owned->call);
+  }));
+}
+
+bool run_together(DeviceContext* c, const KernelCall* calls, uint32_t n, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  gone_together += n;
+  auto owned = std::make_shared<std::vector<OwnedCall>>(calls, calls + n);
+  return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), owned] {
+    std::vector<KernelCall> here;
+    for (OwnedCall& o : *owned) {
+      o.call.step = &c->step;
+      here.push_back(o.call);
+    }
+    return imitation::run_together(here.data(), uint32_t(here.size()));
   }));
 }
 
@@ -169,8 +210,9 @@ bool launch(DeviceContext* c, uint32_t graph, Words* words) {
 constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .asynchronous = true,
                         .facts = facts, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
                         .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr, .open = open, .close = close,
-                        .map = map, .pool_bytes = pool_bytes, .pin = pin,
-                        .workspace = workspace, .prepare = prepare, .run = run, .begin_step = begin_step,
+                        .map = map, .pool_bytes = pool_bytes, .memory = memory, .pin = pin,
+                        .workspace = workspace, .prepare = prepare, .run = run,
+                        .run_together = run_together, .most_together = most_together, .begin_step = begin_step,
                         .copy = copy, .record = record, .wait = wait, .finish = finish,
                         .stamp = stamp, .seconds_between = seconds_between,
                         .begin_capture = begin_capture, .end_capture = end_capture, .launch = launch};
@@ -182,6 +224,9 @@ constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device)
 extern "C" __attribute__((visibility("default"))) const spillway::Device* spillway_device_table(uint32_t version) {
   return version == spillway::DEVICE_TABLE_VERSION ? &spillway::imitation::DEVICE : nullptr;
 }
+
+/// Calls that went together with others so far.
+extern "C" __attribute__((visibility("default"))) uint64_t spillway_imitation_together() { return spillway::imitation::gone_together; }
 
 /// The nth call from now on fails; 0: none.
 extern "C" __attribute__((visibility("default"))) void spillway_imitation_fail(int64_t nth) { spillway::imitation::calls_to_failure = nth; }

@@ -42,6 +42,26 @@ const KernelEntry* own_kernel(uint32_t wire) {
   }
 }
 
+uint32_t most_together(uint32_t wire) {
+  const Functions* f = cuda::functions<cuda::HostExec>(wire);
+  return f ? f->together : 1;
+}
+
+Status run_together(const KernelCall* calls, uint32_t n) {
+  const Functions& f = *cuda::functions<cuda::HostExec>(calls[0].kind);
+  for (uint32_t i = 0; i < n; i++)
+    if (Status s = f.check(calls[i]); !s.ok()) return s;
+  if (int64_t(calls[0].workspace_bytes) < f.workspace(calls[0])) return Status::error("the workspace is too small");
+  cuda::HostExec exec(calls[0].step);
+  f.run_together(exec, calls, n);
+  return {};
+}
+
+bool is_library(uint32_t wire) {
+  const Functions* f = cuda::functions<cuda::HostExec>(wire);
+  return f && f->library;
+}
+
 const KernelEntry* kernel(uint32_t wire) {
   const KernelEntry* own = own_kernel(wire);
   return own ? own : ref::kernel(wire);

@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-constexpr uint32_t DEVICE_TABLE_VERSION = 2;
+constexpr uint32_t DEVICE_TABLE_VERSION = 3;
 #define SPILLWAY_DEVICE_ENTRY "spillway_device_table"
 
 /// Where a function that fails puts its reason.
@@ -38,12 +38,20 @@ struct OpenOptions {
   int threads = 0;           // 0: all cores
   uint32_t events = 0;       // numbered from 0; each is recorded before it is waited for
   Precision precision = Precision::full;
+  bool counts_memory = false;  // `memory` will be asked for
 };
 
 struct DeviceFacts {
   char device[128] = {}, driver[64] = {}, libraries[256] = {};
   uint64_t total_bytes = 0, free_bytes = 0;
   uint32_t processors = 0;
+};
+
+/// What a context takes on the device as its driver counts: before the pool was made (contexts of the driver, handles of
+/// libraries), by the pool, and since (kernels that are loaded late, graphs).
+struct DeviceMemory {
+  uint64_t context_bytes = 0, pool_bytes = 0, grown_bytes = 0;
+  bool of_process = false;   // otherwise of all that use the device
 };
 
 struct DeviceContext;  // of one session
@@ -71,6 +79,8 @@ struct Device {
   bool (*map)(DeviceContext*, const PoolLayout*, std::byte** base, Words*);
   /// What the pool has taken from the system by now.
   uint64_t (*pool_bytes)(DeviceContext*);
+  /// Null where the host's memory is the device's.
+  bool (*memory)(DeviceContext*, DeviceMemory*, Words*);
   /// Host memory that copies reach at the link's full speed, exactly so large; given back with the context.
   bool (*pin)(DeviceContext*, uint64_t bytes, std::byte** at, Words*);
 
@@ -79,6 +89,10 @@ struct Device {
   bool (*prepare)(DeviceContext*, const KernelCall*, Words*);
   /// On the compute lane. `call->step` must be what begin_step was last given.
   bool (*run)(DeviceContext*, const KernelCall*, Words*);
+  /// Calls of one kind with the same attributes, no one of which touches what another writes, in one go; at most so many.
+  /// Null where there is nothing to gain. The first one's workspace serves them all.
+  bool (*run_together)(DeviceContext*, const KernelCall* calls, uint32_t n, Words*);
+  uint32_t (*most_together)(uint32_t wire);
   /// Sets the step for the calls and graphs that follow; never inside a capture.
   bool (*begin_step)(DeviceContext*, const StepContext*, Words*);
 

@@ -74,8 +74,9 @@ constexpr Device host_device(const char* name, HostExtras extras) {
           .facts = host::facts_with<library>, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
           .forget = extras.forget, .set_threads = extras.set_threads, .bind_threads = extras.bind_threads,
           .open = host::open, .close = host::close,
-          .map = host::map, .pool_bytes = host::pool_bytes, .pin = host::pin,
-          .workspace = host::workspace<kernel>, .prepare = host::prepare<kernel>, .run = host::run<kernel>, .begin_step = host::begin_step,
+          .map = host::map, .pool_bytes = host::pool_bytes, .memory = nullptr, .pin = host::pin,
+          .workspace = host::workspace<kernel>, .prepare = host::prepare<kernel>, .run = host::run<kernel>,
+          .run_together = nullptr, .most_together = nullptr, .begin_step = host::begin_step,
           .copy = host::copy, .record = host::at_event, .wait = host::at_event, .finish = host::finish,
           .stamp = nullptr, .seconds_between = nullptr, .begin_capture = nullptr, .end_capture = nullptr, .launch = nullptr};
 }

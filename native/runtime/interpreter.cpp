@@ -59,7 +59,7 @@ Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
     s = call_timed(index, call, metrics);
   } else {
     if (stamped_) s = device_.stamp(Lane::compute, stamp_of(index, false));
-    if (s.ok()) s = program_.run(call, step_);
+    if (s.ok()) s = stamped_ ? program_.run(call, step_) : program_.run_grouped(index, call, step_);
     if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
   }
   if (!s.ok()) return refuse("instruction ", index, ", call ", call, " (", op_info(tape_.calls[call].kind)->kind, "): ", s.message);
@@ -246,6 +246,7 @@ void Interpreter::collect(RunMetrics& run) const {
   run.seconds_by_kind = seconds_by_kind_;
   run.arena_peak_bytes = pages_.peak_bytes();
   run.arena_file_bytes = device_.pool_bytes();
+  run.device_memory = device_.memory();
   if (!record_) return;
   run.timeline = timeline_;
   copies_.collect(run.timeline.spans);

@@ -30,8 +30,19 @@ struct StepContext {
   double lr_scale = 1.0;
 };
 
-/// The ways to run one operator, as plans number them; a kernel refuses those that it does not have for a call.
-enum class Algorithm : uint32_t { direct = 0, winograd = 1, taps = 2 };
+/// The ways to run one operator, as plans number them; a kernel refuses those that it does not have for a call. `direct` is a
+/// library's first choice too; behind it come others of its choices that repeat bit for bit, and those that need not (loose).
+enum class Algorithm : uint32_t { direct = 0, winograd = 1, taps = 2, library2 = 3, library3 = 4, library4 = 5, loose1 = 6, loose2 = 7, loose3 = 8 };
+constexpr uint32_t ALGORITHMS = 9;
+
+/// A library's choice: its rank among those that repeat bit for bit, or among those that need not.
+struct LibraryChoice { uint32_t rank; bool loose; };
+constexpr bool is_library_choice(Algorithm a) { return a == Algorithm::direct || (a >= Algorithm::library2 && uint32_t(a) < ALGORITHMS); }
+constexpr LibraryChoice library_choice(Algorithm a) {
+  const auto rank_behind = [a](Algorithm first) { return uint32_t(a) - uint32_t(first); };
+  if (a == Algorithm::direct) return {0, false};
+  return a < Algorithm::loose1 ? LibraryChoice{1 + rank_behind(Algorithm::library2), false} : LibraryChoice{rank_behind(Algorithm::loose1), true};
+}
 
 struct KernelCall {
   uint32_t kind = 0;             // wire number of the operator

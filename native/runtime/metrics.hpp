@@ -1,9 +1,11 @@
 // What a run measures. Seconds in spans and samples count from the start of the step that they belong to.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "plan/result.hpp"
+#include "runtime/device.hpp"
 
 namespace spillway {
 
@@ -39,6 +41,7 @@ struct RunMetrics {
   std::vector<StepMetrics> steps;            // those that ran to their end
   std::vector<double> seconds_by_kind;       // kernel time of the whole run, by wire number
   uint64_t arena_peak_bytes = 0, arena_file_bytes = 0, disk_bytes = 0;
+  std::optional<DeviceMemory> device_memory;  // where a driver counts it
   Timeline timeline;
 };
 

@@ -1,6 +1,8 @@
 // A device that a session or a single call has opened: the table's functions with their failures as Status, closed at the end.
 #pragma once
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "plan/result.hpp"
 #include "runtime/device.hpp"
@@ -25,11 +27,18 @@ class OpenDevice {
 
   Result<std::byte*> map(const PoolLayout& layout) { return address([&](std::byte** at, Words* w) { return device_->map(context_, &layout, at, w); }); }
   uint64_t pool_bytes() const { return device_->pool_bytes(context_); }
+  /// None where the host's memory is the device's, or its driver does not say.
+  std::optional<DeviceMemory> memory() const {
+    DeviceMemory counted;
+    Words words;
+    return device_->memory && device_->memory(context_, &counted, &words) ? std::optional(counted) : std::nullopt;
+  }
   Result<std::byte*> pin(uint64_t bytes) { return address([&](std::byte** at, Words* w) { return device_->pin(context_, bytes, at, w); }); }
 
   int64_t workspace(const KernelCall& call) { return device_->workspace(context_, &call); }
   Status prepare(const KernelCall& call) { return said([&](Words* w) { return device_->prepare(context_, &call, w); }); }
   Status run(const KernelCall& call) { return said([&](Words* w) { return device_->run(context_, &call, w); }); }
+  Status run_together(const std::vector<KernelCall>& calls) { return said([&](Words* w) { return device_->run_together(context_, calls.data(), uint32_t(calls.size()), w); }); }
   Status begin_step(const StepContext& step) { return said([&](Words* w) { return device_->begin_step(context_, &step, w); }); }
 
   Status copy(Lane lane, void* to, const void* from, uint64_t bytes) { return said([&](Words* w) { return device_->copy(context_, lane, to, from, bytes, w); }); }

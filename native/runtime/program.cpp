@@ -64,7 +64,37 @@ Result<Program> Program::prepare(const Tape& tape, const Pages& pages, OpenDevic
   const StepContext step;
   for (size_t i = 0; i < tape.calls.size(); i++)
     if (Status s = p.prepare_call(tape.calls[i], step); !s.ok()) return refuse("call ", i, " (", op_info(tape.calls[i].kind)->kind, "): ", s.message);
+  p.prepare_groups();
   return p;
+}
+
+void Program::prepare_groups() {
+  const StepContext step;
+  group_of_.assign(tape_->instrs.size(), NONE);
+  for (const CallGroup& together : calls_together(*tape_, device_->device())) {
+    Group group{together.first_instruction, {}, {}};
+    for (const uint32_t call : together.calls) {
+      group.calls.push_back(kernel_call(tape_->calls[call], step));
+      const KernelCall& c = group.calls.back();
+      group.operands.insert(group.operands.end(), c.ins, c.ins + c.n_ins + c.n_outs);
+    }
+    const View* at = group.operands.data();
+    for (KernelCall& c : group.calls) {
+      c.ins = at;
+      c.outs = at + c.n_ins;
+      at += c.n_ins + c.n_outs;
+    }
+    for (const uint32_t i : together.instructions) group_of_[i] = uint32_t(groups_.size());
+    groups_.push_back(std::move(group));
+  }
+}
+
+Status Program::run_grouped(uint32_t instruction, uint32_t call, const StepContext& step) {
+  if (group_of_[instruction] == NONE) return run(call, step);
+  Group& group = groups_[group_of_[instruction]];
+  if (group.first_instruction != instruction) return {};
+  for (KernelCall& c : group.calls) c.step = &step;
+  return device_->run_together(group.calls);
 }
 
 Status Program::run(uint32_t call, const StepContext& step) { return device_->run(kernel_call(tape_->calls[call], step)); }

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Session>> Session::open(std::span<const std::byte> bytes,
   if (!tape.ok()) return tape.status();
   std::unique_ptr<Session> s(new Session(std::move(tape).value()));
   s->threads_ = options.threads > 0 ? options.threads : default_threads();
-  Result<OpenDevice> device = OpenDevice::open(*options.device, {s->threads_, Copies::events(s->tape_), options.precision});
+  Result<OpenDevice> device = OpenDevice::open(*options.device, {s->threads_, Copies::events(s->tape_), options.precision, true});
   if (!device.ok()) return device.status();
   s->device_.emplace(std::move(device).value());
   Result<std::unique_ptr<Pages>> pages = Pages::open(s->tape_, *s->device_);

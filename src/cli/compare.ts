@@ -38,7 +38,7 @@ export const compareModel = (modelText: string, o: CompareOptions, out: Output):
   if (unknown !== undefined) return left(unknownName('strategy', unknown, strategies))
   const named = modelNamed(modelText, overrideOf(o))
   if (isLeft(named)) return named
-  const machine = machineNamed(o.machine ?? 'cpu', { spill: o.spill, fixed: o.algorithms === 'fixed' })
+  const machine = machineNamed(o.machine ?? 'cpu', { spill: o.spill, algorithms: o.algorithms })
   if (isLeft(machine)) return machine
   const graph = trainingGraph(named.right.model, named.right.name, o.loss ?? named.right.loss, optimizerOf(o), machine.right)
   if (isLeft(graph)) return graph

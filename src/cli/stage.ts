@@ -43,7 +43,7 @@ const machineOptions = (o: StagingOptions): MachineOptions => ({
   spill: o.spill,
   threads: o.threads,
   throttle: o.throttle,
-  fixed: o.algorithms === 'fixed',
+  algorithms: o.algorithms,
   precision: o.precision,
 })
 

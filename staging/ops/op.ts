@@ -194,8 +194,11 @@ export interface UpdateContext {
 
 // ---------------------------------------------------------------- algorithms
 
-/** The ways to run a call, in the order of their numbers on the wire. */
-export const ALGORITHM_NAMES = ['direct', 'winograd', 'taps'] as const
+/**
+ * The ways to run a call, in the order of their numbers on the wire. `direct` is a library's first choice, `library2` its second
+ * of those that repeat bit for bit, and so on; `loose1` is its first of those that need not repeat.
+ */
+export const ALGORITHM_NAMES = ['direct', 'winograd', 'taps', 'library2', 'library3', 'library4', 'loose1', 'loose2', 'loose3'] as const
 export type Algorithm = (typeof ALGORITHM_NAMES)[number]
 
 // ---------------------------------------------------------------- the entry

@@ -2,15 +2,17 @@
 // timeout 400
 // The whole path of `--device cuda` on the plugin that imitates an asynchronous device on the host: staging with its
 // workspaces and times, training by lanes, events and replayed graphs. Bits equal among strategies and tiers.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ADDON, loadNative } from '../../src/native'
-import { machineNamed } from '../../src/machine'
+import { type LocalMachine, machineNamed } from '../../src/machine'
 import { crossEntropy } from '../../dsl'
+import { fastest } from '../../staging/graph/machine'
+import type { Algorithms } from '../../staging/plan/plan'
 import { tryStage } from '../../src/session'
 import { classifier, trunk } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
@@ -61,6 +63,53 @@ test('tiles agree with the whole, and with the cpu device, within rounding', asy
   const cpu = await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 3 })
   for (const other of [tiled, cpu])
     whole.losses.forEach((l, i) => assert.ok(Math.abs(other.losses[i]! - l) <= 1e-4 * Math.abs(l), `${other.losses} against ${whole.losses}`))
+})
+
+const CONVOLUTION = ['conv2d', { strideH: 1, strideW: 1, padTop: 1, padLeft: 1, padBottom: 1, padRight: 1, dilationH: 1, dilationW: 1, groups: 1 },
+  { ins: [[1, 4, 6, 6], [4, 4, 3, 3]], outs: [[1, 4, 6, 6]] }] as const
+
+const machineWith = (algorithms: Algorithms): LocalMachine => {
+  const machine = machineNamed('cuda', { algorithms })
+  if (isLeft(machine)) throw new Error(JSON.stringify(machine.left))
+  return machine.right
+}
+
+test('the fastest way that repeats is taken, of all ways only when asked, none when fixed; and kept for the next process', () => {
+  process.env.XDG_CACHE_HOME = join(root, 'ways')
+  const [kind, attrs, shapes] = CONVOLUTION
+  const measured = machineWith('measured')
+  const ways = measured.choices!(kind, attrs, shapes)
+  assert.equal(ways.map((w) => w.algorithm), ['direct', 'library3', 'library2'])
+  const [direct, , second] = ways
+  assert.is(second!.workspace, direct!.workspace + 4096)
+  assert.is(fastest(measured, kind, attrs, shapes).algorithm, 'library2')
+  assert.is(fastest(machineWith('fastest'), kind, attrs, shapes).algorithm, 'loose1')
+  assert.is(machineWith('fixed').choices, undefined)
+  assert.equal(measured.choices!('relu', { slope: 0 }, { ins: [[1, 4, 6, 6]], outs: [[1, 4, 6, 6]] }).map((w) => w.algorithm), ['direct'])
+
+  measured.saveProfile()
+  const [file] = readdirSync(join(root, 'ways', 'spillway'))
+  const path = join(root, 'ways', 'spillway', file!)
+  const profile = JSON.parse(readFileSync(path, 'utf8')) as { readonly seconds: Record<string, number> }
+  const third = Object.keys(profile.seconds).filter((key) => key.startsWith('conv2d') && key.endsWith(' library3'))
+  assert.is(third.length, 1)
+  writeFileSync(path, JSON.stringify({ ...profile, seconds: { ...profile.seconds, [third[0]!]: 1e-9 } }))
+  assert.is(fastest(machineWith('measured'), kind, attrs, shapes).algorithm, 'library3')
+  process.env.XDG_CACHE_HOME = join(root, 'cache')
+})
+
+test('ways stand in the plan, and train to the same bits', async () => {
+  const fixed = await trained(classifier, staged(classifier, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  const plan = staged(classifier, { ...ON, strategy: 'in-core', algorithms: 'measured' })
+  const ways = plan.plan.calls.filter((c) => c.kind.startsWith('conv2d')).map((c) => c.algorithm)
+  assert.ok(ways.includes('library2'), String(ways))
+  assert.is((await trained(classifier, plan, { steps: STEPS })).weightsSha256, fixed.weightsSha256)
+})
+
+test('what the driver counts on the device is told', async () => {
+  const r = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: 1 })
+  assert.ok(r.deviceMemory && r.deviceMemory.poolBytes > 0 && r.deviceMemory.poolBytes <= r.budgetBytes)
+  assert.is((await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 1 })).deviceMemory, undefined)
 })
 
 test('a classifier trains', async () => {

@@ -69,7 +69,7 @@ const withoutDropout = (graph: Graph): Graph =>
 export const stagedFor = (name: string, device: 'cpu' | 'ref', strategy: string, budget?: number): ReturnType<typeof stageGraph> => {
   const f = fixtures[name]!
   const entry = zooEntry(name)!
-  const machine = done(machineNamed(device, { fixed: true }))
+  const machine = done(machineNamed(device, { algorithms: 'fixed' }))
   const graph = done(trainingGraph(done(entry.build(f.input)), name, entry.loss, sgd({ lr: f.lr, momentum: f.momentum }), machine))
   return stageGraph(withoutDropout(graph), machine, { strategy, algorithms: 'fixed', ...(budget ? { budget } : {}) })
 }

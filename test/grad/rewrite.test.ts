@@ -4,13 +4,14 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { elaborate, type Model } from '../../dsl'
 import {
-  batchNorm, conv2d, crossEntropy, globalAvgPool, identity, leakyRelu, linear, maxPool, model, mse, relu, residual, seq, sigmoid, skip,
+  batchNorm, conv2d, crossEntropy, globalAvgPool, identity, leakyRelu, linear, maxPool, model, mse, relu, repeat, residual, seq, sigmoid, skip,
 } from '../../dsl'
 import { training } from '../../staging/grad/grad'
 import { flatConcat, normOfConcat, statsOfConcat } from '../../staging/grad/rewrite/joinednorm'
 import { poolThenRelu } from '../../staging/grad/rewrite/poolfirst'
 import { addThenRelu, convThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
 import type { Rewrite } from '../../staging/grad/rewrite/rewrite'
+import { withGatheredUpdates } from '../../staging/grad/rewrite/gathered'
 import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { graphFault } from '../../staging/graph/codec'
@@ -123,6 +124,28 @@ test('what somebody else reads, and the output, stay', () => {
   assert.equal(after(twice, normThenRelu), ['bn_stats', 'bn_apply', 'relu', 'conv2d', 'add'])
   const { graph, output } = forward(last)
   assert.is(rewritten(graph, output).graph, graph)
+})
+
+test('updates of small parameters wait for one another, those of large ones do not', () => {
+  const net = model([1, 3, 8, 8], seq(conv2d('a', 4, 3), batchNorm('bn'), relu(), conv2d('b', 300, 8), conv2d('d', 2, 1)))
+  const { graph, output } = forward(net)
+  const before = given(training(graph, output, { loss: mse, optimizer: DEFAULT_OPTIMIZER }))
+  const gathered = withGatheredUpdates(before)
+  assert.is(graphFault(gathered), undefined)
+  const updated = (g: Graph): readonly string[] => g.ops.filter((o) => o.kind === 'sgd').map((o) => g.values[o.ins[0]!]!.name)
+  const isLarge = (name: string): boolean => name === 'b.weight'
+  assert.equal(updated(gathered), [...updated(before).filter(isLarge), ...updated(before).filter((n) => !isLarge(n))])
+  assert.ok(gathered.ops.slice(-updated(gathered).length + 1).every((o) => o.kind === 'sgd'))
+  const others = (g: Graph): readonly string[] => kinds(g).filter((k) => k !== 'sgd')
+  assert.equal(others(gathered), others(before))
+})
+
+test('at most 64 updates wait', () => {
+  const net = model([1, 1, 4, 4], repeat(40, conv2d('c', 1, 1)))
+  const { graph, output } = forward(net)
+  const gathered = withGatheredUpdates(given(training(graph, output, { loss: mse, optimizer: DEFAULT_OPTIMIZER })))
+  const runs = kinds(gathered).map((k) => (k === 'sgd' ? 's' : ' ')).join('').split(/ +/).filter(Boolean).map((run) => run.length)
+  assert.equal(runs, [64, 16])
 })
 
 const trainsAlike = async (net: Model): Promise<void> => {

@@ -28,6 +28,12 @@ void fail_at(int64_t nth) {
   fail(nth);
 }
 
+uint64_t gone_together() {
+  static void* library = ::dlopen(SPILLWAY_IMITATION, RTLD_NOW | RTLD_NOLOAD);
+  static const auto count = reinterpret_cast<uint64_t (*)()>(::dlsym(library, "spillway_imitation_together"));
+  return count();
+}
+
 /// The same kernels, one after the other.
 constexpr Device ON_THE_HOST = host_device<imitation::kernel>("imitation on the host", {});
 
@@ -98,6 +104,44 @@ void partly_pinned() {
 }
 
 void throttled() { equals_reference(network(true), {.device = imitation(), .throttle = {40e6, 40e6}}); }
+
+/// The updates of weight and bias: once for each of the two graphs, since the first steps go call by call.
+void updates_go_together() {
+  const TapeBuilder tape = network(true);
+  const auto groups = [](const TapeBuilder& t) { return calls_together(read_tape(t.bytes()).value(), *imitation()); };
+  CHECK(groups(tape).size() == 1 && groups(tape)[0].calls == std::vector<uint32_t>({6, 7}));
+  CHECK(calls_together(read_tape(tape.bytes()).value(), ON_THE_HOST).empty());
+  TapeBuilder other_rate = tape;
+  other_rate.attrs[other_rate.calls[7].first_attr] = 0.25;
+  CHECK(groups(other_rate).empty());
+  TapeBuilder same_bytes = tape;  // the second one's gradient is what the first one writes
+  same_bytes.views[same_bytes.operands[same_bytes.calls[7].first_operand + 1]].offset = same_bytes.views[same_bytes.operands[same_bytes.calls[6].first_operand]].offset;
+  CHECK(groups(same_bytes).empty());
+  TapeBuilder apart = tape;
+  std::swap(apart.instrs[apart.instrs.size() - 2], apart.instrs[apart.instrs.size() - 3]);
+  CHECK(groups(apart).empty());
+
+  const uint64_t before = gone_together();
+  train(tape, {.device = imitation()});
+  CHECK(gone_together() == before + 4);
+  Opened o = open_session(tape, {.device = imitation()});
+  const RunMetrics m = run(o, {.steps = 1});
+  CHECK(m.device_memory && m.device_memory->pool_bytes == m.arena_file_bytes && m.device_memory->of_process);
+}
+
+/// A library's choices: the same bits, each with its own scratch; one that there is not is refused when the session opens.
+void library_choices() {
+  const auto with = [](Algorithm a) {
+    TapeBuilder t = network(true);
+    for (CallRecord& c : t.calls)
+      if (OpKind(c.kind) == OpKind::linear) c.algorithm = uint32_t(a);
+    return t;
+  };
+  const auto expected = train(network(true), {.device = &ON_THE_HOST}).weights;
+  for (const Algorithm a : {Algorithm::library2, Algorithm::library3, Algorithm::loose1}) CHECK(train(with(a), {.device = imitation()}).weights == expected);
+  for (const Algorithm a : {Algorithm::library4, Algorithm::loose2, Algorithm::winograd})
+    CHECK_SAYS(Session::open(with(a).bytes(), {.device = imitation()}).status(), "refuses these shapes");
+}
 
 void timeline() {
   Opened o = open_session(network(true), {.device = imitation()});
@@ -202,6 +246,8 @@ int main() {
   test("spilled to disk", spilled_to_disk);
   test("partly pinned, the rest on disk", partly_pinned);
   test("over a throttled link", throttled);
+  test("updates that stand side by side go together", updates_go_together);
+  test("a library's choices", library_choices);
   test("the timeline of an asynchronous step", timeline);
   test("runs go on where the last one ended", runs_go_on);
   test("cancelled between graphs", cancelled_between_graphs);

@@ -32,7 +32,7 @@ struct RunningMoments {
 inline int64_t coefficient_bytes(const KernelCall& c, int64_t arrays) { return arrays * c.ins[0].dims[1] * int64_t(sizeof(float)); }
 
 /// y = (x - mean)·scale + beta.
-template <class Exec, class MomentsOf>
+template <class T, class Exec, class MomentsOf>
 void normalise(Exec& exec, const KernelCall& c, MomentsOf moments, const View& gamma_view, const View& beta_view) {
   const int64_t channels = c.ins[0].dims[1];
   float *const mean = static_cast<float*>(c.workspace), *const scale = mean + channels;
@@ -42,13 +42,13 @@ void normalise(Exec& exec, const KernelCall& c, MomentsOf moments, const View& g
     mean[ch] = float(m.mean);
     scale[ch] = float(m.rstd * double(gamma[ch]));
   });
-  map<1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) { return (x[0] - mean[ch]) * scale[ch] + beta[ch]; });
+  map<T, 1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) { return (x[0] - mean[ch]) * scale[ch] + beta[ch]; });
 }
 
 /// dgamma = Σ dy·(x - mean)·rstd and dbeta = Σ dy: the mean is taken off in single precision, as it is where it is applied.
-template <class Exec, class MomentsOf>
+template <class T, class Exec, class MomentsOf>
 void reduce(Exec& exec, const KernelCall& c, MomentsOf moments) {
-  const Pixels x(c.ins[0]), dy(c.ins[1]);
+  const PixelsOf<T> x(c.ins[0]), dy(c.ins[1]);
   const int64_t channels = c.ins[0].dims[1];
   const float* const means = moments.means;
   const double* const sums = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
@@ -70,9 +70,9 @@ struct ChannelReduction : OwnKernel {
 template <>
 struct Kernel<OpKind::bn_stats> : ChannelReduction {
   static constexpr auto check = ops::check_bn_stats;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const Pixels x(c.ins[0]);
+    const PixelsOf<T> x(c.ins[0]);
     const double count = double(ops::pixels(c.ins[0]));
     const int64_t channels = c.ins[0].dims[1];
     // Deviations from the first pixel: squares of a mean far from zero would cancel.
@@ -93,20 +93,20 @@ template <>
 struct Kernel<OpKind::bn_apply> : OwnKernel {
   static constexpr auto check = ops::check_bn_apply;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnApplyAttrs::read(c.attrs);
-    normalise(exec, c, BatchMoments(c.ins[1], double(a.count), a.eps), c.ins[2], c.ins[3]);
+    normalise<T>(exec, c, BatchMoments(c.ins[1], double(a.count), a.eps), c.ins[2], c.ins[3]);
   }
 };
 
 template <>
 struct Kernel<OpKind::bn_bwd_reduce> : ChannelReduction {
   static constexpr auto check = ops::check_bn_bwd_reduce;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnBwdReduceAttrs::read(c.attrs);
-    reduce(exec, c, BatchMoments(c.ins[2], double(a.count), a.eps));
+    reduce<T>(exec, c, BatchMoments(c.ins[2], double(a.count), a.eps));
   }
 };
 
@@ -114,7 +114,7 @@ template <>
 struct Kernel<OpKind::bn_bwd_data> : OwnKernel {
   static constexpr auto check = ops::check_bn_bwd_data;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnBwdDataAttrs::read(c.attrs);
     const double count = double(a.count);
@@ -129,7 +129,7 @@ struct Kernel<OpKind::bn_bwd_data> : OwnKernel {
       slope[ch] = float(double(dgamma[ch]) * m.rstd / count);
       offset[ch] = float(double(dbeta[ch]) / count);
     });
-    map<2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]},
+    map<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]},
            [=] SPILLWAY_BOTH(const float* v, uint32_t ch) { return scale[ch] * (v[1] - offset[ch] - (v[0] - mean[ch]) * slope[ch]); });
   }
 };
@@ -138,9 +138,9 @@ template <>
 struct Kernel<OpKind::bn_frozen> : OwnKernel {
   static constexpr auto check = ops::check_bn_frozen;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    normalise(exec, c, RunningMoments(c.ins[1], c.ins[2], BnFrozenAttrs::read(c.attrs).eps), c.ins[3], c.ins[4]);
+    normalise<T>(exec, c, RunningMoments(c.ins[1], c.ins[2], BnFrozenAttrs::read(c.attrs).eps), c.ins[3], c.ins[4]);
   }
 };
 
@@ -148,29 +148,29 @@ template <>
 struct Kernel<OpKind::bn_frozen_bwd_data> : OwnKernel {
   static constexpr auto check = ops::check_bn_frozen_bwd_data;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 1); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const double eps = BnFrozenBwdDataAttrs::read(c.attrs).eps;
     float* const scale = static_cast<float*>(c.workspace);
     const float *const variance = floats(c.ins[1]), *const gamma = floats(c.ins[2]);
     exec.each(c.ins[0].dims[1], [=] SPILLWAY_BOTH(uint32_t ch) { scale[ch] = float(double(gamma[ch]) / sqrt(double(variance[ch]) + eps)); });
-    map<1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* dy, uint32_t ch) { return dy[0] * scale[ch]; });
+    map<T, 1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* dy, uint32_t ch) { return dy[0] * scale[ch]; });
   }
 };
 
 template <>
 struct Kernel<OpKind::bn_frozen_bwd_reduce> : ChannelReduction {
   static constexpr auto check = ops::check_bn_frozen_bwd_reduce;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    reduce(exec, c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps));
+    reduce<T>(exec, c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps));
   }
 };
 
 template <>
 struct Kernel<OpKind::bn_running> : OwnKernel {
   static constexpr auto check = ops::check_bn_running;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnRunningAttrs::read(c.attrs);
     const ops::Statistics<float> stats(c.ins[0]);

@@ -29,15 +29,37 @@ Rectified rectified(Exec& exec, const KernelCall& c, BatchMoments moments, uint3
   return r;
 }
 
+/// What the two sums of the backward take off each gradient, per channel.
+struct Centring {
+  float *tilt, *offset;
+  SPILLWAY_BOTH float gradient(const Rectified& r, float x, float dy, uint32_t ch) const {
+    const float deviation = r.deviation(x, ch), passed = r.passed(r.z(deviation, ch), dy);
+    return r.scale[ch] * (passed - offset[ch] - deviation * tilt[ch]);
+  }
+};
+
+/// From dgamma at input `dgamma_input` and dbeta behind it, in the third and fourth array of `space`.
+template <class Exec>
+Centring centred(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t dgamma_input, float* space) {
+  const int64_t channels = c.ins[0].dims[1];
+  const Centring centring{space + 2 * channels, space + 3 * channels};
+  const float *const dgamma = floats(c.ins[dgamma_input]), *const dbeta = floats(c.ins[dgamma_input + 1]);
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+    centring.tilt[ch] = float(double(dgamma[ch]) * moments.of(ch).rstd / moments.count);
+    centring.offset[ch] = float(double(dbeta[ch]) / moments.count);
+  });
+  return centring;
+}
+
 template <>
 struct Kernel<OpKind::bn_relu_apply> : OwnKernel {
   static constexpr auto check = ops::check_bn_relu_apply;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnReluApplyAttrs::read(c.attrs);
     const Rectified r = rectified(exec, c, BatchMoments(c.ins[1], double(a.count), a.eps), 2, float(a.slope), static_cast<float*>(c.workspace));
-    map<1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) {
+    map<T, 1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) {
       const float z = r.z(r.deviation(x[0], ch), ch);
       return r.passed(z, z);
     });
@@ -49,12 +71,12 @@ struct Kernel<OpKind::bn_relu_bwd_reduce> : OwnKernel {
   static constexpr auto check = ops::check_bn_relu_bwd_reduce;
   static int64_t sums(const KernelCall& c) { return sums_bytes<2>(ops::pixels(c.ins[0]), c.ins[0].dims[1]); }
   static int64_t workspace(const KernelCall& c) { return sums(c) + coefficient_bytes(c, 2); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnReluBwdReduceAttrs::read(c.attrs);
     const BatchMoments moments(c.ins[2], double(a.count), a.eps);
     const Rectified r = rectified(exec, c, moments, 3, float(a.slope), reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums(c)));
-    const Pixels x(c.ins[0]), dy(c.ins[1]);
+    const PixelsOf<T> x(c.ins[0]), dy(c.ins[1]);
     const int64_t channels = c.ins[0].dims[1];
     const double* const totals = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
       const float deviation = r.deviation(x.at(pixel)[ch], ch), passed = r.passed(r.z(deviation, ch), dy.at(pixel)[ch]);
@@ -73,24 +95,14 @@ template <>
 struct Kernel<OpKind::bn_relu_bwd_data> : OwnKernel {
   static constexpr auto check = ops::check_bn_relu_bwd_data;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnReluBwdDataAttrs::read(c.attrs);
-    const double count = double(a.count);
-    const BatchMoments moments(c.ins[2], count, a.eps);
-    const int64_t channels = c.ins[0].dims[1];
+    const BatchMoments moments(c.ins[2], double(a.count), a.eps);
     float* const space = static_cast<float*>(c.workspace);
     const Rectified r = rectified(exec, c, moments, 3, float(a.slope), space);
-    float *const tilt = space + 2 * channels, *const offset = space + 3 * channels;
-    const float *const dgamma = floats(c.ins[5]), *const dbeta = floats(c.ins[6]);
-    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-      tilt[ch] = float(double(dgamma[ch]) * moments.of(ch).rstd / count);
-      offset[ch] = float(double(dbeta[ch]) / count);
-    });
-    map<2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, [=] SPILLWAY_BOTH(const float* v, uint32_t ch) {
-      const float deviation = r.deviation(v[0], ch), passed = r.passed(r.z(deviation, ch), v[1]);
-      return r.scale[ch] * (passed - offset[ch] - deviation * tilt[ch]);
-    });
+    const Centring centring = centred(exec, c, moments, 5, space);
+    map<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, [=] SPILLWAY_BOTH(const float* v, uint32_t ch) { return centring.gradient(r, v[0], v[1], ch); });
   }
 };
 

@@ -1,23 +1,26 @@
 // Views as work items index them. In: activations with channels innermost. Out: pixel p's first channel, whatever the
-// strides; element-wise maps in the longest steps that the operands allow: four elements side by side, one, or by place.
+// strides; element-wise maps in the longest steps that the operands allow: 16 bytes side by side, one element, or by place.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
 
 #include "cuda/kernels/exec.hpp"
+#include "cuda/kernels/stored.hpp"
 #include "ops/check.hpp"
 
 namespace spillway::cuda {
 
 /// Pixels of a box in B, H, W order. Without gaps the offset of a pixel is one product.
-struct Pixels {
-  float* data;
+template <class T>
+struct PixelsOf {
+  T* data;
   uint32_t channels, height, width;
   int64_t stride_b, stride_h, stride_w;
   bool flat;
 
-  explicit Pixels(const View& v)
-      : data(static_cast<float*>(v.data)), channels(uint32_t(v.dims[1])), height(uint32_t(v.dims[2])), width(uint32_t(v.dims[3])),
+  PixelsOf() = default;
+  explicit PixelsOf(const View& v)
+      : data(static_cast<T*>(v.data)), channels(uint32_t(v.dims[1])), height(uint32_t(v.dims[2])), width(uint32_t(v.dims[3])),
         stride_b(v.strides[0]), stride_h(v.strides[2]), stride_w(v.strides[3]), flat(ops::dense_channels_last(v)) {}
 
   SPILLWAY_BOTH int64_t offset(uint32_t pixel) const {
@@ -25,9 +28,10 @@ struct Pixels {
     const uint32_t w = pixel % width, row = pixel / width;
     return row / height * stride_b + row % height * stride_h + w * stride_w;
   }
-  SPILLWAY_BOTH float* at(uint32_t pixel) const { return data + offset(pixel); }
-  SPILLWAY_BOTH float* at(int64_t b, int64_t h, int64_t w) const { return data + b * stride_b + h * stride_h + w * stride_w; }
+  SPILLWAY_BOTH T* at(uint32_t pixel) const { return data + offset(pixel); }
+  SPILLWAY_BOTH T* at(int64_t b, int64_t h, int64_t w) const { return data + b * stride_b + h * stride_h + w * stride_w; }
 };
+using Pixels = PixelsOf<float>;
 
 /// A place in a box of `dims`, from its number in B, H, W, C order.
 struct Place {
@@ -38,38 +42,42 @@ struct Place {
   }
 };
 
-struct alignas(16) Four { float v[4]; };
+/// What one access moves.
+template <class T>
+struct alignas(16) Wide {
+  static constexpr int LANES = 16 / sizeof(T);
+  T v[LANES];
+};
 
-template <int N>
-struct Arrays { const float* at[N]; };
+template <class T, int N>
+struct Arrays { const T* at[N]; };
 
-inline bool aligned_for_four(const View& v) { return reinterpret_cast<uintptr_t>(v.data) % sizeof(Four) == 0; }
+inline bool aligned_for_wide(const View& v) { return reinterpret_cast<uintptr_t>(v.data) % 16 == 0; }
 
-template <int N, class Exec, class Op>
-void map_fours(Exec& exec, float* out, Arrays<N> in, uint32_t channels, int64_t fours, Op op) {
-  exec.each(fours, [=] SPILLWAY_BOTH(uint32_t i) {
-    Four x[N], result;
-    for (int k = 0; k < N; k++) x[k] = reinterpret_cast<const Four*>(in.at[k])[i];
-    const uint32_t channel = uint32_t(int64_t(i) * 4 % channels);
-    for (int lane = 0; lane < 4; lane++) {
+template <class T, int N, class Exec, class Op>
+void map_wide(Exec& exec, T* out, Arrays<T, N> in, uint32_t channels, int64_t count, Op op) {
+  constexpr int LANES = Wide<T>::LANES;
+  exec.each(count / LANES, [=] SPILLWAY_BOTH(uint32_t i) {
+    Wide<T> x[N], result;
+    for (int k = 0; k < N; k++) x[k] = reinterpret_cast<const Wide<T>*>(in.at[k])[i];
+    const uint32_t channel = uint32_t(int64_t(i) * LANES % channels);
+    for (int lane = 0; lane < LANES; lane++) {
       float values[N];
       for (int k = 0; k < N; k++) values[k] = x[k].v[lane];
       result.v[lane] = op(values, channel + uint32_t(lane));
     }
-    reinterpret_cast<Four*>(out)[i] = result;
+    reinterpret_cast<Wide<T>*>(out)[i] = result;
   });
 }
 
-template <int N>
-struct PixelArrays { Pixels of[N]; };
+template <class T, int N>
+struct PixelArrays { PixelsOf<T> of[N]; };
 
-inline PixelArrays<1> pixel_arrays(const View* const (&v)[1]) { return {{Pixels(*v[0])}}; }
-inline PixelArrays<2> pixel_arrays(const View* const (&v)[2]) { return {{Pixels(*v[0]), Pixels(*v[1])}}; }
-
-template <int N, class Exec, class Op>
+template <class T, int N, class Exec, class Op>
 void map_pixels(Exec& exec, const View& y_view, const View* const (&xs)[N], Op op) {
-  const Pixels y(y_view);
-  const PixelArrays<N> in = pixel_arrays(xs);
+  const PixelsOf<T> y(y_view);
+  PixelArrays<T, N> in;
+  for (int k = 0; k < N; k++) in.of[k] = PixelsOf<T>(*xs[k]);
   exec.each(ops::elements(y_view), [=] SPILLWAY_BOTH(uint32_t i) {
     const uint32_t pixel = i / y.channels, c = i % y.channels;
     float x[N];
@@ -79,19 +87,19 @@ void map_pixels(Exec& exec, const View& y_view, const View* const (&xs)[N], Op o
 }
 
 /// y = op(values of the N inputs at this place, channel), over boxes of equal dims. y may be one of the inputs.
-template <int N, class Exec, class Op>
+template <class T, int N, class Exec, class Op>
 void map(Exec& exec, const View& y, const View* const (&xs)[N], Op op) {
-  bool flat = ops::dense_channels_last(y), fours = y.dims[1] % 4 == 0 && aligned_for_four(y);
-  Arrays<N> in;
+  bool flat = ops::dense_channels_last(y), wide = y.dims[1] % Wide<T>::LANES == 0 && aligned_for_wide(y);
+  Arrays<T, N> in;
   for (int k = 0; k < N; k++) {
     flat = flat && ops::dense_channels_last(*xs[k]);
-    fours = fours && aligned_for_four(*xs[k]);
-    in.at[k] = static_cast<const float*>(xs[k]->data);
+    wide = wide && aligned_for_wide(*xs[k]);
+    in.at[k] = static_cast<const T*>(xs[k]->data);
   }
-  float* const out = static_cast<float*>(y.data);
+  T* const out = static_cast<T*>(y.data);
   const uint32_t channels = uint32_t(y.dims[1]);
   const int64_t count = ops::elements(y);
-  if (flat && fours) return map_fours(exec, out, in, channels, count / 4, op);
+  if (flat && wide) return map_wide(exec, out, in, channels, count, op);
   if (flat) {
     exec.each(count, [=] SPILLWAY_BOTH(uint32_t i) {
       float x[N];
@@ -100,13 +108,14 @@ void map(Exec& exec, const View& y, const View* const (&xs)[N], Op op) {
     });
     return;
   }
-  map_pixels<N>(exec, y, xs, op);
+  map_pixels<T, N>(exec, y, xs, op);
 }
 
 /// The part of `whole` where `part` lies, as a view with the dims of `part`.
-inline View window_onto(const View& whole, const View& part) {
+template <class T>
+View window_onto(const View& whole, const View& part) {
   View v = whole;
-  float* data = static_cast<float*>(whole.data);
+  T* data = static_cast<T*>(whole.data);
   for (int d = 0; d < 4; d++) {
     data += (part.origin[d] - whole.origin[d]) * whole.strides[d];
     v.dims[d] = part.dims[d];

@@ -4,6 +4,7 @@
 #pragma once
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/pool.hpp"
+#include "cuda/kernels/relu.hpp"
 #include "ops/conv2d.hpp"
 
 namespace spillway::cuda {
@@ -18,7 +19,8 @@ SPILLWAY_BOTH inline int64_t dst_row(const WindowAxis& axis, int64_t row, int64_
 
 SPILLWAY_BOTH inline bool held(const WindowAxis& axis, int64_t row) { return row >= axis.in_lo && row < axis.in_lo + axis.in_size; }
 
-/// What a work item needs of a convolution.
+/// What a work item needs of a convolution. Weights count as the activations are stored.
+template <class T>
 struct Taps {
   Window window;
   int64_t group_in, group_out;
@@ -27,45 +29,45 @@ struct Taps {
   Taps(const ops::Conv2d& g, const View& w) : window(g.window), group_in(g.group_in()), group_out(g.group_out()), weights(floats(w)) {}
   /// o is counted in all channels, i within its group.
   SPILLWAY_BOTH float weight(int64_t o, int64_t i, int64_t ky, int64_t kx) const {
-    return weights[((o * group_in + i) * window.h.kernel + ky) * window.w.kernel + kx];
+    return as_stored<T>(weights[((o * group_in + i) * window.h.kernel + ky) * window.w.kernel + kx]);
   }
   SPILLWAY_BOTH int64_t row(int64_t oy, int64_t ky) const { return window.h.start(oy) + ky * window.h.dilation; }
   SPILLWAY_BOTH int64_t column(int64_t ox, int64_t kx) const { return window.w.start(ox) + kx * window.w.dilation; }
 };
 
-/// dst = conv(src) + bias.
-template <class Exec>
-void convolve(Exec& exec, const ops::Conv2d& g, const View& src_view, const View& w, const View& dst_view, const View* bias_view) {
-  const Image src(src_view);
-  const Taps t(g, w);
+/// dst = conv(src) + bias, and what is not above zero times `slope` (1: nothing is rectified).
+template <class T, class Exec>
+void convolve(Exec& exec, const ops::Conv2d& g, const View& src_view, const View& w, const View& dst_view, const View* bias_view, float slope = 1) {
+  const ImageOf<T> src(src_view);
+  const Taps<T> t(g, w);
   const float* const bias = bias_view ? floats(*bias_view) : nullptr;
-  each_element(exec, dst_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t o, int64_t oy, int64_t ox, float& into) {
+  each_element<T>(exec, dst_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t o, int64_t oy, int64_t ox, T& into) {
     double sum = bias ? double(bias[o]) : 0.0;
     for (int64_t ky = 0; ky < t.window.h.kernel; ky++)
       for (int64_t kx = 0; kx < t.window.w.kernel; kx++) {
         const int64_t iy = t.row(oy, ky), ix = t.column(ox, kx);
         if (!held(t.window.h, iy) || !held(t.window.w, ix)) continue;
-        const float* const pixel = src.at(b, iy, ix) + o / t.group_out * t.group_in;
+        const T* const pixel = src.at(b, iy, ix) + o / t.group_out * t.group_in;
         for (int64_t i = 0; i < t.group_in; i++) sum += double(pixel[i]) * double(t.weight(o, i, ky, kx));
       }
-    into = float(sum);
+    into = rectify(float(sum), slope);
   });
 }
 
 /// src = the transpose of conv, applied to dst, + bias.
-template <class Exec>
+template <class T, class Exec>
 void convolve_transposed(Exec& exec, const ops::Conv2d& g, const View& dst_view, const View& w, const View& src_view, const View* bias_view) {
-  const Image dst(dst_view);
-  const Taps t(g, w);
+  const ImageOf<T> dst(dst_view);
+  const Taps<T> t(g, w);
   const float* const bias = bias_view ? floats(*bias_view) : nullptr;
-  each_element(exec, src_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t channel, int64_t iy, int64_t ix, float& into) {
+  each_element<T>(exec, src_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t channel, int64_t iy, int64_t ix, T& into) {
     const int64_t group = channel / t.group_in, i = channel % t.group_in;
     double sum = bias ? double(bias[channel]) : 0.0;
     for (int64_t ky = 0; ky < t.window.h.kernel; ky++)
       for (int64_t kx = 0; kx < t.window.w.kernel; kx++) {
         const int64_t oy = dst_row(t.window.h, iy, ky), ox = dst_row(t.window.w, ix, kx);
         if (oy < 0 || ox < 0) continue;
-        const float* const pixel = dst.at(b, oy, ox) + group * t.group_out;
+        const T* const pixel = dst.at(b, oy, ox) + group * t.group_out;
         for (int64_t o = 0; o < t.group_out; o++) sum += double(pixel[o]) * double(t.weight(group * t.group_out + o, i, ky, kx));
       }
     into = float(sum);
@@ -75,10 +77,10 @@ void convolve_transposed(Exec& exec, const ops::Conv2d& g, const View& dst_view,
 inline int64_t correlate_bytes(const View& dst, const View& dw) { return sums_bytes<1>(ops::pixels(dst), ops::elements(dw)); }
 
 /// dw = the sum over dst pixels of dst times the window of src.
-template <class Exec>
+template <class T, class Exec>
 void correlate(Exec& exec, const ops::Conv2d& g, const View& src_view, const View& dst_view, const View& dw_view, void* scratch) {
-  const Image src(src_view), dst(dst_view);
-  const Taps t(g, dw_view);
+  const ImageOf<T> src(src_view), dst(dst_view);
+  const Taps<T> t(g, dw_view);
   const int64_t columns = ops::elements(dw_view), kernel_h = g.window.h.kernel, kernel_w = g.window.w.kernel;
   const double* const sums = sums_of<1>(exec, ops::pixels(dst_view), columns, scratch, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
     const int64_t kx = column % kernel_w, ky = column / kernel_w % kernel_h, i = column / (kernel_w * kernel_h) % t.group_in;

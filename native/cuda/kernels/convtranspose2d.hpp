@@ -13,9 +13,9 @@ template <>
 struct Kernel<OpKind::conv_transpose2d> : LibraryKernel {
   static constexpr auto check = ops::check_conv_transpose2d;
   static int64_t workspace(const KernelCall&) { return 0; }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    convolve_transposed(exec, transposed_geometry(c, c.ins[0], c.outs[0], c.ins[1]), c.ins[0], c.ins[1], c.outs[0], c.n_ins > 2 ? &c.ins[2] : nullptr);
+    convolve_transposed<T>(exec, transposed_geometry(c, c.ins[0], c.outs[0], c.ins[1]), c.ins[0], c.ins[1], c.outs[0], c.n_ins > 2 ? &c.ins[2] : nullptr);
   }
 };
 
@@ -23,9 +23,9 @@ template <>
 struct Kernel<OpKind::conv_transpose2d_bwd_data> : LibraryKernel {
   static constexpr auto check = ops::check_conv_transpose2d_bwd_data;
   static int64_t workspace(const KernelCall&) { return 0; }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    convolve(exec, transposed_geometry(c, c.outs[0], c.ins[0], c.ins[1]), c.ins[0], c.ins[1], c.outs[0], nullptr);
+    convolve<T>(exec, transposed_geometry(c, c.outs[0], c.ins[0], c.ins[1]), c.ins[0], c.ins[1], c.outs[0], nullptr);
   }
 };
 
@@ -33,10 +33,10 @@ template <>
 struct Kernel<OpKind::conv_transpose2d_bwd_weights> : LibraryKernel {
   static constexpr auto check = ops::check_conv_transpose2d_bwd_weights;
   static int64_t workspace(const KernelCall& c) { return weights_gradient_bytes(c, c.ins[0]); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    correlate(exec, transposed_geometry(c, c.ins[0], c.ins[1], c.outs[0]), c.ins[1], c.ins[0], c.outs[0], c.workspace);
-    if (c.n_outs > 1) bias_gradient(exec, c.ins[1], c.outs[1], c.workspace);
+    correlate<T>(exec, transposed_geometry(c, c.ins[0], c.ins[1], c.outs[0]), c.ins[1], c.ins[0], c.outs[0], c.workspace);
+    if (c.n_outs > 1) bias_gradient<T>(exec, c.ins[1], c.outs[1], c.workspace);
   }
 };
 

@@ -7,9 +7,9 @@
 
 namespace spillway::cuda {
 
-template <class Exec>
+template <class T, class Exec>
 void masked_copy(Exec& exec, const KernelCall& call, DropoutAttrs a) {
-  const Pixels x(call.ins[0]), y(call.outs[0]);
+  const PixelsOf<T> x(call.ins[0]), y(call.outs[0]);
   const View& v = call.outs[0];
   const StepContext* const step = exec.step();
   const uint32_t key = uint32_t(a.key), threshold = dropout_threshold(a.p);
@@ -27,15 +27,15 @@ void masked_copy(Exec& exec, const KernelCall& call, DropoutAttrs a) {
 template <>
 struct Kernel<OpKind::dropout> : OwnKernel {
   static constexpr auto check = ops::check_dropout;
-  template <class Exec>
-  static void run(Exec& exec, const KernelCall& c) { masked_copy(exec, c, DropoutAttrs::read(c.attrs)); }
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) { masked_copy<T>(exec, c, DropoutAttrs::read(c.attrs)); }
 };
 
 template <>
 struct Kernel<OpKind::dropout_bwd> : OwnKernel {
   static constexpr auto check = ops::check_dropout_bwd;
-  template <class Exec>
-  static void run(Exec& exec, const KernelCall& c) { masked_copy(exec, c, DropoutBwdAttrs::read(c.attrs)); }
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) { masked_copy<T>(exec, c, DropoutBwdAttrs::read(c.attrs)); }
 };
 
 }  // namespace spillway::cuda

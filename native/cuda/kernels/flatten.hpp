@@ -18,10 +18,10 @@ struct FlatOrder {
 template <>
 struct Kernel<OpKind::flatten> : OwnKernel {
   static constexpr auto check = ops::check_flatten;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const float* const x = floats(c.ins[0]);
-    float* const y = floats(c.outs[0]);
+    const T* const x = stored<T>(c.ins[0]);
+    T* const y = stored<T>(c.outs[0]);
     const FlatOrder order(c.ins[0]);
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) { y[i] = x[order.in_image(i)]; });
   }
@@ -30,10 +30,10 @@ struct Kernel<OpKind::flatten> : OwnKernel {
 template <>
 struct Kernel<OpKind::flatten_bwd> : OwnKernel {
   static constexpr auto check = ops::check_flatten_bwd;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const float* const dy = floats(c.ins[0]);
-    float* const dx = floats(c.outs[0]);
+    const T* const dy = stored<T>(c.ins[0]);
+    T* const dx = stored<T>(c.outs[0]);
     const FlatOrder order(c.outs[0]);
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) { dx[order.in_image(i)] = dy[i]; });
   }

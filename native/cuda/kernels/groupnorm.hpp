@@ -29,7 +29,7 @@ template <>
 struct Kernel<OpKind::group_norm_stats> : OwnKernel {
   static constexpr auto check = ops::check_group_norm_stats;
   static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(image_pixels(c.ins[0]), image_channels(c.ins[0])); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const View& v = c.ins[0];
     const Pixels x(v);
@@ -65,7 +65,7 @@ struct Kernel<OpKind::group_norm_stats> : OwnKernel {
 template <>
 struct Kernel<OpKind::group_norm_apply> : OwnKernel {
   static constexpr auto check = ops::check_group_norm_apply;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), y(c.outs[0]);
     const GroupMoments moments(c.ins[1], GroupNormApplyAttrs::read(c.attrs), c.ins[0].dims[1]);
@@ -83,7 +83,7 @@ template <>
 struct Kernel<OpKind::group_norm_bwd_reduce> : OwnKernel {
   static constexpr auto check = ops::check_group_norm_bwd_reduce;
   static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(image_pixels(c.ins[0]), image_channels(c.ins[0])); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const View& v = c.ins[0];
     const Pixels x(v), dy(c.ins[1]), of_images(c.outs[0]);
@@ -118,7 +118,7 @@ struct Kernel<OpKind::group_norm_bwd_data> : OwnKernel {
   static constexpr auto check = ops::check_group_norm_bwd_data;
   /// Two sums for each image and group.
   static int64_t workspace(const KernelCall& c) { return 2 * c.ins[0].dims[0] * GroupNormBwdDataAttrs::read(c.attrs).groups * int64_t(sizeof(double)); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), dy(c.ins[1]), of_images(c.ins[3]), dx(c.outs[0]);
     const auto a = GroupNormBwdDataAttrs::read(c.attrs);

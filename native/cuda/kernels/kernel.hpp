@@ -1,5 +1,5 @@
 // The table of the cuda device's kernels, by operator. A kernel is a specialisation of Kernel with `check`, `workspace` and
-// `run(exec, call)`; what cuDNN or cuBLAS should run says `library`. An operator without any stands in
+// `run<T>(exec, call)`, where T is what activations are stored as; what cuDNN or cuBLAS should run says `library`. An operator without any stands in
 // GAPS (table.hpp), or the build fails.
 #pragma once
 #include "cuda/kernels/boxes.hpp"
@@ -12,23 +12,28 @@ struct Kernel {
   static constexpr bool missing = true;
 };
 
+/// `together`: how many calls it takes in one go.
 struct OwnKernel {
   static constexpr bool missing = false, library = false;
+  static constexpr uint32_t together = 1;
   static int64_t workspace(const KernelCall&) { return 0; }
 };
 
 struct LibraryKernel {
   static constexpr bool missing = false, library = true;
+  static constexpr uint32_t together = 1;
 };
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }
+template <class T>
+T* stored(const View& v) { return static_cast<T*>(v.data); }
 
 /// What the operator allows, in f32, below the most elements that a kernel sees.
 template <class K>
 Status check_call(const KernelCall& c) {
   if (Status s = K::check(c); !s.ok()) return s;
   if (ops::float_type(c) == DType::f64 || ops::is_narrow(c)) return ops::refuse(c, "the cuda device computes in f32");
-  if (c.algorithm != Algorithm::direct) return ops::refuse(c, "the cuda device chooses among cuDNN's algorithms itself");
+  if (K::library ? !is_library_choice(c.algorithm) : c.algorithm != Algorithm::direct) return ops::refuse(c, "the cuda device has no such way to run it");
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
     if (ops::elements(i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins]) >= MOST_ELEMENTS)
       return ops::refuse(c, "no kernel of the cuda device takes 2^31 elements or more: tile");

@@ -1,7 +1,7 @@
 // What stands between our values and a library's: grids of pixels cut out of a view (with zeros outside) and put back, weights
-// between [O, C, kH, kW] and [O, kH, kW, C], a bias added to every pixel.
+// between [O, C, kH, kW] and [O, kH, kW, C], a bias added to every pixel, which is rectified too.
 #pragma once
-#include "cuda/kernels/kernel.hpp"
+#include "cuda/kernels/relu.hpp"
 
 namespace spillway::cuda {
 
@@ -9,32 +9,32 @@ namespace spillway::cuda {
 struct Grid { int64_t row, rows, column, columns; };
 
 /// `into` (dense, channels-last) becomes that part of x.
-template <class Exec>
-void gather(Exec& exec, const View& x_view, const Grid& grid, float* into) {
-  const Pixels x(x_view);
+template <class T, class Exec>
+void gather(Exec& exec, const View& x_view, const Grid& grid, T* into) {
+  const PixelsOf<T> x(x_view);
   const int64_t height = x_view.dims[2], width = x_view.dims[3];
   const Grid g = grid;
   exec.each(x_view.dims[0] * g.rows * g.columns * x_view.dims[1], [=] SPILLWAY_BOTH(uint32_t i) {
     const Place p = Place::of(i, x.channels, uint32_t(g.rows), uint32_t(g.columns));
     const int64_t h = g.row + p.h, w = g.column + p.w;
-    into[i] = h >= 0 && h < height && w >= 0 && w < width ? x.at(p.b, h, w)[p.c] : 0.0f;
+    into[i] = h >= 0 && h < height && w >= 0 && w < width ? float(x.at(p.b, h, w)[p.c]) : 0.0f;
   });
 }
 
 /// dx becomes what `from` (dense) holds of it, zero where the grid does not reach.
-template <class Exec>
-void scatter(Exec& exec, const View& dx_view, const Grid& grid, const float* from) {
-  const Pixels dx(dx_view);
+template <class T, class Exec>
+void scatter(Exec& exec, const View& dx_view, const Grid& grid, const T* from) {
+  const PixelsOf<T> dx(dx_view);
   const Grid g = grid;
   exec.each(ops::elements(dx_view), [=] SPILLWAY_BOTH(uint32_t i) {
     const Place p = Place::of(i, dx.channels, dx.height, dx.width);
     const int64_t h = p.h - g.row, w = p.w - g.column;
     const bool held = h >= 0 && h < g.rows && w >= 0 && w < g.columns;
-    dx.at(p.b, p.h, p.w)[p.c] = held ? from[((p.b * g.rows + h) * g.columns + w) * dx.channels + p.c] : 0.0f;
+    dx.at(p.b, p.h, p.w)[p.c] = held ? float(from[((p.b * g.rows + h) * g.columns + w) * dx.channels + p.c]) : 0.0f;
   });
 }
 
-/// Where element i of [O, kH, kW, C] lies in [O, C, kH, kW].
+/// Weights become what products take: T in [O, kH, kW, C]. Where element i of it lies in [O, C, kH, kW].
 struct WeightOrder {
   uint32_t channels, window;
   explicit WeightOrder(const View& w) : channels(uint32_t(w.dims[1])), window(uint32_t(w.dims[2] * w.dims[3])) {}
@@ -44,23 +44,24 @@ struct WeightOrder {
   }
 };
 
-template <class Exec>
-void pack_weights(Exec& exec, const View& w, float* into) {
+template <class T, class Exec>
+void pack_weights(Exec& exec, const View& w, T* into) {
   const WeightOrder order(w);
   const float* const from = floats(w);
   exec.each(ops::elements(w), [=] SPILLWAY_BOTH(uint32_t i) { into[i] = from[order.plain(i)]; });
 }
 
-template <class Exec>
-void unpack_weights(Exec& exec, const View& w, const float* from) {
+template <class T, class Exec>
+void unpack_weights(Exec& exec, const View& w, const T* from) {
   const WeightOrder order(w);
   float* const into = floats(w);
   exec.each(ops::elements(w), [=] SPILLWAY_BOTH(uint32_t i) { into[order.plain(i)] = from[i]; });
 }
 
-template <class Exec>
-void add_channels(Exec& exec, const View& y, const float* bias) {
-  map<1>(exec, y, {&y}, [=] SPILLWAY_BOTH(const float* v, uint32_t c) { return v[0] + bias[c]; });
+/// y += bias (null: none), and what is not above zero times `slope`.
+template <class T, class Exec>
+void finish_channels(Exec& exec, const View& y, const float* bias, float slope) {
+  map<T, 1>(exec, y, {&y}, [=] SPILLWAY_BOTH(const float* v, uint32_t c) { return rectify(bias ? v[0] + bias[c] : v[0], slope); });
 }
 
 }  // namespace spillway::cuda

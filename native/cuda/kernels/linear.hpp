@@ -8,9 +8,9 @@ namespace spillway::cuda {
 
 inline int64_t bias_gradient_bytes(const View& dy) { return sums_bytes<1>(ops::pixels(dy), dy.dims[1]); }
 
-template <class Exec>
+template <class T, class Exec>
 void bias_gradient(Exec& exec, const View& dy_view, const View& db_view, void* scratch) {
-  const Pixels dy(dy_view);
+  const PixelsOf<T> dy(dy_view);
   const double* const sums = sums_of<1>(exec, ops::pixels(dy_view), dy_view.dims[1], scratch,
                                         [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t c, double* sum) { sum[0] += double(dy.at(pixel)[c]); });
   float* const db = floats(db_view);
@@ -18,18 +18,21 @@ void bias_gradient(Exec& exec, const View& dy_view, const View& db_view, void* s
 }
 
 /// y[r, c] = Σ_k left[r·rs + k·rk] · right[c·cs + k·ck] (+ bias[c]), rows of y `columns` long.
+template <class L, class R, class Y>
 struct Product {
-  const float *left, *right, *bias;
-  float* y;
+  const L* left;
+  const R* right;
+  const float* bias;
+  Y* y;
   int64_t rows, columns, inner, row_step, row_inner, column_step, column_inner;
 };
 
-template <class Exec>
-void multiply(Exec& exec, Product p) {
+template <class T, class L, class R, class Y, class Exec>
+void multiply(Exec& exec, Product<L, R, Y> p) {
   exec.each(p.rows * p.columns, [=] SPILLWAY_BOTH(uint32_t i) {
     const int64_t r = i / p.columns, c = i % p.columns;
     double sum = p.bias ? double(p.bias[c]) : 0.0;
-    for (int64_t k = 0; k < p.inner; k++) sum += double(p.left[r * p.row_step + k * p.row_inner]) * double(p.right[c * p.column_step + k * p.column_inner]);
+    for (int64_t k = 0; k < p.inner; k++) sum += double(as_stored<T>(p.left[r * p.row_step + k * p.row_inner])) * double(as_stored<T>(p.right[c * p.column_step + k * p.column_inner]));
     p.y[i] = float(sum);
   });
 }
@@ -38,10 +41,10 @@ template <>
 struct Kernel<OpKind::linear> : LibraryKernel {
   static constexpr auto check = ops::check_linear;
   static int64_t workspace(const KernelCall&) { return 0; }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.ins[1].dims[1], out = c.ins[1].dims[0];
-    multiply(exec, {floats(c.ins[0]), floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, floats(c.outs[0]), c.outs[0].dims[0], out, in, in, 1, in, 1});
+    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, stored<T>(c.outs[0]), c.outs[0].dims[0], out, in, in, 1, in, 1});
   }
 };
 
@@ -49,10 +52,10 @@ template <>
 struct Kernel<OpKind::linear_bwd_data> : LibraryKernel {
   static constexpr auto check = ops::check_linear_bwd_data;
   static int64_t workspace(const KernelCall&) { return 0; }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.ins[1].dims[1], out = c.ins[1].dims[0];
-    multiply(exec, {floats(c.ins[0]), floats(c.ins[1]), nullptr, floats(c.outs[0]), c.outs[0].dims[0], in, out, out, 1, 1, in});
+    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), nullptr, stored<T>(c.outs[0]), c.outs[0].dims[0], in, out, out, 1, 1, in});
   }
 };
 
@@ -60,11 +63,11 @@ template <>
 struct Kernel<OpKind::linear_bwd_weights> : LibraryKernel {
   static constexpr auto check = ops::check_linear_bwd_weights;
   static int64_t workspace(const KernelCall& c) { return c.n_outs > 1 ? bias_gradient_bytes(c.ins[1]) : 0; }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.outs[0].dims[1], out = c.outs[0].dims[0];
-    multiply(exec, {floats(c.ins[1]), floats(c.ins[0]), nullptr, floats(c.outs[0]), out, in, c.ins[0].dims[0], 1, out, 1, in});
-    if (c.n_outs > 1) bias_gradient(exec, c.ins[1], c.outs[1], c.workspace);
+    multiply<T, T, T, float>(exec, {stored<T>(c.ins[1]), stored<T>(c.ins[0]), nullptr, floats(c.outs[0]), out, in, c.ins[0].dims[0], 1, out, 1, in});
+    if (c.n_outs > 1) bias_gradient<T>(exec, c.ins[1], c.outs[1], c.workspace);
   }
 };
 

@@ -26,9 +26,10 @@ struct Labels {
 struct Softmax {
   float top;
   double total;
-  SPILLWAY_BOTH static Softmax of(const float* x, uint32_t channels) {
+  template <class T>
+  SPILLWAY_BOTH static Softmax of(const T* x, uint32_t channels) {
     Softmax s{-INFINITY, 0};
-    for (uint32_t c = 0; c < channels; c++) s.top = x[c] > s.top ? x[c] : s.top;
+    for (uint32_t c = 0; c < channels; c++) s.top = x[c] > s.top ? float(x[c]) : s.top;
     for (uint32_t c = 0; c < channels; c++) s.total += double(expf(x[c] - s.top));
     return s;
   }
@@ -49,15 +50,15 @@ struct LossKernel : OwnKernel {
 template <>
 struct Kernel<OpKind::softmax_xent> : LossKernel {
   static constexpr auto check = ops::check_softmax_xent;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const Pixels x(c.ins[0]);
+    const PixelsOf<T> x(c.ins[0]);
     const Labels labels(c.ins[1]);
     const auto a = SoftmaxXentAttrs::read(c.attrs);
     sum_loss(exec, c, a.weight / double(a.count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       const int32_t label = labels.at(pixel);
       if (label < 0 || uint32_t(label) >= x.channels) return 0;
-      const float* const values = x.at(pixel);
+      const T* const values = x.at(pixel);
       const Softmax s = Softmax::of(values, x.channels);
       return double(s.top) + log(s.total) - double(values[label]);
     });
@@ -67,18 +68,18 @@ struct Kernel<OpKind::softmax_xent> : LossKernel {
 template <>
 struct Kernel<OpKind::softmax_xent_bwd> : OwnKernel {
   static constexpr auto check = ops::check_softmax_xent_bwd;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const Pixels x(c.ins[0]), dx(c.outs[0]);
+    const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Labels labels(c.ins[1]);
     const auto a = SoftmaxXentBwdAttrs::read(c.attrs);
     const double scale = a.weight / double(a.count);
     exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
       const int32_t label = labels.at(pixel);
       const bool named = label >= 0 && uint32_t(label) < x.channels;
-      const float* const values = x.at(pixel);
+      const T* const values = x.at(pixel);
       const Softmax s = Softmax::of(values, named ? x.channels : 0);
-      float* const gradient = dx.at(pixel);
+      T* const gradient = dx.at(pixel);
       for (uint32_t ch = 0; ch < x.channels; ch++)
         gradient[ch] = named ? float((double(expf(values[ch] - s.top)) / s.total - (ch == uint32_t(label) ? 1 : 0)) * scale) : 0.0f;
     });
@@ -97,10 +98,10 @@ struct Target {
 template <class Loss>
 struct ElementLoss : LossKernel {
   static constexpr auto check = ops::check_element_loss;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = MseAttrs::read(c.attrs);
-    const Pixels x(c.ins[0]);
+    const PixelsOf<T> x(c.ins[0]);
     const Target target(c, a.constant);
     sum_loss(exec, c, a.weight / double(a.count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       double sum = 0;
@@ -113,10 +114,10 @@ struct ElementLoss : LossKernel {
 template <class Loss>
 struct ElementLossBackward : OwnKernel {
   static constexpr auto check = ops::check_element_loss_bwd;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = MseBwdAttrs::read(c.attrs);
-    const Pixels x(c.ins[0]), dx(c.outs[0]);
+    const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Target target(c, a.constant);
     const double scale = a.weight / double(a.count);
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {

@@ -22,7 +22,7 @@ struct Divisors {
 template <>
 struct Kernel<OpKind::lrn> : OwnKernel {
   static constexpr auto check = ops::check_lrn;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), y(c.outs[0]);
     const Divisors d{LrnAttrs::read(c.attrs), c.ins[0].dims[1]};
@@ -36,7 +36,7 @@ struct Kernel<OpKind::lrn> : OwnKernel {
 template <>
 struct Kernel<OpKind::lrn_bwd> : OwnKernel {
   static constexpr auto check = ops::check_lrn;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), dy(c.ins[1]), dx(c.outs[0]);
     const Divisors d{LrnAttrs::read(c.attrs), c.ins[0].dims[1]};

@@ -8,7 +8,7 @@ namespace spillway::cuda {
 template <>
 struct Kernel<OpKind::param_grad_sum> : OwnKernel {
   static constexpr auto check = ops::check_param_grad_sum;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     float* const sum = floats(c.outs[0]);
     const float* first = floats(c.ins[0]);

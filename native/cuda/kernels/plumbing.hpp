@@ -40,35 +40,41 @@ void each_pair(Exec& exec, const View& y_view, const View& x_view, F f) {
 template <>
 struct Kernel<OpKind::fill> : OwnKernel {
   static constexpr auto check = ops::check_fill;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const float value = float(FillAttrs::read(c.attrs).value);
-    each_pair<float>(exec, c.outs[0], c.outs[0], [=] SPILLWAY_BOTH(float* y, const float*) { *y = value; });
+    each_pair<T>(exec, c.outs[0], c.outs[0], [=] SPILLWAY_BOTH(T* y, const T*) { *y = value; });
   }
 };
+
+template <class Bits, class Exec>
+void copy_bits(Exec& exec, const View& y, const View& x) {
+  each_pair<Bits>(exec, y, x, [=] SPILLWAY_BOTH(Bits* into, const Bits* from) { *into = *from; });
+}
 
 template <>
 struct Kernel<OpKind::copy> : OwnKernel {
   static constexpr auto check = ops::check_copy;
-  template <class Exec>
-  static void run(Exec& exec, const KernelCall& c) {  // labels too: both are four bytes wide
-    each_pair<uint32_t>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(uint32_t* y, const uint32_t* x) { *y = *x; });
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {  // labels too
+    if (dtype_bytes(c.outs[0].dtype) == sizeof(uint32_t)) copy_bits<uint32_t>(exec, c.outs[0], c.ins[0]);
+    else copy_bits<uint16_t>(exec, c.outs[0], c.ins[0]);
   }
 };
 
 template <>
 struct Kernel<OpKind::accumulate> : OwnKernel {
   static constexpr auto check = ops::check_accumulate;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    each_pair<float>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(float* y, const float* x) { *y += *x; });
+    each_pair<T>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(T* y, const T* x) { *y = float(*y) + float(*x); });
   }
 };
 
 template <>
 struct Kernel<OpKind::merge_moments> : OwnKernel {
   static constexpr auto check = ops::check_merge_moments;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = MergeMomentsAttrs::read(c.attrs);
     const double nx = double(a.count_x), ny = double(a.count_y);

@@ -13,11 +13,12 @@ using ops::Window;
 using ops::WindowAxis;
 
 /// A box whose pixels are named by their place in the whole value.
-struct Image {
-  Pixels pixels;
+template <class T>
+struct ImageOf {
+  PixelsOf<T> pixels;
   int64_t b0, h0, w0;
-  explicit Image(const View& v) : pixels(v), b0(v.origin[0]), h0(v.origin[2]), w0(v.origin[3]) {}
-  SPILLWAY_BOTH float* at(int64_t b, int64_t h, int64_t w) const { return pixels.at(b - b0, h - h0, w - w0); }
+  explicit ImageOf(const View& v) : pixels(v), b0(v.origin[0]), h0(v.origin[2]), w0(v.origin[3]) {}
+  SPILLWAY_BOTH T* at(int64_t b, int64_t h, int64_t w) const { return pixels.at(b - b0, h - h0, w - w0); }
 };
 
 /// The output rows of the view whose windows reach this input row.
@@ -29,9 +30,9 @@ SPILLWAY_BOTH inline Span windows_of(const WindowAxis& axis, int64_t row) {
 }
 
 /// Calls f(b, c, h, w, pixel of y) for each element of a box, by places in the whole value.
-template <class Exec, class F>
+template <class T, class Exec, class F>
 void each_element(Exec& exec, const View& view, F f) {
-  const Image y(view);
+  const ImageOf<T> y(view);
   exec.each(ops::elements(view), [=] SPILLWAY_BOTH(uint32_t i) {
     const Place p = Place::of(i, y.pixels.channels, y.pixels.height, y.pixels.width);
     f(p.b + y.b0, p.c, p.h + y.h0, p.w + y.w0, y.pixels.at(p.b, p.h, p.w)[p.c]);
@@ -44,7 +45,8 @@ struct Maximum {
 };
 
 /// The first maximum of a window in row order; a NaN counts as the maximum.
-SPILLWAY_BOTH inline Maximum window_maximum(const Image& x, const Window& window, int64_t b, uint32_t c, int64_t oy, int64_t ox) {
+template <class T>
+SPILLWAY_BOTH Maximum window_maximum(const ImageOf<T>& x, const Window& window, int64_t b, uint32_t c, int64_t oy, int64_t ox) {
   const Span rows = ops::pool_span(window.h, oy), columns = ops::pool_span(window.w, ox);
   Maximum best{-INFINITY, rows.lo, columns.lo};
   for (int64_t h = rows.lo; h < rows.hi; h++)
@@ -58,22 +60,22 @@ SPILLWAY_BOTH inline Maximum window_maximum(const Image& x, const Window& window
 template <>
 struct Kernel<OpKind::max_pool> : OwnKernel {
   static constexpr auto check = ops::check_max_pool;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const Image x(call.ins[0]);
+    const ImageOf<T> x(call.ins[0]);
     const Window window = ops::pool_window(MaxPoolAttrs::read(call.attrs), call.ins[0], call.outs[0]);
-    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, float& y) { y = window_maximum(x, window, b, c, oy, ox).value; });
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T& y) { y = window_maximum(x, window, b, c, oy, ox).value; });
   }
 };
 
 template <>
 struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
   static constexpr auto check = ops::check_max_pool_bwd;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const Image x(call.ins[0]), dy(call.ins[1]);
+    const ImageOf<T> x(call.ins[0]), dy(call.ins[1]);
     const Window window = ops::pool_window(MaxPoolBwdAttrs::read(call.attrs), call.ins[0], call.ins[1]);
-    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, float& dx) {
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
       const Span rows = windows_of(window.h, h), columns = windows_of(window.w, w);
       float sum = 0;
       for (int64_t oy = rows.lo; oy < rows.hi; oy++)
@@ -81,6 +83,49 @@ struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
           const Maximum best = window_maximum(x, window, b, c, oy, ox);
           if (best.h == h && best.w == w) sum += dy.at(b, oy, ox)[c];
         }
+      dx = sum;
+    });
+  }
+};
+
+/// A pixel's place in its window, padding included.
+SPILLWAY_BOTH inline uint32_t place_in(const Window& window, int64_t oy, int64_t ox, int64_t h, int64_t w) {
+  return uint32_t((h - window.h.start(oy)) * window.w.kernel + (w - window.w.start(ox)));
+}
+
+/// Places of maxima, a byte each, four channels to a word.
+template <>
+struct Kernel<OpKind::max_pool_places> : OwnKernel {
+  static constexpr auto check = ops::check_max_pool_places;
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const ImageOf<T> x(call.ins[0]);
+    const Window window = ops::pool_window(MaxPoolPlacesAttrs::read(call.attrs), call.ins[0], call.outs[0]);
+    each_element<uint32_t>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t word, int64_t oy, int64_t ox, uint32_t& places) {
+      uint32_t packed = 0;
+      for (uint32_t k = 0; k < 4 && 4 * word + k < x.pixels.channels; k++) {
+        const Maximum best = window_maximum(x, window, b, 4 * word + k, oy, ox);
+        packed |= place_in(window, oy, ox, best.h, best.w) << (8 * k);
+      }
+      places = packed;
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::max_pool_places_bwd> : OwnKernel {
+  static constexpr auto check = ops::check_max_pool_places_bwd;
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& call) {
+    const ImageOf<uint32_t> places(call.ins[0]);
+    const ImageOf<T> dy(call.ins[1]);
+    const Window window = ops::pool_window(MaxPoolPlacesBwdAttrs::read(call.attrs), call.outs[0], call.ins[1]);
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
+      const Span rows = windows_of(window.h, h), columns = windows_of(window.w, w);
+      float sum = 0;
+      for (int64_t oy = rows.lo; oy < rows.hi; oy++)
+        for (int64_t ox = columns.lo; ox < columns.hi; ox++)
+          if ((places.at(b, oy, ox)[c / 4] >> (8 * (c % 4)) & 0xff) == place_in(window, oy, ox, h, w)) sum += dy.at(b, oy, ox)[c];
       dx = sum;
     });
   }
@@ -101,12 +146,12 @@ struct Divisor {
 template <>
 struct Kernel<OpKind::avg_pool> : OwnKernel {
   static constexpr auto check = ops::check_avg_pool;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const Image x(call.ins[0]);
+    const ImageOf<T> x(call.ins[0]);
     const auto a = AvgPoolAttrs::read(call.attrs);
     const Divisor divisor(a, ops::pool_window(a, call.ins[0], call.outs[0]));
-    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, float& y) {
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T& y) {
       const Span rows = ops::pool_span(divisor.window.h, oy), columns = ops::pool_span(divisor.window.w, ox);
       float sum = 0;
       for (int64_t h = rows.lo; h < rows.hi; h++)
@@ -119,12 +164,12 @@ struct Kernel<OpKind::avg_pool> : OwnKernel {
 template <>
 struct Kernel<OpKind::avg_pool_bwd> : OwnKernel {
   static constexpr auto check = ops::check_avg_pool_bwd;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const Image dy(call.ins[0]);
+    const ImageOf<T> dy(call.ins[0]);
     const auto a = AvgPoolBwdAttrs::read(call.attrs);
     const Divisor divisor(a, ops::pool_window(a, call.outs[0], call.ins[0]));
-    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, float& dx) {
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
       const Span rows = windows_of(divisor.window.h, h), columns = windows_of(divisor.window.w, w);
       float sum = 0;
       for (int64_t oy = rows.lo; oy < rows.hi; oy++)
@@ -138,9 +183,10 @@ template <>
 struct Kernel<OpKind::global_avg_pool> : OwnKernel {
   static constexpr auto check = ops::check_global_avg_pool;
   static int64_t workspace(const KernelCall& c) { return sums_bytes<1>(c.ins[0].dims[2] * c.ins[0].dims[3], c.ins[0].dims[0] * c.ins[0].dims[1]); }
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const Pixels x(call.ins[0]), y(call.outs[0]);
+    const PixelsOf<T> x(call.ins[0]);
+    const Pixels y(call.outs[0]);  // wide: tiles add to it
     const View& v = call.ins[0];
     const double count = double(GlobalAvgPoolAttrs::read(call.attrs).count);
     const double* const sums = sums_of<1>(exec, v.dims[2] * v.dims[3], v.dims[0] * v.dims[1], call.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {
@@ -153,9 +199,10 @@ struct Kernel<OpKind::global_avg_pool> : OwnKernel {
 template <>
 struct Kernel<OpKind::global_avg_pool_bwd> : OwnKernel {
   static constexpr auto check = ops::check_global_avg_pool_bwd;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const Pixels dy(call.ins[0]), dx(call.outs[0]);
+    const Pixels dy(call.ins[0]);
+    const PixelsOf<T> dx(call.outs[0]);
     const float share = float(1.0 / double(GlobalAvgPoolBwdAttrs::read(call.attrs).count));
     exec.each(ops::elements(call.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
       const Place p = Place::of(i, dx.channels, dx.height, dx.width);

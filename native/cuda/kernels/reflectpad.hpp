@@ -21,24 +21,24 @@ struct Standing {
 template <>
 struct Kernel<OpKind::reflect_pad> : OwnKernel {
   static constexpr auto check = ops::check_reflect_pad;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const Image x(call.ins[0]);
+    const ImageOf<T> x(call.ins[0]);
     const ops::Mirrors g = ops::reflect_geometry(ReflectPadAttrs::read(call.attrs), call.ins[0]);
-    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, float& y) { y = x.at(b, g.h.source(oy), g.w.source(ox))[c]; });
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T& y) { y = x.at(b, g.h.source(oy), g.w.source(ox))[c]; });
   }
 };
 
 template <>
 struct Kernel<OpKind::reflect_pad_bwd> : OwnKernel {
   static constexpr auto check = ops::check_reflect_pad_bwd;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const View& padded = call.ins[0];
-    const Image dy(padded);
+    const ImageOf<T> dy(padded);
     const ops::Mirrors g = ops::reflect_geometry(ReflectPadBwdAttrs::read(call.attrs), call.outs[0]);
     const int64_t h_lo = ops::lower(padded, 2), h_hi = ops::upper(padded, 2), w_lo = ops::lower(padded, 3), w_hi = ops::upper(padded, 3);
-    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, float& dx) {
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
       const Standing rows = Standing::of(g.h, h, h_lo, h_hi), columns = Standing::of(g.w, w, w_lo, w_hi);
       float sum = 0;
       for (const int64_t oy : rows.rows)

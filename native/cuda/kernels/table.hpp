@@ -13,6 +13,7 @@
 #include "cuda/kernels/dropout.hpp"
 #include "cuda/kernels/flatten.hpp"
 #include "cuda/kernels/groupnorm.hpp"
+#include "cuda/kernels/joinednorm.hpp"
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/loss.hpp"
 #include "cuda/kernels/lrn.hpp"
@@ -30,8 +31,7 @@
 namespace spillway::cuda {
 
 /// By name, so that an operator may be listed before the op table of this build has it.
-constexpr std::array<std::string_view, 11> GAPS{"conv2d_relu", "join_stats", "joined_norm", "joined_norm_bwd_reduce", "joined_norm_bwd_data", "max_pool_places",
-                                                "max_pool_places_bwd", "to_bf16", "from_bf16", "to_bf16_grad", "from_bf16_grad"};
+constexpr std::array<std::string_view, 4> GAPS{"to_bf16", "from_bf16", "to_bf16_grad", "from_bf16_grad"};
 
 constexpr bool is_gap(std::string_view kind) {
   for (const std::string_view gap : GAPS)
@@ -44,20 +44,30 @@ constexpr bool is_gap(std::string_view kind) {
 SPILLWAY_OPS(SPILLWAY_DECIDED)
 #undef SPILLWAY_DECIDED
 
-/// One operator on one Exec. `library`: cuDNN or cuBLAS should run it where there is one.
+/// One operator on one Exec. `library`: cuDNN or cuBLAS should run it where there is one; `run_together`: where it takes so many
+/// calls in one go.
 template <class Exec>
 struct KernelFunctions {
   Status (*check)(const KernelCall&);
   int64_t (*workspace)(const KernelCall&);
   void (*run)(Exec&, const KernelCall&);
   bool library;
+  uint32_t together;
+  void (*run_together)(Exec&, const KernelCall*, uint32_t);
 };
+
+template <class Exec, class K>
+constexpr auto run_together_of() -> void (*)(Exec&, const KernelCall*, uint32_t) {
+  if constexpr (K::together > 1) return K::template run_together<Exec>;
+  else return nullptr;
+}
 
 template <class Exec, OpKind kind>
 const KernelFunctions<Exec>* functions_of() {
   if constexpr (Kernel<kind>::missing) return nullptr;
   else {
-    static constexpr KernelFunctions<Exec> of_kind{check_call<Kernel<kind>>, Kernel<kind>::workspace, Kernel<kind>::template run<Exec>, Kernel<kind>::library};
+    using K = Kernel<kind>;
+    static constexpr KernelFunctions<Exec> of_kind{check_call<K>, K::workspace, K::template run<float, Exec>, K::library, K::together, run_together_of<Exec, K>()};
     return &of_kind;
   }
 }

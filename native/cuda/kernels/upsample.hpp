@@ -22,11 +22,11 @@ SPILLWAY_BOTH inline double share_of(const Between& b, int64_t row) { return (b.
 template <>
 struct Kernel<OpKind::upsample> : OwnKernel {
   static constexpr auto check = ops::check_upsample;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
-    const Image x(call.ins[0]);
+    const ImageOf<T> x(call.ins[0]);
     const ops::Resamplings g = ops::upsample_geometry(UpsampleAttrs::read(call.attrs));
-    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, float& y) {
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t oy, int64_t ox, T& y) {
       const Between h = g.h.at(oy), w = g.w.at(ox);
       const double top = (1 - w.weight) * double(x.at(b, h.first, w.first)[c]) + w.weight * double(x.at(b, h.first, w.second)[c]);
       const double bottom = (1 - w.weight) * double(x.at(b, h.second, w.first)[c]) + w.weight * double(x.at(b, h.second, w.second)[c]);
@@ -38,13 +38,13 @@ struct Kernel<OpKind::upsample> : OwnKernel {
 template <>
 struct Kernel<OpKind::upsample_bwd> : OwnKernel {
   static constexpr auto check = ops::check_upsample_bwd;
-  template <class Exec>
+  template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const View& out = call.ins[0];
-    const Image dy(out);
+    const ImageOf<T> dy(out);
     const ops::Resamplings g = ops::upsample_geometry(UpsampleBwdAttrs::read(call.attrs));
     const int64_t h_lo = ops::lower(out, 2), h_hi = ops::upper(out, 2), w_lo = ops::lower(out, 3), w_hi = ops::upper(out, 3);
-    each_element(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, float& dx) {
+    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
       const Span rows = outputs_near(g.h, h, h_lo, h_hi), columns = outputs_near(g.w, w, w_lo, w_hi);
       double sum = 0;
       for (int64_t oy = rows.lo; oy < rows.hi; oy++) {

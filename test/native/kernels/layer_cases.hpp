@@ -81,16 +81,16 @@ inline Family bnrelu_family(Random& r) {
 }
 inline const Listed bnrelu_listed{"batchnorm with relu", bnrelu_family, 30};
 
-/// Batch norm of two to four values side by side along C; its gradient by itself and added onto a wider one.
-inline Family joinednorm_family(Random& r) {
+/// Batch norm of values so wide, side by side along C; its gradient by itself and added onto a wider one.
+inline Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths) {
   Family f;
   Dims in = image(r);
   in[3] = std::max<int64_t>(in[3], 4);
   const double count = double(in[0] * in[2] * in[3]);
   std::vector<Operand> parts, moments;
   in[1] = 0;
-  for (int64_t left = r.between(2, 4); left > 0; left--) {
-    const Dims part{in[0], channels(r), in[2], in[3]};
+  for (const int64_t width : widths) {
+    const Dims part{in[0], width, in[2], in[3]};
     in[1] += part[1];
     parts.push_back(tensor(r.normal(part, 2, 3)));
     moments.push_back(parameter(reference({OpKind::bn_stats, {}, {parts.back()}, {parameter(Array({4, part[1], 1, 1}), 2)}, 0})[0], 2));
@@ -117,7 +117,21 @@ inline Family joinednorm_family(Random& r) {
   f.gradients = {gradient_of(apply, 1, dy, totals[0]), gradient_of(apply, 2, dy, totals[1])};
   return f;
 }
+
+inline Family joinednorm_family(Random& r) {
+  std::vector<int64_t> widths(size_t(r.between(2, 4)));
+  for (int64_t& width : widths) width = channels(r);
+  return joinednorm_calls(r, widths);
+}
 inline const Listed joinednorm_listed{"joined batchnorm", joinednorm_family, 30};
+
+/// More values than a kernel of the cuda device takes at a time.
+inline Family many_joined_family(Random& r) {
+  std::vector<int64_t> widths(size_t(r.between(33, 40)));
+  for (int64_t& width : widths) width = r.between(1, 3);
+  return joinednorm_calls(r, widths);
+}
+inline const Listed many_joined_listed{"many joined batchnorm", many_joined_family, 3};
 
 inline Family frozen_family(Random& r) {
   Family f;

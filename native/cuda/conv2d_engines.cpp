@@ -1,0 +1,156 @@
+// A convolution's graph: the convolution alone, or with an addition of the bias and a rectifier behind it, whose results between are
+// virtual. Engines of the fused graph stand before those of the plain one, but only so many: both are to be measured.
+// Worked example: one fused engine F, plain engines P Q R: the choices are F P Q R.
+#include "cuda/conv2d_engines.hpp"
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace spillway::cuda {
+namespace {
+
+/// Beyond this an engine is too greedy: another is taken.
+constexpr int64_t MOST_WORKSPACE = int64_t(512) << 20;
+constexpr uint32_t MOST_FUSED = 2;
+constexpr int64_t WHOLE_ALIGN = 16;
+/// Between the operations of a graph.
+enum Virtual : int64_t { CONVOLVED = 101, BIASED = 102 };
+
+Result<Descriptor> tensor(int64_t id, const Sizes& s, int64_t alignment) {
+  return Descriptor::make(CUDNN_BACKEND_TENSOR_DESCRIPTOR, [&](Descriptor& d) {
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    const bool is_virtual = id >= CONVOLVED;
+    d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
+        .set(CUDNN_ATTR_TENSOR_DIMENSIONS, {s[0], s[1], s[2], s[3]})
+        .set(CUDNN_ATTR_TENSOR_STRIDES, {s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]})
+        .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id)
+        .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    if (is_virtual) d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
+  });
+}
+
+Result<Descriptor> convolution(const Problem& p) {
+  return Descriptor::make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, [&](Descriptor& d) {
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const int64_t dims = 2;
+    d.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
+        .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode)
+        .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims)
+        .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, {p.pad_h, p.pad_w})
+        .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, {p.pad_h, p.pad_w})
+        .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, {p.dilation_h, p.dilation_w})
+        .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, {p.stride_h, p.stride_w});
+  });
+}
+
+/// The attribute names of one direction.
+struct Names {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
+};
+
+constexpr Names NAMES[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+Result<Descriptor> convolve_operation(const Problem& p, const Descriptor& x, const Descriptor& w, const Descriptor& y) {
+  const Result<Descriptor> conv = convolution(p);
+  if (!conv.ok()) return conv.status();
+  const Names& names = NAMES[size_t(p.direction)];
+  return Descriptor::make(names.operation, [&](Descriptor& d) {
+    const float one = 1, zero = 0;
+    d.set(names.x, x).set(names.w, w).set(names.y, y).set(names.convolution, conv.value())
+        .set(names.alpha, CUDNN_TYPE_FLOAT, 1, &one).set(names.beta, CUDNN_TYPE_FLOAT, 1, &zero);
+  });
+}
+
+/// y = mode(x), or mode(x, b).
+Result<Descriptor> pointwise_operation(cudnnPointwiseMode_t mode, double slope, const Descriptor& x, const Descriptor* b, const Descriptor& y) {
+  const Result<Descriptor> pointwise = Descriptor::make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, [&](Descriptor& d) {
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    d.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    if (mode == CUDNN_POINTWISE_RELU_FWD && slope != 0) d.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &slope);
+  });
+  if (!pointwise.ok()) return pointwise.status();
+  return Descriptor::make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, [&](Descriptor& d) {
+    d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise.value()).set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    if (b) d.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+    d.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  });
+}
+
+/// Appends to a graph; keeps the first failure.
+struct Graph {
+  std::vector<Descriptor> operations;
+  Status status;
+  void add(Result<Descriptor> operation) {
+    if (!operation.ok()) status = status.ok() ? operation.status() : status;
+    else operations.push_back(std::move(operation).value());
+  }
+};
+
+/// The operations in order; each reads what the one before it wrote.
+Graph graph_of(const Problem& p) {
+  const Epilogue& e = p.epilogue;
+  const auto result = [&](bool last, int64_t id) { return last ? tensor(Y, p.y, p.align_y) : tensor(id, p.y, p.align_y); };
+  const Result<Descriptor> x = tensor(X, p.x, p.align_x), w = tensor(W, p.w, WHOLE_ALIGN), bias = tensor(BIAS, {1, p.y[1], 1, 1}, WHOLE_ALIGN);
+  const Result<Descriptor> convolved = result(!e.any(), CONVOLVED), biased = result(!e.rectified, BIASED), rectified = result(true, Y);
+  Graph g;
+  for (const auto* d : {&x, &w, &bias, &convolved, &biased, &rectified})
+    if (!d->ok()) return {{}, d->status()};
+  g.add(convolve_operation(p, x.value(), w.value(), convolved.value()));
+  const Descriptor* last = &convolved.value();
+  if (e.bias) {
+    g.add(pointwise_operation(CUDNN_POINTWISE_ADD, 0, *last, &bias.value(), biased.value()));
+    last = &biased.value();
+  }
+  if (e.rectified) g.add(pointwise_operation(CUDNN_POINTWISE_RELU_FWD, e.slope, *last, nullptr, rectified.value()));
+  return g;
+}
+
+/// Null: cuDNN does not describe it, and so has no engine for it.
+Engines* engines_of(const Problem& p) {
+  static std::map<Problem, std::optional<Engines>> known;
+  const auto found = known.find(p);
+  if (found != known.end()) return found->second ? &*found->second : nullptr;
+  std::optional<Engines>& engines = known[p];
+  Graph graph = graph_of(p);
+  if (!graph.status.ok()) return nullptr;
+  Result<Engines> made = Engines::of(std::move(graph.operations), {p.precision == Precision::tf32, MOST_WORKSPACE});
+  if (!made.ok()) return nullptr;
+  engines.emplace(std::move(made).value());
+  return &*engines;
+}
+
+}  // namespace
+
+Result<ConvolutionWay> convolution_way(const Problem& p, const LibraryChoice& choice) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (const auto handle = cudnn_handle(); !handle.ok()) return handle.status();
+  uint32_t fused = 0;
+  if (Engines* engines = p.epilogue.any() ? engines_of(p) : nullptr)
+    for (; fused < MOST_FUSED; fused++) {
+      const ExecutionPlan* plan = engines->nth({fused, choice.loose});
+      if (!plan) break;
+      if (fused == choice.rank) return ConvolutionWay{plan, true};
+    }
+  Problem plain = p;
+  plain.epilogue = {};
+  Engines* const engines = engines_of(plain);
+  const ExecutionPlan* const plan = engines ? engines->nth({choice.rank - fused, choice.loose}) : nullptr;
+  if (!plan && (choice.rank > 0 || choice.loose)) return refuse("cuDNN has no such choice for this convolution");
+  return ConvolutionWay{plan, false};
+}
+
+}  // namespace spillway::cuda

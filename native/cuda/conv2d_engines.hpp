@@ -1,0 +1,44 @@
+// A convolution as cuDNN sees it, and the ways that cuDNN has to run it. In: sizes, precision, what is done to its results.
+// Out: an engine's plan, which may rectify what it writes, or none: the device's own kernel runs then.
+// Invariant: a problem has the same ways for the life of the process.
+#pragma once
+#include <array>
+
+#include "cuda/backend.hpp"
+
+namespace spillway::cuda {
+
+using Sizes = std::array<int64_t, 4>;
+
+enum class Direction { forward, backward_data, backward_weights };
+enum Tensor : int64_t { X = 1, W = 2, Y = 3, BIAS = 4 };
+
+/// What is done to each result of a forward convolution.
+struct Epilogue {
+  bool bias = false, rectified = false;
+  double slope = 0;
+  bool any() const { return bias || rectified; }
+  auto operator<=>(const Epilogue&) const = default;
+};
+
+/// Sizes B, C, H, W and O, C/groups, kH, kW.
+struct Problem {
+  Direction direction;
+  Precision precision;
+  Sizes x, w, y;
+  int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  int64_t align_x, align_y;   // bytes that addresses are multiples of
+  Epilogue epilogue;
+  auto operator<=>(const Problem&) const = default;
+};
+
+/// `fused`: the plan does the epilogue too. Without a plan the device's own kernel runs, whole.
+struct ConvolutionWay {
+  const ExecutionPlan* plan = nullptr;
+  bool fused = false;
+};
+
+/// Refused when there are not so many.
+Result<ConvolutionWay> convolution_way(const Problem& p, const LibraryChoice& choice);
+
+}  // namespace spillway::cuda

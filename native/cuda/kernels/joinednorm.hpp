@@ -1,0 +1,135 @@
+// Batch norm of values that stand side by side along C, read where they lie. In: at most MOST_PARTS of them at a time, as many as
+// a kernel's parameters hold. An item owns an element of what they are together, and finds the part that has its channel.
+// Worked example: parts of 64, 32 and 32 channels: `from` is 0 64 96 128; channel 70 is channel 6 of the second.
+#pragma once
+#include "cuda/kernels/batchnorm_relu.hpp"
+#include "ops/joinednorm.hpp"
+
+namespace spillway::cuda {
+
+constexpr uint32_t MOST_PARTS = 32;
+
+/// Channels [first, first + channels) of all, and where they lie.
+template <class T>
+struct PartsBeside {
+  uint32_t first, channels, count;
+  uint32_t from[MOST_PARTS + 1];  // counted from `first`
+  PixelsOf<T> parts[MOST_PARTS];
+
+  /// `channel` is counted from `first`.
+  SPILLWAY_BOTH float at(uint32_t pixel, uint32_t channel) const {
+    uint32_t lo = 0, hi = count;
+    while (hi - lo > 1) {
+      const uint32_t middle = (lo + hi) / 2;
+      if (from[middle] <= channel) lo = middle;
+      else hi = middle;
+    }
+    return parts[lo].at(pixel)[channel - from[lo]];
+  }
+};
+
+/// Calls f(parts) for one group of parts after the other.
+template <class T, class F>
+void each_group(const ops::Parts& parts, F f) {
+  PartsBeside<T> group{};
+  for (uint32_t i = 0; i < parts.count; i++) {
+    group.parts[group.count] = PixelsOf<T>(parts[i]);
+    group.from[group.count++] = group.channels;
+    group.channels += uint32_t(parts[i].dims[1]);
+    if (group.count < MOST_PARTS && i + 1 < parts.count) continue;
+    group.from[group.count] = group.channels;
+    f(static_cast<const PartsBeside<T>&>(group));
+    group.first += group.channels;
+    group.channels = group.count = 0;
+  }
+}
+
+template <>
+struct Kernel<OpKind::join_stats> : OwnKernel {
+  static constexpr auto check = ops::check_join_stats;
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const Pixels joined(c.outs[0]);  // the four rows of statistics stand for pixels
+    each_group<float>(ops::parts_of(c, 0), [&](const PartsBeside<float>& x) {
+      exec.each(4 * x.channels, [=] SPILLWAY_BOTH(uint32_t i) {
+        const uint32_t row = i / x.channels, ch = i % x.channels;
+        joined.at(row)[x.first + ch] = x.at(row, ch);
+      });
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::joined_norm> : OwnKernel {
+  static constexpr auto check = ops::check_joined_norm;
+  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = JoinedNormAttrs::read(c.attrs);
+    const Rectified r = rectified(exec, c, BatchMoments(c.ins[0], double(a.count), a.eps), 1, float(a.slope), static_cast<float*>(c.workspace));
+    const PixelsOf<T> y(c.outs[0]);
+    each_group<T>(ops::parts_of(c, 3), [&](const PartsBeside<T>& x) {
+      exec.each(ops::pixels(c.outs[0]) * x.channels, [=] SPILLWAY_BOTH(uint32_t i) {
+        const uint32_t pixel = i / x.channels, ch = i % x.channels, of_all = x.first + ch;
+        const float z = r.z(r.deviation(x.at(pixel, ch), of_all), of_all);
+        y.at(pixel)[of_all] = r.passed(z, z);
+      });
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::joined_norm_bwd_reduce> : OwnKernel {
+  static constexpr auto check = ops::check_joined_norm_bwd_reduce;
+  static int64_t sums(const KernelCall& c) {
+    int64_t most = 0;
+    each_group<float>(ops::parts_of(c, 4), [&](const PartsBeside<float>& x) { most = std::max(most, sums_bytes<2>(ops::pixels(c.ins[0]), x.channels)); });
+    return most;
+  }
+  static int64_t workspace(const KernelCall& c) { return sums(c) + coefficient_bytes(c, 2); }
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = JoinedNormBwdReduceAttrs::read(c.attrs);
+    const BatchMoments moments(c.ins[1], double(a.count), a.eps);
+    const Rectified r = rectified(exec, c, moments, 2, float(a.slope), reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums(c)));
+    const PixelsOf<T> dy(c.ins[0]);
+    float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
+    each_group<T>(ops::parts_of(c, 4), [&](const PartsBeside<T>& x) {
+      const double* const totals = sums_of<2>(exec, ops::pixels(c.ins[0]), x.channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
+        const uint32_t of_all = x.first + ch;
+        const float deviation = r.deviation(x.at(pixel, ch), of_all), passed = r.passed(r.z(deviation, of_all), dy.at(pixel)[of_all]);
+        sum[0] += double(deviation) * double(passed);
+        sum[1] += double(passed);
+      });
+      exec.each(x.channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+        dgamma[x.first + ch] = float(totals[ch] * moments.of(x.first + ch).rstd);
+        dbeta[x.first + ch] = float(totals[x.channels + ch]);
+      });
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::joined_norm_bwd_data> : OwnKernel {
+  static constexpr auto check = ops::check_joined_norm_bwd_data;
+  static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto a = JoinedNormBwdDataAttrs::read(c.attrs);
+    const BatchMoments moments(c.ins[1], double(a.count), a.eps);
+    float* const space = static_cast<float*>(c.workspace);
+    const Rectified r = rectified(exec, c, moments, 2, float(a.slope), space);
+    const Centring centring = centred(exec, c, moments, 4, space);
+    const PixelsOf<T> dy(c.ins[0]), onto(c.ins[6]), dx(c.outs[0]);
+    const bool added = a.onto != 0;
+    each_group<T>(ops::parts_of(c, uint32_t(6 + a.onto)), [&](const PartsBeside<T>& x) {
+      exec.each(ops::pixels(c.outs[0]) * x.channels, [=] SPILLWAY_BOTH(uint32_t i) {
+        const uint32_t pixel = i / x.channels, ch = i % x.channels, of_all = x.first + ch;
+        const float gradient = centring.gradient(r, x.at(pixel, ch), dy.at(pixel)[of_all], of_all);
+        dx.at(pixel)[of_all] = added ? gradient + onto.at(pixel)[of_all] : gradient;
+      });
+    });
+  }
+};
+
+}  // namespace spillway::cuda

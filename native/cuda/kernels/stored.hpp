@@ -1,0 +1,38 @@
+// How activations lie in memory: as floats, or as bf16, the upper half of a float. In: what a kernel computed. Out: the nearest
+// that can be stored, ties to even. Invariant: a NaN stays one. Kernels take the stored type T as a parameter and compute in
+// floats and doubles whatever it is.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "ops/both.hpp"
+
+namespace spillway::cuda {
+
+struct StoredBf16 {
+  uint16_t bits;
+
+  SPILLWAY_BOTH operator float() const {
+    const uint32_t wide = uint32_t(bits) << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+  }
+  SPILLWAY_BOTH StoredBf16& operator=(float value) {
+    uint32_t wide;
+    memcpy(&wide, &value, sizeof wide);
+    bits = value != value ? uint16_t(wide >> 16 | 0x40) : uint16_t((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
+    return *this;
+  }
+};
+static_assert(sizeof(StoredBf16) == 2);
+
+/// As a product takes its factors: rounded to what is stored.
+template <class T>
+SPILLWAY_BOTH inline float as_stored(float value) {
+  T stored;
+  stored = value;
+  return stored;
+}
+
+}  // namespace spillway::cuda

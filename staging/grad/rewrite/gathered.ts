@@ -1,0 +1,34 @@
+// Updates of small parameters wait for one another, for devices that take many in one go: a launch costs them more than the work.
+// In: a training graph. Out: the same ops, such updates later and side by side. Invariant: an update still comes after all that
+// touch its operands, and the gradients that wait take at most MOST_TOGETHER times SMALL_BYTES.
+// Worked example: dgamma2, sgd(gamma2), dw2, sgd(w2), dgamma1, sgd(gamma1) becomes dgamma2, dw2, sgd(w2), dgamma1, sgd(gamma2), sgd(gamma1).
+import { bytesOf, type Graph, type Op } from '../../graph/graph'
+
+const SMALL_BYTES = 64 * 1024
+/** As many as a device takes in one go. */
+const MOST_TOGETHER = 64
+
+const isSmallUpdate = (g: Graph, op: Op): boolean => {
+  const param = g.values[op.ins[0]!]!
+  return op.phase === 'update' && param.role === 'param' && bytesOf(param) <= SMALL_BYTES
+}
+
+/** What updates must have in common to go together. */
+const ruleOf = (op: Op): string => `${op.kind} ${op.ins.length} ${JSON.stringify(op.attrs)}`
+
+export const withGatheredUpdates = (g: Graph): Graph => {
+  const waiting = new Map<string, Op[]>()
+  const ops: Op[] = []
+  for (const op of g.ops) {
+    if (!isSmallUpdate(g, op)) {
+      ops.push(op)
+      continue
+    }
+    const rule = ruleOf(op)
+    const others = [...(waiting.get(rule) ?? []), op]
+    if (others.length === MOST_TOGETHER) ops.push(...others)
+    waiting.set(rule, others.length === MOST_TOGETHER ? [] : others)
+  }
+  for (const others of waiting.values()) ops.push(...others)
+  return { ...g, ops: ops.map((op, id) => ({ ...op, id })) }
+}
