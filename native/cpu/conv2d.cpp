@@ -82,16 +82,16 @@ struct Kernel {
       case Algorithm::direct: return true;
       case Algorithm::winograd: return conv2d_winograd::applies(Way::geometry(c));
       case Algorithm::taps: return !ops::is_narrow(c) && taps::applies(Way::geometry(c));
+      default: return false;
     }
-    return false;
   }
   static int64_t workspace(const KernelCall& c) {
     switch (c.algorithm) {
       case Algorithm::direct: return Direct::workspace(c);
       case Algorithm::winograd: return Way::winograd_bytes(c);
       case Algorithm::taps: return taps::workspace_bytes(Way::direction, Way::geometry(c), c);
+      default: return -1;
     }
-    return -1;
   }
   static void prepare(const KernelCall& c) {
     if (c.algorithm == Algorithm::direct) Direct::prepare(c);
@@ -102,6 +102,7 @@ struct Kernel {
       case Algorithm::direct: return Way::run(c);
       case Algorithm::winograd: return Way::run_winograd(c);
       case Algorithm::taps: return Way::run_taps(c);
+      default: return;
     }
   }
 };
