@@ -19,7 +19,7 @@ import { nativeCall } from './machine/operands'
 import { type KeptProfile, openProfile, type Speeds } from './machine/profile'
 import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './machine/timing'
 import { availableBytes } from './memory'
-import { type DeviceName, loadNative, type Native, type Precision } from './native'
+import { type DeviceName, loadNative, type Native, type Precision, type ProductPrecision } from './native'
 import { version } from './version'
 
 export interface LocalMachine extends Machine {
@@ -150,7 +150,7 @@ const FITS_NOWHERE = 2 ** 40
 const CUDA_OWN_BYTES = 1024 ** 3
 
 /** Scratch bytes; negative where the device has no such way for the call. */
-const cudaScratch = (native: Native, precision: Precision): Scratch => {
+const cudaScratch = (native: Native, precision: ProductPrecision): Scratch => {
   const of = (algorithm: Algorithm): Cost => remembered((kind, attrs, s) => {
     const c = nativeCall(kind, attrs, s, 'f32')
     return native.query('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision)
