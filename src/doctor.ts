@@ -27,7 +27,7 @@ const checkout = (): string => {
 
 /** Arguments for Node that load the addon the way this process would. */
 const asking = (script: string): string[] => [...process.execArgv, '-e', script, path.join(__dirname, 'native')]
-const addonLoader = (): string[] => asking('require(process.argv[1]).loadNative()')
+const ADDON_QUESTION = 'console.log(JSON.stringify(require(process.argv[1]).loadNative().deviceInfo()))'
 /** What the cuda device says of itself and its link. */
 const CUDA_QUESTION = "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda') }))"
 
@@ -36,7 +36,7 @@ export const doctor = (probe: Probe = thisMachine(), available: number = availab
     ...machineFindings(probe),
     ...memoryFindings(probe, available),
     ...diskFindings(probe),
-    ...nativeFindings(probe, checkout(), addonLoader()),
+    ...nativeFindings(probe, checkout(), asking(ADDON_QUESTION)),
     ...cudaFindings(probe, checkout(), asking(CUDA_QUESTION)),
   ]
   return {

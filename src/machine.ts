@@ -11,12 +11,13 @@ import type { Float } from '../staging/graph/graph'
 import type { Choice, Link, Machine } from '../staging/graph/machine'
 import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../staging/ops/op'
 import { opDef } from '../staging/ops/registry'
-import type { Algorithms } from '../staging/plan/plan'
+import type { Algorithms, Plan } from '../staging/plan/plan'
 import { machines as namedMachines } from '../staging/sim/machines'
 import { type SpillwayError, unknownName, usage } from './errors'
 import { callKey } from '../staging/ops/callkey'
 import { nativeCall } from './machine/operands'
-import { type KeptProfile, openProfile, type Speeds } from './machine/profile'
+import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './machine/profile'
+import { asInSteps, learn } from './machine/steptimes'
 import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './machine/timing'
 import { availableBytes } from './memory'
 import { type DeviceName, loadNative, type Native, type Precision, type ProductPrecision } from './native'
@@ -25,6 +26,8 @@ import { version } from './version'
 export interface LocalMachine extends Machine {
   /** bf16: activations are stored so; tf32: products are made so. */
   readonly precision: Precision
+  /** A plan whose calls take what steps here have told that they take. */
+  readonly asInSteps: (plan: Plan) => Plan
   /** Keeps what was measured, for the next process. */
   readonly saveProfile: () => void
 }
@@ -107,10 +110,16 @@ const timed = new Map<number, Timed>()
 const timesOf = (native: Native, threads: number): Timed => {
   const known = timed.get(threads)
   if (known) return known
-  const profile = openProfile(`oneDNN ${native.deviceInfo().oneDnn ?? 'none'}, spillway ${version()}`, threads)
+  const profile = openProfile(cpuBuild(native.deviceInfo()), threads)
   const times = timer(profile.measurements, (c, algorithm, inPlace) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads, undefined, inPlace), 'f32')
   timed.set(threads, { profile, times })
   return { profile, times }
+}
+
+/** Keeps what the calls of a plan took in quiet steps on the cpu device, for what is said of plans to come. */
+export const learnFromSteps = (native: Native, plan: Plan, seconds: Float64Array, threads = native.deviceInfo().threads): void => {
+  const { profile } = timesOf(native, threads)
+  if (learn(profile.inSteps, plan, seconds)) profile.save()
 }
 
 type Scratch = (algorithm: Algorithm) => Cost
@@ -137,6 +146,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: asked(native, 'cpu', 'f32', threads),
     ...(o.algorithms === 'fixed' ? {} : { choices: cpuChoices(native, times, threads) }),
+    asInSteps: (plan) => asInSteps(profile.inSteps, plan),
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
@@ -172,7 +182,7 @@ const libraryWays = (scratch: Scratch, algorithms: Algorithms): Asked<readonly A
 const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
   const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
-  const profile = openProfile(`${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}`, 0)
+  const profile = openProfile(`${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`, 0)
   const times = timer(profile.measurements, (c, algorithm) => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision), 'f32', GPU_SAMPLES)
   const scratch = cudaScratch(native, precision)
   const fitting = (algorithm: Algorithm): Cost => (kind, attrs, s) => {
@@ -189,6 +199,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: fitting('direct'),
     ...(o.algorithms === 'fixed' ? {} : { choices: measuredChoices(libraryWays(scratch, o.algorithms ?? 'measured'), fitting, times) }),
+    asInSteps: (plan) => plan,
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
@@ -206,6 +217,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
     name: device, device, dtype, precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link: linkAt(FIXED_LINK, o),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
     workspace: asked(native, device, dtype, o.threads),
+    asInSteps: (plan) => plan,
     saveProfile: () => {},
   }
 }
@@ -244,7 +256,7 @@ export const machineNamed = (name: string, o: MachineOptions = {}): Either<Spill
   if (Object.hasOwn(namedMachines, name)) {
     if (o.precision !== undefined && o.precision !== 'fp32')
       return left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
-    return right({ ...namedMachines[name]!, precision: 'fp32', saveProfile: () => {} })
+    return right({ ...namedMachines[name]!, precision: 'fp32', asInSteps: (plan) => plan, saveProfile: () => {} })
   }
   if (name !== 'cpu' && name !== 'ref' && name !== 'null' && name !== 'cuda') return left(unknownName('machine', name, machineNames()))
   const native = tryNative()

@@ -47,6 +47,8 @@ export interface DeviceInfo {
   readonly cores: number
   /** What a session uses when nothing else is said: OMP_NUM_THREADS, else the cores. */
   readonly threads: number
+  /** The linker's hash of the addon: another one means that kernels may have changed. */
+  readonly build: string
   /** Version of oneDNN, when this build has the cpu device. */
   readonly oneDnn?: string
 }
@@ -56,6 +58,8 @@ export interface DeviceFacts {
   readonly device: string
   readonly driver: string
   readonly libraries: string
+  /** The linker's hash of the code that runs on it. */
+  readonly build: string
   readonly totalBytes: number
   readonly freeBytes: number
   readonly processors: number
@@ -191,6 +195,8 @@ export interface Metrics {
   /** Those that ran to their end. */
   readonly steps: readonly StepMetrics[]
   readonly secondsByKind: Readonly<Record<string, number>>
+  /** By call: the mean of the steps in whose way nothing else ran; a session's first is none of them. */
+  readonly quietCallSeconds?: Float64Array
   readonly arenaPeakBytes: number
   readonly arenaFileBytes: number
   readonly diskBytes: number

@@ -95,21 +95,24 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
   const whole = plan.strategy === 'in-core' ? right(plan) : compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms })
   // A model that has any plan has the one that keeps everything.
   if (isLeft(whole)) throw new Error(`no in-core plan: ${JSON.stringify(whole.left)}`)
-  return { peakBytes: whole.right.peakPages * PAGE_BYTES, computeSeconds: whole.right.calls.reduce((n, c) => n + c.seconds, 0) }
+  return { peakBytes: whole.right.peakPages * PAGE_BYTES, computeSeconds: machine.asInSteps(whole.right).calls.reduce((n, c) => n + c.seconds, 0) }
 }
 
 /** What is said about a plan that is there: staged just now, or read from a file. */
-export const describePlan = (plan: Plan, machine: LocalMachine, spill: string, allocator: string, planningSeconds: number): StagedPlan => ({
-  plan, machine,
-  timeline: simulate(plan, machine.link),
-  staging: {
-    allocator, planningSeconds,
-    link: machine.link,
-    inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
-    tier: spill === 'ram' ? 'ram' : 'disk',
-    instructions: instructions(plan).length,
-  },
-})
+export const describePlan = (chosen: Plan, machine: LocalMachine, spill: string, allocator: string, planningSeconds: number): StagedPlan => {
+  const plan = machine.asInSteps(chosen)
+  return {
+    plan, machine,
+    timeline: simulate(plan, machine.link),
+    staging: {
+      allocator, planningSeconds,
+      link: machine.link,
+      inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
+      tier: spill === 'ram' ? 'ram' : 'disk',
+      instructions: instructions(plan).length,
+    },
+  }
+}
 
 /** A budget too small for anything is the planner's to refuse: it names the smallest that works. */
 export const checkedBudget = (budget: number): Either<SpillwayError, number> =>

@@ -10,6 +10,7 @@
 #include "addon/arguments.hpp"
 #include "gen/ops.h"
 #include "runtime/bandwidth.hpp"
+#include "runtime/build_id.hpp"
 #include "runtime/cold_measure.hpp"
 #include "runtime/cores.hpp"
 #include "runtime/devices.hpp"
@@ -249,6 +250,7 @@ Napi::Value device_info(const Napi::CallbackInfo& info) {
   o.Set("devices", devices);
   o.Set("cores", available_cores());
   o.Set("threads", default_threads());
+  o.Set("build", build_id(reinterpret_cast<const void*>(&device_info)));
   if (const Device* cpu = find_device("cpu")) {
     DeviceFacts facts;
     Words words;
@@ -257,7 +259,7 @@ Napi::Value device_info(const Napi::CallbackInfo& info) {
   return o;
 }
 
-/// deviceFacts(device) -> {device, driver, libraries, totalBytes, freeBytes, processors}; throws when it cannot be used.
+/// deviceFacts(device) -> {device, driver, libraries, build, totalBytes, freeBytes, processors}; throws when it cannot be used.
 Napi::Value device_facts(const Napi::CallbackInfo& info) {
   const Device* device = take(info.Env(), load_device(as_string(info[0], "device")));
   DeviceFacts facts;
@@ -267,6 +269,7 @@ Napi::Value device_facts(const Napi::CallbackInfo& info) {
   o.Set("device", std::string(facts.device));
   o.Set("driver", std::string(facts.driver));
   o.Set("libraries", std::string(facts.libraries));
+  o.Set("build", build_id(reinterpret_cast<const void*>(device->run)));
   o.Set("totalBytes", double(facts.total_bytes));
   o.Set("freeBytes", double(facts.free_bytes));
   o.Set("processors", facts.processors);

@@ -1,6 +1,7 @@
 // See session.hpp. Options and results as plain JavaScript objects; src/native.ts gives them types.
 #include "addon/session.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "addon/arguments.hpp"
@@ -88,6 +89,11 @@ Napi::Object metrics_object(Napi::Env env, const RunMetrics& m, bool timeline) {
   o.Set("torn", m.torn);
   o.Set("steps", steps);
   o.Set("secondsByKind", kinds);
+  if (!m.quiet_call_seconds.empty()) {
+    Napi::Float64Array calls = Napi::Float64Array::New(env, m.quiet_call_seconds.size());
+    std::copy(m.quiet_call_seconds.begin(), m.quiet_call_seconds.end(), calls.Data());
+    o.Set("quietCallSeconds", calls);
+  }
   o.Set("arenaPeakBytes", double(m.arena_peak_bytes));
   o.Set("arenaFileBytes", double(m.arena_file_bytes));
   o.Set("diskBytes", double(m.disk_bytes));

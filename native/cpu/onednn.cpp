@@ -2,6 +2,7 @@
 #include "cpu/onednn.hpp"
 
 #include <malloc.h>
+#include <omp.h>
 
 #include <algorithm>
 
@@ -57,7 +58,10 @@ bool has_bf16() {
 }
 
 /// Kernels of open sessions are compiled again when they next run, so this belongs before a session, not beside one.
+/// The calling thread's workers end: OpenMP hardly spins while there are more of them in all than processors, and a session's,
+/// which begin on a thread of its own, would then sleep and be woken at every call.
 void forget() {
+  omp_pause_resource_all(omp_pause_soft);
   {
     const std::lock_guard lock(registry().mutex);
     for (Forgettable* f : registry().members) f->forget();

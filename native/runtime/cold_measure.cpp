@@ -3,9 +3,6 @@
 // Worked example: conv2d of 3 MiB in, 2 MiB out, in regions of 96 MiB: thirty runs go once through the first.
 #include "runtime/cold_measure.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
-
 #include <algorithm>
 #include <mutex>
 #include <optional>
@@ -13,7 +10,7 @@
 #include "plan/tape.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/cores.hpp"
-#include "runtime/handles.hpp"
+#include "runtime/queueing.hpp"
 #include "runtime/random.hpp"
 
 namespace spillway {
@@ -122,30 +119,6 @@ class Moving {
   std::vector<View> views_;
 };
 
-/// How long this process's threads have stood in line for a processor that somebody else had: /proc says it for each.
-class Queueing {
- public:
-  Queueing() {
-    DIR* const tasks = ::opendir("/proc/self/task");
-    if (!tasks) return;
-    while (const dirent* entry = ::readdir(tasks))
-      if (entry->d_name[0] != '.') files_.emplace_back(::open(text("/proc/self/task/", entry->d_name, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC));
-    ::closedir(tasks);
-  }
-  double seconds() const {
-    double sum = 0;
-    for (const File& f : files_) {
-      char line[96] = {};
-      unsigned long long ran = 0, stood = 0;
-      if (f && ::pread(f.fd(), line, sizeof line - 1, 0) > 0 && std::sscanf(line, "%llu %llu", &ran, &stood) == 2) sum += double(stood) * 1e-9;
-    }
-    return sum;
-  }
-
- private:
-  std::vector<File> files_;
-};
-
 /// Runs of a call: those that were left alone, and all.
 struct Runs {
   std::vector<double> quiet, all;
@@ -169,9 +142,6 @@ Measured verdict(const Runs& runs) {
   // Whatever else a machine does only adds to a run.
   return {*std::min_element(runs.all.begin(), runs.all.end()), false};
 }
-
-/// Of a run's time, what its threads may have stood in line.
-constexpr double QUIET_SHARE = 0.02;
 
 /// The bench of this device, large enough for such a call.
 Status make_room(const Device& device, const Needs& needs) {
@@ -200,7 +170,7 @@ Result<Measured> measure_on_bench(Moving& moving, uint64_t workspace, const Step
     if (s = context.run(there); !s.ok()) return s;
     const double seconds = seconds_since(began), now = queueing.seconds();
     runs.all.push_back(seconds);
-    if (now - stood <= QUIET_SHARE * seconds) runs.quiet.push_back(seconds);
+    if (is_quiet(now - stood, seconds)) runs.quiet.push_back(seconds);
     stood = now;
   }
   return verdict(runs);

@@ -27,7 +27,7 @@ size_t kinds() {
 }  // namespace
 
 Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies)
-    : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()) {
+    : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()), quiet_steps_(tape.calls.size()) {
   for (const BindingRecord& b : tape.bindings)
     if (BindingRole(b.role) == BindingRole::loss) losses_.emplace_back(last_writer(tape, b), b.view);
   std::sort(losses_.begin(), losses_.end());
@@ -70,6 +70,7 @@ void Interpreter::count(const CallRecord& c, uint32_t index, uint32_t call, doub
   metrics.kernel_seconds += end - start;
   if (c.recompute()) metrics.recompute_seconds += end - start;
   seconds_by_kind_[c.kind] += end - start;
+  quiet_steps_.count(call, end - start);
   if (record_) timeline_.spans.push_back({StreamId::compute, index, call, start, end});
 }
 
@@ -242,8 +243,9 @@ void Interpreter::stop(Stop how) {
   if (how == Stop::at_once) copies_.interrupt();
 }
 
-void Interpreter::collect(RunMetrics& run) const {
+void Interpreter::collect(RunMetrics& run) {
   run.seconds_by_kind = seconds_by_kind_;
+  run.quiet_call_seconds = quiet_steps_.take();
   run.arena_peak_bytes = pages_.peak_bytes();
   run.arena_file_bytes = device_.pool_bytes();
   run.device_memory = device_.memory();
@@ -261,12 +263,16 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     timeline_.memory.reserve(tape_.instrs.size() + 1);
   }
   std::fill(seconds_by_kind_.begin(), seconds_by_kind_.end(), 0.0);
+  const Queueing queueing;
   copies_.begin_run(options.source, options.first_step, options.first_step + options.steps - 1);
   for (uint64_t n = 0; n < options.steps && stop_ == Stop::none; n++) {
     step_ = {options.first_step + n, options.seed, options.lr_scale};
     StepMetrics metrics;
+    quiet_steps_.begin_step(queueing);
     run.status = run_step(options, n + 1 == options.steps, metrics);
     if (!run.status.ok()) break;
+    if (warm_ && !device_.asynchronous()) quiet_steps_.end_step(queueing, metrics.seconds);
+    warm_ = true;
     run.steps.push_back(metrics);
     if (options.progress) options.progress({Progress::Phase::step, step_.step, 0, 0, metrics.loss, metrics.seconds});
   }

@@ -8,6 +8,7 @@
 #include "runtime/copies.hpp"
 #include "runtime/metrics.hpp"
 #include "runtime/program.hpp"
+#include "runtime/quiet_steps.hpp"
 
 namespace spillway {
 
@@ -55,7 +56,7 @@ class Interpreter {
   void read_stamps(StepMetrics& metrics);
   void count(const CallRecord& c, uint32_t index, uint32_t call, double start, double end, StepMetrics& metrics);
   double sum_of_losses() const;
-  void collect(RunMetrics& run) const;
+  void collect(RunMetrics& run);
 
   const Tape& tape_;
   Program& program_;
@@ -65,6 +66,8 @@ class Interpreter {
   std::vector<std::pair<uint32_t, uint32_t>> losses_;  // instruction that completes it, view; in order
   std::byte* fetched_ = nullptr;                       // the losses' values, a double's room each; pinned
   std::vector<double> seconds_by_kind_;
+  QuietSteps quiet_steps_;
+  bool warm_ = false;                                  // a step has run: the next is like all others
   std::vector<Part> parts_;
   bool captured_[2] = {false, false};
   uint32_t stamped_steps_ = 0;

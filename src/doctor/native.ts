@@ -1,8 +1,9 @@
-// What the native side needs: compiler, CMake, make, oneDNN, and the addon itself. In: a probe and where the checkout is.
-// Out: findings; those that are missing name the Debian package.
+// What the native side needs: compiler, CMake, make, oneDNN, and the addon itself; what is measured of this machine. In: a probe
+// and where the checkout is. Out: findings; those that are missing name the Debian package.
 import * as path from 'node:path'
-import { ADDON } from '../native'
-import { type Finding, missing, ok } from './finding'
+import { cpuBuild, profileWords } from '../machine/profile'
+import { ADDON, type DeviceInfo } from '../native'
+import { type Finding, missing, note, ok } from './finding'
 import { onPath, type Probe, sharedLibrary } from './probe'
 
 const DEBIAN: Readonly<Record<string, string>> = { compiler: 'g++', cmake: 'cmake', make: 'make', oneDNN: 'libdnnl-dev ocl-icd-opencl-dev' }
@@ -30,23 +31,28 @@ const oneDnn = (probe: Probe): Finding => {
 }
 
 /** Loaded in a process of its own: an addon built for another processor takes its process with it. */
-const addon = (probe: Probe, root: string, loader: readonly string[]): Finding => {
-  if (!probe.exists(path.join(root, ADDON))) return missing('native', 'addon', 'not built', 'npm run build')
-  const complaint = probe.complaint(process.execPath, loader)
-  if (complaint === null) return ok('native', 'addon', `${ADDON} loads`)
-  return missing('native', 'addon', `${ADDON} does not load: ${complaint}`, 'rm -r build/addon && npm run build')
+const addon = (probe: Probe, root: string, question: readonly string[]): readonly Finding[] => {
+  if (!probe.exists(path.join(root, ADDON))) return [missing('native', 'addon', 'not built', 'npm run build')]
+  const answer = probe.run(process.execPath, question)
+  if (answer === undefined) {
+    const complaint = probe.complaint(process.execPath, question) ?? 'it says nothing'
+    return [missing('native', 'addon', `${ADDON} does not load: ${complaint}`, 'rm -r build/addon && npm run build')]
+  }
+  const info = JSON.parse(answer) as DeviceInfo
+  const build = cpuBuild(info)
+  return [ok('native', 'addon', `${ADDON} loads: ${build}`), note('native', 'profile', profileWords(build, info.threads))]
 }
 
 /** The tools are needed to build the addon, not to use it. */
 const onceBuilt = (finding: Finding): Finding => (finding.state === 'missing' ? { ...finding, state: 'optional' } : finding)
 
-export const nativeFindings = (probe: Probe, root: string, loader: readonly string[]): Finding[] => {
-  const loaded = addon(probe, root, loader)
+export const nativeFindings = (probe: Probe, root: string, question: readonly string[]): Finding[] => {
+  const loaded = addon(probe, root, question)
   const tools = [
     tool(probe, 'compiler', [probe.env.CXX ?? 'c++', 'g++']),
     tool(probe, 'cmake', ['cmake']),
     tool(probe, 'make', ['make', 'ninja']),
     oneDnn(probe),
   ]
-  return [...(loaded.state === 'ok' ? tools.map(onceBuilt) : tools), loaded]
+  return [...(loaded[0]?.state === 'ok' ? tools.map(onceBuilt) : tools), ...loaded]
 }

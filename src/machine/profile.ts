@@ -1,17 +1,20 @@
 // The measured profile of this machine, kept between processes. In: what the addon measures. Out: call times and link
-// speeds, in ~/.cache/spillway (XDG_CACHE_HOME), one file a machine and build of the addon. Invariant: a file that cannot
-// be read, or is of another version, is measured anew; one that cannot be written is done without.
+// speeds, in ~/.cache/spillway (XDG_CACHE_HOME), one file a machine, build of the addon and number of threads. Invariant: a
+// file that cannot be read, or is of another version, is measured anew; one that cannot be written is done without.
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { cpus, homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { writeWholeText } from '../files'
+import type { DeviceInfo } from '../native'
+import { version } from '../version'
 import { watched } from './quiet'
+import { forgetOldest } from './steptimes'
 import type { Measurements } from './timing'
 
-const VERSION = 3
+const VERSION = 4
 
 const positive = new t.Type<number>('Positive', (u): u is number => typeof u === 'number' && u > 0 && Number.isFinite(u),
   (u, c) => (typeof u === 'number' && u > 0 && Number.isFinite(u) ? t.success(u) : t.failure(u, c)), t.identity)
@@ -21,33 +24,59 @@ const profileCodec = t.strict({
   machine: t.string,
   /** By lower tier: 'ram', or the file system of a spill file. */
   links: t.record(t.string, t.strict({ outBytesPerSecond: positive, inBytesPerSecond: positive, fullDuplex: t.boolean, beside: t.strict({ copies: positive, calls: positive }) })),
+  /** Of calls by themselves, and of calls in steps. */
   seconds: t.record(t.string, positive),
+  inSteps: t.record(t.string, positive),
 })
 
 export type Speeds = t.TypeOf<typeof profileCodec>['links'][string]
-interface Profile { readonly links: Map<string, Speeds>; readonly measurements: Measurements }
+interface Profile { readonly links: Map<string, Speeds>; readonly measurements: Measurements; readonly inSteps: Measurements }
 
 export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'spillway')
+
+/** The cpu device as far as times depend on it: kernels that were built anew are another one. */
+export const cpuBuild = (info: Pick<DeviceInfo, 'oneDnn' | 'build'>): string =>
+  `oneDNN ${info.oneDnn ?? 'none'}, spillway ${version()}, build ${info.build}`
 
 /** What the times depend on. */
 const machineText = (build: string, threads: number): string =>
   `${cpus()[0]?.model ?? 'unknown'} x ${cpus().length}, ${threads} threads, ${Math.round(totalmem() / 2 ** 30)} GiB, ${build}`
 
+const FILE_NAME = /^profile-[0-9a-f]{16}\.json$/
 const fileOf = (machine: string): string =>
   join(cacheFolder(), `profile-${createHash('sha256').update(machine).digest('hex').slice(0, 16)}.json`)
+
+/** Each build has a file of its own: those of the builds that measured last stay beside this one. */
+const MOST_OTHERS = 11
+const removeOldest = (folder: string, own: string): void => {
+  const others = readdirSync(folder).filter((name) => FILE_NAME.test(name)).map((name) => join(folder, name)).filter((file) => file !== own)
+  const written = new Map(others.map((file) => [file, statSync(file).mtimeMs]))
+  for (const file of others.sort((a, b) => written.get(b)! - written.get(a)!).slice(MOST_OTHERS)) rmSync(file, { force: true })
+}
 
 const stored = (machine: string): Profile | undefined => {
   try {
     const read = profileCodec.decode(JSON.parse(readFileSync(fileOf(machine), 'utf8')))
     if (isLeft(read) || read.right.machine !== machine) return undefined
-    return { links: new Map(Object.entries(read.right.links)), measurements: new Map(Object.entries(read.right.seconds)) }
+    const { links, seconds, inSteps } = read.right
+    return { links: new Map(Object.entries(links)), measurements: new Map(Object.entries(seconds)), inSteps: new Map(Object.entries(inSteps)) }
   } catch {
     return undefined
   }
 }
 
+/** What is kept for a machine, in words. */
+export const profileWords = (build: string, threads: number): string => {
+  const machine = machineText(build, threads)
+  const profile = stored(machine)
+  const known = profile ? `${profile.measurements.size} call times, ${profile.inSteps.size} in steps, and ${profile.links.size} links in ${fileOf(machine)}` : 'nothing is measured yet'
+  return `${machine}: ${known}`
+}
+
 export interface KeptProfile {
   readonly measurements: Measurements
+  /** What steps have told (steptimes.ts). */
+  readonly inSteps: Measurements
   /** The speed of a link, measured when it is not known. */
   readonly link: (tier: string, measure: () => Speeds) => Speeds
   /** Whether a link was measured. */
@@ -87,12 +116,13 @@ export const speedsOf = (measure: () => Speeds, watch: typeof watched = watched)
 
 export const openProfile = (build: string, threads: number): KeptProfile => {
   const machine = machineText(build, threads)
-  const { links, measurements } = stored(machine) ?? { links: new Map<string, Speeds>(), measurements: new Map<string, number>() }
+  const { links, measurements, inSteps }: Profile = stored(machine) ?? { links: new Map(), measurements: new Map(), inSteps: new Map() }
   const before = links.size
   /** Of this process: measured while something else was going on. */
   const disturbed = new Map<string, Speeds>()
   return {
     measurements,
+    inSteps,
     isNew: () => links.size > before,
     link: (tier, measure) => {
       const known = links.get(tier) ?? disturbed.get(tier)
@@ -107,12 +137,15 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
       const meanwhile = stored(machine)
       addMissing(measurements, meanwhile?.measurements)
       addMissing(links, meanwhile?.links)
+      addMissing(inSteps, meanwhile?.inSteps)
+      forgetOldest(inSteps)
       const profile: t.TypeOf<typeof profileCodec> = {
-        format: 'spillway-profile', version: VERSION, machine, links: Object.fromEntries(links), seconds: Object.fromEntries(measurements),
+        format: 'spillway-profile', version: VERSION, machine, links: Object.fromEntries(links), seconds: Object.fromEntries(measurements), inSteps: Object.fromEntries(inSteps),
       }
       try {
         mkdirSync(cacheFolder(), { recursive: true })
         writeWholeText(fileOf(machine), `${JSON.stringify(profile, null, 1)}\n`)
+        removeOldest(cacheFolder(), fileOf(machine))
       } catch { /* a read-only home only costs the next process a few seconds */ }
     },
   }

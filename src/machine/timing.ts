@@ -119,7 +119,7 @@ export const sampleOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Fl
 export type Measurements = Map<string, number>
 
 /** Attributes tell on the time as far as they show in shapes and windows (a count or a learning rate does not). */
-const keyOf = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
+export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
   const def = opDef(kind)
   const window = (o: OperandDef): string => {
     const m = o.access?.(attrs, s)
@@ -128,6 +128,8 @@ const keyOf = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
   const sizes = (shapes: readonly (readonly number[])[]): string => shapes.map((x) => x.join('x')).join()
   return `${kind}(${[...def.ins, ...def.outs].map(window).filter((w) => w !== '/' && w !== '').join()})${sizes(s.ins)}>${sizes(s.outs)}`
 }
+
+export const wayText = (algorithm: Algorithm, s: CallShapes): string => `${algorithm === 'direct' ? '' : ` ${algorithm}`}${s.narrow ? ' bf16' : ''}`
 
 export interface Timer {
   readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes, algorithm?: Algorithm) => number
@@ -199,8 +201,8 @@ class MeasuringTimer implements Timer {
   }
 
   private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
-    const way = `${algorithm === 'direct' ? '' : ` ${algorithm}`}${sample.narrow ? ' bf16' : ''}`
-    const key = keyOf(kind, attrs, sample) + way
+    const way = wayText(algorithm, sample)
+    const key = timeKey(kind, attrs, sample) + way
     const work = workOf(kind, attrs, sample, this.float)
     const before = this.known.get(key) ?? this.disturbed.get(key)
     if (before === undefined && this.spent > this.limits.patienceSeconds) {

@@ -19,6 +19,7 @@ const healthy: Probe = {
   list: () => [],
   exists: (file) => !file.endsWith('nvcc'),
   run: (command) => {
+    if (command === process.execPath) return JSON.stringify({ devices: ['cpu'], cores: 4, threads: 3, build: 'c0ffee', oneDnn: '2.6.3' })
     if (command.includes('ldconfig')) return '\tlibdnnl.so.2 (libc6,x86-64) => /lib/libdnnl.so.2\n'
     return command.includes('nvidia') || command.includes('nvcc') ? undefined : 'version 1.2\n'
   },
@@ -56,9 +57,18 @@ test('without oneDNN and addon it is not ready and says what to install', () => 
 })
 
 test('an addon that does not load is told with its reason', () => {
-  const broken: Probe = { ...healthy, complaint: () => 'Error: libdnnl.so.2: cannot open shared object file' }
+  const broken: Probe = {
+    ...healthy,
+    run: (c, a) => (c === process.execPath ? undefined : healthy.run(c, a)),
+    complaint: () => 'Error: libdnnl.so.2: cannot open shared object file',
+  }
   assert.not(doctor(broken, GiB).ready)
   assert.match(finding(broken, 'addon').value, 'libdnnl.so.2: cannot open')
+})
+
+test('the addon and what is measured of it are told by its build', () => {
+  assert.match(finding(healthy, 'addon').value, /oneDNN 2\.6\.3, spillway .*, build c0ffee$/)
+  assert.match(finding(healthy, 'profile').value, /3 threads, .*, build c0ffee: nothing is measured yet$/)
 })
 
 test('once the addon loads, the build tools are optional', () => {

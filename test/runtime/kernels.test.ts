@@ -1,7 +1,9 @@
 // Single kernels through the addon: query, run, measure; what is refused.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { loadNative, tryLoadNative } from '../../src/native'
+import { ADDON, loadNative, tryLoadNative } from '../../src/native'
 
 const native = loadNative()
 const conv = [1, 1, 1, 1, 1, 1, 1, 1, 1]
@@ -15,6 +17,25 @@ test('says what this build has', () => {
   assert.ok(info.cores >= 1)
   assert.is(info.devices.includes('cpu'), info.oneDnn !== undefined)
   assert.ok(tryLoadNative()._tag === 'Right')
+})
+
+test('names the build that it is: a hash that stands in the addon', () => {
+  const { build } = native.deviceInfo()
+  assert.match(build, /^[0-9a-f]{40}$/)
+  const file = process.env.SPILLWAY_ADDON ?? join(__dirname, '../..', ADDON)
+  assert.ok(readFileSync(file).includes(Buffer.from(build, 'hex')))
+  assert.is(native.deviceFacts('ref').build, build)
+})
+
+/** What measuring leaves behind would make OpenMP put the threads of a session to sleep between calls. */
+test('ends the threads that measured when it forgets', () => {
+  const threads = (): number => readdirSync('/proc/self/task').length
+  const relu = [{ dims: [1, 64, 64, 64] }]
+  const before = threads()
+  native.measure('cpu', 'relu', [0], relu, relu, 'direct', 3)
+  assert.is(threads(), before + 2)
+  native.forget()
+  assert.is(threads(), before)
 })
 
 test('asks kernels for their workspace, and whether shapes are legal', () => {

@@ -1,8 +1,12 @@
 // Links as they are measured: on a quiet machine at once, on a busy one the best of a few, bounded by what can be.
+// What is kept between processes: for the build that it was measured with, and for few builds.
 import { spawn } from 'node:child_process'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Speeds, speedsOf } from '../../src/machine/profile'
+import { openProfile, profileWords, type Speeds, speedsOf } from '../../src/machine/profile'
 import { watched } from '../../src/machine/quiet'
 
 const speeds = (rate: number, beside: number): Speeds => ({
@@ -35,6 +39,39 @@ test('where it never is quiet, the best of them serves, within what copying can 
   assert.equal(t.found(), { speeds: speeds(4e9, 2), quiet: false })
   assert.is(t.asked(), 3)
 })
+
+/** With a cache folder of its own. */
+const inCache = (f: (folder: string) => void): void => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillway-profile-'))
+  const before = process.env.XDG_CACHE_HOME
+  process.env.XDG_CACHE_HOME = folder
+  try {
+    f(join(folder, 'spillway'))
+  } finally {
+    if (before === undefined) delete process.env.XDG_CACHE_HOME
+    else process.env.XDG_CACHE_HOME = before
+    rmSync(folder, { recursive: true })
+  }
+}
+
+test('what was measured is known to the same build and number of threads only', () =>
+  inCache(() => {
+    const first = openProfile('build a', 2)
+    first.measurements.set('relu', 1e-3)
+    first.save()
+    assert.equal([...openProfile('build a', 2).measurements], [['relu', 1e-3]])
+    assert.is(openProfile('build b', 2).measurements.size, 0)
+    assert.is(openProfile('build a', 1).measurements.size, 0)
+    assert.match(profileWords('build a', 2), /build a: 1 call times, 0 in steps, and 0 links in .*\.json$/)
+    assert.match(profileWords('build b', 2), /build b: nothing is measured yet$/)
+  }))
+
+test('a new build takes the place of the oldest', () =>
+  inCache((folder) => {
+    for (let i = 0; i < 20; i++) openProfile(`build ${i}`, 2).save()
+    assert.is(readdirSync(folder).length, 12)
+    assert.match(profileWords('build 19', 2), /0 call times/)
+  }))
 
 test('a process that computes beside us is noticed', async () => {
   const other = spawn(process.execPath, ['-e', 'console.log(1); for (;;);'])

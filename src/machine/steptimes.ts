@@ -1,0 +1,53 @@
+// What steps have told of their calls. In: a plan, and what each of its calls took in quiet steps. Out: plans whose calls take
+// what they took. Invariant: only the seconds of calls change: which plan is chosen, and its memory, never depend on the steps
+// that this machine has run. A call beside which something is copied takes longer, so plans that move pages teach nothing.
+import { callShapes } from '../../staging/plan/expand'
+import type { Call, Plan } from '../../staging/plan/plan'
+import { type Measurements, timeKey, wayText } from './timing'
+
+/** Networks of this many different calls are remembered; what was told longest ago goes first. */
+export const MOST_STEP_TIMES = 4096
+/** A time that moves by less is the same. */
+const SAME_WITHIN = 0.03
+
+const keyOf = (plan: Plan, c: Call): string => {
+  const shapes = callShapes(plan.graph, c.ins, c.outs)
+  return timeKey(c.kind, c.attrs, shapes) + wayText(c.algorithm ?? 'direct', shapes)
+}
+
+/** The mean of equal calls. */
+const means = (plan: Plan, seconds: Float64Array): Measurements => {
+  const sums = new Map<string, { seconds: number; calls: number }>()
+  plan.calls.forEach((c, i) => {
+    const key = keyOf(plan, c)
+    const sum = sums.get(key) ?? { seconds: 0, calls: 0 }
+    sums.set(key, { seconds: sum.seconds + seconds[i]!, calls: sum.calls + 1 })
+  })
+  return new Map([...sums].map(([key, sum]) => [key, sum.seconds / sum.calls]))
+}
+
+/** Whether something was learnt that is worth keeping. */
+export const learn = (known: Measurements, plan: Plan, seconds: Float64Array): boolean => {
+  if (plan.tierBytes > 0 || seconds.length !== plan.calls.length) return false
+  let isNew = false
+  for (const [key, told] of means(plan, seconds)) {
+    if (!(told > 0)) continue
+    const before = known.get(key)
+    isNew ||= before === undefined || Math.abs(told / before - 1) > SAME_WITHIN
+    known.delete(key)
+    known.set(key, told)
+  }
+  forgetOldest(known)
+  return isNew
+}
+
+export const forgetOldest = (known: Measurements): void => {
+  for (const key of known.keys()) {
+    if (known.size <= MOST_STEP_TIMES) return
+    known.delete(key)
+  }
+}
+
+/** The plan with the times that steps have told, where they have. */
+export const asInSteps = (known: Measurements, plan: Plan): Plan =>
+  known.size === 0 ? plan : { ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: known.get(keyOf(plan, c)) ?? c.seconds })) }
