@@ -61,17 +61,17 @@ export const bounds = (claim: Claiming): void => {
   const byCase = (bound: 'overPaper' | 'overLeast') =>
     Object.fromEntries(cases.map((c) => [c.name, worst(over(c.ratios, 'swap:dynprog', bound))]))
   const dynprog = over(all, 'swap:dynprog', 'overPaper')
-  claim('planners', 'swap:dynprog at most 1.2 times the bound in the median, and everywhere', Math.max(...dynprog) <= 1.2, {
+  claim('bounds', 'swap:dynprog at most 1.2 times the bound in the median, and everywhere', Math.max(...dynprog) <= 1.2, {
     ...figures(dynprog),
     worstOfEach: byCase('overPaper'),
   })
   const least = over(all, 'swap:dynprog', 'overLeast')
   const what = 'swap:dynprog at most 1.2 times what the calls before and after the worst one take at least, everywhere'
-  claim('planners', what, Math.max(...least) <= 1.2, { ...figures(least), worstOfEach: byCase('overLeast') })
+  claim('bounds', what, Math.max(...least) <= 1.2, { ...figures(least), worstOfEach: byCase('overLeast') })
   const fractional = over(all, 'swap:fractional', 'overPaper')
-  claim('planners', 'swap:fractional at most 1.06 times the bound in the median', median(fractional) <= 1.06, figures(fractional))
+  claim('bounds', 'swap:fractional at most 1.06 times the bound in the median', median(fractional) <= 1.06, figures(fractional))
   const most = Math.max(...all.map(behind))
-  claim('planners', 'swap:fractional at most 0.5 % behind swap:greedy and swap:dynprog', most <= 1.005, {
+  claim('bounds', 'swap:fractional at most 0.5 % behind swap:greedy and swap:dynprog', most <= 1.005, {
     cases: all.length,
     worst: digits(most),
   })

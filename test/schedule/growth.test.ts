@@ -1,6 +1,6 @@
 // timeout 600
 // Planning grows no faster than n log n in the number of ops, for the greedy family: processor time on ever deeper networks.
-// SPILLWAY_FULL and `npm run acceptance -- planners` go to 20 000 ops.
+// SPILLWAY_FULL and `npm run acceptance -- times` go to 20 000 ops.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { GROWING, growthOf, MANY_BLOCKS } from '../../bench/acceptance/times'

@@ -1,6 +1,6 @@
 // timeout 1800
 // Every planner over networks, sizes and budgets: a verified plan or the smallest budget that works, and how far the best of
-// those that swap are above the bound. The whole zoo: `npm run sweep`; all of paper 5's cases: `npm run acceptance -- planners`.
+// those that swap are above the bound. The whole zoo: `npm run sweep`; all of paper 5's cases: `npm run acceptance -- bounds`.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { PAPER_5, behind, boundRatios } from '../../bench/acceptance/bounds'
