@@ -10,5 +10,7 @@ file(GLOB ADDON_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/addon/*.cp
 add_library(spillway MODULE ${ADDON_SOURCES})
 set_target_properties(spillway PROPERTIES PREFIX "" SUFFIX ".node" CXX_VISIBILITY_PRESET hidden)
 target_include_directories(spillway SYSTEM PRIVATE ${NODE_API_DIR} ${ADDON_API_DIR})
-target_compile_definitions(spillway PRIVATE NAPI_VERSION=9 NODE_ADDON_API_DISABLE_DEPRECATED NODE_ADDON_API_CPP_EXCEPTIONS)
+# A worker that is being terminated runs no JavaScript, and takes no exception from a callback that found that out.
+target_compile_definitions(spillway PRIVATE NAPI_VERSION=9 NODE_ADDON_API_DISABLE_DEPRECATED NODE_ADDON_API_CPP_EXCEPTIONS
+                           NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS)
 target_link_libraries(spillway PRIVATE spillway_core)

@@ -91,7 +91,7 @@ for (const [device, tolerance] of [['ref', 1e-7], ['cpu', 1e-4]] as const)
     }
   }))
 
-const larger = pix2pixHD([1, 5, 160, 128], small)
+const larger = pix2pixHD([1, 5, 320, 256], small)
 const inLeast = (machine: string, strategy: string): StagedPlan => {
   const stageIn = (budget: number) => tryStageStep(larger, { machine, strategy, algorithms: 'fixed', budget })
   const refused = stageIn(0)
