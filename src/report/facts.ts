@@ -1,6 +1,6 @@
 // The numbers that describe a plan. In: a plan, its timeline, and what only the stager knows (Staging). Out: Facts, and
 // the object that `plan --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
-import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../../staging/core/bytes'
+import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES } from '../../staging/core/bytes'
 import { elementsOf, shapeOf } from '../../staging/core/box'
 import { precisionOf } from '../../staging/graph/check'
 import { bytesOf, type Graph, isPersistent } from '../../staging/graph/graph'
@@ -128,13 +128,7 @@ export const liveBytes = (plan: Plan): number => {
       const bytes = bytesUnder(plan, r, c)
       if (bytes > 0) alive(c.scope === 'fed' ? r.acquire : Math.max(r.acquire, c.first), Math.min(r.release, c.last + 1), bytes)
     }
-  let now = 0
-  let most = 0
-  for (let p = 0; p < end; p++) {
-    now += change[p]!
-    most = Math.max(most, now)
-  }
-  return most
+  return mostHeld(change, end)
 }
 
 export interface Traffic {

@@ -33,3 +33,14 @@ export const showBytes = (bytes: number): string => {
     if (bytes >= UNITS[u]!) return `${(bytes / UNITS[u]!).toFixed(bytes >= 100 * UNITS[u]! ? 0 : 2)} ${u}`
   return `${bytes} B`
 }
+
+/** The most that is held at any of the first `points` points, from what each changes. */
+export const mostHeld = (changes: ArrayLike<number>, points: number): number => {
+  let held = 0
+  let most = 0
+  for (let p = 0; p < points; p++) {
+    held += changes[p]!
+    most = Math.max(most, held)
+  }
+  return most
+}

@@ -2,6 +2,7 @@
 // intervals in which the pages are on the device, and the least number of pages with which they work.
 // Invariant: an interval holds its pages from `acquire` to the end of its last stay at least; moves.ts only adds to that.
 // Worked example: stays [0,1] [4,4] [9,9] with only the second gap left: intervals [0,4] and [9,9]; the first is saved.
+import { mostHeld } from '../core/bytes'
 import type { StorageKind } from '../memory/place'
 import type { Chunk } from '../memory/touches'
 import type { Point } from '../plan/plan'
@@ -118,13 +119,7 @@ export const leastLeaving = (tracks: readonly Track[], calls: number, gaps: read
     by[stays[gap]!.last + 1]! -= to - from
     by[stays[gap + 1]!.first]! += to - from
   }
-  let held = 0
-  let most = 0
-  for (let p = 0; p < calls; p++) {
-    held += by[p]!
-    most = Math.max(most, held)
-  }
-  return most
+  return mostHeld(by, calls)
 }
 
 export const byPoint = <T>(items: readonly T[], at: (item: T) => Point): ReadonlyMap<Point, readonly T[]> => {
