@@ -53,7 +53,7 @@ export interface Graph {
 
 /** What a graph computes in: the first type that is neither a label's nor bf16. */
 export const floatOf = (g: Graph): Float =>
-  g.values.map((v) => v.dtype).find((t): t is Float => t === 'f32' || t === 'f64') ?? 'f32'
+  g.values.find((v): v is Value & { readonly dtype: Float } => v.dtype === 'f32' || v.dtype === 'f64')?.dtype ?? 'f32'
 
 export const bytesOf = (v: Value): number => v.shape.reduce((n, d) => n * d, dtypeBytes[v.dtype])
 export const isPersistent = (v: Value): boolean => v.role === 'param' || v.role === 'state'
