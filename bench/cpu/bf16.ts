@@ -29,13 +29,6 @@ export interface InBf16 {
   readonly dropped: number
 }
 
-const millisecondsOf = (s: side.Samples<OurStep>): Readonly<Record<string, number>> => {
-  const kinds = Object.keys(s.kept[0]!.secondsByKind)
-  const medians = kinds.map((k): [string, number] => [k, side.median(s.kept.map((x) => x.secondsByKind[k] ?? 0)) * 1000])
-  return Object.fromEntries(medians.sort((a, b) => b[1] - a[1]))
-}
-const cpuOf = (s: side.Samples<unknown>): number => side.median(s.kept.map((x) => x.cpuSeconds))
-
 export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
   const graph = join(o.folder, 'graph.json')
   const us = side.ours({ ...c, precision: 'bf16' }, o, graph)
@@ -45,23 +38,18 @@ export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
   try {
     const wideTold = await wide.answer<Told>()
     await peer.answer()
-    for (const who of [us, wide, peer]) for (let i = 0; i < WARM_UP; i++) await who.ask('step')
-    const mine = side.noSamples<OurStep>()
-    const fp32 = side.noSamples<OurStep>()
-    const theirs = side.noSamples<PeerStep>()
-    for (let round = 0; round < o.rounds; round++) {
-      await side.sample(us, mine, o)
-      await side.sample(wide, fp32, o)
-      await side.sample(peer, theirs, o)
-    }
-    const sides = { 'spillway in bf16': mine, 'spillway in fp32': fp32, 'pytorch under autocast': theirs }
-    for (const [name, s] of Object.entries(sides)) side.enough(`${c.name}, ${name}`, s)
+    const { mine, fp32, theirs } = await side.inTurns<{ mine: OurStep; fp32: OurStep; theirs: PeerStep }>(
+      c.name,
+      { mine: us, fp32: wide, theirs: peer },
+      WARM_UP,
+      o,
+    )
     return {
       name: c.name,
       ownRatio: secondsOf(mine) / secondsOf(fp32),
       timeRatio: secondsOf(mine) / secondsOf(theirs),
-      ownCpuRatio: cpuOf(mine) / cpuOf(fp32),
-      cpuTimeRatio: cpuOf(mine) / STEPS_AT_ONCE / cpuOf(theirs),
+      ownCpuRatio: side.cpuOf(mine) / side.cpuOf(fp32),
+      cpuTimeRatio: side.cpuOf(mine) / STEPS_AT_ONCE / side.cpuOf(theirs),
       peakRatio: told.peakBytes / wideTold.peakBytes,
       secondsPerStep: secondsOf(mine),
       predictedSecondsPerStep: told.predictedSeconds,
@@ -71,8 +59,8 @@ export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
         autocast: { secondsPerStep: secondsOf(theirs), memoryBytes: side.memoryOf(theirs) },
         'spillway in fp32': { secondsPerStep: secondsOf(fp32), memoryBytes: side.memoryOf(fp32) },
       },
-      millisecondsByKind: millisecondsOf(mine),
-      fp32MillisecondsByKind: millisecondsOf(fp32),
+      millisecondsByKind: side.millisecondsByKind(mine),
+      fp32MillisecondsByKind: side.millisecondsByKind(fp32),
       samples: mine.kept.length,
       dropped: mine.dropped,
     }

@@ -66,21 +66,12 @@ export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpo
   try {
     const told = await us.answer<Told>()
     await peer.answer()
-    for (const who of [us, inCore, peer]) for (let i = 0; i < WARM_UP; i++) await who.ask('step')
-    const mine = side.noSamples<OurStep>()
-    const kept = side.noSamples<OurStep>()
-    const theirs = side.noSamples<PeerStep>()
-    for (let round = 0; round < o.rounds; round++) {
-      await side.sample(us, mine, o)
-      await side.sample(inCore, kept, o)
-      await side.sample(peer, theirs, o)
-    }
-    for (const [name, s] of [
-      ['spillway', mine],
-      ['in-core', kept],
-      ['pytorch', theirs],
-    ] as const)
-      side.enough(`${c.name}, ${name}`, s)
+    const { mine, kept, theirs } = await side.inTurns<{ mine: OurStep; kept: OurStep; theirs: PeerStep }>(
+      c.name,
+      { mine: us, kept: inCore, theirs: peer },
+      WARM_UP,
+      o,
+    )
     const activationBytes = side.memoryOf(mine) - told.baseBytes - parameterBytes
     const [secondsPerStep, inCoreSecondsPerStep, peerSecondsPerStep] = [secondsOf(mine), secondsOf(kept), secondsOf(theirs)]
     return {

@@ -34,6 +34,9 @@ export interface InCore {
 
 const WARM_UP = 2
 
+/** Ours, and those of PyTorch's modes. */
+type Steps = { spillway: OurStep } & Record<string, PeerStep>
+
 export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
   const graph = join(o.folder, 'graph.json')
   const us = side.ours(c, o, graph)
@@ -47,14 +50,8 @@ export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
       peers.set(name, talker)
       await talker.answer()
     }
-    for (const who of [us, ...peers.values()]) for (let i = 0; i < WARM_UP; i++) await who.ask('step')
-    const mine = side.noSamples<OurStep>()
-    const theirs = new Map([...peers].map(([name]): [string, Samples<PeerStep>] => [name, side.noSamples()]))
-    for (let round = 0; round < o.rounds; round++) {
-      await side.sample(us, mine, o)
-      for (const [name, talker] of peers) await side.sample(talker, theirs.get(name)!, o)
-    }
-    return resultOf(c, told, mine, theirs)
+    const { spillway, ...theirs } = await side.inTurns<Steps>(c.name, { spillway: us, ...Object.fromEntries(peers) }, WARM_UP, o)
+    return resultOf(c, told, spillway, new Map(Object.entries(theirs)))
   } finally {
     for (const who of [us, ...peers.values()]) await who.end()
   }
@@ -63,7 +60,6 @@ export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
 const CONVOLUTIONS = /^(conv2d|linear)/
 
 const resultOf = (c: Case, told: Told, mine: Samples<OurStep>, theirs: ReadonlyMap<string, Samples<PeerStep>>): InCore => {
-  for (const [name, s] of [['spillway', mine], ...theirs] as const) side.enough(`${c.name}, ${name}`, s)
   const peers = Object.fromEntries(
     [...theirs].map(([name, s]) => [
       name,
@@ -79,17 +75,15 @@ const resultOf = (c: Case, told: Told, mine: Samples<OurStep>, theirs: ReadonlyM
   const best = least(true)
   if (!usual) throw new Error('a comparison needs the mode plain or channels-last')
   const usualModes = [...theirs].filter(([name]) => !MODES[name]!.best).map(([, samples]) => samples)
-  const cpuOf = (of: Samples<unknown>): number => side.median(of.kept.map((x) => x.cpuSeconds))
-  const kinds = Object.keys(mine.kept[0]!.secondsByKind)
-  const byKind = Object.fromEntries(kinds.map((k) => [k, side.median(mine.kept.map((s) => s.secondsByKind[k] ?? 0)) * 1000]))
+  const millisecondsByKind = side.millisecondsByKind(mine)
   const secondsPerStep = secondsOf(mine)
-  const convolving = Object.entries(byKind)
+  const convolving = Object.entries(millisecondsByKind)
     .filter(([k]) => CONVOLUTIONS.test(k))
     .reduce((n, [, ms]) => n + ms / 1000, 0)
   return {
     name: c.name,
     timeRatio: secondsPerStep / usual.secondsPerStep,
-    cpuTimeRatio: cpuOf(mine) / STEPS_AT_ONCE / Math.min(...usualModes.map(cpuOf)),
+    cpuTimeRatio: side.cpuOf(mine) / STEPS_AT_ONCE / Math.min(...usualModes.map(side.cpuOf)),
     bestTimeRatio: best ? secondsPerStep / Math.min(usual.secondsPerStep, best.secondsPerStep) : null,
     memoryRatio: side.memoryOf(mine) / usual.memoryBytes,
     secondsPerStep,
@@ -102,7 +96,7 @@ const resultOf = (c: Case, told: Told, mine: Samples<OurStep>, theirs: ReadonlyM
     processPeakBytes: side.memoryOf(mine),
     planPeakBytes: told.peakBytes,
     peers,
-    millisecondsByKind: Object.fromEntries(Object.entries(byKind).sort((a, b) => b[1] - a[1])),
+    millisecondsByKind,
     samples: mine.kept.length,
     dropped: mine.dropped,
   }

@@ -1,49 +1,62 @@
-// The benchmark as a picture: a bar a side for each case, in milliseconds a step. In: results. Out: SVG.
+// A suite as a picture: groups of bars that are compared with each other. In: groups. Out: SVG.
 
-export interface Plotted {
+export interface Bar {
+  readonly label: string
+  readonly value: number
+  /** The value with its unit. */
+  readonly text: string
+}
+export interface Group {
+  readonly name: string
+  readonly bars: readonly Bar[]
+}
+
+/** A case of steps that were taken in turns. */
+export interface Timed {
   readonly name: string
   readonly secondsPerStep: number
+  /** By PyTorch's mode, or ours with our name before it. */
   readonly peers: Readonly<Record<string, { readonly secondsPerStep: number }>>
 }
 
+const time = (label: string, seconds: number): Bar => ({ label, value: seconds, text: `${(seconds * 1000).toFixed(0)} ms` })
+
+/** The steps of a case, ours first. */
+export const timesOf = (r: Timed): Group => ({
+  name: r.name,
+  bars: [
+    time('spillway', r.secondsPerStep),
+    ...Object.entries(r.peers).map(([mode, p]) => time(mode.startsWith('spillway') ? mode : `pytorch ${mode}`, p.secondsPerStep)),
+  ],
+})
+
 const WIDTH = 760
-const LABEL = 210
+const LABEL = 220
 const BAR = 16
 const GAP = 14
 const COLOURS = ['#1f6f8b', '#c9c4b8', '#a8a294', '#878071', '#66604f']
 
-interface Bar {
-  readonly label: string
-  readonly seconds: number
-}
-
-const barsOf = (p: Plotted): readonly Bar[] => [
-  { label: 'spillway', seconds: p.secondsPerStep },
-  ...Object.entries(p.peers).map(([mode, m]) => ({ label: `pytorch ${mode}`, seconds: m.secondsPerStep })),
-]
-
-/** Bars of a case are drawn to the case's own longest: what matters is their ratio. */
-export const plot = (cases: readonly Plotted[]): string => {
+/** Bars of a group are drawn to the group's own longest: what matters is their ratio. */
+export const plot = (title: string, groups: readonly Group[]): string => {
   let y = 24
   const rows: string[] = []
-  for (const c of cases) {
-    const bars = barsOf(c)
-    const longest = Math.max(...bars.map((b) => b.seconds))
-    rows.push(`<text x="8" y="${y}" font-weight="bold">${c.name}</text>`)
+  for (const { name, bars } of groups) {
+    const longest = Math.max(...bars.map((b) => b.value))
+    rows.push(`<text x="8" y="${y}" font-weight="bold">${name}</text>`)
     y += 8
     bars.forEach((b, i) => {
-      const width = ((WIDTH - LABEL - 90) * b.seconds) / longest
+      const width = ((WIDTH - LABEL - 90) * b.value) / longest
       rows.push(
         `<text x="${LABEL - 8}" y="${y + 12}" text-anchor="end">${b.label}</text>`,
         `<rect x="${LABEL}" y="${y}" width="${width.toFixed(1)}" height="${BAR - 3}" fill="${COLOURS[Math.min(i, COLOURS.length - 1)]}"/>`,
-        `<text x="${(LABEL + width + 6).toFixed(1)}" y="${y + 12}">${(b.seconds * 1000).toFixed(0)} ms</text>`,
+        `<text x="${(LABEL + width + 6).toFixed(1)}" y="${y + 12}">${b.text}</text>`,
       )
       y += BAR
     })
     y += GAP + 10
   }
   return (
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${y}" font-family="sans-serif" font-size="12"><title>Seconds of a training step</title>` +
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${y}" font-family="sans-serif" font-size="12"><title>${title}</title>` +
     `<rect width="100%" height="100%" fill="white"/>\n${rows.join('\n')}\n</svg>\n`
   )
 }

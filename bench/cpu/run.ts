@@ -1,8 +1,8 @@
 // `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch, taken in turns on two threads, as medians and
 // ratios. Suites: in-core (the step with everything kept), bf16 (the same, halved), checkpointing (little memory), large (images that do not fit).
 // In: --python PATH (a Python that has PyTorch 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b.
-// Out: a table, bench/results/cpu-SUITE.json with the machine's description, and an SVG plot where sides are compared; a run of some
-// cases leaves the others of that file as they are.
+// Out: a table, bench/results/cpu-SUITE.json with the machine's description, and its plot as SVG; a run of some cases leaves the
+// others of that file as they are, and --redraw only draws what is there.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,8 +11,8 @@ import { type InBf16, measureBf16, showBf16 } from './bf16'
 import { CASES, type Case } from './cases'
 import { CHECKPOINTED, measureCheckpointing, showCheckpointing } from './checkpointing'
 import { type InCore, measureInCore, showInCore } from './incore'
-import { LARGE, measureLarge, showLarge } from './large'
-import { plot, type Plotted } from './plot'
+import { LARGE, measureLarge, plottedLarge, showLarge } from './large'
+import { type Group, plot, type Timed, timesOf } from './plot'
 import { geomean, machineFacts, MODES, type Options } from './sides'
 
 const ROOT = join(__dirname, '../..')
@@ -27,6 +27,7 @@ const { values: given } = parseArgs({
     threads: { type: 'string', default: '2' },
     'keep-busy': { type: 'boolean', default: false },
     out: { type: 'string' },
+    redraw: { type: 'boolean', default: false },
   },
 })
 
@@ -37,8 +38,8 @@ interface Suite<R extends { readonly name: string } = { readonly name: string }>
   readonly show: (r: R) => string
   /** What all cases come to. */
   readonly means?: (cases: readonly R[]) => object
-  /** Where there are sides to compare. */
-  readonly plotted?: (cases: readonly R[]) => readonly Plotted[]
+  readonly title: string
+  readonly plotted: (r: R) => readonly Group[]
 }
 
 const inCoreMeans = (cases: readonly InCore[]): object => {
@@ -51,18 +52,22 @@ const bf16Means = (cases: readonly InBf16[]): object => ({
   geomeanTimeRatio: geomean(cases.map((r) => r.timeRatio)),
 })
 
+const STEP = 'Milliseconds of a training step'
+const times = (r: Timed): readonly Group[] => [timesOf(r)]
+
 const suite = <R extends { readonly name: string }>(s: Suite<R>): Suite => s as unknown as Suite
 
 const SUITES: Readonly<Record<string, Suite>> = {
-  'in-core': suite({ cases: CASES, measure: measureInCore, show: showInCore, means: inCoreMeans, plotted: (cases) => cases }),
-  bf16: suite({ cases: CASES, measure: measureBf16, show: showBf16, means: bf16Means, plotted: (cases) => cases }),
+  'in-core': suite({ cases: CASES, measure: measureInCore, show: showInCore, means: inCoreMeans, title: STEP, plotted: times }),
+  bf16: suite({ cases: CASES, measure: measureBf16, show: showBf16, means: bf16Means, title: STEP, plotted: times }),
   checkpointing: suite({
     cases: CHECKPOINTED,
     measure: measureCheckpointing,
     show: showCheckpointing,
-    plotted: (cases) => cases,
+    title: STEP,
+    plotted: times,
   }),
-  large: suite({ cases: LARGE, measure: measureLarge, show: showLarge }),
+  large: suite({ cases: LARGE, measure: measureLarge, show: showLarge, title: 'Images that do not fit', plotted: plottedLarge }),
 }
 
 /** Results of cases that this run leaves alone. */
@@ -71,9 +76,14 @@ const earlier = (file: string): readonly { readonly name: string }[] =>
     ? (JSON.parse(readFileSync(file, 'utf8')) as { readonly cases: readonly { readonly name: string }[] }).cases
     : []
 
+const draw = (suite: Suite, out: string, cases: readonly { readonly name: string }[]): void =>
+  writeFileSync(out.replace(/\.json$/, '.svg'), plot(suite.title, cases.flatMap(suite.plotted)))
+
 const main = async (): Promise<void> => {
   const suite = SUITES[given.suite]
   if (!suite) throw new Error(`no suite '${given.suite}'; there are ${Object.keys(SUITES).join(', ')}`)
+  const out = given.out ?? join(ROOT, `bench/results/cpu-${given.suite}.json`)
+  if (given.redraw) return draw(suite, out, earlier(out))
   const names = given.cases?.split(',').map((n) => n.trim())
   const wanted = names?.map((n) => suite.cases.find((c) => c.name === n) ?? n) ?? suite.cases
   const unknown = wanted.find((c) => typeof c === 'string')
@@ -87,7 +97,6 @@ const main = async (): Promise<void> => {
     modes: given.modes.split(','),
     folder,
   }
-  const out = given.out ?? join(ROOT, `bench/results/cpu-${given.suite}.json`)
   const machine = machineFacts(options)
   const results = new Map(earlier(out).map((r) => [r.name, r]))
   try {
@@ -98,7 +107,7 @@ const main = async (): Promise<void> => {
       const cases = suite.cases.flatMap(({ name }) => results.get(name) ?? [])
       mkdirSync(join(out, '..'), { recursive: true })
       writeFileSync(out, `${JSON.stringify({ machine, ...suite.means?.(cases), cases }, null, 2)}\n`)
-      if (suite.plotted) writeFileSync(out.replace(/\.json$/, '.svg'), plot(suite.plotted(cases)))
+      draw(suite, out, cases)
     }
     const means = Object.entries(suite.means?.(suite.cases.flatMap(({ name }) => results.get(name) ?? [])) ?? {})
     for (const [name, mean] of means) console.log(`${name} ${(mean as number | null)?.toFixed(3) ?? '-'}`)

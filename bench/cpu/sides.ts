@@ -112,12 +112,32 @@ export const median = (xs: readonly number[]): number => {
 }
 export const geomean = (xs: readonly number[]): number => Math.exp(xs.reduce((n, x) => n + Math.log(x), 0) / xs.length)
 
+export const cpuOf = (s: Samples<unknown>): number => median(s.kept.map((x) => x.cpuSeconds))
+export const millisecondsByKind = (s: Samples<OurStep>): Readonly<Record<string, number>> => {
+  const kinds = Object.keys(s.kept[0]!.secondsByKind)
+  const medians = kinds.map((k): [string, number] => [k, median(s.kept.map((x) => x.secondsByKind[k] ?? 0)) * 1000])
+  return Object.fromEntries(medians.sort((a, b) => b[1] - a[1]))
+}
 export const secondsOf = (s: Samples<{ readonly seconds: number }>): number => median(s.kept.map((x) => x.seconds))
 export const memoryOf = (s: Samples<{ readonly memoryBytes: number }>): number => Math.max(...s.kept.map((x) => x.memoryBytes))
 
 /** Refuses a median of hardly anything. */
 export const enough = (what: string, s: Samples<unknown>, least = 3): void => {
   if (s.kept.length < least) throw new Error(`${what}: only ${s.kept.length} quiet samples, ${s.dropped} dropped`)
+}
+
+/** Steps of all sides in turns, after a warm-up; each side needs enough quiet ones. */
+export const inTurns = async <Steps extends object>(
+  what: string,
+  talkers: { readonly [Name in keyof Steps]: Talker },
+  warmUp: number,
+  o: Options,
+): Promise<{ readonly [Name in keyof Steps]: Samples<Steps[Name]> }> => {
+  const sides = Object.entries<Talker>(talkers).map(([name, talker]) => ({ name, talker, samples: noSamples<unknown>() }))
+  for (const { talker } of sides) for (let i = 0; i < warmUp; i++) await talker.ask('step')
+  for (let round = 0; round < o.rounds; round++) for (const { talker, samples } of sides) await sample(talker, samples, o)
+  for (const { name, samples } of sides) enough(`${what}, ${name}`, samples)
+  return Object.fromEntries(sides.map(({ name, samples }) => [name, samples])) as { [Name in keyof Steps]: Samples<Steps[Name]> }
 }
 
 export const machineFacts = (o: Options) => ({
