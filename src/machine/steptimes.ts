@@ -9,6 +9,8 @@ import { type Measurements, timeKey, wayText } from './timing'
 export const MOST_STEP_TIMES = 4096
 /** A time that moves by less is the same. */
 const SAME_WITHIN = 0.03
+/** What is told anew counts for so much: a virtual machine's speed moves by tens of percent from one step to the next. */
+const NEWS = 0.25
 
 const keyOf = (plan: Plan, c: Call): string => {
   const shapes = callShapes(plan.graph, c.ins, c.outs)
@@ -33,9 +35,10 @@ export const learn = (known: Measurements, plan: Plan, seconds: Float64Array): b
   for (const [key, told] of means(plan, seconds)) {
     if (!(told > 0)) continue
     const before = known.get(key)
-    isNew ||= before === undefined || Math.abs(told / before - 1) > SAME_WITHIN
+    const now = before === undefined ? told : before + NEWS * (told - before)
+    isNew ||= before === undefined || Math.abs(now / before - 1) > SAME_WITHIN
     known.delete(key)
-    known.set(key, told)
+    known.set(key, now)
   }
   forgetOldest(known)
   return isNew

@@ -1,2 +1,0 @@
-import { growthOf } from './bench/acceptance/times'
-console.log(growthOf(process.argv[2]!, 1330))
