@@ -195,7 +195,7 @@ export interface Metrics {
   /** Those that ran to their end. */
   readonly steps: readonly StepMetrics[]
   readonly secondsByKind: Readonly<Record<string, number>>
-  /** By call: the mean of the steps in whose way nothing else ran; a session's first is none of them. */
+  /** By call, of the quickest step in whose way nothing else ran; a session's first is not counted. */
   readonly quietCallSeconds?: Float64Array
   readonly arenaPeakBytes: number
   readonly arenaFileBytes: number

@@ -1,4 +1,4 @@
-// What steps have told of their calls. In: a plan, and what each of its calls took in quiet steps. Out: plans whose calls take
+// What steps have told of their calls. In: a plan, and what each of its calls took in the quickest quiet step. Out: plans whose calls take
 // what they took. Invariant: only the seconds of calls change: which plan is chosen, and its memory, never depend on the steps
 // that this machine has run. A call beside which something is copied takes longer, so plans that move pages teach nothing.
 import { callShapes } from '../../staging/plan/expand'
@@ -9,8 +9,8 @@ import { type Measurements, timeKey, wayText } from './timing'
 export const MOST_STEP_TIMES = 4096
 /** A time that moves by less is the same. */
 const SAME_WITHIN = 0.03
-/** What is told anew counts for so much: a virtual machine's speed moves by tens of percent from one step to the next. */
-const NEWS = 0.25
+/** What took longer than before was most likely disturbed (a virtual machine's speed moves by tens of percent): it counts for little. */
+const SLOWER_COUNTS = 0.05
 
 const keyOf = (plan: Plan, c: Call): string => {
   const shapes = callShapes(plan.graph, c.ins, c.outs)
@@ -35,7 +35,7 @@ export const learn = (known: Measurements, plan: Plan, seconds: Float64Array): b
   for (const [key, told] of means(plan, seconds)) {
     if (!(told > 0)) continue
     const before = known.get(key)
-    const now = before === undefined ? told : before + NEWS * (told - before)
+    const now = before === undefined || told < before ? told : before + SLOWER_COUNTS * (told - before)
     isNew ||= before === undefined || Math.abs(now / before - 1) > SAME_WITHIN
     known.delete(key)
     known.set(key, now)
