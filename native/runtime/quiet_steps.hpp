@@ -11,23 +11,24 @@ namespace spillway {
 
 class QuietSteps {
  public:
-  explicit QuietSteps(size_t calls) : step_(calls) {}
+  explicit QuietSteps(size_t calls) : step_(calls), quickest_(calls) {}
   void begin_step(const Queueing& queueing) { stood_ = queueing.seconds(); }
   void count(uint32_t call, double seconds) { step_[call] = seconds; }
   void end_step(const Queueing& queueing, double seconds) {
     if (!is_quiet(queueing.seconds() - stood_, seconds) || seconds >= least_) return;
-    quickest_ = step_;
+    std::swap(step_, quickest_);
     least_ = seconds;
   }
   /// Since the last time; empty where no step was quiet.
   std::vector<double> take() {
-    least_ = std::numeric_limits<double>::infinity();
-    return std::exchange(quickest_, {});
+    if (std::exchange(least_, NONE) == NONE) return {};
+    return quickest_;
   }
 
  private:
+  static constexpr double NONE = std::numeric_limits<double>::infinity();
   std::vector<double> step_, quickest_;
-  double stood_ = 0, least_ = std::numeric_limits<double>::infinity();
+  double stood_ = 0, least_ = NONE;
 };
 
 }  // namespace spillway
