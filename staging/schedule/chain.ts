@@ -38,7 +38,10 @@ const NOTHING: ReadonlySet<ValueId> = new Set()
 class Measurer {
   private readonly makers
   private readonly readBackward: ReadonlySet<ValueId>
+  /** The last stage whose forward reads a value. */
   private readonly lastRead: ReadonlyMap<ValueId, number>
+  /** Before each stage: what it or later ones read of earlier ones. */
+  private readonly crossing: readonly ReadonlySet<ValueId>[]
   private readonly gradients: readonly ReadonlySet<ValueId>[]
 
   constructor(
@@ -49,6 +52,8 @@ class Measurer {
     this.makers = makersOf(graph)
     this.readBackward = new Set(stages.flatMap((s) => s.backward).flatMap((id) => graph.ops[id]!.ins))
     this.lastRead = new Map(stages.flatMap((s, i) => s.forward.flatMap((id) => graph.ops[id]!.ins.map((v) => [v, i] as const))))
+    const outputs = stages.map((_, i) => this.outputs(i))
+    this.crossing = stages.map((_, i) => new Set(outputs.slice(0, i).flatMap((made) => [...made].filter((v) => this.lastRead.get(v)! >= i))))
     this.gradients = gradientsInto(graph, stages)
   }
 
@@ -73,7 +78,8 @@ class Measurer {
   }
 
   /** What each option keeps, the one that keeps most first. */
-  keeping(i: number, outputs: ReadonlySet<ValueId>): Keeping {
+  keeping(i: number): Keeping {
+    const outputs = this.outputs(i)
     const made = this.activations(this.stages[i]!.forward)
     const inside = new Set(made)
     const all = new Set(made.filter((v) => this.readBackward.has(v) || outputs.has(v)))
@@ -102,16 +108,21 @@ class Measurer {
     return footprint(this.graph, ops, this.costs, { before, after, counts: (v) => !held.has(v) && values[v]!.role !== 'stat' })
   }
 
-  stage(i: number, inputs: ReadonlySet<ValueId>, keeping: Keeping): ChainStage {
+  stage(i: number, keeping: Keeping): ChainStage {
     const { forward, backward } = this.stages[i]!
     const { outputs } = keeping
+    const inputs = this.crossing[i]!
+    const last = Math.max(i, ...[...outputs].map((v) => this.lastRead.get(v)!))
     const gradients = this.gradients[i]!
     const again = againOps(this.graph, forward)
     const passes = this.run(forward, [], outputs, inputs)
     const option = (kept: ReadonlySet<ValueId>): StageOption => {
       const stats = forward.flatMap((id) => this.graph.ops[id]!.outs).filter((v) => this.graph.values[v]!.role !== 'activation')
       const ops = withReruns(this.graph, this.makers, backward, new Set([...kept, ...inputs, ...stats]))
-      const back = this.run(ops, [...kept, ...gradients], this.gradients[i - 1] ?? NOTHING, inputs)
+      // What only later stages read is gone by then.
+      const read = new Set(ops.flatMap((id) => this.graph.ops[id]!.ins))
+      const there = [...kept].filter((v) => read.has(v))
+      const back = this.run(ops, [...there, ...gradients], this.gradients[i - 1] ?? NOTHING, inputs)
       return {
         saved: this.bytes(kept),
         forwardPeak: this.run(forward, [], kept, inputs).peakBytes,
@@ -123,7 +134,7 @@ class Measurer {
       firstSeconds: passes.seconds,
       againSeconds: again.reduce((n, id) => n + this.costs[id]!.seconds, 0),
       passPeak: passes.peakBytes,
-      input: this.bytes(inputs),
+      crossing: Array.from({ length: last - i }, (_, d) => this.bytes([...outputs].filter((v) => this.lastRead.get(v)! > i + d))),
       gradient: this.bytes(gradients),
       options: keeping.options.map(option),
     }
@@ -154,9 +165,8 @@ const cutsOf = (graph: Graph, mostBytes: number): readonly number[] => {
 
 const measured = (graph: Graph, machine: Machine, stages: readonly Stage[]): Chain => {
   const measure = new Measurer(graph, opCosts(graph, machine), stages)
-  const outputs = stages.map((_, i) => measure.outputs(i))
-  const keeping = stages.map((_, i) => measure.keeping(i, outputs[i]!))
-  const sizes = stages.map((_, i) => measure.stage(i, outputs[i - 1] ?? NOTHING, keeping[i]!))
+  const keeping = stages.map((_, i) => measure.keeping(i))
+  const sizes = stages.map((_, i) => measure.stage(i, keeping[i]!))
   return { graph, stages, keeping, sizes }
 }
 
@@ -178,9 +188,7 @@ export const tiledChainOf = (graph: Graph, machine: Machine, pieces: ForwardPiec
   const largest = chain.sizes.reduce((m, s, i) => (leastPeak(s) > leastPeak(chain.sizes[m]!) ? i : m), 0)
   if (!isTiled(tiles[largest]!.grid)) return null
   const stages = whole.map((s, i) => ({ ...s, grid: tiles[i]!.grid }))
-  const sizes = chain.sizes.map((s, i) =>
-    tiledSizes(s, tiles[i]!, chain.sizes[i + 1]?.input ?? 0, chain.sizes[i - 1]?.gradient ?? 0),
-  )
+  const sizes = chain.sizes.map((s, i) => tiledSizes(s, tiles[i]!, chain.sizes[i - 1]?.gradient ?? 0))
   const tiled = { ...chain, stages, sizes }
   return canBeSliced(tiled) ? tiled : null
 }

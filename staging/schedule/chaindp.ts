@@ -1,13 +1,13 @@
 // The optimal recomputation of a chain of stages in a given memory (Rotor's dynamic programme, after Beaumont et al. 2019).
 // In: stages with times and sizes in slots. Out: the least time for every number of slots, and the actions that take it.
-// best(a, b, m): process stages a..b forward and backward, a's input being held by whoever called, in m slots besides it:
+// best(a, b, m): process stages a..b forward and backward in m slots, besides what they read of stages before a:
 //   save a with option k:  forward(a) + backward(a, k) + best(a+1, b, m - saved(a, k))
-//   keep a's input and skip to j:  passes(a..j-1) + best(j, b, m - input(j)) + best(a, j-1, m)
+//   skip to j, keeping what j and later stages read of a..j-1:  passes(a..j-1) + best(j, b, m - kept(a, j)) + best(a, j-1, m)
 // Worked example, three equal stages and room for one: pass 1 2, run 3 and back, pass 1, run 2 and back, run 1 and back.
 
-/** A way to keep what a stage's backward needs. Sizes in slots, without the stage's input. */
+/** A way to keep what a stage's backward needs. Sizes in slots, without what the stage reads of those before it. */
 export interface StageOption {
-  /** Held from forward to backward, the stage's output included. */
+  /** Held from forward to backward, what later stages read included. */
   readonly saved: number
   /** The most at once while the forward runs, and while the backward does (what is saved and the output's gradient included). */
   readonly forwardPeak: number
@@ -19,9 +19,13 @@ export interface ChainStage {
   /** The first forward, and a repeated one, which finds the statistics there. */
   readonly firstSeconds: number
   readonly againSeconds: number
-  /** The most at once while the forward runs and nothing but the output is kept. */
+  /** The most at once while the forward runs and nothing but what later stages read is kept. */
   readonly passPeak: number
-  readonly input: number
+  /**
+   * What of this stage the next one or later ones read, then what the one after it or later ones do, and so on: a chain's link has
+   * one entry, a layer of a dense block one for every layer behind it. Parts of a slot are added up before they are rounded up.
+   */
+  readonly crossing: readonly number[]
   /** The gradient of the stage's output. */
   readonly gradient: number
   readonly options: readonly StageOption[]
@@ -41,7 +45,10 @@ export interface ChainRules {
 }
 export const ALL_RULES: ChainRules = { nested: true, options: true }
 
-/** Least seconds by slots, and what to do: -1-k saves with option k, j > 0 skips to the stage that lies j further. */
+/**
+ * Least seconds by slots, and what to do: -1-k saves with option k, j > 0 skips to the stage that lies j further. Its last entry
+ * stands for all larger memories: there everything is saved.
+ */
 interface Table {
   readonly seconds: Float64Array
   readonly choice: Int16Array
@@ -55,13 +62,35 @@ export interface SolvedChain {
   readonly tables: number
 }
 
+/** The entry for m slots. */
+const entry = (t: Table, m: number): number => Math.min(m, t.seconds.length - 1)
+
+/** What saving takes, however much each stage saves. */
+const mostSaved = (stages: readonly ChainStage[], a: number, b: number): number => {
+  const after = stages[b]!.gradient
+  let saved = 0
+  let most = 0
+  for (let i = a; i <= b; i++) {
+    const { options } = stages[i]!
+    const mine = Math.max(...options.map((o) => o.saved))
+    most = Math.max(most, saved + mine, ...options.map((o) => saved + Math.max(o.forwardPeak + after, o.backwardPeak)))
+    saved += mine
+  }
+  return most
+}
+
 const stageKey = (s: ChainStage): string => JSON.stringify(s)
+
+/** For each j: what stages from j on read of stages a..j-1. */
+const keptFrom = (stages: readonly ChainStage[], a: number): readonly number[] =>
+  stages.map((_, j) => Math.ceil(stages.slice(a, j).reduce((n, s, i) => n + (s.crossing[j - a - i - 1] ?? 0), 0)))
 
 class Solver {
   /** By number of the stretch's sequence of stages. */
   private readonly solved = new Map<number, Table>()
   private readonly sequences = new Map<string, number>()
   private readonly tableOf: (Table | undefined)[][]
+  private readonly kept: readonly (readonly number[])[]
 
   constructor(
     readonly stages: readonly ChainStage[],
@@ -69,6 +98,7 @@ class Solver {
     readonly rules: ChainRules,
   ) {
     this.tableOf = stages.map(() => [])
+    this.kept = stages.map((_, a) => keptFrom(stages, a))
     const keys = stages.map(stageKey)
     for (let b = 0; b < stages.length; b++) {
       let sequence = this.number(b === stages.length - 1 ? 'end' : 'again')
@@ -100,7 +130,8 @@ class Solver {
   }
 
   private solve(a: number, b: number): Table {
-    const table: Table = { seconds: new Float64Array(this.slots + 1).fill(Infinity), choice: new Int16Array(this.slots + 1) }
+    const size = Math.min(this.slots, mostSaved(this.stages, a, b)) + 1
+    const table: Table = { seconds: new Float64Array(size).fill(Infinity), choice: new Int16Array(size) }
     const options = this.rules.options ? this.stages[a]!.options : this.stages[a]!.options.slice(0, 1)
     for (const [k, o] of options.entries()) this.save(table, a, b, k, o)
     let passes = 0
@@ -109,7 +140,7 @@ class Solver {
     for (let j = a + 1; j <= b; j++) {
       const passed = this.stages[j - 1]!
       passes += this.forwardSeconds(j - 1, b)
-      peak = Math.max(peak, after + passed.passPeak + (j - 1 > a ? passed.input : 0))
+      peak = Math.max(peak, after + passed.passPeak + this.kept[a]![j - 1]!)
       if (this.rules.nested || b === this.stages.length - 1) this.skip(table, a, j, b, passes, peak)
     }
     return table
@@ -119,9 +150,9 @@ class Solver {
     const after = this.stages[b]!.gradient
     const least = Math.max(o.saved, o.forwardPeak + after, o.backwardPeak)
     const own = this.forwardSeconds(a, b) + o.backwardSeconds
-    const inner = a < b ? this.tableOf[a + 1]![b]!.seconds : null
-    for (let m = least; m <= this.slots; m++) {
-      const s = own + (inner ? inner[m - o.saved]! : 0)
+    const inner = a < b ? this.tableOf[a + 1]![b]! : null
+    for (let m = least; m < seconds.length; m++) {
+      const s = own + (inner ? inner.seconds[entry(inner, m - o.saved)]! : 0)
       if (s < seconds[m]!) {
         seconds[m] = s
         choice[m] = -1 - k
@@ -130,11 +161,11 @@ class Solver {
   }
 
   private skip({ seconds, choice }: Table, a: number, j: number, b: number, passes: number, peak: number): void {
-    const input = this.stages[j]!.input
-    const right = this.tableOf[j]![b]!.seconds
-    const left = this.tableOf[a]![j - 1]!.seconds
-    for (let m = Math.max(input, peak); m <= this.slots; m++) {
-      const s = passes + right[m - input]! + left[m]!
+    const kept = this.kept[a]![j]!
+    const right = this.tableOf[j]![b]!
+    const left = this.tableOf[a]![j - 1]!
+    for (let m = Math.max(kept, peak); m < seconds.length; m++) {
+      const s = passes + right.seconds[entry(right, m - kept)]! + left.seconds[entry(left, m)]!
       if (s < seconds[m]!) {
         seconds[m] = s
         choice[m] = j - a
@@ -143,11 +174,13 @@ class Solver {
   }
 
   secondsOf(m: number): number {
-    return this.tableOf[0]![this.stages.length - 1]!.seconds[Math.min(m, this.slots)]!
+    const whole = this.tableOf[0]![this.stages.length - 1]!
+    return whole.seconds[entry(whole, m)]!
   }
 
   actionsOf(a: number, b: number, m: number, out: Action[]): Action[] {
-    const choice = this.tableOf[a]![b]!.choice[m]!
+    const table = this.tableOf[a]![b]!
+    const choice = table.choice[entry(table, m)]!
     if (choice < 0) {
       const option = -1 - choice
       out.push({ tag: 'forward', stage: a, option })
@@ -157,7 +190,7 @@ class Solver {
     }
     const j = a + choice
     for (let i = a; i < j; i++) out.push({ tag: 'pass', stage: i })
-    this.actionsOf(j, b, m - this.stages[j]!.input, out)
+    this.actionsOf(j, b, m - this.kept[a]![j]!, out)
     return this.actionsOf(a, j - 1, m, out)
   }
 }
@@ -168,7 +201,7 @@ export const solveChain = (stages: readonly ChainStage[], slots: number, rules: 
     seconds: (m) => solver.secondsOf(m),
     actions: (m) => {
       if (!Number.isFinite(solver.secondsOf(m))) throw new Error(`no schedule of the chain fits ${m} slots`)
-      return solver.actionsOf(0, stages.length - 1, Math.min(m, slots), [])
+      return solver.actionsOf(0, stages.length - 1, m, [])
     },
     tables: solver.tables,
   }

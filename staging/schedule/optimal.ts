@@ -14,7 +14,7 @@ import { onceFor } from './remember'
 import { runsOf } from './rerun'
 import { forwardPieces } from './tiled'
 
-const SLOTS = 400
+const SLOTS = 1000
 const LISTED = 16
 /** Layouts that are remembered for other budgets. */
 const REMEMBERED = 12
@@ -25,12 +25,12 @@ const TILED_LOW = 0.9
 /** And holds less, by that and by what rounding to slots makes of sizes. */
 const HELD_LOW = 0.9
 
-/** Bytes to slots: what is held to the nearest, so that the errors of many stages cancel; the layout counts pages in the end. */
+/** Bytes to slots, to the nearest, so that the errors of many stages cancel; the layout counts pages in the end. */
 const inSlots = (s: ChainStage, slot: number): ChainStage => {
   const n = (bytes: number): number => Math.round(bytes / slot)
   return {
     ...s,
-    input: n(s.input),
+    crossing: s.crossing.map((bytes) => bytes / slot),
     gradient: n(s.gradient),
     passPeak: n(s.passPeak),
     options: s.options.map((o) => ({ ...o, saved: n(o.saved), forwardPeak: n(o.forwardPeak), backwardPeak: n(o.backwardPeak) })),

@@ -5,7 +5,7 @@
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import { type Grid, type SegmentPhase, UNTILED } from '../plan/plan'
 import { splitAt } from '../tile/cuts'
-import { backwardRuns, ForwardMap, forwardOps, isTiled, type Run, takesNoData } from '../tile/segments'
+import { ForwardMap, forwardOps, isForward, isTiled, type Run, takesNoData } from '../tile/segments'
 import type { Action } from './chaindp'
 
 export interface Stage {
@@ -15,15 +15,20 @@ export interface Stage {
   readonly grid: Grid
 }
 
-/** The ops of the step by stage: stage i is what lies between cuts i-1 and i of the forward pass, and its gradients. */
+/**
+ * The ops of the step by stage: stage i is what lies between cuts i-1 and i of the forward pass, and its gradients. A backward op
+ * belongs where the values are whose gradients it reads, so that one which makes gradients of earlier stages takes none of theirs along.
+ */
 export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[] => {
   const ids = forwardOps(graph).map((o) => o.id)
   const groups = splitAt(ids, cuts).map((ops) => ({ ops, grid: UNTILED }))
+  const map = new ForwardMap(graph, groups)
   const backward: OpId[][] = groups.map(() => [])
   let stage = groups.length - 1
-  for (const run of backwardRuns(new ForwardMap(graph, groups))) {
-    stage = Math.min(stage, run.group)
-    backward[stage]!.push(...run.ops)
+  for (const op of graph.ops) {
+    if (isForward(op)) continue
+    stage = Math.min(stage, (op.phase === 'update' ? null : map.reach(op))?.[1] ?? stage)
+    backward[stage]!.push(op.id)
   }
   return groups.map((g, i) => ({ forward: g.ops, backward: backward[i]!, grid: UNTILED }))
 }

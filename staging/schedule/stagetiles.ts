@@ -30,8 +30,8 @@ export const stageTiles = (p: ForwardPieces, stage: Stage, limitBytes: number): 
   return { grid: cost.grid, slower: cost.seconds / whole.seconds }
 }
 
-/** `output` is what the stage leaves behind for the next, `handsOn` the gradient that its backward leaves. */
-export const tiledSizes = (s: ChainStage, { grid, slower }: StageTiles, output: number, handsOn: number): ChainStage => {
+/** `handsOn` is the gradient that the stage's backward leaves. */
+export const tiledSizes = (s: ChainStage, { grid, slower }: StageTiles, handsOn: number): ChainStage => {
   const tiles = tilesOf(grid)
   const held = (peak: number, whole: number): number => Math.min(peak, whole + Math.max(0, peak - whole) / tiles)
   const option = (o: StageOption): StageOption => ({
@@ -44,7 +44,7 @@ export const tiledSizes = (s: ChainStage, { grid, slower }: StageTiles, output: 
     ...s,
     firstSeconds: s.firstSeconds * slower,
     againSeconds: s.againSeconds * slower,
-    passPeak: held(s.passPeak, output),
+    passPeak: held(s.passPeak, s.crossing[0] ?? 0),
     options: s.options.map(option),
   }
 }

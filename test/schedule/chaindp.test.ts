@@ -1,68 +1,45 @@
-// The programme for chains against every schedule there is: small random chains, each tree of decisions written out as actions
-// and run by a simulator that counts what is held, value by value.
+// The programme for chains against every schedule there is: small random chains, some with values that several later stages read, as
+// in a dense block; each tree of decisions written out as actions and run by a simulator that counts what is held, value by value.
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Action, ALL_RULES, type ChainRules, type ChainStage, solveChain } from '../../staging/schedule/chaindp'
+import { type Action, ALL_RULES, type ChainStage, solveChain } from '../../staging/schedule/chaindp'
+import { everySchedule } from './schedules'
 
-// ---------------------------------------------------------------- every schedule
+// ---------------------------------------------------------------- one schedule
 
-/** The actions of every way to process stages a..b. */
-const everySchedule = (
-  stages: readonly ChainStage[],
-  a: number,
-  b: number,
-  rules: ChainRules,
-): readonly (readonly Action[])[] => {
-  if (a > b) return [[]]
-  const out: (readonly Action[])[] = []
-  const options = rules.options ? stages[a]!.options.length : 1
-  for (let option = 0; option < options; option++)
-    for (const inner of everySchedule(stages, a + 1, b, rules))
-      out.push([{ tag: 'forward', stage: a, option }, ...inner, { tag: 'backward', stage: a, option }])
-  if (rules.nested || b === stages.length - 1)
-    for (let j = a + 1; j <= b; j++) {
-      const passes = Array.from({ length: j - a }, (_, i): Action => ({ tag: 'pass', stage: a + i }))
-      for (const right of everySchedule(stages, j, b, rules))
-        for (const left of everySchedule(stages, a, j - 1, rules)) out.push([...passes, ...right, ...left])
-    }
-  return out
-}
-
-/** Peak and seconds of a list of actions. A stage's input is held from when it is made to its last use before it is made again. */
+/** Peak and seconds of a list of actions. What a stage passes on is held to the last use before it is made again. */
 const run = (stages: readonly ChainStage[], actions: readonly Action[]): { readonly peak: number; readonly seconds: number } => {
   const ran = new Set<number>()
   const saved = new Map<number, number>()
-  const inputs = new Set<number>()
+  const passed = new Set<number>()
   let gradient = stages[stages.length - 1]!.gradient
   let peak = 0
   let seconds = 0
-  const usedLater = (stage: number, from: number): boolean => {
-    for (const x of actions.slice(from)) {
-      if (x.stage === stage) return true
-      if (x.stage === stage - 1 && x.tag !== 'backward') return false
-    }
-    return false
+  /** What of a stage's values the actions from `from` on read: the stages behind it read the first of its parts, the next after them fewer. */
+  const needed = (stage: number, from: number): number => {
+    const end = actions.findIndex((x, at) => at >= from && x.stage === stage && x.tag !== 'backward')
+    const readers = actions.slice(from, end < 0 ? undefined : end).map((x) => x.stage - stage - 1)
+    return Math.max(0, ...readers.map((distance) => stages[stage]!.crossing[distance] ?? 0))
   }
   actions.forEach((x, at) => {
     const s = stages[x.stage]!
-    const held = (): number =>
-      [...inputs].reduce((n, i) => n + stages[i]!.input, 0) + [...saved.values()].reduce((n, v) => n + v, 0)
-    const others = held()
+    const held = (from: number): number =>
+      [...passed].reduce((n, i) => n + needed(i, from), 0) + [...saved.values()].reduce((n, v) => n + v, 0)
+    if (x.tag !== 'backward') passed.delete(x.stage)
     if (x.tag === 'backward') {
       saved.delete(x.stage)
-      peak = Math.max(peak, held() + s.options[x.option]!.backwardPeak)
+      peak = Math.max(peak, held(at) + s.options[x.option]!.backwardPeak)
       seconds += s.options[x.option]!.backwardSeconds
       gradient = stages[x.stage - 1]?.gradient ?? 0
     } else {
       seconds += ran.has(x.stage) ? s.againSeconds : s.firstSeconds
       ran.add(x.stage)
-      peak = Math.max(peak, others + gradient + (x.tag === 'pass' ? s.passPeak : s.options[x.option]!.forwardPeak))
+      peak = Math.max(peak, held(at) + gradient + (x.tag === 'pass' ? s.passPeak : s.options[x.option]!.forwardPeak))
       if (x.tag === 'forward') saved.set(x.stage, s.options[x.option]!.saved)
-      else inputs.add(x.stage + 1)
+      else passed.add(x.stage)
     }
-    for (const i of [...inputs]) if (!usedLater(i, at + 1)) inputs.delete(i)
-    peak = Math.max(peak, held() + gradient)
+    peak = Math.max(peak, held(at + 1) + gradient)
   })
   return { peak, seconds }
 }
@@ -75,6 +52,9 @@ const chains: fc.Arbitrary<readonly ChainStage[]> = fc
       firstSeconds: fc.integer({ min: 1, max: 9 }),
       repeated: fc.nat(2),
       output: fc.integer({ min: 1, max: 4 }),
+      // As much of the output is read by so many stages behind the next.
+      far: fc.nat(4),
+      reach: fc.nat(3),
       gradient: fc.nat(3),
       scratch: fc.nat(3),
       kept: fc.array(fc.record({ more: fc.nat(5), scratch: fc.nat(4), seconds: fc.integer({ min: 1, max: 9 }) }), {
@@ -86,13 +66,13 @@ const chains: fc.Arbitrary<readonly ChainStage[]> = fc
   )
   .map((drafts) =>
     drafts.map((d, i): ChainStage => {
-      const input = i === 0 ? 0 : drafts[i - 1]!.output
+      const crossing = [d.output, ...Array.from({ length: d.reach }, () => Math.min(d.far, d.output))]
       const before = i === 0 ? 0 : drafts[i - 1]!.gradient
       return {
         firstSeconds: d.firstSeconds,
         againSeconds: Math.max(0, d.firstSeconds - d.repeated),
         passPeak: d.output + d.scratch,
-        input,
+        crossing: crossing.slice(0, drafts.length - 1 - i),
         gradient: d.gradient,
         options: d.kept.map((k) => ({
           saved: d.output + k.more,
@@ -131,11 +111,11 @@ test('the worked example: three equal stages, room for one to be saved', () => {
     firstSeconds: 1,
     againSeconds: 1,
     passPeak: 1,
-    input: 1,
+    crossing: [1],
     gradient: 0,
     options: [{ saved: 4, forwardPeak: 4, backwardPeak: 4, backwardSeconds: 2 }],
   }
-  const solved = solveChain([{ ...stage, input: 0 }, stage, stage], 12)
+  const solved = solveChain([stage, stage, { ...stage, crossing: [] }], 12)
   assert.is(solved.seconds(3), Infinity)
   assert.is(solved.seconds(12), 9)
   const words = (m: number): string =>
@@ -147,12 +127,28 @@ test('the worked example: three equal stages, room for one to be saved', () => {
   assert.throws(() => solved.actions(3), /fits 3 slots/)
 })
 
+test('parts of a slot that cross a cut are added up before they are rounded up', () => {
+  const layer: ChainStage = {
+    firstSeconds: 1,
+    againSeconds: 1,
+    passPeak: 0,
+    crossing: [0.4, 0.4, 0.4, 0.4],
+    gradient: 0,
+    options: [{ saved: 9, forwardPeak: 9, backwardPeak: 9, backwardSeconds: 1 }],
+  }
+  // Five layers of a dense block: behind the fourth, four of their values are held beside the last, 1.6 slots of them.
+  const least = (stages: readonly ChainStage[]): number => Array.from({ length: 60 }, (_, m) => m).find((m) => solveChain(stages, 60).seconds(m) < Infinity)!
+  const stages = [4, 3, 2, 1, 0].map((more): ChainStage => ({ ...layer, crossing: layer.crossing.slice(0, more) }))
+  assert.is(least(stages), 9 + 2)
+  assert.is(least(stages.map((s): ChainStage => ({ ...s, crossing: s.crossing.slice(0, 1) }))), 9 + 1)
+})
+
 test('equal stretches of stages share a table', () => {
   const stage: ChainStage = {
     firstSeconds: 1,
     againSeconds: 1,
     passPeak: 1,
-    input: 1,
+    crossing: [1],
     gradient: 1,
     options: [{ saved: 3, forwardPeak: 3, backwardPeak: 4, backwardSeconds: 2 }],
   }

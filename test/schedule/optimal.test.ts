@@ -1,3 +1,4 @@
+// timeout 600
 // Chains of real networks: what the programme decides becomes plans that the verifier accepts, that take what was modelled and
 // need less the less they are given; stages lie where one value crosses; repeated blocks are solved once.
 import { isLeft, isRight } from 'fp-ts/Either'
@@ -9,14 +10,22 @@ import { gib, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { resident } from '../../staging/schedule/candidate'
-import { chainOf } from '../../staging/schedule/chain'
-import { solveChain } from '../../staging/schedule/chaindp'
-import { optimalOf, spread } from '../../staging/schedule/optimal'
+import { type Chain, chainOf } from '../../staging/schedule/chain'
+import { type Action, type ChainRules, solveChain } from '../../staging/schedule/chaindp'
+import { layOut } from '../../staging/schedule/layout'
+import { OptimalChain, optimalOf, spread } from '../../staging/schedule/optimal'
+import { runsOf } from '../../staging/schedule/rerun'
+import { segmentsOf } from '../../staging/tile/segments'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
+import { batchNorm, conv2d, elaborate, globalAvgPool, linear, model, mse, relu, seq, skip } from '../../dsl'
+import { training } from '../../staging/grad/grad'
+import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { trainingGraph } from '../golden/golden'
+import { must } from '../graph/sketch'
 import { recipes } from '../property/networks'
 import { trainingOf } from '../property/plans'
+import { everySchedule } from './schedules'
 
 const machine = machines['v100-pcie-16g']!
 const RUNS = process.env['SPILLWAY_FULL'] === '1' ? 200 : 40
@@ -54,6 +63,37 @@ test('the plan takes the seconds that the programme says, or a little less', () 
     }
   }
 })
+
+// ---------------------------------------------------------------- a dense block
+
+/** Layers that join what they make to what they read; on devices that have norms of joined values it is never joined. */
+const denseBlock = (isRewritten: boolean): Graph => {
+  const layer = <N extends number>(n: N) => skip(batchNorm(`norm${n}.1`), relu(), conv2d(`conv${n}.1`, 32, 1), batchNorm(`norm${n}.2`), relu(), conv2d(`conv${n}.2`, 32, 3))
+  const layers = seq(conv2d('conv0', 32, 3), layer(1), layer(2), layer(3), batchNorm('norm4'), relu(), globalAvgPool('pool'), linear('fc', 10))
+  const net = must(elaborate(model([8, 3, 64, 64], layers), 'dense block'))
+  const { graph, output } = isRewritten ? rewritten(net.graph, net.output) : net
+  return must(training(graph, output, { loss: mse, optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } }))
+}
+
+const laidOut = ({ graph, stages, keeping }: Chain, actions: readonly Action[]) => {
+  const segments = segmentsOf(graph, runsOf(graph, stages, keeping, actions))
+  if (isLeft(segments)) throw new Error(segments.left.why)
+  const layout = layOut(graph, segments.right, machine, { packing: 'rows' })
+  return { pages: resident(layout).least, seconds: computeSeconds(layout) }
+}
+
+for (const isRewritten of [false, true])
+  test(`a dense block${isRewritten ? ' whose values lie side by side' : ''}: no schedule needs less, and none that fits is much faster`, () => {
+    // Stages keep all or nothing: else there are too many schedules to lay out.
+    const rules: ChainRules = { nested: true, options: false }
+    const chain = chainOf(denseBlock(isRewritten), machine)
+    const all = everySchedule(chain.sizes, 0, chain.sizes.length - 1, rules).map((actions) => laidOut(chain, actions))
+    const optimal = new OptimalChain(chain, machine, rules)
+    const mine = optimal.steps.map((m) => ({ pages: optimal.resident(m).least, seconds: computeSeconds(optimal.layout(m)) }))
+    const fastest = (of: typeof all, pages: number): number => Math.min(Infinity, ...of.filter((x) => x.pages <= pages).map((x) => x.seconds))
+    for (const pages of new Set(all.map((x) => x.pages)))
+      assert.ok(fastest(mine, pages) <= 1.05 * fastest(all, pages), `in ${pages} pages ${fastest(mine, pages)} s for ${fastest(all, pages)} s`)
+  })
 
 test('stages of resnet18 are its blocks', () => {
   const chain = chainOf(trainingGraph('resnet18', [8, 3, 64, 64]), machine)

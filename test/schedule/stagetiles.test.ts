@@ -23,10 +23,10 @@ const planned = (graph: Graph, pages: number, o: Parameters<typeof auto>[0]) =>
 
 test('the worked example: 10 values at work, 2 of them kept, in 4 tiles', () => {
   const stage = {
-    firstSeconds: 1, againSeconds: 1, passPeak: 10, input: 1, gradient: 0,
+    firstSeconds: 1, againSeconds: 1, passPeak: 10, crossing: [2], gradient: 0,
     options: [{ saved: 2, forwardPeak: 10, backwardPeak: 10, backwardSeconds: 2 }],
   }
-  const t = tiledSizes(stage, { grid: { B: 4, H: 1, W: 1 }, slower: 1.5 }, 2, 0)
+  const t = tiledSizes(stage, { grid: { B: 4, H: 1, W: 1 }, slower: 1.5 }, 0)
   assert.equal([t.passPeak, t.options[0]!.forwardPeak, t.options[0]!.backwardPeak], [4, 4, 4])
   assert.equal([t.firstSeconds, t.againSeconds, t.options[0]!.backwardSeconds], [1.5, 1.5, 3])
   assert.is(t.options[0]!.saved, 2)
