@@ -34,7 +34,7 @@ const planningOptions = (c: Command): Command => modelOptions(c)
   .option('--allocator <name>', `${ALLOCATORS.join(', ')}: what runs are pages; the others are replayed on the plan to compare (default pages)`)
   .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
   .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
-  .option('--precision <name>', 'fp32, bf16 (activations stored and multiplied so, where the processor has it), tf32 (products on cuda); default fp32', choiceOption('--precision', PRECISIONS))
+  .option('--precision <name>', 'fp32, bf16 (activations stored and multiplied so: on cuda, and where the processor has it), tf32 (products on cuda); default fp32', choiceOption('--precision', PRECISIONS))
   .option('--throttle <size>', 'imitate a slower link: bytes a second in each direction', sizeOption('--throttle'))
 
 const command = (program: Command, name: string, about: string): Command =>

@@ -8,7 +8,7 @@ import { type DataFiles, fedValues, type FileTensor } from './data'
 import type { SpillwayError } from './errors'
 import { learnFromSteps, tryNative } from './machine'
 import { collectGarbage } from './memory'
-import type { DeviceMemory, DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource, ProductPrecision } from './native'
+import type { DeviceMemory, DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
 import type { StagedPlan } from './session'
 import type { StateStore } from './weights'
 
@@ -19,7 +19,6 @@ export interface DeviceOptions {
   readonly throttle?: number
   /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
   readonly hostMemory?: number
-  readonly precision?: ProductPrecision
 }
 
 export type DataSource = { readonly kind: 'synthetic'; readonly samples: number } | { readonly kind: 'files'; readonly files: DataFiles }
@@ -119,8 +118,9 @@ const deviceName = (staged: StagedPlan): DeviceName => {
 }
 
 const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
-  const { throttle, hostMemory, precision } = o
-  const choices = { ...(hostMemory === undefined ? {} : { pinnedBytes: hostMemory }), ...(precision === undefined ? {} : { precision }) }
+  const { throttle, hostMemory } = o
+  const { products } = staged.plan
+  const choices = { ...(hostMemory === undefined ? {} : { pinnedBytes: hostMemory }), ...(products === undefined ? {} : { precision: products }) }
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
   try {
     if (o.spill !== 'ram') mkdirSync(o.spill, { recursive: true })

@@ -20,7 +20,7 @@ export const identityOf = (staged: StagedPlan, seed: number, data: string, weigh
   fingerprint: fingerprint(staged.plan.graph),
   seed, data,
   weights: weights === undefined ? 'from the seed' : resolve(weights),
-  algorithms: staged.plan.algorithms,
+  algorithms: [staged.plan.algorithms, ...(staged.plan.products === undefined ? [] : [staged.plan.products])].join(', '),
   device: staged.machine.device,
 })
 

@@ -11,7 +11,7 @@ import type { Float } from '../staging/graph/graph'
 import type { Choice, Link, Machine } from '../staging/graph/machine'
 import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../staging/ops/op'
 import { opDef } from '../staging/ops/registry'
-import type { Algorithms, Plan } from '../staging/plan/plan'
+import type { Algorithms, Plan, Precision } from '../staging/plan/plan'
 import { machines as namedMachines } from '../staging/sim/machines'
 import { type SpillwayError, unknownName, usage } from './errors'
 import { callKey } from '../staging/ops/callkey'
@@ -20,11 +20,10 @@ import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './machine/
 import { asInSteps, learn } from './machine/steptimes'
 import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './machine/timing'
 import { availableBytes } from './memory'
-import { type DeviceName, loadNative, type Native, type Precision, type ProductPrecision } from './native'
+import { type DeviceName, loadNative, type Native, type ProductPrecision } from './native'
 import { version } from './version'
 
 export interface LocalMachine extends Machine {
-  /** bf16: activations are stored so; tf32: products are made so. */
   readonly precision: Precision
   /** A plan whose calls take what steps here have told that they take. */
   readonly asInSteps: (plan: Plan) => Plan
@@ -181,7 +180,8 @@ const libraryWays = (scratch: Scratch, algorithms: Algorithms): Asked<readonly A
 
 const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
-  const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
+  const products = o.precision === 'tf32' ? 'tf32' : undefined
+  const precision = products ?? 'fp32'
   const profile = openProfile(`${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`, 0)
   const times = timer(profile.measurements, (c, algorithm) => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision), 'f32', GPU_SAMPLES)
   const scratch = cudaScratch(native, precision)
@@ -194,7 +194,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
     : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
   return {
-    name: 'cuda', device: 'cuda', dtype: 'f32', precision, link: linkAt(speeds, o),
+    name: 'cuda', device: 'cuda', dtype: 'f32', precision: o.precision ?? 'fp32', ...(products ? { products } : {}), link: linkAt(speeds, o),
     memoryBytes: Math.max(PAGE_BYTES, Math.floor((facts.freeBytes - CUDA_OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: fitting('direct'),

@@ -4,13 +4,12 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Either, left, right } from 'fp-ts/Either'
 import type { Algorithm } from '../staging/ops/op'
+import type { Precision } from '../staging/plan/plan'
 
 export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
 
-/** How products of single-precision numbers are made on devices that have a choice. */
-export type ProductPrecision = 'fp32' | 'tf32'
-/** bf16: activations are stored so and multiplied as such; that is a plan's to say, not a device's. */
-export type Precision = ProductPrecision | 'bf16'
+/** How products of single-precision numbers are made on devices that have a choice; bf16 ones say themselves that they are. */
+export type ProductPrecision = Exclude<Precision, 'bf16'>
 export type NativeDType = 'f32' | 'f64' | 'i32' | 'bf16'
 
 /** One operand of a single kernel. Dense where no strides are given: activations channels-last, others in natural order. */

@@ -6,11 +6,10 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { CheckedHead, Model, Net, PlanHead, PlannedSegment } from '../dsl'
 import { stale } from '../dsl/plan/stale'
 import { PAGE_BYTES } from '../staging/core/bytes'
-import { precisionOf } from '../staging/graph/check'
 import { fingerprint } from '../staging/graph/fingerprint'
 import type { OpId } from '../staging/graph/graph'
 import { decodePlan, encodePlan } from '../staging/plan/codec'
-import type { Plan, Segment } from '../staging/plan/plan'
+import { type Plan, precisionOf, type Segment } from '../staging/plan/plan'
 import { isForward } from '../staging/tile/segments'
 import { liveness } from '../staging/tile/liveness'
 import { verify } from '../staging/verify/verify'
@@ -67,13 +66,18 @@ const swapsOf = (plan: Plan): PlanHead['swaps'] => {
   return [...moved].map(([value, bytes]) => ({ value, bytes }))
 }
 
+const precisionHead = (plan: Plan): Pick<PlanHead, 'precision'> => {
+  const precision = precisionOf(plan)
+  return precision === 'fp32' ? {} : { precision }
+}
+
 export const headOf = (plan: Plan, model: Model): PlanHead => ({
   model: plan.graph.name,
   input: model.input,
   net: model.net as Net & PlanHead['net'],
   machine: plan.machine,
   strategy: plan.strategy,
-  ...(precisionOf(plan.graph) === 'bf16' ? { precision: 'bf16' as const } : {}),
+  ...precisionHead(plan),
   budget: plan.budgetBytes,
   peak: plan.peakPages * PAGE_BYTES,
   fingerprint: fingerprint(plan.graph),
@@ -129,6 +133,6 @@ export const openModule = <M extends Model>(model: M, module: PlanModule, spill 
   if (mismatch) return left(mismatch)
   if (!sameJson(headOf(plan.right, model), module.head))
     return left({ tag: 'PlanFormat', at: 'the module', reason: 'what it says is not what its plan says; stage again' })
-  const machine = machineNamed(plan.right.machine, { spill, precision: precisionOf(plan.right.graph) })
+  const machine = machineNamed(plan.right.machine, { spill, precision: precisionOf(plan.right) })
   return isLeft(machine) ? machine : right({ ...describePlan(plan.right, machine.right, spill, 'pages', 0), model })
 }

@@ -20,12 +20,11 @@ import { withPoolPlaces } from '../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../staging/grad/rewrite/rewrites'
 import type { Graph } from '../staging/graph/graph'
 import { instructions } from '../staging/plan/instructions'
-import type { Algorithms, Plan } from '../staging/plan/plan'
+import type { Algorithms, Plan, Precision } from '../staging/plan/plan'
 import { simulate } from '../staging/sim/simulate'
 import type { Timeline } from '../staging/sim/timeline'
 import { type SpillwayError, SpillwayException, usage } from './errors'
 import { type LocalMachine, machineNamed } from './machine'
-import type { Precision } from './native'
 import type { Staging } from './report/facts'
 
 export interface StageOptions<L extends string = string> extends PlanByHand<L> {
@@ -39,7 +38,7 @@ export interface StageOptions<L extends string = string> extends PlanByHand<L> {
   readonly machine?: string
   readonly allocator?: string
   readonly algorithms?: Algorithms
-  /** bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the processor has it; default fp32. */
+  /** bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the device has it; tf32: products on cuda; default fp32. */
   readonly precision?: Precision
   /** The lower tier: host memory, or a folder for the spill file. */
   readonly spill?: string

@@ -12,7 +12,6 @@ import { type SpillwayError, SpillwayException, usage } from './errors'
 import { identityOf, modelMismatch } from './identity'
 import { DEVICES } from './machine'
 import { PeakMemory } from './memory'
-import type { ProductPrecision } from './native'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import type { StagedPlan } from './session'
 import { openStepLog, type StepLog } from './steplog'
@@ -33,8 +32,6 @@ export interface TrainOptions {
   readonly throttle?: number
   /** Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all. */
   readonly hostMemory?: number
-  /** Of products of single-precision numbers, on cuda; default fp32. */
-  readonly precision?: ProductPrecision
   readonly checkpointDir?: string
   /** Steps between checkpoints; default: a tenth of the run. There is one at the end in any case. */
   readonly checkpointEvery?: number
@@ -180,7 +177,7 @@ const perform = async (run: Run, from: Checkpoint | undefined): Trained => {
 
 const onDevice = async (staged: StagedPlan, o: TrainOptions, identity: RunIdentity, source: DataSource, from: Checkpoint | undefined): Trained => {
   const memory = new PeakMemory().start()
-  const session = openDevice(staged, { spill: o.spill ?? 'ram', threads: o.threads, throttle: o.throttle, hostMemory: o.hostMemory, precision: o.precision })
+  const session = openDevice(staged, { spill: o.spill ?? 'ram', threads: o.threads, throttle: o.throttle, hostMemory: o.hostMemory })
   if (isLeft(session)) {
     memory.stop()
     return session

@@ -48,6 +48,7 @@ const unpaged = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strate
     strategy,
     machine: o.machine.name,
     algorithms: o.algorithms ?? 'measured',
+    ...(o.machine.products === undefined ? {} : { products: o.machine.products }),
     budgetBytes: o.budgetBytes,
     segments,
     cells,

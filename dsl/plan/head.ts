@@ -26,8 +26,8 @@ export interface PlanHead {
   readonly net: { readonly kind: string; readonly [field: string]: unknown }
   readonly machine: string
   readonly strategy: string
-  /** How activations are stored; fp32 unless given. */
-  readonly precision?: 'bf16'
+  /** How activations are stored and multiplied; fp32 unless given. */
+  readonly precision?: 'bf16' | 'tf32'
   readonly budget: number
   readonly peak: number
   /** Of the training graph. */

@@ -4,9 +4,8 @@ import { isLeft } from 'fp-ts/Either'
 import type { InputOverride, Optimizer } from '../../dsl'
 import { adam, adamw, sgd } from '../../dsl'
 import { parseBytes } from '../../staging/core/bytes'
-import type { Algorithms } from '../../staging/plan/plan'
+import type { Algorithms, Precision } from '../../staging/plan/plan'
 import { SpillwayException, unknownName, usage } from '../errors'
-import type { Precision } from '../native'
 import { DEFAULT_LEARNING_RATE } from '../session'
 
 const wrong = (message: string): never => { throw new SpillwayException(usage(message)) }

@@ -3,12 +3,10 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { Loss } from '../../dsl'
 import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
-import { precisionOf } from '../../staging/graph/check'
-import type { Algorithms } from '../../staging/plan/plan'
+import { type Algorithms, type Precision, precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors'
 import { modelMismatch } from '../identity'
 import { machineNamed, type MachineOptions } from '../machine'
-import type { Precision } from '../native'
 import { tryLoadPlan } from '../planfile'
 import { describePlan, type StagedPlan, stageGraph, trainingGraph } from '../session'
 import { modelNamed, type NamedModel } from './model'
@@ -34,7 +32,7 @@ export interface StagedModel {
 }
 
 /** What a plan file has decided already. */
-const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
+const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'precision', 'loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
 /** What a step says itself. */
 const STEPS_OWN = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
 const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
@@ -50,11 +48,10 @@ const machineOptions = (o: StagingOptions): MachineOptions => ({
 const fromFile = (file: string, modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
   const given = DECIDED.filter((k) => o[k] !== undefined)
   if (given.length) return left(usage(`${given.map(flagOf).join(', ')} cannot be given with --plan: the plan has decided it`))
-  if (o.precision === 'bf16') return left(usage('--precision bf16 cannot be given with --plan: the plan has decided how activations are stored'))
   const loaded = tryLoadPlan(file)
   if (isLeft(loaded)) return loaded
   const plan = loaded.right
-  const machine = machineNamed(plan.machine, { ...machineOptions(o), ...(precisionOf(plan.graph) === 'bf16' ? { precision: 'bf16' } : {}) })
+  const machine = machineNamed(plan.machine, { ...machineOptions(o), precision: precisionOf(plan) })
   if (isLeft(machine)) return machine
   const [b, , h, w] = plan.graph.values.find((v) => v.role === 'input')!.shape
   const named = modelNamed(modelText, { batch: b!, height: h!, width: w! })

@@ -117,8 +117,7 @@ const writeReport = (o: TrainCommandOptions, staged: StagedPlan): string | undef
 
 const trainOptions = (o: TrainCommandOptions): TrainOptions => {
   const { data, samples, seed, spill, threads, throttle, hostMemory, checkpointDir, checkpointEvery, resume, weights, save, log } = o
-  const precision = o.precision === 'bf16' ? undefined : o.precision
-  return { steps: o.steps ?? DEFAULT_STEPS, data, samples, seed, spill, threads, throttle, hostMemory, precision, checkpointDir, checkpointEvery, resume, weights, save, log }
+  return { steps: o.steps ?? DEFAULT_STEPS, data, samples, seed, spill, threads, throttle, hostMemory, checkpointDir, checkpointEvery, resume, weights, save, log }
 }
 
 export const trainModel = async (model: string, o: TrainCommandOptions, out: Output): Promise<Done> => {

@@ -2,13 +2,12 @@
 // the object that `plan --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES } from '../../staging/core/bytes'
 import { elementsOf, shapeOf } from '../../staging/core/box'
-import { precisionOf } from '../../staging/graph/check'
 import { bytesOf, type Graph, isPersistent } from '../../staging/graph/graph'
 import type { Link } from '../../staging/graph/machine'
 import { type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
-import type { Call, Cell, Plan, Residency, View } from '../../staging/plan/plan'
+import { type Call, type Cell, type Plan, precisionOf, type Residency, type View } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 
 /** What the stager knows and a plan does not say. */
@@ -217,7 +216,7 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     allocator: staging.allocator,
     machine: plan.machine,
     algorithms: plan.algorithms,
-    precision: precisionOf(plan.graph),
+    precision: precisionOf(plan),
     budgetBytes: plan.budgetBytes,
     peakBytes: facts.peakBytes,
     liveBytes: facts.liveBytes,

@@ -1,9 +1,8 @@
 // The summary that `plan` and `train` print: about fifteen lines for a terminal.
 // In: a plan, its timeline, the stager's knowledge. Out: text without colours. Invariant: no line is wider than 118 columns.
 import { PAGE_BYTES } from '../../staging/core/bytes'
-import { precisionOf } from '../../staging/graph/check'
 import { replay } from '../../staging/memory/allocators/replay'
-import type { Plan } from '../../staging/plan/plan'
+import { type Plan, precisionText } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type Facts, factsOf, type Staging } from './facts'
 import { plural, showPercent, showRatio, showSeconds, showShape, showSize } from './format'
@@ -20,7 +19,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
   const tier =
     plan.tierBytes > 0 ? ` · ${showSize(plan.tierBytes)} ${staging.tier === 'disk' ? 'on disk' : 'in host memory'}` : ''
   return [
-    `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}${precisionOf(plan.graph) === 'bf16' ? ' · bf16' : ''}`,
+    `${plan.graph.name} ${showShape(facts.input)} · ${plan.strategy} · ${plan.machine}${precisionText(plan)}`,
     `  memory     peak ${showSize(facts.peakBytes)} of a budget of ${showSize(budget)} · in-core needs ${showSize(staging.inCore.peakBytes)}${tier}`,
     `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}` +
       ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,

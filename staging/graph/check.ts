@@ -6,7 +6,7 @@ import type { GraphError } from '../core/errors'
 import { type AnyAttrs, attrsCodec, inputDef, type OpDef, type OperandDef, shapeText } from '../ops/op'
 import { type Element, elementOf, inputElements, storedAs } from '../ops/elements'
 import { findOp, opDefs } from '../ops/registry'
-import type { DType, Float, Graph, Value, ValueRole } from './graph'
+import type { DType, Float, Value, ValueRole } from './graph'
 
 type Shape = readonly number[]
 
@@ -54,9 +54,6 @@ const STORED: Readonly<Record<Element, readonly DType[]>> = {
 
 /** Whether a call with these operands stores activations as bf16. */
 export const isNarrow = (values: readonly { readonly dtype: DType }[]): boolean => values.some((v) => v.dtype === 'bf16')
-
-/** How a graph's activations are stored and multiplied. */
-export const precisionOf = (g: Graph): 'fp32' | 'bf16' => (isNarrow(g.values) ? 'bf16' : 'fp32')
 
 /** The first operand that is not stored as a call with such operands has it. */
 const mixedFault = (r: OpRequest, d: OpDef): GraphError | undefined => {

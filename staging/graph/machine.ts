@@ -28,6 +28,8 @@ export interface Machine {
   readonly device: 'cpu' | 'ref' | 'null' | 'cuda' | 'none'
   /** The float type of values: the reference device computes and stores doubles. */
   readonly dtype: Float
+  /** tf32: factors of products of floats are rounded to it on the way; absent: taken as they are. */
+  readonly products?: 'tf32'
   readonly memoryBytes: number
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number

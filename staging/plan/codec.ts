@@ -68,7 +68,7 @@ const residency = t.exact(
   ]),
 )
 const recorded = t.record(t.string, t.tuple([seconds, count, names<Algorithm>(ALGORITHM_NAMES)]))
-const body = t.strict({
+const fields = t.type({
   graph: t.unknown,
   strategy: t.string,
   machine: t.string,
@@ -82,6 +82,7 @@ const body = t.strict({
   places: t.array(t.strict({ storage: count, offset: count })),
   residencies: t.array(residency),
 })
+const body = t.exact(t.intersection([fields, t.partial({ products: t.literal('tf32') })]))
 type Body = t.TypeOf<typeof body>
 
 // ---------------------------------------------------------------- writing
@@ -93,12 +94,13 @@ const fileText = (plan: unknown): string => {
 
 export const encodePlan = (p: Plan): string => {
   const costs: RecordedCosts = costsOf(p)
-  const { graph, strategy, machine, algorithms, budgetBytes, peakPages, tierBytes, segments, storages, places, residencies } = p
+  const { graph, strategy, machine, algorithms, products, budgetBytes, peakPages, tierBytes, segments, storages, places, residencies } = p
   return fileText({
     graph,
     strategy,
     machine,
     algorithms,
+    products,
     budgetBytes,
     peakPages,
     tierBytes,
@@ -169,13 +171,14 @@ const assembled = (b: Body): Either<PlanFormat, Plan> => {
   if (isLeft(calls)) return calls
   if (calls.right.cells.length !== b.places.length)
     return refused('places', `there are ${b.places.length} for ${calls.right.cells.length} cells`)
-  const { strategy, machine, algorithms, budgetBytes, peakPages, tierBytes, storages, places } = b
+  const { strategy, machine, algorithms, products, budgetBytes, peakPages, tierBytes, storages, places } = b
   const residencies: readonly Residency[] = b.residencies
   return right({
     graph: graph.right,
     strategy,
     machine,
     algorithms,
+    ...(products === undefined ? {} : { products }),
     budgetBytes,
     segments,
     ...calls.right,

@@ -5,6 +5,7 @@
 // Worked example, checkpointing: segment 0 runs conv1, relu1, conv2; segment 1 runs conv1, relu1 again ('recompute');
 // segment 2 runs their backwards. relu1's value is produced twice: two cells, each alive from its producer to its last reader.
 import type { Box, Range } from '../core/box'
+import { isNarrow } from '../graph/check'
 import type { Graph, OpId, ValueId } from '../graph/graph'
 import type { Algorithm } from '../ops/op'
 
@@ -136,12 +137,16 @@ export type Draft = Omit<Residency, 'runs'>
 // ---------------------------------------------------------------- the plan
 
 export type Algorithms = 'fixed' | 'measured' | 'fastest'
+/** bf16: activations are stored so and multiplied as such; tf32: they are floats, and products round them on the way. */
+export type Precision = 'fp32' | 'tf32' | 'bf16'
 
 export interface Plan {
   readonly graph: Graph
   readonly strategy: string
   readonly machine: string
   readonly algorithms: Algorithms
+  /** As the machine says. */
+  readonly products?: 'tf32'
   readonly budgetBytes: number
   readonly segments: readonly Segment[]
   readonly cells: readonly Cell[]
@@ -155,6 +160,11 @@ export interface Plan {
   readonly peakPages: number
   readonly tierBytes: number
 }
+
+/** How a plan's activations are stored, and how they are multiplied. */
+export const precisionOf = (plan: Pick<Plan, 'graph' | 'products'>): Precision => (isNarrow(plan.graph.values) ? 'bf16' : (plan.products ?? 'fp32'))
+/** Behind a plan's name, where it is not fp32. */
+export const precisionText = (plan: Plan): string => (precisionOf(plan) === 'fp32' ? '' : ` · ${precisionOf(plan)}`)
 
 /** A plan whose residencies have no physical pages yet: all that a simulation looks at. */
 export interface Unpaged extends Omit<Plan, 'residencies' | 'peakPages'> {

@@ -5,9 +5,8 @@
 // Worked example: 'step       4×1  conv1 … loss  7 ops  conv1.weight.grad+ loss+ stats~' is a loop over four bands; '+' says
 // that tiles add into the whole, '~' that they merge moments; a plain name is written piece by piece.
 import { PAGE_BYTES } from '../core/bytes'
-import { precisionOf } from '../graph/check'
 import { isForEver } from './instructions'
-import { type Grid, type Keep, type Plan, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
+import { type Grid, type Keep, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
 
 const MODE_SIGN: Readonly<Record<Keep['mode'], string>> = { write: '', add: '+', moments: '~' }
 
@@ -58,7 +57,7 @@ export const planText = (plan: Plan): string => {
   const budget = Math.floor(plan.budgetBytes / PAGE_BYTES)
   const input = plan.graph.values.find((v) => v.role === 'input')
   return [
-    `${plan.graph.name} ${input?.shape.join('×') ?? ''} · ${plan.strategy} · ${plan.machine}${precisionOf(plan.graph) === 'bf16' ? ' · bf16' : ''}`,
+    `${plan.graph.name} ${input?.shape.join('×') ?? ''} · ${plan.strategy} · ${plan.machine}${precisionText(plan)}`,
     `peak ${plan.peakPages} of ${budget} pages · tier ${plan.tierBytes / PAGE_BYTES} pages · ` +
       `${plan.segments.length} segments, ${plan.calls.length} calls, ${plan.cells.length} cells, ${plan.storages.length} storages`,
     ...columns(plan.segments.map((s) => segmentRow(plan, s))),

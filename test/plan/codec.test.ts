@@ -8,7 +8,8 @@ import { renderError } from '../../staging/core/errors'
 import { hashText } from '../../staging/core/fnv'
 import { compile } from '../../staging/compile'
 import { decodePlan, encodePlan, PLAN_VERSION } from '../../staging/plan/codec'
-import type { Plan } from '../../staging/plan/plan'
+import { type Plan, precisionOf } from '../../staging/plan/plan'
+import { planText } from '../../staging/plan/text'
 import { machines } from '../../staging/sim/machines'
 import { verify } from '../../staging/verify/verify'
 import { type Case, cases, groupsOf, planOf, trainingOf } from '../property/plans'
@@ -54,6 +55,15 @@ test('a plan comes back as it was, calls and cells included', () => {
   assert.equal(JSON.parse(JSON.stringify(back.right)), JSON.parse(JSON.stringify(plan)))
   assert.ok(plan.calls.length > 50)
   assert.ok(isRight(verify(back.right)))
+})
+
+test('how products are made stands in it, where not in full', () => {
+  const plan = tiledPlan()
+  const back = decodePlan(encodePlan({ ...plan, products: 'tf32' }))
+  assert.ok(isRight(back))
+  assert.equal([precisionOf(back.right), precisionOf(plan)], ['tf32', 'fp32'])
+  assert.match(planText(back.right).split('\n')[0]!, / · tf32$/)
+  assert.match(refusal(edited(encodePlan(plan), ['products'], 'bf16'))!, /products.*"bf16" is not/)
 })
 
 test('what compile makes comes back as it was, for random networks and strategies', () => {
