@@ -50,10 +50,13 @@ def build(args):
     return model, image, target, loss, optimizer
 
 
-def stepper(model, image, target, loss, optimizer):
+def stepper(model, image, target, loss, optimizer, narrow):
+    # Parameters are kept in fp32: that is what autocast does, and what is compared with.
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss(model(image), target).backward()
+        with torch.autocast('cuda', dtype=torch.bfloat16, enabled=narrow, cache_enabled=False):
+            value = loss(model(image), target)
+        value.backward()
         optimizer.step()
     return step
 
@@ -89,7 +92,7 @@ def run(mode, args):
     model, *rest = build(args)
     if mode == 'compile':
         model = torch.compile(model)
-    step = stepper(model, *rest)
+    step = stepper(model, *rest, args.precision == 'bf16')
     seconds = measure(graphed(step) if mode == 'graph' else step, args.steps)
     return {'secondsPerStep': seconds, 'peakBytes': torch.cuda.max_memory_allocated()}
 
@@ -99,7 +102,7 @@ def main():
     p.add_argument('--model', choices=MODELS, required=True)
     p.add_argument('--batch', type=int, default=1)
     p.add_argument('--image', type=int, required=True)
-    p.add_argument('--precision', choices=['fp32', 'tf32'], default='fp32')
+    p.add_argument('--precision', choices=['fp32', 'tf32', 'bf16'], default='fp32')
     p.add_argument('--steps', type=int, default=20)
     p.add_argument('--modes', default='eager,graph,compile')
     args = p.parse_args()

@@ -1,5 +1,5 @@
 // cuDNN pads alike on both sides: where a tile's padding differs (or its view holds more than the windows read), x is cut out
-// of its view into the workspace, zeros included. Weights go to channels-last there too. Worked example: the top band of a
+// of its view into the workspace, zeros included. Weights go to channels-last there too, and to bf16 where activations are. Worked example: the top band of a
 // 3x3 convolution has one row of padding above and none below: its x is copied with that row of zeros, and padding is 0.
 #include "cuda/conv2d.hpp"
 
@@ -70,7 +70,7 @@ bool is_transposed(uint32_t kind) {
 /// A whole value begins where the plan put it; a slice begins at one of its pixels.
 int64_t alignment(const View& v) {
   const bool whole = std::equal(v.dims, v.dims + 4, v.extent);
-  return whole || v.dims[1] % 4 == 0 ? 16 : int64_t(sizeof(float));
+  return whole ? 16 : row_alignment(v.dtype, v.dims[1]);
 }
 
 /// What a library may do to the results in passing; a transposed convolution's bias is added behind it.
@@ -84,7 +84,9 @@ Shaped shaped(const KernelCall& c, Precision precision) {
   const ops::Conv2d g = is_transposed(c.kind) ? ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), s.y, s.x, s.w)
                                               : ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), s.x, s.y, s.w);
   const auto& [h, w] = g.window;
-  s.problem = {s.problem.direction, precision, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
+  const Factors factors = factors_of(c, precision);
+  const DType stored_w = s.problem.direction == Direction::backward_weights ? DType::f32 : stored_type(factors);
+  s.problem = {s.problem.direction, factors, stored_w, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
                {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation, alignment(s.x), alignment(s.y),
                epilogue_of(c, s)};
   if (symmetric(h) && symmetric(w)) return s;
@@ -96,36 +98,36 @@ Shaped shaped(const KernelCall& c, Precision precision) {
   return s;
 }
 
-int64_t bytes_of(const Sizes& s) { return s[0] * s[1] * s[2] * s[3] * int64_t(sizeof(float)); }
+int64_t bytes_of(const Sizes& s, DType stored) { return s[0] * s[1] * s[2] * s[3] * int64_t(dtype_bytes(stored)); }
 
-/// A 1x1 window looks the same either way.
-bool reorders_weights(const Problem& p) { return p.w[2] * p.w[3] > 1 && p.w[1] > 1; }
+/// Floats with a 1x1 window look the same either way.
+bool rewrites_weights(const Problem& p, const ConvolutionWay& way) { return way.stored_w == DType::bf16 || (p.w[2] * p.w[3] > 1 && p.w[1] > 1); }
 
-/// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights channels-last, cuDNN's own scratch (or the sums of a bias, before it is needed).
+/// Places in the workspace, whose start is rounded up to ALIGN: x cut out, weights as cuDNN takes them, cuDNN's own scratch (or the sums of a bias, before it is needed).
 struct Layout { int64_t cut, weights, scratch, bytes; };
 
-Layout layout(const Shaped& s, const ExecutionPlan& plan) {
-  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x)) : 0, weights = reorders_weights(s.problem) ? aligned(bytes_of(s.problem.w)) : 0;
-  const int64_t scratch = std::max(plan.workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
+Layout layout(const Shaped& s, const ConvolutionWay& way) {
+  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x.dtype)) : 0, weights = rewrites_weights(s.problem, way) ? aligned(bytes_of(s.problem.w, way.stored_w)) : 0;
+  const int64_t scratch = std::max(way.plan->workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
   return {0, cut, cut + weights, cut + weights + scratch + (cut + weights + scratch > 0 ? ALIGN : 0)};
 }
 
 Status run_with(const Shaped& s, const ConvolutionWay& way, const KernelCall& call, cudaStream_t stream) {
   const Direction d = s.problem.direction;
   const Epilogue& e = s.problem.epilogue;
-  const Layout at = layout(s, *way.plan);
+  const Layout at = layout(s, way);
   if (int64_t(call.workspace_bytes) < at.bytes) return refuse("the workspace is too small");
   std::byte* const space = reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(call.workspace))));
   void* const x = s.cut ? space + at.cut : s.x.data;
-  void* const w = reorders_weights(s.problem) ? space + at.weights : s.w.data;
+  void* const w = rewrites_weights(s.problem, way) ? space + at.weights : s.w.data;
   const bool writes_x = d == Direction::backward_data, writes_w = d == Direction::backward_weights;
   if (s.cut && !writes_x) SPILLWAY_TRY(gather_grid(s.x, *s.cut, x, stream));
-  if (w != s.w.data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(s.w, w, stream));
+  if (w != s.w.data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(s.w, way.stored_w, w, stream));
   std::vector<Bound> tensors{{X, x}, {W, w}, {Y, s.y.data}};
   if (way.fused && s.bias) tensors.push_back({BIAS, s.bias->data});
   SPILLWAY_TRY(execute(*way.plan, tensors, space + at.scratch, stream));
   if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(s.x, *s.cut, x, stream));
-  if (w != s.w.data && writes_w) SPILLWAY_TRY(weights_from_channels_last(s.w, w, stream));
+  if (w != s.w.data && writes_w) SPILLWAY_TRY(weights_from_channels_last(s.w, way.stored_w, w, stream));
   if (s.db) SPILLWAY_TRY(sum_bias_gradient(*s.dy, *s.db, space + at.scratch, stream));
   if (way.fused || !(s.bias || e.rectified)) return {};
   return finish_pixels(call.outs[0], s.bias, e.rectified ? float(e.slope) : 1, stream);
@@ -137,7 +139,7 @@ Result<int64_t> convolution_workspace(const KernelCall& call, Precision precisio
   const Shaped s = shaped(call, precision);
   const Result<ConvolutionWay> way = convolution_way(s.problem, library_choice(call.algorithm));
   if (!way.ok()) return way.status();
-  return way.value().plan ? layout(s, *way.value().plan).bytes : own_functions(call.kind)->workspace(call);
+  return way.value().plan ? layout(s, way.value()).bytes : own_functions(call.kind)->workspace(call);
 }
 
 Status run_convolution(const KernelCall& call, const Context& context) {

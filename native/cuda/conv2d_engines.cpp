@@ -17,9 +17,9 @@ constexpr int64_t WHOLE_ALIGN = 16;
 /// Between the operations of a graph.
 enum Virtual : int64_t { CONVOLVED = 101, BIASED = 102 };
 
-Result<Descriptor> tensor(int64_t id, const Sizes& s, int64_t alignment) {
+Result<Descriptor> tensor(int64_t id, const Sizes& s, int64_t alignment, DType stored) {
   return Descriptor::make(CUDNN_BACKEND_TENSOR_DESCRIPTOR, [&](Descriptor& d) {
-    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = stored == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
     const bool is_virtual = id >= CONVOLVED;
     d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
         .set(CUDNN_ATTR_TENSOR_DIMENSIONS, {s[0], s[1], s[2], s[3]})
@@ -102,8 +102,9 @@ struct Graph {
 /// The operations in order; each reads what the one before it wrote.
 Graph graph_of(const Problem& p) {
   const Epilogue& e = p.epilogue;
-  const auto result = [&](bool last, int64_t id) { return last ? tensor(Y, p.y, p.align_y) : tensor(id, p.y, p.align_y); };
-  const Result<Descriptor> x = tensor(X, p.x, p.align_x), w = tensor(W, p.w, WHOLE_ALIGN), bias = tensor(BIAS, {1, p.y[1], 1, 1}, WHOLE_ALIGN);
+  const DType stored = stored_type(p.factors);
+  const auto result = [&](bool last, int64_t id) { return last ? tensor(Y, p.y, p.align_y, stored) : tensor(id, p.y, p.align_y, DType::f32); };
+  const Result<Descriptor> x = tensor(X, p.x, p.align_x, stored), w = tensor(W, p.w, WHOLE_ALIGN, p.stored_w), bias = tensor(BIAS, {1, p.y[1], 1, 1}, WHOLE_ALIGN, DType::f32);
   const Result<Descriptor> convolved = result(!e.any(), CONVOLVED), biased = result(!e.rectified, BIASED), rectified = result(true, Y);
   Graph g;
   for (const auto* d : {&x, &w, &bias, &convolved, &biased, &rectified})
@@ -126,7 +127,7 @@ Engines* engines_of(const Problem& p) {
   std::optional<Engines>& engines = known[p];
   Graph graph = graph_of(p);
   if (!graph.status.ok()) return nullptr;
-  Result<Engines> made = Engines::of(std::move(graph.operations), {p.precision == Precision::tf32, MOST_WORKSPACE});
+  Result<Engines> made = Engines::of(std::move(graph.operations), {p.factors != Factors::full, MOST_WORKSPACE});
   if (!made.ok()) return nullptr;
   engines.emplace(std::move(made).value());
   return &*engines;
@@ -134,23 +135,26 @@ Engines* engines_of(const Problem& p) {
 
 }  // namespace
 
-Result<ConvolutionWay> convolution_way(const Problem& p, const LibraryChoice& choice) {
+Result<ConvolutionWay> convolution_way(const Problem& asked, const LibraryChoice& choice) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (const auto handle = cudnn_handle(); !handle.ok()) return handle.status();
+  Problem p = asked;
+  if (p.stored_w != stored_type(p.factors))
+    if (Engines* const wide = engines_of(p); !wide || !wide->nth({0, false})) p.stored_w = stored_type(p.factors);
   uint32_t fused = 0;
   if (Engines* engines = p.epilogue.any() ? engines_of(p) : nullptr)
     for (; fused < MOST_FUSED; fused++) {
       const ExecutionPlan* plan = engines->nth({fused, choice.loose});
       if (!plan) break;
-      if (fused == choice.rank) return ConvolutionWay{plan, true};
+      if (fused == choice.rank) return ConvolutionWay{plan, true, p.stored_w};
     }
   Problem plain = p;
   plain.epilogue = {};
   Engines* const engines = engines_of(plain);
   const ExecutionPlan* const plan = engines ? engines->nth({choice.rank - fused, choice.loose}) : nullptr;
   if (!plan && (choice.rank > 0 || choice.loose)) return refuse("cuDNN has no such choice for this convolution");
-  return ConvolutionWay{plan, false};
+  return ConvolutionWay{plan, false, p.stored_w};
 }
 
 }  // namespace spillway::cuda

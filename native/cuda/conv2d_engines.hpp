@@ -1,10 +1,11 @@
-// A convolution as cuDNN sees it, and the ways that cuDNN has to run it. In: sizes, precision, what is done to its results.
+// A convolution as cuDNN sees it, and the ways that cuDNN has to run it. In: sizes, factors, what is done to its results.
 // Out: an engine's plan, which may rectify what it writes, or none: the device's own kernel runs then.
 // Invariant: a problem has the same ways for the life of the process.
 #pragma once
 #include <array>
 
 #include "cuda/backend.hpp"
+#include "cuda/factors.hpp"
 
 namespace spillway::cuda {
 
@@ -24,7 +25,8 @@ struct Epilogue {
 /// Sizes B, C, H, W and O, C/groups, kH, kW.
 struct Problem {
   Direction direction;
-  Precision precision;
+  Factors factors;
+  DType stored_w;             // a gradient of weights may be f32 where the factors are bf16
   Sizes x, w, y;
   int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
   int64_t align_x, align_y;   // bytes that addresses are multiples of
@@ -36,9 +38,10 @@ struct Problem {
 struct ConvolutionWay {
   const ExecutionPlan* plan = nullptr;
   bool fused = false;
+  DType stored_w = DType::f32;
 };
 
-/// Refused when there are not so many.
+/// Refused when there are not so many. Where no engine leaves a gradient in f32, it is as the factors are.
 Result<ConvolutionWay> convolution_way(const Problem& p, const LibraryChoice& choice);
 
 }  // namespace spillway::cuda

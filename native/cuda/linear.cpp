@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cuda/factors.hpp"
 #include "cuda/own_kernels.hpp"
 
 namespace spillway::cuda {
@@ -13,37 +14,46 @@ constexpr int64_t MOST_WORKSPACE = int64_t(32) << 20;
 
 /// Column-major d (m×n) = a · b, each turned or not; leading dimensions as they lie.
 struct Product {
-  Precision precision;
+  Factors factors;
+  DType stored_d;        // a gradient of weights is f32
   bool turn_a, turn_b;
   int64_t m, n, k, lda, ldb;
   auto operator<=>(const Product&) const = default;
 };
 
-/// A slice of a batch starts at a row: what the rows are aligned to.
-uint32_t row_alignment(int64_t elements) { return elements % 4 == 0 ? 16 : sizeof(float); }
-
 /// Plans align workspaces to 64 bytes; cuBLAS wants 256.
-constexpr uintptr_t WORKSPACE_ALIGN = 256;
-void* aligned_workspace(const KernelCall& c) { return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(c.workspace) + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN); }
+constexpr int64_t WORKSPACE_ALIGN = 256;
+constexpr int64_t aligned(int64_t bytes) { return (bytes + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN; }
 
 struct Operands { const void *a, *b; void* d; };
 
 Product product_of(const KernelCall& c, Precision precision) {
   const View& w = OpKind(c.kind) == OpKind::linear_bwd_weights ? c.outs[0] : c.ins[1];
   const int64_t in = w.dims[1], out = w.dims[0], batch = c.ins[0].dims[0];
+  const Factors f = factors_of(c, precision);
   switch (OpKind(c.kind)) {
-    case OpKind::linear: return {precision, true, false, out, batch, in, in, in};
-    case OpKind::linear_bwd_data: return {precision, false, false, in, batch, out, in, out};
-    default: return {precision, false, true, in, out, batch, in, out};
+    case OpKind::linear: return {f, stored_type(f), true, false, out, batch, in, in, in};
+    case OpKind::linear_bwd_data: return {f, stored_type(f), false, false, in, batch, out, in, out};
+    default: return {f, DType::f32, false, true, in, out, batch, in, out};
   }
 }
 
+/// The weights that a product reads; null where it makes their gradient.
+const View* weights_of(const KernelCall& c) { return OpKind(c.kind) == OpKind::linear_bwd_weights ? nullptr : &c.ins[1]; }
+
+/// Bytes of the weights as bf16; they are floats where they lie.
+int64_t rounded_weights(const KernelCall& c) { return weights_of(c) && ops::is_narrow(c) ? aligned(ops::elements(*weights_of(c)) * int64_t(dtype_bytes(DType::bf16))) : 0; }
+
+/// Scratch of a product: the weights as bf16, then cuBLAS's own; both from an aligned address on.
+int64_t scratch_bytes(const KernelCall& c, int64_t own) {
+  const int64_t bytes = rounded_weights(c) + own;
+  return bytes > 0 ? bytes + WORKSPACE_ALIGN : 0;
+}
+std::byte* scratch_of(const KernelCall& c) { return reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(c.workspace)))); }
+
 Operands operands_of(const KernelCall& c) {
-  switch (OpKind(c.kind)) {
-    case OpKind::linear: return {c.ins[1].data, c.ins[0].data, c.outs[0].data};
-    case OpKind::linear_bwd_data: return {c.ins[1].data, c.ins[0].data, c.outs[0].data};
-    default: return {c.ins[0].data, c.ins[1].data, c.outs[0].data};
-  }
+  if (!weights_of(c)) return {c.ins[0].data, c.ins[1].data, c.outs[0].data};
+  return {rounded_weights(c) > 0 ? scratch_of(c) : c.ins[1].data, c.ins[0].data, c.outs[0].data};
 }
 
 /// As many ways as plans may name.
@@ -82,7 +92,8 @@ Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   cublasLtMatmulPreference_t preference = nullptr;
   SPILLWAY_TRY(checked(api.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
   const uint64_t most = MOST_WORKSPACE;
-  const uint32_t a = row_alignment(p.lda), b = row_alignment(p.ldb), d = row_alignment(p.m);
+  const DType stored = stored_type(p.factors);
+  const auto a = uint32_t(row_alignment(stored, p.lda)), b = uint32_t(row_alignment(stored, p.ldb)), d = uint32_t(row_alignment(p.stored_d, p.m));
   Status s;
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const void* value, size_t bytes) {
     if (s.ok()) s = checked(api.cublasLtMatmulPreferenceSetAttribute(preference, name, value, bytes), "cublasLtMatmulPreferenceSetAttribute");
@@ -97,18 +108,21 @@ Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   return s.ok() && c.found == 0 ? refuse("cuBLAS has no algorithm for this product") : s;
 }
 
+cudaDataType_t data_type(DType t) { return t == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
 Status compile(const Product& p, Compiled& c) {
   const CublasLt& api = cublas_lt().value();
   const Result<cublasLtHandle_t> h = handle();
   if (!h.ok()) return h.status();
-  const cublasComputeType_t compute = p.precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = p.factors == Factors::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   SPILLWAY_TRY(checked(api.cublasLtMatmulDescCreate(&c.product, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"));
   const cublasOperation_t a = p.turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p.turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   SPILLWAY_TRY(checked(api.cublasLtMatmulDescSetAttribute(c.product, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a), "cublasLtMatmulDescSetAttribute"));
   SPILLWAY_TRY(checked(api.cublasLtMatmulDescSetAttribute(c.product, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b), "cublasLtMatmulDescSetAttribute"));
-  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.a, CUDA_R_32F, uint64_t(p.turn_a ? p.k : p.m), uint64_t(p.turn_a ? p.m : p.k), p.lda), "cublasLtMatrixLayoutCreate"));
-  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.b, CUDA_R_32F, uint64_t(p.turn_b ? p.n : p.k), uint64_t(p.turn_b ? p.k : p.n), p.ldb), "cublasLtMatrixLayoutCreate"));
-  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.d, CUDA_R_32F, uint64_t(p.m), uint64_t(p.n), p.m), "cublasLtMatrixLayoutCreate"));
+  const cudaDataType_t factors = data_type(stored_type(p.factors));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.a, factors, uint64_t(p.turn_a ? p.k : p.m), uint64_t(p.turn_a ? p.m : p.k), p.lda), "cublasLtMatrixLayoutCreate"));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.b, factors, uint64_t(p.turn_b ? p.n : p.k), uint64_t(p.turn_b ? p.k : p.n), p.ldb), "cublasLtMatrixLayoutCreate"));
+  SPILLWAY_TRY(checked(api.cublasLtMatrixLayoutCreate(&c.d, data_type(p.stored_d), uint64_t(p.m), uint64_t(p.n), p.m), "cublasLtMatrixLayoutCreate"));
   return choose(h.value(), p, c);
 }
 
@@ -150,8 +164,7 @@ Result<int64_t> linear_workspace(const KernelCall& call, Precision precision) {
   const auto way = chosen(*c.value(), call.algorithm);
   if (!way.ok()) return way.status();
   const bool sums = OpKind(call.kind) == OpKind::linear_bwd_weights && bias_of(call);
-  const auto own = int64_t(way.value()->workspaceSize);
-  return std::max(own > 0 ? own + int64_t(WORKSPACE_ALIGN) : 0, sums ? bias_gradient_workspace(call.ins[1]) : 0);
+  return std::max(scratch_bytes(call, int64_t(way.value()->workspaceSize)), sums ? bias_gradient_workspace(call.ins[1]) : 0);
 }
 
 Status run_linear(const KernelCall& call, const Context& context) {
@@ -161,12 +174,14 @@ Status run_linear(const KernelCall& call, const Context& context) {
   const auto way = chosen(c, call.algorithm);
   if (!way.ok()) return way.status();
   const size_t own = way.value()->workspaceSize;
-  if (own > 0 && call.workspace_bytes < own + WORKSPACE_ALIGN) return refuse("the workspace is too small");
+  if (int64_t(call.workspace_bytes) < scratch_bytes(call, int64_t(own))) return refuse("the workspace is too small");
   const cudaStream_t stream = context.stream(Lane::compute);
+  const int64_t rounded = rounded_weights(call);
+  if (rounded > 0) SPILLWAY_TRY(weights_to_channels_last(*weights_of(call), DType::bf16, scratch_of(call), stream));
   const Operands o = operands_of(call);
   const float one = 1, zero = 0;
   SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(handle().value(), c.product, &one, o.a, c.a, o.b, c.b, &zero, o.d, c.d, o.d, c.d, &way.value()->algo,
-                                                          own > 0 ? aligned_workspace(call) : nullptr, own, stream), "cublasLtMatmul"));
+                                                          own > 0 ? scratch_of(call) + rounded : nullptr, own, stream), "cublasLtMatmul"));
   const View* bias = bias_of(call);
   if (!bias) return {};
   return OpKind(call.kind) == OpKind::linear ? finish_pixels(call.outs[0], bias, 1, stream) : sum_bias_gradient(call.ins[1], *bias, call.workspace, stream);

@@ -7,10 +7,12 @@
 namespace spillway::cuda {
 namespace {
 
+/// f(exec, something of the stored type).
 template <class F>
-Status launched(cudaStream_t stream, F f) {
+Status launched(cudaStream_t stream, DType stored, F f) {
   GpuExec exec(stream, nullptr);
-  f(exec);
+  if (stored == DType::bf16) f(exec, StoredBf16{});
+  else f(exec, 0.0f);
   return exec.status();
 }
 
@@ -37,24 +39,24 @@ Status run_own_together(const KernelCall* calls, uint32_t n, const Context& cont
 }
 
 Status gather_grid(const View& x, const Grid& grid, void* into, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { gather<float>(e, x, grid, static_cast<float*>(into)); });
+  return launched(stream, x.dtype, [&](GpuExec& e, auto t) { gather(e, x, grid, static_cast<decltype(t)*>(into)); });
 }
 Status scatter_grid(const View& dx, const Grid& grid, const void* from, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { scatter<float>(e, dx, grid, static_cast<const float*>(from)); });
+  return launched(stream, dx.dtype, [&](GpuExec& e, auto t) { scatter(e, dx, grid, static_cast<const decltype(t)*>(from)); });
 }
-Status weights_to_channels_last(const View& w, void* into, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { pack_weights<float>(e, w, static_cast<float*>(into)); });
+Status weights_to_channels_last(const View& w, DType stored, void* into, cudaStream_t stream) {
+  return launched(stream, stored, [&](GpuExec& e, auto t) { pack_weights(e, w, static_cast<decltype(t)*>(into)); });
 }
-Status weights_from_channels_last(const View& w, const void* from, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { unpack_weights<float>(e, w, static_cast<const float*>(from)); });
+Status weights_from_channels_last(const View& w, DType stored, const void* from, cudaStream_t stream) {
+  return launched(stream, stored, [&](GpuExec& e, auto t) { unpack_weights(e, w, static_cast<const decltype(t)*>(from)); });
 }
 Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t stream) {
   const float* const b = bias ? floats(*bias) : nullptr;
-  return launched(stream, [&](GpuExec& e) { finish_channels<float>(e, y, b, slope); });
+  return launched(stream, y.dtype, [&](GpuExec& e, auto t) { finish_channels<decltype(t)>(e, y, b, slope); });
 }
 int64_t bias_gradient_workspace(const View& dy) { return bias_gradient_bytes(dy); }
 Status sum_bias_gradient(const View& dy, const View& db, void* workspace, cudaStream_t stream) {
-  return launched(stream, [&](GpuExec& e) { bias_gradient<float>(e, dy, db, workspace); });
+  return launched(stream, dy.dtype, [&](GpuExec& e, auto t) { bias_gradient<decltype(t)>(e, dy, db, workspace); });
 }
 
 }  // namespace spillway::cuda

@@ -16,13 +16,13 @@ const OwnFunctions* own_functions(uint32_t wire);
 Status run_own(const KernelCall& call, const Context& context);
 Status run_own_together(const KernelCall* calls, uint32_t n, const Context& context);
 
-/// into (dense, channels-last) becomes that part of x.
+/// into (dense, channels-last, stored as x is) becomes that part of x.
 Status gather_grid(const View& x, const Grid& grid, void* into, cudaStream_t stream);
-/// dx becomes what `from` (dense) holds of it, zero where the grid does not reach.
+/// dx becomes what `from` (dense, stored as dx is) holds of it, zero where the grid does not reach.
 Status scatter_grid(const View& dx, const Grid& grid, const void* from, cudaStream_t stream);
-/// Between [O, C, kH, kW] and [O, kH, kW, C].
-Status weights_to_channels_last(const View& w, void* into, cudaStream_t stream);
-Status weights_from_channels_last(const View& w, const void* from, cudaStream_t stream);
+/// Between [O, C, kH, kW] of floats and [O, kH, kW, C] of `stored`, f32 or bf16.
+Status weights_to_channels_last(const View& w, DType stored, void* into, cudaStream_t stream);
+Status weights_from_channels_last(const View& w, DType stored, const void* from, cudaStream_t stream);
 /// y += bias, channel by channel (null: none), and what is not above zero times `slope` (1: nothing is rectified).
 Status finish_pixels(const View& y, const View* bias, float slope, cudaStream_t stream);
 int64_t bias_gradient_workspace(const View& dy);

@@ -9,11 +9,15 @@ import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ADDON, loadNative } from '../../src/native'
+import { errorText } from '../../src/errors'
+import { identityOf } from '../../src/identity'
 import { type LocalMachine, machineNamed } from '../../src/machine'
+import { stageNamed, type StagingOptions } from '../../src/cli/stage'
+import { savePlan } from '../../src/planfile'
 import { crossEntropy } from '../../dsl'
 import { fastest } from '../../staging/graph/machine'
 import type { Algorithms } from '../../staging/plan/plan'
-import { tryStage } from '../../src/session'
+import { type StagedPlan, tryStage } from '../../src/session'
 import { classifier, trunk } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
@@ -63,6 +67,40 @@ test('tiles agree with the whole, and with the cpu device, within rounding', asy
   const cpu = await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 3 })
   for (const other of [tiled, cpu])
     whole.losses.forEach((l, i) => assert.ok(Math.abs(other.losses[i]! - l) <= 1e-4 * Math.abs(l), `${other.losses} against ${whole.losses}`))
+})
+
+const NARROW = { ...ON, precision: 'bf16' } as const
+
+test('activations in bf16: the strategies give the same bits, tiles and fp32 are near', async () => {
+  const inCore = await trained(trunk, staged(trunk, { ...NARROW, strategy: 'in-core' }), { steps: STEPS })
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+    const plan = staged(trunk, { ...NARROW, strategy, budget: halfway(trunk, strategy, NARROW) })
+    const r = await trained(trunk, plan, { steps: STEPS })
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
+  }
+  const tiled = await trained(trunk, staged(trunk, { ...NARROW, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', NARROW) }), { steps: STEPS })
+  const wide = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
+  assert.is.not(wide.weightsSha256, inCore.weightsSha256)
+  for (const other of [tiled, wide])
+    inCore.losses.forEach((l, i) => assert.ok(Math.abs(other.losses[i]! - l) <= 1e-2 * Math.abs(l), `${other.losses} against ${inCore.losses}`))
+})
+
+test('tf32 stands in the plan: a file of it keeps it, a run of it is another run, and nothing else may be asked beside it', () => {
+  const named = (o: StagingOptions): StagedPlan => {
+    const found = stageNamed('resnet20-cifar', o)
+    if (isLeft(found)) throw new Error(JSON.stringify(found.left))
+    return found.right.staged
+  }
+  const asked = { ...ON, batch: 2, strategy: 'in-core', algorithms: 'fixed' } as const
+  const [wide, plan] = [named(asked), named({ ...asked, precision: 'tf32' })]
+  assert.equal([wide.plan.products, plan.plan.products], [undefined, 'tf32'])
+  const file = join(root, 'tf32.json')
+  savePlan(file, plan.plan)
+  const again = named({ plan: file })
+  assert.equal([again.plan.products, again.machine.precision], ['tf32', 'tf32'])
+  assert.equal([wide, again].map((p) => identityOf(p, 1, 'none', undefined).algorithms), ['fixed', 'fixed, tf32'])
+  const refused = stageNamed('resnet20-cifar', { plan: file, precision: 'fp32' })
+  assert.ok(isLeft(refused) && errorText(refused.left).startsWith('--precision cannot be given with --plan'))
 })
 
 const CONVOLUTION = ['conv2d', { strideH: 1, strideW: 1, padTop: 1, padLeft: 1, padBottom: 1, padRight: 1, dilationH: 1, dilationW: 1, groups: 1 },

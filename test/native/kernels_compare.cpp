@@ -2,6 +2,7 @@
 // for the same bits, in f32 and in bf16; and the null device leaves everything alone. Built without the cpu device it holds the reference
 // in f32 against itself in f64.
 #include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/casts.hpp"
 #include "test/native/kernels/comparing.hpp"
 
 using namespace spillway;
@@ -22,26 +23,6 @@ void compare_narrow(Report& report, const Call& call, int i) {
   if (!cpu::has_bf16()) return;
 #endif
   if (i % 2 == 0 && may_be_narrow(call)) compare(report, call, {device, DType::bf16, i % 4 == 0 && !call.dense, i % 3 == 0 && call.in_place >= 0}, 1e-2);
-}
-
-/// To nearest, ties to even, in one rounding from either float type; back without loss.
-void check_casts(Report& report, KernelTable table, DType real) {
-  const double up = 0x1p-8, tiny = 0x1p-40, inf = std::numeric_limits<double>::infinity();
-  const std::vector<std::pair<double, double>> rounded{
-      {1, 1}, {1 + up, 1}, {1 + 3 * up, 1 + 4 * up}, {-1 - up, -1}, {-1 - 3 * up, -1 - 4 * up}, {1 + 0.99 * up, 1}, {1 + 1.01 * up, 1 + 2 * up},
-      {1 + up + tiny, real == DType::f64 ? 1 + 2 * up : 1}, {1 + 3 * up - tiny, real == DType::f64 ? 1 + 2 * up : 1 + 4 * up},
-      {3.5e38, inf}, {inf, inf}, {-inf, -inf}, {0, 0}, {0x1p-133, 0x1p-133}, {0x1p-135, 0}, {std::nan(""), std::nan("")}};
-  Array x({1, int64_t(rounded.size()), 1, 1}), expected = x;
-  for (size_t i = 0; i < rounded.size(); i++) x.data[i] = rounded[i].first, expected.data[i] = rounded[i].second;
-  const auto cast = [&](OpKind kind, const Array& from) { return run_whole({kind, {}, {tensor(from)}, {tensor(Array(from.dims))}}, {table, real})[0]; };
-  for (const auto& [to, back] : {std::pair(OpKind::to_bf16, OpKind::from_bf16), std::pair(OpKind::to_bf16_grad, OpKind::from_bf16_grad)})
-    try {
-      const Array narrow = cast(to, x);
-      report.check(distance(narrow, expected) == 0, "casts round to nearest even");
-      report.check(distance(cast(back, narrow), expected) == 0, "casts back lose nothing");
-    } catch (const Failure& e) {
-      report.check(false, std::string("casts: ") + e.what());
-    }
 }
 
 /// The null device allows what the others allow and computes nothing.

@@ -1,6 +1,6 @@
 // The cuda device's kernels against the reference: its own ones compiled for the host, or, with SPILLWAY_TEST_DEVICE=cuda,
-// all of them on the GPU. Dense and strided, in place, in tiles, twice for the same bits.
-// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32; SPILLWAY_TEST_SHARE=20 runs one case in twenty; SPILLWAY_TEST_SECONDS
+// all of them on the GPU. Dense and strided, in place, in tiles, twice for the same bits; the host's in f32 and bf16, a GPU's in one.
+// SPILLWAY_TEST_PRECISION=tf32 takes products in TF32, bf16 those calls whose activations may be so; SPILLWAY_TEST_SHARE=20 runs one case in twenty; SPILLWAY_TEST_SECONDS
 // ends well after so long, having run a part of each family; a report of each kind goes to the file SPILLWAY_TEST_REPORT.
 #include <cstdlib>
 #include <fstream>
@@ -11,6 +11,7 @@
 #include "runtime/devices.hpp"
 #include "runtime/single_call.hpp"
 #include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/casts.hpp"
 #include "test/native/kernels/comparing.hpp"
 #include "test/native/kernels/tiling.hpp"
 
@@ -55,6 +56,24 @@ const KernelEntry* plugin_kernel(uint32_t wire) {
   }
 }
 
+/// How activations are stored, and what is held to the reference in each.
+struct Held { DType dtype; double tolerance; };
+
+std::vector<Held> held(bool on_device, const std::string& precision) {
+  constexpr Held NARROW{DType::bf16, 2e-2};
+  if (!on_device) return {{DType::f32, 1e-5}, NARROW};
+  if (precision == "bf16") return {NARROW};
+  return {{DType::f32, precision == "tf32" ? 2e-3 : 1e-4}};
+}
+
+/// Whole and strided, in place, in tiles; the i-th case of its family.
+void check_call(Report& report, const Call& call, KernelTable table, const Held& h, int i, Random& tiles_random) {
+  compare(report, call, {table, h.dtype}, h.tolerance);
+  if (!call.dense) compare(report, call, {table, h.dtype, true}, h.tolerance);
+  if (call.in_place >= 0) compare(report, call, {table, h.dtype, i % 2 == 1, true}, h.tolerance);
+  if (i % 2 == 0 && tiles(call)) compare_tiled(report, call, {table, h.dtype, true}, h.tolerance, tiles_random);
+}
+
 struct Tried { uint64_t calls = 0, failed = 0; };
 
 /// One line of JSON for each kind.
@@ -68,20 +87,19 @@ void write_report(const char* path, const std::map<uint32_t, Tried>& tried) {
 
 int main() {
   const char* device = setting_of("SPILLWAY_TEST_DEVICE");
-  const char* precision = setting_of("SPILLWAY_TEST_PRECISION");
-  const bool tf32 = precision && std::string(precision) == "tf32";
+  const std::string precision = setting_of("SPILLWAY_TEST_PRECISION") ? setting_of("SPILLWAY_TEST_PRECISION") : "fp32";
   KernelTable table = imitation::own_kernel;
   if (device) {
     const Result<const Device*> loaded = load_device(device);
     if (!loaded.ok()) return std::printf("%s\n0 passed, 1 failed\n", loaded.status().message.c_str()), 1;
     the_device = loaded.value();
-    the_options.precision = tf32 ? Precision::tf32 : Precision::full;
+    the_options.precision = precision == "tf32" ? Precision::tf32 : Precision::full;
     table = plugin_kernel;
   }
-  const double tolerance = tf32 ? 2e-3 : device ? 1e-4 : 1e-5;
   const int share = setting_of("SPILLWAY_TEST_SHARE") ? std::max(1, std::atoi(setting_of("SPILLWAY_TEST_SHARE"))) : 1;
   const double seconds = setting_of("SPILLWAY_TEST_SECONDS") ? std::atof(setting_of("SPILLWAY_TEST_SECONDS")) : 1e9;
   Report report;
+  check_casts(report, table, DType::f32);
   std::map<uint32_t, Tried> tried;
   const Clock::time_point start = Clock::now();
   double allowed = 0;
@@ -93,10 +111,8 @@ int main() {
       for (const Call& call : g.make(r).calls) {
         if (!table(uint32_t(call.kind)) || call.algorithm != Algorithm::direct) continue;  // the others are the cpu device's
         const int before = report.failed();
-        compare(report, call, {table, DType::f32}, tolerance);
-        if (!call.dense) compare(report, call, {table, DType::f32, true}, tolerance);
-        if (call.in_place >= 0) compare(report, call, {table, DType::f32, i % 2 == 1, true}, tolerance);
-        if (i % 2 == 0 && tiles(call)) compare_tiled(report, call, {table, DType::f32, true}, tolerance, tiles_random);
+        for (const Held& h : held(device != nullptr, precision))
+          if (h.dtype != DType::bf16 || may_be_narrow(call)) check_call(report, call, table, h, i, tiles_random);
         Tried& t = tried[uint32_t(call.kind)];
         t.calls++;
         t.failed += report.failed() > before ? 1 : 0;

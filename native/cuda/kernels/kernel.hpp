@@ -28,11 +28,11 @@ inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 template <class T>
 T* stored(const View& v) { return static_cast<T*>(v.data); }
 
-/// What the operator allows, in f32, below the most elements that a kernel sees.
+/// What the operator allows, in f32 and bf16, below the most elements that a kernel sees.
 template <class K>
 Status check_call(const KernelCall& c) {
   if (Status s = K::check(c); !s.ok()) return s;
-  if (ops::float_type(c) == DType::f64 || ops::is_narrow(c)) return ops::refuse(c, "the cuda device computes in f32");
+  if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cuda device computes in f32");
   if (K::library ? !is_library_choice(c.algorithm) : c.algorithm != Algorithm::direct) return ops::refuse(c, "the cuda device has no such way to run it");
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
     if (ops::elements(i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins]) >= MOST_ELEMENTS)

@@ -7,6 +7,7 @@
 #include "cuda/kernels/add.hpp"
 #include "cuda/kernels/batchnorm.hpp"
 #include "cuda/kernels/batchnorm_relu.hpp"
+#include "cuda/kernels/cast.hpp"
 #include "cuda/kernels/concat.hpp"
 #include "cuda/kernels/conv2d.hpp"
 #include "cuda/kernels/convtranspose2d.hpp"
@@ -31,7 +32,7 @@
 namespace spillway::cuda {
 
 /// By name, so that an operator may be listed before the op table of this build has it.
-constexpr std::array<std::string_view, 4> GAPS{"to_bf16", "from_bf16", "to_bf16_grad", "from_bf16_grad"};
+constexpr std::array<std::string_view, 0> GAPS{};
 
 constexpr bool is_gap(std::string_view kind) {
   for (const std::string_view gap : GAPS)
@@ -62,12 +63,31 @@ constexpr auto run_together_of() -> void (*)(Exec&, const KernelCall*, uint32_t)
   else return nullptr;
 }
 
+/// Whether the op table lets its activations be bf16.
+constexpr bool may_be_narrow(OpKind kind) {
+  for (const OpInfo& op : OP_TABLE) {
+    if (op.wire != uint16_t(kind)) continue;
+    for (const auto* operands : {op.ins, op.outs})
+      for (int i = 0; i < (operands == op.ins ? MAX_DECLARED_INS : MAX_DECLARED_OUTS); i++)
+        if (operands[i].name && operands[i].element != Element::real && operands[i].element != Element::i32) return true;
+  }
+  return false;
+}
+
+/// Of a checked call: only its activations say how they are stored.
+template <class Exec, OpKind kind>
+void run_stored(Exec& exec, const KernelCall& c) {
+  if constexpr (may_be_narrow(kind))
+    if (ops::is_narrow(c)) return Kernel<kind>::template run<StoredBf16>(exec, c);
+  Kernel<kind>::template run<float>(exec, c);
+}
+
 template <class Exec, OpKind kind>
 const KernelFunctions<Exec>* functions_of() {
   if constexpr (Kernel<kind>::missing) return nullptr;
   else {
     using K = Kernel<kind>;
-    static constexpr KernelFunctions<Exec> of_kind{check_call<K>, K::workspace, K::template run<float, Exec>, K::library, K::together, run_together_of<Exec, K>()};
+    static constexpr KernelFunctions<Exec> of_kind{check_call<K>, K::workspace, run_stored<Exec, kind>, K::library, K::together, run_together_of<Exec, K>()};
     return &of_kind;
   }
 }

@@ -1,0 +1,25 @@
+// What a library multiplies: floats, floats rounded to TF32 on the way, or bf16; sums are floats always. In: a call, and the
+// precision that its session asks for. Out: the factors, their bytes, and what addresses are multiples of.
+#pragma once
+#include "ops/check.hpp"
+#include "runtime/device.hpp"
+
+namespace spillway::cuda {
+
+enum class Factors { full, tf32, bf16 };
+
+/// How activations are stored is the call's to say; the session's precision is that of products of floats.
+inline Factors factors_of(const KernelCall& c, Precision p) {
+  if (ops::is_narrow(c)) return Factors::bf16;
+  return p == Precision::tf32 ? Factors::tf32 : Factors::full;
+}
+
+inline DType stored_type(Factors f) { return f == Factors::bf16 ? DType::bf16 : DType::f32; }
+
+/// A slice begins at some row of `elements`: the most, up to 16 bytes, that its address is surely a multiple of.
+inline int64_t row_alignment(DType t, int64_t elements) {
+  const auto bytes = int64_t(dtype_bytes(t));
+  return elements * bytes % 16 == 0 ? 16 : bytes;
+}
+
+}  // namespace spillway::cuda

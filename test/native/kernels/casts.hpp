@@ -1,0 +1,30 @@
+// The casts between bf16 and a device's float type, number by number. In: a device, its floats. Out: checks in a report.
+#pragma once
+#include <cmath>
+#include <limits>
+
+#include "test/native/kernels/comparing.hpp"
+
+namespace spillway::test {
+
+/// To nearest, ties to even, in one rounding from either float type; back without loss.
+inline void check_casts(Report& report, KernelTable table, DType real) {
+  const double up = 0x1p-8, tiny = 0x1p-40, inf = std::numeric_limits<double>::infinity();
+  const std::vector<std::pair<double, double>> rounded{
+      {1, 1}, {1 + up, 1}, {1 + 3 * up, 1 + 4 * up}, {-1 - up, -1}, {-1 - 3 * up, -1 - 4 * up}, {1 + 0.99 * up, 1}, {1 + 1.01 * up, 1 + 2 * up},
+      {1 + up + tiny, real == DType::f64 ? 1 + 2 * up : 1}, {1 + 3 * up - tiny, real == DType::f64 ? 1 + 2 * up : 1 + 4 * up},
+      {3.5e38, inf}, {inf, inf}, {-inf, -inf}, {0, 0}, {0x1p-133, 0x1p-133}, {0x1p-135, 0}, {std::nan(""), std::nan("")}};
+  Array x({1, int64_t(rounded.size()), 1, 1}), expected = x;
+  for (size_t i = 0; i < rounded.size(); i++) x.data[i] = rounded[i].first, expected.data[i] = rounded[i].second;
+  const auto cast = [&](OpKind kind, const Array& from) { return run_whole({kind, {}, {tensor(from)}, {tensor(Array(from.dims))}}, {table, real})[0]; };
+  for (const auto& [to, back] : {std::pair(OpKind::to_bf16, OpKind::from_bf16), std::pair(OpKind::to_bf16_grad, OpKind::from_bf16_grad)})
+    try {
+      const Array narrow = cast(to, x);
+      report.check(distance(narrow, expected) == 0, "casts round to nearest even");
+      report.check(distance(cast(back, narrow), expected) == 0, "casts back lose nothing");
+    } catch (const Failure& e) {
+      report.check(false, std::string("casts: ") + e.what());
+    }
+}
+
+}  // namespace spillway::test
