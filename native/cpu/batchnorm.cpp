@@ -20,17 +20,12 @@ template <class MomentsOf>
 void normalise(const KernelCall& c, const MomentsOf& moments, const View& gamma, const View& beta) {
   const Coefficients k = coefficients(c);
   float *mean = k[0], *scale = k[1];
-  const float* shift = floats(beta);
   for (int64_t ch = 0; ch < k.channels; ch++) {
     const Moments m = moments(ch);
     mean[ch] = float(m.mean);
     scale[ch] = float(m.rstd * double(floats(gamma)[ch]));
   }
-  each_pixel<2>({&c.outs[0], &c.ins[0]}, [=](Pointers<2> at, int64_t first, int64_t n) {
-    const auto [y, x] = at;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean[first + i]) * scale[first + i] + shift[first + i];
-  });
+  map_channels<0, 3>({&c.ins[0], 1}, {}, {mean, scale, floats(beta)}, c.outs[0], [](const auto& x, const auto& k) { return (x[0] - k[0]) * k[1] + k[2]; });
 }
 
 /// dgamma = Σ dy·(x - mean)·rstd and dbeta = Σ dy: the mean and rstd leave the sum.
@@ -72,7 +67,8 @@ struct BnStats : PlainKernel {
     // Deviations from the first pixel: squares of a mean far from zero would cancel.
     const float* pivot = first_pixel(c);
     const Summands<1, 1> of{{&c.ins[0], 1}, {}, {pivot}};
-    channel_sums<double, 2>(of, sums, squared_deviations);
+    // The square of what lies between two bf16 loses less in a float than they have lost.
+    is_narrow(c.ins[0]) ? channel_sums<float, 2>(of, sums, squared_deviations) : channel_sums<double, 2>(of, sums, squared_deviations);
     const ops::Statistics<float> stats(c.outs[0]);
     for (int64_t ch = 0; ch < channels; ch++) {
       const double sum = sums[ch], squares = sums[channels + ch];
@@ -112,10 +108,10 @@ struct BnBackwardData : Affine<4> {
       slope[ch] = float(double(floats(c.ins[4])[ch]) * m.rstd / count);
       offset[ch] = float(double(floats(c.ins[5])[ch]) / count);
     }
-    each_pixel<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [=](Pointers<3> at, int64_t first, int64_t n) {
-      const auto [dx, x, dy] = at;
-#pragma omp simd
-      for (int64_t i = 0; i < n; i++) dx[i] = scale[first + i] * (dy[i] - offset[first + i] - (x[i] - mean[first + i]) * slope[first + i]);
+    map_channels<1, 4>({&c.ins[0], 1}, {&c.ins[1]}, {mean, scale, slope, offset}, c.outs[0], [](const auto& element, const auto& constant) {
+      const auto& [x, dy] = element;
+      const auto& [centre, factor, slant, level] = constant;
+      return factor * (dy - level - (x - centre) * slant);
     });
   }
 };
@@ -135,11 +131,7 @@ struct BnFrozenBackwardData : Affine<1> {
     float* scale = k[0];
     for (int64_t ch = 0; ch < k.channels; ch++)
       scale[ch] = float(double(floats(c.ins[2])[ch]) / std::sqrt(double(floats(c.ins[1])[ch]) + eps));
-    each_pixel<2>({&c.outs[0], &c.ins[0]}, [=](Pointers<2> at, int64_t first, int64_t n) {
-      const auto [dx, dy] = at;
-#pragma omp simd
-      for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * scale[first + i];
-    });
+    map_channels<0, 1>({&c.ins[0], 1}, {}, {scale}, c.outs[0], [](const auto& dy, const auto& k) { return dy[0] * k[0]; });
   }
 };
 

@@ -26,7 +26,7 @@ struct BnReluBackwardData : Affine<4> {
   static constexpr auto check = ops::check_bn_relu_bwd_data;
   static void run(const KernelCall& c) {
     const RectifiedNorm norm = rectified_norm(c, alone(c.ins[0]), 2, BnReluBwdDataAttrs::read(c.attrs));
-    norm_gradient(norm, c.ins[1], c.ins + 5, c.outs[0], c.outs[0], c.workspace, Nothing{});
+    norm_gradient<0>(norm, c.ins[1], c.ins + 5, {}, c.outs[0], c.workspace);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "runtime/bf16.hpp"
 
@@ -33,12 +34,32 @@ inline Block load_block(const Bf16* from) {
 }
 
 inline void store_block(float* to, const Block& b) { std::memcpy(to, &b, sizeof b); }
-inline void store_block(Bf16* to, const Block& b) {
+/// The bits of the nearest bf16.
+inline BlockBits narrow_bits(const Block& b) {
   const BlockBits u = std::bit_cast<BlockBits>(b);
   const BlockBits up = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
-  const NarrowBlock bits = __builtin_convertvector(b != b ? quiet : up, NarrowBlock);
+  return b != b ? quiet : up;
+}
+inline void store_block(Bf16* to, const Block& b) {
+  const NarrowBlock bits = __builtin_convertvector(narrow_bits(b), NarrowBlock);
   std::memcpy(to, &bits, sizeof bits);
 }
+/// Two blocks as bf16, lane by lane side by side.
+inline void store_pairs(Bf16* to, const Block& first, const Block& second) {
+  const BlockBits bits = narrow_bits(first) | narrow_bits(second) << 16;
+  std::memcpy(to, &bits, sizeof bits);
+}
+
+/// One channel, or a block of them: V is float or Block.
+template <class V, class T>
+V load_as(const T* from) {
+  if constexpr (std::is_same_v<V, Block>) return load_block(from);
+  else return V(*from);
+}
+template <class T>
+void store_as(T* to, const Block& b) { store_block(to, b); }
+template <class T>
+void store_as(T* to, float f) { *to = T(f); }
 
 /// Past the caches, to an address that is a multiple of 64: for what is too large to be found there when it is read.
 inline void stream_block(float* to, const Block& b) {

@@ -1,7 +1,8 @@
 // Element-wise maps whose coefficients belong to channels: y[c] from x[c], … and arrays of C floats in the scratch.
-// In: views of one box (or parts of it side by side along C), a body on some of one pixel's channels. Out: nothing; the order
-// of pixels is free.
+// In: views of one box (or parts of it side by side along C), a map of one pixel's elements, or a body on some of its channels. Out:
+// nothing; the order of pixels is free.
 #pragma once
+#include "cpu/blocks.hpp"
 #include "cpu/runs.hpp"
 #include "ops/joinednorm.hpp"
 
@@ -37,28 +38,54 @@ void each_pixel(const Views<N>& views, Body body) {
     }
 }
 
-/// Calls body(pointers, first channel, channels) for each pixel of each part: some of the part's channels, and the same of `whole`, whose first is written. A few
-/// pixels of all parts at a time, so that those of `whole` stay near.
-template <size_t N, class Body>
-void each_part_pixel(const ops::Parts& parts, const std::array<const View*, N>& whole, Body body) {
+/// What is read, of one pixel and from one channel on: an element of a part and those of `whole` beside it.
+template <class T, size_t N>
+struct Pixel {
+  std::array<const T*, N> from;
+  T* to;
+};
+
+/// Maps the channels of a pixel, as many at a time as a register holds; the coefficients begin with the pixel's first channel.
+template <class T, size_t N, size_t K, class Map>
+void map_pixel(const Pixel<T, N>& pixel, const std::array<const float*, K>& coefficients, int64_t channels, const Map& map) {
+  const auto some = [&]<class V>(V, int64_t ch) {
+    std::array<V, N> elements;
+    for (size_t i = 0; i < N; i++) elements[i] = load_as<V>(pixel.from[i] + ch);
+    std::array<V, K> constants;
+    for (size_t i = 0; i < K; i++) constants[i] = load_as<V>(coefficients[i] + ch);
+    store_as(pixel.to + ch, map(elements, constants));
+  };
+  int64_t ch = 0;
+  for (; ch + block_width <= channels; ch += block_width) some(Block{}, ch);
+  for (; ch < channels; ch++) some(0.0f, ch);
+}
+
+/// y = map(elements, coefficients) for every channel of every pixel: `elements` are that of `parts`, side by side along C, and those of `whole`. Map
+/// takes floats or blocks of them. A few pixels of all parts at a time, so that those of `whole` stay near. `y` may be any of what is read.
+template <size_t N, size_t K, class Map>
+void map_channels(const ops::Parts& parts, const std::array<const View*, N>& whole, const std::array<const float*, K>& coefficients, const View& y, const Map& map) {
   constexpr int64_t near = 8;
-  const View& v = parts[0];
-  const bool narrow = is_narrow(v);
-  const int64_t rows = v.dims[0] * v.dims[2];
+  const int64_t rows = y.dims[0] * y.dims[2];
+  with_element(y, [&](auto element) {
+    using T = decltype(element);
 #pragma omp parallel for schedule(static)
-  for (int64_t row = 0; row < rows; row++)
-    for (int64_t column = 0; column < v.dims[3]; column += near) {
-      int64_t from = 0;
-      for (uint32_t part = 0; part < parts.count; from += parts[part++].dims[1])
-        for (int64_t w = column; w < std::min(v.dims[3], column + near); w++) {
+    for (int64_t row = 0; row < rows; row++)
+      for (int64_t column = 0; column < y.dims[3]; column += near) {
+        int64_t from = 0;
+        for (uint32_t part = 0; part < parts.count; from += parts[part++].dims[1]) {
           Views<N + 1> views{&parts[part]};
           std::copy(whole.begin(), whole.end(), views.begin() + 1);
-          std::array<int64_t, N + 1> at{offset_of(parts[part], row / v.dims[2], row % v.dims[2], w)};
-          for (size_t i = 0; i < N; i++) at[i + 1] = offset_of(*whole[i], row / v.dims[2], row % v.dims[2], w) + from;
-          on_stretch<N + 1, 1>(views, narrow, at, parts[part].dims[1],
-                               [&](const Pointers<N + 1>& floats, int64_t first, int64_t n) { body(floats, from + first, n); });
+          std::array<const float*, K> constants = coefficients;
+          for (const float*& at : constants) at += from;
+          const auto pixel_in = [&](const View& v, int64_t w) { return pixel_of<T>(v, row / y.dims[2], row % y.dims[2], w); };
+          for (int64_t w = column; w < std::min(y.dims[3], column + near); w++) {
+            Pixel<T, N + 1> pixel{{}, pixel_in(y, w) + from};
+            for (size_t i = 0; i <= N; i++) pixel.from[i] = pixel_in(*views[i], w) + (i ? from : 0);
+            map_pixel(pixel, constants, parts[part].dims[1], map);
+          }
         }
-    }
+      }
+  });
 }
 
 }  // namespace spillway::cpu

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "cpu/pointwise_weights.hpp"
 #include "runtime/kernel.hpp"
 
 namespace spillway::cpu {
@@ -88,10 +87,10 @@ Compiled::Compiled(MakePrimitive make, const dnnl::memory::desc& scratchpad, std
     : make_(std::move(make)), scratchpad_(scratchpad) {
   scratch_ = layout_.place(scratchpad_);
   for (Argument& argument : arguments) {
-    Placed placed{std::move(argument), std::nullopt, 0};
+    Placed placed{std::move(argument), std::nullopt, {}};
     if (placed.argument.ours != placed.argument.wanted) {
       placed.reorder = reorder_between(placed.argument);
-      placed.panel_width = pointwise_weights::panel_width_of(placed.argument.ours, placed.argument.wanted);
+      placed.panels = pointwise_weights::panels_of(placed.argument.ours, placed.argument.wanted);
       placed.offset = layout_.place(placed.argument.wanted);
       placed.scratch = layout_.place(placed.reorder->scratchpad_desc());
     }
@@ -103,18 +102,19 @@ void Compiled::prepare() const {
   std::call_once(code_->once, [this] {
     std::vector<dnnl::reorder> reorders;
     for (const Placed& placed : placed_)
-      reorders.push_back(placed.reorder && !placed.panel_width ? dnnl::reorder(*placed.reorder) : dnnl::reorder());
+      reorders.push_back(placed.reorder && placed.panels.kind == pointwise_weights::Panels::Kind::none ? dnnl::reorder(*placed.reorder) : dnnl::reorder());
     code_->primitive = make_();
     code_->reorders = std::move(reorders);
   });
 }
 
 void Compiled::reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to, char* workspace) const {
-  if (const int64_t width = placed_[i].panel_width) {
+  if (const auto& panels = placed_[i].panels; panels.kind != pointwise_weights::Panels::Kind::none) {
     const Argument& a = placed_[i].argument;
-    float* const source = static_cast<float*>(from.get_data_handle());
-    float* const target = static_cast<float*>(to.get_data_handle());
-    return pointwise_weights::reorder(a.ours.dims(), width, a.written ? target : source, a.written ? source : target, a.written);
+    const float* const source = static_cast<const float*>(from.get_data_handle());
+    if (a.written) pointwise_weights::into_rows(a.ours.dims(), panels, source, static_cast<float*>(to.get_data_handle()));
+    else pointwise_weights::into_panels(a.ours.dims(), panels, source, to.get_data_handle());
+    return;
   }
   const dnnl::memory scratch = bind(placed_[i].reorder->scratchpad_desc(), workspace + placed_[i].scratch);
   code_->reorders[i].execute(stream_of_thread(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, scratch}});
@@ -125,7 +125,7 @@ void Compiled::run(const std::vector<void*>& data, void* workspace) const {
   char* const scratch = static_cast<char*>(workspace);
   std::unordered_map<int, dnnl::memory> memories{{DNNL_ARG_SCRATCHPAD, bind(scratchpad_, scratch + scratch_)}};
   for (size_t i = 0; i < placed_.size(); i++) {
-    const auto& [argument, reorders, width, offset, unused] = placed_[i];
+    const auto& [argument, reorders, panels, offset, unused] = placed_[i];
     const dnnl::memory used = bind(argument.wanted, reorders ? scratch + offset : data[i]);
     if (reorders && !argument.written) reorder(i, bind(argument.ours, data[i]), used, scratch);
     memories.emplace(argument.id, used);

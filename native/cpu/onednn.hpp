@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "cpu/pointwise_weights.hpp"
+
 namespace spillway::cpu {
 
 const dnnl::engine& cpu_engine();
@@ -79,7 +81,7 @@ class Compiled {
   struct Placed {
     Argument argument;
     std::optional<dnnl::reorder::primitive_desc> reorder;  // where ours is not what is wanted
-    int64_t panel_width = 0;                               // of panels that our own way leads to
+    pointwise_weights::Panels panels;                      // that our own way leads to
     int64_t offset = 0, scratch = 0;
   };
   struct Code {

@@ -45,16 +45,10 @@ inline Normal normal_of(const RectifiedNorm& norm, const Coefficients& k) {
 /// Scratch: two coefficient arrays.
 inline void apply_norm(const RectifiedNorm& norm, const View& y_view, void* scratch) {
   const auto [mean, scale, shift] = normal_of(norm, {static_cast<float*>(scratch), y_view.dims[1]});
-  with_rectifier(norm.slope, [&, mean = mean, scale = scale, shift = shift](auto rectifier) {
-    each_part_pixel<1>(norm.x, {&y_view}, [=](Pointers<2> at, int64_t from, int64_t channels) {
-      const auto [x, y] = at;
-      const float *centre = mean + from, *factor = scale + from, *offset = shift + from;
-      const auto passing = rectifier;
-#pragma omp simd
-      for (int64_t ch = 0; ch < channels; ch++) {
-        const float z = (x[ch] - centre[ch]) * factor[ch] + offset[ch];
-        y[ch] = passing(z, z);
-      }
+  with_rectifier(norm.slope, [&, mean = mean, scale = scale, shift = shift](auto passing) {
+    map_channels<0, 3>(norm.x, {}, {mean, scale, shift}, y_view, [passing](const auto& x, const auto& k) {
+      const auto z = (x[0] - k[0]) * k[1] + k[2];
+      return passing(z, z);
     });
   });
 }
@@ -80,19 +74,10 @@ inline void reduce_norm(const RectifiedNorm& norm, const View& dy, const View& d
   }
 }
 
-/// The gradient that it is added onto, if there is one.
-struct Nothing {
-  float operator()(const float*, int64_t) const { return 0.0f; }
-};
-struct Onto {
-  float operator()(const float* at, int64_t ch) const { return at[ch]; }
-};
-
-/// Scratch: four coefficient arrays. `totals`: dgamma, dbeta. `onto` may be dx, and where there is nothing to add to, it is.
-template <class Added>
-void norm_gradient(const RectifiedNorm& norm, const View& dy_view, const View* totals, const View& onto, const View& dx_view,
-                   void* scratch, Added added) {
-  const Coefficients k{static_cast<float*>(scratch), dy_view.dims[1]};
+/// Scratch: four coefficient arrays. `totals`: dgamma, dbeta. `onto`: one gradient that this is added to, or none; it may be dx.
+template <size_t Onto>
+void norm_gradient(const RectifiedNorm& norm, const View& dy, const View* totals, const std::array<const View*, Onto>& onto, const View& dx, void* scratch) {
+  const Coefficients k{static_cast<float*>(scratch), dy.dims[1]};
   const auto [mean, scale, shift] = normal_of(norm, k);
   const BatchMoments moments = norm.moments();
   float *tilt = k[2], *offset = k[3];
@@ -100,16 +85,15 @@ void norm_gradient(const RectifiedNorm& norm, const View& dy_view, const View* t
     tilt[ch] = float(double(floats(totals[0])[ch]) * moments(ch).rstd / norm.count);
     offset[ch] = float(double(floats(totals[1])[ch]) / norm.count);
   }
-  with_rectifier(norm.slope, [&, mean = mean, scale = scale, shift = shift](auto rectifier) {
-    each_part_pixel<3>(norm.x, {&dx_view, &dy_view, &onto}, [=](Pointers<4> at, int64_t from, int64_t channels) {
-      const auto [x, dx, dy, more] = at;
-      const float *centre = mean + from, *factor = scale + from, *base = shift + from, *slant = tilt + from, *level = offset + from;
-      const auto passing = rectifier;
-#pragma omp simd
-      for (int64_t ch = 0; ch < channels; ch++) {
-        const float deviation = x[ch] - centre[ch], z = deviation * factor[ch] + base[ch];
-        dx[ch] = factor[ch] * (passing(z, dy[ch]) - level[ch] - deviation * slant[ch]) + added(more, ch);
-      }
+  std::array<const View*, 1 + Onto> beside{&dy};
+  std::copy(onto.begin(), onto.end(), beside.begin() + 1);
+  with_rectifier(norm.slope, [&, mean = mean, scale = scale, shift = shift](auto passing) {
+    map_channels<1 + Onto, 5>(norm.x, beside, {mean, scale, shift, tilt, offset}, dx, [passing](const auto& element, const auto& constant) {
+      const auto& [centre, factor, base, slant, level] = constant;
+      const auto deviation = element[0] - centre, z = deviation * factor + base;
+      const auto gradient = factor * (passing(z, element[1]) - level - deviation * slant);
+      if constexpr (Onto == 1) return gradient + element[2];
+      else return gradient;
     });
   });
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 
+#include "cpu/turned_blocks.hpp"
 #include "cpu/winograd.hpp"
 #include "cpu/winograd_transforms.hpp"
 
@@ -154,12 +155,13 @@ inline void write_results(const Geometry& g, TileAt t, const Forms& forms, int64
 
 // ---------------------------------------------------------------- weights
 
-/// Forms of the weights: [place][panel of dst channels][src channel][32].
+/// Forms of the weights: [place][panel of dst channels][src channel][32]; places a line apart, as those of tiles.
 struct WeightForms {
   float* data;
   int64_t src, dst;  // padded
-  static int64_t floats(int64_t src, int64_t dst) { return places * src * dst; }
-  float* panel(int p, int64_t dst_channel) const { return data + (p * dst + dst_channel / panel_width * panel_width) * src; }
+  static int64_t pitch(int64_t src, int64_t dst) { return src * dst + line_floats; }
+  static int64_t floats(int64_t src, int64_t dst) { return places * pitch(src, dst); }
+  float* panel(int p, int64_t dst_channel) const { return data + p * pitch(src, dst) + dst_channel / panel_width * panel_width * src; }
   float* half(int p, int64_t src_channel, int64_t dst_channel) const {
     return panel(p, dst_channel) + src_channel * panel_width + dst_channel % panel_width;
   }
@@ -176,16 +178,55 @@ inline WeightOrder weight_order(const Geometry& g, Weights order) {
   return order == Weights::forward ? WeightOrder{9, g.src.channels * 9, false} : WeightOrder{g.dst.channels * 9, 9, true};
 }
 
+constexpr int taps_of_weight = 9;
+/// The weights between sixteen channels of src and sixteen of dst: [src][tap][dst].
+using Taps = float[block_width][taps_of_weight][block_width];
+constexpr int64_t row_of_taps = taps_of_weight * block_width;
+
+/// Sixteen whole channels on either side. A row of memory holds the taps of one channel of dst for all of src, or the other way round;
+/// what follows in it is fetched ahead, since rows are too far apart for the processor to see it coming.
+inline void read_taps(WeightOrder order, const float* weights, Taps& taps) {
+  if (!order.turned) {
+    for (int64_t at = 0; at < row_of_taps; at += block_width)
+      turn(weights + at, order.dst_stride, [&](int column, const Block& b) {
+        __builtin_prefetch(weights + column * order.dst_stride + at + row_of_taps);
+        store_block(&taps[0][0][0] + (at + column) * block_width, b);
+      });
+    return;
+  }
+  for (int64_t src = 0; src < block_width; src++) {
+    const float* const from = weights + src * order.src_stride;
+    for (int64_t line = 0; line < row_of_taps; line += line_floats) __builtin_prefetch(from + 2 * order.src_stride + line);
+    Square16 lanes;
+#pragma GCC unroll 16
+    for (int lane = 0; lane < block_width - 1; lane++) lanes[lane] = load_block(from + lane * taps_of_weight);
+    // Sixteen floats from the last row on might end behind the weights.
+    lanes[block_width - 1] = load_channels(from + (block_width - 1) * taps_of_weight, taps_of_weight);
+    turn(lanes);
+#pragma GCC unroll 9
+    for (int tap = 0; tap < taps_of_weight; tap++) store_block(taps[src][tap], lanes[tap]);
+  }
+}
+
+/// As far as there are such channels; those that are not there are zero.
+inline void read_some_taps(WeightOrder order, const float* weights, int64_t sources, int64_t lanes, Taps& taps) {
+  std::fill_n(&taps[0][0][0], sizeof taps / sizeof(float), 0.0f);
+  for (int64_t src = 0; src < sources; src++)
+    for (int64_t lane = 0; lane < lanes; lane++)
+      for (int tap = 0; tap < taps_of_weight; tap++) taps[src][tap][lane] = weights[src * order.src_stride + lane * order.dst_stride + tap];
+}
+
 /// Forms of sixteen channels of dst; `at` is where they begin in the forms.
 inline void weight_forms(const Geometry& g, WeightOrder order, const float* weights, int64_t dst, const WeightForms& forms, int64_t at) {
   const int64_t lanes = std::clamp<int64_t>(g.dst.channels - dst, 0, block_width);
-  for (int64_t src = 0; src < forms.src; src++) {
-    float taps[9][block_width] = {};
-    if (src < g.src.channels)
-      for (int64_t lane = 0; lane < lanes; lane++)
-        for (int tap = 0; tap < 9; tap++) taps[tap][lane] = weights[src * order.src_stride + (dst + lane) * order.dst_stride + tap];
-    both_ways<WeightForm>([&](int row, int column) { return load_block(taps[order.tap(row, column)]); },
-                    [&](int row, int column, const Block& b) { store_block(forms.half(row * 6 + column, src, at), b); });
+  alignas(64) Taps taps;
+  for (int64_t first = 0; first < forms.src; first += block_width) {
+    const int64_t sources = std::clamp<int64_t>(g.src.channels - first, 0, block_width);
+    const float* const from = weights + first * order.src_stride + dst * order.dst_stride;
+    sources == block_width && lanes == block_width ? read_taps(order, from, taps) : read_some_taps(order, from, sources, lanes, taps);
+    for (int64_t src = 0; src < block_width; src++)
+      both_ways<WeightForm>([&](int row, int column) { return load_block(taps[src][order.tap(row, column)]); },
+                      [&](int row, int column, const Block& b) { store_block(forms.half(row * 6 + column, first + src, at), b); });
   }
 }
 
@@ -194,12 +235,12 @@ inline void weights_of_forms(const Geometry& g, const WeightForms& forms, Range 
   const WeightOrder order = weight_order(g, Weights::forward);
   const int64_t lanes = std::min(g.dst.channels - dst, block_width);
   for (int64_t c = 0; c < src.count; c++) {
-    float taps[9][block_width];
+    float taps[taps_of_weight][block_width];
     both_ways<WeightOfForm>([&](int row, int column) { return load_block(forms.half(row * 6 + column, c, at)); },
                     [&](int row, int column, const Block& b) { store_block(taps[row * 3 + column], b); });
     for (int64_t lane = 0; lane < lanes; lane++) {
       float* const to = dw + (src.first + c) * order.src_stride + (dst + lane) * order.dst_stride;
-      for (int tap = 0; tap < 9; tap++) to[tap] = add ? to[tap] + taps[tap][lane] : taps[tap][lane];
+      for (int tap = 0; tap < taps_of_weight; tap++) to[tap] = add ? to[tap] + taps[tap][lane] : taps[tap][lane];
     }
   }
 }

@@ -1,0 +1,56 @@
+// Sixteen rows of sixteen floats, turned around in registers. In: rows in memory. Out: their columns as rows. Where weights lie in
+// PyTorch's order and kernels want channels side by side, this reads and writes whole lines; floats one by one take several times as long.
+#pragma once
+#include "cpu/blocks.hpp"
+
+namespace spillway::cpu {
+
+using Square16 = Block[block_width];
+
+/// Swaps, between blocks `step` apart, the lanes `step` apart.
+template <int step>
+void exchange(Square16& rows) {
+  using Lanes = int __attribute__((vector_size(64)));
+  Lanes low{}, high{};
+#pragma GCC unroll 16
+  for (int lane = 0; lane < block_width; lane++) {
+    low[lane] = lane & step ? block_width + (lane ^ step) : lane;
+    high[lane] = lane & step ? block_width + lane : lane | step;
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < block_width; row++) {
+    if (row & step) continue;
+    const Block a = rows[row], b = rows[row | step];
+    rows[row] = __builtin_shuffle(a, b, low);
+    rows[row | step] = __builtin_shuffle(a, b, high);
+  }
+}
+
+inline void turn(Square16& rows) {
+  exchange<1>(rows);
+  exchange<2>(rows);
+  exchange<4>(rows);
+  exchange<8>(rows);
+}
+
+inline void load_square(const float* from, int64_t step, Square16& rows) {
+#pragma GCC unroll 16
+  for (int row = 0; row < block_width; row++) rows[row] = load_block(from + row * step);
+}
+
+/// From rows `from_step` apart; `write(row, block)` takes what was a column.
+template <class Write>
+inline void turn(const float* from, int64_t from_step, const Write& write) {
+  Square16 rows;
+  load_square(from, from_step, rows);
+  turn(rows);
+#pragma GCC unroll 16
+  for (int row = 0; row < block_width; row++) write(row, rows[row]);
+}
+
+/// To rows `to_step` apart.
+inline void turn(const float* from, int64_t from_step, float* to, int64_t to_step) {
+  turn(from, from_step, [&](int row, const Block& b) { store_block(to + row * to_step, b); });
+}
+
+}  // namespace spillway::cpu
