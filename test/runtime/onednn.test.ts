@@ -1,0 +1,82 @@
+// Traps of oneDNN that no comparison of numbers shows: implementations that are a thousand times too slow, scratch that is many times what is
+// convolved, memory in small pages. Those that give wrong numbers are among the cases of test/native/kernels.
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { release } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { nativeCall } from '../../src/machine/operands'
+import { loadNative } from '../../src/native'
+import { elementsOf } from '../../staging/core/box'
+import { classifierTape } from './tapes'
+
+const native = loadNative()
+const loader = join(__dirname, '../../scripts/testing/typescript.js')
+
+test('no convolution runs a reference implementation', () => {
+  const said = execFileSync(process.execPath, ['-r', loader, join(__dirname, 'convolution-calls.ts')], {
+    encoding: 'utf8',
+    env: { ...process.env, DNNL_VERBOSE: '1' },
+    maxBuffer: 2 ** 28,
+  })
+  const executed = said
+    .split('\n')
+    .filter((line) => /_verbose,exec,cpu,/.test(line))
+    .map((line) => line.split(','))
+  const convolutions = executed.filter((f) => f[3] === 'convolution')
+  assert.ok(new Set(convolutions.map((f) => f[5])).size === 3, 'all three directions are said to have run')
+  assert.equal([...new Set(executed.filter((f) => /ref/.test(f[4]!)).map((f) => f.slice(3, 7).join()))], [])
+})
+
+const scratchOf = (algorithm: 'direct' | 'taps', dilation: number): { readonly scratch: number; readonly operands: number } => {
+  const attrs = {
+    strideH: 1,
+    strideW: 1,
+    padTop: dilation,
+    padLeft: dilation,
+    padBottom: dilation,
+    padRight: dilation,
+    dilationH: dilation,
+    dilationW: dilation,
+    groups: 1,
+  }
+  const [x, w] = [
+    [2, 512, 32, 32],
+    [256, 512, 3, 3],
+  ]
+  const y = [2, 256, 32, 32]
+  const c = nativeCall('conv2d_bwd_weights', attrs, { ins: [x, y], outs: [w] }, 'f32')
+  return {
+    scratch: native.query('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm),
+    operands: 4 * [x, w, y].reduce((n, s) => n + elementsOf(s), 0),
+  }
+}
+
+test('a dilated weight gradient has a way whose scratch is less than twice its operands', () => {
+  for (const dilation of [12, 24, 36]) {
+    const { scratch, operands } = scratchOf('taps', dilation)
+    assert.ok(scratch >= 0 && scratch < 2 * operands, `dilation ${dilation}: ${scratch} of ${operands}`)
+  }
+})
+
+/** Linux collapses what a memory file holds since 6.1. */
+const collapses = (): boolean => {
+  const [major = 0, minor = 0] = release().split('.').map(Number)
+  return (major > 6 || (major === 6 && minor >= 1)) && existsSync('/sys/kernel/mm/transparent_hugepage/shmem_enabled')
+}
+const hugeBytesOfPool = (): number => {
+  const pool = readFileSync('/proc/self/smaps', 'utf8')
+    .split(/\n(?=[0-9a-f]+-)/)
+    .filter((m) => m.includes('memfd:spillway-pool'))
+  return pool.reduce((n, m) => n + Number(/^ShmemPmdMapped:\s+(\d+) kB/m.exec(m)?.[1] ?? 0) * 1024, 0)
+}
+
+test('the pool lies in huge pages where the system can collapse it', () => {
+  if (!collapses()) return
+  const session = new native.Session(classifierTape(), { device: 'cpu' })
+  assert.ok(hugeBytesOfPool() >= session.facts().peakBytes / 2, `${hugeBytesOfPool()} of ${session.facts().peakBytes}`)
+  session.dispose()
+})
+
+test.run()
