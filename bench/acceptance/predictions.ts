@@ -15,7 +15,7 @@ import type { Claiming } from './claims'
 const TOLERANCE = 0.1
 /** Steps that teach the profile what calls take in steps, as a user's first run does. */
 const TEACHING = 6
-const ROUNDS = 12
+const ROUNDS = 8
 const LEAST_QUIET = 5
 /** Over the smallest budget. */
 const MARGIN = 1.1
@@ -86,6 +86,7 @@ const figuresOf = (s: Side) => {
     predictedSecondsPerStep: s.told.predictedSeconds,
     secondsPerStep,
     medianSecondsPerStep: median(seconds),
+    allSeconds: seconds,
     budgetBytes: s.budgetBytes,
     peakBytes: s.told.peakBytes,
     kernelSeconds: quickest.kernelSeconds,
