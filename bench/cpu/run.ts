@@ -1,5 +1,5 @@
-// `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch, taken in turns on two threads, as medians and
-// ratios. Suites: in-core (the step with everything kept), bf16 (the same, halved), checkpointing (little memory), large (images that do not fit).
+// `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch in turns on two threads, as medians and ratios (in-core, bf16,
+// checkpointing in little memory, large images that do not fit), and what steps are made of (tiles one a core, layouts of weights).
 // In: --python PATH (a Python that has PyTorch 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b.
 // Out: a table, bench/results/cpu-SUITE.json with the machine's description, and its plot as SVG; a run of some cases leaves the
 // others of that file as they are, and --redraw only draws what is there.
@@ -14,6 +14,8 @@ import { type InCore, measureInCore, showInCore } from './incore'
 import { LARGE, measureLarge, plottedLarge, showLarge } from './large'
 import { type Group, plot, type Timed, timesOf } from './plot'
 import { geomean, machineFacts, MODES, type Options } from './sides'
+import { measureTiles, plottedTiles, showTiles, TILED } from './tiles'
+import { measureWeights, plottedWeights, showWeights, WEIGHTED } from './weights'
 
 const ROOT = join(__dirname, '../..')
 
@@ -68,6 +70,20 @@ const SUITES: Readonly<Record<string, Suite>> = {
     plotted: times,
   }),
   large: suite({ cases: LARGE, measure: measureLarge, show: showLarge, title: 'Images that do not fit', plotted: plottedLarge }),
+  tiles: suite({
+    cases: TILED,
+    measure: measureTiles,
+    show: showTiles,
+    title: 'Tiles one after the other, and one a core',
+    plotted: plottedTiles,
+  }),
+  weights: suite({
+    cases: WEIGHTED,
+    measure: measureWeights,
+    show: showWeights,
+    title: 'What convolutions take for their weights alone',
+    plotted: plottedWeights,
+  }),
 }
 
 /** Results of cases that this run leaves alone. */

@@ -72,15 +72,12 @@ export interface PeerStep {
   readonly memoryBytes: number
 }
 
+/** A script of this folder as a process. */
+export const script = (name: string, args: readonly string[]): Talker =>
+  new Talker('node', ['-r', join(ROOT, 'scripts/testing/typescript.js'), join(__dirname, name), ...args])
+
 export const ours = (c: Case, o: Options, graphFile = ''): Talker =>
-  new Talker('node', [
-    '-r',
-    join(ROOT, 'scripts/testing/typescript.js'),
-    join(__dirname, 'worker.ts'),
-    JSON.stringify(c),
-    String(o.threads),
-    graphFile,
-  ])
+  script('worker.ts', [JSON.stringify(c), String(o.threads), graphFile])
 
 export const peer = (mode: string, o: Options, graphFile: string, env: Mode['env'] = {}): Talker =>
   new Talker(o.python, [join(__dirname, 'peer.py'), graphFile, mode, String(o.threads)], env)

@@ -1,0 +1,96 @@
+// Two tiles at a time, a thread each, or one after the other on all threads? In: cases, planned in tiles. Out: the time of their tiles'
+// convolutions both ways, and what a step would win that took the faster way for each. Two processes stand for the two tiles at a time: they
+// share caches and memory as two threads do.
+import { type Case, sized, stagedCase } from './cases'
+import { convolutionsOf, dearest, type TimedCall } from './calls'
+import type { Group } from './plot'
+import type { Talker } from './process'
+import { median, type Options, script } from './sides'
+
+const MIB = 2 ** 20
+const tiled = (model: string, batch: number, image: number, mebibytes: number): Case => ({
+  ...sized(model, batch, image),
+  strategy: 'tiled',
+  budgetBytes: mebibytes * MIB,
+})
+export const TILED: readonly Case[] = [
+  tiled('vgg16-features', 1, 1024, 256),
+  tiled('vgg16-features', 1, 4096, 1536),
+  tiled('darknet19-features', 1, 1024, 320),
+  tiled('darknet19-features', 1, 4096, 1024),
+  tiled('resnet50', 8, 224, 400),
+]
+
+/** Of the time of a step's tiles, what is timed. */
+const SHARE = 0.8
+const ROUNDS = 3
+
+/** Of as many tiles as there are threads. */
+interface TimedTile {
+  readonly name: string
+  readonly calls: number
+  readonly inTurnSeconds: number
+  readonly atOnceSeconds: number
+}
+export interface Tiles {
+  readonly name: string
+  /** The two at a time over one after the other, of all tiles' convolutions. */
+  readonly timeRatio: number
+  /** What each call's faster way would take off the step. */
+  readonly winShare: number
+  /** Seconds of a step: tiles one after the other, two at a time, and the whole step as predicted. */
+  readonly inTurnSeconds: number
+  readonly atOnceSeconds: number
+  readonly stepSeconds: number
+  readonly calls: readonly TimedTile[]
+}
+
+const timed = async (who: readonly Talker[], call: TimedCall): Promise<number> => {
+  const line = JSON.stringify({ native: call.native, algorithm: call.algorithm })
+  const seconds = await Promise.all(who.map(async (w) => (await w.ask<{ readonly seconds: number }>(line)).answer.seconds))
+  return Math.max(...seconds)
+}
+
+export const measureTiles = async (c: Case, o: Options): Promise<Tiles> => {
+  const { plan, timeline } = stagedCase(c, o.threads).staged
+  const worker = (threads: number): Talker => script('callworker.ts', [String(threads)])
+  const all = [worker(o.threads)]
+  const each = Array.from({ length: o.threads }, () => worker(1))
+  try {
+    const calls: TimedTile[] = []
+    for (const call of dearest(convolutionsOf(plan, true), SHARE)) {
+      const [inTurn, atOnce]: [number[], number[]] = [[], []]
+      for (let round = 0; round < ROUNDS; round++) {
+        inTurn.push((await timed(all, call)) * o.threads)
+        atOnce.push(await timed(each, call))
+      }
+      calls.push({ name: call.name, calls: call.calls, inTurnSeconds: median(inTurn), atOnceSeconds: median(atOnce) })
+    }
+    // So many tiles at a time, so many turns fewer.
+    const total = (of: (x: TimedTile) => number): number => calls.reduce((n, x) => n + (x.calls * of(x)) / o.threads, 0)
+    const inTurnSeconds = total((x) => x.inTurnSeconds)
+    const atOnceSeconds = total((x) => x.atOnceSeconds)
+    const stepSeconds = timeline.makespanSeconds
+    const faster = total((x) => Math.min(x.inTurnSeconds, x.atOnceSeconds))
+    return {
+      name: c.name,
+      timeRatio: atOnceSeconds / inTurnSeconds,
+      winShare: (inTurnSeconds - faster) / stepSeconds,
+      inTurnSeconds,
+      atOnceSeconds,
+      stepSeconds,
+      calls,
+    }
+  } finally {
+    for (const who of [...all, ...each]) await who.end()
+  }
+}
+
+export const plottedTiles = (r: Tiles): readonly Group[] => {
+  const bar = (label: string, value: number) => ({ label, value, text: `${value.toFixed(2)} s` })
+  return [{ name: r.name, bars: [bar('one after the other', r.inTurnSeconds), bar('one a core', r.atOnceSeconds)] }]
+}
+
+export const showTiles = (r: Tiles): string =>
+  `${r.name.padEnd(28)} tiles' convolutions ${r.inTurnSeconds.toFixed(2)} s in turn, ${r.atOnceSeconds.toFixed(2)} s one a core: ${r.timeRatio.toFixed(3)}; ` +
+  `the faster of both for each call would take ${(100 * r.winShare).toFixed(1)} % off the step`
