@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes one file that a GPU box without network and without Node can run: node, the compiled command line, an addon without
-# the cpu device (so it needs no oneDNN), the cuda plugin as built here, the test programs, and the sources to build the
-# plugin anew there. Usage: scripts/gpu-bundle.sh [OUT.tar.xz]; then, on the box, scripts/gpu-check.sh OUT.tar.xz FOLDER.
+# the cpu device (so it needs no oneDNN), the cuda plugin as built here, the test programs, and the sources and headers to
+# build the plugin anew there. Usage: scripts/gpu-bundle.sh [OUT.tar.xz]; then, on the box, scripts/gpu-check.sh OUT.tar.xz FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-build/gpu-bundle.tar.xz}")
@@ -26,6 +26,12 @@ cp -r bench/gpu $stage/bench/
 rm -rf $stage/dist/tsconfig.build.tsbuildinfo
 for package in commander cli-progress string-width strip-ansi ansi-regex emoji-regex is-fullwidth-code-point fp-ts io-ts; do
   cp -r node_modules/$package $stage/node_modules/
+done
+# Where the plugin has to be built there: the headers of cuDNN and cuBLAS, as fetching them would lay them out.
+for library in cudnn cublas; do
+  found=$(node -p "require('./scripts/cuda/toolkit').includes().$library")
+  mkdir -p $stage/sdk/nvidia/$library/include
+  cp "$found"/$library*.h $stage/sdk/nvidia/$library/include/
 done
 rm -rf $stage/node_modules/fp-ts/es6 $stage/node_modules/io-ts/es6
 find $stage/node_modules $stage/dist -name '*.d.ts' -delete

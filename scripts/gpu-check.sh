@@ -10,6 +10,7 @@ where=${SPILLWAY_GPU_WHERE:-$(mktemp -d /tmp/spillway-gpu-XXXXXX)}
 python3 -m tarfile -e "$bundle" "$where" || tar -xJf "$bundle" -C "$where" || exit 1
 cd "$where/spillway" || exit 1
 export PATH="$PWD/bin:$PATH" SPILLWAY_ADDON="$PWD/addon/spillway.node" SPILLWAY_CUDA="$PWD/addon/spillway_cuda.so" XDG_CACHE_HOME="$where/cache"
+mkdir -p "$XDG_CACHE_HOME/spillway" && ln -sfn "$PWD/sdk" "$XDG_CACHE_HOME/spillway/cuda-sdk"
 if [ -n "${SPILLWAY_GPU_IMITATED:-}" ]; then export SPILLWAY_CUDA="$PWD/addon/spillway_imitation.so"; fi
 export SPILLWAY_CUDA_LIBRARIES=$(node -p "require('./scripts/cuda/toolkit').libraryFolders().join(':')")
 

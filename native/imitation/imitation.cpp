@@ -1,11 +1,12 @@
 // A device plugin that needs no GPU: asynchronous lanes, events, graphs and 2 MiB pages, imitated on the host, so that all
 // that the runtime does with the cuda plugin is tested without one. Its addresses are not the host's (an access of the host
-// ends the program), its step scalars live on the device, and any call can be made to fail.
+// ends the program), its step scalars live on the device, and any call can be made to fail, by a function or from outside.
 #include "imitation/lanes.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -22,7 +23,13 @@ namespace {
 /// Added to an address it makes one that no program may touch.
 constexpr uintptr_t AWAY = uintptr_t(1) << 62;
 
-std::atomic<int64_t> calls_to_failure{0};  // 0: none fails
+/// The call of the process that fails; 0: none.
+int64_t failure_asked() {
+  const char* const nth = std::getenv("SPILLWAY_IMITATION_FAILS");
+  return nth ? std::atoll(nth) : 0;
+}
+
+std::atomic<int64_t> calls_to_failure{failure_asked()};
 std::atomic<uint64_t> gone_together{0};
 
 Status possibly_failed() { return calls_to_failure > 0 && --calls_to_failure == 0 ? refuse("imitated failure") : Status{}; }

@@ -51,6 +51,22 @@ Centring centred(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t
   return centring;
 }
 
+/// dgamma and dbeta of channels [first, first + channels) of dy, where x(pixel, channel counted from first) is what was normalised.
+template <class T, class Exec, class X>
+void reduce_rectified(Exec& exec, const KernelCall& c, const Rectified& r, BatchMoments moments, const View& dy_view, uint32_t first, uint32_t channels, X x) {
+  const PixelsOf<T> dy(dy_view);
+  const double* const totals = sums_of<2>(exec, ops::pixels(dy_view), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
+    const float deviation = r.deviation(x(pixel, ch), first + ch), passed = r.passed(r.z(deviation, first + ch), dy.at(pixel)[first + ch]);
+    sum[0] += double(deviation) * double(passed);
+    sum[1] += double(passed);
+  });
+  float *const dgamma = floats(c.outs[0]) + first, *const dbeta = floats(c.outs[1]) + first;
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+    dgamma[ch] = float(totals[ch] * moments.of(first + ch).rstd);
+    dbeta[ch] = float(totals[channels + ch]);
+  });
+}
+
 template <>
 struct Kernel<OpKind::bn_relu_apply> : OwnKernel {
   static constexpr auto check = ops::check_bn_relu_apply;
@@ -76,18 +92,8 @@ struct Kernel<OpKind::bn_relu_bwd_reduce> : OwnKernel {
     const auto a = BnReluBwdReduceAttrs::read(c.attrs);
     const BatchMoments moments(c.ins[2], double(a.count), a.eps);
     const Rectified r = rectified(exec, c, moments, 3, float(a.slope), reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums(c)));
-    const PixelsOf<T> x(c.ins[0]), dy(c.ins[1]);
-    const int64_t channels = c.ins[0].dims[1];
-    const double* const totals = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
-      const float deviation = r.deviation(x.at(pixel)[ch], ch), passed = r.passed(r.z(deviation, ch), dy.at(pixel)[ch]);
-      sum[0] += double(deviation) * double(passed);
-      sum[1] += double(passed);
-    });
-    float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
-    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-      dgamma[ch] = float(totals[ch] * moments.of(ch).rstd);
-      dbeta[ch] = float(totals[channels + ch]);
-    });
+    const PixelsOf<T> x(c.ins[0]);
+    reduce_rectified<T>(exec, c, r, moments, c.ins[1], 0, x.channels, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch) -> float { return x.at(pixel)[ch]; });
   }
 };
 

@@ -92,19 +92,8 @@ struct Kernel<OpKind::joined_norm_bwd_reduce> : OwnKernel {
     const auto a = JoinedNormBwdReduceAttrs::read(c.attrs);
     const BatchMoments moments(c.ins[1], double(a.count), a.eps);
     const Rectified r = rectified(exec, c, moments, 2, float(a.slope), reinterpret_cast<float*>(static_cast<char*>(c.workspace) + sums(c)));
-    const PixelsOf<T> dy(c.ins[0]);
-    float *const dgamma = floats(c.outs[0]), *const dbeta = floats(c.outs[1]);
     each_group<T>(ops::parts_of(c, 4), [&](const PartsBeside<T>& x) {
-      const double* const totals = sums_of<2>(exec, ops::pixels(c.ins[0]), x.channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
-        const uint32_t of_all = x.first + ch;
-        const float deviation = r.deviation(x.at(pixel, ch), of_all), passed = r.passed(r.z(deviation, of_all), dy.at(pixel)[of_all]);
-        sum[0] += double(deviation) * double(passed);
-        sum[1] += double(passed);
-      });
-      exec.each(x.channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-        dgamma[x.first + ch] = float(totals[ch] * moments.of(x.first + ch).rstd);
-        dbeta[x.first + ch] = float(totals[x.channels + ch]);
-      });
+      reduce_rectified<T>(exec, c, r, moments, c.ins[0], x.first, x.channels, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch) { return x.at(pixel, ch); });
     });
   }
 };

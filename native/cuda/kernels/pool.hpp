@@ -39,6 +39,18 @@ void each_element(Exec& exec, const View& view, F f) {
   });
 }
 
+/// Each element of dx is the sum of share(b, c, h, w, oy, ox) over the windows (oy, ox) that reach it.
+template <class T, class Exec, class F>
+void sum_windows(Exec& exec, const View& dx_view, const Window& window, F share) {
+  each_element<T>(exec, dx_view, [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
+    const Span rows = windows_of(window.h, h), columns = windows_of(window.w, w);
+    float sum = 0;
+    for (int64_t oy = rows.lo; oy < rows.hi; oy++)
+      for (int64_t ox = columns.lo; ox < columns.hi; ox++) sum += share(b, c, h, w, oy, ox);
+    dx = sum;
+  });
+}
+
 struct Maximum {
   float value;
   int64_t h, w;
@@ -75,15 +87,9 @@ struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]), dy(call.ins[1]);
     const Window window = ops::pool_window(MaxPoolBwdAttrs::read(call.attrs), call.ins[0], call.ins[1]);
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
-      const Span rows = windows_of(window.h, h), columns = windows_of(window.w, w);
-      float sum = 0;
-      for (int64_t oy = rows.lo; oy < rows.hi; oy++)
-        for (int64_t ox = columns.lo; ox < columns.hi; ox++) {
-          const Maximum best = window_maximum(x, window, b, c, oy, ox);
-          if (best.h == h && best.w == w) sum += dy.at(b, oy, ox)[c];
-        }
-      dx = sum;
+    sum_windows<T>(exec, call.outs[0], window, [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, int64_t oy, int64_t ox) {
+      const Maximum best = window_maximum(x, window, b, c, oy, ox);
+      return best.h == h && best.w == w ? float(dy.at(b, oy, ox)[c]) : 0.0f;
     });
   }
 };
@@ -120,13 +126,8 @@ struct Kernel<OpKind::max_pool_places_bwd> : OwnKernel {
     const ImageOf<uint32_t> places(call.ins[0]);
     const ImageOf<T> dy(call.ins[1]);
     const Window window = ops::pool_window(MaxPoolPlacesBwdAttrs::read(call.attrs), call.outs[0], call.ins[1]);
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
-      const Span rows = windows_of(window.h, h), columns = windows_of(window.w, w);
-      float sum = 0;
-      for (int64_t oy = rows.lo; oy < rows.hi; oy++)
-        for (int64_t ox = columns.lo; ox < columns.hi; ox++)
-          if ((places.at(b, oy, ox)[c / 4] >> (8 * (c % 4)) & 0xff) == place_in(window, oy, ox, h, w)) sum += dy.at(b, oy, ox)[c];
-      dx = sum;
+    sum_windows<T>(exec, call.outs[0], window, [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, int64_t oy, int64_t ox) {
+      return (places.at(b, oy, ox)[c / 4] >> (8 * (c % 4)) & 0xff) == place_in(window, oy, ox, h, w) ? float(dy.at(b, oy, ox)[c]) : 0.0f;
     });
   }
 };
@@ -169,12 +170,8 @@ struct Kernel<OpKind::avg_pool_bwd> : OwnKernel {
     const ImageOf<T> dy(call.ins[0]);
     const auto a = AvgPoolBwdAttrs::read(call.attrs);
     const Divisor divisor(a, ops::pool_window(a, call.outs[0], call.ins[0]));
-    each_element<T>(exec, call.outs[0], [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t h, int64_t w, T& dx) {
-      const Span rows = windows_of(divisor.window.h, h), columns = windows_of(divisor.window.w, w);
-      float sum = 0;
-      for (int64_t oy = rows.lo; oy < rows.hi; oy++)
-        for (int64_t ox = columns.lo; ox < columns.hi; ox++) sum += dy.at(b, oy, ox)[c] * divisor.share(oy, ox);
-      dx = sum;
+    sum_windows<T>(exec, call.outs[0], divisor.window, [=] SPILLWAY_BOTH(int64_t b, uint32_t c, int64_t, int64_t, int64_t oy, int64_t ox) {
+      return dy.at(b, oy, ox)[c] * divisor.share(oy, ox);
     });
   }
 };

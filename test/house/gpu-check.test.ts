@@ -1,0 +1,68 @@
+// serial
+// timeout 300
+// What a GPU box runs from its bundle, rehearsed in the checkout on the plugin that imitates a GPU: sections, what they leave
+// behind, and what is written when time runs out.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ADDON } from '../../src/native'
+
+const ROOT = join(__dirname, '..', '..')
+const root = mkdtempSync(join(tmpdir(), 'spillway-gpu-check-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+interface Left {
+  readonly imitated: boolean
+  readonly conformanceFailures: number | null
+  readonly checks: readonly { readonly section: string; readonly holds: boolean; readonly error?: string }[]
+  readonly cases: readonly { readonly name: string; readonly secondsPerStep?: number; readonly peakBytes?: number; readonly peer?: { readonly error?: string } }[]
+  readonly skipped: readonly string[]
+}
+
+const rehearsed = (seconds: number, sections: readonly string[]) => {
+  const out = mkdtempSync(join(root, 'out-'))
+  const env = {
+    ...process.env, SPILLWAY_GPU_IMITATED: '1', SPILLWAY_GPU_SECONDS: String(seconds), SPILLWAY_GPU_STARTED: String(Date.now() / 1000), XDG_CACHE_HOME: join(root, 'cache'),
+    SPILLWAY_CUDA: join(dirname(join(ROOT, ADDON)), 'spillway_imitation.so'),
+  }
+  const r = spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), out, ...sections], { encoding: 'utf8', env })
+  return { ...r, files: readdirSync(out), read: (file: string) => readFileSync(join(out, file), 'utf8') }
+}
+const leftBy = (r: ReturnType<typeof rehearsed>): Left => JSON.parse(r.read('gpu.json')) as Left
+
+test('a section that there is not is refused, with those there are', () => {
+  const r = rehearsed(60, ['speed'])
+  assert.is(r.status, 2)
+  assert.match(r.stderr, /no section speed; there are: conformance, identity, incore, outofcore, faults, sanitizer, large/)
+})
+
+test('sections leave their checks, cases, plots and logs', () => {
+  const r = rehearsed(240, ['faults', 'incore'])
+  assert.is(r.status, 0, r.stdout + r.stderr)
+  const left = leftBy(r)
+  assert.equal([left.imitated, left.checks.map((c) => [c.section, c.holds]), left.skipped], [true, [['faults', true]], []])
+  const [one] = left.cases
+  assert.ok(one!.name === 'resnet20-cifar b2@16 tf32' && one!.secondsPerStep! > 0 && one!.peakBytes! > 0, JSON.stringify(one))
+  assert.ok(one!.peer?.error, 'PyTorch finds no GPU here, and says so')
+  assert.match(r.read('resnet20-cifar_b2_16_tf32.svg'), /^<svg .*<circle/)
+  assert.match(r.read('runs.log'), /\$ 1 fault: after: .*\n[^$]*= 0 after/)
+})
+
+test('what fails is told, with why; the others stand', () => {
+  const r = rehearsed(240, ['conformance', 'faults'])
+  const left = leftBy(r)
+  assert.is(r.status, 1)
+  assert.equal([left.conformanceFailures, left.checks.map((c) => c.holds)], [3, [false, false, false, true]], 'the test program is not in a checkout')
+  assert.match(left.checks[0]!.error!, /kernels_cuda ENOENT/)
+})
+
+test('when time runs out, what was left out stands in gpu.json', () => {
+  const r = rehearsed(1, [])
+  assert.is(r.status, 0)
+  assert.equal(leftBy(r).skipped, ['conformance', 'identity', 'incore', 'outofcore', 'faults', 'sanitizer', 'large'])
+})
+
+test.run()
