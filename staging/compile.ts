@@ -8,14 +8,14 @@ import { type Machine, withScratch } from './graph/machine'
 import { assignPages, inOrder } from './memory/pages'
 import type { Algorithms, Plan, Segment, Unpaged } from './plan/plan'
 import type { Prescription } from './plan/prescription'
-import { type Candidate, type Planner, type Refiner, spilling } from './schedule/candidate'
+import { type Candidate, type Improver, type Planner, type Refiner, spilling } from './schedule/candidate'
 import { atLeastSeconds, computeSeconds } from './schedule/bound'
 import { inCoreRows } from './schedule/incore'
 import { recomputableOf } from './schedule/recomputed'
 import { heldAt, type Layout, layOut } from './schedule/layout'
 import { scheduleMoves } from './schedule/moves'
 import { prescribedGroups } from './schedule/prescribed'
-import { planners, refiners, strategies } from './schedule/strategies'
+import { improvers, planners, refiners, strategies } from './schedule/strategies'
 import { tightestCall } from './schedule/tracks'
 import { tileFailed } from './schedule/tilefailed'
 import { simulate } from './sim/simulate'
@@ -28,7 +28,7 @@ export interface CompileOptions {
   readonly machine: Machine
   readonly algorithms?: Algorithms
   /** Instead of what the registry has under the strategy's name: the laboratory takes heuristics away. */
-  readonly method?: { readonly planner: Planner; readonly refiner?: Refiner }
+  readonly method?: { readonly planner: Planner; readonly refiner?: Refiner; readonly improver?: Improver }
   /** Told of the work as it is done. */
   readonly count?: (work: Work) => void
 }
@@ -72,6 +72,7 @@ export const finish = (c: Candidate, strategy: string, o: Omit<CompileOptions, '
 const HARDLY_WAITS = 1.02
 
 interface Best {
+  readonly candidate: Candidate
   readonly plan: Unpaged
   readonly seconds: number
 }
@@ -113,7 +114,7 @@ class Search {
     if (!plan) return Infinity
     this.o.count?.('simulated')
     const seconds = simulate(plan, this.o.machine.link).makespanSeconds
-    if (!this.best || seconds < this.best.seconds) this.best = { plan, seconds }
+    if (!this.best || seconds < this.best.seconds) this.best = { candidate: c, plan, seconds }
     return seconds
   }
 
@@ -149,10 +150,18 @@ class Search {
     if (isLeft(listed)) return listed.left
     const least = this.list(listed.right, strategy)
     if (!method.refiner || least > this.pages) return undefined
-    const refined = method.refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity)
+    this.answer(method.refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity), strategy)
+    return undefined
+  }
+
+  private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {
     for (let next = refined.next(Infinity); !next.done; )
       next = refined.next(this.hopeless(next.value) ? Infinity : this.consider(next.value, strategy))
-    return undefined
+  }
+
+  /** From the best plan, whosever it is. */
+  improve(improver: Improver, strategy: string): void {
+    if (this.best) this.answer(improver(this.graph, this.machine, this.best.candidate, this.best.seconds), strategy)
   }
 
   /**
@@ -175,6 +184,7 @@ const runAll = (search: Search): undefined => {
   search.run('auto')
   for (const name of Object.keys(planners))
     if (name !== 'in-core' && name !== 'auto' && !search.isBeatenByTraffic(name)) search.run(name)
+  search.improve(improvers['auto']!, 'auto')
 }
 
 /** The fastest algorithms; and, where their scratch may be in the way, those that need the least (paper 4, section 4.2). */
@@ -186,6 +196,7 @@ export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Pla
   for (search.machine of scratchVariants(o.machine)) {
     const failed = o.strategy === 'auto' && !o.method ? runAll(search) : search.run(o.strategy)
     if (failed) return left(failed)
+    if (o.method?.improver) search.improve(o.method.improver, o.strategy)
     if (search.best?.plan.strategy === 'in-core') break
   }
   if (!search.best) return left(infeasible(search.smallest, o))

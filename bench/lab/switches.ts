@@ -15,6 +15,7 @@ import { type HybridSuperneuronsOptions, hybridSuperneurons } from '../../stagin
 import { type HybridTflmsOptions, hybridTflms, refineHybridTflms } from '../../staging/schedule/hybridtflms'
 import { checkpointOptimal, refineOptimal } from '../../staging/schedule/optimal'
 import { type SuperneuronsOptions, superneurons } from '../../staging/schedule/superneurons'
+import { type RetileOptions, retiled } from '../../staging/schedule/retile'
 import { refineTflms, type TflmsOptions, tflms } from '../../staging/schedule/tflms'
 import { type TiledOptions, tiled } from '../../staging/schedule/tiled'
 import { type VdnnOptions, type VdnnPlusOptions, vdnnAll, vdnnConv, vdnnPlus } from '../../staging/schedule/vdnn'
@@ -72,6 +73,11 @@ const AUTO: readonly Switch[] = [
     tile: ['mixtures without tiles', false],
     refine: ['mixtures without refinement on the simulator', false],
   }).map((s, i) => (i ? s : { ...s, words: 'mixtures alone, without the plans of the others' })),
+  ...switches<RetileOptions>((o) => ({ planner: tiled(), improver: retiled(o) }), {
+    limits: ['tiles alone, made better without limits and prices in between', false],
+    grids: ['tiles alone, made better without a grid of its own for each segment', false],
+    borders: ['tiles alone, made better without other borders', false],
+  }).map((s, i) => (i ? s : { ...s, words: 'tiles alone, made better for the budget' })),
 ]
 
 export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {

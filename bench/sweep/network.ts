@@ -35,6 +35,7 @@ const rounded = (x: number): number => Number(x.toPrecision(6))
 class Sweep {
   readonly faults: string[] = []
   private readonly compute: number
+  private readonly plans = new Map<string, ReturnType<typeof compile>>()
 
   constructor(
     private readonly graph: Graph,
@@ -43,8 +44,13 @@ class Sweep {
     this.compute = computeSeconds(inCoreLayout(graph, machine))
   }
 
+  /** The smallest budget of the sweep is somebody's smallest: its plan is made once. */
   private planned(strategy: string, budgetBytes: number) {
-    return compile(this.graph, { strategy, budgetBytes, machine: this.machine, algorithms: 'fixed' })
+    const key = `${strategy} ${budgetBytes}`
+    const plan = this.plans.get(key) ?? compile(this.graph, { strategy, budgetBytes, machine: this.machine, algorithms: 'fixed' })
+    if (this.plans.size) this.plans.clear()
+    this.plans.set(key, plan)
+    return plan
   }
 
   private ratio(strategy: string, smallest: number, budget: number): number | null {
@@ -80,4 +86,14 @@ export const sweptNetwork = (graph: Graph, machine: LocalMachine, input: readonl
     strategies: Object.fromEntries(swept),
     faults: run.faults,
   }
+}
+
+/** One of the strategies planned anew in the budgets of a sweep, beside the others as they were. */
+export const sweptAgain = (graph: Graph, machine: LocalMachine, before: SweptNetwork, strategy: string): SweptNetwork => {
+  const run = new Sweep(graph, machine)
+  const smallest = smallestOf(graph, machine, strategy, 'fixed')
+  const budgets = before.budgetsMiB.map((b) => b * MIB)
+  const faults = before.faults.filter((f) => !f.startsWith(`${strategy} `) && !f.startsWith(`${strategy}:`))
+  const again = run.run(strategy, smallest, budgets)
+  return { ...before, strategies: { ...before.strategies, [strategy]: again }, faults: [...faults, ...run.faults] }
 }

@@ -1,11 +1,13 @@
 // Every planner × every network of the zoo × two image sizes × eight budgets, planned for a V100 behind PCIe:
 // `npm run sweep [-- NETWORK …]` plans the networks named (all by default) and puts them into bench/results/sweep.json; then
 // tells what holds of everything in that file: each plan verified or refused with the smallest budget that works; `auto`
-// never above another strategy, and how often below each. Exits 1 when something does not hold.
+// never above another strategy, and how often below each. Exits 1 when something does not hold. With `--again STRATEGY` plans
+// only that strategy anew, beside what the file has of the others.
 import { zooNames } from '../../src/zoo'
+import { strategies } from '../../staging/schedule/strategies'
 import { graphOf, machine } from '../lab/steps'
 import { autoBeside, type Beside } from './beside'
-import { type SweptNetwork, sweptNetwork } from './network'
+import { type SweptNetwork, sweptAgain, sweptNetwork } from './network'
 import { store, sweptNetworks } from './stored'
 
 const ON = 'v100-pcie-16g'
@@ -37,15 +39,16 @@ const sizesOf = (network: string): Sizes => {
   return square(32, 224, 320)
 }
 
-const swept = (network: string): readonly SweptNetwork[] =>
-  sizesOf(network).map(([batch, height, width]) => {
+const swept = (network: string, again: string | undefined): readonly SweptNetwork[] =>
+  sizesOf(network).map((input) => {
     const on = machine(ON)
-    const graph = graphOf(network, on, batch, height, width)
-    if (!graph) throw new Error(`${network} cannot be built at ${height}x${width}`)
+    const graph = graphOf(network, on, ...input)
+    if (!graph) throw new Error(`${network} cannot be built at ${input.join('x')}`)
     const began = performance.now()
-    const one = sweptNetwork(graph, on, [batch, height, width], BUDGETS)
-    const cases = Object.values(one.strategies).reduce((n, s) => n + s.ratios.length, 0)
-    console.log(`${network} at ${height}x${width}: ${cases} cases in ${((performance.now() - began) / 1000).toFixed(0)} s`)
+    const before = sweptNetworks().find((n) => n.network === network && n.input.join() === input.join())
+    if (again && !before) throw new Error(`there is no sweep of ${network} at ${input.join('x')} yet`)
+    const one = again && before ? sweptAgain(graph, on, before, again) : sweptNetwork(graph, on, input, BUDGETS)
+    console.log(`${network} at ${input.join('x')}: planned in ${((performance.now() - began) / 1000).toFixed(0)} s`)
     return one
   })
 
@@ -64,12 +67,15 @@ const told = (all: readonly SweptNetwork[]): boolean => {
 }
 
 const main = (): void => {
-  const wanted = process.argv.slice(2)
+  const [first, second, ...rest] = process.argv.slice(2)
+  const again = first === '--again' ? second : undefined
+  if (again !== undefined && !strategies.includes(again)) throw new Error(`there is no strategy '${again}'`)
+  const wanted = again === undefined ? process.argv.slice(2) : rest
   const unknown = wanted.find((w) => !zooNames.includes(w))
   if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; legal are ${zooNames.join(', ')}`)
   for (const network of zooNames) {
     if (wanted.length && !wanted.includes(network)) continue
-    const fresh = swept(network)
+    const fresh = swept(network, again)
     store(fresh, ON)
   }
   process.exitCode = told(sweptNetworks()) ? 0 : 1

@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import type { StageError } from '../core/errors'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
+import type { ChosenSegment } from '../tile/segmentation'
 import { type Layout, packedAs } from './layout'
 import { leaveAll, leaveUntil } from './evict'
 import { leastPages, type Track } from './tracks'
@@ -17,6 +18,8 @@ export interface Candidate {
   readonly computeSeconds?: number
   /** A bound on `least` from below, where one is known without laying it out. */
   readonly atLeastPages?: number
+  /** The tiles of the step, where it is nothing but tiles: an improver may start from them. */
+  readonly tiles?: readonly ChosenSegment[]
 }
 
 /**
@@ -31,6 +34,9 @@ export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Ite
  * `toBeat`: seconds of the best plan before.
  */
 export type Refiner = (graph: Graph, machine: Machine, budgetPages: number, toBeat: number) => Iterator<Candidate, unknown, number>
+
+/** Candidates made from the best one for a budget, whatever strategy it is of, and its seconds; answered like a refiner's. */
+export type Improver = (graph: Graph, machine: Machine, best: Candidate, seconds: number) => Iterator<Candidate, unknown, number>
 
 /** Nothing leaves the device: values need no pages of their own. */
 export const resident = (loose: Layout): Candidate => {
@@ -47,8 +53,16 @@ export const spilling = (layout: Layout): Candidate => ({
   fit: (budget) => leaveUntil(layout.tracks, layout.calls, budget),
 })
 
-/** Laid out only when the search asks for more than its bounds. */
-export const deferred = (computeSeconds: number, make: () => Candidate, atLeastPages = 0): Candidate => {
+/** What is laid out only when the search asks for more than its bounds. */
+export interface Deferred extends Candidate {
+  readonly isLaidOut: boolean
+}
+
+export const deferred = (
+  computeSeconds: number,
+  make: () => Candidate,
+  known: Pick<Candidate, 'atLeastPages' | 'tiles'> = {},
+): Deferred => {
   let made: Candidate | undefined
   const candidate = (): Candidate => {
     made ??= make()
@@ -56,7 +70,10 @@ export const deferred = (computeSeconds: number, make: () => Candidate, atLeastP
   }
   return {
     computeSeconds,
-    atLeastPages,
+    ...known,
+    get isLaidOut() {
+      return made !== undefined
+    },
     get layout() {
       return candidate().layout
     },

@@ -102,7 +102,7 @@ export class OptimalChain {
   /** All on the device. */
   resident(slots: number): Candidate {
     const atLeastPages = Math.floor((this.persistentBytes + this.bytes(slots) * HELD_LOW) / PAGE_BYTES)
-    return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), atLeastPages)
+    return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), { atLeastPages })
   }
 
   layout(slots: number): Layout {

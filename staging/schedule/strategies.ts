@@ -2,7 +2,7 @@
 import { auto, refineAuto } from './auto'
 import { autoswap, refineAutoswap } from './autoswap'
 import { checkpointSqrt } from './checkpoint'
-import type { Planner, Refiner } from './candidate'
+import type { Improver, Planner, Refiner } from './candidate'
 import { dymem } from './dymem'
 import { dynprog, refineDynprog } from './dynprog'
 import { fractional, refineFractional } from './fractional'
@@ -11,6 +11,7 @@ import { hybridSuperneurons } from './hybridsuperneurons'
 import { hybridTflms, refineHybridTflms } from './hybridtflms'
 import { inCore } from './incore'
 import { checkpointOptimal, refineOptimal } from './optimal'
+import { retiled } from './retile'
 import { tiled } from './tiled'
 import { superneurons } from './superneurons'
 import { refineTflms, tflms } from './tflms'
@@ -47,6 +48,11 @@ export const refiners: Readonly<Record<string, Refiner>> = {
   'swap:fractional': refineFractional(),
   'hybrid:tflms': refineHybridTflms(),
   auto: refineAuto(),
+}
+
+/** What some of them try last, with the best plan of all. */
+export const improvers: Readonly<Record<string, Improver>> = {
+  auto: retiled(),
 }
 
 export const strategies: readonly string[] = Object.keys(planners)

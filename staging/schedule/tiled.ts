@@ -10,7 +10,7 @@ import type { OpCost } from '../tile/footprint'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
 import { type ChosenSegment, segmentation, type SegmentationRules } from '../tile/segmentation'
 import { assemble, type Group } from '../tile/segments'
-import { type Candidate, deferred, type Planner, spilling } from './candidate'
+import { type Candidate, type Deferred, deferred, type Planner, spilling } from './candidate'
 import { opCosts } from './chain'
 import { inCoreRows } from './incore'
 import { layOut } from './layout'
@@ -44,6 +44,17 @@ export const forwardPieces = onceFor((graph, machine) => piecesOf(graph, opCosts
 const groupsOf = (p: ForwardPieces, chosen: readonly ChosenSegment[]): readonly Group[] =>
   chosen.map(({ from, to, grid }) => ({ ops: p.ops.slice(from, to).flatMap((ops) => ops.map((o) => o.id)), grid }))
 
+/** The step in these tiles, which says so; null where they are not legal. */
+export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSegment[]): Deferred | null => {
+  const p = forwardPieces(graph, machine)
+  const segments = assemble(graph, groupsOf(p, tiles))
+  if (isLeft(segments)) return null
+  const costs = opCosts(graph, machine)
+  const seconds = segments.right.reduce((n, s) => n + atLeast(s, costs, p.launchSeconds), 0)
+  const make = (): Candidate => spilling(layOut(graph, segments.right, machine, { packing: 'rows' }))
+  return deferred(seconds * surely(machine), make, { tiles })
+}
+
 /** Every piece on its own, on the grid that the rules give it. */
 const apart = (p: ForwardPieces, rules: SegmentationRules): readonly ChosenSegment[] =>
   p.pieces.flatMap((piece, i) => {
@@ -62,7 +73,6 @@ function* refine(
 ): Generator<Candidate, void, boolean> {
   const p = forwardPieces(graph, machine)
   const whole = p.stretch(0, p.pieces.length - 1).workBytes
-  const costs = opCosts(graph, machine)
   let least = Infinity
   let idle = 0
   for (let i = 1; i <= TILE_SIZES && idle < 2; i++) {
@@ -72,19 +82,12 @@ function* refine(
     const tiles = chosen.map((s) => tilesOf(s.grid))
     if (seen.has(key) || Math.max(...tiles) === 1 || Math.max(...tiles) > MOST_TILES) continue
     seen.add(key)
-    const segments = assemble(graph, groupsOf(p, chosen))
-    if (isLeft(segments)) continue
-    const seconds = segments.right.reduce((n, s) => n + atLeast(s, costs, p.launchSeconds), 0)
-    let needed: number | undefined
-    const done = yield deferred(seconds * surely(machine), () => {
-      const candidate = spilling(layOut(graph, segments.right, machine, { packing: 'rows' }))
-      needed = candidate.least
-      return candidate
-    })
-    if (done) return
-    if (needed === undefined) continue
-    idle = needed < least ? 0 : idle + 1
-    least = Math.min(least, needed)
+    const candidate = inTiles(graph, machine, chosen)
+    if (!candidate) continue
+    if (yield candidate) return
+    if (!candidate.isLaidOut) continue
+    idle = candidate.least < least ? 0 : idle + 1
+    least = Math.min(least, candidate.least)
   }
 }
 

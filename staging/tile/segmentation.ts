@@ -50,11 +50,12 @@ export interface ChosenSegment {
 
 const least = (a: Grid, b: Grid): Grid => ({ B: Math.min(a.B, b.B), H: Math.min(a.H, b.H), W: Math.min(a.W, b.W) })
 
-const seconds = (s: Stretch, g: Grid, last: boolean, launch: number): number => {
-  const forward = last ? 1 : 2
-  const halo = (g.H - 1) * s.haloH + (g.W - 1) * s.haloW + (g.H - 1) * (g.W - 1) * s.haloBoth
-  return forward * s.forwardSeconds + s.backwardSeconds + halo + (tilesOf(g) - 1) * s.calls * launch
-}
+/** What the tiles of a stretch take over the whole: halos and launches. */
+export const tilingSeconds = (s: Stretch, g: Grid, launch: number): number =>
+  (g.H - 1) * s.haloH + (g.W - 1) * s.haloW + (g.H - 1) * (g.W - 1) * s.haloBoth + (tilesOf(g) - 1) * s.calls * launch
+
+const seconds = (s: Stretch, g: Grid, last: boolean, launch: number): number =>
+  (last ? 1 : 2) * s.forwardSeconds + s.backwardSeconds + tilingSeconds(s, g, launch)
 
 /** The cheapest grid of at least `tiles` tiles: along the batch first (no halo), then bands, or rows and columns. */
 const gridOf = (s: Stretch, most: Grid, tiles: number, last: boolean, p: Pieces, rules: SegmentationRules): Grid | null => {

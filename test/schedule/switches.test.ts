@@ -1,4 +1,4 @@
-// timeout 300
+// timeout 600
 // Every heuristic has an off switch that works: each leaves a planner with plans, and changes something somewhere.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
