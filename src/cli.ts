@@ -67,6 +67,7 @@ const declare = (program: Command, run: Run): void => {
   modelOptions(command(program, 'compare', 'every strategy over a sweep of budgets').argument('<model>', 'a zoo name, or a TypeScript file'))
     .option('--machine <name>', 'default cpu').option('--strategies <a,b>', 'default all', listOption((t) => t))
     .option('--budgets <n>', 'how many, evenly from the smallest to in-core (default 8)', countOption('--budgets'))
+    .option('--allocators <a,b>', `each plan on these: ${ALLOCATORS.join(', ')} (default pages, what runs)`, listOption((t) => t))
     .option('--plot <file>', 'write the comparison as SVG')
     .action((model: string, o: CompareOptions) => run((out) => compareModel(model, o, out)))
   command(program, 'doctor', 'what this machine has, what is missing and how to get it').action(() => run(runDoctor))

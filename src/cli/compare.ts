@@ -1,11 +1,12 @@
 // `spillway compare MODEL`: every strategy over a sweep of budgets, from the smallest that any can work with to in-core.
 // Out: a table, or JSON: for each case what `plan` says of it, or that no plan fits.
 import { isLeft, left, right } from 'fp-ts/Either'
+import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
 import { strategies } from '../../staging/schedule/strategies'
 import { unknownName } from '../errors'
 import { writeWholeText } from '../files'
 import { machineNamed } from '../machine'
-import { showRatio, showSeconds, showSize } from '../report/format'
+import { showPercent, showRatio, showSeconds, showSize } from '../report/format'
 import { trainingGraph } from '../session'
 import { comparisonPlot } from './compare/plot'
 import { type Case, compareGraph } from './compare/sweep'
@@ -17,6 +18,7 @@ import type { StagingOptions } from './stage'
 export interface CompareOptions extends StagingOptions {
   readonly strategies?: readonly string[]
   readonly budgets?: number
+  readonly allocators?: readonly string[]
   /** Where the plot goes. */
   readonly plot?: string
 }
@@ -27,7 +29,8 @@ const rowText = (c: Case): string => {
     return `${head}  does not fit${c.smallestBytes !== undefined && Number.isFinite(c.smallestBytes) ? `: needs ${showSize(c.smallestBytes)}` : ''}`
   return (
     `${head}${showSize(c.peakBytes).padStart(11)}${showSeconds(c.makespanSeconds).padStart(12)}${showRatio(c.makespanSeconds / c.lowerBoundSeconds).padStart(9)}` +
-    `${showSize(c.bytesOut).padStart(12)}${showSeconds(c.recomputeSeconds).padStart(12)}${showSeconds(c.planningSeconds).padStart(12)}`
+    `${showSize(c.bytesOut).padStart(12)}${showSeconds(c.recomputeSeconds).padStart(12)}${showSeconds(c.planningSeconds).padStart(12)}` +
+    (c.meanUnusable === undefined ? '' : `  ${c.allocator}, unusable free space ${showPercent(c.meanUnusable)}`)
   )
 }
 const HEAD = `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${'peak'.padStart(11)}${'step'.padStart(12)}${'bound'.padStart(9)}${'out'.padStart(12)}${'recompute'.padStart(12)}${'planning'.padStart(12)}`
@@ -36,6 +39,8 @@ export const compareModel = (modelText: string, o: CompareOptions, out: Output):
   const wanted = o.strategies ?? strategies
   const unknown = wanted.find((s) => !strategies.includes(s))
   if (unknown !== undefined) return left(unknownName('strategy', unknown, strategies))
+  const unheard = o.allocators?.find((a) => isLeft(allocatorNamed(a)))
+  if (unheard !== undefined) return left(unknownName('allocator', unheard, ALLOCATORS))
   const named = modelNamed(modelText, overrideOf(o))
   if (isLeft(named)) return named
   const machine = machineNamed(o.machine ?? 'cpu', { spill: o.spill, algorithms: o.algorithms })
@@ -43,10 +48,9 @@ export const compareModel = (modelText: string, o: CompareOptions, out: Output):
   const graph = trainingGraph(named.right.model, named.right.name, o.loss ?? named.right.loss, optimizerOf(o), machine.right)
   if (isLeft(graph)) return graph
   out.say(HEAD)
-  const { algorithms, spill, budgets = 8 } = o
-  const compared = compareGraph(graph.right, machine.right, { strategies: wanted, budgets, algorithms, spill }, (c) =>
-    out.say(rowText(c)),
-  )
+  const { algorithms, spill, allocators, budgets = 8 } = o
+  const sweep = { strategies: wanted, budgets, algorithms, spill, allocators }
+  const compared = compareGraph(graph.right, machine.right, sweep, (c) => out.say(rowText(c)))
   if (o.plot !== undefined) writeWholeText(o.plot, comparisonPlot(compared))
   out.answer({ ...compared, model: named.right.name }, o.plot === undefined ? '' : `plot ${o.plot}`)
   return right(undefined)

@@ -174,6 +174,24 @@ test('compare sweeps budgets over strategies', async () => {
   assert.ok(last.feasible && last.peakBytes <= last.budgetBytes && last.makespanSeconds > 0)
 })
 
+test('compare replays each plan on the allocators that are asked for', async () => {
+  const small = ['darknet19-features-plain', '--image', '192', ...SIMULATED, '--budgets', '1', '--strategies', 'in-core', '--json']
+  const allocators = ['pages', 'best-fit', 'va:1MiB', 'gtbm']
+  const a = await spillway('compare', ...small, '--allocators', allocators.join())
+  assert.is(a.code, 0, a.err)
+  const { cases } = objectOf<{ cases: (PlanAnswer & { allocator: string; requestedBytes?: number; meanUnusable?: number; mappingSeconds?: number })[] }>(a)
+  assert.equal(cases.map((c) => c.allocator), allocators)
+  assert.is(new Set(cases.map((c) => c.makespanSeconds)).size, 1)
+  const [pages, ...replayed] = cases
+  assert.is(pages!.meanUnusable, undefined)
+  for (const c of replayed) assert.ok(c.peakBytes >= c.requestedBytes! && c.meanUnusable! >= 0 && c.meanUnusable! <= 1, c.allocator)
+  assert.equal(replayed.map((c) => c.mappingSeconds! > 0), [false, true, false])
+  assert.match(a.err, /best-fit, unusable free space/)
+  const wrong = await spillway('compare', ...small, '--allocators', 'pages,worst-fit')
+  assert.is(wrong.code, 2)
+  assert.match(refusalOf(wrong).message, /worst-fit/)
+})
+
 test('the process ends with the code that the command gave', () => {
   const good = spawned('models', '--json')
   assert.equal([good.code, good.err], [0, ''])

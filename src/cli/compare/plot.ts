@@ -19,6 +19,8 @@ const slowdown = (c: FeasibleCase): number => c.makespanSeconds / c.inCoreSecond
 
 export const comparisonPlot = (c: Comparison): string => {
   const feasible = c.cases.filter((x): x is FeasibleCase => x.feasible)
+  // What a replay changes is not the step.
+  const once = c.cases.filter((x) => !x.feasible || x.allocator === feasible[0]!.allocator)
   const bounds = new Map(feasible.map((x) => [x.budgetBytes, x.swapBoundSeconds / x.inCoreSeconds]))
   return plotSvg({
     title: `${c.model} on ${c.machine}, in-core ${showSize(c.inCoreBytes)}`,
@@ -27,7 +29,7 @@ export const comparisonPlot = (c: Comparison): string => {
     yFrom: 1,
     yTo: Math.min(4, Math.max(1.5, ...feasible.map(slowdown))),
     series: [
-      ...linesOf(c.cases, slowdown),
+      ...linesOf(once, slowdown),
       {
         name: 'bound of swapping',
         reference: true,

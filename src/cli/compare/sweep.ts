@@ -15,6 +15,8 @@ export interface SweepOptions {
   readonly budgets: number | readonly number[]
   readonly algorithms?: Algorithms
   readonly spill?: string
+  /** Each plan is replayed on these; by default it is only what runs, on pages. */
+  readonly allocators?: readonly string[]
 }
 
 export type Case = { readonly strategy: string; readonly allocator: string; readonly budgetBytes: number } & (
@@ -52,33 +54,38 @@ export const sweep = (smallest: number, inCore: number, n: number): readonly num
   return [...new Set(n === 1 ? [smallest] : Array.from({ length: n }, (_, i) => at(i)))]
 }
 
-export const caseOf = (
+/** One plan on each allocator; where none fits, one case. */
+const casesOf = (
   graph: Graph,
   machine: LocalMachine,
   strategy: string,
   budgetBytes: number,
-  o: Partial<SweepOptions> = {},
-): Case => {
+  { allocators = ['pages'], ...o }: Partial<SweepOptions>,
+): readonly Case[] => {
   const staged = stageGraph(graph, machine, { strategy, budget: budgetBytes, algorithms: o.algorithms, spill: o.spill })
-  const head = { strategy, allocator: 'pages', budgetBytes }
-  if (isLeft(staged))
-    return {
-      ...head,
-      feasible: false,
-      ...(staged.left.tag === 'BudgetInfeasible' ? { smallestBytes: staged.left.smallestBytes } : {}),
-    }
-  const { plan, timeline, staging } = staged.right
-  const facts = planJson(plan, timeline, staging)
-  return {
-    ...facts,
-    ...head,
-    feasible: true,
-    chosen: plan.strategy,
-    imagesPerSecond: facts.input[0]! / facts.makespanSeconds,
-    inCoreSeconds: staging.inCore.computeSeconds,
-    swapBoundSeconds: lowerBound(plan, staging, true),
+  if (isLeft(staged)) {
+    const smallest = staged.left.tag === 'BudgetInfeasible' ? { smallestBytes: staged.left.smallestBytes } : {}
+    return [{ strategy, allocator: 'pages', budgetBytes, feasible: false, ...smallest }]
   }
+  const { plan, timeline, staging } = staged.right
+  return allocators.map((allocator): Case => {
+    const facts = planJson(plan, timeline, { ...staging, allocator })
+    return {
+      ...facts,
+      strategy,
+      allocator,
+      budgetBytes,
+      feasible: true,
+      chosen: plan.strategy,
+      imagesPerSecond: facts.input[0]! / facts.makespanSeconds,
+      inCoreSeconds: staging.inCore.computeSeconds,
+      swapBoundSeconds: lowerBound(plan, staging, true),
+    }
+  })
 }
+
+export const caseOf = (graph: Graph, machine: LocalMachine, strategy: string, budgetBytes: number): Case =>
+  casesOf(graph, machine, strategy, budgetBytes, {})[0]!
 
 export const compareGraph = (
   graph: Graph,
@@ -94,10 +101,10 @@ export const compareGraph = (
   const budgets =
     typeof o.budgets === 'number' ? sweep(smallestBytes, Math.max(smallestBytes, inCoreBytes), o.budgets) : o.budgets
   const cases = budgets.flatMap((budget) =>
-    o.strategies.map((strategy) => {
-      const c = caseOf(graph, machine, strategy, budget, o)
-      each(c)
-      return c
+    o.strategies.flatMap((strategy) => {
+      const cases = casesOf(graph, machine, strategy, budget, o)
+      cases.forEach(each)
+      return cases
     }),
   )
   return { model: graph.name, machine: machine.name, inCoreBytes, smallestBytes, cases }
