@@ -77,7 +77,6 @@ const swept = (
     title: `${name} at ${size}², batch ${batch}`,
     x: 'budget, GiB',
     y: 'step / lower bound of swapping',
-    yFrom: 0.4,
     yTo: 2,
     series: linesOf(compared.cases, ratio),
   })

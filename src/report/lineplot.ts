@@ -60,7 +60,8 @@ const scaleOf = (p: Plot): Scale => {
   const xs = points.map(([x]) => x)
   const ys = points.flatMap(([, y]) => (y === undefined ? [] : [y]))
   const [x0, x1] = xs.length ? [Math.min(...xs), Math.max(...xs)] : [0, 1]
-  const y0 = p.yFrom ?? 0
+  // No line leaves the axes below; above `yTo` it runs along the top.
+  const y0 = Math.min(p.yFrom ?? 0, ...ys)
   const y1 = Math.max(p.yTo ?? Math.max(y0, ...ys) * 1.04, y0 + 1e-12)
   const along = (v: number, from: number, to: number, a: number, b: number): number =>
     a + ((v - from) / Math.max(to - from, 1e-12)) * (b - a)
