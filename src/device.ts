@@ -5,7 +5,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { isPersistent } from '../staging/graph/graph'
 import { toTape } from '../staging/plan/tape'
 import { type DataFiles, fedValues, type FileTensor } from './data'
-import type { SpillwayError } from './errors'
+import { type SpillwayError, SpillwayException } from './errors'
 import { learnFromSteps, tryNative } from './machine'
 import { collectGarbage } from './memory'
 import type { DeviceMemory, DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
@@ -130,6 +130,15 @@ const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<Sp
   }
 }
 
+/** What a device says that fails between steps, where no Either goes: `trainTask` makes it a value again. */
+const told = <A>(f: () => A): A => {
+  try {
+    return f()
+  } catch (e) {
+    throw new SpillwayException(deviceFailed(e))
+  }
+}
+
 export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
   const native = tryNative()
   if (isLeft(native)) return native
@@ -141,9 +150,9 @@ export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<Spillwa
   const kept = staged.plan.graph.values.filter(isPersistent)
   const s = session.right
   return right({
-    read: (name) => s.read(name),
-    write: (name, bytes) => s.write(name, bytes),
-    initialise: (seed) => kept.forEach((v) => s.init(v.name, seed)),
+    read: (name) => told(() => s.read(name)),
+    write: (name, bytes) => told(() => s.write(name, bytes)),
+    initialise: (seed) => told(() => kept.forEach((v) => s.init(v.name, seed))),
     run: (steps) => runOn(native.right, s, staged, o, steps),
     cancel: () => s.cancel('now'),
     dispose: () => s.dispose(),

@@ -13,7 +13,7 @@ import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from 
 import { opDef } from '../staging/ops/registry'
 import type { Algorithms, Plan, Precision } from '../staging/plan/plan'
 import { machines as namedMachines } from '../staging/sim/machines'
-import { type SpillwayError, unknownName, usage } from './errors'
+import { type SpillwayError, SpillwayException, unknownName, usage } from './errors'
 import { callKey } from '../staging/ops/callkey'
 import { nativeCall } from './machine/operands'
 import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './machine/profile'
@@ -158,11 +158,18 @@ const FITS_NOWHERE = 2 ** 40
 /** What the context, the libraries' handles, modules and graphs take beside the pool. */
 const CUDA_OWN_BYTES = 1024 ** 3
 
+/** What a device that fails says, out of the middle of planning: `stageGraph` makes it a value again. */
+const onDevice = <A>(f: () => A): A => {
+  const answer = orDeviceFailed(f)
+  if (isLeft(answer)) throw new SpillwayException(answer.left)
+  return answer.right
+}
+
 /** Scratch bytes; negative where the device has no such way for the call. */
 const cudaScratch = (native: Native, precision: ProductPrecision): Scratch => {
   const of = (algorithm: Algorithm): Cost => remembered((kind, attrs, s) => {
     const c = nativeCall(kind, attrs, s, 'f32')
-    return native.query('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision)
+    return onDevice(() => native.query('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision))
   })
   const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, of(a)])) as Readonly<Record<Algorithm, Cost>>
   return (algorithm) => scratch[algorithm]
@@ -183,7 +190,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const products = o.precision === 'tf32' ? 'tf32' : undefined
   const precision = products ?? 'fp32'
   const profile = openProfile(`${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`, 0)
-  const times = timer(profile.measurements, (c, algorithm) => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision), 'f32', GPU_SAMPLES)
+  const times = timer(profile.measurements, (c, algorithm) => onDevice(() => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision)), 'f32', GPU_SAMPLES)
   const scratch = cudaScratch(native, precision)
   const fitting = (algorithm: Algorithm): Cost => (kind, attrs, s) => {
     const bytes = scratch(algorithm)(kind, attrs, s)

@@ -118,6 +118,16 @@ export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
   Number.isSafeInteger(budget) && budget >= 0 ? right(budget) : left(usage(`a budget of ${budget} is not legal: it is a whole number of bytes`))
 
 export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions, model?: Model): Either<SpillwayError, StagedPlan> => {
+  try {
+    return stagedOn(machine, graph, o, model)
+  } catch (e) {
+    // A device may fail while it is asked how long calls take.
+    if (e instanceof SpillwayException) return left(e.error)
+    throw e
+  }
+}
+
+const stagedOn = (machine: LocalMachine, graph: Graph, o: StageOptions, model?: Model): Either<SpillwayError, StagedPlan> => {
   const budget = checkedBudget(o.budget ?? machine.memoryBytes)
   if (isLeft(budget)) return budget
   const { strategy = 'auto', algorithms = 'measured', allocator = 'pages', spill = 'ram' } = o

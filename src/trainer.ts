@@ -212,8 +212,9 @@ const trained = async (model: Trainable | undefined, staged: StagedPlan, o: Trai
   return onDevice(staged, o, from.right?.identity ?? identity, source.right.source, from.right)
 }
 
-/** What the file system says (a full disk, a folder that may not be written) as data. */
+/** What the file system says (a full disk, a folder that may not be written), or a device between steps, as data. */
 const systemError = (e: unknown): SpillwayError => {
+  if (e instanceof SpillwayException) return e.error
   const { code, path, message } = e as NodeJS.ErrnoException
   if (typeof code !== 'string') throw e
   return { tag: 'FileRefused', kind: 'output', file: path ?? '(unnamed)', reason: message }
