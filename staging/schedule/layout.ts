@@ -1,5 +1,6 @@
 // Segments, unrolled and placed: what every planner looks at before it decides what leaves the device. In: graph, segments,
 // machine. Out: cells, calls, storages, and tracks (chunks of pages with their stays, nothing leaving yet).
+import { PAGE_BYTES } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Packing, place, type Placement } from '../memory/place'
@@ -43,6 +44,8 @@ export const packedAs = (l: Layout, packing: Packing, rule?: StayRule): Layout =
 /** What fills the device at a call, largest first. */
 export const heldAt = (l: Layout, tracks: readonly Track[], call: number): readonly { label: string; pages: number }[] => {
   const by = new Map<string, number>()
+  const packed = new Set<number>()
+  const add = (label: string, pages: number): void => void by.set(label, (by.get(label) ?? 0) + pages)
   for (const t of tracks) {
     const stays = t.stays
     const here = stays.some(
@@ -52,7 +55,17 @@ export const heldAt = (l: Layout, tracks: readonly Track[], call: number): reado
     )
     if (!here) continue
     const label = t.kind === 'value' ? pagesLabel(l, t.storage, t.from, t.to) : l.storages[t.storage]!.label
-    by.set(label, (by.get(label) ?? 0) + t.to - t.from)
+    add(label, t.to - t.from)
+    if (t.kind === 'small') packed.add(t.storage)
   }
-  return [...by].map(([label, pages]) => ({ label, pages })).sort((a, b) => b.pages - a.pages)
+  // Where much is packed by lifetime, what is large of it has a name.
+  for (const s of packed)
+    for (const id of l.storages[s]!.cells) {
+      const { label, first, last, bytes } = l.cells[id]!
+      const pages = Math.floor(bytes / PAGE_BYTES)
+      if (pages === 0 || call < first || last < call) continue
+      add(label, pages)
+      add(l.storages[s]!.label, -pages)
+    }
+  return [...by].flatMap(([label, pages]) => (pages > 0 ? [{ label, pages }] : [])).sort((a, b) => b.pages - a.pages)
 }

@@ -3,11 +3,12 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
 import type { Candidate } from '../../staging/schedule/candidate'
 import { inCoreSegments } from '../../staging/schedule/incore'
-import { heldAt, layOut } from '../../staging/schedule/layout'
+import { heldAt, layOut, packedAs } from '../../staging/schedule/layout'
 import { scheduleMoves } from '../../staging/schedule/moves'
 import { leastPages, tightestCall } from '../../staging/schedule/tracks'
 import { planners } from '../../staging/schedule/strategies'
@@ -80,6 +81,17 @@ test('tracks: parameters for ever, fed from their source, small values together,
   // A value that is computed in place has the label of the cell's first.
   const cell = l.cells.find((c) => c.label === 'a')!
   assert.equal(cell.values.map((v) => graph.values[v]!.name).slice(0, 2), ['a', 'ra'])
+})
+
+test('what is packed by lifetime has its own names, as far as it fills pages', () => {
+  const l = packedAs(layout(), 'tight')
+  const { call, pages } = tightestCall(l.tracks, l.calls.length)
+  const held = heldAt(l, l.tracks, call)
+  assert.is(held.reduce((n, h) => n + h.pages, 0), pages)
+  assert.is(l.storages.filter((s) => s.label === 'a').length, 0)
+  const alive = l.cells.filter((c) => c.scope === 'whole' && c.first <= call && call <= c.last && c.bytes >= PAGE_BYTES)
+  assert.ok(alive.length > 0)
+  for (const c of alive) assert.ok(held.some((h) => h.label === c.label && h.pages >= Math.floor(c.bytes / PAGE_BYTES)), c.label)
 })
 
 test('who holds the device at the worst call: all of it, largest first', () => {
