@@ -19,6 +19,9 @@ export type StayRule = 'segment' | 'run'
 
 /** Pages of a band that move together: large enough for a link, small enough to follow a band of tiles. */
 export const CHUNK_PAGES = 2
+/** Chunks that bands, and small values, are cut into at the most: those of a value of 100 GiB are larger, or planning would take as long. */
+const MOST_BANDS = 1024
+const MOST_SMALL = 4096
 
 /** Bytes [lo, hi) of a cell from the first to the last element of a view. */
 export const bytesTouched = (v: View, natural: readonly number[], dtype: DType): readonly [number, number] => {
@@ -62,7 +65,8 @@ const cutsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Cuts[] =>
     const pages = Math.max(1, pagesFor(s.bytes))
     const kind = at.kinds[s.id]!
     const seams = kind === 'value' ? s.cells.flatMap((c) => seamOf(at.places[c]!.offset)) : []
-    return cutAt(pages, seams, kind === 'small' ? 1 : tiled.has(s.id) ? CHUNK_PAGES : Infinity)
+    const most = (least: number, chunks: number): number => Math.max(least, Math.ceil(pages / chunks))
+    return cutAt(pages, seams, kind === 'small' ? most(1, MOST_SMALL) : tiled.has(s.id) ? most(CHUNK_PAGES, MOST_BANDS) : Infinity)
   })
 
 /** A page that two values share comes and goes by itself. */

@@ -59,6 +59,17 @@ test('untiled: one chunk a storage, one stay a segment', () => {
   assert.equal(a!.stays.map((st) => [st.segment, st.first, st.last, st.lastWrite]), [[0, 0, 1, 0], [1, 4, 4, -1]])
 })
 
+test('a value of many gigabytes is cut into a thousand chunks, however many pages it has', () => {
+  const s = new Sketch([1, 1, 8192, 8192])
+  const g = trained(s, s.conv(s.conv(s.image, 'a', 64, 1), 'b', 8, 1))
+  const ops = forwardOps(g).map((o) => o.id)
+  const bands = segmentsOf(g, [{ ops: ops.slice(0, 1), grid: grid(1, 16, 1) }, { ops: ops.slice(1), grid: grid(1, 16, 1) }])
+  const chunks = laidOut(g, bands).of('a')
+  assert.equal([chunks.length, chunks[0]!.to - chunks[0]!.from, chunks[1023]!.to], [1024, 8, 8192])
+  // A band of sixteen is 64 chunks, which its tile alone writes.
+  assert.equal([0, 63, 64].map((i) => chunks[i]!.stays[0]!.first), [0, 0, 1])
+})
+
 test('the worked example: ten pages written in five bands and read in five', () => {
   const g = wide()
   const ops = forwardOps(g).map((o) => o.id)
