@@ -115,7 +115,7 @@ const timesOf = (native: Native, threads: number): Timed => {
   return { profile, times }
 }
 
-/** Keeps what the calls of a plan took in quiet steps on the cpu device, for what is said of plans to come. */
+/** Keeps what the calls of a plan took in a run's quickest quiet step on the cpu device, for what is said of plans to come. */
 export const learnFromSteps = (native: Native, plan: Plan, seconds: Float64Array, threads = native.deviceInfo().threads): void => {
   const { profile } = timesOf(native, threads)
   if (learn(profile.inSteps, plan, seconds)) profile.save()
