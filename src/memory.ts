@@ -61,9 +61,9 @@ export const collectGarbage = (): void => {
 const proportionalBytes = (): number | undefined => kibLine(read('/proc/self/smaps_rollup'), 'Pss')
 
 /**
- * Samples the proportional set size until stopped. The kernel walks all page tables for one sample, so samples are
- * spaced to take at most one part in fifty of the time. Pages of the device are never given back during a run, so
- * little can hide between two samples.
+ * Samples the proportional set size until stopped. The kernel walks all page tables for one sample, and on the cpu device
+ * kernels stand still meanwhile: samples are spaced to take at most one part in five hundred of the time. Pages of the device
+ * are never given back during a run, so little can hide between two samples.
  */
 export class PeakMemory {
   private peak = 0
@@ -78,7 +78,7 @@ export class PeakMemory {
     const t0 = performance.now()
     this.peak = Math.max(this.peak, proportionalBytes() ?? process.memoryUsage().rss)
     const cost = performance.now() - t0
-    this.timer = setTimeout(() => this.sample(), Math.max(50, 50 * cost))
+    this.timer = setTimeout(() => this.sample(), Math.max(50, 500 * cost))
     this.timer.unref()
   }
 

@@ -1,7 +1,8 @@
 // Seconds of a step as planned against as measured, for plans of every sort. In: a claim to make. Out: a claim for each network
 // and strategy: within a tenth of the quickest of some steps, which is what a machine takes that is left to itself; the median beside it
 // tells what this one was like. Invariant: each plan runs in a process of its own, a step of each in turns, so that a drift of the
-// machine's speed meets all alike; steps are those beside which nothing else ran, or the figures say so (`quiet`).
+// machine's speed meets all alike; predictions are made after a first run of each, as a user's second run has them, and before the steps
+// that they are held against; those are steps beside which nothing else ran, or the figures say so (`quiet`).
 import { tmpdir } from 'node:os'
 import { isLeft } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../../staging/core/bytes'
@@ -13,8 +14,8 @@ import { loadNative } from '../../src/native'
 import type { Claiming } from './claims'
 
 const TOLERANCE = 0.1
-/** Steps that teach the profile what calls take in steps, as a user's first run does. */
-const TEACHING = 6
+/** Turns of a first run: each tells the profile what calls took in the quickest quiet one of its steps. */
+const TEACHING = { turns: 4, steps: 4 }
 const ROUNDS = 8
 const LEAST_QUIET = 5
 /** Over the smallest budget. */
@@ -45,13 +46,10 @@ const budgeted = (c: Case, strategy: string, inCoreBytes: number): Case => {
   return { ...c, strategy, budgetBytes: Math.max(wanted, least) }
 }
 
-/** In-core memory, known after steps that nobody counts. */
-const taught = async (c: Case): Promise<number> => {
+const inCoreBytesOf = async (c: Case): Promise<number> => {
   const worker = ours(c, options)
   try {
-    const { peakBytes } = await worker.answer<Told>()
-    for (let i = 0; i < TEACHING; i++) await worker.ask('step')
-    return peakBytes
+    return (await worker.answer<Told>()).peakBytes
   } finally {
     await worker.end()
   }
@@ -99,19 +97,30 @@ const figuresOf = (s: Side) => {
   }
 }
 
+/** All cases side by side, for as long as something is done with them. */
+const together = async (cases: readonly Case[], use: (sides: readonly Side[]) => Promise<void>): Promise<void> => {
+  const sides: Side[] = []
+  try {
+    for (const c of cases) sides.push(await opened(c))
+    await use(sides)
+  } finally {
+    for (const s of sides) await s.worker.end()
+  }
+}
+
 export const predictions = async (claim: Claiming): Promise<void> => {
   for (const plain of CASES) {
-    const inCoreBytes = await taught(plain)
-    const sides: Side[] = []
-    try {
-      for (const c of [plain, ...Object.keys(SHARES).map((s) => budgeted(plain, s, inCoreBytes))]) sides.push(await opened(c))
+    const inCoreBytes = await inCoreBytesOf(plain)
+    const cases = [plain, ...Object.keys(SHARES).map((s) => budgeted(plain, s, inCoreBytes))]
+    await together(cases.map((c) => ({ ...c, stepsAtOnce: TEACHING.steps })), async (sides) => {
+      for (let i = 0; i < TEACHING.turns; i++) for (const s of sides) await s.worker.ask('step')
+    })
+    await together(cases, async (sides) => {
       for (let i = 0; i < ROUNDS; i++) for (const s of sides) await sample(s.worker, s.quiet, options, s.all)
       for (const s of sides) {
         const figures = figuresOf(s)
         claim('predict', `${plain.name} ${s.strategy}`, Math.abs(figures.ratio - 1) <= TOLERANCE, figures)
       }
-    } finally {
-      for (const s of sides) await s.worker.end()
-    }
+    })
   }
 }

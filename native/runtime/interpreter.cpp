@@ -24,10 +24,14 @@ size_t kinds() {
   return most + 1;
 }
 
+bool moves_pages(const Tape& tape) {
+  return std::any_of(tape.transfers.begin(), tape.transfers.end(), [](const TransferRecord& t) { return !t.from_source(); });
+}
+
 }  // namespace
 
 Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies)
-    : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()), quiet_steps_(tape.calls.size()) {
+    : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()), quiet_steps_(tape.calls.size(), moves_pages(tape)) {
   for (const BindingRecord& b : tape.bindings)
     if (BindingRole(b.role) == BindingRole::loss) losses_.emplace_back(last_writer(tape, b), b.view);
   std::sort(losses_.begin(), losses_.end());

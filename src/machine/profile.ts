@@ -89,6 +89,11 @@ const addMissing = <A>(to: Map<string, A>, from: ReadonlyMap<string, A> | undefi
   for (const [k, v] of from ?? []) if (!to.has(k)) to.set(k, v)
 }
 
+/** What this process has not learnt since it read or wrote the file, another may have. */
+const takeLearnt = (known: Measurements, inFile: Measurements, from: Measurements | undefined): void => {
+  for (const [k, seconds] of from ?? []) if (known.get(k) === inFile.get(k)) known.set(k, seconds)
+}
+
 /** Measurements of a link on a busy machine, before the best of them must do. */
 const ATTEMPTS = 3
 /** A thread that shares its processor with one other takes twice as long: what was told beyond that was somebody else. */
@@ -118,6 +123,7 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
   const machine = machineText(build, threads)
   const { links, measurements, inSteps }: Profile = stored(machine) ?? { links: new Map(), measurements: new Map(), inSteps: new Map() }
   const before = links.size
+  let inFile: Measurements = new Map(inSteps)
   /** Of this process: measured while something else was going on. */
   const disturbed = new Map<string, Speeds>()
   return {
@@ -137,8 +143,9 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
       const meanwhile = stored(machine)
       addMissing(measurements, meanwhile?.measurements)
       addMissing(links, meanwhile?.links)
-      addMissing(inSteps, meanwhile?.inSteps)
+      takeLearnt(inSteps, inFile, meanwhile?.inSteps)
       forgetOldest(inSteps)
+      inFile = new Map(inSteps)
       const profile: t.TypeOf<typeof profileCodec> = {
         format: 'spillway-profile', version: VERSION, machine, links: Object.fromEntries(links), seconds: Object.fromEntries(measurements), inSteps: Object.fromEntries(inSteps),
       }

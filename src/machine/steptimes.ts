@@ -1,6 +1,7 @@
 // What steps have told of their calls. In: a plan, and what each of its calls took in the quickest quiet step. Out: plans whose calls take
 // what they took. Invariant: only the seconds of calls change: which plan is chosen, and its memory, never depend on the steps
-// that this machine has run. A call beside which something is copied takes longer, so plans that move pages teach nothing.
+// that this machine has run. A call beside which something is copied takes longer: what plans that move pages tell only counts where it
+// is less than was planned.
 import { callShapes } from '../../staging/plan/expand'
 import type { Call, Plan } from '../../staging/plan/plan'
 import { type Measurements, timeKey, wayText } from './timing'
@@ -17,24 +18,27 @@ const keyOf = (plan: Plan, c: Call): string => {
   return timeKey(c.kind, c.attrs, shapes) + wayText(c.algorithm ?? 'direct', shapes)
 }
 
-/** The mean of equal calls. */
-const means = (plan: Plan, seconds: Float64Array): Measurements => {
-  const sums = new Map<string, { seconds: number; calls: number }>()
+interface Told { readonly seconds: number; readonly planned: number; readonly calls: number }
+
+/** Of equal calls, all that they took. */
+const sums = (plan: Plan, seconds: Float64Array): ReadonlyMap<string, Told> => {
+  const told = new Map<string, Told>()
   plan.calls.forEach((c, i) => {
     const key = keyOf(plan, c)
-    const sum = sums.get(key) ?? { seconds: 0, calls: 0 }
-    sums.set(key, { seconds: sum.seconds + seconds[i]!, calls: sum.calls + 1 })
+    const sum = told.get(key) ?? { seconds: 0, planned: 0, calls: 0 }
+    told.set(key, { seconds: sum.seconds + seconds[i]!, planned: sum.planned + c.seconds, calls: sum.calls + 1 })
   })
-  return new Map([...sums].map(([key, sum]) => [key, sum.seconds / sum.calls]))
+  return told
 }
 
 /** Whether something was learnt that is worth keeping. */
 export const learn = (known: Measurements, plan: Plan, seconds: Float64Array): boolean => {
-  if (plan.tierBytes > 0 || seconds.length !== plan.calls.length) return false
+  if (seconds.length !== plan.calls.length) return false
   let isNew = false
-  for (const [key, told] of means(plan, seconds)) {
-    if (!(told > 0)) continue
+  for (const [key, sum] of sums(plan, seconds)) {
+    const told = sum.seconds / sum.calls
     const before = known.get(key)
+    if (!(told > 0) || (plan.tierBytes > 0 && told >= (before ?? sum.planned / sum.calls))) continue
     const now = before === undefined || told < before ? told : before + SLOWER_COUNTS * (told - before)
     isNew ||= before === undefined || Math.abs(now / before - 1) > SAME_WITHIN
     known.delete(key)

@@ -26,7 +26,7 @@ void step(QuietSteps& steps, const Queueing& queueing, std::initializer_list<dou
 
 void quickest_quiet_step() {
   const Queueing queueing;
-  QuietSteps steps(2);
+  QuietSteps steps(2, false);
   CHECK(steps.take().empty());
   step(steps, queueing, {1, 10}, LONG);
   step(steps, queueing, {100, 1000}, NEGATIVE);  // disturbed
@@ -36,6 +36,15 @@ void quickest_quiet_step() {
   CHECK(steps.take().empty());
   step(steps, queueing, {5, 50}, LONG);
   CHECK((steps.take() == std::vector<double>{5, 50}));
+}
+
+void quickest_step_beside_copies() {
+  const Queueing queueing;
+  QuietSteps steps(1, true);
+  step(steps, queueing, {7}, 2);
+  step(steps, queueing, {6}, 1);
+  step(steps, queueing, {8}, 3);
+  CHECK(steps.take() == std::vector<double>{6});
 }
 
 /// Two threads on one processor: each stands in line while the other computes.
@@ -64,6 +73,7 @@ void standing_in_line() {
 
 int main() {
   test("the quickest quiet step", quickest_quiet_step);
+  test("the quickest step beside copies", quickest_step_beside_copies);
   test("standing in line", standing_in_line);
   return finish();
 }

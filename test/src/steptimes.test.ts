@@ -1,4 +1,4 @@
-// What steps tell of their calls: equal calls share it, plans take it over, and plans that move pages tell nothing.
+// What steps tell of their calls: equal calls share it, plans take it over, and plans that move pages tell less than others.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { asInSteps, forgetOldest, learn, MOST_STEP_TIMES } from '../../src/machine/steptimes'
@@ -42,12 +42,16 @@ test('a quicker time counts at once, a slower one for a twentieth', () => {
   assert.equal([...new Set(known.values())], [1.1])
 })
 
-test('plans that move pages tell nothing, nor do other plans than the one that ran', () => {
+test('plans that move pages tell what takes less than was planned, other plans than the one that ran nothing', () => {
   const known: Measurements = new Map()
   const moving = { ...plan, tierBytes: 1 }
-  assert.not(learn(known, moving, new Float64Array(plan.calls.length).fill(1)))
+  const planned = Float64Array.from(plan.calls, (c) => c.seconds)
+  assert.not(learn(known, moving, planned.map((s) => s * 1.5)))
   assert.not(learn(known, plan, new Float64Array(plan.calls.length + 1).fill(1)))
   assert.is(known.size, 0)
+  assert.ok(learn(known, moving, planned.map((s) => s / 2)))
+  assert.not(learn(known, moving, planned))
+  for (const [i, c] of asInSteps(known, plan).calls.entries()) assert.ok(Math.abs(c.seconds / planned[i]! - 0.5) < 1e-9)
 })
 
 test('what was told longest ago is forgotten first', () => {
