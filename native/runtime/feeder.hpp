@@ -1,5 +1,6 @@
 // Fed values of a step, made ready in pinned memory while the step before it runs: one of two fixed buffers for each copy
-// from the source, so that a graph that is replayed finds its inputs where it found them before.
+// from the source, so that a graph that is replayed finds its inputs where it found them before. What a buffer holds already is not
+// made again: a GPU's step is over before a host has drawn one batch.
 // Invariant: the buffer of step s is filled before ready(s) returns, and filled anew only once step s has ended.
 #pragma once
 #include <condition_variable>
@@ -35,11 +36,13 @@ class Feeder {
   explicit Feeder(const Tape& tape) : tape_(tape) {}
   void work();
   Status fill(uint64_t step);
+  Status refill(uint64_t step);
 
   const Tape& tape_;
   std::vector<uint64_t> offsets_;  // by transfer
   uint64_t bytes_ = 0;             // of one buffer
   std::byte* buffers_[2] = {nullptr, nullptr};
+  uint64_t held_[2] = {0, 0};      // steps of this run; 0: none
 
   std::mutex mutex_;
   std::condition_variable changed_;

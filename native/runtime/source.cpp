@@ -108,6 +108,10 @@ Status Source::give_rounded(Fed& fed, uint64_t step, uint64_t first, std::span<B
   return {};
 }
 
+bool Source::same(uint64_t step, uint64_t other) const {
+  return std::all_of(fed_.begin(), fed_.end(), [&](const Fed& f) { return !f.feed || (std::max(step, other) - std::min(step, other)) * f.batch % f.feed->samples() == 0; });
+}
+
 Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into) {
   Fed& fed = fed_[binding];
   if (!fed.feed) return refuse("'", tape_.name(tape_.bindings[binding]), "' has no data");

@@ -64,6 +64,8 @@ class Source {
   Status check() const;
 
   Status read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into);
+  /// Whether two steps see the same samples.
+  bool same(uint64_t step, uint64_t other) const;
 
  private:
   struct Fed {

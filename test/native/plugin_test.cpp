@@ -7,6 +7,7 @@
 
 #include "imitation/kernels.hpp"
 #include "runtime/bandwidth.hpp"
+#include "runtime/feeder.hpp"
 #include "runtime/host_device.hpp"
 #include "runtime/single_call.hpp"
 #include "test/native/runs.hpp"
@@ -170,6 +171,36 @@ void runs_go_on() {
   CHECK(bytes_of(parts, "head.weight") == before);
 }
 
+/// What lies in a buffer is not made again where the samples are the same: a mark that nobody rewrites tells.
+void batches_stay() {
+  const Tape tape = read_tape(network(false).bytes()).value();
+  const auto first_fed = std::find_if(tape.transfers.begin(), tape.transfers.end(), [](const TransferRecord& one) { return one.from_source(); });
+  const auto transfer = uint32_t(first_fed - tape.transfers.begin());
+  const TransferRecord& t = tape.transfers[transfer];
+  for (const uint64_t samples : {uint64_t(2), uint64_t(3)}) {  // two are one batch
+    OpenDevice device = OpenDevice::open(*imitation(), {}).value();
+    Source source(tape), beside(tape);
+    for (uint32_t i = 0; i < tape.bindings.size(); i++)
+      for (Source* s : {&source, &beside})
+        if (tape.bindings[i].fed()) s->set_synthetic(i, {.seed = 5, .samples = samples, .classes = 5});
+    std::unique_ptr<Feeder> feeder = Feeder::open(tape, device).value();
+    const auto as_drawn = [&](uint64_t step) {
+      std::vector<std::byte> expected(t.bytes);
+      CHECK(beside.read(t.binding, step, t.far_offset, expected).ok());
+      return std::equal(expected.begin(), expected.end(), feeder->at(transfer, step));
+    };
+    feeder->begin(&source, 1, 5);
+    for (uint64_t step = 1; step <= 3; step++) CHECK(feeder->ready(step).ok() && as_drawn(step));
+    std::byte* const mark = const_cast<std::byte*>(feeder->at(transfer, 3));
+    *mark ^= std::byte(0xff);
+    CHECK(feeder->ready(4).ok() && as_drawn(4));
+    CHECK(feeder->ready(5).ok() && as_drawn(5) == (samples == 3));
+    feeder->end();
+    feeder->begin(&source, 7, 7);
+    CHECK(feeder->ready(7).ok() && as_drawn(7));
+  }
+}
+
 void cancelled_between_graphs() {
   Opened o = open_session(network(true), {.device = imitation()});
   RunOptions options{.steps = 1'000'000, .source = o.source.get()};
@@ -250,6 +281,7 @@ int main() {
   test("a library's choices", library_choices);
   test("the timeline of an asynchronous step", timeline);
   test("runs go on where the last one ended", runs_go_on);
+  test("a batch that every step sees is made once", batches_stay);
   test("cancelled between graphs", cancelled_between_graphs);
   test("every call of the device fails once", every_failure);
   test("single calls", single_calls);
