@@ -38,7 +38,7 @@ int main() {
   std::vector<std::pair<Setting, double>> settings{{{ref::kernel, DType::f64, false}, 1e-12}, {{ref::kernel, DType::f64, true}, 1e-12}};
 #ifdef SPILLWAY_WITH_CPU
   settings.push_back({{cpu::kernel, DType::f32, true}, 1e-5});
-  if (cpu::has_bf16()) settings.push_back({{cpu::kernel, DType::bf16, true}, 2e-2});
+  if (cpu::has_bf16()) settings.push_back({{cpu::kernel, DType::bf16, true}, BF16_TOLERANCE});
 #endif
   for (const Generator& g : generators()) {
     Random r(99);

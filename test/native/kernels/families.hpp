@@ -13,6 +13,9 @@ inline std::vector<Array> reference(const Call& call, DType dtype) {
   return dtype == DType::bf16 ? run_whole(call, {ref::kernel, DType::bf16}) : reference(call);
 }
 
+/// What results in bf16 are held to.
+constexpr double BF16_TOLERANCE = 2e-2;
+
 /// d(forward(x)·dy)/dx is `gradient`.
 struct Gradient {
   std::string what;

@@ -7,9 +7,12 @@ namespace spillway::test {
 
 class Report {
  public:
+  enum Prints { FAILURES, SILENT };
+  explicit Report(Prints prints = FAILURES) : prints_(prints) {}
+
   void check(bool ok, const std::string& what) {
     (ok ? passed_ : failed_)++;
-    if (!ok && failed_ <= 40) std::printf("FAILED %s\n", what.c_str());
+    if (!ok && failed_ <= 40 && prints_ == FAILURES) std::printf("FAILED %s\n", what.c_str());
   }
   int failed() const { return failed_; }
   /// Prints the totals; the exit code. A program that checked nothing has failed.
@@ -19,6 +22,7 @@ class Report {
   }
 
  private:
+  const Prints prints_;
   int passed_ = 0, failed_ = 0;
 };
 
