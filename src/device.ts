@@ -6,7 +6,7 @@ import { isPersistent } from '../staging/graph/graph'
 import { toTape } from '../staging/plan/tape'
 import { type DataFiles, fedValues, type FileTensor } from './data'
 import { type SpillwayError, SpillwayException } from './errors'
-import { learnFromSteps, tryNative } from './machine'
+import { tryNative } from './machine'
 import { collectGarbage } from './memory'
 import type { DeviceMemory, DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
 import type { StagedPlan } from './session'
@@ -98,11 +98,11 @@ const metricsOf = (m: Metrics): RunMetrics => {
 
 const deviceFailed = (e: unknown): SpillwayError => ({ tag: 'DeviceFailed', reason: e instanceof Error ? e.message : String(e) })
 
-const runOn = async (native: Native, session: NativeSession, staged: StagedPlan, o: DeviceOptions, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
+const runOn = async (session: NativeSession, staged: StagedPlan, o: DeviceOptions, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { steps, firstStep, seed } = s
   try {
     const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, (p) => s.onProgress(progressOf(p)))
-    if (metrics.quietCallSeconds && staged.machine.device === 'cpu') learnFromSteps(native, staged.plan, metrics.quietCallSeconds, o.threads)
+    if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, o.threads)
     return metrics.cancelled ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length }) : right(metricsOf(metrics))
   } catch (e) {
     return left(deviceFailed(e))
@@ -153,7 +153,7 @@ export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<Spillwa
     read: (name) => told(() => s.read(name)),
     write: (name, bytes) => told(() => s.write(name, bytes)),
     initialise: (seed) => told(() => kept.forEach((v) => s.init(v.name, seed))),
-    run: (steps) => runOn(native.right, s, staged, o, steps),
+    run: (steps) => runOn(s, staged, o, steps),
     cancel: () => s.cancel('now'),
     dispose: () => s.dispose(),
   })

@@ -27,6 +27,8 @@ export interface LocalMachine extends Machine {
   readonly precision: Precision
   /** A plan whose calls take what steps here have told that they take. */
   readonly asInSteps: (plan: Plan) => Plan
+  /** Keeps what the calls of a plan took in a run's quickest quiet step, for what is said of plans to come. */
+  readonly learnFromSteps: (plan: Plan, seconds: Float64Array, threads?: number) => void
   /** Keeps what was measured, for the next process. */
   readonly saveProfile: () => void
 }
@@ -115,11 +117,12 @@ const timesOf = (native: Native, threads: number): Timed => {
   return { profile, times }
 }
 
-/** Keeps what the calls of a plan took in a run's quickest quiet step on the cpu device, for what is said of plans to come. */
-export const learnFromSteps = (native: Native, plan: Plan, seconds: Float64Array, threads = native.deviceInfo().threads): void => {
-  const { profile } = timesOf(native, threads)
+const learnInto = (profile: KeptProfile, plan: Plan, seconds: Float64Array): void => {
   if (learn(profile.inSteps, plan, seconds)) profile.save()
 }
+
+/** What steps teach a machine whose plans go by fixed numbers. */
+const UNTAUGHT: Pick<LocalMachine, 'asInSteps' | 'learnFromSteps'> = { asInSteps: (plan) => plan, learnFromSteps: () => {} }
 
 type Scratch = (algorithm: Algorithm) => Cost
 
@@ -146,6 +149,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     workspace: asked(native, 'cpu', 'f32', threads),
     ...(o.algorithms === 'fixed' ? {} : { choices: cpuChoices(native, times, threads) }),
     asInSteps: (plan) => asInSteps(profile.inSteps, plan),
+    learnFromSteps: (plan, seconds, n = threads) => learnInto(timesOf(native, n).profile, plan, seconds),
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
@@ -175,13 +179,20 @@ const cudaScratch = (native: Native, precision: ProductPrecision): Scratch => {
   return (algorithm) => scratch[algorithm]
 }
 
+/** A library makes an engine to answer for it: after so long, calls that are new have its first choice alone. */
+const ENGINES_PATIENCE_SECONDS = 30
+
 /** The choices that cuDNN and cuBLAS have for a call: as it is, and as it is timed. */
 const libraryWays = (scratch: Scratch, algorithms: Algorithms): Asked<readonly Algorithm[]> => {
   const named = ALGORITHM_NAMES.filter((a) => a.startsWith('library') || (a.startsWith('loose') && algorithms === 'fastest'))
+  let spent = 0
   return (kind, attrs, s) => {
-    if (!opDef(kind).dense) return ['direct']
+    if (!opDef(kind).dense || spent > ENGINES_PATIENCE_SECONDS) return ['direct']
+    const began = performance.now()
     const sample = sampleOf(kind, attrs, s, 'f32', GPU_SAMPLES)
-    return ['direct', ...named.filter((a) => [s, sample].every((one) => scratch(a)(kind, attrs, one) >= 0))]
+    const ways = named.filter((a) => [s, sample].every((one) => scratch(a)(kind, attrs, one) >= 0))
+    spent += (performance.now() - began) / 1000
+    return ['direct', ...ways]
   }
 }
 
@@ -206,7 +217,8 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: fitting('direct'),
     ...(o.algorithms === 'fixed' ? {} : { choices: measuredChoices(libraryWays(scratch, o.algorithms ?? 'measured'), fitting, times) }),
-    asInSteps: (plan) => plan,
+    asInSteps: (plan) => asInSteps(profile.inSteps, plan),
+    learnFromSteps: (plan, seconds) => learnInto(profile, plan, seconds),
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
@@ -224,7 +236,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
     name: device, device, dtype, precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link: linkAt(FIXED_LINK, o),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
     workspace: asked(native, device, dtype, o.threads),
-    asInSteps: (plan) => plan,
+    ...UNTAUGHT,
     saveProfile: () => {},
   }
 }
@@ -263,7 +275,7 @@ export const machineNamed = (name: string, o: MachineOptions = {}): Either<Spill
   if (Object.hasOwn(namedMachines, name)) {
     if (o.precision !== undefined && o.precision !== 'fp32')
       return left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
-    return right({ ...namedMachines[name]!, precision: 'fp32', asInSteps: (plan) => plan, saveProfile: () => {} })
+    return right({ ...namedMachines[name]!, precision: 'fp32', ...UNTAUGHT, saveProfile: () => {} })
   }
   if (name !== 'cpu' && name !== 'ref' && name !== 'null' && name !== 'cuda') return left(unknownName('machine', name, machineNames()))
   const native = tryNative()

@@ -133,10 +133,9 @@ const stagedOn = (machine: LocalMachine, graph: Graph, o: StageOptions, model?: 
   const { strategy = 'auto', algorithms = 'measured', allocator = 'pages', spill = 'ram' } = o
   const began = performance.now()
   const plan = planned(graph, model, { strategy, budgetBytes: budget.right, machine, algorithms }, o)
-  if (isLeft(plan)) return plan
-  const staged = describePlan(plan.right, machine, spill, allocator, (performance.now() - began) / 1000)
+  const staged = pipe(plan, E.map((chosen) => describePlan(chosen, machine, spill, allocator, (performance.now() - began) / 1000)))
   machine.saveProfile()
-  return right(staged)
+  return staged
 }
 
 /** The plan of a strategy, or the one that tiles and checkpoints by hand describe. */

@@ -5,7 +5,6 @@ import { createInterface } from 'node:readline'
 import { bytesOf, isPersistent } from '../../staging/graph/graph'
 import { toTape } from '../../staging/plan/tape'
 import { PAGE_BYTES } from '../../staging/core/bytes'
-import { learnFromSteps } from '../../src/machine'
 import { collectGarbage, PeakMemory } from '../../src/memory'
 import { loadNative, type Native, type NativeSource } from '../../src/native'
 import { factsOf } from '../../src/report/facts'
@@ -26,7 +25,7 @@ const dispatched = async (native: Native, tape: Uint8Array, source: NativeSource
 }
 
 const main = async (): Promise<void> => {
-  const { plan, timeline, staging } = stagedCase(bench, threads).staged
+  const { plan, timeline, staging, machine } = stagedCase(bench, threads).staged
   const { haloRatio } = factsOf(plan, staging)
   if (graphFile) writeFileSync(graphFile, JSON.stringify(plainGraph(bench)))
   const native = loadNative()
@@ -60,7 +59,7 @@ const main = async (): Promise<void> => {
     const { stepsAtOnce: steps = STEPS_AT_ONCE } = bench
     const run = await session.run({ steps, firstStep, seed: 1, source })
     firstStep += steps
-    if (run.quietCallSeconds) learnFromSteps(native, plan, run.quietCallSeconds, threads)
+    if (run.quietCallSeconds) machine.learnFromSteps(plan, run.quietCallSeconds, threads)
     const secondsByKind = Object.fromEntries(Object.entries(run.secondsByKind).map(([kind, s]) => [kind, s / steps]))
     say({ ...run.steps[steps - 1], secondsByKind, arenaPeakBytes: run.arenaPeakBytes, memoryBytes: memory.bytes() })
   }

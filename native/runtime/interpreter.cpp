@@ -1,6 +1,6 @@
 // The loop over instructions. On a device that computes at once an instruction is done when its turn is over, and the clock
 // tells how long it took. On an asynchronous one the loop only enqueues; the first two steps of a session (the first warms up),
-// and the last of a run whose timeline is wanted, carry stamps that tell the times; the others replay graphs.
+// and the last of a run whose timeline is wanted, carry stamps that tell the times; the others replay graphs and tell none.
 // Worked example: CALL CALL COPY_OUT* CALL WAIT* CALL, where a thread carries out *: three graphs, and two instructions between them.
 #include "runtime/interpreter.hpp"
 
@@ -267,7 +267,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     timeline_.memory.reserve(tape_.instrs.size() + 1);
   }
   std::fill(seconds_by_kind_.begin(), seconds_by_kind_.end(), 0.0);
-  const Queueing queueing;
+  const Queueing queueing(!device_.asynchronous());
   copies_.begin_run(options.source, options.first_step, options.first_step + options.steps - 1);
   for (uint64_t n = 0; n < options.steps && stop_ == Stop::none; n++) {
     step_ = {options.first_step + n, options.seed, options.lr_scale};
@@ -275,7 +275,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     quiet_steps_.begin_step(queueing);
     run.status = run_step(options, n + 1 == options.steps, metrics);
     if (!run.status.ok()) break;
-    if (warm_ && !device_.asynchronous()) quiet_steps_.end_step(queueing, metrics.seconds);
+    if (warm_ && (!device_.asynchronous() || stamped_)) quiet_steps_.end_step(queueing, metrics.seconds);
     warm_ = true;
     run.steps.push_back(metrics);
     if (options.progress) options.progress({Progress::Phase::step, step_.step, 0, 0, metrics.loss, metrics.seconds});

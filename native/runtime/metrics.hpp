@@ -40,7 +40,7 @@ struct RunMetrics {
   bool torn = false;         // it ended within a step: weights may be half updated
   std::vector<StepMetrics> steps;            // those that ran to their end
   std::vector<double> seconds_by_kind;       // kernel time of the whole run, by wire number
-  std::vector<double> quiet_call_seconds;    // by call, of the quickest step in whose way nothing else ran; empty where there was none
+  std::vector<double> quiet_call_seconds;    // by call, of the quickest warm step that tells them and in whose way nothing else ran; empty where there was none
   uint64_t arena_peak_bytes = 0, arena_file_bytes = 0, disk_bytes = 0;
   std::optional<DeviceMemory> device_memory;  // where a driver counts it
   Timeline timeline;

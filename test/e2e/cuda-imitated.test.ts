@@ -144,6 +144,30 @@ test('ways stand in the plan, and train to the same bits', async () => {
   assert.is((await trained(classifier, plan, { steps: STEPS })).weightsSha256, fixed.weightsSha256)
 })
 
+test('steps tell what their calls take: what is said of later plans follows, in later processes too, and which plan is chosen stays', async () => {
+  process.env.XDG_CACHE_HOME = join(root, 'steps')
+  const planned = (): StagedPlan => staged(classifier, { ...ON, algorithms: 'measured' })
+  planned()
+  const [file] = readdirSync(join(root, 'steps', 'spillway'))
+  const path = join(root, 'steps', 'spillway', file!)
+  const profile = JSON.parse(readFileSync(path, 'utf8')) as { readonly seconds: Record<string, number> }
+  // Calls by themselves took a thousand times as long: that is what plans are chosen by, before and after.
+  writeFileSync(path, JSON.stringify({ ...profile, seconds: Object.fromEntries(Object.entries(profile.seconds).map(([key, s]) => [key, 1000 * s])) }))
+  const before = planned()
+  const kept = staged(classifier, { ...ON, strategy: 'in-core' })
+  const seconds: number[] = []
+  await trained(classifier, kept, { steps: 2, onProgress: (p) => { if (p.kind === 'step') seconds.push(p.seconds) } })
+  const [again, after] = [staged(classifier, { ...ON, strategy: 'in-core' }), planned()]
+  const sum = (p: StagedPlan): number => p.plan.calls.reduce((n, c) => n + c.seconds, 0)
+  const [, second] = seconds
+  assert.ok(sum(kept) > 100 * second!, `${sum(kept)} s said, ${second} s taken`)
+  assert.ok(sum(again) <= second! && sum(again) > 0.3 * second!, `${sum(again)} s said after a step of ${second} s`)
+  const chosen = ({ plan }: StagedPlan): string => JSON.stringify({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
+  assert.ok(chosen(again) === chosen(kept) && chosen(after) === chosen(before), 'the same plans but for the seconds')
+  assert.ok(sum(after) < sum(before), 'the calls that both plans make take what they took')
+  process.env.XDG_CACHE_HOME = join(root, 'cache')
+})
+
 test('what the driver counts on the device is told', async () => {
   const r = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: 1 })
   assert.ok(r.deviceMemory && r.deviceMemory.poolBytes > 0 && r.deviceMemory.poolBytes <= r.budgetBytes)
