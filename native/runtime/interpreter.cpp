@@ -31,7 +31,7 @@ bool moves_pages(const Tape& tape) {
 }  // namespace
 
 Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies)
-    : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()), quiet_steps_(tape.calls.size(), moves_pages(tape)) {
+    : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()), quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)) {
   for (const BindingRecord& b : tape.bindings)
     if (BindingRole(b.role) == BindingRole::loss) losses_.emplace_back(last_writer(tape, b), b.view);
   std::sort(losses_.begin(), losses_.end());
@@ -267,7 +267,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     timeline_.memory.reserve(tape_.instrs.size() + 1);
   }
   std::fill(seconds_by_kind_.begin(), seconds_by_kind_.end(), 0.0);
-  const Queueing queueing(!device_.asynchronous());
+  const Queueing queueing;
   copies_.begin_run(options.source, options.first_step, options.first_step + options.steps - 1);
   for (uint64_t n = 0; n < options.steps && stop_ == Stop::none; n++) {
     step_ = {options.first_step + n, options.seed, options.lr_scale};

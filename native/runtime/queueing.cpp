@@ -11,8 +11,8 @@
 
 namespace spillway {
 
-Queueing::Queueing(bool watched) {
-  DIR* const tasks = watched ? ::opendir("/proc/self/task") : nullptr;
+Queueing::Queueing() {
+  DIR* const tasks = ::opendir("/proc/self/task");
   if (!tasks) return;
   while (const dirent* entry = ::readdir(tasks))
     if (entry->d_name[0] != '.') files_.emplace_back(::open(text("/proc/self/task/", entry->d_name, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC));

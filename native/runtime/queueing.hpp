@@ -1,6 +1,6 @@
 // How long this process's threads have stood in line for a processor that somebody else had: the kernel says it for each of them.
 // In: nothing; the threads that there are when it is made. Out: seconds so far, of all of them together.
-// Invariant: where nobody watches, or the system does not say, nobody ever stood in line.
+// Invariant: where the system does not say, nobody ever stood in line.
 #pragma once
 #include <vector>
 
@@ -10,8 +10,7 @@ namespace spillway {
 
 class Queueing {
  public:
-  /// `watched` false: for what a device times that no thread of the host can slow.
-  explicit Queueing(bool watched = true);
+  Queueing();
   double seconds() const;
 
  private:

@@ -1,6 +1,7 @@
 // What each call takes in a step. In: the calls of each step, as they end. Out: those of the quickest step in whose way nothing else
 // ran. Invariant: all are of one step. Why not a mean: what a hypervisor gives to others shows in no counter, only in the time.
-// Where copies run beside the calls, our own threads stand in line for one another: then it is the quickest step of all.
+// Where copies run beside the calls, our own threads stand in line for one another, and a device that tells the time itself waits for
+// no thread: then it is the quickest step of all.
 #pragma once
 #include <limits>
 #include <utility>
@@ -12,11 +13,11 @@ namespace spillway {
 
 class QuietSteps {
  public:
-  QuietSteps(size_t calls, bool copies) : copies_(copies), step_(calls), quickest_(calls) {}
+  QuietSteps(size_t calls, bool all_count) : all_count_(all_count), step_(calls), quickest_(calls) {}
   void begin_step(const Queueing& queueing) { stood_ = queueing.seconds(); }
   void count(uint32_t call, double seconds) { step_[call] = seconds; }
   void end_step(const Queueing& queueing, double seconds) {
-    const bool counts = copies_ || is_quiet(queueing.seconds() - stood_, seconds);
+    const bool counts = all_count_ || is_quiet(queueing.seconds() - stood_, seconds);
     if (!counts || seconds >= least_) return;
     std::swap(step_, quickest_);
     least_ = seconds;
@@ -29,7 +30,7 @@ class QuietSteps {
 
  private:
   static constexpr double NONE = std::numeric_limits<double>::infinity();
-  const bool copies_;
+  const bool all_count_;
   std::vector<double> step_, quickest_;
   double stood_ = 0, least_ = NONE;
 };

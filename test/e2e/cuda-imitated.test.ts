@@ -146,7 +146,8 @@ test('ways stand in the plan, and train to the same bits', async () => {
 
 test('steps tell what their calls take: what is said of later plans follows, in later processes too, and which plan is chosen stays', async () => {
   process.env.XDG_CACHE_HOME = join(root, 'steps')
-  const planned = (): StagedPlan => staged(classifier, { ...ON, algorithms: 'measured' })
+  const budget = 64 * 2 ** 20
+  const planned = (): StagedPlan => staged(classifier, { ...ON, budget, algorithms: 'measured' })
   planned()
   const [file] = readdirSync(join(root, 'steps', 'spillway'))
   const path = join(root, 'steps', 'spillway', file!)
@@ -154,10 +155,10 @@ test('steps tell what their calls take: what is said of later plans follows, in 
   // Calls by themselves took a thousand times as long: that is what plans are chosen by, before and after.
   writeFileSync(path, JSON.stringify({ ...profile, seconds: Object.fromEntries(Object.entries(profile.seconds).map(([key, s]) => [key, 1000 * s])) }))
   const before = planned()
-  const kept = staged(classifier, { ...ON, strategy: 'in-core' })
+  const kept = staged(classifier, { ...ON, budget, strategy: 'in-core' })
   const seconds: number[] = []
   await trained(classifier, kept, { steps: 2, onProgress: (p) => { if (p.kind === 'step') seconds.push(p.seconds) } })
-  const [again, after] = [staged(classifier, { ...ON, strategy: 'in-core' }), planned()]
+  const [again, after] = [staged(classifier, { ...ON, budget, strategy: 'in-core' }), planned()]
   const sum = (p: StagedPlan): number => p.plan.calls.reduce((n, c) => n + c.seconds, 0)
   const [, second] = seconds
   assert.ok(sum(kept) > 100 * second!, `${sum(kept)} s said, ${second} s taken`)
