@@ -1,12 +1,18 @@
 """PyTorch's training step (forward, loss, backward, SGD with momentum) in its best ways. In: model, batch, image, precision.
-Out: one line of JSON: seconds per step (median) and peak bytes of each mode: eager with channels-last, CUDA graphs, and
-torch.compile. A mode that fails says why; the others stand."""
+Out: after each mode a line of JSON of all so far, the last one counts: seconds per step (median) and peak bytes of eager with
+channels-last, CUDA graphs, and torch.compile. A mode that fails says why; the others stand. Without a GPU it runs on the
+processor, for a rehearsal."""
 import argparse
 import json
 import time
 
 import torch
-import torchvision
+
+
+def vision():
+    import torchvision
+
+    return torchvision.models
 
 
 def darknet19_features(norm):
@@ -26,9 +32,27 @@ def darknet19_features(norm):
     return torch.nn.Sequential(*layers)
 
 
+def small():
+    # scripts/gpu/small.js
+    def cheap():
+        return torch.nn.Sequential(torch.nn.Conv2d(32, 32, 3, padding=1, groups=32), torch.nn.BatchNorm2d(32), torch.nn.ReLU())
+
+    class Residual(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(cheap(), cheap())
+
+        def forward(self, x):
+            return x + self.body(x)
+
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.ReLU(), Residual(), cheap(), cheap(), cheap(), torch.nn.Conv2d(32, 4, 1))
+
+
+DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 MODELS = {
-    'resnet50': lambda: torchvision.models.resnet50(),
-    'vgg16-features': lambda: torchvision.models.vgg16().features,
+    'small': small,
+    'resnet50': lambda: vision().resnet50(),
+    'vgg16-features': lambda: vision().vgg16().features,
     'darknet19-features': lambda: darknet19_features(True),
     'darknet19-features-plain': lambda: darknet19_features(False),
 }
@@ -36,15 +60,16 @@ MODELS = {
 
 def build(args):
     torch.manual_seed(0)
-    model = MODELS[args.model]().cuda().to(memory_format=torch.channels_last).train()
-    image = torch.randn(args.batch, 3, args.image, args.image, device='cuda').to(memory_format=torch.channels_last)
+    model = MODELS[args.model]().to(DEVICE).to(memory_format=torch.channels_last).train()
+    image = torch.randn(args.batch, 3, args.image, args.image, device=DEVICE).to(memory_format=torch.channels_last)
     with torch.no_grad():
-        shape = model(image[:1, :, :256, :256] if args.image > 2048 else image[:1]).shape
+        seen = min(args.image, 256)
+        shape = model(image[:1, :, :seen, :seen]).shape
     if len(shape) == 2:
-        target, loss = torch.randint(0, shape[1], (args.batch,), device='cuda'), torch.nn.functional.cross_entropy
+        target, loss = torch.randint(0, shape[1], (args.batch,), device=DEVICE), torch.nn.functional.cross_entropy
     else:
-        scale = args.image // 32
-        target = torch.randn(args.batch, shape[1], scale, scale, device='cuda').to(memory_format=torch.channels_last)
+        scale = args.image * shape[2] // seen
+        target = torch.randn(args.batch, shape[1], scale, scale, device=DEVICE).to(memory_format=torch.channels_last)
         loss = torch.nn.functional.mse_loss
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     return model, image, target, loss, optimizer
@@ -54,7 +79,7 @@ def stepper(model, image, target, loss, optimizer, narrow):
     # Parameters are kept in fp32: that is what autocast does, and what is compared with.
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast('cuda', dtype=torch.bfloat16, enabled=narrow, cache_enabled=False):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=narrow, cache_enabled=False):
             value = loss(model(image), target)
         value.backward()
         optimizer.step()
@@ -73,28 +98,34 @@ def graphed(step):
     return graph.replay
 
 
+def finish():
+    if DEVICE == 'cuda':
+        torch.cuda.synchronize()
+
+
 def measure(step, steps):
     for _ in range(3):
         step()
-    torch.cuda.synchronize()
+    finish()
     seconds = []
     for _ in range(steps):
         start = time.perf_counter()
         step()
-        torch.cuda.synchronize()
+        finish()
         seconds.append(time.perf_counter() - start)
     return sorted(seconds)[len(seconds) // 2]
 
 
 def run(mode, args):
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
+    if DEVICE == 'cuda':
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
     model, *rest = build(args)
     if mode == 'compile':
         model = torch.compile(model)
     step = stepper(model, *rest, args.precision == 'bf16')
     seconds = measure(graphed(step) if mode == 'graph' else step, args.steps)
-    return {'secondsPerStep': seconds, 'peakBytes': torch.cuda.max_memory_allocated()}
+    return {'secondsPerStep': seconds, **({'peakBytes': torch.cuda.max_memory_allocated()} if DEVICE == 'cuda' else {})}
 
 
 def main():
@@ -115,7 +146,7 @@ def main():
             modes[mode] = run(mode, args)
         except Exception as e:  # one mode's failure leaves the others
             modes[mode] = {'error': str(e)[:300]}
-    print(json.dumps({'torch': torch.__version__, 'cudnn': torch.backends.cudnn.version(), 'modes': modes}))
+        print(json.dumps({'torch': torch.__version__, 'cudnn': torch.backends.cudnn.version(), 'device': DEVICE, 'modes': modes}), flush=True)
 
 
 main()

@@ -1,6 +1,7 @@
 // A convolution's graph: the convolution alone, or with an addition of the bias and a rectifier behind it, whose results between are
-// virtual. Engines of the fused graph stand before those of the plain one, but only so many: both are to be measured.
-// Worked example: one fused engine F, plain engines P Q R: the choices are F P Q R.
+// virtual. Engines of the fused graph stand behind the first of the plain one, but only so many: both are to be measured, and what a
+// planner asks for every shape of a tile is quick to make (a fused engine is compiled).
+// Worked example: fused engines F G H, plain engines P Q R: the choices are P F G Q R.
 #include "cuda/conv2d_engines.hpp"
 
 #include <map>
@@ -143,11 +144,11 @@ Result<ConvolutionWay> convolution_way(const Problem& asked, const LibraryChoice
   if (p.stored_w != stored_type(p.factors))
     if (Engines* const wide = engines_of(p); !wide || !wide->nth({0, false})) p.stored_w = stored_type(p.factors);
   uint32_t fused = 0;
-  if (Engines* engines = p.epilogue.any() ? engines_of(p) : nullptr)
+  if (Engines* engines = choice.rank > 0 && p.epilogue.any() ? engines_of(p) : nullptr)
     for (; fused < MOST_FUSED; fused++) {
       const ExecutionPlan* plan = engines->nth({fused, choice.loose});
       if (!plan) break;
-      if (fused == choice.rank) return ConvolutionWay{plan, true, p.stored_w};
+      if (fused + 1 == choice.rank) return ConvolutionWay{plan, true, p.stored_w};
     }
   Problem plain = p;
   plain.epilogue = {};

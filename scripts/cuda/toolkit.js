@@ -41,9 +41,12 @@ const includes = () => {
   return { cudnn: firstWith([...system, ...inside('cudnn')], 'cudnn.h'), cublas: firstWith([...system, ...inside('cu13', 'cublas')], 'cublasLt.h') }
 }
 
-/** Folders of shared libraries for SPILLWAY_CUDA_LIBRARIES. */
-const libraryFolders = () =>
-  pythonPackages().flatMap(folder => ['cudnn', 'cu13', 'cublas', 'cuda_nvrtc'].map(name => path.join(folder, name, 'lib'))).filter(fs.existsSync)
+/** Folders of shared libraries for SPILLWAY_CUDA_LIBRARIES: Python's, the toolkit's, and where containers mount the driver's. */
+const libraryFolders = () => [
+  ...pythonPackages().flatMap(folder => ['cudnn', 'cu13', 'cublas', 'cuda_nvrtc'].map(name => path.join(folder, name, 'lib'))),
+  ...toolkits().map(folder => path.join(folder, 'lib64')),
+  '/usr/local/nvidia/lib64', '/usr/local/nvidia/lib',
+].filter(fs.existsSync)
 
 const PACKAGES = ['nvidia-cudnn-cu13>=9,<10', 'nvidia-cublas>=13,<14']
 

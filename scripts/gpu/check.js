@@ -1,237 +1,307 @@
-// What gpu-check.sh runs on the box: sections of checks and benchmarks, each with a share of the time that is left.
+// What gpu-check.sh runs on the box: sections of checks and benchmarks, each with its share of the time.
 // In: the folder for results, names of sections. Out: gpu.json {conformanceFailures, worstTimeRatio, outOfCoreShare, cases[]},
-// a log for each run, plots. Invariant: gpu.json is written after every section, so a run that is cut short still tells. With
-// SPILLWAY_GPU_IMITATED the same lines run small networks on the plugin that imitates a GPU: what it says of speed means nothing.
+// logs of each run, plots. Invariant: gpu.json is written after every check and case, so a run that is cut short still tells; a
+// section that fails or runs out of its time stops no other. With SPILLWAY_GPU_IMITATED the same lines run a small network on the
+// plugin that imitates a GPU: what it says of speed means nothing.
 'use strict'
-const { execFileSync, spawnSync } = require('node:child_process')
+const { execFileSync } = require('node:child_process')
 const fs = require('node:fs')
+const os = require('node:os')
 const path = require('node:path')
 const { plotSteps } = require('./plot')
+const { fileName, runner } = require('./runs')
 
 const imitated = Boolean(process.env.SPILLWAY_GPU_IMITATED)
 const [out, ...wanted] = process.argv.slice(2)
 const ROOT = path.dirname(path.dirname(__dirname))
-const GIB = 1024 ** 3
-const deadline = Number(process.env.SPILLWAY_GPU_STARTED ?? Date.now() / 1000) + Number(process.env.SPILLWAY_GPU_SECONDS ?? 520)
-const left = () => deadline - Date.now() / 1000
+const MIB = 2 ** 20, GIB = 2 ** 30
+const SMALL = 'scripts/gpu/small.js'
+const CORES = os.availableParallelism()
+
+const now = () => Date.now() / 1000
+const deadline = Number(process.env.SPILLWAY_GPU_STARTED ?? now()) + Number(process.env.SPILLWAY_GPU_SECONDS ?? (imitated ? 400 : 520))
+let sectionEnd = Number.POSITIVE_INFINITY
+const left = () => Math.min(deadline, sectionEnd) - now()
+
+/** Of the time that is there, by section; what one leaves goes to those behind it. */
+const SHARES = imitated ? { conformance: 12, identity: 30, incore: 13, outofcore: 22, faults: 4, sanitizer: 5, large: 14 }
+  : { conformance: 20, identity: 15, incore: 34, outofcore: 13, faults: 4, sanitizer: 5, large: 9 }
+
+/** The networks of each section, `steps` with the five that warm up (STEADY). */
+const NETWORKS = imitated ? {
+  conformanceParts: 2,
+  identity: [[SMALL], [SMALL, '--precision', 'bf16']],
+  incore: [[SMALL, 2, 64, 'tf32', 7]],
+  outofcore: { model: SMALL, image: 64, budget: (one, two) => one + 3 * (two - one), batches: [1, 2], precision: 'fp32', steps: 6, beyond: [[2, 'auto'], [2, 'swap:window']] },
+  large: { models: [SMALL], images: [96], most: 96, budget: 14 * MIB },
+  faults: [SMALL],
+} : {
+  conformanceParts: Math.max(1, Math.min(8, Math.floor(CORES / 2))),
+  identity: [['vgg16-features', '--image', '512'], ['resnet18', '--batch', '16', '--image', '128'], ['resnet18', '--batch', '16', '--image', '128', '--precision', 'bf16']],
+  incore: [['resnet50', 64, 224, 'tf32', 30], ['resnet50', 64, 224, 'bf16', 30], ['vgg16-features', 1, 2048, 'tf32', 20], ['resnet50', 256, 224, 'tf32', 16], ['resnet50', 256, 224, 'bf16', 16],
+    ['darknet19-features', 1, 2048, 'tf32', 20], ['vgg16-features', 1, 2048, 'bf16', 16], ['darknet19-features', 1, 2048, 'bf16', 16], ['resnet50', 64, 224, 'fp32', 16]],
+  outofcore: { model: 'resnet50', image: 224, budget: () => 16 * GIB, batches: [64, 128], precision: 'fp32', steps: 8, beyond: [[2, 'auto'], [4, 'auto'], [7.5, 'auto'], [2, 'swap:window'], [4, 'swap:window']] },
+  large: { models: ['vgg16-features', 'darknet19-features-plain'], images: [10240, 20480], most: 10240, budget: 11 * GIB },
+  faults: ['resnet18', '--batch', '8', '--image', '64'],
+}
+/** A part of the section's time for each. */
+const CONFORMANCE = { fp32: 0.5, tf32: 0.5, bf16: 1 }
 
 const readJson = file => { try { return JSON.parse(fs.readFileSync(file, 'utf8')) } catch { return undefined } }
-const git = () => { try { return fs.readFileSync(path.join(ROOT, 'commit'), 'utf8').trim() } catch { return 'unknown' } }
-
-/** The networks of each section. */
-const NETWORKS = imitated ? {
-  conformanceSeconds: { fp32: 30, tf32: 15, bf16: 30 },
-  identity: [['resnet20-cifar', '--batch', '2', '--image', '16'], ['resnet20-cifar', '--batch', '2', '--image', '16', '--precision', 'bf16']],
-  incore: [['resnet20-cifar', 2, 16, 'tf32', 4]],
-  outofcore: { model: 'resnet20-cifar', image: 16, budget: 12 * 2 ** 20, batches: [1, 9], precision: 'fp32', beyond: [[2, 'auto'], [2, 'swap:window']] },
-  large: { models: ['darknet19-features-plain'], images: [64], most: 0, budget: '256MiB' },
-} : {
-  conformanceSeconds: { fp32: 150, tf32: 60, bf16: 60 },
-  identity: [['vgg16-features', '--image', '512'], ['resnet18', '--batch', '16', '--image', '128'], ['resnet18', '--batch', '16', '--image', '128', '--precision', 'bf16']],
-  incore: [['resnet50', 64, 224, 'tf32', 25], ['resnet50', 64, 224, 'bf16', 25], ['vgg16-features', 1, 2048, 'tf32', 15], ['resnet50', 256, 224, 'tf32', 12], ['resnet50', 256, 224, 'bf16', 12],
-    ['darknet19-features', 1, 2048, 'tf32', 15], ['vgg16-features', 1, 2048, 'bf16', 12], ['darknet19-features', 1, 2048, 'bf16', 12], ['resnet50', 64, 224, 'fp32', 12]],
-  outofcore: { model: 'resnet50', image: 224, budget: 16 * GIB, batches: [64, 128], precision: 'fp32', beyond: [[2, 'auto'], [4, 'auto'], [7.5, 'auto'], [2, 'swap:window'], [4, 'swap:window']] },
-  large: { models: ['vgg16-features', 'darknet19-features-plain'], images: [10240, 20480], most: 10240, budget: '11GiB' },
-}
+const parsed = text => { try { return JSON.parse(text) } catch { return undefined } }
+const commit = () => { try { return fs.readFileSync(path.join(ROOT, 'commit'), 'utf8').trim() } catch { return 'unknown' } }
+const baseOf = model => path.basename(model, '.js')
 
 const result = {
-  imitated, machine: readJson(path.join(out, 'device.json')), commit: git(), date: new Date().toISOString(),
-  conformanceFailures: null, worstTimeRatio: null, outOfCoreShare: null, checks: [], cases: [], skipped: [],
+  imitated, machine: readJson(path.join(out, 'device.json')), cores: CORES, commit: commit(), date: new Date().toISOString(),
+  conformanceFailures: null, worstTimeRatio: null, outOfCoreShare: null, checks: [], cases: [], skipped: [], sectionSeconds: {},
 }
 const save = () => fs.writeFileSync(path.join(out, 'gpu.json'), `${JSON.stringify(result, null, 1)}\n`)
 const check = (section, what, holds, figures = {}) => {
   result.checks.push({ section, what, holds, ...figures })
   console.log(`${holds ? 'holds' : 'FAILS'}  ${section}: ${what} ${JSON.stringify(figures)}`)
+  save()
 }
 const measured = (name, figures) => {
   result.cases.push({ name, ...figures })
   console.log(`case   ${name} ${JSON.stringify(figures)}`)
+  save()
+}
+const skipped = what => {
+  result.skipped.push(what)
+  console.log(`skips  ${what}`)
+  save()
 }
 
-/** Runs a program with its output in a log. Out: its status and what it said. */
-let runs = 0
-const run = (name, program, args, { seconds, env = {} }) => {
-  const limit = Math.max(1, Math.min(seconds, left()))
-  const began = Date.now()
-  const r = spawnSync(program, args, { cwd: ROOT, env: { ...process.env, ...env }, encoding: 'utf8', maxBuffer: 2 ** 28, timeout: Math.ceil(limit * 1000), killSignal: 'SIGKILL' })
-  const spent = (Date.now() - began) / 1000
-  const text = `${r.stdout ?? ''}${r.stderr ?? ''}${r.error?.message ?? ''}`
-  fs.appendFileSync(path.join(out, 'runs.log'), `\n$ ${++runs} ${name}: ${program} ${args.join(' ')}\n${text}\n= ${r.status ?? r.signal} after ${spent.toFixed(1)} s\n`)
-  return { status: r.status, text, stdout: r.stdout ?? '', timedOut: r.status === null, spent }
+const run = runner({ out, root: ROOT, secondsLeft: left })
+
+const spillway = async (name, args, seconds = 120) => {
+  const r = await run(name, process.execPath, ['dist/src/cli.js', ...args, '--json'], { seconds })
+  return { ...r, json: parsed(r.stdout) ?? { error: { message: `${r.outcome} ${r.text.slice(-400)}` } } }
+}
+const why = r => r.json.error?.message ?? 'not all steps'
+
+const median = list => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
+
+/** The first steps are stamped call by call, the next are kept as graphs, one for each input buffer: those from the sixth on are like all others. */
+const STEADY = 5
+
+/** Stages once for all runs of a case: what it predicts, and the plan's file. */
+const planOf = async (name, model, options, seconds) => {
+  const file = path.join(out, `${fileName(name)}.plan.json`)
+  const { json } = await spillway(`${name} plan`, ['plan', ...model, '--machine', 'cuda', ...options, '--save', file], seconds)
+  const { makespanSeconds, stallSeconds, planningSeconds } = json
+  return { json, file, figures: { plannedSeconds: makespanSeconds, plannedStallSeconds: stallSeconds, planningSeconds }, drop: () => fs.rmSync(file, { force: true }) }
 }
 
-const spillway = (name, args, seconds = 120) => {
-  const r = run(name, process.execPath, ['dist/src/cli.js', ...args, '--json'], { seconds })
-  try { return { ...r, json: JSON.parse(r.stdout) } } catch { return { ...r, json: { error: { message: r.timedOut ? 'out of time' : r.text.slice(-400) } } } }
+/** Stages, then trains. */
+const stagedRun = async (name, model, options, steps, seconds) => {
+  const plan = await planOf(name, model, options, seconds)
+  if (plan.json.error) return { ok: false, json: plan.json, figures: { error: why(plan) } }
+  const r = await train(name, [model[0]], ['--plan', plan.file], steps, seconds)
+  plan.drop()
+  return { ...r, figures: { ...plan.figures, ...r.figures } }
 }
 
-const median = list => { const s = [...list].sort((a, b) => a - b); return s[Math.floor(s.length / 2)] }
-
-/** Trains and reads the seconds of each step; the first three warm up, the very first is timed call by call. */
-const train = (name, model, options, steps, seconds) => {
-  const log = path.join(out, 'steps', name.replace(/[^\w.-]+/g, '_'))
+/** Trains and reads the seconds of each step. Only the two stamped steps tell stalls; the first one's draws the data too. */
+const train = async (name, model, options, steps, seconds) => {
+  const log = path.join(out, 'steps', fileName(name))
   fs.mkdirSync(log, { recursive: true })
-  const r = spillway(name, ['train', ...model, '--device', 'cuda', '--steps', String(steps), '--seed', '1', '--log', log, ...options], seconds)
-  const lines = fs.existsSync(path.join(log, 'steps.jsonl')) ? fs.readFileSync(path.join(log, 'steps.jsonl'), 'utf8').trim().split('\n').filter(Boolean).map(JSON.parse) : []
-  const timed = lines.slice(3).map(l => l.seconds)
-  return { ...r, ok: r.json.error === undefined && timed.length > 0, secondsPerStep: median(timed), steps: lines }
+  const r = await spillway(name, ['train', ...model, '--device', 'cuda', '--steps', String(steps), '--seed', '1', '--log', log, ...options], seconds)
+  const file = path.join(log, 'steps.jsonl')
+  const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').trim().split('\n').filter(Boolean).map(JSON.parse) : []
+  const steady = lines.slice(STEADY).map(l => l.seconds)
+  const { peakBytes, bytesOut, predictedSecondsPerStep, stallSeconds, deviceMemory } = r.json
+  const secondsPerStep = median(steady)
+  return {
+    ...r, ok: r.json.error === undefined && lines.length === steps, secondsPerStep, seconds: lines.map(l => l.seconds),
+    figures: { secondsPerStep, predictedSecondsPerStep, stampedStallSeconds: stallSeconds, peakBytes, bytesOut, deviceMemory, ...(r.json.error ? { error: why(r) } : {}) },
+  }
 }
-const why = r => r.json.error?.message ?? 'no steps'
+
+/** One after the other where there are few cores, else all at once: not where time is measured. */
+const each = async (list, f) => {
+  if (CORES >= 8) return Promise.all(list.map(f))
+  for (const one of list) await f(one)
+}
 
 // ---------------------------------------------------------------- sections
 
-const conformance = () => {
-  let failures = 0
-  for (const [precision, seconds] of Object.entries(NETWORKS.conformanceSeconds)) {
-    const report = path.join(out, `conformance-${precision}.jsonl`)
-    const r = run(`conformance ${precision}`, 'tests/kernels_cuda', [], {
-      seconds, env: { SPILLWAY_TEST_DEVICE: 'cuda', SPILLWAY_TEST_PRECISION: precision, SPILLWAY_TEST_REPORT: report, SPILLWAY_TEST_SECONDS: String(Math.floor(seconds * 0.8)) },
-    })
-    const [, passed, failed] = /(\d+) passed, (\d+) failed/.exec(r.text) ?? []
-    failures += passed === undefined ? 1 : Number(failed)
-    check('conformance', precision, passed !== undefined && Number(failed) === 0 && Number(passed) > 0, { ...(passed === undefined ? { error: r.text.slice(-300) } : { passed: Number(passed), failed: Number(failed) }), seconds: r.spent })
+const testPart = async (precision, part, parts, seconds) => {
+  const report = path.join(out, `conformance-${precision}-${part}.jsonl`)
+  const r = await run(`conformance ${precision} ${part}`, 'tests/kernels_cuda', [], { seconds, env: {
+    SPILLWAY_TEST_DEVICE: 'cuda', SPILLWAY_TEST_PRECISION: precision, SPILLWAY_TEST_PART: `${part}/${parts}`, SPILLWAY_TEST_REPORT: report, SPILLWAY_TEST_SECONDS: String(Math.max(2, Math.floor(seconds * 0.8))),
+  } })
+  const [, passed, failed] = /(\d+) passed, (\d+) failed/.exec(r.text)?.map(Number) ?? []
+  const words = r.stdout.split('\n').filter(line => line.startsWith('FAILED')).slice(0, 5)
+  return passed === undefined ? { passed: 0, failed: 1, words: [...words, `part ${part}: ${r.outcome} ${r.text.slice(-200)}`] } : { passed, failed, words }
+}
+
+const conformance = async () => {
+  const parts = NETWORKS.conformanceParts
+  let [failures, rest] = [0, 0]
+  for (const share of Object.values(CONFORMANCE)) rest += share
+  for (const [precision, share] of Object.entries(CONFORMANCE)) {
+    const seconds = Math.max(5, left() * share / rest)
+    rest -= share
+    const told = await Promise.all(Array.from({ length: parts }, (_, i) => testPart(precision, i + 1, parts, seconds)))
+    const sum = of => told.reduce((n, t) => n + t[of], 0)
+    const words = told.flatMap(t => t.words)
+    failures += sum('failed')
+    result.conformanceFailures = failures
+    check('conformance', precision, sum('failed') === 0 && sum('passed') > 0, { passed: sum('passed'), failed: sum('failed'), ...(words.length ? { words } : {}) })
   }
-  result.conformanceFailures = failures
 }
 
-const sanitizer = () => {
-  const r = run('sanitizer', 'compute-sanitizer', ['--tool', 'memcheck', '--error-exitcode', '9', 'tests/kernels_cuda'], {
-    seconds: 90, env: { SPILLWAY_TEST_DEVICE: 'cuda', SPILLWAY_TEST_SHARE: '20', SPILLWAY_TEST_SECONDS: '60' },
-  })
-  if (/ENOENT|Device not supported/.test(r.text) || r.status === null) return void result.skipped.push('sanitizer: not to be had here, or out of time')
-  check('sanitizer', 'memcheck is clean', r.status === 0 && /ERROR SUMMARY: 0 errors/.test(r.text))
+const sanitizer = async () => {
+  const tool = imitated ? [] : ['compute-sanitizer', '--tool', 'memcheck', '--report-api-errors', 'no', '--error-exitcode', '9']
+  const [program, ...args] = [...tool, 'tests/kernels_cuda']
+  const seconds = Math.min(90, left())
+  const r = await run('sanitizer', program, args, { seconds, env: { SPILLWAY_TEST_DEVICE: 'cuda', SPILLWAY_TEST_SHARE: '20', SPILLWAY_TEST_SECONDS: String(Math.floor(seconds * 0.6)) } })
+  if (/ENOENT|Device not supported/.test(r.text) || r.timedOut) return skipped(`sanitizer: ${r.outcome}`)
+  check('sanitizer', 'memcheck is clean', r.status === 0 && (imitated || /ERROR SUMMARY: 0 errors/.test(r.text)), r.status === 0 ? {} : { error: r.text.slice(-400) })
 }
 
-/** The smallest budgets of strategies on a model. */
-const smallest = (model, strategy) => spillway(`smallest ${model[0]} ${strategy}`, ['plan', ...model, '--machine', 'cuda', '--strategy', strategy, '--budget', '2MiB', '--algorithms', 'fixed']).json.error?.smallestBytes
+/** The smallest budget of a strategy on a model. */
+const smallest = async (model, strategy, seconds) =>
+  (await spillway(`smallest ${baseOf(model[0])} ${strategy}`, ['plan', ...model, '--machine', 'cuda', '--strategy', strategy, '--budget', '2MiB', '--algorithms', 'fixed'], seconds)).json.error?.smallestBytes
 
-const identity = () => {
+const identity = async () => {
   for (const model of NETWORKS.identity) {
-    const name = model.filter(word => !word.startsWith('--')).join(' ')
-    const inCore = smallest(model, 'in-core')
-    let sha
-    for (const strategy of ['in-core', 'checkpoint:sqrt', 'swap:greedy', 'tiled']) {
-      if (left() < 30) return void result.skipped.push(`identity ${name} ${strategy}`)
-      const least = strategy === 'in-core' ? inCore : smallest(model, strategy)
-      const budget = strategy === 'in-core' ? inCore : Math.floor((least + inCore) / 2 / 2097152) * 2097152
-      const r = train(`identity ${name} ${strategy}`, model, ['--strategy', strategy, '--budget', String(budget), '--algorithms', 'fixed'], 5, 60)
+    const name = [baseOf(model[0]), ...model.slice(1)].filter(word => !word.startsWith('--')).join(' ')
+    let inCore
+    const one = async strategy => {
+      if (left() < 10) return skipped(`identity ${name} ${strategy}`)
+      const least = inCore && await smallest(model, strategy, 60)
+      const budget = least && Math.floor((least + inCore.peakBytes) / 2 / 2 / MIB) * 2 * MIB
+      const r = await train(`identity ${name} ${strategy}`, model, ['--strategy', strategy, '--algorithms', 'fixed', ...(budget ? ['--budget', String(budget)] : [])], 5, 90)
       const { weightsSha256, arenaPeakBytes, peakBytes, losses, bytesOut, recomputeSeconds, deviceMemory } = r.json
-      sha ??= weightsSha256
-      const same = strategy === 'tiled' ? r.ok : r.ok && weightsSha256 === sha
+      inCore ??= r.json
+      const same = r.ok && (strategy === 'tiled' || weightsSha256 === inCore.weightsSha256) && losses.every(Number.isFinite)
       // The driver hands out memory by its own pages, which may be one of ours more.
-      const counted = deviceMemory === undefined || !deviceMemory.ofProcess || deviceMemory.poolBytes <= budget + 2 ** 21
+      const counted = !deviceMemory?.ofProcess || deviceMemory.poolBytes <= peakBytes + 2 * MIB
+      const moved = { 'checkpoint:sqrt': recomputeSeconds > 0, 'swap:greedy': bytesOut > 0 }[strategy] ?? true
       const facts = { budget, peakBytes, arenaPeakBytes, deviceMemory, losses, bytesOut, recomputeSeconds, weightsSha256 }
-      check('identity', `${name} ${strategy}`, same && arenaPeakBytes === peakBytes && peakBytes <= budget && counted, { ...facts, ...(r.ok ? {} : { error: why(r) }) })
+      check('identity', `${name} ${strategy}`, same && arenaPeakBytes === peakBytes && peakBytes <= (budget ?? Infinity) && counted && moved, { ...facts, ...(r.ok ? {} : { error: why(r) }) })
     }
+    await one('in-core')
+    await each(['checkpoint:sqrt', 'swap:greedy', 'tiled'], one)
   }
 }
 
-/** Another process holds the card; a budget beyond it; each is refused in words, and the next run works. */
-const faults = () => {
-  const model = imitated ? NETWORKS.identity[0] : ['resnet18', '--batch', '8', '--image', '64']
-  if (!imitated) cardIsHeld(model)
-  const after = train('fault: after', model, [], 5, 60)
+/** Another process holds the card: that is refused in words, and the next run works. */
+const faults = async () => {
+  if (!imitated) await cardIsHeld(NETWORKS.faults)
+  const after = await train('fault: after', NETWORKS.faults, [], 5, 60)
   check('faults', 'and the next run works', after.ok, after.ok ? {} : { error: why(after) })
 }
 
-const cardIsHeld = model => {
-  const total = result.machine?.totalBytes ?? 0
-  const held = run('fault: memory', 'bash', ['-c', `python3 -c "import torch, subprocess, sys; x = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.995), dtype=torch.uint8, device='cuda'); sys.exit(subprocess.call(sys.argv[1:]))" ${process.execPath} dist/src/cli.js train ${model.join(' ')} --device cuda --budget 8GiB --steps 2 --json`], { seconds: 60 })
-  check('faults', 'no memory left is an error in words', held.status !== 0 && /memory/i.test(held.text) && !/core dumped/.test(held.text), { words: held.text.slice(-300), total })
+const HOLDS_THE_CARD = "import torch, subprocess, sys; x = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.995), dtype=torch.uint8, device='cuda'); sys.exit(subprocess.call(sys.argv[1:]))"
+const cardIsHeld = async model => {
+  const held = await run('fault: memory', 'python3', ['-c', HOLDS_THE_CARD, process.execPath, 'dist/src/cli.js', 'train', ...model, '--device', 'cuda', '--budget', '8GiB', '--steps', '2', '--json'], { seconds: 60 })
+  check('faults', 'no memory left is an error in words', held.status !== 0 && /memory/i.test(held.text) && !/core dumped/.test(held.text), { words: held.text.slice(-300), total: result.machine?.totalBytes })
 }
 
-/** Our step beside PyTorch's, ours before and after it, so that a slow minute meets both. */
-const versus = (name, model, peerArgs, options, steps) => {
-  const before = train(`${name} first`, model, options, steps, 120)
-  if (!before.ok) return void check('incore', name, false, { error: why(before) })
-  const peer = run(`${name} peer`, 'python3', ['bench/gpu/peer.py', ...peerArgs, '--steps', String(steps)], { seconds: 120 })
-  const after = train(`${name} second`, model, options, steps, 60)
-  const p = (() => { try { return JSON.parse(peer.stdout.trim().split('\n').pop()) } catch { return { error: peer.text.slice(-400) } } })()
-  const ours = Math.min(before.secondsPerStep, after.ok ? after.secondsPerStep : Infinity)
-  const best = p.modes && Math.min(...Object.values(p.modes).map(m => m.secondsPerStep ?? Infinity))
-  const peerPeak = p.modes && Math.min(...Object.values(p.modes).map(m => m.peakBytes ?? Infinity))
+/** PyTorch's modes so far: a line after each, so that one that takes too long costs itself alone. */
+const peerOf = async (name, model, sizes, precision, steps, modes, seconds) => {
+  const r = await run(name, 'python3', ['bench/gpu/peer.py', '--model', baseOf(model), ...sizes, '--precision', precision, '--steps', String(steps), '--modes', modes], { seconds })
+  const told = parsed(r.stdout.trim().split('\n').pop())
+  const least = of => Math.min(...Object.values(told?.modes ?? {}).map(m => m[of] ?? Infinity))
+  return { told: told ?? { error: `${r.outcome} ${r.text.slice(-400)}` }, seconds: Number.isFinite(least('secondsPerStep')) ? least('secondsPerStep') : undefined, peakBytes: Number.isFinite(least('peakBytes')) ? least('peakBytes') : undefined }
+}
+
+/** Our step beside PyTorch's, ours before and after it, so that a slow minute meets both; one plan for both of ours. */
+const versus = async (name, model, sizes, precision, steps) => {
+  const plan = await planOf(name, [model, ...sizes], ['--precision', precision, '--strategy', 'in-core'], 90)
+  const ours = part => train(`${name} ${part}`, [model], ['--plan', plan.file], steps, 60)
+  const before = plan.json.error ? { ok: false, json: plan.json } : await ours('first')
+  if (!before.ok) return check('incore', name, false, { error: why(before) })
+  const peer = await peerOf(`${name} peer`, model, sizes, precision, steps, imitated ? 'eager,graph' : 'eager,graph,compile', 120)
+  const after = await ours('second')
+  plan.drop()
+  const best = Math.min(before.secondsPerStep, after.ok ? after.secondsPerStep : Infinity)
   measured(name, {
-    secondsPerStep: ours, predictedSecondsPerStep: before.json.predictedSecondsPerStep, stallSeconds: before.json.stallSeconds, peakBytes: before.json.peakBytes,
-    deviceMemory: before.json.deviceMemory, peerSecondsPerStep: best, timeRatio: best && ours / best, memoryRatio: peerPeak && before.json.peakBytes / peerPeak, peer: p,
+    ...plan.figures, ...before.figures, secondsPerStep: best, predictedAfterSteps: after.json.predictedSecondsPerStep,
+    peerSecondsPerStep: peer.seconds, timeRatio: peer.seconds && best / peer.seconds, memoryRatio: peer.peakBytes && before.json.peakBytes / peer.peakBytes, peer: peer.told,
   })
-  plotSteps(path.join(out, `${name.replace(/[^\w.-]+/g, '_')}.svg`), name, before.steps.map(s => s.seconds), best)
+  plotSteps(path.join(out, `${fileName(name)}.svg`), name, before.seconds, peer.seconds)
 }
 
-const incore = () => {
+const incore = async () => {
   for (const [model, batch, image, precision, steps] of NETWORKS.incore) {
-    const name = `${model} b${batch}@${image} ${precision}`
-    const sizes = ['--batch', String(batch), '--image', String(image)]
-    if (left() < 60) result.skipped.push(`incore ${name}`)
-    else versus(name, [model, ...sizes], ['--model', model, ...sizes, '--precision', precision], ['--precision', precision, '--strategy', 'in-core'], steps)
-    save()
+    const name = `${baseOf(model)} b${batch}@${image} ${precision}`
+    if (left() < 30) { skipped(`incore ${name}`); continue }
+    await versus(name, model, ['--batch', String(batch), '--image', String(image)], precision, steps)
+    const ratios = result.cases.map(c => c.timeRatio).filter(Number.isFinite)
+    result.worstTimeRatio = ratios.length ? Math.max(...ratios) : null
   }
-  const ratios = result.cases.map(c => c.timeRatio).filter(r => typeof r === 'number')
-  result.worstTimeRatio = ratios.length ? Math.max(...ratios) : null
 }
 
 /** Paper 1 on this card: batches beyond what a budget holds in-core. */
-const outofcore = () => {
-  const { model, image, budget, batches, precision, beyond } = NETWORKS.outofcore
+const outofcore = async () => {
+  const { model, image, budget: budgetOf, batches, precision, steps, beyond } = NETWORKS.outofcore
   const sized = batch => [model, '--batch', String(batch), '--image', String(image)]
-  const name = (batch, strategy) => `${model} ${precision} ${strategy} b${batch}`
-  const at = (batch, strategy, steps) => train(name(batch, strategy), sized(batch), ['--budget', String(budget), '--strategy', strategy, '--precision', precision], steps, 100)
+  const name = (batch, strategy) => `${baseOf(model)} ${precision} ${strategy} b${batch}`
   const [few, more] = batches
-  const small = smallest(sized(few), 'in-core'), large = smallest(sized(more), 'in-core')
-  if (!small || !large) return void check('outofcore', 'in-core sizes', false)
+  const small = await smallest(sized(few), 'in-core', 60), large = await smallest(sized(more), 'in-core', 60)
+  if (!small || !large) return check('outofcore', 'in-core sizes', false)
+  const budget = budgetOf(small, large)
+  const at = (batch, strategy) => stagedRun(name(batch, strategy), sized(batch), ['--budget', String(budget), '--strategy', strategy, '--precision', precision], steps, 100)
   const fits = Math.floor((few + ((budget - small) * (more - few)) / (large - small)) * 0.98)
   const rates = {}
   for (const batch of [few, fits]) {
-    const r = at(batch, 'in-core', 8)
+    const r = await at(batch, 'in-core')
     if (r.ok) rates[batch] = batch / r.secondsPerStep
-    measured(name(batch, 'in-core'), { imagesPerSecond: rates[batch], peakBytes: r.json.peakBytes, ...(r.ok ? {} : { error: why(r) }) })
+    measured(name(batch, 'in-core'), { imagesPerSecond: rates[batch], ...r.figures })
   }
   const best = Math.max(...Object.values(rates))
   const shares = []
   for (const [factor, strategy] of beyond) {
-    if (left() < 60) { result.skipped.push(`outofcore ${factor} ${strategy}`); continue }
+    if (left() < 20) { skipped(`outofcore ${factor} ${strategy}`); continue }
     const batch = Math.floor(fits * factor)
-    const r = at(batch, strategy, 6)
+    const r = await at(batch, strategy)
     const rate = r.ok ? batch / r.secondsPerStep : undefined
     if (strategy === 'auto' && rate) shares.push(rate / best)
-    const { peakBytes, bytesOut, predictedSecondsPerStep, stallSeconds } = r.json
-    measured(name(batch, strategy), { imagesPerSecond: rate, share: rate && rate / best, peakBytes, bytesOut, stallSeconds, predictedSecondsPerStep, secondsPerStep: r.secondsPerStep, ...(r.ok ? {} : { error: why(r) }) })
-    save()
+    result.outOfCoreShare = shares.length ? Math.min(...shares) : null
+    measured(name(batch, strategy), { imagesPerSecond: rate, share: rate && rate / best, ...r.figures })
   }
-  result.outOfCoreShare = shares.length ? Math.min(...shares) : null
 }
 
 /** Paper 3: large images in a small budget; PyTorch holds all of those up to `most`. */
-const large = () => {
+const large = async () => {
   const { models, images, most, budget } = NETWORKS.large
   for (const [model, image] of images.flatMap(i => models.map(m => [m, i]))) {
-    if (left() < 60) { result.skipped.push(`large ${model} ${image}`); continue }
-    const r = train(`${model} ${image} ${budget}`, [model, '--image', String(image)], ['--budget', budget, '--strategy', 'tiled', '--precision', 'tf32'], 5, 150)
-    const peer = image > most || left() < 60 ? undefined : run(`${model} ${image} peer`, 'python3', ['bench/gpu/peer.py', '--model', model, '--batch', '1', '--image', String(image), '--precision', 'tf32', '--steps', '4', '--modes', 'eager'], { seconds: 90 })
-    const p = (() => { try { return JSON.parse(peer.stdout.trim().split('\n').pop()) } catch { return undefined } })()
-    const theirs = p?.modes?.eager?.secondsPerStep
-    measured(`${model} b1@${image} ${budget} tf32`, { secondsPerStep: r.secondsPerStep, predictedSecondsPerStep: r.json.predictedSecondsPerStep, peakBytes: r.json.peakBytes, peerSecondsPerStep: theirs, largeRatio: theirs && r.secondsPerStep / theirs, ...(r.ok ? {} : { error: why(r) }) })
-    save()
+    const name = `${baseOf(model)} b1@${image} ${budget / MIB} MiB tf32`
+    if (left() < 30) { skipped(`large ${name}`); continue }
+    const sizes = ['--batch', '1', '--image', String(image)]
+    const r = await stagedRun(name, [model, ...sizes], ['--budget', String(budget), '--strategy', 'tiled', '--precision', 'tf32'], STEADY + 2, 150)
+    const peer = image > most || left() < 20 ? undefined : await peerOf(`${name} peer`, model, sizes, 'tf32', 4, 'eager', 90)
+    measured(name, { ...r.figures, peerSecondsPerStep: peer?.seconds, largeRatio: peer?.seconds && r.secondsPerStep / peer.seconds, ...(peer && !peer.seconds ? { peer: peer.told } : {}) })
   }
 }
 
 const SECTIONS = { conformance, identity, incore, outofcore, faults, sanitizer, large }
 
-const main = () => {
+const main = async () => {
   const names = wanted.length > 0 ? wanted : Object.keys(SECTIONS)
   const unknown = names.filter(n => !SECTIONS[n])
   if (unknown.length > 0) {
     console.error(`no section ${unknown.join(', ')}; there are: ${Object.keys(SECTIONS).join(', ')}`)
     process.exit(2)
   }
-  result.torch = (() => { try { return execFileSync('python3', ['-c', 'import torch; print(torch.__version__, torch.backends.cudnn.version())'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim() } catch { return 'none' } })()
-  for (const name of names) {
-    if (left() < 20) { result.skipped.push(name); continue }
-    try { SECTIONS[name]() } catch (e) { check(name, 'ran to its end', false, { error: String(e?.stack ?? e) }) }
+  result.torch = (() => { try { return execFileSync('python3', ['-c', 'import torch; print(torch.__version__, torch.backends.cudnn.version())'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 60_000 }).trim() } catch { return 'none' } })()
+  for (const [i, name] of names.entries()) {
+    if (deadline - now() < 5) { skipped(name); continue }
+    const rest = names.slice(i).reduce((n, other) => n + SHARES[other], 0)
+    const began = now()
+    sectionEnd = began + ((deadline - began) * SHARES[name]) / rest
+    try { await SECTIONS[name]() } catch (e) { check(name, 'ran to its end', false, { error: String(e?.stack ?? e) }) }
+    result.sectionSeconds[name] = Math.round(now() - began)
     save()
   }
   save()
   const failed = result.checks.filter(c => !c.holds).length
-  console.log(`${result.checks.length - failed} passed, ${failed} failed; skipped: ${result.skipped.join(', ') || 'nothing'}`)
+  console.log(`${result.checks.length - failed} passed, ${failed} failed; skipped: ${result.skipped.join(', ') || 'nothing'}; seconds: ${JSON.stringify(result.sectionSeconds)}`)
   process.exitCode = failed > 0 ? 1 : 0
 }
 
