@@ -1,8 +1,7 @@
 // Batch norm in parts: statistics, apply, the two halves of the backward, the frozen forms, the running averages.
 // Each element-wise part is an affine map with per-channel coefficients, worked out in double at the head of the scratch.
-#include "cpu/batch_moments.hpp"
-#include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
+#include "cpu/norm_coefficients.hpp"
 
 namespace spillway::cpu {
 namespace {
@@ -18,14 +17,8 @@ struct RunningMoments {
 /// y = (x - mean)·scale + beta.
 template <class MomentsOf>
 void normalise(const KernelCall& c, const MomentsOf& moments, const View& gamma, const View& beta) {
-  const Coefficients k = coefficients(c);
-  float *mean = k[0], *scale = k[1];
-  for (int64_t ch = 0; ch < k.channels; ch++) {
-    const Moments m = moments(ch);
-    mean[ch] = float(m.mean);
-    scale[ch] = float(m.rstd * double(floats(gamma)[ch]));
-  }
-  map_channels<0, 3>({&c.ins[0], 1}, {}, {mean, scale, floats(beta)}, c.outs[0], [](const auto& x, const auto& k) { return (x[0] - k[0]) * k[1] + k[2]; });
+  const NormScale n = scale_of(moments, gamma, coefficients(c));
+  map_channels<0, 3>({&c.ins[0], 1}, {}, {n.mean, n.scale, floats(beta)}, c.outs[0], [](const auto& x, const auto& k) { return (x[0] - k[0]) * k[1] + k[2]; });
 }
 
 /// dgamma = Σ dy·(x - mean)·rstd and dbeta = Σ dy: the mean and rstd leave the sum.
@@ -97,18 +90,11 @@ struct BnBackwardData : Affine<4> {
   static constexpr auto check = ops::check_bn_bwd_data;
   static void run(const KernelCall& c) {
     const auto a = BnBwdDataAttrs::read(c.attrs);
-    const double count = double(a.count);
-    const BatchMoments moments(c.ins[2], count, a.eps);
+    const BatchMoments moments(c.ins[2], double(a.count), a.eps);
     const Coefficients k = coefficients(c);
-    float *mean = k[0], *scale = k[1], *slope = k[2], *offset = k[3];
-    for (int64_t ch = 0; ch < k.channels; ch++) {
-      const Moments m = moments(ch);
-      mean[ch] = float(m.mean);
-      scale[ch] = float(double(floats(c.ins[3])[ch]) * m.rstd);
-      slope[ch] = float(double(floats(c.ins[4])[ch]) * m.rstd / count);
-      offset[ch] = float(double(floats(c.ins[5])[ch]) / count);
-    }
-    map_channels<1, 4>({&c.ins[0], 1}, {&c.ins[1]}, {mean, scale, slope, offset}, c.outs[0], [](const auto& element, const auto& constant) {
+    const NormScale n = scale_of(moments, c.ins[3], k);
+    const NormGradient g = gradient_of(moments, c.ins + 4, k);
+    map_channels<1, 4>({&c.ins[0], 1}, {&c.ins[1]}, {n.mean, n.scale, g.tilt, g.offset}, c.outs[0], [](const auto& element, const auto& constant) {
       const auto& [x, dy] = element;
       const auto& [centre, factor, slant, level] = constant;
       return factor * (dy - level - (x - centre) * slant);

@@ -9,6 +9,7 @@
 
 #include "cpu/blocks.hpp"
 #include "cpu/runs.hpp"
+#include "cpu/signs.hpp"
 #include "ops/joinednorm.hpp"
 
 namespace spillway::cpu {
@@ -61,12 +62,14 @@ int64_t channel_sums_bytes(const View& v) {
 }
 
 /// What is summed over: the first of a pixel's elements is in parts side by side along C, the others in views of all channels.
-/// And arrays of one float a channel that the terms use.
-template <size_t N, size_t K>
+/// And arrays of one float a channel that the terms use. Where there are signs, terms take them as a third argument: a bit for each of
+/// the channels in hand, from bit 0 on.
+template <size_t N, size_t K, bool Signed = false>
 struct Summands {
   ops::Parts parts;
   std::array<const View*, N - 1> whole;
   std::array<const float*, K> constants;
+  const View* signs = nullptr;
 };
 
 /// A few pixels of one row, which are walked side by side: their terms meet in registers.
@@ -96,8 +99,8 @@ struct Walker {
 };
 
 /// Adds a stretch's terms for the channels from `first` of a part on, as many as V holds; the part's own begin at `from`.
-template <class T, class V, int64_t width, int Sums, size_t N, size_t K, class Term>
-void add_stretch(const Summands<N, K>& of, const View& part, int64_t from, Stretch s, int64_t first, int64_t channels, double* sums,
+template <class T, class V, int64_t width, int Sums, size_t N, size_t K, bool Signed, class Term>
+void add_stretch(const Summands<N, K, Signed>& of, const View& part, int64_t from, Stretch s, int64_t first, int64_t channels, double* sums,
                  const Term& term) {
   std::array<Walker<T>, N> walkers;
   walkers[0] = Walker<T>(part, s, first);
@@ -108,14 +111,17 @@ void add_stretch(const Summands<N, K>& of, const View& part, int64_t from, Stret
   for (int64_t w = s.from; w < s.to; w++) {
     std::array<V, N> elements;
     for (size_t i = 0; i < N; i++) walkers[i].take(elements[i], width);
-    const std::array<V, Sums> terms = term(elements, constants);
+    const std::array<V, Sums> terms = [&] {
+      if constexpr (Signed) return term(elements, constants, signs_at(pixel_of<uint32_t>(*of.signs, s.row / part.dims[2], s.row % part.dims[2], w), from + first));
+      else return term(elements, constants);
+    }();
     for (int t = 0; t < Sums; t++) totals[t] += terms[t];
   }
   for (int t = 0; t < Sums; t++) add_to(sums + t * channels + from + first, totals[t]);
 }
 
-template <class T, class Element, int Sums, size_t N, size_t K, class Term>
-void add_row(const Summands<N, K>& of, int64_t row, int64_t channels, double* sums, const Term& term) {
+template <class T, class Element, int Sums, size_t N, size_t K, bool Signed, class Term>
+void add_row(const Summands<N, K, Signed>& of, int64_t row, int64_t channels, double* sums, const Term& term) {
   using Lanes = std::conditional_t<std::is_same_v<Element, float>, Floats, Doubles>;
   constexpr int64_t width = sizeof(Lanes) / sizeof(Element);
   const int64_t pixels = of.parts[0].dims[3];
@@ -134,8 +140,8 @@ void add_row(const Summands<N, K>& of, int64_t row, int64_t channels, double* su
 }
 
 /// `scratch` holds channel_sums_bytes<Sums>(); afterwards its first Sums*C doubles are the totals, sum after sum.
-template <class Element, int Sums, size_t N, size_t K, class Term>
-void channel_sums(const Summands<N, K>& of, double* scratch, const Term& term) {
+template <class Element, int Sums, size_t N, size_t K, bool Signed, class Term>
+void channel_sums(const Summands<N, K, Signed>& of, double* scratch, const Term& term) {
   const View& v = of.parts[0];
   const int64_t rows = v.dims[0] * v.dims[2], channels = of.parts.channels(), blocks = sum_blocks(v), width = Sums * channels;
 #pragma omp parallel for schedule(static)

@@ -2,9 +2,8 @@
 // from x on which side of zero the output was, by the forward's own arithmetic: it reads two values of activation size where
 // batch norm and rectifier by themselves read four.
 #pragma once
-#include "cpu/batch_moments.hpp"
-#include "cpu/channel_maps.hpp"
 #include "cpu/channel_sums.hpp"
+#include "cpu/norm_coefficients.hpp"
 #include "cpu/rectify.hpp"
 
 namespace spillway::cpu {
@@ -17,6 +16,8 @@ struct RectifiedNorm {
   float slope;
 
   BatchMoments moments() const { return {operands[0], count, eps}; }
+  NormScale scale(const Coefficients& k) const { return scale_of(moments(), operands[1], k); }
+  const float* shift() const { return floats(operands[2]); }
 };
 
 template <class Attrs>
@@ -24,29 +25,11 @@ RectifiedNorm rectified_norm(const KernelCall& c, const ops::Parts& x, uint32_t 
   return {x, c.ins + stats, double(a.count), a.eps, float(a.slope)};
 }
 
-/// z = (x - mean)·scale + shift for each channel.
-struct Normal {
-  float *mean, *scale;
-  const float* shift;
-};
-
-/// Fills the first two coefficient arrays.
-inline Normal normal_of(const RectifiedNorm& norm, const Coefficients& k) {
-  const Normal n{k[0], k[1], floats(norm.operands[2])};
-  const BatchMoments moments = norm.moments();
-  for (int64_t ch = 0; ch < k.channels; ch++) {
-    const Moments m = moments(ch);
-    n.mean[ch] = float(m.mean);
-    n.scale[ch] = float(m.rstd * double(floats(norm.operands[1])[ch]));
-  }
-  return n;
-}
-
 /// Scratch: two coefficient arrays.
 inline void apply_norm(const RectifiedNorm& norm, const View& y_view, void* scratch) {
-  const auto [mean, scale, shift] = normal_of(norm, {static_cast<float*>(scratch), y_view.dims[1]});
-  with_rectifier(norm.slope, [&, mean = mean, scale = scale, shift = shift](auto passing) {
-    map_channels<0, 3>(norm.x, {}, {mean, scale, shift}, y_view, [passing](const auto& x, const auto& k) {
+  const NormScale n = norm.scale({static_cast<float*>(scratch), y_view.dims[1]});
+  with_rectifier(norm.slope, [&](auto passing) {
+    map_channels<0, 3>(norm.x, {}, {n.mean, n.scale, norm.shift()}, y_view, [passing](const auto& x, const auto& k) {
       const auto z = (x[0] - k[0]) * k[1] + k[2];
       return passing(z, z);
     });
@@ -60,8 +43,8 @@ inline void reduce_norm(const RectifiedNorm& norm, const View& dy, const View& d
   const BatchMoments moments = norm.moments();
   const int64_t channels = dy.dims[1];
   double* const sums = static_cast<double*>(scratch);
-  const Normal n = normal_of(norm, {reinterpret_cast<float*>(static_cast<char*>(scratch) + channel_sums_bytes<2>(dy)), channels});
-  const Summands<2, 3> of{norm.x, {&dy}, {n.mean, n.scale, n.shift}};
+  const NormScale n = norm.scale({reinterpret_cast<float*>(static_cast<char*>(scratch) + channel_sums_bytes<2>(dy)), channels});
+  const Summands<2, 3> of{norm.x, {&dy}, {n.mean, n.scale, norm.shift()}};
   channel_sums<float, 2>(of, sums, [slope = norm.slope](const auto& element, const auto& constant) {
     const auto deviation = element[0] - constant[0];
     const auto z = deviation * constant[1] + constant[2];
@@ -78,17 +61,12 @@ inline void reduce_norm(const RectifiedNorm& norm, const View& dy, const View& d
 template <size_t Onto>
 void norm_gradient(const RectifiedNorm& norm, const View& dy, const View* totals, const std::array<const View*, Onto>& onto, const View& dx, void* scratch) {
   const Coefficients k{static_cast<float*>(scratch), dy.dims[1]};
-  const auto [mean, scale, shift] = normal_of(norm, k);
-  const BatchMoments moments = norm.moments();
-  float *tilt = k[2], *offset = k[3];
-  for (int64_t ch = 0; ch < k.channels; ch++) {
-    tilt[ch] = float(double(floats(totals[0])[ch]) * moments(ch).rstd / norm.count);
-    offset[ch] = float(double(floats(totals[1])[ch]) / norm.count);
-  }
+  const NormScale n = norm.scale(k);
+  const NormGradient g = gradient_of(norm.moments(), totals, k);
   std::array<const View*, 1 + Onto> beside{&dy};
   std::copy(onto.begin(), onto.end(), beside.begin() + 1);
-  with_rectifier(norm.slope, [&, mean = mean, scale = scale, shift = shift](auto passing) {
-    map_channels<1 + Onto, 5>(norm.x, beside, {mean, scale, shift, tilt, offset}, dx, [passing](const auto& element, const auto& constant) {
+  with_rectifier(norm.slope, [&](auto passing) {
+    map_channels<1 + Onto, 5>(norm.x, beside, {n.mean, n.scale, norm.shift(), g.tilt, g.offset}, dx, [passing](const auto& element, const auto& constant) {
       const auto& [centre, factor, base, slant, level] = constant;
       const auto deviation = element[0] - centre, z = deviation * factor + base;
       const auto gradient = factor * (passing(z, element[1]) - level - deviation * slant);

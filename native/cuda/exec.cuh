@@ -13,23 +13,42 @@ __global__ void __launch_bounds__(BLOCK_THREADS) run_items(uint32_t n, const F f
   if (i < n) f(i);
 }
 
+constexpr uint32_t WARP_THREADS = 32;
+
+/// A warp for each word: what its threads say is the word's bits.
+template <class Bit, class Put>
+__global__ void __launch_bounds__(BLOCK_THREADS) run_words(uint32_t n, const Bit bit, const Put put) {
+  const uint32_t k = blockIdx.x * (BLOCK_THREADS / WARP_THREADS) + threadIdx.x / WARP_THREADS, lane = threadIdx.x % WARP_THREADS;
+  if (k >= n) return;
+  const uint32_t word = __ballot_sync(0xffffffff, bit(k, lane));
+  if (lane == 0) put(k, word);
+}
+
 class GpuExec {
  public:
   GpuExec(cudaStream_t stream, const StepContext* step) : stream_(stream), step_(step) {}
   template <class F>
   void each(int64_t n, F f) {
-    if (!status_.ok() || n == 0) return;
-    if (n >= MOST_ELEMENTS) {
-      status_ = refuse(n, " work items are too many for one kernel");
-      return;
-    }
-    run_items<<<uint32_t((n + BLOCK_THREADS - 1) / BLOCK_THREADS), BLOCK_THREADS, 0, stream_>>>(uint32_t(n), f);
+    if (!launches(n)) return;
+    run_items<<<blocks(n, BLOCK_THREADS), BLOCK_THREADS, 0, stream_>>>(uint32_t(n), f);
+    status_ = checked(cudaGetLastError(), "launching a kernel");
+  }
+  template <class Bit, class Put>
+  void words(int64_t n, Bit bit, Put put) {
+    if (!launches(n)) return;
+    run_words<<<blocks(n, BLOCK_THREADS / WARP_THREADS), BLOCK_THREADS, 0, stream_>>>(uint32_t(n), bit, put);
     status_ = checked(cudaGetLastError(), "launching a kernel");
   }
   const StepContext* step() const { return step_; }
   const Status& status() const { return status_; }
 
  private:
+  static uint32_t blocks(int64_t n, uint32_t each) { return uint32_t((n + each - 1) / each); }
+  bool launches(int64_t n) {
+    if (status_.ok() && n >= MOST_ELEMENTS) status_ = refuse(n, " work items are too many for one kernel");
+    return status_.ok() && n > 0;
+  }
+
   cudaStream_t stream_;
   const StepContext* step_;  // on the device
   Status status_;

@@ -75,6 +75,9 @@
   X(joined_norm_bwd_data, 83) \
   X(max_pool_places, 86) \
   X(max_pool_places_bwd, 87) \
+  X(bn_add_relu_apply, 96) \
+  X(bn_add_relu_bwd_reduce, 97) \
+  X(bn_add_relu_bwd_data, 98) \
   X(to_bf16, 92) \
   X(from_bf16, 93) \
   X(to_bf16_grad, 94) \
@@ -496,6 +499,12 @@ struct MaxPoolPlacesBwdAttrs {
   }
 };
 
+using BnAddReluApplyAttrs = BnReluApplyAttrs;
+
+using BnAddReluBwdReduceAttrs = BnReluApplyAttrs;
+
+using BnAddReluBwdDataAttrs = BnReluApplyAttrs;
+
 struct ToBf16Attrs {
   static ToBf16Attrs read(const double*) { return {}; }
 };
@@ -787,6 +796,15 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"max_pool_places_bwd", 87, 2, 2, 1, 1, 10, "iiiiiiiiii", false, -1,
      {{"places", Role::data, Element::i32, false, false}, {"dy", Role::data, Element::either, false, false}},
      {{"dx", Role::data, Element::either, true, false}}},
+    {"bn_add_relu_apply", 96, 5, 5, 2, 2, 3, "fif", false, 1,
+     {{"x", Role::data, Element::either, false, false}, {"shortcut", Role::data, Element::either, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}},
+     {{"y", Role::data, Element::either, true, false}, {"signs", Role::data, Element::i32, true, false}}},
+    {"bn_add_relu_bwd_reduce", 97, 4, 4, 2, 2, 3, "fif", false, -1,
+     {{"x", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}, {"signs", Role::data, Element::i32, false, false}, {"stats", Role::whole, Element::real, false, false}},
+     {{"dgamma", Role::whole, Element::real, true, false}, {"dbeta", Role::whole, Element::real, true, false}}},
+    {"bn_add_relu_bwd_data", 98, 7, 7, 2, 2, 3, "fif", false, 1,
+     {{"x", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}, {"signs", Role::data, Element::i32, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"dgamma", Role::whole, Element::real, false, false}, {"dbeta", Role::whole, Element::real, false, false}},
+     {{"dshortcut", Role::data, Element::either, true, false}, {"dx", Role::data, Element::either, true, false}}},
     {"to_bf16", 92, 1, 1, 1, 1, 0, "", false, -1,
      {{"x", Role::data, Element::real, false, false}},
      {{"y", Role::data, Element::bf16, true, false}}},

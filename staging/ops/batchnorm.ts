@@ -5,21 +5,21 @@ import { defineOp, type OperandDef, pointwise } from './op'
 import { checked, expectRange, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 type Shape = readonly number[]
-const data = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
-const whole = (name: string): OperandDef => ({ name, role: 'whole' })
-const sum = (name: string): OperandDef => ({ name, role: 'whole', merge: 'sum' })
+export const data = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
+export const whole = (name: string): OperandDef => ({ name, role: 'whole' })
+export const sum = (name: string): OperandDef => ({ name, role: 'whole', merge: 'sum' })
 
 const normFields = { eps: 'float', count: 'int' } as const
 /** A rectifier of slope `slope` follows. */
-const rectifiedFields = { ...normFields, slope: 'float' } as const
+export const rectifiedFields = { ...normFields, slope: 'float' } as const
 const frozenFields = { eps: 'float' } as const
 
 const channels = (x: Shape): Shape => [x[1]!]
-const statsOf = (x: Shape): Shape => [4, x[1]!]
+export const statsOf = (x: Shape): Shape => [4, x[1]!]
 const elementsPerChannel = (x: Shape): number => x[0]! * x[2]! * x[3]!
 export const countFits = (count: number, x: Shape) => (): string | undefined =>
   count === elementsPerChannel(x) ? undefined : `count is ${count} for ${x.join('x')}; legal is B*H*W = ${elementsPerChannel(x)}`
-const eachChannel = (x: Shape, operands: Readonly<Record<string, Shape | undefined>>) =>
+export const eachChannel = (x: Shape, operands: Readonly<Record<string, Shape | undefined>>) =>
   Object.entries(operands).map(([name, s]) => expectShape(name, s!, channels(x)))
 
 export const bnStats = defineOp({

@@ -21,6 +21,7 @@ import { maxPoolPlaces, maxPoolPlacesBwd } from './poolplaces'
 import { lrn, lrnBwd } from './lrn'
 import { reflectPad, reflectPadBwd } from './reflectpad'
 import { relu, reluBwd } from './relu'
+import { bnAddReluApply, bnAddReluBwdData, bnAddReluBwdReduce } from './residualnorm'
 import { sigmoid, sigmoidBwd } from './sigmoid'
 import { softmax, softmaxBwd } from './softmax'
 import { tanh, tanhBwd } from './tanh'
@@ -49,6 +50,7 @@ export const opDefs: readonly OpDef[] = [
   conv2dRelu,
   joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData,
   maxPoolPlaces, maxPoolPlacesBwd,
+  bnAddReluApply, bnAddReluBwdReduce, bnAddReluBwdData,
   toBf16, fromBf16, toBf16Grad, fromBf16Grad,
   fill, copy, accumulate, mergeMoments,
 ]

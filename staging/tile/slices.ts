@@ -121,21 +121,20 @@ class DimSlicer {
       }
   }
 
-  /** Sweep 2: ops that make what their readers need. */
+  /** Sweep 2: ops that make what their readers need, of all their outputs alike. */
   private produce(op: Op): void {
     if (this.iteration.has(op.id)) return
-    const out = op.outs[0]!
-    const wanted: Ranges[] = this.leaves.has(out) ? [this.pieces(op, out)] : []
+    const wanted: Ranges[] = op.outs.filter((v) => this.leaves.has(v)).map((v) => this.pieces(op, v))
     for (const reader of this.ops) {
       const over = this.iteration.get(reader.id)
       if (!over || reader.id === op.id) continue
       operandsOf(this.graph, reader).ins.forEach((o) => {
-        if (o.value === out && o.access) wanted.push(this.read(reader, o, over))
+        if (op.outs.includes(o.value) && o.access) wanted.push(this.read(reader, o, over))
       })
     }
     const over = wanted.length ? wanted.reduce((a, b) => a.map((r, i) => hull(r, b[i]!))) : this.fail(op, 'nothing in the segment reads it')
     this.iteration.set(op.id, over)
-    this.made.set(out, over)
+    for (const v of op.outs) this.made.set(v, over)
   }
 
   /** What `op` touches of an input. */

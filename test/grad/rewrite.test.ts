@@ -9,7 +9,7 @@ import {
 import { training } from '../../staging/grad/grad'
 import { flatConcat, normOfConcat, statsOfConcat } from '../../staging/grad/rewrite/joinednorm'
 import { poolThenRelu } from '../../staging/grad/rewrite/poolfirst'
-import { addThenRelu, convThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
+import { addThenRelu, convThenRelu, normAddThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
 import type { Rewrite } from '../../staging/grad/rewrite/rewrite'
 import { withGatheredUpdates } from '../../staging/grad/rewrite/gathered'
 import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
@@ -51,6 +51,27 @@ test('batch norm takes the rectifier behind it in', () => {
 
 test('a sum takes the rectifier behind it in', () => {
   assert.equal(after(join, addThenRelu), ['conv2d', 'add_relu'])
+})
+
+const block = residual(seq(conv2d('c', 4, 3), batchNorm('bn')), seq(conv2d('p', 4, 1), batchNorm('bp')))
+
+test('a sum with a norm that it alone reads, and its rectifier, become one, with a bit for each element', () => {
+  const ends = (m: Model): Graph => {
+    const { graph, output } = forward(m)
+    const summed = addThenRelu.apply(graph, output)
+    const r = normAddThenRelu.apply(summed.graph, summed.output)
+    assert.is(graphFault(r.graph), undefined)
+    return r.graph
+  }
+  const g = ends(model([2, 4, 8, 8], seq(block, leakyRelu(0.1), globalAvgPool())))
+  assert.equal(kinds(g), ['conv2d', 'bn_stats', 'conv2d', 'bn_stats', 'bn_apply', 'bn_add_relu_apply', 'global_avg_pool'])
+  const [, , , , , fused] = g.ops
+  assert.equal([fused!.layer, fused!.attrs['slope'], fused!.attrs['count']], ['bn', 0.1, 128])
+  assert.equal(fused!.ins.map((v) => g.values[v]!.name).slice(2), ['bn.stats', 'bn.weight', 'bn.bias'])
+  assert.equal(g.values[fused!.outs[1]!]!.shape, [2, 1, 8, 8])
+  assert.equal(kinds(ends(model([2, 4, 8, 8], block))).slice(-1), ['add'], 'without a rectifier there is nothing to keep signs for')
+  const read = model([2, 4, 8, 8], seq(conv2d('c', 4, 3), batchNorm('bn'), residual(identity, conv2d('p', 4, 1)), relu()))
+  assert.equal(kinds(ends(read)).slice(-1), ['add_relu'], 'the convolution reads what the norm gives, too')
 })
 
 test('a convolution takes the rectifier behind it in, whose gradient reads the output', () => {

@@ -18,6 +18,7 @@ const machine = machines['v100-pcie-16g']!
 const small: Case['recipe'] = {
   image: [2, 1, 9, 7],
   end: 'map',
+  fused: false,
   blocks: [
     { tag: 'conv', channels: 2, grouped: false, bias: true, window: { kernel: 3, stride: 1, dilation: 1, pads: [1, 1, 1, 1] } },
     { tag: 'norm' },

@@ -31,6 +31,8 @@ export type Block =
   | { readonly tag: 'images'; readonly groups: 'one' | 'two' | 'each'; readonly affine: boolean }
   | { readonly tag: 'relu'; readonly slope: number }
   | { readonly tag: 'residual'; readonly body: readonly Block[] }
+  /** A residual block as ResNets have it: a norm behind the body, a rectifier behind the sum. */
+  | { readonly tag: 'block'; readonly body: readonly Block[]; readonly slope: number }
   | { readonly tag: 'concat'; readonly branches: readonly (readonly Block[])[] }
 
 export interface Recipe {
@@ -38,6 +40,8 @@ export interface Recipe {
   readonly blocks: readonly Block[]
   /** How the network ends: a map for mean squared error, a class per pixel, or one per image. */
   readonly end: 'map' | 'pixels' | 'classes'
+  /** Whether the training graph is rewritten, as it is for the devices that train. */
+  readonly fused: boolean
 }
 
 export interface Network {
@@ -116,6 +120,7 @@ const block: fc.Arbitrary<Block> = fc.oneof(
   { weight: 1, arbitrary: reflect },
   { weight: 4, arbitrary: elementwise },
   { weight: 2, arbitrary: fc.record({ tag: fc.constant('residual' as const), body: branch }) },
+  { weight: 2, arbitrary: fc.record({ tag: fc.constant('block' as const), body: branch, slope: fc.constantFrom(0, 0.1) }) },
   {
     weight: 1,
     arbitrary: fc.record({ tag: fc.constant('concat' as const), branches: fc.array(branch, { minLength: 2, maxLength: 3 }) }),
@@ -126,6 +131,7 @@ export const recipes: fc.Arbitrary<Recipe> = fc.record({
   image: fc.tuple(small(1, 3), small(1, 3), small(5, 23), small(5, 19)),
   blocks: fc.array(block, { minLength: 1, maxLength: 7 }),
   end: fc.constantFrom('map' as const, 'pixels' as const, 'classes' as const),
+  fused: fc.boolean(),
 })
 
 // ---------------------------------------------------------------- graphs
@@ -197,6 +203,8 @@ class Builder {
         return this.s.op('dropout', { p: 0.3, key: ++this.layers }, [x], this.layer('dropout'))
       case 'residual':
         return this.residual(x, b.body)
+      case 'block':
+        return this.run(this.residual(x, [...b.body, { tag: 'norm' }]), [{ tag: 'relu', slope: b.slope }])
       case 'concat':
         return this.s.op(
           'concat',

@@ -28,6 +28,7 @@ const casesOf = (operator: fc.Arbitrary<Block>) =>
       image: fc.tuple(small(1, 2), small(1, 3), small(5, 19), small(5, 17)),
       blocks: fc.tuple(keeping, operator, conv),
       end: fc.constant('map' as const),
+      fused: fc.boolean(),
     }),
     tiling: tilings,
   })

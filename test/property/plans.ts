@@ -5,6 +5,9 @@ import * as fc from 'fast-check'
 import { finish } from '../../staging/compile'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { training } from '../../staging/grad/grad'
+import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
+import type { Rewritten } from '../../staging/grad/rewrite/rewrite'
+import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import { type Grid, type Plan, UNTILED } from '../../staging/plan/plan'
@@ -64,9 +67,10 @@ export const groupsOf = (graph: Graph, t: Tiling): readonly Group[] => {
 }
 
 export const trainingOf = (r: Recipe, dtype: 'f32' | 'f64' = 'f32'): Graph => {
-  const net = networkOf(r)
+  const { graph, output, loss } = networkOf(r)
   const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } as const
-  return must(training(net.graph, net.output, { loss: net.loss, optimizer, dtype }))
+  const trained = (net: Rewritten): Graph => must(training(net.graph, net.output, { loss, optimizer, dtype }))
+  return r.fused ? withPoolPlaces(trained(rewritten(graph, output))) : trained({ graph, output })
 }
 
 /** Undefined when the grids do not suit the network: the tiler says so itself. */

@@ -83,6 +83,7 @@ const conv = (channels: number): Block => ({
 const large: Recipe = {
   image: [2, 3, 256, 256],
   end: 'map',
+  fused: false,
   blocks: [conv(8), { tag: 'relu', slope: 0 }, conv(8), { tag: 'norm' }, conv(8), conv(4)],
 }
 

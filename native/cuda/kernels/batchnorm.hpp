@@ -45,14 +45,15 @@ void normalise(Exec& exec, const KernelCall& c, MomentsOf moments, const View& g
   map<T, 1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) { return (x[0] - mean[ch]) * scale[ch] + beta[ch]; });
 }
 
-/// dgamma = Σ dy·(x - mean)·rstd and dbeta = Σ dy: the mean is taken off in single precision, as it is where it is applied.
-template <class T, class Exec, class MomentsOf>
-void reduce(Exec& exec, const KernelCall& c, MomentsOf moments) {
-  const PixelsOf<T> x(c.ins[0]), dy(c.ins[1]);
+/// dgamma = Σ dz·(x - mean)·rstd and dbeta = Σ dz, where dz(pixel, channel) is what comes in: the mean is taken off in single
+/// precision, as it is where it is applied.
+template <class T, class Exec, class MomentsOf, class Dz>
+void reduce(Exec& exec, const KernelCall& c, MomentsOf moments, Dz dz) {
+  const PixelsOf<T> x(c.ins[0]);
   const int64_t channels = c.ins[0].dims[1];
   const float* const means = moments.means;
   const double* const sums = sums_of<2>(exec, ops::pixels(c.ins[0]), channels, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch, double* sum) {
-    const double gradient = double(dy.at(pixel)[ch]);
+    const double gradient = double(dz(pixel, ch));
     sum[0] += (double(x.at(pixel)[ch]) - double(means[ch])) * gradient;
     sum[1] += gradient;
   });
@@ -61,6 +62,35 @@ void reduce(Exec& exec, const KernelCall& c, MomentsOf moments) {
     dgamma[ch] = float(sums[ch] * moments.of(ch).rstd);
     dbeta[ch] = float(sums[channels + ch]);
   });
+}
+
+template <class T, class Exec, class MomentsOf>
+void reduce(Exec& exec, const KernelCall& c, MomentsOf moments) {
+  const PixelsOf<T> dy(c.ins[1]);
+  reduce<T>(exec, c, moments, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t ch) -> float { return dy.at(pixel)[ch]; });
+}
+
+/// dx = scale·(dz - offset - (x - mean)·tilt) by channel.
+struct NormGradient {
+  float *mean, *scale, *tilt, *offset;
+  SPILLWAY_BOTH float dx(float x, float dz, uint32_t ch) const { return scale[ch] * (dz - offset[ch] - (x - mean[ch]) * tilt[ch]); }
+};
+
+/// From gamma and dgamma at these inputs, and dbeta behind the latter, in four arrays of the scratch.
+template <class Exec>
+NormGradient norm_gradient(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t gamma_input, uint32_t dgamma_input) {
+  const int64_t channels = c.ins[0].dims[1];
+  float* const space = static_cast<float*>(c.workspace);
+  const NormGradient g{space, space + channels, space + 2 * channels, space + 3 * channels};
+  const float *const gamma = floats(c.ins[gamma_input]), *const dgamma = floats(c.ins[dgamma_input]), *const dbeta = floats(c.ins[dgamma_input + 1]);
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
+    const Moments m = moments.of(ch);
+    g.mean[ch] = float(m.mean);
+    g.scale[ch] = float(double(gamma[ch]) * m.rstd);
+    g.tilt[ch] = float(double(dgamma[ch]) * m.rstd / moments.count);
+    g.offset[ch] = float(double(dbeta[ch]) / moments.count);
+  });
+  return g;
 }
 
 struct ChannelReduction : OwnKernel {
@@ -117,20 +147,8 @@ struct Kernel<OpKind::bn_bwd_data> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnBwdDataAttrs::read(c.attrs);
-    const double count = double(a.count);
-    const BatchMoments moments(c.ins[2], count, a.eps);
-    const int64_t channels = c.ins[0].dims[1];
-    float *const mean = static_cast<float*>(c.workspace), *const scale = mean + channels, *const slope = scale + channels, *const offset = slope + channels;
-    const float *const gamma = floats(c.ins[3]), *const dgamma = floats(c.ins[4]), *const dbeta = floats(c.ins[5]);
-    exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-      const Moments m = moments.of(ch);
-      mean[ch] = float(m.mean);
-      scale[ch] = float(double(gamma[ch]) * m.rstd);
-      slope[ch] = float(double(dgamma[ch]) * m.rstd / count);
-      offset[ch] = float(double(dbeta[ch]) / count);
-    });
-    map<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]},
-           [=] SPILLWAY_BOTH(const float* v, uint32_t ch) { return scale[ch] * (v[1] - offset[ch] - (v[0] - mean[ch]) * slope[ch]); });
+    const NormGradient g = norm_gradient(exec, c, BatchMoments(c.ins[2], double(a.count), a.eps), 3, 4);
+    map<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, [=] SPILLWAY_BOTH(const float* v, uint32_t ch) { return g.dx(v[0], v[1], ch); });
   }
 };
 

@@ -24,6 +24,7 @@
 #include "cuda/kernels/pool.hpp"
 #include "cuda/kernels/reflectpad.hpp"
 #include "cuda/kernels/relu.hpp"
+#include "cuda/kernels/residualnorm.hpp"
 #include "cuda/kernels/sigmoid.hpp"
 #include "cuda/kernels/softmax.hpp"
 #include "cuda/kernels/tanh.hpp"

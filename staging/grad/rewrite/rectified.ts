@@ -1,6 +1,9 @@
 // A rectifier joins the op before it, so that its input is neither written nor read again: the two halves of batch norm see
 // from x on which side of zero the output was, a sum or a convolution is rectified where it is made.
-import { type PairRule, rewritePairs } from './rewrite'
+// A norm whose output only such a sum reads joins it, the end of a residual block: bn_apply(x), add_relu(that, shortcut) becomes
+// bn_add_relu_apply(x, shortcut), with a bit for each element that says on which side of zero the sum was.
+import { signsShape } from '../../ops/residualnorm'
+import { type PairRule, rewriteOps, rewritePairs } from './rewrite'
 
 /** `second` is a rectifier that becomes part of `first` under another name. */
 const joined = (from: string, to: string): PairRule => (first, second) =>
@@ -11,3 +14,14 @@ const joined = (from: string, to: string): PairRule => (first, second) =>
 export const normThenRelu = rewritePairs('norm-relu', joined('bn_apply', 'bn_relu_apply'))
 export const convThenRelu = rewritePairs('conv-relu', joined('conv2d', 'conv2d_relu'))
 export const addThenRelu = rewritePairs('add-relu', joined('add', 'add_relu'))
+
+export const normAddThenRelu = rewriteOps('norm-add-relu', () => (op, d) => {
+  if (op.kind !== 'add_relu' || op.ins.length !== 2) return undefined
+  const at = op.ins.findIndex((v, i) => d.maker(v)?.kind === 'bn_apply' && d.readers(v).length === 1 && op.ins[1 - i] !== v)
+  if (at < 0) return undefined
+  const norm = d.maker(op.ins[at]!)!
+  const [x, ...perChannel] = norm.ins
+  const y = d.values[op.outs[0]!]!
+  const signs = d.make({ name: `${norm.layer}.signs`, role: 'activation', shape: signsShape(y.shape), dtype: 'i32' })
+  return [{ ...norm, kind: 'bn_add_relu_apply', attrs: { ...norm.attrs, ...op.attrs }, ins: [x!, op.ins[1 - at]!, ...perChannel], outs: [y.id, signs] }]
+})

@@ -81,6 +81,39 @@ inline Family bnrelu_family(Random& r) {
 }
 inline const Listed bnrelu_listed{"batchnorm with relu", bnrelu_family, 30};
 
+/// Norm, sum and rectifier in one.
+inline Family residualnorm_family(Random& r) {
+  Family f;
+  Dims in = image(r);
+  if (r.chance(0.5)) in[1] = r.between(20, 80);  // more channels than a register, or a word, holds
+  in[3] = std::max<int64_t>(in[3], 4);
+  const Dims per_channel{in[1], 1, 1, 1}, moments{4, in[1], 1, 1}, words{in[0], (in[1] + 31) / 32, in[2], in[3]};
+  const double count = double(in[0] * in[2] * in[3]);
+  const std::vector<double> attrs{r.pick({1e-5, 1e-3}), count, r.pick({0.0, 0.1})};
+  const Array x = r.normal(in, 2, 3), shortcut = r.normal(in), dy = r.normal(in), gamma = r.normal(per_channel), beta = r.normal(per_channel);
+  const Operand s = parameter(reference({OpKind::bn_stats, {}, {tensor(x)}, {parameter(Array(moments), 2)}, 0})[0], 2);
+  const Operand g = parameter(gamma, 1), b = parameter(beta, 1);
+  const Call apply{OpKind::bn_add_relu_apply, attrs, {tensor(x), tensor(shortcut), s, g, b}, {tensor(Array(in)), labelled(Array(words))}, 5, {}, false, 1};
+  const Operand signs = labelled(reference(apply)[1]);
+  const Call reduce{OpKind::bn_add_relu_bwd_reduce, attrs, {tensor(x), tensor(dy), signs, s},
+                    {parameter(Array(per_channel), 1), parameter(Array(per_channel), 1)}, 1};
+  const std::vector<Array> totals = reference(reduce);
+  const Call data{OpKind::bn_add_relu_bwd_data, attrs, {tensor(x), tensor(dy), signs, s, g, parameter(totals[0], 1), parameter(totals[1], 1)},
+                  {tensor(Array(in)), tensor(Array(in))}, 1, {}, false, 1};
+  f.calls = {apply, reduce, data};
+  const std::vector<Array> gradients = reference(data);
+  const auto joined = [apply, moments](const Array& moved) {
+    Call call = apply;
+    call.ins[0].value = moved;
+    call.ins[2].value = reference({OpKind::bn_stats, {}, {tensor(moved)}, {parameter(Array(moments), 2)}, 0})[0];
+    return reference(call)[0];
+  };
+  f.gradients = {{"residual norm by x " + text(in), joined, x, dy, gradients[1]}, gradient_of(apply, 1, dy, gradients[0]),
+                 gradient_of(apply, 3, dy, totals[0]), gradient_of(apply, 4, dy, totals[1])};
+  return f;
+}
+inline const Listed residualnorm_listed{"residual batchnorm", residualnorm_family, 30};
+
 /// Batch norm of values so wide, side by side along C; its gradient by itself and added onto a wider one.
 inline Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths) {
   Family f;
