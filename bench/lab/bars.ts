@@ -68,6 +68,7 @@ const sweep = (): Section => {
 }
 
 export const bars: Experiment = () => ({
+  scope: 'claims',
   title: 'What the planners promise',
   words: [],
   sections: [

@@ -14,8 +14,8 @@ export interface Section {
 }
 
 export interface Report {
-  /** Whether every network, size and batch was run, or the part of them that is run by default. */
-  readonly scope?: 'whole' | 'part'
+  /** Whether every network, size and batch was run, or the part of them that is run by default; claims have their own files. */
+  readonly scope?: 'whole' | 'part' | 'claims'
   readonly title: string
   readonly words: readonly string[]
   readonly sections: readonly Section[]
@@ -29,21 +29,29 @@ const cell = (c: string | number | null): string => (c === null ? '–' : String
 const tableText = (t: Table): string =>
   [t.head, t.head.map(() => '---'), ...t.rows].map((row) => `| ${row.map(cell).join(' | ')} |`).join('\n')
 
-const sectionText = (s: Section): string =>
+/** Of a report with more sections than these, the plotted ones are folded: a reader opens what he looks for. */
+const MOST_UNFOLDED = 12
+
+const sectionText = (s: Section, folded: boolean): string =>
   [
-    `### ${s.heading}`,
+    folded ? `<details><summary>${s.heading}</summary>` : `### ${s.heading}`,
     ...s.words,
     ...(s.table ? [tableText(s.table)] : []),
     ...(s.plots ?? []).map((p) => `![${s.heading}](${p})`),
+    ...(folded ? ['</details>'] : []),
   ].join('\n\n')
 
-const SCOPES = {
-  whole: 'Scope: every network, size and batch (`SPILLWAY_FULL=1`).',
-  part: 'Scope: the networks, sizes and batches that are run by default; `SPILLWAY_FULL=1` runs all of the paper’s.',
+const SCOPES: Readonly<Record<NonNullable<Report['scope']>, readonly string[]>> = {
+  whole: ['Scope: every network, size and batch (`SPILLWAY_FULL=1`).'],
+  part: ['Scope: the networks, sizes and batches that are run by default; `SPILLWAY_FULL=1` runs all of the paper’s.'],
+  claims: [],
 }
 
+const sectionTexts = (sections: readonly Section[]): readonly string[] =>
+  sections.map((s) => sectionText(s, sections.length > MOST_UNFOLDED && s.plots !== undefined))
+
 const reportText = (r: Report): string =>
-  [`## ${r.title}`, SCOPES[r.scope ?? 'part'], ...r.words, ...r.sections.map(sectionText)].join('\n\n')
+  [`## ${r.title}`, ...SCOPES[r.scope ?? 'part'], ...r.words, ...sectionTexts(r.sections)].join('\n\n')
 
 const HEAD = `# The laboratory
 
