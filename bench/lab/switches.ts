@@ -124,8 +124,9 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
   }),
   'swap:greedy': switches<GreedyOptions>(alone(swapGreedy), { asNeeded: ['with everything offloaded', false] }),
   'swap:dynprog': switches<DynprogOptions>(
-    both(() => dynprog, refineDynprog),
+    both(dynprog, refineDynprog),
     {
+      share: ['with whole activations only', Infinity],
       slots: ['with one resolution', [500]],
       virtualLayers: ['with 16 virtual layers', 16],
       rounds: ['without iterative rounding', 1],

@@ -1,8 +1,8 @@
-// `swap:dynprog` (paper 5, section 5): the dynamic programme chooses which activations leave, as if transfers could be
-// interrupted; they then move in no-wait order. In: the in-core step, a budget. Out: a candidate for the budget; the list has
-// the one that offloads everything, so what is feasible does not depend on the choice.
-// General graphs become chains of virtual layers: runs of activations in order of production. Memory is counted in slots;
-// activations are rounded by partial sums, which may be too optimistic: then the one rounded down least is rounded up instead.
+// `swap:dynprog` (paper 5, section 5): the dynamic programme chooses which activations leave, as if transfers could be interrupted; they then move in
+// no-wait order. In: the in-core step, a budget. Out: a candidate for the budget; the list has the one that offloads everything, so what is feasible does not
+// depend on the choice. Large activations leave in parts: else the link has nothing to move until the first is made, and none of it is free until all has left.
+// General graphs become chains of virtual layers: runs of activations in order of production. Memory is counted in slots; activations are rounded by
+// partial sums, which may be too optimistic: then the one rounded down least is rounded up instead.
 import { right } from 'fp-ts/Either'
 import { PAGE_BYTES } from '../core/bytes'
 import type { Link } from '../graph/machine'
@@ -12,9 +12,11 @@ import { inCoreRows } from './incore'
 import type { Layout } from './layout'
 import { chooseOffloads, type OffloadChain } from './offloaddp'
 import { type Activation, activationsOf, always, leaving, turningPoint } from './offload'
-import { leastLeaving, occupancy } from './tracks'
+import { chunked, leastLeaving, occupancy } from './tracks'
 
 export interface DynprogOptions {
+  /** What is more than this share of all activations is cut into parts, which leave by themselves. */
+  readonly share: number
   /** Resolutions to try: what rounding does to large activations differs, and the simulator chooses. */
   readonly slots: readonly number[]
   readonly virtualLayers: number
@@ -26,6 +28,7 @@ export interface DynprogOptions {
   readonly slack: readonly number[]
 }
 export const DYNPROG: DynprogOptions = {
+  share: 1 / 32,
   slots: [500, 350, 200],
   virtualLayers: 128,
   rounds: 16,
@@ -127,10 +130,18 @@ const chainOf = (m: ReturnType<typeof measured>, link: Link, budgetPages: number
   return { chain, exact }
 }
 
-export const dynprog: Planner = (graph, machine) => {
-  const l = inCoreRows(graph, machine)
-  return right([always(l, leaving(l, activationsOf(l)))].values())
+/** The same step, where nothing that leaves is more than this share of all activations. */
+export const inParts = (l: Layout, share: number): Layout => {
+  const most = Math.ceil(activationsOf(l).reduce((n, a) => n + a.pages, 0) * share)
+  return most > 0 ? { ...l, tracks: chunked(l.tracks, most) } : l
 }
+
+export const dynprog =
+  (o: Partial<DynprogOptions> = {}): Planner =>
+  (graph, machine) => {
+    const l = inParts(inCoreRows(graph, machine), { ...DYNPROG, ...o }.share)
+    return right([always(l, leaving(l, activationsOf(l)))].values())
+  }
 
 const fits = (l: Layout, out: readonly Activation[], pages: number): boolean =>
   leastLeaving(l.tracks, l.calls.length, out) <= pages
@@ -210,6 +221,7 @@ export const choices = (
 
 export const refineDynprog = (o: Partial<DynprogOptions> = {}): Refiner =>
   function* (graph, machine, pages) {
-    const l = inCoreRows(graph, machine)
-    for (const out of choices(l, machine.link, pages, { ...DYNPROG, ...o })) yield always(l, leaving(l, out))
+    const options = { ...DYNPROG, ...o }
+    const l = inParts(inCoreRows(graph, machine), options.share)
+    for (const out of choices(l, machine.link, pages, options)) yield always(l, leaving(l, out))
   }

@@ -8,7 +8,7 @@ import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Candidate, type Planner, type Refiner, spilling } from './candidate'
-import { choices } from './dynprog'
+import { choices, DYNPROG, inParts } from './dynprog'
 import { inCoreRows } from './incore'
 import type { Layout } from './layout'
 import { activationsOf, eachUseRows, eager, inChunks, tracksUnder } from './offload'
@@ -47,7 +47,7 @@ export const fractional =
 export const refineFractional = (options: Partial<FractionalOptions> = {}): Refiner =>
   function* (graph, machine, pages) {
     const o = { ...FRACTIONAL, ...options }
-    const whole = inCoreRows(graph, machine)
+    const whole = inParts(inCoreRows(graph, machine), DYNPROG.share)
     const layout = cutter(machine, o)(whole)
     const activations = activationsOf(layout)
     for (const out of o.chosen ? choices(whole, machine.link, pages) : []) {

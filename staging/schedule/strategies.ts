@@ -31,7 +31,7 @@ export const planners: Readonly<Record<string, Planner>> = {
   'swap:dymem': dymem(),
   'swap:window': window(),
   'swap:greedy': swapGreedy(),
-  'swap:dynprog': dynprog,
+  'swap:dynprog': dynprog(),
   'swap:fractional': fractional(),
   'hybrid:tflms': hybridTflms(),
   'hybrid:superneurons': hybridSuperneurons(),

@@ -28,12 +28,12 @@ test('every planner has a verified plan for every budget, or names the smallest;
 })
 
 test('page by page is near the bound, and hardly ever behind whole activations; so is the dynamic programme', () => {
-  const cases = FULL ? PAPER_5 : ([['resnet50', 16, 224]] as const)
-  const all = cases.flatMap((c) => boundRatios(c, FULL ? 8 : 4).map((r) => ({ at: c.join(), ...r })))
+  const cases = FULL ? PAPER_5 : ([['resnet50', 16, 224], ['resnet18', 8, 500]] as const)
+  const all = cases.flatMap((c) => boundRatios(c).map((r) => ({ at: c.join(), ...r })))
   for (const r of all) assert.ok(behind(r) <= 1.005, `${r.at}: ${behind(r)} of the better`)
   assert.ok(all.every((r) => r['swap:fractional'].overLeast >= 1 - 1e-9 && r['swap:dynprog'].overLeast >= 1 - 1e-9), 'faster than is possible')
   assert.ok(median(all.map((r) => r['swap:fractional'].overPaper)) <= 1.06)
-  assert.ok(median(all.map((r) => r['swap:dynprog'].overPaper)) <= 1.2)
+  for (const r of all) assert.ok(r['swap:dynprog'].overPaper <= 1.2, `${r.at}: ${r['swap:dynprog'].overPaper} of the bound`)
 })
 
 test.run()
