@@ -1,7 +1,7 @@
 // A plan on a device. In: a plan and how to run it. Out: its parameters and states by name, and steps with what they
 // measured. Invariant: the addon's failures come out as DeviceFailed, a cancelled run as Cancelled, nothing is thrown.
 import { mkdirSync } from 'node:fs'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
 import { isPersistent } from '../staging/graph/graph'
 import { toTape } from '../staging/plan/tape'
 import { type DataFiles, fedValues, type FileTensor } from './data'
@@ -139,12 +139,16 @@ const told = <A>(f: () => A): A => {
   }
 }
 
+/** The device's memory comes on top of what planning left behind: that goes first, and does not count as the run's. */
+export const forgetPlanning = (): void => {
+  const native = tryNative()
+  if (isRight(native)) native.right.forget()
+  collectGarbage()
+}
+
 export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
   const native = tryNative()
   if (isLeft(native)) return native
-  // The device's memory comes on top of what planning left behind: that goes first.
-  native.right.forget()
-  collectGarbage()
   const session = opened(native.right, staged, o)
   if (isLeft(session)) return session
   const kept = staged.plan.graph.values.filter(isPersistent)

@@ -7,7 +7,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../dsl'
 import { type Checkpoint, differenceOf, findCheckpoint, prepareDirectory, restore, type RunIdentity, saveCheckpoint } from './checkpoint'
 import { type DataFiles, openData, sampleCount } from './data'
-import { type DataSource, type DeviceProgress, type DeviceSession, openDevice } from './device'
+import { type DataSource, type DeviceProgress, type DeviceSession, forgetPlanning, openDevice } from './device'
 import { type SpillwayError, SpillwayException, usage } from './errors'
 import { identityOf, modelMismatch } from './identity'
 import { DEVICES } from './machine'
@@ -176,6 +176,7 @@ const perform = async (run: Run, from: Checkpoint | undefined): Trained => {
 }
 
 const onDevice = async (staged: StagedPlan, o: TrainOptions, identity: RunIdentity, source: DataSource, from: Checkpoint | undefined): Trained => {
+  forgetPlanning()
   const memory = new PeakMemory().start()
   const session = openDevice(staged, { spill: o.spill ?? 'ram', threads: o.threads, throttle: o.throttle, hostMemory: o.hostMemory })
   if (isLeft(session)) {

@@ -4,6 +4,7 @@
 #include "runtime/cold_measure.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <mutex>
 #include <optional>
 
@@ -20,10 +21,20 @@ constexpr uint64_t PLACE_ALIGN = 256;
 constexpr uint64_t aligned(uint64_t bytes) { return (bytes + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN; }
 constexpr uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) / PAGE_BYTES; }
 
-/// What the last level of caches has, or more.
+/// What the kernel says of the third level of caches that processor 0 shares; 0 where it does not.
+uint64_t told_by_kernel() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  uint64_t size = 0;
+  char unit = 0;
+  file >> size >> unit;
+  return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : 0;
+}
+
+/// What the last level of caches has, or more. The processor by itself tells of the whole package, of which a virtual machine's cores see a part.
 uint64_t cache_bytes() {
-  const long told = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return std::clamp<uint64_t>(told > 0 ? uint64_t(told) : 0, uint64_t(32) << 20, uint64_t(256) << 20);
+  const uint64_t kernel = told_by_kernel();
+  const long processor = kernel ? 0 : ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return std::clamp<uint64_t>(std::max<uint64_t>(kernel, processor > 0 ? uint64_t(processor) : 0), uint64_t(32) << 20, uint64_t(256) << 20);
 }
 
 /// Normal numbers all over; every value of a block of a million differs, and the block repeats.
