@@ -8,7 +8,7 @@
 namespace spillway::cpu {
 namespace {
 
-/// The same pixel of a view, and its signs.
+/// A pixel of a view, or its signs.
 template <class T>
 T* at(const View& v, int64_t row, int64_t w) {
   return pixel_of<T>(v, row / v.dims[2], row % v.dims[2], w);
@@ -23,7 +23,7 @@ void each_place(const View& v, const Body& body) {
     for (int64_t w = 0; w < v.dims[3]; w++) body(row, w);
 }
 
-/// Calls body(V, channel) for a word's channels, as many at a time as a register holds.
+/// Calls body(V, channel) for channels [from, to), as many at a time as a register holds.
 template <class Body>
 void each_block(int64_t from, int64_t to, const Body& body) {
   int64_t ch = from;

@@ -2,6 +2,7 @@
 // what passes where a bit is set. Invariant: NaN passes, as in relu.cpp.
 #pragma once
 #include "cpu/blocks.hpp"
+#include "ops/residualnorm.hpp"
 
 namespace spillway::cpu {
 
@@ -27,7 +28,7 @@ inline Block by_signs(uint32_t bits, const Block& above, const Block& below) {
 inline float by_signs(uint32_t bits, float above, float below) { return bits & 1 ? above : below; }
 
 /// The bits from a channel on.
-inline uint32_t signs_at(const uint32_t* words, int64_t channel) { return words[channel / 32] >> (channel % 32); }
+inline uint32_t signs_at(const uint32_t* words, int64_t channel) { return words[channel / ops::SIGNS_PER_WORD] >> (channel % ops::SIGNS_PER_WORD); }
 
 /// dz from dy: what the rectifier of this slope lets through.
 template <class V>

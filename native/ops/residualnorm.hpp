@@ -1,7 +1,6 @@
 // Batch norm, sum and rectifier in one: which bit of the signs belongs to an element, and what is legal.
 #pragma once
 #include "ops/batchnorm.hpp"
-#include "ops/both.hpp"
 
 namespace spillway::ops {
 
