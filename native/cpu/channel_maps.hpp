@@ -38,6 +38,14 @@ void each_pixel(const Views<N>& views, Body body) {
     }
 }
 
+/// Calls body(V, channel) for channels [from, to), as many at a time as a register holds.
+template <class Body>
+void each_block(int64_t from, int64_t to, const Body& body) {
+  int64_t ch = from;
+  for (; ch + block_width <= to; ch += block_width) body(Block{}, ch);
+  for (; ch < to; ch++) body(0.0f, ch);
+}
+
 /// What is read, of one pixel and from one channel on: an element of a part and those of `whole` beside it.
 template <class T, size_t N>
 struct Pixel {
@@ -45,19 +53,16 @@ struct Pixel {
   T* to;
 };
 
-/// Maps the channels of a pixel, as many at a time as a register holds; the coefficients begin with the pixel's first channel.
+/// Maps the channels of a pixel; the coefficients begin with the pixel's first channel.
 template <class T, size_t N, size_t K, class Map>
 void map_pixel(const Pixel<T, N>& pixel, const std::array<const float*, K>& coefficients, int64_t channels, const Map& map) {
-  const auto some = [&]<class V>(V, int64_t ch) {
+  each_block(0, channels, [&]<class V>(V, int64_t ch) {
     std::array<V, N> elements;
     for (size_t i = 0; i < N; i++) elements[i] = load_as<V>(pixel.from[i] + ch);
     std::array<V, K> constants;
     for (size_t i = 0; i < K; i++) constants[i] = load_as<V>(coefficients[i] + ch);
     store_as(pixel.to + ch, map(elements, constants));
-  };
-  int64_t ch = 0;
-  for (; ch + block_width <= channels; ch += block_width) some(Block{}, ch);
-  for (; ch < channels; ch++) some(0.0f, ch);
+  });
 }
 
 /// y = map(elements, coefficients) for every channel of every pixel: `elements` are that of `parts`, side by side along C, and those of `whole`. Map

@@ -23,14 +23,6 @@ void each_place(const View& v, const Body& body) {
     for (int64_t w = 0; w < v.dims[3]; w++) body(row, w);
 }
 
-/// Calls body(V, channel) for channels [from, to), as many at a time as a register holds.
-template <class Body>
-void each_block(int64_t from, int64_t to, const Body& body) {
-  int64_t ch = from;
-  for (; ch + block_width <= to; ch += block_width) body(Block{}, ch);
-  for (; ch < to; ch++) body(0.0f, ch);
-}
-
 struct BnAddReluApply : Affine<2> {
   static constexpr auto check = ops::check_bn_add_relu_apply;
   template <class T>

@@ -18,6 +18,9 @@ Moments batch_moments(const View& stats, int64_t channel, double count, double e
   return {s.mean(channel), 1.0 / std::sqrt(s.squares(channel) / count + eps)};
 }
 
+/// What a rectifier makes of `value`, whether that passes or not.
+inline double rectified(double slope, bool passes, double value) { return passes ? value : slope == 0 ? 0 : slope * value; }
+
 /// Batch norm followed by a rectifier, at one element.
 struct Rectified {
   double mean, rstd, gamma, beta, slope;
@@ -27,10 +30,7 @@ struct Rectified {
     return {m.mean, m.rstd, double(Tensor<T>(c.ins[stats + 1])[channel]), double(Tensor<T>(c.ins[stats + 2])[channel]), slope};
   }
   double normal(double x) const { return (x - mean) * rstd; }
-  double operator()(double x, double passed) const {
-    const bool below = normal(x) * gamma + beta <= 0;
-    return below ? (slope == 0 ? 0 : slope * passed) : passed;
-  }
+  double operator()(double x, double value) const { return rectified(slope, !(normal(x) * gamma + beta <= 0), value); }
 };
 
 }  // namespace spillway::ref

@@ -17,8 +17,6 @@ struct Signs {
   }
 };
 
-double rectified(double slope, bool passes, double value) { return passes ? value : slope == 0 ? 0 : slope * value; }
-
 struct BnAddReluApply {
   static constexpr auto check = ops::check_bn_add_relu_apply;
   template <class T>

@@ -31,18 +31,25 @@ struct RunningMoments {
 /// `arrays` coefficients of C floats each.
 inline int64_t coefficient_bytes(const KernelCall& c, int64_t arrays) { return arrays * c.ins[0].dims[1] * int64_t(sizeof(float)); }
 
+/// Per channel: a deviation (x - mean), and what it is multiplied by, in the first two arrays of `space`.
+struct Normal {
+  float *mean, *scale;
+  Normal(float* space, int64_t channels) : mean(space), scale(space + channels) {}
+  SPILLWAY_BOTH void put(uint32_t ch, Moments m, float gamma) const {
+    mean[ch] = float(m.mean);
+    scale[ch] = float(m.rstd * double(gamma));
+  }
+  SPILLWAY_BOTH float deviation(float x, uint32_t ch) const { return x - mean[ch]; }
+};
+
 /// y = (x - mean)·scale + beta.
 template <class T, class Exec, class MomentsOf>
 void normalise(Exec& exec, const KernelCall& c, MomentsOf moments, const View& gamma_view, const View& beta_view) {
   const int64_t channels = c.ins[0].dims[1];
-  float *const mean = static_cast<float*>(c.workspace), *const scale = mean + channels;
+  const Normal normal(static_cast<float*>(c.workspace), channels);
   const float *const gamma = floats(gamma_view), *const beta = floats(beta_view);
-  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-    const Moments m = moments.of(ch);
-    mean[ch] = float(m.mean);
-    scale[ch] = float(m.rstd * double(gamma[ch]));
-  });
-  map<T, 1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) { return (x[0] - mean[ch]) * scale[ch] + beta[ch]; });
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) { normal.put(ch, moments.of(ch), gamma[ch]); });
+  map<T, 1>(exec, c.outs[0], {&c.ins[0]}, [=] SPILLWAY_BOTH(const float* x, uint32_t ch) { return normal.deviation(x[0], ch) * normal.scale[ch] + beta[ch]; });
 }
 
 /// dgamma = Σ dz·(x - mean)·rstd and dbeta = Σ dz, where dz(pixel, channel) is what comes in: the mean is taken off in single
@@ -72,8 +79,9 @@ void reduce(Exec& exec, const KernelCall& c, MomentsOf moments) {
 
 /// dx = scale·(dz - offset - (x - mean)·tilt) by channel.
 struct NormGradient {
-  float *mean, *scale, *tilt, *offset;
-  SPILLWAY_BOTH float dx(float x, float dz, uint32_t ch) const { return scale[ch] * (dz - offset[ch] - (x - mean[ch]) * tilt[ch]); }
+  Normal normal;
+  float *tilt, *offset;
+  SPILLWAY_BOTH float dx(float x, float dz, uint32_t ch) const { return normal.scale[ch] * (dz - offset[ch] - normal.deviation(x, ch) * tilt[ch]); }
 };
 
 /// From gamma and dgamma at these inputs, and dbeta behind the latter, in four arrays of the scratch.
@@ -81,12 +89,11 @@ template <class Exec>
 NormGradient norm_gradient(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t gamma_input, uint32_t dgamma_input) {
   const int64_t channels = c.ins[0].dims[1];
   float* const space = static_cast<float*>(c.workspace);
-  const NormGradient g{space, space + channels, space + 2 * channels, space + 3 * channels};
+  const NormGradient g{Normal(space, channels), space + 2 * channels, space + 3 * channels};
   const float *const gamma = floats(c.ins[gamma_input]), *const dgamma = floats(c.ins[dgamma_input]), *const dbeta = floats(c.ins[dgamma_input + 1]);
   exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
     const Moments m = moments.of(ch);
-    g.mean[ch] = float(m.mean);
-    g.scale[ch] = float(double(gamma[ch]) * m.rstd);
+    g.normal.put(ch, m, gamma[ch]);
     g.tilt[ch] = float(double(dgamma[ch]) * m.rstd / moments.count);
     g.offset[ch] = float(double(dbeta[ch]) / moments.count);
   });

@@ -7,11 +7,11 @@ namespace spillway::cuda {
 
 /// Per channel: z = (x - mean)·scale + shift, and what passes the rectifier.
 struct Rectified {
-  float *mean, *scale;
+  Normal normal;
   const float* shift;
   float slope;
-  SPILLWAY_BOTH float deviation(float x, uint32_t ch) const { return x - mean[ch]; }
-  SPILLWAY_BOTH float z(float deviation, uint32_t ch) const { return fmaf(deviation, scale[ch], shift[ch]); }
+  SPILLWAY_BOTH float deviation(float x, uint32_t ch) const { return normal.deviation(x, ch); }
+  SPILLWAY_BOTH float z(float deviation, uint32_t ch) const { return fmaf(deviation, normal.scale[ch], shift[ch]); }
   SPILLWAY_BOTH float passed(float z, float value) const { return z <= 0 ? (slope == 0 ? 0.0f : slope * value) : value; }
 };
 
@@ -19,36 +19,24 @@ struct Rectified {
 template <class Exec>
 Rectified rectified(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t gamma_input, float slope, float* space) {
   const int64_t channels = c.ins[0].dims[1];
-  const Rectified r{space, space + channels, floats(c.ins[gamma_input + 1]), slope};
+  const Rectified r{Normal(space, channels), floats(c.ins[gamma_input + 1]), slope};
   const float* const gamma = floats(c.ins[gamma_input]);
-  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-    const Moments m = moments.of(ch);
-    r.mean[ch] = float(m.mean);
-    r.scale[ch] = float(m.rstd * double(gamma[ch]));
-  });
+  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) { r.normal.put(ch, moments.of(ch), gamma[ch]); });
   return r;
 }
 
-/// What the two sums of the backward take off each gradient, per channel.
-struct Centring {
-  float *tilt, *offset;
-  SPILLWAY_BOTH float gradient(const Rectified& r, float x, float dy, uint32_t ch) const {
-    const float deviation = r.deviation(x, ch), passed = r.passed(r.z(deviation, ch), dy);
-    return r.scale[ch] * (passed - offset[ch] - deviation * tilt[ch]);
-  }
+/// The gradient of what was normalised, where what came out was rectified.
+struct RectifiedGradient {
+  NormGradient norm;
+  Rectified r;
+  SPILLWAY_BOTH float dx(float x, float dy, uint32_t ch) const { return norm.dx(x, r.passed(r.z(r.deviation(x, ch), ch), dy), ch); }
 };
 
-/// From dgamma at input `dgamma_input` and dbeta behind it, in the third and fourth array of `space`.
+/// From gamma at input `gamma` and beta behind it, dgamma at input `gamma + 2` and dbeta behind that, in four arrays of the scratch.
 template <class Exec>
-Centring centred(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t dgamma_input, float* space) {
-  const int64_t channels = c.ins[0].dims[1];
-  const Centring centring{space + 2 * channels, space + 3 * channels};
-  const float *const dgamma = floats(c.ins[dgamma_input]), *const dbeta = floats(c.ins[dgamma_input + 1]);
-  exec.each(channels, [=] SPILLWAY_BOTH(uint32_t ch) {
-    centring.tilt[ch] = float(double(dgamma[ch]) * moments.of(ch).rstd / moments.count);
-    centring.offset[ch] = float(double(dbeta[ch]) / moments.count);
-  });
-  return centring;
+RectifiedGradient rectified_gradient(Exec& exec, const KernelCall& c, BatchMoments moments, uint32_t gamma_input, float slope) {
+  const NormGradient norm = norm_gradient(exec, c, moments, gamma_input, gamma_input + 2);
+  return {norm, Rectified{norm.normal, floats(c.ins[gamma_input + 1]), slope}};
 }
 
 /// dgamma and dbeta of channels [first, first + channels) of dy, where x(pixel, channel counted from first) is what was normalised.
@@ -105,10 +93,8 @@ struct Kernel<OpKind::bn_relu_bwd_data> : OwnKernel {
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnReluBwdDataAttrs::read(c.attrs);
     const BatchMoments moments(c.ins[2], double(a.count), a.eps);
-    float* const space = static_cast<float*>(c.workspace);
-    const Rectified r = rectified(exec, c, moments, 3, float(a.slope), space);
-    const Centring centring = centred(exec, c, moments, 5, space);
-    map<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, [=] SPILLWAY_BOTH(const float* v, uint32_t ch) { return centring.gradient(r, v[0], v[1], ch); });
+    const RectifiedGradient g = rectified_gradient(exec, c, moments, 3, float(a.slope));
+    map<T, 2>(exec, c.outs[0], {&c.ins[0], &c.ins[1]}, [=] SPILLWAY_BOTH(const float* v, uint32_t ch) { return g.dx(v[0], v[1], ch); });
   }
 };
 

@@ -106,15 +106,13 @@ struct Kernel<OpKind::joined_norm_bwd_data> : OwnKernel {
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = JoinedNormBwdDataAttrs::read(c.attrs);
     const BatchMoments moments(c.ins[1], double(a.count), a.eps);
-    float* const space = static_cast<float*>(c.workspace);
-    const Rectified r = rectified(exec, c, moments, 2, float(a.slope), space);
-    const Centring centring = centred(exec, c, moments, 4, space);
+    const RectifiedGradient g = rectified_gradient(exec, c, moments, 2, float(a.slope));
     const PixelsOf<T> dy(c.ins[0]), onto(c.ins[6]), dx(c.outs[0]);
     const bool added = a.onto != 0;
     each_group<T>(ops::parts_of(c, uint32_t(6 + a.onto)), [&](const PartsBeside<T>& x) {
       exec.each(ops::pixels(c.outs[0]) * x.channels, [=] SPILLWAY_BOTH(uint32_t i) {
         const uint32_t pixel = i / x.channels, ch = i % x.channels, of_all = x.first + ch;
-        const float gradient = centring.gradient(r, x.at(pixel, ch), dy.at(pixel)[of_all], of_all);
+        const float gradient = g.dx(x.at(pixel, ch), dy.at(pixel)[of_all], of_all);
         dx.at(pixel)[of_all] = added ? gradient + onto.at(pixel)[of_all] : gradient;
       });
     });
