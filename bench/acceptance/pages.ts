@@ -38,7 +38,7 @@ const heldBy = (network: string): readonly Held[] => {
     const plan = compile(graph, { strategy, budgetBytes: shareOfInCore(graph, share), machine: on })
     if (isLeft(plan)) return []
     const peakBytes = plan.right.peakPages * PAGE_BYTES
-    return [{ network, strategy, chosen: plan.right.strategy, peakBytes, ratio: peakBytes / liveBytes(plan.right) }]
+    return [{ network, strategy, chosen: plan.right.strategy, peakBytes, ratio: digits(peakBytes / liveBytes(plan.right)) }]
   })
 }
 
@@ -49,7 +49,7 @@ export const pages = (claim: Claiming): void => {
     claim('pages', `pages hold at most ${LIMIT} of what is alive, ${strategy}`, worst.length > 0 && worst[0]!.ratio <= LIMIT, {
       networks: worst.length,
       above: worst.filter((h) => h.ratio > LIMIT).length,
-      worst: Object.fromEntries(worst.slice(0, 6).map((h) => [`${h.network} by ${h.chosen}`, digits(h.ratio)])),
+      worst: Object.fromEntries(worst.slice(0, 6).map((h) => [`${h.network} by ${h.chosen}`, h.ratio])),
     })
   }
 }

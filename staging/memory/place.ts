@@ -5,12 +5,15 @@
 // parameters and state into one storage for ever, small values by lifetime into another, and a tiled segment's locals
 // into one per segment (the same offsets for every tile). Worked example of packing by lifetime, sizes in lines of 64:
 // a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
-import { ALIGN_BYTES, alignUp, PAGE_BYTES } from '../core/bytes'
+import { ALIGN_BYTES, alignUp, PAGE_BYTES, pagesFor } from '../core/bytes'
+import { sameBox } from '../core/box'
 import { type Call, type Cell, type Place, SMALL_VALUES, type Storage } from '../plan/plan'
 import { rowsOf } from './rows'
 
 /** Cells below this are packed together; a storage of its own wastes half a page on average. */
 export const SMALL_BYTES = PAGE_BYTES / 4
+/** Locals below this leave their tile, where that saves it a page: as small values they live for as long as the segment runs. */
+const TINY_BYTES = 4096
 
 export interface Interval { readonly bytes: number; readonly first: number; readonly last: number }
 
@@ -56,9 +59,10 @@ class Placed {
   }
 }
 
-/** Offsets by lifetime: largest first, each at the lowest gap that is free throughout its life. */
-export const packByLifetime = (items: readonly Interval[]): { readonly offsets: readonly number[]; readonly bytes: number } => {
-  const order = items.map((_, i) => i).sort((a, b) => items[b]!.bytes - items[a]!.bytes || items[a]!.first - items[b]!.first || a - b)
+export interface Packed { readonly offsets: readonly number[]; readonly bytes: number }
+
+/** Each item in its turn at the lowest gap that is free throughout its life. */
+const packInOrder = (items: readonly Interval[], order: readonly number[]): Packed => {
   const offsets = new Array<number>(items.length).fill(0)
   const placed = new Placed(items.length)
   let total = 0
@@ -71,6 +75,51 @@ export const packByLifetime = (items: readonly Interval[]): { readonly offsets: 
     total = Math.max(total, at + size)
   }
   return { offsets, bytes: total }
+}
+
+/** What is alive at the worst moment: no packing takes less. */
+const leastBytes = (items: readonly Interval[]): number => {
+  const change = new Float64Array(items.reduce((n, i) => Math.max(n, i.last), 0) + 2)
+  for (const { bytes, first, last } of items) {
+    change[first]! += alignUp(bytes, ALIGN_BYTES)
+    change[last + 1]! -= alignUp(bytes, ALIGN_BYTES)
+  }
+  let alive = 0
+  return change.reduce((most, c) => Math.max(most, (alive += c)), 0)
+}
+
+type Order = (a: Interval, b: Interval) => number
+const largestFirst: Order = (a, b) => b.bytes - a.bytes || a.first - b.first
+/** Values of a forward pass lie like a stack. */
+const longestFirst: Order = (a, b) => b.last - b.first - (a.last - a.first) || largestFirst(a, b)
+
+/** Pairs that are looked at for a better packing than the first: planners place hundreds of layouts. */
+const MOST_PAIRS = 250_000
+
+/**
+ * Offsets by lifetime: largest first, which leaves small gaps. Where that takes more than is alive at once, and there are few items, what
+ * lives longest first; and then, again and again, what lies on top is placed before the first that lives beside it.
+ */
+export const packByLifetime = (items: readonly Interval[]): Packed => {
+  const least = leastBytes(items)
+  const sorted = (by: Order): readonly number[] => items.map((_, i) => i).sort((a, b) => by(items[a]!, items[b]!) || a - b)
+  let best = packInOrder(items, sorted(largestFirst))
+  let order = sorted(longestFirst)
+  for (let tries = Math.floor(MOST_PAIRS / items.length ** 2); tries > 0 && best.bytes > least; tries--) {
+    const packed = packInOrder(items, order)
+    if (packed.bytes < best.bytes) best = packed
+    order = topFirst(items, packed, order)
+  }
+  return best
+}
+
+/** What lies on top, before the first that lives beside it. */
+const topFirst = (items: readonly Interval[], { offsets, bytes }: Packed, order: readonly number[]): readonly number[] => {
+  const at = order.findIndex((i) => offsets[i]! + alignUp(items[i]!.bytes, ALIGN_BYTES) === bytes)
+  const top = order[at]!
+  const { first, last } = items[top]!
+  const before = order.findIndex((i) => items[i]!.first <= last && first <= items[i]!.last)
+  return [...order.slice(0, before), top, ...order.slice(before, at), ...order.slice(at + 1)]
 }
 
 /**
@@ -99,6 +148,21 @@ export interface Placement {
 const isLocal = (c: Cell): boolean => c.segment >= 0
 const isSmall = (packing: Packing) => (c: Cell): boolean =>
   (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && (packing === 'tight' || c.bytes < SMALL_BYTES)
+
+interface PackedCells extends Packed { readonly members: readonly Cell[] }
+
+const packedCells = (members: readonly Cell[], life: (c: Cell) => readonly [number, number]): PackedCells => ({
+  members, ...packByLifetime(members.map((c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] }))),
+})
+
+/** A tile's locals, without tiny ones that would make it take a page more. */
+const packedTile = (members: readonly Cell[], life: (c: Cell) => readonly [number, number]): PackedCells => {
+  const all = packedCells(members, life)
+  const tiny = members.filter((c) => c.bytes < TINY_BYTES).reduce((n, c) => n + alignUp(c.bytes, ALIGN_BYTES), 0)
+  if (all.bytes < PAGE_BYTES || all.bytes % PAGE_BYTES > tiny) return all
+  const others = packedCells(members.filter((c) => c.bytes >= TINY_BYTES), life)
+  return pagesFor(others.bytes) < pagesFor(all.bytes) ? others : all
+}
 
 /** Storages as they are opened. */
 class Placer implements Placement {
@@ -131,36 +195,35 @@ class Placer implements Placement {
     if (members.length) this.open(kind, label, bytes, members, offsets)
   }
 
-  packed(kind: StorageKind, label: string, members: readonly Cell[], life: (c: Cell) => readonly [number, number]): void {
-    if (!members.length) return
-    const p = packByLifetime(members.map((c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] })))
-    this.open(kind, label, p.bytes, members, p.offsets)
+  packed(kind: StorageKind, label: string, { members, offsets, bytes }: PackedCells): void {
+    if (members.length) this.open(kind, label, bytes, members, offsets)
   }
 }
 
-/** Cells that loops over tiles touch: they come and go by bands, which a neighbour would disturb. */
-const touchedByTiles = (calls: readonly Call[]): ReadonlySet<number> => {
+/** The rows of a step. What loops over tiles touch in parts comes and goes by bands, which a neighbour would disturb: it has none. */
+const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (readonly Cell[])[] => {
   const loops = new Set(calls.flatMap((c) => (c.tile > 0 ? [c.segment] : [])))
   const views = loops.size ? calls.flatMap((c) => (loops.has(c.segment) ? [...c.ins, ...c.outs] : [])) : []
-  return new Set(views.map((v) => v.cell))
+  const byBands = new Set(views.flatMap((v) => (sameBox(v.box, v.held) ? [] : [v.cell])))
+  return rowsOf(cells.filter((c) => c.scope === 'whole' && c.bytes >= SMALL_BYTES && !byBands.has(c.id))).filter((row) => row.length > 1)
 }
 
 export const place = (cells: readonly Cell[], calls: readonly Call[], packing: Packing = 'apart'): Placement => {
   const placer = new Placer(cells.length)
+  const rows = packing === 'rows' ? rowsIn(cells, calls) : []
+  const rowOf = new Map(rows.flatMap((row) => row.map((c) => [c.id, row] as const)))
   placer.inARow('persistent', 'parameters and state', cells.filter((c) => c.scope === 'persistent'))
-  placer.packed('small', SMALL_VALUES, cells.filter(isSmall(packing)), (c) => [c.first, c.last])
   const locals = new Map<number, Cell[]>()
   for (const c of cells.filter(isLocal)) locals.set(c.segment, [...(locals.get(c.segment) ?? []), c])
   const phases = locals.size ? localPhases(cells, calls) : null
-  for (const [s, members] of locals) placer.packed('scratch', `tiles of segment ${s}`, members, (c) => phases!.get(c.id)!)
-  const large = cells.filter((c) => !placer.places[c.id])
-  const byBands = touchedByTiles(calls)
-  const inRows = packing === 'rows' ? large.filter((c) => c.scope === 'whole' && !byBands.has(c.id)) : []
-  const rowOf = new Map(rowsOf(inRows).flatMap((row) => row.map((c) => [c, row] as const)))
-  for (const c of large) {
-    const row = rowOf.get(c)
+  const tiles = new Map([...locals].map(([s, members]) => [s, packedTile(members, (c) => phases!.get(c.id)!)]))
+  const inTiles = new Set([...tiles.values()].flatMap((t) => t.members))
+  placer.packed('small', SMALL_VALUES, packedCells(cells.filter((c) => isLocal(c) ? !inTiles.has(c) : isSmall(packing)(c)), (c) => [c.first, c.last]))
+  for (const [s, tile] of tiles) placer.packed('scratch', `tiles of segment ${s}`, tile)
+  for (const c of cells) {
+    const row = rowOf.get(c.id)
     if (placer.places[c.id]) continue
-    if (row && row.length > 1) placer.inARow('value', `${row[0]!.label} … ${row[row.length - 1]!.label}`, row)
+    if (row) placer.inARow('value', `${row[0]!.label} … ${row[row.length - 1]!.label}`, row)
     else placer.alone(c.scope === 'fed' ? 'fed' : c.scope === 'whole' ? 'value' : 'scratch', c)
   }
   return placer

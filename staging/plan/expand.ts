@@ -175,11 +175,13 @@ class TiledSegment {
 
   run(): void {
     for (const k of this.seg.keeps) this.x.newWhole(k.value)
+    // Gradients of parameters are used up in the order in which they are done: begun the other way round, their lives nest (memory/rows.ts).
+    const sums = this.seg.keeps.filter((k) => k.mode === 'add').reverse()
     const g = this.seg.grid
     for (let index = 0; index < tilesOf(g); index++) {
       const t = { index, B: Math.floor(index / (g.H * g.W)), H: Math.floor(index / g.W) % g.H, W: index % g.W }
       this.here = new Map()
-      for (const k of this.seg.keeps) if (k.mode === 'add') this.zero(k, t)
+      for (const k of sums) this.zero(k, t)
       this.seg.body.forEach((step, k) => this.step(step, k, t))
     }
   }

@@ -31,9 +31,9 @@ const segmentRow = (plan: Plan, s: Segment): readonly string[] => {
 const kindOf = (plan: Plan, r: Residency): string => {
   if (isForEver(plan)(r)) return 'persistent'
   const members = plan.storages[r.storage]!.cells.map((c) => plan.cells[c]!)
+  if (plan.storages[r.storage]!.label === SMALL_VALUES) return 'small'
   if (members.some((c) => c.segment >= 0)) return 'tiles'
-  if (members[0]!.scope === 'workspace') return 'workspace'
-  return plan.storages[r.storage]!.label === SMALL_VALUES ? 'small' : members[0]!.scope
+  return members[0]!.scope
 }
 
 const counted = (name: string, rs: readonly Residency[]): string =>

@@ -36,7 +36,7 @@ const planned = (g: Graph, cuts: readonly number[], over: ReturnType<typeof grid
 
 /** Large enough for bands of several pages that leave and return. */
 const network = (): Graph => {
-  const s = new Sketch([1, 2, 420, 130])
+  const s = new Sketch([1, 2, 480, 130])
   const x = s.relu(s.norm(s.conv(s.image, 'a', 48, 3), 'n'), 'r')
   const y = s.op('dropout', { p: 0.25, key: 7 }, [s.conv(x, 'b', 48, 3, undefined, false)], 'drop')
   return trained(s, s.conv(s.op('add', {}, [y, x], 'sum'), 'c', 5, 1), 'cross-entropy')
