@@ -117,8 +117,8 @@ const timesOf = (native: Native, threads: number): Timed => {
   return { profile, times }
 }
 
-const learnInto = (profile: KeptProfile, plan: Plan, seconds: Float64Array): void => {
-  if (learn(profile.inSteps, plan, seconds)) profile.save()
+const learnInto = (profile: KeptProfile, plan: Plan, seconds: Float64Array, link: Link): void => {
+  if (learn(profile.inSteps, plan, seconds, link)) profile.save()
 }
 
 /** What steps teach a machine whose plans go by fixed numbers. */
@@ -143,13 +143,14 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const { profile, times } = timesOf(native, threads)
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
   const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill, 'cpu', threads))
+  const link = linkAt(speeds, o)
   return {
-    name: 'cpu', device: 'cpu', dtype: 'f32', precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link: linkAt(speeds, o),
+    name: 'cpu', device: 'cpu', dtype: 'f32', precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link,
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: asked(native, 'cpu', 'f32', threads),
     ...(o.algorithms === 'fixed' ? {} : { choices: cpuChoices(native, times, threads) }),
     asInSteps: (plan) => asInSteps(profile.inSteps, plan),
-    learnFromSteps: (plan, seconds, n = threads) => learnInto(timesOf(native, n).profile, plan, seconds),
+    learnFromSteps: (plan, seconds, n = threads) => learnInto(timesOf(native, n).profile, plan, seconds, link),
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }
@@ -211,14 +212,15 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const speeds = spill === undefined
     ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
     : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
+  const link = linkAt(speeds, o)
   return {
-    name: 'cuda', device: 'cuda', dtype: 'f32', precision: o.precision ?? 'fp32', ...(products ? { products } : {}), link: linkAt(speeds, o),
+    name: 'cuda', device: 'cuda', dtype: 'f32', precision: o.precision ?? 'fp32', ...(products ? { products } : {}), link,
     memoryBytes: Math.max(PAGE_BYTES, Math.floor((facts.freeBytes - CUDA_OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: fitting('direct'),
     ...(o.algorithms === 'fixed' ? {} : { choices: measuredChoices(libraryWays(scratch, o.algorithms ?? 'measured'), fitting, times) }),
     asInSteps: (plan) => asInSteps(profile.inSteps, plan),
-    learnFromSteps: (plan, seconds) => learnInto(profile, plan, seconds),
+    learnFromSteps: (plan, seconds) => learnInto(profile, plan, seconds, link),
     saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
   }
 }

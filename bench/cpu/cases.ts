@@ -22,6 +22,8 @@ export interface Case {
   readonly precision?: 'bf16'
   /** Of one request; the last is measured. */
   readonly stepsAtOnce?: number
+  /** Whether the machine's profile learns from its steps; default: yes. */
+  readonly teaches?: boolean
 }
 export const STEPS_AT_ONCE = 2
 

@@ -58,6 +58,8 @@ export interface Told {
 }
 export interface OurStep {
   readonly seconds: number
+  /** Of the request's steps. */
+  readonly quickestSeconds: number
   readonly kernelSeconds: number
   readonly recomputeSeconds: number
   readonly stallMemorySeconds: number

@@ -56,12 +56,12 @@ const main = async (): Promise<void> => {
   for await (const line of createInterface({ input: process.stdin })) {
     if (line !== 'step') break
     // The first of two draws the samples, as the first step of any run does; the second is what a step takes from then on.
-    const { stepsAtOnce: steps = STEPS_AT_ONCE } = bench
+    const { stepsAtOnce: steps = STEPS_AT_ONCE, teaches = true } = bench
     const run = await session.run({ steps, firstStep, seed: 1, source })
     firstStep += steps
-    if (run.quietCallSeconds) machine.learnFromSteps(plan, run.quietCallSeconds, threads)
+    if (run.quietCallSeconds && teaches) machine.learnFromSteps(plan, run.quietCallSeconds, threads)
     const secondsByKind = Object.fromEntries(Object.entries(run.secondsByKind).map(([kind, s]) => [kind, s / steps]))
-    say({ ...run.steps[steps - 1], secondsByKind, arenaPeakBytes: run.arenaPeakBytes, memoryBytes: memory.bytes() })
+    say({ ...run.steps[steps - 1], secondsByKind, quickestSeconds: Math.min(...run.steps.map((s) => s.seconds)), arenaPeakBytes: run.arenaPeakBytes, memoryBytes: memory.bytes() })
   }
   session.dispose()
   memory.stop()

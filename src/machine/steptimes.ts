@@ -1,45 +1,60 @@
-// What steps have told of their calls. In: a plan, and what each of its calls took in the quickest quiet step. Out: plans whose calls take
-// what they took. Invariant: only the seconds of calls change: which plan is chosen, and its memory, never depend on the steps
-// that this machine has run. A call beside which something is copied takes longer: what plans that move pages tell only counts where it
-// is less than was planned.
+// What steps have told of their calls. In: a plan, what each of its calls took in the quickest quiet step of a run, and the link on which its pages
+// moved. Out: plans whose calls take what they took. Invariant: only the seconds of calls change: which plan is chosen, and its memory,
+// never depend on the steps that this machine has run. A call beside which something is copied takes longer, by what the simulator
+// adds for it: that is taken off what is told, since it will be added again.
+// Worked example: runs whose quickest steps gave a call 2, 1 and 3 ms: 2 is planned after the first, then 2 + (1 - 2) / 4 = 1.75, then
+// 1.75 + (3 - 1.75) / 4 = 2.06; had copies lasted through the third and slowed it down by half, that would have told 2 ms.
+import type { Link } from '../../staging/graph/machine'
 import { callShapes } from '../../staging/plan/expand'
 import type { Call, Plan } from '../../staging/plan/plan'
+import { simulate } from '../../staging/sim/simulate'
 import { type Measurements, timeKey, wayText } from './timing'
 
 /** Networks of this many different calls are remembered; what was told longest ago goes first. */
 export const MOST_STEP_TIMES = 4096
 /** A time that moves by less is the same. */
 const SAME_WITHIN = 0.03
-/** What took longer than before was most likely disturbed (a virtual machine's speed moves by tens of percent): it counts for little. */
-const SLOWER_COUNTS = 0.05
+/** Of what is told anew: a machine's speed moves (a virtual one's by tens of percent), and the next step is most likely like the last few runs. */
+const NEWEST_COUNTS = 0.25
 
 const keyOf = (plan: Plan, c: Call): string => {
   const shapes = callShapes(plan.graph, c.ins, c.outs)
   return timeKey(c.kind, c.attrs, shapes) + wayText(c.algorithm ?? 'direct', shapes)
 }
 
-interface Told { readonly seconds: number; readonly planned: number; readonly calls: number }
+/** What each call would have taken with nothing copied beside it. */
+const alone = (plan: Plan, seconds: Float64Array, link: Link): Float64Array => {
+  if (!link.beside) return seconds
+  const out = seconds.slice()
+  for (const { call, start, end } of simulate(plan, link).spans) {
+    const planned = call === undefined ? 0 : plan.calls[call]!.seconds
+    if (call !== undefined && planned > 0) out[call]! *= planned / (end - start)
+  }
+  return out
+}
+
+interface Told { readonly seconds: number; readonly calls: number }
 
 /** Of equal calls, all that they took. */
 const sums = (plan: Plan, seconds: Float64Array): ReadonlyMap<string, Told> => {
   const told = new Map<string, Told>()
   plan.calls.forEach((c, i) => {
     const key = keyOf(plan, c)
-    const sum = told.get(key) ?? { seconds: 0, planned: 0, calls: 0 }
-    told.set(key, { seconds: sum.seconds + seconds[i]!, planned: sum.planned + c.seconds, calls: sum.calls + 1 })
+    const sum = told.get(key) ?? { seconds: 0, calls: 0 }
+    told.set(key, { seconds: sum.seconds + seconds[i]!, calls: sum.calls + 1 })
   })
   return told
 }
 
 /** Whether something was learnt that is worth keeping. */
-export const learn = (known: Measurements, plan: Plan, seconds: Float64Array): boolean => {
+export const learn = (known: Measurements, plan: Plan, seconds: Float64Array, link: Link): boolean => {
   if (seconds.length !== plan.calls.length) return false
   let isNew = false
-  for (const [key, sum] of sums(plan, seconds)) {
+  for (const [key, sum] of sums(plan, alone(plan, seconds, link))) {
     const told = sum.seconds / sum.calls
+    if (!(told > 0)) continue
     const before = known.get(key)
-    if (!(told > 0) || (plan.tierBytes > 0 && told >= (before ?? sum.planned / sum.calls))) continue
-    const now = before === undefined || told < before ? told : before + SLOWER_COUNTS * (told - before)
+    const now = before === undefined ? told : before + NEWEST_COUNTS * (told - before)
     isNew ||= before === undefined || Math.abs(now / before - 1) > SAME_WITHIN
     known.delete(key)
     known.set(key, now)

@@ -1,16 +1,17 @@
-// What steps tell of their calls: equal calls share it, plans take it over, and plans that move pages tell less than others.
+// What steps tell of their calls: equal calls share it, plans take it over, and what copies beside a call cost is taken off.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { asInSteps, forgetOldest, learn, MOST_STEP_TIMES } from '../../src/machine/steptimes'
 import type { Measurements } from '../../src/machine/timing'
-import { chainPlan } from '../report/plans'
+import { simulate } from '../../staging/sim/simulate'
+import { chainPlan, LINK } from '../report/plans'
 
 const plan = chainPlan({ layers: 3, size: 16 })
 const secondsOf = (p: typeof plan): readonly number[] => p.calls.map((c) => c.seconds)
 
 test('a plan takes the seconds that its own calls took, equal calls their mean', () => {
   const known: Measurements = new Map()
-  assert.ok(learn(known, plan, Float64Array.from(plan.calls, (_, i) => 1 + i)))
+  assert.ok(learn(known, plan, Float64Array.from(plan.calls, (_, i) => 1 + i), LINK))
   const told = secondsOf(asInSteps(known, plan))
   const sum = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0)
   assert.ok(Math.abs(sum(told) - (plan.calls.length * (plan.calls.length + 1)) / 2) < 1e-9)
@@ -22,7 +23,7 @@ test('a plan takes the seconds that its own calls took, equal calls their mean',
 
 test('nothing but the seconds changes, and those of unknown calls stay', () => {
   const known: Measurements = new Map()
-  learn(known, plan, new Float64Array(plan.calls.length).fill(7))
+  learn(known, plan, new Float64Array(plan.calls.length).fill(7), LINK)
   const same = { ...asInSteps(known, plan), calls: plan.calls }
   assert.equal(same, plan)
   const wider = chainPlan({ layers: 2, size: 32 })
@@ -30,28 +31,28 @@ test('nothing but the seconds changes, and those of unknown calls stay', () => {
   assert.equal(convolutions(asInSteps(known, wider)), convolutions(wider))
 })
 
-test('what is told again within a few hundredths is nothing new', () => {
+test('what is told anew counts for a quarter, and moves of a few hundredths are nothing new', () => {
   const known: Measurements = new Map()
-  const told = (seconds: number): boolean => learn(known, plan, new Float64Array(plan.calls.length).fill(seconds))
-  assert.equal([told(1), told(1.01), told(0.9)], [true, false, true])
+  const told = (seconds: number): boolean => learn(known, plan, new Float64Array(plan.calls.length).fill(seconds), LINK)
+  assert.equal([told(2), told(2.2), told(1), told(3)], [true, false, true, true])
+  for (const seconds of known.values()) assert.ok(Math.abs(seconds - (((2.05 * 3 + 1) / 4) * 3 + 3) / 4) < 1e-12)
 })
 
-test('a quicker time counts at once, a slower one for a twentieth', () => {
+test('what copies beside a call cost is taken off: a step as simulated teaches the seconds that it was simulated with', () => {
+  const moving = chainPlan({ layers: 3, size: 64, swap: true })
+  const slowing = { ...LINK, beside: { copies: 1.5, calls: 1.25 } }
+  const took = new Float64Array(moving.calls.length)
+  for (const { call, start, end } of simulate(moving, slowing).spans) if (call !== undefined) took[call] = end - start
+  assert.ok(took.some((s, i) => s > 1.2 * moving.calls[i]!.seconds), 'some calls run beside copies')
   const known: Measurements = new Map()
-  for (const seconds of [2, 1, 3]) learn(known, plan, new Float64Array(plan.calls.length).fill(seconds))
-  assert.equal([...new Set(known.values())], [1.1])
+  assert.ok(learn(known, moving, took, slowing))
+  for (const [i, c] of asInSteps(known, moving).calls.entries()) assert.ok(Math.abs(c.seconds / moving.calls[i]!.seconds - 1) < 1e-9)
 })
 
-test('plans that move pages tell what takes less than was planned, other plans than the one that ran nothing', () => {
+test('what another plan took tells nothing', () => {
   const known: Measurements = new Map()
-  const moving = { ...plan, tierBytes: 1 }
-  const planned = Float64Array.from(plan.calls, (c) => c.seconds)
-  assert.not(learn(known, moving, planned.map((s) => s * 1.5)))
-  assert.not(learn(known, plan, new Float64Array(plan.calls.length + 1).fill(1)))
+  assert.not(learn(known, plan, new Float64Array(plan.calls.length + 1).fill(1), LINK))
   assert.is(known.size, 0)
-  assert.ok(learn(known, moving, planned.map((s) => s / 2)))
-  assert.not(learn(known, moving, planned))
-  for (const [i, c] of asInSteps(known, plan).calls.entries()) assert.ok(Math.abs(c.seconds / planned[i]! - 0.5) < 1e-9)
 })
 
 test('what was told longest ago is forgotten first', () => {
