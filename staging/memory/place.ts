@@ -5,7 +5,7 @@
 // parameters and state into one storage for ever, small values by lifetime into another, and a tiled segment's locals
 // into one per segment (the same offsets for every tile). Worked example of packing by lifetime, sizes in lines of 64:
 // a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
-import { ALIGN_BYTES, alignUp, PAGE_BYTES, pagesFor } from '../core/bytes'
+import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
 import { type Call, type Cell, type Place, SMALL_VALUES, type Storage } from '../plan/plan'
 import { rowsOf } from './rows'
@@ -79,13 +79,13 @@ const packInOrder = (items: readonly Interval[], order: readonly number[]): Pack
 
 /** What is alive at the worst moment: no packing takes less. */
 const leastBytes = (items: readonly Interval[]): number => {
-  const change = new Float64Array(items.reduce((n, i) => Math.max(n, i.last), 0) + 2)
+  const points = items.reduce((n, i) => Math.max(n, i.last), 0) + 1
+  const change = new Float64Array(points + 1)
   for (const { bytes, first, last } of items) {
     change[first]! += alignUp(bytes, ALIGN_BYTES)
     change[last + 1]! -= alignUp(bytes, ALIGN_BYTES)
   }
-  let alive = 0
-  return change.reduce((most, c) => Math.max(most, (alive += c)), 0)
+  return mostHeld(change, points)
 }
 
 type Order = (a: Interval, b: Interval) => number
