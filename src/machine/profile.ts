@@ -11,10 +11,10 @@ import { writeWholeText } from '../files'
 import type { DeviceInfo } from '../native'
 import { version } from '../version'
 import { watched } from './quiet'
-import { forgetOldest } from './steptimes'
+import { forgetOldest, type StepTimes } from './steptimes'
 import type { Measurements } from './timing'
 
-const VERSION = 4
+const VERSION = 5
 
 const positive = new t.Type<number>('Positive', (u): u is number => typeof u === 'number' && u > 0 && Number.isFinite(u),
   (u, c) => (typeof u === 'number' && u > 0 && Number.isFinite(u) ? t.success(u) : t.failure(u, c)), t.identity)
@@ -24,13 +24,13 @@ const profileCodec = t.strict({
   machine: t.string,
   /** By lower tier: 'ram', or the file system of a spill file. */
   links: t.record(t.string, t.strict({ outBytesPerSecond: positive, inBytesPerSecond: positive, fullDuplex: t.boolean, beside: t.strict({ copies: positive, calls: positive }) })),
-  /** Of calls by themselves, and of calls in steps. */
+  /** Of calls by themselves, and what the last few runs told of calls in steps. */
   seconds: t.record(t.string, positive),
-  inSteps: t.record(t.string, positive),
+  inSteps: t.record(t.string, t.readonlyArray(positive)),
 })
 
 export type Speeds = t.TypeOf<typeof profileCodec>['links'][string]
-interface Profile { readonly links: Map<string, Speeds>; readonly measurements: Measurements; readonly inSteps: Measurements }
+interface Profile { readonly links: Map<string, Speeds>; readonly measurements: Measurements; readonly inSteps: StepTimes }
 
 export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'spillway')
 
@@ -76,7 +76,7 @@ export const profileWords = (build: string, threads: number): string => {
 export interface KeptProfile {
   readonly measurements: Measurements
   /** What steps have told (steptimes.ts). */
-  readonly inSteps: Measurements
+  readonly inSteps: StepTimes
   /** The speed of a link, measured when it is not known. */
   readonly link: (tier: string, measure: () => Speeds) => Speeds
   /** Whether a link was measured. */
@@ -90,8 +90,8 @@ const addMissing = <A>(to: Map<string, A>, from: ReadonlyMap<string, A> | undefi
 }
 
 /** What this process has not learnt since it read or wrote the file, another may have. */
-const takeLearnt = (known: Measurements, inFile: Measurements, from: Measurements | undefined): void => {
-  for (const [k, seconds] of from ?? []) if (known.get(k) === inFile.get(k)) known.set(k, seconds)
+const takeLearnt = (known: StepTimes, inFile: StepTimes, from: StepTimes | undefined): void => {
+  for (const [k, told] of from ?? []) if (known.get(k) === inFile.get(k)) known.set(k, told)
 }
 
 /** Measurements of a link on a busy machine, before the best of them must do. */
@@ -123,7 +123,7 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
   const machine = machineText(build, threads)
   const { links, measurements, inSteps }: Profile = stored(machine) ?? { links: new Map(), measurements: new Map(), inSteps: new Map() }
   const before = links.size
-  let inFile: Measurements = new Map(inSteps)
+  let inFile: StepTimes = new Map(inSteps)
   /** Of this process: measured while something else was going on. */
   const disturbed = new Map<string, Speeds>()
   return {

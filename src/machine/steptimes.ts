@@ -2,20 +2,28 @@
 // moved. Out: plans whose calls take what they took. Invariant: only the seconds of calls change: which plan is chosen, and its memory,
 // never depend on the steps that this machine has run. A call beside which something is copied takes longer, by what the simulator
 // adds for it: that is taken off what is told, since it will be added again.
-// Worked example: runs whose quickest steps gave a call 2, 1 and 3 ms: 2 is planned after the first, then 2 + (1 - 2) / 4 = 1.75, then
-// 1.75 + (3 - 1.75) / 4 = 2.06; had copies lasted through the third and slowed it down by half, that would have told 2 ms.
+// Worked example: runs whose quickest steps gave a call 2, 1 and 3 ms: 2 ms are planned after the first, 1.5 after the second, 2 after
+// the third; had copies lasted through the third and slowed it down by half, that would have told 2 ms.
 import type { Link } from '../../staging/graph/machine'
 import { callShapes } from '../../staging/plan/expand'
 import type { Call, Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
-import { type Measurements, timeKey, wayText } from './timing'
+import { timeKey, wayText } from './timing'
 
 /** Networks of this many different calls are remembered; what was told longest ago goes first. */
 export const MOST_STEP_TIMES = 4096
 /** A time that moves by less is the same. */
 const SAME_WITHIN = 0.03
-/** Of what is told anew: a machine's speed moves (a virtual one's by tens of percent), and the next step is most likely like the last few runs. */
-const NEWEST_COUNTS = 0.25
+/** A machine's speed moves, a virtual one's by tens of percent: the next step is most likely like the last few runs, and no single one decides. */
+const MOST_RUNS = 7
+
+/** What the last few runs told of a call, the newest last. */
+export type StepTimes = Map<string, readonly number[]>
+
+const median = (xs: readonly number[]): number => {
+  const sorted = [...xs].sort((a, b) => a - b)
+  return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2
+}
 
 const keyOf = (plan: Plan, c: Call): string => {
   const shapes = callShapes(plan.graph, c.ins, c.outs)
@@ -47,15 +55,15 @@ const sums = (plan: Plan, seconds: Float64Array): ReadonlyMap<string, Told> => {
 }
 
 /** Whether something was learnt that is worth keeping. */
-export const learn = (known: Measurements, plan: Plan, seconds: Float64Array, link: Link): boolean => {
+export const learn = (known: StepTimes, plan: Plan, seconds: Float64Array, link: Link): boolean => {
   if (seconds.length !== plan.calls.length) return false
   let isNew = false
   for (const [key, sum] of sums(plan, alone(plan, seconds, link))) {
     const told = sum.seconds / sum.calls
     if (!(told > 0)) continue
-    const before = known.get(key)
-    const now = before === undefined ? told : before + NEWEST_COUNTS * (told - before)
-    isNew ||= before === undefined || Math.abs(now / before - 1) > SAME_WITHIN
+    const before = known.get(key) ?? []
+    const now = [...before, told].slice(-MOST_RUNS)
+    isNew ||= before.length < MOST_RUNS || Math.abs(median(now) / median(before) - 1) > SAME_WITHIN
     known.delete(key)
     known.set(key, now)
   }
@@ -63,7 +71,7 @@ export const learn = (known: Measurements, plan: Plan, seconds: Float64Array, li
   return isNew
 }
 
-export const forgetOldest = (known: Measurements): void => {
+export const forgetOldest = (known: StepTimes): void => {
   for (const key of known.keys()) {
     if (known.size <= MOST_STEP_TIMES) return
     known.delete(key)
@@ -71,5 +79,10 @@ export const forgetOldest = (known: Measurements): void => {
 }
 
 /** The plan with the times that steps have told, where they have. */
-export const asInSteps = (known: Measurements, plan: Plan): Plan =>
-  known.size === 0 ? plan : { ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: known.get(keyOf(plan, c)) ?? c.seconds })) }
+export const asInSteps = (known: StepTimes, plan: Plan): Plan => {
+  const secondsOf = (c: Call): number => {
+    const told = known.size > 0 ? known.get(keyOf(plan, c)) : undefined
+    return told?.length ? median(told) : c.seconds
+  }
+  return { ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: secondsOf(c) })) }
+}

@@ -69,18 +69,18 @@ test('what was measured is known to the same build and number of threads only', 
 test('what another process has learnt from steps meanwhile stays, and what this one has learnt itself', () =>
   inCache(() => {
     const seed = openProfile('build a', 2)
-    for (const [key, seconds] of [['conv', 3], ['relu', 2]] as const) seed.inSteps.set(key, seconds)
+    for (const [key, seconds] of [['conv', 3], ['relu', 2]] as const) seed.inSteps.set(key, [seconds])
     seed.save()
     const [ours, theirs] = [openProfile('build a', 2), openProfile('build a', 2)]
-    theirs.inSteps.set('conv', 1).set('add', 4)
+    theirs.inSteps.set('conv', [3, 1]).set('add', [4])
     theirs.save()
-    ours.inSteps.set('relu', 1.5)
+    ours.inSteps.set('relu', [2, 1.5])
     ours.save()
-    assert.equal(Object.fromEntries(openProfile('build a', 2).inSteps), { conv: 1, relu: 1.5, add: 4 })
-    theirs.inSteps.set('conv', 0.5)
+    assert.equal(Object.fromEntries(openProfile('build a', 2).inSteps), { conv: [3, 1], relu: [2, 1.5], add: [4] })
+    theirs.inSteps.set('conv', [0.5])
     theirs.save()
     ours.save()
-    assert.equal(Object.fromEntries(openProfile('build a', 2).inSteps), { conv: 0.5, relu: 1.5, add: 4 })
+    assert.equal(Object.fromEntries(openProfile('build a', 2).inSteps), { conv: [0.5], relu: [2, 1.5], add: [4] })
   }))
 
 test('a new build takes the place of the oldest', () =>
