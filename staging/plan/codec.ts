@@ -18,7 +18,8 @@ export type PlanFormat = Extract<PlanError, { readonly tag: 'PlanFormat' }>
 const refused = (at: string, reason: string): Either<PlanFormat, never> => left({ tag: 'PlanFormat', at, reason })
 
 export const PLAN_FORMAT = 'spillway-plan'
-export const PLAN_VERSION = 2
+/** Of the file and of how segments unroll (expand.ts): pages are held from one call to another, and calls are counted. */
+export const PLAN_VERSION = 3
 
 // ---------------------------------------------------------------- structure
 
