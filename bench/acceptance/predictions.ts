@@ -91,10 +91,11 @@ const stepped = async (cases: readonly Case[]): Promise<readonly Side[]> => {
   return sides
 }
 
-/** A busy machine has few quiet steps: then all of them count, and it is said. */
+/** What would teach nothing, as it was disturbed, counts on neither side; a busy machine has few other turns: then all of them count, and it is said. */
 const figuresOf = (s: Side, told: Told) => {
-  const isQuiet = s.quiet.kept.length >= LEAST_QUIET
-  const steps = (isQuiet ? s.quiet : s.all).kept
+  const quiet = s.quiet.kept.filter((turn) => turn.hadQuiet)
+  const isQuiet = quiet.length >= LEAST_QUIET
+  const steps = isQuiet ? quiet : s.all.kept
   const secondsPerStep = median(steps.map((step) => step.quickestSeconds))
   return {
     ratio: told.predictedSeconds / secondsPerStep,
@@ -108,8 +109,8 @@ const figuresOf = (s: Side, told: Told) => {
     predictedComputeSeconds: told.predictedComputeSeconds,
     predictedStallSeconds: told.predictedStallSeconds,
     quiet: isQuiet,
-    samples: s.quiet.kept.length,
-    dropped: s.quiet.dropped,
+    turns: quiet.length,
+    dropped: s.all.kept.length - quiet.length,
   }
 }
 

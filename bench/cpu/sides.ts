@@ -60,6 +60,8 @@ export interface OurStep {
   readonly seconds: number
   /** Of the request's steps. */
   readonly quickestSeconds: number
+  /** Whether the profile would learn from one of them. */
+  readonly hadQuiet: boolean
   readonly kernelSeconds: number
   readonly recomputeSeconds: number
   readonly stallMemorySeconds: number
