@@ -1,5 +1,5 @@
 // Seconds of a step as planned against as measured, for plans of every sort. In: a claim to make. Out: a claim for each network
-// and strategy: what is planned is within a tenth of the quickest of a few steps, the median over turns. Invariant: what the profile learns from and
+// and strategy: what is planned is within a tenth of the quickest of ten steps, the mean over turns. Invariant: what the profile learns from and
 // what a prediction is held against are steps of two processes, one after the other in each turn, so that a drift of the machine's speed
 // (a virtual one's moves by a quarter within minutes) meets both alike; a third process plans from the profile that was written,
 // as a user's second run does. Steps beside which something else ran do not count, or the figures say so (`quiet`).
@@ -15,9 +15,9 @@ import type { Claiming } from './claims'
 
 const TOLERANCE = 0.1
 /** Of one turn of a process. */
-const STEPS = 4
-const ROUNDS = 8
-const LEAST_QUIET = 5
+const STEPS = 10
+const ROUNDS = 5
+const LEAST_QUIET = 3
 /** Over the smallest budget. */
 const MARGIN = 1.1
 
@@ -96,7 +96,7 @@ const figuresOf = (s: Side, told: Told) => {
   const quiet = s.quiet.kept.filter((turn) => turn.hadQuiet)
   const isQuiet = quiet.length >= LEAST_QUIET
   const steps = isQuiet ? quiet : s.all.kept
-  const secondsPerStep = median(steps.map((step) => step.quickestSeconds))
+  const secondsPerStep = steps.reduce((n, step) => n + step.quickestSeconds, 0) / steps.length
   return {
     ratio: told.predictedSeconds / secondsPerStep,
     predictedSecondsPerStep: told.predictedSeconds,

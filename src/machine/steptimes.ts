@@ -15,15 +15,13 @@ export const MOST_STEP_TIMES = 4096
 /** A time that moves by less is the same. */
 const SAME_WITHIN = 0.03
 /** A machine's speed moves, a virtual one's by tens of percent: the next step is most likely like the last few runs, and no single one decides. */
-const MOST_RUNS = 7
+const MOST_RUNS = 5
 
 /** What the last few runs told of a call, the newest last. */
 export type StepTimes = Map<string, readonly number[]>
 
-const median = (xs: readonly number[]): number => {
-  const sorted = [...xs].sort((a, b) => a - b)
-  return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2
-}
+/** Not the median: what disturbs a step meets a few of its calls, others each time, and would be missing from the sum of all. */
+const mean = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0) / xs.length
 
 const keyOf = (plan: Plan, c: Call): string => {
   const shapes = callShapes(plan.graph, c.ins, c.outs)
@@ -63,7 +61,7 @@ export const learn = (known: StepTimes, plan: Plan, seconds: Float64Array, link:
     if (!(told > 0)) continue
     const before = known.get(key) ?? []
     const now = [...before, told].slice(-MOST_RUNS)
-    isNew ||= before.length < MOST_RUNS || Math.abs(median(now) / median(before) - 1) > SAME_WITHIN
+    isNew ||= before.length < MOST_RUNS || Math.abs(mean(now) / mean(before) - 1) > SAME_WITHIN
     known.delete(key)
     known.set(key, now)
   }
@@ -82,7 +80,7 @@ export const forgetOldest = (known: StepTimes): void => {
 export const asInSteps = (known: StepTimes, plan: Plan): Plan => {
   const secondsOf = (c: Call): number => {
     const told = known.size > 0 ? known.get(keyOf(plan, c)) : undefined
-    return told?.length ? median(told) : c.seconds
+    return told?.length ? mean(told) : c.seconds
   }
   return { ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: secondsOf(c) })) }
 }
