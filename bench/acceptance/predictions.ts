@@ -18,6 +18,9 @@ const TOLERANCE = 0.1
 const STEPS = 10
 const ROUNDS = 5
 const LEAST_QUIET = 3
+/** What a hypervisor gives to others shows in no counter, only in turns that lie further apart than this: then a network is measured again. */
+const STEADY = 1.25
+const ATTEMPTS = 3
 /** Over the smallest budget. */
 const MARGIN = 1.1
 
@@ -114,12 +117,26 @@ const figuresOf = (s: Side, told: Told) => {
   }
 }
 
+const isSteady = (s: Side): boolean => {
+  const seconds = s.all.kept.map((step) => step.quickestSeconds)
+  return Math.max(...seconds) <= STEADY * Math.min(...seconds)
+}
+
+/** Until the machine was steady, whatever was predicted. */
+const steppedSteadily = async (cases: readonly Case[]): Promise<{ readonly sides: readonly Side[]; readonly attempts: number }> => {
+  for (let attempts = 1; ; attempts++) {
+    const sides = await stepped(cases)
+    if (attempts === ATTEMPTS || sides.every(isSteady)) return { sides, attempts }
+  }
+}
+
 export const predictions = async (claim: Claiming): Promise<void> => {
   for (const plain of CASES) {
     const { peakBytes } = await toldOf(plain)
     const cases = [plain, ...Object.keys(SHARES).map((s) => budgeted(plain, s, peakBytes))]
-    for (const s of await stepped(cases)) {
-      const figures = figuresOf(s, await toldOf(s.of))
+    const { sides, attempts } = await steppedSteadily(cases)
+    for (const s of sides) {
+      const figures = { ...figuresOf(s, await toldOf(s.of)), steady: isSteady(s), attempts }
       claim('predict', `${plain.name} ${s.of.strategy ?? 'in-core'}`, Math.abs(figures.ratio - 1) <= TOLERANCE, figures)
     }
   }
