@@ -256,7 +256,7 @@ const orDeviceFailed = <A>(f: () => A): Either<SpillwayError, A> => {
 export const tryNative = (): Either<SpillwayError, Native> => orDeviceFailed(loadNative)
 
 /** Whether a device rounds to bf16 says whether it computes with it: the cpu device does where the processor multiplies bf16. */
-const hasBf16 = (native: Native, device: DeviceName): boolean => {
+export const hasBf16 = (native: Native, device: DeviceName): boolean => {
   const { wire, attrs, ins, outs } = nativeCall('to_bf16', {}, { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true }, device === 'ref' ? 'f64' : 'f32')
   return native.query(device, wire, attrs, ins, outs) >= 0
 }

@@ -15,7 +15,7 @@ struct Forward {
   static constexpr auto direction = Direction::forward;
   static constexpr auto check = ops::check_conv2d;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.outs[0], c.ins[1]); }
-  static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_ins > 2, ops::is_narrow(c)); }
+  static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_ins > 2, activations_of(c)); }
   static void run(const KernelCall& c) {
     std::vector<void*> data{c.ins[0].data, c.ins[1].data, c.outs[0].data};
     if (c.n_ins > 2) data.push_back(c.ins[2].data);
@@ -46,7 +46,7 @@ struct BackwardData {
   static constexpr auto direction = Direction::backward_data;
   static constexpr auto check = ops::check_conv2d_bwd_data;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.outs[0], c.ins[0], c.ins[1]); }
-  static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), false, ops::is_narrow(c)); }
+  static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), false, activations_of(c)); }
   static void run(const KernelCall& c) {
     run_convolution(*of(c), c, c.outs[0], true, {c.ins[0].data, c.ins[1].data, c.outs[0].data}, 2);
   }
@@ -60,7 +60,7 @@ struct BackwardWeights {
   static constexpr auto direction = Direction::backward_weights;
   static constexpr auto check = ops::check_conv2d_bwd_weights;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.ins[1], c.outs[0]); }
-  static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_outs > 1, ops::is_narrow(c)); }
+  static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_outs > 1, activations_of(c)); }
   static void run(const KernelCall& c) {
     std::vector<void*> data{c.ins[0].data, c.ins[1].data, c.outs[0].data};
     if (c.n_outs > 1) data.push_back(c.outs[1].data);
@@ -81,7 +81,7 @@ struct Kernel {
     switch (c.algorithm) {
       case Algorithm::direct: return true;
       case Algorithm::winograd: return conv2d_winograd::applies(Way::geometry(c));
-      case Algorithm::taps: return !ops::is_narrow(c) && taps::applies(Way::geometry(c));
+      case Algorithm::taps: return taps::applies(Way::geometry(c));
       default: return false;
     }
   }
@@ -95,7 +95,7 @@ struct Kernel {
   }
   static void prepare(const KernelCall& c) {
     if (c.algorithm == Algorithm::direct) Direct::prepare(c);
-    if (c.algorithm == Algorithm::taps) taps::prepare(Way::direction, Way::geometry(c));
+    if (c.algorithm == Algorithm::taps) taps::prepare(Way::direction, Way::geometry(c), c);
   }
   static void run(const KernelCall& c) {
     switch (c.algorithm) {

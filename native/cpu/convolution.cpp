@@ -15,10 +15,14 @@ using ops::WindowAxis;
 /// The convolution as the primitive sees it, and the packed grid that stands for x where x itself will not do.
 struct Problem {
   Direction direction;
-  bool bias, narrow;
+  bool bias;
+  Activations activations;
   memory::dims src, weights, dst, strides, dilations, pad_before, pad_after;
   std::optional<Grid> packed;
   bool turned = false;  // src and dst have changed places
+
+  bool narrow() const { return activations != Activations::floats; }
+  bool narrow_result() const { return activations == Activations::bf16; }
 };
 
 int64_t padding_after(const WindowAxis& axis, int64_t in_size, int64_t pad_before) {
@@ -39,9 +43,24 @@ bool better_turned(const Problem& p) {
          all(p.pad_before, 0) && all(p.pad_after, 0) && p.src[1] <= few_channels && p.src[1] < p.dst[1];
 }
 
-Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias, bool narrow) {
+/// Implementations of oneDNN 2.6 that give wrong numbers in bf16:
+/// - 1x1 convolutions over an odd number of channels, at 30, 59, 60 and many other numbers of pixels: the last channel is read with its neighbour;
+/// - dilated weight gradients of images from 29 pixels wide, where the last sixteen input channels are not all there: scratch is read
+///   that nothing wrote.
+bool gives_wrong_numbers(const Problem& p, const std::string& implementation) {
+  if (!p.narrow()) return false;
+  const int64_t groups = p.weights.size() == 5 ? p.weights[0] : 1, in = p.src[1] / groups, out = p.dst[1] / groups;
+  if (p.direction == Direction::backward_weights) {
+    const bool dilated = std::ranges::any_of(p.dilations, [](int64_t d) { return d > 0; });
+    return dilated && in % 16 != 0 && contains(implementation, "jit_bf16:");
+  }
+  const int64_t summed = p.direction == Direction::forward ? in : out;
+  return summed % 2 != 0 && contains(implementation, "jit_bf16_1x1");
+}
+
+Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations) {
   const auto& [h, w] = g.window;
-  Problem p{direction, bias, narrow, {}, {}, {g.batch, g.out_channels, h.out_size, w.out_size}, {h.stride, w.stride},
+  Problem p{direction, bias, activations, {}, {}, {g.batch, g.out_channels, h.out_size, w.out_size}, {h.stride, w.stride},
             {h.dilation - 1, w.dilation - 1}, {h.pad_before(), w.pad_before()}, {}, std::nullopt};
   GridAxis rows{0, h.in_size, 1}, columns{0, w.in_size, 1};
   if (strided_pointwise_weights(direction, g.window)) {
@@ -73,9 +92,9 @@ Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias, bool na
 class Describe {
  public:
   Describe(const Problem& p, tag layout)
-      : p_(p), src(factor_desc(p.narrow, p.src, layout)),
-        weights(factor_desc(p.narrow, p.weights, tag::any)), weights_gradient(f32_desc(p.weights, tag::any)), dst(factor_desc(p.narrow, p.dst, layout)),
-        bias(f32_desc({p.dst[1]}, tag::x)) {}
+      : p_(p), src(factor_desc(p.narrow(), p.src, layout)), written_src(factor_desc(p.narrow_result(), p.src, layout)),
+        weights(factor_desc(p.narrow(), p.weights, tag::any)), weights_gradient(f32_desc(p.weights, tag::any)),
+        dst(factor_desc(p.narrow(), p.dst, layout)), written_dst(factor_desc(p.narrow_result(), p.dst, layout)), bias(f32_desc({p.dst[1]}, tag::x)) {}
 
   std::optional<Compiled> compiled() const {
     switch (p_.direction) {
@@ -89,21 +108,25 @@ class Describe {
  private:
   static constexpr auto direct = dnnl::algorithm::convolution_direct;
 
-  dnnl::convolution_forward::desc forward_desc() const {
+  dnnl::convolution_forward::desc forward_desc(const memory::desc& result) const {
     constexpr auto kind = dnnl::prop_kind::forward_training;
-    if (p_.bias) return {kind, direct, src, weights, bias, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
-    return {kind, direct, src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+    if (p_.bias) return {kind, direct, src, weights, bias, result, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+    return {kind, direct, src, weights, result, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
   }
 
   Argument src_argument(const memory::desc& wanted, bool written) const {
-    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, factor_desc(p_.narrow, p_.src, tag::nhwc), wanted, written};
+    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, factor_desc(written ? p_.narrow_result() : p_.narrow(), p_.src, tag::nhwc), wanted, written};
   }
   Argument weights_argument(const memory::desc& wanted, bool written) const {
     const tag ours = p_.weights.size() == 5 ? tag::goihw : p_.turned ? tag::iohw : tag::oihw;
     return {written ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, f32_desc(p_.weights, ours), wanted, written};
   }
   Argument dst_argument(const memory::desc& wanted, bool written) const {
-    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, factor_desc(p_.narrow, p_.dst, tag::nhwc), wanted, written};
+    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, factor_desc(written ? p_.narrow_result() : p_.narrow(), p_.dst, tag::nhwc), wanted, written};
+  }
+
+  auto trusts() const {
+    return [this](const std::string& implementation) { return !gives_wrong_numbers(p_, implementation); };
   }
 
   template <class Primitive, class PrimitiveDesc>
@@ -112,7 +135,7 @@ class Describe {
   }
 
   std::optional<Compiled> forward() const {
-    const auto found = fast_implementation<dnnl::convolution_forward::primitive_desc>(forward_desc());
+    const auto found = fast_implementation<dnnl::convolution_forward::primitive_desc>(forward_desc(written_dst), trusts());
     if (!found) return std::nullopt;
     std::vector<Argument> arguments{src_argument(found->src_desc(), false), weights_argument(found->weights_desc(), false),
                                     dst_argument(found->dst_desc(), true)};
@@ -120,11 +143,11 @@ class Describe {
     return compile<dnnl::convolution_forward>(*found, std::move(arguments));
   }
 
-  dnnl::convolution_forward::primitive_desc hint() const { return {forward_desc(), cpu_engine()}; }
+  dnnl::convolution_forward::primitive_desc hint() const { return {forward_desc(dst), cpu_engine()}; }
 
   std::optional<Compiled> backward_data() const {
-    const dnnl::convolution_backward_data::desc desc(direct, src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after);
-    const auto found = fast_implementation<dnnl::convolution_backward_data::primitive_desc>(desc, hint());
+    const dnnl::convolution_backward_data::desc desc(direct, written_src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after);
+    const auto found = fast_implementation<dnnl::convolution_backward_data::primitive_desc>(desc, trusts(), hint());
     if (!found) return std::nullopt;
     return compile<dnnl::convolution_backward_data>(
         *found, {dst_argument(found->diff_dst_desc(), false), weights_argument(found->weights_desc(), false),
@@ -137,7 +160,7 @@ class Describe {
   }
 
   std::optional<Compiled> backward_weights() const {
-    const auto found = fast_implementation<dnnl::convolution_backward_weights::primitive_desc>(weights_desc(), hint());
+    const auto found = fast_implementation<dnnl::convolution_backward_weights::primitive_desc>(weights_desc(), trusts(), hint());
     if (!found) return std::nullopt;
     std::vector<Argument> arguments{src_argument(found->src_desc(), false), dst_argument(found->diff_dst_desc(), false),
                                     weights_argument(found->diff_weights_desc(), true)};
@@ -147,7 +170,7 @@ class Describe {
   }
 
   const Problem& p_;
-  memory::desc src, weights, weights_gradient, dst, bias;
+  memory::desc src, written_src, weights, weights_gradient, dst, written_dst, bias;
 };
 
 Convolution compile(const Problem& p) {
@@ -156,7 +179,7 @@ Convolution compile(const Problem& p) {
       WorkspaceLayout places;
       places.place(compiled->workspace_bytes());
       int64_t offset = 0;
-      if (p.packed) offset = places.place(factor_desc(p.narrow, p.turned ? p.dst : p.src, tag::nhwc));
+      if (p.packed) offset = places.place(factor_desc(p.narrow(), p.turned ? p.dst : p.src, tag::nhwc));
       return {std::move(compiled), p.packed, offset, places.bytes()};
     }
   return {};
@@ -197,14 +220,14 @@ void unpack(const View& x, const Grid& grid, T* packed) {
 
 }  // namespace
 
-std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, bool narrow) {
+std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations) {
   static Cache<Convolution> cache;
-  Cache<Convolution>::Key key{int64_t(direction), bias, narrow, g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
+  Cache<Convolution>::Key key{int64_t(direction), bias, int64_t(activations), g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
   for (const WindowAxis& a : {g.window.h, g.window.w})
     for (const int64_t n : {a.kernel, a.stride, a.dilation, a.in_size, a.out_size, a.start(a.out_lo) - a.in_lo,
                             a.core_lo() - a.in_lo, a.core_size()})
       key.push_back(n);
-  return cache.get(key, [&] { return compile(problem_of(direction, g, bias, narrow)); });
+  return cache.get(key, [&] { return compile(problem_of(direction, g, bias, activations)); });
 }
 
 void run_convolution(const Convolution& convolution, const KernelCall& c, const View& src, bool writes_src,

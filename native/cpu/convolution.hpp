@@ -27,7 +27,11 @@ struct Convolution {
   int64_t packed_offset = 0, workspace_bytes = 0;
 };
 
-std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, bool narrow);
+/// What activations are stored as. Of bf16 ones, that which is written may be floats all the same: then it is a part of a sum.
+enum class Activations { floats, bf16, bf16_to_floats };
+inline Activations activations_of(const KernelCall& c) { return ops::is_narrow(c) ? Activations::bf16 : Activations::floats; }
+
+std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations);
 
 /// Runs a convolution on its arguments in oneDNN's order; src, at `src_at` among them, is the operand that may be packed.
 void run_convolution(const Convolution& convolution, const KernelCall& c, const View& src, bool writes_src, std::vector<void*> data,

@@ -21,7 +21,7 @@ std::shared_ptr<const Convolution> convolution(Direction direction, const Kernel
   ops::Conv2d g = ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), x, y, w);
   g.window = {within_view(g.window.h), within_view(g.window.w)};
   static const auto nothing = std::make_shared<const Convolution>();
-  return g.window.h.core_size() > 0 && g.window.w.core_size() > 0 ? convolution_of(direction, g, false, ops::is_narrow(c)) : nothing;
+  return g.window.h.core_size() > 0 && g.window.w.core_size() > 0 ? convolution_of(direction, g, false, activations_of(c)) : nothing;
 }
 
 void add_bias(const View& y, const View& bias) {

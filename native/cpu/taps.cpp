@@ -1,4 +1,5 @@
 // Taps one after the other: their pixels of either side are gathered, multiplied by oneDNN's 1x1 convolution, and added back.
+// Products of bf16 are added as floats and rounded once, as the direct convolution rounds.
 #include "cpu/taps.hpp"
 
 #include "cpu/channel_sums.hpp"
@@ -40,37 +41,44 @@ std::vector<Tap> live_taps(const Conv2d& g) {
   return taps;
 }
 
-std::shared_ptr<const Convolution> product_of(Direction direction, const Conv2d& g, const Tap& tap) {
+std::shared_ptr<const Convolution> product_of(Direction direction, const Conv2d& g, bool narrow, const Tap& tap) {
   WindowAxis columns, row;
   columns.in_size = columns.in_extent = columns.out_size = tap.pixels;
   row.in_size = row.in_extent = row.out_size = 1;
-  const auto product = convolution_of(direction, {1, g.in_channels, g.out_channels, 1, {row, columns}}, false, false);
+  const auto product =
+      convolution_of(direction, {1, g.in_channels, g.out_channels, 1, {row, columns}}, false, narrow ? Activations::bf16_to_floats : Activations::floats);
   if (!product->compiled) throw std::runtime_error("oneDNN has no product for these channels");
   return product;
 }
 
-/// Where everything lies in the scratch: planes of weights, one [O,I] a tap; pixels of either side; the product's own scratch.
+/// Where everything lies in the scratch: planes of weights, one [O,I] a tap; pixels of either side, those that are written as floats; sums, if the
+/// result itself is bf16; the product's own scratch.
 struct Places {
-  explicit Places(Direction direction, const Conv2d& g) : taps(live_taps(g)) {
+  Places(Direction direction, const Conv2d& g, bool narrow) : taps(live_taps(g)) {
     int64_t pixels = 0, own = 0;
     for (const Tap& tap : taps) {
       pixels = std::max(pixels, tap.pixels);
-      own = std::max(own, product_of(direction, g, tap)->workspace_bytes);
+      own = std::max(own, product_of(direction, g, narrow, tap)->workspace_bytes);
     }
+    const bool writes_x = direction == Direction::backward_data, writes_y = direction == Direction::forward;
+    const int64_t read = narrow ? sizeof(Bf16) : sizeof(float), written = sizeof(float);
+    const auto& [h, w] = g.window;
+    const int64_t summed = writes_x ? g.in_channels * h.in_size * w.in_size : writes_y ? g.out_channels * h.out_size * w.out_size : 0;
     WorkspaceLayout layout;
-    planes = layout.place(floats_bytes(int64_t(taps.size()) * g.in_channels * g.out_channels));
-    x = layout.place(floats_bytes(pixels * g.in_channels));
-    y = layout.place(floats_bytes(pixels * g.out_channels));
+    planes = layout.place(int64_t(taps.size()) * g.in_channels * g.out_channels * int64_t(sizeof(float)));
+    x = layout.place(pixels * g.in_channels * (writes_x ? written : read));
+    y = layout.place(pixels * g.out_channels * (writes_y ? written : read));
+    sums = layout.place(narrow ? g.batch * summed * written : 0);
     product = layout.place(own);
     bytes = layout.bytes();
   }
-  static constexpr int64_t floats_bytes(int64_t n) { return n * int64_t(sizeof(float)); }
 
   std::vector<Tap> taps;
-  int64_t planes, x, y, product, bytes;
+  int64_t planes, x, y, sums, product, bytes;
 };
 
-/// A tap's pixels of one side.
+/// A tap's pixels of one side, whose view stores T.
+template <class T>
 struct Pixels {
   const View& view;
   int64_t row, rows, row_step, column, columns, column_step;
@@ -84,27 +92,28 @@ struct Pixels {
   bool gathered() const {
     return row_step == 1 && column_step == 1 && columns == view.dims[3] && (view.dims[0] == 1 || rows == view.dims[2]);
   }
-  float* first() const { return pixel_of(view, 0, row, column); }
+  T* first() const { return pixel_of<T>(view, 0, row, column); }
 
-  /// Calls f(in the view, gathered, floats) for each stretch that is contiguous in both.
+  /// Calls f(in the view, gathered, elements) for each stretch that is contiguous in both.
   template <class F>
-  void each(float* together, F f) const {
+  void each(T* together, F f) const {
     const int64_t channels = view.dims[1], stretches = column_step == 1 ? 1 : columns, length = column_step == 1 ? columns * channels : channels;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < view.dims[0] * rows; i++)
       for (int64_t s = 0; s < stretches; s++)
-        f(pixel_of(view, i / rows, row + i % rows * row_step, column + s * column_step), together + (i * columns + s) * channels, length);
+        f(pixel_of<T>(view, i / rows, row + i % rows * row_step, column + s * column_step), together + (i * columns + s) * channels, length);
   }
 };
 
-float* gather(const Pixels& pixels, float* to) {
+template <class T>
+T* gather(const Pixels<T>& pixels, T* to) {
   if (pixels.gathered()) return pixels.first();
-  pixels.each(to, [](const float* from, float* at, int64_t n) { std::copy_n(from, n, at); });
+  pixels.each(to, [](const T* from, T* at, int64_t n) { std::copy_n(from, n, at); });
   return to;
 }
 
-void add_back(const Pixels& pixels, float* sums) {
-  pixels.each(sums, [](float* to, const float* from, int64_t n) {
+void add_back(const Pixels<float>& pixels, float* products) {
+  pixels.each(products, [](float* to, const float* from, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
   });
@@ -148,72 +157,112 @@ class Planes {
   std::vector<float*> at_;
 };
 
-/// Every pixel of y: the bias, or zero.
-void fill(const View& y, const float* bias) {
-  if (!bias) return each_run<1>({&y}, [](Pointers<1> at, int64_t n) { std::fill_n(at[0], n, 0.0f); });
-  const int64_t channels = y.dims[1];
-  const int64_t pixels = ops::elements(y) / channels;
-  float* const values = floats(y);
-#pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < pixels; i++) std::copy_n(bias, channels, values + i * channels);
-}
+/// What products are added to: the result, or floats in the scratch that are rounded to it in the end.
+class Sums {
+ public:
+  Sums(const View& result, void* scratch) : result_(result), floats_(result) {
+    if (!is_narrow(result)) return;
+    floats_.dtype = DType::f32;
+    floats_.data = scratch;
+  }
+  const View& floats() const { return floats_; }
 
-/// The scratch of one call.
-struct Scratch {
-  Scratch(const Places& p, const Conv2d& g, void* workspace)
-      : planes(g, p.taps, at(workspace, p.planes)), x(at(workspace, p.x)), y(at(workspace, p.y)), product(at(workspace, p.product)) {}
-  static float* at(void* workspace, int64_t offset) { return reinterpret_cast<float*>(static_cast<char*>(workspace) + offset); }
+  /// Every pixel: the bias, or zero.
+  void begin(const float* bias) const {
+    if (!bias) return each_run<1>({&floats_}, [](Pointers<1> at, int64_t n) { std::fill_n(at[0], n, 0.0f); });
+    const int64_t channels = floats_.dims[1];
+    const int64_t pixels = ops::elements(floats_) / channels;
+    float* const values = cpu::floats(floats_);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < pixels; i++) std::copy_n(bias, channels, values + i * channels);
+  }
+  void end() const {
+    if (is_narrow(result_)) each_run<2>({&result_, &floats_}, [](Pointers<2> at, int64_t n) { std::copy_n(at[1], n, at[0]); });
+  }
+
+ private:
+  const View& result_;
+  View floats_;
+};
+
+/// One call that is to be run: where its operands' pixels and weights are gathered, and its products made.
+class Run {
+ public:
+  Run(Direction direction, const Conv2d& g, const KernelCall& c)
+      : direction_(direction), g_(g), narrow_(ops::is_narrow(c)), workspace_(static_cast<char*>(c.workspace)), places_(direction, g, narrow_),
+        planes(g, places_.taps, at<float>(places_.planes)) {}
+
+  const std::vector<Tap>& taps() const { return places_.taps; }
+  template <class T> T* x() const { return at<T>(places_.x); }
+  template <class T> T* y() const { return at<T>(places_.y); }
+  void* sums() const { return at<void>(places_.sums); }
+  void multiply(const Tap& tap, const std::vector<void*>& operands) const {
+    product_of(direction_, g_, narrow_, tap)->compiled->run(operands, at<void>(places_.product));
+  }
+
+ private:
+  template <class T> T* at(int64_t offset) const { return reinterpret_cast<T*>(workspace_ + offset); }
+
+  Direction direction_;
+  const Conv2d& g_;
+  bool narrow_;
+  char* workspace_;
+  Places places_;
+
+ public:
   Planes planes;
-  float *x, *y, *product;
 };
 
 }  // namespace
 
 int64_t workspace_bytes(Direction direction, const Conv2d& g, const KernelCall& c) {
   const int64_t bias = direction == Direction::backward_weights && c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0;
-  return std::max(Places(direction, g).bytes, bias);
+  return std::max(Places(direction, g, ops::is_narrow(c)).bytes, bias);
 }
 
-void prepare(Direction direction, const Conv2d& g) {
-  for (const Tap& tap : live_taps(g)) product_of(direction, g, tap)->compiled->prepare();
+void prepare(Direction direction, const Conv2d& g, const KernelCall& c) {
+  for (const Tap& tap : live_taps(g)) product_of(direction, g, ops::is_narrow(c), tap)->compiled->prepare();
 }
 
 void forward(const Conv2d& g, const KernelCall& c) {
-  const Places places(Direction::forward, g);
-  const Scratch scratch(places, g, c.workspace);
-  const View &x = c.ins[0], &y = c.outs[0];
-  scratch.planes.take_from(floats(c.ins[1]));
-  fill(y, c.n_ins > 2 ? floats(c.ins[2]) : nullptr);
-  for (const Tap& tap : places.taps) {
-    float* const from = gather(Pixels::of_x(x, g.window, tap), scratch.x);
-    product_of(Direction::forward, g, tap)->compiled->run({from, scratch.planes.of(tap), scratch.y}, scratch.product);
-    add_back(Pixels::of_y(y, tap), scratch.y);
-  }
+  const Run run(Direction::forward, g, c);
+  const Sums y(c.outs[0], run.sums());
+  run.planes.take_from(floats(c.ins[1]));
+  y.begin(c.n_ins > 2 ? floats(c.ins[2]) : nullptr);
+  with_element(c.ins[0], [&](auto element) {
+    using T = decltype(element);
+    for (const Tap& tap : run.taps()) {
+      run.multiply(tap, {gather(Pixels<T>::of_x(c.ins[0], g.window, tap), run.x<T>()), run.planes.of(tap), run.y<float>()});
+      add_back(Pixels<float>::of_y(y.floats(), tap), run.y<float>());
+    }
+  });
+  y.end();
 }
 
 void backward_data(const Conv2d& g, const KernelCall& c) {
-  const Places places(Direction::backward_data, g);
-  const Scratch scratch(places, g, c.workspace);
-  const View &dy = c.ins[0], &dx = c.outs[0];
-  scratch.planes.take_from(floats(c.ins[1]));
-  fill(dx, nullptr);
-  for (const Tap& tap : places.taps) {
-    float* const from = gather(Pixels::of_y(dy, tap), scratch.y);
-    product_of(Direction::backward_data, g, tap)->compiled->run({from, scratch.planes.of(tap), scratch.x}, scratch.product);
-    add_back(Pixels::of_x(dx, g.window, tap), scratch.x);
-  }
+  const Run run(Direction::backward_data, g, c);
+  const Sums dx(c.outs[0], run.sums());
+  run.planes.take_from(floats(c.ins[1]));
+  dx.begin(nullptr);
+  with_element(c.ins[0], [&](auto element) {
+    using T = decltype(element);
+    for (const Tap& tap : run.taps()) {
+      run.multiply(tap, {gather(Pixels<T>::of_y(c.ins[0], tap), run.y<T>()), run.planes.of(tap), run.x<float>()});
+      add_back(Pixels<float>::of_x(dx.floats(), g.window, tap), run.x<float>());
+    }
+  });
+  dx.end();
 }
 
 void backward_weights(const Conv2d& g, const KernelCall& c) {
-  const Places places(Direction::backward_weights, g);
-  const Scratch scratch(places, g, c.workspace);
+  const Run run(Direction::backward_weights, g, c);
   const View &x = c.ins[0], &dy = c.ins[1];
-  for (const Tap& tap : places.taps) {
-    float* const of_x = gather(Pixels::of_x(x, g.window, tap), scratch.x);
-    float* const of_y = gather(Pixels::of_y(dy, tap), scratch.y);
-    product_of(Direction::backward_weights, g, tap)->compiled->run({of_x, of_y, scratch.planes.of(tap)}, scratch.product);
-  }
-  scratch.planes.give_to(floats(c.outs[0]));
+  with_element(x, [&](auto element) {
+    using T = decltype(element);
+    for (const Tap& tap : run.taps())
+      run.multiply(tap, {gather(Pixels<T>::of_x(x, g.window, tap), run.x<T>()), gather(Pixels<T>::of_y(dy, tap), run.y<T>()), run.planes.of(tap)});
+  });
+  run.planes.give_to(floats(c.outs[0]));
   if (c.n_outs > 1) bias_gradient(dy, c.workspace, c.outs[1]);
 }
 

@@ -12,7 +12,7 @@ inline bool applies(const ops::Conv2d& g) { return g.groups == 1; }
 
 int64_t workspace_bytes(Direction direction, const ops::Conv2d& g, const KernelCall& c);
 /// Generates the products' code.
-void prepare(Direction direction, const ops::Conv2d& g);
+void prepare(Direction direction, const ops::Conv2d& g, const KernelCall& c);
 
 void forward(const ops::Conv2d& g, const KernelCall& c);
 void backward_data(const ops::Conv2d& g, const KernelCall& c);

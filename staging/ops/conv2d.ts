@@ -57,12 +57,12 @@ const LEAST_CHANNELS = 16
 
 /**
  * Between many channels: Winograd's algorithm computes 3x3 windows at stride 1; tap by tap is worth a try where windows are dilated,
- * for which other kernels are slow or compute with the padding; it gathers floats.
+ * for which other kernels are slow or compute with the padding.
  */
 const alternatives = (weight: (s: CallShapes) => Shape) => (a: Attrs, s: CallShapes): readonly Algorithm[] => {
   const [out, channels, kernelH, kernelW] = weight(s)
   if (a.groups !== 1 || Math.min(out!, channels!) < LEAST_CHANNELS) return []
-  if (a.dilationH > 1 || a.dilationW > 1) return kernelH! * kernelW! > 1 && !s.narrow ? ['taps'] : []
+  if (a.dilationH > 1 || a.dilationW > 1) return kernelH! * kernelW! > 1 ? ['taps'] : []
   return kernelH === 3 && kernelW === 3 && a.strideH === 1 && a.strideW === 1 ? ['winograd'] : []
 }
 

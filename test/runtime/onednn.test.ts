@@ -6,6 +6,7 @@ import { release } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { hasBf16 } from '../../src/machine'
 import { nativeCall } from '../../src/machine/operands'
 import { loadNative } from '../../src/native'
 import { elementsOf } from '../../staging/core/box'
@@ -29,7 +30,7 @@ test('no convolution runs a reference implementation', () => {
   assert.equal([...new Set(executed.filter((f) => /ref/.test(f[4]!)).map((f) => f.slice(3, 7).join()))], [])
 })
 
-const scratchOf = (algorithm: 'direct' | 'taps', dilation: number): { readonly scratch: number; readonly operands: number } => {
+const scratchOf = (algorithm: 'direct' | 'taps', dilation: number, narrow: boolean): { readonly scratch: number; readonly operands: number } => {
   const attrs = {
     strideH: 1,
     strideW: 1,
@@ -46,18 +47,19 @@ const scratchOf = (algorithm: 'direct' | 'taps', dilation: number): { readonly s
     [256, 512, 3, 3],
   ]
   const y = [2, 256, 32, 32]
-  const c = nativeCall('conv2d_bwd_weights', attrs, { ins: [x, y], outs: [w] }, 'f32')
+  const c = nativeCall('conv2d_bwd_weights', attrs, { ins: [x, y], outs: [w], narrow }, 'f32')
   return {
     scratch: native.query('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm),
-    operands: 4 * [x, w, y].reduce((n, s) => n + elementsOf(s), 0),
+    operands: 4 * elementsOf(w) + (narrow ? 2 : 4) * (elementsOf(x) + elementsOf(y)),
   }
 }
 
 test('a dilated weight gradient has a way whose scratch is less than twice its operands', () => {
-  for (const dilation of [12, 24, 36]) {
-    const { scratch, operands } = scratchOf('taps', dilation)
-    assert.ok(scratch >= 0 && scratch < 2 * operands, `dilation ${dilation}: ${scratch} of ${operands}`)
-  }
+  for (const narrow of hasBf16(native, 'cpu') ? [false, true] : [false])
+    for (const dilation of [12, 24, 36]) {
+      const { scratch, operands } = scratchOf('taps', dilation, narrow)
+      assert.ok(scratch >= 0 && scratch < 2 * operands, `dilation ${dilation}${narrow ? ' in bf16' : ''}: ${scratch} of ${operands}`)
+    }
 })
 
 /** Linux collapses what a memory file holds since 6.1. */

@@ -89,9 +89,8 @@ inline DType stored_type(const Call& call, size_t i, DType wanted) {
   return wanted == DType::bf16 ? DType::f32 : wanted;
 }
 
-/// Whether an operator takes activations as bf16, and its algorithm does.
+/// Whether an operator takes activations as bf16.
 inline bool may_be_narrow(const Call& call) {
-  if (call.algorithm == Algorithm::taps) return false;
   for (size_t i = 0; i < call.operands(); i++)
     if (call.operand(i).tensor && stored_type(call, i, DType::bf16) == DType::bf16) return true;
   return false;

@@ -119,6 +119,15 @@ inline Family large_winograd_family(Random& r) {
 }
 inline const Listed large_winograd_listed{"large winograd conv2d", large_winograd_family, 4};
 
+/// Images wider than the blocks of pixels that kernels take at a time, with channels that fill no block.
+inline Family wide_image_family(Random& r) {
+  const int64_t kernel = r.pick<int64_t>({1, 3}), dilation = kernel == 1 ? 1 : r.between(1, 3), pad = kernel / 2 * dilation;
+  const Conv2dCase c{{{kernel, kernel}, {1, 1}, {pad, pad}, {dilation, dilation}}, {pad, pad}, {r.between(1, 16), r.chance(0.5) ? 30 : r.between(26, 66)},
+                     r.between(1, 2), r.between(1, 40), r.between(1, 40), 1, r.chance(0.5)};
+  return by(Algorithm::direct, conv2d_calls(c, r));
+}
+inline const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40};
+
 /// Channels as networks have them.
 inline Family wide_conv2d_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 1, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;
