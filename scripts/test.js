@@ -15,7 +15,7 @@ const USAGE = `npm test -- [PATTERN …] [--jobs N] [--root DIR] [--no-native] [
   --jobs N     processes at a time (default 2, at most the cores)
   --no-native  leave the native test programs out
   --no-setup   take the checkout as it is
-  --full       more cases in property tests (sets SPILLWAY_FULL=1)`
+  --full       more cases in property and kernel tests (sets SPILLWAY_FULL=1)`
 
 const parseArgs = argv => {
   const options = { patterns: [], jobs: Math.min(2, os.availableParallelism()), root: path.dirname(__dirname), native: true, setup: true, full: false }
@@ -36,7 +36,7 @@ const parseArgs = argv => {
 }
 
 const typescriptJobs = (options, files) => {
-  const env = { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1', ...(options.full ? { SPILLWAY_FULL: '1' } : {}) }
+  const env = { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
   const hook = require.resolve('./testing/typescript')
   return files.map(file => ({
     name: file.file,
@@ -77,6 +77,7 @@ const main = async argv => {
   const options = parseArgs(argv)
   if (options === null) return void console.log(USAGE)
   if (options.setup) await setUpOrExit({ dev: true })
+  if (options.full) process.env.SPILLWAY_FULL = '1'
   for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143]]) {
     process.on(signal, () => {
       stopAll()

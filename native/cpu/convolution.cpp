@@ -173,7 +173,16 @@ class Describe {
   memory::desc src, written_src, weights, weights_gradient, dst, written_dst, bias;
 };
 
+/// oneDNN's code grows with the padding, minutes and gigabytes at a billion pixels of it. No image has as much as this; what a hostile plan
+/// says is left to the reference.
+constexpr int64_t most_padding = 1 << 12;
+bool padded_beyond_reason(const Problem& p) {
+  const auto beyond = [](int64_t rows) { return rows > most_padding; };
+  return std::ranges::any_of(p.pad_before, beyond) || std::ranges::any_of(p.pad_after, beyond);
+}
+
 Convolution compile(const Problem& p) {
+  if (padded_beyond_reason(p)) return {};
   for (const tag layout : {tag::nhwc, tag::any})
     if (std::optional<Compiled> compiled = Describe(p, layout).compiled()) {
       WorkspaceLayout places;

@@ -33,9 +33,13 @@ struct Generator {
   const char* name;
   Family (*make)(Random&);
   int most;
+  int times_in_full;
 
   /// One in `of` of its cases; fewer under sanitizers, which make them many times slower and look for other faults.
-  int cases(int of = 1) const { return (most + SPILLWAY_ONE_CASE_IN * of - 1) / (SPILLWAY_ONE_CASE_IN * of); }
+  int cases(int of = 1) const {
+    const int all = most * (std::getenv("SPILLWAY_FULL") ? times_in_full : 1);
+    return (all + SPILLWAY_ONE_CASE_IN * of - 1) / (SPILLWAY_ONE_CASE_IN * of);
+  }
 };
 
 inline std::vector<Generator>& generators() {
@@ -43,9 +47,12 @@ inline std::vector<Generator>& generators() {
   return all;
 }
 
+/// For families whose sizes decide which code runs, a library's own among it.
+constexpr int MANY = 20;
+
 /// Stands below a family and lists it.
 struct Listed {
-  Listed(const char* name, Family (*make)(Random&), int most) { generators().push_back({name, make, most}); }
+  Listed(const char* name, Family (*make)(Random&), int most, int times_in_full = 1) { generators().push_back({name, make, most, times_in_full}); }
 };
 
 /// The gradient of `forward`'s output 0 by input `i`.

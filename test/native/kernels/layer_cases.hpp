@@ -24,7 +24,7 @@ inline Family linear_family(Random& r) {
   if (bias) f.gradients.push_back(gradient_of(forward, 2, dy, dw[1]));
   return f;
 }
-inline const Listed linear_listed{"linear", linear_family, 30};
+inline const Listed linear_listed{"linear", linear_family, 30, MANY};
 
 inline Family batchnorm_family(Random& r) {
   Family f;

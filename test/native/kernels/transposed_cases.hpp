@@ -69,7 +69,7 @@ inline Family conv_transpose2d_family(Random& r) {
   }
   return transposed_calls(c, r);
 }
-inline const Listed conv_transpose2d_listed{"conv_transpose2d", conv_transpose2d_family, 80};
+inline const Listed conv_transpose2d_listed{"conv_transpose2d", conv_transpose2d_family, 80, MANY};
 
 /// As networks have them: twice the size, kernel 2 or 4 (or 3 with output padding).
 inline Family doubling_family(Random& r) {
@@ -79,6 +79,6 @@ inline Family doubling_family(Random& r) {
   for (int axis = 0; axis < 2; axis++) c.y[axis] = 2 * c.x[axis];
   return transposed_calls(c, r);
 }
-inline const Listed doubling_listed{"doubling conv_transpose2d", doubling_family, 9};
+inline const Listed doubling_listed{"doubling conv_transpose2d", doubling_family, 9, MANY};
 
 }  // namespace spillway::test

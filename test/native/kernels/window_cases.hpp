@@ -76,7 +76,7 @@ inline Family conv2d_family(Random& r) {
   }
   return conv2d_calls(c, r);
 }
-inline const Listed conv2d_listed{"conv2d", conv2d_family, 120};
+inline const Listed conv2d_listed{"conv2d", conv2d_family, 120, MANY};
 
 inline Family by(Algorithm algorithm, Family f) {
   for (Call& call : f.calls) call.algorithm = algorithm;
@@ -95,7 +95,7 @@ inline Family tapped_conv2d_family(Random& r) {
   }
   return by(Algorithm::taps, conv2d_calls(c, r));
 }
-inline const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60};
+inline const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60, MANY};
 
 /// 3x3 at stride 1, with any padding on each side, also none, and channels that fill no vector.
 inline Family winograd_conv2d_family(Random& r) {
@@ -107,7 +107,7 @@ inline Family winograd_conv2d_family(Random& r) {
   }
   return by(Algorithm::winograd, conv2d_calls(c, r));
 }
-inline const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60};
+inline const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60, MANY};
 
 /// Results that are written past the caches, and weights whose forms are too large for them.
 inline Family large_winograd_family(Random& r) {
@@ -126,7 +126,7 @@ inline Family wide_image_family(Random& r) {
                      r.between(1, 2), r.between(1, 40), r.between(1, 40), 1, r.chance(0.5)};
   return by(Algorithm::direct, conv2d_calls(c, r));
 }
-inline const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40};
+inline const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40, MANY};
 
 /// Channels as networks have them.
 inline Family wide_conv2d_family(Random& r) {
@@ -135,7 +135,7 @@ inline Family wide_conv2d_family(Random& r) {
                      1, kernel == 7 ? 3 : r.pick<int64_t>({3, 48, 64, 96}), r.pick<int64_t>({64, 80, 128}), 1, r.chance(0.3)};
   return conv2d_calls(c, r);
 }
-inline const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 16};
+inline const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 16, MANY};
 
 /// Strided 1x1 with few input channels, whose channels-last weight gradients corrupt the heap in oneDNN 2.6.
 inline Family strided_pointwise_family(Random& r) {
@@ -144,7 +144,7 @@ inline Family strided_pointwise_family(Random& r) {
                      r.between(1, 4), r.pick<int64_t>({8, 12}), r.pick<int64_t>({16, 20, 32, 64, 128, 256}), 1, r.chance(0.5)};
   return conv2d_calls(c, r);
 }
-inline const Listed strided_pointwise_listed{"strided 1x1 conv2d", strided_pointwise_family, 30};
+inline const Listed strided_pointwise_listed{"strided 1x1 conv2d", strided_pointwise_family, 30, MANY};
 
 /// Windows that lie mostly in the padding of a sliver: oneDNN has only a reference implementation for some.
 inline Family sliver_conv2d_family(Random& r) {
@@ -190,7 +190,7 @@ inline Family pool_family(Random& r) {
                  gradient_of(mean, 0, dy, reference(mean_back)[0])};
   return f;
 }
-inline const Listed pool_listed{"pool", pool_family, 60};
+inline const Listed pool_listed{"pool", pool_family, 60, MANY};
 
 inline Family global_avg_pool_family(Random& r) {
   Family f;
@@ -203,6 +203,6 @@ inline Family global_avg_pool_family(Random& r) {
   f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
   return f;
 }
-inline const Listed global_avg_pool_listed{"global_avg_pool", global_avg_pool_family, 20};
+inline const Listed global_avg_pool_listed{"global_avg_pool", global_avg_pool_family, 20, MANY};
 
 }  // namespace spillway::test
