@@ -44,7 +44,7 @@ bool better_turned(const Problem& p) {
 }
 
 /// Implementations of oneDNN 2.6 that give wrong numbers in bf16:
-/// - 1x1 convolutions over an odd number of channels, at 30, 59, 60 and many other numbers of pixels: the last channel is read with its neighbour;
+/// - 1x1 convolutions over an odd number of channels, at 30, 59, 60 and many other numbers of pixels;
 /// - dilated weight gradients of images from 29 pixels wide, where the last sixteen input channels are not all there: scratch is read
 ///   that nothing wrote.
 bool gives_wrong_numbers(const Problem& p, const std::string& implementation) {

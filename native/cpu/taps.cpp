@@ -190,8 +190,9 @@ class Run {
  public:
   Run(Direction direction, const Conv2d& g, const KernelCall& c)
       : direction_(direction), g_(g), narrow_(ops::is_narrow(c)), workspace_(static_cast<char*>(c.workspace)), places_(direction, g, narrow_),
-        planes(g, places_.taps, at<float>(places_.planes)) {}
+        planes_(g, places_.taps, at<float>(places_.planes)) {}
 
+  const Planes& planes() const { return planes_; }
   const std::vector<Tap>& taps() const { return places_.taps; }
   template <class T> T* x() const { return at<T>(places_.x); }
   template <class T> T* y() const { return at<T>(places_.y); }
@@ -208,9 +209,7 @@ class Run {
   bool narrow_;
   char* workspace_;
   Places places_;
-
- public:
-  Planes planes;
+  Planes planes_;
 };
 
 }  // namespace
@@ -227,12 +226,12 @@ void prepare(Direction direction, const Conv2d& g, const KernelCall& c) {
 void forward(const Conv2d& g, const KernelCall& c) {
   const Run run(Direction::forward, g, c);
   const Sums y(c.outs[0], run.sums());
-  run.planes.take_from(floats(c.ins[1]));
+  run.planes().take_from(floats(c.ins[1]));
   y.begin(c.n_ins > 2 ? floats(c.ins[2]) : nullptr);
   with_element(c.ins[0], [&](auto element) {
     using T = decltype(element);
     for (const Tap& tap : run.taps()) {
-      run.multiply(tap, {gather(Pixels<T>::of_x(c.ins[0], g.window, tap), run.x<T>()), run.planes.of(tap), run.y<float>()});
+      run.multiply(tap, {gather(Pixels<T>::of_x(c.ins[0], g.window, tap), run.x<T>()), run.planes().of(tap), run.y<float>()});
       add_back(Pixels<float>::of_y(y.floats(), tap), run.y<float>());
     }
   });
@@ -242,12 +241,12 @@ void forward(const Conv2d& g, const KernelCall& c) {
 void backward_data(const Conv2d& g, const KernelCall& c) {
   const Run run(Direction::backward_data, g, c);
   const Sums dx(c.outs[0], run.sums());
-  run.planes.take_from(floats(c.ins[1]));
+  run.planes().take_from(floats(c.ins[1]));
   dx.begin(nullptr);
   with_element(c.ins[0], [&](auto element) {
     using T = decltype(element);
     for (const Tap& tap : run.taps()) {
-      run.multiply(tap, {gather(Pixels<T>::of_y(c.ins[0], tap), run.y<T>()), run.planes.of(tap), run.x<float>()});
+      run.multiply(tap, {gather(Pixels<T>::of_y(c.ins[0], tap), run.y<T>()), run.planes().of(tap), run.x<float>()});
       add_back(Pixels<float>::of_x(dx.floats(), g.window, tap), run.x<float>());
     }
   });
@@ -260,9 +259,9 @@ void backward_weights(const Conv2d& g, const KernelCall& c) {
   with_element(x, [&](auto element) {
     using T = decltype(element);
     for (const Tap& tap : run.taps())
-      run.multiply(tap, {gather(Pixels<T>::of_x(x, g.window, tap), run.x<T>()), gather(Pixels<T>::of_y(dy, tap), run.y<T>()), run.planes.of(tap)});
+      run.multiply(tap, {gather(Pixels<T>::of_x(x, g.window, tap), run.x<T>()), gather(Pixels<T>::of_y(dy, tap), run.y<T>()), run.planes().of(tap)});
   });
-  run.planes.give_to(floats(c.outs[0]));
+  run.planes().give_to(floats(c.outs[0]));
   if (c.n_outs > 1) bias_gradient(dy, c.workspace, c.outs[1]);
 }
 

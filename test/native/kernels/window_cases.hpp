@@ -128,6 +128,14 @@ inline Family wide_image_family(Random& r) {
 }
 inline const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40, MANY};
 
+/// More padding than any image has pixels, all of it between the window's positions: a library that writes code for it would not end.
+inline Family far_padding_family(Random& r) {
+  constexpr int64_t far = int64_t(1) << 28;
+  const Conv2dCase c{{{1, 3}, {1, 1}, {0, far}, {1, far}}, {0, far}, {r.between(1, 5), r.between(1, 5)}, 1, r.between(16, 40), r.between(16, 40), 1, true};
+  return by(Algorithm::direct, conv2d_calls(c, r));
+}
+inline const Listed far_padding_listed{"conv2d of far padding", far_padding_family, 2};
+
 /// Channels as networks have them.
 inline Family wide_conv2d_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 1, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;
