@@ -10,6 +10,7 @@ import { CASES, type Case } from '../cpu/cases'
 import { median, noSamples, type Options, ours, type OurStep, sample, type Samples, type Told } from '../cpu/sides'
 import type { Talker } from '../cpu/process'
 import { stageNamed } from '../../src/cli/stage'
+import { mean } from '../../src/machine/steptimes'
 import { loadNative } from '../../src/native'
 import type { Claiming } from './claims'
 
@@ -99,7 +100,7 @@ const figuresOf = (s: Side, told: Told) => {
   const quiet = s.quiet.kept.filter((turn) => turn.hadQuiet)
   const isQuiet = quiet.length >= LEAST_QUIET
   const steps = isQuiet ? quiet : s.all.kept
-  const secondsPerStep = steps.reduce((n, step) => n + step.quickestSeconds, 0) / steps.length
+  const secondsPerStep = mean(steps.map((step) => step.quickestSeconds))
   return {
     ratio: told.predictedSeconds / secondsPerStep,
     predictedSecondsPerStep: told.predictedSeconds,

@@ -21,7 +21,7 @@ const MOST_RUNS = 5
 export type StepTimes = Map<string, readonly number[]>
 
 /** Not the median: what disturbs a step meets a few of its calls, others each time, and would be missing from the sum of all. */
-const mean = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0) / xs.length
+export const mean = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0) / xs.length
 
 const keyOf = (plan: Plan, c: Call): string => {
   const shapes = callShapes(plan.graph, c.ins, c.outs)
