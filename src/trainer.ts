@@ -73,12 +73,13 @@ const dataWords = (files: DataFiles): string => {
   return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
 }
 
+const holdsCheckpoints = (directory: string): boolean => existsSync(directory) && readdirSync(directory).some((n) => /^step-\d+\.json$/.test(n))
+
 /** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
 const startingPoint = (o: TrainOptions, identity: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
   const directory = o.checkpointDir
   if (directory === undefined) return right(undefined)
-  const isUsed = existsSync(directory) && readdirSync(directory).some((n) => /^step-\d+\.json$/.test(n))
-  if (!o.resume && isUsed)
+  if (!o.resume && holdsCheckpoints(directory))
     return left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
   prepareDirectory(directory)
   const { checkpoint, refused } = findCheckpoint(directory)
@@ -122,8 +123,12 @@ const begin = (run: Run, from: Checkpoint | undefined): Either<SpillwayError, Co
   return right(counted)
 }
 
-const resumeHint = (o: TrainOptions): string | undefined =>
-  o.checkpointDir === undefined ? undefined : `the last checkpoint in ${o.checkpointDir} is whole: run the same command with --resume to go on`
+const resumeHint = ({ checkpointDir }: TrainOptions): string | undefined => {
+  if (checkpointDir === undefined) return undefined
+  return holdsCheckpoints(checkpointDir)
+    ? `the last checkpoint in ${checkpointDir} is whole: run the same command with --resume to go on`
+    : `no checkpoint was due in ${checkpointDir} yet (--checkpoint-every says how often): the same command begins anew`
+}
 
 const cancelled = (run: Run, stepsDone: number): SpillwayError => {
   const resume = resumeHint(run.options)

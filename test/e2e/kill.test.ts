@@ -79,9 +79,9 @@ test(`killed ${KILLS} times at random moments and resumed, a run ends with the w
   assert.equal(readdirSync(at).filter((n) => n.startsWith('.')), [])
 })
 
-test('Ctrl-C ends within a step with exit 130, says how to go on, and the checkpoint is whole', async () => {
-  const at = join(root, 'interrupted')
-  const child = start(at)
+/** Ctrl-C after the second step: what the command says of it. */
+const interrupted = async (at: string, ...more: string[]): Promise<{ readonly tag: string; readonly message: string; readonly stepsDone: number }> => {
+  const child = start(at, ...more)
   let sent = false
   const end = await ended(child, (err) => {
     if (sent || !/^step 2\//m.test(err)) return
@@ -91,11 +91,24 @@ test('Ctrl-C ends within a step with exit 130, says how to go on, and the checkp
   assert.is(end.code, 130, end.err)
   const { error } = JSON.parse(end.out) as { error: { tag: string; message: string; stepsDone: number } }
   assert.is(error.tag, 'Cancelled')
+  return error
+}
+
+test('Ctrl-C ends within a step with exit 130, says how to go on, and the checkpoint is whole', async () => {
+  const at = join(root, 'interrupted')
+  const error = await interrupted(at)
   assert.ok(error.stepsDone >= 2 && error.stepsDone < STEPS)
   assert.match(error.message, /--resume/)
   const { checkpoint, refused } = findCheckpoint(at)
   assert.equal(refused, [])
   assert.ok(checkpoint!.step >= 2 && checkpoint!.step <= error.stepsDone)
+})
+
+test('before the first checkpoint Ctrl-C promises none', async () => {
+  const at = join(root, 'too-early')
+  const error = await interrupted(at, '--checkpoint-every', String(STEPS))
+  assert.match(error.message, /no checkpoint was due in .*too-early yet/)
+  assert.is(findCheckpoint(at).checkpoint, undefined)
 })
 
 test.run()
