@@ -1,0 +1,56 @@
+// What stays readable: the files that version 0.1 wrote (test/fixtures/versions/0.1) still verify, load and go on.
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { main } from '../../src/cli'
+
+const files = join(__dirname, '..', 'fixtures', 'versions', '0.1')
+const folder = mkdtempSync(join(tmpdir(), 'spillway-versions-'))
+test.after(() => rmSync(folder, { recursive: true }))
+
+const spillway = async (...args: string[]): Promise<{ readonly code: number; readonly out: string; readonly err: string }> => {
+  const caught = { out: '', err: '' }
+  const [out, err] = [process.stdout.write, process.stderr.write]
+  const into = (k: 'out' | 'err') => (text: string | Uint8Array) => {
+    caught[k] += text.toString()
+    return true
+  }
+  process.stdout.write = into('out') as typeof out
+  process.stderr.write = into('err') as typeof err
+  try {
+    return { code: await main(args), ...caught }
+  } finally {
+    process.stdout.write = out
+    process.stderr.write = err
+  }
+}
+
+const RUN = [join(files, 'model.ts'), '--loss', 'cross-entropy', '--device', 'ref', '--budget', '8MiB', '--seed', '1', '--json']
+const digest = async (...args: string[]): Promise<unknown> => {
+  const { code, out, err } = await spillway('train', ...RUN, ...args)
+  assert.is(code, 0, out + err)
+  return JSON.parse(out).weightsSha256
+}
+
+test('a plan file of 0.1 is verified', async () => {
+  const { code, out, err } = await spillway('verify', join(files, 'plan.json'), '--json')
+  assert.is(code, 0, out + err)
+})
+
+test('a checkpoint of 0.1 goes on to the weights of a run that was never interrupted', async () => {
+  const checkpoint = join(folder, 'checkpoint')
+  cpSync(join(files, 'checkpoint'), checkpoint, { recursive: true })
+  const resumed = await digest('--steps', '5', '--checkpoint-dir', checkpoint, '--resume')
+  assert.is(resumed, await digest('--steps', '5'))
+})
+
+test('weights of 0.1 are read, and are those that three steps make', async () => {
+  const saved = join(folder, 'again.safetensors')
+  await digest('--steps', '3', '--save', saved)
+  assert.ok(readFileSync(saved).equals(readFileSync(join(files, 'weights.safetensors'))))
+  await digest('--steps', '1', '--weights', join(files, 'weights.safetensors'))
+})
+
+test.run()
