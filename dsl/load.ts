@@ -31,7 +31,9 @@ export const asTrainable = (exported: unknown, override: InputOverride = {}): Ei
 export const asModel = (exported: unknown, override: InputOverride = {}): Either<GraphError, Model> => {
   const u = unwrapped(exported)
   if (!isObject(u))
-    return invalid(`${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), a net, or step(...)`)
+    return invalid(
+      `${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), a net, or step(...)`,
+    )
   if (u['kind'] === 'model') return modelAt(overridden(u['input'], override), u['net'])
   if (override.height === undefined || override.width === undefined)
     return invalid('it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given')

@@ -16,7 +16,8 @@ type Result<T> = Either<GraphError, T>
 
 const isObject = (u: unknown): u is Fields => typeof u === 'object' && u !== null && !Array.isArray(u)
 const refused = (at: string, reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at, reason })
-const isShape = (u: unknown): u is Shape => Array.isArray(u) && u.length === 4 && u.every((d) => Number.isSafeInteger(d) && d >= 1)
+const isShape = (u: unknown): u is Shape =>
+  Array.isArray(u) && u.length === 4 && u.every((d) => Number.isSafeInteger(d) && d >= 1)
 
 class Decoder {
   private readonly nets = new Map<unknown, Net>()
@@ -32,24 +33,28 @@ class Decoder {
   }
 
   private objective(u: unknown, at: string): Result<StepObjective> {
-    if (!isObject(u) || typeof u['name'] !== 'string' || u['name'] === '') return refused(at, `${show(u)} is not an objective with a name`)
+    if (!isObject(u) || typeof u['name'] !== 'string' || u['name'] === '')
+      return refused(at, `${show(u)} is not an objective with a name`)
     const { over, optimizer, losses, name } = u
     if (!Array.isArray(over)) return refused(`${at}.over`, `${show(over)} is not a list of nets`)
-    if (!isObject(optimizer) || !['sgd', 'adam', 'adamw'].includes(String(optimizer['kind']))) return refused(`${at}.optimizer`, `${show(optimizer)} is not an optimizer`)
+    if (!isObject(optimizer) || !['sgd', 'adam', 'adamw'].includes(String(optimizer['kind'])))
+      return refused(`${at}.optimizer`, `${show(optimizer)} is not an optimizer`)
     if (!isObject(losses)) return refused(`${at}.losses`, `${show(losses)} is not a record of losses`)
     const nets = traverseArray((n) => this.net(n))(over)
     if (isLeft(nets)) return nets
     const terms = traverseArray(([k, list]: readonly [string, unknown]) =>
       Array.isArray(list)
         ? traverseArrayWithIndex((i, t) => this.term(t, `${at}.losses.${k}[${i}]`))(list)
-        : refused(`${at}.losses.${k}`, `${show(list)} is not a list of losses`))(Object.entries(losses))
+        : refused(`${at}.losses.${k}`, `${show(list)} is not a list of losses`),
+    )(Object.entries(losses))
     if (isLeft(terms)) return terms
     const named = Object.fromEntries(Object.keys(losses).map((k, i) => [k, terms.right[i]!]))
     return right({ name, over: nets.right, optimizer: optimizer as unknown as Optimizer, losses: named })
   }
 
   private term(u: unknown, at: string): Result<LossTerm> {
-    if (!isObject(u) || typeof u['loss'] !== 'string' || typeof u['weight'] !== 'number') return refused(at, `${show(u)} is not a loss`)
+    if (!isObject(u) || typeof u['loss'] !== 'string' || typeof u['weight'] !== 'number')
+      return refused(at, `${show(u)} is not a loss`)
     const of = this.tensor(u['of'], `${at}.of`)
     if (isLeft(of)) return of
     const common = { loss: u['loss'] as LossTerm['loss'], of: of.right, weight: u['weight'] }
@@ -76,7 +81,8 @@ class Decoder {
 
   private newTensor(u: Fields, at: string): Result<Tensor> {
     switch (u['kind']) {
-      case 'fed': return this.fed(u, at)
+      case 'fed':
+        return this.fed(u, at)
       case 'applied': {
         const net = this.net(u['net'])
         if (isLeft(net)) return net
@@ -85,23 +91,26 @@ class Decoder {
         const a = analyse(net.right, to.right.shape)
         return isLeft(a) ? a : right({ kind: 'applied', net: net.right, to: to.right, shape: a.right.output } as Tensor)
       }
-      case 'joined': return this.joined(u, at)
+      case 'joined':
+        return this.joined(u, at)
       case 'detached': {
         const of = this.tensor(u['of'], at)
         return isLeft(of) ? of : right({ kind: 'detached', of: of.right, shape: of.right.shape } as Tensor)
       }
-      default: return refused(at, `${show(u)} is not a tensor of a step; legal are fed, apply, joined and detach`)
+      default:
+        return refused(at, `${show(u)} is not a tensor of a step; legal are fed, apply, joined and detach`)
     }
   }
 
   private fed(u: Fields, at: string): Result<Fed> {
     const { name, shape } = u
-    if (typeof name !== 'string' || name === '' || !isShape(shape)) return refused(at, `${show(u)} is not a fed tensor with a name and four sizes`)
+    if (typeof name !== 'string' || name === '' || !isShape(shape))
+      return refused(at, `${show(u)} is not a fed tensor with a name and four sizes`)
     this.first ??= shape
     const { batch, height, width } = this.sizes
     const alike = shape[2] === this.first[2] && shape[3] === this.first[3]
     const [b, c, h, w] = shape
-    return right({ kind: 'fed', name, shape: [batch ?? b, c, alike ? height ?? h : h, alike ? width ?? w : w] })
+    return right({ kind: 'fed', name, shape: [batch ?? b, c, alike ? (height ?? h) : h, alike ? (width ?? w) : w] })
   }
 
   private joined(u: Fields, at: string): Result<Tensor> {

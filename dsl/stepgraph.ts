@@ -51,7 +51,10 @@ class StepElaboration {
   /** Fed tensors that only losses read, and whether they hold classes. */
   private readonly targets = new Map<Tensor, boolean>()
 
-  constructor(private readonly step: TrainingStep, name: string) {
+  constructor(
+    private readonly step: TrainingStep,
+    name: string,
+  ) {
     this.graph = new GraphBuilder(name)
     const terms = termsOf(step)
     const inputs = madeOf(terms.flatMap((t) => (typeof t.to === 'number' || isFed(t.to) ? [t.of] : [t.of, t.to])))
@@ -99,7 +102,13 @@ class StepElaboration {
     const params = new Set<ValueId>()
     for (const net of o.over) {
       const own = this.params.get(net)
-      if (!own) return left({ tag: 'ObjectiveInvalid', objective: o.name, reason: `a net of kind '${net.kind}' that it trains is applied to nothing that a loss reads`, legal: 'nets that the step applies' })
+      if (!own)
+        return left({
+          tag: 'ObjectiveInvalid',
+          objective: o.name,
+          reason: `a net of kind '${net.kind}' that it trains is applied to nothing that a loss reads`,
+          legal: 'nets that the step applies',
+        })
       own.forEach((p) => params.add(p))
     }
     return right(params)
@@ -118,11 +127,16 @@ class StepElaboration {
       case 'fed': {
         const { name, shape } = t as Fed
         const classes = this.targets.get(t)
-        const ref = classes === undefined ? this.graph.input(name, shape) : this.graph.target(name, shape, classes ? 'i32' : this.graph.dtype)
+        const ref =
+          classes === undefined
+            ? this.graph.input(name, shape)
+            : this.graph.target(name, shape, classes ? 'i32' : this.graph.dtype)
         return right({ ref, detached: false })
       }
-      case 'applied': return this.applied(t as Applied)
-      case 'joined': return this.joined(t as Joined)
+      case 'applied':
+        return this.applied(t as Applied)
+      case 'joined':
+        return this.joined(t as Joined)
       case 'detached': {
         const of = this.tensor((t as DetachedTensor).of)
         return isLeft(of) ? of : right({ ref: of.right.ref, detached: true })
@@ -150,7 +164,12 @@ class StepElaboration {
     }
     const layer = `joined${++this.joins === 1 ? '' : this.joins}`
     return this.reading(made, () => {
-      const y = this.graph.op('concat', {}, made.map((m) => m.ref), layer)
+      const y = this.graph.op(
+        'concat',
+        {},
+        made.map((m) => m.ref),
+        layer,
+      )
       return isLeft(y) ? y : right(y.right[0]!)
     })
   }
@@ -169,7 +188,11 @@ class StepElaboration {
     if (isLeft(y)) return y
     const ops = this.graph.written.slice(before)
     const keeps = use > 1 ? ops.find((op) => opDef(op.kind).update) : undefined
-    if (keeps) return refused(keeps.layer, 'its net is applied twice, and its running statistics can move once a step; legal are frozen norms and norms of each image')
+    if (keeps)
+      return refused(
+        keeps.layer,
+        'its net is applied twice, and its running statistics can move once a step; legal are frozen norms and norms of each image',
+      )
     const params = this.params.get(net) ?? new Set()
     for (const op of ops) for (const v of op.ins) if (this.graph.value(v as Ref).role === 'param') params.add(v)
     this.params.set(net, params)

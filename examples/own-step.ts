@@ -1,6 +1,21 @@
 // A step with two objectives: a generator and its critic, each with losses and an optimizer of its own.
 // Run with: npx ts-node examples/own-step.ts, or npx spillway train examples/own-step.ts --steps 10
-import { adam, apply, avgPool, conv2d, detach, fed, instanceNorm, joined, leakyRelu, loss, minimize, relu, seq, step } from '../src/index'
+import {
+  adam,
+  apply,
+  avgPool,
+  conv2d,
+  detach,
+  fed,
+  instanceNorm,
+  joined,
+  leakyRelu,
+  loss,
+  minimize,
+  relu,
+  seq,
+  step,
+} from '../src/index'
 import { l1, mib, mse, stageStep, summary, type Tensor, train } from '../src/index'
 
 // ---------------------------------------------------------------- two nets

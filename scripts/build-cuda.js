@@ -15,28 +15,43 @@ const end = (code, words) => {
   process.exit(code)
 }
 
-const cmake = args => {
+const cmake = (args) => {
   const { status } = spawnSync('cmake', args, { cwd: ROOT, stdio: 'inherit' })
   if (status !== 0) end(1, `cmake ${args.join(' ')} failed`)
 }
 
-const main = argv => {
+const main = (argv) => {
   const gate = argv.includes('--gate')
   const compiler = nvcc()
-  if (!compiler) end(gate ? 0 : 2, `${gate ? 'skipped: ' : ''}there is no nvcc here: install the CUDA toolkit, or put its bin folder on the PATH`)
+  if (!compiler)
+    end(
+      gate ? 0 : 2,
+      `${gate ? 'skipped: ' : ''}there is no nvcc here: install the CUDA toolkit, or put its bin folder on the PATH`,
+    )
   let found = includes()
   if ((!found.cudnn || !found.cublas) && (gate || argv.includes('--fetch'))) {
     const why = fetchHeaders()
     if (why) end(gate ? 0 : 2, `${gate ? 'skipped: ' : ''}no headers of cuDNN and cuBLAS: ${why}`)
     found = includes()
   }
-  for (const [library, file] of [['cudnn', 'cudnn.h'], ['cublas', 'cublasLt.h']])
+  for (const [library, file] of [
+    ['cudnn', 'cudnn.h'],
+    ['cublas', 'cublasLt.h'],
+  ])
     if (!found[library]) end(2, `there is no ${file}: install the library's headers, or run this with --fetch`)
   const folder = path.join('build', gate ? 'cuda-gate' : 'cuda')
   const at = argv.indexOf('--arch')
   const architectures = at >= 0 ? argv[at + 1] : gate ? '90-real' : undefined
-  cmake(['-S', 'native/cuda', '-B', folder, `-DCMAKE_CUDA_COMPILER=${fs.realpathSync(compiler)}`, `-DCUDNN_INCLUDE=${found.cudnn}`, `-DCUBLAS_INCLUDE=${found.cublas}`,
-    ...(architectures ? [`-DCMAKE_CUDA_ARCHITECTURES=${architectures}`] : [])])
+  cmake([
+    '-S',
+    'native/cuda',
+    '-B',
+    folder,
+    `-DCMAKE_CUDA_COMPILER=${fs.realpathSync(compiler)}`,
+    `-DCUDNN_INCLUDE=${found.cudnn}`,
+    `-DCUBLAS_INCLUDE=${found.cublas}`,
+    ...(architectures ? [`-DCMAKE_CUDA_ARCHITECTURES=${architectures}`] : []),
+  ])
   cmake(['--build', folder, '--parallel', String(Math.min(gate ? 2 : 16, os.availableParallelism()))])
   end(0, `built: ${folder}/spillway_cuda.so`)
 }

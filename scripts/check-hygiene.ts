@@ -4,16 +4,29 @@ import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 
-interface File { readonly name: string; readonly text: string }
+interface File {
+  readonly name: string
+  readonly text: string
+}
 
 const MAX_BYTES = 1024 * 1024
 
 /** Each rule finds the offending text in a line. Parts are joined so that this file passes its own check. */
 const LINE_RULES: readonly { readonly what: string; readonly finds: RegExp; readonly where?: RegExp }[] = [
   { what: 'a forgotten .only', finds: /^\s*[\w$]+\.only\s*\(/, where: /^test\/.*\.ts$/ },
-  { what: 'a path of this machine', finds: new RegExp(`(^|[\\s'"\`(=:])/(${['work', 'root', 'home/\\w+', 'Users/\\w+'].join('|')})/`) },
-  { what: 'a path of a temporary folder of this machine', finds: /(^|[\s'"`(=:])\/(tmp)\/[a-z][\w.-]*\/[\w./-]+/, where: /\.(ts|js|json|hpp|cpp|h|md)$/ },
-  { what: 'a registry address', finds: new RegExp(`//(${['registry\\.', 'pypi\\.', 'deb\\.', 'files\\.pythonhosted'].join('|')})`) },
+  {
+    what: 'a path of this machine',
+    finds: new RegExp(`(^|[\\s'"\`(=:])/(${['work', 'root', 'home/\\w+', 'Users/\\w+'].join('|')})/`),
+  },
+  {
+    what: 'a path of a temporary folder of this machine',
+    finds: /(^|[\s'"`(=:])\/(tmp)\/[a-z][\w.-]*\/[\w./-]+/,
+    where: /\.(ts|js|json|hpp|cpp|h|md)$/,
+  },
+  {
+    what: 'a registry address',
+    finds: new RegExp(`//(${['registry\\.', 'pypi\\.', 'deb\\.', 'files\\.pythonhosted'].join('|')})`),
+  },
   { what: 'a conflict mark', finds: new RegExp(`^(${'<'.repeat(7)}|${'>'.repeat(7)})( |$)`) },
   { what: 'a tarball address in the lock file', finds: /"resolved"\s*:/, where: /package-lock\.json$/ },
 ]
@@ -36,18 +49,22 @@ const headerProblems = ({ name, text }: File): string[] => {
 }
 
 const lineProblems = ({ name, text }: File): string[] =>
-  text.split('\n').flatMap((line, index) =>
-    LINE_RULES.filter((rule) => (rule.where?.test(name) ?? true) && rule.finds.test(line)).map(
-      (rule) => `${name}:${index + 1}: ${rule.what}: ${line.trim().slice(0, 100)}`,
-    ),
-  )
+  text
+    .split('\n')
+    .flatMap((line, index) =>
+      LINE_RULES.filter((rule) => (rule.where?.test(name) ?? true) && rule.finds.test(line)).map(
+        (rule) => `${name}:${index + 1}: ${rule.what}: ${line.trim().slice(0, 100)}`,
+      ),
+    )
 
 /** An optional package for another platform that npm could not look up stands there without a version, and `npm ci` refuses it. */
 const lockProblems = ({ name, text }: File): string[] => {
   if (name !== 'package-lock.json') return []
-  const { packages = {} }: { packages?: Record<string, { version?: string; optionalDependencies?: Record<string, string> }> } = JSON.parse(text)
+  const { packages = {} }: { packages?: Record<string, { version?: string; optionalDependencies?: Record<string, string> }> } =
+    JSON.parse(text)
   const named = Object.values(packages).flatMap((entry) => Object.keys(entry.optionalDependencies ?? {}))
-  const known = (dependency: string): boolean => Object.keys(packages).some((place) => place.endsWith(`node_modules/${dependency}`))
+  const known = (dependency: string): boolean =>
+    Object.keys(packages).some((place) => place.endsWith(`node_modules/${dependency}`))
   const unknown = named.filter((dependency) => !known(dependency))
   const bare = Object.keys(packages).filter((place) => place !== '' && packages[place]?.version === undefined)
   return [...bare, ...unknown].map((what) => `${name}: ${what} has no locked version: npm ci would refuse the lock file`)

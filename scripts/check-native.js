@@ -9,7 +9,10 @@ const path = require('node:path')
 const ROOT = path.dirname(__dirname)
 
 const testsWhere = (wanted) =>
-  fs.readdirSync(path.join(ROOT, 'test', 'native')).filter((name) => name.endsWith('.cpp') && wanted(name)).map((name) => `run_${path.basename(name, '.cpp')}`)
+  fs
+    .readdirSync(path.join(ROOT, 'test', 'native'))
+    .filter((name) => name.endsWith('.cpp') && wanted(name))
+    .map((name) => `run_${path.basename(name, '.cpp')}`)
 
 /**
  * TSan does not understand OpenMP's barriers, so the threads build leaves the cpu device out; what is left of the kernels

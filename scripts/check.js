@@ -12,11 +12,19 @@ const script = (file, ...args) => [process.execPath, '-r', 'ts-node/register/tra
 
 /** A command is a program and its arguments. Long output goes to the log and is shown when the step fails. */
 const STEPS = [
-  { name: 'lint', command: [process.execPath, bin('@biomejs/biome', 'bin/biome'), 'lint', '--error-on-warnings', '--max-diagnostics=none'] },
+  { name: 'format', command: [process.execPath, bin('@biomejs/biome', 'bin/biome'), 'format', '--max-diagnostics=20'] },
+  {
+    name: 'lint',
+    command: [process.execPath, bin('@biomejs/biome', 'bin/biome'), 'lint', '--error-on-warnings', '--max-diagnostics=none'],
+  },
   { name: 'imports', command: script('check-imports.ts') },
   { name: 'hygiene', command: script('check-hygiene.ts') },
   { name: 'types', command: [process.execPath, bin('typescript', 'bin/tsc'), '--noEmit', '-p', '.'] },
-  { name: 'check-types', long: true, command: [process.execPath, '-r', 'ts-node/register/transpile-only', path.join('test', 'types', 'compilers.ts')] },
+  {
+    name: 'check-types',
+    long: true,
+    command: [process.execPath, '-r', 'ts-node/register/transpile-only', path.join('test', 'types', 'compilers.ts')],
+  },
   { name: 'op-table', command: script('gen-ops.ts', '--check') },
   { name: 'cuda-plugin', long: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },
   { name: 'native-asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
@@ -24,7 +32,7 @@ const STEPS = [
   { name: 'fuzz', long: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
 ]
 
-const seconds = started => `${((Date.now() - started) / 1000).toFixed(1)} s`
+const seconds = (started) => `${((Date.now() - started) / 1000).toFixed(1)} s`
 
 const runStep = ({ name, command: [program, ...args] }) => {
   const started = Date.now()
@@ -36,23 +44,23 @@ const runStep = ({ name, command: [program, ...args] }) => {
   return status === 0
 }
 
-const runTests = full => {
+const runTests = (full) => {
   const args = [path.join('scripts', 'test.js'), ...(full ? ['--full'] : [])]
   return spawnSync(process.execPath, args, { cwd: ROOT, stdio: 'inherit' }).status === 0
 }
 
-const main = async argv => {
+const main = async (argv) => {
   const full = argv.includes('--full')
   const gate = full || argv.includes('--gate')
-  const only = argv.filter(arg => !arg.startsWith('--'))
-  const unknown = only.filter(name => name !== 'tests' && !STEPS.some(step => step.name === name))
+  const only = argv.filter((arg) => !arg.startsWith('--'))
+  const unknown = only.filter((name) => name !== 'tests' && !STEPS.some((step) => step.name === name))
   if (unknown.length > 0) {
-    console.error(`no step ${unknown.join(', ')}; there are: ${[...STEPS.map(step => step.name), 'tests'].join(', ')}`)
+    console.error(`no step ${unknown.join(', ')}; there are: ${[...STEPS.map((step) => step.name), 'tests'].join(', ')}`)
     process.exit(2)
   }
   await setUpOrExit({ dev: true, compiled: false, addon: false })
-  const steps = STEPS.filter(step => (only.length > 0 ? only.includes(step.name) : gate || !step.long))
-  const failed = steps.filter(step => !runStep(step)).map(step => step.name)
+  const steps = STEPS.filter((step) => (only.length > 0 ? only.includes(step.name) : gate || !step.long))
+  const failed = steps.filter((step) => !runStep(step)).map((step) => step.name)
   if (only.length === 0 || only.includes('tests')) {
     if (failed.length > 0) console.log(`failed before the tests: ${failed.join(', ')}`)
     if (!runTests(full)) failed.push('tests')

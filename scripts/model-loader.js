@@ -16,7 +16,7 @@ const compiledTwin = (root, file) => {
   return fs.existsSync(twin) ? twin : null
 }
 
-const registerTsNode = root => {
+const registerTsNode = (root) => {
   const { register } = require(require.resolve('ts-node', { paths: [root] }))
   register({
     transpileOnly: true,
@@ -25,7 +25,7 @@ const registerTsNode = root => {
   })
 }
 
-const installModelLoader = root => {
+const installModelLoader = (root) => {
   const resolve = Module._resolveFilename
   Module._resolveFilename = function (request, ...rest) {
     if (request === 'spillway') return path.join(root, 'dist', 'src', 'index.js')

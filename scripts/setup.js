@@ -12,7 +12,7 @@ const { packagesStep } = require('./setup/packages')
 const { SetupProblem, explain } = require('./setup/problem')
 
 const ROOT = path.dirname(__dirname)
-const say = line => process.stderr.write(`spillway: ${line}\n`)
+const say = (line) => process.stderr.write(`spillway: ${line}\n`)
 
 /** The steps in order. The addon is left out where only TypeScript is wanted (lint, doctor). */
 const stepsFor = ({ dev = false, compiled = true, addon = true }) => [
@@ -27,12 +27,14 @@ const checkNode = () => {
 }
 
 /** Steps after an undone one are looked at again: packages change what the later ones see. */
-const isReady = wanted => stepsFor(wanted).every(step => step.isDone(ROOT))
+const isReady = (wanted) => stepsFor(wanted).every((step) => step.isDone(ROOT))
 
-const setUp = async wanted => {
+const setUp = async (wanted) => {
   checkNode()
   if (isReady(wanted)) return
-  const release = await lock(path.join(ROOT, 'build', 'setup.lock'), pid => say(`waiting for another set-up here (process ${pid})`))
+  const release = await lock(path.join(ROOT, 'build', 'setup.lock'), (pid) =>
+    say(`waiting for another set-up here (process ${pid})`),
+  )
   try {
     for (const step of stepsFor(wanted)) if (!step.isDone(ROOT)) await step.run(ROOT, say)
   } finally {
@@ -58,5 +60,7 @@ module.exports = { ROOT, isReady, say, setUp, setUpOrExit }
 
 if (require.main === module) {
   const started = Date.now()
-  setUpOrExit({ dev: !process.argv.includes('--runtime-only') }).then(() => say(`ready (${((Date.now() - started) / 1000).toFixed(1)} s)`))
+  setUpOrExit({ dev: !process.argv.includes('--runtime-only') }).then(() =>
+    say(`ready (${((Date.now() - started) / 1000).toFixed(1)} s)`),
+  )
 }

@@ -7,9 +7,10 @@ const { ROOT, setUpOrExit } = require('./setup')
 const { installModelLoader } = require('./model-loader')
 
 /** The doctor must be able to speak where the native build cannot be made, and help needs no build. */
-const wantsAddon = args => !(args.length === 0 || args[0] === 'doctor' || args.some(a => ['--help', '-h', '--version', '-V'].includes(a)))
+const wantsAddon = (args) =>
+  !(args.length === 0 || args[0] === 'doctor' || args.some((a) => ['--help', '-h', '--version', '-V'].includes(a)))
 
-const main = async args => {
+const main = async (args) => {
   await setUpOrExit({ addon: wantsAddon(args) }, { json: args.includes('--json') })
   installModelLoader(ROOT)
   const { main: commandLine } = require(path.join(ROOT, 'dist', 'src', 'cli.js'))

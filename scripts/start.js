@@ -5,7 +5,20 @@ const { spawn } = require('node:child_process')
 const path = require('node:path')
 const { setUpOrExit } = require('./setup')
 
-const JOB = ['train', 'vgg16-features', '--image', '1024', '--budget', '384MiB', '--steps', '5', '--lr', '0.001', '--log', 'runs/start']
+const JOB = [
+  'train',
+  'vgg16-features',
+  '--image',
+  '1024',
+  '--budget',
+  '384MiB',
+  '--steps',
+  '5',
+  '--lr',
+  '0.001',
+  '--log',
+  'runs/start',
+]
 
 const HELP = `npm start                       set up what is missing and train a VGG-16 trunk inside a small budget
 npm start -- OPTIONS            the same with other numbers: --image 768 --budget 512MiB --steps 20 …
@@ -15,9 +28,9 @@ npm start -- --help             this text; 'npm start -- train --help' has all o
 The main job is: npx spillway ${JOB.join(' ')}
 A first run installs npm and system packages and builds the native addon; later runs start at once.`
 
-const jobFor = args => (args.length === 0 || args[0].startsWith('-') ? [...JOB, ...args] : args)
+const jobFor = (args) => (args.length === 0 || args[0].startsWith('-') ? [...JOB, ...args] : args)
 
-const main = async args => {
+const main = async (args) => {
   if (args[0] === '--help' || args[0] === '-h') return void console.log(HELP)
   await setUpOrExit({ addon: args[0] !== 'doctor' })
   const child = spawn(process.execPath, [path.join(__dirname, 'spillway.js'), ...jobFor(args)], { stdio: 'inherit' })

@@ -17,8 +17,15 @@ const USAGE = `npm test -- [PATTERN …] [--jobs N] [--root DIR] [--no-native] [
   --no-setup   take the checkout as it is
   --full       more cases in property and kernel tests (sets SPILLWAY_FULL=1)`
 
-const parseArgs = argv => {
-  const options = { patterns: [], jobs: Math.min(2, os.availableParallelism()), root: path.dirname(__dirname), native: true, setup: true, full: false }
+const parseArgs = (argv) => {
+  const options = {
+    patterns: [],
+    jobs: Math.min(2, os.availableParallelism()),
+    root: path.dirname(__dirname),
+    native: true,
+    setup: true,
+    full: false,
+  }
   const args = [...argv]
   while (args.length > 0) {
     const arg = args.shift()
@@ -38,7 +45,7 @@ const parseArgs = argv => {
 const typescriptJobs = (options, files) => {
   const env = { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
   const hook = require.resolve('./testing/typescript')
-  return files.map(file => ({
+  return files.map((file) => ({
     name: file.file,
     command: process.execPath,
     args: ['-r', hook, file.file],
@@ -58,7 +65,7 @@ const report = (job, ending) => {
   return { ...result, name: job.name }
 }
 
-const runTests = async options => {
+const runTests = async (options) => {
   const files = discover(options.root, options.patterns)
   const jobs = typescriptJobs(options, files)
   if (options.native) jobs.push(...(await nativeJobs({ ...options, tally: tallyNative })))
@@ -73,26 +80,29 @@ const runTests = async options => {
 
 const sum = (results, key) => results.reduce((n, r) => n + r[key], 0)
 
-const main = async argv => {
+const main = async (argv) => {
   const options = parseArgs(argv)
   if (options === null) return void console.log(USAGE)
   if (options.setup) await setUpOrExit({ dev: true })
   if (options.full) process.env.SPILLWAY_FULL = '1'
-  for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143]]) {
+  for (const [signal, code] of [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ]) {
     process.on(signal, () => {
       stopAll()
       process.exit(code)
     })
   }
   const results = await runTests(options)
-  const bad = results.filter(r => r.failed > 0)
-  if (bad.length > 0) console.log(`\nfailed: ${bad.map(r => r.name).join(', ')}`)
+  const bad = results.filter((r) => r.failed > 0)
+  if (bad.length > 0) console.log(`\nfailed: ${bad.map((r) => r.name).join(', ')}`)
   const skipped = sum(results, 'skipped')
   console.log(`\n${sum(results, 'passed')} passed, ${sum(results, 'failed')} failed${skipped ? `, ${skipped} skipped` : ''}`)
   process.exitCode = bad.length > 0 ? 1 : 0
 }
 
-main(process.argv.slice(2)).catch(error => {
+main(process.argv.slice(2)).catch((error) => {
   console.error(error.message)
   process.exitCode = 2
 })

@@ -35,14 +35,18 @@ const machine = machines['v100-pcie-16g']!
 const stepOf = ({ model, size }: Case): Graph => {
   const entry = zooEntry(model)!
   const { graph, output } = orThrow(elaborate(orThrow(entry.build([1, 3, size, size]), model), model), model)
-  return orThrow(training(graph, output, { loss: entry.loss, optimizer: sgd({ lr: 0.001, momentum: 0.9 }), dtype: machine.dtype }), model)
+  return orThrow(
+    training(graph, output, { loss: entry.loss, optimizer: sgd({ lr: 0.001, momentum: 0.9 }), dtype: machine.dtype }),
+    model,
+  )
 }
 
 /** In the smallest budget that works, so that recompute, tiles and moves are really there. */
 const tapeOf = (one: Case): Uint8Array => {
   const { model, size, strategy } = one
   const step = stepOf(one)
-  const staged = (budgetBytes: number): Either<StageError, Plan> => compile(step, { strategy, budgetBytes, machine, algorithms: 'fixed' })
+  const staged = (budgetBytes: number): Either<StageError, Plan> =>
+    compile(step, { strategy, budgetBytes, machine, algorithms: 'fixed' })
   const refused = staged(PAGE_BYTES)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${model} has a plan of one page`)
   return toTape(orThrow(staged(refused.left.smallestBytes), `${model} at ${size} by ${strategy}`))

@@ -15,7 +15,15 @@ import { asTensors, type Counted, counterTensors, fill, type ModelState, problem
 // ---------------------------------------------------------------- the JSON
 
 /** What must agree for a run to go on: the training graph, the random seed, and the data; in words for the refusal. */
-const identityCodec = t.strict({ model: t.string, fingerprint: t.string, seed: t.number, data: t.string, weights: t.string, algorithms: t.string, device: t.string })
+const identityCodec = t.strict({
+  model: t.string,
+  fingerprint: t.string,
+  seed: t.number,
+  data: t.string,
+  weights: t.string,
+  algorithms: t.string,
+  device: t.string,
+})
 export type RunIdentity = t.TypeOf<typeof identityCodec>
 
 const headCodec = t.strict({
@@ -74,14 +82,23 @@ const removeOlder = (directory: string, step: number): void => {
 
 export const saveCheckpoint = (directory: string, run: SavedRun, state: ModelState, store: StateStore): void => {
   const name = `${stem(run.step)}.safetensors`
-  const losses = { name: LOSSES, type: 'F64', shape: [run.losses.length], read: () => new Uint8Array(Float64Array.from(run.losses).buffer) } as const
-  const tensors: Written = writeTensors(join(directory, name), [
-    ...asTensors([...state.weights, ...state.optimizer], store),
-    ...counterTensors(state, run.counted, run.step),
-    losses,
-  ], { format: 'pt' })
+  const losses = {
+    name: LOSSES,
+    type: 'F64',
+    shape: [run.losses.length],
+    read: () => new Uint8Array(Float64Array.from(run.losses).buffer),
+  } as const
+  const tensors: Written = writeTensors(
+    join(directory, name),
+    [...asTensors([...state.weights, ...state.optimizer], store), ...counterTensors(state, run.counted, run.step), losses],
+    { format: 'pt' },
+  )
   const head: Head = {
-    format: 'spillway-checkpoint', version: 1, step: run.step, identity: run.identity, settings: run.settings,
+    format: 'spillway-checkpoint',
+    version: 1,
+    step: run.step,
+    identity: run.identity,
+    settings: run.settings,
     countedBefore: Object.fromEntries([...run.counted].map(([k, v]) => [k, v.toString()])),
     totals: totalsCodec.encode(run.totals),
     tensors: { file: name, ...tensors },
@@ -99,12 +116,18 @@ const digestOf = (path: string): { readonly bytes: number; readonly sha256: stri
     const piece = new Uint8Array(8 * 1024 * 1024)
     for (let n = readSync(fd, piece); n > 0; n = readSync(fd, piece)) hash.update(piece.subarray(0, n))
     return { bytes: fstatSync(fd).size, sha256: hash.digest('hex') }
-  } finally { closeSync(fd) }
+  } finally {
+    closeSync(fd)
+  }
 }
 
 const readHead = (path: string, step: number): Either<string, Head> => {
   let json: unknown
-  try { json = JSON.parse(readFileSync(path, 'utf8')) } catch { return left('it is not JSON') }
+  try {
+    json = JSON.parse(readFileSync(path, 'utf8'))
+  } catch {
+    return left('it is not JSON')
+  }
   const head = headCodec.decode(json)
   if (isLeft(head)) return left('it is not a checkpoint of this version')
   const { tensors } = head.right
@@ -115,7 +138,8 @@ const readHead = (path: string, step: number): Either<string, Head> => {
 
 const readLosses = (file: TensorFile, steps: number): Either<string, readonly number[]> => {
   const stored = file.tensors.get(LOSSES)
-  if (stored?.type !== 'F64' || stored.shape.length !== 1 || stored.shape[0] !== steps) return left(`it does not hold the losses of ${steps} steps`)
+  if (stored?.type !== 'F64' || stored.shape.length !== 1 || stored.shape[0] !== steps)
+    return left(`it does not hold the losses of ${steps} steps`)
   const bytes = readTensor(file, stored)
   if (isLeft(bytes)) return bytes
   return right([...new Float64Array(bytes.right.slice().buffer)])
@@ -127,14 +151,23 @@ const readCheckpoint = (directory: string, step: number): Either<string, Checkpo
   const path = join(directory, head.right.tensors.file)
   try {
     const found = digestOf(path)
-    if (found.bytes !== head.right.tensors.bytes) return left(`${head.right.tensors.file} has ${found.bytes} bytes instead of ${head.right.tensors.bytes}`)
-    if (found.sha256 !== head.right.tensors.sha256) return left(`${head.right.tensors.file} does not have the digest that was written`)
+    if (found.bytes !== head.right.tensors.bytes)
+      return left(`${head.right.tensors.file} has ${found.bytes} bytes instead of ${head.right.tensors.bytes}`)
+    if (found.sha256 !== head.right.tensors.sha256)
+      return left(`${head.right.tensors.file} does not have the digest that was written`)
     const file = openTensors(path)
     if (isLeft(file)) return file
     const losses = readLosses(file.right, step)
     if (isLeft(losses)) return losses
     const counted = new Map(Object.entries(head.right.countedBefore).map(([k, v]) => [k, BigInt(v)]))
-    return right({ step, identity: head.right.identity, losses: losses.right, counted, totals: head.right.totals, file: file.right })
+    return right({
+      step,
+      identity: head.right.identity,
+      losses: losses.right,
+      counted,
+      totals: head.right.totals,
+      file: file.right,
+    })
   } catch (e) {
     return left(String((e as Error).message))
   }
@@ -143,7 +176,11 @@ const readCheckpoint = (directory: string, step: number): Either<string, Checkpo
 /** The newest whole checkpoint; an absent directory is an empty one. */
 export const findCheckpoint = (directory: string): Found => {
   let names: readonly string[]
-  try { names = readdirSync(directory) } catch { return { checkpoint: undefined, refused: [] } }
+  try {
+    names = readdirSync(directory)
+  } catch {
+    return { checkpoint: undefined, refused: [] }
+  }
   const refused: string[] = []
   const steps = names.flatMap((n) => (HEAD_NAME.test(n) ? [Number(HEAD_NAME.exec(n)![1])] : [])).sort((a, b) => b - a)
   for (const step of steps) {
@@ -162,7 +199,13 @@ export const prepareDirectory = (directory: string): void => {
 // ---------------------------------------------------------------- going on
 
 const WORDS: Readonly<Record<keyof RunIdentity, string>> = {
-  model: 'model', fingerprint: 'training graph (sizes, loss or optimizer)', seed: 'seed', data: 'data', weights: 'starting weights', algorithms: 'choice of algorithms', device: 'device',
+  model: 'model',
+  fingerprint: 'training graph (sizes, loss or optimizer)',
+  seed: 'seed',
+  data: 'data',
+  weights: 'starting weights',
+  algorithms: 'choice of algorithms',
+  device: 'device',
 }
 
 /** Why a run cannot go on from here, or nothing. */

@@ -26,10 +26,17 @@ interface StoredArray {
 type Stored = readonly StoredArray[]
 
 const FROM_NPY: Readonly<Record<NpyType, ElementType>> = { f2: 'f16', f4: 'f32', f8: 'f64', u1: 'u8', i4: 'i32', i8: 'i64' }
-const FROM_TENSOR: Partial<Readonly<Record<TensorType, ElementType>>> =
-  { F16: 'f16', F32: 'f32', F64: 'f64', U8: 'u8', I32: 'i32', I64: 'i64' }
+const FROM_TENSOR: Partial<Readonly<Record<TensorType, ElementType>>> = {
+  F16: 'f16',
+  F32: 'f32',
+  F64: 'f64',
+  U8: 'u8',
+  I32: 'i32',
+  I64: 'i64',
+}
 
-const refused = (file: string, reason: string): Either<SpillwayError, never> => left({ tag: 'FileRefused', kind: 'data', file, reason })
+const refused = (file: string, reason: string): Either<SpillwayError, never> =>
+  left({ tag: 'FileRefused', kind: 'data', file, reason })
 
 const npyArray = (path: string): Either<SpillwayError, StoredArray> => {
   try {
@@ -38,7 +45,9 @@ const npyArray = (path: string): Either<SpillwayError, StoredArray> => {
     const { type, shape, offset } = header.right
     return right({ path, what: basename(path), type: FROM_NPY[type], shape, offset })
   } catch (e) {
-    return (e as NodeJS.ErrnoException).code === 'ENOENT' ? left({ tag: 'FileMissing', kind: 'data', file: path }) : refused(path, String((e as Error).message))
+    return (e as NodeJS.ErrnoException).code === 'ENOENT'
+      ? left({ tag: 'FileMissing', kind: 'data', file: path })
+      : refused(path, String((e as Error).message))
   }
 }
 
@@ -59,13 +68,20 @@ const fromTensors = (path: string, names: readonly string[]): Either<SpillwayErr
 // ---------------------------------------------------------------- which files
 
 const listed = (names: readonly string[]): string =>
-  names.length === 1 ? `'${names[0]}'` : `${names.slice(0, -1).map((n) => `'${n}'`).join(', ')} and '${names[names.length - 1]}'`
+  names.length === 1
+    ? `'${names[0]}'`
+    : `${names
+        .slice(0, -1)
+        .map((n) => `'${n}'`)
+        .join(', ')} and '${names[names.length - 1]}'`
 
 /** How a folder may hold values of these names. */
 export const layoutsOf = (names: readonly string[]): readonly string[] => {
   const all = (form: (n: string) => string): string => names.map(form).join(' and ')
   return [
-    all((n) => `${n}.npy`), names.map((n) => `NAME.${n}.npy`).join(' beside '), all((n) => `${n}/NAME.npy`),
+    all((n) => `${n}.npy`),
+    names.map((n) => `NAME.${n}.npy`).join(' beside '),
+    all((n) => `${n}/NAME.npy`),
     `NAME.safetensors with tensors ${names.join(' and ')}`,
   ]
 }
@@ -82,7 +98,10 @@ const samplesIn = (folder: string, names: readonly string[]): readonly Open[] =>
   const beside = entries.filter((n) => n.endsWith(`.${first}.npy`)).map((n) => n.slice(0, -`.${first}.npy`.length))
   if (beside.length) return beside.map((stem) => () => fromNpys(names.map((n) => at(`${stem}.${n}.npy`))))
   if (names.every(has))
-    return readdirSync(at(first)).filter((n) => n.endsWith('.npy')).sort().map((file) => () => fromNpys(names.map((n) => at(n, file))))
+    return readdirSync(at(first))
+      .filter((n) => n.endsWith('.npy'))
+      .sort()
+      .map((file) => () => fromNpys(names.map((n) => at(n, file))))
   return entries.filter((n) => n.endsWith('.safetensors')).map((n) => () => fromTensors(at(n), names))
 }
 
@@ -91,7 +110,10 @@ const listSamples = (path: string, names: readonly string[]): Either<SpillwayErr
   if (!stat) return left({ tag: 'FileMissing', kind: 'data', file: path })
   if (!stat.isDirectory()) {
     if (path.endsWith('.safetensors')) return right([() => fromTensors(path, names)])
-    return refused(path, `data is a .safetensors file with tensors ${names.join(' and ')}, or a folder with ${layoutsOf(names).join(', or ')}`)
+    return refused(
+      path,
+      `data is a .safetensors file with tensors ${names.join(' and ')}, or a folder with ${layoutsOf(names).join(', or ')}`,
+    )
   }
   const samples = samplesIn(path, names)
   return samples.length ? right(samples) : refused(path, `the folder has no samples: legal are ${layoutsOf(names).join(', or ')}`)
@@ -127,9 +149,13 @@ const fitted = (array: StoredArray, value: Value, name: string): Either<Spillway
   const sample = value.shape.slice(1)
   const samples = samplesOf(array.shape, sample, labels)
   if (samples === undefined || samples === 0)
-    return refused(array.path, `${array.what} is ${text(array.shape)}, the model's ${name} is [N,${sample.join(',')}] or ${text(sample)}` +
-      `${labels ? ', where dimensions of 1 may be left out' : ''}`)
-  if (labels && array.type.startsWith('f')) return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
+    return refused(
+      array.path,
+      `${array.what} is ${text(array.shape)}, the model's ${name} is [N,${sample.join(',')}] or ${text(sample)}` +
+        `${labels ? ', where dimensions of 1 may be left out' : ''}`,
+    )
+  if (labels && array.type.startsWith('f'))
+    return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
   const [c, h, w] = sample as [number, number, number]
   return right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w] })
 }
@@ -159,7 +185,10 @@ export const openData = (path: string, graph: Graph): Either<SpillwayError, Data
     const [first] = tensors.right
     const odd = tensors.right.findIndex((t) => t.samples !== first!.samples)
     if (odd >= 0)
-      return refused(stored.right[odd]!.path, `it has ${tensors.right[odd]!.samples} samples, its ${names[0]} has ${first!.samples}`)
+      return refused(
+        stored.right[odd]!.path,
+        `it has ${tensors.right[odd]!.samples} samples, its ${names[0]} has ${first!.samples}`,
+      )
     tensors.right.forEach((t, i) => files.get(fed[i]!.name)!.push(t))
   }
   return right(files)

@@ -21,7 +21,9 @@ export interface DeviceOptions {
   readonly hostMemory?: number
 }
 
-export type DataSource = { readonly kind: 'synthetic'; readonly samples: number } | { readonly kind: 'files'; readonly files: DataFiles }
+export type DataSource =
+  | { readonly kind: 'synthetic'; readonly samples: number }
+  | { readonly kind: 'files'; readonly files: DataFiles }
 
 /** Where a run is: after each segment's tile, and at the end of each step. */
 export type DeviceProgress =
@@ -60,14 +62,22 @@ export interface DeviceSession extends StateStore {
 
 // ---------------------------------------------------------------- what the addon is told
 
-const nativeFile = (f: FileTensor): NativeFile =>
-  ({ path: f.path, byteOffset: f.offset, dtype: f.type, shape: [f.samples, ...f.shape], layout: 'NCHW' })
+const nativeFile = (f: FileTensor): NativeFile => ({
+  path: f.path,
+  byteOffset: f.offset,
+  dtype: f.type,
+  shape: [f.samples, ...f.shape],
+  layout: 'NCHW',
+})
 
 /** Labels are drawn from the channels of what the loss compares them with: the fewest, where several losses have classes. */
 const classesOf = (staged: StagedPlan): number => {
   const { ops, values } = staged.plan.graph
-  const counts = fedValues(staged.plan.graph).filter((v) => v.dtype === 'i32').flatMap((target) =>
-    ops.filter((o) => o.ins.includes(target.id)).map((o) => values[o.ins.find((v) => v !== target.id)!]!.shape[1]!))
+  const counts = fedValues(staged.plan.graph)
+    .filter((v) => v.dtype === 'i32')
+    .flatMap((target) =>
+      ops.filter((o) => o.ins.includes(target.id)).map((o) => values[o.ins.find((v) => v !== target.id)!]!.shape[1]!),
+    )
   return counts.length === 0 ? 1 : Math.min(...counts)
 }
 
@@ -79,7 +89,9 @@ const nativeSource = (staged: StagedPlan, data: DataSource, seed: number): Nativ
 // ---------------------------------------------------------------- what it answers
 
 const progressOf = (p: NativeProgress): DeviceProgress =>
-  p.phase === 'step' ? { kind: 'step', step: p.step, loss: p.loss, seconds: p.seconds } : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
+  p.phase === 'step'
+    ? { kind: 'step', step: p.step, loss: p.loss, seconds: p.seconds }
+    : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
 
 const metricsOf = (m: Metrics): RunMetrics => {
   const sum = (of: (s: Metrics['steps'][number]) => number): number => m.steps.reduce((n, s) => n + of(s), 0)
@@ -98,12 +110,21 @@ const metricsOf = (m: Metrics): RunMetrics => {
 
 const deviceFailed = (e: unknown): SpillwayError => ({ tag: 'DeviceFailed', reason: e instanceof Error ? e.message : String(e) })
 
-const runOn = async (session: NativeSession, staged: StagedPlan, o: DeviceOptions, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
+const runOn = async (
+  session: NativeSession,
+  staged: StagedPlan,
+  o: DeviceOptions,
+  s: StepsToRun,
+): Promise<Either<SpillwayError, RunMetrics>> => {
   const { steps, firstStep, seed } = s
   try {
-    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, (p) => s.onProgress(progressOf(p)))
+    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, (p) =>
+      s.onProgress(progressOf(p)),
+    )
     if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, o.threads)
-    return metrics.cancelled ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length }) : right(metricsOf(metrics))
+    return metrics.cancelled
+      ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })
+      : right(metricsOf(metrics))
   } catch (e) {
     return left(deviceFailed(e))
   }
@@ -120,11 +141,22 @@ const deviceName = (staged: StagedPlan): DeviceName => {
 const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
   const { throttle, hostMemory } = o
   const { products } = staged.plan
-  const choices = { ...(hostMemory === undefined ? {} : { pinnedBytes: hostMemory }), ...(products === undefined ? {} : { precision: products }) }
+  const choices = {
+    ...(hostMemory === undefined ? {} : { pinnedBytes: hostMemory }),
+    ...(products === undefined ? {} : { precision: products }),
+  }
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
   try {
     if (o.spill !== 'ram') mkdirSync(o.spill, { recursive: true })
-    return right(new native.Session(toTape(staged.plan), { device: deviceName(staged), spill: o.spill, threads: o.threads, ...link, ...choices }))
+    return right(
+      new native.Session(toTape(staged.plan), {
+        device: deviceName(staged),
+        spill: o.spill,
+        threads: o.threads,
+        ...link,
+        ...choices,
+      }),
+    )
   } catch (e) {
     return left(deviceFailed(e))
   }

@@ -29,7 +29,8 @@ const checkout = (): string => {
 const asking = (script: string): string[] => [...process.execArgv, '-e', script, path.join(__dirname, 'native')]
 const ADDON_QUESTION = 'console.log(JSON.stringify(require(process.argv[1]).loadNative().deviceInfo()))'
 /** What the cuda device says of itself and its link. */
-const CUDA_QUESTION = "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda') }))"
+const CUDA_QUESTION =
+  "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda') }))"
 
 export const doctor = (probe: Probe = thisMachine(), available: number = availableBytes()): Report => {
   const findings = [
@@ -58,6 +59,8 @@ export const reportText = (report: Report): string => {
     ...(fix === undefined ? [] : [`  ${''.padEnd(7)}  ${''.padEnd(width)}  -> ${fix}`]),
   ])
   const needed = report.findings.filter((finding) => finding.state === 'missing').map((finding) => finding.name)
-  const verdict = report.ready ? 'Ready to train on the cpu device.' : `Not ready: ${needed.join(', ')} missing. 'npm start' sets up what it can.`
+  const verdict = report.ready
+    ? 'Ready to train on the cpu device.'
+    : `Not ready: ${needed.join(', ')} missing. 'npm start' sets up what it can.`
   return [...lines.slice(1), '', verdict].join('\n')
 }

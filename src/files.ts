@@ -1,12 +1,26 @@
 // Files that are whole or not there. In: a path and a writer. Out: the file under its name, with its size and digest.
 // Invariant: whatever moment the process dies at, the name shows the old file or the new one, complete and on the disk.
 import { createHash, randomBytes } from 'node:crypto'
-import { closeSync, constants, fstatSync, fsyncSync, openSync, readdirSync, readSync, renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 
 /** Takes bytes in order; returns when they are with the kernel. */
 export type Sink = (bytes: Uint8Array) => void
-export interface Written { readonly bytes: number; readonly sha256: string }
+export interface Written {
+  readonly bytes: number
+  readonly sha256: string
+}
 
 const CHUNK_BYTES = 32 * 1024 * 1024
 
@@ -17,7 +31,11 @@ const writeAll = (fd: number, bytes: Uint8Array): void => {
 
 const syncDirectory = (directory: string): void => {
   const fd = openSync(directory, constants.O_RDONLY)
-  try { fsyncSync(fd) } finally { closeSync(fd) }
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
 }
 
 const TEMPORARY = /^\.(.+)\.(\d+)\.[0-9a-f]{12}\.part$/
@@ -37,7 +55,9 @@ export const writeWhole = (path: string, write: (sink: Sink) => void): Written =
         bytes += piece.length
       })
       fsyncSync(fd)
-    } finally { closeSync(fd) }
+    } finally {
+      closeSync(fd)
+    }
     renameSync(temporary, path)
   } catch (e) {
     rmSync(temporary, { force: true })
@@ -50,7 +70,12 @@ export const writeWhole = (path: string, write: (sink: Sink) => void): Written =
 export const writeWholeText = (path: string, text: string): Written => writeWhole(path, (sink) => sink(Buffer.from(text, 'utf8')))
 
 const isAlive = (pid: number): boolean => {
-  try { process.kill(pid, 0); return true } catch (e) { return (e as NodeJS.ErrnoException).code === 'EPERM' }
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (e) {
+    return (e as NodeJS.ErrnoException).code === 'EPERM'
+  }
 }
 
 /** Removes what a killed writer left; the files of writers that live are theirs. */
@@ -76,5 +101,9 @@ export const readRange = (fd: number, offset: number, bytes: number): Uint8Array
 
 export const withFile = <A>(path: string, use: (fd: number, fileBytes: number) => A): A => {
   const fd = openSync(path, 'r')
-  try { return use(fd, fstatSync(fd).size) } finally { closeSync(fd) }
+  try {
+    return use(fd, fstatSync(fd).size)
+  } finally {
+    closeSync(fd)
+  }
 }

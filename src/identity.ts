@@ -18,7 +18,8 @@ import type { StagedPlan } from './session'
 export const identityOf = (staged: StagedPlan, seed: number, data: string, weights: string | undefined): RunIdentity => ({
   model: staged.plan.graph.name,
   fingerprint: fingerprint(staged.plan.graph),
-  seed, data,
+  seed,
+  data,
   weights: weights === undefined ? 'from the seed' : resolve(weights),
   algorithms: [staged.plan.algorithms, ...(staged.plan.products === undefined ? [] : [staged.plan.products])].join(', '),
   device: staged.machine.device,
@@ -35,14 +36,29 @@ const isCast = (o: Op): boolean => opDef(o.kind).narrow === 'always'
 
 /** The forward part of a graph by its layers: operators, attributes, shapes; not value numbers or types, nor casts between those. */
 const forwardHash = (g: Graph): string =>
-  hashText(JSON.stringify(g.ops.filter((o) => o.phase === 'forward' && !isCast(o)).filter(not(isForBackward(g))).map((o) =>
-    [o.kind, o.layer, Object.entries(o.attrs).sort(), o.ins.map((v) => g.values[v]!.shape), o.outs.map((v) => g.values[v]!.shape)])))
+  hashText(
+    JSON.stringify(
+      g.ops
+        .filter((o) => o.phase === 'forward' && !isCast(o))
+        .filter(not(isForBackward(g)))
+        .map((o) => [
+          o.kind,
+          o.layer,
+          Object.entries(o.attrs).sort(),
+          o.ins.map((v) => g.values[v]!.shape),
+          o.outs.map((v) => g.values[v]!.shape),
+        ]),
+    ),
+  )
 
 /** A plan staged for another model, or another version of this one. */
 export const modelMismatch = (model: Trainable, plan: Plan): SpillwayError | undefined => {
   const now = model.kind === 'step' ? elaborateStep(model, plan.graph.name) : elaborate(model, plan.graph.name)
   if (isLeft(now)) return now.left
   const forms = [now.right.graph, ...('output' in now.right ? [rewritten(now.right.graph, now.right.output).graph] : [])]
-  return forms.some((g) => forwardHash(g) === forwardHash(plan.graph)) ? undefined
-    : usage(`the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`)
+  return forms.some((g) => forwardHash(g) === forwardHash(plan.graph))
+    ? undefined
+    : usage(
+        `the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`,
+      )
 }

@@ -20,7 +20,17 @@ export { traceJson } from './report/trace'
 export type { TrainResult } from './result'
 export { run, type RunOptions, tryRun } from './run'
 export { gib, kib, mib } from './sizes'
-export { describePlan, stage, type Staged, type StagedPlan, type StageOptions, stageStep, type StepStageOptions, tryStage, tryStageStep } from './session'
+export {
+  describePlan,
+  stage,
+  type Staged,
+  type StagedPlan,
+  type StageOptions,
+  stageStep,
+  type StepStageOptions,
+  tryStage,
+  tryStageStep,
+} from './session'
 export { train, type TrainOptions, trainTask } from './trainer'
 export { zoo, type ZooEntry, zooEntry, zooNames, type ZooStep, zooSteps } from './zoo'
 

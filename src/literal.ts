@@ -12,7 +12,9 @@ export const literal = (u: unknown, indent = ''): string => {
   const isList = Array.isArray(u)
   const parts = isList
     ? u.map((x) => literal(x, inner))
-    : Object.entries(u).filter(([, v]) => v !== undefined).map(([k, v]) => `${key(k)}: ${literal(v, inner)}`)
+    : Object.entries(u)
+        .filter(([, v]) => v !== undefined)
+        .map(([k, v]) => `${key(k)}: ${literal(v, inner)}`)
   const [open, close, space] = isList ? ['[', ']', ''] : ['{', '}', ' ']
   const line = parts.length === 0 ? `${open}${close}` : `${open}${space}${parts.join(', ')}${space}${close}`
   if (indent.length + line.length <= WIDTH && !line.includes('\n')) return line

@@ -92,8 +92,10 @@ const linkAt = (speeds: Speeds, o: MachineOptions): Link => {
   const capped = (rate: number): number => Math.min(rate, o.throttle ?? Infinity)
   return {
     ...(o.throttle === undefined ? { beside: speeds.beside } : {}),
-    outBytesPerSecond: capped(speeds.outBytesPerSecond), inBytesPerSecond: capped(speeds.inBytesPerSecond),
-    latencySeconds: 1e-5, fullDuplex: speeds.fullDuplex || o.throttle !== undefined,
+    outBytesPerSecond: capped(speeds.outBytesPerSecond),
+    inBytesPerSecond: capped(speeds.inBytesPerSecond),
+    latencySeconds: 1e-5,
+    fullDuplex: speeds.fullDuplex || o.throttle !== undefined,
   }
 }
 
@@ -104,7 +106,10 @@ const fileSystemOf = (folder: string): string => {
 }
 const existing = (folder: string): string => (existsSync(folder) ? folder : existing(dirname(resolve(folder))))
 
-interface Timed { readonly profile: KeptProfile; readonly times: Timer }
+interface Timed {
+  readonly profile: KeptProfile
+  readonly times: Timer
+}
 const timed = new Map<number, Timed>()
 
 /** One profile a process for each number of threads: what was measured once, even with disturbance, is not measured again. */
@@ -112,7 +117,11 @@ const timesOf = (native: Native, threads: number): Timed => {
   const known = timed.get(threads)
   if (known) return known
   const profile = openProfile(cpuBuild(native.deviceInfo()), threads)
-  const times = timer(profile.measurements, (c, algorithm, inPlace) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads, undefined, inPlace), 'f32')
+  const times = timer(
+    profile.measurements,
+    (c, algorithm, inPlace) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads, undefined, inPlace),
+    'f32',
+  )
   timed.set(threads, { profile, times })
   return { profile, times }
 }
@@ -130,28 +139,50 @@ type Scratch = (algorithm: Algorithm) => Cost
 const measuredChoices = (ways: Asked<readonly Algorithm[]>, scratch: Scratch, times: Timer): Asked<readonly Choice[]> =>
   remembered((kind, attrs, s) =>
     ways(kind, attrs, s)
-      .map((algorithm): Choice => ({ algorithm, seconds: times.seconds(kind, attrs, s, algorithm), workspace: scratch(algorithm)(kind, attrs, s) }))
-      .sort((a, b) => a.workspace - b.workspace))
+      .map(
+        (algorithm): Choice => ({
+          algorithm,
+          seconds: times.seconds(kind, attrs, s, algorithm),
+          workspace: scratch(algorithm)(kind, attrs, s),
+        }),
+      )
+      .sort((a, b) => a.workspace - b.workspace),
+  )
 
 const cpuChoices = (native: Native, times: Timer, threads: number): Asked<readonly Choice[]> => {
-  const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, asked(native, 'cpu', 'f32', threads, a)])) as Readonly<Record<Algorithm, Cost>>
-  return measuredChoices((kind, attrs, s) => ['direct', ...(opDef(kind).alternatives?.(attrs, s) ?? [])], (a) => scratch[a], times)
+  const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, asked(native, 'cpu', 'f32', threads, a)])) as Readonly<
+    Record<Algorithm, Cost>
+  >
+  return measuredChoices(
+    (kind, attrs, s) => ['direct', ...(opDef(kind).alternatives?.(attrs, s) ?? [])],
+    (a) => scratch[a],
+    times,
+  )
 }
 
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().threads
   const { profile, times } = timesOf(native, threads)
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
-  const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () => native.copyBandwidth(spill, 'cpu', threads))
+  const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () =>
+    native.copyBandwidth(spill, 'cpu', threads),
+  )
   const link = linkAt(speeds, o)
   return {
-    name: 'cpu', device: 'cpu', dtype: 'f32', precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link,
+    name: 'cpu',
+    device: 'cpu',
+    dtype: 'f32',
+    precision: o.precision ?? 'fp32',
+    memoryBytes: deviceBytes(),
+    link,
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: asked(native, 'cpu', 'f32', threads),
     ...(o.algorithms === 'fixed' ? {} : { choices: cpuChoices(native, times, threads) }),
     asInSteps: (plan) => asInSteps(profile.inSteps, plan),
     learnFromSteps: (plan, seconds, n = threads) => learnInto(timesOf(native, n).profile, plan, seconds, link),
-    saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
+    saveProfile: () => {
+      if (times.isNew() || profile.isNew()) profile.save()
+    },
   }
 }
 
@@ -172,10 +203,11 @@ const onDevice = <A>(f: () => A): A => {
 
 /** Scratch bytes; negative where the device has no such way for the call. */
 const cudaScratch = (native: Native, precision: ProductPrecision): Scratch => {
-  const of = (algorithm: Algorithm): Cost => remembered((kind, attrs, s) => {
-    const c = nativeCall(kind, attrs, s, 'f32')
-    return onDevice(() => native.query('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision))
-  })
+  const of = (algorithm: Algorithm): Cost =>
+    remembered((kind, attrs, s) => {
+      const c = nativeCall(kind, attrs, s, 'f32')
+      return onDevice(() => native.query('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision))
+    })
   const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, of(a)])) as Readonly<Record<Algorithm, Cost>>
   return (algorithm) => scratch[algorithm]
 }
@@ -201,41 +233,73 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
   const products = o.precision === 'tf32' ? 'tf32' : undefined
   const precision = products ?? 'fp32'
-  const profile = openProfile(`${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`, 0)
-  const times = timer(profile.measurements, (c, algorithm) => onDevice(() => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision)), 'f32', GPU_SAMPLES)
+  const profile = openProfile(
+    `${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`,
+    0,
+  )
+  const times = timer(
+    profile.measurements,
+    (c, algorithm) => onDevice(() => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision)),
+    'f32',
+    GPU_SAMPLES,
+  )
   const scratch = cudaScratch(native, precision)
-  const fitting = (algorithm: Algorithm): Cost => (kind, attrs, s) => {
-    const bytes = scratch(algorithm)(kind, attrs, s)
-    return bytes < 0 ? FITS_NOWHERE : bytes
-  }
+  const fitting =
+    (algorithm: Algorithm): Cost =>
+    (kind, attrs, s) => {
+      const bytes = scratch(algorithm)(kind, attrs, s)
+      return bytes < 0 ? FITS_NOWHERE : bytes
+    }
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
-  const speeds = spill === undefined
-    ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
-    : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
+  const speeds =
+    spill === undefined
+      ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
+      : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
   const link = linkAt(speeds, o)
   return {
-    name: 'cuda', device: 'cuda', dtype: 'f32', precision: o.precision ?? 'fp32', ...(products ? { products } : {}), link,
+    name: 'cuda',
+    device: 'cuda',
+    dtype: 'f32',
+    precision: o.precision ?? 'fp32',
+    ...(products ? { products } : {}),
+    link,
     memoryBytes: Math.max(PAGE_BYTES, Math.floor((facts.freeBytes - CUDA_OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: fitting('direct'),
-    ...(o.algorithms === 'fixed' ? {} : { choices: measuredChoices(libraryWays(scratch, o.algorithms ?? 'measured'), fitting, times) }),
+    ...(o.algorithms === 'fixed'
+      ? {}
+      : { choices: measuredChoices(libraryWays(scratch, o.algorithms ?? 'measured'), fitting, times) }),
     asInSteps: (plan) => asInSteps(profile.inSteps, plan),
     learnFromSteps: (plan, seconds) => learnInto(profile, plan, seconds, link),
-    saveProfile: () => { if (times.isNew() || profile.isNew()) profile.save() },
+    saveProfile: () => {
+      if (times.isNew() || profile.isNew()) profile.save()
+    },
   }
 }
 
 /** Fixed numbers: plans for these devices are the same on every machine. */
 const FIXED_COPY_BYTES_PER_SECOND = 4e9
-const fixedSeconds = (flopsPerSecond: number, float: Float) => (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
-  1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(kind, s, float) / FIXED_COPY_BYTES_PER_SECOND
+const fixedSeconds =
+  (flopsPerSecond: number, float: Float) =>
+  (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
+    1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(kind, s, float) / FIXED_COPY_BYTES_PER_SECOND
 
-const FIXED_LINK: Speeds = { outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND, fullDuplex: true, beside: { copies: 1, calls: 1 } }
+const FIXED_LINK: Speeds = {
+  outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND,
+  inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND,
+  fullDuplex: true,
+  beside: { copies: 1, calls: 1 },
+}
 
 const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions): LocalMachine => {
   const dtype: Float = device === 'ref' ? 'f64' : 'f32'
   return {
-    name: device, device, dtype, precision: o.precision ?? 'fp32', memoryBytes: deviceBytes(), link: linkAt(FIXED_LINK, o),
+    name: device,
+    device,
+    dtype,
+    precision: o.precision ?? 'fp32',
+    memoryBytes: deviceBytes(),
+    link: linkAt(FIXED_LINK, o),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
     workspace: asked(native, device, dtype, o.threads),
     ...UNTAUGHT,
@@ -257,13 +321,20 @@ export const tryNative = (): Either<SpillwayError, Native> => orDeviceFailed(loa
 
 /** Whether a device rounds to bf16 says whether it computes with it: the cpu device does where the processor multiplies bf16. */
 export const hasBf16 = (native: Native, device: DeviceName): boolean => {
-  const { wire, attrs, ins, outs } = nativeCall('to_bf16', {}, { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true }, device === 'ref' ? 'f64' : 'f32')
+  const { wire, attrs, ins, outs } = nativeCall(
+    'to_bf16',
+    {},
+    { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true },
+    device === 'ref' ? 'f64' : 'f32',
+  )
   return native.query(device, wire, attrs, ins, outs) >= 0
 }
 
 const WITHOUT_BF16: Readonly<Record<DeviceName, string>> = {
-  cpu: 'this processor has no bf16 arithmetic (avx512_bf16)', null: 'the cpu that it stands for has no bf16 arithmetic',
-  cuda: 'the cuda device has no bf16 kernels', ref: 'the reference device has no bf16 kernels',
+  cpu: 'this processor has no bf16 arithmetic (avx512_bf16)',
+  null: 'the cpu that it stands for has no bf16 arithmetic',
+  cuda: 'the cuda device has no bf16 kernels',
+  ref: 'the reference device has no bf16 kernels',
 }
 
 const precisionFault = (native: Native, device: DeviceName, precision: Precision): SpillwayError | undefined => {
@@ -276,15 +347,26 @@ const precisionFault = (native: Native, device: DeviceName, precision: Precision
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> => {
   if (Object.hasOwn(namedMachines, name)) {
     if (o.precision !== undefined && o.precision !== 'fp32')
-      return left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
+      return left(
+        usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']),
+      )
     return right({ ...namedMachines[name]!, precision: 'fp32', ...UNTAUGHT, saveProfile: () => {} })
   }
-  if (name !== 'cpu' && name !== 'ref' && name !== 'null' && name !== 'cuda') return left(unknownName('machine', name, machineNames()))
+  if (name !== 'cpu' && name !== 'ref' && name !== 'null' && name !== 'cuda')
+    return left(unknownName('machine', name, machineNames()))
   const native = tryNative()
   if (isLeft(native)) return native
-  if (name === 'cuda') return pipe(orDeviceFailed(() => precisionFault(native.right, name, o.precision ?? 'fp32')), E.chain((fault) => (fault ? left(fault) : orDeviceFailed(() => cudaMachine(native.right, o)))))
+  if (name === 'cuda')
+    return pipe(
+      orDeviceFailed(() => precisionFault(native.right, name, o.precision ?? 'fp32')),
+      E.chain((fault) => (fault ? left(fault) : orDeviceFailed(() => cudaMachine(native.right, o)))),
+    )
   const { devices } = native.right.deviceInfo()
-  if (!devices.includes(name)) return left({ tag: 'DeviceFailed', reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'` })
+  if (!devices.includes(name))
+    return left({
+      tag: 'DeviceFailed',
+      reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'`,
+    })
   const fault = precisionFault(native.right, name, o.precision ?? 'fp32')
   if (fault) return left(fault)
   return right(name === 'cpu' ? cpuMachine(native.right, o) : plainMachine(native.right, name, o))

@@ -8,7 +8,11 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 const read = (path: string): string | undefined => {
-  try { return readFileSync(path, 'utf8') } catch { return undefined }
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
 }
 const numberIn = (path: string): number | undefined => {
   const n = Number(read(path)?.trim() || 'none')

@@ -19,7 +19,8 @@ export const editDistance = (a: string, b: string): number => {
 export const nearest = (name: string, known: readonly string[], count: number): readonly string[] => {
   const wanted = name.toLowerCase()
   // A name that goes on as the typed one was meant, however long it is.
-  const cost = (k: string): number => (wanted !== '' && k.toLowerCase().startsWith(wanted) ? 0.5 : editDistance(wanted, k.toLowerCase()))
+  const cost = (k: string): number =>
+    wanted !== '' && k.toLowerCase().startsWith(wanted) ? 0.5 : editDistance(wanted, k.toLowerCase())
   return known
     .map((k, i) => ({ k, i, cost: cost(k) }))
     .sort((x, y) => x.cost - y.cost || x.i - y.i)

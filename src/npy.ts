@@ -6,13 +6,18 @@ import { readRange, withFile } from './files'
 /** The element types that training data may have; the tag is the one of the native data source. */
 const ELEMENT = { f2: 2, f4: 4, f8: 8, u1: 1, i4: 4, i8: 8 } as const
 export type NpyType = keyof typeof ELEMENT
-export interface NpyHeader { readonly type: NpyType; readonly shape: readonly number[]; readonly offset: number }
+export interface NpyHeader {
+  readonly type: NpyType
+  readonly shape: readonly number[]
+  readonly offset: number
+}
 
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59] as const
 const MAX_HEADER_BYTES = 64 * 1024
 
 /** The Python dictionary that NumPy writes: three keys in any order, a trailing comma allowed. */
-const ITEM = /^\s*(?:'(descr|fortran_order|shape)'|"(descr|fortran_order|shape)")\s*:\s*('[^']{1,8}'|"[^"]{1,8}"|True|False|\([\d\s,]*\))\s*(,|(?=\}))/
+const ITEM =
+  /^\s*(?:'(descr|fortran_order|shape)'|"(descr|fortran_order|shape)")\s*:\s*('[^']{1,8}'|"[^"]{1,8}"|True|False|\([\d\s,]*\))\s*(,|(?=\}))/
 
 const dictionary = (text: string): ReadonlyMap<string, string> | undefined => {
   const body = /^\s*\{([\s\S]*\})\s*$/.exec(text)
@@ -40,7 +45,8 @@ const shapeFrom = (tuple: string): readonly number[] | undefined => {
 const elementType = (descr: string): Either<string, NpyType> => {
   const name = descr.slice(1, -1)
   const type = name.replace(/^[<|=]/, '')
-  if (!Object.hasOwn(ELEMENT, type) || name.startsWith('>')) return left(`its elements are '${name}': legal are <f4, <f8, <f2, |u1, <i4, <i8`)
+  if (!Object.hasOwn(ELEMENT, type) || name.startsWith('>'))
+    return left(`its elements are '${name}': legal are <f4, <f8, <f2, |u1, <i4, <i8`)
   return right(type as NpyType)
 }
 
@@ -73,12 +79,15 @@ const checked = (items: ReadonlyMap<string, string>, offset: number, fileBytes: 
   if (!shape) return left('its shape is not a tuple of sizes')
   const bytes = shape.reduce((n, d) => n * d, ELEMENT[type.right])
   if (!Number.isSafeInteger(bytes) || offset + bytes !== fileBytes)
-    return left(`shape (${shape.join(', ')}) of ${type.right} needs ${bytes} bytes after the header, the file has ${fileBytes - offset}`)
+    return left(
+      `shape (${shape.join(', ')}) of ${type.right} needs ${bytes} bytes after the header, the file has ${fileBytes - offset}`,
+    )
   return right({ type: type.right, shape, offset })
 }
 
 /** Left: why the file is refused. An absent or unreadable file throws the system's error. */
-export const openNpy = (path: string): Either<string, NpyHeader> => withFile(path, (fd, fileBytes) => {
-  const head = readRange(fd, 0, Math.min(fileBytes, MAX_HEADER_BYTES + 12))
-  return head ? parseNpy(head, fileBytes) : left('it ends inside its header')
-})
+export const openNpy = (path: string): Either<string, NpyHeader> =>
+  withFile(path, (fd, fileBytes) => {
+    const head = readRange(fd, 0, Math.min(fileBytes, MAX_HEADER_BYTES + 12))
+    return head ? parseNpy(head, fileBytes) : left('it ends inside its header')
+  })

@@ -15,7 +15,11 @@ const textOf = (file: string): Either<SpillwayError, string> => {
     return right(readFileSync(file, 'utf8'))
   } catch (e) {
     const { code, message } = e as NodeJS.ErrnoException
-    return left(code === 'ENOENT' ? { tag: 'FileMissing', kind: 'plan', file } : { tag: 'FileRefused', kind: 'plan', file, reason: message })
+    return left(
+      code === 'ENOENT'
+        ? { tag: 'FileMissing', kind: 'plan', file }
+        : { tag: 'FileRefused', kind: 'plan', file, reason: message },
+    )
   }
 }
 

@@ -28,8 +28,13 @@ export interface PlanModule<P extends PlanHead = PlanHead> {
 }
 
 /** What `spillway plan --emit` writes: T is the type of the model, or of the net, that the plan is for. */
-export const planModule = <T extends Model | Net>() => <const P extends PlanHead>(head: CheckedHead<T, P>, packed: string): PlanModule<P> =>
-  ({ kind: 'plan-module', head: head as P, packed })
+export const planModule =
+  <T extends Model | Net>() =>
+  <const P extends PlanHead>(head: CheckedHead<T, P>, packed: string): PlanModule<P> => ({
+    kind: 'plan-module',
+    head: head as P,
+    packed,
+  })
 
 // ---------------------------------------------------------------- what a plan says in literals
 
@@ -42,14 +47,20 @@ const plannedSegments = (plan: Plan, named: ReadonlyMap<string, number>): readon
   return plan.segments.map((s) => {
     const own = s.body.map((b) => plan.graph.ops[b.op]!).filter((op) => s.phase !== 'step' || (isForward(op) && !ran.has(op.id)))
     s.body.forEach((b) => ran.add(b.op))
-    const layers = own.map((op) => op.layer).filter((l) => named.has(l)).sort((a, b) => named.get(a)! - named.get(b)!)
+    const layers = own
+      .map((op) => op.layer)
+      .filter((l) => named.has(l))
+      .sort((a, b) => named.get(a)! - named.get(b)!)
     return { phase: s.phase, from: layers[0] ?? '', to: layers[layers.length - 1] ?? '', ...tilesText(s) }
   })
 }
 
 /** Layers whose outputs outlive the forward segment that makes them; the last one's only when it runs in tiles. */
 const checkpointsOf = (plan: Plan): readonly string[] => {
-  const live = liveness(plan.graph, plan.segments.map((s) => s.body.map((b) => b.op)))
+  const live = liveness(
+    plan.graph,
+    plan.segments.map((s) => s.body.map((b) => b.op)),
+  )
   const forward = plan.segments.flatMap((s, i) => (s.phase === 'forward' ? [i] : []))
   const makers = new Map(plan.graph.ops.flatMap((op) => op.outs.map((v) => [v, op.layer] as const)))
   const held = (i: number): readonly string[] =>

@@ -37,7 +37,13 @@ export interface TrainResult {
   readonly weightsSha256: string
 }
 
-export const trainResult = (staged: StagedPlan, totals: Totals, sha256: string, processPeakBytes: number, resumedFrom: number): TrainResult => ({
+export const trainResult = (
+  staged: StagedPlan,
+  totals: Totals,
+  sha256: string,
+  processPeakBytes: number,
+  resumedFrom: number,
+): TrainResult => ({
   model: staged.plan.graph.name,
   strategy: staged.plan.strategy,
   device: staged.machine.device,
@@ -67,13 +73,25 @@ const stored = (c: Checkpoint): StateStore => ({
     if (isLeft(bytes)) throw new Error(bytes.left)
     return bytes.right
   },
-  write: () => { throw new Error('a checkpoint is not written to') },
+  write: () => {
+    throw new Error('a checkpoint is not written to')
+  },
 })
 
-export const finishedResult = (staged: StagedPlan, c: Checkpoint, state: ModelState, save: string | undefined): Either<SpillwayError, TrainResult> => {
+export const finishedResult = (
+  staged: StagedPlan,
+  c: Checkpoint,
+  state: ModelState,
+  save: string | undefined,
+): Either<SpillwayError, TrainResult> => {
   const missing = state.weights.filter((v) => !c.file.tensors.has(v.name))
   if (missing.length)
-    return left({ tag: 'FileRefused', kind: 'checkpoint', file: c.file.path, reason: `it lacks ${missing.map((v) => v.name).join(', ')}` })
+    return left({
+      tag: 'FileRefused',
+      kind: 'checkpoint',
+      file: c.file.path,
+      reason: `it lacks ${missing.map((v) => v.name).join(', ')}`,
+    })
   const store = stored(c)
   if (save !== undefined) saveWeights(save, state, store, c.counted, c.step)
   const totals: Totals = { ...c.totals, losses: c.losses }

@@ -19,11 +19,8 @@ export interface RunOptions extends TrainOptions {
 
 /** The plan, when it was made for this model; else what changed, so that the error stands at the argument. */
 export type MatchingPlan<M extends Model, P> = PlanFault<M, P> extends infer S extends string ? S : P
-type PlanFault<M extends Model, P> = P extends PlanModule<infer H>
-  ? Stale<M, H>
-  : P extends Staged<infer Then>
-    ? Stale<M, Then>
-    : null
+type PlanFault<M extends Model, P> =
+  P extends PlanModule<infer H> ? Stale<M, H> : P extends Staged<infer Then> ? Stale<M, Then> : null
 
 /** The options, when the plan fits their device. */
 export type FittingOptions<P, O> = O extends { readonly device: infer D }

@@ -35,8 +35,12 @@ export interface NewTensor {
 /** The reference implementation's own limit. */
 const MAX_HEADER_BYTES = 100_000_000
 
-const count = new t.Type<number>('Count', (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
-  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)), t.identity)
+const count = new t.Type<number>(
+  'Count',
+  (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
+  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)),
+  t.identity,
+)
 const entryCodec = t.strict({ dtype: t.keyof(TENSOR_BYTES), shape: t.array(count), data_offsets: t.tuple([count, count]) })
 const metadataCodec = t.record(t.string, t.string)
 
@@ -53,7 +57,11 @@ export const tensorBytes = (type: TensorType, shape: readonly number[]): number 
 const entryOf = (name: string, raw: unknown, dataStart: number, dataBytes: number): Either<string, StoredTensor> => {
   const entry = entryCodec.decode(raw)
   if (isLeft(entry)) return left(`tensor '${name}' is not {dtype, shape, data_offsets} of a known type`)
-  const { dtype, shape, data_offsets: [begin, end] } = entry.right
+  const {
+    dtype,
+    shape,
+    data_offsets: [begin, end],
+  } = entry.right
   if (begin > end || end > dataBytes) return left(`tensor '${name}' lies at [${begin}, ${end}) of ${dataBytes} data bytes`)
   const bytes = tensorBytes(dtype, shape)
   if (bytes !== end - begin) return left(`tensor '${name}' ${dtype}[${shape.join(',')}] does not have ${end - begin} bytes`)
@@ -63,7 +71,11 @@ const entryOf = (name: string, raw: unknown, dataStart: number, dataBytes: numbe
 /** The header's JSON text and the size of the file it heads. */
 export const parseIndex = (path: string, header: string, headerBytes: number, fileBytes: number): Either<string, TensorFile> => {
   let json: unknown
-  try { json = JSON.parse(header) } catch { return left('its header is not JSON') }
+  try {
+    json = JSON.parse(header)
+  } catch {
+    return left('its header is not JSON')
+  }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) return left('its header is not a JSON object')
   const dataStart = 8 + headerBytes
   const tensors = new Map<string, StoredTensor>()
@@ -89,22 +101,29 @@ export const parseIndex = (path: string, header: string, headerBytes: number, fi
 }
 
 /** Left: why the file is refused. An absent or unreadable file throws the system's error. */
-export const openTensors = (path: string): Either<string, TensorFile> => withFile(path, (fd, fileBytes) => {
-  const head = fileBytes < 8 ? undefined : readRange(fd, 0, 8)
-  if (!head) return left(`${fileBytes} bytes are too few for a safetensors file`)
-  const headerBytes = Number(new DataView(head.buffer).getBigUint64(0, true))
-  if (headerBytes > MAX_HEADER_BYTES || headerBytes > fileBytes - 8) return left(`its header of ${headerBytes} bytes does not fit`)
-  const header = readRange(fd, 8, headerBytes)
-  if (!header) return left('it ends inside its header')
-  let text: string
-  try { text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(header) } catch { return left('its header is not UTF-8') }
-  return parseIndex(path, text, headerBytes, fileBytes)
-})
+export const openTensors = (path: string): Either<string, TensorFile> =>
+  withFile(path, (fd, fileBytes) => {
+    const head = fileBytes < 8 ? undefined : readRange(fd, 0, 8)
+    if (!head) return left(`${fileBytes} bytes are too few for a safetensors file`)
+    const headerBytes = Number(new DataView(head.buffer).getBigUint64(0, true))
+    if (headerBytes > MAX_HEADER_BYTES || headerBytes > fileBytes - 8)
+      return left(`its header of ${headerBytes} bytes does not fit`)
+    const header = readRange(fd, 8, headerBytes)
+    if (!header) return left('it ends inside its header')
+    let text: string
+    try {
+      text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(header)
+    } catch {
+      return left('its header is not UTF-8')
+    }
+    return parseIndex(path, text, headerBytes, fileBytes)
+  })
 
-export const readTensor = (file: TensorFile, tensor: StoredTensor): Either<string, Uint8Array> => withFile(file.path, (fd) => {
-  const bytes = readRange(fd, tensor.offset, tensor.bytes)
-  return bytes ? right(bytes) : left(`it ends inside tensor '${tensor.name}'`)
-})
+export const readTensor = (file: TensorFile, tensor: StoredTensor): Either<string, Uint8Array> =>
+  withFile(file.path, (fd) => {
+    const bytes = readRange(fd, tensor.offset, tensor.bytes)
+    return bytes ? right(bytes) : left(`it ends inside tensor '${tensor.name}'`)
+  })
 
 // ---------------------------------------------------------------- writing
 
@@ -129,7 +148,11 @@ const headerOf = (tensors: readonly NewTensor[], metadata: Readonly<Record<strin
   return Buffer.concat([head, padded])
 }
 
-export const writeTensors = (path: string, tensors: readonly NewTensor[], metadata: Readonly<Record<string, string>> = {}): Written =>
+export const writeTensors = (
+  path: string,
+  tensors: readonly NewTensor[],
+  metadata: Readonly<Record<string, string>> = {},
+): Written =>
   writeWhole(path, (sink) => {
     const ordered = inFileOrder(tensors)
     sink(headerOf(ordered, metadata))

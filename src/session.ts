@@ -5,7 +5,17 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import {
-  type CheckedOptions, elaborate, elaborateStep, type LayerNames, type Loss, type Model, mse, type Optimizer, type PlanByHand, sgd, type Trainable,
+  type CheckedOptions,
+  elaborate,
+  elaborateStep,
+  type LayerNames,
+  type Loss,
+  type Model,
+  mse,
+  type Optimizer,
+  type PlanByHand,
+  sgd,
+  type Trainable,
   type TrainingStep,
 } from '../dsl'
 import { leastBytes } from '../dsl/plan/bytes'
@@ -64,11 +74,13 @@ export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, mom
 const FUSING_DEVICES: readonly LocalMachine['device'][] = ['cpu', 'ref', 'null', 'cuda']
 
 /** A training graph as the machine runs it: what its operators and its precision change. */
-const finished = (machine: LocalMachine) => (graph: Graph): Graph => {
-  const fused = FUSING_DEVICES.includes(machine.device) ? withPoolPlaces(graph) : graph
-  const gathered = machine.device === 'cuda' ? withGatheredUpdates(fused) : fused
-  return machine.precision === 'bf16' ? narrowed(gathered) : gathered
-}
+const finished =
+  (machine: LocalMachine) =>
+  (graph: Graph): Graph => {
+    const fused = FUSING_DEVICES.includes(machine.device) ? withPoolPlaces(graph) : graph
+    const gathered = machine.device === 'cuda' ? withGatheredUpdates(fused) : fused
+    return machine.precision === 'bf16' ? narrowed(gathered) : gathered
+  }
 
 /** A step of one's own says itself what it minimises and how. */
 const stepGraph = (step: TrainingStep, name: string, machine: LocalMachine): Either<SpillwayError, Graph> =>
@@ -79,32 +91,54 @@ const stepGraph = (step: TrainingStep, name: string, machine: LocalMachine): Eit
   )
 
 /** The step that is planned: forward, loss, backward, update. */
-export const trainingGraph = (model: Trainable, name: string, loss: Loss, optimizer: Optimizer, machine: LocalMachine): Either<SpillwayError, Graph> =>
-  model.kind === 'step' ? stepGraph(model, name, machine) : pipe(
-    elaborate(model, name),
-    E.map(({ graph, output }) => (FUSING_DEVICES.includes(machine.device) ? rewritten(graph, output) : { graph, output })),
-    E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
-    E.map(finished(machine)),
-  )
+export const trainingGraph = (
+  model: Trainable,
+  name: string,
+  loss: Loss,
+  optimizer: Optimizer,
+  machine: LocalMachine,
+): Either<SpillwayError, Graph> =>
+  model.kind === 'step'
+    ? stepGraph(model, name, machine)
+    : pipe(
+        elaborate(model, name),
+        E.map(({ graph, output }) => (FUSING_DEVICES.includes(machine.device) ? rewritten(graph, output) : { graph, output })),
+        E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
+        E.map(finished(machine)),
+      )
 
 /** No step needs more: everything kept, nothing tiled, room for all of it. */
 const UNBOUNDED_BYTES = 2 ** 50
 
 const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: Algorithms): Staging['inCore'] => {
-  const whole = plan.strategy === 'in-core' ? right(plan) : compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms })
+  const whole =
+    plan.strategy === 'in-core'
+      ? right(plan)
+      : compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms })
   // A model that has any plan has the one that keeps everything.
   if (isLeft(whole)) throw new Error(`no in-core plan: ${JSON.stringify(whole.left)}`)
-  return { peakBytes: whole.right.peakPages * PAGE_BYTES, computeSeconds: machine.asInSteps(whole.right).calls.reduce((n, c) => n + c.seconds, 0) }
+  return {
+    peakBytes: whole.right.peakPages * PAGE_BYTES,
+    computeSeconds: machine.asInSteps(whole.right).calls.reduce((n, c) => n + c.seconds, 0),
+  }
 }
 
 /** What is said about a plan that is there: staged just now, or read from a file. */
-export const describePlan = (chosen: Plan, machine: LocalMachine, spill: string, allocator: string, planningSeconds: number): StagedPlan => {
+export const describePlan = (
+  chosen: Plan,
+  machine: LocalMachine,
+  spill: string,
+  allocator: string,
+  planningSeconds: number,
+): StagedPlan => {
   const plan = machine.asInSteps(chosen)
   return {
-    plan, machine,
+    plan,
+    machine,
     timeline: simulate(plan, machine.link),
     staging: {
-      allocator, planningSeconds,
+      allocator,
+      planningSeconds,
       link: machine.link,
       inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
       tier: spill === 'ram' ? 'ram' : 'disk',
@@ -115,9 +149,16 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, spill: string,
 
 /** A budget too small for anything is the planner's to refuse: it names the smallest that works. */
 export const checkedBudget = (budget: number): Either<SpillwayError, number> =>
-  Number.isSafeInteger(budget) && budget >= 0 ? right(budget) : left(usage(`a budget of ${budget} is not legal: it is a whole number of bytes`))
+  Number.isSafeInteger(budget) && budget >= 0
+    ? right(budget)
+    : left(usage(`a budget of ${budget} is not legal: it is a whole number of bytes`))
 
-export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions, model?: Model): Either<SpillwayError, StagedPlan> => {
+export const stageGraph = (
+  graph: Graph,
+  machine: LocalMachine,
+  o: StageOptions,
+  model?: Model,
+): Either<SpillwayError, StagedPlan> => {
   try {
     return stagedOn(machine, graph, o, model)
   } catch (e) {
@@ -133,7 +174,10 @@ const stagedOn = (machine: LocalMachine, graph: Graph, o: StageOptions, model?: 
   const { strategy = 'auto', algorithms = 'measured', allocator = 'pages', spill = 'ram' } = o
   const began = performance.now()
   const plan = planned(graph, model, { strategy, budgetBytes: budget.right, machine, algorithms }, o)
-  const staged = pipe(plan, E.map((chosen) => describePlan(chosen, machine, spill, allocator, (performance.now() - began) / 1000)))
+  const staged = pipe(
+    plan,
+    E.map((chosen) => describePlan(chosen, machine, spill, allocator, (performance.now() - began) / 1000)),
+  )
   machine.saveProfile()
   return staged
 }
@@ -151,12 +195,14 @@ const strategyFault = (o: StageOptions): SpillwayError | undefined =>
     : undefined
 
 /** A budget that no plan can meet is told so in the words that the types have for it. */
-const withReason = (model: Model, o: StageOptions) => (e: SpillwayError): SpillwayError => {
-  const least = leastBytes(model, o.optimizer ?? DEFAULT_OPTIMIZER)
-  return e.tag === 'BudgetInfeasible' && e.budgetBytes < least
-    ? { ...e, reason: budgetTooSmall(`${e.budgetBytes}`, `${least}`) }
-    : e
-}
+const withReason =
+  (model: Model, o: StageOptions) =>
+  (e: SpillwayError): SpillwayError => {
+    const least = leastBytes(model, o.optimizer ?? DEFAULT_OPTIMIZER)
+    return e.tag === 'BudgetInfeasible' && e.budgetBytes < least
+      ? { ...e, reason: budgetTooSmall(`${e.budgetBytes}`, `${least}`) }
+      : e
+  }
 
 /**
  * A plan for this model in this budget, or why there is none.
@@ -172,10 +218,12 @@ export const tryStage = <M extends Model, const O extends StageOptions<LayerName
   if (fault) return left(fault)
   return pipe(
     machineNamed(o.machine ?? 'cpu', { spill: o.spill, algorithms: o.algorithms, precision: o.precision }),
-    E.chain((machine) => pipe(
-      trainingGraph(model, o.name ?? 'model', o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, machine),
-      E.chain((graph) => stageGraph(graph, machine, o, model)),
-    )),
+    E.chain((machine) =>
+      pipe(
+        trainingGraph(model, o.name ?? 'model', o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, machine),
+        E.chain((graph) => stageGraph(graph, machine, o, model)),
+      ),
+    ),
     E.bimap(withReason(model, o), (staged) => ({ ...staged, model })),
   )
 }
@@ -203,7 +251,12 @@ export type StepStageOptions = Omit<StageOptions, 'loss' | 'optimizer' | 'tiles'
 export const tryStageStep = (step: TrainingStep, o: StepStageOptions = {}): Either<SpillwayError, StagedPlan> =>
   pipe(
     machineNamed(o.machine ?? 'cpu', { spill: o.spill, algorithms: o.algorithms, precision: o.precision }),
-    E.chain((machine) => pipe(stepGraph(step, o.name ?? 'step', machine), E.chain((graph) => stageGraph(graph, machine, o)))),
+    E.chain((machine) =>
+      pipe(
+        stepGraph(step, o.name ?? 'step', machine),
+        E.chain((graph) => stageGraph(graph, machine, o)),
+      ),
+    ),
   )
 
 /**

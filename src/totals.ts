@@ -5,15 +5,30 @@ import type { RunMetrics } from './device'
 import type { DeviceMemory } from './native'
 
 export const totalsCodec = t.strict({
-  seconds: t.number, recomputeSeconds: t.number, stallMemorySeconds: t.number, stallDataSeconds: t.number,
-  bytesOut: t.number, bytesIn: t.number, diskBytes: t.number, arenaPeakBytes: t.number, processPeakBytes: t.number,
+  seconds: t.number,
+  recomputeSeconds: t.number,
+  stallMemorySeconds: t.number,
+  stallDataSeconds: t.number,
+  bytesOut: t.number,
+  bytesIn: t.number,
+  diskBytes: t.number,
+  arenaPeakBytes: t.number,
+  processPeakBytes: t.number,
 })
 /** Sums and maxima over the steps done so far, and their losses. */
 export type Totals = t.TypeOf<typeof totalsCodec> & { readonly losses: readonly number[]; readonly deviceMemory?: DeviceMemory }
 
 export const NO_STEPS: Totals = {
-  losses: [], seconds: 0, recomputeSeconds: 0, stallMemorySeconds: 0, stallDataSeconds: 0,
-  bytesOut: 0, bytesIn: 0, diskBytes: 0, arenaPeakBytes: 0, processPeakBytes: 0,
+  losses: [],
+  seconds: 0,
+  recomputeSeconds: 0,
+  stallMemorySeconds: 0,
+  stallDataSeconds: 0,
+  bytesOut: 0,
+  bytesIn: 0,
+  diskBytes: 0,
+  arenaPeakBytes: 0,
+  processPeakBytes: 0,
 }
 
 export const addRun = (a: Totals, m: RunMetrics, processPeakBytes: number): Totals => ({

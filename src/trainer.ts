@@ -5,7 +5,15 @@ import { existsSync, readdirSync } from 'node:fs'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../dsl'
-import { type Checkpoint, differenceOf, findCheckpoint, prepareDirectory, restore, type RunIdentity, saveCheckpoint } from './checkpoint'
+import {
+  type Checkpoint,
+  differenceOf,
+  findCheckpoint,
+  prepareDirectory,
+  restore,
+  type RunIdentity,
+  saveCheckpoint,
+} from './checkpoint'
 import { type DataFiles, openData, sampleCount } from './data'
 import { type DataSource, type DeviceProgress, type DeviceSession, forgetPlanning, openDevice } from './device'
 import { type SpillwayError, SpillwayException, usage } from './errors'
@@ -50,14 +58,24 @@ export interface TrainOptions {
 /** What is wrong with options, known before anything is staged. */
 export const optionsFault = (o: TrainOptions): SpillwayError | undefined => {
   const whole = (name: string, n: number | undefined, least: number): SpillwayError | undefined =>
-    n === undefined || (Number.isSafeInteger(n) && n >= least) ? undefined : usage(`${name} is ${n}; legal are whole numbers of at least ${least}`)
-  return whole('steps', o.steps, 1) ?? whole('seed', o.seed, 0) ?? whole('samples', o.samples, 1) ?? whole('checkpointEvery', o.checkpointEvery, 1)
-    ?? whole('threads', o.threads, 1)
-    ?? (o.resume && !o.checkpointDir ? usage('resume needs a checkpoint directory to resume from') : undefined)
-    ?? (o.checkpointEvery !== undefined && !o.checkpointDir ? usage('checkpointEvery needs a checkpoint directory') : undefined)
+    n === undefined || (Number.isSafeInteger(n) && n >= least)
+      ? undefined
+      : usage(`${name} is ${n}; legal are whole numbers of at least ${least}`)
+  return (
+    whole('steps', o.steps, 1) ??
+    whole('seed', o.seed, 0) ??
+    whole('samples', o.samples, 1) ??
+    whole('checkpointEvery', o.checkpointEvery, 1) ??
+    whole('threads', o.threads, 1) ??
+    (o.resume && !o.checkpointDir ? usage('resume needs a checkpoint directory to resume from') : undefined) ??
+    (o.checkpointEvery !== undefined && !o.checkpointDir ? usage('checkpointEvery needs a checkpoint directory') : undefined)
+  )
 }
 
-const sourceOf = (staged: StagedPlan, o: TrainOptions): Either<SpillwayError, { readonly source: DataSource; readonly words: string }> => {
+const sourceOf = (
+  staged: StagedPlan,
+  o: TrainOptions,
+): Either<SpillwayError, { readonly source: DataSource; readonly words: string }> => {
   if (o.data === undefined) {
     const batch = staged.plan.graph.values.find((v) => v.role === 'input')!.shape[0]!
     const samples = o.samples ?? batch
@@ -73,7 +91,8 @@ const dataWords = (files: DataFiles): string => {
   return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
 }
 
-const holdsCheckpoints = (directory: string): boolean => existsSync(directory) && readdirSync(directory).some((n) => /^step-\d+\.json$/.test(n))
+const holdsCheckpoints = (directory: string): boolean =>
+  existsSync(directory) && readdirSync(directory).some((n) => /^step-\d+\.json$/.test(n))
 
 /** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
 const startingPoint = (o: TrainOptions, identity: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
@@ -84,9 +103,12 @@ const startingPoint = (o: TrainOptions, identity: RunIdentity): Either<SpillwayE
   prepareDirectory(directory)
   const { checkpoint, refused } = findCheckpoint(directory)
   refused.forEach((r) => o.onNote?.(`${directory}: ${r}`))
-  if (!checkpoint && refused.length) return left({ tag: 'CheckpointMismatch', directory, reason: `no checkpoint in it is whole: ${refused.join('; ')}` })
+  if (!checkpoint && refused.length)
+    return left({ tag: 'CheckpointMismatch', directory, reason: `no checkpoint in it is whole: ${refused.join('; ')}` })
   // Weights that a run started from matter no more once it has a checkpoint.
-  const difference = checkpoint && differenceOf(checkpoint.identity, o.weights === undefined ? { ...identity, weights: checkpoint.identity.weights } : identity)
+  const difference =
+    checkpoint &&
+    differenceOf(checkpoint.identity, o.weights === undefined ? { ...identity, weights: checkpoint.identity.weights } : identity)
   return difference ? left({ tag: 'CheckpointMismatch', directory, reason: difference }) : right(checkpoint)
 }
 
@@ -119,7 +141,10 @@ const begin = (run: Run, from: Checkpoint | undefined): Either<SpillwayError, Co
   const loaded = loadWeights(o.weights, state, session)
   if (isLeft(loaded)) return loaded
   const { extra, counted } = loaded.right
-  if (extra.length) o.onNote?.(`${o.weights}: ${extra.length} tensors are not in the model: ${extra.slice(0, 5).join(', ')}${extra.length > 5 ? ', …' : ''}`)
+  if (extra.length)
+    o.onNote?.(
+      `${o.weights}: ${extra.length} tensors are not in the model: ${extra.slice(0, 5).join(', ')}${extra.length > 5 ? ', …' : ''}`,
+    )
   return right(counted)
 }
 
@@ -150,7 +175,10 @@ const runChunks = async (run: Run, counted: Counted, from: Totals): Promise<Eith
     if (o.signal?.aborted) return left(cancelled(run, done))
     let stepsSeen = done
     const metrics = await session.run({
-      firstStep: done + 1, steps: chunkFrom(done, o), seed: seedOf(o), data: run.source,
+      firstStep: done + 1,
+      steps: chunkFrom(done, o),
+      seed: seedOf(o),
+      data: run.source,
       onProgress: (p) => {
         if (p.kind === 'step') {
           stepsSeen = p.step
@@ -164,7 +192,12 @@ const runChunks = async (run: Run, counted: Counted, from: Totals): Promise<Eith
     if (o.checkpointDir !== undefined) {
       const settings = { strategy: run.staged.plan.strategy, budgetBytes: run.staged.plan.budgetBytes }
       const { losses } = totals
-      saveCheckpoint(o.checkpointDir, { step: losses.length, identity: run.identity, settings, losses, counted, totals }, run.state, session)
+      saveCheckpoint(
+        o.checkpointDir,
+        { step: losses.length, identity: run.identity, settings, losses, counted, totals },
+        run.state,
+        session,
+      )
     }
   }
   return right(totals)
@@ -180,10 +213,21 @@ const perform = async (run: Run, from: Checkpoint | undefined): Trained => {
   return right(trainResult(run.staged, totals.right, weightsSha256(state, session), run.memory.bytes(), from?.step ?? 0))
 }
 
-const onDevice = async (staged: StagedPlan, o: TrainOptions, identity: RunIdentity, source: DataSource, from: Checkpoint | undefined): Trained => {
+const onDevice = async (
+  staged: StagedPlan,
+  o: TrainOptions,
+  identity: RunIdentity,
+  source: DataSource,
+  from: Checkpoint | undefined,
+): Trained => {
   forgetPlanning()
   const memory = new PeakMemory().start()
-  const session = openDevice(staged, { spill: o.spill ?? 'ram', threads: o.threads, throttle: o.throttle, hostMemory: o.hostMemory })
+  const session = openDevice(staged, {
+    spill: o.spill ?? 'ram',
+    threads: o.threads,
+    throttle: o.throttle,
+    hostMemory: o.hostMemory,
+  })
   if (isLeft(session)) {
     memory.stop()
     return session
@@ -206,7 +250,9 @@ const trained = async (model: Trainable | undefined, staged: StagedPlan, o: Trai
   const fault = optionsFault(o) ?? (model && modelMismatch(model, staged.plan))
   if (fault) return left(fault)
   if (staged.machine.device === 'none')
-    return left(usage(`a plan for machine '${staged.machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
+    return left(
+      usage(`a plan for machine '${staged.machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES),
+    )
   const source = sourceOf(staged, o)
   if (isLeft(source)) return source
   const identity = identityOf(staged, seedOf(o), source.right.words, o.weights)
@@ -227,8 +273,10 @@ const systemError = (e: unknown): SpillwayError => {
 }
 
 /** `model` is checked against the plan when it is given. */
-export const trainTask = (model: Trainable | undefined, staged: StagedPlan, o: TrainOptions): TaskEither<SpillwayError, TrainResult> =>
-  () => trained(model, staged, o).catch((e: unknown): Either<SpillwayError, TrainResult> => left(systemError(e)))
+export const trainTask =
+  (model: Trainable | undefined, staged: StagedPlan, o: TrainOptions): TaskEither<SpillwayError, TrainResult> =>
+  () =>
+    trained(model, staged, o).catch((e: unknown): Either<SpillwayError, TrainResult> => left(systemError(e)))
 
 /**
  * The same for scripts: rejects with a SpillwayException.

@@ -6,7 +6,15 @@ import { type Graph, isPersistent, type Value } from '../staging/graph/graph'
 import { opDef } from '../staging/ops/registry'
 import type { SpillwayError } from './errors'
 import type { Written } from './files'
-import { type NewTensor, openTensors, readTensor, type StoredTensor, type TensorFile, type TensorType, writeTensors } from './safetensors'
+import {
+  type NewTensor,
+  openTensors,
+  readTensor,
+  type StoredTensor,
+  type TensorFile,
+  type TensorType,
+  writeTensors,
+} from './safetensors'
 
 /** Where the bytes of parameters and states are: a session on the device. */
 export interface StateStore {
@@ -25,7 +33,8 @@ export interface ModelState {
   readonly counters: readonly { readonly name: string; readonly moves: boolean }[]
 }
 
-const byName = (a: { readonly name: string }, b: { readonly name: string }): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
+const byName = (a: { readonly name: string }, b: { readonly name: string }): number =>
+  a.name < b.name ? -1 : a.name > b.name ? 1 : 0
 const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf('.')))
 
 /** The values that some op of the step overwrites. */
@@ -70,7 +79,8 @@ const readCounters = (file: TensorFile, state: ModelState): Counted => {
   for (const c of state.counters) {
     const stored = file.tensors.get(c.name)
     const bytes = stored?.type === 'I64' && stored.bytes === 8 ? readTensor(file, stored) : undefined
-    if (bytes && !isLeft(bytes)) counted.set(c.name, new DataView(bytes.right.buffer, bytes.right.byteOffset).getBigInt64(0, true))
+    if (bytes && !isLeft(bytes))
+      counted.set(c.name, new DataView(bytes.right.buffer, bytes.right.byteOffset).getBigInt64(0, true))
   }
   return counted
 }
@@ -123,7 +133,8 @@ export const problemsOf = (file: TensorFile, values: readonly Value[], exactType
     const s = file.tensors.get(v.name)
     if (!s) return [`'${v.name}' ${shapeText(v.shape)} is missing`]
     if (!sameShape(s.shape, v.shape)) return [`'${v.name}' is ${shapeText(s.shape)}, the model's is ${shapeText(v.shape)}`]
-    if (exactType ? s.type !== storedType(v) : !(s.type in FLOATS)) return [`'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`]
+    if (exactType ? s.type !== storedType(v) : !(s.type in FLOATS))
+      return [`'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`]
     return []
   })
 
@@ -137,7 +148,10 @@ export const fill = (file: TensorFile, values: readonly Value[], store: StateSto
   return right(undefined)
 }
 
-export interface LoadedWeights { readonly counted: Counted; readonly extra: readonly string[] }
+export interface LoadedWeights {
+  readonly counted: Counted
+  readonly extra: readonly string[]
+}
 
 const shortened = (problems: readonly string[]): readonly string[] =>
   problems.length <= 12 ? problems : [...problems.slice(0, 12), `and ${problems.length - 12} more`]
@@ -149,7 +163,11 @@ export const openNamed = (kind: 'weights' | 'data' | 'checkpoint', path: string)
     return isLeft(file) ? left({ tag: 'FileRefused', kind, file: path, reason: file.left }) : file
   } catch (e) {
     const code = (e as NodeJS.ErrnoException).code
-    return left(code === 'ENOENT' ? { tag: 'FileMissing', kind, file: path } : { tag: 'FileRefused', kind, file: path, reason: String((e as Error).message) })
+    return left(
+      code === 'ENOENT'
+        ? { tag: 'FileMissing', kind, file: path }
+        : { tag: 'FileRefused', kind, file: path, reason: String((e as Error).message) },
+    )
   }
 }
 
@@ -160,7 +178,11 @@ export const loadWeights = (path: string, state: ModelState, store: StateStore):
   const known = new Set([...state.weights.map((v) => v.name), ...state.counters.map((c) => c.name)])
   const extra = [...file.right.tensors.keys()].filter((n) => !known.has(n)).sort()
   if (problems.length)
-    return left({ tag: 'WeightsMismatch', file: path, problems: shortened([...problems, ...extra.map((n) => `'${n}' is not in the model`)]) })
+    return left({
+      tag: 'WeightsMismatch',
+      file: path,
+      problems: shortened([...problems, ...extra.map((n) => `'${n}' is not in the model`)]),
+    })
   const filled = fill(file.right, state.weights, store)
   if (isLeft(filled)) return left({ tag: 'FileRefused', kind: 'weights', file: path, reason: filled.left })
   return right({ counted: readCounters(file.right, state), extra })

@@ -124,7 +124,9 @@ const isSteady = (s: Side): boolean => {
 }
 
 /** Until the machine was steady, whatever was predicted. */
-const steppedSteadily = async (cases: readonly Case[]): Promise<{ readonly sides: readonly Side[]; readonly attempts: number }> => {
+const steppedSteadily = async (
+  cases: readonly Case[],
+): Promise<{ readonly sides: readonly Side[]; readonly attempts: number }> => {
   for (let attempts = 1; ; attempts++) {
     const sides = await stepped(cases)
     if (attempts === ATTEMPTS || sides.every(isSteady)) return { sides, attempts }

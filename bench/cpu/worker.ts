@@ -61,7 +61,14 @@ const main = async (): Promise<void> => {
     firstStep += steps
     if (run.quietCallSeconds && teaches) machine.learnFromSteps(plan, run.quietCallSeconds, threads)
     const secondsByKind = Object.fromEntries(Object.entries(run.secondsByKind).map(([kind, s]) => [kind, s / steps]))
-    say({ ...run.steps[steps - 1], secondsByKind, quickestSeconds: Math.min(...run.steps.map((s) => s.seconds)), hadQuiet: run.quietCallSeconds !== undefined, arenaPeakBytes: run.arenaPeakBytes, memoryBytes: memory.bytes() })
+    say({
+      ...run.steps[steps - 1],
+      secondsByKind,
+      quickestSeconds: Math.min(...run.steps.map((s) => s.seconds)),
+      hadQuiet: run.quietCallSeconds !== undefined,
+      arenaPeakBytes: run.arenaPeakBytes,
+      memoryBytes: memory.bytes(),
+    })
   }
   session.dispose()
   memory.stop()

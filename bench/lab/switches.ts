@@ -123,17 +123,14 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
     skipRedundant: ['with redundant moves', false],
   }),
   'swap:greedy': switches<GreedyOptions>(alone(swapGreedy), { asNeeded: ['with everything offloaded', false] }),
-  'swap:dynprog': switches<DynprogOptions>(
-    both(dynprog, refineDynprog),
-    {
-      share: ['with whole activations only', Infinity],
-      slots: ['with one resolution', [500]],
-      virtualLayers: ['with 16 virtual layers', 16],
-      rounds: ['without iterative rounding', 1],
-      limits: ['with the true limit only', [1]],
-      slack: ['without slack for virtual layers', [0]],
-    },
-  ),
+  'swap:dynprog': switches<DynprogOptions>(both(dynprog, refineDynprog), {
+    share: ['with whole activations only', Infinity],
+    slots: ['with one resolution', [500]],
+    virtualLayers: ['with 16 virtual layers', 16],
+    rounds: ['without iterative rounding', 1],
+    limits: ['with the true limit only', [1]],
+    slack: ['without slack for virtual layers', [0]],
+  }),
   'swap:fractional': switches<FractionalOptions>(both(fractional, refineFractional), {
     chunks: ['without chunks of pages: whole activations', false],
     eager: ['without the first pages made', false],

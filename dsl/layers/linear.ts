@@ -53,9 +53,7 @@ type LinearShape<L, S extends Shape> =
     : never
 
 type LinearParameters<L, C extends number> =
-  L extends Linear<any, infer O, infer B>
-    ? WithBias<MulLow<Low<O>, `${C}`>, O, B>
-    : never
+  L extends Linear<any, infer O, infer B> ? WithBias<MulLow<Low<O>, `${C}`>, O, B> : never
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {

@@ -12,23 +12,30 @@ const run = (program, args) => {
   return { ok: status === 0, out: stdout ?? '', words: (stderr || error?.message || '').trim().split('\n').slice(-3).join('; ') }
 }
 
-const firstWith = (folders, file) => folders.find(folder => fs.existsSync(path.join(folder, file)))
+const firstWith = (folders, file) => folders.find((folder) => fs.existsSync(path.join(folder, file)))
 
 const toolkits = () => {
-  const versioned = fs.existsSync('/usr/local') ? fs.readdirSync('/usr/local').filter(name => /^cuda(-[\d.]+)?$/.test(name)).sort().reverse() : []
-  return [process.env.CUDA_HOME, process.env.CUDA_PATH, ...versioned.map(name => path.join('/usr/local', name))].filter(Boolean)
+  const versioned = fs.existsSync('/usr/local')
+    ? fs
+        .readdirSync('/usr/local')
+        .filter((name) => /^cuda(-[\d.]+)?$/.test(name))
+        .sort()
+        .reverse()
+    : []
+  return [process.env.CUDA_HOME, process.env.CUDA_PATH, ...versioned.map((name) => path.join('/usr/local', name))].filter(Boolean)
 }
 
 /** A toolkit's own, before a wrapper on the PATH: CMake asks the compiler where it lives. */
 const nvcc = () => {
   const onPath = (process.env.PATH ?? '').split(':').filter(Boolean)
-  const folder = firstWith([...toolkits().map(t => path.join(t, 'bin')), ...onPath], 'nvcc')
+  const folder = firstWith([...toolkits().map((t) => path.join(t, 'bin')), ...onPath], 'nvcc')
   return folder && path.join(folder, 'nvcc')
 }
 
 /** Where Python keeps packages of the name `nvidia`, which hold headers and libraries. */
 const pythonPackages = () => {
-  const ask = "import importlib.util as u; s = u.find_spec('nvidia'); print('\\n'.join(s.submodule_search_locations if s else []))"
+  const ask =
+    "import importlib.util as u; s = u.find_spec('nvidia'); print('\\n'.join(s.submodule_search_locations if s else []))"
   return run('python3', ['-c', ask]).out.split('\n').filter(Boolean)
 }
 
@@ -36,17 +43,29 @@ const cacheFolder = () => path.join(process.env.XDG_CACHE_HOME || path.join(os.h
 
 const includes = () => {
   const packages = [...pythonPackages(), path.join(cacheFolder(), 'nvidia')]
-  const system = ['/usr/include', '/usr/include/x86_64-linux-gnu', '/usr/include/aarch64-linux-gnu', ...toolkits().map(t => path.join(t, 'include'))]
-  const inside = (...names) => packages.flatMap(folder => names.map(name => path.join(folder, name, 'include')))
-  return { cudnn: firstWith([...system, ...inside('cudnn')], 'cudnn.h'), cublas: firstWith([...system, ...inside('cu13', 'cublas')], 'cublasLt.h') }
+  const system = [
+    '/usr/include',
+    '/usr/include/x86_64-linux-gnu',
+    '/usr/include/aarch64-linux-gnu',
+    ...toolkits().map((t) => path.join(t, 'include')),
+  ]
+  const inside = (...names) => packages.flatMap((folder) => names.map((name) => path.join(folder, name, 'include')))
+  return {
+    cudnn: firstWith([...system, ...inside('cudnn')], 'cudnn.h'),
+    cublas: firstWith([...system, ...inside('cu13', 'cublas')], 'cublasLt.h'),
+  }
 }
 
 /** Folders of shared libraries for SPILLWAY_CUDA_LIBRARIES: Python's, the toolkit's, and where containers mount the driver's. */
-const libraryFolders = () => [
-  ...pythonPackages().flatMap(folder => ['cudnn', 'cu13', 'cublas', 'cuda_nvrtc'].map(name => path.join(folder, name, 'lib'))),
-  ...toolkits().map(folder => path.join(folder, 'lib64')),
-  '/usr/local/nvidia/lib64', '/usr/local/nvidia/lib',
-].filter(fs.existsSync)
+const libraryFolders = () =>
+  [
+    ...pythonPackages().flatMap((folder) =>
+      ['cudnn', 'cu13', 'cublas', 'cuda_nvrtc'].map((name) => path.join(folder, name, 'lib')),
+    ),
+    ...toolkits().map((folder) => path.join(folder, 'lib64')),
+    '/usr/local/nvidia/lib64',
+    '/usr/local/nvidia/lib',
+  ].filter(fs.existsSync)
 
 const PACKAGES = ['nvidia-cudnn-cu13>=9,<10', 'nvidia-cublas>=13,<14']
 
@@ -54,7 +73,17 @@ const PACKAGES = ['nvidia-cudnn-cu13>=9,<10', 'nvidia-cublas>=13,<14']
 const fetchHeaders = () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-cuda-'))
   try {
-    const fetched = run('python3', ['-m', 'pip', 'download', '--quiet', '--no-deps', '--only-binary=:all:', '-d', folder, ...PACKAGES])
+    const fetched = run('python3', [
+      '-m',
+      'pip',
+      'download',
+      '--quiet',
+      '--no-deps',
+      '--only-binary=:all:',
+      '-d',
+      folder,
+      ...PACKAGES,
+    ])
     if (!fetched.ok) return `pip cannot download ${PACKAGES.join(' and ')}: ${fetched.words}`
     const unpack = [
       'import glob, sys, zipfile',

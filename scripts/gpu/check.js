@@ -14,47 +14,118 @@ const { fileName, runner } = require('./runs')
 const imitated = Boolean(process.env.SPILLWAY_GPU_IMITATED)
 const [out, ...wanted] = process.argv.slice(2)
 const ROOT = path.dirname(path.dirname(__dirname))
-const MIB = 2 ** 20, GIB = 2 ** 30
+const MIB = 2 ** 20,
+  GIB = 2 ** 30
 const SMALL = 'scripts/gpu/small.js'
 const CORES = os.availableParallelism()
 
 const now = () => Date.now() / 1000
-const deadline = Number(process.env.SPILLWAY_GPU_STARTED ?? now()) + Number(process.env.SPILLWAY_GPU_SECONDS ?? (imitated ? 400 : 520))
+const deadline =
+  Number(process.env.SPILLWAY_GPU_STARTED ?? now()) + Number(process.env.SPILLWAY_GPU_SECONDS ?? (imitated ? 400 : 520))
 let sectionEnd = Number.POSITIVE_INFINITY
 const left = () => Math.min(deadline, sectionEnd) - now()
 
 /** Of the time that is there, by section; what one leaves goes to those behind it. */
-const SHARES = imitated ? { conformance: 12, identity: 30, incore: 13, outofcore: 22, faults: 4, sanitizer: 5, large: 14 }
+const SHARES = imitated
+  ? { conformance: 12, identity: 30, incore: 13, outofcore: 22, faults: 4, sanitizer: 5, large: 14 }
   : { conformance: 20, identity: 15, incore: 34, outofcore: 13, faults: 4, sanitizer: 5, large: 9 }
 
 /** The networks of each section, `steps` with the five that warm up (STEADY). */
-const NETWORKS = imitated ? {
-  conformanceParts: 2,
-  identity: [[SMALL], [SMALL, '--precision', 'bf16']],
-  incore: [[SMALL, 2, 64, 'tf32', 7]],
-  outofcore: { model: SMALL, image: 64, budget: (one, two) => one + 3 * (two - one), batches: [1, 2], precision: 'fp32', steps: 6, beyond: [[2, 'auto'], [2, 'swap:window']] },
-  large: { models: [SMALL], images: [96], most: 96, budget: 14 * MIB },
-  faults: [SMALL],
-} : {
-  conformanceParts: Math.max(1, Math.min(8, Math.floor(CORES / 2))),
-  identity: [['vgg16-features', '--image', '512'], ['resnet18', '--batch', '16', '--image', '128'], ['resnet18', '--batch', '16', '--image', '128', '--precision', 'bf16']],
-  incore: [['resnet50', 64, 224, 'tf32', 30], ['resnet50', 64, 224, 'bf16', 30], ['vgg16-features', 1, 2048, 'tf32', 20], ['resnet50', 256, 224, 'tf32', 16], ['resnet50', 256, 224, 'bf16', 16],
-    ['darknet19-features', 1, 2048, 'tf32', 20], ['vgg16-features', 1, 2048, 'bf16', 16], ['darknet19-features', 1, 2048, 'bf16', 16], ['resnet50', 64, 224, 'fp32', 16]],
-  outofcore: { model: 'resnet50', image: 224, budget: () => 16 * GIB, batches: [64, 128], precision: 'fp32', steps: 8, beyond: [[2, 'auto'], [4, 'auto'], [7.5, 'auto'], [2, 'swap:window'], [4, 'swap:window']] },
-  large: { models: ['vgg16-features', 'darknet19-features-plain'], images: [10240, 20480], most: 10240, budget: 11 * GIB },
-  faults: ['resnet18', '--batch', '8', '--image', '64'],
-}
+const NETWORKS = imitated
+  ? {
+      conformanceParts: 2,
+      identity: [[SMALL], [SMALL, '--precision', 'bf16']],
+      incore: [[SMALL, 2, 64, 'tf32', 7]],
+      outofcore: {
+        model: SMALL,
+        image: 64,
+        budget: (one, two) => one + 3 * (two - one),
+        batches: [1, 2],
+        precision: 'fp32',
+        steps: 6,
+        beyond: [
+          [2, 'auto'],
+          [2, 'swap:window'],
+        ],
+      },
+      large: { models: [SMALL], images: [96], most: 96, budget: 14 * MIB },
+      faults: [SMALL],
+    }
+  : {
+      conformanceParts: Math.max(1, Math.min(8, Math.floor(CORES / 2))),
+      identity: [
+        ['vgg16-features', '--image', '512'],
+        ['resnet18', '--batch', '16', '--image', '128'],
+        ['resnet18', '--batch', '16', '--image', '128', '--precision', 'bf16'],
+      ],
+      incore: [
+        ['resnet50', 64, 224, 'tf32', 30],
+        ['resnet50', 64, 224, 'bf16', 30],
+        ['vgg16-features', 1, 2048, 'tf32', 20],
+        ['resnet50', 256, 224, 'tf32', 16],
+        ['resnet50', 256, 224, 'bf16', 16],
+        ['darknet19-features', 1, 2048, 'tf32', 20],
+        ['vgg16-features', 1, 2048, 'bf16', 16],
+        ['darknet19-features', 1, 2048, 'bf16', 16],
+        ['resnet50', 64, 224, 'fp32', 16],
+      ],
+      outofcore: {
+        model: 'resnet50',
+        image: 224,
+        budget: () => 16 * GIB,
+        batches: [64, 128],
+        precision: 'fp32',
+        steps: 8,
+        beyond: [
+          [2, 'auto'],
+          [4, 'auto'],
+          [7.5, 'auto'],
+          [2, 'swap:window'],
+          [4, 'swap:window'],
+        ],
+      },
+      large: { models: ['vgg16-features', 'darknet19-features-plain'], images: [10240, 20480], most: 10240, budget: 11 * GIB },
+      faults: ['resnet18', '--batch', '8', '--image', '64'],
+    }
 /** A part of the section's time for each. */
 const CONFORMANCE = { fp32: 0.5, tf32: 0.5, bf16: 1 }
 
-const readJson = file => { try { return JSON.parse(fs.readFileSync(file, 'utf8')) } catch { return undefined } }
-const parsed = text => { try { return JSON.parse(text) } catch { return undefined } }
-const commit = () => { try { return fs.readFileSync(path.join(ROOT, 'commit'), 'utf8').trim() } catch { return 'unknown' } }
-const baseOf = model => path.basename(model, '.js')
+const readJson = (file) => {
+  try {
+    return JSON.parse(fs.readFileSync(file, 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+const parsed = (text) => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+const commit = () => {
+  try {
+    return fs.readFileSync(path.join(ROOT, 'commit'), 'utf8').trim()
+  } catch {
+    return 'unknown'
+  }
+}
+const baseOf = (model) => path.basename(model, '.js')
 
 const result = {
-  imitated, machine: readJson(path.join(out, 'device.json')), cores: CORES, commit: commit(), date: new Date().toISOString(),
-  conformanceFailures: null, worstTimeRatio: null, outOfCoreShare: null, checks: [], cases: [], skipped: [], sectionSeconds: {},
+  imitated,
+  machine: readJson(path.join(out, 'device.json')),
+  cores: CORES,
+  commit: commit(),
+  date: new Date().toISOString(),
+  conformanceFailures: null,
+  worstTimeRatio: null,
+  outOfCoreShare: null,
+  checks: [],
+  cases: [],
+  skipped: [],
+  sectionSeconds: {},
 }
 const save = () => fs.writeFileSync(path.join(out, 'gpu.json'), `${JSON.stringify(result, null, 1)}\n`)
 const check = (section, what, holds, figures = {}) => {
@@ -67,7 +138,7 @@ const measured = (name, figures) => {
   console.log(`case   ${name} ${JSON.stringify(figures)}`)
   save()
 }
-const skipped = what => {
+const skipped = (what) => {
   result.skipped.push(what)
   console.log(`skips  ${what}`)
   save()
@@ -79,9 +150,9 @@ const spillway = async (name, args, seconds = 120) => {
   const r = await run(name, process.execPath, ['dist/src/cli.js', ...args, '--json'], { seconds })
   return { ...r, json: parsed(r.stdout) ?? { error: { message: `${r.outcome} ${r.text.slice(-400)}` } } }
 }
-const why = r => r.json.error?.message ?? 'not all steps'
+const why = (r) => r.json.error?.message ?? 'not all steps'
 
-const median = list => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
+const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
 
 /** The first steps are stamped call by call, the next are kept as graphs, one for each input buffer: those from the sixth on are like all others. */
 const STEADY = 5
@@ -91,7 +162,12 @@ const planOf = async (name, model, options, seconds) => {
   const file = path.join(out, `${fileName(name)}.plan.json`)
   const { json } = await spillway(`${name} plan`, ['plan', ...model, '--machine', 'cuda', ...options, '--save', file], seconds)
   const { makespanSeconds, stallSeconds, planningSeconds } = json
-  return { json, file, figures: { plannedSeconds: makespanSeconds, plannedStallSeconds: stallSeconds, planningSeconds }, drop: () => fs.rmSync(file, { force: true }) }
+  return {
+    json,
+    file,
+    figures: { plannedSeconds: makespanSeconds, plannedStallSeconds: stallSeconds, planningSeconds },
+    drop: () => fs.rmSync(file, { force: true }),
+  }
 }
 
 /** Stages, then trains. */
@@ -107,15 +183,30 @@ const stagedRun = async (name, model, options, steps, seconds) => {
 const train = async (name, model, options, steps, seconds) => {
   const log = path.join(out, 'steps', fileName(name))
   fs.mkdirSync(log, { recursive: true })
-  const r = await spillway(name, ['train', ...model, '--device', 'cuda', '--steps', String(steps), '--seed', '1', '--log', log, ...options], seconds)
+  const r = await spillway(
+    name,
+    ['train', ...model, '--device', 'cuda', '--steps', String(steps), '--seed', '1', '--log', log, ...options],
+    seconds,
+  )
   const file = path.join(log, 'steps.jsonl')
   const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').trim().split('\n').filter(Boolean).map(JSON.parse) : []
-  const steady = lines.slice(STEADY).map(l => l.seconds)
+  const steady = lines.slice(STEADY).map((l) => l.seconds)
   const { peakBytes, bytesOut, predictedSecondsPerStep, stallSeconds, deviceMemory } = r.json
   const secondsPerStep = median(steady)
   return {
-    ...r, ok: r.json.error === undefined && lines.length === steps, secondsPerStep, seconds: lines.map(l => l.seconds),
-    figures: { secondsPerStep, predictedSecondsPerStep, stampedStallSeconds: stallSeconds, peakBytes, bytesOut, deviceMemory, ...(r.json.error ? { error: why(r) } : {}) },
+    ...r,
+    ok: r.json.error === undefined && lines.length === steps,
+    secondsPerStep,
+    seconds: lines.map((l) => l.seconds),
+    figures: {
+      secondsPerStep,
+      predictedSecondsPerStep,
+      stampedStallSeconds: stallSeconds,
+      peakBytes,
+      bytesOut,
+      deviceMemory,
+      ...(r.json.error ? { error: why(r) } : {}),
+    },
   }
 }
 
@@ -129,12 +220,24 @@ const each = async (list, f) => {
 
 const testPart = async (precision, part, parts, seconds) => {
   const report = path.join(out, `conformance-${precision}-${part}.jsonl`)
-  const r = await run(`conformance ${precision} ${part}`, 'tests/kernels_cuda', [], { seconds, env: {
-    SPILLWAY_TEST_DEVICE: 'cuda', SPILLWAY_TEST_PRECISION: precision, SPILLWAY_TEST_PART: `${part}/${parts}`, SPILLWAY_TEST_REPORT: report, SPILLWAY_TEST_SECONDS: String(Math.max(2, Math.floor(seconds * 0.8))),
-  } })
+  const r = await run(`conformance ${precision} ${part}`, 'tests/kernels_cuda', [], {
+    seconds,
+    env: {
+      SPILLWAY_TEST_DEVICE: 'cuda',
+      SPILLWAY_TEST_PRECISION: precision,
+      SPILLWAY_TEST_PART: `${part}/${parts}`,
+      SPILLWAY_TEST_REPORT: report,
+      SPILLWAY_TEST_SECONDS: String(Math.max(2, Math.floor(seconds * 0.8))),
+    },
+  })
   const [, passed, failed] = /(\d+) passed, (\d+) failed/.exec(r.text)?.map(Number) ?? []
-  const words = r.stdout.split('\n').filter(line => line.startsWith('FAILED')).slice(0, 5)
-  return passed === undefined ? { passed: 0, failed: 1, words: [...words, `part ${part}: ${r.outcome} ${r.text.slice(-200)}`] } : { passed, failed, words }
+  const words = r.stdout
+    .split('\n')
+    .filter((line) => line.startsWith('FAILED'))
+    .slice(0, 5)
+  return passed === undefined
+    ? { passed: 0, failed: 1, words: [...words, `part ${part}: ${r.outcome} ${r.text.slice(-200)}`] }
+    : { passed, failed, words }
 }
 
 const conformance = async () => {
@@ -142,14 +245,18 @@ const conformance = async () => {
   let [failures, rest] = [0, 0]
   for (const share of Object.values(CONFORMANCE)) rest += share
   for (const [precision, share] of Object.entries(CONFORMANCE)) {
-    const seconds = Math.max(5, left() * share / rest)
+    const seconds = Math.max(5, (left() * share) / rest)
     rest -= share
     const told = await Promise.all(Array.from({ length: parts }, (_, i) => testPart(precision, i + 1, parts, seconds)))
-    const sum = of => told.reduce((n, t) => n + t[of], 0)
-    const words = told.flatMap(t => t.words)
+    const sum = (of) => told.reduce((n, t) => n + t[of], 0)
+    const words = told.flatMap((t) => t.words)
     failures += sum('failed')
     result.conformanceFailures = failures
-    check('conformance', precision, sum('failed') === 0 && sum('passed') > 0, { passed: sum('passed'), failed: sum('failed'), ...(words.length ? { words } : {}) })
+    check('conformance', precision, sum('failed') === 0 && sum('passed') > 0, {
+      passed: sum('passed'),
+      failed: sum('failed'),
+      ...(words.length ? { words } : {}),
+    })
   }
 }
 
@@ -157,24 +264,44 @@ const sanitizer = async () => {
   const tool = imitated ? [] : ['compute-sanitizer', '--tool', 'memcheck', '--report-api-errors', 'no', '--error-exitcode', '9']
   const [program, ...args] = [...tool, 'tests/kernels_cuda']
   const seconds = Math.min(90, left())
-  const r = await run('sanitizer', program, args, { seconds, env: { SPILLWAY_TEST_DEVICE: 'cuda', SPILLWAY_TEST_SHARE: '20', SPILLWAY_TEST_SECONDS: String(Math.floor(seconds * 0.6)) } })
+  const r = await run('sanitizer', program, args, {
+    seconds,
+    env: { SPILLWAY_TEST_DEVICE: 'cuda', SPILLWAY_TEST_SHARE: '20', SPILLWAY_TEST_SECONDS: String(Math.floor(seconds * 0.6)) },
+  })
   if (/ENOENT|Device not supported/.test(r.text) || r.timedOut) return skipped(`sanitizer: ${r.outcome}`)
-  check('sanitizer', 'memcheck is clean', r.status === 0 && (imitated || /ERROR SUMMARY: 0 errors/.test(r.text)), r.status === 0 ? {} : { error: r.text.slice(-400) })
+  check(
+    'sanitizer',
+    'memcheck is clean',
+    r.status === 0 && (imitated || /ERROR SUMMARY: 0 errors/.test(r.text)),
+    r.status === 0 ? {} : { error: r.text.slice(-400) },
+  )
 }
 
 /** The smallest budget of a strategy on a model. */
 const smallest = async (model, strategy, seconds) =>
-  (await spillway(`smallest ${baseOf(model[0])} ${strategy}`, ['plan', ...model, '--machine', 'cuda', '--strategy', strategy, '--budget', '2MiB', '--algorithms', 'fixed'], seconds)).json.error?.smallestBytes
+  (
+    await spillway(
+      `smallest ${baseOf(model[0])} ${strategy}`,
+      ['plan', ...model, '--machine', 'cuda', '--strategy', strategy, '--budget', '2MiB', '--algorithms', 'fixed'],
+      seconds,
+    )
+  ).json.error?.smallestBytes
 
 const identity = async () => {
   for (const model of NETWORKS.identity) {
-    const name = [baseOf(model[0]), ...model.slice(1)].filter(word => !word.startsWith('--')).join(' ')
+    const name = [baseOf(model[0]), ...model.slice(1)].filter((word) => !word.startsWith('--')).join(' ')
     let inCore
-    const one = async strategy => {
+    const one = async (strategy) => {
       if (left() < 10) return skipped(`identity ${name} ${strategy}`)
-      const least = inCore && await smallest(model, strategy, 60)
+      const least = inCore && (await smallest(model, strategy, 60))
       const budget = least && Math.floor((least + inCore.peakBytes) / 2 / 2 / MIB) * 2 * MIB
-      const r = await train(`identity ${name} ${strategy}`, model, ['--strategy', strategy, '--algorithms', 'fixed', ...(budget ? ['--budget', String(budget)] : [])], 5, 90)
+      const r = await train(
+        `identity ${name} ${strategy}`,
+        model,
+        ['--strategy', strategy, '--algorithms', 'fixed', ...(budget ? ['--budget', String(budget)] : [])],
+        5,
+        90,
+      )
       const { weightsSha256, arenaPeakBytes, peakBytes, losses, bytesOut, recomputeSeconds, deviceMemory } = r.json
       inCore ??= r.json
       const same = r.ok && (strategy === 'tiled' || weightsSha256 === inCore.weightsSha256) && losses.every(Number.isFinite)
@@ -182,7 +309,12 @@ const identity = async () => {
       const counted = !deviceMemory?.ofProcess || deviceMemory.poolBytes <= peakBytes + 2 * MIB
       const moved = { 'checkpoint:sqrt': recomputeSeconds > 0, 'swap:greedy': bytesOut > 0 }[strategy] ?? true
       const facts = { budget, peakBytes, arenaPeakBytes, deviceMemory, losses, bytesOut, recomputeSeconds, weightsSha256 }
-      check('identity', `${name} ${strategy}`, same && arenaPeakBytes === peakBytes && peakBytes <= (budget ?? Infinity) && counted && moved, { ...facts, ...(r.ok ? {} : { error: why(r) }) })
+      check(
+        'identity',
+        `${name} ${strategy}`,
+        same && arenaPeakBytes === peakBytes && peakBytes <= (budget ?? Infinity) && counted && moved,
+        { ...facts, ...(r.ok ? {} : { error: why(r) }) },
+      )
     }
     await one('in-core')
     await each(['checkpoint:sqrt', 'swap:greedy', 'tiled'], one)
@@ -196,24 +328,69 @@ const faults = async () => {
   check('faults', 'and the next run works', after.ok, after.ok ? {} : { error: why(after) })
 }
 
-const HOLDS_THE_CARD = "import torch, subprocess, sys; x = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.995), dtype=torch.uint8, device='cuda'); sys.exit(subprocess.call(sys.argv[1:]))"
-const cardIsHeld = async model => {
-  const held = await run('fault: memory', 'python3', ['-c', HOLDS_THE_CARD, process.execPath, 'dist/src/cli.js', 'train', ...model, '--device', 'cuda', '--budget', '8GiB', '--steps', '2', '--json'], { seconds: 60 })
-  check('faults', 'no memory left is an error in words', held.status !== 0 && /memory/i.test(held.text) && !/core dumped/.test(held.text), { words: held.text.slice(-300), total: result.machine?.totalBytes })
+const HOLDS_THE_CARD =
+  "import torch, subprocess, sys; x = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.995), dtype=torch.uint8, device='cuda'); sys.exit(subprocess.call(sys.argv[1:]))"
+const cardIsHeld = async (model) => {
+  const held = await run(
+    'fault: memory',
+    'python3',
+    [
+      '-c',
+      HOLDS_THE_CARD,
+      process.execPath,
+      'dist/src/cli.js',
+      'train',
+      ...model,
+      '--device',
+      'cuda',
+      '--budget',
+      '8GiB',
+      '--steps',
+      '2',
+      '--json',
+    ],
+    { seconds: 60 },
+  )
+  check(
+    'faults',
+    'no memory left is an error in words',
+    held.status !== 0 && /memory/i.test(held.text) && !/core dumped/.test(held.text),
+    { words: held.text.slice(-300), total: result.machine?.totalBytes },
+  )
 }
 
 /** PyTorch's modes so far: a line after each, so that one that takes too long costs itself alone. */
 const peerOf = async (name, model, sizes, precision, steps, modes, seconds) => {
-  const r = await run(name, 'python3', ['bench/gpu/peer.py', '--model', baseOf(model), ...sizes, '--precision', precision, '--steps', String(steps), '--modes', modes], { seconds })
+  const r = await run(
+    name,
+    'python3',
+    [
+      'bench/gpu/peer.py',
+      '--model',
+      baseOf(model),
+      ...sizes,
+      '--precision',
+      precision,
+      '--steps',
+      String(steps),
+      '--modes',
+      modes,
+    ],
+    { seconds },
+  )
   const told = parsed(r.stdout.trim().split('\n').pop())
-  const least = of => Math.min(...Object.values(told?.modes ?? {}).map(m => m[of] ?? Infinity))
-  return { told: told ?? { error: `${r.outcome} ${r.text.slice(-400)}` }, seconds: Number.isFinite(least('secondsPerStep')) ? least('secondsPerStep') : undefined, peakBytes: Number.isFinite(least('peakBytes')) ? least('peakBytes') : undefined }
+  const least = (of) => Math.min(...Object.values(told?.modes ?? {}).map((m) => m[of] ?? Infinity))
+  return {
+    told: told ?? { error: `${r.outcome} ${r.text.slice(-400)}` },
+    seconds: Number.isFinite(least('secondsPerStep')) ? least('secondsPerStep') : undefined,
+    peakBytes: Number.isFinite(least('peakBytes')) ? least('peakBytes') : undefined,
+  }
 }
 
 /** Our step beside PyTorch's, ours before and after it, so that a slow minute meets both; one plan for both of ours. */
 const versus = async (name, model, sizes, precision, steps) => {
   const plan = await planOf(name, [model, ...sizes], ['--precision', precision, '--strategy', 'in-core'], 90)
-  const ours = part => train(`${name} ${part}`, [model], ['--plan', plan.file], steps, 60)
+  const ours = (part) => train(`${name} ${part}`, [model], ['--plan', plan.file], steps, 60)
   const before = plan.json.error ? { ok: false, json: plan.json } : await ours('first')
   if (!before.ok) return check('incore', name, false, { error: why(before) })
   const peer = await peerOf(`${name} peer`, model, sizes, precision, steps, imitated ? 'eager,graph' : 'eager,graph,compile', 120)
@@ -221,8 +398,14 @@ const versus = async (name, model, sizes, precision, steps) => {
   plan.drop()
   const best = Math.min(before.secondsPerStep, after.ok ? after.secondsPerStep : Infinity)
   measured(name, {
-    ...plan.figures, ...before.figures, secondsPerStep: best, predictedAfterSteps: after.json.predictedSecondsPerStep,
-    peerSecondsPerStep: peer.seconds, timeRatio: peer.seconds && best / peer.seconds, memoryRatio: peer.peakBytes && before.json.peakBytes / peer.peakBytes, peer: peer.told,
+    ...plan.figures,
+    ...before.figures,
+    secondsPerStep: best,
+    predictedAfterSteps: after.json.predictedSecondsPerStep,
+    peerSecondsPerStep: peer.seconds,
+    timeRatio: peer.seconds && best / peer.seconds,
+    memoryRatio: peer.peakBytes && before.json.peakBytes / peer.peakBytes,
+    peer: peer.told,
   })
   plotSteps(path.join(out, `${fileName(name)}.svg`), name, before.seconds, peer.seconds)
 }
@@ -230,9 +413,12 @@ const versus = async (name, model, sizes, precision, steps) => {
 const incore = async () => {
   for (const [model, batch, image, precision, steps] of NETWORKS.incore) {
     const name = `${baseOf(model)} b${batch}@${image} ${precision}`
-    if (left() < 30) { skipped(`incore ${name}`); continue }
+    if (left() < 30) {
+      skipped(`incore ${name}`)
+      continue
+    }
     await versus(name, model, ['--batch', String(batch), '--image', String(image)], precision, steps)
-    const ratios = result.cases.map(c => c.timeRatio).filter(Number.isFinite)
+    const ratios = result.cases.map((c) => c.timeRatio).filter(Number.isFinite)
     result.worstTimeRatio = ratios.length ? Math.max(...ratios) : null
   }
 }
@@ -240,13 +426,21 @@ const incore = async () => {
 /** Paper 1 on this card: batches beyond what a budget holds in-core. */
 const outofcore = async () => {
   const { model, image, budget: budgetOf, batches, precision, steps, beyond } = NETWORKS.outofcore
-  const sized = batch => [model, '--batch', String(batch), '--image', String(image)]
+  const sized = (batch) => [model, '--batch', String(batch), '--image', String(image)]
   const name = (batch, strategy) => `${baseOf(model)} ${precision} ${strategy} b${batch}`
   const [few, more] = batches
-  const small = await smallest(sized(few), 'in-core', 60), large = await smallest(sized(more), 'in-core', 60)
+  const small = await smallest(sized(few), 'in-core', 60),
+    large = await smallest(sized(more), 'in-core', 60)
   if (!small || !large) return check('outofcore', 'in-core sizes', false)
   const budget = budgetOf(small, large)
-  const at = (batch, strategy) => stagedRun(name(batch, strategy), sized(batch), ['--budget', String(budget), '--strategy', strategy, '--precision', precision], steps, 100)
+  const at = (batch, strategy) =>
+    stagedRun(
+      name(batch, strategy),
+      sized(batch),
+      ['--budget', String(budget), '--strategy', strategy, '--precision', precision],
+      steps,
+      100,
+    )
   const fits = Math.floor((few + ((budget - small) * (more - few)) / (large - small)) * 0.98)
   const rates = {}
   for (const batch of [few, fits]) {
@@ -257,7 +451,10 @@ const outofcore = async () => {
   const best = Math.max(...Object.values(rates))
   const shares = []
   for (const [factor, strategy] of beyond) {
-    if (left() < 20) { skipped(`outofcore ${factor} ${strategy}`); continue }
+    if (left() < 20) {
+      skipped(`outofcore ${factor} ${strategy}`)
+      continue
+    }
     const batch = Math.floor(fits * factor)
     const r = await at(batch, strategy)
     const rate = r.ok ? batch / r.secondsPerStep : undefined
@@ -270,13 +467,27 @@ const outofcore = async () => {
 /** Paper 3: large images in a small budget; PyTorch holds all of those up to `most`. */
 const large = async () => {
   const { models, images, most, budget } = NETWORKS.large
-  for (const [model, image] of images.flatMap(i => models.map(m => [m, i]))) {
+  for (const [model, image] of images.flatMap((i) => models.map((m) => [m, i]))) {
     const name = `${baseOf(model)} b1@${image} ${budget / MIB} MiB tf32`
-    if (left() < 30) { skipped(`large ${name}`); continue }
+    if (left() < 30) {
+      skipped(`large ${name}`)
+      continue
+    }
     const sizes = ['--batch', '1', '--image', String(image)]
-    const r = await stagedRun(name, [model, ...sizes], ['--budget', String(budget), '--strategy', 'tiled', '--precision', 'tf32'], STEADY + 2, 150)
+    const r = await stagedRun(
+      name,
+      [model, ...sizes],
+      ['--budget', String(budget), '--strategy', 'tiled', '--precision', 'tf32'],
+      STEADY + 2,
+      150,
+    )
     const peer = image > most || left() < 20 ? undefined : await peerOf(`${name} peer`, model, sizes, 'tf32', 4, 'eager', 90)
-    measured(name, { ...r.figures, peerSecondsPerStep: peer?.seconds, largeRatio: peer?.seconds && r.secondsPerStep / peer.seconds, ...(peer && !peer.seconds ? { peer: peer.told } : {}) })
+    measured(name, {
+      ...r.figures,
+      peerSecondsPerStep: peer?.seconds,
+      largeRatio: peer?.seconds && r.secondsPerStep / peer.seconds,
+      ...(peer && !peer.seconds ? { peer: peer.told } : {}),
+    })
   }
 }
 
@@ -284,24 +495,43 @@ const SECTIONS = { conformance, identity, incore, outofcore, faults, sanitizer, 
 
 const main = async () => {
   const names = wanted.length > 0 ? wanted : Object.keys(SECTIONS)
-  const unknown = names.filter(n => !SECTIONS[n])
+  const unknown = names.filter((n) => !SECTIONS[n])
   if (unknown.length > 0) {
     console.error(`no section ${unknown.join(', ')}; there are: ${Object.keys(SECTIONS).join(', ')}`)
     process.exit(2)
   }
-  result.torch = (() => { try { return execFileSync('python3', ['-c', 'import torch; print(torch.__version__, torch.backends.cudnn.version())'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 60_000 }).trim() } catch { return 'none' } })()
+  result.torch = (() => {
+    try {
+      return execFileSync('python3', ['-c', 'import torch; print(torch.__version__, torch.backends.cudnn.version())'], {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+        timeout: 60_000,
+      }).trim()
+    } catch {
+      return 'none'
+    }
+  })()
   for (const [i, name] of names.entries()) {
-    if (deadline - now() < 5) { skipped(name); continue }
+    if (deadline - now() < 5) {
+      skipped(name)
+      continue
+    }
     const rest = names.slice(i).reduce((n, other) => n + SHARES[other], 0)
     const began = now()
     sectionEnd = began + ((deadline - began) * SHARES[name]) / rest
-    try { await SECTIONS[name]() } catch (e) { check(name, 'ran to its end', false, { error: String(e?.stack ?? e) }) }
+    try {
+      await SECTIONS[name]()
+    } catch (e) {
+      check(name, 'ran to its end', false, { error: String(e?.stack ?? e) })
+    }
     result.sectionSeconds[name] = Math.round(now() - began)
     save()
   }
   save()
-  const failed = result.checks.filter(c => !c.holds).length
-  console.log(`${result.checks.length - failed} passed, ${failed} failed; skipped: ${result.skipped.join(', ') || 'nothing'}; seconds: ${JSON.stringify(result.sectionSeconds)}`)
+  const failed = result.checks.filter((c) => !c.holds).length
+  console.log(
+    `${result.checks.length - failed} passed, ${failed} failed; skipped: ${result.skipped.join(', ') || 'nothing'}; seconds: ${JSON.stringify(result.sectionSeconds)}`,
+  )
   process.exitCode = failed > 0 ? 1 : 0
 }
 

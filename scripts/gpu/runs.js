@@ -6,10 +6,16 @@ const { spawn } = require('node:child_process')
 const fs = require('node:fs')
 const path = require('node:path')
 
-const fileName = name => name.replace(/[^\w.-]+/g, '_')
+const fileName = (name) => name.replace(/[^\w.-]+/g, '_')
 const running = new Set()
 
-const endGroup = pid => { try { process.kill(-pid, 'SIGKILL') } catch { /* it is over */ } }
+const endGroup = (pid) => {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    /* it is over */
+  }
+}
 
 for (const signal of ['SIGTERM', 'SIGINT'])
   process.on(signal, () => {
@@ -24,31 +30,40 @@ const runner = ({ out, root, secondsLeft }) => {
   let runs = 0
   const ended = (number, name, words) => fs.appendFileSync(path.join(out, 'runs.log'), `${number} ${name}: ${words}\n`)
 
-  return (name, program, args, { seconds, env = {} }) => new Promise(resolve => {
-    const number = String(++runs).padStart(3, '0')
-    const [stdoutFile, stderrFile] = ['out', 'err'].map(kind => path.join(logs, `${number}-${fileName(name)}.${kind}`))
-    const files = [stdoutFile, stderrFile].map(file => fs.openSync(file, 'w'))
-    const limit = Math.max(1, Math.min(seconds, secondsLeft()))
-    const began = Date.now()
-    fs.appendFileSync(path.join(out, 'runs.log'), `${number} ${name}: ${program} ${args.join(' ')}\n`)
-    const child = spawn(program, args, { cwd: root, env: { ...process.env, ...env }, stdio: ['ignore', ...files], detached: true })
-    let timedOut = false
-    const timer = setTimeout(() => { timedOut = true; endGroup(child.pid) }, limit * 1000)
-    const over = (status, words) => {
-      clearTimeout(timer)
-      if (child.pid) endGroup(child.pid)
-      running.delete(child.pid)
-      files.forEach(fs.closeSync)
-      const spent = (Date.now() - began) / 1000
-      const [stdout, stderr] = [stdoutFile, stderrFile].map(file => fs.readFileSync(file, 'utf8'))
-      const outcome = timedOut ? `out of time (${limit.toFixed(0)} s)` : words
-      ended(number, name, `= ${outcome} after ${spent.toFixed(1)} s`)
-      resolve({ status, stdout, text: `${stdout}${stderr}${status === null ? outcome : ''}`, outcome, timedOut, spent })
-    }
-    if (child.pid) running.add(child.pid)
-    child.on('error', e => over(null, e.message))
-    child.on('exit', (status, signal) => over(status, status ?? signal))
-  })
+  return (name, program, args, { seconds, env = {} }) =>
+    new Promise((resolve) => {
+      const number = String(++runs).padStart(3, '0')
+      const [stdoutFile, stderrFile] = ['out', 'err'].map((kind) => path.join(logs, `${number}-${fileName(name)}.${kind}`))
+      const files = [stdoutFile, stderrFile].map((file) => fs.openSync(file, 'w'))
+      const limit = Math.max(1, Math.min(seconds, secondsLeft()))
+      const began = Date.now()
+      fs.appendFileSync(path.join(out, 'runs.log'), `${number} ${name}: ${program} ${args.join(' ')}\n`)
+      const child = spawn(program, args, {
+        cwd: root,
+        env: { ...process.env, ...env },
+        stdio: ['ignore', ...files],
+        detached: true,
+      })
+      let timedOut = false
+      const timer = setTimeout(() => {
+        timedOut = true
+        endGroup(child.pid)
+      }, limit * 1000)
+      const over = (status, words) => {
+        clearTimeout(timer)
+        if (child.pid) endGroup(child.pid)
+        running.delete(child.pid)
+        files.forEach(fs.closeSync)
+        const spent = (Date.now() - began) / 1000
+        const [stdout, stderr] = [stdoutFile, stderrFile].map((file) => fs.readFileSync(file, 'utf8'))
+        const outcome = timedOut ? `out of time (${limit.toFixed(0)} s)` : words
+        ended(number, name, `= ${outcome} after ${spent.toFixed(1)} s`)
+        resolve({ status, stdout, text: `${stdout}${stderr}${status === null ? outcome : ''}`, outcome, timedOut, spent })
+      }
+      if (child.pid) running.add(child.pid)
+      child.on('error', (e) => over(null, e.message))
+      child.on('exit', (status, signal) => over(status, status ?? signal))
+    })
 }
 
 module.exports = { fileName, runner }

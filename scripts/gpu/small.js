@@ -3,10 +3,17 @@
 'use strict'
 const { batchNorm, conv2d, identity, model, relu, residual, seq } = require('../../dist/dsl')
 
-const cheap = name => seq(conv2d(name, 32, 3, { groups: 32 }), batchNorm(`${name}_bn`), relu())
+const cheap = (name) => seq(conv2d(name, 32, 3, { groups: 32 }), batchNorm(`${name}_bn`), relu())
 
-exports.default = model([2, 3, 64, 64], seq(
-  conv2d('stem', 32, 3), relu(),
-  residual(seq(cheap('a1'), cheap('a2')), identity), cheap('a3'), cheap('b1'), cheap('b2'),
-  conv2d('head', 4, 1),
-))
+exports.default = model(
+  [2, 3, 64, 64],
+  seq(
+    conv2d('stem', 32, 3),
+    relu(),
+    residual(seq(cheap('a1'), cheap('a2')), identity),
+    cheap('a3'),
+    cheap('b1'),
+    cheap('b2'),
+    conv2d('head', 4, 1),
+  ),
+)

@@ -51,14 +51,20 @@ const targetOf = (root: string, from: string, request: string): Edge['target'] =
   return { tag: 'package', name: parts.slice(0, request.startsWith('@') ? 2 : 1).join('/') }
 }
 
-interface Request { readonly text: string; readonly node: ts.Node; readonly typeOnly: boolean }
+interface Request {
+  readonly text: string
+  readonly node: ts.Node
+  readonly typeOnly: boolean
+}
 
 const isTypeOnlyImport = (node: ts.ImportDeclaration): boolean => {
   const clause = node.importClause
   if (!clause) return false
   if (clause.isTypeOnly) return true
   const named = clause.namedBindings
-  return !clause.name && !!named && ts.isNamedImports(named) && named.elements.length > 0 && named.elements.every((e) => e.isTypeOnly)
+  return (
+    !clause.name && !!named && ts.isNamedImports(named) && named.elements.length > 0 && named.elements.every((e) => e.isTypeOnly)
+  )
 }
 
 const isRequire = (node: ts.CallExpression): boolean =>
@@ -90,12 +96,14 @@ const loadsAddon = (text: string): boolean => /process\.dlopen\s*\(|['"`/][\w./-
 export const importsOf = (root: string, file: string): Edge[] => {
   const text = fs.readFileSync(path.join(root, file), 'utf8')
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.ES2022, true)
-  const edges = requestsOf(source).map((request): Edge => ({
-    from: file,
-    line: source.getLineAndCharacterOfPosition(request.node.getStart()).line + 1,
-    typeOnly: request.typeOnly,
-    target: targetOf(root, file, request.text),
-  }))
+  const edges = requestsOf(source).map(
+    (request): Edge => ({
+      from: file,
+      line: source.getLineAndCharacterOfPosition(request.node.getStart()).line + 1,
+      typeOnly: request.typeOnly,
+      target: targetOf(root, file, request.text),
+    }),
+  )
   const knowsAddon = /^(src|dsl|staging|models)\//.test(file) && loadsAddon(text) && !edges.some((e) => e.target.tag === 'addon')
   return knowsAddon ? [...edges, { from: file, line: 1, typeOnly: false, target: { tag: 'addon' } }] : edges
 }

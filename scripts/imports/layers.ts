@@ -53,7 +53,8 @@ const fileProblem = (layer: Layer, edge: Edge, target: string): string | null =>
   if (!to) return target.endsWith('.json') ? null : `imports ${target}, which belongs to no layer`
   if (to === layer || layer.may.includes(to.at)) return null
   const types = layer.mayTypes ?? []
-  if (types.includes(to.at)) return edge.typeOnly ? null : `imports values of ${target}; ${layer.at} may import only types of ${to.at}`
+  if (types.includes(to.at))
+    return edge.typeOnly ? null : `imports values of ${target}; ${layer.at} may import only types of ${to.at}`
   const alsoTypes = types.length > 0 ? `, and types of ${types.join(', ')}` : ''
   return `imports ${target}; ${layer.at} may import only ${list([layer.at, ...layer.may])}${alsoTypes}`
 }
@@ -61,10 +62,14 @@ const fileProblem = (layer: Layer, edge: Edge, target: string): string | null =>
 const targetProblem = (layer: Layer, edge: Edge): string | null => {
   const { target } = edge
   switch (target.tag) {
-    case 'file': return fileProblem(layer, edge, target.path)
-    case 'nowhere': return `imports '${target.request}', which is no file`
-    case 'addon': return edge.from === 'src/native.ts' ? null : 'loads the native addon; only src/native.ts may'
-    case 'node': return layer.node ? null : `imports node:${target.name}; ${layer.at} is pure and does no I/O`
+    case 'file':
+      return fileProblem(layer, edge, target.path)
+    case 'nowhere':
+      return `imports '${target.request}', which is no file`
+    case 'addon':
+      return edge.from === 'src/native.ts' ? null : 'loads the native addon; only src/native.ts may'
+    case 'node':
+      return layer.node ? null : `imports node:${target.name}; ${layer.at} is pure and does no I/O`
     case 'package': {
       const legal = layer.packages === undefined || layer.packages.includes(target.name)
       return legal ? null : `imports the package ${target.name}; ${layer.at} may use only ${list(layer.packages ?? [])}`

@@ -33,22 +33,31 @@ const compilerIdentity = () => {
 }
 
 /** All but the sources: when it changes, CMake's cache is stale and the build starts from nothing. */
-const toolsKey = root => {
-  const packages = ['cmake-js', 'node-addon-api', 'node-api-headers'].map(name => lockedVersion(root, name))
-  const parts = [root, process.arch, process.versions.modules, compilerIdentity(), onPath('cmake'), onPath('ninja'), cpuFlags(), ...packages]
+const toolsKey = (root) => {
+  const packages = ['cmake-js', 'node-addon-api', 'node-api-headers'].map((name) => lockedVersion(root, name))
+  const parts = [
+    root,
+    process.arch,
+    process.versions.modules,
+    compilerIdentity(),
+    onPath('cmake'),
+    onPath('ninja'),
+    cpuFlags(),
+    ...packages,
+  ]
   return createHash('sha256').update(parts.join('\0')).digest('hex')
 }
 
 const addonKey = (root, tools) => contentKey(root, filesUnder(root, ['CMakeLists.txt', 'native']), tools)
 
-const addonIsCurrent = root =>
+const addonIsCurrent = (root) =>
   fs.existsSync(path.join(root, ADDON)) && stampHolds(path.join(root, STAMP), addonKey(root, toolsKey(root)))
 
 /** Rewrites one line on a terminal; elsewhere a line for each quarter. */
-const progress = what => {
+const progress = (what) => {
   let quarter = 0
   return {
-    at: percent => {
+    at: (percent) => {
       if (process.stderr.isTTY) process.stderr.write(`\r  ${what}: ${String(percent).padStart(3)} %`)
       else if (percent >= 25 * (quarter + 1)) {
         quarter = Math.floor(percent / 25)
@@ -60,7 +69,7 @@ const progress = what => {
 }
 
 /** make says `[ 42%]`, ninja `[12/40]`. */
-const percentOf = line => {
+const percentOf = (line) => {
   const [, percent, done, all] = /^\[(?:\s*(\d+)%|(\d+)\/(\d+))\]/.exec(line) ?? []
   if (percent !== undefined) return Number(percent)
   return done === undefined ? null : Math.floor((100 * Number(done)) / Number(all))
@@ -99,7 +108,7 @@ const buildAddon = async (root, say) => {
   const configured = await run(['configure', ...where])
   if (configured.code !== 0) throw buildProblem(root, 'configuring the native build', configured.code)
   const bar = progress('compiled')
-  const built = await run(['build', ...where, '-p', String(jobs())], line => {
+  const built = await run(['build', ...where, '-p', String(jobs())], (line) => {
     const percent = percentOf(line)
     if (percent !== null) bar.at(percent)
   })

@@ -9,7 +9,7 @@ const readline = require('node:readline')
 const running = new Set()
 
 /** Ends every running child, with what it started. */
-const endChildren = signal => {
+const endChildren = (signal) => {
   for (const child of running) {
     try {
       process.kill(-child.pid, signal)
@@ -20,7 +20,11 @@ const endChildren = signal => {
 }
 
 const endOnSignals = () => {
-  for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143], ['SIGHUP', 129]]) {
+  for (const [signal, code] of [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+  ]) {
     process.once(signal, () => {
       endChildren('SIGTERM')
       process.exit(code)
@@ -39,22 +43,22 @@ const runLogged = (command, args, { cwd, env = process.env, log, onLine }) => {
   fs.mkdirSync(path.dirname(log), { recursive: true })
   const out = fs.createWriteStream(log, { flags: 'a' })
   out.write(`$ ${command} ${args.join(' ')}\n`)
-  return new Promise(resolve => {
+  return new Promise((resolve) => {
     const child = spawn(command, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
     running.add(child)
-    const listen = stream => {
-      readline.createInterface({ input: stream, crlfDelay: Infinity }).on('line', line => {
+    const listen = (stream) => {
+      readline.createInterface({ input: stream, crlfDelay: Infinity }).on('line', (line) => {
         out.write(`${line}\n`)
         onLine?.(line)
       })
     }
     listen(child.stdout)
     listen(child.stderr)
-    const settle = result => {
+    const settle = (result) => {
       running.delete(child)
       out.end(() => resolve(result))
     }
-    child.once('error', error => settle({ code: 127, signal: null, missing: error.code === 'ENOENT' }))
+    child.once('error', (error) => settle({ code: 127, signal: null, missing: error.code === 'ENOENT' }))
     child.once('close', (code, signal) => settle({ code, signal, missing: false }))
   })
 }
@@ -62,7 +66,7 @@ const runLogged = (command, args, { cwd, env = process.env, log, onLine }) => {
 /** What a reader of a failed log wants first: the errors, or else the end. */
 const tellingLines = (log, count = 15) => {
   const lines = fs.existsSync(log) ? fs.readFileSync(log, 'utf8').trimEnd().split('\n') : []
-  const firstError = lines.findIndex(line => /(^|\s|:)(fatal )?error\b|\bERR!/i.test(line))
+  const firstError = lines.findIndex((line) => /(^|\s|:)(fatal )?error\b|\bERR!/i.test(line))
   return firstError < 0 ? lines.slice(-count) : lines.slice(firstError, firstError + count)
 }
 

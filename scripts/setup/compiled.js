@@ -11,7 +11,7 @@ const SOURCES = ['src', 'dsl', 'staging', 'models', 'tsconfig.json', 'tsconfig.b
 const STAMP = path.join('dist', 'stamp')
 const LOG = path.join('build', 'compile.log')
 
-const compiledKey = root => {
+const compiledKey = (root) => {
   const lock = JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8'))
   return contentKey(root, filesUnder(root, SOURCES), lock.packages['node_modules/typescript']?.version)
 }
@@ -32,7 +32,7 @@ const compile = async (root, say) => {
 
 const compiledStep = () => ({
   name: 'compiled TypeScript',
-  isDone: root => stampHolds(path.join(root, STAMP), compiledKey(root)),
+  isDone: (root) => stampHolds(path.join(root, STAMP), compiledKey(root)),
   run: compile,
 })
 

@@ -5,7 +5,7 @@ const fs = require('node:fs')
 const path = require('node:path')
 
 /** Tells a process from a later one with the same id; null when there is no such process. */
-const startTime = pid => {
+const startTime = (pid) => {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
@@ -14,12 +14,12 @@ const startTime = pid => {
   }
 }
 
-const isAlive = holder => {
+const isAlive = (holder) => {
   const [pid, started] = holder.split(' ')
   return Number(pid) > 0 && startTime(pid) === started
 }
 
-const read = file => {
+const read = (file) => {
   try {
     return fs.readFileSync(file, 'utf8')
   } catch {
@@ -28,7 +28,7 @@ const read = file => {
 }
 
 /** Takes the lock if nobody alive holds it. A link makes the file appear with its text in one step. */
-const tryLock = file => {
+const tryLock = (file) => {
   const mine = `${process.pid} ${startTime(process.pid)}`
   const draft = `${file}.${process.pid}`
   fs.mkdirSync(path.dirname(file), { recursive: true })
@@ -67,7 +67,7 @@ const lock = async (file, onWait) => {
       return release
     }
     if (!told) onWait((read(file) ?? '').split(' ')[0])
-    await new Promise(resolve => setTimeout(resolve, 300))
+    await new Promise((resolve) => setTimeout(resolve, 300))
   }
 }
 

@@ -6,7 +6,7 @@ const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
 const { SetupProblem } = require('./problem')
 
-const readPackages = file => {
+const readPackages = (file) => {
   try {
     return JSON.parse(fs.readFileSync(file, 'utf8')).packages ?? {}
   } catch {
@@ -51,7 +51,7 @@ const installPackages = async (root, { dev }, say) => {
 
 const packagesStep = ({ dev }) => ({
   name: 'npm packages',
-  isDone: root => missingPackages(root, { dev }).length === 0,
+  isDone: (root) => missingPackages(root, { dev }).length === 0,
   run: (root, say) => installPackages(root, { dev }, say),
 })
 

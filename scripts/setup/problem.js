@@ -11,6 +11,6 @@ class SetupProblem extends Error {
 }
 
 /** The lines for people. */
-const explain = problem => [`set-up stopped: ${problem.message}`, ...problem.details].join('\n')
+const explain = (problem) => [`set-up stopped: ${problem.message}`, ...problem.details].join('\n')
 
 module.exports = { SetupProblem, explain }

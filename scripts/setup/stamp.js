@@ -8,7 +8,7 @@ const path = require('node:path')
 /** Every file below the given paths (files or folders), sorted, hidden ones left out. */
 const filesUnder = (root, entries) => {
   const found = []
-  const visit = relative => {
+  const visit = (relative) => {
     const stat = fs.statSync(path.join(root, relative), { throwIfNoEntry: false })
     if (!stat) return
     if (stat.isFile()) return void found.push(relative)
@@ -45,6 +45,6 @@ const writeStamp = (file, key) => {
   fs.renameSync(temporary, file)
 }
 
-const removeStamp = file => fs.rmSync(file, { force: true })
+const removeStamp = (file) => fs.rmSync(file, { force: true })
 
 module.exports = { filesUnder, contentKey, stampHolds, writeStamp, removeStamp }

@@ -7,18 +7,19 @@ const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
 const { SetupProblem } = require('./problem')
 
-const onPath = command => {
+const onPath = (command) => {
   if (command.includes('/')) return fs.existsSync(command) ? command : null
   const folders = (process.env.PATH ?? '').split(':').filter(Boolean)
-  return folders.map(folder => path.join(folder, command)).find(file => fs.existsSync(file)) ?? null
+  return folders.map((folder) => path.join(folder, command)).find((file) => fs.existsSync(file)) ?? null
 }
 
 const compilerPath = () => onPath(process.env.CXX || 'c++') ?? onPath('g++')
 
 /** Major version of a compiler, 0 when it does not say. */
-const compilerMajor = compiler => Number.parseInt(spawnSync(compiler, ['-dumpversion'], { encoding: 'utf8' }).stdout ?? '', 10) || 0
+const compilerMajor = (compiler) =>
+  Number.parseInt(spawnSync(compiler, ['-dumpversion'], { encoding: 'utf8' }).stdout ?? '', 10) || 0
 
-const isCpp20 = compiler => compilerMajor(compiler) >= (/clang/.test(fs.realpathSync(compiler)) ? 14 : 11)
+const isCpp20 = (compiler) => compilerMajor(compiler) >= (/clang/.test(fs.realpathSync(compiler)) ? 14 : 11)
 
 const hasCompiler = () => {
   const compiler = compilerPath()
@@ -27,21 +28,26 @@ const hasCompiler = () => {
 
 /** Folder with dnnl's CMake package, searched where CMake searches. */
 const dnnlConfig = () => {
-  const prefixes = [...(process.env.CMAKE_PREFIX_PATH ?? '').split(':').filter(Boolean), '/usr/local', '/usr', '/opt/intel/oneapi/dnnl/latest']
-  const libraries = prefixes.flatMap(prefix => {
+  const prefixes = [
+    ...(process.env.CMAKE_PREFIX_PATH ?? '').split(':').filter(Boolean),
+    '/usr/local',
+    '/usr',
+    '/opt/intel/oneapi/dnnl/latest',
+  ]
+  const libraries = prefixes.flatMap((prefix) => {
     const lib = path.join(prefix, 'lib')
-    const triplets = fs.existsSync(lib) ? fs.readdirSync(lib).filter(name => name.endsWith('-linux-gnu')) : []
-    return [lib, path.join(prefix, 'lib64'), ...triplets.map(name => path.join(lib, name))]
+    const triplets = fs.existsSync(lib) ? fs.readdirSync(lib).filter((name) => name.endsWith('-linux-gnu')) : []
+    return [lib, path.join(prefix, 'lib64'), ...triplets.map((name) => path.join(lib, name))]
   })
-  const folders = [process.env.dnnl_DIR, process.env.DNNL_DIR, ...libraries.map(lib => path.join(lib, 'cmake', 'dnnl'))]
-  return folders.find(folder => folder && fs.existsSync(path.join(folder, 'dnnl-config.cmake'))) ?? null
+  const folders = [process.env.dnnl_DIR, process.env.DNNL_DIR, ...libraries.map((lib) => path.join(lib, 'cmake', 'dnnl'))]
+  return folders.find((folder) => folder && fs.existsSync(path.join(folder, 'dnnl-config.cmake'))) ?? null
 }
 
 /** Debian builds oneDNN with OpenCL, so its CMake package asks for OpenCL's headers, which libdnnl-dev only recommends. */
 const hasOpenClIfNeeded = () => {
   const config = dnnlConfig()
   if (config !== null && !fs.existsSync(path.join(config, 'FindOpenCL.cmake'))) return true
-  return ['/usr/include', '/usr/local/include'].some(folder => fs.existsSync(path.join(folder, 'CL', 'cl.h')))
+  return ['/usr/include', '/usr/local/include'].some((folder) => fs.existsSync(path.join(folder, 'CL', 'cl.h')))
 }
 
 const NEEDS = [
@@ -52,9 +58,9 @@ const NEEDS = [
   { what: "OpenCL's headers (for oneDNN's CMake package)", debian: 'ocl-icd-opencl-dev', found: hasOpenClIfNeeded },
 ]
 
-const missingFromSystem = () => NEEDS.filter(need => !need.found())
+const missingFromSystem = () => NEEDS.filter((need) => !need.found())
 
-const installLine = packages => `apt-get update && apt-get install -y --no-install-recommends ${packages.join(' ')}`
+const installLine = (packages) => `apt-get update && apt-get install -y --no-install-recommends ${packages.join(' ')}`
 
 /** How this user may run apt-get without being asked: nothing before it, sudo before it, or null. */
 const aptPrefix = () => {
@@ -68,7 +74,7 @@ const aptInstall = async (root, prefix, packages) => {
   const log = path.join(root, 'build', 'system.log')
   fs.rmSync(log, { force: true })
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  const apt = args => {
+  const apt = (args) => {
     const [command, ...rest] = [...prefix, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', ...args]
     return runLogged(command, rest, { cwd: root, env, log })
   }
@@ -80,13 +86,15 @@ const aptInstall = async (root, prefix, packages) => {
 const ensureSystem = async (root, say) => {
   const missing = missingFromSystem()
   if (missing.length === 0) return
-  const packages = missing.map(need => need.debian)
-  const words = missing.map(need => need.what).join(', ')
+  const packages = missing.map((need) => need.debian)
+  const words = missing.map((need) => need.what).join(', ')
   const prefix = aptPrefix()
   if (prefix === null) {
     const details = onPath('apt-get')
       ? ['run this line, then the same command again:', '', `  sudo sh -c '${installLine(packages)}'`, '']
-      : [`install ${words} with the system's package manager (Debian's names: ${packages.join(' ')}), then run the same command again`]
+      : [
+          `install ${words} with the system's package manager (Debian's names: ${packages.join(' ')}), then run the same command again`,
+        ]
     throw new SetupProblem(`the native build needs ${words}`, { exitCode: 2, details })
   }
   say(`installing system packages: ${packages.join(' ')}`)

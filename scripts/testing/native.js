@@ -11,17 +11,22 @@ const BUILD = path.join('build', 'addon')
 const LOG = path.join('build', 'native-tests.log')
 const TIMEOUT_SECONDS = 600
 
-const sourcesOf = root => {
+const sourcesOf = (root) => {
   const folder = path.join('test', 'native')
   const names = fs.existsSync(path.join(root, folder)) ? fs.readdirSync(path.join(root, folder)) : []
-  return names.filter(name => name.endsWith('.cpp')).map(name => path.join(folder, name)).sort()
+  return names
+    .filter((name) => name.endsWith('.cpp'))
+    .map((name) => path.join(folder, name))
+    .sort()
 }
 
-const programOf = source => path.basename(source, '.cpp')
+const programOf = (source) => path.basename(source, '.cpp')
 
 /** Two runners must not build in one folder at once. */
 const buildAlone = async (root, programs) => {
-  const release = await lock(path.join(root, 'build', 'setup.lock'), pid => console.log(`waiting for process ${pid}, which builds here`))
+  const release = await lock(path.join(root, 'build', 'setup.lock'), (pid) =>
+    console.log(`waiting for process ${pid}, which builds here`),
+  )
   try {
     return await build(root, programs)
   } finally {
@@ -42,7 +47,7 @@ const build = async (root, programs) => {
 }
 
 /** A job that fails with these words. */
-const failure = words => ({
+const failure = (words) => ({
   name: 'building the native test programs',
   command: process.execPath,
   args: ['-e', 'console.log(process.argv[1]); process.exit(1)', words],
@@ -50,11 +55,11 @@ const failure = words => ({
 })
 
 const nativeJobs = async ({ root, patterns, tally }) => {
-  const sources = sourcesOf(root).filter(source => patterns.length === 0 || patterns.some(p => source.includes(p)))
+  const sources = sourcesOf(root).filter((source) => patterns.length === 0 || patterns.some((p) => source.includes(p)))
   if (sources.length === 0) return []
   const problem = await buildAlone(root, sources.map(programOf))
   if (problem) return [{ ...failure([...problem, `the whole log: ${LOG}`].join('\n')), cwd: root, env: process.env, tally }]
-  return sources.map(source => ({
+  return sources.map((source) => ({
     name: source,
     command: path.join(root, BUILD, 'tests', programOf(source)),
     args: [],

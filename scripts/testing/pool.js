@@ -8,7 +8,7 @@ const PIPE_GRACE_MS = 2000
 
 const running = new Set()
 
-const stop = child => {
+const stop = (child) => {
   try {
     process.kill(-child.pid, 'SIGKILL')
   } catch {
@@ -21,13 +21,13 @@ const stopAll = () => {
 }
 
 const runOne = ({ command, args, cwd, env, timeoutSeconds }) =>
-  new Promise(resolve => {
+  new Promise((resolve) => {
     const started = process.hrtime.bigint()
     const child = spawn(command, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
     running.add(child)
     let output = ''
     let timedOut = false
-    const collect = chunk => {
+    const collect = (chunk) => {
       output += chunk
     }
     child.stdout.setEncoding('utf8').on('data', collect)
@@ -45,7 +45,7 @@ const runOne = ({ command, args, cwd, env, timeoutSeconds }) =>
       const seconds = Number(process.hrtime.bigint() - started) / 1e9
       resolve({ output, ...ending, timedOut, seconds })
     }
-    child.once('error', error => {
+    child.once('error', (error) => {
       output += `${error.message}\n`
       settle()
     })
@@ -59,12 +59,12 @@ const runOne = ({ command, args, cwd, env, timeoutSeconds }) =>
 
 /** Jobs that want to be alone run after the others, one by one. */
 const runAll = async (jobs, width, onDone) => {
-  const queue = jobs.filter(job => !job.serial)
+  const queue = jobs.filter((job) => !job.serial)
   const worker = async () => {
     for (let job = queue.shift(); job; job = queue.shift()) onDone(job, await runOne(job))
   }
   await Promise.all(Array.from({ length: Math.max(1, width) }, worker))
-  for (const job of jobs.filter(j => j.serial)) onDone(job, await runOne(job))
+  for (const job of jobs.filter((j) => j.serial)) onDone(job, await runOne(job))
 }
 
 module.exports = { runAll, stopAll }

@@ -12,7 +12,7 @@ const OPTIONS = { target: 'ES2022', module: 'CommonJS', esModuleInterop: true, i
 const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'node_modules', 'typescript', 'package.json'), 'utf8'))
 const KEY = `${version} ${JSON.stringify(OPTIONS)}`
 
-const read = file => {
+const read = (file) => {
   try {
     return fs.readFileSync(file, 'utf8')
   } catch {
@@ -20,7 +20,8 @@ const read = file => {
   }
 }
 
-const translate = (source, file) => require('typescript').transpileModule(source, { fileName: file, compilerOptions: OPTIONS }).outputText
+const translate = (source, file) =>
+  require('typescript').transpileModule(source, { fileName: file, compilerOptions: OPTIONS }).outputText
 
 const remember = (cached, text) => {
   fs.mkdirSync(CACHE, { recursive: true })
@@ -29,7 +30,7 @@ const remember = (cached, text) => {
   fs.renameSync(temporary, cached)
 }
 
-const javascriptOf = file => {
+const javascriptOf = (file) => {
   const source = fs.readFileSync(file, 'utf8')
   const name = createHash('sha256').update(`${KEY}\0${file}\0${source}`).digest('hex')
   const cached = path.join(CACHE, `${name}.js`)

@@ -50,7 +50,14 @@ const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedMo
     return left({ tag: 'FileRefused', kind: 'model', file: text, reason: e instanceof Error ? e.message : String(e) })
   }
   const model = asTrainable(exported, o)
-  return isLeft(model) ? model : right({ name: basename(file, extname(file)), model: model.right, loss: 'mse', source: { file, resized: isModel(exported) && Object.keys(o).length > 0 } })
+  return isLeft(model)
+    ? model
+    : right({
+        name: basename(file, extname(file)),
+        model: model.right,
+        loss: 'mse',
+        source: { file, resized: isModel(exported) && Object.keys(o).length > 0 },
+      })
 }
 
 export const modelNamed = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> =>

@@ -6,7 +6,13 @@ import { elementsOf } from '../../staging/core/box'
 import { showCount, showShape } from '../report/format'
 import type { Done, Output } from './output'
 
-interface Row { readonly name: string; readonly parameters: number; readonly layers: number; readonly input: readonly number[]; readonly loss: string }
+interface Row {
+  readonly name: string
+  readonly parameters: number
+  readonly layers: number
+  readonly input: readonly number[]
+  readonly loss: string
+}
 
 const rowOf = (entry: ZooEntry): Row => {
   const model = entry.build()
@@ -40,9 +46,12 @@ const line = (name: string, parameters: string, layers: string, input: string, l
 
 export const listModels = (out: Output): Done => {
   const rows = [...zoo.map(rowOf), ...zooSteps.map(stepRowOf)]
-  out.answer({ models: rows }, [
-    line('name', 'parameters', 'layers', 'input', 'loss'),
-    ...rows.map((r) => line(r.name, showCount(r.parameters), String(r.layers), showShape(r.input), r.loss)),
-  ].join('\n'))
+  out.answer(
+    { models: rows },
+    [
+      line('name', 'parameters', 'layers', 'input', 'loss'),
+      ...rows.map((r) => line(r.name, showCount(r.parameters), String(r.layers), showShape(r.input), r.loss)),
+    ].join('\n'),
+  )
   return right(undefined)
 }

@@ -19,7 +19,8 @@ const jsonText = (object: unknown): string => `${JSON.stringify(object)}\n`
 export const outputFor = (json: boolean): Output => {
   const stream = json ? process.stderr : process.stdout
   return {
-    json, stream,
+    json,
+    stream,
     say: (text) => void stream.write(`${text}\n`),
     answer: (object, text) => void process.stdout.write(json ? jsonText(object) : text === '' ? '' : `${text}\n`),
   }

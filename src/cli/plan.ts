@@ -25,7 +25,10 @@ const sourceOf = ({ name, source }: NamedModel, to: string): ModelSource => {
   if ('family' in source)
     return { importing: `import type family from 'spillway/models/${source.family}'`, type: `(typeof family)['${name}']['net']` }
   const path = relative(dirname(resolve(to)), source.file).replace(/\.[cm]?[jt]s$/, '')
-  return { importing: `import type model from '${path.startsWith('.') ? path : `./${path}`}'`, type: source.resized ? "(typeof model)['net']" : 'typeof model' }
+  return {
+    importing: `import type model from '${path.startsWith('.') ? path : `./${path}`}'`,
+    type: source.resized ? "(typeof model)['net']" : 'typeof model',
+  }
 }
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Done => {
@@ -33,7 +36,8 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done => {
   if (isLeft(found)) return found
   const { named, staged } = found.right
   const own = named.model
-  if (o.emit !== undefined && own.kind === 'step') return left(usage('--emit writes plan modules of models, and this is a step: --save writes its plan as JSON'))
+  if (o.emit !== undefined && own.kind === 'step')
+    return left(usage('--emit writes plan modules of models, and this is a step: --save writes its plan as JSON'))
   const { plan, timeline, staging } = staged
   const written: string[] = []
   const write = (what: string, path: string | undefined, text: () => string): void => {

@@ -32,7 +32,20 @@ export interface StagedModel {
 }
 
 /** What a plan file has decided already. */
-const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'precision', 'loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
+const DECIDED = [
+  'image',
+  'batch',
+  'budget',
+  'strategy',
+  'allocator',
+  'algorithms',
+  'precision',
+  'loss',
+  'optimizer',
+  'lr',
+  'momentum',
+  'weightDecay',
+] as const
 /** What a step says itself. */
 const STEPS_OWN = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
 const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
@@ -71,7 +84,8 @@ export const stageNamed = (modelText: string, o: StagingOptions): Either<Spillwa
   if (isLeft(machine)) return machine
   const { name, model, loss } = named.right
   const given = model.kind === 'step' ? STEPS_OWN.filter((k) => o[k] !== undefined) : []
-  if (given.length) return left(usage(`${given.map(flagOf).join(', ')} cannot be given for a step: it has its own losses and optimizers`))
+  if (given.length)
+    return left(usage(`${given.map(flagOf).join(', ')} cannot be given for a step: it has its own losses and optimizers`))
   const graph = trainingGraph(model, name, o.loss ?? loss, optimizerOf(o), machine.right)
   if (isLeft(graph)) return graph
   const { budget, strategy, allocator, algorithms, spill } = o

@@ -38,7 +38,10 @@ const DEFAULT_STEPS = 10
 
 // ---------------------------------------------------------------- progress
 
-interface ProgressLine { readonly show: (p: DeviceProgress) => void; readonly stop: () => void }
+interface ProgressLine {
+  readonly show: (p: DeviceProgress) => void
+  readonly stop: () => void
+}
 
 const lossText = (loss: number): string => loss.toPrecision(6)
 
@@ -56,7 +59,10 @@ const bar = (out: Output, staged: StagedPlan, steps: number): ProgressLine => {
   const before = segments.map((_, i) => segments.slice(0, i).reduce((n, s) => n + tilesOf(s.grid), 0))
   const perStep = segments.reduce((n, s) => n + tilesOf(s.grid), 0)
   const drawn = new SingleBar({
-    stream: out.stream, hideCursor: true, clearOnComplete: true, etaBuffer: 30,
+    stream: out.stream,
+    hideCursor: true,
+    clearOnComplete: true,
+    etaBuffer: 30,
     format: 'step {step}/{steps} {bar} {percentage}%  loss {loss}  {eta_formatted} left',
   })
   let step = 0
@@ -66,15 +72,24 @@ const bar = (out: Output, staged: StagedPlan, steps: number): ProgressLine => {
       if (!drawn.isActive) drawn.start(steps * perStep, (p.step - 1) * perStep, { step: p.step, steps, loss })
       step = p.step
       if (p.kind === 'step') loss = lossText(p.loss)
-      drawn.update(p.kind === 'step' ? p.step * perStep : (p.step - 1) * perStep + before[p.segment]! + p.tile, { step, steps, loss })
+      drawn.update(p.kind === 'step' ? p.step * perStep : (p.step - 1) * perStep + before[p.segment]! + p.tile, {
+        step,
+        steps,
+        loss,
+      })
     },
-    stop: () => { if (drawn.isActive) drawn.stop() },
+    stop: () => {
+      if (drawn.isActive) drawn.stop()
+    },
   }
 }
 
 // ---------------------------------------------------------------- interrupts
 
-interface Interrupts { readonly signal: AbortSignal; readonly forget: () => void }
+interface Interrupts {
+  readonly signal: AbortSignal
+  readonly forget: () => void
+}
 
 const interrupts = (onFirst: () => void): Interrupts => {
   const controller = new AbortController()
@@ -93,18 +108,20 @@ const interrupts = (onFirst: () => void): Interrupts => {
 
 const deviceOf = (o: TrainCommandOptions): SpillwayError | string => {
   const device = o.device ?? o.machine ?? 'cpu'
-  if (o.device !== undefined && o.machine !== undefined && o.device !== o.machine) return usage('--device and --machine name two machines: give one')
+  if (o.device !== undefined && o.machine !== undefined && o.device !== o.machine)
+    return usage('--device and --machine name two machines: give one')
   return (DEVICES as readonly string[]).includes(device) ? device : unknownName('device', device, DEVICES)
 }
 
-const resultText = (r: TrainResult): string => [
-  `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, the first ${r.resumedFrom} of them earlier` : ''} with ${r.strategy}`,
-  `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
-  `  time       ${showSeconds(r.secondsPerStep)} a step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in all`,
-  `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
-  `  copies     out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
-  `  weights    sha256 ${r.weightsSha256}`,
-].join('\n')
+const resultText = (r: TrainResult): string =>
+  [
+    `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, the first ${r.resumedFrom} of them earlier` : ''} with ${r.strategy}`,
+    `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
+    `  time       ${showSeconds(r.secondsPerStep)} a step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in all`,
+    `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
+    `  copies     out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
+    `  weights    sha256 ${r.weightsSha256}`,
+  ].join('\n')
 
 /** The report goes where it is asked to, else beside the log. */
 const writeReport = (o: TrainCommandOptions, staged: StagedPlan): string | undefined => {
@@ -116,8 +133,37 @@ const writeReport = (o: TrainCommandOptions, staged: StagedPlan): string | undef
 }
 
 const trainOptions = (o: TrainCommandOptions): TrainOptions => {
-  const { data, samples, seed, spill, threads, throttle, hostMemory, checkpointDir, checkpointEvery, resume, weights, save, log } = o
-  return { steps: o.steps ?? DEFAULT_STEPS, data, samples, seed, spill, threads, throttle, hostMemory, checkpointDir, checkpointEvery, resume, weights, save, log }
+  const {
+    data,
+    samples,
+    seed,
+    spill,
+    threads,
+    throttle,
+    hostMemory,
+    checkpointDir,
+    checkpointEvery,
+    resume,
+    weights,
+    save,
+    log,
+  } = o
+  return {
+    steps: o.steps ?? DEFAULT_STEPS,
+    data,
+    samples,
+    seed,
+    spill,
+    threads,
+    throttle,
+    hostMemory,
+    checkpointDir,
+    checkpointEvery,
+    resume,
+    weights,
+    save,
+    log,
+  }
 }
 
 export const trainModel = async (model: string, o: TrainCommandOptions, out: Output): Promise<Done> => {
@@ -127,18 +173,24 @@ export const trainModel = async (model: string, o: TrainCommandOptions, out: Out
   const fault = optionsFault(options)
   if (fault) return left(fault)
   if (o.allocator !== undefined && o.allocator !== 'pages')
-    return left(usage(`--allocator ${o.allocator}: what runs are plan-time pages; other allocators are for 'plan', which replays them`))
+    return left(
+      usage(`--allocator ${o.allocator}: what runs are plan-time pages; other allocators are for 'plan', which replays them`),
+    )
   const found = stageNamed(model, { ...o, machine: device })
   if (isLeft(found)) return found
   const { staged, named } = found.right
-  if (staged.machine.device !== device) return left(usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`))
+  if (staged.machine.device !== device)
+    return left(usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`))
   out.say(summary(staged.plan, staged.timeline, staged.staging))
   const report = writeReport(o, staged)
   if (report) out.say(`report     ${report}`)
   const progress = out.stream.isTTY ? bar(out, staged, options.steps) : plainLines(out, options.steps)
   const interrupt = interrupts(() => out.say('\ninterrupted: ending this step; once more ends the process at once'))
   const result = await trainTask(named.model, staged, {
-    ...options, signal: interrupt.signal, onProgress: progress.show, onNote: (text) => process.stderr.write(`note: ${text}\n`),
+    ...options,
+    signal: interrupt.signal,
+    onProgress: progress.show,
+    onNote: (text) => process.stderr.write(`note: ${text}\n`),
   })()
   progress.stop()
   interrupt.forget()

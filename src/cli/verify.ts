@@ -11,8 +11,18 @@ export const verifyFile = (file: string, out: Output): Done => {
   const { graph, strategy, machine, budgetBytes, peakPages, calls, segments } = plan.right
   const peakBytes = peakPages * PAGE_BYTES
   out.answer(
-    { verified: true, model: graph.name, strategy, machine, budgetBytes, peakBytes, segments: segments.length, calls: calls.length },
+    {
+      verified: true,
+      model: graph.name,
+      strategy,
+      machine,
+      budgetBytes,
+      peakBytes,
+      segments: segments.length,
+      calls: calls.length,
+    },
     `${file} holds: ${graph.name} with ${strategy} for ${machine}, peak ${showSize(peakBytes)} of ${showSize(budgetBytes)}, ` +
-      `${segments.length} segments, ${calls.length} calls`)
+      `${segments.length} segments, ${calls.length} calls`,
+  )
   return right(undefined)
 }

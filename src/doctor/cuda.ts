@@ -4,7 +4,10 @@ import * as path from 'node:path'
 import { type Finding, ok, optional } from './finding'
 import { onPath, type Probe, sharedLibrary } from './probe'
 
-const QUERY = ['--query-gpu=name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max', '--format=csv,noheader,nounits']
+const QUERY = [
+  '--query-gpu=name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max',
+  '--format=csv,noheader,nounits',
+]
 
 const gpus = (probe: Probe): Finding[] => {
   const lines = (probe.run('nvidia-smi', QUERY) ?? '').split('\n').filter((line) => line.includes(','))
@@ -15,16 +18,32 @@ const gpus = (probe: Probe): Finding[] => {
 }
 
 const toolkit = (probe: Probe): Finding => {
-  const versioned = probe.list('/usr/local').filter((name) => /^cuda(-[\d.]+)?$/.test(name)).map((name) => `/usr/local/${name}/bin`)
+  const versioned = probe
+    .list('/usr/local')
+    .filter((name) => /^cuda(-[\d.]+)?$/.test(name))
+    .map((name) => `/usr/local/${name}/bin`)
   const nvcc = onPath(probe, 'nvcc', ...versioned)
   const release = nvcc && /release ([\d.]+)/.exec(probe.run(nvcc, ['--version']) ?? '')?.[1]
-  if (!nvcc) return optional('cuda', 'toolkit', 'no nvcc', 'install the CUDA toolkit, or put its bin folder on the PATH: it is needed to build the cuda device, not to use it')
+  if (!nvcc)
+    return optional(
+      'cuda',
+      'toolkit',
+      'no nvcc',
+      'install the CUDA toolkit, or put its bin folder on the PATH: it is needed to build the cuda device, not to use it',
+    )
   return ok('cuda', 'toolkit', `${release ?? 'unknown release'} (${nvcc})`)
 }
 
 const library = (probe: Probe, name: string, file: string, fix: string): Finding => {
-  const carried = (probe.env.SPILLWAY_CUDA_LIBRARIES ?? '').split(':').filter(Boolean).flatMap((folder) =>
-    probe.list(folder).filter((f) => f.startsWith(file)).map((f) => path.join(folder, f)))
+  const carried = (probe.env.SPILLWAY_CUDA_LIBRARIES ?? '')
+    .split(':')
+    .filter(Boolean)
+    .flatMap((folder) =>
+      probe
+        .list(folder)
+        .filter((f) => f.startsWith(file))
+        .map((f) => path.join(folder, f)),
+    )
   const found = sharedLibrary(probe, file) ?? carried[0]
   return found ? ok('cuda', name, found) : optional('cuda', name, `no ${file} known to the loader`, fix)
 }
@@ -66,7 +85,11 @@ const device = (probe: Probe, root: string, loader: readonly string[]): Finding 
   if (plugin === undefined) return optional('cuda', 'device', `the cuda device is not built (no ${PLUGIN})`, BUILD)
   const answer = probe.run(process.execPath, loader)
   if (answer !== undefined) {
-    try { return ok('cuda', 'device', factsText(JSON.parse(answer) as Facts)) } catch { /* it said something else: its complaint follows */ }
+    try {
+      return ok('cuda', 'device', factsText(JSON.parse(answer) as Facts))
+    } catch {
+      /* it said something else: its complaint follows */
+    }
   }
   const reason = probe.complaint(process.execPath, loader) ?? 'it says nothing'
   return optional('cuda', 'device', `${plugin} cannot be used: ${reason}`, 'see the lines above for what is missing')
@@ -76,7 +99,17 @@ export const cudaFindings = (probe: Probe, root: string, loader: readonly string
   driver(probe),
   ...gpus(probe),
   toolkit(probe),
-  library(probe, 'cuDNN', 'libcudnn.so.9', 'install cuDNN 9 and run ldconfig, or name the folder of the wheel nvidia-cudnn-cu13 (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES'),
-  library(probe, 'cuBLAS', 'libcublasLt.so', 'comes with the CUDA toolkit; or name the folder of the wheel nvidia-cublas (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES'),
+  library(
+    probe,
+    'cuDNN',
+    'libcudnn.so.9',
+    'install cuDNN 9 and run ldconfig, or name the folder of the wheel nvidia-cudnn-cu13 (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
+  ),
+  library(
+    probe,
+    'cuBLAS',
+    'libcublasLt.so',
+    'comes with the CUDA toolkit; or name the folder of the wheel nvidia-cublas (PyTorch brings it) in SPILLWAY_CUDA_LIBRARIES',
+  ),
   device(probe, root, loader),
 ]

@@ -15,7 +15,24 @@ export interface Finding {
 type Area = Finding['area']
 
 export const ok = (area: Area, name: string, value: string): Finding => ({ area, name, state: 'ok', value })
-export const note = (area: Area, name: string, value: string, fix?: string): Finding =>
-  ({ area, name, state: 'note', value, ...(fix === undefined ? {} : { fix }) })
-export const missing = (area: Area, name: string, value: string, fix: string): Finding => ({ area, name, state: 'missing', value, fix })
-export const optional = (area: Area, name: string, value: string, fix: string): Finding => ({ area, name, state: 'optional', value, fix })
+export const note = (area: Area, name: string, value: string, fix?: string): Finding => ({
+  area,
+  name,
+  state: 'note',
+  value,
+  ...(fix === undefined ? {} : { fix }),
+})
+export const missing = (area: Area, name: string, value: string, fix: string): Finding => ({
+  area,
+  name,
+  state: 'missing',
+  value,
+  fix,
+})
+export const optional = (area: Area, name: string, value: string, fix: string): Finding => ({
+  area,
+  name,
+  state: 'optional',
+  value,
+  fix,
+})

@@ -23,7 +23,13 @@ const system = (probe: Probe): Finding => {
 /** What precision bf16 needs of the cpu device. */
 const bf16 = (probe: Probe): Finding => {
   const has = /^flags\s*:.*\bavx512_bf16\b/m.test(probe.read('/proc/cpuinfo') ?? '')
-  return note('machine', 'bf16', has ? 'the processor multiplies it: --precision bf16 halves activations' : 'the processor lacks avx512_bf16: --precision bf16 is refused on cpu')
+  return note(
+    'machine',
+    'bf16',
+    has
+      ? 'the processor multiplies it: --precision bf16 halves activations'
+      : 'the processor lacks avx512_bf16: --precision bf16 is refused on cpu',
+  )
 }
 
 const node = (probe: Probe): Finding =>
@@ -43,14 +49,23 @@ const mapCount = (probe: Probe): Finding => {
   const value = `vm.max_map_count ${count}`
   return count > SMALL_MAP_COUNT
     ? ok('memory', 'mappings', value)
-    : note('memory', 'mappings', `${value}: enough for most plans`, 'when a plan says that it needs more: sysctl -w vm.max_map_count=1048576')
+    : note(
+        'memory',
+        'mappings',
+        `${value}: enough for most plans`,
+        'when a plan says that it needs more: sysctl -w vm.max_map_count=1048576',
+      )
 }
 
 const hugePages = (probe: Probe): Finding => {
   const chosen = /\[(\w+)\]/.exec(probe.read('/sys/kernel/mm/transparent_hugepage/shmem_enabled') ?? '')?.[1]
   if (chosen && chosen !== 'never' && chosen !== 'deny') return ok('memory', 'huge pages', `shared memory: ${chosen}`)
-  return note('memory', 'huge pages', `shared memory: ${chosen ?? 'not supported'}`,
-    'pages of 2 MiB save translation misses: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled (as root)')
+  return note(
+    'memory',
+    'huge pages',
+    `shared memory: ${chosen ?? 'not supported'}`,
+    'pages of 2 MiB save translation misses: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled (as root)',
+  )
 }
 
 export const memoryFindings = (probe: Probe, availableBytes: number): Finding[] => {
@@ -68,7 +83,9 @@ const spill = (probe: Probe, folder: string): Finding => {
   const free = probe.freeDiskBytes(folder)
   const direct = probe.directIo(folder)
   const value = `${free === undefined ? 'unknown' : showBytes(free)} free in ${folder}, direct I/O: ${direct ? 'yes' : 'no'}`
-  return direct ? ok('disk', 'spill folder', value) : note('disk', 'spill folder', value, 'for --spill choose a folder on a disk (not tmpfs)')
+  return direct
+    ? ok('disk', 'spill folder', value)
+    : note('disk', 'spill folder', value, 'for --spill choose a folder on a disk (not tmpfs)')
 }
 
 const uring = (probe: Probe): Finding => {

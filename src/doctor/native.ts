@@ -6,7 +6,12 @@ import { ADDON, type DeviceInfo } from '../native'
 import { type Finding, missing, note, ok } from './finding'
 import { onPath, type Probe, sharedLibrary } from './probe'
 
-const DEBIAN: Readonly<Record<string, string>> = { compiler: 'g++', cmake: 'cmake', make: 'make', oneDNN: 'libdnnl-dev ocl-icd-opencl-dev' }
+const DEBIAN: Readonly<Record<string, string>> = {
+  compiler: 'g++',
+  cmake: 'cmake',
+  make: 'make',
+  oneDNN: 'libdnnl-dev ocl-icd-opencl-dev',
+}
 
 const install = (...packages: readonly string[]): string => `apt-get install -y --no-install-recommends ${packages.join(' ')}`
 
@@ -18,8 +23,12 @@ const tool = (probe: Probe, name: string, commands: readonly string[]): Finding 
   return ok('native', name, `${firstLine(probe.run(found, ['--version'])) || 'unknown version'} (${found})`)
 }
 
-const HEADERS = ['/usr/include/oneapi/dnnl/dnnl_version.h', '/usr/include/x86_64-linux-gnu/oneapi/dnnl/dnnl_version.h',
-  '/usr/include/aarch64-linux-gnu/oneapi/dnnl/dnnl_version.h', '/usr/local/include/oneapi/dnnl/dnnl_version.h']
+const HEADERS = [
+  '/usr/include/oneapi/dnnl/dnnl_version.h',
+  '/usr/include/x86_64-linux-gnu/oneapi/dnnl/dnnl_version.h',
+  '/usr/include/aarch64-linux-gnu/oneapi/dnnl/dnnl_version.h',
+  '/usr/local/include/oneapi/dnnl/dnnl_version.h',
+]
 
 const oneDnn = (probe: Probe): Finding => {
   const library = sharedLibrary(probe, 'libdnnl.so')

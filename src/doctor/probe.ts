@@ -23,7 +23,11 @@ export interface Probe {
 }
 
 const attempt = <A>(f: () => A): A | undefined => {
-  try { return f() } catch { return undefined }
+  try {
+    return f()
+  } catch {
+    return undefined
+  }
 }
 
 const tryDirect = (folder: string): boolean => {
@@ -49,14 +53,21 @@ export const thisMachine = (): Probe => ({
   complaint: (command, args) => {
     const { status, signal, stderr, error } = run(command, args)
     if (status === 0) return null
-    const words = String(stderr ?? '').split('\n').find((line) => /error/i.test(line))?.trim()
+    const words = String(stderr ?? '')
+      .split('\n')
+      .find((line) => /error/i.test(line))
+      ?.trim()
     return words ?? error?.message ?? (signal ? `ended by ${signal}` : `exit code ${status}`)
   },
   env: process.env,
   cores: os.availableParallelism(),
   nodeVersion: process.versions.node,
   folder: process.cwd(),
-  freeDiskBytes: (folder) => attempt(() => { const s = fs.statfsSync(folder); return s.bavail * s.bsize }),
+  freeDiskBytes: (folder) =>
+    attempt(() => {
+      const s = fs.statfsSync(folder)
+      return s.bavail * s.bsize
+    }),
   directIo: tryDirect,
 })
 

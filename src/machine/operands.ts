@@ -4,7 +4,16 @@
 // rows [0,10). 9 rows in: it lies at the top edge. 8 rows in: it is the whole image.
 import { DIMS, type Dim } from '../../staging/core/box'
 import type { DType, Float } from '../../staging/graph/graph'
-import { type AnyAttrs, type CallShapes, inputDef, type OperandDef, type OpDef, sigmaDelta, touched, type Whereabouts } from '../../staging/ops/op'
+import {
+  type AnyAttrs,
+  type CallShapes,
+  inputDef,
+  type OperandDef,
+  type OpDef,
+  sigmaDelta,
+  touched,
+  type Whereabouts,
+} from '../../staging/ops/op'
 import { storedAs } from '../../staging/ops/elements'
 import { opDef } from '../../staging/ops/registry'
 
@@ -15,12 +24,23 @@ export interface NativeOperand {
   readonly dtype: DType
 }
 
-interface Placed { readonly origin: number; readonly extent: number }
+interface Placed {
+  readonly origin: number
+  readonly extent: number
+}
 
 /** Where the iteration starts along a dimension, and how much padding is left for its far end. */
-interface Start { readonly from: number; readonly count: number; readonly padFar: number }
+interface Start {
+  readonly from: number
+  readonly count: number
+  readonly padFar: number
+}
 
-const startOf = (count: number, window: { readonly stride: number; readonly pad: number; readonly reach: number } | undefined, held: number): Start => {
+const startOf = (
+  count: number,
+  window: { readonly stride: number; readonly pad: number; readonly reach: number } | undefined,
+  held: number,
+): Start => {
   if (!window) return { from: 0, count, padFar: 0 }
   const missing = Math.max(0, (count - 1) * window.stride + window.reach - held)
   const from = Math.max(0, Math.ceil((window.pad - missing) / window.stride))
@@ -40,7 +60,10 @@ const placeAlong = (def: OperandDef, attrs: AnyAttrs, s: CallShapes, d: Dim, hel
   return { origin: from, extent: from + held }
 }
 
-interface Slot { readonly def: OperandDef; readonly shape: readonly number[] }
+interface Slot {
+  readonly def: OperandDef
+  readonly shape: readonly number[]
+}
 
 const startsOf = (def: OpDef, attrs: AnyAttrs, s: CallShapes, slots: readonly Slot[]): Readonly<Record<Dim, Start>> => {
   const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]

@@ -16,21 +16,37 @@ import type { Measurements } from './timing'
 
 const VERSION = 5
 
-const positive = new t.Type<number>('Positive', (u): u is number => typeof u === 'number' && u > 0 && Number.isFinite(u),
-  (u, c) => (typeof u === 'number' && u > 0 && Number.isFinite(u) ? t.success(u) : t.failure(u, c)), t.identity)
+const positive = new t.Type<number>(
+  'Positive',
+  (u): u is number => typeof u === 'number' && u > 0 && Number.isFinite(u),
+  (u, c) => (typeof u === 'number' && u > 0 && Number.isFinite(u) ? t.success(u) : t.failure(u, c)),
+  t.identity,
+)
 const profileCodec = t.strict({
   format: t.literal('spillway-profile'),
   version: t.literal(VERSION),
   machine: t.string,
   /** By lower tier: 'ram', or the file system of a spill file. */
-  links: t.record(t.string, t.strict({ outBytesPerSecond: positive, inBytesPerSecond: positive, fullDuplex: t.boolean, beside: t.strict({ copies: positive, calls: positive }) })),
+  links: t.record(
+    t.string,
+    t.strict({
+      outBytesPerSecond: positive,
+      inBytesPerSecond: positive,
+      fullDuplex: t.boolean,
+      beside: t.strict({ copies: positive, calls: positive }),
+    }),
+  ),
   /** Of calls by themselves, and what the last few runs told of calls in steps. */
   seconds: t.record(t.string, positive),
   inSteps: t.record(t.string, t.readonlyArray(positive)),
 })
 
 export type Speeds = t.TypeOf<typeof profileCodec>['links'][string]
-interface Profile { readonly links: Map<string, Speeds>; readonly measurements: Measurements; readonly inSteps: StepTimes }
+interface Profile {
+  readonly links: Map<string, Speeds>
+  readonly measurements: Measurements
+  readonly inSteps: StepTimes
+}
 
 export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'spillway')
 
@@ -49,7 +65,10 @@ const fileOf = (machine: string): string =>
 /** Each build has a file of its own: those of the builds that measured last stay beside this one. */
 const MOST_OTHERS = 11
 const removeOldest = (folder: string, own: string): void => {
-  const others = readdirSync(folder).filter((name) => FILE_NAME.test(name)).map((name) => join(folder, name)).filter((file) => file !== own)
+  const others = readdirSync(folder)
+    .filter((name) => FILE_NAME.test(name))
+    .map((name) => join(folder, name))
+    .filter((file) => file !== own)
   const written = new Map(others.map((file) => [file, statSync(file).mtimeMs]))
   for (const file of others.sort((a, b) => written.get(b)! - written.get(a)!).slice(MOST_OTHERS)) rmSync(file, { force: true })
 }
@@ -59,7 +78,11 @@ const stored = (machine: string): Profile | undefined => {
     const read = profileCodec.decode(JSON.parse(readFileSync(fileOf(machine), 'utf8')))
     if (isLeft(read) || read.right.machine !== machine) return undefined
     const { links, seconds, inSteps } = read.right
-    return { links: new Map(Object.entries(links)), measurements: new Map(Object.entries(seconds)), inSteps: new Map(Object.entries(inSteps)) }
+    return {
+      links: new Map(Object.entries(links)),
+      measurements: new Map(Object.entries(seconds)),
+      inSteps: new Map(Object.entries(inSteps)),
+    }
   } catch {
     return undefined
   }
@@ -69,7 +92,9 @@ const stored = (machine: string): Profile | undefined => {
 export const profileWords = (build: string, threads: number): string => {
   const machine = machineText(build, threads)
   const profile = stored(machine)
-  const known = profile ? `${profile.measurements.size} call times, ${profile.inSteps.size} in steps, and ${profile.links.size} links in ${fileOf(machine)}` : 'nothing is measured yet'
+  const known = profile
+    ? `${profile.measurements.size} call times, ${profile.inSteps.size} in steps, and ${profile.links.size} links in ${fileOf(machine)}`
+    : 'nothing is measured yet'
   return `${machine}: ${known}`
 }
 
@@ -108,7 +133,10 @@ const better = (a: Speeds, b: Speeds): Speeds => ({
 })
 
 /** The speeds of a link, and whether nothing else ran while they were measured: only then they are worth keeping. */
-export const speedsOf = (measure: () => Speeds, watch: typeof watched = watched): { readonly speeds: Speeds; readonly quiet: boolean } => {
+export const speedsOf = (
+  measure: () => Speeds,
+  watch: typeof watched = watched,
+): { readonly speeds: Speeds; readonly quiet: boolean } => {
   let best: Speeds | undefined
   for (let i = 0; i < ATTEMPTS; i++) {
     const { answer, quiet } = watch(measure)
@@ -116,12 +144,19 @@ export const speedsOf = (measure: () => Speeds, watch: typeof watched = watched)
     best = best ? better(best, answer) : answer
   }
   const { copies, calls } = best!.beside
-  return { speeds: { ...best!, beside: { copies: Math.min(copies, MOST_BESIDE), calls: Math.min(calls, MOST_BESIDE) } }, quiet: false }
+  return {
+    speeds: { ...best!, beside: { copies: Math.min(copies, MOST_BESIDE), calls: Math.min(calls, MOST_BESIDE) } },
+    quiet: false,
+  }
 }
 
 export const openProfile = (build: string, threads: number): KeptProfile => {
   const machine = machineText(build, threads)
-  const { links, measurements, inSteps }: Profile = stored(machine) ?? { links: new Map(), measurements: new Map(), inSteps: new Map() }
+  const { links, measurements, inSteps }: Profile = stored(machine) ?? {
+    links: new Map(),
+    measurements: new Map(),
+    inSteps: new Map(),
+  }
   const before = links.size
   let inFile: StepTimes = new Map(inSteps)
   /** Of this process: measured while something else was going on. */
@@ -147,13 +182,20 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
       forgetOldest(inSteps)
       inFile = new Map(inSteps)
       const profile: t.TypeOf<typeof profileCodec> = {
-        format: 'spillway-profile', version: VERSION, machine, links: Object.fromEntries(links), seconds: Object.fromEntries(measurements), inSteps: Object.fromEntries(inSteps),
+        format: 'spillway-profile',
+        version: VERSION,
+        machine,
+        links: Object.fromEntries(links),
+        seconds: Object.fromEntries(measurements),
+        inSteps: Object.fromEntries(inSteps),
       }
       try {
         mkdirSync(cacheFolder(), { recursive: true })
         writeWholeText(fileOf(machine), `${JSON.stringify(profile, null, 1)}\n`)
         removeOldest(cacheFolder(), fileOf(machine))
-      } catch { /* a read-only home only costs the next process a few seconds */ }
+      } catch {
+        /* a read-only home only costs the next process a few seconds */
+      }
     },
   }
 }

@@ -39,7 +39,10 @@ const alone = (plan: Plan, seconds: Float64Array, link: Link): Float64Array => {
   return out
 }
 
-interface Told { readonly seconds: number; readonly calls: number }
+interface Told {
+  readonly seconds: number
+  readonly calls: number
+}
 
 /** Of equal calls, all that they took. */
 const sums = (plan: Plan, seconds: Float64Array): ReadonlyMap<string, Told> => {

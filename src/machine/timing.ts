@@ -3,7 +3,16 @@
 // Invariant: sizes are rounded down to few steps, so that all tiles of a layer share a handful of measurements.
 import { DIMS, elementsOf, extentOf } from '../../staging/core/box'
 import { dtypeBytes, type Float } from '../../staging/graph/graph'
-import { type Access, type Algorithm, type AnyAttrs, type CallShapes, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
+import {
+  type Access,
+  type Algorithm,
+  type AnyAttrs,
+  type CallShapes,
+  inputDef,
+  type OperandDef,
+  sigmaDelta,
+  touched,
+} from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { type NativeCall, nativeCall, operandType } from './operands'
 
@@ -27,7 +36,10 @@ const FEWEST = { 0: 1, 2: 8, 3: 32 } as const
 export const callBytes = (kind: string, s: CallShapes, float: Float): number => {
   const def = opDef(kind)
   const bytes = (o: OperandDef, x: readonly number[]): number => elementsOf(x) * dtypeBytes[operandType(def, o, s, float)]
-  return s.ins.reduce((n, x, i) => n + bytes(inputDef(def, i), x), 0) + s.outs.reduce((n, x, i) => n + bytes(def.outs[Math.min(i, def.outs.length - 1)]!, x), 0)
+  return (
+    s.ins.reduce((n, x, i) => n + bytes(inputDef(def, i), x), 0) +
+    s.outs.reduce((n, x, i) => n + bytes(def.outs[Math.min(i, def.outs.length - 1)]!, x), 0)
+  )
 }
 
 /** Dense operators (convolutions, products) are bound by arithmetic, all others by memory. */
@@ -80,7 +92,9 @@ const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: n
   const def = opDef(kind)
   const from = (def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor])?.[dim] ?? 1
   const one = (o: OperandDef, shape: readonly number[]): readonly number[] =>
-    shape.length !== 4 || !o.access ? shape : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], n, from, to) : n))
+    shape.length !== 4 || !o.access
+      ? shape
+      : shape.map((n, i) => (i === dim ? shrunk(o.access!(attrs, s)[DIMS[dim]], n, from, to) : n))
   return {
     ...precisionOf(s),
     ins: s.ins.map((x, i) => one(inputDef(def, i), x)),
@@ -96,7 +110,13 @@ const cutWhole = (kind: string, s: CallShapes, float: Float, limits: SampleLimit
   return { ...precisionOf(s), ins: s.ins.map(one), outs: s.outs.map(one) }
 }
 
-export const sampleOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float, limits: SampleLimits = CPU_SAMPLES): CallShapes => {
+export const sampleOf = (
+  kind: string,
+  attrs: AnyAttrs,
+  s: CallShapes,
+  float: Float,
+  limits: SampleLimits = CPU_SAMPLES,
+): CallShapes => {
   const def = opDef(kind)
   const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]
   const anchorDef = def.anchor === 'out' ? def.outs[0] : inputDef(def, def.anchor)
@@ -123,13 +143,19 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
   const def = opDef(kind)
   const window = (o: OperandDef): string => {
     const m = o.access?.(attrs, s)
-    return m ? [m.H, m.W].map((a) => (a.tag === 'window' || a.tag === 'transposed' ? `${a.stride}.${a.pad}.${a.reach}` : '')).join('/') : ''
+    return m
+      ? [m.H, m.W].map((a) => (a.tag === 'window' || a.tag === 'transposed' ? `${a.stride}.${a.pad}.${a.reach}` : '')).join('/')
+      : ''
   }
   const sizes = (shapes: readonly (readonly number[])[]): string => shapes.map((x) => x.join('x')).join()
-  return `${kind}(${[...def.ins, ...def.outs].map(window).filter((w) => w !== '/' && w !== '').join()})${sizes(s.ins)}>${sizes(s.outs)}`
+  return `${kind}(${[...def.ins, ...def.outs]
+    .map(window)
+    .filter((w) => w !== '/' && w !== '')
+    .join()})${sizes(s.ins)}>${sizes(s.outs)}`
 }
 
-export const wayText = (algorithm: Algorithm, s: CallShapes): string => `${algorithm === 'direct' ? '' : ` ${algorithm}`}${s.narrow ? ' bf16' : ''}`
+export const wayText = (algorithm: Algorithm, s: CallShapes): string =>
+  `${algorithm === 'direct' ? '' : ` ${algorithm}`}${s.narrow ? ' bf16' : ''}`
 
 export interface Timer {
   readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes, algorithm?: Algorithm) => number
@@ -138,7 +164,11 @@ export interface Timer {
 }
 
 /** A call that was timed in this process, for estimates of others when there is no time left to measure. */
-interface Seen { readonly sizes: readonly number[]; readonly work: number; readonly seconds: number }
+interface Seen {
+  readonly sizes: readonly number[]
+  readonly work: number
+  readonly seconds: number
+}
 
 /** How far apart two calls of a kind are: the sum of what their sizes differ by, in factors. */
 const distance = (a: readonly number[], b: readonly number[]): number =>
@@ -151,7 +181,11 @@ export const takenOver = (kind: string, s: CallShapes): number | undefined =>
   opDef(kind).inPlace?.find((i) => s.ins[i]?.join() === s.outs[0]?.join())
 
 /** Times a call; `quiet`: nothing else ran in its way. */
-export type Measure = (call: NativeCall, algorithm: Algorithm, inPlace: number | undefined) => { readonly seconds: number; readonly quiet: boolean }
+export type Measure = (
+  call: NativeCall,
+  algorithm: Algorithm,
+  inPlace: number | undefined,
+) => { readonly seconds: number; readonly quiet: boolean }
 
 class MeasuringTimer implements Timer {
   private readonly seen = new Map<string, Seen[]>()
@@ -160,15 +194,26 @@ class MeasuringTimer implements Timer {
   /** Estimates of this process: measured while something else was going on. */
   private readonly disturbed = new Map<string, number>()
 
-  constructor(private readonly known: Measurements, private readonly measure: Measure, private readonly float: Float, private readonly limits: SampleLimits) {}
+  constructor(
+    private readonly known: Measurements,
+    private readonly measure: Measure,
+    private readonly float: Float,
+    private readonly limits: SampleLimits,
+  ) {}
 
-  isNew(): boolean { return this.fresh }
+  isNew(): boolean {
+    return this.fresh
+  }
 
   seconds(kind: string, attrs: AnyAttrs, s: CallShapes, algorithm: Algorithm = 'direct'): number {
     const sample = sampleOf(kind, attrs, s, this.float, this.limits)
     // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
-    if (callBytes(kind, sample, this.float) > 4 * this.limits.bytes) return callBytes(kind, s, this.float) * this.secondsPerCopiedByte()
-    return this.ofSample(kind, attrs, sample, algorithm) * Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
+    if (callBytes(kind, sample, this.float) > 4 * this.limits.bytes)
+      return callBytes(kind, s, this.float) * this.secondsPerCopiedByte()
+    return (
+      this.ofSample(kind, attrs, sample, algorithm) *
+      Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
+    )
   }
 
   private secondsPerCopiedByte(): number {

@@ -60,11 +60,13 @@ const joined = (bars: readonly Bar[], x: (t: number) => number): readonly { read
 const lanePaths = (lane: Lane, y: number, x: (t: number) => number): string => {
   const shades = [...new Set(lane.bars.map((b) => b.shade))]
   const separate = lane.bars.length <= SEPARATE_BARS
-  return shades.map((shade) => {
-    const bars = lane.bars.filter((b) => b.shade === shade)
-    const runs = separate ? bars.map((b) => ({ x0: x(b.start), x1: x(b.end) })) : joined(bars, x)
-    return `<path class="bar ${shade}${separate ? ' apart' : ''}" d="${barPath(runs, y)}"/>`
-  }).join('')
+  return shades
+    .map((shade) => {
+      const bars = lane.bars.filter((b) => b.shade === shade)
+      const runs = separate ? bars.map((b) => ({ x0: x(b.start), x1: x(b.end) })) : joined(bars, x)
+      return `<path class="bar ${shade}${separate ? ' apart' : ''}" d="${barPath(runs, y)}"/>`
+    })
+    .join('')
 }
 
 // ---------------------------------------------------------------- memory
@@ -75,10 +77,15 @@ const memoryPaths = (points: readonly MemoryPoint[], x: (t: number) => number, y
   return KINDS.map((kind, k) => {
     if (points.every((p) => p.pages[k] === 0)) return ''
     const lower = [...below]
-    points.forEach((p, i) => { below[i]! += p.pages[k]! })
+    points.forEach((p, i) => {
+      below[i]! += p.pages[k]!
+    })
     const outlines = runsWhere(points, (p) => p.pages[k]! > 0).map((run) => {
       const top = run.map((i) => `V${y(below[i]!)}H${i + 1 < points.length ? x(points[i + 1]!.time) : WIDTH}`).join('')
-      const bottom = [...run].reverse().map((i) => `V${y(lower[i]!)}H${x(points[i]!.time)}`).join('')
+      const bottom = [...run]
+        .reverse()
+        .map((i) => `V${y(lower[i]!)}H${x(points[i]!.time)}`)
+        .join('')
       return `M${x(points[run[0]!]!.time)} ${y(lower[run[0]!]!)}${top}${bottom}z`
     })
     return `<path class="area ${kind}" d="${outlines.join('')}"/>`
@@ -97,19 +104,29 @@ const runsWhere = <T>(items: readonly T[], passes: (item: T) => boolean): readon
   return runs
 }
 
-interface MemoryScale { readonly budgetPages: number; readonly topPages: number; readonly marks: readonly number[] }
+interface MemoryScale {
+  readonly budgetPages: number
+  readonly topPages: number
+  readonly marks: readonly number[]
+}
 
 const memoryScale = (plan: Plan): MemoryScale => {
   const budgetPages = Math.floor(plan.budgetBytes / PAGE_BYTES)
   // A budget far above the peak (in-core on a large machine) would flatten the drawing: then the peak sets the scale.
-  const topPages = Math.max(1, budgetPages > 3 * plan.peakPages ? plan.peakPages * 1.1 : Math.max(budgetPages, plan.peakPages) * 1.12)
+  const topPages = Math.max(
+    1,
+    budgetPages > 3 * plan.peakPages ? plan.peakPages * 1.1 : Math.max(budgetPages, plan.peakPages) * 1.12,
+  )
   const step = 2 ** Math.round(Math.log2((topPages * PAGE_BYTES) / 5))
   return { budgetPages, topPages, marks: multiples(step, topPages * PAGE_BYTES) }
 }
 
 // ---------------------------------------------------------------- text around the drawing
 
-const segmentSpans = (plan: Plan, timeline: Timeline): readonly { readonly index: number; readonly start: number; readonly end: number }[] => {
+const segmentSpans = (
+  plan: Plan,
+  timeline: Timeline,
+): readonly { readonly index: number; readonly start: number; readonly end: number }[] => {
   const starts = callStarts(plan, timeline)
   const spans: { index: number; start: number; end: number }[] = []
   plan.calls.forEach((c, p) => {
@@ -124,11 +141,13 @@ const segmentSpans = (plan: Plan, timeline: Timeline): readonly { readonly index
 const percent = (share: number): string => `${Number((share * 100).toFixed(4))}%`
 
 const segmentStrip = (plan: Plan, timeline: Timeline): string =>
-  segmentSpans(plan, timeline).map(({ index, start, end }) => {
-    const s = plan.segments[index]!
-    const box = `left:${percent(start / timeline.makespanSeconds)};width:${percent((end - start) / timeline.makespanSeconds)}`
-    return `<span class="seg ${s.phase}" style="${box}">${escapeHtml(s.name)}</span>`
-  }).join('')
+  segmentSpans(plan, timeline)
+    .map(({ index, start, end }) => {
+      const s = plan.segments[index]!
+      const box = `left:${percent(start / timeline.makespanSeconds)};width:${percent((end - start) / timeline.makespanSeconds)}`
+      return `<span class="seg ${s.phase}" style="${box}">${escapeHtml(s.name)}</span>`
+    })
+    .join('')
 
 /** Marks for each magnification; the script shows the layer that fits. */
 const timeMarks = (seconds: number): string =>
@@ -150,13 +169,21 @@ const legend = (lanes: readonly Lane[], points: readonly MemoryPoint[]): string 
   const kinds = KINDS.filter((_, k) => points.some((p) => p.pages[k]! > 0))
   const shades = [...new Set(lanes.flatMap((l) => l.bars.map((b) => b.shade)))]
   const key = (name: Shade | (typeof KINDS)[number], title: string): string => `<span><i class="key ${name}"></i>${title}</span>`
-  return `<p class="legend"><em>memory</em>${kinds.map((k) => key(k, kindTitle[k])).join('')}</p>`
-    + `<p class="legend"><em>time</em>${shades.map((s) => key(s, shadeTitle[s])).join('')}</p>`
+  return (
+    `<p class="legend"><em>memory</em>${kinds.map((k) => key(k, kindTitle[k])).join('')}</p>` +
+    `<p class="legend"><em>time</em>${shades.map((s) => key(s, shadeTitle[s])).join('')}</p>`
+  )
 }
 
 // ---------------------------------------------------------------- the whole
 
-const pointerData = (plan: Plan, timeline: Timeline, lanes: readonly Lane[], points: readonly MemoryPoint[], x: (t: number) => number) => {
+const pointerData = (
+  plan: Plan,
+  timeline: Timeline,
+  lanes: readonly Lane[],
+  points: readonly MemoryPoint[],
+  x: (t: number) => number,
+) => {
   const labels = new Map<string, number>()
   const label = (text: string): number => {
     if (!labels.has(text)) labels.set(text, labels.size)
@@ -164,7 +191,9 @@ const pointerData = (plan: Plan, timeline: Timeline, lanes: readonly Lane[], poi
   }
   const bars = lanes.map((l) => l.bars.flatMap((b) => [x(b.start), x(b.end), label(b.label), b.others]))
   return {
-    width: WIDTH, seconds: timeline.makespanSeconds, pageMiB: PAGE_BYTES / 2 ** 20,
+    width: WIDTH,
+    seconds: timeline.makespanSeconds,
+    pageMiB: PAGE_BYTES / 2 ** 20,
     kinds: KINDS.map((k) => kindTitle[k]),
     memory: points.map((p) => [x(p.time), ...p.pages]),
     lanes: lanes.map((l, i) => ({ title: l.title, bars: bars[i]! })),
@@ -187,22 +216,29 @@ export const drawStep = (plan: Plan, timeline: Timeline): Drawing => {
     ...marks.map((bytes) => rule('grid', y(bytes / PAGE_BYTES))),
     memoryPaths(points, x, y),
     budgetShown ? rule('budget', y(budgetPages)) : '',
-    ...lanes.map((lane, i) => rule('grid', LANES_TOP + i * LANE_PITCH + LANE_HEIGHT) + lanePaths(lane, LANES_TOP + i * LANE_PITCH, x)),
+    ...lanes.map(
+      (lane, i) => rule('grid', LANES_TOP + i * LANE_PITCH + LANE_HEIGHT) + lanePaths(lane, LANES_TOP + i * LANE_PITCH, x),
+    ),
     '</svg>',
   ].join('')
   const gutter = [
     `<b style="top:3px">segments</b>`,
-    ...marks.map((bytes) => `<b class="tick" style="top:${y(bytes / PAGE_BYTES) - 8}px">${bytes === 0 ? '0' : showSize(bytes)}</b>`),
+    ...marks.map(
+      (bytes) => `<b class="tick" style="top:${y(bytes / PAGE_BYTES) - 8}px">${bytes === 0 ? '0' : showSize(bytes)}</b>`,
+    ),
     ...lanes.map((lane, i) => `<b style="top:${LANES_TOP + i * LANE_PITCH + 2}px">${lane.title}</b>`),
   ].join('')
-  const budgetText = budgetShown ? `<span class="limit" style="top:${y(budgetPages) - 18}px">budget ${showSize(budgetPages * PAGE_BYTES)}</span>` : ''
+  const budgetText = budgetShown
+    ? `<span class="limit" style="top:${y(budgetPages) - 18}px">budget ${showSize(budgetPages * PAGE_BYTES)}</span>`
+    : ''
   return {
-    html: `${legend(lanes, points)}<div class="step"><div class="gutter">${gutter}</div>${budgetText}`
-      + `<div class="view" tabindex="0"><div class="plot"><div class="segs">${segmentStrip(plan, timeline)}</div>${svg}${peakMark(plan, timeline, y)}`
-      + `${timeMarks(timeline.makespanSeconds)}<div class="hair" hidden></div></div></div>`
-      + `<div class="tip" hidden></div></div>`
-      + `<p class="tools"><button data-zoom="in">zoom in</button><button data-zoom="out">zoom out</button>`
-      + `<span>point at the drawing to read it; double-click to zoom in there, scroll sideways to move</span></p>`,
+    html:
+      `${legend(lanes, points)}<div class="step"><div class="gutter">${gutter}</div>${budgetText}` +
+      `<div class="view" tabindex="0"><div class="plot"><div class="segs">${segmentStrip(plan, timeline)}</div>${svg}${peakMark(plan, timeline, y)}` +
+      `${timeMarks(timeline.makespanSeconds)}<div class="hair" hidden></div></div></div>` +
+      `<div class="tip" hidden></div></div>` +
+      `<p class="tools"><button data-zoom="in">zoom in</button><button data-zoom="out">zoom out</button>` +
+      `<span>point at the drawing to read it; double-click to zoom in there, scroll sideways to move</span></p>`,
     data: pointerData(plan, timeline, lanes, points, x),
   }
 }

@@ -3,7 +3,10 @@
 import { showBytes } from '../../staging/core/bytes'
 
 const SECONDS: readonly (readonly [above: number, unit: string, per: number])[] = [
-  [1, 's', 1], [1e-3, 'ms', 1e3], [1e-6, 'µs', 1e6], [0, 'ns', 1e9],
+  [1, 's', 1],
+  [1e-3, 'ms', 1e3],
+  [1e-6, 'µs', 1e6],
+  [0, 'ns', 1e9],
 ]
 
 export const showSeconds = (seconds: number): string => {

@@ -17,9 +17,9 @@ const HOLDERS = 10
 // ---------------------------------------------------------------- the head
 
 const header = (plan: Plan, facts: Facts): string =>
-  `<h1>${escapeHtml(plan.graph.name)}</h1><p><b>${escapeHtml(plan.strategy)}</b> plan for ${showShape(facts.input)} images`
-  + ` on <b>${escapeHtml(plan.machine)}</b>, budget <b>${showSize(plan.budgetBytes)}</b>`
-  + ` · ${showCount(facts.parameters)} parameters</p>`
+  `<h1>${escapeHtml(plan.graph.name)}</h1><p><b>${escapeHtml(plan.strategy)}</b> plan for ${showShape(facts.input)} images` +
+  ` on <b>${escapeHtml(plan.machine)}</b>, budget <b>${showSize(plan.budgetBytes)}</b>` +
+  ` · ${showCount(facts.parameters)} parameters</p>`
 
 const card = (title: string, value: string, note: string): string =>
   `<div class="card"><em>${title}</em><strong>${value}</strong><span>${note}</span></div>`
@@ -28,11 +28,29 @@ const cards = (facts: Facts, timeline: Timeline, staging: Staging): string => {
   const stall = timeline.stallSeconds.memory + timeline.stallSeconds.data
   return `<div class="cards">${[
     card('peak memory', showSize(facts.peakBytes), `in-core needs ${showSize(staging.inCore.peakBytes)}`),
-    card('one step', showSeconds(timeline.makespanSeconds), `${(timeline.makespanSeconds / facts.lowerBoundSeconds).toFixed(2)} times the lower bound`),
-    card('recompute', showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds), facts.recomputeSeconds > 0 ? `${showSeconds(facts.recomputeSeconds)} of arithmetic done again` : 'nothing is computed twice'),
+    card(
+      'one step',
+      showSeconds(timeline.makespanSeconds),
+      `${(timeline.makespanSeconds / facts.lowerBoundSeconds).toFixed(2)} times the lower bound`,
+    ),
+    card(
+      'recompute',
+      showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds),
+      facts.recomputeSeconds > 0
+        ? `${showSeconds(facts.recomputeSeconds)} of arithmetic done again`
+        : 'nothing is computed twice',
+    ),
     card('halo', showRatio(facts.haloRatio), facts.segments.tiled > 0 ? 'arithmetic in tiles over untiled' : 'nothing is tiled'),
-    card('copies', facts.traffic.out > 0 ? `${showSize(facts.traffic.out)} out` : 'none', facts.traffic.out > 0 ? `${showSize(facts.traffic.in)} back in` : 'nothing leaves the device'),
-    card('waiting', showSeconds(stall), `for room ${showSeconds(timeline.stallSeconds.memory)}, for values ${showSeconds(timeline.stallSeconds.data)}`),
+    card(
+      'copies',
+      facts.traffic.out > 0 ? `${showSize(facts.traffic.out)} out` : 'none',
+      facts.traffic.out > 0 ? `${showSize(facts.traffic.in)} back in` : 'nothing leaves the device',
+    ),
+    card(
+      'waiting',
+      showSeconds(stall),
+      `for room ${showSeconds(timeline.stallSeconds.memory)}, for values ${showSeconds(timeline.stallSeconds.data)}`,
+    ),
   ].join('')}</div>`
 }
 
@@ -52,7 +70,8 @@ const sizes = (plan: Plan, facts: Facts, staging: Staging): string => {
 
 const words = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): string =>
   `<section><h2>What this plan does, and why</h2><dl class="words">${explain(plan, facts, timeline, staging)
-    .map((p) => `<dt>${p.heading}</dt><dd>${escapeHtml(p.text)}</dd>`).join('')}</dl></section>`
+    .map((p) => `<dt>${p.heading}</dt><dd>${escapeHtml(p.text)}</dd>`)
+    .join('')}</dl></section>`
 
 // ---------------------------------------------------------------- tables
 
@@ -63,7 +82,9 @@ const table = (heads: readonly string[], rows: readonly string[], total: number,
 }
 
 const secondsCell = (seconds: number, parts: readonly (readonly [shade: string, seconds: number])[], most: number): string => {
-  const bars = parts.filter(([, s]) => s > 0).map(([shade, s]) => `<i class="${shade}" style="width:${((s / most) * 100).toFixed(1)}%"></i>`)
+  const bars = parts
+    .filter(([, s]) => s > 0)
+    .map(([shade, s]) => `<i class="${shade}" style="width:${((s / most) * 100).toFixed(1)}%"></i>`)
   return `<td class="n">${showSeconds(seconds)}<div class="share">${bars.join('')}</div></td>`
 }
 
@@ -77,19 +98,30 @@ const segmentTable = (plan: Plan): string => {
   const rows = segmentRows(plan)
   const most = rows.reduce((n, r) => Math.max(n, r.seconds), 0) || 1
   const shade = (r: SegmentRow): string => (r.phase === 'step' ? 'forward' : r.phase)
-  const html = rows.slice(0, MOST_ROWS).map((r) =>
-    `<tr><td>${escapeHtml(r.name)}</td><td><span class="tag" style="--c:var(--${r.phase === 'step' ? 'workspace' : r.phase})">${r.phase}</span></td>`
-    + `<td class="n">${r.grid}</td><td>${r.layers === r.name ? '' : `${escapeHtml(r.layers)} `}<small>${plural(r.ops, 'op')}</small></td><td>${keptText(r)}</td>`
-    + secondsCell(r.seconds, [[shade(r), r.seconds - r.recomputeSeconds], ['recompute', r.recomputeSeconds]], most)
-    + `<td class="n">${showRatio(r.haloRatio)}</td><td class="n">${showSize(r.peakBytes)}</td></tr>`)
-  return `<section><h2>Segments</h2><p class="lead">The plan runs these from top to bottom. A segment is a loop over the tiles of its grid; what it keeps is whole and is read by a later segment.</p>`
-    + `${table(['segment', 'phase', '#grid', 'body', 'keeps', '#seconds', '#halo', '#peak'], html, rows.length, 'segments')}</section>`
+  const html = rows.slice(0, MOST_ROWS).map(
+    (r) =>
+      `<tr><td>${escapeHtml(r.name)}</td><td><span class="tag" style="--c:var(--${r.phase === 'step' ? 'workspace' : r.phase})">${r.phase}</span></td>` +
+      `<td class="n">${r.grid}</td><td>${r.layers === r.name ? '' : `${escapeHtml(r.layers)} `}<small>${plural(r.ops, 'op')}</small></td><td>${keptText(r)}</td>` +
+      secondsCell(
+        r.seconds,
+        [
+          [shade(r), r.seconds - r.recomputeSeconds],
+          ['recompute', r.recomputeSeconds],
+        ],
+        most,
+      ) +
+      `<td class="n">${showRatio(r.haloRatio)}</td><td class="n">${showSize(r.peakBytes)}</td></tr>`,
+  )
+  return (
+    `<section><h2>Segments</h2><p class="lead">The plan runs these from top to bottom. A segment is a loop over the tiles of its grid; what it keeps is whole and is read by a later segment.</p>` +
+    `${table(['segment', 'phase', '#grid', 'body', 'keeps', '#seconds', '#halo', '#peak'], html, rows.length, 'segments')}</section>`
+  )
 }
 
 const FATES: Readonly<Record<Fate, readonly [text: string, colour: string]>> = {
-  'stays': ['stays on the device', 'activations'],
+  stays: ['stays on the device', 'activations'],
   'moves out': ['moves out and back', 'out'],
-  'recomputed': ['computed again', 'recompute'],
+  recomputed: ['computed again', 'recompute'],
   'only in tiles': ['only in tiles', 'workspace'],
 }
 
@@ -99,13 +131,21 @@ const layerTable = (plan: Plan): string => {
   const most = rows.reduce((n, r) => Math.max(n, total(r)), 0) || 1
   const html = rows.slice(0, MOST_ROWS).map((r) => {
     const [text, colour] = FATES[r.fate]
-    const parts = [['forward', r.forwardSeconds], ['recompute', r.recomputeSeconds], ['backward', r.backwardSeconds]] as const
-    return `<tr><td>${escapeHtml(r.layer)} <small>${escapeHtml(r.kinds)}</small></td><td class="n">${showShape(r.shape)}</td><td class="n">${showSize(r.bytes)}</td>`
-      + `<td class="n">${r.parameterBytes > 0 ? showSize(r.parameterBytes) : ''}</td><td><span class="tag" style="--c:var(--${colour})">${text}</span></td>`
-      + `${secondsCell(total(r), parts, most)}</tr>`
+    const parts = [
+      ['forward', r.forwardSeconds],
+      ['recompute', r.recomputeSeconds],
+      ['backward', r.backwardSeconds],
+    ] as const
+    return (
+      `<tr><td>${escapeHtml(r.layer)} <small>${escapeHtml(r.kinds)}</small></td><td class="n">${showShape(r.shape)}</td><td class="n">${showSize(r.bytes)}</td>` +
+      `<td class="n">${r.parameterBytes > 0 ? showSize(r.parameterBytes) : ''}</td><td><span class="tag" style="--c:var(--${colour})">${text}</span></td>` +
+      `${secondsCell(total(r), parts, most)}</tr>`
+    )
   })
-  return `<section><h2>Layers</h2><p class="lead">What becomes of each layer’s output between the forward and the backward pass, and where the time goes.</p>`
-    + `${table(['layer', '#output', '#bytes', '#parameters', 'its output', '#seconds'], html, rows.length, 'layers')}</section>`
+  return (
+    `<section><h2>Layers</h2><p class="lead">What becomes of each layer’s output between the forward and the backward pass, and where the time goes.</p>` +
+    `${table(['layer', '#output', '#bytes', '#parameters', 'its output', '#seconds'], html, rows.length, 'layers')}</section>`
+  )
 }
 
 // ---------------------------------------------------------------- the worst moment
@@ -119,10 +159,14 @@ const worstMoment = (plan: Plan): string => {
   const layer = at.op >= 0 ? plan.graph.ops[at.op]!.layer : ''
   const tile = plan.segments[at.segment]!.grid
   const where = `${at.kind}${layer ? ` of ${layer}` : ''}, segment ${plan.segments[at.segment]!.name}${tile.B * tile.H * tile.W > 1 ? `, tile ${at.tile}` : ''}`
-  const rows = holders.map((h) =>
-    `<tr><td>${escapeHtml(h.label)}</td><td><i class="${h.kind}" style="width:${((h.bytes / most) * 100).toFixed(1)}%"></i></td><td class="n">${showSize(h.bytes)}</td></tr>`)
-  return `<section><h2>The worst moment</h2><p class="lead">During ${escapeHtml(where)} the device holds ${showSize(plan.peakPages * PAGE_BYTES)}. These hold it, in whole pages of 2 MiB:</p>`
-    + `<div class="scroll"><table class="holders"><tbody>${rows.join('')}</tbody></table></div></section>`
+  const rows = holders.map(
+    (h) =>
+      `<tr><td>${escapeHtml(h.label)}</td><td><i class="${h.kind}" style="width:${((h.bytes / most) * 100).toFixed(1)}%"></i></td><td class="n">${showSize(h.bytes)}</td></tr>`,
+  )
+  return (
+    `<section><h2>The worst moment</h2><p class="lead">During ${escapeHtml(where)} the device holds ${showSize(plan.peakPages * PAGE_BYTES)}. These hold it, in whole pages of 2 MiB:</p>` +
+    `<div class="scroll"><table class="holders"><tbody>${rows.join('')}</tbody></table></div></section>`
+  )
 }
 
 const GLOSSARY: readonly (readonly [word: string, meaning: string])[] = [
@@ -131,7 +175,10 @@ const GLOSSARY: readonly (readonly [word: string, meaning: string])[] = [
   ['segment', 'a loop over tiles whose body is a run of operators; untiled, it is a loop of one'],
   ['halo', 'the border that a tile needs of its neighbours, and computes again'],
   ['recompute', 'forward operators that run a second time, because their output was not kept'],
-  ['lower bound', 'what no plan of its kind can beat: the in-core arithmetic, and for plans that only swap the copies that must be made'],
+  [
+    'lower bound',
+    'what no plan of its kind can beat: the in-core arithmetic, and for plans that only swap the copies that must be made',
+  ],
   [kindTitle.workspace, 'values that live inside one tile, and the scratch of kernels'],
 ]
 
@@ -141,10 +188,15 @@ export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging): st
   const facts = factsOf(plan, staging)
   const drawing = drawStep(plan, timeline)
   const body = [
-    header(plan, facts), cards(facts, timeline, staging), sizes(plan, facts, staging),
+    header(plan, facts),
+    cards(facts, timeline, staging),
+    sizes(plan, facts, staging),
     words(plan, facts, timeline, staging),
     `<section><h2>One step</h2><p class="lead">Above: what the device’s memory holds. Below: what the device computes and what is copied meanwhile.</p>${drawing.html}</section>`,
-    worstMoment(plan), segmentTable(plan), layerTable(plan), footer,
+    worstMoment(plan),
+    segmentTable(plan),
+    layerTable(plan),
+    footer,
   ].join('\n')
   return page(`${plan.graph.name}, ${plan.strategy}: a Spillway plan`, body, drawing.data)
 }

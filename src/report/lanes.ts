@@ -28,7 +28,10 @@ export interface Bar {
   /** How many spans the bar stands for, besides the longest one that `label` names. */
   readonly others: number
 }
-export interface Lane { readonly title: string; readonly bars: readonly Bar[] }
+export interface Lane {
+  readonly title: string
+  readonly bars: readonly Bar[]
+}
 
 // ---------------------------------------------------------------- what each moment is
 
@@ -44,7 +47,12 @@ export const callShades = (plan: Plan): readonly Shade[] => {
 }
 
 /** A moment in which the compute stream runs nothing: it waits for room ('memory') or for values to arrive ('data'). */
-export interface Stall { readonly start: number; readonly end: number; readonly call: number; readonly cause: 'memory' | 'data' }
+export interface Stall {
+  readonly start: number
+  readonly end: number
+  readonly call: number
+  readonly cause: 'memory' | 'data'
+}
 
 /** When the copies that each point waits for are complete: those out of memory, and those into it. */
 const completions = (plan: Plan, timeline: Timeline): ReadonlyMap<number, { readonly memory: number; readonly data: number }> => {
@@ -88,7 +96,7 @@ export const stallsOf = (plan: Plan, timeline: Timeline): readonly Stall[] => {
 export const coalesce = (bars: readonly Bar[], columnSeconds: number, columns: number): readonly Bar[] => {
   if (bars.length <= columns) return bars
   const merged: Bar[] = []
-  for (let i = 0; i < bars.length;) {
+  for (let i = 0; i < bars.length; ) {
     const first = bars[i]!
     const weight = new Map<Shade, number>()
     let longest = first
@@ -127,17 +135,23 @@ export const lanesOf = (plan: Plan, timeline: Timeline, columns: number): readon
   const spans = (stream: Span['stream']): readonly Span[] => timeline.spans.filter((s) => s.stream === stream)
   const copies = (stream: 'out' | 'in'): readonly Bar[] =>
     spans(stream).map((s) => ({ start: s.start, end: s.end, shade: copyShade(plan, s), label: s.label, others: 0 }))
-  const work = spans('compute').map((s): Bar => ({
-    start: s.start, end: s.end,
-    shade: shades[s.call ?? -1] ?? 'tiling',
-    label: s.call === undefined ? s.label : callLabel(plan, s.call),
-    others: 0,
-  }))
-  const waits = stallsOf(plan, timeline).map((w): Bar => ({
-    start: w.start, end: w.end,
-    shade: w.cause === 'data' ? 'late' : 'full',
-    label: w.call < 0 ? 'waiting for the last copies' : `waiting before ${callLabel(plan, w.call)}`,
-    others: 0,
-  }))
+  const work = spans('compute').map(
+    (s): Bar => ({
+      start: s.start,
+      end: s.end,
+      shade: shades[s.call ?? -1] ?? 'tiling',
+      label: s.call === undefined ? s.label : callLabel(plan, s.call),
+      others: 0,
+    }),
+  )
+  const waits = stallsOf(plan, timeline).map(
+    (w): Bar => ({
+      start: w.start,
+      end: w.end,
+      shade: w.cause === 'data' ? 'late' : 'full',
+      label: w.call < 0 ? 'waiting for the last copies' : `waiting before ${callLabel(plan, w.call)}`,
+      others: 0,
+    }),
+  )
   return [lane('compute', work), lane('waiting', waits), lane('copy out', copies('out')), lane('copy in', copies('in'))]
 }

@@ -16,20 +16,24 @@ export interface MeasuredSpan {
 
 export const measuredTimeline = (plan: Plan, spans: readonly MeasuredSpan[], memory: readonly MemorySample[]): Timeline => {
   const list = instructions(plan)
-  const named = spans.flatMap(({ stream, instruction, start, end }): readonly Span[] => {
-    const i = list[instruction]
-    if (i?.tag === 'call') {
-      const call = plan.calls[i.call]!
-      return [{ stream, start, end, call: i.call, label: plan.graph.ops[call.op]?.layer ?? call.kind }]
-    }
-    if (i?.tag !== 'copyOut' && i?.tag !== 'copyIn') return []
-    const r = plan.residencies[i.residency]!
-    return [{ stream, start, end, residency: i.residency, label: pagesLabel(plan, r.storage, r.from, r.to) }]
-  }).sort((a, b) => a.start - b.start)
+  const named = spans
+    .flatMap(({ stream, instruction, start, end }): readonly Span[] => {
+      const i = list[instruction]
+      if (i?.tag === 'call') {
+        const call = plan.calls[i.call]!
+        return [{ stream, start, end, call: i.call, label: plan.graph.ops[call.op]?.layer ?? call.kind }]
+      }
+      if (i?.tag !== 'copyOut' && i?.tag !== 'copyIn') return []
+      const r = plan.residencies[i.residency]!
+      return [{ stream, start, end, residency: i.residency, label: pagesLabel(plan, r.storage, r.from, r.to) }]
+    })
+    .sort((a, b) => a.start - b.start)
   const timeline: Timeline = {
     makespanSeconds: named.reduce((latest, s) => Math.max(latest, s.end), 0),
     computeSeconds: named.reduce((n, s) => n + (s.stream === 'compute' ? s.end - s.start : 0), 0),
-    stallSeconds: { memory: 0, data: 0 }, spans: named, memory,
+    stallSeconds: { memory: 0, data: 0 },
+    spans: named,
+    memory,
   }
   const stalled = (cause: 'memory' | 'data'): number =>
     stallsOf(plan, timeline).reduce((n, s) => n + (s.cause === cause ? s.end - s.start : 0), 0)

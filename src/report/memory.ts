@@ -19,9 +19,13 @@ export const kindTitle: Readonly<Record<Kind, string>> = {
 
 const kindOfCell = (plan: Plan, cell: Cell): Kind => {
   switch (cell.scope) {
-    case 'persistent': return 'parameters'
-    case 'fed': return 'input'
-    case 'local': case 'workspace': return 'workspace'
+    case 'persistent':
+      return 'parameters'
+    case 'fed':
+      return 'input'
+    case 'local':
+    case 'workspace':
+      return 'workspace'
     case 'whole': {
       const value = plan.graph.values[cell.values[0] ?? -1]
       if (value?.role === 'gradient') return 'gradients'
@@ -64,7 +68,11 @@ export const worstCall = (plan: Plan, pages: KindPages): number => {
 // ---------------------------------------------------------------- over time
 
 /** From `time` on; `pages` in the order of KINDS. */
-export interface MemoryPoint { readonly time: number; readonly call: number; readonly pages: readonly number[] }
+export interface MemoryPoint {
+  readonly time: number
+  readonly call: number
+  readonly pages: readonly number[]
+}
 
 /** When each call starts; calls that the timeline leaves out start with their predecessor. */
 export const callStarts = (plan: Plan, timeline: Timeline): Float64Array => {
@@ -81,10 +89,11 @@ export const memorySeries = (plan: Plan, timeline: Timeline, columns: number): r
   const exact = plan.calls.length <= columns
   const columnOf = (p: number): number => (exact ? p : Math.floor((starts[p]! / timeline.makespanSeconds) * columns))
   const points: MemoryPoint[] = []
-  for (let p = 0; p < plan.calls.length;) {
+  for (let p = 0; p < plan.calls.length; ) {
     const first = p
     let most = p
-    for (; p < plan.calls.length && columnOf(p) === columnOf(first); p++) if (totalPages(pages, p) > totalPages(pages, most)) most = p
+    for (; p < plan.calls.length && columnOf(p) === columnOf(first); p++)
+      if (totalPages(pages, p) > totalPages(pages, most)) most = p
     const held = KINDS.map((k) => pages[k][most]!)
     const last = points[points.length - 1]
     if (!last || last.pages.some((n, i) => n !== held[i])) points.push({ time: starts[first]!, call: most, pages: held })
@@ -94,7 +103,11 @@ export const memorySeries = (plan: Plan, timeline: Timeline, columns: number): r
 
 // ---------------------------------------------------------------- the worst moment
 
-export interface Holding { readonly label: string; readonly kind: Kind | 'tiling'; readonly bytes: number }
+export interface Holding {
+  readonly label: string
+  readonly kind: Kind | 'tiling'
+  readonly bytes: number
+}
 
 /** What holds the pages while `call` runs: the largest first, the rest in one line. */
 export const holdersAt = (plan: Plan, call: number, most: number): readonly Holding[] => {
@@ -103,7 +116,11 @@ export const holdersAt = (plan: Plan, call: number, most: number): readonly Hold
     if (r.acquire > call || r.release <= call) continue
     const storage = plan.storages[r.storage]!
     const before = held.get(storage.label)?.bytes ?? 0
-    held.set(storage.label, { label: storage.label, kind: kindOfStorage(plan, storage), bytes: before + (r.to - r.from) * PAGE_BYTES })
+    held.set(storage.label, {
+      label: storage.label,
+      kind: kindOfStorage(plan, storage),
+      bytes: before + (r.to - r.from) * PAGE_BYTES,
+    })
   }
   const sorted = [...held.values()].sort((a, b) => b.bytes - a.bytes || (a.label < b.label ? -1 : 1))
   const rest = sorted.slice(most)

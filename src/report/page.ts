@@ -6,7 +6,10 @@ export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c)
 
 /** JSON that may stand inside a script element: no '<' can end it early. */
 export const embedJson = (data: unknown): string =>
-  JSON.stringify(data).replace(/</g, '\\u003c').replace(/\u2028/g, '\\u2028').replace(/\u2029/g, '\\u2029')
+  JSON.stringify(data)
+    .replace(/</g, '\\u003c')
+    .replace(/\u2028/g, '\\u2028')
+    .replace(/\u2029/g, '\\u2029')
 
 const STYLE = `
 :root{color-scheme:light dark;--ground:#fbfaf8;--panel:#fff;--ink:#23262b;--soft:#6a7079;--line:#e4e2dd;--accent:#2f5fc4;--limit:#c2413b;
@@ -77,8 +80,28 @@ footer dl{display:grid;grid-template-columns:110px 1fr;gap:3px 18px;margin:0}foo
 @media print{.tools{display:none}.scroll{max-height:none}}
 `
 
-const COLOURS = ['parameters', 'input', 'activations', 'gradients', 'workspace', 'mixed', 'forward', 'recompute', 'backward', 'update', 'tiling', 'full', 'late', 'data', 'out', 'in']
-const COLOUR_RULES = COLOURS.map((c) => `.bar.${c}{fill:var(--${c})}.area.${c}{fill:var(--${c});stroke:var(--${c})}.key.${c},.share .${c},.holders .${c}{background:var(--${c})}`).join('')
+const COLOURS = [
+  'parameters',
+  'input',
+  'activations',
+  'gradients',
+  'workspace',
+  'mixed',
+  'forward',
+  'recompute',
+  'backward',
+  'update',
+  'tiling',
+  'full',
+  'late',
+  'data',
+  'out',
+  'in',
+]
+const COLOUR_RULES = COLOURS.map(
+  (c) =>
+    `.bar.${c}{fill:var(--${c})}.area.${c}{fill:var(--${c});stroke:var(--${c})}.key.${c},.share .${c},.holders .${c}{background:var(--${c})}`,
+).join('')
 
 /** Zooms the drawing by making it wider, and says what is under the pointer. */
 const SCRIPT = `

@@ -69,7 +69,12 @@ export const segmentRows = (plan: Plan): readonly SegmentRow[] => {
   return plan.segments.map((s, index) => {
     const kept = left[index]!.map((v) => plan.graph.values[v]!)
     return {
-      index, name: s.name, phase: s.phase, grid: showGrid(s), tiles: tilesOf(s.grid), ops: s.body.length,
+      index,
+      name: s.name,
+      phase: s.phase,
+      grid: showGrid(s),
+      tiles: tilesOf(s.grid),
+      ops: s.body.length,
       layers: layerRange(plan.graph, s),
       keeps: kept.map((v) => v.name),
       keptBytes: kept.reduce((n, v) => n + bytesOf(v), 0),
@@ -145,10 +150,15 @@ export const layerRows = (plan: Plan): readonly LayerRow[] => {
     const s = seconds.get(layer) ?? { forward: 0, recompute: 0, backward: 0 }
     const fate: Fate = redone.has(last.id) ? 'recomputed' : held?.moves ? 'moves out' : held ? 'stays' : 'only in tiles'
     return {
-      layer, shape: out.shape, bytes: bytesOf(out), fate,
+      layer,
+      shape: out.shape,
+      bytes: bytesOf(out),
+      fate,
       kinds: [...new Set(ops.map((op) => op.kind))].join(', '),
       parameterBytes: [...params].reduce((n, v) => n + bytesOf(graph.values[v]!), 0),
-      forwardSeconds: s.forward, recomputeSeconds: s.recompute, backwardSeconds: s.backward,
+      forwardSeconds: s.forward,
+      recomputeSeconds: s.recompute,
+      backwardSeconds: s.backward,
     }
   })
 }

@@ -23,14 +23,34 @@ interface TraceEvent {
 const SEGMENTS = 1
 const THREADS: Readonly<Record<Stream | 'waiting', number>> = { compute: 2, waiting: 3, out: 4, in: 5 }
 const THREAD_TITLES: readonly (readonly [tid: number, title: string])[] = [
-  [SEGMENTS, 'segments'], [THREADS.compute, 'compute'], [THREADS.waiting, 'waiting'], [THREADS.out, 'copy out'], [THREADS.in, 'copy in'],
+  [SEGMENTS, 'segments'],
+  [THREADS.compute, 'compute'],
+  [THREADS.waiting, 'waiting'],
+  [THREADS.out, 'copy out'],
+  [THREADS.in, 'copy in'],
 ]
 
 /** Whole nanoseconds are the finest that Perfetto keeps; rounding both ends keeps neighbours disjoint. */
 const micros = (seconds: number): number => Math.round(seconds * 1e9) / 1e3
 
-const slice = (pid: number, tid: number, name: string, cat: string, start: number, end: number, args: TraceEvent['args']): TraceEvent =>
-  ({ ph: 'X', name, cat, pid, tid, ts: micros(start), dur: Math.round((micros(end) - micros(start)) * 1e3) / 1e3, args })
+const slice = (
+  pid: number,
+  tid: number,
+  name: string,
+  cat: string,
+  start: number,
+  end: number,
+  args: TraceEvent['args'],
+): TraceEvent => ({
+  ph: 'X',
+  name,
+  cat,
+  pid,
+  tid,
+  ts: micros(start),
+  dur: Math.round((micros(end) - micros(start)) * 1e3) / 1e3,
+  args,
+})
 
 const nameEvents = (pid: number, title: string): readonly TraceEvent[] => [
   { ph: 'M', name: 'process_name', pid, tid: 0, args: { name: title } },
@@ -48,23 +68,39 @@ const callEvent = (plan: Plan, shade: string, pid: number, s: Span): TraceEvent 
   const op = call.op >= 0 ? plan.graph.ops[call.op] : undefined
   const name = op?.layer ? `${op.layer} ${call.kind}` : call.kind
   return slice(pid, THREADS.compute, name, shade, s.start, s.end, {
-    call: s.call, kind: call.kind, layer: op?.layer, segment: plan.segments[call.segment]?.name, tile: call.tile, predictedSeconds: call.seconds,
+    call: s.call,
+    kind: call.kind,
+    layer: op?.layer,
+    segment: plan.segments[call.segment]?.name,
+    tile: call.tile,
+    predictedSeconds: call.seconds,
   })
 }
 
 const copyEvent = (plan: Plan, pid: number, s: Span): TraceEvent => {
   const r = plan.residencies[s.residency ?? -1]
   const from = s.stream === 'in' ? r?.load?.from : undefined
-  return slice(pid, THREADS[s.stream], s.label, 'copy', s.start, s.end, r && {
-    storage: plan.storages[r.storage]?.label, bytes: residencyBytes(plan, r), pages: [r.from, r.to], from,
-  })
+  return slice(
+    pid,
+    THREADS[s.stream],
+    s.label,
+    'copy',
+    s.start,
+    s.end,
+    r && {
+      storage: plan.storages[r.storage]?.label,
+      bytes: residencyBytes(plan, r),
+      pages: [r.from, r.to],
+      from,
+    },
+  )
 }
 
 /** One slice for each run of calls of one segment: a segment may be visited once only, but a trace should not assume it. */
 const segmentEvents = (plan: Plan, timeline: Timeline, pid: number): readonly TraceEvent[] => {
   const starts = callStarts(plan, timeline)
   const events: TraceEvent[] = []
-  for (let p = 0; p < plan.calls.length;) {
+  for (let p = 0; p < plan.calls.length; ) {
     const first = p
     const { segment } = plan.calls[p]!
     while (p < plan.calls.length && plan.calls[p]!.segment === segment) p++
@@ -77,7 +113,11 @@ const segmentEvents = (plan: Plan, timeline: Timeline, pid: number): readonly Tr
 
 const memoryEvents = (plan: Plan, timeline: Timeline, pid: number): readonly TraceEvent[] => {
   const counter = (time: number, pages: readonly number[]): TraceEvent => ({
-    ph: 'C', name: 'device memory (MiB)', pid, tid: 0, ts: micros(time),
+    ph: 'C',
+    name: 'device memory (MiB)',
+    pid,
+    tid: 0,
+    ts: micros(time),
     args: Object.fromEntries(KINDS.map((k, i) => [kindTitle[k], (pages[i]! * PAGE_BYTES) / 2 ** 20])),
   })
   return memorySeries(plan, timeline, Number.POSITIVE_INFINITY).map((m) => counter(m.time, m.pages))
@@ -86,10 +126,20 @@ const memoryEvents = (plan: Plan, timeline: Timeline, pid: number): readonly Tra
 const timelineEvents = (plan: Plan, timeline: Timeline, pid: number, title: string): readonly TraceEvent[] => {
   const shades = callShades(plan)
   const spans = timeline.spans.map((s) =>
-    s.call !== undefined && plan.calls[s.call] ? callEvent(plan, shadeTitle[shades[s.call]!], pid, s) : copyEvent(plan, pid, s))
+    s.call !== undefined && plan.calls[s.call] ? callEvent(plan, shadeTitle[shades[s.call]!], pid, s) : copyEvent(plan, pid, s),
+  )
   const waits = stallsOf(plan, timeline).map((w) =>
-    slice(pid, THREADS.waiting, w.cause === 'memory' ? 'waiting for room' : 'waiting for values', 'stall', w.start, w.end, { before: w.call }))
-  return [...nameEvents(pid, title), ...segmentEvents(plan, timeline, pid), ...spans, ...waits, ...memoryEvents(plan, timeline, pid)]
+    slice(pid, THREADS.waiting, w.cause === 'memory' ? 'waiting for room' : 'waiting for values', 'stall', w.start, w.end, {
+      before: w.call,
+    }),
+  )
+  return [
+    ...nameEvents(pid, title),
+    ...segmentEvents(plan, timeline, pid),
+    ...spans,
+    ...waits,
+    ...memoryEvents(plan, timeline, pid),
+  ]
 }
 
 export const traceJson = (plan: Plan, simulated: Timeline, measured?: Timeline): string => {

@@ -6,7 +6,10 @@ import type { Timeline } from '../../staging/sim/timeline'
 import type { Facts, Staging } from './facts'
 import { plural, showPercent, showRatio, showSeconds, showSize } from './format'
 
-export interface Paragraph { readonly heading: string; readonly text: string }
+export interface Paragraph {
+  readonly heading: string
+  readonly text: string
+}
 
 const sentence = (...parts: readonly (string | false)[]): string => parts.filter((p) => p !== false && p !== '').join(' ')
 
@@ -17,11 +20,14 @@ const list = (items: readonly string[]): string =>
 
 const whatItDoes = (plan: Plan, facts: Facts): string => {
   const means = [
-    facts.segments.tiled > 0 && `cuts ${facts.segments.tiled === plan.segments.length ? 'every segment' : `${facts.segments.tiled} of ${plural(plan.segments.length, 'segment')}`} into tiles`,
+    facts.segments.tiled > 0 &&
+      `cuts ${facts.segments.tiled === plan.segments.length ? 'every segment' : `${facts.segments.tiled} of ${plural(plan.segments.length, 'segment')}`} into tiles`,
     facts.recomputeSeconds > 0 && 'forgets activations and computes them again',
     facts.traffic.out > 0 && 'moves values to the lower tier and back',
   ].filter((m) => m !== false)
-  return means.length > 0 ? `the plan ${list(means)}` : 'the plan keeps everything on the device, computes it once and moves nothing'
+  return means.length > 0
+    ? `the plan ${list(means)}`
+    : 'the plan keeps everything on the device, computes it once and moves nothing'
 }
 
 const memoryText = (plan: Plan, facts: Facts, staging: Staging): string => {
@@ -52,10 +58,11 @@ const tilesText = (plan: Plan, facts: Facts): string => {
   )
 }
 
-const recomputeText = (facts: Facts, staging: Staging): string => sentence(
-  `Activations that the backward pass needs but that were not kept are computed a second time, in ${plural(facts.segments.recompute, 'segment')}.`,
-  `This costs ${showSeconds(facts.recomputeSeconds)}, ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} of the step’s in-core arithmetic.`,
-)
+const recomputeText = (facts: Facts, staging: Staging): string =>
+  sentence(
+    `Activations that the backward pass needs but that were not kept are computed a second time, in ${plural(facts.segments.recompute, 'segment')}.`,
+    `This costs ${showSeconds(facts.recomputeSeconds)}, ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} of the step’s in-core arithmetic.`,
+  )
 
 const copiesText = (facts: Facts, timeline: Timeline, staging: Staging): string => {
   const tier = staging.tier === 'disk' ? 'the spill file on disk' : 'host memory'

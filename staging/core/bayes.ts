@@ -51,7 +51,10 @@ export const mostPromising = (tried: readonly Point[], values: readonly number[]
   const weighted = forward(l, y)
   const least = Math.min(...y)
   const improvement = (x: Point): number => {
-    const k = forward(l, tried.map((t) => kernel(t, x)))
+    const k = forward(
+      l,
+      tried.map((t) => kernel(t, x)),
+    )
     const mu = dot(k, weighted)
     const sigma = Math.sqrt(Math.max(1 + NOISE - dot(k, k), 1e-12))
     const z = (least - mu) / sigma

@@ -18,13 +18,19 @@ export const covers = (outer: Range, inner: Range): boolean => outer[0] <= inner
 export const hull = (a: Range, b: Range): Range => [Math.min(a[0], b[0]), Math.max(a[1], b[1])]
 export const clip = (r: Range, extent: number): Range => [Math.max(0, r[0]), Math.min(extent, r[1])]
 
-export const fullBox = (s: Shape): Box => [[0, s[0]], [0, s[1]], [0, s[2]], [0, s[3]]]
+export const fullBox = (s: Shape): Box => [
+  [0, s[0]],
+  [0, s[1]],
+  [0, s[2]],
+  [0, s[3]],
+]
 export const shapeOf = (b: Box): Shape => [extentOf(b[0]), extentOf(b[1]), extentOf(b[2]), extentOf(b[3])]
 export const sameBox = (a: Box, b: Box): boolean => a.every((r, i) => sameRange(r, b[i]!))
 export const boxCovers = (outer: Box, inner: Box): boolean => outer.every((r, i) => covers(r, inner[i]!))
 export const hullBox = (a: Box, b: Box): Box => [hull(a[0], b[0]), hull(a[1], b[1]), hull(a[2], b[2]), hull(a[3], b[3])]
 
-export const sameShape = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((n, i) => n === b[i])
+export const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((n, i) => n === b[i])
 export const elementsOf = (s: readonly number[]): number => s.reduce((n, d) => n * d, 1)
 
 /** Tile `i` of `n` disjoint tiles of an extent; sizes differ by one at most and need not divide. */

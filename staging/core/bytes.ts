@@ -13,11 +13,22 @@ export const gib = (n: number): number => n * 1024 ** 3
 export const alignUp = (n: number, to: number): number => Math.ceil(n / to) * to
 export const pagesFor = (bytes: number): number => Math.ceil(bytes / PAGE_BYTES)
 /** The pages [from, to) that bytes from an offset on lie in. */
-export const pagesOf = (offset: number, bytes: number): readonly [from: number, to: number] =>
-  [Math.floor(offset / PAGE_BYTES), Math.ceil((offset + bytes) / PAGE_BYTES)]
+export const pagesOf = (offset: number, bytes: number): readonly [from: number, to: number] => [
+  Math.floor(offset / PAGE_BYTES),
+  Math.ceil((offset + bytes) / PAGE_BYTES),
+]
 
 const UNITS: Readonly<Record<string, number>> = {
-  '': 1, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, TiB: 1024 ** 4, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12,
+  '': 1,
+  B: 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
 }
 
 export const parseBytes = (text: string): Either<string, number> => {

@@ -7,7 +7,14 @@ export type GraphError =
   | { readonly tag: 'UnknownOp'; readonly layer: string; readonly kind: string; readonly legal: readonly string[] }
   | { readonly tag: 'AttrsInvalid'; readonly layer: string; readonly kind: string; readonly got: unknown; readonly legal: string }
   | { readonly tag: 'OperandCount'; readonly layer: string; readonly kind: string; readonly got: number; readonly legal: string }
-  | { readonly tag: 'OperandInvalid'; readonly layer: string; readonly kind: string; readonly operand: string; readonly got: string; readonly legal: string }
+  | {
+      readonly tag: 'OperandInvalid'
+      readonly layer: string
+      readonly kind: string
+      readonly operand: string
+      readonly got: string
+      readonly legal: string
+    }
   | { readonly tag: 'ShapeInvalid'; readonly layer: string; readonly kind: string; readonly reason: string }
   | { readonly tag: 'ValueInvalid'; readonly name: string; readonly reason: string; readonly legal: string }
   | { readonly tag: 'DuplicateName'; readonly name: string; readonly role: string }
@@ -34,7 +41,13 @@ export type PlanError =
     }
   | { readonly tag: 'PlanByHandInvalid'; readonly at: string; readonly reason: string }
   | { readonly tag: 'UnknownStrategy'; readonly got: string; readonly legal: readonly string[] }
-  | { readonly tag: 'TilingIllegal'; readonly strategy: string; readonly layer: string; readonly dim: string; readonly why: string }
+  | {
+      readonly tag: 'TilingIllegal'
+      readonly strategy: string
+      readonly layer: string
+      readonly dim: string
+      readonly why: string
+    }
   | { readonly tag: 'UnknownMachine'; readonly got: string; readonly legal: readonly string[] }
   | {
       readonly tag: 'VerifyFailed'
@@ -55,49 +68,77 @@ const at = (layer: string, kind: string): string => `layer '${layer}' (${kind})`
 
 const verifyPlace = (e: Extract<PlanError, { tag: 'VerifyFailed' }>): string =>
   [
-    e.segment === undefined ? '' : `segment ${e.segment}`, e.tile === undefined ? '' : `tile ${e.tile}`,
-    e.call === undefined ? '' : `call ${e.call}`, e.value === undefined ? '' : `value '${e.value}'`,
-  ].filter((s) => s !== '').join(', ')
+    e.segment === undefined ? '' : `segment ${e.segment}`,
+    e.tile === undefined ? '' : `tile ${e.tile}`,
+    e.call === undefined ? '' : `call ${e.call}`,
+    e.value === undefined ? '' : `value '${e.value}'`,
+  ]
+    .filter((s) => s !== '')
+    .join(', ')
 
 const renderPlanError = (e: PlanError): string => {
   switch (e.tag) {
-    case 'PlanByHandInvalid': return e.reason
+    case 'PlanByHandInvalid':
+      return e.reason
     case 'BudgetInfeasible': {
       if (e.reason !== undefined) return e.reason
       const way = e.inTheWay.map((w) => `${w.label} ${showBytes(w.bytes)}`)
-      return `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
+      return (
+        `no plan of strategy '${e.strategy}' fits ${showBytes(e.budgetBytes)}: the smallest budget that works is ` +
         `${showBytes(e.smallestBytes)} (${e.smallestBytes} bytes)${way.length === 0 ? '' : `; in the way are ${list(way)}`}`
+      )
     }
-    case 'UnknownStrategy': return `there is no strategy '${e.got}'; legal are ${list(e.legal)}`
-    case 'TilingIllegal': return `strategy '${e.strategy}' cannot tile layer '${e.layer}' along '${e.dim}': ${e.why}`
-    case 'UnknownMachine': return `there is no machine '${e.got}'; legal are ${list(e.legal)}`
+    case 'UnknownStrategy':
+      return `there is no strategy '${e.got}'; legal are ${list(e.legal)}`
+    case 'TilingIllegal':
+      return `strategy '${e.strategy}' cannot tile layer '${e.layer}' along '${e.dim}': ${e.why}`
+    case 'UnknownMachine':
+      return `there is no machine '${e.got}'; legal are ${list(e.legal)}`
     case 'VerifyFailed': {
       const place = verifyPlace(e)
       return `the plan breaks rule '${e.rule}'${place === '' ? '' : ` at ${place}`}: ${e.reason}`
     }
-    case 'PlanFormat': return `not a plan file: ${e.at}: ${e.reason}`
+    case 'PlanFormat':
+      return `not a plan file: ${e.at}: ${e.reason}`
   }
 }
 
 export const renderError = (e: StageError): string => {
   switch (e.tag) {
-    case 'UnknownOp': return `layer '${e.layer}': there is no operator '${e.kind}'; legal are ${list(e.legal)}`
-    case 'AttrsInvalid': return `${at(e.layer, e.kind)}: attributes ${JSON.stringify(e.got)} are not legal; legal are ${e.legal}`
-    case 'OperandCount': return `${at(e.layer, e.kind)}: ${e.got} inputs given; legal are ${e.legal}`
-    case 'OperandInvalid': return `${at(e.layer, e.kind)}: operand ${e.operand} is ${e.got}; legal is ${e.legal}`
-    case 'ShapeInvalid': return `${at(e.layer, e.kind)}: ${e.reason}`
-    case 'ValueInvalid': return `'${e.name}': ${e.reason}; legal is ${e.legal}`
-    case 'DuplicateName': return `there are two values named '${e.name}'; legal is any name that no other ${e.role} has`
-    case 'NotAnOutput': return `${e.got} cannot be trained to a loss; legal is ${e.legal}`
-    case 'UnknownLoss': return `there is no loss '${e.got}'; legal are ${list(e.legal)}`
-    case 'NothingToTrain': return `no trained parameter leads to the output of layer '${e.layer}'; legal is a network with at least one`
+    case 'UnknownOp':
+      return `layer '${e.layer}': there is no operator '${e.kind}'; legal are ${list(e.legal)}`
+    case 'AttrsInvalid':
+      return `${at(e.layer, e.kind)}: attributes ${JSON.stringify(e.got)} are not legal; legal are ${e.legal}`
+    case 'OperandCount':
+      return `${at(e.layer, e.kind)}: ${e.got} inputs given; legal are ${e.legal}`
+    case 'OperandInvalid':
+      return `${at(e.layer, e.kind)}: operand ${e.operand} is ${e.got}; legal is ${e.legal}`
+    case 'ShapeInvalid':
+      return `${at(e.layer, e.kind)}: ${e.reason}`
+    case 'ValueInvalid':
+      return `'${e.name}': ${e.reason}; legal is ${e.legal}`
+    case 'DuplicateName':
+      return `there are two values named '${e.name}'; legal is any name that no other ${e.role} has`
+    case 'NotAnOutput':
+      return `${e.got} cannot be trained to a loss; legal is ${e.legal}`
+    case 'UnknownLoss':
+      return `there is no loss '${e.got}'; legal are ${list(e.legal)}`
+    case 'NothingToTrain':
+      return `no trained parameter leads to the output of layer '${e.layer}'; legal is a network with at least one`
     case 'NotDifferentiable':
-      return `${at(e.layer, e.kind)} has no backward rule, so a network with parameters before it cannot train; ` +
+      return (
+        `${at(e.layer, e.kind)} has no backward rule, so a network with parameters before it cannot train; ` +
         `operators that have one are ${list(e.legal)}`
-    case 'ObjectiveInvalid': return `objective '${e.objective}': ${e.reason}; legal is ${e.legal}`
-    case 'OptimizerInvalid': return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
-    case 'GraphFormat': return `not a graph: ${e.at}: ${e.reason}`
-    case 'ModelInvalid': return `not a model: ${e.at}: ${e.reason}`
-    default: return renderPlanError(e)
+      )
+    case 'ObjectiveInvalid':
+      return `objective '${e.objective}': ${e.reason}; legal is ${e.legal}`
+    case 'OptimizerInvalid':
+      return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
+    case 'GraphFormat':
+      return `not a graph: ${e.at}: ${e.reason}`
+    case 'ModelInvalid':
+      return `not a model: ${e.at}: ${e.reason}`
+    default:
+      return renderPlanError(e)
   }
 }

@@ -1,7 +1,10 @@
 // FNV-1a, 64 bits, in 32-bit halves: the checksum of tapes and plan files, the fingerprint of graphs.
 // In: bytes or text (as UTF-8). Out: the hash as two unsigned halves or sixteen hex digits. Not a cryptographic hash.
 
-export interface Hash64 { readonly hi: number; readonly lo: number }
+export interface Hash64 {
+  readonly hi: number
+  readonly lo: number
+}
 
 export const fnv1a64 = (bytes: Uint8Array): Hash64 => {
   let hi = 0xcbf29ce4

@@ -1,7 +1,10 @@
 // A binary heap: push in any order, pop the foremost first; of equals, the one that was pushed first.
 // In: items and which of two comes out before the other. Invariant: no item comes out before the one above it.
 
-interface Entry<T> { readonly item: T; readonly age: number }
+interface Entry<T> {
+  readonly item: T
+  readonly age: number
+}
 
 export class Heap<T> {
   private readonly entries: Entry<T>[] = []

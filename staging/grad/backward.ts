@@ -30,7 +30,13 @@ const trainable = (ops: readonly Op[], aim: Aim): ReadonlySet<number> => {
 
 /** Backward rules only emit what the shape rules allow: anything else is a fault of the op table, not of the user. */
 export const emitOp = (
-  b: GraphBuilder, op: Op, kind: string, attrs: AnyAttrs, ins: readonly Ref[], phase: Op['phase'], given: readonly Shape[] = [],
+  b: GraphBuilder,
+  op: Op,
+  kind: string,
+  attrs: AnyAttrs,
+  ins: readonly Ref[],
+  phase: Op['phase'],
+  given: readonly Shape[] = [],
 ): Ref[] => {
   const outs = b.op(kind, attrs, ins, op.layer, { phase, given })
   if (isLeft(outs)) throw new Error(`the backward of ${op.kind}: ${renderError(outs.left)}`)
@@ -38,15 +44,23 @@ export const emitOp = (
 }
 
 /** The gradients of values that stand side by side along C, in the first channels of one. */
-interface Joined { readonly of: number[]; readonly gradient: Ref }
+interface Joined {
+  readonly of: number[]
+  readonly gradient: Ref
+}
 
 class Gradients {
   private readonly parts = new Map<number, Ref[]>()
   private joined: Joined[] = []
 
-  constructor(private readonly b: GraphBuilder, private readonly suffix: string) {}
+  constructor(
+    private readonly b: GraphBuilder,
+    private readonly suffix: string,
+  ) {}
 
-  has(v: number): boolean { return this.parts.has(v) || this.joined.some((j) => j.of.includes(v)) }
+  has(v: number): boolean {
+    return this.parts.has(v) || this.joined.some((j) => j.of.includes(v))
+  }
 
   /** Waits until somebody asks for one of them; where not all are wanted, those that are have theirs at once. */
   giveJoined(of: readonly number[], gradient: Ref, wanted: (i: number) => boolean, op: Op): void {
@@ -69,7 +83,8 @@ class Gradients {
     const channels = (v: number): number => this.b.shape(v as Ref)[1]!
     let at = j.of.slice(0, from).reduce((n, v) => n + channels(v), 0)
     for (const [i, v] of j.of.splice(from).entries()) {
-      if (wanted(from + i)) this.give(v, emitOp(this.b, op, 'slice_channels', { from: at }, [j.gradient], 'backward', [this.b.shape(v as Ref)])[0]!)
+      if (wanted(from + i))
+        this.give(v, emitOp(this.b, op, 'slice_channels', { from: at }, [j.gradient], 'backward', [this.b.shape(v as Ref)])[0]!)
       at += channels(v)
     }
   }
@@ -95,7 +110,9 @@ class Gradients {
     return sum
   }
 
-  private nameOf(v: number): string { return `${this.b.value(v as Ref).name}.grad${this.suffix}` }
+  private nameOf(v: number): string {
+    return `${this.b.value(v as Ref).name}.grad${this.suffix}`
+  }
 }
 
 const contextOf = (b: GraphBuilder, op: Op, gradients: Gradients, wanted: (input: number) => boolean): GradContext => ({
@@ -111,7 +128,11 @@ const contextOf = (b: GraphBuilder, op: Op, gradients: Gradients, wanted: (input
   takeJoined: (from) => (op.ins.every((_, i) => i < from || wanted(i)) ? gradients.takeJoined(op.ins.slice(from), op) : []),
 })
 
-export interface ParameterGradient { readonly param: Ref; readonly gradient: Ref; readonly op: Op }
+export interface ParameterGradient {
+  readonly param: Ref
+  readonly gradient: Ref
+  readonly op: Op
+}
 
 /** For each parameter the first op that uses it: in the backward pass the last, when its gradient is complete. */
 const firstUses = (ops: readonly Op[], aim: Aim): ReadonlyMap<number, Op> => {
@@ -132,7 +153,12 @@ export const backward = (b: GraphBuilder, ops: readonly Op[], aim: Aim): Either<
     if (reached && op.ins.some((_, i) => wants(i))) {
       const rule = opDef(op.kind).backward
       if (!rule)
-        return left({ tag: 'NotDifferentiable', layer: op.layer, kind: op.kind, legal: opDefs.filter((d) => d.backward).map((d) => d.kind) })
+        return left({
+          tag: 'NotDifferentiable',
+          layer: op.layer,
+          kind: op.kind,
+          legal: opDefs.filter((d) => d.backward).map((d) => d.kind),
+        })
       rule(contextOf(b, op, gradients, wants))
     }
     // Whether or not the last use passes a gradient on: now no other comes.

@@ -49,10 +49,18 @@ const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[],
 }
 
 /** What operators themselves keep from step to step: running statistics. */
-const appendStatistics = (b: GraphBuilder, forward: readonly Op[], states: ReadonlyMap<string, Ref>, normMomentum: number): void => {
+const appendStatistics = (
+  b: GraphBuilder,
+  forward: readonly Op[],
+  states: ReadonlyMap<string, Ref>,
+  normMomentum: number,
+): void => {
   for (const op of forward)
     opDef(op.kind).update?.({
-      attrs: op.attrs, ins: op.ins as readonly Ref[], outs: op.outs as readonly Ref[], normMomentum,
+      attrs: op.attrs,
+      ins: op.ins as readonly Ref[],
+      outs: op.outs as readonly Ref[],
+      normMomentum,
       shape: (r) => b.shape(r),
       state: (name) => states.get(`${op.layer}.${name}`),
       emit: (kind, attrs, ins) => void emitOp(b, op, kind, attrs, ins, 'update'),
@@ -77,8 +85,12 @@ const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
 const withEarlyLosses = (ops: readonly Op[]): readonly Op[] => {
   const maker = new Map<ValueId, number>()
   ops.forEach((op, i) => op.outs.forEach((v) => maker.set(v, i)))
-  const place = (op: Op, i: number): number => (op.phase === 'loss' ? Math.max(...op.ins.map((v) => maker.get(v) ?? -1)) + 0.5 : i)
-  return ops.map((op, i) => ({ op, at: place(op, i) })).sort((a, b) => a.at - b.at).map(({ op }) => op)
+  const place = (op: Op, i: number): number =>
+    op.phase === 'loss' ? Math.max(...op.ins.map((v) => maker.get(v) ?? -1)) + 0.5 : i
+  return ops
+    .map((op, i) => ({ op, at: place(op, i) }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ op }) => op)
 }
 
 const appendTerm = (b: GraphBuilder, forward: Graph, term: Term): Either<GraphError, Op> => {
@@ -87,13 +99,17 @@ const appendTerm = (b: GraphBuilder, forward: Graph, term: Term): Either<GraphEr
   const rule = LOSSES[term.loss] as LossRule | undefined
   if (!rule) return left({ tag: 'UnknownLoss', got: term.loss, legal: lossNames })
   const of = b.ref(term.of)
-  const [target, constant] = 'constant' in term.to ? [[], term.to.constant] as const : [[b.ref(term.to.value)], 0] as const
+  const [target, constant] = 'constant' in term.to ? ([[], term.to.constant] as const) : ([[b.ref(term.to.value)], 0] as const)
   const outs = b.op(rule.kind, lossAttrs(rule, b.shape(of), term.weight, constant), [of, ...target], term.name, { phase: 'loss' })
   return isLeft(outs) ? outs : right(b.written[b.written.length - 1]!)
 }
 
 /** The losses of each objective, in order. */
-const appendLosses = (b: GraphBuilder, forward: Graph, objectives: readonly Objective[]): Either<GraphError, readonly ReadonlyMap<Op, Term>[]> => {
+const appendLosses = (
+  b: GraphBuilder,
+  forward: Graph,
+  objectives: readonly Objective[],
+): Either<GraphError, readonly ReadonlyMap<Op, Term>[]> => {
   const losses: Map<Op, Term>[] = []
   for (const o of objectives) {
     const own = new Map<Op, Term>()
@@ -107,7 +123,13 @@ const appendLosses = (b: GraphBuilder, forward: Graph, objectives: readonly Obje
   return right(losses)
 }
 
-const finish = (b: GraphBuilder, forward: Graph, objectives: readonly Objective[], detached: readonly Detached[], options: StepOptions): Either<GraphError, Graph> => {
+const finish = (
+  b: GraphBuilder,
+  forward: Graph,
+  objectives: readonly Objective[],
+  detached: readonly Detached[],
+  options: StepOptions,
+): Either<GraphError, Graph> => {
   const losses = appendLosses(b, forward, objectives)
   if (isLeft(losses)) return losses
   const ops = withEarlyLosses([...b.written])
@@ -136,10 +158,15 @@ const finish = (b: GraphBuilder, forward: Graph, objectives: readonly Objective[
 
 /** A step with several objectives. What a loss compares with is a value of the forward graph, fed or computed. */
 export const stepTraining = (
-  forward: Graph, objectives: readonly Objective[], detached: readonly Detached[] = [], options: StepOptions = {},
+  forward: Graph,
+  objectives: readonly Objective[],
+  detached: readonly Detached[] = [],
+  options: StepOptions = {},
 ): Either<GraphError, Graph> => {
   const fault = objectivesFault(forward, objectives)
-  return fault ? left(fault) : finish(GraphBuilder.extending(forward, options.dtype ?? 'f32'), forward, objectives, detached, options)
+  return fault
+    ? left(fault)
+    : finish(GraphBuilder.extending(forward, options.dtype ?? 'f32'), forward, objectives, detached, options)
 }
 
 /** One output, one loss to a fed target, one optimizer over all parameters. */

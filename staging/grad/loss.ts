@@ -14,8 +14,8 @@ export interface LossRule {
 const perElement = (kind: string): LossRule => ({ kind, target: (s) => s })
 
 export const LOSSES = {
-  'mse': perElement('mse'),
-  'l1': perElement('l1'),
+  mse: perElement('mse'),
+  l1: perElement('l1'),
   'bce-with-logits': perElement('bce_with_logits'),
   'cross-entropy': { kind: 'softmax_xent', target: ([b, , h, w]) => [b!, 1, h!, w!], targetType: 'i32' },
 } satisfies Readonly<Record<string, LossRule>>

@@ -25,17 +25,29 @@ export interface Objective {
 }
 
 /** The op that makes `reader` takes `input` as a constant. */
-export interface Detached { readonly reader: ValueId; readonly input: ValueId }
+export interface Detached {
+  readonly reader: ValueId
+  readonly input: ValueId
+}
 
-export const allParams = (graph: Graph): ReadonlySet<ValueId> => new Set(graph.values.filter((v) => v.role === 'param').map((v) => v.id))
+export const allParams = (graph: Graph): ReadonlySet<ValueId> =>
+  new Set(graph.values.filter((v) => v.role === 'param').map((v) => v.id))
 
-const invalid = (objective: string, reason: string, legal: string): GraphError => ({ tag: 'ObjectiveInvalid', objective, reason, legal })
+const invalid = (objective: string, reason: string, legal: string): GraphError => ({
+  tag: 'ObjectiveInvalid',
+  objective,
+  reason,
+  legal,
+})
 
 const termFault = (graph: Graph, o: Objective, t: Term): GraphError | undefined => {
   if (!Number.isFinite(t.weight)) return invalid(o.name, `the weight of '${t.name}' is ${t.weight}`, 'a finite number')
   if ('constant' in t.to) {
-    if (t.loss === 'cross-entropy') return invalid(o.name, `'${t.name}' compares classes with ${t.to.constant}`, 'a fed tensor of class labels')
-    return Number.isFinite(t.to.constant) ? undefined : invalid(o.name, `'${t.name}' compares with ${t.to.constant}`, 'a finite number')
+    if (t.loss === 'cross-entropy')
+      return invalid(o.name, `'${t.name}' compares classes with ${t.to.constant}`, 'a fed tensor of class labels')
+    return Number.isFinite(t.to.constant)
+      ? undefined
+      : invalid(o.name, `'${t.name}' compares with ${t.to.constant}`, 'a finite number')
   }
   const target = graph.values[t.to.value]!
   // The gradient of these losses by their target is none of the op table's.
@@ -58,7 +70,11 @@ export const objectivesFault = (graph: Graph, objectives: readonly Objective[]):
     if (o.terms.length === 0) return invalid(o.name, 'it has no losses', 'at least one')
     for (const p of o.params) {
       if (owner.has(p))
-        return invalid(o.name, `parameter '${graph.values[p]!.name}' is trained by objective '${owner.get(p)}' already`, 'one objective for each parameter')
+        return invalid(
+          o.name,
+          `parameter '${graph.values[p]!.name}' is trained by objective '${owner.get(p)}' already`,
+          'one objective for each parameter',
+        )
       owner.set(p, o.name)
     }
     const fault = optimizerFault(o.optimizer) ?? o.terms.map((t) => termFault(graph, o, t)).find((f) => f !== undefined)

@@ -31,27 +31,44 @@ export interface UpdateRule {
 
 export const updateRule = (o: Optimizer): UpdateRule => {
   switch (o.kind) {
-    case 'sgd': return {
-      kind: 'sgd',
-      attrs: { lr: o.lr, momentum: o.momentum, weightDecay: o.weightDecay, nesterov: o.nesterov ? 1 : 0 },
-      states: o.momentum === 0 ? [] : ['momentum'],
-    }
-    case 'adam': case 'adamw': return {
-      kind: 'adam',
-      attrs: {
-        lr: o.lr, beta1: o.beta1, beta2: o.beta2, eps: o.eps, weightDecay: o.weightDecay, decoupled: o.kind === 'adamw' ? 1 : 0,
-      },
-      states: ['exp_avg', 'exp_avg_sq'],
-    }
+    case 'sgd':
+      return {
+        kind: 'sgd',
+        attrs: { lr: o.lr, momentum: o.momentum, weightDecay: o.weightDecay, nesterov: o.nesterov ? 1 : 0 },
+        states: o.momentum === 0 ? [] : ['momentum'],
+      }
+    case 'adam':
+    case 'adamw':
+      return {
+        kind: 'adam',
+        attrs: {
+          lr: o.lr,
+          beta1: o.beta1,
+          beta2: o.beta2,
+          eps: o.eps,
+          weightDecay: o.weightDecay,
+          decoupled: o.kind === 'adamw' ? 1 : 0,
+        },
+        states: ['exp_avg', 'exp_avg_sq'],
+      }
   }
 }
 
-interface Limit { readonly test: (v: number) => boolean; readonly legal: string }
+interface Limit {
+  readonly test: (v: number) => boolean
+  readonly legal: string
+}
 const atLeast0: Limit = { test: (v) => v >= 0, legal: '0 or more' }
 const below1: Limit = { test: (v) => v >= 0 && v < 1, legal: '0 or more and below 1' }
 
-const LIMITS: Readonly<Record<string, Limit>> =
-  { lr: atLeast0, momentum: atLeast0, weightDecay: atLeast0, beta1: below1, beta2: below1, eps: atLeast0 }
+const LIMITS: Readonly<Record<string, Limit>> = {
+  lr: atLeast0,
+  momentum: atLeast0,
+  weightDecay: atLeast0,
+  beta1: below1,
+  beta2: below1,
+  eps: atLeast0,
+}
 
 export const optimizerFault = (o: Optimizer): GraphError | undefined => {
   const needed = o.kind === 'sgd' ? ['lr', 'momentum', 'weightDecay'] : ['lr', 'beta1', 'beta2', 'eps', 'weightDecay']

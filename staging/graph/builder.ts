@@ -12,9 +12,18 @@ import { depthFirst } from './order'
 type Shape = readonly number[]
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
-const DATA_OUTPUT: Readonly<Record<Phase, ValueRole>> =
-  { forward: 'activation', loss: 'activation', backward: 'gradient', update: 'gradient' }
-const WHOLE_OUTPUT: Readonly<Record<Phase, ValueRole>> = { forward: 'stat', loss: 'loss', backward: 'gradient', update: 'gradient' }
+const DATA_OUTPUT: Readonly<Record<Phase, ValueRole>> = {
+  forward: 'activation',
+  loss: 'activation',
+  backward: 'gradient',
+  update: 'gradient',
+}
+const WHOLE_OUTPUT: Readonly<Record<Phase, ValueRole>> = {
+  forward: 'stat',
+  loss: 'loss',
+  backward: 'gradient',
+  update: 'gradient',
+}
 
 export interface OpPlace {
   readonly phase?: Phase
@@ -29,7 +38,10 @@ export class GraphBuilder {
   private readonly faults = new Map<ValueId, GraphError>()
   private shares = false
 
-  constructor(readonly name: string, readonly dtype: Float = 'f32') {}
+  constructor(
+    readonly name: string,
+    readonly dtype: Float = 'f32',
+  ) {}
 
   /** Goes on from a finished graph, with `dtype` as its float type. */
   static extending(graph: Graph, dtype: Float): GraphBuilder {
@@ -42,27 +54,45 @@ export class GraphBuilder {
     return b
   }
 
-  input(name: string, shape: Shape): Ref { return this.leaf({ name, role: 'input', shape, dtype: this.dtype }) }
-  target(name: string, shape: Shape, dtype: DType = this.dtype): Ref { return this.leaf({ name, role: 'target', shape, dtype }) }
-  param(name: string, shape: Shape, init: Init): Ref { return this.leaf({ name, role: 'param', shape, dtype: this.dtype, init }) }
-  state(name: string, shape: Shape, init: Init): Ref { return this.leaf({ name, role: 'state', shape, dtype: this.dtype, init }) }
+  input(name: string, shape: Shape): Ref {
+    return this.leaf({ name, role: 'input', shape, dtype: this.dtype })
+  }
+  target(name: string, shape: Shape, dtype: DType = this.dtype): Ref {
+    return this.leaf({ name, role: 'target', shape, dtype })
+  }
+  param(name: string, shape: Shape, init: Init): Ref {
+    return this.leaf({ name, role: 'param', shape, dtype: this.dtype, init })
+  }
+  state(name: string, shape: Shape, init: Init): Ref {
+    return this.leaf({ name, role: 'state', shape, dtype: this.dtype, init })
+  }
 
   /** Within `make`, a parameter or state that is declared again is the one that is there: a network that is used again. */
   sharing<T>(make: () => T): T {
     const before = this.shares
     this.shares = true
-    try { return make() } finally { this.shares = before }
+    try {
+      return make()
+    } finally {
+      this.shares = before
+    }
   }
 
-  shape(r: Ref): Shape { return this.value(r).shape }
+  shape(r: Ref): Shape {
+    return this.value(r).shape
+  }
   value(r: Ref): Value {
     const v = this.values[r]
     if (!v) throw new Error(`GraphBuilder: there is no value ${r}`)
     return v
   }
-  ref(id: ValueId): Ref { return this.value(id as Ref).id as Ref }
+  ref(id: ValueId): Ref {
+    return this.value(id as Ref).id as Ref
+  }
   /** Ops so far, in the order in which they were written. */
-  get written(): readonly Op[] { return this.ops }
+  get written(): readonly Op[] {
+    return this.ops
+  }
 
   /** Appends an op; gives its outputs. Outputs are named for the layer (and the operand, when it is no activation). */
   op(kind: string, attrs: AnyAttrs, ins: readonly Ref[], layer: string, place: OpPlace = {}): Either<GraphError, Ref[]> {
@@ -104,7 +134,15 @@ export class GraphBuilder {
   }
 
   private append(c: CheckedOp, ins: readonly Ref[], layer: string, phase: Phase): Ref[] {
-    const types = outputTypes(c.def, isNarrowOp(c.def, ins.map((r) => this.value(r)), []), this.dtype)
+    const types = outputTypes(
+      c.def,
+      isNarrowOp(
+        c.def,
+        ins.map((r) => this.value(r)),
+        [],
+      ),
+      this.dtype,
+    )
     const outs = c.outs.map((shape, i) => {
       const o = c.def.outs[i]!
       // Statistics are small and kept, whether they are an image's (data) or the batch's (whole).

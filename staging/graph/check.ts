@@ -29,8 +29,10 @@ const WHOLE_ROLES: readonly ValueRole[] = ['param', 'state', 'stat', 'gradient',
 const DATA_ROLES: readonly ValueRole[] = ['input', 'target', 'activation', 'gradient', 'stat']
 const OVERWRITABLE: readonly ValueRole[] = ['param', 'state']
 
-const countsOf = (operands: OpDef['ins'], variadic = false): readonly [least: number, most: number] =>
-  [operands.filter((o) => !o.optional).length, variadic ? Infinity : operands.length]
+const countsOf = (operands: OpDef['ins'], variadic = false): readonly [least: number, most: number] => [
+  operands.filter((o) => !o.optional).length,
+  variadic ? Infinity : operands.length,
+]
 const countText = ([least, most]: readonly [number, number]): string =>
   most === Infinity ? `${least} or more` : least === most ? String(least) : `${least} to ${most}`
 
@@ -39,17 +41,29 @@ const rolesFor = (d: OpDef, o: OperandDef, i: number): readonly ValueRole[] =>
 
 const operandFault = (r: OpRequest, d: OpDef, v: Value, i: number): GraphError | undefined => {
   const o = inputDef(d, i)
-  const fault = (got: string, legal: string): GraphError =>
-    ({ tag: 'OperandInvalid', layer: r.layer, kind: r.kind, operand: `${i} (${o.name})`, got, legal })
+  const fault = (got: string, legal: string): GraphError => ({
+    tag: 'OperandInvalid',
+    layer: r.layer,
+    kind: r.kind,
+    operand: `${i} (${o.name})`,
+    got,
+    legal,
+  })
   const roles = rolesFor(d, o, i)
   if (!roles.includes(v.role)) return fault(`'${v.name}', a value of role ${v.role}`, `a value of role ${roles.join(', ')}`)
   if (o.role === 'data' && v.shape.length !== 4) return fault(`'${v.name}' ${shapeText(v.shape)}`, 'a value [B,C,H,W]')
   const element = elementOf(d, o)
-  return STORED[element].includes(v.dtype) ? undefined : fault(`'${v.name}' of element type ${v.dtype}`, `element type ${STORED[element].join(' or ')}`)
+  return STORED[element].includes(v.dtype)
+    ? undefined
+    : fault(`'${v.name}' of element type ${v.dtype}`, `element type ${STORED[element].join(' or ')}`)
 }
 
 const STORED: Readonly<Record<Element, readonly DType[]>> = {
-  real: ['f32', 'f64'], i32: ['i32'], either: ['f32', 'f64', 'bf16'], bf16: ['bf16'], any: ['f32', 'f64', 'i32', 'bf16'],
+  real: ['f32', 'f64'],
+  i32: ['i32'],
+  either: ['f32', 'f64', 'bf16'],
+  bf16: ['bf16'],
+  any: ['f32', 'f64', 'i32', 'bf16'],
 }
 
 /** Whether a call with these operands stores activations as bf16. */
@@ -62,7 +76,14 @@ const mixedFault = (r: OpRequest, d: OpDef): GraphError | undefined => {
   if (at < 0) return undefined
   const { name, dtype } = r.ins[at]!
   const operand = `${at} (${inputDef(d, at).name})`
-  return { tag: 'OperandInvalid', layer: r.layer, kind: r.kind, operand, got: `'${name}' of element type ${dtype} beside a bf16 one`, legal: 'element type bf16' }
+  return {
+    tag: 'OperandInvalid',
+    layer: r.layer,
+    kind: r.kind,
+    operand,
+    got: `'${name}' of element type ${dtype} beside a bf16 one`,
+    legal: 'element type bf16',
+  }
 }
 
 /** Whether an op is narrow: its inputs say, or, where all of them are wide anyhow, what it makes. */
@@ -77,7 +98,11 @@ export const outputTypes = (d: OpDef, narrow: boolean, float: Float): readonly D
   })
 
 const attrsText = (d: OpDef): string =>
-  Object.keys(d.fields).length === 0 ? 'none' : Object.entries(d.fields).map(([n, f]) => `${n}: ${f}`).join(', ')
+  Object.keys(d.fields).length === 0
+    ? 'none'
+    : Object.entries(d.fields)
+        .map(([n, f]) => `${n}: ${f}`)
+        .join(', ')
 
 const inWireOrder = (d: OpDef, attrs: AnyAttrs): AnyAttrs => Object.fromEntries(Object.keys(d.fields).map((n) => [n, attrs[n]!]))
 
@@ -98,8 +123,17 @@ export const checkOp = (r: OpRequest): Either<GraphError, CheckedOp> => {
   if (mixed) return left(mixed)
   const outCounts = countsOf(d.outs)
   if (d.outputsGiven && (r.given.length < outCounts[0] || r.given.length > outCounts[1]))
-    return left({ tag: 'ShapeInvalid', layer, kind, reason: `${r.given.length} output shapes are given; legal are ${countText(outCounts)}` })
-  const outs = d.shape(r.attrs, r.ins.map((v) => v.shape), r.given)
+    return left({
+      tag: 'ShapeInvalid',
+      layer,
+      kind,
+      reason: `${r.given.length} output shapes are given; legal are ${countText(outCounts)}`,
+    })
+  const outs = d.shape(
+    r.attrs,
+    r.ins.map((v) => v.shape),
+    r.given,
+  )
   if (isLeft(outs)) return left({ tag: 'ShapeInvalid', layer, kind, reason: outs.left })
   return right({ def: d, attrs: inWireOrder(d, r.attrs), outs: outs.right })
 }
@@ -114,7 +148,8 @@ export const valueFault = (v: Pick<Value, 'name' | 'role' | 'shape' | 'init'>): 
   if (!v.shape.every((d) => Number.isSafeInteger(d) && d > 0))
     return fault(`its shape is ${shapeText(v.shape)}`, 'a whole number of 1 or more in each dimension')
   // Byte counts, too, must be exact: eight bytes an element at most.
-  if (v.shape.reduce((n, d) => n * d, 8) > Number.MAX_SAFE_INTEGER) return fault(`its shape is ${shapeText(v.shape)}`, 'at most 2^50 elements')
+  if (v.shape.reduce((n, d) => n * d, 8) > Number.MAX_SAFE_INTEGER)
+    return fault(`its shape is ${shapeText(v.shape)}`, 'at most 2^50 elements')
   if (v.init && !Number.isFinite(v.init.a)) return fault(`its start value is ${v.init.a}`, 'a finite number')
   return undefined
 }

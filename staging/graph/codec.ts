@@ -13,20 +13,37 @@ import { type DType, type Float, floatOf, type Graph, type Op, type Value, type 
 
 const names = <K extends string>(keys: readonly K[]) => t.keyof(Object.fromEntries(keys.map((k) => [k, null])) as Record<K, null>)
 const index = new t.Type<number>(
-  'index', (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
-  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)), t.identity,
+  'index',
+  (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
+  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)),
+  t.identity,
 )
 const roleCodec = names<ValueRole>(['param', 'state', 'input', 'target', 'activation', 'gradient', 'stat', 'loss'])
 
 const initCodec = t.exact(t.type({ dist: names(['uniform', 'normal', 'constant']), a: t.number }))
-const valueCodec = t.exact(t.intersection([
-  t.type({ id: index, name: t.string, role: roleCodec, shape: t.array(index), dtype: names<DType>(['f32', 'f64', 'i32', 'bf16']) }),
-  t.partial({ init: initCodec, gradOf: index }),
-]))
-const opCodec = t.exact(t.type({
-  id: index, kind: t.string, layer: t.string, phase: names(['forward', 'loss', 'backward', 'update']),
-  attrs: t.record(t.string, t.number), ins: t.array(index), outs: t.array(index),
-}))
+const valueCodec = t.exact(
+  t.intersection([
+    t.type({
+      id: index,
+      name: t.string,
+      role: roleCodec,
+      shape: t.array(index),
+      dtype: names<DType>(['f32', 'f64', 'i32', 'bf16']),
+    }),
+    t.partial({ init: initCodec, gradOf: index }),
+  ]),
+)
+const opCodec = t.exact(
+  t.type({
+    id: index,
+    kind: t.string,
+    layer: t.string,
+    phase: names(['forward', 'loss', 'backward', 'update']),
+    attrs: t.record(t.string, t.number),
+    ins: t.array(index),
+    outs: t.array(index),
+  }),
+)
 const structure = t.exact(t.type({ name: t.string, values: t.array(valueCodec), ops: t.array(opCodec) }))
 
 // ---------------------------------------------------------------- meaning
@@ -55,7 +72,13 @@ const gradientFault = (g: Graph, v: Value): string | undefined => {
 
 /** Class labels and what ops make of whole numbers are i32; what is fed and what layers make may be bf16. */
 const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonly DType[] =>
-  v.role === 'target' ? [float, 'i32'] : integers.has(v.id) ? ['i32'] : ['input', 'activation', 'gradient'].includes(v.role) ? [float, 'bf16'] : [float]
+  v.role === 'target'
+    ? [float, 'i32']
+    : integers.has(v.id)
+      ? ['i32']
+      : ['input', 'activation', 'gradient'].includes(v.role)
+        ? [float, 'bf16']
+        : [float]
 
 const valuesFault = (g: Graph): Fault | undefined => {
   const leafNames = new Set<string>()
@@ -64,11 +87,16 @@ const valuesFault = (g: Graph): Fault | undefined => {
   for (const [i, v] of g.values.entries()) {
     const at = `values[${i}]`
     const alone = valueFault(v)
-    const reason = v.id !== i ? `its id is ${v.id}; legal is ${i}`
-      : alone ? renderError(alone)
-      : !typesOf(v, float, integers).includes(v.dtype) ? `'${v.name}' of role ${v.role} is ${v.dtype}; legal is ${typesOf(v, float, integers).join(' or ')}`
-      : isLeaf(v) && leafNames.has(v.name) ? `a second leaf named '${v.name}'`
-      : startFault(v) ?? gradientFault(g, v)
+    const reason =
+      v.id !== i
+        ? `its id is ${v.id}; legal is ${i}`
+        : alone
+          ? renderError(alone)
+          : !typesOf(v, float, integers).includes(v.dtype)
+            ? `'${v.name}' of role ${v.role} is ${v.dtype}; legal is ${typesOf(v, float, integers).join(' or ')}`
+            : isLeaf(v) && leafNames.has(v.name)
+              ? `a second leaf named '${v.name}'`
+              : (startFault(v) ?? gradientFault(g, v))
     if (reason !== undefined) return faultAt(at, reason)
     if (isLeaf(v)) leafNames.add(v.name)
   }
@@ -113,7 +141,15 @@ class Walk {
     if (shapes.length !== outs.length) return `it has ${outs.length} outputs; legal are ${shapes.length}`
     const odd = outs.find((v, i) => !sameShape(v.shape, shapes[i]!))
     if (odd) return `'${odd.name}' has shape [${odd.shape.join(',')}]; legal is [${shapes[outs.indexOf(odd)]!.join(',')}]`
-    const types = outputTypes(def, isNarrowOp(def, op.ins.map((v) => this.g.values[v]!), outs), this.float)
+    const types = outputTypes(
+      def,
+      isNarrowOp(
+        def,
+        op.ins.map((v) => this.g.values[v]!),
+        outs,
+      ),
+      this.float,
+    )
     const mistyped = outs.find((v, i) => v.dtype !== types[i])
     if (mistyped) return `'${mistyped.name}' is ${mistyped.dtype}; legal is ${types[outs.indexOf(mistyped)]}`
     const roles = (i: number): readonly ValueRole[] =>
@@ -125,13 +161,15 @@ class Walk {
     return undefined
   }
 
-  unwritten(): Value | undefined { return this.g.values.find((v) => !this.written.has(v.id)) }
+  unwritten(): Value | undefined {
+    return this.g.values.find((v) => !this.written.has(v.id))
+  }
 }
 
 const opsFault = (g: Graph): Fault | undefined => {
   const walk = new Walk(g)
   for (const [i, op] of g.ops.entries()) {
-    const reason = op.id !== i ? `its id is ${op.id}; legal is ${i}` : walk.reading(op) ?? walk.writing(op) ?? walk.applying(op)
+    const reason = op.id !== i ? `its id is ${op.id}; legal is ${i}` : (walk.reading(op) ?? walk.writing(op) ?? walk.applying(op))
     if (reason !== undefined) return faultAt(`ops[${i}]`, reason)
   }
   const orphan = walk.unwritten()
@@ -144,8 +182,14 @@ export const graphFault = (g: Graph): GraphError | undefined => valuesFault(g) ?
 
 const placeOf = (errors: t.Errors): Fault => {
   const e = errors[0]!
-  const at = e.context.map((c) => c.key).filter((k) => k !== '').join('.')
-  return faultAt(at === '' ? 'graph' : at, e.message ?? `${JSON.stringify(e.value)?.slice(0, 80)} is not ${e.context.at(-1)?.type.name ?? 'legal'}`)
+  const at = e.context
+    .map((c) => c.key)
+    .filter((k) => k !== '')
+    .join('.')
+  return faultAt(
+    at === '' ? 'graph' : at,
+    e.message ?? `${JSON.stringify(e.value)?.slice(0, 80)} is not ${e.context.at(-1)?.type.name ?? 'legal'}`,
+  )
 }
 
 /** A graph, or why not, in words that say where. */

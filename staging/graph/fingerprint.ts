@@ -7,7 +7,9 @@ const sorted = (attrs: Readonly<Record<string, number>>): readonly (readonly [st
   Object.entries(attrs).sort(([a], [b]) => (a < b ? -1 : 1))
 
 export const fingerprint = (g: Graph): string =>
-  hashText(JSON.stringify([
-    g.values.map((v) => [v.name, v.role, v.shape, v.dtype, v.init?.dist ?? null, v.init?.a ?? null, v.gradOf ?? null]),
-    g.ops.map((o) => [o.kind, o.layer, o.phase, sorted(o.attrs), o.ins, o.outs]),
-  ]))
+  hashText(
+    JSON.stringify([
+      g.values.map((v) => [v.name, v.role, v.shape, v.dtype, v.init?.dist ?? null, v.init?.a ?? null, v.gradOf ?? null]),
+      g.ops.map((o) => [o.kind, o.layer, o.phase, sorted(o.attrs), o.ins, o.outs]),
+    ]),
+  )

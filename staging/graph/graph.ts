@@ -17,7 +17,10 @@ export type Float = 'f32' | 'f64'
 export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4, bf16: 2 }
 
 /** How a parameter or state starts: uniform in [-a, a], normal with deviation a, or the constant a. */
-export interface Init { readonly dist: 'uniform' | 'normal' | 'constant'; readonly a: number }
+export interface Init {
+  readonly dist: 'uniform' | 'normal' | 'constant'
+  readonly a: number
+}
 
 export interface Value {
   readonly id: ValueId

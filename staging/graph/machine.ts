@@ -14,10 +14,17 @@ export interface Link {
 }
 
 /** How many times as long it takes, at least 1: a copy while a call runs, and a call while something is copied. */
-export interface Beside { readonly copies: number; readonly calls: number }
+export interface Beside {
+  readonly copies: number
+  readonly calls: number
+}
 
 /** One way to run a call. */
-export interface Choice { readonly algorithm: Algorithm; readonly seconds: number; readonly workspace: number }
+export interface Choice {
+  readonly algorithm: Algorithm
+  readonly seconds: number
+  readonly workspace: number
+}
 
 /** What a plan needs to know of a machine to unroll its segments. */
 export type Costs = Pick<Machine, 'seconds' | 'workspace' | 'choices'>
@@ -43,12 +50,20 @@ export interface Machine {
 
 /** The fastest way to run a call on a machine. */
 export const fastest = (m: Costs, kind: string, attrs: AnyAttrs, s: CallShapes): Choice => {
-  const ways = m.choices?.(kind, attrs, s) ?? [{ algorithm: 'direct', seconds: m.seconds(kind, attrs, s), workspace: m.workspace(kind, attrs, s) }]
+  const ways = m.choices?.(kind, attrs, s) ?? [
+    { algorithm: 'direct', seconds: m.seconds(kind, attrs, s), workspace: m.workspace(kind, attrs, s) },
+  ]
   return ways.reduce((a, b) => (b.seconds < a.seconds ? b : a))
 }
 
 /** The machine with only those ways that take at most so much scratch, or the least of all (paper 4, section 4.2). */
 export const withScratch = <M extends Costs>(m: M, bytes: number): M => {
   const { choices } = m
-  return choices ? { ...m, choices: (kind: string, attrs: AnyAttrs, s: CallShapes) => choices(kind, attrs, s).filter((c, i) => i === 0 || c.workspace <= bytes) } : m
+  return choices
+    ? {
+        ...m,
+        choices: (kind: string, attrs: AnyAttrs, s: CallShapes) =>
+          choices(kind, attrs, s).filter((c, i) => i === 0 || c.workspace <= bytes),
+      }
+    : m
 }

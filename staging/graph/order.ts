@@ -2,7 +2,10 @@
 // before the next begins; the join runs when all of its inputs are there. Where ops are ready at once, first written, first run.
 // Worked example: fork f to branches a1,a2 and b1,b2 and join j runs f a1 a2 b1 b2 j, however it was written.
 
-export interface Node { readonly ins: readonly number[]; readonly outs: readonly number[] }
+export interface Node {
+  readonly ins: readonly number[]
+  readonly outs: readonly number[]
+}
 
 /** The indices of `nodes` in execution order. `nodes` must be without cycles. */
 export const depthFirst = (nodes: readonly Node[]): readonly number[] => {

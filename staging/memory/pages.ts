@@ -77,7 +77,10 @@ class FreeRuns {
 export const inOrder = (drafts: readonly Draft[]): readonly Draft[] =>
   [...drafts].sort((a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from)
 
-export interface Paged { readonly residencies: readonly Residency[]; readonly peakPages: number }
+export interface Paged {
+  readonly residencies: readonly Residency[]
+  readonly peakPages: number
+}
 
 export const assignPages = (drafts: readonly Draft[], end: Point): Paged => {
   const peakPages = peakOf(drafts, end)

@@ -15,7 +15,11 @@ export const SMALL_BYTES = PAGE_BYTES / 4
 /** Locals below this leave their tile, where that saves it a page: as small values they live for as long as the segment runs. */
 const TINY_BYTES = 4096
 
-export interface Interval { readonly bytes: number; readonly first: number; readonly last: number }
+export interface Interval {
+  readonly bytes: number
+  readonly first: number
+  readonly last: number
+}
 
 /** What is placed so far, in order of offset; flat arrays, since every new item looks at all of it. */
 class Placed {
@@ -59,7 +63,10 @@ class Placed {
   }
 }
 
-export interface Packed { readonly offsets: readonly number[]; readonly bytes: number }
+export interface Packed {
+  readonly offsets: readonly number[]
+  readonly bytes: number
+}
 
 /** Each item in its turn at the lowest gap that is free throughout its life. */
 const packInOrder = (items: readonly Interval[], order: readonly number[]): Packed => {
@@ -146,13 +153,18 @@ export interface Placement {
 }
 
 const isLocal = (c: Cell): boolean => c.segment >= 0
-const isSmall = (packing: Packing) => (c: Cell): boolean =>
-  (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && (packing === 'tight' || c.bytes < SMALL_BYTES)
+const isSmall =
+  (packing: Packing) =>
+  (c: Cell): boolean =>
+    (c.scope === 'whole' || c.scope === 'workspace') && !isLocal(c) && (packing === 'tight' || c.bytes < SMALL_BYTES)
 
-interface PackedCells extends Packed { readonly members: readonly Cell[] }
+interface PackedCells extends Packed {
+  readonly members: readonly Cell[]
+}
 
 const packedCells = (members: readonly Cell[], life: (c: Cell) => readonly [number, number]): PackedCells => ({
-  members, ...packByLifetime(members.map((c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] }))),
+  members,
+  ...packByLifetime(members.map((c) => ({ bytes: c.bytes, first: life(c)[0], last: life(c)[1] }))),
 })
 
 /** A tile's locals, without tiny ones that would make it take a page more. */
@@ -160,7 +172,10 @@ const packedTile = (members: readonly Cell[], life: (c: Cell) => readonly [numbe
   const all = packedCells(members, life)
   const tiny = members.filter((c) => c.bytes < TINY_BYTES).reduce((n, c) => n + alignUp(c.bytes, ALIGN_BYTES), 0)
   if (all.bytes < PAGE_BYTES || all.bytes % PAGE_BYTES > tiny) return all
-  const others = packedCells(members.filter((c) => c.bytes >= TINY_BYTES), life)
+  const others = packedCells(
+    members.filter((c) => c.bytes >= TINY_BYTES),
+    life,
+  )
   return pagesFor(others.bytes) < pagesFor(all.bytes) ? others : all
 }
 
@@ -178,7 +193,9 @@ class Placer implements Placement {
     const id = this.storages.length
     this.storages.push({ id, label, bytes, cells: members.map((c) => c.id) })
     this.kinds.push(kind)
-    members.forEach((c, i) => { this.places[c.id] = { storage: id, offset: offsets[i]! } })
+    members.forEach((c, i) => {
+      this.places[c.id] = { storage: id, offset: offsets[i]! }
+    })
   }
 
   alone(kind: StorageKind, c: Cell): void {
@@ -205,20 +222,33 @@ const rowsIn = (cells: readonly Cell[], calls: readonly Call[]): readonly (reado
   const loops = new Set(calls.flatMap((c) => (c.tile > 0 ? [c.segment] : [])))
   const views = loops.size ? calls.flatMap((c) => (loops.has(c.segment) ? [...c.ins, ...c.outs] : [])) : []
   const byBands = new Set(views.flatMap((v) => (sameBox(v.box, v.held) ? [] : [v.cell])))
-  return rowsOf(cells.filter((c) => c.scope === 'whole' && c.bytes >= SMALL_BYTES && !byBands.has(c.id))).filter((row) => row.length > 1)
+  return rowsOf(cells.filter((c) => c.scope === 'whole' && c.bytes >= SMALL_BYTES && !byBands.has(c.id))).filter(
+    (row) => row.length > 1,
+  )
 }
 
 export const place = (cells: readonly Cell[], calls: readonly Call[], packing: Packing = 'apart'): Placement => {
   const placer = new Placer(cells.length)
   const rows = packing === 'rows' ? rowsIn(cells, calls) : []
   const rowOf = new Map(rows.flatMap((row) => row.map((c) => [c.id, row] as const)))
-  placer.inARow('persistent', 'parameters and state', cells.filter((c) => c.scope === 'persistent'))
+  placer.inARow(
+    'persistent',
+    'parameters and state',
+    cells.filter((c) => c.scope === 'persistent'),
+  )
   const locals = new Map<number, Cell[]>()
   for (const c of cells.filter(isLocal)) locals.set(c.segment, [...(locals.get(c.segment) ?? []), c])
   const phases = locals.size ? localPhases(cells, calls) : null
   const tiles = new Map([...locals].map(([s, members]) => [s, packedTile(members, (c) => phases!.get(c.id)!)]))
   const inTiles = new Set([...tiles.values()].flatMap((t) => t.members))
-  placer.packed('small', SMALL_VALUES, packedCells(cells.filter((c) => isLocal(c) ? !inTiles.has(c) : isSmall(packing)(c)), (c) => [c.first, c.last]))
+  placer.packed(
+    'small',
+    SMALL_VALUES,
+    packedCells(
+      cells.filter((c) => (isLocal(c) ? !inTiles.has(c) : isSmall(packing)(c))),
+      (c) => [c.first, c.last],
+    ),
+  )
   for (const [s, tile] of tiles) placer.packed('scratch', `tiles of segment ${s}`, tile)
   for (const c of cells) {
     const row = rowOf.get(c.id)

@@ -11,8 +11,18 @@ import { type Call, type Segment, tilesOf, type View } from '../plan/plan'
 import type { Placement } from './place'
 
 /** Calls [first, last]; `lastWrite` is the last of them that writes, -1 when all only read. */
-export interface Stay { readonly segment: number; readonly first: number; readonly last: number; readonly lastWrite: number }
-export interface Chunk { readonly storage: number; readonly from: number; readonly to: number; readonly stays: readonly Stay[] }
+export interface Stay {
+  readonly segment: number
+  readonly first: number
+  readonly last: number
+  readonly lastWrite: number
+}
+export interface Chunk {
+  readonly storage: number
+  readonly from: number
+  readonly to: number
+  readonly stays: readonly Stay[]
+}
 
 /** Whether a stay lasts through its segment, from the first touch to the last, or ends when a call does not touch. */
 export type StayRule = 'segment' | 'run'
@@ -30,14 +40,18 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
   if (v.box === v.held) return [0, elementsOf(shapeOf(v.held)) * e]
   const size = (b: Box, i: 0 | 1 | 2 | 3): number => b[i][1] - b[i][0]
   const [h, w, c] = [size(v.held, 2), size(v.held, 3), size(v.held, 1)]
-  const at = (bi: number, hi: number, wi: number): number => (((bi - v.held[0][0]) * h + (hi - v.held[2][0])) * w + (wi - v.held[3][0])) * c
+  const at = (bi: number, hi: number, wi: number): number =>
+    (((bi - v.held[0][0]) * h + (hi - v.held[2][0])) * w + (wi - v.held[3][0])) * c
   const lo = at(v.box[0][0], v.box[2][0], v.box[3][0])
   const hi = at(v.box[0][1] - 1, v.box[2][1] - 1, v.box[3][1] - 1) + c
   return [lo * e, hi * e]
 }
 
 /** For each page of a storage the chunk that it belongs to, and where chunks begin. */
-interface Cuts { readonly chunkOf: Int32Array; readonly starts: readonly number[] }
+interface Cuts {
+  readonly chunkOf: Int32Array
+  readonly starts: readonly number[]
+}
 
 /** Cut at `seams`, and then into chunks of at most so many pages. */
 const cutAt = (pages: number, seams: readonly number[], most: number): Cuts => {
@@ -66,13 +80,23 @@ const cutsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Cuts[] =>
     const kind = at.kinds[s.id]!
     const seams = kind === 'value' ? s.cells.flatMap((c) => seamOf(at.places[c]!.offset)) : []
     const most = (least: number, chunks: number): number => Math.max(least, Math.ceil(pages / chunks))
-    return cutAt(pages, seams, kind === 'small' ? most(1, MOST_SMALL) : tiled.has(s.id) ? most(CHUNK_PAGES, MOST_BANDS) : Infinity)
+    return cutAt(
+      pages,
+      seams,
+      kind === 'small' ? most(1, MOST_SMALL) : tiled.has(s.id) ? most(CHUNK_PAGES, MOST_BANDS) : Infinity,
+    )
   })
 
 /** A page that two values share comes and goes by itself. */
 const seamOf = (offset: number): readonly number[] => [Math.floor(offset / PAGE_BYTES), Math.ceil(offset / PAGE_BYTES)]
 
-export const touches = (graph: Graph, segments: readonly Segment[], calls: readonly Call[], at: Placement, rule: StayRule = 'segment'): readonly Chunk[] => {
+export const touches = (
+  graph: Graph,
+  segments: readonly Segment[],
+  calls: readonly Call[],
+  at: Placement,
+  rule: StayRule = 'segment',
+): readonly Chunk[] => {
   const cuts = cutsOf(at, tiledStorages(segments, calls, at))
   const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = cuts.map((c) => c.starts.map(() => []))
   const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
@@ -105,11 +129,13 @@ export const touches = (graph: Graph, segments: readonly Segment[], calls: reado
   return at.storages.flatMap((s, i) => {
     const pages = Math.max(1, pagesFor(s.bytes))
     const { starts } = cuts[i]!
-    return stays[i]!.map((list, k): Chunk => ({
-      storage: s.id,
-      from: starts[k]!,
-      to: starts[k + 1] ?? pages,
-      stays: at.kinds[i] === 'persistent' ? [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }] : list,
-    })).filter((c) => c.stays.length > 0)
+    return stays[i]!.map(
+      (list, k): Chunk => ({
+        storage: s.id,
+        from: starts[k]!,
+        to: starts[k + 1] ?? pages,
+        stays: at.kinds[i] === 'persistent' ? [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }] : list,
+      }),
+    ).filter((c) => c.stays.length > 0)
   })
 }

@@ -10,9 +10,18 @@ const agreeing = (ins: readonly Shape[]) =>
   checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(undefined, ins)], () => legal(ins[0]!))
 
 export const add = defineOp({
-  kind: 'add', wire: 23, narrow: 'may', fields: {}, anchor: 'out', variadic: true, inPlace: [0],
+  kind: 'add',
+  wire: 23,
+  narrow: 'may',
+  fields: {},
+  anchor: 'out',
+  variadic: true,
+  inPlace: [0],
   what: 'variadic, at least two; in place of a',
-  ins: [{ name: 'a', role: 'data', access: () => pointwise }, { name: 'b', role: 'data', access: () => pointwise }],
+  ins: [
+    { name: 'a', role: 'data', access: () => pointwise },
+    { name: 'b', role: 'data', access: () => pointwise },
+  ],
   outs: [{ name: 'y', role: 'data', access: () => pointwise }],
   shape: (_, ins) => agreeing(ins),
   backward: (g) => {
@@ -22,18 +31,36 @@ export const add = defineOp({
 })
 
 export const gradSum = defineOp({
-  kind: 'grad_sum', wire: 24, narrow: 'may', fields: {}, anchor: 'out', variadic: true, inPlace: [0],
+  kind: 'grad_sum',
+  wire: 24,
+  narrow: 'may',
+  fields: {},
+  anchor: 'out',
+  variadic: true,
+  inPlace: [0],
   what: 'variadic; each input may hold a smaller box than the output: zero outside; in place of d0 when the boxes agree',
-  ins: [{ name: 'd0', role: 'data', access: () => insideAll }, { name: 'd1', role: 'data', access: () => insideAll }],
+  ins: [
+    { name: 'd0', role: 'data', access: () => insideAll },
+    { name: 'd1', role: 'data', access: () => insideAll },
+  ],
   outs: [{ name: 'd', role: 'data', access: () => pointwise }],
   shape: (_, ins) => agreeing(ins),
   flops: (_, s) => (s.ins.length - 1) * elements(s.outs[0]),
 })
 
 export const addRelu = defineOp({
-  kind: 'add_relu', wire: 73, narrow: 'may', fields: { slope: 'float' }, anchor: 'out', variadic: true, inPlace: [0],
+  kind: 'add_relu',
+  wire: 73,
+  narrow: 'may',
+  fields: { slope: 'float' },
+  anchor: 'out',
+  variadic: true,
+  inPlace: [0],
   what: 'relu of the sum; in place of a',
-  ins: [{ name: 'a', role: 'data', access: () => pointwise }, { name: 'b', role: 'data', access: () => pointwise }],
+  ins: [
+    { name: 'a', role: 'data', access: () => pointwise },
+    { name: 'b', role: 'data', access: () => pointwise },
+  ],
   outs: [{ name: 'y', role: 'data', access: () => pointwise }],
   shape: (a, ins) => checked([expectRange('slope', a.slope, 0)], () => agreeing(ins)),
   backward: (g) => {

@@ -17,16 +17,21 @@ const paddings = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {
   const anchor = def.anchor === 'out' ? at.outs[0] : at.ins[def.anchor]
   const counts = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]
   if (!anchor || counts?.length !== 4) return ''
-  const sides = [...s.ins.map((_, i) => ({ o: inputDef(def, i), at: at.ins[i]! })), ...s.outs.map((_, i) => ({ o: def.outs[i]!, at: at.outs[i]! }))]
-  return sides.flatMap(({ o, at: where }) => {
-    const map = o.access?.(attrs, s)
-    return ([2, 3] as const).flatMap((d) => {
-      const a = map?.[DIMS[d]]
-      if (a?.tag === 'transposed') return [`${where.origin[d]! * a.stride - a.pad - anchor.origin[d]!}`]
-      if (a?.tag !== 'window') return []
-      const lo = anchor.origin[d]! * a.stride - a.pad
-      const hi = (anchor.origin[d]! + counts[d]! - 1) * a.stride - a.pad + a.reach
-      return [`${Math.max(0, -lo)}+${Math.max(0, hi - where.extent[d]!)}`]
+  const sides = [
+    ...s.ins.map((_, i) => ({ o: inputDef(def, i), at: at.ins[i]! })),
+    ...s.outs.map((_, i) => ({ o: def.outs[i]!, at: at.outs[i]! })),
+  ]
+  return sides
+    .flatMap(({ o, at: where }) => {
+      const map = o.access?.(attrs, s)
+      return ([2, 3] as const).flatMap((d) => {
+        const a = map?.[DIMS[d]]
+        if (a?.tag === 'transposed') return [`${where.origin[d]! * a.stride - a.pad - anchor.origin[d]!}`]
+        if (a?.tag !== 'window') return []
+        const lo = anchor.origin[d]! * a.stride - a.pad
+        const hi = (anchor.origin[d]! + counts[d]! - 1) * a.stride - a.pad + a.reach
+        return [`${Math.max(0, -lo)}+${Math.max(0, hi - where.extent[d]!)}`]
+      })
     })
-  }).join()
+    .join()
 }

@@ -11,15 +11,24 @@ interface Cast {
   readonly to: 'narrow' | 'wide'
 }
 
-const operand = (name: string, wide: boolean): OperandDef => ({ name, role: 'data', access: () => pointwise, ...(wide ? { wide } : {}) })
-
-const cast = ({ to, ...own }: Cast): OpDef => defineOp({
-  ...own, narrow: 'always', fields: {},
-  what: to === 'narrow' ? 'y = x as bf16, to nearest even' : 'y = x, which is bf16',
-  ins: [operand('x', to === 'narrow')], outs: [operand('y', to === 'wide')],
-  shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
-  flops: perElement(1, firstOut),
+const operand = (name: string, wide: boolean): OperandDef => ({
+  name,
+  role: 'data',
+  access: () => pointwise,
+  ...(wide ? { wide } : {}),
 })
+
+const cast = ({ to, ...own }: Cast): OpDef =>
+  defineOp({
+    ...own,
+    narrow: 'always',
+    fields: {},
+    what: to === 'narrow' ? 'y = x as bf16, to nearest even' : 'y = x, which is bf16',
+    ins: [operand('x', to === 'narrow')],
+    outs: [operand('y', to === 'wide')],
+    shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
+    flops: perElement(1, firstOut),
+  })
 
 export const toBf16 = cast({ kind: 'to_bf16', wire: 92, anchor: 'out', to: 'narrow' })
 export const fromBf16 = cast({ kind: 'from_bf16', wire: 93, anchor: 'out', to: 'wide' })

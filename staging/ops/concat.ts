@@ -6,12 +6,22 @@ const fields = { from: 'int' } as const
 const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 
 export const concat = defineOp({
-  kind: 'concat', wire: 25, narrow: 'may', fields: {}, anchor: 'out', variadic: true,
+  kind: 'concat',
+  wire: 25,
+  narrow: 'may',
+  fields: {},
+  anchor: 'out',
+  variadic: true,
   what: 'along C',
-  ins: [{ name: 'a', role: 'data', access: wholeChannels }, { name: 'b', role: 'data', access: wholeChannels }],
+  ins: [
+    { name: 'a', role: 'data', access: wholeChannels },
+    { name: 'b', role: 'data', access: wholeChannels },
+  ],
   outs: [{ name: 'y', role: 'data', access: wholeChannels }],
-  shape: (_, ins) => checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(1, ins)],
-    () => legal([ins[0]![0]!, ins.reduce((n, s) => n + s[1]!, 0), ins[0]![2]!, ins[0]![3]!])),
+  shape: (_, ins) =>
+    checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(1, ins)], () =>
+      legal([ins[0]![0]!, ins.reduce((n, s) => n + s[1]!, 0), ins[0]![2]!, ins[0]![3]!]),
+    ),
   backward: (g) => {
     let from = 0
     for (const [i, x] of g.ins.entries()) {
@@ -23,14 +33,25 @@ export const concat = defineOp({
 })
 
 export const sliceChannels = defineOp({
-  kind: 'slice_channels', wire: 26, narrow: 'may', fields, anchor: 0,
+  kind: 'slice_channels',
+  wire: 26,
+  narrow: 'may',
+  fields,
+  anchor: 0,
   what: 'channels [from, from + C of dx): the backward of concat',
   ins: [{ name: 'dy', role: 'data', access: wholeChannels }],
   outs: [{ name: 'dx', role: 'data', access: wholeChannels }],
   outputsGiven: true,
-  shape: (a, [dy], given) => checked([
-    expectRank('the incoming gradient', dy!, 4), expectRank('dx', given[0]!, 4), agreeBut(1, [dy!, given[0]!]),
-    expectRange('from', a.from, 0, dy![1]! - 1), expectRange('the number of channels', given[0]![1]!, 1, dy![1]! - a.from),
-  ], () => legal(given[0]!)),
+  shape: (a, [dy], given) =>
+    checked(
+      [
+        expectRank('the incoming gradient', dy!, 4),
+        expectRank('dx', given[0]!, 4),
+        agreeBut(1, [dy!, given[0]!]),
+        expectRange('from', a.from, 0, dy![1]! - 1),
+        expectRange('the number of channels', given[0]![1]!, 1, dy![1]! - a.from),
+      ],
+      () => legal(given[0]!),
+    ),
   flops: perElement(0, firstOut),
 })

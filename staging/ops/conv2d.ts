@@ -2,51 +2,94 @@
 // Paper 3, Table 3: sigma is the stride, delta the reach of the (dilated) kernel less the stride, in H and W.
 import { isLeft, left } from 'fp-ts/Either'
 import {
-  type Algorithm, all, type AccessMap, type AnyAttrs, type AttrsOf, type CallShapes, defineOp, type GradContext, type OperandDef, type Ref, same,
-  shapeText, type Shapes, window,
+  type Algorithm,
+  all,
+  type AccessMap,
+  type AnyAttrs,
+  type AttrsOf,
+  type CallShapes,
+  defineOp,
+  type GradContext,
+  type OperandDef,
+  type Ref,
+  same,
+  shapeText,
+  type Shapes,
+  window,
 } from './op'
 import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal, type Window, windowFits } from './rules'
 
 export const convFields = {
-  strideH: 'int', strideW: 'int', padTop: 'int', padLeft: 'int', padBottom: 'int', padRight: 'int',
-  dilationH: 'int', dilationW: 'int', groups: 'int',
+  strideH: 'int',
+  strideW: 'int',
+  padTop: 'int',
+  padLeft: 'int',
+  padBottom: 'int',
+  padRight: 'int',
+  dilationH: 'int',
+  dilationW: 'int',
+  groups: 'int',
 } as const
 type Fields = typeof convFields
 type Attrs = AttrsOf<Fields>
 type Shape = readonly number[]
 
-const windowH = (a: Attrs, w: Shape): Window =>
-  ({ kernel: w[2]!, stride: a.strideH, padLow: a.padTop, padHigh: a.padBottom, dilation: a.dilationH, ceil: false })
-const windowW = (a: Attrs, w: Shape): Window =>
-  ({ kernel: w[3]!, stride: a.strideW, padLow: a.padLeft, padHigh: a.padRight, dilation: a.dilationW, ceil: false })
+const windowH = (a: Attrs, w: Shape): Window => ({
+  kernel: w[2]!,
+  stride: a.strideH,
+  padLow: a.padTop,
+  padHigh: a.padBottom,
+  dilation: a.dilationH,
+  ceil: false,
+})
+const windowW = (a: Attrs, w: Shape): Window => ({
+  kernel: w[3]!,
+  stride: a.strideW,
+  padLow: a.padLeft,
+  padHigh: a.padRight,
+  dilation: a.dilationW,
+  ceil: false,
+})
 
 /** What the image side sees: windows whose size is the weight's, wherever the weight stands among the operands. */
-const image = (weight: (s: CallShapes) => Shape) => (a: Attrs, s: CallShapes): AccessMap => {
-  const w = weight(s)
-  return {
-    B: same, C: all,
-    H: window(w[2]!, a.strideH, a.padTop, a.dilationH), W: window(w[3]!, a.strideW, a.padLeft, a.dilationW),
+const image =
+  (weight: (s: CallShapes) => Shape) =>
+  (a: Attrs, s: CallShapes): AccessMap => {
+    const w = weight(s)
+    return {
+      B: same,
+      C: all,
+      H: window(w[2]!, a.strideH, a.padTop, a.dilationH),
+      W: window(w[3]!, a.strideW, a.padLeft, a.dilationW),
+    }
   }
-}
 const own = (): AccessMap => ({ B: same, C: same, H: same, W: same })
 const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 
 /** y's shape from x and w. */
 const convolve = (a: Attrs, x: Shape, w: Shape): Shapes => {
   const channels = x[1]! / a.groups
-  return checked([
-    expectRank('the input', x, 4), expectRank('the weight', w, 4), expectRange('groups', a.groups, 1),
-    () => (Number.isInteger(channels) ? undefined : `groups is ${a.groups}; legal are divisors of the ${x[1]} input channels`),
-    () => (w[0]! % a.groups === 0 ? undefined : `groups is ${a.groups}; legal are divisors of the ${w[0]} output channels`),
-    () => (w[1] === channels ? undefined : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` +
-      `legal is [${w[0]},${channels},${w[2]},${w[3]}]`),
-  ], () => {
-    // Padding stays below the window's reach, so that every window sees a pixel of the image.
-    const h = windowFits('H', x[2]!, windowH(a, w), a.dilationH * (w[2]! - 1))
-    if (isLeft(h)) return left(h.left)
-    const v = windowFits('W', x[3]!, windowW(a, w), a.dilationW * (w[3]! - 1))
-    return isLeft(v) ? left(v.left) : legal([x[0]!, w[0]!, h.right, v.right])
-  })
+  return checked(
+    [
+      expectRank('the input', x, 4),
+      expectRank('the weight', w, 4),
+      expectRange('groups', a.groups, 1),
+      () => (Number.isInteger(channels) ? undefined : `groups is ${a.groups}; legal are divisors of the ${x[1]} input channels`),
+      () => (w[0]! % a.groups === 0 ? undefined : `groups is ${a.groups}; legal are divisors of the ${w[0]} output channels`),
+      () =>
+        w[1] === channels
+          ? undefined
+          : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` +
+            `legal is [${w[0]},${channels},${w[2]},${w[3]}]`,
+    ],
+    () => {
+      // Padding stays below the window's reach, so that every window sees a pixel of the image.
+      const h = windowFits('H', x[2]!, windowH(a, w), a.dilationH * (w[2]! - 1))
+      if (isLeft(h)) return left(h.left)
+      const v = windowFits('W', x[3]!, windowW(a, w), a.dilationW * (w[3]! - 1))
+      return isLeft(v) ? left(v.left) : legal([x[0]!, w[0]!, h.right, v.right])
+    },
+  )
 }
 
 /** Multiply-adds: every output element meets C/groups * kH * kW weights. */
@@ -59,12 +102,14 @@ const LEAST_CHANNELS = 16
  * Between many channels: Winograd's algorithm computes 3x3 windows at stride 1; tap by tap is worth a try where windows are dilated,
  * for which other kernels are slow or compute with the padding.
  */
-const alternatives = (weight: (s: CallShapes) => Shape) => (a: Attrs, s: CallShapes): readonly Algorithm[] => {
-  const [out, channels, kernelH, kernelW] = weight(s)
-  if (a.groups !== 1 || Math.min(out!, channels!) < LEAST_CHANNELS) return []
-  if (a.dilationH > 1 || a.dilationW > 1) return kernelH! * kernelW! > 1 ? ['taps'] : []
-  return kernelH === 3 && kernelW === 3 && a.strideH === 1 && a.strideW === 1 ? ['winograd'] : []
-}
+const alternatives =
+  (weight: (s: CallShapes) => Shape) =>
+  (a: Attrs, s: CallShapes): readonly Algorithm[] => {
+    const [out, channels, kernelH, kernelW] = weight(s)
+    if (a.groups !== 1 || Math.min(out!, channels!) < LEAST_CHANNELS) return []
+    if (a.dilationH > 1 || a.dilationW > 1) return kernelH! * kernelW! > 1 ? ['taps'] : []
+    return kernelH === 3 && kernelW === 3 && a.strideH === 1 && a.strideW === 1 ? ['winograd'] : []
+  }
 
 const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
 const biasFits = (b: Shape | undefined, w: Shape) => (): string | undefined => b && expectShape('the bias', b, [w[0]!])()
@@ -83,7 +128,12 @@ const convolutionGradients = (g: GradContext<Fields>, attrs: AnyAttrs, dy: Ref):
 }
 
 export const conv2d = defineOp({
-  kind: 'conv2d', wire: 1, narrow: 'may', fields: convFields, anchor: 'out', dense: true,
+  kind: 'conv2d',
+  wire: 1,
+  narrow: 'may',
+  fields: convFields,
+  anchor: 'out',
+  dense: true,
   what: 'w is `[O, C/groups, kH, kW]`',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
   outs: [{ name: 'y', role: 'data', access: own }],
@@ -98,9 +148,15 @@ export const conv2d = defineOp({
 const reluFields = { ...convFields, slope: 'float' } as const
 
 export const conv2dRelu = defineOp({
-  kind: 'conv2d_relu', wire: 84, narrow: 'may', fields: reluFields, anchor: 'out', dense: true,
+  kind: 'conv2d_relu',
+  wire: 84,
+  narrow: 'may',
+  fields: reluFields,
+  anchor: 'out',
+  dense: true,
   what: 'z as y of conv2d; y = z > 0 ? z : slope·z',
-  ins: conv2d.ins as OperandDef<typeof reluFields>[], outs: conv2d.outs as OperandDef<typeof reluFields>[],
+  ins: conv2d.ins as OperandDef<typeof reluFields>[],
+  outs: conv2d.outs as OperandDef<typeof reluFields>[],
   shape: (a, ins) => checked([expectRange('slope', a.slope, 0)], () => conv2d.shape(a, ins, [])),
   backward: (g) => {
     if (!g.ins.some((_, i) => g.wants(i))) return
@@ -113,9 +169,17 @@ export const conv2dRelu = defineOp({
 })
 
 export const conv2dBwdData = defineOp({
-  kind: 'conv2d_bwd_data', wire: 2, narrow: 'may', fields: convFields, anchor: 0, dense: true,
+  kind: 'conv2d_bwd_data',
+  wire: 2,
+  narrow: 'may',
+  fields: convFields,
+  anchor: 0,
+  dense: true,
   what: 'writes the whole dx box (zeros where nothing lands)',
-  ins: [{ name: 'dy', role: 'data', access: wholeChannels }, { name: 'w', role: 'whole' }],
+  ins: [
+    { name: 'dy', role: 'data', access: wholeChannels },
+    { name: 'w', role: 'whole' },
+  ],
   outs: [{ name: 'dx', role: 'data', access: image((s) => s.ins[1]!) }],
   outputsGiven: true,
   shape: (a, [dy, w], given) => invertsForward(() => convolve(a, given[0]!, w!), dy!, given),
@@ -125,10 +189,21 @@ export const conv2dBwdData = defineOp({
 })
 
 export const conv2dBwdWeights = defineOp({
-  kind: 'conv2d_bwd_weights', wire: 3, narrow: 'may', fields: convFields, anchor: 1, dense: true,
+  kind: 'conv2d_bwd_weights',
+  wire: 3,
+  narrow: 'may',
+  fields: convFields,
+  anchor: 1,
+  dense: true,
   what: 'dw and db merge by sum over tiles',
-  ins: [{ name: 'x', role: 'data', access: image((s) => s.outs[0]!) }, { name: 'dy', role: 'data', access: wholeChannels }],
-  outs: [{ name: 'dw', role: 'whole', merge: 'sum' }, { ...bias, name: 'db', merge: 'sum' }],
+  ins: [
+    { name: 'x', role: 'data', access: image((s) => s.outs[0]!) },
+    { name: 'dy', role: 'data', access: wholeChannels },
+  ],
+  outs: [
+    { name: 'dw', role: 'whole', merge: 'sum' },
+    { ...bias, name: 'db', merge: 'sum' },
+  ],
   outputsGiven: true,
   shape: (a, [x, dy], given) =>
     checked([biasFits(given[1], given[0]!)], () => invertsForward(() => convolve(a, x!, given[0]!), dy!, given)),

@@ -8,9 +8,16 @@ const perSample = (): AccessMap => ({ B: same, C: all, H: all, W: all })
 const flat = (x: Shape) => checked([expectRank('the input', x, 4)], () => legal([x[0]!, x[1]! * x[2]! * x[3]!, 1, 1]))
 
 export const flatten = defineOp({
-  kind: 'flatten', wire: 27, narrow: 'may', reclaimed: true, fields: {}, anchor: 'out', dense: true,
-  what: '`[B,C,H,W]` → `[B,C·H·W,1,1]` in PyTorch\'s order (C, then H, then W), whatever the storage',
-  ins: [{ name: 'x', role: 'data', access: perSample }], outs: [{ name: 'y', role: 'data', access: perSample }],
+  kind: 'flatten',
+  wire: 27,
+  narrow: 'may',
+  reclaimed: true,
+  fields: {},
+  anchor: 'out',
+  dense: true,
+  what: "`[B,C,H,W]` → `[B,C·H·W,1,1]` in PyTorch's order (C, then H, then W), whatever the storage",
+  ins: [{ name: 'x', role: 'data', access: perSample }],
+  outs: [{ name: 'y', role: 'data', access: perSample }],
   shape: (_, [x]) => flat(x!),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('flatten_bwd', {}, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
@@ -19,9 +26,15 @@ export const flatten = defineOp({
 })
 
 export const flattenBwd = defineOp({
-  kind: 'flatten_bwd', wire: 28, narrow: 'may', fields: {}, anchor: 0, dense: true,
+  kind: 'flatten_bwd',
+  wire: 28,
+  narrow: 'may',
+  fields: {},
+  anchor: 0,
+  dense: true,
   what: 'dx in the order of x',
-  ins: [{ name: 'dy', role: 'data', access: perSample }], outs: [{ name: 'dx', role: 'data', access: perSample }],
+  ins: [{ name: 'dy', role: 'data', access: perSample }],
+  outs: [{ name: 'dx', role: 'data', access: perSample }],
   outputsGiven: true,
   shape: (_, [dy], given) => invertsForward(() => flat(given[0]!), dy!, given),
   flops: perElement(0, firstOut),

@@ -21,26 +21,46 @@ const statsOf = (x: Shape, groups: number): Shape => [x[0]!, 4 * groups, 1, 1]
 const sumsOf = (x: Shape): Shape => [x[0]!, 2 * x[1]!, 1, 1]
 export const elementsPerGroup = (x: Shape, groups: number): number => (x[1]! / groups) * x[2]! * x[3]!
 const groupsFit = (groups: number, x: Shape) => (): string | undefined =>
-  groups >= 1 && x[1]! % groups === 0 ? undefined : `${x[1]} channels do not divide into ${groups} groups; legal are divisors of ${x[1]}`
+  groups >= 1 && x[1]! % groups === 0
+    ? undefined
+    : `${x[1]} channels do not divide into ${groups} groups; legal are divisors of ${x[1]}`
 
-interface Attrs { readonly groups: number; readonly eps: number; readonly count: number }
+interface Attrs {
+  readonly groups: number
+  readonly eps: number
+  readonly count: number
+}
 const fits = (a: Attrs, x: Shape) => [
-  expectRank('the input', x, 4), groupsFit(a.groups, x), expectRange('eps', a.eps, 0),
+  expectRank('the input', x, 4),
+  groupsFit(a.groups, x),
+  expectRange('eps', a.eps, 0),
   () => expectRange('count', a.count, elementsPerGroup(x, a.groups), elementsPerGroup(x, a.groups))(),
 ]
 const eachChannel = (x: Shape, operands: Readonly<Record<string, Shape | undefined>>) =>
   Object.entries(operands).flatMap(([name, s]) => (s ? [expectShape(name, s, [x[1]!])] : []))
 
 export const groupNormStats = defineOp({
-  kind: 'group_norm_stats', wire: 50, fields: statsFields, anchor: 0,
-  what: 'stats `[B,4·groups,1,1]`: for each image the four rows of `bn_stats`, over the pixels and channels of a group; merges over H and W by Chan\'s rule (`moments`)',
-  ins: [data('x')], outs: [overPixels('stats', 'moments')],
-  shape: (a, [x]) => checked([
-    expectRank('the input', x!, 4), groupsFit(a.groups, x!),
-    () => (elementsPerGroup(x!, a.groups) > 1 ? undefined
-      : `an input of ${x!.join('x')} has one value a group and so no variance; legal are inputs with more pixels or fewer groups`),
-  ], () => legal(statsOf(x!, a.groups))),
-  flops: perElement(4, firstIn), workspace: partialSums(2),
+  kind: 'group_norm_stats',
+  wire: 50,
+  fields: statsFields,
+  anchor: 0,
+  what: "stats `[B,4·groups,1,1]`: for each image the four rows of `bn_stats`, over the pixels and channels of a group; merges over H and W by Chan's rule (`moments`)",
+  ins: [data('x')],
+  outs: [overPixels('stats', 'moments')],
+  shape: (a, [x]) =>
+    checked(
+      [
+        expectRank('the input', x!, 4),
+        groupsFit(a.groups, x!),
+        () =>
+          elementsPerGroup(x!, a.groups) > 1
+            ? undefined
+            : `an input of ${x!.join('x')} has one value a group and so no variance; legal are inputs with more pixels or fewer groups`,
+      ],
+      () => legal(statsOf(x!, a.groups)),
+    ),
+  flops: perElement(4, firstIn),
+  workspace: partialSums(2),
 })
 
 /** The gradients of scale and shift are by-products of the sums over each image. */
@@ -57,37 +77,69 @@ const applyBackward = (g: GradContext<typeof fields>): void => {
 }
 
 export const groupNormApply = defineOp({
-  kind: 'group_norm_apply', wire: 51, fields, anchor: 'out',
+  kind: 'group_norm_apply',
+  wire: 51,
+  fields,
+  anchor: 'out',
   what: 'variance = M2/count; y = (x−mean)·rsqrt(var+eps)·gamma+beta; count = H·W·C/groups of the whole value; gamma and beta come together',
-  ins: [data('x'), ofImages('stats'), optional('gamma'), optional('beta')], outs: [data('y')],
-  shape: (a, ins) => checked([
-    ...fits(a, ins[0]!), () => expectShape('stats', ins[1]!, statsOf(ins[0]!, a.groups))(),
-    () => (ins.length === 3 ? 'gamma stands without beta; legal is both or neither' : undefined),
-    ...eachChannel(ins[0]!, { gamma: ins[2], beta: ins[3] }),
-  ], () => legal(ins[0]!)),
+  ins: [data('x'), ofImages('stats'), optional('gamma'), optional('beta')],
+  outs: [data('y')],
+  shape: (a, ins) =>
+    checked(
+      [
+        ...fits(a, ins[0]!),
+        () => expectShape('stats', ins[1]!, statsOf(ins[0]!, a.groups))(),
+        () => (ins.length === 3 ? 'gamma stands without beta; legal is both or neither' : undefined),
+        ...eachChannel(ins[0]!, { gamma: ins[2], beta: ins[3] }),
+      ],
+      () => legal(ins[0]!),
+    ),
   backward: applyBackward,
   flops: perElement(4, firstOut),
 })
 
 export const groupNormBwdReduce = defineOp({
-  kind: 'group_norm_bwd_reduce', wire: 52, fields, anchor: 1, outputsGiven: true,
+  kind: 'group_norm_bwd_reduce',
+  wire: 52,
+  fields,
+  anchor: 1,
+  outputsGiven: true,
   what: 'sums `[B,2C,1,1]`: for each image and channel Σ dy·x̂, then Σ dy; dgamma and dbeta are their sums over the batch; sum',
   ins: [data('x'), data('dy'), ofImages('stats')],
   outs: [overPixels('sums', 'sum'), { ...optional('dgamma'), merge: 'sum' }, { ...optional('dbeta'), merge: 'sum' }],
-  shape: (a, [x, dy, stats], given) => checked([
-    ...fits(a, x!), expectShape('the incoming gradient', dy!, x!), () => expectShape('stats', stats!, statsOf(x!, a.groups))(),
-    expectShape('sums', given[0]!, sumsOf(x!)), ...eachChannel(x!, { dgamma: given[1], dbeta: given[2] }),
-  ], () => legal(...given)),
-  flops: perElement(5, firstIn), workspace: partialSums(2),
+  shape: (a, [x, dy, stats], given) =>
+    checked(
+      [
+        ...fits(a, x!),
+        expectShape('the incoming gradient', dy!, x!),
+        () => expectShape('stats', stats!, statsOf(x!, a.groups))(),
+        expectShape('sums', given[0]!, sumsOf(x!)),
+        ...eachChannel(x!, { dgamma: given[1], dbeta: given[2] }),
+      ],
+      () => legal(...given),
+    ),
+  flops: perElement(5, firstIn),
+  workspace: partialSums(2),
 })
 
 export const groupNormBwdData = defineOp({
-  kind: 'group_norm_bwd_data', wire: 53, fields, anchor: 1,
+  kind: 'group_norm_bwd_data',
+  wire: 53,
+  fields,
+  anchor: 1,
   what: 'dx = rstd·(gamma·dy − (Σ gamma·dy + x̂·Σ gamma·dy·x̂)/count), the sums over the group, from the totals in sums',
-  ins: [data('x'), data('dy'), ofImages('stats'), ofImages('sums'), optional('gamma')], outs: [data('dx')],
-  shape: (a, [x, dy, stats, sums, gamma]) => checked([
-    ...fits(a, x!), expectShape('the incoming gradient', dy!, x!), () => expectShape('stats', stats!, statsOf(x!, a.groups))(),
-    expectShape('sums', sums!, sumsOf(x!)), ...eachChannel(x!, { gamma }),
-  ], () => legal(x!)),
+  ins: [data('x'), data('dy'), ofImages('stats'), ofImages('sums'), optional('gamma')],
+  outs: [data('dx')],
+  shape: (a, [x, dy, stats, sums, gamma]) =>
+    checked(
+      [
+        ...fits(a, x!),
+        expectShape('the incoming gradient', dy!, x!),
+        () => expectShape('stats', stats!, statsOf(x!, a.groups))(),
+        expectShape('sums', sums!, sumsOf(x!)),
+        ...eachChannel(x!, { gamma }),
+      ],
+      () => legal(x!),
+    ),
   flops: perElement(7, firstIn),
 })

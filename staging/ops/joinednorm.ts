@@ -15,17 +15,32 @@ const fields = { eps: 'float', count: 'int', slope: 'float' } as const
 
 const channelsOf = (shapes: readonly Shape[]): number => shapes.reduce((n, s) => n + s[1]!, 0)
 const joinedShape = (parts: readonly Shape[]): Shape => [parts[0]![0]!, channelsOf(parts), parts[0]![2]!, parts[0]![3]!]
-const fits = (a: { readonly count: number; readonly slope: number }, parts: readonly Shape[], stats: Shape, perChannel: readonly Shape[]) => [
-  agreeBut(1, parts), expectRange('slope', a.slope, 0), countFits(a.count, parts[0]!),
-  expectShape('stats', stats, [4, channelsOf(parts)]), ...perChannel.map((s) => expectShape('a value for each channel', s, [channelsOf(parts)])),
+const fits = (
+  a: { readonly count: number; readonly slope: number },
+  parts: readonly Shape[],
+  stats: Shape,
+  perChannel: readonly Shape[],
+) => [
+  agreeBut(1, parts),
+  expectRange('slope', a.slope, 0),
+  countFits(a.count, parts[0]!),
+  expectShape('stats', stats, [4, channelsOf(parts)]),
+  ...perChannel.map((s) => expectShape('a value for each channel', s, [channelsOf(parts)])),
 ]
 
 export const joinStats = defineOp({
-  kind: 'join_stats', wire: 80, fields: { count: 'int' }, anchor: 0, variadic: true,
+  kind: 'join_stats',
+  wire: 80,
+  fields: { count: 'int' },
+  anchor: 0,
+  variadic: true,
   what: 'statistics of values that stand side by side along C, from those of each; count = B·H·W of the whole values',
-  ins: [whole('s0'), whole('s1')], outs: [whole('stats')],
-  shape: (a, parts) => checked([expectRange('count', a.count, 2), ...parts.map((s) => expectShape('statistics', s, [4, s[1]!]))],
-    () => legal([4, channelsOf(parts)])),
+  ins: [whole('s0'), whole('s1')],
+  outs: [whole('stats')],
+  shape: (a, parts) =>
+    checked([expectRange('count', a.count, 2), ...parts.map((s) => expectShape('statistics', s, [4, s[1]!]))], () =>
+      legal([4, channelsOf(parts)]),
+    ),
   update: (u) => {
     const mean = u.state('running_mean')
     const variance = u.state('running_var')
@@ -36,45 +51,82 @@ export const joinStats = defineOp({
 })
 
 export const joinedNorm = defineOp({
-  kind: 'joined_norm', wire: 81, narrow: 'may', fields, anchor: 'out', variadic: true, joins: true,
+  kind: 'joined_norm',
+  wire: 81,
+  narrow: 'may',
+  fields,
+  anchor: 'out',
+  variadic: true,
+  joins: true,
   what: 'bn_relu_apply of all x side by side along C',
-  ins: [whole('stats'), whole('gamma'), whole('beta'), data('x0'), data('x1')], outs: [data('y')],
+  ins: [whole('stats'), whole('gamma'), whole('beta'), data('x0'), data('x1')],
+  outs: [data('y')],
   shape: (a, [stats, gamma, beta, ...parts]) => checked(fits(a, parts, stats!, [gamma!, beta!]), () => legal(joinedShape(parts))),
   backward: (g) => {
     const [stats, gamma, beta, ...parts] = g.ins
     const dy = g.dOut(0)
-    const [dgamma, dbeta] = g.emit('joined_norm_bwd_reduce', g.attrs, [dy, stats!, gamma!, beta!, ...parts], [g.shape(gamma!), g.shape(beta!)])
+    const [dgamma, dbeta] = g.emit(
+      'joined_norm_bwd_reduce',
+      g.attrs,
+      [dy, stats!, gamma!, beta!, ...parts],
+      [g.shape(gamma!), g.shape(beta!)],
+    )
     g.give(1, dgamma!)
     g.give(2, dbeta!)
     if (!parts.some((_, i) => g.wants(3 + i))) return
     const onto = g.takeJoined(3)
-    const dx = g.emit('joined_norm_bwd_data', { ...g.attrs, onto: onto.length }, [dy, stats!, gamma!, beta!, dgamma!, dbeta!, ...onto, ...parts], [g.shape(dy)])[0]!
+    const dx = g.emit(
+      'joined_norm_bwd_data',
+      { ...g.attrs, onto: onto.length },
+      [dy, stats!, gamma!, beta!, dgamma!, dbeta!, ...onto, ...parts],
+      [g.shape(dy)],
+    )[0]!
     g.giveJoined(3, dx)
   },
   flops: perElement(5, firstOut),
 })
 
 export const joinedNormBwdReduce = defineOp({
-  kind: 'joined_norm_bwd_reduce', wire: 82, narrow: 'may', fields, anchor: 0, variadic: true,
+  kind: 'joined_norm_bwd_reduce',
+  wire: 82,
+  narrow: 'may',
+  fields,
+  anchor: 0,
+  variadic: true,
   what: 'bn_relu_bwd_reduce of all x side by side along C',
-  ins: [data('dy'), whole('stats'), whole('gamma'), whole('beta'), data('x0'), data('x1')], outs: [sum('dgamma'), sum('dbeta')],
-  shape: (a, [dy, stats, gamma, beta, ...parts]) => checked([
-    ...fits(a, parts, stats!, [gamma!, beta!]), expectShape('the incoming gradient', dy!, joinedShape(parts)),
-  ], () => legal([channelsOf(parts)], [channelsOf(parts)])),
-  flops: perElement(8, firstIn), workspace: partialSums(2),
+  ins: [data('dy'), whole('stats'), whole('gamma'), whole('beta'), data('x0'), data('x1')],
+  outs: [sum('dgamma'), sum('dbeta')],
+  shape: (a, [dy, stats, gamma, beta, ...parts]) =>
+    checked([...fits(a, parts, stats!, [gamma!, beta!]), expectShape('the incoming gradient', dy!, joinedShape(parts))], () =>
+      legal([channelsOf(parts)], [channelsOf(parts)]),
+    ),
+  flops: perElement(8, firstIn),
+  workspace: partialSums(2),
 })
 
 export const joinedNormBwdData = defineOp({
-  kind: 'joined_norm_bwd_data', wire: 83, narrow: 'may', fields: { ...fields, onto: 'int' }, anchor: 0, variadic: true, inPlace: [0],
+  kind: 'joined_norm_bwd_data',
+  wire: 83,
+  narrow: 'may',
+  fields: { ...fields, onto: 'int' },
+  anchor: 0,
+  variadic: true,
+  inPlace: [0],
   what: 'bn_relu_bwd_data of all x side by side along C; onto = 1: d, of at least as many channels, stands before x0, and its first channels are added; in place of dy',
-  ins: [data('dy'), whole('stats'), whole('gamma'), whole('beta'), whole('dgamma'), whole('dbeta'), data('x0'), data('x1')], outs: [data('dx')],
-  shape: (a, [dy, stats, gamma, beta, dgamma, dbeta, ...rest]) => checked([expectRange('onto', a.onto, 0, 1)], () => {
-    const parts = rest.slice(a.onto)
-    const joined = joinedShape(parts)
-    return checked([
-      ...fits(a, parts, stats!, [gamma!, beta!, dgamma!, dbeta!]), expectShape('the incoming gradient', dy!, joined),
-      ...(a.onto ? [agreeBut(1, [joined, rest[0]!]), expectRange('the channels to add to', rest[0]![1]!, joined[1]!)] : []),
-    ], () => legal(joined))
-  }),
+  ins: [data('dy'), whole('stats'), whole('gamma'), whole('beta'), whole('dgamma'), whole('dbeta'), data('x0'), data('x1')],
+  outs: [data('dx')],
+  shape: (a, [dy, stats, gamma, beta, dgamma, dbeta, ...rest]) =>
+    checked([expectRange('onto', a.onto, 0, 1)], () => {
+      const parts = rest.slice(a.onto)
+      const joined = joinedShape(parts)
+      return checked(
+        [
+          ...fits(a, parts, stats!, [gamma!, beta!, dgamma!, dbeta!]),
+          expectShape('the incoming gradient', dy!, joined),
+          ...(a.onto ? [agreeBut(1, [joined, rest[0]!]), expectRange('the channels to add to', rest[0]![1]!, joined[1]!)] : []),
+        ],
+        () => legal(joined),
+      )
+    }),
   flops: (a, s) => (11 + a.onto) * elements(s.ins[0]),
 })

@@ -10,14 +10,20 @@ const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 const data = (name: string): OperandDef<typeof fields> => ({ name, role: 'data', access: wholeChannels })
 /** Not all of a divisor may vanish. */
 const sound = (a: Attrs) => [
-  expectRange('size', a.size, 1), expectRange('alpha', a.alpha, 0), expectRange('beta', a.beta, 0),
+  expectRange('size', a.size, 1),
+  expectRange('alpha', a.alpha, 0),
+  expectRange('beta', a.beta, 0),
   () => (a.k > 0 ? undefined : `k is ${a.k}; legal is more than 0`),
 ]
 
 export const lrn = defineOp({
-  kind: 'lrn', wire: 90, fields, anchor: 'out',
+  kind: 'lrn',
+  wire: 90,
+  fields,
+  anchor: 'out',
   what: 'y = x / d^beta, d = k + alpha/size·Σ x² over channels [c − ⌊size/2⌋, c − ⌊size/2⌋ + size)',
-  ins: [data('x')], outs: [data('y')],
+  ins: [data('x')],
+  outs: [data('y')],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), ...sound(a)], () => legal(x!)),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('lrn_bwd', g.attrs, [g.ins[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
@@ -26,10 +32,15 @@ export const lrn = defineOp({
 })
 
 export const lrnBwd = defineOp({
-  kind: 'lrn_bwd', wire: 91, fields, anchor: 1,
+  kind: 'lrn_bwd',
+  wire: 91,
+  fields,
+  anchor: 1,
   what: 'dx = dy/d^beta − 2·alpha·beta/size·x·Σ dy·x/d^(beta+1) over the channels whose d x is in',
-  ins: [data('x'), data('dy')], outs: [data('dx')],
-  shape: (a, [x, dy]) => checked([expectRank('x', x!, 4), expectShape('the incoming gradient', dy!, x!), ...sound(a)], () => legal(x!)),
+  ins: [data('x'), data('dy')],
+  outs: [data('dx')],
+  shape: (a, [x, dy]) =>
+    checked([expectRank('x', x!, 4), expectShape('the incoming gradient', dy!, x!), ...sound(a)], () => legal(x!)),
   flops: (a, s) => (4 * a.size + 40) * elements(s.ins[1]),
   // For each of up to 64 threads, a pixel's divisors and shares.
   workspace: (_, s) => 64 * 2 * 8 * (s.ins[0]?.[1] ?? 1),

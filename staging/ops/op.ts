@@ -17,7 +17,9 @@ export type AnyAttrs = Readonly<Record<string, number>>
 export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
   const names = Object.keys(fields)
   const is = (u: unknown): u is AnyAttrs =>
-    typeof u === 'object' && u !== null && Object.keys(u).length === names.length &&
+    typeof u === 'object' &&
+    u !== null &&
+    Object.keys(u).length === names.length &&
     names.every((n) => {
       const v = (u as Record<string, unknown>)[n]
       return typeof v === 'number' && Number.isFinite(v) && (fields[n] === 'float' || Number.isSafeInteger(v))
@@ -55,10 +57,18 @@ export const same: Access = { tag: 'same' }
 export const all: Access = { tag: 'all' }
 export const reduce: Access = { tag: 'reduce' }
 export const inside: Access = { tag: 'inside' }
-export const window = (kernel: number, stride: number, pad: number, dilation = 1): Access =>
-  ({ tag: 'window', stride, pad, reach: dilation * (kernel - 1) + 1 })
-export const transposed = (kernel: number, stride: number, pad: number, dilation = 1): Access =>
-  ({ tag: 'transposed', stride, pad, reach: dilation * (kernel - 1) + 1 })
+export const window = (kernel: number, stride: number, pad: number, dilation = 1): Access => ({
+  tag: 'window',
+  stride,
+  pad,
+  reach: dilation * (kernel - 1) + 1,
+})
+export const transposed = (kernel: number, stride: number, pad: number, dilation = 1): Access => ({
+  tag: 'transposed',
+  stride,
+  pad,
+  reach: dilation * (kernel - 1) + 1,
+})
 /** mode 0: nearest; 1: linear, pixels are areas; 2: linear, pixels are points, first and last stay where they are. */
 export const resampled = (mode: number, from: number, to: number): Access => ({ tag: 'resampled', mode, from, to })
 export const mirrored = (pad: number, padHigh: number): Access => ({ tag: 'mirrored', pad, padHigh })
@@ -92,32 +102,51 @@ const mirroredRows = ({ pad }: Extract<Access, { tag: 'mirrored' }>, r: Range, e
 /** The range of an operand (of this extent) that iteration range `r` touches; `inside` is the caller's to give. */
 export const touched = (a: Access, r: Range, extent: number): Range => {
   switch (a.tag) {
-    case 'same': return r
-    case 'window': return clip([r[0] * a.stride - a.pad, (r[1] - 1) * a.stride - a.pad + a.reach], extent)
-    case 'transposed': return meetingWindows(a, r, extent)
-    case 'resampled': return clip([Math.floor(placeOf(a, r[0])), Math.ceil(placeOf(a, r[1] - 1)) + 1], a.from)
-    case 'mirrored': return mirroredRows(a, r, extent)
-    case 'all': case 'reduce': return [0, extent]
-    case 'inside': return r
+    case 'same':
+      return r
+    case 'window':
+      return clip([r[0] * a.stride - a.pad, (r[1] - 1) * a.stride - a.pad + a.reach], extent)
+    case 'transposed':
+      return meetingWindows(a, r, extent)
+    case 'resampled':
+      return clip([Math.floor(placeOf(a, r[0])), Math.ceil(placeOf(a, r[1] - 1)) + 1], a.from)
+    case 'mirrored':
+      return mirroredRows(a, r, extent)
+    case 'all':
+    case 'reduce':
+      return [0, extent]
+    case 'inside':
+      return r
   }
 }
 
 /** sigma and delta of paper 3: a slice of extent T needs sigma*T + delta here; undefined where not FT-compatible. */
 export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta: number } | undefined => {
   switch (a.tag) {
-    case 'same': case 'inside': return { sigma: 1, delta: 0 }
-    case 'window': return { sigma: a.stride, delta: a.reach - a.stride }
-    case 'transposed': return { sigma: 1 / a.stride, delta: (a.reach - 2) / a.stride + 1 }
-    case 'resampled': return { sigma: a.from / a.to, delta: a.mode === 0 ? 0 : 2 }
-    case 'mirrored': return { sigma: 1, delta: 0 }
-    case 'all': case 'reduce': return undefined
+    case 'same':
+    case 'inside':
+      return { sigma: 1, delta: 0 }
+    case 'window':
+      return { sigma: a.stride, delta: a.reach - a.stride }
+    case 'transposed':
+      return { sigma: 1 / a.stride, delta: (a.reach - 2) / a.stride + 1 }
+    case 'resampled':
+      return { sigma: a.from / a.to, delta: a.mode === 0 ? 0 : 2 }
+    case 'mirrored':
+      return { sigma: 1, delta: 0 }
+    case 'all':
+    case 'reduce':
+      return undefined
   }
 }
 
 // ---------------------------------------------------------------- operands
 
 /** Where an operand's box begins, and the extents of the whole value that it is a part of. */
-export interface Whereabouts { readonly origin: readonly number[]; readonly extent: readonly number[] }
+export interface Whereabouts {
+  readonly origin: readonly number[]
+  readonly extent: readonly number[]
+}
 
 /** Extents of one call: the boxes' shapes for data operands, natural shapes for whole ones. */
 export interface CallShapes {
@@ -198,7 +227,17 @@ export interface UpdateContext {
  * The ways to run a call, in the order of their numbers on the wire. `direct` is a library's first choice, `library2` its second
  * of those that repeat bit for bit, and so on; `loose1` is its first of those that need not repeat.
  */
-export const ALGORITHM_NAMES = ['direct', 'winograd', 'taps', 'library2', 'library3', 'library4', 'loose1', 'loose2', 'loose3'] as const
+export const ALGORITHM_NAMES = [
+  'direct',
+  'winograd',
+  'taps',
+  'library2',
+  'library3',
+  'library4',
+  'loose1',
+  'loose2',
+  'loose3',
+] as const
 export type Algorithm = (typeof ALGORITHM_NAMES)[number]
 
 // ---------------------------------------------------------------- the entry

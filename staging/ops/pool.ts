@@ -3,20 +3,40 @@
 import { isLeft, left } from 'fp-ts/Either'
 import { type AccessMap, type AttrsOf, defineOp, type OperandDef, pointwise, same, type Shapes, window } from './op'
 import {
-  checked, elements, expectRange, expectRank, expectShape, firstIn, firstOut, invertsForward, legal, perElement, windowFits,
+  checked,
+  elements,
+  expectRange,
+  expectRank,
+  expectShape,
+  firstIn,
+  firstOut,
+  invertsForward,
+  legal,
+  perElement,
+  windowFits,
 } from './rules'
 
 type Shape = readonly number[]
 
 export const maxFields = {
-  kernelH: 'int', kernelW: 'int', strideH: 'int', strideW: 'int', padTop: 'int', padLeft: 'int', ceil: 'int',
+  kernelH: 'int',
+  kernelW: 'int',
+  strideH: 'int',
+  strideW: 'int',
+  padTop: 'int',
+  padLeft: 'int',
+  ceil: 'int',
 } as const
 const avgFields = { ...maxFields, countIncludePad: 'int', padBottom: 'int', padRight: 'int' } as const
 const avgBwdFields = { ...avgFields, extentH: 'int', extentW: 'int' } as const
 type Attrs = AttrsOf<typeof maxFields>
 
-const image = (a: Attrs): AccessMap =>
-  ({ B: same, C: same, H: window(a.kernelH, a.strideH, a.padTop), W: window(a.kernelW, a.strideW, a.padLeft) })
+const image = (a: Attrs): AccessMap => ({
+  B: same,
+  C: same,
+  H: window(a.kernelH, a.strideH, a.padTop),
+  W: window(a.kernelW, a.strideW, a.padLeft),
+})
 const windows = (name: string): OperandDef<typeof maxFields> => ({ name, role: 'data', access: image })
 const own = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
@@ -37,9 +57,14 @@ const avgPooled = (a: AttrsOf<typeof avgFields>, x: Shape): Shapes =>
   checked([expectRange('countIncludePad', a.countIncludePad, 0, 1)], () => pooled(a, a.padBottom, a.padRight, x))
 
 export const maxPool = defineOp({
-  kind: 'max_pool', wire: 17, narrow: 'may', fields: maxFields, anchor: 'out',
+  kind: 'max_pool',
+  wire: 17,
+  narrow: 'may',
+  fields: maxFields,
+  anchor: 'out',
   what: 'pads with −∞',
-  ins: [windows('x')], outs: [own('y')],
+  ins: [windows('x')],
+  outs: [own('y')],
   shape: (a, [x]) => maxPooled(a, x!),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('max_pool_bwd', g.attrs, [g.ins[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
@@ -48,17 +73,27 @@ export const maxPool = defineOp({
 })
 
 export const maxPoolBwd = defineOp({
-  kind: 'max_pool_bwd', wire: 18, narrow: 'may', fields: maxFields, anchor: 1,
+  kind: 'max_pool_bwd',
+  wire: 18,
+  narrow: 'may',
+  fields: maxFields,
+  anchor: 1,
   what: 'to the first maximum in row order, as PyTorch; a NaN counts as the maximum',
-  ins: [windows('x'), own('dy')], outs: [windows('dx')],
+  ins: [windows('x'), own('dy')],
+  outs: [windows('dx')],
   shape: (a, [x, dy]) => invertsForward(() => maxPooled(a, x!), dy!, [x!]),
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.ins[1]),
 })
 
 export const avgPool = defineOp({
-  kind: 'avg_pool', wire: 19, narrow: 'may', fields: avgFields, anchor: 'out',
-  what: 'divisor as PyTorch, with ceil windows too: computed from the whole value\'s extent, not the tile\'s',
-  ins: [windows('x')], outs: [own('y')],
+  kind: 'avg_pool',
+  wire: 19,
+  narrow: 'may',
+  fields: avgFields,
+  anchor: 'out',
+  what: "divisor as PyTorch, with ceil windows too: computed from the whole value's extent, not the tile's",
+  ins: [windows('x')],
+  outs: [own('y')],
   shape: (a, [x]) => avgPooled(a, x!),
   backward: (g) => {
     const x = g.shape(g.ins[0]!)
@@ -68,13 +103,20 @@ export const avgPool = defineOp({
 })
 
 export const avgPoolBwd = defineOp({
-  kind: 'avg_pool_bwd', wire: 20, narrow: 'may', fields: avgBwdFields, anchor: 0,
+  kind: 'avg_pool_bwd',
+  wire: 20,
+  narrow: 'may',
+  fields: avgBwdFields,
+  anchor: 0,
   what: 'extent of x',
-  ins: [own('dy')], outs: [windows('dx')],
+  ins: [own('dy')],
+  outs: [windows('dx')],
   shape: (a, [dy]) => {
     const dx = [dy![0]!, dy![1]!, a.extentH, a.extentW]
-    return checked([expectRank('the incoming gradient', dy!, 4), expectRange('extentH', a.extentH, 1), expectRange('extentW', a.extentW, 1)],
-      () => invertsForward(() => avgPooled(a, dx), dy!, [dx]))
+    return checked(
+      [expectRank('the incoming gradient', dy!, 4), expectRange('extentH', a.extentH, 1), expectRange('extentW', a.extentW, 1)],
+      () => invertsForward(() => avgPooled(a, dx), dy!, [dx]),
+    )
   },
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.ins[0]),
 })
@@ -89,9 +131,14 @@ const areaFits = (count: number, x: Shape) => (): string | undefined =>
   count === x[2]! * x[3]! ? undefined : `count is ${count}; legal is H*W = ${x[2]! * x[3]!}`
 
 export const globalAvgPool = defineOp({
-  kind: 'global_avg_pool', wire: 21, narrow: 'may', fields: globalFields, anchor: 0,
+  kind: 'global_avg_pool',
+  wire: 21,
+  narrow: 'may',
+  fields: globalFields,
+  anchor: 0,
   what: 'y = Σ x / count over H and W; merges by sum over tiles of H and W',
-  ins: [own('x')], outs: [{ name: 'y', role: 'data', access: summed(averages), merge: 'sum' }],
+  ins: [own('x')],
+  outs: [{ name: 'y', role: 'data', access: summed(averages), merge: 'sum' }],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), areaFits(a.count, x!)], () => legal([x![0]!, x![1]!, 1, 1])),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('global_avg_pool_bwd', g.attrs, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
@@ -100,12 +147,19 @@ export const globalAvgPool = defineOp({
 })
 
 export const globalAvgPoolBwd = defineOp({
-  kind: 'global_avg_pool_bwd', wire: 22, narrow: 'may', fields: globalFields, anchor: 'out',
+  kind: 'global_avg_pool_bwd',
+  wire: 22,
+  narrow: 'may',
+  fields: globalFields,
+  anchor: 'out',
   what: 'broadcast of dy / count',
-  ins: [{ name: 'dy', role: 'data', access: summed(broadcast), wide: true }], outs: [own('dx')],
+  ins: [{ name: 'dy', role: 'data', access: summed(broadcast), wide: true }],
+  outs: [own('dx')],
   outputsGiven: true,
-  shape: (a, [dy], [dx]) => checked([
-    expectRank('dx', dx!, 4), areaFits(a.count, dx!), expectShape('the incoming gradient', dy!, [dx![0]!, dx![1]!, 1, 1]),
-  ], () => legal(dx!)),
+  shape: (a, [dy], [dx]) =>
+    checked(
+      [expectRank('dx', dx!, 4), areaFits(a.count, dx!), expectShape('the incoming gradient', dy!, [dx![0]!, dx![1]!, 1, 1])],
+      () => legal(dx!),
+    ),
   flops: perElement(1, firstOut),
 })

@@ -15,39 +15,65 @@ const CHANNELS_PER_WORD = 4
 /** The shape of the places of an output. */
 export const placesShape = ([b, c, h, w]: Shape): Shape => [b!, Math.ceil(c! / CHANNELS_PER_WORD), h!, w!]
 
-const image = (a: Attrs): AccessMap =>
-  ({ B: same, C: all, H: window(a.kernelH, a.strideH, a.padTop), W: window(a.kernelW, a.strideW, a.padLeft) })
+const image = (a: Attrs): AccessMap => ({
+  B: same,
+  C: all,
+  H: window(a.kernelH, a.strideH, a.padTop),
+  W: window(a.kernelW, a.strideW, a.padLeft),
+})
 const windows = (name: string): OperandDef<typeof maxFields> => ({ name, role: 'data', access: image })
 const own = (name: string): OperandDef => ({ name, role: 'data', access: () => ({ B: same, C: all, H: same, W: same }) })
-const inBytes = (a: Attrs) => (): string | undefined => a.kernelH * a.kernelW <= MOST_PLACES ? undefined
-  : `a window of ${a.kernelH}x${a.kernelW} has more places than a byte counts; legal are ${MOST_PLACES} or fewer`
+const inBytes = (a: Attrs) => (): string | undefined =>
+  a.kernelH * a.kernelW <= MOST_PLACES
+    ? undefined
+    : `a window of ${a.kernelH}x${a.kernelW} has more places than a byte counts; legal are ${MOST_PLACES} or fewer`
 
-const places = (a: Attrs, x: Shape): Shapes => checked([inBytes(a)], () => {
-  const y = maxPooled(a, x)
-  return isLeft(y) ? y : legal(placesShape(y.right[0]!))
-})
+const places = (a: Attrs, x: Shape): Shapes =>
+  checked([inBytes(a)], () => {
+    const y = maxPooled(a, x)
+    return isLeft(y) ? y : legal(placesShape(y.right[0]!))
+  })
 
 export const maxPoolPlaces = defineOp({
-  kind: 'max_pool_places', wire: 86, narrow: 'may', fields: maxFields, anchor: 'out',
-  what: 'the place of max_pool\'s maximum (the first; a NaN counts as one) in its window, row by row with padding: a byte each, channel 4i + k in byte k of word i',
-  ins: [windows('x')], outs: [{ ...own('places'), dtype: 'i32' }],
+  kind: 'max_pool_places',
+  wire: 86,
+  narrow: 'may',
+  fields: maxFields,
+  anchor: 'out',
+  what: "the place of max_pool's maximum (the first; a NaN counts as one) in its window, row by row with padding: a byte each, channel 4i + k in byte k of word i",
+  ins: [windows('x')],
+  outs: [{ ...own('places'), dtype: 'i32' }],
   shape: (a, [x]) => places(a, x!),
-  flops: (a, s) => a.kernelH * a.kernelW * elements(s.ins[0]) / (a.strideH * a.strideW),
+  flops: (a, s) => (a.kernelH * a.kernelW * elements(s.ins[0])) / (a.strideH * a.strideW),
 })
 
 export const maxPoolPlacesBwd = defineOp({
-  kind: 'max_pool_places_bwd', wire: 87, narrow: 'may', fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' }, anchor: 1,
+  kind: 'max_pool_places_bwd',
+  wire: 87,
+  narrow: 'may',
+  fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' },
+  anchor: 1,
   what: 'max_pool_bwd from the places; sizes are those of x',
-  ins: [{ ...own('places'), dtype: 'i32' }, own('dy')], outs: [windows('dx') as OperandDef],
+  ins: [{ ...own('places'), dtype: 'i32' }, own('dy')],
+  outs: [windows('dx') as OperandDef],
   shape: (a, [found, dy]) => {
     const dx = [dy![0]!, a.channels, a.extentH, a.extentW]
-    return checked([
-      expectRange('channels', a.channels, 1), expectRange('extentH', a.extentH, 1), expectRange('extentW', a.extentW, 1), inBytes(a),
-    ], () => {
-      const y = maxPooled(a, dx)
-      if (isLeft(y)) return y
-      return checked([expectShape('the incoming gradient', dy!, y.right[0]!), expectShape('places', found!, placesShape(y.right[0]!))], () => legal(dx))
-    })
+    return checked(
+      [
+        expectRange('channels', a.channels, 1),
+        expectRange('extentH', a.extentH, 1),
+        expectRange('extentW', a.extentW, 1),
+        inBytes(a),
+      ],
+      () => {
+        const y = maxPooled(a, dx)
+        if (isLeft(y)) return y
+        return checked(
+          [expectShape('the incoming gradient', dy!, y.right[0]!), expectShape('places', found!, placesShape(y.right[0]!))],
+          () => legal(dx),
+        )
+      },
+    )
   },
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.ins[1]),
 })

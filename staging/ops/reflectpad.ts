@@ -8,19 +8,34 @@ const fields = { padTop: 'int', padLeft: 'int', padBottom: 'int', padRight: 'int
 type Attrs = AttrsOf<typeof fields>
 type Shape = readonly number[]
 
-const image = (a: Attrs): AccessMap => ({ B: same, C: same, H: mirrored(a.padTop, a.padBottom), W: mirrored(a.padLeft, a.padRight) })
+const image = (a: Attrs): AccessMap => ({
+  B: same,
+  C: same,
+  H: mirrored(a.padTop, a.padBottom),
+  W: mirrored(a.padLeft, a.padRight),
+})
 const own = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
-const padded = (a: Attrs, x: Shape) => checked([
-  expectRank('the input', x, 4),
-  expectRange('padTop', a.padTop, 0, x[2]! - 1), expectRange('padBottom', a.padBottom, 0, x[2]! - 1),
-  expectRange('padLeft', a.padLeft, 0, x[3]! - 1), expectRange('padRight', a.padRight, 0, x[3]! - 1),
-], () => legal([x[0]!, x[1]!, x[2]! + a.padTop + a.padBottom, x[3]! + a.padLeft + a.padRight]))
+const padded = (a: Attrs, x: Shape) =>
+  checked(
+    [
+      expectRank('the input', x, 4),
+      expectRange('padTop', a.padTop, 0, x[2]! - 1),
+      expectRange('padBottom', a.padBottom, 0, x[2]! - 1),
+      expectRange('padLeft', a.padLeft, 0, x[3]! - 1),
+      expectRange('padRight', a.padRight, 0, x[3]! - 1),
+    ],
+    () => legal([x[0]!, x[1]!, x[2]! + a.padTop + a.padBottom, x[3]! + a.padLeft + a.padRight]),
+  )
 
 export const reflectPad = defineOp({
-  kind: 'reflect_pad', wire: 46, fields, anchor: 'out',
+  kind: 'reflect_pad',
+  wire: 46,
+  fields,
+  anchor: 'out',
   what: 'y[o] = x[|o − padTop|], mirrored at the last row likewise; less padding than rows',
-  ins: [{ name: 'x', role: 'data', access: image }], outs: [own('y')],
+  ins: [{ name: 'x', role: 'data', access: image }],
+  outs: [own('y')],
   shape: (a, [x]) => padded(a, x!),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('reflect_pad_bwd', g.attrs, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
@@ -29,9 +44,13 @@ export const reflectPad = defineOp({
 })
 
 export const reflectPadBwd = defineOp({
-  kind: 'reflect_pad_bwd', wire: 47, fields, anchor: 0,
+  kind: 'reflect_pad_bwd',
+  wire: 47,
+  fields,
+  anchor: 0,
   what: 'each dy is added to the pixel that it was taken from; writes the whole dx box',
-  ins: [own('dy')], outs: [{ name: 'dx', role: 'data', access: image }],
+  ins: [own('dy')],
+  outs: [{ name: 'dx', role: 'data', access: image }],
   outputsGiven: true,
   shape: (a, [dy], given) => invertsForward(() => padded(a, given[0]!), dy!, given),
   flops: perElement(1, firstIn),

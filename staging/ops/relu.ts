@@ -6,9 +6,15 @@ const fields = { slope: 'float' } as const
 const data = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
 export const relu = defineOp({
-  kind: 'relu', wire: 15, narrow: 'may', fields, anchor: 'out', inPlace: [0],
+  kind: 'relu',
+  wire: 15,
+  narrow: 'may',
+  fields,
+  anchor: 'out',
+  inPlace: [0],
   what: 'y = x > 0 ? x : slope·x; may run in place',
-  ins: [data('x')], outs: [data('y')],
+  ins: [data('x')],
+  outs: [data('y')],
   // A negative slope would fold both signs of x onto one of y.
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), expectRange('slope', a.slope, 0)], () => legal(x!)),
   backward: (g) => {
@@ -18,11 +24,18 @@ export const relu = defineOp({
 })
 
 export const reluBwd = defineOp({
-  kind: 'relu_bwd', wire: 16, narrow: 'may', fields, anchor: 1, inPlace: [1],
+  kind: 'relu_bwd',
+  wire: 16,
+  narrow: 'may',
+  fields,
+  anchor: 1,
+  inPlace: [1],
   what: 'dx = y > 0 ? dy : slope·dy; in place of dy',
-  ins: [data('y'), data('dy')], outs: [data('dx')],
-  shape: (a, [y, dy]) => checked([
-    expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!), expectRange('slope', a.slope, 0),
-  ], () => legal(y!)),
+  ins: [data('y'), data('dy')],
+  outs: [data('dx')],
+  shape: (a, [y, dy]) =>
+    checked([expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!), expectRange('slope', a.slope, 0)], () =>
+      legal(y!),
+    ),
   flops: perElement(1, firstIn),
 })

@@ -14,21 +14,46 @@ export const signsShape = ([b, c, h, w]: Shape): Shape => [b!, Math.ceil(c! / CH
 const signs: OperandDef = { name: 'signs', role: 'data', dtype: 'i32', access: () => ({ B: same, C: all, H: same, W: same }) }
 
 export const bnAddReluApply = defineOp({
-  kind: 'bn_add_relu_apply', wire: 96, narrow: 'may', fields: rectifiedFields, anchor: 'out', inPlace: [1],
+  kind: 'bn_add_relu_apply',
+  wire: 96,
+  narrow: 'may',
+  fields: rectifiedFields,
+  anchor: 'out',
+  inPlace: [1],
   what: 'z = shortcut + y of bn_apply; y = z > 0 ? z : slope·z; bit k of word i of signs: z > 0 (or NaN) in channel 32i + k; y in place of shortcut',
-  ins: [data('x'), data('shortcut'), whole('stats'), whole('gamma'), whole('beta')], outs: [data('y'), signs],
-  shape: (a, [x, shortcut, stats, gamma, beta]) => checked([
-    expectRank('the input', x!, 4), expectRange('eps', a.eps, 0), expectRange('slope', a.slope, 0), countFits(a.count, x!),
-    expectShape('the shortcut', shortcut!, x!), expectShape('stats', stats!, statsOf(x!)), ...eachChannel(x!, { gamma, beta }),
-  ], () => legal(x!, signsShape(x!))),
+  ins: [data('x'), data('shortcut'), whole('stats'), whole('gamma'), whole('beta')],
+  outs: [data('y'), signs],
+  shape: (a, [x, shortcut, stats, gamma, beta]) =>
+    checked(
+      [
+        expectRank('the input', x!, 4),
+        expectRange('eps', a.eps, 0),
+        expectRange('slope', a.slope, 0),
+        countFits(a.count, x!),
+        expectShape('the shortcut', shortcut!, x!),
+        expectShape('stats', stats!, statsOf(x!)),
+        ...eachChannel(x!, { gamma, beta }),
+      ],
+      () => legal(x!, signsShape(x!)),
+    ),
   backward: (g) => {
     const [x, , stats, gamma, beta] = g.ins
     const dy = g.dOut(0)
-    const [dgamma, dbeta] = g.emit('bn_add_relu_bwd_reduce', g.attrs, [x!, dy, g.outs[1]!, stats!], [g.shape(gamma!), g.shape(beta!)])
+    const [dgamma, dbeta] = g.emit(
+      'bn_add_relu_bwd_reduce',
+      g.attrs,
+      [x!, dy, g.outs[1]!, stats!],
+      [g.shape(gamma!), g.shape(beta!)],
+    )
     g.give(3, dgamma!)
     g.give(4, dbeta!)
     if (!g.wants(0) && !g.wants(1)) return
-    const [dshortcut, dx] = g.emit('bn_add_relu_bwd_data', g.attrs, [x!, dy, g.outs[1]!, stats!, gamma!, dgamma!, dbeta!], [g.shape(x!), g.shape(x!)])
+    const [dshortcut, dx] = g.emit(
+      'bn_add_relu_bwd_data',
+      g.attrs,
+      [x!, dy, g.outs[1]!, stats!, gamma!, dgamma!, dbeta!],
+      [g.shape(x!), g.shape(x!)],
+    )
     if (g.wants(0)) g.give(0, dx!)
     if (g.wants(1)) g.give(1, dshortcut!)
   },
@@ -36,23 +61,48 @@ export const bnAddReluApply = defineOp({
 })
 
 export const bnAddReluBwdReduce = defineOp({
-  kind: 'bn_add_relu_bwd_reduce', wire: 97, narrow: 'may', fields: rectifiedFields, anchor: 1,
-  what: 'bn_bwd_reduce of dz = the sign\'s bit ? dy : slope·dy',
-  ins: [data('x'), data('dy'), signs, whole('stats')], outs: [sum('dgamma'), sum('dbeta')],
-  shape: (a, [x, dy, found, stats]) => checked([
-    expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('signs', found!, signsShape(x!)),
-    expectShape('stats', stats!, statsOf(x!)),
-  ], () => legal([x![1]!], [x![1]!])),
-  flops: perElement(6, firstIn), workspace: partialSums(2),
+  kind: 'bn_add_relu_bwd_reduce',
+  wire: 97,
+  narrow: 'may',
+  fields: rectifiedFields,
+  anchor: 1,
+  what: "bn_bwd_reduce of dz = the sign's bit ? dy : slope·dy",
+  ins: [data('x'), data('dy'), signs, whole('stats')],
+  outs: [sum('dgamma'), sum('dbeta')],
+  shape: (a, [x, dy, found, stats]) =>
+    checked(
+      [
+        expectShape('the incoming gradient', dy!, x!),
+        countFits(a.count, x!),
+        expectShape('signs', found!, signsShape(x!)),
+        expectShape('stats', stats!, statsOf(x!)),
+      ],
+      () => legal([x![1]!], [x![1]!]),
+    ),
+  flops: perElement(6, firstIn),
+  workspace: partialSums(2),
 })
 
 export const bnAddReluBwdData = defineOp({
-  kind: 'bn_add_relu_bwd_data', wire: 98, narrow: 'may', fields: rectifiedFields, anchor: 1, inPlace: [1],
-  what: 'dshortcut = dz = the sign\'s bit ? dy : slope·dy, in place of dy; dx = bn_bwd_data of dz',
-  ins: [data('x'), data('dy'), signs, whole('stats'), whole('gamma'), whole('dgamma'), whole('dbeta')], outs: [data('dshortcut'), data('dx')],
-  shape: (a, [x, dy, found, stats, gamma, dgamma, dbeta]) => checked([
-    expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('signs', found!, signsShape(x!)),
-    expectShape('stats', stats!, statsOf(x!)), ...eachChannel(x!, { gamma, dgamma, dbeta }),
-  ], () => legal(x!, x!)),
+  kind: 'bn_add_relu_bwd_data',
+  wire: 98,
+  narrow: 'may',
+  fields: rectifiedFields,
+  anchor: 1,
+  inPlace: [1],
+  what: "dshortcut = dz = the sign's bit ? dy : slope·dy, in place of dy; dx = bn_bwd_data of dz",
+  ins: [data('x'), data('dy'), signs, whole('stats'), whole('gamma'), whole('dgamma'), whole('dbeta')],
+  outs: [data('dshortcut'), data('dx')],
+  shape: (a, [x, dy, found, stats, gamma, dgamma, dbeta]) =>
+    checked(
+      [
+        expectShape('the incoming gradient', dy!, x!),
+        countFits(a.count, x!),
+        expectShape('signs', found!, signsShape(x!)),
+        expectShape('stats', stats!, statsOf(x!)),
+        ...eachChannel(x!, { gamma, dgamma, dbeta }),
+      ],
+      () => legal(x!, x!),
+    ),
   flops: perElement(8, firstIn),
 })

@@ -21,8 +21,10 @@ export const checked = (checks: readonly (() => string | undefined)[], shapes: (
 export const expectShape = (name: string, got: Shape, want: Shape) => (): string | undefined =>
   sameShape(got, want) ? undefined : `${name} has shape ${shapeText(got)}; legal is ${shapeText(want)}`
 
-export const expectRange = (name: string, got: number, lo: number, hi = Infinity) => (): string | undefined =>
-  got >= lo && got <= hi ? undefined : `${name} is ${got}; legal is ${hi === Infinity ? `${lo} or more` : `${lo} to ${hi}`}`
+export const expectRange =
+  (name: string, got: number, lo: number, hi = Infinity) =>
+  (): string | undefined =>
+    got >= lo && got <= hi ? undefined : `${name} is ${got}; legal is ${hi === Infinity ? `${lo} or more` : `${lo} to ${hi}`}`
 
 export const expectRank = (name: string, got: Shape, rank: number) => (): string | undefined =>
   got.length === rank ? undefined : `${name} has shape ${shapeText(got)}; legal are shapes of ${rank} dimensions`
@@ -69,26 +71,38 @@ export const windowOutput = (extent: number, w: Window): number => {
 /** Whether a window fits `dim` of this extent, in words when not. */
 export const windowFits = (dim: string, extent: number, w: Window, maxPad: number): Either<string, number> => {
   const complaints = [
-    expectRange(`kernel${dim}`, w.kernel, 1), expectRange(`stride${dim}`, w.stride, 1), expectRange(`dilation${dim}`, w.dilation, 1),
-    expectRange(`low padding in ${dim}`, w.padLow, 0, maxPad), expectRange(`high padding in ${dim}`, w.padHigh, 0, maxPad),
-  ].map((check) => check()).filter((c) => c !== undefined)
+    expectRange(`kernel${dim}`, w.kernel, 1),
+    expectRange(`stride${dim}`, w.stride, 1),
+    expectRange(`dilation${dim}`, w.dilation, 1),
+    expectRange(`low padding in ${dim}`, w.padLow, 0, maxPad),
+    expectRange(`high padding in ${dim}`, w.padHigh, 0, maxPad),
+  ]
+    .map((check) => check())
+    .filter((c) => c !== undefined)
   if (complaints.length > 0) return left(complaints[0]!)
   const padded = extent + w.padLow + w.padHigh
   if (padded >= reachOf(w)) return right(windowOutput(extent, w))
   const longest = Math.floor((padded - 1) / w.dilation) + 1
-  return left(`a window of ${reachOf(w)} is larger than the padded ${dim} of ${padded}; legal are kernels of 1 to ${longest}` +
-    ` or an image of ${reachOf(w) - w.padLow - w.padHigh} or more`)
+  return left(
+    `a window of ${reachOf(w)} is larger than the padded ${dim} of ${padded}; legal are kernels of 1 to ${longest}` +
+      ` or an image of ${reachOf(w) - w.padLow - w.padHigh} or more`,
+  )
 }
 
 // ---------------------------------------------------------------- cost
 
 export const elements = (s: Shape | undefined): number => (s ? elementsOf(s) : 0)
 /** Cost of so many operations for each element of operand `pick`. */
-export const perElement = (flops: number, pick: (s: CallShapes) => Shape | undefined) => (_: AnyAttrs, s: CallShapes): number =>
-  flops * elements(pick(s))
+export const perElement =
+  (flops: number, pick: (s: CallShapes) => Shape | undefined) =>
+  (_: AnyAttrs, s: CallShapes): number =>
+    flops * elements(pick(s))
 export const firstIn = (s: CallShapes): Shape | undefined => s.ins[0]
 export const firstOut = (s: CallShapes): Shape | undefined => s.outs[0]
 
 /** Kernels that reduce give each thread partial sums; nothing here has more threads than this. */
 const THREADS = 64
-export const partialSums = (perChannel: number): NonNullable<OpDef['workspace']> => (_, s) => THREADS * perChannel * 8 * (s.ins[0]?.[1] ?? 1)
+export const partialSums =
+  (perChannel: number): NonNullable<OpDef['workspace']> =>
+  (_, s) =>
+    THREADS * perChannel * 8 * (s.ins[0]?.[1] ?? 1)

@@ -5,9 +5,15 @@ import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement 
 const data = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
 export const sigmoid = defineOp({
-  kind: 'sigmoid', wire: 37, narrow: 'may', fields: {}, anchor: 'out', inPlace: [0],
+  kind: 'sigmoid',
+  wire: 37,
+  narrow: 'may',
+  fields: {},
+  anchor: 'out',
+  inPlace: [0],
   what: 'y = 1 / (1 + e^−x); may run in place',
-  ins: [data('x')], outs: [data('y')],
+  ins: [data('x')],
+  outs: [data('y')],
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('sigmoid_bwd', {}, [g.outs[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
@@ -16,9 +22,15 @@ export const sigmoid = defineOp({
 })
 
 export const sigmoidBwd = defineOp({
-  kind: 'sigmoid_bwd', wire: 38, narrow: 'may', fields: {}, anchor: 1, inPlace: [1],
+  kind: 'sigmoid_bwd',
+  wire: 38,
+  narrow: 'may',
+  fields: {},
+  anchor: 1,
+  inPlace: [1],
   what: 'dx = dy·y·(1 − y); in place of dy',
-  ins: [data('y'), data('dy')], outs: [data('dx')],
+  ins: [data('y'), data('dy')],
+  outs: [data('dx')],
   shape: (_, [y, dy]) => checked([expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!)], () => legal(y!)),
   flops: perElement(3, firstIn),
 })

@@ -7,9 +7,15 @@ const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 const data = (name: string): OperandDef => ({ name, role: 'data', access: wholeChannels })
 
 export const softmax = defineOp({
-  kind: 'softmax', wire: 48, reclaimed: true, fields: {}, anchor: 'out', inPlace: [0],
+  kind: 'softmax',
+  wire: 48,
+  reclaimed: true,
+  fields: {},
+  anchor: 'out',
+  inPlace: [0],
   what: 'y = e^x / Σ e^x over the channels of a pixel; may run in place',
-  ins: [data('x')], outs: [data('y')],
+  ins: [data('x')],
+  outs: [data('y')],
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('softmax_bwd', {}, [g.outs[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
@@ -18,9 +24,14 @@ export const softmax = defineOp({
 })
 
 export const softmaxBwd = defineOp({
-  kind: 'softmax_bwd', wire: 49, fields: {}, anchor: 1, inPlace: [1],
+  kind: 'softmax_bwd',
+  wire: 49,
+  fields: {},
+  anchor: 1,
+  inPlace: [1],
   what: 'dx = y·(dy − Σ dy·y) over the channels of a pixel; in place of dy',
-  ins: [data('y'), data('dy')], outs: [data('dx')],
+  ins: [data('y'), data('dy')],
+  outs: [data('dx')],
   shape: (_, [y, dy]) => checked([expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!)], () => legal(y!)),
   flops: perElement(4, firstIn),
 })

@@ -27,7 +27,10 @@ export interface PrintedGraph {
 }
 
 /** `{strideH: 2, groups: 1}` as `strideH=2 groups=1`. */
-export const attrsText = (attrs: AnyAttrs): string => Object.entries(attrs).map(([k, v]) => `${k}=${v}`).join(' ')
+export const attrsText = (attrs: AnyAttrs): string =>
+  Object.entries(attrs)
+    .map(([k, v]) => `${k}=${v}`)
+    .join(' ')
 
 export const valueText = (v: PrintedValue): string => {
   const start = v.init ? ` ${v.init.dist}(${v.init.a})` : ''

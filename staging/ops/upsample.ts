@@ -10,24 +10,38 @@ const fields = { mode: 'int', inH: 'int', inW: 'int', outH: 'int', outW: 'int' }
 type Attrs = AttrsOf<typeof fields>
 type Shape = readonly number[]
 
-const taken = (a: Attrs): AccessMap =>
-  ({ B: same, C: same, H: resampled(a.mode, a.inH, a.outH), W: resampled(a.mode, a.inW, a.outW) })
+const taken = (a: Attrs): AccessMap => ({
+  B: same,
+  C: same,
+  H: resampled(a.mode, a.inH, a.outH),
+  W: resampled(a.mode, a.inW, a.outW),
+})
 const image = (name: string): OperandDef<typeof fields> => ({ name, role: 'data', access: taken })
 const own = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
 const sized = (a: Attrs, name: string, got: Shape, from: 'in' | 'out') => (): string | undefined =>
   expectShape(name, got, [got[0]!, got[1]!, a[`${from}H`], a[`${from}W`]])()
 const sizes = (a: Attrs) => [
-  expectRange('mode', a.mode, 0, 2), expectRange('inH', a.inH, 1), expectRange('inW', a.inW, 1), expectRange('outH', a.outH, 1),
+  expectRange('mode', a.mode, 0, 2),
+  expectRange('inH', a.inH, 1),
+  expectRange('inW', a.inW, 1),
+  expectRange('outH', a.outH, 1),
   expectRange('outW', a.outW, 1),
 ]
 
 export const upsample = defineOp({
-  kind: 'upsample', wire: 44, narrow: 'may', fields, anchor: 'out',
+  kind: 'upsample',
+  wire: 44,
+  narrow: 'may',
+  fields,
+  anchor: 'out',
   what: 'mode 0 nearest, 1 bilinear, 2 bilinear with aligned corners; sizes are those of the whole values',
-  ins: [image('x')], outs: [own('y')],
-  shape: (a, [x]) => checked([expectRank('the input', x!, 4), ...sizes(a), sized(a, 'the input', x!, 'in')],
-    () => legal([x![0]!, x![1]!, a.outH, a.outW])),
+  ins: [image('x')],
+  outs: [own('y')],
+  shape: (a, [x]) =>
+    checked([expectRank('the input', x!, 4), ...sizes(a), sized(a, 'the input', x!, 'in')], () =>
+      legal([x![0]!, x![1]!, a.outH, a.outW]),
+    ),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('upsample_bwd', g.attrs, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
   },
@@ -35,10 +49,17 @@ export const upsample = defineOp({
 })
 
 export const upsampleBwd = defineOp({
-  kind: 'upsample_bwd', wire: 45, narrow: 'may', fields, anchor: 0,
+  kind: 'upsample_bwd',
+  wire: 45,
+  narrow: 'may',
+  fields,
+  anchor: 0,
   what: 'each dy is added to the pixels of x that it was made of, with their weights; writes the whole dx box',
-  ins: [own('dy')], outs: [image('dx')],
-  shape: (a, [dy]) => checked([expectRank('the incoming gradient', dy!, 4), ...sizes(a), sized(a, 'the incoming gradient', dy!, 'out')],
-    () => legal([dy![0]!, dy![1]!, a.inH, a.inW])),
+  ins: [own('dy')],
+  outs: [image('dx')],
+  shape: (a, [dy]) =>
+    checked([expectRank('the incoming gradient', dy!, 4), ...sizes(a), sized(a, 'the incoming gradient', dy!, 'out')], () =>
+      legal([dy![0]!, dy![1]!, a.inH, a.inW]),
+    ),
   flops: (a, s) => (a.mode === 0 ? 1 : 8) * elements(s.ins[0]),
 })

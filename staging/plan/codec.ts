@@ -95,7 +95,20 @@ const fileText = (plan: unknown): string => {
 
 export const encodePlan = (p: Plan): string => {
   const costs: RecordedCosts = costsOf(p)
-  const { graph, strategy, machine, algorithms, products, budgetBytes, peakPages, tierBytes, segments, storages, places, residencies } = p
+  const {
+    graph,
+    strategy,
+    machine,
+    algorithms,
+    products,
+    budgetBytes,
+    peakPages,
+    tierBytes,
+    segments,
+    storages,
+    places,
+    residencies,
+  } = p
   return fileText({
     graph,
     strategy,

@@ -14,7 +14,11 @@ export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, w
 export const costsOf = (plan: Plan): RecordedCosts => {
   const costs: Record<string, readonly [number, number, Algorithm]> = {}
   for (const c of plan.calls)
-    costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [c.seconds, c.workspace?.bytes ?? 0, c.algorithm ?? 'direct']
+    costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [
+      c.seconds,
+      c.workspace?.bytes ?? 0,
+      c.algorithm ?? 'direct',
+    ]
   return costs
 }
 

@@ -14,17 +14,43 @@ import { type Choice, type Costs, fastest } from '../graph/machine'
 import { callKey } from '../ops/callkey'
 import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
 import { opDef } from '../ops/registry'
-import { type Call, type Cell, type CellScope, type Keep, type Plumbing, type Segment, type Slices, type Step, tilesOf, type View } from './plan'
+import {
+  type Call,
+  type Cell,
+  type CellScope,
+  type Keep,
+  type Plumbing,
+  type Segment,
+  type Slices,
+  type Step,
+  tilesOf,
+  type View,
+} from './plan'
 
-export interface Expansion { readonly cells: readonly Cell[]; readonly calls: readonly Call[] }
+export interface Expansion {
+  readonly cells: readonly Cell[]
+  readonly calls: readonly Call[]
+}
 
-interface DraftCell { label: string; scope: CellScope; values: ValueId[]; bytes: number; segment: number; first: number; last: number }
+interface DraftCell {
+  label: string
+  scope: CellScope
+  values: ValueId[]
+  bytes: number
+  segment: number
+  first: number
+  last: number
+}
 
-interface TileIndex { readonly index: number; readonly B: number; readonly H: number; readonly W: number }
+interface TileIndex {
+  readonly index: number
+  readonly B: number
+  readonly H: number
+  readonly W: number
+}
 
 /** The box of an operand at one tile. */
-const boxAt = (s: Slices, shape: readonly number[], t: TileIndex): Box =>
-  [s.B[t.B]!, [0, shape[1] ?? 1], s.H[t.H]!, s.W[t.W]!]
+const boxAt = (s: Slices, shape: readonly number[], t: TileIndex): Box => [s.B[t.B]!, [0, shape[1] ?? 1], s.H[t.H]!, s.W[t.W]!]
 
 /** Whether a box is one run of bytes inside what holds it (channels-last: B, H, W, C from the outside in). */
 export const isDense = (held: Box, box: Box): boolean => {
@@ -42,9 +68,16 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
   const natural = (v: View): readonly number[] => graph.values[v.value]!.shape
   const shape = (v: View): readonly number[] => (natural(v).length === 4 ? shapeOf(v.box) : natural(v))
   const where = (v: View): Whereabouts =>
-    natural(v).length === 4 ? { origin: v.box.map((r) => r[0]), extent: natural(v) } : { origin: natural(v).map(() => 0), extent: natural(v) }
+    natural(v).length === 4
+      ? { origin: v.box.map((r) => r[0]), extent: natural(v) }
+      : { origin: natural(v).map(() => 0), extent: natural(v) }
   const narrow = isNarrow([...ins, ...outs].map((v) => graph.values[v.value]!))
-  return { ins: ins.map(shape), outs: outs.map(shape), at: { ins: ins.map(where), outs: outs.map(where) }, ...(narrow ? { narrow } : {}) }
+  return {
+    ins: ins.map(shape),
+    outs: outs.map(shape),
+    at: { ins: ins.map(where), outs: outs.map(where) },
+    ...(narrow ? { narrow } : {}),
+  }
 }
 
 /** What every expansion of a graph for a machine finds again: full boxes, and the ways to run calls. */
@@ -53,7 +86,10 @@ class Known {
   private readonly whole: (Choice | undefined)[] = []
   private readonly costs = new Map<string, Choice>()
 
-  constructor(private readonly graph: Graph, private readonly machine: Costs) {
+  constructor(
+    private readonly graph: Graph,
+    private readonly machine: Costs,
+  ) {
     this.boxes = graph.values.map((v) => fullBox(asShape(v.shape)))
   }
 
@@ -82,7 +118,11 @@ class Expander {
   readonly known: Known
   private readonly whole = new Map<ValueId, View>()
 
-  constructor(readonly graph: Graph, readonly segments: readonly Segment[], readonly machine: Costs) {
+  constructor(
+    readonly graph: Graph,
+    readonly segments: readonly Segment[],
+    readonly machine: Costs,
+  ) {
     this.known = knownFor(graph, machine)
     for (const v of graph.values)
       if (isPersistent(v) || v.role === 'loss') this.wholeIn(v.id, this.cell(v.name, 'persistent', [v.id], bytesOf(v)))
@@ -142,7 +182,10 @@ class Expander {
   }
 
   plumb(kind: Plumbing, attrs: Record<string, number>, ins: View[], outs: View[], segment: number, tile: number): void {
-    const bytes = [...ins, ...outs].reduce((n, v) => n + elementsOf(shapeOf(v.box)) * dtypeBytes[this.graph.values[v.value]!.dtype], 0)
+    const bytes = [...ins, ...outs].reduce(
+      (n, v) => n + elementsOf(shapeOf(v.box)) * dtypeBytes[this.graph.values[v.value]!.dtype],
+      0,
+    )
     const seconds = this.machine.seconds(kind, attrs, callShapes(this.graph, ins, outs))
     this.emit({ kind, op: -1, segment, tile, attrs, ins, outs, workspace: null, seconds: bytes ? seconds : 0 })
   }
@@ -157,7 +200,8 @@ class Expander {
       return this.wholeIn(v, cell)
     })
     const { seconds, workspace, algorithm } = this.known.wholeCost(op, ins, outs)
-    const scratch = workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
+    const scratch =
+      workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
     this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, algorithm, seconds })
   }
 }
@@ -169,7 +213,11 @@ class TiledSegment {
   /** Where each value made in the current tile is, and what box that holds. */
   private here = new Map<ValueId, View>()
 
-  constructor(private readonly x: Expander, private readonly seg: Segment, private readonly s: number) {
+  constructor(
+    private readonly x: Expander,
+    private readonly seg: Segment,
+    private readonly s: number,
+  ) {
     this.keeps = new Map(seg.keeps.map((k) => [k.value, k]))
   }
 
@@ -229,8 +277,20 @@ class TiledSegment {
     const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
     const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
     const { seconds, workspace, algorithm } = this.x.known.cost(op, callShapes(this.x.graph, ins, outs))
-    const scratch = workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
-    this.x.emit({ kind: op.kind, op: op.id, segment: this.s, tile: t.index, attrs: op.attrs, ins, outs, workspace: scratch, algorithm, seconds })
+    const scratch =
+      workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
+    this.x.emit({
+      kind: op.kind,
+      op: op.id,
+      segment: this.s,
+      tile: t.index,
+      attrs: op.attrs,
+      ins,
+      outs,
+      workspace: scratch,
+      algorithm,
+      seconds,
+    })
     op.outs.forEach((v, i) => this.keep(op.outs[i]!, this.here.get(v)!, op, t))
   }
 
@@ -254,7 +314,11 @@ class TiledSegment {
       const c = this.x.cells[cell]!
       if (!c.values.includes(v)) c.values.push(v)
       view = { cell, value: v, held: box, box }
-    } else if (keep?.mode === 'write' && sameBox(box, this.keptBox(keep, t)) && (!opDef(op.kind).dense || isDense(this.x.fullOf(v), box)))
+    } else if (
+      keep?.mode === 'write' &&
+      sameBox(box, this.keptBox(keep, t)) &&
+      (!opDef(op.kind).dense || isDense(this.x.fullOf(v), box))
+    )
       view = this.x.wholeView(v, box)
     else view = this.localView(key, v, box)
     this.here.set(v, view)
@@ -284,7 +348,8 @@ class TiledSegment {
     const shape = this.x.graph.values[op.ins[0]!]!.shape
     const g = this.seg.grid
     const statistics = elementsOf(shapeOf(moments.box)) / 4
-    const size = (b: number, h: number, w: number): number => elementsOf(shapeOf(boxAt(slices, shape, { index: 0, B: b, H: h, W: w }))) / statistics
+    const size = (b: number, h: number, w: number): number =>
+      elementsOf(shapeOf(boxAt(slices, shape, { index: 0, B: b, H: h, W: w }))) / statistics
     const from = isPerImage(this.x.graph.values[moments.value]!.shape) ? t.B * g.H * g.W : 0
     let countY = 0
     for (let i = from; i < t.index; i++) countY += size(Math.floor(i / (g.H * g.W)), Math.floor(i / g.W) % g.H, i % g.W)

@@ -33,8 +33,14 @@ export const instructions = (plan: Timed): readonly Instr[] => {
   }
   const comesAndGoes = (r: Draft, p: Point): Point | undefined => (forEver(r) ? undefined : p)
   const releases = at((r) => comesAndGoes(r, r.release))
-  const saves = at((r) => r.save?.start, (r) => r.release)
-  const acquires = at((r) => comesAndGoes(r, r.acquire), (r) => r.load?.ready ?? r.acquire)
+  const saves = at(
+    (r) => r.save?.start,
+    (r) => r.release,
+  )
+  const acquires = at(
+    (r) => comesAndGoes(r, r.acquire),
+    (r) => r.load?.ready ?? r.acquire,
+  )
   const readies = at((r) => r.load?.ready)
   const out: Instr[] = []
   let segment = -1

@@ -12,12 +12,20 @@ import type { Algorithm } from '../ops/op'
 // ---------------------------------------------------------------- segments
 
 /** Tiles along each dimension; 1x1x1 is an untiled segment. Tile index = (b*H + h)*W + w. */
-export interface Grid { readonly B: number; readonly H: number; readonly W: number }
+export interface Grid {
+  readonly B: number
+  readonly H: number
+  readonly W: number
+}
 export const UNTILED: Grid = { B: 1, H: 1, W: 1 }
 export const tilesOf = (g: Grid): number => g.B * g.H * g.W
 
 /** Ranges of one operand, for each tile index along each tiled dimension (the box is their product; C is whole). */
-export interface Slices { readonly B: readonly Range[]; readonly H: readonly Range[]; readonly W: readonly Range[] }
+export interface Slices {
+  readonly B: readonly Range[]
+  readonly H: readonly Range[]
+  readonly W: readonly Range[]
+}
 
 export interface Step {
   readonly op: OpId
@@ -99,11 +107,19 @@ export interface Call {
 }
 
 /** Where a cell's bytes are. Large cells have a storage of their own or lie in a row; small ones, locals and persistents share one. */
-export interface Place { readonly storage: number; readonly offset: number }
+export interface Place {
+  readonly storage: number
+  readonly offset: number
+}
 /** The storage of what is packed by lifetime. */
 export const SMALL_VALUES = 'small values'
 
-export interface Storage { readonly id: number; readonly label: string; readonly bytes: number; readonly cells: readonly number[] }
+export interface Storage {
+  readonly id: number
+  readonly label: string
+  readonly bytes: number
+  readonly cells: readonly number[]
+}
 
 // ---------------------------------------------------------------- residency
 
@@ -111,7 +127,10 @@ export interface Storage { readonly id: number; readonly label: string; readonly
 export type Point = number
 
 /** A contiguous run of physical pages. */
-export interface PageRun { readonly page: number; readonly count: number }
+export interface PageRun {
+  readonly page: number
+  readonly count: number
+}
 
 /**
  * Pages [from, to) of a storage, on the device from `acquire` to `release`.
@@ -162,7 +181,8 @@ export interface Plan {
 }
 
 /** How a plan's activations are stored, and how they are multiplied. */
-export const precisionOf = (plan: Pick<Plan, 'graph' | 'products'>): Precision => (isNarrow(plan.graph.values) ? 'bf16' : (plan.products ?? 'fp32'))
+export const precisionOf = (plan: Pick<Plan, 'graph' | 'products'>): Precision =>
+  isNarrow(plan.graph.values) ? 'bf16' : (plan.products ?? 'fp32')
 /** Behind a plan's name, where it is not fp32. */
 export const precisionText = (plan: Plan): string => (precisionOf(plan) === 'fp32' ? '' : ` · ${precisionOf(plan)}`)
 

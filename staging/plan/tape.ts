@@ -21,7 +21,11 @@ const dtypeCode = { f32: 0, f64: 1, i32: 2, bf16: 3 } as const
 const roleCode: Readonly<Record<string, number>> = { param: 0, state: 1, input: 2, target: 3, loss: 4 }
 const distCode = { uniform: 1, normal: 2, constant: 3 } as const
 
-interface Era { readonly from: number; readonly buffer: number; readonly shows: number[] }
+interface Era {
+  readonly from: number
+  readonly buffer: number
+  readonly shows: number[]
+}
 
 /** Groups the residencies of each storage into eras; buffers are numbered in order of storage, then era. */
 const erasOf = (plan: Plan): { readonly of: readonly (readonly Era[])[]; readonly buffers: readonly number[] } => {
@@ -104,7 +108,16 @@ class TapeWriter {
     const inside = ((b * held[2] + h) * held[3] + w) * held[1]
     const from = isDense(v.held, v.box) ? dims : held
     const strides = [from[2] * from[3] * from[1], 1, from[3] * from[1], from[1]]
-    return this.record(buffer, dtypeCode[value.dtype], offset + inside * e, dims, strides, v.box.map((r) => r[0]), asShape(value.shape), 4)
+    return this.record(
+      buffer,
+      dtypeCode[value.dtype],
+      offset + inside * e,
+      dims,
+      strides,
+      v.box.map((r) => r[0]),
+      asShape(value.shape),
+      4,
+    )
   }
 
   /** Parameters, statistics, scalars: dense in their natural order. Activations of rank 4 go through `view`. */
@@ -113,7 +126,16 @@ class TapeWriter {
     return this.record(buffer, dtypeCode[value.dtype], offset, dims, naturalStrides(dims), [0, 0, 0, 0], dims, value.shape.length)
   }
 
-  private record(buffer: number, dtype: number, offset: number, dims: readonly number[], strides: readonly number[], origin: readonly number[], extent: readonly number[], rank: number): number {
+  private record(
+    buffer: number,
+    dtype: number,
+    offset: number,
+    dims: readonly number[],
+    strides: readonly number[],
+    origin: readonly number[],
+    extent: readonly number[],
+    rank: number,
+  ): number {
     const key = `${buffer},${offset},${dtype},${rank},${dims.join()},${strides.join()},${origin.join()},${extent.join()}`
     const known = this.viewIds.get(key)
     if (known !== undefined) return known
@@ -137,7 +159,9 @@ class TapeWriter {
     }
     const view = (v: View): number => {
       const value = this.plan.graph.values[v.value]!
-      const dense = value.shape.length === 4 && (isWeights(v) || (value.gradOf !== undefined && isPersistent(this.plan.graph.values[value.gradOf]!)))
+      const dense =
+        value.shape.length === 4 &&
+        (isWeights(v) || (value.gradOf !== undefined && isPersistent(this.plan.graph.values[value.gradOf]!)))
       if (!dense) return this.view(v, p)
       const { buffer, offset } = this.placed(v.cell, p)
       return this.flatView(buffer, offset, c.op < 0 ? { ...value, shape: [elementsOf(value.shape)] } : value)
@@ -152,15 +176,36 @@ class TapeWriter {
       const { buffer, offset } = this.placed(c.workspace.cell, p)
       const e = this.floatBytes()
       const n = Math.floor(c.workspace.bytes / e)
-      workspace = this.record(buffer, this.floatCode(), offset, [n, 1, 1, 1], naturalStrides([n, 1, 1, 1]), [0, 0, 0, 0], [n, 1, 1, 1], 1)
+      workspace = this.record(
+        buffer,
+        this.floatCode(),
+        offset,
+        [n, 1, 1, 1],
+        naturalStrides([n, 1, 1, 1]),
+        [0, 0, 0, 0],
+        [n, 1, 1, 1],
+        1,
+      )
     }
     const again = this.plan.segments[c.segment]!
     const firstForward = again.phase === 'recompute' || (again.phase === 'backward' && op?.phase === 'forward')
     const flops = def.flops(c.attrs, { ins: c.ins.map((v) => this.shapeIn(v)), outs: c.outs.map((v) => this.shapeIn(v)) })
-    this.calls.next()
-      .u16(def.wire).u16(c.ins.length).u16(c.outs.length).u16(firstForward ? 1 : 0)
-      .u32(first).u32(firstAttr).u32(fields.length).u32(workspace).u32(c.op < 0 ? NONE : c.op).u32(c.segment).u32(c.tile).u32(ALGORITHM_NAMES.indexOf(c.algorithm ?? 'direct'))
-      .f64(c.seconds).u64(Math.round(flops))
+    this.calls
+      .next()
+      .u16(def.wire)
+      .u16(c.ins.length)
+      .u16(c.outs.length)
+      .u16(firstForward ? 1 : 0)
+      .u32(first)
+      .u32(firstAttr)
+      .u32(fields.length)
+      .u32(workspace)
+      .u32(c.op < 0 ? NONE : c.op)
+      .u32(c.segment)
+      .u32(c.tile)
+      .u32(ALGORITHM_NAMES.indexOf(c.algorithm ?? 'direct'))
+      .f64(c.seconds)
+      .u64(Math.round(flops))
   }
 
   private shapeIn(v: View): readonly number[] {
@@ -189,12 +234,27 @@ class TapeWriter {
       const name = new TextEncoder().encode(v.name)
       const full = asShape(v.shape)
       const view = fed
-        ? this.record(NONE, dtypeCode[v.dtype], 0, full, [full[1] * full[2] * full[3], 1, full[3] * full[1], full[1]], [0, 0, 0, 0], full, v.shape.length)
+        ? this.record(
+            NONE,
+            dtypeCode[v.dtype],
+            0,
+            full,
+            [full[1] * full[2] * full[3], 1, full[3] * full[1], full[1]],
+            [0, 0, 0, 0],
+            full,
+            v.shape.length,
+          )
         : this.flatView(buffer, offset, v)
       this.bindingOf.set(v.id, this.bindings.count)
-      this.bindings.next()
-        .u32(role).u32(view).u32(this.names.length).u32(name.length)
-        .u32(v.init ? distCode[v.init.dist] : 0).u32(dtypeCode[v.dtype]).f64(v.init?.a ?? 0)
+      this.bindings
+        .next()
+        .u32(role)
+        .u32(view)
+        .u32(this.names.length)
+        .u32(name.length)
+        .u32(v.init ? distCode[v.init.dist] : 0)
+        .u32(dtypeCode[v.dtype])
+        .f64(v.init?.a ?? 0)
       this.names.push(...name)
     }
   }
@@ -208,18 +268,32 @@ class TapeWriter {
     let p = 0
     for (const i of instructions(this.plan)) {
       switch (i.tag) {
-        case 'mark': put(7, i.segment, i.tile); break
-        case 'call': put(1, i.call); p = i.call + 1; break
-        case 'acquire': put(2, i.residency); break
-        case 'release': put(3, i.residency); break
-        case 'copyOut': case 'copyIn': {
+        case 'mark':
+          put(7, i.segment, i.tile)
+          break
+        case 'call':
+          put(1, i.call)
+          p = i.call + 1
+          break
+        case 'acquire':
+          put(2, i.residency)
+          break
+        case 'release':
+          put(3, i.residency)
+          break
+        case 'copyOut':
+        case 'copyIn': {
           const transfer = this.transfer(i.residency, p, i.tag === 'copyIn')
           eventOf.set(`${i.tag}${i.residency}`, this.events)
           put(i.tag === 'copyOut' ? 4 : 5, transfer, this.events++)
           break
         }
-        case 'waitOut': put(6, eventOf.get(`copyOut${i.residency}`)!, 0); break
-        case 'waitIn': put(6, eventOf.get(`copyIn${i.residency}`)!, 1); break
+        case 'waitOut':
+          put(6, eventOf.get(`copyOut${i.residency}`)!, 0)
+          break
+        case 'waitIn':
+          put(6, eventOf.get(`copyIn${i.residency}`)!, 1)
+          break
       }
     }
   }
@@ -231,9 +305,16 @@ class TapeWriter {
     const cell = this.plan.cells[storage.cells[0]!]!
     const from = r.from * PAGE_BYTES
     const bytes = Math.min(r.to * PAGE_BYTES, storage.bytes) - from
-    this.transfers.next()
-      .u32(residency).u32(this.bufferShowing(residency, p)).u64(from).u64(bytes)
-      .u32(source ? 1 : 0).u32(source ? this.bindingOf.get(cell.values[0]!)! : NONE).u64(source ? from : r.tierOffset ?? 0).u64(0)
+    this.transfers
+      .next()
+      .u32(residency)
+      .u32(this.bufferShowing(residency, p))
+      .u64(from)
+      .u64(bytes)
+      .u32(source ? 1 : 0)
+      .u32(source ? this.bindingOf.get(cell.values[0]!)! : NONE)
+      .u64(source ? from : (r.tierOffset ?? 0))
+      .u64(0)
     return this.transfers.count - 1
   }
 
@@ -256,16 +337,29 @@ class TapeWriter {
         }
     const residencies = new RecordWriter(16)
     const forEver = isForEver(plan)
-    for (const r of plan.residencies) residencies.next().u32(r.to - r.from).u32(forEver(r) ? 1 : 0).u64(0)
+    for (const r of plan.residencies)
+      residencies
+        .next()
+        .u32(r.to - r.from)
+        .u32(forEver(r) ? 1 : 0)
+        .u64(0)
     const words = (list: readonly number[], width: number, put: (w: RecordWriter, x: number) => void): RecordWriter => {
       const w = new RecordWriter(width)
       for (const x of list) put(w.next(), x)
       return w
     }
     const sections = [
-      buffers, mappings, residencies, this.views, this.calls,
-      words(this.operands, 4, (w, x) => w.u32(x)), words(this.attrs, 8, (w, x) => w.f64(x)),
-      this.instrs, this.transfers, this.bindings, words(this.names, 1, (w, x) => w.u8(x)),
+      buffers,
+      mappings,
+      residencies,
+      this.views,
+      this.calls,
+      words(this.operands, 4, (w, x) => w.u32(x)),
+      words(this.attrs, 8, (w, x) => w.f64(x)),
+      this.instrs,
+      this.transfers,
+      this.bindings,
+      words(this.names, 1, (w, x) => w.u8(x)),
     ]
     return this.join(sections)
   }
@@ -284,7 +378,10 @@ class TapeWriter {
     const w = head.next()
     for (const ch of 'SPILLWAY') w.u8(ch.charCodeAt(0))
     w.u32(1).u32(this.floatCode()).u64(at).u64(0).u32(PAGE_BYTES).u32(this.events)
-    w.u64(Math.floor(plan.budgetBytes / PAGE_BYTES)).u64(plan.peakPages).u64(plan.peakPages).u64(plan.tierBytes)
+    w.u64(Math.floor(plan.budgetBytes / PAGE_BYTES))
+      .u64(plan.peakPages)
+      .u64(plan.peakPages)
+      .u64(plan.tierBytes)
     sections.forEach((s, i) => w.u64(offsets[i]!).u64(s.count))
     w.u64(0)
     out.set(head.done(), 0)

@@ -18,7 +18,12 @@ export const gridText = (g: Grid): string => {
 
 const columns = (rows: readonly (readonly string[])[]): readonly string[] => {
   const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((r) => r[i]!.length)))
-  return rows.map((r) => r.map((cell, i) => cell.padEnd(widths[i]!)).join('  ').trimEnd())
+  return rows.map((r) =>
+    r
+      .map((cell, i) => cell.padEnd(widths[i]!))
+      .join('  ')
+      .trimEnd(),
+  )
 }
 
 const segmentRow = (plan: Plan, s: Segment): readonly string[] => {
@@ -43,12 +48,24 @@ const residencyLines = (plan: Plan): readonly string[] => {
   const byKind = new Map<string, Residency[]>()
   for (const r of plan.residencies) byKind.set(kindOf(plan, r), [...(byKind.get(kindOf(plan, r)) ?? []), r])
   const moved = [
-    counted('out', plan.residencies.filter((r) => r.save)),
-    counted('in', plan.residencies.filter((r) => r.load?.from === 'tier')),
-    counted('fed', plan.residencies.filter((r) => r.load?.from === 'source')),
+    counted(
+      'out',
+      plan.residencies.filter((r) => r.save),
+    ),
+    counted(
+      'in',
+      plan.residencies.filter((r) => r.load?.from === 'tier'),
+    ),
+    counted(
+      'fed',
+      plan.residencies.filter((r) => r.load?.from === 'source'),
+    ),
   ]
   return [
-    `held   ${[...byKind].sort(([a], [b]) => (a < b ? -1 : 1)).map(([kind, rs]) => counted(kind, rs)).join(', ')}`,
+    `held   ${[...byKind]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([kind, rs]) => counted(kind, rs))
+      .join(', ')}`,
     `moved  ${moved.join(', ')}`,
   ]
 }
@@ -62,5 +79,7 @@ export const planText = (plan: Plan): string => {
       `${plan.segments.length} segments, ${plan.calls.length} calls, ${plan.cells.length} cells, ${plan.storages.length} storages`,
     ...columns(plan.segments.map((s) => segmentRow(plan, s))),
     ...residencyLines(plan),
-  ].map((l) => `${l}\n`).join('')
+  ]
+    .map((l) => `${l}\n`)
+    .join('')
 }

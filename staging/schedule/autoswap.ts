@@ -28,11 +28,13 @@ const scaled = (all: readonly Activation[], score: Score): Score => {
 }
 
 /** The integral of the load above the budget while an activation is away. */
-const excess = (l: Layout, load: Int32Array, budgetPages: number) => (a: Activation): number => {
-  let sum = 0
-  for (let p = a.read; p < a.needed; p++) sum += Math.max(0, load[p]! - budgetPages) * l.calls[p]!.seconds
-  return sum
-}
+const excess =
+  (l: Layout, load: Int32Array, budgetPages: number) =>
+  (a: Activation): number => {
+    let sum = 0
+    for (let p = a.read; p < a.needed; p++) sum += Math.max(0, load[p]! - budgetPages) * l.calls[p]!.seconds
+    return sum
+  }
 
 /** Each time the one with the greatest excess, after what was chosen before has left; scored by how early it is chosen. */
 const submodular = (l: Layout, all: readonly Activation[], budgetPages: number): Score => {
@@ -60,7 +62,9 @@ const scoresOf = (l: Layout, all: readonly Activation[], budgetPages: number): r
   for (const c of l.calls) before.push(before[before.length - 1]! + c.seconds)
   const away: Score = (a) => before[a.needed]! - before[a.read]!
   const load = occupancy(l.tracks, l.calls.length)
-  return [away, (a: Activation) => away(a) * a.pages, excess(l, load, budgetPages), submodular(l, all, budgetPages)].map((s) => scaled(all, s))
+  return [away, (a: Activation) => away(a) * a.pages, excess(l, load, budgetPages), submodular(l, all, budgetPages)].map((s) =>
+    scaled(all, s),
+  )
 }
 
 /** Weights that add up to 1, spread evenly without randomness: differences of sorted multiples of irrational numbers. */
@@ -70,7 +74,13 @@ const weightings = (count: number, from: number): readonly (readonly number[])[]
     return [...cuts, 1].map((c, k) => c - (cuts[k - 1] ?? 0))
   })
 
-const START: readonly (readonly number[])[] = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0.25, 0.25, 0.25, 0.25]]
+const START: readonly (readonly number[])[] = [
+  [1, 0, 0, 0],
+  [0, 1, 0, 0],
+  [0, 0, 1, 0],
+  [0, 0, 0, 1],
+  [0.25, 0.25, 0.25, 0.25],
+]
 
 /** In order of production: what is feasible does not depend on the scores. */
 export const autoswap: Planner = (graph, machine) => right([eager(inCoreLayout(graph, machine))].values())
@@ -83,12 +93,16 @@ export const refineAutoswap = (options: Partial<AutoswapOptions> = {}): Refiner 
     const scores = scoresOf(l, all, pages)
     const candidate = (weights: readonly number[]) => {
       const total = new Map(all.map((a) => [a, scores.reduce((n, s, k) => n + weights[k]! * s(a), 0)]))
-      return eager(l, [...all].sort((a, b) => total.get(b)! - total.get(a)! || a.made - b.made))
+      return eager(
+        l,
+        [...all].sort((a, b) => total.get(b)! - total.get(a)! || a.made - b.made),
+      )
     }
     const tried: (readonly number[])[] = []
     const values: number[] = []
     for (let i = 0; i < START.length + o.searches; i++) {
-      const next = START[i] ?? (values.length > 0 ? mostPromising(tried, values, weightings(o.options, i * o.options)) : START[0]!)
+      const next =
+        START[i] ?? (values.length > 0 ? mostPromising(tried, values, weightings(o.options, i * o.options)) : START[0]!)
       const seconds: number = yield candidate(next)
       if (!Number.isFinite(seconds)) continue
       tried.push(next)

@@ -33,7 +33,12 @@ export type Planner = (graph: Graph, machine: Machine) => Either<StageError, Ite
  * list's to say. Each is answered with the seconds that it takes, Infinity where it does not fit or cannot be the fastest.
  * `toBeat`: seconds of the best plan before.
  */
-export type Refiner = (graph: Graph, machine: Machine, budgetPages: number, toBeat: number) => Iterator<Candidate, unknown, number>
+export type Refiner = (
+  graph: Graph,
+  machine: Machine,
+  budgetPages: number,
+  toBeat: number,
+) => Iterator<Candidate, unknown, number>
 
 /** Candidates made from the best one for a budget, whatever strategy it is of, and its seconds; answered like a refiner's. */
 export type Improver = (graph: Graph, machine: Machine, best: Candidate, seconds: number) => Iterator<Candidate, unknown, number>

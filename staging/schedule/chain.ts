@@ -53,7 +53,9 @@ class Measurer {
     this.readBackward = new Set(stages.flatMap((s) => s.backward).flatMap((id) => graph.ops[id]!.ins))
     this.lastRead = new Map(stages.flatMap((s, i) => s.forward.flatMap((id) => graph.ops[id]!.ins.map((v) => [v, i] as const))))
     const outputs = stages.map((_, i) => this.outputs(i))
-    this.crossing = stages.map((_, i) => new Set(outputs.slice(0, i).flatMap((made) => [...made].filter((v) => this.lastRead.get(v)! >= i))))
+    this.crossing = stages.map(
+      (_, i) => new Set(outputs.slice(0, i).flatMap((made) => [...made].filter((v) => this.lastRead.get(v)! >= i))),
+    )
     this.gradients = gradientsInto(graph, stages)
   }
 

@@ -72,7 +72,9 @@ const candidate = (l: Layout, o: DymemOptions): Candidate => {
   }
 }
 
-export const dymem = (options: Partial<DymemOptions> = {}): Planner => (graph, machine) => {
-  const o = { ...DYMEM, ...options }
-  return right([candidate((o.depthFirst ? depthFirstLayout : inCoreLayout)(graph, machine), o)].values())
-}
+export const dymem =
+  (options: Partial<DymemOptions> = {}): Planner =>
+  (graph, machine) => {
+    const o = { ...DYMEM, ...options }
+    return right([candidate((o.depthFirst ? depthFirstLayout : inCoreLayout)(graph, machine), o)].values())
+  }

@@ -11,12 +11,18 @@ import { canLeave, type Track } from './tracks'
 export const leaveAll = (tracks: readonly Track[]): readonly Track[] =>
   tracks.map((t) => (canLeave(t) ? { ...t, leaves: t.leaves.map(() => true) } : t))
 
-interface Idle { readonly track: number; readonly gap: number; readonly next: number }
+interface Idle {
+  readonly track: number
+  readonly gap: number
+  readonly next: number
+}
 
 export const leaveUntil = (tracks: readonly Track[], calls: readonly Call[], budgetPages: number): readonly Track[] => {
   const leaves = tracks.map((t) => [...t.leaves])
   const held = new Int32Array(calls.length + 1)
-  const add = (p: number, pages: number): void => { if (p < held.length) held[p]! += pages }
+  const add = (p: number, pages: number): void => {
+    if (p < held.length) held[p]! += pages
+  }
   const endsBefore: Idle[][] = Array.from({ length: calls.length + 1 }, () => [])
   tracks.forEach((t, track) => {
     const pages = t.to - t.from
@@ -25,8 +31,10 @@ export const leaveUntil = (tracks: readonly Track[], calls: readonly Call[], bud
     add(t.stays[last]!.last + 1, -pages)
     for (let gap = 0; gap < last; gap++) {
       const next = t.stays[gap + 1]!.first
-      if (t.leaves[gap]) { add(t.stays[gap]!.last + 1, -pages); add(next, pages) }
-      else if (canLeave(t) && t.stays[gap]!.last + 1 < next) endsBefore[t.stays[gap]!.last + 1]!.push({ track, gap, next })
+      if (t.leaves[gap]) {
+        add(t.stays[gap]!.last + 1, -pages)
+        add(next, pages)
+      } else if (canLeave(t) && t.stays[gap]!.last + 1 < next) endsBefore[t.stays[gap]!.last + 1]!.push({ track, gap, next })
     }
   })
   // What is read again soonest lies deepest: when it is on top, everything left is in use already.

@@ -32,7 +32,8 @@ export const layerRuns = (l: Layout): LayerRuns => {
   const at: number[] = []
   l.calls.forEach((_, p) => {
     const last = runs[runs.length - 1]
-    if (last && last.layer === layerOf(p) && l.calls[p]!.segment === l.calls[p - 1]!.segment) runs[runs.length - 1] = { ...last, end: p + 1 }
+    if (last && last.layer === layerOf(p) && l.calls[p]!.segment === l.calls[p - 1]!.segment)
+      runs[runs.length - 1] = { ...last, end: p + 1 }
     else runs.push({ layer: layerOf(p), first: p, end: p + 1, convolves: conv.has(layerOf(p)) })
     at.push(runs.length - 1)
   })
@@ -47,7 +48,11 @@ export const convolutionInputs = (l: Layout, tracks: ReadonlyMap<number, number>
 export const convolutionOutputs = (l: Layout, tracks: ReadonlyMap<number, number>): ReadonlySet<number> =>
   tracksOf(l, tracks, (op) => op.outs)
 
-const tracksOf = (l: Layout, tracks: ReadonlyMap<number, number>, pick: (op: Graph['ops'][number]) => readonly number[]): ReadonlySet<number> => {
+const tracksOf = (
+  l: Layout,
+  tracks: ReadonlyMap<number, number>,
+  pick: (op: Graph['ops'][number]) => readonly number[],
+): ReadonlySet<number> => {
   const conv = convolutions(l.graph)
   const ops = l.graph.ops.filter((o) => o.phase === 'forward' && conv.has(o.layer))
   return new Set(ops.flatMap((o) => pick(o).flatMap((v) => tracks.get(v) ?? [])))

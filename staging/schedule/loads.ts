@@ -6,12 +6,20 @@ import type { Point } from '../plan/plan'
 import { byPoint, type Interval } from './tracks'
 import type { Copies } from './saves'
 
-interface Copy { readonly iv: Interval; readonly total: number; left: number; settled: boolean }
+interface Copy {
+  readonly iv: Interval
+  readonly total: number
+  left: number
+  settled: boolean
+}
 
 /** Seconds of each call in which copies in that planners have timed themselves keep the link busy. */
 const timedBusy = (ivs: readonly Interval[], { calls, seconds }: Copies): Float64Array => {
   const busy = new Float64Array(calls.length)
-  const starting = byPoint(ivs.filter((iv) => iv.timed), (iv) => iv.acquire)
+  const starting = byPoint(
+    ivs.filter((iv) => iv.timed),
+    (iv) => iv.acquire,
+  )
   let left = 0
   for (let p = 0; p < calls.length; p++) {
     for (const iv of starting.get(p) ?? []) left += seconds(iv)

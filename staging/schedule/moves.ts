@@ -13,7 +13,10 @@ import { placeSaves } from './saves'
 import { tierSlots, type TierSlots } from './tierslots'
 import { type Interval, intervalsOf, occupancy, type Track } from './tracks'
 
-export interface Moves { readonly drafts: readonly Draft[]; readonly tierBytes: number }
+export interface Moves {
+  readonly drafts: readonly Draft[]
+  readonly tierBytes: number
+}
 
 const draftOf = (iv: Interval, slots: TierSlots, end: number): Draft => {
   const tierOffset = slots.offset(iv)
@@ -33,11 +36,19 @@ const draftOf = (iv: Interval, slots: TierSlots, end: number): Draft => {
 const stretchOf = ({ beside }: Link): number => (beside ? beside.copies / beside.calls : 1)
 
 /** Null when even with each copy waited for at once the budget is too small. */
-export const scheduleMoves = (tracks: readonly Track[], calls: readonly Call[], budgetPages: number, link: Link): Moves | null => {
+export const scheduleMoves = (
+  tracks: readonly Track[],
+  calls: readonly Call[],
+  budgetPages: number,
+  link: Link,
+): Moves | null => {
   const ivs = tracks.flatMap(intervalsOf)
   const occ = occupancy(tracks, calls.length)
   for (let p = 0; p < calls.length; p++) if (occ[p]! > budgetPages) return null
-  const at = (rate: number) => (iv: Interval): number => (link.latencySeconds + (iv.pages * PAGE_BYTES) / rate) * stretchOf(link)
+  const at =
+    (rate: number) =>
+    (iv: Interval): number =>
+      (link.latencySeconds + (iv.pages * PAGE_BYTES) / rate) * stretchOf(link)
   const copies = { calls, budget: budgetPages, link }
   const busy = placeSaves(ivs, occ, { ...copies, seconds: at(link.outBytesPerSecond) })
   placeLoads(ivs, occ, busy, { ...copies, seconds: at(link.inBytesPerSecond) })
@@ -51,8 +62,15 @@ const mergeNeighbours = (drafts: readonly Draft[]): readonly Draft[] => {
   const out: Draft[] = []
   for (const d of sorted) {
     const l = out[out.length - 1]
-    const together = l && l.storage === d.storage && l.to === d.from && l.acquire === d.acquire && l.release === d.release &&
-      l.load?.ready === d.load?.ready && l.load?.from === d.load?.from && l.save?.start === d.save?.start &&
+    const together =
+      l &&
+      l.storage === d.storage &&
+      l.to === d.from &&
+      l.acquire === d.acquire &&
+      l.release === d.release &&
+      l.load?.ready === d.load?.ready &&
+      l.load?.from === d.load?.from &&
+      l.save?.start === d.save?.start &&
       (l.tierOffset === undefined ? d.tierOffset === undefined : d.tierOffset === l.tierOffset + (l.to - l.from) * PAGE_BYTES)
     if (together) out[out.length - 1] = { ...l, to: d.to }
     else out.push(d)

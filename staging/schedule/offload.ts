@@ -67,7 +67,10 @@ export const tracksUnder = (l: Layout, chunks: readonly Chunk[]): ReadonlySet<nu
 }
 
 /** These gaps leave, at times that the planner may choose. */
-export const leaving = (l: Layout, gaps: readonly { readonly track: number; readonly gap: number; readonly timing?: Timing }[]): readonly Track[] => {
+export const leaving = (
+  l: Layout,
+  gaps: readonly { readonly track: number; readonly gap: number; readonly timing?: Timing }[],
+): readonly Track[] => {
   const of = new Map<number, { leaves: boolean[]; timing: (Timing | undefined)[] }>()
   for (const { track, gap, timing } of gaps) {
     const t = of.get(track) ?? { leaves: [...l.tracks[track]!.leaves], timing: l.tracks[track]!.leaves.map(() => undefined) }
@@ -113,4 +116,3 @@ export const inChunks = (layout: Layout, link: Link): Layout => {
   const pages = Math.max(1, Math.ceil((link.latencySeconds * rate) / (LATENCY_SHARE * PAGE_BYTES)))
   return { ...layout, tracks: chunked(layout.tracks, pages) }
 }
-

@@ -69,7 +69,14 @@ const step = (c: OffloadChain, i: number, s: State, next: Front): void => {
   const movedOut = shortOut + c.forward[i]!
   const movedIn = shortIn + c.backward[i]!
   next.add({ kept: s.kept + x, out: s.out - movedOut, in: s.in - movedIn, idle, offloaded: false, from: s })
-  next.add({ kept: s.kept, out: positive(s.out) + x - movedOut, in: x + positive(s.in - movedIn), idle, offloaded: true, from: s })
+  next.add({
+    kept: s.kept,
+    out: positive(s.out) + x - movedOut,
+    in: x + positive(s.in - movedIn),
+    idle,
+    offloaded: true,
+    from: s,
+  })
 }
 
 /** Equations 9 and 10: the wait between F_L and B_L. While one direction still works the other's ops may run, if they have room. */

@@ -119,7 +119,8 @@ class Retiling {
 
   /** The segment whose tiles cost most first. */
   private order(): readonly number[] {
-    const cost = ({ from, to, grid }: ChosenSegment): number => tilingSeconds(this.pieces.stretch(from, to - 1), grid, this.pieces.launchSeconds)
+    const cost = ({ from, to, grid }: ChosenSegment): number =>
+      tilingSeconds(this.pieces.stretch(from, to - 1), grid, this.pieces.launchSeconds)
     const costs = this.tiles.map(cost)
     return [...costs.keys()].sort((a, b) => costs[b]! - costs[a]!)
   }

@@ -13,14 +13,23 @@ export interface Copies {
   readonly seconds: (iv: Interval) => number
 }
 
-interface Copy { readonly iv: Interval; readonly end: number }
+interface Copy {
+  readonly iv: Interval
+  readonly end: number
+}
 
 export const placeSaves = (ivs: readonly Interval[], occ: Int32Array, { calls, budget, seconds }: Copies): Float64Array => {
   const saved = ivs.filter((iv) => iv.save)
   const starting = byPoint(saved, (iv) => iv.settled)
   const ending = byPoint(saved, (iv) => iv.last + 1)
-  const due = byPoint(saved.filter((iv) => iv.goneBy < Infinity), (iv) => iv.goneBy)
-  const returning = byPoint(ivs.filter((iv) => iv.previous?.save), (iv) => iv.acquire)
+  const due = byPoint(
+    saved.filter((iv) => iv.goneBy < Infinity),
+    (iv) => iv.goneBy,
+  )
+  const returning = byPoint(
+    ivs.filter((iv) => iv.previous?.save),
+    (iv) => iv.acquire,
+  )
   const ends = new Map<Interval, number>()
   const late = new Int32Array(occ.length)
   const busy = new Float64Array(calls.length)

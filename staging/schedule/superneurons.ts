@@ -47,10 +47,16 @@ export const cached = (l: Layout, o: SuperneuronsOptions): Candidate => {
         else lo = mid + 1
       }
       const moved = oldest.slice(0, lo).map((a) => ({ ...a, earliest: earliest(a) }))
-      return prefetched(l, moved.sort((a, b) => a.needed - b.needed), budget)
+      return prefetched(
+        l,
+        moved.sort((a, b) => a.needed - b.needed),
+        budget,
+      )
     },
   }
 }
 
-export const superneurons = (o: Partial<SuperneuronsOptions> = {}): Planner => (graph, machine) =>
-  right([cached(inCoreLayout(graph, machine), { ...SUPERNEURONS, ...o })].values())
+export const superneurons =
+  (o: Partial<SuperneuronsOptions> = {}): Planner =>
+  (graph, machine) =>
+    right([cached(inCoreLayout(graph, machine), { ...SUPERNEURONS, ...o })].values())

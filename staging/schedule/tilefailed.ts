@@ -2,5 +2,6 @@
 import type { StageError } from '../core/errors'
 import type { TileError } from '../tile/slices'
 
-export const tileFailed = (strategy: string) => (e: TileError): StageError =>
-  ({ tag: 'TilingIllegal', strategy, layer: e.layer, dim: e.dim, why: e.why })
+export const tileFailed =
+  (strategy: string) =>
+  (e: TileError): StageError => ({ tag: 'TilingIllegal', strategy, layer: e.layer, dim: e.dim, why: e.why })

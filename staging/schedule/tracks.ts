@@ -57,11 +57,19 @@ export const intervalsOf = (t: Track): readonly Interval[] => {
     const { comeAt, hereBy } = (first > 0 ? t.timing?.[first - 1] : undefined) ?? {}
     const acquire = Math.max(previous?.release ?? 0, Math.min(begin, comeAt ?? begin))
     out.push({
-      track: t, pages: t.to - t.from, first: begin, last: end, previous,
+      track: t,
+      pages: t.to - t.from,
+      first: begin,
+      last: end,
+      previous,
       load: t.kind === 'fed' ? 'source' : previous ? 'tier' : null,
       save: i < final && t.kind === 'value' && lastWrite >= 0,
-      settled: lastWrite + 1, goneBy: (i < final ? t.timing?.[i]?.goneBy : undefined) ?? Infinity,
-      timed: comeAt !== undefined, ready: Math.max(acquire, Math.min(begin, hereBy ?? begin)), acquire, release: end + 1,
+      settled: lastWrite + 1,
+      goneBy: (i < final ? t.timing?.[i]?.goneBy : undefined) ?? Infinity,
+      timed: comeAt !== undefined,
+      ready: Math.max(acquire, Math.min(begin, hereBy ?? begin)),
+      acquire,
+      release: end + 1,
     })
     if (i < final) lastWrite = -1
     first = i + 1
@@ -109,7 +117,11 @@ export const leastPages = (tracks: readonly Track[], calls: number): number => t
 const knownChanges = new WeakMap<readonly Track[], Int32Array>()
 
 /** `leastPages` of tracks of which these gaps leave as well, without making such tracks: for searches over what leaves. */
-export const leastLeaving = (tracks: readonly Track[], calls: number, gaps: readonly { readonly track: number; readonly gap: number }[]): number => {
+export const leastLeaving = (
+  tracks: readonly Track[],
+  calls: number,
+  gaps: readonly { readonly track: number; readonly gap: number }[],
+): number => {
   const before = knownChanges.get(tracks) ?? changes(tracks, calls)
   knownChanges.set(tracks, before)
   const by = before.slice()
@@ -141,6 +153,9 @@ export const chunked = (tracks: readonly Track[], pages: number): readonly Track
   tracks.flatMap((t) => {
     if (!canLeave(t) || t.to - t.from <= pages) return [t]
     const count = Math.ceil((t.to - t.from) / pages)
-    return Array.from({ length: count }, (_, k) => ({ ...t, from: t.from + k * pages, to: Math.min(t.to, t.from + (k + 1) * pages) }))
+    return Array.from({ length: count }, (_, k) => ({
+      ...t,
+      from: t.from + k * pages,
+      to: Math.min(t.to, t.from + (k + 1) * pages),
+    }))
   })
-

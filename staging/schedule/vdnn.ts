@@ -53,11 +53,20 @@ const vdnnCandidate = (l: Layout, o: VdnnOptions): Candidate => {
     const come = run === undefined ? { comeAt: a.needed } : { comeAt: first, ...(o.barriers ? { hereBy: end } : {}) }
     return { ...(o.barriers ? { goneBy: layers.runs[layers.at[a.read - 1]!]!.end } : {}), ...come }
   }
-  return always(l, leaving(l, offloaded.map((a) => ({ ...a, timing: timing(a) }))))
+  return always(
+    l,
+    leaving(
+      l,
+      offloaded.map((a) => ({ ...a, timing: timing(a) })),
+    ),
+  )
 }
 
-const vdnn = (layers: 'all' | 'conv') => (o: Partial<Omit<VdnnOptions, 'layers'>> = {}): Planner => (graph, machine) =>
-  right([vdnnCandidate(inCoreLayout(graph, machine), { barriers: true, prefetch: true, ...o, layers })].values())
+const vdnn =
+  (layers: 'all' | 'conv') =>
+  (o: Partial<Omit<VdnnOptions, 'layers'>> = {}): Planner =>
+  (graph, machine) =>
+    right([vdnnCandidate(inCoreLayout(graph, machine), { barriers: true, prefetch: true, ...o, layers })].values())
 
 export const vdnnAll = vdnn('all')
 export const vdnnConv = vdnn('conv')
@@ -74,10 +83,12 @@ export interface VdnnPlusOptions {
 const MOST_THRESHOLDS = 12
 
 /** Seconds of the layer that reads an activation last in the forward pass, per page. */
-const secondsPerPage = (l: Layout, layers: LayerRuns) => (a: Activation): number => {
-  const { first, end } = layers.runs[layers.at[a.read - 1]!]!
-  return l.calls.slice(first, end).reduce((n, c) => n + c.seconds, 0) / a.pages
-}
+const secondsPerPage =
+  (l: Layout, layers: LayerRuns) =>
+  (a: Activation): number => {
+    const { first, end } = layers.runs[layers.at[a.read - 1]!]!
+    return l.calls.slice(first, end).reduce((n, c) => n + c.seconds, 0) / a.pages
+  }
 
 const selections = (l: Layout, o: VdnnPlusOptions): readonly (readonly Activation[])[] => {
   const all = activationsOf(l)
@@ -86,12 +97,20 @@ const selections = (l: Layout, o: VdnnPlusOptions): readonly (readonly Activatio
   const worth = new Map(all.map((a) => [a, value(a)]))
   const ratios = [...new Set(worth.values())].sort((a, b) => b - a)
   const count = Math.min(MOST_THRESHOLDS, ratios.length)
-  const cuts = o.thresholds ? Array.from({ length: count }, (_, i) => ratios[Math.ceil(((i + 1) * ratios.length) / count) - 1]!) : []
+  const cuts = o.thresholds
+    ? Array.from({ length: count }, (_, i) => ratios[Math.ceil(((i + 1) * ratios.length) / count) - 1]!)
+    : []
   const above = [all.filter((a) => conv.has(a.track)), ...cuts.map((cut) => all.filter((a) => worth.get(a)! >= cut))]
   return above.flatMap((list) => (o.halves ? [list, list.filter((_, i) => i % 2 === 0)] : [list]))
 }
 
-export const vdnnPlus = (o: Partial<VdnnPlusOptions> = {}): Planner => (graph: Graph, machine: Machine) => {
-  const l = inCoreLayout(graph, machine)
-  return right(selections(l, { thresholds: true, halves: true, ...o }).map((s) => always(l, leaving(l, s))).values())
-}
+export const vdnnPlus =
+  (o: Partial<VdnnPlusOptions> = {}): Planner =>
+  (graph: Graph, machine: Machine) => {
+    const l = inCoreLayout(graph, machine)
+    return right(
+      selections(l, { thresholds: true, halves: true, ...o })
+        .map((s) => always(l, leaving(l, s)))
+        .values(),
+    )
+  }

@@ -42,7 +42,12 @@ const entersAt = (before: Float64Array, use: Point, pages: number): Point => {
   return lo
 }
 
-export const windowTracks = (l: Layout, windowPages: number, budgetPages: number, o: Pick<WindowOptions, 'skipRedundant'> = WINDOW) => {
+export const windowTracks = (
+  l: Layout,
+  windowPages: number,
+  budgetPages: number,
+  o: Pick<WindowOptions, 'skipRedundant'> = WINDOW,
+) => {
   const before = touchedBefore(l)
   const wishes = l.tracks.flatMap((t, track): readonly Wish[] =>
     canLeave(t)
@@ -53,7 +58,11 @@ export const windowTracks = (l: Layout, windowPages: number, budgetPages: number
       : [],
   )
   const use = (w: Wish): Point => l.tracks[w.track]!.stays[w.gap + 1]!.first
-  return prefetched(l, wishes.sort((a, b) => use(a) - use(b)), budgetPages)
+  return prefetched(
+    l,
+    wishes.sort((a, b) => use(a) - use(b)),
+    budgetPages,
+  )
 }
 
 const candidate = (l: Layout, least: number, share: number, o: WindowOptions): Candidate => ({
@@ -62,9 +71,11 @@ const candidate = (l: Layout, least: number, share: number, o: WindowOptions): C
   fit: (budget) => windowTracks(l, share * budget, budget, o),
 })
 
-export const window = (options: Partial<WindowOptions> = {}): Planner => (graph, machine) => {
-  const o = { ...WINDOW, ...options }
-  const l = eachUseLayout(graph, machine)
-  const least = leastPages(leaveAll(l.tracks), l.calls.length)
-  return right(o.shares.map((share) => candidate(l, least, share, o)).values())
-}
+export const window =
+  (options: Partial<WindowOptions> = {}): Planner =>
+  (graph, machine) => {
+    const o = { ...WINDOW, ...options }
+    const l = eachUseLayout(graph, machine)
+    const least = leastPages(leaveAll(l.tracks), l.calls.length)
+    return right(o.shares.map((share) => candidate(l, least, share, o)).values())
+  }

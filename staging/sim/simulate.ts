@@ -35,7 +35,9 @@ class Lane {
   }
 
   /** The one under way, or the next that will be: none is issued in the future. */
-  current(): Copy | undefined { return this.copies[this.head] }
+  current(): Copy | undefined {
+    return this.copies[this.head]
+  }
 
   private begin(c: Copy): void {
     c.start = Math.max(c.issued, this.free)
@@ -72,7 +74,8 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
     const callEnds = now + left * beside.calls
     const copyEnds = Math.min(...busy.map((c) => now + (c.end - now) * beside.copies))
     const until = Math.min(callEnds, copyEnds)
-    for (const c of busy) c.end = now + (c.end - now) * beside.copies <= until ? until : c.end + (until - now) * (1 - 1 / beside.copies)
+    for (const c of busy)
+      c.end = now + (c.end - now) * beside.copies <= until ? until : c.end + (until - now) * (1 - 1 / beside.copies)
     if (callEnds <= copyEnds) return callEnds
     left -= (until - now) / beside.calls
     now = until
@@ -102,7 +105,15 @@ export const simulate = (plan: Unpaged, link: Link): Timeline => {
   const copy = (stream: 'out' | 'in', residency: number): void => {
     const r = plan.residencies[residency]!
     const rate = stream === 'out' ? link.outBytesPerSecond : link.inBytesPerSecond
-    const c: Copy = { stream, residency, issued: now, latency: link.latencySeconds, transfer: ((r.to - r.from) * PAGE_BYTES) / rate, start: now, end: now }
+    const c: Copy = {
+      stream,
+      residency,
+      issued: now,
+      latency: link.latencySeconds,
+      transfer: ((r.to - r.from) * PAGE_BYTES) / rate,
+      start: now,
+      end: now,
+    }
     copies[stream][residency] = c
     laneOf[stream].push(c)
     spanOf.set(c, spans.length)
@@ -127,13 +138,26 @@ export const simulate = (plan: Unpaged, link: Link): Timeline => {
         compute += call.seconds
         break
       }
-      case 'acquire': hold(plan.residencies[i.residency]!.to - plan.residencies[i.residency]!.from); break
-      case 'release': hold(plan.residencies[i.residency]!.from - plan.residencies[i.residency]!.to); break
-      case 'copyOut': copy('out', i.residency); break
-      case 'copyIn': copy('in', i.residency); break
-      case 'waitOut': wait('out', i.residency, 'memory'); break
-      case 'waitIn': wait('in', i.residency, 'data'); break
-      case 'mark': break
+      case 'acquire':
+        hold(plan.residencies[i.residency]!.to - plan.residencies[i.residency]!.from)
+        break
+      case 'release':
+        hold(plan.residencies[i.residency]!.from - plan.residencies[i.residency]!.to)
+        break
+      case 'copyOut':
+        copy('out', i.residency)
+        break
+      case 'copyIn':
+        copy('in', i.residency)
+        break
+      case 'waitOut':
+        wait('out', i.residency, 'memory')
+        break
+      case 'waitIn':
+        wait('in', i.residency, 'data')
+        break
+      case 'mark':
+        break
     }
   }
   for (const [c, i] of spanOf) {

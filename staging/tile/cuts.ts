@@ -28,7 +28,8 @@ export const profileForward = (graph: Graph): ForwardProfile => {
   const lastUse = new Map<ValueId, number>()
   ops.forEach((op, i) => op.ins.forEach((v) => lastUse.set(v, i)))
   const joinedBy = new Map(ops.filter((op) => opDef(op.kind).joins).flatMap((op) => op.ins.map((v) => [v, new Set(op.ins)])))
-  const crossAsOne = (values: readonly ValueId[]): boolean => values.length === 1 || values.every((v) => joinedBy.get(values[0]!)?.has(v))
+  const crossAsOne = (values: readonly ValueId[]): boolean =>
+    values.length === 1 || values.every((v) => joinedBy.get(values[0]!)?.has(v))
   const isActivation = (v: ValueId): boolean => graph.values[v]!.role === 'activation'
   const madeBefore = [0]
   const cuts: Cut[] = []

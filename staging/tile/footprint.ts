@@ -48,7 +48,10 @@ const takenOver = (
   const op = graph.ops[id]!
   const { values } = graph
   const fits = (v: ValueId): boolean =>
-    dead.has(v) && live.has(v) && sameShape(values[v]!.shape, values[op.outs[0]!]!.shape) && op.ins.indexOf(v) === op.ins.lastIndexOf(v)
+    dead.has(v) &&
+    live.has(v) &&
+    sameShape(values[v]!.shape, values[op.outs[0]!]!.shape) &&
+    op.ins.indexOf(v) === op.ins.lastIndexOf(v)
   return (opDef(op.kind).inPlace ?? []).map((i) => op.ins[i]!).find(fits)
 }
 

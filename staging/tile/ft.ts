@@ -16,18 +16,23 @@ export const tileableDims = (graph: Graph, op: Op): ReadonlySet<TiledDim> => {
   if (takesNoData(op)) return new Set()
   const anchor = opDef(op.kind).anchor
   const anchored = anchor === 'out' ? op.outs[0]! : op.ins[anchor]!
-  return new Set(TILED_DIMS.filter((d) => {
-    if (op.phase === 'update' || extent(anchored, d) <= 1) return false
-    const fits = (o: (typeof ins)[number], isOut: boolean): boolean => {
-      if (!o.access) return o.def.role !== 'data'
-      const { tag } = o.access[d]
-      return sigmaDelta(o.access[d]) !== undefined || (tag === 'reduce' && isOut) || (tag === 'all' && extent(o.value, d) <= 1)
-    }
-    return ins.every((o) => fits(o, false)) && outs.every((o) => fits(o, true))
-  }))
+  return new Set(
+    TILED_DIMS.filter((d) => {
+      if (op.phase === 'update' || extent(anchored, d) <= 1) return false
+      const fits = (o: (typeof ins)[number], isOut: boolean): boolean => {
+        if (!o.access) return o.def.role !== 'data'
+        const { tag } = o.access[d]
+        return sigmaDelta(o.access[d]) !== undefined || (tag === 'reduce' && isOut) || (tag === 'all' && extent(o.value, d) <= 1)
+      }
+      return ins.every((o) => fits(o, false)) && outs.every((o) => fits(o, true))
+    }),
+  )
 }
 
-export interface FtRun { readonly ops: readonly Op[]; readonly dims: ReadonlySet<TiledDim> }
+export interface FtRun {
+  readonly ops: readonly Op[]
+  readonly dims: ReadonlySet<TiledDim>
+}
 
 const spatial = (dims: ReadonlySet<TiledDim>): boolean => dims.has('H') || dims.has('W')
 
@@ -37,7 +42,11 @@ export const maximalRuns = (graph: Graph): readonly FtRun[] => {
     const dims = tileableDims(graph, op)
     const cur = runs[runs.length - 1]
     const both = new Set([...dims].filter((d) => cur?.dims.has(d)))
-    const joins = cur && spatial(both) === spatial(dims) && spatial(cur.dims) === spatial(dims) && (!spatial(dims) || !op.ins.some((v) => cur.sums.has(v)))
+    const joins =
+      cur &&
+      spatial(both) === spatial(dims) &&
+      spatial(cur.dims) === spatial(dims) &&
+      (!spatial(dims) || !op.ins.some((v) => cur.sums.has(v)))
     const sums = operandsOf(graph, op).outs.flatMap((o) => (o.def.merge ? [o.value] : []))
     if (cur && joins) {
       cur.ops.push(op)

@@ -166,11 +166,10 @@ const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => 
   const isUpdate = (id: OpId): boolean => graph.ops[id]!.phase === 'update'
   const lastRead = new Map<ValueId, number>()
   runs.forEach((r, i) => r.ops.forEach((id) => !isUpdate(id) && graph.ops[id]!.ins.forEach((v) => lastRead.set(v, i))))
-  const due = (id: OpId, i: number): number => (isUpdate(id) ? Math.max(i, ...mutated(graph, id).map((v) => lastRead.get(v) ?? i)) : i)
+  const due = (id: OpId, i: number): number =>
+    isUpdate(id) ? Math.max(i, ...mutated(graph, id).map((v) => lastRead.get(v) ?? i)) : i
   const late = new Map<number, OpId[]>()
-  runs.forEach((r, i) =>
-    r.ops.forEach((id) => due(id, i) > i && late.set(due(id, i), [...(late.get(due(id, i)) ?? []), id])),
-  )
+  runs.forEach((r, i) => r.ops.forEach((id) => due(id, i) > i && late.set(due(id, i), [...(late.get(due(id, i)) ?? []), id])))
   if (late.size === 0) return runs
   const update = (i: number): readonly Run[] =>
     late.has(i) ? [{ phase: 'update', group: runs[i]!.group, grid: UNTILED, ops: late.get(i)! }] : []

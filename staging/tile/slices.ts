@@ -19,19 +19,34 @@ export const TILED_DIMS = ['B', 'H', 'W'] as const
 export type TiledDim = (typeof TILED_DIMS)[number]
 
 /** Why a run of ops cannot be tiled this way: the layer, the dimension, and what would be legal. */
-export interface TileError { readonly layer: string; readonly dim: TiledDim; readonly why: string }
+export interface TileError {
+  readonly layer: string
+  readonly dim: TiledDim
+  readonly why: string
+}
 
 type Ranges = readonly Range[]
 
-interface Operand { readonly value: ValueId; readonly def: OperandDef; readonly access: AccessMap | null }
+interface Operand {
+  readonly value: ValueId
+  readonly def: OperandDef
+  readonly access: AccessMap | null
+}
 
-interface Operands { readonly ins: readonly Operand[]; readonly outs: readonly Operand[] }
+interface Operands {
+  readonly ins: readonly Operand[]
+  readonly outs: readonly Operand[]
+}
 
 export const operandsOf = onceForPair((graph: Graph, op: Op): Operands => {
   const def = opDef(op.kind)
   const shape = (v: ValueId): readonly number[] => graph.values[v]!.shape
   const shapes = { ins: op.ins.map(shape), outs: op.outs.map(shape) }
-  const one = (value: ValueId, d: OperandDef): Operand => ({ value, def: d, access: d.access ? d.access(op.attrs, shapes) : null })
+  const one = (value: ValueId, d: OperandDef): Operand => ({
+    value,
+    def: d,
+    access: d.access ? d.access(op.attrs, shapes) : null,
+  })
   return {
     ins: op.ins.map((v, i) => one(v, inputDef(def, i))),
     outs: op.outs.map((v, i) => one(v, def.outs[i]!)),
@@ -108,10 +123,18 @@ class DimSlicer {
     const def = opDef(op.kind)
     const { ins, outs } = operandsOf(this.graph, op)
     const anchor = this.anchored(op, def)
-    if (anchor === null && !isGathering(def, ins.map((o) => o.access))) return
-    const over = anchor === null
-      ? op.ins.map((v) => this.share(op, v)).reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
-      : this.share(op, anchor)
+    if (
+      anchor === null &&
+      !isGathering(
+        def,
+        ins.map((o) => o.access),
+      )
+    )
+      return
+    const over =
+      anchor === null
+        ? op.ins.map((v) => this.share(op, v)).reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
+        : this.share(op, anchor)
     this.iteration.set(op.id, over)
     for (const o of outs)
       if (o.access && o.def.role === 'data') {
@@ -132,7 +155,9 @@ class DimSlicer {
         if (op.outs.includes(o.value) && o.access) wanted.push(this.read(reader, o, over))
       })
     }
-    const over = wanted.length ? wanted.reduce((a, b) => a.map((r, i) => hull(r, b[i]!))) : this.fail(op, 'nothing in the segment reads it')
+    const over = wanted.length
+      ? wanted.reduce((a, b) => a.map((r, i) => hull(r, b[i]!)))
+      : this.fail(op, 'nothing in the segment reads it')
     this.iteration.set(op.id, over)
     for (const v of op.outs) this.made.set(v, over)
   }
@@ -159,13 +184,21 @@ class DimSlicer {
   }
 }
 
-export interface SlicedRun { readonly steps: readonly Step[]; readonly keeps: readonly Keep[] }
+export interface SlicedRun {
+  readonly steps: readonly Step[]
+  readonly keeps: readonly Keep[]
+}
 
 const tilesExactly = (rs: Ranges, extent: number): boolean =>
   rs[0]![0] === 0 && rs[rs.length - 1]![1] === extent && rs.every((r, i) => i === 0 || r[0] === rs[i - 1]![1])
 
 /** Slices every operand of a run over a grid with more than one tile. */
-export const sliceRun = (graph: Graph, ids: readonly OpId[], grid: Grid, leaves: ReadonlySet<ValueId>): Either<TileError, SlicedRun> => {
+export const sliceRun = (
+  graph: Graph,
+  ids: readonly OpId[],
+  grid: Grid,
+  leaves: ReadonlySet<ValueId>,
+): Either<TileError, SlicedRun> => {
   const ops = ids.map((id) => graph.ops[id]!)
   const dims = TILED_DIMS.map((d) => new DimSlicer(graph, ops, leaves, d, grid[d]))
   for (const d of dims) {
@@ -183,18 +216,25 @@ export const sliceRun = (graph: Graph, ids: readonly OpId[], grid: Grid, leaves:
       ],
     }
   })
-  const keeps = ops.flatMap((op) => operandsOf(graph, op).outs.flatMap((o) => (leaves.has(o.value) ? [keepOf(graph, op, o, grid, slices)] : [])))
+  const keeps = ops.flatMap((op) =>
+    operandsOf(graph, op).outs.flatMap((o) => (leaves.has(o.value) ? [keepOf(graph, op, o, grid, slices)] : [])),
+  )
   return right({ steps, keeps })
 }
 
 const keepOf = (graph: Graph, op: Op, o: Operand, grid: Grid, slices: (f: (d: DimSlicer) => Ranges) => Slices): Keep => {
   if (o.def.role === 'whole') return { value: o.value, mode: o.def.merge === 'moments' ? 'moments' : 'add', slices: null }
-  const forward = opDef(op.kind).anchor === 'out' && !isGathering(opDef(op.kind), operandsOf(graph, op).ins.map((i) => i.access))
+  const forward =
+    opDef(op.kind).anchor === 'out' &&
+    !isGathering(
+      opDef(op.kind),
+      operandsOf(graph, op).ins.map((i) => i.access),
+    )
   const shape = graph.values[o.value]!.shape
-  const part = forward
-    ? slicesOfPieces(shape, grid)
-    : slices((d) => d.made.get(o.value)!)
-  const exact = TILED_DIMS.every((d) => tilesExactly(part[d], shape[dimIndex[d]] ?? 1) && !(o.access?.[d].tag === 'reduce' && grid[d] > 1))
+  const part = forward ? slicesOfPieces(shape, grid) : slices((d) => d.made.get(o.value)!)
+  const exact = TILED_DIMS.every(
+    (d) => tilesExactly(part[d], shape[dimIndex[d]] ?? 1) && !(o.access?.[d].tag === 'reduce' && grid[d] > 1),
+  )
   return { value: o.value, mode: exact ? 'write' : o.def.merge === 'moments' ? 'moments' : 'add', slices: part }
 }
 

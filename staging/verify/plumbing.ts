@@ -66,7 +66,8 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
       at,
     )
   const others = before ? undefined : contents.contentOf(y)
-  if (!before && !(others && others.ways.length > 0 && !touches(others.defined, y.box))) return contents.write(y, got.right, index)
+  if (!before && !(others && others.ways.length > 0 && !touches(others.defined, y.box)))
+    return contents.write(y, got.right, index)
   // The first part of an image joins what there is of other images.
   const sum = accumulated(facts, before ?? { ...others!, defined: plus(others!.defined, y.box) }, got.right)
   if (isLeft(sum)) return broken('twice', sum.left, at)

@@ -66,7 +66,13 @@ const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
   ].map(({ v, element }) => ({ value: graph.values[v]!, element }))
   const float = floatOf(graph)
   const either = operands.find(({ element }) => element === 'either')?.value.dtype === 'bf16' ? 'bf16' : float
-  const legal: Readonly<Record<Element, readonly DType[]>> = { real: [float], i32: ['i32'], either: [either], bf16: ['bf16'], any: ['i32', 'bf16', float] }
+  const legal: Readonly<Record<Element, readonly DType[]>> = {
+    real: [float],
+    i32: ['i32'],
+    either: [either],
+    bf16: ['bf16'],
+    any: ['i32', 'bf16', float],
+  }
   const odd = operands.find(({ value, element }) => !legal[element].includes(value.dtype))
   return odd && bad(`${text(op)} takes it as ${odd.value.dtype}; legal is ${legal[odd.element].join(' or ')}`, odd.value.name)
 }

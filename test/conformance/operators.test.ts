@@ -8,7 +8,11 @@ import { type DeviceName, type NativeArray, loadNative } from '../../src/native'
 import { inputDef, type OperandDef } from '../../staging/ops/op'
 import { opDef, opDefs } from '../../staging/ops/registry'
 
-interface Tensor { readonly dims: readonly number[]; readonly dtype?: 'i32'; readonly values: readonly number[] }
+interface Tensor {
+  readonly dims: readonly number[]
+  readonly dtype?: 'i32'
+  readonly values: readonly number[]
+}
 interface Case {
   readonly name: string
   readonly kind: string
@@ -19,7 +23,9 @@ interface Case {
   readonly mutated: Readonly<Record<string, Tensor>>
 }
 
-const { cases } = JSON.parse(readFileSync(join(__dirname, '../fixtures/operators.json'), 'utf8')) as { readonly cases: readonly Case[] }
+const { cases } = JSON.parse(readFileSync(join(__dirname, '../fixtures/operators.json'), 'utf8')) as {
+  readonly cases: readonly Case[]
+}
 
 /** Where element i of B, C, H, W order stands in memory. */
 const place = (def: OperandDef, dims: readonly number[]): ((i: number) => number) => {
@@ -32,7 +38,9 @@ const toMemory = (def: OperandDef, t: Tensor, dtype: 'f32' | 'f64'): NativeArray
   const at = place(def, t.dims)
   const Elements = t.dtype === 'i32' ? Int32Array : dtype === 'f32' ? Float32Array : Float64Array
   const data = new Elements(t.values.length)
-  t.values.forEach((v, i) => { data[at(i)] = v })
+  t.values.forEach((v, i) => {
+    data[at(i)] = v
+  })
   return { dims: t.dims, dtype: t.dtype ?? dtype, data }
 }
 
@@ -40,8 +48,15 @@ const toMemory = (def: OperandDef, t: Tensor, dtype: 'f32' | 'f64'): NativeArray
 const errorOf = (def: OperandDef, got: NativeArray, expected: Tensor): number => {
   const at = place(def, expected.dims)
   if (expected.dtype === 'i32') return expected.values.every((v, i) => v === got.data[at(i)]) ? 0 : Infinity
-  const norm = (f: (v: number, i: number) => number): number => Math.sqrt(expected.values.reduce((sum, v, i) => sum + f(v, i) ** 2, 0))
-  return norm((v, i) => v - got.data[at(i)]!) / Math.max(norm((v) => v), 1e-3)
+  const norm = (f: (v: number, i: number) => number): number =>
+    Math.sqrt(expected.values.reduce((sum, v, i) => sum + f(v, i) ** 2, 0))
+  return (
+    norm((v, i) => v - got.data[at(i)]!) /
+    Math.max(
+      norm((v) => v),
+      1e-3,
+    )
+  )
 }
 
 const run = (device: DeviceName, dtype: 'f32' | 'f64', c: Case): readonly { readonly what: string; readonly error: number }[] => {
@@ -52,7 +67,10 @@ const run = (device: DeviceName, dtype: 'f32' | 'f64', c: Case): readonly { read
   loadNative().runKernel(device, c.kind, c.attrs, ins, outs, { step: c.step })
   return [
     ...c.outs.map((t, i) => ({ what: `output ${i}`, error: errorOf(def.outs[i]!, outs[i]!, t) })),
-    ...Object.entries(c.mutated).map(([i, t]) => ({ what: `input ${i}`, error: errorOf(inputDef(def, Number(i)), ins[Number(i)]!, t) })),
+    ...Object.entries(c.mutated).map(([i, t]) => ({
+      what: `input ${i}`,
+      error: errorOf(inputDef(def, Number(i)), ins[Number(i)]!, t),
+    })),
   ]
 }
 
@@ -72,8 +90,22 @@ for (const { device, dtype, tolerance } of settings)
 
 test('every operator that PyTorch has is in the fixture', () => {
   const covered = new Set(cases.map((c) => c.kind))
-  const ours = ['dropout', 'dropout_bwd', 'fill', 'copy', 'accumulate', 'merge_moments', 'to_bf16', 'from_bf16', 'to_bf16_grad', 'from_bf16_grad']
-  assert.equal(opDefs.map((d) => d.kind).filter((k) => !covered.has(k) && !ours.includes(k)), [])
+  const ours = [
+    'dropout',
+    'dropout_bwd',
+    'fill',
+    'copy',
+    'accumulate',
+    'merge_moments',
+    'to_bf16',
+    'from_bf16',
+    'to_bf16_grad',
+    'from_bf16_grad',
+  ]
+  assert.equal(
+    opDefs.map((d) => d.kind).filter((k) => !covered.has(k) && !ours.includes(k)),
+    [],
+  )
 })
 
 test.run()

@@ -12,9 +12,14 @@ test('it looks where it knows nothing rather than where it has looked', () => {
 })
 
 test('a dozen steps come close to the least of a function with two valleys', () => {
-  const f = ([x, y]: readonly number[]): number => Math.min((x! - 0.2) ** 2 + (y! - 0.3) ** 2 + 0.1, (x! - 0.8) ** 2 + (y! - 0.7) ** 2)
+  const f = ([x, y]: readonly number[]): number =>
+    Math.min((x! - 0.2) ** 2 + (y! - 0.3) ** 2 + 0.1, (x! - 0.8) ** 2 + (y! - 0.7) ** 2)
   const grid = Array.from({ length: 121 }, (_, i) => [(i % 11) / 10, Math.floor(i / 11) / 10])
-  const tried: (readonly number[])[] = [[0, 0], [1, 1], [0.5, 0.5]]
+  const tried: (readonly number[])[] = [
+    [0, 0],
+    [1, 1],
+    [0.5, 0.5],
+  ]
   const values = tried.map(f)
   for (let i = 0; i < 12; i++) {
     const next = mostPromising(tried, values, grid)

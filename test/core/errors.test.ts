@@ -4,14 +4,37 @@ import * as assert from 'uvu/assert'
 import { renderError, type StageError } from '../../staging/core/errors'
 
 const cases: readonly (readonly [StageError, string])[] = [
-  [{ tag: 'BudgetInfeasible', strategy: 'tiled', budgetBytes: 2 ** 20, smallestBytes: 3 * 2 ** 21, inTheWay: [{ label: 'parameters', bytes: 5 * 2 ** 20 }, { label: 'conv1', bytes: 2 ** 20 }] },
-    'no plan of strategy \'tiled\' fits 1.00 MiB: the smallest budget that works is 6.00 MiB (6291456 bytes); in the way are parameters 5.00 MiB, conv1 1.00 MiB'],
-  [{ tag: 'BudgetInfeasible', strategy: 'tiled', budgetBytes: 0, smallestBytes: 2 ** 21, inTheWay: [] },
-    'no plan of strategy \'tiled\' fits 0 B: the smallest budget that works is 2.00 MiB (2097152 bytes)'],
-  [{ tag: 'VerifyFailed', rule: 'halo', reason: 'rows [3,9) are needed, [3,8) are there', segment: 2, tile: 5, call: 40, value: 'conv1' },
-    'the plan breaks rule \'halo\' at segment 2, tile 5, call 40, value \'conv1\': rows [3,9) are needed, [3,8) are there'],
-  [{ tag: 'VerifyFailed', rule: 'budget', reason: '9 pages are held' }, 'the plan breaks rule \'budget\': 9 pages are held'],
-  [{ tag: 'UnknownStrategy', got: 'tilde', legal: ['tiled', 'auto'] }, 'there is no strategy \'tilde\'; legal are tiled, auto'],
+  [
+    {
+      tag: 'BudgetInfeasible',
+      strategy: 'tiled',
+      budgetBytes: 2 ** 20,
+      smallestBytes: 3 * 2 ** 21,
+      inTheWay: [
+        { label: 'parameters', bytes: 5 * 2 ** 20 },
+        { label: 'conv1', bytes: 2 ** 20 },
+      ],
+    },
+    "no plan of strategy 'tiled' fits 1.00 MiB: the smallest budget that works is 6.00 MiB (6291456 bytes); in the way are parameters 5.00 MiB, conv1 1.00 MiB",
+  ],
+  [
+    { tag: 'BudgetInfeasible', strategy: 'tiled', budgetBytes: 0, smallestBytes: 2 ** 21, inTheWay: [] },
+    "no plan of strategy 'tiled' fits 0 B: the smallest budget that works is 2.00 MiB (2097152 bytes)",
+  ],
+  [
+    {
+      tag: 'VerifyFailed',
+      rule: 'halo',
+      reason: 'rows [3,9) are needed, [3,8) are there',
+      segment: 2,
+      tile: 5,
+      call: 40,
+      value: 'conv1',
+    },
+    "the plan breaks rule 'halo' at segment 2, tile 5, call 40, value 'conv1': rows [3,9) are needed, [3,8) are there",
+  ],
+  [{ tag: 'VerifyFailed', rule: 'budget', reason: '9 pages are held' }, "the plan breaks rule 'budget': 9 pages are held"],
+  [{ tag: 'UnknownStrategy', got: 'tilde', legal: ['tiled', 'auto'] }, "there is no strategy 'tilde'; legal are tiled, auto"],
   [{ tag: 'PlanFormat', at: 'storages[3]', reason: 'its bytes are -1' }, 'not a plan file: storages[3]: its bytes are -1'],
 ]
 

@@ -11,12 +11,15 @@ test('published vectors', () => {
 })
 
 test('agrees with the definition over 64-bit integers', () => {
-  fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-    let h = 0xcbf29ce484222325n
-    for (const b of bytes) h = ((h ^ BigInt(b)) * 0x100000001b3n) & 0xffffffffffffffffn
-    const { hi, lo } = fnv1a64(bytes)
-    assert.is((BigInt(hi) << 32n) | BigInt(lo), h)
-  }), { numRuns: 300, seed: 16 })
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+      let h = 0xcbf29ce484222325n
+      for (const b of bytes) h = ((h ^ BigInt(b)) * 0x100000001b3n) & 0xffffffffffffffffn
+      const { hi, lo } = fnv1a64(bytes)
+      assert.is((BigInt(hi) << 32n) | BigInt(lo), h)
+    }),
+    { numRuns: 300, seed: 16 },
+  )
 })
 
 test.run()

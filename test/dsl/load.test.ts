@@ -24,8 +24,14 @@ test('what is no model', () => {
   const bare =
     'not a model: the default export: it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given'
   assert.is(words(asModel(net)), bare)
-  assert.is(words(asModel(undefined)), 'not a model: the default export: there is none; legal is model([B,C,H,W], net), a net, or step(...)')
-  assert.is(words(asModel(7)), 'not a model: the default export: it is number; legal is model([B,C,H,W], net), a net, or step(...)')
+  assert.is(
+    words(asModel(undefined)),
+    'not a model: the default export: there is none; legal is model([B,C,H,W], net), a net, or step(...)',
+  )
+  assert.is(
+    words(asModel(7)),
+    'not a model: the default export: it is number; legal is model([B,C,H,W], net), a net, or step(...)',
+  )
   assert.is(words(asModel({ a: 1, b: 2 }, { height: 8, width: 8 })), 'not a model: net: an object with a, b is not a layer')
   assert.is(
     words(asModel(model([1, 3, 8, 8], net), { height: 1 })),

@@ -2,7 +2,25 @@
 import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { apply, asTrainable, batchNorm, conv2d, crossEntropy, detach, elaborateStep, fed, fedOf, joined, loss, minimize, mse, relu, seq, sgd, step } from '../../dsl'
+import {
+  apply,
+  asTrainable,
+  batchNorm,
+  conv2d,
+  crossEntropy,
+  detach,
+  elaborateStep,
+  fed,
+  fedOf,
+  joined,
+  loss,
+  minimize,
+  mse,
+  relu,
+  seq,
+  sgd,
+  step,
+} from '../../dsl'
 import type { Net, TrainingStep } from '../../dsl'
 import { type GraphError, renderError } from '../../staging/core/errors'
 import { stepTraining } from '../../staging/grad/grad'
@@ -13,7 +31,8 @@ const rightOf = <T>(e: Either<GraphError, T>): T => {
 }
 const optimizer = sgd({ lr: 0.1 })
 const image = fed('image', [2, 3, 8, 8])
-const over = (net: Net, of = apply(net, image)): TrainingStep => step(minimize('all', { over: net, optimizer, losses: { one: loss(mse, of, 1) } }))
+const over = (net: Net, of = apply(net, image)): TrainingStep =>
+  step(minimize('all', { over: net, optimizer, losses: { one: loss(mse, of, 1) } }))
 const words = (s: TrainingStep): string => {
   const e = elaborateStep(s)
   if (isLeft(e)) return renderError(e.left)
@@ -26,19 +45,34 @@ test('shapes are known while typing and checked at run time', () => {
   const shape: [2, 6, 4, 4] = apply(half, image).shape
   assert.equal(shape, [2, 6, 4, 4])
   assert.equal(joined(image, image).shape, [2, 6, 8, 8])
-  assert.throws(() => joined(image, apply(half, image)), /the first branch gives \[2,3,8,8\] but branch 2 gives \[2,6,4,4\]; only the channels may differ/)
-  // @ts-expect-error three channels do not divide into two groups
-  assert.throws(() => apply(conv2d('c', 8, 3, { groups: 2 }), image), /layer 'c' \(conv2d\): 3 input channels do not divide into 2 groups/)
+  assert.throws(
+    () => joined(image, apply(half, image)),
+    /the first branch gives \[2,3,8,8\] but branch 2 gives \[2,6,4,4\]; only the channels may differ/,
+  )
+  assert.throws(
+    // @ts-expect-error three channels do not divide into two groups
+    () => apply(conv2d('c', 8, 3, { groups: 2 }), image),
+    /layer 'c' \(conv2d\): 3 input channels do not divide into 2 groups/,
+  )
 })
 
 test('a net that is applied again has one set of weights', () => {
   const net = conv2d('c', 3, 3)
   const { graph, objectives } = rightOf(elaborateStep(over(net, apply(net, apply(net, image)))))
-  assert.equal(graph.values.filter((v) => v.role === 'param').map((v) => v.name), ['c.weight', 'c.bias'])
-  assert.equal(graph.ops.map((o) => o.layer), ['c', 'c#2'])
+  assert.equal(
+    graph.values.filter((v) => v.role === 'param').map((v) => v.name),
+    ['c.weight', 'c.bias'],
+  )
+  assert.equal(
+    graph.ops.map((o) => o.layer),
+    ['c', 'c#2'],
+  )
   assert.is(objectives[0]!.params.size, 2)
   const other = seq(conv2d('c', 3, 3))
-  assert.is(words(over(net, apply(other, apply(net, image)))), "there are two values named 'c.weight'; legal is any name that no other param has")
+  assert.is(
+    words(over(net, apply(other, apply(net, image)))),
+    "there are two values named 'c.weight'; legal is any name that no other param has",
+  )
 })
 
 test('what is detached passes no gradient on', () => {
@@ -50,7 +84,10 @@ test('what is detached passes no gradient on', () => {
   const updated = (s: TrainingStep): readonly string[] => {
     const e = rightOf(elaborateStep(s))
     const g = rightOf(stepTraining(e.graph, e.objectives, e.detached))
-    return g.ops.filter((o) => o.phase === 'update').map((o) => g.values[o.ins[0]!]!.name).sort()
+    return g.ops
+      .filter((o) => o.phase === 'update')
+      .map((o) => g.values[o.ins[0]!]!.name)
+      .sort()
   }
   assert.equal(updated(both(false)), ['a.bias', 'a.weight', 'b.bias', 'b.weight'])
   assert.equal(updated(both(true)), ['b.bias', 'b.weight'])
@@ -59,31 +96,56 @@ test('what is detached passes no gradient on', () => {
 test('each refusal says what would be legal', () => {
   const [net, idle] = [conv2d('c', 4, 3), conv2d('idle', 4, 3)]
   assert.is(words(step()), 'not a model: step: it has no objectives')
-  assert.match(words(step(minimize('all', { over: idle, optimizer, losses: { one: loss(mse, apply(net, image), 1) } }))), /objective 'all': a net of kind 'conv2d' that it trains is applied to nothing that a loss reads; legal is nets that the step applies/)
+  assert.match(
+    words(step(minimize('all', { over: idle, optimizer, losses: { one: loss(mse, apply(net, image), 1) } }))),
+    /objective 'all': a net of kind 'conv2d' that it trains is applied to nothing that a loss reads; legal is nets that the step applies/,
+  )
   assert.match(words(step(minimize('all', { over: net, optimizer, losses: {} }))), /legal is/)
   const twice = (name: string) => minimize(name, { over: net, optimizer, losses: { one: loss(mse, applied, 1) } })
   const applied = apply(net, image)
-  assert.is(words(step(twice('a'), twice('b'))), "objective 'b': parameter 'c.weight' is trained by objective 'a' already; legal is one objective for each parameter")
+  assert.is(
+    words(step(twice('a'), twice('b'))),
+    "objective 'b': parameter 'c.weight' is trained by objective 'a' already; legal is one objective for each parameter",
+  )
   assert.is(words(step(twice('a'), twice('a'))), "there are two values named 'a'; legal is any name that no other objective has")
-  assert.match(words(step(minimize('all', { over: net, optimizer, losses: { one: loss(crossEntropy, applied, 1) } }))), /compares classes with 1; legal is a fed tensor of class labels/)
+  assert.match(
+    words(step(minimize('all', { over: net, optimizer, losses: { one: loss(crossEntropy, applied, 1) } }))),
+    /compares classes with 1; legal is a fed tensor of class labels/,
+  )
   const normed = seq(conv2d('c', 3, 3), batchNorm('n'))
-  assert.match(words(over(normed, apply(normed, apply(normed, image)))), /running statistics can move once a step; legal are frozen norms and norms of each image/)
+  assert.match(
+    words(over(normed, apply(normed, apply(normed, image)))),
+    /running statistics can move once a step; legal are frozen norms and norms of each image/,
+  )
 })
 
 test('classes are whole numbers, other targets are not', () => {
   const net = conv2d('c', 4, 3)
   const labels = fed('labels', [2, 1, 8, 8])
-  const { graph } = rightOf(elaborateStep(step(minimize('all', { over: net, optimizer, losses: { one: loss(crossEntropy, apply(net, image), labels) } }))))
-  assert.equal(graph.values.filter((v) => v.role === 'target').map((v) => [v.name, v.dtype]), [['labels', 'i32']])
+  const { graph } = rightOf(
+    elaborateStep(
+      step(minimize('all', { over: net, optimizer, losses: { one: loss(crossEntropy, apply(net, image), labels) } })),
+    ),
+  )
+  assert.equal(
+    graph.values.filter((v) => v.role === 'target').map((v) => [v.name, v.dtype]),
+    [['labels', 'i32']],
+  )
 })
 
 test('a step from elsewhere keeps what is shared, and takes other sizes', () => {
   const net = conv2d('c', 3, 3)
   const s = over(net, apply(net, apply(net, image)))
   const read = rightOf(asTrainable({ default: s }, { batch: 1, height: 16, width: 12 })) as TrainingStep
-  assert.equal(fedOf(read).map((f) => f.shape), [[1, 3, 16, 12]])
+  assert.equal(
+    fedOf(read).map((f) => f.shape),
+    [[1, 3, 16, 12]],
+  )
   assert.is(rightOf(elaborateStep(read)).graph.values.filter((v) => v.role === 'param').length, 2)
-  const damaged = { ...s, objectives: [{ ...s.objectives[0]!, losses: { one: [{ loss: 'mse', of: { kind: 'made up' }, to: 1, weight: 1 }] } }] }
+  const damaged = {
+    ...s,
+    objectives: [{ ...s.objectives[0]!, losses: { one: [{ loss: 'mse', of: { kind: 'made up' }, to: 1, weight: 1 }] } }],
+  }
   const e = asTrainable(damaged)
   assert.ok(isLeft(e) && renderError(e.left).includes('is not a tensor of a step; legal are fed, apply, joined and detach'))
 })

@@ -35,7 +35,8 @@ const bf16 = { machine, precision: 'bf16' } as const
 
 if (machine !== DEVICE) console.log(`no bf16 on ${DEVICE}: tested on ref`)
 
-const apart = (a: readonly number[], b: readonly number[]): number => Math.max(...a.map((x, i) => Math.abs(x - b[i]!) / Math.abs(b[i]!)))
+const apart = (a: readonly number[], b: readonly number[]): number =>
+  Math.max(...a.map((x, i) => Math.abs(x - b[i]!) / Math.abs(b[i]!)))
 
 test('in-core, recomputing and swapping end with the same bits', async () => {
   const inCore = await trained(trunk, staged(trunk, { ...bf16, strategy: 'in-core' }))
@@ -60,16 +61,22 @@ test('tiles of an image agree to what its sums round off', async () => {
 
 const named = (name: string, o: StagingOptions): StagedPlan =>
   done(stageNamed(name, { machine, strategy: 'in-core', algorithms: 'fixed', lr: 0.001, ...o })).staged
-const run = async (plan: StagedPlan, steps: number, seed = 1): Promise<TrainResult> => done(await trainTask(undefined, plan, { steps, seed })())
+const run = async (plan: StagedPlan, steps: number, seed = 1): Promise<TrainResult> =>
+  done(await trainTask(undefined, plan, { steps, seed })())
 
 // Half an ulp of bf16 is u = 2^-9 of a value. What some forty roundings in a row do to a loss adds up like their root, and averages over what
 // the loss averages: the first loss is within 4u (six seeds of each: at most 0.9u). Later the two runs walk apart, by as much of the first
 // loss as they have learnt from rounded gradients: within 16u (at most 8u).
 const HALF_ULP = 2 ** -9
 
-for (const [name, image, batch, lr] of [['resnet18', 64, 4, 0.001], ['resnet32-cifar', 32, 8, 0.01]] as const)
+for (const [name, image, batch, lr] of [
+  ['resnet18', 64, 4, 0.001],
+  ['resnet32-cifar', 32, 8, 0.01],
+] as const)
   test(`${name}: losses of six steps are near those of fp32, from three seeds`, async () => {
-    const [wide, narrow] = (['fp32', 'bf16'] as const).map((precision) => named(name, { image: [image, image], batch, lr, precision }))
+    const [wide, narrow] = (['fp32', 'bf16'] as const).map((precision) =>
+      named(name, { image: [image, image], batch, lr, precision }),
+    )
     for (const seed of [1, 2, 3]) {
       const [expected, got] = [await run(wide!, 6, seed), await run(narrow!, 6, seed)]
       const [first] = expected.losses as [number]
@@ -87,7 +94,11 @@ test('activations take half the memory', () => {
     const { plan } = named('vgg16-features', { machine: 'null', image: [256, 256], precision })
     const bytes = (of: typeof isPersistent): number => plan.graph.values.filter(of).reduce((n, v) => n + bytesOf(v), 0)
     const persistent = bytes(isPersistent)
-    return { activations: bytes((v) => v.role === 'activation' && v.dtype !== 'i32'), persistent, rest: plan.peakPages * PAGE_BYTES - persistent }
+    return {
+      activations: bytes((v) => v.role === 'activation' && v.dtype !== 'i32'),
+      persistent,
+      rest: plan.peakPages * PAGE_BYTES - persistent,
+    }
   }
   const [wide, narrow] = [sizes('fp32'), sizes('bf16')]
   assert.equal([narrow.activations, narrow.persistent], [wide.activations / 2, wide.persistent])
@@ -112,17 +123,26 @@ const refusal = (e: Either<SpillwayError, unknown>): string => {
 }
 
 test('machines without bf16 say what they have', () => {
-  assert.match(refusal(machineNamed('v100-pcie-16g', { precision: 'bf16' })), /precision 'bf16' is not legal on machine 'v100-pcie-16g'.*legal: fp32/)
+  assert.match(
+    refusal(machineNamed('v100-pcie-16g', { precision: 'bf16' })),
+    /precision 'bf16' is not legal on machine 'v100-pcie-16g'.*legal: fp32/,
+  )
   assert.match(refusal(machineNamed('ref', { precision: 'tf32' })), /tf32 is of the cuda device's products; legal: fp32/)
 })
 
 test('a processor without bf16 refuses, and names what it lacks', () => {
   if (DEVICE !== 'cpu') return
   const cli = join(__dirname, '..', '..', 'src', 'cli.ts')
-  const r = spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', cli, 'plan', 'resnet18', '--image', '64', '--precision', 'bf16'],
-    { encoding: 'utf8', env: { ...process.env, ONEDNN_MAX_CPU_ISA: 'AVX512_CORE' } })
+  const r = spawnSync(
+    process.execPath,
+    ['-r', 'ts-node/register/transpile-only', cli, 'plan', 'resnet18', '--image', '64', '--precision', 'bf16'],
+    { encoding: 'utf8', env: { ...process.env, ONEDNN_MAX_CPU_ISA: 'AVX512_CORE' } },
+  )
   assert.is(r.status, 2, r.stderr)
-  assert.match(r.stderr, /precision 'bf16' is not legal on machine 'cpu': this processor has no bf16 arithmetic \(avx512_bf16\); legal: fp32/)
+  assert.match(
+    r.stderr,
+    /precision 'bf16' is not legal on machine 'cpu': this processor has no bf16 arithmetic \(avx512_bf16\); legal: fp32/,
+  )
 })
 
 test.run()

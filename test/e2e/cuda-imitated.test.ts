@@ -63,10 +63,14 @@ test('recompute, swap and spilled plans give the bits of in-core, by graphs as w
 
 test('tiles agree with the whole, and with the cpu device, within rounding', async () => {
   const whole = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: 3 })
-  const tiled = await trained(trunk, staged(trunk, { ...ON, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', ON) }), { steps: 3 })
+  const tiled = await trained(trunk, staged(trunk, { ...ON, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', ON) }), {
+    steps: 3,
+  })
   const cpu = await trained(trunk, staged(trunk, { strategy: 'in-core' }), { steps: 3 })
   for (const other of [tiled, cpu])
-    whole.losses.forEach((l, i) => assert.ok(Math.abs(other.losses[i]! - l) <= 1e-4 * Math.abs(l), `${other.losses} against ${whole.losses}`))
+    whole.losses.forEach((l, i) =>
+      assert.ok(Math.abs(other.losses[i]! - l) <= 1e-4 * Math.abs(l), `${other.losses} against ${whole.losses}`),
+    )
 })
 
 const NARROW = { ...ON, precision: 'bf16' } as const
@@ -78,11 +82,17 @@ test('activations in bf16: the strategies give the same bits, tiles and fp32 are
     const r = await trained(trunk, plan, { steps: STEPS })
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
   }
-  const tiled = await trained(trunk, staged(trunk, { ...NARROW, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', NARROW) }), { steps: STEPS })
+  const tiled = await trained(
+    trunk,
+    staged(trunk, { ...NARROW, strategy: 'tiled', budget: smallestBudget(trunk, 'tiled', NARROW) }),
+    { steps: STEPS },
+  )
   const wide = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
   assert.is.not(wide.weightsSha256, inCore.weightsSha256)
   for (const other of [tiled, wide])
-    inCore.losses.forEach((l, i) => assert.ok(Math.abs(other.losses[i]! - l) <= 1e-2 * Math.abs(l), `${other.losses} against ${inCore.losses}`))
+    inCore.losses.forEach((l, i) =>
+      assert.ok(Math.abs(other.losses[i]! - l) <= 1e-2 * Math.abs(l), `${other.losses} against ${inCore.losses}`),
+    )
 })
 
 test('tf32 stands in the plan: a file of it keeps it, a run of it is another run, and nothing else may be asked beside it', () => {
@@ -98,13 +108,25 @@ test('tf32 stands in the plan: a file of it keeps it, a run of it is another run
   savePlan(file, plan.plan)
   const again = named({ plan: file })
   assert.equal([again.plan.products, again.machine.precision], ['tf32', 'tf32'])
-  assert.equal([wide, again].map((p) => identityOf(p, 1, 'none', undefined).algorithms), ['fixed', 'fixed, tf32'])
+  assert.equal(
+    [wide, again].map((p) => identityOf(p, 1, 'none', undefined).algorithms),
+    ['fixed', 'fixed, tf32'],
+  )
   const refused = stageNamed('resnet20-cifar', { plan: file, precision: 'fp32' })
   assert.ok(isLeft(refused) && errorText(refused.left).startsWith('--precision cannot be given with --plan'))
 })
 
-const CONVOLUTION = ['conv2d', { strideH: 1, strideW: 1, padTop: 1, padLeft: 1, padBottom: 1, padRight: 1, dilationH: 1, dilationW: 1, groups: 1 },
-  { ins: [[1, 4, 6, 6], [4, 4, 3, 3]], outs: [[1, 4, 6, 6]] }] as const
+const CONVOLUTION = [
+  'conv2d',
+  { strideH: 1, strideW: 1, padTop: 1, padLeft: 1, padBottom: 1, padRight: 1, dilationH: 1, dilationW: 1, groups: 1 },
+  {
+    ins: [
+      [1, 4, 6, 6],
+      [4, 4, 3, 3],
+    ],
+    outs: [[1, 4, 6, 6]],
+  },
+] as const
 
 const machineWith = (algorithms: Algorithms): LocalMachine => {
   const machine = machineNamed('cuda', { algorithms })
@@ -117,13 +139,19 @@ test('the fastest way that repeats is taken, of all ways only when asked, none w
   const [kind, attrs, shapes] = CONVOLUTION
   const measured = machineWith('measured')
   const ways = measured.choices!(kind, attrs, shapes)
-  assert.equal(ways.map((w) => w.algorithm), ['direct', 'library3', 'library2'])
+  assert.equal(
+    ways.map((w) => w.algorithm),
+    ['direct', 'library3', 'library2'],
+  )
   const [direct, , second] = ways
   assert.is(second!.workspace, direct!.workspace + 4096)
   assert.is(fastest(measured, kind, attrs, shapes).algorithm, 'library2')
   assert.is(fastest(machineWith('fastest'), kind, attrs, shapes).algorithm, 'loose1')
   assert.is(machineWith('fixed').choices, undefined)
-  assert.equal(measured.choices!('relu', { slope: 0 }, { ins: [[1, 4, 6, 6]], outs: [[1, 4, 6, 6]] }).map((w) => w.algorithm), ['direct'])
+  assert.equal(
+    measured.choices!('relu', { slope: 0 }, { ins: [[1, 4, 6, 6]], outs: [[1, 4, 6, 6]] }).map((w) => w.algorithm),
+    ['direct'],
+  )
 
   measured.saveProfile()
   const [file] = readdirSync(join(root, 'ways', 'spillway'))
@@ -153,17 +181,29 @@ test('steps tell what their calls take: what is said of later plans follows, in 
   const path = join(root, 'steps', 'spillway', file!)
   const profile = JSON.parse(readFileSync(path, 'utf8')) as { readonly seconds: Record<string, number> }
   // Calls by themselves took a thousand times as long: that is what plans are chosen by, before and after.
-  writeFileSync(path, JSON.stringify({ ...profile, seconds: Object.fromEntries(Object.entries(profile.seconds).map(([key, s]) => [key, 1000 * s])) }))
+  writeFileSync(
+    path,
+    JSON.stringify({
+      ...profile,
+      seconds: Object.fromEntries(Object.entries(profile.seconds).map(([key, s]) => [key, 1000 * s])),
+    }),
+  )
   const before = planned()
   const kept = staged(classifier, { ...ON, budget, strategy: 'in-core' })
   const seconds: number[] = []
-  await trained(classifier, kept, { steps: 2, onProgress: (p) => { if (p.kind === 'step') seconds.push(p.seconds) } })
+  await trained(classifier, kept, {
+    steps: 2,
+    onProgress: (p) => {
+      if (p.kind === 'step') seconds.push(p.seconds)
+    },
+  })
   const [again, after] = [staged(classifier, { ...ON, budget, strategy: 'in-core' }), planned()]
   const sum = (p: StagedPlan): number => p.plan.calls.reduce((n, c) => n + c.seconds, 0)
   const [, second] = seconds
   assert.ok(sum(kept) > 100 * second!, `${sum(kept)} s said, ${second} s taken`)
   assert.ok(sum(again) <= second! && sum(again) > 0.3 * second!, `${sum(again)} s said after a step of ${second} s`)
-  const chosen = ({ plan }: StagedPlan): string => JSON.stringify({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
+  const chosen = ({ plan }: StagedPlan): string =>
+    JSON.stringify({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
   assert.ok(chosen(again) === chosen(kept) && chosen(after) === chosen(before), 'the same plans but for the seconds')
   assert.ok(sum(after) < sum(before), 'the calls that both plans make take what they took')
   process.env.XDG_CACHE_HOME = join(root, 'cache')

@@ -23,11 +23,15 @@ test('no call of a plan reaches 2^31 elements: what would is tiled, and in-core 
   if (isLeft(graph)) throw new Error(JSON.stringify(graph.left))
   assert.ok(graph.right.values.some((v) => v.shape.reduce((n, x) => n * x, 1) >= 2 ** 31))
   const of = (strategy: string) => stageGraph(graph.right, machine, { strategy, budget: gib(256), algorithms: 'fixed' })
-  const whole = of('in-core'), tiled = of('tiled')
-  assert.ok(isLeft(whole) && whole.left.tag === 'BudgetInfeasible' && whole.left.inTheWay.some((v) => v.label.endsWith('workspace')))
+  const whole = of('in-core'),
+    tiled = of('tiled')
+  assert.ok(
+    isLeft(whole) && whole.left.tag === 'BudgetInfeasible' && whole.left.inTheWay.some((v) => v.label.endsWith('workspace')),
+  )
   assert.ok(isRight(tiled))
   for (const call of tiled.right.plan.calls)
-    for (const { box } of [...call.ins, ...call.outs]) assert.ok(box.reduce((n, [lo, hi]) => n * (hi - lo), 1) < 2 ** 31, call.kind)
+    for (const { box } of [...call.ins, ...call.outs])
+      assert.ok(box.reduce((n, [lo, hi]) => n * (hi - lo), 1) < 2 ** 31, call.kind)
 })
 
 test.run()

@@ -16,25 +16,56 @@ test.after(() => rmSync(root, { recursive: true }))
 const project = join(__dirname, '..', '..')
 const compiled = join(project, 'dist', 'src', 'cli.js')
 /** Compiled where the set-up has compiled it, since many processes start here. */
-const COMMAND = existsSync(compiled) ? ['-r', 'ts-node/register/transpile-only', compiled] : ['-r', 'ts-node/register/transpile-only', join(project, 'src', 'cli.ts')]
+const COMMAND = existsSync(compiled)
+  ? ['-r', 'ts-node/register/transpile-only', compiled]
+  : ['-r', 'ts-node/register/transpile-only', join(project, 'src', 'cli.ts')]
 const KILLS = 20
 const STEPS = 120
 
 const start = (checkpointDir: string, ...more: string[]): ChildProcess =>
-  spawn(process.execPath, [...COMMAND, 'train', join(__dirname, 'killed-model.ts'), '--device', DEVICE, '--algorithms', 'fixed', '--seed', '5',
-    '--steps', String(STEPS), '--checkpoint-dir', checkpointDir, '--checkpoint-every', '1', '--json', ...more], { cwd: project })
+  spawn(
+    process.execPath,
+    [
+      ...COMMAND,
+      'train',
+      join(__dirname, 'killed-model.ts'),
+      '--device',
+      DEVICE,
+      '--algorithms',
+      'fixed',
+      '--seed',
+      '5',
+      '--steps',
+      String(STEPS),
+      '--checkpoint-dir',
+      checkpointDir,
+      '--checkpoint-every',
+      '1',
+      '--json',
+      ...more,
+    ],
+    { cwd: project },
+  )
 
-interface End { readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly out: string; readonly err: string }
+interface End {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly out: string
+  readonly err: string
+}
 /** Waits for the end; `act` sees what was said so far. */
-const ended = (child: ChildProcess, act: (err: string) => void = () => {}): Promise<End> => new Promise((resolve) => {
-  let [out, err] = ['', '']
-  child.stdout!.on('data', (d: Buffer) => { out += d.toString() })
-  child.stderr!.on('data', (d: Buffer) => {
-    err += d.toString()
-    act(err)
+const ended = (child: ChildProcess, act: (err: string) => void = () => {}): Promise<End> =>
+  new Promise((resolve) => {
+    let [out, err] = ['', '']
+    child.stdout!.on('data', (d: Buffer) => {
+      out += d.toString()
+    })
+    child.stderr!.on('data', (d: Buffer) => {
+      err += d.toString()
+      act(err)
+    })
+    child.on('close', (code, signal) => resolve({ code, signal, out, err }))
   })
-  child.on('close', (code, signal) => resolve({ code, signal, out, err }))
-})
 
 /**
  * Kills some steps after training has begun, at a moment within a step; every fifth time at any moment from the start on.
@@ -43,7 +74,9 @@ const ended = (child: ChildProcess, act: (err: string) => void = () => {}): Prom
 const killedAt = async (checkpointDir: string, i: number, random: number): Promise<boolean> => {
   const [stepsFirst, delayMs] = [1 + (random % 4), (random >> 4) % 20]
   const child = start(checkpointDir, '--resume')
-  const kill = (afterMs: number): void => { setTimeout(() => child.kill('SIGKILL'), afterMs) }
+  const kill = (afterMs: number): void => {
+    setTimeout(() => child.kill('SIGKILL'), afterMs)
+  }
   let armed = i % 5 === 4
   if (armed) kill(10 * delayMs)
   const end = await ended(child, (err) => {
@@ -76,11 +109,17 @@ test(`killed ${KILLS} times at random moments and resumed, a run ends with the w
   assert.is(rest.code, 0, rest.err)
   const [a, b] = [alone, rest].map((e) => JSON.parse(e.out) as { weightsSha256: string; losses: number[] })
   assert.equal([b!.weightsSha256, b!.losses], [a!.weightsSha256, a!.losses])
-  assert.equal(readdirSync(at).filter((n) => n.startsWith('.')), [])
+  assert.equal(
+    readdirSync(at).filter((n) => n.startsWith('.')),
+    [],
+  )
 })
 
 /** Ctrl-C after the second step: what the command says of it. */
-const interrupted = async (at: string, ...more: string[]): Promise<{ readonly tag: string; readonly message: string; readonly stepsDone: number }> => {
+const interrupted = async (
+  at: string,
+  ...more: string[]
+): Promise<{ readonly tag: string; readonly message: string; readonly stepsDone: number }> => {
   const child = start(at, ...more)
   let sent = false
   const end = await ended(child, (err) => {

@@ -5,10 +5,18 @@ const cheap = <N extends string>(name: N) => seq(conv2d(name, 64, 3, { groups: 6
 
 /** Residual blocks with norms and dropout; each activation of a 64-pixel image is 1 MiB in floats. */
 export const net = seq(
-  conv2d('stem', 64, 3), relu(),
-  residual(seq(cheap('a1'), cheap('a2')), identity), cheap('a3'),
-  residual(seq(cheap('b1'), cheap('b2')), identity), dropout(0.25),
-  cheap('c1'), cheap('c2'), conv2d('head', 4, 1),
+  conv2d('stem', 64, 3),
+  relu(),
+  residual(seq(cheap('a1'), cheap('a2')), identity),
+  cheap('a3'),
+  residual(seq(cheap('b1'), cheap('b2')), identity),
+  dropout(0.25),
+  cheap('c1'),
+  cheap('c2'),
+  conv2d('head', 4, 1),
 )
 export const trunk = model([2, 3, 64, 64], net)
-export const classifier = model([4, 3, 32, 32], seq(conv2d('stem', 32, 3), batchNorm('bn'), relu(), conv2d('head', 10, 1), globalAvgPool('pool')))
+export const classifier = model(
+  [4, 3, 32, 32],
+  seq(conv2d('stem', 32, 3), batchNorm('bn'), relu(), conv2d('head', 10, 1), globalAvgPool('pool')),
+)

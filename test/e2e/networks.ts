@@ -23,7 +23,9 @@ export interface Fixture {
   readonly gradientNorms: Readonly<Record<string, number>>
 }
 
-export const fixtures = JSON.parse(readFileSync(join(__dirname, '../fixtures/networks.json'), 'utf8')) as Readonly<Record<string, Fixture>>
+export const fixtures = JSON.parse(readFileSync(join(__dirname, '../fixtures/networks.json'), 'utf8')) as Readonly<
+  Record<string, Fixture>
+>
 const bytesOf = (a: Float32Array | Int32Array): Uint8Array => new Uint8Array(a.buffer)
 
 // ---------------------------------------------------------------- the same start
@@ -37,9 +39,17 @@ const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weight
   const statistics = graph.values.filter((v) => /\.running_(mean|var)$/.test(v.name) && v.role === 'state')
   const weights = join(folder, 'weights.safetensors')
   writeTensors(weights, [
-    ...params.map((v) => ({ name: v.name, type: 'F32' as const, shape: v.shape, read: () => bytesOf(startOf(v.name, v.shape, isScale(graph, v.name))) })),
+    ...params.map((v) => ({
+      name: v.name,
+      type: 'F32' as const,
+      shape: v.shape,
+      read: () => bytesOf(startOf(v.name, v.shape, isScale(graph, v.name))),
+    })),
     ...statistics.map((v) => ({
-      name: v.name, type: 'F32' as const, shape: v.shape, read: () => bytesOf(new Float32Array(v.shape[0]!).fill(v.name.endsWith('var') ? 1 : 0)),
+      name: v.name,
+      type: 'F32' as const,
+      shape: v.shape,
+      read: () => bytesOf(new Float32Array(v.shape[0]!).fill(v.name.endsWith('var') ? 1 : 0)),
     })),
   ])
   const target = graph.values.find((v) => v.role === 'target')!
@@ -48,7 +58,9 @@ const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weight
   writeTensors(data, [
     { name: 'input', type: 'F32', shape: f.input, read: () => bytesOf(uniform('input', f.input, 1)) },
     {
-      name: 'target', type: classes ? 'I32' : 'F32', shape: target.shape,
+      name: 'target',
+      type: classes ? 'I32' : 'F32',
+      shape: target.shape,
       read: () => bytesOf(classes ? labels('target', f.output[0]!, f.output[1]!) : uniform('target', target.shape, 1)),
     },
   ])
@@ -63,14 +75,23 @@ export const done = <A>(result: Either<unknown, A>): A => {
 }
 
 /** Dropout off: its random bits are our own, not PyTorch's. */
-const withoutDropout = (graph: Graph): Graph =>
-  ({ ...graph, ops: graph.ops.map((o) => (o.kind.startsWith('dropout') ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)) })
+const withoutDropout = (graph: Graph): Graph => ({
+  ...graph,
+  ops: graph.ops.map((o) => (o.kind.startsWith('dropout') ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)),
+})
 
-export const stagedFor = (name: string, device: 'cpu' | 'ref', strategy: string, budget?: number): ReturnType<typeof stageGraph> => {
+export const stagedFor = (
+  name: string,
+  device: 'cpu' | 'ref',
+  strategy: string,
+  budget?: number,
+): ReturnType<typeof stageGraph> => {
   const f = fixtures[name]!
   const entry = zooEntry(name)!
   const machine = done(machineNamed(device, { algorithms: 'fixed' }))
-  const graph = done(trainingGraph(done(entry.build(f.input)), name, entry.loss, sgd({ lr: f.lr, momentum: f.momentum }), machine))
+  const graph = done(
+    trainingGraph(done(entry.build(f.input)), name, entry.loss, sgd({ lr: f.lr, momentum: f.momentum }), machine),
+  )
   return stageGraph(withoutDropout(graph), machine, { strategy, algorithms: 'fixed', ...(budget ? { budget } : {}) })
 }
 

@@ -41,22 +41,54 @@ const inFolder = async (run: (at: { readonly weights: string; readonly data: str
   const folder = mkdtempSync(join(tmpdir(), 'pix2pixhd-'))
   const [weights, data] = [join(folder, 'weights.safetensors'), join(folder, 'data.safetensors')]
   const params = done(elaborateStep(own)).graph.values.filter((v) => v.role === 'param')
-  writeTensors(weights, params.map((v) => ({ name: v.name, type: 'F32' as const, shape: v.shape, read: () => bytes(startOf(v.name, v.shape, false)) })))
-  writeTensors(data, (['label', 'photo'] as const).map((name) => ({ name, type: 'F32' as const, shape: fixture[name], read: () => bytes(uniform(name, fixture[name], 1)) })))
-  try { await run({ weights, data }) } finally { rmSync(folder, { recursive: true }) }
+  writeTensors(
+    weights,
+    params.map((v) => ({
+      name: v.name,
+      type: 'F32' as const,
+      shape: v.shape,
+      read: () => bytes(startOf(v.name, v.shape, false)),
+    })),
+  )
+  writeTensors(
+    data,
+    (['label', 'photo'] as const).map((name) => ({
+      name,
+      type: 'F32' as const,
+      shape: fixture[name],
+      read: () => bytes(uniform(name, fixture[name], 1)),
+    })),
+  )
+  try {
+    await run({ weights, data })
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 }
 
-test('the parameters are the reference\'s, by name', () => {
-  const params = done(elaborateStep(own)).graph.values.filter((v) => v.role === 'param').map((v) => v.name)
+test("the parameters are the reference's, by name", () => {
+  const params = done(elaborateStep(own))
+    .graph.values.filter((v) => v.role === 'param')
+    .map((v) => v.name)
   assert.equal([...params].sort(), Object.keys(fixture.gradientNorms).sort())
   const real = done(elaborateStep(pix2pixHD([1, 36, 64, 64]))).graph.values.filter((v) => v.role === 'param')
-  const count = (of: (name: string) => boolean): number => real.filter((v) => of(v.name)).reduce((n, v) => n + v.shape.reduce((m, d) => m * d, 1), 0)
-  assert.is(count((n) => n.startsWith('model.')), fixture.parameters.generator)
-  assert.is(count((n) => n.startsWith('scale')), fixture.parameters.discriminator)
+  const count = (of: (name: string) => boolean): number =>
+    real.filter((v) => of(v.name)).reduce((n, v) => n + v.shape.reduce((m, d) => m * d, 1), 0)
+  assert.is(
+    count((n) => n.startsWith('model.')),
+    fixture.parameters.generator,
+  )
+  assert.is(
+    count((n) => n.startsWith('scale')),
+    fixture.parameters.discriminator,
+  )
   assert.ok(real.some((v) => v.name === 'model.24.conv_block.5.weight') && real.some((v) => v.name === 'scale1_layer4.0.bias'))
 })
 
-const firstGradients = async (plan: StagedPlan, at: { readonly weights: string; readonly data: string }): Promise<ReadonlyMap<string, number>> => {
+const firstGradients = async (
+  plan: StagedPlan,
+  at: { readonly weights: string; readonly data: string },
+): Promise<ReadonlyMap<string, number>> => {
   const session = done(openDevice(plan, { spill: 'ram', threads: 1 }))
   try {
     session.initialise(0)
@@ -68,28 +100,42 @@ const firstGradients = async (plan: StagedPlan, at: { readonly weights: string; 
     }
     const files = done(openData(at.data, plan.plan.graph))
     done(await session.run({ firstStep: 1, steps: 1, seed: 0, data: { kind: 'files', files }, onProgress: () => {} }))
-    return new Map(params.map((v) => {
-      const raw = session.read(`${v.name}.exp_avg`).slice().buffer
-      return [v.name, 2 * Math.hypot(...(wide ? new Float64Array(raw) : new Float32Array(raw)))] as const
-    }))
-  } finally { session.dispose() }
+    return new Map(
+      params.map((v) => {
+        const raw = session.read(`${v.name}.exp_avg`).slice().buffer
+        return [v.name, 2 * Math.hypot(...(wide ? new Float64Array(raw) : new Float32Array(raw)))] as const
+      }),
+    )
+  } finally {
+    session.dispose()
+  }
 }
 
 /** Before an instance norm a bias has no gradient in truth, and rounding in practice. */
 const SMALLEST = 1e-9
 
-for (const [device, tolerance] of [['ref', 1e-7], ['cpu', 1e-4]] as const)
-  test(`three steps on ${device} have PyTorch's losses, the first one its gradients`, () => inFolder(async (at) => {
-    const plan = done(tryStageStep(own, { machine: device, strategy: 'in-core', algorithms: 'fixed' }))
-    const ran = done(await trainTask(own, plan, { steps: 3, threads: 1, ...at })())
-    ran.losses.forEach((l, i) => assert.ok(Math.abs(l - fixture.losses[i]!) <= tolerance * fixture.losses[i]!, `step ${i + 1}: ${l}, PyTorch ${fixture.losses[i]}`))
-    const most = Math.max(...Object.values(fixture.gradientNorms))
-    for (const [name, norm] of await firstGradients(plan, at)) {
-      const expected = fixture.gradientNorms[name]!
-      if (expected > SMALLEST) assert.ok(Math.abs(norm - expected) <= tolerance * expected, `${name}: ${norm}, PyTorch ${expected}`)
-      else assert.ok(norm <= tolerance * most, `${name}: ${norm}, zero in truth`)
-    }
-  }))
+for (const [device, tolerance] of [
+  ['ref', 1e-7],
+  ['cpu', 1e-4],
+] as const)
+  test(`three steps on ${device} have PyTorch's losses, the first one its gradients`, () =>
+    inFolder(async (at) => {
+      const plan = done(tryStageStep(own, { machine: device, strategy: 'in-core', algorithms: 'fixed' }))
+      const ran = done(await trainTask(own, plan, { steps: 3, threads: 1, ...at })())
+      ran.losses.forEach((l, i) =>
+        assert.ok(
+          Math.abs(l - fixture.losses[i]!) <= tolerance * fixture.losses[i]!,
+          `step ${i + 1}: ${l}, PyTorch ${fixture.losses[i]}`,
+        ),
+      )
+      const most = Math.max(...Object.values(fixture.gradientNorms))
+      for (const [name, norm] of await firstGradients(plan, at)) {
+        const expected = fixture.gradientNorms[name]!
+        if (expected > SMALLEST)
+          assert.ok(Math.abs(norm - expected) <= tolerance * expected, `${name}: ${norm}, PyTorch ${expected}`)
+        else assert.ok(norm <= tolerance * most, `${name}: ${norm}, zero in truth`)
+      }
+    }))
 
 const larger = pix2pixHD([1, 5, 320, 256], small)
 const inLeast = (machine: string, strategy: string): StagedPlan => {
@@ -111,9 +157,14 @@ test('recomputed and swapped it trains to the bits of in-core', async () => {
 
 test('in tiles it has the losses of in-core', async () => {
   const tiles = inLeast('ref', 'tiled')
-  assert.ok(tiles.plan.segments.some((s) => s.grid.H * s.grid.W > 1), 'nothing is tiled')
+  assert.ok(
+    tiles.plan.segments.some((s) => s.grid.H * s.grid.W > 1),
+    'nothing is tiled',
+  )
   const [ran, inCore] = [await run(tiles), await run(inLeast('ref', 'in-core'))]
-  ran.losses.forEach((l, i) => assert.ok(Math.abs(l - inCore.losses[i]!) <= 1e-7 * l, `step ${i + 1}: ${l}, in-core ${inCore.losses[i]}`))
+  ran.losses.forEach((l, i) =>
+    assert.ok(Math.abs(l - inCore.losses[i]!) <= 1e-7 * l, `step ${i + 1}: ${l}, in-core ${inCore.losses[i]}`),
+  )
 })
 
 test.run()

@@ -8,8 +8,7 @@ import * as assert from 'uvu/assert'
 import { openTensors, readTensor } from '../../src/safetensors'
 import { done, type Fixture, fixtures, inFolder, stagedFor, trained } from './networks'
 
-const norm = (bytes: Uint8Array): number =>
-  Math.sqrt(new Float64Array(bytes.slice().buffer).reduce((n, x) => n + x * x, 0))
+const norm = (bytes: Uint8Array): number => Math.sqrt(new Float64Array(bytes.slice().buffer).reduce((n, x) => n + x * x, 0))
 
 /** A gradient that is nothing but rounding (a bias in front of a norm) is measured against the largest one. */
 const closeGradients = (file: string, f: Fixture): void => {
@@ -21,13 +20,14 @@ const closeGradients = (file: string, f: Fixture): void => {
   }
 }
 
-const firstStep = (name: string): Promise<void> => inFolder(async (folder) => {
-  const f = fixtures[name]!
-  const checkpointDir = join(folder, 'checkpoints')
-  const { losses } = await trained(folder, done(stagedFor(name, 'ref', 'in-core')), name, { steps: 1, checkpointDir })
-  assert.ok(Math.abs(losses[0]! - f.losses[0]!) <= 1e-9 * f.losses[0]!, `loss ${losses[0]}, PyTorch ${f.losses[0]}`)
-  closeGradients(join(checkpointDir, 'step-000000001.safetensors'), f)
-})
+const firstStep = (name: string): Promise<void> =>
+  inFolder(async (folder) => {
+    const f = fixtures[name]!
+    const checkpointDir = join(folder, 'checkpoints')
+    const { losses } = await trained(folder, done(stagedFor(name, 'ref', 'in-core')), name, { steps: 1, checkpointDir })
+    assert.ok(Math.abs(losses[0]! - f.losses[0]!) <= 1e-9 * f.losses[0]!, `loss ${losses[0]}, PyTorch ${f.losses[0]}`)
+    closeGradients(join(checkpointDir, 'step-000000001.safetensors'), f)
+  })
 
 for (const name of Object.keys(fixtures).filter((n) => n !== 'vgg16'))
   test(`${name}: the first loss and all gradients are PyTorch's in double precision`, () => firstStep(name))

@@ -10,15 +10,16 @@ import type { StagedPlan } from '../../src/session'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { done, fixtures, inFolder, stagedFor, trained } from './networks'
 
-const fiveSteps = (plan: StagedPlan, name: string): Promise<void> => inFolder(async (folder) => {
-  const expected = fixtures[name]!.losses
-  const { losses } = await trained(folder, plan, name, { steps: expected.length })
-  assert.is(losses.length, expected.length)
-  losses.forEach((loss, i) => {
-    const apart = Math.abs(loss - expected[i]!) / Math.abs(expected[i]!)
-    assert.ok(apart <= 1e-4, `step ${i + 1}: loss ${loss}, PyTorch ${expected[i]}, ${apart.toExponential(1)} apart`)
+const fiveSteps = (plan: StagedPlan, name: string): Promise<void> =>
+  inFolder(async (folder) => {
+    const expected = fixtures[name]!.losses
+    const { losses } = await trained(folder, plan, name, { steps: expected.length })
+    assert.is(losses.length, expected.length)
+    losses.forEach((loss, i) => {
+      const apart = Math.abs(loss - expected[i]!) / Math.abs(expected[i]!)
+      assert.ok(apart <= 1e-4, `step ${i + 1}: loss ${loss}, PyTorch ${expected[i]}, ${apart.toExponential(1)} apart`)
+    })
   })
-})
 
 for (const name of Object.keys(fixtures))
   test(`${name}: the losses of five steps are PyTorch's`, () => fiveSteps(done(stagedFor(name, 'cpu', 'in-core')), name))

@@ -31,10 +31,15 @@ const staged = (s: TrainingStep, machine: string, strategy: string): StagedPlan 
 
 const inFolder = async (run: (folder: string) => Promise<void>): Promise<void> => {
   const folder = mkdtempSync(join(tmpdir(), 'step-'))
-  try { await run(folder) } finally { rmSync(folder, { recursive: true }) }
+  try {
+    await run(folder)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 }
 
-const trained = async (s: TrainingStep, plan: StagedPlan, o: Partial<TrainOptions> = {}) => done(await trainTask(s, plan, { steps: 3, seed: 5, threads: 1, ...o })())
+const trained = async (s: TrainingStep, plan: StagedPlan, o: Partial<TrainOptions> = {}) =>
+  done(await trainTask(s, plan, { steps: 3, seed: 5, threads: 1, ...o })())
 
 const large = at(211, 160)
 const strategies = ['checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy'] as const
@@ -59,36 +64,48 @@ const tensorsOf = (file: string): ReadonlyMap<string, Float64Array> => {
   return new Map([...opened.tensors].map(([name, t]) => [name, new Float64Array(done(readTensor(opened, t)).slice().buffer)]))
 }
 
-test('in tiles it trains the same weights within rounding', () => inFolder(async (folder) => {
-  const save = (name: string) => join(folder, `${name}.safetensors`)
-  const small = at(99, 80, 1)
-  const whole = await trained(small, staged(small, 'ref', 'in-core'), { save: save('whole') })
-  const tiles = staged(small, 'ref', 'tiled')
-  assert.ok(tiles.plan.segments.some((s) => s.grid.H * s.grid.W > 1), 'nothing is tiled')
-  const ran = await trained(small, tiles, { save: save('tiles') })
-  ran.losses.forEach((l, i) => assert.ok(Math.abs(l - whole.losses[i]!) <= 1e-9 * l))
-  const other = tensorsOf(save('tiles'))
-  for (const [name, w] of tensorsOf(save('whole'))) {
-    const apart = Math.hypot(...w.map((x, i) => x - other.get(name)![i]!))
-    // Adam divides by the gradient's size: where that is zero in truth, rounding decides.
-    assert.ok(apart <= 1e-3 * Math.hypot(...w) + 1e-5, `${name}: ${apart}`)
-  }
-}))
+test('in tiles it trains the same weights within rounding', () =>
+  inFolder(async (folder) => {
+    const save = (name: string) => join(folder, `${name}.safetensors`)
+    const small = at(99, 80, 1)
+    const whole = await trained(small, staged(small, 'ref', 'in-core'), { save: save('whole') })
+    const tiles = staged(small, 'ref', 'tiled')
+    assert.ok(
+      tiles.plan.segments.some((s) => s.grid.H * s.grid.W > 1),
+      'nothing is tiled',
+    )
+    const ran = await trained(small, tiles, { save: save('tiles') })
+    ran.losses.forEach((l, i) => assert.ok(Math.abs(l - whole.losses[i]!) <= 1e-9 * l))
+    const other = tensorsOf(save('tiles'))
+    for (const [name, w] of tensorsOf(save('whole'))) {
+      const apart = Math.hypot(...w.map((x, i) => x - other.get(name)![i]!))
+      // Adam divides by the gradient's size: where that is zero in truth, rounding decides.
+      assert.ok(apart <= 1e-3 * Math.hypot(...w) + 1e-5, `${name}: ${apart}`)
+    }
+  }))
 
-test('it reads its inputs by name, checkpoints, and resumes to the same bits', () => inFolder(async (folder) => {
-  const s = at(24, 20)
-  const data = join(folder, 'data.safetensors')
-  const bytes = (name: string, shape: readonly number[]) => new Uint8Array(uniform(name, shape, 1).buffer)
-  writeTensors(data, [['label', [2, 4, 24, 20]] as const, ['photo', [2, 3, 24, 20]] as const].map(([name, shape]) => (
-    { name, type: 'F32' as const, shape, read: () => bytes(name, shape) })))
-  const plan = staged(s, 'cpu', 'in-core')
-  const whole = await trained(s, plan, { data, steps: 4 })
-  const checkpointDir = join(folder, 'run')
-  await trained(s, plan, { data, steps: 2, checkpointDir })
-  const resumed = await trained(s, plan, { data, steps: 4, checkpointDir, resume: true })
-  assert.is(resumed.resumedFrom, 2)
-  assert.is(resumed.weightsSha256, whole.weightsSha256)
-  assert.equal(resumed.losses, whole.losses)
-}))
+test('it reads its inputs by name, checkpoints, and resumes to the same bits', () =>
+  inFolder(async (folder) => {
+    const s = at(24, 20)
+    const data = join(folder, 'data.safetensors')
+    const bytes = (name: string, shape: readonly number[]) => new Uint8Array(uniform(name, shape, 1).buffer)
+    writeTensors(
+      data,
+      [['label', [2, 4, 24, 20]] as const, ['photo', [2, 3, 24, 20]] as const].map(([name, shape]) => ({
+        name,
+        type: 'F32' as const,
+        shape,
+        read: () => bytes(name, shape),
+      })),
+    )
+    const plan = staged(s, 'cpu', 'in-core')
+    const whole = await trained(s, plan, { data, steps: 4 })
+    const checkpointDir = join(folder, 'run')
+    await trained(s, plan, { data, steps: 2, checkpointDir })
+    const resumed = await trained(s, plan, { data, steps: 4, checkpointDir, resume: true })
+    assert.is(resumed.resumedFrom, 2)
+    assert.is(resumed.weightsSha256, whole.weightsSha256)
+    assert.equal(resumed.losses, whole.losses)
+  }))
 
 test.run()

@@ -58,7 +58,9 @@ test('exactly the smallest budget trains; a page less is refused', async () => {
 test('tiles agree with the whole within rounding', async () => {
   const whole = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
   const tiled = await trained(trunk, staged(trunk, { strategy: 'tiled', budget: smallestBudget(trunk, 'tiled') }))
-  whole.losses.forEach((l, i) => assert.ok(Math.abs(tiled.losses[i]! - l) <= 1e-4 * Math.abs(l), `${tiled.losses} against ${whole.losses}`))
+  whole.losses.forEach((l, i) =>
+    assert.ok(Math.abs(tiled.losses[i]! - l) <= 1e-4 * Math.abs(l), `${tiled.losses} against ${whole.losses}`),
+  )
 })
 
 test('a spill file on disk gives the same bits and leaves nothing behind', async () => {
@@ -74,7 +76,11 @@ test('a spill file on disk gives the same bits and leaves nothing behind', async
 test('a run that is resumed, under another strategy too, ends with the bits of one that was left alone', async () => {
   const checkpointDir = folder()
   const log = folder()
-  const swapping = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy'), optimizer: adamw({ lr: 1e-3 }) })
+  const swapping = staged(trunk, {
+    strategy: 'swap:greedy',
+    budget: halfway(trunk, 'swap:greedy'),
+    optimizer: adamw({ lr: 1e-3 }),
+  })
   const inCore = staged(trunk, { strategy: 'in-core', optimizer: adamw({ lr: 1e-3 }) })
   const alone = await trained(trunk, inCore, { steps: 5 })
   const first = await trained(trunk, swapping, { steps: 2, checkpointDir, log })
@@ -82,8 +88,14 @@ test('a run that is resumed, under another strategy too, ends with the bits of o
   const rest = await trained(trunk, inCore, { steps: 5, checkpointDir, resume: true, log })
   assert.equal([rest.resumedFrom, rest.losses, rest.weightsSha256], [2, alone.losses, alone.weightsSha256])
   assert.ok(rest.bytesOut === first.bytesOut && first.bytesOut > 0)
-  const lines = readFileSync(join(log, LOG_FILE), 'utf8').trim().split('\n').map((l) => JSON.parse(l) as { step: number; loss: number })
-  assert.equal(lines.map((l) => [l.step, l.loss]), alone.losses.map((l, i) => [i + 1, l]))
+  const lines = readFileSync(join(log, LOG_FILE), 'utf8')
+    .trim()
+    .split('\n')
+    .map((l) => JSON.parse(l) as { step: number; loss: number })
+  assert.equal(
+    lines.map((l) => [l.step, l.loss]),
+    alone.losses.map((l, i) => [i + 1, l]),
+  )
   const again = await trained(trunk, inCore, { steps: 5, checkpointDir, resume: true })
   assert.equal([again.resumedFrom, again.losses, again.weightsSha256], [5, alone.losses, alone.weightsSha256])
 })
@@ -111,8 +123,14 @@ test('an aborted run ends within a step, keeps its last checkpoint and goes on f
   const checkpointDir = folder()
   const controller = new AbortController()
   const aborted = await trainTask(trunk, plan, {
-    steps: 4, seed: 1, checkpointDir, checkpointEvery: 1, signal: controller.signal,
-    onProgress: (p) => { if (p.step === 3) controller.abort() },
+    steps: 4,
+    seed: 1,
+    checkpointDir,
+    checkpointEvery: 1,
+    signal: controller.signal,
+    onProgress: (p) => {
+      if (p.step === 3) controller.abort()
+    },
   })()
   assert.ok(isLeft(aborted) && aborted.left.tag === 'Cancelled')
   assert.ok(aborted.left.stepsDone >= 2 && aborted.left.stepsDone <= 3)
@@ -141,8 +159,17 @@ test('weights that were saved start another run where the first one ended', asyn
   const one = await trained(classifier, plan, { steps: 2, save })
   const file = openTensors(save)
   assert.ok(!isLeft(file))
-  assert.equal([...file.right.tensors.keys()].sort(),
-    ['bn.bias', 'bn.num_batches_tracked', 'bn.running_mean', 'bn.running_var', 'bn.weight', 'head.bias', 'head.weight', 'stem.bias', 'stem.weight'])
+  assert.equal([...file.right.tensors.keys()].sort(), [
+    'bn.bias',
+    'bn.num_batches_tracked',
+    'bn.running_mean',
+    'bn.running_var',
+    'bn.weight',
+    'head.bias',
+    'head.weight',
+    'stem.bias',
+    'stem.weight',
+  ])
   assert.is.not((await trained(classifier, plan, { steps: 1, weights: save })).losses[0], one.losses[0])
   const checkpointDir = folder()
   await trained(classifier, plan, { steps: 1, weights: save, checkpointDir })
@@ -151,19 +178,35 @@ test('weights that were saved start another run where the first one ended', asyn
 })
 
 test('data from a file: every strategy sees the same samples, and labels tell on the loss', async () => {
-  const floats = (n: number, of: (i: number) => number): Uint8Array => new Uint8Array(Float32Array.from({ length: n }, (_, i) => of(i)).buffer)
+  const floats = (n: number, of: (i: number) => number): Uint8Array =>
+    new Uint8Array(Float32Array.from({ length: n }, (_, i) => of(i)).buffer)
   const write = (name: string, label: (i: number) => number): string => {
     const path = join(root, name)
     writeTensors(path, [
-      { name: 'input', type: 'F32', shape: [6, 3, 32, 32], read: () => floats(6 * 3 * 32 * 32, (i) => Math.sin(i * 0.37) + (i % 7) / 7) },
-      { name: 'target', type: 'I64', shape: [6], read: () => new Uint8Array(BigInt64Array.from({ length: 6 }, (_, i) => BigInt(label(i))).buffer) },
+      {
+        name: 'input',
+        type: 'F32',
+        shape: [6, 3, 32, 32],
+        read: () => floats(6 * 3 * 32 * 32, (i) => Math.sin(i * 0.37) + (i % 7) / 7),
+      },
+      {
+        name: 'target',
+        type: 'I64',
+        shape: [6],
+        read: () => new Uint8Array(BigInt64Array.from({ length: 6 }, (_, i) => BigInt(label(i))).buffer),
+      },
     ])
     return path
   }
   const data = write('pairs.safetensors', (i) => i)
   const inCore = await trained(classifier, staged(classifier, { strategy: 'in-core' }), { data })
-  assert.is((await trained(classifier, staged(classifier, { strategy: 'swap:greedy' }), { data })).weightsSha256, inCore.weightsSha256)
-  const others = await trained(classifier, staged(classifier, { strategy: 'in-core' }), { data: write('others.safetensors', (i) => 9 - i) })
+  assert.is(
+    (await trained(classifier, staged(classifier, { strategy: 'swap:greedy' }), { data })).weightsSha256,
+    inCore.weightsSha256,
+  )
+  const others = await trained(classifier, staged(classifier, { strategy: 'in-core' }), {
+    data: write('others.safetensors', (i) => 9 - i),
+  })
   assert.is.not(others.losses[0], inCore.losses[0])
   assert.ok(inCore.losses.every((l) => l > 0.1 && l < 20))
 })
@@ -174,13 +217,26 @@ test('the same samples in one file and in many give the same bits', async () => 
   const put = (path: string, samples: readonly number[]): void => {
     mkdirSync(join(path, '..'), { recursive: true })
     writeTensors(path, [
-      { name: 'input', type: 'F32', shape: [samples.length, 3, 32, 32], read: () => Buffer.concat(samples.map((s) => new Uint8Array(pixels(s).buffer))) },
+      {
+        name: 'input',
+        type: 'F32',
+        shape: [samples.length, 3, 32, 32],
+        read: () => Buffer.concat(samples.map((s) => new Uint8Array(pixels(s).buffer))),
+      },
       { name: 'target', type: 'U8', shape: [samples.length], read: () => Uint8Array.from(samples) },
     ])
   }
   put(join(one, 'all.safetensors'), [0, 1, 2, 3, 4, 5, 6])
-  for (const [name, samples] of [['a', [0, 1]], ['b', [2]], ['c', [3, 4, 5, 6]]] as const) put(join(many, `${name}.safetensors`), samples)
-  const [a, b] = [await trained(classifier, staged(classifier), { data: one }), await trained(classifier, staged(classifier), { data: many })]
+  for (const [name, samples] of [
+    ['a', [0, 1]],
+    ['b', [2]],
+    ['c', [3, 4, 5, 6]],
+  ] as const)
+    put(join(many, `${name}.safetensors`), samples)
+  const [a, b] = [
+    await trained(classifier, staged(classifier), { data: one }),
+    await trained(classifier, staged(classifier), { data: many }),
+  ]
   assert.equal([b.losses, b.weightsSha256], [a.losses, a.weightsSha256])
 })
 

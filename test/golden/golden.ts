@@ -44,7 +44,8 @@ const dump = (graph: Graph, strategies: readonly string[]): string => {
   const texts = [planText(planAt(graph, 'in-core', inCore))]
   for (const strategy of strategies) {
     const smallest = smallestPages(graph, strategy)
-    for (const pages of [smallest, Math.max(smallest, Math.ceil((smallest + inCore) / 2))]) texts.push(planText(planAt(graph, strategy, pages)))
+    for (const pages of [smallest, Math.max(smallest, Math.ceil((smallest + inCore) / 2))])
+      texts.push(planText(planAt(graph, strategy, pages)))
   }
   return texts.join('\n')
 }

@@ -4,6 +4,11 @@ import { strategies } from '../../staging/schedule/strategies'
 import { compareWithGolden } from './golden'
 
 test('resnet18: every swapping strategy at its smallest budget and halfway to in-core', () =>
-  compareWithGolden('resnet18', [4, 3, 128, 128], strategies.filter((s) => s.startsWith('swap:')), 'swaps'))
+  compareWithGolden(
+    'resnet18',
+    [4, 3, 128, 128],
+    strategies.filter((s) => s.startsWith('swap:')),
+    'swaps',
+  ))
 
 test.run()

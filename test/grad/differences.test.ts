@@ -13,36 +13,76 @@ import { must, Sketch } from '../graph/sketch'
 type Tensor = readonly number[]
 type Kernel = (op: Op, ins: readonly Tensor[], shapes: readonly (readonly number[])[]) => readonly Tensor[]
 
-const zip = (f: (a: number, b: number) => number) => (a: Tensor, b: Tensor): Tensor => a.map((v, i) => f(v, b[i]!))
+const zip =
+  (f: (a: number, b: number) => number) =>
+  (a: Tensor, b: Tensor): Tensor =>
+    a.map((v, i) => f(v, b[i]!))
 const plus = zip((a, b) => a + b)
 const range = (n: number): number[] => [...Array(n).keys()]
 /** c[i][j] = sum over k of a(i, k) * b(k, j). */
-const product = (n: number, inner: number, m: number, a: (i: number, k: number) => number, b: (k: number, j: number) => number): Tensor =>
-  range(n).flatMap((i) => range(m).map((j) => range(inner).reduce((s, k) => s + a(i, k) * b(k, j), 0)))
-const channels = (x: Tensor, c: number, from: number, to: number): readonly Tensor[] => range(x.length / c).map((i) => x.slice(i * c + from, i * c + to))
+const product = (
+  n: number,
+  inner: number,
+  m: number,
+  a: (i: number, k: number) => number,
+  b: (k: number, j: number) => number,
+): Tensor => range(n).flatMap((i) => range(m).map((j) => range(inner).reduce((s, k) => s + a(i, k) * b(k, j), 0)))
+const channels = (x: Tensor, c: number, from: number, to: number): readonly Tensor[] =>
+  range(x.length / c).map((i) => x.slice(i * c + from, i * c + to))
 
 const kernels: Readonly<Record<string, Kernel>> = {
   linear: (_, [x, w, b], [xs, ws]) => {
     const [o, c] = ws as [number, number]
-    return [product(xs![0]!, c, o, (i, k) => x![i * c + k]!, (k, j) => w![j * c + k]!).map((v, i) => v + b![i % o]!)]
+    return [
+      product(
+        xs![0]!,
+        c,
+        o,
+        (i, k) => x![i * c + k]!,
+        (k, j) => w![j * c + k]!,
+      ).map((v, i) => v + b![i % o]!),
+    ]
   },
   linear_bwd_data: (_, [dy, w], [dys, ws]) => {
     const [o, c] = ws as [number, number]
-    return [product(dys![0]!, o, c, (i, k) => dy![i * o + k]!, (k, j) => w![k * c + j]!)]
+    return [
+      product(
+        dys![0]!,
+        o,
+        c,
+        (i, k) => dy![i * o + k]!,
+        (k, j) => w![k * c + j]!,
+      ),
+    ]
   },
   linear_bwd_weights: (_, [x, dy], [xs, dys]) => {
     const [batch, c] = xs as [number, number]
     const o = dys![1]!
-    return [product(o, batch, c, (i, k) => dy![k * o + i]!, (k, j) => x![k * c + j]!), range(o).map((j) => range(batch).reduce((s, k) => s + dy![k * o + j]!, 0))]
+    return [
+      product(
+        o,
+        batch,
+        c,
+        (i, k) => dy![k * o + i]!,
+        (k, j) => x![k * c + j]!,
+      ),
+      range(o).map((j) => range(batch).reduce((s, k) => s + dy![k * o + j]!, 0)),
+    ]
   },
   relu: (op, [x]) => [x!.map((v) => (v > 0 ? v : v * op.attrs.slope!))],
   relu_bwd: (op, [y, dy]) => [y!.map((v, i) => dy![i]! * (v > 0 ? 1 : op.attrs.slope!))],
   add: (_, ins) => [ins.reduce(plus)],
   grad_sum: (_, ins) => [ins.reduce(plus)],
-  concat: (_, ins, shapes) => [range(shapes[0]![0]!).flatMap((i) => ins.flatMap((x, k) => channels(x, shapes[k]![1]!, 0, shapes[k]![1]!)[i]!))],
-  slice_channels: (op, [dy], shapes) => [channels(dy!, shapes[0]![1]!, op.attrs.from!, op.attrs.from! + shapes.at(-1)![1]!).flat()],
+  concat: (_, ins, shapes) => [
+    range(shapes[0]![0]!).flatMap((i) => ins.flatMap((x, k) => channels(x, shapes[k]![1]!, 0, shapes[k]![1]!)[i]!)),
+  ],
+  slice_channels: (op, [dy], shapes) => [
+    channels(dy!, shapes[0]![1]!, op.attrs.from!, op.attrs.from! + shapes.at(-1)![1]!).flat(),
+  ],
   param_grad_sum: (_, ins) => [ins.reduce(plus)],
-  mse: (op, [x, t]) => [[(op.attrs.weight! * x!.reduce((s, v, i) => s + (v - (t?.[i] ?? op.attrs.constant!)) ** 2, 0)) / op.attrs.count!]],
+  mse: (op, [x, t]) => [
+    [(op.attrs.weight! * x!.reduce((s, v, i) => s + (v - (t?.[i] ?? op.attrs.constant!)) ** 2, 0)) / op.attrs.count!],
+  ],
   mse_bwd: (op, [x, t]) => [x!.map((v, i) => (2 * op.attrs.weight! * (v - (t?.[i] ?? op.attrs.constant!))) / op.attrs.count!)],
 }
 
@@ -50,18 +90,29 @@ const kernels: Readonly<Record<string, Kernel>> = {
 const run = (g: Graph, leaves: ReadonlyMap<number, Tensor>): Map<number, Tensor> => {
   const at = new Map(leaves)
   for (const op of g.ops.filter((o) => o.phase !== 'update')) {
-    const outs = kernels[op.kind]!(op, op.ins.map((v) => at.get(v)!), [...op.ins, ...op.outs].map((v) => g.values[v]!.shape))
+    const outs = kernels[op.kind]!(
+      op,
+      op.ins.map((v) => at.get(v)!),
+      [...op.ins, ...op.outs].map((v) => g.values[v]!.shape),
+    )
     for (const [i, v] of op.outs.entries()) at.set(v, outs[i]!)
   }
   return at
 }
 
 /** Instructions (kind, first operand, second operand) over the values so far. */
-const programs = fc.array(fc.tuple(fc.constantFrom('linear', 'again', 'relu', 'add', 'concat'), fc.nat(100), fc.nat(100), fc.integer({ min: 1, max: 3 })), { minLength: 1, maxLength: 9 })
+const programs = fc.array(
+  fc.tuple(fc.constantFrom('linear', 'again', 'relu', 'add', 'concat'), fc.nat(100), fc.nat(100), fc.integer({ min: 1, max: 3 })),
+  { minLength: 1, maxLength: 9 },
+)
 
 type Program = readonly (readonly [string, number, number, number])[]
 
-interface Drawn { readonly s: Sketch; readonly made: readonly Ref[]; readonly out: Ref }
+interface Drawn {
+  readonly s: Sketch
+  readonly made: readonly Ref[]
+  readonly out: Ref
+}
 
 const drawn = (program: Program): Drawn => {
   const s = new Sketch([2, 3, 1, 1])
@@ -78,11 +129,15 @@ const drawn = (program: Program): Drawn => {
     const fitting = weights.filter(([w]) => s.shape(w)[1] === s.shape(x)[1])
     const layer = `${kind}${i}`
     made.push(
-      kind === 'linear' || (kind === 'again' && fitting.length === 0) ? linear(x, layer, width)
-      : kind === 'again' ? s.op('linear', {}, [x, ...fitting[b % fitting.length]!], layer)
-      : kind === 'relu' ? s.op('relu', { slope: 0.3 }, [x], layer)
-      : kind === 'add' ? s.op('add', {}, [x, like[b % like.length]!], layer)
-      : s.op('concat', {}, [x, made[b % made.length]!, s.image], layer),
+      kind === 'linear' || (kind === 'again' && fitting.length === 0)
+        ? linear(x, layer, width)
+        : kind === 'again'
+          ? s.op('linear', {}, [x, ...fitting[b % fitting.length]!], layer)
+          : kind === 'relu'
+            ? s.op('relu', { slope: 0.3 }, [x], layer)
+            : kind === 'add'
+              ? s.op('add', {}, [x, like[b % like.length]!], layer)
+              : s.op('concat', {}, [x, made[b % made.length]!, s.image], layer),
     )
   }
   // Everything leads to the output.
@@ -103,19 +158,30 @@ const twoObjectives = (program: Program): Graph => {
   const params = [...allParams(forward)]
   const last = made[made.length - 1]!
   const like = made.find((v) => s.shape(v)[1] === s.shape(last)[1])!
-  return must(stepTraining(forward, [
-    {
-      name: 'even', optimizer: plain, params: new Set(params.filter((_, i) => i % 4 < 2)),
-      terms: [
-        { name: 'even.out', loss: 'mse', of: out, to: { constant: 1 }, weight: 0.5 },
-        { name: 'even.pull', loss: 'mse', of: last, to: { value: like, detached: true }, weight: 2 },
+  return must(
+    stepTraining(
+      forward,
+      [
+        {
+          name: 'even',
+          optimizer: plain,
+          params: new Set(params.filter((_, i) => i % 4 < 2)),
+          terms: [
+            { name: 'even.out', loss: 'mse', of: out, to: { constant: 1 }, weight: 0.5 },
+            { name: 'even.pull', loss: 'mse', of: last, to: { value: like, detached: true }, weight: 2 },
+          ],
+        },
+        {
+          name: 'odd',
+          optimizer: plain,
+          params: new Set(params.filter((_, i) => i % 4 >= 2)),
+          terms: [{ name: 'odd.out', loss: 'mse', of: out, to: { constant: -1 }, weight: 3 }],
+        },
       ],
-    },
-    {
-      name: 'odd', optimizer: plain, params: new Set(params.filter((_, i) => i % 4 >= 2)),
-      terms: [{ name: 'odd.out', loss: 'mse', of: out, to: { constant: -1 }, weight: 3 }],
-    },
-  ], [], { dtype: 'f64' }))
+      [],
+      { dtype: 'f64' },
+    ),
+  )
 }
 
 /** Holds each gradient against the slope of the losses that it is the gradient of; computed targets stay as they are. */
@@ -125,7 +191,15 @@ const slopesOf = (g: Graph, lossesOf: (param: string) => readonly string[], rand
   const at = run(g, leaves)
   const loss = (names: readonly string[], changed: Map<number, Tensor>): number => {
     const now = run(g, changed)
-    const held = (op: Op): number => kernels.mse!(op, [now.get(op.ins[0]!)!, ...(op.ins[1] === undefined ? [] : [made.has(op.ins[1]) ? at.get(op.ins[1])! : now.get(op.ins[1])!])], [])[0]![0]!
+    const held = (op: Op): number =>
+      kernels.mse!(
+        op,
+        [
+          now.get(op.ins[0]!)!,
+          ...(op.ins[1] === undefined ? [] : [made.has(op.ins[1]) ? at.get(op.ins[1])! : now.get(op.ins[1])!]),
+        ],
+        [],
+      )[0]![0]!
     return g.ops.filter((o) => o.phase === 'loss' && names.includes(o.layer)).reduce((n, o) => n + held(o), 0)
   }
   for (const update of g.ops.filter((o) => o.phase === 'update')) {
@@ -134,31 +208,60 @@ const slopesOf = (g: Graph, lossesOf: (param: string) => readonly string[], rand
     const direction = leaves.get(w)!.map((_, i) => ((i * 7 + 3) % 5) - 2)
     const slope = direction.reduce((s, d, i) => s + d * at.get(dw)![i]!, 0)
     const eps = 1e-6
-    const moved = (sign: number): number => loss(names, new Map(leaves).set(w, leaves.get(w)!.map((v, i) => v + sign * eps * direction[i]!)))
+    const moved = (sign: number): number =>
+      loss(
+        names,
+        new Map(leaves).set(
+          w,
+          leaves.get(w)!.map((v, i) => v + sign * eps * direction[i]!),
+        ),
+      )
     const [up, here, down] = [moved(1), loss(names, leaves), moved(-1)]
-    const kink = Math.abs((up - here) - (here - down)) > 1e-3 * Math.abs(up - down) + 1e-10
-    if (!kink) assert.ok(Math.abs((up - down) / (2 * eps) - slope) <= 1e-5 * (1 + Math.abs(slope)), `${g.values[w]!.name}: ${slope}`)
+    const kink = Math.abs(up - here - (here - down)) > 1e-3 * Math.abs(up - down) + 1e-10
+    if (!kink)
+      assert.ok(Math.abs((up - down) / (2 * eps) - slope) <= 1e-5 * (1 + Math.abs(slope)), `${g.values[w]!.name}: ${slope}`)
   }
 }
 
 const numbers = fc.infiniteStream(fc.integer({ min: -900, max: 900 }))
 
-test('each parameter\'s gradient is the slope of the loss', () => {
-  fc.assert(fc.property(programs, numbers, (program, random) => {
-    slopesOf(network(program), () => ['loss'], () => (random.next().value as number) / 1000)
-  }), { numRuns: 150, seed: 17 })
+test("each parameter's gradient is the slope of the loss", () => {
+  fc.assert(
+    fc.property(programs, numbers, (program, random) => {
+      slopesOf(
+        network(program),
+        () => ['loss'],
+        () => (random.next().value as number) / 1000,
+      )
+    }),
+    { numRuns: 150, seed: 17 },
+  )
 })
 
 test('with two objectives it is the slope of its own, constants held', () => {
-  fc.assert(fc.property(programs.filter((p) => p.some(([kind]) => kind === 'linear')), numbers, (program, random) => {
-    const g = twoObjectives(program)
-    const of = (gradient: string): readonly string[] => (gradient.includes('.grad.even') ? ['even.out', 'even.pull'] : ['odd.out'])
-    slopesOf(g, of, () => (random.next().value as number) / 1000)
-  }), { numRuns: 150, seed: 18 })
+  fc.assert(
+    fc.property(
+      programs.filter((p) => p.some(([kind]) => kind === 'linear')),
+      numbers,
+      (program, random) => {
+        const g = twoObjectives(program)
+        const of = (gradient: string): readonly string[] =>
+          gradient.includes('.grad.even') ? ['even.out', 'even.pull'] : ['odd.out']
+        slopesOf(g, of, () => (random.next().value as number) / 1000)
+      },
+    ),
+    { numRuns: 150, seed: 18 },
+  )
 })
 
 test('the kernels here stand for what the table says', () => {
-  const g = network([['relu', 0, 0, 1], ['concat', 0, 1, 1], ['add', 1, 1, 1], ['linear', 2, 0, 2], ['again', 2, 0, 2]])
+  const g = network([
+    ['relu', 0, 0, 1],
+    ['concat', 0, 1, 1],
+    ['add', 1, 1, 1],
+    ['linear', 2, 0, 2],
+    ['again', 2, 0, 2],
+  ])
   assert.equal(new Set(g.ops.filter((o) => o.phase !== 'update').map((o) => o.kind)), new Set(Object.keys(kernels)))
 })
 

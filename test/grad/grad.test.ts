@@ -10,8 +10,14 @@ import { opDef } from '../../staging/ops/registry'
 import type { Ref } from '../../staging/ops/op'
 import { convAttrs, must, mustFail, samePad, Sketch } from '../graph/sketch'
 
-const sgd = (over: Partial<Extract<Optimizer, { kind: 'sgd' }>> = {}): Optimizer =>
-  ({ kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false, ...over })
+const sgd = (over: Partial<Extract<Optimizer, { kind: 'sgd' }>> = {}): Optimizer => ({
+  kind: 'sgd',
+  lr: 0.1,
+  momentum: 0.9,
+  weightDecay: 0,
+  nesterov: false,
+  ...over,
+})
 const options = (over: Partial<TrainingOptions> = {}): TrainingOptions => ({ loss: 'mse', optimizer: sgd(), ...over })
 
 const trained = (s: Sketch, output: Ref, over: Partial<TrainingOptions> = {}): Graph => {
@@ -28,17 +34,27 @@ test('a chain: reverse order, no gradient of the image, updates as early as lega
   const s = new Sketch([1, 3, 8, 8])
   const g = trained(s, s.relu(s.conv(s.relu(s.conv(s.image, 'conv1', 4, 3, {}, false), 'relu1'), 'conv2', 4), 'relu2'))
   assert.equal(tail(g), [
-    'loss:mse', 'loss:mse_bwd', 'relu2:relu_bwd',
+    'loss:mse',
+    'loss:mse_bwd',
+    'relu2:relu_bwd',
     // The bias is not read again; the weight is, by the data gradient.
-    'conv2:conv2d_bwd_weights', 'conv2:sgd', 'conv2:conv2d_bwd_data', 'conv2:sgd',
-    'relu1:relu_bwd', 'conv1:conv2d_bwd_weights', 'conv1:sgd',
+    'conv2:conv2d_bwd_weights',
+    'conv2:sgd',
+    'conv2:conv2d_bwd_data',
+    'conv2:sgd',
+    'relu1:relu_bwd',
+    'conv1:conv2d_bwd_weights',
+    'conv1:sgd',
   ])
   const updates = g.ops.filter((o) => o.kind === 'sgd')
-  assert.equal(updates.map((o) => opNames(g, o.ins)), [
-    ['conv2.bias', 'conv2.bias.grad', 'conv2.bias.momentum'],
-    ['conv2.weight', 'conv2.weight.grad', 'conv2.weight.momentum'],
-    ['conv1.weight', 'conv1.weight.grad', 'conv1.weight.momentum'],
-  ])
+  assert.equal(
+    updates.map((o) => opNames(g, o.ins)),
+    [
+      ['conv2.bias', 'conv2.bias.grad', 'conv2.bias.momentum'],
+      ['conv2.weight', 'conv2.weight.grad', 'conv2.weight.momentum'],
+      ['conv1.weight', 'conv1.weight.grad', 'conv1.weight.momentum'],
+    ],
+  )
   assert.equal(updates[0]!.attrs, { lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: 0 })
   assert.equal(named(g, 'conv2.weight.momentum').init, { dist: 'constant', a: 0 })
 })
@@ -46,7 +62,12 @@ test('a chain: reverse order, no gradient of the image, updates as early as lega
 test('gradients have role, name, shape and the value that they belong to', () => {
   const s = new Sketch([2, 3, 8, 9])
   const g = trained(s, s.conv(s.relu(s.conv(s.image, 'conv1', 4), 'relu1'), 'conv2', 5))
-  for (const [grad, of] of [['conv1.grad', 'conv1'], ['relu1.grad', 'relu1'], ['conv1.bias.grad', 'conv1.bias'], ['conv2.weight.grad', 'conv2.weight']]) {
+  for (const [grad, of] of [
+    ['conv1.grad', 'conv1'],
+    ['relu1.grad', 'relu1'],
+    ['conv1.bias.grad', 'conv1.bias'],
+    ['conv2.weight.grad', 'conv2.weight'],
+  ]) {
     const v = named(g, grad!)
     assert.is(v.role, 'gradient')
     assert.is(v.gradOf, named(g, of!).id)
@@ -73,9 +94,20 @@ test('a residual join passes dy on; the fork sums once', () => {
 test('a value with four readers has one sum of four; the order of the parts is that of the backward pass', () => {
   const s = new Sketch([1, 4, 8, 8])
   const x = s.conv(s.image, 'stem', 4)
-  const g = trained(s, s.op('add', {}, ['a', 'b', 'c', 'd'].map((n) => s.conv(x, n, 4)), 'join'))
+  const g = trained(
+    s,
+    s.op(
+      'add',
+      {},
+      ['a', 'b', 'c', 'd'].map((n) => s.conv(x, n, 4)),
+      'join',
+    ),
+  )
   const sums = g.ops.filter((o) => o.kind === 'grad_sum')
-  assert.equal(sums.map((o) => opNames(g, o.ins)), [['stem.grad.0', 'stem.grad.1', 'stem.grad.2', 'stem.grad.3']])
+  assert.equal(
+    sums.map((o) => opNames(g, o.ins)),
+    [['stem.grad.0', 'stem.grad.1', 'stem.grad.2', 'stem.grad.3']],
+  )
   const producers = sums[0]!.ins.map((v) => g.ops.find((o) => o.outs.includes(v))!.layer)
   assert.equal(producers, ['d', 'c', 'b', 'a'])
 })
@@ -92,16 +124,35 @@ test('concat gives each input its channels', () => {
   const parts = [s.conv(s.image, 'a', 3), s.conv(s.image, 'b', 5), s.image]
   const g = trained(s, s.op('concat', {}, parts, 'cat'))
   const slices = g.ops.filter((o) => o.kind === 'slice_channels')
-  assert.equal(slices.map((o) => [o.attrs.from, g.values[o.outs[0]!]!.name]), [[0, 'a.grad'], [3, 'b.grad']])
-  assert.equal(slices.map((o) => g.values[o.outs[0]!]!.shape), [[1, 3, 8, 8], [1, 5, 8, 8]])
+  assert.equal(
+    slices.map((o) => [o.attrs.from, g.values[o.outs[0]!]!.name]),
+    [
+      [0, 'a.grad'],
+      [3, 'b.grad'],
+    ],
+  )
+  assert.equal(
+    slices.map((o) => g.values[o.outs[0]!]!.shape),
+    [
+      [1, 3, 8, 8],
+      [1, 5, 8, 8],
+    ],
+  )
 })
 
 test('batch norm reads its statistics, is updated once, and its running statistics come last', () => {
   const s = new Sketch([2, 3, 8, 8])
   const g = trained(s, s.relu(s.norm(s.conv(s.image, 'conv', 4), 'bn'), 'relu'), { normMomentum: 0.03 })
   assert.equal(tail(g).slice(2), [
-    'relu:relu_bwd', 'bn:bn_bwd_reduce', 'bn:bn_bwd_data', 'bn:sgd', 'bn:sgd', 'bn:bn_running',
-    'conv:conv2d_bwd_weights', 'conv:sgd', 'conv:sgd',
+    'relu:relu_bwd',
+    'bn:bn_bwd_reduce',
+    'bn:bn_bwd_data',
+    'bn:sgd',
+    'bn:sgd',
+    'bn:bn_running',
+    'conv:conv2d_bwd_weights',
+    'conv:sgd',
+    'conv:sgd',
   ])
   const data = g.ops.find((o) => o.kind === 'bn_bwd_data')!
   assert.equal(opNames(g, data.ins), ['conv', 'bn.grad', 'bn.stats', 'bn.weight', 'bn.weight.grad', 'bn.bias.grad'])
@@ -127,7 +178,12 @@ test('a frozen norm trains scale and shift and leaves running statistics alone',
 test('a norm without running states keeps none', () => {
   const s = new Sketch([2, 3, 8, 8])
   const stats = s.op('bn_stats', {}, [s.image], 'bn')
-  const out = s.op('bn_apply', { eps: 1e-5, count: 128 }, [s.image, stats, s.weight('bn.weight', [3]), s.weight('bn.bias', [3])], 'bn')
+  const out = s.op(
+    'bn_apply',
+    { eps: 1e-5, count: 128 },
+    [s.image, stats, s.weight('bn.weight', [3]), s.weight('bn.bias', [3])],
+    'bn',
+  )
   assert.not(trained(s, out).ops.some((o) => o.kind === 'bn_running'))
 })
 
@@ -142,7 +198,9 @@ test('cross-entropy takes whole-number labels, one for each pixel', () => {
 test('optimizers keep the states that they need', () => {
   const states = (optimizer: Optimizer): string[] => {
     const s = new Sketch([1, 3, 8, 8])
-    return trained(s, s.conv(s.image, 'conv', 4, 3, {}, false), { optimizer }).values.filter((v) => v.role === 'state').map((v) => v.name)
+    return trained(s, s.conv(s.image, 'conv', 4, 3, {}, false), { optimizer })
+      .values.filter((v) => v.role === 'state')
+      .map((v) => v.name)
   }
   const adam = { lr: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weightDecay: 0.01 }
   assert.equal(states(sgd({ momentum: 0 })), [])
@@ -153,10 +211,13 @@ test('optimizers keep the states that they need', () => {
   assert.equal(g.ops.at(-1)!.attrs, { ...adam, decoupled: 1 })
 })
 
-test('the float type is the machine\'s', () => {
+test("the float type is the machine's", () => {
   const s = new Sketch([1, 3, 8, 8])
   const g = trained(s, s.conv(s.image, 'conv', 4), { dtype: 'f64', loss: 'cross-entropy' })
-  assert.equal(g.values.filter((v) => v.dtype !== 'f64').map((v) => v.name), ['target'])
+  assert.equal(
+    g.values.filter((v) => v.dtype !== 'f64').map((v) => v.name),
+    ['target'],
+  )
 })
 
 /** Every rule that holds for any network, on one that has every operator. */
@@ -165,7 +226,12 @@ const everything = (): Graph => {
   const a = s.relu(s.norm(s.conv(s.image, 'conv1', 4), 'bn1'), 'relu1')
   const pooled = s.maxPool(a, 'pool1', 3, { strideH: 2, strideW: 2, padTop: 1, padLeft: 1, ceil: 1 })
   const left = s.frozen(s.conv(pooled, 'conv2', 4), 'bn2')
-  const cat = s.op('concat', {}, [s.op('add', {}, [left, pooled], 'add'), s.op('dropout', { p: 0.5, key: 1 }, [pooled], 'drop')], 'cat')
+  const cat = s.op(
+    'concat',
+    {},
+    [s.op('add', {}, [left, pooled], 'add'), s.op('dropout', { p: 0.5, key: 1 }, [pooled], 'drop')],
+    'cat',
+  )
   const wide = s.op('flatten', {}, [s.avgPool(cat, 'pool2', 2)], 'flatten')
   const mixed = s.op('concat', {}, [s.linear(wide, 'fc1', 6), s.globalPool(cat, 'gap')], 'cat2')
   return trained(s, s.linear(mixed, 'fc2', 10), { loss: 'cross-entropy' })
@@ -179,7 +245,10 @@ test('each parameter is updated exactly once, after its last reader, and each gr
     assert.is(touching.at(-1)!.phase, 'update', p.name)
   }
   for (const v of g.values.filter((x) => x.role === 'gradient'))
-    assert.ok(g.ops.some((o) => o.ins.includes(v.id)), `${v.name} is read`)
+    assert.ok(
+      g.ops.some((o) => o.ins.includes(v.id)),
+      `${v.name} is read`,
+    )
 })
 
 test('backward ops read only what their forward op read, made, or was given as gradient', () => {
@@ -191,7 +260,10 @@ test('backward ops read only what their forward op read, made, or was given as g
     const joins = g.ops.filter((o) => o.kind === 'add' && o.ins.some((v) => known.has(v))).flatMap((o) => o.outs)
     for (const v of op.ins) {
       const { name, gradOf } = g.values[v]!
-      assert.ok(known.has(v) || (gradOf !== undefined && (known.has(gradOf) || joins.includes(gradOf))), `${op.kind} reads ${name}`)
+      assert.ok(
+        known.has(v) || (gradOf !== undefined && (known.has(gradOf) || joins.includes(gradOf))),
+        `${op.kind} reads ${name}`,
+      )
     }
   }
 })
@@ -199,9 +271,26 @@ test('backward ops read only what their forward op read, made, or was given as g
 test('every operator with a backward rule, and every op that the rules emit, is in the big network', () => {
   const seen = new Set(everything().ops.map((o: Op) => o.kind))
   for (const kind of [...seen]) assert.ok(opDef(kind))
-  for (const kind of ['conv2d_bwd_data', 'conv2d_bwd_weights', 'linear_bwd_data', 'linear_bwd_weights', 'bn_bwd_reduce', 'bn_bwd_data',
-    'bn_frozen_bwd_data', 'bn_frozen_bwd_reduce', 'bn_running', 'relu_bwd', 'max_pool_bwd', 'avg_pool_bwd', 'global_avg_pool_bwd', 'grad_sum',
-    'slice_channels', 'flatten_bwd', 'dropout_bwd', 'softmax_xent_bwd'])
+  for (const kind of [
+    'conv2d_bwd_data',
+    'conv2d_bwd_weights',
+    'linear_bwd_data',
+    'linear_bwd_weights',
+    'bn_bwd_reduce',
+    'bn_bwd_data',
+    'bn_frozen_bwd_data',
+    'bn_frozen_bwd_reduce',
+    'bn_running',
+    'relu_bwd',
+    'max_pool_bwd',
+    'avg_pool_bwd',
+    'global_avg_pool_bwd',
+    'grad_sum',
+    'slice_channels',
+    'flatten_bwd',
+    'dropout_bwd',
+    'softmax_xent_bwd',
+  ])
     assert.ok(seen.has(kind), kind)
 })
 
@@ -212,20 +301,37 @@ test('what cannot be trained is said in words', () => {
   const s = new Sketch([1, 3, 8, 8])
   const y = s.conv(s.image, 'conv', 4)
   assert.is(refusal(s, 99), 'value 99 cannot be trained to a loss; legal is a value that the forward graph computes')
-  assert.is(refusal(s, s.image), '\'image\', a value of role input, cannot be trained to a loss; legal is a value that the forward graph computes')
-  assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), 'there is no loss \'l3\'; legal are mse, l1, bce-with-logits, cross-entropy')
+  assert.is(
+    refusal(s, s.image),
+    "'image', a value of role input, cannot be trained to a loss; legal is a value that the forward graph computes",
+  )
+  assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), "there is no loss 'l3'; legal are mse, l1, bce-with-logits, cross-entropy")
   assert.is(refusal(s, y, { optimizer: sgd({ lr: -1 }) }), 'optimizer: lr is -1; legal is 0 or more')
-  assert.is(refusal(s, y, { optimizer: sgd({ momentum: 0, nesterov: true }) }), 'optimizer: momentum with nesterov is 0; legal is more than 0')
-  assert.is(refusal(s, y, { optimizer: { kind: 'adam', lr: 1, beta1: 1, beta2: 0.9, eps: 1, weightDecay: 0 } }),
-    'optimizer: beta1 is 1; legal is 0 or more and below 1')
-  assert.is(refusal(s, y, { optimizer: { kind: 'sgd', lr: 1 } as Optimizer }), 'optimizer: momentum is undefined; legal is 0 or more')
+  assert.is(
+    refusal(s, y, { optimizer: sgd({ momentum: 0, nesterov: true }) }),
+    'optimizer: momentum with nesterov is 0; legal is more than 0',
+  )
+  assert.is(
+    refusal(s, y, { optimizer: { kind: 'adam', lr: 1, beta1: 1, beta2: 0.9, eps: 1, weightDecay: 0 } }),
+    'optimizer: beta1 is 1; legal is 0 or more and below 1',
+  )
+  assert.is(
+    refusal(s, y, { optimizer: { kind: 'sgd', lr: 1 } as Optimizer }),
+    'optimizer: momentum is undefined; legal is 0 or more',
+  )
   const bare = new Sketch([1, 3, 8, 8])
   const out = bare.relu(bare.image, 'relu')
-  assert.is(refusal(bare, out), 'no trained parameter leads to the output of layer \'relu\'; legal is a network with at least one')
+  assert.is(refusal(bare, out), "no trained parameter leads to the output of layer 'relu'; legal is a network with at least one")
   const taken = new Sketch([1, 3, 8, 8])
   taken.b.param('target', [1], { dist: 'constant', a: 0 })
-  assert.is(refusal(taken, taken.conv(taken.image, 'conv', 4)), 'there are two values named \'target\'; legal is any name that no other target has')
-  assert.match(renderError(mustFail(training(must(training(s.b.build(), y, options())), y, options()))), /^a graph with 'mse' of phase loss cannot be trained/)
+  assert.is(
+    refusal(taken, taken.conv(taken.image, 'conv', 4)),
+    "there are two values named 'target'; legal is any name that no other target has",
+  )
+  assert.match(
+    renderError(mustFail(training(must(training(s.b.build(), y, options())), y, options()))),
+    /^a graph with 'mse' of phase loss cannot be trained/,
+  )
 })
 
 test('a parameter that two layers read gets the sum of their gradients, and one update after both', () => {
@@ -235,10 +341,16 @@ test('a parameter that two layers read gets the sum of their gradients, and one 
   const second = s.op('conv2d', convAttrs(samePad(3)), [first, w], 'second')
   const g = must(training(s.b.build(), second, options()))
   const sum = g.ops.find((o) => o.kind === 'param_grad_sum')!
-  assert.equal(sum.ins.map((v) => g.values[v]!.name), ['shared.weight.grad.0', 'shared.weight.grad.1'])
+  assert.equal(
+    sum.ins.map((v) => g.values[v]!.name),
+    ['shared.weight.grad.0', 'shared.weight.grad.1'],
+  )
   assert.is(g.values[sum.outs[0]!]!.name, 'shared.weight.grad')
   const update = g.ops.filter((o) => o.phase === 'update')
-  assert.equal(update.map((o) => o.ins.slice(0, 2)), [[w, sum.outs[0]]])
+  assert.equal(
+    update.map((o) => o.ins.slice(0, 2)),
+    [[w, sum.outs[0]]],
+  )
   assert.is(g.ops.indexOf(update[0]!), g.ops.length - 1)
 })
 
@@ -249,7 +361,11 @@ test('an operator without a backward rule is refused where a gradient must pass 
   assert.match(refusal(s, odd), /^layer 'odd' \(relu_bwd\) has no backward rule, .* operators that have one are conv2d, linear, /)
   const beside = new Sketch([1, 4, 8, 8])
   const constant = beside.op('relu_bwd', { slope: 0 }, [beside.image, beside.image], 'odd')
-  assert.equal(tail(trained(beside, beside.conv(constant, 'conv', 4))).slice(2), ['conv:conv2d_bwd_weights', 'conv:sgd', 'conv:sgd'])
+  assert.equal(tail(trained(beside, beside.conv(constant, 'conv', 4))).slice(2), [
+    'conv:conv2d_bwd_weights',
+    'conv:sgd',
+    'conv:sgd',
+  ])
 })
 
 test('the forward ops stay as they were', () => {

@@ -4,7 +4,20 @@ import { type Either, isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { elaborate, type Model } from '../../dsl'
-import { batchNorm, conv2d, crossEntropy, globalAvgPool, identity, linear, localResponseNorm, maxPool, model, relu, residual, seq } from '../../dsl'
+import {
+  batchNorm,
+  conv2d,
+  crossEntropy,
+  globalAvgPool,
+  identity,
+  linear,
+  localResponseNorm,
+  maxPool,
+  model,
+  relu,
+  residual,
+  seq,
+} from '../../dsl'
 import { compile } from '../../staging/compile'
 import { renderError } from '../../staging/core/errors'
 import { type Loss, training } from '../../staging/grad/grad'
@@ -30,10 +43,19 @@ const wide = (m: Model, loss: Loss): Graph => {
 const valueNamed = (g: Graph, name: string): Value => g.values.find((v) => v.name === name)!
 const kinds = (g: Graph): readonly string[] => g.ops.map((o) => o.kind)
 
-const classifier = model([2, 3, 8, 8], seq(
-  conv2d('c1', 8, 3), batchNorm('bn'), relu(), maxPool('pool', 2),
-  residual(seq(conv2d('c2', 8, 3)), identity), relu(), globalAvgPool('gap'), linear('fc', 4),
-))
+const classifier = model(
+  [2, 3, 8, 8],
+  seq(
+    conv2d('c1', 8, 3),
+    batchNorm('bn'),
+    relu(),
+    maxPool('pool', 2),
+    residual(seq(conv2d('c2', 8, 3)), identity),
+    relu(),
+    globalAvgPool('gap'),
+    linear('fc', 4),
+  ),
+)
 const between = model([1, 3, 8, 8], seq(conv2d('c1', 4, 3), localResponseNorm(5), conv2d('c2', 4, 3)))
 const narrow = narrowed(wide(classifier, crossEntropy))
 const cast = narrowed(wide(between, 'mse'))
@@ -41,7 +63,10 @@ const cast = narrowed(wide(between, 'mse'))
 test('activations and their gradients are bf16, all else is not', () => {
   assert.is(graphFault(narrow), undefined)
   for (const v of narrow.values) {
-    const isWide = ['param', 'state', 'stat', 'loss', 'target'].includes(v.role) || v.shape.length !== 4 || narrow.values[v.gradOf ?? -1]?.role === 'param'
+    const isWide =
+      ['param', 'state', 'stat', 'loss', 'target'].includes(v.role) ||
+      v.shape.length !== 4 ||
+      narrow.values[v.gradOf ?? -1]?.role === 'param'
     if (isWide) assert.is.not(v.dtype, 'bf16', v.name)
     // What tiles add up is wide until it is read.
     else if (!['gap', 'gap.grad.wide'].includes(v.name)) assert.is(v.dtype, 'bf16', v.name)
@@ -61,7 +86,10 @@ test('an operator that takes no bf16 is fed and read through casts, and widened 
   const norm = cast.ops.find((o) => o.kind === 'lrn_bwd')!
   assert.ok(norm.ins.every((v) => cast.values[v]!.dtype === 'f32'))
   const again = cast.ops.filter((o) => o.kind === 'from_bf16')
-  assert.equal(again.map((o) => o.phase), ['forward', 'backward'])
+  assert.equal(
+    again.map((o) => o.phase),
+    ['forward', 'backward'],
+  )
   assert.is(again[0]!.ins[0], again[1]!.ins[0])
   // The second convolution's weight gradient reads what was rounded for its forward.
   assert.is(kinds(cast).filter((k) => k === 'to_bf16').length, 1)
@@ -94,7 +122,21 @@ test('a plan carries its element types through its file', () => {
   assert.equal(given(read).graph.values, plan.graph.values)
 })
 
-for (const [name, dtype] of [['c1', 'f32'], ['bn.stats', 'bf16'], ['c2.weight', 'bf16'], ['input', 'f32'], ['gap', 'bf16']] as const)
-  refuses(`'${name}' as ${dtype}`, 'graph', draft, (p) => { p.graph.values.find((v) => v.name === name)!.dtype = dtype }, /takes it as/)
+for (const [name, dtype] of [
+  ['c1', 'f32'],
+  ['bn.stats', 'bf16'],
+  ['c2.weight', 'bf16'],
+  ['input', 'f32'],
+  ['gap', 'bf16'],
+] as const)
+  refuses(
+    `'${name}' as ${dtype}`,
+    'graph',
+    draft,
+    (p) => {
+      p.graph.values.find((v) => v.name === name)!.dtype = dtype
+    },
+    /takes it as/,
+  )
 
 test.run()

@@ -4,7 +4,22 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { elaborate, type Model } from '../../dsl'
 import {
-  batchNorm, conv2d, crossEntropy, globalAvgPool, identity, leakyRelu, linear, maxPool, model, mse, relu, repeat, residual, seq, sigmoid, skip,
+  batchNorm,
+  conv2d,
+  crossEntropy,
+  globalAvgPool,
+  identity,
+  leakyRelu,
+  linear,
+  maxPool,
+  model,
+  mse,
+  relu,
+  repeat,
+  residual,
+  seq,
+  sigmoid,
+  skip,
 } from '../../dsl'
 import { training } from '../../staging/grad/grad'
 import { flatConcat, normOfConcat, statsOfConcat } from '../../staging/grad/rewrite/joinednorm'
@@ -69,7 +84,11 @@ test('a sum with a norm that it alone reads, and its rectifier, become one, with
   assert.equal([fused!.layer, fused!.attrs['slope'], fused!.attrs['count']], ['bn', 0.1, 128])
   assert.equal(fused!.ins.map((v) => g.values[v]!.name).slice(2), ['bn.stats', 'bn.weight', 'bn.bias'])
   assert.equal(g.values[fused!.outs[1]!]!.shape, [2, 1, 8, 8])
-  assert.equal(kinds(ends(model([2, 4, 8, 8], block))).slice(-1), ['add'], 'without a rectifier there is nothing to keep signs for')
+  assert.equal(
+    kinds(ends(model([2, 4, 8, 8], block))).slice(-1),
+    ['add'],
+    'without a rectifier there is nothing to keep signs for',
+  )
   const read = model([2, 4, 8, 8], seq(conv2d('c', 4, 3), batchNorm('bn'), residual(identity, conv2d('p', 4, 1)), relu()))
   assert.equal(kinds(ends(read)).slice(-1), ['add_relu'], 'the convolution reads what the norm gives, too')
 })
@@ -94,14 +113,21 @@ test('a pool goes before a rectifier, which then sees the pooled shape', () => {
   assert.equal([rectifier!.outs[0], rectifier!.attrs['slope']], [r.output, 0.1])
 })
 
-const grown = <N extends number, G extends number>(n: N, growth: G) => skip(batchNorm(`n${n}`), relu(), conv2d(`g${n}` as const, growth, 3))
+const grown = <N extends number, G extends number>(n: N, growth: G) =>
+  skip(batchNorm(`n${n}`), relu(), conv2d(`g${n}` as const, growth, 3))
 const dense = seq(conv2d('c', 4, 3), grown(1, 3), grown(2, 2), grown(3, 2), batchNorm('n4'))
 
 test('a concatenation of concatenations takes their parts', () => {
   const { graph, output } = forward(model([2, 3, 8, 8], seq(dense, relu())))
   const before = graph.ops.filter((o) => o.kind === 'concat').map((o) => o.ins.length)
   const r = flatConcat.apply(graph, output).graph
-  assert.equal([before, r.ops.filter((o) => o.kind === 'concat').map((o) => o.ins.length)], [[2, 2, 2], [2, 3, 4]])
+  assert.equal(
+    [before, r.ops.filter((o) => o.kind === 'concat').map((o) => o.ins.length)],
+    [
+      [2, 2, 2],
+      [2, 3, 4],
+    ],
+  )
   const read = model([2, 3, 8, 8], seq(conv2d('c', 4, 3), skip(conv2d('d', 2, 3)), skip(conv2d('e', 2, 3))))
   assert.equal(after(read, flatConcat), ['conv2d', 'conv2d', 'concat', 'conv2d', 'concat'], 'a convolution needs the inner one')
 })
@@ -112,14 +138,42 @@ test('norms of what grows read its parts, whose statistics are made once', () =>
   const passes = [normThenRelu, flatConcat, statsOfConcat, normOfConcat]
   const r = passes.reduce((x, pass) => pass.apply(x.graph, x.output), { graph, output })
   assert.is(graphFault(r.graph), undefined)
-  assert.equal(kinds(r.graph), ['conv2d', 'bn_stats', 'bn_relu_apply', 'conv2d',
-    'bn_stats', 'join_stats', 'joined_norm', 'conv2d', 'bn_stats', 'join_stats', 'joined_norm', 'conv2d', 'bn_stats', 'join_stats', 'joined_norm'])
+  assert.equal(kinds(r.graph), [
+    'conv2d',
+    'bn_stats',
+    'bn_relu_apply',
+    'conv2d',
+    'bn_stats',
+    'join_stats',
+    'joined_norm',
+    'conv2d',
+    'bn_stats',
+    'join_stats',
+    'joined_norm',
+    'conv2d',
+    'bn_stats',
+    'join_stats',
+    'joined_norm',
+  ])
   const norms = r.graph.ops.filter((o) => o.kind === 'joined_norm')
-  assert.equal(norms.map((o) => [o.ins.length - 3, o.attrs['slope']]), [[2, 0], [3, 0], [4, 0]])
+  assert.equal(
+    norms.map((o) => [o.ins.length - 3, o.attrs['slope']]),
+    [
+      [2, 0],
+      [3, 0],
+      [4, 0],
+    ],
+  )
   const trained = given(training(r.graph, r.output, { loss: mse, optimizer: DEFAULT_OPTIMIZER, dtype: 'f64' }))
   const data = trained.ops.filter((o) => o.kind === 'joined_norm_bwd_data')
-  assert.equal(data.map((o) => o.attrs['onto']), [0, 1, 1])
-  assert.not.ok(trained.ops.some((o) => o.kind === 'grad_sum' && trained.values[o.outs[0]!]!.shape[1]! > 4), 'nothing wide is summed')
+  assert.equal(
+    data.map((o) => o.attrs['onto']),
+    [0, 1, 1],
+  )
+  assert.not.ok(
+    trained.ops.some((o) => o.kind === 'grad_sum' && trained.values[o.outs[0]!]!.shape[1]! > 4),
+    'nothing wide is summed',
+  )
   assert.equal(trained.ops.filter((o) => o.kind === 'bn_running').length, 4)
 })
 
@@ -165,7 +219,12 @@ test('at most 64 updates wait', () => {
   const net = model([1, 1, 4, 4], repeat(40, conv2d('c', 1, 1)))
   const { graph, output } = forward(net)
   const gathered = withGatheredUpdates(given(training(graph, output, { loss: mse, optimizer: DEFAULT_OPTIMIZER })))
-  const runs = kinds(gathered).map((k) => (k === 'sgd' ? 's' : ' ')).join('').split(/ +/).filter(Boolean).map((run) => run.length)
+  const runs = kinds(gathered)
+    .map((k) => (k === 'sgd' ? 's' : ' '))
+    .join('')
+    .split(/ +/)
+    .filter(Boolean)
+    .map((run) => run.length)
   assert.equal(runs, [64, 16])
 })
 
@@ -182,11 +241,25 @@ const trainsAlike = async (net: Model): Promise<void> => {
   before.forEach((loss, i) => assert.ok(Math.abs(loss - now[i]!) < 1e-10, `step ${i + 1}: ${loss} and ${now[i]}`))
 }
 
-test('a rewritten network trains as the plain one, to rounding', () => trainsAlike(model([2, 3, 12, 12], seq(
-  conv2d('c1', 6, 3), batchNorm('bn1'), leakyRelu(0.1), maxPool('p1', 2),
-  residual(seq(conv2d('c2', 6, 3), batchNorm('bn2'), relu()), identity), relu(),
-  conv2d('c3', 5, 3), relu(), maxPool('p2', 2), globalAvgPool('gap'), linear('fc', 4),
-))))
+test('a rewritten network trains as the plain one, to rounding', () =>
+  trainsAlike(
+    model(
+      [2, 3, 12, 12],
+      seq(
+        conv2d('c1', 6, 3),
+        batchNorm('bn1'),
+        leakyRelu(0.1),
+        maxPool('p1', 2),
+        residual(seq(conv2d('c2', 6, 3), batchNorm('bn2'), relu()), identity),
+        relu(),
+        conv2d('c3', 5, 3),
+        relu(),
+        maxPool('p2', 2),
+        globalAvgPool('gap'),
+        linear('fc', 4),
+      ),
+    ),
+  ))
 
 test('a rewritten dense block trains as the plain one, to rounding', () =>
   trainsAlike(model([2, 3, 12, 12], seq(dense, leakyRelu(0.1), globalAvgPool('gap'), linear('fc', 4)))))

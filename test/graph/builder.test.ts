@@ -14,16 +14,19 @@ const small = (): Sketch => {
 }
 
 test('the graph as text', () => {
-  assert.is(graphText(small().b.build()), [
-    'graph small',
-    '%0 input image [1,3,8,8] f32',
-    '%1 param conv1.weight [4,3,3,3] f32 uniform(0.1)',
-    '%2 param conv1.bias [4] f32 uniform(0.1)',
-    '0 forward conv1: conv2d(%0 image, %1 conv1.weight, %2 conv1.bias)' +
-      ' {strideH=1 strideW=1 padTop=1 padLeft=1 padBottom=1 padRight=1 dilationH=1 dilationW=1 groups=1} -> %3 conv1 [1,4,8,8]',
-    '1 forward relu1: relu(%3 conv1) {slope=0} -> %4 relu1 [1,4,8,8]',
-    '2 forward pool1: max_pool(%4 relu1) {kernelH=2 kernelW=2 strideH=2 strideW=2 padTop=0 padLeft=0 ceil=0} -> %5 pool1 [1,4,4,4]',
-  ].join('\n'))
+  assert.is(
+    graphText(small().b.build()),
+    [
+      'graph small',
+      '%0 input image [1,3,8,8] f32',
+      '%1 param conv1.weight [4,3,3,3] f32 uniform(0.1)',
+      '%2 param conv1.bias [4] f32 uniform(0.1)',
+      '0 forward conv1: conv2d(%0 image, %1 conv1.weight, %2 conv1.bias)' +
+        ' {strideH=1 strideW=1 padTop=1 padLeft=1 padBottom=1 padRight=1 dilationH=1 dilationW=1 groups=1} -> %3 conv1 [1,4,8,8]',
+      '1 forward relu1: relu(%3 conv1) {slope=0} -> %4 relu1 [1,4,8,8]',
+      '2 forward pool1: max_pool(%4 relu1) {kernelH=2 kernelW=2 strideH=2 strideW=2 padTop=0 padLeft=0 ceil=0} -> %5 pool1 [1,4,4,4]',
+    ].join('\n'),
+  )
 })
 
 test('attributes are stored in wire order, however they were written', () => {
@@ -35,39 +38,88 @@ test('attributes are stored in wire order, however they were written', () => {
 
 const refusal = (kind: string, attrs: Record<string, number>, pick: (s: Sketch) => number[]): string => {
   const s = small()
-  return renderError(mustFail(s.b.op(kind, attrs, pick(s).map((v) => s.b.ref(v)), 'layer7')))
+  return renderError(
+    mustFail(
+      s.b.op(
+        kind,
+        attrs,
+        pick(s).map((v) => s.b.ref(v)),
+        'layer7',
+      ),
+    ),
+  )
 }
 
 test('each refusal names the layer and what would be legal', () => {
-  assert.match(refusal('conv3d', {}, () => [0]), /^layer 'layer7': there is no operator 'conv3d'; legal are conv2d, /)
-  assert.match(refusal('copy', {}, () => [0]), /there is no operator 'copy'/, 'plumbing is no op of a graph')
-  assert.is(refusal('relu', {}, () => [3]), 'layer \'layer7\' (relu): attributes {} are not legal; legal are slope: float')
-  assert.is(refusal('add', { slope: 1 }, () => [3, 3]), 'layer \'layer7\' (add): attributes {"slope":1} are not legal; legal are none')
-  assert.is(refusal('add', {}, () => [3]), 'layer \'layer7\' (add): 1 inputs given; legal are 2 or more')
-  assert.is(refusal('relu', { slope: 0 }, () => [3, 3]), 'layer \'layer7\' (relu): 2 inputs given; legal are 1')
-  assert.is(refusal('add', {}, () => [3, 5]), 'layer \'layer7\' (add): input 1 has shape [1,4,4,4] and input 0 has [1,4,8,8]; legal is [1,4,8,8]')
-  assert.is(refusal('relu', { slope: 0 }, () => [1]), 'layer \'layer7\' (relu): operand 0 (x) is \'conv1.weight\', a value of role param; ' +
-    'legal is a value of role input, target, activation, gradient, stat')
-  assert.match(refusal('linear', {}, () => [5, 3]), /operand 1 \(w\) is 'conv1', a value of role activation; legal is a value of role param/)
-  assert.match(refusal('bn_running', { momentum: 0.1, count: 4 }, () => [2, 2, 4]), /operand 2 \(var\) is 'relu1', a value of role activation; legal is a value of role param, state/)
-  assert.match(refusal('softmax_xent', { count: 64, weight: 1 }, () => [3, 3]), /operand 1 \(labels\) is 'conv1' of element type f32; legal is element type i32/)
-  assert.match(refusal('conv2d_bwd_data', convAttrs(), () => [3, 1]), /0 output shapes are given; legal are 1/)
+  assert.match(
+    refusal('conv3d', {}, () => [0]),
+    /^layer 'layer7': there is no operator 'conv3d'; legal are conv2d, /,
+  )
+  assert.match(
+    refusal('copy', {}, () => [0]),
+    /there is no operator 'copy'/,
+    'plumbing is no op of a graph',
+  )
+  assert.is(
+    refusal('relu', {}, () => [3]),
+    "layer 'layer7' (relu): attributes {} are not legal; legal are slope: float",
+  )
+  assert.is(
+    refusal('add', { slope: 1 }, () => [3, 3]),
+    'layer \'layer7\' (add): attributes {"slope":1} are not legal; legal are none',
+  )
+  assert.is(
+    refusal('add', {}, () => [3]),
+    "layer 'layer7' (add): 1 inputs given; legal are 2 or more",
+  )
+  assert.is(
+    refusal('relu', { slope: 0 }, () => [3, 3]),
+    "layer 'layer7' (relu): 2 inputs given; legal are 1",
+  )
+  assert.is(
+    refusal('add', {}, () => [3, 5]),
+    "layer 'layer7' (add): input 1 has shape [1,4,4,4] and input 0 has [1,4,8,8]; legal is [1,4,8,8]",
+  )
+  assert.is(
+    refusal('relu', { slope: 0 }, () => [1]),
+    "layer 'layer7' (relu): operand 0 (x) is 'conv1.weight', a value of role param; " +
+      'legal is a value of role input, target, activation, gradient, stat',
+  )
+  assert.match(
+    refusal('linear', {}, () => [5, 3]),
+    /operand 1 \(w\) is 'conv1', a value of role activation; legal is a value of role param/,
+  )
+  assert.match(
+    refusal('bn_running', { momentum: 0.1, count: 4 }, () => [2, 2, 4]),
+    /operand 2 \(var\) is 'relu1', a value of role activation; legal is a value of role param, state/,
+  )
+  assert.match(
+    refusal('softmax_xent', { count: 64, weight: 1 }, () => [3, 3]),
+    /operand 1 \(labels\) is 'conv1' of element type f32; legal is element type i32/,
+  )
+  assert.match(
+    refusal('conv2d_bwd_data', convAttrs(), () => [3, 1]),
+    /0 output shapes are given; legal are 1/,
+  )
 })
 
 test('leaves that are not legal fail the op that reads them', () => {
   const cases: readonly (readonly [string, readonly number[], string])[] = [
-    ['image', [1, 3, 8, 8], 'there are two values named \'image\'; legal is any name that no other input has'],
-    ['x', [1, 3, 8], '\'x\': its shape is [1,3,8]; legal is a shape [B,C,H,W]'],
-    ['x', [1, 3, 0, 8], '\'x\': its shape is [1,3,0,8]; legal is a whole number of 1 or more in each dimension'],
-    ['x', [1, 3, 8.5, 8], '\'x\': its shape is [1,3,8.5,8]; legal is a whole number of 1 or more in each dimension'],
-    ['x', [1, 3, 2 ** 30, 2 ** 30], '\'x\': its shape is [1,3,1073741824,1073741824]; legal is at most 2^50 elements'],
-    ['', [1, 3, 8, 8], '\'\': a value has no name; legal is a name of at least one letter'],
+    ['image', [1, 3, 8, 8], "there are two values named 'image'; legal is any name that no other input has"],
+    ['x', [1, 3, 8], "'x': its shape is [1,3,8]; legal is a shape [B,C,H,W]"],
+    ['x', [1, 3, 0, 8], "'x': its shape is [1,3,0,8]; legal is a whole number of 1 or more in each dimension"],
+    ['x', [1, 3, 8.5, 8], "'x': its shape is [1,3,8.5,8]; legal is a whole number of 1 or more in each dimension"],
+    ['x', [1, 3, 2 ** 30, 2 ** 30], "'x': its shape is [1,3,1073741824,1073741824]; legal is at most 2^50 elements"],
+    ['', [1, 3, 8, 8], "'': a value has no name; legal is a name of at least one letter"],
   ]
   for (const [name, shape, words] of cases) {
     const s = small()
     const bad = s.b.input(name, shape)
     assert.is(renderError(mustFail(s.b.op('relu', { slope: 0 }, [bad], 'layer7'))), words)
-    assert.throws(() => s.b.build(), (e: Error) => e.message === words)
+    assert.throws(
+      () => s.b.build(),
+      (e: Error) => e.message === words,
+    )
   }
 })
 

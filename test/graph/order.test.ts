@@ -10,9 +10,18 @@ const order = (...written: string[]): string => {
   const id = (name: string): number => name.charCodeAt(0)
   const nodes = written.map((w): Node => {
     const [out, ins] = w.split('<') as [string, string]
-    return { outs: [id(out.trim())], ins: ins.trim().split(' ').filter((n) => n !== '').map(id) }
+    return {
+      outs: [id(out.trim())],
+      ins: ins
+        .trim()
+        .split(' ')
+        .filter((n) => n !== '')
+        .map(id),
+    }
   })
-  return depthFirst(nodes).map((i) => written[i]![0]).join('')
+  return depthFirst(nodes)
+    .map((i) => written[i]![0])
+    .join('')
 }
 
 test('a fork follows one branch to the join, then the next', () => {
@@ -47,19 +56,35 @@ test('deep chains do not exhaust the stack', () => {
 })
 
 test('any graph: a permutation in which every op follows its inputs', () => {
-  const graphs = fc.integer({ min: 1, max: 25 }).chain((n) =>
-    fc.tuple(...Array.from({ length: n }, (_, i) => (i === 0 ? fc.constant<number[]>([]) : fc.array(fc.integer({ min: 0, max: i - 1 }), { maxLength: 3 })))))
-  fc.assert(fc.property(graphs, fc.infiniteStream(fc.nat()), (ins, random) => {
-    const nodes = ins.map((from, i): Node => ({ ins: from, outs: [i] }))
-    const shuffled = nodes.map((node) => ({ node, key: random.next().value as number })).sort((a, b) => a.key - b.key).map((s) => s.node)
-    const result = depthFirst(shuffled)
-    assert.equal([...result].sort((a, b) => a - b), [...nodes.keys()])
-    const done = new Set<number>()
-    for (const i of result) {
-      for (const v of shuffled[i]!.ins) assert.ok(done.has(v))
-      done.add(shuffled[i]!.outs[0]!)
-    }
-  }), { numRuns: 300, seed: 13 })
+  const graphs = fc
+    .integer({ min: 1, max: 25 })
+    .chain((n) =>
+      fc.tuple(
+        ...Array.from({ length: n }, (_, i) =>
+          i === 0 ? fc.constant<number[]>([]) : fc.array(fc.integer({ min: 0, max: i - 1 }), { maxLength: 3 }),
+        ),
+      ),
+    )
+  fc.assert(
+    fc.property(graphs, fc.infiniteStream(fc.nat()), (ins, random) => {
+      const nodes = ins.map((from, i): Node => ({ ins: from, outs: [i] }))
+      const shuffled = nodes
+        .map((node) => ({ node, key: random.next().value as number }))
+        .sort((a, b) => a.key - b.key)
+        .map((s) => s.node)
+      const result = depthFirst(shuffled)
+      assert.equal(
+        [...result].sort((a, b) => a - b),
+        [...nodes.keys()],
+      )
+      const done = new Set<number>()
+      for (const i of result) {
+        for (const v of shuffled[i]!.ins) assert.ok(done.has(v))
+        done.add(shuffled[i]!.outs[0]!)
+      }
+    }),
+    { numRuns: 300, seed: 13 },
+  )
 })
 
 test('the builder applies it', () => {
@@ -70,7 +95,10 @@ test('the builder applies it', () => {
   const a2 = s.conv(a1, 'a2', 4)
   const b2 = s.conv(b1, 'b2', 4)
   s.op('add', {}, [a2, b2], 'join')
-  assert.equal(s.b.build().ops.map((o) => o.layer), ['stem', 'a1', 'a2', 'b1', 'b2', 'join'])
+  assert.equal(
+    s.b.build().ops.map((o) => o.layer),
+    ['stem', 'a1', 'a2', 'b1', 'b2', 'join'],
+  )
 })
 
 test.run()

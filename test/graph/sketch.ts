@@ -16,7 +16,16 @@ export const mustFail = <T>(e: Either<GraphError, T>): GraphError => {
 }
 
 export const convAttrs = (over: AnyAttrs = {}): AnyAttrs => ({
-  strideH: 1, strideW: 1, padTop: 0, padLeft: 0, padBottom: 0, padRight: 0, dilationH: 1, dilationW: 1, groups: 1, ...over,
+  strideH: 1,
+  strideW: 1,
+  padTop: 0,
+  padLeft: 0,
+  padBottom: 0,
+  padRight: 0,
+  dilationH: 1,
+  dilationW: 1,
+  groups: 1,
+  ...over,
 })
 export const samePad = (kernel: number): AnyAttrs => {
   const pad = (kernel - 1) / 2
@@ -31,8 +40,12 @@ export class Sketch {
     this.image = this.b.input('image', shape)
   }
 
-  op(kind: string, attrs: AnyAttrs, ins: readonly Ref[], layer: string): Ref { return must(this.b.op(kind, attrs, ins, layer))[0]! }
-  weight(name: string, shape: readonly number[]): Ref { return this.b.param(name, shape, { dist: 'uniform', a: 0.1 }) }
+  op(kind: string, attrs: AnyAttrs, ins: readonly Ref[], layer: string): Ref {
+    return must(this.b.op(kind, attrs, ins, layer))[0]!
+  }
+  weight(name: string, shape: readonly number[]): Ref {
+    return this.b.param(name, shape, { dist: 'uniform', a: 0.1 })
+  }
 
   conv(x: Ref, layer: string, out: number, kernel = 3, over: AnyAttrs = samePad(kernel), bias = true): Ref {
     const channels = this.b.shape(x)[1]! / (over.groups ?? 1)
@@ -42,7 +55,12 @@ export class Sketch {
   }
 
   linear(x: Ref, layer: string, out: number): Ref {
-    return this.op('linear', {}, [x, this.weight(`${layer}.weight`, [out, this.b.shape(x)[1]!]), this.weight(`${layer}.bias`, [out])], layer)
+    return this.op(
+      'linear',
+      {},
+      [x, this.weight(`${layer}.weight`, [out, this.b.shape(x)[1]!]), this.weight(`${layer}.bias`, [out])],
+      layer,
+    )
   }
 
   norm(x: Ref, layer: string): Ref {
@@ -66,20 +84,35 @@ export class Sketch {
   frozen(x: Ref, layer: string): Ref {
     const c = this.b.shape(x)[1]!
     const one = { dist: 'constant', a: 1 } as const
-    const ins = [this.b.state(`${layer}.running_mean`, [c], one), this.b.state(`${layer}.running_var`, [c], one),
-      this.b.param(`${layer}.weight`, [c], one), this.b.param(`${layer}.bias`, [c], one)]
+    const ins = [
+      this.b.state(`${layer}.running_mean`, [c], one),
+      this.b.state(`${layer}.running_var`, [c], one),
+      this.b.param(`${layer}.weight`, [c], one),
+      this.b.param(`${layer}.bias`, [c], one),
+    ]
     return this.op('bn_frozen', { eps: 1e-5 }, [x, ...ins], layer)
   }
 
-  relu(x: Ref, layer: string): Ref { return this.op('relu', { slope: 0 }, [x], layer) }
+  relu(x: Ref, layer: string): Ref {
+    return this.op('relu', { slope: 0 }, [x], layer)
+  }
   maxPool(x: Ref, layer: string, kernel: number, over: AnyAttrs = {}): Ref {
     const attrs = { kernelH: kernel, kernelW: kernel, strideH: kernel, strideW: kernel, padTop: 0, padLeft: 0, ceil: 0, ...over }
     return this.op('max_pool', attrs, [x], layer)
   }
   avgPool(x: Ref, layer: string, kernel: number, over: AnyAttrs = {}): Ref {
     const attrs = {
-      kernelH: kernel, kernelW: kernel, strideH: kernel, strideW: kernel, padTop: 0, padLeft: 0, ceil: 0,
-      countIncludePad: 1, padBottom: 0, padRight: 0, ...over,
+      kernelH: kernel,
+      kernelW: kernel,
+      strideH: kernel,
+      strideW: kernel,
+      padTop: 0,
+      padLeft: 0,
+      ceil: 0,
+      countIncludePad: 1,
+      padBottom: 0,
+      padRight: 0,
+      ...over,
     }
     return this.op('avg_pool', attrs, [x], layer)
   }
@@ -87,5 +120,7 @@ export class Sketch {
     const [, , h, w] = this.b.shape(x)
     return this.op('global_avg_pool', { count: h! * w! }, [x], layer)
   }
-  shape(r: Ref): readonly number[] { return this.b.shape(r) }
+  shape(r: Ref): readonly number[] {
+    return this.b.shape(r)
+  }
 }

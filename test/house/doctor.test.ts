@@ -13,13 +13,15 @@ const healthy: Probe = {
     if (file === '/proc/sys/vm/max_map_count') return '1048576\n'
     if (file.includes('shmem_enabled')) return 'always within_size [advise] never deny force\n'
     if (file === '/proc/meminfo') return `MemTotal:       ${16 * 1024 * 1024} kB\n`
-    if (file.endsWith('dnnl_version.h')) return '#define DNNL_VERSION_MAJOR 2\n#define DNNL_VERSION_MINOR 6\n#define DNNL_VERSION_PATCH 3\n'
+    if (file.endsWith('dnnl_version.h'))
+      return '#define DNNL_VERSION_MAJOR 2\n#define DNNL_VERSION_MINOR 6\n#define DNNL_VERSION_PATCH 3\n'
     return undefined
   },
   list: () => [],
   exists: (file) => !file.endsWith('nvcc'),
   run: (command) => {
-    if (command === process.execPath) return JSON.stringify({ devices: ['cpu'], cores: 4, threads: 3, build: 'c0ffee', oneDnn: '2.6.3' })
+    if (command === process.execPath)
+      return JSON.stringify({ devices: ['cpu'], cores: 4, threads: 3, build: 'c0ffee', oneDnn: '2.6.3' })
     if (command.includes('ldconfig')) return '\tlibdnnl.so.2 (libc6,x86-64) => /lib/libdnnl.so.2\n'
     return command.includes('nvidia') || command.includes('nvcc') ? undefined : 'version 1.2\n'
   },
@@ -95,19 +97,37 @@ test('without its plugin the cuda device says how to build it', () => {
 })
 
 test('a plugin that cannot be used is told with its reason', () => {
-  const broken: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? undefined : healthy.run(c, a)), complaint: () => 'Error: there is no NVIDIA GPU here' }
+  const broken: Probe = {
+    ...withPlugin,
+    run: (c, a) => (c === process.execPath ? undefined : healthy.run(c, a)),
+    complaint: () => 'Error: there is no NVIDIA GPU here',
+  }
   assert.match(finding(broken, 'device').value, 'cannot be used: Error: there is no NVIDIA GPU here')
   assert.is(finding(broken, 'device').state, 'optional')
 })
 
 test('a GPU that can be used is told with memory, libraries and link', () => {
-  const facts = { device: 'NVIDIA X, sm_90', driver: 'CUDA 13.0', libraries: 'cuDNN 91500', totalBytes: 140 * GiB, freeBytes: 139 * GiB, link: { outBytesPerSecond: 5e10, inBytesPerSecond: 4.5e10, fullDuplex: true } }
+  const facts = {
+    device: 'NVIDIA X, sm_90',
+    driver: 'CUDA 13.0',
+    libraries: 'cuDNN 91500',
+    totalBytes: 140 * GiB,
+    freeBytes: 139 * GiB,
+    link: { outBytesPerSecond: 5e10, inBytesPerSecond: 4.5e10, fullDuplex: true },
+  }
   const gpu: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? JSON.stringify(facts) : healthy.run(c, a)) }
-  assert.is(finding(gpu, 'device').value, 'NVIDIA X, sm_90; driver for CUDA 13.0; cuDNN 91500; 139.0 GiB of 140.0 GiB free; link out 50.0 GB/s, in 45.0 GB/s, both ways at once')
+  assert.is(
+    finding(gpu, 'device').value,
+    'NVIDIA X, sm_90; driver for CUDA 13.0; cuDNN 91500; 139.0 GiB of 140.0 GiB free; link out 50.0 GB/s, in 45.0 GB/s, both ways at once',
+  )
 })
 
 test('libraries inside a wheel are found by their folder', () => {
-  const wheel: Probe = { ...healthy, env: { ...healthy.env, SPILLWAY_CUDA_LIBRARIES: '/w/cudnn/lib' }, list: (f) => (f === '/w/cudnn/lib' ? ['libcudnn.so.9'] : healthy.list(f)) }
+  const wheel: Probe = {
+    ...healthy,
+    env: { ...healthy.env, SPILLWAY_CUDA_LIBRARIES: '/w/cudnn/lib' },
+    list: (f) => (f === '/w/cudnn/lib' ? ['libcudnn.so.9'] : healthy.list(f)),
+  }
   assert.is(finding(wheel, 'cuDNN').value, '/w/cudnn/lib/libcudnn.so.9')
 })
 

@@ -18,7 +18,12 @@ interface Left {
   readonly imitated: boolean
   readonly conformanceFailures: number | null
   readonly checks: readonly { readonly section: string; readonly holds: boolean; readonly words?: readonly string[] }[]
-  readonly cases: readonly { readonly name: string; readonly secondsPerStep?: number; readonly peakBytes?: number; readonly peer?: { readonly error?: string; readonly device?: string } }[]
+  readonly cases: readonly {
+    readonly name: string
+    readonly secondsPerStep?: number
+    readonly peakBytes?: number
+    readonly peer?: { readonly error?: string; readonly device?: string }
+  }[]
   readonly sectionSeconds: Readonly<Record<string, number>>
   readonly skipped: readonly string[]
 }
@@ -26,7 +31,11 @@ interface Left {
 const rehearsed = (seconds: number, sections: readonly string[]) => {
   const out = mkdtempSync(join(root, 'out-'))
   const env = {
-    ...process.env, SPILLWAY_GPU_IMITATED: '1', SPILLWAY_GPU_SECONDS: String(seconds), SPILLWAY_GPU_STARTED: String(Date.now() / 1000), XDG_CACHE_HOME: join(root, 'cache'),
+    ...process.env,
+    SPILLWAY_GPU_IMITATED: '1',
+    SPILLWAY_GPU_SECONDS: String(seconds),
+    SPILLWAY_GPU_STARTED: String(Date.now() / 1000),
+    XDG_CACHE_HOME: join(root, 'cache'),
     SPILLWAY_CUDA: join(dirname(join(ROOT, ADDON)), 'spillway_imitation.so'),
   }
   const r = spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), out, ...sections], { encoding: 'utf8', env })
@@ -58,7 +67,11 @@ test('what fails is told, with why; the others stand', () => {
   const r = rehearsed(240, ['conformance', 'faults'])
   const left = leftBy(r)
   assert.is(r.status, 1)
-  assert.equal([left.conformanceFailures, left.checks.map((c) => c.holds)], [6, [false, false, false, true]], 'the test program is not in a checkout')
+  assert.equal(
+    [left.conformanceFailures, left.checks.map((c) => c.holds)],
+    [6, [false, false, false, true]],
+    'the test program is not in a checkout',
+  )
   assert.match(left.checks[0]!.words![1]!, /part 2: spawn tests\/kernels_cuda ENOENT/)
 })
 

@@ -15,13 +15,23 @@ const problemsOf = (name: string, text: string): Promise<string[]> =>
 const HEADER = '// In: nothing. Out: nothing.\n'
 const REFUSED: readonly [why: string, name: string, text: string, words: string][] = [
   ['a forgotten .only', 'test/a.test.ts', `test${'.only'}('x', () => {})\n`, 'a forgotten .only'],
-  ['a home folder', 'docs/a.md', `see /${'home'}/someone/notes\n`, "path of this machine"],
-  ['a work folder', 'docs/a.md', `cd '/${'work'}/main'\n`, "path of this machine"],
+  ['a home folder', 'docs/a.md', `see /${'home'}/someone/notes\n`, 'path of this machine'],
+  ['a work folder', 'docs/a.md', `cd '/${'work'}/main'\n`, 'path of this machine'],
   ['a temporary folder', 'docs/a.md', `see /${'tmp'}/build/x.log\n`, 'temporary folder'],
   ['a registry', 'package-lock.json', `{"x": "https://${'registry'}.example.org/y"}\n`, 'a registry address'],
   ['a tarball', 'package-lock.json', '{"resolved": "y.tgz"}\n', 'tarball address'],
-  ['a locked package without a version', 'package-lock.json', '{"packages": {"": {}, "node_modules/a": {}}}\n', 'node_modules/a has no locked version'],
-  ['an optional package that is not locked', 'package-lock.json', '{"packages": {"node_modules/a": {"version": "1.0.0", "optionalDependencies": {"b": "1"}}}}\n', 'b has no locked version'],
+  [
+    'a locked package without a version',
+    'package-lock.json',
+    '{"packages": {"": {}, "node_modules/a": {}}}\n',
+    'node_modules/a has no locked version',
+  ],
+  [
+    'an optional package that is not locked',
+    'package-lock.json',
+    '{"packages": {"node_modules/a": {"version": "1.0.0", "optionalDependencies": {"b": "1"}}}}\n',
+    'b has no locked version',
+  ],
   ['a conflict', 'docs/a.md', `${'<'.repeat(7)} HEAD\n`, 'a conflict mark'],
   ['a big file', 'docs/a.md', 'x'.repeat(1024 * 1024 + 1), 'at most 1048576'],
   ['a source without a header', 'src/a.ts', 'export const a = 1\n', 'opens without a comment'],

@@ -16,20 +16,44 @@ const REFUSED: readonly [why: string, file: string, text: string, other: string 
   ['ops knows graph', 'staging/ops/a.ts', "import type { X } from '../graph/b'", 'staging/graph/b.ts', 'staging/graph/b.ts'],
   ['graph knows grad', 'staging/graph/a.ts', "export * from '../grad/b'", 'staging/grad/b.ts', 'staging/grad/b.ts'],
   ['plan knows schedule', 'staging/plan/a.ts', "import '../schedule/b'", 'staging/schedule/b.ts', 'staging/schedule/b.ts'],
-  ['verify knows tile', 'staging/verify/a.ts', "import '../tile/b'", 'staging/tile/b.ts', 'staging/verify/ may import only staging/verify/, staging/plan/'],
-  ['verify knows memory by type', 'staging/verify/a.ts', "type M = import('../memory/b').M", 'staging/memory/b.ts', 'staging/memory/b.ts'],
+  [
+    'verify knows tile',
+    'staging/verify/a.ts',
+    "import '../tile/b'",
+    'staging/tile/b.ts',
+    'staging/verify/ may import only staging/verify/, staging/plan/',
+  ],
+  [
+    'verify knows memory by type',
+    'staging/verify/a.ts',
+    "type M = import('../memory/b').M",
+    'staging/memory/b.ts',
+    'staging/memory/b.ts',
+  ],
   ['sim knows tile', 'staging/sim/a.ts', "import '../tile/b'", 'staging/tile/b.ts', 'staging/tile/b.ts'],
   ['staging knows dsl', 'staging/schedule/a.ts', "import '../../dsl/b'", 'dsl/b.ts', 'dsl/b.ts'],
   ['staging does I/O', 'staging/sim/a.ts', "import * as fs from 'fs'", null, 'pure and does no I/O'],
   ['staging requires I/O', 'staging/sim/a.ts', "const fs = require('node:fs')", null, 'imports node:fs'],
   ['staging takes a package', 'staging/sim/a.ts', "import 'commander'", null, 'may use only fp-ts, io-ts'],
-  ['dsl takes plan values', 'dsl/a.ts', "import { f } from '../staging/plan/b'", 'staging/plan/b.ts', 'only types of staging/plan/'],
+  [
+    'dsl takes plan values',
+    'dsl/a.ts',
+    "import { f } from '../staging/plan/b'",
+    'staging/plan/b.ts',
+    'only types of staging/plan/',
+  ],
   ['dsl takes a mixed import', 'dsl/a.ts', "import { type T, f } from '../staging/grad/b'", 'staging/grad/b.ts', 'only types'],
   ['dsl knows src', 'dsl/a.ts', "import '../src/b'", 'src/b.ts', 'src/b.ts'],
   ['models know src', 'models/a.ts', "const x = import('../src/b')", 'src/b.ts', 'src/b.ts'],
   ['src knows tests', 'src/a.ts', "import '../test/b'", 'test/b.ts', 'test/b.ts'],
   ['src knows scripts', 'src/a.ts', "import '../scripts/b'", 'scripts/b.ts', 'scripts/b.ts'],
-  ['src loads the addon', 'src/a.ts', "const n = require('../build/addon/Release/spillway.node')", null, 'only src/native.ts may'],
+  [
+    'src loads the addon',
+    'src/a.ts',
+    "const n = require('../build/addon/Release/spillway.node')",
+    null,
+    'only src/native.ts may',
+  ],
   ['src names the addon', 'src/a.ts', "const p = join(root, 'Release/spillway.node')", null, 'only src/native.ts may'],
   ['src opens a library', 'src/a.ts', 'process.dlopen(module, path)', null, 'only src/native.ts may'],
   ['examples know staging', 'examples/a.ts', "import '../staging/core/b'", 'staging/core/b.ts', 'examples/ may import only'],
@@ -67,7 +91,11 @@ for (const [file, text, other] of ALLOWED) {
 }
 
 test('a cycle is named file by file, once', async () => {
-  const files = { 'src/a.ts': "import './b'\n", 'src/b.ts': "import type { X } from './c'\n", 'src/c.ts': "export * from './a'\n" }
+  const files = {
+    'src/a.ts': "import './b'\n",
+    'src/b.ts': "import type { X } from './c'\n",
+    'src/c.ts': "export * from './a'\n",
+  }
   assert.equal(await withFiles(files, importProblems), ['import cycle: src/a.ts -> src/b.ts -> src/c.ts -> src/a.ts'])
 })
 
@@ -76,12 +104,32 @@ test('a file that imports itself is a cycle', async () => {
 })
 
 const NATIVE: readonly [why: string, files: Readonly<Record<string, string>>, words: string | null][] = [
-  ['a header of another folder', { 'native/plan/a.cpp': '#include "../../src/b.h"\n', 'src/b.h': '' }, 'only generated headers and its own'],
+  [
+    'a header of another folder',
+    { 'native/plan/a.cpp': '#include "../../src/b.h"\n', 'src/b.h': '' },
+    'only generated headers and its own',
+  ],
   ['a header that is not there', { 'native/plan/a.cpp': '#include "plan/gone.hpp"\n' }, 'which is no file of native/'],
   ['Node-API outside the addon', { 'native/runtime/a.cpp': '#include <napi.h>\n' }, 'Node-API belongs to native/addon/'],
-  ['oneDNN outside the cpu device', { 'native/runtime/a.cpp': '#include <oneapi/dnnl/dnnl.hpp>\n' }, 'oneDNN belongs to native/cpu/'],
-  ['a shell used by the core', { 'native/plan/a.cpp': '#include "addon/b.hpp"\n', 'native/addon/b.hpp': '' }, 'only native/addon/ may'],
-  ['its own', { 'native/plan/a.cpp': '#include "gen/ops.h"\n#include <vector>\n#include "b.hpp"\n', 'native/gen/ops.h': '', 'native/plan/b.hpp': '' }, null],
+  [
+    'oneDNN outside the cpu device',
+    { 'native/runtime/a.cpp': '#include <oneapi/dnnl/dnnl.hpp>\n' },
+    'oneDNN belongs to native/cpu/',
+  ],
+  [
+    'a shell used by the core',
+    { 'native/plan/a.cpp': '#include "addon/b.hpp"\n', 'native/addon/b.hpp': '' },
+    'only native/addon/ may',
+  ],
+  [
+    'its own',
+    {
+      'native/plan/a.cpp': '#include "gen/ops.h"\n#include <vector>\n#include "b.hpp"\n',
+      'native/gen/ops.h': '',
+      'native/plan/b.hpp': '',
+    },
+    null,
+  ],
   ['Node-API in the addon', { 'native/addon/a.cpp': '# include <napi.h>\n' }, null],
 ]
 
@@ -96,12 +144,14 @@ for (const [why, files, words] of NATIVE) {
 test('the layers form no cycle among themselves', () => {
   const reaches = (from: string, to: string, seen = new Set<string>()): boolean => {
     const layer = LAYERS.find((l) => l.at === from)
-    return (layer?.may ?? []).filter((next) => next !== from).some((next) => {
-      if (next === to) return true
-      if (seen.has(next)) return false
-      seen.add(next)
-      return reaches(next, to, seen)
-    })
+    return (layer?.may ?? [])
+      .filter((next) => next !== from)
+      .some((next) => {
+        if (next === to) return true
+        if (seen.has(next)) return false
+        seen.add(next)
+        return reaches(next, to, seen)
+      })
   }
   for (const layer of LAYERS) assert.not(reaches(layer.at, layer.at), layer.at)
 })

@@ -7,18 +7,30 @@ import { ROOT, withFiles } from './scratch'
 
 /** A checkout with a compiled index, and what a model file beside or inside it makes of it. */
 const load = (model: Readonly<Record<string, string>>, file: string): Promise<unknown> =>
-  withFiles({ 'checkout/dist/src/index.js': "exports.name = 'compiled'\n", 'checkout/src/index.ts': "export const name = 'source'\n", ...model }, (root) => {
-    const program = `
+  withFiles(
+    {
+      'checkout/dist/src/index.js': "exports.name = 'compiled'\n",
+      'checkout/src/index.ts': "export const name = 'source'\n",
+      ...model,
+    },
+    (root) => {
+      const program = `
       require(${JSON.stringify(path.join(ROOT, 'scripts', 'model-loader.js'))}).installModelLoader(process.argv[1])
       console.log(JSON.stringify(require(process.argv[2])))`
-    const env = { ...process.env, NODE_PATH: path.join(ROOT, 'node_modules') }
-    const { status, stdout, stderr } = spawnSync(process.execPath, ['-e', program, path.join(root, 'checkout'), path.join(root, file)], { encoding: 'utf8', env })
-    if (status !== 0) throw new Error(stderr)
-    return JSON.parse(stdout)
-  })
+      const env = { ...process.env, NODE_PATH: path.join(ROOT, 'node_modules') }
+      const { status, stdout, stderr } = spawnSync(
+        process.execPath,
+        ['-e', program, path.join(root, 'checkout'), path.join(root, file)],
+        { encoding: 'utf8', env },
+      )
+      if (status !== 0) throw new Error(stderr)
+      return JSON.parse(stdout)
+    },
+  )
 
 test('a TypeScript model outside the checkout imports the package by name', async () => {
-  const text = "import { name } from 'spillway'\nimport type { Gone } from './gone'\nexport default { name, n: 1 as number satisfies Gone }\n"
+  const text =
+    "import { name } from 'spillway'\nimport type { Gone } from './gone'\nexport default { name, n: 1 as number satisfies Gone }\n"
   assert.equal(await load({ 'elsewhere/m.ts': text }, 'elsewhere/m.ts'), { default: { name: 'compiled', n: 1 } })
 })
 

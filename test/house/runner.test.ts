@@ -9,15 +9,23 @@ const UVU = JSON.stringify(require.resolve('uvu'))
 const HEAD = `const { test } = require(${UVU})\n`
 const passing = (n: number): string => `${HEAD}${"test('t', () => {})\n".repeat(n)}test.run()\n`
 
-interface Outcome { readonly status: number | null; readonly last: string; readonly text: string }
+interface Outcome {
+  readonly status: number | null
+  readonly last: string
+  readonly text: string
+}
 
 const run = (files: Readonly<Record<string, string>>, ...args: string[]): Promise<Outcome> =>
   withFiles({ 'test/.keep': '', ...files }, (root) => {
     const runner = path.join(ROOT, 'scripts', 'test.js')
-    const { status, stdout, stderr } = spawnSync(process.execPath, [runner, '--root', root, '--no-native', '--no-setup', ...args], {
-      encoding: 'utf8',
-      timeout: 60_000,
-    })
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [runner, '--root', root, '--no-native', '--no-setup', ...args],
+      {
+        encoding: 'utf8',
+        timeout: 60_000,
+      },
+    )
     return { status, last: stdout.trimEnd().split('\n').at(-1) ?? '', text: stdout + stderr }
   })
 
@@ -28,7 +36,9 @@ test('counts the tests of all files', async () => {
 })
 
 test('a failing test fails, the others count', async () => {
-  const outcome = await run({ 'test/a.test.ts': `${HEAD}test('t', () => {})\ntest('bad', () => { throw new Error('boom') })\ntest.run()\n` })
+  const outcome = await run({
+    'test/a.test.ts': `${HEAD}test('t', () => {})\ntest('bad', () => { throw new Error('boom') })\ntest.run()\n`,
+  })
   assert.is(outcome.last, '1 passed, 1 failed', outcome.text)
   assert.is(outcome.status, 1)
   assert.match(outcome.text, 'boom')
@@ -39,10 +49,18 @@ const FAILING: readonly [why: string, text: string, words: string][] = [
   ['no tests at all', `${HEAD}test.run()\n`, 'ran zero tests'],
   ['an exception before the tests', `throw new Error('early')\n`, 'early'],
   ['an exit in the middle', `${HEAD}test('t', () => process.exit(0))\ntest.run()\n`, 'Exiting early'],
-  ['a crash after the tests', `${passing(1)}process.on('exit', () => process.kill(process.pid, 'SIGKILL'))\n`, 'ended by SIGKILL'],
+  [
+    'a crash after the tests',
+    `${passing(1)}process.on('exit', () => process.kill(process.pid, 'SIGKILL'))\n`,
+    'ended by SIGKILL',
+  ],
   ['an exit code after the tests', `${passing(1)}process.on('exit', () => process.exit(3))\n`, 'exit code 3'],
   ['a forgotten .only', `${HEAD}test('t', () => {})\n${'test'}.only('u', () => {})\ntest.run()\n`, 'forgotten .only'],
-  ['a time-out', `// timeout 1\n${HEAD}test('t', () => new Promise(() => setInterval(() => {}, 1000)))\ntest.run()\n`, 'longer than 1 s'],
+  [
+    'a time-out',
+    `// timeout 1\n${HEAD}test('t', () => new Promise(() => setInterval(() => {}, 1000)))\ntest.run()\n`,
+    'longer than 1 s',
+  ],
 ]
 
 for (const [why, text, words] of FAILING) {
@@ -61,12 +79,15 @@ test('fails when there is no test file', async () => {
 })
 
 test('types are stripped, not checked, and a changed file is translated anew', async () => {
-  const file = (n: number): string => `import { test } from ${UVU}\nconst x: string = ${n} as never\ntest('t', () => { if ((x as unknown) !== ${n}) throw new Error() })\ntest.run()\n`
+  const file = (n: number): string =>
+    `import { test } from ${UVU}\nconst x: string = ${n} as never\ntest('t', () => { if ((x as unknown) !== ${n}) throw new Error() })\ntest.run()\n`
   for (const n of [1, 2]) assert.is((await run({ 'test/a.test.ts': file(n) })).last, '1 passed, 0 failed')
 })
 
 test('a stack names the line of the source', async () => {
-  const outcome = await run({ 'test/a.test.ts': `${HEAD}interface Gone { x: number }\n\ntest('t', () => {\n  throw new Error('here')\n})\ntest.run()\n` })
+  const outcome = await run({
+    'test/a.test.ts': `${HEAD}interface Gone { x: number }\n\ntest('t', () => {\n  throw new Error('here')\n})\ntest.run()\n`,
+  })
   assert.match(outcome.text, /a\.test\.ts:5:/)
 })
 
@@ -97,7 +118,11 @@ ${HEAD}test('alone', async () => {
 })
 test.run()
 `
-  const outcome = await run({ 'test/a.test.ts': beside('// serial'), 'test/b.test.ts': beside('// serial'), 'test/c.test.ts': passing(1) })
+  const outcome = await run({
+    'test/a.test.ts': beside('// serial'),
+    'test/b.test.ts': beside('// serial'),
+    'test/c.test.ts': passing(1),
+  })
   assert.is(outcome.last, '3 passed, 0 failed', outcome.text)
 })
 

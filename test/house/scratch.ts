@@ -5,7 +5,10 @@ import * as path from 'node:path'
 
 export const ROOT = path.resolve(__dirname, '..', '..')
 
-export const withFiles = async <A>(files: Readonly<Record<string, string>>, use: (root: string) => A | Promise<A>): Promise<A> => {
+export const withFiles = async <A>(
+  files: Readonly<Record<string, string>>,
+  use: (root: string) => A | Promise<A>,
+): Promise<A> => {
   const root = fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-house-'))
   try {
     for (const [name, text] of Object.entries(files)) {

@@ -10,7 +10,11 @@ import { ROOT, withFiles } from './scratch'
 const part = (name: string): any => require(path.join(ROOT, 'scripts', 'setup', name))
 
 const lockFile = (packages: Readonly<Record<string, object>>): string => JSON.stringify({ packages: { '': {}, ...packages } })
-const AB = { 'node_modules/a': { version: '1.0.0' }, 'node_modules/b': { version: '2.0.0', dev: true }, 'node_modules/c': { version: '1.0.0', optional: true } }
+const AB = {
+  'node_modules/a': { version: '1.0.0' },
+  'node_modules/b': { version: '2.0.0', dev: true },
+  'node_modules/c': { version: '1.0.0', optional: true },
+}
 const installed = (...names: string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [`node_modules/${name}/package.json`, '{}']))
 
@@ -137,7 +141,11 @@ test('children: output goes to the log and a missing command is told from a fail
     const log = path.join(root, 'log', 'x.log')
     const lines: string[] = []
     const onLine = (line: string): void => void lines.push(line)
-    const failed = await runLogged(process.execPath, ['-e', 'console.log("one"); console.error("fatal error: two"); process.exit(3)'], { cwd: root, log, onLine })
+    const failed = await runLogged(
+      process.execPath,
+      ['-e', 'console.log("one"); console.error("fatal error: two"); process.exit(3)'],
+      { cwd: root, log, onLine },
+    )
     assert.is(failed.code, 3)
     assert.equal(lines.sort(), ['fatal error: two', 'one'])
     assert.ok(tellingLines(log).includes('fatal error: two'))

@@ -5,7 +5,13 @@ import * as assert from 'uvu/assert'
 import { assignPages, peakOf } from '../../staging/memory/pages'
 import type { Draft, Residency } from '../../staging/plan/plan'
 
-const draft = (storage: number, pages: number, acquire: number, release: number, from = 0): Draft => ({ storage, from, to: from + pages, acquire, release })
+const draft = (storage: number, pages: number, acquire: number, release: number, from = 0): Draft => ({
+  storage,
+  from,
+  to: from + pages,
+  acquire,
+  release,
+})
 const runsOf = (rs: readonly Residency[], storage: number) => rs.find((r) => r.storage === storage)!.runs
 
 test('the worked example: a takes 0-1, b 2-3, a goes, c takes 0-1', () => {
@@ -28,12 +34,18 @@ test('the smallest run that is large enough is taken; else the largest, and what
   const fits = assignPages([...held, draft(5, 2, 5, 9)], 9).residencies
   assert.equal(runsOf(fits, 5), [{ page: 4, count: 2 }])
   const split = assignPages([...held, draft(5, 4, 5, 9)], 9).residencies
-  assert.equal(runsOf(split, 5), [{ page: 0, count: 3 }, { page: 4, count: 1 }])
+  assert.equal(runsOf(split, 5), [
+    { page: 0, count: 3 },
+    { page: 4, count: 1 },
+  ])
 })
 
 test('of those that come together the one that stays longest is placed first, so that what goes leaves no holes', () => {
   const { residencies } = assignPages([draft(0, 2, 0, 3), draft(1, 1, 0, 9), draft(2, 2, 0, 5), draft(3, 4, 5, 9)], 9)
-  assert.equal([1, 2, 0].map((s) => runsOf(residencies, s)[0]!.page), [0, 1, 3])
+  assert.equal(
+    [1, 2, 0].map((s) => runsOf(residencies, s)[0]!.page),
+    [0, 1, 3],
+  )
   assert.equal(runsOf(residencies, 3), [{ page: 1, count: 4 }])
 })
 
@@ -43,38 +55,64 @@ test('freed neighbours become one run again', () => {
 })
 
 test('residencies come out in order of acquire, otherwise unchanged', () => {
-  const drafts = [draft(1, 2, 5, 7), { ...draft(0, 1, 0, 3), save: { start: 2 }, tierOffset: 4096 }, { ...draft(0, 1, 4, 6), load: { ready: 5, from: 'tier' as const } }]
+  const drafts = [
+    draft(1, 2, 5, 7),
+    { ...draft(0, 1, 0, 3), save: { start: 2 }, tierOffset: 4096 },
+    { ...draft(0, 1, 4, 6), load: { ready: 5, from: 'tier' as const } },
+  ]
   const { residencies } = assignPages(drafts, 8)
-  assert.equal(residencies.map((r) => r.acquire), [0, 4, 5])
-  assert.equal(residencies.map(({ runs: _, ...r }) => r), [drafts[1], drafts[2], drafts[0]])
+  assert.equal(
+    residencies.map((r) => r.acquire),
+    [0, 4, 5],
+  )
+  assert.equal(
+    residencies.map(({ runs: _, ...r }) => r),
+    [drafts[1], drafts[2], drafts[0]],
+  )
 })
 
 const END = 40
-const drafts: fc.Arbitrary<readonly Draft[]> = fc.array(
-  fc.record({ pages: fc.integer({ min: 1, max: 9 }), acquire: fc.nat({ max: END - 1 }), length: fc.integer({ min: 1, max: 15 }) }), { minLength: 1, maxLength: 60 },
-).map((list) => list.map((d, i) => draft(i, d.pages, d.acquire, Math.min(END, d.acquire + d.length))))
+const drafts: fc.Arbitrary<readonly Draft[]> = fc
+  .array(
+    fc.record({
+      pages: fc.integer({ min: 1, max: 9 }),
+      acquire: fc.nat({ max: END - 1 }),
+      length: fc.integer({ min: 1, max: 15 }),
+    }),
+    { minLength: 1, maxLength: 60 },
+  )
+  .map((list) => list.map((d, i) => draft(i, d.pages, d.acquire, Math.min(END, d.acquire + d.length))))
 
 test('no page has two owners, runs hold what they must, and the pool is exactly the peak', () => {
   let [runs, count] = [0, 0]
-  fc.assert(fc.property(drafts, (ds) => {
-    const { residencies, peakPages } = assignPages(ds, END)
-    const held = Array.from({ length: END }, (_, p) => ds.filter((d) => d.acquire <= p && p < d.release).reduce((n, d) => n + d.to - d.from, 0))
-    assert.is(peakPages, Math.max(...held), 'the maximum over all calls')
-    const owner = new Map<string, number>()
-    residencies.forEach((r, i) => {
-      assert.is(r.runs.reduce((n, x) => n + x.count, 0), r.to - r.from)
-      for (const run of r.runs) for (let page = run.page; page < run.page + run.count; page++) {
-        assert.ok(page >= 0 && page < peakPages, `page ${page} of a pool of ${peakPages}`)
-        for (let p = r.acquire; p < r.release; p++) {
-          const key = `${page}@${p}`
-          assert.is(owner.get(key), undefined, `page ${page} has two owners at ${p}`)
-          owner.set(key, i)
-        }
-      }
-      runs += r.runs.length
-    })
-    count += residencies.length
-  }), { numRuns: 200, seed: 21 })
+  fc.assert(
+    fc.property(drafts, (ds) => {
+      const { residencies, peakPages } = assignPages(ds, END)
+      const held = Array.from({ length: END }, (_, p) =>
+        ds.filter((d) => d.acquire <= p && p < d.release).reduce((n, d) => n + d.to - d.from, 0),
+      )
+      assert.is(peakPages, Math.max(...held), 'the maximum over all calls')
+      const owner = new Map<string, number>()
+      residencies.forEach((r, i) => {
+        assert.is(
+          r.runs.reduce((n, x) => n + x.count, 0),
+          r.to - r.from,
+        )
+        for (const run of r.runs)
+          for (let page = run.page; page < run.page + run.count; page++) {
+            assert.ok(page >= 0 && page < peakPages, `page ${page} of a pool of ${peakPages}`)
+            for (let p = r.acquire; p < r.release; p++) {
+              const key = `${page}@${p}`
+              assert.is(owner.get(key), undefined, `page ${page} has two owners at ${p}`)
+              owner.set(key, i)
+            }
+          }
+        runs += r.runs.length
+      })
+      count += residencies.length
+    }),
+    { numRuns: 200, seed: 21 },
+  )
   assert.ok(runs <= 1.6 * count, `${(runs / count).toFixed(2)} runs for each residency of 1 to 9 pages`)
 })
 

@@ -14,70 +14,115 @@ import { grid, segmentsOf, trained } from '../tile/trained'
 const alive = (a: Interval, b: Interval): boolean => a.first <= b.last && b.first <= a.last
 
 test('the worked example: c takes the bytes of a', () => {
-  const p = packByLifetime([{ bytes: 128, first: 0, last: 3 }, { bytes: 64, first: 2, last: 5 }, { bytes: 128, first: 5, last: 8 }])
+  const p = packByLifetime([
+    { bytes: 128, first: 0, last: 3 },
+    { bytes: 64, first: 2, last: 5 },
+    { bytes: 128, first: 5, last: 8 },
+  ])
   assert.equal(p, { offsets: [0, 128, 0], bytes: 192 })
 })
 
 test('what fills a gap goes into the gap', () => {
   const p = packByLifetime([
-    { bytes: 320, first: 0, last: 1 }, { bytes: 256, first: 2, last: 9 }, { bytes: 192, first: 0, last: 9 }, { bytes: 64, first: 2, last: 4 },
+    { bytes: 320, first: 0, last: 1 },
+    { bytes: 256, first: 2, last: 9 },
+    { bytes: 192, first: 0, last: 9 },
+    { bytes: 64, first: 2, last: 4 },
   ])
   // The 64 bytes fit between the end of item 1 (256) and the start of item 2 (320).
   assert.equal(p, { offsets: [0, 0, 320, 256], bytes: 512 })
 })
 
 test('lifetimes that only touch at one call are alive together there', () => {
-  assert.equal(packByLifetime([{ bytes: 64, first: 0, last: 3 }, { bytes: 64, first: 3, last: 5 }]), { offsets: [0, 64], bytes: 128 })
+  assert.equal(
+    packByLifetime([
+      { bytes: 64, first: 0, last: 3 },
+      { bytes: 64, first: 3, last: 5 },
+    ]),
+    { offsets: [0, 64], bytes: 128 },
+  )
 })
 
-const interval: fc.Arbitrary<Interval> = fc.record({ bytes: fc.integer({ min: 1, max: 5000 }), first: fc.nat({ max: 30 }), length: fc.nat({ max: 12 }) })
+const interval: fc.Arbitrary<Interval> = fc
+  .record({ bytes: fc.integer({ min: 1, max: 5000 }), first: fc.nat({ max: 30 }), length: fc.nat({ max: 12 }) })
   .map(({ bytes, first, length }) => ({ bytes, first, last: first + length }))
 
 test('packing never overlaps live items, is aligned, and stays near the bytes that are alive at once', () => {
   let worst = 0
   let [packed, bound] = [0, 0]
-  fc.assert(fc.property(fc.array(interval, { minLength: 1, maxLength: 40 }), (items) => {
-    const { offsets, bytes } = packByLifetime(items)
-    const end = (i: number): number => offsets[i]! + alignUp(items[i]!.bytes, ALIGN_BYTES)
-    for (let i = 0; i < items.length; i++) {
-      assert.is(offsets[i]! % ALIGN_BYTES, 0)
-      for (let j = 0; j < i; j++)
-        if (alive(items[i]!, items[j]!)) assert.ok(end(i) <= offsets[j]! || end(j) <= offsets[i]!, `items ${j} and ${i} overlap`)
-    }
-    assert.is(bytes, Math.max(...items.map((_, i) => end(i))))
-    const live = Array.from({ length: 45 }, (_, p) => items.filter((x) => x.first <= p && p <= x.last).reduce((n, x) => n + alignUp(x.bytes, ALIGN_BYTES), 0))
-    assert.ok(bytes >= Math.max(...live))
-    worst = Math.max(worst, bytes / Math.max(...live))
-    packed += bytes
-    bound += Math.max(...live)
-  }), { numRuns: 300, seed: 12 })
+  fc.assert(
+    fc.property(fc.array(interval, { minLength: 1, maxLength: 40 }), (items) => {
+      const { offsets, bytes } = packByLifetime(items)
+      const end = (i: number): number => offsets[i]! + alignUp(items[i]!.bytes, ALIGN_BYTES)
+      for (let i = 0; i < items.length; i++) {
+        assert.is(offsets[i]! % ALIGN_BYTES, 0)
+        for (let j = 0; j < i; j++)
+          if (alive(items[i]!, items[j]!))
+            assert.ok(end(i) <= offsets[j]! || end(j) <= offsets[i]!, `items ${j} and ${i} overlap`)
+      }
+      assert.is(bytes, Math.max(...items.map((_, i) => end(i))))
+      const live = Array.from({ length: 45 }, (_, p) =>
+        items.filter((x) => x.first <= p && p <= x.last).reduce((n, x) => n + alignUp(x.bytes, ALIGN_BYTES), 0),
+      )
+      assert.ok(bytes >= Math.max(...live))
+      worst = Math.max(worst, bytes / Math.max(...live))
+      packed += bytes
+      bound += Math.max(...live)
+    }),
+    { numRuns: 300, seed: 12 },
+  )
   assert.ok(packed <= 1.01 * bound, `${(packed / bound).toFixed(3)} of the lower bound on average`)
   assert.ok(worst <= 1.2, `${worst.toFixed(3)} of the lower bound at worst`)
 })
 
 // ---------------------------------------------------------------- storages
 
-const cellOf = (id: number, scope: CellScope, bytes: number, over: Partial<Cell> = {}): Cell =>
-  ({ id, label: `cell${id}`, scope, values: [id], bytes, segment: -1, first: 0, last: 0, ...over })
+const cellOf = (id: number, scope: CellScope, bytes: number, over: Partial<Cell> = {}): Cell => ({
+  id,
+  label: `cell${id}`,
+  scope,
+  values: [id],
+  bytes,
+  segment: -1,
+  first: 0,
+  last: 0,
+  ...over,
+})
 
 test('persistents share one storage for ever; small values share one by lifetime; large ones have their own', () => {
   const cells = [
-    cellOf(0, 'persistent', 100), cellOf(1, 'persistent', 5 * PAGE_BYTES),
-    cellOf(2, 'whole', SMALL_BYTES - 4, { first: 0, last: 1 }), cellOf(3, 'workspace', SMALL_BYTES - 4, { first: 2, last: 2 }),
-    cellOf(4, 'whole', SMALL_BYTES, { first: 0, last: 2 }), cellOf(5, 'fed', 12), cellOf(6, 'workspace', mib(3), { first: 1, last: 1 }),
+    cellOf(0, 'persistent', 100),
+    cellOf(1, 'persistent', 5 * PAGE_BYTES),
+    cellOf(2, 'whole', SMALL_BYTES - 4, { first: 0, last: 1 }),
+    cellOf(3, 'workspace', SMALL_BYTES - 4, { first: 2, last: 2 }),
+    cellOf(4, 'whole', SMALL_BYTES, { first: 0, last: 2 }),
+    cellOf(5, 'fed', 12),
+    cellOf(6, 'workspace', mib(3), { first: 1, last: 1 }),
   ]
   const { storages, places } = place(cells, [])
-  assert.equal(storages.map((s) => [s.label, s.cells, s.bytes]), [
-    ['parameters and state', [0, 1], 5 * PAGE_BYTES + 128],
-    ['small values', [2, 3], alignUp(SMALL_BYTES - 4, ALIGN_BYTES)],
-    ['cell4', [4], SMALL_BYTES], ['cell5', [5], 12], ['cell6', [6], mib(3)],
-  ])
+  assert.equal(
+    storages.map((s) => [s.label, s.cells, s.bytes]),
+    [
+      ['parameters and state', [0, 1], 5 * PAGE_BYTES + 128],
+      ['small values', [2, 3], alignUp(SMALL_BYTES - 4, ALIGN_BYTES)],
+      ['cell4', [4], SMALL_BYTES],
+      ['cell5', [5], 12],
+      ['cell6', [6], mib(3)],
+    ],
+  )
   assert.equal(places[3], { storage: 1, offset: 0 }, 'the scratch takes the bytes of the value that is gone')
-  assert.equal(storages.map((s) => s.id), [0, 1, 2, 3, 4])
+  assert.equal(
+    storages.map((s) => s.id),
+    [0, 1, 2, 3, 4],
+  )
 })
 
 /** Within one tile: from the first to the last call of the tile that touches a cell; one entry for each tile. */
-const livesByTile = (cells: readonly Cell[], calls: readonly Call[], segment: number): ReadonlyMap<number, readonly (readonly [number, number])[]> => {
+const livesByTile = (
+  cells: readonly Cell[],
+  calls: readonly Call[],
+  segment: number,
+): ReadonlyMap<number, readonly (readonly [number, number])[]> => {
   const lives = new Map<number, [number, number][]>()
   const tiles = [...new Set(calls.filter((c) => c.segment === segment).map((c) => c.tile))]
   for (const tile of tiles) {
@@ -106,39 +151,72 @@ test('locals of a tiled segment share bytes only where no tile has both alive, a
     const lives = livesByTile(cells, calls, 0)
     const locals = cells.filter((c) => c.segment === 0)
     assert.ok(locals.length > 8)
-    for (const a of locals) for (const b of locals) {
-      if (a.id >= b.id) continue
-      const [oa, ob] = [places[a.id]!.offset, places[b.id]!.offset]
-      const overlap = oa < ob + b.bytes && ob < oa + a.bytes
-      if (!overlap) continue
-      shared++
-      for (const [af, al] of lives.get(a.id)!) for (const [bf, bl] of lives.get(b.id)!)
-        assert.ok(al < bf || bl < af, `'${a.label}' and '${b.label}' share bytes and are both alive in a tile of ${JSON.stringify(over)}`)
-    }
+    for (const a of locals)
+      for (const b of locals) {
+        if (a.id >= b.id) continue
+        const [oa, ob] = [places[a.id]!.offset, places[b.id]!.offset]
+        const overlap = oa < ob + b.bytes && ob < oa + a.bytes
+        if (!overlap) continue
+        shared++
+        for (const [af, al] of lives.get(a.id)!)
+          for (const [bf, bl] of lives.get(b.id)!)
+            assert.ok(
+              al < bf || bl < af,
+              `'${a.label}' and '${b.label}' share bytes and are both alive in a tile of ${JSON.stringify(over)}`,
+            )
+      }
   }
   assert.ok(shared > 0, 'some bytes are shared')
 })
 
 test('sums over tiles lie in a row: they begin in the order in which they nest', () => {
   const s = new Sketch([4, 256, 8, 8])
-  const x = s.relu(s.conv(s.conv(s.conv(s.image, 'a', 256, 3, undefined, false), 'b', 256, 3, undefined, false), 'c', 256, 3, undefined, false), 'r')
+  const x = s.relu(
+    s.conv(s.conv(s.conv(s.image, 'a', 256, 3, undefined, false), 'b', 256, 3, undefined, false), 'c', 256, 3, undefined, false),
+    'r',
+  )
   const g = trained(s, x)
   const machine = { seconds: () => 1, workspace: () => 0 }
   const { cells, calls } = expand(g, segmentsOf(g, [{ ops: forwardOps(g).map((o) => o.id), grid: grid(4, 1, 1) }]), machine)
   const sums = cells.filter((c) => c.scope === 'whole' && c.bytes === 256 * 256 * 9 * 4)
   const rows = place(cells, calls, 'rows').storages.filter((r) => r.cells.some((c) => sums.some((sum) => sum.id === c)))
-  assert.equal(rows.map((r) => r.cells.length), [3], 'three gradients of 1.125 pages')
+  assert.equal(
+    rows.map((r) => r.cells.length),
+    [3],
+    'three gradients of 1.125 pages',
+  )
   const lives = rows[0]!.cells.map((c) => cells[c]!)
   for (const [i, c] of lives.entries()) if (i > 0) assert.ok(lives[i - 1]!.first < c.first && c.last < lives[i - 1]!.last)
 })
 
 test('tiny locals leave their tile where it takes a page less without them', () => {
   const local = (id: number, bytes: number): Cell => cellOf(id, 'local', bytes, { segment: 0, first: 0, last: 1 })
-  const box: Box = [[0, 1], [0, 1], [0, 1], [0, 1]]
-  const touching = (n: number): Call =>
-    ({ kind: 'relu', op: 0, segment: 0, tile: 0, attrs: {}, ins: [], outs: Array.from({ length: n }, (_, cell) => ({ cell, value: cell, held: box, box })), workspace: null, seconds: 1 })
-  const storages = (...bytes: readonly number[]) => place(bytes.map((b, id) => local(id, b)), [touching(bytes.length)]).storages.map((r) => [r.label, r.bytes])
-  assert.equal(storages(PAGE_BYTES, 64), [['small values', 64], ['tiles of segment 0', PAGE_BYTES]])
+  const box: Box = [
+    [0, 1],
+    [0, 1],
+    [0, 1],
+    [0, 1],
+  ]
+  const touching = (n: number): Call => ({
+    kind: 'relu',
+    op: 0,
+    segment: 0,
+    tile: 0,
+    attrs: {},
+    ins: [],
+    outs: Array.from({ length: n }, (_, cell) => ({ cell, value: cell, held: box, box })),
+    workspace: null,
+    seconds: 1,
+  })
+  const storages = (...bytes: readonly number[]) =>
+    place(
+      bytes.map((b, id) => local(id, b)),
+      [touching(bytes.length)],
+    ).storages.map((r) => [r.label, r.bytes])
+  assert.equal(storages(PAGE_BYTES, 64), [
+    ['small values', 64],
+    ['tiles of segment 0', PAGE_BYTES],
+  ])
   assert.equal(storages(PAGE_BYTES, 8192), [['tiles of segment 0', PAGE_BYTES + 8192]], 'what is not tiny stays')
   assert.equal(storages(PAGE_BYTES - 64, 64), [['tiles of segment 0', PAGE_BYTES]], 'what fits stays')
   assert.equal(storages(64, 64), [['tiles of segment 0', 128]], 'a tile of tiny values only stays together')

@@ -12,19 +12,79 @@ import { forwardOps } from '../../staging/tile/segments'
 import { Sketch } from '../graph/sketch'
 import { grid, segmentsOf, trained, valueNamed } from '../tile/trained'
 
-const full: Box = [[0, 2], [0, 3], [0, 10], [0, 7]]
+const full: Box = [
+  [0, 2],
+  [0, 3],
+  [0, 10],
+  [0, 7],
+]
 const view = (box: Box, held = full) => ({ cell: 0, value: 0, held, box })
 
 test('bytes from the first to the last element of a box, channels innermost', () => {
   assert.equal(bytesTouched(view(full), [2, 3, 10, 7], 'f32'), [0, 2 * 3 * 10 * 7 * 4])
   // Rows 2 and 3 of sample 1: 10 + 2 rows of 7 * 3 elements lie before.
-  assert.equal(bytesTouched(view([[1, 2], [0, 3], [2, 4], [0, 7]]), [2, 3, 10, 7], 'f32'), [12 * 21 * 4, 14 * 21 * 4])
+  assert.equal(
+    bytesTouched(
+      view([
+        [1, 2],
+        [0, 3],
+        [2, 4],
+        [0, 7],
+      ]),
+      [2, 3, 10, 7],
+      'f32',
+    ),
+    [12 * 21 * 4, 14 * 21 * 4],
+  )
   // Columns 2 to 4 of row 5 of sample 0.
-  assert.equal(bytesTouched(view([[0, 1], [0, 3], [5, 6], [2, 5]]), [2, 3, 10, 7], 'f32'), [(5 * 21 + 6) * 4, (5 * 21 + 15) * 4])
-  assert.equal(bytesTouched(view([[0, 1], [0, 3], [5, 6], [2, 5]]), [2, 3, 10, 7], 'f64'), [(5 * 21 + 6) * 8, (5 * 21 + 15) * 8])
+  assert.equal(
+    bytesTouched(
+      view([
+        [0, 1],
+        [0, 3],
+        [5, 6],
+        [2, 5],
+      ]),
+      [2, 3, 10, 7],
+      'f32',
+    ),
+    [(5 * 21 + 6) * 4, (5 * 21 + 15) * 4],
+  )
+  assert.equal(
+    bytesTouched(
+      view([
+        [0, 1],
+        [0, 3],
+        [5, 6],
+        [2, 5],
+      ]),
+      [2, 3, 10, 7],
+      'f64',
+    ),
+    [(5 * 21 + 6) * 8, (5 * 21 + 15) * 8],
+  )
   // Inside a tile that holds rows 4 to 7, columns 1 to 6.
-  assert.equal(bytesTouched(view([[0, 1], [0, 3], [5, 7], [2, 4]], [[0, 1], [0, 3], [4, 8], [1, 7]]), [2, 3, 10, 7], 'f32'),
-    [(18 + 3) * 4, (2 * 18 + 3 + 6) * 4])
+  assert.equal(
+    bytesTouched(
+      view(
+        [
+          [0, 1],
+          [0, 3],
+          [5, 7],
+          [2, 4],
+        ],
+        [
+          [0, 1],
+          [0, 3],
+          [4, 8],
+          [1, 7],
+        ],
+      ),
+      [2, 3, 10, 7],
+      'f32',
+    ),
+    [(18 + 3) * 4, (2 * 18 + 3 + 6) * 4],
+  )
 })
 
 test('what is no image is touched whole', () => {
@@ -52,34 +112,76 @@ const wide = (): Graph => {
 test('untiled: one chunk a storage, one stay a segment', () => {
   const g = wide()
   const { of, calls } = laidOut(g, segmentsOf(g, [{ ops: forwardOps(g).map((o) => o.id), grid: UNTILED }]))
-  assert.equal(calls.map((c) => c.kind), ['conv2d', 'conv2d', 'mse', 'mse_bwd', 'conv2d_bwd_weights', 'sgd', 'conv2d_bwd_data', 'sgd', 'conv2d_bwd_weights', 'sgd', 'sgd'])
+  assert.equal(
+    calls.map((c) => c.kind),
+    [
+      'conv2d',
+      'conv2d',
+      'mse',
+      'mse_bwd',
+      'conv2d_bwd_weights',
+      'sgd',
+      'conv2d_bwd_data',
+      'sgd',
+      'conv2d_bwd_weights',
+      'sgd',
+      'sgd',
+    ],
+  )
   const [a] = of('a')
   assert.is(of('a').length, 1)
   assert.equal([a!.from, a!.to], [0, 10])
-  assert.equal(a!.stays.map((st) => [st.segment, st.first, st.last, st.lastWrite]), [[0, 0, 1, 0], [1, 4, 4, -1]])
+  assert.equal(
+    a!.stays.map((st) => [st.segment, st.first, st.last, st.lastWrite]),
+    [
+      [0, 0, 1, 0],
+      [1, 4, 4, -1],
+    ],
+  )
 })
 
 test('a value of many gigabytes is cut into a thousand chunks, however many pages it has', () => {
   const s = new Sketch([1, 1, 8192, 8192])
   const g = trained(s, s.conv(s.conv(s.image, 'a', 64, 1), 'b', 8, 1))
   const ops = forwardOps(g).map((o) => o.id)
-  const bands = segmentsOf(g, [{ ops: ops.slice(0, 1), grid: grid(1, 16, 1) }, { ops: ops.slice(1), grid: grid(1, 16, 1) }])
+  const bands = segmentsOf(g, [
+    { ops: ops.slice(0, 1), grid: grid(1, 16, 1) },
+    { ops: ops.slice(1), grid: grid(1, 16, 1) },
+  ])
   const chunks = laidOut(g, bands).of('a')
   assert.equal([chunks.length, chunks[0]!.to - chunks[0]!.from, chunks[1023]!.to], [1024, 8, 8192])
   // A band of sixteen is 64 chunks, which its tile alone writes.
-  assert.equal([0, 63, 64].map((i) => chunks[i]!.stays[0]!.first), [0, 0, 1])
+  assert.equal(
+    [0, 63, 64].map((i) => chunks[i]!.stays[0]!.first),
+    [0, 0, 1],
+  )
 })
 
 test('the worked example: ten pages written in five bands and read in five', () => {
   const g = wide()
   const ops = forwardOps(g).map((o) => o.id)
   // Group a | b loss in five bands of 51.2 rows each.
-  const segments = segmentsOf(g, [{ ops: ops.slice(0, 1), grid: grid(1, 5, 1) }, { ops: ops.slice(1), grid: grid(1, 5, 1) }])
+  const segments = segmentsOf(g, [
+    { ops: ops.slice(0, 1), grid: grid(1, 5, 1) },
+    { ops: ops.slice(1), grid: grid(1, 5, 1) },
+  ])
   const { of, calls } = laidOut(g, segments)
   const chunks = of('a')
-  assert.equal(chunks.map((c) => [c.from, c.to]), [[0, 2], [2, 4], [4, 6], [6, 8], [8, 10]])
+  assert.equal(
+    chunks.map((c) => [c.from, c.to]),
+    [
+      [0, 2],
+      [2, 4],
+      [4, 6],
+      [6, 8],
+      [8, 10],
+    ],
+  )
   for (const [k, c] of chunks.entries()) {
-    assert.equal(c.stays.map((st) => st.segment), [0, 1])
+    assert.equal(
+      c.stays.map((st) => st.segment),
+      [0, 1],
+    )
     const [write, read] = c.stays
     assert.ok(write!.lastWrite >= 0 && read!.lastWrite < 0)
     // Bands are of 51 or 52 rows and chunks of 51.2: a chunk meets its band, and at most a row of a neighbour's.
@@ -94,14 +196,18 @@ test('a stay is exact: no call of its segment outside it touches the chunk, its 
   const x = s.conv(s.image, 'a', 64)
   const g = trained(s, s.relu(s.op('add', {}, [s.conv(x, 'b', 64), x], 'sum'), 'r'))
   const ops = forwardOps(g).map((o) => o.id)
-  const segments = segmentsOf(g, [{ ops: ops.slice(0, 1), grid: grid(2, 4, 1) }, { ops: ops.slice(1), grid: grid(1, 3, 2) }])
+  const segments = segmentsOf(g, [
+    { ops: ops.slice(0, 1), grid: grid(2, 4, 1) },
+    { ops: ops.slice(1), grid: grid(1, 3, 2) },
+  ])
   const { chunks, calls, places, storages, cells } = laidOut(g, segments)
   let checked = 0
   for (const c of chunks) {
     if (storages[c.storage]!.cells.some((id) => cells[id]!.scope === 'persistent')) continue
     const meets = (p: number): boolean => {
       const call = calls[p]!
-      const overlaps = (storage: number, lo: number, hi: number): boolean => storage === c.storage && lo < c.to * PAGE_BYTES && c.from * PAGE_BYTES < hi
+      const overlaps = (storage: number, lo: number, hi: number): boolean =>
+        storage === c.storage && lo < c.to * PAGE_BYTES && c.from * PAGE_BYTES < hi
       return [...call.ins, ...call.outs].some((v) => {
         const { storage, offset } = places[v.cell]!
         const value = g.values[v.value]!
@@ -114,7 +220,11 @@ test('a stay is exact: no call of its segment outside it touches the chunk, its 
       const points = hit.filter(([x2]) => x2 === seg).map(([, p]) => p)
       return [seg, points[0], points[points.length - 1]]
     })
-    assert.equal(c.stays.map((st) => [st.segment, st.first, st.last]), expected, `chunk [${c.from},${c.to}) of '${storages[c.storage]!.label}'`)
+    assert.equal(
+      c.stays.map((st) => [st.segment, st.first, st.last]),
+      expected,
+      `chunk [${c.from},${c.to}) of '${storages[c.storage]!.label}'`,
+    )
     checked++
   }
   assert.ok(checked >= 12, `${checked} chunks`)

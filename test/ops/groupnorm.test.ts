@@ -8,7 +8,12 @@ import { maximalRuns } from '../../staging/tile/ft'
 import { opDef } from '../../staging/ops/registry'
 import { must, Sketch } from '../graph/sketch'
 
-const rule = (kind: string, attrs: Record<string, number>, ins: readonly (readonly number[])[], given: readonly (readonly number[])[] = []): unknown => {
+const rule = (
+  kind: string,
+  attrs: Record<string, number>,
+  ins: readonly (readonly number[])[],
+  given: readonly (readonly number[])[] = [],
+): unknown => {
   const s: Either<string, unknown> = opDef(kind).shape(attrs as never, ins, given)
   return isRight(s) ? s.right : s.left
 }
@@ -26,14 +31,19 @@ test('statistics, sums and outputs', () => {
   assert.is(rule('group_norm_apply', { ...two, count: 20 }, [x, [2, 8, 1, 1]]), 'count is 20; legal is 60 to 60')
   assert.is(rule('group_norm_apply', two, [x, [4, 6]]), 'stats has shape [4,6]; legal is [2,8,1,1]')
   assert.equal(rule('group_norm_bwd_reduce', two, [x, x, [2, 8, 1, 1]], [[2, 12, 1, 1], [6], [6]]), [[2, 12, 1, 1], [6], [6]])
-  assert.is(rule('group_norm_bwd_reduce', two, [x, x, [2, 8, 1, 1]], [[2, 6, 1, 1]]), 'sums has shape [2,6,1,1]; legal is [2,12,1,1]')
+  assert.is(
+    rule('group_norm_bwd_reduce', two, [x, x, [2, 8, 1, 1]], [[2, 6, 1, 1]]),
+    'sums has shape [2,6,1,1]; legal is [2,12,1,1]',
+  )
   assert.equal(rule('group_norm_bwd_data', two, [x, x, [2, 8, 1, 1], [2, 12, 1, 1]]), [x])
 })
 
 const normed = (affine: boolean) => {
   const s = new Sketch([2, 4, 8, 8])
   const y = s.conv(s.groupNorm(s.conv(s.image, 'conv1', 6), 'gn', 3, affine), 'conv2', 2)
-  return must(training(s.b.build(), y, { loss: 'l1', optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } }))
+  return must(
+    training(s.b.build(), y, { loss: 'l1', optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } }),
+  )
 }
 
 test('statistics are kept, and scale and shift are trained when there are any', () => {
@@ -42,12 +52,18 @@ test('statistics are kept, and scale and shift are trained when there are any', 
   assert.equal(plain.ops.find((o) => o.kind === 'group_norm_bwd_reduce')!.outs.length, 1)
   const affine = normed(true)
   const reduce = affine.ops.find((o) => o.kind === 'group_norm_bwd_reduce')!
-  assert.equal(reduce.outs.slice(1).map((v) => affine.values[v]!.name), ['gn.weight.grad', 'gn.bias.grad'])
+  assert.equal(
+    reduce.outs.slice(1).map((v) => affine.values[v]!.name),
+    ['gn.weight.grad', 'gn.bias.grad'],
+  )
 })
 
 test('only tiles of rows and columns end before what reads the statistics', () => {
   const runs = maximalRuns(normed(true)).map((r) => r.ops.map((o) => o.kind))
-  assert.equal(runs, [['conv2d', 'group_norm_stats'], ['group_norm_apply', 'conv2d', 'l1']])
+  assert.equal(runs, [
+    ['conv2d', 'group_norm_stats'],
+    ['group_norm_apply', 'conv2d', 'l1'],
+  ])
 })
 
 // ---------------------------------------------------------------- bits
@@ -60,7 +76,10 @@ for (const groups of [1, 4, 12])
     const native = loadNative()
     const [c, h, w] = [12, 37, 29]
     let state = groups
-    const random = (): number => { state = (Math.imul(state, 1664525) + 1013904223) | 0; return state / 2 ** 31 }
+    const random = (): number => {
+      state = (Math.imul(state, 1664525) + 1013904223) | 0
+      return state / 2 ** 31
+    }
     const pixels = Float32Array.from({ length: c * h * w }, () => 3 + random())
     const apply = (stats: NativeArray): NativeArray => {
       const y = blank([1, c, h, w])
@@ -69,12 +88,22 @@ for (const groups of [1, 4, 12])
     }
     const statsOf = (from: number, to: number): NativeArray => {
       const stats = blank([1, 4 * groups, 1, 1])
-      native.runKernel('cpu', 'group_norm_stats', [groups], [array([1, c, to - from, w], pixels.slice(from * w * c, to * w * c))], [stats])
+      native.runKernel(
+        'cpu',
+        'group_norm_stats',
+        [groups],
+        [array([1, c, to - from, w], pixels.slice(from * w * c, to * w * c))],
+        [stats],
+      )
       return stats
     }
     const merged = blank([1, 4 * groups, 1, 1])
     let before = 0
-    for (const [from, to] of [[0, 11], [11, 12], [12, 37]] as const) {
+    for (const [from, to] of [
+      [0, 11],
+      [11, 12],
+      [12, 37],
+    ] as const) {
       const count = (c / groups) * (to - from) * w
       native.runKernel('cpu', 'merge_moments', [count, before], [statsOf(from, to)], [merged])
       before += count

@@ -4,10 +4,21 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd, maxPool, maxPoolBwd } from '../../staging/ops/pool'
 
-const max = (kernel: number, stride: number, pad: number, ceil: number) =>
-  ({ kernelH: kernel, kernelW: kernel, strideH: stride, strideW: stride, padTop: pad, padLeft: pad, ceil })
-const avg = (kernel: number, stride: number, pad: number, ceil: number) =>
-  ({ ...max(kernel, stride, pad, ceil), countIncludePad: 1, padBottom: pad, padRight: pad })
+const max = (kernel: number, stride: number, pad: number, ceil: number) => ({
+  kernelH: kernel,
+  kernelW: kernel,
+  strideH: stride,
+  strideW: stride,
+  padTop: pad,
+  padLeft: pad,
+  ceil,
+})
+const avg = (kernel: number, stride: number, pad: number, ceil: number) => ({
+  ...max(kernel, stride, pad, ceil),
+  countIncludePad: 1,
+  padBottom: pad,
+  padRight: pad,
+})
 const rows = (kernel: number, stride: number, pad: number, ceil: number, extent: number): unknown => {
   const s = maxPool.shape(max(kernel, stride, pad, ceil), [[1, 1, extent, extent]], [])
   return isLeft(s) ? s.left : s.right[0]![2]
@@ -29,7 +40,10 @@ test('ceil mode adds a window only when it starts inside the image or its low pa
 
 test('padding is at most half of the kernel', () => {
   assert.is(rows(3, 2, 2, 0, 9), 'low padding in H is 2; legal is 0 to 1')
-  assert.is(rows(4, 4, 0, 0, 3), 'a window of 4 is larger than the padded H of 3; legal are kernels of 1 to 3 or an image of 4 or more')
+  assert.is(
+    rows(4, 4, 0, 0, 3),
+    'a window of 4 is larger than the padded H of 3; legal are kernels of 1 to 3 or an image of 4 or more',
+  )
 })
 
 test('average pooling pads each side by its own amount', () => {
@@ -38,9 +52,28 @@ test('average pooling pads each side by its own amount', () => {
 })
 
 test('backward ops refuse gradients of another pooling', () => {
-  assert.equal(maxPoolBwd.shape(max(2, 2, 0, 0), [[1, 3, 7, 7], [1, 3, 3, 3]], []), { _tag: 'Right', right: [[1, 3, 7, 7]] })
-  assert.equal(maxPoolBwd.shape(max(2, 2, 0, 1), [[1, 3, 7, 7], [1, 3, 3, 3]], []),
-    { _tag: 'Left', left: 'the incoming gradient has shape [1,3,3,3]; legal is [1,3,4,4]' })
+  assert.equal(
+    maxPoolBwd.shape(
+      max(2, 2, 0, 0),
+      [
+        [1, 3, 7, 7],
+        [1, 3, 3, 3],
+      ],
+      [],
+    ),
+    { _tag: 'Right', right: [[1, 3, 7, 7]] },
+  )
+  assert.equal(
+    maxPoolBwd.shape(
+      max(2, 2, 0, 1),
+      [
+        [1, 3, 7, 7],
+        [1, 3, 3, 3],
+      ],
+      [],
+    ),
+    { _tag: 'Left', left: 'the incoming gradient has shape [1,3,3,3]; legal is [1,3,4,4]' },
+  )
   const extent = { extentH: 7, extentW: 6 }
   assert.equal(avgPoolBwd.shape({ ...avg(2, 2, 0, 0), ...extent }, [[1, 3, 3, 3]], []), { _tag: 'Right', right: [[1, 3, 7, 6]] })
 })
@@ -49,8 +82,10 @@ test('global average pooling divides by the area of the whole value', () => {
   assert.equal(globalAvgPool.shape({ count: 42 }, [[2, 5, 6, 7]], []), { _tag: 'Right', right: [[2, 5, 1, 1]] })
   assert.equal(globalAvgPool.shape({ count: 6 }, [[2, 5, 6, 7]], []), { _tag: 'Left', left: 'count is 6; legal is H*W = 42' })
   assert.equal(globalAvgPoolBwd.shape({ count: 42 }, [[2, 5, 1, 1]], [[2, 5, 6, 7]]), { _tag: 'Right', right: [[2, 5, 6, 7]] })
-  assert.equal(globalAvgPoolBwd.shape({ count: 42 }, [[2, 4, 1, 1]], [[2, 5, 6, 7]]),
-    { _tag: 'Left', left: 'the incoming gradient has shape [2,4,1,1]; legal is [2,5,1,1]' })
+  assert.equal(globalAvgPoolBwd.shape({ count: 42 }, [[2, 4, 1, 1]], [[2, 5, 6, 7]]), {
+    _tag: 'Left',
+    left: 'the incoming gradient has shape [2,4,1,1]; legal is [2,5,1,1]',
+  })
 })
 
 test.run()

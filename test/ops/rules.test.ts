@@ -15,22 +15,62 @@ const C = [3]
 
 test('linear works on [B,C,1,1]', () => {
   assert.equal(rule('linear', {}, [[2, 7, 1, 1], [4, 7], [4]]), [[2, 4, 1, 1]])
-  assert.is(rule('linear', {}, [[2, 7, 2, 1], [4, 7]]), 'the input has shape [2,7,2,1]; legal is [2,7,1,1]')
-  assert.is(rule('linear', {}, [[2, 7, 1, 1], [4, 6]]), 'the weight has shape [4,6]; legal is [4,7]')
-  assert.equal(rule('linear_bwd_data', {}, [[2, 4, 1, 1], [4, 7]], [[2, 7, 1, 1]]), [[2, 7, 1, 1]])
-  assert.is(rule('linear_bwd_data', {}, [[2, 5, 1, 1], [4, 7]], [[2, 7, 1, 1]]), 'the incoming gradient has shape [2,5,1,1]; legal is [2,4,1,1]')
+  assert.is(
+    rule('linear', {}, [
+      [2, 7, 2, 1],
+      [4, 7],
+    ]),
+    'the input has shape [2,7,2,1]; legal is [2,7,1,1]',
+  )
+  assert.is(
+    rule('linear', {}, [
+      [2, 7, 1, 1],
+      [4, 6],
+    ]),
+    'the weight has shape [4,6]; legal is [4,7]',
+  )
+  assert.equal(
+    rule(
+      'linear_bwd_data',
+      {},
+      [
+        [2, 4, 1, 1],
+        [4, 7],
+      ],
+      [[2, 7, 1, 1]],
+    ),
+    [[2, 7, 1, 1]],
+  )
+  assert.is(
+    rule(
+      'linear_bwd_data',
+      {},
+      [
+        [2, 5, 1, 1],
+        [4, 7],
+      ],
+      [[2, 7, 1, 1]],
+    ),
+    'the incoming gradient has shape [2,5,1,1]; legal is [2,4,1,1]',
+  )
 })
 
 test('batch norm counts over batch and image', () => {
   assert.equal(rule('bn_stats', {}, [x]), [[4, 3]])
-  assert.match(rule('bn_stats', {}, [[1, 3, 1, 1]]) as string, /one value a channel .* legal are inputs with B\*H\*W of 2 or more/)
+  assert.match(
+    rule('bn_stats', {}, [[1, 3, 1, 1]]) as string,
+    /one value a channel .* legal are inputs with B\*H\*W of 2 or more/,
+  )
   assert.equal(rule('bn_apply', { eps: 1e-5, count: 40 }, [x, [4, 3], C, C]), [x])
   assert.is(rule('bn_apply', { eps: 1e-5, count: 20 }, [x, [4, 3], C, C]), 'count is 20 for 2x3x4x5; legal is B*H*W = 40')
   assert.is(rule('bn_apply', { eps: 1e-5, count: 40 }, [x, [4, 4], C, C]), 'stats has shape [4,4]; legal is [4,3]')
   assert.is(rule('bn_frozen', { eps: 1e-5 }, [x, C, [4], C, C]), 'var has shape [4]; legal is [3]')
   assert.equal(rule('bn_bwd_reduce', { eps: 1e-5, count: 40 }, [x, x, [4, 3]]), [C, C])
   assert.equal(rule('bn_bwd_data', { eps: 1e-5, count: 40 }, [x, x, [4, 3], C, C, C]), [x])
-  assert.is(rule('bn_bwd_data', { eps: 1e-5, count: 40 }, [x, [2, 3, 4, 4], [4, 3], C, C, C]), 'the incoming gradient has shape [2,3,4,4]; legal is [2,3,4,5]')
+  assert.is(
+    rule('bn_bwd_data', { eps: 1e-5, count: 40 }, [x, [2, 3, 4, 4], [4, 3], C, C, C]),
+    'the incoming gradient has shape [2,3,4,4]; legal is [2,3,4,5]',
+  )
   assert.equal(rule('bn_running', { momentum: 0.1, count: 40 }, [[4, 3], C, C]), [])
   assert.is(rule('bn_running', { momentum: 1.5, count: 40 }, [[4, 3], C, C]), 'momentum is 1.5; legal is 0 to 1')
 })
@@ -63,7 +103,10 @@ test('losses compare with targets of their own shape', () => {
   assert.is(rule('softmax_xent', { count: 120, weight: 1 }, [x, [2, 1, 4, 5]]), 'count is 120; legal is 40')
   assert.equal(rule('mse', { count: 120, weight: 1, constant: 0 }, [x, x]), [[1]])
   assert.equal(rule('mse_bwd', { count: 120, weight: 1, constant: 0 }, [x, x]), [x])
-  assert.is(rule('mse', { count: 120, weight: 1, constant: 0 }, [x, [2, 3, 4, 4]]), 'the target has shape [2,3,4,4]; legal is [2,3,4,5]')
+  assert.is(
+    rule('mse', { count: 120, weight: 1, constant: 0 }, [x, [2, 3, 4, 4]]),
+    'the target has shape [2,3,4,4]; legal is [2,3,4,5]',
+  )
 })
 
 test('optimizers want states like their weight', () => {

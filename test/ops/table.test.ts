@@ -24,18 +24,32 @@ test('a table with a wire number used twice, or an indexless operand, is refused
   assert.is(tableFault([...opDefs, { ...relu, kind: 'relu6' }]), 'relu6 and relu share wire number 15')
   assert.is(tableFault([...opDefs, { ...relu, wire: 100 }]), 'relu is listed twice')
   assert.is(tableFault([{ ...relu, ins: [{ name: 'x', role: 'data' }] }]), 'relu does not say how x is indexed')
-  assert.is(tableFault([{ ...relu, ins: [{ name: 'b', role: 'whole', optional: true }, ...relu.ins] }]), 'relu has an optional operand before a required one')
+  assert.is(
+    tableFault([{ ...relu, ins: [{ name: 'b', role: 'whole', optional: true }, ...relu.ins] }]),
+    'relu has an optional operand before a required one',
+  )
 })
 
 test('attributes are exactly the listed numbers, whole where they must be', () => {
   const codec = attrsCodec(opDef('bn_apply').fields)
   assert.ok(codec.is({ eps: 1e-5, count: 40 }))
-  for (const bad of [{ eps: 1e-5 }, { eps: 1e-5, count: 40.5 }, { eps: Number.NaN, count: 1 }, { eps: 1, count: 1, more: 1 }, { eps: 1, cound: 1 }, null, [1, 2]])
+  for (const bad of [
+    { eps: 1e-5 },
+    { eps: 1e-5, count: 40.5 },
+    { eps: Number.NaN, count: 1 },
+    { eps: 1, count: 1, more: 1 },
+    { eps: 1, cound: 1 },
+    null,
+    [1, 2],
+  ])
     assert.not.ok(codec.is(bad), JSON.stringify(bad))
 })
 
 const generate = (dir: string, ...args: string[]) =>
-  spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(dir, 'scripts', 'gen-ops.ts'), ...args], { cwd: dir, encoding: 'utf8' })
+  spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(dir, 'scripts', 'gen-ops.ts'), ...args], {
+    cwd: dir,
+    encoding: 'utf8',
+  })
 
 test('native/gen/ops.h and the table in docs/operators.md are what the op table generates', () => {
   const check = generate(root, '--check')
@@ -45,7 +59,14 @@ test('native/gen/ops.h and the table in docs/operators.md are what the op table 
 test('a header that drifted is noticed', () => {
   const dir = mkdtempSync(join(tmpdir(), 'gen-ops-'))
   try {
-    for (const part of ['scripts/gen-ops.ts', 'staging/ops', 'staging/core', 'tsconfig.json', 'native/gen/ops.h', 'docs/operators.md'])
+    for (const part of [
+      'scripts/gen-ops.ts',
+      'staging/ops',
+      'staging/core',
+      'tsconfig.json',
+      'native/gen/ops.h',
+      'docs/operators.md',
+    ])
       cpSync(join(root, part), join(dir, part), { recursive: true })
     symlinkSync(join(root, 'node_modules'), join(dir, 'node_modules'))
     assert.is(generate(dir, '--check').status, 0)
@@ -53,7 +74,8 @@ test('a header that drifted is noticed', () => {
     writeFileSync(relu, readFileSync(relu, 'utf8').replace('wire: 15', 'wire: 7000'))
     const drifted = generate(dir, '--check')
     assert.is(drifted.status, 1)
-    for (const file of ['native/gen/ops.h', 'docs/operators.md']) assert.match(drifted.stderr, `${file} differs from the op table`)
+    for (const file of ['native/gen/ops.h', 'docs/operators.md'])
+      assert.match(drifted.stderr, `${file} differs from the op table`)
     assert.is(generate(dir).status, 0)
     assert.match(readFileSync(join(dir, 'native', 'gen', 'ops.h'), 'utf8'), /X\(relu, 7000\)/)
     assert.match(readFileSync(join(dir, 'docs', 'operators.md'), 'utf8'), /\| 7000 \| `relu` \| x → y \| slope \| out \|/)
@@ -77,7 +99,11 @@ test('the header compiles, and its table reads attributes and operands', () => {
     }`
   try {
     writeFileSync(join(dir, 'main.cpp'), program)
-    execFileSync('g++', ['-std=c++20', '-Wall', '-Wextra', '-Werror', `-I${join(root, 'native', 'gen')}`, 'main.cpp', '-o', 'main'], { cwd: dir })
+    execFileSync(
+      'g++',
+      ['-std=c++20', '-Wall', '-Wextra', '-Werror', `-I${join(root, 'native', 'gen')}`, 'main.cpp', '-o', 'main'],
+      { cwd: dir },
+    )
     execFileSync(join(dir, 'main'))
   } finally {
     rmSync(dir, { recursive: true })

@@ -19,7 +19,12 @@ test('resampling goes from the size that it was made for to the one that it says
 
 test('bilinear tiles of T rows, f times as high, need at most ceil(T / f) + 2 rows', () => {
   for (const mode of [1, 2])
-    for (const [from, to] of [[16, 32], [16, 64], [15, 45], [7, 100]] as const) {
+    for (const [from, to] of [
+      [16, 32],
+      [16, 64],
+      [15, 45],
+      [7, 100],
+    ] as const) {
       const { H } = upsample.ins[0]!.access!({ mode, inH: from, inW: 1, outH: to, outW: 1 }, { ins: [], outs: [] })
       assert.equal(sigmaDelta(H), { sigma: from / to, delta: 2 })
       for (let lo = 0; lo < to; lo++)

@@ -143,7 +143,10 @@ test('refusals say where and what', () => {
   const text = encodePlan(tiledPlan())
   assert.match(refusal('')!, /file: it is not JSON/)
   assert.match(refusal('[]')!, /format: it is undefined; legal is "spillway-plan"/)
-  assert.match(refusal(text.replace(`"version":${PLAN_VERSION}`, '"version":99'))!, new RegExp(`version: it is 99; this program reads ${PLAN_VERSION}`))
+  assert.match(
+    refusal(text.replace(`"version":${PLAN_VERSION}`, '"version":99'))!,
+    new RegExp(`version: it is 99; this program reads ${PLAN_VERSION}`),
+  )
   assert.match(refusal(text.replace('"budgetBytes":', '"budgetBytes": '))!, /checksum/)
   const cases: readonly (readonly [Path, Json, RegExp])[] = [
     [['budgetBytes'], -1, /budgetBytes: -1 is not a whole number from 0/],

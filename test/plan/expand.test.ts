@@ -13,7 +13,11 @@ import { splitAt } from '../../staging/tile/cuts'
 import { Sketch } from '../graph/sketch'
 import { grid, opNamed, segmentsOf, trained, valueNamed } from '../tile/trained'
 
-const machine = { seconds: () => 1, workspace: (kind: string, _: unknown, s: { readonly ins: readonly (readonly number[])[] }) => (kind.startsWith('conv2d') ? elementsOf(s.ins[0]!) : 0) }
+const machine = {
+  seconds: () => 1,
+  workspace: (kind: string, _: unknown, s: { readonly ins: readonly (readonly number[])[] }) =>
+    kind.startsWith('conv2d') ? elementsOf(s.ins[0]!) : 0,
+}
 const free = { seconds: () => 1, workspace: () => 0 }
 const chain = (batch: number): Graph => {
   const s = new Sketch([batch, 2, 16, 16])
@@ -28,37 +32,137 @@ const kindsOf = (x: Expansion, segment: number): string[][] => {
 /** [c1 r1 c2] in a grid, the rest of the step whole. */
 const forwardTiled = (g: Graph, over: Grid): readonly Segment[] => {
   const ids = forwardOps(g).map((o) => o.id)
-  return segmentsOf(g, [{ ops: ids.slice(0, 3), grid: over }, { ops: ids.slice(3), grid: UNTILED }])
+  return segmentsOf(g, [
+    { ops: ids.slice(0, 3), grid: over },
+    { ops: ids.slice(3), grid: UNTILED },
+  ])
 }
 
 test('dense boxes are one run of memory, channels-last', () => {
-  const held: Box = [[0, 2], [0, 3], [0, 8], [0, 5]]
+  const held: Box = [
+    [0, 2],
+    [0, 3],
+    [0, 8],
+    [0, 5],
+  ]
   assert.ok(isDense(held, held))
-  assert.ok(isDense(held, [[1, 2], [0, 3], [0, 8], [0, 5]]), 'a sample')
-  assert.ok(isDense(held, [[1, 2], [0, 3], [2, 6], [0, 5]]), 'rows of a sample')
-  assert.ok(isDense(held, [[1, 2], [0, 3], [4, 5], [1, 3]]), 'pixels of a row')
-  assert.not(isDense(held, [[0, 2], [0, 3], [2, 6], [0, 5]]), 'rows of two samples')
-  assert.not(isDense(held, [[1, 2], [0, 3], [2, 4], [1, 3]]), 'columns of two rows')
-  assert.not(isDense(held, [[0, 2], [0, 3], [4, 5], [0, 5]]), 'a row of two samples')
-  assert.not(isDense(held, [[0, 1], [0, 2], [0, 1], [0, 1]]), 'some channels')
+  assert.ok(
+    isDense(held, [
+      [1, 2],
+      [0, 3],
+      [0, 8],
+      [0, 5],
+    ]),
+    'a sample',
+  )
+  assert.ok(
+    isDense(held, [
+      [1, 2],
+      [0, 3],
+      [2, 6],
+      [0, 5],
+    ]),
+    'rows of a sample',
+  )
+  assert.ok(
+    isDense(held, [
+      [1, 2],
+      [0, 3],
+      [4, 5],
+      [1, 3],
+    ]),
+    'pixels of a row',
+  )
+  assert.not(
+    isDense(held, [
+      [0, 2],
+      [0, 3],
+      [2, 6],
+      [0, 5],
+    ]),
+    'rows of two samples',
+  )
+  assert.not(
+    isDense(held, [
+      [1, 2],
+      [0, 3],
+      [2, 4],
+      [1, 3],
+    ]),
+    'columns of two rows',
+  )
+  assert.not(
+    isDense(held, [
+      [0, 2],
+      [0, 3],
+      [4, 5],
+      [0, 5],
+    ]),
+    'a row of two samples',
+  )
+  assert.not(
+    isDense(held, [
+      [0, 1],
+      [0, 2],
+      [0, 1],
+      [0, 1],
+    ]),
+    'some channels',
+  )
 })
 
 test('the worked example: columns are gathered and scattered, rows of one image lie where they are', () => {
   const g = chain(1)
   const columns = expand(g, forwardTiled(g, grid(1, 1, 2)), free)
-  assert.equal(kindsOf(columns, 0), [['copy', 'conv2d', 'relu', 'conv2d', 'copy'], ['copy', 'conv2d', 'relu', 'conv2d', 'copy']])
+  assert.equal(kindsOf(columns, 0), [
+    ['copy', 'conv2d', 'relu', 'conv2d', 'copy'],
+    ['copy', 'conv2d', 'relu', 'conv2d', 'copy'],
+  ])
   const [gather, c1, r1, c2, scatter] = columns.calls
-  assert.equal(gather!.ins[0]!.box, [[0, 1], [0, 2], [0, 16], [0, 10]])
+  assert.equal(gather!.ins[0]!.box, [
+    [0, 1],
+    [0, 2],
+    [0, 16],
+    [0, 10],
+  ])
   assert.equal(gather!.outs[0]!.held, gather!.ins[0]!.box)
   assert.equal(c1!.ins[0], gather!.outs[0])
   assert.is(r1!.outs[0]!.cell, c1!.outs[0]!.cell, 'in place')
   assert.equal(columns.cells[r1!.outs[0]!.cell]!.values, [valueNamed(g, 'c1'), valueNamed(g, 'r1')])
-  assert.equal([scatter!.ins[0]!.cell, scatter!.outs[0]!.box], [c2!.outs[0]!.cell, [[0, 1], [0, 4], [0, 16], [0, 8]]])
+  assert.equal(
+    [scatter!.ins[0]!.cell, scatter!.outs[0]!.box],
+    [
+      c2!.outs[0]!.cell,
+      [
+        [0, 1],
+        [0, 4],
+        [0, 16],
+        [0, 8],
+      ],
+    ],
+  )
   assert.is(columns.cells[scatter!.outs[0]!.cell]!.scope, 'whole')
   const rows = expand(g, forwardTiled(g, grid(1, 2, 1)), free)
-  assert.equal(kindsOf(rows, 0), [['conv2d', 'relu', 'conv2d'], ['conv2d', 'relu', 'conv2d']])
-  assert.equal(rows.calls[3]!.ins[0]!.box, [[0, 1], [0, 2], [6, 16], [0, 16]])
-  assert.equal(rows.calls[5]!.outs[0]!.box, [[0, 1], [0, 4], [8, 16], [0, 16]], 'straight into the whole')
+  assert.equal(kindsOf(rows, 0), [
+    ['conv2d', 'relu', 'conv2d'],
+    ['conv2d', 'relu', 'conv2d'],
+  ])
+  assert.equal(rows.calls[3]!.ins[0]!.box, [
+    [0, 1],
+    [0, 2],
+    [6, 16],
+    [0, 16],
+  ])
+  assert.equal(
+    rows.calls[5]!.outs[0]!.box,
+    [
+      [0, 1],
+      [0, 4],
+      [8, 16],
+      [0, 16],
+    ],
+    'straight into the whole',
+  )
   const batch = expand(chain(2), forwardTiled(chain(2), grid(1, 2, 1)), free)
   assert.equal(kindsOf(batch, 0)[0], ['copy', 'conv2d', 'relu', 'conv2d', 'copy'], 'rows of two images are not one run')
 })
@@ -90,7 +194,10 @@ test('cells are as large as the largest tile and live from the first to the last
   }
   const whole = expand(g, forwardTiled(g, UNTILED), machine).cells.filter((c) => c.scope === 'workspace')
   assert.is(whole.length, 6, 'two convolutions, one of them again, a data gradient, two weight gradients')
-  assert.ok(whole.every((c) => c.segment === -1 && c.first === c.last), 'scratch of one call each')
+  assert.ok(
+    whole.every((c) => c.segment === -1 && c.first === c.last),
+    'scratch of one call each',
+  )
 })
 
 test('scratch is what the machine says, in whole lines, asked once for each shape', () => {
@@ -110,7 +217,7 @@ test('scratch is what the machine says, in whole lines, asked once for each shap
 // ---------------------------------------------------------------- sums over tiles
 
 const networks: Readonly<Record<string, () => Graph>> = {
-  'overlap': () => {
+  overlap: () => {
     const s = new Sketch([2, 2, 19, 13])
     return trained(s, s.conv(s.conv(s.image, 'a', 3), 'b', 3, 5))
   },
@@ -120,7 +227,17 @@ const networks: Readonly<Record<string, () => Graph>> = {
   },
   'halos wider than tiles': () => {
     const s = new Sketch([1, 2, 12, 9])
-    return trained(s, s.conv(s.conv(s.image, 'a', 3), 'b', 3, 7, { padTop: 6, padBottom: 6, padLeft: 6, padRight: 6, dilationH: 2, dilationW: 2 }))
+    return trained(
+      s,
+      s.conv(s.conv(s.image, 'a', 3), 'b', 3, 7, {
+        padTop: 6,
+        padBottom: 6,
+        padLeft: 6,
+        padRight: 6,
+        dilationH: 2,
+        dilationW: 2,
+      }),
+    )
   },
   'norms and pooling': () => {
     const s = new Sketch([2, 2, 16, 12])
@@ -130,15 +247,26 @@ const networks: Readonly<Record<string, () => Graph>> = {
 }
 
 /** Every way to cut and tile that the tiler accepts, unrolled. */
-function* unrolled(): Generator<{ readonly name: string; readonly g: Graph; readonly segments: readonly Segment[]; readonly x: Expansion }> {
+function* unrolled(): Generator<{
+  readonly name: string
+  readonly g: Graph
+  readonly segments: readonly Segment[]
+  readonly x: Expansion
+}> {
   for (const [name, make] of Object.entries(networks)) {
     const g = make()
     const ids = forwardOps(g).map((o) => o.id)
     for (const cut of ids.keys())
       for (const over of [grid(1, 3, 1), grid(2, 2, 3), grid(1, 1, 4), grid(1, 5, 2)]) {
         const parts = splitAt(ids, cut ? [cut] : [])
-        for (const grids of [[over, over], [over, UNTILED]]) {
-          const built = assemble(g, parts.map((ops, i) => ({ ops, grid: grids[i]! })))
+        for (const grids of [
+          [over, over],
+          [over, UNTILED],
+        ]) {
+          const built = assemble(
+            g,
+            parts.map((ops, i) => ({ ops, grid: grids[i]! })),
+          )
           if (!isLeft(built)) yield { name, g, segments: built.right, x: expand(g, built.right, free) }
         }
       }
@@ -162,14 +290,23 @@ test('what tiles add up is zeroed everywhere, once, before anything is added', (
         for (const c of x.calls) {
           if (c.segment !== s || c.outs[0]?.value !== k.value) continue
           const parts = pixels(c.outs[0].box)
-          if (c.kind === 'fill') for (const p of parts) {
-            assert.not(zeroed.has(p), `${name}: '${g.values[k.value]!.name}' is zeroed twice at ${p}`)
-            zeroed.add(p)
-          }
-          if (c.kind === 'accumulate') assert.ok(parts.every((p) => zeroed.has(p)), `${name}: a tile adds to '${g.values[k.value]!.name}' before it is zero`)
+          if (c.kind === 'fill')
+            for (const p of parts) {
+              assert.not(zeroed.has(p), `${name}: '${g.values[k.value]!.name}' is zeroed twice at ${p}`)
+              zeroed.add(p)
+            }
+          if (c.kind === 'accumulate')
+            assert.ok(
+              parts.every((p) => zeroed.has(p)),
+              `${name}: a tile adds to '${g.values[k.value]!.name}' before it is zero`,
+            )
         }
         const shape = g.values[k.value]!.shape
-        assert.is(zeroed.size, elementsOf([shape[0]!, shape[2] ?? 1, shape[3] ?? 1]), `${name}: all of '${g.values[k.value]!.name}'`)
+        assert.is(
+          zeroed.size,
+          elementsOf([shape[0]!, shape[2] ?? 1, shape[3] ?? 1]),
+          `${name}: all of '${g.values[k.value]!.name}'`,
+        )
         sums++
       }
   assert.ok(sums > 150, `${sums} sums`)
@@ -186,8 +323,15 @@ test('what tiles write they write once, all of it', () => {
           if (out) for (const p of pixels(out.box)) times.set(p, (times.get(p) ?? 0) + 1)
         }
         const shape = g.values[k.value]!.shape
-        assert.is(times.size, elementsOf([shape[0]!, shape[2] ?? 1, shape[3] ?? 1]), `${name}: all of '${g.values[k.value]!.name}'`)
-        assert.ok([...times.values()].every((n) => n === 1), `${name}: '${g.values[k.value]!.name}' once`)
+        assert.is(
+          times.size,
+          elementsOf([shape[0]!, shape[2] ?? 1, shape[3] ?? 1]),
+          `${name}: all of '${g.values[k.value]!.name}'`,
+        )
+        assert.ok(
+          [...times.values()].every((n) => n === 1),
+          `${name}: '${g.values[k.value]!.name}' once`,
+        )
         written++
       }
   assert.ok(written > 40, `${written} values`)
@@ -197,7 +341,10 @@ test('moments are merged with the number of elements behind each side', () => {
   const g = networks['norms and pooling']!()
   const stats = opNamed(g, 'n:bn_stats')
   const ids = forwardOps(g).map((o) => o.id)
-  const segments = segmentsOf(g, [{ ops: ids.slice(0, 2), grid: grid(2, 3, 2) }, { ops: ids.slice(2), grid: UNTILED }])
+  const segments = segmentsOf(g, [
+    { ops: ids.slice(0, 2), grid: grid(2, 3, 2) },
+    { ops: ids.slice(2), grid: UNTILED },
+  ])
   const merges = expand(g, segments, free).calls.filter((c) => c.kind === 'merge_moments')
   assert.is(merges.length, 12)
   let behind = 0
@@ -206,8 +353,13 @@ test('moments are merged with the number of elements behind each side', () => {
     behind += m.attrs['countX']!
   }
   assert.is(behind, 2 * 16 * 12)
-  const boxes = expand(g, segments, free).calls.filter((c) => c.op === stats.id).map((c) => c.ins[0]!.box)
-  assert.equal(merges.map((m) => m.attrs['countX']), boxes.map((b) => extentOf(b[0]) * extentOf(b[2]) * extentOf(b[3])))
+  const boxes = expand(g, segments, free)
+    .calls.filter((c) => c.op === stats.id)
+    .map((c) => c.ins[0]!.box)
+  assert.equal(
+    merges.map((m) => m.attrs['countX']),
+    boxes.map((b) => extentOf(b[0]) * extentOf(b[2]) * extentOf(b[3])),
+  )
 })
 
 test.run()

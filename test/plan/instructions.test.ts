@@ -5,7 +5,8 @@ import { type Instr, instructions, isForEver } from '../../staging/plan/instruct
 import type { Draft, Plan } from '../../staging/plan/plan'
 import { callsOf, planWith } from '../schedule/steps'
 
-const text = (i: Instr): string => (i.tag === 'mark' ? `mark ${i.segment}.${i.tile}` : i.tag === 'call' ? `call ${i.call}` : `${i.tag} ${i.residency}`)
+const text = (i: Instr): string =>
+  i.tag === 'mark' ? `mark ${i.segment}.${i.tile}` : i.tag === 'call' ? `call ${i.call}` : `${i.tag} ${i.residency}`
 const list = (drafts: readonly Draft[], calls: number, scopes = {}): string[] =>
   instructions(planWith(drafts, callsOf(new Array<number>(calls).fill(1)), scopes)).map(text)
 
@@ -17,9 +18,21 @@ test('at one point: copies out start, are waited for, pages go and come, copies 
     { storage: 3, from: 0, to: 1, acquire: 1, release: 2 },
   ]
   assert.equal(list(drafts, 2, { 2: 'fed' }), [
-    'acquire 0', 'acquire 1', 'mark 0.0', 'call 0',
-    'copyOut 0', 'waitOut 0', 'release 0', 'release 1', 'acquire 2', 'copyIn 2', 'acquire 3', 'waitIn 2', 'call 1',
-    'release 2', 'release 3',
+    'acquire 0',
+    'acquire 1',
+    'mark 0.0',
+    'call 0',
+    'copyOut 0',
+    'waitOut 0',
+    'release 0',
+    'release 1',
+    'acquire 2',
+    'copyIn 2',
+    'acquire 3',
+    'waitIn 2',
+    'call 1',
+    'release 2',
+    'release 3',
   ])
 })
 
@@ -29,29 +42,79 @@ test('a copy out starts at its point and is waited for at its release; a copy in
     { storage: 0, from: 0, to: 1, acquire: 4, release: 7, load: { ready: 6, from: 'tier' }, tierOffset: 0 },
   ]
   assert.equal(list(drafts, 7), [
-    'acquire 0', 'mark 0.0', 'call 0', 'copyOut 0', 'call 1', 'call 2', 'waitOut 0', 'release 0', 'call 3',
-    'acquire 1', 'copyIn 1', 'call 4', 'call 5', 'waitIn 1', 'call 6', 'release 1',
+    'acquire 0',
+    'mark 0.0',
+    'call 0',
+    'copyOut 0',
+    'call 1',
+    'call 2',
+    'waitOut 0',
+    'release 0',
+    'call 3',
+    'acquire 1',
+    'copyIn 1',
+    'call 4',
+    'call 5',
+    'waitIn 1',
+    'call 6',
+    'release 1',
   ])
 })
 
 test('what is held for ever is neither acquired nor released', () => {
-  const drafts: Draft[] = [{ storage: 0, from: 0, to: 4, acquire: 0, release: 2 }, { storage: 1, from: 0, to: 1, acquire: 0, release: 2 }]
+  const drafts: Draft[] = [
+    { storage: 0, from: 0, to: 4, acquire: 0, release: 2 },
+    { storage: 1, from: 0, to: 1, acquire: 0, release: 2 },
+  ]
   const plan = planWith(drafts, callsOf([1, 1]), { 0: 'persistent' })
   assert.equal(instructions(plan).map(text), ['acquire 1', 'mark 0.0', 'call 0', 'call 1', 'release 1'])
-  assert.equal(plan.residencies.map((r) => isForEver(plan)(r)), [true, false])
+  assert.equal(
+    plan.residencies.map((r) => isForEver(plan)(r)),
+    [true, false],
+  )
 })
 
 test('a mark where the segment or the tile changes', () => {
   const at = (segment: number, tile: number) => ({ ...callsOf([1])[0]!, segment, tile })
   const plan: Plan = { ...planWith([], []), calls: [at(0, 0), at(0, 0), at(0, 1), at(1, 1), at(1, 0)] }
-  assert.equal(instructions(plan).map(text), ['mark 0.0', 'call 0', 'call 1', 'mark 0.1', 'call 2', 'mark 1.1', 'call 3', 'mark 1.0', 'call 4'])
+  assert.equal(instructions(plan).map(text), [
+    'mark 0.0',
+    'call 0',
+    'call 1',
+    'mark 0.1',
+    'call 2',
+    'mark 1.1',
+    'call 3',
+    'mark 1.0',
+    'call 4',
+  ])
 })
 
 test('of copies at one point the one that is waited for first comes first', () => {
-  const save = (storage: number, release: number): Draft => ({ storage, from: 0, to: 1, acquire: 0, release, save: { start: 1 }, tierOffset: 0 })
-  const load = (storage: number, ready: number): Draft => ({ storage, from: 0, to: 1, acquire: 2, release: 9, load: { ready, from: 'source' } })
-  const plan = planWith([save(0, 4), save(1, 2), save(2, 3), load(3, 6), load(4, 4), load(5, 5)], callsOf(new Array<number>(9).fill(1)), { 3: 'fed', 4: 'fed', 5: 'fed' })
-  const order = (tag: Instr['tag']): number[] => instructions(plan).flatMap((i) => (i.tag === tag ? [plan.residencies[(i as { residency: number }).residency]!.storage] : []))
+  const save = (storage: number, release: number): Draft => ({
+    storage,
+    from: 0,
+    to: 1,
+    acquire: 0,
+    release,
+    save: { start: 1 },
+    tierOffset: 0,
+  })
+  const load = (storage: number, ready: number): Draft => ({
+    storage,
+    from: 0,
+    to: 1,
+    acquire: 2,
+    release: 9,
+    load: { ready, from: 'source' },
+  })
+  const plan = planWith(
+    [save(0, 4), save(1, 2), save(2, 3), load(3, 6), load(4, 4), load(5, 5)],
+    callsOf(new Array<number>(9).fill(1)),
+    { 3: 'fed', 4: 'fed', 5: 'fed' },
+  )
+  const order = (tag: Instr['tag']): number[] =>
+    instructions(plan).flatMap((i) => (i.tag === tag ? [plan.residencies[(i as { residency: number }).residency]!.storage] : []))
   assert.equal(order('copyOut'), [1, 2, 0])
   assert.equal(order('waitOut'), [1, 2, 0])
   assert.equal(order('copyIn'), [4, 5, 3])

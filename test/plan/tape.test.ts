@@ -23,7 +23,10 @@ const machine = machines['v100-pcie-16g']!
 const NONE = 0xffffffff
 
 const planned = (g: Graph, cuts: readonly number[], over: ReturnType<typeof grid>, pages: number): Plan => {
-  const groups = splitAt(forwardOps(g).map((o) => o.id), cuts).map((ops) => ({ ops, grid: over }))
+  const groups = splitAt(
+    forwardOps(g).map((o) => o.id),
+    cuts,
+  ).map((ops) => ({ ops, grid: over }))
   const options = { strategy: 'by hand', machine, algorithms: 'fixed' as const }
   const segments = segmentsOf(g, groups)
   const plan = compileSegments(g, segments, { ...options, budgetBytes: pages * PAGE_BYTES })
@@ -48,25 +51,33 @@ const plans: readonly Plan[] = [planned(graph, [2, 5, 7], grid(1, 6, 1), 1), pla
 const tapes: readonly Tape[] = plans.map((p) => readTape(toTape(p)))
 const both = (f: (plan: Plan, tape: Tape) => void): void => plans.forEach((p, i) => f(p, tapes[i]!))
 
-test('the plans move pages out and in', () => both((plan) => {
-  assert.ok(plan.residencies.filter((r) => r.save).length >= 4)
-  assert.ok(plan.residencies.filter((r) => r.load?.from === 'tier').length >= 4)
-}))
+test('the plans move pages out and in', () =>
+  both((plan) => {
+    assert.ok(plan.residencies.filter((r) => r.save).length >= 4)
+    assert.ok(plan.residencies.filter((r) => r.load?.from === 'tier').length >= 4)
+  }))
 
-test('header', () => both((plan, tape) => {
-  const bytes = toTape(plan)
-  assert.equal([tape.magic, tape.version, tape.floatType, tape.bytes, tape.pageBytes], ['SPILLWAY', 1, 0, bytes.length, 2097152])
-  assert.equal([tape.budgetPages, tape.peakPages, tape.poolPages, tape.tierBytes], [plan.budgetBytes / mib(2), plan.peakPages, plan.peakPages, plan.tierBytes])
-  assert.is(tape.checksum, checksumOf(bytes))
-  assert.is(tape.events, plan.residencies.filter((r) => r.save).length + plan.residencies.filter((r) => r.load).length)
-  let end = 256
-  for (const [i, s] of tape.sections.entries()) {
-    assert.is(s.offset % 8, 0, `section ${i}`)
-    assert.ok(s.offset >= end)
-    end = s.offset + s.count * [16, 24, 16, 104, 56, 4, 8, 16, 48, 32, 1][i]!
-  }
-  assert.ok(end <= bytes.length && bytes.length < end + 8)
-}))
+test('header', () =>
+  both((plan, tape) => {
+    const bytes = toTape(plan)
+    assert.equal(
+      [tape.magic, tape.version, tape.floatType, tape.bytes, tape.pageBytes],
+      ['SPILLWAY', 1, 0, bytes.length, 2097152],
+    )
+    assert.equal(
+      [tape.budgetPages, tape.peakPages, tape.poolPages, tape.tierBytes],
+      [plan.budgetBytes / mib(2), plan.peakPages, plan.peakPages, plan.tierBytes],
+    )
+    assert.is(tape.checksum, checksumOf(bytes))
+    assert.is(tape.events, plan.residencies.filter((r) => r.save).length + plan.residencies.filter((r) => r.load).length)
+    let end = 256
+    for (const [i, s] of tape.sections.entries()) {
+      assert.is(s.offset % 8, 0, `section ${i}`)
+      assert.ok(s.offset >= end)
+      end = s.offset + s.count * [16, 24, 16, 104, 56, 4, 8, 16, 48, 32, 1][i]!
+    }
+    assert.ok(end <= bytes.length && bytes.length < end + 8)
+  }))
 
 // ---------------------------------------------------------------- views
 
@@ -77,60 +88,86 @@ const elementAt = (v: View, [b, c, h, w]: readonly number[]): number => {
 }
 
 const corners = (v: View): number[][] =>
-  [0, 1].flatMap((b) => [0, 1].flatMap((c) => [0, 1].flatMap((h) => [0, 1].map((w) =>
-    [b, c, h, w].map((high, i) => (high ? v.box[i]![1] - 1 : v.box[i]![0]))))))
+  [0, 1].flatMap((b) =>
+    [0, 1].flatMap((c) =>
+      [0, 1].flatMap((h) => [0, 1].map((w) => [b, c, h, w].map((high, i) => (high ? v.box[i]![1] - 1 : v.box[i]![0])))),
+    ),
+  )
 
-test('views of tiles: box, origin and whole; every corner lies where the cell holds it', () => both((plan, tape) => {
-  let tiles = 0
-  plan.calls.forEach((call, p) => {
-    const pairs = [...call.ins, ...call.outs].map((v, k) => [v, [...tape.calls[p]!.ins, ...tape.calls[p]!.outs][k]!] as const)
-    for (const [v, t] of pairs) {
-      const value = plan.graph.values[v.value]!
-      if (value.shape.length !== 4 || ['param', 'state'].includes(value.role) || (value.gradOf !== undefined && plan.graph.values[value.gradOf]!.role === 'param')) continue
-      assert.equal([t.rank, t.dims, t.origin, t.extent], [4, v.box.map(([lo, hi]) => hi - lo), v.box.map(([lo]) => lo), value.shape])
-      assert.is(t.dtype, value.dtype === 'i32' ? 2 : 0)
-      for (const at of corners(v)) {
-        const inTape = t.offset / 4 + at.reduce((n, x, i) => n + (x - t.origin[i]!) * t.strides[i]!, 0)
-        assert.is(inTape * dtypeBytes[value.dtype], plan.places[v.cell]!.offset + elementAt(v, at) * dtypeBytes[value.dtype], `${call.kind} ${p}`)
+test('views of tiles: box, origin and whole; every corner lies where the cell holds it', () =>
+  both((plan, tape) => {
+    let tiles = 0
+    plan.calls.forEach((call, p) => {
+      const pairs = [...call.ins, ...call.outs].map((v, k) => [v, [...tape.calls[p]!.ins, ...tape.calls[p]!.outs][k]!] as const)
+      for (const [v, t] of pairs) {
+        const value = plan.graph.values[v.value]!
+        if (
+          value.shape.length !== 4 ||
+          ['param', 'state'].includes(value.role) ||
+          (value.gradOf !== undefined && plan.graph.values[value.gradOf]!.role === 'param')
+        )
+          continue
+        assert.equal(
+          [t.rank, t.dims, t.origin, t.extent],
+          [4, v.box.map(([lo, hi]) => hi - lo), v.box.map(([lo]) => lo), value.shape],
+        )
+        assert.is(t.dtype, value.dtype === 'i32' ? 2 : 0)
+        for (const at of corners(v)) {
+          const inTape = t.offset / 4 + at.reduce((n, x, i) => n + (x - t.origin[i]!) * t.strides[i]!, 0)
+          assert.is(
+            inTape * dtypeBytes[value.dtype],
+            plan.places[v.cell]!.offset + elementAt(v, at) * dtypeBytes[value.dtype],
+            `${call.kind} ${p}`,
+          )
+        }
+        if (call.tile > 0) tiles++
       }
-      if (call.tile > 0) tiles++
-    }
-  })
-  assert.ok(tiles > 100)
-}))
-
-test('parameters, their gradients and statistics are dense in their own order; plumbing moves weights as one run', () => both((plan, tape) => {
-  let weights = 0
-  plan.calls.forEach((call, p) => {
-    [...call.ins, ...call.outs].forEach((v, k) => {
-      const value = plan.graph.values[v.value]!
-      const t = [...tape.calls[p]!.ins, ...tape.calls[p]!.outs][k]!
-      const ofWeights = ['param', 'state'].includes(value.role) || (value.gradOf !== undefined && plan.graph.values[value.gradOf]!.role === 'param')
-      if (value.shape.length === 4 && !ofWeights) return
-      const flat = call.op < 0 && value.shape.length === 4
-      const dims = flat ? [value.shape.reduce((n, d) => n * d, 1), 1, 1, 1] : [...value.shape, 1, 1, 1].slice(0, 4)
-      assert.equal(t.dims, dims)
-      assert.equal([t.offset, t.origin, t.extent], [plan.places[v.cell]!.offset, [0, 0, 0, 0], dims])
-      assert.equal(t.strides, [dims[1]! * dims[2]! * dims[3]!, dims[2]! * dims[3]!, dims[3]!, 1])
-      assert.is(t.rank, flat ? 1 : value.shape.length)
-      weights++
     })
-  })
-  assert.ok(weights > 50)
-}))
+    assert.ok(tiles > 100)
+  }))
 
-test('calls: kind by wire number, attributes in the order of the op table, scratch, random key, place, cost', () => both((plan, tape) => {
-  assert.is(tape.calls.length, plan.calls.length)
-  plan.calls.forEach((c, p) => {
-    const t = tape.calls[p]!
-    assert.equal([t.kind, t.op, t.segment, t.tile, t.seconds], [opDef(c.kind).wire, c.op < 0 ? NONE : c.op, c.segment, c.tile, c.seconds])
-    assert.equal(t.attrs, Object.keys(opDef(c.kind).fields).map((f) => c.attrs[f]))
-    assert.equal(t.workspace?.dims ?? null, c.workspace ? [c.workspace.bytes / 4, 1, 1, 1] : null)
-    const again = plan.segments[c.segment]!.phase === 'backward' && c.op >= 0 && plan.graph.ops[c.op]!.phase === 'forward'
-    assert.is(t.flags, again ? 1 : 0)
-  })
-  assert.ok(tape.calls.some((t) => t.workspace) && tape.calls.some((t) => t.flops > 0))
-}))
+test('parameters, their gradients and statistics are dense in their own order; plumbing moves weights as one run', () =>
+  both((plan, tape) => {
+    let weights = 0
+    plan.calls.forEach((call, p) => {
+      ;[...call.ins, ...call.outs].forEach((v, k) => {
+        const value = plan.graph.values[v.value]!
+        const t = [...tape.calls[p]!.ins, ...tape.calls[p]!.outs][k]!
+        const ofWeights =
+          ['param', 'state'].includes(value.role) ||
+          (value.gradOf !== undefined && plan.graph.values[value.gradOf]!.role === 'param')
+        if (value.shape.length === 4 && !ofWeights) return
+        const flat = call.op < 0 && value.shape.length === 4
+        const dims = flat ? [value.shape.reduce((n, d) => n * d, 1), 1, 1, 1] : [...value.shape, 1, 1, 1].slice(0, 4)
+        assert.equal(t.dims, dims)
+        assert.equal([t.offset, t.origin, t.extent], [plan.places[v.cell]!.offset, [0, 0, 0, 0], dims])
+        assert.equal(t.strides, [dims[1]! * dims[2]! * dims[3]!, dims[2]! * dims[3]!, dims[3]!, 1])
+        assert.is(t.rank, flat ? 1 : value.shape.length)
+        weights++
+      })
+    })
+    assert.ok(weights > 50)
+  }))
+
+test('calls: kind by wire number, attributes in the order of the op table, scratch, random key, place, cost', () =>
+  both((plan, tape) => {
+    assert.is(tape.calls.length, plan.calls.length)
+    plan.calls.forEach((c, p) => {
+      const t = tape.calls[p]!
+      assert.equal(
+        [t.kind, t.op, t.segment, t.tile, t.seconds],
+        [opDef(c.kind).wire, c.op < 0 ? NONE : c.op, c.segment, c.tile, c.seconds],
+      )
+      assert.equal(
+        t.attrs,
+        Object.keys(opDef(c.kind).fields).map((f) => c.attrs[f]),
+      )
+      assert.equal(t.workspace?.dims ?? null, c.workspace ? [c.workspace.bytes / 4, 1, 1, 1] : null)
+      const again = plan.segments[c.segment]!.phase === 'backward' && c.op >= 0 && plan.graph.ops[c.op]!.phase === 'forward'
+      assert.is(t.flags, again ? 1 : 0)
+    })
+    assert.ok(tape.calls.some((t) => t.workspace) && tape.calls.some((t) => t.flops > 0))
+  }))
 
 test('a call that computes again says so', () => assert.ok(tapes[1]!.calls.some((t) => t.flags === 1)))
 
@@ -152,58 +189,81 @@ const physicalPages = (plan: Plan, residency: number): number[] =>
   plan.residencies[residency]!.runs.flatMap((r) => Array.from({ length: r.count }, (_, i) => r.page + i))
 
 /** First and last byte of a view inside its buffer. */
-const span = (t: TapeView, elementBytes: number): readonly [number, number] =>
-  [t.offset, t.offset + (t.dims.reduce((n, d, i) => n + (d - 1) * t.strides[i]!, 0) + 1) * elementBytes]
+const span = (t: TapeView, elementBytes: number): readonly [number, number] => [
+  t.offset,
+  t.offset + (t.dims.reduce((n, d, i) => n + (d - 1) * t.strides[i]!, 0) + 1) * elementBytes,
+]
 
-test('every access of every call reaches the physical page that its storage has then', () => both((plan, tape) => {
-  const shown = shownBy(tape)
-  let accesses = 0
-  plan.calls.forEach((c, p) => {
-    const reach = (cell: number, t: TapeView): void => {
-      const storage = plan.places[cell]!.storage
-      const [lo, hi] = span(t, 4)
-      for (const page of [Math.floor(lo / PAGE_BYTES), Math.floor((hi - 1) / PAGE_BYTES)]) {
-        const i = plan.residencies.findIndex((r) => r.storage === storage && r.from <= page && page < r.to && r.acquire <= p && (p < r.release || isForEver(plan)(r)))
-        assert.ok(i >= 0, 'the page is on the device')
-        assert.equal(shown.get(`${t.buffer}:${page}`), { phys: physicalPages(plan, i)[page - plan.residencies[i]!.from], residency: i }, `${c.kind} ${p}`)
-        accesses++
+test('every access of every call reaches the physical page that its storage has then', () =>
+  both((plan, tape) => {
+    const shown = shownBy(tape)
+    let accesses = 0
+    plan.calls.forEach((c, p) => {
+      const reach = (cell: number, t: TapeView): void => {
+        const storage = plan.places[cell]!.storage
+        const [lo, hi] = span(t, 4)
+        for (const page of [Math.floor(lo / PAGE_BYTES), Math.floor((hi - 1) / PAGE_BYTES)]) {
+          const i = plan.residencies.findIndex(
+            (r) =>
+              r.storage === storage && r.from <= page && page < r.to && r.acquire <= p && (p < r.release || isForEver(plan)(r)),
+          )
+          assert.ok(i >= 0, 'the page is on the device')
+          assert.equal(
+            shown.get(`${t.buffer}:${page}`),
+            { phys: physicalPages(plan, i)[page - plan.residencies[i]!.from], residency: i },
+            `${c.kind} ${p}`,
+          )
+          accesses++
+        }
       }
-    }
-    const views = [...tape.calls[p]!.ins, ...tape.calls[p]!.outs];
-    [...c.ins, ...c.outs].forEach((v, k) => reach(v.cell, views[k]!))
-    if (c.workspace) reach(c.workspace.cell, tape.calls[p]!.workspace!)
-  })
-  assert.ok(accesses > 1000)
-}))
+      const views = [...tape.calls[p]!.ins, ...tape.calls[p]!.outs]
+      ;[...c.ins, ...c.outs].forEach((v, k) => reach(v.cell, views[k]!))
+      if (c.workspace) reach(c.workspace.cell, tape.calls[p]!.workspace!)
+    })
+    assert.ok(accesses > 1000)
+  }))
 
 /** What every transfer names: pages of its residency, in a buffer that shows them. */
 const checkTransfers = (plan: Plan, tape: Tape): void => {
   const shown = shownBy(tape)
   for (const t of tape.transfers) {
     const r = plan.residencies[t.residency]!
-    assert.equal([t.offset, t.bytes], [r.from * PAGE_BYTES, Math.min(r.to * PAGE_BYTES, plan.storages[r.storage]!.bytes) - r.from * PAGE_BYTES])
+    assert.equal(
+      [t.offset, t.bytes],
+      [r.from * PAGE_BYTES, Math.min(r.to * PAGE_BYTES, plan.storages[r.storage]!.bytes) - r.from * PAGE_BYTES],
+    )
     for (let page = r.from; page < r.to; page++)
-      assert.equal(shown.get(`${t.buffer}:${page}`), { phys: physicalPages(plan, t.residency)[page - r.from], residency: t.residency }, `residency ${t.residency}`)
+      assert.equal(
+        shown.get(`${t.buffer}:${page}`),
+        { phys: physicalPages(plan, t.residency)[page - r.from], residency: t.residency },
+        `residency ${t.residency}`,
+      )
     if (t.from === 0) assert.equal([t.tierOffset, t.binding], [r.tierOffset, NONE])
     else assert.is(t.tierOffset, r.from * PAGE_BYTES, 'where the pages lie in the value')
   }
 }
 
-test('transfers: bytes, tier offsets, sources by binding', () => both((plan, tape) => {
-  checkTransfers(plan, tape)
-  for (const t of tape.transfers.filter((x) => x.from === 1)) {
-    const cell = plan.cells[plan.storages[plan.residencies[t.residency]!.storage]!.cells[0]!]!
-    assert.is(tape.bindings[t.binding]!.name, plan.graph.values[cell.values[0]!]!.name)
-  }
-  assert.ok(tape.transfers.some((t) => t.from === 1) && tape.transfers.some((t) => t.bytes % PAGE_BYTES !== 0))
-}))
+test('transfers: bytes, tier offsets, sources by binding', () =>
+  both((plan, tape) => {
+    checkTransfers(plan, tape)
+    for (const t of tape.transfers.filter((x) => x.from === 1)) {
+      const cell = plan.cells[plan.storages[plan.residencies[t.residency]!.storage]!.cells[0]!]!
+      assert.is(tape.bindings[t.binding]!.name, plan.graph.values[cell.values[0]!]!.name)
+    }
+    assert.ok(tape.transfers.some((t) => t.from === 1) && tape.transfers.some((t) => t.bytes % PAGE_BYTES !== 0))
+  }))
 
-test('residencies and buffers', () => both((plan, tape) => {
-  assert.equal(tape.residencies, plan.residencies.map((r) => ({ pages: r.to - r.from, flags: isForEver(plan)(r) ? 1 : 0 })))
-  for (const m of tape.mappings) assert.ok(m.vaPage + m.count <= tape.buffers[m.buffer]!.pages && m.physPage + m.count <= tape.poolPages)
-  for (const b of tape.buffers) assert.ok(b.bytes > (b.pages - 1) * PAGE_BYTES && b.bytes <= b.pages * PAGE_BYTES)
-  assert.ok(tape.buffers.length > plan.storages.length, 'what leaves and returns is shown by more than one buffer')
-}))
+test('residencies and buffers', () =>
+  both((plan, tape) => {
+    assert.equal(
+      tape.residencies,
+      plan.residencies.map((r) => ({ pages: r.to - r.from, flags: isForEver(plan)(r) ? 1 : 0 })),
+    )
+    for (const m of tape.mappings)
+      assert.ok(m.vaPage + m.count <= tape.buffers[m.buffer]!.pages && m.physPage + m.count <= tape.poolPages)
+    for (const b of tape.buffers) assert.ok(b.bytes > (b.pages - 1) * PAGE_BYTES && b.bytes <= b.pages * PAGE_BYTES)
+    assert.ok(tape.buffers.length > plan.storages.length, 'what leaves and returns is shown by more than one buffer')
+  }))
 
 test('a save that starts where other pages of its storage return copies from a buffer that shows it', () => {
   // Pages 2-3 leave at 2 and return at 5, the point where pages 0-1 are saved and released.
@@ -228,59 +288,73 @@ test('the worked example: an era shows again what did not leave', () => {
   ]
   const plan = planWith(drafts, callsOf([1, 1, 1, 1, 1]))
   const tape = readTape(toTape(plan))
-  const of = (storageFrom: number, acquire: number): number => plan.residencies.findIndex((r) => r.from === storageFrom && r.acquire === acquire)
-  const shows = [0, 1].map((buffer) => tape.mappings.filter((m) => m.buffer === buffer).map((m) => m.residency).sort())
+  const of = (storageFrom: number, acquire: number): number =>
+    plan.residencies.findIndex((r) => r.from === storageFrom && r.acquire === acquire)
+  const shows = [0, 1].map((buffer) =>
+    tape.mappings
+      .filter((m) => m.buffer === buffer)
+      .map((m) => m.residency)
+      .sort(),
+  )
   assert.is(tape.buffers.length, 2)
   assert.equal(shows, [[of(0, 0), of(1, 0)].sort(), [of(0, 3), of(1, 0)].sort()])
 })
 
 // ---------------------------------------------------------------- instructions and bindings
 
-test('the instruction list is that of the plan, with a transfer and an event for each copy', () => both((plan, tape) => {
-  const tags = { call: 1, acquire: 2, release: 3, copyOut: 4, copyIn: 5, waitOut: 6, waitIn: 6, mark: 7 } as const
-  const events = new Map<string, number>()
-  const list = instructions(plan)
-  assert.is(tape.instrs.length, list.length)
-  list.forEach((i, n) => {
-    const t = tape.instrs[n]!
-    assert.is(t.tag, tags[i.tag])
-    if (i.tag === 'mark') assert.equal([t.a, t.b], [i.segment, i.tile])
-    if (i.tag === 'call') assert.is(t.a, i.call)
-    if (i.tag === 'acquire' || i.tag === 'release') assert.is(t.a, i.residency)
-    if (i.tag === 'copyOut' || i.tag === 'copyIn') {
-      assert.is(tape.transfers[t.a]!.residency, i.residency)
-      assert.not([...events.values()].includes(t.b), 'an event is signalled once')
-      events.set(`${i.tag === 'copyIn'}${i.residency}`, t.b)
-    }
-    if (i.tag === 'waitOut' || i.tag === 'waitIn') assert.equal([t.a, t.b], [events.get(`${i.tag === 'waitIn'}${i.residency}`), i.tag === 'waitIn' ? 1 : 0])
-  })
-  assert.is(events.size, tape.events)
-}))
+test('the instruction list is that of the plan, with a transfer and an event for each copy', () =>
+  both((plan, tape) => {
+    const tags = { call: 1, acquire: 2, release: 3, copyOut: 4, copyIn: 5, waitOut: 6, waitIn: 6, mark: 7 } as const
+    const events = new Map<string, number>()
+    const list = instructions(plan)
+    assert.is(tape.instrs.length, list.length)
+    list.forEach((i, n) => {
+      const t = tape.instrs[n]!
+      assert.is(t.tag, tags[i.tag])
+      if (i.tag === 'mark') assert.equal([t.a, t.b], [i.segment, i.tile])
+      if (i.tag === 'call') assert.is(t.a, i.call)
+      if (i.tag === 'acquire' || i.tag === 'release') assert.is(t.a, i.residency)
+      if (i.tag === 'copyOut' || i.tag === 'copyIn') {
+        assert.is(tape.transfers[t.a]!.residency, i.residency)
+        assert.not([...events.values()].includes(t.b), 'an event is signalled once')
+        events.set(`${i.tag === 'copyIn'}${i.residency}`, t.b)
+      }
+      if (i.tag === 'waitOut' || i.tag === 'waitIn')
+        assert.equal([t.a, t.b], [events.get(`${i.tag === 'waitIn'}${i.residency}`), i.tag === 'waitIn' ? 1 : 0])
+    })
+    assert.is(events.size, tape.events)
+  }))
 
-test('bindings name parameters, state, fed values and the loss', () => both((plan, tape) => {
-  const roles = ['param', 'state', 'input', 'target', 'loss']
-  const bound = plan.graph.values.filter((v) => roles.includes(v.role))
-  assert.equal(tape.bindings.map((b) => [roles[b.role], b.name]), bound.map((v) => [v.role, v.name]))
-  tape.bindings.forEach((b, i) => {
-    const v = bound[i]!
-    assert.is(b.dtype, v.dtype === 'i32' ? 2 : 0)
-    if (v.init) assert.equal([['none', 'uniform', 'normal', 'constant'][b.dist], b.a], [v.init.dist, v.init.a])
-    const fed = v.role === 'input' || v.role === 'target'
-    assert.is(b.view!.buffer === NONE, fed)
-    assert.equal(b.view!.dims, [...v.shape, 1, 1, 1].slice(0, 4))
-    if (fed) {
-      const [, c, h, w] = v.shape as readonly [number, number, number, number]
-      assert.equal(b.view!.strides, [h * w * c, 1, w * c, c], 'fed channels-last')
-    }
-  })
-}))
+test('bindings name parameters, state, fed values and the loss', () =>
+  both((plan, tape) => {
+    const roles = ['param', 'state', 'input', 'target', 'loss']
+    const bound = plan.graph.values.filter((v) => roles.includes(v.role))
+    assert.equal(
+      tape.bindings.map((b) => [roles[b.role], b.name]),
+      bound.map((v) => [v.role, v.name]),
+    )
+    tape.bindings.forEach((b, i) => {
+      const v = bound[i]!
+      assert.is(b.dtype, v.dtype === 'i32' ? 2 : 0)
+      if (v.init) assert.equal([['none', 'uniform', 'normal', 'constant'][b.dist], b.a], [v.init.dist, v.init.a])
+      const fed = v.role === 'input' || v.role === 'target'
+      assert.is(b.view!.buffer === NONE, fed)
+      assert.equal(b.view!.dims, [...v.shape, 1, 1, 1].slice(0, 4))
+      if (fed) {
+        const [, c, h, w] = v.shape as readonly [number, number, number, number]
+        assert.equal(b.view!.strides, [h * w * c, 1, w * c, c], 'fed channels-last')
+      }
+    })
+  }))
 
 // ---------------------------------------------------------------- records
 
 test('records are as wide as they say, padded with zeros; what does not fit is refused', () => {
   const w = new RecordWriter(16)
   w.next().u8(1).u8(2).u16(0x0403)
-  w.next().u64(2 ** 40 + 5).f64(1.5)
+  w.next()
+    .u64(2 ** 40 + 5)
+    .f64(1.5)
   assert.equal([...w.done()], [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 248, 63])
   assert.equal([w.count, w.size], [2, 32])
   assert.throws(() => w.u8(1), /too narrow/)

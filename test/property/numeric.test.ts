@@ -10,7 +10,10 @@ import { cases } from './plans'
 
 const RUNS = process.env.SPILLWAY_FULL ? 400 : 200
 
-for (const [device, tolerance] of [['ref', 1e-9], ['cpu', 1e-4]] as const)
+for (const [device, tolerance] of [
+  ['ref', 1e-9],
+  ['cpu', 1e-4],
+] as const)
   test(`tiles agree with the whole on ${device}`, async () => {
     let compared = 0
     await fc.assert(

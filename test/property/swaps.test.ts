@@ -31,7 +31,11 @@ interface Layer {
   readonly with: number
 }
 const layers: fc.Arbitrary<readonly Layer[]> = fc.array(
-  fc.record({ kind: fc.constantFrom('conv', 'conv', 'relu', 'norm', 'add'), of: fc.constantFrom(0, 0, 0, 1, 2), with: fc.nat({ max: 6 }) }),
+  fc.record({
+    kind: fc.constantFrom('conv', 'conv', 'relu', 'norm', 'add'),
+    of: fc.constantFrom(0, 0, 0, 1, 2),
+    with: fc.nat({ max: 6 }),
+  }),
   { minLength: 2, maxLength: 9 },
 )
 
@@ -51,7 +55,8 @@ const networkOf = (list: readonly Layer[], batch: number): Graph => {
 }
 
 const named = machines['v100-pcie-16g']!
-const at = (graph: Graph, machine: Machine, strategy: string, pages: number) => compile(graph, { strategy, machine, budgetBytes: pages * PAGE_BYTES, algorithms: 'fixed' })
+const at = (graph: Graph, machine: Machine, strategy: string, pages: number) =>
+  compile(graph, { strategy, machine, budgetBytes: pages * PAGE_BYTES, algorithms: 'fixed' })
 const smallest = (graph: Graph, machine: Machine, strategy: string): number => {
   const refused = at(graph, machine, strategy, 1)
   if (isRight(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${strategy}: a page cannot be enough`)
@@ -61,25 +66,31 @@ const smallest = (graph: Graph, machine: Machine, strategy: string): number => {
 test('feasible exactly from the smallest budget on, within the budget, not faster than is possible', () => {
   let moved = 0
   fc.assert(
-    fc.property(layers, fc.integer({ min: 1, max: 4 }), fc.boolean(), fc.double({ min: 0, max: 1, noNaN: true }), (list, batch, fullDuplex, share) => {
-      const machine = { ...named, link: { ...named.link, fullDuplex } }
-      const graph = networkOf(list, batch)
-      const l = inCoreRows(graph, machine)
-      const most = leastPages(l.tracks, l.calls.length)
-      for (const strategy of swapping) {
-        const least = smallest(graph, machine, strategy)
-        assert.ok(least <= most, strategy)
-        assert.ok(isLeft(at(graph, machine, strategy, least - 1)), `${strategy} below ${least}`)
-        for (const pages of new Set([least, Math.round(least + share * (most - least)), most])) {
-          const plan = at(graph, machine, strategy, pages)
-          if (isLeft(plan)) throw new Error(`${strategy} at ${pages} of ${least} to ${most}: ${renderError(plan.left)}`)
-          assert.ok(plan.right.peakPages <= pages)
-          const { makespanSeconds } = simulate(plan.right, machine.link)
-          assert.ok(makespanSeconds >= atLeastSeconds(l, pages, machine.link) * (1 - 1e-9), `${strategy} at ${pages} pages`)
-          if (plan.right.tierBytes > 0) moved++
+    fc.property(
+      layers,
+      fc.integer({ min: 1, max: 4 }),
+      fc.boolean(),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (list, batch, fullDuplex, share) => {
+        const machine = { ...named, link: { ...named.link, fullDuplex } }
+        const graph = networkOf(list, batch)
+        const l = inCoreRows(graph, machine)
+        const most = leastPages(l.tracks, l.calls.length)
+        for (const strategy of swapping) {
+          const least = smallest(graph, machine, strategy)
+          assert.ok(least <= most, strategy)
+          assert.ok(isLeft(at(graph, machine, strategy, least - 1)), `${strategy} below ${least}`)
+          for (const pages of new Set([least, Math.round(least + share * (most - least)), most])) {
+            const plan = at(graph, machine, strategy, pages)
+            if (isLeft(plan)) throw new Error(`${strategy} at ${pages} of ${least} to ${most}: ${renderError(plan.left)}`)
+            assert.ok(plan.right.peakPages <= pages)
+            const { makespanSeconds } = simulate(plan.right, machine.link)
+            assert.ok(makespanSeconds >= atLeastSeconds(l, pages, machine.link) * (1 - 1e-9), `${strategy} at ${pages} pages`)
+            if (plan.right.tierBytes > 0) moved++
+          }
         }
-      }
-    }),
+      },
+    ),
     { numRuns: process.env['SPILLWAY_FULL'] === '1' ? 100 : 8, seed: 21 },
   )
   assert.ok(moved > 50, `only ${moved} plans moved anything`)

@@ -7,9 +7,28 @@ import { chainPlan, LINK, play, stagingOf } from './plans'
 
 /** The fields that `plan --json` promises. */
 const PROMISED = [
-  'model', 'input', 'parameters', 'strategy', 'allocator', 'machine', 'budgetBytes', 'peakBytes', 'liveBytes', 'inCoreBytes', 'hostBytes',
-  'diskBytes', 'computeSeconds', 'makespanSeconds', 'lowerBoundSeconds', 'recomputeSeconds', 'haloRatio', 'bytesOut', 'bytesIn', 'segments',
-  'instructions', 'planningSeconds',
+  'model',
+  'input',
+  'parameters',
+  'strategy',
+  'allocator',
+  'machine',
+  'budgetBytes',
+  'peakBytes',
+  'liveBytes',
+  'inCoreBytes',
+  'hostBytes',
+  'diskBytes',
+  'computeSeconds',
+  'makespanSeconds',
+  'lowerBoundSeconds',
+  'recomputeSeconds',
+  'haloRatio',
+  'bytesOut',
+  'bytesIn',
+  'segments',
+  'instructions',
+  'planningSeconds',
 ] as const
 
 const VALUE = 16 * 512 * 512 * 4
@@ -56,8 +75,16 @@ test('values that share a storage count from first to last touch, rounded up to 
       { id: 2, label: 'c', scope: 'whole', values: [1], bytes: 1000, segment: -1, first: 4, last: 4 },
       { id: 3, label: 'w', scope: 'persistent', values: [2], bytes: 1, segment: -1, first: 1, last: 1 },
     ],
-    storages: [{ id: 0, label: 'arena', bytes: 2048, cells: [0, 1, 2] }, { id: 1, label: 'w', bytes: 64, cells: [3] }],
-    places: [{ storage: 0, offset: 0 }, { storage: 0, offset: 128 }, { storage: 0, offset: 192 }, { storage: 1, offset: 0 }],
+    storages: [
+      { id: 0, label: 'arena', bytes: 2048, cells: [0, 1, 2] },
+      { id: 1, label: 'w', bytes: 64, cells: [3] },
+    ],
+    places: [
+      { storage: 0, offset: 0 },
+      { storage: 0, offset: 128 },
+      { storage: 0, offset: 192 },
+      { storage: 1, offset: 0 },
+    ],
     residencies: [{ storage: 0, from: 0, to: 1, acquire: 0, release: 5, runs: [{ page: 0, count: 1 }] }],
   }
   assert.is(liveBytes(shared), 1024 + 64)
@@ -68,11 +95,27 @@ test('the locals of a tile count only where that tile touches them, and workspac
   const plan = chainPlan({ layers: 2, size: 64 })
   const box = plan.calls[0]!.ins[0]!.box
   const view = (cell: number): View => ({ cell, value: 0, held: box, box })
-  const call = (tile: number, cells: readonly number[], scratch = false): Call =>
-    ({ ...plan.calls[0]!, tile, ins: cells.map(view), outs: [], workspace: scratch ? { cell: 2, bytes: 640 } : null })
-  const local = (id: number, bytes: number): Cell => ({ id, label: '', scope: 'local', values: [0], bytes, segment: 0, first: 0, last: 5 })
+  const call = (tile: number, cells: readonly number[], scratch = false): Call => ({
+    ...plan.calls[0]!,
+    tile,
+    ins: cells.map(view),
+    outs: [],
+    workspace: scratch ? { cell: 2, bytes: 640 } : null,
+  })
+  const local = (id: number, bytes: number): Cell => ({
+    id,
+    label: '',
+    scope: 'local',
+    values: [0],
+    bytes,
+    segment: 0,
+    first: 0,
+    last: 5,
+  })
   const tiled = (calls: readonly Call[]): Plan => ({
-    ...plan, calls, residencies: [],
+    ...plan,
+    calls,
+    residencies: [],
     cells: [local(0, 6400), local(1, 640), { ...local(2, 640), scope: 'workspace' }],
     storages: [{ id: 0, label: 'tiles', bytes: 7680, cells: [0, 1, 2] }],
     places: [0, 6400, 7040].map((offset) => ({ storage: 0, offset })),
@@ -88,7 +131,13 @@ test('what an earlier segment has computed is a recomputation; tiles of one segm
   assert.not.ok(repeatedCalls(tiled).some(Boolean))
   const again = chainPlan({ layers: 4, size: 64, recompute: true })
   const repeated = again.calls.filter((_, i) => repeatedCalls(again)[i])
-  assert.equal(repeated.map((c) => [c.segment, again.graph.ops[c.op]!.layer]), [[1, 'conv0'], [1, 'conv1']])
+  assert.equal(
+    repeated.map((c) => [c.segment, again.graph.ops[c.op]!.layer]),
+    [
+      [1, 'conv0'],
+      [1, 'conv1'],
+    ],
+  )
   const facts = factsOf(again, stagingOf(again))
   assert.ok(Math.abs(facts.recomputeSeconds - repeated.reduce((n, c) => n + c.seconds, 0)) < 1e-12)
   assert.equal(facts.segments, { tiled: 0, recompute: 1 })

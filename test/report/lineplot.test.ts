@@ -52,7 +52,18 @@ test('what lies above the frame is drawn at its edge, not outside; no number is 
 })
 
 test('what lies below `yFrom` moves the axis down, so that no line leaves the frame', () => {
-  const low = { ...plot, series: [{ name: 'low', points: [[0, 0.25], [4, 1]] as const }] }
+  const low = {
+    ...plot,
+    series: [
+      {
+        name: 'low',
+        points: [
+          [0, 0.25],
+          [4, 1],
+        ] as const,
+      },
+    ],
+  }
   const heights = [...plotSvg(low).matchAll(/cy="([^"]+)"/g)].map((m) => Number(m[1]))
   const axis = Math.max(...[...plotSvg(plot).matchAll(/cy="([^"]+)"/g)].map((m) => Number(m[1])))
   assert.is(Math.max(...heights), axis)

@@ -34,7 +34,14 @@ export const chainGraph = ({ layers, size, name = 'chain' }: ChainOptions): Grap
   const ops: Op[] = []
   const value = (valueName: string, role: ValueRole, shape: readonly number[]): number =>
     values.push({ id: values.length, name: valueName, role, shape, dtype: 'f32' }) - 1
-  const op = (kind: string, layer: string, phase: Phase, attrs: Op['attrs'], ins: readonly number[], outs: readonly number[]): void => {
+  const op = (
+    kind: string,
+    layer: string,
+    phase: Phase,
+    attrs: Op['attrs'],
+    ins: readonly number[],
+    outs: readonly number[],
+  ): void => {
     ops.push({ id: ops.length, kind, layer, phase, attrs, ins, outs })
   }
   const shape = [1, CHANNELS, size, size]
@@ -64,7 +71,12 @@ export const chainGraph = ({ layers, size, name = 'chain' }: ChainOptions): Grap
 
 // ---------------------------------------------------------------- segments and calls
 
-interface Part { readonly name: string; readonly phase: SegmentPhase; readonly grid: Grid; readonly ops: readonly Op[] }
+interface Part {
+  readonly name: string
+  readonly phase: SegmentPhase
+  readonly grid: Grid
+  readonly ops: readonly Op[]
+}
 
 const partsOf = (graph: Graph, { layers, tiles = 1, recompute = false }: ChainOptions): readonly Part[] => {
   const whole = { B: 1, H: 1, W: 1 }
@@ -72,32 +84,40 @@ const partsOf = (graph: Graph, { layers, tiles = 1, recompute = false }: ChainOp
   const rest = graph.ops.filter((o) => o.phase !== 'forward')
   return [
     { name: 'forward', phase: 'forward', grid: { B: 1, H: tiles, W: 1 }, ops: forward },
-    ...(recompute ? [{ name: 'again', phase: 'recompute' as const, grid: whole, ops: forward.slice(0, Math.ceil(layers / 2)) }] : []),
+    ...(recompute
+      ? [{ name: 'again', phase: 'recompute' as const, grid: whole, ops: forward.slice(0, Math.ceil(layers / 2)) }]
+      : []),
     { name: 'backward', phase: 'backward', grid: whole, ops: rest },
   ]
 }
 
 /** Rows of tile `t`, with one row of halo on each side for each convolution that follows. */
-const rows = (size: number, tiles: number, t: number, halo: number): Range =>
-  [Math.max(0, Math.floor((t * size) / tiles) - halo), Math.min(size, Math.floor(((t + 1) * size) / tiles) + halo)]
+const rows = (size: number, tiles: number, t: number, halo: number): Range => [
+  Math.max(0, Math.floor((t * size) / tiles) - halo),
+  Math.min(size, Math.floor(((t + 1) * size) / tiles) + halo),
+]
 
 const callsOf = (graph: Graph, parts: readonly Part[], size: number): readonly Call[] =>
   parts.flatMap((part, segment) =>
-    Array.from({ length: part.grid.H }, (_, tile) => part.ops.map((o, k): Call => {
-      const box = (v: number, extra: number): Box => {
-        const full = fullBox(asShape(graph.values[v]!.shape))
-        const cut = part.grid.H > 1 && graph.values[v]!.role !== 'param'
-        return cut ? [full[0], full[1], rows(size, part.grid.H, tile, part.ops.length - 1 - k + extra), full[3]] : full
-      }
-      const view = (v: number, extra: number): View => ({ cell: v, value: v, held: box(v, extra), box: box(v, extra) })
-      const ins = o.ins.map((v) => view(v, 1))
-      const outs = o.outs.map((v) => view(v, 0))
-      const shape = (w: View): readonly number[] =>
-        graph.values[w.value]!.shape.length === 4 && graph.values[w.value]!.role !== 'param'
-          ? w.box.map((r) => r[1] - r[0]) : graph.values[w.value]!.shape
-      const flops = opDef(o.kind).flops(o.attrs, { ins: ins.map(shape), outs: outs.map(shape) })
-      return { kind: o.kind, op: o.id, segment, tile, attrs: o.attrs, ins, outs, workspace: null, seconds: flops / 1e11 }
-    })).flat())
+    Array.from({ length: part.grid.H }, (_, tile) =>
+      part.ops.map((o, k): Call => {
+        const box = (v: number, extra: number): Box => {
+          const full = fullBox(asShape(graph.values[v]!.shape))
+          const cut = part.grid.H > 1 && graph.values[v]!.role !== 'param'
+          return cut ? [full[0], full[1], rows(size, part.grid.H, tile, part.ops.length - 1 - k + extra), full[3]] : full
+        }
+        const view = (v: number, extra: number): View => ({ cell: v, value: v, held: box(v, extra), box: box(v, extra) })
+        const ins = o.ins.map((v) => view(v, 1))
+        const outs = o.outs.map((v) => view(v, 0))
+        const shape = (w: View): readonly number[] =>
+          graph.values[w.value]!.shape.length === 4 && graph.values[w.value]!.role !== 'param'
+            ? w.box.map((r) => r[1] - r[0])
+            : graph.values[w.value]!.shape
+        const flops = opDef(o.kind).flops(o.attrs, { ins: ins.map(shape), outs: outs.map(shape) })
+        return { kind: o.kind, op: o.id, segment, tile, attrs: o.attrs, ins, outs, workspace: null, seconds: flops / 1e11 }
+      }),
+    ).flat(),
+  )
 
 // ---------------------------------------------------------------- cells and residencies
 
@@ -107,12 +127,21 @@ const scopeOf = (v: Value): Cell['scope'] =>
 const cellsOf = (graph: Graph, calls: readonly Call[]): readonly Cell[] => {
   const first = graph.values.map(() => -1)
   const last = graph.values.map(() => -1)
-  calls.forEach((c, p) => [...c.ins, ...c.outs].forEach((w) => {
-    if (first[w.cell]! < 0) first[w.cell] = p
-    last[w.cell] = p
-  }))
+  calls.forEach((c, p) =>
+    [...c.ins, ...c.outs].forEach((w) => {
+      if (first[w.cell]! < 0) first[w.cell] = p
+      last[w.cell] = p
+    }),
+  )
   return graph.values.map((v) => ({
-    id: v.id, label: v.name, scope: scopeOf(v), values: [v.id], bytes: bytesOf(v), segment: -1, first: first[v.id]!, last: last[v.id]!,
+    id: v.id,
+    label: v.name,
+    scope: scopeOf(v),
+    values: [v.id],
+    bytes: bytesOf(v),
+    segment: -1,
+    first: first[v.id]!,
+    last: last[v.id]!,
   }))
 }
 
@@ -120,24 +149,33 @@ const cellsOf = (graph: Graph, calls: readonly Call[]): readonly Cell[] => {
 const residenciesOf = (calls: readonly Call[], cells: readonly Cell[], moves: number): readonly Residency[] => {
   const touches = (cell: number): readonly number[] =>
     calls.flatMap((c, p) => ([...c.ins, ...c.outs].some((w) => w.cell === cell) ? [p] : []))
-  return cells.flatMap((c): readonly Residency[] => {
-    const base = { storage: c.id, from: 0, to: pagesFor(c.bytes), runs: [{ page: 0, count: pagesFor(c.bytes) }] }
-    if (c.scope === 'persistent') return [{ ...base, acquire: 0, release: calls.length }]
-    if (c.scope === 'fed') return [{ ...base, acquire: Math.max(0, c.first - 1), release: c.last + 1, load: { ready: c.first, from: 'source' } }]
-    if (c.id !== moves) return [{ ...base, acquire: c.first, release: c.last + 1 }]
-    const uses = touches(c.id)
-    const back = uses.findIndex((p, i) => i > 0 && p - uses[i - 1]! === Math.max(...uses.slice(1).map((q, j) => q - uses[j]!)))
-    const away = uses[back - 1]!
-    return [
-      { ...base, acquire: c.first, release: away + 2, save: { start: away + 1 }, tierOffset: 0 },
-      { ...base, acquire: uses[back]! - 1, release: c.last + 1, load: { ready: uses[back]!, from: 'tier' }, tierOffset: 0 },
-    ]
-  }).sort((a, b) => a.acquire - b.acquire)
+  return cells
+    .flatMap((c): readonly Residency[] => {
+      const base = { storage: c.id, from: 0, to: pagesFor(c.bytes), runs: [{ page: 0, count: pagesFor(c.bytes) }] }
+      if (c.scope === 'persistent') return [{ ...base, acquire: 0, release: calls.length }]
+      if (c.scope === 'fed')
+        return [{ ...base, acquire: Math.max(0, c.first - 1), release: c.last + 1, load: { ready: c.first, from: 'source' } }]
+      if (c.id !== moves) return [{ ...base, acquire: c.first, release: c.last + 1 }]
+      const uses = touches(c.id)
+      const back = uses.findIndex((p, i) => i > 0 && p - uses[i - 1]! === Math.max(...uses.slice(1).map((q, j) => q - uses[j]!)))
+      const away = uses[back - 1]!
+      return [
+        { ...base, acquire: c.first, release: away + 2, save: { start: away + 1 }, tierOffset: 0 },
+        { ...base, acquire: uses[back]! - 1, release: c.last + 1, load: { ready: uses[back]!, from: 'tier' }, tierOffset: 0 },
+      ]
+    })
+    .sort((a, b) => a.acquire - b.acquire)
 }
 
 const peakPages = (calls: readonly Call[], residencies: readonly Residency[]): number =>
-  calls.reduce((most, _, p) =>
-    Math.max(most, residencies.reduce((n, r) => n + (r.acquire <= p && p < r.release ? r.to - r.from : 0), 0)), 0)
+  calls.reduce(
+    (most, _, p) =>
+      Math.max(
+        most,
+        residencies.reduce((n, r) => n + (r.acquire <= p && p < r.release ? r.to - r.from : 0), 0),
+      ),
+    0,
+  )
 
 export const chainPlan = (options: ChainOptions): Plan => {
   const graph = chainGraph(options)
@@ -148,11 +186,21 @@ export const chainPlan = (options: ChainOptions): Plan => {
   const residencies = residenciesOf(calls, cells, moved)
   const peak = peakPages(calls, residencies)
   return {
-    graph, strategy: 'hand-made', machine: 'bench', algorithms: 'fixed', budgetBytes: (peak + 1) * PAGE_BYTES,
-    segments: parts.map((p): Segment => ({ name: p.name, phase: p.phase, grid: p.grid, body: p.ops.map((o) => ({ op: o.id })), keeps: [] })),
-    cells, calls, storages: cells.map((c) => ({ id: c.id, label: c.label, bytes: c.bytes, cells: [c.id] })),
+    graph,
+    strategy: 'hand-made',
+    machine: 'bench',
+    algorithms: 'fixed',
+    budgetBytes: (peak + 1) * PAGE_BYTES,
+    segments: parts.map(
+      (p): Segment => ({ name: p.name, phase: p.phase, grid: p.grid, body: p.ops.map((o) => ({ op: o.id })), keeps: [] }),
+    ),
+    cells,
+    calls,
+    storages: cells.map((c) => ({ id: c.id, label: c.label, bytes: c.bytes, cells: [c.id] })),
     places: cells.map((c) => ({ storage: c.id, offset: 0 })),
-    residencies, peakPages: peak, tierBytes: moved < 0 ? 0 : alignUp(bytesOf(graph.values[moved]!), PAGE_BYTES),
+    residencies,
+    peakPages: peak,
+    tierBytes: moved < 0 ? 0 : alignUp(bytesOf(graph.values[moved]!), PAGE_BYTES),
   }
 }
 
@@ -192,6 +240,10 @@ export const play = (plan: Plan): Timeline => {
 }
 
 export const stagingOf = (plan: Plan, inCoreBytes = plan.peakPages * PAGE_BYTES * 2): Staging => ({
-  allocator: 'pages', link: LINK, tier: 'ram', instructions: plan.calls.length * 2, planningSeconds: 0.01,
+  allocator: 'pages',
+  link: LINK,
+  tier: 'ram',
+  instructions: plan.calls.length * 2,
+  planningSeconds: 0.01,
   inCore: { peakBytes: inCoreBytes, computeSeconds: play(plan).computeSeconds * 0.8 },
 })

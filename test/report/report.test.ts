@@ -24,13 +24,35 @@ const html = (plan: Plan): string => reportHtml(plan, play(plan), stagingOf(plan
 // ---------------------------------------------------------------- numbers as text
 
 test('numbers are written alike everywhere', () => {
-  assert.equal([0, 3e-9, 4.56e-5, 0.0123, 1.5, 61.2, 900, 9000].map(showSeconds),
-    ['0 s', '3.00 ns', '45.6 µs', '12.3 ms', '1.50 s', '61.2 s', '15.0 min', '2.5 h'])
-  assert.equal([0, 0.0001, 0.0123, 0.5, 0.997, 1, 1.5].map(showPercent), ['0 %', '<0.1 %', '1.2 %', '50 %', '99.7 %', '100 %', '150 %'])
+  assert.equal([0, 3e-9, 4.56e-5, 0.0123, 1.5, 61.2, 900, 9000].map(showSeconds), [
+    '0 s',
+    '3.00 ns',
+    '45.6 µs',
+    '12.3 ms',
+    '1.50 s',
+    '61.2 s',
+    '15.0 min',
+    '2.5 h',
+  ])
+  assert.equal([0, 0.0001, 0.0123, 0.5, 0.997, 1, 1.5].map(showPercent), [
+    '0 %',
+    '<0.1 %',
+    '1.2 %',
+    '50 %',
+    '99.7 %',
+    '100 %',
+    '150 %',
+  ])
   assert.is(showCount(138357544), '138\u202f357\u202f544')
   assert.is(significant(12345, 3), '12345')
-  assert.equal([0, 0.2, 1.4].map((t) => axisSeconds(t, 1.46)), ['0 s', '0.2 s', '1.4 s'])
-  assert.equal([7, 30, 1200].map((n) => niceStep(n, 10)), [1, 5, 200])
+  assert.equal(
+    [0, 0.2, 1.4].map((t) => axisSeconds(t, 1.46)),
+    ['0 s', '0.2 s', '1.4 s'],
+  )
+  assert.equal(
+    [7, 30, 1200].map((n) => niceStep(n, 10)),
+    [1, 5, 200],
+  )
 })
 
 // ---------------------------------------------------------------- memory
@@ -62,7 +84,8 @@ test('a shortened memory series keeps the peak', () => {
 test('stalls add up to what the timeline says, by cause', () => {
   const plan = chainPlan(everything)
   const timeline = play(plan)
-  const sum = (cause: string): number => stallsOf(plan, timeline).reduce((n, s) => n + (s.cause === cause ? s.end - s.start : 0), 0)
+  const sum = (cause: string): number =>
+    stallsOf(plan, timeline).reduce((n, s) => n + (s.cause === cause ? s.end - s.start : 0), 0)
   assert.ok(timeline.stallSeconds.memory > 0 && timeline.stallSeconds.data > 0)
   assert.ok(Math.abs(sum('memory') - timeline.stallSeconds.memory) < 1e-9)
   assert.ok(Math.abs(sum('data') - timeline.stallSeconds.data) < 1e-9)
@@ -73,12 +96,18 @@ test('lanes: every span is there when there are few, columns at most when there 
   const lanes = lanesOf(few, play(few), 3000)
   assert.is(lanes[0]!.bars.length, few.calls.length)
   assert.ok(lanes[0]!.bars.some((b) => b.shade === 'recompute'))
-  assert.equal(lanes.map((l) => l.title), ['compute', 'waiting', 'copy out', 'copy in'])
+  assert.equal(
+    lanes.map((l) => l.title),
+    ['compute', 'waiting', 'copy out', 'copy in'],
+  )
   const many = chainPlan({ layers: 4, size: 512, tiles: 500 })
   const [compute] = lanesOf(many, play(many), 100)
   assert.ok(compute!.bars.length <= 100)
   compute!.bars.forEach((b, i) => assert.ok(i === 0 || compute!.bars[i - 1]!.end <= b.start + 1e-12))
-  assert.is(compute!.bars.reduce((n, b) => n + 1 + b.others, 0), many.calls.length)
+  assert.is(
+    compute!.bars.reduce((n, b) => n + 1 + b.others, 0),
+    many.calls.length,
+  )
 })
 
 test('merged bars take the colour of most of their time and the name of the longest', () => {
@@ -93,14 +122,27 @@ test('a measured step is named by the plan: it gives back what was simulated', (
   const simulated = simulate(plan, LINK)
   const list = instructions(plan)
   const instructionOf = (s: Span): number =>
-    list.findIndex((i) => (i.tag === 'call' ? i.call === s.call : (i.tag === 'copyOut' || i.tag === 'copyIn') && i.residency === s.residency
-      && (i.tag === 'copyOut') === (s.stream === 'out')))
-  const measured = measuredTimeline(plan, simulated.spans.map((s) => ({ ...s, instruction: instructionOf(s) })), simulated.memory)
-  const inOrder = (spans: readonly Span[]): readonly Span[] => [...spans].sort((a, b) => a.start - b.start || (a.label < b.label ? -1 : 1))
+    list.findIndex((i) =>
+      i.tag === 'call'
+        ? i.call === s.call
+        : (i.tag === 'copyOut' || i.tag === 'copyIn') &&
+          i.residency === s.residency &&
+          (i.tag === 'copyOut') === (s.stream === 'out'),
+    )
+  const measured = measuredTimeline(
+    plan,
+    simulated.spans.map((s) => ({ ...s, instruction: instructionOf(s) })),
+    simulated.memory,
+  )
+  const inOrder = (spans: readonly Span[]): readonly Span[] =>
+    [...spans].sort((a, b) => a.start - b.start || (a.label < b.label ? -1 : 1))
   assert.equal(inOrder(measured.spans), inOrder(simulated.spans))
   assert.ok(simulated.stallSeconds.memory > 0 && simulated.stallSeconds.data > 0)
   for (const cause of ['memory', 'data'] as const)
-    assert.ok(Math.abs(measured.stallSeconds[cause] - simulated.stallSeconds[cause]) < 1e-9, `${cause}: ${measured.stallSeconds[cause]}, ${simulated.stallSeconds[cause]}`)
+    assert.ok(
+      Math.abs(measured.stallSeconds[cause] - simulated.stallSeconds[cause]) < 1e-9,
+      `${cause}: ${measured.stallSeconds[cause]}, ${simulated.stallSeconds[cause]}`,
+    )
   assert.is(measuredTimeline(plan, [{ stream: 'compute', instruction: list.length, start: 0, end: 1 }], []).spans.length, 0)
 })
 
@@ -111,17 +153,29 @@ test('segment and layer rows account for all seconds', () => {
   const total = plan.calls.reduce((n, c) => n + c.seconds, 0)
   const segments = segmentRows(plan)
   assert.ok(Math.abs(segments.reduce((n, r) => n + r.seconds, 0) - total) < 1e-9)
-  assert.equal(segments.map((r) => [r.name, r.phase, r.grid, r.tiles]),
-    [['forward', 'forward', '4×1', 4], ['again', 'recompute', 'whole', 1], ['backward', 'backward', 'whole', 1]])
+  assert.equal(
+    segments.map((r) => [r.name, r.phase, r.grid, r.tiles]),
+    [
+      ['forward', 'forward', '4×1', 4],
+      ['again', 'recompute', 'whole', 1],
+      ['backward', 'backward', 'whole', 1],
+    ],
+  )
   assert.equal(segments[1]!.keeps.slice().sort(), ['conv0', 'conv1', 'conv2'])
   assert.is(segments[1]!.recomputeSeconds, segments[1]!.seconds)
   const layers = layerRows(plan)
-  assert.equal(layers.map((r) => r.fate), ['recomputed', 'recomputed', 'recomputed', 'stays', 'stays', 'stays'])
+  assert.equal(
+    layers.map((r) => r.fate),
+    ['recomputed', 'recomputed', 'recomputed', 'stays', 'stays', 'stays'],
+  )
   const loss = plan.calls.reduce((n, c) => n + (plan.graph.ops[c.op]!.layer === 'loss' ? c.seconds : 0), 0)
   const inLayers = layers.reduce((n, r) => n + r.forwardSeconds + r.recomputeSeconds + r.backwardSeconds, 0)
   assert.ok(Math.abs(inLayers + loss - total) < 1e-9)
   const moved = chainPlan({ layers: 3, size: 512, swap: true })
-  assert.equal(layerRows(moved).map((r) => r.fate), ['moves out', 'stays', 'stays'])
+  assert.equal(
+    layerRows(moved).map((r) => r.fate),
+    ['moves out', 'stays', 'stays'],
+  )
 })
 
 // ---------------------------------------------------------------- words
@@ -159,7 +213,8 @@ test('the page is whole, needs no network, and escapes what comes from the model
   assert.not.match(page, /<[^>]*(src|href)=|url\(|https?:/)
   assert.is(page.match(/<script/g)?.length, 2)
   assert.is(page.match(/<\/script>/g)?.length, 2)
-  for (const part of ['What this plan does, and why', 'One step', 'The worst moment', 'Segments', 'Layers', 'class="budget"']) assert.match(page, part)
+  for (const part of ['What this plan does, and why', 'One step', 'The worst moment', 'Segments', 'Layers', 'class="budget"'])
+    assert.match(page, part)
   assert.not.match(page, /NaN|undefined|Infinity/)
   const data = /id="data">(.*?)<\/script>/s.exec(page)![1]!
   assert.is(JSON.parse(data).lanes.length, 4)
@@ -181,7 +236,15 @@ test('text is made safe for the page', () => {
 
 // ---------------------------------------------------------------- the trace
 
-interface Event { ph: string; name: string; pid: number; tid: number; ts: number; dur: number; args: Record<string, unknown> }
+interface Event {
+  ph: string
+  name: string
+  pid: number
+  tid: number
+  ts: number
+  dur: number
+  args: Record<string, unknown>
+}
 
 test('the trace holds every span, and slices of a thread do not overlap', () => {
   const plan = chainPlan(everything)
@@ -199,7 +262,10 @@ test('the trace holds every span, and slices of a thread do not overlap', () => 
   const counters = events.filter((e) => e.ph === 'C' && e.pid === 1)
   const totals = counters.map((e) => Object.values(e.args).reduce((n: number, v) => n + Number(v), 0))
   assert.is(Math.max(...totals), plan.peakPages * 2)
-  assert.is(JSON.parse(traceJson(plan, timeline)).traceEvents.some((e: Event) => e.pid === 2), false)
+  assert.is(
+    JSON.parse(traceJson(plan, timeline)).traceEvents.some((e: Event) => e.pid === 2),
+    false,
+  )
 })
 
 test.run()

@@ -147,7 +147,8 @@ WRONG.forEach(([act, says]) => test(`refuses: ${says.source}`, () => assert.thro
 
 test('Winograd agrees with the direct algorithm where threads share several groups of tiles', () => {
   const [channels, rows, columns] = [176, 61, 57]
-  const drawn = (n: number, seed: number): Float32Array => Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898 + seed))
+  const drawn = (n: number, seed: number): Float32Array =>
+    Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898 + seed))
   const image = { dims: [1, channels, rows, columns], data: drawn(channels * rows * columns, 1) }
   const weights = { dims: [channels, channels, 3, 3], data: drawn(channels * channels * 9, 2) }
   const like = (t: typeof image) => ({ dims: t.dims, data: new Float32Array(t.data.length) })

@@ -30,7 +30,11 @@ test('no convolution runs a reference implementation', () => {
   assert.equal([...new Set(executed.filter((f) => /ref/.test(f[4]!)).map((f) => f.slice(3, 7).join()))], [])
 })
 
-const scratchOf = (algorithm: 'direct' | 'taps', dilation: number, narrow: boolean): { readonly scratch: number; readonly operands: number } => {
+const scratchOf = (
+  algorithm: 'direct' | 'taps',
+  dilation: number,
+  narrow: boolean,
+): { readonly scratch: number; readonly operands: number } => {
   const attrs = {
     strideH: 1,
     strideW: 1,
@@ -58,7 +62,10 @@ test('a dilated weight gradient has a way whose scratch is less than twice its o
   for (const narrow of hasBf16(native, 'cpu') ? [false, true] : [false])
     for (const dilation of [12, 24, 36]) {
       const { scratch, operands } = scratchOf('taps', dilation, narrow)
-      assert.ok(scratch >= 0 && scratch < 2 * operands, `dilation ${dilation}${narrow ? ' in bf16' : ''}: ${scratch} of ${operands}`)
+      assert.ok(
+        scratch >= 0 && scratch < 2 * operands,
+        `dilation ${dilation}${narrow ? ' in bf16' : ''}: ${scratch} of ${operands}`,
+      )
     }
 })
 

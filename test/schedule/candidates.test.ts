@@ -22,7 +22,8 @@ const CHANNELS = 16384
 /** Values of two pages each; few tiles to try. */
 const network = (): Graph => {
   const s = new Sketch([2, CHANNELS / 2, 8, 8])
-  const conv = (x: typeof s.image, layer: string) => s.conv(x, layer, CHANNELS / 2, 3, { ...samePad(3), groups: CHANNELS / 2 }, false)
+  const conv = (x: typeof s.image, layer: string) =>
+    s.conv(x, layer, CHANNELS / 2, 3, { ...samePad(3), groups: CHANNELS / 2 }, false)
   const x = s.relu(conv(s.image, 'a'), 'ra')
   const y = s.relu(s.norm(conv(x, 'b'), 'n'), 'rb')
   return trained(s, s.op('add', {}, [conv(y, 'c'), x], 'sum'))
@@ -44,7 +45,8 @@ test('every candidate of every planner has a schedule from its least on and none
     for (const c of candidates) {
       const works = (pages: number): boolean => scheduleMoves(c.fit(pages), c.layout.calls, pages, machine.link) !== null
       assert.not(works(c.least - 1), `${strategy} below ${c.least}`)
-      for (const pages of [c.least, c.least + 1, c.least + 5]) assert.ok(works(pages), `${strategy} at ${pages}, least ${c.least}`)
+      for (const pages of [c.least, c.least + 1, c.least + 5])
+        assert.ok(works(pages), `${strategy} at ${pages}, least ${c.least}`)
     }
   }
 })
@@ -54,9 +56,14 @@ test('the lists: one in-core plan, one to swap, checkpoints by number of blocks,
   assert.is(all('swap:greedy').length, 1)
   const blocks = all('checkpoint:sqrt').map((c) => c.layout.segments.filter((s) => s.phase === 'forward').length)
   assert.is(blocks[0], 2)
-  assert.equal(blocks, [...blocks].sort((a, b) => a - b))
+  assert.equal(
+    blocks,
+    [...blocks].sort((a, b) => a - b),
+  )
   assert.ok(new Set(blocks).size > 1)
-  const grids = all('tiled').map((c) => c.layout.segments.map((s) => `${s.grid.B}x${s.grid.H}x${s.grid.W}:${s.body.length}`).join())
+  const grids = all('tiled').map((c) =>
+    c.layout.segments.map((s) => `${s.grid.B}x${s.grid.H}x${s.grid.W}:${s.body.length}`).join(),
+  )
   assert.is(new Set(grids).size, grids.length, 'no tiling twice')
   assert.ok(all('tiled').every((c) => c.layout.segments.some((s) => tilesOf(s.grid) > 1)))
 })
@@ -72,7 +79,10 @@ const layout = () => {
 test('tracks: parameters for ever, fed from their source, small values together, large values on their own; nothing leaves yet', () => {
   const l = layout()
   const kinds = new Map(l.tracks.map((t) => [l.storages[t.storage]!.label, t.kind]))
-  assert.equal(['parameters and state', 'image', 'target', 'small values', 'a'].map((label) => kinds.get(label)), ['persistent', 'fed', 'fed', 'small', 'value'])
+  assert.equal(
+    ['parameters and state', 'image', 'target', 'small values', 'a'].map((label) => kinds.get(label)),
+    ['persistent', 'fed', 'fed', 'small', 'value'],
+  )
   for (const t of l.tracks) {
     assert.is(t.leaves.length, t.stays.length - 1)
     assert.not(t.leaves.includes(true))
@@ -87,20 +97,33 @@ test('what is packed by lifetime has its own names, as far as it fills pages', (
   const l = packedAs(layout(), 'tight')
   const { call, pages } = tightestCall(l.tracks, l.calls.length)
   const held = heldAt(l, l.tracks, call)
-  assert.is(held.reduce((n, h) => n + h.pages, 0), pages)
+  assert.is(
+    held.reduce((n, h) => n + h.pages, 0),
+    pages,
+  )
   assert.is(l.storages.filter((s) => s.label === 'a').length, 0)
   const alive = l.cells.filter((c) => c.scope === 'whole' && c.first <= call && call <= c.last && c.bytes >= PAGE_BYTES)
   assert.ok(alive.length > 0)
-  for (const c of alive) assert.ok(held.some((h) => h.label === c.label && h.pages >= Math.floor(c.bytes / PAGE_BYTES)), c.label)
+  for (const c of alive)
+    assert.ok(
+      held.some((h) => h.label === c.label && h.pages >= Math.floor(c.bytes / PAGE_BYTES)),
+      c.label,
+    )
 })
 
 test('who holds the device at the worst call: all of it, largest first', () => {
   const l = layout()
   const { call, pages } = tightestCall(l.tracks, l.calls.length)
   const held = heldAt(l, l.tracks, call)
-  assert.is(held.reduce((n, h) => n + h.pages, 0), pages)
+  assert.is(
+    held.reduce((n, h) => n + h.pages, 0),
+    pages,
+  )
   assert.is(pages, leastPages(l.tracks, l.calls.length))
-  assert.equal(held.map((h) => h.pages), held.map((h) => h.pages).sort((a, b) => b - a))
+  assert.equal(
+    held.map((h) => h.pages),
+    held.map((h) => h.pages).sort((a, b) => b - a),
+  )
   // What leaves is not there between its stays.
   const gone = l.tracks.map((t) => (l.storages[t.storage]!.label === 'a' ? { ...t, leaves: t.leaves.map(() => true) } : t))
   const a = l.tracks.find((t) => l.storages[t.storage]!.label === 'a')!

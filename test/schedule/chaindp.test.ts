@@ -137,7 +137,8 @@ test('parts of a slot that cross a cut are added up before they are rounded up',
     options: [{ saved: 9, forwardPeak: 9, backwardPeak: 9, backwardSeconds: 1 }],
   }
   // Five layers of a dense block: behind the fourth, four of their values are held beside the last, 1.6 slots of them.
-  const least = (stages: readonly ChainStage[]): number => Array.from({ length: 60 }, (_, m) => m).find((m) => solveChain(stages, 60).seconds(m) < Infinity)!
+  const least = (stages: readonly ChainStage[]): number =>
+    Array.from({ length: 60 }, (_, m) => m).find((m) => solveChain(stages, 60).seconds(m) < Infinity)!
   const stages = [4, 3, 2, 1, 0].map((more): ChainStage => ({ ...layer, crossing: layer.crossing.slice(0, more) }))
   assert.is(least(stages), 9 + 2)
   assert.is(least(stages.map((s): ChainStage => ({ ...s, crossing: s.crossing.slice(0, 1) }))), 9 + 1)

@@ -16,50 +16,104 @@ const ones = (n: number) => callsOf(new Array<number>(n).fill(1))
 const leaving = (tracks: readonly Track[]): boolean[][] => tracks.map((t) => [...t.leaves])
 
 test('the worked example: used a b c b a in two pages, a leaves', () => {
-  const tracks = [track(0, 1, [[0, 0], [4, 4]]), track(1, 1, [[1, 1], [3, 3]]), track(2, 1, [[2, 2]])]
+  const tracks = [
+    track(0, 1, [
+      [0, 0],
+      [4, 4],
+    ]),
+    track(1, 1, [
+      [1, 1],
+      [3, 3],
+    ]),
+    track(2, 1, [[2, 2]]),
+  ]
   assert.equal(leaving(leaveUntil(tracks, ones(5), 2)), [[true], [false], []])
   assert.equal(leaving(leaveUntil(tracks, ones(5), 1)), [[true], [true], []])
   assert.equal(leaving(leaveUntil(tracks, ones(5), 3)), [[false], [false], []])
 })
 
 test('what cannot leave stays', () => {
-  const tracks = [track(0, 1, [[0, 0], [4, 4]], [false], { kind: 'small' }), track(1, 1, [[1, 1], [3, 3]]), track(2, 1, [[2, 2]])]
+  const tracks = [
+    track(
+      0,
+      1,
+      [
+        [0, 0],
+        [4, 4],
+      ],
+      [false],
+      { kind: 'small' },
+    ),
+    track(1, 1, [
+      [1, 1],
+      [3, 3],
+    ]),
+    track(2, 1, [[2, 2]]),
+  ]
   assert.equal(tracks.map(canLeave), [false, true, true])
   assert.equal(leaving(leaveAll(tracks)), [[false], [true], []])
   assert.equal(leaving(leaveUntil(tracks, ones(5), 2)), [[false], [true], []])
 })
 
 test('only the gap at the tight call is used', () => {
-  const tracks = [track(0, 2, [[0, 0], [3, 3], [9, 9]]), track(1, 2, [[6, 6]])]
+  const tracks = [
+    track(0, 2, [
+      [0, 0],
+      [3, 3],
+      [9, 9],
+    ]),
+    track(1, 2, [[6, 6]]),
+  ]
   assert.equal(leaving(leaveUntil(tracks, ones(10), 3)), [[false, true], []])
 })
 
-const tracks: fc.Arbitrary<readonly Track[]> = fc.array(fc.record({
-  pages: fc.integer({ min: 1, max: 4 }), kind: fc.constantFrom('value', 'value', 'fed', 'small'),
-  points: fc.uniqueArray(fc.nat({ max: 19 }), { minLength: 1, maxLength: 5 }),
-}), { minLength: 1, maxLength: 9 }).map((list) => list.map((t, i) =>
-  track(i, t.pages, [...t.points].sort((a, b) => a - b).map((p) => [p, p] as const), undefined, { kind: t.kind as Track['kind'] })))
+const tracks: fc.Arbitrary<readonly Track[]> = fc
+  .array(
+    fc.record({
+      pages: fc.integer({ min: 1, max: 4 }),
+      kind: fc.constantFrom('value', 'value', 'fed', 'small'),
+      points: fc.uniqueArray(fc.nat({ max: 19 }), { minLength: 1, maxLength: 5 }),
+    }),
+    { minLength: 1, maxLength: 9 },
+  )
+  .map((list) =>
+    list.map((t, i) =>
+      track(
+        i,
+        t.pages,
+        [...t.points].sort((a, b) => a - b).map((p) => [p, p] as const),
+        undefined,
+        { kind: t.kind as Track['kind'] },
+      ),
+    ),
+  )
 
 test('from the least on every budget is met, below it none; a budget that everything fits moves nothing', () => {
-  fc.assert(fc.property(tracks, (ts) => {
-    const calls = ones(20)
-    const least = leastPages(leaveAll(ts), 20)
-    const most = leastPages(ts, 20)
-    for (let budget = 0; budget <= most + 1; budget++) {
-      const need = leastPages(leaveUntil(ts, calls, budget), 20)
-      assert.is(need <= budget, budget >= least, `${need} pages for a budget of ${budget}; the least is ${least}`)
-    }
-    assert.equal(leaving(leaveUntil(ts, calls, most)), leaving(ts))
-  }), { numRuns: 200, seed: 71 })
+  fc.assert(
+    fc.property(tracks, (ts) => {
+      const calls = ones(20)
+      const least = leastPages(leaveAll(ts), 20)
+      const most = leastPages(ts, 20)
+      for (let budget = 0; budget <= most + 1; budget++) {
+        const need = leastPages(leaveUntil(ts, calls, budget), 20)
+        assert.is(need <= budget, budget >= least, `${need} pages for a budget of ${budget}; the least is ${least}`)
+      }
+      assert.equal(leaving(leaveUntil(ts, calls, most)), leaving(ts))
+    }),
+    { numRuns: 200, seed: 71 },
+  )
 })
 
 test('marking a gap never makes any call need more', () => {
-  fc.assert(fc.property(tracks, fc.nat({ max: 8 }), fc.nat({ max: 3 }), (ts, which, gap) => {
-    const t = ts[which % ts.length]!
-    if (t.leaves.length <= gap) return
-    const marked = ts.map((x) => (x === t ? { ...x, leaves: x.leaves.map((l, i) => l || i === gap) } : x))
-    assert.ok(leastPages(marked, 20) <= leastPages(ts, 20))
-  }), { numRuns: 200, seed: 72 })
+  fc.assert(
+    fc.property(tracks, fc.nat({ max: 8 }), fc.nat({ max: 3 }), (ts, which, gap) => {
+      const t = ts[which % ts.length]!
+      if (t.leaves.length <= gap) return
+      const marked = ts.map((x) => (x === t ? { ...x, leaves: x.leaves.map((l, i) => l || i === gap) } : x))
+      assert.ok(leastPages(marked, 20) <= leastPages(ts, 20))
+    }),
+    { numRuns: 200, seed: 72 },
+  )
 })
 
 // ---------------------------------------------------------------- greedy
@@ -77,7 +131,9 @@ test('greedy offloads the first k activations whole, and k is the least that mee
   const c = greedy()
   const calls = c.layout.calls.length
   const most = leastPages(c.layout.tracks, calls)
-  const order = c.layout.tracks.filter((t) => canLeave(t) && t.stays.length > 1).sort((a, b) => a.stays[0]!.first - b.stays[0]!.first)
+  const order = c.layout.tracks
+    .filter((t) => canLeave(t) && t.stays.length > 1)
+    .sort((a, b) => a.stays[0]!.first - b.stays[0]!.first)
   const gone = (ts: readonly Track[]): number[] => ts.filter((t) => t.leaves.some((l) => l)).map((t) => t.storage)
   const seen = new Set<number>()
   assert.ok(c.least < most)
@@ -86,8 +142,18 @@ test('greedy offloads the first k activations whole, and k is the least that mee
     const k = gone(fitted).length
     seen.add(k)
     assert.ok(leastPages(fitted, calls) <= budget)
-    assert.equal([...gone(fitted)].sort(), order.slice(0, k).map((t) => t.storage).sort(), 'a prefix in order of production')
-    assert.ok(fitted.every((t) => t.leaves.every((l) => l) || !t.leaves.some((l) => l)), 'whole')
+    assert.equal(
+      [...gone(fitted)].sort(),
+      order
+        .slice(0, k)
+        .map((t) => t.storage)
+        .sort(),
+      'a prefix in order of production',
+    )
+    assert.ok(
+      fitted.every((t) => t.leaves.every((l) => l) || !t.leaves.some((l) => l)),
+      'whole',
+    )
     if (k === 0) continue
     const keep = order[k - 1]!.storage
     const fewer = fitted.map((t) => (t.storage === keep ? { ...t, leaves: t.leaves.map(() => false) } : t))
@@ -98,7 +164,12 @@ test('greedy offloads the first k activations whole, and k is the least that mee
 
 test('large steps take no quadratic time', () => {
   const n = 40_000
-  const ts = Array.from({ length: n / 4 }, (_, i) => track(i, 1, [[i, i], [n - 1 - i, n - 1 - i]]))
+  const ts = Array.from({ length: n / 4 }, (_, i) =>
+    track(i, 1, [
+      [i, i],
+      [n - 1 - i, n - 1 - i],
+    ]),
+  )
   const started = process.cpuUsage().user
   const fitted = leaveUntil(ts, ones(n), 1000)
   assert.is(leastPages(fitted, n), 1000)

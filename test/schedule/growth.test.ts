@@ -11,7 +11,10 @@ for (const strategy of GROWING)
   test(`${strategy} on ${blocks} residual blocks`, () => {
     const g = growthOf(strategy, blocks)
     assert.ok(g.moves, 'something has to leave')
-    assert.ok(g.times <= g.allowed, `${g.seconds.toFixed(2)} s for ${g.ops} ops, ${g.times.toFixed(1)} times as long; n log n allows ${g.allowed.toFixed(1)}`)
+    assert.ok(
+      g.times <= g.allowed,
+      `${g.seconds.toFixed(2)} s for ${g.ops} ops, ${g.times.toFixed(1)} times as long; n log n allows ${g.allowed.toFixed(1)}`,
+    )
   })
 
 test.run()

@@ -18,7 +18,19 @@ const scheduled = (tracks: readonly Track[], calls: ReturnType<typeof callsOf>, 
 }
 
 // Calls 0 and 1 make x; y is held in calls 2 and 3, z in 3 and 4; call 6 reads x again. Two pages each.
-const example = [track(0, 2, [[0, 1], [6, 6]], [true]), track(1, 2, [[2, 3]]), track(2, 2, [[3, 4]])]
+const example = [
+  track(
+    0,
+    2,
+    [
+      [0, 1],
+      [6, 6],
+    ],
+    [true],
+  ),
+  track(1, 2, [[2, 3]]),
+  track(2, 2, [[3, 4]]),
+]
 
 test('the worked example: the copy out is waited for where the memory is needed, the copy in starts as late as does not stall', () => {
   const { drafts, tierBytes } = scheduled(example, ones(7), 4)
@@ -53,30 +65,104 @@ test('a copy in that the memory delays is a stall for its value', () => {
   const tracks = [example[0]!, example[1]!, track(2, 2, [[3, 5]])]
   const { drafts } = scheduled(tracks, ones(7), 3 + 1)
   assert.is(drafts[1]!.acquire, 4, 'four pages have room for x and z')
-  const tight = scheduled([track(0, 3, [[0, 1], [6, 6]], [true]), track(2, 2, [[3, 5]])], ones(7), 4)
+  const tight = scheduled(
+    [
+      track(
+        0,
+        3,
+        [
+          [0, 1],
+          [6, 6],
+        ],
+        [true],
+      ),
+      track(2, 2, [[3, 5]]),
+    ],
+    ones(7),
+    4,
+  )
   assert.is(tight.drafts[1]!.acquire, 6)
   assert.equal(simulate(planWith(tight.drafts, ones(7)), PAGE_A_SECOND).stallSeconds, { memory: 2, data: 3 })
 })
 
 test('one link: copies out follow one another, in the order in which their stays end', () => {
-  const tracks = [track(0, 2, [[0, 0], [9, 9]], [true]), track(1, 2, [[0, 1], [8, 8]], [true])]
+  const tracks = [
+    track(
+      0,
+      2,
+      [
+        [0, 0],
+        [9, 9],
+      ],
+      [true],
+    ),
+    track(
+      1,
+      2,
+      [
+        [0, 1],
+        [8, 8],
+      ],
+      [true],
+    ),
+  ]
   const { drafts } = scheduled(tracks, ones(10), 100)
   // The first runs from 1 to 3, the second from 3 to 5; backwards, 9 is loaded from 7 and 8 from 5 to 7.
-  assert.equal(drafts.map((d) => [d.storage, d.acquire, d.release, d.save?.start, d.load?.ready]), [
-    [0, 0, 3, 1, undefined], [0, 7, 10, undefined, 9], [1, 0, 5, 2, undefined], [1, 5, 9, undefined, 8],
-  ])
+  assert.equal(
+    drafts.map((d) => [d.storage, d.acquire, d.release, d.save?.start, d.load?.ready]),
+    [
+      [0, 0, 3, 1, undefined],
+      [0, 7, 10, undefined, 9],
+      [1, 0, 5, 2, undefined],
+      [1, 5, 9, undefined, 8],
+    ],
+  )
 })
 
 test('what was saved and not written since is not saved again', () => {
-  const t = track(0, 1, [[0, 0], [4, 4], [8, 8]], [true, true])
+  const t = track(
+    0,
+    1,
+    [
+      [0, 0],
+      [4, 4],
+      [8, 8],
+    ],
+    [true, true],
+  )
   const { drafts } = scheduled([t], ones(9), 9)
-  assert.equal(drafts.map((d) => [d.save?.start, d.load?.from]), [[1, undefined], [undefined, 'tier'], [undefined, 'tier']])
+  assert.equal(
+    drafts.map((d) => [d.save?.start, d.load?.from]),
+    [
+      [1, undefined],
+      [undefined, 'tier'],
+      [undefined, 'tier'],
+    ],
+  )
   const rewritten = { ...t, stays: t.stays.map((s) => ({ ...s, lastWrite: s.last })) }
-  assert.equal(scheduled([rewritten], ones(9), 9).drafts.map((d) => d.save?.start), [1, 5, undefined])
+  assert.equal(
+    scheduled([rewritten], ones(9), 9).drafts.map((d) => d.save?.start),
+    [1, 5, undefined],
+  )
 })
 
 test('fed data is loaded from its source each time and never saved', () => {
-  const { drafts, tierBytes } = scheduled([track(0, 2, [[1, 1], [5, 5]], [true], { kind: 'fed' })], ones(6), 4)
+  const { drafts, tierBytes } = scheduled(
+    [
+      track(
+        0,
+        2,
+        [
+          [1, 1],
+          [5, 5],
+        ],
+        [true],
+        { kind: 'fed' },
+      ),
+    ],
+    ones(6),
+    4,
+  )
   assert.equal(drafts, [
     { storage: 0, from: 0, to: 2, acquire: 0, release: 2, load: { ready: 1, from: 'source' } },
     { storage: 0, from: 0, to: 2, acquire: 3, release: 6, load: { ready: 5, from: 'source' } },
@@ -92,17 +178,50 @@ test('many loads that begin with the step arrive in the order in which they are 
 })
 
 test('chunks side by side that come and go together are one copy', () => {
-  const side = [0, 2, 4].map((from) => ({ ...track(0, 2, [[0, 0], [9, 9]], [true]), from, to: from + 2 }))
+  const side = [0, 2, 4].map((from) => ({
+    ...track(
+      0,
+      2,
+      [
+        [0, 0],
+        [9, 9],
+      ],
+      [true],
+    ),
+    from,
+    to: from + 2,
+  }))
   const { drafts } = scheduled(side, ones(10), 6)
   const first = drafts.filter((d) => d.acquire === 0)
-  assert.is(first.reduce((n, d) => n + d.to - d.from, 0), 6)
-  assert.ok(first.every((d, i) => i === 0 || d.tierOffset === first[i - 1]!.tierOffset! + (first[i - 1]!.to - first[i - 1]!.from) * PAGE_BYTES))
+  assert.is(
+    first.reduce((n, d) => n + d.to - d.from, 0),
+    6,
+  )
+  assert.ok(
+    first.every(
+      (d, i) => i === 0 || d.tierOffset === first[i - 1]!.tierOffset! + (first[i - 1]!.to - first[i - 1]!.from) * PAGE_BYTES,
+    ),
+  )
   const still = side.map((t) => ({ ...t, leaves: [false] }))
   assert.equal(scheduled(still, ones(10), 6).drafts, [{ storage: 0, from: 0, to: 6, acquire: 0, release: 10 }])
 })
 
 test('a copy out starts when the last write is over, though the pages are still read', () => {
-  const read = { ...track(0, 2, [[0, 4], [9, 9]], [true]), stays: [{ segment: 0, first: 0, last: 4, lastWrite: 1 }, { segment: 1, first: 9, last: 9, lastWrite: -1 }] }
+  const read = {
+    ...track(
+      0,
+      2,
+      [
+        [0, 4],
+        [9, 9],
+      ],
+      [true],
+    ),
+    stays: [
+      { segment: 0, first: 0, last: 4, lastWrite: 1 },
+      { segment: 1, first: 9, last: 9, lastWrite: -1 },
+    ],
+  }
   const { drafts } = scheduled([read], ones(10), 2)
   assert.equal(drafts[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 5, save: { start: 2 }, tierOffset: 0 })
 })
@@ -111,7 +230,11 @@ test('a planner may say when: a copy out is waited for by a point, a copy in sta
   const timed = { ...example[0]!, timing: [{ goneBy: 3, comeAt: 3 }] }
   const { drafts } = scheduled([timed, example[1]!], ones(7), 6)
   assert.equal([drafts[0]!.release, drafts[1]!.acquire, drafts[1]!.load], [3, 3, { ready: 6, from: 'tier' }])
-  assert.is(scheduled([example[0]!, example[1]!], ones(7), 6).drafts[0]!.release, 4, 'left to itself it is waited for in its own time')
+  assert.is(
+    scheduled([example[0]!, example[1]!], ones(7), 6).drafts[0]!.release,
+    4,
+    'left to itself it is waited for in its own time',
+  )
   // What is held early counts.
   const tracks = [timed, example[1]!, example[2]!]
   assert.equal([leastPages(example, 7), leastPages(tracks, 7)], [4, 6])
@@ -120,14 +243,35 @@ test('a planner may say when: a copy out is waited for by a point, a copy in sta
 
 test('where both directions share the link, copies in start earlier, around the copies out', () => {
   // x leaves during calls 1 to 4, y is due back at call 6: two calls' time, of which the shared link has only call 5 and call 0.
-  const tracks = [track(0, 4, [[0, 0], [19, 19]], [true]), track(1, 2, [[6, 6]], [], { kind: 'fed' })]
+  const tracks = [
+    track(
+      0,
+      4,
+      [
+        [0, 0],
+        [19, 19],
+      ],
+      [true],
+    ),
+    track(1, 2, [[6, 6]], [], { kind: 'fed' }),
+  ]
   const acquired = (fullDuplex: boolean): number =>
     scheduleMoves(tracks, ones(20), 100, { ...PAGE_A_SECOND, fullDuplex })!.drafts.find((d) => d.storage === 1)!.acquire
   assert.equal([acquired(true), acquired(false)], [4, 0])
 })
 
 test('where copying and computing slow each other down, copies start as much earlier as they take longer', () => {
-  const tracks = [track(0, 2, [[0, 1], [10, 10]], [true])]
+  const tracks = [
+    track(
+      0,
+      2,
+      [
+        [0, 1],
+        [10, 10],
+      ],
+      [true],
+    ),
+  ]
   const comesAt = (beside: Link['beside']): number => {
     const link = { ...PAGE_A_SECOND, ...(beside ? { beside } : {}) }
     const { drafts } = scheduleMoves(tracks, ones(11), 4, link)!
@@ -147,7 +291,10 @@ test('the tightest call', () => {
 
 // ---------------------------------------------------------------- every schedule
 
-interface Case { readonly tracks: readonly Track[]; readonly seconds: readonly number[] }
+interface Case {
+  readonly tracks: readonly Track[]
+  readonly seconds: readonly number[]
+}
 
 /** Stays from a sorted list of calls: pairs of them are first and last. */
 const stays = (calls: number): fc.Arbitrary<readonly (readonly [number, number])[]> =>
@@ -158,23 +305,44 @@ const stays = (calls: number): fc.Arbitrary<readonly (readonly [number, number])
     return out
   })
 
-const oneTrack = (calls: number) => fc.record({
-  pages: fc.integer({ min: 1, max: 5 }), stays: stays(calls), leaves: fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }),
-  writes: fc.array(fc.constantFrom('no', 'early', 'late'), { minLength: 4, maxLength: 4 }), kind: fc.constantFrom('value', 'value', 'value', 'fed', 'small', 'persistent'), split: fc.boolean(),
-})
+const oneTrack = (calls: number) =>
+  fc.record({
+    pages: fc.integer({ min: 1, max: 5 }),
+    stays: stays(calls),
+    leaves: fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }),
+    writes: fc.array(fc.constantFrom('no', 'early', 'late'), { minLength: 4, maxLength: 4 }),
+    kind: fc.constantFrom('value', 'value', 'value', 'fed', 'small', 'persistent'),
+    split: fc.boolean(),
+  })
 
-const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) => fc.record({
-  seconds: fc.array(fc.constantFrom(0, 0.5, 1, 3), { minLength: calls, maxLength: calls }),
-  tracks: fc.array(oneTrack(calls), { minLength: 1, maxLength: 7 }).map((list) => list.flatMap((t, storage): Track[] => {
-    const kind = t.kind as Track['kind']
-    if (kind === 'persistent') return [track(storage, t.pages, [[0, calls]], [], { kind })]
-    const made = track(storage, t.pages, t.stays, t.stays.slice(1).map((_, i) => (kind === 'value' || kind === 'fed') && t.leaves[i]!), {
-      kind, stays: t.stays.map(([first, last], i) => ({ segment: i, first, last, lastWrite: kind === 'fed' || (i > 0 && t.writes[i]! === 'no') ? -1 : t.writes[i]! === 'early' ? first : last })),
-    })
-    // A second chunk of the same storage, used alike.
-    return t.split ? [made, { ...made, from: t.pages, to: 2 * t.pages }] : [made]
-  })),
-}))
+const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) =>
+  fc.record({
+    seconds: fc.array(fc.constantFrom(0, 0.5, 1, 3), { minLength: calls, maxLength: calls }),
+    tracks: fc.array(oneTrack(calls), { minLength: 1, maxLength: 7 }).map((list) =>
+      list.flatMap((t, storage): Track[] => {
+        const kind = t.kind as Track['kind']
+        if (kind === 'persistent') return [track(storage, t.pages, [[0, calls]], [], { kind })]
+        const made = track(
+          storage,
+          t.pages,
+          t.stays,
+          t.stays.slice(1).map((_, i) => (kind === 'value' || kind === 'fed') && t.leaves[i]!),
+          {
+            kind,
+            stays: t.stays.map(([first, last], i) => ({
+              segment: i,
+              first,
+              last,
+              lastWrite: kind === 'fed' || (i > 0 && t.writes[i]! === 'no') ? -1 : t.writes[i]! === 'early' ? first : last,
+            })),
+          },
+        )
+        // A second chunk of the same storage, used alike.
+        return t.split ? [made, { ...made, from: t.pages, to: 2 * t.pages }] : [made]
+      }),
+    ),
+  }),
+)
 
 /** The same with times that a planner might ask for. */
 const timed = ({ tracks }: Case, wishes: readonly number[]): readonly Track[] =>
@@ -183,11 +351,14 @@ const timed = ({ tracks }: Case, wishes: readonly number[]): readonly Track[] =>
     timing: t.leaves.map((leaves, i) => {
       const [end, next] = [t.stays[i]!.last + 1, t.stays[i + 1]!.first]
       const at = (wish: number): number => end + Math.floor(wish * (next - end + 1))
-      return leaves && i % 2 === 0 ? { goneBy: at(wishes[i % wishes.length]!), comeAt: at(wishes[(i + t.storage) % wishes.length]!) } : undefined
+      return leaves && i % 2 === 0
+        ? { goneBy: at(wishes[i % wishes.length]!), comeAt: at(wishes[(i + t.storage) % wishes.length]!) }
+        : undefined
     }),
   }))
 
-const holds = (ds: readonly Draft[], p: number): number => ds.filter((d) => d.acquire <= p && p < d.release).reduce((n, d) => n + d.to - d.from, 0)
+const holds = (ds: readonly Draft[], p: number): number =>
+  ds.filter((d) => d.acquire <= p && p < d.release).reduce((n, d) => n + d.to - d.from, 0)
 /** The drafts that hold a page of a storage, in time order. */
 const over = (ds: readonly Draft[], storage: number, page: number): readonly Draft[] =>
   ds.filter((d) => d.storage === storage && d.from <= page && page < d.to).sort((a, b) => a.acquire - b.acquire)
@@ -218,7 +389,11 @@ const checkTrack = (t: Track, ds: readonly Draft[], end: number): void => {
       if (t.kind === 'fed') assert.is(d.load?.from, 'source')
       else assert.is(d.load?.from, i > 0 ? 'tier' : undefined)
       if (d.load) assert.is(d.load.ready, iv.first)
-      assert.is(d.save !== undefined, !last && t.kind === 'value' && iv.lastWrite >= 0, 'saved when it leaves with bytes that the tier has not')
+      assert.is(
+        d.save !== undefined,
+        !last && t.kind === 'value' && iv.lastWrite >= 0,
+        'saved when it leaves with bytes that the tier has not',
+      )
       if (d.save) assert.is(d.save.start, iv.lastWrite + 1, 'its copy sees the last write, and need not wait for the last read')
       if (t.kind === 'persistent') assert.equal([d.acquire, d.release], [0, end])
     }
@@ -234,41 +409,62 @@ const checkTier = (ds: readonly Draft[], tierBytes: number): void => {
     assert.ok(lo >= 0 && hi <= tierBytes && lo % 4096 === 0)
     const s = slots.get(d.storage) ?? { lo, hi, first: Infinity, last: -1 }
     slots.set(d.storage, {
-      lo: Math.min(s.lo, lo), hi: Math.max(s.hi, hi),
-      first: Math.min(s.first, d.save?.start ?? Infinity), last: Math.max(s.last, d.release * (d.save ? 1 : 0), d.load?.ready ?? -1),
+      lo: Math.min(s.lo, lo),
+      hi: Math.max(s.hi, hi),
+      first: Math.min(s.first, d.save?.start ?? Infinity),
+      last: Math.max(s.last, d.release * (d.save ? 1 : 0), d.load?.ready ?? -1),
     })
   }
   const list = [...slots.values()]
-  for (const [i, a] of list.entries()) for (const b of list.slice(0, i))
-    assert.ok(a.hi <= b.lo || b.hi <= a.lo || a.last < b.first || b.last < a.first, 'two storages share bytes of the tier at one time')
+  for (const [i, a] of list.entries())
+    for (const b of list.slice(0, i))
+      assert.ok(
+        a.hi <= b.lo || b.hi <= a.lo || a.last < b.first || b.last < a.first,
+        'two storages share bytes of the tier at one time',
+      )
 }
 
 test('every schedule: budget kept at every call, stays covered, saves after writes, loads after saves, tier slots apart', () => {
-  fc.assert(fc.property(cases, fc.nat({ max: 12 }), fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 0, maxLength: 3 }), (made, extra, wishes) => {
-    const tracks = wishes.length > 0 ? timed(made, wishes) : made.tracks
-    const calls = callsOf(made.seconds)
-    const least = leastPages(tracks, calls.length)
-    const budget = least + extra
-    const moves = scheduleMoves(tracks, calls, budget, { ...PAGE_A_SECOND, fullDuplex: extra % 2 === 0 })
-    if (!moves) throw new Error(`no schedule in ${budget} pages`)
-    const { drafts, tierBytes } = moves
-    for (let p = 0; p < calls.length; p++) assert.ok(holds(drafts, p) <= budget, `${holds(drafts, p)} of ${budget} pages at call ${p}`)
-    for (const t of tracks) checkTrack(t, drafts, calls.length)
-    checkTier(drafts, tierBytes)
-    assert.ok(drafts.every((d) => d.release <= calls.length))
-  }), { numRuns: 400, seed: 33 })
+  fc.assert(
+    fc.property(
+      cases,
+      fc.nat({ max: 12 }),
+      fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 0, maxLength: 3 }),
+      (made, extra, wishes) => {
+        const tracks = wishes.length > 0 ? timed(made, wishes) : made.tracks
+        const calls = callsOf(made.seconds)
+        const least = leastPages(tracks, calls.length)
+        const budget = least + extra
+        const moves = scheduleMoves(tracks, calls, budget, { ...PAGE_A_SECOND, fullDuplex: extra % 2 === 0 })
+        if (!moves) throw new Error(`no schedule in ${budget} pages`)
+        const { drafts, tierBytes } = moves
+        for (let p = 0; p < calls.length; p++)
+          assert.ok(holds(drafts, p) <= budget, `${holds(drafts, p)} of ${budget} pages at call ${p}`)
+        for (const t of tracks) checkTrack(t, drafts, calls.length)
+        checkTier(drafts, tierBytes)
+        assert.ok(drafts.every((d) => d.release <= calls.length))
+      },
+    ),
+    { numRuns: 400, seed: 33 },
+  )
 })
 
 test('a schedule exists exactly from leastPages on, and that is what is held when nothing moves early', () => {
-  fc.assert(fc.property(cases, ({ tracks, seconds }) => {
-    const calls = callsOf(seconds)
-    const least = leastPages(tracks, calls.length)
-    const held = seconds.map((_, p) => tracks.reduce((n, t) => n + intervals(t).filter((iv) => iv.first <= p && p <= iv.last).length * (t.to - t.from), 0))
-    assert.is(least, Math.max(...held))
-    assert.equal(tightestCall(tracks, calls.length), { call: held.indexOf(least), pages: least })
-    for (const budget of [0, least - 2, least - 1]) if (budget >= 0 && budget < least) assert.is(scheduleMoves(tracks, calls, budget, PAGE_A_SECOND), null)
-    for (const budget of [least, least + 1, least + 7]) assert.ok(scheduleMoves(tracks, calls, budget, PAGE_A_SECOND))
-  }), { numRuns: 200, seed: 34 })
+  fc.assert(
+    fc.property(cases, ({ tracks, seconds }) => {
+      const calls = callsOf(seconds)
+      const least = leastPages(tracks, calls.length)
+      const held = seconds.map((_, p) =>
+        tracks.reduce((n, t) => n + intervals(t).filter((iv) => iv.first <= p && p <= iv.last).length * (t.to - t.from), 0),
+      )
+      assert.is(least, Math.max(...held))
+      assert.equal(tightestCall(tracks, calls.length), { call: held.indexOf(least), pages: least })
+      for (const budget of [0, least - 2, least - 1])
+        if (budget >= 0 && budget < least) assert.is(scheduleMoves(tracks, calls, budget, PAGE_A_SECOND), null)
+      for (const budget of [least, least + 1, least + 7]) assert.ok(scheduleMoves(tracks, calls, budget, PAGE_A_SECOND))
+    }),
+    { numRuns: 200, seed: 34 },
+  )
 })
 
 test.run()

@@ -6,25 +6,37 @@ import * as assert from 'uvu/assert'
 import { chooseOffloads, type OffloadChain } from '../../staging/schedule/offloaddp'
 
 /** Where a schedule is: ops begun, seconds left of the one that runs, units moved out and back in. */
-interface Instant { readonly begun: number; readonly left: number; readonly out: number; readonly back: number }
+interface Instant {
+  readonly begun: number
+  readonly left: number
+  readonly out: number
+  readonly back: number
+}
 
 class Search {
   private readonly ops: number
   private readonly total: number
 
-  constructor(private readonly c: OffloadChain, private readonly offload: readonly boolean[]) {
+  constructor(
+    private readonly c: OffloadChain,
+    private readonly offload: readonly boolean[],
+  ) {
     this.ops = 2 * c.x.length
     this.total = c.x.reduce((n, x, i) => n + (offload[i] ? x : 0), 0)
   }
 
-  private size(i: number): number { return this.c.x[i] ?? 0 }
+  private size(i: number): number {
+    return this.c.x[i] ?? 0
+  }
   private seconds(op: number): number {
     const n = this.c.x.length
     return op < n ? this.c.forward[op]! : this.c.backward[2 * n - 1 - op]!
   }
 
   /** Units of offloaded activations before the i-th: the order in which they leave. */
-  private before(i: number): number { return this.c.x.slice(0, i).reduce((n, x, j) => n + (this.offload[j] ? x : 0), 0) }
+  private before(i: number): number {
+    return this.c.x.slice(0, i).reduce((n, x, j) => n + (this.offload[j] ? x : 0), 0)
+  }
 
   /** Units on the device; an op's scratch counts while it runs. */
   private held({ begun, left, out, back }: Instant): number {
@@ -84,7 +96,11 @@ class Search {
       }
       const later = new Map<string, Instant>()
       for (const i of now.values())
-        for (const [out, back] of [[0, 0], [1, 0], [0, 1]] as const) {
+        for (const [out, back] of [
+          [0, 0],
+          [1, 0],
+          [0, 1],
+        ] as const) {
           const moved = { begun: i.begun, left: Math.max(0, i.left - 1), out: i.out + out, back: i.back + back }
           if (moved.out > this.total || moved.back > this.total) continue
           if (out && !this.canLeave(i)) continue
@@ -115,13 +131,28 @@ const computeOf = (c: OffloadChain): number => [...c.forward, ...c.backward].red
 const small = (n: number): fc.Arbitrary<OffloadChain> => {
   const list = (min: number, max: number) => fc.array(fc.integer({ min, max }), { minLength: n, maxLength: n })
   return fc.record({
-    x: list(1, 3), forward: list(1, 3), backward: list(1, 3), forwardExtra: list(0, 1), backwardExtra: list(0, 2),
-    limit: fc.integer({ min: 5, max: 9 }), out: fc.constant(1), in: fc.constant(1),
+    x: list(1, 3),
+    forward: list(1, 3),
+    backward: list(1, 3),
+    forwardExtra: list(0, 1),
+    backwardExtra: list(0, 2),
+    limit: fc.integer({ min: 5, max: 9 }),
+    out: fc.constant(1),
+    in: fc.constant(1),
   })
 }
 
 test('the worked example: of 2 2 2 in a limit of 5, the first leaves', () => {
-  const c = { x: [2, 2, 2], forward: [2, 2, 2], backward: [2, 2, 2], forwardExtra: [0, 0, 0], backwardExtra: [0, 0, 0], out: 1, in: 1, limit: 5 }
+  const c = {
+    x: [2, 2, 2],
+    forward: [2, 2, 2],
+    backward: [2, 2, 2],
+    forwardExtra: [0, 0, 0],
+    backwardExtra: [0, 0, 0],
+    out: 1,
+    in: 1,
+    limit: 5,
+  }
   // It is out by the end of F_0. While B_1 runs only one unit of it has room: B_0 waits a second for the other.
   assert.equal(chooseOffloads(c), { offload: [true, false, false], idleSeconds: 1 })
   assert.is(new Search(c, [true, false, false]).makespan(), 13)

@@ -68,11 +68,30 @@ test('the plan takes the seconds that the programme says, or a little less', () 
 
 /** Layers that join what they make to what they read; on devices that have norms of joined values it is never joined. */
 const denseBlock = (isRewritten: boolean): Graph => {
-  const layer = <N extends number>(n: N) => skip(batchNorm(`norm${n}.1`), relu(), conv2d(`conv${n}.1`, 32, 1), batchNorm(`norm${n}.2`), relu(), conv2d(`conv${n}.2`, 32, 3))
-  const layers = seq(conv2d('conv0', 32, 3), layer(1), layer(2), layer(3), batchNorm('norm4'), relu(), globalAvgPool('pool'), linear('fc', 10))
+  const layer = <N extends number>(n: N) =>
+    skip(
+      batchNorm(`norm${n}.1`),
+      relu(),
+      conv2d(`conv${n}.1`, 32, 1),
+      batchNorm(`norm${n}.2`),
+      relu(),
+      conv2d(`conv${n}.2`, 32, 3),
+    )
+  const layers = seq(
+    conv2d('conv0', 32, 3),
+    layer(1),
+    layer(2),
+    layer(3),
+    batchNorm('norm4'),
+    relu(),
+    globalAvgPool('pool'),
+    linear('fc', 10),
+  )
   const net = must(elaborate(model([8, 3, 64, 64], layers), 'dense block'))
   const { graph, output } = isRewritten ? rewritten(net.graph, net.output) : net
-  return must(training(graph, output, { loss: mse, optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } }))
+  return must(
+    training(graph, output, { loss: mse, optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } }),
+  )
 }
 
 const laidOut = ({ graph, stages, keeping }: Chain, actions: readonly Action[]) => {
@@ -90,9 +109,13 @@ for (const isRewritten of [false, true])
     const all = everySchedule(chain.sizes, 0, chain.sizes.length - 1, rules).map((actions) => laidOut(chain, actions))
     const optimal = new OptimalChain(chain, machine, rules)
     const mine = optimal.steps.map((m) => ({ pages: optimal.resident(m).least, seconds: computeSeconds(optimal.layout(m)) }))
-    const fastest = (of: typeof all, pages: number): number => Math.min(Infinity, ...of.filter((x) => x.pages <= pages).map((x) => x.seconds))
+    const fastest = (of: typeof all, pages: number): number =>
+      Math.min(Infinity, ...of.filter((x) => x.pages <= pages).map((x) => x.seconds))
     for (const pages of new Set(all.map((x) => x.pages)))
-      assert.ok(fastest(mine, pages) <= 1.05 * fastest(all, pages), `in ${pages} pages ${fastest(mine, pages)} s for ${fastest(all, pages)} s`)
+      assert.ok(
+        fastest(mine, pages) <= 1.05 * fastest(all, pages),
+        `in ${pages} pages ${fastest(mine, pages)} s for ${fastest(all, pages)} s`,
+      )
   })
 
 test('stages of resnet18 are its blocks', () => {

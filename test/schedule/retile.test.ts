@@ -64,12 +64,15 @@ const asked = (graph: Graph, best: Candidate, o: Partial<RetileOptions>, answer:
 test('the worked example: of two segments in 8 tiles each, every one alone in fewer', () => {
   const n = forwardPieces(plain, machine).pieces.length
   const grid = { B: 4, H: 2, W: 1 }
-  const best = inTiles(plain, machine, [{ from: 0, to: 6, grid }, { from: 6, to: n, grid }])!
+  const best = inTiles(plain, machine, [
+    { from: 0, to: 6, grid },
+    { from: 6, to: n, grid },
+  ])!
   const refused = asked(plain, best, { ...OFF, grids: true }, Infinity)
-  assert.equal(
-    refused.map((c) => c.tiles!.map((s) => tilesOf(s.grid))).sort(),
-    [[4, 8], [8, 4]],
-  )
+  assert.equal(refused.map((c) => c.tiles!.map((s) => tilesOf(s.grid))).sort(), [
+    [4, 8],
+    [8, 4],
+  ])
   const last = asked(plain, best, { ...OFF, grids: true }, 0.5)[0]!
   assert.equal([last.tiles!.length, last.tiles![1]!.to], [2, n])
 })
@@ -77,7 +80,11 @@ test('the worked example: of two segments in 8 tiles each, every one alone in fe
 test('segments follow each other without a gap, whatever becomes of their borders', () => {
   const n = forwardPieces(normed, machine).pieces.length
   const whole = { B: 1, H: 1, W: 1 }
-  const best = inTiles(normed, machine, [{ from: 0, to: 2, grid: { B: 4, H: 1, W: 1 } }, { from: 2, to: 20, grid: whole }, { from: 20, to: n, grid: whole }])!
+  const best = inTiles(normed, machine, [
+    { from: 0, to: 2, grid: { B: 4, H: 1, W: 1 } },
+    { from: 2, to: 20, grid: whole },
+    { from: 20, to: n, grid: whole },
+  ])!
   const improver = retiled({ limits: false })(normed, machine, best, 1)
   let seen = 0
   // Every second answer is that it is faster, so that the search moves on.

@@ -17,15 +17,24 @@ const named = machines['v100-pcie-16g']!
 const machine: Machine = {
   ...named,
   choices: (kind, attrs, s): readonly Choice[] => {
-    const direct: Choice = { algorithm: 'direct', seconds: named.seconds(kind, attrs, s), workspace: named.workspace(kind, attrs, s) }
-    return kind.startsWith('conv2d') ? [direct, { algorithm: 'winograd', seconds: direct.seconds / 2, workspace: direct.workspace + 16 * 1024 ** 2 }] : [direct]
+    const direct: Choice = {
+      algorithm: 'direct',
+      seconds: named.seconds(kind, attrs, s),
+      workspace: named.workspace(kind, attrs, s),
+    }
+    return kind.startsWith('conv2d')
+      ? [direct, { algorithm: 'winograd', seconds: direct.seconds / 2, workspace: direct.workspace + 16 * 1024 ** 2 }]
+      : [direct]
   },
 }
 
 const graph = (() => {
   const forward = elaborate(classifier, 'classifier')
   if (isLeft(forward)) throw new Error('no graph')
-  const g = training(forward.right.graph, forward.right.output, { loss: 'cross-entropy', optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } })
+  const g = training(forward.right.graph, forward.right.output, {
+    loss: 'cross-entropy',
+    optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false },
+  })
   if (isLeft(g)) throw new Error('no training graph')
   return g.right
 })()
@@ -35,7 +44,8 @@ const planAt = (budgetBytes: number): Plan => {
   if (isLeft(p)) throw new Error(JSON.stringify(p.left))
   return p.right
 }
-const waysOf = (p: Plan): ReadonlySet<string> => new Set(p.calls.filter((c) => c.kind.startsWith('conv2d')).map((c) => c.algorithm ?? 'direct'))
+const waysOf = (p: Plan): ReadonlySet<string> =>
+  new Set(p.calls.filter((c) => c.kind.startsWith('conv2d')).map((c) => c.algorithm ?? 'direct'))
 
 test('scratch that fits is used; where it does not, the plan is direct and smaller', () => {
   const roomy = planAt(2 ** 34)
@@ -44,12 +54,30 @@ test('scratch that fits is used; where it does not, the plan is direct and small
   assert.equal([...waysOf(tight)], ['direct'])
   assert.ok(tight.peakPages < roomy.peakPages)
   const refused = compile(graph, { strategy: 'in-core', budgetBytes: PAGE_BYTES, machine })
-  assert.ok(isLeft(refused) && refused.left.tag === 'BudgetInfeasible' && refused.left.smallestBytes === tight.peakPages * PAGE_BYTES)
+  assert.ok(
+    isLeft(refused) && refused.left.tag === 'BudgetInfeasible' && refused.left.smallestBytes === tight.peakPages * PAGE_BYTES,
+  )
 })
 
 test('a limit on scratch leaves the least way of all', () => {
-  const s = { ins: [[1, 64, 32, 32], [64, 64, 3, 3]], outs: [[1, 64, 32, 32]] }
-  const attrs = { strideH: 1, strideW: 1, padTop: 1, padLeft: 1, padBottom: 1, padRight: 1, dilationH: 1, dilationW: 1, groups: 1 }
+  const s = {
+    ins: [
+      [1, 64, 32, 32],
+      [64, 64, 3, 3],
+    ],
+    outs: [[1, 64, 32, 32]],
+  }
+  const attrs = {
+    strideH: 1,
+    strideW: 1,
+    padTop: 1,
+    padLeft: 1,
+    padBottom: 1,
+    padRight: 1,
+    dilationH: 1,
+    dilationW: 1,
+    groups: 1,
+  }
   assert.is(fastest(machine, 'conv2d', attrs, s).algorithm, 'winograd')
   assert.is(fastest(withScratch(machine, 0), 'conv2d', attrs, s).algorithm, 'direct')
   assert.is(fastest(withScratch(machine, 2 ** 30), 'conv2d', attrs, s).algorithm, 'winograd')
@@ -59,7 +87,11 @@ test('a plan file keeps the algorithms', () => {
   const plan = planAt(2 ** 34)
   const again = decodePlan(encodePlan(plan))
   assert.ok(isRight(again))
-  if (isRight(again)) assert.equal(again.right.calls.map((c) => c.algorithm), plan.calls.map((c) => c.algorithm))
+  if (isRight(again))
+    assert.equal(
+      again.right.calls.map((c) => c.algorithm),
+      plan.calls.map((c) => c.algorithm),
+    )
 })
 
 test.run()

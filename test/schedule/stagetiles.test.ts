@@ -19,11 +19,20 @@ const machine = machines['v100-pcie-16g']!
 const vgg = trainingGraph('vgg11-features', [8, 3, 320, 320])
 
 const planned = (graph: Graph, pages: number, o: Parameters<typeof auto>[0]) =>
-  compile(graph, { strategy: 'auto', machine, budgetBytes: pages * PAGE_BYTES, method: { planner: auto(o), refiner: refineAuto(o) } })
+  compile(graph, {
+    strategy: 'auto',
+    machine,
+    budgetBytes: pages * PAGE_BYTES,
+    method: { planner: auto(o), refiner: refineAuto(o) },
+  })
 
 test('the worked example: 10 values at work, 2 of them kept, in 4 tiles', () => {
   const stage = {
-    firstSeconds: 1, againSeconds: 1, passPeak: 10, crossing: [2], gradient: 0,
+    firstSeconds: 1,
+    againSeconds: 1,
+    passPeak: 10,
+    crossing: [2],
+    gradient: 0,
     options: [{ saved: 2, forwardPeak: 10, backwardPeak: 10, backwardSeconds: 2 }],
   }
   const t = tiledSizes(stage, { grid: { B: 4, H: 1, W: 1 }, slower: 1.5 }, 0)

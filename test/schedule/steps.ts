@@ -6,33 +6,73 @@ import { assignPages } from '../../staging/memory/pages'
 import type { Call, Cell, Draft, Plan } from '../../staging/plan/plan'
 import type { Track } from '../../staging/schedule/tracks'
 
-export const PAGE_A_SECOND: Link = { outBytesPerSecond: PAGE_BYTES, inBytesPerSecond: PAGE_BYTES, latencySeconds: 0, fullDuplex: true }
+export const PAGE_A_SECOND: Link = {
+  outBytesPerSecond: PAGE_BYTES,
+  inBytesPerSecond: PAGE_BYTES,
+  latencySeconds: 0,
+  fullDuplex: true,
+}
 
 export const callsOf = (seconds: readonly number[]): readonly Call[] =>
-  seconds.map((s) => ({ kind: 'fill', op: -1, segment: 0, tile: 0, attrs: { value: 0 }, ins: [], outs: [], workspace: null, seconds: s }))
+  seconds.map((s) => ({
+    kind: 'fill',
+    op: -1,
+    segment: 0,
+    tile: 0,
+    attrs: { value: 0 },
+    ins: [],
+    outs: [],
+    workspace: null,
+    seconds: s,
+  }))
 
 /** Stays [first, last], the first of them written throughout; `leaves` says for each gap whether the pages go. */
 export const track = (
-  storage: number, pages: number, stays: readonly (readonly [number, number])[], leaves: readonly boolean[] = stays.slice(1).map(() => false),
+  storage: number,
+  pages: number,
+  stays: readonly (readonly [number, number])[],
+  leaves: readonly boolean[] = stays.slice(1).map(() => false),
   over: Partial<Track> = {},
 ): Track => ({
-  storage, from: 0, to: pages, kind: 'value', leaves,
+  storage,
+  from: 0,
+  to: pages,
+  kind: 'value',
+  leaves,
   stays: stays.map(([first, last], i) => ({ segment: i, first, last, lastWrite: i === 0 ? last : -1 })),
   ...over,
 })
 
 /** A plan that has these drafts and nothing else. */
-export const planWith = (drafts: readonly Draft[], calls: readonly Call[], scopes: Readonly<Record<number, Cell['scope']>> = {}): Plan => {
+export const planWith = (
+  drafts: readonly Draft[],
+  calls: readonly Call[],
+  scopes: Readonly<Record<number, Cell['scope']>> = {},
+): Plan => {
   const count = Math.max(-1, ...drafts.map((d) => d.storage)) + 1
   const ids = Array.from({ length: count }, (_, id) => id)
   const pagesOf = (id: number): number => Math.max(1, ...drafts.filter((d) => d.storage === id).map((d) => d.to))
   const { residencies, peakPages } = assignPages(drafts, calls.length)
   return {
-    graph: { name: 'by hand', values: [], ops: [] }, strategy: 'by hand', machine: 'by hand', algorithms: 'fixed',
-    budgetBytes: peakPages * PAGE_BYTES, peakPages, tierBytes: 0, residencies, calls,
+    graph: { name: 'by hand', values: [], ops: [] },
+    strategy: 'by hand',
+    machine: 'by hand',
+    algorithms: 'fixed',
+    budgetBytes: peakPages * PAGE_BYTES,
+    peakPages,
+    tierBytes: 0,
+    residencies,
+    calls,
     segments: [{ name: 'by hand', phase: 'forward', grid: { B: 1, H: 1, W: 1 }, body: [], keeps: [] }],
     cells: ids.map((id) => ({
-      id, label: `s${id}`, scope: scopes[id] ?? 'whole', values: [], bytes: pagesOf(id) * PAGE_BYTES, segment: -1, first: 0, last: calls.length - 1,
+      id,
+      label: `s${id}`,
+      scope: scopes[id] ?? 'whole',
+      values: [],
+      bytes: pagesOf(id) * PAGE_BYTES,
+      segment: -1,
+      first: 0,
+      last: calls.length - 1,
     })),
     storages: ids.map((id) => ({ id, label: `s${id}`, bytes: pagesOf(id) * PAGE_BYTES, cells: [id] })),
     places: ids.map((id) => ({ storage: id, offset: 0 })),

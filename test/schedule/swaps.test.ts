@@ -34,7 +34,10 @@ const CHANNELS = 8192
 const conv = (s: Sketch, x: Ref, layer: string): Ref => s.conv(x, layer, CHANNELS, 3, { ...samePad(3), groups: CHANNELS }, false)
 const chain = (n: number): Graph => {
   const s = new Sketch([2, CHANNELS, 8, 8])
-  return trained(s, Array.from({ length: n }, (_, i) => `c${i + 1}`).reduce<Ref>((x, layer) => conv(s, x, layer), s.image))
+  return trained(
+    s,
+    Array.from({ length: n }, (_, i) => `c${i + 1}`).reduce<Ref>((x, layer) => conv(s, x, layer), s.image),
+  )
 }
 const five = chain(5)
 
@@ -57,7 +60,8 @@ const pagesIn = (l: Layout): number => leastPages(l.tracks, l.calls.length)
 const inCorePages = pagesIn(inCoreLayout(five, machine))
 const inRowsPages = pagesIn(inCoreRows(five, machine))
 /** The call of an op, by layer and kind. */
-const callAt = (l: Layout, layer: string, kind: string): number => l.calls.findIndex((c) => c.kind === kind && l.graph.ops[c.op]!.layer === layer)
+const callAt = (l: Layout, layer: string, kind: string): number =>
+  l.calls.findIndex((c) => c.kind === kind && l.graph.ops[c.op]!.layer === layer)
 const timingOf = (l: Layout, tracks: readonly Track[], label: string) => {
   const t = tracks.find((x) => labelOf(l, x) === label)!
   return t.timing?.find((x) => x !== undefined)
@@ -66,7 +70,10 @@ const timingOf = (l: Layout, tracks: readonly Track[], label: string) => {
 test('activations are what the forward pass makes and the backward pass reads, in order of production', () => {
   const l = inCoreLayout(five, machine)
   const all = activationsOf(l)
-  assert.equal(all.map((a) => labelOf(l, l.tracks[a.track]!)), ['image', 'c1', 'c2', 'c3', 'c4', 'target', 'c5'])
+  assert.equal(
+    all.map((a) => labelOf(l, l.tracks[a.track]!)),
+    ['image', 'c1', 'c2', 'c3', 'c4', 'target', 'c5'],
+  )
   for (const a of all) assert.ok(a.made <= a.read && a.read <= turningPoint(l) && turningPoint(l) <= a.needed)
 })
 
@@ -75,7 +82,10 @@ test('one page too many: greedy moves the first activation whole, page-wise gree
   const [pagewise] = candidates(fractional())
   assert.equal(gone(greedy!.layout, greedy!.fit(inCorePages - 1)), [['image', 2]])
   assert.equal(gone(pagewise!.layout, pagewise!.fit(inRowsPages - 1)), [['image', 1]])
-  assert.equal(gone(pagewise!.layout, pagewise!.fit(inRowsPages - 3)), [['image', 2], ['c1', 1]])
+  assert.equal(gone(pagewise!.layout, pagewise!.fit(inRowsPages - 3)), [
+    ['image', 2],
+    ['c1', 1],
+  ])
   assert.equal(gone(pagewise!.layout, pagewise!.fit(inRowsPages)), [])
   const [whole] = candidates(fractional({ chunks: false, belady: false }))
   assert.equal(gone(whole!.layout, whole!.fit(inRowsPages - 1)), [['image', 2]])
@@ -83,8 +93,22 @@ test('one page too many: greedy moves the first activation whole, page-wise gree
 
 // ---------------------------------------------------------------- paper 1
 
-const byHand = (tracks: readonly Track[], calls: number): Layout => ({ tracks, calls: callsOf(new Array<number>(calls).fill(1)) }) as unknown as Layout
-const abcba = byHand([track(0, 2, [[0, 0], [4, 4]]), track(1, 2, [[1, 1], [3, 3]]), track(2, 2, [[2, 2]])], 5)
+const byHand = (tracks: readonly Track[], calls: number): Layout =>
+  ({ tracks, calls: callsOf(new Array<number>(calls).fill(1)) }) as unknown as Layout
+const abcba = byHand(
+  [
+    track(0, 2, [
+      [0, 0],
+      [4, 4],
+    ]),
+    track(1, 2, [
+      [1, 1],
+      [3, 3],
+    ]),
+    track(2, 2, [[2, 2]]),
+  ],
+  5,
+)
 
 test('window, the worked example: uses a b c b a, window of two variables', () => {
   const [a, b] = windowTracks(abcba, 4, 6)
@@ -92,15 +116,34 @@ test('window, the worked example: uses a b c b a, window of two variables', () =
 })
 
 test('window: what enters it comes as far ahead as memory has room; a wider window keeps more', () => {
-  assert.equal(windowTracks(abcba, 100, 100).map((t) => t.leaves), [[false], [false], []])
+  assert.equal(
+    windowTracks(abcba, 100, 100).map((t) => t.leaves),
+    [[false], [false], []],
+  )
   // Four pages: c and b fill call 2, so a comes beside b at call 3.
   assert.is(windowTracks(abcba, 100, 4)[0]!.timing?.[0]?.comeAt, 3)
   // No window: everything leaves, and comes with its use.
-  assert.equal(windowTracks(abcba, 0, 100).map((t) => [t.leaves, t.timing?.[0]?.comeAt]), [[[true], 4], [[true], 3], [[], undefined]])
+  assert.equal(
+    windowTracks(abcba, 0, 100).map((t) => [t.leaves, t.timing?.[0]?.comeAt]),
+    [
+      [[true], 4],
+      [[true], 3],
+      [[], undefined],
+    ],
+  )
 })
 
 test('room for what comes early is only given where no call until the use needs it', () => {
-  const tight = byHand([track(0, 2, [[0, 0], [6, 6]]), track(1, 3, [[3, 4]])], 7)
+  const tight = byHand(
+    [
+      track(0, 2, [
+        [0, 0],
+        [6, 6],
+      ]),
+      track(1, 3, [[3, 4]]),
+    ],
+    7,
+  )
   const wish = [{ track: 0, gap: 0, earliest: 2 }]
   assert.is(prefetched(tight, wish, 4)[0]!.timing?.[0]?.comeAt, 5)
   assert.is(prefetched(tight, wish, 5)[0]!.timing?.[0]?.comeAt, 2)
@@ -110,10 +153,16 @@ test('room for what comes early is only given where no call until the use needs 
 
 test('tflms: levels are longest paths; the worked example', () => {
   const level = new Map(five.ops.map((o, i) => [`${o.layer} ${o.kind}`, levels(five)[i]!]))
-  assert.equal(['c1 conv2d', 'c5 conv2d', 'c5 conv2d_bwd_weights', 'c3 conv2d_bwd_weights'].map((k) => level.get(k)), [1, 5, 7, 9])
+  assert.equal(
+    ['c1 conv2d', 'c5 conv2d', 'c5 conv2d_bwd_weights', 'c3 conv2d_bwd_weights'].map((k) => level.get(k)),
+    [1, 5, 7, 9],
+  )
   const l = eachUseLayout(five, machine)
   const at = (threshold: number, ahead: number, groupby = 0) => new Tflms(l).candidate({ threshold, ahead, groupby })
-  const leaves = (threshold: number): readonly string[] => gone(l, at(threshold, 0).fit(0)).map(([label]) => label).filter((x) => x.startsWith('c'))
+  const leaves = (threshold: number): readonly string[] =>
+    gone(l, at(threshold, 0).fit(0))
+      .map(([label]) => label)
+      .filter((x) => x.startsWith('c'))
   assert.equal([leaves(6), leaves(8), leaves(9)], [['c1', 'c2'], ['c1'], []])
   // c1 is needed by c2's weight gradient, at level 10: two levels ahead of it, the level of c4's is over.
   const come = (ahead: number): number => timingOf(l, at(8, ahead).fit(0), 'c1')!.comeAt!
@@ -139,13 +188,20 @@ test('dymem: a branch is through before the next begins', () => {
   const graph = trained(s, s.op('add', {}, [b2, c2], 'join'))
   const order = depthFirst(graph)
   assert.equal(order.map((id) => graph.ops[id]!.layer).slice(0, 6), ['fork', 'b1', 'b2', 'c1', 'c2', 'join'])
-  assert.equal([...order].sort((x, y) => x - y), forwardOps(graph).map((o) => o.id), 'each forward op once')
+  assert.equal(
+    [...order].sort((x, y) => x - y),
+    forwardOps(graph).map((o) => o.id),
+    'each forward op once',
+  )
 })
 
 test('dymem: copies out may last until the backward pass; no more than two convolutions are fetched for', () => {
   const [c] = candidates(dymem())
   const tracks = c!.fit(1000)
-  const start = (layer: string): number => layerRuns(c!.layout).runs.filter((r) => r.layer === layer).at(-1)!.first
+  const start = (layer: string): number =>
+    layerRuns(c!.layout)
+      .runs.filter((r) => r.layer === layer)
+      .at(-1)!.first
   // c3's backward reads c2: it comes when c4's begins, beside c4's own input, and not with c5's.
   assert.equal(timingOf(c!.layout, tracks, 'c2'), { goneBy: turningPoint(c!.layout), comeAt: start('c4') })
   const [none] = candidates(dymem({ convolutions: 0 }))
@@ -160,8 +216,14 @@ test('vdnn: while one layer runs backward, the next one that convolves gets its 
   for (const planner of [vdnnAll(), vdnnConv()]) {
     const [c] = candidates(planner)
     const { layout } = c!
-    const run = layerRuns(layout).runs.filter((r) => r.layer === 'c4').at(-1)!
-    assert.equal(timingOf(layout, c!.fit(1000), 'c2'), { goneBy: callAt(layout, 'c3', 'conv2d') + 1, comeAt: run.first, hereBy: run.end })
+    const run = layerRuns(layout)
+      .runs.filter((r) => r.layer === 'c4')
+      .at(-1)!
+    assert.equal(timingOf(layout, c!.fit(1000), 'c2'), {
+      goneBy: callAt(layout, 'c3', 'conv2d') + 1,
+      comeAt: run.first,
+      hereBy: run.end,
+    })
   }
   const [free] = candidates(vdnnAll({ barriers: false, prefetch: false }))
   assert.equal(timingOf(free!.layout, free!.fit(1000), 'c2'), { comeAt: callAt(free!.layout, 'c3', 'conv2d_bwd_weights') })

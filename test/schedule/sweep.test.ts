@@ -14,24 +14,42 @@ const FULL = process.env['SPILLWAY_FULL'] === '1'
 const on = machine('v100-pcie-16g')
 
 test('every planner has a verified plan for every budget, or names the smallest; auto is never behind', () => {
-  for (const [name, batch, size] of [['resnet18', 4, 64], ['vgg11-features', 2, 96]] as const) {
+  for (const [name, batch, size] of [
+    ['resnet18', 4, 64],
+    ['vgg11-features', 2, 96],
+  ] as const) {
     const swept = sweptNetwork(graphOf(name, on, batch, size)!, on, [batch, size, size], FULL ? 8 : 3)
     assert.equal(swept.faults, [])
     assert.is(Object.keys(swept.strategies).length, strategies.length)
     for (const [strategy, { smallestMiB, ratios }] of Object.entries(swept.strategies)) {
       const works = swept.budgetsMiB.map((b) => b >= smallestMiB)
-      assert.equal(ratios.map((r) => r !== null), works, strategy)
-      assert.ok(ratios.every((r) => r === null || r >= 1), `${strategy} is faster than its compute`)
+      assert.equal(
+        ratios.map((r) => r !== null),
+        works,
+        strategy,
+      )
+      assert.ok(
+        ratios.every((r) => r === null || r >= 1),
+        `${strategy} is faster than its compute`,
+      )
     }
     assert.ok(autoBeside([swept], 1e-6).every((b) => b.above === 0))
   }
 })
 
 test('page by page is near the bound, and hardly ever behind whole activations; so is the dynamic programme', () => {
-  const cases = FULL ? PAPER_5 : ([['resnet50', 16, 224], ['resnet18', 8, 500]] as const)
+  const cases = FULL
+    ? PAPER_5
+    : ([
+        ['resnet50', 16, 224],
+        ['resnet18', 8, 500],
+      ] as const)
   const all = cases.flatMap((c) => boundRatios(c).map((r) => ({ at: c.join(), ...r })))
   for (const r of all) assert.ok(behind(r) <= 1.005, `${r.at}: ${behind(r)} of the better`)
-  assert.ok(all.every((r) => r['swap:fractional'].overLeast >= 1 - 1e-9 && r['swap:dynprog'].overLeast >= 1 - 1e-9), 'faster than is possible')
+  assert.ok(
+    all.every((r) => r['swap:fractional'].overLeast >= 1 - 1e-9 && r['swap:dynprog'].overLeast >= 1 - 1e-9),
+    'faster than is possible',
+  )
   assert.ok(median(all.map((r) => r['swap:fractional'].overPaper)) <= 1.06)
   for (const r of all) assert.ok(r['swap:dynprog'].overPaper <= 1.2, `${r.at}: ${r['swap:dynprog'].overPaper} of the bound`)
 })

@@ -18,14 +18,26 @@ const on = machine('v100-pcie-16g')
 const outcome = (graph: NonNullable<ReturnType<typeof graphOf>>, strategy: string, method: Method): string => {
   const l = inCoreLayout(graph, on)
   const most = leastPages(l.tracks, l.calls.length)
-  return [0, 0.4, 0.6, 0.8].map((share) => {
-    const plan = compile(graph, { strategy, method, machine: on, budgetBytes: Math.max(1, Math.floor(share * most)) * PAGE_BYTES })
-    if (!isLeft(plan)) return simulate(plan.right, on.link).makespanSeconds.toPrecision(6)
-    return plan.left.tag === 'BudgetInfeasible' ? `from ${plan.left.smallestBytes}` : `refused: ${plan.left.tag}`
-  }).join(' ')
+  return [0, 0.4, 0.6, 0.8]
+    .map((share) => {
+      const plan = compile(graph, {
+        strategy,
+        method,
+        machine: on,
+        budgetBytes: Math.max(1, Math.floor(share * most)) * PAGE_BYTES,
+      })
+      if (!isLeft(plan)) return simulate(plan.right, on.link).makespanSeconds.toPrecision(6)
+      return plan.left.tag === 'BudgetInfeasible' ? `from ${plan.left.smallestBytes}` : `refused: ${plan.left.tag}`
+    })
+    .join(' ')
 }
 
-const graphs = ([['resnet20-cifar', 64, 32], ['vgg11-features', 4, 224]] as const).map(([name, batch, size]) => graphOf(name, on, batch, size)!)
+const graphs = (
+  [
+    ['resnet20-cifar', 64, 32],
+    ['vgg11-features', 4, 224],
+  ] as const
+).map(([name, batch, size]) => graphOf(name, on, batch, size)!)
 
 test('every strategy but in-core has switches', () => {
   assert.equal(Object.keys(SWITCHES).sort(), strategies.filter((s) => s !== 'in-core').sort())
@@ -39,7 +51,10 @@ for (const [strategy, [whole, ...off]] of Object.entries(SWITCHES))
     const before = graphs.map((g) => outcome(g, strategy, whole!.method))
     for (const { words, method } of off) {
       const after = graphs.map((g) => outcome(g, strategy, method))
-      assert.not(after.some((o) => o.includes('refused')), `${words}: ${after.join('; ')}`)
+      assert.not(
+        after.some((o) => o.includes('refused')),
+        `${words}: ${after.join('; ')}`,
+      )
       if (after.join() === before.join()) idle.push(`${strategy} ${words}`)
     }
   })

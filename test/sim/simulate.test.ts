@@ -13,21 +13,31 @@ const rows = (spans: readonly Span[]): string[] =>
 test('calls follow one another', () => {
   const t = simulate(planWith([], callsOf([1, 2.5, 0])), PAGE_A_SECOND)
   assert.equal(t, {
-    makespanSeconds: 3.5, computeSeconds: 3.5, stallSeconds: { memory: 0, data: 0 }, memory: [{ time: 0, pages: 0 }],
+    makespanSeconds: 3.5,
+    computeSeconds: 3.5,
+    stallSeconds: { memory: 0, data: 0 },
+    memory: [{ time: 0, pages: 0 }],
     spans: [
-      { stream: 'compute', start: 0, end: 1, call: 0, label: 'fill' }, { stream: 'compute', start: 1, end: 3.5, call: 1, label: 'fill' },
+      { stream: 'compute', start: 0, end: 1, call: 0, label: 'fill' },
+      { stream: 'compute', start: 1, end: 3.5, call: 1, label: 'fill' },
       { stream: 'compute', start: 3.5, end: 3.5, call: 2, label: 'fill' },
     ],
   })
 })
 
 test('the worked example: a second of work, three to copy out, a second of work, wait: two seconds of stall', () => {
-  const t = simulate(planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, save: { start: 1 } }], callsOf([1, 1])), PAGE_A_SECOND)
+  const t = simulate(
+    planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, save: { start: 1 } }], callsOf([1, 1])),
+    PAGE_A_SECOND,
+  )
   assert.is(t.makespanSeconds, 4)
   assert.is(t.computeSeconds, 2)
   assert.equal(t.stallSeconds, { memory: 2, data: 0 })
   assert.equal(rows(t.spans), ['compute 0 0-1', 'out s0 1-4', 'compute 1 1-2'])
-  assert.equal(t.memory, [{ time: 0, pages: 3 }, { time: 4, pages: 0 }])
+  assert.equal(t.memory, [
+    { time: 0, pages: 3 },
+    { time: 4, pages: 0 },
+  ])
 })
 
 /** Saved after call 0, back for call 3. */
@@ -48,7 +58,10 @@ test('copies pay the latency each, and the rate of their direction', () => {
   const link = { ...PAGE_A_SECOND, outBytesPerSecond: PAGE_BYTES / 2, inBytesPerSecond: 4 * PAGE_BYTES, latencySeconds: 0.25 }
   const t = simulate(planWith(away(2, 3), callsOf([1, 1, 1, 1])), link)
   // Out from 1 for 0.25 + 4; waited for at point 2. In at point 3 for 0.25 + 0.5.
-  assert.equal(rows(t.spans).filter((r) => !r.startsWith('compute')), ['out s0 1-5.25', 'in s1 6.25-7'])
+  assert.equal(
+    rows(t.spans).filter((r) => !r.startsWith('compute')),
+    ['out s0 1-5.25', 'in s1 6.25-7'],
+  )
   assert.equal(t.stallSeconds, { memory: 3.25, data: 0.75 })
 })
 
@@ -72,11 +85,17 @@ test('where copies and calls slow each other down, both take longer while they o
   // Out of 1 s is issued at 1. Beside call 1 (4 s alone) it takes 2 s, to 3; the call has then done 2/1.5 s of its 4 and ends at 3 + 4 - 4/3.
   const out: Draft[] = [{ storage: 0, from: 0, to: 1, acquire: 0, release: 3, save: { start: 1 }, tierOffset: 0 }]
   const t = simulate(planWith(out, callsOf([1, 4, 1])), { ...PAGE_A_SECOND, beside })
-  assert.equal(t.spans.filter((s) => s.stream === 'out').map((s) => [s.start, s.end]), [[1, 3]])
+  assert.equal(
+    t.spans.filter((s) => s.stream === 'out').map((s) => [s.start, s.end]),
+    [[1, 3]],
+  )
   assert.ok(Math.abs(t.makespanSeconds - (3 + 4 - 4 / 3 + 1)) < 1e-12, `${t.makespanSeconds}`)
   assert.is(t.computeSeconds, 6)
   // A copy that outlasts the calls: of its 3 s, call 1 (1.5 s beside it) sees 0.75 s; the rest is a stall at full speed.
-  const long = simulate(planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, save: { start: 1 } }], callsOf([1, 1])), { ...PAGE_A_SECOND, beside })
+  const long = simulate(planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, save: { start: 1 } }], callsOf([1, 1])), {
+    ...PAGE_A_SECOND,
+    beside,
+  })
   assert.is(long.makespanSeconds, 1 + 1.5 + 2.25)
   assert.equal(long.stallSeconds, { memory: 2.25, data: 0 })
   const alone = simulate(planWith(out, callsOf([1, 4, 1])), { ...PAGE_A_SECOND, beside: { copies: 1, calls: 1 } })
@@ -91,7 +110,10 @@ test('of copies that start at one point the one that is waited for first runs fi
     { storage: 3, from: 0, to: 1, acquire: 1, release: 3, load: { ready: 2, from: 'source' } },
   ]
   const t = simulate(planWith(drafts, callsOf([1, 1, 1, 1]), { 2: 'fed', 3: 'fed' }), PAGE_A_SECOND)
-  assert.equal(t.spans.filter((s) => s.stream !== 'compute').map((s) => `${s.label} ${s.start}-${s.end}`), ['s1 1-2', 's0 2-4', 's3 1-2', 's2 2-3'])
+  assert.equal(
+    t.spans.filter((s) => s.stream !== 'compute').map((s) => `${s.label} ${s.start}-${s.end}`),
+    ['s1 1-2', 's0 2-4', 's3 1-2', 's2 2-3'],
+  )
   assert.equal(t.stallSeconds, { memory: 0, data: 0 })
 })
 
@@ -103,7 +125,11 @@ test('memory over time: parameters throughout, the rest as it comes and goes, an
   ]
   const plan = planWith(drafts, callsOf([1, 2, 1]), { 0: 'persistent' })
   const t = simulate(plan, PAGE_A_SECOND)
-  assert.equal(t.memory, [{ time: 0, pages: 6 }, { time: 1, pages: 7 }, { time: 3, pages: 4 }])
+  assert.equal(t.memory, [
+    { time: 0, pages: 6 },
+    { time: 1, pages: 7 },
+    { time: 3, pages: 4 },
+  ])
   assert.is(Math.max(...t.memory.map((m) => m.pages)), plan.peakPages)
 })
 

@@ -4,7 +4,15 @@ import { NO_STEPS } from '../../src/totals'
 import { modelState } from '../../src/weights'
 import { MemoryStore, toyGraph } from './toy'
 
-export const identity = { model: 'toy', fingerprint: 'f', seed: 1, data: 'none', weights: 'none', algorithms: 'fixed', device: 'null' }
+export const identity = {
+  model: 'toy',
+  fingerprint: 'f',
+  seed: 1,
+  data: 'none',
+  weights: 'none',
+  algorithms: 'fixed',
+  device: 'null',
+}
 export const lossAt = (step: number): number => 1 / step
 
 const run = (directory: string): void => {
@@ -17,7 +25,8 @@ const run = (directory: string): void => {
   process.stdout.write('ready\n')
   for (let step = losses.length + 1; ; step++) {
     losses.push(lossAt(step))
-    for (const v of [...state.weights, ...state.optimizer]) store.write(v.name, new Uint8Array(Float32Array.from(store.numbers(v.name), (x) => x + 1).buffer))
+    for (const v of [...state.weights, ...state.optimizer])
+      store.write(v.name, new Uint8Array(Float32Array.from(store.numbers(v.name), (x) => x + 1).buffer))
     saveCheckpoint(directory, { step, identity, settings: {}, losses, counted: new Map(), totals: NO_STEPS }, state, store)
   }
 }

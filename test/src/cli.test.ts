@@ -11,12 +11,19 @@ const root = join(__dirname, '..', '..')
 const folder = mkdtempSync(join(tmpdir(), 'spillway-cli-'))
 test.after(() => rmSync(folder, { recursive: true }))
 
-interface Answer { readonly code: number | null; readonly out: string; readonly err: string }
+interface Answer {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
 
 /** In a process of its own, as users run it. */
 const spawned = (...args: string[]): Answer => {
-  const r = spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(root, 'src', 'cli.ts'), ...args],
-    { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
+  const r = spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(root, 'src', 'cli.ts'), ...args], {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+  })
   return { code: r.status, out: r.stdout, err: r.stderr }
 }
 
@@ -24,7 +31,12 @@ const spawned = (...args: string[]): Answer => {
 const spillway = async (...args: string[]): Promise<Answer> => {
   const caught = { out: '', err: '' }
   const [out, err] = [process.stdout.write, process.stderr.write]
-  const into = (k: 'out' | 'err') => (text: string | Uint8Array): boolean => { caught[k] += text.toString(); return true }
+  const into =
+    (k: 'out' | 'err') =>
+    (text: string | Uint8Array): boolean => {
+      caught[k] += text.toString()
+      return true
+    }
   process.stdout.write = into('out') as typeof out
   process.stderr.write = into('err') as typeof err
   try {
@@ -40,10 +52,18 @@ const objectOf = <T = Readonly<Record<string, unknown>>>(a: Answer): T => {
   assert.is(a.out.trim().split('\n').length, 1, a.out)
   return JSON.parse(a.out) as T
 }
-interface Refusal { readonly tag: string; readonly message: string; readonly smallestBytes: number }
+interface Refusal {
+  readonly tag: string
+  readonly message: string
+  readonly smallestBytes: number
+}
 const refusalOf = (a: Answer): Refusal => objectOf<{ readonly error: Refusal }>(a).error
 interface PlanAnswer {
-  readonly strategy: string; readonly budgetBytes: number; readonly peakBytes: number; readonly liveBytes: number; readonly makespanSeconds: number
+  readonly strategy: string
+  readonly budgetBytes: number
+  readonly peakBytes: number
+  readonly liveBytes: number
+  readonly makespanSeconds: number
   readonly [field: string]: unknown
 }
 const SIMULATED = ['--machine', 'v100-pcie-16g']
@@ -51,10 +71,30 @@ const SIMULATED = ['--machine', 'v100-pcie-16g']
 /** What the command line promises; other networks may join. */
 const NAMES = [
   ...['vgg11', 'vgg13', 'vgg16', 'vgg19'].flatMap((n) => [n, `${n}-bn`, `${n}-features`]),
-  'alexnet', 'darknet19', 'darknet19-features', 'darknet19-features-plain', 'googlenet', 'inception3', 'inception4',
-  'resnet18', 'resnet34', 'resnet50', 'resnet101', 'resnet152',
-  'resnet20-cifar', 'resnet32-cifar', 'resnet44-cifar', 'resnet56-cifar', 'resnet110-cifar',
-  'densenet121', 'densenet161', 'densenet169', 'densenet201', 'unet', 'deeplabv3plus-resnet50', 'deeplabv3plus-resnet101',
+  'alexnet',
+  'darknet19',
+  'darknet19-features',
+  'darknet19-features-plain',
+  'googlenet',
+  'inception3',
+  'inception4',
+  'resnet18',
+  'resnet34',
+  'resnet50',
+  'resnet101',
+  'resnet152',
+  'resnet20-cifar',
+  'resnet32-cifar',
+  'resnet44-cifar',
+  'resnet56-cifar',
+  'resnet110-cifar',
+  'densenet121',
+  'densenet161',
+  'densenet169',
+  'densenet201',
+  'unet',
+  'deeplabv3plus-resnet50',
+  'deeplabv3plus-resnet101',
 ]
 
 test('names of the zoo are found, and nearly right ones suggested', async () => {
@@ -69,21 +109,62 @@ test('models lists the zoo', async () => {
   const a = await spillway('models', '--json')
   assert.is(a.code, 0, a.err)
   const { models } = objectOf<{ models: { name: string; parameters: number; layers: number; input: number[] }[] }>(a)
-  assert.equal(models.find((m) => m.name === 'vgg16'), { name: 'vgg16', parameters: 138357544, layers: 40, input: [1, 3, 224, 224], loss: 'cross-entropy' })
+  assert.equal(
+    models.find((m) => m.name === 'vgg16'),
+    { name: 'vgg16', parameters: 138357544, layers: 40, input: [1, 3, 224, 224], loss: 'cross-entropy' },
+  )
   const names = new Set(models.map((m) => m.name))
-  assert.equal(NAMES.filter((n) => !names.has(n)), [])
+  assert.equal(
+    NAMES.filter((n) => !names.has(n)),
+    [],
+  )
 })
 
 const PLAN_FIELDS = [
-  'model', 'input', 'parameters', 'strategy', 'allocator', 'machine', 'budgetBytes', 'peakBytes', 'liveBytes', 'inCoreBytes', 'hostBytes', 'diskBytes',
-  'computeSeconds', 'makespanSeconds', 'lowerBoundSeconds', 'recomputeSeconds', 'haloRatio', 'bytesOut', 'bytesIn', 'segments', 'instructions',
+  'model',
+  'input',
+  'parameters',
+  'strategy',
+  'allocator',
+  'machine',
+  'budgetBytes',
+  'peakBytes',
+  'liveBytes',
+  'inCoreBytes',
+  'hostBytes',
+  'diskBytes',
+  'computeSeconds',
+  'makespanSeconds',
+  'lowerBoundSeconds',
+  'recomputeSeconds',
+  'haloRatio',
+  'bytesOut',
+  'bytesIn',
+  'segments',
+  'instructions',
   'planningSeconds',
 ]
 
 test('plan has every field, keeps the budget, and writes its files; the plan verifies, a damaged one does not', async () => {
   const [plan, report, trace] = ['plan.json', 'report.html', 'trace.json'].map((n) => join(folder, n)) as [string, string, string]
-  const a = await spillway('plan', 'darknet19-features', '--image', '160x192', '--batch', '2', ...SIMULATED, '--budget', '400MiB',
-    '--save', plan, '--report', report, '--trace', trace, '--json')
+  const a = await spillway(
+    'plan',
+    'darknet19-features',
+    '--image',
+    '160x192',
+    '--batch',
+    '2',
+    ...SIMULATED,
+    '--budget',
+    '400MiB',
+    '--save',
+    plan,
+    '--report',
+    report,
+    '--trace',
+    trace,
+    '--json',
+  )
   assert.is(a.code, 0, a.err)
   const o = objectOf<PlanAnswer>(a)
   for (const f of PLAN_FIELDS) assert.ok(o[f] !== undefined && o[f] !== null, `${f} is missing`)
@@ -121,11 +202,19 @@ const wrongCalls: readonly (readonly [what: string, args: readonly string[], wor
   ['a bad size', ['plan', 'vgg16', '--budget', 'much'], /--budget: 'much' is not a size: write 512MiB, 11GiB or plain bytes/],
   ['a bad image', ['plan', 'vgg16', '--image', '0x5'], /--image: '0x5' .* 509x389/],
   ['an image that the model does not take', ['plan', 'vgg16', '--image', '100', ...SIMULATED], /multiples of 7x7/],
-  ['an unknown strategy', ['plan', 'resnet18', '--image', '64', ...SIMULATED, '--strategy', 'swap:gredy'], /swap:gredy.*swap:greedy/],
+  [
+    'an unknown strategy',
+    ['plan', 'resnet18', '--image', '64', ...SIMULATED, '--strategy', 'swap:gredy'],
+    /swap:gredy.*swap:greedy/,
+  ],
   ['an unknown machine', ['plan', 'resnet18', '--machine', 'v100'], /machine 'v100' is not known; legal: v100-/],
   ['an unknown device', ['train', 'resnet18', '--device', 'gpu'], /device 'gpu' is not known; legal: cpu, ref, null, cuda/],
   ['an unknown precision', ['plan', 'resnet18', '--precision', 'fp8'], /--precision 'fp8' is not known; legal: fp32, tf32/],
-  ['an unknown optimizer', ['plan', 'resnet18', '--optimizer', 'adma'], /--optimizer 'adma' is not known; legal: sgd, adam, adamw/],
+  [
+    'an unknown optimizer',
+    ['plan', 'resnet18', '--optimizer', 'adma'],
+    /--optimizer 'adma' is not known; legal: sgd, adam, adamw/,
+  ],
   ['a missing argument', ['plan'], /missing required argument 'model'/],
   ['a missing plan file', ['verify', 'nowhere.json'], /plan file nowhere.json: no such file/],
   ['a missing model file', ['plan', './nowhere.ts'], /model file \.\/nowhere\.ts: no such file/],
@@ -146,10 +235,13 @@ for (const [what, args, words] of wrongCalls)
     assert.match(a.err, words)
   })
 
-test('a model of one\'s own from a TypeScript file; one that throws or exports nonsense is refused in words', async () => {
+test("a model of one's own from a TypeScript file; one that throws or exports nonsense is refused in words", async () => {
   const file = join(folder, 'own.ts')
   const dsl = join(root, 'dsl')
-  writeFileSync(file, `import { model, seq, conv2d, relu } from ${JSON.stringify(dsl)}\nexport default model([1, 3, 32, 32], seq(conv2d('c1', 8, 3), relu()))\n`)
+  writeFileSync(
+    file,
+    `import { model, seq, conv2d, relu } from ${JSON.stringify(dsl)}\nexport default model([1, 3, 32, 32], seq(conv2d('c1', 8, 3), relu()))\n`,
+  )
   const a = await spillway('plan', file, '--json', ...SIMULATED)
   assert.is(a.code, 0, a.err)
   assert.equal([objectOf(a)['model'], objectOf(a)['parameters']], ['own', 8 * 27 + 8])
@@ -164,7 +256,18 @@ test('a model of one\'s own from a TypeScript file; one that throws or exports n
 })
 
 test('compare sweeps budgets over strategies', async () => {
-  const a = await spillway('compare', 'darknet19-features-plain', '--image', '192', ...SIMULATED, '--budgets', '3', '--strategies', 'in-core,swap:greedy', '--json')
+  const a = await spillway(
+    'compare',
+    'darknet19-features-plain',
+    '--image',
+    '192',
+    ...SIMULATED,
+    '--budgets',
+    '3',
+    '--strategies',
+    'in-core,swap:greedy',
+    '--json',
+  )
   assert.is(a.code, 0, a.err)
   const o = objectOf<{ cases: (PlanAnswer & { feasible: boolean })[]; smallestBytes: number; inCoreBytes: number }>(a)
   assert.is(o.cases.length, 6)
@@ -175,17 +278,36 @@ test('compare sweeps budgets over strategies', async () => {
 })
 
 test('compare replays each plan on the allocators that are asked for', async () => {
-  const small = ['darknet19-features-plain', '--image', '192', ...SIMULATED, '--budgets', '1', '--strategies', 'in-core', '--json']
+  const small = [
+    'darknet19-features-plain',
+    '--image',
+    '192',
+    ...SIMULATED,
+    '--budgets',
+    '1',
+    '--strategies',
+    'in-core',
+    '--json',
+  ]
   const allocators = ['pages', 'best-fit', 'va:1MiB', 'gtbm']
   const a = await spillway('compare', ...small, '--allocators', allocators.join())
   assert.is(a.code, 0, a.err)
-  const { cases } = objectOf<{ cases: (PlanAnswer & { allocator: string; requestedBytes?: number; meanUnusable?: number; mappingSeconds?: number })[] }>(a)
-  assert.equal(cases.map((c) => c.allocator), allocators)
+  const { cases } = objectOf<{
+    cases: (PlanAnswer & { allocator: string; requestedBytes?: number; meanUnusable?: number; mappingSeconds?: number })[]
+  }>(a)
+  assert.equal(
+    cases.map((c) => c.allocator),
+    allocators,
+  )
   assert.is(new Set(cases.map((c) => c.makespanSeconds)).size, 1)
   const [pages, ...replayed] = cases
   assert.is(pages!.meanUnusable, undefined)
-  for (const c of replayed) assert.ok(c.peakBytes >= c.requestedBytes! && c.meanUnusable! >= 0 && c.meanUnusable! <= 1, c.allocator)
-  assert.equal(replayed.map((c) => c.mappingSeconds! > 0), [false, true, false])
+  for (const c of replayed)
+    assert.ok(c.peakBytes >= c.requestedBytes! && c.meanUnusable! >= 0 && c.meanUnusable! <= 1, c.allocator)
+  assert.equal(
+    replayed.map((c) => c.mappingSeconds! > 0),
+    [false, true, false],
+  )
   assert.match(a.err, /best-fit, unusable free space/)
   const wrong = await spillway('compare', ...small, '--allocators', 'pages,worst-fit')
   assert.is(wrong.code, 2)
@@ -199,7 +321,18 @@ test('the process ends with the code that the command gave', () => {
   const wrong = spawned('plan', 'resnet51', '--json')
   assert.is(wrong.code, 2)
   assert.is(refusalOf(wrong).tag, 'Usage')
-  const infeasible = spawned('plan', 'darknet19-features-plain', '--image', '64', ...SIMULATED, '--strategy', 'in-core', '--budget', '2MiB', '--json')
+  const infeasible = spawned(
+    'plan',
+    'darknet19-features-plain',
+    '--image',
+    '64',
+    ...SIMULATED,
+    '--strategy',
+    'in-core',
+    '--budget',
+    '2MiB',
+    '--json',
+  )
   assert.is(infeasible.code, 3)
 })
 

@@ -53,7 +53,10 @@ test('many pairs, beside each other or in two folders, in name order', () => {
   }
   const r = openData(beside, toyPixels)
   assert.ok(!isLeft(r))
-  assert.equal(r.right.get('image')!.map((s) => s.path.slice(-11)), ['a.input.npy', 'b.input.npy'])
+  assert.equal(
+    r.right.get('image')!.map((s) => s.path.slice(-11)),
+    ['a.input.npy', 'b.input.npy'],
+  )
   const apart = folder()
   for (const part of ['input', 'target']) mkdirSync(join(apart, part))
   npy(join(apart, 'input', 'x.npy'), 'f4', [2, 3, 4, 5])
@@ -70,7 +73,10 @@ test('a safetensors file with input and target', () => {
   ])
   const r = openData(path, toyGraph)
   assert.ok(!isLeft(r))
-  assert.equal(r.right.get('labels')!.map((s) => [s.type, s.samples]), [['u8', 2]])
+  assert.equal(
+    r.right.get('labels')!.map((s) => [s.type, s.samples]),
+    [['u8', 2]],
+  )
   assert.match(words(path, toyPixels), /'target' .*is \[2,1,1,1\], the model's target is \[N,6,2,2\] or \[6,2,2\]/)
 })
 

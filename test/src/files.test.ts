@@ -13,7 +13,10 @@ test.after(() => rmSync(folder, { recursive: true }))
 test('writes, replaces, and tells size and digest', () => {
   const path = join(folder, 'a.txt')
   writeWholeText(path, 'old')
-  const w = writeWhole(path, (sink) => { sink(Buffer.from('ne')); sink(Buffer.from('w!')) })
+  const w = writeWhole(path, (sink) => {
+    sink(Buffer.from('ne'))
+    sink(Buffer.from('w!'))
+  })
   assert.is(readFileSync(path, 'utf8'), 'new!')
   assert.equal(w, { bytes: 4, sha256: createHash('sha256').update('new!').digest('hex') })
   assert.equal(readdirSync(folder), ['a.txt'])
@@ -22,9 +25,19 @@ test('writes, replaces, and tells size and digest', () => {
 test('a writer that fails leaves the old file and nothing else', () => {
   const path = join(folder, 'b.txt')
   writeWholeText(path, 'old')
-  assert.throws(() => writeWhole(path, (sink) => { sink(Buffer.from('half')); throw new Error('disk on fire') }), /disk on fire/)
+  assert.throws(
+    () =>
+      writeWhole(path, (sink) => {
+        sink(Buffer.from('half'))
+        throw new Error('disk on fire')
+      }),
+    /disk on fire/,
+  )
   assert.is(readFileSync(path, 'utf8'), 'old')
-  assert.equal(readdirSync(folder).filter((n) => n.startsWith('.')), [])
+  assert.equal(
+    readdirSync(folder).filter((n) => n.startsWith('.')),
+    [],
+  )
 })
 
 test('removes leftovers of dead processes only', () => {

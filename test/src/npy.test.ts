@@ -8,17 +8,28 @@ import * as assert from 'uvu/assert'
 import { openNpy, parseNpy } from '../../src/npy'
 
 const fixture = (name: string): string => join(__dirname, 'fixtures', name)
-interface Expected { readonly type: string; readonly shape: number[]; readonly first: number; readonly bytes: number }
+interface Expected {
+  readonly type: string
+  readonly shape: number[]
+  readonly first: number
+  readonly bytes: number
+}
 const expected = JSON.parse(readFileSync(fixture('npy.json'), 'utf8')) as Record<string, Expected>
 
 const firstOf = (b: Buffer, type: string, at: number): number => {
   switch (type) {
-    case 'f4': return b.readFloatLE(at)
-    case 'f8': return b.readDoubleLE(at)
-    case 'u1': return b[at]!
-    case 'i4': return b.readInt32LE(at)
-    case 'i8': return Number(b.readBigInt64LE(at))
-    default: return b.readUInt16LE(at) === 0x3c00 ? 1 : NaN
+    case 'f4':
+      return b.readFloatLE(at)
+    case 'f8':
+      return b.readDoubleLE(at)
+    case 'u1':
+      return b[at]!
+    case 'i4':
+      return b.readInt32LE(at)
+    case 'i8':
+      return Number(b.readBigInt64LE(at))
+    default:
+      return b.readUInt16LE(at) === 0x3c00 ? 1 : NaN
   }
 }
 
@@ -41,7 +52,10 @@ const refusal = (header: string, data: number, version = 1): string => {
 }
 
 test('refuses Fortran order and big-endian numbers in words', () => {
-  for (const [name, why] of [['fortran.npy', /Fortran/], ['big-endian.npy', /'>f4'.*legal/]] as const) {
+  for (const [name, why] of [
+    ['fortran.npy', /Fortran/],
+    ['big-endian.npy', /'>f4'.*legal/],
+  ] as const) {
     const r = openNpy(fixture(name))
     assert.ok(isLeft(r))
     assert.match(r.left, why)
@@ -68,16 +82,22 @@ test('refuses each kind of damage with its reason', () => {
 
 test('10000 damaged headers: never an exception, and what is accepted describes its file', () => {
   const good = readFileSync(fixture('v1-f4.npy'))
-  fc.assert(fc.property(fc.array(fc.tuple(fc.nat({ max: good.length - 1 }), fc.nat({ max: 255 })), { maxLength: 4 }),
-    fc.nat({ max: good.length }), (edits, length) => {
-      const bytes = Buffer.from(good)
-      for (const [at, value] of edits) bytes[at] = value
-      const cut = bytes.subarray(0, length)
-      const r = parseNpy(cut, cut.length)
-      if (isLeft(r)) return
-      const width = Number(r.right.type[1])
-      assert.is(r.right.offset + r.right.shape.reduce((n, d) => n * d, width), cut.length)
-    }), { seed: 3, numRuns: 10000 })
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.nat({ max: good.length - 1 }), fc.nat({ max: 255 })), { maxLength: 4 }),
+      fc.nat({ max: good.length }),
+      (edits, length) => {
+        const bytes = Buffer.from(good)
+        for (const [at, value] of edits) bytes[at] = value
+        const cut = bytes.subarray(0, length)
+        const r = parseNpy(cut, cut.length)
+        if (isLeft(r)) return
+        const width = Number(r.right.type[1])
+        assert.is(r.right.offset + r.right.shape.reduce((n, d) => n * d, width), cut.length)
+      },
+    ),
+    { seed: 3, numRuns: 10000 },
+  )
 })
 
 test.run()

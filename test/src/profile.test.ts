@@ -69,7 +69,11 @@ test('what was measured is known to the same build and number of threads only', 
 test('what another process has learnt from steps meanwhile stays, and what this one has learnt itself', () =>
   inCache(() => {
     const seed = openProfile('build a', 2)
-    for (const [key, seconds] of [['conv', 3], ['relu', 2]] as const) seed.inSteps.set(key, [seconds])
+    for (const [key, seconds] of [
+      ['conv', 3],
+      ['relu', 2],
+    ] as const)
+      seed.inSteps.set(key, [seconds])
     seed.save()
     const [ours, theirs] = [openProfile('build a', 2), openProfile('build a', 2)]
     theirs.inSteps.set('conv', [3, 1]).set('add', [4])

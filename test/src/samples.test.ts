@@ -21,10 +21,26 @@ const network = (): Graph => {
   const down = s.conv(reflected, 'down', 8, 3, { padTop: 1, padLeft: 1, padBottom: 1, padRight: 1, strideH: 2, strideW: 2 })
   const normed = s.op('lrn', { size: 3, alpha: 0.1, beta: 0.75, k: 1 }, [s.op('softmax', {}, [down], 'softmax')], 'lrn')
   const [, c, h, w] = s.shape(normed) as [number, number, number, number]
-  const attrs = { strideH: 2, strideW: 3, padTop: 1, padLeft: 0, padBottom: 1, padRight: 0, dilationH: 1, dilationW: 2, groups: 1, outputPadH: 1, outputPadW: 0 }
+  const attrs = {
+    strideH: 2,
+    strideW: 3,
+    padTop: 1,
+    padLeft: 0,
+    padBottom: 1,
+    padRight: 0,
+    dilationH: 1,
+    dilationW: 2,
+    groups: 1,
+    outputPadH: 1,
+    outputPadW: 0,
+  }
   const up = s.op('conv_transpose2d', attrs, [normed, s.weight('up.weight', [c, 4, 3, 3]), s.weight('up.bias', [4])], 'up')
   const [, , upH, upW] = s.shape(up) as [number, number, number, number]
-  const sizes = [[0, 2 * upH, 2 * upW], [1, h, 3 * w], [2, 611, 509]] as const
+  const sizes = [
+    [0, 2 * upH, 2 * upW],
+    [1, h, 3 * w],
+    [2, 611, 509],
+  ] as const
   const resized = sizes.reduce((x, [mode, outH, outW], i) => {
     const [, , inH, inW] = s.shape(x) as [number, number, number, number]
     return s.op('upsample', { mode, inH, inW, outH, outW }, [x], `resample${i}`)
@@ -43,7 +59,9 @@ const tileOf = (g: Graph, id: number, rows: number): CallShapes => {
   if (anchor.length !== 4 || anchor[2]! < 3 * rows) return shapes
   const cut = (shape: readonly number[], i: number, outs: boolean): readonly number[] => {
     const access = (outs ? def.outs[i]! : inputDef(def, i)).access?.(op.attrs, shapes).H
-    return access && shape.length === 4 ? shape.map((n, d) => (d === 2 ? extentOf(touched(access, [rows, 2 * rows], n)) : n)) : shape
+    return access && shape.length === 4
+      ? shape.map((n, d) => (d === 2 ? extentOf(touched(access, [rows, 2 * rows], n)) : n))
+      : shape
   }
   return { ins: shapes.ins.map((x, i) => cut(x, i, false)), outs: shapes.outs.map((x, i) => cut(x, i, true)) }
 }

@@ -10,7 +10,14 @@ const secondsOf = (p: typeof plan): readonly number[] => p.calls.map((c) => c.se
 
 test('a plan takes the seconds that its own calls took, equal calls their mean', () => {
   const known: StepTimes = new Map()
-  assert.ok(learn(known, plan, Float64Array.from(plan.calls, (_, i) => 1 + i), LINK))
+  assert.ok(
+    learn(
+      known,
+      plan,
+      Float64Array.from(plan.calls, (_, i) => 1 + i),
+      LINK,
+    ),
+  )
   const told = secondsOf(asInSteps(known, plan))
   const sum = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0)
   assert.ok(Math.abs(sum(told) - (plan.calls.length * (plan.calls.length + 1)) / 2) < 1e-9)
@@ -52,10 +59,14 @@ test('what copies beside a call cost is taken off: a step as simulated teaches t
   const slowing = { ...LINK, beside: { copies: 1.5, calls: 1.25 } }
   const took = new Float64Array(moving.calls.length)
   for (const { call, start, end } of simulate(moving, slowing).spans) if (call !== undefined) took[call] = end - start
-  assert.ok(took.some((s, i) => s > 1.2 * moving.calls[i]!.seconds), 'some calls run beside copies')
+  assert.ok(
+    took.some((s, i) => s > 1.2 * moving.calls[i]!.seconds),
+    'some calls run beside copies',
+  )
   const known: StepTimes = new Map()
   assert.ok(learn(known, moving, took, slowing))
-  for (const [i, c] of asInSteps(known, moving).calls.entries()) assert.ok(Math.abs(c.seconds / moving.calls[i]!.seconds - 1) < 1e-9)
+  for (const [i, c] of asInSteps(known, moving).calls.entries())
+    assert.ok(Math.abs(c.seconds / moving.calls[i]!.seconds - 1) < 1e-9)
 })
 
 test('what another plan took tells nothing', () => {

@@ -3,12 +3,32 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { CallShapes } from '../../staging/ops/op'
 import { nativeCall } from '../../src/machine/operands'
-import { callBytes, CPU_SAMPLES, type Measurements, roundedDown, sampleOf, slowestSeconds, takenOver, timer } from '../../src/machine/timing'
+import {
+  callBytes,
+  CPU_SAMPLES,
+  type Measurements,
+  roundedDown,
+  sampleOf,
+  slowestSeconds,
+  takenOver,
+  timer,
+} from '../../src/machine/timing'
 
-const conv = (pad: number, stride = 1) =>
-  ({ strideH: stride, strideW: stride, padTop: pad, padLeft: pad, padBottom: pad, padRight: pad, dilationH: 1, dilationW: 1, groups: 1 })
-const convCall = (rowsIn: number, rowsOut: number, c = 8, k = 3): CallShapes =>
-  ({ ins: [[1, c, rowsIn, rowsIn], [c, c, k, k], [c]], outs: [[1, c, rowsOut, rowsOut]] })
+const conv = (pad: number, stride = 1) => ({
+  strideH: stride,
+  strideW: stride,
+  padTop: pad,
+  padLeft: pad,
+  padBottom: pad,
+  padRight: pad,
+  dilationH: 1,
+  dilationW: 1,
+  groups: 1,
+})
+const convCall = (rowsIn: number, rowsOut: number, c = 8, k = 3): CallShapes => ({
+  ins: [[1, c, rowsIn, rowsIn], [c, c, k, k], [c]],
+  outs: [[1, c, rowsOut, rowsOut]],
+})
 
 /** Rows of padding that a kernel sees at the top and the bottom (docs/operators.md). */
 const padding = (s: CallShapes, pad: number, stride: number, k: number): readonly [number, number] => {
@@ -29,21 +49,44 @@ test('the padding of a tile follows from its shapes', () => {
 })
 
 test('operands lie inside their whole values', () => {
-  for (const [rows, out] of [[8, 8], [9, 8], [10, 8]] as const) {
+  for (const [rows, out] of [
+    [8, 8],
+    [9, 8],
+    [10, 8],
+  ] as const) {
     const call = nativeCall('conv2d', conv(1), convCall(rows, out), 'f64')
     for (const o of [...call.ins, ...call.outs])
-      o.dims.forEach((d, i) => assert.ok(o.origin[i]! >= 0 && o.origin[i]! + d <= o.extent[i]!, `${o.origin}+${o.dims} in ${o.extent}`))
+      o.dims.forEach((d, i) =>
+        assert.ok(o.origin[i]! >= 0 && o.origin[i]! + d <= o.extent[i]!, `${o.origin}+${o.dims} in ${o.extent}`),
+      )
     assert.is(call.ins[0]!.dtype, 'f64')
   }
 })
 
 test('labels keep their integer type', () => {
-  const call = nativeCall('softmax_xent', { count: 4 }, { ins: [[4, 10, 1, 1], [4, 1, 1, 1]], outs: [[1]] }, 'f64')
-  assert.equal(call.ins.map((o) => o.dtype), ['f64', 'i32'])
+  const call = nativeCall(
+    'softmax_xent',
+    { count: 4 },
+    {
+      ins: [
+        [4, 10, 1, 1],
+        [4, 1, 1, 1],
+      ],
+      outs: [[1]],
+    },
+    'f64',
+  )
+  assert.equal(
+    call.ins.map((o) => o.dtype),
+    ['f64', 'i32'],
+  )
 })
 
 test('sizes are rounded down to few steps', () => {
-  assert.equal([1, 2, 3, 7, 17, 32, 35, 47, 48, 56, 100, 224, 509].map(roundedDown), [1, 2, 3, 7, 17, 32, 32, 44, 48, 56, 96, 224, 480])
+  assert.equal(
+    [1, 2, 3, 7, 17, 32, 35, 47, 48, 56, 100, 224, 509].map(roundedDown),
+    [1, 2, 3, 7, 17, 32, 32, 44, 48, 56, 96, 224, 480],
+  )
 })
 
 test('a large convolution is timed by a smaller one with the same channels, from inside the image', () => {
@@ -73,14 +116,27 @@ test('strided windows keep their relation when they are cut', () => {
 test('time scales with the work and each sample is measured once', () => {
   const known: Measurements = new Map()
   let measured = 0
-  const t = timer(known, () => { measured++; return { seconds: 0.001, quiet: true } }, 'f32')
+  const t = timer(
+    known,
+    () => {
+      measured++
+      return { seconds: 0.001, quiet: true }
+    },
+    'f32',
+  )
   const tall = (rows: number): CallShapes => ({ ins: [[1, 64, rows, 512], [64, 64, 3, 3], [64]], outs: [[1, 64, rows, 512]] })
   const one = t.seconds('conv2d', conv(1), tall(2048))
   const two = t.seconds('conv2d', conv(1), tall(4096))
   assert.is(measured, 1)
   assert.ok(Math.abs(two / one - 2) < 1e-9)
   assert.ok(t.isNew())
-  const again = timer(known, () => { throw new Error('measured twice') }, 'f32')
+  const again = timer(
+    known,
+    () => {
+      throw new Error('measured twice')
+    },
+    'f32',
+  )
   assert.is(again.seconds('conv2d', conv(1), tall(2048)), one)
   assert.not.ok(again.isNew())
 })
@@ -88,9 +144,19 @@ test('time scales with the work and each sample is measured once', () => {
 test('a measurement that something else disturbed is bounded, and not kept', () => {
   const known: Measurements = new Map()
   let measured = 0
-  const t = timer(known, () => { measured++; return { seconds: 20, quiet: true } }, 'f32')
+  const t = timer(
+    known,
+    () => {
+      measured++
+      return { seconds: 20, quiet: true }
+    },
+    'f32',
+  )
   const call = convCall(16, 16)
-  assert.is(t.seconds('conv2d', conv(1), call), slowestSeconds('conv2d', conv(1), sampleOf('conv2d', conv(1), call, 'f32'), 'f32'))
+  assert.is(
+    t.seconds('conv2d', conv(1), call),
+    slowestSeconds('conv2d', conv(1), sampleOf('conv2d', conv(1), call, 'f32'), 'f32'),
+  )
   t.seconds('conv2d', conv(1), call)
   assert.equal([measured, known.size, t.isNew()], [1, 0, false])
 })
@@ -103,7 +169,10 @@ test('what was in the way of others is used once, and not kept', () => {
 })
 
 test('what there is no time to measure is estimated from the call that is most like it', () => {
-  const t = timer(new Map(), (c) => ({ seconds: 1e-12 * c.outs[0]!.dims[1]! ** 3, quiet: true }), 'f32', { ...CPU_SAMPLES, patienceSeconds: 0 })
+  const t = timer(new Map(), (c) => ({ seconds: 1e-12 * c.outs[0]!.dims[1]! ** 3, quiet: true }), 'f32', {
+    ...CPU_SAMPLES,
+    patienceSeconds: 0,
+  })
   const narrow = t.seconds('conv2d', conv(1), convCall(16, 16, 4))
   const like = t.seconds('conv2d', conv(1), convCall(16, 16, 5))
   const flopsRatio = (5 / 4) ** 2
@@ -117,7 +186,14 @@ test('calls that work in place are timed so', () => {
   assert.is(takenOver('grad_sum', { ins: [[1, 8, 4, 16], x], outs: [x] }), undefined)
   assert.is(takenOver('conv2d', convCall(16, 16)), undefined)
   const seen: (number | undefined)[] = []
-  const t = timer(new Map(), (_, __, inPlace) => { seen.push(inPlace); return { seconds: 1e-6, quiet: true } }, 'f32')
+  const t = timer(
+    new Map(),
+    (_, __, inPlace) => {
+      seen.push(inPlace)
+      return { seconds: 1e-6, quiet: true }
+    },
+    'f32',
+  )
   t.seconds('relu_bwd', { slope: 0 }, { ins: [x, x], outs: [x] })
   assert.equal(seen, [1])
 })
@@ -144,7 +220,14 @@ test('each way to run a call is measured and known by itself', () => {
 
 test('a product with huge weights is not measured at its size', () => {
   const seen: number[] = []
-  const t = timer(new Map(), (c) => { seen.push(c.ins.reduce((n, o) => n + o.dims.reduce((a, b) => a * b, 4), 0)); return { seconds: 0.001, quiet: true } }, 'f32')
+  const t = timer(
+    new Map(),
+    (c) => {
+      seen.push(c.ins.reduce((n, o) => n + o.dims.reduce((a, b) => a * b, 4), 0))
+      return { seconds: 0.001, quiet: true }
+    },
+    'f32',
+  )
   assert.ok(t.seconds('linear', {}, { ins: [[1, 25088, 1, 1], [4096, 25088], [4096]], outs: [[1, 4096, 1, 1]] }) > 0)
   assert.ok(Math.max(...seen) < 256 * 1024 ** 2)
 })

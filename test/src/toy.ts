@@ -3,8 +3,13 @@ import type { Graph, Value } from '../../staging/graph/graph'
 import { bytesOf } from '../../staging/graph/graph'
 import type { StateStore } from '../../src/weights'
 
-const value = (id: number, name: string, role: Value['role'], shape: readonly number[], dtype: Value['dtype'] = 'f32'): Value =>
-  ({ id, name, role, shape, dtype })
+const value = (
+  id: number,
+  name: string,
+  role: Value['role'],
+  shape: readonly number[],
+  dtype: Value['dtype'] = 'f32',
+): Value => ({ id, name, role, shape, dtype })
 
 export const toyGraph: Graph = {
   name: 'toy',
@@ -19,9 +24,17 @@ export const toyGraph: Graph = {
     value(7, 'stats', 'stat', [2, 8]),
     value(8, 'frozen.running_mean', 'state', [8]),
   ],
-  ops: [{
-    id: 0, kind: 'bn_running', layer: 'bn', phase: 'update', attrs: { momentum: 0.1, count: 40 }, ins: [7, 5, 6], outs: [],
-  }],
+  ops: [
+    {
+      id: 0,
+      kind: 'bn_running',
+      layer: 'bn',
+      phase: 'update',
+      attrs: { momentum: 0.1, count: 40 },
+      ins: [7, 5, 6],
+      outs: [],
+    },
+  ],
 }
 
 /** The same graph trained on pixels instead of classes. */
@@ -37,10 +50,14 @@ export class MemoryStore implements StateStore {
       if (v.role === 'param' || v.role === 'state')
         this.bytes.set(v.name, new Uint8Array(Float32Array.from({ length: bytesOf(v) / 4 }, (_, i) => fill(v.name, i)).buffer))
   }
-  read(name: string): Uint8Array { return this.bytes.get(name)!.slice() }
+  read(name: string): Uint8Array {
+    return this.bytes.get(name)!.slice()
+  }
   write(name: string, bytes: Uint8Array): void {
     if (bytes.length !== this.bytes.get(name)?.length) throw new Error(`${name}: ${bytes.length} bytes`)
     this.bytes.set(name, bytes.slice())
   }
-  numbers(name: string): readonly number[] { return [...new Float32Array(this.read(name).buffer)] }
+  numbers(name: string): readonly number[] {
+    return [...new Float32Array(this.read(name).buffer)]
+  }
 }

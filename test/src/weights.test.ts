@@ -19,9 +19,18 @@ const counting = (): MemoryStore => new MemoryStore(toyGraph, (name, i) => name.
 const zeros = (): MemoryStore => new MemoryStore(toyGraph, () => 0)
 
 test('a model keeps weights and statistics apart from the optimizer and knows its counters', () => {
-  assert.equal(state.weights.map((v) => v.name), ['bn.running_mean', 'bn.running_var', 'bn.weight', 'conv.weight', 'frozen.running_mean'])
-  assert.equal(state.optimizer.map((v) => v.name), ['conv.weight.momentum'])
-  assert.equal(state.counters, [{ name: 'bn.num_batches_tracked', moves: true }, { name: 'frozen.num_batches_tracked', moves: false }])
+  assert.equal(
+    state.weights.map((v) => v.name),
+    ['bn.running_mean', 'bn.running_var', 'bn.weight', 'conv.weight', 'frozen.running_mean'],
+  )
+  assert.equal(
+    state.optimizer.map((v) => v.name),
+    ['conv.weight.momentum'],
+  )
+  assert.equal(state.counters, [
+    { name: 'bn.num_batches_tracked', moves: true },
+    { name: 'frozen.num_batches_tracked', moves: false },
+  ])
 })
 
 test('what is saved is loaded again, and batch counters go on', () => {
@@ -31,7 +40,10 @@ test('what is saved is loaded again, and batch counters go on', () => {
   const loaded = loadWeights(path, state, store)
   assert.ok(!isLeft(loaded))
   for (const v of state.weights) assert.equal(store.numbers(v.name), counting().numbers(v.name))
-  assert.equal([...loaded.right.counted].sort(), [['bn.num_batches_tracked', 5n], ['frozen.num_batches_tracked', 0n]])
+  assert.equal([...loaded.right.counted].sort(), [
+    ['bn.num_batches_tracked', 5n],
+    ['frozen.num_batches_tracked', 0n],
+  ])
   assert.ok(store.numbers('conv.weight.momentum').every((x) => x === 0))
   saveWeights(path, state, store, loaded.right.counted, 2)
   const again = loadWeights(path, state, store)
@@ -40,21 +52,34 @@ test('what is saved is loaded again, and batch counters go on', () => {
 
 test('missing, extra and misshapen tensors are all named, and nothing is written', () => {
   const path = join(folder, 'bad.safetensors')
-  const f32 = (name: string, shape: number[]): NewTensor =>
-    ({ name, type: 'F32', shape, read: () => new Uint8Array(shape.reduce((n, d) => n * d, 4)).fill(1) })
-  writeTensors(path, [f32('bn.weight', [8]), f32('conv.weight', [8, 3, 1, 1]), f32('head.weight', [4]), f32('bn.running_mean', [8]),
-    { name: 'bn.running_var', type: 'I32', shape: [8], read: () => new Uint8Array(32) }])
+  const f32 = (name: string, shape: number[]): NewTensor => ({
+    name,
+    type: 'F32',
+    shape,
+    read: () => new Uint8Array(shape.reduce((n, d) => n * d, 4)).fill(1),
+  })
+  writeTensors(path, [
+    f32('bn.weight', [8]),
+    f32('conv.weight', [8, 3, 1, 1]),
+    f32('head.weight', [4]),
+    f32('bn.running_mean', [8]),
+    { name: 'bn.running_var', type: 'I32', shape: [8], read: () => new Uint8Array(32) },
+  ])
   const store = zeros()
   const loaded = loadWeights(path, state, store)
   assert.ok(isLeft(loaded))
   const words = errorText(loaded.left)
-  for (const part of ["'conv.weight' is [8,3,1,1], the model's is [8,3,3,3]", "'frozen.running_mean' [8] is missing", "'head.weight' is not in the model",
-    "'bn.running_var' is I32, not a float type"])
+  for (const part of [
+    "'conv.weight' is [8,3,1,1], the model's is [8,3,3,3]",
+    "'frozen.running_mean' [8] is missing",
+    "'head.weight' is not in the model",
+    "'bn.running_var' is I32, not a float type",
+  ])
     assert.ok(words.includes(part), words)
   assert.ok(store.numbers('bn.weight').every((x) => x === 0))
 })
 
-test('a file that is not there is the call\'s fault', () => {
+test("a file that is not there is the call's fault", () => {
   const loaded = loadWeights(join(folder, 'none.safetensors'), state, zeros())
   assert.ok(isLeft(loaded) && loaded.left.tag === 'FileMissing' && exitCode(loaded.left) === 2)
 })
@@ -62,8 +87,10 @@ test('a file that is not there is the call\'s fault', () => {
 test('extra tensors beside a complete set are named and let pass', () => {
   const path = join(folder, 'extra.safetensors')
   const store = counting()
-  writeTensors(path, [...state.weights.map((v): NewTensor => ({ name: v.name, type: 'F32', shape: v.shape, read: () => store.read(v.name) })),
-    { name: 'classifier.weight', type: 'F32', shape: [1], read: () => new Uint8Array(4) }])
+  writeTensors(path, [
+    ...state.weights.map((v): NewTensor => ({ name: v.name, type: 'F32', shape: v.shape, read: () => store.read(v.name) })),
+    { name: 'classifier.weight', type: 'F32', shape: [1], read: () => new Uint8Array(4) },
+  ])
   const loaded = loadWeights(path, state, zeros())
   assert.ok(!isLeft(loaded))
   assert.equal(loaded.right.extra, ['classifier.weight'])
@@ -93,10 +120,15 @@ test('the digest is SHA-256 over name, shape and bytes of weights in name order,
 test('Python reads what was saved, when its safetensors package is there', () => {
   const path = join(folder, 'python.safetensors')
   saveWeights(path, state, counting(), new Map(), 3)
-  const script = 'import sys\ntry:\n from safetensors.numpy import load_file\nexcept ImportError:\n print("absent"); sys.exit()\n' +
+  const script =
+    'import sys\ntry:\n from safetensors.numpy import load_file\nexcept ImportError:\n print("absent"); sys.exit()\n' +
     'd = load_file(sys.argv[1]); print(sorted(d), d["bn.num_batches_tracked"].shape, int(d["bn.num_batches_tracked"]), float(d["conv.weight"][7,2,2,2]))'
   let said = 'absent'
-  try { said = execFileSync('python3', ['-c', script, path], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim() } catch { /* no Python here */ }
+  try {
+    said = execFileSync('python3', ['-c', script, path], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+  } catch {
+    /* no Python here */
+  }
   if (said === 'absent') {
     const file = openTensors(path)
     assert.ok(!isLeft(file) && file.right.tensors.size === 7)

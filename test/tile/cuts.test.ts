@@ -18,8 +18,14 @@ const residual = (): Graph => {
 }
 
 test('a residual block is crossed by its skip: clean are the places before and after', () => {
-  assert.equal(outline(profileForward(residual())),
-    ['c0 | c1 2 clean', 'c1 | r1 5', 'r1 | c2 5', 'c2 | sum 4', 'sum | r2 2 clean', 'r2 | loss 2 clean'])
+  assert.equal(outline(profileForward(residual())), [
+    'c0 | c1 2 clean',
+    'c1 | r1 5',
+    'r1 | c2 5',
+    'c2 | sum 4',
+    'sum | r2 2 clean',
+    'r2 | loss 2 clean',
+  ])
 })
 
 test('concatenated branches cross together; only the join is clean', () => {
@@ -36,7 +42,10 @@ test('statistics cross without counting: they are held in any case', () => {
 })
 
 test('bytes made before each position', () => {
-  assert.equal(profileForward(residual()).madeBefore.map((b) => b / 256), [0, 2, 5, 8, 10, 12, 14, 14])
+  assert.equal(
+    profileForward(residual()).madeBefore.map((b) => b / 256),
+    [0, 2, 5, 8, 10, 12, 14, 14],
+  )
 })
 
 test('balanced cuts fall on the clean places nearest to equal shares', () => {
@@ -54,22 +63,31 @@ test('without a clean place all places are legal', () => {
   const a = s.conv(s.image, 'a', 1)
   const b = s.conv(s.image, 'b', 1)
   const p = profileForward(trained(s, s.op('add', {}, [a, b], 'sum')))
-  const inner = { ...p, cuts: p.cuts.filter((c) => !c.clean).concat(p.cuts.filter((c) => c.clean).map((c) => ({ ...c, clean: false }))) }
+  const inner = {
+    ...p,
+    cuts: p.cuts.filter((c) => !c.clean).concat(p.cuts.filter((c) => c.clean).map((c) => ({ ...c, clean: false }))),
+  }
   assert.ok(balancedCuts(inner, 3).length > 0)
-  assert.equal(outline(p).filter((l) => !l.endsWith('clean')), ['b | sum 2'])
+  assert.equal(
+    outline(p).filter((l) => !l.endsWith('clean')),
+    ['b | sum 2'],
+  )
 })
 
 test('splitting a list keeps all of it in order', () => {
   assert.equal(splitAt([1, 2, 3, 4, 5], [2, 4]), [[1, 2], [3, 4], [5]])
   assert.equal(splitAt([1, 2], []), [[1, 2]])
   assert.equal(splitAt([1, 2], [2]), [[1, 2]], 'no empty parts')
-  fc.assert(fc.property(fc.array(fc.nat(), { maxLength: 20 }), fc.array(fc.nat({ max: 20 })), (list, at) => {
-    const sorted = [...new Set(at)].filter((i) => i <= list.length).sort((a, b) => a - b)
-    const parts = splitAt(list, sorted)
-    assert.equal(parts.flat(), list)
-    assert.ok(parts.every((p) => p.length > 0))
-    assert.is(parts.length, list.length ? sorted.filter((i) => i > 0 && i < list.length).length + 1 : 0)
-  }), { seed: 5 })
+  fc.assert(
+    fc.property(fc.array(fc.nat(), { maxLength: 20 }), fc.array(fc.nat({ max: 20 })), (list, at) => {
+      const sorted = [...new Set(at)].filter((i) => i <= list.length).sort((a, b) => a - b)
+      const parts = splitAt(list, sorted)
+      assert.equal(parts.flat(), list)
+      assert.ok(parts.every((p) => p.length > 0))
+      assert.is(parts.length, list.length ? sorted.filter((i) => i > 0 && i < list.length).length + 1 : 0)
+    }),
+    { seed: 5 },
+  )
 })
 
 test.run()

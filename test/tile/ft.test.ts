@@ -8,7 +8,9 @@ import { opNamed, trained } from './trained'
 
 const dims = (g: Graph, op: string): string => [...tileableDims(g, opNamed(g, op))].join('')
 const runs = (g: Graph): string[] =>
-  maximalRuns(g).map((r) => `${r.ops.map((o) => (o.layer === o.kind ? o.kind : `${o.layer}:${o.kind}`)).join(' ')} [${[...r.dims].join('')}]`)
+  maximalRuns(g).map(
+    (r) => `${r.ops.map((o) => (o.layer === o.kind ? o.kind : `${o.layer}:${o.kind}`)).join(' ')} [${[...r.dims].join('')}]`,
+  )
 
 const classifier = (): Graph => {
   const s = new Sketch([2, 3, 8, 8])
@@ -19,7 +21,17 @@ const classifier = (): Graph => {
 
 test('dimensions of each operator', () => {
   const g = classifier()
-  for (const op of ['c:conv2d', 'r:relu', 'mp:max_pool', 'n:bn_stats', 'n:bn_apply', 'drop:dropout', 'c:conv2d_bwd_weights', 'n:bn_bwd_data', 'mp:max_pool_bwd'])
+  for (const op of [
+    'c:conv2d',
+    'r:relu',
+    'mp:max_pool',
+    'n:bn_stats',
+    'n:bn_apply',
+    'drop:dropout',
+    'c:conv2d_bwd_weights',
+    'n:bn_bwd_data',
+    'mp:max_pool_bwd',
+  ])
     assert.is(dims(g, op), 'BHW', op)
   assert.is(dims(g, 'gap:global_avg_pool'), 'BHW', 'a sum over tiles')
   assert.is(dims(g, 'gap:global_avg_pool_bwd'), 'BHW', 'a broadcast')

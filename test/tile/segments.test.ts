@@ -15,10 +15,21 @@ import { grid, keepOf, opNames, segmentsOf, trained } from './trained'
 
 /** Groups of these sizes of the forward ops; the rest is the last group. */
 const groupsOf = (g: Graph, at: readonly number[], grids: readonly Group['grid'][]): readonly Group[] =>
-  splitAt(forwardOps(g).map((o) => o.id), at).map((ops, i) => ({ ops, grid: grids[i] ?? UNTILED }))
+  splitAt(
+    forwardOps(g).map((o) => o.id),
+    at,
+  ).map((ops, i) => ({ ops, grid: grids[i] ?? UNTILED }))
 
 const outline = (g: Graph, segments: readonly Segment[]): string[] =>
-  segments.map((s) => `${s.phase} ${tilesOf(s.grid)}: ${opNames(g, s.body.map((b) => b.op)).map((n) => n.replace('conv2d', 'conv')).join(' ')}`)
+  segments.map(
+    (s) =>
+      `${s.phase} ${tilesOf(s.grid)}: ${opNames(
+        g,
+        s.body.map((b) => b.op),
+      )
+        .map((n) => n.replace('conv2d', 'conv'))
+        .join(' ')}`,
+  )
 
 /** The verifier, which shares no code with what is tested here, finds nothing wrong. */
 const verified = (g: Graph, segments: readonly Segment[]): void => {
@@ -69,9 +80,22 @@ test('tiled groups: recompute and backward are one loop, the last runs forward a
     'backward 4: c1:conv r1:relu r2:relu_bwd c2:conv_bwd_weights c2:conv_bwd_data r1:relu_bwd c1:conv_bwd_weights',
     'update 1: c2:sgd c1:sgd',
   ])
-  assert.equal(segments[0]!.keeps.map((k) => [g.values[k.value]!.name, k.mode]), [['r2', 'write']])
-  assert.equal(segments[1]!.keeps.map((k) => [g.values[k.value]!.name, k.mode]), [['loss', 'add'], ['c3.weight.grad', 'add'], ['r2.grad', 'add']])
-  assert.equal(keepOf(g, segments[1]!, 'r2.grad').slices!.H, [[0, 9], [7, 16]])
+  assert.equal(
+    segments[0]!.keeps.map((k) => [g.values[k.value]!.name, k.mode]),
+    [['r2', 'write']],
+  )
+  assert.equal(
+    segments[1]!.keeps.map((k) => [g.values[k.value]!.name, k.mode]),
+    [
+      ['loss', 'add'],
+      ['c3.weight.grad', 'add'],
+      ['r2.grad', 'add'],
+    ],
+  )
+  assert.equal(keepOf(g, segments[1]!, 'r2.grad').slices!.H, [
+    [0, 9],
+    [7, 16],
+  ])
   verified(g, segments)
 })
 
@@ -133,7 +157,11 @@ test('norms under tiles: a loop ends where its sums are read, once forwards and 
     'backward 2: n1:bn_bwd_data c1:conv_bwd_weights',
     'update 1: n1:sgd n1:sgd n1:bn_running c1:sgd',
   ])
-  assert.is(segments.flatMap((s) => s.body).filter((b) => g.ops[b.op]!.kind === 'bn_stats').length, 2, 'statistics are never computed again')
+  assert.is(
+    segments.flatMap((s) => s.body).filter((b) => g.ops[b.op]!.kind === 'bn_stats').length,
+    2,
+    'statistics are never computed again',
+  )
   verified(g, segments)
 })
 
@@ -170,7 +198,9 @@ test('an update comes after the last op that touches its weight or gradient, in 
         const flat = built.right.flatMap((s) => s.body.map((b) => g.ops[b.op]!))
         for (const [i, op] of flat.entries()) {
           if (op.phase !== 'update') continue
-          const touched = flat.slice(i + 1).find((o) => o.phase !== 'update' && o.ins.some((v) => op.ins.includes(v) && g.values[v]!.role !== 'stat'))
+          const touched = flat
+            .slice(i + 1)
+            .find((o) => o.phase !== 'update' && o.ins.some((v) => op.ins.includes(v) && g.values[v]!.role !== 'stat'))
           assert.is(touched, undefined, `${op.layer}:${op.kind} runs before ${touched?.layer}:${touched?.kind} (cuts ${at})`)
         }
         assert.is(flat.filter((o) => o.phase === 'update').length, g.ops.filter((o) => o.phase === 'update').length)
@@ -180,19 +210,29 @@ test('an update comes after the last op that touches its weight or gradient, in 
 test('cut at clean places, no forward op runs more than twice, and statistics and losses once', () => {
   let again = 0
   for (const g of [chain(), residual(), normed()]) {
-    const clean = profileForward(g).cuts.filter((c) => c.clean).map((c) => c.at)
-    for (const a of clean) for (const b of clean)
-      for (const over of [UNTILED, grid(1, 2, 2)]) {
-        const built = assemble(g, groupsOf(g, [...new Set([a, b])].sort((x, y) => x - y), [over, over, over]))
-        if (!isRight(built)) continue
-        const times = new Map<number, number>()
-        for (const step of built.right.flatMap((s) => s.body)) times.set(step.op, (times.get(step.op) ?? 0) + 1)
-        for (const op of g.ops) {
-          const most = op.phase !== 'forward' || op.kind === 'bn_stats' ? 1 : 2
-          assert.ok(times.get(op.id)! <= most, `${op.layer}:${op.kind} runs ${times.get(op.id)} times with cuts ${a}, ${b}`)
-          if (times.get(op.id) === 2) again++
+    const clean = profileForward(g)
+      .cuts.filter((c) => c.clean)
+      .map((c) => c.at)
+    for (const a of clean)
+      for (const b of clean)
+        for (const over of [UNTILED, grid(1, 2, 2)]) {
+          const built = assemble(
+            g,
+            groupsOf(
+              g,
+              [...new Set([a, b])].sort((x, y) => x - y),
+              [over, over, over],
+            ),
+          )
+          if (!isRight(built)) continue
+          const times = new Map<number, number>()
+          for (const step of built.right.flatMap((s) => s.body)) times.set(step.op, (times.get(step.op) ?? 0) + 1)
+          for (const op of g.ops) {
+            const most = op.phase !== 'forward' || op.kind === 'bn_stats' ? 1 : 2
+            assert.ok(times.get(op.id)! <= most, `${op.layer}:${op.kind} runs ${times.get(op.id)} times with cuts ${a}, ${b}`)
+            if (times.get(op.id) === 2) again++
+          }
         }
-      }
   }
   assert.ok(again > 100, `${again} ops ran again`)
 })
@@ -200,14 +240,21 @@ test('cut at clean places, no forward op runs more than twice, and statistics an
 // ---------------------------------------------------------------- in place
 
 const inPlace = (g: Graph, segments: readonly Segment[]): string[] =>
-  segments.flatMap((s) => s.body.filter((b) => b.inPlace !== undefined)
-    .map((b) => `${s.phase} ${opNames(g, [b.op])[0]} over ${g.values[g.ops[b.op]!.ins[b.inPlace!]!]!.name}`))
+  segments.flatMap((s) =>
+    s.body
+      .filter((b) => b.inPlace !== undefined)
+      .map((b) => `${s.phase} ${opNames(g, [b.op])[0]} over ${g.values[g.ops[b.op]!.ins[b.inPlace!]!]!.name}`),
+  )
 
 test('relu overwrites the convolution before it and its gradient the gradient; nothing that is read later is overwritten', () => {
   const g = chain()
   assert.equal(inPlace(g, segmentsOf(g, groupsOf(g, [], []))), [
-    'forward r1:relu over c1', 'forward r2:relu over c2', 'forward r3:relu over c3',
-    'backward r3:relu_bwd over r3.grad', 'backward r2:relu_bwd over r2.grad', 'backward r1:relu_bwd over r1.grad',
+    'forward r1:relu over c1',
+    'forward r2:relu over c2',
+    'forward r3:relu over c3',
+    'backward r3:relu_bwd over r3.grad',
+    'backward r2:relu_bwd over r2.grad',
+    'backward r1:relu_bwd over r1.grad',
   ])
 })
 
@@ -216,7 +263,10 @@ test('a skip is not overwritten while its block still needs it', () => {
   const x = s.conv(s.image, 'c0', 4)
   const g = trained(s, s.op('add', {}, [s.conv(s.relu(x, 'r0'), 'c1', 4), x], 'sum'))
   const taken = inPlace(g, segmentsOf(g, groupsOf(g, [], [])))
-  assert.not(taken.some((t) => t.includes('r0:relu ')), 'c0 is read by the sum, after the relu')
+  assert.not(
+    taken.some((t) => t.includes('r0:relu ')),
+    'c0 is read by the sum, after the relu',
+  )
   assert.ok(taken.includes('forward sum:add over c1'))
 })
 
@@ -232,13 +282,19 @@ test('in tiles: not over what holds a wider halo, not over what is kept', () => 
   const x = s.conv(s.image, 'c0', 4)
   const h = trained(s, s.conv(s.op('add', {}, [x, s.conv(x, 'c1', 4)], 'sum'), 'c2', 4, 1))
   const halo = inPlace(h, segmentsOf(h, groupsOf(h, [], [grid(1, 2, 1)])))
-  assert.not(halo.some((t) => t.includes('sum:add')), `${halo}`)
+  assert.not(
+    halo.some((t) => t.includes('sum:add')),
+    `${halo}`,
+  )
   verified(h, segmentsOf(h, groupsOf(h, [], [grid(1, 2, 1)])))
 })
 
 test('segments are named by their first and last layer', () => {
   const g = chain()
-  assert.equal(segmentsOf(g, groupsOf(g, [4], [])).map((s) => s.name), ['c1 … r2', 'c3 … loss', 'loss … c3', 'c1 … r1', 'r2 … c1'])
+  assert.equal(
+    segmentsOf(g, groupsOf(g, [4], [])).map((s) => s.name),
+    ['c1 … r2', 'c3 … loss', 'loss … c3', 'c1 … r1', 'r2 … c1'],
+  )
 })
 
 test.run()

@@ -10,7 +10,9 @@ import { type SlicedRun, sliceRun, type TiledDim, type TileError } from '../../s
 import { must, type Sketch } from '../graph/sketch'
 
 export const trained = (s: Sketch, output: Ref, loss: Loss = 'mse'): Graph =>
-  must(training(s.b.build(), output, { loss, optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } }))
+  must(
+    training(s.b.build(), output, { loss, optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } }),
+  )
 
 /** The op of 'layer:kind'. */
 export const opNamed = (g: Graph, name: string): Op => {
@@ -27,18 +29,34 @@ export const valueNamed = (g: Graph, name: string): ValueId => {
 export const grid = (B: number, H: number, W: number): Grid => ({ B, H, W })
 
 export const sliced = (g: Graph, ops: readonly string[], over: Grid, leaves: readonly string[]): SlicedRun => {
-  const r = sliceRun(g, ops.map((n) => opNamed(g, n).id), over, new Set(leaves.map((n) => valueNamed(g, n))))
+  const r = sliceRun(
+    g,
+    ops.map((n) => opNamed(g, n).id),
+    over,
+    new Set(leaves.map((n) => valueNamed(g, n))),
+  )
   if (isLeft(r)) throw new Error(`${r.left.layer} along ${r.left.dim}: ${r.left.why}`)
   return r.right
 }
 export const refused = (g: Graph, ops: readonly string[], over: Grid, leaves: readonly string[]): TileError => {
-  const r = sliceRun(g, ops.map((n) => opNamed(g, n).id), over, new Set(leaves.map((n) => valueNamed(g, n))))
+  const r = sliceRun(
+    g,
+    ops.map((n) => opNamed(g, n).id),
+    over,
+    new Set(leaves.map((n) => valueNamed(g, n))),
+  )
   if (!isLeft(r)) throw new Error('an error was expected')
   return r.left
 }
 
 /** The ranges of a value, as the op of 'layer:kind' reads or writes it; null when it is not sliced. */
-export const ranges = (g: Graph, steps: readonly Step[], op: string, value: string, dim: TiledDim = 'H'): readonly Range[] | null => {
+export const ranges = (
+  g: Graph,
+  steps: readonly Step[],
+  op: string,
+  value: string,
+  dim: TiledDim = 'H',
+): readonly Range[] | null => {
   const o = opNamed(g, op)
   const at = [...o.ins, ...o.outs].indexOf(valueNamed(g, value))
   if (at < 0) throw new Error(`${op} has no operand '${value}'`)

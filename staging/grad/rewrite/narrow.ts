@@ -33,13 +33,17 @@ class Narrowing {
     for (const op of this.g.ops) {
       const ins = op.ins.map((v, i) => this.stored(v, wanted(op, i), op))
       const types = outputTypes(opDef(op.kind), opDef(op.kind).narrow !== undefined, floatOf(this.g))
-      op.outs.forEach((v, i) => { this.values[v] = { ...this.values[v]!, dtype: types[i]! } })
+      op.outs.forEach((v, i) => {
+        this.values[v] = { ...this.values[v]!, dtype: types[i]! }
+      })
       this.append({ ...op, ins })
     }
     return { name: this.g.name, values: this.values, ops: this.ops }
   }
 
-  private append(op: Omit<Op, 'id'>): void { this.ops.push({ ...op, id: this.ops.length }) }
+  private append(op: Omit<Op, 'id'>): void {
+    this.ops.push({ ...op, id: this.ops.length })
+  }
 
   /** The value as `reader` wants it, cast before it where it is stored otherwise. */
   private stored(v: ValueId, as: Stored | undefined, reader: Op): ValueId {

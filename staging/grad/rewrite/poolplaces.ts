@@ -13,8 +13,10 @@ const alone = (g: Graph): ReadonlyMap<ValueId, Op> => {
   const readers = new Map<ValueId, Op[]>()
   for (const op of g.ops.filter(isBackward)) for (const v of op.ins) readers.set(v, [...(readers.get(v) ?? []), op])
   const fits = (op: Op): boolean =>
-    op.kind === 'max_pool_bwd' && op.attrs['kernelH']! * op.attrs['kernelW']! <= MOST_PLACES &&
-    g.values[op.ins[0]!]!.role === 'activation' && readers.get(op.ins[0]!)!.length === 1
+    op.kind === 'max_pool_bwd' &&
+    op.attrs['kernelH']! * op.attrs['kernelW']! <= MOST_PLACES &&
+    g.values[op.ins[0]!]!.role === 'activation' &&
+    readers.get(op.ins[0]!)!.length === 1
   return new Map(g.ops.filter(fits).map((op) => [op.ins[0]!, op]))
 }
 
@@ -34,7 +36,9 @@ export const withPoolPlaces = (g: Graph): Graph => {
       return [op, { ...op, kind: 'max_pool_places', outs: [id] }]
     }
     const places = placesFor.get(op)
-    return [places === undefined ? op : { ...op, kind: 'max_pool_places_bwd', attrs: placesBwdAttrs(g, op), ins: [places, op.ins[1]!] }]
+    return [
+      places === undefined ? op : { ...op, kind: 'max_pool_places_bwd', attrs: placesBwdAttrs(g, op), ins: [places, op.ins[1]!] },
+    ]
   })
   return placesFor.size === 0 ? g : { ...g, values, ops: ops.map((op, id) => ({ ...op, id })) }
 }

@@ -6,10 +6,12 @@ import { signsShape } from '../../ops/residualnorm'
 import { type PairRule, rewriteOps, rewritePairs } from './rewrite'
 
 /** `second` is a rectifier that becomes part of `first` under another name. */
-const joined = (from: string, to: string): PairRule => (first, second) =>
-  first.kind === from && second.kind === 'relu'
-    ? { ops: [{ ...first, kind: to, attrs: { ...first.attrs, ...second.attrs }, outs: second.outs }] }
-    : undefined
+const joined =
+  (from: string, to: string): PairRule =>
+  (first, second) =>
+    first.kind === from && second.kind === 'relu'
+      ? { ops: [{ ...first, kind: to, attrs: { ...first.attrs, ...second.attrs }, outs: second.outs }] }
+      : undefined
 
 export const normThenRelu = rewritePairs('norm-relu', joined('bn_apply', 'bn_relu_apply'))
 export const convThenRelu = rewritePairs('conv-relu', joined('conv2d', 'conv2d_relu'))
@@ -23,5 +25,13 @@ export const normAddThenRelu = rewriteOps('norm-add-relu', () => (op, d) => {
   const [x, ...perChannel] = norm.ins
   const y = d.values[op.outs[0]!]!
   const signs = d.make({ name: `${norm.layer}.signs`, role: 'activation', shape: signsShape(y.shape), dtype: 'i32' })
-  return [{ ...norm, kind: 'bn_add_relu_apply', attrs: { ...norm.attrs, ...op.attrs }, ins: [x!, op.ins[1 - at]!, ...perChannel], outs: [y.id, signs] }]
+  return [
+    {
+      ...norm,
+      kind: 'bn_add_relu_apply',
+      attrs: { ...norm.attrs, ...op.attrs },
+      ins: [x!, op.ins[1 - at]!, ...perChannel],
+      outs: [y.id, signs],
+    },
+  ]
 })

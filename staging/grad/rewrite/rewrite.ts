@@ -68,7 +68,8 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
     const makers = new Map<ValueId, Op>()
     const ruled = rule()
     const draft: Draft = {
-      graph: g, values,
+      graph: g,
+      values,
       maker: (v) => makers.get(v),
       readers: (v) => readers.get(v) ?? [],
       make: (v) => values.push({ ...v, id: values.length }) - 1,
@@ -81,7 +82,14 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
       for (const o of now) for (const v of o.outs) makers.set(v, o)
       return now
     })
-    return changed ? compacted(values, withoutUnread(ops, (v) => v !== output && readers.has(v)), g.name, output) : { graph: g, output }
+    return changed
+      ? compacted(
+          values,
+          withoutUnread(ops, (v) => v !== output && readers.has(v)),
+          g.name,
+          output,
+        )
+      : { graph: g, output }
   },
 })
 
@@ -108,6 +116,11 @@ export const rewritePairs = (name: string, rule: PairRule): Rewrite => ({
       if (replacement.middle) values[middle] = { ...values[middle]!, shape: replacement.middle }
     }
     if (replaced.size === 0) return { graph: g, output }
-    return compacted(values, g.ops.flatMap((o) => replaced.get(o.id) ?? [o]), g.name, output)
+    return compacted(
+      values,
+      g.ops.flatMap((o) => replaced.get(o.id) ?? [o]),
+      g.name,
+      output,
+    )
   },
 })

@@ -7,7 +7,16 @@ import { addThenRelu, convThenRelu, normAddThenRelu, normThenRelu } from './rect
 import type { Rewrite, Rewritten } from './rewrite'
 
 /** Norms first: a rectifier that costs nothing need not wait for the pool. What norms read of concatenations comes when they are whole. */
-export const REWRITES: readonly Rewrite[] = [normThenRelu, addThenRelu, normAddThenRelu, poolThenRelu, convThenRelu, flatConcat, statsOfConcat, normOfConcat]
+export const REWRITES: readonly Rewrite[] = [
+  normThenRelu,
+  addThenRelu,
+  normAddThenRelu,
+  poolThenRelu,
+  convThenRelu,
+  flatConcat,
+  statsOfConcat,
+  normOfConcat,
+]
 
 export const rewritten = (graph: Graph, output: ValueId): Rewritten =>
   REWRITES.reduce<Rewritten>((r, pass) => pass.apply(r.graph, r.output), { graph, output })
