@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { cpus, loadavg, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
-import { PAGE_BYTES } from '../staging/core/bytes'
+import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../staging/core/bytes'
 import { openTensors, readTensor } from '../src/safetensors'
 import { bits } from './acceptance/bits'
 import { bounds } from './acceptance/bounds'
@@ -64,7 +64,7 @@ const identity = async (): Promise<void> => {
     let sha: unknown
     for (const strategy of ['in-core', 'checkpoint:sqrt', 'swap:greedy']) {
       const least = await smallestOf(model, strategy)
-      const budget = strategy === 'in-core' ? inCore : Math.floor((least + inCore) / 2 / PAGE_BYTES) * PAGE_BYTES
+      const budget = strategy === 'in-core' ? inCore : bytesOf(pagesIn((least + inCore) / 2))
       const { json } = await spillway(
         'train',
         ...model,
@@ -116,7 +116,7 @@ const memory = async (): Promise<void> => {
     ['darknet19-features', '2048', true],
   ] as const) {
     const inCore = await smallestOf([model, '--image', image], 'in-core')
-    const budget = Math.floor(inCore / 6 / PAGE_BYTES) * PAGE_BYTES
+    const budget = bytesOf(pagesIn(inCore / 6))
     const spill = mkdtempSync(join(tmpdir(), 'spillway-'))
     const { json } = await spillway(
       'train',
@@ -237,7 +237,7 @@ const exact = async (): Promise<void> => {
       }
       const least = await smallestOf([model, '--image', '509x389', '--machine', device], 'tiled')
       const whole = await run('in-core')
-      const tiled = await run('tiled', '--budget', String(Math.ceil((least * 1.1) / PAGE_BYTES) * PAGE_BYTES))
+      const tiled = await run('tiled', '--budget', String(bytesOf(pagesFor(least * 1.1))))
       const most = Math.max(...[...whole.of.values()].map(norm))
       let worst = 0
       for (const [name, a] of whole.of) {

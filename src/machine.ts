@@ -6,7 +6,7 @@ import { dirname, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { PAGE_BYTES } from '../staging/core/bytes'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../staging/core/bytes'
 import type { Float } from '../staging/graph/graph'
 import type { Choice, Link, Machine } from '../staging/graph/machine'
 import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../staging/ops/op'
@@ -85,7 +85,7 @@ const asked = (native: Native, device: DeviceName, float: Float, threads?: numbe
 
 /** What the process itself takes beside the device: Node, libraries, kernels' code. */
 const OWN_BYTES = 512 * 1024 ** 2
-const deviceBytes = (): number => Math.max(PAGE_BYTES, Math.floor((availableBytes() - OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES)
+const deviceBytes = (): number => Math.max(PAGE_BYTES, bytesOf(pagesIn(availableBytes() - OWN_BYTES)))
 
 /** A link that is held back is not slowed by what computes beside it, nor does it copy all the time. */
 const linkAt = (speeds: Speeds, o: MachineOptions): Link => {
@@ -263,7 +263,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     precision: o.precision ?? 'fp32',
     ...(products ? { products } : {}),
     link,
-    memoryBytes: Math.max(PAGE_BYTES, Math.floor((facts.freeBytes - CUDA_OWN_BYTES) / PAGE_BYTES) * PAGE_BYTES),
+    memoryBytes: Math.max(PAGE_BYTES, bytesOf(pagesIn(facts.freeBytes - CUDA_OWN_BYTES))),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: fitting('direct'),
     ...(o.algorithms === 'fixed'

@@ -5,7 +5,7 @@ import { deflateSync, inflateSync } from 'node:zlib'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { CheckedHead, Model, Net, PlanHead, PlannedSegment } from '../dsl'
 import { stale } from '../dsl/plan/stale'
-import { PAGE_BYTES } from '../staging/core/bytes'
+import { bytesOf } from '../staging/core/bytes'
 import { fingerprint } from '../staging/graph/fingerprint'
 import type { OpId } from '../staging/graph/graph'
 import { decodePlan, encodePlan } from '../staging/plan/codec'
@@ -72,7 +72,7 @@ const swapsOf = (plan: Plan): PlanHead['swaps'] => {
   const moved = new Map<string, number>()
   for (const r of plan.residencies) {
     const { label } = plan.storages[r.storage]!
-    if (r.save) moved.set(label, (moved.get(label) ?? 0) + (r.to - r.from) * PAGE_BYTES)
+    if (r.save) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
   }
   return [...moved].map(([value, bytes]) => ({ value, bytes }))
 }
@@ -90,7 +90,7 @@ export const headOf = (plan: Plan, model: Model): PlanHead => ({
   strategy: plan.strategy,
   ...precisionHead(plan),
   budget: plan.budgetBytes,
-  peak: plan.peakPages * PAGE_BYTES,
+  peak: bytesOf(plan.peakPages),
   fingerprint: fingerprint(plan.graph),
   segments: plannedSegments(plan, new Map(model.layers.flatMap((l, i) => (l.named ? [[l.name, i] as const] : [])))),
   checkpoints: checkpointsOf(plan),

@@ -1,7 +1,7 @@
 // What a run tells in the end: TrainResult, the object of `train --json` (DESIGN 10). In: a plan and the run's totals.
 // Out: the result. Bytes and seconds are of all steps, those before a resume included.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { PAGE_BYTES } from '../staging/core/bytes'
+import { bytesOf } from '../staging/core/bytes'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from './errors'
 import type { DeviceMemory } from './native'
@@ -49,7 +49,7 @@ export const trainResult = (
   device: staged.machine.device,
   algorithms: staged.plan.algorithms,
   budgetBytes: staged.plan.budgetBytes,
-  peakBytes: staged.plan.peakPages * PAGE_BYTES,
+  peakBytes: bytesOf(staged.plan.peakPages),
   arenaPeakBytes: totals.arenaPeakBytes,
   processPeakBytes: Math.max(totals.processPeakBytes, processPeakBytes),
   ...(totals.deviceMemory ? { deviceMemory: totals.deviceMemory } : {}),

@@ -5,7 +5,7 @@ import { type Either, isLeft, left } from 'fp-ts/Either'
 import type { Device, DeviceFault, Model, PlanHead, Stale } from '../dsl'
 import { overDevice } from '../dsl/plan/words'
 import { stale } from '../dsl/plan/stale'
-import { PAGE_BYTES } from '../staging/core/bytes'
+import { bytesOf } from '../staging/core/bytes'
 import { type SpillwayError, SpillwayException, usage } from './errors'
 import { openModule, type PlanModule } from './planmodule'
 import type { TrainResult } from './result'
@@ -44,7 +44,7 @@ export const tryRun = async <M extends Model, P extends Staged | PlanModule, con
   const o: RunOptions = options as O
   const staged = matching(model, plan as P, o)
   if (isLeft(staged)) return staged
-  const peak = staged.right.plan.peakPages * PAGE_BYTES
+  const peak = bytesOf(staged.right.plan.peakPages)
   if (o.device && peak > o.device.memory) return left(usage(overDevice(`${peak}`, o.device.name, `${o.device.memory}`)))
   return trainTask(model, staged.right, o)()
 }

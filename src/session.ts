@@ -22,7 +22,7 @@ import { leastBytes } from '../dsl/plan/bytes'
 import { prescribe } from '../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../dsl/plan/words'
 import { compile, type CompileOptions, compilePrescribed } from '../staging/compile'
-import { PAGE_BYTES } from '../staging/core/bytes'
+import { bytesOf } from '../staging/core/bytes'
 import { stepTraining, training } from '../staging/grad/grad'
 import { withGatheredUpdates } from '../staging/grad/rewrite/gathered'
 import { narrowed } from '../staging/grad/rewrite/narrow'
@@ -118,7 +118,7 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
   // A model that has any plan has the one that keeps everything.
   if (isLeft(whole)) throw new Error(`no in-core plan: ${JSON.stringify(whole.left)}`)
   return {
-    peakBytes: whole.right.peakPages * PAGE_BYTES,
+    peakBytes: bytesOf(whole.right.peakPages),
     computeSeconds: machine.asInSteps(whole.right).calls.reduce((n, c) => n + c.seconds, 0),
   }
 }

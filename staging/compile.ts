@@ -1,7 +1,7 @@
 // The passes, in order: candidates (tile, schedule) → moves → pages → plan → verify. In: a training graph, a machine, a
 // budget. Out: the fastest plan that fits, or why there is none.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { PAGE_BYTES } from './core/bytes'
+import { bytesOf, pagesFor, pagesIn } from './core/bytes'
 import type { StageError } from './core/errors'
 import type { Graph } from './graph/graph'
 import { type Machine, withScratch } from './graph/machine'
@@ -38,7 +38,7 @@ export type Work = 'offered' | 'laid out' | 'simulated'
 
 /** The plan of a candidate in a budget, not verified yet and without physical pages; null when it does not fit. */
 const unpaged = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Unpaged | null => {
-  const pages = Math.floor(o.budgetBytes / PAGE_BYTES)
+  const pages = pagesIn(o.budgetBytes)
   if (c.least > pages) return null
   const moves = scheduleMoves(c.fit(pages), c.layout.calls, pages, o.machine.link)
   if (!moves) return null
@@ -92,7 +92,7 @@ class Search {
   }
 
   private get pages(): number {
-    return Math.floor(this.o.budgetBytes / PAGE_BYTES)
+    return pagesIn(this.o.budgetBytes)
   }
 
   private beaten(layout: Layout): boolean {
@@ -172,7 +172,7 @@ class Search {
     if (!this.best || !/^(swap|hybrid):/.test(strategy)) return false
     const { graph, o } = this
     const intervals = strategy.startsWith('hybrid:') ? recomputableOf(graph, o.machine).intervals : []
-    const freed = intervals.reduce((n, i) => n + Math.ceil(i.bytes / PAGE_BYTES) + i.values.length, 0)
+    const freed = intervals.reduce((n, i) => n + pagesFor(i.bytes) + i.values.length, 0)
     return atLeastSeconds(inCoreRows(graph, o.machine), this.pages + freed, o.machine.link) >= this.best.seconds
   }
 }
@@ -230,9 +230,9 @@ const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError =
     tag: 'BudgetInfeasible',
     strategy: o.strategy,
     budgetBytes: o.budgetBytes,
-    smallestBytes: smallest.least * PAGE_BYTES,
+    smallestBytes: bytesOf(smallest.least),
     inTheWay: heldAt(smallest.layout, tracks, call)
       .slice(0, 5)
-      .map((h) => ({ label: h.label, bytes: h.pages * PAGE_BYTES })),
+      .map((h) => ({ label: h.label, bytes: bytesOf(h.pages) })),
   }
 }

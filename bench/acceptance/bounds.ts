@@ -1,7 +1,7 @@
 // How near the bound of swapping (paper 5, Prop. 3) the methods of paper 5 are, on its networks, sizes and link. In: a claim to
 // make. Out: claims over all cases. Budgets go evenly from the smallest that all three work with to in-core.
 import { smallestOf, sweep } from '../../src/cli/compare/sweep'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { pagesIn } from '../../staging/core/bytes'
 import { atLeastSeconds, paperBoundSeconds } from '../../staging/schedule/bound'
 import { inCoreRows } from '../../staging/schedule/incore'
 import { digits, median, mustGraph, on, type Shaped, stepSeconds } from './cases'
@@ -40,7 +40,7 @@ export const boundRatios = (c: Shaped, budgets = BUDGETS): readonly Ratios[] => 
   const layout = inCoreRows(graph, on)
   const bounded = (s: Swapping, budget: number): Bounded => {
     const seconds = stepSeconds(graph, s, budget)
-    const over = (bound: typeof atLeastSeconds): number => seconds / bound(layout, budget / PAGE_BYTES, on.link)
+    const over = (bound: typeof atLeastSeconds): number => seconds / bound(layout, pagesIn(budget), on.link)
     return { seconds, overPaper: over(paperBoundSeconds), overLeast: over(atLeastSeconds) }
   }
   return sweep(least, smallestOf(graph, on, 'in-core'), budgets).map(

@@ -4,7 +4,7 @@ import { isLeft } from 'fp-ts/Either'
 import { smallestOf } from '../../src/cli/compare/sweep'
 import type { LocalMachine } from '../../src/machine'
 import { compile } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import type { Plan } from '../../staging/plan/plan'
@@ -31,8 +31,7 @@ export const stepSeconds = (graph: Graph, strategy: string, budgetBytes: number)
   simulate(mustPlan(graph, strategy, budgetBytes), on.link).makespanSeconds
 
 /** A share of the in-core memory, in whole pages. */
-export const shareOfInCore = (graph: Graph, share: number): number =>
-  Math.floor((smallestOf(graph, on, 'in-core') * share) / PAGE_BYTES) * PAGE_BYTES
+export const shareOfInCore = (graph: Graph, share: number): number => bytesOf(pagesIn(smallestOf(graph, on, 'in-core') * share))
 
 export const median = (xs: readonly number[]): number => [...xs].sort((a, b) => a - b)[xs.length >> 1] ?? Number.NaN
 export const digits = (x: number): number => Number(x.toPrecision(5))

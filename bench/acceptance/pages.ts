@@ -5,7 +5,7 @@ import { isLeft } from 'fp-ts/Either'
 import { liveBytes } from '../../src/report/facts'
 import { zooNames } from '../../src/zoo'
 import { compile } from '../../staging/compile'
-import { gib, PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, gib } from '../../staging/core/bytes'
 import { digits, on, shareOfInCore } from './cases'
 import { graphOf } from '../lab/steps'
 import type { Claiming } from './claims'
@@ -37,7 +37,7 @@ const heldBy = (network: string): readonly Held[] => {
   return SHARES.flatMap(([strategy, share]) => {
     const plan = compile(graph, { strategy, budgetBytes: shareOfInCore(graph, share), machine: on })
     if (isLeft(plan)) return []
-    const peakBytes = plan.right.peakPages * PAGE_BYTES
+    const peakBytes = bytesOf(plan.right.peakPages)
     return [{ network, strategy, chosen: plan.right.strategy, peakBytes, ratio: digits(peakBytes / liveBytes(plan.right)) }]
   })
 }

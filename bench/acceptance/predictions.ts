@@ -5,7 +5,7 @@
 // as a user's second run does. Steps beside which something else ran do not count, or the figures say so (`quiet`).
 import { tmpdir } from 'node:os'
 import { isLeft } from 'fp-ts/Either'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../../staging/core/bytes'
 import { CASES, type Case } from '../cpu/cases'
 import { median, noSamples, type Options, ours, type OurStep, sample, type Samples, type Told } from '../cpu/sides'
 import type { Talker } from '../cpu/process'
@@ -44,9 +44,9 @@ const smallest = (c: Case, strategy: string): number => {
 }
 
 const budgeted = (c: Case, strategy: string, inCoreBytes: number): Case => {
-  const wanted = Math.floor((SHARES[strategy]! * inCoreBytes) / PAGE_BYTES) * PAGE_BYTES
+  const wanted = bytesOf(pagesIn(SHARES[strategy]! * inCoreBytes))
   // Tiles are chosen by times, which another process may measure otherwise: hence the margin.
-  const least = Math.ceil((MARGIN * smallest(c, strategy)) / PAGE_BYTES) * PAGE_BYTES
+  const least = bytesOf(pagesFor(MARGIN * smallest(c, strategy)))
   return { ...c, strategy, budgetBytes: Math.max(wanted, least) }
 }
 

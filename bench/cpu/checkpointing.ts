@@ -3,7 +3,7 @@
 // Activation memory is a process's peak less its peak before the first step; ours opens its memory before that, so it is the
 // peak less what there was before the session and less the parameters, which PyTorch has by then.
 import { join } from 'node:path'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Case, sized } from './cases'
 import * as side from './sides'
 import { type Options, type OurStep, type PeerStep, secondsOf, type Told } from './sides'
@@ -60,7 +60,7 @@ export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpo
   const bySegments: Record<number, number> = {}
   for (const n of SETTINGS) bySegments[n] = await peerActivations(n, graph, o)
   const segments = SETTINGS.reduce((a, b) => (bySegments[b]! < bySegments[a]! ? b : a))
-  const budgetBytes = Math.floor((bySegments[segments]! * SHARE + parameterBytes) / PAGE_BYTES) * PAGE_BYTES
+  const budgetBytes = bytesOf(pagesIn(bySegments[segments]! * SHARE + parameterBytes))
   const us = side.ours({ ...c, strategy: 'auto', budgetBytes, spill: o.folder }, o)
   const peer = side.peer(`checkpoint:${segments}`, o, graph)
   try {

@@ -2,9 +2,9 @@
 // for the peer's graph as arguments, lines 'step' and 'end' on stdin. Out: one JSON line each: what the step took, and memory.
 import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { bytesOf, isPersistent } from '../../staging/graph/graph'
+import { valueBytes, isPersistent } from '../../staging/graph/graph'
 import { toTape } from '../../staging/plan/tape'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import { collectGarbage, PeakMemory } from '../../src/memory'
 import { loadNative, type Native, type NativeSource } from '../../src/native'
 import { factsOf } from '../../src/report/facts'
@@ -39,10 +39,10 @@ const main = async (): Promise<void> => {
   const session = new native.Session(toTape(plan), { device: 'cpu', threads, spill: bench.spill })
   const persistent = plan.graph.values.filter(isPersistent)
   for (const v of persistent) session.init(v.name, 1)
-  const parameterBytes = persistent.filter((v) => v.role === 'param').reduce((n, v) => n + bytesOf(v), 0)
+  const parameterBytes = persistent.filter((v) => v.role === 'param').reduce((n, v) => n + valueBytes(v), 0)
   const { strategy } = plan
   say({
-    peakBytes: plan.peakPages * PAGE_BYTES,
+    peakBytes: bytesOf(plan.peakPages),
     predictedSeconds: timeline.makespanSeconds,
     predictedComputeSeconds: timeline.computeSeconds,
     predictedStallSeconds: timeline.stallSeconds.memory + timeline.stallSeconds.data,

@@ -1,7 +1,7 @@
 // What each heuristic of the planners is worth: the same case with it and without. In: nothing. Out: for every switch the least
 // memory that works, and the step over its in-core compute at a third, a half and three quarters of in-core memory.
 import { isLeft } from 'fp-ts/Either'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { compile } from '../../staging/compile'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { computeSeconds } from '../../staging/schedule/bound'
@@ -33,7 +33,7 @@ const section = ([name, batch, size]: readonly [string, number, number]): Sectio
   const planned = (strategy: string, method: Method, budgetBytes: number) =>
     compile(graph, { strategy, budgetBytes, machine: on, method })
   const step = (strategy: string, method: Method, share: number): number | null => {
-    const plan = planned(strategy, method, Math.floor((inCore * share) / PAGE_BYTES) * PAGE_BYTES)
+    const plan = planned(strategy, method, bytesOf(pagesIn(inCore * share)))
     return isLeft(plan) ? null : rounded(simulate(plan.right, on.link).makespanSeconds / compute, 4)
   }
   const least = (strategy: string, method: Method): number | null => {

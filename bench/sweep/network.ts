@@ -6,7 +6,7 @@ import { isLeft, isRight } from 'fp-ts/Either'
 import { smallestOf, sweep } from '../../src/cli/compare/sweep'
 import type { LocalMachine } from '../../src/machine'
 import { compile } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import { computeSeconds } from '../../staging/schedule/bound'
@@ -57,7 +57,7 @@ class Sweep {
     const plan = this.planned(strategy, budget)
     const at = `${strategy} in ${budget / MIB} MiB`
     if (isRight(plan)) {
-      if (plan.right.peakPages * PAGE_BYTES > budget || budget < smallest) this.faults.push(`${at}: fits, smallest ${smallest}`)
+      if (bytesOf(plan.right.peakPages) > budget || budget < smallest) this.faults.push(`${at}: fits, smallest ${smallest}`)
       return rounded(simulate(plan.right, this.machine.link).makespanSeconds / this.compute)
     }
     const named = plan.left.tag === 'BudgetInfeasible' && plan.left.smallestBytes === smallest && smallest > budget

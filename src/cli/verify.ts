@@ -1,6 +1,6 @@
 // `spillway verify PLAN`: reads an untrusted plan file and re-derives what must hold of it, independently of every planner.
 import { isLeft, right } from 'fp-ts/Either'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import { tryLoadPlan } from '../planfile'
 import { showSize } from '../report/format'
 import type { Done, Output } from './output'
@@ -9,7 +9,7 @@ export const verifyFile = (file: string, out: Output): Done => {
   const plan = tryLoadPlan(file)
   if (isLeft(plan)) return plan
   const { graph, strategy, machine, budgetBytes, peakPages, calls, segments } = plan.right
-  const peakBytes = peakPages * PAGE_BYTES
+  const peakBytes = bytesOf(peakPages)
   out.answer(
     {
       verified: true,

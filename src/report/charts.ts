@@ -1,7 +1,7 @@
 // The drawing of one step: segments, memory by kind, and the lanes of compute and copies over one time axis.
 // In: a plan and its timeline. Out: HTML with inline SVG. Invariant: x is a share of the step, so that the drawing zooms by
 // growing wider; text stands outside the SVG, which stretches.
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import type { Plan } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 import { axisSeconds, showSize } from './format'
@@ -111,14 +111,14 @@ interface MemoryScale {
 }
 
 const memoryScale = (plan: Plan): MemoryScale => {
-  const budgetPages = Math.floor(plan.budgetBytes / PAGE_BYTES)
+  const budgetPages = pagesIn(plan.budgetBytes)
   // A budget far above the peak (in-core on a large machine) would flatten the drawing: then the peak sets the scale.
   const topPages = Math.max(
     1,
     budgetPages > 3 * plan.peakPages ? plan.peakPages * 1.1 : Math.max(budgetPages, plan.peakPages) * 1.12,
   )
-  const step = 2 ** Math.round(Math.log2((topPages * PAGE_BYTES) / 5))
-  return { budgetPages, topPages, marks: multiples(step, topPages * PAGE_BYTES) }
+  const step = 2 ** Math.round(Math.log2(bytesOf(topPages) / 5))
+  return { budgetPages, topPages, marks: multiples(step, bytesOf(topPages)) }
 }
 
 // ---------------------------------------------------------------- text around the drawing
@@ -162,7 +162,7 @@ const timeMarks = (seconds: number): string =>
 const peakMark = (plan: Plan, timeline: Timeline, y: (pages: number) => number): string => {
   const share = callStarts(plan, timeline)[worstCall(plan, pagesByKind(plan))]! / timeline.makespanSeconds
   const side = share > 0.9 ? ' right' : share < 0.1 ? ' left' : ''
-  return `<span class="peak${side}" style="left:${percent(share)};top:${y(plan.peakPages) - 20}px"><u>peak ${showSize(plan.peakPages * PAGE_BYTES)}</u></span>`
+  return `<span class="peak${side}" style="left:${percent(share)};top:${y(plan.peakPages) - 20}px"><u>peak ${showSize(bytesOf(plan.peakPages))}</u></span>`
 }
 
 const legend = (lanes: readonly Lane[], points: readonly MemoryPoint[]): string => {
@@ -229,7 +229,7 @@ export const drawStep = (plan: Plan, timeline: Timeline): Drawing => {
     ...lanes.map((lane, i) => `<b style="top:${LANES_TOP + i * LANE_PITCH + 2}px">${lane.title}</b>`),
   ].join('')
   const budgetText = budgetShown
-    ? `<span class="limit" style="top:${y(budgetPages) - 18}px">budget ${showSize(budgetPages * PAGE_BYTES)}</span>`
+    ? `<span class="limit" style="top:${y(budgetPages) - 18}px">budget ${showSize(bytesOf(budgetPages))}</span>`
     : ''
   return {
     html:

@@ -1,8 +1,8 @@
 // The numbers that describe a plan. In: a plan, its timeline, and what only the stager knows (Staging). Out: Facts, and
 // the object that `plan --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
-import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES } from '../../staging/core/bytes'
+import { ALIGN_BYTES, alignUp, bytesOf, mostHeld, pagesIn } from '../../staging/core/bytes'
 import { elementsOf, shapeOf } from '../../staging/core/box'
-import { bytesOf, type Graph, isPersistent } from '../../staging/graph/graph'
+import { valueBytes, type Graph, isPersistent } from '../../staging/graph/graph'
 import type { Link } from '../../staging/graph/machine'
 import { type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
 import { replay } from '../../staging/memory/allocators/replay'
@@ -71,7 +71,7 @@ export const segmentFlops = (plan: Plan): readonly { readonly done: number; read
 
 /** Bytes of a residency that hold something: the last page of a storage may be part empty. */
 export const residencyBytes = (plan: Plan, r: Residency): number =>
-  Math.max(0, Math.min(plan.storages[r.storage]!.bytes, r.to * PAGE_BYTES) - r.from * PAGE_BYTES)
+  Math.max(0, Math.min(plan.storages[r.storage]!.bytes, bytesOf(r.to)) - bytesOf(r.from))
 
 interface Stretch {
   readonly cell: number
@@ -101,8 +101,8 @@ const localStretches = (plan: Plan): readonly Stretch[] => {
 /** Bytes of a cell, rounded up to 64, that lie in the pages of a residency. */
 const bytesUnder = (plan: Plan, r: Residency, c: Cell): number => {
   const { offset } = plan.places[c.id]!
-  const end = Math.min(offset + alignUp(c.bytes, ALIGN_BYTES), r.to * PAGE_BYTES)
-  return Math.max(0, end - Math.max(offset, r.from * PAGE_BYTES))
+  const end = Math.min(offset + alignUp(c.bytes, ALIGN_BYTES), bytesOf(r.to))
+  return Math.max(0, end - Math.max(offset, bytesOf(r.from)))
 }
 
 /**
@@ -174,7 +174,7 @@ export interface Facts {
  * Plans that tile or recompute are bounded by the arithmetic alone.
  */
 export const lowerBound = (plan: Plan, staging: Staging, onlySwaps: boolean): number => {
-  const excess = Math.max(0, staging.inCore.peakBytes - Math.floor(plan.budgetBytes / PAGE_BYTES) * PAGE_BYTES)
+  const excess = Math.max(0, staging.inCore.peakBytes - bytesOf(pagesIn(plan.budgetBytes)))
   const { outBytesPerSecond, inBytesPerSecond } = staging.link
   const moving = onlySwaps && excess > 0 ? excess / outBytesPerSecond + excess / inBytesPerSecond : 0
   return Math.max(staging.inCore.computeSeconds, moving)
@@ -192,8 +192,8 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
   return {
     input: graph.values.find((v) => v.role === 'input')?.shape ?? [],
     parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
-    persistentBytes: graph.values.reduce((n, v) => n + (isPersistent(v) ? bytesOf(v) : 0), 0),
-    peakBytes: plan.peakPages * PAGE_BYTES,
+    persistentBytes: graph.values.reduce((n, v) => n + (isPersistent(v) ? valueBytes(v) : 0), 0),
+    peakBytes: bytesOf(plan.peakPages),
     liveBytes: liveBytes(plan),
     traffic: traffic(plan),
     callSeconds: seconds(() => true),

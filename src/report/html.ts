@@ -1,6 +1,6 @@
 // The report: one self-contained page about one plan. In: a plan, its simulated timeline, the stager's knowledge.
 // Out: HTML. Invariant: the page needs no network, and stays below 3 MB however long the plan is.
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import type { Plan } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 import { drawStep } from './charts'
@@ -164,7 +164,7 @@ const worstMoment = (plan: Plan): string => {
       `<tr><td>${escapeHtml(h.label)}</td><td><i class="${h.kind}" style="width:${((h.bytes / most) * 100).toFixed(1)}%"></i></td><td class="n">${showSize(h.bytes)}</td></tr>`,
   )
   return (
-    `<section><h2>The worst moment</h2><p class="lead">During ${escapeHtml(where)} the device holds ${showSize(plan.peakPages * PAGE_BYTES)}. These hold it, in whole pages of 2 MiB:</p>` +
+    `<section><h2>The worst moment</h2><p class="lead">During ${escapeHtml(where)} the device holds ${showSize(bytesOf(plan.peakPages))}. These hold it, in whole pages of 2 MiB:</p>` +
     `<div class="scroll"><table class="holders"><tbody>${rows.join('')}</tbody></table></div></section>`
   )
 }

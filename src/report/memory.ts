@@ -1,6 +1,6 @@
 // Device memory over the calls of a step, by kind. In: a plan. Out: pages of each kind at each call, the series to draw,
 // and what is there at the worst moment. Invariant: the kinds add up to the pages that the residencies hold.
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import type { Cell, Plan, Storage } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 
@@ -119,7 +119,7 @@ export const holdersAt = (plan: Plan, call: number, most: number): readonly Hold
     held.set(storage.label, {
       label: storage.label,
       kind: kindOfStorage(plan, storage),
-      bytes: before + (r.to - r.from) * PAGE_BYTES,
+      bytes: before + bytesOf(r.to - r.from),
     })
   }
   const sorted = [...held.values()].sort((a, b) => b.bytes - a.bytes || (a.label < b.label ? -1 : 1))

@@ -1,6 +1,6 @@
 // The summary that `plan` and `train` print: about fifteen lines for a terminal.
 // In: a plan, its timeline, the stager's knowledge. Out: text without colours. Invariant: no line is wider than 118 columns.
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { replay } from '../../staging/memory/allocators/replay'
 import { type Plan, precisionText } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
@@ -13,7 +13,7 @@ const SHOWN_SEGMENTS = 7
 const clipped = (text: string, width: number): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`)
 
 const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): readonly string[] => {
-  const budget = Math.floor(plan.budgetBytes / PAGE_BYTES) * PAGE_BYTES
+  const budget = bytesOf(pagesIn(plan.budgetBytes))
   const { memory, data } = timeline.stallSeconds
   const ratio = timeline.makespanSeconds / facts.lowerBoundSeconds
   const tier =

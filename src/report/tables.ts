@@ -1,7 +1,7 @@
 // The rows of the report's tables. In: a plan and its timeline. Out: one row a segment, one row a layer.
 // Invariant: the seconds of the segments add up to the seconds of all calls, and so do those of the layers but for plumbing.
-import { PAGE_BYTES, pagesOf } from '../../staging/core/bytes'
-import { bytesOf, type Graph, type Op } from '../../staging/graph/graph'
+import { bytesOf, pagesOf } from '../../staging/core/bytes'
+import { valueBytes, type Graph, type Op } from '../../staging/graph/graph'
 import { type Plan, type Segment, type SegmentPhase, tilesOf } from '../../staging/plan/plan'
 import { repeatedCalls, segmentFlops } from './facts'
 import { pagesByKind, totalPages } from './memory'
@@ -77,11 +77,11 @@ export const segmentRows = (plan: Plan): readonly SegmentRow[] => {
       ops: s.body.length,
       layers: layerRange(plan.graph, s),
       keeps: kept.map((v) => v.name),
-      keptBytes: kept.reduce((n, v) => n + bytesOf(v), 0),
+      keptBytes: kept.reduce((n, v) => n + valueBytes(v), 0),
       seconds: sums[index]!.seconds,
       recomputeSeconds: sums[index]!.recompute,
       haloRatio: flops[index]!.whole > 0 ? flops[index]!.done / flops[index]!.whole : 1,
-      peakBytes: sums[index]!.pages * PAGE_BYTES,
+      peakBytes: bytesOf(sums[index]!.pages),
     }
   })
 }
@@ -152,10 +152,10 @@ export const layerRows = (plan: Plan): readonly LayerRow[] => {
     return {
       layer,
       shape: out.shape,
-      bytes: bytesOf(out),
+      bytes: valueBytes(out),
       fate,
       kinds: [...new Set(ops.map((op) => op.kind))].join(', '),
-      parameterBytes: [...params].reduce((n, v) => n + bytesOf(graph.values[v]!), 0),
+      parameterBytes: [...params].reduce((n, v) => n + valueBytes(graph.values[v]!), 0),
       forwardSeconds: s.forward,
       recomputeSeconds: s.recompute,
       backwardSeconds: s.backward,

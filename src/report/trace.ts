@@ -1,7 +1,7 @@
 // A trace for Perfetto (Chrome trace JSON). In: a plan, its simulated timeline and, after a run, the measured one.
 // Out: the file's text. Each timeline is a process with a thread for each stream, one for segments, and a memory counter.
 // Invariant: times are microseconds from the start of the step; slices of one thread do not overlap.
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import type { Plan } from '../../staging/plan/plan'
 import type { Span, Stream, Timeline } from '../../staging/sim/timeline'
 import { callStarts } from './memory'
@@ -118,7 +118,7 @@ const memoryEvents = (plan: Plan, timeline: Timeline, pid: number): readonly Tra
     pid,
     tid: 0,
     ts: micros(time),
-    args: Object.fromEntries(KINDS.map((k, i) => [kindTitle[k], (pages[i]! * PAGE_BYTES) / 2 ** 20])),
+    args: Object.fromEntries(KINDS.map((k, i) => [kindTitle[k], bytesOf(pages[i]!) / 2 ** 20])),
   })
   return memorySeries(plan, timeline, Number.POSITIVE_INFINITY).map((m) => counter(m.time, m.pages))
 }

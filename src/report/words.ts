@@ -1,6 +1,6 @@
 // What the plan does and why, in sentences. In: a plan, its timeline, the stager's knowledge. Out: plain text paragraphs.
 // Invariant: every number in a sentence is a fact of this plan; a sentence that would say nothing is left out.
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 import type { Facts, Staging } from './facts'
@@ -31,7 +31,7 @@ const whatItDoes = (plan: Plan, facts: Facts): string => {
 }
 
 const memoryText = (plan: Plan, facts: Facts, staging: Staging): string => {
-  const budget = Math.floor(plan.budgetBytes / PAGE_BYTES) * PAGE_BYTES
+  const budget = bytesOf(pagesIn(plan.budgetBytes))
   const inCore = staging.inCore.peakBytes
   const over = inCore / budget
   return sentence(

@@ -11,11 +11,15 @@ export const mib = (n: number): number => n * 1024 ** 2
 export const gib = (n: number): number => n * 1024 ** 3
 
 export const alignUp = (n: number, to: number): number => Math.ceil(n / to) * to
+/** Whole pages inside so many bytes: what a budget comes to. */
+export const pagesIn = (bytes: number): number => Math.floor(bytes / PAGE_BYTES)
+/** Pages that so many bytes need. */
 export const pagesFor = (bytes: number): number => Math.ceil(bytes / PAGE_BYTES)
+export const bytesOf = (pages: number): number => pages * PAGE_BYTES
 /** The pages [from, to) that bytes from an offset on lie in. */
 export const pagesOf = (offset: number, bytes: number): readonly [from: number, to: number] => [
-  Math.floor(offset / PAGE_BYTES),
-  Math.ceil((offset + bytes) / PAGE_BYTES),
+  pagesIn(offset),
+  pagesFor(offset + bytes),
 ]
 
 const UNITS: Readonly<Record<string, number>> = {

@@ -58,7 +58,7 @@ export interface Graph {
 export const floatOf = (g: Graph): Float =>
   g.values.find((v): v is Value & { readonly dtype: Float } => v.dtype === 'f32' || v.dtype === 'f64')?.dtype ?? 'f32'
 
-export const bytesOf = (v: Value): number => v.shape.reduce((n, d) => n * d, dtypeBytes[v.dtype])
+export const valueBytes = (v: Value): number => v.shape.reduce((n, d) => n * d, dtypeBytes[v.dtype])
 export const isPersistent = (v: Value): boolean => v.role === 'param' || v.role === 'state'
 /** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
 export const isFed = (v: Value): boolean => v.role === 'input' || v.role === 'target'

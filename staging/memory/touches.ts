@@ -4,7 +4,7 @@
 // A storage that only untiled segments touch is one chunk; one that tiles touch in bands is cut into chunks, so that bands
 // can come and go on their own; a row of values is cut where one gives way to the next. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
 // by segment 3: five chunks with two stays each, the k-th of them in the k-th tile.
-import { PAGE_BYTES, pagesFor } from '../core/bytes'
+import { pagesFor, pagesIn } from '../core/bytes'
 import { type Box, elementsOf, shapeOf } from '../core/box'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { type Call, type Segment, tilesOf, type View } from '../plan/plan'
@@ -88,7 +88,7 @@ const cutsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Cuts[] =>
   })
 
 /** A page that two values share comes and goes by itself. */
-const seamOf = (offset: number): readonly number[] => [Math.floor(offset / PAGE_BYTES), Math.ceil(offset / PAGE_BYTES)]
+const seamOf = (offset: number): readonly number[] => [pagesIn(offset), pagesFor(offset)]
 
 export const touches = (
   graph: Graph,
@@ -102,8 +102,8 @@ export const touches = (
   const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
     if (hi <= lo) return
     const { chunkOf } = cuts[storage]!
-    const end = chunkOf[Math.floor((hi - 1) / PAGE_BYTES)]!
-    for (let c = chunkOf[Math.floor(lo / PAGE_BYTES)]!; c <= end; c++) {
+    const end = chunkOf[pagesIn(hi - 1)]!
+    for (let c = chunkOf[pagesIn(lo)]!; c <= end; c++) {
       const list = stays[storage]![c]!
       const last = list[list.length - 1]
       if (last && last.segment === segment && (rule === 'segment' || last.last >= p - 1)) {

@@ -4,7 +4,7 @@
 // A storage whose pages leave and come back has a buffer for each era: within an era each page has one residency.
 // Worked example, two bands a, b: a0 b0 are written in the forward pass, both leave, a1 b1 come back: era 0 shows a0 b0,
 // era 1 shows a1 b1; had b stayed, era 1 would show a1 and b0's same physical pages again.
-import { alignUp, PAGE_BYTES, pagesFor } from '../core/bytes'
+import { alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import { elementsOf, extentOf, shapeOf } from '../core/box'
 import { fnv1a64 } from '../core/fnv'
 import { dtypeBytes, floatOf, isPersistent, type Value } from '../graph/graph'
@@ -303,8 +303,8 @@ class TapeWriter {
     const storage = this.plan.storages[r.storage]!
     const source = isIn && r.load?.from === 'source'
     const cell = this.plan.cells[storage.cells[0]!]!
-    const from = r.from * PAGE_BYTES
-    const bytes = Math.min(r.to * PAGE_BYTES, storage.bytes) - from
+    const from = bytesOf(r.from)
+    const bytes = Math.min(bytesOf(r.to), storage.bytes) - from
     this.transfers
       .next()
       .u32(residency)
@@ -378,10 +378,7 @@ class TapeWriter {
     const w = head.next()
     for (const ch of 'SPILLWAY') w.u8(ch.charCodeAt(0))
     w.u32(1).u32(this.floatCode()).u64(at).u64(0).u32(PAGE_BYTES).u32(this.events)
-    w.u64(Math.floor(plan.budgetBytes / PAGE_BYTES))
-      .u64(plan.peakPages)
-      .u64(plan.peakPages)
-      .u64(plan.tierBytes)
+    w.u64(pagesIn(plan.budgetBytes)).u64(plan.peakPages).u64(plan.peakPages).u64(plan.tierBytes)
     sections.forEach((s, i) => w.u64(offsets[i]!).u64(s.count))
     w.u64(0)
     out.set(head.done(), 0)

@@ -4,7 +4,7 @@
 //
 // Worked example: 'step       4×1  conv1 … loss  7 ops  conv1.weight.grad+ loss+ stats~' is a loop over four bands; '+' says
 // that tiles add into the whole, '~' that they merge moments; a plain name is written piece by piece.
-import { PAGE_BYTES } from '../core/bytes'
+import { pagesFor, pagesIn } from '../core/bytes'
 import { isForEver } from './instructions'
 import { type Grid, type Keep, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
 
@@ -71,11 +71,11 @@ const residencyLines = (plan: Plan): readonly string[] => {
 }
 
 export const planText = (plan: Plan): string => {
-  const budget = Math.floor(plan.budgetBytes / PAGE_BYTES)
+  const budget = pagesIn(plan.budgetBytes)
   const input = plan.graph.values.find((v) => v.role === 'input')
   return [
     `${plan.graph.name} ${input?.shape.join('×') ?? ''} · ${plan.strategy} · ${plan.machine}${precisionText(plan)}`,
-    `peak ${plan.peakPages} of ${budget} pages · tier ${plan.tierBytes / PAGE_BYTES} pages · ` +
+    `peak ${plan.peakPages} of ${budget} pages · tier ${pagesFor(plan.tierBytes)} pages · ` +
       `${plan.segments.length} segments, ${plan.calls.length} calls, ${plan.cells.length} cells, ${plan.storages.length} storages`,
     ...columns(plan.segments.map((s) => segmentRow(plan, s))),
     ...residencyLines(plan),

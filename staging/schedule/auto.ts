@@ -4,7 +4,7 @@
 // only the budget, nothing is. Between, recompute falls and traffic rises: the fastest is where compute and the link are both busy.
 // Worked example, a third of in-core over PCIe: half of the excess is cheap norms and rectifiers made again, half moves.
 import { right } from 'fp-ts/Either'
-import { PAGE_BYTES } from '../core/bytes'
+import { bytesOf } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
 import { type Candidate, type Planner, type Refiner, resident, spilling } from './candidate'
@@ -57,9 +57,9 @@ export const auto =
 const estimates = (optimal: OptimalChain, budgetPages: number, link: Link): readonly number[] => {
   const { steps } = optimal
   const least = steps[0]!
-  const besides = resident(optimal.layout(least)).least * PAGE_BYTES - optimal.bytes(least)
+  const besides = bytesOf(resident(optimal.layout(least)).least) - optimal.bytes(least)
   return steps.map((m) => {
-    const excess = Math.max(0, besides + optimal.bytes(m) - budgetPages * PAGE_BYTES)
+    const excess = Math.max(0, besides + optimal.bytes(m) - bytesOf(budgetPages))
     return Math.max(optimal.seconds(m), excess / link.outBytesPerSecond + excess / link.inBytesPerSecond)
   })
 }

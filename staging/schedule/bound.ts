@@ -3,7 +3,7 @@
 // neither time can be lent to the other, the calls before it and those from it on bound their own part of the step: this is up
 // to 7/6 of the paper's bound, as the forward pass is a third of a step. Fed values need not be written out.
 // Worked example, calls of 1 s, the worst in the middle needing 10 pages, a budget of 7, 1 s a page each way: 3 s + 3 s.
-import { PAGE_BYTES } from '../core/bytes'
+import { bytesOf } from '../core/bytes'
 import type { Link } from '../graph/machine'
 import type { Layout } from './layout'
 import { occupancy } from './tracks'
@@ -40,8 +40,8 @@ export const mostPages = (l: Layout): number =>
 
 /** What moving takes of what is too much by so many pages: out before the call, in from it on. */
 const movingSeconds = (excess: number, fed: number, link: Link): readonly [out: number, into: number] => {
-  const written = Math.max(0, excess - fed) * PAGE_BYTES
-  const back = fed ? written : excess * PAGE_BYTES
+  const written = bytesOf(Math.max(0, excess - fed))
+  const back = fed ? written : bytesOf(excess)
   return [written / link.outBytesPerSecond, back / link.inBytesPerSecond]
 }
 

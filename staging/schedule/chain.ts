@@ -3,7 +3,7 @@
 // Options differ in what they drop until the backward makes it again: nothing, then what is cheapest to make again per byte,
 // up to everything but the stage's output. Worked example, conv norm relu conv: keep all; drop the relu; drop the convs too.
 import { isRight } from 'fp-ts/Either'
-import { bytesOf, type Graph, type OpId, type ValueId } from '../graph/graph'
+import { valueBytes, type Graph, type OpId, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { checkpointCuts } from '../tile/cuts'
 import { type Footprint, footprint, type OpCost } from '../tile/footprint'
@@ -60,7 +60,7 @@ class Measurer {
   }
 
   private bytes(vs: Iterable<ValueId>): number {
-    return [...vs].reduce((n, v) => n + bytesOf(this.graph.values[v]!), 0)
+    return [...vs].reduce((n, v) => n + valueBytes(this.graph.values[v]!), 0)
   }
 
   private activations(ops: readonly OpId[]): readonly ValueId[] {
@@ -85,7 +85,7 @@ class Measurer {
     const made = this.activations(this.stages[i]!.forward)
     const inside = new Set(made)
     const all = new Set(made.filter((v) => this.readBackward.has(v) || outputs.has(v)))
-    const price = new Map([...all].map((v) => [v, this.againSeconds(v, inside) / bytesOf(this.graph.values[v]!)]))
+    const price = new Map([...all].map((v) => [v, this.againSeconds(v, inside) / valueBytes(this.graph.values[v]!)]))
     const order = [...all].filter((v) => !outputs.has(v)).sort((a, b) => price.get(a)! - price.get(b)! || a - b)
     const drops = Math.min(MOST_DROPS, order.length)
     const total = this.bytes(order)
@@ -94,7 +94,7 @@ class Measurer {
     let dropped = 0
     for (const [n, v] of order.entries()) {
       kept.delete(v)
-      dropped += bytesOf(this.graph.values[v]!)
+      dropped += valueBytes(this.graph.values[v]!)
       if (dropped >= (options.length * total) / drops || n === order.length - 1) options.push(new Set(kept))
     }
     return { outputs, options }

@@ -1,6 +1,6 @@
 // Segments, unrolled and placed: what every planner looks at before it decides what leaves the device. In: graph, segments,
 // machine. Out: cells, calls, storages, and tracks (chunks of pages with their stays, nothing leaving yet).
-import { PAGE_BYTES } from '../core/bytes'
+import { pagesIn } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Packing, place, type Placement } from '../memory/place'
@@ -62,7 +62,7 @@ export const heldAt = (l: Layout, tracks: readonly Track[], call: number): reado
   for (const s of packed)
     for (const id of l.storages[s]!.cells) {
       const { label, first, last, bytes } = l.cells[id]!
-      const pages = Math.floor(bytes / PAGE_BYTES)
+      const pages = pagesIn(bytes)
       if (pages === 0 || call < first || last < call) continue
       add(label, pages)
       add(l.storages[s]!.label, -pages)

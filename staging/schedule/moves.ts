@@ -5,7 +5,7 @@
 // is over or the memory is needed; copies in are the mirror image, found by walking the step backwards in time.
 // Worked example, budget 4 pages: x (2 pages) ends at call 1, y needs 2 and z 2: x's copy starts at point 2 while y is
 // computed, and is waited for at point 3, where z needs the pages; if call 2 was shorter than the copy, that wait is a stall.
-import { PAGE_BYTES } from '../core/bytes'
+import { bytesOf } from '../core/bytes'
 import type { Link } from '../graph/machine'
 import type { Call, Draft } from '../plan/plan'
 import { placeLoads } from './loads'
@@ -48,7 +48,7 @@ export const scheduleMoves = (
   const at =
     (rate: number) =>
     (iv: Interval): number =>
-      (link.latencySeconds + (iv.pages * PAGE_BYTES) / rate) * stretchOf(link)
+      (link.latencySeconds + bytesOf(iv.pages) / rate) * stretchOf(link)
   const copies = { calls, budget: budgetPages, link }
   const busy = placeSaves(ivs, occ, { ...copies, seconds: at(link.outBytesPerSecond) })
   placeLoads(ivs, occ, busy, { ...copies, seconds: at(link.inBytesPerSecond) })
@@ -71,7 +71,7 @@ const mergeNeighbours = (drafts: readonly Draft[]): readonly Draft[] => {
       l.load?.ready === d.load?.ready &&
       l.load?.from === d.load?.from &&
       l.save?.start === d.save?.start &&
-      (l.tierOffset === undefined ? d.tierOffset === undefined : d.tierOffset === l.tierOffset + (l.to - l.from) * PAGE_BYTES)
+      (l.tierOffset === undefined ? d.tierOffset === undefined : d.tierOffset === l.tierOffset + bytesOf(l.to - l.from))
     if (together) out[out.length - 1] = { ...l, to: d.to }
     else out.push(d)
   }

@@ -2,7 +2,7 @@
 // production, and candidates that offload some of them. In: a graph and a machine. Out: layouts, orders, candidates.
 // Invariant: an activation is a track that is made in the forward pass and read again in the backward pass; its gap is the
 // one between the two.
-import { PAGE_BYTES } from '../core/bytes'
+import { bytesOf } from '../core/bytes'
 import type { ValueId } from '../graph/graph'
 import type { Link } from '../graph/machine'
 import type { Chunk } from '../memory/touches'
@@ -113,6 +113,6 @@ const LATENCY_SHARE = 0.003
 /** Chunks as small as the link's latency lets them be. */
 export const inChunks = (layout: Layout, link: Link): Layout => {
   const rate = Math.max(link.outBytesPerSecond, link.inBytesPerSecond)
-  const pages = Math.max(1, Math.ceil((link.latencySeconds * rate) / (LATENCY_SHARE * PAGE_BYTES)))
+  const pages = Math.max(1, Math.ceil((link.latencySeconds * rate) / bytesOf(LATENCY_SHARE)))
   return { ...layout, tracks: chunked(layout.tracks, pages) }
 }

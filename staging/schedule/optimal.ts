@@ -2,8 +2,8 @@
 // the training graph. Out: candidates that keep everything on the device, from the least memory to nearly all of it; for a
 // budget, the one that uses it best. Stages may also keep their dear values and make the cheap ones again.
 import { isLeft, right } from 'fp-ts/Either'
-import { PAGE_BYTES } from '../core/bytes'
-import { bytesOf, type Graph, isPersistent } from '../graph/graph'
+import { pagesIn } from '../core/bytes'
+import { valueBytes, type Graph, isPersistent } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { isTiled, segmentsOf } from '../tile/segments'
 import { type Candidate, deferred, type Planner, type Refiner, resident } from './candidate'
@@ -60,7 +60,7 @@ export class OptimalChain {
     readonly machine: Machine,
     rules: ChainRules = ALL_RULES,
   ) {
-    this.persistentBytes = chain.graph.values.filter(isPersistent).reduce((n, v) => n + bytesOf(v), 0)
+    this.persistentBytes = chain.graph.values.filter(isPersistent).reduce((n, v) => n + valueBytes(v), 0)
     this.slot = Math.max(1, mostBytes(chain.sizes) / (SLOTS - chain.sizes.length))
     this.solved = solveChain(
       chain.sizes.map((s) => inSlots(s, this.slot)),
@@ -101,7 +101,7 @@ export class OptimalChain {
 
   /** All on the device. */
   resident(slots: number): Candidate {
-    const atLeastPages = Math.floor((this.persistentBytes + this.bytes(slots) * HELD_LOW) / PAGE_BYTES)
+    const atLeastPages = pagesIn(this.persistentBytes + this.bytes(slots) * HELD_LOW)
     return deferred(this.leastSeconds(slots), () => resident(this.layout(slots)), { atLeastPages })
   }
 

@@ -3,7 +3,7 @@
 // A value belongs to the last convolution that ran before it; convolutions' own outputs and the outputs of stages (where one
 // value crosses) are checkpoints and stay. Worked example, conv1 norm1 relu1 conv2 …: norm1 and relu1 belong to conv1.
 import { isLeft } from 'fp-ts/Either'
-import { bytesOf, type Graph, type ValueId } from '../graph/graph'
+import { valueBytes, type Graph, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { checkpointCuts } from '../tile/cuts'
 import { forwardOps, segmentsOf } from '../tile/segments'
@@ -44,7 +44,7 @@ export const recomputableOf = onceFor((graph, machine): Recomputable => {
     for (const v of op.outs)
       if (read.has(v)) {
         here.values.push(v)
-        here.bytes += bytesOf(graph.values[v]!)
+        here.bytes += valueBytes(graph.values[v]!)
       }
   }
   const stages = stagesAt(

@@ -2,7 +2,7 @@
 // Invariant: chunks side by side that leave have slots side by side, from the first save to the last load of any of them, so that
 // those that move together move as one; slots of runs of chunks that are away at different times share bytes.
 // Worked example, a storage of chunks a b c d of which a, b and d leave: a and b share a slot, d has its own.
-import { PAGE_BYTES } from '../core/bytes'
+import { bytesOf } from '../core/bytes'
 import { packByLifetime } from '../memory/place'
 import type { Point } from '../plan/plan'
 import type { Interval, Track } from './tracks'
@@ -49,10 +49,10 @@ export const tierSlots = (ivs: readonly Interval[]): TierSlots => {
     } else slots.push({ storage: track.storage, from: track.from, to: track.to, first, last })
     slotOf.set(track, slots.length - 1)
   }
-  const packed = packByLifetime(slots.map((s) => ({ bytes: (s.to - s.from) * PAGE_BYTES, first: s.first, last: s.last })))
+  const packed = packByLifetime(slots.map((s) => ({ bytes: bytesOf(s.to - s.from), first: s.first, last: s.last })))
   const offsetOf = (track: Track): number => {
     const slot = slotOf.get(track)!
-    return packed.offsets[slot]! + (track.from - slots[slot]!.from) * PAGE_BYTES
+    return packed.offsets[slot]! + bytesOf(track.from - slots[slot]!.from)
   }
   return { offset: (iv) => (iv.save || iv.load === 'tier' ? offsetOf(iv.track) : undefined), bytes: packed.bytes }
 }

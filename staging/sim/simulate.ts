@@ -3,7 +3,7 @@
 // where it is not full duplex: what overlaps the other direction then runs after it. Where copies and calls slow each other
 // down (`beside`), both take longer for as long as they overlap.
 // Worked example: call a (1 s), copy out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
-import { PAGE_BYTES } from '../core/bytes'
+import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
 import { instructions, isForEver } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
@@ -110,7 +110,7 @@ export const simulate = (plan: Unpaged, link: Link): Timeline => {
       residency,
       issued: now,
       latency: link.latencySeconds,
-      transfer: ((r.to - r.from) * PAGE_BYTES) / rate,
+      transfer: bytesOf(r.to - r.from) / rate,
       start: now,
       end: now,
     }

@@ -2,7 +2,7 @@
 // A position is clean when a single activation crosses it, or activations that an op behind it reads side by side as one: there
 // a checkpoint costs one value, even in a network with branches (paper 3 names the same places by dominators). Worked example: conv relu [conv relu conv +] relu pool: inside the
 // brackets the skip crosses too, so the clean positions lie before and after the block.
-import { bytesOf, type Graph, type Op, type ValueId } from '../graph/graph'
+import { valueBytes, type Graph, type Op, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { forwardOps } from './segments'
 
@@ -37,8 +37,8 @@ export const profileForward = (graph: Graph): ForwardProfile => {
   ops.forEach((op, i) => {
     for (const v of op.outs) if (isActivation(v)) alive.add(v)
     for (const v of [...alive]) if ((lastUse.get(v) ?? -1) <= i) alive.delete(v)
-    madeBefore.push(madeBefore[i]! + op.outs.filter(isActivation).reduce((n, v) => n + bytesOf(graph.values[v]!), 0))
-    const bytes = [...alive].reduce((n, v) => n + bytesOf(graph.values[v]!), 0)
+    madeBefore.push(madeBefore[i]! + op.outs.filter(isActivation).reduce((n, v) => n + valueBytes(graph.values[v]!), 0))
+    const bytes = [...alive].reduce((n, v) => n + valueBytes(graph.values[v]!), 0)
     if (i + 1 < ops.length) cuts.push({ at: i + 1, bytes, clean: crossAsOne([...alive]), values: [...alive] })
   })
   return { ops, cuts, madeBefore }

@@ -3,7 +3,7 @@
 // Values die after their last read before they are made again; an op that may run in place takes over a dying input's bytes.
 // Worked example, values of 4 bytes: conv a->b, relu b->c in place, conv c->d, keep d: 4 + 4 at each convolution, so 8.
 import { sameShape } from '../core/box'
-import { bytesOf, type Graph, type OpId, type ValueId } from '../graph/graph'
+import { valueBytes, type Graph, type OpId, type ValueId } from '../graph/graph'
 import { opDef } from '../ops/registry'
 import { isComputed } from './liveness'
 
@@ -61,7 +61,7 @@ export const footprint = (graph: Graph, ops: readonly OpId[], costs: readonly Op
   let now = 0
   const add = (v: ValueId): void => {
     if (live.has(v) || !counted(v)) return
-    live.set(v, bytesOf(graph.values[v]!))
+    live.set(v, valueBytes(graph.values[v]!))
     now += live.get(v)!
   }
   const drop = (v: ValueId): void => {

@@ -3,7 +3,7 @@
 // Halos: going backwards through a stretch, a value needs the most that any of its readers does: stride times the reader's
 // halo plus reach less stride; an op of c seconds over E rows with halo h costs c h / E more for each further tile.
 // Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
-import { bytesOf, type Graph, type Op, type ValueId } from '../graph/graph'
+import { valueBytes, type Graph, type Op, type ValueId } from '../graph/graph'
 import type { Grid } from '../plan/plan'
 import { profileForward } from './cuts'
 import type { OpCost } from './footprint'
@@ -106,7 +106,7 @@ class Growing {
       haloBoth: s.haloBoth + all * h * w,
     }
     for (const v of op.outs) {
-      const bytes = bytesOf(this.graph.values[v]!)
+      const bytes = valueBytes(this.graph.values[v]!)
       this.largest = Math.max(this.largest, bytes)
       if (this.read.has(v)) this.readBytes += bytes
     }

@@ -3,7 +3,7 @@
 // In: residencies, point by point. Out: the fault of a page that is missing, shared, or touched at a wrong time.
 // Invariant: at one point saves start first, then saves are waited for and pages released, then pages are acquired and loads
 // start, then loads are waited for: a page that is saved and released at one point serves another from that point on.
-import { PAGE_BYTES, pagesFor } from '../core/bytes'
+import { pagesFor, pagesIn } from '../core/bytes'
 import type { Call, View } from '../plan/plan'
 import { byteRuns } from './bytes'
 import type { Contents } from './contents'
@@ -39,7 +39,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   const survival = trackSurvival(facts, contents)
   const resident = storages.map((s) => new Int32Array(pagesFor(s.bytes)).fill(-1))
   const owner = new Map<number, number>()
-  const budget = Math.floor(plan.budgetBytes / PAGE_BYTES)
+  const budget = pagesIn(plan.budgetBytes)
   const releases = byPoint(
     calls.length,
     residencies.map((r) => r.release),
@@ -102,8 +102,8 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
 
   const touchRun = (cell: number, lo: number, hi: number, use: Use, call: number, value?: number): Fault => {
     const { storage, offset } = places[cell]!
-    const last = Math.ceil((offset + hi) / PAGE_BYTES)
-    for (let p = Math.floor((offset + lo) / PAGE_BYTES); p < last; p++) {
+    const last = pagesFor(offset + hi)
+    for (let p = pagesIn(offset + lo); p < last; p++) {
       const i = resident[storage]![p]!
       const fault =
         i < 0
@@ -156,11 +156,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   }
   const residenciesUnder = (cell: number): readonly number[] => {
     const { storage, offset } = places[cell]!
-    return [
-      ...new Set(
-        resident[storage]!.subarray(Math.floor(offset / PAGE_BYTES), Math.ceil((offset + cells[cell]!.bytes) / PAGE_BYTES)),
-      ),
-    ]
+    return [...new Set(resident[storage]!.subarray(pagesIn(offset), pagesFor(offset + cells[cell]!.bytes)))]
   }
   return { advance, touch, wrote, residenciesUnder, anyLost: survival.anyLost, peak: () => peak }
 }

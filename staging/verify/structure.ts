@@ -1,7 +1,7 @@
 // The plan's lists against each other: ids are indices, views lie inside what their cells hold, cells inside their
 // storages, calls say what their graph ops say.
 // Invariant: after this every index, box and point that the other checks follow exists.
-import { ALIGN_BYTES, PAGE_BYTES, pagesFor } from '../core/bytes'
+import { ALIGN_BYTES, bytesOf, pagesFor } from '../core/bytes'
 import { isFed, isPersistent } from '../graph/graph'
 import { attrsCodec } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -97,7 +97,7 @@ const soundResidency =
     const pages = r.runs.reduce((n, p) => n + p.count, 0)
     if (pages !== r.to - r.from) return broken('pages', `${name} has ${pages} physical pages for ${r.to - r.from}`)
     if (!r.save && r.load?.from !== 'tier') return undefined
-    const bytes = Math.min(r.to * PAGE_BYTES, storage.bytes) - r.from * PAGE_BYTES
+    const bytes = Math.min(bytesOf(r.to), storage.bytes) - bytesOf(r.from)
     if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % 4096 !== 0)
       return broken('tier', `${name} moves to or from the lower tier at offset ${r.tierOffset}; legal are multiples of 4096`)
     return r.tierOffset + bytes <= plan.tierBytes

@@ -1,7 +1,7 @@
 // Whether the bytes of a cell outlive the times when its pages are away: they do where the pages were saved and loaded
 // again, or loaded anew from the data source. What does not survive is lost until it is written again.
 // In: pages acquired and saved, cells written. Out: the bytes of a view that are lost.
-import { PAGE_BYTES, pagesFor } from '../core/bytes'
+import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns, type Bytes, meetsAny, meetsRun, withoutRun, withRun } from './bytes'
 import type { Contents } from './contents'
@@ -21,14 +21,14 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   const { cells, places, storages, residencies } = facts.plan
   const tier = emptyTier()
   const lost: Bytes[] = cells.map((c) => (c.scope === 'fed' ? [[0, c.bytes]] : []))
-  const firstPage = (cell: number): number => Math.floor(places[cell]!.offset / PAGE_BYTES)
-  const endPage = (cell: number): number => Math.ceil((places[cell]!.offset + cells[cell]!.bytes) / PAGE_BYTES)
+  const firstPage = (cell: number): number => pagesIn(places[cell]!.offset)
+  const endPage = (cell: number): number => pagesFor(places[cell]!.offset + cells[cell]!.bytes)
   const lastWrite = cells.map((c) => new Int32Array(endPage(c.id) - firstPage(c.id)).fill(-1))
 
   /** Bytes of the cell that lie in a page of its storage. */
   const within = (cell: number, page: number): readonly [number, number] => [
-    Math.max(0, page * PAGE_BYTES - places[cell]!.offset),
-    Math.min(cells[cell]!.bytes, (page + 1) * PAGE_BYTES - places[cell]!.offset),
+    Math.max(0, bytesOf(page) - places[cell]!.offset),
+    Math.min(cells[cell]!.bytes, bytesOf(page + 1) - places[cell]!.offset),
   ]
   /** For each page of a storage that many cells share, the cells that lie there over time; made when it is asked for. */
   const sharers: (readonly (readonly number[])[] | undefined)[] = storages.map(() => undefined)
@@ -48,14 +48,14 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     const from = Math.max(r.from, firstPage(cell))
     return Array.from({ length: Math.max(0, Math.min(r.to, endPage(cell)) - from) }, (_, i) => from + i)
   }
-  const tierOffset = (r: Residency, page: number): number => r.tierOffset! + (page - r.from) * PAGE_BYTES
+  const tierOffset = (r: Residency, page: number): number => r.tierOffset! + bytesOf(page - r.from)
 
   const save = (index: number): Fault => {
     const r = residencies[index]!
     const on = cellsOn(r)
     for (let page = r.from; page < r.to; page++) {
       const lo = tierOffset(r, page)
-      const bytes = Math.min(PAGE_BYTES, storages[r.storage]!.bytes - page * PAGE_BYTES)
+      const bytes = Math.min(PAGE_BYTES, storages[r.storage]!.bytes - bytesOf(page))
       const intact = on.filter(
         (c) => firstPage(c) <= page && page < endPage(c) && contents.state(c).owns && !meetsRun(lost[c]!, ...within(c, page)),
       )
@@ -129,20 +129,20 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     return undefined
   }
 
-  const bytesOf = (view: View): number => facts.elementBytes[view.value]!
+  const elementBytes = (view: View): number => facts.elementBytes[view.value]!
   const isLost = (view: View): boolean => {
     const gone = lost[view.cell]!
     // Exactly: columns beside a tile's, in the same rows, may be yet to come.
-    return gone.length > 0 && meetsAny(gone, byteRuns(view, bytesOf(view), true))
+    return gone.length > 0 && meetsAny(gone, byteRuns(view, elementBytes(view), true))
   }
   const wrote = (view: View, call: number): void => {
     const { offset } = places[view.cell]!
     const pages = lastWrite[view.cell]!
     const first = firstPage(view.cell)
-    for (const [lo, hi] of byteRuns(view, bytesOf(view)))
-      pages.fill(call, Math.floor((offset + lo) / PAGE_BYTES) - first, Math.ceil((offset + hi) / PAGE_BYTES) - first)
+    for (const [lo, hi] of byteRuns(view, elementBytes(view)))
+      pages.fill(call, pagesIn(offset + lo) - first, pagesFor(offset + hi) - first)
     if (lost[view.cell]!.length === 0) return
-    for (const [lo, hi] of byteRuns(view, bytesOf(view), true)) lost[view.cell] = withoutRun(lost[view.cell]!, lo, hi)
+    for (const [lo, hi] of byteRuns(view, elementBytes(view), true)) lost[view.cell] = withoutRun(lost[view.cell]!, lo, hi)
   }
   return { save, acquire, isLost, wrote, anyLost: (c) => lost[c]!.length > 0 }
 }

@@ -1,7 +1,7 @@
 // The lower tier while the step runs: which pages of which storage lie where, since when, and what they were worth.
 // In: saves and loads in the order of their points. Out: what a load brings back, or why it cannot.
 // Invariant: a range of the tier holds what was saved there last; what it held before is gone.
-import { PAGE_BYTES } from '../core/bytes'
+import { pagesIn } from '../core/bytes'
 
 export interface Stored {
   readonly storage: number
@@ -25,7 +25,7 @@ export interface Tier {
 export const emptyTier = (): Tier => {
   const buckets = new Map<number, Stored[]>()
   const bucketsOf = (e: Stored): readonly number[] => {
-    const [first, last] = [Math.floor(e.lo / PAGE_BYTES), Math.floor((e.hi - 1) / PAGE_BYTES)]
+    const [first, last] = [pagesIn(e.lo), pagesIn(e.hi - 1)]
     return first === last ? [first] : [first, last]
   }
   const drop = (e: Stored): void => {
@@ -45,6 +45,6 @@ export const emptyTier = (): Tier => {
     return true
   }
   const find = (storage: number, page: number, offset: number): Stored | undefined =>
-    buckets.get(Math.floor(offset / PAGE_BYTES))?.find((e) => e.lo === offset && e.storage === storage && e.page === page)
+    buckets.get(pagesIn(offset))?.find((e) => e.lo === offset && e.storage === storage && e.page === page)
   return { save, find }
 }

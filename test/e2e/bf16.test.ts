@@ -10,8 +10,8 @@ import { join } from 'node:path'
 import { type Either, isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { PAGE_BYTES } from '../../staging/core/bytes'
-import { bytesOf, isPersistent } from '../../staging/graph/graph'
+import { bytesOf } from '../../staging/core/bytes'
+import { valueBytes, isPersistent } from '../../staging/graph/graph'
 import { stageNamed, type StagingOptions } from '../../src/cli/stage'
 import { errorText, exitCode, type SpillwayError } from '../../src/errors'
 import { machineNamed } from '../../src/machine'
@@ -92,12 +92,12 @@ test('activations take half the memory', () => {
   if (machine !== 'cpu') return
   const sizes = (precision: 'fp32' | 'bf16') => {
     const { plan } = named('vgg16-features', { machine: 'null', image: [256, 256], precision })
-    const bytes = (of: typeof isPersistent): number => plan.graph.values.filter(of).reduce((n, v) => n + bytesOf(v), 0)
+    const bytes = (of: typeof isPersistent): number => plan.graph.values.filter(of).reduce((n, v) => n + valueBytes(v), 0)
     const persistent = bytes(isPersistent)
     return {
       activations: bytes((v) => v.role === 'activation' && v.dtype !== 'i32'),
       persistent,
-      rest: plan.peakPages * PAGE_BYTES - persistent,
+      rest: bytesOf(plan.peakPages) - persistent,
     }
   }
   const [wide, narrow] = [sizes('fp32'), sizes('bf16')]

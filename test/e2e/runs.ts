@@ -2,7 +2,7 @@
 import { isLeft } from 'fp-ts/Either'
 import type { Model } from '../../dsl'
 import { crossEntropy } from '../../dsl'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { loadNative } from '../../src/native'
 import { type StagedPlan, stage, type StageOptions, tryStage } from '../../src/session'
 import { train, type TrainOptions } from '../../src/trainer'
@@ -33,7 +33,7 @@ const askedBudget = (model: Model, strategy: string, o: StageOptions): number =>
 
 /** Halfway between the smallest budget of a strategy and in-core, in whole pages. */
 export const halfway = (model: Model, strategy: string, o: StageOptions = {}): number =>
-  Math.floor((smallestBudget(model, strategy, o) + smallestBudget(model, 'in-core', o)) / 2 / PAGE_BYTES) * PAGE_BYTES
+  bytesOf(pagesIn((smallestBudget(model, strategy, o) + smallestBudget(model, 'in-core', o)) / 2))
 
 export const trained = (model: Model, plan: StagedPlan, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>
   train(model, plan, { steps: 3, seed: 1, ...o })

@@ -8,7 +8,7 @@ import * as assert from 'uvu/assert'
 import { elaborate } from '../../dsl'
 import { zooEntry } from '../../src/zoo'
 import { compile } from '../../staging/compile'
-import { mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, mib, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import { training } from '../../staging/grad/grad'
 import type { Graph } from '../../staging/graph/graph'
@@ -27,7 +27,7 @@ export const trainingGraph = (name: string, input: readonly [number, number, num
 }
 
 const planAt = (graph: Graph, strategy: string, pages: number): Plan => {
-  const plan = compile(graph, { strategy, machine, budgetBytes: pages * PAGE_BYTES, algorithms: 'fixed' })
+  const plan = compile(graph, { strategy, machine, budgetBytes: bytesOf(pages), algorithms: 'fixed' })
   if (isLeft(plan)) throw new Error(renderError(plan.left))
   return plan.right
 }
@@ -36,7 +36,7 @@ const planAt = (graph: Graph, strategy: string, pages: number): Plan => {
 const smallestPages = (graph: Graph, strategy: string): number => {
   const refused = compile(graph, { strategy, machine, budgetBytes: mib(2) })
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${strategy}: one page cannot be enough`)
-  return refused.left.smallestBytes / PAGE_BYTES
+  return pagesIn(refused.left.smallestBytes)
 }
 
 const dump = (graph: Graph, strategies: readonly string[]): string => {

@@ -24,7 +24,7 @@ import { type Loss, training } from '../../staging/grad/grad'
 import { narrowed } from '../../staging/grad/rewrite/narrow'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { decodeGraph, graphFault } from '../../staging/graph/codec'
-import { bytesOf, type DType, type Graph, type Value } from '../../staging/graph/graph'
+import { valueBytes, type DType, type Graph, type Value } from '../../staging/graph/graph'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
 import { machineNamed } from '../../src/machine'
 import { DEFAULT_OPTIMIZER } from '../../src/session'
@@ -77,7 +77,7 @@ test('activations and their gradients are bf16, all else is not', () => {
 test('activations take half the bytes', () => {
   const before = wide(classifier, crossEntropy)
   for (const v of before.values)
-    if (v.role === 'activation' && v.name !== 'gap') assert.is(2 * bytesOf(narrow.values[v.id]!), bytesOf(v), v.name)
+    if (v.role === 'activation' && v.name !== 'gap') assert.is(2 * valueBytes(narrow.values[v.id]!), valueBytes(v), v.name)
 })
 
 test('an operator that takes no bf16 is fed and read through casts, and widened again for its gradient', () => {

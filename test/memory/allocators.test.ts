@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile } from '../../staging/compile'
-import { gib, mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, gib, mib } from '../../staging/core/bytes'
 import { type Allocator, BestFit, Gtbm, PoolTooSmall, VirtualAddressing } from '../../staging/memory/allocators/allocators'
 import { allocatorNamed, replay } from '../../staging/memory/allocators/replay'
 import { eventsOf, type Mobility, type Request, requestsOf } from '../../staging/memory/allocators/requests'
@@ -134,7 +134,7 @@ const planOf = (
 
 test('real plans: requests cover what is alive, and no replay beats it', () => {
   const inCore = planOf('resnet18', [16, 3, 128, 128])
-  const swapped = planOf('resnet18', [16, 3, 128, 128], 'swap:greedy', Math.round(inCore.peakPages * 0.7) * PAGE_BYTES)
+  const swapped = planOf('resnet18', [16, 3, 128, 128], 'swap:greedy', bytesOf(Math.round(inCore.peakPages * 0.7)))
   for (const plan of [inCore, swapped]) {
     const most = eventsOf(requestsOf(plan)).reduce(
       (a, e) => ({
@@ -161,7 +161,7 @@ test('pages hold at most 1.01 of what is alive where that is a GiB or more', () 
     ['vgg16', [8, 3, 224, 224]],
   ] as const) {
     const plan = planOf(name, input)
-    const peak = plan.peakPages * PAGE_BYTES
+    const peak = bytesOf(plan.peakPages)
     assert.ok(peak >= gib(1), `${name} is too small to tell`)
     assert.ok(peak <= 1.01 * liveBytes(plan), `${name}: ${peak / liveBytes(plan)}`)
   }

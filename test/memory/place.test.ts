@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ALIGN_BYTES, alignUp, mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { ALIGN_BYTES, alignUp, bytesOf, mib, PAGE_BYTES } from '../../staging/core/bytes'
 import { type Interval, packByLifetime, place, SMALL_BYTES } from '../../staging/memory/place'
 import { expand } from '../../staging/plan/expand'
 import type { Call, Cell, CellScope } from '../../staging/plan/plan'
@@ -92,7 +92,7 @@ const cellOf = (id: number, scope: CellScope, bytes: number, over: Partial<Cell>
 test('persistents share one storage for ever; small values share one by lifetime; large ones have their own', () => {
   const cells = [
     cellOf(0, 'persistent', 100),
-    cellOf(1, 'persistent', 5 * PAGE_BYTES),
+    cellOf(1, 'persistent', bytesOf(5)),
     cellOf(2, 'whole', SMALL_BYTES - 4, { first: 0, last: 1 }),
     cellOf(3, 'workspace', SMALL_BYTES - 4, { first: 2, last: 2 }),
     cellOf(4, 'whole', SMALL_BYTES, { first: 0, last: 2 }),
@@ -103,7 +103,7 @@ test('persistents share one storage for ever; small values share one by lifetime
   assert.equal(
     storages.map((s) => [s.label, s.cells, s.bytes]),
     [
-      ['parameters and state', [0, 1], 5 * PAGE_BYTES + 128],
+      ['parameters and state', [0, 1], bytesOf(5) + 128],
       ['small values', [2, 3], alignUp(SMALL_BYTES - 4, ALIGN_BYTES)],
       ['cell4', [4], SMALL_BYTES],
       ['cell5', [5], 12],

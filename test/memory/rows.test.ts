@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ALIGN_BYTES, alignUp, PAGE_BYTES, pagesFor } from '../../staging/core/bytes'
+import { ALIGN_BYTES, alignUp, bytesOf, pagesFor, pagesIn } from '../../staging/core/bytes'
 import { rowsOf } from '../../staging/memory/rows'
 import type { Cell } from '../../staging/plan/plan'
 
@@ -11,7 +11,7 @@ const cellOf = (id: number, pages: number, first: number, last: number): Cell =>
   label: `c${id}`,
   scope: 'whole',
   values: [id],
-  bytes: Math.round(pages * PAGE_BYTES),
+  bytes: Math.round(bytesOf(pages)),
   segment: -1,
   first,
   last,
@@ -25,8 +25,7 @@ const heldInRows = (cells: readonly Cell[], call: number): number =>
     let at = 0
     for (const c of row) {
       const end = at + alignUp(c.bytes, ALIGN_BYTES)
-      if (c.first <= call && call <= c.last)
-        for (let p = Math.floor(at / PAGE_BYTES); p < Math.ceil(end / PAGE_BYTES); p++) pages.add(p)
+      if (c.first <= call && call <= c.last) for (let p = pagesIn(at); p < pagesFor(end); p++) pages.add(p)
       at = end
     }
     return n + pages.size

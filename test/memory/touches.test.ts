@@ -1,7 +1,7 @@
 // Which pages of a storage each segment touches: bytes of views, chunks of banded values, stays.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import type { Box } from '../../staging/core/box'
 import { place } from '../../staging/memory/place'
 import { bytesTouched, type Chunk, touches } from '../../staging/memory/touches'
@@ -207,7 +207,7 @@ test('a stay is exact: no call of its segment outside it touches the chunk, its 
     const meets = (p: number): boolean => {
       const call = calls[p]!
       const overlaps = (storage: number, lo: number, hi: number): boolean =>
-        storage === c.storage && lo < c.to * PAGE_BYTES && c.from * PAGE_BYTES < hi
+        storage === c.storage && lo < bytesOf(c.to) && bytesOf(c.from) < hi
       return [...call.ins, ...call.outs].some((v) => {
         const { storage, offset } = places[v.cell]!
         const value = g.values[v.value]!

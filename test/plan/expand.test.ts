@@ -5,7 +5,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { alignUp } from '../../staging/core/bytes'
 import { type Box, elementsOf, extentOf, shapeOf } from '../../staging/core/box'
-import { bytesOf, type Graph } from '../../staging/graph/graph'
+import { valueBytes, type Graph } from '../../staging/graph/graph'
 import { expand, type Expansion, isDense } from '../../staging/plan/expand'
 import { type Grid, type Segment, UNTILED } from '../../staging/plan/plan'
 import { assemble, forwardOps } from '../../staging/tile/segments'
@@ -182,7 +182,7 @@ test('cells are as large as the largest tile and live from the first to the last
       }
       for (const v of [...c.ins, ...c.outs]) {
         const value = g.values[v.value]!
-        touch(v.cell, value.shape.length === 4 ? 4 * elementsOf(shapeOf(v.held)) : bytesOf(value))
+        touch(v.cell, value.shape.length === 4 ? 4 * elementsOf(shapeOf(v.held)) : valueBytes(value))
       }
       if (c.workspace) touch(c.workspace.cell, c.workspace.bytes)
     })

@@ -4,7 +4,7 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compileSegments } from '../../staging/compile'
-import { mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, mib, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { dtypeBytes, type Graph } from '../../staging/graph/graph'
 import { opDef } from '../../staging/ops/registry'
 import { instructions, isForEver } from '../../staging/plan/instructions'
@@ -29,7 +29,7 @@ const planned = (g: Graph, cuts: readonly number[], over: ReturnType<typeof grid
   ).map((ops) => ({ ops, grid: over }))
   const options = { strategy: 'by hand', machine, algorithms: 'fixed' as const }
   const segments = segmentsOf(g, groups)
-  const plan = compileSegments(g, segments, { ...options, budgetBytes: pages * PAGE_BYTES })
+  const plan = compileSegments(g, segments, { ...options, budgetBytes: bytesOf(pages) })
   if (!isLeft(plan)) return plan.right
   if (plan.left.tag !== 'BudgetInfeasible') throw new Error(JSON.stringify(plan.left))
   const smallest = compileSegments(g, segments, { ...options, budgetBytes: plan.left.smallestBytes })
@@ -202,7 +202,7 @@ test('every access of every call reaches the physical page that its storage has 
       const reach = (cell: number, t: TapeView): void => {
         const storage = plan.places[cell]!.storage
         const [lo, hi] = span(t, 4)
-        for (const page of [Math.floor(lo / PAGE_BYTES), Math.floor((hi - 1) / PAGE_BYTES)]) {
+        for (const page of [pagesIn(lo), pagesIn(hi - 1)]) {
           const i = plan.residencies.findIndex(
             (r) =>
               r.storage === storage && r.from <= page && page < r.to && r.acquire <= p && (p < r.release || isForEver(plan)(r)),
@@ -230,7 +230,7 @@ const checkTransfers = (plan: Plan, tape: Tape): void => {
     const r = plan.residencies[t.residency]!
     assert.equal(
       [t.offset, t.bytes],
-      [r.from * PAGE_BYTES, Math.min(r.to * PAGE_BYTES, plan.storages[r.storage]!.bytes) - r.from * PAGE_BYTES],
+      [bytesOf(r.from), Math.min(bytesOf(r.to), plan.storages[r.storage]!.bytes) - bytesOf(r.from)],
     )
     for (let page = r.from; page < r.to; page++)
       assert.equal(
@@ -239,7 +239,7 @@ const checkTransfers = (plan: Plan, tape: Tape): void => {
         `residency ${t.residency}`,
       )
     if (t.from === 0) assert.equal([t.tierOffset, t.binding], [r.tierOffset, NONE])
-    else assert.is(t.tierOffset, r.from * PAGE_BYTES, 'where the pages lie in the value')
+    else assert.is(t.tierOffset, bytesOf(r.from), 'where the pages lie in the value')
   }
 }
 
@@ -261,7 +261,7 @@ test('residencies and buffers', () =>
     )
     for (const m of tape.mappings)
       assert.ok(m.vaPage + m.count <= tape.buffers[m.buffer]!.pages && m.physPage + m.count <= tape.poolPages)
-    for (const b of tape.buffers) assert.ok(b.bytes > (b.pages - 1) * PAGE_BYTES && b.bytes <= b.pages * PAGE_BYTES)
+    for (const b of tape.buffers) assert.ok(b.bytes > bytesOf(b.pages - 1) && b.bytes <= bytesOf(b.pages))
     assert.ok(tape.buffers.length > plan.storages.length, 'what leaves and returns is shown by more than one buffer')
   }))
 
@@ -269,8 +269,8 @@ test('a save that starts where other pages of its storage return copies from a b
   // Pages 2-3 leave at 2 and return at 5, the point where pages 0-1 are saved and released.
   const drafts = [
     { storage: 0, from: 0, to: 2, acquire: 0, release: 5, save: { start: 5 }, tierOffset: 0 },
-    { storage: 0, from: 2, to: 4, acquire: 0, release: 2, save: { start: 2 }, tierOffset: 2 * PAGE_BYTES },
-    { storage: 0, from: 2, to: 4, acquire: 5, release: 8, load: { ready: 6, from: 'tier' as const }, tierOffset: 2 * PAGE_BYTES },
+    { storage: 0, from: 2, to: 4, acquire: 0, release: 2, save: { start: 2 }, tierOffset: bytesOf(2) },
+    { storage: 0, from: 2, to: 4, acquire: 5, release: 8, load: { ready: 6, from: 'tier' as const }, tierOffset: bytesOf(2) },
     { storage: 0, from: 0, to: 2, acquire: 7, release: 9, load: { ready: 8, from: 'tier' as const }, tierOffset: 0 },
   ]
   const plan = planWith(drafts, callsOf(new Array<number>(9).fill(1)))

@@ -3,7 +3,7 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compileSegments } from '../../staging/compile'
-import { mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, mib } from '../../staging/core/bytes'
 import { gridText, planText } from '../../staging/plan/text'
 import { UNTILED } from '../../staging/plan/plan'
 import { machines } from '../../staging/sim/machines'
@@ -52,7 +52,7 @@ test('a plan of three segments, line by line', () => {
     'all residencies are counted',
   )
   assert.is(lines[7], '')
-  assert.is(PAGE_BYTES * 30, p.budgetBytes)
+  assert.is(bytesOf(30), p.budgetBytes)
 })
 
 test.run()

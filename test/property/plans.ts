@@ -3,7 +3,7 @@
 import { type Either, isLeft } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { finish } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, pagesFor } from '../../staging/core/bytes'
 import { training } from '../../staging/grad/grad'
 import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
 import type { Rewritten } from '../../staging/grad/rewrite/rewrite'
@@ -79,7 +79,7 @@ export const planOf = (graph: Graph, groups: readonly Group[], squeeze: number, 
   if (isLeft(segments)) return undefined
   const layout = layOut(graph, segments.right, machine)
   const candidate = spilling(layout)
-  const most = layout.storages.reduce((n, s) => n + Math.ceil(s.bytes / PAGE_BYTES), 0)
+  const most = layout.storages.reduce((n, s) => n + pagesFor(s.bytes), 0)
   const pages = Math.round(most + (candidate.least - most) * squeeze)
-  return finish(candidate, 'tiled', { machine, algorithms: 'fixed', budgetBytes: pages * PAGE_BYTES }) ?? undefined
+  return finish(candidate, 'tiled', { machine, algorithms: 'fixed', budgetBytes: bytesOf(pages) }) ?? undefined
 }

@@ -7,7 +7,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
@@ -56,11 +56,11 @@ const networkOf = (list: readonly Layer[], batch: number): Graph => {
 
 const named = machines['v100-pcie-16g']!
 const at = (graph: Graph, machine: Machine, strategy: string, pages: number) =>
-  compile(graph, { strategy, machine, budgetBytes: pages * PAGE_BYTES, algorithms: 'fixed' })
+  compile(graph, { strategy, machine, budgetBytes: bytesOf(pages), algorithms: 'fixed' })
 const smallest = (graph: Graph, machine: Machine, strategy: string): number => {
   const refused = at(graph, machine, strategy, 1)
   if (isRight(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error(`${strategy}: a page cannot be enough`)
-  return refused.left.smallestBytes / PAGE_BYTES
+  return pagesIn(refused.left.smallestBytes)
 }
 
 test('feasible exactly from the smallest budget on, within the budget, not faster than is possible', () => {

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { callFlops, factsOf, liveBytes, lowerBound, opFlops, planJson, repeatedCalls, segmentFlops } from '../../src/report/facts'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import type { Call, Cell, Plan, View } from '../../staging/plan/plan'
 import { chainPlan, LINK, play, stagingOf } from './plans'
 
@@ -37,7 +37,7 @@ test('plan --json has every field that the design names', () => {
   const plan = chainPlan({ layers: 4, size: 512, recompute: true, swap: true })
   const json = planJson(plan, play(plan), stagingOf(plan)) as Record<string, unknown>
   for (const key of PROMISED) assert.ok(json[key] !== undefined, `${key} is missing`)
-  assert.is(JSON.parse(JSON.stringify(json)).peakBytes, plan.peakPages * PAGE_BYTES)
+  assert.is(JSON.parse(JSON.stringify(json)).peakBytes, bytesOf(plan.peakPages))
 })
 
 test('parameters are counted from the graph, and persistent bytes hold them', () => {
@@ -60,7 +60,7 @@ test('live bytes of a chain kept whole: all activations, the incoming gradient a
 test('live bytes never exceed the peak, and swapping lowers them', () => {
   const kept = chainPlan({ layers: 6, size: 512 })
   const moved = chainPlan({ layers: 6, size: 512, swap: true })
-  for (const plan of [kept, moved]) assert.ok(liveBytes(plan) <= plan.peakPages * PAGE_BYTES)
+  for (const plan of [kept, moved]) assert.ok(liveBytes(plan) <= bytesOf(plan.peakPages))
   assert.is(liveBytes(kept) - liveBytes(moved), VALUE)
 })
 
@@ -156,13 +156,13 @@ test('the halo ratio is one untiled, and counts the rows that tiles compute twic
 })
 
 test('the lower bound: arithmetic alone, or moving out and back what does not fit when the plan only swaps', () => {
-  const plan = { ...chainPlan({ layers: 4, size: 64 }), budgetBytes: 10 * PAGE_BYTES + 5 }
-  const staging = { ...stagingOf(plan), inCore: { peakBytes: 110 * PAGE_BYTES, computeSeconds: 0.1 } }
-  const moving = (2 * 100 * PAGE_BYTES) / LINK.outBytesPerSecond
+  const plan = { ...chainPlan({ layers: 4, size: 64 }), budgetBytes: bytesOf(10) + 5 }
+  const staging = { ...stagingOf(plan), inCore: { peakBytes: bytesOf(110), computeSeconds: 0.1 } }
+  const moving = bytesOf(2 * 100) / LINK.outBytesPerSecond
   assert.is(lowerBound(plan, staging, true), moving)
   assert.is(lowerBound(plan, staging, false), 0.1)
   assert.is(lowerBound(plan, { ...staging, inCore: { ...staging.inCore, computeSeconds: 1 } }, true), 1)
-  assert.is(lowerBound({ ...plan, budgetBytes: 200 * PAGE_BYTES }, staging, true), 0.1)
+  assert.is(lowerBound({ ...plan, budgetBytes: bytesOf(200) }, staging, true), 0.1)
 })
 
 test('traffic: saves go out, loads from the tier come in, fed values are counted apart', () => {

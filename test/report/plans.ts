@@ -2,8 +2,8 @@
 // swapping. In: sizes. Out: a plan, a timeline that plays it, and the stager's knowledge. The arithmetic is exact enough
 // to check by hand: every call takes a second per 1e11 operations, and a copy runs at 1 GiB/s.
 import { fullBox, type Box, type Range } from '../../staging/core/box'
-import { alignUp, PAGE_BYTES, pagesFor } from '../../staging/core/bytes'
-import { bytesOf, type Graph, type Op, type Phase, type Value, type ValueRole } from '../../staging/graph/graph'
+import { alignUp, bytesOf, PAGE_BYTES, pagesFor } from '../../staging/core/bytes'
+import { valueBytes, type Graph, type Op, type Phase, type Value, type ValueRole } from '../../staging/graph/graph'
 import { asShape } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import type { Call, Cell, Grid, Plan, Residency, Segment, SegmentPhase, View } from '../../staging/plan/plan'
@@ -138,7 +138,7 @@ const cellsOf = (graph: Graph, calls: readonly Call[]): readonly Cell[] => {
     label: v.name,
     scope: scopeOf(v),
     values: [v.id],
-    bytes: bytesOf(v),
+    bytes: valueBytes(v),
     segment: -1,
     first: first[v.id]!,
     last: last[v.id]!,
@@ -190,7 +190,7 @@ export const chainPlan = (options: ChainOptions): Plan => {
     strategy: 'hand-made',
     machine: 'bench',
     algorithms: 'fixed',
-    budgetBytes: (peak + 1) * PAGE_BYTES,
+    budgetBytes: bytesOf(peak + 1),
     segments: parts.map(
       (p): Segment => ({ name: p.name, phase: p.phase, grid: p.grid, body: p.ops.map((o) => ({ op: o.id })), keeps: [] }),
     ),
@@ -200,7 +200,7 @@ export const chainPlan = (options: ChainOptions): Plan => {
     places: cells.map((c) => ({ storage: c.id, offset: 0 })),
     residencies,
     peakPages: peak,
-    tierBytes: moved < 0 ? 0 : alignUp(bytesOf(graph.values[moved]!), PAGE_BYTES),
+    tierBytes: moved < 0 ? 0 : alignUp(valueBytes(graph.values[moved]!), PAGE_BYTES),
   }
 }
 
@@ -239,7 +239,7 @@ export const play = (plan: Plan): Timeline => {
   return { makespanSeconds: now, computeSeconds: compute, stallSeconds: stall, spans, memory: [] }
 }
 
-export const stagingOf = (plan: Plan, inCoreBytes = plan.peakPages * PAGE_BYTES * 2): Staging => ({
+export const stagingOf = (plan: Plan, inCoreBytes = bytesOf(plan.peakPages) * 2): Staging => ({
   allocator: 'pages',
   link: LINK,
   tier: 'ram',

@@ -1,7 +1,7 @@
 // A tape of a small network, written record by record (docs/tape.md), so that these tests need no stager:
 // x [B,C,1,1] -> linear -> softmax cross-entropy -> weight gradients -> sgd; and a relu of x that is swapped out and back.
 import { fnv1a64 } from '../../staging/core/fnv'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { PAGE_BYTES, pagesFor } from '../../staging/core/bytes'
 import { RecordWriter } from '../../staging/plan/records'
 
 const NONE = 0xffffffff
@@ -11,18 +11,16 @@ export const CLASSES = 3
 /** More than any kernel of this network asks for, however many threads there are. */
 const WORKSPACE_BYTES = 32 * 1024 ** 2
 
-const pagesOf = (bytes: number): number => Math.ceil(bytes / PAGE_BYTES)
-
 /** Buffers 0 weights, gradients, loss; 1 labels; 2 x; 3 relu; 4 the relu when it is back. All f32. */
 export const classifierTape = (): Uint8Array => {
   const image = BATCH * CHANNELS * 4
   const weights = CLASSES * CHANNELS * 4
   const small = 2 * weights + 4096 + WORKSPACE_BYTES
-  const P = pagesOf(image)
-  const S = pagesOf(small)
+  const P = pagesFor(image)
+  const S = pagesFor(small)
   const peak = S + 1 + 2 * P
   const buffers = new RecordWriter(16)
-  for (const bytes of [small, BATCH * 4, image, image, image]) buffers.next().u64(pagesOf(bytes)).u64(bytes)
+  for (const bytes of [small, BATCH * 4, image, image, image]) buffers.next().u64(pagesFor(bytes)).u64(bytes)
   const mappings = new RecordWriter(24)
   const residencies = new RecordWriter(16)
   ;[

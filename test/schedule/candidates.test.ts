@@ -3,7 +3,7 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
 import type { Candidate } from '../../staging/schedule/candidate'
@@ -106,7 +106,7 @@ test('what is packed by lifetime has its own names, as far as it fills pages', (
   assert.ok(alive.length > 0)
   for (const c of alive)
     assert.ok(
-      held.some((h) => h.label === c.label && h.pages >= Math.floor(c.bytes / PAGE_BYTES)),
+      held.some((h) => h.label === c.label && h.pages >= pagesIn(c.bytes)),
       c.label,
     )
 })

@@ -3,7 +3,7 @@ import { type Either, isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile } from '../../staging/compile'
-import { mib, PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, mib, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { renderError, type StageError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
@@ -55,7 +55,7 @@ const graphs = Object.values(networks).map((make) => make())
 const compiled = new Map<string, Either<StageError, Plan>>()
 const at = (graph: Graph, strategy: string, pages: number): Either<StageError, Plan> => {
   const key = `${graph.name} ${strategy} ${pages}`
-  const known = compiled.get(key) ?? compile(graph, { strategy, machine, budgetBytes: pages * PAGE_BYTES, algorithms: 'fixed' })
+  const known = compiled.get(key) ?? compile(graph, { strategy, machine, budgetBytes: bytesOf(pages), algorithms: 'fixed' })
   compiled.set(key, known)
   return known
 }
@@ -71,7 +71,7 @@ const refusal = (graph: Graph, strategy: string, pages: number): Infeasible => {
     throw new Error(`${graph.name}, ${strategy}: ${pages} pages should not do: ${JSON.stringify(isLeft(p) && p.left)}`)
   return p.left
 }
-const smallestOf = (graph: Graph, strategy: string): number => refusal(graph, strategy, 1).smallestBytes / PAGE_BYTES
+const smallestOf = (graph: Graph, strategy: string): number => pagesIn(refusal(graph, strategy, 1).smallestBytes)
 
 test('the smallest budget that is named works; one page less does not, and names the same', () => {
   for (const graph of graphs)
@@ -79,8 +79,8 @@ test('the smallest budget that is named works; one page less does not, and names
       const pages = smallestOf(graph, strategy)
       assert.ok(planAt(graph, strategy, pages).peakPages <= pages)
       const less = refusal(graph, strategy, pages - 1)
-      assert.is(less.smallestBytes, pages * PAGE_BYTES)
-      assert.equal([less.strategy, less.budgetBytes], [strategy, (pages - 1) * PAGE_BYTES])
+      assert.is(less.smallestBytes, bytesOf(pages))
+      assert.equal([less.strategy, less.budgetBytes], [strategy, bytesOf(pages - 1)])
     }
 })
 
@@ -111,8 +111,8 @@ test('a budget is whole pages, rounded down', () => {
   const graph = graphs[0]!
   const pages = smallestOf(graph, 'in-core')
   const options = { strategy: 'in-core', machine, algorithms: 'fixed' as const }
-  assert.ok(isRight(compile(graph, { ...options, budgetBytes: pages * PAGE_BYTES + PAGE_BYTES - 1 })))
-  assert.ok(isLeft(compile(graph, { ...options, budgetBytes: pages * PAGE_BYTES - 1 })))
+  assert.ok(isRight(compile(graph, { ...options, budgetBytes: bytesOf(pages) + PAGE_BYTES - 1 })))
+  assert.ok(isLeft(compile(graph, { ...options, budgetBytes: bytesOf(pages) - 1 })))
 })
 
 test('the refusal says what is in the way, largest first, and no more than there is', () => {

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import type { Link } from '../../staging/graph/machine'
 import type { Draft } from '../../staging/plan/plan'
 import { scheduleMoves } from '../../staging/schedule/moves'
@@ -40,7 +40,7 @@ test('the worked example: the copy out is waited for where the memory is needed,
     { storage: 1, from: 0, to: 2, acquire: 2, release: 4 },
     { storage: 2, from: 0, to: 2, acquire: 3, release: 5 },
   ])
-  assert.is(tierBytes, 2 * PAGE_BYTES)
+  assert.is(tierBytes, bytesOf(2))
   // Calls 0, 1, 2 end at 3; the copy that began at 2 ends at 4: one second of stall. x is back at 7, in time for call 6.
   const t = simulate(planWith(drafts, ones(7)), PAGE_A_SECOND)
   assert.equal(t.stallSeconds, { memory: 1, data: 0 })
@@ -198,9 +198,7 @@ test('chunks side by side that come and go together are one copy', () => {
     6,
   )
   assert.ok(
-    first.every(
-      (d, i) => i === 0 || d.tierOffset === first[i - 1]!.tierOffset! + (first[i - 1]!.to - first[i - 1]!.from) * PAGE_BYTES,
-    ),
+    first.every((d, i) => i === 0 || d.tierOffset === first[i - 1]!.tierOffset! + bytesOf(first[i - 1]!.to - first[i - 1]!.from)),
   )
   const still = side.map((t) => ({ ...t, leaves: [false] }))
   assert.equal(scheduled(still, ones(10), 6).drafts, [{ storage: 0, from: 0, to: 6, acquire: 0, release: 10 }])
@@ -405,7 +403,7 @@ const checkTier = (ds: readonly Draft[], tierBytes: number): void => {
   const slots = new Map<number, { lo: number; hi: number; first: number; last: number }>()
   for (const d of ds) {
     if (d.tierOffset === undefined) continue
-    const [lo, hi] = [d.tierOffset, d.tierOffset + (d.to - d.from) * PAGE_BYTES]
+    const [lo, hi] = [d.tierOffset, d.tierOffset + bytesOf(d.to - d.from)]
     assert.ok(lo >= 0 && hi <= tierBytes && lo % 4096 === 0)
     const s = slots.get(d.storage) ?? { lo, hi, first: Infinity, last: -1 }
     slots.set(d.storage, {

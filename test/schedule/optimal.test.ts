@@ -6,7 +6,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile, compileSegments } from '../../staging/compile'
-import { gib, PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, gib } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { resident } from '../../staging/schedule/candidate'
@@ -136,7 +136,7 @@ test('at every budget the refined plan is at least as fast as what is listed, an
   const optimal = optimalOf(graph, machine)
   for (const slots of spread(optimal.steps, 5)) {
     const candidate = resident(optimal.layout(slots))
-    const plan = compile(graph, { strategy: 'checkpoint:optimal', budgetBytes: candidate.least * PAGE_BYTES, machine })
+    const plan = compile(graph, { strategy: 'checkpoint:optimal', budgetBytes: bytesOf(candidate.least), machine })
     assert.ok(isRight(plan) && plan.right.peakPages <= candidate.least)
     if (isRight(plan)) assert.ok(simulate(plan.right, machine.link).computeSeconds <= computeSeconds(candidate.layout) * 1.0001)
   }

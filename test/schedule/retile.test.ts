@@ -4,7 +4,7 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
@@ -22,14 +22,14 @@ const plain = trainingGraph('vgg11-features', [4, 3, 224, 224])
 
 const smallestPages = (graph: Graph): number => {
   const refused = compile(graph, { strategy: 'tiled', machine, budgetBytes: PAGE_BYTES })
-  if (isLeft(refused) && refused.left.tag === 'BudgetInfeasible') return refused.left.smallestBytes / PAGE_BYTES
+  if (isLeft(refused) && refused.left.tag === 'BudgetInfeasible') return pagesIn(refused.left.smallestBytes)
   throw new Error('a page cannot be enough')
 }
 
 /** The step in so many pages: tiles, and what the improver makes of them. Every plan is verified. */
 const seconds = (graph: Graph, pages: number, improver?: Improver): number => {
   const method = improver ? { planner: tiled(), improver } : { planner: tiled() }
-  const plan = compile(graph, { strategy: 'auto', machine, budgetBytes: pages * PAGE_BYTES, method })
+  const plan = compile(graph, { strategy: 'auto', machine, budgetBytes: bytesOf(pages), method })
   if (isLeft(plan)) throw new Error(renderError(plan.left))
   assert.ok(plan.right.peakPages <= pages)
   return simulate(plan.right, machine.link).makespanSeconds

@@ -3,7 +3,7 @@ import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import { type Choice, fastest, type Machine, withScratch } from '../../staging/graph/machine'
 import { machines } from '../../staging/sim/machines'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
@@ -50,13 +50,11 @@ const waysOf = (p: Plan): ReadonlySet<string> =>
 test('scratch that fits is used; where it does not, the plan is direct and smaller', () => {
   const roomy = planAt(2 ** 34)
   assert.equal([...waysOf(roomy)], ['winograd'])
-  const tight = planAt((roomy.peakPages - 1) * PAGE_BYTES)
+  const tight = planAt(bytesOf(roomy.peakPages - 1))
   assert.equal([...waysOf(tight)], ['direct'])
   assert.ok(tight.peakPages < roomy.peakPages)
   const refused = compile(graph, { strategy: 'in-core', budgetBytes: PAGE_BYTES, machine })
-  assert.ok(
-    isLeft(refused) && refused.left.tag === 'BudgetInfeasible' && refused.left.smallestBytes === tight.peakPages * PAGE_BYTES,
-  )
+  assert.ok(isLeft(refused) && refused.left.tag === 'BudgetInfeasible' && refused.left.smallestBytes === bytesOf(tight.peakPages))
 })
 
 test('a limit on scratch leaves the least way of all', () => {

@@ -4,7 +4,7 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import { tilesOf } from '../../staging/plan/plan'
@@ -22,7 +22,7 @@ const planned = (graph: Graph, pages: number, o: Parameters<typeof auto>[0]) =>
   compile(graph, {
     strategy: 'auto',
     machine,
-    budgetBytes: pages * PAGE_BYTES,
+    budgetBytes: bytesOf(pages),
     method: { planner: auto(o), refiner: refineAuto(o) },
   })
 

@@ -1,6 +1,6 @@
 // Steps made by hand for tests of schedules and of the simulator: calls with given seconds, tracks with given stays, a link
 // that moves a page a second. In: numbers. Out: the types of staging, as far as schedule and simulation look at them.
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Link } from '../../staging/graph/machine'
 import { assignPages } from '../../staging/memory/pages'
 import type { Call, Cell, Draft, Plan } from '../../staging/plan/plan'
@@ -58,7 +58,7 @@ export const planWith = (
     strategy: 'by hand',
     machine: 'by hand',
     algorithms: 'fixed',
-    budgetBytes: peakPages * PAGE_BYTES,
+    budgetBytes: bytesOf(peakPages),
     peakPages,
     tierBytes: 0,
     residencies,
@@ -69,12 +69,12 @@ export const planWith = (
       label: `s${id}`,
       scope: scopes[id] ?? 'whole',
       values: [],
-      bytes: pagesOf(id) * PAGE_BYTES,
+      bytes: bytesOf(pagesOf(id)),
       segment: -1,
       first: 0,
       last: calls.length - 1,
     })),
-    storages: ids.map((id) => ({ id, label: `s${id}`, bytes: pagesOf(id) * PAGE_BYTES, cells: [id] })),
+    storages: ids.map((id) => ({ id, label: `s${id}`, bytes: bytesOf(pagesOf(id)), cells: [id] })),
     places: ids.map((id) => ({ storage: id, offset: 0 })),
   }
 }

@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { graphOf, machine } from '../../bench/lab/steps'
 import { type Method, SWITCHES } from '../../bench/lab/switches'
 import { compile } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { strategies } from '../../staging/schedule/strategies'
 import { leastPages } from '../../staging/schedule/tracks'
@@ -24,7 +24,7 @@ const outcome = (graph: NonNullable<ReturnType<typeof graphOf>>, strategy: strin
         strategy,
         method,
         machine: on,
-        budgetBytes: Math.max(1, Math.floor(share * most)) * PAGE_BYTES,
+        budgetBytes: bytesOf(Math.max(1, Math.floor(share * most))),
       })
       if (!isLeft(plan)) return simulate(plan.right, on.link).makespanSeconds.toPrecision(6)
       return plan.left.tag === 'BudgetInfeasible' ? `from ${plan.left.smallestBytes}` : `refused: ${plan.left.tag}`

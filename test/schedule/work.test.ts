@@ -4,7 +4,7 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile, type Work } from '../../staging/compile'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
@@ -39,7 +39,7 @@ const planned = (graph: Graph, strategy: string, pages: number): Done => {
   const count = (w: Work): void => {
     work[w]++
   }
-  const plan = compile(graph, { strategy, machine: counting, budgetBytes: pages * PAGE_BYTES, count })
+  const plan = compile(graph, { strategy, machine: counting, budgetBytes: bytesOf(pages), count })
   if (isLeft(plan)) throw new Error(renderError(plan.left))
   return { strategy: plan.right.strategy, work, asked }
 }

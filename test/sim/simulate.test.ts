@@ -1,7 +1,7 @@
 // The simulator against timelines worked out by hand: stalls for memory and for data, one or two links, memory over time.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Draft } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import type { Span } from '../../staging/sim/timeline'
@@ -55,7 +55,7 @@ test('a value that arrives late is a stall for data', () => {
 })
 
 test('copies pay the latency each, and the rate of their direction', () => {
-  const link = { ...PAGE_A_SECOND, outBytesPerSecond: PAGE_BYTES / 2, inBytesPerSecond: 4 * PAGE_BYTES, latencySeconds: 0.25 }
+  const link = { ...PAGE_A_SECOND, outBytesPerSecond: PAGE_BYTES / 2, inBytesPerSecond: bytesOf(4), latencySeconds: 0.25 }
   const t = simulate(planWith(away(2, 3), callsOf([1, 1, 1, 1])), link)
   // Out from 1 for 0.25 + 4; waited for at point 2. In at point 3 for 0.25 + 0.5.
   assert.equal(
@@ -105,7 +105,7 @@ test('where copies and calls slow each other down, both take longer while they o
 test('of copies that start at one point the one that is waited for first runs first', () => {
   const drafts: Draft[] = [
     { storage: 0, from: 0, to: 2, acquire: 0, release: 4, save: { start: 1 }, tierOffset: 0 },
-    { storage: 1, from: 0, to: 1, acquire: 0, release: 2, save: { start: 1 }, tierOffset: 2 * PAGE_BYTES },
+    { storage: 1, from: 0, to: 1, acquire: 0, release: 2, save: { start: 1 }, tierOffset: bytesOf(2) },
     { storage: 2, from: 0, to: 1, acquire: 1, release: 4, load: { ready: 3, from: 'source' } },
     { storage: 3, from: 0, to: 1, acquire: 1, release: 3, load: { ready: 2, from: 'source' } },
   ]

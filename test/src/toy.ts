@@ -1,6 +1,6 @@
 // A training graph's state without a device: two layers, one norm, momentum; bytes in memory.
 import type { Graph, Value } from '../../staging/graph/graph'
-import { bytesOf } from '../../staging/graph/graph'
+import { valueBytes } from '../../staging/graph/graph'
 import type { StateStore } from '../../src/weights'
 
 const value = (
@@ -48,7 +48,7 @@ export class MemoryStore implements StateStore {
   constructor(graph: Graph, fill: (name: string, i: number) => number) {
     for (const v of graph.values)
       if (v.role === 'param' || v.role === 'state')
-        this.bytes.set(v.name, new Uint8Array(Float32Array.from({ length: bytesOf(v) / 4 }, (_, i) => fill(v.name, i)).buffer))
+        this.bytes.set(v.name, new Uint8Array(Float32Array.from({ length: valueBytes(v) / 4 }, (_, i) => fill(v.name, i)).buffer))
   }
   read(name: string): Uint8Array {
     return this.bytes.get(name)!.slice()

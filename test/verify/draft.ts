@@ -1,6 +1,6 @@
 // Plans by hand, a call at a time, for tests of the verifier: nothing here comes from a planner.
 // In: a training graph, calls with their rows, stays that differ from "from first to last use". Out: a plan.
-import { alignUp, PAGE_BYTES } from '../../staging/core/bytes'
+import { alignUp, bytesOf, PAGE_BYTES, pagesFor } from '../../staging/core/bytes'
 import { type Box, elementsOf, fullBox, type Range } from '../../staging/core/box'
 import { dtypeBytes, type Graph } from '../../staging/graph/graph'
 import { asShape } from '../../staging/ops/op'
@@ -162,18 +162,18 @@ export class Draft {
           ...s,
           storage,
           from: 0,
-          to: Math.ceil(c.bytes / PAGE_BYTES),
+          to: pagesFor(c.bytes),
         })),
       )
       .sort((a, b) => a.acquire - b.acquire)
     const { paged, peakPages } = givePages(residencies)
-    const tierBytes = Math.max(0, ...paged.map((r) => (r.tierOffset ?? -PAGE_BYTES) + (r.to - r.from) * PAGE_BYTES))
+    const tierBytes = Math.max(0, ...paged.map((r) => (r.tierOffset ?? -PAGE_BYTES) + bytesOf(r.to - r.from)))
     return structuredClone({
       graph: this.graph,
       strategy: 'by hand',
       machine: 'none',
       algorithms: 'fixed',
-      budgetBytes: peakPages * PAGE_BYTES,
+      budgetBytes: bytesOf(peakPages),
       segments: this.segments.map(({ ops, ...s }) => ({ ...s, body: [...ops].map((op) => ({ op })), keeps: [] })),
       cells,
       calls: this.calls,

@@ -1,6 +1,6 @@
 // Pages and bytes: who is where, when, and what a copy brings back.
 import { test } from 'uvu'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { MutablePlan } from './draft'
 import { swapPlan, tiledPlan } from './handmade'
 import { allResident, refuses, stay } from './refused'
@@ -218,7 +218,7 @@ refuses(
     const r = stay(p, 'c2')
     p.residencies.push({ ...structuredClone(r), runs: [{ page: p.peakPages, count: 2 }] })
     p.peakPages += 2
-    p.budgetBytes += 2 * PAGE_BYTES
+    p.budgetBytes += bytesOf(2)
   },
   /on the device already/,
 )

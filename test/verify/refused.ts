@@ -3,7 +3,7 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { PAGE_BYTES } from '../../staging/core/bytes'
+import { bytesOf, pagesFor } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
 import type { Rule } from '../../staging/verify/failure'
 import { verify } from '../../staging/verify/verify'
@@ -56,7 +56,7 @@ export const allResident = (p: MutablePlan): MutablePlan => {
   relive(p)
   let page = 0
   p.residencies = p.storages.map((s, storage) => {
-    const count = Math.ceil(s.bytes / PAGE_BYTES)
+    const count = pagesFor(s.bytes)
     const fed = p.cells[s.cells[0]!]!.scope === 'fed'
     const runs = [{ page, count }]
     page += count
@@ -71,7 +71,7 @@ export const allResident = (p: MutablePlan): MutablePlan => {
     }
   })
   p.peakPages = page
-  p.budgetBytes = page * PAGE_BYTES
+  p.budgetBytes = bytesOf(page)
   return p
 }
 

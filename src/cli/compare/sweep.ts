@@ -2,7 +2,7 @@
 // strategies and budgets. Out: a comparison: for each case what `plan` says of it, or that no plan fits.
 import { isLeft } from 'fp-ts/Either'
 import { compile } from '../../../staging/compile'
-import { PAGE_BYTES } from '../../../staging/core/bytes'
+import { bytesOf, PAGE_BYTES } from '../../../staging/core/bytes'
 import type { Graph } from '../../../staging/graph/graph'
 import type { Algorithms } from '../../../staging/plan/plan'
 import type { LocalMachine } from '../../machine'
@@ -43,14 +43,13 @@ export interface Comparison {
 /** The smallest budget of a strategy: what it answers when it is given one page. */
 export const smallestOf = (graph: Graph, machine: LocalMachine, strategy: string, algorithms?: Algorithms): number => {
   const plan = compile(graph, { strategy, budgetBytes: PAGE_BYTES, machine, algorithms })
-  if (!isLeft(plan)) return plan.right.peakPages * PAGE_BYTES
+  if (!isLeft(plan)) return bytesOf(plan.right.peakPages)
   return plan.left.tag === 'BudgetInfeasible' ? plan.left.smallestBytes : Infinity
 }
 
 /** `n` budgets in whole pages, evenly from the smallest to in-core, without repeats. */
 export const sweep = (smallest: number, inCore: number, n: number): readonly number[] => {
-  const at = (i: number): number =>
-    Math.round((smallest + ((inCore - smallest) * i) / Math.max(1, n - 1)) / PAGE_BYTES) * PAGE_BYTES
+  const at = (i: number): number => bytesOf(Math.round((smallest + ((inCore - smallest) * i) / Math.max(1, n - 1)) / PAGE_BYTES))
   return [...new Set(n === 1 ? [smallest] : Array.from({ length: n }, (_, i) => at(i)))]
 }
 

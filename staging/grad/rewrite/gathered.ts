@@ -2,7 +2,7 @@
 // In: a training graph. Out: the same ops, such updates later and side by side. Invariant: an update still comes after all that
 // touch its operands, and the gradients that wait take at most MOST_TOGETHER times SMALL_BYTES.
 // Worked example: dgamma2, sgd(gamma2), dw2, sgd(w2), dgamma1, sgd(gamma1) becomes dgamma2, dw2, sgd(w2), dgamma1, sgd(gamma2), sgd(gamma1).
-import { bytesOf, type Graph, type Op } from '../../graph/graph'
+import { valueBytes, type Graph, type Op } from '../../graph/graph'
 
 const SMALL_BYTES = 64 * 1024
 /** As many as a device takes in one go. */
@@ -10,7 +10,7 @@ const MOST_TOGETHER = 64
 
 const isSmallUpdate = (g: Graph, op: Op): boolean => {
   const param = g.values[op.ins[0]!]!
-  return op.phase === 'update' && param.role === 'param' && bytesOf(param) <= SMALL_BYTES
+  return op.phase === 'update' && param.role === 'param' && valueBytes(param) <= SMALL_BYTES
 }
 
 /** What updates must have in common to go together. */

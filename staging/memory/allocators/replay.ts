@@ -3,7 +3,7 @@
 // Unusable free space at a request: the share of free bytes in blocks smaller than it. Nought: none; near one: all.
 // Worked example, free blocks 4 4 8 and a request of 8: half of what is free is of no use to it.
 import { type Either, left, right } from 'fp-ts/Either'
-import { PAGE_BYTES, parseBytes } from '../../core/bytes'
+import { bytesOf, parseBytes } from '../../core/bytes'
 import type { Plan } from '../../plan/plan'
 import { type Allocator, BestFit, Gtbm, type GtbmOptions, PoolTooSmall, VirtualAddressing } from './allocators'
 import { eventsOf, type Event, requestsOf } from './requests'
@@ -93,10 +93,10 @@ export const ALLOCATORS = ['pages', 'best-fit', 'va:SIZE', 'gtbm'] as const
 const pagesReplay = (plan: Plan, events: readonly Event[]): Replay => {
   const requested = run(
     'pages',
-    { ask: () => {}, give: () => {}, heldBytes: plan.peakPages * PAGE_BYTES, freeBlocks: [], mappings: 0 },
+    { ask: () => {}, give: () => {}, heldBytes: bytesOf(plan.peakPages), freeBlocks: [], mappings: 0 },
     events,
   )
-  return { ...requested, peakBytes: plan.peakPages * PAGE_BYTES }
+  return { ...requested, peakBytes: bytesOf(plan.peakPages) }
 }
 
 /** Whether there is such an allocator: its name with the chunk's bytes, or why not. */
