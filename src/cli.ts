@@ -21,9 +21,9 @@ import { type Done, fail, type Output, outputFor } from './cli/output'
 import { planModel, type PlanOptions } from './cli/plan'
 import { trainModel, type TrainCommandOptions } from './cli/train'
 import { verifyFile } from './cli/verify'
-import { type SpillwayError, SpillwayException, usage } from './errors'
+import { type SpillwayError, SpillwayException, usage } from './errors/errors'
 import { ALLOCATORS } from '../staging/memory/allocators/replay'
-import { nearest } from './nearest'
+import { nearest } from './errors/nearest'
 import { version } from './version'
 
 // ---------------------------------------------------------------- options

@@ -2,24 +2,24 @@
 // Functions named try… return Either, trainTask a TaskEither; the others throw a SpillwayException.
 import { isLeft } from 'fp-ts/Either'
 import type { Plan } from '../staging/plan/plan'
-import { SpillwayException } from './errors'
-import { tryLoadPlan } from './planfile'
+import { SpillwayException } from './errors/errors'
+import { tryLoadPlan } from './stage/planfile'
 
 export * from '../dsl'
 export { PAGE_BYTES, parseBytes, showBytes } from '../staging/core/bytes'
 export type { Algorithms, Plan } from '../staging/plan/plan'
 export { strategies } from '../staging/schedule/strategies'
-export { machineNames } from './machine'
-export type { DeviceProgress } from './device'
-export { errorText, type SpillwayError, SpillwayException } from './errors'
-export { savePlan, tryLoadPlan } from './planfile'
-export { type ModelSource, openModule, type PlanModule, planModule } from './planmodule'
+export { machineNames } from './machine/machine'
+export type { DeviceProgress } from './device/device'
+export { errorText, type SpillwayError, SpillwayException } from './errors/errors'
+export { savePlan, tryLoadPlan } from './stage/planfile'
+export { type ModelSource, openModule, type PlanModule, planModule } from './stage/planmodule'
 export { reportHtml } from './report/html'
 export { summary } from './report/summary'
 export { traceJson } from './report/trace'
-export type { TrainResult } from './result'
-export { run, type RunOptions, tryRun } from './run'
-export { gib, kib, mib } from './sizes'
+export type { TrainResult } from './train/result'
+export { run, type RunOptions, tryRun } from './train/run'
+export { gib, kib, mib } from './stage/sizes'
 export {
   describePlan,
   stage,
@@ -30,8 +30,8 @@ export {
   type StepStageOptions,
   tryStage,
   tryStageStep,
-} from './session'
-export { train, type TrainOptions, trainTask } from './trainer'
+} from './stage/stage'
+export { train, type TrainOptions, trainTask } from './train/trainer'
 export { zoo, type ZooEntry, zooEntry, zooNames, type ZooStep, zooSteps } from './zoo'
 
 /** A plan from a file, read as untrusted and verified; throws what is wrong with it. */

@@ -1,6 +1,6 @@
 // How near the bound of swapping (paper 5, Prop. 3) the methods of paper 5 are, on its networks, sizes and link. In: a claim to
 // make. Out: claims over all cases. Budgets go evenly from the smallest that all three work with to in-core.
-import { smallestOf, sweep } from '../../src/cli/compare/sweep'
+import { smallestOf, sweep } from '../../src/stage/sweep'
 import { pagesIn } from '../../staging/core/bytes'
 import { atLeastSeconds, paperBoundSeconds } from '../../staging/schedule/bound'
 import { inCoreRows } from '../../staging/schedule/incore'

@@ -1,8 +1,8 @@
 // What the claims about planners share. In: names of networks, batches, sizes. Out: training graphs, budgets and seconds on a
 // V100 of 16 GB behind PCIe in simulation; throws where something named here does not exist.
 import { isLeft } from 'fp-ts/Either'
-import { smallestOf } from '../../src/cli/compare/sweep'
-import type { LocalMachine } from '../../src/machine'
+import { smallestOf } from '../../src/stage/sweep'
+import type { LocalMachine } from '../../src/machine/machine'
 import { compile } from '../../staging/compile'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'

@@ -11,7 +11,7 @@ import { median, noSamples, type Options, ours, type OurStep, sample, type Sampl
 import type { Talker } from '../cpu/process'
 import { stageNamed } from '../../src/cli/stage'
 import { mean } from '../../src/machine/steptimes'
-import { loadNative } from '../../src/native'
+import { loadNative } from '../../src/device/native'
 import type { Claiming } from './claims'
 
 const TOLERANCE = 0.1

@@ -1,7 +1,7 @@
 // What `auto` costs at a third of the in-core memory. In: a claim to make. Out: a claim for each network, with the smallest
 // budget that works and what swapping alone costs where it works. A third of vgg16's memory for 32 images is less than its parameters,
 // momenta and fc6's gradient, which no plan can do without: so it stands here with 64.
-import { smallestOf } from '../../src/cli/compare/sweep'
+import { smallestOf } from '../../src/stage/sweep'
 import { mib } from '../../staging/core/bytes'
 import { computeSeconds } from '../../staging/schedule/bound'
 import { inCoreLayout } from '../../staging/schedule/incore'

@@ -3,7 +3,7 @@
 // chains of residual blocks for the strategies that claim n log n.
 import { isLeft } from 'fp-ts/Either'
 import { batchNorm, conv2d, identity, modelAt, mse, type Net, relu, residual, seq } from '../../dsl'
-import { DEFAULT_OPTIMIZER, trainingGraph } from '../../src/session'
+import { DEFAULT_OPTIMIZER, trainingGraph } from '../../src/stage/stage'
 import { compile } from '../../staging/compile'
 import { mib } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'

@@ -6,7 +6,7 @@ import { callShapes } from '../../staging/plan/expand'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
 import { nativeCall, type NativeCall } from '../../src/machine/operands'
 import { sampleOf, timeKey, wayText } from '../../src/machine/timing'
-import { loadNative } from '../../src/native'
+import { loadNative } from '../../src/device/native'
 
 export interface TimedCall {
   readonly native: NativeCall

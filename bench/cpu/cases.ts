@@ -4,7 +4,7 @@ import { elaborate } from '../../dsl'
 import { zooNames } from '../../src/zoo'
 import { modelNamed } from '../../src/cli/model'
 import { type StagedModel, stageNamed } from '../../src/cli/stage'
-import { DEFAULT_OPTIMIZER } from '../../src/session'
+import { DEFAULT_OPTIMIZER } from '../../src/stage/stage'
 import { training } from '../../staging/grad/grad'
 import type { Graph } from '../../staging/graph/graph'
 

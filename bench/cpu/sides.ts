@@ -3,7 +3,7 @@
 // both sides alike.
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { loadNative } from '../../src/native'
+import { loadNative } from '../../src/device/native'
 import type { Case } from './cases'
 import { Talker } from './process'
 

@@ -1,7 +1,7 @@
 // Paper 1 (adaptive window, virtual addressing): Table 1 and Figures 3 to 5. In: nothing. Out: images a second by batch size on
 // a V100 of 16 GB behind two NVLink bricks, the paper's beside ours, and what allocators make of the window's plans.
 import { isRight } from 'fp-ts/Either'
-import { smallestOf } from '../../src/cli/compare/sweep'
+import { smallestOf } from '../../src/stage/sweep'
 import { plotSvg } from '../../src/report/lineplot'
 import { compile } from '../../staging/compile'
 import { replay } from '../../staging/memory/allocators/replay'

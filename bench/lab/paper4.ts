@@ -1,7 +1,7 @@
 // Paper 4 (DyMem): Figures 12, 13 and 15, and what its pool search finds. In: nothing. Out: images a second of the systems it
 // compares on a TITAN X of 12 GB, the least memory that each works with, and allocators replayed on the same plans.
 import { isRight } from 'fp-ts/Either'
-import { smallestOf } from '../../src/cli/compare/sweep'
+import { smallestOf } from '../../src/stage/sweep'
 import { plotSvg } from '../../src/report/lineplot'
 import { compile } from '../../staging/compile'
 import { replay } from '../../staging/memory/allocators/replay'

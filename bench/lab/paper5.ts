@@ -1,7 +1,7 @@
 // Paper 5 (optimal offloading): Figures 5 to 19. In: nothing. Out: for each network and image size the step over the lower bound
 // (Prop. 3) by memory, from the smallest budget of the swapping methods to in-core, on a V100 behind PCIe.
 import { linesOf } from '../../src/cli/compare/plot'
-import { compareGraph, type FeasibleCase, smallestOf, sweep } from '../../src/cli/compare/sweep'
+import { compareGraph, type FeasibleCase, smallestOf, sweep } from '../../src/stage/sweep'
 import { plotSvg } from '../../src/report/lineplot'
 import type { Experiment, Section } from './page'
 import { full, graphOf, known, machine, rounded } from './steps'

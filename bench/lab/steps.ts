@@ -2,9 +2,9 @@
 // graphs; for each strategy and budget the case that `compare` reports. Networks and strategies that are not there give null.
 import { type Either, isLeft } from 'fp-ts/Either'
 import { mse, type Trainable } from '../../dsl'
-import { caseOf, type FeasibleCase } from '../../src/cli/compare/sweep'
-import { type LocalMachine, machineNamed } from '../../src/machine'
-import { DEFAULT_OPTIMIZER, trainingGraph } from '../../src/session'
+import { caseOf, type FeasibleCase } from '../../src/stage/sweep'
+import { type LocalMachine, machineNamed } from '../../src/machine/machine'
+import { DEFAULT_OPTIMIZER, trainingGraph } from '../../src/stage/stage'
 import { zooEntry, zooSteps } from '../../src/zoo'
 import type { GraphError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'

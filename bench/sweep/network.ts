@@ -3,8 +3,8 @@
 // Invariant: each plan was accepted by `verify` (it runs at the end of every compile) and keeps to its budget; a planner that
 // refuses names a smallest budget that is larger, is the same at every budget, and works. What does not hold is in `faults`.
 import { isLeft, isRight } from 'fp-ts/Either'
-import { smallestOf, sweep } from '../../src/cli/compare/sweep'
-import type { LocalMachine } from '../../src/machine'
+import { smallestOf, sweep } from '../../src/stage/sweep'
+import type { LocalMachine } from '../../src/machine/machine'
 import { compile } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'

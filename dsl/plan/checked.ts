@@ -1,6 +1,6 @@
 // The options of `stage`, checked while typing. In: a model's type, the options' type. Out: the options themselves, or, in
 // the place of what is wrong, the reason, so that the compiler's error stands there. The run-time twins are prescription.ts
-// and src/session.ts; the words are words.ts's, and both sides look for faults in the same order.
+// and src/stage/stage.ts; the words are words.ts's, and both sides look for faults in the same order.
 import type { BadSize } from '../layers/rule'
 import type { Model } from '../model'
 import type { Dim, Shape } from '../net'

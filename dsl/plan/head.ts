@@ -1,6 +1,6 @@
 // What a plan module says of its plan, in literals that the checker reads. In: the model's type, the literals. Out: the
 // literals themselves, or words in the place of what is wrong: a stale model at `model`, an illegal tile in `segments`, a
-// peak over the budget at `peak`. At run time src/planmodule.ts derives the same literals from the plan and compares.
+// peak over the budget at `peak`. At run time src/stage/planmodule.ts derives the same literals from the plan and compares.
 import type { Model, SummaryOf } from '../model'
 import type { Net, Shape } from '../net'
 import type { Compare } from '../numbers/naturals'

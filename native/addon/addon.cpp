@@ -1,4 +1,4 @@
-// The module: what JavaScript sees of the native side. src/native.ts is the only file that loads it.
+// The module: what JavaScript sees of the native side. src/device/native.ts is the only file that loads it.
 #include "addon/kernels.hpp"
 #include "addon/session.hpp"
 

@@ -1,4 +1,4 @@
-// See session.hpp. Options and results as plain JavaScript objects; src/native.ts gives them types.
+// See session.hpp. Options and results as plain JavaScript objects; src/device/native.ts gives them types.
 #include "addon/session.hpp"
 
 #include <algorithm>

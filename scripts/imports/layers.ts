@@ -67,7 +67,7 @@ const targetProblem = (layer: Layer, edge: Edge): string | null => {
     case 'nowhere':
       return `imports '${target.request}', which is no file`
     case 'addon':
-      return edge.from === 'src/native.ts' ? null : 'loads the native addon; only src/native.ts may'
+      return edge.from === 'src/device/native.ts' ? null : 'loads the native addon; only src/device/native.ts may'
     case 'node':
       return layer.node ? null : `imports node:${target.name}; ${layer.at} is pure and does no I/O`
     case 'package': {

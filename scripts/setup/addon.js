@@ -48,7 +48,8 @@ const toolsKey = (root) => {
   return createHash('sha256').update(parts.join('\0')).digest('hex')
 }
 
-const addonKey = (root, tools) => contentKey(root, filesUnder(root, ['CMakeLists.txt', 'native']), tools)
+const addonKey = (root, tools) =>
+  contentKey(root, filesUnder(root, ['native', 'test/native/imitation', 'test/native/tests.cmake']), tools)
 
 const addonIsCurrent = (root) =>
   fs.existsSync(path.join(root, ADDON)) && stampHolds(path.join(root, STAMP), addonKey(root, toolsKey(root)))

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { basename, extname, resolve } from 'node:path'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { asTrainable, type InputOverride, type Loss, type Shape, type Trainable } from '../../dsl'
-import { type SpillwayError, SpillwayException, unknownName } from '../errors'
+import { type SpillwayError, SpillwayException, unknownName } from '../errors/errors'
 import { zooEntry, zooNames, zooSteps } from '../zoo'
 
 export interface NamedModel {

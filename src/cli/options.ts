@@ -5,8 +5,8 @@ import type { InputOverride, Optimizer } from '../../dsl'
 import { adam, adamw, sgd } from '../../dsl'
 import { parseBytes } from '../../staging/core/bytes'
 import type { Algorithms, Precision } from '../../staging/plan/plan'
-import { SpillwayException, unknownName, usage } from '../errors'
-import { DEFAULT_LEARNING_RATE } from '../session'
+import { SpillwayException, unknownName, usage } from '../errors/errors'
+import { DEFAULT_LEARNING_RATE } from '../stage/stage'
 
 const wrong = (message: string): never => {
   throw new SpillwayException(usage(message))

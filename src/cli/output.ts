@@ -1,7 +1,7 @@
 // Where a command's words go. In: --json or not. Out: one JSON object on stdout and everything else on stderr, or text for
 // people on stdout. Invariant: with --json, stdout holds exactly one object, whether the command worked or not.
 import type { Either } from 'fp-ts/Either'
-import { errorJson, errorText, exitCode, type SpillwayError } from '../errors'
+import { errorJson, errorText, exitCode, type SpillwayError } from '../errors/errors'
 
 export interface Output {
   readonly json: boolean

@@ -1,7 +1,7 @@
 // `spillway verify PLAN`: reads an untrusted plan file and re-derives what must hold of it, independently of every planner.
 import { isLeft, right } from 'fp-ts/Either'
 import { bytesOf } from '../../staging/core/bytes'
-import { tryLoadPlan } from '../planfile'
+import { tryLoadPlan } from '../stage/planfile'
 import { showSize } from '../report/format'
 import type { Done, Output } from './output'
 

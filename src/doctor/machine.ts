@@ -1,7 +1,7 @@
 // Processor, kernel, memory and disk, as far as plans and the interpreter depend on them. In: a probe. Out: findings.
 import * as os from 'node:os'
 import { showBytes } from '../../staging/core/bytes'
-import { kibLine } from '../memory'
+import { kibLine } from '../machine/memory'
 import { type Finding, missing, note, ok } from './finding'
 import type { Probe } from './probe'
 

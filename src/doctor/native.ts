@@ -2,7 +2,7 @@
 // and where the checkout is. Out: findings; those that are missing name the Debian package.
 import * as path from 'node:path'
 import { cpuBuild, profileWords } from '../machine/profile'
-import { ADDON, type DeviceInfo } from '../native'
+import { ADDON, type DeviceInfo } from '../device/native'
 import { type Finding, missing, note, ok } from './finding'
 import { onPath, type Probe, sharedLibrary } from './probe'
 

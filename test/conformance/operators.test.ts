@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type DeviceName, type NativeArray, loadNative } from '../../src/native'
+import { type DeviceName, type NativeArray, loadNative } from '../../src/device/native'
 import { inputDef, type OperandDef } from '../../staging/ops/op'
 import { opDef, opDefs } from '../../staging/ops/registry'
 

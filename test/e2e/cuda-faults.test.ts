@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ADDON } from '../../src/native'
+import { ADDON } from '../../src/device/native'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-faults-'))
 test.after(() => rmSync(root, { recursive: true }))

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { findCheckpoint } from '../../src/checkpoint'
+import { findCheckpoint } from '../../src/train/checkpoint'
 import { DEVICE } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-kill-'))

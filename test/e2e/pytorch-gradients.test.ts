@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { openTensors, readTensor } from '../../src/safetensors'
+import { openTensors, readTensor } from '../../src/files/safetensors'
 import { done, type Fixture, fixtures, inFolder, stagedFor, trained } from './networks'
 
 const norm = (bytes: Uint8Array): number => Math.sqrt(new Float64Array(bytes.slice().buffer).reduce((n, x) => n + x * x, 0))

@@ -6,7 +6,7 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { StagedPlan } from '../../src/session'
+import type { StagedPlan } from '../../src/stage/stage'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { done, fixtures, inFolder, stagedFor, trained } from './networks'
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { SpillwayException } from '../../src/errors'
+import { SpillwayException } from '../../src/errors/errors'
 import { trunk } from './models'
 import { smallestBudget, staged, trained } from './runs'
 

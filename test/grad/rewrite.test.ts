@@ -31,9 +31,9 @@ import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { graphFault } from '../../staging/graph/codec'
 import type { Graph } from '../../staging/graph/graph'
-import { machineNamed } from '../../src/machine'
-import { DEFAULT_OPTIMIZER, stageGraph } from '../../src/session'
-import { train } from '../../src/trainer'
+import { machineNamed } from '../../src/machine/machine'
+import { DEFAULT_OPTIMIZER, stageGraph } from '../../src/stage/stage'
+import { train } from '../../src/train/trainer'
 
 const given = <A>(e: Either<unknown, A>): A => {
   if (isLeft(e)) throw new Error(JSON.stringify(e.left))

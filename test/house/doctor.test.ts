@@ -1,7 +1,7 @@
 // The doctor describes machines that the test makes up, and this one.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { doctor, reportText } from '../../src/doctor'
+import { doctor, reportText } from '../../src/doctor/doctor'
 import type { Finding } from '../../src/doctor/finding'
 import { type Probe, thisMachine } from '../../src/doctor/probe'
 

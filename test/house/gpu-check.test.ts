@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ADDON } from '../../src/native'
+import { ADDON } from '../../src/device/native'
 
 const ROOT = join(__dirname, '..', '..')
 const root = mkdtempSync(join(tmpdir(), 'spillway-gpu-check-'))

@@ -6,7 +6,7 @@ import type { Graph, Op, Value } from '../../staging/graph/graph'
 import { inputDef, type OperandDef } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { wireAttrs } from '../../src/machine/operands'
-import { loadNative, type NativeArray } from '../../src/native'
+import { loadNative, type NativeArray } from '../../src/device/native'
 
 export type Numbers = Float32Array | Float64Array | Int32Array
 type Held = Float64Array | Int32Array

@@ -1,6 +1,6 @@
 // Mutated tapes never crash the reader, and those that still pass can be opened, and either run or are refused.
-// (native/tools/fuzz_tape does the same at length, on tapes of real plans.)
-#include "native/tools/mutate.hpp"
+// (fuzz/fuzz_tape does the same at length, on tapes of real plans.)
+#include "test/native/fuzz/mutate.hpp"
 #include "runtime/session.hpp"
 #include "test/native/checking.hpp"
 #include "test/native/tape_builder.hpp"

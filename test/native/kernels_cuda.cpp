@@ -7,7 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "imitation/kernels.hpp"
+#include "test/native/imitation/kernels.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/devices.hpp"
 #include "runtime/single_call.hpp"

@@ -1,7 +1,7 @@
 // Kernels in bf16 that are wrong on purpose: the comparison that the cuda device's own kernels are held to says so, case by case,
 // and has nothing to say of the right ones. Two ways to be wrong: results cut short where they should be rounded (three digits
 // behind the first, of bf16's seven), and sums without the term of the last channel.
-#include "imitation/kernels.hpp"
+#include "test/native/imitation/kernels.hpp"
 #include "test/native/kernels/cases.hpp"
 #include "test/native/kernels/comparing.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "imitation/kernels.hpp"
+#include "test/native/imitation/kernels.hpp"
 #include "runtime/bandwidth.hpp"
 #include "runtime/feeder.hpp"
 #include "runtime/host_device.hpp"

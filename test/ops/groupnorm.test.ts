@@ -2,7 +2,7 @@
 import { type Either, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { loadNative, type NativeArray } from '../../src/native'
+import { loadNative, type NativeArray } from '../../src/device/native'
 import { training } from '../../staging/grad/grad'
 import { maximalRuns } from '../../staging/tile/ft'
 import { opDef } from '../../staging/ops/registry'

@@ -1,7 +1,7 @@
 // Runs convolutions that oneDNN has no fast way for in every layout, each direction once: onednn.test.ts starts this as a process of its own and
 // reads what the library says of the primitives that it executes.
 import { nativeCall } from '../../src/machine/operands'
-import { loadNative } from '../../src/native'
+import { loadNative } from '../../src/device/native'
 
 interface Shape {
   readonly batch: number

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ADDON, loadNative, tryLoadNative } from '../../src/native'
+import { ADDON, loadNative, tryLoadNative } from '../../src/device/native'
 
 const native = loadNative()
 const conv = [1, 1, 1, 1, 1, 1, 1, 1, 1]

@@ -4,7 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { loadNative, type NativeProgress, type NativeSession, type NativeSource, type SessionOptions } from '../../src/native'
+import {
+  loadNative,
+  type NativeProgress,
+  type NativeSession,
+  type NativeSource,
+  type SessionOptions,
+} from '../../src/device/native'
 import { BATCH, CHANNELS, CLASSES, classifierTape } from './tapes'
 
 const { Session } = loadNative()

@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 
 const hook = require.resolve('ts-node/register/transpile-only')
 const program = `
-const { loadNative } = require(${JSON.stringify(join(__dirname, '../../src/native'))})
+const { loadNative } = require(${JSON.stringify(join(__dirname, '../../src/device/native'))})
 const { classifierTape } = require(${JSON.stringify(join(__dirname, 'tapes'))})
 const session = new (loadNative().Session)(classifierTape(), { device: 'ref', throttle: { outBytesPerSecond: 2e5 } })
 session.init('head.weight', 1)

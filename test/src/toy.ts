@@ -1,7 +1,7 @@
 // A training graph's state without a device: two layers, one norm, momentum; bytes in memory.
 import type { Graph, Value } from '../../staging/graph/graph'
 import { valueBytes } from '../../staging/graph/graph'
-import type { StateStore } from '../../src/weights'
+import type { StateStore } from '../../src/train/weights'
 
 const value = (
   id: number,

@@ -7,9 +7,9 @@ export const planPrelude = `import {
   model, seq, block, conv2d, linear, batchNorm, relu, maxPool, globalAvgPool, flatten, residual, identity, sgd, adam, layerOf,
   rangeOf, segmentsOf, stepBytes,
 } from '../../dsl'
-import { stage as stageOn, type StageOptions } from '../../src/session'
+import { stage as stageOn, type StageOptions } from '../../src/stage/stage'
 import type { CheckedOptions, LayerNames, Model } from '../../dsl'
-import { gib, mib, kib } from '../../src/sizes'
+import { gib, mib, kib } from '../../src/stage/sizes'
 const stage = <M extends Model, const O extends StageOptions<LayerNames<M>>>(m: M, o: CheckedOptions<M, O>) =>
   stageOn<M, O & { machine: string }>(m, { machine: 'v100-pcie-16g', ...(o as object) } as never)
 const vgg = model([2, 3, 32, 48], seq(

@@ -1,7 +1,7 @@
 // A comparison as a plot. In: a comparison. Out: SVG: the step over its in-core compute, by budget, a line a strategy.
 import { type Plot, plotSvg } from '../../report/lineplot'
 import { showSize } from '../../report/format'
-import type { Case, Comparison, FeasibleCase } from './sweep'
+import type { Case, Comparison, FeasibleCase } from '../../stage/sweep'
 
 const GIB = 1024 ** 3
 

@@ -1,0 +1,196 @@
+// A plan on a device. In: a plan and how to run it. Out: its parameters and states by name, and steps with what they
+// measured. Invariant: the addon's failures come out as DeviceFailed, a cancelled run as Cancelled, nothing is thrown.
+import { mkdirSync } from 'node:fs'
+import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
+import { isPersistent } from '../../staging/graph/graph'
+import { toTape } from '../../staging/plan/tape'
+import { type DataFiles, fedValues, type FileTensor } from '../files/samples'
+import { type SpillwayError, SpillwayException } from '../errors/errors'
+import { tryNative } from '../machine/machine'
+import { collectGarbage } from '../machine/memory'
+import type { DeviceMemory, DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
+import type { StagedPlan } from '../stage/stage'
+import type { StateStore } from '../train/weights'
+
+export interface DeviceOptions {
+  readonly spill: string
+  readonly threads?: number
+  /** Imitates a slower link, bytes a second. */
+  readonly throttle?: number
+  /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
+  readonly hostMemory?: number
+}
+
+export type DataSource =
+  | { readonly kind: 'synthetic'; readonly samples: number }
+  | { readonly kind: 'files'; readonly files: DataFiles }
+
+/** Where a run is: after each segment's tile, and at the end of each step. */
+export type DeviceProgress =
+  | { readonly kind: 'tile'; readonly step: number; readonly segment: number; readonly tile: number }
+  | { readonly kind: 'step'; readonly step: number; readonly loss: number; readonly seconds: number }
+
+export interface StepsToRun {
+  readonly firstStep: number
+  readonly steps: number
+  readonly seed: number
+  readonly data: DataSource
+  readonly onProgress: (p: DeviceProgress) => void
+}
+
+/** What the steps of one run took. */
+export interface RunMetrics {
+  readonly losses: readonly number[]
+  readonly seconds: readonly number[]
+  readonly recomputeSeconds: number
+  readonly stallSeconds: { readonly memory: number; readonly data: number }
+  readonly bytesOut: number
+  readonly bytesIn: number
+  readonly diskBytes: number
+  readonly arenaPeakBytes: number
+  readonly deviceMemory?: DeviceMemory
+}
+
+export interface DeviceSession extends StateStore {
+  /** Parameters and states drawn from the seed and their names: the same whatever the plan. */
+  readonly initialise: (seed: number) => void
+  readonly run: (s: StepsToRun) => Promise<Either<SpillwayError, RunMetrics>>
+  /** Ends the run within a step. */
+  readonly cancel: () => void
+  readonly dispose: () => void
+}
+
+// ---------------------------------------------------------------- what the addon is told
+
+const nativeFile = (f: FileTensor): NativeFile => ({
+  path: f.path,
+  byteOffset: f.offset,
+  dtype: f.type,
+  shape: [f.samples, ...f.shape],
+  layout: 'NCHW',
+})
+
+/** Labels are drawn from the channels of what the loss compares them with: the fewest, where several losses have classes. */
+const classesOf = (staged: StagedPlan): number => {
+  const { ops, values } = staged.plan.graph
+  const counts = fedValues(staged.plan.graph)
+    .filter((v) => v.dtype === 'i32')
+    .flatMap((target) =>
+      ops.filter((o) => o.ins.includes(target.id)).map((o) => values[o.ins.find((v) => v !== target.id)!]!.shape[1]!),
+    )
+  return counts.length === 0 ? 1 : Math.min(...counts)
+}
+
+const nativeSource = (staged: StagedPlan, data: DataSource, seed: number): NativeSource => {
+  if (data.kind === 'synthetic') return { kind: 'synthetic', seed, samples: data.samples, classes: classesOf(staged) }
+  return { kind: 'files', files: Object.fromEntries([...data.files].map(([name, files]) => [name, files.map(nativeFile)])) }
+}
+
+// ---------------------------------------------------------------- what it answers
+
+const progressOf = (p: NativeProgress): DeviceProgress =>
+  p.phase === 'step'
+    ? { kind: 'step', step: p.step, loss: p.loss, seconds: p.seconds }
+    : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
+
+const metricsOf = (m: Metrics): RunMetrics => {
+  const sum = (of: (s: Metrics['steps'][number]) => number): number => m.steps.reduce((n, s) => n + of(s), 0)
+  return {
+    losses: m.steps.map((s) => s.loss),
+    seconds: m.steps.map((s) => s.seconds),
+    recomputeSeconds: sum((s) => s.recomputeSeconds),
+    stallSeconds: { memory: sum((s) => s.stallMemorySeconds), data: sum((s) => s.stallDataSeconds) },
+    bytesOut: sum((s) => s.bytesOut),
+    bytesIn: sum((s) => s.bytesIn),
+    diskBytes: m.diskBytes,
+    arenaPeakBytes: m.arenaPeakBytes,
+    ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
+  }
+}
+
+const deviceFailed = (e: unknown): SpillwayError => ({ tag: 'DeviceFailed', reason: e instanceof Error ? e.message : String(e) })
+
+const runOn = async (
+  session: NativeSession,
+  staged: StagedPlan,
+  o: DeviceOptions,
+  s: StepsToRun,
+): Promise<Either<SpillwayError, RunMetrics>> => {
+  const { steps, firstStep, seed } = s
+  try {
+    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, (p) =>
+      s.onProgress(progressOf(p)),
+    )
+    if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, o.threads)
+    return metrics.cancelled
+      ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })
+      : right(metricsOf(metrics))
+  } catch (e) {
+    return left(deviceFailed(e))
+  }
+}
+
+// ---------------------------------------------------------------- a session
+
+const deviceName = (staged: StagedPlan): DeviceName => {
+  const { device } = staged.machine
+  if (device === 'none') throw new Error(`a plan for machine '${staged.machine.name}' cannot run here`)
+  return device
+}
+
+const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
+  const { throttle, hostMemory } = o
+  const { products } = staged.plan
+  const choices = {
+    ...(hostMemory === undefined ? {} : { pinnedBytes: hostMemory }),
+    ...(products === undefined ? {} : { precision: products }),
+  }
+  const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
+  try {
+    if (o.spill !== 'ram') mkdirSync(o.spill, { recursive: true })
+    return right(
+      new native.Session(toTape(staged.plan), {
+        device: deviceName(staged),
+        spill: o.spill,
+        threads: o.threads,
+        ...link,
+        ...choices,
+      }),
+    )
+  } catch (e) {
+    return left(deviceFailed(e))
+  }
+}
+
+/** What a device says that fails between steps, where no Either goes: `trainTask` makes it a value again. */
+const told = <A>(f: () => A): A => {
+  try {
+    return f()
+  } catch (e) {
+    throw new SpillwayException(deviceFailed(e))
+  }
+}
+
+/** The device's memory comes on top of what planning left behind: that goes first, and does not count as the run's. */
+export const forgetPlanning = (): void => {
+  const native = tryNative()
+  if (isRight(native)) native.right.forget()
+  collectGarbage()
+}
+
+export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
+  const native = tryNative()
+  if (isLeft(native)) return native
+  const session = opened(native.right, staged, o)
+  if (isLeft(session)) return session
+  const kept = staged.plan.graph.values.filter(isPersistent)
+  const s = session.right
+  return right({
+    read: (name) => told(() => s.read(name)),
+    write: (name, bytes) => told(() => s.write(name, bytes)),
+    initialise: (seed) => told(() => kept.forEach((v) => s.init(v.name, seed))),
+    run: (steps) => runOn(s, staged, o, steps),
+    cancel: () => s.cancel('now'),
+    dispose: () => s.dispose(),
+  })
+}

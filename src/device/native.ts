@@ -1,0 +1,323 @@
+// The native addon, typed. The only file that loads it. In: nothing. Out: devices, single kernels, sessions.
+// Invariant: whatever is passed, the addon answers or throws an Error in words; it does not crash.
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type Either, left, right } from 'fp-ts/Either'
+import type { Algorithm } from '../../staging/ops/op'
+import type { Precision } from '../../staging/plan/plan'
+
+export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
+
+/** How products of single-precision numbers are made on devices that have a choice; bf16 ones say themselves that they are. */
+export type ProductPrecision = Exclude<Precision, 'bf16'>
+export type NativeDType = 'f32' | 'f64' | 'i32' | 'bf16'
+
+/** One operand of a single kernel. Dense where no strides are given: activations channels-last, others in natural order. */
+export interface NativeOperand {
+  readonly dims: readonly number[]
+  /** When trailing dims are left out or padded; default: how many dims there are. */
+  readonly rank?: number
+  readonly dtype?: NativeDType
+  /** Where the box lies in the whole value, and the whole value's dims; default: the box is the whole. */
+  readonly origin?: readonly number[]
+  readonly extent?: readonly number[]
+}
+
+export interface NativeArray extends NativeOperand {
+  /** bf16: its bits. */
+  readonly data: Float32Array | Float64Array | Int32Array | Uint16Array
+  /** Elements between neighbours along each dim, and before the first. */
+  readonly strides?: readonly number[]
+  readonly offset?: number
+}
+
+export interface KernelOptions {
+  readonly step?: number
+  readonly seed?: number | bigint
+  readonly lrScale?: number
+  readonly algorithm?: Algorithm
+  readonly threads?: number
+  readonly precision?: ProductPrecision
+}
+
+export interface DeviceInfo {
+  readonly devices: readonly DeviceName[]
+  /** That this process may keep busy: of its affinity mask, no more than its control groups' quota. */
+  readonly cores: number
+  /** What a session uses when nothing else is said: OMP_NUM_THREADS, else the cores. */
+  readonly threads: number
+  /** The linker's hash of the addon: another one means that kernels may have changed. */
+  readonly build: string
+  /** Version of oneDNN, when this build has the cpu device. */
+  readonly oneDnn?: string
+}
+
+/** What a device says of itself. */
+export interface DeviceFacts {
+  readonly device: string
+  readonly driver: string
+  readonly libraries: string
+  /** The linker's hash of the code that runs on it. */
+  readonly build: string
+  readonly totalBytes: number
+  readonly freeBytes: number
+  readonly processors: number
+}
+
+export interface CopyBandwidth {
+  readonly outBytesPerSecond: number
+  readonly inBytesPerSecond: number
+  readonly fullDuplex: boolean
+  /** How many times as long a copy takes while threads compute, and a computation while something is copied. */
+  readonly beside: { readonly copies: number; readonly calls: number }
+}
+
+// ---------------------------------------------------------------- data
+
+/** A tensor inside a file. Shape: [N], [N,C], [N,H,W] or [N,C,H,W] ([N,H,W,C] with that layout); values are raw * scale + shift. */
+export interface NativeFile {
+  readonly path: string
+  readonly byteOffset: number
+  readonly dtype: 'f32' | 'f64' | 'f16' | 'u8' | 'i32' | 'i64'
+  readonly shape: readonly number[]
+  readonly layout?: 'NCHW' | 'NHWC'
+  readonly scale?: number
+  readonly shift?: number
+}
+
+/** Sample b of step s (from 1) is number ((s-1)*B + b) mod samples, whatever the plan. */
+export type NativeSource =
+  | {
+      readonly kind: 'synthetic'
+      readonly seed?: number | bigint
+      readonly samples: number
+      readonly classes?: number
+      readonly targetScale?: number
+    }
+  | { readonly kind: 'files'; readonly files: Readonly<Record<string, NativeFile | readonly NativeFile[]>> }
+
+// ---------------------------------------------------------------- sessions
+
+export interface SessionOptions {
+  /** A DeviceName that this build has; default cpu. */
+  readonly device?: string
+  /** The lower tier: memory, or a file in this directory. */
+  readonly spill?: string
+  /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
+  readonly pinnedBytes?: number
+  readonly precision?: ProductPrecision
+  readonly threads?: number | undefined
+  /** Imitates a slower link; 0: as fast as it goes. */
+  readonly throttle?: { readonly outBytesPerSecond?: number; readonly inBytesPerSecond?: number }
+  /** Record the last step of each run. */
+  readonly timeline?: boolean
+}
+
+export interface Binding {
+  readonly name: string
+  readonly role: 'param' | 'state' | 'input' | 'target' | 'loss'
+  readonly dtype: NativeDType
+  readonly shape: readonly number[]
+}
+
+export interface TapeFacts {
+  readonly budgetBytes: number
+  readonly peakBytes: number
+  readonly tierBytes: number
+  readonly instructions: number
+  readonly calls: number
+}
+
+export interface RunRequest {
+  readonly steps: number
+  /** The first step of a training is 1. */
+  readonly firstStep?: number
+  readonly seed?: number | bigint
+  readonly lrScale?: number
+  readonly source: NativeSource
+  readonly timeline?: boolean
+}
+
+export type NativeProgress =
+  | {
+      readonly phase: 'segment'
+      readonly step: number
+      readonly segment: number
+      readonly tile: number
+      readonly seconds: number
+    }
+  | { readonly phase: 'step'; readonly step: number; readonly loss: number; readonly seconds: number }
+
+export interface StepMetrics {
+  readonly seconds: number
+  readonly loss: number
+  /** Waits for copies out (room in memory) and for copies in (data to arrive). */
+  readonly stallMemorySeconds: number
+  readonly stallDataSeconds: number
+  readonly kernelSeconds: number
+  readonly recomputeSeconds: number
+  /** To and from the lower tier; and what the data source gave. */
+  readonly bytesOut: number
+  readonly bytesIn: number
+  readonly bytesFed: number
+}
+
+/** A call or a copy; seconds count from the start of the step. */
+export interface NativeSpan {
+  readonly stream: 'compute' | 'out' | 'in'
+  readonly instruction: number
+  readonly call?: number
+  readonly transfer?: number
+  readonly start: number
+  readonly end: number
+}
+
+export interface NativeTimeline {
+  readonly spans: readonly NativeSpan[]
+  readonly memory: readonly { readonly time: number; readonly pages: number }[]
+}
+
+/** Of the device, as its driver counts: before the pool was made, by the pool, and since (kernels loaded late, graphs). */
+export interface DeviceMemory {
+  readonly contextBytes: number
+  readonly poolBytes: number
+  readonly grownBytes: number
+  /** Otherwise of all processes that use the device. */
+  readonly ofProcess: boolean
+}
+
+export interface Metrics {
+  /** It ended before the last step because it was told to. */
+  readonly cancelled: boolean
+  /** It ended within a step: weights may be half updated, and the session can only be disposed of. */
+  readonly torn: boolean
+  /** Those that ran to their end. */
+  readonly steps: readonly StepMetrics[]
+  readonly secondsByKind: Readonly<Record<string, number>>
+  /** By call, of the quickest step in whose way nothing else ran; a session's first is not counted. */
+  readonly quietCallSeconds?: Float64Array
+  readonly arenaPeakBytes: number
+  readonly arenaFileBytes: number
+  readonly diskBytes: number
+  readonly deviceMemory?: DeviceMemory
+  readonly timeline?: NativeTimeline
+}
+
+export interface NativeSession {
+  bindings(): readonly Binding[]
+  facts(): TapeFacts
+  /** Draws a parameter or state as the plan says, keyed by its name and the seed only. */
+  init(name: string, seed: number | bigint): void
+  read(name: string): Uint8Array
+  write(name: string, bytes: Uint8Array): void
+  /** Rejects when a step fails. An exception in `progress` ends the run and comes out as its rejection. */
+  run(request: RunRequest, progress?: (p: NativeProgress) => void): Promise<Metrics>
+  /** After the step at hand, or (default) at once. */
+  cancel(when?: 'step' | 'now'): void
+  dispose(): void
+}
+
+export interface Measured {
+  readonly seconds: number
+  /** Nothing else ran in its way. */
+  readonly quiet: boolean
+}
+
+export interface Native {
+  deviceInfo(): DeviceInfo
+  /** Throws, in words, when the device cannot be used here: no plugin, driver, library or GPU. */
+  deviceFacts(device: DeviceName): DeviceFacts
+  /** Measures memory, a spill file in the directory, or the link of a device of its own memory: takes about a second. */
+  copyBandwidth(directory?: string, device?: DeviceName, threads?: number): CopyBandwidth
+  /** Bytes of workspace, or -1 when the shapes are not legal. Kinds by name or wire number. */
+  query(
+    device: DeviceName,
+    kind: string | number,
+    attrs: readonly number[],
+    ins: readonly NativeOperand[],
+    outs: readonly NativeOperand[],
+    algorithm?: Algorithm,
+    threads?: number,
+    precision?: ProductPrecision,
+  ): number
+  /**
+   * How long a call takes in a step, on made-up values that the caches do not hold. `inPlace`: the input whose bytes the
+   * first output takes over.
+   */
+  measure(
+    device: DeviceName,
+    kind: string | number,
+    attrs: readonly number[],
+    ins: readonly NativeOperand[],
+    outs: readonly NativeOperand[],
+    algorithm?: Algorithm,
+    threads?: number,
+    precision?: ProductPrecision,
+    inPlace?: number,
+  ): Measured
+  /** Gives back what was compiled for queries and measurements, and the memory of the latter: before a session opens. */
+  forget(what?: 'kernels'): void
+  runKernel(
+    device: DeviceName,
+    kind: string | number,
+    attrs: readonly number[],
+    ins: readonly NativeArray[],
+    outs: readonly NativeArray[],
+    options?: KernelOptions,
+  ): void
+  readonly Session: new (tape: Uint8Array, options?: SessionOptions) => NativeSession
+}
+
+// ---------------------------------------------------------------- loading
+
+/** Where the addon lies in its package; compiled files lie one folder deeper. */
+export const ADDON = 'build/addon/Release/spillway.node'
+
+const addonPath = (): string => {
+  const overridden = process.env.SPILLWAY_ADDON
+  if (overridden) return overridden
+  for (let dir = __dirname; dir !== dirname(dir); dir = dirname(dir)) {
+    const path = join(dir, ADDON)
+    if (existsSync(path)) return path
+    if (existsSync(join(dir, 'package.json'))) break
+  }
+  throw new Error(`the native addon is not built (${ADDON} is missing): run npm run build`)
+}
+
+/** Node swallows what a native callback throws: it ends the run instead and becomes the rejection. */
+const guardRun = (Raw: Native['Session']): Native['Session'] =>
+  class extends Raw {
+    override async run(request: RunRequest, progress: (p: NativeProgress) => void = () => {}): Promise<Metrics> {
+      let thrown: { readonly error: unknown } | undefined
+      const metrics = await super.run(request, (p) => {
+        if (thrown) return
+        try {
+          progress(p)
+        } catch (error) {
+          thrown = { error }
+          this.cancel('now')
+        }
+      })
+      if (thrown) throw thrown.error
+      return metrics
+    }
+  }
+
+let loaded: Native | undefined
+
+/** Throws, in words, when the addon is not built or does not load. */
+export const loadNative = (): Native => {
+  if (loaded) return loaded
+  const raw = require(addonPath()) as Native
+  loaded = { ...raw, Session: guardRun(raw.Session) }
+  return loaded
+}
+
+/** The same with the reason as a value. */
+export const tryLoadNative = (): Either<{ readonly tag: 'DeviceFailed'; readonly reason: string }, Native> => {
+  try {
+    return right(loadNative())
+  } catch (e) {
+    return left({ tag: 'DeviceFailed', reason: (e as Error).message })
+  }
+}

@@ -1,0 +1,66 @@
+// `spillway doctor`: what this machine has, what is missing and how to get it. In: a probe of the machine (this one by
+// default). Out: a report as data; `reportText` writes it for people. Invariant: `ready` iff nothing needed is missing.
+import { existsSync } from 'node:fs'
+import * as path from 'node:path'
+import { cudaFindings } from './cuda'
+import type { Finding, State } from './finding'
+import { diskFindings, machineFindings, memoryFindings } from './machine'
+import { nativeFindings } from './native'
+import { type Probe, thisMachine } from './probe'
+import { availableBytes } from '../machine/memory'
+
+export interface Report {
+  /** Whether training on the CPU device can start. */
+  readonly ready: boolean
+  readonly cores: number
+  /** What a budget may be at most, as things are now. */
+  readonly availableBytes: number
+  readonly freeDiskBytes: number | null
+  readonly findings: readonly Finding[]
+}
+
+/** The checkout: src/ in the sources, dist/src/ when compiled. */
+const checkout = (): string => {
+  const above = path.resolve(__dirname, '..', '..')
+  return existsSync(path.join(above, 'package.json')) ? above : path.dirname(above)
+}
+
+/** Arguments for Node that load the addon the way this process would. */
+const asking = (script: string): string[] => [...process.execArgv, '-e', script, path.join(__dirname, 'native')]
+const ADDON_QUESTION = 'console.log(JSON.stringify(require(process.argv[1]).loadNative().deviceInfo()))'
+/** What the cuda device says of itself and its link. */
+const CUDA_QUESTION =
+  "const n = require(process.argv[1]).loadNative(); console.log(JSON.stringify({ ...n.deviceFacts('cuda'), link: n.copyBandwidth(undefined, 'cuda') }))"
+
+export const doctor = (probe: Probe = thisMachine(), available: number = availableBytes()): Report => {
+  const findings = [
+    ...machineFindings(probe),
+    ...memoryFindings(probe, available),
+    ...diskFindings(probe),
+    ...nativeFindings(probe, checkout(), asking(ADDON_QUESTION)),
+    ...cudaFindings(probe, checkout(), asking(CUDA_QUESTION)),
+  ]
+  return {
+    ready: findings.every((finding) => finding.state !== 'missing'),
+    cores: probe.cores,
+    availableBytes: available,
+    freeDiskBytes: probe.freeDiskBytes(probe.folder) ?? null,
+    findings,
+  }
+}
+
+const MARKS: Readonly<Record<State, string>> = { ok: 'ok', missing: 'MISSING', optional: 'none', note: 'note' }
+
+export const reportText = (report: Report): string => {
+  const width = Math.max(...report.findings.map((finding) => finding.name.length))
+  const lines = report.findings.flatMap(({ area, name, state, value, fix }, index) => [
+    ...(report.findings[index - 1]?.area === area ? [] : ['', area]),
+    `  ${MARKS[state].padEnd(7)}  ${name.padEnd(width)}  ${value}`,
+    ...(fix === undefined ? [] : [`  ${''.padEnd(7)}  ${''.padEnd(width)}  -> ${fix}`]),
+  ])
+  const needed = report.findings.filter((finding) => finding.state === 'missing').map((finding) => finding.name)
+  const verdict = report.ready
+    ? 'Ready to train on the cpu device.'
+    : `Not ready: ${needed.join(', ')} missing. 'npm start' sets up what it can.`
+  return [...lines.slice(1), '', verdict].join('\n')
+}

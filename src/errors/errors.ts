@@ -1,0 +1,97 @@
+// Everything that can go wrong for a user, as data; one function turns it into words and one into an exit code.
+// In: what the layers below report. Out: SpillwayError, its text, its JSON, its exit code (DESIGN 10 and 11).
+import { renderError, type StageError } from '../../staging/core/errors'
+import { nearest } from './nearest'
+
+/** What a file is to us when it is refused. */
+export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'output'
+
+/**
+ * Usage               the call is wrong: a flag, a size, a name; `legal` are the nearest right ones
+ * FileMissing         a file that the call names is not there             FileRefused  it is there and is not what it must be
+ * WeightsMismatch     tensors that are missing, extra, or of another shape
+ * CheckpointMismatch  the run in the directory is not the one asked for
+ * DeviceFailed        the native side ended the run                       Cancelled    the user did
+ */
+export type SourceError =
+  | { readonly tag: 'Usage'; readonly message: string; readonly legal?: readonly string[] }
+  | { readonly tag: 'FileMissing'; readonly kind: FileKind; readonly file: string }
+  | { readonly tag: 'FileRefused'; readonly kind: FileKind; readonly file: string; readonly reason: string }
+  | { readonly tag: 'WeightsMismatch'; readonly file: string; readonly problems: readonly string[] }
+  | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
+  | { readonly tag: 'DeviceFailed'; readonly reason: string }
+  | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly resume?: string }
+
+export type SpillwayError = SourceError | StageError
+
+const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
+  Usage: true,
+  FileMissing: true,
+  FileRefused: true,
+  WeightsMismatch: true,
+  CheckpointMismatch: true,
+  DeviceFailed: true,
+  Cancelled: true,
+}
+const isSourceError = (e: SpillwayError): e is SourceError => e.tag in SOURCE_TAGS
+
+const renderSource = (e: SourceError): string => {
+  switch (e.tag) {
+    case 'Usage':
+      return e.legal?.length ? `${e.message}; legal: ${e.legal.join(', ')}` : e.message
+    case 'FileMissing':
+      return `${e.kind} file ${e.file}: no such file`
+    case 'FileRefused':
+      return `${e.kind} file ${e.file} is refused: ${e.reason}`
+    case 'WeightsMismatch':
+      return `weights file ${e.file} does not fit the model: ${e.problems.join('; ')}`
+    case 'CheckpointMismatch':
+      return `checkpoint directory ${e.directory}: ${e.reason}`
+    case 'DeviceFailed':
+      return `the run ended on the device: ${e.reason}`
+    case 'Cancelled':
+      return `cancelled after ${e.stepsDone} complete steps${e.resume ? `; ${e.resume}` : ''}`
+  }
+}
+
+export const errorText = (e: SpillwayError): string => (isSourceError(e) ? renderSource(e) : renderError(e))
+
+/** What `--json` prints: the error's own fields, and its words. */
+export const errorJson = (e: SpillwayError): { readonly error: Readonly<Record<string, unknown>> } => ({
+  error: { ...e, message: errorText(e) },
+})
+
+/** 2 the call is wrong, 3 no plan fits, 130 interrupted, 1 anything else. */
+export const exitCode = (e: SpillwayError): 1 | 2 | 3 | 130 => {
+  switch (e.tag) {
+    case 'BudgetInfeasible':
+      return 3
+    case 'Cancelled':
+      return 130
+    case 'FileRefused':
+    case 'WeightsMismatch':
+    case 'DeviceFailed':
+    case 'PlanFormat':
+    case 'GraphFormat':
+    case 'VerifyFailed':
+      return 1
+    // What is left says that a flag, a file name, a size or the model itself is wrong.
+    default:
+      return 2
+  }
+}
+
+/** The throwing twins' exception: the error as data stays reachable. */
+export class SpillwayException extends Error {
+  override readonly name = 'SpillwayException'
+  constructor(readonly error: SpillwayError) {
+    super(errorText(error))
+  }
+}
+
+export const usage = (message: string, legal?: readonly string[]): SourceError =>
+  legal ? { tag: 'Usage', message, legal } : { tag: 'Usage', message }
+
+/** `what 'resnet51' is not known; legal: resnet50, …`: the three nearest, or all when they are few. */
+export const unknownName = (what: string, name: string, known: readonly string[]): SourceError =>
+  usage(`${what} '${name}' is not known`, known.length <= 6 ? known : nearest(name, known, 3))

@@ -1,0 +1,195 @@
+// Training data in files. In: `--data DIR|FILE` and the values that the model is fed. Out: the runs of samples of each, found
+// by its name. Invariant: each range was inside its file, of the right shape and type, when it was looked at;
+// the native reader checks every read again. Files are listed in name order, so a data set has one order.
+import { readdirSync, statSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import { type Either, isLeft, left, right, traverseArray, traverseArrayWithIndex } from 'fp-ts/Either'
+import { type Graph, isFed, type Value } from '../../staging/graph/graph'
+import type { SpillwayError } from '../errors/errors'
+import { type NpyType, openNpy } from './npy'
+import type { TensorType } from './safetensors'
+import { openNamed } from '../train/weights'
+
+// ---------------------------------------------------------------- what is in the files
+
+export type ElementType = 'f16' | 'f32' | 'f64' | 'u8' | 'i32' | 'i64'
+
+/** An array in a file: C order, `offset` bytes from the file's start. */
+interface StoredArray {
+  readonly path: string
+  readonly what: string
+  readonly type: ElementType
+  readonly shape: readonly number[]
+  readonly offset: number
+}
+/** What one file, or one sample's files, hold of each fed value, in the order of those. */
+type Stored = readonly StoredArray[]
+
+const FROM_NPY: Readonly<Record<NpyType, ElementType>> = { f2: 'f16', f4: 'f32', f8: 'f64', u1: 'u8', i4: 'i32', i8: 'i64' }
+const FROM_TENSOR: Partial<Readonly<Record<TensorType, ElementType>>> = {
+  F16: 'f16',
+  F32: 'f32',
+  F64: 'f64',
+  U8: 'u8',
+  I32: 'i32',
+  I64: 'i64',
+}
+
+const refused = (file: string, reason: string): Either<SpillwayError, never> =>
+  left({ tag: 'FileRefused', kind: 'data', file, reason })
+
+const npyArray = (path: string): Either<SpillwayError, StoredArray> => {
+  try {
+    const header = openNpy(path)
+    if (isLeft(header)) return refused(path, header.left)
+    const { type, shape, offset } = header.right
+    return right({ path, what: basename(path), type: FROM_NPY[type], shape, offset })
+  } catch (e) {
+    return (e as NodeJS.ErrnoException).code === 'ENOENT'
+      ? left({ tag: 'FileMissing', kind: 'data', file: path })
+      : refused(path, String((e as Error).message))
+  }
+}
+
+const fromNpys = (paths: readonly string[]): Either<SpillwayError, Stored> => traverseArray(npyArray)(paths)
+
+const fromTensors = (path: string, names: readonly string[]): Either<SpillwayError, Stored> => {
+  const file = openNamed('data', path)
+  if (isLeft(file)) return file
+  return traverseArray((name: string): Either<SpillwayError, Stored[number]> => {
+    const s = file.right.tensors.get(name)
+    if (!s) return refused(path, `it has no tensor '${name}': a data file holds ${listed(names)}`)
+    const type = FROM_TENSOR[s.type]
+    if (!type) return refused(path, `its '${name}' is ${s.type}: legal are ${Object.keys(FROM_TENSOR).join(', ')}`)
+    return right({ path, what: `'${name}' of ${basename(path)}`, type, shape: s.shape, offset: s.offset })
+  })(names)
+}
+
+// ---------------------------------------------------------------- which files
+
+const listed = (names: readonly string[]): string =>
+  names.length === 1
+    ? `'${names[0]}'`
+    : `${names
+        .slice(0, -1)
+        .map((n) => `'${n}'`)
+        .join(', ')} and '${names[names.length - 1]}'`
+
+/** How a folder may hold values of these names. */
+export const layoutsOf = (names: readonly string[]): readonly string[] => {
+  const all = (form: (n: string) => string): string => names.map(form).join(' and ')
+  return [
+    all((n) => `${n}.npy`),
+    names.map((n) => `NAME.${n}.npy`).join(' beside '),
+    all((n) => `${n}/NAME.npy`),
+    `NAME.safetensors with tensors ${names.join(' and ')}`,
+  ]
+}
+
+type Open = () => Either<SpillwayError, Stored>
+
+/** The samples of a folder, in the first layout that it has. */
+const samplesIn = (folder: string, names: readonly string[]): readonly Open[] => {
+  const entries = readdirSync(folder).sort()
+  const has = (n: string): boolean => entries.includes(n)
+  const at = (...n: string[]): string => join(folder, ...n)
+  const first = names[0]!
+  if (has(`${first}.npy`)) return [() => fromNpys(names.map((n) => at(`${n}.npy`)))]
+  const beside = entries.filter((n) => n.endsWith(`.${first}.npy`)).map((n) => n.slice(0, -`.${first}.npy`.length))
+  if (beside.length) return beside.map((stem) => () => fromNpys(names.map((n) => at(`${stem}.${n}.npy`))))
+  if (names.every(has))
+    return readdirSync(at(first))
+      .filter((n) => n.endsWith('.npy'))
+      .sort()
+      .map((file) => () => fromNpys(names.map((n) => at(n, file))))
+  return entries.filter((n) => n.endsWith('.safetensors')).map((n) => () => fromTensors(at(n), names))
+}
+
+const listSamples = (path: string, names: readonly string[]): Either<SpillwayError, readonly Open[]> => {
+  const stat = statSync(path, { throwIfNoEntry: false })
+  if (!stat) return left({ tag: 'FileMissing', kind: 'data', file: path })
+  if (!stat.isDirectory()) {
+    if (path.endsWith('.safetensors')) return right([() => fromTensors(path, names)])
+    return refused(
+      path,
+      `data is a .safetensors file with tensors ${names.join(' and ')}, or a folder with ${layoutsOf(names).join(', or ')}`,
+    )
+  }
+  const samples = samplesIn(path, names)
+  return samples.length ? right(samples) : refused(path, `the folder has no samples: legal are ${layoutsOf(names).join(', or ')}`)
+}
+
+// ---------------------------------------------------------------- against the model
+
+/** Samples of [C,H,W] that follow each other in one file, in C order. */
+export interface FileTensor {
+  readonly path: string
+  readonly offset: number
+  readonly type: ElementType
+  readonly samples: number
+  readonly shape: readonly [c: number, h: number, w: number]
+}
+/** For each fed value, by its name. */
+export type DataFiles = ReadonlyMap<string, readonly FileTensor[]>
+
+export const sampleCount = (files: readonly FileTensor[]): number => files.reduce((n, f) => n + f.samples, 0)
+
+const sameDims = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((d, i) => d === b[i])
+const text = (s: readonly number[]): string => `[${s.join(',')}]`
+
+/** How many samples of [C,H,W] an array holds; class labels may leave out dimensions of 1. */
+export const samplesOf = (shape: readonly number[], sample: readonly number[], labels: boolean): number | undefined => {
+  const forms = labels ? [sample, sample.filter((d) => d !== 1)] : [sample]
+  if (forms.some((f) => sameDims(shape, f))) return 1
+  return forms.some((f) => sameDims(shape.slice(1), f)) ? shape[0] : undefined
+}
+
+const fitted = (array: StoredArray, value: Value, name: string): Either<SpillwayError, FileTensor> => {
+  const labels = value.dtype === 'i32'
+  const sample = value.shape.slice(1)
+  const samples = samplesOf(array.shape, sample, labels)
+  if (samples === undefined || samples === 0)
+    return refused(
+      array.path,
+      `${array.what} is ${text(array.shape)}, the model's ${name} is [N,${sample.join(',')}] or ${text(sample)}` +
+        `${labels ? ', where dimensions of 1 may be left out' : ''}`,
+    )
+  if (labels && array.type.startsWith('f'))
+    return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
+  const [c, h, w] = sample as [number, number, number]
+  return right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w] })
+}
+
+/** What the training graph is fed: inputs, then targets. */
+export const fedValues = (graph: Graph): readonly Value[] => {
+  const fed = graph.values.filter(isFed)
+  if (fed.length === 0) throw new Error('a training graph is fed something')
+  return [...fed.filter((v) => v.role === 'input'), ...fed.filter((v) => v.role === 'target')]
+}
+
+/** What files call a fed value: 'input' and 'target' where there is one of each, else by its name. */
+const fileNames = (fed: readonly Value[]): readonly string[] =>
+  fed.map((v) => (fed.filter((o) => o.role === 'input').length === 1 && fed.length === 2 ? v.role : v.name))
+
+export const openData = (path: string, graph: Graph): Either<SpillwayError, DataFiles> => {
+  const fed = fedValues(graph)
+  const names = fileNames(fed)
+  const samples = listSamples(path, names)
+  if (isLeft(samples)) return samples
+  const files = new Map<string, FileTensor[]>(fed.map((v) => [v.name, []]))
+  for (const open of samples.right) {
+    const stored = open()
+    if (isLeft(stored)) return stored
+    const tensors = traverseArrayWithIndex((i, array: Stored[number]) => fitted(array, fed[i]!, names[i]!))(stored.right)
+    if (isLeft(tensors)) return tensors
+    const [first] = tensors.right
+    const odd = tensors.right.findIndex((t) => t.samples !== first!.samples)
+    if (odd >= 0)
+      return refused(
+        stored.right[odd]!.path,
+        `it has ${tensors.right[odd]!.samples} samples, its ${names[0]} has ${first!.samples}`,
+      )
+    tensors.right.forEach((t, i) => files.get(fed[i]!.name)!.push(t))
+  }
+  return right(files)
+}

@@ -1,0 +1,373 @@
+// The machines that this process can plan for: its own devices, measured or with fixed numbers, and the named ones.
+// In: a name. Out: a Machine whose workspaces are what the device's kernels ask for. Invariant: workspaces come from the
+// kernels themselves, never from a measurement, so the memory of a plan does not depend on how fast the machine was.
+import { existsSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import * as E from 'fp-ts/Either'
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
+import type { Float } from '../../staging/graph/graph'
+import type { Choice, Link, Machine } from '../../staging/graph/machine'
+import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../../staging/ops/op'
+import { opDef } from '../../staging/ops/registry'
+import type { Algorithms, Plan, Precision } from '../../staging/plan/plan'
+import { machines as namedMachines } from '../../staging/sim/machines'
+import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
+import { callKey } from '../../staging/ops/callkey'
+import { nativeCall } from './operands'
+import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './profile'
+import { asInSteps, learn } from './steptimes'
+import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './timing'
+import { availableBytes } from './memory'
+import { type DeviceName, loadNative, type Native, type ProductPrecision } from '../device/native'
+import { version } from '../version'
+
+export interface LocalMachine extends Machine {
+  readonly precision: Precision
+  /** A plan whose calls take what steps here have told that they take. */
+  readonly asInSteps: (plan: Plan) => Plan
+  /** Keeps what the calls of a plan took in a run's quickest quiet step, for what is said of plans to come. */
+  readonly learnFromSteps: (plan: Plan, seconds: Float64Array, threads?: number) => void
+  /** Keeps what was measured, for the next process. */
+  readonly saveProfile: () => void
+}
+
+export interface MachineOptions {
+  /** The lower tier: 'ram', or the folder of a spill file. */
+  readonly spill?: string
+  readonly threads?: number
+  /** What plans may choose among: one way for each call, those that repeat bit for bit (default), or all there are. */
+  readonly algorithms?: Algorithms
+  /** Bytes a second of an imitated link. */
+  readonly throttle?: number
+  /** Default fp32. */
+  readonly precision?: Precision
+}
+
+export const DEVICES = ['cpu', 'ref', 'null', 'cuda'] as const
+export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys(namedMachines)]
+
+// ---------------------------------------------------------------- workspaces
+
+type Asked<A> = (kind: string, attrs: AnyAttrs, s: CallShapes) => A
+type Cost = Asked<number>
+
+/** The same answer for the same call, as long as the machine lives: plans are made of equal calls. */
+const remembered = <A>(cost: Asked<A>): Asked<A> => {
+  const known = new Map<string, A>()
+  return (kind, attrs, s) => {
+    const key = callKey(kind, attrs, s)
+    const before = known.get(key)
+    if (before !== undefined) return before
+    const answer = cost(kind, attrs, s)
+    known.set(key, answer)
+    return answer
+  }
+}
+
+/** A planner asks for thousands of shapes, and the addon keeps what it compiles for each. */
+const QUERIES_TO_REMEMBER = 200
+
+/** Scratch bytes as the device's kernel says. */
+const asked = (native: Native, device: DeviceName, float: Float, threads?: number, algorithm: Algorithm = 'direct'): Cost => {
+  let queries = 0
+  return remembered((kind, attrs, s) => {
+    if (++queries % QUERIES_TO_REMEMBER === 0) native.forget('kernels')
+    const c = nativeCall(kind, attrs, s, float)
+    const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, algorithm, threads)
+    if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
+    return bytes
+  })
+}
+
+// ---------------------------------------------------------------- this machine's devices
+
+/** What the process itself takes beside the device: Node, libraries, kernels' code. */
+const OWN_BYTES = 512 * 1024 ** 2
+const deviceBytes = (): number => Math.max(PAGE_BYTES, bytesOf(pagesIn(availableBytes() - OWN_BYTES)))
+
+/** A link that is held back is not slowed by what computes beside it, nor does it copy all the time. */
+const linkAt = (speeds: Speeds, o: MachineOptions): Link => {
+  const capped = (rate: number): number => Math.min(rate, o.throttle ?? Infinity)
+  return {
+    ...(o.throttle === undefined ? { beside: speeds.beside } : {}),
+    outBytesPerSecond: capped(speeds.outBytesPerSecond),
+    inBytesPerSecond: capped(speeds.inBytesPerSecond),
+    latencySeconds: 1e-5,
+    fullDuplex: speeds.fullDuplex || o.throttle !== undefined,
+  }
+}
+
+/** The file system that a folder is on, or will be once it is made. */
+const fileSystemOf = (folder: string): string => {
+  const stat = statSync(folder, { throwIfNoEntry: false })
+  return stat ? `disk:${stat.dev}` : fileSystemOf(dirname(resolve(folder)))
+}
+const existing = (folder: string): string => (existsSync(folder) ? folder : existing(dirname(resolve(folder))))
+
+interface Timed {
+  readonly profile: KeptProfile
+  readonly times: Timer
+}
+const timed = new Map<number, Timed>()
+
+/** One profile a process for each number of threads: what was measured once, even with disturbance, is not measured again. */
+const timesOf = (native: Native, threads: number): Timed => {
+  const known = timed.get(threads)
+  if (known) return known
+  const profile = openProfile(cpuBuild(native.deviceInfo()), threads)
+  const times = timer(
+    profile.measurements,
+    (c, algorithm, inPlace) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads, undefined, inPlace),
+    'f32',
+  )
+  timed.set(threads, { profile, times })
+  return { profile, times }
+}
+
+const learnInto = (profile: KeptProfile, plan: Plan, seconds: Float64Array, link: Link): void => {
+  if (learn(profile.inSteps, plan, seconds, link)) profile.save()
+}
+
+/** What steps teach a machine whose plans go by fixed numbers. */
+const UNTAUGHT: Pick<LocalMachine, 'asInSteps' | 'learnFromSteps'> = { asInSteps: (plan) => plan, learnFromSteps: () => {} }
+
+type Scratch = (algorithm: Algorithm) => Cost
+
+/** Every way to run a call, timed; what takes the least scratch first. */
+const measuredChoices = (ways: Asked<readonly Algorithm[]>, scratch: Scratch, times: Timer): Asked<readonly Choice[]> =>
+  remembered((kind, attrs, s) =>
+    ways(kind, attrs, s)
+      .map(
+        (algorithm): Choice => ({
+          algorithm,
+          seconds: times.seconds(kind, attrs, s, algorithm),
+          workspace: scratch(algorithm)(kind, attrs, s),
+        }),
+      )
+      .sort((a, b) => a.workspace - b.workspace),
+  )
+
+const cpuChoices = (native: Native, times: Timer, threads: number): Asked<readonly Choice[]> => {
+  const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, asked(native, 'cpu', 'f32', threads, a)])) as Readonly<
+    Record<Algorithm, Cost>
+  >
+  return measuredChoices(
+    (kind, attrs, s) => ['direct', ...(opDef(kind).alternatives?.(attrs, s) ?? [])],
+    (a) => scratch[a],
+    times,
+  )
+}
+
+const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
+  const threads = o.threads ?? native.deviceInfo().threads
+  const { profile, times } = timesOf(native, threads)
+  const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
+  const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () =>
+    native.copyBandwidth(spill, 'cpu', threads),
+  )
+  const link = linkAt(speeds, o)
+  return {
+    name: 'cpu',
+    device: 'cpu',
+    dtype: 'f32',
+    precision: o.precision ?? 'fp32',
+    memoryBytes: deviceBytes(),
+    link,
+    seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
+    workspace: asked(native, 'cpu', 'f32', threads),
+    ...(o.algorithms === 'fixed' ? {} : { choices: cpuChoices(native, times, threads) }),
+    asInSteps: (plan) => asInSteps(profile.inSteps, plan),
+    learnFromSteps: (plan, seconds, n = threads) => learnInto(timesOf(native, n).profile, plan, seconds, link),
+    saveProfile: () => {
+      if (times.isNew() || profile.isNew()) profile.save()
+    },
+  }
+}
+
+// ---------------------------------------------------------------- the GPU
+
+/** No kernel takes 2^31 elements or more: such a call fits no device, so its op is tiled. */
+const FITS_NOWHERE = 2 ** 40
+
+/** What the context, the libraries' handles, modules and graphs take beside the pool. */
+const CUDA_OWN_BYTES = 1024 ** 3
+
+/** What a device that fails says, out of the middle of planning: `stageGraph` makes it a value again. */
+const onDevice = <A>(f: () => A): A => {
+  const answer = orDeviceFailed(f)
+  if (isLeft(answer)) throw new SpillwayException(answer.left)
+  return answer.right
+}
+
+/** Scratch bytes; negative where the device has no such way for the call. */
+const cudaScratch = (native: Native, precision: ProductPrecision): Scratch => {
+  const of = (algorithm: Algorithm): Cost =>
+    remembered((kind, attrs, s) => {
+      const c = nativeCall(kind, attrs, s, 'f32')
+      return onDevice(() => native.query('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision))
+    })
+  const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, of(a)])) as Readonly<Record<Algorithm, Cost>>
+  return (algorithm) => scratch[algorithm]
+}
+
+/** A library makes an engine to answer for it: after so long, calls that are new have its first choice alone. */
+const ENGINES_PATIENCE_SECONDS = 30
+
+/** The choices that cuDNN and cuBLAS have for a call: as it is, and as it is timed. */
+const libraryWays = (scratch: Scratch, algorithms: Algorithms): Asked<readonly Algorithm[]> => {
+  const named = ALGORITHM_NAMES.filter((a) => a.startsWith('library') || (a.startsWith('loose') && algorithms === 'fastest'))
+  let spent = 0
+  return (kind, attrs, s) => {
+    if (!opDef(kind).dense || spent > ENGINES_PATIENCE_SECONDS) return ['direct']
+    const began = performance.now()
+    const sample = sampleOf(kind, attrs, s, 'f32', GPU_SAMPLES)
+    const ways = named.filter((a) => [s, sample].every((one) => scratch(a)(kind, attrs, one) >= 0))
+    spent += (performance.now() - began) / 1000
+    return ['direct', ...ways]
+  }
+}
+
+const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
+  const facts = native.deviceFacts('cuda')
+  const products = o.precision === 'tf32' ? 'tf32' : undefined
+  const precision = products ?? 'fp32'
+  const profile = openProfile(
+    `${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`,
+    0,
+  )
+  const times = timer(
+    profile.measurements,
+    (c, algorithm) => onDevice(() => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision)),
+    'f32',
+    GPU_SAMPLES,
+  )
+  const scratch = cudaScratch(native, precision)
+  const fitting =
+    (algorithm: Algorithm): Cost =>
+    (kind, attrs, s) => {
+      const bytes = scratch(algorithm)(kind, attrs, s)
+      return bytes < 0 ? FITS_NOWHERE : bytes
+    }
+  const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
+  const speeds =
+    spill === undefined
+      ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
+      : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
+  const link = linkAt(speeds, o)
+  return {
+    name: 'cuda',
+    device: 'cuda',
+    dtype: 'f32',
+    precision: o.precision ?? 'fp32',
+    ...(products ? { products } : {}),
+    link,
+    memoryBytes: Math.max(PAGE_BYTES, bytesOf(pagesIn(facts.freeBytes - CUDA_OWN_BYTES))),
+    seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
+    workspace: fitting('direct'),
+    ...(o.algorithms === 'fixed'
+      ? {}
+      : { choices: measuredChoices(libraryWays(scratch, o.algorithms ?? 'measured'), fitting, times) }),
+    asInSteps: (plan) => asInSteps(profile.inSteps, plan),
+    learnFromSteps: (plan, seconds) => learnInto(profile, plan, seconds, link),
+    saveProfile: () => {
+      if (times.isNew() || profile.isNew()) profile.save()
+    },
+  }
+}
+
+/** Fixed numbers: plans for these devices are the same on every machine. */
+const FIXED_COPY_BYTES_PER_SECOND = 4e9
+const fixedSeconds =
+  (flopsPerSecond: number, float: Float) =>
+  (kind: string, attrs: AnyAttrs, s: CallShapes): number =>
+    1e-6 + opDef(kind).flops(attrs, s) / flopsPerSecond + callBytes(kind, s, float) / FIXED_COPY_BYTES_PER_SECOND
+
+const FIXED_LINK: Speeds = {
+  outBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND,
+  inBytesPerSecond: FIXED_COPY_BYTES_PER_SECOND,
+  fullDuplex: true,
+  beside: { copies: 1, calls: 1 },
+}
+
+const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions): LocalMachine => {
+  const dtype: Float = device === 'ref' ? 'f64' : 'f32'
+  return {
+    name: device,
+    device,
+    dtype,
+    precision: o.precision ?? 'fp32',
+    memoryBytes: deviceBytes(),
+    link: linkAt(FIXED_LINK, o),
+    seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
+    workspace: asked(native, device, dtype, o.threads),
+    ...UNTAUGHT,
+    saveProfile: () => {},
+  }
+}
+
+/** What the addon throws, as a value. */
+const orDeviceFailed = <A>(f: () => A): Either<SpillwayError, A> => {
+  try {
+    return right(f())
+  } catch (e) {
+    return left({ tag: 'DeviceFailed', reason: (e as Error).message })
+  }
+}
+
+/** The addon, or what is missing in words. */
+export const tryNative = (): Either<SpillwayError, Native> => orDeviceFailed(loadNative)
+
+/** Whether a device rounds to bf16 says whether it computes with it: the cpu device does where the processor multiplies bf16. */
+export const hasBf16 = (native: Native, device: DeviceName): boolean => {
+  const { wire, attrs, ins, outs } = nativeCall(
+    'to_bf16',
+    {},
+    { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true },
+    device === 'ref' ? 'f64' : 'f32',
+  )
+  return native.query(device, wire, attrs, ins, outs) >= 0
+}
+
+const WITHOUT_BF16: Readonly<Record<DeviceName, string>> = {
+  cpu: 'this processor has no bf16 arithmetic (avx512_bf16)',
+  null: 'the cpu that it stands for has no bf16 arithmetic',
+  cuda: 'the cuda device has no bf16 kernels',
+  ref: 'the reference device has no bf16 kernels',
+}
+
+const precisionFault = (native: Native, device: DeviceName, precision: Precision): SpillwayError | undefined => {
+  const others: readonly Precision[] = device === 'cuda' ? ['tf32'] : []
+  if (precision === 'fp32' || others.includes(precision) || (precision === 'bf16' && hasBf16(native, device))) return undefined
+  const reason = precision === 'bf16' ? WITHOUT_BF16[device] : `tf32 is of the cuda device's products`
+  return usage(`precision '${precision}' is not legal on machine '${device}': ${reason}`, ['fp32', ...others])
+}
+
+export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> => {
+  if (Object.hasOwn(namedMachines, name)) {
+    if (o.precision !== undefined && o.precision !== 'fp32')
+      return left(
+        usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']),
+      )
+    return right({ ...namedMachines[name]!, precision: 'fp32', ...UNTAUGHT, saveProfile: () => {} })
+  }
+  if (name !== 'cpu' && name !== 'ref' && name !== 'null' && name !== 'cuda')
+    return left(unknownName('machine', name, machineNames()))
+  const native = tryNative()
+  if (isLeft(native)) return native
+  if (name === 'cuda')
+    return pipe(
+      orDeviceFailed(() => precisionFault(native.right, name, o.precision ?? 'fp32')),
+      E.chain((fault) => (fault ? left(fault) : orDeviceFailed(() => cudaMachine(native.right, o)))),
+    )
+  const { devices } = native.right.deviceInfo()
+  if (!devices.includes(name))
+    return left({
+      tag: 'DeviceFailed',
+      reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'`,
+    })
+  const fault = precisionFault(native.right, name, o.precision ?? 'fp32')
+  if (fault) return left(fault)
+  return right(name === 'cpu' ? cpuMachine(native.right, o) : plainMachine(native.right, name, o))
+}

@@ -1,0 +1,149 @@
+// Plan modules: a plan as a TypeScript file that the checker reads beside its model. In: a plan and its model. Out: the text
+// of the module; and from a module that was imported, the plan again, read as untrusted, verified, and of this model.
+// Invariant: what a module says in literals is derived from the plan that it carries, when it is written and when it is read.
+import { deflateSync, inflateSync } from 'node:zlib'
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import type { CheckedHead, Model, Net, PlanHead, PlannedSegment } from '../../dsl'
+import { stale } from '../../dsl/plan/stale'
+import { bytesOf } from '../../staging/core/bytes'
+import { fingerprint } from '../../staging/graph/fingerprint'
+import type { OpId } from '../../staging/graph/graph'
+import { decodePlan, encodePlan } from '../../staging/plan/codec'
+import { type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
+import { isForward } from '../../staging/tile/segments'
+import { liveness } from '../../staging/tile/liveness'
+import { verify } from '../../staging/verify/verify'
+import { type SpillwayError, usage } from '../errors/errors'
+import { modelMismatch } from './identity'
+import { literal } from './literal'
+import { machineNamed } from '../machine/machine'
+import { describePlan, type Staged } from './stage'
+
+/** A plan with what its type knows of it. */
+export interface PlanModule<P extends PlanHead = PlanHead> {
+  readonly kind: 'plan-module'
+  readonly head: P
+  /** The plan file, deflated, in base 64. */
+  readonly packed: string
+}
+
+/** What `spillway plan --emit` writes: T is the type of the model, or of the net, that the plan is for. */
+export const planModule =
+  <T extends Model | Net>() =>
+  <const P extends PlanHead>(head: CheckedHead<T, P>, packed: string): PlanModule<P> => ({
+    kind: 'plan-module',
+    head: head as P,
+    packed,
+  })
+
+// ---------------------------------------------------------------- what a plan says in literals
+
+const tilesText = ({ grid }: Segment): Partial<Record<'B' | 'H' | 'W', number>> =>
+  Object.fromEntries((['B', 'H', 'W'] as const).filter((d) => grid[d] > 1).map((d) => [d, grid[d]]))
+
+/** The named layers of each segment; of a tiled one that runs forward, those that it runs for the first time. */
+const plannedSegments = (plan: Plan, named: ReadonlyMap<string, number>): readonly PlannedSegment[] => {
+  const ran = new Set<OpId>()
+  return plan.segments.map((s) => {
+    const own = s.body.map((b) => plan.graph.ops[b.op]!).filter((op) => s.phase !== 'step' || (isForward(op) && !ran.has(op.id)))
+    s.body.forEach((b) => ran.add(b.op))
+    const layers = own
+      .map((op) => op.layer)
+      .filter((l) => named.has(l))
+      .sort((a, b) => named.get(a)! - named.get(b)!)
+    return { phase: s.phase, from: layers[0] ?? '', to: layers[layers.length - 1] ?? '', ...tilesText(s) }
+  })
+}
+
+/** Layers whose outputs outlive the forward segment that makes them; the last one's only when it runs in tiles. */
+const checkpointsOf = (plan: Plan): readonly string[] => {
+  const live = liveness(
+    plan.graph,
+    plan.segments.map((s) => s.body.map((b) => b.op)),
+  )
+  const forward = plan.segments.flatMap((s, i) => (s.phase === 'forward' ? [i] : []))
+  const makers = new Map(plan.graph.ops.flatMap((op) => op.outs.map((v) => [v, op.layer] as const)))
+  const held = (i: number): readonly string[] =>
+    [...live[i]!.leaves].filter((v) => plan.graph.values[v]!.role === 'activation').map((v) => makers.get(v)!)
+  return [...new Set((plan.segments[forward[forward.length - 1]!]?.keeps.length ? forward : forward.slice(0, -1)).flatMap(held))]
+}
+
+const swapsOf = (plan: Plan): PlanHead['swaps'] => {
+  const moved = new Map<string, number>()
+  for (const r of plan.residencies) {
+    const { label } = plan.storages[r.storage]!
+    if (r.save) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
+  }
+  return [...moved].map(([value, bytes]) => ({ value, bytes }))
+}
+
+const precisionHead = (plan: Plan): Pick<PlanHead, 'precision'> => {
+  const precision = precisionOf(plan)
+  return precision === 'fp32' ? {} : { precision }
+}
+
+export const headOf = (plan: Plan, model: Model): PlanHead => ({
+  model: plan.graph.name,
+  input: model.input,
+  net: model.net as Net & PlanHead['net'],
+  machine: plan.machine,
+  strategy: plan.strategy,
+  ...precisionHead(plan),
+  budget: plan.budgetBytes,
+  peak: bytesOf(plan.peakPages),
+  fingerprint: fingerprint(plan.graph),
+  segments: plannedSegments(plan, new Map(model.layers.flatMap((l, i) => (l.named ? [[l.name, i] as const] : [])))),
+  checkpoints: checkpointsOf(plan),
+  swaps: swapsOf(plan),
+})
+
+// ---------------------------------------------------------------- the module
+
+/** Where the model's type comes from: an import and an expression. */
+export interface ModelSource {
+  readonly importing: string
+  readonly type: string
+}
+
+export const moduleText = (plan: Plan, model: Model, from: ModelSource): string => `\
+// Made by \`spillway plan --emit\`: do not edit, stage again. The plan of ${plan.graph.name}, ${model.input.join('x')}, for ${plan.machine}.
+// biome-ignore-all format: generated
+import { planModule } from 'spillway'
+${from.importing}
+
+export default planModule<${from.type}>()(${literal(headOf(plan, model))}, '${pack(plan)}')
+`
+
+const pack = (plan: Plan): string => deflateSync(encodePlan(plan), { level: 9 }).toString('base64')
+
+/** Far more than any plan, and far less than memory. */
+const LARGEST = 2 ** 28
+
+const unpack = (module: PlanModule): Either<SpillwayError, Plan> => {
+  let text: string
+  try {
+    text = inflateSync(Buffer.from(module.packed, 'base64'), { maxOutputLength: LARGEST }).toString('utf8')
+  } catch {
+    return left({ tag: 'PlanFormat', at: 'the module', reason: 'what it carries cannot be unpacked; stage again' })
+  }
+  const plan = decodePlan(text)
+  if (isLeft(plan)) return plan
+  const verified = verify(plan.right)
+  return isLeft(verified) ? verified : plan
+}
+
+const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
+
+/** The plan of a module, for this model; or why they do not belong together. */
+export const openModule = <M extends Model>(model: M, module: PlanModule, spill = 'ram'): Either<SpillwayError, Staged<M>> => {
+  const difference = stale(model, module.head)
+  if (difference !== null) return left(usage(difference))
+  const plan = unpack(module)
+  if (isLeft(plan)) return plan
+  const mismatch = modelMismatch(model, plan.right)
+  if (mismatch) return left(mismatch)
+  if (!sameJson(headOf(plan.right, model), module.head))
+    return left({ tag: 'PlanFormat', at: 'the module', reason: 'what it says is not what its plan says; stage again' })
+  const machine = machineNamed(plan.right.machine, { spill, precision: precisionOf(plan.right) })
+  return isLeft(machine) ? machine : right({ ...describePlan(plan.right, machine.right, spill, 'pages', 0), model })
+}

@@ -1,0 +1,110 @@
+// Every strategy over a sweep of budgets, for `spillway compare` and the laboratory. In: a training graph, a machine, which
+// strategies and budgets. Out: a comparison: for each case what `plan` says of it, or that no plan fits.
+import { isLeft } from 'fp-ts/Either'
+import { compile } from '../../staging/compile'
+import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
+import type { Graph } from '../../staging/graph/graph'
+import type { Algorithms } from '../../staging/plan/plan'
+import type { LocalMachine } from '../machine/machine'
+import { lowerBound, planJson, type PlanJson } from '../report/facts'
+import { stageGraph } from './stage'
+
+export interface SweepOptions {
+  readonly strategies: readonly string[]
+  /** How many budgets, evenly from the smallest that any strategy works with to in-core; or these, in bytes. */
+  readonly budgets: number | readonly number[]
+  readonly algorithms?: Algorithms
+  readonly spill?: string
+  /** Each plan is replayed on these; by default it is only what runs, on pages. */
+  readonly allocators?: readonly string[]
+}
+
+export type Case = { readonly strategy: string; readonly allocator: string; readonly budgetBytes: number } & (
+  | { readonly feasible: false; readonly smallestBytes?: number }
+  | ({
+      readonly feasible: true
+      readonly chosen: string
+      readonly imagesPerSecond: number
+      readonly inCoreSeconds: number
+      /** Paper 5, Prop. 3: what no plan that only swaps can beat. */
+      readonly swapBoundSeconds: number
+    } & PlanJson)
+)
+export type FeasibleCase = Extract<Case, { feasible: true }>
+
+export interface Comparison {
+  readonly model: string
+  readonly machine: string
+  readonly inCoreBytes: number
+  readonly smallestBytes: number
+  readonly cases: readonly Case[]
+}
+
+/** The smallest budget of a strategy: what it answers when it is given one page. */
+export const smallestOf = (graph: Graph, machine: LocalMachine, strategy: string, algorithms?: Algorithms): number => {
+  const plan = compile(graph, { strategy, budgetBytes: PAGE_BYTES, machine, algorithms })
+  if (!isLeft(plan)) return bytesOf(plan.right.peakPages)
+  return plan.left.tag === 'BudgetInfeasible' ? plan.left.smallestBytes : Infinity
+}
+
+/** `n` budgets in whole pages, evenly from the smallest to in-core, without repeats. */
+export const sweep = (smallest: number, inCore: number, n: number): readonly number[] => {
+  const at = (i: number): number => bytesOf(Math.round((smallest + ((inCore - smallest) * i) / Math.max(1, n - 1)) / PAGE_BYTES))
+  return [...new Set(n === 1 ? [smallest] : Array.from({ length: n }, (_, i) => at(i)))]
+}
+
+/** One plan on each allocator; where none fits, one case. */
+const casesOf = (
+  graph: Graph,
+  machine: LocalMachine,
+  strategy: string,
+  budgetBytes: number,
+  { allocators = ['pages'], ...o }: Partial<SweepOptions>,
+): readonly Case[] => {
+  const staged = stageGraph(graph, machine, { strategy, budget: budgetBytes, algorithms: o.algorithms, spill: o.spill })
+  if (isLeft(staged)) {
+    const smallest = staged.left.tag === 'BudgetInfeasible' ? { smallestBytes: staged.left.smallestBytes } : {}
+    return [{ strategy, allocator: 'pages', budgetBytes, feasible: false, ...smallest }]
+  }
+  const { plan, timeline, staging } = staged.right
+  return allocators.map((allocator): Case => {
+    const facts = planJson(plan, timeline, { ...staging, allocator })
+    return {
+      ...facts,
+      strategy,
+      allocator,
+      budgetBytes,
+      feasible: true,
+      chosen: plan.strategy,
+      imagesPerSecond: facts.input[0]! / facts.makespanSeconds,
+      inCoreSeconds: staging.inCore.computeSeconds,
+      swapBoundSeconds: lowerBound(plan, staging, true),
+    }
+  })
+}
+
+export const caseOf = (graph: Graph, machine: LocalMachine, strategy: string, budgetBytes: number): Case =>
+  casesOf(graph, machine, strategy, budgetBytes, {})[0]!
+
+export const compareGraph = (
+  graph: Graph,
+  machine: LocalMachine,
+  o: SweepOptions,
+  each: (c: Case) => void = () => {},
+): Comparison => {
+  const inCoreBytes = smallestOf(graph, machine, 'in-core', o.algorithms)
+  const smallestBytes =
+    typeof o.budgets === 'number'
+      ? Math.min(...o.strategies.map((s) => smallestOf(graph, machine, s, o.algorithms)))
+      : Math.min(...o.budgets)
+  const budgets =
+    typeof o.budgets === 'number' ? sweep(smallestBytes, Math.max(smallestBytes, inCoreBytes), o.budgets) : o.budgets
+  const cases = budgets.flatMap((budget) =>
+    o.strategies.flatMap((strategy) => {
+      const cases = casesOf(graph, machine, strategy, budget, o)
+      cases.forEach(each)
+      return cases
+    }),
+  )
+  return { model: graph.name, machine: machine.name, inCoreBytes, smallestBytes, cases }
+}

@@ -1,0 +1,46 @@
+// Sums and maxima over the parts of a run. In: what each chunk of steps measured. Out: totals, which checkpoints carry on, so
+// that a resumed run reports all of itself.
+import * as t from 'io-ts'
+import type { RunMetrics } from '../device/device'
+import type { DeviceMemory } from '../device/native'
+
+export const totalsCodec = t.strict({
+  seconds: t.number,
+  recomputeSeconds: t.number,
+  stallMemorySeconds: t.number,
+  stallDataSeconds: t.number,
+  bytesOut: t.number,
+  bytesIn: t.number,
+  diskBytes: t.number,
+  arenaPeakBytes: t.number,
+  processPeakBytes: t.number,
+})
+/** Sums and maxima over the steps done so far, and their losses. */
+export type Totals = t.TypeOf<typeof totalsCodec> & { readonly losses: readonly number[]; readonly deviceMemory?: DeviceMemory }
+
+export const NO_STEPS: Totals = {
+  losses: [],
+  seconds: 0,
+  recomputeSeconds: 0,
+  stallMemorySeconds: 0,
+  stallDataSeconds: 0,
+  bytesOut: 0,
+  bytesIn: 0,
+  diskBytes: 0,
+  arenaPeakBytes: 0,
+  processPeakBytes: 0,
+}
+
+export const addRun = (a: Totals, m: RunMetrics, processPeakBytes: number): Totals => ({
+  losses: [...a.losses, ...m.losses],
+  seconds: a.seconds + m.seconds.reduce((n, s) => n + s, 0),
+  recomputeSeconds: a.recomputeSeconds + m.recomputeSeconds,
+  stallMemorySeconds: a.stallMemorySeconds + m.stallSeconds.memory,
+  stallDataSeconds: a.stallDataSeconds + m.stallSeconds.data,
+  bytesOut: a.bytesOut + m.bytesOut,
+  bytesIn: a.bytesIn + m.bytesIn,
+  diskBytes: Math.max(a.diskBytes, m.diskBytes),
+  arenaPeakBytes: Math.max(a.arenaPeakBytes, m.arenaPeakBytes),
+  processPeakBytes: Math.max(a.processPeakBytes, processPeakBytes),
+  ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
+})

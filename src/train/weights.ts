@@ -1,0 +1,199 @@
+// Weights by PyTorch's names. In: a model's parameters and states on a device, a safetensors file. Out: the one filled
+// from the other, or the words why not; the digest of all weights. Invariant: a file is judged whole before a byte is written.
+import { createHash } from 'node:crypto'
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Graph, isPersistent, type Value } from '../../staging/graph/graph'
+import { opDef } from '../../staging/ops/registry'
+import type { SpillwayError } from '../errors/errors'
+import type { Written } from '../files/whole'
+import {
+  type NewTensor,
+  openTensors,
+  readTensor,
+  type StoredTensor,
+  type TensorFile,
+  type TensorType,
+  writeTensors,
+} from '../files/safetensors'
+
+/** Where the bytes of parameters and states are: a session on the device. */
+export interface StateStore {
+  readonly read: (name: string) => Uint8Array
+  readonly write: (name: string, bytes: Uint8Array) => void
+}
+
+// ---------------------------------------------------------------- what a model keeps between steps
+
+export interface ModelState {
+  /** Parameters and running statistics, sorted by name: what PyTorch's state_dict holds. */
+  readonly weights: readonly Value[]
+  /** Momenta, exponential averages. */
+  readonly optimizer: readonly Value[]
+  /** Counters of PyTorch's batch norm that no value stands for; `moves`: one more with every step. */
+  readonly counters: readonly { readonly name: string; readonly moves: boolean }[]
+}
+
+const byName = (a: { readonly name: string }, b: { readonly name: string }): number =>
+  a.name < b.name ? -1 : a.name > b.name ? 1 : 0
+const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf('.')))
+
+/** The values that some op of the step overwrites. */
+const overwritten = (graph: Graph): ReadonlySet<number> =>
+  new Set(graph.ops.flatMap((o) => (opDef(o.kind).mutates ?? []).map((i) => o.ins[i]!)))
+
+export const modelState = (graph: Graph): ModelState => {
+  const persistent = graph.values.filter(isPersistent).sort(byName)
+  const params = new Set(persistent.filter((v) => v.role === 'param').map((v) => v.name))
+  // An optimizer's state is named after its parameter ('conv1.weight.momentum'), a statistic after its layer.
+  const ofOptimizer = (v: Value): boolean => v.role === 'state' && params.has(parentOf(v.name))
+  const moving = overwritten(graph)
+  return {
+    weights: persistent.filter((v) => !ofOptimizer(v)),
+    optimizer: persistent.filter(ofOptimizer),
+    counters: persistent
+      .filter((v) => v.name.endsWith('.running_mean'))
+      .map((v) => ({ name: `${parentOf(v.name)}.num_batches_tracked`, moves: moving.has(v.id) })),
+  }
+}
+
+const storedType = (v: Value): TensorType => (v.dtype === 'f64' ? 'F64' : v.dtype === 'f32' ? 'F32' : 'I32')
+
+export const asTensors = (values: readonly Value[], store: StateStore): readonly NewTensor[] =>
+  values.map((v) => ({ name: v.name, type: storedType(v), shape: v.shape, read: () => store.read(v.name) }))
+
+// ---------------------------------------------------------------- counters
+
+/** How many batches each norm had seen before step 1: what the weights file said, else 0. */
+export type Counted = ReadonlyMap<string, bigint>
+
+const int64 = (n: bigint): Uint8Array => new Uint8Array(BigInt64Array.of(n).buffer)
+
+export const counterTensors = (state: ModelState, before: Counted, steps: number): readonly NewTensor[] =>
+  state.counters.map((c) => {
+    const n = (before.get(c.name) ?? 0n) + (c.moves ? BigInt(steps) : 0n)
+    return { name: c.name, type: 'I64', shape: [], read: () => int64(n) }
+  })
+
+const readCounters = (file: TensorFile, state: ModelState): Counted => {
+  const counted = new Map<string, bigint>()
+  for (const c of state.counters) {
+    const stored = file.tensors.get(c.name)
+    const bytes = stored?.type === 'I64' && stored.bytes === 8 ? readTensor(file, stored) : undefined
+    if (bytes && !isLeft(bytes))
+      counted.set(c.name, new DataView(bytes.right.buffer, bytes.right.byteOffset).getBigInt64(0, true))
+  }
+  return counted
+}
+
+// ---------------------------------------------------------------- number formats
+
+const halfToNumber = (h: number): number => {
+  const sign = h & 0x8000 ? -1 : 1
+  const exponent = (h >> 10) & 0x1f
+  const fraction = h & 0x3ff
+  if (exponent === 0) return sign * fraction * 2 ** -24
+  if (exponent === 31) return fraction ? NaN : sign * Infinity
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15)
+}
+
+const float32Of = new DataView(new ArrayBuffer(4))
+const bfloatToNumber = (b: number): number => {
+  float32Of.setUint32(0, b << 16)
+  return float32Of.getFloat32(0)
+}
+
+type Reader = (view: DataView, at: number) => number
+const FLOATS: Partial<Readonly<Record<TensorType, Reader>>> = {
+  F64: (d, at) => d.getFloat64(at, true),
+  F32: (d, at) => d.getFloat32(at, true),
+  F16: (d, at) => halfToNumber(d.getUint16(at, true)),
+  BF16: (d, at) => bfloatToNumber(d.getUint16(at, true)),
+}
+
+/** The bytes of a float tensor as the model stores it. */
+export const converted = (bytes: Uint8Array, from: TensorType, to: TensorType): Uint8Array => {
+  if (from === to) return bytes
+  const reader = FLOATS[from]
+  if (!reader || (to !== 'F32' && to !== 'F64')) throw new Error(`no conversion from ${from} to ${to}`)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const width = from === 'F64' ? 8 : from === 'F32' ? 4 : 2
+  const numbers = to === 'F64' ? new Float64Array(bytes.length / width) : new Float32Array(bytes.length / width)
+  for (let i = 0; i < numbers.length; i++) numbers[i] = reader(view, i * width)
+  return new Uint8Array(numbers.buffer)
+}
+
+// ---------------------------------------------------------------- load and save
+
+const shapeText = (s: readonly number[]): string => `[${s.join(',')}]`
+const sameShape = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((d, i) => d === b[i])
+
+/** What keeps a file from filling these values: one line a tensor. */
+export const problemsOf = (file: TensorFile, values: readonly Value[], exactType: boolean): readonly string[] =>
+  values.flatMap((v) => {
+    const s = file.tensors.get(v.name)
+    if (!s) return [`'${v.name}' ${shapeText(v.shape)} is missing`]
+    if (!sameShape(s.shape, v.shape)) return [`'${v.name}' is ${shapeText(s.shape)}, the model's is ${shapeText(v.shape)}`]
+    if (exactType ? s.type !== storedType(v) : !(s.type in FLOATS))
+      return [`'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`]
+    return []
+  })
+
+export const fill = (file: TensorFile, values: readonly Value[], store: StateStore): Either<string, void> => {
+  for (const v of values) {
+    const stored = file.tensors.get(v.name) as StoredTensor
+    const bytes = readTensor(file, stored)
+    if (isLeft(bytes)) return bytes
+    store.write(v.name, converted(bytes.right, stored.type, storedType(v)))
+  }
+  return right(undefined)
+}
+
+export interface LoadedWeights {
+  readonly counted: Counted
+  readonly extra: readonly string[]
+}
+
+const shortened = (problems: readonly string[]): readonly string[] =>
+  problems.length <= 12 ? problems : [...problems.slice(0, 12), `and ${problems.length - 12} more`]
+
+/** Opens a file that the call names: absent files are the call's fault, damaged ones their own. */
+export const openNamed = (kind: 'weights' | 'data' | 'checkpoint', path: string): Either<SpillwayError, TensorFile> => {
+  try {
+    const file = openTensors(path)
+    return isLeft(file) ? left({ tag: 'FileRefused', kind, file: path, reason: file.left }) : file
+  } catch (e) {
+    const code = (e as NodeJS.ErrnoException).code
+    return left(
+      code === 'ENOENT'
+        ? { tag: 'FileMissing', kind, file: path }
+        : { tag: 'FileRefused', kind, file: path, reason: String((e as Error).message) },
+    )
+  }
+}
+
+export const loadWeights = (path: string, state: ModelState, store: StateStore): Either<SpillwayError, LoadedWeights> => {
+  const file = openNamed('weights', path)
+  if (isLeft(file)) return file
+  const problems = problemsOf(file.right, state.weights, false)
+  const known = new Set([...state.weights.map((v) => v.name), ...state.counters.map((c) => c.name)])
+  const extra = [...file.right.tensors.keys()].filter((n) => !known.has(n)).sort()
+  if (problems.length)
+    return left({
+      tag: 'WeightsMismatch',
+      file: path,
+      problems: shortened([...problems, ...extra.map((n) => `'${n}' is not in the model`)]),
+    })
+  const filled = fill(file.right, state.weights, store)
+  if (isLeft(filled)) return left({ tag: 'FileRefused', kind: 'weights', file: path, reason: filled.left })
+  return right({ counted: readCounters(file.right, state), extra })
+}
+
+export const saveWeights = (path: string, state: ModelState, store: StateStore, before: Counted, steps: number): Written =>
+  writeTensors(path, [...asTensors(state.weights, store), ...counterTensors(state, before, steps)], { format: 'pt' })
+
+/** SHA-256 over name, shape and bytes of every parameter and running statistic, in sorted name order. */
+export const weightsSha256 = (state: ModelState, store: StateStore): string => {
+  const hash = createHash('sha256')
+  for (const v of state.weights) hash.update(`${v.name}\0${v.shape.join(',')}\0`).update(store.read(v.name))
+  return hash.digest('hex')
+}

@@ -1,0 +1,239 @@
+// A device plugin that needs no GPU: asynchronous lanes, events, graphs and 2 MiB pages, imitated on the host, so that all
+// that the runtime does with the cuda plugin is tested without one. Its addresses are not the host's (an access of the host
+// ends the program), its step scalars live on the device, and any call can be made to fail, by a function or from outside.
+#include "test/native/imitation/lanes.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "test/native/imitation/kernels.hpp"
+#include "runtime/host_pool.hpp"
+#include "plan/tape.hpp"
+#include "runtime/memory.hpp"
+
+namespace spillway::imitation {
+namespace {
+
+/// Added to an address it makes one that no program may touch.
+constexpr uintptr_t AWAY = uintptr_t(1) << 62;
+
+/// The call of the process that fails; 0: none.
+int64_t failure_asked() {
+  const char* const nth = std::getenv("SPILLWAY_IMITATION_FAILS");
+  return nth ? std::atoll(nth) : 0;
+}
+
+std::atomic<int64_t> calls_to_failure{failure_asked()};
+std::atomic<uint64_t> gone_together{0};
+
+Status possibly_failed() { return calls_to_failure > 0 && --calls_to_failure == 0 ? refuse("imitated failure") : Status{}; }
+
+struct Context {
+  explicit Context(const OpenOptions& options) : lanes(options.events) {}
+  std::optional<HostPool> pool;
+  uint64_t va_bytes = 0;
+  std::vector<AddressRange> pinned;
+  StepContext step;         // the device's
+  Lanes lanes;              // last: its threads use the others
+
+  bool is_away(const void* p) const { return reinterpret_cast<uintptr_t>(p) & AWAY; }
+  bool is_pinned(const void* p) const {
+    return std::any_of(pinned.begin(), pinned.end(), [&](const AddressRange& r) { return p >= r.data() && p < r.data() + r.bytes(); });
+  }
+};
+
+Context* of(DeviceContext* c) { return reinterpret_cast<Context*>(c); }
+
+void* here(const void* p) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) & ~AWAY); }
+
+/// A call that outlives the views that it was made from.
+struct OwnedCall {
+  explicit OwnedCall(const KernelCall& c) : call(c), views(c.ins, c.ins + c.n_ins), attrs(c.attrs, c.attrs + c.n_attrs) {
+    views.insert(views.end(), c.outs, c.outs + c.n_outs);
+    for (View& v : views) v.data = here(v.data);
+    call.ins = views.data();
+    call.outs = views.data() + c.n_ins;
+    call.attrs = attrs.data();
+    call.workspace = here(c.workspace);
+  }
+  KernelCall call;
+  std::vector<View> views;
+  std::vector<double> attrs;
+};
+
+bool facts(DeviceFacts* into, Words*) {
+  *into = {};
+  std::snprintf(into->device, sizeof into->device, "imitation");
+  into->total_bytes = into->free_bytes = available_memory();
+  return true;
+}
+
+bool open(const OpenOptions* options, DeviceContext** into, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  *into = reinterpret_cast<DeviceContext*>(new Context(*options));
+  return true;
+}
+
+void close(DeviceContext* c) { delete of(c); }
+
+bool map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  Result<HostPool> pool = HostPool::open(*layout);
+  if (!pool.ok()) return tell(words, pool.status());
+  of(c)->pool.emplace(std::move(pool).value());
+  *base = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(of(c)->pool->base()) | AWAY);
+  return true;
+}
+
+uint64_t pool_bytes(DeviceContext* c) { return of(c)->pool ? of(c)->pool->file_bytes() : 0; }
+
+bool pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  AddressRange range = AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+  if (!range) return tell(words, refuse("no memory for ", bytes, " bytes"));
+  *at = range.data();
+  of(c)->pinned.push_back(std::move(range));
+  return true;
+}
+
+/// As a driver would count it: nothing but the pool.
+bool memory(DeviceContext* c, DeviceMemory* into, Words*) {
+  *into = {0, pool_bytes(c), 0, true};
+  return true;
+}
+
+/// A library's choices differ in nothing but their scratch and how long they take: the second and the loose one are the quickest.
+struct Way { int64_t more_scratch; std::chrono::microseconds pause; };
+constexpr Way WAYS[] = {{0, std::chrono::microseconds(400)}, {4096, std::chrono::microseconds(100)}, {64, std::chrono::microseconds(800)}};
+constexpr Way LOOSE{128, std::chrono::microseconds(0)};
+
+const Way* way_of(const KernelCall& call) {
+  if (!is_library(call.kind) || !is_library_choice(call.algorithm)) return nullptr;
+  const LibraryChoice choice = library_choice(call.algorithm);
+  if (choice.loose) return choice.rank == 0 ? &LOOSE : nullptr;
+  return choice.rank < std::size(WAYS) ? &WAYS[choice.rank] : nullptr;
+}
+
+int64_t workspace(DeviceContext*, const KernelCall* call) {
+  const int64_t bytes = kernel(call->kind)->workspace_bytes(*call);
+  if (bytes < 0 || !is_library(call->kind)) return bytes;
+  const Way* const way = way_of(*call);
+  return way ? bytes + way->more_scratch : -1;
+}
+
+bool prepare(DeviceContext*, const KernelCall* call, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  return tell(words, kernel(call->kind)->prepare(*call));
+}
+
+bool run(DeviceContext* c, const KernelCall* call, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), owned = std::make_shared<OwnedCall>(*call)] {
+    owned->call.step = &c->step;
+    if (const Way* way = way_of(owned->call); way && way->pause.count() > 0) std::this_thread::sleep_for(way->pause);
+    return kernel(owned->call.kind)->run(owned->call);
+  }));
+}
+
+bool run_together(DeviceContext* c, const KernelCall* calls, uint32_t n, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  gone_together += n;
+  auto owned = std::make_shared<std::vector<OwnedCall>>(calls, calls + n);
+  return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), owned] {
+    std::vector<KernelCall> here;
+    for (OwnedCall& o : *owned) {
+      o.call.step = &c->step;
+      here.push_back(o.call);
+    }
+    return imitation::run_together(here.data(), uint32_t(here.size()));
+  }));
+}
+
+bool begin_step(DeviceContext* c, const StepContext* step, Words* words) {
+  if (of(c)->lanes.capturing(Lane::compute)) return tell(words, refuse("a step begins outside of captures"));
+  return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), step = *step] {
+    c->step = step;
+    return Status{};
+  }));
+}
+
+bool copy(DeviceContext* c, Lane lane, void* to, const void* from, uint64_t bytes, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  const Context& context = *of(c);
+  Lanes& lanes = of(c)->lanes;
+  const auto move = [to = here(to), from = here(from), bytes] {
+    std::memcpy(to, from, bytes);
+    return Status{};
+  };
+  const bool reached = (context.is_away(to) || context.is_pinned(to)) && (context.is_away(from) || context.is_pinned(from));
+  if (reached) return tell(words, lanes.push(lane, move));
+  if (lanes.capturing(lane)) return tell(words, refuse("a copy of memory that is not pinned cannot be captured"));
+  if (const Status s = lanes.finish(lane); !s.ok()) return tell(words, s);
+  return tell(words, move());
+}
+
+bool record(DeviceContext* c, Lane lane, uint32_t event, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  return tell(words, of(c)->lanes.record(lane, event));
+}
+
+bool wait(DeviceContext* c, Lane lane, uint32_t event, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  return tell(words, of(c)->lanes.wait(lane, event));
+}
+
+bool finish(DeviceContext* c, Lane lane, Words* words) {
+  const Status imitated = possibly_failed();
+  const Status s = of(c)->lanes.finish(lane);
+  return tell(words, imitated.ok() ? s : imitated);
+}
+
+bool stamp(DeviceContext* c, Lane lane, uint32_t number, Words* words) { return tell(words, of(c)->lanes.stamp(lane, number)); }
+double seconds_between(DeviceContext* c, uint32_t from, uint32_t to) { return of(c)->lanes.seconds_between(from, to); }
+bool begin_capture(DeviceContext* c, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  return tell(words, of(c)->lanes.begin_capture());
+}
+
+bool end_capture(DeviceContext* c, uint32_t* graph, Words* words) {
+  const Status imitated = possibly_failed();
+  const Result<uint32_t> kept = of(c)->lanes.end_capture();
+  if (!imitated.ok() || !kept.ok()) return tell(words, imitated.ok() ? kept.status() : imitated);
+  *graph = kept.value();
+  return true;
+}
+
+bool launch(DeviceContext* c, uint32_t graph, Words* words) {
+  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  return tell(words, of(c)->lanes.launch(graph));
+}
+
+constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .asynchronous = true,
+                        .facts = facts, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
+                        .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr, .open = open, .close = close,
+                        .map = map, .pool_bytes = pool_bytes, .memory = memory, .pin = pin,
+                        .workspace = workspace, .prepare = prepare, .run = run,
+                        .run_together = run_together, .most_together = most_together, .begin_step = begin_step,
+                        .copy = copy, .record = record, .wait = wait, .finish = finish,
+                        .stamp = stamp, .seconds_between = seconds_between,
+                        .begin_capture = begin_capture, .end_capture = end_capture, .launch = launch};
+
+}  // namespace
+
+}  // namespace spillway::imitation
+
+extern "C" __attribute__((visibility("default"))) const spillway::Device* spillway_device_table(uint32_t version) {
+  return version == spillway::DEVICE_TABLE_VERSION ? &spillway::imitation::DEVICE : nullptr;
+}
+
+/// Calls that went together with others so far.
+extern "C" __attribute__((visibility("default"))) uint64_t spillway_imitation_together() { return spillway::imitation::gone_together; }
+
+/// The nth call from now on fails; 0: none.
+extern "C" __attribute__((visibility("default"))) void spillway_imitation_fail(int64_t nth) { spillway::imitation::calls_to_failure = nth; }

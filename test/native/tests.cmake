@@ -1,0 +1,38 @@
+# The native tests, and what only they use. In: spillway_core, ON_DEMAND. Out: the target `check`, a program for each file of
+# this folder, the imitated device (which the TypeScript tests load too: it lies beside the addon) and the tape fuzzer.
+set(TESTS ${CMAKE_CURRENT_LIST_DIR})
+set(CHECKOUT ${TESTS}/../..)
+
+# A device plugin for tests, beside the addon: what the runtime does with an asynchronous device, without one.
+# Its kernels are the cuda device's own, compiled for the host.
+add_library(spillway_own_kernels STATIC ${TESTS}/imitation/kernels.cpp)
+target_link_libraries(spillway_own_kernels PUBLIC spillway_core)
+target_include_directories(spillway_own_kernels PUBLIC ${CHECKOUT})
+add_library(spillway_imitation MODULE ${TESTS}/imitation/imitation.cpp ${TESTS}/imitation/lanes.cpp)
+set_target_properties(spillway_imitation PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden)
+target_link_libraries(spillway_imitation PRIVATE spillway_own_kernels)
+target_link_options(spillway_imitation PRIVATE -Wl,--exclude-libs,ALL)
+
+add_executable(fuzz_tape ${ON_DEMAND} ${TESTS}/fuzz/fuzz_tape.cpp)
+target_link_libraries(fuzz_tape PRIVATE spillway_core)
+target_include_directories(fuzz_tape PRIVATE ${CHECKOUT})
+
+# Of the random cases of the kernels' tests.
+set(SPILLWAY_ONE_CASE_IN 1)
+if(SPILLWAY_SANITIZE)
+  set(SPILLWAY_ONE_CASE_IN 5)
+endif()
+
+# Each file of this folder is a program that ends with `N passed, 0 failed` and exits with 1 when one failed.
+add_custom_target(check)
+file(GLOB SPILLWAY_TESTS CONFIGURE_DEPENDS ${TESTS}/*.cpp)
+foreach(source ${SPILLWAY_TESTS})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${ON_DEMAND} ${source})
+  target_link_libraries(${name} PRIVATE spillway_own_kernels)
+  target_compile_definitions(${name} PRIVATE SPILLWAY_IMITATION="$<TARGET_FILE:spillway_imitation>" SPILLWAY_ONE_CASE_IN=${SPILLWAY_ONE_CASE_IN})
+  add_dependencies(${name} spillway_imitation)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_custom_target(run_${name} COMMAND ${CMAKE_BINARY_DIR}/tests/${name} DEPENDS ${name})
+  add_dependencies(check run_${name})
+endforeach()

@@ -1,0 +1,344 @@
+// The command line as a contract (DESIGN 10): exit codes, one JSON object on stdout, fields, words.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { main } from '../../../src/cli'
+
+const root = join(__dirname, '..', '..')
+const folder = mkdtempSync(join(tmpdir(), 'spillway-cli-'))
+test.after(() => rmSync(folder, { recursive: true }))
+
+interface Answer {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** In a process of its own, as users run it. */
+const spawned = (...args: string[]): Answer => {
+  const r = spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(root, 'src', 'cli.ts'), ...args], {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+  })
+  return { code: r.status, out: r.stdout, err: r.stderr }
+}
+
+/** In this process: the same entry, what it writes caught. */
+const spillway = async (...args: string[]): Promise<Answer> => {
+  const caught = { out: '', err: '' }
+  const [out, err] = [process.stdout.write, process.stderr.write]
+  const into =
+    (k: 'out' | 'err') =>
+    (text: string | Uint8Array): boolean => {
+      caught[k] += text.toString()
+      return true
+    }
+  process.stdout.write = into('out') as typeof out
+  process.stderr.write = into('err') as typeof err
+  try {
+    const code = await main(args)
+    return { code, ...caught }
+  } finally {
+    process.stdout.write = out
+    process.stderr.write = err
+  }
+}
+/** The one object on stdout; fails when there is anything else. */
+const objectOf = <T = Readonly<Record<string, unknown>>>(a: Answer): T => {
+  assert.is(a.out.trim().split('\n').length, 1, a.out)
+  return JSON.parse(a.out) as T
+}
+interface Refusal {
+  readonly tag: string
+  readonly message: string
+  readonly smallestBytes: number
+}
+const refusalOf = (a: Answer): Refusal => objectOf<{ readonly error: Refusal }>(a).error
+interface PlanAnswer {
+  readonly strategy: string
+  readonly budgetBytes: number
+  readonly peakBytes: number
+  readonly liveBytes: number
+  readonly makespanSeconds: number
+  readonly [field: string]: unknown
+}
+const SIMULATED = ['--machine', 'v100-pcie-16g']
+
+/** What the command line promises; other networks may join. */
+const NAMES = [
+  ...['vgg11', 'vgg13', 'vgg16', 'vgg19'].flatMap((n) => [n, `${n}-bn`, `${n}-features`]),
+  'alexnet',
+  'darknet19',
+  'darknet19-features',
+  'darknet19-features-plain',
+  'googlenet',
+  'inception3',
+  'inception4',
+  'resnet18',
+  'resnet34',
+  'resnet50',
+  'resnet101',
+  'resnet152',
+  'resnet20-cifar',
+  'resnet32-cifar',
+  'resnet44-cifar',
+  'resnet56-cifar',
+  'resnet110-cifar',
+  'densenet121',
+  'densenet161',
+  'densenet169',
+  'densenet201',
+  'unet',
+  'deeplabv3plus-resnet50',
+  'deeplabv3plus-resnet101',
+]
+
+test('names of the zoo are found, and nearly right ones suggested', async () => {
+  const planned = await spillway('plan', 'resnet20-cifar', ...SIMULATED, '--json')
+  assert.is(planned.code, 0, planned.err)
+  const refused = await spillway('plan', 'densenet211', ...SIMULATED, '--json')
+  assert.is(refused.code, 2)
+  assert.match(refusalOf(refused).message, 'densenet201')
+})
+
+test('models lists the zoo', async () => {
+  const a = await spillway('models', '--json')
+  assert.is(a.code, 0, a.err)
+  const { models } = objectOf<{ models: { name: string; parameters: number; layers: number; input: number[] }[] }>(a)
+  assert.equal(
+    models.find((m) => m.name === 'vgg16'),
+    { name: 'vgg16', parameters: 138357544, layers: 40, input: [1, 3, 224, 224], loss: 'cross-entropy' },
+  )
+  const names = new Set(models.map((m) => m.name))
+  assert.equal(
+    NAMES.filter((n) => !names.has(n)),
+    [],
+  )
+})
+
+const PLAN_FIELDS = [
+  'model',
+  'input',
+  'parameters',
+  'strategy',
+  'allocator',
+  'machine',
+  'budgetBytes',
+  'peakBytes',
+  'liveBytes',
+  'inCoreBytes',
+  'hostBytes',
+  'diskBytes',
+  'computeSeconds',
+  'makespanSeconds',
+  'lowerBoundSeconds',
+  'recomputeSeconds',
+  'haloRatio',
+  'bytesOut',
+  'bytesIn',
+  'segments',
+  'instructions',
+  'planningSeconds',
+]
+
+test('plan has every field, keeps the budget, and writes its files; the plan verifies, a damaged one does not', async () => {
+  const [plan, report, trace] = ['plan.json', 'report.html', 'trace.json'].map((n) => join(folder, n)) as [string, string, string]
+  const a = await spillway(
+    'plan',
+    'darknet19-features',
+    '--image',
+    '160x192',
+    '--batch',
+    '2',
+    ...SIMULATED,
+    '--budget',
+    '400MiB',
+    '--save',
+    plan,
+    '--report',
+    report,
+    '--trace',
+    trace,
+    '--json',
+  )
+  assert.is(a.code, 0, a.err)
+  const o = objectOf<PlanAnswer>(a)
+  for (const f of PLAN_FIELDS) assert.ok(o[f] !== undefined && o[f] !== null, `${f} is missing`)
+  assert.equal([o['model'], o['input'], o['budgetBytes']], ['darknet19-features', [2, 3, 160, 192], 400 * 1024 ** 2])
+  assert.ok(o.peakBytes <= o.budgetBytes && o.liveBytes <= o.peakBytes)
+  assert.match(readFileSync(report, 'utf8'), /<svg/)
+  assert.ok(Array.isArray(JSON.parse(readFileSync(trace, 'utf8'))['traceEvents'] ?? JSON.parse(readFileSync(trace, 'utf8'))))
+  const verified = await spillway('verify', plan, '--json')
+  assert.is(verified.code, 0, verified.err)
+  assert.equal([objectOf(verified)['verified'], objectOf(verified)['peakBytes']], [true, o['peakBytes']])
+  writeFileSync(plan, readFileSync(plan, 'utf8').replace('"peakPages":', '"peakPages":1'))
+  const damaged = await spillway('verify', plan, '--json')
+  assert.is(damaged.code, 1)
+  assert.is(refusalOf(damaged).tag, 'PlanFormat')
+})
+
+test('a budget that cannot work: exit 3, the smallest that can; that one works, a page less does not', async () => {
+  const small = ['plan', 'darknet19-features-plain', '--image', '64', ...SIMULATED, '--strategy', 'swap:greedy', '--json']
+  const a = await spillway(...small, '--budget', '2MiB')
+  assert.is(a.code, 3)
+  const error = refusalOf(a)
+  assert.is(error.tag, 'BudgetInfeasible')
+  assert.ok(error.smallestBytes > 2 * 1024 ** 2 && error.smallestBytes % (2 * 1024 ** 2) === 0)
+  assert.match(error.message, /smallest budget that works/)
+  assert.is((await spillway(...small, '--budget', '1MiB')).code, 3)
+  const works = await spillway(...small, '--budget', String(error.smallestBytes))
+  assert.is(works.code, 0, works.err)
+  assert.is((await spillway(...small, '--budget', String(error.smallestBytes - 2 * 1024 ** 2))).code, 3)
+})
+
+const wrongCalls: readonly (readonly [what: string, args: readonly string[], words: RegExp])[] = [
+  ['an unknown model', ['plan', 'resnet51', ...SIMULATED], /model 'resnet51' is not known; legal: resnet50/],
+  ['an unknown command', ['trian', 'vgg16'], /unknown command 'trian'; legal: train/],
+  ['an unknown flag', ['plan', 'vgg16', '--bugdet', '1GiB'], /unknown option '--bugdet'; legal: --budget/],
+  ['a bad size', ['plan', 'vgg16', '--budget', 'much'], /--budget: 'much' is not a size: write 512MiB, 11GiB or plain bytes/],
+  ['a bad image', ['plan', 'vgg16', '--image', '0x5'], /--image: '0x5' .* 509x389/],
+  ['an image that the model does not take', ['plan', 'vgg16', '--image', '100', ...SIMULATED], /multiples of 7x7/],
+  [
+    'an unknown strategy',
+    ['plan', 'resnet18', '--image', '64', ...SIMULATED, '--strategy', 'swap:gredy'],
+    /swap:gredy.*swap:greedy/,
+  ],
+  ['an unknown machine', ['plan', 'resnet18', '--machine', 'v100'], /machine 'v100' is not known; legal: v100-/],
+  ['an unknown device', ['train', 'resnet18', '--device', 'gpu'], /device 'gpu' is not known; legal: cpu, ref, null, cuda/],
+  ['an unknown precision', ['plan', 'resnet18', '--precision', 'fp8'], /--precision 'fp8' is not known; legal: fp32, tf32/],
+  [
+    'an unknown optimizer',
+    ['plan', 'resnet18', '--optimizer', 'adma'],
+    /--optimizer 'adma' is not known; legal: sgd, adam, adamw/,
+  ],
+  ['a missing argument', ['plan'], /missing required argument 'model'/],
+  ['a missing plan file', ['verify', 'nowhere.json'], /plan file nowhere.json: no such file/],
+  ['a missing model file', ['plan', './nowhere.ts'], /model file \.\/nowhere\.ts: no such file/],
+  ['resume without a directory', ['train', 'resnet18', '--image', '64', '--device', 'null', '--resume'], /checkpoint directory/],
+  ['steps that are none', ['train', 'resnet18', '--steps', '0'], /--steps: '0' is not a whole number of at least 1/],
+]
+test('a device that this machine lacks: exit 1, with the way to it', async () => {
+  const r = await spillway('train', 'resnet18', '--image', '64', '--device', 'cuda')
+  assert.is(r.code, 1, r.err)
+  assert.match(r.err, /the cuda device (is not built .*npm run build:cuda|cannot be used)/)
+})
+
+for (const [what, args, words] of wrongCalls)
+  test(`${what}: exit 2, in words, as JSON too`, async () => {
+    const a = await spillway(...args, '--json')
+    assert.is(a.code, 2, a.err)
+    assert.match(refusalOf(a).message, words)
+    assert.match(a.err, words)
+  })
+
+test("a model of one's own from a TypeScript file; one that throws or exports nonsense is refused in words", async () => {
+  const file = join(folder, 'own.ts')
+  const dsl = join(root, 'dsl')
+  writeFileSync(
+    file,
+    `import { model, seq, conv2d, relu } from ${JSON.stringify(dsl)}\nexport default model([1, 3, 32, 32], seq(conv2d('c1', 8, 3), relu()))\n`,
+  )
+  const a = await spillway('plan', file, '--json', ...SIMULATED)
+  assert.is(a.code, 0, a.err)
+  assert.equal([objectOf(a)['model'], objectOf(a)['parameters']], ['own', 8 * 27 + 8])
+  writeFileSync(join(folder, 'throws.ts'), 'throw new Error("not today")\n')
+  const thrown = await spillway('plan', join(folder, 'throws.ts'), '--json', ...SIMULATED)
+  assert.is(thrown.code, 1)
+  assert.match(refusalOf(thrown).message, /not today/)
+  writeFileSync(join(folder, 'nonsense.ts'), 'export default 42\n')
+  const nonsense = await spillway('plan', join(folder, 'nonsense.ts'), '--json', ...SIMULATED)
+  assert.is(nonsense.code, 2)
+  assert.match(refusalOf(nonsense).message, /default export/)
+})
+
+test('compare sweeps budgets over strategies', async () => {
+  const a = await spillway(
+    'compare',
+    'darknet19-features-plain',
+    '--image',
+    '192',
+    ...SIMULATED,
+    '--budgets',
+    '3',
+    '--strategies',
+    'in-core,swap:greedy',
+    '--json',
+  )
+  assert.is(a.code, 0, a.err)
+  const o = objectOf<{ cases: (PlanAnswer & { feasible: boolean })[]; smallestBytes: number; inCoreBytes: number }>(a)
+  assert.is(o.cases.length, 6)
+  assert.ok(o.smallestBytes <= o.inCoreBytes)
+  const [first, last] = [o.cases[0]!, o.cases[5]!]
+  assert.equal([first.strategy, first.feasible, first.budgetBytes], ['in-core', false, o.smallestBytes])
+  assert.ok(last.feasible && last.peakBytes <= last.budgetBytes && last.makespanSeconds > 0)
+})
+
+test('compare replays each plan on the allocators that are asked for', async () => {
+  const small = [
+    'darknet19-features-plain',
+    '--image',
+    '192',
+    ...SIMULATED,
+    '--budgets',
+    '1',
+    '--strategies',
+    'in-core',
+    '--json',
+  ]
+  const allocators = ['pages', 'best-fit', 'va:1MiB', 'gtbm']
+  const a = await spillway('compare', ...small, '--allocators', allocators.join())
+  assert.is(a.code, 0, a.err)
+  const { cases } = objectOf<{
+    cases: (PlanAnswer & { allocator: string; requestedBytes?: number; meanUnusable?: number; mappingSeconds?: number })[]
+  }>(a)
+  assert.equal(
+    cases.map((c) => c.allocator),
+    allocators,
+  )
+  assert.is(new Set(cases.map((c) => c.makespanSeconds)).size, 1)
+  const [pages, ...replayed] = cases
+  assert.is(pages!.meanUnusable, undefined)
+  for (const c of replayed)
+    assert.ok(c.peakBytes >= c.requestedBytes! && c.meanUnusable! >= 0 && c.meanUnusable! <= 1, c.allocator)
+  assert.equal(
+    replayed.map((c) => c.mappingSeconds! > 0),
+    [false, true, false],
+  )
+  assert.match(a.err, /best-fit, unusable free space/)
+  const wrong = await spillway('compare', ...small, '--allocators', 'pages,worst-fit')
+  assert.is(wrong.code, 2)
+  assert.match(refusalOf(wrong).message, /worst-fit/)
+})
+
+test('the process ends with the code that the command gave', () => {
+  const good = spawned('models', '--json')
+  assert.equal([good.code, good.err], [0, ''])
+  assert.ok(objectOf<{ models: unknown[] }>(good).models.length > 5)
+  const wrong = spawned('plan', 'resnet51', '--json')
+  assert.is(wrong.code, 2)
+  assert.is(refusalOf(wrong).tag, 'Usage')
+  const infeasible = spawned(
+    'plan',
+    'darknet19-features-plain',
+    '--image',
+    '64',
+    ...SIMULATED,
+    '--strategy',
+    'in-core',
+    '--budget',
+    '2MiB',
+    '--json',
+  )
+  assert.is(infeasible.code, 3)
+})
+
+test('help and version end well', async () => {
+  for (const args of [['--help'], ['plan', '--help'], ['--version']]) assert.is((await spillway(...args)).code, 0)
+  assert.is((await spillway()).code, 2)
+})
+
+test.run()

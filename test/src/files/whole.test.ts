@@ -1,0 +1,54 @@
+// Whole-file writes: the name shows the old bytes or the new ones; leftovers of dead writers go, those of living ones stay.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { removeLeftovers, writeWhole, writeWholeText } from '../../../src/files/whole'
+
+const folder = mkdtempSync(join(tmpdir(), 'spillway-files-'))
+test.after(() => rmSync(folder, { recursive: true }))
+
+test('writes, replaces, and tells size and digest', () => {
+  const path = join(folder, 'a.txt')
+  writeWholeText(path, 'old')
+  const w = writeWhole(path, (sink) => {
+    sink(Buffer.from('ne'))
+    sink(Buffer.from('w!'))
+  })
+  assert.is(readFileSync(path, 'utf8'), 'new!')
+  assert.equal(w, { bytes: 4, sha256: createHash('sha256').update('new!').digest('hex') })
+  assert.equal(readdirSync(folder), ['a.txt'])
+})
+
+test('a writer that fails leaves the old file and nothing else', () => {
+  const path = join(folder, 'b.txt')
+  writeWholeText(path, 'old')
+  assert.throws(
+    () =>
+      writeWhole(path, (sink) => {
+        sink(Buffer.from('half'))
+        throw new Error('disk on fire')
+      }),
+    /disk on fire/,
+  )
+  assert.is(readFileSync(path, 'utf8'), 'old')
+  assert.equal(
+    readdirSync(folder).filter((n) => n.startsWith('.')),
+    [],
+  )
+})
+
+test('removes leftovers of dead processes only', () => {
+  const dead = `.x.bin.${2 ** 22 - 1}.0123456789ab.part`
+  const alive = `.x.bin.${process.ppid}.0123456789ab.part`
+  const foreign = '.x.bin.part'
+  for (const n of [dead, alive, foreign]) writeFileSync(join(folder, n), '')
+  removeLeftovers(folder)
+  const left = readdirSync(folder)
+  assert.not.ok(left.includes(dead))
+  assert.ok(left.includes(alive) && left.includes(foreign))
+})
+
+test.run()

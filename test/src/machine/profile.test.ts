@@ -1,0 +1,108 @@
+// Links as they are measured: on a quiet machine at once, on a busy one the best of a few, bounded by what can be.
+// What is kept between processes: for the build that it was measured with, and for few builds.
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { openProfile, profileWords, type Speeds, speedsOf } from '../../../src/machine/profile'
+import { watched } from '../../../src/machine/quiet'
+
+const speeds = (rate: number, beside: number): Speeds => ({
+  outBytesPerSecond: rate,
+  inBytesPerSecond: 2 * rate,
+  fullDuplex: false,
+  beside: { copies: beside, calls: beside },
+})
+
+/** Answers one after the other; the machine was busy during the first so many. */
+const told = (answers: readonly Speeds[], busy: number) => {
+  let asked = 0
+  const watch: typeof watched = (f) => ({ answer: f(), quiet: asked > busy })
+  return { asked: () => asked, found: () => speedsOf(() => answers[asked++]!, watch) }
+}
+
+test('a quiet measurement is taken as it is', () => {
+  const t = told([speeds(5e9, 3), speeds(9e9, 1)], 0)
+  assert.equal(t.found(), { speeds: speeds(5e9, 3), quiet: true })
+  assert.is(t.asked(), 1)
+})
+
+test('one that something disturbed is made again', () => {
+  const t = told([speeds(1e9, 9), speeds(5e9, 1.5)], 1)
+  assert.equal(t.found(), { speeds: speeds(5e9, 1.5), quiet: true })
+})
+
+test('where it never is quiet, the best of them serves, within what copying can do to computing', () => {
+  const t = told([speeds(1e9, 9), speeds(4e9, 12), speeds(3e9, 5)], 3)
+  assert.equal(t.found(), { speeds: speeds(4e9, 2), quiet: false })
+  assert.is(t.asked(), 3)
+})
+
+/** With a cache folder of its own. */
+const inCache = (f: (folder: string) => void): void => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillway-profile-'))
+  const before = process.env.XDG_CACHE_HOME
+  process.env.XDG_CACHE_HOME = folder
+  try {
+    f(join(folder, 'spillway'))
+  } finally {
+    if (before === undefined) delete process.env.XDG_CACHE_HOME
+    else process.env.XDG_CACHE_HOME = before
+    rmSync(folder, { recursive: true })
+  }
+}
+
+test('what was measured is known to the same build and number of threads only', () =>
+  inCache(() => {
+    const first = openProfile('build a', 2)
+    first.measurements.set('relu', 1e-3)
+    first.save()
+    assert.equal([...openProfile('build a', 2).measurements], [['relu', 1e-3]])
+    assert.is(openProfile('build b', 2).measurements.size, 0)
+    assert.is(openProfile('build a', 1).measurements.size, 0)
+    assert.match(profileWords('build a', 2), /build a: 1 call times, 0 in steps, and 0 links in .*\.json$/)
+    assert.match(profileWords('build b', 2), /build b: nothing is measured yet$/)
+  }))
+
+test('what another process has learnt from steps meanwhile stays, and what this one has learnt itself', () =>
+  inCache(() => {
+    const seed = openProfile('build a', 2)
+    for (const [key, seconds] of [
+      ['conv', 3],
+      ['relu', 2],
+    ] as const)
+      seed.inSteps.set(key, [seconds])
+    seed.save()
+    const [ours, theirs] = [openProfile('build a', 2), openProfile('build a', 2)]
+    theirs.inSteps.set('conv', [3, 1]).set('add', [4])
+    theirs.save()
+    ours.inSteps.set('relu', [2, 1.5])
+    ours.save()
+    assert.equal(Object.fromEntries(openProfile('build a', 2).inSteps), { conv: [3, 1], relu: [2, 1.5], add: [4] })
+    theirs.inSteps.set('conv', [0.5])
+    theirs.save()
+    ours.save()
+    assert.equal(Object.fromEntries(openProfile('build a', 2).inSteps), { conv: [0.5], relu: [2, 1.5], add: [4] })
+  }))
+
+test('a new build takes the place of the oldest', () =>
+  inCache((folder) => {
+    for (let i = 0; i < 20; i++) openProfile(`build ${i}`, 2).save()
+    assert.is(readdirSync(folder).length, 12)
+    assert.match(profileWords('build 19', 2), /0 call times/)
+  }))
+
+test('a process that computes beside us is noticed', async () => {
+  const other = spawn(process.execPath, ['-e', 'console.log(1); for (;;);'])
+  try {
+    await new Promise((started) => other.stdout.once('data', started))
+    const { answer, quiet } = watched(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600))
+    assert.equal([answer, quiet], ['timed-out', false])
+  } finally {
+    other.kill('SIGKILL')
+  }
+})
+
+test.run()
