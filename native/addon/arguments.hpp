@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 
 namespace spillway::addon {
 

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 
 namespace spillway::cuda {
 

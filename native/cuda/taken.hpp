@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 
 namespace spillway::cuda {
 

@@ -2,7 +2,7 @@
 // Invariant: a pass may index with everything that the passes before it have checked, and with nothing else.
 #pragma once
 #include "plan/page_map.hpp"
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "plan/tape.hpp"
 
 namespace spillway {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "plan/axes.hpp"
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "plan/tape.hpp"
 
 namespace spillway {

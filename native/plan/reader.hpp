@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "plan/tape.hpp"
 
 namespace spillway {

@@ -1,6 +1,6 @@
 // How fast bytes go to a lower tier and back, alone and both ways at once: what the cost model is fed with.
 #pragma once
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "runtime/device.hpp"
 
 namespace spillway {

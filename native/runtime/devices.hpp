@@ -1,6 +1,6 @@
 // Which devices there are: those of this build by name, and plugins that are loaded when they are asked for.
 #pragma once
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "runtime/device.hpp"
 
 namespace spillway {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "runtime/device.hpp"
 #include "runtime/handles.hpp"
 

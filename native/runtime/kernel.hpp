@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/result.hpp"
+
 namespace spillway {
 
 enum class DType : uint32_t { f32 = 0, f64 = 1, i32 = 2, bf16 = 3 };
@@ -56,13 +58,6 @@ struct KernelCall {
   size_t workspace_bytes = 0;
   Algorithm algorithm = Algorithm::direct;
   const StepContext* step = nullptr;
-};
-
-/// Empty message: it went well.
-struct Status {
-  std::string message;
-  bool ok() const { return message.empty(); }
-  static Status error(std::string m) { return Status{std::move(m)}; }
 };
 
 /// A device's entry for one operator. All three must agree on what shapes are legal; views in `prepare` and `workspace_bytes` may have null data.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "runtime/device.hpp"
 
 namespace spillway {

@@ -4,7 +4,7 @@
 #pragma once
 #include <memory>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "plan/tape.hpp"
 #include "runtime/open_device.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <cstdio>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 
 namespace spillway {
 

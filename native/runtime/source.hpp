@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "plan/tape.hpp"
 #include "runtime/bf16.hpp"
 

@@ -4,7 +4,7 @@
 #pragma once
 #include <memory>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 
 namespace spillway {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "plan/result.hpp"
+#include "core/result.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/device.hpp"
 

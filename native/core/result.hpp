@@ -2,12 +2,18 @@
 // a Status. Invariant: no exceptions here; a Result holds exactly one of the two.
 #pragma once
 #include <sstream>
+#include <string>
 #include <utility>
 #include <variant>
 
-#include "runtime/kernel.hpp"
-
 namespace spillway {
+
+/// Empty message: it went well.
+struct Status {
+  std::string message;
+  bool ok() const { return message.empty(); }
+  static Status error(std::string m) { return Status{std::move(m)}; }
+};
 
 template <class... Parts>
 std::string text(const Parts&... parts) {
