@@ -44,6 +44,13 @@
   X(sigmoid_bwd, 38) \
   X(tanh, 39) \
   X(tanh_bwd, 40) \
+  X(conv_transpose2d, 41) \
+  X(conv_transpose2d_bwd_data, 42) \
+  X(conv_transpose2d_bwd_weights, 43) \
+  X(upsample, 44) \
+  X(upsample_bwd, 45) \
+  X(reflect_pad, 46) \
+  X(reflect_pad_bwd, 47) \
   X(softmax, 48) \
   X(softmax_bwd, 49) \
   X(group_norm_stats, 50) \
@@ -54,38 +61,31 @@
   X(l1_bwd, 55) \
   X(bce_with_logits, 56) \
   X(bce_with_logits_bwd, 57) \
-  X(conv_transpose2d, 41) \
-  X(conv_transpose2d_bwd_data, 42) \
-  X(conv_transpose2d_bwd_weights, 43) \
-  X(upsample, 44) \
-  X(upsample_bwd, 45) \
-  X(reflect_pad, 46) \
-  X(reflect_pad_bwd, 47) \
-  X(lrn, 90) \
-  X(lrn_bwd, 91) \
   X(param_grad_sum, 58) \
+  X(fill, 60) \
+  X(copy, 61) \
+  X(accumulate, 62) \
+  X(merge_moments, 63) \
   X(bn_relu_apply, 70) \
   X(bn_relu_bwd_reduce, 71) \
   X(bn_relu_bwd_data, 72) \
   X(add_relu, 73) \
-  X(conv2d_relu, 84) \
   X(join_stats, 80) \
   X(joined_norm, 81) \
   X(joined_norm_bwd_reduce, 82) \
   X(joined_norm_bwd_data, 83) \
+  X(conv2d_relu, 84) \
   X(max_pool_places, 86) \
   X(max_pool_places_bwd, 87) \
-  X(bn_add_relu_apply, 96) \
-  X(bn_add_relu_bwd_reduce, 97) \
-  X(bn_add_relu_bwd_data, 98) \
+  X(lrn, 90) \
+  X(lrn_bwd, 91) \
   X(to_bf16, 92) \
   X(from_bf16, 93) \
   X(to_bf16_grad, 94) \
   X(from_bf16_grad, 95) \
-  X(fill, 60) \
-  X(copy, 61) \
-  X(accumulate, 62) \
-  X(merge_moments, 63)
+  X(bn_add_relu_apply, 96) \
+  X(bn_add_relu_bwd_reduce, 97) \
+  X(bn_add_relu_bwd_data, 98)
 
 namespace spillway {
 
@@ -333,42 +333,6 @@ struct TanhBwdAttrs {
   static TanhBwdAttrs read(const double*) { return {}; }
 };
 
-struct SoftmaxAttrs {
-  static SoftmaxAttrs read(const double*) { return {}; }
-};
-
-struct SoftmaxBwdAttrs {
-  static SoftmaxBwdAttrs read(const double*) { return {}; }
-};
-
-struct GroupNormStatsAttrs {
-  int64_t groups;
-  static GroupNormStatsAttrs read(const double* a) {
-    return {int_attr(a[0])};
-  }
-};
-
-struct GroupNormApplyAttrs {
-  int64_t groups;
-  double eps;
-  int64_t count;
-  static GroupNormApplyAttrs read(const double* a) {
-    return {int_attr(a[0]), a[1], int_attr(a[2])};
-  }
-};
-
-using GroupNormBwdReduceAttrs = GroupNormApplyAttrs;
-
-using GroupNormBwdDataAttrs = GroupNormApplyAttrs;
-
-using L1Attrs = MseAttrs;
-
-using L1BwdAttrs = MseAttrs;
-
-using BceWithLogitsAttrs = MseAttrs;
-
-using BceWithLogitsBwdAttrs = MseAttrs;
-
 struct ConvTranspose2dAttrs {
   int64_t stride_h;
   int64_t stride_w;
@@ -416,109 +380,44 @@ struct ReflectPadAttrs {
 
 using ReflectPadBwdAttrs = ReflectPadAttrs;
 
-struct LrnAttrs {
-  int64_t size;
-  double alpha;
-  double beta;
-  double k;
-  static LrnAttrs read(const double* a) {
-    return {int_attr(a[0]), a[1], a[2], a[3]};
+struct SoftmaxAttrs {
+  static SoftmaxAttrs read(const double*) { return {}; }
+};
+
+struct SoftmaxBwdAttrs {
+  static SoftmaxBwdAttrs read(const double*) { return {}; }
+};
+
+struct GroupNormStatsAttrs {
+  int64_t groups;
+  static GroupNormStatsAttrs read(const double* a) {
+    return {int_attr(a[0])};
   }
 };
 
-using LrnBwdAttrs = LrnAttrs;
+struct GroupNormApplyAttrs {
+  int64_t groups;
+  double eps;
+  int64_t count;
+  static GroupNormApplyAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], int_attr(a[2])};
+  }
+};
+
+using GroupNormBwdReduceAttrs = GroupNormApplyAttrs;
+
+using GroupNormBwdDataAttrs = GroupNormApplyAttrs;
+
+using L1Attrs = MseAttrs;
+
+using L1BwdAttrs = MseAttrs;
+
+using BceWithLogitsAttrs = MseAttrs;
+
+using BceWithLogitsBwdAttrs = MseAttrs;
 
 struct ParamGradSumAttrs {
   static ParamGradSumAttrs read(const double*) { return {}; }
-};
-
-struct BnReluApplyAttrs {
-  double eps;
-  int64_t count;
-  double slope;
-  static BnReluApplyAttrs read(const double* a) {
-    return {a[0], int_attr(a[1]), a[2]};
-  }
-};
-
-using BnReluBwdReduceAttrs = BnReluApplyAttrs;
-
-using BnReluBwdDataAttrs = BnReluApplyAttrs;
-
-using AddReluAttrs = ReluAttrs;
-
-struct Conv2dReluAttrs {
-  int64_t stride_h;
-  int64_t stride_w;
-  int64_t pad_top;
-  int64_t pad_left;
-  int64_t pad_bottom;
-  int64_t pad_right;
-  int64_t dilation_h;
-  int64_t dilation_w;
-  int64_t groups;
-  double slope;
-  static Conv2dReluAttrs read(const double* a) {
-    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
-            int_attr(a[6]), int_attr(a[7]), int_attr(a[8]), a[9]};
-  }
-};
-
-using JoinStatsAttrs = GlobalAvgPoolAttrs;
-
-using JoinedNormAttrs = BnReluApplyAttrs;
-
-using JoinedNormBwdReduceAttrs = BnReluApplyAttrs;
-
-struct JoinedNormBwdDataAttrs {
-  double eps;
-  int64_t count;
-  double slope;
-  int64_t onto;
-  static JoinedNormBwdDataAttrs read(const double* a) {
-    return {a[0], int_attr(a[1]), a[2], int_attr(a[3])};
-  }
-};
-
-using MaxPoolPlacesAttrs = MaxPoolAttrs;
-
-struct MaxPoolPlacesBwdAttrs {
-  int64_t kernel_h;
-  int64_t kernel_w;
-  int64_t stride_h;
-  int64_t stride_w;
-  int64_t pad_top;
-  int64_t pad_left;
-  int64_t ceil;
-  int64_t channels;
-  int64_t extent_h;
-  int64_t extent_w;
-  static MaxPoolPlacesBwdAttrs read(const double* a) {
-    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
-            int_attr(a[6]), int_attr(a[7]), int_attr(a[8]), int_attr(a[9])};
-  }
-};
-
-using BnAddReluApplyAttrs = BnReluApplyAttrs;
-
-using BnAddReluBwdReduceAttrs = BnReluApplyAttrs;
-
-using BnAddReluBwdDataAttrs = BnReluApplyAttrs;
-
-struct ToBf16Attrs {
-  static ToBf16Attrs read(const double*) { return {}; }
-};
-
-struct FromBf16Attrs {
-  static FromBf16Attrs read(const double*) { return {}; }
-};
-
-struct ToBf16GradAttrs {
-  static ToBf16GradAttrs read(const double*) { return {}; }
-};
-
-struct FromBf16GradAttrs {
-  static FromBf16GradAttrs read(const double*) { return {}; }
 };
 
 struct FillAttrs {
@@ -543,6 +442,107 @@ struct MergeMomentsAttrs {
     return {int_attr(a[0]), int_attr(a[1])};
   }
 };
+
+struct BnReluApplyAttrs {
+  double eps;
+  int64_t count;
+  double slope;
+  static BnReluApplyAttrs read(const double* a) {
+    return {a[0], int_attr(a[1]), a[2]};
+  }
+};
+
+using BnReluBwdReduceAttrs = BnReluApplyAttrs;
+
+using BnReluBwdDataAttrs = BnReluApplyAttrs;
+
+using AddReluAttrs = ReluAttrs;
+
+using JoinStatsAttrs = GlobalAvgPoolAttrs;
+
+using JoinedNormAttrs = BnReluApplyAttrs;
+
+using JoinedNormBwdReduceAttrs = BnReluApplyAttrs;
+
+struct JoinedNormBwdDataAttrs {
+  double eps;
+  int64_t count;
+  double slope;
+  int64_t onto;
+  static JoinedNormBwdDataAttrs read(const double* a) {
+    return {a[0], int_attr(a[1]), a[2], int_attr(a[3])};
+  }
+};
+
+struct Conv2dReluAttrs {
+  int64_t stride_h;
+  int64_t stride_w;
+  int64_t pad_top;
+  int64_t pad_left;
+  int64_t pad_bottom;
+  int64_t pad_right;
+  int64_t dilation_h;
+  int64_t dilation_w;
+  int64_t groups;
+  double slope;
+  static Conv2dReluAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
+            int_attr(a[6]), int_attr(a[7]), int_attr(a[8]), a[9]};
+  }
+};
+
+using MaxPoolPlacesAttrs = MaxPoolAttrs;
+
+struct MaxPoolPlacesBwdAttrs {
+  int64_t kernel_h;
+  int64_t kernel_w;
+  int64_t stride_h;
+  int64_t stride_w;
+  int64_t pad_top;
+  int64_t pad_left;
+  int64_t ceil;
+  int64_t channels;
+  int64_t extent_h;
+  int64_t extent_w;
+  static MaxPoolPlacesBwdAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1]), int_attr(a[2]), int_attr(a[3]), int_attr(a[4]), int_attr(a[5]),
+            int_attr(a[6]), int_attr(a[7]), int_attr(a[8]), int_attr(a[9])};
+  }
+};
+
+struct LrnAttrs {
+  int64_t size;
+  double alpha;
+  double beta;
+  double k;
+  static LrnAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], a[2], a[3]};
+  }
+};
+
+using LrnBwdAttrs = LrnAttrs;
+
+struct ToBf16Attrs {
+  static ToBf16Attrs read(const double*) { return {}; }
+};
+
+struct FromBf16Attrs {
+  static FromBf16Attrs read(const double*) { return {}; }
+};
+
+struct ToBf16GradAttrs {
+  static ToBf16GradAttrs read(const double*) { return {}; }
+};
+
+struct FromBf16GradAttrs {
+  static FromBf16GradAttrs read(const double*) { return {}; }
+};
+
+using BnAddReluApplyAttrs = BnReluApplyAttrs;
+
+using BnAddReluBwdReduceAttrs = BnReluApplyAttrs;
+
+using BnAddReluBwdDataAttrs = BnReluApplyAttrs;
 
 // ---------------------------------------------------------------- what the tape reader checks
 
@@ -703,6 +703,27 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"tanh_bwd", 40, 2, 2, 1, 1, 0, "", false, 1,
      {{"y", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}},
      {{"dx", Role::data, Element::either, true, false}}},
+    {"conv_transpose2d", 41, 2, 3, 1, 1, 11, "iiiiiiiiiii", false, -1,
+     {{"x", Role::data, Element::either, false, false}, {"w", Role::whole, Element::real, false, false}, {"b", Role::whole, Element::real, false, false}},
+     {{"y", Role::data, Element::either, true, false}}},
+    {"conv_transpose2d_bwd_data", 42, 2, 2, 1, 1, 11, "iiiiiiiiiii", false, -1,
+     {{"dy", Role::data, Element::either, false, false}, {"w", Role::whole, Element::real, false, false}},
+     {{"dx", Role::data, Element::either, true, false}}},
+    {"conv_transpose2d_bwd_weights", 43, 2, 2, 1, 2, 11, "iiiiiiiiiii", false, -1,
+     {{"x", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}},
+     {{"dw", Role::whole, Element::real, true, false}, {"db", Role::whole, Element::real, true, false}}},
+    {"upsample", 44, 1, 1, 1, 1, 5, "iiiii", false, -1,
+     {{"x", Role::data, Element::either, false, false}},
+     {{"y", Role::data, Element::either, true, false}}},
+    {"upsample_bwd", 45, 1, 1, 1, 1, 5, "iiiii", false, -1,
+     {{"dy", Role::data, Element::either, false, false}},
+     {{"dx", Role::data, Element::either, true, false}}},
+    {"reflect_pad", 46, 1, 1, 1, 1, 4, "iiii", false, -1,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"reflect_pad_bwd", 47, 1, 1, 1, 1, 4, "iiii", false, -1,
+     {{"dy", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
     {"softmax", 48, 1, 1, 1, 1, 0, "", false, 0,
      {{"x", Role::data, Element::real, false, false}},
      {{"y", Role::data, Element::real, true, false}}},
@@ -733,36 +754,21 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"bce_with_logits_bwd", 57, 1, 2, 1, 1, 3, "iff", false, -1,
      {{"x", Role::data, Element::either, false, false}, {"target", Role::data, Element::real, false, false}},
      {{"dx", Role::data, Element::either, true, false}}},
-    {"conv_transpose2d", 41, 2, 3, 1, 1, 11, "iiiiiiiiiii", false, -1,
-     {{"x", Role::data, Element::either, false, false}, {"w", Role::whole, Element::real, false, false}, {"b", Role::whole, Element::real, false, false}},
-     {{"y", Role::data, Element::either, true, false}}},
-    {"conv_transpose2d_bwd_data", 42, 2, 2, 1, 1, 11, "iiiiiiiiiii", false, -1,
-     {{"dy", Role::data, Element::either, false, false}, {"w", Role::whole, Element::real, false, false}},
-     {{"dx", Role::data, Element::either, true, false}}},
-    {"conv_transpose2d_bwd_weights", 43, 2, 2, 1, 2, 11, "iiiiiiiiiii", false, -1,
-     {{"x", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}},
-     {{"dw", Role::whole, Element::real, true, false}, {"db", Role::whole, Element::real, true, false}}},
-    {"upsample", 44, 1, 1, 1, 1, 5, "iiiii", false, -1,
-     {{"x", Role::data, Element::either, false, false}},
-     {{"y", Role::data, Element::either, true, false}}},
-    {"upsample_bwd", 45, 1, 1, 1, 1, 5, "iiiii", false, -1,
-     {{"dy", Role::data, Element::either, false, false}},
-     {{"dx", Role::data, Element::either, true, false}}},
-    {"reflect_pad", 46, 1, 1, 1, 1, 4, "iiii", false, -1,
-     {{"x", Role::data, Element::real, false, false}},
-     {{"y", Role::data, Element::real, true, false}}},
-    {"reflect_pad_bwd", 47, 1, 1, 1, 1, 4, "iiii", false, -1,
-     {{"dy", Role::data, Element::real, false, false}},
-     {{"dx", Role::data, Element::real, true, false}}},
-    {"lrn", 90, 1, 1, 1, 1, 4, "ifff", false, -1,
-     {{"x", Role::data, Element::real, false, false}},
-     {{"y", Role::data, Element::real, true, false}}},
-    {"lrn_bwd", 91, 2, 2, 1, 1, 4, "ifff", false, -1,
-     {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
-     {{"dx", Role::data, Element::real, true, false}}},
     {"param_grad_sum", 58, 2, 65535, 1, 1, 0, "", false, 0,
      {{"d0", Role::whole, Element::real, false, false}, {"d1", Role::whole, Element::real, false, false}},
      {{"d", Role::whole, Element::real, true, false}}},
+    {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
+     {},
+     {{"y", Role::any, Element::either, true, false}}},
+    {"copy", 61, 1, 1, 1, 1, 0, "", false, -1,
+     {{"x", Role::any, Element::any, false, false}},
+     {{"y", Role::any, Element::any, true, false}}},
+    {"accumulate", 62, 1, 1, 1, 1, 0, "", false, -1,
+     {{"x", Role::any, Element::either, false, false}},
+     {{"y", Role::any, Element::either, true, true}}},
+    {"merge_moments", 63, 1, 1, 1, 1, 2, "ii", false, -1,
+     {{"x", Role::any, Element::real, false, false}},
+     {{"y", Role::any, Element::real, true, true}}},
     {"bn_relu_apply", 70, 4, 4, 1, 1, 3, "fif", false, -1,
      {{"x", Role::data, Element::either, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}},
      {{"y", Role::data, Element::either, true, false}}},
@@ -774,9 +780,6 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"dx", Role::data, Element::either, true, false}}},
     {"add_relu", 73, 2, 65535, 1, 1, 1, "f", false, 0,
      {{"a", Role::data, Element::either, false, false}, {"b", Role::data, Element::either, false, false}},
-     {{"y", Role::data, Element::either, true, false}}},
-    {"conv2d_relu", 84, 2, 3, 1, 1, 10, "iiiiiiiiif", false, -1,
-     {{"x", Role::data, Element::either, false, false}, {"w", Role::whole, Element::real, false, false}, {"b", Role::whole, Element::real, false, false}},
      {{"y", Role::data, Element::either, true, false}}},
     {"join_stats", 80, 2, 65535, 1, 1, 1, "i", false, -1,
      {{"s0", Role::whole, Element::real, false, false}, {"s1", Role::whole, Element::real, false, false}},
@@ -790,21 +793,21 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"joined_norm_bwd_data", 83, 8, 65535, 1, 1, 4, "fifi", false, 0,
      {{"dy", Role::data, Element::either, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}, {"dgamma", Role::whole, Element::real, false, false}, {"dbeta", Role::whole, Element::real, false, false}, {"x0", Role::data, Element::either, false, false}, {"x1", Role::data, Element::either, false, false}},
      {{"dx", Role::data, Element::either, true, false}}},
+    {"conv2d_relu", 84, 2, 3, 1, 1, 10, "iiiiiiiiif", false, -1,
+     {{"x", Role::data, Element::either, false, false}, {"w", Role::whole, Element::real, false, false}, {"b", Role::whole, Element::real, false, false}},
+     {{"y", Role::data, Element::either, true, false}}},
     {"max_pool_places", 86, 1, 1, 1, 1, 7, "iiiiiii", false, -1,
      {{"x", Role::data, Element::either, false, false}},
      {{"places", Role::data, Element::i32, true, false}}},
     {"max_pool_places_bwd", 87, 2, 2, 1, 1, 10, "iiiiiiiiii", false, -1,
      {{"places", Role::data, Element::i32, false, false}, {"dy", Role::data, Element::either, false, false}},
      {{"dx", Role::data, Element::either, true, false}}},
-    {"bn_add_relu_apply", 96, 5, 5, 2, 2, 3, "fif", false, 1,
-     {{"x", Role::data, Element::either, false, false}, {"shortcut", Role::data, Element::either, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}},
-     {{"y", Role::data, Element::either, true, false}, {"signs", Role::data, Element::i32, true, false}}},
-    {"bn_add_relu_bwd_reduce", 97, 4, 4, 2, 2, 3, "fif", false, -1,
-     {{"x", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}, {"signs", Role::data, Element::i32, false, false}, {"stats", Role::whole, Element::real, false, false}},
-     {{"dgamma", Role::whole, Element::real, true, false}, {"dbeta", Role::whole, Element::real, true, false}}},
-    {"bn_add_relu_bwd_data", 98, 7, 7, 2, 2, 3, "fif", false, 1,
-     {{"x", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}, {"signs", Role::data, Element::i32, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"dgamma", Role::whole, Element::real, false, false}, {"dbeta", Role::whole, Element::real, false, false}},
-     {{"dshortcut", Role::data, Element::either, true, false}, {"dx", Role::data, Element::either, true, false}}},
+    {"lrn", 90, 1, 1, 1, 1, 4, "ifff", false, -1,
+     {{"x", Role::data, Element::real, false, false}},
+     {{"y", Role::data, Element::real, true, false}}},
+    {"lrn_bwd", 91, 2, 2, 1, 1, 4, "ifff", false, -1,
+     {{"x", Role::data, Element::real, false, false}, {"dy", Role::data, Element::real, false, false}},
+     {{"dx", Role::data, Element::real, true, false}}},
     {"to_bf16", 92, 1, 1, 1, 1, 0, "", false, -1,
      {{"x", Role::data, Element::real, false, false}},
      {{"y", Role::data, Element::bf16, true, false}}},
@@ -817,18 +820,15 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"from_bf16_grad", 95, 1, 1, 1, 1, 0, "", false, -1,
      {{"x", Role::data, Element::bf16, false, false}},
      {{"y", Role::data, Element::real, true, false}}},
-    {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1,
-     {},
-     {{"y", Role::any, Element::either, true, false}}},
-    {"copy", 61, 1, 1, 1, 1, 0, "", false, -1,
-     {{"x", Role::any, Element::any, false, false}},
-     {{"y", Role::any, Element::any, true, false}}},
-    {"accumulate", 62, 1, 1, 1, 1, 0, "", false, -1,
-     {{"x", Role::any, Element::either, false, false}},
-     {{"y", Role::any, Element::either, true, true}}},
-    {"merge_moments", 63, 1, 1, 1, 1, 2, "ii", false, -1,
-     {{"x", Role::any, Element::real, false, false}},
-     {{"y", Role::any, Element::real, true, true}}},
+    {"bn_add_relu_apply", 96, 5, 5, 2, 2, 3, "fif", false, 1,
+     {{"x", Role::data, Element::either, false, false}, {"shortcut", Role::data, Element::either, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"beta", Role::whole, Element::real, false, false}},
+     {{"y", Role::data, Element::either, true, false}, {"signs", Role::data, Element::i32, true, false}}},
+    {"bn_add_relu_bwd_reduce", 97, 4, 4, 2, 2, 3, "fif", false, -1,
+     {{"x", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}, {"signs", Role::data, Element::i32, false, false}, {"stats", Role::whole, Element::real, false, false}},
+     {{"dgamma", Role::whole, Element::real, true, false}, {"dbeta", Role::whole, Element::real, true, false}}},
+    {"bn_add_relu_bwd_data", 98, 7, 7, 2, 2, 3, "fif", false, 1,
+     {{"x", Role::data, Element::either, false, false}, {"dy", Role::data, Element::either, false, false}, {"signs", Role::data, Element::i32, false, false}, {"stats", Role::whole, Element::real, false, false}, {"gamma", Role::whole, Element::real, false, false}, {"dgamma", Role::whole, Element::real, false, false}, {"dbeta", Role::whole, Element::real, false, false}},
+     {{"dshortcut", Role::data, Element::either, true, false}, {"dx", Role::data, Element::either, true, false}}},
 };
 
 /// Null when no operator has this wire number.

@@ -4,31 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "cuda/kernels/add.hpp"
-#include "cuda/kernels/batchnorm.hpp"
-#include "cuda/kernels/batchnorm_relu.hpp"
-#include "cuda/kernels/cast.hpp"
-#include "cuda/kernels/concat.hpp"
-#include "cuda/kernels/conv2d.hpp"
-#include "cuda/kernels/convtranspose2d.hpp"
-#include "cuda/kernels/dropout.hpp"
-#include "cuda/kernels/flatten.hpp"
-#include "cuda/kernels/groupnorm.hpp"
-#include "cuda/kernels/joinednorm.hpp"
-#include "cuda/kernels/linear.hpp"
-#include "cuda/kernels/loss.hpp"
-#include "cuda/kernels/lrn.hpp"
-#include "cuda/kernels/optimizer.hpp"
-#include "cuda/kernels/paramsum.hpp"
-#include "cuda/kernels/plumbing.hpp"
-#include "cuda/kernels/pool.hpp"
-#include "cuda/kernels/reflectpad.hpp"
-#include "cuda/kernels/relu.hpp"
-#include "cuda/kernels/residualnorm.hpp"
-#include "cuda/kernels/sigmoid.hpp"
-#include "cuda/kernels/softmax.hpp"
-#include "cuda/kernels/tanh.hpp"
-#include "cuda/kernels/upsample.hpp"
+#include "gen/cuda_kernels.hpp"
 
 namespace spillway::cuda {
 
