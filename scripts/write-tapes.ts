@@ -36,7 +36,7 @@ const stepOf = ({ model, size }: Case): Graph => {
   const entry = zooEntry(model)!
   const { graph, output } = orThrow(elaborate(orThrow(entry.build([1, 3, size, size]), model), model), model)
   return orThrow(
-    training(graph, output, { loss: entry.loss, optimizer: sgd({ lr: 0.001, momentum: 0.9 }), dtype: machine.dtype }),
+    training(graph, output, { loss: entry.loss, optimizer: sgd({ lr: 0.001, momentum: 0.9 }), dtype: machine.device.dtype }),
     model,
   )
 }

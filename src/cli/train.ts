@@ -7,7 +7,6 @@ import { isLeft, left, right } from 'fp-ts/Either'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { DeviceProgress } from '../device/device'
 import { writeWholeText } from '../files/whole'
-import { DEVICES } from '../machine/machine'
 import { reportHtml } from '../report/html'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
@@ -16,6 +15,7 @@ import type { StagedPlan } from '../stage/stage'
 import { optionsFault, type TrainOptions, trainTask } from '../train/trainer'
 import type { Done, Output } from './output'
 import { stageNamed, type StagingOptions } from './stage'
+import { DEVICES, isDevice } from '../../staging/devices'
 import { tilesOf } from '../../staging/plan/plan'
 
 export interface TrainCommandOptions extends StagingOptions {
@@ -110,7 +110,7 @@ const deviceOf = (o: TrainCommandOptions): SpillwayError | string => {
   const device = o.device ?? o.machine ?? 'cpu'
   if (o.device !== undefined && o.machine !== undefined && o.device !== o.machine)
     return usage('--device and --machine name two machines: give one')
-  return (DEVICES as readonly string[]).includes(device) ? device : unknownName('device', device, DEVICES)
+  return isDevice(device) ? device : unknownName('device', device, DEVICES)
 }
 
 const resultText = (r: TrainResult): string =>
@@ -179,7 +179,7 @@ export const trainModel = async (model: string, o: TrainCommandOptions, out: Out
   const found = stageNamed(model, { ...o, machine: device })
   if (isLeft(found)) return found
   const { staged, named } = found.right
-  if (staged.machine.device !== device)
+  if (staged.machine.name !== device)
     return left(usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`))
   out.say(summary(staged.plan, staged.timeline, staged.staging))
   const report = writeReport(o, staged)

@@ -2,13 +2,14 @@
 // measured. Invariant: the addon's failures come out as DeviceFailed, a cancelled run as Cancelled, nothing is thrown.
 import { mkdirSync } from 'node:fs'
 import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
+import type { DeviceName } from '../../staging/devices'
 import { isPersistent } from '../../staging/graph/graph'
 import { toTape } from '../../staging/plan/tape'
 import { type DataFiles, fedValues, type FileTensor } from '../files/samples'
 import { type SpillwayError, SpillwayException } from '../errors/errors'
 import { tryNative } from '../machine/machine'
 import { collectGarbage } from '../machine/memory'
-import type { DeviceMemory, DeviceName, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
+import type { DeviceMemory, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
 import type { StagedPlan } from '../stage/stage'
 import type { StateStore } from '../train/weights'
 
@@ -132,10 +133,9 @@ const runOn = async (
 
 // ---------------------------------------------------------------- a session
 
-const deviceName = (staged: StagedPlan): DeviceName => {
-  const { device } = staged.machine
-  if (device === 'none') throw new Error(`a plan for machine '${staged.machine.name}' cannot run here`)
-  return device
+const deviceName = ({ machine }: StagedPlan): DeviceName => {
+  if (machine.simulated) throw new Error(`a plan for machine '${machine.name}' cannot run here`)
+  return machine.device.name
 }
 
 const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, NativeSession> => {

@@ -3,10 +3,8 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Either, left, right } from 'fp-ts/Either'
+import type { DeviceName, Precision } from '../../staging/devices'
 import type { Algorithm } from '../../staging/ops/op'
-import type { Precision } from '../../staging/plan/plan'
-
-export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
 
 /** How products of single-precision numbers are made on devices that have a choice; bf16 ones say themselves that they are. */
 export type ProductPrecision = Exclude<Precision, 'bf16'>

@@ -7,11 +7,12 @@ import * as E from 'fp-ts/Either'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
+import { DEVICES, type DeviceName, devices, isDevice, type Precision } from '../../staging/devices'
 import type { Float } from '../../staging/graph/graph'
 import type { Choice, Link, Machine } from '../../staging/graph/machine'
 import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
-import type { Algorithms, Plan, Precision } from '../../staging/plan/plan'
+import type { Algorithms, Plan } from '../../staging/plan/plan'
 import { machines as namedMachines } from '../../staging/sim/machines'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { callKey } from '../../staging/ops/callkey'
@@ -20,11 +21,10 @@ import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './profile'
 import { asInSteps, learn } from './steptimes'
 import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './timing'
 import { availableBytes } from './memory'
-import { type DeviceName, loadNative, type Native, type ProductPrecision } from '../device/native'
+import { loadNative, type Native, type ProductPrecision } from '../device/native'
 import { version } from '../version'
 
 export interface LocalMachine extends Machine {
-  readonly precision: Precision
   /** A plan whose calls take what steps here have told that they take. */
   readonly asInSteps: (plan: Plan) => Plan
   /** Keeps what the calls of a plan took in a run's quickest quiet step, for what is said of plans to come. */
@@ -45,7 +45,6 @@ export interface MachineOptions {
   readonly precision?: Precision
 }
 
-export const DEVICES = ['cpu', 'ref', 'null', 'cuda'] as const
 export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys(namedMachines)]
 
 // ---------------------------------------------------------------- workspaces
@@ -170,8 +169,8 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const link = linkAt(speeds, o)
   return {
     name: 'cpu',
-    device: 'cpu',
-    dtype: 'f32',
+    device: devices.cpu,
+    simulated: false,
     precision: o.precision ?? 'fp32',
     memoryBytes: deviceBytes(),
     link,
@@ -258,8 +257,8 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const link = linkAt(speeds, o)
   return {
     name: 'cuda',
-    device: 'cuda',
-    dtype: 'f32',
+    device: devices.cuda,
+    simulated: false,
     precision: o.precision ?? 'fp32',
     ...(products ? { products } : {}),
     link,
@@ -292,11 +291,11 @@ const FIXED_LINK: Speeds = {
 }
 
 const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions): LocalMachine => {
-  const dtype: Float = device === 'ref' ? 'f64' : 'f32'
+  const { dtype } = devices[device]
   return {
     name: device,
-    device,
-    dtype,
+    device: devices[device],
+    simulated: false,
     precision: o.precision ?? 'fp32',
     memoryBytes: deviceBytes(),
     link: linkAt(FIXED_LINK, o),
@@ -325,23 +324,22 @@ export const hasBf16 = (native: Native, device: DeviceName): boolean => {
     'to_bf16',
     {},
     { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true },
-    device === 'ref' ? 'f64' : 'f32',
+    devices[device].dtype,
   )
   return native.query(device, wire, attrs, ins, outs) >= 0
 }
 
-const WITHOUT_BF16: Readonly<Record<DeviceName, string>> = {
-  cpu: 'this processor has no bf16 arithmetic (avx512_bf16)',
-  null: 'the cpu that it stands for has no bf16 arithmetic',
-  cuda: 'the cuda device has no bf16 kernels',
-  ref: 'the reference device has no bf16 kernels',
-}
-
 const precisionFault = (native: Native, device: DeviceName, precision: Precision): SpillwayError | undefined => {
-  const others: readonly Precision[] = device === 'cuda' ? ['tf32'] : []
-  if (precision === 'fp32' || others.includes(precision) || (precision === 'bf16' && hasBf16(native, device))) return undefined
-  const reason = precision === 'bf16' ? WITHOUT_BF16[device] : `tf32 is of the cuda device's products`
-  return usage(`precision '${precision}' is not legal on machine '${device}': ${reason}`, ['fp32', ...others])
+  const { precisions, bf16Needs } = devices[device]
+  const has = (p: Precision): boolean => precisions.includes(p) && (p !== 'bf16' || hasBf16(native, device))
+  if (precision === 'fp32' || has(precision)) return undefined
+  const others = DEVICES.filter((d) => devices[d].precisions.includes(precision))
+  const reason = !precisions.includes(precision)
+    ? `${precision} is of the ${others.join(', ')} device's products`
+    : bf16Needs
+      ? `this processor has no bf16 arithmetic (${bf16Needs})`
+      : 'this build has no bf16 kernels for it'
+  return usage(`precision '${precision}' is not legal on machine '${device}': ${reason}`, precisions.filter(has))
 }
 
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> => {
@@ -350,10 +348,9 @@ export const machineNamed = (name: string, o: MachineOptions = {}): Either<Spill
       return left(
         usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']),
       )
-    return right({ ...namedMachines[name]!, precision: 'fp32', ...UNTAUGHT, saveProfile: () => {} })
+    return right({ ...namedMachines[name]!, ...UNTAUGHT, saveProfile: () => {} })
   }
-  if (name !== 'cpu' && name !== 'ref' && name !== 'null' && name !== 'cuda')
-    return left(unknownName('machine', name, machineNames()))
+  if (!isDevice(name)) return left(unknownName('machine', name, machineNames()))
   const native = tryNative()
   if (isLeft(native)) return native
   if (name === 'cuda')

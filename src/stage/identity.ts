@@ -22,7 +22,7 @@ export const identityOf = (staged: StagedPlan, seed: number, data: string, weigh
   data,
   weights: weights === undefined ? 'from the seed' : resolve(weights),
   algorithms: [staged.plan.algorithms, ...(staged.plan.products === undefined ? [] : [staged.plan.products])].join(', '),
-  device: staged.machine.device,
+  device: staged.machine.device.name,
 })
 
 /** What the forward pass makes for the backward alone (the places of maxima) is no part of the model. */

@@ -23,6 +23,7 @@ import { prescribe } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
 import { compile, type CompileOptions, compilePrescribed } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
+import type { Precision } from '../../staging/devices'
 import { stepTraining, training } from '../../staging/grad/grad'
 import { withGatheredUpdates } from '../../staging/grad/rewrite/gathered'
 import { narrowed } from '../../staging/grad/rewrite/narrow'
@@ -30,7 +31,7 @@ import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import type { Graph } from '../../staging/graph/graph'
 import { instructions } from '../../staging/plan/instructions'
-import type { Algorithms, Plan, Precision } from '../../staging/plan/plan'
+import type { Algorithms, Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
@@ -70,15 +71,12 @@ export interface StagedPlan {
 export const DEFAULT_LEARNING_RATE = 1e-3
 export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
 
-/** Those that have the operators that rewriting makes. */
-const FUSING_DEVICES: readonly LocalMachine['device'][] = ['cpu', 'ref', 'null', 'cuda']
-
 /** A training graph as the machine runs it: what its operators and its precision change. */
 const finished =
   (machine: LocalMachine) =>
   (graph: Graph): Graph => {
-    const fused = FUSING_DEVICES.includes(machine.device) ? withPoolPlaces(graph) : graph
-    const gathered = machine.device === 'cuda' ? withGatheredUpdates(fused) : fused
+    const fused = machine.device.fused ? withPoolPlaces(graph) : graph
+    const gathered = machine.device.gathersUpdates ? withGatheredUpdates(fused) : fused
     return machine.precision === 'bf16' ? narrowed(gathered) : gathered
   }
 
@@ -86,7 +84,7 @@ const finished =
 const stepGraph = (step: TrainingStep, name: string, machine: LocalMachine): Either<SpillwayError, Graph> =>
   pipe(
     elaborateStep(step, name),
-    E.chainW(({ graph, objectives, detached }) => stepTraining(graph, objectives, detached, { dtype: machine.dtype })),
+    E.chainW(({ graph, objectives, detached }) => stepTraining(graph, objectives, detached, { dtype: machine.device.dtype })),
     E.map(finished(machine)),
   )
 
@@ -102,8 +100,8 @@ export const trainingGraph = (
     ? stepGraph(model, name, machine)
     : pipe(
         elaborate(model, name),
-        E.map(({ graph, output }) => (FUSING_DEVICES.includes(machine.device) ? rewritten(graph, output) : { graph, output })),
-        E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.dtype })),
+        E.map(({ graph, output }) => (machine.device.fused ? rewritten(graph, output) : { graph, output })),
+        E.chainW(({ graph, output }) => training(graph, output, { loss, optimizer, dtype: machine.device.dtype })),
         E.map(finished(machine)),
       )
 

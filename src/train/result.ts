@@ -46,7 +46,7 @@ export const trainResult = (
 ): TrainResult => ({
   model: staged.plan.graph.name,
   strategy: staged.plan.strategy,
-  device: staged.machine.device,
+  device: staged.machine.device.name,
   algorithms: staged.plan.algorithms,
   budgetBytes: staged.plan.budgetBytes,
   peakBytes: bytesOf(staged.plan.peakPages),

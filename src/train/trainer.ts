@@ -5,6 +5,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
+import { DEVICES } from '../../staging/devices'
 import {
   type Checkpoint,
   differenceOf,
@@ -18,7 +19,6 @@ import { type DataFiles, openData, sampleCount } from '../files/samples'
 import { type DataSource, type DeviceProgress, type DeviceSession, forgetPlanning, openDevice } from '../device/device'
 import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
 import { identityOf, modelMismatch } from '../stage/identity'
-import { DEVICES } from '../machine/machine'
 import { PeakMemory } from '../machine/memory'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import type { StagedPlan } from '../stage/stage'
@@ -249,7 +249,7 @@ const onDevice = async (
 const trained = async (model: Trainable | undefined, staged: StagedPlan, o: TrainOptions): Trained => {
   const fault = optionsFault(o) ?? (model && modelMismatch(model, staged.plan))
   if (fault) return left(fault)
-  if (staged.machine.device === 'none')
+  if (staged.machine.simulated)
     return left(
       usage(`a plan for machine '${staged.machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES),
     )

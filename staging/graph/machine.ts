@@ -1,7 +1,7 @@
 // A machine: op times, workspaces, link bandwidths and capacities. Measured profiles are made by src/, named ones
 // stand in sim/machines. Planners and the simulator ask a machine; they never know which it is.
+import type { DeviceDeclaration, Precision } from '../devices'
 import type { Algorithm, AnyAttrs, CallShapes } from '../ops/op'
-import type { Float } from './graph'
 
 export interface Link {
   readonly outBytesPerSecond: number
@@ -31,10 +31,11 @@ export type Costs = Pick<Machine, 'seconds' | 'workspace' | 'choices'>
 
 export interface Machine {
   readonly name: string
-  /** The device that runs plans made for it; 'none' for machines that only exist in simulation. */
-  readonly device: 'cpu' | 'ref' | 'null' | 'cuda' | 'none'
-  /** The float type of values: the reference device computes and stores doubles. */
-  readonly dtype: Float
+  /** What the device can do that runs plans made for it. */
+  readonly device: DeviceDeclaration
+  /** Exists only in simulation: it stands for such a device, and its times are what calls take. */
+  readonly simulated: boolean
+  readonly precision: Precision
   /** tf32: factors of products of floats are rounded to it on the way; absent: taken as they are. */
   readonly products?: 'tf32'
   readonly memoryBytes: number

@@ -5,6 +5,7 @@
 // Worked example, checkpointing: segment 0 runs conv1, relu1, conv2; segment 1 runs conv1, relu1 again ('recompute');
 // segment 2 runs their backwards. relu1's value is produced twice: two cells, each alive from its producer to its last reader.
 import type { Box, Range } from '../core/box'
+import type { Precision } from '../devices'
 import { isNarrow } from '../graph/check'
 import type { Graph, OpId, ValueId } from '../graph/graph'
 import type { Algorithm } from '../ops/op'
@@ -156,8 +157,6 @@ export type Draft = Omit<Residency, 'runs'>
 // ---------------------------------------------------------------- the plan
 
 export type Algorithms = 'fixed' | 'measured' | 'fastest'
-/** bf16: activations are stored so and multiplied as such; tf32: they are floats, and products round them on the way. */
-export type Precision = 'fp32' | 'tf32' | 'bf16'
 
 export interface Plan {
   readonly graph: Graph

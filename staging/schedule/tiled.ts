@@ -19,7 +19,7 @@ import { onceFor } from './remember'
 const TILE_SIZES = 12
 const MOST_TILES = 512
 /** Tiles may be faster than the whole on machines with caches; where op times are a roofline, halos and launches only add. */
-const surely = (machine: Machine): number => (machine.device === 'none' ? 1 : 0.85)
+const surely = (machine: Machine): number => (machine.simulated ? 1 : 0.85)
 
 /** The smallest call of all and what a launch takes differ by this much at most. */
 const LAUNCH_SHARE = 0.9

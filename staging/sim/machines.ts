@@ -3,6 +3,7 @@
 // Invariant: nothing here is measured on the machine at hand, so plans made for these names are the same everywhere.
 import { gib, mib } from '../core/bytes'
 import { elementsOf } from '../core/box'
+import { devices } from '../devices'
 import { dtypeBytes } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
 import type { AnyAttrs, CallShapes } from '../ops/op'
@@ -70,8 +71,9 @@ const roofline =
 
 const named = (name: string, a: Accelerator, link: Link): Machine => ({
   name,
-  device: 'none',
-  dtype: 'f32',
+  device: devices.cuda,
+  simulated: true,
+  precision: 'fp32',
   memoryBytes: a.memoryBytes,
   link,
   seconds: roofline(a),

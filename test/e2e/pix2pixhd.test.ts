@@ -92,7 +92,7 @@ const firstGradients = async (
   const session = done(openDevice(plan, { spill: 'ram', threads: 1 }))
   try {
     session.initialise(0)
-    const wide = plan.machine.dtype === 'f64'
+    const wide = plan.machine.device.dtype === 'f64'
     const params = plan.plan.graph.values.filter((v) => v.role === 'param')
     for (const v of params) {
       const start = startOf(v.name, v.shape, false)

@@ -3,8 +3,9 @@
 // difference in units of what is allowed, or undefined where the grids do not suit the network.
 import { isLeft } from 'fp-ts/Either'
 import * as assert from 'uvu/assert'
-import { loadNative, type DeviceName } from '../../src/device/native'
+import { loadNative } from '../../src/device/native'
 import { machineNamed } from '../../src/machine/machine'
+import type { DeviceName } from '../../staging/devices'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import { type Plan, UNTILED } from '../../staging/plan/plan'

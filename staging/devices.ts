@@ -1,0 +1,42 @@
+// What each device can do, said once: passes, planners and the command line ask here and know no device by its name.
+// In: nothing. Out: a declaration for each device. A machine carries that of its device; a simulated machine that of the
+// device it stands for, so that it plans the very graphs that run there. Invariant: the addon says the same of its devices.
+
+/** bf16: activations and their gradients are stored so and multiplied as such; tf32: products of floats round their factors on the way. */
+export type Precision = 'fp32' | 'tf32' | 'bf16'
+
+export interface DeviceDeclaration {
+  readonly name: DeviceName
+  /** The float type of values: the reference device computes and stores doubles. */
+  readonly dtype: 'f32' | 'f64'
+  readonly precisions: readonly Precision[]
+  /** What bf16 needs of the processor; the addon knows whether this one has it. */
+  readonly bf16Needs?: string
+  /** Has the operators that rewriting makes. */
+  readonly fused: boolean
+  /** Updates many small parameters in one launch. */
+  readonly gathersUpdates: boolean
+}
+
+export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
+
+const cpu: DeviceDeclaration = {
+  name: 'cpu',
+  dtype: 'f32',
+  precisions: ['fp32', 'bf16'],
+  bf16Needs: 'avx512_bf16',
+  fused: true,
+  gathersUpdates: false,
+}
+
+export const devices: Readonly<Record<DeviceName, DeviceDeclaration>> = {
+  cpu,
+  /** Computes everything naively, in double precision. */
+  ref: { name: 'ref', dtype: 'f64', precisions: ['fp32', 'bf16'], fused: true, gathersUpdates: false },
+  /** The cpu, but that nothing is computed. */
+  null: { ...cpu, name: 'null' },
+  cuda: { name: 'cuda', dtype: 'f32', precisions: ['fp32', 'tf32', 'bf16'], fused: true, gathersUpdates: true },
+}
+
+export const DEVICES = Object.keys(devices) as readonly DeviceName[]
+export const isDevice = (name: string): name is DeviceName => Object.hasOwn(devices, name)
