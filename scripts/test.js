@@ -1,5 +1,5 @@
 // `npm test`: set-up, then every test/**/*.test.ts in a process of its own, then the native test programs.
-// `npm test -- PATTERN …` runs the files whose path holds a pattern. Ends with `N passed, N failed` alone on a line.
+// `npm test -- PATTERN …` runs what there is on a subject (testing/discover.js). Ends with `N passed, N failed` alone on a line.
 // Invariant: nothing found, nothing run, a crash, a time-out or a forgotten `.only` is a failure.
 'use strict'
 const os = require('node:os')
@@ -11,7 +11,8 @@ const { runAll, stopAll } = require('./testing/pool')
 const { tallyNative, tallyUvu } = require('./testing/tally')
 
 const USAGE = `npm test -- [PATTERN …] [--jobs N] [--root DIR] [--no-native] [--no-setup] [--full]
-  PATTERN      run only the test files (and native programs) whose path holds it
+  PATTERN      run the test files (and native programs) whose path holds it, the tests whose name holds it, and the native
+               cases of the operators that it names; for a source file that no test is named after, the nearest tests
   --jobs N     processes at a time (default 2, at most the cores)
   --no-native  leave the native test programs out
   --no-setup   take the checkout as it is
@@ -42,22 +43,26 @@ const parseArgs = (argv) => {
   return options
 }
 
-const typescriptJobs = (options, files) => {
+const typescriptJobs = (root, files) => {
   const env = { ...process.env, FORCE_COLOR: '0', NO_COLOR: '1' }
-  const hook = require.resolve('./testing/typescript')
-  return files.map((file) => ({
-    name: file.file,
+  const hooks = ['-r', require.resolve('./testing/typescript')]
+  const filter = ['-r', require.resolve('./testing/only')]
+  return files.map(({ file, only, hasOnly, serial, timeoutSeconds }) => ({
+    name: file,
     command: process.execPath,
-    args: ['-r', hook, file.file],
-    cwd: options.root,
-    env,
+    args: [...hooks, ...(only ? filter : []), file],
+    cwd: root,
+    env: only ? { ...env, SPILLWAY_ONLY: JSON.stringify(only) } : env,
     tally: tallyUvu,
-    ...file,
+    only,
+    hasOnly,
+    serial,
+    timeoutSeconds,
   }))
 }
 
 const report = (job, ending) => {
-  const result = job.tally(ending.output, ending, job.timeoutSeconds)
+  const result = job.tally(ending.output, ending, job)
   if (job.hasOnly) Object.assign(result, { failed: result.failed + 1, reason: 'has a forgotten .only' })
   const counts = `${result.passed} passed${result.failed ? `, ${result.failed} failed` : ''}${result.skipped ? `, ${result.skipped} skipped` : ''}`
   console.log(`${result.failed ? 'FAIL' : ' ok '} ${job.name}  ${counts}  (${ending.seconds.toFixed(1)} s)`)
@@ -65,16 +70,29 @@ const report = (job, ending) => {
   return { ...result, name: job.name }
 }
 
+const nothing = (why) => {
+  console.log(why)
+  return { name: 'discovery', passed: 0, failed: 1, skipped: 0 }
+}
+
 const runTests = async (options) => {
-  const files = discover(options.root, options.patterns)
-  const jobs = typescriptJobs(options, files)
-  if (options.native) jobs.push(...(await nativeJobs({ ...options, tally: tallyNative })))
-  if (jobs.length === 0) {
-    console.log(options.patterns.length ? `no test file holds ${options.patterns.join(' or ')}` : 'no test files found')
-    return [{ name: 'discovery', passed: 0, failed: 1, skipped: 0 }]
-  }
+  const { chosen, unknown } = discover(options.root, options.patterns)
+  const jobs = typescriptJobs(
+    options.root,
+    chosen.filter((test) => !test.isNative),
+  )
+  if (options.native)
+    jobs.push(
+      ...(await nativeJobs(
+        options.root,
+        chosen.filter((test) => test.isNative),
+        tallyNative,
+      )),
+    )
   const results = []
   await runAll(jobs, options.jobs, (job, ending) => results.push(report(job, ending)))
+  if (unknown.length > 0) results.push(nothing(`no test is found by ${unknown.join(' or ')}`))
+  else if (sum(results, 'passed') + sum(results, 'failed') === 0) results.push(nothing('no tests found'))
   return results
 }
 

@@ -1,8 +1,10 @@
-// Which test files there are and how each wants to run. In: the test folder and patterns. Out: files with their marks.
-// Marks stand in the first lines of a file: `// serial` (nothing else runs beside it), `// timeout 600` (seconds).
+// Which tests a call of the runner asks for. In: the checkout, patterns. Out: test files and native programs, each with its
+// marks; where only a part is asked for, `only` says which. Marks stand in the first lines of a file: `// serial` (nothing
+// else runs beside it), `// timeout 600` (seconds), `// each of FOLDER` (it makes tests that are named after files there).
 'use strict'
 const fs = require('node:fs')
 const path = require('node:path')
+const { nearest, plain, sourcesUnder } = require('./subjects')
 
 const DEFAULT_TIMEOUT_SECONDS = 180
 
@@ -12,27 +14,76 @@ const marksOf = (text) => {
   return {
     serial: head.some((line) => /^\/\/ serial\b/.test(line)),
     timeoutSeconds: timeout ? Number(timeout[1]) : DEFAULT_TIMEOUT_SECONDS,
+    eachOf: head.flatMap((line) => /^\/\/ each of (.+)$/.exec(line)?.[1].split(' ') ?? []),
   }
 }
 
 /** A forgotten `.only` silently switches the other tests off. Strings and comments do not count. */
 const hasOnly = (text) => /^\s*[\w$]+\.only\s*\(/m.test(text)
 
-const testFiles = (root) => {
-  const found = fs.readdirSync(path.join(root, 'test'), { recursive: true, encoding: 'utf8' })
-  return found
-    .filter((name) => name.endsWith('.test.ts'))
-    .map((name) => path.join('test', name))
-    .sort()
+const titlesOf = (text) => [...text.matchAll(/\btest\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/g)].map((match) => match[2])
+
+/** What the native test programs can be asked for: the operators, and the families of random cases. */
+const nativeCases = (root) => {
+  const textOf = (file) => (fs.existsSync(path.join(root, file)) ? fs.readFileSync(path.join(root, file), 'utf8') : '')
+  const kinds = [...textOf('native/gen/ops.h').matchAll(/\bX\((\w+), \d+\)/g)].map((match) => match[1])
+  const cases = sourcesUnder(root, ['test/native/kernels']).map(textOf).join('\n')
+  return [...kinds, ...[...cases.matchAll(/\bListed \w+\{"([^"]+)"/g)].map((match) => match[1])]
 }
 
-/** Files of which some pattern is part of the path; all when there is no pattern. */
-const discover = (root, patterns) => {
-  const chosen = testFiles(root).filter((file) => patterns.length === 0 || patterns.some((p) => file.includes(p)))
-  return chosen.map((file) => {
+const takesCases = (text) => text.includes('#include "test/native/kernels/cases.hpp"')
+
+/** The part of a file that a pattern asks for: 'all', the tests that are named so, or nothing. */
+const partOf = ({ file, text, titles, isNative }, pattern, cases) => {
+  if (file.toLowerCase().includes(pattern.toLowerCase())) return 'all'
+  const named = isNative ? takesCases(text) && cases : titles.map(plain)
+  return named && named.some((name) => name.includes(plain(pattern))) ? 'named' : null
+}
+
+const testFiles = (root) => {
+  const native = sourcesUnder(root, ['test/native']).filter((file) => /^test\/native\/[^/]+\.cpp$/.test(file))
+  return [...sourcesUnder(root, ['test']).filter((file) => file.endsWith('.test.ts')), ...native].map((file) => {
     const text = fs.readFileSync(path.join(root, file), 'utf8')
-    return { file, hasOnly: hasOnly(text), ...marksOf(text) }
+    const isNative = file.endsWith('.cpp')
+    return { file, text, isNative, titles: isNative ? [] : titlesOf(text), hasOnly: !isNative && hasOnly(text), ...marksOf(text) }
   })
 }
 
-module.exports = { discover, hasOnly, marksOf }
+/** Whether tests of the file may be named after a source file that the pattern names. */
+const mayName = (root, { eachOf }, pattern) =>
+  sourcesUnder(root, eachOf).some((source) => {
+    const name = plain(path.basename(source).replace(/\.\w+$/, ''))
+    return name.includes(plain(pattern)) || plain(pattern).includes(name)
+  })
+
+/**
+ * What a pattern asks for, from file to part. A source file that no test is named after is shown by the tests that lie nearest.
+ */
+const finder = (root) => {
+  const tests = testFiles(root)
+  const cases = nativeCases(root).map(plain)
+  const near = nearest(root)
+  const find = (pattern) => {
+    const parts = new Map(tests.map((test) => [test.file, partOf(test, pattern, cases)]).filter(([, part]) => part))
+    if (parts.size === 0) for (const file of near(pattern)) parts.set(file, 'all')
+    for (const test of tests) if (!parts.has(test.file) && mayName(root, test, pattern)) parts.set(test.file, 'named')
+    return parts
+  }
+  return { tests, find }
+}
+
+/** `only`: patterns that a test's name must hold one of; absent: all of the file. `unknown`: patterns that nothing is found by. */
+const discover = (root, patterns) => {
+  const { tests, find } = finder(root)
+  if (patterns.length === 0) return { chosen: tests, unknown: [] }
+  const choices = patterns.map((pattern) => ({ pattern, parts: find(pattern) }))
+  const chosen = tests.flatMap((test) => {
+    const asking = choices.filter(({ parts }) => parts.has(test.file))
+    if (asking.length === 0) return []
+    const isWhole = asking.some(({ parts }) => parts.get(test.file) === 'all')
+    return [isWhole ? test : { ...test, only: asking.map(({ pattern }) => pattern) }]
+  })
+  return { chosen, unknown: choices.filter(({ parts }) => parts.size === 0).map(({ pattern }) => pattern) }
+}
+
+module.exports = { discover, finder, hasOnly, marksOf }

@@ -1,5 +1,6 @@
 // The native test programs: each test/native/*.cpp is one, built beside the addon from the same objects.
-// In: patterns. Out: one job for each program that is asked for. Invariant: a build that fails is a failed job.
+// In: those that are asked for; `only` names the operators whose cases run. Out: a job for each. Invariant: a build that
+// fails is a failed job.
 'use strict'
 const fs = require('node:fs')
 const os = require('node:os')
@@ -10,15 +11,6 @@ const { lock } = require('../setup/lock')
 const BUILD = path.join('build', 'addon')
 const LOG = path.join('build', 'native-tests.log')
 const TIMEOUT_SECONDS = 600
-
-const sourcesOf = (root) => {
-  const folder = path.join('test', 'native')
-  const names = fs.existsSync(path.join(root, folder)) ? fs.readdirSync(path.join(root, folder)) : []
-  return names
-    .filter((name) => name.endsWith('.cpp'))
-    .map((name) => path.join(folder, name))
-    .sort()
-}
 
 const programOf = (source) => path.basename(source, '.cpp')
 
@@ -54,15 +46,18 @@ const failure = (words) => ({
   timeoutSeconds: 10,
 })
 
-const nativeJobs = async ({ root, patterns, tally }) => {
-  const sources = sourcesOf(root).filter((source) => patterns.length === 0 || patterns.some((p) => source.includes(p)))
-  if (sources.length === 0) return []
-  const problem = await buildAlone(root, sources.map(programOf))
+const nativeJobs = async (root, programs, tally) => {
+  if (programs.length === 0) return []
+  const problem = await buildAlone(
+    root,
+    programs.map(({ file }) => programOf(file)),
+  )
   if (problem) return [{ ...failure([...problem, `the whole log: ${LOG}`].join('\n')), cwd: root, env: process.env, tally }]
-  return sources.map((source) => ({
-    name: source,
-    command: path.join(root, BUILD, 'tests', programOf(source)),
-    args: [],
+  return programs.map(({ file, only }) => ({
+    name: file,
+    only,
+    command: path.join(root, BUILD, 'tests', programOf(file)),
+    args: only ?? [],
     cwd: root,
     env: process.env,
     serial: true,

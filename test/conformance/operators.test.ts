@@ -1,3 +1,4 @@
+// each of staging/ops
 // Every operator of the table, on ref in both precisions and on cpu, against PyTorch: the numbers of
 // test/fixtures/operators.json, made by make_operators.py beside it. Activations are laid out channels-last here.
 import { readFileSync } from 'node:fs'

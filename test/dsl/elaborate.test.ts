@@ -1,3 +1,4 @@
+// each of staging/ops dsl/layers
 // Elaboration: golden dumps of small graphs, order, names, initial weights; FT dimensions against the op table.
 import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'

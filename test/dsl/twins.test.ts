@@ -1,4 +1,5 @@
 // timeout 600
+// each of models
 // The type-level and the run-time interpreter are twins: over the zoo and over generated networks, legal and illegal,
 // they give the same shapes, FT dimensions, bytes, layer names and words.
 import { isLeft } from 'fp-ts/Either'

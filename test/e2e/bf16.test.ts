@@ -1,5 +1,6 @@
 // serial
 // timeout 200
+// each of models
 // Training with activations in bf16: the strategies end with the same bits, tiles within rounding, losses are near those of
 // fp32 on two networks of the zoo, activations take half the memory, and what lacks bf16 says so. Where the processor has no
 // bf16 the reference device stands in, and says so.

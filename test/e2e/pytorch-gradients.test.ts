@@ -1,4 +1,5 @@
 // timeout 900
+// each of models
 // Every network against PyTorch in double precision, on `ref`: the first step's loss, and the norm of every gradient.
 // The gradients are read out of the checkpoint after step 1, where each momentum is its gradient.
 // VGG-16's classifier is left out: its checkpoint is two gigabytes, and its trunk and its losses are compared.

@@ -1,5 +1,6 @@
 // serial
 // timeout 600
+// each of models
 // Five training steps of every network on `cpu` against PyTorch's losses, in-core and in half the memory.
 // Gradients are no measure in single precision (a ReLU's input within rounding of zero moves some by a thousandth):
 // pytorch-gradients.test.ts compares them in double.

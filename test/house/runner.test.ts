@@ -94,9 +94,34 @@ test('a stack names the line of the source', async () => {
 test('a pattern chooses files; one that matches nothing fails', async () => {
   const files = { 'test/a.test.ts': passing(1), 'test/b.test.ts': passing(2) }
   assert.is((await run(files, 'b.test')).last, '2 passed, 0 failed')
-  const nothing = await run(files, 'c.test')
-  assert.is(nothing.status, 1)
-  assert.match(nothing.text, 'no test file holds c.test')
+  for (const patterns of [['c.test'], ['a.test', 'c.test']]) {
+    const nothing = await run(files, ...patterns)
+    assert.is(nothing.status, 1)
+    assert.match(nothing.text, 'no test is found by c.test')
+  }
+})
+
+test('a pattern chooses tests by their names, in any file, and those named after files of a folder', async () => {
+  const named = (...names: string[]): string =>
+    `${HEAD}${names.map((name) => `test('${name}', () => {})\n`).join('')}test.run()\n`
+  const files = {
+    'staging/ops/batchnorm.ts': '',
+    'test/a.test.ts': named('Batch norm in tiles', 'ReLU'),
+    'test/b.test.ts': named('ReLU alone'),
+    'test/c.test.ts': `// each of staging/ops\n${HEAD}for (const n of ['batchnorm', 'relu']) test(n, () => {})\ntest.run()\n`,
+  }
+  assert.is((await run(files, 'batchNorm')).last, '2 passed, 0 failed')
+  assert.is((await run(files, 'relu')).last, '2 passed, 0 failed')
+})
+
+test('a file that no test is named after is shown by the nearest tests that import it', async () => {
+  const files = {
+    'staging/memory/deep.ts': 'export const deep = 1\n',
+    'staging/memory/door.ts': "export * from './deep'\n",
+    'test/memory/a.test.ts': `require('../../staging/memory/door')\n${passing(3)}`,
+    'test/sim/b.test.ts': `require('../../staging/memory/door')\n${passing(5)}`,
+  }
+  assert.is((await run(files, 'deep')).last, '3 passed, 0 failed')
 })
 
 test('a wrong option is refused', async () => {

@@ -1,3 +1,4 @@
+// each of models
 // The zoo against PyTorch: layers, parameters, their names and shapes; output shapes; and every network trains.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

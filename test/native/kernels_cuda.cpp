@@ -95,7 +95,8 @@ void write_report(const char* path, const std::map<uint32_t, Tried>& tried) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  ask_for(argc, argv);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a device may end the program: what failed before is told
   const char* device = setting_of("SPILLWAY_TEST_DEVICE");
   const std::string precision = setting_of("SPILLWAY_TEST_PRECISION") ? setting_of("SPILLWAY_TEST_PRECISION") : "fp32";
@@ -110,7 +111,7 @@ int main() {
   const int share = setting_of("SPILLWAY_TEST_SHARE") ? std::max(1, std::atoi(setting_of("SPILLWAY_TEST_SHARE"))) : 1;
   const double seconds = setting_of("SPILLWAY_TEST_SECONDS") ? std::atof(setting_of("SPILLWAY_TEST_SECONDS")) : 1e9;
   Report report;
-  check_casts(report, table, DType::f32);
+  if (is_asked("casts")) check_casts(report, table, DType::f32);
   std::map<uint32_t, Tried> tried;
   const Clock::time_point start = Clock::now();
   double allowed = 0;
@@ -122,7 +123,7 @@ int main() {
     allowed += seconds / double(families.size());
     const int cases = device ? (g.most + share - 1) / share : g.cases(share);  // a GPU gets them all, whatever build this is
     for (int i = 0; i < cases && (i == 0 || seconds_since(start) < allowed); i++)
-      for (const Call& call : g.make(r).calls) {
+      for (const Call& call : g.draw(r).calls) {
         if (!table(uint32_t(call.kind)) || call.algorithm != Algorithm::direct) continue;  // the others are the cpu device's
         const int before = report.failed();
         for (const Held& h : held(device != nullptr, precision))
@@ -134,5 +135,5 @@ int main() {
     if (report_file) write_report(report_file, tried);
   }
   if (seconds < 1e9) std::printf("%.1f seconds\n", seconds_since(start));
-  return report.finish();
+  return report.finish(!all_asked());
 }

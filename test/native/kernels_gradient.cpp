@@ -30,12 +30,13 @@ void check_gradient(Report& report, const Gradient& g, Random& r) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  ask_for(argc, argv);
   Report report;
   for (const Generator& g : generators()) {
     Random r(77);
     for (int i = 0; i < g.cases(2); i++)
-      for (const Gradient& gradient : g.make(r).gradients) check_gradient(report, gradient, r);
+      for (const Gradient& gradient : g.draw(r).gradients) check_gradient(report, gradient, r);
   }
-  return report.finish();
+  return report.finish(!all_asked());
 }

@@ -105,13 +105,14 @@ void attack(Report& report, const Call& call, KernelTable device, DType dtype, R
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  ask_for(argc, argv);
   Report report;
   Tally tally;
   for (const Generator& g : generators()) {
     Random r(31);
     for (int i = 0; i < g.cases(3); i++) {
-      for (const Call& call : g.make(r).calls) {
+      for (const Call& call : g.draw(r).calls) {
         attack(report, call, ref::kernel, DType::f64, r, tally);
         attack(report, call, null::kernel, DType::f32, r, tally);
 #ifdef SPILLWAY_WITH_CPU
@@ -124,6 +125,6 @@ int main() {
 #endif
     }
   }
-  report.check(tally.refused > 500 && tally.ran > 100, "the damage is neither always nor never noticed");
-  return report.finish();
+  if (all_asked()) report.check(tally.refused > 500 && tally.ran > 100, "the damage is neither always nor never noticed");
+  return report.finish(!all_asked());
 }

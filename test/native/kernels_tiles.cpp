@@ -33,7 +33,8 @@ void check_partial_sum(Report& report, const Setting& setting, double tolerance,
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  ask_for(argc, argv);
   Report report;
   std::vector<std::pair<Setting, double>> settings{{{ref::kernel, DType::f64, false}, 1e-12}, {{ref::kernel, DType::f64, true}, 1e-12}};
 #ifdef SPILLWAY_WITH_CPU
@@ -43,12 +44,12 @@ int main() {
   for (const Generator& g : generators()) {
     Random r(99);
     for (int i = 0; i < g.cases(2); i++)
-      for (const Call& call : g.make(r).calls)
+      for (const Call& call : g.draw(r).calls)
         for (const auto& [setting, tolerance] : settings)
           if (tiles(call) && (setting.dtype != DType::bf16 || (i % 2 == 0 && may_be_narrow(call)))) compare_tiled(report, call, setting, tolerance, r);
   }
   Random r(5);
-  for (int i = 0; i < 40; i++)
+  for (int i = 0; i < 40 && is_asked("grad_sum"); i++)
     for (const auto& [setting, tolerance] : settings) check_partial_sum(report, setting, tolerance, r);
-  return report.finish();
+  return report.finish(!all_asked());
 }

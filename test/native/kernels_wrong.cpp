@@ -71,9 +71,11 @@ std::vector<Call> calls_of(OpKind kind) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  ask_for(argc, argv);
   Report report;
   for (const Wrong& w : WRONG) {
+    if (!is_asked(w.what)) continue;
     wrong = &w;
     for (const Call& call : calls_of(w.kind)) {
       Report right(Report::SILENT), spoilt(Report::SILENT);
@@ -83,5 +85,5 @@ int main() {
       report.check(spoilt.failed() == 1, std::string(w.what) + ": nobody notices: " + name_of(call));
     }
   }
-  return report.finish();
+  return report.finish(!all_asked());
 }

@@ -1,4 +1,5 @@
 // timeout 600
+// each of staging/schedule
 // Planning grows no faster than n log n in the number of ops, for the greedy family: processor time on ever deeper networks.
 // SPILLWAY_FULL and `npm run acceptance -- times` go to 20 000 ops.
 import { test } from 'uvu'

@@ -1,4 +1,5 @@
 // timeout 600
+// each of models
 // The tiles of the fastest plan made better for one budget: what that gains, and what each of its parts does.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'

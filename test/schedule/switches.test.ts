@@ -1,4 +1,5 @@
 // timeout 600
+// each of staging/schedule
 // Every heuristic has an off switch that works: each leaves a planner with plans, and changes something somewhere.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'

@@ -1,5 +1,6 @@
 // serial
 // timeout 600
+// each of models
 // What type-checking costs, in instantiations (exact, so a ceiling can be tight) and seconds (printed, with a wide one).
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,6 +1,7 @@
 // What a random case is: a family holds the calls that belong together (forward, backwards) on the same numbers, and the
 // gradients to hold against finite differences.
 #pragma once
+#include "test/native/kernels/asked.hpp"
 #include "test/native/kernels/calls.hpp"
 
 namespace spillway::test {
@@ -39,6 +40,15 @@ struct Generator {
   int cases(int of = 1) const {
     const int all = most * (std::getenv("SPILLWAY_FULL") ? times_in_full : 1);
     return (all + SPILLWAY_ONE_CASE_IN * of - 1) / (SPILLWAY_ONE_CASE_IN * of);
+  }
+
+  /// What is asked for of one case: all of a family that is named, else the calls of operators that are.
+  Family draw(Random& r) const {
+    Family family = make(r);
+    if (is_asked(name)) return family;
+    std::erase_if(family.calls, [](const Call& call) { return !is_asked(name_of(call)); });
+    std::erase_if(family.gradients, [](const Gradient& gradient) { return !is_asked(gradient.what); });
+    return family;
   }
 };
 
