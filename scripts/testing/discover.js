@@ -36,8 +36,9 @@ const takesCases = (text) => text.includes('#include "test/native/kernels/cases.
 /** The part of a file that a pattern asks for: 'all', the tests that are named so, or nothing. */
 const partOf = ({ file, text, titles, isNative }, pattern, cases) => {
   if (file.toLowerCase().includes(pattern.toLowerCase())) return 'all'
-  const named = isNative ? takesCases(text) && cases : titles.map(plain)
-  return named && named.some((name) => name.includes(plain(pattern))) ? 'named' : null
+  const nativeNames = takesCases(text) ? cases : []
+  const names = isNative ? nativeNames : titles.map(plain)
+  return names.some((name) => name.includes(plain(pattern))) ? 'named' : null
 }
 
 const testFiles = (root) => {
