@@ -55,7 +55,7 @@ void add_synthetic(Source& source, const Napi::Object& o, const Tape& tape) {
   SyntheticFeed image{count_or(o, "seed", 0), count_or(o, "samples", 1), 1.0, uint32_t(count_or(o, "classes", 1))};
   if (image.samples == 0 || image.classes == 0) fail(o.Env(), "samples and classes must be at least 1");
   SyntheticFeed target = image;
-  target.deviation = number_or(o, "targetScale", 0.1);
+  target.deviation = 0.1;
   for (uint32_t i = 0; i < tape.bindings.size(); i++)
     if (tape.bindings[i].fed()) source.set_synthetic(i, BindingRole(tape.bindings[i].role) == BindingRole::target ? target : image);
 }

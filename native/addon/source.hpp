@@ -8,7 +8,7 @@
 
 namespace spillway::addon {
 
-/// {kind: 'synthetic', seed, samples, classes, targetScale} or {kind: 'files', files: {binding name: file, or files that follow each other}}.
+/// {kind: 'synthetic', seed, samples, classes} or {kind: 'files', files: {binding name: file, or files that follow each other}}.
 std::unique_ptr<Source> parse_source(const Napi::Value& value, const Tape& tape);
 
 }  // namespace spillway::addon

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "runtime/bf16.hpp"
+#include "core/bf16.hpp"
 
 #ifdef __AVX512F__
 #include <immintrin.h>

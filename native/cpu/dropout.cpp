@@ -2,7 +2,7 @@
 #include "ops/dropout.hpp"
 
 #include "cpu/runs.hpp"
-#include "runtime/philox.hpp"
+#include "core/philox.hpp"
 
 namespace spillway::cpu {
 namespace {

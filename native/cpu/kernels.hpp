@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "ops/check.hpp"
-#include "runtime/bf16.hpp"
+#include "core/bf16.hpp"
 
 namespace spillway::cpu {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "runtime/kernel.hpp"
+#include "core/kernel.hpp"
 
 namespace spillway::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "cpu/kernels.hpp"
-#include "runtime/bf16.hpp"
+#include "core/bf16.hpp"
 
 namespace spillway::cpu {
 

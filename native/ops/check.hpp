@@ -3,7 +3,7 @@
 // Invariant: a kernel whose check passed reads and writes inside its views only.
 #pragma once
 #include "gen/ops.h"
-#include "runtime/kernel.hpp"
+#include "core/kernel.hpp"
 
 namespace spillway::ops {
 

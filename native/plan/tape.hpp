@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/kernel.hpp"
+#include "core/kernel.hpp"
 
 namespace spillway {
 

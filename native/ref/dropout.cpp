@@ -1,7 +1,7 @@
 // Dropout by counter: the mask is drawn for the element's place in the whole value, so tiles and recompute agree.
 #include "ops/dropout.hpp"
 #include "ref/kernels.hpp"
-#include "runtime/philox.hpp"
+#include "core/philox.hpp"
 
 namespace spillway::ref {
 namespace {

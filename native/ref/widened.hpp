@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/check.hpp"
-#include "runtime/bf16.hpp"
+#include "core/bf16.hpp"
 
 namespace spillway::ref {
 

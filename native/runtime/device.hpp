@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "runtime/kernel.hpp"
+#include "core/kernel.hpp"
 
 namespace spillway {
 

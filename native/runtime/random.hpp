@@ -6,7 +6,7 @@
 #include <numbers>
 #include <string_view>
 
-#include "runtime/philox.hpp"
+#include "core/philox.hpp"
 
 namespace spillway {
 

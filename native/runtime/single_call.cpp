@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/tape.hpp"
-#include "runtime/bf16.hpp"
+#include "core/bf16.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/cold_measure.hpp"
 #include "runtime/cores.hpp"

@@ -8,7 +8,7 @@
 
 #include "core/result.hpp"
 #include "plan/tape.hpp"
-#include "runtime/bf16.hpp"
+#include "core/bf16.hpp"
 
 namespace spillway {
 

@@ -90,7 +90,6 @@ export type NativeSource =
       readonly seed?: number | bigint
       readonly samples: number
       readonly classes?: number
-      readonly targetScale?: number
     }
   | { readonly kind: 'files'; readonly files: Readonly<Record<string, NativeFile | readonly NativeFile[]>> }
 

@@ -26,7 +26,6 @@ export const fullBox = (s: Shape): Box => [
 ]
 export const shapeOf = (b: Box): Shape => [extentOf(b[0]), extentOf(b[1]), extentOf(b[2]), extentOf(b[3])]
 export const sameBox = (a: Box, b: Box): boolean => a.every((r, i) => sameRange(r, b[i]!))
-export const boxCovers = (outer: Box, inner: Box): boolean => outer.every((r, i) => covers(r, inner[i]!))
 export const hullBox = (a: Box, b: Box): Box => [hull(a[0], b[0]), hull(a[1], b[1]), hull(a[2], b[2]), hull(a[3], b[3])]
 
 export const sameShape = (a: readonly number[], b: readonly number[]): boolean =>

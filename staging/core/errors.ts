@@ -48,7 +48,6 @@ export type PlanError =
       readonly dim: string
       readonly why: string
     }
-  | { readonly tag: 'UnknownMachine'; readonly got: string; readonly legal: readonly string[] }
   | {
       readonly tag: 'VerifyFailed'
       /** The rule that the plan breaks: one short name per check of verify/. */
@@ -92,8 +91,6 @@ const renderPlanError = (e: PlanError): string => {
       return `there is no strategy '${e.got}'; legal are ${list(e.legal)}`
     case 'TilingIllegal':
       return `strategy '${e.strategy}' cannot tile layer '${e.layer}' along '${e.dim}': ${e.why}`
-    case 'UnknownMachine':
-      return `there is no machine '${e.got}'; legal are ${list(e.legal)}`
     case 'VerifyFailed': {
       const place = verifyPlace(e)
       return `the plan breaks rule '${e.rule}'${place === '' ? '' : ` at ${place}`}: ${e.reason}`

@@ -1,4 +1,4 @@
-// The op table, looked up by kind and by wire number; table.ts lists the entries.
+// The op table, looked up by kind; table.ts lists the entries.
 // Invariant, checked when the module loads: kinds and wire numbers are unique, and optional operands trail.
 import type { OpDef, OperandDef } from './op'
 import { opDefs } from './table'
@@ -30,10 +30,8 @@ const fault = tableFault(opDefs)
 if (fault !== undefined) throw new Error(`op table: ${fault}`)
 
 const byKind = new Map(opDefs.map((d) => [d.kind, d]))
-const byWire = new Map(opDefs.map((d) => [d.wire, d]))
 
 export const findOp = (kind: string): OpDef | undefined => byKind.get(kind)
-export const findOpByWire = (wire: number): OpDef | undefined => byWire.get(wire)
 
 /** The entry of a kind that is known to exist. */
 export const opDef = (kind: string): OpDef => {

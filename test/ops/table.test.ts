@@ -6,15 +6,13 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { attrsCodec } from '../../staging/ops/op'
-import { findOp, findOpByWire, opDef, opDefs, tableFault } from '../../staging/ops/registry'
+import { findOp, opDef, opDefs, tableFault } from '../../staging/ops/registry'
 
 const root = join(__dirname, '..', '..')
 
 test('lookups', () => {
   assert.is(opDef('relu').wire, 15)
-  assert.is(findOpByWire(15)?.kind, 'relu')
   assert.is(findOp('no_such'), undefined)
-  assert.is(findOpByWire(59), undefined)
   assert.throws(() => opDef('no_such'), /no operator 'no_such'/)
 })
 

@@ -6,6 +6,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
   loadNative,
+  type NativeFile,
   type NativeProgress,
   type NativeSession,
   type NativeSource,
@@ -100,6 +101,42 @@ test('a spill file gives the same weights and leaves nothing', () =>
     assert.equal(readdirSync(directory), [])
     ram.dispose()
     disk.dispose()
+  }))
+
+test('the learning rate of a run scales that of the plan', async () => {
+  const after = async (lrScale: number): Promise<Uint8Array> => {
+    const s = open()
+    await s.run({ steps: 1, source, lrScale })
+    const weights = s.read('head.weight')
+    s.dispose()
+    return weights
+  }
+  const untouched = open()
+  assert.equal(await after(0), untouched.read('head.weight'))
+  assert.not.equal(await after(0.5), await after(1))
+  untouched.dispose()
+})
+
+test('pixels of a file, channels last and as bytes, are what scale and shift make of them', () =>
+  inTemporary(async (directory) => {
+    const bytes = new Uint8Array(2 * CHANNELS).map((_, i) => 37 * i)
+    const floats = Float32Array.from(bytes, (raw) => raw * 0.5 - 1)
+    const at = (name: string): string => join(directory, name)
+    writeFileSync(at('bytes'), bytes)
+    writeFileSync(at('floats'), new Uint8Array(floats.buffer))
+    writeFileSync(at('labels'), new Uint8Array(new Int32Array([2, 0]).buffer))
+    const labels = { path: at('labels'), byteOffset: 0, dtype: 'i32', shape: [2] } as const
+    const after = async (image: NativeFile): Promise<Uint8Array> => {
+      const s = open()
+      await s.run({ steps: 1, source: { kind: 'files', files: { image, labels } } })
+      const weights = s.read('head.weight')
+      s.dispose()
+      return weights
+    }
+    const raw = { path: at('bytes'), byteOffset: 0, dtype: 'u8', scale: 0.5, shift: -1 } as const
+    const expected = await after({ path: at('floats'), byteOffset: 0, dtype: 'f32', shape: [2, CHANNELS] })
+    assert.equal(await after({ ...raw, shape: [2, 1, 1, CHANNELS], layout: 'NHWC' }), expected)
+    assert.equal(await after({ ...raw, shape: [2, CHANNELS, 1, 1] }), expected)
   }))
 
 test('reads data from files', () =>

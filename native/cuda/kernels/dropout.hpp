@@ -3,7 +3,7 @@
 #pragma once
 #include "cuda/kernels/kernel.hpp"
 #include "ops/dropout.hpp"
-#include "runtime/philox.hpp"
+#include "core/philox.hpp"
 
 namespace spillway::cuda {
 

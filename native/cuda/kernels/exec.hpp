@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "ops/both.hpp"
-#include "runtime/kernel.hpp"
+#include "core/kernel.hpp"
 
 namespace spillway::cuda {
 

@@ -1,6 +1,6 @@
 // The kernels of the imitation: those that the cuda device has of its own, compiled for the host, and the reference's.
 #pragma once
-#include "runtime/kernel.hpp"
+#include "core/kernel.hpp"
 
 namespace spillway::imitation {
 

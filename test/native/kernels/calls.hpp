@@ -10,8 +10,8 @@
 
 #include "gen/ops.h"
 #include "test/native/kernels/arrays.hpp"
-#include "runtime/bf16.hpp"
-#include "runtime/kernel.hpp"
+#include "core/bf16.hpp"
+#include "core/kernel.hpp"
 
 namespace spillway::test {
 

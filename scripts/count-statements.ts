@@ -1,0 +1,144 @@
+// How much hand-written code there is. In: roots of checkouts (`count-statements.ts [ROOT …] [--out FILE]`, default this one).
+// Out: a table of statements in dsl, staging, src and native, tests and generated code aside; the same as JSON into FILE.
+// A statement, TypeScript: each one of the syntax tree, blocks aside; a function that is only an expression; a member of a type.
+// C++: each semicolon outside a for's head, each if, for, while, switch and try, each function with a body, each member that a
+// constructor initialises. So neither line breaks nor formatting change a count.
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import * as ts from 'typescript'
+
+const PARTS = ['dsl', 'staging', 'src', 'native'] as const
+const GENERATED = /^(native\/gen\/|dsl\/numbers\/tables\.ts$)/
+/** Test code that older checkouts keep beside the product's. */
+const TESTS = /^native\/(imitation\/|tools\/(fuzz|mutate))/
+
+const COUNTED = new Set([ts.SyntaxKind.PropertySignature, ts.SyntaxKind.MethodSignature, ts.SyntaxKind.PropertyDeclaration])
+
+const ofTypeScript = (file: string, text: string): number => {
+  let count = 0
+  const visit = (node: ts.Node): void => {
+    const isStatement = node.kind >= ts.SyntaxKind.FirstStatement && node.kind <= ts.SyntaxKind.LastStatement
+    const isDeclaration = ts.isDeclarationStatement(node) && !ts.isModuleBlock(node)
+    const isBlock = ts.isBlock(node) || ts.isEmptyStatement(node)
+    const isExpression = ts.isArrowFunction(node) && !ts.isBlock(node.body)
+    const isMethod = ts.isMethodDeclaration(node) || ts.isConstructorDeclaration(node) || ts.isAccessor(node)
+    if ((isStatement && !isBlock) || isDeclaration || isExpression || isMethod || COUNTED.has(node.kind)) count++
+    ts.forEachChild(node, visit)
+  }
+  visit(ts.createSourceFile(file, text, ts.ScriptTarget.ES2022, true))
+  return count
+}
+
+/** Comments, texts and macros' line ends gone: names, numbers and signs are left. */
+const TOKEN =
+  /\/\/[^\n]*|\/\*[\s\S]*?\*\/|R"(\w*)\([\s\S]*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'|#\s*(?:include|pragma)[^\n]*|::|->|[A-Za-z_]\w*|\d[\w.']*|[^\s\w]/g
+const tokensOf = (text: string): string[] =>
+  [...text.matchAll(TOKEN)].map(([t]) => t).filter((t) => !/^(\/\/|\/\*|#\s*\w)/.test(t))
+
+const CONTROL = new Set(['if', 'for', 'while', 'switch', 'try'])
+/** What may stand between a function's arguments and its body. */
+const BEFORE_BODY = new Set([')', 'const', 'noexcept', 'override', 'mutable', 'final'])
+
+/** The index behind the bracket that closes the one at `from`. */
+const behind = (tokens: readonly string[], from: number): number => {
+  let depth = 0
+  for (let i = from; i < tokens.length; i++) {
+    if (/^[([{]$/.test(tokens[i]!)) depth++
+    else if (/^[)\]}]$/.test(tokens[i]!) && --depth === 0) return i + 1
+  }
+  return tokens.length
+}
+
+/** Members that `: a(x), b{y} {` initialises, from its colon on, and its body; 0 when it is another colon. */
+const initialised = (tokens: readonly string[], colon: number): number => {
+  let count = 0
+  for (let i = colon; tokens[i] === (count === 0 ? ':' : ','); count++) {
+    let opens = i + 1
+    while (/^(\w+|::)$/.test(tokens[opens] ?? '')) opens++
+    if (opens === i + 1 || !/^[({]$/.test(tokens[opens] ?? '')) return 0
+    i = behind(tokens, opens)
+    // A body behind a bracket that is no `)` is not seen as a function's by itself.
+    if (tokens[i] === '{') return count + (tokens[i - 1] === ')' ? 1 : 2)
+  }
+  return 0
+}
+
+/** Whether the bracket at `at` opens a function's body; a result's type may stand before it. */
+const opensBody = (tokens: readonly string[], at: number): boolean => {
+  let before = at - 1
+  while (/^([A-Za-z_]\w*|::|[<>,*&])$/.test(tokens[before] ?? '') && !BEFORE_BODY.has(tokens[before]!)) before--
+  return tokens[before] === '->' || BEFORE_BODY.has(tokens[at - 1] ?? '')
+}
+
+const ofCpp = (text: string): number => {
+  const tokens = tokensOf(text)
+  const open: string[] = []
+  /** Whether the brackets that closed last were those of a control statement. */
+  const heads: boolean[] = []
+  let count = 0
+  let closedHead = false
+  for (const [i, token] of tokens.entries()) {
+    if (CONTROL.has(token)) count++
+    if (token === ';' && open.at(-1) !== '(') count++
+    if (token === ':' && BEFORE_BODY.has(tokens[i - 1] ?? '')) count += initialised(tokens, i)
+    if (token === '{' && opensBody(tokens, i) && !(tokens[i - 1] === ')' && closedHead)) count++
+    if (/^[([{]$/.test(token)) {
+      open.push(token)
+      const before = tokens[i - 1] === 'constexpr' ? tokens[i - 2] : tokens[i - 1]
+      heads.push(token === '(' && CONTROL.has(before ?? ''))
+    } else if (/^[)\]}]$/.test(token)) {
+      open.pop()
+      closedHead = heads.pop() ?? false
+    }
+  }
+  return count
+}
+
+export const statementsIn = (file: string, text: string): number =>
+  file.endsWith('.ts') ? ofTypeScript(file, text) : ofCpp(text)
+
+const isCounted = (file: string): boolean =>
+  PARTS.some((part) => file.startsWith(`${part}/`)) &&
+  /\.(ts|cpp|hpp|h|cu|cuh)$/.test(file) &&
+  !GENERATED.test(file) &&
+  !TESTS.test(file)
+
+/** Generated files say so in their first line. */
+const isGenerated = (text: string): boolean => /^\/\/ Generated\b/.test(text)
+
+export interface Count {
+  readonly files: number
+  readonly statements: number
+}
+
+const countOf = (root: string): Readonly<Record<string, Count>> => {
+  const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' }).split('\n')
+  const counted = files.filter(isCounted).flatMap((file) => {
+    const text = readFileSync(join(root, file), 'utf8')
+    return isGenerated(text) ? [] : [{ part: file.split('/')[0]!, statements: statementsIn(file, text) }]
+  })
+  const sumOf = (some: typeof counted): Count => ({ files: some.length, statements: some.reduce((n, f) => n + f.statements, 0) })
+  return {
+    ...Object.fromEntries(PARTS.map((part) => [part, sumOf(counted.filter((f) => f.part === part))])),
+    total: sumOf(counted),
+  }
+}
+
+const main = (args: readonly string[]): void => {
+  const out = args.indexOf('--out')
+  const named = args.filter((arg, i) => !arg.startsWith('--') && (out < 0 || i !== out + 1))
+  const roots = named.length > 0 ? named : ['.']
+  const counts = roots.map((root) => ({ commit: commitOf(root), counts: countOf(root) }))
+  console.log(['part'.padEnd(9), ...roots.map((root) => basename(resolve(root)).padStart(20))].join(' '))
+  for (const part of [...PARTS, 'total']) {
+    const cells = counts.map((c) => `${c.counts[part]!.statements} in ${c.counts[part]!.files} files`.padStart(20))
+    console.log([part.padEnd(9), ...cells].join(' '))
+  }
+  if (out >= 0) writeFileSync(args[out + 1]!, `${JSON.stringify(counts, null, 2)}\n`)
+}
+
+const commitOf = (root: string): string =>
+  execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim()
+
+if (require.main === module) main(process.argv.slice(2))
