@@ -13,7 +13,7 @@ const ROOT = join(__dirname, '..')
 const FILES: readonly (readonly [file: string, text: (committed: string) => string])[] = [
   ['staging/ops/table.ts', opTable],
   ['native/gen/ops.h', () => header(entries())],
-  ['native/gen/cuda_kernels.hpp', cudaKernels],
+  ['native/cuda/kernels/all.hpp', cudaKernels],
   ['docs/operators.md', (committed) => page(entries(), committed)],
   ['dsl/layers/table.ts', layerTable],
   ['dsl/layers/index.ts', layerIndex],

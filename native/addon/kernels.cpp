@@ -227,7 +227,7 @@ Napi::Value measure(const Napi::CallbackInfo& info) {
       fail(info.Env(), text(r->op->kind, ": input ", in_place, " cannot be taken over by the first output"));
     r->options.in_place = int(in_place);
   }
-  const Measured m = take(info.Env(), single_measure(*r->device, r->call, r->options));
+  const Measured m = take(info.Env(), measure_call(*r->device, r->call, r->options));
   const Napi::Object o = Napi::Object::New(info.Env());
   o.Set("seconds", m.seconds);
   o.Set("quiet", m.quiet);

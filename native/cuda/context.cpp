@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "cuda/backend.hpp"
-#include "cuda/linear.hpp"
 #include "cuda/taken.hpp"
 
 namespace spillway::cuda {
@@ -51,7 +50,7 @@ Result<std::byte*> Context::map(const PoolLayout& layout) {
 /// Handles of the libraries are made before, so that they do not count as the plan's.
 Status Context::open_counted(const PoolLayout& layout) {
   if (const auto handle = cudnn_handle(); !handle.ok()) return handle.status();
-  SPILLWAY_TRY(make_linear_handle());
+  if (const auto handle = cublas_lt_handle(); !handle.ok()) return handle.status();
   const Result<TakenBytes> before = taken_bytes(device_);
   if (!before.ok()) return before.status();
   SPILLWAY_TRY(pool_.open(device_, layout));

@@ -117,4 +117,14 @@ Status checked(cudnnStatus_t code, const char* what) {
 
 Status checked(cublasStatus_t code, const char* what) { return code == CUBLAS_STATUS_SUCCESS ? Status{} : refuse(what, ": cuBLAS status ", int(code)); }
 
+Result<cublasLtHandle_t> cublas_lt_handle() {
+  static const Result<cublasLtHandle_t> made = []() -> Result<cublasLtHandle_t> {
+    if (!cublas_lt().ok()) return cublas_lt().status();
+    cublasLtHandle_t h = nullptr;
+    const Status s = checked(cublas_lt().value().cublasLtCreate(&h), "cublasLtCreate");
+    return s.ok() ? Result<cublasLtHandle_t>(h) : Result<cublasLtHandle_t>(s);
+  }();
+  return made;
+}
+
 }  // namespace spillway::cuda

@@ -43,6 +43,8 @@ const Result<Driver>& driver();
 const Result<Cudnn>& cudnn();
 const Result<CublasLt>& cublas_lt();
 const Result<Nvml>& nvml();
+/// Made once, for the life of the process.
+Result<cublasLtHandle_t> cublas_lt_handle();
 
 /// "cudaMalloc: out of memory", or well.
 Status checked(cudaError_t code, const char* what);

@@ -77,16 +77,6 @@ struct Compiled {
   }
 };
 
-Result<cublasLtHandle_t> handle() {
-  static const Result<cublasLtHandle_t> made = []() -> Result<cublasLtHandle_t> {
-    if (!cublas_lt().ok()) return cublas_lt().status();
-    cublasLtHandle_t h = nullptr;
-    const Status s = checked(cublas_lt().value().cublasLtCreate(&h), "cublasLtCreate");
-    return s.ok() ? Result<cublasLtHandle_t>(h) : Result<cublasLtHandle_t>(s);
-  }();
-  return made;
-}
-
 Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   const CublasLt& api = cublas_lt().value();
   cublasLtMatmulPreference_t preference = nullptr;
@@ -112,7 +102,7 @@ cudaDataType_t data_type(DType t) { return t == DType::bf16 ? CUDA_R_16BF : CUDA
 
 Status compile(const Product& p, Compiled& c) {
   const CublasLt& api = cublas_lt().value();
-  const Result<cublasLtHandle_t> h = handle();
+  const Result<cublasLtHandle_t> h = cublas_lt_handle();
   if (!h.ok()) return h.status();
   const cublasComputeType_t compute = p.factors == Factors::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   SPILLWAY_TRY(checked(api.cublasLtMatmulDescCreate(&c.product, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"));
@@ -153,11 +143,6 @@ const View* bias_of(const KernelCall& c) {
 
 }  // namespace
 
-Status make_linear_handle() {
-  const auto made = handle();
-  return made.ok() ? Status{} : made.status();
-}
-
 Result<int64_t> linear_workspace(const KernelCall& call, Precision precision) {
   const Result<const Compiled*> c = compiled(product_of(call, precision));
   if (!c.ok()) return c.status();
@@ -180,7 +165,7 @@ Status run_linear(const KernelCall& call, const Context& context) {
   if (rounded > 0) SPILLWAY_TRY(weights_to_channels_last(*weights_of(call), DType::bf16, scratch_of(call), stream));
   const Operands o = operands_of(call);
   const float one = 1, zero = 0;
-  SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(handle().value(), c.product, &one, o.a, c.a, o.b, c.b, &zero, o.d, c.d, o.d, c.d, &way.value()->algo,
+  SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(cublas_lt_handle().value(), c.product, &one, o.a, c.a, o.b, c.b, &zero, o.d, c.d, o.d, c.d, &way.value()->algo,
                                                           own > 0 ? scratch_of(call) + rounded : nullptr, own, stream), "cublasLtMatmul"));
   const View* bias = bias_of(call);
   if (!bias) return {};

@@ -5,8 +5,6 @@
 
 namespace spillway::cuda {
 
-/// cuBLAS's handle, before anything is counted.
-Status make_linear_handle();
 Result<int64_t> linear_workspace(const KernelCall& call, Precision precision);
 Status run_linear(const KernelCall& call, const Context& context);
 

@@ -189,7 +189,8 @@ Result<Measured> measure_on_bench(Moving& moving, uint64_t workspace, const Step
 
 }  // namespace
 
-Result<Measured> measure_cold(const Device& device, const KernelCall& call, const SingleOptions& options) {
+Result<Measured> measure_call(const Device& device, const KernelCall& call, const SingleOptions& options) {
+  if (device.asynchronous) return measure_repeated(device, call, options);
   const std::lock_guard lock(bench_mutex);
   const Result<int64_t> workspace = single_workspace(device, call, options);
   if (!workspace.ok()) return workspace.status();

@@ -6,8 +6,8 @@
 
 namespace spillway {
 
-/// Of a device that computes where the runtime runs.
-Result<Measured> measure_cold(const Device& device, const KernelCall& call, const SingleOptions& options);
+/// On any device: cold where it computes in the memory of the host, by repeated runs on an asynchronous one.
+Result<Measured> measure_call(const Device& device, const KernelCall& call, const SingleOptions& options = {});
 void forget_measuring();
 
 }  // namespace spillway

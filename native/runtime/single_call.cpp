@@ -12,7 +12,6 @@
 #include "plan/tape.hpp"
 #include "core/bf16.hpp"
 #include "runtime/clock.hpp"
-#include "runtime/cold_measure.hpp"
 #include "runtime/cores.hpp"
 #include "runtime/random.hpp"
 
@@ -170,8 +169,7 @@ Status single_run(const Device& device, const KernelCall& call, const SingleOpti
   return s.ok() ? context.finish(Lane::compute) : s;
 }
 
-Result<Measured> single_measure(const Device& device, const KernelCall& call, const SingleOptions& options) {
-  if (!device.asynchronous) return measure_cold(device, call, options);
+Result<Measured> measure_repeated(const Device& device, const KernelCall& call, const SingleOptions& options) {
   Result<OpenDevice> opened = open(device, options);
   if (!opened.ok()) return opened.status();
   OpenDevice context = std::move(opened).value();

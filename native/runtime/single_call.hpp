@@ -22,9 +22,9 @@ struct Measured {
 Result<int64_t> single_workspace(const Device& device, const KernelCall& call, const SingleOptions& options = {});
 /// The call has data on the host, and workspace where the device computes there.
 Status single_run(const Device& device, const KernelCall& call, const SingleOptions& options = {});
-/// How long a call takes, on made-up values: the operands need no data. On an asynchronous device the least of several runs
-/// after a first one; elsewhere see cold_measure.hpp.
-Result<Measured> single_measure(const Device& device, const KernelCall& call, const SingleOptions& options = {});
+/// How long a call takes on an asynchronous device, on made-up values (the operands need no data): the least of several runs
+/// after a first one.
+Result<Measured> measure_repeated(const Device& device, const KernelCall& call, const SingleOptions& options = {});
 
 /// Bytes from the first element of a view to the end of its last.
 uint64_t span_bytes(const View& v);

@@ -33,8 +33,9 @@ const unwind = (cameFrom: ReadonlyMap<string, string>, start: string, last: stri
   return way
 }
 
-export const cyclesOf = (edges: readonly Edge[]): string[][] => {
-  const graph = fileGraph(edges)
+export const cyclesOf = (edges: readonly Edge[]): string[][] => cyclesIn(fileGraph(edges))
+
+export const cyclesIn = (graph: Graph): string[][] => {
   const seen = new Set<string>()
   const cycles: string[][] = []
   for (const file of [...graph.keys()].sort()) {

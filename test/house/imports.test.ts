@@ -119,7 +119,7 @@ const NATIVE: readonly [why: string, files: Readonly<Record<string, string>>, wo
   [
     'a shell used by the core',
     { 'native/plan/a.cpp': '#include "addon/b.hpp"\n', 'native/addon/b.hpp': '' },
-    'only native/addon/ may',
+    'native/plan may include only native/plan, native/gen, native/core',
   ],
   [
     'its own',
@@ -130,6 +130,22 @@ const NATIVE: readonly [why: string, files: Readonly<Record<string, string>>, wo
     },
     null,
   ],
+  [
+    'the plan knows the runtime',
+    { 'native/plan/a.cpp': '#include "runtime/b.hpp"\n', 'native/runtime/b.hpp': '' },
+    'native/plan may include only native/plan, native/gen, native/core',
+  ],
+  ['a folder without a rule', { 'native/new/a.cpp': '#include "core/b.hpp"\n', 'native/core/b.hpp': '' }, 'add native/new to'],
+  [
+    'a circle of two units',
+    {
+      'native/core/a.hpp': '',
+      'native/core/a.cpp': '#include "core/b.hpp"\n',
+      'native/core/b.hpp': '#include "core/a.hpp"\n',
+    },
+    'include circle: native/core/a -> native/core/b -> native/core/a',
+  ],
+  ['the runtime knows the plan', { 'native/runtime/a.cpp': '#include "plan/b.hpp"\n', 'native/plan/b.hpp': '' }, null],
   ['Node-API in the addon', { 'native/addon/a.cpp': '# include <napi.h>\n' }, null],
 ]
 

@@ -9,6 +9,7 @@
 #include "runtime/bandwidth.hpp"
 #include "runtime/feeder.hpp"
 #include "runtime/host_device.hpp"
+#include "runtime/cold_measure.hpp"
 #include "runtime/single_call.hpp"
 #include "test/native/runs.hpp"
 
@@ -252,7 +253,7 @@ void single_calls() {
   out.data = x.data();  // in place
   CHECK(single_run(*imitation(), call).ok());
   CHECK(x == y);
-  const Result<Measured> measured = single_measure(*imitation(), call);
+  const Result<Measured> measured = measure_call(*imitation(), call);
   CHECK(measured.ok() && measured.value().seconds > 0 && measured.value().quiet);
 }
 

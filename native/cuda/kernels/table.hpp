@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "gen/cuda_kernels.hpp"
+#include "cuda/kernels/all.hpp"
 
 namespace spillway::cuda {
 
