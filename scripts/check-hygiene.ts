@@ -1,5 +1,5 @@
 // What must not be in the repository. In: every file that git tracks or would add. Out: forgotten `.only`, paths of a
-// developer's machine, registry addresses, conflict marks, oversized files, sources without a header.
+// developer's machine, registry addresses, conflict marks, oversized files, sources without a header, long lines in docs.
 import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
@@ -33,6 +33,7 @@ const LINE_RULES: readonly { readonly what: string; readonly finds: RegExp; read
 
 const HEADED = /^(src|dsl|staging|models|scripts|bench|native|examples)\/.*\.(ts|js|cpp|hpp|h)$/
 const HEADER_LINES = 5
+const DOC_COLUMNS = 140
 
 /** What follows the opening paragraph of a header: a worked example, or paragraphs of a specification. */
 const ENDS_OPENING = /^\/\/\s*$|worked example/i
@@ -56,6 +57,15 @@ const lineProblems = ({ name, text }: File): string[] =>
         (rule) => `${name}:${index + 1}: ${rule.what}: ${line.trim().slice(0, 100)}`,
       ),
     )
+
+/** Tables aside, which have no line breaks. */
+const docProblems = ({ name, text }: File): string[] =>
+  !/^(README|docs\/[^/]+)\.md$/.test(name)
+    ? []
+    : text.split('\n').flatMap((line, index) => {
+        const isLong = line.length > DOC_COLUMNS && !line.startsWith('|')
+        return isLong ? [`${name}:${index + 1}: ${line.length} columns; docs have at most ${DOC_COLUMNS}`] : []
+      })
 
 /** An optional package for another platform that npm could not look up stands there without a version, and `npm ci` refuses it. */
 const lockProblems = ({ name, text }: File): string[] => {
@@ -84,7 +94,7 @@ export const hygieneProblems = (root: string): string[] =>
     const size = bytes.length > MAX_BYTES ? [`${name}: ${bytes.length} bytes; at most ${MAX_BYTES} belong in the repository`] : []
     if (!isText(bytes)) return size
     const file = { name, text: bytes.toString('utf8') }
-    return [...size, ...lineProblems(file), ...headerProblems(file), ...lockProblems(file)]
+    return [...size, ...lineProblems(file), ...headerProblems(file), ...docProblems(file), ...lockProblems(file)]
   })
 
 if (require.main === module) {
