@@ -7,8 +7,8 @@ import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../staging/core/bytes'
+import { orThrow } from '../src/errors/exceptions'
 import { openTensors, readTensor } from '../src/files/safetensors'
 import { bits } from './acceptance/bits'
 import { bounds } from './acceptance/bounds'
@@ -183,14 +183,11 @@ type Floats = Float64Array | Float32Array
 /** First gradients: the momenta after one step, as the checkpoint has them. */
 const gradients = (folder: string): ReadonlyMap<string, Floats> => {
   const file = readdirSync(folder).find((f) => f.endsWith('.safetensors'))
-  const opened = openTensors(join(folder, file ?? ''))
-  if (isLeft(opened)) throw new Error(opened.left)
-  const momenta = [...opened.right.tensors].filter(([name]) => name.endsWith('.momentum'))
+  const opened = orThrow(openTensors('checkpoint', join(folder, file ?? '')))
+  const momenta = [...opened.tensors].filter(([name]) => name.endsWith('.momentum'))
   return new Map(
     momenta.map(([name, t]): [string, Floats] => {
-      const bytes = readTensor(opened.right, t)
-      if (isLeft(bytes)) throw new Error(bytes.left)
-      const { buffer } = bytes.right.slice()
+      const { buffer } = orThrow(readTensor(opened, t)).slice()
       return [name, t.type === 'F64' ? new Float64Array(buffer) : new Float32Array(buffer)]
     }),
   )

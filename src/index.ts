@@ -1,10 +1,5 @@
 // The public API: `import { … } from 'spillway'`. Models and their parts, staging, training, plan files, sizes.
 // Functions named try… return Either, trainTask a TaskEither; the others throw a SpillwayException.
-import { isLeft } from 'fp-ts/Either'
-import type { Plan } from '../staging/plan/plan'
-import { SpillwayException } from './errors/errors'
-import { tryLoadPlan } from './stage/planfile'
-
 export * from '../dsl'
 export { PAGE_BYTES, parseBytes, showBytes } from '../staging/core/bytes'
 export type { Algorithms, Plan } from '../staging/plan/plan'
@@ -12,7 +7,7 @@ export { strategies } from '../staging/schedule/strategies'
 export { machineNames } from './machine/machine'
 export type { DeviceProgress } from './device/device'
 export { errorText, type SpillwayError, SpillwayException } from './errors/errors'
-export { savePlan, tryLoadPlan } from './stage/planfile'
+export { loadPlan, savePlan, tryLoadPlan, trySavePlan } from './stage/planfile'
 export { type ModelSource, openModule, type PlanModule, planModule } from './stage/planmodule'
 export { reportHtml } from './report/html'
 export { summary } from './report/summary'
@@ -33,10 +28,3 @@ export {
 } from './stage/stage'
 export { train, type TrainOptions, trainTask } from './train/trainer'
 export { zoo, type ZooEntry, zooEntry, zooNames, type ZooStep, zooSteps } from './zoo'
-
-/** A plan from a file, read as untrusted and verified; throws what is wrong with it. */
-export const loadPlan = (file: string): Plan => {
-  const plan = tryLoadPlan(file)
-  if (isLeft(plan)) throw new SpillwayException(plan.left)
-  return plan.right
-}

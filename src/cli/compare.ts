@@ -1,7 +1,7 @@
 // `spillway compare MODEL`: every strategy over a sweep of budgets, from the smallest that any can work with to in-core.
 // Out: a table, or JSON: for each case what `plan` says of it, or that no plan fits.
-import { isLeft, left, right } from 'fp-ts/Either'
-import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { strategies } from '../../staging/schedule/strategies'
 import { unknownName } from '../errors/errors'
 import { writeWholeText } from '../files/whole'
@@ -11,7 +11,7 @@ import { trainingGraph } from '../stage/stage'
 import { comparisonPlot } from './compare/plot'
 import { type Case, compareGraph } from '../stage/sweep'
 import { modelNamed } from './model'
-import { optimizerOf, overrideOf } from './options'
+import { knownAllocator, optimizerOf, overrideOf } from './options'
 import type { Done, Output } from './output'
 import type { StagingOptions } from './stage'
 
@@ -35,23 +35,31 @@ const rowText = (c: Case): string => {
 }
 const HEAD = `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${'peak'.padStart(11)}${'step'.padStart(12)}${'bound'.padStart(9)}${'out'.padStart(12)}${'recompute'.padStart(12)}${'planning'.padStart(12)}`
 
+const knownStrategy = E.fromPredicate(
+  (name: string) => strategies.includes(name),
+  (name) => unknownName('strategy', name, strategies),
+)
+
 export const compareModel = (modelText: string, o: CompareOptions, out: Output): Done => {
-  const wanted = o.strategies ?? strategies
-  const unknown = wanted.find((s) => !strategies.includes(s))
-  if (unknown !== undefined) return left(unknownName('strategy', unknown, strategies))
-  const unheard = o.allocators?.find((a) => isLeft(allocatorNamed(a)))
-  if (unheard !== undefined) return left(unknownName('allocator', unheard, ALLOCATORS))
-  const named = modelNamed(modelText, overrideOf(o))
-  if (isLeft(named)) return named
-  const machine = machineNamed(o.machine ?? 'cpu', { spill: o.spill, algorithms: o.algorithms })
-  if (isLeft(machine)) return machine
-  const graph = trainingGraph(named.right.model, named.right.name, o.loss ?? named.right.loss, optimizerOf(o), machine.right)
-  if (isLeft(graph)) return graph
-  out.say(HEAD)
-  const { algorithms, spill, allocators, budgets = 8 } = o
-  const sweep = { strategies: wanted, budgets, algorithms, spill, allocators }
-  const compared = compareGraph(graph.right, machine.right, sweep, (c) => out.say(rowText(c)))
-  if (o.plot !== undefined) writeWholeText(o.plot, comparisonPlot(compared))
-  out.answer({ ...compared, model: named.right.name }, o.plot === undefined ? '' : `plot ${o.plot}`)
-  return right(undefined)
+  const { strategies: wanted = strategies, algorithms, spill, allocators, budgets = 8, plot } = o
+  return pipe(
+    E.traverseArray(knownStrategy)(wanted),
+    E.flatMap(() => E.traverseArray(knownAllocator)(allocators ?? [])),
+    E.flatMap(() => modelNamed(modelText, overrideOf(o))),
+    E.bindTo('named'),
+    E.bind('machine', () => machineNamed(o.machine ?? 'cpu', { spill, algorithms })),
+    E.bind('optimizer', () => optimizerOf(o)),
+    E.bind('graph', ({ named: { model, name, loss }, machine, optimizer }) =>
+      trainingGraph(model, name, o.loss ?? loss, optimizer, machine),
+    ),
+    E.flatMap(({ named, machine, graph }) => {
+      out.say(HEAD)
+      const sweep = { strategies: wanted, budgets, algorithms, spill, allocators }
+      const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c)))
+      return pipe(
+        plot === undefined ? E.right(undefined) : E.asUnit(writeWholeText(plot, comparisonPlot(compared))),
+        E.map(() => out.answer({ ...compared, model: named.name }, plot === undefined ? '' : `plot ${plot}`)),
+      )
+    }),
+  )
 }

@@ -2,8 +2,10 @@
 // Invariant: whatever the file does while it loads (throw, export nonsense) comes out as a refusal in words.
 import { existsSync } from 'node:fs'
 import { basename, extname, resolve } from 'node:path'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { asTrainable, type InputOverride, type Loss, type Shape, type Trainable } from '../../dsl'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { asTrainable, type InputOverride, type Loss, type Trainable } from '../../dsl'
 import { type SpillwayError, SpillwayException, unknownName } from '../errors/errors'
 import { zooEntry, zooNames, zooSteps } from '../zoo'
 
@@ -19,18 +21,18 @@ const MODEL_FILES = ['.ts', '.cts', '.js', '.cjs']
 const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
 
 const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
-  const own = zooSteps.find((s) => s.name === name)
-  if (own) {
-    const [b, c, h, w] = own.defaultInput
-    const step = own.build([o.batch ?? b, c, o.height ?? h, o.width ?? w])
-    return isLeft(step) ? step : right({ name, model: step.right, loss: 'mse', source: { family: name } })
-  }
-  const entry = zooEntry(name)
-  if (!entry) return left(unknownName('model', name, zooNames))
+  const entry = zooEntry(name) ?? zooSteps.find((s) => s.name === name)
+  if (!entry) return E.left(unknownName('model', name, zooNames))
   const [b, c, h, w] = entry.defaultInput
-  const input: Shape = [o.batch ?? b, c, o.height ?? h, o.width ?? w]
-  const model = entry.build(input)
-  return isLeft(model) ? model : right({ name, model: model.right, loss: entry.loss, source: { family: entry.family } })
+  return pipe(
+    entry.build([o.batch ?? b, c, o.height ?? h, o.width ?? w]),
+    E.map((model: Trainable) => ({
+      name,
+      model,
+      loss: 'loss' in entry ? entry.loss : 'mse',
+      source: { family: entry.family },
+    })),
+  )
 }
 
 /** CommonJS and ES modules wrap a default export differently. */
@@ -39,25 +41,27 @@ const isModel = (exported: unknown): boolean => {
   return (own.default?.kind ?? own.kind) === 'model'
 }
 
+/** What a file says while it loads: an error of ours that it lets pass, or its own. */
+const loadFailed =
+  (file: string) =>
+  (e: unknown): SpillwayError =>
+    e instanceof SpillwayException ? e.error : { tag: 'FileRefused', kind: 'model', file, reason: E.toError(e).message }
+
 const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
   const file = resolve(text)
-  if (!existsSync(file)) return left({ tag: 'FileMissing', kind: 'model', file: text })
-  let exported: unknown
-  try {
-    exported = require(file)
-  } catch (e) {
-    if (e instanceof SpillwayException) return left(e.error)
-    return left({ tag: 'FileRefused', kind: 'model', file: text, reason: e instanceof Error ? e.message : String(e) })
-  }
-  const model = asTrainable(exported, o)
-  return isLeft(model)
-    ? model
-    : right({
-        name: basename(file, extname(file)),
-        model: model.right,
-        loss: 'mse',
-        source: { file, resized: isModel(exported) && Object.keys(o).length > 0 },
-      })
+  return pipe(
+    existsSync(file)
+      ? E.tryCatch((): unknown => require(file), loadFailed(text))
+      : E.left<SpillwayError>({ tag: 'FileMissing', kind: 'model', file: text }),
+    E.bindTo('exported'),
+    E.bindW('model', ({ exported }) => asTrainable(exported, o)),
+    E.map(({ exported, model }) => ({
+      name: basename(file, extname(file)),
+      model,
+      loss: 'mse',
+      source: { file, resized: isModel(exported) && Object.keys(o).length > 0 },
+    })),
+  )
 }
 
 export const modelNamed = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> =>

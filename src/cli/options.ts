@@ -1,53 +1,67 @@
 // Option texts of the command line as values. In: what was typed. Out: sizes, counts, shapes, names; or a Usage error.
 // Invariant: every refusal quotes what was typed and says what would be legal.
-import { isLeft } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { flow, pipe } from 'fp-ts/function'
 import type { InputOverride, Optimizer } from '../../dsl'
 import { adam, adamw, sgd } from '../../dsl'
 import { parseBytes } from '../../staging/core/bytes'
+import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
 import type { Precision } from '../../staging/devices'
 import type { Algorithms } from '../../staging/plan/plan'
-import { SpillwayException, unknownName, usage } from '../errors/errors'
+import { type SpillwayError, unknownName, usage } from '../errors/errors'
+import { orThrow } from '../errors/exceptions'
 import { DEFAULT_LEARNING_RATE } from '../stage/stage'
 
-const wrong = (message: string): never => {
-  throw new SpillwayException(usage(message))
-}
+/** Commander hears of a text that is not legal by an exception. */
+const option =
+  <A>(parse: (text: string) => Either<SpillwayError, A>) =>
+  (text: string): A =>
+    orThrow(parse(text))
 
-export const sizeOption =
-  (flag: string) =>
-  (text: string): number => {
-    const bytes = parseBytes(text)
-    return isLeft(bytes) ? wrong(`${flag}: ${bytes.left}`) : bytes.right
-  }
+export const sizeOption = (flag: string): ((text: string) => number) =>
+  option(
+    flow(
+      parseBytes,
+      E.mapLeft((reason) => usage(`${flag}: ${reason}`)),
+    ),
+  )
 
-export const countOption =
-  (flag: string, least = 1) =>
-  (text: string): number =>
-    /^\d{1,15}$/.test(text) && Number(text) >= least
-      ? Number(text)
-      : wrong(`${flag}: '${text}' is not a whole number of at least ${least}`)
+const numberWhere = (legal: (text: string) => boolean, wrong: (text: string) => string): ((text: string) => number) =>
+  option(
+    flow(
+      E.fromPredicate(legal, (text) => usage(wrong(text))),
+      E.map(Number),
+    ),
+  )
 
-export const numberOption =
-  (flag: string) =>
-  (text: string): number => {
-    const n = Number(text)
-    return text.trim() !== '' && Number.isFinite(n) && n >= 0 ? n : wrong(`${flag}: '${text}' is not a number of at least 0`)
-  }
+export const countOption = (flag: string, least = 1): ((text: string) => number) =>
+  numberWhere(
+    (text) => /^\d{1,15}$/.test(text) && Number(text) >= least,
+    (text) => `${flag}: '${text}' is not a whole number of at least ${least}`,
+  )
+
+export const numberOption = (flag: string): ((text: string) => number) =>
+  numberWhere(
+    (text) => text.trim() !== '' && Number.isFinite(Number(text)) && Number(text) >= 0,
+    (text) => `${flag}: '${text}' is not a number of at least 0`,
+  )
 
 /** `512`, or `509x389`: height by width. */
-export const imageOption = (text: string): readonly [height: number, width: number] => {
+export const imageOption: (text: string) => readonly [height: number, width: number] = option((text) => {
   const m = /^([1-9]\d{0,6})(?:x([1-9]\d{0,6}))?$/.exec(text)
   return m
-    ? [Number(m[1]), Number(m[2] ?? m[1])]
-    : wrong(`--image: '${text}' is not a size in pixels: write 512, or 509x389 for height x width`)
-}
+    ? E.right([Number(m[1]), Number(m[2] ?? m[1])])
+    : E.left(usage(`--image: '${text}' is not a size in pixels: write 512, or 509x389 for height x width`))
+})
 
-export const choiceOption =
-  <C extends string>(flag: string, legal: readonly C[]) =>
-  (text: string): C => {
-    if ((legal as readonly string[]).includes(text)) return text as C
-    throw new SpillwayException(unknownName(flag, text, legal))
-  }
+export const choiceOption = <C extends string>(flag: string, legal: readonly C[]): ((text: string) => C) =>
+  option(
+    E.fromPredicate(
+      (text): text is C => (legal as readonly string[]).includes(text),
+      (text) => unknownName(flag, text, legal),
+    ),
+  )
 
 export const listOption =
   <A>(one: (text: string) => A) =>
@@ -67,20 +81,23 @@ export interface OptimizerOptions {
   readonly weightDecay?: number
 }
 
-export const optimizerOf = (o: OptimizerOptions): Optimizer => {
-  const lr = o.lr ?? DEFAULT_LEARNING_RATE
+export const optimizerOf = (o: OptimizerOptions): Either<SpillwayError, Optimizer> => {
+  const { optimizer = 'sgd', lr = DEFAULT_LEARNING_RATE, momentum } = o
   const decay = o.weightDecay === undefined ? {} : { weightDecay: o.weightDecay }
-  if (o.momentum !== undefined && o.optimizer !== undefined && o.optimizer !== 'sgd')
-    wrong('--momentum belongs to --optimizer sgd')
-  switch (o.optimizer ?? 'sgd') {
-    case 'sgd':
-      return sgd({ lr, momentum: o.momentum ?? 0.9, ...decay })
-    case 'adam':
-      return adam({ lr, ...decay })
-    case 'adamw':
-      return adamw({ lr, ...decay })
-  }
+  if (optimizer === 'sgd') return E.right(sgd({ lr, momentum: momentum ?? 0.9, ...decay }))
+  return momentum === undefined
+    ? E.right((optimizer === 'adam' ? adam : adamw)({ lr, ...decay }))
+    : E.left(usage('--momentum belongs to --optimizer sgd'))
 }
+
+export const knownAllocator = (name: string): Either<SpillwayError, string> =>
+  pipe(
+    allocatorNamed(name),
+    E.bimap(
+      () => unknownName('allocator', name, ALLOCATORS),
+      () => name,
+    ),
+  )
 
 export interface InputOptions {
   readonly image?: readonly [height: number, width: number]

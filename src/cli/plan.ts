@@ -1,14 +1,16 @@
 // `spillway plan MODEL`: stage and explain. Out: the summary or the JSON of DESIGN 10, and the files that were asked for.
 import { dirname, relative, resolve } from 'node:path'
-import { isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { encodePlan } from '../../staging/plan/codec'
 import { writeWholeText } from '../files/whole'
-import { savePlan } from '../stage/planfile'
 import { type ModelSource, moduleText } from '../stage/planmodule'
 import { planJson } from '../report/facts'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { traceJson } from '../report/trace'
-import { usage } from '../errors/errors'
+import { type SpillwayError, usage } from '../errors/errors'
 import type { NamedModel } from './model'
 import type { Done, Output } from './output'
 import { stageNamed, type StagingOptions } from './stage'
@@ -31,29 +33,37 @@ const sourceOf = ({ name, source }: NamedModel, to: string): ModelSource => {
   }
 }
 
-export const planModel = (model: string, o: PlanOptions, out: Output): Done => {
-  const found = stageNamed(model, o)
-  if (isLeft(found)) return found
-  const { named, staged } = found.right
-  const own = named.model
-  if (o.emit !== undefined && own.kind === 'step')
-    return left(usage('--emit writes plan modules of models, and this is a step: --save writes its plan as JSON'))
-  const { plan, timeline, staging } = staged
-  const written: string[] = []
-  const write = (what: string, path: string | undefined, text: () => string): void => {
-    if (path === undefined) return
-    writeWholeText(path, text())
-    written.push(`${what} ${path}`)
-  }
-  if (o.save !== undefined) {
-    savePlan(o.save, plan)
-    written.push(`plan ${o.save}`)
-  }
-  write('report', o.report, () => reportHtml(plan, timeline, staging))
-  write('trace', o.trace, () => traceJson(plan, timeline))
-  const emitted = o.emit
-  if (own.kind === 'model') write('plan module', emitted, () => moduleText(plan, own, sourceOf(named, emitted!)))
-  out.answer(planJson(plan, timeline, staging), summary(plan, timeline, staging))
-  written.forEach(out.say)
-  return right(undefined)
-}
+type Asked = readonly [what: string, path: string | undefined, text: (path: string) => string]
+
+const write = ([what, path, text]: Asked): Either<SpillwayError, readonly string[]> =>
+  path === undefined
+    ? E.right([])
+    : pipe(
+        writeWholeText(path, text(path)),
+        E.map(() => [`${what} ${path}`]),
+      )
+
+export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
+  pipe(
+    stageNamed(model, o),
+    E.flatMap(({ named, staged: { plan, timeline, staging } }) => {
+      const own = named.model
+      if (o.emit !== undefined && own.kind === 'step')
+        return E.left(usage('--emit writes plan modules of models, and this is a step: --save writes its plan as JSON'))
+      const asked: readonly Asked[] = [
+        ['plan', o.save, () => encodePlan(plan)],
+        ['report', o.report, () => reportHtml(plan, timeline, staging)],
+        ['trace', o.trace, () => traceJson(plan, timeline)],
+        ...(own.kind === 'model'
+          ? [['plan module', o.emit, (to: string) => moduleText(plan, own, sourceOf(named, to))] as const]
+          : []),
+      ]
+      return pipe(
+        E.traverseArray(write)(asked),
+        E.map((written) => {
+          out.answer(planJson(plan, timeline, staging), summary(plan, timeline, staging))
+          written.flat().forEach(out.say)
+        }),
+      )
+    }),
+  )

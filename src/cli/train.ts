@@ -1,21 +1,24 @@
 // `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
 // Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint; the second ends the process.
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { SingleBar } from 'cli-progress'
-import { isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as T from 'fp-ts/Task'
+import * as TE from 'fp-ts/TaskEither'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { DeviceProgress } from '../device/device'
-import { writeWholeText } from '../files/whole'
+import { madeFolder, writeWholeText } from '../files/whole'
+import { DEVICES, isDevice } from '../../staging/devices'
 import { reportHtml } from '../report/html'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { TrainResult } from '../train/result'
 import type { StagedPlan } from '../stage/stage'
-import { optionsFault, type TrainOptions, trainTask } from '../train/trainer'
+import { checkedOptions, type TrainOptions, trainTask } from '../train/trainer'
 import type { Done, Output } from './output'
-import { stageNamed, type StagingOptions } from './stage'
-import { DEVICES, isDevice } from '../../staging/devices'
+import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 import { tilesOf } from '../../staging/plan/plan'
 
 export interface TrainCommandOptions extends StagingOptions {
@@ -106,11 +109,11 @@ const interrupts = (onFirst: () => void): Interrupts => {
 
 // ---------------------------------------------------------------- the command
 
-const deviceOf = (o: TrainCommandOptions): SpillwayError | string => {
+const deviceOf = (o: TrainCommandOptions): Either<SpillwayError, string> => {
   const device = o.device ?? o.machine ?? 'cpu'
   if (o.device !== undefined && o.machine !== undefined && o.device !== o.machine)
-    return usage('--device and --machine name two machines: give one')
-  return isDevice(device) ? device : unknownName('device', device, DEVICES)
+    return E.left(usage('--device and --machine name two machines: give one'))
+  return isDevice(device) ? E.right(device) : E.left(unknownName('device', device, DEVICES))
 }
 
 const resultText = (r: TrainResult): string =>
@@ -124,12 +127,14 @@ const resultText = (r: TrainResult): string =>
   ].join('\n')
 
 /** The report goes where it is asked to, else beside the log. */
-const writeReport = (o: TrainCommandOptions, staged: StagedPlan): string | undefined => {
+const writeReport = (o: TrainCommandOptions, staged: StagedPlan, out: Output): Either<SpillwayError, void> => {
   const path = o.report ?? (o.log === undefined ? undefined : join(o.log, 'report.html'))
-  if (path === undefined) return undefined
-  if (o.log !== undefined) mkdirSync(o.log, { recursive: true })
-  writeWholeText(path, reportHtml(staged.plan, staged.timeline, staged.staging))
-  return path
+  if (path === undefined) return E.right(undefined)
+  return pipe(
+    o.log === undefined ? E.right(undefined) : madeFolder(o.log),
+    E.flatMap(() => writeWholeText(path, reportHtml(staged.plan, staged.timeline, staged.staging))),
+    E.map(() => out.say(`report     ${path}`)),
+  )
 }
 
 const trainOptions = (o: TrainCommandOptions): TrainOptions => {
@@ -166,35 +171,52 @@ const trainOptions = (o: TrainCommandOptions): TrainOptions => {
   }
 }
 
-export const trainModel = async (model: string, o: TrainCommandOptions, out: Output): Promise<Done> => {
-  const device = deviceOf(o)
-  if (typeof device !== 'string') return left(device)
-  const options = trainOptions(o)
-  const fault = optionsFault(options)
-  if (fault) return left(fault)
-  if (o.allocator !== undefined && o.allocator !== 'pages')
-    return left(
-      usage(`--allocator ${o.allocator}: what runs are plan-time pages; other allocators are for 'plan', which replays them`),
-    )
-  const found = stageNamed(model, { ...o, machine: device })
-  if (isLeft(found)) return found
-  const { staged, named } = found.right
-  if (staged.machine.name !== device)
-    return left(usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`))
-  out.say(summary(staged.plan, staged.timeline, staged.staging))
-  const report = writeReport(o, staged)
-  if (report) out.say(`report     ${report}`)
-  const progress = out.stream.isTTY ? bar(out, staged, options.steps) : plainLines(out, options.steps)
-  const interrupt = interrupts(() => out.say('\ninterrupted: ending this step; once more ends the process at once'))
-  const result = await trainTask(named.model, staged, {
-    ...options,
-    signal: interrupt.signal,
-    onProgress: progress.show,
-    onNote: (text) => process.stderr.write(`note: ${text}\n`),
-  })()
-  progress.stop()
-  interrupt.forget()
-  if (isLeft(result)) return result
-  out.answer(result.right, resultText(result.right))
-  return right(undefined)
-}
+const RUNS_ON_PAGES = `what runs are plan-time pages; other allocators are for 'plan', which replays them`
+
+/** All that is known before the first step: the call is right, and there is a plan for this device. */
+const prepared = (
+  model: string,
+  o: TrainCommandOptions,
+  out: Output,
+): Either<SpillwayError, StagedModel & { readonly options: TrainOptions }> =>
+  pipe(
+    E.Do,
+    E.bind('device', () => deviceOf(o)),
+    E.bind('options', () => checkedOptions(trainOptions(o))),
+    E.filterOrElse(
+      () => o.allocator === undefined || o.allocator === 'pages',
+      () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
+    ),
+    E.bind('found', ({ device }) => stageNamed(model, { ...o, machine: device })),
+    E.filterOrElse(
+      ({ device, found: { staged } }) => staged.machine.name === device,
+      ({ device, found: { staged } }) => usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`),
+    ),
+    E.map(({ options, found }) => ({ options, ...found })),
+    E.tap(({ staged }) => {
+      out.say(summary(staged.plan, staged.timeline, staged.staging))
+      return writeReport(o, staged, out)
+    }),
+  )
+
+export const trainModel = (model: string, o: TrainCommandOptions, out: Output): Promise<Done> =>
+  pipe(
+    TE.fromIOEither(() => prepared(model, o, out)),
+    TE.flatMap(({ named, staged, options }) => {
+      const progress = out.stream.isTTY ? bar(out, staged, options.steps) : plainLines(out, options.steps)
+      const interrupt = interrupts(() => out.say('\ninterrupted: ending this step; once more ends the process at once'))
+      return pipe(
+        trainTask(named.model, staged, {
+          ...options,
+          signal: interrupt.signal,
+          onProgress: progress.show,
+          onNote: (text) => process.stderr.write(`note: ${text}\n`),
+        }),
+        T.tapIO(() => () => {
+          progress.stop()
+          interrupt.forget()
+        }),
+      )
+    }),
+    TE.map((result) => out.answer(result, resultText(result))),
+  )()

@@ -6,7 +6,8 @@ import type { DeviceName } from '../../staging/devices'
 import { isPersistent } from '../../staging/graph/graph'
 import { toTape } from '../../staging/plan/tape'
 import { type DataFiles, fedValues, type FileTensor } from '../files/samples'
-import { type SpillwayError, SpillwayException } from '../errors/errors'
+import type { SpillwayError } from '../errors/errors'
+import { deviceFailed, onDevice } from '../errors/exceptions'
 import { tryNative } from '../machine/machine'
 import { collectGarbage } from '../machine/memory'
 import type { DeviceMemory, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
@@ -54,7 +55,7 @@ export interface RunMetrics {
 
 export interface DeviceSession extends StateStore {
   /** Parameters and states drawn from the seed and their names: the same whatever the plan. */
-  readonly initialise: (seed: number) => void
+  readonly initialise: (seed: number) => Either<SpillwayError, void>
   readonly run: (s: StepsToRun) => Promise<Either<SpillwayError, RunMetrics>>
   /** Ends the run within a step. */
   readonly cancel: () => void
@@ -109,8 +110,6 @@ const metricsOf = (m: Metrics): RunMetrics => {
   }
 }
 
-const deviceFailed = (e: unknown): SpillwayError => ({ tag: 'DeviceFailed', reason: e instanceof Error ? e.message : String(e) })
-
 const runOn = async (
   session: NativeSession,
   staged: StagedPlan,
@@ -162,15 +161,6 @@ const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<Sp
   }
 }
 
-/** What a device says that fails between steps, where no Either goes: `trainTask` makes it a value again. */
-const told = <A>(f: () => A): A => {
-  try {
-    return f()
-  } catch (e) {
-    throw new SpillwayException(deviceFailed(e))
-  }
-}
-
 /** The device's memory comes on top of what planning left behind: that goes first, and does not count as the run's. */
 export const forgetPlanning = (): void => {
   const native = tryNative()
@@ -186,9 +176,9 @@ export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<Spillwa
   const kept = staged.plan.graph.values.filter(isPersistent)
   const s = session.right
   return right({
-    read: (name) => told(() => s.read(name)),
-    write: (name, bytes) => told(() => s.write(name, bytes)),
-    initialise: (seed) => told(() => kept.forEach((v) => s.init(v.name, seed))),
+    read: (name) => onDevice(() => s.read(name)),
+    write: (name, bytes) => onDevice(() => s.write(name, bytes)),
+    initialise: (seed) => onDevice(() => kept.forEach((v) => s.init(v.name, seed))),
     run: (steps) => runOn(s, staged, o, steps),
     cancel: () => s.cancel('now'),
     dispose: () => s.dispose(),

@@ -89,9 +89,9 @@ export class SpillwayException extends Error {
   }
 }
 
-export const usage = (message: string, legal?: readonly string[]): SourceError =>
+export const usage = (message: string, legal?: readonly string[]): SpillwayError =>
   legal ? { tag: 'Usage', message, legal } : { tag: 'Usage', message }
 
 /** `what 'resnet51' is not known; legal: resnet50, …`: the three nearest, or all when they are few. */
-export const unknownName = (what: string, name: string, known: readonly string[]): SourceError =>
+export const unknownName = (what: string, name: string, known: readonly string[]): SpillwayError =>
   usage(`${what} '${name}' is not known`, known.length <= 6 ? known : nearest(name, known, 3))

@@ -1,6 +1,9 @@
 // The header of a NumPy .npy file (versions 1 to 3, C order). In: untrusted bytes. Out: element type, shape, where the data starts.
 // Invariant: an accepted header describes exactly the bytes that the file has.
-import { type Either, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { SpillwayError } from '../errors/errors'
 import { readRange, withFile } from './whole'
 
 /** The element types that training data may have; the tag is the one of the native data source. */
@@ -33,61 +36,64 @@ const dictionary = (text: string): ReadonlyMap<string, string> | undefined => {
   return found.size === 3 && /^\s*\}$/.test(rest) ? found : undefined
 }
 
-const shapeFrom = (tuple: string): readonly number[] | undefined => {
-  const inner = tuple.slice(1, -1).trim()
-  if (inner === '') return []
-  const parts = inner.split(',').map((p) => p.trim())
-  if (parts[parts.length - 1] === '') parts.pop()
-  else if (parts.length === 1) return undefined
-  return parts.every((p) => /^\d{1,15}$/.test(p)) ? parts.map(Number) : undefined
+const shapeFrom = (tuple: string): Either<string, readonly number[]> => {
+  const parts = /^\((.*)\)$/s
+    .exec(tuple)?.[1]!
+    .split(',')
+    .map((p) => p.trim())
+  // A tuple of one has a comma behind it, an empty one none.
+  const sizes = parts?.[parts.length - 1] === '' ? parts.slice(0, -1) : parts?.length === 1 ? undefined : parts
+  return sizes?.every((p) => /^\d{1,15}$/.test(p)) ? E.right(sizes.map(Number)) : E.left('its shape is not a tuple of sizes')
 }
 
 const elementType = (descr: string): Either<string, NpyType> => {
+  if (!/^['"]/.test(descr)) return E.left('its descr is not a text')
   const name = descr.slice(1, -1)
   const type = name.replace(/^[<|=]/, '')
-  if (!Object.hasOwn(ELEMENT, type) || name.startsWith('>'))
-    return left(`its elements are '${name}': legal are <f4, <f8, <f2, |u1, <i4, <i8`)
-  return right(type as NpyType)
+  return Object.hasOwn(ELEMENT, type) && !name.startsWith('>')
+    ? E.right(type as NpyType)
+    : E.left(`its elements are '${name}': legal are <f4, <f8, <f2, |u1, <i4, <i8`)
+}
+
+const inCOrder = (order: string): Either<string, void> => {
+  if (order === 'True') return E.left('it is in Fortran order: save np.ascontiguousarray(array)')
+  return order === 'False' ? E.right(undefined) : E.left('its fortran_order is neither True nor False')
 }
 
 /** `head` is the start of the file: at least its header, when it has one. */
 export const parseNpy = (head: Uint8Array, fileBytes: number): Either<string, NpyHeader> => {
-  if (head.length < 10 || MAGIC.some((b, i) => head[i] !== b)) return left('it does not start as a .npy file does')
+  if (head.length < 10 || MAGIC.some((b, i) => head[i] !== b)) return E.left('it does not start as a .npy file does')
   const version = head[6]!
-  if (version < 1 || version > 3 || head[7] !== 0) return left(`its format version ${version}.${head[7]} is not known`)
+  if (version < 1 || version > 3 || head[7] !== 0) return E.left(`its format version ${version}.${head[7]} is not known`)
   const lengthBytes = version === 1 ? 2 : 4
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength)
-  if (head.length < 8 + lengthBytes) return left('it ends inside its header')
+  if (head.length < 8 + lengthBytes) return E.left('it ends inside its header')
   const length = version === 1 ? view.getUint16(8, true) : view.getUint32(8, true)
   const offset = 8 + lengthBytes + length
-  if (length > MAX_HEADER_BYTES || offset > head.length) return left(`its header of ${length} bytes does not fit`)
+  if (length > MAX_HEADER_BYTES || offset > head.length) return E.left(`its header of ${length} bytes does not fit`)
   const items = dictionary(Buffer.from(head.buffer, head.byteOffset + 8 + lengthBytes, length).toString('latin1'))
-  if (!items) return left('its header is not the dictionary of descr, fortran_order and shape')
-  return checked(items, offset, fileBytes)
+  if (!items) return E.left('its header is not the dictionary of descr, fortran_order and shape')
+  return described(items, offset, fileBytes)
 }
 
-const checked = (items: ReadonlyMap<string, string>, offset: number, fileBytes: number): Either<string, NpyHeader> => {
-  const descr = items.get('descr')!
-  if (!/^['"]/.test(descr)) return left('its descr is not a text')
-  const type = elementType(descr)
-  if (type._tag === 'Left') return type
-  const order = items.get('fortran_order')!
-  if (order === 'True') return left('it is in Fortran order: save np.ascontiguousarray(array)')
-  if (order !== 'False') return left('its fortran_order is neither True nor False')
-  const tuple = items.get('shape')!
-  const shape = tuple.startsWith('(') ? shapeFrom(tuple) : undefined
-  if (!shape) return left('its shape is not a tuple of sizes')
-  const bytes = shape.reduce((n, d) => n * d, ELEMENT[type.right])
-  if (!Number.isSafeInteger(bytes) || offset + bytes !== fileBytes)
-    return left(
-      `shape (${shape.join(', ')}) of ${type.right} needs ${bytes} bytes after the header, the file has ${fileBytes - offset}`,
-    )
-  return right({ type: type.right, shape, offset })
-}
+const described = (items: ReadonlyMap<string, string>, offset: number, fileBytes: number): Either<string, NpyHeader> =>
+  pipe(
+    elementType(items.get('descr')!),
+    E.bindTo('type'),
+    E.tap(() => inCOrder(items.get('fortran_order')!)),
+    E.bind('shape', () => shapeFrom(items.get('shape')!)),
+    E.flatMap(({ type, shape }) => {
+      const bytes = shape.reduce((n, d) => n * d, ELEMENT[type])
+      return Number.isSafeInteger(bytes) && offset + bytes === fileBytes
+        ? E.right({ type, shape, offset })
+        : E.left(
+            `shape (${shape.join(', ')}) of ${type} needs ${bytes} bytes after the header, the file has ${fileBytes - offset}`,
+          )
+    }),
+  )
 
-/** Left: why the file is refused. An absent or unreadable file throws the system's error. */
-export const openNpy = (path: string): Either<string, NpyHeader> =>
-  withFile(path, (fd, fileBytes) => {
+export const openNpy = (path: string): Either<SpillwayError, NpyHeader> =>
+  withFile('data', path, (fd, fileBytes) => {
     const head = readRange(fd, 0, Math.min(fileBytes, MAX_HEADER_BYTES + 12))
-    return head ? parseNpy(head, fileBytes) : left('it ends inside its header')
+    return head ? parseNpy(head, fileBytes) : E.left('it ends inside its header')
   })

@@ -1,9 +1,14 @@
 // The safetensors format. In: a file of untrusted bytes, or named tensors. Out: an index of byte ranges, or a file.
 // Invariant: every range of an index lies inside the file, has the bytes its shape needs, and the ranges tile the data
 // area without holes or overlap, as the format demands.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
-import { readRange, type Written, withFile, writeWhole } from './whole'
+import { decodedOr, whole } from '../../staging/core/codecs'
+import type { FileKind, SpillwayError } from '../errors/errors'
+import { type Pieces, readRange, type Written, withFile, writeWhole } from './whole'
 
 export const TENSOR_BYTES = { F64: 8, I64: 8, F32: 4, I32: 4, F16: 2, BF16: 2, I16: 2, U8: 1, I8: 1, BOOL: 1 } as const
 export type TensorType = keyof typeof TENSOR_BYTES
@@ -17,6 +22,7 @@ export interface StoredTensor {
   readonly bytes: number
 }
 export interface TensorFile {
+  readonly kind: FileKind
   readonly path: string
   readonly tensors: ReadonlyMap<string, StoredTensor>
   readonly metadata: Readonly<Record<string, string>>
@@ -27,7 +33,7 @@ export interface NewTensor {
   readonly name: string
   readonly type: TensorType
   readonly shape: readonly number[]
-  readonly read: () => Uint8Array
+  readonly read: () => Either<SpillwayError, Uint8Array>
 }
 
 // ---------------------------------------------------------------- reading
@@ -35,13 +41,7 @@ export interface NewTensor {
 /** The reference implementation's own limit. */
 const MAX_HEADER_BYTES = 100_000_000
 
-const count = new t.Type<number>(
-  'Count',
-  (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
-  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)),
-  t.identity,
-)
-const entryCodec = t.strict({ dtype: t.keyof(TENSOR_BYTES), shape: t.array(count), data_offsets: t.tuple([count, count]) })
+const entryCodec = t.strict({ dtype: t.keyof(TENSOR_BYTES), shape: t.array(whole), data_offsets: t.tuple([whole, whole]) })
 const metadataCodec = t.record(t.string, t.string)
 
 /** Bytes of a tensor, or undefined when the product leaves the exact integers. */
@@ -54,76 +54,80 @@ export const tensorBytes = (type: TensorType, shape: readonly number[]): number 
   return n
 }
 
-const entryOf = (name: string, raw: unknown, dataStart: number, dataBytes: number): Either<string, StoredTensor> => {
-  const entry = entryCodec.decode(raw)
-  if (isLeft(entry)) return left(`tensor '${name}' is not {dtype, shape, data_offsets} of a known type`)
-  const {
-    dtype,
-    shape,
-    data_offsets: [begin, end],
-  } = entry.right
-  if (begin > end || end > dataBytes) return left(`tensor '${name}' lies at [${begin}, ${end}) of ${dataBytes} data bytes`)
-  const bytes = tensorBytes(dtype, shape)
-  if (bytes !== end - begin) return left(`tensor '${name}' ${dtype}[${shape.join(',')}] does not have ${end - begin} bytes`)
-  return right({ name, type: dtype, shape, offset: dataStart + begin, bytes })
+const entryAt =
+  (dataStart: number, dataBytes: number) =>
+  ([name, raw]: readonly [string, unknown]): Either<string, StoredTensor> =>
+    pipe(
+      raw,
+      decodedOr(entryCodec, `tensor '${name}' is not {dtype, shape, data_offsets} of a known type`),
+      E.flatMap(({ dtype: type, shape, data_offsets: [begin, end] }) => {
+        if (begin > end || end > dataBytes)
+          return E.left(`tensor '${name}' lies at [${begin}, ${end}) of ${dataBytes} data bytes`)
+        const bytes = end - begin
+        return tensorBytes(type, shape) === bytes
+          ? E.right({ name, type, shape, offset: dataStart + begin, bytes })
+          : E.left(`tensor '${name}' ${type}[${shape.join(',')}] does not have ${bytes} bytes`)
+      }),
+    )
+
+/** Without holes, overlaps or bytes that belong to none. */
+const tiling = (tensors: readonly StoredTensor[], dataStart: number, fileBytes: number): Either<string, void> => {
+  let at = dataStart
+  for (const s of [...tensors].sort((a, b) => a.offset - b.offset || a.bytes - b.bytes)) {
+    if (s.offset !== at) return E.left(`tensor '${s.name}' ${s.offset < at ? 'overlaps the one before it' : 'follows a hole'}`)
+    at += s.bytes
+  }
+  return at === fileBytes ? E.right(undefined) : E.left(`${fileBytes - at} bytes belong to no tensor`)
 }
 
 /** The header's JSON text and the size of the file it heads. */
-export const parseIndex = (path: string, header: string, headerBytes: number, fileBytes: number): Either<string, TensorFile> => {
-  let json: unknown
-  try {
-    json = JSON.parse(header)
-  } catch {
-    return left('its header is not JSON')
-  }
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) return left('its header is not a JSON object')
+const parseIndex = (
+  header: string,
+  headerBytes: number,
+  fileBytes: number,
+): Either<string, Pick<TensorFile, 'tensors' | 'metadata'>> => {
   const dataStart = 8 + headerBytes
-  const tensors = new Map<string, StoredTensor>()
-  let metadata: Readonly<Record<string, string>> = {}
-  for (const [name, raw] of Object.entries(json)) {
-    if (name === '__metadata__') {
-      const m = metadataCodec.decode(raw)
-      if (isLeft(m)) return left('its __metadata__ is not a record of texts')
-      metadata = m.right
-      continue
-    }
-    const entry = entryOf(name, raw, dataStart, fileBytes - dataStart)
-    if (isLeft(entry)) return entry
-    tensors.set(name, entry.right)
-  }
-  let at = dataStart
-  for (const s of [...tensors.values()].sort((a, b) => a.offset - b.offset || a.bytes - b.bytes)) {
-    if (s.offset !== at) return left(`tensor '${s.name}' ${s.offset < at ? 'overlaps the one before it' : 'follows a hole'}`)
-    at += s.bytes
-  }
-  if (at !== fileBytes) return left(`${fileBytes - at} bytes belong to no tensor`)
-  return right({ path, tensors, metadata })
+  return pipe(
+    J.parse(header),
+    E.mapLeft(() => 'its header is not JSON'),
+    E.flatMap(decodedOr(t.UnknownRecord, 'its header is not a JSON object')),
+    E.map(({ __metadata__ = {}, ...entries }) => ({ __metadata__, entries })),
+    E.bind('metadata', ({ __metadata__: m }) => decodedOr(metadataCodec, 'its __metadata__ is not a record of texts')(m)),
+    E.bind('stored', ({ entries }) => E.traverseArray(entryAt(dataStart, fileBytes - dataStart))(Object.entries(entries))),
+    E.tap(({ stored }) => tiling(stored, dataStart, fileBytes)),
+    E.map(({ stored, metadata }) => ({ tensors: new Map(stored.map((s) => [s.name, s])), metadata })),
+  )
 }
 
-/** Left: why the file is refused. An absent or unreadable file throws the system's error. */
-export const openTensors = (path: string): Either<string, TensorFile> =>
-  withFile(path, (fd, fileBytes) => {
-    const head = fileBytes < 8 ? undefined : readRange(fd, 0, 8)
-    if (!head) return left(`${fileBytes} bytes are too few for a safetensors file`)
-    const headerBytes = Number(new DataView(head.buffer).getBigUint64(0, true))
-    if (headerBytes > MAX_HEADER_BYTES || headerBytes > fileBytes - 8)
-      return left(`its header of ${headerBytes} bytes does not fit`)
-    const header = readRange(fd, 8, headerBytes)
-    if (!header) return left('it ends inside its header')
-    let text: string
-    try {
-      text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(header)
-    } catch {
-      return left('its header is not UTF-8')
-    }
-    return parseIndex(path, text, headerBytes, fileBytes)
-  })
+const textOf = (bytes: Uint8Array): Either<string, string> =>
+  E.tryCatch(
+    () => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes),
+    () => 'its header is not UTF-8',
+  )
 
-export const readTensor = (file: TensorFile, tensor: StoredTensor): Either<string, Uint8Array> =>
-  withFile(file.path, (fd) => {
-    const bytes = readRange(fd, tensor.offset, tensor.bytes)
-    return bytes ? right(bytes) : left(`it ends inside tensor '${tensor.name}'`)
-  })
+export const openTensors = (kind: FileKind, path: string): Either<SpillwayError, TensorFile> =>
+  pipe(
+    withFile(kind, path, (fd, fileBytes) => {
+      const head = fileBytes < 8 ? undefined : readRange(fd, 0, 8)
+      if (!head) return E.left(`${fileBytes} bytes are too few for a safetensors file`)
+      const headerBytes = Number(new DataView(head.buffer).getBigUint64(0, true))
+      if (headerBytes > MAX_HEADER_BYTES || headerBytes > fileBytes - 8)
+        return E.left(`its header of ${headerBytes} bytes does not fit`)
+      return pipe(
+        readRange(fd, 8, headerBytes),
+        E.fromNullable('it ends inside its header'),
+        E.flatMap(textOf),
+        E.flatMap((text) => parseIndex(text, headerBytes, fileBytes)),
+      )
+    }),
+    E.map((index) => ({ kind, path, ...index })),
+  )
+
+export const readTensor = (
+  { kind, path }: TensorFile,
+  { name, offset, bytes }: StoredTensor,
+): Either<SpillwayError, Uint8Array> =>
+  withFile(kind, path, (fd) => E.fromNullable(`it ends inside tensor '${name}'`)(readRange(fd, offset, bytes)))
 
 // ---------------------------------------------------------------- writing
 
@@ -148,17 +152,20 @@ const headerOf = (tensors: readonly NewTensor[], metadata: Readonly<Record<strin
   return Buffer.concat([head, padded])
 }
 
+const piecesOf = function* (tensors: readonly NewTensor[], metadata: Readonly<Record<string, string>>): Pieces {
+  yield E.right(headerOf(tensors, metadata))
+  for (const x of tensors)
+    yield pipe(
+      x.read(),
+      E.tap((bytes) => {
+        if (bytes.length !== tensorBytes(x.type, x.shape)) throw new Error(`tensor ${x.name} came with ${bytes.length} bytes`)
+        return E.right(undefined)
+      }),
+    )
+}
+
 export const writeTensors = (
   path: string,
   tensors: readonly NewTensor[],
   metadata: Readonly<Record<string, string>> = {},
-): Written =>
-  writeWhole(path, (sink) => {
-    const ordered = inFileOrder(tensors)
-    sink(headerOf(ordered, metadata))
-    for (const x of ordered) {
-      const bytes = x.read()
-      if (bytes.length !== tensorBytes(x.type, x.shape)) throw new Error(`tensor ${x.name} came with ${bytes.length} bytes`)
-      sink(bytes)
-    }
-  })
+): Either<SpillwayError, Written> => writeWhole(path, piecesOf(inFileOrder(tensors), metadata))

@@ -3,12 +3,14 @@
 // the native reader checks every read again. Files are listed in name order, so a data set has one order.
 import { readdirSync, statSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import { type Either, isLeft, left, right, traverseArray, traverseArrayWithIndex } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { type Graph, isFed, type Value } from '../../staging/graph/graph'
 import type { SpillwayError } from '../errors/errors'
+import { onFile } from '../errors/exceptions'
 import { type NpyType, openNpy } from './npy'
-import type { TensorType } from './safetensors'
-import { openNamed } from '../train/weights'
+import { openTensors, type TensorFile, type TensorType } from './safetensors'
 
 // ---------------------------------------------------------------- what is in the files
 
@@ -36,34 +38,31 @@ const FROM_TENSOR: Partial<Readonly<Record<TensorType, ElementType>>> = {
 }
 
 const refused = (file: string, reason: string): Either<SpillwayError, never> =>
-  left({ tag: 'FileRefused', kind: 'data', file, reason })
+  E.left({ tag: 'FileRefused', kind: 'data', file, reason })
 
-const npyArray = (path: string): Either<SpillwayError, StoredArray> => {
-  try {
-    const header = openNpy(path)
-    if (isLeft(header)) return refused(path, header.left)
-    const { type, shape, offset } = header.right
-    return right({ path, what: basename(path), type: FROM_NPY[type], shape, offset })
-  } catch (e) {
-    return (e as NodeJS.ErrnoException).code === 'ENOENT'
-      ? left({ tag: 'FileMissing', kind: 'data', file: path })
-      : refused(path, String((e as Error).message))
-  }
-}
+const npyArray = (path: string): Either<SpillwayError, StoredArray> =>
+  pipe(
+    openNpy(path),
+    E.map(({ type, shape, offset }) => ({ path, what: basename(path), type: FROM_NPY[type], shape, offset })),
+  )
 
-const fromNpys = (paths: readonly string[]): Either<SpillwayError, Stored> => traverseArray(npyArray)(paths)
+const fromNpys = (paths: readonly string[]): Either<SpillwayError, Stored> => E.traverseArray(npyArray)(paths)
 
-const fromTensors = (path: string, names: readonly string[]): Either<SpillwayError, Stored> => {
-  const file = openNamed('data', path)
-  if (isLeft(file)) return file
-  return traverseArray((name: string): Either<SpillwayError, Stored[number]> => {
-    const s = file.right.tensors.get(name)
+const tensorArray =
+  ({ path, tensors }: TensorFile, names: readonly string[]) =>
+  (name: string): Either<SpillwayError, StoredArray> => {
+    const s = tensors.get(name)
     if (!s) return refused(path, `it has no tensor '${name}': a data file holds ${listed(names)}`)
     const type = FROM_TENSOR[s.type]
     if (!type) return refused(path, `its '${name}' is ${s.type}: legal are ${Object.keys(FROM_TENSOR).join(', ')}`)
-    return right({ path, what: `'${name}' of ${basename(path)}`, type, shape: s.shape, offset: s.offset })
-  })(names)
-}
+    return E.right({ path, what: `'${name}' of ${basename(path)}`, type, shape: s.shape, offset: s.offset })
+  }
+
+const fromTensors = (path: string, names: readonly string[]): Either<SpillwayError, Stored> =>
+  pipe(
+    openTensors('data', path),
+    E.flatMap((file) => E.traverseArray(tensorArray(file, names))(names)),
+  )
 
 // ---------------------------------------------------------------- which files
 
@@ -107,16 +106,18 @@ const samplesIn = (folder: string, names: readonly string[]): readonly Open[] =>
 
 const listSamples = (path: string, names: readonly string[]): Either<SpillwayError, readonly Open[]> => {
   const stat = statSync(path, { throwIfNoEntry: false })
-  if (!stat) return left({ tag: 'FileMissing', kind: 'data', file: path })
+  if (!stat) return E.left({ tag: 'FileMissing', kind: 'data', file: path })
   if (!stat.isDirectory()) {
-    if (path.endsWith('.safetensors')) return right([() => fromTensors(path, names)])
+    if (path.endsWith('.safetensors')) return E.right([() => fromTensors(path, names)])
     return refused(
       path,
       `data is a .safetensors file with tensors ${names.join(' and ')}, or a folder with ${layoutsOf(names).join(', or ')}`,
     )
   }
   const samples = samplesIn(path, names)
-  return samples.length ? right(samples) : refused(path, `the folder has no samples: legal are ${layoutsOf(names).join(', or ')}`)
+  return samples.length
+    ? E.right(samples)
+    : refused(path, `the folder has no samples: legal are ${layoutsOf(names).join(', or ')}`)
 }
 
 // ---------------------------------------------------------------- against the model
@@ -157,7 +158,7 @@ const fitted = (array: StoredArray, value: Value, name: string): Either<Spillway
   if (labels && array.type.startsWith('f'))
     return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
   const [c, h, w] = sample as [number, number, number]
-  return right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w] })
+  return E.right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w] })
 }
 
 /** What the training graph is fed: inputs, then targets. */
@@ -171,25 +172,32 @@ export const fedValues = (graph: Graph): readonly Value[] => {
 const fileNames = (fed: readonly Value[]): readonly string[] =>
   fed.map((v) => (fed.filter((o) => o.role === 'input').length === 1 && fed.length === 2 ? v.role : v.name))
 
+/** What one file, or one sample's files, hold of each fed value: as many samples of one as of the other. */
+const alike = (stored: Stored, fed: readonly Value[], names: readonly string[]): Either<SpillwayError, readonly FileTensor[]> =>
+  pipe(
+    stored,
+    E.traverseReadonlyArrayWithIndex((i, array) => fitted(array, fed[i]!, names[i]!)),
+    E.tap((tensors) => {
+      const odd = tensors.findIndex((t) => t.samples !== tensors[0]!.samples)
+      return odd < 0
+        ? E.right(tensors)
+        : refused(stored[odd]!.path, `it has ${tensors[odd]!.samples} samples, its ${names[0]} has ${tensors[0]!.samples}`)
+    }),
+  )
+
 export const openData = (path: string, graph: Graph): Either<SpillwayError, DataFiles> => {
   const fed = fedValues(graph)
   const names = fileNames(fed)
-  const samples = listSamples(path, names)
-  if (isLeft(samples)) return samples
-  const files = new Map<string, FileTensor[]>(fed.map((v) => [v.name, []]))
-  for (const open of samples.right) {
-    const stored = open()
-    if (isLeft(stored)) return stored
-    const tensors = traverseArrayWithIndex((i, array: Stored[number]) => fitted(array, fed[i]!, names[i]!))(stored.right)
-    if (isLeft(tensors)) return tensors
-    const [first] = tensors.right
-    const odd = tensors.right.findIndex((t) => t.samples !== first!.samples)
-    if (odd >= 0)
-      return refused(
-        stored.right[odd]!.path,
-        `it has ${tensors.right[odd]!.samples} samples, its ${names[0]} has ${first!.samples}`,
-      )
-    tensors.right.forEach((t, i) => files.get(fed[i]!.name)!.push(t))
-  }
-  return right(files)
+  return pipe(
+    onFile('data', path)(() => listSamples(path, names)),
+    E.flatMap(
+      E.traverseArray((open) =>
+        pipe(
+          open(),
+          E.flatMap((stored) => alike(stored, fed, names)),
+        ),
+      ),
+    ),
+    E.map((samples) => new Map(fed.map((v, i) => [v.name, samples.map((tensors) => tensors[i]!)]))),
+  )
 }

@@ -6,20 +6,33 @@ import {
   constants,
   fstatSync,
   fsyncSync,
+  mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   readSync,
   renameSync,
   rmSync,
   writeSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { type Either, isLeft, isRight, mapLeft, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { FileKind, SpillwayError } from '../errors/errors'
+import { onFile } from '../errors/exceptions'
 
-/** Takes bytes in order; returns when they are with the kernel. */
-export type Sink = (bytes: Uint8Array) => void
 export interface Written {
   readonly bytes: number
   readonly sha256: string
+}
+
+const withOpen = <A>(path: string, flags: string | number, use: (fd: number) => A): A => {
+  const fd = openSync(path, flags, 0o644)
+  try {
+    return use(fd)
+  } finally {
+    closeSync(fd)
+  }
 }
 
 const CHUNK_BYTES = 32 * 1024 * 1024
@@ -29,45 +42,49 @@ const writeAll = (fd: number, bytes: Uint8Array): void => {
   for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at, Math.min(CHUNK_BYTES, bytes.length - at))
 }
 
-const syncDirectory = (directory: string): void => {
-  const fd = openSync(directory, constants.O_RDONLY)
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-}
-
 const TEMPORARY = /^\.(.+)\.(\d+)\.[0-9a-f]{12}\.part$/
 const temporaryName = (path: string): string =>
   join(dirname(path), `.${basename(path)}.${process.pid}.${randomBytes(6).toString('hex')}.part`)
 
-export const writeWhole = (path: string, write: (sink: Sink) => void): Written => {
-  const temporary = temporaryName(path)
+/** Pieces of a file in order, each made when its turn comes, so that only one is in memory. */
+export type Pieces = Iterable<Either<SpillwayError, Uint8Array>>
+
+const writeThrough = (fd: number, pieces: Pieces): Either<SpillwayError, Written> => {
   const hash = createHash('sha256')
   let bytes = 0
-  const fd = openSync(temporary, 'wx', 0o644)
-  try {
-    try {
-      write((piece) => {
-        writeAll(fd, piece)
-        hash.update(piece)
-        bytes += piece.length
-      })
-      fsyncSync(fd)
-    } finally {
-      closeSync(fd)
-    }
-    renameSync(temporary, path)
-  } catch (e) {
-    rmSync(temporary, { force: true })
-    throw e
+  for (const piece of pieces) {
+    if (isLeft(piece)) return piece
+    writeAll(fd, piece.right)
+    hash.update(piece.right)
+    bytes += piece.right.length
   }
-  syncDirectory(dirname(path))
-  return { bytes, sha256: hash.digest('hex') }
+  fsyncSync(fd)
+  return right({ bytes, sha256: hash.digest('hex') })
 }
 
-export const writeWholeText = (path: string, text: string): Written => writeWhole(path, (sink) => sink(Buffer.from(text, 'utf8')))
+export const writeWhole = (path: string, pieces: Pieces): Either<SpillwayError, Written> =>
+  onFile(
+    'output',
+    path,
+  )(() => {
+    const temporary = temporaryName(path)
+    try {
+      const written = withOpen(temporary, 'wx', (fd) => writeThrough(fd, pieces))
+      if (isRight(written)) {
+        renameSync(temporary, path)
+        withOpen(dirname(path), constants.O_RDONLY, fsyncSync)
+      }
+      return written
+    } finally {
+      rmSync(temporary, { force: true })
+    }
+  })
+
+export const writeWholeText = (path: string, text: string): Either<SpillwayError, Written> =>
+  writeWhole(path, [right(Buffer.from(text, 'utf8'))])
+
+export const madeFolder = (path: string): Either<SpillwayError, void> =>
+  onFile('output', path)(() => right(void mkdirSync(path, { recursive: true })))
 
 const isAlive = (pid: number): boolean => {
   try {
@@ -99,11 +116,21 @@ export const readRange = (fd: number, offset: number, bytes: number): Uint8Array
   return into
 }
 
-export const withFile = <A>(path: string, use: (fd: number, fileBytes: number) => A): A => {
-  const fd = openSync(path, 'r')
-  try {
-    return use(fd, fstatSync(fd).size)
-  } finally {
-    closeSync(fd)
-  }
-}
+/** A file of untrusted bytes that is there and may be read; `use` refuses it in words. */
+export const withFile = <A>(
+  kind: FileKind,
+  path: string,
+  use: (fd: number, fileBytes: number) => Either<string, A>,
+): Either<SpillwayError, A> =>
+  onFile(
+    kind,
+    path,
+  )(() =>
+    pipe(
+      withOpen(path, 'r', (fd) => use(fd, fstatSync(fd).size)),
+      mapLeft((reason) => ({ tag: 'FileRefused', kind, file: path, reason })),
+    ),
+  )
+
+export const readText = (kind: FileKind, file: string): Either<SpillwayError, string> =>
+  onFile(kind, file)(() => right(readFileSync(file, 'utf8')))

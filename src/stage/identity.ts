@@ -2,7 +2,9 @@
 // belongs to a model. Invariant: the strategy and the budget are no part of it: with the same algorithms, plans that do not
 // tile continue each other bit for bit.
 import { resolve } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { not } from 'fp-ts/Predicate'
 import { elaborate, elaborateStep, type Trainable } from '../../dsl'
 import { hashText } from '../../staging/core/fnv'
@@ -51,14 +53,28 @@ const forwardHash = (g: Graph): string =>
     ),
   )
 
-/** A plan staged for another model, or another version of this one. */
-export const modelMismatch = (model: Trainable, plan: Plan): SpillwayError | undefined => {
-  const now = model.kind === 'step' ? elaborateStep(model, plan.graph.name) : elaborate(model, plan.graph.name)
-  if (isLeft(now)) return now.left
-  const forms = [now.right.graph, ...('output' in now.right ? [rewritten(now.right.graph, now.right.output).graph] : [])]
-  return forms.some((g) => forwardHash(g) === forwardHash(plan.graph))
-    ? undefined
-    : usage(
-        `the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`,
+/** The graphs that a plan of this model may have been made from. */
+const formsOf = (model: Trainable, name: string): Either<SpillwayError, readonly Graph[]> =>
+  model.kind === 'step'
+    ? pipe(
+        elaborateStep(model, name),
+        E.map(({ graph }) => [graph]),
       )
-}
+    : pipe(
+        elaborate(model, name),
+        E.map(({ graph, output }) => [graph, rewritten(graph, output).graph]),
+      )
+
+/** The plan, if it is of this model: not of another one, nor of another version of it. */
+export const belonging = (model: Trainable, plan: Plan): Either<SpillwayError, Plan> =>
+  pipe(
+    formsOf(model, plan.graph.name),
+    E.filterOrElse(
+      (forms) => forms.some((g) => forwardHash(g) === forwardHash(plan.graph)),
+      () =>
+        usage(
+          `the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`,
+        ),
+    ),
+    E.map(() => plan),
+  )

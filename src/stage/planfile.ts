@@ -1,33 +1,22 @@
 // Plan files. In: a path. Out: a plan that was read and verified, or the words why it is refused; or the file, written whole.
 // Invariant: nothing of a file is believed before the independent verifier has accepted it.
-import { readFileSync } from 'node:fs'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, flatMap, tap } from 'fp-ts/Either'
+import { flow, pipe } from 'fp-ts/function'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
 import { verify } from '../../staging/verify/verify'
 import type { SpillwayError } from '../errors/errors'
-import { writeWholeText } from '../files/whole'
+import { orThrow } from '../errors/exceptions'
+import { readText, type Written, writeWholeText } from '../files/whole'
 
-export const savePlan = (file: string, plan: Plan): void => void writeWholeText(file, encodePlan(plan))
+export const trySavePlan = (file: string, plan: Plan): Either<SpillwayError, Written> => writeWholeText(file, encodePlan(plan))
 
-const textOf = (file: string): Either<SpillwayError, string> => {
-  try {
-    return right(readFileSync(file, 'utf8'))
-  } catch (e) {
-    const { code, message } = e as NodeJS.ErrnoException
-    return left(
-      code === 'ENOENT'
-        ? { tag: 'FileMissing', kind: 'plan', file }
-        : { tag: 'FileRefused', kind: 'plan', file, reason: message },
-    )
-  }
-}
+/** The text of a plan that nobody vouches for. */
+export const untrustedPlan = (text: string): Either<SpillwayError, Plan> => pipe(decodePlan(text), tap(verify))
 
-export const tryLoadPlan = (file: string): Either<SpillwayError, Plan> => {
-  const text = textOf(file)
-  if (isLeft(text)) return text
-  const plan = decodePlan(text.right)
-  if (isLeft(plan)) return plan
-  const verified = verify(plan.right)
-  return isLeft(verified) ? verified : plan
-}
+export const tryLoadPlan = (file: string): Either<SpillwayError, Plan> => pipe(readText('plan', file), flatMap(untrustedPlan))
+
+export const savePlan = (file: string, plan: Plan): void => void orThrow(trySavePlan(file, plan))
+
+/** A plan from a file, read as untrusted and verified; throws what is wrong with it. */
+export const loadPlan = flow(tryLoadPlan, orThrow)

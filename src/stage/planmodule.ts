@@ -2,21 +2,23 @@
 // of the module; and from a module that was imported, the plan again, read as untrusted, verified, and of this model.
 // Invariant: what a module says in literals is derived from the plan that it carries, when it is written and when it is read.
 import { deflateSync, inflateSync } from 'node:zlib'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { CheckedHead, Model, Net, PlanHead, PlannedSegment } from '../../dsl'
 import { stale } from '../../dsl/plan/stale'
 import { bytesOf } from '../../staging/core/bytes'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { OpId } from '../../staging/graph/graph'
-import { decodePlan, encodePlan } from '../../staging/plan/codec'
+import { encodePlan } from '../../staging/plan/codec'
 import { type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
 import { isForward } from '../../staging/tile/segments'
 import { liveness } from '../../staging/tile/liveness'
-import { verify } from '../../staging/verify/verify'
 import { type SpillwayError, usage } from '../errors/errors'
-import { modelMismatch } from './identity'
+import { belonging } from './identity'
 import { literal } from './literal'
 import { machineNamed } from '../machine/machine'
+import { untrustedPlan } from './planfile'
 import { describePlan, type Staged } from './stage'
 
 /** A plan with what its type knows of it. */
@@ -119,31 +121,33 @@ const pack = (plan: Plan): string => deflateSync(encodePlan(plan), { level: 9 })
 /** Far more than any plan, and far less than memory. */
 const LARGEST = 2 ** 28
 
-const unpack = (module: PlanModule): Either<SpillwayError, Plan> => {
-  let text: string
-  try {
-    text = inflateSync(Buffer.from(module.packed, 'base64'), { maxOutputLength: LARGEST }).toString('utf8')
-  } catch {
-    return left({ tag: 'PlanFormat', at: 'the module', reason: 'what it carries cannot be unpacked; stage again' })
-  }
-  const plan = decodePlan(text)
-  if (isLeft(plan)) return plan
-  const verified = verify(plan.right)
-  return isLeft(verified) ? verified : plan
-}
+const unpack = (module: PlanModule): Either<SpillwayError, Plan> =>
+  pipe(
+    E.tryCatch(
+      () => inflateSync(Buffer.from(module.packed, 'base64'), { maxOutputLength: LARGEST }).toString('utf8'),
+      () => misfit('what it carries cannot be unpacked'),
+    ),
+    E.flatMap(untrustedPlan),
+  )
 
 const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
+
+const misfit = (reason: string): SpillwayError => ({ tag: 'PlanFormat', at: 'the module', reason: `${reason}; stage again` })
 
 /** The plan of a module, for this model; or why they do not belong together. */
 export const openModule = <M extends Model>(model: M, module: PlanModule, spill = 'ram'): Either<SpillwayError, Staged<M>> => {
   const difference = stale(model, module.head)
-  if (difference !== null) return left(usage(difference))
-  const plan = unpack(module)
-  if (isLeft(plan)) return plan
-  const mismatch = modelMismatch(model, plan.right)
-  if (mismatch) return left(mismatch)
-  if (!sameJson(headOf(plan.right, model), module.head))
-    return left({ tag: 'PlanFormat', at: 'the module', reason: 'what it says is not what its plan says; stage again' })
-  const machine = machineNamed(plan.right.machine, { spill, precision: precisionOf(plan.right) })
-  return isLeft(machine) ? machine : right({ ...describePlan(plan.right, machine.right, spill, 'pages', 0), model })
+  return difference !== null
+    ? E.left(usage(difference))
+    : pipe(
+        unpack(module),
+        E.tap((plan) => belonging(model, plan)),
+        E.filterOrElse(
+          (plan) => sameJson(headOf(plan, model), module.head),
+          () => misfit('what it says is not what its plan says'),
+        ),
+        E.bindTo('plan'),
+        E.bind('machine', ({ plan }) => machineNamed(plan.machine, { spill, precision: precisionOf(plan) })),
+        E.map(({ plan, machine }) => ({ ...describePlan(plan, machine, spill, 'pages', 0), model })),
+      )
 }

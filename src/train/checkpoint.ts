@@ -2,15 +2,29 @@
 // Invariant: the JSON is renamed into place last and names the tensors' size and digest, so whatever moment the process
 // dies at, the newest JSON whose tensors match it is a whole checkpoint; the one before stays until then.
 import { createHash } from 'node:crypto'
-import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync, readSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { constVoid, pipe } from 'fp-ts/function'
+import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
-import type { SpillwayError } from '../errors/errors'
-import { removeLeftovers, type Written, writeWholeText } from '../files/whole'
-import { openTensors, readTensor, type TensorFile, writeTensors } from '../files/safetensors'
+import { decodedOr } from '../../staging/core/codecs'
+import { errorText, type SpillwayError } from '../errors/errors'
+import { onFile } from '../errors/exceptions'
+import { madeFolder, readText, removeLeftovers, withFile, type Written, writeWholeText } from '../files/whole'
+import { type NewTensor, openTensors, readTensor, type TensorFile, writeTensors } from '../files/safetensors'
 import { totalsCodec } from './totals'
-import { asTensors, type Counted, counterTensors, fill, type ModelState, problemsOf, type StateStore } from './weights'
+import {
+  asTensors,
+  type Counted,
+  counterTensors,
+  fill,
+  type ModelState,
+  problemsOf,
+  type StateReader,
+  type StateStore,
+} from './weights'
 
 // ---------------------------------------------------------------- the JSON
 
@@ -26,6 +40,14 @@ const identityCodec = t.strict({
 })
 export type RunIdentity = t.TypeOf<typeof identityCodec>
 
+/** How many batches a norm has seen: more than JSON's numbers hold. */
+const countCodec = new t.Type<bigint, string, unknown>(
+  'a count',
+  (u): u is bigint => typeof u === 'bigint',
+  (u, c) => (typeof u === 'string' && /^-?\d{1,18}$/.test(u) ? t.success(BigInt(u)) : t.failure(u, c)),
+  String,
+)
+
 const headCodec = t.strict({
   format: t.literal('spillway-checkpoint'),
   version: t.literal(1),
@@ -33,7 +55,7 @@ const headCodec = t.strict({
   identity: identityCodec,
   /** For people; nothing depends on them. */
   settings: t.record(t.string, t.unknown),
-  countedBefore: t.record(t.string, t.string),
+  countedBefore: t.record(t.string, countCodec),
   totals: totalsCodec,
   tensors: t.strict({ file: t.string, bytes: t.number, sha256: t.string }),
 })
@@ -70,131 +92,139 @@ export interface SavedRun {
   readonly totals: t.TypeOf<typeof totalsCodec>
 }
 
+const stepsIn = (directory: string): readonly number[] =>
+  readdirSync(directory).flatMap((n) => (HEAD_NAME.test(n) ? [Number(HEAD_NAME.exec(n)![1])] : []))
+
 /** Keeps the newest two: should the last turn out damaged, the one before it is still there. */
 const removeOlder = (directory: string, step: number): void => {
-  const steps = readdirSync(directory).flatMap((n) => (HEAD_NAME.test(n) ? [Number(HEAD_NAME.exec(n)![1])] : []))
-  const previous = Math.max(-1, ...steps.filter((s) => s < step))
+  const previous = Math.max(-1, ...stepsIn(directory).filter((s) => s < step))
   for (const name of readdirSync(directory)) {
     const own = OWN_NAME.exec(name)
     if (own && Number(own[1]) !== step && Number(own[1]) !== previous) rmSync(join(directory, name), { force: true })
   }
 }
 
-export const saveCheckpoint = (directory: string, run: SavedRun, state: ModelState, store: StateStore): void => {
-  const name = `${stem(run.step)}.safetensors`
-  const losses = {
-    name: LOSSES,
-    type: 'F64',
-    shape: [run.losses.length],
-    read: () => new Uint8Array(Float64Array.from(run.losses).buffer),
-  } as const
-  const tensors: Written = writeTensors(
-    join(directory, name),
-    [...asTensors([...state.weights, ...state.optimizer], store), ...counterTensors(state, run.counted, run.step), losses],
-    { format: 'pt' },
-  )
+const lossTensor = (losses: readonly number[]): NewTensor => ({
+  name: LOSSES,
+  type: 'F64',
+  shape: [losses.length],
+  read: () => E.right(new Uint8Array(Float64Array.from(losses).buffer)),
+})
+
+const headText = ({ step, identity, settings, counted, totals }: SavedRun, tensors: Head['tensors']): string => {
   const head: Head = {
     format: 'spillway-checkpoint',
     version: 1,
-    step: run.step,
-    identity: run.identity,
-    settings: run.settings,
-    countedBefore: Object.fromEntries([...run.counted].map(([k, v]) => [k, v.toString()])),
-    totals: totalsCodec.encode(run.totals),
-    tensors: { file: name, ...tensors },
+    step,
+    identity,
+    settings,
+    countedBefore: Object.fromEntries(counted),
+    totals,
+    tensors,
   }
-  writeWholeText(join(directory, `${stem(run.step)}.json`), `${JSON.stringify(head, null, 2)}\n`)
-  removeOlder(directory, run.step)
+  return `${JSON.stringify(headCodec.encode(head), null, 2)}\n`
+}
+
+export const saveCheckpoint = (
+  directory: string,
+  run: SavedRun,
+  state: ModelState,
+  store: StateReader,
+): Either<SpillwayError, void> => {
+  const file = `${stem(run.step)}.safetensors`
+  const values = asTensors([...state.weights, ...state.optimizer], store)
+  return pipe(
+    writeTensors(join(directory, file), [...values, ...counterTensors(state, run.counted, run.step), lossTensor(run.losses)], {
+      format: 'pt',
+    }),
+    E.flatMap((written) => writeWholeText(join(directory, `${stem(run.step)}.json`), headText(run, { file, ...written }))),
+    E.flatMap(() => onFile('output', directory)(() => E.right(removeOlder(directory, run.step)))),
+  )
 }
 
 // ---------------------------------------------------------------- finding
 
-const digestOf = (path: string): { readonly bytes: number; readonly sha256: string } => {
-  const fd = openSync(path, 'r')
-  try {
+const digestOf = (path: string): Either<SpillwayError, Written> =>
+  withFile('checkpoint', path, (fd, bytes) => {
     const hash = createHash('sha256')
     const piece = new Uint8Array(8 * 1024 * 1024)
     for (let n = readSync(fd, piece); n > 0; n = readSync(fd, piece)) hash.update(piece.subarray(0, n))
-    return { bytes: fstatSync(fd).size, sha256: hash.digest('hex') }
-  } finally {
-    closeSync(fd)
-  }
-}
+    return E.right({ bytes, sha256: hash.digest('hex') })
+  })
 
-const readHead = (path: string, step: number): Either<string, Head> => {
-  let json: unknown
-  try {
-    json = JSON.parse(readFileSync(path, 'utf8'))
-  } catch {
-    return left('it is not JSON')
-  }
-  const head = headCodec.decode(json)
-  if (isLeft(head)) return left('it is not a checkpoint of this version')
-  const { tensors } = head.right
-  if (head.right.step !== step || tensors.file !== `${stem(step)}.safetensors`) return left('its step is not the one of its name')
-  if (!Object.values(head.right.countedBefore).every((n) => /^-?\d{1,18}$/.test(n))) return left('its counters are not numbers')
-  return head
-}
+const readHead = (path: string, step: number): Either<string, Head> =>
+  pipe(
+    readText('checkpoint', path),
+    E.mapLeft(errorText),
+    E.flatMap((text) => E.mapLeft(() => 'it is not JSON')(J.parse(text))),
+    E.flatMap(decodedOr(headCodec, 'it is not a checkpoint of this version')),
+    E.filterOrElse(
+      (head) => head.step === step && head.tensors.file === `${stem(step)}.safetensors`,
+      () => 'its step is not the one of its name',
+    ),
+  )
 
 const readLosses = (file: TensorFile, steps: number): Either<string, readonly number[]> => {
   const stored = file.tensors.get(LOSSES)
-  if (stored?.type !== 'F64' || stored.shape.length !== 1 || stored.shape[0] !== steps)
-    return left(`it does not hold the losses of ${steps} steps`)
-  const bytes = readTensor(file, stored)
-  if (isLeft(bytes)) return bytes
-  return right([...new Float64Array(bytes.right.slice().buffer)])
+  return stored?.type === 'F64' && stored.shape.length === 1 && stored.shape[0] === steps
+    ? pipe(
+        readTensor(file, stored),
+        E.bimap(errorText, (bytes) => [...new Float64Array(bytes.slice().buffer)]),
+      )
+    : E.left(`it does not hold the losses of ${steps} steps`)
 }
 
-const readCheckpoint = (directory: string, step: number): Either<string, Checkpoint> => {
-  const head = readHead(join(directory, `${stem(step)}.json`), step)
-  if (isLeft(head)) return head
-  const path = join(directory, head.right.tensors.file)
-  try {
-    const found = digestOf(path)
-    if (found.bytes !== head.right.tensors.bytes)
-      return left(`${head.right.tensors.file} has ${found.bytes} bytes instead of ${head.right.tensors.bytes}`)
-    if (found.sha256 !== head.right.tensors.sha256)
-      return left(`${head.right.tensors.file} does not have the digest that was written`)
-    const file = openTensors(path)
-    if (isLeft(file)) return file
-    const losses = readLosses(file.right, step)
-    if (isLeft(losses)) return losses
-    const counted = new Map(Object.entries(head.right.countedBefore).map(([k, v]) => [k, BigInt(v)]))
-    return right({
+const asWritten = (directory: string, { file, bytes, sha256 }: Head['tensors']): Either<string, string> =>
+  pipe(
+    digestOf(join(directory, file)),
+    E.mapLeft(errorText),
+    E.filterOrElse(
+      (found) => found.bytes === bytes,
+      (found) => `${file} has ${found.bytes} bytes instead of ${bytes}`,
+    ),
+    E.filterOrElse(
+      (found) => found.sha256 === sha256,
+      () => `${file} does not have the digest that was written`,
+    ),
+    E.map(() => join(directory, file)),
+  )
+
+const readCheckpoint = (directory: string, step: number): Either<string, Checkpoint> =>
+  pipe(
+    readHead(join(directory, `${stem(step)}.json`), step),
+    E.bindTo('head'),
+    E.bind('path', ({ head }) => asWritten(directory, head.tensors)),
+    E.bind('file', ({ path }) => E.mapLeft(errorText)(openTensors('checkpoint', path))),
+    E.bind('losses', ({ file }) => readLosses(file, step)),
+    E.map(({ head: { identity, totals, countedBefore }, file, losses }) => ({
       step,
-      identity: head.right.identity,
-      losses: losses.right,
-      counted,
-      totals: head.right.totals,
-      file: file.right,
-    })
-  } catch (e) {
-    return left(String((e as Error).message))
-  }
-}
+      identity,
+      losses,
+      counted: new Map(Object.entries(countedBefore)),
+      totals,
+      file,
+    })),
+  )
 
 /** The newest whole checkpoint; an absent directory is an empty one. */
 export const findCheckpoint = (directory: string): Found => {
-  let names: readonly string[]
-  try {
-    names = readdirSync(directory)
-  } catch {
-    return { checkpoint: undefined, refused: [] }
-  }
+  const steps = E.getOrElse((): readonly number[] => [])(E.tryCatch(() => stepsIn(directory), constVoid))
   const refused: string[] = []
-  const steps = names.flatMap((n) => (HEAD_NAME.test(n) ? [Number(HEAD_NAME.exec(n)![1])] : [])).sort((a, b) => b - a)
-  for (const step of steps) {
+  for (const step of [...steps].sort((a, b) => b - a)) {
     const found = readCheckpoint(directory, step)
-    if (!isLeft(found)) return { checkpoint: found.right, refused }
+    if (E.isRight(found)) return { checkpoint: found.right, refused }
     refused.push(`${stem(step)}.json is refused: ${found.left}`)
   }
   return { checkpoint: undefined, refused }
 }
 
-export const prepareDirectory = (directory: string): void => {
-  mkdirSync(directory, { recursive: true })
-  removeLeftovers(directory)
-}
+export const holdsCheckpoints = (directory: string): boolean => existsSync(directory) && stepsIn(directory).length > 0
+
+export const prepareDirectory = (directory: string): Either<SpillwayError, void> =>
+  pipe(
+    madeFolder(directory),
+    E.flatMap(() => onFile('output', directory)(() => E.right(removeLeftovers(directory)))),
+  )
 
 // ---------------------------------------------------------------- going on
 
@@ -208,19 +238,19 @@ const WORDS: Readonly<Record<keyof RunIdentity, string>> = {
   device: 'device',
 }
 
-/** Why a run cannot go on from here, or nothing. */
-export const differenceOf = (found: RunIdentity, wanted: RunIdentity): string | undefined => {
+/** The run that goes on from here, or why this is another one. */
+export const sameRun = (found: RunIdentity, wanted: RunIdentity): Either<string, RunIdentity> => {
   const keys = (Object.keys(WORDS) as (keyof RunIdentity)[]).filter((k) => found[k] !== wanted[k])
-  if (!keys.length) return undefined
-  const plain = keys.filter((k) => k !== 'fingerprint')
-  const detail = plain.map((k) => `${WORDS[k]} is '${found[k]}' there and '${wanted[k]}' here`)
-  return `the run there is another one: ${(detail.length ? detail : [`its ${WORDS.fingerprint} differs`]).join('; ')}`
+  const detail = keys.filter((k) => k !== 'fingerprint').map((k) => `${WORDS[k]} is '${found[k]}' there and '${wanted[k]}' here`)
+  return keys.length === 0
+    ? E.right(found)
+    : E.left(`the run there is another one: ${(detail.length ? detail : [`its ${WORDS.fingerprint} differs`]).join('; ')}`)
 }
 
 export const restore = (directory: string, c: Checkpoint, state: ModelState, store: StateStore): Either<SpillwayError, void> => {
   const values = [...state.weights, ...state.optimizer]
   const problems = problemsOf(c.file, values, true)
-  if (problems.length) return left({ tag: 'CheckpointMismatch', directory, reason: problems.slice(0, 6).join('; ') })
-  const filled = fill(c.file, values, store)
-  return isLeft(filled) ? left({ tag: 'FileRefused', kind: 'checkpoint', file: c.file.path, reason: filled.left }) : filled
+  return problems.length
+    ? E.left({ tag: 'CheckpointMismatch', directory, reason: problems.slice(0, 6).join('; ') })
+    : fill(c.file, values, store)
 }

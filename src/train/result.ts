@@ -1,6 +1,8 @@
 // What a run tells in the end: TrainResult, the object of `train --json` (DESIGN 10). In: a plan and the run's totals.
 // Out: the result. Bytes and seconds are of all steps, those before a resume included.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
@@ -8,7 +10,7 @@ import type { DeviceMemory } from '../device/native'
 import type { StagedPlan } from '../stage/stage'
 import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
-import { type ModelState, saveWeights, type StateStore, weightsSha256 } from './weights'
+import { type Counted, type ModelState, problemsOf, saveWeights, type StateReader, weightsSha256 } from './weights'
 
 export interface TrainResult {
   readonly model: string
@@ -37,13 +39,7 @@ export interface TrainResult {
   readonly weightsSha256: string
 }
 
-export const trainResult = (
-  staged: StagedPlan,
-  totals: Totals,
-  sha256: string,
-  processPeakBytes: number,
-  resumedFrom: number,
-): TrainResult => ({
+const resultOf = (staged: StagedPlan, totals: Totals, sha256: string, resumedFrom: number): TrainResult => ({
   model: staged.plan.graph.name,
   strategy: staged.plan.strategy,
   device: staged.machine.device.name,
@@ -51,7 +47,7 @@ export const trainResult = (
   budgetBytes: staged.plan.budgetBytes,
   peakBytes: bytesOf(staged.plan.peakPages),
   arenaPeakBytes: totals.arenaPeakBytes,
-  processPeakBytes: Math.max(totals.processPeakBytes, processPeakBytes),
+  processPeakBytes: totals.processPeakBytes,
   ...(totals.deviceMemory ? { deviceMemory: totals.deviceMemory } : {}),
   bytesOut: totals.bytesOut,
   bytesIn: totals.bytesIn,
@@ -66,34 +62,42 @@ export const trainResult = (
   weightsSha256: sha256,
 })
 
-/** The state as its checkpoint holds it: a finished run needs no device. */
-const stored = (c: Checkpoint): StateStore => ({
-  read: (name) => {
-    const bytes = readTensor(c.file, c.file.tensors.get(name)!)
-    if (isLeft(bytes)) throw new Error(bytes.left)
-    return bytes.right
-  },
-  write: () => {
-    throw new Error('a checkpoint is not written to')
-  },
-})
+/** A run that has done its steps: weights go to their file, and what is told of it comes back. */
+export interface Ended {
+  readonly staged: StagedPlan
+  readonly state: ModelState
+  readonly store: StateReader
+  readonly counted: Counted
+  readonly totals: Totals
+  readonly resumedFrom: number
+  readonly save: string | undefined
+}
 
+export const trainResult = ({
+  staged,
+  state,
+  store,
+  counted,
+  totals,
+  resumedFrom,
+  save,
+}: Ended): Either<SpillwayError, TrainResult> =>
+  pipe(
+    save === undefined ? E.right(undefined) : E.asUnit(saveWeights(save, state, store, counted, totals.losses.length)),
+    E.flatMap(() => weightsSha256(state, store)),
+    E.map((sha256) => resultOf(staged, totals, sha256, resumedFrom)),
+  )
+
+/** The state as its checkpoint holds it: a finished run needs no device. */
 export const finishedResult = (
   staged: StagedPlan,
-  c: Checkpoint,
+  { file, counted, totals, losses, step }: Checkpoint,
   state: ModelState,
   save: string | undefined,
 ): Either<SpillwayError, TrainResult> => {
-  const missing = state.weights.filter((v) => !c.file.tensors.has(v.name))
-  if (missing.length)
-    return left({
-      tag: 'FileRefused',
-      kind: 'checkpoint',
-      file: c.file.path,
-      reason: `it lacks ${missing.map((v) => v.name).join(', ')}`,
-    })
-  const store = stored(c)
-  if (save !== undefined) saveWeights(save, state, store, c.counted, c.step)
-  const totals: Totals = { ...c.totals, losses: c.losses }
-  return right(trainResult(staged, totals, weightsSha256(state, store), totals.processPeakBytes, c.step))
+  const missing = problemsOf(file, state.weights, true)
+  const store: StateReader = { read: (name) => readTensor(file, file.tensors.get(name)!) }
+  return missing.length
+    ? E.left({ tag: 'FileRefused', kind: 'checkpoint', file: file.path, reason: missing.join('; ') })
+    : trainResult({ staged, state, store, counted, totals: { ...totals, losses }, resumedFrom: step, save })
 }

@@ -1,12 +1,16 @@
 // `run`: a model and a plan that belong together, trained. In: a model; what `stage` gave for it, or a plan module; settings.
 // Out: the result. Invariant: a pair that does not match, or a plan too large for the device, is refused while typing and
 // again at run time, in the same words; what types cannot see is found by the training graph's fingerprint.
-import { type Either, isLeft, left } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
 import type { Device, DeviceFault, Model, PlanHead, Stale } from '../../dsl'
 import { overDevice } from '../../dsl/plan/words'
 import { stale } from '../../dsl/plan/stale'
 import { bytesOf } from '../../staging/core/bytes'
-import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
+import { type SpillwayError, usage } from '../errors/errors'
+import { orThrow } from '../errors/exceptions'
 import { openModule, type PlanModule } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
@@ -33,20 +37,28 @@ type PeakOf<P> = P extends PlanModule<infer H extends PlanHead> ? H['peak'] : nu
 const matching = <M extends Model>(model: M, plan: Staged | PlanModule, o: RunOptions): Either<SpillwayError, Staged> => {
   if ('kind' in plan) return openModule(model, plan, o.spill)
   const difference = stale(model, plan.model)
-  return difference === null ? { _tag: 'Right', right: plan } : left(usage(difference))
+  return difference === null ? E.right(plan) : E.left(usage(difference))
 }
 
-export const tryRun = async <M extends Model, P extends Staged | PlanModule, const O extends RunOptions>(
+/** A `device()` of the call is held to its memory. */
+const fitting = ({ plan }: Staged, device: Device | undefined): Either<SpillwayError, void> => {
+  const peak = bytesOf(plan.peakPages)
+  return device && peak > device.memory
+    ? E.left(usage(overDevice(`${peak}`, device.name, `${device.memory}`)))
+    : E.right(undefined)
+}
+
+export const tryRun = <M extends Model, P extends Staged | PlanModule, const O extends RunOptions>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,
 ): Promise<Either<SpillwayError, TrainResult>> => {
   const o: RunOptions = options as O
-  const staged = matching(model, plan as P, o)
-  if (isLeft(staged)) return staged
-  const peak = bytesOf(staged.right.plan.peakPages)
-  if (o.device && peak > o.device.memory) return left(usage(overDevice(`${peak}`, o.device.name, `${o.device.memory}`)))
-  return trainTask(model, staged.right, o)()
+  return pipe(
+    TE.fromIOEither(() => matching(model, plan as P, o)),
+    TE.tap((staged) => TE.fromEither(fitting(staged, o.device))),
+    TE.flatMap((staged) => trainTask(model, staged, o)),
+  )()
 }
 
 /**
@@ -58,8 +70,4 @@ export const run = async <M extends Model, P extends Staged | PlanModule, const 
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,
-): Promise<TrainResult> => {
-  const result = await tryRun<M, P, O>(model, plan, options)
-  if (isLeft(result)) throw new SpillwayException(result.left)
-  return result.right
-}
+): Promise<TrainResult> => orThrow(await tryRun<M, P, O>(model, plan, options))

@@ -1,30 +1,41 @@
 // Training: a model's plan run for a number of steps. In: a model, its staged plan, data and settings. Out: TrainResult, or
 // an error as data. Invariant: after every chunk of steps the checkpoint on disk is whole, so that whatever ends the run
 // (an error, a signal, a kill) `resume` goes on from the last one, bit for bit.
-import { existsSync, readdirSync } from 'node:fs'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
-import { DEVICES } from '../../staging/devices'
 import {
   type Checkpoint,
-  differenceOf,
   findCheckpoint,
+  holdsCheckpoints,
   prepareDirectory,
   restore,
   type RunIdentity,
+  sameRun,
   saveCheckpoint,
 } from './checkpoint'
 import { type DataFiles, openData, sampleCount } from '../files/samples'
-import { type DataSource, type DeviceProgress, type DeviceSession, forgetPlanning, openDevice } from '../device/device'
-import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
-import { identityOf, modelMismatch } from '../stage/identity'
+import {
+  type DataSource,
+  type DeviceProgress,
+  type DeviceSession,
+  forgetPlanning,
+  openDevice,
+  type RunMetrics,
+} from '../device/device'
+import { type SpillwayError, usage } from '../errors/errors'
+import { orThrow, using } from '../errors/exceptions'
+import { belonging, identityOf } from '../stage/identity'
+import { DEVICES } from '../../staging/devices'
 import { PeakMemory } from '../machine/memory'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import type { StagedPlan } from '../stage/stage'
 import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
-import { type Counted, loadWeights, modelState, type ModelState, saveWeights, weightsSha256 } from './weights'
+import { type Counted, type LoadedWeights, loadWeights, modelState, type ModelState } from './weights'
 
 export interface TrainOptions {
   /** The total of the run, steps before a resume included. */
@@ -55,35 +66,36 @@ export interface TrainOptions {
 
 // ---------------------------------------------------------------- before the first step
 
-/** What is wrong with options, known before anything is staged. */
-export const optionsFault = (o: TrainOptions): SpillwayError | undefined => {
-  const whole = (name: string, n: number | undefined, least: number): SpillwayError | undefined =>
-    n === undefined || (Number.isSafeInteger(n) && n >= least)
-      ? undefined
-      : usage(`${name} is ${n}; legal are whole numbers of at least ${least}`)
-  return (
-    whole('steps', o.steps, 1) ??
-    whole('seed', o.seed, 0) ??
-    whole('samples', o.samples, 1) ??
-    whole('checkpointEvery', o.checkpointEvery, 1) ??
-    whole('threads', o.threads, 1) ??
-    (o.resume && !o.checkpointDir ? usage('resume needs a checkpoint directory to resume from') : undefined) ??
-    (o.checkpointEvery !== undefined && !o.checkpointDir ? usage('checkpointEvery needs a checkpoint directory') : undefined)
-  )
+const LEAST = { steps: 1, seed: 0, samples: 1, checkpointEvery: 1, threads: 1 } as const
+
+/** Options with which a run can begin: what is wrong with them is known before anything is staged. */
+export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOptions> => {
+  const isLegal = (k: keyof typeof LEAST, n = o[k]): boolean => n === undefined || (Number.isSafeInteger(n) && n >= LEAST[k])
+  const odd = (Object.keys(LEAST) as (keyof typeof LEAST)[]).find((k) => !isLegal(k))
+  if (odd) return E.left(usage(`${odd} is ${o[odd]}; legal are whole numbers of at least ${LEAST[odd]}`))
+  if (o.checkpointDir) return E.right(o)
+  if (o.resume) return E.left(usage('resume needs a checkpoint directory to resume from'))
+  return o.checkpointEvery === undefined ? E.right(o) : E.left(usage('checkpointEvery needs a checkpoint directory'))
 }
 
-const sourceOf = (
-  staged: StagedPlan,
-  o: TrainOptions,
-): Either<SpillwayError, { readonly source: DataSource; readonly words: string }> => {
-  if (o.data === undefined) {
-    const batch = staged.plan.graph.values.find((v) => v.role === 'input')!.shape[0]!
-    const samples = o.samples ?? batch
-    return right({ source: { kind: 'synthetic', samples }, words: `synthetic, ${samples} samples` })
-  }
-  const files = openData(o.data, staged.plan.graph)
-  if (isLeft(files)) return files
-  return right({ source: { kind: 'files', files: files.right }, words: dataWords(files.right) })
+const runsHere = ({ machine }: StagedPlan): Either<SpillwayError, void> =>
+  machine.simulated
+    ? E.left(usage(`a plan for machine '${machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
+    : E.right(undefined)
+
+interface Data {
+  readonly source: DataSource
+  readonly words: string
+}
+
+const dataOf = ({ plan: { graph } }: StagedPlan, o: TrainOptions): Either<SpillwayError, Data> => {
+  if (o.data !== undefined)
+    return pipe(
+      openData(o.data, graph),
+      E.map((files) => ({ source: { kind: 'files', files }, words: dataWords(files) })),
+    )
+  const samples = o.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]!
+  return E.right({ source: { kind: 'synthetic', samples }, words: `synthetic, ${samples} samples` })
 }
 
 const dataWords = (files: DataFiles): string => {
@@ -91,74 +103,105 @@ const dataWords = (files: DataFiles): string => {
   return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
 }
 
-const holdsCheckpoints = (directory: string): boolean =>
-  existsSync(directory) && readdirSync(directory).some((n) => /^step-\d+\.json$/.test(n))
-
 /** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
 const startingPoint = (o: TrainOptions, identity: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
   const directory = o.checkpointDir
-  if (directory === undefined) return right(undefined)
+  if (directory === undefined) return E.right(undefined)
   if (!o.resume && holdsCheckpoints(directory))
-    return left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
-  prepareDirectory(directory)
+    return E.left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
+  return pipe(
+    prepareDirectory(directory),
+    E.flatMap(() => newest(directory, o, identity)),
+  )
+}
+
+const newest = (directory: string, o: TrainOptions, identity: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
+  const mismatch = (reason: string): SpillwayError => ({ tag: 'CheckpointMismatch', directory, reason })
   const { checkpoint, refused } = findCheckpoint(directory)
   refused.forEach((r) => o.onNote?.(`${directory}: ${r}`))
-  if (!checkpoint && refused.length)
-    return left({ tag: 'CheckpointMismatch', directory, reason: `no checkpoint in it is whole: ${refused.join('; ')}` })
+  if (!checkpoint)
+    return refused.length ? E.left(mismatch(`no checkpoint in it is whole: ${refused.join('; ')}`)) : E.right(undefined)
+  if (checkpoint.step > o.steps)
+    return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
   // Weights that a run started from matter no more once it has a checkpoint.
-  const difference =
-    checkpoint &&
-    differenceOf(checkpoint.identity, o.weights === undefined ? { ...identity, weights: checkpoint.identity.weights } : identity)
-  return difference ? left({ tag: 'CheckpointMismatch', directory, reason: difference }) : right(checkpoint)
+  const { weights } = o.weights === undefined ? checkpoint.identity : identity
+  return pipe(
+    sameRun(checkpoint.identity, { ...identity, weights }),
+    E.bimap(mismatch, () => checkpoint),
+  )
 }
+
+/** A run that may begin. */
+interface Start {
+  readonly staged: StagedPlan
+  readonly options: TrainOptions
+  readonly data: Data
+  readonly state: ModelState
+  readonly identity: RunIdentity
+  readonly from: Checkpoint | undefined
+}
+
+/** `model` is checked against the plan when it is given. */
+const startOf = (model: Trainable | undefined, staged: StagedPlan, options: TrainOptions): Either<SpillwayError, Start> =>
+  pipe(
+    checkedOptions(options),
+    E.tap(() => (model ? belonging(model, staged.plan) : E.right(undefined))),
+    E.tap(() => runsHere(staged)),
+    E.flatMap(() => dataOf(staged, options)),
+    E.bindTo('data'),
+    E.let('asked', ({ data }) => identityOf(staged, seedOf(options), data.words, options.weights)),
+    E.bind('from', ({ asked }) => startingPoint(options, asked)),
+    E.map(({ data, asked, from }) => ({
+      staged,
+      options,
+      data,
+      state: modelState(staged.plan.graph),
+      identity: from?.identity ?? asked,
+      from,
+    })),
+  )
 
 // ---------------------------------------------------------------- the run
 
-interface Run {
-  readonly staged: StagedPlan
-  readonly options: TrainOptions
-  readonly identity: RunIdentity
-  readonly state: ModelState
+interface Run extends Start {
   readonly session: DeviceSession
-  readonly source: DataSource
   readonly log: StepLog
   readonly memory: PeakMemory
 }
 
-type Trained = Promise<Either<SpillwayError, TrainResult>>
-
+const NOTHING_LOADED: LoadedWeights = { counted: new Map(), extra: [] }
 const seedOf = (o: TrainOptions): number => o.seed ?? 0
 
+const begun = ({ options: o, session, state }: Run): Either<SpillwayError, Counted> =>
+  pipe(
+    session.initialise(seedOf(o)),
+    E.flatMap(() => (o.weights === undefined ? E.right(NOTHING_LOADED) : loadWeights(o.weights, state, session))),
+    E.map(({ extra, counted }) => {
+      const named = `${extra.slice(0, 5).join(', ')}${extra.length > 5 ? ', …' : ''}`
+      if (extra.length) o.onNote?.(`${o.weights}: ${extra.length} tensors are not in the model: ${named}`)
+      return counted
+    }),
+  )
+
 /** Fills the device: from the checkpoint, else from the seed and then the weights file. */
-const begin = (run: Run, from: Checkpoint | undefined): Either<SpillwayError, Counted> => {
-  const { options: o, session, state } = run
-  if (from) {
-    const restored = restore(o.checkpointDir!, from, state, session)
-    return isLeft(restored) ? restored : right(from.counted)
-  }
-  session.initialise(seedOf(o))
-  if (o.weights === undefined) return right(new Map())
-  const loaded = loadWeights(o.weights, state, session)
-  if (isLeft(loaded)) return loaded
-  const { extra, counted } = loaded.right
-  if (extra.length)
-    o.onNote?.(
-      `${o.weights}: ${extra.length} tensors are not in the model: ${extra.slice(0, 5).join(', ')}${extra.length > 5 ? ', …' : ''}`,
-    )
-  return right(counted)
-}
+const filled = (run: Run): Either<SpillwayError, Counted> =>
+  run.from
+    ? pipe(
+        restore(run.options.checkpointDir!, run.from, run.state, run.session),
+        E.map(() => run.from!.counted),
+      )
+    : begun(run)
 
-const resumeHint = ({ checkpointDir }: TrainOptions): string | undefined => {
-  if (checkpointDir === undefined) return undefined
-  return holdsCheckpoints(checkpointDir)
-    ? `the last checkpoint in ${checkpointDir} is whole: run the same command with --resume to go on`
-    : `no checkpoint was due in ${checkpointDir} yet (--checkpoint-every says how often): the same command begins anew`
-}
+const resumeHint = (directory: string): string =>
+  holdsCheckpoints(directory)
+    ? `the last checkpoint in ${directory} is whole: run the same command with --resume to go on`
+    : `no checkpoint was due in ${directory} yet (--checkpoint-every says how often): the same command begins anew`
 
-const cancelled = (run: Run, stepsDone: number): SpillwayError => {
-  const resume = resumeHint(run.options)
-  return { tag: 'Cancelled', stepsDone, ...(resume ? { resume } : {}) }
-}
+const cancelled = ({ checkpointDir }: TrainOptions, stepsDone: number): SpillwayError => ({
+  tag: 'Cancelled',
+  stepsDone,
+  ...(checkpointDir === undefined ? {} : { resume: resumeHint(checkpointDir) }),
+})
 
 /** Steps until the next checkpoint is due, or the end; ten checkpoints a run when it is not said how often. */
 export const chunkFrom = (done: number, o: Pick<TrainOptions, 'steps' | 'checkpointDir' | 'checkpointEvery'>): number => {
@@ -167,124 +210,130 @@ export const chunkFrom = (done: number, o: Pick<TrainOptions, 'steps' | 'checkpo
   return Math.min(o.steps, (Math.floor(done / every) + 1) * every) - done
 }
 
-const runChunks = async (run: Run, counted: Counted, from: Totals): Promise<Either<SpillwayError, Totals>> => {
-  const { options: o, session } = run
-  let totals = from
-  while (totals.losses.length < o.steps) {
-    const done = totals.losses.length
-    if (o.signal?.aborted) return left(cancelled(run, done))
-    let stepsSeen = done
-    const metrics = await session.run({
-      firstStep: done + 1,
-      steps: chunkFrom(done, o),
-      seed: seedOf(o),
-      data: run.source,
-      onProgress: (p) => {
-        if (p.kind === 'step') {
-          stepsSeen = p.step
-          run.log.step(p)
-        }
-        o.onProgress?.(p)
-      },
-    })
-    if (isLeft(metrics)) return metrics.left.tag === 'Cancelled' ? left(cancelled(run, stepsSeen)) : metrics
-    totals = addRun(totals, metrics.right, run.memory.bytes())
-    if (o.checkpointDir !== undefined) {
-      const settings = { strategy: run.staged.plan.strategy, budgetBytes: run.staged.plan.budgetBytes }
-      const { losses } = totals
-      saveCheckpoint(
+/** The steps until the next checkpoint. */
+const stepsFrom = (run: Run, done: number): TaskEither<SpillwayError, RunMetrics> => {
+  const { options: o, session, data, log } = run
+  let stepsSeen = done
+  return o.signal?.aborted
+    ? TE.left(cancelled(o, done))
+    : pipe(
+        () =>
+          session.run({
+            firstStep: done + 1,
+            steps: chunkFrom(done, o),
+            seed: seedOf(o),
+            data: data.source,
+            onProgress: (p) => {
+              if (p.kind === 'step') {
+                stepsSeen = p.step
+                log.step(p)
+              }
+              o.onProgress?.(p)
+            },
+          }),
+        TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelled(o, stepsSeen) : e)),
+      )
+}
+
+const saved = (run: Run, counted: Counted, totals: Totals): Either<SpillwayError, void> => {
+  const { options: o, identity, state, session, staged } = run
+  const { strategy, budgetBytes } = staged.plan
+  const { losses } = totals
+  return o.checkpointDir === undefined
+    ? E.right(undefined)
+    : saveCheckpoint(
         o.checkpointDir,
-        { step: losses.length, identity: run.identity, settings, losses, counted, totals },
-        run.state,
+        { step: losses.length, identity, settings: { strategy, budgetBytes }, losses, counted, totals },
+        state,
         session,
       )
-    }
+}
+
+const chunk = (run: Run, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
+  pipe(
+    stepsFrom(run, totals.losses.length),
+    TE.map((metrics) => addRun(totals, metrics, run.memory.bytes())),
+    TE.tap((now) => TE.fromEither(saved(run, counted, now))),
+  )
+
+const chunks =
+  (run: Run, counted: Counted): TaskEither<SpillwayError, Totals> =>
+  async () => {
+    let totals: Either<SpillwayError, Totals> = E.right(run.from ? { ...run.from.totals, losses: run.from.losses } : NO_STEPS)
+    while (E.isRight(totals) && totals.right.losses.length < run.options.steps) totals = await chunk(run, counted, totals.right)()
+    return totals
   }
-  return right(totals)
-}
 
-const perform = async (run: Run, from: Checkpoint | undefined): Trained => {
-  const counted = begin(run, from)
-  if (isLeft(counted)) return counted
-  const totals = await runChunks(run, counted.right, from ? { ...from.totals, losses: from.losses } : NO_STEPS)
-  if (isLeft(totals)) return totals
-  const { options: o, state, session } = run
-  if (o.save !== undefined) saveWeights(o.save, state, session, counted.right, o.steps)
-  return right(trainResult(run.staged, totals.right, weightsSha256(state, session), run.memory.bytes(), from?.step ?? 0))
-}
+const performed = (run: Run): TaskEither<SpillwayError, TrainResult> =>
+  pipe(
+    TE.fromIOEither(() => filled(run)),
+    TE.bindTo('counted'),
+    TE.bind('totals', ({ counted }) => chunks(run, counted)),
+    TE.flatMapEither(({ counted, totals }) =>
+      trainResult({
+        staged: run.staged,
+        state: run.state,
+        store: run.session,
+        counted,
+        totals: { ...totals, processPeakBytes: Math.max(totals.processPeakBytes, run.memory.bytes()) },
+        resumedFrom: run.from?.step ?? 0,
+        save: run.options.save,
+      }),
+    ),
+  )
 
-const onDevice = async (
-  staged: StagedPlan,
-  o: TrainOptions,
-  identity: RunIdentity,
-  source: DataSource,
-  from: Checkpoint | undefined,
-): Trained => {
+const sampled = (): Either<never, PeakMemory> => {
   forgetPlanning()
-  const memory = new PeakMemory().start()
-  const session = openDevice(staged, {
-    spill: o.spill ?? 'ram',
-    threads: o.threads,
-    throttle: o.throttle,
-    hostMemory: o.hostMemory,
-  })
-  if (isLeft(session)) {
-    memory.stop()
-    return session
-  }
-  const cancel = (): void => session.right.cancel()
-  o.signal?.addEventListener('abort', cancel)
-  const log = openStepLog(o.log, from?.step ?? 0)
-  try {
-    const state = modelState(staged.plan.graph)
-    return await perform({ staged, options: o, identity, state, session: session.right, source, log, memory }, from)
-  } finally {
-    log.close()
-    o.signal?.removeEventListener('abort', cancel)
-    session.right.dispose()
-    memory.stop()
-  }
+  return E.right(new PeakMemory().start())
 }
 
-const trained = async (model: Trainable | undefined, staged: StagedPlan, o: TrainOptions): Trained => {
-  const fault = optionsFault(o) ?? (model && modelMismatch(model, staged.plan))
-  if (fault) return left(fault)
-  if (staged.machine.simulated)
-    return left(
-      usage(`a plan for machine '${staged.machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES),
-    )
-  const source = sourceOf(staged, o)
-  if (isLeft(source)) return source
-  const identity = identityOf(staged, seedOf(o), source.right.words, o.weights)
-  const from = startingPoint(o, identity)
-  if (isLeft(from)) return from
-  if (from.right && from.right.step > o.steps)
-    return left(usage(`the run in ${o.checkpointDir} has done ${from.right.step} steps: ask for at least as many`))
-  if (from.right?.step === o.steps) return finishedResult(staged, from.right, modelState(staged.plan.graph), o.save)
-  return onDevice(staged, o, from.right?.identity ?? identity, source.right.source, from.right)
-}
+/** A session that a signal cancels. */
+const opened = (staged: StagedPlan, o: TrainOptions): Either<SpillwayError, DeviceSession> =>
+  pipe(
+    openDevice(staged, { ...o, spill: o.spill ?? 'ram' }),
+    E.tap((session) => E.right(o.signal?.addEventListener('abort', session.cancel))),
+  )
 
-/** What the file system says (a full disk, a folder that may not be written), or a device between steps, as data. */
-const systemError = (e: unknown): SpillwayError => {
-  if (e instanceof SpillwayException) return e.error
-  const { code, path, message } = e as NodeJS.ErrnoException
-  if (typeof code !== 'string') throw e
-  return { tag: 'FileRefused', kind: 'output', file: path ?? '(unnamed)', reason: message }
+const onDevice = (start: Start): TaskEither<SpillwayError, TrainResult> => {
+  const { staged, options: o, from } = start
+  const closed = (session: DeviceSession): void => {
+    o.signal?.removeEventListener('abort', session.cancel)
+    session.dispose()
+  }
+  return using(
+    sampled,
+    (memory) => memory.stop(),
+    (memory) =>
+      using(
+        () => opened(staged, o),
+        closed,
+        (session) =>
+          using(
+            () => openStepLog(o.log, from?.step ?? 0),
+            (log) => log.close(),
+            (log) => performed({ ...start, session, log, memory }),
+          ),
+      ),
+  )
 }
 
 /** `model` is checked against the plan when it is given. */
-export const trainTask =
-  (model: Trainable | undefined, staged: StagedPlan, o: TrainOptions): TaskEither<SpillwayError, TrainResult> =>
-  () =>
-    trained(model, staged, o).catch((e: unknown): Either<SpillwayError, TrainResult> => left(systemError(e)))
+export const trainTask = (
+  model: Trainable | undefined,
+  staged: StagedPlan,
+  o: TrainOptions,
+): TaskEither<SpillwayError, TrainResult> =>
+  pipe(
+    TE.fromIOEither(() => startOf(model, staged, o)),
+    TE.flatMap((start) =>
+      start.from?.step === o.steps ? TE.fromEither(finishedResult(staged, start.from, start.state, o.save)) : onDevice(start),
+    ),
+  )
 
 /**
  * The same for scripts: rejects with a SpillwayException.
  *
  * @example const { losses } = await train(net, plan, { steps: 10, data: 'slides/' })
  */
-export const train = async (model: Trainable, staged: StagedPlan, o: TrainOptions): Promise<TrainResult> => {
-  const result = await trainTask(model, staged, o)()
-  if (isLeft(result)) throw new SpillwayException(result.left)
-  return result.right
-}
+export const train = async (model: Trainable, staged: StagedPlan, o: TrainOptions): Promise<TrainResult> =>
+  orThrow(await trainTask(model, staged, o)())

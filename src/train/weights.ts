@@ -1,25 +1,21 @@
 // Weights by PyTorch's names. In: a model's parameters and states on a device, a safetensors file. Out: the one filled
 // from the other, or the words why not; the digest of all weights. Invariant: a file is judged whole before a byte is written.
 import { createHash } from 'node:crypto'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { type Graph, isPersistent, type Value } from '../../staging/graph/graph'
 import { opDef } from '../../staging/ops/registry'
 import type { SpillwayError } from '../errors/errors'
 import type { Written } from '../files/whole'
-import {
-  type NewTensor,
-  openTensors,
-  readTensor,
-  type StoredTensor,
-  type TensorFile,
-  type TensorType,
-  writeTensors,
-} from '../files/safetensors'
+import { type NewTensor, openTensors, readTensor, type TensorFile, type TensorType, writeTensors } from '../files/safetensors'
 
-/** Where the bytes of parameters and states are: a session on the device. */
-export interface StateStore {
-  readonly read: (name: string) => Uint8Array
-  readonly write: (name: string, bytes: Uint8Array) => void
+/** Where the bytes of parameters and states are: a checkpoint, or a session on the device, which also takes them. */
+export interface StateReader {
+  readonly read: (name: string) => Either<SpillwayError, Uint8Array>
+}
+export interface StateStore extends StateReader {
+  readonly write: (name: string, bytes: Uint8Array) => Either<SpillwayError, void>
 }
 
 // ---------------------------------------------------------------- what a model keeps between steps
@@ -58,7 +54,7 @@ export const modelState = (graph: Graph): ModelState => {
 
 const storedType = (v: Value): TensorType => (v.dtype === 'f64' ? 'F64' : v.dtype === 'f32' ? 'F32' : 'I32')
 
-export const asTensors = (values: readonly Value[], store: StateStore): readonly NewTensor[] =>
+export const asTensors = (values: readonly Value[], store: StateReader): readonly NewTensor[] =>
   values.map((v) => ({ name: v.name, type: storedType(v), shape: v.shape, read: () => store.read(v.name) }))
 
 // ---------------------------------------------------------------- counters
@@ -71,19 +67,20 @@ const int64 = (n: bigint): Uint8Array => new Uint8Array(BigInt64Array.of(n).buff
 export const counterTensors = (state: ModelState, before: Counted, steps: number): readonly NewTensor[] =>
   state.counters.map((c) => {
     const n = (before.get(c.name) ?? 0n) + (c.moves ? BigInt(steps) : 0n)
-    return { name: c.name, type: 'I64', shape: [], read: () => int64(n) }
+    return { name: c.name, type: 'I64', shape: [], read: () => E.right(int64(n)) }
   })
 
-const readCounters = (file: TensorFile, state: ModelState): Counted => {
-  const counted = new Map<string, bigint>()
-  for (const c of state.counters) {
-    const stored = file.tensors.get(c.name)
-    const bytes = stored?.type === 'I64' && stored.bytes === 8 ? readTensor(file, stored) : undefined
-    if (bytes && !isLeft(bytes))
-      counted.set(c.name, new DataView(bytes.right.buffer, bytes.right.byteOffset).getBigInt64(0, true))
-  }
-  return counted
-}
+const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError, Counted> =>
+  pipe(
+    state.counters.flatMap((c) => file.tensors.get(c.name) ?? []).filter((s) => s.type === 'I64' && s.bytes === 8),
+    E.traverseArray((s) =>
+      pipe(
+        readTensor(file, s),
+        E.map((b) => [s.name, new DataView(b.buffer, b.byteOffset).getBigInt64(0, true)] as const),
+      ),
+    ),
+    E.map((counted) => new Map(counted)),
+  )
 
 // ---------------------------------------------------------------- number formats
 
@@ -138,15 +135,18 @@ export const problemsOf = (file: TensorFile, values: readonly Value[], exactType
     return []
   })
 
-export const fill = (file: TensorFile, values: readonly Value[], store: StateStore): Either<string, void> => {
-  for (const v of values) {
-    const stored = file.tensors.get(v.name) as StoredTensor
-    const bytes = readTensor(file, stored)
-    if (isLeft(bytes)) return bytes
-    store.write(v.name, converted(bytes.right, stored.type, storedType(v)))
-  }
-  return right(undefined)
-}
+export const fill = (file: TensorFile, values: readonly Value[], store: StateStore): Either<SpillwayError, void> =>
+  pipe(
+    values,
+    E.traverseArray((v) => {
+      const stored = file.tensors.get(v.name)!
+      return pipe(
+        readTensor(file, stored),
+        E.flatMap((bytes) => store.write(v.name, converted(bytes, stored.type, storedType(v)))),
+      )
+    }),
+    E.asUnit,
+  )
 
 export interface LoadedWeights {
   readonly counted: Counted
@@ -156,44 +156,47 @@ export interface LoadedWeights {
 const shortened = (problems: readonly string[]): readonly string[] =>
   problems.length <= 12 ? problems : [...problems.slice(0, 12), `and ${problems.length - 12} more`]
 
-/** Opens a file that the call names: absent files are the call's fault, damaged ones their own. */
-export const openNamed = (kind: 'weights' | 'data' | 'checkpoint', path: string): Either<SpillwayError, TensorFile> => {
-  try {
-    const file = openTensors(path)
-    return isLeft(file) ? left({ tag: 'FileRefused', kind, file: path, reason: file.left }) : file
-  } catch (e) {
-    const code = (e as NodeJS.ErrnoException).code
-    return left(
-      code === 'ENOENT'
-        ? { tag: 'FileMissing', kind, file: path }
-        : { tag: 'FileRefused', kind, file: path, reason: String((e as Error).message) },
-    )
-  }
-}
-
 export const loadWeights = (path: string, state: ModelState, store: StateStore): Either<SpillwayError, LoadedWeights> => {
-  const file = openNamed('weights', path)
-  if (isLeft(file)) return file
-  const problems = problemsOf(file.right, state.weights, false)
-  const known = new Set([...state.weights.map((v) => v.name), ...state.counters.map((c) => c.name)])
-  const extra = [...file.right.tensors.keys()].filter((n) => !known.has(n)).sort()
-  if (problems.length)
-    return left({
-      tag: 'WeightsMismatch',
-      file: path,
-      problems: shortened([...problems, ...extra.map((n) => `'${n}' is not in the model`)]),
-    })
-  const filled = fill(file.right, state.weights, store)
-  if (isLeft(filled)) return left({ tag: 'FileRefused', kind: 'weights', file: path, reason: filled.left })
-  return right({ counted: readCounters(file.right, state), extra })
+  const known = new Set([...state.weights, ...state.counters].map((v) => v.name))
+  const extraOf = (file: TensorFile): readonly string[] => [...file.tensors.keys()].filter((n) => !known.has(n)).sort()
+  return pipe(
+    openTensors('weights', path),
+    E.tap((file) => {
+      const problems = problemsOf(file, state.weights, false)
+      const extra = extraOf(file).map((n) => `'${n}' is not in the model`)
+      return problems.length
+        ? E.left({ tag: 'WeightsMismatch' as const, file: path, problems: shortened([...problems, ...extra]) })
+        : fill(file, state.weights, store)
+    }),
+    E.flatMap((file) =>
+      pipe(
+        readCounters(file, state),
+        E.map((counted) => ({ counted, extra: extraOf(file) })),
+      ),
+    ),
+  )
 }
 
-export const saveWeights = (path: string, state: ModelState, store: StateStore, before: Counted, steps: number): Written =>
+export const saveWeights = (
+  path: string,
+  state: ModelState,
+  store: StateReader,
+  before: Counted,
+  steps: number,
+): Either<SpillwayError, Written> =>
   writeTensors(path, [...asTensors(state.weights, store), ...counterTensors(state, before, steps)], { format: 'pt' })
 
 /** SHA-256 over name, shape and bytes of every parameter and running statistic, in sorted name order. */
-export const weightsSha256 = (state: ModelState, store: StateStore): string => {
+export const weightsSha256 = (state: ModelState, store: StateReader): Either<SpillwayError, string> => {
   const hash = createHash('sha256')
-  for (const v of state.weights) hash.update(`${v.name}\0${v.shape.join(',')}\0`).update(store.read(v.name))
-  return hash.digest('hex')
+  return pipe(
+    state.weights,
+    E.traverseArray((v) =>
+      pipe(
+        store.read(v.name),
+        E.map((bytes) => hash.update(`${v.name}\0${v.shape.join(',')}\0`).update(bytes)),
+      ),
+    ),
+    E.map(() => hash.digest('hex')),
+  )
 }

@@ -3,7 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Either, isLeft } from 'fp-ts/Either'
+import { type Either, isLeft, right } from 'fp-ts/Either'
 import { sgd } from '../../dsl'
 import { zooEntry } from '../../src/zoo'
 import { writeTensors } from '../../src/files/safetensors'
@@ -43,25 +43,25 @@ const writeStart = (folder: string, f: Fixture, graph: Graph): { readonly weight
       name: v.name,
       type: 'F32' as const,
       shape: v.shape,
-      read: () => bytesOf(startOf(v.name, v.shape, isScale(graph, v.name))),
+      read: () => right(bytesOf(startOf(v.name, v.shape, isScale(graph, v.name)))),
     })),
     ...statistics.map((v) => ({
       name: v.name,
       type: 'F32' as const,
       shape: v.shape,
-      read: () => bytesOf(new Float32Array(v.shape[0]!).fill(v.name.endsWith('var') ? 1 : 0)),
+      read: () => right(bytesOf(new Float32Array(v.shape[0]!).fill(v.name.endsWith('var') ? 1 : 0))),
     })),
   ])
   const target = graph.values.find((v) => v.role === 'target')!
   const classes = target.dtype === 'i32'
   const data = join(folder, 'data.safetensors')
   writeTensors(data, [
-    { name: 'input', type: 'F32', shape: f.input, read: () => bytesOf(uniform('input', f.input, 1)) },
+    { name: 'input', type: 'F32', shape: f.input, read: () => right(bytesOf(uniform('input', f.input, 1))) },
     {
       name: 'target',
       type: classes ? 'I32' : 'F32',
       shape: target.shape,
-      read: () => bytesOf(classes ? labels('target', f.output[0]!, f.output[1]!) : uniform('target', target.shape, 1)),
+      read: () => right(bytesOf(classes ? labels('target', f.output[0]!, f.output[1]!) : uniform('target', target.shape, 1))),
     },
   ])
   return { weights, data }

@@ -4,7 +4,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Either, isLeft } from 'fp-ts/Either'
+import { type Either, isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Shape, elaborateStep } from '../../dsl'
@@ -47,7 +47,7 @@ const inFolder = async (run: (at: { readonly weights: string; readonly data: str
       name: v.name,
       type: 'F32' as const,
       shape: v.shape,
-      read: () => bytes(startOf(v.name, v.shape, false)),
+      read: () => right(bytes(startOf(v.name, v.shape, false))),
     })),
   )
   writeTensors(
@@ -56,7 +56,7 @@ const inFolder = async (run: (at: { readonly weights: string; readonly data: str
       name,
       type: 'F32' as const,
       shape: fixture[name],
-      read: () => bytes(uniform(name, fixture[name], 1)),
+      read: () => right(bytes(uniform(name, fixture[name], 1))),
     })),
   )
   try {
@@ -96,13 +96,13 @@ const firstGradients = async (
     const params = plan.plan.graph.values.filter((v) => v.role === 'param')
     for (const v of params) {
       const start = startOf(v.name, v.shape, false)
-      session.write(v.name, wide ? new Uint8Array(Float64Array.from(start).buffer) : bytes(start))
+      done(session.write(v.name, wide ? new Uint8Array(Float64Array.from(start).buffer) : bytes(start)))
     }
     const files = done(openData(at.data, plan.plan.graph))
     done(await session.run({ firstStep: 1, steps: 1, seed: 0, data: { kind: 'files', files }, onProgress: () => {} }))
     return new Map(
       params.map((v) => {
-        const raw = session.read(`${v.name}.exp_avg`).slice().buffer
+        const raw = done(session.read(`${v.name}.exp_avg`)).slice().buffer
         return [v.name, 2 * Math.hypot(...(wide ? new Float64Array(raw) : new Float32Array(raw)))] as const
       }),
     )

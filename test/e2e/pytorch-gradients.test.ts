@@ -13,7 +13,7 @@ const norm = (bytes: Uint8Array): number => Math.sqrt(new Float64Array(bytes.sli
 
 /** A gradient that is nothing but rounding (a bias in front of a norm) is measured against the largest one. */
 const closeGradients = (file: string, f: Fixture): void => {
-  const tensors = done(openTensors(file))
+  const tensors = done(openTensors('checkpoint', file))
   const most = Math.max(...Object.values(f.gradientNorms))
   for (const [name, expected] of Object.entries(f.gradientNorms)) {
     const got = norm(done(readTensor(tensors, tensors.tensors.get(`${name}.momentum`)!)))

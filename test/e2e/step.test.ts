@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Either, isLeft } from 'fp-ts/Either'
+import { type Either, isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { asTrainable, type TrainingStep } from '../../dsl'
@@ -60,7 +60,7 @@ test('recomputed and swapped in the smallest budgets, it trains to the bits of i
 })
 
 const tensorsOf = (file: string): ReadonlyMap<string, Float64Array> => {
-  const opened = done(openTensors(file))
+  const opened = done(openTensors('weights', file))
   return new Map([...opened.tensors].map(([name, t]) => [name, new Float64Array(done(readTensor(opened, t)).slice().buffer)]))
 }
 
@@ -95,7 +95,7 @@ test('it reads its inputs by name, checkpoints, and resumes to the same bits', (
         name,
         type: 'F32' as const,
         shape,
-        read: () => bytes(name, shape),
+        read: () => right(bytes(name, shape)),
       })),
     )
     const plan = staged(s, 'cpu', 'in-core')

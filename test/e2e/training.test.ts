@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
+import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { adamw } from '../../dsl'
@@ -157,7 +157,7 @@ test('weights that were saved start another run where the first one ended', asyn
   const save = join(root, 'weights.safetensors')
   const plan = staged(classifier)
   const one = await trained(classifier, plan, { steps: 2, save })
-  const file = openTensors(save)
+  const file = openTensors('weights', save)
   assert.ok(!isLeft(file))
   assert.equal([...file.right.tensors.keys()].sort(), [
     'bn.bias',
@@ -187,13 +187,13 @@ test('data from a file: every strategy sees the same samples, and labels tell on
         name: 'input',
         type: 'F32',
         shape: [6, 3, 32, 32],
-        read: () => floats(6 * 3 * 32 * 32, (i) => Math.sin(i * 0.37) + (i % 7) / 7),
+        read: () => right(floats(6 * 3 * 32 * 32, (i) => Math.sin(i * 0.37) + (i % 7) / 7)),
       },
       {
         name: 'target',
         type: 'I64',
         shape: [6],
-        read: () => new Uint8Array(BigInt64Array.from({ length: 6 }, (_, i) => BigInt(label(i))).buffer),
+        read: () => right(new Uint8Array(BigInt64Array.from({ length: 6 }, (_, i) => BigInt(label(i))).buffer)),
       },
     ])
     return path
@@ -221,9 +221,9 @@ test('the same samples in one file and in many give the same bits', async () => 
         name: 'input',
         type: 'F32',
         shape: [samples.length, 3, 32, 32],
-        read: () => Buffer.concat(samples.map((s) => new Uint8Array(pixels(s).buffer))),
+        read: () => right(Buffer.concat(samples.map((s) => new Uint8Array(pixels(s).buffer)))),
       },
-      { name: 'target', type: 'U8', shape: [samples.length], read: () => Uint8Array.from(samples) },
+      { name: 'target', type: 'U8', shape: [samples.length], read: () => right(Uint8Array.from(samples)) },
     ])
   }
   put(join(one, 'all.safetensors'), [0, 1, 2, 3, 4, 5, 6])

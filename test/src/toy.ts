@@ -1,4 +1,5 @@
 // A training graph's state without a device: two layers, one norm, momentum; bytes in memory.
+import { type Either, right } from 'fp-ts/Either'
 import type { Graph, Value } from '../../staging/graph/graph'
 import { valueBytes } from '../../staging/graph/graph'
 import type { StateStore } from '../../src/train/weights'
@@ -50,14 +51,17 @@ export class MemoryStore implements StateStore {
       if (v.role === 'param' || v.role === 'state')
         this.bytes.set(v.name, new Uint8Array(Float32Array.from({ length: valueBytes(v) / 4 }, (_, i) => fill(v.name, i)).buffer))
   }
-  read(name: string): Uint8Array {
+  read(name: string): Either<never, Uint8Array> {
+    return right(this.bytesOf(name))
+  }
+  write(name: string, bytes: Uint8Array): Either<never, void> {
+    if (bytes.length !== this.bytes.get(name)?.length) throw new Error(`${name}: ${bytes.length} bytes`)
+    return right(void this.bytes.set(name, bytes.slice()))
+  }
+  bytesOf(name: string): Uint8Array {
     return this.bytes.get(name)!.slice()
   }
-  write(name: string, bytes: Uint8Array): void {
-    if (bytes.length !== this.bytes.get(name)?.length) throw new Error(`${name}: ${bytes.length} bytes`)
-    this.bytes.set(name, bytes.slice())
-  }
   numbers(name: string): readonly number[] {
-    return [...new Float32Array(this.read(name).buffer)]
+    return [...new Float32Array(this.bytesOf(name).buffer)]
   }
 }

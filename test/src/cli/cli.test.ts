@@ -7,7 +7,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { main } from '../../../src/cli'
 
-const root = join(__dirname, '..', '..')
+const root = join(__dirname, '..', '..', '..')
 const folder = mkdtempSync(join(tmpdir(), 'spillway-cli-'))
 test.after(() => rmSync(folder, { recursive: true }))
 

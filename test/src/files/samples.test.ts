@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
+import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openData, sampleCount, samplesOf } from '../../../src/files/samples'
@@ -68,8 +68,8 @@ test('many pairs, beside each other or in two folders, in name order', () => {
 test('a safetensors file with input and target', () => {
   const path = join(folder(), 'pairs.safetensors')
   writeTensors(path, [
-    { name: 'input', type: 'F32', shape: [2, 3, 4, 5], read: () => new Uint8Array(480) },
-    { name: 'target', type: 'U8', shape: [2, 1, 1, 1], read: () => new Uint8Array(2) },
+    { name: 'input', type: 'F32', shape: [2, 3, 4, 5], read: () => right(new Uint8Array(480)) },
+    { name: 'target', type: 'U8', shape: [2, 1, 1, 1], read: () => right(new Uint8Array(2)) },
   ])
   const r = openData(path, toyGraph)
   assert.ok(!isLeft(r))

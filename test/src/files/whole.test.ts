@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { createHash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isLeft, left, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { removeLeftovers, writeWhole, writeWholeText } from '../../../src/files/whole'
@@ -13,31 +14,40 @@ test.after(() => rmSync(folder, { recursive: true }))
 test('writes, replaces, and tells size and digest', () => {
   const path = join(folder, 'a.txt')
   writeWholeText(path, 'old')
-  const w = writeWhole(path, (sink) => {
-    sink(Buffer.from('ne'))
-    sink(Buffer.from('w!'))
-  })
+  const w = writeWhole(path, [right(Buffer.from('ne')), right(Buffer.from('w!'))])
   assert.is(readFileSync(path, 'utf8'), 'new!')
-  assert.equal(w, { bytes: 4, sha256: createHash('sha256').update('new!').digest('hex') })
+  assert.equal(w, right({ bytes: 4, sha256: createHash('sha256').update('new!').digest('hex') }))
   assert.equal(readdirSync(folder), ['a.txt'])
 })
 
 test('a writer that fails leaves the old file and nothing else', () => {
   const path = join(folder, 'b.txt')
+  const half = right(Buffer.from('half'))
+  const failed = left({ tag: 'DeviceFailed', reason: 'disk on fire' } as const)
   writeWholeText(path, 'old')
+  assert.equal(writeWhole(path, [half, failed]), failed)
   assert.throws(
     () =>
-      writeWhole(path, (sink) => {
-        sink(Buffer.from('half'))
-        throw new Error('disk on fire')
-      }),
-    /disk on fire/,
+      writeWhole(
+        path,
+        (function* () {
+          yield half
+          throw new Error('a fault of ours')
+        })(),
+      ),
+    /a fault of ours/,
   )
   assert.is(readFileSync(path, 'utf8'), 'old')
   assert.equal(
     readdirSync(folder).filter((n) => n.startsWith('.')),
     [],
   )
+})
+
+test('a folder that is not there is refused in words, with the name that was asked for', () => {
+  const path = join(folder, 'nowhere', 'c.txt')
+  const w = writeWholeText(path, 'new')
+  assert.ok(isLeft(w) && w.left.tag === 'FileRefused' && w.left.file === path && /ENOENT/.test(w.left.reason))
 })
 
 test('removes leftovers of dead processes only', () => {
