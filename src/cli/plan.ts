@@ -62,7 +62,7 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
         E.traverseArray(write)(asked),
         E.map((written) => {
           out.answer(planJson(plan, timeline, staging), summary(plan, timeline, staging))
-          written.flat().forEach(out.say)
+          return written.flat().forEach(out.say)
         }),
       )
     }),

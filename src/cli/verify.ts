@@ -11,7 +11,7 @@ export const verifyFile = (file: string, out: Output): Done =>
     tryLoadPlan(file),
     E.map(({ graph, strategy, machine, budgetBytes, peakPages, calls, segments }) => {
       const peakBytes = bytesOf(peakPages)
-      out.answer(
+      return out.answer(
         {
           verified: true,
           model: graph.name,

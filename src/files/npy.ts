@@ -38,8 +38,8 @@ const dictionary = (text: string): ReadonlyMap<string, string> | undefined => {
 
 const shapeFrom = (tuple: string): Either<string, readonly number[]> => {
   const parts = /^\((.*)\)$/s
-    .exec(tuple)?.[1]!
-    .split(',')
+    .exec(tuple)?.[1]
+    ?.split(',')
     .map((p) => p.trim())
   // A tuple of one has a comma behind it, an empty one none.
   const sizes = parts?.[parts.length - 1] === '' ? parts.slice(0, -1) : parts?.length === 1 ? undefined : parts
