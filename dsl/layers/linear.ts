@@ -1,6 +1,8 @@
-// A fully connected layer. In: [B,C,1,1]. Out: [B,out,1,1]. FT-compatible in B only.
-// Its input must be flat already: flatten() or globalAvgPool() stands before it, so that nothing is reshaped unseen.
-import { left, right } from 'fp-ts/Either'
+// Fully connected layers. linear: [B,C,1,1] to [B,out,1,1], FT-compatible in B only; its input must be flat already: flatten()
+// or globalAvgPool() stands before it, so that nothing is reshaped unseen. pixelLinear: [B,C,H,W] to [B,out,H,W], over the
+// channels of each pixel, as PyTorch's Linear where the channels come last; FT-compatible in B, H and W.
+import { chain, type Either, left, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
 import type { Layer, Shape } from '../net'
@@ -17,6 +19,14 @@ export interface Linear<Name extends string, Out extends number, Bias extends bo
   /** What the parameters' names start with, when that is not the layer's name. */
   readonly param?: string
 }
+/** Linear at each pixel. */
+export interface PixelLinear<Name extends string, Out extends number, Bias extends boolean = true>
+  extends Layer<'pixelLinear', Name> {
+  readonly out: Out
+  readonly bias: Bias
+  readonly init: WeightInit
+  readonly param?: string
+}
 
 export interface LinearOptions<B extends boolean = boolean> {
   /** Whether it adds a bias; true unless said otherwise. */
@@ -25,59 +35,96 @@ export interface LinearOptions<B extends boolean = boolean> {
   readonly param?: string
 }
 
+const fields = <N extends string, O extends number, B extends boolean>(name: N, out: O, options: LinearOptions<B>) => ({
+  name,
+  out,
+  bias: options.bias ?? (true as B),
+  init: options.init ?? ('fan-in-uniform' as const),
+  ...(options.param === undefined ? {} : { param: options.param }),
+})
+
 /** @example linear('fc', 1000) */
 export const linear = <N extends string, O extends number, B extends boolean = true>(
   name: N,
   out: O,
   options: LinearOptions<B> = {},
-): Linear<N, O, B> => ({
-  kind: 'linear',
-  name,
-  out,
-  bias: options.bias ?? (true as B),
-  init: options.init ?? 'fan-in-uniform',
-  ...(options.param === undefined ? {} : { param: options.param }),
-})
+): Linear<N, O, B> => ({ kind: 'linear', ...fields(name, out, options) })
+
+/** A 1x1 convolution whose weights are [out,C]. @example pixelLinear('mlp.0', 384) */
+export const pixelLinear = <N extends string, O extends number, B extends boolean = true>(
+  name: N,
+  out: O,
+  options: LinearOptions<B> = {},
+): PixelLinear<N, O, B> => ({ kind: 'pixelLinear', ...fields(name, out, options) })
+
+type OutOf<L> = L extends { readonly out: infer O extends number } ? O : never
 
 type LinearShape<L, S extends Shape> =
-  L extends Linear<any, infer O, any>
-    ? BadSize<[['number of outputs', O, 1]]> extends infer Bad
-      ? Bad extends string
-        ? Bad
-        : number extends S[2] | S[3]
-          ? [S[0], O, number, number]
-          : [S[2], S[3]] extends [1, 1]
-            ? [S[0], O, 1, 1]
-            : NotFlat<ShapeText<S>>
-      : never
+  BadSize<[['number of outputs', OutOf<L>, 1]]> extends infer Bad
+    ? Bad extends string
+      ? Bad
+      : number extends S[2] | S[3]
+        ? [S[0], OutOf<L>, number, number]
+        : [S[2], S[3]] extends [1, 1]
+          ? [S[0], OutOf<L>, 1, 1]
+          : NotFlat<ShapeText<S>>
     : never
 
-type LinearParameters<L, C extends number> =
-  L extends Linear<any, infer O, infer B> ? WithBias<MulLow<Low<O>, `${C}`>, O, B> : never
+type PixelLinearShape<L, S extends Shape> =
+  BadSize<[['number of outputs', OutOf<L>, 1]]> extends infer Bad
+    ? Bad extends string
+      ? Bad
+      : [S[0], OutOf<L>, S[2], S[3]]
+    : never
+
+type LinearParameters<L, C extends number> = L extends { readonly out: infer O extends number; readonly bias: infer B }
+  ? WithBias<MulLow<Low<O>, `${C}`>, O, B>
+  : never
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     linear: LinearShape<L, S>
+    pixelLinear: PixelLinearShape<L, S>
   }
   interface LayerParameters<L, S extends Shape> {
     linear: LinearParameters<L, S[1]>
+    pixelLinear: LinearParameters<L, S[1]>
   }
   interface LayerFt<L> {
     linear: 'B'
+    pixelLinear: 'B' | 'H' | 'W'
   }
 }
 
-export const linearRule: LayerRule<Linear<string, number, boolean>> = {
-  codec: layerCodec('linear', { out: t.number, bias: t.boolean, init: initCodec }, { param: t.string }),
-  shape: (l, input) =>
-    reasonOr(badSize(['number of outputs', l.out, 1]), () =>
-      input[2] === 1 && input[3] === 1 ? right([input[0], l.out, 1, 1]) : left(notFlat(shapeText(input))),
-    ),
-  ft: () => ['B'],
+type AnyLinear = Linear<string, number, boolean> | PixelLinear<string, number, boolean>
+
+const sized = (l: AnyLinear, [b, , h, w]: Shape): Either<string, Shape> =>
+  reasonOr(badSize(['number of outputs', l.out, 1]), () => right([b, l.out, h, w]))
+
+const codecFields = { out: t.number, bias: t.boolean, init: initCodec }
+const shared: Pick<LayerRule<AnyLinear>, 'inPlace' | 'params' | 'elaborate'> = {
   inPlace: false,
   params: (l, [, c]) => [
     { name: 'weight', shape: [l.out, c], init: weightInit(l.init, c, l.out) },
     ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, c) }] : []),
   ],
   elaborate: (_, x, at) => withParams(at, (ps) => emit(at, 'linear', {}, [x, ...ps])),
+}
+
+export const linearRule: LayerRule<Linear<string, number, boolean>> = {
+  codec: layerCodec('linear', codecFields, { param: t.string }),
+  shape: (l, input) =>
+    pipe(
+      sized(l, input),
+      chain((out) => (out[2] === 1 && out[3] === 1 ? right(out) : left(notFlat(shapeText(input))))),
+    ),
+  ft: () => ['B'],
+  ...shared,
+}
+
+export const pixelLinearRule: LayerRule<PixelLinear<string, number, boolean>> = {
+  codec: layerCodec('pixelLinear', codecFields, { param: t.string }),
+  shape: sized,
+  ft: () => ['B', 'H', 'W'],
+  ...shared,
 }

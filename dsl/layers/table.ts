@@ -6,7 +6,7 @@ import { dropoutRule } from './dropout'
 import { flattenRule } from './flatten'
 import { globalAvgPoolRule, adaptiveAvgPoolRule } from './globalpool'
 import { groupNormRule, instanceNormRule } from './groupnorm'
-import { linearRule } from './linear'
+import { linearRule, pixelLinearRule } from './linear'
 import { localResponseNormRule } from './lrn'
 import { maxPoolRule, avgPoolRule } from './pool'
 import { reflectionPad2dRule } from './reflectionpad'
@@ -31,6 +31,7 @@ export const rules = {
   linear: linearRule,
   localResponseNorm: localResponseNormRule,
   maxPool: maxPoolRule,
+  pixelLinear: pixelLinearRule,
   reflectionPad2d: reflectionPad2dRule,
   relu: reluRule,
   sigmoid: sigmoidRule,

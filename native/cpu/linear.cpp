@@ -43,7 +43,7 @@ std::shared_ptr<const Compiled> product(const Product& p) {
 struct Forward {
   static constexpr auto check = ops::check_linear;
   static auto of(const KernelCall& c) {
-    return product({c.ins[0].dims[0], c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2, ops::is_narrow(c), ops::is_narrow(c)});
+    return product({ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2, ops::is_narrow(c), ops::is_narrow(c)});
   }
   static int64_t workspace(const KernelCall& c) { return of(c)->workspace_bytes(); }
   static void run(const KernelCall& c) {
@@ -56,7 +56,7 @@ struct Forward {
 struct BackwardData {
   static constexpr auto check = ops::check_linear_bwd_data;
   static auto of(const KernelCall& c) {
-    return product({c.ins[0].dims[0], c.ins[0].dims[1], c.outs[0].dims[1], false, false, false, ops::is_narrow(c), ops::is_narrow(c)});
+    return product({ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, false, false, ops::is_narrow(c), ops::is_narrow(c)});
   }
   static int64_t workspace(const KernelCall& c) { return of(c)->workspace_bytes(); }
   static void run(const KernelCall& c) { of(c)->run({c.ins[0].data, c.ins[1].data, c.outs[0].data}, c.workspace); }
@@ -65,7 +65,7 @@ struct BackwardData {
 struct BackwardWeights {
   static constexpr auto check = ops::check_linear_bwd_weights;
   static auto of(const KernelCall& c) {
-    return product({c.ins[1].dims[1], c.ins[1].dims[0], c.ins[0].dims[1], true, false, false, ops::is_narrow(c), false});
+    return product({c.ins[1].dims[1], ops::pixels(c.ins[1]), c.ins[0].dims[1], true, false, false, ops::is_narrow(c), false});
   }
   static int64_t workspace(const KernelCall& c) {
     return std::max(of(c)->workspace_bytes(), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);

@@ -1,4 +1,4 @@
-// Rows of ours are columns of cuBLAS: y [B,O] = x [B,C] · wᵀ is the column-major O×B product of w (C×O, turned) and x (C×B).
+// Rows of ours are columns of cuBLAS: y [P,O] = x [P,C] · wᵀ is the column-major O×P product of w (C×O, turned) and x (C×P), P pixels.
 #include "cuda/linear.hpp"
 
 #include <algorithm>
@@ -29,12 +29,12 @@ struct Operands { const void *a, *b; void* d; };
 
 Product product_of(const KernelCall& c, Precision precision) {
   const View& w = OpKind(c.kind) == OpKind::linear_bwd_weights ? c.outs[0] : c.ins[1];
-  const int64_t in = w.dims[1], out = w.dims[0], batch = c.ins[0].dims[0];
+  const int64_t in = w.dims[1], out = w.dims[0], pixels = ops::pixels(c.ins[0]);
   const Factors f = factors_of(c, precision);
   switch (OpKind(c.kind)) {
-    case OpKind::linear: return {f, stored_type(f), true, false, out, batch, in, in, in};
-    case OpKind::linear_bwd_data: return {f, stored_type(f), false, false, in, batch, out, in, out};
-    default: return {f, DType::f32, false, true, in, out, batch, in, out};
+    case OpKind::linear: return {f, stored_type(f), true, false, out, pixels, in, in, in};
+    case OpKind::linear_bwd_data: return {f, stored_type(f), false, false, in, pixels, out, in, out};
+    default: return {f, DType::f32, false, true, in, out, pixels, in, out};
   }
 }
 

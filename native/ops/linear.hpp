@@ -1,16 +1,15 @@
-// Legality of the fully connected layer and its gradients: x [B,C,1,1], w [O,C], y [B,O,1,1], all dense.
+// Legality of the fully connected layer and its gradients: x [B,C,H,W], w [O,C], y [B,O,H,W], all dense.
+// Activations lie channels-last: x is a matrix whose rows are the pixels of all images, and y another of as many.
 #pragma once
 #include "ops/check.hpp"
 
 namespace spillway::ops {
 
-inline bool is_dense_row(const View& v) {
-  return is_activation(v) && dense_channels_last(v) && v.dims[2] == 1 && v.dims[3] == 1;
-}
-
 inline Status check_linear_sizes(const KernelCall& c, const View& x, const View& y, const View& w, const View* bias) {
-  if (!is_dense_row(x) || !is_dense_row(y)) return refuse(c, "x and y must be dense, [B,C,1,1]");
-  if (x.dims[0] != y.dims[0] || x.origin[0] != y.origin[0]) return refuse(c, "x and y must hold the same images");
+  if (!is_activation(x) || !is_activation(y) || !dense_channels_last(x) || !dense_channels_last(y))
+    return refuse(c, "x and y must be dense activations");
+  if (x.origin[1] != 0 || y.origin[1] != 0) return refuse(c, "x and y must hold all channels");
+  if (!same_pixels(x, y)) return refuse(c, "x and y must hold the same pixels");
   if (!is_matrix(w, y.dims[1], x.dims[1])) return refuse(c, "w must be [O,C]");
   if (bias && !is_vector(*bias, y.dims[1])) return refuse(c, "the bias must be [O]");
   return {};

@@ -1,4 +1,5 @@
-// The fully connected layer and its gradients: y = x wT + b, dx = dy w, dw = dyT x, db = the sum of dy over images.
+// The fully connected layer and its gradients: y = x wT + b, dx = dy w, dw = dyT x, db = the sum of dy over pixels.
+// Activations are dense, and their channels lie together: row p of a matrix is pixel p.
 #include "ops/linear.hpp"
 #include "ref/kernels.hpp"
 
@@ -11,11 +12,12 @@ struct LinearForward {
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), w(c.ins[1]), y(c.outs[0]);
-    for (int64_t b = 0; b < c.outs[0].dims[0]; b++)
-      for (int64_t o = 0; o < c.outs[0].dims[1]; o++) {
+    const int64_t in = c.ins[0].dims[1], out = c.outs[0].dims[1];
+    for (int64_t p = 0; p < ops::pixels(c.ins[0]); p++)
+      for (int64_t o = 0; o < out; o++) {
         double sum = c.n_ins > 2 ? double(Tensor<T>(c.ins[2])[o]) : 0.0;
-        for (int64_t i = 0; i < c.ins[0].dims[1]; i++) sum += double(x.at(b, i, 0, 0)) * double(w.at(o, i, 0, 0));
-        y.at(b, o, 0, 0) = T(sum);
+        for (int64_t i = 0; i < in; i++) sum += double(x[p * in + i]) * double(w[o * in + i]);
+        y[p * out + o] = T(sum);
       }
   }
 };
@@ -26,11 +28,12 @@ struct LinearBackwardData {
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> dy(c.ins[0]), w(c.ins[1]), dx(c.outs[0]);
-    for (int64_t b = 0; b < c.outs[0].dims[0]; b++)
-      for (int64_t i = 0; i < c.outs[0].dims[1]; i++) {
+    const int64_t in = c.outs[0].dims[1], out = c.ins[0].dims[1];
+    for (int64_t p = 0; p < ops::pixels(c.ins[0]); p++)
+      for (int64_t i = 0; i < in; i++) {
         double sum = 0;
-        for (int64_t o = 0; o < c.ins[0].dims[1]; o++) sum += double(dy.at(b, o, 0, 0)) * double(w.at(o, i, 0, 0));
-        dx.at(b, i, 0, 0) = T(sum);
+        for (int64_t o = 0; o < out; o++) sum += double(dy[p * out + o]) * double(w[o * in + i]);
+        dx[p * in + i] = T(sum);
       }
   }
 };
@@ -40,15 +43,15 @@ struct LinearBackwardWeights {
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), dy(c.ins[1]), dw(c.outs[0]);
-    const int64_t images = c.ins[0].dims[0];
-    for (int64_t o = 0; o < c.ins[1].dims[1]; o++) {
+    const int64_t pixels = ops::pixels(c.ins[0]), in = c.ins[0].dims[1], out = c.ins[1].dims[1];
+    for (int64_t o = 0; o < out; o++) {
       double bias = 0;
-      for (int64_t b = 0; b < images; b++) bias += double(dy.at(b, o, 0, 0));
+      for (int64_t p = 0; p < pixels; p++) bias += double(dy[p * out + o]);
       if (c.n_outs > 1) Tensor<T>(c.outs[1])[o] = T(bias);
-      for (int64_t i = 0; i < c.ins[0].dims[1]; i++) {
+      for (int64_t i = 0; i < in; i++) {
         double sum = 0;
-        for (int64_t b = 0; b < images; b++) sum += double(dy.at(b, o, 0, 0)) * double(x.at(b, i, 0, 0));
-        dw.at(o, i, 0, 0) = T(sum);
+        for (int64_t p = 0; p < pixels; p++) sum += double(dy[p * out + o]) * double(x[p * in + i]);
+        dw[o * in + i] = T(sum);
       }
     }
   }

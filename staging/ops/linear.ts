@@ -1,24 +1,28 @@
-// Fully connected layer on [B,C,1,1]: forward, data gradient, weight and bias gradient. Weights are [O,C].
-// It tiles along B only: every output needs all channels of its sample.
-import { all, type AccessMap, defineOp, same } from './op'
+// Fully connected layer of the channels of each pixel: forward, data gradient, weight and bias gradient. Weights are [O,C].
+// A flat input has one pixel an image. It tiles along B, H and W: every output needs all channels of its pixel.
+import { all, type AccessMap, type CallShapes, defineOp, same } from './op'
 import { checked, elements, expectRank, expectShape, invertsForward, legal } from './rules'
 
 type Shape = readonly number[]
-const perSample = (): AccessMap => ({ B: same, C: all, H: all, W: all })
+/** What is flat has nothing to cut along H and W. */
+const perPixel = (_: unknown, s: CallShapes): AccessMap => {
+  const across = elements(s.ins[0]!.slice(2)) > 1 ? same : all
+  return { B: same, C: all, H: across, W: across }
+}
 
 const apply = (x: Shape, w: Shape, b?: Shape) =>
   checked(
     [
       expectRank('the input', x, 4),
       expectRank('the weight', w, 2),
-      expectShape('the input', x, [x[0]!, x[1]!, 1, 1]),
       expectShape('the weight', w, [w[0]!, x[1]!]),
       () => b && expectShape('the bias', b, [w[0]!])(),
     ],
-    () => legal([x[0]!, w[0]!, 1, 1]),
+    () => legal([x[0]!, w[0]!, x[2]!, x[3]!]),
   )
 
-const macs = (batch: Shape | undefined, w: Shape | undefined): number => (batch?.[0] ?? 0) * elements(w)
+/** Every output meets the weights of one channel. */
+const macs = (y: Shape | undefined, w: Shape | undefined): number => elements(y) * (w?.[1] ?? 0)
 
 export const linear = defineOp({
   kind: 'linear',
@@ -28,13 +32,13 @@ export const linear = defineOp({
   fields: {},
   anchor: 'out',
   dense: true,
-  what: 'x `[B,C,1,1]`, w `[O,C]`, y `[B,O,1,1]`',
+  what: 'w is `[O,C]`, for each pixel',
   ins: [
-    { name: 'x', role: 'data', access: perSample },
+    { name: 'x', role: 'data', access: perPixel },
     { name: 'w', role: 'whole' },
     { name: 'b', role: 'whole', optional: true },
   ],
-  outs: [{ name: 'y', role: 'data', access: perSample }],
+  outs: [{ name: 'y', role: 'data', access: perPixel }],
   shape: (_, [x, w, b]) => apply(x!, w!, b),
   backward: (g) => {
     const [x, w, b] = g.ins
@@ -47,7 +51,7 @@ export const linear = defineOp({
     }
     if (g.wants(0)) g.give(0, g.emit('linear_bwd_data', {}, [dy, w!], [g.shape(x!)])[0]!)
   },
-  flops: (_, s) => 2 * macs(s.ins[0], s.ins[1]) + (s.ins[2] ? elements(s.outs[0]) : 0),
+  flops: (_, s) => 2 * macs(s.outs[0], s.ins[1]) + (s.ins[2] ? elements(s.outs[0]) : 0),
   workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
 })
 
@@ -60,10 +64,10 @@ export const linearBwdData = defineOp({
   dense: true,
   what: 'dx = dy·w',
   ins: [
-    { name: 'dy', role: 'data', access: perSample },
+    { name: 'dy', role: 'data', access: perPixel },
     { name: 'w', role: 'whole' },
   ],
-  outs: [{ name: 'dx', role: 'data', access: perSample }],
+  outs: [{ name: 'dx', role: 'data', access: perPixel }],
   outputsGiven: true,
   shape: (_, [dy, w], given) => invertsForward(() => apply(given[0]!, w!), dy!, given),
   flops: (_, s) => 2 * macs(s.ins[0], s.ins[1]),
@@ -79,8 +83,8 @@ export const linearBwdWeights = defineOp({
   dense: true,
   what: 'sum',
   ins: [
-    { name: 'x', role: 'data', access: perSample },
-    { name: 'dy', role: 'data', access: perSample },
+    { name: 'x', role: 'data', access: perPixel },
+    { name: 'dy', role: 'data', access: perPixel },
   ],
   outs: [
     { name: 'dw', role: 'whole', merge: 'sum' },

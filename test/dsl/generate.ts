@@ -74,6 +74,7 @@ class Writer {
       () => `groupNorm(${this.name()}, ${pick(this.r, [1, 2, 3])}, { affine: ${this.r() < 0.5} })`,
       () => (this.r() < 0.5 ? 'instanceNorm()' : `instanceNorm(${this.name()}, { affine: true })`),
       () => `batchNorm(${this.name()}, { frozen: true })`,
+      () => `pixelLinear(${this.name()}, ${pick(this.r, [3, 6])})`,
       () => 'dropout(0.5)',
       () => `adaptiveAvgPool(${this.name()}, ${pick(this.r, [1, 2, 3])})`,
       () => 'identity',

@@ -126,6 +126,10 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 1, 1], seq(linear('fc', 1.5)))",
   ),
   ...at(
+    "layer 'fc' (pixelLinear): its number of outputs must be a whole number of at least 1, not 0",
+    "model([1, 3, 7, 7], seq(pixelLinear('fc', 0)))",
+  ),
+  ...at(
     "layer 'fc' (linear): needs an input of [B,C,1,1] but gets [1,8,7,7]; put flatten() or globalAvgPool() before it",
     "model([1, 3, 7, 7], seq(conv2d('c', 8, 3), linear('fc', 10)))",
   ),

@@ -44,7 +44,7 @@ struct Kernel<OpKind::linear> : LibraryKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.ins[1].dims[1], out = c.ins[1].dims[0];
-    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, stored<T>(c.outs[0]), c.outs[0].dims[0], out, in, in, 1, in, 1});
+    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), c.n_ins > 2 ? floats(c.ins[2]) : nullptr, stored<T>(c.outs[0]), ops::pixels(c.outs[0]), out, in, in, 1, in, 1});
   }
 };
 
@@ -55,7 +55,7 @@ struct Kernel<OpKind::linear_bwd_data> : LibraryKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.ins[1].dims[1], out = c.ins[1].dims[0];
-    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), nullptr, stored<T>(c.outs[0]), c.outs[0].dims[0], in, out, out, 1, 1, in});
+    multiply<T, T, float, T>(exec, {stored<T>(c.ins[0]), floats(c.ins[1]), nullptr, stored<T>(c.outs[0]), ops::pixels(c.outs[0]), in, out, out, 1, 1, in});
   }
 };
 
@@ -66,7 +66,7 @@ struct Kernel<OpKind::linear_bwd_weights> : LibraryKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const int64_t in = c.outs[0].dims[1], out = c.outs[0].dims[0];
-    multiply<T, T, T, float>(exec, {stored<T>(c.ins[1]), stored<T>(c.ins[0]), nullptr, floats(c.outs[0]), out, in, c.ins[0].dims[0], 1, out, 1, in});
+    multiply<T, T, T, float>(exec, {stored<T>(c.ins[1]), stored<T>(c.ins[0]), nullptr, floats(c.outs[0]), out, in, ops::pixels(c.ins[0]), 1, out, 1, in});
     if (c.n_outs > 1) bias_gradient<T>(exec, c.ins[1], c.outs[1], c.workspace);
   }
 };

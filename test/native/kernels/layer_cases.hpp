@@ -1,4 +1,4 @@
-// Random linear layers, batch norms (training and frozen) and group norms.
+// Random linear layers (flat and per pixel), batch norms (training and frozen) and group norms.
 #pragma once
 #include "test/native/kernels/families.hpp"
 
@@ -6,8 +6,9 @@ namespace spillway::test {
 
 inline Family linear_family(Random& r) {
   Family f;
-  const int64_t batch = r.between(1, 9), in = r.between(1, 70), out = r.between(1, 50);
-  const Array x = r.normal({batch, in, 1, 1}), dy = r.normal({batch, out, 1, 1});
+  const int64_t in = r.between(1, 70), out = r.between(1, 50);
+  const Dims rows = r.chance(0.5) ? Dims{r.between(1, 9), 1, 1, 1} : Dims{r.between(1, 3), 1, r.between(1, 9), r.between(1, 11)};
+  const Array x = r.normal({rows[0], in, rows[2], rows[3]}), dy = r.normal({rows[0], out, rows[2], rows[3]});
   const Array w = r.normal({out, in, 1, 1}), b = r.normal({out, 1, 1, 1});
   Call forward{OpKind::linear, {}, {tensor(x), parameter(w, 2)}, {tensor(Array(dy.dims))}, 2, {}, true};
   Call weights{OpKind::linear_bwd_weights, {}, {tensor(x), tensor(dy)}, {parameter(Array(w.dims), 2)}, 1, {}, true};
