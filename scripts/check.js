@@ -8,7 +8,7 @@ const path = require('node:path')
 const { ROOT, setUpOrExit } = require('./setup')
 
 const bin = (name, file) => path.join(ROOT, 'node_modules', name, file)
-const script = (file, ...args) => [process.execPath, '-r', 'ts-node/register/transpile-only', path.join('scripts', file), ...args]
+const script = (file, ...args) => [process.execPath, '-r', './scripts/testing/typescript.js', path.join('scripts', file), ...args]
 
 /** A command is a program and its arguments. Long output goes to the log and is shown when the step fails. */
 const STEPS = [
@@ -23,7 +23,7 @@ const STEPS = [
   {
     name: 'check-types',
     long: true,
-    command: [process.execPath, '-r', 'ts-node/register/transpile-only', path.join('test', 'types', 'compilers.ts')],
+    command: [process.execPath, '-r', './scripts/testing/typescript.js', path.join('test', 'types', 'compilers.ts')],
   },
   { name: 'op-table', command: script('gen-ops.ts', '--check') },
   { name: 'cuda-plugin', long: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },

@@ -34,7 +34,7 @@ const main = (check: boolean): number => {
     const now = text(committed)
     if (now === committed) continue
     stale++
-    if (check) console.error(`${file} differs from the op table: run node -r ts-node/register/transpile-only scripts/gen-ops.ts`)
+    if (check) console.error(`${file} differs from the op table: run node -r ./scripts/testing/typescript.js scripts/gen-ops.ts`)
     else writeFileSync(join(ROOT, file), now)
   }
   return check && stale > 0 ? 1 : 0

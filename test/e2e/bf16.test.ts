@@ -136,7 +136,7 @@ test('a processor without bf16 refuses, and names what it lacks', () => {
   const cli = join(__dirname, '..', '..', 'src', 'cli.ts')
   const r = spawnSync(
     process.execPath,
-    ['-r', 'ts-node/register/transpile-only', cli, 'plan', 'resnet18', '--image', '64', '--precision', 'bf16'],
+    ['-r', require.resolve('../../scripts/testing/typescript'), cli, 'plan', 'resnet18', '--image', '64', '--precision', 'bf16'],
     { encoding: 'utf8', env: { ...process.env, ONEDNN_MAX_CPU_ISA: 'AVX512_CORE' } },
   )
   assert.is(r.status, 2, r.stderr)

@@ -21,7 +21,7 @@ test('a device that fails in the middle of a run: an error in words, and the las
       process.execPath,
       [
         '-r',
-        'ts-node/register/transpile-only',
+        require.resolve('../../scripts/testing/typescript'),
         cli,
         'train',
         'resnet20-cifar',

@@ -17,8 +17,8 @@ const project = join(__dirname, '..', '..')
 const compiled = join(project, 'dist', 'src', 'cli.js')
 /** Compiled where the set-up has compiled it, since many processes start here. */
 const COMMAND = existsSync(compiled)
-  ? ['-r', 'ts-node/register/transpile-only', compiled]
-  : ['-r', 'ts-node/register/transpile-only', join(project, 'src', 'cli.ts')]
+  ? ['-r', require.resolve('../../scripts/testing/typescript'), compiled]
+  : ['-r', require.resolve('../../scripts/testing/typescript'), join(project, 'src', 'cli.ts')]
 const KILLS = 20
 const STEPS = 120
 

@@ -44,10 +44,14 @@ test('attributes are exactly the listed numbers, whole where they must be', () =
 })
 
 const generate = (dir: string, ...args: string[]) =>
-  spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(dir, 'scripts', 'gen-ops.ts'), ...args], {
-    cwd: dir,
-    encoding: 'utf8',
-  })
+  spawnSync(
+    process.execPath,
+    ['-r', require.resolve('../../scripts/testing/typescript'), join(dir, 'scripts', 'gen-ops.ts'), ...args],
+    {
+      cwd: dir,
+      encoding: 'utf8',
+    },
+  )
 
 test('native/gen/ops.h and the table in docs/operators.md are what the op table generates', () => {
   const check = generate(root, '--check')

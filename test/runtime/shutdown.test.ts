@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 
-const hook = require.resolve('ts-node/register/transpile-only')
+const hook = require.resolve('../../scripts/testing/typescript')
 const program = `
 const { loadNative } = require(${JSON.stringify(join(__dirname, '../../src/device/native'))})
 const { classifierTape } = require(${JSON.stringify(join(__dirname, 'tapes'))})

@@ -19,11 +19,15 @@ interface Answer {
 
 /** In a process of its own, as users run it. */
 const spawned = (...args: string[]): Answer => {
-  const r = spawnSync(process.execPath, ['-r', 'ts-node/register/transpile-only', join(root, 'src', 'cli.ts'), ...args], {
-    cwd: root,
-    encoding: 'utf8',
-    maxBuffer: 1 << 28,
-  })
+  const r = spawnSync(
+    process.execPath,
+    ['-r', require.resolve('../../../scripts/testing/typescript'), join(root, 'src', 'cli.ts'), ...args],
+    {
+      cwd: root,
+      encoding: 'utf8',
+      maxBuffer: 1 << 28,
+    },
+  )
   return { code: r.status, out: r.stdout, err: r.stderr }
 }
 

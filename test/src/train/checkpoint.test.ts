@@ -126,7 +126,7 @@ const killed = (directory: string, afterMs: number): Promise<void> =>
   new Promise((resolve, reject) => {
     const child = spawn(
       process.execPath,
-      ['-r', 'ts-node/register/transpile-only', join(__dirname, 'checkpoint-writer.ts'), directory],
+      ['-r', require.resolve('../../../scripts/testing/typescript'), join(__dirname, 'checkpoint-writer.ts'), directory],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     )
     child.stdout.once('data', () => setTimeout(() => child.kill('SIGKILL'), afterMs))
