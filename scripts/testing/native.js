@@ -53,14 +53,16 @@ const nativeJobs = async (root, programs, tally) => {
     programs.map(({ file }) => programOf(file)),
   )
   if (problem) return [{ ...failure([...problem, `the whole log: ${LOG}`].join('\n')), cwd: root, env: process.env, tally }]
-  return programs.map(({ file, only }) => ({
+  // Two programs at a time share the cores: a thread that waits must not spin on one.
+  const env = { ...process.env, OMP_WAIT_POLICY: 'passive' }
+  return programs.map(({ file, only, serial }) => ({
     name: file,
     only,
     command: path.join(root, BUILD, 'tests', programOf(file)),
     args: only ?? [],
     cwd: root,
-    env: process.env,
-    serial: true,
+    env,
+    serial,
     timeoutSeconds: TIMEOUT_SECONDS,
     tally,
   }))

@@ -57,9 +57,9 @@ const runOne = ({ command, args, cwd, env, timeoutSeconds }) =>
     child.once('close', settle)
   })
 
-/** Jobs that want to be alone run after the others, one by one. */
+/** Jobs that may take long begin first, so that none is left over at the end; those that want to be alone run last, one by one. */
 const runAll = async (jobs, width, onDone) => {
-  const queue = jobs.filter((job) => !job.serial)
+  const queue = jobs.filter((job) => !job.serial).sort((a, b) => b.timeoutSeconds - a.timeoutSeconds)
   const worker = async () => {
     for (let job = queue.shift(); job; job = queue.shift()) onDone(job, await runOne(job))
   }

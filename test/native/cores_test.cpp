@@ -1,3 +1,4 @@
+// serial
 // How many processors may be kept busy, where threads go, and that they get there: masks, quotas, the user's settings.
 #include <sched.h>
 

@@ -1,3 +1,4 @@
+// serial
 // The interpreter on hand-built tapes: real training on the reference device, every instruction on the null device,
 // cancelling, metrics, state between runs.
 #include <fstream>

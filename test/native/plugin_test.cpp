@@ -1,3 +1,4 @@
+// serial
 // The runtime on a device behind the plugin interface that is asynchronous: lanes, events, replayed graphs, the lower tier
 // pinned, on disk and in part on both. Everything equals what the same kernels give when each is done before the next, bit for bit; every call of the
 // device that can fail does so once.

@@ -1,3 +1,4 @@
+// serial
 // The quickest quiet step, and how long a thread stands in line for a processor that another one has.
 #include <sched.h>
 

@@ -1,3 +1,4 @@
+// serial
 // Copy streams: order, tickets, failure, abandoning, throttle; and both streams beside a computing thread. Run under TSan.
 #include <atomic>
 #include <numeric>

@@ -1,3 +1,4 @@
+// serial
 // The lower tiers and their faults: full disk, short requests, errors, limits, a file that is cut short; what a step does then.
 #include <dirent.h>
 #include <fcntl.h>
