@@ -4,7 +4,7 @@ import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
 import type { GraphError } from '../staging/core/errors'
-import { type Algebra, fold, type Place } from './fold'
+import { type Algebra, fold, type Nameless, type Place } from './fold'
 import { ruleFor } from './layers/registry'
 import { branchesDiffer, noBranches, shapeText, sumsDiffer } from './messages'
 import type { LayerRule, ParamSpec } from './layers/rule'
@@ -97,10 +97,10 @@ const joined = (branches: readonly Shape[], at: Place, report: (out: Shape) => S
   return right(report([first[0], branches.reduce((n, s) => n + s[1], 0), first[2], first[3]]))
 }
 
-export const analyse = (n: Net, input: Shape): Either<GraphError, Analysis> => {
+export const analyse = (n: Net, input: Shape, nameless?: Nameless): Either<GraphError, Analysis> => {
   const g: Gathered = { layers: [], ft: DIMS, bytes: 0 }
   return pipe(
-    fold(algebraOf(g), n, input),
+    fold(algebraOf(g), n, input, nameless),
     map((output) => ({
       output,
       ft: g.ft,

@@ -2,7 +2,7 @@
 // In: a net, a starting value, an algebra. Out: the value at the end, or the first error: what is wrong within a part is told
 // before what is wrong between parts, as the types tell it.
 // Order is the syntax tree's, depth first: one branch after the other, then what joins them (paper 4, section 3.1).
-// Names: a layer is called by its scopes and its own name; nameless ones after their kind, from the second on numbered.
+// A layer is called by its scopes and its own name; nameless ones after their kind, numbered from the second of a step on.
 import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
@@ -43,10 +43,14 @@ const united = (a: ReadonlySet<string>, b: ReadonlySet<string>): Either<GraphErr
   return twice === undefined ? right(new Set([...a, ...b])) : left({ tag: 'DuplicateName', name: twice, role: 'layer' })
 }
 
-class Walk<T> {
-  private readonly nameless = new Map<string, number>()
+/** How many nameless layers of each kind there are so far. */
+export type Nameless = Map<string, number>
 
-  constructor(private readonly algebra: Algebra<T>) {}
+class Walk<T> {
+  constructor(
+    private readonly algebra: Algebra<T>,
+    private readonly nameless: Nameless,
+  ) {}
 
   fold(n: Net, x: T, scope: string): Folded<T> {
     switch (n.kind) {
@@ -160,8 +164,8 @@ const copiesFault = (n: Net, scope: string): GraphError | null => {
   return reason === null ? copiesFault(body, scope) : { tag: 'ShapeInvalid', layer: within(scope, n.kind), kind: n.kind, reason }
 }
 
-export const fold = <T>(algebra: Algebra<T>, n: Net, x: T): Either<GraphError, T> =>
+export const fold = <T>(algebra: Algebra<T>, n: Net, x: T, nameless: Nameless = new Map()): Either<GraphError, T> =>
   pipe(
-    new Walk(algebra).fold(n, x, ''),
+    new Walk(algebra, nameless).fold(n, x, ''),
     map((whole) => whole.made),
   )

@@ -18,13 +18,13 @@ export {
   seq,
   skip,
 } from './compose'
-export { elaborate, type Elaborated } from './elaborate'
+export { asStep, type NamesIn, type Trainable } from './trainable'
 export type { LayerFacts } from './facts'
 export * from './layers'
 export type { WeightInit } from './layers/init'
 export type { SidePadding, Sides } from './layers/sides'
 export type { Padding } from './layers/window'
-export { asModel, asTrainable, type Trainable } from './load'
+export { asModel, asTrainable } from './load'
 export { type InputOverride, type LayerNames, layerOf, type Model, model, modelAt, type Summary, type SummaryOf } from './model'
 export { type Dim, type Extent, type Identity, identity, type Layer, type Net, type Shape } from './net'
 export { type Family, type Network, network, type StepNetwork, stepNetwork } from './network'
@@ -43,7 +43,7 @@ export {
   type Tensor,
   type TrainingStep,
 } from './step'
-export { elaborateStep, type ElaboratedStep } from './stepgraph'
+export { elaborate, type Elaborated } from './elaborate'
 export { adam, adamw, bceWithLogits, crossEntropy, l1, type Loss, mse, type Optimizer, sgd, type SgdWith } from './training'
 export { type LeastBytes, type NumbersKept, stepBytes, type StepBytes } from './plan/bytes'
 export type { CheckedOptions } from './plan/checked'

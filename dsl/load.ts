@@ -3,7 +3,7 @@
 import { type Either, left } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import { type InputOverride, type Model, modelAt } from './model'
-import type { TrainingStep } from './step'
+import type { Trainable } from './trainable'
 import { decodeStep } from './stepdecode'
 
 const invalid = (reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at: 'the default export', reason })
@@ -17,9 +17,6 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
   const [b, c, h, w] = input as readonly unknown[]
   return [o.batch ?? b, c, o.height ?? h, o.width ?? w]
 }
-
-/** What can be staged and trained. */
-export type Trainable = Model | TrainingStep
 
 /** A `step(...)`, a `model(...)`, or a net with an image size. */
 export const asTrainable = (exported: unknown, override: InputOverride = {}): Either<GraphError, Trainable> => {

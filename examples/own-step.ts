@@ -16,7 +16,7 @@ import {
   seq,
   step,
 } from '../src/index'
-import { l1, mib, mse, stageStep, summary, type Tensor, train } from '../src/index'
+import { l1, mib, mse, stage, summary, type Tensor, train } from '../src/index'
 
 // ---------------------------------------------------------------- two nets
 
@@ -68,7 +68,7 @@ const own = step(
 export default own
 
 if (require.main === module) {
-  const plan = stageStep(own, { budget: mib(64) })
+  const plan = stage(own, { budget: mib(64) })
   console.log(summary(plan.plan, plan.timeline, plan.staging))
   train(own, plan, { steps: 10 }).then(({ losses }) => console.log(losses.map((l) => l.toFixed(4)).join(' ')))
 }

@@ -2,13 +2,16 @@
 // exists only in simulation, so that no device is needed. Invariant: each comes from a plan that the verifier accepted.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import * as path from 'node:path'
+import * as E from 'fp-ts/Either'
 import { type Either, isLeft } from 'fp-ts/Either'
-import { elaborate, sgd } from '../dsl'
+import { pipe } from 'fp-ts/function'
+import { elaborate } from '../dsl'
+import { errorText } from '../src/errors/errors'
+import { stepOf as minimised } from '../src/stage/prepare'
 import { zooEntry } from '../src/zoo'
-import { compile } from '../staging/compile'
+import { compile, trainingGraph } from '../staging/compile'
 import { PAGE_BYTES } from '../staging/core/bytes'
 import { renderError, type StageError } from '../staging/core/errors'
-import { training } from '../staging/grad/grad'
 import type { Graph } from '../staging/graph/graph'
 import type { Plan } from '../staging/plan/plan'
 import { toTape } from '../staging/plan/tape'
@@ -33,12 +36,15 @@ const orThrow = <A>(result: Either<StageError, A>, what: string): A => {
 const machine = machines['v100-pcie-16g']!
 
 const stepOf = ({ model, size }: Case): Graph => {
-  const entry = zooEntry(model)!
-  const { graph, output } = orThrow(elaborate(orThrow(entry.build([1, 3, size, size]), model), model), model)
-  return orThrow(
-    training(graph, output, { loss: entry.loss, optimizer: sgd({ lr: 0.001, momentum: 0.9 }), dtype: machine.device.dtype }),
-    model,
+  const { build, loss } = zooEntry(model)!
+  const graph = pipe(
+    build([1, 3, size, size]),
+    E.chainW((net) => minimised(net, { loss })),
+    E.chainW((step) => elaborate(step, model)),
+    E.chainW((step) => trainingGraph(step, machine)),
   )
+  if (isLeft(graph)) throw new Error(`${model}: ${errorText(graph.left)}`)
+  return graph.right
 }
 
 /** In the smallest budget that works, so that recompute, tiles and moves are really there. */

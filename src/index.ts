@@ -21,10 +21,7 @@ export {
   type Staged,
   type StagedPlan,
   type StageOptions,
-  stageStep,
-  type StepStageOptions,
   tryStage,
-  tryStageStep,
 } from './stage/stage'
 export { train, type TrainOptions, trainTask } from './train/trainer'
-export { zoo, type ZooEntry, zooEntry, zooNames, type ZooStep, zooSteps } from './zoo'
+export { zoo, type ZooEntry, zooEntry, zooNames } from './zoo'

@@ -1,238 +1,80 @@
-// The passes, in order: candidates (tile, schedule) → moves → pages → plan → verify. In: a training graph, a machine, a
-// budget. Out: the fastest plan that fits, or why there is none.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { bytesOf, pagesFor, pagesIn } from './core/bytes'
-import type { StageError } from './core/errors'
+// The passes, in order, each a pure function; a machine's declaration of its device says which of them it needs.
+// In: an elaborated step, a machine, a budget. Out: the fastest plan that fits, verified, or why there is none.
+// Invariant: whatever plans comes through here, so that for equal steps and machines plans are equal byte for byte.
+//
+//   elaborate   a step's forward graph and what is minimised in it      dsl/stepgraph.ts
+//   rewrite     operators joined where the device has them fused        grad/rewrite
+//   grad        losses, backward passes, updates                        grad/grad.ts
+//   narrow      bf16 where the machine computes in it                   grad/rewrite/narrow.ts
+//   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
+//   expand      segments into calls over cells                          plan/expand.ts
+//   place       cells into storages, chunks of pages with their stays   memory/place.ts, memory/touches.ts
+//   schedule    which chunks leave, and when they move                  schedule/search.ts, schedule/moves.ts
+//   pages       residencies onto physical pages                         memory/pages.ts
+//   verify      the finished plan, by code that shares nothing          verify
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { GraphError, StageError } from './core/errors'
+import { type ElaboratedStep, training } from './grad/grad'
+import { withGatheredUpdates } from './grad/rewrite/gathered'
+import { narrowed } from './grad/rewrite/narrow'
+import { withPoolPlaces } from './grad/rewrite/poolplaces'
+import { rewritten } from './grad/rewrite/rewrites'
 import type { Graph } from './graph/graph'
-import { type Machine, withScratch } from './graph/machine'
-import { assignPages, inOrder } from './memory/pages'
-import type { Algorithms, Plan, Segment, Unpaged } from './plan/plan'
+import type { Machine } from './graph/machine'
+import { assignPages } from './memory/pages'
+import type { Plan, Segment, Unpaged } from './plan/plan'
 import type { Prescription } from './plan/prescription'
-import { type Candidate, type Improver, type Planner, type Refiner, spilling } from './schedule/candidate'
-import { atLeastSeconds, computeSeconds } from './schedule/bound'
-import { inCoreRows } from './schedule/incore'
-import { recomputableOf } from './schedule/recomputed'
-import { heldAt, type Layout, layOut } from './schedule/layout'
-import { scheduleMoves } from './schedule/moves'
+import { spilling } from './schedule/candidate'
+import { layOut } from './schedule/layout'
 import { prescribedGroups } from './schedule/prescribed'
-import { improvers, planners, refiners, strategies } from './schedule/strategies'
-import { tightestCall } from './schedule/tracks'
+import { type CompileOptions, fitted, search } from './schedule/search'
 import { tileFailed } from './schedule/tilefailed'
-import { simulate } from './sim/simulate'
 import { assemble } from './tile/segments'
 import { verify } from './verify/verify'
 
-export interface CompileOptions {
-  readonly strategy: string
-  readonly budgetBytes: number
-  readonly machine: Machine
-  readonly algorithms?: Algorithms
-  /** Instead of what the registry has under the strategy's name: the laboratory takes heuristics away. */
-  readonly method?: { readonly planner: Planner; readonly refiner?: Refiner; readonly improver?: Improver }
-  /** Told of the work as it is done. */
-  readonly count?: (work: Work) => void
+export type { CompileOptions, Work } from './schedule/search'
+
+const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed ? pass : (a) => a)
+
+/** rewrite, grad, narrow: the graph that a machine trains. */
+export const trainingGraph = (
+  step: ElaboratedStep,
+  { device, precision }: Pick<Machine, 'device' | 'precision'>,
+): Either<GraphError, Graph> =>
+  pipe(
+    step,
+    where(device.fused, rewritten),
+    (s) => training(s, { dtype: device.dtype }),
+    E.map(where(device.fused, withPoolPlaces)),
+    E.map(where(device.gathersUpdates, withGatheredUpdates)),
+    E.map(where(precision === 'bf16', narrowed)),
+  )
+
+/** tile, expand, place, schedule for each candidate of a strategy; pages, verify for the fastest that fits. */
+export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => pipe(search(graph, o), E.chain(finished))
+
+/** pages, verify. */
+const finished = (unpaged: Unpaged): Either<StageError, Plan> => {
+  const plan = paged(unpaged)
+  return pipe(
+    verify(plan),
+    E.map(() => plan),
+  )
 }
 
-/** What the search does with a candidate: it is offered, laid out where its bounds do not rule it out, simulated where it fits. */
-export type Work = 'offered' | 'laid out' | 'simulated'
-
-/** The plan of a candidate in a budget, not verified yet and without physical pages; null when it does not fit. */
-const unpaged = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Unpaged | null => {
-  const pages = pagesIn(o.budgetBytes)
-  if (c.least > pages) return null
-  const moves = scheduleMoves(c.fit(pages), c.layout.calls, pages, o.machine.link)
-  if (!moves) return null
-  const { graph, segments, cells, calls, storages, places } = c.layout
-  return {
-    graph,
-    strategy,
-    machine: o.machine.name,
-    algorithms: o.algorithms ?? 'measured',
-    ...(o.machine.products === undefined ? {} : { products: o.machine.products }),
-    budgetBytes: o.budgetBytes,
-    segments,
-    cells,
-    calls,
-    storages,
-    places,
-    residencies: inOrder(moves.drafts),
-    tierBytes: moves.tierBytes,
-  }
-}
-
-const paged = (plan: Unpaged): Plan => ({ ...plan, ...assignPages(plan.residencies, plan.calls.length) })
-
-/** The plan of a candidate in a budget, not verified yet; null when it does not fit. */
-export const finish = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Plan | null => {
-  const plan = unpaged(c, strategy, o)
-  return plan && paged(plan)
-}
-
-/** A step this little longer than its compute is not worth finer tiles. */
-const HARDLY_WAITS = 1.02
-
-interface Best {
-  readonly candidate: Candidate
-  readonly plan: Unpaged
-  readonly seconds: number
-}
-
-/** The fastest plan of the candidates seen so far, of one strategy after the other. */
-class Search {
-  best: Best | null = null
-  smallest: Candidate | null = null
-  /** Whose algorithms are planned with. */
-  machine: Machine
-
-  constructor(
-    private readonly graph: Graph,
-    private readonly o: CompileOptions,
-  ) {
-    this.machine = o.machine
-  }
-
-  private get pages(): number {
-    return pagesIn(this.o.budgetBytes)
-  }
-
-  private beaten(layout: Layout): boolean {
-    return this.best !== null && atLeastSeconds(layout, this.pages, this.o.machine.link) >= this.best.seconds
-  }
-
-  /** Not worth laying out. */
-  private hopeless(c: Candidate): boolean {
-    const slow = this.best !== null && (c.computeSeconds ?? 0) >= this.best.seconds
-    const large = this.best !== null && (c.atLeastPages ?? 0) > this.pages
-    this.o.count?.('offered')
-    if (!slow && !large) this.o.count?.('laid out')
-    return slow || large
-  }
-
-  /** A laid out candidate's seconds; Infinity where it does not fit, or cannot be the fastest. */
-  private consider(c: Candidate, strategy: string): number {
-    const plan = this.beaten(c.layout) ? null : unpaged(c, strategy, this.o)
-    if (!plan) return Infinity
-    this.o.count?.('simulated')
-    const seconds = simulate(plan, this.o.machine.link).makespanSeconds
-    if (!this.best || seconds < this.best.seconds) this.best = { candidate: c, plan, seconds }
-    return seconds
-  }
-
-  /**
-   * All that the planner lists: the least that it may need, by the bounds of those that are not laid out. One that fits and
-   * hardly waits lets the planner skip those that compute more.
-   */
-  private list(candidates: Iterator<Candidate, unknown, boolean>, strategy: string): number {
-    let goodEnough = false
-    let least = Infinity
-    for (let next = candidates.next(goodEnough); !next.done; next = candidates.next(goodEnough)) {
-      const c = next.value
-      goodEnough = false
-      if (this.hopeless(c)) {
-        least = Math.min(least, c.atLeastPages ?? 0)
-        continue
-      }
-      least = Math.min(least, c.least)
-      if (!this.smallest || c.least < this.smallest.least) this.smallest = c
-      // What would wait too long may wait less in less memory; what computes too long would compute more.
-      goodEnough =
-        this.best !== null && computeSeconds(c.layout) >= this.best.seconds
-          ? c.least <= this.pages
-          : this.consider(c, strategy) <= HARDLY_WAITS * computeSeconds(c.layout)
-    }
-    return least
-  }
-
-  /** What the strategy lists, and what it makes for this budget where something listed fits. */
-  run(strategy: string): StageError | undefined {
-    const method = this.o.method ?? { planner: planners[strategy]!, refiner: refiners[strategy] }
-    const listed = method.planner(this.graph, this.machine)
-    if (isLeft(listed)) return listed.left
-    const least = this.list(listed.right, strategy)
-    if (!method.refiner || least > this.pages) return undefined
-    this.answer(method.refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity), strategy)
-    return undefined
-  }
-
-  private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {
-    for (let next = refined.next(Infinity); !next.done; )
-      next = refined.next(this.hopeless(next.value) ? Infinity : this.consider(next.value, strategy))
-  }
-
-  /** From the best plan, whosever it is. */
-  improve(improver: Improver, strategy: string): void {
-    if (this.best) this.answer(improver(this.graph, this.machine, this.best.candidate, this.best.seconds), strategy)
-  }
-
-  /**
-   * `swap:*` move what in-core keeps, `hybrid:*` at least what is left of it when all that they may make again is gone: where
-   * moving that much takes longer than the best, none of them need be tried.
-   */
-  isBeatenByTraffic(strategy: string): boolean {
-    if (!this.best || !/^(swap|hybrid):/.test(strategy)) return false
-    const { graph, o } = this
-    const intervals = strategy.startsWith('hybrid:') ? recomputableOf(graph, o.machine).intervals : []
-    const freed = intervals.reduce((n, i) => n + pagesFor(i.bytes) + i.values.length, 0)
-    return atLeastSeconds(inCoreRows(graph, o.machine), this.pages + freed, o.machine.link) >= this.best.seconds
-  }
-}
-
-/** In-core where it fits; else mixtures, and every other strategy that may be faster still. */
-const runAll = (search: Search): undefined => {
-  search.run('in-core')
-  if (search.best?.plan.strategy === 'in-core') return
-  search.run('auto')
-  for (const name of Object.keys(planners))
-    if (name !== 'in-core' && name !== 'auto' && !search.isBeatenByTraffic(name)) search.run(name)
-  search.improve(improvers['auto']!, 'auto')
-}
-
-/** The fastest algorithms; and, where their scratch may be in the way, those that need the least (paper 4, section 4.2). */
-const scratchVariants = (m: Machine): readonly Machine[] => (m.choices ? [m, withScratch(m, 0)] : [m])
-
-export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => {
-  if (!strategies.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal: strategies })
-  const search = new Search(graph, o)
-  for (search.machine of scratchVariants(o.machine)) {
-    const failed = o.strategy === 'auto' && !o.method ? runAll(search) : search.run(o.strategy)
-    if (failed) return left(failed)
-    if (o.method?.improver) search.improve(o.method.improver, o.strategy)
-    if (search.best?.plan.strategy === 'in-core') break
-  }
-  if (!search.best) return left(infeasible(search.smallest, o))
-  const plan = paged(search.best.plan)
-  const verified = verify(plan)
-  return isLeft(verified) ? verified : right(plan)
-}
+export const paged = (plan: Unpaged): Plan => ({ ...plan, ...assignPages(plan.residencies, plan.calls.length) })
 
 /** The plan of given segments, as much of it leaving the device as the budget demands: for tests and for plans by hand. */
-export const compileSegments = (graph: Graph, segments: readonly Segment[], o: CompileOptions): Either<StageError, Plan> => {
-  const candidate = spilling(layOut(graph, segments, o.machine, { packing: 'rows' }))
-  const plan = finish(candidate, o.strategy, o)
-  if (!plan) return left(infeasible(candidate, o))
-  const verified = verify(plan)
-  return isLeft(verified) ? verified : right(plan)
-}
+export const compileSegments = (graph: Graph, segments: readonly Segment[], o: CompileOptions): Either<StageError, Plan> =>
+  pipe(layOut(graph, segments, o.machine, { packing: 'rows' }), spilling, (candidate) => fitted(candidate, o), E.chain(finished))
 
 /** The plan of tiles and checkpoints by hand. */
-export const compilePrescribed = (graph: Graph, p: Prescription, o: CompileOptions): Either<StageError, Plan> => {
-  const byHand = { ...o, strategy: 'by-hand' }
-  const segments = assemble(graph, prescribedGroups(graph, p))
-  return isLeft(segments) ? left(tileFailed(byHand.strategy)(segments.left)) : compileSegments(graph, segments.right, byHand)
-}
-
-const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {
-  if (!smallest)
-    return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
-  const tracks = smallest.fit(smallest.least)
-  const { call } = tightestCall(tracks, smallest.layout.calls.length)
-  return {
-    tag: 'BudgetInfeasible',
-    strategy: o.strategy,
-    budgetBytes: o.budgetBytes,
-    smallestBytes: bytesOf(smallest.least),
-    inTheWay: heldAt(smallest.layout, tracks, call)
-      .slice(0, 5)
-      .map((h) => ({ label: h.label, bytes: bytesOf(h.pages) })),
-  }
-}
+export const compilePrescribed = (graph: Graph, p: Prescription, o: CompileOptions): Either<StageError, Plan> =>
+  pipe(
+    assemble(graph, prescribedGroups(graph, p)),
+    E.mapLeft(tileFailed(BY_HAND)),
+    E.chain((segments) => compileSegments(graph, segments, { ...o, strategy: BY_HAND })),
+  )
+const BY_HAND = 'by-hand'

@@ -3,15 +3,14 @@
 // a network: the weights after some steps are those of in-core, pages were held as planned, and each strategy moved or made
 // again what it says, wherever its smallest budget is below in-core.
 import { type Either, isLeft } from 'fp-ts/Either'
-import { mse, type Trainable } from '../../dsl'
 import { machineNamed } from '../../src/machine/machine'
 import type { TrainResult } from '../../src/train/result'
-import { DEFAULT_OPTIMIZER, stageGraph, trainingGraph } from '../../src/stage/stage'
+import { prepare } from '../../src/stage/prepare'
+import { stageGraph } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
-import { zooEntry, zooSteps } from '../../src/zoo'
+import { zooEntry } from '../../src/zoo'
 import { smallestOf } from '../../src/stage/sweep'
 import { mib } from '../../staging/core/bytes'
-import type { GraphError } from '../../staging/core/errors'
 import { strategies } from '../../staging/schedule/strategies'
 import type { Claiming } from './claims'
 
@@ -42,10 +41,9 @@ const isExact = (strategy: string): boolean => /^(swap|hybrid|checkpoint):/.test
 
 const graphOn = (network: string, [batch, height, width]: readonly [number, number, number]) => {
   const on = must(machineNamed('cpu', { algorithms: 'fixed' }))
-  const entry = zooEntry(network) ?? zooSteps.find((s) => s.name === network)!
-  const model: Either<GraphError, Trainable> = entry.build([batch, entry.defaultInput[1], height, width])
-  const loss = 'loss' in entry ? entry.loss : mse
-  return { on, graph: must(trainingGraph(must(model), network, loss, DEFAULT_OPTIMIZER, on)) }
+  const { build, defaultInput, loss } = zooEntry(network)!
+  const model = must(build([batch, defaultInput[1], height, width]))
+  return { on, graph: must(prepare(model, on, { name: network, loss })).graph }
 }
 
 export interface Bits {

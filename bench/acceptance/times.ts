@@ -2,8 +2,8 @@
 // in half of their memory (the median of five, each on a graph that no planner has seen), and processor time on ever deeper
 // chains of residual blocks for the strategies that claim n log n.
 import { isLeft } from 'fp-ts/Either'
-import { batchNorm, conv2d, identity, modelAt, mse, type Net, relu, residual, seq } from '../../dsl'
-import { DEFAULT_OPTIMIZER, trainingGraph } from '../../src/stage/stage'
+import { batchNorm, conv2d, identity, modelAt, type Net, relu, residual, seq } from '../../dsl'
+import { prepare } from '../../src/stage/prepare'
 import { compile } from '../../staging/compile'
 import { mib } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
@@ -59,9 +59,9 @@ export const residualChain = (blocks: number): Graph => {
   const rest = Array.from({ length: blocks - 1 }, (_, i): Net => residual(seq(...one(i + 1)), identity))
   const model = modelAt([8, 64, 112, 112], seq(...one(0), ...rest) as Net)
   if (isLeft(model)) throw new Error(JSON.stringify(model.left))
-  const graph = trainingGraph(model.right, `${blocks} blocks`, mse, DEFAULT_OPTIMIZER, on)
-  if (isLeft(graph)) throw new Error(JSON.stringify(graph.left))
-  return graph.right
+  const prepared = prepare(model.right, on, { name: `${blocks} blocks` })
+  if (isLeft(prepared)) throw new Error(JSON.stringify(prepared.left))
+  return prepared.right.graph
 }
 
 export const GROWING = ['swap:greedy', 'swap:fractional', 'swap:window'] as const

@@ -1,11 +1,14 @@
 // The networks that the CPU device is measured on. In: nothing. Out: cases by name, each a zoo model at one size.
+import * as E from 'fp-ts/Either'
 import { isRight } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { elaborate } from '../../dsl'
 import { zooNames } from '../../src/zoo'
 import { modelNamed } from '../../src/cli/model'
 import { type StagedModel, stageNamed } from '../../src/cli/stage'
-import { DEFAULT_OPTIMIZER } from '../../src/stage/stage'
-import { training } from '../../staging/grad/grad'
+import { stepOf } from '../../src/stage/prepare'
+import { trainingGraph } from '../../staging/compile'
+import { devices } from '../../staging/devices'
 import type { Graph } from '../../staging/graph/graph'
 
 export interface Case {
@@ -54,10 +57,12 @@ export const stagedCase = (c: Case, threads: number): StagedModel => {
 /** The training graph as the network was written, for the peer: nothing of it fused. */
 export const plainGraph = (c: Case): Graph => {
   const named = modelNamed(c.model, { height: c.image, width: c.image, batch: c.batch })
-  const model = isRight(named) ? named.right.model : undefined
-  const forward = model && model.kind !== 'step' ? elaborate(model, c.model) : undefined
-  if (!forward || !isRight(forward) || !isRight(named)) throw new Error(`${c.name}: no graph`)
-  const graph = training(forward.right.graph, forward.right.output, { loss: named.right.loss, optimizer: DEFAULT_OPTIMIZER })
+  const graph = pipe(
+    named,
+    E.chain(({ model, loss }) => stepOf(model, loss === undefined ? {} : { loss })),
+    E.chainW((step) => elaborate(step, c.model)),
+    E.chainW((step) => trainingGraph(step, { device: { ...devices.cpu, fused: false }, precision: 'fp32' })),
+  )
   if (isRight(graph)) return graph.right
   throw new Error(`${c.name}: ${JSON.stringify(graph.left)}`)
 }

@@ -1,12 +1,12 @@
 // What the experiments share: training graphs of zoo networks on named machines, and one planned step. In: names and shapes. Out:
 // graphs; for each strategy and budget the case that `compare` reports. Networks and strategies that are not there give null.
-import { type Either, isLeft } from 'fp-ts/Either'
-import { mse, type Trainable } from '../../dsl'
+import * as E from 'fp-ts/Either'
+import { isLeft } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { caseOf, type FeasibleCase } from '../../src/stage/sweep'
 import { type LocalMachine, machineNamed } from '../../src/machine/machine'
-import { DEFAULT_OPTIMIZER, trainingGraph } from '../../src/stage/stage'
-import { zooEntry, zooSteps } from '../../src/zoo'
-import type { GraphError } from '../../staging/core/errors'
+import { prepare } from '../../src/stage/prepare'
+import { zooEntry } from '../../src/zoo'
 import type { Graph } from '../../staging/graph/graph'
 import { strategies } from '../../staging/schedule/strategies'
 
@@ -20,13 +20,13 @@ export const machine = (name: string): LocalMachine => {
 
 /** A network of the zoo, or a step of several objectives, which says itself what it minimises. */
 export const graphOf = (name: string, on: LocalMachine, batch: number, height: number, width = height): Graph | null => {
-  const entry = zooEntry(name) ?? zooSteps.find((s) => s.name === name)
+  const entry = zooEntry(name)
   if (!entry) return null
-  const model: Either<GraphError, Trainable> = entry.build([batch, entry.defaultInput[1], height, width])
-  if (isLeft(model)) return null
-  const loss = 'loss' in entry ? entry.loss : mse
-  const graph = trainingGraph(model.right, name, loss, DEFAULT_OPTIMIZER, on)
-  return isLeft(graph) ? null : graph.right
+  const prepared = pipe(
+    entry.build([batch, entry.defaultInput[1], height, width]),
+    E.chainW((model) => prepare(model, on, { name, loss: entry.loss })),
+  )
+  return isLeft(prepared) ? null : prepared.right.graph
 }
 
 export const known = (names: readonly string[]): readonly string[] => names.filter((n) => strategies.includes(n))

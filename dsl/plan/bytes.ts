@@ -3,6 +3,9 @@
 //           but those written over their input
 //  least    parameters, the optimizer's numbers, running statistics, and the largest layer's gradients: a weight is updated
 //           as soon as its gradient is complete, so no two layers' need be there at once. No plan works with less.
+import { elementsOf } from '../../staging/core/box'
+import type { ElaboratedStep } from '../../staging/grad/objective'
+import type { ValueId } from '../../staging/graph/graph'
 import type { Analyse, Facts, ParametersNumber, StateNumber } from '../facts'
 import type { Model } from '../model'
 import type { Add, CompareDigits, FromLow, Mul, Reverse, Trim } from '../numbers/naturals'
@@ -51,5 +54,14 @@ export type LeastBytes<M extends Model, K extends number> =
   Numbers<M> extends [infer P extends number, infer State extends number]
     ? Mul<4, Add<Add<Mul<P, Add<1, number extends K ? 0 : K>>, State>, FromLow<Largest<SitesOfModel<M>>>>>
     : never
-export const leastBytes = (m: Model, optimizer: Optimizer): number =>
-  4 * (m.parameters * (1 + numbersKept(optimizer)) + stateOf(m) + Math.max(0, ...m.layers.map((l) => l.parameters)))
+/** The same of any step, as it was elaborated. */
+export const leastBytes = ({ graph, objectives }: ElaboratedStep): number => {
+  const numbers = (ids: Iterable<ValueId>): number => [...ids].reduce((n, v) => n + elementsOf(graph.values[v]!.shape), 0)
+  const ofRole = (role: string): readonly ValueId[] => graph.values.flatMap((v) => (v.role === role ? [v.id] : []))
+  const trained = new Set(objectives.flatMap((o) => [...o.params]))
+  const layers = new Map<string, Set<ValueId>>()
+  for (const { layer, ins } of graph.ops)
+    for (const v of ins) if (trained.has(v)) layers.set(layer, (layers.get(layer) ?? new Set()).add(v))
+  const kept = objectives.reduce((n, o) => n + numbersKept(o.optimizer) * numbers(o.params), 0)
+  return 4 * (numbers(ofRole('param')) + kept + numbers(ofRole('state')) + Math.max(0, ...[...layers.values()].map(numbers)))
+}

@@ -3,15 +3,29 @@
 // and src/stage/stage.ts; the words are words.ts's, and both sides look for faults in the same order.
 import type { BadSize } from '../layers/rule'
 import type { Model } from '../model'
+import type { Trainable } from '../trainable'
 import type { Dim, Shape } from '../net'
 import type { Compare } from '../numbers/naturals'
 import type { LeastBytes, NumbersKept } from './bytes'
 import type { SitesOfModel } from './ranges'
 import type { AnySite } from './sites'
-import type { BudgetTooSmall, CannotTile, RangeBackwards, RangesOverlap, StrategyAndPlan, SumsInside, TooFine } from './words'
+import type {
+  BudgetTooSmall,
+  CannotTile,
+  RangeBackwards,
+  RangesOverlap,
+  StepsOwn,
+  StrategyAndPlan,
+  SumsInside,
+  TooFine,
+} from './words'
 
 /** The options, when nothing is wrong with them; sizes that are not literals are left to run time. */
-export type CheckedOptions<M extends Model, O> = string extends M['net']['kind'] ? O : WithFault<O, FaultOf<M, O>>
+export type CheckedOptions<M extends Trainable, O> = M extends Model
+  ? string extends M['net']['kind']
+    ? O
+    : WithFault<O, FaultOf<M, O>>
+  : { [K in keyof O]: K extends 'loss' | 'optimizer' ? StepsOwn<K> : O[K] }
 
 interface OptionFault<Key extends string, Reason extends string> {
   index: null

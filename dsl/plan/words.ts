@@ -41,6 +41,10 @@ export type BudgetTooSmall<B extends string, L extends string> = ReturnType<type
 export const strategyAndPlan = () => 'a strategy cannot be given with tiles or checkpoints, which are a plan by hand' as const
 export type StrategyAndPlan = ReturnType<typeof strategyAndPlan>
 
+export const stepsOwn = <Given extends string>(given: Given) =>
+  `${given} cannot be given for a step: it has its own losses and optimizers` as const
+export type StepsOwn<Given extends string> = ReturnType<typeof stepsOwn<Given>>
+
 // ---------------------------------------------------------------- a plan and a model, or a device, that do not fit
 
 export const staleInput = <Then extends string, Now extends string>(then: Then, now: Now) =>

@@ -5,15 +5,12 @@ import { pipe } from 'fp-ts/function'
 import { strategies } from '../../staging/schedule/strategies'
 import { unknownName } from '../errors/errors'
 import { writeWholeText } from '../files/whole'
-import { machineNamed } from '../machine/machine'
 import { showPercent, showRatio, showSeconds, showSize } from '../report/format'
-import { trainingGraph } from '../stage/stage'
 import { comparisonPlot } from './compare/plot'
 import { type Case, compareGraph } from '../stage/sweep'
-import { modelNamed } from './model'
-import { knownAllocator, optimizerOf, overrideOf } from './options'
+import { knownAllocator } from './options'
 import type { Done, Output } from './output'
-import type { StagingOptions } from './stage'
+import { prepareNamed, type StagingOptions } from './stage'
 
 export interface CompareOptions extends StagingOptions {
   readonly strategies?: readonly string[]
@@ -45,14 +42,8 @@ export const compareModel = (modelText: string, o: CompareOptions, out: Output):
   return pipe(
     E.traverseArray(knownStrategy)(wanted),
     E.flatMap(() => E.traverseArray(knownAllocator)(allocators ?? [])),
-    E.flatMap(() => modelNamed(modelText, overrideOf(o))),
-    E.bindTo('named'),
-    E.bind('machine', () => machineNamed(o.machine ?? 'cpu', { spill, algorithms })),
-    E.bind('optimizer', () => optimizerOf(o)),
-    E.bind('graph', ({ named: { model, name, loss }, machine, optimizer }) =>
-      trainingGraph(model, name, o.loss ?? loss, optimizer, machine),
-    ),
-    E.flatMap(({ named, machine, graph }) => {
+    E.flatMap(() => prepareNamed(modelText, o)),
+    E.flatMap(({ named, prepared: { machine, graph } }) => {
       out.say(HEAD)
       const sweep = { strategies: wanted, budgets, algorithms, spill, allocators }
       const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c)))

@@ -7,12 +7,13 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { asTrainable, type InputOverride, type Loss, type Trainable } from '../../dsl'
 import { type SpillwayError, SpillwayException, unknownName } from '../errors/errors'
-import { zooEntry, zooNames, zooSteps } from '../zoo'
+import { zooEntry, zooNames } from '../zoo'
 
 export interface NamedModel {
   readonly name: string
   readonly model: Trainable
-  readonly loss: Loss
+  /** What the zoo trains it with. */
+  readonly loss?: Loss
   /** The zoo's family, or the file, and whether its model was given another input than its own. */
   readonly source: { readonly family: string } | { readonly file: string; readonly resized: boolean }
 }
@@ -21,17 +22,12 @@ const MODEL_FILES = ['.ts', '.cts', '.js', '.cjs']
 const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
 
 const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
-  const entry = zooEntry(name) ?? zooSteps.find((s) => s.name === name)
+  const entry = zooEntry(name)
   if (!entry) return E.left(unknownName('model', name, zooNames))
   const [b, c, h, w] = entry.defaultInput
   return pipe(
     entry.build([o.batch ?? b, c, o.height ?? h, o.width ?? w]),
-    E.map((model: Trainable) => ({
-      name,
-      model,
-      loss: 'loss' in entry ? entry.loss : 'mse',
-      source: { family: entry.family },
-    })),
+    E.map((model) => ({ name, model, loss: entry.loss, source: { family: entry.family } })),
   )
 }
 
@@ -58,7 +54,6 @@ const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedMo
     E.map(({ exported, model }) => ({
       name: basename(file, extname(file)),
       model,
-      loss: 'mse',
       source: { file, resized: isModel(exported) && Object.keys(o).length > 0 },
     })),
   )

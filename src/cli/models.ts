@@ -1,9 +1,12 @@
 // `spillway models`: the zoo. Out: name, parameters, layers and default input of each network.
+import * as E from 'fp-ts/Either'
 import { isLeft, right } from 'fp-ts/Either'
-import { elaborate, elaborateStep } from '../../dsl'
-import { zoo, type ZooEntry, type ZooStep, zooSteps } from '../zoo'
+import { pipe } from 'fp-ts/function'
+import { elaborate } from '../../dsl'
+import { zoo, type ZooEntry } from '../zoo'
 import { elementsOf } from '../../staging/core/box'
 import { showCount, showShape } from '../report/format'
+import { stepOf } from '../stage/prepare'
 import type { Done, Output } from './output'
 
 interface Row {
@@ -15,29 +18,19 @@ interface Row {
 }
 
 const rowOf = (entry: ZooEntry): Row => {
-  const model = entry.build()
-  const graph = isLeft(model) ? model : elaborate(model.right, entry.name)
-  if (isLeft(model) || isLeft(graph)) throw new Error(`the zoo's ${entry.name} does not build`)
-  return {
-    name: entry.name,
-    parameters: graph.right.graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
-    layers: model.right.layers.length,
-    input: entry.defaultInput,
-    loss: entry.loss,
-  }
-}
-
-const stepRowOf = (entry: ZooStep): Row => {
-  const step = entry.build()
-  const elaborated = isLeft(step) ? step : elaborateStep(step.right, entry.name)
+  const elaborated = pipe(
+    entry.build(),
+    E.chainW((model) => stepOf(model, entry.loss === undefined ? {} : { loss: entry.loss })),
+    E.chainW((step) => elaborate(step, entry.name)),
+  )
   if (isLeft(elaborated)) throw new Error(`the zoo's ${entry.name} does not build`)
-  const { graph, objectives } = elaborated.right
+  const { graph, objectives, layers } = elaborated.right
   return {
     name: entry.name,
     parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
-    layers: new Set(graph.ops.map((o) => o.layer)).size,
+    layers: layers.length,
     input: entry.defaultInput,
-    loss: objectives.map((o) => o.name).join(', '),
+    loss: entry.loss ?? objectives.map((o) => o.name).join(', '),
   }
 }
 
@@ -45,7 +38,7 @@ const line = (name: string, parameters: string, layers: string, input: string, l
   `${name.padEnd(28)}${parameters.padStart(14)}${layers.padStart(8)}  ${input.padEnd(14)}${loss}`
 
 export const listModels = (out: Output): Done => {
-  const rows = [...zoo.map(rowOf), ...zooSteps.map(stepRowOf)]
+  const rows = zoo.map(rowOf)
   out.answer(
     { models: rows },
     [

@@ -11,7 +11,7 @@ import type { Precision } from '../../staging/devices'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
-import { DEFAULT_LEARNING_RATE } from '../stage/stage'
+import { DEFAULT_LEARNING_RATE } from '../stage/prepare'
 
 /** Commander hears of a text that is not legal by an exception. */
 const option =
@@ -81,7 +81,9 @@ export interface OptimizerOptions {
   readonly weightDecay?: number
 }
 
-export const optimizerOf = (o: OptimizerOptions): Either<SpillwayError, Optimizer> => {
+/** Undefined where nothing is said of it. */
+export const optimizerOf = (o: OptimizerOptions): Either<SpillwayError, Optimizer | undefined> => {
+  if ([o.optimizer, o.lr, o.momentum, o.weightDecay].every((given) => given === undefined)) return E.right(undefined)
   const { optimizer = 'sgd', lr = DEFAULT_LEARNING_RATE, momentum } = o
   const decay = o.weightDecay === undefined ? {} : { weightDecay: o.weightDecay }
   if (optimizer === 'sgd') return E.right(sgd({ lr, momentum: momentum ?? 0.9, ...decay }))

@@ -4,13 +4,15 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Loss } from '../../dsl'
+import { stepsOwn } from '../../dsl/plan/words'
 import type { Precision } from '../../staging/devices'
 import { type Algorithms, precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
 import { machineNamed, type MachineOptions } from '../machine/machine'
 import { tryLoadPlan } from '../stage/planfile'
-import { describePlan, type StagedPlan, stageGraph, trainingGraph } from '../stage/stage'
+import { type Own, prepare, type Prepared } from '../stage/prepare'
+import { describePlan, type StagedPlan, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { type InputOptions, knownAllocator, type OptimizerOptions, optimizerOf, overrideOf } from './options'
 
@@ -71,32 +73,44 @@ const fromFile = (file: string, modelText: string, o: StagingOptions): Either<Sp
       const [batch, , height, width] = plan.graph.values.find((v) => v.role === 'input')!.shape
       return modelNamed(modelText, { batch, height, width })
     }),
-    E.tap(({ named, plan }) => belonging(named.model, plan)),
+    E.tap(({ named, plan, machine }) => belonging(named.model, plan, machine)),
     E.map(({ named, plan, machine }) => ({ named, staged: describePlan(plan, machine, o.spill ?? 'ram', 'pages', 0) })),
   )
 }
 
-const withoutOwn = ({ model }: NamedModel, o: StagingOptions): Either<SpillwayError, void> => {
-  const given = model.kind === 'step' ? STEPS_OWN.filter((k) => o[k] !== undefined) : []
-  return given.length
-    ? E.left(usage(`${given.map(flagOf).join(', ')} cannot be given for a step: it has its own losses and optimizers`))
-    : E.right(undefined)
+export interface PreparedModel {
+  readonly named: NamedModel
+  readonly prepared: Prepared
 }
 
+/** What a model's output is compared with, and by what it is trained; a step says so itself, whatever command it is given to. */
+const ownOf = ({ model, loss }: NamedModel, o: StagingOptions): Either<SpillwayError, Own> => {
+  const given = model.kind === 'step' ? STEPS_OWN.filter((k) => o[k] !== undefined) : []
+  return given.length
+    ? E.left(usage(stepsOwn(given.map(flagOf).join(', '))))
+    : pipe(
+        optimizerOf(o),
+        E.map((optimizer) => ({ loss: o.loss ?? loss, optimizer })),
+      )
+}
+
+/** All that is checked, and made, before anything is planned. */
+export const prepareNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, PreparedModel> =>
+  pipe(
+    knownAllocator(o.allocator ?? 'pages'),
+    E.flatMap(() => modelNamed(modelText, overrideOf(o))),
+    E.bindTo('named'),
+    E.bind('own', ({ named }) => ownOf(named, o)),
+    E.bind('machine', () => machineNamed(o.machine ?? 'cpu', machineOptions(o))),
+    E.bind('prepared', ({ named, own, machine }) => prepare(named.model, machine, { ...own, name: named.name })),
+  )
+
 export const stageNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
-  const { plan, budget, strategy, allocator = 'pages', algorithms, spill } = o
+  const { plan, budget, strategy, allocator, algorithms, spill } = o
   return plan !== undefined
     ? fromFile(plan, modelText, o)
     : pipe(
-        knownAllocator(allocator),
-        E.flatMap(() => modelNamed(modelText, overrideOf(o))),
-        E.bindTo('named'),
-        E.bind('machine', () => machineNamed(o.machine ?? 'cpu', machineOptions(o))),
-        E.tap(({ named }) => withoutOwn(named, o)),
-        E.bind('optimizer', () => optimizerOf(o)),
-        E.bind('graph', ({ named: { model, name, loss }, optimizer, machine }) =>
-          trainingGraph(model, name, o.loss ?? loss, optimizer, machine),
-        ),
-        E.bind('staged', ({ graph, machine }) => stageGraph(graph, machine, { budget, strategy, allocator, algorithms, spill })),
+        prepareNamed(modelText, o),
+        E.bind('staged', ({ prepared }) => stagePrepared(prepared, { budget, strategy, allocator, algorithms, spill })),
       )
 }

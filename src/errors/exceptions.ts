@@ -27,6 +27,15 @@ export const deviceFailed = (e: unknown): SpillwayError => ({ tag: 'DeviceFailed
 /** What a device or the addon says that fails, as a value. */
 export const onDevice = <A>(f: () => A): E.Either<SpillwayError, A> => E.tryCatch(f, deviceFailed)
 
+/** What a device that fails while it is asked how long calls take says out of the middle of planning, as a value. */
+export const whilePlanning = <A>(plan: () => E.Either<SpillwayError, A>): E.Either<SpillwayError, A> =>
+  E.flatten(
+    E.tryCatch(plan, (e) => {
+      if (e instanceof SpillwayException) return e.error
+      throw e
+    }),
+  )
+
 /** A resource for as long as it is used, however that ends: an exception goes on, but not past the closing. */
 export const using =
   <R, A>(

@@ -193,7 +193,7 @@ const FITS_NOWHERE = 2 ** 40
 /** What the context, the libraries' handles, modules and graphs take beside the pool. */
 const CUDA_OWN_BYTES = 1024 ** 3
 
-/** What a device that fails says, out of the middle of planning: `stageGraph` makes it a value again. */
+/** What a device that fails says, out of the middle of planning: `whilePlanning` makes it a value again. */
 const onDevice = <A>(f: () => A): A => {
   const answer = orDeviceFailed(f)
   if (isLeft(answer)) throw new SpillwayException(answer.left)

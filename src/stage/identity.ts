@@ -5,16 +5,15 @@ import { resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { not } from 'fp-ts/Predicate'
-import { elaborate, elaborateStep, type Trainable } from '../../dsl'
-import { hashText } from '../../staging/core/fnv'
+import type { Loss, Trainable } from '../../dsl'
+import { lossNames, LOSSES } from '../../staging/grad/loss'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { rewritten } from '../../staging/grad/rewrite/rewrites'
-import type { Graph, Op } from '../../staging/graph/graph'
-import { opDef } from '../../staging/ops/registry'
+import type { Graph } from '../../staging/graph/graph'
 import type { Plan } from '../../staging/plan/plan'
 import type { RunIdentity } from '../train/checkpoint'
 import { type SpillwayError, usage } from '../errors/errors'
+import type { LocalMachine } from '../machine/machine'
+import { prepare } from './prepare'
 import type { StagedPlan } from './stage'
 
 export const identityOf = (staged: StagedPlan, seed: number, data: string, weights: string | undefined): RunIdentity => ({
@@ -27,54 +26,39 @@ export const identityOf = (staged: StagedPlan, seed: number, data: string, weigh
   device: staged.machine.device.name,
 })
 
-/** What the forward pass makes for the backward alone (the places of maxima) is no part of the model. */
-const isForBackward = (g: Graph): ((o: Op) => boolean) => {
-  const readers = new Map<number, Set<boolean>>()
-  for (const o of g.ops) for (const v of o.ins) readers.set(v, (readers.get(v) ?? new Set()).add(o.phase === 'backward'))
-  return (o) => o.outs.every((v) => readers.get(v)?.has(true) && !readers.get(v)!.has(false))
-}
-
-const isCast = (o: Op): boolean => opDef(o.kind).narrow === 'always'
-
-/** The forward part of a graph by its layers: operators, attributes, shapes; not value numbers or types, nor casts between those. */
-const forwardHash = (g: Graph): string =>
-  hashText(
-    JSON.stringify(
-      g.ops
-        .filter((o) => o.phase === 'forward' && !isCast(o))
-        .filter(not(isForBackward(g)))
-        .map((o) => [
-          o.kind,
-          o.layer,
-          Object.entries(o.attrs).sort(),
-          o.ins.map((v) => g.values[v]!.shape),
-          o.outs.map((v) => g.values[v]!.shape),
-        ]),
-    ),
+/** The forward part by its layers: operators, attributes, shapes; not the numbers of its values. */
+const forwardText = (g: Graph): string =>
+  JSON.stringify(
+    g.ops
+      .filter((o) => o.phase === 'forward')
+      .map((o) => [
+        o.kind,
+        o.layer,
+        Object.entries(o.attrs).sort(),
+        [...o.ins, ...o.outs].map((v) => [g.values[v]!.shape, g.values[v]!.dtype]),
+      ]),
   )
 
-/** The graphs that a plan of this model may have been made from. */
-const formsOf = (model: Trainable, name: string): Either<SpillwayError, readonly Graph[]> =>
-  model.kind === 'step'
-    ? pipe(
-        elaborateStep(model, name),
-        E.map(({ graph }) => [graph]),
-      )
-    : pipe(
-        elaborate(model, name),
-        E.map(({ graph, output }) => [graph, rewritten(graph, output).graph]),
-      )
+/** The loss of a plan's graph: it decides which values are stored narrow. */
+const lossOf = (g: Graph): Loss | undefined => {
+  const kind = g.ops.find((o) => o.phase === 'loss')?.kind
+  return lossNames.find((name) => LOSSES[name].kind === kind)
+}
 
-/** The plan, if it is of this model: not of another one, nor of another version of it. */
-export const belonging = (model: Trainable, plan: Plan): Either<SpillwayError, Plan> =>
-  pipe(
-    formsOf(model, plan.graph.name),
+/** A step says all of its graph; with what a model's output is compared, and by what it is trained, its plan has decided. */
+const sameGraph = (model: Trainable, now: Graph, then: Graph): boolean =>
+  model.kind === 'step' ? fingerprint(now) === fingerprint(then) : forwardText(now) === forwardText(then)
+
+/** The plan, if it is of this model, and not of another version of it: for its machine the same passes make the same graph. */
+export const belonging = (model: Trainable, plan: Plan, machine: LocalMachine): Either<SpillwayError, Plan> => {
+  const { graph } = plan
+  return pipe(
+    prepare(model, machine, { name: graph.name, ...(model.kind === 'model' ? { loss: lossOf(graph) } : {}) }),
     E.filterOrElse(
-      (forms) => forms.some((g) => forwardHash(g) === forwardHash(plan.graph)),
+      (now) => sameGraph(model, now.graph, graph),
       () =>
-        usage(
-          `the plan was staged for model '${plan.graph.name}', and this is another one, or another version of it: stage it again`,
-        ),
+        usage(`the plan was staged for model '${graph.name}', and this is another one, or another version of it: stage it again`),
     ),
     E.map(() => plan),
   )
+}

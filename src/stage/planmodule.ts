@@ -141,13 +141,13 @@ export const openModule = <M extends Model>(model: M, module: PlanModule, spill 
     ? E.left(usage(difference))
     : pipe(
         unpack(module),
-        E.tap((plan) => belonging(model, plan)),
-        E.filterOrElse(
-          (plan) => sameJson(headOf(plan, model), module.head),
-          () => misfit('what it says is not what its plan says'),
-        ),
         E.bindTo('plan'),
         E.bind('machine', ({ plan }) => machineNamed(plan.machine, { spill, precision: precisionOf(plan) })),
+        E.tap(({ plan, machine }) => belonging(model, plan, machine)),
+        E.filterOrElse(
+          ({ plan }) => sameJson(headOf(plan, model), module.head),
+          () => misfit('what it says is not what its plan says'),
+        ),
         E.map(({ plan, machine }) => ({ ...describePlan(plan, machine, spill, 'pages', 0), model })),
       )
 }

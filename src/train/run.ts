@@ -24,7 +24,7 @@ export interface RunOptions extends TrainOptions {
 /** The plan, when it was made for this model; else what changed, so that the error stands at the argument. */
 export type MatchingPlan<M extends Model, P> = PlanFault<M, P> extends infer S extends string ? S : P
 type PlanFault<M extends Model, P> =
-  P extends PlanModule<infer H> ? Stale<M, H> : P extends Staged<infer Then> ? Stale<M, Then> : null
+  P extends PlanModule<infer H> ? Stale<M, H> : P extends Staged<infer Then extends Model> ? Stale<M, Then> : null
 
 /** The options, when the plan fits their device. */
 export type FittingOptions<P, O> = O extends { readonly device: infer D }
@@ -34,7 +34,7 @@ export type FittingOptions<P, O> = O extends { readonly device: infer D }
   : O
 type PeakOf<P> = P extends PlanModule<infer H extends PlanHead> ? H['peak'] : number
 
-const matching = <M extends Model>(model: M, plan: Staged | PlanModule, o: RunOptions): Either<SpillwayError, Staged> => {
+const matching = <M extends Model>(model: M, plan: Staged<Model> | PlanModule, o: RunOptions): Either<SpillwayError, Staged> => {
   if ('kind' in plan) return openModule(model, plan, o.spill)
   const difference = stale(model, plan.model)
   return difference === null ? E.right(plan) : E.left(usage(difference))
@@ -48,7 +48,7 @@ const fitting = ({ plan }: Staged, device: Device | undefined): Either<SpillwayE
     : E.right(undefined)
 }
 
-export const tryRun = <M extends Model, P extends Staged | PlanModule, const O extends RunOptions>(
+export const tryRun = <M extends Model, P extends Staged<Model> | PlanModule, const O extends RunOptions>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,
@@ -66,7 +66,7 @@ export const tryRun = <M extends Model, P extends Staged | PlanModule, const O e
  *
  * @example await run(net, plan, { steps: 10, device: device('cpu', gib(4)) })
  */
-export const run = async <M extends Model, P extends Staged | PlanModule, const O extends RunOptions>(
+export const run = async <M extends Model, P extends Staged<Model> | PlanModule, const O extends RunOptions>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,

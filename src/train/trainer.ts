@@ -145,7 +145,7 @@ interface Start {
 const startOf = (model: Trainable | undefined, staged: StagedPlan, options: TrainOptions): Either<SpillwayError, Start> =>
   pipe(
     checkedOptions(options),
-    E.tap(() => (model ? belonging(model, staged.plan) : E.right(undefined))),
+    E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
     E.tap(() => runsHere(staged)),
     E.flatMap(() => dataOf(staged, options)),
     E.bindTo('data'),

@@ -1,5 +1,5 @@
 // The gradient pass: forward graph to training graph. Appends losses, the backward pass of each objective, and updates.
-// In: a forward graph and what to minimise. Out: the training graph, in execution order.
+// In: an elaborated step. Out: the training graph, in execution order.
 // Invariant: each parameter and running statistic is updated once a step, right after the last op that touches
 // anything of its update, so gradients do not pile up and nothing reads a weight after its update.
 // Worked example, image -> conv(w) -> mse: conv2d, mse, mse_bwd, conv2d_bwd_weights, sgd.
@@ -10,24 +10,19 @@ import type { Float, Graph, Op, ValueId } from '../graph/graph'
 import type { Ref } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
-import { type Loss, lossAttrs, lossNames, LOSSES, type LossRule } from './loss'
-import { allParams, type Detached, type Objective, objectivesFault, type Term } from './objective'
-import { type Optimizer, optimizerFault, updateRule } from './optimizer'
+import { lossAttrs, lossNames, LOSSES, type LossRule } from './loss'
+import { type ElaboratedStep, type Objective, objectivesFault, type Term } from './objective'
+import { type Optimizer, updateRule } from './optimizer'
 
 export type { Loss } from './loss'
-export type { Detached, Objective, Term } from './objective'
+export type { Detached, ElaboratedStep, Objective, Term } from './objective'
 export type { Adam, Optimizer, Sgd } from './optimizer'
 
-export interface StepOptions {
+export interface TrainingOptions {
   /** Float type of every value: the machine's. */
   readonly dtype?: Float
   /** How much of a step's statistics enters running means; PyTorch's default is 0.1. */
   readonly normMomentum?: number
-}
-
-export interface TrainingOptions extends StepOptions {
-  readonly loss: Loss
-  readonly optimizer: Optimizer
 }
 
 const outputFault = (forward: Graph, output: ValueId): GraphError | undefined => {
@@ -125,10 +120,8 @@ const appendLosses = (
 
 const finish = (
   b: GraphBuilder,
-  forward: Graph,
-  objectives: readonly Objective[],
-  detached: readonly Detached[],
-  options: StepOptions,
+  { graph: forward, objectives, detached }: ElaboratedStep,
+  options: TrainingOptions,
 ): Either<GraphError, Graph> => {
   const losses = appendLosses(b, forward, objectives)
   if (isLeft(losses)) return losses
@@ -156,29 +149,8 @@ const finish = (
   return right(b.build(withEarlyUpdates([...ops, ...later]).map((op) => position.get(op)!)))
 }
 
-/** A step with several objectives. What a loss compares with is a value of the forward graph, fed or computed. */
-export const stepTraining = (
-  forward: Graph,
-  objectives: readonly Objective[],
-  detached: readonly Detached[] = [],
-  options: StepOptions = {},
-): Either<GraphError, Graph> => {
-  const fault = objectivesFault(forward, objectives)
-  return fault
-    ? left(fault)
-    : finish(GraphBuilder.extending(forward, options.dtype ?? 'f32'), forward, objectives, detached, options)
-}
-
-/** One output, one loss to a fed target, one optimizer over all parameters. */
-export const training = (forward: Graph, output: ValueId, options: TrainingOptions): Either<GraphError, Graph> => {
-  const fault = outputFault(forward, output)
-  if (fault) return left(fault)
-  const rule = LOSSES[options.loss] as LossRule | undefined
-  if (!rule) return left({ tag: 'UnknownLoss', got: options.loss, legal: lossNames })
-  const b = GraphBuilder.extending(forward, options.dtype ?? 'f32')
-  const target = b.target('target', rule.target(b.shape(b.ref(output))), rule.targetType ?? b.dtype)
-  const term: Term = { name: 'loss', loss: options.loss, of: output, to: { value: target, detached: false }, weight: 1 }
-  const objectives = [{ name: 'loss', optimizer: options.optimizer, params: allParams(forward), terms: [term] }]
-  const unfit = optimizerFault(options.optimizer)
-  return unfit ? left(unfit) : finish(b, forward, objectives, [], options)
+/** What a loss compares with is a value of the forward graph, fed or computed. */
+export const training = (step: ElaboratedStep, options: TrainingOptions = {}): Either<GraphError, Graph> => {
+  const fault = objectivesFault(step.graph, step.objectives)
+  return fault ? left(fault) : finish(GraphBuilder.extending(step.graph, options.dtype ?? 'f32'), step, options)
 }

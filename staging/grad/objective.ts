@@ -1,6 +1,6 @@
-// What a step minimises: objectives, each a sum of weighted losses over its own parameters, with its own optimizer.
-// In: nothing. Out: the types, and what is wrong with a list of objectives in words. All objectives are measured on the
-// weights that the step began with; their updates follow, in order.
+// A step before its gradients: a forward graph, and what is minimised in it, objectives with parameters and optimizers of
+// their own. In: nothing. Out: the types, and what is wrong with a list of objectives in words. All objectives are measured
+// on the weights that the step began with; their updates follow, in order.
 import type { GraphError } from '../core/errors'
 import type { Graph, ValueId } from '../graph/graph'
 import type { Loss } from './loss'
@@ -30,8 +30,34 @@ export interface Detached {
   readonly input: ValueId
 }
 
-export const allParams = (graph: Graph): ReadonlySet<ValueId> =>
-  new Set(graph.values.filter((v) => v.role === 'param').map((v) => v.id))
+/** What elaboration gives, and what the passes begin with. */
+export interface ElaboratedStep {
+  readonly graph: Graph
+  readonly objectives: readonly Objective[]
+  readonly detached: readonly Detached[]
+}
+
+/** The same step of another graph, in which its values have other numbers. */
+export const renumbered = (s: ElaboratedStep, graph: Graph, at: (v: ValueId) => ValueId): ElaboratedStep => ({
+  graph,
+  objectives: s.objectives.map((o) => ({
+    ...o,
+    params: new Set([...o.params].map(at)),
+    terms: o.terms.map((t) => ({
+      ...t,
+      of: at(t.of),
+      to: 'constant' in t.to ? t.to : { ...t.to, value: at(t.to.value) },
+    })),
+  })),
+  detached: s.detached.map((d) => ({ reader: at(d.reader), input: at(d.input) })),
+})
+
+/** What losses read, and both ends of the edges at which gradients end. */
+export const heldValues = (s: ElaboratedStep): ReadonlySet<ValueId> =>
+  new Set([
+    ...s.objectives.flatMap((o) => o.terms.flatMap((t) => ('constant' in t.to ? [t.of] : [t.of, t.to.value]))),
+    ...s.detached.flatMap((d) => [d.reader, d.input]),
+  ])
 
 const invalid = (objective: string, reason: string, legal: string): GraphError => ({
   tag: 'ObjectiveInvalid',

@@ -89,6 +89,11 @@ export class GraphBuilder {
   ref(id: ValueId): Ref {
     return this.value(id as Ref).id as Ref
   }
+  /** A leaf, or what is wrong with it: of one that no op of the graph reads nobody else would say so. */
+  checked(leaf: Ref): Either<GraphError, Ref> {
+    const fault = this.faults.get(leaf)
+    return fault ? left(fault) : right(leaf)
+  }
   /** Ops so far, in the order in which they were written. */
   get written(): readonly Op[] {
     return this.ops

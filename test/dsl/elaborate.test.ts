@@ -1,6 +1,7 @@
 // each of staging/ops dsl/layers
 // Elaboration: golden dumps of small graphs, order, names, initial weights; FT dimensions against the op table.
-import { type Either, isLeft } from 'fp-ts/Either'
+import { chain, type Either, isLeft } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
@@ -15,8 +16,6 @@ import {
   convTranspose2d,
   counted,
   dropout,
-  elaborate,
-  type Elaborated,
   flatten,
   globalAvgPool,
   groupNorm,
@@ -42,17 +41,18 @@ import {
 } from '../../dsl'
 import { DIMS, type Dim } from '../../staging/core/box'
 import { type GraphError, renderError } from '../../staging/core/errors'
-import { training } from '../../staging/grad/grad'
 import type { Graph, Op } from '../../staging/graph/graph'
 import { inputDef, sigmaDelta } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { graphText } from '../../staging/ops/text'
+import { trainingFrom } from '../graph/sketch'
+import { type Forward, forward } from './forward'
 
 const rightOf = <T>(e: Either<GraphError, T>): T => {
   if (isLeft(e)) throw new Error(renderError(e.left))
   return e.right
 }
-const elaborated = (net: Net, input: readonly number[]): Elaborated => rightOf(elaborate(rightOf(modelAt(input, net)), 'test'))
+const elaborated = (net: Net, input: readonly number[]): Forward => rightOf(forward(rightOf(modelAt(input, net)), 'test'))
 const graphOf = (net: Net, input: readonly number[]): Graph => elaborated(net, input).graph
 const dump = (net: Net, input: readonly number[]): readonly string[] => graphText(graphOf(net, input)).split('\n')
 
@@ -95,7 +95,10 @@ test("batch norm is statistics and apply; its running statistics are found by th
   ])
   const { graph, output } = elaborated(block('layer1', conv2d('c', 4, 1), batchNorm('bn')), [2, 3, 5, 7])
   const step = rightOf(
-    training(graph, output, { loss: 'mse', optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } }),
+    trainingFrom(graph, output, {
+      loss: 'mse',
+      optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false },
+    }),
   )
   const running = step.ops.filter((o) => o.kind === 'bn_running')
   assert.equal(
@@ -258,7 +261,10 @@ test('attributes reach the ops', () => {
 
 test('what cannot be elaborated says why', () => {
   const words = (net: Net): string => {
-    const e = elaborate({ net, input: [1, 3, 8, 8] })
+    const e = pipe(
+      modelAt([1, 3, 8, 8], net),
+      chain((m) => forward(m)),
+    )
     return isLeft(e) ? renderError(e.left) : 'nothing'
   }
   assert.is(words(seq()), 'not a model: net: it has no layers')

@@ -3,11 +3,12 @@ import { isLeft, isRight } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { asModel, conv2d, elaborate, maxPool, model, modelAt, relu, repeat, seq } from '../../dsl'
+import { asModel, conv2d, maxPool, model, modelAt, relu, repeat, seq } from '../../dsl'
 import { layerKinds } from '../../dsl/layers/registry'
-import { zoo } from '../../src/zoo'
+import { zooNets } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
 import { graphText } from '../../staging/ops/text'
+import { forward } from './forward'
 
 const net = seq(conv2d('c', 8, 3), relu(), maxPool('p', 2))
 const words = (e: ReturnType<typeof asModel>): string =>
@@ -70,11 +71,11 @@ test('nesting without end is refused', () => {
   assert.match(words(modelAt([1, 3, 8, 8], deep)), 'layers are nested more than 200 deep')
 })
 test('a net is its own JSON description', () => {
-  for (const z of zoo) {
+  for (const z of zooNets) {
     const graph = (n: unknown): string => {
-      const m = modelAt(z.defaultInput, n)
+      const m = modelAt(z.input, n)
       if (isLeft(m)) throw new Error(renderError(m.left))
-      const e = elaborate(m.right, z.name)
+      const e = forward(m.right, z.name)
       if (isLeft(e)) throw new Error(renderError(e.left))
       return graphText(e.right.graph)
     }
@@ -126,7 +127,7 @@ test('any JSON is refused or is a net: it never throws', () => {
       const m = modelAt([1, 3, 8, 8], u)
       if (isRight(m)) nets++
       else assert.type(renderError(m.left), 'string')
-      if (isRight(m) && m.right.layers.length > 0) assert.ok(isRight(elaborate(m.right)))
+      if (isRight(m) && m.right.layers.length > 0) assert.ok(isRight(forward(m.right)))
     }),
     { seed: 11, numRuns: 2000 },
   )

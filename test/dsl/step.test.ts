@@ -9,7 +9,7 @@ import {
   conv2d,
   crossEntropy,
   detach,
-  elaborateStep,
+  elaborate,
   fed,
   fedOf,
   joined,
@@ -23,7 +23,7 @@ import {
 } from '../../dsl'
 import type { Net, TrainingStep } from '../../dsl'
 import { type GraphError, renderError } from '../../staging/core/errors'
-import { stepTraining } from '../../staging/grad/grad'
+import { training } from '../../staging/grad/grad'
 
 const rightOf = <T>(e: Either<GraphError, T>): T => {
   if (isLeft(e)) throw new Error(renderError(e.left))
@@ -34,9 +34,9 @@ const image = fed('image', [2, 3, 8, 8])
 const over = (net: Net, of = apply(net, image)): TrainingStep =>
   step(minimize('all', { over: net, optimizer, losses: { one: loss(mse, of, 1) } }))
 const words = (s: TrainingStep): string => {
-  const e = elaborateStep(s)
+  const e = elaborate(s)
   if (isLeft(e)) return renderError(e.left)
-  const t = stepTraining(e.right.graph, e.right.objectives, e.right.detached)
+  const t = training(e.right)
   return isLeft(t) ? renderError(t.left) : 'nothing is wrong'
 }
 
@@ -58,7 +58,7 @@ test('shapes are known while typing and checked at run time', () => {
 
 test('a net that is applied again has one set of weights', () => {
   const net = conv2d('c', 3, 3)
-  const { graph, objectives } = rightOf(elaborateStep(over(net, apply(net, apply(net, image)))))
+  const { graph, objectives } = rightOf(elaborate(over(net, apply(net, apply(net, image)))))
   assert.equal(
     graph.values.filter((v) => v.role === 'param').map((v) => v.name),
     ['c.weight', 'c.bias'],
@@ -82,8 +82,8 @@ test('what is detached passes no gradient on', () => {
     return step(minimize('all', { over: [a, b], optimizer, losses: { one: loss(mse, apply(b, held ? detach(x) : x), 1) } }))
   }
   const updated = (s: TrainingStep): readonly string[] => {
-    const e = rightOf(elaborateStep(s))
-    const g = rightOf(stepTraining(e.graph, e.objectives, e.detached))
+    const e = rightOf(elaborate(s))
+    const g = rightOf(training(e))
     return g.ops
       .filter((o) => o.phase === 'update')
       .map((o) => g.values[o.ins[0]!]!.name)
@@ -123,9 +123,7 @@ test('classes are whole numbers, other targets are not', () => {
   const net = conv2d('c', 4, 3)
   const labels = fed('labels', [2, 1, 8, 8])
   const { graph } = rightOf(
-    elaborateStep(
-      step(minimize('all', { over: net, optimizer, losses: { one: loss(crossEntropy, apply(net, image), labels) } })),
-    ),
+    elaborate(step(minimize('all', { over: net, optimizer, losses: { one: loss(crossEntropy, apply(net, image), labels) } }))),
   )
   assert.equal(
     graph.values.filter((v) => v.role === 'target').map((v) => [v.name, v.dtype]),
@@ -141,7 +139,7 @@ test('a step from elsewhere keeps what is shared, and takes other sizes', () => 
     fedOf(read).map((f) => f.shape),
     [[1, 3, 16, 12]],
   )
-  assert.is(rightOf(elaborateStep(read)).graph.values.filter((v) => v.role === 'param').length, 2)
+  assert.is(rightOf(elaborate(read)).graph.values.filter((v) => v.role === 'param').length, 2)
   const damaged = {
     ...s,
     objectives: [{ ...s.objectives[0]!, losses: { one: [{ loss: 'mse', of: { kind: 'made up' }, to: 1, weight: 1 }] } }],

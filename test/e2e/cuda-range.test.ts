@@ -4,10 +4,11 @@ import { dirname, join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { conv2d, maxPool, model, mse, relu, seq } from '../../dsl'
+import { conv2d, maxPool, model, relu, seq } from '../../dsl'
 import { machineNamed } from '../../src/machine/machine'
 import { ADDON } from '../../src/device/native'
-import { DEFAULT_OPTIMIZER, stageGraph, trainingGraph } from '../../src/stage/stage'
+import { prepare } from '../../src/stage/prepare'
+import { stageGraph } from '../../src/stage/stage'
 import { gib } from '../../staging/core/bytes'
 import { machines } from '../../staging/sim/machines'
 
@@ -19,10 +20,11 @@ test('no call of a plan reaches 2^31 elements: what would is tiled, and in-core 
   if (isLeft(cuda)) throw new Error(JSON.stringify(cuda.left))
   const machine = { ...cuda.right, seconds: machines['a100-pcie-40g']!.seconds }
   const huge = model([1, 3, 20480, 20480], seq(conv2d('c1', 8, 3), relu(), maxPool('p', 2), conv2d('c2', 4, 3)))
-  const graph = trainingGraph(huge, 'huge', mse, DEFAULT_OPTIMIZER, machine)
-  if (isLeft(graph)) throw new Error(JSON.stringify(graph.left))
-  assert.ok(graph.right.values.some((v) => v.shape.reduce((n, x) => n * x, 1) >= 2 ** 31))
-  const of = (strategy: string) => stageGraph(graph.right, machine, { strategy, budget: gib(256), algorithms: 'fixed' })
+  const prepared = prepare(huge, machine, { name: 'huge' })
+  if (isLeft(prepared)) throw new Error(JSON.stringify(prepared.left))
+  const { graph } = prepared.right
+  assert.ok(graph.values.some((v) => v.shape.reduce((n, x) => n * x, 1) >= 2 ** 31))
+  const of = (strategy: string) => stageGraph(graph, machine, { strategy, budget: gib(256), algorithms: 'fixed' })
   const whole = of('in-core'),
     tiled = of('tiled')
   assert.ok(

@@ -9,7 +9,8 @@ import { zooEntry } from '../../src/zoo'
 import { writeTensors } from '../../src/files/safetensors'
 import { machineNamed } from '../../src/machine/machine'
 import type { TrainResult } from '../../src/train/result'
-import { stageGraph, type StagedPlan, trainingGraph } from '../../src/stage/stage'
+import { prepare } from '../../src/stage/prepare'
+import { stageGraph, type StagedPlan } from '../../src/stage/stage'
 import { type TrainOptions, trainTask } from '../../src/train/trainer'
 import type { Graph } from '../../staging/graph/graph'
 import { labels, startOf, uniform } from '../fixtures/formula'
@@ -89,9 +90,8 @@ export const stagedFor = (
   const f = fixtures[name]!
   const entry = zooEntry(name)!
   const machine = done(machineNamed(device, { algorithms: 'fixed' }))
-  const graph = done(
-    trainingGraph(done(entry.build(f.input)), name, entry.loss, sgd({ lr: f.lr, momentum: f.momentum }), machine),
-  )
+  const own = { name, loss: entry.loss, optimizer: sgd({ lr: f.lr, momentum: f.momentum }) }
+  const { graph } = done(prepare(done(entry.build(f.input)), machine, own))
   return stageGraph(withoutDropout(graph), machine, { strategy, algorithms: 'fixed', ...(budget ? { budget } : {}) })
 }
 

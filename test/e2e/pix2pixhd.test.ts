@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import { type Either, isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Shape, elaborateStep } from '../../dsl'
+import { type Shape, elaborate } from '../../dsl'
 import { down, globalGenerator, multiScale, type Pix2PixHD, pix2pixHD, residualBlocks, up } from '../../models/pix2pixhd'
 import { openDevice } from '../../src/device/device'
 import { writeTensors } from '../../src/files/safetensors'
-import { type StagedPlan, tryStageStep } from '../../src/stage/stage'
+import { type StagedPlan, tryStage } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
 import { openData } from '../../src/files/samples'
 import { startOf, uniform } from '../fixtures/formula'
@@ -40,7 +40,7 @@ const bytes = (a: Float32Array): Uint8Array => new Uint8Array(a.buffer)
 const inFolder = async (run: (at: { readonly weights: string; readonly data: string }) => Promise<void>): Promise<void> => {
   const folder = mkdtempSync(join(tmpdir(), 'pix2pixhd-'))
   const [weights, data] = [join(folder, 'weights.safetensors'), join(folder, 'data.safetensors')]
-  const params = done(elaborateStep(own)).graph.values.filter((v) => v.role === 'param')
+  const params = done(elaborate(own)).graph.values.filter((v) => v.role === 'param')
   writeTensors(
     weights,
     params.map((v) => ({
@@ -67,11 +67,11 @@ const inFolder = async (run: (at: { readonly weights: string; readonly data: str
 }
 
 test("the parameters are the reference's, by name", () => {
-  const params = done(elaborateStep(own))
+  const params = done(elaborate(own))
     .graph.values.filter((v) => v.role === 'param')
     .map((v) => v.name)
   assert.equal([...params].sort(), Object.keys(fixture.gradientNorms).sort())
-  const real = done(elaborateStep(pix2pixHD([1, 36, 64, 64]))).graph.values.filter((v) => v.role === 'param')
+  const real = done(elaborate(pix2pixHD([1, 36, 64, 64]))).graph.values.filter((v) => v.role === 'param')
   const count = (of: (name: string) => boolean): number =>
     real.filter((v) => of(v.name)).reduce((n, v) => n + v.shape.reduce((m, d) => m * d, 1), 0)
   assert.is(
@@ -120,7 +120,7 @@ for (const [device, tolerance] of [
 ] as const)
   test(`three steps on ${device} have PyTorch's losses, the first one its gradients`, () =>
     inFolder(async (at) => {
-      const plan = done(tryStageStep(own, { machine: device, strategy: 'in-core', algorithms: 'fixed' }))
+      const plan = done(tryStage(own, { machine: device, strategy: 'in-core', algorithms: 'fixed' }))
       const ran = done(await trainTask(own, plan, { steps: 3, threads: 1, ...at })())
       ran.losses.forEach((l, i) =>
         assert.ok(
@@ -139,7 +139,7 @@ for (const [device, tolerance] of [
 
 const larger = pix2pixHD([1, 5, 320, 256], small)
 const inLeast = (machine: string, strategy: string): StagedPlan => {
-  const stageIn = (budget: number) => tryStageStep(larger, { machine, strategy, algorithms: 'fixed', budget })
+  const stageIn = (budget: number) => tryStage(larger, { machine, strategy, algorithms: 'fixed', budget })
   const refused = stageIn(0)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a budget of nothing works')
   return done(stageIn(refused.left.smallestBytes))

@@ -10,7 +10,7 @@ import * as assert from 'uvu/assert'
 import { asTrainable, type TrainingStep } from '../../dsl'
 import exported from '../../examples/own-step'
 import { writeTensors } from '../../src/files/safetensors'
-import { type StagedPlan, tryStageStep } from '../../src/stage/stage'
+import { type StagedPlan, tryStage } from '../../src/stage/stage'
 import { type TrainOptions, trainTask } from '../../src/train/trainer'
 import { openTensors, readTensor } from '../../src/files/safetensors'
 import { uniform } from '../fixtures/formula'
@@ -23,7 +23,7 @@ const at = (height: number, width: number, batch?: number): TrainingStep =>
   done(asTrainable(exported, { height, width, ...(batch === undefined ? {} : { batch }) })) as TrainingStep
 
 const staged = (s: TrainingStep, machine: string, strategy: string): StagedPlan => {
-  const stageIn = (budget: number) => tryStageStep(s, { machine, strategy, algorithms: 'fixed', budget })
+  const stageIn = (budget: number) => tryStage(s, { machine, strategy, algorithms: 'fixed', budget })
   const refused = stageIn(0)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a budget of nothing works')
   return done(stageIn(refused.left.smallestBytes))

@@ -5,25 +5,29 @@ import { isLeft } from 'fp-ts/Either'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as assert from 'uvu/assert'
-import { elaborate } from '../../dsl'
 import { zooEntry } from '../../src/zoo'
-import { compile } from '../../staging/compile'
+import { compile, trainingGraph as passed } from '../../staging/compile'
 import { bytesOf, mib, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'
-import { training } from '../../staging/grad/grad'
 import type { Graph } from '../../staging/graph/graph'
+import type { Machine } from '../../staging/graph/machine'
 import type { Plan } from '../../staging/plan/plan'
 import { planText } from '../../staging/plan/text'
 import { machines } from '../../staging/sim/machines'
+import { elaborated, mustModel } from '../dsl/forward'
 import { must } from '../graph/sketch'
 
 const machine = machines['v100-pcie-16g']!
 
-export const trainingGraph = (name: string, input: readonly [number, number, number, number]): Graph => {
-  const entry = zooEntry(name)!
-  const { graph, output } = must(elaborate(must(entry.build(input)), name))
+/** As `on` trains it. */
+export const trainingGraph = (
+  name: string,
+  input: readonly [number, number, number, number],
+  on: Pick<Machine, 'device' | 'precision'> = machine,
+): Graph => {
   const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } as const
-  return must(training(graph, output, { loss: entry.loss, optimizer }))
+  const step = must(elaborated(mustModel(name, input), name, zooEntry(name)!.loss, optimizer))
+  return must(passed(step, on))
 }
 
 const planAt = (graph: Graph, strategy: string, pages: number): Plan => {

@@ -4,11 +4,10 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { elementsOf } from '../../staging/core/box'
-import { stepTraining, training } from '../../staging/grad/grad'
-import { allParams } from '../../staging/grad/objective'
+import { training } from '../../staging/grad/grad'
 import type { Graph, Op } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
-import { must, Sketch } from '../graph/sketch'
+import { must, Sketch, trainingFrom } from '../graph/sketch'
 
 type Tensor = readonly number[]
 type Kernel = (op: Op, ins: readonly Tensor[], shapes: readonly (readonly number[])[]) => readonly Tensor[]
@@ -148,37 +147,39 @@ const plain = { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: fal
 
 const network = (program: Program): Graph => {
   const { s, out } = drawn(program)
-  return must(training(s.b.build(), out, { loss: 'mse', dtype: 'f64', optimizer: plain }))
+  return must(trainingFrom(s.b.build(), out, { loss: 'mse', dtype: 'f64', optimizer: plain }))
 }
 
 /** Two objectives, each over every other parameter; one of them also pulls two values together, the second held. */
 const twoObjectives = (program: Program): Graph => {
   const { s, made, out } = drawn(program)
   const forward = s.b.build()
-  const params = [...allParams(forward)]
+  const params = forward.values.flatMap((v) => (v.role === 'param' ? [v.id] : []))
   const last = made[made.length - 1]!
   const like = made.find((v) => s.shape(v)[1] === s.shape(last)[1])!
   return must(
-    stepTraining(
-      forward,
-      [
-        {
-          name: 'even',
-          optimizer: plain,
-          params: new Set(params.filter((_, i) => i % 4 < 2)),
-          terms: [
-            { name: 'even.out', loss: 'mse', of: out, to: { constant: 1 }, weight: 0.5 },
-            { name: 'even.pull', loss: 'mse', of: last, to: { value: like, detached: true }, weight: 2 },
-          ],
-        },
-        {
-          name: 'odd',
-          optimizer: plain,
-          params: new Set(params.filter((_, i) => i % 4 >= 2)),
-          terms: [{ name: 'odd.out', loss: 'mse', of: out, to: { constant: -1 }, weight: 3 }],
-        },
-      ],
-      [],
+    training(
+      {
+        graph: forward,
+        detached: [],
+        objectives: [
+          {
+            name: 'even',
+            optimizer: plain,
+            params: new Set(params.filter((_, i) => i % 4 < 2)),
+            terms: [
+              { name: 'even.out', loss: 'mse', of: out, to: { constant: 1 }, weight: 0.5 },
+              { name: 'even.pull', loss: 'mse', of: last, to: { value: like, detached: true }, weight: 2 },
+            ],
+          },
+          {
+            name: 'odd',
+            optimizer: plain,
+            params: new Set(params.filter((_, i) => i % 4 >= 2)),
+            terms: [{ name: 'odd.out', loss: 'mse', of: out, to: { constant: -1 }, weight: 3 }],
+          },
+        ],
+      },
       { dtype: 'f64' },
     ),
   )

@@ -3,12 +3,12 @@ import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { renderError } from '../../staging/core/errors'
-import { type Optimizer, training, type TrainingOptions } from '../../staging/grad/grad'
+import { type Optimizer, training } from '../../staging/grad/grad'
 import type { Graph, Op } from '../../staging/graph/graph'
 import { graphFault } from '../../staging/graph/codec'
 import { opDef } from '../../staging/ops/registry'
 import type { Ref } from '../../staging/ops/op'
-import { convAttrs, must, mustFail, samePad, Sketch } from '../graph/sketch'
+import { convAttrs, minimising, must, mustFail, type OneObjective, samePad, Sketch, trainingFrom } from '../graph/sketch'
 
 const sgd = (over: Partial<Extract<Optimizer, { kind: 'sgd' }>> = {}): Optimizer => ({
   kind: 'sgd',
@@ -18,10 +18,10 @@ const sgd = (over: Partial<Extract<Optimizer, { kind: 'sgd' }>> = {}): Optimizer
   nesterov: false,
   ...over,
 })
-const options = (over: Partial<TrainingOptions> = {}): TrainingOptions => ({ loss: 'mse', optimizer: sgd(), ...over })
+const options = (over: Partial<OneObjective> = {}): OneObjective => ({ loss: 'mse', optimizer: sgd(), ...over })
 
-const trained = (s: Sketch, output: Ref, over: Partial<TrainingOptions> = {}): Graph => {
-  const g = must(training(s.b.build(), output, options(over)))
+const trained = (s: Sketch, output: Ref, over: Partial<OneObjective> = {}): Graph => {
+  const g = must(trainingFrom(s.b.build(), output, options(over)))
   assert.is(graphFault(g), undefined)
   return g
 }
@@ -294,8 +294,8 @@ test('every operator with a backward rule, and every op that the rules emit, is 
     assert.ok(seen.has(kind), kind)
 })
 
-const refusal = (s: Sketch, output: number, over: Partial<TrainingOptions> = {}): string =>
-  renderError(mustFail(training(s.b.build(), output, options(over))))
+const refusal = (s: Sketch, output: number, over: Partial<OneObjective> = {}): string =>
+  renderError(mustFail(trainingFrom(s.b.build(), output, options(over))))
 
 test('what cannot be trained is said in words', () => {
   const s = new Sketch([1, 3, 8, 8])
@@ -328,8 +328,9 @@ test('what cannot be trained is said in words', () => {
     refusal(taken, taken.conv(taken.image, 'conv', 4)),
     "there are two values named 'target'; legal is any name that no other target has",
   )
+  const step = must(minimising(s.b.build(), y, 'mse', sgd()))
   assert.match(
-    renderError(mustFail(training(must(training(s.b.build(), y, options())), y, options()))),
+    renderError(mustFail(training({ ...step, graph: must(training(step)) }))),
     /^a graph with 'mse' of phase loss cannot be trained/,
   )
 })
@@ -339,7 +340,7 @@ test('a parameter that two layers read gets the sum of their gradients, and one 
   const w = s.weight('shared.weight', [4, 4, 3, 3])
   const first = s.op('conv2d', convAttrs(samePad(3)), [s.image, w], 'first')
   const second = s.op('conv2d', convAttrs(samePad(3)), [first, w], 'second')
-  const g = must(training(s.b.build(), second, options()))
+  const g = must(trainingFrom(s.b.build(), second, options()))
   const sum = g.ops.find((o) => o.kind === 'param_grad_sum')!
   assert.equal(
     sum.ins.map((v) => g.values[v]!.name),
@@ -372,10 +373,10 @@ test('the forward ops stay as they were', () => {
   const s = new Sketch([1, 3, 8, 8])
   const y = s.relu(s.conv(s.image, 'conv', 4), 'relu')
   const forward = s.b.build()
-  const g = must(training(forward, y, options()))
+  const g = must(trainingFrom(forward, y, options()))
   assert.equal(g.ops.slice(0, forward.ops.length), forward.ops)
   assert.equal(g.values.slice(0, forward.values.length), forward.values)
-  assert.not(isLeft(training(forward, y, options())), 'the forward graph is not changed by training it')
+  assert.not(isLeft(trainingFrom(forward, y, options())), 'the forward graph is not changed by training it')
 })
 
 test.run()

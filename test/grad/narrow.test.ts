@@ -3,7 +3,7 @@
 import { type Either, isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { elaborate, type Model } from '../../dsl'
+import type { Model } from '../../dsl'
 import {
   batchNorm,
   conv2d,
@@ -27,7 +27,7 @@ import { decodeGraph, graphFault } from '../../staging/graph/codec'
 import { valueBytes, type DType, type Graph, type Value } from '../../staging/graph/graph'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
 import { machineNamed } from '../../src/machine/machine'
-import { DEFAULT_OPTIMIZER } from '../../src/stage/stage'
+import { elaborated } from '../dsl/forward'
 import type { MutablePlan } from '../verify/draft'
 import { refuses } from '../verify/refused'
 
@@ -36,9 +36,7 @@ const given = <A>(e: Either<unknown, A>): A => {
   return e.right
 }
 const wide = (m: Model, loss: Loss): Graph => {
-  const { graph, output } = given(elaborate(m, 'net'))
-  const r = rewritten(graph, output)
-  return given(training(r.graph, r.output, { loss, optimizer: DEFAULT_OPTIMIZER }))
+  return given(training(rewritten(given(elaborated(m, 'net', loss)))))
 }
 const valueNamed = (g: Graph, name: string): Value => g.values.find((v) => v.name === name)!
 const kinds = (g: Graph): readonly string[] => g.ops.map((o) => o.kind)

@@ -2,7 +2,7 @@
 import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { elaborate, type Model } from '../../dsl'
+import type { Model } from '../../dsl'
 import {
   batchNorm,
   conv2d,
@@ -21,7 +21,7 @@ import {
   sigmoid,
   skip,
 } from '../../dsl'
-import { training } from '../../staging/grad/grad'
+import { type ElaboratedStep, type Loss, training } from '../../staging/grad/grad'
 import { flatConcat, normOfConcat, statsOfConcat } from '../../staging/grad/rewrite/joinednorm'
 import { poolThenRelu } from '../../staging/grad/rewrite/poolfirst'
 import { addThenRelu, convThenRelu, normAddThenRelu, normThenRelu } from '../../staging/grad/rewrite/rectified'
@@ -32,20 +32,20 @@ import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { graphFault } from '../../staging/graph/codec'
 import type { Graph } from '../../staging/graph/graph'
 import { machineNamed } from '../../src/machine/machine'
-import { DEFAULT_OPTIMIZER, stageGraph } from '../../src/stage/stage'
-import { train } from '../../src/train/trainer'
+import { stageGraph } from '../../src/stage/stage'
+import { trainTask } from '../../src/train/trainer'
+import { elaborated, outputOf } from '../dsl/forward'
 
 const given = <A>(e: Either<unknown, A>): A => {
   if (isLeft(e)) throw new Error(JSON.stringify(e.left))
   return e.right
 }
-const forward = (m: Model) => given(elaborate(m, 'net'))
+const forward = (m: Model, loss: Loss = mse): ElaboratedStep => given(elaborated(m, 'net', loss))
 const kinds = (g: Graph): readonly string[] => g.ops.map((o) => o.kind)
 const after = (m: Model, pass: Rewrite): readonly string[] => {
-  const { graph, output } = forward(m)
-  const r = pass.apply(graph, output)
+  const r = pass.apply(forward(m))
   assert.is(graphFault(r.graph), undefined)
-  assert.ok(r.graph.ops.some((o) => o.outs.includes(r.output)))
+  assert.ok(r.graph.ops.some((o) => o.outs.includes(outputOf(r))))
   return kinds(r.graph)
 }
 const names = (g: Graph): readonly string[] => g.values.map((v) => v.name)
@@ -57,8 +57,8 @@ const last = model([1, 3, 8, 8], seq(conv2d('c', 4, 3), batchNorm('bn')))
 
 test('batch norm takes the rectifier behind it in', () => {
   assert.equal(after(norms, normThenRelu), ['conv2d', 'bn_stats', 'bn_relu_apply', 'max_pool'])
-  const { graph, output } = forward(norms)
-  const r = normThenRelu.apply(graph, output).graph
+  const { graph } = forward(norms)
+  const r = normThenRelu.apply(forward(norms)).graph
   assert.is(r.values.length, graph.values.length - 1)
   assert.is(r.ops[2]!.attrs['slope'], 0)
   assert.ok(names(r).includes('bn.weight') && names(r).includes('bn.running_mean'))
@@ -72,9 +72,7 @@ const block = residual(seq(conv2d('c', 4, 3), batchNorm('bn')), seq(conv2d('p', 
 
 test('a sum with a norm that it alone reads, and its rectifier, become one, with a bit for each element', () => {
   const ends = (m: Model): Graph => {
-    const { graph, output } = forward(m)
-    const summed = addThenRelu.apply(graph, output)
-    const r = normAddThenRelu.apply(summed.graph, summed.output)
+    const r = normAddThenRelu.apply(addThenRelu.apply(forward(m)))
     assert.is(graphFault(r.graph), undefined)
     return r.graph
   }
@@ -96,21 +94,19 @@ test('a sum with a norm that it alone reads, and its rectifier, become one, with
 test('a convolution takes the rectifier behind it in, whose gradient reads the output', () => {
   const net = model([1, 3, 8, 8], seq(conv2d('c', 4, 3), leakyRelu(0.1), conv2d('d', 4, 1)))
   assert.equal(after(net, convThenRelu), ['conv2d_relu', 'conv2d'])
-  const { graph, output } = forward(net)
-  const r = convThenRelu.apply(graph, output)
-  const trained = given(training(r.graph, r.output, { loss: mse, optimizer: DEFAULT_OPTIMIZER }))
+  const r = convThenRelu.apply(forward(net))
+  const trained = given(training(r))
   const gradient = trained.ops.find((o) => o.kind === 'relu_bwd')!
   assert.equal([gradient.ins[0], gradient.attrs['slope']], [r.graph.ops[0]!.outs[0], 0.1])
 })
 
 test('a pool goes before a rectifier, which then sees the pooled shape', () => {
   assert.equal(after(plain, poolThenRelu), ['conv2d', 'max_pool', 'relu'])
-  const { graph, output } = forward(plain)
-  const r = poolThenRelu.apply(graph, output)
+  const r = poolThenRelu.apply(forward(plain))
   const [pool, rectifier] = r.graph.ops.slice(1)
   assert.equal(r.graph.values[pool!.outs[0]!]!.shape, [1, 4, 4, 4])
   assert.equal(rectifier!.ins, pool!.outs)
-  assert.equal([rectifier!.outs[0], rectifier!.attrs['slope']], [r.output, 0.1])
+  assert.equal([rectifier!.outs[0], rectifier!.attrs['slope']], [outputOf(r), 0.1])
 })
 
 const grown = <N extends number, G extends number>(n: N, growth: G) =>
@@ -118,9 +114,10 @@ const grown = <N extends number, G extends number>(n: N, growth: G) =>
 const dense = seq(conv2d('c', 4, 3), grown(1, 3), grown(2, 2), grown(3, 2), batchNorm('n4'))
 
 test('a concatenation of concatenations takes their parts', () => {
-  const { graph, output } = forward(model([2, 3, 8, 8], seq(dense, relu())))
+  const step = forward(model([2, 3, 8, 8], seq(dense, relu())))
+  const { graph } = step
   const before = graph.ops.filter((o) => o.kind === 'concat').map((o) => o.ins.length)
-  const r = flatConcat.apply(graph, output).graph
+  const r = flatConcat.apply(step).graph
   assert.equal(
     [before, r.ops.filter((o) => o.kind === 'concat').map((o) => o.ins.length)],
     [
@@ -134,9 +131,8 @@ test('a concatenation of concatenations takes their parts', () => {
 
 test('norms of what grows read its parts, whose statistics are made once', () => {
   const net = model([2, 3, 8, 8], seq(dense, relu()))
-  const { graph, output } = forward(net)
   const passes = [normThenRelu, flatConcat, statsOfConcat, normOfConcat]
-  const r = passes.reduce((x, pass) => pass.apply(x.graph, x.output), { graph, output })
+  const r = passes.reduce((x, pass) => pass.apply(x), forward(net))
   assert.is(graphFault(r.graph), undefined)
   assert.equal(kinds(r.graph), [
     'conv2d',
@@ -164,7 +160,7 @@ test('norms of what grows read its parts, whose statistics are made once', () =>
       [4, 0],
     ],
   )
-  const trained = given(training(r.graph, r.output, { loss: mse, optimizer: DEFAULT_OPTIMIZER, dtype: 'f64' }))
+  const trained = given(training(r, { dtype: 'f64' }))
   const data = trained.ops.filter((o) => o.kind === 'joined_norm_bwd_data')
   assert.equal(
     data.map((o) => o.attrs['onto']),
@@ -179,9 +175,7 @@ test('norms of what grows read its parts, whose statistics are made once', () =>
 
 test('a pool keeps places where its gradient alone reads its input', () => {
   const places = (m: Model): readonly string[] => {
-    const { graph, output } = forward(m)
-    const r = rewritten(graph, output)
-    const g = withPoolPlaces(given(training(r.graph, r.output, { loss: mse, optimizer: DEFAULT_OPTIMIZER })))
+    const g = withPoolPlaces(given(training(rewritten(forward(m)))))
     assert.is(graphFault(g), undefined)
     return kinds(g).filter((k) => k.startsWith('max_pool'))
   }
@@ -197,14 +191,13 @@ test('what somebody else reads, and the output, stay', () => {
   assert.equal(after(last, normThenRelu), ['conv2d', 'bn_stats', 'bn_apply'])
   const twice = model([1, 4, 8, 8], seq(batchNorm('bn'), residual(seq(relu(), conv2d('c', 4, 3)), identity)))
   assert.equal(after(twice, normThenRelu), ['bn_stats', 'bn_apply', 'relu', 'conv2d', 'add'])
-  const { graph, output } = forward(last)
-  assert.is(rewritten(graph, output).graph, graph)
+  const step = forward(last)
+  assert.is(rewritten(step).graph, step.graph)
 })
 
 test('updates of small parameters wait for one another, those of large ones do not', () => {
   const net = model([1, 3, 8, 8], seq(conv2d('a', 4, 3), batchNorm('bn'), relu(), conv2d('b', 300, 8), conv2d('d', 2, 1)))
-  const { graph, output } = forward(net)
-  const before = given(training(graph, output, { loss: mse, optimizer: DEFAULT_OPTIMIZER }))
+  const before = given(training(forward(net)))
   const gathered = withGatheredUpdates(before)
   assert.is(graphFault(gathered), undefined)
   const updated = (g: Graph): readonly string[] => g.ops.filter((o) => o.kind === 'sgd').map((o) => g.values[o.ins[0]!]!.name)
@@ -217,8 +210,7 @@ test('updates of small parameters wait for one another, those of large ones do n
 
 test('at most 64 updates wait', () => {
   const net = model([1, 1, 4, 4], repeat(40, conv2d('c', 1, 1)))
-  const { graph, output } = forward(net)
-  const gathered = withGatheredUpdates(given(training(graph, output, { loss: mse, optimizer: DEFAULT_OPTIMIZER })))
+  const gathered = withGatheredUpdates(given(training(forward(net))))
   const runs = kinds(gathered)
     .map((k) => (k === 'sgd' ? 's' : ' '))
     .join('')
@@ -229,15 +221,15 @@ test('at most 64 updates wait', () => {
 })
 
 const trainsAlike = async (net: Model): Promise<void> => {
-  const { graph, output } = forward(net)
+  const step = forward(net, crossEntropy)
   const machine = given(machineNamed('ref'))
-  const lossesOf = async (f: { readonly graph: Graph; readonly output: number }, places = false): Promise<readonly number[]> => {
-    const g = given(training(f.graph, f.output, { loss: crossEntropy, optimizer: DEFAULT_OPTIMIZER, dtype: 'f64' }))
+  const lossesOf = async (s: ElaboratedStep, places = false): Promise<readonly number[]> => {
+    const g = given(training(s, { dtype: 'f64' }))
     const staged = given(stageGraph(places ? withPoolPlaces(g) : g, machine, { strategy: 'in-core' }))
-    return (await train(net, staged, { steps: 4, seed: 3 })).losses
+    return given(await trainTask(undefined, staged, { steps: 4, seed: 3 })()).losses
   }
-  const before = await lossesOf({ graph, output })
-  const now = await lossesOf(rewritten(graph, output), true)
+  const before = await lossesOf(step)
+  const now = await lossesOf(rewritten(step), true)
   before.forEach((loss, i) => assert.ok(Math.abs(loss - now[i]!) < 1e-10, `step ${i + 1}: ${loss} and ${now[i]}`))
 }
 

@@ -5,11 +5,10 @@ import * as t from 'io-ts'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { renderError } from '../../staging/core/errors'
-import { training } from '../../staging/grad/grad'
 import { decodeGraph, graphCodec } from '../../staging/graph/codec'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
-import { must, Sketch } from './sketch'
+import { must, Sketch, trainingFrom } from './sketch'
 
 const sample = (): Graph => {
   const s = new Sketch([2, 3, 9, 7])
@@ -17,7 +16,7 @@ const sample = (): Graph => {
   const joined = s.op('concat', {}, [s.maxPool(x, 'pool', 2), s.avgPool(x, 'avg', 2)], 'cat')
   const y = s.op('add', {}, [s.conv(joined, 'conv2', 8), joined], 'add')
   return must(
-    training(s.b.build(), y, {
+    trainingFrom(s.b.build(), y, {
       loss: 'mse',
       optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 1e-4, nesterov: false },
     }),

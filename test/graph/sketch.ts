@@ -1,8 +1,11 @@
 // Small forward graphs in few words, for tests of graph, grad and what builds on them. Throws on an error, so that a
 // test that means a legal graph fails loudly.
-import { type Either, isLeft } from 'fp-ts/Either'
+import { chain, type Either, isLeft, map, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../../staging/core/errors'
+import { type ElaboratedStep, type Loss, type Optimizer, training, type TrainingOptions } from '../../staging/grad/grad'
+import { LOSSES, type LossRule } from '../../staging/grad/loss'
 import { GraphBuilder } from '../../staging/graph/builder'
+import type { Graph, ValueId } from '../../staging/graph/graph'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'
 
 export const must = <T>(e: Either<GraphError, T>): T => {
@@ -124,3 +127,40 @@ export class Sketch {
     return this.b.shape(r)
   }
 }
+
+/** A forward graph with one loss of one output to a fed target, over all its parameters. */
+export const minimising = (
+  forward: Graph,
+  output: ValueId,
+  loss: Loss,
+  optimizer: Optimizer,
+): Either<GraphError, ElaboratedStep> => {
+  const b = GraphBuilder.extending(forward, 'f32')
+  const rule = LOSSES[loss] as LossRule | undefined
+  const shape = forward.values[output]?.shape
+  const params = new Set(forward.values.flatMap((v) => (v.role === 'param' ? [v.id] : [])))
+  const to = (
+    target: { readonly value: ValueId; readonly detached: boolean } | { readonly constant: number },
+  ): ElaboratedStep => ({
+    graph: b.build(forward.ops.map((_, i) => i)),
+    objectives: [{ name: 'loss', optimizer, params, terms: [{ name: 'loss', loss, of: output, to: target, weight: 1 }] }],
+    detached: [],
+  })
+  return rule && shape?.length === 4
+    ? map((value: Ref) => to({ value, detached: false }))(
+        b.checked(b.target('target', rule.target(shape), rule.targetType ?? b.dtype)),
+      )
+    : right(to({ constant: 0 }))
+}
+
+export interface OneObjective extends TrainingOptions {
+  readonly loss: Loss
+  readonly optimizer: Optimizer
+}
+
+/** The training graph of such a step, nothing of it fused. */
+export const trainingFrom = (
+  forward: Graph,
+  output: ValueId,
+  { loss, optimizer, ...o }: OneObjective,
+): Either<GraphError, Graph> => chain((s: ElaboratedStep) => training(s, o))(minimising(forward, output, loss, optimizer))

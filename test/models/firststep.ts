@@ -6,13 +6,14 @@ import { join } from 'node:path'
 import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { elaborate, sgd } from '../../dsl'
+import { sgd } from '../../dsl'
 import { zooEntry } from '../../src/zoo'
 import type { Shape } from '../../staging/core/box'
 import { type StageError, renderError } from '../../staging/core/errors'
 import { training } from '../../staging/grad/grad'
 import type { Graph, Value } from '../../staging/graph/graph'
 import { labels, startOf, uniform } from '../fixtures/formula'
+import { elaborated, mustModel } from '../dsl/forward'
 import { evaluate, type Numbers } from './evaluate'
 
 /** The norm of a tensor, then some of its elements. */
@@ -37,8 +38,7 @@ const rightOf = <T>(e: Either<StageError, T>): T => {
 /** Dropout off: its random bits are our own, not PyTorch's. */
 const stepOf = (name: string, input: Shape): Graph => {
   const entry = zooEntry(name)!
-  const { graph, output } = rightOf(elaborate(rightOf(entry.build(input)), name))
-  const g = rightOf(training(graph, output, { loss: entry.loss, optimizer: sgd({ lr: 1 }), dtype: 'f64' }))
+  const g = rightOf(training(rightOf(elaborated(mustModel(name, input), name, entry.loss, sgd({ lr: 1 }))), { dtype: 'f64' }))
   return { ...g, ops: g.ops.map((o) => (o.kind.startsWith('dropout') ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)) }
 }
 

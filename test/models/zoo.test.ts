@@ -5,19 +5,20 @@ import { join } from 'node:path'
 import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { adamw, elaborate, sgd } from '../../dsl'
-import { zoo, zooEntry, zooNames, zooSteps } from '../../src/zoo'
+import { adamw, sgd } from '../../dsl'
+import { zoo as whole, zooNames } from '../../src/zoo'
 import { elementsOf } from '../../staging/core/box'
 import { type GraphError, renderError } from '../../staging/core/errors'
 import { training } from '../../staging/grad/grad'
 import type { Graph } from '../../staging/graph/graph'
+import { elaborated, type Forward, forward as forwardOf, mustModel, zooModel } from '../dsl/forward'
 
 const rightOf = <T>(e: Either<GraphError, T>): T => {
   if (isLeft(e)) throw new Error(renderError(e.left))
   return e.right
 }
-const forward = (name: string, input?: readonly [number, number, number, number]) =>
-  rightOf(elaborate(rightOf(zooEntry(name)!.build(input)), name))
+const zoo = whole.filter((z) => z.loss !== undefined)
+const forward = (name: string): Forward => rightOf(forwardOf(mustModel(name), name))
 const parametersOf = (g: Graph): number => g.values.filter((v) => v.role === 'param').reduce((n, v) => n + elementsOf(v.shape), 0)
 const namesOf = (g: Graph, role: string): readonly string[] => g.values.filter((v) => v.role === role).map((v) => v.name)
 type Shapes = Readonly<Record<string, readonly number[]>>
@@ -49,7 +50,7 @@ const weighted = (g: Graph): number => g.ops.filter((o) => /^(conv2d|conv_transp
 test('every network of the zoo is in the fixture, and stands in a file that exports it', () => {
   assert.equal(zoo.map((z) => z.name).sort(), Object.keys(listed).sort())
   const files = readdirSync(join(__dirname, '../../models')).map((f) => f.replace(/\.ts$/, ''))
-  assert.equal([...new Set([...zoo, ...zooSteps].map((z) => z.family))].sort(), files.sort())
+  assert.equal([...new Set(whole.map((z) => z.family))].sort(), files.sort())
   assert.is(new Set(zooNames).size, zooNames.length)
 })
 
@@ -63,9 +64,9 @@ for (const z of zoo) {
     assert.equal(shapesOf(graph, 'state'), runningOf(norms))
   })
   test(`${z.name}: becomes a training step`, () => {
-    const { graph, output } = forward(z.name)
+    const { graph } = forward(z.name)
     for (const optimizer of [sgd({ lr: 0.1, momentum: 0.9 }), adamw({ lr: 1e-3 })]) {
-      const step = rightOf(training(graph, output, { loss: z.loss, optimizer }))
+      const step = rightOf(training(rightOf(elaborated(mustModel(z.name), z.name, z.loss, optimizer))))
       assert.is(step.ops.filter((o) => o.kind === 'sgd' || o.kind === 'adam').length, namesOf(graph, 'param').length)
       assert.is(step.ops.filter((o) => o.kind === 'bn_running').length, graph.ops.filter((o) => o.kind === 'bn_stats').length)
     }
@@ -77,7 +78,7 @@ const classes: Readonly<Record<string, number>> = { cifar: 10, unet: 2, deeplab:
 
 test('classifiers give classes, of the image or of each pixel; trunks a 32nd of the image', () => {
   for (const z of zoo) {
-    const { output } = rightOf(z.build())
+    const { output } = mustModel(z.name)
     const [b, , h, w] = z.defaultInput
     const pixels = z.family === 'unet' || z.family === 'deeplab' ? [h, w] : [1, 1]
     if (z.loss === 'cross-entropy') assert.equal(output, [b, classes[z.family] ?? 1000, ...pixels])
@@ -85,28 +86,28 @@ test('classifiers give classes, of the image or of each pixel; trunks a 32nd of 
   }
 })
 test('prime sizes and 100 000 pixels', () => {
-  assert.equal(rightOf(zooEntry('vgg16-features')!.build([1, 3, 509, 389])).output, [1, 512, 15, 12])
-  assert.equal(rightOf(zooEntry('darknet19-features')!.build([1, 3, 509, 389])).output, [1, 1024, 15, 12])
-  assert.equal(rightOf(zooEntry('vgg16-features')!.build([1, 3, 100000, 100000])).output, [1, 512, 3125, 3125])
+  assert.equal(mustModel('vgg16-features', [1, 3, 509, 389]).output, [1, 512, 15, 12])
+  assert.equal(mustModel('darknet19-features', [1, 3, 509, 389]).output, [1, 1024, 15, 12])
+  assert.equal(mustModel('vgg16-features', [1, 3, 100000, 100000]).output, [1, 512, 3125, 3125])
 })
 test('U-Net says which sizes it takes; DeepLabV3+ takes any, two images or more', () => {
   const refused = (name: string, input: readonly [number, number, number, number]): string => {
-    const e = zooEntry(name)!.build(input)
+    const e = zooModel(name, input)
     return isLeft(e) ? renderError(e.left) : 'nothing'
   }
   assert.is(
     refused('unet', [1, 3, 64, 72]),
     "layer 'concat' (concat): the first branch gives [1,512,8,9] but branch 2 gives [1,512,8,8]; only the channels may differ",
   )
-  assert.equal(rightOf(zooEntry('deeplabv3plus-resnet101')!.build([2, 3, 509, 389])).output, [2, 21, 509, 389])
+  assert.equal(mustModel('deeplabv3plus-resnet101', [2, 3, 509, 389]).output, [2, 21, 509, 389])
   assert.match(
     refused('deeplabv3plus-resnet50', [1, 3, 64, 64]),
     "layer 'classifier.aspp.convs.4.2' (batchNorm): needs more than one value a channel",
   )
 })
 test('vgg16 says which sizes it takes', () => {
-  assert.equal(rightOf(zooEntry('vgg16')!.build([1, 3, 448, 224])).output, [1, 1000, 1, 1])
-  const e = zooEntry('vgg16')!.build([1, 3, 256, 256])
+  assert.equal(mustModel('vgg16', [1, 3, 448, 224]).output, [1, 1000, 1, 1])
+  const e = zooModel('vgg16', [1, 3, 256, 256])
   assert.is(
     isLeft(e) && renderError(e.left),
     "layer 'avgpool' (adaptiveAvgPool): needs an input whose height and width are multiples of 7x7, or divide it, but gets [1,512,8,8]",

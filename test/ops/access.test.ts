@@ -3,12 +3,11 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { DIMS, extentOf } from '../../staging/core/box'
-import { training } from '../../staging/grad/grad'
 import type { Graph, Op } from '../../staging/graph/graph'
 import { type Access, type AccessMap, all, asShape, inputDef, inside, reduce, same, touched, window } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { windowOutput } from '../../staging/ops/rules'
-import { must, samePad, Sketch } from '../graph/sketch'
+import { must, samePad, Sketch, trainingFrom } from '../graph/sketch'
 
 const windowed = fc
   .record({
@@ -95,7 +94,7 @@ const everything = (): Graph => {
   s.linear(wide, 'side', 10)
   const out = s.linear(flat, 'fc', 10)
   return must(
-    training(s.b.build(), out, {
+    trainingFrom(s.b.build(), out, {
       loss: 'cross-entropy',
       optimizer: { kind: 'adam', lr: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weightDecay: 0 },
     }),

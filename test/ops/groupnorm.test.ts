@@ -3,10 +3,9 @@ import { type Either, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { loadNative, type NativeArray } from '../../src/device/native'
-import { training } from '../../staging/grad/grad'
 import { maximalRuns } from '../../staging/tile/ft'
 import { opDef } from '../../staging/ops/registry'
-import { must, Sketch } from '../graph/sketch'
+import { must, Sketch, trainingFrom } from '../graph/sketch'
 
 const rule = (
   kind: string,
@@ -42,7 +41,10 @@ const normed = (affine: boolean) => {
   const s = new Sketch([2, 4, 8, 8])
   const y = s.conv(s.groupNorm(s.conv(s.image, 'conv1', 6), 'gn', 3, affine), 'conv2', 2)
   return must(
-    training(s.b.build(), y, { loss: 'l1', optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } }),
+    trainingFrom(s.b.build(), y, {
+      loss: 'l1',
+      optimizer: { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false },
+    }),
   )
 }
 

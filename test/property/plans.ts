@@ -2,20 +2,20 @@
 // small. In: a training graph, cuts, grids, how much less than enough the budget is. Out: a finished plan, unverified.
 import { type Either, isLeft } from 'fp-ts/Either'
 import * as fc from 'fast-check'
-import { finish } from '../../staging/compile'
+import { paged } from '../../staging/compile'
 import { bytesOf, pagesFor } from '../../staging/core/bytes'
 import { training } from '../../staging/grad/grad'
 import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
-import type { Rewritten } from '../../staging/grad/rewrite/rewrite'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import { type Grid, type Plan, UNTILED } from '../../staging/plan/plan'
 import { spilling } from '../../staging/schedule/candidate'
 import { layOut } from '../../staging/schedule/layout'
+import { scheduled } from '../../staging/schedule/search'
 import { maximalRuns } from '../../staging/tile/ft'
 import { assemble, type Group } from '../../staging/tile/segments'
-import { must } from '../graph/sketch'
+import { minimising, must } from '../graph/sketch'
 import { networkOf, type Recipe, recipes } from './networks'
 
 /** Which grid each run of tileable ops gets, and after how many ops it is cut. */
@@ -69,8 +69,8 @@ export const groupsOf = (graph: Graph, t: Tiling): readonly Group[] => {
 export const trainingOf = (r: Recipe, dtype: 'f32' | 'f64' = 'f32'): Graph => {
   const { graph, output, loss } = networkOf(r)
   const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } as const
-  const trained = (net: Rewritten): Graph => must(training(net.graph, net.output, { loss, optimizer, dtype }))
-  return r.fused ? withPoolPlaces(trained(rewritten(graph, output))) : trained({ graph, output })
+  const step = must(minimising(graph, output, loss, optimizer))
+  return r.fused ? withPoolPlaces(must(training(rewritten(step), { dtype }))) : must(training(step, { dtype }))
 }
 
 /** Undefined when the grids do not suit the network: the tiler says so itself. */
@@ -81,5 +81,6 @@ export const planOf = (graph: Graph, groups: readonly Group[], squeeze: number, 
   const candidate = spilling(layout)
   const most = layout.storages.reduce((n, s) => n + pagesFor(s.bytes), 0)
   const pages = Math.round(most + (candidate.least - most) * squeeze)
-  return finish(candidate, 'tiled', { machine, algorithms: 'fixed', budgetBytes: bytesOf(pages) }) ?? undefined
+  const plan = scheduled(candidate, 'tiled', { machine, algorithms: 'fixed', budgetBytes: bytesOf(pages) })
+  return plan ? paged(plan) : undefined
 }

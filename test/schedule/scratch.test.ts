@@ -1,5 +1,5 @@
 // Algorithms in plans: the fastest where memory is plentiful, those with the least scratch where it is not.
-import { isLeft, isRight } from 'fp-ts/Either'
+import { chain, isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compile } from '../../staging/compile'
@@ -8,9 +8,9 @@ import { type Choice, fastest, type Machine, withScratch } from '../../staging/g
 import { machines } from '../../staging/sim/machines'
 import { decodePlan, encodePlan } from '../../staging/plan/codec'
 import type { Plan } from '../../staging/plan/plan'
+import { elaborated } from '../dsl/forward'
 import { classifier } from '../e2e/models'
-import { elaborate } from '../../dsl'
-import { training } from '../../staging/grad/grad'
+import { type ElaboratedStep, training } from '../../staging/grad/grad'
 
 const named = machines['v100-pcie-16g']!
 /** Convolutions may run in half the time with 16 MiB more scratch. */
@@ -28,13 +28,10 @@ const machine: Machine = {
   },
 }
 
+const trained = (s: ElaboratedStep) => training(s)
 const graph = (() => {
-  const forward = elaborate(classifier, 'classifier')
-  if (isLeft(forward)) throw new Error('no graph')
-  const g = training(forward.right.graph, forward.right.output, {
-    loss: 'cross-entropy',
-    optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false },
-  })
+  const step = elaborated(classifier, 'classifier', 'cross-entropy')
+  const g = chain(trained)(step)
   if (isLeft(g)) throw new Error('no training graph')
   return g.right
 })()

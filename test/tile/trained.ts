@@ -1,17 +1,20 @@
 // What the tests of tiling share: training graphs of sketches, their ops by layer and kind, ranges of a sliced step.
 import { isLeft } from 'fp-ts/Either'
 import type { Range } from '../../staging/core/box'
-import { type Loss, training } from '../../staging/grad/grad'
+import type { Loss } from '../../staging/grad/grad'
 import type { Graph, Op, OpId, ValueId } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
 import type { Grid, Segment, Step } from '../../staging/plan/plan'
 import { assemble, type Group } from '../../staging/tile/segments'
 import { type SlicedRun, sliceRun, type TiledDim, type TileError } from '../../staging/tile/slices'
-import { must, type Sketch } from '../graph/sketch'
+import { must, type Sketch, trainingFrom } from '../graph/sketch'
 
 export const trained = (s: Sketch, output: Ref, loss: Loss = 'mse'): Graph =>
   must(
-    training(s.b.build(), output, { loss, optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false } }),
+    trainingFrom(s.b.build(), output, {
+      loss,
+      optimizer: { kind: 'sgd', lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: false },
+    }),
   )
 
 /** The op of 'layer:kind'. */

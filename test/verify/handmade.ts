@@ -1,14 +1,13 @@
 // Three valid plans by hand: one whose tiles write and add, one whose tiles merge statistics, one that computes in place,
 // swaps and reloads. In: nothing. Out: fresh copies, for tests to break.
-import { must, Sketch } from '../graph/sketch'
-import { training } from '../../staging/grad/grad'
+import { must, Sketch, trainingFrom } from '../graph/sketch'
 import type { Graph } from '../../staging/graph/graph'
 import type { Range } from '../../staging/core/box'
 import { Draft, type MutablePlan } from './draft'
 
 const trained = (s: Sketch, output: number): Graph => {
   const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } as const
-  return must(training(s.b.build(), output, { loss: 'mse', optimizer }))
+  return must(trainingFrom(s.b.build(), output, { loss: 'mse', optimizer }))
 }
 
 /** image [1,1,8,4] -> c1 (3x3) -> r1 -> c2 (3x3) -> mean squared error, two tiles of four rows. */

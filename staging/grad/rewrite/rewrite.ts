@@ -1,17 +1,13 @@
-// Rewriting forward graphs before their gradients are made. In: a forward graph, its output value, a rule for an op and the
-// only op that reads it. Out: the graph with each such pair replaced, values and ops numbered anew.
-// Invariant: a value that anything else reads, and the network's output, are never taken away or changed.
+// Rewriting steps before their gradients are made. In: an elaborated step, a rule for an op and the only op that reads it.
+// Out: the step with each such pair replaced, values and ops numbered anew. Invariant: a value that anything else reads, or
+// that a loss reads, is never taken away or changed; nor is an op at which gradients end.
 // Worked example, `fuse bn_apply and relu`: [conv2d, bn_stats, bn_apply, relu] becomes [conv2d, bn_stats, bn_relu_apply].
 import type { Graph, Op, Value, ValueId } from '../../graph/graph'
-
-export interface Rewritten {
-  readonly graph: Graph
-  readonly output: ValueId
-}
+import { type ElaboratedStep, heldValues, renumbered } from '../objective'
 
 export interface Rewrite {
   readonly name: string
-  readonly apply: (g: Graph, output: ValueId) => Rewritten
+  readonly apply: (s: ElaboratedStep) => ElaboratedStep
 }
 
 /** What stands in place of a pair: its ops, in order, and the shape of the value between them where they are two. */
@@ -29,25 +25,24 @@ const readersOf = (g: Graph): ReadonlyMap<ValueId, readonly Op[]> => {
   return readers
 }
 
-/** Values that no op makes or reads any more go; the others move up. */
-const compacted = (values: readonly Value[], ops: readonly Op[], name: string, output: ValueId): Rewritten => {
+/** Values that no op makes or reads any more go; the others move up, and what losses are fed stays behind them all. */
+const compacted = (s: ElaboratedStep, values: readonly Value[], ops: readonly Op[]): ElaboratedStep => {
   const used = new Set(ops.flatMap((o) => [...o.ins, ...o.outs]))
   const made = values.filter((v) => v.role === 'activation' || v.role === 'stat')
   const gone = new Set(made.filter((v) => !used.has(v.id)).map((v) => v.id))
   const kept = values.filter((v) => !gone.has(v.id))
-  const renamed = new Map(kept.map((v, id) => [v.id, id]))
-  const at = (v: ValueId): ValueId => renamed.get(v)!
-  return {
-    graph: {
-      name,
-      values: kept.map((v, id) => ({ ...v, id })),
-      ops: ops.map((o, id) => ({ ...o, id, ins: o.ins.map(at), outs: o.outs.map(at) })),
-    },
-    output: at(output),
+  const ordered = [...kept.filter((v) => v.role !== 'target'), ...kept.filter((v) => v.role === 'target')]
+  const numbers = new Map(ordered.map((v, id) => [v.id, id]))
+  const at = (v: ValueId): ValueId => numbers.get(v)!
+  const graph: Graph = {
+    name: s.graph.name,
+    values: ordered.map((v, id) => ({ ...v, id })),
+    ops: ops.map((o, id) => ({ ...o, id, ins: o.ins.map(at), outs: o.outs.map(at) })),
   }
+  return renumbered(s, graph, at)
 }
 
-/** What a rule for single ops sees of the graph: what the pass has made of the ops before, and who reads what. */
+/** What a rule for single ops sees of the graph: what the pass has made of the ops before, but for held values; who reads what. */
 export interface Draft {
   readonly graph: Graph
   readonly values: readonly Value[]
@@ -62,7 +57,10 @@ export type OpRule = (op: Op, draft: Draft) => readonly Op[] | undefined
 /** Each op by a rule; what then makes only values that nothing reads any more goes, if something read them before. */
 export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
   name,
-  apply: (g, output) => {
+  apply: (s) => {
+    const { graph: g } = s
+    const held = heldValues(s)
+    const cut = new Set(s.detached.map((d) => d.reader))
     const readers = readersOf(g)
     const values = [...g.values]
     const makers = new Map<ValueId, Op>()
@@ -70,13 +68,13 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
     const draft: Draft = {
       graph: g,
       values,
-      maker: (v) => makers.get(v),
+      maker: (v) => (held.has(v) ? undefined : makers.get(v)),
       readers: (v) => readers.get(v) ?? [],
       make: (v) => values.push({ ...v, id: values.length }) - 1,
     }
     let changed = false
     const ops = g.ops.flatMap((op) => {
-      const replacement = ruled(op, draft)
+      const replacement = cut.has(op.outs[0]!) ? undefined : ruled(op, draft)
       changed ||= replacement !== undefined
       const now = replacement ?? [op]
       for (const o of now) for (const v of o.outs) makers.set(v, o)
@@ -84,12 +82,11 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
     })
     return changed
       ? compacted(
+          s,
           values,
-          withoutUnread(ops, (v) => v !== output && readers.has(v)),
-          g.name,
-          output,
+          withoutUnread(ops, (v) => !held.has(v) && readers.has(v)),
         )
-      : { graph: g, output }
+      : s
   },
 })
 
@@ -101,13 +98,15 @@ const withoutUnread = (ops: readonly Op[], mayGo: (v: ValueId) => boolean): read
 
 export const rewritePairs = (name: string, rule: PairRule): Rewrite => ({
   name,
-  apply: (g, output) => {
+  apply: (s) => {
+    const { graph: g } = s
+    const held = heldValues(s)
     const readers = readersOf(g)
     const replaced = new Map<number, readonly Op[]>()
     const values = [...g.values]
     for (const first of g.ops) {
       const middle = first.outs[0]
-      if (middle === undefined || middle === output || replaced.has(first.id)) continue
+      if (middle === undefined || held.has(middle) || replaced.has(first.id)) continue
       const [second, ...others] = readers.get(middle) ?? []
       if (!second || others.length || second.ins[0] !== middle || second.ins.indexOf(middle, 1) > 0) continue
       const replacement = rule(first, second, g)
@@ -115,12 +114,11 @@ export const rewritePairs = (name: string, rule: PairRule): Rewrite => ({
       replaced.set(first.id, []).set(second.id, replacement.ops)
       if (replacement.middle) values[middle] = { ...values[middle]!, shape: replacement.middle }
     }
-    if (replaced.size === 0) return { graph: g, output }
+    if (replaced.size === 0) return s
     return compacted(
+      s,
       values,
       g.ops.flatMap((o) => replaced.get(o.id) ?? [o]),
-      g.name,
-      output,
     )
   },
 })

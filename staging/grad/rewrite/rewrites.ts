@@ -1,10 +1,10 @@
-// The passes that rewrite a forward graph, in order, for devices that have the fused operators. In: an elaborated network.
+// The passes that rewrite a forward graph, in order, for devices that have the fused operators. In: an elaborated step.
 // Out: one that computes the same values and gradients with less memory traffic. Each pass is a `Rewrite`, tested by itself.
-import type { Graph, ValueId } from '../../graph/graph'
+import type { ElaboratedStep } from '../objective'
 import { flatConcat, normOfConcat, statsOfConcat } from './joinednorm'
 import { poolThenRelu } from './poolfirst'
 import { addThenRelu, convThenRelu, normAddThenRelu, normThenRelu } from './rectified'
-import type { Rewrite, Rewritten } from './rewrite'
+import type { Rewrite } from './rewrite'
 
 /** Norms first: a rectifier that costs nothing need not wait for the pool. What norms read of concatenations comes when they are whole. */
 export const REWRITES: readonly Rewrite[] = [
@@ -18,5 +18,4 @@ export const REWRITES: readonly Rewrite[] = [
   normOfConcat,
 ]
 
-export const rewritten = (graph: Graph, output: ValueId): Rewritten =>
-  REWRITES.reduce<Rewritten>((r, pass) => pass.apply(r.graph, r.output), { graph, output })
+export const rewritten = (step: ElaboratedStep): ElaboratedStep => REWRITES.reduce((s, pass) => pass.apply(s), step)

@@ -6,11 +6,10 @@ import { nativeCall } from '../../../src/machine/operands'
 import { sampleOf } from '../../../src/machine/timing'
 import { loadNative } from '../../../src/device/native'
 import { extentOf } from '../../../staging/core/box'
-import { training } from '../../../staging/grad/grad'
 import type { Graph } from '../../../staging/graph/graph'
 import { type CallShapes, inputDef, touched } from '../../../staging/ops/op'
 import { opDef } from '../../../staging/ops/registry'
-import { must, Sketch } from '../../graph/sketch'
+import { must, Sketch, trainingFrom } from '../../graph/sketch'
 
 const native = loadNative()
 
@@ -47,7 +46,7 @@ const network = (): Graph => {
   }, up)
   const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } as const
   const head = s.conv(resized, 'head', 2, 1)
-  return must(training(s.b.build(), head, { loss: 'mse', optimizer }))
+  return must(trainingFrom(s.b.build(), head, { loss: 'mse', optimizer }))
 }
 
 /** The shapes of a tile of `rows` rows from inside the image. */

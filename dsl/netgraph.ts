@@ -1,0 +1,55 @@
+// A net as ops: the algebra by which a fold over it appends them to a graph, every op from the op table.
+// In: a graph under construction, the number of the next random layer, what follows the layers' names. Out: the algebra.
+// Invariant: the graph's shapes are those that the analysis found; two rules that differ are a broken invariant.
+import { type Either, chain, isLeft, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { GraphError } from '../staging/core/errors'
+import type { GraphBuilder } from '../staging/graph/builder'
+import type { AnyAttrs, Ref } from '../staging/ops/op'
+import type { Algebra, Place } from './fold'
+import { ruleFor } from './layers/registry'
+import type { Layer, Shape } from './net'
+
+const weightsOf = (l: Layer, at: Place): string => ('param' in l && typeof l.param === 'string' ? l.param : at.name)
+
+/** Numbers that no two random layers share. */
+export const randomKeys = (): (() => number) => {
+  let drawn = 0
+  return () => drawn++
+}
+
+/** `suffix` follows the layers' names, not those of their parameters. */
+export const algebraOf = (graph: GraphBuilder, randomKey: () => number, suffix = ''): Algebra<Ref> => {
+  const shape = (r: Ref): Shape => graph.shape(r) as unknown as Shape
+  const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: Place): Either<GraphError, Ref> =>
+    pipe(
+      graph.op(kind, attrs, ins, `${at.name}${suffix}`),
+      chain((outs) => right(outs[0]!)),
+    )
+  return {
+    layer: (l, x, at) => {
+      const rule = ruleFor(l)
+      const y = rule.elaborate(l, x, {
+        graph,
+        layer: `${at.name}${suffix}`,
+        weights: weightsOf(l, at),
+        input: shape(x),
+        params: rule.params?.(l, shape(x)) ?? [],
+        randomKey,
+      })
+      return isLeft(y) ? y : right(asAnalysed(y.right, at, shape(y.right), rule.shape(l, shape(x))))
+    },
+    sum: (body, shortcut, at) => single('add', {}, [body, shortcut], at),
+    resize: (made, input, at) => {
+      const [[, , inH, inW], [, , outH, outW]] = [shape(made), shape(input)]
+      return inH === outH && inW === outW ? right(made) : single('upsample', { mode: 1, inH, inW, outH, outW }, [made], at())
+    },
+    join: (branches, at) => (branches.length === 1 ? right(branches[0]!) : single('concat', {}, branches, at)),
+  }
+}
+
+const asAnalysed = (r: Ref, at: Place, got: Shape, want: Either<string, Shape>): Ref => {
+  if (isLeft(want) || !got.every((d, i) => d === want.right[i]))
+    throw new Error(`layer '${at.name}': the op gives [${got.join()}] but the layer's rule says ${JSON.stringify(want)}`)
+  return r
+}

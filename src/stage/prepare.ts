@@ -1,0 +1,65 @@
+// What `stage`, the command line and the laboratory have in common before they plan. In: a model or a step, a machine, and for
+// a model its loss and optimizer. Out: the elaborated step and the graph that the machine trains, or a reason in words.
+// Invariant: a model is a step of one objective; from here on nothing asks which of the two it was.
+import * as E from 'fp-ts/Either'
+import { type Either, left, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import {
+  asStep,
+  elaborate,
+  type Elaborated,
+  type Loss,
+  mse,
+  type Optimizer,
+  sgd,
+  type Trainable,
+  type TrainingStep,
+} from '../../dsl'
+import { stepsOwn } from '../../dsl/plan/words'
+import { trainingGraph } from '../../staging/compile'
+import type { Graph } from '../../staging/graph/graph'
+import { type SpillwayError, usage } from '../errors/errors'
+import type { LocalMachine } from '../machine/machine'
+
+export const DEFAULT_LEARNING_RATE = 1e-3
+export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
+
+/** What is said of a model beside its net. */
+export interface Own {
+  readonly loss?: Loss
+  readonly optimizer?: Optimizer
+}
+export interface Named extends Own {
+  readonly name?: string
+}
+
+const OWN = ['loss', 'optimizer'] as const
+
+export const stepOf = (model: Trainable, o: Own): Either<SpillwayError, TrainingStep> => {
+  if (model.kind === 'model') return asStep(model, o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER)
+  const given = OWN.find((k) => o[k] !== undefined)
+  return given === undefined ? right(model) : left(usage(stepsOwn(given)))
+}
+
+export interface Prepared<M extends Trainable = Trainable> {
+  readonly model: M
+  readonly machine: LocalMachine
+  readonly step: Elaborated
+  readonly graph: Graph
+}
+
+export const prepare = <M extends Trainable>(
+  model: M,
+  machine: LocalMachine,
+  o: Named = {},
+): Either<SpillwayError, Prepared<M>> =>
+  pipe(
+    stepOf(model, o),
+    E.chainW((own) => elaborate(own, o.name ?? model.kind)),
+    E.chainW((step) =>
+      pipe(
+        trainingGraph(step, machine),
+        E.map((graph) => ({ model, machine, step, graph })),
+      ),
+    ),
+  )
