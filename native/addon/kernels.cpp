@@ -254,7 +254,7 @@ Napi::Value device_info(const Napi::CallbackInfo& info) {
   if (const Device* cpu = find_device("cpu")) {
     DeviceFacts facts;
     Words words;
-    if (cpu->facts(&facts, &words)) o.Set("oneDnn", std::string(facts.libraries));
+    if (cpu->facts(&facts, &words) == Code::ok) o.Set("oneDnn", std::string(facts.libraries));
   }
   return o;
 }
@@ -264,7 +264,7 @@ Napi::Value device_facts(const Napi::CallbackInfo& info) {
   const Device* device = take(info.Env(), load_device(as_string(info[0], "device")));
   DeviceFacts facts;
   Words words;
-  if (!device->facts(&facts, &words)) fail(info.Env(), words.text);
+  if (device->facts(&facts, &words) != Code::ok) fail(info.Env(), words.text);
   const Napi::Object o = Napi::Object::New(info.Env());
   o.Set("device", std::string(facts.device));
   o.Set("driver", std::string(facts.driver));

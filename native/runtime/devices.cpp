@@ -48,7 +48,7 @@ std::string device_names() {
 
 Result<const Device*> load_plugin(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) return refuse("cannot load ", path, ": ", ::dlerror());
+  if (!library) return failed(Code::device, "cannot load ", path, ": ", ::dlerror());
   const auto entry = reinterpret_cast<DeviceEntry>(::dlsym(library, SPILLWAY_DEVICE_ENTRY));
   const Device* device = entry ? entry(DEVICE_TABLE_VERSION) : nullptr;
   if (!device || device->version != DEVICE_TABLE_VERSION || device->bytes != sizeof(Device)) {
@@ -79,7 +79,7 @@ Result<const Device*> load_device(std::string_view name) {
   if (!loaded.ok()) return loaded;
   Words words;
   DeviceFacts facts;
-  if (!loaded.value()->facts(&facts, &words)) return refuse("the cuda device cannot be used: ", words.text);
+  if (const Code code = loaded.value()->facts(&facts, &words); code != Code::ok) return failed(code, "the cuda device cannot be used: ", words.text);
   serving = loaded.value();
   return serving;
 }
