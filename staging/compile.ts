@@ -48,7 +48,7 @@ const unpaged = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strate
     strategy,
     machine: o.machine.name,
     algorithms: o.algorithms ?? 'measured',
-    ...(o.machine.products === undefined ? {} : { products: o.machine.products }),
+    ...(o.machine.precision === 'tf32' ? { products: 'tf32' as const } : {}),
     budgetBytes: o.budgetBytes,
     segments,
     cells,

@@ -56,6 +56,9 @@ struct Way {
   char name[24] = {};   // for people
 };
 
+/// More than any device has.
+constexpr uint32_t MOST_WAYS = 32;
+
 /// A kernel made ready for one call: what follows from its shapes, attributes and way is checked and worked out, once.
 class PreparedKernel {
  public:

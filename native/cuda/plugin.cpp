@@ -112,7 +112,8 @@ uint32_t most_together(uint32_t wire) {
 }
 
 constexpr Device DEVICE{
-    .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .asynchronous = true,
+    .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .float_type = DType::f32,
+    .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16), .asynchronous = true,
     .facts = [](DeviceFacts* into, Words* w) { return told(w, [&] { return device_facts(*into); }); },
     .has_kernel = [](uint32_t wire) { return own_functions(wire) != nullptr; },
     .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr,

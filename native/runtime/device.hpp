@@ -34,13 +34,14 @@ struct PoolLayout {
   uint64_t n_mappings = 0;
 };
 
-/// How products of single-precision numbers are made.
-enum class Precision : uint32_t { full = 0, tf32 = 1 };
+/// How a session computes. bf16: activations are stored so, as their views say; tf32: products of floats round their factors on the way.
+enum class Precision : uint32_t { fp32, tf32, bf16 };
+constexpr uint32_t precision_bit(Precision p) { return uint32_t(1) << uint32_t(p); }
 
 struct OpenOptions {
   int threads = 0;           // 0: all cores
   uint32_t events = 0;       // numbered from 0; each is recorded before it is waited for
-  Precision precision = Precision::full;
+  Precision precision = Precision::fp32;
   bool counts_memory = false;  // `memory` will be asked for
 };
 
@@ -66,6 +67,9 @@ struct Addressed { DeviceCall* call; void* const* at; };
 struct Device {
   uint32_t version, bytes;   // DEVICE_TABLE_VERSION, sizeof(Device)
   const char* name;
+  /// What it computes in, and the precisions that it has (a processor may lack what bf16 needs).
+  DType float_type;
+  uint32_t precisions;
   /// Calls and copies return before they are done, and the host does not see the pages. Otherwise everything is done when it returns.
   bool asynchronous;
 

@@ -69,8 +69,9 @@ Code facts_with(DeviceFacts* into, Words* words) {
 }  // namespace host
 
 template <KernelTable kernel, LibraryName library = host::no_library>
-constexpr Device host_device(const char* name, HostExtras extras) {
-  return {.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = name, .asynchronous = false,
+constexpr Device host_device(const char* name, DType float_type, HostExtras extras) {
+  return {.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = name, .float_type = float_type,
+          .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::bf16), .asynchronous = false,
           .facts = host::facts_with<library>, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
           .forget = extras.forget, .set_threads = extras.set_threads, .bind_threads = extras.bind_threads,
           .open = host::open, .close = host::close,

@@ -9,9 +9,6 @@
 
 namespace spillway {
 
-/// More than any device has.
-constexpr uint32_t MOST_WAYS = 32;
-
 /// A call made ready in a context, which outlives it.
 class PreparedCall {
  public:

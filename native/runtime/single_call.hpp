@@ -7,7 +7,7 @@
 namespace spillway {
 
 struct SingleOptions {
-  Precision precision = Precision::full;
+  Precision precision = Precision::fp32;
   int threads = 0;    // 0: all cores
   int in_place = -1;  // of a call that is measured: the input whose bytes its first output takes over
 };

@@ -229,7 +229,8 @@ Code launch(DeviceContext* c, uint32_t graph, Words* words) {
   return tell(words, of(c)->lanes.launch(graph));
 }
 
-constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .asynchronous = true,
+constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .float_type = DType::f32,
+    .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16), .asynchronous = true,
                         .facts = facts, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
                         .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr, .open = open, .close = close,
                         .map = map, .pool_bytes = pool_bytes, .memory = memory, .pin = pin,
