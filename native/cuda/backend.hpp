@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/ready.hpp"
+#include "cuda/libraries.hpp"
+#include "cuda/rank.hpp"
 #include "runtime/device.hpp"
 
 namespace spillway::cuda {

@@ -4,7 +4,8 @@
 #include <memory>
 
 #include "cuda/context.hpp"
-#include "runtime/owned_call.hpp"
+#include "core/owned_call.hpp"
+#include "cuda/rank.hpp"
 
 namespace spillway::cuda {
 
@@ -25,14 +26,6 @@ class Ready {
  private:
   OwnedCall owned_;
 };
-
-/// Ways are a library's ranks: those that repeat bit for bit from 0, the loose ones from here on.
-constexpr uint32_t FIRST_LOOSE = 16;
-/// So many of each are worth making an engine for.
-constexpr uint32_t MOST_REPEATING = 4, MOST_LOOSE = 3;
-
-struct Rank { uint32_t rank; bool loose; };
-constexpr Rank rank_of(uint32_t way) { return way < FIRST_LOOSE ? Rank{way, false} : Rank{way - FIRST_LOOSE, true}; }
 
 /// Those of a library's ways for which f gives their scratch, in order.
 template <class F>

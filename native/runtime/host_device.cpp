@@ -7,7 +7,7 @@
 #include "runtime/cores.hpp"
 #include "gen/ops.h"
 #include "runtime/memory.hpp"
-#include "runtime/owned_call.hpp"
+#include "core/owned_call.hpp"
 
 namespace spillway::host {
 

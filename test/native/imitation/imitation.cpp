@@ -16,7 +16,7 @@
 #include "runtime/host_pool.hpp"
 #include "plan/tape.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/owned_call.hpp"
+#include "core/owned_call.hpp"
 
 namespace spillway::imitation {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "runtime/kernel.hpp"
+#include "core/kernel.hpp"
 
 namespace spillway {
 
