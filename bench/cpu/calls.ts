@@ -1,6 +1,6 @@
 // The convolutions of a plan, each different call once. In: a case. Out: their calls, how often they stand in a step, and whether in tiles;
 // timing of one in this process. Invariant: calls are timed on operands that the caches do not hold, as the profile times them.
-import { type Algorithm, type AnyAttrs, type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
+import { type AnyAttrs, type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { callShapes } from '../../staging/plan/expand'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
@@ -10,7 +10,7 @@ import { loadNative } from '../../src/device/native'
 
 export interface TimedCall {
   readonly native: NativeCall
-  readonly algorithm: Algorithm
+  readonly way: number
 }
 export interface Convolution extends TimedCall {
   readonly name: string
@@ -56,8 +56,8 @@ export const convolutionsOf = (plan: Plan, inTiles: boolean): readonly Convoluti
   for (const c of plan.calls) {
     if (!c.kind.startsWith('conv2d') || (inTiles && tilesOf(plan.segments[c.segment]!.grid) === 1)) continue
     const shapes = callShapes(plan.graph, c.ins, c.outs)
-    const { algorithm = 'direct', attrs, kind, seconds } = c
-    const name = timeKey(kind, attrs, shapes) + wayText(algorithm, shapes)
+    const { way = 0, attrs, kind, seconds } = c
+    const name = timeKey(kind, attrs, shapes) + wayText(way, shapes)
     const before = found.get(name)
     if (before) {
       found.set(name, { ...before, calls: before.calls + 1 })
@@ -69,9 +69,9 @@ export const convolutionsOf = (plan: Plan, inTiles: boolean): readonly Convoluti
       calls: 1,
       seconds,
       native: nativeCall(kind, attrs, shapes, 'f32'),
-      algorithm,
+      way,
       pixels: pixelsOf(kind, shapes),
-      other: { native: nativeCall(kind, attrs, others, 'f32'), algorithm, pixels: pixelsOf(kind, others) },
+      other: { native: nativeCall(kind, attrs, others, 'f32'), way, pixels: pixelsOf(kind, others) },
     })
   }
   return [...found.values()]
@@ -92,5 +92,5 @@ export const dearest = (all: readonly Convolution[], share: number): readonly Co
 }
 
 /** The median of a few runs. */
-export const secondsOfCall = ({ native: c, algorithm }: TimedCall, threads: number): number =>
-  loadNative().measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads).seconds
+export const secondsOfCall = ({ native: call, way }: TimedCall, threads: number): number =>
+  loadNative().measure({ device: 'cpu', ...call, way, threads }).seconds

@@ -50,7 +50,7 @@ export interface Tiles {
 }
 
 const timed = async (who: readonly Talker[], call: TimedCall): Promise<number> => {
-  const line = JSON.stringify({ native: call.native, algorithm: call.algorithm })
+  const line = JSON.stringify({ native: call.native, way: call.way })
   const seconds = await Promise.all(who.map(async (w) => (await w.ask<{ readonly seconds: number }>(line)).answer.seconds))
   return Math.max(...seconds)
 }

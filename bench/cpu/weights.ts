@@ -19,7 +19,7 @@ export interface Weights {
   readonly share: number
   readonly weightSeconds: number
   readonly convolutionSeconds: number
-  /** Seconds of a step by kind and algorithm. */
+  /** Seconds of a step by kind and way. */
   readonly secondsByWay: Readonly<Record<string, number>>
 }
 
@@ -31,7 +31,7 @@ export const measureWeights = async (c: Case, o: Options): Promise<Weights> => {
     const [whole, other] = [secondsOfCall(call, o.threads), secondsOfCall(call.other, o.threads)]
     const perPixel = (whole - other) / (call.pixels - call.other.pixels)
     const alone = Math.min(Math.max(whole - perPixel * call.pixels, 0), whole)
-    const way = `${call.name.slice(0, call.name.indexOf('('))} ${call.algorithm}`
+    const way = `${call.name.slice(0, call.name.indexOf('('))} way ${call.way}`
     secondsByWay[way] = (secondsByWay[way] ?? 0) + call.calls * alone
     convolutionSeconds += call.calls * whole
   }

@@ -5,6 +5,7 @@
 namespace spillway::addon {
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
+  export_devices(env, exports);
   export_kernels(env, exports);
   SessionObject::define(env, exports);
   return exports;

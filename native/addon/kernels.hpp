@@ -1,9 +1,10 @@
-// query, measure, runKernel, deviceInfo, copyBandwidth: see kernels.cpp.
+// What JavaScript sees beside sessions: see kernels.cpp and devices.cpp.
 #pragma once
 #include <napi.h>
 
 namespace spillway::addon {
 
 void export_kernels(Napi::Env env, Napi::Object exports);
+void export_devices(Napi::Env env, Napi::Object exports);
 
 }  // namespace spillway::addon

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "addon/arguments.hpp"
+#include "addon/requests.hpp"
 #include "addon/run.hpp"
 #include "addon/source.hpp"
 #include "gen/ops.h"
@@ -13,21 +14,15 @@ namespace spillway::addon {
 namespace {
 
 constexpr const char* ROLES[] = {"param", "state", "input", "target", "loss"};
-constexpr const char* DTYPES[] = {"f32", "f64", "i32", "bf16"};
 constexpr const char* STREAMS[] = {"compute", "out", "in"};
 
 SessionOptions parse_options(const Napi::Object& o) {
   SessionOptions s;
-  const std::string device = string_or(o, "device", "cpu"), spill = string_or(o, "spill", "ram");
-  s.device = take(o.Env(), load_device(device));
-  s.spill_directory = spill == "ram" ? "" : spill;
+  s.device = take(o.Env(), load_device(string_or(o, "device", "cpu")));
+  s.spill_directory = string_or(o, "spill", "");
   s.pinned_bytes = count_or(o, "pinnedBytes", s.pinned_bytes);
-  const std::string precision = string_or(o, "precision", "fp32");
-  if (precision != "fp32" && precision != "tf32") fail(o.Env(), text("precision '", precision, "': fp32 or tf32"));
-  s.precision = precision == "tf32" ? Precision::tf32 : Precision::full;
-  const uint64_t threads = count_or(o, "threads", 0);
-  if (threads > 4096) fail(o.Env(), text("threads: ", threads, " is too many"));
-  s.threads = int(threads);
+  s.precision = parse_precision(o.Get("precision"));
+  s.threads = parse_threads(o.Get("threads"));
   if (o.Has("throttle") && o.Get("throttle").IsObject()) {
     const Napi::Object t = o.Get("throttle").As<Napi::Object>();
     s.throttle = {number_or(t, "outBytesPerSecond", 0), number_or(t, "inBytesPerSecond", 0)};

@@ -1,9 +1,12 @@
 // What a kernel sees: operand views, attributes, the step's context. One signature for every operator on every device.
-// Invariant: a kernel allocates nothing while it runs (apart from one-time caches of compiled primitives, made in prepare).
+// In: a call. Out: the ways to run it, and kernels prepared for it. Invariant: a prepared kernel checks nothing, looks nothing up and
+// allocates nothing while it runs.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "core/result.hpp"
 
@@ -32,20 +35,6 @@ struct StepContext {
   double lr_scale = 1.0;
 };
 
-/// The ways to run one operator, as plans number them; a kernel refuses those that it does not have for a call. `direct` is a
-/// library's first choice too; behind it come others of its choices that repeat bit for bit, and those that need not (loose).
-enum class Algorithm : uint32_t { direct = 0, winograd = 1, taps = 2, library2 = 3, library3 = 4, library4 = 5, loose1 = 6, loose2 = 7, loose3 = 8 };
-constexpr uint32_t ALGORITHMS = 9;
-
-/// A library's choice: its rank among those that repeat bit for bit, or among those that need not.
-struct LibraryChoice { uint32_t rank; bool loose; };
-constexpr bool is_library_choice(Algorithm a) { return a == Algorithm::direct || (a >= Algorithm::library2 && uint32_t(a) < ALGORITHMS); }
-constexpr LibraryChoice library_choice(Algorithm a) {
-  const auto rank_behind = [a](Algorithm first) { return uint32_t(a) - uint32_t(first); };
-  if (a == Algorithm::direct) return {0, false};
-  return a < Algorithm::loose1 ? LibraryChoice{1 + rank_behind(Algorithm::library2), false} : LibraryChoice{rank_behind(Algorithm::loose1), true};
-}
-
 struct KernelCall {
   uint32_t kind = 0;             // wire number of the operator
   const View* ins = nullptr;
@@ -54,19 +43,39 @@ struct KernelCall {
   uint32_t n_outs = 0;
   const double* attrs = nullptr;  // in the op table's field order; gen/ops.h has a struct for each operator
   uint32_t n_attrs = 0;
-  void* workspace = nullptr;      // 64-byte aligned, at least what workspace_bytes() said for these shapes
-  size_t workspace_bytes = 0;
-  Algorithm algorithm = Algorithm::direct;
+  void* workspace = nullptr;      // 64-byte aligned, at least what the kernel asked for when it was prepared
+  uint32_t way = 0;               // a number that only the device understands; 0 is its first choice
   const StepContext* step = nullptr;
 };
 
-/// A device's entry for one operator. All three must agree on what shapes are legal; views in `prepare` and `workspace_bytes` may have null data.
+/// One way to run a call, as its device describes it.
+struct Way {
+  uint32_t number = 0;
+  bool repeats = true;  // the same bits each time
+  uint64_t workspace_bytes = 0;
+  char name[24] = {};   // for people
+};
+
+/// More than any device has.
+constexpr uint32_t MOST_WAYS = 32;
+
+/// A kernel made ready for one call: what follows from its shapes, attributes and way is checked and worked out, once.
+class PreparedKernel {
+ public:
+  virtual ~PreparedKernel() = default;
+  virtual int64_t workspace_bytes() const = 0;
+  /// Generates code where there is any to generate, which takes longer than all the rest.
+  virtual void compile() {}
+  /// The call that it was prepared for, wherever its operands lie now. May throw what a library throws.
+  virtual void run(const KernelCall&) = 0;
+};
+
+/// A device's entry for one operator. Views may have null data in both.
 struct KernelEntry {
-  /// Scratch bytes that `run` needs for these shapes; -1 when the shapes are not legal for the operator.
-  int64_t (*workspace_bytes)(const KernelCall&);
-  /// Builds and caches what `run` needs (a oneDNN primitive), before the first step.
-  Status (*prepare)(const KernelCall&);
-  Status (*run)(const KernelCall&);
+  /// The ways that are worth trying, way 0 first, at most so many; refused where the call is not legal.
+  Result<std::vector<Way>> (*ways)(const KernelCall&, uint32_t most);
+  /// In the call's way, which may be one that is not worth trying.
+  Result<std::unique_ptr<PreparedKernel>> (*prepare)(const KernelCall&);
 };
 
 /// Null when the device has no such operator. Defined once per device (ref, cpu, null) from SPILLWAY_OPS in gen/ops.h.

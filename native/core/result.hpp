@@ -1,6 +1,8 @@
-// A value or the reason why there is none. In: nothing. Out: Result<T>, and refuse(...), which joins its arguments into
-// a Status. Invariant: no exceptions here; a Result holds exactly one of the two.
+// A value or the reason why there is none. In: nothing. Out: Status, Result<T>, and what makes them: refuse(...), failed(code, ...)
+// and within(status, ...) join their arguments into words. Invariant: no exceptions here; a Result holds exactly one of the two;
+// whoever decides asks the code, the words are for people.
 #pragma once
+#include <cstdint>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -8,11 +10,19 @@
 
 namespace spillway {
 
-/// Empty message: it went well.
+enum class Code : uint32_t {
+  ok,
+  illegal,        // what was asked for
+  cancelled,
+  out_of_memory,  // of the host or of a device
+  io,
+  device,         // it failed, or cannot be used here
+};
+
 struct Status {
-  std::string message;
-  bool ok() const { return message.empty(); }
-  static Status error(std::string m) { return Status{std::move(m)}; }
+  Code code = Code::ok;
+  std::string message = {};
+  bool ok() const { return code == Code::ok; }
 };
 
 template <class... Parts>
@@ -23,8 +33,19 @@ std::string text(const Parts&... parts) {
 }
 
 template <class... Parts>
+Status failed(Code code, const Parts&... parts) {
+  return {code, text(parts...)};
+}
+
+template <class... Parts>
 Status refuse(const Parts&... parts) {
-  return Status::error(text(parts...));
+  return failed(Code::illegal, parts...);
+}
+
+/// The same failure, with words before its own.
+template <class... Parts>
+Status within(const Status& why, const Parts&... parts) {
+  return failed(why.code, parts..., why.message);
 }
 
 template <class T>
@@ -35,6 +56,7 @@ class Result {
 
   bool ok() const { return held_.index() == 0; }
   const T& value() const& { return std::get<0>(held_); }
+  T& value() & { return std::get<0>(held_); }
   T&& value() && { return std::get<0>(std::move(held_)); }
   const Status& status() const { return std::get<1>(held_); }
 

@@ -16,28 +16,27 @@ struct Forward {
   static constexpr auto check = ops::check_conv2d;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.outs[0], c.ins[1]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_ins > 2, activations_of(c)); }
-  static void run(const KernelCall& c) {
-    std::vector<void*> data{c.ins[0].data, c.ins[1].data, c.outs[0].data};
-    if (c.n_ins > 2) data.push_back(c.ins[2].data);
-    run_convolution(*of(c), c, c.ins[0], false, std::move(data), 0);
+  static void run(ReadyConvolution& convolution, const KernelCall& c) {
+    void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data, c.n_ins > 2 ? c.ins[2].data : nullptr};
+    convolution.run(c, c.ins[0], false, {data, c.n_ins + 1}, 0);
   }
   static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_y(geometry(c), c.ins[0], c.outs[0]); }
   static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
-  static void run_winograd(const KernelCall& c) { conv2d_winograd::forward(tiles(c), c); }
-  static void run_taps(const KernelCall& c) { taps::forward(geometry(c), c); }
+  static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::forward(g, c); }
+  static void run_taps(taps::Kernel& kernel, const KernelCall& c) { kernel.forward(c); }
 };
 
 /// Attributes begin with the convolution's own. oneDNN's rectifier would turn NaN into 0: ours runs behind it.
 struct ForwardRelu : Forward {
   static constexpr auto check = ops::check_conv2d_relu;
   static float slope(const KernelCall& c) { return float(Conv2dReluAttrs::read(c.attrs).slope); }
-  static void run(const KernelCall& c) {
-    Forward::run(c);
-    if (of(c)->compiled) rectify(c.outs[0], slope(c));  // the reference, where it stands in, has done it
+  static void run(ReadyConvolution& convolution, const KernelCall& c) {
+    Forward::run(convolution, c);
+    if (convolution.is_compiled()) rectify(c.outs[0], slope(c));  // the reference, where it stands in, has done it
   }
-  static void run_winograd(const KernelCall& c) { conv2d_winograd::forward(tiles(c), c, {nullptr, true, slope(c)}); }
-  static void run_taps(const KernelCall& c) {
-    Forward::run_taps(c);
+  static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::forward(g, c, {nullptr, true, slope(c)}); }
+  static void run_taps(taps::Kernel& kernel, const KernelCall& c) {
+    kernel.forward(c);
     rectify(c.outs[0], slope(c));
   }
 };
@@ -47,13 +46,14 @@ struct BackwardData {
   static constexpr auto check = ops::check_conv2d_bwd_data;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.outs[0], c.ins[0], c.ins[1]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), false, activations_of(c)); }
-  static void run(const KernelCall& c) {
-    run_convolution(*of(c), c, c.outs[0], true, {c.ins[0].data, c.ins[1].data, c.outs[0].data}, 2);
+  static void run(ReadyConvolution& convolution, const KernelCall& c) {
+    void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
+    convolution.run(c, c.outs[0], true, data, 2);
   }
   static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_x(geometry(c), c.outs[0], c.ins[0]); }
   static int64_t winograd_bytes(const KernelCall& c) { return winograd::convolve_bytes(tiles(c), use_threads()); }
-  static void run_winograd(const KernelCall& c) { conv2d_winograd::backward_data(tiles(c), c); }
-  static void run_taps(const KernelCall& c) { taps::backward_data(geometry(c), c); }
+  static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::backward_data(g, c); }
+  static void run_taps(taps::Kernel& kernel, const KernelCall& c) { kernel.backward_data(c); }
 };
 
 struct BackwardWeights {
@@ -61,57 +61,66 @@ struct BackwardWeights {
   static constexpr auto check = ops::check_conv2d_bwd_weights;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.ins[1], c.outs[0]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_outs > 1, activations_of(c)); }
-  static void run(const KernelCall& c) {
-    std::vector<void*> data{c.ins[0].data, c.ins[1].data, c.outs[0].data};
-    if (c.n_outs > 1) data.push_back(c.outs[1].data);
-    run_convolution(*of(c), c, c.ins[0], false, std::move(data), 0);
+  static void run(ReadyConvolution& convolution, const KernelCall& c) {
+    void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data, c.n_outs > 1 ? c.outs[1].data : nullptr};
+    convolution.run(c, c.ins[0], false, {data, c.n_outs + 2}, 0);
   }
   static winograd::Geometry tiles(const KernelCall& c) { return conv2d_winograd::towards_y(geometry(c), c.ins[0], c.ins[1]); }
   static int64_t winograd_bytes(const KernelCall& c) { return conv2d_winograd::backward_weights_bytes(tiles(c), c); }
-  static void run_winograd(const KernelCall& c) { conv2d_winograd::backward_weights(tiles(c), c); }
-  static void run_taps(const KernelCall& c) { taps::backward_weights(geometry(c), c); }
+  static void run_winograd(const winograd::Geometry& g, const KernelCall& c) { conv2d_winograd::backward_weights(g, c); }
+  static void run_taps(taps::Kernel& kernel, const KernelCall& c) { kernel.backward_weights(c); }
 };
 
-/// Every way to run a direction.
+/// Fewer channels than this leave most of a vector empty.
+constexpr int64_t least_channels = 16;
+bool has_many_channels(const ops::Conv2d& g) { return std::min(g.in_channels, g.out_channels) >= least_channels; }
+
 template <class Way>
-struct Kernel {
-  using Direct = ConvolutionKernel<Way>;
-  static constexpr auto check = Way::check;
-  static bool offers(const KernelCall& c) {
-    switch (c.algorithm) {
-      case Algorithm::direct: return true;
-      case Algorithm::winograd: return conv2d_winograd::applies(Way::geometry(c));
-      case Algorithm::taps: return taps::applies(Way::geometry(c));
-      default: return false;
-    }
-  }
-  static int64_t workspace(const KernelCall& c) {
-    switch (c.algorithm) {
-      case Algorithm::direct: return Direct::workspace(c);
-      case Algorithm::winograd: return Way::winograd_bytes(c);
-      case Algorithm::taps: return taps::workspace_bytes(Way::direction, Way::geometry(c), c);
-      default: return -1;
-    }
-  }
-  static void prepare(const KernelCall& c) {
-    if (c.algorithm == Algorithm::direct) Direct::prepare(c);
-    if (c.algorithm == Algorithm::taps) taps::prepare(Way::direction, Way::geometry(c), c);
-  }
-  static void run(const KernelCall& c) {
-    switch (c.algorithm) {
-      case Algorithm::direct: return Way::run(c);
-      case Algorithm::winograd: return Way::run_winograd(c);
-      case Algorithm::taps: return Way::run_taps(c);
-      default: return;
-    }
-  }
+class Winograd {
+ public:
+  static constexpr const char* name = "winograd";
+  static bool applies(const KernelCall& c) { return conv2d_winograd::applies(Way::geometry(c)); }
+  static bool worthwhile(const KernelCall& c) { return has_many_channels(Way::geometry(c)); }
+  explicit Winograd(const KernelCall& c) : tiles_(Way::tiles(c)), workspace_bytes_(Way::winograd_bytes(c)) {}
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  void run(const KernelCall& c) const { Way::run_winograd(tiles_, c); }
+
+ private:
+  winograd::Geometry tiles_;
+  int64_t workspace_bytes_;
 };
+
+/// Worth a try where windows are dilated, for which other kernels are slow or compute with the padding.
+template <class Way>
+class Taps {
+ public:
+  static constexpr const char* name = "taps";
+  static bool applies(const KernelCall& c) { return taps::applies(Way::geometry(c)); }
+  static bool worthwhile(const KernelCall& c) {
+    const ops::Conv2d g = Way::geometry(c);
+    const auto& [h, w] = g.window;
+    return has_many_channels(g) && (h.dilation > 1 || w.dilation > 1) && h.kernel * w.kernel > 1;
+  }
+  explicit Taps(const KernelCall& c) : kernel_(Way::direction, Way::geometry(c), c) {}
+  int64_t workspace_bytes() const { return kernel_.workspace_bytes(); }
+  void compile() const { kernel_.compile(); }
+  void run(const KernelCall& c) { Way::run_taps(kernel_, c); }
+
+ private:
+  taps::Kernel kernel_;
+};
+
+/// The ways by their numbers.
+template <class Way>
+constexpr KernelEntry ways() {
+  return entry<DirectConvolution<Way>, Winograd<Way>, Taps<Way>>();
+}
 
 }  // namespace
 
-const KernelEntry conv2d = entry<Kernel<Forward>>();
-const KernelEntry conv2d_relu = entry<Kernel<ForwardRelu>>();
-const KernelEntry conv2d_bwd_data = entry<Kernel<BackwardData>>();
-const KernelEntry conv2d_bwd_weights = entry<Kernel<BackwardWeights>>();
+const KernelEntry conv2d = ways<Forward>();
+const KernelEntry conv2d_relu = ways<ForwardRelu>();
+const KernelEntry conv2d_bwd_data = ways<BackwardData>();
+const KernelEntry conv2d_bwd_weights = ways<BackwardWeights>();
 
 }  // namespace spillway::cpu

@@ -1,4 +1,4 @@
-// Describes convolutions to oneDNN, compiles and caches them, packs and unpacks what its primitives cannot read in place.
+// Describes convolutions to oneDNN, compiles and shares them, packs and unpacks what its primitives cannot read in place.
 #include "cpu/convolution.hpp"
 
 #include <algorithm>
@@ -230,30 +230,31 @@ void unpack(const View& x, const Grid& grid, T* packed) {
 }  // namespace
 
 std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations) {
-  static Cache<Convolution> cache;
-  Cache<Convolution>::Key key{int64_t(direction), bias, int64_t(activations), g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
+  static Shared<Convolution> known;
+  Shared<Convolution>::Key key{int64_t(direction), bias, int64_t(activations), g.batch, g.in_channels, g.out_channels, g.groups, use_threads()};
   for (const WindowAxis& a : {g.window.h, g.window.w})
     for (const int64_t n : {a.kernel, a.stride, a.dilation, a.in_size, a.out_size, a.start(a.out_lo) - a.in_lo,
                             a.core_lo() - a.in_lo, a.core_size()})
       key.push_back(n);
-  return cache.get(key, [&] { return compile(problem_of(direction, g, bias, activations)); });
+  return known.get(key, [&] { return compile(problem_of(direction, g, bias, activations)); });
 }
 
-void run_convolution(const Convolution& convolution, const KernelCall& c, const View& src, bool writes_src,
-                     std::vector<void*> data, size_t src_at) {
-  if (!convolution.compiled) {
-    ref::kernel(c.kind)->run(c);
-    return;
-  }
+ReadyConvolution::ReadyConvolution(std::shared_ptr<const Convolution> made, const KernelCall& c) : made_(std::move(made)) {
+  if (made_->compiled) bound_.emplace(*made_->compiled);
+  else reference_ = ref::kernel(c.kind)->prepare(c).value();
+}
+
+void ReadyConvolution::run(const KernelCall& c, const View& src, bool writes_src, std::span<void*> data, size_t src_at) {
+  if (reference_) return reference_->run(c);
   char* const workspace = static_cast<char*>(c.workspace);
-  void* const packed = workspace + convolution.packed_offset;
-  if (convolution.packed) {
+  void* const packed = workspace + made_->packed_offset;
+  if (made_->packed) {
     data[src_at] = packed;
-    if (!writes_src) with_element(src, [&](auto element) { pack(src, *convolution.packed, static_cast<decltype(element)*>(packed)); });
+    if (!writes_src) with_element(src, [&](auto element) { pack(src, *made_->packed, static_cast<decltype(element)*>(packed)); });
   }
-  convolution.compiled->run(data, workspace);
-  if (convolution.packed && writes_src)
-    with_element(src, [&](auto element) { unpack(src, *convolution.packed, static_cast<decltype(element)*>(packed)); });
+  bound_->run(data, workspace);
+  if (made_->packed && writes_src)
+    with_element(src, [&](auto element) { unpack(src, *made_->packed, static_cast<decltype(element)*>(packed)); });
 }
 
 }  // namespace spillway::cpu

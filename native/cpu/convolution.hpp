@@ -3,6 +3,7 @@
 // Where the view of src holds pixels that no window reads, and for strided 1x1 weight gradients, the primitive sees a
 // packed grid of src's pixels in the workspace instead of src.
 #pragma once
+#include "cpu/kernels.hpp"
 #include "cpu/onednn.hpp"
 #include "cpu/runs.hpp"
 #include "ops/conv2d.hpp"
@@ -33,20 +34,37 @@ inline Activations activations_of(const KernelCall& c) { return ops::is_narrow(c
 
 std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations);
 
-/// Runs a convolution on its arguments in oneDNN's order; src, at `src_at` among them, is the operand that may be packed.
-void run_convolution(const Convolution& convolution, const KernelCall& c, const View& src, bool writes_src, std::vector<void*> data,
-                     size_t src_at);
+/// A convolution for one prepared call; the reference's kernel where nothing is compiled.
+class ReadyConvolution {
+ public:
+  ReadyConvolution(std::shared_ptr<const Convolution> made, const KernelCall& c);
 
-/// What the directions of an operator share: a Way has `check`, `of(call)` and `run(call)`.
+  bool is_compiled() const { return bound_.has_value(); }
+  int64_t workspace_bytes() const { return reference_ ? reference_->workspace_bytes() : made_->workspace_bytes; }
+  void compile() const {
+    if (made_->compiled) made_->compiled->prepare();
+  }
+  /// On arguments in oneDNN's order; src, at `src_at` among them, is the operand that may be packed.
+  void run(const KernelCall& c, const View& src, bool writes_src, std::span<void*> data, size_t src_at);
+
+ private:
+  std::shared_ptr<const Convolution> made_;
+  std::optional<Bound> bound_;
+  std::unique_ptr<PreparedKernel> reference_;
+};
+
+/// The directions of an operator as objects: a Way has `check`, `of(call)` and `run(ReadyConvolution&, call)`.
 template <class Way>
-struct ConvolutionKernel : Way {
-  static int64_t workspace(const KernelCall& c) {
-    const auto convolution = Way::of(c);
-    return convolution->compiled ? convolution->workspace_bytes : ref::kernel(c.kind)->workspace_bytes(c);
-  }
-  static void prepare(const KernelCall& c) {
-    if (const auto convolution = Way::of(c); convolution->compiled) convolution->compiled->prepare();
-  }
+class DirectConvolution {
+ public:
+  static constexpr auto check = Way::check;
+  explicit DirectConvolution(const KernelCall& c) : convolution_(Way::of(c), c) {}
+  int64_t workspace_bytes() const { return convolution_.workspace_bytes(); }
+  void compile() const { convolution_.compile(); }
+  void run(const KernelCall& c) { Way::run(convolution_, c); }
+
+ private:
+  ReadyConvolution convolution_;
 };
 
 }  // namespace spillway::cpu

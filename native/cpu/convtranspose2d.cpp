@@ -35,18 +35,19 @@ void add_bias(const View& y, const View& bias) {
 struct Forward {
   static constexpr auto check = ops::check_conv_transpose2d;
   static auto of(const KernelCall& c) { return convolution(Direction::backward_data, c, c.ins[0], c.outs[0], c.ins[1]); }
-  static void run(const KernelCall& c) {
-    const auto made = of(c);
-    run_convolution(*made, c, c.outs[0], true, {c.ins[0].data, c.ins[1].data, c.outs[0].data}, 2);
-    if (made->compiled && c.n_ins > 2) add_bias(c.outs[0], c.ins[2]);
+  static void run(ReadyConvolution& convolution, const KernelCall& c) {
+    void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
+    convolution.run(c, c.outs[0], true, data, 2);
+    if (convolution.is_compiled() && c.n_ins > 2) add_bias(c.outs[0], c.ins[2]);
   }
 };
 
 struct BackwardData {
   static constexpr auto check = ops::check_conv_transpose2d_bwd_data;
   static auto of(const KernelCall& c) { return convolution(Direction::forward, c, c.outs[0], c.ins[0], c.ins[1]); }
-  static void run(const KernelCall& c) {
-    run_convolution(*of(c), c, c.ins[0], false, {c.ins[0].data, c.ins[1].data, c.outs[0].data}, 0);
+  static void run(ReadyConvolution& convolution, const KernelCall& c) {
+    void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
+    convolution.run(c, c.ins[0], false, data, 0);
   }
 };
 
@@ -54,23 +55,26 @@ struct BackwardData {
 struct BackwardWeights {
   static constexpr auto check = ops::check_conv_transpose2d_bwd_weights;
   static auto of(const KernelCall& c) { return convolution(Direction::backward_weights, c, c.ins[0], c.ins[1], c.outs[0]); }
-  static void run(const KernelCall& c) {
-    const auto made = of(c);
-    run_convolution(*made, c, c.ins[1], false, {c.ins[1].data, c.ins[0].data, c.outs[0].data}, 0);
-    if (made->compiled && c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
+  static void run(ReadyConvolution& convolution, const KernelCall& c) {
+    void* data[] = {c.ins[1].data, c.ins[0].data, c.outs[0].data};
+    convolution.run(c, c.ins[1], false, data, 0);
+    if (convolution.is_compiled() && c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
   }
 };
 
-struct WeightsKernel : ConvolutionKernel<BackwardWeights> {
-  static int64_t workspace(const KernelCall& c) {
-    return std::max(ConvolutionKernel<BackwardWeights>::workspace(c), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);
-  }
+class Weights : public DirectConvolution<BackwardWeights> {
+ public:
+  explicit Weights(const KernelCall& c) : DirectConvolution(c), sums_(c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0) {}
+  int64_t workspace_bytes() const { return std::max(DirectConvolution::workspace_bytes(), sums_); }
+
+ private:
+  int64_t sums_;
 };
 
 }  // namespace
 
-const KernelEntry conv_transpose2d = entry<ConvolutionKernel<Forward>>();
-const KernelEntry conv_transpose2d_bwd_data = entry<ConvolutionKernel<BackwardData>>();
-const KernelEntry conv_transpose2d_bwd_weights = entry<WeightsKernel>();
+const KernelEntry conv_transpose2d = entry<DirectConvolution<Forward>>();
+const KernelEntry conv_transpose2d_bwd_data = entry<DirectConvolution<BackwardData>>();
+const KernelEntry conv_transpose2d_bwd_weights = entry<Weights>();
 
 }  // namespace spillway::cpu

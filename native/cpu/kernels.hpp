@@ -1,8 +1,10 @@
 // The cpu device: f32 and bf16, oneDNN for convolutions and products, own OpenMP kernels for the rest.
-// In: a checked call. Out: the same bits each time for one thread count. Invariant: every exception ends
-// at the entry as a Status that names the operator and its shapes; a missing operator is a link error.
+// In: a call. Out: a kernel prepared for it, which gives the same bits each time for one thread count. Invariant: every exception
+// ends as a Status that names the operator and its shapes; a missing operator is a link error.
 #pragma once
+#include <cstdio>
 #include <stdexcept>
+#include <type_traits>
 
 #include "ops/check.hpp"
 #include "core/bf16.hpp"
@@ -13,7 +15,7 @@ namespace spillway::cpu {
 SPILLWAY_OPS(SPILLWAY_DECLARE)
 #undef SPILLWAY_DECLARE
 
-/// OpenMP's thread count belongs to the calling thread: brings it to what set_threads() asked for. Returns it.
+/// OpenMP's thread count, which belongs to the calling thread: what set_threads() asked for there.
 int use_threads();
 
 /// Whether the processor multiplies bf16; where it only could imitate that, fp32 is faster.
@@ -21,36 +23,41 @@ bool has_bf16();
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 
-/// An operator that needs neither scratch nor preparation; others hide these members with their own. Those that have
-/// more than one way to run add `offers`.
+/// An operator that needs no scratch; others hide this member with their own. One with things to work out beforehand is an object
+/// instead: made from a call, with `workspace_bytes()`, `run(call)` and, where there is code to generate, `compile()`.
 struct PlainKernel {
   static int64_t workspace(const KernelCall&) { return 0; }
-  static void prepare(const KernelCall&) {}
 };
 
 template <class Op>
-bool offers(const KernelCall& c) {
-  if constexpr (requires { Op::offers(c); }) return Op::offers(c);
-  return c.algorithm == Algorithm::direct;
+concept Worked = std::is_constructible_v<Op, const KernelCall&>;
+
+/// A way beside the first says `name`, which calls it `applies` to and, of these, for which it is `worthwhile`.
+template <class Op>
+constexpr const char* name_of() {
+  if constexpr (requires { Op::name; }) return Op::name;
+  else return "direct";
+}
+template <class Op>
+bool applies(const KernelCall& c) {
+  if constexpr (requires { Op::applies(c); }) return Op::applies(c);
+  else return true;
+}
+template <class Op>
+bool worthwhile(const KernelCall& c) {
+  if constexpr (requires { Op::worthwhile(c); }) return Op::applies(c) && Op::worthwhile(c);
+  else return true;
 }
 
-/// Legal shapes, f32 or bf16 where the processor has it, and an algorithm that there is.
+/// Legal shapes, f32 or bf16 where the processor has it.
 template <class Op>
 Status check(const KernelCall& c) {
   if (Status s = Op::check(c); !s.ok()) return s;
-  if (!offers<Op>(c)) return ops::refuse(c, "the cpu device has no such algorithm for it");
   if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cpu device computes in f32");
   return ops::is_narrow(c) && !has_bf16() ? ops::refuse(c, "this processor has no bf16 arithmetic (avx512_bf16)") : Status{};
 }
 
-/// An operator that is written for both element types of activations is `run<T>`.
-template <class Op>
-void run(const KernelCall& c) {
-  if constexpr (requires { Op::template run<float>(c); }) ops::is_narrow(c) ? Op::template run<Bf16>(c) : Op::template run<float>(c);
-  else Op::run(c);
-}
-
-/// Runs f, turning an exception of a library into a refusal.
+/// Runs f, turning an exception of a library into a failure.
 template <class F>
 Status guarded(const KernelCall& c, F f) {
   try {
@@ -61,27 +68,81 @@ Status guarded(const KernelCall& c, F f) {
   }
 }
 
-/// An entry from a type with `check`, `run` and what PlainKernel has.
 template <class Op>
+class Plain final : public PreparedKernel {
+ public:
+  explicit Plain(const KernelCall& c) : workspace_bytes_(Op::workspace(c)), run_(function_for(c)) {}
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  void run(const KernelCall& c) override { run_(c); }
+
+ private:
+  using Run = void (*)(const KernelCall&);
+  /// An operator that is written for both element types of activations is `run<T>`.
+  static Run function_for(const KernelCall& c) {
+    if constexpr (requires { Op::template run<float>(c); }) return ops::is_narrow(c) ? Run(Op::template run<Bf16>) : Run(Op::template run<float>);
+    else return Op::run;
+  }
+  int64_t workspace_bytes_;
+  Run run_;
+};
+
+template <class Op>
+class Object final : public PreparedKernel {
+ public:
+  explicit Object(const KernelCall& c) : op_(c) {}
+  int64_t workspace_bytes() const override { return op_.workspace_bytes(); }
+  void compile() override {
+    if constexpr (requires { op_.compile(); }) op_.compile();
+  }
+  void run(const KernelCall& c) override { op_.run(c); }
+
+ private:
+  Op op_;
+};
+
+template <class Op>
+std::unique_ptr<PreparedKernel> prepared(const KernelCall& c) {
+  if constexpr (Worked<Op>) return std::make_unique<Object<Op>>(c);
+  else return std::make_unique<Plain<Op>>(c);
+}
+
+template <class Op>
+int64_t workspace_of(const KernelCall& c) {
+  if constexpr (Worked<Op>) return Op(c).workspace_bytes();
+  else return Op::workspace(c);
+}
+
+template <class Op>
+void describe(const KernelCall& c, uint32_t number, uint32_t most, std::vector<Way>& into) {
+  if (into.size() >= most || !worthwhile<Op>(c)) return;
+  Way way{number, true, uint64_t(workspace_of<Op>(c)), {}};
+  std::snprintf(way.name, sizeof way.name, "%s", name_of<Op>());
+  into.push_back(way);
+}
+
+/// An entry from its ways, in the order of their numbers; the first one has `check`, which speaks for all.
+template <class First, class... Others>
 constexpr KernelEntry entry() {
-  return {[](const KernelCall& c) -> int64_t {
-            if (!check<Op>(c).ok()) return -1;
-            use_threads();
-            int64_t bytes = -1;
-            return guarded(c, [&] { bytes = Op::workspace(c); }).ok() ? bytes : -1;
+  return {[](const KernelCall& c, uint32_t most) -> Result<std::vector<Way>> {
+            if (Status s = check<First>(c); !s.ok()) return s;
+            std::vector<Way> ways;
+            uint32_t number = 0;
+            if (Status s = guarded(c, [&] { describe<First>(c, number, most, ways); }); !s.ok()) return s;
+            // One for which a library has nothing is left out.
+            ((number++, guarded(c, [&] { describe<Others>(c, number, most, ways); })), ...);
+            return ways;
           },
-          [](const KernelCall& c) {
-            if (Status s = check<Op>(c); !s.ok()) return s;
-            use_threads();
-            return guarded(c, [&] { Op::prepare(c); });
-          },
-          [](const KernelCall& c) {
-            if (Status s = check<Op>(c); !s.ok()) return s;
-            use_threads();
-            return guarded(c, [&] {
-              if (int64_t(c.workspace_bytes) < Op::workspace(c)) throw std::runtime_error("the workspace is too small");
-              cpu::run<Op>(c);
+          [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+            if (Status s = check<First>(c); !s.ok()) return s;
+            std::unique_ptr<PreparedKernel> made;
+            const Status s = guarded(c, [&] {
+              uint32_t number = 0;
+              if (c.way == number) made = prepared<First>(c);
+              ((c.way == ++number && applies<Others>(c) ? void(made = prepared<Others>(c)) : void()), ...);
             });
+            if (!s.ok()) return s;
+            if (!made) return ops::refuse(c, "the cpu device has no such way to run it");
+            return made;
           }};
 }
 

@@ -35,50 +35,62 @@ Compiled compile(const Product& p) {
 }
 
 std::shared_ptr<const Compiled> product(const Product& p) {
-  static Cache<Compiled> cache;
-  return cache.get({p.rows, p.inner, p.columns, p.left_transposed, p.right_transposed, p.bias, p.narrow, p.narrow_out, use_threads()},
+  static Shared<Compiled> known;
+  return known.get({p.rows, p.inner, p.columns, p.left_transposed, p.right_transposed, p.bias, p.narrow, p.narrow_out, use_threads()},
                    [&] { return compile(p); });
 }
 
 struct Forward {
   static constexpr auto check = ops::check_linear;
-  static auto of(const KernelCall& c) {
-    return product({ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2, ops::is_narrow(c), ops::is_narrow(c)});
+  static Product of(const KernelCall& c) {
+    return {ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2, ops::is_narrow(c), ops::is_narrow(c)};
   }
-  static int64_t workspace(const KernelCall& c) { return of(c)->workspace_bytes(); }
-  static void run(const KernelCall& c) {
-    std::vector<void*> data{c.ins[0].data, c.ins[1].data, c.outs[0].data};
-    if (c.n_ins > 2) data.push_back(c.ins[2].data);
-    of(c)->run(data, c.workspace);
+  static void run(Bound& product, const KernelCall& c) {
+    void* const data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data, c.n_ins > 2 ? c.ins[2].data : nullptr};
+    product.run({data, c.n_ins + 1}, c.workspace);
   }
 };
 
 struct BackwardData {
   static constexpr auto check = ops::check_linear_bwd_data;
-  static auto of(const KernelCall& c) {
-    return product({ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, false, false, ops::is_narrow(c), ops::is_narrow(c)});
+  static Product of(const KernelCall& c) {
+    return {ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, false, false, ops::is_narrow(c), ops::is_narrow(c)};
   }
-  static int64_t workspace(const KernelCall& c) { return of(c)->workspace_bytes(); }
-  static void run(const KernelCall& c) { of(c)->run({c.ins[0].data, c.ins[1].data, c.outs[0].data}, c.workspace); }
+  static void run(Bound& product, const KernelCall& c) {
+    void* const data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
+    product.run(data, c.workspace);
+  }
 };
 
 struct BackwardWeights {
   static constexpr auto check = ops::check_linear_bwd_weights;
-  static auto of(const KernelCall& c) {
-    return product({c.ins[1].dims[1], ops::pixels(c.ins[1]), c.ins[0].dims[1], true, false, false, ops::is_narrow(c), false});
+  static Product of(const KernelCall& c) {
+    return {c.ins[1].dims[1], ops::pixels(c.ins[1]), c.ins[0].dims[1], true, false, false, ops::is_narrow(c), false};
   }
-  static int64_t workspace(const KernelCall& c) {
-    return std::max(of(c)->workspace_bytes(), c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0);
-  }
-  static void run(const KernelCall& c) {
-    of(c)->run({c.ins[1].data, c.ins[0].data, c.outs[0].data}, c.workspace);
+  static int64_t sums(const KernelCall& c) { return c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0; }
+  static void run(Bound& product, const KernelCall& c) {
+    void* const data[] = {c.ins[1].data, c.ins[0].data, c.outs[0].data};
+    product.run(data, c.workspace);
     if (c.n_outs > 1) bias_gradient(c.ins[1], c.workspace, c.outs[1]);
   }
 };
 
+/// `sums`: scratch of what comes behind the product.
 template <class Way>
-struct Kernel : Way {
-  static void prepare(const KernelCall& c) { Way::of(c)->prepare(); }
+class Kernel {
+ public:
+  static constexpr auto check = Way::check;
+  explicit Kernel(const KernelCall& c) : compiled_(product(Way::of(c))), bound_(*compiled_), workspace_bytes_(compiled_->workspace_bytes()) {
+    if constexpr (requires { Way::sums(c); }) workspace_bytes_ = std::max(workspace_bytes_, Way::sums(c));
+  }
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  void compile() const { compiled_->prepare(); }
+  void run(const KernelCall& c) { Way::run(bound_, c); }
+
+ private:
+  std::shared_ptr<const Compiled> compiled_;
+  Bound bound_;
+  int64_t workspace_bytes_;
 };
 
 }  // namespace

@@ -38,7 +38,6 @@ struct Lrn : PlainKernel {
 struct LrnBackward {
   static constexpr auto check = ops::check_lrn;
   static int64_t workspace(const KernelCall& call) { return use_threads() * 2 * call.ins[0].dims[1] * int64_t(sizeof(double)); }
-  static void prepare(const KernelCall&) {}
 
   static void run(const KernelCall& call) {
     const View &x = call.ins[0], &dx = call.outs[0];

@@ -16,35 +16,18 @@ dnnl::stream& stream_of_thread() {
   return stream;
 }
 
-dnnl::memory bind(const dnnl::memory::desc& desc, void* data) { return {desc, cpu_engine(), data}; }
+dnnl::memory unbound(const dnnl::memory::desc& desc) { return {desc, cpu_engine(), DNNL_MEMORY_NONE}; }
+
+void checked(dnnl_status_t status, const char* what) {
+  if (status != dnnl_success) throw dnnl::error(status, what);
+}
 
 dnnl::reorder::primitive_desc reorder_between(const Argument& a) {
   const auto &from = a.written ? a.wanted : a.ours, &to = a.written ? a.ours : a.wanted;
   return {cpu_engine(), from, cpu_engine(), to, user_scratchpad()};
 }
 
-struct Registry {
-  std::mutex mutex;
-  std::vector<Forgettable*> members;
-};
-
-/// Outlives every cache: they are function-local statics, and so is this, made by the first of them.
-Registry& registry() {
-  static Registry all;
-  return all;
-}
-
 }  // namespace
-
-Forgettable::Forgettable() {
-  const std::lock_guard lock(registry().mutex);
-  registry().members.push_back(this);
-}
-
-Forgettable::~Forgettable() {
-  const std::lock_guard lock(registry().mutex);
-  std::erase(registry().members, this);
-}
 
 std::string library() {
   const dnnl_version_t* v = dnnl_version();
@@ -56,15 +39,10 @@ bool has_bf16() {
   return (unsigned(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-/// Kernels of open sessions are compiled again when they next run, so this belongs before a session, not beside one.
 /// The calling thread's workers end: OpenMP hardly spins while there are more of them in all than processors, and a session's,
 /// which begin on a thread of its own, would then sleep and be woken at every call.
 void forget() {
   omp_pause_resource_all(omp_pause_soft);
-  {
-    const std::lock_guard lock(registry().mutex);
-    for (Forgettable* f : registry().members) f->forget();
-  }
   const int capacity = dnnl::get_primitive_cache_capacity();
   dnnl::set_primitive_cache_capacity(0);
   dnnl::set_primitive_cache_capacity(capacity);
@@ -108,32 +86,47 @@ void Compiled::prepare() const {
   });
 }
 
-void Compiled::reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to, char* workspace) const {
-  if (const auto& panels = placed_[i].panels; panels.kind != pointwise_weights::Panels::Kind::none) {
-    const Argument& a = placed_[i].argument;
-    const float* const source = static_cast<const float*>(from.get_data_handle());
-    if (a.written) pointwise_weights::into_rows(a.ours.dims(), panels, source, static_cast<float*>(to.get_data_handle()));
-    else pointwise_weights::into_panels(a.ours.dims(), panels, source, to.get_data_handle());
-    return;
+Bound::Bound(const Compiled& compiled) : compiled_(compiled), scratchpad_(unbound(compiled.scratchpad_)) {
+  for (const Compiled::Placed& placed : compiled.placed_) {
+    const Argument& a = placed.argument;
+    Operand o{unbound(a.wanted), {}, {}};
+    if (placed.reorder) {
+      o.ours = unbound(a.ours);
+      o.scratch = unbound(placed.reorder->scratchpad_desc());
+    }
+    arguments_.push_back({a.id, o.used.get()});
+    operands_.push_back(std::move(o));
   }
-  const dnnl::memory scratch = bind(placed_[i].reorder->scratchpad_desc(), workspace + placed_[i].scratch);
-  code_->reorders[i].execute(stream_of_thread(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, scratch}});
+  arguments_.push_back({DNNL_ARG_SCRATCHPAD, scratchpad_.get()});
 }
 
-void Compiled::run(const std::vector<void*>& data, void* workspace) const {
-  prepare();
-  char* const scratch = static_cast<char*>(workspace);
-  std::unordered_map<int, dnnl::memory> memories{{DNNL_ARG_SCRATCHPAD, bind(scratchpad_, scratch + scratch_)}};
-  for (size_t i = 0; i < placed_.size(); i++) {
-    const auto& [argument, reorders, panels, offset, unused] = placed_[i];
-    const dnnl::memory used = bind(argument.wanted, reorders ? scratch + offset : data[i]);
-    if (reorders && !argument.written) reorder(i, bind(argument.ours, data[i]), used, scratch);
-    memories.emplace(argument.id, used);
+void Bound::reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to) {
+  const auto& [argument, unused, panels, offset, scratch] = compiled_.placed_[i];
+  if (panels.kind != pointwise_weights::Panels::Kind::none) {
+    const float* const source = static_cast<const float*>(from.get_data_handle());
+    if (argument.written) pointwise_weights::into_rows(argument.ours.dims(), panels, source, static_cast<float*>(to.get_data_handle()));
+    else pointwise_weights::into_panels(argument.ours.dims(), panels, source, to.get_data_handle());
+    return;
   }
-  code_->primitive.execute(stream_of_thread(), memories);
-  for (size_t i = 0; i < placed_.size(); i++)
-    if (const Argument& a = placed_[i].argument; placed_[i].reorder && a.written)
-      reorder(i, memories.at(a.id), bind(a.ours, data[i]), scratch);
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}, {DNNL_ARG_SCRATCHPAD, operands_[i].scratch.get()}};
+  checked(dnnl_primitive_execute(compiled_.code_->reorders[i].get(), stream_of_thread().get(), 3, arguments), "a reorder failed");
+}
+
+void Bound::run(std::span<void* const> data, void* workspace) {
+  char* const places = static_cast<char*>(workspace);
+  scratchpad_.set_data_handle(places + compiled_.scratch_);
+  for (size_t i = 0; i < operands_.size(); i++) {
+    const Compiled::Placed& placed = compiled_.placed_[i];
+    const Operand& o = operands_[i];
+    o.used.set_data_handle(placed.reorder ? places + placed.offset : data[i]);
+    if (!placed.reorder) continue;
+    o.ours.set_data_handle(data[i]);
+    o.scratch.set_data_handle(places + placed.scratch);
+    if (!placed.argument.written) reorder(i, o.ours, o.used);
+  }
+  checked(dnnl_primitive_execute(compiled_.code_->primitive.get(), stream_of_thread().get(), int(arguments_.size()), arguments_.data()), "a primitive failed");
+  for (size_t i = 0; i < operands_.size(); i++)
+    if (compiled_.placed_[i].reorder && compiled_.placed_[i].argument.written) reorder(i, operands_[i].used, operands_[i].ours);
   stream_of_thread().wait();
 }
 

@@ -1,14 +1,16 @@
 // oneDNN primitives on memory that the plan owns. In: an operation on operands in the formats that our views have.
-// Out: a primitive with the reorders that it wants, all scratch in one workspace; cached for the process. Sizes are
-// known from the description alone; code is generated on the first run or prepare.
+// Out: a primitive with the reorders that it wants, all scratch in one workspace. Sizes are known from the description alone; code
+// is generated when it is prepared.
 // Invariant: never a reference implementation (a thousand times slower), never memory of oneDNN's own.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -75,10 +77,9 @@ class Compiled {
   int64_t workspace_bytes() const { return layout_.bytes(); }
   /// Generates the code, once.
   void prepare() const;
-  /// Data pointers in the order of the arguments.
-  void run(const std::vector<void*>& data, void* workspace) const;
 
  private:
+  friend class Bound;
   struct Placed {
     Argument argument;
     std::optional<dnnl::reorder::primitive_desc> reorder;  // where ours is not what is wanted
@@ -90,7 +91,6 @@ class Compiled {
     dnnl::primitive primitive;
     std::vector<dnnl::reorder> reorders;  // one for each argument; empty ones where none is due
   };
-  void reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to, char* workspace) const;
 
   MakePrimitive make_;
   dnnl::memory::desc scratchpad_;
@@ -100,39 +100,49 @@ class Compiled {
   std::shared_ptr<Code> code_ = std::make_shared<Code>();
 };
 
-/// What can be made again. Planning asks for far more than a plan runs, so it can all be forgotten in between.
-class Forgettable {
+/// A compiled primitive with memory objects of its own, for one prepared call: used by one thread at a time.
+class Bound {
  public:
-  Forgettable();
-  Forgettable(const Forgettable&) = delete;
-  Forgettable& operator=(const Forgettable&) = delete;
-  virtual void forget() = 0;
+  explicit Bound(const Compiled& compiled);
+  /// Data pointers in the order of the arguments.
+  void run(std::span<void* const> data, void* workspace);
 
- protected:
-  ~Forgettable();
+ private:
+  struct Operand {
+    dnnl::memory used, ours, scratch;  // what the primitive sees; where it differs, what we have and the reorder's scratch
+  };
+  void reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to);
+
+  const Compiled& compiled_;
+  dnnl::memory scratchpad_;
+  std::vector<Operand> operands_;
+  std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-/// Values by what they depend on (operator, sizes, attributes, threads), each made once; safe from any thread.
+/// Values by what they depend on (operator, sizes, attributes, threads), shared for as long as somebody uses them; safe from any thread.
 template <class Value>
-class Cache final : public Forgettable {
+class Shared {
  public:
   using Key = std::vector<int64_t>;
   template <class Make>
   std::shared_ptr<const Value> get(const Key& key, const Make& make) {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<const Value>& value = values_[key];
-    if (!value) value = std::make_shared<const Value>(make());
+    std::weak_ptr<const Value>& known = values_[key];
+    if (std::shared_ptr<const Value> value = known.lock()) return value;
+    const auto value = std::make_shared<const Value>(make());
+    known = value;
+    if (values_.size() > bound_) {
+      std::erase_if(values_, [](const auto& entry) { return entry.second.expired(); });
+      bound_ = std::max(least_bound, 2 * values_.size());
+    }
     return value;
-  }
-  /// Those in use live on with their users.
-  void forget() override {
-    const std::lock_guard lock(mutex_);
-    values_.clear();
   }
 
  private:
+  static constexpr size_t least_bound = 256;
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const Value>> values_;
+  std::map<Key, std::weak_ptr<const Value>> values_;
+  size_t bound_ = least_bound;
 };
 
 }  // namespace spillway::cpu

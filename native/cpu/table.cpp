@@ -1,26 +1,16 @@
 // The cpu device's table, one entry for each operator of the op table, and its thread count.
 #include <omp.h>
 
-#include <atomic>
-
 #include "cpu/kernels.hpp"
 #include "runtime/cores.hpp"
 
 namespace spillway::cpu {
-namespace {
-std::atomic<int> wanted_threads{0};  // 0: what OpenMP chooses
-}
 
-void set_threads(int threads) { wanted_threads = threads; }
+void set_threads(int threads) { omp_set_num_threads(threads); }
 
-int use_threads() {
-  const int wanted = wanted_threads;
-  if (wanted > 0 && omp_get_max_threads() != wanted) omp_set_num_threads(wanted);
-  return omp_get_max_threads();
-}
+int use_threads() { return omp_get_max_threads(); }
 
 void bind_threads(const int* processors, uint32_t count, bool each) {
-  use_threads();
 #pragma omp parallel
   {
     const uint32_t own = uint32_t(omp_get_thread_num());

@@ -11,23 +11,12 @@ using ops::Conv2d;
 using ops::Window;
 using ops::WindowAxis;
 
-/// Rows (or columns) of both views that a window's position joins: from y's `out` and x's `in` on, x's at the stride.
-struct Stripe {
-  int64_t out = 0, in = 0, count = 0;
-};
-
 Stripe joined(const WindowAxis& a, int64_t position) {
   const int64_t in_of_first = a.start(a.out_lo) + position * a.dilation - a.in_lo;
   const int64_t out = in_of_first < 0 ? (-in_of_first + a.stride - 1) / a.stride : 0, in = in_of_first + out * a.stride;
   const int64_t held = in < a.in_size ? (a.in_size - 1 - in) / a.stride + 1 : 0;
   return {out, in, std::clamp<int64_t>(a.out_size - out, 0, held)};
 }
-
-struct Tap {
-  int64_t position;  // in the window, row by row
-  Stripe rows, columns;
-  int64_t pixels;  // of all images
-};
 
 /// Those that join any pixels.
 std::vector<Tap> live_taps(const Conv2d& g) {
@@ -51,31 +40,21 @@ std::shared_ptr<const Convolution> product_of(Direction direction, const Conv2d&
   return product;
 }
 
-/// Where everything lies in the scratch: planes of weights, one [O,I] a tap; pixels of either side, those that are written as floats; sums, if the
-/// result itself is bf16; the product's own scratch.
-struct Places {
-  Places(Direction direction, const Conv2d& g, bool narrow) : taps(live_taps(g)) {
-    int64_t pixels = 0, own = 0;
-    for (const Tap& tap : taps) {
-      pixels = std::max(pixels, tap.pixels);
-      own = std::max(own, product_of(direction, g, narrow, tap)->workspace_bytes);
-    }
-    const bool writes_x = direction == Direction::backward_data, writes_y = direction == Direction::forward;
-    const int64_t read = narrow ? sizeof(Bf16) : sizeof(float), written = sizeof(float);
-    const auto& [h, w] = g.window;
-    const int64_t summed = writes_x ? g.in_channels * h.in_size * w.in_size : writes_y ? g.out_channels * h.out_size * w.out_size : 0;
-    WorkspaceLayout layout;
-    planes = layout.place(int64_t(taps.size()) * g.in_channels * g.out_channels * int64_t(sizeof(float)));
-    x = layout.place(pixels * g.in_channels * (writes_x ? written : read));
-    y = layout.place(pixels * g.out_channels * (writes_y ? written : read));
-    sums = layout.place(narrow ? g.batch * summed * written : 0);
-    product = layout.place(own);
-    bytes = layout.bytes();
-  }
-
-  std::vector<Tap> taps;
-  int64_t planes, x, y, sums, product, bytes;
-};
+Places lay_out(Direction direction, const Conv2d& g, bool narrow, int64_t taps, int64_t pixels, int64_t own) {
+  const bool writes_x = direction == Direction::backward_data, writes_y = direction == Direction::forward;
+  const int64_t read = narrow ? sizeof(Bf16) : sizeof(float), written = sizeof(float);
+  const auto& [h, w] = g.window;
+  const int64_t summed = writes_x ? g.in_channels * h.in_size * w.in_size : writes_y ? g.out_channels * h.out_size * w.out_size : 0;
+  Places p{};
+  WorkspaceLayout layout;
+  p.planes = layout.place(taps * g.in_channels * g.out_channels * int64_t(sizeof(float)));
+  p.x = layout.place(pixels * g.in_channels * (writes_x ? written : read));
+  p.y = layout.place(pixels * g.out_channels * (writes_y ? written : read));
+  p.sums = layout.place(narrow ? g.batch * summed * written : 0);
+  p.product = layout.place(own);
+  p.bytes = layout.bytes();
+  return p;
+}
 
 /// A tap's pixels of one side, whose view stores T.
 template <class T>
@@ -119,43 +98,13 @@ void add_back(const Pixels<float>& pixels, float* products) {
   });
 }
 
-/// Weights [O,I,positions] beside planes of the taps.
-class Planes {
- public:
-  Planes(const Conv2d& g, const std::vector<Tap>& taps, float* planes)
-      : size_(g.in_channels * g.out_channels), positions_(g.window.h.kernel * g.window.w.kernel), at_(size_t(positions_), nullptr) {
-    for (size_t i = 0; i < taps.size(); i++) at_[size_t(taps[i].position)] = planes + int64_t(i) * size_;
-  }
-  float* of(const Tap& tap) const { return at_[size_t(tap.position)]; }
-
-  void take_from(const float* weights) const {
-    each_block([&](int64_t from, int64_t to) {
-      for (int64_t p = 0; p < positions_; p++)
-        if (float* const plane = at_[size_t(p)])
-          for (int64_t i = from; i < to; i++) plane[i] = weights[i * positions_ + p];
-    });
-  }
-  /// Taps that join nothing have a gradient of zero.
-  void give_to(float* weights) const {
-    each_block([&](int64_t from, int64_t to) {
-      for (int64_t p = 0; p < positions_; p++) {
-        const float* const plane = at_[size_t(p)];
-        for (int64_t i = from; i < to; i++) weights[i * positions_ + p] = plane ? plane[i] : 0.0f;
-      }
-    });
-  }
-
- private:
-  /// Blocks whose weights the first cache holds while all planes take from them.
-  template <class F>
-  void each_block(F f) const {
-    constexpr int64_t block = 512;
+/// Calls f(from, to) for blocks of weights that the first cache holds while all planes take from them.
+template <class F>
+void each_block(int64_t size, F f) {
+  constexpr int64_t block = 512;
 #pragma omp parallel for schedule(static)
-    for (int64_t from = 0; from < size_; from += block) f(from, std::min(size_, from + block));
-  }
-  int64_t size_, positions_;
-  std::vector<float*> at_;
-};
+  for (int64_t from = 0; from < size; from += block) f(from, std::min(size, from + block));
+}
 
 /// What products are added to: the result, or floats in the scratch that are rounded to it in the end.
 class Sums {
@@ -185,83 +134,91 @@ class Sums {
   View floats_;
 };
 
-/// One call that is to be run: where its operands' pixels and weights are gathered, and its products made.
-class Run {
- public:
-  Run(Direction direction, const Conv2d& g, const KernelCall& c)
-      : direction_(direction), g_(g), narrow_(ops::is_narrow(c)), workspace_(static_cast<char*>(c.workspace)), places_(direction, g, narrow_),
-        planes_(g, places_.taps, at<float>(places_.planes)) {}
-
-  const Planes& planes() const { return planes_; }
-  const std::vector<Tap>& taps() const { return places_.taps; }
-  template <class T> T* x() const { return at<T>(places_.x); }
-  template <class T> T* y() const { return at<T>(places_.y); }
-  void* sums() const { return at<void>(places_.sums); }
-  void multiply(const Tap& tap, const std::vector<void*>& operands) const {
-    product_of(direction_, g_, narrow_, tap)->compiled->run(operands, at<void>(places_.product));
-  }
-
- private:
-  template <class T> T* at(int64_t offset) const { return reinterpret_cast<T*>(workspace_ + offset); }
-
-  Direction direction_;
-  const Conv2d& g_;
-  bool narrow_;
-  char* workspace_;
-  Places places_;
-  Planes planes_;
-};
-
 }  // namespace
 
-int64_t workspace_bytes(Direction direction, const Conv2d& g, const KernelCall& c) {
-  const int64_t bias = direction == Direction::backward_weights && c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0;
-  return std::max(Places(direction, g, ops::is_narrow(c)).bytes, bias);
+Kernel::Kernel(Direction direction, const Conv2d& g, const KernelCall& c)
+    : g_(g), taps_(live_taps(g)), tap_of_(size_t(g.window.h.kernel * g.window.w.kernel), -1),
+      bias_sums_(direction == Direction::backward_weights && c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0) {
+  const bool narrow = ops::is_narrow(c);
+  int64_t pixels = 0, own = 0;
+  for (const Tap& tap : taps_) {
+    const auto made = product_of(direction, g, narrow, tap);
+    tap_of_[size_t(tap.position)] = int64_t(products_.size());
+    products_.push_back({made, Bound(*made->compiled)});
+    pixels = std::max(pixels, tap.pixels);
+    own = std::max(own, made->workspace_bytes);
+  }
+  places_ = lay_out(direction, g, narrow, int64_t(taps_.size()), pixels, own);
 }
 
-void prepare(Direction direction, const Conv2d& g, const KernelCall& c) {
-  for (const Tap& tap : live_taps(g)) product_of(direction, g, ops::is_narrow(c), tap)->compiled->prepare();
+void Kernel::compile() const {
+  for (const Product& p : products_) p.made->compiled->prepare();
 }
 
-void forward(const Conv2d& g, const KernelCall& c) {
-  const Run run(Direction::forward, g, c);
-  const Sums y(c.outs[0], run.sums());
-  run.planes().take_from(floats(c.ins[1]));
+/// Weights are [O,I,positions], beside planes of the taps.
+void Kernel::take_weights(const KernelCall& c, const float* weights) const {
+  const auto positions = int64_t(tap_of_.size());
+  each_block(g_.in_channels * g_.out_channels, [&](int64_t from, int64_t to) {
+    for (size_t t = 0; t < taps_.size(); t++) {
+      float* const to_plane = plane(c, t);
+      for (int64_t i = from; i < to; i++) to_plane[i] = weights[i * positions + taps_[t].position];
+    }
+  });
+}
+
+/// Taps that join nothing have a gradient of zero.
+void Kernel::give_weights(const KernelCall& c, float* weights) const {
+  const auto positions = int64_t(tap_of_.size());
+  each_block(g_.in_channels * g_.out_channels, [&](int64_t from, int64_t to) {
+    for (int64_t p = 0; p < positions; p++) {
+      const float* const of_plane = tap_of_[size_t(p)] < 0 ? nullptr : plane(c, size_t(tap_of_[size_t(p)]));
+      for (int64_t i = from; i < to; i++) weights[i * positions + p] = of_plane ? of_plane[i] : 0.0f;
+    }
+  });
+}
+
+void Kernel::forward(const KernelCall& c) {
+  const Sums y(c.outs[0], at<void>(c, places_.sums));
+  take_weights(c, floats(c.ins[1]));
   y.begin(c.n_ins > 2 ? floats(c.ins[2]) : nullptr);
   with_element(c.ins[0], [&](auto element) {
     using T = decltype(element);
-    for (const Tap& tap : run.taps()) {
-      run.multiply(tap, {gather(Pixels<T>::of_x(c.ins[0], g.window, tap), run.x<T>()), run.planes().of(tap), run.y<float>()});
-      add_back(Pixels<float>::of_y(y.floats(), tap), run.y<float>());
+    for (size_t t = 0; t < taps_.size(); t++) {
+      float* const products = at<float>(c, places_.y);
+      void* const data[] = {gather(Pixels<T>::of_x(c.ins[0], g_.window, taps_[t]), at<T>(c, places_.x)), plane(c, t), products};
+      products_[t].bound.run(data, at<void>(c, places_.product));
+      add_back(Pixels<float>::of_y(y.floats(), taps_[t]), products);
     }
   });
   y.end();
 }
 
-void backward_data(const Conv2d& g, const KernelCall& c) {
-  const Run run(Direction::backward_data, g, c);
-  const Sums dx(c.outs[0], run.sums());
-  run.planes().take_from(floats(c.ins[1]));
+void Kernel::backward_data(const KernelCall& c) {
+  const Sums dx(c.outs[0], at<void>(c, places_.sums));
+  take_weights(c, floats(c.ins[1]));
   dx.begin(nullptr);
   with_element(c.ins[0], [&](auto element) {
     using T = decltype(element);
-    for (const Tap& tap : run.taps()) {
-      run.multiply(tap, {gather(Pixels<T>::of_y(c.ins[0], tap), run.y<T>()), run.planes().of(tap), run.x<float>()});
-      add_back(Pixels<float>::of_x(dx.floats(), g.window, tap), run.x<float>());
+    for (size_t t = 0; t < taps_.size(); t++) {
+      float* const products = at<float>(c, places_.x);
+      void* const data[] = {gather(Pixels<T>::of_y(c.ins[0], taps_[t]), at<T>(c, places_.y)), plane(c, t), products};
+      products_[t].bound.run(data, at<void>(c, places_.product));
+      add_back(Pixels<float>::of_x(dx.floats(), g_.window, taps_[t]), products);
     }
   });
   dx.end();
 }
 
-void backward_weights(const Conv2d& g, const KernelCall& c) {
-  const Run run(Direction::backward_weights, g, c);
+void Kernel::backward_weights(const KernelCall& c) {
   const View &x = c.ins[0], &dy = c.ins[1];
   with_element(x, [&](auto element) {
     using T = decltype(element);
-    for (const Tap& tap : run.taps())
-      run.multiply(tap, {gather(Pixels<T>::of_x(x, g.window, tap), run.x<T>()), gather(Pixels<T>::of_y(dy, tap), run.y<T>()), run.planes().of(tap)});
+    for (size_t t = 0; t < taps_.size(); t++) {
+      void* const data[] = {gather(Pixels<T>::of_x(x, g_.window, taps_[t]), at<T>(c, places_.x)), gather(Pixels<T>::of_y(dy, taps_[t]), at<T>(c, places_.y)), plane(c, t)};
+      products_[t].bound.run(data, at<void>(c, places_.product));
+    }
   });
-  run.planes().give_to(floats(c.outs[0]));
+  give_weights(c, floats(c.outs[0]));
   if (c.n_outs > 1) bias_gradient(dy, c.workspace, c.outs[1]);
 }
 

@@ -125,7 +125,7 @@ void Engines::try_next() {
   if (plan && plan->workspace_bytes <= limits_.most_workspace) found_[worth == Worth::loose].push_back(std::move(plan));
 }
 
-const ExecutionPlan* Engines::nth(const LibraryChoice& choice) {
+const ExecutionPlan* Engines::nth(const Rank& choice) {
   const auto& found = found_[choice.loose];
   while (found.size() <= choice.rank && tried_ < configs_.size()) try_next();
   return found.size() > choice.rank ? found[choice.rank].get() : nullptr;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/libraries.hpp"
+#include "cuda/rank.hpp"
 #include "runtime/device.hpp"
 
 namespace spillway::cuda {
@@ -66,7 +67,7 @@ class Engines {
   /// What cuDNN's heuristics name for these operations, the functional fallbacks behind the fast ones.
   static Result<Engines> of(std::vector<Descriptor> operations, const EngineLimits& limits);
   /// In cuDNN's order; null when there are not so many.
-  const ExecutionPlan* nth(const LibraryChoice& choice);
+  const ExecutionPlan* nth(const Rank& choice);
 
  private:
   Engines(std::vector<Descriptor> operations, Descriptor graph, const EngineLimits& limits, cudnnHandle_t handle)

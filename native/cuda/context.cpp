@@ -71,7 +71,7 @@ Result<DeviceMemory> Context::memory() const {
 Result<std::byte*> Context::pin(uint64_t bytes) {
   void* at = nullptr;
   if (Status s = checked(cudaHostAlloc(&at, bytes, cudaHostAllocPortable), "cudaHostAlloc"); !s.ok())
-    return refuse("no pinned memory of ", bytes, " bytes: ", s.message);
+    return within(s, "no pinned memory of ", bytes, " bytes: ");
   pinned_.push_back(at);
   return static_cast<std::byte*>(at);
 }
@@ -135,7 +135,7 @@ Status describe(DeviceFacts& into) {
   SPILLWAY_CUDA(cudaGetDevice(&device));
   cudaDeviceProp prop{};
   SPILLWAY_CUDA(cudaGetDeviceProperties(&prop, device));
-  if (prop.major < LEAST_MAJOR) return refuse("the GPU '", prop.name, "' is of generation ", prop.major, ".", prop.minor, "; ", LEAST_MAJOR, ".0 is the least");
+  if (prop.major < LEAST_MAJOR) return failed(Code::device, "the GPU '", prop.name, "' is of generation ", prop.major, ".", prop.minor, "; ", LEAST_MAJOR, ".0 is the least");
   SPILLWAY_CUDA(cudaDriverGetVersion(&version));
   SPILLWAY_CUDA(cudaRuntimeGetVersion(&runtime));
   size_t free = 0, total = 0;
@@ -160,8 +160,8 @@ Status device_facts(DeviceFacts& into) {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaErrorInsufficientDriver)
-    return refuse("the NVIDIA driver is too old for CUDA ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, ": install a newer one");
-  if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) return refuse("there is no NVIDIA GPU here");
+    return failed(Code::device, "the NVIDIA driver is too old for CUDA ", CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10, ": install a newer one");
+  if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) return failed(Code::device, "there is no NVIDIA GPU here");
   SPILLWAY_TRY(checked(code, "looking for GPUs"));
   return describe(into);
 }

@@ -17,11 +17,11 @@ using ops::WindowAxis;
 constexpr int64_t ALIGN = 256;
 constexpr int64_t aligned(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/// What one call hands to cuDNN, and how it gets there. x is what the windows slide over, y has a pixel for each window.
+/// What one call hands to cuDNN, and how it gets there: views are the call's. x is what the windows slide over, y has a pixel for each window.
 struct Shaped {
   Problem problem;
   std::optional<Grid> cut;   // of x
-  View x, w, y;
+  const View *x, *w, *y;
   const View* bias = nullptr;   // added to what the call makes
   const View *db = nullptr, *dy = nullptr;
 };
@@ -43,9 +43,9 @@ Shaped roles_of(const KernelCall& c) {
   const View* const db = c.n_outs > 1 ? &c.outs[1] : nullptr;
   const auto set = [&](Direction d, const View& x, const View& w, const View& y) {
     s.problem.direction = d;
-    s.x = x;
-    s.w = w;
-    s.y = y;
+    s.x = &x;
+    s.w = &w;
+    s.y = &y;
   };
   switch (OpKind(c.kind)) {
     case OpKind::conv2d:
@@ -81,13 +81,13 @@ Epilogue epilogue_of(const KernelCall& c, const Shaped& s) {
 
 Shaped shaped(const KernelCall& c, Precision precision) {
   Shaped s = roles_of(c);
-  const ops::Conv2d g = is_transposed(c.kind) ? ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), s.y, s.x, s.w)
-                                              : ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), s.x, s.y, s.w);
+  const ops::Conv2d g = is_transposed(c.kind) ? ops::conv_transpose2d_geometry(ConvTranspose2dAttrs::read(c.attrs), *s.y, *s.x, *s.w)
+                                              : ops::conv2d_geometry(Conv2dAttrs::read(c.attrs), *s.x, *s.y, *s.w);
   const auto& [h, w] = g.window;
   const Factors factors = factors_of(c, precision);
   const DType stored_w = s.problem.direction == Direction::backward_weights ? DType::f32 : stored_type(factors);
   s.problem = {s.problem.direction, factors, stored_w, {g.batch, g.in_channels, h.in_size, w.in_size}, {g.out_channels, g.group_in(), h.kernel, w.kernel},
-               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation, alignment(s.x), alignment(s.y),
+               {g.batch, g.out_channels, h.out_size, w.out_size}, h.stride, w.stride, rows_before(h), rows_before(w), h.dilation, w.dilation, alignment(*s.x), alignment(*s.y),
                epilogue_of(c, s)};
   if (symmetric(h) && symmetric(w)) return s;
   s.cut = Grid{-rows_before(h), (h.out_size - 1) * h.stride + h.reach(), -rows_before(w), (w.out_size - 1) * w.stride + w.reach()};
@@ -107,46 +107,59 @@ bool rewrites_weights(const Problem& p, const ConvolutionWay& way) { return way.
 struct Layout { int64_t cut, weights, scratch, bytes; };
 
 Layout layout(const Shaped& s, const ConvolutionWay& way) {
-  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x.dtype)) : 0, weights = rewrites_weights(s.problem, way) ? aligned(bytes_of(s.problem.w, way.stored_w)) : 0;
+  const int64_t cut = s.cut ? aligned(bytes_of(s.problem.x, s.x->dtype)) : 0, weights = rewrites_weights(s.problem, way) ? aligned(bytes_of(s.problem.w, way.stored_w)) : 0;
   const int64_t scratch = std::max(way.plan->workspace_bytes, s.db ? bias_gradient_workspace(*s.dy) : 0);
   return {0, cut, cut + weights, cut + weights + scratch + (cut + weights + scratch > 0 ? ALIGN : 0)};
 }
 
-Status run_with(const Shaped& s, const ConvolutionWay& way, const KernelCall& call, cudaStream_t stream) {
-  const Direction d = s.problem.direction;
-  const Epilogue& e = s.problem.epilogue;
-  const Layout at = layout(s, way);
-  if (int64_t(call.workspace_bytes) < at.bytes) return refuse("the workspace is too small");
-  std::byte* const space = reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(call.workspace))));
-  void* const x = s.cut ? space + at.cut : s.x.data;
-  void* const w = rewrites_weights(s.problem, way) ? space + at.weights : s.w.data;
-  const bool writes_x = d == Direction::backward_data, writes_w = d == Direction::backward_weights;
-  if (s.cut && !writes_x) SPILLWAY_TRY(gather_grid(s.x, *s.cut, x, stream));
-  if (w != s.w.data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(s.w, way.stored_w, w, stream));
-  std::vector<Bound> tensors{{X, x}, {W, w}, {Y, s.y.data}};
-  if (way.fused && s.bias) tensors.push_back({BIAS, s.bias->data});
-  SPILLWAY_TRY(execute(*way.plan, tensors, space + at.scratch, stream));
-  if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(s.x, *s.cut, x, stream));
-  if (w != s.w.data && writes_w) SPILLWAY_TRY(weights_from_channels_last(s.w, way.stored_w, w, stream));
-  if (s.db) SPILLWAY_TRY(sum_bias_gradient(*s.dy, *s.db, space + at.scratch, stream));
-  if (way.fused || !(s.bias || e.rectified)) return {};
-  return finish_pixels(call.outs[0], s.bias, e.rectified ? float(e.slope) : 1, stream);
-}
+class Convolution final : public Ready {
+ public:
+  Convolution(const KernelCall& c, const ConvolutionWay& way, Precision precision) : Ready(c), shaped_(shaped(call(), precision)), way_(way), at_(layout(shaped_, way)) {}
+  int64_t workspace_bytes() const override { return at_.bytes; }
+  Status run(const Context& context) const override { return run_on(context.stream(Lane::compute)); }
+
+ private:
+  Status run_on(cudaStream_t stream) const {
+    const Shaped& s = shaped_;
+    const Direction d = s.problem.direction;
+    const Epilogue& e = s.problem.epilogue;
+    std::byte* const space = reinterpret_cast<std::byte*>(aligned(int64_t(reinterpret_cast<uintptr_t>(call().workspace))));
+    void* const x = s.cut ? space + at_.cut : s.x->data;
+    void* const w = rewrites_weights(s.problem, way_) ? space + at_.weights : s.w->data;
+    const bool writes_x = d == Direction::backward_data, writes_w = d == Direction::backward_weights;
+    if (s.cut && !writes_x) SPILLWAY_TRY(gather_grid(*s.x, *s.cut, x, stream));
+    if (w != s.w->data && !writes_w) SPILLWAY_TRY(weights_to_channels_last(*s.w, way_.stored_w, w, stream));
+    std::vector<Bound> tensors{{X, x}, {W, w}, {Y, s.y->data}};
+    if (way_.fused && s.bias) tensors.push_back({BIAS, s.bias->data});
+    SPILLWAY_TRY(execute(*way_.plan, tensors, space + at_.scratch, stream));
+    if (s.cut && writes_x) SPILLWAY_TRY(scatter_grid(*s.x, *s.cut, x, stream));
+    if (w != s.w->data && writes_w) SPILLWAY_TRY(weights_from_channels_last(*s.w, way_.stored_w, w, stream));
+    if (s.db) SPILLWAY_TRY(sum_bias_gradient(*s.dy, *s.db, space + at_.scratch, stream));
+    if (way_.fused || !(s.bias || e.rectified)) return {};
+    return finish_pixels(call().outs[0], s.bias, e.rectified ? float(e.slope) : 1, stream);
+  }
+
+  const Shaped shaped_;
+  const ConvolutionWay way_;
+  const Layout at_;
+};
 
 }  // namespace
 
-Result<int64_t> convolution_workspace(const KernelCall& call, Precision precision) {
+Result<std::vector<Way>> convolution_ways(const KernelCall& call, Precision precision, uint32_t most) {
   const Shaped s = shaped(call, precision);
-  const Result<ConvolutionWay> way = convolution_way(s.problem, library_choice(call.algorithm));
-  if (!way.ok()) return way.status();
-  return way.value().plan ? layout(s, way.value()).bytes : own_functions(call.kind)->workspace(call);
+  return library_ways(most, "cuDNN", [&](uint32_t number) -> Result<int64_t> {
+    const Result<ConvolutionWay> way = convolution_way(s.problem, rank_of(number));
+    if (!way.ok()) return way.status();
+    return way.value().plan ? layout(s, way.value()).bytes : own_functions(call.kind)->workspace(call);
+  });
 }
 
-Status run_convolution(const KernelCall& call, const Context& context) {
-  const Shaped s = shaped(call, context.precision());
-  const Result<ConvolutionWay> way = convolution_way(s.problem, library_choice(call.algorithm));
+Result<std::unique_ptr<Ready>> ready_convolution(const KernelCall& call, Precision precision) {
+  const Result<ConvolutionWay> way = convolution_way(shaped(call, precision).problem, rank_of(call.way));
   if (!way.ok()) return way.status();
-  return way.value().plan ? run_with(s, way.value(), call, context.stream(Lane::compute)) : run_own(call, context);
+  if (!way.value().plan) return ready_own(call);
+  return std::unique_ptr<Ready>(std::make_unique<Convolution>(call, way.value(), precision));
 }
 
 }  // namespace spillway::cuda

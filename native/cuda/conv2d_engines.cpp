@@ -136,7 +136,7 @@ Engines* engines_of(const Problem& p) {
 
 }  // namespace
 
-Result<ConvolutionWay> convolution_way(const Problem& asked, const LibraryChoice& choice) {
+Result<ConvolutionWay> convolution_way(const Problem& asked, const Rank& choice) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (const auto handle = cudnn_handle(); !handle.ok()) return handle.status();
@@ -154,7 +154,7 @@ Result<ConvolutionWay> convolution_way(const Problem& asked, const LibraryChoice
   plain.epilogue = {};
   Engines* const engines = engines_of(plain);
   const ExecutionPlan* const plan = engines ? engines->nth({choice.rank - fused, choice.loose}) : nullptr;
-  if (!plan && (choice.rank > 0 || choice.loose)) return refuse("cuDNN has no such choice for this convolution");
+  if (!plan && (choice.rank > 0 || choice.loose)) return refuse("cuDNN has no such way for this convolution");
   return ConvolutionWay{plan, false, p.stored_w};
 }
 

@@ -42,6 +42,6 @@ struct ConvolutionWay {
 };
 
 /// Refused when there are not so many. Where no engine leaves a gradient in f32, it is as the factors are.
-Result<ConvolutionWay> convolution_way(const Problem& p, const LibraryChoice& choice);
+Result<ConvolutionWay> convolution_way(const Problem& p, const Rank& choice);
 
 }  // namespace spillway::cuda

@@ -36,11 +36,11 @@ bool take(void* library, const char* name, F& into) {
 }
 
 #define SPILLWAY_TAKE(name) \
-  if (!take(library, #name, table.name)) return refuse("it has no function " #name ": it is too old");
+  if (!take(library, #name, table.name)) return failed(Code::device, "it has no function " #name ": it is too old");
 
 Result<Driver> load_driver() {
   void* library = open_library({"libcuda.so.1"});
-  if (!library) return refuse("there is no NVIDIA driver here (libcuda.so.1)");
+  if (!library) return failed(Code::device, "there is no NVIDIA driver here (libcuda.so.1)");
   Driver table;
   SPILLWAY_DRIVER(SPILLWAY_TAKE)
   return table;
@@ -52,7 +52,7 @@ Result<Cudnn> load_cudnn() {
   open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
   void* library = open_library({"libcudnn.so.9"});
   if (!library)
-    return refuse("there is no cuDNN 9 (libcudnn.so.9): install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/cudnn/lib)");
+    return failed(Code::device, "there is no cuDNN 9 (libcudnn.so.9): install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/cudnn/lib)");
   Cudnn table;
   SPILLWAY_CUDNN(SPILLWAY_TAKE)
   return table;
@@ -61,7 +61,7 @@ Result<Cudnn> load_cudnn() {
 Result<CublasLt> load_cublas_lt() {
   void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
   if (!library)
-    return refuse("there is no cuBLAS (libcublasLt.so.13): install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/cu13/lib)");
+    return failed(Code::device, "there is no cuBLAS (libcublasLt.so.13): install it, or name its folder in SPILLWAY_CUDA_LIBRARIES (a PyTorch wheel has one in nvidia/cu13/lib)");
   CublasLt table;
   SPILLWAY_CUBLASLT(SPILLWAY_TAKE)
   return table;
@@ -69,12 +69,12 @@ Result<CublasLt> load_cublas_lt() {
 
 Result<Nvml> load_nvml() {
   void* library = open_library({"libnvidia-ml.so.1"});
-  if (!library) return refuse("there is no libnvidia-ml.so.1");
+  if (!library) return failed(Code::device, "there is no libnvidia-ml.so.1");
   Nvml table;
   SPILLWAY_TAKE(nvmlInit_v2)
   SPILLWAY_TAKE(nvmlDeviceGetHandleByPciBusId_v2)
   SPILLWAY_TAKE(nvmlDeviceGetComputeRunningProcesses_v3)
-  return table.nvmlInit_v2() == 0 ? Result<Nvml>(table) : Result<Nvml>(refuse("nvmlInit failed"));
+  return table.nvmlInit_v2() == 0 ? Result<Nvml>(table) : Result<Nvml>(failed(Code::device, "nvmlInit failed"));
 }
 #undef SPILLWAY_TAKE
 
@@ -101,21 +101,21 @@ const Result<Nvml>& nvml() {
 Status checked(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return {};
   cudaGetLastError();  // not reported twice
-  return refuse(what, ": ", cudaGetErrorString(code));
+  return failed(Code::device, what, ": ", cudaGetErrorString(code));
 }
 
 Status checked(CUresult code, const char* what) {
   if (code == CUDA_SUCCESS) return {};
   const char* words = nullptr;
   if (!driver().ok() || driver().value().cuGetErrorString(code, &words) != CUDA_SUCCESS) words = "unknown error";
-  return refuse(what, ": ", words);
+  return failed(Code::device, what, ": ", words);
 }
 
 Status checked(cudnnStatus_t code, const char* what) {
-  return code == CUDNN_STATUS_SUCCESS ? Status{} : refuse(what, ": ", cudnn().value().cudnnGetErrorString(code));
+  return code == CUDNN_STATUS_SUCCESS ? Status{} : failed(Code::device, what, ": ", cudnn().value().cudnnGetErrorString(code));
 }
 
-Status checked(cublasStatus_t code, const char* what) { return code == CUBLAS_STATUS_SUCCESS ? Status{} : refuse(what, ": cuBLAS status ", int(code)); }
+Status checked(cublasStatus_t code, const char* what) { return code == CUBLAS_STATUS_SUCCESS ? Status{} : failed(Code::device, what, ": cuBLAS status ", int(code)); }
 
 Result<cublasLtHandle_t> cublas_lt_handle() {
   static const Result<cublasLtHandle_t> made = []() -> Result<cublasLtHandle_t> {

@@ -57,7 +57,7 @@ Operands operands_of(const KernelCall& c) {
 }
 
 /// As many ways as plans may name.
-constexpr int MOST_CHOICES = 4;
+constexpr int MOST_CHOICES = int(MOST_REPEATING);
 
 /// A product with its descriptors and cuBLAS's algorithms in its order; all of them repeat bit for bit.
 struct Compiled {
@@ -95,7 +95,7 @@ Status choose(cublasLtHandle_t h, const Product& p, Compiled& c) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
   if (s.ok()) s = checked(api.cublasLtMatmulAlgoGetHeuristic(h, c.product, c.a, c.b, c.d, c.d, preference, MOST_CHOICES, c.choices, &c.found), "cublasLtMatmulAlgoGetHeuristic");
   api.cublasLtMatmulPreferenceDestroy(preference);
-  return s.ok() && c.found == 0 ? refuse("cuBLAS has no algorithm for this product") : s;
+  return s.ok() && c.found == 0 ? failed(Code::device, "cuBLAS has no algorithm for this product") : s;
 }
 
 cudaDataType_t data_type(DType t) { return t == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
@@ -129,9 +129,9 @@ Result<const Compiled*> compiled(const Product& p) {
 }
 
 /// What a call names of a product's algorithms.
-Result<const cublasLtMatmulHeuristicResult_t*> chosen(const Compiled& c, Algorithm algorithm) {
-  const LibraryChoice choice = library_choice(algorithm);
-  if (choice.loose || int(choice.rank) >= c.found) return refuse("cuBLAS has no such choice for this product");
+Result<const cublasLtMatmulHeuristicResult_t*> chosen(const Compiled& c, uint32_t way) {
+  const Rank choice = rank_of(way);
+  if (choice.loose || int(choice.rank) >= c.found) return refuse("cuBLAS has no such way for this product");
   return &c.choices[choice.rank];
 }
 
@@ -141,35 +141,52 @@ const View* bias_of(const KernelCall& c) {
   return c.n_outs > 1 ? &c.outs[1] : nullptr;
 }
 
-}  // namespace
-
-Result<int64_t> linear_workspace(const KernelCall& call, Precision precision) {
-  const Result<const Compiled*> c = compiled(product_of(call, precision));
-  if (!c.ok()) return c.status();
-  const auto way = chosen(*c.value(), call.algorithm);
-  if (!way.ok()) return way.status();
-  const bool sums = OpKind(call.kind) == OpKind::linear_bwd_weights && bias_of(call);
-  return std::max(scratch_bytes(call, int64_t(way.value()->workspaceSize)), sums ? bias_gradient_workspace(call.ins[1]) : 0);
+int64_t workspace_with(const KernelCall& c, const cublasLtMatmulHeuristicResult_t& way) {
+  const bool sums = OpKind(c.kind) == OpKind::linear_bwd_weights && bias_of(c);
+  return std::max(scratch_bytes(c, int64_t(way.workspaceSize)), sums ? bias_gradient_workspace(c.ins[1]) : 0);
 }
 
-Status run_linear(const KernelCall& call, const Context& context) {
-  const Result<const Compiled*> found = compiled(product_of(call, context.precision()));
-  if (!found.ok()) return found.status();
-  const Compiled& c = *found.value();
-  const auto way = chosen(c, call.algorithm);
+class Linear final : public Ready {
+ public:
+  Linear(const KernelCall& c, const Compiled& compiled, const cublasLtMatmulHeuristicResult_t& way)
+      : Ready(c), compiled_(compiled), way_(way), workspace_bytes_(workspace_with(c, way)), rounded_(rounded_weights(c)), bias_(bias_of(call())) {}
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  Status run(const Context& context) const override {
+    const cudaStream_t stream = context.stream(Lane::compute);
+    if (rounded_ > 0) SPILLWAY_TRY(weights_to_channels_last(*weights_of(call()), DType::bf16, scratch_of(call()), stream));
+    const Operands o = operands_of(call());
+    const float one = 1, zero = 0;
+    SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(cublas_lt_handle().value(), compiled_.product, &one, o.a, compiled_.a, o.b, compiled_.b, &zero, o.d, compiled_.d, o.d,
+                                                            compiled_.d, &way_.algo, way_.workspaceSize > 0 ? scratch_of(call()) + rounded_ : nullptr,
+                                                            way_.workspaceSize, stream), "cublasLtMatmul"));
+    if (!bias_) return {};
+    return OpKind(call().kind) == OpKind::linear ? finish_pixels(call().outs[0], bias_, 1, stream) : sum_bias_gradient(call().ins[1], *bias_, call().workspace, stream);
+  }
+
+ private:
+  const Compiled& compiled_;  // of the process
+  const cublasLtMatmulHeuristicResult_t& way_;
+  const int64_t workspace_bytes_, rounded_;
+  const View* const bias_;
+};
+
+}  // namespace
+
+Result<std::vector<Way>> linear_ways(const KernelCall& call, Precision precision, uint32_t most) {
+  const Result<const Compiled*> c = compiled(product_of(call, precision));
+  if (!c.ok()) return c.status();
+  return library_ways(most, "cuBLAS", [&](uint32_t number) -> Result<int64_t> {
+    const auto way = chosen(*c.value(), number);
+    return way.ok() ? Result<int64_t>(workspace_with(call, *way.value())) : Result<int64_t>(way.status());
+  });
+}
+
+Result<std::unique_ptr<Ready>> ready_linear(const KernelCall& call, Precision precision) {
+  const Result<const Compiled*> c = compiled(product_of(call, precision));
+  if (!c.ok()) return c.status();
+  const auto way = chosen(*c.value(), call.way);
   if (!way.ok()) return way.status();
-  const size_t own = way.value()->workspaceSize;
-  if (int64_t(call.workspace_bytes) < scratch_bytes(call, int64_t(own))) return refuse("the workspace is too small");
-  const cudaStream_t stream = context.stream(Lane::compute);
-  const int64_t rounded = rounded_weights(call);
-  if (rounded > 0) SPILLWAY_TRY(weights_to_channels_last(*weights_of(call), DType::bf16, scratch_of(call), stream));
-  const Operands o = operands_of(call);
-  const float one = 1, zero = 0;
-  SPILLWAY_TRY(checked(cublas_lt().value().cublasLtMatmul(cublas_lt_handle().value(), c.product, &one, o.a, c.a, o.b, c.b, &zero, o.d, c.d, o.d, c.d, &way.value()->algo,
-                                                          own > 0 ? scratch_of(call) + rounded : nullptr, own, stream), "cublasLtMatmul"));
-  const View* bias = bias_of(call);
-  if (!bias) return {};
-  return OpKind(call.kind) == OpKind::linear ? finish_pixels(call.outs[0], bias, 1, stream) : sum_bias_gradient(call.ins[1], *bias, call.workspace, stream);
+  return std::unique_ptr<Ready>(std::make_unique<Linear>(call, *c.value(), *way.value()));
 }
 
 }  // namespace spillway::cuda

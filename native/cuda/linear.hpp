@@ -1,11 +1,11 @@
-// The fully connected layer and its gradients through cuBLASLt. In: a checked call. Out: scratch bytes, or the work on a
-// stream. Invariant: a product gets one algorithm for the life of the process.
+// The fully connected layer and its gradients through cuBLASLt. In: a checked call. Out: its ways, or the call prepared
+// in one. Invariant: a product gets one algorithm for the life of the process.
 #pragma once
-#include "cuda/context.hpp"
+#include "cuda/ready.hpp"
 
 namespace spillway::cuda {
 
-Result<int64_t> linear_workspace(const KernelCall& call, Precision precision);
-Status run_linear(const KernelCall& call, const Context& context);
+Result<std::vector<Way>> linear_ways(const KernelCall& call, Precision precision, uint32_t most);
+Result<std::unique_ptr<Ready>> ready_linear(const KernelCall& call, Precision precision);
 
 }  // namespace spillway::cuda

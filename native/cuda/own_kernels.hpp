@@ -1,6 +1,6 @@
 // The own kernels of the device, compiled by nvcc (own_kernels.cu), as the plugin calls them.
 #pragma once
-#include "cuda/context.hpp"
+#include "cuda/ready.hpp"
 #include "cuda/kernels/layout.hpp"
 
 namespace spillway::cuda {
@@ -14,6 +14,8 @@ struct OwnFunctions {
 };
 const OwnFunctions* own_functions(uint32_t wire);
 Status run_own(const KernelCall& call, const Context& context);
+/// A checked call.
+std::unique_ptr<Ready> ready_own(const KernelCall& call);
 Status run_own_together(const KernelCall* calls, uint32_t n, const Context& context);
 
 /// into (dense, channels-last, stored as x is) becomes that part of x.

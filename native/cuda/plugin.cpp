@@ -1,4 +1,5 @@
 // The table of the cuda device, and the one function that the plugin exports. Exceptions end here, as words.
+#include <algorithm>
 #include <exception>
 
 #include "cuda/conv2d.hpp"
@@ -14,17 +15,17 @@ Context* of(DeviceContext* c) { return reinterpret_cast<Context*>(c); }
 
 /// f gives a Status.
 template <class F>
-bool told(Words* words, F f) {
+Code told(Words* words, F f) {
   try {
     return tell(words, f());
   } catch (const std::exception& e) {
-    return tell(words, Status::error(e.what()));
+    return tell(words, failed(Code::device, e.what()));
   }
 }
 
 /// f gives a Result; its value goes to `into`.
 template <class T, class F>
-bool told_value(Words* words, T* into, F f) {
+Code told_value(Words* words, T* into, F f) {
   return told(words, [&]() -> Status {
     auto result = f();
     if (!result.ok()) return result.status();
@@ -38,7 +39,7 @@ bool is_product(uint32_t wire) {
   return kind == OpKind::linear || kind == OpKind::linear_bwd_data || kind == OpKind::linear_bwd_weights;
 }
 
-bool open(const OpenOptions* options, DeviceContext** into, Words* words) {
+Code open(const OpenOptions* options, DeviceContext** into, Words* words) {
   return told(words, [&]() -> Status {
     auto opened = Context::open(*options);
     if (!opened.ok()) return opened.status();
@@ -47,42 +48,61 @@ bool open(const OpenOptions* options, DeviceContext** into, Words* words) {
   });
 }
 
-Result<int64_t> workspace_of(const Context& context, const KernelCall& call) {
+Ready* of(DeviceCall* c) { return reinterpret_cast<Ready*>(c); }
+
+Result<std::vector<Way>> ways_of(const Context& context, const KernelCall& call, uint32_t most) {
   const OwnFunctions& f = *own_functions(call.kind);
   if (Status s = f.check(call); !s.ok()) return s;
-  if (!f.library) return f.workspace(call);
-  return is_product(call.kind) ? linear_workspace(call, context.precision()) : convolution_workspace(call, context.precision());
+  if (f.library) return is_product(call.kind) ? linear_ways(call, context.precision(), most) : convolution_ways(call, context.precision(), most);
+  return std::vector{Way{0, true, uint64_t(f.workspace(call)), "own"}};
 }
 
-int64_t workspace(DeviceContext* c, const KernelCall* call) {
-  int64_t bytes = -1;
-  Words words;
-  return told_value(&words, &bytes, [&] { return workspace_of(*of(c), *call); }) ? bytes : -1;
+Result<std::unique_ptr<Ready>> ready(const Context& context, const KernelCall& call) {
+  const OwnFunctions& f = *own_functions(call.kind);
+  if (Status s = f.check(call); !s.ok()) return s;
+  if (!f.library) return ready_own(call);
+  return is_product(call.kind) ? ready_linear(call, context.precision()) : ready_convolution(call, context.precision());
 }
 
-/// Asking for the workspace has chosen the algorithm; here the reason comes out when there is none.
-bool prepare(DeviceContext* c, const KernelCall* call, Words* words) {
-  int64_t bytes = 0;
-  return told_value(words, &bytes, [&] { return workspace_of(*of(c), *call); });
-}
-
-bool run(DeviceContext* c, const KernelCall* call, Words* words) {
+Code ways(DeviceContext* c, const KernelCall* call, uint32_t most, Way* into, uint32_t* n, Words* words) {
   return told(words, [&]() -> Status {
-    const OwnFunctions& f = *own_functions(call->kind);
-    if (Status s = f.check(*call); !s.ok()) return s;
-    if (f.library) return is_product(call->kind) ? run_linear(*call, *of(c)) : run_convolution(*call, *of(c));
-    if (int64_t(call->workspace_bytes) < f.workspace(*call)) return refuse("the workspace is too small");
-    return run_own(*call, *of(c));
+    const Result<std::vector<Way>> found = ways_of(*of(c), *call, most);
+    if (!found.ok()) return found.status();
+    *n = uint32_t(std::min<size_t>(most, found.value().size()));
+    std::copy_n(found.value().begin(), *n, into);
+    return {};
   });
 }
 
-bool run_together(DeviceContext* c, const KernelCall* calls, uint32_t n, Words* words) {
+Code prepare(DeviceContext* c, const KernelCall* call, DeviceCall** into, uint64_t* workspace_bytes, Words* words) {
   return told(words, [&]() -> Status {
-    const OwnFunctions& f = *own_functions(calls[0].kind);
-    for (uint32_t i = 0; i < n; i++)
-      if (Status s = f.check(calls[i]); !s.ok()) return s;
-    if (int64_t(calls[0].workspace_bytes) < f.workspace(calls[0])) return refuse("the workspace is too small");
-    return run_own_together(calls, n, *of(c));
+    auto made = ready(*of(c), *call);
+    if (!made.ok()) return made.status();
+    *workspace_bytes = uint64_t(made.value()->workspace_bytes());
+    *into = reinterpret_cast<DeviceCall*>(std::move(made).value().release());
+    return {};
+  });
+}
+
+Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
+  return told(words, [&] {
+    Ready& call = *of(addressed->call);
+    call.place(addressed->at);
+    return call.run(*of(c));
+  });
+}
+
+Code run_together(DeviceContext* c, const Addressed* calls, uint32_t n, Words* words) {
+  return told(words, [&] {
+    std::vector<OwnedCall> owned;
+    std::vector<KernelCall> placed;
+    owned.reserve(n);
+    for (uint32_t i = 0; i < n; i++) {
+      owned.push_back(of(calls[i].call)->owned());
+      owned.back().place(calls[i].at);
+      placed.push_back(owned.back().call);
+    }
+    return run_own_together(placed.data(), n, *of(c));
   });
 }
 
@@ -92,7 +112,8 @@ uint32_t most_together(uint32_t wire) {
 }
 
 constexpr Device DEVICE{
-    .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .asynchronous = true,
+    .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .float_type = DType::f32,
+    .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16), .asynchronous = true,
     .facts = [](DeviceFacts* into, Words* w) { return told(w, [&] { return device_facts(*into); }); },
     .has_kernel = [](uint32_t wire) { return own_functions(wire) != nullptr; },
     .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr,
@@ -101,7 +122,7 @@ constexpr Device DEVICE{
     .pool_bytes = [](DeviceContext* c) { return of(c)->pool_bytes(); },
     .memory = [](DeviceContext* c, DeviceMemory* into, Words* w) { return told_value(w, into, [&] { return of(c)->memory(); }); },
     .pin = [](DeviceContext* c, uint64_t bytes, std::byte** at, Words* w) { return told_value(w, at, [&] { return of(c)->pin(bytes); }); },
-    .workspace = workspace, .prepare = prepare, .run = run,
+    .ways = ways, .prepare = prepare, .release = [](DeviceContext*, DeviceCall* call) { delete of(call); }, .run = run,
     .run_together = run_together, .most_together = most_together,
     .begin_step = [](DeviceContext* c, const StepContext* s, Words* w) { return told(w, [&] { return of(c)->begin_step(*s); }); },
     .copy = [](DeviceContext* c, Lane lane, void* to, const void* from, uint64_t n, Words* w) { return told(w, [&] { return of(c)->copy(lane, to, from, n); }); },

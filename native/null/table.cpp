@@ -5,36 +5,34 @@
 namespace spillway::null {
 namespace {
 
-int64_t workspace_of(uint32_t wire, const KernelCall& c) {
+/// The kernel whose scratch plans count with.
+const KernelEntry& real(const KernelCall& c) {
 #ifdef SPILLWAY_WITH_CPU
-  if (ops::float_type(c) != DType::f64) return cpu::kernel(wire)->workspace_bytes(c);
+  if (ops::float_type(c) != DType::f64) return *cpu::kernel(c.kind);
 #endif
-  return ref::kernel(wire)->workspace_bytes(c);
+  return *ref::kernel(c.kind);
 }
 
-template <uint32_t wire>
-constexpr KernelEntry entry() {
-  constexpr auto check = [](const KernelCall& c) {
-    Status s = ref::kernel(wire)->prepare(c);
-    const bool refused = s.ok() && c.algorithm != Algorithm::direct && workspace_of(wire, c) < 0;
-    return refused ? ops::refuse(c, "there is no such algorithm for it") : s;
-  };
-  return {[](const KernelCall& c) { return workspace_of(wire, c); }, check, check};
-}
+class Nothing final : public PreparedKernel {
+ public:
+  explicit Nothing(int64_t bytes) : bytes_(bytes) {}
+  int64_t workspace_bytes() const override { return bytes_; }
+  void run(const KernelCall&) override {}
+
+ private:
+  int64_t bytes_;
+};
+
+constexpr KernelEntry ENTRY{
+    [](const KernelCall& c, uint32_t most) { return real(c).ways(c, most); },
+    [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+      const auto made = real(c).prepare(c);
+      if (!made.ok()) return made.status();
+      return std::unique_ptr<PreparedKernel>(std::make_unique<Nothing>(made.value()->workspace_bytes()));
+    }};
 
 }  // namespace
 
-const KernelEntry* kernel(uint32_t wire) {
-  switch (wire) {
-#define SPILLWAY_CASE(kind, number)                    \
-  case number: {                                       \
-    static constexpr KernelEntry kind = entry<number>(); \
-    return &kind;                                      \
-  }
-    SPILLWAY_OPS(SPILLWAY_CASE)
-#undef SPILLWAY_CASE
-    default: return nullptr;
-  }
-}
+const KernelEntry* kernel(uint32_t wire) { return ref::kernel(wire) ? &ENTRY : nullptr; }
 
 }  // namespace spillway::null

@@ -61,7 +61,7 @@ bool is_narrow(const KernelCall& c) {
 
 Status check_operands(const KernelCall& c) {
   const OpInfo* op = op_info(c.kind);
-  if (!op) return Status::error("no operator has wire number " + std::to_string(c.kind));
+  if (!op) return spillway::refuse("no operator has wire number ", c.kind);
   if (!counts_fit(*op, c)) return refuse(c, "wrong number of operands");
   if (!attributes_fit(*op, c)) return refuse(c, "wrong attributes");
   const DType real = float_type(c);
@@ -95,10 +95,10 @@ Status check_whole_channels(const KernelCall& c) {
 
 Status refuse(const KernelCall& c, const char* words) {
   const OpInfo* op = op_info(c.kind);
-  std::string text = std::string(op ? op->kind : "?") + ": " + words + " (";
+  std::string words_and_boxes = std::string(op ? op->kind : "?") + ": " + words + " (";
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
-    text += (i == c.n_ins ? " -> " : i ? ", " : "") + box_text(operand_of(c, i));
-  return Status::error(text + ")");
+    words_and_boxes += (i == c.n_ins ? " -> " : i ? ", " : "") + box_text(operand_of(c, i));
+  return spillway::refuse(words_and_boxes, ")");
 }
 
 }  // namespace spillway::ops

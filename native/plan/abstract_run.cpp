@@ -101,14 +101,14 @@ Status AbstractRun::touch(uint32_t buffer, uint64_t lo, uint64_t hi, Use use, ui
     return status.ok();
   });
   if (unmapped) return refuse("buffer ", buffer, " has no page behind some of bytes [", lo, ", ", hi, ")");
-  return status.ok() ? status : refuse("buffer ", buffer, ": ", status.message);
+  return status.ok() ? status : within(status, "buffer ", buffer, ": ");
 }
 
 Status AbstractRun::touch_view(uint32_t view, Use use, const char* what) {
   const ViewRecord& v = tape_.views[view];
   Status status;
   for_each_block(v, [&](uint64_t lo, uint64_t hi) { return (status = touch(v.buffer, lo, hi, use, NONE)).ok(); });
-  return status.ok() ? status : refuse(what, " (view ", view, "): ", status.message);
+  return status.ok() ? status : within(status, what, " (view ", view, "): ");
 }
 
 Status AbstractRun::call(uint32_t index) {
@@ -239,10 +239,10 @@ Status AbstractRun::run() {
   events_.resize(tape_.events);
   for (uint32_t r = 0; r < tape_.residencies.size(); r++)
     if (tape_.residencies[r].for_ever())
-      if (Status s = acquire(r); !s.ok()) return refuse("residency ", r, " at the start of the step: ", s.message);
+      if (Status s = acquire(r); !s.ok()) return within(s, "residency ", r, " at the start of the step: ");
   for (size_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
-    if (Status s = step(instr); !s.ok()) return refuse("instruction ", i, " (", name_of(instr.tag), " ", instr.a, "): ", s.message);
+    if (Status s = step(instr); !s.ok()) return within(s, "instruction ", i, " (", name_of(instr.tag), " ", instr.a, "): ");
   }
   return finish();
 }

@@ -59,9 +59,9 @@ Status check_operands(const Tape& tape, const CallRecord& c, const OpInfo& op) {
   const uint32_t* operand = tape.operands.data() + c.first_operand;
   std::optional<DType> alike;
   for (uint32_t i = 0; i < c.ins; i++)
-    if (Status s = check_operand(tape, op.in(i), operand[i], alike); !s.ok()) return refuse("input ", i, " (", op.in(i).name, "): ", s.message);
+    if (Status s = check_operand(tape, op.in(i), operand[i], alike); !s.ok()) return within(s, "input ", i, " (", op.in(i).name, "): ");
   for (uint32_t o = 0; o < c.outs; o++)
-    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o], alike); !s.ok()) return refuse("output ", o, " (", op.out(o).name, "): ", s.message);
+    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o], alike); !s.ok()) return within(s, "output ", o, " (", op.out(o).name, "): ");
   return {};
 }
 
@@ -102,14 +102,14 @@ Status check_call(const Tape& tape, const CallRecord& c) {
   if (s.ok()) s = check_attrs(tape, c, *op);
   if (s.ok()) s = check_workspace(tape, c);
   if (s.ok() && c.flags > 1) s = refuse("unknown flags");
-  return s.ok() ? s : refuse(op->kind, ": ", s.message);
+  return s.ok() ? s : within(s, op->kind, ": ");
 }
 
 }  // namespace
 
 Status check_calls(const Tape& tape) {
   for (size_t i = 0; i < tape.calls.size(); i++)
-    if (Status s = check_call(tape, tape.calls[i]); !s.ok()) return refuse("call ", i, ": ", s.message);
+    if (Status s = check_call(tape, tape.calls[i]); !s.ok()) return within(s, "call ", i, ": ");
   return {};
 }
 

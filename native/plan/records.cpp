@@ -17,7 +17,7 @@ constexpr uint64_t MAX_BYTES = uint64_t(1) << 56;
 template <class Record, class Check>
 Status each(const char* name, const std::vector<Record>& records, Check check) {
   for (size_t i = 0; i < records.size(); i++)
-    if (Status s = check(records[i]); !s.ok()) return refuse(name, " ", i, ": ", s.message);
+    if (Status s = check(records[i]); !s.ok()) return within(s, name, " ", i, ": ");
   return {};
 }
 

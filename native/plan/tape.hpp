@@ -36,7 +36,7 @@ struct ViewRecord {
 
 struct CallRecord {
   uint16_t kind, ins, outs, flags;
-  uint32_t first_operand, first_attr, attrs, workspace_view, op, segment, tile, algorithm;
+  uint32_t first_operand, first_attr, attrs, workspace_view, op, segment, tile, way;
   double seconds;
   uint64_t flops;
   bool recompute() const { return flags & 1; }

@@ -86,17 +86,28 @@ void run_as(const KernelCall& c) {
   }
 }
 
-/// An entry from a type with `check(call)`, `run<T>(call)` and, where it needs scratch, `scratch_doubles(call)`.
+template <class Op>
+class Prepared final : public PreparedKernel {
+ public:
+  explicit Prepared(const KernelCall& c) : workspace_bytes_(scratch_bytes<Op>(c)), run_(ops::float_type(c) == DType::f64 ? run_as<Op, double> : run_as<Op, float>) {}
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  void run(const KernelCall& c) override { run_(c); }
+
+ private:
+  int64_t workspace_bytes_;
+  void (*run_)(const KernelCall&);
+};
+
+/// An entry from a type with `check(call)`, `run<T>(call)` and, where it needs scratch, `scratch_doubles(call)`: one way for all.
 template <class Op>
 constexpr KernelEntry entry() {
-  return {[](const KernelCall& c) -> int64_t { return Op::check(c).ok() ? scratch_bytes<Op>(c) : -1; },
-          [](const KernelCall& c) { return Op::check(c); },
-          [](const KernelCall& c) {
+  return {[](const KernelCall& c, uint32_t) -> Result<std::vector<Way>> {
             if (Status s = Op::check(c); !s.ok()) return s;
-            if (int64_t(c.workspace_bytes) < scratch_bytes<Op>(c)) return Status::error("the workspace is too small");
-            if (ops::float_type(c) == DType::f64) run_as<Op, double>(c);
-            else run_as<Op, float>(c);
-            return Status{};
+            return std::vector{Way{0, true, uint64_t(scratch_bytes<Op>(c)), "loops"}};
+          },
+          [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+            if (Status s = Op::check(c); !s.ok()) return s;
+            return std::unique_ptr<PreparedKernel>(std::make_unique<Prepared<Op>>(c));
           }};
 }
 

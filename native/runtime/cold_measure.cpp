@@ -108,15 +108,13 @@ class Moving {
     for (size_t i = 0; i < views_.size(); i++) *region_of(i, n.read, n.written, n.integers) += aligned(span_bytes(views_[i]));
     return n;
   }
-  KernelCall next(Bench& b, uint64_t workspace) {
-    for (size_t i = 0; i < views_.size(); i++) views_[i].data = region_of(i, b.read, b.written, b.integers)->take(span_bytes(views_[i]));
-    if (in_place_ >= 0) views_[call_.n_ins].data = views_[size_t(in_place_)].data;
-    KernelCall c = call_;
-    c.ins = views_.data();
-    c.outs = views_.data() + call_.n_ins;
-    c.workspace = b.workspace.base;
-    c.workspace_bytes = workspace;
-    return c;
+  /// The next place of every operand, and the workspace.
+  void* const* next(Bench& b) {
+    at_.clear();
+    for (size_t i = 0; i < views_.size(); i++) at_.push_back(region_of(i, b.read, b.written, b.integers)->take(span_bytes(views_[i])));
+    if (in_place_ >= 0) at_[call_.n_ins] = at_[size_t(in_place_)];
+    at_.push_back(b.workspace.base);
+    return at_.data();
   }
 
  private:
@@ -128,6 +126,7 @@ class Moving {
   const KernelCall call_;
   const int in_place_;
   std::vector<View> views_;
+  std::vector<void*> at_;
 };
 
 /// Runs of a call: those that were left alone, and all.
@@ -165,18 +164,30 @@ Status make_room(const Device& device, const Needs& needs) {
   return {};
 }
 
-Result<Measured> measure_on_bench(Moving& moving, uint64_t workspace, const StepContext& step) {
+/// The call, ready on a bench that is large enough for it.
+Result<PreparedCall> ready(const Device& device, const Moving& moving, const KernelCall& call) {
+  if (Status s = make_room(device, moving.needs(0)); !s.ok()) return s;
+  Needs needs;
+  {
+    Result<PreparedCall> prepared = bench->context().prepare(call);
+    if (!prepared.ok()) return prepared;
+    needs = moving.needs(prepared.value().workspace_bytes());
+    if (bench->holds(needs)) return prepared;
+  }
+  if (Status s = make_room(device, needs); !s.ok()) return s;
+  return bench->context().prepare(call);
+}
+
+Result<Measured> measure_on_bench(Moving& moving, const PreparedCall& prepared, const KernelCall& call) {
   OpenDevice& context = bench->context();
-  const KernelCall first = moving.next(*bench, workspace);
-  Status s = context.prepare(first);
-  if (s.ok()) s = context.begin_step(step);
-  if (s.ok()) s = context.run(first);
+  Status s = context.begin_step(*call.step);
+  if (s.ok()) s = context.run(prepared.at(moving.next(*bench)));
   if (!s.ok()) return s;
   const Queueing queueing;
   Runs runs;
   const Clock::time_point start = Clock::now();
   for (double stood = queueing.seconds(); !runs.settled(seconds_since(start));) {
-    const KernelCall there = moving.next(*bench, workspace);
+    const Addressed there = prepared.at(moving.next(*bench));
     const Clock::time_point began = Clock::now();
     if (s = context.run(there); !s.ok()) return s;
     const double seconds = seconds_since(began), now = queueing.seconds();
@@ -192,13 +203,12 @@ Result<Measured> measure_on_bench(Moving& moving, uint64_t workspace, const Step
 Result<Measured> measure_call(const Device& device, const KernelCall& call, const SingleOptions& options) {
   if (device.asynchronous) return measure_repeated(device, call, options);
   const std::lock_guard lock(bench_mutex);
-  const Result<int64_t> workspace = single_workspace(device, call, options);
-  if (!workspace.ok()) return workspace.status();
-  if (workspace.value() < 0) return refuse("the device's kernel refuses these shapes");
-  const BoundThreads bound(device, options.threads > 0 ? options.threads : default_threads());
+  const int threads = options.threads > 0 ? options.threads : default_threads();
+  if (device.set_threads) device.set_threads(threads);
+  const BoundThreads bound(device, threads);
   Moving moving(call, options.in_place);
-  if (Status s = make_room(device, moving.needs(uint64_t(workspace.value()))); !s.ok()) return s;
-  return measure_on_bench(moving, uint64_t(workspace.value()), *call.step);
+  const Result<PreparedCall> prepared = ready(device, moving, call);
+  return prepared.ok() ? measure_on_bench(moving, prepared.value(), call) : Result<Measured>(prepared.status());
 }
 
 void forget_measuring() {

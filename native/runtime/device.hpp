@@ -1,7 +1,7 @@
 // What a device does for the runtime, as one table of functions: pages, streams, events, copies, kernels, graphs.
 // The devices of this build fill it in host_device.cpp; a plugin hands its own out through one C function (SPILLWAY_DEVICE_ENTRY).
-// Invariant: plain data and C calling only, so that a plugin may come from another compiler. A function that fails returns
-// false and leaves words. One context is used by one thread, but for `copy`, `wait` and `finish` on the far lanes.
+// Invariant: plain data and C calling only, so that a plugin may come from another compiler. A function that fails
+// returns why, as a code, and leaves words. One context is used by one thread, but for `copy`, `wait` and `finish` on the far lanes.
 #pragma once
 #include <cstddef>
 #include <cstdio>
@@ -11,11 +11,14 @@
 
 namespace spillway {
 
-constexpr uint32_t DEVICE_TABLE_VERSION = 3;
+constexpr uint32_t DEVICE_TABLE_VERSION = 4;
 #define SPILLWAY_DEVICE_ENTRY "spillway_device_table"
 
 /// Where a function that fails puts its reason.
-struct Words { char text[1024] = {}; };
+struct Words {
+  char text[1024];
+  Words() { text[0] = 0; }
+};
 
 /// Streams of a context. Copies run on `out` and `in` where the device reaches both ends; the far lanes belong to the
 /// threads that carry bytes between the device and what it cannot reach (the disk).
@@ -31,13 +34,14 @@ struct PoolLayout {
   uint64_t n_mappings = 0;
 };
 
-/// How products of single-precision numbers are made.
-enum class Precision : uint32_t { full = 0, tf32 = 1 };
+/// How a session computes. bf16: activations are stored so, as their views say; tf32: products of floats round their factors on the way.
+enum class Precision : uint32_t { fp32, tf32, bf16 };
+constexpr uint32_t precision_bit(Precision p) { return uint32_t(1) << uint32_t(p); }
 
 struct OpenOptions {
   int threads = 0;           // 0: all cores
   uint32_t events = 0;       // numbered from 0; each is recorded before it is waited for
-  Precision precision = Precision::full;
+  Precision precision = Precision::fp32;
   bool counts_memory = false;  // `memory` will be asked for
 };
 
@@ -55,74 +59,83 @@ struct DeviceMemory {
 };
 
 struct DeviceContext;  // of one session
+struct DeviceCall;     // prepared in a context
+
+/// A prepared call and where its operands lie: inputs, outputs, then its scratch.
+struct Addressed { DeviceCall* call; void* const* at; };
 
 struct Device {
   uint32_t version, bytes;   // DEVICE_TABLE_VERSION, sizeof(Device)
   const char* name;
+  /// What it computes in, and the precisions that it has (a processor may lack what bf16 needs).
+  DType float_type;
+  uint32_t precisions;
   /// Calls and copies return before they are done, and the host does not see the pages. Otherwise everything is done when it returns.
   bool asynchronous;
 
-  bool (*facts)(DeviceFacts*, Words*);
+  Code (*facts)(DeviceFacts*, Words*);
   bool (*has_kernel)(uint32_t wire);
-  /// Compiled kernels that no context uses give their memory back. May be null.
+  /// What was compiled for calls that are released gives its memory back. May be null.
   void (*forget)();
   /// For the calling thread and those that its kernels use. May be null.
   void (*set_threads)(int);
   /// The same threads: each goes to a processor of its own, in order, or (`each` false) anywhere on these. May be null.
   void (*bind_threads)(const int* processors, uint32_t count, bool each);
 
-  bool (*open)(const OpenOptions*, DeviceContext**, Words*);
+  Code (*open)(const OpenOptions*, DeviceContext**, Words*);
   /// Waits for what is under way, then gives everything back.
   void (*close)(DeviceContext*);
 
   /// Takes the pool and makes all mappings, once a context. Out: the first address.
-  bool (*map)(DeviceContext*, const PoolLayout*, std::byte** base, Words*);
+  Code (*map)(DeviceContext*, const PoolLayout*, std::byte** base, Words*);
   /// What the pool has taken from the system by now.
   uint64_t (*pool_bytes)(DeviceContext*);
   /// Null where the host's memory is the device's.
-  bool (*memory)(DeviceContext*, DeviceMemory*, Words*);
+  Code (*memory)(DeviceContext*, DeviceMemory*, Words*);
   /// Host memory that copies reach at the link's full speed, exactly so large; given back with the context.
-  bool (*pin)(DeviceContext*, uint64_t bytes, std::byte** at, Words*);
+  Code (*pin)(DeviceContext*, uint64_t bytes, std::byte** at, Words*);
 
-  /// The call's operands may have no data here. -1: its shapes are not legal.
-  int64_t (*workspace)(DeviceContext*, const KernelCall*);
-  bool (*prepare)(DeviceContext*, const KernelCall*, Words*);
-  /// On the compute lane. `call->step` must be what begin_step was last given.
-  bool (*run)(DeviceContext*, const KernelCall*, Words*);
+  /// The ways that plans may choose among, way 0 first, at most so many; refused where the call is not legal. Views may have no data.
+  Code (*ways)(DeviceContext*, const KernelCall*, uint32_t most, Way* into, uint32_t* n, Words*);
+  /// Checks a call and works out all that follows from its shapes, attributes and way. Views may have no data.
+  Code (*prepare)(DeviceContext*, const KernelCall*, DeviceCall** into, uint64_t* workspace_bytes, Words*);
+  void (*release)(DeviceContext*, DeviceCall*);
+  /// On the compute lane, in the step that begin_step was last given.
+  Code (*run)(DeviceContext*, const Addressed*, Words*);
   /// Calls of one kind with the same attributes, no one of which touches what another writes, in one go; at most so many.
   /// Null where there is nothing to gain. The first one's workspace serves them all.
-  bool (*run_together)(DeviceContext*, const KernelCall* calls, uint32_t n, Words*);
+  Code (*run_together)(DeviceContext*, const Addressed* calls, uint32_t n, Words*);
   uint32_t (*most_together)(uint32_t wire);
   /// Sets the step for the calls and graphs that follow; never inside a capture.
-  bool (*begin_step)(DeviceContext*, const StepContext*, Words*);
+  Code (*begin_step)(DeviceContext*, const StepContext*, Words*);
 
   /// Either end may be the device's or pinned; pageable host memory only while the host waits for the copy anyway.
-  bool (*copy)(DeviceContext*, Lane, void* to, const void* from, uint64_t bytes, Words*);
-  bool (*record)(DeviceContext*, Lane, uint32_t event, Words*);
-  bool (*wait)(DeviceContext*, Lane, uint32_t event, Words*);
+  Code (*copy)(DeviceContext*, Lane, void* to, const void* from, uint64_t bytes, Words*);
+  Code (*record)(DeviceContext*, Lane, uint32_t event, Words*);
+  Code (*wait)(DeviceContext*, Lane, uint32_t event, Words*);
   /// The host waits for all that the lane has been given; reports what failed there.
-  bool (*finish)(DeviceContext*, Lane, Words*);
+  Code (*finish)(DeviceContext*, Lane, Words*);
 
   /// The time when a lane gets here, under a number of the caller's; never inside a capture. Null where nothing is asynchronous.
-  bool (*stamp)(DeviceContext*, Lane, uint32_t number, Words*);
+  Code (*stamp)(DeviceContext*, Lane, uint32_t number, Words*);
   /// Between two stamps that have been reached.
   double (*seconds_between)(DeviceContext*, uint32_t from, uint32_t to);
 
   /// What the compute lane and the lanes that wait for it are given between these two is not run but kept; the other lanes
   /// must have joined the compute lane again before the end. Null where there are no graphs.
-  bool (*begin_capture)(DeviceContext*, Words*);
-  bool (*end_capture)(DeviceContext*, uint32_t* graph, Words*);
+  Code (*begin_capture)(DeviceContext*, Words*);
+  Code (*end_capture)(DeviceContext*, uint32_t* graph, Words*);
   /// Runs what was kept, on the compute lane.
-  bool (*launch)(DeviceContext*, uint32_t graph, Words*);
+  Code (*launch)(DeviceContext*, uint32_t graph, Words*);
 };
 
 /// What a plugin exports under the name SPILLWAY_DEVICE_ENTRY: null when it does not speak this version.
 using DeviceEntry = const Device* (*)(uint32_t version);
 
-/// Puts a status into words; true when it was well.
-inline bool tell(Words* words, const Status& status) {
+/// A status as a table's function gives it.
+inline Code tell(Words* words, const Status& status) {
   if (!status.ok()) std::snprintf(words->text, sizeof words->text, "%s", status.message.c_str());
-  return status.ok();
+  return status.code;
 }
 
 }  // namespace spillway

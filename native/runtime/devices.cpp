@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <map>
 #include <mutex>
 
 #include "runtime/host_device.hpp"
@@ -15,13 +16,17 @@ namespace {
 
 constexpr Device DEVICES[] = {
 #ifdef SPILLWAY_WITH_CPU
-    host_device<cpu::kernel, cpu::library>("cpu", {cpu::set_threads, cpu::bind_threads, cpu::forget}),
+    host_device<cpu::kernel, cpu::library>("cpu", DType::f32, {cpu::set_threads, cpu::bind_threads, cpu::forget}),
 #endif
-    host_device<ref::kernel>("ref", {}),
-    host_device<null::kernel>("null", {}),
+    host_device<ref::kernel>("ref", DType::f64, {}),
+    host_device<null::kernel>("null", DType::f32, {}),
 };
 
-constexpr const char* PLUGIN_FILE = "spillway_cuda.so";
+/// A device that comes as build/FOLDER/FILE, or lies beside this library, or where a variable says.
+struct Plugin { const char *name, *file, *folder, *variable, *missing; };
+constexpr Plugin PLUGINS[] = {
+    {"cuda", "spillway_cuda.so", "cuda", "SPILLWAY_CUDA", "'npm run build:cuda' builds it where nvcc and cuDNN are, 'spillway doctor' says what is missing"},
+};
 
 /// The folder of the file that this code was loaded from.
 std::string own_folder() {
@@ -32,7 +37,26 @@ std::string own_folder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+std::string path_of(const Plugin& plugin) {
+  if (const char* path = std::getenv(plugin.variable); path && *path) return path;
+  const std::string beside = own_folder() + "/" + plugin.file, built = own_folder() + "/../../" + plugin.folder + "/" + plugin.file;
+  return ::access(beside.c_str(), F_OK) == 0 || ::access(built.c_str(), F_OK) != 0 ? beside : built;
+}
+
+Result<const Device*> load(const Plugin& plugin) {
+  const std::string path = path_of(plugin);
+  if (::access(path.c_str(), F_OK) != 0) return failed(Code::device, "the ", plugin.name, " device is not built (", path, " is missing): ", plugin.missing);
+  const Result<const Device*> loaded = load_plugin(path);
+  if (!loaded.ok()) return loaded;
+  Words words;
+  DeviceFacts facts;
+  if (const Code code = loaded.value()->facts(&facts, &words); code != Code::ok) return failed(code, "the ", plugin.name, " device cannot be used: ", words.text);
+  return loaded;
+}
+
 }  // namespace
+
+std::span<const Device> own_devices() { return DEVICES; }
 
 const Device* find_device(std::string_view name) {
   for (const Device& d : DEVICES)
@@ -40,48 +64,36 @@ const Device* find_device(std::string_view name) {
   return nullptr;
 }
 
-std::string device_names() {
-  std::string names;
-  for (const Device& d : DEVICES) names += (names.empty() ? "" : ", ") + std::string(d.name);
-  return names;
-}
-
 Result<const Device*> load_plugin(const std::string& path) {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) return refuse("cannot load ", path, ": ", ::dlerror());
+  if (!library) return failed(Code::device, "cannot load ", path, ": ", ::dlerror());
   const auto entry = reinterpret_cast<DeviceEntry>(::dlsym(library, SPILLWAY_DEVICE_ENTRY));
   const Device* device = entry ? entry(DEVICE_TABLE_VERSION) : nullptr;
   if (!device || device->version != DEVICE_TABLE_VERSION || device->bytes != sizeof(Device)) {
     ::dlclose(library);
-    return refuse(path, entry ? " was built for another version of spillway: build it again" : " is no device plugin of spillway");
+    return failed(Code::device, path, entry ? " was built for another version of spillway: build it again" : " is no device plugin of spillway");
   }
   return device;
 }
 
-std::string cuda_plugin_path() {
-  if (const char* path = std::getenv("SPILLWAY_CUDA"); path && *path) return path;
-  const std::string beside = own_folder() + "/" + PLUGIN_FILE, built = own_folder() + "/../../cuda/" + PLUGIN_FILE;
-  return ::access(beside.c_str(), F_OK) == 0 || ::access(built.c_str(), F_OK) != 0 ? beside : built;
-}
-
 Result<const Device*> load_device(std::string_view name) {
   if (const Device* d = find_device(name)) return d;
-  if (name != "cuda") return refuse("there is no device '", name, "'; this build has ", device_names(), ", and cuda where its plugin is built");
   // What has once served is not asked again: planners come here for every call.
   static std::mutex mutex;
-  static const Device* serving = nullptr;
+  static std::map<std::string_view, const Device*> serving;
   const std::lock_guard lock(mutex);
-  if (serving) return serving;
-  const std::string path = cuda_plugin_path();
-  if (::access(path.c_str(), F_OK) != 0)
-    return refuse("the cuda device is not built (", path, " is missing): 'npm run build:cuda' builds it where nvcc and cuDNN are, 'spillway doctor' says what is missing");
-  const Result<const Device*> loaded = load_plugin(path);
-  if (!loaded.ok()) return loaded;
-  Words words;
-  DeviceFacts facts;
-  if (!loaded.value()->facts(&facts, &words)) return refuse("the cuda device cannot be used: ", words.text);
-  serving = loaded.value();
-  return serving;
+  for (const Plugin& plugin : PLUGINS) {
+    if (plugin.name != name) continue;
+    if (const auto known = serving.find(plugin.name); known != serving.end()) return known->second;
+    const Result<const Device*> loaded = load(plugin);
+    if (loaded.ok()) serving.emplace(plugin.name, loaded.value());
+    return loaded;
+  }
+  std::string names;
+  for (const Device& d : DEVICES) names += text(d.name, ", ");
+  for (const Plugin& plugin : PLUGINS) names += text(plugin.name, " (a plugin), ");
+  names.resize(names.size() - 2);
+  return refuse("there is no device '", name, "'; there are ", names);
 }
 
 }  // namespace spillway

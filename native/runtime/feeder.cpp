@@ -15,7 +15,7 @@ Result<std::unique_ptr<Feeder>> Feeder::open(const Tape& tape, OpenDevice& devic
   if (!f->feeds()) return f;
   for (std::byte*& buffer : f->buffers_) {
     const Result<std::byte*> pinned = device.pin(f->bytes_);
-    if (!pinned.ok()) return refuse("buffers for the step's inputs: ", pinned.status().message);
+    if (!pinned.ok()) return within(pinned.status(), "buffers for the step's inputs: ");
     buffer = pinned.value();
   }
   f->thread_ = std::thread([self = f.get()] { self->work(); });

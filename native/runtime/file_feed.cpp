@@ -118,8 +118,8 @@ Status FileReader::fetch(uint64_t offset, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes;) {
     const ssize_t n = ::pread(file_.fd(), staging_->data() + done, bytes - done, off_t(offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return refuse("reading ", options_.path, ": ", system_error());
-    if (n == 0) return refuse(options_.path, " ends at byte ", offset + done, ", before its data do");
+    if (n < 0) return failed(Code::io, "reading ", options_.path, ": ", system_error());
+    if (n == 0) return failed(Code::io, options_.path, " ends at byte ", offset + done, ", before its data do");
     done += uint64_t(n);
   }
   return {};
@@ -162,11 +162,11 @@ Result<std::unique_ptr<Feed>> open_file(const FileFeed& options, const Staging& 
   const uint64_t bytes = tensor_bytes(options);
   if (bytes == 0) return refuse(options.path, ": an empty or absurdly large tensor");
   File file(::open(options.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return refuse("cannot open ", options.path, ": ", system_error());
+  if (!file) return failed(Code::io, "cannot open ", options.path, ": ", system_error());
   struct stat s {};
-  if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return refuse(options.path, " is no regular file");
+  if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return failed(Code::io, options.path, " is no regular file");
   if (options.byte_offset > uint64_t(s.st_size) || bytes > uint64_t(s.st_size) - options.byte_offset)
-    return refuse(options.path, " has ", s.st_size, " bytes; its data take ", bytes, " from byte ", options.byte_offset);
+    return failed(Code::io, options.path, " has ", s.st_size, " bytes; its data take ", bytes, " from byte ", options.byte_offset);
   return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, std::move(file), staging));
 }
 

@@ -13,6 +13,7 @@ namespace spillway {
 struct HostContext {
   std::optional<HostPool> pool;
   std::vector<AddressRange> pinned;
+  StepContext step;
 };
 
 /// What a host device has beside kernels; null where it has nothing of the kind.
@@ -29,53 +30,55 @@ namespace host {
 
 inline HostContext* of(DeviceContext* c) { return reinterpret_cast<HostContext*>(c); }
 
-inline bool open(const OpenOptions*, DeviceContext** into, Words*) {
+inline Code open(const OpenOptions*, DeviceContext** into, Words*) {
   *into = reinterpret_cast<DeviceContext*>(new HostContext());
-  return true;
+  return Code::ok;
 }
 inline void close(DeviceContext* c) { delete of(c); }
 
-bool map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* words);
-bool pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words);
+Code map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* words);
+Code pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words);
 inline uint64_t pool_bytes(DeviceContext* c) { return of(c)->pool ? of(c)->pool->file_bytes() : 0; }
-bool facts(DeviceFacts* into, Words* words);
+Code facts(DeviceFacts* into, Words* words);
 
-inline bool begin_step(DeviceContext*, const StepContext*, Words*) { return true; }
-inline bool copy(DeviceContext*, Lane, void* to, const void* from, uint64_t bytes, Words*) {
+inline Code begin_step(DeviceContext* c, const StepContext* step, Words*) {
+  of(c)->step = *step;
+  return Code::ok;
+}
+inline Code copy(DeviceContext*, Lane, void* to, const void* from, uint64_t bytes, Words*) {
   std::memcpy(to, from, bytes);
-  return true;
+  return Code::ok;
 }
-inline bool at_event(DeviceContext*, Lane, uint32_t, Words*) { return true; }
-inline bool finish(DeviceContext*, Lane, Words*) { return true; }
+inline Code at_event(DeviceContext*, Lane, uint32_t, Words*) { return Code::ok; }
+inline Code finish(DeviceContext*, Lane, Words*) { return Code::ok; }
 
-template <KernelTable kernel>
-int64_t workspace(DeviceContext*, const KernelCall* call) {
-  const KernelEntry* entry = kernel(call->kind);
-  return entry ? entry->workspace_bytes(*call) : -1;
-}
+Code ways(KernelTable kernel, const KernelCall& call, uint32_t most, Way* into, uint32_t* n, Words* words);
+Code prepare(KernelTable kernel, DeviceContext* c, const KernelCall& call, DeviceCall** into, uint64_t* workspace_bytes, Words* words);
+void release(DeviceContext*, DeviceCall* call);
+Code run(DeviceContext*, const Addressed* addressed, Words* words);
+
 /// Of devices whose kernels call none.
 inline std::string no_library() { return {}; }
 template <LibraryName library>
-bool facts_with(DeviceFacts* into, Words* words) {
-  if (!facts(into, words)) return false;
+Code facts_with(DeviceFacts* into, Words* words) {
+  if (const Code code = facts(into, words); code != Code::ok) return code;
   std::snprintf(into->libraries, sizeof into->libraries, "%s", library().c_str());
-  return true;
+  return Code::ok;
 }
-template <KernelTable kernel>
-bool prepare(DeviceContext*, const KernelCall* call, Words* words) { return tell(words, kernel(call->kind)->prepare(*call)); }
-template <KernelTable kernel>
-bool run(DeviceContext*, const KernelCall* call, Words* words) { return tell(words, kernel(call->kind)->run(*call)); }
 
 }  // namespace host
 
 template <KernelTable kernel, LibraryName library = host::no_library>
-constexpr Device host_device(const char* name, HostExtras extras) {
-  return {.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = name, .asynchronous = false,
+constexpr Device host_device(const char* name, DType float_type, HostExtras extras) {
+  return {.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = name, .float_type = float_type,
+          .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::bf16), .asynchronous = false,
           .facts = host::facts_with<library>, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
           .forget = extras.forget, .set_threads = extras.set_threads, .bind_threads = extras.bind_threads,
           .open = host::open, .close = host::close,
           .map = host::map, .pool_bytes = host::pool_bytes, .memory = nullptr, .pin = host::pin,
-          .workspace = host::workspace<kernel>, .prepare = host::prepare<kernel>, .run = host::run<kernel>,
+          .ways = [](DeviceContext*, const KernelCall* call, uint32_t most, Way* into, uint32_t* n, Words* w) { return host::ways(kernel, *call, most, into, n, w); },
+          .prepare = [](DeviceContext* c, const KernelCall* call, DeviceCall** into, uint64_t* bytes, Words* w) { return host::prepare(kernel, c, *call, into, bytes, w); },
+          .release = host::release, .run = host::run,
           .run_together = nullptr, .most_together = nullptr, .begin_step = host::begin_step,
           .copy = host::copy, .record = host::at_event, .wait = host::at_event, .finish = host::finish,
           .stamp = nullptr, .seconds_between = nullptr, .begin_capture = nullptr, .end_capture = nullptr, .launch = nullptr};

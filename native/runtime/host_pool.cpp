@@ -38,7 +38,7 @@ uint64_t mappings_of(std::span<const PageMapping> runs) {
 Status check_mapping_limit(uint64_t wanted) {
   const uint64_t left = mappings_left();
   if (wanted + SPARE_MAPPINGS <= left) return {};
-  return refuse("the plan needs ", wanted, " memory mappings and the system leaves ", left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0,
+  return failed(Code::out_of_memory, "the plan needs ", wanted, " memory mappings and the system leaves ", left > SPARE_MAPPINGS ? left - SPARE_MAPPINGS : 0,
                 "; raise it with: sysctl vm.max_map_count=", 2 * wanted + 65530);
 }
 
@@ -57,7 +57,7 @@ Status HostPool::map_all(std::span<const PageMapping> mappings) {
   for (const PageMapping& m : mappings) {
     void* at = base_ + m.va * PAGE_BYTES;
     if (::mmap(at, m.count * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.fd(), off_t(m.phys * PAGE_BYTES)) == MAP_FAILED)
-      return refuse("cannot map ", m.count, " pages: ", system_error());
+      return failed(Code::out_of_memory, "cannot map ", m.count, " pages: ", system_error());
     make_huge(static_cast<std::byte*>(at), m.count);
   }
   return {};
@@ -65,16 +65,16 @@ Status HostPool::map_all(std::span<const PageMapping> mappings) {
 
 Result<HostPool> HostPool::open(const PoolLayout& layout) {
   if (const uint64_t left = available_memory(); layout.pool_pages * PAGE_BYTES > left)
-    return refuse("the plan takes ", layout.pool_pages * PAGE_BYTES, " bytes of memory, of which ", left, " are left");
+    return failed(Code::out_of_memory, "the plan takes ", layout.pool_pages * PAGE_BYTES, " bytes of memory, of which ", left, " are left");
   HostPool pool;
   pool.file_ = File(::memfd_create("spillway-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!pool.file_) return refuse("cannot create the memory file: ", system_error());
+  if (!pool.file_) return failed(Code::out_of_memory, "cannot create the memory file: ", system_error());
   const int fd = pool.file_.fd();
   if (::ftruncate(fd, off_t(layout.pool_pages * PAGE_BYTES)) != 0 || ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
-    return refuse("cannot size the memory file to ", layout.pool_pages, " pages: ", system_error());
+    return failed(Code::out_of_memory, "cannot size the memory file to ", layout.pool_pages, " pages: ", system_error());
   const uint64_t bytes = layout.va_pages * PAGE_BYTES;
   pool.range_ = AddressRange::map(bytes + PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-  if (!pool.range_) return refuse("cannot reserve ", bytes, " bytes of addresses: ", system_error());
+  if (!pool.range_) return failed(Code::out_of_memory, "cannot reserve ", bytes, " bytes of addresses: ", system_error());
   const auto start = reinterpret_cast<uintptr_t>(pool.range_.data());
   pool.base_ = pool.range_.data() + (PAGE_BYTES - start % PAGE_BYTES) % PAGE_BYTES;
   if (Status s = pool.map_all({layout.mappings, layout.n_mappings}); !s.ok()) return s;

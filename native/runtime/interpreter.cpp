@@ -52,7 +52,7 @@ Result<std::unique_ptr<Interpreter>> Interpreter::open(const Tape& tape, Program
 
 Status Interpreter::call_timed(uint32_t index, uint32_t call, StepMetrics& metrics) {
   const Clock::time_point start = Clock::now();
-  Status s = program_.run(call, step_);
+  Status s = program_.run(call);
   count(tape_.calls[call], index, call, seconds_between(step_start_, start), seconds_since(step_start_), metrics);
   return s;
 }
@@ -63,10 +63,10 @@ Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
     s = call_timed(index, call, metrics);
   } else {
     if (stamped_) s = device_.stamp(Lane::compute, stamp_of(index, false));
-    if (s.ok()) s = stamped_ ? program_.run(call, step_) : program_.run_grouped(index, call, step_);
+    if (s.ok()) s = stamped_ ? program_.run(call) : program_.run_grouped(index, call);
     if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
   }
-  if (!s.ok()) return refuse("instruction ", index, ", call ", call, " (", op_info(tape_.calls[call].kind)->kind, "): ", s.message);
+  if (!s.ok()) return within(s, "instruction ", index, ", call ", call, " (", op_info(tape_.calls[call].kind)->kind, "): ");
   return fetch_losses(index);
 }
 
@@ -171,7 +171,7 @@ Status Interpreter::capture(const RunOptions& options) {
     if (s.ok()) s = copies_.join();
     const Result<uint32_t> graph = device_.end_capture();
     if (!s.ok()) return s;
-    if (!graph.ok()) return refuse("keeping instructions ", part.from, " to ", part.to, " as a graph: ", graph.status().message);
+    if (!graph.ok()) return within(graph.status(), "keeping instructions ", part.from, " to ", part.to, " as a graph: ");
     part.graph[parity] = graph.value();
   }
   captured_[parity] = true;
@@ -286,7 +286,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     for (const Lane lane : {Lane::compute, Lane::out, Lane::in}) device_.finish(lane);  // what failed is known already
   }
   run.torn = !run.status.ok();
-  if (is_cancelled(run.status)) run.status = {};
+  if (run.status.code == Code::cancelled) run.status = {};
   run.cancelled = run.status.ok() && run.steps.size() < options.steps;
   collect(run);
   return run;

@@ -9,12 +9,31 @@
 
 namespace spillway {
 
+/// A call made ready in a context, which outlives it.
+class PreparedCall {
+ public:
+  PreparedCall(const Device& device, DeviceContext* context, DeviceCall* call, uint64_t workspace_bytes)
+      : device_(&device), context_(context), call_(call), workspace_bytes_(workspace_bytes) {}
+  PreparedCall(PreparedCall&& o) noexcept : device_(o.device_), context_(o.context_), call_(std::exchange(o.call_, nullptr)), workspace_bytes_(o.workspace_bytes_) {}
+  PreparedCall& operator=(PreparedCall&&) = delete;
+  ~PreparedCall() { if (call_) device_->release(context_, call_); }
+
+  uint64_t workspace_bytes() const { return workspace_bytes_; }
+  Addressed at(void* const* addresses) const { return {call_, addresses}; }
+
+ private:
+  const Device* device_;
+  DeviceContext* context_;
+  DeviceCall* call_;
+  uint64_t workspace_bytes_;
+};
+
 class OpenDevice {
  public:
   static Result<OpenDevice> open(const Device& device, const OpenOptions& options) {
     DeviceContext* context = nullptr;
     Words words;
-    if (!device.open(&options, &context, &words)) return Status::error(words.text);
+    if (const Code code = device.open(&options, &context, &words); code != Code::ok) return Status{code, words.text};
     return OpenDevice(device, context);
   }
   OpenDevice(OpenDevice&& o) noexcept : device_(o.device_), context_(std::exchange(o.context_, nullptr)) {}
@@ -31,14 +50,26 @@ class OpenDevice {
   std::optional<DeviceMemory> memory() const {
     DeviceMemory counted;
     Words words;
-    return device_->memory && device_->memory(context_, &counted, &words) ? std::optional(counted) : std::nullopt;
+    return device_->memory && device_->memory(context_, &counted, &words) == Code::ok ? std::optional(counted) : std::nullopt;
   }
   Result<std::byte*> pin(uint64_t bytes) { return address([&](std::byte** at, Words* w) { return device_->pin(context_, bytes, at, w); }); }
 
-  int64_t workspace(const KernelCall& call) { return device_->workspace(context_, &call); }
-  Status prepare(const KernelCall& call) { return said([&](Words* w) { return device_->prepare(context_, &call, w); }); }
-  Status run(const KernelCall& call) { return said([&](Words* w) { return device_->run(context_, &call, w); }); }
-  Status run_together(const std::vector<KernelCall>& calls) { return said([&](Words* w) { return device_->run_together(context_, calls.data(), uint32_t(calls.size()), w); }); }
+  /// At most so many; refused where the call is not legal.
+  Result<std::vector<Way>> ways(const KernelCall& call, uint32_t most = MOST_WAYS) {
+    std::vector<Way> found(most);
+    uint32_t n = 0;
+    if (Status s = said([&](Words* w) { return device_->ways(context_, &call, most, found.data(), &n, w); }); !s.ok()) return s;
+    found.resize(n);
+    return found;
+  }
+  Result<PreparedCall> prepare(const KernelCall& call) {
+    DeviceCall* prepared = nullptr;
+    uint64_t bytes = 0;
+    if (Status s = said([&](Words* w) { return device_->prepare(context_, &call, &prepared, &bytes, w); }); !s.ok()) return s;
+    return PreparedCall(*device_, context_, prepared, bytes);
+  }
+  Status run(const Addressed& call) { return said([&](Words* w) { return device_->run(context_, &call, w); }); }
+  Status run_together(const std::vector<Addressed>& calls) { return said([&](Words* w) { return device_->run_together(context_, calls.data(), uint32_t(calls.size()), w); }); }
   Status begin_step(const StepContext& step) { return said([&](Words* w) { return device_->begin_step(context_, &step, w); }); }
 
   Status copy(Lane lane, void* to, const void* from, uint64_t bytes) { return said([&](Words* w) { return device_->copy(context_, lane, to, from, bytes, w); }); }
@@ -62,7 +93,8 @@ class OpenDevice {
   template <class F>
   static Status said(F f) {
     Words words;
-    return f(&words) ? Status{} : Status::error(words.text[0] ? words.text : "the device failed without a word");
+    const Code code = f(&words);
+    return code == Code::ok ? Status{} : Status{code, words.text[0] ? words.text : "the device failed without a word"};
   }
   template <class F>
   static Result<std::byte*> address(F f) {

@@ -1,16 +1,17 @@
-// Resolves views to addresses once; a call copies its few operand views side by side and hands them to its kernel.
+// Views that differ in their place alone are one shape; calls that agree in operator, attributes, way and shapes are one prepared call.
 #include "runtime/program.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <map>
 
 #include "gen/ops.h"
 
 namespace spillway {
 namespace {
 
-View resolve(const ViewRecord& r, const Pages& pages) {
+View shape_of(const ViewRecord& r) {
   View v;
-  v.data = r.buffer == NONE ? nullptr : pages.at(r.buffer, r.offset);
   v.dtype = DType(r.dtype);
   v.rank = r.rank;
   for (int d = 0; d < 4; d++) {
@@ -22,81 +23,99 @@ View resolve(const ViewRecord& r, const Pages& pages) {
   return v;
 }
 
-}  // namespace
+using Key = std::vector<uint64_t>;
 
-KernelCall Program::kernel_call(const CallRecord& c, const StepContext& step) {
-  for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) operands_[i] = views_[tape_->operands[c.first_operand + i]];
-  KernelCall k;
-  k.kind = c.kind;
-  k.ins = operands_.data();
-  k.n_ins = c.ins;
-  k.outs = operands_.data() + c.ins;
-  k.n_outs = c.outs;
-  k.attrs = tape_->attrs.data() + c.first_attr;
-  k.n_attrs = c.attrs;
-  if (c.workspace_view != NONE) {
-    const View& w = views_[c.workspace_view];
-    k.workspace = w.data;
-    k.workspace_bytes = size_t(w.dims[0]) * dtype_bytes(w.dtype);
+/// The shapes of a tape's views, numbered as they first appear.
+class Shapes {
+ public:
+  explicit Shapes(const Tape& tape) {
+    for (const ViewRecord& r : tape.views) {
+      Key key{r.dtype, r.rank};
+      for (int d = 0; d < 4; d++) key.insert(key.end(), {r.dims[d], r.strides[d], r.origin[d], r.extent[d]});
+      of_.push_back(known_.emplace(std::move(key), known_.size()).first->second);
+    }
   }
-  k.algorithm = Algorithm(c.algorithm);
-  k.step = &step;
-  return k;
+  uint64_t of(uint32_t view) const { return of_[view]; }
+
+ private:
+  std::map<Key, uint64_t> known_;
+  std::vector<uint64_t> of_;
+};
+
+Key key_of(const Tape& tape, const CallRecord& c, const Shapes& shapes) {
+  Key key{c.kind, c.ins, c.outs, c.way};
+  for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) key.push_back(shapes.of(tape.operands[c.first_operand + i]));
+  for (uint32_t i = 0; i < c.attrs; i++) key.push_back(std::bit_cast<uint64_t>(tape.attrs[c.first_attr + i]));
+  return key;
 }
 
-Status Program::prepare_call(const CallRecord& c, const StepContext& step) {
-  if (!device_->device().has_kernel(c.kind)) return refuse("the device '", device_->device().name, "' has no such kernel");
-  const KernelCall k = kernel_call(c, step);
-  const int64_t need = device_->workspace(k);
-  if (need < 0) return refuse("the device's kernel refuses these shapes");
-  if (uint64_t(need) > k.workspace_bytes) return refuse("the kernel asks for ", need, " bytes of workspace, the plan gives ", k.workspace_bytes);
-  return device_->prepare(k);
+Result<PreparedCall> prepare_call(const Tape& tape, const CallRecord& c, OpenDevice& device) {
+  if (!device.device().has_kernel(c.kind)) return refuse("the device '", device.device().name, "' has no such kernel");
+  std::vector<View> views;
+  for (uint32_t i = 0; i < uint32_t(c.ins) + c.outs; i++) views.push_back(shape_of(tape.views[tape.operands[c.first_operand + i]]));
+  return device.prepare({.kind = c.kind, .ins = views.data(), .n_ins = c.ins, .outs = views.data() + c.ins, .n_outs = c.outs,
+                         .attrs = tape.attrs.data() + c.first_attr, .n_attrs = c.attrs, .way = c.way});
+}
+
+Status check_workspace(const Tape& tape, const CallRecord& c, const PreparedCall& prepared) {
+  const uint64_t given = c.workspace_view == NONE ? 0 : tape.views[c.workspace_view].dims[0] * dtype_bytes(DType(tape.views[c.workspace_view].dtype));
+  if (prepared.workspace_bytes() <= given) return {};
+  return refuse("the kernel asks for ", prepared.workspace_bytes(), " bytes of workspace, the plan gives ", given);
+}
+
+}  // namespace
+
+Status Program::prepare_calls(const Pages& pages) {
+  const auto address = [&](uint32_t view) -> void* {
+    return view == NONE || tape_->views[view].buffer == NONE ? nullptr : pages.at(tape_->views[view].buffer, tape_->views[view].offset);
+  };
+  const Shapes shapes(*tape_);
+  std::map<Key, size_t> known;
+  std::vector<size_t> of;
+  for (size_t i = 0; i < tape_->calls.size(); i++) {
+    const CallRecord& c = tape_->calls[i];
+    const auto [it, is_new] = known.emplace(key_of(*tape_, c, shapes), prepared_.size());
+    Status s;
+    if (is_new) {
+      Result<PreparedCall> made = prepare_call(*tape_, c, *device_);
+      if (made.ok()) prepared_.push_back(std::move(made).value());
+      else s = made.status();
+    }
+    if (s.ok()) s = check_workspace(*tape_, c, prepared_[it->second]);
+    if (!s.ok()) return within(s, "call ", i, " (", op_info(c.kind)->kind, "): ");
+    of.push_back(it->second);
+    for (uint32_t k = 0; k < uint32_t(c.ins) + c.outs; k++) addresses_.push_back(address(tape_->operands[c.first_operand + k]));
+    addresses_.push_back(address(c.workspace_view));
+  }
+  void* const* at = addresses_.data();
+  for (size_t i = 0; i < of.size(); i++) {
+    calls_.push_back(prepared_[of[i]].at(at));
+    at += tape_->calls[i].ins + tape_->calls[i].outs + 1;
+  }
+  return {};
 }
 
 Result<Program> Program::prepare(const Tape& tape, const Pages& pages, OpenDevice& device) {
-  Program p;
-  p.tape_ = &tape;
-  p.device_ = &device;
-  for (const ViewRecord& v : tape.views) p.views_.push_back(resolve(v, pages));
-  size_t most = 0;
-  for (const CallRecord& c : tape.calls) most = std::max<size_t>(most, size_t(c.ins) + c.outs);
-  p.operands_.resize(most);
-  const StepContext step;
-  for (size_t i = 0; i < tape.calls.size(); i++)
-    if (Status s = p.prepare_call(tape.calls[i], step); !s.ok()) return refuse("call ", i, " (", op_info(tape.calls[i].kind)->kind, "): ", s.message);
+  Program p(tape, device);
+  if (Status s = p.prepare_calls(pages); !s.ok()) return s;
   p.prepare_groups();
   return p;
 }
 
 void Program::prepare_groups() {
-  const StepContext step;
   group_of_.assign(tape_->instrs.size(), NONE);
   for (const CallGroup& together : calls_together(*tape_, device_->device())) {
-    Group group{together.first_instruction, {}, {}};
-    for (const uint32_t call : together.calls) {
-      group.calls.push_back(kernel_call(tape_->calls[call], step));
-      const KernelCall& c = group.calls.back();
-      group.operands.insert(group.operands.end(), c.ins, c.ins + c.n_ins + c.n_outs);
-    }
-    const View* at = group.operands.data();
-    for (KernelCall& c : group.calls) {
-      c.ins = at;
-      c.outs = at + c.n_ins;
-      at += c.n_ins + c.n_outs;
-    }
+    Group group{together.first_instruction, {}};
+    for (const uint32_t call : together.calls) group.calls.push_back(calls_[call]);
     for (const uint32_t i : together.instructions) group_of_[i] = uint32_t(groups_.size());
     groups_.push_back(std::move(group));
   }
 }
 
-Status Program::run_grouped(uint32_t instruction, uint32_t call, const StepContext& step) {
-  if (group_of_[instruction] == NONE) return run(call, step);
-  Group& group = groups_[group_of_[instruction]];
-  if (group.first_instruction != instruction) return {};
-  for (KernelCall& c : group.calls) c.step = &step;
-  return device_->run_together(group.calls);
+Status Program::run_grouped(uint32_t instruction, uint32_t call) {
+  if (group_of_[instruction] == NONE) return run(call);
+  const Group& group = groups_[group_of_[instruction]];
+  return group.first_instruction == instruction ? device_->run_together(group.calls) : Status{};
 }
-
-Status Program::run(uint32_t call, const StepContext& step) { return device_->run(kernel_call(tape_->calls[call], step)); }
 
 }  // namespace spillway

@@ -1,5 +1,5 @@
-// The tape's calls made ready for one device: addresses in place of views, kernels prepared.
-// Invariant: every call's workspace is at least what its kernel asks for; run() allocates nothing.
+// The tape's calls made ready for one device: kernels prepared, once for all calls that differ in nothing but addresses, and the
+// addresses of each. Invariant: every call's workspace is at least what its kernel asks for; run() looks nothing up and allocates nothing.
 #pragma once
 #include "runtime/pages.hpp"
 #include "runtime/together.hpp"
@@ -11,28 +11,28 @@ class Program {
   /// Refused when the device lacks a kernel, or a kernel refuses a call's shapes or workspace.
   static Result<Program> prepare(const Tape& tape, const Pages& pages, OpenDevice& device);
 
-  Status run(uint32_t call, const StepContext& step);
+  Status run(uint32_t call) { return device_->run(calls_[call]); }
   /// The call of an instruction, with its whole group where it is the first of one, or nothing where the group has run.
-  Status run_grouped(uint32_t instruction, uint32_t call, const StepContext& step);
+  Status run_grouped(uint32_t instruction, uint32_t call);
 
  private:
   /// A group's calls, ready to be handed over.
   struct Group {
     uint32_t first_instruction;
-    std::vector<View> operands;
-    std::vector<KernelCall> calls;
+    std::vector<Addressed> calls;
   };
 
+  Program(const Tape& tape, OpenDevice& device) : tape_(&tape), device_(&device) {}
+  Status prepare_calls(const Pages& pages);
   void prepare_groups();
-  KernelCall kernel_call(const CallRecord& c, const StepContext& step);
-  Status prepare_call(const CallRecord& c, const StepContext& step);
 
-  const Tape* tape_ = nullptr;
-  OpenDevice* device_ = nullptr;
-  std::vector<View> views_;        // by view index
-  std::vector<View> operands_;     // of the call at hand, ins then outs
+  const Tape* tape_;
+  OpenDevice* device_;
+  std::vector<PreparedCall> prepared_;  // each once
+  std::vector<void*> addresses_;        // of all calls, one after the other
+  std::vector<Addressed> calls_;        // by number
   std::vector<Group> groups_;
-  std::vector<uint32_t> group_of_; // by instruction; NONE: none
+  std::vector<uint32_t> group_of_;      // by instruction; NONE: none
 };
 
 }  // namespace spillway

@@ -52,7 +52,7 @@ Status Session::open_tier(const SessionOptions& options) {
   if (device_->asynchronous() && !options.throttle.any()) tier_.pinned_bytes = whole_slots(tape_, spills ? options.pinned_bytes : all);
   if (tier_.pinned_bytes > 0) {
     const Result<std::byte*> pinned = device_->pin(tier_.pinned_bytes);
-    if (!pinned.ok()) return refuse("the lower tier takes ", tier_.pinned_bytes, " bytes of pinned memory: ", pinned.status().message);
+    if (!pinned.ok()) return within(pinned.status(), "the lower tier takes ", tier_.pinned_bytes, " bytes of pinned memory: ");
     tier_.pinned = pinned.value();
   }
   const uint64_t rest = all - tier_.pinned_bytes;

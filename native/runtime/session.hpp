@@ -15,7 +15,7 @@ struct SessionOptions {
   std::string spill_directory = {};  // empty: the lower tier is RAM
   /// Of the lower tier, what an asynchronous device may have in pinned memory before the spill directory takes the rest.
   uint64_t pinned_bytes = ~uint64_t(0);
-  Precision precision = Precision::full;
+  Precision precision = Precision::fp32;
   int threads = 0;              // 0: all cores
   Throttle throttle = {};
   OpenRequests open_requests = spillway::open_requests;

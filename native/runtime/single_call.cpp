@@ -13,6 +13,7 @@
 #include "core/bf16.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/cores.hpp"
+#include "runtime/handles.hpp"
 #include "runtime/random.hpp"
 
 namespace spillway {
@@ -27,6 +28,16 @@ Result<OpenDevice> open(const Device& device, const SingleOptions& options) {
   return OpenDevice::open(device, {threads, 0, options.precision});
 }
 
+const View& operand(const KernelCall& c, size_t i) { return i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins]; }
+
+/// Where a call's operands lie on the host, and its scratch.
+std::vector<void*> addresses_of(const KernelCall& c, void* workspace) {
+  std::vector<void*> at;
+  for (size_t i = 0; i < size_t(c.n_ins) + c.n_outs; i++) at.push_back(operand(c, i).data);
+  at.push_back(workspace);
+  return at;
+}
+
 /// A call's operands and workspace in the memory of a device.
 class Placed {
  public:
@@ -38,45 +49,35 @@ class Placed {
     const PageMapping whole{0, 0, pages};
     const Result<std::byte*> base = device.map({pages, pages, &whole, 1});
     if (!base.ok()) return base.status();
-    for (size_t i = 0; i < p.views_.size(); i++) p.views_[i].data = base.value() + p.offsets_[i];
-    p.workspace_ = base.value() + operands;
-    p.workspace_bytes_ = workspace;
+    for (const uint64_t offset : p.offsets_) p.addresses_.push_back(base.value() + offset);
+    p.addresses_.push_back(base.value() + operands);
     return p;
   }
 
-  /// The call as the device sees it; valid as long as this object stays where it is.
-  KernelCall call() const {
-    KernelCall c = host_;
-    c.ins = views_.data();
-    c.outs = views_.data() + host_.n_ins;
-    c.workspace = workspace_;
-    c.workspace_bytes = workspace_bytes_;
-    return c;
-  }
-  size_t operands() const { return views_.size(); }
-  const View& host(size_t i) const { return i < host_.n_ins ? host_.ins[i] : host_.outs[i - host_.n_ins]; }
-  std::byte* at(size_t i) const { return static_cast<std::byte*>(views_[i].data); }
+  size_t operands() const { return offsets_.size(); }
+  const View& host(size_t i) const { return operand(host_, i); }
+  std::byte* at(size_t i) const { return static_cast<std::byte*>(addresses_[i]); }
+  /// Of the operands, then the workspace.
+  void* const* addresses() const { return addresses_.data(); }
 
  private:
-  explicit Placed(const KernelCall& call) : host_(call) {
-    for (uint32_t i = 0; i < call.n_ins + call.n_outs; i++) views_.push_back(host(i));
-  }
+  explicit Placed(const KernelCall& call) : host_(call) {}
+
+  /// Operands at one address share their place. Out: bytes of all.
   uint64_t lay_out() {
     uint64_t end = 0;
-    for (size_t i = 0; i < views_.size(); i++) {
+    for (size_t i = 0; i < size_t(host_.n_ins) + host_.n_outs; i++) {
       size_t same = 0;
       while (same < i && (!host(i).data || host(same).data != host(i).data)) same++;
       offsets_.push_back(same < i ? offsets_[same] : end);
-      if (same == i) end += aligned(span_bytes(views_[i]));
+      if (same == i) end += aligned(span_bytes(host(i)));
     }
     return end;
   }
 
   KernelCall host_;
-  std::vector<View> views_;
   std::vector<uint64_t> offsets_;
-  std::byte* workspace_ = nullptr;
-  uint64_t workspace_bytes_ = 0;
+  std::vector<void*> addresses_;
 };
 
 /// A million normal numbers, drawn once: drawing them takes longer than most kernels.
@@ -116,7 +117,7 @@ bool is_settled(const std::vector<double>& seconds, double spent) {
   return spent > ENOUGH_SECONDS && seconds[1] <= AGREEMENT * seconds[0];
 }
 
-Result<double> time_once(OpenDevice& device, const KernelCall& call) {
+Result<double> time_once(OpenDevice& device, const Addressed& call) {
   Status s = device.stamp(Lane::compute, 0);
   if (s.ok()) s = device.run(call);
   if (s.ok()) s = device.stamp(Lane::compute, 1);
@@ -134,7 +135,7 @@ uint64_t span_bytes(const View& v) {
   return (last + 1) * dtype_bytes(v.dtype);
 }
 
-Result<int64_t> single_workspace(const Device& device, const KernelCall& call, const SingleOptions& options) {
+Result<std::vector<Way>> single_ways(const Device& device, const KernelCall& call, uint32_t most, const SingleOptions& options) {
   const std::lock_guard lock(asked_mutex);
   static std::map<std::pair<const Device*, Precision>, OpenDevice> asked;
   if (device.set_threads) device.set_threads(options.threads > 0 ? options.threads : default_threads());
@@ -144,42 +145,53 @@ Result<int64_t> single_workspace(const Device& device, const KernelCall& call, c
     if (!opened.ok()) return opened.status();
     known = asked.emplace(std::pair(&device, options.precision), std::move(opened).value()).first;
   }
-  return known->second.workspace(call);
+  return known->second.ways(call, most);
 }
+
+namespace {
+
+Status run_here(OpenDevice& context, const PreparedCall& prepared, const KernelCall& call) {
+  const uint64_t bytes = prepared.workspace_bytes();
+  const AddressRange workspace = bytes > 0 ? AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE) : AddressRange();
+  if (bytes > 0 && !workspace) return failed(Code::out_of_memory, "no memory for ", bytes, " bytes of workspace");
+  const std::vector<void*> at = addresses_of(call, workspace.data());
+  return context.run(prepared.at(at.data()));
+}
+
+Status run_there(OpenDevice& context, const PreparedCall& prepared, const KernelCall& call) {
+  const Result<Placed> made = Placed::of(context, call, prepared.workspace_bytes());
+  if (!made.ok()) return made.status();
+  const Placed& placed = made.value();
+  Status s;
+  for (size_t i = 0; s.ok() && i < placed.operands(); i++) s = context.copy(Lane::compute, placed.at(i), placed.host(i).data, span_bytes(placed.host(i)));
+  if (s.ok()) s = context.run(prepared.at(placed.addresses()));
+  for (size_t i = 0; s.ok() && i < placed.operands(); i++) s = context.copy(Lane::compute, placed.host(i).data, placed.at(i), span_bytes(placed.host(i)));
+  return s.ok() ? context.finish(Lane::compute) : s;
+}
+
+}  // namespace
 
 Status single_run(const Device& device, const KernelCall& call, const SingleOptions& options) {
   Result<OpenDevice> opened = open(device, options);
   if (!opened.ok()) return opened.status();
-  OpenDevice context = std::move(opened).value();
-  if (!device.asynchronous) {
-    const Status s = context.prepare(call);
-    return s.ok() ? context.run(call) : s;
-  }
-  const int64_t need = context.workspace(call);
-  if (need < 0) return refuse("the device's kernel refuses these shapes");
-  const Result<Placed> made = Placed::of(context, call, uint64_t(need));
-  if (!made.ok()) return made.status();
-  const Placed& placed = made.value();
-  const KernelCall there = placed.call();
-  Status s = context.prepare(there);
-  for (size_t i = 0; s.ok() && i < placed.operands(); i++) s = context.copy(Lane::compute, placed.at(i), placed.host(i).data, span_bytes(placed.host(i)));
-  if (s.ok()) s = context.begin_step(*call.step);
-  if (s.ok()) s = context.run(there);
-  for (size_t i = 0; s.ok() && i < placed.operands(); i++) s = context.copy(Lane::compute, placed.host(i).data, placed.at(i), span_bytes(placed.host(i)));
-  return s.ok() ? context.finish(Lane::compute) : s;
+  OpenDevice& context = opened.value();
+  const Result<PreparedCall> prepared = context.prepare(call);
+  if (!prepared.ok()) return prepared.status();
+  if (Status s = context.begin_step(*call.step); !s.ok()) return s;
+  return device.asynchronous ? run_there(context, prepared.value(), call) : run_here(context, prepared.value(), call);
 }
 
 Result<Measured> measure_repeated(const Device& device, const KernelCall& call, const SingleOptions& options) {
   Result<OpenDevice> opened = open(device, options);
   if (!opened.ok()) return opened.status();
-  OpenDevice context = std::move(opened).value();
-  const int64_t need = context.workspace(call);
-  if (need < 0) return refuse("the device's kernel refuses these shapes");
-  const Result<Placed> made = Placed::of(context, call, uint64_t(need));
-  if (!made.ok()) return made.status();
-  const KernelCall there = made.value().call();
-  Status s = context.prepare(there);
-  for (size_t i = 0; s.ok() && i < made.value().operands(); i++) s = fill_operand(context, made.value().host(i), made.value().at(i));
+  OpenDevice& context = opened.value();
+  const Result<PreparedCall> prepared = context.prepare(call);
+  if (!prepared.ok()) return prepared.status();
+  const Result<Placed> placed = Placed::of(context, call, prepared.value().workspace_bytes());
+  if (!placed.ok()) return placed.status();
+  const Addressed there = prepared.value().at(placed.value().addresses());
+  Status s;
+  for (size_t i = 0; s.ok() && i < placed.value().operands(); i++) s = fill_operand(context, placed.value().host(i), placed.value().at(i));
   if (s.ok()) s = context.begin_step(*call.step);
   if (s.ok()) s = context.run(there);
   if (s.ok()) s = context.finish(Lane::compute);

@@ -1,4 +1,4 @@
-// One kernel on operands in host memory, on any device: how much workspace it wants, what it computes, how long it takes.
+// One kernel on operands in host memory, on any device: its ways, what it computes, how long it takes.
 // Invariant: an operand's bytes, gaps between its rows included, come back as the kernel left them; two operands at one
 // address are one operand for the device too.
 #pragma once
@@ -7,7 +7,7 @@
 namespace spillway {
 
 struct SingleOptions {
-  Precision precision = Precision::full;
+  Precision precision = Precision::fp32;
   int threads = 0;    // 0: all cores
   int in_place = -1;  // of a call that is measured: the input whose bytes its first output takes over
 };
@@ -18,9 +18,9 @@ struct Measured {
   bool quiet = true;
 };
 
-/// Bytes of scratch; -1 when the shapes are not legal. The call's operands need no data.
-Result<int64_t> single_workspace(const Device& device, const KernelCall& call, const SingleOptions& options = {});
-/// The call has data on the host, and workspace where the device computes there.
+/// The ways of a call, at most so many; refused where it is not legal. The call's operands need no data.
+Result<std::vector<Way>> single_ways(const Device& device, const KernelCall& call, uint32_t most, const SingleOptions& options = {});
+/// The call has data on the host.
 Status single_run(const Device& device, const KernelCall& call, const SingleOptions& options = {});
 /// How long a call takes on an asynchronous device, on made-up values (the operands need no data): the least of several runs
 /// after a first one.

@@ -27,8 +27,7 @@ struct CopyJob {
 };
 
 /// The status of whatever ends because it was told to.
-inline Status cancelled() { return Status::error("cancelled"); }
-inline bool is_cancelled(const Status& s) { return s.message == "cancelled"; }
+inline Status cancelled() { return failed(Code::cancelled, "cancelled"); }
 
 /// Moves the pieces of jobs; several may be under way at once. Used by the stream's thread alone.
 class Mover {

@@ -91,11 +91,11 @@ void FileChannel::ask(uint32_t slot) {
 }
 
 Status FileChannel::failure(const Slot& s, int error) const {
-  return refuse(out_ ? "writing" : "reading", " the spill file in ", place_.directory, " failed at byte ", s.part.offset + s.done, ": ", std::strerror(error), remedy(error), AFTERWARDS);
+  return failed(Code::io, out_ ? "writing" : "reading", " the spill file in ", place_.directory, " failed at byte ", s.part.offset + s.done, ": ", std::strerror(error), remedy(error), AFTERWARDS);
 }
 
 Status FileChannel::stopped(const Slot& s, int64_t after) const {
-  return refuse(out_ ? "writing" : "reading", " the spill file in ", place_.directory, " stopped at byte ", s.part.offset + s.done, " after ", after, " of ", s.part.bytes - s.done,
+  return failed(Code::io, out_ ? "writing" : "reading", " the spill file in ", place_.directory, " stopped at byte ", s.part.offset + s.done, " after ", after, " of ", s.part.bytes - s.done,
                 " bytes", remedy(0), AFTERWARDS);
 }
 
@@ -103,7 +103,7 @@ Status FileChannel::stopped(const Slot& s, int64_t after) const {
 Status FileChannel::still_whole() const {
   struct stat now {};
   if (::fstat(place_.file.fd(), &now) == 0 && uint64_t(now.st_size) >= place_.bytes && uint64_t(now.st_blocks) >= place_.blocks) return {};
-  return refuse("the spill file in ", place_.directory, " was cut short by somebody else: it has ", uint64_t(now.st_size), " of ", place_.bytes, " bytes", remedy(0), AFTERWARDS);
+  return failed(Code::io, "the spill file in ", place_.directory, " was cut short by somebody else: it has ", uint64_t(now.st_size), " of ", place_.bytes, " bytes", remedy(0), AFTERWARDS);
 }
 
 /// After a short request the part goes on from its last whole sector.
@@ -173,7 +173,7 @@ File create_nameless(const std::string& directory, int flags) {
 Status check_file_limit(uint64_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return {};
-  return refuse("the spill file takes ", bytes, " bytes; this process may write files of at most ", uint64_t(limit.rlim_cur), " (ulimit -f)");
+  return failed(Code::io, "the spill file takes ", bytes, " bytes; this process may write files of at most ", uint64_t(limit.rlim_cur), " (ulimit -f)");
 }
 
 Status set_size(SpillPlace& place) {
@@ -187,18 +187,18 @@ Status set_size(SpillPlace& place) {
   }
   if ((errno == EOPNOTSUPP || errno == ENOSYS) && ::ftruncate(fd, off_t(place.bytes)) == 0) return {};
   const int error = errno;
-  return refuse("the spill file takes ", place.bytes, " bytes: ", std::strerror(error), remedy(error));
+  return failed(Code::io, "the spill file takes ", place.bytes, " bytes: ", std::strerror(error), remedy(error));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Tier>> open_spill_file(const std::string& directory, uint64_t bytes, OpenRequests open) {
   SpillPlace place{File(), directory, sectors(bytes), 0};
-  if (Status s = check_file_limit(place.bytes); !s.ok()) return refuse("spill directory ", directory, ": ", s.message);
+  if (Status s = check_file_limit(place.bytes); !s.ok()) return within(s, "spill directory ", directory, ": ");
   place.file = create_nameless(directory, O_DIRECT);
   if (!place.file) place.file = create_nameless(directory, 0);
-  if (!place.file) return refuse("spill directory ", directory, ": ", system_error());
-  if (Status s = set_size(place); !s.ok()) return refuse("spill directory ", directory, ": ", s.message);
+  if (!place.file) return failed(Code::io, "spill directory ", directory, ": ", system_error());
+  if (Status s = set_size(place); !s.ok()) return within(s, "spill directory ", directory, ": ");
   return SpillFile::open(std::move(place), open);
 }
 

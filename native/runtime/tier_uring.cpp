@@ -36,12 +36,12 @@ class Uring final : public Requests {
     io_uring_params p{};
     std::unique_ptr<Uring> u(new Uring(fd));
     u->ring_ = File(int(::syscall(SYS_io_uring_setup, depth, &p)));
-    if (!u->ring_) return refuse("no io_uring: ", system_error());
-    if (!knows_reads_and_writes(u->ring_.fd())) return refuse("an io_uring that does not know reads and writes");
+    if (!u->ring_) return failed(Code::io, "no io_uring: ", system_error());
+    if (!knows_reads_and_writes(u->ring_.fd())) return failed(Code::io, "an io_uring that does not know reads and writes");
     u->asked_ = map_ring(u->ring_.fd(), p.sq_off.array + p.sq_entries * sizeof(uint32_t), IORING_OFF_SQ_RING);
     u->ended_ = map_ring(u->ring_.fd(), p.cq_off.cqes + p.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);
     u->entries_ = map_ring(u->ring_.fd(), p.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES);
-    if (!u->asked_ || !u->ended_ || !u->entries_) return refuse("io_uring's rings cannot be mapped: ", system_error());
+    if (!u->asked_ || !u->ended_ || !u->entries_) return failed(Code::io, "io_uring's rings cannot be mapped: ", system_error());
     u->offsets_ = p;
     return std::unique_ptr<Requests>(std::move(u));
   }
@@ -113,6 +113,6 @@ Result<std::unique_ptr<Requests>> open_uring(int fd, uint32_t depth) { return Ur
 }  // namespace spillway
 #else
 namespace spillway {
-Result<std::unique_ptr<Requests>> open_uring(int, uint32_t) { return refuse("no io_uring: this build's headers do not have it"); }
+Result<std::unique_ptr<Requests>> open_uring(int, uint32_t) { return failed(Code::io, "no io_uring: this build's headers do not have it"); }
 }  // namespace spillway
 #endif

@@ -31,7 +31,7 @@ bool meet(const Tape& tape, const CallRecord& a, const CallRecord& b) {
 /// The same operator with as many operands, run in the same way with the same attributes.
 bool alike(const Tape& tape, const CallRecord& a, const CallRecord& b) {
   const auto attrs = [&](const CallRecord& c) { return tape.attrs.data() + c.first_attr; };
-  return a.kind == b.kind && a.ins == b.ins && a.outs == b.outs && a.algorithm == b.algorithm && std::equal(attrs(a), attrs(a) + a.attrs, attrs(b));
+  return a.kind == b.kind && a.ins == b.ins && a.outs == b.outs && a.way == b.way && std::equal(attrs(a), attrs(a) + a.attrs, attrs(b));
 }
 
 class Grouping {

@@ -150,7 +150,7 @@ const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<Sp
     return right(
       new native.Session(toTape(staged.plan), {
         device: deviceName(staged),
-        spill: o.spill,
+        ...(o.spill === 'ram' ? {} : { spill: o.spill }),
         threads: o.threads,
         ...link,
         ...choices,

@@ -4,10 +4,7 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Either, left, right } from 'fp-ts/Either'
 import type { DeviceName, Precision } from '../../staging/devices'
-import type { Algorithm } from '../../staging/ops/op'
 
-/** How products of single-precision numbers are made on devices that have a choice; bf16 ones say themselves that they are. */
-export type ProductPrecision = Exclude<Precision, 'bf16'>
 export type NativeDType = 'f32' | 'f64' | 'i32' | 'bf16'
 
 /** One operand of a single kernel. Dense where no strides are given: activations channels-last, others in natural order. */
@@ -29,13 +26,43 @@ export interface NativeArray extends NativeOperand {
   readonly offset?: number
 }
 
-export interface KernelOptions {
+/** One call of one kernel. Kinds by name or wire number. */
+export interface KernelRequest<Operand = NativeOperand> {
+  readonly device: DeviceName
+  readonly kind: string | number
+  readonly attrs: readonly number[]
+  readonly ins: readonly Operand[]
+  readonly outs: readonly Operand[]
+  readonly way?: number | undefined
+  readonly threads?: number | undefined
+  readonly precision?: Precision | undefined
+  /** Of a call that is measured: the input whose bytes the first output takes over. */
+  readonly inPlace?: number | undefined
   readonly step?: number
   readonly seed?: number | bigint
   readonly lrScale?: number
-  readonly algorithm?: Algorithm
-  readonly threads?: number
-  readonly precision?: ProductPrecision
+}
+
+/** One way to run a call, as its device describes it. */
+export interface NativeWay {
+  /** Only the device knows what it means; 0 is its first choice. */
+  readonly way: number
+  /** For people. */
+  readonly name: string
+  /** Bit for bit. */
+  readonly repeats: boolean
+  /** Bytes of scratch. */
+  readonly workspace: number
+}
+
+/** What a device can do, whatever this machine has. */
+export interface NativeDevice {
+  readonly name: string
+  readonly dtype: NativeDType
+  readonly precisions: readonly Precision[]
+  /** The operators that it has, by name. */
+  readonly kernels: readonly string[]
+  readonly gathersUpdates: boolean
 }
 
 export interface DeviceInfo {
@@ -98,11 +125,11 @@ export type NativeSource =
 export interface SessionOptions {
   /** A DeviceName that this build has; default cpu. */
   readonly device?: string
-  /** The lower tier: memory, or a file in this directory. */
+  /** The lower tier is a file in this directory; default: memory. */
   readonly spill?: string
   /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
   readonly pinnedBytes?: number
-  readonly precision?: ProductPrecision
+  readonly precision?: Precision
   readonly threads?: number | undefined
   /** Imitates a slower link; 0: as fast as it goes. */
   readonly throttle?: { readonly outBytesPerSecond?: number; readonly inBytesPerSecond?: number }
@@ -222,46 +249,19 @@ export interface Measured {
 
 export interface Native {
   deviceInfo(): DeviceInfo
+  /** Throws where the device is not to be had. */
+  describeDevice(device: DeviceName): NativeDevice
   /** Throws, in words, when the device cannot be used here: no plugin, driver, library or GPU. */
   deviceFacts(device: DeviceName): DeviceFacts
   /** Measures memory, a spill file in the directory, or the link of a device of its own memory: takes about a second. */
   copyBandwidth(directory?: string, device?: DeviceName, threads?: number): CopyBandwidth
-  /** Bytes of workspace, or -1 when the shapes are not legal. Kinds by name or wire number. */
-  query(
-    device: DeviceName,
-    kind: string | number,
-    attrs: readonly number[],
-    ins: readonly NativeOperand[],
-    outs: readonly NativeOperand[],
-    algorithm?: Algorithm,
-    threads?: number,
-    precision?: ProductPrecision,
-  ): number
-  /**
-   * How long a call takes in a step, on made-up values that the caches do not hold. `inPlace`: the input whose bytes the
-   * first output takes over.
-   */
-  measure(
-    device: DeviceName,
-    kind: string | number,
-    attrs: readonly number[],
-    ins: readonly NativeOperand[],
-    outs: readonly NativeOperand[],
-    algorithm?: Algorithm,
-    threads?: number,
-    precision?: ProductPrecision,
-    inPlace?: number,
-  ): Measured
+  /** The ways that plans may choose among, at most so many, the device's first choice first; none where the call is not legal. */
+  ways(request: KernelRequest, most?: number): readonly NativeWay[]
+  /** How long a call takes in a step, on made-up values that the caches do not hold. */
+  measure(request: KernelRequest): Measured
   /** Gives back what was compiled for queries and measurements, and the memory of the latter: before a session opens. */
-  forget(what?: 'kernels'): void
-  runKernel(
-    device: DeviceName,
-    kind: string | number,
-    attrs: readonly number[],
-    ins: readonly NativeArray[],
-    outs: readonly NativeArray[],
-    options?: KernelOptions,
-  ): void
+  forget(): void
+  runKernel(request: KernelRequest<NativeArray>): void
   readonly Session: new (tape: Uint8Array, options?: SessionOptions) => NativeSession
 }
 

@@ -10,7 +10,7 @@ import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { DEVICES, type DeviceName, devices, isDevice, type Precision } from '../../staging/devices'
 import type { Float } from '../../staging/graph/graph'
 import type { Choice, Link, Machine } from '../../staging/graph/machine'
-import { type Algorithm, ALGORITHM_NAMES, type AnyAttrs, type CallShapes } from '../../staging/ops/op'
+import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
 import { machines as namedMachines } from '../../staging/sim/machines'
@@ -21,7 +21,7 @@ import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './profile'
 import { asInSteps, learn } from './steptimes'
 import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './timing'
 import { availableBytes } from './memory'
-import { loadNative, type Native, type ProductPrecision } from '../device/native'
+import { type KernelRequest, loadNative, type Native, type NativeWay } from '../device/native'
 import { version } from '../version'
 
 export interface LocalMachine extends Machine {
@@ -51,6 +51,7 @@ export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys
 
 type Asked<A> = (kind: string, attrs: AnyAttrs, s: CallShapes) => A
 type Cost = Asked<number>
+type Ways = Asked<readonly NativeWay[]>
 
 /** The same answer for the same call, as long as the machine lives: plans are made of equal calls. */
 const remembered = <A>(cost: Asked<A>): Asked<A> => {
@@ -65,20 +66,28 @@ const remembered = <A>(cost: Asked<A>): Asked<A> => {
   }
 }
 
-/** A planner asks for thousands of shapes, and the addon keeps what it compiles for each. */
-const QUERIES_TO_REMEMBER = 200
+/** The ways of a call as the device describes them, at most so many; none where it takes no such call. */
+const waysOf = (native: Native, device: DeviceName, o: Pick<KernelRequest, 'threads' | 'precision'>, most?: number): Ways =>
+  remembered((kind, attrs, s) =>
+    onDevice(() => native.ways({ device, ...nativeCall(kind, attrs, s, devices[device].dtype), ...o }, most)),
+  )
 
-/** Scratch bytes as the device's kernel says. */
-const asked = (native: Native, device: DeviceName, float: Float, threads?: number, algorithm: Algorithm = 'direct'): Cost => {
-  let queries = 0
-  return remembered((kind, attrs, s) => {
-    if (++queries % QUERIES_TO_REMEMBER === 0) native.forget('kernels')
-    const c = nativeCall(kind, attrs, s, float)
-    const bytes = native.query(device, c.wire, c.attrs, c.ins, c.outs, algorithm, threads)
-    if (bytes < 0) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
-    return bytes
-  })
-}
+/** Scratch bytes of the device's first choice. */
+const firstScratch =
+  (device: DeviceName, ways: Ways): Cost =>
+  (kind, attrs, s) => {
+    const [first] = ways(kind, attrs, s)
+    if (!first) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
+    return first.workspace
+  }
+
+/** Every way to run a call, timed; what takes the least scratch first. */
+const timedChoices = (ways: Ways, times: Timer): Asked<readonly Choice[]> =>
+  remembered((kind, attrs, s) =>
+    ways(kind, attrs, s)
+      .map(({ way, workspace }): Choice => ({ way, seconds: times.seconds(kind, attrs, s, way), workspace }))
+      .sort((a, b) => a.workspace - b.workspace),
+  )
 
 // ---------------------------------------------------------------- this machine's devices
 
@@ -118,7 +127,7 @@ const timesOf = (native: Native, threads: number): Timed => {
   const profile = openProfile(cpuBuild(native.deviceInfo()), threads)
   const times = timer(
     profile.measurements,
-    (c, algorithm, inPlace) => native.measure('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm, threads, undefined, inPlace),
+    (call, way, inPlace) => native.measure({ device: 'cpu', ...call, way, threads, inPlace }),
     'f32',
   )
   timed.set(threads, { profile, times })
@@ -132,33 +141,6 @@ const learnInto = (profile: KeptProfile, plan: Plan, seconds: Float64Array, link
 /** What steps teach a machine whose plans go by fixed numbers. */
 const UNTAUGHT: Pick<LocalMachine, 'asInSteps' | 'learnFromSteps'> = { asInSteps: (plan) => plan, learnFromSteps: () => {} }
 
-type Scratch = (algorithm: Algorithm) => Cost
-
-/** Every way to run a call, timed; what takes the least scratch first. */
-const measuredChoices = (ways: Asked<readonly Algorithm[]>, scratch: Scratch, times: Timer): Asked<readonly Choice[]> =>
-  remembered((kind, attrs, s) =>
-    ways(kind, attrs, s)
-      .map(
-        (algorithm): Choice => ({
-          algorithm,
-          seconds: times.seconds(kind, attrs, s, algorithm),
-          workspace: scratch(algorithm)(kind, attrs, s),
-        }),
-      )
-      .sort((a, b) => a.workspace - b.workspace),
-  )
-
-const cpuChoices = (native: Native, times: Timer, threads: number): Asked<readonly Choice[]> => {
-  const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, asked(native, 'cpu', 'f32', threads, a)])) as Readonly<
-    Record<Algorithm, Cost>
-  >
-  return measuredChoices(
-    (kind, attrs, s) => ['direct', ...(opDef(kind).alternatives?.(attrs, s) ?? [])],
-    (a) => scratch[a],
-    times,
-  )
-}
-
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().threads
   const { profile, times } = timesOf(native, threads)
@@ -167,6 +149,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     native.copyBandwidth(spill, 'cpu', threads),
   )
   const link = linkAt(speeds, o)
+  const ways = waysOf(native, 'cpu', { threads }, o.algorithms === 'fixed' ? 1 : undefined)
   return {
     name: 'cpu',
     device: devices.cpu,
@@ -175,8 +158,8 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     memoryBytes: deviceBytes(),
     link,
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
-    workspace: asked(native, 'cpu', 'f32', threads),
-    ...(o.algorithms === 'fixed' ? {} : { choices: cpuChoices(native, times, threads) }),
+    workspace: firstScratch('cpu', ways),
+    ...(o.algorithms === 'fixed' ? {} : { choices: timedChoices(ways, times) }),
     asInSteps: (plan) => asInSteps(profile.inSteps, plan),
     learnFromSteps: (plan, seconds, n = threads) => learnInto(timesOf(native, n).profile, plan, seconds, link),
     saveProfile: () => {
@@ -190,6 +173,13 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
 /** No kernel takes 2^31 elements or more: such a call fits no device, so its op is tiled. */
 const FITS_NOWHERE = 2 ** 40
 
+const orNowhere =
+  (ways: Ways): Ways =>
+  (kind, attrs, s) => {
+    const found = ways(kind, attrs, s)
+    return found.length > 0 ? found : [{ way: 0, name: 'none', repeats: true, workspace: FITS_NOWHERE }]
+  }
+
 /** What the context, the libraries' handles, modules and graphs take beside the pool. */
 const CUDA_OWN_BYTES = 1024 ** 3
 
@@ -200,55 +190,38 @@ const onDevice = <A>(f: () => A): A => {
   return answer.right
 }
 
-/** Scratch bytes; negative where the device has no such way for the call. */
-const cudaScratch = (native: Native, precision: ProductPrecision): Scratch => {
-  const of = (algorithm: Algorithm): Cost =>
-    remembered((kind, attrs, s) => {
-      const c = nativeCall(kind, attrs, s, 'f32')
-      return onDevice(() => native.query('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision))
-    })
-  const scratch = Object.fromEntries(ALGORITHM_NAMES.map((a) => [a, of(a)])) as Readonly<Record<Algorithm, Cost>>
-  return (algorithm) => scratch[algorithm]
-}
-
 /** A library makes an engine to answer for it: after so long, calls that are new have its first choice alone. */
 const ENGINES_PATIENCE_SECONDS = 30
 
-/** The choices that cuDNN and cuBLAS have for a call: as it is, and as it is timed. */
-const libraryWays = (scratch: Scratch, algorithms: Algorithms): Asked<readonly Algorithm[]> => {
-  const named = ALGORITHM_NAMES.filter((a) => a.startsWith('library') || (a.startsWith('loose') && algorithms === 'fastest'))
+/** The choices that a library has for a call: as it is, and as it is timed. */
+const libraryWays = (first: Ways, all: Ways, algorithms: Algorithms): Ways => {
   let spent = 0
   return (kind, attrs, s) => {
-    if (!opDef(kind).dense || spent > ENGINES_PATIENCE_SECONDS) return ['direct']
+    if (!opDef(kind).dense || spent > ENGINES_PATIENCE_SECONDS) return first(kind, attrs, s)
     const began = performance.now()
-    const sample = sampleOf(kind, attrs, s, 'f32', GPU_SAMPLES)
-    const ways = named.filter((a) => [s, sample].every((one) => scratch(a)(kind, attrs, one) >= 0))
+    const timed = new Set(all(kind, attrs, sampleOf(kind, attrs, s, 'f32', GPU_SAMPLES)).map((w) => w.way))
+    const ways = all(kind, attrs, s).filter((w) => w.way === 0 || (timed.has(w.way) && (w.repeats || algorithms === 'fastest')))
     spent += (performance.now() - began) / 1000
-    return ['direct', ...ways]
+    return ways
   }
 }
 
 const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const facts = native.deviceFacts('cuda')
-  const products = o.precision === 'tf32' ? 'tf32' : undefined
-  const precision = products ?? 'fp32'
+  // What products of floats are: with bf16 they are left as they are.
+  const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
   const profile = openProfile(
     `${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`,
     0,
   )
   const times = timer(
     profile.measurements,
-    (c, algorithm) => onDevice(() => native.measure('cuda', c.wire, c.attrs, c.ins, c.outs, algorithm, undefined, precision)),
+    (call, way) => onDevice(() => native.measure({ device: 'cuda', ...call, way, precision })),
     'f32',
     GPU_SAMPLES,
   )
-  const scratch = cudaScratch(native, precision)
-  const fitting =
-    (algorithm: Algorithm): Cost =>
-    (kind, attrs, s) => {
-      const bytes = scratch(algorithm)(kind, attrs, s)
-      return bytes < 0 ? FITS_NOWHERE : bytes
-    }
+  const first = orNowhere(waysOf(native, 'cuda', { precision }, 1))
+  const all = orNowhere(waysOf(native, 'cuda', { precision }))
   const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
   const speeds =
     spill === undefined
@@ -260,14 +233,11 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     device: devices.cuda,
     simulated: false,
     precision: o.precision ?? 'fp32',
-    ...(products ? { products } : {}),
     link,
     memoryBytes: Math.max(PAGE_BYTES, bytesOf(pagesIn(facts.freeBytes - CUDA_OWN_BYTES))),
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
-    workspace: fitting('direct'),
-    ...(o.algorithms === 'fixed'
-      ? {}
-      : { choices: measuredChoices(libraryWays(scratch, o.algorithms ?? 'measured'), fitting, times) }),
+    workspace: firstScratch('cuda', first),
+    ...(o.algorithms === 'fixed' ? {} : { choices: timedChoices(libraryWays(first, all, o.algorithms ?? 'measured'), times) }),
     asInSteps: (plan) => asInSteps(profile.inSteps, plan),
     learnFromSteps: (plan, seconds) => learnInto(profile, plan, seconds, link),
     saveProfile: () => {
@@ -300,7 +270,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
     memoryBytes: deviceBytes(),
     link: linkAt(FIXED_LINK, o),
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
-    workspace: asked(native, device, dtype, o.threads),
+    workspace: firstScratch(device, waysOf(native, device, { threads: o.threads }, 1)),
     ...UNTAUGHT,
     saveProfile: () => {},
   }
@@ -320,13 +290,8 @@ export const tryNative = (): Either<SpillwayError, Native> => orDeviceFailed(loa
 
 /** Whether a device rounds to bf16 says whether it computes with it: the cpu device does where the processor multiplies bf16. */
 export const hasBf16 = (native: Native, device: DeviceName): boolean => {
-  const { wire, attrs, ins, outs } = nativeCall(
-    'to_bf16',
-    {},
-    { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true },
-    devices[device].dtype,
-  )
-  return native.query(device, wire, attrs, ins, outs) >= 0
+  const shapes: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true }
+  return native.ways({ device, ...nativeCall('to_bf16', {}, shapes, devices[device].dtype) }, 1).length > 0
 }
 
 const precisionFault = (native: Native, device: DeviceName, precision: Precision): SpillwayError | undefined => {

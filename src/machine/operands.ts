@@ -78,7 +78,8 @@ const startsOf = (def: OpDef, attrs: AnyAttrs, s: CallShapes, slots: readonly Sl
 }
 
 export interface NativeCall {
-  readonly wire: number
+  /** The operator's wire number. */
+  readonly kind: number
   readonly attrs: readonly number[]
   readonly ins: readonly NativeOperand[]
   readonly outs: readonly NativeOperand[]
@@ -100,7 +101,7 @@ export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: 
   if (s.at) {
     const known = (slots: readonly Slot[], at: readonly Whereabouts[]): readonly NativeOperand[] =>
       slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: typeOf(o) }))
-    return { wire: def.wire, attrs: wireAttrs(def, attrs), ins: known(ins, s.at.ins), outs: known(outs, s.at.outs) }
+    return { kind: def.wire, attrs: wireAttrs(def, attrs), ins: known(ins, s.at.ins), outs: known(outs, s.at.outs) }
   }
   const starts = startsOf(def, attrs, s, [...ins, ...outs])
   const operand = ({ def: o, shape }: Slot): NativeOperand => {
@@ -109,5 +110,5 @@ export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: 
     const places = DIMS.map((d, i) => placeAlong(o, attrs, s, d, shape[i]!, starts[d]))
     return { dims: shape, origin: places.map((p) => p.origin), extent: places.map((p) => p.extent), dtype }
   }
-  return { wire: def.wire, attrs: wireAttrs(def, attrs), ins: ins.map(operand), outs: outs.map(operand) }
+  return { kind: def.wire, attrs: wireAttrs(def, attrs), ins: ins.map(operand), outs: outs.map(operand) }
 }

@@ -14,7 +14,7 @@ import { watched } from './quiet'
 import { forgetOldest, type StepTimes } from './steptimes'
 import type { Measurements } from './timing'
 
-const VERSION = 5
+const VERSION = 6
 
 const positive = new t.Type<number>(
   'Positive',

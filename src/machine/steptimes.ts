@@ -25,7 +25,7 @@ export const mean = (xs: readonly number[]): number => xs.reduce((n, x) => n + x
 
 const keyOf = (plan: Plan, c: Call): string => {
   const shapes = callShapes(plan.graph, c.ins, c.outs)
-  return timeKey(c.kind, c.attrs, shapes) + wayText(c.algorithm ?? 'direct', shapes)
+  return timeKey(c.kind, c.attrs, shapes) + wayText(c.way ?? 0, shapes)
 }
 
 /** What each call would have taken with nothing copied beside it. */

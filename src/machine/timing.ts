@@ -3,16 +3,7 @@
 // Invariant: sizes are rounded down to few steps, so that all tiles of a layer share a handful of measurements.
 import { DIMS, elementsOf, extentOf } from '../../staging/core/box'
 import { dtypeBytes, type Float } from '../../staging/graph/graph'
-import {
-  type Access,
-  type Algorithm,
-  type AnyAttrs,
-  type CallShapes,
-  inputDef,
-  type OperandDef,
-  sigmaDelta,
-  touched,
-} from '../../staging/ops/op'
+import { type Access, type AnyAttrs, type CallShapes, inputDef, type OperandDef, sigmaDelta, touched } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import { type NativeCall, nativeCall, operandType } from './operands'
 
@@ -154,11 +145,10 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
     .join()})${sizes(s.ins)}>${sizes(s.outs)}`
 }
 
-export const wayText = (algorithm: Algorithm, s: CallShapes): string =>
-  `${algorithm === 'direct' ? '' : ` ${algorithm}`}${s.narrow ? ' bf16' : ''}`
+export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.narrow ? ' bf16' : ''}`
 
 export interface Timer {
-  readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes, algorithm?: Algorithm) => number
+  readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes, way?: number) => number
   /** Whether something was measured since the timer was made. */
   readonly isNew: () => boolean
 }
@@ -183,7 +173,7 @@ export const takenOver = (kind: string, s: CallShapes): number | undefined =>
 /** Times a call; `quiet`: nothing else ran in its way. */
 export type Measure = (
   call: NativeCall,
-  algorithm: Algorithm,
+  way: number,
   inPlace: number | undefined,
 ) => { readonly seconds: number; readonly quiet: boolean }
 
@@ -205,25 +195,25 @@ class MeasuringTimer implements Timer {
     return this.fresh
   }
 
-  seconds(kind: string, attrs: AnyAttrs, s: CallShapes, algorithm: Algorithm = 'direct'): number {
+  seconds(kind: string, attrs: AnyAttrs, s: CallShapes, way = 0): number {
     const sample = sampleOf(kind, attrs, s, this.float, this.limits)
     // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
     if (callBytes(kind, sample, this.float) > 4 * this.limits.bytes)
       return callBytes(kind, s, this.float) * this.secondsPerCopiedByte()
     return (
-      this.ofSample(kind, attrs, sample, algorithm) *
+      this.ofSample(kind, attrs, sample, way) *
       Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
     )
   }
 
   private secondsPerCopiedByte(): number {
     const half: CallShapes = { ins: [[1, 64, 256, 256]], outs: [[1, 64, 256, 256]] }
-    return this.ofSample('copy', {}, half, 'direct') / callBytes('copy', half, this.float)
+    return this.ofSample('copy', {}, half, 0) / callBytes('copy', half, this.float)
   }
 
-  private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
+  private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes, way: number): number {
     const t0 = performance.now()
-    const { seconds, quiet } = this.measure(nativeCall(kind, attrs, sample, this.float), algorithm, takenOver(kind, sample))
+    const { seconds, quiet } = this.measure(nativeCall(kind, attrs, sample, this.float), way, takenOver(kind, sample))
     this.spent += (performance.now() - t0) / 1000
     const slowest = this.limits.trusted ? Infinity : slowestSeconds(kind, attrs, sample, this.float)
     const keep = quiet && seconds <= slowest
@@ -245,19 +235,19 @@ class MeasuringTimer implements Timer {
     return nearest && (nearest.seconds * work) / nearest.work
   }
 
-  private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes, algorithm: Algorithm): number {
-    const way = wayText(algorithm, sample)
-    const key = timeKey(kind, attrs, sample) + way
+  private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes, way: number): number {
+    const suffix = wayText(way, sample)
+    const key = timeKey(kind, attrs, sample) + suffix
     const work = workOf(kind, attrs, sample, this.float)
     const before = this.known.get(key) ?? this.disturbed.get(key)
     if (before === undefined && this.spent > this.limits.patienceSeconds) {
-      const estimate = this.estimated(kind + way, sample, work)
+      const estimate = this.estimated(kind + suffix, sample, work)
       if (estimate !== undefined) return estimate
     }
-    const seconds = before ?? this.measured(key, kind, attrs, sample, algorithm)
-    const others = this.seen.get(kind + way) ?? []
+    const seconds = before ?? this.measured(key, kind, attrs, sample, way)
+    const others = this.seen.get(kind + suffix) ?? []
     others.push({ sizes: sizesOf(sample), work, seconds })
-    this.seen.set(kind + way, others)
+    this.seen.set(kind + suffix, others)
     return seconds
   }
 }

@@ -1,7 +1,7 @@
 // A machine: op times, workspaces, link bandwidths and capacities. Measured profiles are made by src/, named ones
 // stand in sim/machines. Planners and the simulator ask a machine; they never know which it is.
 import type { DeviceDeclaration, Precision } from '../devices'
-import type { Algorithm, AnyAttrs, CallShapes } from '../ops/op'
+import type { AnyAttrs, CallShapes } from '../ops/op'
 
 export interface Link {
   readonly outBytesPerSecond: number
@@ -21,7 +21,8 @@ export interface Beside {
 
 /** One way to run a call. */
 export interface Choice {
-  readonly algorithm: Algorithm
+  /** A number that only the device understands; 0 is its first choice. */
+  readonly way: number
   readonly seconds: number
   readonly workspace: number
 }
@@ -36,13 +37,11 @@ export interface Machine {
   /** Exists only in simulation: it stands for such a device, and its times are what calls take. */
   readonly simulated: boolean
   readonly precision: Precision
-  /** tf32: factors of products of floats are rounded to it on the way; absent: taken as they are. */
-  readonly products?: 'tf32'
   readonly memoryBytes: number
   readonly link: Link
   readonly seconds: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => number
   /**
-   * The ways in which the device can run a call; absent: only `direct`, as `seconds` and `workspace` say. The first takes
+   * The ways in which the device can run a call; absent: only way 0, as `seconds` and `workspace` say. The first takes
    * the least scratch.
    */
   readonly choices?: (kind: string, attrs: AnyAttrs, shapes: CallShapes) => readonly Choice[]
@@ -52,7 +51,7 @@ export interface Machine {
 /** The fastest way to run a call on a machine. */
 export const fastest = (m: Costs, kind: string, attrs: AnyAttrs, s: CallShapes): Choice => {
   const ways = m.choices?.(kind, attrs, s) ?? [
-    { algorithm: 'direct', seconds: m.seconds(kind, attrs, s), workspace: m.workspace(kind, attrs, s) },
+    { way: 0, seconds: m.seconds(kind, attrs, s), workspace: m.workspace(kind, attrs, s) },
   ]
   return ways.reduce((a, b) => (b.seconds < a.seconds ? b : a))
 }

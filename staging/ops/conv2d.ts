@@ -2,7 +2,6 @@
 // Paper 3, Table 3: sigma is the stride, delta the reach of the (dilated) kernel less the stride, in H and W.
 import { isLeft, left } from 'fp-ts/Either'
 import {
-  type Algorithm,
   all,
   type AccessMap,
   type AnyAttrs,
@@ -95,22 +94,6 @@ const convolve = (a: Attrs, x: Shape, w: Shape): Shapes => {
 /** Multiply-adds: every output element meets C/groups * kH * kW weights. */
 const macs = (y: Shape | undefined, w: Shape | undefined): number => elements(y) * (elements(w) / (w?.[0] ?? 1))
 
-/** Fewer channels than this leave most of a vector empty. */
-const LEAST_CHANNELS = 16
-
-/**
- * Between many channels: Winograd's algorithm computes 3x3 windows at stride 1; tap by tap is worth a try where windows are dilated,
- * for which other kernels are slow or compute with the padding.
- */
-const alternatives =
-  (weight: (s: CallShapes) => Shape) =>
-  (a: Attrs, s: CallShapes): readonly Algorithm[] => {
-    const [out, channels, kernelH, kernelW] = weight(s)
-    if (a.groups !== 1 || Math.min(out!, channels!) < LEAST_CHANNELS) return []
-    if (a.dilationH > 1 || a.dilationW > 1) return kernelH! * kernelW! > 1 ? ['taps'] : []
-    return kernelH === 3 && kernelW === 3 && a.strideH === 1 && a.strideW === 1 ? ['winograd'] : []
-  }
-
 const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
 const biasFits = (b: Shape | undefined, w: Shape) => (): string | undefined => b && expectShape('the bias', b, [w[0]!])()
 
@@ -140,7 +123,6 @@ export const conv2d = defineOp({
   shape: (a, [x, w, b]) => checked([biasFits(b, w!)], () => convolve(a, x!, w!)),
   backward: (g) => convolutionGradients(g, g.attrs, g.dOut(0)),
   flops: (_, s) => 2 * macs(s.outs[0], s.ins[1]) + (s.ins[2] ? elements(s.outs[0]) : 0),
-  alternatives: alternatives((s) => s.ins[1]!),
   // One reordered copy of the weights.
   workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
 })
@@ -164,7 +146,6 @@ export const conv2dRelu = defineOp({
     convolutionGradients(g, attrs, g.emit('relu_bwd', { slope }, [g.outs[0]!, g.dOut(0)], [g.shape(g.outs[0]!)])[0]!)
   },
   flops: (a, s) => conv2d.flops(a, s) + elements(s.outs[0]),
-  alternatives: alternatives((s) => s.ins[1]!),
   workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
 })
 
@@ -184,7 +165,6 @@ export const conv2dBwdData = defineOp({
   outputsGiven: true,
   shape: (a, [dy, w], given) => invertsForward(() => convolve(a, given[0]!, w!), dy!, given),
   flops: (_, s) => 2 * macs(s.ins[0], s.ins[1]),
-  alternatives: alternatives((s) => s.ins[1]!),
   workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
 })
 
@@ -208,7 +188,6 @@ export const conv2dBwdWeights = defineOp({
   shape: (a, [x, dy], given) =>
     checked([biasFits(given[1], given[0]!)], () => invertsForward(() => convolve(a, x!, given[0]!), dy!, given)),
   flops: (_, s) => 2 * macs(s.ins[1], s.outs[0]) + (s.outs[1] ? elements(s.ins[1]) : 0),
-  alternatives: alternatives((s) => s.outs[0]!),
   // Threads sum into copies of their own: up to eight, and one in the kernel's layout.
   workspace: (_, s, bytes) => 9 * elements(s.outs[0]) * bytes,
 })

@@ -221,25 +221,6 @@ export interface UpdateContext {
   readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[]) => void
 }
 
-// ---------------------------------------------------------------- algorithms
-
-/**
- * The ways to run a call, in the order of their numbers on the wire. `direct` is a library's first choice, `library2` its second
- * of those that repeat bit for bit, and so on; `loose1` is its first of those that need not repeat.
- */
-export const ALGORITHM_NAMES = [
-  'direct',
-  'winograd',
-  'taps',
-  'library2',
-  'library3',
-  'library4',
-  'loose1',
-  'loose2',
-  'loose3',
-] as const
-export type Algorithm = (typeof ALGORITHM_NAMES)[number]
-
 // ---------------------------------------------------------------- the entry
 
 /** Output shapes, or what is wrong in words that name the legal. */
@@ -287,8 +268,6 @@ export interface OpDef<F extends Fields = Fields> {
   /** Draws random numbers, keyed by seed, step, attribute `key` and global element index. */
   readonly random?: boolean
   readonly flops: (a: AttrsOf<F>, s: CallShapes) => number
-  /** Ways to run this call that a device may have beside `direct`: which of them is faster, a machine measures. */
-  readonly alternatives?: (a: AttrsOf<F>, s: CallShapes) => readonly Algorithm[]
   /** Scratch bytes when the machine cannot say better. */
   readonly workspace?: (a: AttrsOf<F>, s: CallShapes, elementBytes: number) => number
 }

@@ -8,7 +8,6 @@ import { type PlanError, renderError } from '../core/errors'
 import { hashText } from '../core/fnv'
 import { decodeGraph } from '../graph/codec'
 import type { Graph } from '../graph/graph'
-import { type Algorithm, ALGORITHM_NAMES } from '../ops/op'
 import { type Costs, costsOf, type RecordedCosts, replayed } from './costs'
 import { expand } from './expand'
 import type { Algorithms, Keep, Plan, Residency, Segment, SegmentPhase } from './plan'
@@ -19,7 +18,7 @@ const refused = (at: string, reason: string): Either<PlanFormat, never> => left(
 
 export const PLAN_FORMAT = 'spillway-plan'
 /** Of the file and of how segments unroll (expand.ts): pages are held from one call to another, and calls are counted. */
-export const PLAN_VERSION = 3
+export const PLAN_VERSION = 4
 
 // ---------------------------------------------------------------- structure
 
@@ -68,7 +67,7 @@ const residency = t.exact(
     }),
   ]),
 )
-const recorded = t.record(t.string, t.tuple([seconds, count, names<Algorithm>(ALGORITHM_NAMES)]))
+const recorded = t.record(t.string, t.tuple([seconds, count, count]))
 const fields = t.type({
   graph: t.unknown,
   strategy: t.string,

@@ -3,22 +3,18 @@
 // Invariant: calls of one operator with the same attributes and shapes cost the same.
 import type { Choice, Costs } from '../graph/machine'
 import { callKey } from '../ops/callkey'
-import type { Algorithm, AnyAttrs, CallShapes } from '../ops/op'
+import type { AnyAttrs, CallShapes } from '../ops/op'
 import { callShapes } from './expand'
 import type { Plan } from './plan'
 
 export type { Costs } from '../graph/machine'
-/** Seconds, scratch bytes and the way to run it, by the key of the call. */
-export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number, algorithm: Algorithm]>>
+/** Seconds, scratch bytes and the number of the way to run it, by the key of the call. */
+export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number, way: number]>>
 
 export const costsOf = (plan: Plan): RecordedCosts => {
-  const costs: Record<string, readonly [number, number, Algorithm]> = {}
+  const costs: Record<string, readonly [number, number, number]> = {}
   for (const c of plan.calls)
-    costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [
-      c.seconds,
-      c.workspace?.bytes ?? 0,
-      c.algorithm ?? 'direct',
-    ]
+    costs[callKey(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs))] = [c.seconds, c.workspace?.bytes ?? 0, c.way ?? 0]
   return costs
 }
 
@@ -28,8 +24,8 @@ export const replayed = (costs: RecordedCosts): Costs => {
   const cost = (kind: string, attrs: AnyAttrs, s: CallShapes): Choice => {
     const found = known.get(callKey(kind, attrs, s))
     if (!found) throw new Error(`no cost is recorded for ${kind} of ${s.ins.join(' ')} to ${s.outs.join(' ')}`)
-    const [seconds, workspace, algorithm] = found
-    return { seconds, workspace, algorithm }
+    const [seconds, workspace, way] = found
+    return { seconds, workspace, way }
   }
   return {
     seconds: (kind, attrs, s) => cost(kind, attrs, s).seconds,

@@ -199,10 +199,10 @@ class Expander {
       this.cells[cell]!.values.push(v)
       return this.wholeIn(v, cell)
     })
-    const { seconds, workspace, algorithm } = this.known.wholeCost(op, ins, outs)
+    const { seconds, workspace, way } = this.known.wholeCost(op, ins, outs)
     const scratch =
       workspace > 0 ? { cell: this.cell(`${op.layer} workspace`, 'workspace', [], workspace), bytes: workspace } : null
-    this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, algorithm, seconds })
+    this.emit({ kind: op.kind, op: op.id, segment, tile: 0, attrs: op.attrs, ins, outs, workspace: scratch, way, seconds })
   }
 }
 
@@ -276,7 +276,7 @@ class TiledSegment {
     const op = this.x.graph.ops[step.op]!
     const ins = op.ins.map((v, i) => this.input(op, v, step.slices![i]!, `${k}.in${i}`, t))
     const outs = op.outs.map((v, i) => this.output(op, step, v, i, ins, `${k}.out${i}`, t))
-    const { seconds, workspace, algorithm } = this.x.known.cost(op, callShapes(this.x.graph, ins, outs))
+    const { seconds, workspace, way } = this.x.known.cost(op, callShapes(this.x.graph, ins, outs))
     const scratch =
       workspace > 0 ? { cell: this.local(`${k}.ws`, `${op.layer} workspace`, null, workspace), bytes: workspace } : null
     this.x.emit({
@@ -288,7 +288,7 @@ class TiledSegment {
       ins,
       outs,
       workspace: scratch,
-      algorithm,
+      way,
       seconds,
     })
     op.outs.forEach((v, i) => this.keep(op.outs[i]!, this.here.get(v)!, op, t))

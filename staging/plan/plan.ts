@@ -8,7 +8,6 @@ import type { Box, Range } from '../core/box'
 import type { Precision } from '../devices'
 import { isNarrow } from '../graph/check'
 import type { Graph, OpId, ValueId } from '../graph/graph'
-import type { Algorithm } from '../ops/op'
 
 // ---------------------------------------------------------------- segments
 
@@ -103,7 +102,7 @@ export interface Call {
   readonly outs: readonly View[]
   readonly workspace: { readonly cell: number; readonly bytes: number } | null
   /** The way to run it; absent: direct. */
-  readonly algorithm?: Algorithm
+  readonly way?: number
   readonly seconds: number
 }
 

@@ -8,7 +8,7 @@ import { alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import { elementsOf, extentOf, shapeOf } from '../core/box'
 import { fnv1a64 } from '../core/fnv'
 import { dtypeBytes, floatOf, isPersistent, type Value } from '../graph/graph'
-import { ALGORITHM_NAMES, asShape } from '../ops/op'
+import { asShape } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isDense } from './expand'
 import { instructions, isForEver } from './instructions'
@@ -203,7 +203,7 @@ class TapeWriter {
       .u32(c.op < 0 ? NONE : c.op)
       .u32(c.segment)
       .u32(c.tile)
-      .u32(ALGORITHM_NAMES.indexOf(c.algorithm ?? 'direct'))
+      .u32(c.way ?? 0)
       .f64(c.seconds)
       .u64(Math.round(flops))
   }

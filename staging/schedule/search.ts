@@ -44,7 +44,7 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
     strategy,
     machine: o.machine.name,
     algorithms: o.algorithms ?? 'measured',
-    ...(o.machine.products === undefined ? {} : { products: o.machine.products }),
+    ...(o.machine.precision === 'tf32' ? { products: 'tf32' as const } : {}),
     budgetBytes: o.budgetBytes,
     segments,
     cells,

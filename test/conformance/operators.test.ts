@@ -66,7 +66,7 @@ const run = (device: DeviceName, dtype: 'f32' | 'f64', c: Case): readonly { read
   const ins = c.ins.map((t, i) => toMemory(inputDef(def, i), t, dtype))
   // Outputs start as NaN: an element that the kernel leaves alone shows.
   const outs = c.outs.map((t, i) => toMemory(def.outs[i]!, { ...t, values: t.values.map(() => Number.NaN) }, dtype))
-  loadNative().runKernel(device, c.kind, c.attrs, ins, outs, { step: c.step })
+  loadNative().runKernel({ device, kind: c.kind, attrs: c.attrs, ins, outs, step: c.step })
   return [
     ...c.outs.map((t, i) => ({ what: `output ${i}`, error: errorOf(def.outs[i]!, outs[i]!, t) })),
     ...Object.entries(c.mutated).map(([i, t]) => ({

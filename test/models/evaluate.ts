@@ -68,7 +68,7 @@ class Evaluation {
       this.held.set(id, data)
       return this.array(v, def.outs[Math.min(i, def.outs.length - 1)]!, data)
     })
-    this.native.runKernel('ref', op.kind, wireAttrs(def, op.attrs), ins, outs, { step: 1 })
+    this.native.runKernel({ device: 'ref', kind: op.kind, attrs: wireAttrs(def, op.attrs), ins, outs, step: 1 })
   }
 
   drop(id: number): void {

@@ -30,32 +30,22 @@ const Device* the_device = nullptr;
 SingleOptions the_options;
 
 /// A device behind the plugin interface as a table of kernels on host memory.
-template <uint32_t wire>
-constexpr KernelEntry through_plugin() {
-  return {[](const KernelCall& c) {
-            const Result<int64_t> bytes = single_workspace(*the_device, c, the_options);
-            return bytes.ok() ? std::min<int64_t>(bytes.value(), 0) : -1;  // its own memory
-          },
-          [](const KernelCall& c) {
-            const Result<int64_t> bytes = single_workspace(*the_device, c, the_options);
-            return !bytes.ok() ? bytes.status() : bytes.value() < 0 ? refuse("the device refuses these shapes") : Status{};
-          },
-          [](const KernelCall& c) { return single_run(*the_device, c, the_options); }};
-}
+class ThroughPlugin final : public PreparedKernel {
+ public:
+  int64_t workspace_bytes() const override { return 0; }  // its own memory
+  void run(const KernelCall& c) override {
+    if (const Status s = single_run(*the_device, c, the_options); !s.ok()) throw Failure(s.message);
+  }
+};
 
-const KernelEntry* plugin_kernel(uint32_t wire) {
-  if (!the_device->has_kernel(wire)) return nullptr;
-  switch (wire) {
-#define SPILLWAY_CASE(kind, number)                                   \
-  case number: {                                                      \
-    static constexpr KernelEntry of_kind = through_plugin<number>();  \
-    return &of_kind;                                                  \
-  }
-    SPILLWAY_OPS(SPILLWAY_CASE)
-#undef SPILLWAY_CASE
-    default: return nullptr;
-  }
-}
+constexpr KernelEntry THROUGH_PLUGIN{[](const KernelCall& c, uint32_t most) { return single_ways(*the_device, c, most, the_options); },
+                                     [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+                                       const auto ways = single_ways(*the_device, c, 1, the_options);
+                                       if (!ways.ok()) return ways.status();
+                                       return std::unique_ptr<PreparedKernel>(std::make_unique<ThroughPlugin>());
+                                     }};
+
+const KernelEntry* plugin_kernel(uint32_t wire) { return the_device->has_kernel(wire) ? &THROUGH_PLUGIN : nullptr; }
 
 /// How activations are stored, and what is held to the reference in each.
 struct Held { DType dtype; double tolerance; };
@@ -105,7 +95,7 @@ int main(int argc, char** argv) {
     const Result<const Device*> loaded = load_device(device);
     if (!loaded.ok()) return std::printf("%s\n0 passed, 1 failed\n", loaded.status().message.c_str()), 1;
     the_device = loaded.value();
-    the_options.precision = precision == "tf32" ? Precision::tf32 : Precision::full;
+    the_options.precision = precision == "tf32" ? Precision::tf32 : Precision::fp32;
     table = plugin_kernel;
   }
   const int share = setting_of("SPILLWAY_TEST_SHARE") ? std::max(1, std::atoi(setting_of("SPILLWAY_TEST_SHARE"))) : 1;
@@ -124,7 +114,7 @@ int main(int argc, char** argv) {
     const int cases = device ? (g.most + share - 1) / share : g.cases(share);  // a GPU gets them all, whatever build this is
     for (int i = 0; i < cases && (i == 0 || seconds_since(start) < allowed); i++)
       for (const Call& call : g.draw(r).calls) {
-        if (!table(uint32_t(call.kind)) || call.algorithm != Algorithm::direct) continue;  // the others are the cpu device's
+        if (!table(uint32_t(call.kind)) || call.way != 0) continue;  // the others are the cpu device's
         const int before = report.failed();
         for (const Held& h : held(device != nullptr, precision))
           if (h.dtype != DType::bf16 || may_be_narrow(call)) check_call(report, call, table, h, i, tiles_random);

@@ -45,19 +45,19 @@ class Victim {
     if (ins_ > call_.ins.size() || outs_ > call_.outs.size()) return true;  // dropped below zero
     const StepContext step{1, 1, 1.0};
     KernelCall c{uint32_t(call_.kind), views_.data(), uint32_t(ins_), views_.data() + call_.ins.size(), uint32_t(outs_),
-                 attrs_.data(), uint32_t(attrs_.size()), nullptr, 0, call_.algorithm, &step};
+                 attrs_.data(), uint32_t(attrs_.size()), nullptr, call_.way, &step};
     const KernelEntry* entry = device(c.kind);
-    const int64_t bytes = entry->workspace_bytes(c);
-    const Status prepared = entry->prepare(c);
-    if (prepared.ok() != (bytes >= 0)) throw Failure("prepare and workspace_bytes disagree: " + prepared.message);
-    if (bytes < 0) {
-      if (entry->run(c).ok()) throw Failure("ran what workspace_bytes refuses");
-      return true;
-    }
-    const Guarded workspace{size_t(bytes)};
+    const Result<std::vector<Way>> ways = entry->ways(c, MOST_WAYS);
+    const Result<std::unique_ptr<PreparedKernel>> made = entry->prepare(c);
+    if (c.way == 0 && made.ok() != ways.ok()) throw Failure("prepare and ways disagree");
+    if (!made.ok()) return true;
+    PreparedKernel& kernel = *made.value();
+    for (const Way& way : ways.value())
+      if (way.number == c.way && way.workspace_bytes != uint64_t(kernel.workspace_bytes())) throw Failure("prepare and ways disagree on the scratch");
+    const Guarded workspace{size_t(kernel.workspace_bytes())};
     c.workspace = workspace.data();
-    c.workspace_bytes = size_t(bytes);
-    if (const Status s = entry->run(c); !s.ok()) throw Failure("refused only when it ran: " + s.message);
+    kernel.compile();
+    kernel.run(c);
     for (const auto& p : placed_)
       if (!p->intact()) throw Failure("wrote outside its views");
     if (!workspace.intact()) throw Failure("wrote outside its workspace");

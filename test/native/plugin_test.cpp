@@ -38,7 +38,7 @@ uint64_t gone_together() {
 }
 
 /// The same kernels, one after the other.
-constexpr Device ON_THE_HOST = host_device<imitation::kernel>("imitation on the host", {});
+constexpr Device ON_THE_HOST = host_device<imitation::kernel>("imitation on the host", DType::f32, {});
 
 struct Directory {
   std::string path = "/tmp/spillway-plugin-XXXXXX";
@@ -134,16 +134,15 @@ void updates_go_together() {
 
 /// A library's choices: the same bits, each with its own scratch; one that there is not is refused when the session opens.
 void library_choices() {
-  const auto with = [](Algorithm a) {
+  const auto with = [](uint32_t way) {
     TapeBuilder t = network(true);
     for (CallRecord& c : t.calls)
-      if (OpKind(c.kind) == OpKind::linear) c.algorithm = uint32_t(a);
+      if (OpKind(c.kind) == OpKind::linear) c.way = way;
     return t;
   };
   const auto expected = train(network(true), {.device = &ON_THE_HOST}).weights;
-  for (const Algorithm a : {Algorithm::library2, Algorithm::library3, Algorithm::loose1}) CHECK(train(with(a), {.device = imitation()}).weights == expected);
-  for (const Algorithm a : {Algorithm::library4, Algorithm::loose2, Algorithm::winograd})
-    CHECK_SAYS(Session::open(with(a).bytes(), {.device = imitation()}).status(), "refuses these shapes");
+  for (const uint32_t way : {1, 2, 3}) CHECK(train(with(way), {.device = imitation()}).weights == expected);
+  CHECK_SAYS(Session::open(with(4).bytes(), {.device = imitation()}).status(), "the device has no such way to run it");
 }
 
 void timeline() {
@@ -248,7 +247,8 @@ void single_calls() {
   const double slope = 0;
   const StepContext step;
   KernelCall call{.kind = uint32_t(OpKind::relu), .ins = &in, .n_ins = 1, .outs = &out, .n_outs = 1, .attrs = &slope, .n_attrs = 1, .step = &step};
-  CHECK(single_workspace(*imitation(), call).value() == 0);
+  const auto ways = single_ways(*imitation(), call, MOST_WAYS);
+  CHECK(ways.ok() && ways.value().size() == 1 && ways.value()[0].workspace_bytes == 0 && ways.value()[0].repeats);
   CHECK(single_run(*imitation(), call).ok());
   for (size_t i = 0; i < x.size(); i++) CHECK(y[i] == std::max(0.0f, x[i]));
   out.data = x.data();  // in place

@@ -106,20 +106,4 @@ test('flops count multiply-adds twice', () => {
   assert.is(conv2dBwdWeights.flops(convAttrs({ groups: 2 }), weights), conv2d.flops(convAttrs({ groups: 2 }), s))
 })
 
-test('Winograd is there for plain 3x3 windows, taps for dilated ones, between many channels', () => {
-  const ways = (over: Record<string, number>, channels: number, k: number): unknown =>
-    conv2d.alternatives!(convAttrs(over), {
-      ins: [
-        [1, channels, 16, 16],
-        [channels, channels, k, k],
-      ],
-      outs: [[1, channels, 16, 16]],
-    })
-  assert.equal(ways({}, 64, 3), ['winograd'])
-  assert.equal(ways({ strideH: 2 }, 64, 3), [])
-  assert.equal(ways({ dilationH: 2, dilationW: 2 }, 64, 3), ['taps'])
-  assert.equal(ways({ dilationW: 2 }, 64, 1), [])
-  assert.equal(ways({ dilationW: 2 }, 8, 3), [])
-})
-
 test.run()

@@ -85,18 +85,24 @@ for (const groups of [1, 4, 12])
     const pixels = Float32Array.from({ length: c * h * w }, () => 3 + random())
     const apply = (stats: NativeArray): NativeArray => {
       const y = blank([1, c, h, w])
-      native.runKernel('cpu', 'group_norm_apply', [groups, 1e-5, (c / groups) * h * w], [array([1, c, h, w], pixels), stats], [y])
+      native.runKernel({
+        device: 'cpu',
+        kind: 'group_norm_apply',
+        attrs: [groups, 1e-5, (c / groups) * h * w],
+        ins: [array([1, c, h, w], pixels), stats],
+        outs: [y],
+      })
       return y
     }
     const statsOf = (from: number, to: number): NativeArray => {
       const stats = blank([1, 4 * groups, 1, 1])
-      native.runKernel(
-        'cpu',
-        'group_norm_stats',
-        [groups],
-        [array([1, c, to - from, w], pixels.slice(from * w * c, to * w * c))],
-        [stats],
-      )
+      native.runKernel({
+        device: 'cpu',
+        kind: 'group_norm_stats',
+        attrs: [groups],
+        ins: [array([1, c, to - from, w], pixels.slice(from * w * c, to * w * c))],
+        outs: [stats],
+      })
       return stats
     }
     const merged = blank([1, 4 * groups, 1, 1])
@@ -107,7 +113,7 @@ for (const groups of [1, 4, 12])
       [12, 37],
     ] as const) {
       const count = (c / groups) * (to - from) * w
-      native.runKernel('cpu', 'merge_moments', [count, before], [statsOf(from, to)], [merged])
+      native.runKernel({ device: 'cpu', kind: 'merge_moments', attrs: [count, before], ins: [statsOf(from, to)], outs: [merged] })
       before += count
     }
     assert.equal(Buffer.from(apply(merged).data.buffer), Buffer.from(apply(statsOf(0, h)).data.buffer))

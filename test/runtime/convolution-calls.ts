@@ -49,6 +49,6 @@ for (const { batch, channels, image, kernel, pad = 0, stride = 1, dilation = 1, 
   ] as const)
     for (const narrow of [false, true]) {
       const c = nativeCall(kind, attrs, { ins, outs, ...(narrow ? { narrow } : {}) }, 'f32')
-      if (native.query('cpu', c.wire, c.attrs, c.ins, c.outs) >= 0) native.measure('cpu', c.wire, c.attrs, c.ins, c.outs)
+      if (native.ways({ device: 'cpu', ...c }).length > 0) native.measure({ device: 'cpu', ...c })
     }
 }

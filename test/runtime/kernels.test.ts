@@ -3,6 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { devices } from '../../staging/devices'
+import { opDefs } from '../../staging/ops/registry'
 import { ADDON, loadNative, tryLoadNative } from '../../src/device/native'
 
 const native = loadNative()
@@ -32,31 +34,40 @@ test('ends the threads that measured when it forgets', () => {
   const threads = (): number => readdirSync('/proc/self/task').length
   const relu = [{ dims: [1, 64, 64, 64] }]
   const before = threads()
-  native.measure('cpu', 'relu', [0], relu, relu, 'direct', 3)
+  native.measure({ device: 'cpu', kind: 'relu', attrs: [0], ins: relu, outs: relu, way: 0, threads: 3 })
   assert.is(threads(), before + 2)
   native.forget()
   assert.is(threads(), before)
 })
 
 test('asks kernels for their workspace, and whether shapes are legal', () => {
-  assert.ok(native.query('ref', 'conv2d', conv, [x, w], [y]) >= 0)
-  assert.is(native.query('ref', 1, conv, [x, w], [y]), native.query('ref', 'conv2d', conv, [x, w], [y]))
-  assert.is(native.query('ref', 'conv2d', conv, [x, { dims: [3, 7, 3, 3] }], [y]), -1)
+  assert.ok(native.ways({ device: 'ref', kind: 'conv2d', attrs: conv, ins: [x, w], outs: [y] }).length > 0)
+  assert.equal(
+    native.ways({ device: 'ref', kind: 1, attrs: conv, ins: [x, w], outs: [y] }),
+    native.ways({ device: 'ref', kind: 'conv2d', attrs: conv, ins: [x, w], outs: [y] }),
+  )
+  assert.equal(native.ways({ device: 'ref', kind: 'conv2d', attrs: conv, ins: [x, { dims: [3, 7, 3, 3] }], outs: [y] }), [])
 })
 
 test('runs a kernel on typed arrays, dense and strided', () => {
   const data = new Float32Array([-1, 2, -3, 4, -5, 6]),
     out = new Float32Array(6)
-  native.runKernel('ref', 'relu', [0.5], [{ dims: [1, 2, 1, 3], data }], [{ dims: [1, 2, 1, 3], data: out }])
+  native.runKernel({
+    device: 'ref',
+    kind: 'relu',
+    attrs: [0.5],
+    ins: [{ dims: [1, 2, 1, 3], data }],
+    outs: [{ dims: [1, 2, 1, 3], data: out }],
+  })
   assert.equal([...out], [-0.5, 2, -1.5, 4, -2.5, 6])
   const wide = new Float32Array(12).fill(9)
-  native.runKernel(
-    'ref',
-    'relu',
-    [0],
-    [{ dims: [1, 1, 1, 3], data, strides: [6, 1, 6, 2], offset: 1 }],
-    [{ dims: [1, 1, 1, 3], data: wide, strides: [12, 1, 12, 4] }],
-  )
+  native.runKernel({
+    device: 'ref',
+    kind: 'relu',
+    attrs: [0],
+    ins: [{ dims: [1, 1, 1, 3], data, strides: [6, 1, 6, 2], offset: 1 }],
+    outs: [{ dims: [1, 1, 1, 3], data: wide, strides: [12, 1, 12, 4] }],
+  })
   assert.equal([...wide], [2, 9, 9, 9, 4, 9, 9, 9, 6, 9, 9, 9])
 })
 
@@ -65,85 +76,181 @@ test('runs a tile: the box says where it lies', () => {
     out = new Float32Array(2)
   const ones = new Float32Array(3).fill(1)
   // Rows 0 and 1 of a column of five, 3x1 window, padding 1: they see rows 0..2 and the border above.
-  native.runKernel(
-    'ref',
-    'conv2d',
-    [1, 1, 1, 0, 1, 0, 1, 1, 1],
-    [
+  native.runKernel({
+    device: 'ref',
+    kind: 'conv2d',
+    attrs: [1, 1, 1, 0, 1, 0, 1, 1, 1],
+    ins: [
       { dims: [1, 1, 3, 1], extent: [1, 1, 5, 1], data: image },
       { dims: [1, 1, 3, 1], data: ones },
     ],
-    [{ dims: [1, 1, 2, 1], extent: [1, 1, 5, 1], data: out }],
-  )
+    outs: [{ dims: [1, 1, 2, 1], extent: [1, 1, 5, 1], data: out }],
+  })
   assert.equal([...out], [3, 6])
 })
 
 test('measures', () => {
-  const { seconds } = native.measure(
-    'ref',
-    'conv2d',
-    conv,
-    [{ dims: [1, 8, 64, 64] }, { dims: [8, 8, 3, 3] }],
-    [{ dims: [1, 8, 64, 64] }],
-  )
+  const { seconds } = native.measure({
+    device: 'ref',
+    kind: 'conv2d',
+    attrs: conv,
+    ins: [{ dims: [1, 8, 64, 64] }, { dims: [8, 8, 3, 3] }],
+    outs: [{ dims: [1, 8, 64, 64] }],
+  })
   assert.ok(seconds > 1e-5 && seconds < 5, `${seconds}`)
-  assert.throws(() => native.measure('ref', 'relu', [0], [x], [y], 'direct', 1, 'fp32', 1), /input 1 cannot be taken over/)
-  assert.ok(native.measure('ref', 'relu', [0], [x], [x], 'direct', 1, 'fp32', 0).seconds > 0)
+  assert.throws(
+    () =>
+      native.measure({
+        device: 'ref',
+        kind: 'relu',
+        attrs: [0],
+        ins: [x],
+        outs: [y],
+        inPlace: 1,
+      }),
+    /input 1 cannot be taken over/,
+  )
+  assert.ok(
+    native.measure({
+      device: 'ref',
+      kind: 'relu',
+      attrs: [0],
+      ins: [x],
+      outs: [x],
+      inPlace: 0,
+    }).seconds > 0,
+  )
   const b = native.copyBandwidth()
   assert.ok(b.outBytesPerSecond > 1e8 && b.inBytesPerSecond > 1e8)
 })
 
 const f = (n: number): Float32Array => new Float32Array(n)
 const WRONG: readonly (readonly [() => unknown, RegExp])[] = [
-  [() => native.query('tpu' as never, 'relu', [0], [x], [x]), /there is no device 'tpu'/],
-  [() => native.query('ref', 'teleport', [0], [x], [x]), /unknown operator teleport/],
-  [() => native.query('ref', 'relu', [], [x], [x]), /relu has 1 attributes, not 0/],
-  [() => native.query('ref', 'relu', [Number.NaN], [x], [x]), /attribute 0 is nan/],
-  [() => native.query('ref', 'conv2d', [1.5, ...conv.slice(1)], [x, w], [y]), /attribute 0 is 1.5/],
-  [() => native.query('ref', 'relu', [0], [x, x], [x]), /relu does not take 2 inputs/],
-  [() => native.query('ref', 'relu', [0], [x], []), /relu does not take 0 outputs/],
-  [() => native.query('ref', 'relu', [0], [{ dims: [1, 0, 4, 4] }], [x]), /empty or absurdly large/],
-  [() => native.query('ref', 'relu', [0], [{ dims: [1, 2, 3] }], [x]), /must have rank 4/],
-  [() => native.query('ref', 'relu', [0], [{ dims: [1, 2, 3, 4, 5] }], [x]), /one to four numbers/],
-  [() => native.query('ref', 'relu', [0], [{ dims: [1, 2, 3, -4] }], [x]), /whole number/],
-  [() => native.query('ref', 'relu', [0], [{ dims: [4294967295, 4294967295, 1, 1] }], [x]), /absurdly large/],
+  [() => native.ways({ device: 'tpu' as never, kind: 'relu', attrs: [0], ins: [x], outs: [x] }), /there is no device 'tpu'/],
+  [() => native.ways({ device: 'ref', kind: 'teleport', attrs: [0], ins: [x], outs: [x] }), /unknown operator teleport/],
+  [() => native.ways({ device: 'ref', kind: 'relu', attrs: [], ins: [x], outs: [x] }), /relu has 1 attributes, not 0/],
+  [() => native.ways({ device: 'ref', kind: 'relu', attrs: [Number.NaN], ins: [x], outs: [x] }), /attribute 0 is nan/],
   [
-    () => native.query('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], extent: [1, 1, 1, 1] }], [x]),
+    () => native.ways({ device: 'ref', kind: 'conv2d', attrs: [1.5, ...conv.slice(1)], ins: [x, w], outs: [y] }),
+    /attribute 0 is 1.5/,
+  ],
+  [() => native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [x, x], outs: [x] }), /relu does not take 2 inputs/],
+  [() => native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [x], outs: [] }), /relu does not take 0 outputs/],
+  [
+    () => native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [{ dims: [1, 0, 4, 4] }], outs: [x] }),
+    /empty or absurdly large/,
+  ],
+  [() => native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [{ dims: [1, 2, 3] }], outs: [x] }), /must have rank 4/],
+  [
+    () => native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [{ dims: [1, 2, 3, 4, 5] }], outs: [x] }),
+    /one to four numbers/,
+  ],
+  [() => native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [{ dims: [1, 2, 3, -4] }], outs: [x] }), /whole number/],
+  [
+    () => native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [{ dims: [4294967295, 4294967295, 1, 1] }], outs: [x] }),
+    /absurdly large/,
+  ],
+  [
+    () =>
+      native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [{ dims: [1, 1, 2, 2], extent: [1, 1, 1, 1] }], outs: [x] }),
     /passes the whole value in dimension 2/,
   ],
-  [() => native.query('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], dtype: 'f16' as never }], [x]), /dtype 'f16'/],
   [
-    () => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(3) }], [{ dims: [1, 1, 2, 2], data: f(4) }]),
+    () =>
+      native.ways({ device: 'ref', kind: 'relu', attrs: [0], ins: [{ dims: [1, 1, 2, 2], dtype: 'f16' as never }], outs: [x] }),
+    /dtype 'f16'/,
+  ],
+  [
+    () =>
+      native.runKernel({
+        device: 'ref',
+        kind: 'relu',
+        attrs: [0],
+        ins: [{ dims: [1, 1, 2, 2], data: f(3) }],
+        outs: [{ dims: [1, 1, 2, 2], data: f(4) }],
+      }),
     /x.data has 3 elements; the view reaches element 4/,
   ],
   [
     () =>
-      native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(4) }], [{ dims: [1, 1, 2, 2], data: f(4), offset: 1 }]),
+      native.runKernel({
+        device: 'ref',
+        kind: 'relu',
+        attrs: [0],
+        ins: [{ dims: [1, 1, 2, 2], data: f(4) }],
+        outs: [{ dims: [1, 1, 2, 2], data: f(4), offset: 1 }],
+      }),
     /reaches element 5/,
   ],
   [
     () =>
-      native.runKernel(
-        'ref',
-        'relu',
-        [0],
-        [{ dims: [1, 1, 2, 2], data: new Int32Array(4) }],
-        [{ dims: [1, 1, 2, 2], data: f(4) }],
-      ),
+      native.runKernel({
+        device: 'ref',
+        kind: 'relu',
+        attrs: [0],
+        ins: [{ dims: [1, 1, 2, 2], data: new Int32Array(4) }],
+        outs: [{ dims: [1, 1, 2, 2], data: f(4) }],
+      }),
     /not of the operand's dtype/,
   ],
   [
-    () => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2] } as never], [{ dims: [1, 1, 2, 2], data: f(4) }]),
+    () =>
+      native.runKernel({
+        device: 'ref',
+        kind: 'relu',
+        attrs: [0],
+        ins: [{ dims: [1, 1, 2, 2] } as never],
+        outs: [{ dims: [1, 1, 2, 2], data: f(4) }],
+      }),
     /must be a typed array/,
   ],
   [
-    () => native.runKernel('ref', 'relu', [0], [{ dims: [1, 1, 2, 2], data: f(4) }], [{ dims: [1, 1, 3, 2], data: f(6) }]),
-    /refuses these shapes/,
+    () =>
+      native.runKernel({
+        device: 'ref',
+        kind: 'relu',
+        attrs: [0],
+        ins: [{ dims: [1, 1, 2, 2], data: f(4) }],
+        outs: [{ dims: [1, 1, 3, 2], data: f(6) }],
+      }),
+    /relu: all operands must be activations with the same box/,
   ],
-  [() => (native.query as () => unknown)(), /device must be a string/],
+  [() => (native.ways as () => unknown)(), /request must be an object/],
+  [() => native.ways({} as never), /device must be a string/],
   [() => native.copyBandwidth('/nonexistent'), /spill directory/],
 ]
 WRONG.forEach(([act, says]) => test(`refuses: ${says.source}`, () => assert.throws(act, says)))
+
+test('a device describes the ways of a call: Winograd for plain 3x3 windows, taps for dilated ones, between many channels', () => {
+  const ways = (channels: number, k: number, [stride, dilation]: readonly [number, number] = [1, 1]): readonly string[] => {
+    const reach = dilation * (k - 1) + 1
+    const pad = (reach - 1) / 2
+    const size = Math.floor((16 + 2 * pad - reach) / stride) + 1
+    const attrs = [stride, stride, pad, pad, pad, pad, dilation, dilation, 1]
+    const [x, y] = [16, size].map((n) => ({ dims: [1, channels, n, n] }))
+    return native
+      .ways({ device: 'cpu', kind: 'conv2d', attrs, ins: [x!, { dims: [channels, channels, k, k] }], outs: [y!] })
+      .map((w) => `${w.way} ${w.name}`)
+  }
+  assert.equal(ways(64, 3), ['0 direct', '1 winograd'])
+  assert.equal(ways(64, 3, [2, 1]), ['0 direct'])
+  assert.equal(ways(64, 3, [1, 2]), ['0 direct', '2 taps'])
+  assert.equal(ways(64, 1, [1, 2]), ['0 direct'])
+  assert.equal(ways(8, 3), ['0 direct'])
+  assert.equal(ways(8, 3, [1, 2]), ['0 direct'])
+})
+
+test('what devices say of themselves is what staging declares', () => {
+  for (const name of native.deviceInfo().devices) {
+    const { kernels, ...said } = native.describeDevice(name)
+    const { dtype, precisions, gathersUpdates, fused } = devices[name]
+    assert.equal(said, { name, dtype, precisions, gathersUpdates })
+    assert.is(
+      opDefs.every((op) => kernels.includes(op.kind)),
+      fused,
+    )
+  }
+})
 
 test('Winograd agrees with the direct algorithm where threads share several groups of tiles', () => {
   const [channels, rows, columns] = [176, 61, 57]
@@ -159,8 +266,8 @@ test('Winograd agrees with the direct algorithm where threads share several grou
   ] as const
   for (const [kind, ins, shape] of calls) {
     const [direct, winograd] = [like(shape), like(shape)]
-    native.runKernel('cpu', kind, conv, [...ins], [direct], { algorithm: 'direct' })
-    native.runKernel('cpu', kind, conv, [...ins], [winograd], { algorithm: 'winograd' })
+    native.runKernel({ device: 'cpu', kind, attrs: conv, ins: [...ins], outs: [direct], way: 0 })
+    native.runKernel({ device: 'cpu', kind, attrs: conv, ins: [...ins], outs: [winograd], way: 1 })
     const scale = Math.sqrt(direct.data.reduce((n, v) => n + v * v, 0) / direct.data.length)
     const worst = direct.data.reduce((n, v, i) => Math.max(n, Math.abs(v - winograd.data[i]!)), 0)
     assert.ok(worst / scale < 1e-4, `${kind}: ${worst / scale}`)

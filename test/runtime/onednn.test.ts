@@ -30,11 +30,7 @@ test('no convolution runs a reference implementation', () => {
   assert.equal([...new Set(executed.filter((f) => /ref/.test(f[4]!)).map((f) => f.slice(3, 7).join()))], [])
 })
 
-const scratchOf = (
-  algorithm: 'direct' | 'taps',
-  dilation: number,
-  narrow: boolean,
-): { readonly scratch: number; readonly operands: number } => {
+const scratchOf = (way: string, dilation: number, narrow: boolean): { readonly scratch: number; readonly operands: number } => {
   const attrs = {
     strideH: 1,
     strideW: 1,
@@ -53,7 +49,7 @@ const scratchOf = (
   const y = [2, 256, 32, 32]
   const c = nativeCall('conv2d_bwd_weights', attrs, { ins: [x, y], outs: [w], narrow }, 'f32')
   return {
-    scratch: native.query('cpu', c.wire, c.attrs, c.ins, c.outs, algorithm),
+    scratch: native.ways({ device: 'cpu', ...c }).find((w) => w.name === way)!.workspace,
     operands: 4 * elementsOf(w) + (narrow ? 2 : 4) * (elementsOf(x) + elementsOf(y)),
   }
 }

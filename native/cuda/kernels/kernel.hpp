@@ -33,7 +33,7 @@ template <class K>
 Status check_call(const KernelCall& c) {
   if (Status s = K::check(c); !s.ok()) return s;
   if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cuda device computes in f32");
-  if (K::library ? !is_library_choice(c.algorithm) : c.algorithm != Algorithm::direct) return ops::refuse(c, "the cuda device has no such way to run it");
+  if (!K::library && c.way != 0) return ops::refuse(c, "the cuda device has no such way to run it");
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
     if (ops::elements(i < c.n_ins ? c.ins[i] : c.outs[i - c.n_ins]) >= MOST_ELEMENTS)
       return ops::refuse(c, "no kernel of the cuda device takes 2^31 elements or more: tile");

@@ -16,6 +16,7 @@
 #include "runtime/host_pool.hpp"
 #include "plan/tape.hpp"
 #include "runtime/memory.hpp"
+#include "core/owned_call.hpp"
 
 namespace spillway::imitation {
 namespace {
@@ -32,7 +33,7 @@ int64_t failure_asked() {
 std::atomic<int64_t> calls_to_failure{failure_asked()};
 std::atomic<uint64_t> gone_together{0};
 
-Status possibly_failed() { return calls_to_failure > 0 && --calls_to_failure == 0 ? refuse("imitated failure") : Status{}; }
+Status possibly_failed() { return calls_to_failure > 0 && --calls_to_failure == 0 ? failed(Code::device, "imitated failure") : Status{}; }
 
 struct Context {
   explicit Context(const OpenOptions& options) : lanes(options.events) {}
@@ -52,110 +53,124 @@ Context* of(DeviceContext* c) { return reinterpret_cast<Context*>(c); }
 
 void* here(const void* p) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) & ~AWAY); }
 
-/// A call that outlives the views that it was made from.
-struct OwnedCall {
-  explicit OwnedCall(const KernelCall& c) : call(c), views(c.ins, c.ins + c.n_ins), attrs(c.attrs, c.attrs + c.n_attrs) {
-    views.insert(views.end(), c.outs, c.outs + c.n_outs);
-    for (View& v : views) v.data = here(v.data);
-    call.ins = views.data();
-    call.outs = views.data() + c.n_ins;
-    call.attrs = attrs.data();
-    call.workspace = here(c.workspace);
-  }
-  KernelCall call;
-  std::vector<View> views;
-  std::vector<double> attrs;
-};
-
-bool facts(DeviceFacts* into, Words*) {
+Code facts(DeviceFacts* into, Words*) {
   *into = {};
   std::snprintf(into->device, sizeof into->device, "imitation");
   into->total_bytes = into->free_bytes = available_memory();
-  return true;
+  return Code::ok;
 }
 
-bool open(const OpenOptions* options, DeviceContext** into, Words* words) {
+Code open(const OpenOptions* options, DeviceContext** into, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   *into = reinterpret_cast<DeviceContext*>(new Context(*options));
-  return true;
+  return Code::ok;
 }
 
 void close(DeviceContext* c) { delete of(c); }
 
-bool map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* words) {
+Code map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   Result<HostPool> pool = HostPool::open(*layout);
   if (!pool.ok()) return tell(words, pool.status());
   of(c)->pool.emplace(std::move(pool).value());
   *base = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(of(c)->pool->base()) | AWAY);
-  return true;
+  return Code::ok;
 }
 
 uint64_t pool_bytes(DeviceContext* c) { return of(c)->pool ? of(c)->pool->file_bytes() : 0; }
 
-bool pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words) {
+Code pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   AddressRange range = AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-  if (!range) return tell(words, refuse("no memory for ", bytes, " bytes"));
+  if (!range) return tell(words, failed(Code::out_of_memory, "no memory for ", bytes, " bytes"));
   *at = range.data();
   of(c)->pinned.push_back(std::move(range));
-  return true;
+  return Code::ok;
 }
 
 /// As a driver would count it: nothing but the pool.
-bool memory(DeviceContext* c, DeviceMemory* into, Words*) {
+Code memory(DeviceContext* c, DeviceMemory* into, Words*) {
   *into = {0, pool_bytes(c), 0, true};
-  return true;
+  return Code::ok;
 }
 
-/// A library's choices differ in nothing but their scratch and how long they take: the second and the loose one are the quickest.
-struct Way { int64_t more_scratch; std::chrono::microseconds pause; };
-constexpr Way WAYS[] = {{0, std::chrono::microseconds(400)}, {4096, std::chrono::microseconds(100)}, {64, std::chrono::microseconds(800)}};
-constexpr Way LOOSE{128, std::chrono::microseconds(0)};
+/// A library's ways differ in nothing but their scratch and how long they take: the second and the loose one are the quickest.
+struct LibraryWay { const char* name; bool repeats; uint64_t more_scratch; std::chrono::microseconds pause; };
+constexpr LibraryWay WAYS[] = {{"first", true, 0, std::chrono::microseconds(400)}, {"second", true, 4096, std::chrono::microseconds(100)},
+                               {"third", true, 64, std::chrono::microseconds(800)}, {"loose", false, 128, std::chrono::microseconds(0)}};
+constexpr LibraryWay ONLY{"own", true, 0, std::chrono::microseconds(0)};
 
-const Way* way_of(const KernelCall& call) {
-  if (!is_library(call.kind) || !is_library_choice(call.algorithm)) return nullptr;
-  const LibraryChoice choice = library_choice(call.algorithm);
-  if (choice.loose) return choice.rank == 0 ? &LOOSE : nullptr;
-  return choice.rank < std::size(WAYS) ? &WAYS[choice.rank] : nullptr;
+uint32_t ways_of(uint32_t kind) { return is_library(kind) ? uint32_t(std::size(WAYS)) : 1; }
+const LibraryWay& way_of(const KernelCall& call) { return is_library(call.kind) ? WAYS[call.way] : ONLY; }
+
+struct Prepared {
+  OwnedCall call;
+  std::shared_ptr<PreparedKernel> kernel;
+};
+
+Prepared* of(DeviceCall* c) { return reinterpret_cast<Prepared*>(c); }
+
+Code ways(DeviceContext*, const KernelCall* call, uint32_t most, Way* into, uint32_t* n, Words* words) {
+  const Result<std::vector<Way>> own = kernel(call->kind)->ways(*call, 1);
+  if (!own.ok()) return tell(words, own.status());
+  *n = std::min(most, ways_of(call->kind));
+  KernelCall one = *call;
+  for (one.way = 0; one.way < *n; one.way++) {
+    const LibraryWay& way = way_of(one);
+    into[one.way] = {one.way, way.repeats, own.value()[0].workspace_bytes + way.more_scratch, {}};
+    std::snprintf(into[one.way].name, sizeof into[one.way].name, "%s", way.name);
+  }
+  return Code::ok;
 }
 
-int64_t workspace(DeviceContext*, const KernelCall* call) {
-  const int64_t bytes = kernel(call->kind)->workspace_bytes(*call);
-  if (bytes < 0 || !is_library(call->kind)) return bytes;
-  const Way* const way = way_of(*call);
-  return way ? bytes + way->more_scratch : -1;
-}
-
-bool prepare(DeviceContext*, const KernelCall* call, Words* words) {
+Code prepare(DeviceContext* c, const KernelCall* call, DeviceCall** into, uint64_t* workspace_bytes, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
-  return tell(words, kernel(call->kind)->prepare(*call));
+  if (call->way >= ways_of(call->kind)) return tell(words, refuse("the device has no such way to run it"));
+  KernelCall first = *call;
+  first.way = 0;
+  Result<std::unique_ptr<PreparedKernel>> made = kernel(call->kind)->prepare(first);
+  if (!made.ok()) return tell(words, made.status());
+  auto prepared = std::make_unique<Prepared>(Prepared{OwnedCall(*call), std::move(made).value()});
+  prepared->call.call.step = &of(c)->step;
+  *workspace_bytes = uint64_t(prepared->kernel->workspace_bytes()) + way_of(*call).more_scratch;
+  *into = reinterpret_cast<DeviceCall*>(prepared.release());
+  return Code::ok;
 }
 
-bool run(DeviceContext* c, const KernelCall* call, Words* words) {
+void release(DeviceContext*, DeviceCall* call) { delete of(call); }
+
+/// The call where its operands are for the host.
+std::shared_ptr<OwnedCall> placed(const Addressed& addressed) {
+  auto owned = std::make_shared<OwnedCall>(of(addressed.call)->call);
+  owned->place(addressed.at);
+  for (View& v : owned->views) v.data = here(v.data);
+  owned->call.workspace = here(owned->call.workspace);
+  return owned;
+}
+
+Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
-  return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), owned = std::make_shared<OwnedCall>(*call)] {
-    owned->call.step = &c->step;
-    if (const Way* way = way_of(owned->call); way && way->pause.count() > 0) std::this_thread::sleep_for(way->pause);
-    return kernel(owned->call.kind)->run(owned->call);
+  return tell(words, of(c)->lanes.push(Lane::compute, [owned = placed(*addressed), kernel = of(addressed->call)->kernel] {
+    if (const auto pause = way_of(owned->call).pause; pause.count() > 0) std::this_thread::sleep_for(pause);
+    kernel->run(owned->call);
+    return Status{};
   }));
 }
 
-bool run_together(DeviceContext* c, const KernelCall* calls, uint32_t n, Words* words) {
+Code run_together(DeviceContext* c, const Addressed* calls, uint32_t n, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   gone_together += n;
-  auto owned = std::make_shared<std::vector<OwnedCall>>(calls, calls + n);
-  return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), owned] {
+  std::vector<std::shared_ptr<OwnedCall>> owned;
+  for (uint32_t i = 0; i < n; i++) owned.push_back(placed(calls[i]));
+  return tell(words, of(c)->lanes.push(Lane::compute, [owned = std::move(owned)] {
     std::vector<KernelCall> here;
-    for (OwnedCall& o : *owned) {
-      o.call.step = &c->step;
-      here.push_back(o.call);
-    }
-    return imitation::run_together(here.data(), uint32_t(here.size()));
+    for (const auto& o : owned) here.push_back(o->call);
+    imitation::run_together(here.data(), uint32_t(here.size()));
+    return Status{};
   }));
 }
 
-bool begin_step(DeviceContext* c, const StepContext* step, Words* words) {
+Code begin_step(DeviceContext* c, const StepContext* step, Words* words) {
   if (of(c)->lanes.capturing(Lane::compute)) return tell(words, refuse("a step begins outside of captures"));
   return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), step = *step] {
     c->step = step;
@@ -163,7 +178,7 @@ bool begin_step(DeviceContext* c, const StepContext* step, Words* words) {
   }));
 }
 
-bool copy(DeviceContext* c, Lane lane, void* to, const void* from, uint64_t bytes, Words* words) {
+Code copy(DeviceContext* c, Lane lane, void* to, const void* from, uint64_t bytes, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   const Context& context = *of(c);
   Lanes& lanes = of(c)->lanes;
@@ -178,47 +193,48 @@ bool copy(DeviceContext* c, Lane lane, void* to, const void* from, uint64_t byte
   return tell(words, move());
 }
 
-bool record(DeviceContext* c, Lane lane, uint32_t event, Words* words) {
+Code record(DeviceContext* c, Lane lane, uint32_t event, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   return tell(words, of(c)->lanes.record(lane, event));
 }
 
-bool wait(DeviceContext* c, Lane lane, uint32_t event, Words* words) {
+Code wait(DeviceContext* c, Lane lane, uint32_t event, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   return tell(words, of(c)->lanes.wait(lane, event));
 }
 
-bool finish(DeviceContext* c, Lane lane, Words* words) {
+Code finish(DeviceContext* c, Lane lane, Words* words) {
   const Status imitated = possibly_failed();
   const Status s = of(c)->lanes.finish(lane);
   return tell(words, imitated.ok() ? s : imitated);
 }
 
-bool stamp(DeviceContext* c, Lane lane, uint32_t number, Words* words) { return tell(words, of(c)->lanes.stamp(lane, number)); }
+Code stamp(DeviceContext* c, Lane lane, uint32_t number, Words* words) { return tell(words, of(c)->lanes.stamp(lane, number)); }
 double seconds_between(DeviceContext* c, uint32_t from, uint32_t to) { return of(c)->lanes.seconds_between(from, to); }
-bool begin_capture(DeviceContext* c, Words* words) {
+Code begin_capture(DeviceContext* c, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   return tell(words, of(c)->lanes.begin_capture());
 }
 
-bool end_capture(DeviceContext* c, uint32_t* graph, Words* words) {
+Code end_capture(DeviceContext* c, uint32_t* graph, Words* words) {
   const Status imitated = possibly_failed();
   const Result<uint32_t> kept = of(c)->lanes.end_capture();
   if (!imitated.ok() || !kept.ok()) return tell(words, imitated.ok() ? kept.status() : imitated);
   *graph = kept.value();
-  return true;
+  return Code::ok;
 }
 
-bool launch(DeviceContext* c, uint32_t graph, Words* words) {
+Code launch(DeviceContext* c, uint32_t graph, Words* words) {
   if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
   return tell(words, of(c)->lanes.launch(graph));
 }
 
-constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .asynchronous = true,
+constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .float_type = DType::f32,
+    .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16), .asynchronous = true,
                         .facts = facts, .has_kernel = [](uint32_t wire) { return kernel(wire) != nullptr; },
                         .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr, .open = open, .close = close,
                         .map = map, .pool_bytes = pool_bytes, .memory = memory, .pin = pin,
-                        .workspace = workspace, .prepare = prepare, .run = run,
+                        .ways = ways, .prepare = prepare, .release = release, .run = run,
                         .run_together = run_together, .most_together = most_together, .begin_step = begin_step,
                         .copy = copy, .record = record, .wait = wait, .finish = finish,
                         .stamp = stamp, .seconds_between = seconds_between,

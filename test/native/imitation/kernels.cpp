@@ -8,53 +8,45 @@ namespace {
 
 using Functions = cuda::KernelFunctions<cuda::HostExec>;
 
-template <uint32_t wire>
-constexpr KernelEntry entry() {
-  return {[](const KernelCall& c) -> int64_t {
-            const Functions& f = *cuda::functions<cuda::HostExec>(wire);
-            return f.check(c).ok() ? f.workspace(c) : -1;
-          },
-          [](const KernelCall& c) { return cuda::functions<cuda::HostExec>(wire)->check(c); },
-          [](const KernelCall& c) {
-            const Functions& f = *cuda::functions<cuda::HostExec>(wire);
-            if (Status s = f.check(c); !s.ok()) return s;
-            if (int64_t(c.workspace_bytes) < f.workspace(c)) return Status::error("the workspace is too small");
-            cuda::HostExec exec(c.step);
-            f.run(exec, c);
-            return Status{};
-          }};
-}
+/// One that its functions have checked.
+class Own final : public PreparedKernel {
+ public:
+  Own(const Functions& f, const KernelCall& c) : functions_(f), workspace_bytes_(f.workspace(c)) {}
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  void run(const KernelCall& c) override {
+    cuda::HostExec exec(c.step);
+    functions_.run(exec, c);
+  }
+
+ private:
+  const Functions& functions_;
+  int64_t workspace_bytes_;
+};
+
+constexpr KernelEntry OWN{
+    [](const KernelCall& c, uint32_t) -> Result<std::vector<Way>> {
+      const Functions& f = *cuda::functions<cuda::HostExec>(c.kind);
+      if (Status s = f.check(c); !s.ok()) return s;
+      return std::vector{Way{0, true, uint64_t(f.workspace(c)), "own"}};
+    },
+    [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
+      const Functions& f = *cuda::functions<cuda::HostExec>(c.kind);
+      if (Status s = f.check(c); !s.ok()) return s;
+      return std::unique_ptr<PreparedKernel>(std::make_unique<Own>(f, c));
+    }};
 
 }  // namespace
 
-const KernelEntry* own_kernel(uint32_t wire) {
-  const Functions* f = cuda::functions<cuda::HostExec>(wire);
-  if (!f) return nullptr;
-  switch (wire) {
-#define SPILLWAY_CASE(kind, number)                         \
-  case number: {                                            \
-    static constexpr KernelEntry of_kind = entry<number>(); \
-    return &of_kind;                                        \
-  }
-    SPILLWAY_OPS(SPILLWAY_CASE)
-#undef SPILLWAY_CASE
-    default: return nullptr;
-  }
-}
+const KernelEntry* own_kernel(uint32_t wire) { return cuda::functions<cuda::HostExec>(wire) ? &OWN : nullptr; }
 
 uint32_t most_together(uint32_t wire) {
   const Functions* f = cuda::functions<cuda::HostExec>(wire);
   return f ? f->together : 1;
 }
 
-Status run_together(const KernelCall* calls, uint32_t n) {
-  const Functions& f = *cuda::functions<cuda::HostExec>(calls[0].kind);
-  for (uint32_t i = 0; i < n; i++)
-    if (Status s = f.check(calls[i]); !s.ok()) return s;
-  if (int64_t(calls[0].workspace_bytes) < f.workspace(calls[0])) return Status::error("the workspace is too small");
+void run_together(const KernelCall* calls, uint32_t n) {
   cuda::HostExec exec(calls[0].step);
-  f.run_together(exec, calls, n);
-  return {};
+  cuda::functions<cuda::HostExec>(calls[0].kind)->run_together(exec, calls, n);
 }
 
 bool is_library(uint32_t wire) {

@@ -9,9 +9,9 @@ const KernelEntry* own_kernel(uint32_t wire);
 /// Null when there is none.
 const KernelEntry* kernel(uint32_t wire);
 
-/// How many calls the device's own kernel takes in one go, and those calls in one go.
+/// How many calls the device's own kernel takes in one go, and those prepared calls in one go.
 uint32_t most_together(uint32_t wire);
-Status run_together(const KernelCall* calls, uint32_t n);
+void run_together(const KernelCall* calls, uint32_t n);
 /// Whether a library would run it on the GPU.
 bool is_library(uint32_t wire);
 

@@ -30,6 +30,9 @@ inline Operand tensor(const Array& a, Reach spatial = Reach::same) { return {a, 
 inline Operand parameter(const Array& a, int rank) { return {a, rank, false, false, Reach::all}; }
 inline Operand labelled(const Array& a) { return {a, 4, true, true, Reach::same}; }
 
+/// Ways of the cpu device's convolutions.
+constexpr uint32_t DIRECT = 0, WINOGRAD = 1, TAPS = 2;
+
 struct WindowShape {
   int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, pad[2] = {0, 0}, dilation[2] = {1, 1};
 };
@@ -46,7 +49,7 @@ struct Call {
   uint64_t step = 3, seed = 12345;
   /// For operands of Reach::met: the first and the last row (axis 0) or column (axis 1) that iterations [lo, hi) meet.
   std::function<std::pair<int64_t, int64_t>(int axis, int64_t lo, int64_t hi)> meets{};
-  Algorithm algorithm = Algorithm::direct;  // the reference device has one way for all
+  uint32_t way = 0;  // the reference device has one for all
 
   const Operand& operand(size_t i) const { return i < ins.size() ? ins[i] : outs[i - ins.size()]; }
   size_t operands() const { return ins.size() + outs.size(); }
@@ -196,16 +199,16 @@ inline std::vector<Array> run_on(const Call& call, const Setting& setting, const
 
   const StepContext step{call.step, call.seed, 1.0};
   KernelCall c{uint32_t(call.kind), views.data(), uint32_t(n), views.data() + n, uint32_t(call.outs.size()), call.attrs.data(),
-               uint32_t(call.attrs.size()), nullptr, 0, call.algorithm, &step};
+               uint32_t(call.attrs.size()), nullptr, call.way, &step};
   const KernelEntry* entry = setting.device(c.kind);
   if (!entry) throw Failure("the device lacks the operator");
-  if (const Status s = entry->prepare(c); !s.ok()) throw Failure(s.message);
-  const int64_t bytes = entry->workspace_bytes(c);
-  if (bytes < 0) throw Failure("prepare allows what workspace_bytes refuses");
-  const Guarded workspace{size_t(bytes)};
+  const Result<std::unique_ptr<PreparedKernel>> made = entry->prepare(c);
+  if (!made.ok()) throw Failure(made.status().message);
+  PreparedKernel& kernel = *made.value();
+  kernel.compile();
+  const Guarded workspace{size_t(kernel.workspace_bytes())};
   c.workspace = workspace.data();
-  c.workspace_bytes = size_t(bytes);
-  if (const Status s = entry->run(c); !s.ok()) throw Failure(s.message);
+  kernel.run(c);
 
   std::vector<Array> results;
   for (size_t i = 0; i < call.outs.size(); i++) results.push_back(placed[in_place && i == 0 ? size_t(call.in_place) : n + i]->read());
@@ -233,8 +236,7 @@ inline std::string name_of(const Call& call) {
   for (size_t i = 0; i < call.operands(); i++) s += (i == call.ins.size() ? " -> " : " ") + text(call.operand(i).value.dims);
   s += " attrs";
   for (const double a : call.attrs) s += " " + std::to_string(a).substr(0, 6);
-  if (call.algorithm == Algorithm::winograd) s += " by winograd";
-  if (call.algorithm == Algorithm::taps) s += " by taps";
+  if (call.way > 0) s += call.way == WINOGRAD ? " by winograd" : " by taps";
   return s;
 }
 

@@ -78,8 +78,8 @@ inline Family conv2d_family(Random& r) {
 }
 inline const Listed conv2d_listed{"conv2d", conv2d_family, 120, MANY};
 
-inline Family by(Algorithm algorithm, Family f) {
-  for (Call& call : f.calls) call.algorithm = algorithm;
+inline Family by(uint32_t way, Family f) {
+  for (Call& call : f.calls) call.way = way;
   f.gradients.clear();
   return f;
 }
@@ -93,7 +93,7 @@ inline Family tapped_conv2d_family(Random& r) {
     c.after[axis] = r.chance(0.5) ? c.window.pad[axis] : r.between(0, reach(c.window, axis) - 1);
     c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
   }
-  return by(Algorithm::taps, conv2d_calls(c, r));
+  return by(TAPS, conv2d_calls(c, r));
 }
 inline const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60, MANY};
 
@@ -105,7 +105,7 @@ inline Family winograd_conv2d_family(Random& r) {
     c.after[axis] = r.chance(0.5) ? c.window.pad[axis] : r.between(0, 2);
     c.extent[axis] = extent_for(r, c.window, axis, c.window.pad[axis] + c.after[axis]);
   }
-  return by(Algorithm::winograd, conv2d_calls(c, r));
+  return by(WINOGRAD, conv2d_calls(c, r));
 }
 inline const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60, MANY};
 
@@ -115,7 +115,7 @@ inline Family large_winograd_family(Random& r) {
   Conv2dCase c{{{3, 3}, {1, 1}, {1, 1}}, {1, 1}, {}, 1, 180, 190, 1, r.chance(0.5)};
   if (large) c.in = 3, c.out = 64;
   for (int64_t& extent : c.extent) extent = large ? 257 : r.between(5, 12);
-  return by(Algorithm::winograd, conv2d_calls(c, r));
+  return by(WINOGRAD, conv2d_calls(c, r));
 }
 inline const Listed large_winograd_listed{"large winograd conv2d", large_winograd_family, 4};
 
@@ -124,7 +124,7 @@ inline Family wide_image_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 3}), dilation = kernel == 1 ? 1 : r.between(1, 3), pad = kernel / 2 * dilation;
   const Conv2dCase c{{{kernel, kernel}, {1, 1}, {pad, pad}, {dilation, dilation}}, {pad, pad}, {r.between(1, 16), r.chance(0.5) ? 30 : r.between(26, 66)},
                      r.between(1, 2), r.between(1, 40), r.between(1, 40), 1, r.chance(0.5)};
-  return by(Algorithm::direct, conv2d_calls(c, r));
+  return by(DIRECT, conv2d_calls(c, r));
 }
 inline const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40, MANY};
 
@@ -132,7 +132,7 @@ inline const Listed wide_image_listed{"conv2d of wide images", wide_image_family
 inline Family far_padding_family(Random& r) {
   constexpr int64_t far = int64_t(1) << 28;
   const Conv2dCase c{{{1, 3}, {1, 1}, {0, far}, {1, far}}, {0, far}, {r.between(1, 5), r.between(1, 5)}, 1, r.between(16, 40), r.between(16, 40), 1, true};
-  return by(Algorithm::direct, conv2d_calls(c, r));
+  return by(DIRECT, conv2d_calls(c, r));
 }
 inline const Listed far_padding_listed{"conv2d of far padding", far_padding_family, 2};
 

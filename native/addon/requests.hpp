@@ -1,0 +1,38 @@
+// A call of one kernel as JavaScript describes it, in one object: {device, kind, attrs, ins, outs, way, threads, precision, …}.
+// In: such an object. Out: the call and how it is asked for, or a JavaScript error. Invariant: every element of every operand lies in
+// memory that was checked, as soon as data are attached.
+#pragma once
+#include <napi.h>
+
+#include <memory>
+#include <vector>
+
+#include "gen/ops.h"
+#include "runtime/devices.hpp"
+#include "runtime/single_call.hpp"
+
+namespace spillway::addon {
+
+/// By number, as JavaScript knows them.
+inline constexpr const char* DTYPES[] = {"f32", "f64", "i32", "bf16"};
+inline constexpr const char* PRECISIONS[] = {"fp32", "tf32", "bf16"};
+
+struct Request {
+  const Device* device = nullptr;
+  SingleOptions options;
+  const OpInfo* op = nullptr;
+  std::vector<View> ins, outs;
+  std::vector<double> attrs;
+  StepContext step;
+  KernelCall call;
+};
+
+/// With `data`, operands have typed arrays, and maybe `strides` and `offset`.
+std::unique_ptr<Request> parse_request(const Napi::Value& value, bool data);
+
+/// 'fp32', 'tf32' or 'bf16'; fp32 where nothing is said.
+Precision parse_precision(const Napi::Value& value);
+/// At most what OpenMP takes; 0 where nothing is said.
+int parse_threads(const Napi::Value& value);
+
+}  // namespace spillway::addon

@@ -1,0 +1,46 @@
+// A call prepared for the GPU: what follows from its shapes, way and precision is worked out. In: a call that its operator has
+// checked. Out: its scratch, its work on a context's compute lane. Invariant: running it checks nothing and looks nothing up.
+#pragma once
+#include <memory>
+
+#include "cuda/context.hpp"
+#include "core/owned_call.hpp"
+#include "cuda/rank.hpp"
+
+namespace spillway::cuda {
+
+class Ready {
+ public:
+  explicit Ready(const KernelCall& c) : owned_(c) {}
+  Ready(const Ready&) = delete;
+  Ready& operator=(const Ready&) = delete;
+  virtual ~Ready() = default;
+  virtual int64_t workspace_bytes() const = 0;
+  /// Of the call, whose operands have been placed.
+  virtual Status run(const Context& context) const = 0;
+
+  void place(void* const* at) { owned_.place(at); }
+  const OwnedCall& owned() const { return owned_; }
+  const KernelCall& call() const { return owned_.call; }
+
+ private:
+  OwnedCall owned_;
+};
+
+/// Those of a library's ways for which f gives their scratch, in order.
+template <class F>
+Result<std::vector<Way>> library_ways(uint32_t most, const char* library, F f) {
+  std::vector<Way> ways;
+  for (const uint32_t first : {uint32_t(0), FIRST_LOOSE})
+    for (uint32_t rank = 0; ways.size() < most && rank < (first == 0 ? MOST_REPEATING : MOST_LOOSE); rank++) {
+      const Result<int64_t> bytes = f(first + rank);
+      if (!bytes.ok() && first + rank == 0) return bytes.status();
+      if (!bytes.ok()) break;
+      Way way{first + rank, first == 0, uint64_t(bytes.value()), {}};
+      std::snprintf(way.name, sizeof way.name, "%s %s%u", library, first == 0 ? "" : "loose ", rank + 1);
+      ways.push_back(way);
+    }
+  return ways;
+}
+
+}  // namespace spillway::cuda
