@@ -1,6 +1,9 @@
 // A net from outside: a JavaScript program, a model file, a JSON description. The last of them needs nothing more, since
 // a net is plain data. In: unknown. Out: Net, every node's fields checked by its codec; or ModelInvalid with the path.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as t from 'io-ts'
 import type { GraphError } from '../staging/core/errors'
 import { layerKinds, ruleOf } from './layers/registry'
 import type { Net } from './net'
@@ -36,7 +39,7 @@ const DEEPEST = 200
 /** More than any network has copies of a block. */
 const MOST_COPIES = 10_000
 
-const fault = (at: string, reason: string): GraphError => ({ tag: 'ModelInvalid', at, reason })
+export const invalid = (at: string, reason: string): GraphError => ({ tag: 'ModelInvalid', at, reason })
 
 /** Any value, in a few words. */
 export const show = (u: unknown): string => {
@@ -48,27 +51,33 @@ export const show = (u: unknown): string => {
     : `an object with ${Object.keys(u).join(', ') || 'no fields'}`
 }
 
-/** What is wrong with a composition's own field. */
-const ownFaults: Readonly<Record<OwnField, (kind: string, value: unknown, at: string) => GraphError | null>> = {
-  name: (kind, value, at) => (typeof value === 'string' && value !== '' ? null : fault(at, `a ${kind} needs a name`)),
-  stem: (_, value, at) => (typeof value === 'string' ? null : fault(`${at}.stem`, `${show(value)} is not the stem of a name`)),
-  from: (_, value, at) => (typeof value === 'number' ? null : fault(`${at}.from`, `${show(value)} is not a first number`)),
-  times: (_, value, at) => {
-    if (typeof value !== 'number') return fault(`${at}.times`, `${show(value)} is not a number of copies`)
-    return value > MOST_COPIES ? fault(at, `${value} copies are more than ${MOST_COPIES}`) : null
-  },
+type Field = (kind: string, value: unknown, at: string) => Either<GraphError, unknown>
+const field =
+  (legal: (u: unknown) => boolean, wrong: (kind: string, value: unknown, at: string) => GraphError): Field =>
+  (kind, value, at) =>
+    legal(value) ? E.right(value) : E.left(wrong(kind, value, at))
+
+/** A composition's own fields. */
+const ownFields: Readonly<Record<OwnField, Field>> = {
+  name: field(
+    (u) => t.string.is(u) && u !== '',
+    (kind, _, at) => invalid(at, `a ${kind} needs a name`),
+  ),
+  stem: field(t.string.is, (_, u, at) => invalid(`${at}.stem`, `${show(u)} is not the stem of a name`)),
+  from: field(t.number.is, (_, u, at) => invalid(`${at}.from`, `${show(u)} is not a first number`)),
+  times: field(
+    (u) => t.number.is(u) && !(u > MOST_COPIES),
+    (_, u, at) =>
+      t.number.is(u)
+        ? invalid(at, `${u} copies are more than ${MOST_COPIES}`)
+        : invalid(`${at}.times`, `${show(u)} is not a number of copies`),
+  ),
 }
 
-const listOf = (u: unknown, at: string, depth: number): Either<GraphError, readonly Net[]> => {
-  if (!Array.isArray(u)) return left(fault(at, `${show(u)} is not a list of layers`))
-  const nets: Net[] = []
-  for (const [i, v] of u.entries()) {
-    const n = node(v, `${at}[${i}]`, depth)
-    if (isLeft(n)) return n
-    nets.push(n.right)
-  }
-  return right(nets)
-}
+const listOf = (u: unknown, at: string, depth: number): Either<GraphError, readonly Net[]> =>
+  Array.isArray(u)
+    ? E.traverseReadonlyArrayWithIndex((i, v) => node(v, `${at}[${i}]`, depth))(u)
+    : E.left(invalid(at, `${show(u)} is not a list of layers`))
 
 const composition = (
   u: Fields,
@@ -76,39 +85,35 @@ const composition = (
   { parts, own = [] }: Composition,
   at: string,
   depth: number,
-): Either<GraphError, Net> => {
-  const net: Record<string, unknown> = { kind }
-  for (const field of own) net[field] = u[field]
-  for (const [field, list] of parts) {
-    const part = (list ? listOf : node)(u[field], `${at}.${field}`, depth + 1)
-    if (isLeft(part)) return part
-    net[field] = part.right
-  }
-  const wrong = own.map((field) => ownFaults[field](kind, u[field], at)).find((f) => f !== null)
-  return wrong === undefined ? right(net as unknown as Net) : left(wrong)
+): Either<GraphError, Net> =>
+  pipe(
+    parts,
+    E.traverseArray(([name, list]): Either<GraphError, readonly [string, unknown]> => {
+      const made: Either<GraphError, unknown> = (list ? listOf : node)(u[name], `${at}.${name}`, depth + 1)
+      return E.map((part) => [name, part] as const)(made)
+    }),
+    E.tap(() => E.traverseArray((name: OwnField) => ownFields[name](kind, u[name], at))(own)),
+    E.map((made) => ({ kind, ...Object.fromEntries([...own.map((f) => [f, u[f]] as const), ...made]) }) as unknown as Net),
+  )
+
+/** The first field that a codec refuses, with its path. */
+export const misfit = ([e]: t.Errors, what: string, at: string): GraphError => {
+  const fields = e!.context.map((c) => c.key).filter((k) => k !== '' && !/^\d+$/.test(k))
+  return invalid([at, ...fields].join('.'), `${show(e!.value)} is not legal in ${what}`)
 }
 
 const layer = (u: Net, at: string): Either<GraphError, Net> => {
   const rule = ruleOf(u.kind)
-  if (!rule)
-    return left(
-      fault(at, `there is no layer of kind '${u.kind}'; legal are ${[...layerKinds, ...Object.keys(compositions)].join(', ')}`),
-    )
-  const decoded = rule.codec.decode(u)
-  if (!isLeft(decoded)) return decoded
-  const e = decoded.left[0]
-  const field =
-    e?.context
-      .map((c) => c.key)
-      .filter((k) => k !== '' && !/^\d+$/.test(k))
-      .join('.') ?? ''
-  return left(fault(`${at}.${field}`, `${show(e?.value)} is not legal in a ${u.kind}`))
+  const legal = [...layerKinds, ...Object.keys(compositions)].join(', ')
+  return rule
+    ? E.mapLeft((errors: t.Errors) => misfit(errors, `a ${u.kind}`, at))(rule.codec.decode(u))
+    : E.left(invalid(at, `there is no layer of kind '${u.kind}'; legal are ${legal}`))
 }
 
 const node = (u: unknown, at: string, depth: number): Either<GraphError, Net> => {
   if (typeof u !== 'object' || u === null || !('kind' in u) || typeof u.kind !== 'string')
-    return left(fault(at, `${show(u)} is not a layer`))
-  if (depth > DEEPEST) return left(fault(at, `layers are nested more than ${DEEPEST} deep`))
+    return E.left(invalid(at, `${show(u)} is not a layer`))
+  if (depth > DEEPEST) return E.left(invalid(at, `layers are nested more than ${DEEPEST} deep`))
   const composed = Object.hasOwn(compositions, u.kind) ? compositions[u.kind] : undefined
   return composed ? composition(u as unknown as Fields, u.kind, composed, at, depth) : layer(u as Net, at)
 }

@@ -1,23 +1,64 @@
 // A step from outside: a model file, perhaps through another copy of this package. In: unknown, sizes that the caller wants.
-// Out: TrainingStep, every net and tensor checked; or what is wrong with it, with the path. Sizes apply to every fed tensor:
-// the batch to all, height and width to those as large as the first. Objects that were the same stay the same.
-import { type Either, isLeft, left, right, traverseArray, traverseArrayWithIndex } from 'fp-ts/Either'
+// Out: TrainingStep, every field, net and tensor checked; or what is wrong with it, with the path. Sizes apply to every fed
+// tensor: the batch to all, height and width to those as large as the first. Objects that were the same stay the same.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as t from 'io-ts'
+import { decodedOr, whole } from '../staging/core/codecs'
 import type { GraphError } from '../staging/core/errors'
 import { analyse } from './analyse'
-import { decodeNet, show } from './decode'
+import { decodeNet, invalid, misfit, show } from './decode'
 import { branchesDiffer, shapeText } from './messages'
 import type { InputOverride } from './model'
 import type { Net, Shape } from './net'
-import type { Fed, LossTerm, StepObjective, Tensor, TrainingStep } from './step'
-import type { Optimizer } from './training'
+import type { Applied, DetachedTensor, Fed, Joined, LossTerm, StepObjective, Tensor, TrainingStep } from './step'
+import type { Loss, Optimizer } from './training'
 
-type Fields = Readonly<Record<string, unknown>>
 type Result<T> = Either<GraphError, T>
 
-const isObject = (u: unknown): u is Fields => typeof u === 'object' && u !== null && !Array.isArray(u)
-const refused = (at: string, reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at, reason })
-const isShape = (u: unknown): u is Shape =>
-  Array.isArray(u) && u.length === 4 && u.every((d) => Number.isSafeInteger(d) && d >= 1)
+// ---------------------------------------------------------------- fields: what nets and tensors are, the decoder below says
+
+const nameCodec = t.refinement(t.string, (name) => name !== '', 'a name')
+const sizeCodec = t.refinement(whole, (n) => n >= 1, 'a size')
+const shapeCodec = t.tuple([sizeCodec, sizeCodec, sizeCodec, sizeCodec])
+const optimizerKinds: Readonly<Record<Optimizer['kind'], null>> = { sgd: null, adam: null, adamw: null }
+/** Its numbers are judged where objectives are. */
+const optimizerCodec = t.type({ kind: t.keyof(optimizerKinds) }) as unknown as t.Type<Optimizer, unknown, unknown>
+
+const stepCodec = t.type({ objectives: t.UnknownArray })
+const objectiveCodec = t.type({
+  name: nameCodec,
+  over: t.UnknownArray,
+  optimizer: optimizerCodec,
+  losses: t.record(t.string, t.UnknownArray),
+})
+/** The names of losses are judged where objectives are. */
+const lossCodec = t.string as unknown as t.Type<Loss, unknown, unknown>
+const termCodec = t.type({ loss: lossCodec, of: t.unknown, to: t.unknown, weight: t.number })
+const tensorCodecs = {
+  fed: t.type({ name: nameCodec, shape: shapeCodec }),
+  applied: t.type({ net: t.unknown, to: t.unknown }),
+  joined: t.type({ parts: t.refinement(t.UnknownArray, (parts) => parts.length > 0) }),
+  detached: t.type({ of: t.unknown }),
+}
+const kindCodec = t.type({ kind: t.keyof(tensorCodecs) })
+
+const fieldsOf =
+  <A>(codec: t.Decoder<unknown, A>, what: string, at: string) =>
+  (u: unknown): Result<A> =>
+    E.mapLeft((errors: t.Errors) => misfit(errors, what, at))(codec.decode(u))
+
+/** Objects that were the same stay the same. */
+const once = <A>(known: Map<unknown, A>, u: unknown, make: (u: unknown) => Result<A>): Result<A> =>
+  known.has(u)
+    ? E.right(known.get(u)!)
+    : pipe(
+        make(u),
+        E.tap((made) => E.right(known.set(u, made))),
+      )
+
+// ---------------------------------------------------------------- what they hold
 
 class Decoder {
   private readonly nets = new Map<unknown, Net>()
@@ -26,104 +67,119 @@ class Decoder {
 
   constructor(private readonly sizes: InputOverride) {}
 
-  step(u: Fields): Result<TrainingStep> {
-    if (!Array.isArray(u['objectives'])) return refused('step', `${show(u['objectives'])} is not a list of objectives`)
-    const objectives = traverseArrayWithIndex((i, o) => this.objective(o, `step.objectives[${i}]`))(u['objectives'])
-    return isLeft(objectives) ? objectives : right({ kind: 'step', objectives: objectives.right })
+  step(u: unknown): Result<TrainingStep> {
+    return pipe(
+      u,
+      fieldsOf(stepCodec, 'a step', 'step'),
+      E.flatMap(({ objectives }) =>
+        E.traverseReadonlyArrayWithIndex((i, o) => this.objective(o, `step.objectives[${i}]`))(objectives),
+      ),
+      E.map((objectives) => ({ kind: 'step', objectives })),
+    )
   }
 
   private objective(u: unknown, at: string): Result<StepObjective> {
-    if (!isObject(u) || typeof u['name'] !== 'string' || u['name'] === '')
-      return refused(at, `${show(u)} is not an objective with a name`)
-    const { over, optimizer, losses, name } = u
-    if (!Array.isArray(over)) return refused(`${at}.over`, `${show(over)} is not a list of nets`)
-    if (!isObject(optimizer) || !['sgd', 'adam', 'adamw'].includes(String(optimizer['kind'])))
-      return refused(`${at}.optimizer`, `${show(optimizer)} is not an optimizer`)
-    if (!isObject(losses)) return refused(`${at}.losses`, `${show(losses)} is not a record of losses`)
-    const nets = traverseArray((n) => this.net(n))(over)
-    if (isLeft(nets)) return nets
-    const terms = traverseArray(([k, list]: readonly [string, unknown]) =>
-      Array.isArray(list)
-        ? traverseArrayWithIndex((i, t) => this.term(t, `${at}.losses.${k}[${i}]`))(list)
-        : refused(`${at}.losses.${k}`, `${show(list)} is not a list of losses`),
-    )(Object.entries(losses))
-    if (isLeft(terms)) return terms
-    const named = Object.fromEntries(Object.keys(losses).map((k, i) => [k, terms.right[i]!]))
-    return right({ name, over: nets.right, optimizer: optimizer as unknown as Optimizer, losses: named })
+    return pipe(
+      u,
+      fieldsOf(objectiveCodec, 'an objective', at),
+      E.bindTo('own'),
+      E.bind('over', ({ own }) => E.traverseArray((n) => this.net(n))(own.over)),
+      E.bind('losses', ({ own }) =>
+        E.traverseArray(([k, terms]: readonly [string, readonly unknown[]]) => this.terms(k, terms, `${at}.losses.${k}`))(
+          Object.entries(own.losses),
+        ),
+      ),
+      E.map(({ own: { name, optimizer }, over, losses }) => ({ name, over, optimizer, losses: Object.fromEntries(losses) })),
+    )
+  }
+
+  private terms(name: string, terms: readonly unknown[], at: string): Result<readonly [string, readonly LossTerm[]]> {
+    return pipe(
+      terms,
+      E.traverseReadonlyArrayWithIndex((i, u) => this.term(u, `${at}[${i}]`)),
+      E.map((decoded) => [name, decoded]),
+    )
   }
 
   private term(u: unknown, at: string): Result<LossTerm> {
-    if (!isObject(u) || typeof u['loss'] !== 'string' || typeof u['weight'] !== 'number')
-      return refused(at, `${show(u)} is not a loss`)
-    const of = this.tensor(u['of'], `${at}.of`)
-    if (isLeft(of)) return of
-    const common = { loss: u['loss'] as LossTerm['loss'], of: of.right, weight: u['weight'] }
-    if (typeof u['to'] === 'number') return right({ ...common, to: u['to'] })
-    const to = this.tensor(u['to'], `${at}.to`)
-    return isLeft(to) ? to : right({ ...common, to: to.right })
+    return pipe(
+      u,
+      fieldsOf(termCodec, 'a loss', at),
+      E.bindTo('own'),
+      E.bind('of', ({ own }) => this.tensor(own.of, `${at}.of`)),
+      E.bind(
+        'to',
+        ({ own }): Result<Tensor | number> => (typeof own.to === 'number' ? E.right(own.to) : this.tensor(own.to, `${at}.to`)),
+      ),
+      E.map(({ own: { loss, weight }, of, to }) => ({ loss, of, to, weight })),
+    )
   }
 
   private net(u: unknown): Result<Net> {
-    const known = this.nets.get(u)
-    if (known) return right(known)
-    const net = decodeNet(u)
-    if (!isLeft(net)) this.nets.set(u, net.right)
-    return net
+    return once(this.nets, u, decodeNet)
   }
 
   private tensor(u: unknown, at: string): Result<Tensor> {
-    const known = this.tensors.get(u)
-    if (known) return right(known)
-    const t = isObject(u) ? this.newTensor(u, at) : refused(at, `${show(u)} is not a tensor of a step`)
-    if (!isLeft(t)) this.tensors.set(u, t.right)
-    return t
+    const legal = `${show(u)} is not a tensor of a step; legal are fed, apply, joined and detach`
+    return once(this.tensors, u, () =>
+      pipe(
+        u,
+        decodedOr(kindCodec, legal),
+        E.mapLeft((reason) => invalid(at, reason)),
+        E.flatMap(({ kind }) => this[kind](u, at)),
+      ),
+    )
   }
 
-  private newTensor(u: Fields, at: string): Result<Tensor> {
-    switch (u['kind']) {
-      case 'fed':
-        return this.fed(u, at)
-      case 'applied': {
-        const net = this.net(u['net'])
-        if (isLeft(net)) return net
-        const to = this.tensor(u['to'], at)
-        if (isLeft(to)) return to
-        const a = analyse(net.right, to.right.shape)
-        return isLeft(a) ? a : right({ kind: 'applied', net: net.right, to: to.right, shape: a.right.output } as Tensor)
-      }
-      case 'joined':
-        return this.joined(u, at)
-      case 'detached': {
-        const of = this.tensor(u['of'], at)
-        return isLeft(of) ? of : right({ kind: 'detached', of: of.right, shape: of.right.shape } as Tensor)
-      }
-      default:
-        return refused(at, `${show(u)} is not a tensor of a step; legal are fed, apply, joined and detach`)
-    }
+  private fed(u: unknown, at: string): Result<Tensor> {
+    return pipe(
+      u,
+      fieldsOf(tensorCodecs.fed, 'a fed tensor', at),
+      E.map(({ name, shape }): Fed => {
+        this.first ??= shape
+        const { batch, height, width } = this.sizes
+        const alike = shape[2] === this.first[2] && shape[3] === this.first[3]
+        const [b, c, h, w] = shape
+        return { kind: 'fed', name, shape: [batch ?? b, c, alike ? (height ?? h) : h, alike ? (width ?? w) : w] }
+      }),
+    )
   }
 
-  private fed(u: Fields, at: string): Result<Fed> {
-    const { name, shape } = u
-    if (typeof name !== 'string' || name === '' || !isShape(shape))
-      return refused(at, `${show(u)} is not a fed tensor with a name and four sizes`)
-    this.first ??= shape
-    const { batch, height, width } = this.sizes
-    const alike = shape[2] === this.first[2] && shape[3] === this.first[3]
-    const [b, c, h, w] = shape
-    return right({ kind: 'fed', name, shape: [batch ?? b, c, alike ? (height ?? h) : h, alike ? (width ?? w) : w] })
+  private applied(u: unknown, at: string): Result<Tensor> {
+    return pipe(
+      u,
+      fieldsOf(tensorCodecs.applied, 'a net that is applied', at),
+      E.bindTo('own'),
+      E.bind('net', ({ own }) => this.net(own.net)),
+      E.bind('to', ({ own }) => this.tensor(own.to, at)),
+      E.bind('analysis', ({ net, to }) => analyse(net, to.shape)),
+      E.map(({ net, to, analysis }): Applied => ({ kind: 'applied', net, to, shape: analysis.output })),
+    )
   }
 
-  private joined(u: Fields, at: string): Result<Tensor> {
-    const list = u['parts']
-    if (!Array.isArray(list) || list.length === 0) return refused(at, `${show(list)} is not a list of tensors`)
-    const parts = traverseArrayWithIndex((i, p) => this.tensor(p, `${at}.parts[${i}]`))(list)
-    if (isLeft(parts)) return parts
-    const first = parts.right[0]!.shape
-    const odd = parts.right.findIndex((p) => [0, 2, 3].some((d) => p.shape[d] !== first[d]))
-    if (odd >= 0) return refused(at, branchesDiffer(shapeText(first), `${odd + 1}`, shapeText(parts.right[odd]!.shape)))
-    const channels = parts.right.reduce((n, p) => n + p.shape[1], 0)
-    return right({ kind: 'joined', parts: parts.right, shape: [first[0], channels, first[2], first[3]] } as Tensor)
+  private joined(u: unknown, at: string): Result<Tensor> {
+    return pipe(
+      u,
+      fieldsOf(tensorCodecs.joined, 'joined tensors', at),
+      E.flatMap((own) => E.traverseReadonlyArrayWithIndex((i, p) => this.tensor(p, `${at}.parts[${i}]`))(own.parts)),
+      E.flatMap((parts): Result<Joined> => {
+        const [b, , h, w] = parts[0]!.shape
+        const odd = parts.findIndex((p) => p.shape[0] !== b || p.shape[2] !== h || p.shape[3] !== w)
+        return odd >= 0
+          ? E.left(invalid(at, branchesDiffer(shapeText(parts[0]!.shape), `${odd + 1}`, shapeText(parts[odd]!.shape))))
+          : E.right({ kind: 'joined', parts, shape: [b, parts.reduce((n, p) => n + p.shape[1], 0), h, w] })
+      }),
+    )
+  }
+
+  private detached(u: unknown, at: string): Result<Tensor> {
+    return pipe(
+      u,
+      fieldsOf(tensorCodecs.detached, 'a detached tensor', at),
+      E.flatMap((own) => this.tensor(own.of, at)),
+      E.map((of): DetachedTensor => ({ kind: 'detached', of, shape: of.shape })),
+    )
   }
 }
 
-export const decodeStep = (u: Fields, sizes: InputOverride = {}): Result<TrainingStep> => new Decoder(sizes).step(u)
+export const decodeStep = (u: unknown, sizes: InputOverride = {}): Result<TrainingStep> => new Decoder(sizes).step(u)

@@ -1,12 +1,11 @@
 // Checkpoint and recompute in blocks of equal size, `checkpoint:sqrt` (Chen et al.; papers 2 and 3 use it as a baseline).
 // Keeps what crosses between blocks, drops the rest, and runs each block's forward again just before its backward.
 // With n layers, sqrt(n) blocks need about 2 sqrt(n) values; the best number for a budget is found by trying them all.
-import { isLeft, right } from 'fp-ts/Either'
-import { UNTILED } from '../plan/plan'
+import { right } from 'fp-ts/Either'
 import { balancedCuts, type ForwardProfile, profileForward, splitAt } from '../tile/cuts'
-import { assemble } from '../tile/segments'
 import { type Candidate, deferred, type Planner, resident } from './candidate'
 import { opCosts } from './chain'
+import { untiled } from './incore'
 import { layOut } from './layout'
 
 const MOST_BLOCKS = 24
@@ -40,18 +39,14 @@ export const checkpointSqrt =
     const profile = profileForward(graph)
     const costs = opCosts(graph, machine)
     const ids = profile.ops.map((op) => op.id)
-    const candidate = (cuts: readonly number[]): readonly Candidate[] => {
-      const segments = assemble(
-        graph,
-        splitAt(ids, cuts).map((ops) => ({ ops, grid: UNTILED })),
-      )
-      if (isLeft(segments)) return []
-      const seconds = segments.right.reduce((n, s) => n + s.body.reduce((m, step) => m + costs[step.op]!.seconds, 0), 0)
-      return [deferred(seconds, () => resident(layOut(graph, segments.right, machine, { packing: 'rows' })))]
+    const candidate = (cuts: readonly number[]): Candidate => {
+      const segments = untiled(graph, splitAt(ids, cuts))
+      const seconds = segments.reduce((n, s) => n + s.body.reduce((m, step) => m + costs[step.op]!.seconds, 0), 0)
+      return deferred(seconds, () => resident(layOut(graph, segments, machine, { packing: 'rows' })))
     }
     return right(
       splitsOf(profile, { ...CHECKPOINT_SQRT, ...options })
-        .flatMap(candidate)
+        .map(candidate)
         .values(),
     )
   }

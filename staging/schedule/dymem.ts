@@ -3,12 +3,11 @@
 // layer's backward fetches for the layers to come, as long as no more than two convolutions' inputs are on the device.
 // The paper's search takes every other layer without limit, which would fetch the network; ours stops at the third convolution.
 // Worked example, backward c r b r a of convolutions a b c: when c begins, b's and the first r's input come; a's when b begins.
-import { isLeft, right } from 'fp-ts/Either'
+import { right } from 'fp-ts/Either'
 import type { Graph, Op, OpId } from '../graph/graph'
-import { UNTILED } from '../plan/plan'
-import { assemble, forwardOps } from '../tile/segments'
+import { forwardOps } from '../tile/segments'
 import type { Candidate, Planner } from './candidate'
-import { inCoreLayout } from './incore'
+import { inCoreLayout, untiled } from './incore'
 import { layerRuns } from './layers'
 import { type Layout, layOut } from './layout'
 import { type Activation, activationsOf, leaving, turningPoint } from './offload'
@@ -45,10 +44,7 @@ export const depthFirst = (graph: Graph): readonly OpId[] => {
   return order
 }
 
-const depthFirstLayout = onceFor((graph, machine): Layout => {
-  const segments = assemble(graph, [{ ops: depthFirst(graph), grid: UNTILED }])
-  return isLeft(segments) ? inCoreLayout(graph, machine) : layOut(graph, segments.right, machine)
-})
+const depthFirstLayout = onceFor((graph, machine): Layout => layOut(graph, untiled(graph, [depthFirst(graph)]), machine))
 
 const candidate = (l: Layout, o: DymemOptions): Candidate => {
   const { runs, at } = layerRuns(l)

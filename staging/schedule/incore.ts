@@ -1,20 +1,25 @@
 // The plan with no tiles, no recompute, no swap: one group, everything stays. The measure of all others.
-import { isLeft, right } from 'fp-ts/Either'
-import type { Graph } from '../graph/graph'
-import { UNTILED } from '../plan/plan'
+import { right } from 'fp-ts/Either'
+import { certain } from '../core/certain'
+import type { Graph, OpId } from '../graph/graph'
+import { type Segment, UNTILED } from '../plan/plan'
 import { assemble, forwardOps } from '../tile/segments'
 import { type Planner, resident } from './candidate'
 import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
 
-export const inCoreSegments = (graph: Graph) => assemble(graph, [{ ops: forwardOps(graph).map((o) => o.id), grid: UNTILED }])
+/** Segments of groups of whole values. */
+export const untiled = (graph: Graph, groups: readonly (readonly OpId[])[]): readonly Segment[] =>
+  certain('whole values are always legal')(
+    assemble(
+      graph,
+      groups.map((ops) => ({ ops, grid: UNTILED })),
+    ),
+  )
 
-/** Untiled segments are always legal. */
-export const inCoreLayout = onceFor((graph, machine): Layout => {
-  const segments = inCoreSegments(graph)
-  if (isLeft(segments)) throw new Error(`in-core cannot be refused: ${segments.left.why}`)
-  return layOut(graph, segments.right, machine)
-})
+export const inCoreSegments = (graph: Graph): readonly Segment[] => untiled(graph, [forwardOps(graph).map((o) => o.id)])
+
+export const inCoreLayout = onceFor((graph, machine): Layout => layOut(graph, inCoreSegments(graph), machine))
 
 /** With values that live alike side by side: for planners that count pages, not values. */
 export const inCoreRows = onceFor((graph, machine): Layout => packedAs(inCoreLayout(graph, machine), 'rows'))

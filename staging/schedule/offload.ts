@@ -8,17 +8,13 @@ import type { Link } from '../graph/machine'
 import type { Chunk } from '../memory/touches'
 import type { Point } from '../plan/plan'
 import type { Candidate } from './candidate'
-import { inCoreLayout, inCoreSegments } from './incore'
+import { inCoreSegments } from './incore'
 import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
 import { canLeave, chunked, leastLeaving, leastPages, type Timing, type Track } from './tracks'
-import { isLeft } from 'fp-ts/Either'
 
 /** As in-core, a stay for every run of calls: pages may leave between any two uses. */
-export const eachUseLayout = onceFor((graph, machine): Layout => {
-  const segments = inCoreSegments(graph)
-  return isLeft(segments) ? inCoreLayout(graph, machine) : layOut(graph, segments.right, machine, { rule: 'run' })
-})
+export const eachUseLayout = onceFor((graph, machine): Layout => layOut(graph, inCoreSegments(graph), machine, { rule: 'run' }))
 
 /** The same, with values that live alike side by side. */
 export const eachUseRows = onceFor((graph, machine): Layout => packedAs(eachUseLayout(graph, machine), 'rows', 'run'))

@@ -1,7 +1,8 @@
 // `checkpoint:optimal`: the optimal recomputation of a chain of stages (chaindp.ts), for general graphs a chain of blocks. In:
 // the training graph. Out: candidates that keep everything on the device, from the least memory to nearly all of it; for a
 // budget, the one that uses it best. Stages may also keep their dear values and make the cheap ones again.
-import { isLeft, right } from 'fp-ts/Either'
+import { right } from 'fp-ts/Either'
+import { certain } from '../core/certain'
 import { pagesIn } from '../core/bytes'
 import { valueBytes, type Graph, isPersistent } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -111,9 +112,10 @@ export class OptimalChain {
     const known = this.layouts.get(key)
     if (known) return known
     const { graph, stages, keeping } = this.chain
-    const segments = segmentsOf(graph, runsOf(graph, stages, keeping, actions))
-    if (isLeft(segments)) throw new Error(`a chain's stages are legal with every option: ${segments.left.why}`)
-    const layout = layOut(graph, segments.right, this.machine, { packing: 'rows' })
+    const segments = certain("a chain's stages are legal with every option")(
+      segmentsOf(graph, runsOf(graph, stages, keeping, actions)),
+    )
+    const layout = layOut(graph, segments, this.machine, { packing: 'rows' })
     this.layouts.set(key, layout)
     if (this.layouts.size > REMEMBERED) this.layouts.delete(this.layouts.keys().next().value!)
     return layout

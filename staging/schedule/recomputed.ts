@@ -2,7 +2,7 @@
 // Out: intervals between convolutions (what lies behind each until the next), and layouts that make chosen intervals again.
 // A value belongs to the last convolution that ran before it; convolutions' own outputs and the outputs of stages (where one
 // value crosses) are checkpoints and stay. Worked example, conv1 norm1 relu1 conv2 …: norm1 and relu1 belong to conv1.
-import { isLeft } from 'fp-ts/Either'
+import { certain } from '../core/certain'
 import { valueBytes, type Graph, type ValueId } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { checkpointCuts } from '../tile/cuts'
@@ -69,15 +69,10 @@ const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Inte
   const kept = new Set(read.filter((v) => !gone.has(v)))
   const runs = keepingOnly(graph, stages, kept)
   let laidOut: Layout | undefined
-  const layout = (): Layout => {
-    const segments = segmentsOf(graph, runs)
-    if (isLeft(segments)) throw new Error(`untiled segments are always legal: ${segments.left.why}`)
-    return layOut(graph, segments.right, machine, { rule: 'run' })
-  }
   return {
     seconds: runs.reduce((n, r) => r.ops.reduce((m, id) => m + costs[id]!.seconds, n), 0),
     layout: () => {
-      laidOut ??= layout()
+      laidOut ??= layOut(graph, certain('whole values are always legal')(segmentsOf(graph, runs)), machine, { rule: 'run' })
       return laidOut
     },
   }

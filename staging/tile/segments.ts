@@ -6,7 +6,9 @@
 // Worked example, groups {c1 r1 c2 r2 | c3 r3 loss} with r2 crossing: forward [c1 r1 c2 r2], [c3 r3 loss dr3 dc3], recompute
 // [c1 r1 c2], backward [dr2 dc2 dr1 dc1]. With a grid, recompute and backward are one segment and the last group runs
 // forward and backward in one visit to each tile.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { sameShape } from '../core/box'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
 import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
@@ -203,18 +205,18 @@ export const segmentsOf = (graph: Graph, planned: readonly Run[]): Either<TileEr
     graph,
     runs.map((r) => r.ops),
   )
-  const segments: Segment[] = []
-  for (const [i, r] of runs.entries()) {
-    const base = { name: nameOf(graph, r.ops), phase: r.phase, grid: r.grid }
-    if (!isTiled(r.grid)) {
-      segments.push({ ...base, body: r.ops.map((op) => ({ op })), keeps: [] })
-      continue
-    }
-    const sliced = sliceRun(graph, r.ops, r.grid, live[i]!.leaves)
-    if (isLeft(sliced)) return left(sliced.left)
-    segments.push({ ...base, body: sliced.right.steps, keeps: sliced.right.keeps })
-  }
-  return right(chooseInPlace(graph, segments))
+  const bodyOf = ({ grid, ops }: Run, i: number): Either<TileError, Pick<Segment, 'body' | 'keeps'>> =>
+    isTiled(grid) ? sliceRun(graph, ops, grid, live[i]!.leaves) : E.right({ body: ops.map((op) => ({ op })), keeps: [] })
+  return pipe(
+    runs,
+    E.traverseReadonlyArrayWithIndex((i, r) =>
+      pipe(
+        bodyOf(r, i),
+        E.map((own): Segment => ({ name: nameOf(graph, r.ops), phase: r.phase, grid: r.grid, ...own })),
+      ),
+    ),
+    E.map((segments) => chooseInPlace(graph, segments)),
+  )
 }
 
 /** What a tile holds of a value that the segment computes. */

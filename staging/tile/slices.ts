@@ -7,11 +7,13 @@
 //  2. ops anchored at their output, in reverse: the hull of what their readers touch and of the piece to leave behind.
 // Worked example: 3x3 convolutions c1, c2 (padding 1) over 10 rows in 2 tiles, c2 left whole: tile 0 stores rows [0,5) of
 // c2, needs [0,6) of c1, so [0,7) of the image. Backwards from dy [0,5): dc1 on [0,6), dx on [0,7), added into the whole.
-import { type Either, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { dimIndex, hull, type Range, sameRange, tileRange } from '../core/box'
 import { onceForPair } from '../core/remember'
 import type { Graph, Op, OpId, ValueId } from '../graph/graph'
-import type { Grid, Keep, Slices, Step } from '../plan/plan'
+import type { Grid, Keep, Segment, Slices, Step } from '../plan/plan'
 import { opDef } from '../ops/registry'
 import { type Access, type AccessMap, inputDef, type OperandDef, type OpDef, touched } from '../ops/op'
 
@@ -67,7 +69,7 @@ class DimSlicer {
   /** Those of them that sweep 1 made: gradients and sums. */
   private readonly contributions = new Map<ValueId, Ranges>()
   private readonly madeBy = new Map<ValueId, Op>()
-  private error: TileError | null = null
+  private error: TileError | undefined
 
   constructor(
     private readonly graph: Graph,
@@ -79,11 +81,12 @@ class DimSlicer {
     for (const op of ops) for (const v of op.outs) this.madeBy.set(v, op)
   }
 
-  run(): TileError | null {
+  /** Itself, with all ranges known; or the first that is not legal. */
+  sliced(): Either<TileError, DimSlicer> {
     for (const op of this.ops) this.consume(op)
     for (let i = this.ops.length - 1; i >= 0 && !this.error; i--) this.produce(this.ops[i]!)
     for (const op of this.ops) this.checkAll(op)
-    return this.error
+    return this.error ? E.left(this.error) : E.right(this)
   }
 
   private fail(op: Op, why: string): Ranges {
@@ -184,10 +187,7 @@ class DimSlicer {
   }
 }
 
-export interface SlicedRun {
-  readonly steps: readonly Step[]
-  readonly keeps: readonly Keep[]
-}
+export type SlicedRun = Pick<Segment, 'body' | 'keeps'>
 
 const tilesExactly = (rs: Ranges, extent: number): boolean =>
   rs[0]![0] === 0 && rs[rs.length - 1]![1] === extent && rs.every((r, i) => i === 0 || r[0] === rs[i - 1]![1])
@@ -200,13 +200,22 @@ export const sliceRun = (
   leaves: ReadonlySet<ValueId>,
 ): Either<TileError, SlicedRun> => {
   const ops = ids.map((id) => graph.ops[id]!)
-  const dims = TILED_DIMS.map((d) => new DimSlicer(graph, ops, leaves, d, grid[d]))
-  for (const d of dims) {
-    const e = d.run()
-    if (e) return left(e)
-  }
+  return pipe(
+    TILED_DIMS,
+    E.traverseArray((d) => new DimSlicer(graph, ops, leaves, d, grid[d]).sliced()),
+    E.map((dims) => slicedAlong(graph, ops, grid, leaves, dims)),
+  )
+}
+
+const slicedAlong = (
+  graph: Graph,
+  ops: readonly Op[],
+  grid: Grid,
+  leaves: ReadonlySet<ValueId>,
+  dims: readonly DimSlicer[],
+): SlicedRun => {
   const slices = (f: (d: DimSlicer) => Ranges): Slices => ({ B: f(dims[0]!), H: f(dims[1]!), W: f(dims[2]!) })
-  const steps = ops.map((op): Step => {
+  const body = ops.map((op): Step => {
     const { ins, outs } = operandsOf(graph, op)
     return {
       op: op.id,
@@ -219,7 +228,7 @@ export const sliceRun = (
   const keeps = ops.flatMap((op) =>
     operandsOf(graph, op).outs.flatMap((o) => (leaves.has(o.value) ? [keepOf(graph, op, o, grid, slices)] : [])),
   )
-  return right({ steps, keeps })
+  return { body, keeps }
 }
 
 const keepOf = (graph: Graph, op: Op, o: Operand, grid: Grid, slices: (f: (d: DimSlicer) => Ranges) => Slices): Keep => {

@@ -148,4 +148,39 @@ test('a step from elsewhere keeps what is shared, and takes other sizes', () => 
   assert.ok(isLeft(e) && renderError(e.left).includes('is not a tensor of a step; legal are fed, apply, joined and detach'))
 })
 
+test('each field of a step from elsewhere is refused by its path', () => {
+  const shared = conv2d('c', 3, 3)
+  const s = over(shared, apply(shared, image))
+  const [o] = s.objectives
+  const cases: readonly (readonly [unknown, string])[] = [
+    [{ kind: 'step', objectives: 3 }, 'step.objectives: 3 is not legal in a step'],
+    [{ ...s, objectives: [{ ...o, name: '' }] }, 'step.objectives[0].name: "" is not legal in an objective'],
+    [
+      { ...s, objectives: [{ ...o, optimizer: { kind: 'lbfgs' } }] },
+      'step.objectives[0].optimizer.kind: "lbfgs" is not legal in an objective',
+    ],
+    [{ ...s, objectives: [{ ...o, losses: { one: 1 } }] }, 'step.objectives[0].losses.one: 1 is not legal in an objective'],
+    [
+      { ...s, objectives: [{ ...o, losses: { one: [{ loss: 'mse', of: image, to: 1, weight: '1' }] } }] },
+      'step.objectives[0].losses.one[0].weight: "1" is not legal in a loss',
+    ],
+    [
+      {
+        ...s,
+        objectives: [
+          { ...o, losses: { one: [{ loss: 'mse', of: { kind: 'fed', name: 'x', shape: [1, 2] }, to: 1, weight: 1 }] } },
+        ],
+      },
+      'step.objectives[0].losses.one[0].of.shape: ',
+    ],
+  ]
+  for (const [u, said] of cases) {
+    const e = asTrainable(u)
+    assert.ok(
+      isLeft(e) && renderError(e.left).startsWith(`not a model: ${said}`),
+      isLeft(e) ? renderError(e.left) : 'it was accepted',
+    )
+  }
+})
+
 test.run()

@@ -70,11 +70,7 @@ test('the lists: one in-core plan, one to swap, checkpoints by number of blocks,
 
 // ---------------------------------------------------------------- layout
 
-const layout = () => {
-  const segments = inCoreSegments(graph)
-  if (isLeft(segments)) throw new Error('in-core is always possible')
-  return layOut(graph, segments.right, machine)
-}
+const layout = () => layOut(graph, inCoreSegments(graph), machine)
 
 test('tracks: parameters for ever, fed from their source, small values together, large values on their own; nothing leaves yet', () => {
   const l = layout()

@@ -17,24 +17,24 @@ const threeConvs = (): Graph => {
 test('the worked example: two 3x3 convolutions over ten rows in two tiles', () => {
   const g = threeConvs()
   const r = sliced(g, ['c1:conv2d', 'c2:conv2d'], grid(1, 2, 1), ['c2'])
-  assert.equal(ranges(g, r.steps, 'c2:conv2d', 'c2'), [
+  assert.equal(ranges(g, r.body, 'c2:conv2d', 'c2'), [
     [0, 5],
     [5, 10],
   ])
-  assert.equal(ranges(g, r.steps, 'c2:conv2d', 'c1'), [
+  assert.equal(ranges(g, r.body, 'c2:conv2d', 'c1'), [
     [0, 6],
     [4, 10],
   ])
-  assert.equal(ranges(g, r.steps, 'c1:conv2d', 'c1'), [
+  assert.equal(ranges(g, r.body, 'c1:conv2d', 'c1'), [
     [0, 6],
     [4, 10],
   ])
-  assert.equal(ranges(g, r.steps, 'c1:conv2d', 'c0'), [
+  assert.equal(ranges(g, r.body, 'c1:conv2d', 'c0'), [
     [0, 7],
     [3, 10],
   ])
-  assert.equal(ranges(g, r.steps, 'c1:conv2d', 'c0', 'W'), [[0, 10]])
-  assert.equal(ranges(g, r.steps, 'c1:conv2d', 'c1.weight'), null)
+  assert.equal(ranges(g, r.body, 'c1:conv2d', 'c0', 'W'), [[0, 10]])
+  assert.equal(ranges(g, r.body, 'c1:conv2d', 'c1.weight'), null)
   assert.is(r.keeps.length, 1)
   assert.equal(keepOf(g, r, 'c2'), {
     value: valueNamed(g, 'c2'),
@@ -54,16 +54,16 @@ test('backwards the pieces of dy are disjoint and what they reach is added', () 
   const g = threeConvs()
   const run = ['c2:conv2d_bwd_weights', 'c2:conv2d_bwd_data', 'c1:conv2d_bwd_weights', 'c1:conv2d_bwd_data']
   const r = sliced(g, run, grid(1, 2, 1), ['c0.grad', 'c2.weight.grad', 'c2.bias.grad'])
-  assert.equal(ranges(g, r.steps, 'c2:conv2d_bwd_data', 'c2.grad'), [
+  assert.equal(ranges(g, r.body, 'c2:conv2d_bwd_data', 'c2.grad'), [
     [0, 5],
     [5, 10],
   ])
-  assert.equal(ranges(g, r.steps, 'c2:conv2d_bwd_data', 'c1.grad'), [
+  assert.equal(ranges(g, r.body, 'c2:conv2d_bwd_data', 'c1.grad'), [
     [0, 6],
     [4, 10],
   ])
   assert.equal(
-    ranges(g, r.steps, 'c2:conv2d_bwd_weights', 'c1'),
+    ranges(g, r.body, 'c2:conv2d_bwd_weights', 'c1'),
     [
       [0, 6],
       [4, 10],
@@ -71,14 +71,14 @@ test('backwards the pieces of dy are disjoint and what they reach is added', () 
     'what it reads of the forward value',
   )
   assert.equal(
-    ranges(g, r.steps, 'c1:conv2d_bwd_weights', 'c1.grad'),
+    ranges(g, r.body, 'c1:conv2d_bwd_weights', 'c1.grad'),
     [
       [0, 6],
       [4, 10],
     ],
     'all that the tile made, halo included',
   )
-  assert.equal(ranges(g, r.steps, 'c1:conv2d_bwd_data', 'c0.grad'), [
+  assert.equal(ranges(g, r.body, 'c1:conv2d_bwd_data', 'c0.grad'), [
     [0, 7],
     [3, 10],
   ])
@@ -120,11 +120,11 @@ test('a stride wider than the window leaves rows that no tile reaches: they are 
   const s = new Sketch([1, 2, 10, 10])
   const g = trained(s, s.conv(s.conv(s.image, 'c0', 3, 1), 'c1', 3, 1, { strideH: 2, strideW: 2 }))
   const r = sliced(g, ['c1:conv2d_bwd_data'], grid(1, 2, 1), ['c0.grad'])
-  assert.equal(ranges(g, r.steps, 'c1:conv2d_bwd_data', 'c1.grad'), [
+  assert.equal(ranges(g, r.body, 'c1:conv2d_bwd_data', 'c1.grad'), [
     [0, 2],
     [2, 5],
   ])
-  assert.equal(ranges(g, r.steps, 'c1:conv2d_bwd_data', 'c0.grad'), [
+  assert.equal(ranges(g, r.body, 'c1:conv2d_bwd_data', 'c0.grad'), [
     [0, 3],
     [4, 9],
   ])
@@ -137,12 +137,12 @@ test('stride, dilation and asymmetric padding', () => {
   const g = trained(s, s.conv(s.image, 'c', 3, 3, over))
   // Reach 7, so rows: (17 + 5 - 7) / 2 + 1 = 8; row o touches [2o - 1, 2o + 6).
   const r = sliced(g, ['c:conv2d'], grid(1, 3, 1), ['c'])
-  assert.equal(ranges(g, r.steps, 'c:conv2d', 'c'), [
+  assert.equal(ranges(g, r.body, 'c:conv2d', 'c'), [
     [0, 2],
     [2, 5],
     [5, 8],
   ])
-  assert.equal(ranges(g, r.steps, 'c:conv2d', 'image'), [
+  assert.equal(ranges(g, r.body, 'c:conv2d', 'image'), [
     [0, 8],
     [3, 14],
     [9, 17],
@@ -153,14 +153,14 @@ test('a ceil window ends at the image, and so does its gradient', () => {
   const s = new Sketch([1, 2, 10, 10])
   const g = trained(s, s.conv(s.maxPool(s.conv(s.image, 'c', 2), 'p', 3, { strideH: 2, strideW: 2, ceil: 1 }), 'd', 2))
   const r = sliced(g, ['p:max_pool'], grid(1, 1, 5), ['p'])
-  assert.equal(ranges(g, r.steps, 'p:max_pool', 'p', 'W'), [
+  assert.equal(ranges(g, r.body, 'p:max_pool', 'p', 'W'), [
     [0, 1],
     [1, 2],
     [2, 3],
     [3, 4],
     [4, 5],
   ])
-  assert.equal(ranges(g, r.steps, 'p:max_pool', 'c', 'W'), [
+  assert.equal(ranges(g, r.body, 'p:max_pool', 'c', 'W'), [
     [0, 3],
     [2, 5],
     [4, 7],
@@ -168,7 +168,7 @@ test('a ceil window ends at the image, and so does its gradient', () => {
     [8, 10],
   ])
   const b = sliced(g, ['p:max_pool_bwd'], grid(1, 1, 5), ['c.grad'])
-  assert.equal(ranges(g, b.steps, 'p:max_pool_bwd', 'c', 'W'), [
+  assert.equal(ranges(g, b.body, 'p:max_pool_bwd', 'c', 'W'), [
     [0, 3],
     [2, 5],
     [4, 7],
@@ -194,18 +194,18 @@ const residual = (): Graph => {
 test('a value that two ops read is made for both: the hull of what they touch', () => {
   const g = residual()
   const r = sliced(g, ['c0:conv2d', 'c1:conv2d', 'r1:relu', 'c2:conv2d', 'sum:add', 'r2:relu'], grid(1, 3, 1), ['r2'])
-  assert.equal(ranges(g, r.steps, 'sum:add', 'c0'), [
+  assert.equal(ranges(g, r.body, 'sum:add', 'c0'), [
     [0, 4],
     [4, 8],
     [8, 12],
   ])
-  assert.equal(ranges(g, r.steps, 'c1:conv2d', 'c0'), [
+  assert.equal(ranges(g, r.body, 'c1:conv2d', 'c0'), [
     [0, 6],
     [2, 10],
     [6, 12],
   ])
   assert.equal(
-    ranges(g, r.steps, 'c0:conv2d', 'c0'),
+    ranges(g, r.body, 'c0:conv2d', 'c0'),
     [
       [0, 6],
       [2, 10],
@@ -213,7 +213,7 @@ test('a value that two ops read is made for both: the hull of what they touch', 
     ],
     'c0 is made once',
   )
-  assert.equal(ranges(g, r.steps, 'c0:conv2d', 'image'), [
+  assert.equal(ranges(g, r.body, 'c0:conv2d', 'image'), [
     [0, 7],
     [1, 11],
     [5, 12],
@@ -226,17 +226,17 @@ test('gradients of a fork add up although they reach differently far', () => {
   const r = sliced(g, run, grid(1, 3, 1), ['c0.grad'])
   const [skip, branch] = opNamed(g, 'c0:grad_sum').ins.map((v) => g.values[v]!.name)
   assert.equal([skip, branch], ['sum.grad', 'c0.grad.1'])
-  assert.equal(ranges(g, r.steps, 'c0:grad_sum', 'sum.grad'), [
+  assert.equal(ranges(g, r.body, 'c0:grad_sum', 'sum.grad'), [
     [0, 4],
     [4, 8],
     [8, 12],
   ])
-  assert.equal(ranges(g, r.steps, 'c0:grad_sum', 'c0.grad.1'), [
+  assert.equal(ranges(g, r.body, 'c0:grad_sum', 'c0.grad.1'), [
     [0, 6],
     [2, 10],
     [6, 12],
   ])
-  assert.equal(ranges(g, r.steps, 'c0:grad_sum', 'c0.grad'), [
+  assert.equal(ranges(g, r.body, 'c0:grad_sum', 'c0.grad'), [
     [0, 6],
     [2, 10],
     [6, 12],
@@ -260,11 +260,11 @@ test('a gradient that is broadcast enters a sum once, however far the others rea
   ])
   const broadcast = g.values[opNamed(g, 'p0:global_avg_pool_bwd').outs[0]!]!.name
   const convolved = g.values[opNamed(g, 'c1:conv2d_bwd_data').outs[0]!]!.name
-  assert.equal(ranges(g, r.steps, 'c0:grad_sum', convolved), [
+  assert.equal(ranges(g, r.body, 'c0:grad_sum', convolved), [
     [0, 5],
     [3, 8],
   ])
-  assert.equal(ranges(g, r.steps, 'c0:grad_sum', broadcast), [
+  assert.equal(ranges(g, r.body, 'c0:grad_sum', broadcast), [
     [0, 4],
     [4, 8],
   ])
@@ -313,7 +313,7 @@ test('statistics merge moments, sums add, pooled means add over tiles of the ima
       W: [[0, 1]],
     },
   })
-  assert.equal(ranges(g, overRows.steps, 'p:global_avg_pool', 'n'), [
+  assert.equal(ranges(g, overRows.body, 'p:global_avg_pool', 'n'), [
     [0, 4],
     [4, 8],
   ])
@@ -338,7 +338,7 @@ test('what the loss and its gradient read are the same disjoint pieces', () => {
     ['loss:softmax_xent_bwd', 'target'],
     ['c:conv2d_bwd_weights', 'c.grad'],
   ])
-    assert.equal(ranges(g, r.steps, op!, value!), pieces)
+    assert.equal(ranges(g, r.body, op!, value!), pieces)
   assert.is(keepOf(g, r, 'loss').mode, 'add')
 })
 
@@ -474,14 +474,14 @@ test('chains of windows meet the rows that brute force meets, forwards and backw
           for (let i = used.length; i >= 1; i--) {
             // The tiler works with hulls: a stride's holes and a dilation's count as touched, so a hull may begin in padding's stead at row 0.
             const met = metBy(used[i - 1]!, range, extents[i - 1]!)
-            const forward = ranges(graph, there.steps, `c${i}:conv2d`, `c${i - 1}`)![t]!
+            const forward = ranges(graph, there.body, `c${i}:conv2d`, `c${i - 1}`)![t]!
             assert.ok(forward[0] <= met[0] && met[1] <= forward[1], `tile ${t} of c${i} misses rows: ${forward} for ${met}`)
             assert.equal(
               forward,
               hullOfWindows(used[i - 1]!, range, extents[i - 1]!),
               `tile ${t} of c${i} takes more than its windows span`,
             )
-            assert.equal(ranges(graph, back.steps, `c${i}:conv2d_bwd_data`, `c${i - 1}.grad`)![t], forward)
+            assert.equal(ranges(graph, back.body, `c${i}:conv2d_bwd_data`, `c${i - 1}.grad`)![t], forward)
             range = forward
             compared++
           }

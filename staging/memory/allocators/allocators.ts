@@ -7,7 +7,8 @@ import type { Request } from './requests'
 import { type Block, Space } from './space'
 
 export interface Allocator {
-  ask(r: Request): void
+  /** False where there is no room: only a pool of a set size has none. */
+  ask(r: Request): boolean
   give(r: Request): void
   readonly heldBytes: number
   /** Free blocks that it could use for another request without growing. */
@@ -36,7 +37,7 @@ export class BestFit implements Allocator {
     return this.segments.flatMap((s) => s.blocks.map((b) => b.bytes))
   }
 
-  ask(r: Request): void {
+  ask(r: Request): boolean {
     const bytes = alignUp(r.bytes, ROUND_BYTES)
     const smallest = (s: Space): number => Math.min(Infinity, ...s.blocks.filter((b) => b.bytes >= bytes).map((b) => b.bytes))
     let segment = this.segments.reduce<Space | undefined>(
@@ -48,6 +49,7 @@ export class BestFit implements Allocator {
       this.segments.push(segment)
     }
     this.where.set(r.id, { segment, block: segment.bestFit(bytes)! })
+    return true
   }
 
   give(r: Request): void {
@@ -82,15 +84,13 @@ export class VirtualAddressing implements Allocator {
     return Math.ceil(r.bytes / this.chunkBytes)
   }
 
-  ask(r: Request): void {
-    if (this.isSmall(r)) {
-      this.small.ask(r)
-      return
-    }
+  ask(r: Request): boolean {
+    if (this.isSmall(r)) return this.small.ask(r)
     const n = this.chunks(r)
     this.mappings += n
     this.used += n
     this.cached -= Math.min(this.cached, n)
+    return true
   }
 
   give(r: Request): void {
@@ -136,26 +136,17 @@ export class Gtbm implements Allocator {
     return Math.max(0, ...this.main.blocks.map((b) => b.bytes))
   }
 
-  ask(r: Request): void {
-    if (r.mobility === 'reclaimed' && this.o.incremental) {
-      this.aside.ask(r)
-      return
-    }
+  ask(r: Request): boolean {
+    if (r.mobility === 'reclaimed' && this.o.incremental) return this.aside.ask(r)
     const high = r.mobility === 'temporary' && this.o.highEnd
     const block = this.main.firstFit(alignUp(r.bytes, ROUND_BYTES), high ? 'high' : 'low')
-    if (!block) throw new PoolTooSmall(r)
-    this.where.set(r.id, block)
+    if (block) this.where.set(r.id, block)
+    return block !== undefined
   }
 
   give(r: Request): void {
     const block = this.where.get(r.id)
     if (block) this.main.give(block)
     else this.aside.give(r)
-  }
-}
-
-export class PoolTooSmall extends Error {
-  constructor(readonly request: Request) {
-    super(`the pool has no room for '${request.label}'`)
   }
 }

@@ -2,11 +2,14 @@
 // fragmentation, the free space that requests could not use (paper 4, equation 1), and what mapping costs.
 // Unusable free space at a request: the share of free bytes in blocks smaller than it. Nought: none; near one: all.
 // Worked example, free blocks 4 4 8 and a request of 8: half of what is free is of no use to it.
-import { type Either, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { bytesOf, parseBytes } from '../../core/bytes'
+import { certain } from '../../core/certain'
 import type { Plan } from '../../plan/plan'
-import { type Allocator, BestFit, Gtbm, type GtbmOptions, PoolTooSmall, VirtualAddressing } from './allocators'
-import { eventsOf, type Event, requestsOf } from './requests'
+import { type Allocator, BestFit, Gtbm, type GtbmOptions, VirtualAddressing } from './allocators'
+import { eventsOf, type Event, type Request, requestsOf } from './requests'
 
 export interface Replay {
   readonly allocator: string
@@ -32,7 +35,8 @@ const unusable = (free: readonly number[], bytes: number): number => {
   return total === 0 ? 0 : free.reduce((n, b) => n + (b < bytes ? b : 0), 0) / total
 }
 
-const run = (name: string, allocator: Allocator, events: readonly Event[]): Replay => {
+/** What an allocator makes of it all, or the request for which it has no room. */
+const run = (name: string, allocator: Allocator, events: readonly Event[]): Either<Request, Replay> => {
   let [peakBytes, requested, requestedBytes, worst, sum, asks] = [0, 0, 0, 0, 0, 0]
   const series: (readonly [number, number, number])[] = []
   for (const e of events) {
@@ -41,7 +45,7 @@ const run = (name: string, allocator: Allocator, events: readonly Event[]): Repl
       worst = Math.max(worst, u)
       sum += u
       asks++
-      allocator.ask(e.request)
+      if (!allocator.ask(e.request)) return E.left(e.request)
       requested += e.request.bytes
     } else {
       allocator.give(e.request)
@@ -54,7 +58,7 @@ const run = (name: string, allocator: Allocator, events: readonly Event[]): Repl
     else series.push(point)
   }
   const meanUnusable = asks ? sum / asks : 0
-  return {
+  return E.right({
     allocator: name,
     peakBytes,
     requestedBytes,
@@ -62,7 +66,7 @@ const run = (name: string, allocator: Allocator, events: readonly Event[]): Repl
     meanUnusable,
     mappingSeconds: allocator.mappings * MAP_SECONDS,
     series,
-  }
+  })
 }
 
 /**
@@ -80,39 +84,44 @@ const searchPool = (events: readonly Event[], o?: GtbmOptions): Replay => {
     else first.give(e.request)
     gap = Math.min(gap, first.gapBytes)
   }
-  for (let pool = init - gap; ; pool += BETA_BYTES)
-    try {
-      return run('gtbm', new Gtbm(pool, o), events)
-    } catch (e) {
-      if (!(e instanceof PoolTooSmall)) throw e
-    }
+  for (let pool = init - gap; ; pool += BETA_BYTES) {
+    const replayed = run('gtbm', new Gtbm(pool, o), events)
+    if (E.isRight(replayed)) return replayed.right
+  }
 }
 
 export const ALLOCATORS = ['pages', 'best-fit', 'va:SIZE', 'gtbm'] as const
 
-const pagesReplay = (plan: Plan, events: readonly Event[]): Replay => {
-  const requested = run(
-    'pages',
-    { ask: () => {}, give: () => {}, heldBytes: bytesOf(plan.peakPages), freeBlocks: [], mappings: 0 },
-    events,
-  )
-  return { ...requested, peakBytes: bytesOf(plan.peakPages) }
-}
+/** Pages that are there from the beginning: what the plan has reserved. */
+const reserved = (plan: Plan): Allocator => ({
+  ask: () => true,
+  give: () => {},
+  heldBytes: bytesOf(plan.peakPages),
+  freeBlocks: [],
+  mappings: 0,
+})
 
 /** Whether there is such an allocator: its name with the chunk's bytes, or why not. */
 export const allocatorNamed = (name: string): Either<string, { readonly name: string; readonly chunkBytes?: number }> => {
-  if (name === 'pages' || name === 'best-fit' || name === 'gtbm') return right({ name })
-  const size = name.startsWith('va:') ? parseBytes(name.slice(3)) : left('')
-  return size._tag === 'Right' && size.right >= 512
-    ? right({ name, chunkBytes: size.right })
-    : left(`legal are ${ALLOCATORS.join(', ')} (va:40MiB)`)
+  if (name === 'pages' || name === 'best-fit' || name === 'gtbm') return E.right({ name })
+  const legal = `legal are ${ALLOCATORS.join(', ')} (va:40MiB)`
+  return pipe(
+    name.startsWith('va:') ? parseBytes(name.slice(3)) : E.left(legal),
+    E.filterOrElse(
+      (bytes) => bytes >= 512,
+      () => legal,
+    ),
+    E.bimap(
+      () => legal,
+      (chunkBytes) => ({ name, chunkBytes }),
+    ),
+  )
 }
 
 export const replay = (plan: Plan, name: string, gtbm?: GtbmOptions): Replay => {
-  const known = allocatorNamed(name)
-  if (known._tag === 'Left') throw new Error(`no allocator '${name}': ${known.left}`)
+  const { chunkBytes } = certain(`there is an allocator '${name}'`)(allocatorNamed(name))
   const events = eventsOf(requestsOf(plan))
-  if (name === 'pages') return pagesReplay(plan, events)
   if (name === 'gtbm') return searchPool(events, gtbm)
-  return run(name, known.right.chunkBytes === undefined ? new BestFit() : new VirtualAddressing(known.right.chunkBytes), events)
+  const growing = chunkBytes === undefined ? new BestFit() : new VirtualAddressing(chunkBytes)
+  return certain('there is room')(run(name, name === 'pages' ? reserved(plan) : growing, events))
 }
