@@ -8,9 +8,9 @@ export const planPrelude = `import {
   rangeOf, segmentsOf, stepBytes,
 } from '../../dsl'
 import { stage as stageOn, type StageOptions } from '../../src/stage/stage'
-import type { CheckedOptions, LayerNames, Model } from '../../dsl'
+import type { CheckedOptions, Model, NamesIn } from '../../dsl'
 import { gib, mib, kib } from '../../src/stage/sizes'
-const stage = <M extends Model, const O extends StageOptions<LayerNames<M>>>(m: M, o: CheckedOptions<M, O>) =>
+const stage = <M extends Model, const O extends StageOptions<NamesIn<M>>>(m: M, o: CheckedOptions<M, O>) =>
   stageOn<M, O & { machine: string }>(m, { machine: 'v100-pcie-16g', ...(o as object) } as never)
 const vgg = model([2, 3, 32, 48], seq(
   conv2d('c1', 8, 3), relu(), conv2d('c2', 8, 3), relu(), maxPool('p1', 2),
