@@ -161,7 +161,7 @@ export const backward = (b: GraphBuilder, ops: readonly Op[], aim: Aim): Either<
         })
       rule(contextOf(b, op, gradients, wants))
     }
-    // Whether or not the last use passes a gradient on: now no other comes.
+    // Ops are visited last to first: behind a parameter's first op, its gradient is complete.
     for (const v of new Set(op.ins))
       if (first.get(v) === op && gradients.has(v)) found.push({ param: v as Ref, gradient: gradients.of(v, op), op })
   }

@@ -1,6 +1,7 @@
 // The op table's entry type: everything that is known about one operator, from which the graph builder, the
 // gradient pass, tiling, cost, liveness, the wire format and the generated C++ are derived.
-// In: nothing. Out: types and small constructors. Invariant: no other place switches over operator kinds.
+// In: nothing. Out: types and small constructors. Invariant: whoever needs to know something of an operator asks its entry;
+// only rewrites, which join operators, know some by name.
 import type { Either } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { clip, type Dim, type Range, type Shape } from '../core/box'

@@ -37,7 +37,7 @@ export const leaveUntil = (tracks: readonly Track[], calls: readonly Call[], bud
       } else if (canLeave(t) && t.stays[gap]!.last + 1 < next) endsBefore[t.stays[gap]!.last + 1]!.push({ track, gap, next })
     }
   })
-  // What is read again soonest lies deepest: when it is on top, everything left is in use already.
+  // The one with the farthest next use is on top. Once that use has come, everything left is in use too.
   const idle = new Heap<Idle>((a, b) => a.next > b.next)
   let now = 0
   for (let p = 0; p < calls.length; p++) {
