@@ -44,7 +44,7 @@ import { type GraphError, renderError } from '../../staging/core/errors'
 import type { Graph, Op } from '../../staging/graph/graph'
 import { inputDef, sigmaDelta } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
-import { graphText } from '../../staging/ops/text'
+import { graphText } from '../../staging/graph/text'
 import { trainingFrom } from '../graph/sketch'
 import { type Forward, forward } from './forward'
 

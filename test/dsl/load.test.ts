@@ -7,7 +7,7 @@ import { asModel, conv2d, maxPool, model, modelAt, relu, repeat, seq } from '../
 import { layerKinds } from '../../dsl/layers/registry'
 import { zooNets } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
-import { graphText } from '../../staging/ops/text'
+import { graphText } from '../../staging/graph/text'
 import { forward } from './forward'
 
 const net = seq(conv2d('c', 8, 3), relu(), maxPool('p', 2))

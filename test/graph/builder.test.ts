@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { renderError } from '../../staging/core/errors'
 import { GraphBuilder } from '../../staging/graph/builder'
 import { fingerprint } from '../../staging/graph/fingerprint'
-import { graphText } from '../../staging/ops/text'
+import { graphText } from '../../staging/graph/text'
 import { convAttrs, mustFail, Sketch } from './sketch'
 
 const small = (): Sketch => {

@@ -1,30 +1,7 @@
 // One line for each op, value or graph, for people and golden dumps: stable under refactors, changed by any change of meaning.
 // Worked example: `3 backward conv1: conv2d_bwd_weights(%0 image, %9 conv1.grad) {strideH=1 ...} -> %10 conv1.weight.grad [64,3,3,3]`.
-import { type AnyAttrs, shapeText } from './op'
-
-/** What a printed op needs of a graph's value and op; structural, so that ops do not depend on graph. */
-export interface PrintedValue {
-  readonly id: number
-  readonly name: string
-  readonly role: string
-  readonly shape: readonly number[]
-  readonly dtype: string
-  readonly init?: { readonly dist: string; readonly a: number }
-}
-export interface PrintedOp {
-  readonly id: number
-  readonly kind: string
-  readonly layer: string
-  readonly phase: string
-  readonly attrs: AnyAttrs
-  readonly ins: readonly number[]
-  readonly outs: readonly number[]
-}
-export interface PrintedGraph {
-  readonly name: string
-  readonly values: readonly PrintedValue[]
-  readonly ops: readonly PrintedOp[]
-}
+import { type AnyAttrs, shapeText } from '../ops/op'
+import type { Graph, Op, Value } from './graph'
 
 /** `{strideH: 2, groups: 1}` as `strideH=2 groups=1`. */
 export const attrsText = (attrs: AnyAttrs): string =>
@@ -32,12 +9,12 @@ export const attrsText = (attrs: AnyAttrs): string =>
     .map(([k, v]) => `${k}=${v}`)
     .join(' ')
 
-export const valueText = (v: PrintedValue): string => {
+export const valueText = (v: Value): string => {
   const start = v.init ? ` ${v.init.dist}(${v.init.a})` : ''
   return `%${v.id} ${v.role} ${v.name} ${shapeText(v.shape)} ${v.dtype}${start}`
 }
 
-export const opText = (g: PrintedGraph, op: PrintedOp): string => {
+export const opText = (g: Graph, op: Op): string => {
   const read = (id: number): string => `%${id} ${g.values[id]!.name}`
   const made = (id: number): string => `${read(id)} ${shapeText(g.values[id]!.shape)}`
   const attrs = attrsText(op.attrs)
@@ -46,7 +23,7 @@ export const opText = (g: PrintedGraph, op: PrintedOp): string => {
 }
 
 /** The leaves, then the ops in execution order. */
-export const graphText = (g: PrintedGraph): string => {
+export const graphText = (g: Graph): string => {
   const made = new Set(g.ops.flatMap((o) => o.outs))
   const leaves = g.values.filter((v) => !made.has(v.id))
   return [`graph ${g.name}`, ...leaves.map(valueText), ...g.ops.map((o) => opText(g, o))].join('\n')
