@@ -1,8 +1,11 @@
 // What there is for CUDA: driver, toolkit, libraries, the plugin, and what the plugin says of the GPU. All of it is optional:
 // training runs on the cpu device without any of it. In: a probe. Out: findings, each with the way to what is missing.
 import * as path from 'node:path'
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as t from 'io-ts'
 import { type Finding, ok, optional } from './finding'
-import { onPath, type Probe, sharedLibrary } from './probe'
+import { answerOf, onPath, type Probe, sharedLibrary, wordsOf } from './probe'
 
 const QUERY = [
   '--query-gpu=name,memory.total,driver_version,pcie.link.gen.max,pcie.link.width.max',
@@ -10,7 +13,9 @@ const QUERY = [
 ]
 
 const gpus = (probe: Probe): Finding[] => {
-  const lines = (probe.run('nvidia-smi', QUERY) ?? '').split('\n').filter((line) => line.includes(','))
+  const lines = wordsOf(probe.run('nvidia-smi', QUERY))
+    .split('\n')
+    .filter((line) => line.includes(','))
   return lines.map((line, index) => {
     const [name, mebibytes, driver, generation, width] = line.split(',').map((field) => field.trim())
     return ok('cuda', `GPU ${index}`, `${name}, ${mebibytes} MiB, driver ${driver}, PCIe ${generation} x${width}`)
@@ -23,7 +28,7 @@ const toolkit = (probe: Probe): Finding => {
     .filter((name) => /^cuda(-[\d.]+)?$/.test(name))
     .map((name) => `/usr/local/${name}/bin`)
   const nvcc = onPath(probe, 'nvcc', ...versioned)
-  const release = nvcc && /release ([\d.]+)/.exec(probe.run(nvcc, ['--version']) ?? '')?.[1]
+  const release = nvcc && /release ([\d.]+)/.exec(wordsOf(probe.run(nvcc, ['--version'])))?.[1]
   if (!nvcc)
     return optional(
       'cuda',
@@ -64,35 +69,31 @@ const pluginPath = (probe: Probe, root: string): string | undefined => {
   return places.find((file) => probe.exists(file))
 }
 
-interface Facts {
-  readonly device: string
-  readonly driver: string
-  readonly libraries: string
-  readonly totalBytes: number
-  readonly freeBytes: number
-  readonly link: { readonly outBytesPerSecond: number; readonly inBytesPerSecond: number; readonly fullDuplex: boolean }
-}
+const factsCodec = t.type({
+  device: t.string,
+  driver: t.string,
+  libraries: t.string,
+  totalBytes: t.number,
+  freeBytes: t.number,
+  link: t.type({ outBytesPerSecond: t.number, inBytesPerSecond: t.number, fullDuplex: t.boolean }),
+})
 
 const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
 const rate = (bytesPerSecond: number): string => `${(bytesPerSecond / 1e9).toFixed(1)} GB/s`
 
-const factsText = (f: Facts): string =>
+const factsText = (f: t.TypeOf<typeof factsCodec>): string =>
   `${f.device}; driver for ${f.driver}; ${f.libraries}; ${gib(f.freeBytes)} of ${gib(f.totalBytes)} free; link out ${rate(f.link.outBytesPerSecond)}, in ${rate(f.link.inBytesPerSecond)}${f.link.fullDuplex ? ', both ways at once' : ''}`
 
-/** Asked in a process of its own: a driver that crashes takes only that one with it. */
 const device = (probe: Probe, root: string, loader: readonly string[]): Finding => {
   const plugin = pluginPath(probe, root)
   if (plugin === undefined) return optional('cuda', 'device', `the cuda device is not built (no ${PLUGIN})`, BUILD)
-  const answer = probe.run(process.execPath, loader)
-  if (answer !== undefined) {
-    try {
-      return ok('cuda', 'device', factsText(JSON.parse(answer) as Facts))
-    } catch {
-      /* it said something else: its complaint follows */
-    }
-  }
-  const reason = probe.complaint(process.execPath, loader) ?? 'it says nothing'
-  return optional('cuda', 'device', `${plugin} cannot be used: ${reason}`, 'see the lines above for what is missing')
+  return pipe(
+    answerOf(probe, factsCodec, loader),
+    E.match(
+      (reason) => optional('cuda', 'device', `${plugin} cannot be used: ${reason}`, 'see the lines above for what is missing'),
+      (facts) => ok('cuda', 'device', factsText(facts)),
+    ),
+  )
 }
 
 export const cudaFindings = (probe: Probe, root: string, loader: readonly string[]): Finding[] => [

@@ -1,10 +1,13 @@
 // What the native side needs: compiler, CMake, make, oneDNN, and the addon itself; what is measured of this machine. In: a probe
 // and where the checkout is. Out: findings; those that are missing name the Debian package.
 import * as path from 'node:path'
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as t from 'io-ts'
 import { cpuBuild, profileWords } from '../machine/profile'
-import { ADDON, type DeviceInfo } from '../device/native'
+import { ADDON } from '../device/native'
 import { type Finding, missing, note, ok } from './finding'
-import { onPath, type Probe, sharedLibrary } from './probe'
+import { answerOf, onPath, type Probe, sharedLibrary, wordsOf } from './probe'
 
 const DEBIAN: Readonly<Record<string, string>> = {
   compiler: 'g++',
@@ -15,12 +18,12 @@ const DEBIAN: Readonly<Record<string, string>> = {
 
 const install = (...packages: readonly string[]): string => `apt-get install -y --no-install-recommends ${packages.join(' ')}`
 
-const firstLine = (text: string | undefined): string => text?.split('\n')[0]?.trim() ?? ''
+const firstLine = (text: string): string => text.split('\n')[0]!.trim()
 
 const tool = (probe: Probe, name: string, commands: readonly string[]): Finding => {
   const found = commands.map((command) => onPath(probe, command)).find((file) => file !== undefined)
   if (found === undefined) return missing('native', name, 'not found', install(DEBIAN[name]!))
-  return ok('native', name, `${firstLine(probe.run(found, ['--version'])) || 'unknown version'} (${found})`)
+  return ok('native', name, `${firstLine(wordsOf(probe.run(found, ['--version']))) || 'unknown version'} (${found})`)
 }
 
 const HEADERS = [
@@ -39,17 +42,21 @@ const oneDnn = (probe: Probe): Finding => {
   return ok('native', 'oneDNN', `${part('MAJOR')}.${part('MINOR')}.${part('PATCH')}${library ? ` (${library})` : ''}`)
 }
 
-/** Loaded in a process of its own: an addon built for another processor takes its process with it. */
+/** What of its answer is told. */
+const infoCodec = t.intersection([t.type({ build: t.string, threads: t.number }), t.partial({ oneDnn: t.string })])
+
 const addon = (probe: Probe, root: string, question: readonly string[]): readonly Finding[] => {
   if (!probe.exists(path.join(root, ADDON))) return [missing('native', 'addon', 'not built', 'npm run build')]
-  const answer = probe.run(process.execPath, question)
-  if (answer === undefined) {
-    const complaint = probe.complaint(process.execPath, question) ?? 'it says nothing'
-    return [missing('native', 'addon', `${ADDON} does not load: ${complaint}`, 'rm -r build/addon && npm run build')]
-  }
-  const info = JSON.parse(answer) as DeviceInfo
-  const build = cpuBuild(info)
-  return [ok('native', 'addon', `${ADDON} loads: ${build}`), note('native', 'profile', profileWords(build, info.threads))]
+  return pipe(
+    answerOf(probe, infoCodec, question),
+    E.match(
+      (reason) => [missing('native', 'addon', `${ADDON} does not load: ${reason}`, 'rm -r build/addon && npm run build')],
+      (info) => {
+        const build = cpuBuild(info)
+        return [ok('native', 'addon', `${ADDON} loads: ${build}`), note('native', 'profile', profileWords(build, info.threads))]
+      },
+    ),
+  )
 }
 
 /** The tools are needed to build the addon, not to use it. */

@@ -4,15 +4,19 @@ import { spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as os from 'node:os'
 import * as path from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { constUndefined, pipe } from 'fp-ts/function'
+import * as J from 'fp-ts/Json'
+import type * as t from 'io-ts'
+import { decodedOr } from '../../staging/core/codecs'
 
 export interface Probe {
   readonly read: (file: string) => string | undefined
   readonly list: (folder: string) => readonly string[]
   readonly exists: (file: string) => boolean
-  /** Standard output when the command ends well. */
-  readonly run: (command: string, args: readonly string[]) => string | undefined
-  /** Null when the command ends well, else its last words. */
-  readonly complaint: (command: string, args: readonly string[]) => string | null
+  /** Standard output when the command ends well, else why it did not. */
+  readonly run: (command: string, args: readonly string[]) => Either<string, string>
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cores: number
   readonly nodeVersion: string
@@ -22,13 +26,7 @@ export interface Probe {
   readonly directIo: (folder: string) => boolean
 }
 
-const attempt = <A>(f: () => A): A | undefined => {
-  try {
-    return f()
-  } catch {
-    return undefined
-  }
-}
+const attempt = <A>(f: () => A): A | undefined => E.toUnion(E.tryCatch(f, constUndefined))
 
 const tryDirect = (folder: string): boolean => {
   const file = path.join(folder, `.spillway-doctor-${process.pid}.tmp`)
@@ -39,26 +37,21 @@ const tryDirect = (folder: string): boolean => {
   return opened !== undefined && O_DIRECT !== undefined
 }
 
-const run = (command: string, args: readonly string[]): ReturnType<typeof spawnSync> =>
-  spawnSync(command, [...args], { encoding: 'utf8', timeout: 20_000 })
+const run: Probe['run'] = (command, args) => {
+  const { status, signal, stdout, stderr, error } = spawnSync(command, [...args], { encoding: 'utf8', timeout: 20_000 })
+  if (status === 0) return E.right(stdout)
+  const words = (stderr ?? '')
+    .split('\n')
+    .find((line) => /error/i.test(line))
+    ?.trim()
+  return E.left(words ?? error?.message ?? (signal ? `ended by ${signal}` : `exit code ${status}`))
+}
 
 export const thisMachine = (): Probe => ({
   read: (file) => attempt(() => fs.readFileSync(file, 'utf8')),
   list: (folder) => attempt(() => fs.readdirSync(folder)) ?? [],
   exists: fs.existsSync,
-  run: (command, args) => {
-    const { status, stdout } = run(command, args)
-    return status === 0 ? String(stdout) : undefined
-  },
-  complaint: (command, args) => {
-    const { status, signal, stderr, error } = run(command, args)
-    if (status === 0) return null
-    const words = String(stderr ?? '')
-      .split('\n')
-      .find((line) => /error/i.test(line))
-      ?.trim()
-    return words ?? error?.message ?? (signal ? `ended by ${signal}` : `exit code ${status}`)
-  },
+  run,
   env: process.env,
   cores: os.availableParallelism(),
   nodeVersion: process.versions.node,
@@ -71,6 +64,17 @@ export const thisMachine = (): Probe => ({
   directIo: tryDirect,
 })
 
+/** What a command said, if anything. */
+export const wordsOf: (said: Either<string, string>) => string = E.getOrElse(() => '')
+
+/** What a Node process of its own answers in JSON: an addon or a driver that crashes takes only that one with it. */
+export const answerOf = <A>(probe: Probe, codec: t.Decoder<unknown, A>, question: readonly string[]): Either<string, A> =>
+  pipe(
+    probe.run(process.execPath, question),
+    E.flatMap((text) => E.mapLeft(() => 'it says something else')(J.parse(text))),
+    E.flatMap(decodedOr(codec, 'it says something else')),
+  )
+
 /** Where the shell would find a command. */
 export const onPath = (probe: Probe, command: string, ...alsoIn: readonly string[]): string | undefined =>
   [...(probe.env.PATH ?? '').split(':').filter(Boolean), ...alsoIn]
@@ -79,7 +83,12 @@ export const onPath = (probe: Probe, command: string, ...alsoIn: readonly string
 
 /** The loader's path for a library whose name begins like this. */
 export const sharedLibrary = (probe: Probe, prefix: string): string | undefined => {
-  const cache = probe.run('/sbin/ldconfig', ['-p']) ?? probe.run('ldconfig', ['-p']) ?? ''
-  const line = cache.split('\n').find((entry) => entry.trim().startsWith(prefix))
+  const cache = pipe(
+    probe.run('/sbin/ldconfig', ['-p']),
+    E.alt(() => probe.run('ldconfig', ['-p'])),
+  )
+  const line = wordsOf(cache)
+    .split('\n')
+    .find((entry) => entry.trim().startsWith(prefix))
   return line?.split('=> ')[1]?.trim()
 }

@@ -1,4 +1,5 @@
 // The doctor describes machines that the test makes up, and this one.
+import { left, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { doctor, reportText } from '../../src/doctor/doctor'
@@ -21,11 +22,10 @@ const healthy: Probe = {
   exists: (file) => !file.endsWith('nvcc'),
   run: (command) => {
     if (command === process.execPath)
-      return JSON.stringify({ devices: ['cpu'], cores: 4, threads: 3, build: 'c0ffee', oneDnn: '2.6.3' })
-    if (command.includes('ldconfig')) return '\tlibdnnl.so.2 (libc6,x86-64) => /lib/libdnnl.so.2\n'
-    return command.includes('nvidia') || command.includes('nvcc') ? undefined : 'version 1.2\n'
+      return right(JSON.stringify({ devices: ['cpu'], cores: 4, threads: 3, build: 'c0ffee', oneDnn: '2.6.3' }))
+    if (command.includes('ldconfig')) return right('\tlibdnnl.so.2 (libc6,x86-64) => /lib/libdnnl.so.2\n')
+    return command.includes('nvidia') || command.includes('nvcc') ? left('there is none') : right('version 1.2\n')
   },
-  complaint: () => null,
   env: { PATH: '/usr/bin' },
   cores: 4,
   nodeVersion: '20.1.0',
@@ -50,7 +50,7 @@ test('a healthy machine is ready, without a GPU', () => {
 })
 
 test('without oneDNN and addon it is not ready and says what to install', () => {
-  const bare: Probe = { ...healthy, read: () => undefined, run: () => undefined, exists: () => false }
+  const bare: Probe = { ...healthy, read: () => undefined, run: () => left('there is none'), exists: () => false }
   const report = doctor(bare, GiB)
   assert.not(report.ready)
   assert.is(finding(bare, 'oneDNN').fix, 'apt-get install -y --no-install-recommends libdnnl-dev ocl-icd-opencl-dev')
@@ -61,8 +61,7 @@ test('without oneDNN and addon it is not ready and says what to install', () => 
 test('an addon that does not load is told with its reason', () => {
   const broken: Probe = {
     ...healthy,
-    run: (c, a) => (c === process.execPath ? undefined : healthy.run(c, a)),
-    complaint: () => 'Error: libdnnl.so.2: cannot open shared object file',
+    run: (c, a) => (c === process.execPath ? left('Error: libdnnl.so.2: cannot open shared object file') : healthy.run(c, a)),
   }
   assert.not(doctor(broken, GiB).ready)
   assert.match(finding(broken, 'addon').value, 'libdnnl.so.2: cannot open')
@@ -84,7 +83,10 @@ test('an old Node is named', () => {
 })
 
 test('a GPU is described', () => {
-  const gpu: Probe = { ...healthy, run: (c, a) => (c === 'nvidia-smi' ? 'NVIDIA X, 81559, 580.1, 5, 16\n' : healthy.run(c, a)) }
+  const gpu: Probe = {
+    ...healthy,
+    run: (c, a) => (c === 'nvidia-smi' ? right('NVIDIA X, 81559, 580.1, 5, 16\n') : healthy.run(c, a)),
+  }
   assert.is(finding(gpu, 'GPU 0').value, 'NVIDIA X, 81559 MiB, driver 580.1, PCIe 5 x16')
 })
 
@@ -99,8 +101,7 @@ test('without its plugin the cuda device says how to build it', () => {
 test('a plugin that cannot be used is told with its reason', () => {
   const broken: Probe = {
     ...withPlugin,
-    run: (c, a) => (c === process.execPath ? undefined : healthy.run(c, a)),
-    complaint: () => 'Error: there is no NVIDIA GPU here',
+    run: (c, a) => (c === process.execPath ? left('Error: there is no NVIDIA GPU here') : healthy.run(c, a)),
   }
   assert.match(finding(broken, 'device').value, 'cannot be used: Error: there is no NVIDIA GPU here')
   assert.is(finding(broken, 'device').state, 'optional')
@@ -115,11 +116,17 @@ test('a GPU that can be used is told with memory, libraries and link', () => {
     freeBytes: 139 * GiB,
     link: { outBytesPerSecond: 5e10, inBytesPerSecond: 4.5e10, fullDuplex: true },
   }
-  const gpu: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? JSON.stringify(facts) : healthy.run(c, a)) }
+  const gpu: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? right(JSON.stringify(facts)) : healthy.run(c, a)) }
   assert.is(
     finding(gpu, 'device').value,
     'NVIDIA X, sm_90; driver for CUDA 13.0; cuDNN 91500; 139.0 GiB of 140.0 GiB free; link out 50.0 GB/s, in 45.0 GB/s, both ways at once',
   )
+})
+
+test('a process that answers something else is told so', () => {
+  const odd: Probe = { ...withPlugin, run: (c, a) => (c === process.execPath ? right('{"device":1}') : healthy.run(c, a)) }
+  assert.match(finding(odd, 'addon').value, 'does not load: it says something else')
+  assert.match(finding(odd, 'device').value, 'cannot be used: it says something else')
 })
 
 test('libraries inside a wheel are found by their folder', () => {
