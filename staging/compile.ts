@@ -2,7 +2,7 @@
 // In: an elaborated step, a machine, a budget. Out: the fastest plan that fits, verified, or why there is none.
 // Invariant: whatever plans comes through here, so that for equal steps and machines plans are equal byte for byte.
 //
-//   elaborate   a step's forward graph and what is minimised in it      dsl/stepgraph.ts
+//   elaborate   a step's forward graph and what is minimised in it      dsl/elaborate.ts
 //   rewrite     operators joined where the device has them fused        grad/rewrite
 //   grad        losses, backward passes, updates                        grad/grad.ts
 //   narrow      bf16 where the machine computes in it                   grad/rewrite/narrow.ts
