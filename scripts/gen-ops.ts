@@ -3,9 +3,10 @@
 // the exit status is 1 when one of them differs.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { cases } from './operators/cases'
 import { header } from './operators/header'
 import { page } from './operators/page'
-import { cudaKernels, entries, layerIndex, layerTable, opTable } from './operators/registries'
+import { cudaKernels, entries, layerIndex, layerTable, opTable, unaryLayers } from './operators/registries'
 
 const ROOT = join(__dirname, '..')
 
@@ -15,6 +16,8 @@ const FILES: readonly (readonly [file: string, text: (committed: string) => stri
   ['native/gen/ops.h', () => header(entries())],
   ['native/cuda/kernels/all.hpp', cudaKernels],
   ['docs/operators.md', (committed) => page(entries(), committed)],
+  ['test/native/kernels/table_cases.hpp', () => cases(entries())],
+  ['dsl/layers/unary.ts', unaryLayers],
   ['dsl/layers/table.ts', layerTable],
   ['dsl/layers/index.ts', layerIndex],
 ]

@@ -1,6 +1,4 @@
 // Dropout by counter: the mask is drawn for the element's place in the whole value, so tiles and recompute agree.
-#include "ops/dropout.hpp"
-
 #include "cpu/runs.hpp"
 #include "core/philox.hpp"
 
@@ -37,12 +35,10 @@ void drop(const KernelCall& call, DropoutAttrs a) {
 }
 
 struct Dropout : PlainKernel {
-  static constexpr auto check = ops::check_dropout;
   static void run(const KernelCall& c) { drop(c, DropoutAttrs::read(c.attrs)); }
 };
 
 struct DropoutBackward : PlainKernel {
-  static constexpr auto check = ops::check_dropout_bwd;
   static void run(const KernelCall& c) { drop(c, DropoutBwdAttrs::read(c.attrs)); }
 };
 

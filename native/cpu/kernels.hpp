@@ -23,9 +23,10 @@ bool has_bf16();
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 
-/// An operator that needs no scratch; others hide this member with their own. One with things to work out beforehand is an object
+/// An operator that needs no scratch and takes what the op table allows; others hide these members with their own. One with things to work out beforehand is an object
 /// instead: made from a call, with `workspace_bytes()`, `run(call)` and, where there is code to generate, `compile()`.
 struct PlainKernel {
+  static constexpr auto check = ops::check_by_table;
   static int64_t workspace(const KernelCall&) { return 0; }
 };
 

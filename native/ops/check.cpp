@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 
 namespace spillway::ops {
@@ -23,12 +24,49 @@ bool attributes_fit(const OpInfo& op, const KernelCall& c) {
     if (!std::isfinite(a)) return false;
     if (op.attr_kinds[i] == 'i' && (a != std::floor(a) || std::abs(a) > 0x1p53)) return false;
   }
-  return true;
+  return std::all_of(op.limits, op.limits + op.n_limits, [&](const AttrLimit& l) {
+    const double a = c.attrs[l.attr];
+    return a >= l.least && a <= l.most && a < l.below;
+  });
 }
 
 bool counts_fit(const OpInfo& op, const KernelCall& c) {
   return c.n_ins >= op.min_ins && (op.max_ins == VARIADIC || c.n_ins <= op.max_ins) && c.n_outs >= op.min_outs &&
          c.n_outs <= op.max_outs;
+}
+
+/// A tensor's range in a dimension, as `how` says: s that of the anchor; a all of a value as large as the anchor's; b that of the anchor or
+/// one element that stands for all; 1 one element.
+bool range_fits(char how, const View& v, const View& anchor, int d) {
+  const bool one = v.origin[d] == 0 && v.dims[d] == 1 && v.extent[d] == 1;
+  const bool same = v.origin[d] == anchor.origin[d] && v.dims[d] == anchor.dims[d];
+  switch (how) {
+    case 's': return same;
+    case 'a': return v.origin[d] == 0 && v.dims[d] == v.extent[d] && v.dims[d] == anchor.dims[d];
+    case 'b': return one || same;
+    default: return one;
+  }
+}
+
+constexpr const char* DIMS = "BCHW";
+
+/// Extents that are numbers or the anchor's, in their order: 4C is [4, its channels].
+bool dims_fit(const char* dims, const View& v, const View& anchor) {
+  if (!is_whole(v)) return false;
+  for (int d = 0; d < 4; d++) {
+    const char* const dim = *dims ? std::strchr(DIMS, *dims) : nullptr;
+    if (v.dims[d] != (dim ? anchor.dims[dim - DIMS] : *dims ? *dims - '0' : 1)) return false;
+    if (*dims) dims++;
+  }
+  return true;
+}
+
+bool lies_well(const OperandInfo& o, const KernelCall& c, const View& v, const View& anchor) {
+  if (o.role == Role::whole) return *o.fits == '=' ? is_whole(v) && same_dims(v, c.ins[0]) : dims_fit(o.fits, v, anchor);
+  if (!is_activation(v)) return false;
+  for (int d = 0; d < 4; d++)
+    if (!range_fits(o.fits[d], v, anchor, d)) return false;
+  return true;
 }
 
 std::string box_text(const View& v) {
@@ -75,6 +113,18 @@ Status check_operands(const KernelCall& c) {
     if (element == Element::either && dtype != real && dtype != DType::bf16) return refuse(c, "wrong element type");
     if (dtype != (several ? *alike : element == Element::i32 ? DType::i32 : element == Element::bf16 ? DType::bf16 : real))
       return refuse(c, "wrong element type");
+  }
+  return {};
+}
+
+Status check_by_table(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const OpInfo& op = *op_info(c.kind);
+  const View& anchor = op.anchor < 0 ? c.outs[0] : c.ins[op.anchor];
+  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
+    const OperandInfo& o = i < c.n_ins ? op.in(i) : op.out(i - c.n_ins);
+    if (!o.fits) return refuse(c, "the op table does not say how its operands lie");
+    if (!lies_well(o, c, operand_of(c, i), anchor)) return refuse(c, (std::string(o.name) + " does not lie as it should").c_str());
   }
   return {};
 }

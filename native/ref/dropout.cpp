@@ -1,5 +1,4 @@
 // Dropout by counter: the mask is drawn for the element's place in the whole value, so tiles and recompute agree.
-#include "ops/dropout.hpp"
 #include "ref/kernels.hpp"
 #include "core/philox.hpp"
 
@@ -20,13 +19,11 @@ void masked_copy(const KernelCall& call, DropoutAttrs a) {
 }
 
 struct Dropout {
-  static constexpr auto check = ops::check_dropout;
   template <class T>
   static void run(const KernelCall& c) { masked_copy<T>(c, DropoutAttrs::read(c.attrs)); }
 };
 
 struct DropoutBackward {
-  static constexpr auto check = ops::check_dropout_bwd;
   template <class T>
   static void run(const KernelCall& c) { masked_copy<T>(c, DropoutBwdAttrs::read(c.attrs)); }
 };

@@ -98,15 +98,22 @@ class Prepared final : public PreparedKernel {
   void (*run_)(const KernelCall&);
 };
 
-/// An entry from a type with `check(call)`, `run<T>(call)` and, where it needs scratch, `scratch_doubles(call)`: one way for all.
+/// What the op table allows, unless an operator says more.
+template <class Op>
+Status check(const KernelCall& c) {
+  if constexpr (requires { Op::check(c); }) return Op::check(c);
+  else return ops::check_by_table(c);
+}
+
+/// An entry from a type with `check(call)`, where the op table does not say enough, `run<T>(call)` and, where it needs scratch, `scratch_doubles(call)`: one way for all.
 template <class Op>
 constexpr KernelEntry entry() {
   return {[](const KernelCall& c, uint32_t) -> Result<std::vector<Way>> {
-            if (Status s = Op::check(c); !s.ok()) return s;
+            if (Status s = check<Op>(c); !s.ok()) return s;
             return std::vector{Way{0, true, uint64_t(scratch_bytes<Op>(c)), "loops"}};
           },
           [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
-            if (Status s = Op::check(c); !s.ok()) return s;
+            if (Status s = check<Op>(c); !s.ok()) return s;
             return std::unique_ptr<PreparedKernel>(std::make_unique<Prepared<Op>>(c));
           }};
 }

@@ -9,7 +9,6 @@ namespace spillway::ref {
 namespace {
 
 struct Softmax {
-  static constexpr auto check = ops::check_whole_channels;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), y(c.outs[0]);
@@ -24,7 +23,6 @@ struct Softmax {
 };
 
 struct SoftmaxBackward {
-  static constexpr auto check = ops::check_whole_channels;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> y(c.ins[0]), dy(c.ins[1]), dx(c.outs[0]);

@@ -1,6 +1,7 @@
 // native/gen/ops.h: wire numbers, attribute structs and what the tape reader checks. In: the op table. Out: the header's text.
 import { elementOf } from '../../staging/ops/elements'
-import type { OpDef, OperandDef } from '../../staging/ops/op'
+import type { Access, AccessMap, OpDef, OperandDef } from '../../staging/ops/op'
+import { UNARY } from '../../staging/ops/unary'
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 const pascal = (kind: string): string => kind.replace(/(^|_)([a-z0-9])/g, (_, __, c: string) => c.toUpperCase())
@@ -42,15 +43,41 @@ const kinds = (d: OpDef): string =>
     .join('')
 const required = (operands: readonly OperandDef[]): number => operands.filter((o) => !o.optional).length
 
-const operand = (d: OpDef, o: OperandDef, written: boolean): string =>
-  `{"${o.name}", Role::${o.role}, Element::${elementOf(d, o)}, ${written}, ${o.updates === true}}`
+const AXES = ['B', 'C', 'H', 'W'] as const
+const RANGES: Readonly<Partial<Record<Access['tag'], string>>> = { same: 's', all: 'a', reduce: '1' }
+
+/** How an operand lies to the anchor (native/ops/check.cpp), where that follows from no attribute and no other shape. */
+const fits = (o: OperandDef): string | undefined => {
+  if (o.role !== 'data') return o.dims === 'as input 0' ? '=' : o.dims?.join('')
+  const access = o.access?.length === 0 ? (o.access as () => AccessMap)() : undefined
+  const ranges = AXES.map((d) => access && RANGES[access[d].tag])
+  return ranges.every((r) => r !== undefined) ? ranges.join('') : undefined
+}
+
+const operand = (d: OpDef, o: OperandDef, written: boolean): string => {
+  const how = fits(o)
+  return `{"${o.name}", Role::${o.role}, Element::${elementOf(d, o)}, ${written}, ${o.updates === true}, ${how === undefined ? 'nullptr' : `"${how}"`}}`
+}
+
+const bound = (n: number | undefined, otherwise: string): string => (n === undefined ? otherwise : String(n))
+const limits = (d: OpDef): readonly string[] =>
+  Object.entries(d.limits ?? {}).map(
+    ([name, l]) =>
+      `{${Object.keys(d.fields).indexOf(name)}, ${bound(l!.least, '-UNBOUNDED')}, ${bound(l!.most, 'UNBOUNDED')}, ${bound(l!.below, 'UNBOUNDED')}}`,
+  )
+const limitsName = (d: OpDef): string => `${pascal(d.kind)}Limits`
+const limitTables = (opDefs: readonly OpDef[]): string =>
+  opDefs
+    .filter((d) => limits(d).length > 0)
+    .map((d) => `inline constexpr AttrLimit ${limitsName(d)}[] = {${limits(d).join(', ')}};`)
+    .join('\n')
 
 const tableRow = (d: OpDef): string => {
   const ins = d.ins.map((o, i) => operand(d, o, d.mutates?.includes(i) === true))
   const outs = d.outs.map((o) => operand(d, o, true))
   const counts = [required(d.ins), d.variadic ? VARIADIC : d.ins.length, required(d.outs), d.outs.length].join(', ')
   return [
-    `    {"${d.kind}", ${d.wire}, ${counts}, ${Object.keys(d.fields).length}, "${kinds(d)}", ${d.random === true}, ${d.inPlace?.[0] ?? -1},`,
+    `    {"${d.kind}", ${d.wire}, ${counts}, ${Object.keys(d.fields).length}, "${kinds(d)}", ${d.random === true}, ${d.inPlace?.[0] ?? -1}, ${d.anchor === 'out' ? -1 : d.anchor}, ${limits(d).length > 0 ? limitsName(d) : 'nullptr'}, ${limits(d).length},`,
     `     {${ins.join(', ')}},`,
     `     {${outs.join(', ')}}},`,
   ].join('\n')
@@ -70,6 +97,10 @@ export const header = (
 /// Every operator: X(kind, wire number).
 #define SPILLWAY_OPS(X) \\
 ${opDefs.map((d) => `  X(${d.kind}, ${d.wire})`).join(' \\\n')}
+
+/// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
+#define SPILLWAY_UNARY(X) \\
+${UNARY.map((u) => `  X(${u.kind})`).join(' \\\n')}
 
 namespace spillway {
 
@@ -99,6 +130,14 @@ struct OperandInfo {
   Element element = Element::real;
   bool written = false;  // outputs, and inputs that the op overwrites
   bool updated = false;  // an output that is read too
+  const char* fits = nullptr;  // how it lies to the anchor (ops/check.cpp); null where the operator's own check says
+};
+
+constexpr double UNBOUNDED = __builtin_inf();
+/// An attribute, by its place, is at least and at most so much, and below that much.
+struct AttrLimit {
+  int attr;
+  double least, most, below;
 };
 
 constexpr uint16_t VARIADIC = ${VARIADIC};
@@ -114,6 +153,9 @@ struct OpInfo {
   const char* attr_kinds;  // one letter each: i = an integer of at most 2^53, f = any finite number
   bool random;
   int in_place;  // the input whose bytes output 0 may be, or -1
+  int anchor;    // the input whose box is the iteration space; -1: output 0's
+  const AttrLimit* limits;
+  int n_limits;
   OperandInfo ins[MAX_DECLARED_INS];
   OperandInfo outs[MAX_DECLARED_OUTS];
 
@@ -123,6 +165,8 @@ struct OpInfo {
   }
   constexpr const OperandInfo& out(uint32_t i) const { return outs[i]; }
 };
+
+${limitTables(opDefs)}
 
 inline constexpr OpInfo OP_TABLE[] = {
 ${opDefs.map(tableRow).join('\n')}

@@ -1,21 +1,13 @@
 // Dropout. The mask is drawn from Philox by seed, step, `key` and global element index: the same under any tiling,
 // recompute or swap, so the backward draws it again and nothing is saved.
-import { defineOp, type OperandDef, pointwise } from './op'
-import { checked, expectRange, expectRank, firstOut, legal, perElement } from './rules'
+import { data, defineOp } from './op'
+import { checked, expectRank, firstOut, legal, perElement } from './rules'
 
 const fields = { p: 'float', key: 'int' } as const
-const data = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
+const limits = { p: { least: 0, below: 1 }, key: { least: 0, most: 0xffffffff } } as const
 type Shape = readonly number[]
 
-const dropped = (a: { readonly p: number; readonly key: number }, x: Shape) =>
-  checked(
-    [
-      expectRank('the input', x, 4),
-      expectRange('key', a.key, 0, 0xffffffff),
-      () => (a.p >= 0 && a.p < 1 ? undefined : `p is ${a.p}; legal is 0 or more and below 1`),
-    ],
-    () => legal(x),
-  )
+const dropped = (_: unknown, [x]: readonly Shape[]) => checked([expectRank('the input', x!, 4)], () => legal(x!))
 
 export const dropout = defineOp({
   kind: 'dropout',
@@ -23,16 +15,18 @@ export const dropout = defineOp({
   narrow: 'may',
   reclaimed: true,
   fields,
+  limits,
   anchor: 'out',
   random: true,
   inPlace: [0],
   what: 'y = keep ? x/(1−p) : 0, keep drawn from Philox4x32-10 by (seed, step, key, global element index in B,C,H,W order); in place',
   ins: [data('x')],
   outs: [data('y')],
-  shape: (a, [x]) => dropped(a, x!),
+  shape: dropped,
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('dropout_bwd', g.attrs, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
   },
+  samples: (image) => [0, 0.2, 0.5].map((p) => ({ attrs: { p, key: 7 }, ins: [image] })),
   flops: perElement(10, firstOut),
 })
 
@@ -41,12 +35,13 @@ export const dropoutBwd = defineOp({
   wire: 30,
   narrow: 'may',
   fields,
+  limits,
   anchor: 0,
   random: true,
   inPlace: [0],
   what: 'the same mask; in place',
   ins: [data('dy')],
   outs: [data('dx')],
-  shape: (a, [dy]) => dropped(a, dy!),
+  shape: dropped,
   flops: perElement(10, firstOut),
 })

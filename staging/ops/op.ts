@@ -2,7 +2,7 @@
 // gradient pass, tiling, cost, liveness, the wire format and the generated C++ are derived.
 // In: nothing. Out: types and small constructors. Invariant: whoever needs to know something of an operator asks its entry;
 // only rewrites, which join operators, know some by name.
-import type { Either } from 'fp-ts/Either'
+import { type Either, left } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { clip, type Dim, type Range, type Shape } from '../core/box'
 
@@ -27,6 +27,21 @@ export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
     })
   return new t.Type('Attrs', is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
 }
+
+/** The values that an attribute may have; any where there is no bound. */
+export interface Limit {
+  readonly least?: number
+  readonly most?: number
+  readonly below?: number
+}
+
+const limitText = ({ least, most, below }: Limit): string =>
+  most !== undefined ? `${least} to ${most}` : `${least} or more${below === undefined ? '' : ` and below ${below}`}`
+
+const limitFault = (name: string, got: number, l: Limit): string | undefined =>
+  got >= (l.least ?? -Infinity) && got <= (l.most ?? Infinity) && got < (l.below ?? Infinity)
+    ? undefined
+    : `${name} is ${got}; legal is ${limitText(l)}`
 
 // ---------------------------------------------------------------- how operands are indexed
 
@@ -75,6 +90,8 @@ export const resampled = (mode: number, from: number, to: number): Access => ({ 
 export const mirrored = (pad: number, padHigh: number): Access => ({ tag: 'mirrored', pad, padHigh })
 
 export const pointwise: AccessMap = { B: same, C: same, H: same, W: same }
+/** All channels of any pixels. */
+export const wholeChannels: AccessMap = { B: same, C: all, H: same, W: same }
 
 /** Window i covers [i*stride - pad, i*stride - pad + reach). */
 const meetingWindows = (a: Extract<Access, { tag: 'transposed' }>, r: Range, extent: number): Range => {
@@ -172,6 +189,11 @@ export interface OperandDef<F extends Fields = Fields> {
    * (a convolution's window is its weight's): the values' shapes and one tile's give the same map.
    */
   readonly access?: (a: AttrsOf<F>, s: CallShapes) => AccessMap
+  /**
+   * The shape of a whole operand by the anchor's: [4, 'C'] are four numbers for each of its channels; 'as input 0': that
+   * input's. Kernels' checks follow from it; without it a kernel has a check of its own.
+   */
+  readonly dims?: readonly (number | Dim)[] | 'as input 0'
   /** How partial results of tiles merge, for an output that is reduced over a tiled dimension. */
   readonly merge?: 'sum' | 'moments'
   /** May be left out (a bias); only trailing operands may. */
@@ -227,6 +249,11 @@ export interface UpdateContext {
 /** Output shapes, or what is wrong in words that name the legal. */
 export type Shapes = Either<string, readonly (readonly number[])[]>
 
+export interface Sample<F extends Fields = Fields> {
+  readonly attrs: AttrsOf<F>
+  readonly ins: readonly (readonly number[])[]
+}
+
 export interface OpDef<F extends Fields = Fields> {
   readonly kind: string
   /** Number on the wire (tape, plan files); never reused for another operator. */
@@ -234,6 +261,8 @@ export interface OpDef<F extends Fields = Fields> {
   /** What a kernel computes, for docs/operators.md. */
   readonly what: string
   readonly fields: F
+  /** Checked before the shape rule and by every kernel. */
+  readonly limits?: { readonly [K in keyof F]?: Limit }
   readonly ins: readonly OperandDef<F>[]
   readonly outs: readonly OperandDef<F>[]
   /** The last input repeats (add, concat, grad_sum). */
@@ -268,13 +297,27 @@ export interface OpDef<F extends Fields = Fields> {
   readonly reclaimed?: boolean
   /** Draws random numbers, keyed by seed, step, attribute `key` and global element index. */
   readonly random?: boolean
+  /** Calls worth trying on an image: tests of kernels make random ones, with the gradients that the backward rule emits. */
+  readonly samples?: (image: Shape) => readonly Sample<F>[]
   readonly flops: (a: AttrsOf<F>, s: CallShapes) => number
   /** Scratch bytes when the machine cannot say better. */
   readonly workspace?: (a: AttrsOf<F>, s: CallShapes, elementBytes: number) => number
 }
 
+const withinLimits = <F extends Fields>(def: OpDef<F>): OpDef<F>['shape'] => {
+  const limits = Object.entries(def.limits ?? {}) as readonly (readonly [keyof F & string, Limit])[]
+  return (a, ins, given) => {
+    const fault = limits.map(([name, limit]) => limitFault(name, a[name], limit)).find((f) => f !== undefined)
+    return fault === undefined ? def.shape(a, ins, given) : left(fault)
+  }
+}
+
 /** Registers an entry with its attribute type inferred from `fields`. */
-export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef => def as unknown as OpDef
+export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef =>
+  ({ ...def, shape: withinLimits(def) }) as unknown as OpDef
+
+/** A tensor [B,C,H,W] of which an op reads or writes what its iteration says. */
+export const data = (name: string, access: AccessMap = pointwise): OperandDef => ({ name, role: 'data', access: () => access })
 
 /** The operand definition of input `i`, past the end of a variadic list too. */
 export const inputDef = (d: OpDef, i: number): OperandDef => {

@@ -1,10 +1,7 @@
 // Softmax over the channels of each pixel. The backward reads y, not x, so the forward may overwrite x; it needs all
 // channels, and any rows and columns.
-import { all, type AccessMap, defineOp, type OperandDef, same } from './op'
+import { data, defineOp, wholeChannels } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement } from './rules'
-
-const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
-const data = (name: string): OperandDef => ({ name, role: 'data', access: wholeChannels })
 
 export const softmax = defineOp({
   kind: 'softmax',
@@ -14,12 +11,13 @@ export const softmax = defineOp({
   anchor: 'out',
   inPlace: [0],
   what: 'y = e^x / Σ e^x over the channels of a pixel; may run in place',
-  ins: [data('x')],
-  outs: [data('y')],
+  ins: [data('x', wholeChannels)],
+  outs: [data('y', wholeChannels)],
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('softmax_bwd', {}, [g.outs[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
   },
+  samples: (image) => [{ attrs: {}, ins: [image] }],
   flops: perElement(6, firstOut),
 })
 
@@ -30,8 +28,8 @@ export const softmaxBwd = defineOp({
   anchor: 1,
   inPlace: [1],
   what: 'dx = y·(dy − Σ dy·y) over the channels of a pixel; in place of dy',
-  ins: [data('y'), data('dy')],
-  outs: [data('dx')],
+  ins: [data('y', wholeChannels), data('dy', wholeChannels)],
+  outs: [data('dx', wholeChannels)],
   shape: (_, [y, dy]) => checked([expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!)], () => legal(y!)),
   flops: perElement(4, firstIn),
 })

@@ -19,11 +19,9 @@ import { fill, copy, accumulate, mergeMoments } from './plumbing'
 import { maxPool, maxPoolBwd, avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd } from './pool'
 import { maxPoolPlaces, maxPoolPlacesBwd } from './poolplaces'
 import { reflectPad, reflectPadBwd } from './reflectpad'
-import { relu, reluBwd } from './relu'
 import { bnAddReluApply, bnAddReluBwdReduce, bnAddReluBwdData } from './residualnorm'
-import { sigmoid, sigmoidBwd } from './sigmoid'
 import { softmax, softmaxBwd } from './softmax'
-import { tanh, tanhBwd } from './tanh'
+import { unaryOps } from './unary'
 import { upsample, upsampleBwd } from './upsample'
 
 const entries: readonly OpDef[] = [
@@ -96,17 +94,12 @@ const entries: readonly OpDef[] = [
   maxPoolPlacesBwd,
   reflectPad,
   reflectPadBwd,
-  relu,
-  reluBwd,
   bnAddReluApply,
   bnAddReluBwdReduce,
   bnAddReluBwdData,
-  sigmoid,
-  sigmoidBwd,
   softmax,
   softmaxBwd,
-  tanh,
-  tanhBwd,
+  ...unaryOps,
   upsample,
   upsampleBwd,
 ]

@@ -1,7 +1,7 @@
 // Sums of equal boxes, and of gradients that cover parts of a box (zero outside). In place of the first input where the plan
 // says so: an element is written after its own inputs are read.
 #pragma once
-#include "cuda/kernels/relu.hpp"
+#include "cuda/kernels/kernel.hpp"
 #include "ops/add.hpp"
 
 namespace spillway::cuda {

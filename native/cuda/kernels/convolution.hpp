@@ -4,7 +4,6 @@
 #pragma once
 #include "cuda/kernels/linear.hpp"
 #include "cuda/kernels/pool.hpp"
-#include "cuda/kernels/relu.hpp"
 #include "ops/conv2d.hpp"
 
 namespace spillway::cuda {

@@ -2,7 +2,6 @@
 // bits are the cpu device's. The step and the seed are read when the items run: a graph that is replayed draws anew.
 #pragma once
 #include "cuda/kernels/kernel.hpp"
-#include "ops/dropout.hpp"
 #include "core/philox.hpp"
 
 namespace spillway::cuda {
@@ -26,14 +25,12 @@ void masked_copy(Exec& exec, const KernelCall& call, DropoutAttrs a) {
 
 template <>
 struct Kernel<OpKind::dropout> : OwnKernel {
-  static constexpr auto check = ops::check_dropout;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) { masked_copy<T>(exec, c, DropoutAttrs::read(c.attrs)); }
 };
 
 template <>
 struct Kernel<OpKind::dropout_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_dropout_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) { masked_copy<T>(exec, c, DropoutBwdAttrs::read(c.attrs)); }
 };

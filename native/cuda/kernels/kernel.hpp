@@ -16,6 +16,7 @@ struct Kernel {
 struct OwnKernel {
   static constexpr bool missing = false, library = false;
   static constexpr uint32_t together = 1;
+  static constexpr auto check = ops::check_by_table;
   static int64_t workspace(const KernelCall&) { return 0; }
 };
 
@@ -23,6 +24,9 @@ struct LibraryKernel {
   static constexpr bool missing = false, library = true;
   static constexpr uint32_t together = 1;
 };
+
+/// A NaN passes through, as in PyTorch.
+SPILLWAY_BOTH inline float rectify(float x, float slope) { return x <= 0 ? (slope == 0 ? 0.0f : slope * x) : x; }
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 template <class T>

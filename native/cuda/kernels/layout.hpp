@@ -1,7 +1,7 @@
 // What stands between our values and a library's: grids of pixels cut out of a view (with zeros outside) and put back, weights
 // between [O, C, kH, kW] and [O, kH, kW, C], a bias added to every pixel, which is rectified too.
 #pragma once
-#include "cuda/kernels/relu.hpp"
+#include "cuda/kernels/kernel.hpp"
 
 namespace spillway::cuda {
 

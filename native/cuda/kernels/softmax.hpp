@@ -6,7 +6,6 @@ namespace spillway::cuda {
 
 template <>
 struct Kernel<OpKind::softmax> : OwnKernel {
-  static constexpr auto check = ops::check_whole_channels;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), y(c.outs[0]);
@@ -21,7 +20,6 @@ struct Kernel<OpKind::softmax> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::softmax_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_whole_channels;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels y(c.ins[0]), dy(c.ins[1]), dx(c.outs[0]);

@@ -1,34 +1,8 @@
 // Random element-wise operators, joins, losses, updates and the calls that tiling adds.
 #pragma once
-#include "test/native/kernels/families.hpp"
+#include "test/native/kernels/table_cases.hpp"
 
 namespace spillway::test {
-
-inline Family relu_family(Random& r) {
-  Family f;
-  const Dims in = image(r);
-  const Array x = r.normal(in), dy = r.normal(in);
-  const std::vector<double> attrs{r.pick({0.0, 0.1})};
-  const Call forward{OpKind::relu, attrs, {tensor(x)}, {tensor(Array(in))}, 1, {}, false, 0};
-  const Call back{OpKind::relu_bwd, attrs, {tensor(reference(forward)[0]), tensor(dy)}, {tensor(Array(in))}, 1, {}, false, 1};
-  f.calls = {forward, back};
-  f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
-  return f;
-}
-inline const Listed relu_listed{"relu", relu_family, 20};
-
-/// An activation without attributes whose gradient reads y.
-template <OpKind forward_kind, OpKind backward_kind>
-Family activation_family(Random& r) {
-  const Dims in = image(r);
-  const Array x = r.normal(in, 2), dy = r.normal(in);
-  const Call forward{forward_kind, {}, {tensor(x)}, {tensor(Array(in))}, 1, {}, false, 0};
-  const Call back{backward_kind, {}, {tensor(reference(forward)[0]), tensor(dy)}, {tensor(Array(in))}, 1, {}, false, 1};
-  return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
-}
-inline const Listed sigmoid_listed{"sigmoid", activation_family<OpKind::sigmoid, OpKind::sigmoid_bwd>, 15};
-inline const Listed tanh_listed{"tanh", activation_family<OpKind::tanh, OpKind::tanh_bwd>, 15};
-inline const Listed softmax_listed{"softmax", activation_family<OpKind::softmax, OpKind::softmax_bwd>, 20};
 
 inline Family lrn_family(Random& r) {
   const Dims in = image(r);
@@ -39,19 +13,6 @@ inline Family lrn_family(Random& r) {
   return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
 }
 inline const Listed lrn_listed{"lrn", lrn_family, 25};
-
-inline Family dropout_family(Random& r) {
-  Family f;
-  const Dims in = image(r);
-  const Array x = r.normal(in), dy = r.normal(in);
-  const std::vector<double> attrs{r.pick({0.0, 0.2, 0.5}), double(r.between(0, 9))};
-  const Call forward{OpKind::dropout, attrs, {tensor(x)}, {tensor(Array(in))}, 1, {}, false, 0};
-  const Call back{OpKind::dropout_bwd, attrs, {tensor(dy)}, {tensor(Array(in))}, 0, {}, false, 0};
-  f.calls = {forward, back};
-  f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
-  return f;
-}
-inline const Listed dropout_listed{"dropout", dropout_family, 15};
 
 inline Family join_family(Random& r) {
   Family f;

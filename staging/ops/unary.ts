@@ -1,0 +1,76 @@
+// Activations without parameters, one line each: y = f(x) element by element, and dx from dy and from what its gradient reads.
+// A gradient that reads y lets the forward overwrite x. The functions themselves are in native/ops/unary.hpp, once for all
+// devices and element types; kernels, the DSL's layers, the cases of tests and documentation follow from a line.
+import { type AnyAttrs, data, defineOp, type Fields, type Limit, type OpDef } from './op'
+import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement } from './rules'
+
+export interface Unary {
+  readonly kind: string
+  /** Of the function and of its gradient. */
+  readonly wires: readonly [number, number]
+  readonly reads: 'x' | 'y'
+  readonly value: string
+  readonly gradient: string
+  /** Operations for each element, of both. */
+  readonly flops: readonly [number, number]
+  readonly fields?: Fields
+  readonly limits?: Readonly<Record<string, Limit>>
+  /** Attributes of the layer that is called like it. */
+  readonly attrs?: AnyAttrs
+  /** Attributes worth trying. */
+  readonly tried?: readonly AnyAttrs[]
+}
+
+// A negative slope would fold both signs of x onto one of y.
+const slope = {
+  fields: { slope: 'float' },
+  limits: { slope: { least: 0 } },
+  attrs: { slope: 0 },
+  tried: [{ slope: 0 }, { slope: 0.1 }],
+} as const
+
+// biome-ignore format: a table
+export const UNARY: readonly Unary[] = [
+  { kind: 'relu', wires: [15, 16], reads: 'y', value: 'x > 0 ? x : slope·x', gradient: 'y > 0 ? dy : slope·dy', flops: [1, 1], ...slope },
+  { kind: 'sigmoid', wires: [37, 38], reads: 'y', value: '1 / (1 + e^−x)', gradient: 'dy·y·(1 − y)', flops: [4, 3] },
+  { kind: 'tanh', wires: [39, 40], reads: 'y', value: 'tanh(x)', gradient: 'dy·(1 − y²)', flops: [5, 3] },
+]
+
+const forward = (u: Unary): OpDef =>
+  defineOp({
+    kind: u.kind,
+    wire: u.wires[0],
+    narrow: 'may',
+    fields: u.fields ?? {},
+    limits: u.limits ?? {},
+    anchor: 'out',
+    inPlace: [0],
+    what: `y = ${u.value}; may run in place`,
+    ins: [data('x')],
+    outs: [data('y')],
+    shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
+    backward: (g) => {
+      const read = u.reads === 'x' ? g.ins[0]! : g.outs[0]!
+      if (g.wants(0)) g.give(0, g.emit(`${u.kind}_bwd`, g.attrs, [read, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
+    },
+    samples: (image) => (u.tried ?? [{}]).map((attrs) => ({ attrs, ins: [image] })),
+    flops: perElement(u.flops[0], firstOut),
+  })
+
+const backward = (u: Unary): OpDef =>
+  defineOp({
+    kind: `${u.kind}_bwd`,
+    wire: u.wires[1],
+    narrow: 'may',
+    fields: u.fields ?? {},
+    limits: u.limits ?? {},
+    anchor: 1,
+    inPlace: [1],
+    what: `dx = ${u.gradient}; in place of dy`,
+    ins: [data(u.reads), data('dy')],
+    outs: [data('dx')],
+    shape: (_, [v, dy]) => checked([expectRank(u.reads, v!, 4), expectShape('the incoming gradient', dy!, v!)], () => legal(v!)),
+    flops: perElement(u.flops[1], firstIn),
+  })
+
+export const unaryOps: readonly OpDef[] = UNARY.flatMap((u) => [forward(u), backward(u)])
