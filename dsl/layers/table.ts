@@ -12,7 +12,7 @@ import { localResponseNormRule } from './lrn'
 import { maxPoolRule, avgPoolRule } from './pool'
 import { reflectionPad2dRule } from './reflectionpad'
 import { softmaxRule } from './softmax'
-import { reluRule, sigmoidRule, tanhRule } from './unary'
+import { reluRule, sigmoidRule, tanhRule, relu6Rule } from './unary'
 import { upsampleRule } from './upsample'
 
 export const rules = {
@@ -33,6 +33,7 @@ export const rules = {
   pixelLinear: pixelLinearRule,
   reflectionPad2d: reflectionPad2dRule,
   relu: reluRule,
+  relu6: relu6Rule,
   sigmoid: sigmoidRule,
   softmax: softmaxRule,
   tanh: tanhRule,

@@ -18,20 +18,28 @@ export interface Tanh<Name extends string = ''> extends Layer<'tanh', Name> {}
 export const tanh = <N extends string = ''>(name?: N): Tanh<N> => ({ kind: 'tanh', name: name ?? ('' as N) })
 export const tanhRule = elementWise<Tanh<string>>('tanh', 'tanh', { }, true)
 
+export interface Relu6<Name extends string = ''> extends Layer<'relu6', Name> {}
+/** min(max(x, 0), 6) */
+export const relu6 = <N extends string = ''>(name?: N): Relu6<N> => ({ kind: 'relu6', name: name ?? ('' as N) })
+export const relu6Rule = elementWise<Relu6<string>>('relu6', 'relu6', { }, true)
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     relu: S
     sigmoid: S
     tanh: S
+    relu6: S
   }
   interface LayerFt<L> {
     relu: Dim
     sigmoid: Dim
     tanh: Dim
+    relu6: Dim
   }
   interface InPlaceLayers {
     relu: true
     sigmoid: true
     tanh: true
+    relu6: true
   }
 }

@@ -85,13 +85,16 @@
   X(from_bf16_grad, 95) \
   X(bn_add_relu_apply, 96) \
   X(bn_add_relu_bwd_reduce, 97) \
-  X(bn_add_relu_bwd_data, 98)
+  X(bn_add_relu_bwd_data, 98) \
+  X(relu6, 100) \
+  X(relu6_bwd, 101)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
   X(relu) \
   X(sigmoid) \
-  X(tanh)
+  X(tanh) \
+  X(relu6)
 
 namespace spillway {
 
@@ -550,6 +553,14 @@ using BnAddReluBwdReduceAttrs = BnReluApplyAttrs;
 
 using BnAddReluBwdDataAttrs = BnReluApplyAttrs;
 
+struct Relu6Attrs {
+  static Relu6Attrs read(const double*) { return {}; }
+};
+
+struct Relu6BwdAttrs {
+  static Relu6BwdAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -851,6 +862,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"bn_add_relu_bwd_data", 98, 7, 7, 2, 2, 3, "fif", false, 1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"signs", Role::data, Element::i32, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"dgamma", Role::whole, Element::real, false, false, nullptr}, {"dbeta", Role::whole, Element::real, false, false, nullptr}},
      {{"dshortcut", Role::data, Element::either, true, false, "ssss"}, {"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"relu6", 100, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"relu6_bwd", 101, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+     {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };
 
 /// Null when no operator has this wire number.

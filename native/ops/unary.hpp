@@ -59,6 +59,16 @@ struct tanh : Transcendental {
   SPILLWAY_BOTH R gradient(R y, R dy) const { return dy * (R(1) - y * y); }
 };
 
+struct relu6 : Simple {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const {
+    const R positive = x <= 0 ? R(0) : x;
+    return positive >= 6 ? R(6) : positive;
+  }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R y, R dy) const { return y <= 0 || y >= 6 ? R(0) : dy; }
+};
+
 }  // namespace unary
 
 /// Calls body(function) with the function that these attributes say.

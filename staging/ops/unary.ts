@@ -34,6 +34,7 @@ export const UNARY: readonly Unary[] = [
   { kind: 'relu', wires: [15, 16], reads: 'y', value: 'x > 0 ? x : slope·x', gradient: 'y > 0 ? dy : slope·dy', flops: [1, 1], ...slope },
   { kind: 'sigmoid', wires: [37, 38], reads: 'y', value: '1 / (1 + e^−x)', gradient: 'dy·y·(1 − y)', flops: [4, 3] },
   { kind: 'tanh', wires: [39, 40], reads: 'y', value: 'tanh(x)', gradient: 'dy·(1 − y²)', flops: [5, 3] },
+  { kind: 'relu6', wires: [100, 101], reads: 'y', value: 'min(max(x, 0), 6)', gradient: '0 < y < 6 ? dy : 0', flops: [2, 2] },
 ]
 
 const forward = (u: Unary): OpDef =>

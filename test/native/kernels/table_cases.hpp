@@ -66,4 +66,14 @@ inline Family softmax_drawn(Random& r) {
 }
 inline const Listed softmax_drawn_listed{"softmax", softmax_drawn, 10};
 
+inline Family relu6_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::relu6, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::relu6_bwd, {}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed relu6_drawn_listed{"relu6", relu6_drawn, 10};
+
 }  // namespace spillway::test
