@@ -12,7 +12,7 @@ import { localResponseNormRule } from './lrn'
 import { maxPoolRule, avgPoolRule } from './pool'
 import { reflectionPad2dRule } from './reflectionpad'
 import { softmaxRule } from './softmax'
-import { reluRule, sigmoidRule, tanhRule, relu6Rule } from './unary'
+import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule } from './unary'
 import { upsampleRule } from './upsample'
 
 export const rules = {
@@ -25,6 +25,7 @@ export const rules = {
   flatten: flattenRule,
   globalAvgPool: globalAvgPoolRule,
   groupNorm: groupNormRule,
+  hardSwish: hardSwishRule,
   instanceNorm: instanceNormRule,
   leakyRelu: leakyReluRule,
   linear: linearRule,

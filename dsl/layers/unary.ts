@@ -23,18 +23,25 @@ export interface Relu6<Name extends string = ''> extends Layer<'relu6', Name> {}
 export const relu6 = <N extends string = ''>(name?: N): Relu6<N> => ({ kind: 'relu6', name: name ?? ('' as N) })
 export const relu6Rule = elementWise<Relu6<string>>('relu6', 'relu6', { }, true)
 
+export interface HardSwish<Name extends string = ''> extends Layer<'hardSwish', Name> {}
+/** x·min(max(x + 3, 0), 6) / 6 */
+export const hardSwish = <N extends string = ''>(name?: N): HardSwish<N> => ({ kind: 'hardSwish', name: name ?? ('' as N) })
+export const hardSwishRule = elementWise<HardSwish<string>>('hardSwish', 'hard_swish', { }, false)
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     relu: S
     sigmoid: S
     tanh: S
     relu6: S
+    hardSwish: S
   }
   interface LayerFt<L> {
     relu: Dim
     sigmoid: Dim
     tanh: Dim
     relu6: Dim
+    hardSwish: Dim
   }
   interface InPlaceLayers {
     relu: true

@@ -87,14 +87,17 @@
   X(bn_add_relu_bwd_reduce, 97) \
   X(bn_add_relu_bwd_data, 98) \
   X(relu6, 100) \
-  X(relu6_bwd, 101)
+  X(relu6_bwd, 101) \
+  X(hard_swish, 102) \
+  X(hard_swish_bwd, 103)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
   X(relu) \
   X(sigmoid) \
   X(tanh) \
-  X(relu6)
+  X(relu6) \
+  X(hard_swish)
 
 namespace spillway {
 
@@ -561,6 +564,14 @@ struct Relu6BwdAttrs {
   static Relu6BwdAttrs read(const double*) { return {}; }
 };
 
+struct HardSwishAttrs {
+  static HardSwishAttrs read(const double*) { return {}; }
+};
+
+struct HardSwishBwdAttrs {
+  static HardSwishBwdAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -867,6 +878,12 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
     {"relu6_bwd", 101, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"hard_swish", 102, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"hard_swish_bwd", 103, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };
 

@@ -69,6 +69,16 @@ struct relu6 : Simple {
   SPILLWAY_BOTH R gradient(R y, R dy) const { return y <= 0 || y >= 6 ? R(0) : dy; }
 };
 
+struct hard_swish : Simple {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return x * relu6{}.value(x + 3) / 6; }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R x, R dy) const {
+    const R slope = x / 3 + R(0.5), above = x >= 3 ? R(1) : slope;
+    return dy * (x <= -3 ? R(0) : above);
+  }
+};
+
 }  // namespace unary
 
 /// Calls body(function) with the function that these attributes say.

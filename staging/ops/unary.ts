@@ -35,6 +35,7 @@ export const UNARY: readonly Unary[] = [
   { kind: 'sigmoid', wires: [37, 38], reads: 'y', value: '1 / (1 + e^−x)', gradient: 'dy·y·(1 − y)', flops: [4, 3] },
   { kind: 'tanh', wires: [39, 40], reads: 'y', value: 'tanh(x)', gradient: 'dy·(1 − y²)', flops: [5, 3] },
   { kind: 'relu6', wires: [100, 101], reads: 'y', value: 'min(max(x, 0), 6)', gradient: '0 < y < 6 ? dy : 0', flops: [2, 2] },
+  { kind: 'hard_swish', wires: [102, 103], reads: 'x', value: 'x·min(max(x + 3, 0), 6) / 6', gradient: 'x ≤ −3 ? 0 : x ≥ 3 ? dy : dy·(x/3 + 1/2)', flops: [5, 4] },
 ]
 
 const forward = (u: Unary): OpDef =>

@@ -76,4 +76,14 @@ inline Family relu6_drawn(Random& r) {
 }
 inline const Listed relu6_drawn_listed{"relu6", relu6_drawn, 10};
 
+inline Family hard_swish_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::hard_swish, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::hard_swish_bwd, {}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed hard_swish_drawn_listed{"hard_swish", hard_swish_drawn, 10};
+
 }  // namespace spillway::test
