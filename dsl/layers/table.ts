@@ -12,7 +12,7 @@ import { localResponseNormRule } from './lrn'
 import { maxPoolRule, avgPoolRule } from './pool'
 import { reflectionPad2dRule } from './reflectionpad'
 import { softmaxRule } from './softmax'
-import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule } from './unary'
+import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, siluRule } from './unary'
 import { upsampleRule } from './upsample'
 
 export const rules = {
@@ -36,6 +36,7 @@ export const rules = {
   relu: reluRule,
   relu6: relu6Rule,
   sigmoid: sigmoidRule,
+  silu: siluRule,
   softmax: softmaxRule,
   tanh: tanhRule,
   upsample: upsampleRule,

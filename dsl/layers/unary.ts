@@ -28,6 +28,11 @@ export interface HardSwish<Name extends string = ''> extends Layer<'hardSwish', 
 export const hardSwish = <N extends string = ''>(name?: N): HardSwish<N> => ({ kind: 'hardSwish', name: name ?? ('' as N) })
 export const hardSwishRule = elementWise<HardSwish<string>>('hardSwish', 'hard_swish', { }, false)
 
+export interface Silu<Name extends string = ''> extends Layer<'silu', Name> {}
+/** x / (1 + e^−x) */
+export const silu = <N extends string = ''>(name?: N): Silu<N> => ({ kind: 'silu', name: name ?? ('' as N) })
+export const siluRule = elementWise<Silu<string>>('silu', 'silu', { }, false)
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     relu: S
@@ -35,6 +40,7 @@ declare module '../net' {
     tanh: S
     relu6: S
     hardSwish: S
+    silu: S
   }
   interface LayerFt<L> {
     relu: Dim
@@ -42,6 +48,7 @@ declare module '../net' {
     tanh: Dim
     relu6: Dim
     hardSwish: Dim
+    silu: Dim
   }
   interface InPlaceLayers {
     relu: true

@@ -89,7 +89,9 @@
   X(relu6, 100) \
   X(relu6_bwd, 101) \
   X(hard_swish, 102) \
-  X(hard_swish_bwd, 103)
+  X(hard_swish_bwd, 103) \
+  X(silu, 104) \
+  X(silu_bwd, 105)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -97,7 +99,8 @@
   X(sigmoid) \
   X(tanh) \
   X(relu6) \
-  X(hard_swish)
+  X(hard_swish) \
+  X(silu)
 
 namespace spillway {
 
@@ -572,6 +575,14 @@ struct HardSwishBwdAttrs {
   static HardSwishBwdAttrs read(const double*) { return {}; }
 };
 
+struct SiluAttrs {
+  static SiluAttrs read(const double*) { return {}; }
+};
+
+struct SiluBwdAttrs {
+  static SiluBwdAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -883,6 +894,12 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
     {"hard_swish_bwd", 103, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"silu", 104, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"silu_bwd", 105, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };
