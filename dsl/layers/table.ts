@@ -12,7 +12,7 @@ import { localResponseNormRule } from './lrn'
 import { maxPoolRule, avgPoolRule } from './pool'
 import { reflectionPad2dRule } from './reflectionpad'
 import { softmaxRule } from './softmax'
-import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, siluRule } from './unary'
+import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, siluRule, geluRule } from './unary'
 import { upsampleRule } from './upsample'
 
 export const rules = {
@@ -23,6 +23,7 @@ export const rules = {
   convTranspose2d: convTranspose2dRule,
   dropout: dropoutRule,
   flatten: flattenRule,
+  gelu: geluRule,
   globalAvgPool: globalAvgPoolRule,
   groupNorm: groupNormRule,
   hardSwish: hardSwishRule,

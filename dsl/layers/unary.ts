@@ -33,6 +33,11 @@ export interface Silu<Name extends string = ''> extends Layer<'silu', Name> {}
 export const silu = <N extends string = ''>(name?: N): Silu<N> => ({ kind: 'silu', name: name ?? ('' as N) })
 export const siluRule = elementWise<Silu<string>>('silu', 'silu', { }, false)
 
+export interface Gelu<Name extends string = ''> extends Layer<'gelu', Name> {}
+/** x·Φ(x), Φ the normal distribution (by erf, not tanh) */
+export const gelu = <N extends string = ''>(name?: N): Gelu<N> => ({ kind: 'gelu', name: name ?? ('' as N) })
+export const geluRule = elementWise<Gelu<string>>('gelu', 'gelu', { }, false)
+
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     relu: S
@@ -41,6 +46,7 @@ declare module '../net' {
     relu6: S
     hardSwish: S
     silu: S
+    gelu: S
   }
   interface LayerFt<L> {
     relu: Dim
@@ -49,6 +55,7 @@ declare module '../net' {
     relu6: Dim
     hardSwish: Dim
     silu: Dim
+    gelu: Dim
   }
   interface InPlaceLayers {
     relu: true

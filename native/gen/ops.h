@@ -91,7 +91,9 @@
   X(hard_swish, 102) \
   X(hard_swish_bwd, 103) \
   X(silu, 104) \
-  X(silu_bwd, 105)
+  X(silu_bwd, 105) \
+  X(gelu, 106) \
+  X(gelu_bwd, 107)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -100,7 +102,8 @@
   X(tanh) \
   X(relu6) \
   X(hard_swish) \
-  X(silu)
+  X(silu) \
+  X(gelu)
 
 namespace spillway {
 
@@ -583,6 +586,14 @@ struct SiluBwdAttrs {
   static SiluBwdAttrs read(const double*) { return {}; }
 };
 
+struct GeluAttrs {
+  static GeluAttrs read(const double*) { return {}; }
+};
+
+struct GeluBwdAttrs {
+  static GeluBwdAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -900,6 +911,12 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
     {"silu_bwd", 105, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"gelu", 106, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"gelu_bwd", 107, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };

@@ -29,6 +29,21 @@ SPILLWAY_BOTH inline R exponential(R x) {
   return std::exp(x);
 }
 
+/// The share of a normal distribution below x. Floats on a processor by Abramowitz and Stegun 7.1.26, within 1e-7.
+template <class R>
+SPILLWAY_BOTH inline R normal_share(R x) {
+#ifndef __CUDA_ARCH__
+  if constexpr (std::is_same_v<R, float>) {
+    const float z = (x < 0 ? -x : x) * 0.70710678f, t = 1.0f / (1.0f + 0.3275911f * z);
+    float p = 1.061405429f;
+    for (const float c : {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f}) p = p * t + c;
+    const float beyond = 0.5f * p * t * exponential(-z * z);
+    return x < 0 ? beyond : 1.0f - beyond;
+  }
+#endif
+  return R(0.5) * std::erfc(x * R(-0.7071067811865476));
+}
+
 /// `simd`: which of both, value and gradient, call no function of a library, so that loops over them are vectorised.
 struct Simple {
   static constexpr bool simd_value = true, simd_gradient = true;
@@ -105,6 +120,15 @@ struct silu : Simple {
   SPILLWAY_BOTH R gradient(R x, R dy) const {
     const R s = 1 / (1 + exponential(-x));
     return dy * (s * (1 + x * (1 - s)));
+  }
+};
+
+struct gelu : Simple {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return x * normal_share(x); }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R x, R dy) const {
+    return dy * (normal_share(x) + x * R(0.3989422804014327) * exponential(x * x * R(-0.5)));
   }
 };
 

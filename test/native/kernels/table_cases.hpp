@@ -96,4 +96,14 @@ inline Family silu_drawn(Random& r) {
 }
 inline const Listed silu_drawn_listed{"silu", silu_drawn, 10};
 
+inline Family gelu_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::gelu, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::gelu_bwd, {}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed gelu_drawn_listed{"gelu", gelu_drawn, 10};
+
 }  // namespace spillway::test
