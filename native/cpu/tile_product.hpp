@@ -69,7 +69,7 @@ constexpr auto multiply_table = []<size_t... rows>(std::index_sequence<rows...>)
 }(std::make_index_sequence<most_rows>());
 
 /// C (+)= A·B for any number of rows.
-inline void multiply(const float* a, ASteps step, int64_t rows, const float* b, float* c, int64_t k_blocks, bool add) {
+inline void multiply_tile(const float* a, ASteps step, int64_t rows, const float* b, float* c, int64_t k_blocks, bool add) {
   for (int64_t row = 0; row < rows; row += most_rows)
     multiply_table[size_t(std::min<int64_t>(most_rows, rows - row) - 1)](a + row * step.row, step, b, c + row * panel_width, k_blocks, add);
 }

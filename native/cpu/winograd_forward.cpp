@@ -61,7 +61,7 @@ struct Convolution {
   void multiply_group(const Forms& pixels, int64_t count, const WeightForms& forms, int64_t at, const Forms& results) const {
     const ASteps steps{block_width, 1, plan.group * block_width};
     for (int p = 0; p < places; p++)
-      multiply(pixels.place(p), steps, count, forms.panel(p, at), results.half(p, 0, at), plan.src_channels / block_width, false);
+      multiply_tile(pixels.place(p), steps, count, forms.panel(p, at), results.half(p, 0, at), plan.src_channels / block_width, false);
   }
 
   void write(Range group, const Forms& results, Range channels) const {
