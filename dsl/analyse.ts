@@ -1,13 +1,14 @@
 // The run-time interpreter: what is known of a net applied to an input shape. The twin of facts.ts, in the same words.
 // In: a net, an input shape. Out: output shape, FT dimensions, sums of bytes and parameters, a report of each layer; or an error.
-import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
+import { type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
 import type { GraphError } from '../staging/core/errors'
 import { type Algebra, fold, type Nameless, type Place } from './fold'
+import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
 import { branchesDiffer, noBranches, shapeText, sumsDiffer } from './messages'
-import type { LayerRule, ParamSpec } from './layers/rule'
+import type { ParamSpec } from './layers/rule'
 import type { Dim, Layer, Net, Shape } from './net'
 
 export interface LayerReport {
@@ -61,19 +62,20 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
   }
   const join = (at: Place, kind: string, input: Shape, output: Shape, ft: readonly Dim[]): Shape =>
     report({ ...at, kind, input, output, ft, sums: [], named: false, bytes: bytesOf(output), parameters: 0, state: 0 })
-  const layer = (l: Layer, rule: LayerRule, input: Shape, output: Shape, at: Place): Shape => {
-    const params = rule.params?.(l, input) ?? []
+  const layer = (l: Layer, input: Shape, { output, ft, sums, inPlace, params }: Derived, at: Place): Shape => {
     const [parameters, state] = [numbersOf(params, false), numbersOf(params, true)]
     const { kind } = l
-    const [ft, sums, named] = [rule.ft(l), rule.sums?.(l) ?? [], l.name !== '']
-    return report({ ...at, kind, input, output, ft, sums, named, bytes: bytesOf(output), parameters, state }, rule.inPlace)
+    return report(
+      { ...at, kind, input, output, ft, sums, named: l.name !== '', bytes: bytesOf(output), parameters, state },
+      inPlace,
+    )
   }
   return {
-    layer: (l, x, at) => {
-      const rule = ruleFor(l)
-      const out = rule.shape(l, x)
-      return isLeft(out) ? left(misfit(at, l.kind, out.left)) : right(layer(l, rule, x, out.right, at))
-    },
+    layer: (l, x, at) =>
+      pipe(
+        derived(l, ruleFor(l), x, at.called),
+        map((d) => layer(l, x, d, at)),
+      ),
     sum: (body, shortcut, at) =>
       body.every((d, i) => d === shortcut[i])
         ? right(join(at, 'residual', body, body, DIMS))

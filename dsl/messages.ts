@@ -62,6 +62,10 @@ export const oneValueAChannel = <S extends string>(shape: S) =>
   `needs more than one value a channel to take a variance of but gets ${shape}; legal are two images or more, or frozen: true` as const
 export type OneValueAChannel<S extends string> = ReturnType<typeof oneValueAChannel<S>>
 
+export const oneValueAGroup = <S extends string>(shape: S) =>
+  `needs more than one value a group to take a variance of but gets ${shape}; legal are inputs with more pixels or fewer groups` as const
+export type OneValueAGroup<S extends string> = ReturnType<typeof oneValueAGroup<S>>
+
 export const notAProbability = <P extends string>(p: P) => `its probability must be at least 0 and below 1, not ${p}` as const
 export type NotAProbability<P extends string> = ReturnType<typeof notAProbability<P>>
 

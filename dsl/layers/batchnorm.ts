@@ -1,7 +1,7 @@
 // Batch normalisation. In, out: [B,C,H,W]. In training it is two ops, statistics (a reduction) and apply (element-wise),
 // so that it stays exact under tiling; frozen, it applies its running statistics and is element-wise in every dimension.
 // The gradient pass finds the running statistics by the layer's name: '<layer>.running_mean' and '<layer>.running_var'.
-import { type Either, isLeft, left } from 'fp-ts/Either'
+import { type Either, isLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
@@ -9,7 +9,7 @@ import { type OneValueAChannel, oneValueAChannel, type ShapeText, shapeText } fr
 import type { Dim, Layer, Shape } from '../net'
 import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
-import { type LayerRule, type Site, unchanged } from './rule'
+import type { LayerRule, Site } from './rule'
 import { emit, emitMany, withParams } from './site'
 
 export interface BatchNorm<Name extends string, Frozen extends boolean = false> extends Layer<'batchNorm', Name> {
@@ -60,11 +60,7 @@ const training = (l: BatchNorm<string, boolean>, x: Ref, [gamma, beta]: readonly
 
 export const batchNormRule: LayerRule<BatchNorm<string, boolean>> = {
   codec: layerCodec('batchNorm', { frozen: t.boolean, eps: t.number }),
-  shape: (l, input) =>
-    !l.frozen && input[0] * input[2] * input[3] === 1 ? left(oneValueAChannel(shapeText(input))) : unchanged(input),
-  ft: (l) => (l.frozen ? ['B', 'C', 'H', 'W'] : ['C']),
-  inPlace: false,
-  sums: (l) => (l.frozen ? [] : ['B', 'H', 'W']),
+  fault: (l, input) => (!l.frozen && input[0] * input[2] * input[3] === 1 ? oneValueAChannel(shapeText(input)) : null),
   params: (_, [, c]) => [
     { name: 'weight', shape: [c], init: { dist: 'constant', a: 1 } },
     { name: 'bias', shape: [c], init: { dist: 'constant', a: 0 } },

@@ -1,6 +1,5 @@
 // Convolution. In: [B,C,H,W]. Out: [B,out,H',W']. FT-compatible in B, H and W: every output needs all input channels.
 // Padding is 'same' unless given: floor(dilation * (kernel - 1) / 2) zeros on each side, whatever the stride.
-import { left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import {
   type GroupsDoNotDivide,
@@ -16,10 +15,10 @@ import { type Extent, type Height, height, type Layer, type Shape, type Width, w
 import type { Compare, Div, Low, Mod, Mul, MulLow, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec, paddingCodec } from './codecs'
 import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
-import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { type BadSize, badSize, type LayerRule } from './rule'
 import { type Far, far, type Near, near, type PaddingText, paddingText, type SidePadding, type Sides } from './sides'
 import { emit, withParams } from './site'
-import { type ExtentText, extentText, type Padding, padOf, type WindowHeight, windowSize, type WindowWidth } from './window'
+import { type ExtentText, extentText, type Padding, padOf, type WindowHeight, windowFits, type WindowWidth } from './window'
 
 export interface Conv2d<
   Name extends string,
@@ -195,7 +194,7 @@ const complaint = (l: AnyConv2d, input: Shape): string | null => {
     return padBeyondWindow(l.pad === 'same' ? extentText(near(pad)) : paddingText(l.pad), extentText(l.kernel))
   if (input[1] % l.groups !== 0) return groupsDoNotDivide('input', `${input[1]}`, `${l.groups}`)
   if (l.out % l.groups !== 0) return groupsDoNotDivide('output', `${l.out}`, `${l.groups}`)
-  return null
+  return windowFits(l, input) ? null : windowTooLarge(extentText(l.kernel), shapeText(input))
 }
 
 export const conv2dRule: LayerRule<AnyConv2d> = {
@@ -213,13 +212,7 @@ export const conv2dRule: LayerRule<AnyConv2d> = {
     },
     { param: t.string },
   ),
-  shape: (l, input) =>
-    reasonOr(complaint(l, input), () => {
-      const size = windowSize(l, input)
-      return size === 'misfit' ? left(windowTooLarge(extentText(l.kernel), shapeText(input))) : right([input[0], l.out, ...size])
-    }),
-  ft: () => ['B', 'H', 'W'],
-  inPlace: false,
+  fault: complaint,
   params: (l, input) => {
     const weight = [l.out, input[1] / l.groups, height(l.kernel), width(l.kernel)]
     const fanIn = weight[1]! * weight[2]! * weight[3]!

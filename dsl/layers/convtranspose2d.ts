@@ -1,7 +1,6 @@
 // Transposed convolution, PyTorch's ConvTranspose2d. In: [B,C,H,W]. Out: [B,out,H',W'] with
 // H' = (H - 1) * stride - 2 * pad + dilation * (kernel - 1) + 1 + outputPad. FT-compatible in B, H and W.
 // Worked example: kernel 4, stride 2, padding 1 doubles the size: (7 - 1) * 2 - 2 + 3 + 1 = 14.
-import { left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import {
   type GroupsDoNotDivide,
@@ -18,7 +17,7 @@ import type { Add, Compare, Div, Low, Mul, MulLow, Sub } from '../numbers/natura
 import { extentCodec, layerCodec } from './codecs'
 import type { Divides, SeesPixels } from './conv2d'
 import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
-import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 import { type ExtentText, extentText } from './window'
 
@@ -223,13 +222,9 @@ export const convTranspose2dRule: LayerRule<AnyTransposed> = {
     },
     { param: t.string },
   ),
-  shape: (l, input) =>
-    reasonOr(complaint(l, input), () => {
-      const [h, w] = [spread(l, input[2], height), spread(l, input[3], width)]
-      return h < 1 || w < 1 ? left(paddedAway(extentText(l.pad))) : right([input[0], l.out, h, w])
-    }),
-  ft: () => ['B', 'H', 'W'],
-  inPlace: false,
+  fault: (l, input) =>
+    complaint(l, input) ??
+    (spread(l, input[2], height) < 1 || spread(l, input[3], width) < 1 ? paddedAway(extentText(l.pad)) : null),
   params: (l, input) => {
     const weight = [input[1], l.out / l.groups, height(l.kernel), width(l.kernel)]
     // As PyTorch counts them: of the weight as if it were a convolution's.

@@ -1,11 +1,10 @@
 // Dropout. In, out: [B,C,H,W]. Its mask is drawn by element index, so it is the same under any tiling: FT-compatible in
 // every dimension, in place.
-import { left } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { type NotAProbability, notAProbability } from '../messages'
 import type { Dim, Layer, Shape } from '../net'
 import { layerCodec } from './codecs'
-import { type LayerRule, unchanged } from './rule'
+import type { LayerRule } from './rule'
 import { emit } from './site'
 
 export interface Dropout<P extends number, Name extends string = ''> extends Layer<'dropout', Name> {
@@ -20,20 +19,17 @@ export const dropout = <P extends number, N extends string = ''>(p: P, name?: N)
 })
 
 /** Literals from 0 to below 1 print as '0' or start with '0.'; tiny ones have an exponent. */
-type DropoutShape<L, S extends Shape> =
-  L extends Dropout<infer P, any>
-    ? number extends P
-      ? S
-      : `${P}` extends '0' | `0.${string}` | `${string}e-${string}`
-        ? `${P}` extends `-${string}`
-          ? NotAProbability<`${P}`>
-          : S
-        : NotAProbability<`${P}`>
-    : never
+export type ProbabilityShape<P extends number, S extends Shape> = number extends P
+  ? S
+  : `${P}` extends '0' | `0.${string}` | `${string}e-${string}`
+    ? `${P}` extends `-${string}`
+      ? NotAProbability<`${P}`>
+      : S
+    : NotAProbability<`${P}`>
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
-    dropout: DropoutShape<L, S>
+    dropout: L extends Dropout<infer P, any> ? ProbabilityShape<P, S> : never
   }
   interface LayerFt<L> {
     dropout: Dim
@@ -45,8 +41,6 @@ declare module '../net' {
 
 export const dropoutRule: LayerRule<Dropout<number, string>> = {
   codec: layerCodec('dropout', { p: t.number }),
-  shape: (l, input) => (l.p >= 0 && l.p < 1 ? unchanged(input) : left(notAProbability(`${l.p}`))),
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace: true,
+  fault: (l) => (l.p >= 0 && l.p < 1 ? null : notAProbability(`${l.p}`)),
   elaborate: (l, x, at) => emit(at, 'dropout', { p: l.p, key: at.randomKey() }, [x]),
 }

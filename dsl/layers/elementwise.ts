@@ -3,14 +3,11 @@ import type * as t from 'io-ts'
 import type { AnyAttrs } from '../../staging/ops/op'
 import type { Layer } from '../net'
 import { layerCodec } from './codecs'
-import { type LayerRule, unchanged } from './rule'
+import type { LayerRule } from './rule'
 import { emit } from './site'
 
-/** `inPlace`: its gradient needs no x. */
-export const elementWise = <L extends Layer>(kind: string, op: string, attrs: AnyAttrs, inPlace: boolean): LayerRule<L> => ({
+export const elementWise = <L extends Layer>(kind: string, op: string, attrs: AnyAttrs): LayerRule<L> => ({
   codec: layerCodec(kind, {}) as unknown as t.Type<L>,
-  shape: (_, input) => unchanged(input),
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace,
+  example: `${kind}()`,
   elaborate: (_, x, at) => emit(at, op, attrs, [x]),
 })

@@ -28,8 +28,5 @@ declare module '../net' {
 
 export const flattenRule: LayerRule<Flatten<string>> = {
   codec: layerCodec('flatten', {}),
-  shape: (_, [b, c, h, w]) => right([b, c * h * w, 1, 1]),
-  ft: () => ['B'],
-  inPlace: false,
   elaborate: (_, x, at) => (at.input[2] === 1 && at.input[3] === 1 ? right(x) : emit(at, 'flatten', {}, [x])),
 }

@@ -2,7 +2,7 @@
 // adaptiveAvgPool: to [B,C,h,w] where h and w divide the input's, so that every window has the same size, or are multiples of
 // them, so that every pixel is repeated alike; PyTorch's windows of differing sizes are refused. An input that has the size
 // already passes as it is, without an op.
-import { chain, type Either, left, right } from 'fp-ts/Either'
+import { chain, type Either, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
@@ -10,7 +10,7 @@ import { type NeitherMultipleNorDivisor, neitherMultipleNorDivisor, type ShapeTe
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Mod } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
-import { type BadSize, badSize, type LayerRule, reasonOr, type Site } from './rule'
+import { type BadSize, badSize, type LayerRule, type Site } from './rule'
 import { emit } from './site'
 import { type ExtentText, extentText } from './window'
 
@@ -63,10 +63,6 @@ declare module '../net' {
 
 export const globalAvgPoolRule: LayerRule<GlobalAvgPool<string>> = {
   codec: layerCodec('globalAvgPool', {}),
-  shape: (_, [b, c]) => right([b, c, 1, 1]),
-  ft: () => ['B', 'C'],
-  sums: () => ['H', 'W'],
-  inPlace: false,
   elaborate: (_, x, at) => emit(at, 'global_avg_pool', { count: at.input[2] * at.input[3] }, [x]),
 }
 
@@ -89,14 +85,11 @@ const repeated = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: Site): Either<
 
 export const adaptiveAvgPoolRule: LayerRule<AdaptiveAvgPool<string, Extent>> = {
   codec: layerCodec('adaptiveAvgPool', { size: extentCodec }),
-  shape: (l, input) =>
-    reasonOr(badSize(['size', l.size, 1]), () =>
-      fits(input[2], height(l.size)) && fits(input[3], width(l.size))
-        ? right([input[0], input[1], height(l.size), width(l.size)])
-        : left(neitherMultipleNorDivisor(shapeText(input), extentText(l.size))),
-    ),
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace: false,
+  fault: (l, input) =>
+    badSize(['size', l.size, 1]) ??
+    (fits(input[2], height(l.size)) && fits(input[3], width(l.size))
+      ? null
+      : neitherMultipleNorDivisor(shapeText(input), extentText(l.size))),
   elaborate: (l, x, at) =>
     pipe(
       averaged(l, x, at),

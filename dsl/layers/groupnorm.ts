@@ -2,16 +2,23 @@
 // In, out: [B,C,H,W]. Two ops, statistics (a reduction over each image) and apply (element-wise), so both stay exact under
 // tiling, and tiles of the batch need no barrier. As in PyTorch, groupNorm has a scale and a shift unless it is told
 // otherwise, and instanceNorm has none unless it is.
-import { type Either, isLeft, left } from 'fp-ts/Either'
+import { type Either, isLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
-import { type GroupsDoNotDivide, groupsDoNotDivide } from '../messages'
+import {
+  type GroupsDoNotDivide,
+  groupsDoNotDivide,
+  type OneValueAGroup,
+  oneValueAGroup,
+  type ShapeText,
+  shapeText,
+} from '../messages'
 import type { Layer, Shape } from '../net'
 import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import type { Divides } from './conv2d'
-import { type BadSize, badSize, type LayerRule, type ParamSpec, reasonOr, type Site, unchanged } from './rule'
+import { type BadSize, badSize, type LayerRule, type ParamSpec, type Site } from './rule'
 import { emit, emitMany, withParams } from './site'
 
 export interface GroupNorm<Name extends string, Groups extends number, Affine extends boolean = true>
@@ -65,7 +72,9 @@ type GroupNormShape<L, S extends Shape> =
         ? Bad
         : Divides<S[1], G> extends false
           ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
-          : [S[0], number extends G ? number : S[1], S[2], S[3]]
+          : S extends readonly [number, G, 1, 1]
+            ? OneValueAGroup<ShapeText<S>>
+            : [S[0], number extends G ? number : S[1], S[2], S[3]]
       : never
     : never
 
@@ -74,7 +83,7 @@ type AffineParameters<A, S extends Shape> = A extends true ? MulLow<Low<S[1]>, '
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
     groupNorm: GroupNormShape<L, S>
-    instanceNorm: S
+    instanceNorm: S extends readonly [number, number, 1, 1] ? OneValueAGroup<ShapeText<S>> : S
   }
   interface LayerFt<L> {
     groupNorm: 'B'
@@ -109,23 +118,21 @@ const normalised = (groups: number, eps: number, x: Ref, at: Site): Either<Graph
   )
 }
 
-const shared: Pick<LayerRule, 'ft' | 'sums' | 'inPlace'> = { ft: () => ['B'], sums: () => ['H', 'W'], inPlace: false }
+const variance = (groups: number, input: Shape): string | null =>
+  input[1] === groups && input[2] * input[3] === 1 ? oneValueAGroup(shapeText(input)) : null
 
 export const groupNormRule: LayerRule<GroupNorm<string, number, boolean>> = {
   codec: layerCodec('groupNorm', { groups: t.number, affine: t.boolean, eps: t.number }),
-  shape: (l, input) =>
-    reasonOr(badSize(['number of groups', l.groups, 1]), () =>
-      input[1] % l.groups === 0 ? unchanged(input) : left(groupsDoNotDivide('input', `${input[1]}`, `${l.groups}`)),
-    ),
-  ...shared,
+  fault: (l, input) =>
+    badSize(['number of groups', l.groups, 1]) ??
+    (input[1] % l.groups === 0 ? variance(l.groups, input) : groupsDoNotDivide('input', `${input[1]}`, `${l.groups}`)),
   params: (l, input) => affineParams(l.affine, input),
   elaborate: (l, x, at) => normalised(l.groups, l.eps, x, at),
 }
 
 export const instanceNormRule: LayerRule<InstanceNorm<string, boolean>> = {
   codec: layerCodec('instanceNorm', { affine: t.boolean, eps: t.number }),
-  shape: (_, input) => unchanged(input),
-  ...shared,
+  fault: (_, input) => variance(input[1], input),
   params: (l, input) => affineParams(l.affine, input),
   elaborate: (l, x, at) => normalised(at.input[1], l.eps, x, at),
 }

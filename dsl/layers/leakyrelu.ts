@@ -2,7 +2,7 @@
 import * as t from 'io-ts'
 import type { Dim, Layer, Shape } from '../net'
 import { layerCodec } from './codecs'
-import { type LayerRule, unchanged } from './rule'
+import type { LayerRule } from './rule'
 import { emit } from './site'
 
 export interface LeakyRelu<Slope extends number, Name extends string = ''> extends Layer<'leakyRelu', Name> {
@@ -30,8 +30,5 @@ declare module '../net' {
 
 export const leakyReluRule: LayerRule<LeakyRelu<number, string>> = {
   codec: layerCodec('leakyRelu', { slope: t.number }),
-  shape: (_, input) => unchanged(input),
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace: true,
   elaborate: (l, x, at) => emit(at, 'relu', { slope: l.slope }, [x]),
 }

@@ -1,15 +1,13 @@
 // Fully connected layers. linear: [B,C,1,1] to [B,out,1,1], FT-compatible in B only; its input must be flat already: flatten()
 // or globalAvgPool() stands before it, so that nothing is reshaped unseen. pixelLinear: [B,C,H,W] to [B,out,H,W], over the
 // channels of each pixel, as PyTorch's Linear where the channels come last; FT-compatible in B, H and W.
-import { chain, type Either, left, right } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
 import type { Layer, Shape } from '../net'
 import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
-import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 
 export interface Linear<Name extends string, Out extends number, Bias extends boolean = true> extends Layer<'linear', Name> {
@@ -98,12 +96,9 @@ declare module '../net' {
 
 type AnyLinear = Linear<string, number, boolean> | PixelLinear<string, number, boolean>
 
-const sized = (l: AnyLinear, [b, , h, w]: Shape): Either<string, Shape> =>
-  reasonOr(badSize(['number of outputs', l.out, 1]), () => right([b, l.out, h, w]))
-
 const codecFields = { out: t.number, bias: t.boolean, init: initCodec }
-const shared: Pick<LayerRule<AnyLinear>, 'inPlace' | 'params' | 'elaborate'> = {
-  inPlace: false,
+const outputsFault = (l: AnyLinear): string | null => badSize(['number of outputs', l.out, 1])
+const shared: Pick<LayerRule<AnyLinear>, 'params' | 'elaborate'> = {
   params: (l, [, c]) => [
     { name: 'weight', shape: [l.out, c], init: weightInit(l.init, c, l.out) },
     ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, c) }] : []),
@@ -113,18 +108,12 @@ const shared: Pick<LayerRule<AnyLinear>, 'inPlace' | 'params' | 'elaborate'> = {
 
 export const linearRule: LayerRule<Linear<string, number, boolean>> = {
   codec: layerCodec('linear', codecFields, { param: t.string }),
-  shape: (l, input) =>
-    pipe(
-      sized(l, input),
-      chain((out) => (out[2] === 1 && out[3] === 1 ? right(out) : left(notFlat(shapeText(input))))),
-    ),
-  ft: () => ['B'],
+  fault: (l, input) => outputsFault(l) ?? (input[2] === 1 && input[3] === 1 ? null : notFlat(shapeText(input))),
   ...shared,
 }
 
 export const pixelLinearRule: LayerRule<PixelLinear<string, number, boolean>> = {
   codec: layerCodec('pixelLinear', codecFields, { param: t.string }),
-  shape: sized,
-  ft: () => ['B', 'H', 'W'],
+  fault: outputsFault,
   ...shared,
 }

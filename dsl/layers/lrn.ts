@@ -1,11 +1,10 @@
 // Local response normalisation across channels, PyTorch's LocalResponseNorm with its defaults. In, out: [B,C,H,W].
 // FT-compatible in B, H and W.
-import { left } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { type NotPositive, notPositive } from '../messages'
 import type { Layer, Shape } from '../net'
 import { layerCodec } from './codecs'
-import { type BadSize, badSize, type LayerRule, reasonOr, unchanged } from './rule'
+import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit } from './site'
 
 export interface LocalResponseNorm<Size extends number, K extends number = 1, Name extends string = ''>
@@ -62,9 +61,6 @@ declare module '../net' {
 
 export const localResponseNormRule: LayerRule<LocalResponseNorm<number, number, string>> = {
   codec: layerCodec('localResponseNorm', { size: t.number, alpha: t.number, beta: t.number, k: t.number }),
-  shape: (l, input) =>
-    reasonOr(badSize(['size', l.size, 1]), () => (l.k > 0 ? unchanged(input) : left(notPositive('k', `${l.k}`)))),
-  ft: () => ['B', 'H', 'W'],
-  inPlace: false,
+  fault: (l) => badSize(['size', l.size, 1]) ?? (l.k > 0 ? null : notPositive('k', `${l.k}`)),
   elaborate: (l, x, at) => emit(at, 'lrn', { size: l.size, alpha: l.alpha, beta: l.beta, k: l.k }, [x]),
 }

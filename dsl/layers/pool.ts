@@ -1,14 +1,13 @@
 // Max and average pooling. In: [B,C,H,W]. Out: [B,C,H',W'], sizes as PyTorch counts them, ceil mode included.
 // FT-compatible in every dimension. The stride is the kernel and the padding 0 unless given.
-import { left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { type PadTooLarge, padTooLarge, type ShapeText, shapeText, type WindowTooLarge, windowTooLarge } from '../messages'
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Compare, Mul } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
-import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit } from './site'
-import { type ExtentText, extentText, type PoolHeight, type PoolWidth, windowSize } from './window'
+import { type ExtentText, extentText, type PoolHeight, type PoolWidth, windowFits } from './window'
 
 interface Pool<
   Kind extends string,
@@ -155,21 +154,13 @@ declare module '../net' {
 type AnyPool = Pool<string, string, Extent, Extent, Extent, boolean>
 const poolProps = { kernel: extentCodec, stride: extentCodec, pad: extentCodec, ceil: t.boolean }
 
-const complaint = (l: AnyPool): string | null => {
+const fault = (l: AnyPool, input: Shape): string | null => {
   const size = badSize(['kernel', l.kernel, 1], ['stride', l.stride, 1], ['padding', l.pad, 0])
   if (size !== null) return size
-  return 2 * height(l.pad) > height(l.kernel) || 2 * width(l.pad) > width(l.kernel)
-    ? padTooLarge(extentText(l.pad), extentText(l.kernel))
-    : null
+  if (2 * height(l.pad) > height(l.kernel) || 2 * width(l.pad) > width(l.kernel))
+    return padTooLarge(extentText(l.pad), extentText(l.kernel))
+  return windowFits(l, input) ? null : windowTooLarge(extentText(l.kernel), shapeText(input))
 }
-
-const poolShape = (l: AnyPool, input: Shape) =>
-  reasonOr(complaint(l), () => {
-    const size = windowSize(l, input)
-    return size === 'misfit'
-      ? left(windowTooLarge(extentText(l.kernel), shapeText(input)))
-      : right([input[0], input[1], ...size] as Shape)
-  })
 
 const attrs = (l: AnyPool) => ({
   kernelH: height(l.kernel),
@@ -183,17 +174,13 @@ const attrs = (l: AnyPool) => ({
 
 export const maxPoolRule: LayerRule<MaxPool<string, Extent, Extent, Extent, boolean>> = {
   codec: layerCodec('maxPool', poolProps),
-  shape: poolShape,
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace: false,
+  fault,
   elaborate: (l, x, at) => emit(at, 'max_pool', attrs(l), [x]),
 }
 
 export const avgPoolRule: LayerRule<AvgPool<string, Extent, Extent, Extent, boolean>> = {
   codec: layerCodec('avgPool', { ...poolProps, countIncludePad: t.boolean }),
-  shape: poolShape,
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace: false,
+  fault,
   elaborate: (l, x, at) =>
     emit(
       at,

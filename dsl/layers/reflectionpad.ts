@@ -1,11 +1,10 @@
 // Reflection padding, PyTorch's ReflectionPad2d. In: [B,C,H,W]. Out: [B,C,H+top+bottom,W+left+right]. FT-compatible in
 // every dimension. Padding is one number, [height, width], or a number for each side; less than the image's size.
-import { left, right } from 'fp-ts/Either'
 import { type NoReflection, noReflection, type ShapeText, shapeText } from '../messages'
 import type { Dim, Layer, Shape } from '../net'
 import type { Add, Compare } from '../numbers/naturals'
 import { layerCodec, sidesCodec } from './codecs'
-import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { type BadSize, badSize, type LayerRule } from './rule'
 import {
   far,
   type Far,
@@ -63,17 +62,13 @@ declare module '../net' {
 
 export const reflectionPad2dRule: LayerRule<ReflectionPad2d<SidePadding, string>> = {
   codec: layerCodec('reflectionPad2d', { pad: sidesCodec }),
-  shape: (l, input) => {
+  fault: (l, input) => {
     const p = sidesOf(l.pad)
-    const size = badSize(['padding', near(p), 0], ['padding', far(p), 0])
-    return reasonOr(size, () =>
-      Math.max(p.top, p.bottom) < input[2] && Math.max(p.left, p.right) < input[3]
-        ? right([input[0], input[1], input[2] + p.top + p.bottom, input[3] + p.left + p.right])
-        : left(noReflection(sidesText(p), shapeText(input))),
+    const inside = Math.max(p.top, p.bottom) < input[2] && Math.max(p.left, p.right) < input[3]
+    return (
+      badSize(['padding', near(p), 0], ['padding', far(p), 0]) ?? (inside ? null : noReflection(sidesText(p), shapeText(input)))
     )
   },
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace: false,
   elaborate: (l, x, at) => {
     const { top, left: before, bottom, right: after } = sidesOf(l.pad)
     return emit(at, 'reflect_pad', { padTop: top, padLeft: before, padBottom: bottom, padRight: after }, [x])

@@ -3,14 +3,12 @@
 import { right } from 'fp-ts/Either'
 import type { Identity, LayerShapes, Net } from '../net'
 import { layerCodec } from './codecs'
-import { type LayerRule, unchanged } from './rule'
+import type { LayerRule } from './rule'
 import { rules as listed } from './table'
 
 const identityRule: LayerRule<Identity> = {
   codec: layerCodec('identity', {}) as never,
-  shape: (_, input) => unchanged(input),
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace: true,
+  isNothing: () => true,
   elaborate: (_, x) => right(x),
 }
 

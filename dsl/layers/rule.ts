@@ -1,14 +1,14 @@
-// What the run-time half knows of each kind of layer: a rule, as the registries of net.ts are for the type-level half.
-// In: a node. Out: its output shape or a reason, its FT dimensions, parameters, ops. Invariant: both halves say the same;
-// test/dsl/twins.test.ts compares them with each other and with the op table.
-import { type Either, left, right } from 'fp-ts/Either'
+// What the run-time half knows of each kind of layer: which ops it is, with which parameters, and what is illegal. Its shape, its FT
+// dimensions, sums and whether it writes over its input follow from its ops (derived.ts). In: a node. Out: parameters, ops.
+// Invariant: the registries of net.ts, the type-level half, say the same; test/dsl/twins.test.ts compares both.
+import type { Either } from 'fp-ts/Either'
 import type * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
 import type { GraphBuilder } from '../../staging/graph/builder'
 import type { Init } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
 import { notASize, type NotASize } from '../messages'
-import { type Dim, type Extent, type Height, height, type Net, type Shape, type Width, width } from '../net'
+import { type Extent, type Height, height, type Net, type Shape, type Width, width } from '../net'
 import type { IsWhole } from '../numbers/naturals'
 
 export interface ParamSpec {
@@ -36,15 +36,14 @@ export interface Site {
 export interface LayerRule<L extends Net = Net> {
   /** The node as untrusted data. */
   readonly codec: t.Type<L>
-  /** The shape of its output, or the reason why there is none. */
-  readonly shape: (l: L, input: Shape) => Either<string, Shape>
-  readonly ft: (l: L) => readonly Dim[]
-  /** The dimensions over which it sums, as LayerSums of net.ts has them; without it, none. */
-  readonly sums?: (l: L) => readonly Dim[]
+  /** How it is written, its name 'n'; tests put it into random networks. */
+  readonly example?: string
+  /** Why it has no output for this input, in the words of its type; without it, it takes all. */
+  readonly fault?: (l: L, input: Shape) => string | null
+  /** Whether it stands for nothing at all: no op, no bytes, whatever the input. */
+  readonly isNothing?: (l: L) => boolean
   /** What it trains and keeps at an input shape that it takes; without it, nothing. */
   readonly params?: (l: L, input: Shape) => readonly ParamSpec[]
-  /** Whether it writes over its input. */
-  readonly inPlace: boolean
   readonly elaborate: (l: L, x: Ref, at: Site) => Either<GraphError, Ref>
 }
 
@@ -73,8 +72,3 @@ export const badSize = (...checks: readonly SizeCheck[]): string | null => {
       if (!Number.isSafeInteger(n) || n < least) return notASize(what, `${least}`, `${n}`)
   return null
 }
-
-export const reasonOr = (reason: string | null, shape: () => Either<string, Shape>): Either<string, Shape> =>
-  reason === null ? shape() : left(reason)
-
-export const unchanged = (s: Shape): Either<string, Shape> => right(s)

@@ -6,9 +6,9 @@ import type { GraphError } from '../../staging/core/errors'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'
 import type { Site } from './rule'
 
-/** Declares the layer's parameters, as its rule lists them, and hands them on, in order. */
+/** Declares the layer's parameters, as its rule lists them, and hands them on, in order. One without a name has the layer's. */
 export const withParams = (at: Site, use: (refs: readonly Ref[]) => Either<GraphError, Ref>): Either<GraphError, Ref> =>
-  use(at.params.map((p) => at.graph[p.role ?? 'param'](`${at.weights}.${p.name}`, p.shape, p.init)))
+  use(at.params.map((p) => at.graph[p.role ?? 'param'](p.name === '' ? at.weights : `${at.weights}.${p.name}`, p.shape, p.init)))
 
 export const emitMany = (at: Site, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, readonly Ref[]> =>
   at.graph.op(kind, attrs, ins, at.layer)

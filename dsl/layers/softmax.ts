@@ -1,7 +1,7 @@
 // Softmax over the channels of each pixel. In, out: [B,C,H,W]. In place; FT-compatible in B, H and W.
 import type { Layer, Shape } from '../net'
 import { layerCodec } from './codecs'
-import { type LayerRule, unchanged } from './rule'
+import type { LayerRule } from './rule'
 import { emit } from './site'
 
 export interface Softmax<Name extends string = ''> extends Layer<'softmax', Name> {}
@@ -22,8 +22,5 @@ declare module '../net' {
 
 export const softmaxRule: LayerRule<Softmax<string>> = {
   codec: layerCodec('softmax', {}),
-  shape: (_, input) => unchanged(input),
-  ft: () => ['B', 'H', 'W'],
-  inPlace: true,
   elaborate: (_, x, at) => emit(at, 'softmax', {}, [x]),
 }

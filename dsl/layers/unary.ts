@@ -6,37 +6,37 @@ import { elementWise } from './elementwise'
 export interface Relu<Name extends string = ''> extends Layer<'relu', Name> {}
 /** x > 0 ? x : slope·x, where slope is 0 */
 export const relu = <N extends string = ''>(name?: N): Relu<N> => ({ kind: 'relu', name: name ?? ('' as N) })
-export const reluRule = elementWise<Relu<string>>('relu', 'relu', { slope: 0 }, true)
+export const reluRule = elementWise<Relu<string>>('relu', 'relu', { slope: 0 })
 
 export interface Sigmoid<Name extends string = ''> extends Layer<'sigmoid', Name> {}
 /** 1 / (1 + e^−x) */
 export const sigmoid = <N extends string = ''>(name?: N): Sigmoid<N> => ({ kind: 'sigmoid', name: name ?? ('' as N) })
-export const sigmoidRule = elementWise<Sigmoid<string>>('sigmoid', 'sigmoid', { }, true)
+export const sigmoidRule = elementWise<Sigmoid<string>>('sigmoid', 'sigmoid', { })
 
 export interface Tanh<Name extends string = ''> extends Layer<'tanh', Name> {}
 /** tanh(x) */
 export const tanh = <N extends string = ''>(name?: N): Tanh<N> => ({ kind: 'tanh', name: name ?? ('' as N) })
-export const tanhRule = elementWise<Tanh<string>>('tanh', 'tanh', { }, true)
+export const tanhRule = elementWise<Tanh<string>>('tanh', 'tanh', { })
 
 export interface Relu6<Name extends string = ''> extends Layer<'relu6', Name> {}
 /** min(max(x, 0), 6) */
 export const relu6 = <N extends string = ''>(name?: N): Relu6<N> => ({ kind: 'relu6', name: name ?? ('' as N) })
-export const relu6Rule = elementWise<Relu6<string>>('relu6', 'relu6', { }, true)
+export const relu6Rule = elementWise<Relu6<string>>('relu6', 'relu6', { })
 
 export interface HardSwish<Name extends string = ''> extends Layer<'hardSwish', Name> {}
 /** x·min(max(x + 3, 0), 6) / 6 */
 export const hardSwish = <N extends string = ''>(name?: N): HardSwish<N> => ({ kind: 'hardSwish', name: name ?? ('' as N) })
-export const hardSwishRule = elementWise<HardSwish<string>>('hardSwish', 'hard_swish', { }, false)
+export const hardSwishRule = elementWise<HardSwish<string>>('hardSwish', 'hard_swish', { })
 
 export interface Silu<Name extends string = ''> extends Layer<'silu', Name> {}
 /** x / (1 + e^−x) */
 export const silu = <N extends string = ''>(name?: N): Silu<N> => ({ kind: 'silu', name: name ?? ('' as N) })
-export const siluRule = elementWise<Silu<string>>('silu', 'silu', { }, false)
+export const siluRule = elementWise<Silu<string>>('silu', 'silu', { })
 
 export interface Gelu<Name extends string = ''> extends Layer<'gelu', Name> {}
 /** x·Φ(x), Φ the normal distribution (by erf, not tanh) */
 export const gelu = <N extends string = ''>(name?: N): Gelu<N> => ({ kind: 'gelu', name: name ?? ('' as N) })
-export const geluRule = elementWise<Gelu<string>>('gelu', 'gelu', { }, false)
+export const geluRule = elementWise<Gelu<string>>('gelu', 'gelu', { })
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {

@@ -6,7 +6,7 @@ import type { Dim, Extent, Height, Layer, Shape, Width } from '../net'
 import { height, width } from '../net'
 import type { Mul } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
-import { type BadSize, badSize, type LayerRule, reasonOr } from './rule'
+import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit } from './site'
 
 /** How many times the size, or the size. */
@@ -88,12 +88,7 @@ export const upsampleRule: LayerRule<Upsample<UpsampleTo, string>> = {
     to: t.union([t.readonly(t.exact(t.type({ scale: extentCodec }))), t.readonly(t.exact(t.type({ size: extentCodec })))]),
     mode: t.keyof({ nearest: null, bilinear: null, 'bilinear-corners': null }),
   }),
-  shape: (l, input) =>
-    reasonOr(badSize('scale' in l.to ? ['scale', l.to.scale, 1] : ['size', l.to.size, 1]), () =>
-      right([input[0], input[1], ...sizeOf(l, input)]),
-    ),
-  ft: () => ['B', 'C', 'H', 'W'],
-  inPlace: false,
+  fault: (l) => badSize('scale' in l.to ? ['scale', l.to.scale, 1] : ['size', l.to.size, 1]),
   elaborate: (l, x, at) => {
     const [, , inH, inW] = at.input
     const [outH, outW] = sizeOf(l, at.input)

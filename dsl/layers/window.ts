@@ -101,29 +101,18 @@ const samePad = (k: number, d: number): number => Math.floor((d * (k - 1)) / 2)
 export const padOf = (pad: Padding, kernel: Extent, dilation: Extent = 1): Sides =>
   sidesOf(pad === 'same' ? [samePad(height(kernel), height(dilation)), samePad(width(kernel), width(dilation))] : pad)
 
-const slide = (size: number, k: number, s: number, p: number, far: number, d: number, ceil: boolean): number | 'misfit' => {
-  const room = size + p + far - (d * (k - 1) + 1)
-  if (room < 0) return 'misfit'
-  if (!ceil) return Math.floor(room / s) + 1
-  const n = Math.ceil(room / s)
-  return n * s < size + p ? n + 1 : n
-}
-
 export interface Window {
   readonly kernel: Extent
   readonly stride: Extent
   readonly pad: Padding
   readonly dilation?: Extent
-  readonly ceil?: boolean
 }
 
-/** Output [height, width] of a window op, or 'misfit'. */
-export const windowSize = (w: Window, [, , h, wd]: readonly number[]): readonly [number, number] | 'misfit' => {
+/** Whether the padded image holds a window. */
+export const windowFits = (w: Window, [, , h, wd]: readonly number[]): boolean => {
   const p = padOf(w.pad, w.kernel, w.dilation)
-  const d = w.dilation ?? 1
-  const oh = slide(h!, height(w.kernel), height(w.stride), p.top, p.bottom, height(d), w.ceil ?? false)
-  const ow = slide(wd!, width(w.kernel), width(w.stride), p.left, p.right, width(d), w.ceil ?? false)
-  return oh === 'misfit' || ow === 'misfit' ? 'misfit' : [oh, ow]
+  const reach = (side: (e: Extent) => number): number => side(w.dilation ?? 1) * (side(w.kernel) - 1) + 1
+  return h! + p.top + p.bottom >= reach(height) && wd! + p.left + p.right >= reach(width)
 }
 
 // ---------------------------------------------------------------- how a window is called in messages

@@ -1,6 +1,6 @@
 // native/gen/ops.h: wire numbers, attribute structs and what the tape reader checks. In: the op table. Out: the header's text.
 import { elementOf } from '../../staging/ops/elements'
-import type { Access, AccessMap, OpDef, OperandDef } from '../../staging/ops/op'
+import type { AnyAttrs, OpDef, OperandDef } from '../../staging/ops/op'
 import { UNARY } from '../../staging/ops/unary'
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
@@ -44,18 +44,32 @@ const kinds = (d: OpDef): string =>
 const required = (operands: readonly OperandDef[]): number => operands.filter((o) => !o.optional).length
 
 const AXES = ['B', 'C', 'H', 'W'] as const
-const RANGES: Readonly<Partial<Record<Access['tag'], string>>> = { same: 's', all: 'a', reduce: '1' }
+const RANGES: Readonly<Partial<Record<string, string>>> = { same: 's', all: 'a', reduce: '1', 'all,same': 'b' }
 
-/** How an operand lies to the anchor (native/ops/check.cpp), where that follows from no attribute and no other shape. */
-const fits = (o: OperandDef): string | undefined => {
+/** All that an operator's attributes may be, where they are a few whole numbers. */
+const attributes = (d: OpDef): readonly AnyAttrs[] =>
+  Object.entries(d.fields).reduce<readonly AnyAttrs[]>(
+    (all, [name, field]) => {
+      const { least = 0, most = -1 } = d.limits?.[name] ?? {}
+      return field === 'int' && most < 8
+        ? all.flatMap((a) => Array.from({ length: most - least + 1 }, (_, i) => ({ ...a, [name]: least + i })))
+        : []
+    },
+    [{}],
+  )
+
+/** How an operand lies to the anchor (native/ops/check.cpp), where that follows from no shape, nor from more than a few whole numbers. */
+const fits = (d: OpDef, o: OperandDef): string | undefined => {
   if (o.role !== 'data') return o.dims === 'as input 0' ? '=' : o.dims?.join('')
-  const access = o.access?.length === 0 ? (o.access as () => AccessMap)() : undefined
-  const ranges = AXES.map((d) => access && RANGES[access[d].tag])
-  return ranges.every((r) => r !== undefined) ? ranges.join('') : undefined
+  const { access } = o
+  if (access === undefined || access.length > 1) return undefined
+  const maps = (access.length === 0 ? [{}] : attributes(d)).map((attrs) => access(attrs, { ins: [], outs: [] }))
+  const ranges = AXES.map((axis) => RANGES[[...new Set(maps.map((m) => m[axis].tag))].sort().join()])
+  return maps.length > 0 && ranges.every((r) => r !== undefined) ? ranges.join('') : undefined
 }
 
 const operand = (d: OpDef, o: OperandDef, written: boolean): string => {
-  const how = fits(o)
+  const how = fits(d, o)
   return `{"${o.name}", Role::${o.role}, Element::${elementOf(d, o)}, ${written}, ${o.updates === true}, ${how === undefined ? 'nullptr' : `"${how}"`}}`
 }
 

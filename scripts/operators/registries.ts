@@ -129,7 +129,7 @@ ${UNARY.map((u) => {
   return `export interface ${type}<Name extends string = ''> extends Layer<'${kind}', Name> {}
 /** ${u.value}${u.attrs ? `, where ${Object.entries(u.attrs).map(([k, v]) => `${k} is ${v}`)}` : ''} */
 export const ${kind} = <N extends string = ''>(name?: N): ${type}<N> => ({ kind: '${kind}', name: name ?? ('' as N) })
-export const ${kind}Rule = elementWise<${type}<string>>('${kind}', '${u.kind}', { ${Object.entries(u.attrs ?? {}).map(([k, v]) => `${k}: ${v} `)}}, ${u.reads === 'y'})
+export const ${kind}Rule = elementWise<${type}<string>>('${kind}', '${u.kind}', { ${Object.entries(u.attrs ?? {}).map(([k, v]) => `${k}: ${v} `)}})
 `
 }).join('\n')}
 declare module '../net' {

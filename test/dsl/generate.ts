@@ -1,6 +1,11 @@
 // Random networks as program text, legal and illegal alike: small sizes, so that windows and sums often do not fit.
 // In: a seed. Out: expressions of the DSL. Invariant: the same seed gives the same text.
 
+import { layerKinds, ruleOf } from '../../dsl/layers/registry'
+
+/** Of those kinds of layers that say how they are written. */
+const examples = layerKinds.flatMap((kind) => ruleOf(kind)?.example ?? [])
+
 export type Random = () => number
 
 /** mulberry32 */
@@ -67,7 +72,9 @@ class Writer {
       () => this.transposed(),
       () => this.upsample(),
       () => 'relu()',
-      () => pick(this.r, ['sigmoid()', 'tanh()', 'softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })']),
+      () => pick(this.r, examples).replace("'n'", () => this.name()),
+      () => pick(this.r, examples).replace("'n'", () => this.name()),
+      () => pick(this.r, ['softmax()', 'localResponseNorm(3)', 'localResponseNorm(5, { k: 0 })']),
       () => `reflectionPad2d(${pick(this.r, ['1', '[2, 3]', '{ top: 0, left: 3, bottom: 2, right: 1 }'])})`,
       () => 'leakyRelu(0.1)',
       () => `batchNorm(${this.name()})`,

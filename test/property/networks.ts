@@ -5,6 +5,7 @@
 import * as fc from 'fast-check'
 import type { Graph, ValueId } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
+import { opDef, opDefs } from '../../staging/ops/registry'
 import { Sketch } from '../graph/sketch'
 
 interface Window {
@@ -25,7 +26,9 @@ export type Block =
   | { readonly tag: 'up'; readonly channels: number; readonly window: Window; readonly more: number; readonly bias: boolean }
   | { readonly tag: 'resample'; readonly mode: 0 | 1 | 2; readonly to: readonly [h: number, w: number] }
   | { readonly tag: 'reflect'; readonly pads: Window['pads'] }
-  | { readonly tag: 'sigmoid' | 'tanh' | 'softmax' | 'lrn' }
+  /** One of the op table's samples of an operator, on this image. */
+  | { readonly tag: 'sampled'; readonly kind: string; readonly sample: number }
+  | { readonly tag: 'lrn' }
   | { readonly tag: 'max' | 'avg'; readonly window: Window; readonly ceil: boolean; readonly countPad: boolean }
   | { readonly tag: 'norm' | 'frozen' | 'dropout' }
   | { readonly tag: 'images'; readonly groups: 'one' | 'two' | 'each'; readonly affine: boolean }
@@ -101,10 +104,20 @@ const pool: fc.Arbitrary<Block> = fc.record({
   ceil: fc.boolean(),
   countPad: fc.boolean(),
 })
+/** The operators that say in the op table what is worth trying of them. */
+export const sampledKinds = opDefs.filter((d) => d.samples).map((d) => d.kind)
+export const sampled = (kind: string): fc.Arbitrary<Block> =>
+  fc.record({
+    tag: fc.constant('sampled' as const),
+    kind: fc.constant(kind),
+    sample: small(0, opDef(kind).samples!([1, 1, 1, 1]).length - 1),
+  })
+
 const elementwise: fc.Arbitrary<Block> = fc.oneof(
   fc.record({ tag: fc.constant('relu' as const), slope: fc.constantFrom(0, 0.1) }),
   fc.record({ tag: fc.constantFrom('norm' as const, 'frozen' as const, 'dropout' as const) }),
-  fc.record({ tag: fc.constantFrom('sigmoid' as const, 'tanh' as const, 'softmax' as const, 'lrn' as const) }),
+  fc.record({ tag: fc.constant('lrn' as const) }),
+  fc.constantFrom(...sampledKinds).chain(sampled),
   fc.record({
     tag: fc.constant('images' as const),
     groups: fc.constantFrom('one' as const, 'two' as const, 'each' as const),
@@ -173,10 +186,8 @@ class Builder {
           this.layer('reflect'),
         )
       }
-      case 'sigmoid':
-      case 'tanh':
-      case 'softmax':
-        return this.s.op(b.tag, {}, [x], this.layer(b.tag))
+      case 'sampled':
+        return this.sampled(x, b)
       case 'lrn':
         return this.s.op('lrn', { size: 3, alpha: 0.5, beta: 0.75, k: 1 }, [x], this.layer('lrn'))
       case 'resample': {
@@ -216,6 +227,21 @@ class Builder {
   }
 
   /** Group norm over all channels, half of them, or each alone. */
+  /** Its other operands are parameters, or made of x. */
+  private sampled(x: Ref, { kind, sample }: Extract<Block, { tag: 'sampled' }>): Ref {
+    const layer = this.layer(kind)
+    const [b, c, h, w] = this.s.shape(x) as readonly [number, number, number, number]
+    const { attrs, ins } = opDef(kind).samples!([b, c, h, w])[sample]!
+    const others = ins.slice(1).map((shape, i) => {
+      if (opDef(kind).ins[i + 1]!.role === 'whole') return this.s.weight(`${layer}.weight${i}`, shape)
+      if (shape[1] === c && shape[2] === h && shape[3] === w) return this.s.op('sigmoid', {}, [x], `${layer}.gate`)
+      return shape[1] === c
+        ? this.s.op('global_avg_pool', { count: h * w }, [x], `${layer}.gate`)
+        : this.s.conv(x, `${layer}.gate`, 1, 1)
+    })
+    return this.s.op(kind, 'key' in attrs ? { ...attrs, key: ++this.layers } : attrs, [x, ...others], layer)
+  }
+
   private imageNorm(x: Ref, b: Extract<Block, { tag: 'images' }>): Ref {
     const [, c, h, w] = this.s.shape(x) as readonly [number, number, number, number]
     const groups = b.groups === 'each' ? c : b.groups === 'two' && c % 2 === 0 ? 2 : 1

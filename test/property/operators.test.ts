@@ -6,20 +6,17 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { compare } from './compare'
-import { type Block, conv, keeping, reflect, resample, up } from './networks'
+import { type Block, conv, keeping, reflect, resample, sampled, sampledKinds, up } from './networks'
 import { tilings } from './plans'
 
 const RUNS = process.env.SPILLWAY_FULL ? 100 : 12
 
-const one = (tag: 'sigmoid' | 'tanh' | 'softmax' | 'lrn'): fc.Arbitrary<Block> => fc.constant({ tag })
 const operators: Readonly<Record<string, fc.Arbitrary<Block>>> = {
   'transposed convolution': up,
   resampling: resample,
   'reflection padding': reflect,
-  sigmoid: one('sigmoid'),
-  tanh: one('tanh'),
-  softmax: one('softmax'),
-  'local response norm': one('lrn'),
+  'local response norm': fc.constant({ tag: 'lrn' }),
+  ...Object.fromEntries(sampledKinds.map((kind) => [kind, sampled(kind)])),
 }
 
 const small = (lo: number, hi: number): fc.Arbitrary<number> => fc.integer({ min: lo, max: hi })
