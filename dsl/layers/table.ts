@@ -6,6 +6,7 @@ import { dropoutRule } from './dropout'
 import { flattenRule } from './flatten'
 import { globalAvgPoolRule, adaptiveAvgPoolRule } from './globalpool'
 import { groupNormRule, instanceNormRule } from './groupnorm'
+import { layerScaleRule } from './layerscale'
 import { leakyReluRule } from './leakyrelu'
 import { linearRule, pixelLinearRule } from './linear'
 import { localResponseNormRule } from './lrn'
@@ -28,6 +29,7 @@ export const rules = {
   groupNorm: groupNormRule,
   hardSwish: hardSwishRule,
   instanceNorm: instanceNormRule,
+  layerScale: layerScaleRule,
   leakyRelu: leakyReluRule,
   linear: linearRule,
   localResponseNorm: localResponseNormRule,

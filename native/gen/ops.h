@@ -93,7 +93,14 @@
   X(silu, 104) \
   X(silu_bwd, 105) \
   X(gelu, 106) \
-  X(gelu_bwd, 107)
+  X(gelu_bwd, 107) \
+  X(multiply, 110) \
+  X(multiply_bwd_data, 111) \
+  X(multiply_bwd_space, 112) \
+  X(multiply_bwd_channels, 113) \
+  X(scale, 114) \
+  X(scale_bwd_data, 115) \
+  X(scale_bwd_weights, 116)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -594,6 +601,35 @@ struct GeluBwdAttrs {
   static GeluBwdAttrs read(const double*) { return {}; }
 };
 
+struct MultiplyAttrs {
+  int64_t over;
+  static MultiplyAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
+using MultiplyBwdDataAttrs = MultiplyAttrs;
+
+struct MultiplyBwdSpaceAttrs {
+  static MultiplyBwdSpaceAttrs read(const double*) { return {}; }
+};
+
+struct MultiplyBwdChannelsAttrs {
+  static MultiplyBwdChannelsAttrs read(const double*) { return {}; }
+};
+
+struct ScaleAttrs {
+  static ScaleAttrs read(const double*) { return {}; }
+};
+
+struct ScaleBwdDataAttrs {
+  static ScaleBwdDataAttrs read(const double*) { return {}; }
+};
+
+struct ScaleBwdWeightsAttrs {
+  static ScaleBwdWeightsAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -647,6 +683,8 @@ inline constexpr AttrLimit ReluLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ReluBwdLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
 inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
+inline constexpr AttrLimit MultiplyLimits[] = {{0, 0, 2, UNBOUNDED}};
+inline constexpr AttrLimit MultiplyBwdDataLimits[] = {{0, 0, 2, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -919,6 +957,27 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"gelu_bwd", 107, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"multiply", 110, 2, 2, 1, 1, 1, "i", false, 0, -1, MultiplyLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"s", Role::data, Element::either, false, false, "sbbb"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"multiply_bwd_data", 111, 2, 2, 1, 1, 1, "i", false, 0, 0, MultiplyBwdDataLimits, 1,
+     {{"dy", Role::data, Element::either, false, false, "ssss"}, {"s", Role::data, Element::either, false, false, "sbbb"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"multiply_bwd_space", 112, 2, 2, 1, 1, 0, "", false, -1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"ds", Role::data, Element::real, true, false, "ss11"}}},
+    {"multiply_bwd_channels", 113, 2, 2, 1, 1, 0, "", false, -1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"ds", Role::data, Element::real, true, false, "s1ss"}}},
+    {"scale", 114, 2, 2, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"scale_bwd_data", 115, 2, 2, 1, 1, 0, "", false, 0, 0, nullptr, 0,
+     {{"dy", Role::data, Element::either, false, false, "ssss"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"scale_bwd_weights", 116, 2, 2, 1, 1, 0, "", false, -1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dgamma", Role::whole, Element::real, true, false, "C"}}},
 };
 
 /// Null when no operator has this wire number.

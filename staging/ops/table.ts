@@ -13,6 +13,7 @@ import { joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData } from '.
 import { linear, linearBwdData, linearBwdWeights } from './linear'
 import { softmaxXent, softmaxXentBwd, mse, mseBwd, l1, l1Bwd, bceWithLogits, bceWithLogitsBwd } from './loss'
 import { lrn, lrnBwd } from './lrn'
+import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { sgd, adam } from './optimizer'
 import { paramGradSum } from './paramsum'
 import { fill, copy, accumulate, mergeMoments } from './plumbing'
@@ -77,6 +78,13 @@ const entries: readonly OpDef[] = [
   bceWithLogitsBwd,
   lrn,
   lrnBwd,
+  multiply,
+  multiplyBwdData,
+  multiplyBwdSpace,
+  multiplyBwdChannels,
+  scale,
+  scaleBwdData,
+  scaleBwdWeights,
   sgd,
   adam,
   paramGradSum,

@@ -106,4 +106,36 @@ inline Family gelu_drawn(Random& r) {
 }
 inline const Listed gelu_drawn_listed{"gelu", gelu_drawn, 10};
 
+inline Family multiply_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::multiply, {double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::same}}, 2, false, 0},
+      {OpKind::multiply_bwd_data, {double(0)}, {{3, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, 0},
+      {OpKind::multiply_bwd_data, {double(0)}, {{3, Reach::same}, {0, Reach::same}}, {{5, Reach::same}}, 0, false, 0}},
+     {{0, 3, 4}, {1, 3, 5}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], 1, 1}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], 1, 1}, 4, true}},
+     {{OpKind::multiply, {double(1)}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, 0},
+      {OpKind::multiply_bwd_data, {double(1)}, {{3, Reach::same}, {1, Reach::all}}, {{4, Reach::same}}, 0, false, 0},
+      {OpKind::multiply_bwd_space, {}, {{0, Reach::same}, {3, Reach::same}}, {{5, Reach::all}}, 1, false, -1}},
+     {{0, 3, 4}, {1, 3, 5}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], 1, d[2], d[3]}, 4, true}},
+     {{OpKind::multiply, {double(2)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::same}}, 2, false, 0},
+      {OpKind::multiply_bwd_data, {double(2)}, {{3, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, 0},
+      {OpKind::multiply_bwd_channels, {}, {{0, Reach::same}, {3, Reach::same}}, {{5, Reach::same}}, 1, false, -1}},
+     {{0, 3, 4}, {1, 3, 5}}}});
+}
+inline const Listed multiply_drawn_listed{"multiply", multiply_drawn, 30};
+
+inline Family scale_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::scale, {}, {{0, Reach::same}, {1, Reach::all}}, {{2, Reach::same}}, 2, false, 0},
+      {OpKind::scale_bwd_weights, {}, {{0, Reach::same}, {3, Reach::same}}, {{4, Reach::all}}, 1, false, -1},
+      {OpKind::scale_bwd_data, {}, {{3, Reach::same}, {1, Reach::all}}, {{5, Reach::same}}, 0, false, 0}},
+     {{1, 3, 4}, {0, 3, 5}}}});
+}
+inline const Listed scale_drawn_listed{"scale", scale_drawn, 10};
+
 }  // namespace spillway::test

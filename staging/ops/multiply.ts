@@ -1,0 +1,171 @@
+// Products, element by element. `multiply` is that of two tensors, of which the second may have one value for all pixels of a
+// channel or for all channels of a pixel: gates, squeeze and excite. `scale` is that of a tensor and a parameter for each channel.
+import {
+  all,
+  type AccessMap,
+  type AttrsOf,
+  data,
+  defineOp,
+  type GradContext,
+  type OperandDef,
+  pointwise,
+  reduce,
+  same,
+} from './op'
+import { checked, elements, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
+
+/** What the second factor has one value for: 0 an element, 1 all pixels of a channel, 2 all channels of a pixel. */
+const fields = { over: 'int' } as const
+const limits = { over: { least: 0, most: 2 } } as const
+type Attrs = AttrsOf<typeof fields>
+type Shape = readonly number[]
+
+const FACTORS: readonly AccessMap[] = [pointwise, { B: same, C: same, H: all, W: all }, { B: same, C: all, H: same, W: same }]
+const factorOf = ({ over }: Attrs, [b, c, h, w]: Shape): Shape =>
+  over === 0 ? [b!, c!, h!, w!] : over === 1 ? [b!, c!, 1, 1] : [b!, 1, h!, w!]
+const factor: OperandDef<typeof fields> = { name: 's', role: 'data', access: (a) => FACTORS[a.over] ?? pointwise }
+
+const factorFits = (a: Attrs, [x, s]: readonly Shape[]) =>
+  checked([expectRank('the input', x!, 4), () => expectShape('the factor', s!, factorOf(a, x!))()], () => legal(x!))
+const gammaFits = (_: unknown, [x, gamma]: readonly Shape[]) =>
+  checked(
+    [
+      expectRank('the input', x!, 4),
+      () =>
+        elements(gamma!) === gamma![0]
+          ? expectShape('the scale', gamma!.slice(0, 1), [x![1]!])()
+          : 'the scale has more than one dimension',
+    ],
+    () => legal(x!),
+  )
+
+const multiplyBackward = (g: GradContext<typeof fields>): void => {
+  const [x, s] = g.ins
+  const dy = g.dOut(0)
+  if (g.wants(0)) g.give(0, g.emit('multiply_bwd_data', g.attrs, [dy, s!], [g.shape(x!)])[0]!)
+  if (!g.wants(1)) return
+  const ds =
+    g.attrs.over === 0
+      ? g.emit('multiply_bwd_data', g.attrs, [dy, x!], [g.shape(s!)])
+      : g.emit(g.attrs.over === 1 ? 'multiply_bwd_space' : 'multiply_bwd_channels', {}, [x!, dy], [g.shape(s!)])
+  g.give(1, ds[0]!)
+}
+
+export const multiply = defineOp({
+  kind: 'multiply',
+  wire: 110,
+  narrow: 'may',
+  fields,
+  limits,
+  anchor: 'out',
+  inPlace: [0],
+  what: 'y = x·s; s is like x (over 0), `[B,C,1,1]` (1) or `[B,1,H,W]` (2); may run in place of x',
+  ins: [data('x'), factor],
+  outs: [data('y')],
+  shape: factorFits,
+  backward: multiplyBackward,
+  samples: (x) => [0, 1, 2].map((over) => ({ attrs: { over }, ins: [x, factorOf({ over }, x)] })),
+  flops: perElement(1, firstOut),
+})
+
+export const multiplyBwdData = defineOp({
+  kind: 'multiply_bwd_data',
+  wire: 111,
+  narrow: 'may',
+  fields,
+  limits,
+  anchor: 0,
+  inPlace: [0],
+  what: 'dx = dy·s; in place of dy',
+  ins: [data('dy'), factor],
+  outs: [data('dx')],
+  shape: factorFits,
+  flops: perElement(1, firstIn),
+})
+
+const gradientOfFactor = (kind: string, wire: number, over: 1 | 2, access: AccessMap, what: string) =>
+  defineOp({
+    kind,
+    wire,
+    narrow: 'may',
+    fields: {},
+    anchor: 1,
+    what,
+    ins: [data('x'), data('dy')],
+    outs: [{ ...data('ds', access), merge: 'sum' }],
+    shape: (_, [x, dy]) =>
+      checked([expectRank('x', x!, 4), expectShape('the incoming gradient', dy!, x!)], () => legal(factorOf({ over }, x!))),
+    flops: perElement(2, firstIn),
+    workspace: partialSums(1),
+  })
+
+export const multiplyBwdSpace = gradientOfFactor(
+  'multiply_bwd_space',
+  112,
+  1,
+  { B: same, C: same, H: reduce, W: reduce },
+  'ds `[B,C,1,1]` = Σ x·dy over the pixels of an image; sum',
+)
+export const multiplyBwdChannels = gradientOfFactor(
+  'multiply_bwd_channels',
+  113,
+  2,
+  { B: same, C: reduce, H: same, W: same },
+  'ds `[B,1,H,W]` = Σ x·dy over the channels of a pixel',
+)
+
+// ---------------------------------------------------------------- by a parameter
+
+const gamma: OperandDef = { name: 'gamma', role: 'whole', dims: ['C'] }
+
+export const scale = defineOp({
+  kind: 'scale',
+  wire: 114,
+  narrow: 'may',
+  fields: {},
+  anchor: 'out',
+  inPlace: [0],
+  what: 'y = x·gamma, gamma `[C]` or `[C,1,1]`; may run in place',
+  ins: [data('x'), gamma],
+  outs: [data('y')],
+  shape: gammaFits,
+  backward: (g) => {
+    const [x, weights] = g.ins
+    if (g.wants(1)) g.give(1, g.emit('scale_bwd_weights', {}, [x!, g.dOut(0)], [g.shape(weights!)])[0]!)
+    if (g.wants(0)) g.give(0, g.emit('scale_bwd_data', {}, [g.dOut(0), weights!], [g.shape(x!)])[0]!)
+  },
+  samples: (x) => [{ attrs: {}, ins: [x, [x[1]]] }],
+  flops: perElement(1, firstOut),
+})
+
+export const scaleBwdData = defineOp({
+  kind: 'scale_bwd_data',
+  wire: 115,
+  narrow: 'may',
+  fields: {},
+  anchor: 0,
+  inPlace: [0],
+  what: 'dx = dy·gamma; in place of dy',
+  ins: [data('dy'), gamma],
+  outs: [data('dx')],
+  shape: gammaFits,
+  flops: perElement(1, firstIn),
+})
+
+export const scaleBwdWeights = defineOp({
+  kind: 'scale_bwd_weights',
+  wire: 116,
+  narrow: 'may',
+  fields: {},
+  anchor: 1,
+  outputsGiven: true,
+  what: 'dgamma = Σ x·dy over batch and pixels; sum',
+  ins: [data('x'), data('dy')],
+  outs: [{ name: 'dgamma', role: 'whole', dims: ['C'], merge: 'sum' }],
+  shape: (_, [x, dy], [given]) =>
+    checked([expectShape('the incoming gradient', dy!, x!), () => expectShape('dgamma', given!.slice(0, 1), [x![1]!])()], () =>
+      legal(given!),
+    ),
+  flops: perElement(2, firstIn),
+  workspace: partialSums(1),
+})
