@@ -6,6 +6,7 @@ import { dropoutRule } from './dropout'
 import { flattenRule } from './flatten'
 import { globalAvgPoolRule, adaptiveAvgPoolRule } from './globalpool'
 import { groupNormRule, instanceNormRule } from './groupnorm'
+import { layerNormRule } from './layernorm'
 import { layerScaleRule } from './layerscale'
 import { leakyReluRule } from './leakyrelu'
 import { linearRule, pixelLinearRule } from './linear'
@@ -29,6 +30,7 @@ export const rules = {
   groupNorm: groupNormRule,
   hardSwish: hardSwishRule,
   instanceNorm: instanceNormRule,
+  layerNorm: layerNormRule,
   layerScale: layerScaleRule,
   leakyRelu: leakyReluRule,
   linear: linearRule,

@@ -100,7 +100,10 @@
   X(multiply_bwd_channels, 113) \
   X(scale, 114) \
   X(scale_bwd_data, 115) \
-  X(scale_bwd_weights, 116)
+  X(scale_bwd_weights, 116) \
+  X(layer_norm, 117) \
+  X(layer_norm_bwd_data, 118) \
+  X(layer_norm_bwd_weights, 119)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -630,6 +633,12 @@ struct ScaleBwdWeightsAttrs {
   static ScaleBwdWeightsAttrs read(const double*) { return {}; }
 };
 
+using LayerNormAttrs = BnFrozenAttrs;
+
+using LayerNormBwdDataAttrs = BnFrozenAttrs;
+
+using LayerNormBwdWeightsAttrs = BnFrozenAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -685,6 +694,9 @@ inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 42949
 inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
 inline constexpr AttrLimit MultiplyLimits[] = {{0, 0, 2, UNBOUNDED}};
 inline constexpr AttrLimit MultiplyBwdDataLimits[] = {{0, 0, 2, UNBOUNDED}};
+inline constexpr AttrLimit LayerNormLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LayerNormBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LayerNormBwdWeightsLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -978,6 +990,15 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"scale_bwd_weights", 116, 2, 2, 1, 1, 0, "", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}}},
+    {"layer_norm", 117, 3, 3, 1, 1, 1, "f", false, -1, -1, LayerNormLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
+     {{"y", Role::data, Element::either, true, false, "sass"}}},
+    {"layer_norm_bwd_data", 118, 3, 3, 1, 1, 1, "f", false, 1, 1, LayerNormBwdDataLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}}},
+    {"layer_norm_bwd_weights", 119, 2, 2, 2, 2, 1, "f", false, -1, 1, LayerNormBwdWeightsLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}},
+     {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
 };
 
 /// Null when no operator has this wire number.

@@ -10,6 +10,7 @@ import { dropout, dropoutBwd } from './dropout'
 import { flatten, flattenBwd } from './flatten'
 import { groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData } from './groupnorm'
 import { joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData } from './joinednorm'
+import { layerNorm, layerNormBwdData, layerNormBwdWeights } from './layernorm'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
 import { softmaxXent, softmaxXentBwd, mse, mseBwd, l1, l1Bwd, bceWithLogits, bceWithLogitsBwd } from './loss'
 import { lrn, lrnBwd } from './lrn'
@@ -65,6 +66,9 @@ const entries: readonly OpDef[] = [
   joinedNorm,
   joinedNormBwdReduce,
   joinedNormBwdData,
+  layerNorm,
+  layerNormBwdData,
+  layerNormBwdWeights,
   linear,
   linearBwdData,
   linearBwdWeights,

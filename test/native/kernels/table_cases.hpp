@@ -138,4 +138,15 @@ inline Family scale_drawn(Random& r) {
 }
 inline const Listed scale_drawn_listed{"scale", scale_drawn, 10};
 
+inline Family layer_norm_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[1], 1, 1, 1}, 1, false}, {{d[1], 1, 1, 1}, 1, false}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::layer_norm, {double(0.00001)}, {{0, Reach::same}, {1, Reach::all}, {2, Reach::all}}, {{3, Reach::same}}, 3, false, -1},
+      {OpKind::layer_norm_bwd_weights, {double(0.00001)}, {{0, Reach::same}, {4, Reach::same}}, {{5, Reach::all}, {6, Reach::all}}, 1, false, -1},
+      {OpKind::layer_norm_bwd_data, {double(0.00001)}, {{0, Reach::same}, {4, Reach::same}, {1, Reach::all}}, {{7, Reach::same}}, 1, false, 1}},
+     {{1, 4, 5}, {2, 4, 6}, {0, 4, 7}}}});
+}
+inline const Listed layer_norm_drawn_listed{"layer_norm", layer_norm_drawn, 10};
+
 }  // namespace spillway::test

@@ -1,0 +1,46 @@
+// Layer normalisation over the channels of each pixel, PyTorch's LayerNorm of channels-last values (torchvision's LayerNorm2d).
+// In, out: [B,C,H,W]. FT-compatible in B, H and W.
+import * as t from 'io-ts'
+import type { Layer, Shape } from '../net'
+import type { Low, MulLow } from '../numbers/naturals'
+import { layerCodec } from './codecs'
+import type { LayerRule } from './rule'
+import { emit, withParams } from './site'
+
+export interface LayerNorm<Name extends string> extends Layer<'layerNorm', Name> {
+  readonly eps: number
+}
+
+export interface LayerNormOptions {
+  /** Added to the variance; 1e-5 unless said otherwise. */
+  readonly eps?: number
+}
+
+/** @example layerNorm('norm', { eps: 1e-6 }) */
+export const layerNorm = <N extends string>(name: N, options: LayerNormOptions = {}): LayerNorm<N> => ({
+  kind: 'layerNorm',
+  name,
+  eps: options.eps ?? 1e-5,
+})
+
+declare module '../net' {
+  interface LayerShapes<L, S extends Shape> {
+    layerNorm: S
+  }
+  interface LayerFt<L> {
+    layerNorm: 'B' | 'H' | 'W'
+  }
+  interface LayerParameters<L, S extends Shape> {
+    layerNorm: MulLow<Low<S[1]>, '2'>
+  }
+}
+
+export const layerNormRule: LayerRule<LayerNorm<string>> = {
+  codec: layerCodec('layerNorm', { eps: t.number }),
+  example: "layerNorm('n')",
+  params: (_, [, c]) => [
+    { name: 'weight', shape: [c], init: { dist: 'constant', a: 1 } },
+    { name: 'bias', shape: [c], init: { dist: 'constant', a: 0 } },
+  ],
+  elaborate: (l, x, at) => withParams(at, (weights) => emit(at, 'layer_norm', { eps: l.eps }, [x, ...weights])),
+}

@@ -1,0 +1,77 @@
+// Layer normalisation over the channels of each pixel, as ConvNeXt has it: PyTorch's LayerNorm of channels-last values. A pixel's
+// mean and variance are made again in the backward, from the channels that it reads anyhow: nothing is kept but x.
+import { data, defineOp, type OperandDef, wholeChannels } from './op'
+import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
+
+const fields = { eps: 'float' } as const
+const limits = { eps: { least: 0 } } as const
+const perChannel = (name: string): OperandDef => ({ name, role: 'whole', dims: ['C'] })
+type Shape = readonly number[]
+
+const fits = (x: Shape, dy: Shape | undefined, perChannels: readonly Shape[], outs: readonly Shape[]) =>
+  checked(
+    [
+      expectRank('the input', x, 4),
+      () => dy && expectShape('the incoming gradient', dy, x)(),
+      ...perChannels.map((s) => () => expectShape('scale or shift', s, [x[1]!])()),
+    ],
+    () => legal(...outs),
+  )
+
+export const layerNorm = defineOp({
+  kind: 'layer_norm',
+  wire: 117,
+  narrow: 'may',
+  fields,
+  limits,
+  anchor: 'out',
+  what: 'y = (x − mean)·rsqrt(variance + eps)·gamma + beta, both over the channels of a pixel',
+  ins: [data('x', wholeChannels), perChannel('gamma'), perChannel('beta')],
+  outs: [data('y', wholeChannels)],
+  shape: (_, [x, gamma, beta]) => fits(x!, undefined, [gamma!, beta!], [x!]),
+  backward: (g) => {
+    const [x, gamma] = g.ins
+    const dy = g.dOut(0)
+    if (g.wants(1) || g.wants(2)) {
+      const [dgamma, dbeta] = g.emit('layer_norm_bwd_weights', g.attrs, [x!, dy], [g.shape(gamma!), g.shape(gamma!)])
+      if (g.wants(1)) g.give(1, dgamma!)
+      if (g.wants(2)) g.give(2, dbeta!)
+    }
+    if (g.wants(0)) g.give(0, g.emit('layer_norm_bwd_data', g.attrs, [x!, dy, gamma!], [g.shape(x!)])[0]!)
+  },
+  samples: (x) => [{ attrs: { eps: 1e-5 }, ins: [x, [x[1]], [x[1]]] }],
+  flops: perElement(8, firstOut),
+})
+
+export const layerNormBwdData = defineOp({
+  kind: 'layer_norm_bwd_data',
+  wire: 118,
+  narrow: 'may',
+  fields,
+  limits,
+  anchor: 1,
+  inPlace: [1],
+  what: 'dx = rstd·(g − mean of g − x̂·mean of g·x̂), g = gamma·dy; in place of dy',
+  ins: [data('x', wholeChannels), data('dy', wholeChannels), perChannel('gamma')],
+  outs: [data('dx', wholeChannels)],
+  shape: (_, [x, dy, gamma]) => fits(x!, dy, [gamma!], [x!]),
+  flops: perElement(14, firstIn),
+})
+
+export const layerNormBwdWeights = defineOp({
+  kind: 'layer_norm_bwd_weights',
+  wire: 119,
+  narrow: 'may',
+  fields,
+  limits,
+  anchor: 1,
+  what: 'dgamma = Σ dy·x̂, dbeta = Σ dy over batch and pixels; sum',
+  ins: [data('x', wholeChannels), data('dy', wholeChannels)],
+  outs: [
+    { ...perChannel('dgamma'), merge: 'sum' },
+    { ...perChannel('dbeta'), merge: 'sum' },
+  ],
+  shape: (_, [x, dy]) => fits(x!, dy, [], [[x![1]!], [x![1]!]]),
+  flops: perElement(10, firstIn),
+  workspace: partialSums(2),
+})
