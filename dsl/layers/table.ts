@@ -14,6 +14,7 @@ import { localResponseNormRule } from './lrn'
 import { maxPoolRule, avgPoolRule } from './pool'
 import { reflectionPad2dRule } from './reflectionpad'
 import { softmaxRule } from './softmax'
+import { stochasticDepthRule } from './stochasticdepth'
 import { reluRule, sigmoidRule, tanhRule, relu6Rule, hardSwishRule, siluRule, geluRule } from './unary'
 import { upsampleRule } from './upsample'
 
@@ -43,6 +44,7 @@ export const rules = {
   sigmoid: sigmoidRule,
   silu: siluRule,
   softmax: softmaxRule,
+  stochasticDepth: stochasticDepthRule,
   tanh: tanhRule,
   upsample: upsampleRule,
 }

@@ -103,7 +103,9 @@
   X(scale_bwd_weights, 116) \
   X(layer_norm, 117) \
   X(layer_norm_bwd_data, 118) \
-  X(layer_norm_bwd_weights, 119)
+  X(layer_norm_bwd_weights, 119) \
+  X(drop_images, 120) \
+  X(drop_images_bwd, 121)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -639,6 +641,10 @@ using LayerNormBwdDataAttrs = BnFrozenAttrs;
 
 using LayerNormBwdWeightsAttrs = BnFrozenAttrs;
 
+using DropImagesAttrs = DropoutAttrs;
+
+using DropImagesBwdAttrs = DropoutAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -697,6 +703,8 @@ inline constexpr AttrLimit MultiplyBwdDataLimits[] = {{0, 0, 2, UNBOUNDED}};
 inline constexpr AttrLimit LayerNormLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit LayerNormBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit LayerNormBwdWeightsLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DropImagesLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
+inline constexpr AttrLimit DropImagesBwdLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -999,6 +1007,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"layer_norm_bwd_weights", 119, 2, 2, 2, 2, 1, "f", false, -1, 1, LayerNormBwdWeightsLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
+    {"drop_images", 120, 1, 1, 1, 1, 2, "fi", true, 0, -1, DropImagesLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"drop_images_bwd", 121, 1, 1, 1, 1, 2, "fi", true, 0, 0, DropImagesBwdLimits, 2,
+     {{"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };
 
 /// Null when no operator has this wire number.

@@ -23,6 +23,7 @@ import { maxPoolPlaces, maxPoolPlacesBwd } from './poolplaces'
 import { reflectPad, reflectPadBwd } from './reflectpad'
 import { bnAddReluApply, bnAddReluBwdReduce, bnAddReluBwdData } from './residualnorm'
 import { softmax, softmaxBwd } from './softmax'
+import { dropImages, dropImagesBwd } from './stochasticdepth'
 import { unaryOps } from './unary'
 import { upsample, upsampleBwd } from './upsample'
 
@@ -111,6 +112,8 @@ const entries: readonly OpDef[] = [
   bnAddReluBwdData,
   softmax,
   softmaxBwd,
+  dropImages,
+  dropImagesBwd,
   ...unaryOps,
   upsample,
   upsampleBwd,

@@ -23,5 +23,6 @@
 #include "cuda/kernels/reflectpad.hpp"
 #include "cuda/kernels/residualnorm.hpp"
 #include "cuda/kernels/softmax.hpp"
+#include "cuda/kernels/stochasticdepth.hpp"
 #include "cuda/kernels/unary.hpp"
 #include "cuda/kernels/upsample.hpp"

@@ -149,4 +149,22 @@ inline Family layer_norm_drawn(Random& r) {
 }
 inline const Listed layer_norm_drawn_listed{"layer_norm", layer_norm_drawn, 10};
 
+inline Family drop_images_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::drop_images, {double(0), double(7)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::drop_images_bwd, {double(0), double(7)}, {{2, Reach::same}}, {{3, Reach::same}}, 0, false, 0}},
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::drop_images, {double(0.2), double(7)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::drop_images_bwd, {double(0.2), double(7)}, {{2, Reach::same}}, {{3, Reach::same}}, 0, false, 0}},
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::drop_images, {double(0.5), double(7)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::drop_images_bwd, {double(0.5), double(7)}, {{2, Reach::same}}, {{3, Reach::same}}, 0, false, 0}},
+     {{0, 2, 3}}}});
+}
+inline const Listed drop_images_drawn_listed{"drop_images", drop_images_drawn, 30};
+
 }  // namespace spillway::test
