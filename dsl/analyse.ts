@@ -7,7 +7,7 @@ import type { GraphError } from '../staging/core/errors'
 import { type Algebra, fold, type Nameless, type Place } from './fold'
 import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
-import { branchesDiffer, noBranches, shapeText, sumsDiffer } from './messages'
+import { branchesDiffer, noBranches, noFactor, shapeText, sumsDiffer } from './messages'
 import type { ParamSpec } from './layers/rule'
 import type { Dim, Layer, Net, Shape } from './net'
 
@@ -80,11 +80,25 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
       body.every((d, i) => d === shortcut[i])
         ? right(join(at, 'residual', body, body, DIMS))
         : left(misfit(at, 'residual', sumsDiffer(shapeText(body), shapeText(shortcut)))),
+    product: (input, factor, at) =>
+      factorOver(input, factor) === undefined
+        ? left(misfit(at, 'scaled', noFactor(shapeText(factor), shapeText(input))))
+        : right(join(at, 'scaled', input, input, DIMS)),
     differ: (branches) => oddBranch(branches) >= 0,
     resize: (made, [, , h, w], at) =>
       right(made[2] === h && made[3] === w ? made : join(at(), 'atInputSize', made, [made[0], made[1], h, w], DIMS)),
     join: (branches, at) => joined(branches, at, (out) => join(at, 'concat', branches[0]!, out, ['B', 'H', 'W'])),
   }
+}
+
+/** What a factor has one value for, as `multiply` says it: 0 an element, 1 all pixels of a channel, 2 all channels of a pixel. */
+export const factorOver = ([b, c, h, w]: readonly number[], factor: readonly number[]): number | undefined => {
+  const at = [
+    [b, c, h, w],
+    [b, c, 1, 1],
+    [b, 1, h, w],
+  ].findIndex((s) => s.every((n, i) => n === factor[i]))
+  return at < 0 ? undefined : at
 }
 
 /** The first branch that disagrees with branch 1 in more than its channels, or -1. */

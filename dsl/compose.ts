@@ -37,6 +37,11 @@ export interface Concat<Bs extends readonly Net[]> extends Net<'concat'> {
   readonly branches: Bs
 }
 
+/** Its input times what the body makes of it. */
+export interface Scaled<Body extends Net> extends Net<'scaled'> {
+  readonly body: Body
+}
+
 /** What the body makes, stretched or shrunk to the height and width of its input. */
 export interface AtInputSize<Body extends Net> extends Net<'atInputSize'> {
   readonly body: Body
@@ -72,6 +77,16 @@ export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Re
   kind: 'residual',
   body,
   shortcut,
+})
+
+/**
+ * The input times what the layers make of it: of its shape, or a value for each channel ([B,C,1,1]) or pixel ([B,1,H,W]).
+ *
+ * @example scaled(globalAvgPool(), conv2d('fc1', 8, 1), relu(), conv2d('fc2', 96, 1), sigmoid()) is squeeze and excite
+ */
+export const scaled = <const Ls extends readonly Net[]>(...layers: Ls): Scaled<Seq<Ls>> => ({
+  kind: 'scaled',
+  body: seq(...layers),
 })
 
 /** What all branches make of the same input, joined along the channels, in their order. */

@@ -30,6 +30,7 @@ const compositions: Readonly<Record<string, Composition>> = {
       ['shortcut', false],
     ],
   },
+  scaled: { parts: [['body', false]] },
   atInputSize: { parts: [['body', false]] },
   concat: { parts: [['branches', true]] },
 }

@@ -2,13 +2,14 @@
 // In: the type of a net, an input shape. Out: output shape, FT dimensions, layer names and a tally (activation bytes,
 // parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it per node and shape, so equal
 // blocks cost one. The run-time twin is analyse.ts. Sums are Low digit strings (numbers/), turned into numbers at the end.
-import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from './compose'
 import type { BadSize } from './layers/rule'
 import type {
   AtLayer,
   BranchesDiffer,
   DuplicateNameText,
   NoBranches,
+  NoFactor,
   NotATuple,
   NotLiteral,
   ShapeText,
@@ -53,6 +54,7 @@ interface Compositions<N, S extends Shape> {
   counted: N extends Counted<infer P, infer F, infer Ls> ? CountedLine<P, F, Ls, S> : never
   repeat: N extends Repeat<infer T, any> ? Repeated<T, N, S> : never
   residual: N extends Residual<infer B, infer C> ? Sum<Analyse<B, S>, Analyse<C, S>> : never
+  scaled: N extends Scaled<infer B> ? Product<Analyse<B, S>, S> : never
   atInputSize: N extends AtInputSize<infer B> ? Resized<Analyse<B, S>, S> : never
   concat: N extends Concat<infer Bs>
     ? Bs extends readonly [infer H extends Net, ...infer T]
@@ -178,6 +180,13 @@ type Sum<X, Y> =
       : Y
     : X
 
+type Product<X, S extends Shape> =
+  X extends Facts<infer O, infer F, infer A, infer N>
+    ? O extends S | [S[0], S[1], 1, 1] | [S[0], 1, S[2], S[3]]
+      ? Facts<S, F, AddOutput<A, S>, N>
+      : Misfit<'scaled', 'scaled', NoFactor<ShapeText<O>, ShapeText<S>>>
+    : X
+
 /** Joins the remaining branches to what the first ones gave; X holds their channels so far. */
 type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
   X extends Facts<infer O, infer F, infer A, infer N>
@@ -265,7 +274,7 @@ type Seek<N extends Net, S extends Shape, Path extends string, Full extends stri
           ? SeekLine<Numbered<Ls, P, Copies<F, 0>>, S, Path, Full>
           : N extends Repeat<any, any>
             ? SeekLine<Numbered<[N]>, S, Path, Full>
-            : N extends AtInputSize<infer B>
+            : N extends AtInputSize<infer B> | Scaled<infer B>
               ? Seek<B, S, Path, Full>
               : N extends Residual<infer B, infer C>
                 ? SeekAny<[B, C], S, Path, Full>

@@ -6,7 +6,7 @@
 import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
-import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from './compose'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from './compose'
 import { badSize } from './layers/rule'
 import type { Layer, Net } from './net'
 
@@ -22,6 +22,8 @@ export interface Algebra<T> {
   readonly layer: (l: Layer, x: T, at: Place) => Either<GraphError, T>
   readonly sum: (body: T, shortcut: T, at: Place) => Either<GraphError, T>
   readonly join: (branches: readonly T[], at: Place) => Either<GraphError, T>
+  /** A body's input times what the body made of it. */
+  readonly product: (input: T, factor: T, at: Place) => Either<GraphError, T>
   /** What a body made, at the height and width of the body's input; it takes a place only when that is another size. */
   readonly resize: (made: T, input: T, at: () => Place) => Either<GraphError, T>
   /** Whether these branches cannot be joined, whatever comes after them: the first misfit is the one that is told. */
@@ -68,6 +70,8 @@ class Walk<T> {
         return this.numbered([n], x, scope)
       case 'residual':
         return this.residual(n as Residual<Net, Net>, x, scope)
+      case 'scaled':
+        return this.scaled(n as Scaled<Net>, x, scope)
       case 'atInputSize':
         return this.atInputSize(n as AtInputSize<Net>, x, scope)
       case 'concat':
@@ -115,6 +119,13 @@ class Walk<T> {
     if (isLeft(names)) return names
     const sum = this.algebra.sum(body.right.made, shortcut.right.made, this.placeOf(n.kind, scope))
     return isLeft(sum) ? sum : right({ made: sum.right, names: names.right })
+  }
+
+  private scaled(n: Scaled<Net>, x: T, scope: string): Folded<T> {
+    const body = this.fold(n.body, x, scope)
+    if (isLeft(body)) return body
+    const product = this.algebra.product(x, body.right.made, this.placeOf(n.kind, scope))
+    return isLeft(product) ? product : right({ made: product.right, names: body.right.names })
   }
 
   private atInputSize(n: AtInputSize<Net>, x: T, scope: string): Folded<T> {

@@ -14,6 +14,8 @@ export {
   repeat,
   type Residual,
   residual,
+  type Scaled,
+  scaled,
   type Seq,
   seq,
   skip,

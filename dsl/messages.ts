@@ -73,6 +73,10 @@ export const sumsDiffer = <A extends string, B extends string>(body: A, shortcut
   `the body gives ${body} but the shortcut gives ${shortcut}` as const
 export type SumsDiffer<A extends string, B extends string> = ReturnType<typeof sumsDiffer<A, B>>
 
+export const noFactor = <B extends string, S extends string>(body: B, input: S) =>
+  `its layers give ${body} for an input of ${input}; legal is that shape, or one value for each channel or for each pixel` as const
+export type NoFactor<B extends string, S extends string> = ReturnType<typeof noFactor<B, S>>
+
 export const branchesDiffer = <A extends string, N extends string, B extends string>(first: A, branch: N, other: B) =>
   `the first branch gives ${first} but branch ${branch} gives ${other}; only the channels may differ` as const
 export type BranchesDiffer<A extends string, N extends string, B extends string> = ReturnType<typeof branchesDiffer<A, N, B>>

@@ -6,6 +6,7 @@ import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'
 import type { AnyAttrs, Ref } from '../staging/ops/op'
+import { factorOver } from './analyse'
 import type { Algebra, Place } from './fold'
 import { ruleFor } from './layers/registry'
 import type { Layer, Shape } from './net'
@@ -39,6 +40,8 @@ export const algebraOf = (graph: GraphBuilder, randomKey: () => number, suffix =
       })
     },
     sum: (body, shortcut, at) => single('add', {}, [body, shortcut], at),
+    product: (input, factor, at) =>
+      single('multiply', { over: factorOver(shape(input), shape(factor)) ?? 0 }, [input, factor], at),
     resize: (made, input, at) => {
       const [[, , inH, inW], [, , outH, outW]] = [shape(made), shape(input)]
       return inH === outH && inW === outW ? right(made) : single('upsample', { mode: 1, inH, inW, outH, outW }, [made], at())

@@ -2,7 +2,7 @@
 // In: the type of a net, an input shape. Out: a tuple of Sites, joins of branches included, names with their scopes.
 // Invariant: as long as `Model.layers` and in the same order; nameless layers are called after their kind, unnumbered.
 // Worked example: block('b', conv2d('c', 8, 3), relu()) at [1,3,4,4] has the sites 'b.c' (conv2d) and 'b.relu' (relu).
-import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Seq } from '../compose'
+import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from '../compose'
 import type { Analyse, Copies, Facts, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
 
@@ -44,6 +44,7 @@ interface CompositionSites<N, S extends Shape, P extends string> {
   counted: N extends Counted<infer Stem, infer From, infer Ls> ? LineSites<Numbered<Ls, Stem, Copies<From, 0>>, S, P> : never
   repeat: N extends Repeat<any, any> ? LineSites<Numbered<[N]>, S, P> : never
   residual: N extends Residual<infer B, infer C> ? Joined<N, [B, C], 'residual', Dim, S, P> : never
+  scaled: N extends Scaled<infer B> ? Joined<N, [B], 'scaled', Dim, S, P> : never
   atInputSize: N extends AtInputSize<infer B> ? [...SitesOf<B, S, P>, ...ResizeSite<Analyse<B, S>, S, P>] : never
   concat: N extends Concat<infer Bs> ? Joined<N, Bs, 'concat', 'B' | 'H' | 'W', S, P> : never
 }

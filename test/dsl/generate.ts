@@ -106,6 +106,7 @@ class Writer {
         `counted('m', ${pick(this.r, [0, 1, 9])}, repeat(${pick(this.r, [1, 2])}, ${this.net(depth - 1)}), ${this.list(depth)})`,
       () => `skip(${this.list(depth)})`,
       () => `atInputSize(${this.list(depth)})`,
+      () => `scaled(${this.list(depth)}${pick(this.r, ['', ', globalAvgPool()', `, conv2d(${this.name()}, 1, 1)`])})`,
     ]
     return pick(this.r, kinds)()
   }

@@ -45,7 +45,9 @@ test('what is no model', () => {
 })
 
 /** Every layer that has a rule, then what is made of layers. */
-const kinds = [...layerKinds, 'seq', 'block', 'blocks', 'counted', 'repeat', 'residual', 'atInputSize', 'concat'].join(', ')
+const kinds = [...layerKinds, 'seq', 'block', 'blocks', 'counted', 'repeat', 'residual', 'scaled', 'atInputSize', 'concat'].join(
+  ', ',
+)
 test('what is no net, and where', () => {
   const cases: readonly (readonly [unknown, string])[] = [
     [{ kind: 'seq', layers: [relu, net] }, 'net.layers[0]: a function (was it meant to be called?) is not a layer'],

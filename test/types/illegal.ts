@@ -154,6 +154,10 @@ const sizes: readonly Illegal[] = [
     "model([1, 3, 9, 9], residual(atInputSize(conv2d('c', 4, 3, { stride: 2 })), identity))",
   ),
   ...at(
+    "layer 'scaled' (scaled): its layers give [1,4,9,9] for an input of [1,3,9,9]; legal is that shape, or one value for each channel or for each pixel",
+    "model([1, 3, 9, 9], scaled(conv2d('c', 4, 3)))",
+  ),
+  ...at(
     "layer 'b.p' (maxPool): a window of 9x9 does not fit its input [1,3,8,8]",
     "model([1, 3, 8, 8], block('b', atInputSize(maxPool('p', 9))))",
   ),

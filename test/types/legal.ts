@@ -40,6 +40,7 @@ export const legal: readonly string[] = [
   "export const a: 'layer1.2.c' = layerOf(model([1, 8, 8, 8], blocks('layer1', relu(), repeat(2, conv2d('c', 8, 3)))), 'layer1.2.c').name",
   "export const a: 'layer3.c' = layerOf(model([1, 8, 8, 8], counted('layer', 1, relu(), repeat(2, conv2d('c', 8, 3)))), 'layer3.c').name",
   "export const a: [1, 11, 8, 8] = model([1, 3, 8, 8], skip(relu(), conv2d('a', 8, 3))).output",
+  "export const a: [1, 8, 9, 7] = model([1, 8, 9, 7], seq(scaled(globalAvgPool(), conv2d('a', 2, 1), silu(), conv2d('b', 8, 1), sigmoid()), scaled(conv2d('c', 1, 1)), layerScale('d'))).output",
   "export const a: [1, 5, 99, 64] = model([1, 3, 99, 64], atInputSize(globalAvgPool(), conv2d('a', 5, 1))).output",
   "export const a: [1, 5, 50, 32] = layerOf(model([1, 3, 99, 64], atInputSize(conv2d('a', 5, 3, { stride: 2 }), conv2d('b', 5, 1))), 'b').output",
   "export const a: [1, 3, 7, 7] = model([1, 3, 1, 14], seq(adaptiveAvgPool('p', 7))).output",
