@@ -1,0 +1,88 @@
+// timeout 300
+// each of models
+// One way from network to plan: every network of the zoo as a model, and as a step of one objective written by hand, for the
+// declarations of cpu, ref and a named machine: plan files equal byte for byte, and fused where the device has it fused.
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  apply,
+  elaborate,
+  fed,
+  type Loss,
+  loss,
+  minimize,
+  type Model,
+  type Shape,
+  sgd,
+  step,
+  type Trainable,
+  type TrainingStep,
+} from '../../dsl'
+import { errorText } from '../../src/errors/errors'
+import { type Own, stepOf } from '../../src/stage/prepare'
+import { zoo } from '../../src/zoo'
+import { compile, trainingGraph } from '../../staging/compile'
+import { type DeviceName, devices } from '../../staging/devices'
+import { LOSSES } from '../../staging/grad/loss'
+import type { Machine } from '../../staging/graph/machine'
+import { encodePlan } from '../../staging/plan/codec'
+import { machines } from '../../staging/sim/machines'
+import { mustModel } from '../dsl/forward'
+
+/** Calls take what they take in one profile, whatever device they are declared for. */
+const profile = machines['v100-pcie-16g']!
+const declared = (name: DeviceName): Machine => ({ ...profile, name, device: devices[name] })
+const MACHINES = [declared('cpu'), declared('ref'), profile]
+
+const optimizer = sgd({ lr: 0.01, momentum: 0.9 })
+const ROOM = 2 ** 40
+
+const byHand = (m: Model, kind: Loss): TrainingStep => {
+  const target = fed('target', LOSSES[kind].target(m.output) as unknown as Shape)
+  const output = apply(m.net, fed('input', m.input))
+  return step(minimize('mine', { over: m.net, optimizer, losses: { loss: loss(kind, output, target) } }))
+}
+
+const planned = (t: Trainable, name: string, own: Own, machine: Machine): string => {
+  const plan = pipe(
+    stepOf(t, own),
+    E.chainW((s) => elaborate(s, name)),
+    E.chainW((s) => trainingGraph(s, machine)),
+    E.chainW((graph) => compile(graph, { strategy: 'in-core', budgetBytes: ROOM, machine, algorithms: 'fixed' })),
+  )
+  if (E.isLeft(plan)) throw new Error(errorText(plan.left))
+  return encodePlan(plan.right)
+}
+
+for (const { name, loss: kind } of zoo)
+  if (kind !== undefined)
+    test(`${name}: a model and a step with one objective have one plan on each machine`, () => {
+      const m = mustModel(name)
+      for (const machine of MACHINES) {
+        const [model, own] = [planned(m, name, { loss: kind, optimizer }, machine), planned(byHand(m, kind), name, {}, machine)]
+        assert.ok(model === own, `${name} on ${machine.name}`)
+      }
+    })
+
+test('a device that has fused operators is given them, for a step as for a model', () => {
+  const own = byHand(mustModel('resnet18'), 'cross-entropy')
+  const fused = (machine: Machine): boolean => planned(own, 'resnet18', {}, machine).includes('"bn_add_relu_apply"')
+  assert.equal(MACHINES.map(fused), [true, true, true])
+  assert.not(fused({ ...profile, device: { ...devices.cpu, fused: false } }))
+})
+
+test('a step has its own losses and optimizers, in words', () => {
+  const own = byHand(mustModel('resnet18'), 'cross-entropy')
+  const words = (given: Own): string =>
+    pipe(
+      stepOf(own, given),
+      E.match(errorText, () => 'nothing'),
+    )
+  assert.is(words({ loss: 'mse' }), 'loss cannot be given for a step: it has its own losses and optimizers')
+  assert.is(words({ optimizer }), 'optimizer cannot be given for a step: it has its own losses and optimizers')
+  assert.is(words({}), 'nothing')
+})
+
+test.run()
