@@ -24,7 +24,7 @@ import { verifyFile } from './cli/verify'
 import { type SpillwayError, SpillwayException, usage } from './errors/errors'
 import { ALLOCATORS } from '../staging/memory/allocators/replay'
 import { nearest } from './errors/nearest'
-import { version } from './version'
+import { version } from './files/version'
 
 // ---------------------------------------------------------------- options
 

@@ -20,7 +20,14 @@ const BELOW_PLAN = ['staging/devices.ts', 'staging/core/', 'staging/ops/', 'stag
 const PLAN = ['staging/plan/', ...BELOW_PLAN]
 const PASSES = ['staging/tile/', 'staging/sim/', 'staging/memory/', 'staging/verify/']
 const STAGING = ['staging/schedule/', 'staging/grad/', 'staging/grad/loss.ts', ...PASSES, ...PLAN]
-const PRODUCT = ['src/', 'dsl/', 'models/', 'staging/compile.ts', ...STAGING]
+const COMPILER = ['dsl/', 'models/', 'staging/compile.ts', ...STAGING]
+/** The rooms of src, each allowed those before it; the doors (index.ts and cli.ts) stand in front of them. */
+const ROOMS = ['errors', 'files', 'device', 'machine', 'report', 'stage', 'train', 'doctor', 'zoo.ts', 'cli'].map((room) =>
+  room.endsWith('.ts') ? `src/${room}` : `src/${room}/`,
+)
+/** A run's identity is made from what was staged, and kept in its checkpoints. */
+const TYPES_AHEAD: Readonly<Record<string, readonly string[]>> = { 'src/stage/': ['src/train/'] }
+const PRODUCT = ['src/', ...ROOMS, ...COMPILER]
 
 export const LAYERS: readonly Layer[] = [
   { at: 'staging/core/', may: [], packages: PURE, node: false },
@@ -44,6 +51,7 @@ export const LAYERS: readonly Layer[] = [
     node: false,
   },
   { at: 'models/', may: ['dsl/', ...BELOW_PLAN], packages: PURE, node: false },
+  ...ROOMS.map((at, i) => ({ at, may: [...ROOMS.slice(0, i), ...COMPILER], mayTypes: TYPES_AHEAD[at] ?? [], node: true })),
   { at: 'src/', may: PRODUCT, node: true },
   { at: 'bench/', may: PRODUCT, node: true },
   { at: 'examples/', may: ['src/', 'dsl/', 'models/'], node: true },

@@ -22,7 +22,7 @@ import { asInSteps, learn } from './steptimes'
 import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './timing'
 import { availableBytes } from './memory'
 import { type KernelRequest, loadNative, type Native, type NativeWay } from '../device/native'
-import { version } from '../version'
+import { version } from '../files/version'
 
 export interface LocalMachine extends Machine {
   /** A plan whose calls take what steps here have told that they take. */

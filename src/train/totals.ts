@@ -1,7 +1,7 @@
 // Sums and maxima over the parts of a run. In: what each chunk of steps measured. Out: totals, which checkpoints carry on, so
 // that a resumed run reports all of itself.
 import * as t from 'io-ts'
-import type { RunMetrics } from '../device/device'
+import type { RunMetrics } from './device'
 import type { DeviceMemory } from '../device/native'
 
 export const totalsCodec = t.strict({

@@ -18,14 +18,7 @@ import {
   saveCheckpoint,
 } from './checkpoint'
 import { type DataFiles, openData, sampleCount } from '../files/samples'
-import {
-  type DataSource,
-  type DeviceProgress,
-  type DeviceSession,
-  forgetPlanning,
-  openDevice,
-  type RunMetrics,
-} from '../device/device'
+import { type DataSource, type DeviceProgress, type DeviceSession, forgetPlanning, openDevice, type RunMetrics } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow, using } from '../errors/exceptions'
 import { belonging, identityOf } from '../stage/identity'

@@ -10,9 +10,9 @@ import type { SpillwayError } from '../errors/errors'
 import { deviceFailed, onDevice } from '../errors/exceptions'
 import { tryNative } from '../machine/machine'
 import { collectGarbage } from '../machine/memory'
-import type { DeviceMemory, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from './native'
+import type { DeviceMemory, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from '../device/native'
 import type { StagedPlan } from '../stage/stage'
-import type { StateStore } from '../train/weights'
+import type { StateStore } from './weights'
 
 export interface DeviceOptions {
   readonly spill: string
