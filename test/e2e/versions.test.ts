@@ -1,4 +1,4 @@
-// What stays readable: the files that version 0.1 wrote (test/fixtures/versions/0.1) still verify, load and go on.
+// What stays readable of the files that version 0.1 wrote (test/fixtures/versions/0.1): checkpoints and weights; plans are staged again.
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,9 +34,10 @@ const digest = async (...args: string[]): Promise<unknown> => {
   return JSON.parse(out).weightsSha256
 }
 
-test('a plan file of 0.1 is verified', async () => {
-  const { code, out, err } = await spillway('verify', join(files, 'plan.json'), '--json')
-  assert.is(code, 0, out + err)
+test('a plan file of 0.1 is refused by the name of its version, which says what to do', async () => {
+  const { code, out } = await spillway('verify', join(files, 'plan.json'), '--json')
+  assert.is(code, 1)
+  assert.match(JSON.parse(out).error.message, /version: it is 3; this program reads \d+: stage the model again/)
 })
 
 test('a checkpoint of 0.1 goes on to the weights of a run that was never interrupted', async () => {
