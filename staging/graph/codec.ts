@@ -7,7 +7,19 @@ import { type GraphError, renderError } from '../core/errors'
 import { findOp } from '../ops/registry'
 import { sameShape } from '../ops/rules'
 import { checkOp, isNarrowOp, outputTypes, valueFault } from './check'
-import { type DType, type Float, floatOf, type Graph, type Op, type Value, type ValueRole } from './graph'
+import {
+  DISTRIBUTIONS,
+  type DType,
+  DTYPES,
+  type Float,
+  floatOf,
+  type Graph,
+  type Op,
+  PHASES,
+  ROLES,
+  type Value,
+  type ValueRole,
+} from './graph'
 
 // ---------------------------------------------------------------- structure
 
@@ -18,17 +30,15 @@ const index = new t.Type<number>(
   (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)),
   t.identity,
 )
-const roleCodec = names<ValueRole>(['param', 'state', 'input', 'target', 'activation', 'gradient', 'stat', 'loss'])
-
-const initCodec = t.exact(t.type({ dist: names(['uniform', 'normal', 'constant']), a: t.number }))
+const initCodec = t.exact(t.type({ dist: names(DISTRIBUTIONS), a: t.number }))
 const valueCodec = t.exact(
   t.intersection([
     t.type({
       id: index,
       name: t.string,
-      role: roleCodec,
+      role: names(ROLES),
       shape: t.array(index),
-      dtype: names<DType>(['f32', 'f64', 'i32', 'bf16']),
+      dtype: names(DTYPES),
     }),
     t.partial({ init: initCodec, gradOf: index }),
   ]),
@@ -38,7 +48,7 @@ const opCodec = t.exact(
     id: index,
     kind: t.string,
     layer: t.string,
-    phase: names(['forward', 'loss', 'backward', 'update']),
+    phase: names(PHASES),
     attrs: t.record(t.string, t.number),
     ins: t.array(index),
     outs: t.array(index),
