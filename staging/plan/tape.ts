@@ -196,7 +196,7 @@ class TapeWriter {
       this.bindingOf.set(v.id, this.sections.bindings.count)
       this.sections.bindings.add({
         role,
-        view: isFed(v) ? this.template(v) : this.flatView(this.placed(cell.id, this.plan.calls.length), v),
+        view: isFed(v) ? this.template(v) : this.flatView(this.placed(cell.id, this.readAt(v)), v),
         nameOffset: this.sections.strings.count,
         nameBytes: name.length,
         dist: v.init?.dist ?? 'none',
@@ -205,6 +205,14 @@ class TapeWriter {
       })
       for (const byte of name) this.sections.strings.add({ byte })
     }
+  }
+
+  /** When a runtime looks at it: a loss right after the last call that writes it, what lasts between steps at the end. */
+  private readAt(v: Value): number {
+    const { calls } = this.plan
+    let p = calls.length
+    if (v.role === 'loss') while (p > 0 && !calls[p - 1]!.outs.some((o) => o.value === v.id)) p--
+    return v.role === 'loss' ? Math.max(0, p - 1) : p
   }
 
   private template(v: Value): number {

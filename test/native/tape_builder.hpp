@@ -80,7 +80,14 @@ struct TapeBuilder : Sections {
 };
 
 inline std::vector<std::byte> TapeBuilder::bytes() const {
-  HeaderRecord h{.version = version, .float_type = float_type, .page_bytes = page_bytes, .events = events, .budget_pages = budget, .peak_pages = peak, .tier_bytes = tier_bytes};
+  HeaderRecord h{};
+  h.version = version;
+  h.float_type = float_type;
+  h.page_bytes = page_bytes;
+  h.events = events;
+  h.budget_pages = budget;
+  h.peak_pages = peak;
+  h.tier_bytes = tier_bytes;
   std::memcpy(h.magic, TAPE_MAGIC, sizeof h.magic);
   std::vector<std::byte> out(sizeof h);
   uint64_t* entry = h.sections;
