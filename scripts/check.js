@@ -26,6 +26,7 @@ const STEPS = [
     command: [process.execPath, '-r', './scripts/testing/typescript.js', path.join('test', 'types', 'compilers.ts')],
   },
   { name: 'op-table', command: script('gen-ops.ts', '--check') },
+  { name: 'wire', command: script('gen-wire.ts', '--check') },
   { name: 'cuda-plugin', long: true, command: [process.execPath, 'scripts/build-cuda.js', '--gate'] },
   { name: 'native-asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
   { name: 'native-tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },

@@ -21,7 +21,7 @@ Napi::Object description(Napi::Env env, const Device& device) {
   for (const OpInfo& op : OP_TABLE)
     if (device.has_kernel(op.wire)) kernels.Set(kernels.Length(), op.kind);
   o.Set("name", device.name);
-  o.Set("dtype", DTYPES[uint32_t(device.float_type)]);
+  o.Set("dtype", name_of(device.float_type));
   o.Set("precisions", precisions);
   o.Set("kernels", kernels);
   o.Set("gathersUpdates", device.most_together && device.most_together(uint32_t(OpKind::sgd)) > 1);

@@ -11,9 +11,12 @@ namespace {
 
 DType parse_dtype(const Napi::Value& value) {
   const std::string name = value.IsUndefined() ? "f32" : as_string(value, "dtype");
-  for (uint32_t i = 0; i < std::size(DTYPES); i++)
-    if (name == DTYPES[i]) return DType(i);
-  fail(value.Env(), text("dtype '", name, "': one of f32, f64, i32, bf16"));
+  std::string legal;
+  for (const DType t : DTYPES) {
+    if (name == name_of(t)) return t;
+    legal += text(legal.empty() ? "" : ", ", name_of(t));
+  }
+  fail(value.Env(), text("dtype '", name, "': one of ", legal));
 }
 
 /// Up to four whole numbers; false when the field is missing.

@@ -14,7 +14,6 @@
 namespace spillway::addon {
 
 /// By number, as JavaScript knows them.
-inline constexpr const char* DTYPES[] = {"f32", "f64", "i32", "bf16"};
 inline constexpr const char* PRECISIONS[] = {"fp32", "tf32", "bf16"};
 
 struct Request {

@@ -13,7 +13,6 @@
 namespace spillway::addon {
 namespace {
 
-constexpr const char* ROLES[] = {"param", "state", "input", "target", "loss"};
 constexpr const char* STREAMS[] = {"compute", "out", "in"};
 
 SessionOptions parse_options(const Napi::Object& o) {
@@ -121,7 +120,7 @@ SessionObject::SessionObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   const SessionOptions parsed = parse_options(options);
   timeline_ = bool_or(options, "timeline", false);
   session_ = take(info.Env(), Session::open(bytes_of(info[0], "tape"), parsed));
-  external_bytes_ = int64_t(session_->tape().pool_pages * PAGE_BYTES + (parsed.spill_directory.empty() ? session_->tape().tier_bytes : 0));
+  external_bytes_ = int64_t(session_->tape().peak_pages * PAGE_BYTES + (parsed.spill_directory.empty() ? session_->tape().tier_bytes : 0));
   Napi::MemoryManagement::AdjustExternalMemory(info.Env(), external_bytes_);
 }
 
@@ -151,8 +150,8 @@ Napi::Value SessionObject::bindings(const Napi::CallbackInfo& info) {
     const Napi::Array shape = Napi::Array::New(info.Env(), v.rank);
     for (uint32_t d = 0; d < v.rank; d++) shape.Set(d, v.dims[d]);
     o.Set("name", std::string(tape.name(b)));
-    o.Set("role", ROLES[b.role]);
-    o.Set("dtype", DTYPES[b.dtype]);
+    o.Set("role", name_of(b.role));
+    o.Set("dtype", name_of(b.dtype));
     o.Set("shape", shape);
     list.Set(i, o);
   }

@@ -57,7 +57,7 @@ void add_synthetic(Source& source, const Napi::Object& o, const Tape& tape) {
   SyntheticFeed target = image;
   target.deviation = 0.1;
   for (uint32_t i = 0; i < tape.bindings.size(); i++)
-    if (tape.bindings[i].fed()) source.set_synthetic(i, BindingRole(tape.bindings[i].role) == BindingRole::target ? target : image);
+    if (tape.bindings[i].fed()) source.set_synthetic(i, tape.bindings[i].role == BindingRole::target ? target : image);
 }
 
 void add_files(Source& source, const Napi::Object& files, const Tape& tape) {

@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "gen/wire.h"
 
 namespace spillway {
-
-enum class DType : uint32_t { f32 = 0, f64 = 1, i32 = 2, bf16 = 3 };
-
-constexpr size_t dtype_bytes(DType t) { return t == DType::f64 ? 8 : t == DType::bf16 ? 2 : 4; }
 
 /// A box of a value in memory. Rank 4 activations: dims are B, C, H, W, strides in elements (C is 1: channels-last);
 /// `origin` is where the box lies in the whole value, `extent` the whole value's dims. Others: dense, natural order.

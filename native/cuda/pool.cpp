@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cuda/pieces.hpp"
-#include "plan/tape.hpp"
+#include "gen/wire.h"
 
 namespace spillway::cuda {
 namespace {

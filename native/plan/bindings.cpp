@@ -28,7 +28,7 @@ bool held_for_ever(const Tape& tape, const PageMap& map, const ViewRecord& v) {
 uint32_t last_writer(const Tape& tape, const BindingRecord& b) {
   for (size_t i = tape.instrs.size(); i-- > 0;) {
     const InstrRecord& instr = tape.instrs[i];
-    if (Tag(instr.tag) == Tag::call && instr.a < tape.calls.size() && writes(tape, tape.calls[instr.a], tape.views[b.view])) return uint32_t(i);
+    if (instr.tag == Tag::call && writes(tape, tape.calls[instr.a], tape.views[b.view])) return uint32_t(i);
   }
   return NONE;
 }
@@ -38,7 +38,7 @@ Status check_bindings_held(const Tape& tape, const PageMap& map) {
     const BindingRecord& b = tape.bindings[i];
     if (b.persistent() && !held_for_ever(tape, map, tape.views[b.view]))
       return refuse("binding ", i, " ('", tape.name(b), "'): its bytes are not held for ever");
-    if (BindingRole(b.role) == BindingRole::loss && last_writer(tape, b) == NONE)
+    if (b.role == BindingRole::loss && last_writer(tape, b) == NONE)
       return refuse("binding ", i, " ('", tape.name(b), "'): no call writes this loss");
   }
   return {};

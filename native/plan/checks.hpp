@@ -1,8 +1,8 @@
 // The reader's passes, in order; each takes the tape as read so far and says what is wrong with it, if anything.
 // Invariant: a pass may index with everything that the passes before it have checked, and with nothing else.
 #pragma once
-#include "plan/page_map.hpp"
 #include "core/result.hpp"
+#include "plan/page_map.hpp"
 #include "plan/tape.hpp"
 
 namespace spillway {

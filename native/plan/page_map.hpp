@@ -4,8 +4,8 @@
 #pragma once
 #include <algorithm>
 
-#include "plan/axes.hpp"
 #include "core/result.hpp"
+#include "plan/axes.hpp"
 #include "plan/tape.hpp"
 
 namespace spillway {
@@ -66,7 +66,7 @@ bool PageMap::walk(const Tape& tape, uint32_t buffer, uint64_t lo, uint64_t hi, 
 template <class Visit>
 bool for_each_block(const ViewRecord& v, Visit visit) {
   const auto [axes, n] = sorted_axes(v);
-  const uint64_t element = dtype_bytes(DType(v.dtype));
+  const uint64_t element = dtype_bytes(v.dtype);
   uint64_t block = element;
   size_t joined = 0;
   while (joined < n && axes[joined].stride * element < block + PAGE_BYTES) {

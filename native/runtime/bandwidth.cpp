@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "plan/tape.hpp"
+#include "gen/wire.h"
 #include "runtime/clock.hpp"
 #include "runtime/cores.hpp"
 #include "runtime/handles.hpp"

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "plan/tape.hpp"
+#include "gen/wire.h"
 #include "runtime/clock.hpp"
 #include "runtime/cores.hpp"
 #include "runtime/queueing.hpp"

@@ -9,11 +9,11 @@ namespace spillway {
 namespace {
 
 size_t count_tag(const Tape& tape, Tag tag) {
-  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [&](const InstrRecord& i) { return Tag(i.tag) == tag; }));
+  return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [&](const InstrRecord& i) { return i.tag == tag; }));
 }
 
-bool is_out(const InstrRecord& i) { return Tag(i.tag) == Tag::copy_out; }
-bool is_copy(const InstrRecord& i) { return is_out(i) || Tag(i.tag) == Tag::copy_in; }
+bool is_out(const InstrRecord& i) { return i.tag == Tag::copy_out; }
+bool is_copy(const InstrRecord& i) { return is_out(i) || i.tag == Tag::copy_in; }
 
 }  // namespace
 
@@ -104,7 +104,7 @@ bool Copies::reached(const TransferRecord& t) const {
 
 bool Copies::by_thread(const InstrRecord& instr) const {
   if (is_copy(instr)) return by_thread_[instr.b];
-  return Tag(instr.tag) == Tag::wait && by_thread_[instr.a];
+  return instr.tag == Tag::wait && by_thread_[instr.a];
 }
 
 Status Copies::on_lane(const InstrRecord& instr, uint32_t instruction, uint64_t step, bool stamped) {

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "plan/tape.hpp"
+#include "gen/wire.h"
 #include "runtime/memory.hpp"
 
 #ifndef MADV_COLLAPSE

@@ -33,7 +33,7 @@ bool moves_pages(const Tape& tape) {
 Interpreter::Interpreter(const Tape& tape, Program& program, OpenDevice& device, Pages& pages, Copies& copies)
     : tape_(tape), program_(program), device_(device), pages_(pages), copies_(copies), seconds_by_kind_(kinds()), quiet_steps_(tape.calls.size(), device.asynchronous() || moves_pages(tape)) {
   for (const BindingRecord& b : tape.bindings)
-    if (BindingRole(b.role) == BindingRole::loss) losses_.emplace_back(last_writer(tape, b), b.view);
+    if (b.role == BindingRole::loss) losses_.emplace_back(last_writer(tape, b), b.view);
   std::sort(losses_.begin(), losses_.end());
 }
 
@@ -84,7 +84,7 @@ Status Interpreter::fetch_losses(uint32_t instruction) {
   for (; it != losses_.end() && it->first == instruction; ++it) {
     const ViewRecord& v = tape_.views[it->second];
     std::byte* const into = fetched_ + size_t(it - losses_.begin()) * LOSS_BYTES;
-    if (Status s = device_.copy(Lane::compute, into, pages_.at(v.buffer, v.offset), dtype_bytes(DType(v.dtype))); !s.ok()) return s;
+    if (Status s = device_.copy(Lane::compute, into, pages_.at(v.buffer, v.offset), dtype_bytes(v.dtype)); !s.ok()) return s;
   }
   return {};
 }
@@ -101,7 +101,7 @@ double Interpreter::sum_of_losses() const {
 Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
   const InstrRecord& instr = tape_.instrs[index];
   const TransferRecord& t = tape_.transfers[instr.a];
-  (Tag(instr.tag) == Tag::copy_out ? metrics.bytes_out : t.from_source() ? metrics.bytes_fed : metrics.bytes_in) += t.bytes;
+  (instr.tag == Tag::copy_out ? metrics.bytes_out : t.from_source() ? metrics.bytes_fed : metrics.bytes_in) += t.bytes;
   return copies_.start(index, step_.step, stamped_);
 }
 
@@ -109,7 +109,7 @@ Status Interpreter::wait(uint32_t index, const InstrRecord& instr, StepMetrics& 
   Status s = stamped_ ? device_.stamp(Lane::compute, stamp_of(index, false)) : Status{};
   const Clock::time_point start = Clock::now();
   if (s.ok()) s = copies_.wait(instr.a);
-  if (!device_.asynchronous()) (instr.b == 0 ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += seconds_since(start);
+  if (!device_.asynchronous()) (Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += seconds_since(start);
   if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
   return s;
 }
@@ -129,7 +129,7 @@ void Interpreter::mark(const InstrRecord& instr, const RunOptions& options) {
 
 Status Interpreter::execute(uint32_t index, const RunOptions& options, StepMetrics& metrics) {
   const InstrRecord& i = tape_.instrs[index];
-  switch (Tag(i.tag)) {
+  switch (i.tag) {
     case Tag::call: return call(index, i.a, metrics);
     case Tag::acquire: hold(i.a, true); return {};
     case Tag::release: hold(i.a, false); return {};
@@ -138,7 +138,7 @@ Status Interpreter::execute(uint32_t index, const RunOptions& options, StepMetri
     case Tag::wait: return wait(index, i, metrics);
     case Tag::mark: mark(i, options); return {};
   }
-  return refuse("instruction ", index, ": unknown tag ", i.tag);
+  return refuse("instruction ", index, ": unknown tag ", uint32_t(i.tag));
 }
 
 // ---------------------------------------------------------------- steps
@@ -203,11 +203,11 @@ Status Interpreter::run_parts(const RunOptions& options, StepMetrics& metrics) {
 void Interpreter::read_stamps(StepMetrics& metrics) {
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
-    const Tag tag = Tag(instr.tag);
+    const Tag tag = instr.tag;
     if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || ((tag == Tag::copy_out || tag == Tag::copy_in) && copies_.by_thread(instr))) continue;
     const double start = device_.seconds_between(STEP_START, stamp_of(i, false)), end = device_.seconds_between(STEP_START, stamp_of(i, true));
     if (tag == Tag::call) count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
-    else if (tag == Tag::wait) (instr.b == 0 ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += end - start;
+    else if (tag == Tag::wait) (Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += end - start;
     else if (record_) timeline_.spans.push_back({tag == Tag::copy_out ? StreamId::out : StreamId::in, i, instr.a, start, end});
   }
 }

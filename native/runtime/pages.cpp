@@ -28,7 +28,7 @@ Result<std::unique_ptr<Pages>> Pages::open(const Tape& tape, OpenDevice& device)
     bytes += b.pages * PAGE_BYTES;
   }
   const std::vector<PageMapping> mappings = joined(tape, pages->starts_);
-  const Result<std::byte*> base = device.map({tape.pool_pages, bytes / PAGE_BYTES, mappings.data(), mappings.size()});
+  const Result<std::byte*> base = device.map({tape.peak_pages, bytes / PAGE_BYTES, mappings.data(), mappings.size()});
   if (!base.ok()) return base.status();
   pages->base_ = base.value();
   for (const ResidencyRecord& r : tape.residencies)

@@ -12,7 +12,7 @@ namespace {
 
 View shape_of(const ViewRecord& r) {
   View v;
-  v.dtype = DType(r.dtype);
+  v.dtype = r.dtype;
   v.rank = r.rank;
   for (int d = 0; d < 4; d++) {
     v.dims[d] = r.dims[d];
@@ -30,7 +30,7 @@ class Shapes {
  public:
   explicit Shapes(const Tape& tape) {
     for (const ViewRecord& r : tape.views) {
-      Key key{r.dtype, r.rank};
+      Key key{uint32_t(r.dtype), r.rank};
       for (int d = 0; d < 4; d++) key.insert(key.end(), {r.dims[d], r.strides[d], r.origin[d], r.extent[d]});
       of_.push_back(known_.emplace(std::move(key), known_.size()).first->second);
     }
@@ -58,7 +58,7 @@ Result<PreparedCall> prepare_call(const Tape& tape, const CallRecord& c, OpenDev
 }
 
 Status check_workspace(const Tape& tape, const CallRecord& c, const PreparedCall& prepared) {
-  const uint64_t given = c.workspace_view == NONE ? 0 : tape.views[c.workspace_view].dims[0] * dtype_bytes(DType(tape.views[c.workspace_view].dtype));
+  const uint64_t given = c.workspace_view == NONE ? 0 : tape.views[c.workspace_view].dims[0] * dtype_bytes(tape.views[c.workspace_view].dtype);
   if (prepared.workspace_bytes() <= given) return {};
   return refuse("the kernel asks for ", prepared.workspace_bytes(), " bytes of workspace, the plan gives ", given);
 }

@@ -7,11 +7,9 @@
 #include <string_view>
 
 #include "core/philox.hpp"
+#include "gen/wire.h"
 
 namespace spillway {
-
-/// As the tape numbers them.
-enum class Dist : uint32_t { none = 0, uniform = 1, normal = 2, constant = 3 };
 
 struct RandomStream {
   uint64_t seed = 0;

@@ -39,8 +39,8 @@ void fill_in_parallel(T* into, uint64_t count, const BindingRecord& b, RandomStr
   const uint64_t share = std::max(LEAST, (count / uint64_t(threads) + 4) / 4 * 4);
   std::vector<std::jthread> workers;
   for (uint64_t first = share; first < count; first += share)
-    workers.emplace_back([=, &b] { fill_random(into + first, first, std::min(share, count - first), Dist(b.dist), b.a, key); });
-  fill_random(into, 0, std::min(share, count), Dist(b.dist), b.a, key);
+    workers.emplace_back([=, &b] { fill_random(into + first, first, std::min(share, count - first), b.dist, b.a, key); });
+  fill_random(into, 0, std::min(share, count), b.dist, b.a, key);
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ Result<uint64_t> Session::size(uint32_t binding) const {
   const BindingRecord& b = tape_.bindings[binding];
   if (!b.persistent()) return refuse("'", tape_.name(b), "' is neither parameter nor state: it has no bytes between steps");
   const ViewRecord& v = tape_.views[b.view];
-  return uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3] * dtype_bytes(DType(v.dtype));
+  return uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3] * dtype_bytes(v.dtype);
 }
 
 Status Session::check_persistent(uint32_t binding, uint64_t bytes) const {
@@ -139,7 +139,7 @@ Status Session::init(uint32_t binding, uint64_t seed) {
   const RandomStream key{seed, stream_of(tape_.name(b))};
   std::vector<std::byte> made(device_->asynchronous() ? bytes.value() : 0);
   std::byte* const into = device_->asynchronous() ? made.data() : address(binding);
-  if (DType(b.dtype) == DType::f64) fill_in_parallel(reinterpret_cast<double*>(into), bytes.value() / 8, b, key, threads_);
+  if (b.dtype == DType::f64) fill_in_parallel(reinterpret_cast<double*>(into), bytes.value() / 8, b, key, threads_);
   else fill_in_parallel(reinterpret_cast<float*>(into), bytes.value() / 4, b, key, threads_);
   return device_->asynchronous() ? write(binding, made) : Status{};
 }

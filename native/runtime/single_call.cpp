@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "plan/tape.hpp"
 #include "core/bf16.hpp"
+#include "gen/wire.h"
 #include "runtime/clock.hpp"
 #include "runtime/cores.hpp"
 #include "runtime/handles.hpp"

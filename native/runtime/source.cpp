@@ -57,7 +57,7 @@ std::unique_ptr<Feed> open_synthetic_feed(const SyntheticFeed& options, std::str
 Source::Source(const Tape& tape) : tape_(tape) {
   for (const BindingRecord& b : tape.bindings) {
     const uint32_t* dims = tape.views[b.view].dims;
-    fed_.push_back({DType(b.dtype), dims[0], {dims[1], dims[2], dims[3]}, nullptr});
+    fed_.push_back({b.dtype, dims[0], {dims[1], dims[2], dims[3]}, nullptr});
   }
 }
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "plan/tape.hpp"
+#include "gen/wire.h"
 #include "runtime/handles.hpp"
 #include "runtime/tier.hpp"
 

@@ -15,7 +15,7 @@ bool is_written(const CallRecord& c, uint32_t i) { return i >= c.ins || op_info(
 uint64_t end_of(const ViewRecord& v) {
   uint64_t last = 0;
   for (int d = 0; d < 4; d++) last += (v.dims[d] - 1) * v.strides[d];
-  return v.offset + (last + 1) * dtype_bytes(DType(v.dtype));
+  return v.offset + (last + 1) * dtype_bytes(v.dtype);
 }
 
 bool overlap(const ViewRecord& a, const ViewRecord& b) { return a.buffer == b.buffer && a.offset < end_of(b) && b.offset < end_of(a); }
@@ -70,7 +70,7 @@ std::vector<CallGroup> calls_together(const Tape& tape, const Device& device) {
   if (!device.run_together) return {};
   Grouping grouping(tape, device);
   for (uint32_t i = 0; i < tape.instrs.size(); i++) {
-    const Tag tag = Tag(tape.instrs[i].tag);
+    const Tag tag = tape.instrs[i].tag;
     if (tag == Tag::call) grouping.call(i, tape.instrs[i].a);
     else if (tag == Tag::copy_out || tag == Tag::copy_in || tag == Tag::wait) grouping.close();
   }

@@ -51,7 +51,7 @@ Status run(const Arguments& a) {
   Source source(session->tape());
   for (uint32_t i = 0; i < session->tape().bindings.size(); i++) {
     const BindingRecord& b = session->tape().bindings[i];
-    if (b.fed()) source.set_synthetic(i, {.seed = a.seed, .samples = 4, .deviation = BindingRole(b.role) == BindingRole::target ? 0.1 : 1.0, .classes = a.classes});
+    if (b.fed()) source.set_synthetic(i, {.seed = a.seed, .samples = 4, .deviation = b.role == BindingRole::target ? 0.1 : 1.0, .classes = a.classes});
     if (b.persistent())
       if (Status s = session->init(i, a.seed); !s.ok()) return s;
   }

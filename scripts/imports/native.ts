@@ -18,8 +18,8 @@ const LIBRARIES: readonly { readonly header: RegExp; readonly name: string; read
 const OPS = ['native/ops', 'native/gen', 'native/core']
 const RUNTIME = ['native/runtime', 'native/plan', 'native/gen', 'native/core']
 export const NATIVE_ROOMS: Readonly<Record<string, readonly string[]>> = {
-  'native/core': [],
-  'native/gen': ['native/core'],
+  'native/gen': [],
+  'native/core': ['native/gen'],
   'native/ops': ['native/gen', 'native/core'],
   'native/plan': ['native/gen', 'native/core'],
   'native/runtime': ['native/plan', 'native/gen', 'native/core'],

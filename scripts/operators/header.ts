@@ -2,8 +2,8 @@
 import { elementOf } from '../../staging/ops/elements'
 import type { AnyAttrs, OpDef, OperandDef } from '../../staging/ops/op'
 import { UNARY } from '../../staging/ops/unary'
+import { snake } from '../generated'
 
-const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 const pascal = (kind: string): string => kind.replace(/(^|_)([a-z0-9])/g, (_, __, c: string) => c.toUpperCase())
 
 // ---------------------------------------------------------------- attributes

@@ -1,18 +1,98 @@
-// Codecs of numbers and names that several files of ours hold. In: unknown data. Out: io-ts types.
+// Codecs for what comes from outside, on io-ts: numbers in a range, names out of a list, words fit to be shown, records
+// that drop unknown fields. In: any JSON value. Out: the value, or io-ts's errors, whose first one `faultOf` puts into words.
+// Invariant: a decoded value is what was there, but for unknown fields.
 import { type Either, mapLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
 
-const number = (name: string, legal: (n: number) => boolean): t.Type<number, number, unknown> => {
-  const is = (u: unknown): u is number => typeof u === 'number' && legal(u)
-  return new t.Type(name, is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
-}
+const told = <A>(name: string, is: (u: unknown) => u is A): t.Type<A, A, unknown> =>
+  new t.Type(name, is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
+const number = (name: string, legal: (n: number) => boolean): t.Type<number, number, unknown> =>
+  told(name, (u): u is number => typeof u === 'number' && legal(u))
 
 /** A size, a count, an index. */
 export const whole = number('a whole number', (n) => Number.isSafeInteger(n) && n >= 0)
 export const positive = number('a number above 0', (n) => n > 0 && Number.isFinite(n))
+export const seconds = number('a time of 0 seconds or more', (n) => n >= 0 && Number.isFinite(n))
+
+/** Byte counts, pages and points of plans stay far below 2^53, so that sums of them are exact. */
+const LARGEST = 2 ** 50
+export const wholeFrom = (lo: number, hi = LARGEST): t.Type<number, number, unknown> =>
+  number(`a whole number from ${lo} to ${hi}`, (n) => Number.isSafeInteger(n) && n >= lo && n <= hi)
+export const count = wholeFrom(0)
+export const names = <K extends string>(keys: readonly K[]): t.Type<K, K, unknown> =>
+  told(keys.map((k) => `"${k}"`).join(' | '), (u): u is K => (keys as readonly unknown[]).includes(u))
+
+const LONGEST = 1000
+/** Control and invisible characters could forge what a terminal shows, and break a line out of a comment. */
+const UNFIT = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u
+/** Words from a file that are shown to people. */
+export const words = told(
+  `a text of at most ${LONGEST} characters, all of them visible`,
+  (u): u is string => typeof u === 'string' && u.length <= LONGEST && !UNFIT.test(u),
+)
+
+export const list = <A>(of: t.Type<A, A, unknown>): t.Type<readonly A[], readonly A[], unknown> =>
+  t.array(of) as unknown as t.Type<readonly A[], readonly A[], unknown>
+export const pair = <A, B>(
+  a: t.Type<A, A, unknown>,
+  b: t.Type<B, B, unknown>,
+): t.Type<readonly [A, B], readonly [A, B], unknown> =>
+  t.tuple([a, b]) as unknown as t.Type<readonly [A, B], readonly [A, B], unknown>
+
+type Of<P extends t.Props> = { readonly [K in keyof P]: t.TypeOf<P[K]> }
+/** Fields that are there, and fields that may be; others are dropped. */
+export const record = <P extends t.Props, O extends t.Props = Record<never, never>>(
+  fields: P,
+  optional?: O,
+): t.Type<Of<P> & Partial<Of<O>>, Of<P> & Partial<Of<O>>, unknown> =>
+  (optional ? t.exact(t.intersection([t.type(fields), t.partial(optional)])) : t.strict(fields)) as unknown as t.Type<
+    Of<P> & Partial<Of<O>>,
+    Of<P> & Partial<Of<O>>,
+    unknown
+  >
 
 /** What a codec makes of data, or these words. */
 export const decodedOr =
   <A>(codec: t.Decoder<unknown, A>, reason: string) =>
   (u: unknown): Either<string, A> =>
     mapLeft(() => reason)(codec.decode(u))
+
+/** Where the first error is, and what is wrong there. */
+export const faultOf = (errors: t.Errors): { readonly at: string; readonly reason: string } => {
+  const e = errors[0]!
+  const at = e.context
+    .map((c) => c.key)
+    .filter((k) => k !== '')
+    .join('.')
+  const value = JSON.stringify(e.value)?.slice(0, 80) ?? 'nothing'
+  return { at, reason: e.message ?? `${value} is not ${e.context.at(-1)!.type.name}` }
+}
+
+// ---------------------------------------------------------------- text before it is parsed
+
+const MOST_CHARACTERS = 2 ** 28
+const MOST_BRACKETS = 2 ** 23
+const DEEPEST = 64
+const [QUOTE, BACKSLASH] = [34, 92]
+const OPENING: ReadonlySet<number> = new Set([91, 123])
+const CLOSING: ReadonlySet<number> = new Set([93, 125])
+
+/** Why a JSON text is not even to be parsed, which would take its reader's memory or stack: too large, too deep, too many. */
+export const textFault = (text: string): string | undefined => {
+  if (text.length > MOST_CHARACTERS) return `it has ${text.length} characters; legal are at most ${MOST_CHARACTERS}`
+  let [depth, brackets] = [0, 0]
+  let quoted = false
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i)
+    if (quoted) {
+      if (c === BACKSLASH) i++
+      else if (c === QUOTE) quoted = false
+    } else if (c === QUOTE) quoted = true
+    else if (OPENING.has(c)) {
+      brackets++
+      if (++depth > DEEPEST) return `it nests lists and objects deeper than ${DEEPEST}`
+      if (brackets > MOST_BRACKETS) return `it has more than ${MOST_BRACKETS} lists and objects`
+    } else if (CLOSING.has(c)) depth--
+  }
+  return undefined
+}

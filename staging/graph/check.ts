@@ -6,7 +6,7 @@ import type { GraphError } from '../core/errors'
 import { type AnyAttrs, attrsCodec, inputDef, type OpDef, type OperandDef, shapeText } from '../ops/op'
 import { type Element, elementOf, inputElements, storedAs } from '../ops/elements'
 import { findOp, opDefs } from '../ops/registry'
-import type { DType, Float, Value, ValueRole } from './graph'
+import { type DType, DTYPES, type Float, FLOATS, PERSISTENT_ROLES, type Value, type ValueRole } from './graph'
 
 type Shape = readonly number[]
 
@@ -27,7 +27,7 @@ export interface CheckedOp {
 
 const WHOLE_ROLES: readonly ValueRole[] = ['param', 'state', 'stat', 'gradient', 'loss']
 const DATA_ROLES: readonly ValueRole[] = ['input', 'target', 'activation', 'gradient', 'stat']
-const OVERWRITABLE: readonly ValueRole[] = ['param', 'state']
+const OVERWRITABLE: readonly ValueRole[] = PERSISTENT_ROLES
 
 const countsOf = (operands: OpDef['ins'], variadic = false): readonly [least: number, most: number] => [
   operands.filter((o) => !o.optional).length,
@@ -59,11 +59,11 @@ const operandFault = (r: OpRequest, d: OpDef, v: Value, i: number): GraphError |
 }
 
 const STORED: Readonly<Record<Element, readonly DType[]>> = {
-  real: ['f32', 'f64'],
+  real: FLOATS,
   i32: ['i32'],
-  either: ['f32', 'f64', 'bf16'],
+  either: [...FLOATS, 'bf16'],
   bf16: ['bf16'],
-  any: ['f32', 'f64', 'i32', 'bf16'],
+  any: DTYPES,
 }
 
 /** Whether a call with these operands stores activations as bf16. */

@@ -3,48 +3,41 @@
 // In: any JSON value. Out: a Graph that is safe to plan, or GraphFormat. Unknown fields are dropped.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
+import { count, faultOf, list, names, record, words } from '../core/codecs'
 import { type GraphError, renderError } from '../core/errors'
 import { findOp } from '../ops/registry'
 import { sameShape } from '../ops/rules'
 import { checkOp, isNarrowOp, outputTypes, valueFault } from './check'
-import { type DType, type Float, floatOf, type Graph, type Op, type Value, type ValueRole } from './graph'
+import {
+  DISTRIBUTIONS,
+  type DType,
+  DTYPES,
+  type Float,
+  floatOf,
+  type Graph,
+  type Op,
+  PHASES,
+  ROLES,
+  type Value,
+  type ValueRole,
+} from './graph'
 
 // ---------------------------------------------------------------- structure
 
-const names = <K extends string>(keys: readonly K[]) => t.keyof(Object.fromEntries(keys.map((k) => [k, null])) as Record<K, null>)
-const index = new t.Type<number>(
-  'index',
-  (u): u is number => Number.isSafeInteger(u) && (u as number) >= 0,
-  (u, c) => (Number.isSafeInteger(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)),
-  t.identity,
+const valueCodec = record(
+  { id: count, name: words, role: names(ROLES), shape: list(count), dtype: names(DTYPES) },
+  { init: record({ dist: names(DISTRIBUTIONS), a: t.number }), gradOf: count },
 )
-const roleCodec = names<ValueRole>(['param', 'state', 'input', 'target', 'activation', 'gradient', 'stat', 'loss'])
-
-const initCodec = t.exact(t.type({ dist: names(['uniform', 'normal', 'constant']), a: t.number }))
-const valueCodec = t.exact(
-  t.intersection([
-    t.type({
-      id: index,
-      name: t.string,
-      role: roleCodec,
-      shape: t.array(index),
-      dtype: names<DType>(['f32', 'f64', 'i32', 'bf16']),
-    }),
-    t.partial({ init: initCodec, gradOf: index }),
-  ]),
-)
-const opCodec = t.exact(
-  t.type({
-    id: index,
-    kind: t.string,
-    layer: t.string,
-    phase: names(['forward', 'loss', 'backward', 'update']),
-    attrs: t.record(t.string, t.number),
-    ins: t.array(index),
-    outs: t.array(index),
-  }),
-)
-const structure = t.exact(t.type({ name: t.string, values: t.array(valueCodec), ops: t.array(opCodec) }))
+const opCodec = record({
+  id: count,
+  kind: words,
+  layer: words,
+  phase: names(PHASES),
+  attrs: t.record(t.string, t.number),
+  ins: list(count),
+  outs: list(count),
+})
+const structure = record({ name: words, values: list(valueCodec), ops: list(opCodec) })
 
 // ---------------------------------------------------------------- meaning
 
@@ -180,22 +173,13 @@ export const graphFault = (g: Graph): GraphError | undefined => valuesFault(g) ?
 
 // ---------------------------------------------------------------- the codec
 
-const placeOf = (errors: t.Errors): Fault => {
-  const e = errors[0]!
-  const at = e.context
-    .map((c) => c.key)
-    .filter((k) => k !== '')
-    .join('.')
-  return faultAt(
-    at === '' ? 'graph' : at,
-    e.message ?? `${JSON.stringify(e.value)?.slice(0, 80)} is not ${e.context.at(-1)?.type.name ?? 'legal'}`,
-  )
-}
-
 /** A graph, or why not, in words that say where. */
 export const decodeGraph = (u: unknown): Either<GraphError, Graph> => {
   const s = structure.decode(u)
-  if (isLeft(s)) return left(placeOf(s.left))
+  if (isLeft(s)) {
+    const { at, reason } = faultOf(s.left)
+    return left(faultAt(at === '' ? 'graph' : at, reason))
+  }
   const fault = graphFault(s.right)
   return fault ? left(fault) : right(s.right)
 }

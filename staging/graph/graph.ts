@@ -10,15 +10,24 @@ export type OpId = number
  * input   what a step is fed (image)           target  what the loss compares with
  * activation / gradient / stat / loss: computed within the step (stat: small per-channel statistics)
  */
-export type ValueRole = 'param' | 'state' | 'input' | 'target' | 'activation' | 'gradient' | 'stat' | 'loss'
-export type DType = 'f32' | 'f64' | 'i32' | 'bf16'
+export const PERSISTENT_ROLES = ['param', 'state'] as const
+export const FED_ROLES = ['input', 'target'] as const
+/** Of what a runtime knows by name, in the order of their numbers on the tape. */
+export const BOUND_ROLES = [...PERSISTENT_ROLES, ...FED_ROLES, 'loss'] as const
+export const ROLES = [...BOUND_ROLES, 'activation', 'gradient', 'stat'] as const
+export type ValueRole = (typeof ROLES)[number]
 /** What a graph computes in: parameters, statistics, sums and losses are stored so, and activations unless they are bf16. */
-export type Float = 'f32' | 'f64'
+export const FLOATS = ['f32', 'f64'] as const
+export type Float = (typeof FLOATS)[number]
+/** In the order of their numbers on the tape. */
+export const DTYPES = [...FLOATS, 'i32', 'bf16'] as const
+export type DType = (typeof DTYPES)[number]
 export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4, bf16: 2 }
 
 /** How a parameter or state starts: uniform in [-a, a], normal with deviation a, or the constant a. */
+export const DISTRIBUTIONS = ['uniform', 'normal', 'constant'] as const
 export interface Init {
-  readonly dist: 'uniform' | 'normal' | 'constant'
+  readonly dist: (typeof DISTRIBUTIONS)[number]
   readonly a: number
 }
 
@@ -35,7 +44,8 @@ export interface Value {
   readonly gradOf?: ValueId
 }
 
-export type Phase = 'forward' | 'loss' | 'backward' | 'update'
+export const PHASES = ['forward', 'loss', 'backward', 'update'] as const
+export type Phase = (typeof PHASES)[number]
 
 export interface Op {
   readonly id: OpId
@@ -59,6 +69,10 @@ export const floatOf = (g: Graph): Float =>
   g.values.find((v): v is Value & { readonly dtype: Float } => v.dtype === 'f32' || v.dtype === 'f64')?.dtype ?? 'f32'
 
 export const valueBytes = (v: Value): number => v.shape.reduce((n, d) => n * d, dtypeBytes[v.dtype])
-export const isPersistent = (v: Value): boolean => v.role === 'param' || v.role === 'state'
+const isOne =
+  (list: readonly string[]) =>
+  (v: Value): boolean =>
+    list.includes(v.role)
+export const isPersistent = isOne(PERSISTENT_ROLES)
 /** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
-export const isFed = (v: Value): boolean => v.role === 'input' || v.role === 'target'
+export const isFed = isOne(FED_ROLES)

@@ -3,14 +3,13 @@
 // In: a plan, or untrusted text. Out: canonical text under a checksum, or a Plan whose every number is in range (whether
 // the plan is right is verify's to say), or PlanFormat with the place and the reason.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import * as t from 'io-ts'
-import { type PlanError, renderError } from '../core/errors'
+import type * as t from 'io-ts'
+import { faultOf, textFault } from '../core/codecs'
+import type { PlanError } from '../core/errors'
 import { hashText } from '../core/fnv'
-import { decodeGraph } from '../graph/codec'
-import type { Graph } from '../graph/graph'
-import { type Costs, costsOf, type RecordedCosts, replayed } from './costs'
+import { costsOf, replayed } from './costs'
 import { expand } from './expand'
-import type { Algorithms, Keep, Plan, Residency, Segment, SegmentPhase } from './plan'
+import { fieldsOf, fileCodec, type Plan, type Unrolled } from './plan'
 import { segmentFault } from './segmentfault'
 
 export type PlanFormat = Extract<PlanError, { readonly tag: 'PlanFormat' }>
@@ -20,71 +19,6 @@ export const PLAN_FORMAT = 'spillway-plan'
 /** Of the file and of how segments unroll (expand.ts): pages are held from one call to another, and calls are counted. */
 export const PLAN_VERSION = 4
 
-// ---------------------------------------------------------------- structure
-
-/** Byte counts, pages and points stay far below 2^53, so that sums of them are exact. */
-const LARGEST = 2 ** 50
-const whole = (lo: number, hi = LARGEST): t.Type<number, number, unknown> => {
-  const is = (u: unknown): u is number => Number.isSafeInteger(u) && (u as number) >= lo && (u as number) <= hi
-  return new t.Type(`a whole number from ${lo} to ${hi}`, is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
-}
-const count = whole(0)
-const seconds = new t.Type<number, number, unknown>(
-  'a time of 0 seconds or more',
-  (u): u is number => Number.isFinite(u) && (u as number) >= 0,
-  (u, c) => (Number.isFinite(u) && (u as number) >= 0 ? t.success(u as number) : t.failure(u, c)),
-  t.identity,
-)
-const names = <K extends string>(keys: readonly K[]) => t.keyof(Object.fromEntries(keys.map((k) => [k, null])) as Record<K, null>)
-
-const range = t.tuple([count, count])
-const slices = t.strict({ B: t.array(range), H: t.array(range), W: t.array(range) })
-const optionalSlices = t.union([slices, t.null])
-const step = t.exact(t.intersection([t.type({ op: count }), t.partial({ slices: t.array(optionalSlices), inPlace: count })]))
-const keep = t.strict({ value: count, mode: names<Keep['mode']>(['write', 'add', 'moments']), slices: optionalSlices })
-const grid = t.strict({ B: whole(1), H: whole(1), W: whole(1) })
-const segment = t.strict({
-  name: t.string,
-  phase: names<SegmentPhase>(['forward', 'recompute', 'backward', 'update', 'step']),
-  grid,
-  body: t.array(step),
-  keeps: t.array(keep),
-})
-const residency = t.exact(
-  t.intersection([
-    t.type({
-      storage: count,
-      from: count,
-      to: count,
-      acquire: count,
-      release: count,
-      runs: t.array(t.strict({ page: count, count: whole(1) })),
-    }),
-    t.partial({
-      load: t.strict({ ready: count, from: names<'tier' | 'source'>(['tier', 'source']) }),
-      save: t.strict({ start: count }),
-      tierOffset: count,
-    }),
-  ]),
-)
-const recorded = t.record(t.string, t.tuple([seconds, count, count]))
-const fields = t.type({
-  graph: t.unknown,
-  strategy: t.string,
-  machine: t.string,
-  algorithms: names<Algorithms>(['fixed', 'measured', 'fastest']),
-  budgetBytes: count,
-  peakPages: count,
-  tierBytes: count,
-  segments: t.array(segment),
-  costs: recorded,
-  storages: t.array(t.strict({ id: count, label: t.string, bytes: count, cells: t.array(count) })),
-  places: t.array(t.strict({ storage: count, offset: count })),
-  residencies: t.array(residency),
-})
-const body = t.exact(t.intersection([fields, t.partial({ products: t.literal('tf32') })]))
-type Body = t.TypeOf<typeof body>
-
 // ---------------------------------------------------------------- writing
 
 const fileText = (plan: unknown): string => {
@@ -92,38 +26,7 @@ const fileText = (plan: unknown): string => {
   return `{"format":"${PLAN_FORMAT}","version":${PLAN_VERSION},"checksum":"${hashText(text)}","plan":${text}}\n`
 }
 
-export const encodePlan = (p: Plan): string => {
-  const costs: RecordedCosts = costsOf(p)
-  const {
-    graph,
-    strategy,
-    machine,
-    algorithms,
-    products,
-    budgetBytes,
-    peakPages,
-    tierBytes,
-    segments,
-    storages,
-    places,
-    residencies,
-  } = p
-  return fileText({
-    graph,
-    strategy,
-    machine,
-    algorithms,
-    products,
-    budgetBytes,
-    peakPages,
-    tierBytes,
-    segments,
-    costs,
-    storages,
-    places,
-    residencies,
-  })
-}
+export const encodePlan = (p: Plan): string => fileText({ ...fieldsOf(p), costs: costsOf(p) })
 
 // ---------------------------------------------------------------- reading
 
@@ -132,6 +35,8 @@ const fieldOf = (u: unknown, name: string): unknown =>
 
 /** The plan inside the text, untouched: any other text than what was written is refused, down to a space. */
 const opened = (text: string): Either<PlanFormat, unknown> => {
+  const fault = textFault(text)
+  if (fault !== undefined) return refused('file', fault)
   let file: unknown
   try {
     file = JSON.parse(text)
@@ -149,63 +54,29 @@ const opened = (text: string): Either<PlanFormat, unknown> => {
   return fileText(plan) === text ? right(plan) : refused('checksum', 'the file is not what was written: stage the model again')
 }
 
-const messageOf = (errors: t.Errors): Either<PlanFormat, never> => {
-  const e = errors[0]!
-  const at = e.context
-    .map((c) => c.key)
-    .filter((k) => k !== '')
-    .join('.')
-  return refused(
-    at === '' ? 'plan' : at,
-    `${JSON.stringify(e.value)?.slice(0, 80) ?? 'nothing'} is not ${e.context.at(-1)!.type.name}`,
-  )
-}
-
 /** Cells and calls. A file may name segments that cannot be unrolled; whatever that trips over is the file's fault. */
-const unrolled = (
-  graph: Graph,
-  segments: readonly Segment[],
-  costs: Costs,
-): Either<PlanFormat, Pick<Plan, 'cells' | 'calls'>> => {
+const unrolled = ({ graph, segments, costs }: t.TypeOf<typeof fileCodec>): Either<PlanFormat, Unrolled> => {
+  const fault = segmentFault(graph, segments)
+  if (fault !== undefined) return refused('segments', fault)
   try {
-    return right(expand(graph, segments, costs))
+    return right(expand(graph, segments, replayed(costs)))
   } catch (e) {
     return refused('segments', `they cannot be unrolled: ${(e as Error).message}`)
   }
 }
 
-const assembled = (b: Body): Either<PlanFormat, Plan> => {
-  const graph = decodeGraph(b.graph)
-  if (isLeft(graph)) return refused('graph', renderError(graph.left))
-  const segments: readonly Segment[] = b.segments
-  const fault = segmentFault(graph.right, segments)
-  if (fault !== undefined) return refused('segments', fault)
-  const calls = unrolled(graph.right, segments, replayed(b.costs))
-  if (isLeft(calls)) return calls
-  if (calls.right.cells.length !== b.places.length)
-    return refused('places', `there are ${b.places.length} for ${calls.right.cells.length} cells`)
-  const { strategy, machine, algorithms, products, budgetBytes, peakPages, tierBytes, storages, places } = b
-  const residencies: readonly Residency[] = b.residencies
-  return right({
-    graph: graph.right,
-    strategy,
-    machine,
-    algorithms,
-    ...(products === undefined ? {} : { products }),
-    budgetBytes,
-    segments,
-    ...calls.right,
-    storages,
-    places,
-    residencies,
-    peakPages,
-    tierBytes,
-  })
-}
-
 export const decodePlan = (text: string): Either<PlanFormat, Plan> => {
   const plan = opened(text)
   if (isLeft(plan)) return plan
-  const b = body.decode(plan.right)
-  return isLeft(b) ? messageOf(b.left) : assembled(b.right)
+  const file = fileCodec.decode(plan.right)
+  if (isLeft(file)) {
+    const { at, reason } = faultOf(file.left)
+    return refused(at === '' ? 'plan' : at, reason)
+  }
+  const calls = unrolled(file.right)
+  if (isLeft(calls)) return calls
+  const { costs: _, ...fields } = file.right
+  return calls.right.cells.length === fields.places.length
+    ? right({ ...fields, ...calls.right })
+    : refused('places', `there are ${fields.places.length} for ${calls.right.cells.length} cells`)
 }

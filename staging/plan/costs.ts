@@ -5,12 +5,9 @@ import type { Choice, Costs } from '../graph/machine'
 import { callKey } from '../ops/callkey'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 import { callShapes } from './expand'
-import type { Plan } from './plan'
+import type { Plan, RecordedCosts } from './plan'
 
 export type { Costs } from '../graph/machine'
-/** Seconds, scratch bytes and the number of the way to run it, by the key of the call. */
-export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number, way: number]>>
-
 export const costsOf = (plan: Plan): RecordedCosts => {
   const costs: Record<string, readonly [number, number, number]> = {}
   for (const c of plan.calls)

@@ -16,7 +16,6 @@ import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
 import { opDef } from '../ops/registry'
 import {
   type Call,
-  type Cell,
   type CellScope,
   type Keep,
   type Plumbing,
@@ -24,13 +23,9 @@ import {
   type Slices,
   type Step,
   tilesOf,
+  type Unrolled,
   type View,
 } from './plan'
-
-export interface Expansion {
-  readonly cells: readonly Cell[]
-  readonly calls: readonly Call[]
-}
 
 interface DraftCell {
   label: string
@@ -129,7 +124,7 @@ class Expander {
       else if (isFed(v)) this.wholeIn(v.id, this.cell(v.name, 'fed', [v.id], valueBytes(v)))
   }
 
-  run(): Expansion {
+  run(): Unrolled {
     this.segments.forEach((seg, s) => {
       if (tilesOf(seg.grid) > 1) new TiledSegment(this, seg, s).run()
       else seg.body.forEach((step) => this.untiled(step, s))
@@ -357,5 +352,5 @@ class TiledSegment {
   }
 }
 
-export const expand = (graph: Graph, segments: readonly Segment[], machine: Costs): Expansion =>
+export const expand = (graph: Graph, segments: readonly Segment[], machine: Costs): Unrolled =>
   new Expander(graph, segments, machine).run()

@@ -4,55 +4,62 @@
 //
 // Worked example, checkpointing: segment 0 runs conv1, relu1, conv2; segment 1 runs conv1, relu1 again ('recompute');
 // segment 2 runs their backwards. relu1's value is produced twice: two cells, each alive from its producer to its last reader.
-import type { Box, Range } from '../core/box'
+//
+// What stands in plan files is said by codecs, from which its types follow.
+import * as t from 'io-ts'
+import type { Box } from '../core/box'
+import { count, list, names, pair, record, seconds, wholeFrom, words } from '../core/codecs'
 import type { Precision } from '../devices'
 import { isNarrow } from '../graph/check'
-import type { Graph, OpId, ValueId } from '../graph/graph'
+import { graphCodec } from '../graph/codec'
+import type { OpId, ValueId } from '../graph/graph'
 
 // ---------------------------------------------------------------- segments
 
+const gridCodec = record({ B: wholeFrom(1), H: wholeFrom(1), W: wholeFrom(1) })
 /** Tiles along each dimension; 1x1x1 is an untiled segment. Tile index = (b*H + h)*W + w. */
-export interface Grid {
-  readonly B: number
-  readonly H: number
-  readonly W: number
-}
+export interface Grid extends t.TypeOf<typeof gridCodec> {}
 export const UNTILED: Grid = { B: 1, H: 1, W: 1 }
 export const tilesOf = (g: Grid): number => g.B * g.H * g.W
 
+const ranges = list(pair(count, count))
+const slicesCodec = record({ B: ranges, H: ranges, W: ranges })
 /** Ranges of one operand, for each tile index along each tiled dimension (the box is their product; C is whole). */
-export interface Slices {
-  readonly B: readonly Range[]
-  readonly H: readonly Range[]
-  readonly W: readonly Range[]
-}
+export interface Slices extends t.TypeOf<typeof slicesCodec> {}
+const slicesOrNone: t.Type<Slices | null, Slices | null, unknown> = t.union([slicesCodec, t.null])
 
-export interface Step {
-  readonly op: OpId
-  /** For a tiled segment: slices of ins then outs, null for operands that are not sliced. Untiled: absent. */
-  readonly slices?: readonly (Slices | null)[]
-  /** Output 0 takes over the bytes of this input. */
-  readonly inPlace?: number
-}
+const stepCodec = record(
+  { op: count },
+  {
+    /** For a tiled segment: slices of ins then outs, null for operands that are not sliced. Untiled: absent. */
+    slices: list(slicesOrNone),
+    /** Output 0 takes over the bytes of this input. */
+    inPlace: count,
+  },
+)
+export interface Step extends t.TypeOf<typeof stepCodec> {}
 
-/** A value that the segment leaves behind whole. 'add': tiles overlap or reduce, and add into a zeroed whole. */
-export interface Keep {
-  readonly value: ValueId
-  readonly mode: 'write' | 'add' | 'moments'
+const keepCodec = record({
+  value: count,
+  mode: names(['write', 'add', 'moments']),
   /** The part of each tile that goes into the whole; null when the whole is written or reduced at once. */
-  readonly slices: Slices | null
-}
+  slices: slicesOrNone,
+})
+/** A value that the segment leaves behind whole. 'add': tiles overlap or reduce, and add into a zeroed whole. */
+export interface Keep extends t.TypeOf<typeof keepCodec> {}
 
-export type SegmentPhase = 'forward' | 'recompute' | 'backward' | 'update' | 'step'
+const phaseCodec = names(['forward', 'recompute', 'backward', 'update', 'step'])
+export type SegmentPhase = t.TypeOf<typeof phaseCodec>
 
-export interface Segment {
-  readonly name: string
-  readonly phase: SegmentPhase
-  readonly grid: Grid
-  readonly body: readonly Step[]
+const segmentCodec = record({
+  name: words,
+  phase: phaseCodec,
+  grid: gridCodec,
+  body: list(stepCodec),
   /** Values of the body that outlive a tile. Untiled: empty (every value is whole). */
-  readonly keeps: readonly Keep[]
-}
+  keeps: list(keepCodec),
+})
+export interface Segment extends t.TypeOf<typeof segmentCodec> {}
 
 // ---------------------------------------------------------------- cells and calls: the segments, unrolled
 
@@ -106,77 +113,90 @@ export interface Call {
   readonly seconds: number
 }
 
-/** Where a cell's bytes are. Large cells have a storage of their own or lie in a row; small ones, locals and persistents share one. */
-export interface Place {
-  readonly storage: number
-  readonly offset: number
+/** What segments unroll into: expand.ts. */
+export interface Unrolled {
+  readonly cells: readonly Cell[]
+  readonly calls: readonly Call[]
 }
+
+const placeCodec = record({ storage: count, offset: count })
+/** Where a cell's bytes are. Large cells have a storage of their own or lie in a row; small ones, locals and persistents share one. */
+export interface Place extends t.TypeOf<typeof placeCodec> {}
 /** The storage of what is packed by lifetime. */
 export const SMALL_VALUES = 'small values'
 
-export interface Storage {
-  readonly id: number
-  readonly label: string
-  readonly bytes: number
-  readonly cells: readonly number[]
-}
+const storageCodec = record({ id: count, label: words, bytes: count, cells: list(count) })
+export interface Storage extends t.TypeOf<typeof storageCodec> {}
 
 // ---------------------------------------------------------------- residency
 
 /** Points in time: p means just before call p; calls.length is the end of the step. */
 export type Point = number
 
+const runCodec = record({ page: count, count: wholeFrom(1) })
 /** A contiguous run of physical pages. */
-export interface PageRun {
-  readonly page: number
-  readonly count: number
-}
+export interface PageRun extends t.TypeOf<typeof runCodec> {}
 
+const residencyCodec = record(
+  { storage: count, from: count, to: count, acquire: count, release: count, runs: list(runCodec) },
+  {
+    load: record({ ready: count, from: names(['tier', 'source']) }),
+    save: record({ start: count }),
+    tierOffset: count,
+  },
+)
 /**
  * Pages [from, to) of a storage, on the device from `acquire` to `release`.
  *  load   the pages are filled by a copy that starts at `acquire` and is waited for at `ready`
  *  save   a copy out starts at `start` and is waited for at `release`, when the pages become free
  * Between two residencies of the same pages the bytes are in the lower tier, at `tierOffset`.
  */
-export interface Residency {
-  readonly storage: number
-  readonly from: number
-  readonly to: number
-  readonly acquire: Point
-  readonly release: Point
-  readonly load?: { readonly ready: Point; readonly from: 'tier' | 'source' }
-  readonly save?: { readonly start: Point }
-  readonly tierOffset?: number
-  readonly runs: readonly PageRun[]
-}
+export interface Residency extends t.TypeOf<typeof residencyCodec> {}
 
 /** A residency that has no physical pages yet. */
 export type Draft = Omit<Residency, 'runs'>
 
 // ---------------------------------------------------------------- the plan
 
-export type Algorithms = 'fixed' | 'measured' | 'fastest'
+const algorithmsCodec = names(['fixed', 'measured', 'fastest'])
+export type Algorithms = t.TypeOf<typeof algorithmsCodec>
 
-export interface Plan {
-  readonly graph: Graph
-  readonly strategy: string
-  readonly machine: string
-  readonly algorithms: Algorithms
-  /** As the machine says. */
-  readonly products?: 'tf32'
-  readonly budgetBytes: number
-  readonly segments: readonly Segment[]
-  readonly cells: readonly Cell[]
-  readonly calls: readonly Call[]
-  readonly storages: readonly Storage[]
+const costsCodec: t.Type<RecordedCosts, RecordedCosts, unknown> = t.record(
+  t.string,
+  t.tuple([seconds, count, count]),
+) as unknown as t.Type<RecordedCosts, RecordedCosts, unknown>
+/** Seconds, scratch bytes and the number of the way to run it, by the key of the call. */
+export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number, way: number]>>
+
+/** What a plan file holds of a plan; the rest, cells and calls, follows from it and from the costs beside it. */
+const fields = {
+  graph: graphCodec,
+  strategy: words,
+  machine: words,
+  algorithms: algorithmsCodec,
+  budgetBytes: count,
+  /** Device pages at the worst moment. */
+  peakPages: count,
+  /** Of the lower tier. */
+  tierBytes: count,
+  segments: list(segmentCodec),
+  storages: list(storageCodec),
   /** For each cell. */
-  readonly places: readonly Place[]
+  places: list(placeCodec),
   /** In order of `acquire`. */
-  readonly residencies: readonly Residency[]
-  /** Device pages at the worst moment, and the bytes of the lower tier. */
-  readonly peakPages: number
-  readonly tierBytes: number
+  residencies: list(residencyCodec),
 }
+const optionalFields = {
+  /** As the machine says. */
+  products: t.literal('tf32'),
+}
+const filed = record(fields, optionalFields)
+export interface Plan extends t.TypeOf<typeof filed>, Unrolled {}
+/** Of a plan file, whose calls cost what `costs` says. */
+export const fileCodec = record({ ...fields, costs: costsCodec }, optionalFields)
+const fieldNames = [...Object.keys(fields), ...Object.keys(optionalFields)] as readonly (keyof t.TypeOf<typeof filed>)[]
+export const fieldsOf = (plan: Plan): t.TypeOf<typeof filed> =>
+  Object.fromEntries(fieldNames.map((f) => [f, plan[f]])) as unknown as t.TypeOf<typeof filed>
 
 /** How a plan's activations are stored, and how they are multiplied. */
 export const precisionOf = (plan: Pick<Plan, 'graph' | 'products'>): Precision =>

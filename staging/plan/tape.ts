@@ -4,22 +4,30 @@
 // A storage whose pages leave and come back has a buffer for each era: within an era each page has one residency.
 // Worked example, two bands a, b: a0 b0 are written in the forward pass, both leave, a1 b1 come back: era 0 shows a0 b0,
 // era 1 shows a1 b1; had b stayed, era 1 would show a1 and b0's same physical pages again.
-import { alignUp, bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
-import { elementsOf, extentOf, shapeOf } from '../core/box'
-import { fnv1a64 } from '../core/fnv'
-import { dtypeBytes, floatOf, isPersistent, type Value } from '../graph/graph'
+import { bytesOf, pagesFor, pagesIn } from '../core/bytes'
+import { elementsOf, extentOf, type Shape, shapeOf } from '../core/box'
+import {
+  BOUND_ROLES,
+  type DType,
+  dtypeBytes,
+  type Float,
+  floatOf,
+  isFed,
+  isPersistent,
+  type Value,
+  type ValueId,
+} from '../graph/graph'
 import { asShape } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isDense } from './expand'
 import { instructions, isForEver } from './instructions'
 import type { Call, Plan, View } from './plan'
-import { RecordWriter } from './records'
+import { emptySections, instructionRecord, joined, type Values } from './records'
+import { type INSTRUCTIONS, NONE, type SECTIONS, type Tag } from './wire'
 
-const NONE = 0xffffffff
-const HEADER_BYTES = 256
-const dtypeCode = { f32: 0, f64: 1, i32: 2, bf16: 3 } as const
-const roleCode: Readonly<Record<string, number>> = { param: 0, state: 1, input: 2, target: 3, loss: 4 }
-const distCode = { uniform: 1, normal: 2, constant: 3 } as const
+type ViewFields = (typeof SECTIONS)['views']['fields']
+type Box4 = Pick<Values<ViewFields>, 'dims' | 'strides' | 'origin' | 'extent' | 'rank'>
+type Placed = Pick<Values<ViewFields>, 'buffer' | 'offset'>
 
 interface Era {
   readonly from: number
@@ -52,28 +60,30 @@ const erasOf = (plan: Plan): { readonly of: readonly (readonly Era[])[]; readonl
 }
 
 class TapeWriter {
-  private readonly views = new RecordWriter(104)
+  private readonly sections = emptySections()
   private readonly viewIds = new Map<string, number>()
-  private readonly calls = new RecordWriter(56)
-  private readonly operands: number[] = []
-  private readonly attrs: number[] = []
-  private readonly instrs = new RecordWriter(16)
-  private readonly transfers = new RecordWriter(48)
-  private readonly bindings = new RecordWriter(32)
   private readonly bindingOf = new Map<number, number>()
-  private readonly names: number[] = []
   private readonly eras: ReturnType<typeof erasOf>
+  private readonly float: Float
   private events = 0
 
   constructor(private readonly plan: Plan) {
     this.eras = erasOf(plan)
+    this.float = floatOf(plan.graph)
   }
 
   bytes(): Uint8Array {
+    this.mapped()
     this.bind()
     this.plan.calls.forEach((c, p) => this.call(c, p))
     this.order()
-    return this.assemble()
+    return joined(this.sections, {
+      floatType: this.float,
+      events: this.events,
+      budgetPages: pagesIn(this.plan.budgetBytes),
+      peakPages: this.plan.peakPages,
+      tierBytes: this.plan.tierBytes,
+    })
   }
 
   private bufferAt(storage: number, p: number): number {
@@ -92,15 +102,15 @@ class TapeWriter {
     return found.buffer
   }
 
-  private placed(cell: number, p: number): { readonly buffer: number; readonly offset: number } {
+  private placed(cell: number, p: number): Placed {
     const { storage, offset } = this.plan.places[cell]!
     return { buffer: this.bufferAt(storage, p), offset }
   }
 
   private view(v: View, p: number): number {
     const value = this.plan.graph.values[v.value]!
-    const { buffer, offset } = this.placed(v.cell, p)
-    if (value.shape.length !== 4) return this.flatView(buffer, offset, value)
+    const at = this.placed(v.cell, p)
+    if (value.shape.length !== 4) return this.flatView(at, value)
     const held = shapeOf(v.held)
     const dims = shapeOf(v.box)
     const e = dtypeBytes[value.dtype]
@@ -108,104 +118,67 @@ class TapeWriter {
     const inside = ((b * held[2] + h) * held[3] + w) * held[1]
     const from = isDense(v.held, v.box) ? dims : held
     const strides = [from[2] * from[3] * from[1], 1, from[3] * from[1], from[1]]
-    return this.record(
-      buffer,
-      dtypeCode[value.dtype],
-      offset + inside * e,
+    return this.record({ ...at, offset: at.offset + inside * e }, value.dtype, {
       dims,
       strides,
-      v.box.map((r) => r[0]),
-      asShape(value.shape),
-      4,
-    )
+      origin: v.box.map((r) => r[0]),
+      extent: asShape(value.shape),
+      rank: 4,
+    })
   }
 
   /** Parameters, statistics, scalars: dense in their natural order. Activations of rank 4 go through `view`. */
-  private flatView(buffer: number, offset: number, value: Value): number {
-    const dims = asShape(value.shape)
-    return this.record(buffer, dtypeCode[value.dtype], offset, dims, naturalStrides(dims), [0, 0, 0, 0], dims, value.shape.length)
+  private flatView(at: Placed, value: Pick<Value, 'shape' | 'dtype'>): number {
+    return this.record(at, value.dtype, wholeBox(value.shape, naturalStrides))
   }
 
-  private record(
-    buffer: number,
-    dtype: number,
-    offset: number,
-    dims: readonly number[],
-    strides: readonly number[],
-    origin: readonly number[],
-    extent: readonly number[],
-    rank: number,
-  ): number {
-    const key = `${buffer},${offset},${dtype},${rank},${dims.join()},${strides.join()},${origin.join()},${extent.join()}`
+  private record(at: Placed, dtype: DType, box: Box4): number {
+    const { dims, strides, origin, extent, rank } = box
+    const key = `${at.buffer},${at.offset},${dtype},${rank},${dims.join()},${strides.join()},${origin.join()},${extent.join()}`
     const known = this.viewIds.get(key)
     if (known !== undefined) return known
-    const w = this.views.next()
-    w.u32(buffer).u32(dtype).u64(offset)
-    dims.forEach((d) => w.u32(d))
-    strides.forEach((s) => w.u64(s))
-    origin.forEach((o) => w.u32(o))
-    extent.forEach((d) => w.u32(d))
-    w.u32(rank).u32(0)
-    this.viewIds.set(key, this.views.count - 1)
-    return this.views.count - 1
+    const id = this.sections.views.add({ ...at, dtype, dims, strides, origin, extent, rank })
+    this.viewIds.set(key, id)
+    return id
   }
 
   private call(c: Call, p: number): void {
     const def = opDef(c.kind)
     const op = this.plan.graph.ops[c.op]
-    const isWeights = (v: View): boolean => {
-      const role = this.plan.graph.values[v.value]!.role
-      return role === 'param' || role === 'state'
-    }
+    const isWeights = (v: ValueId): boolean => isPersistent(this.plan.graph.values[v]!)
     const view = (v: View): number => {
       const value = this.plan.graph.values[v.value]!
-      const dense =
-        value.shape.length === 4 &&
-        (isWeights(v) || (value.gradOf !== undefined && isPersistent(this.plan.graph.values[value.gradOf]!)))
+      const dense = value.shape.length === 4 && (isWeights(v.value) || (value.gradOf !== undefined && isWeights(value.gradOf)))
       if (!dense) return this.view(v, p)
-      const { buffer, offset } = this.placed(v.cell, p)
-      return this.flatView(buffer, offset, c.op < 0 ? { ...value, shape: [elementsOf(value.shape)] } : value)
+      return this.flatView(this.placed(v.cell, p), c.op < 0 ? { ...value, shape: [elementsOf(value.shape)] } : value)
     }
-    const first = this.operands.length
-    for (const v of [...c.ins, ...c.outs]) this.operands.push(view(v))
-    const fields = Object.keys(def.fields)
-    const firstAttr = this.attrs.length
-    for (const f of fields) this.attrs.push(c.attrs[f]!)
-    let workspace = NONE
-    if (c.workspace) {
-      const { buffer, offset } = this.placed(c.workspace.cell, p)
-      const e = this.floatBytes()
-      const n = Math.floor(c.workspace.bytes / e)
-      workspace = this.record(
-        buffer,
-        this.floatCode(),
-        offset,
-        [n, 1, 1, 1],
-        naturalStrides([n, 1, 1, 1]),
-        [0, 0, 0, 0],
-        [n, 1, 1, 1],
-        1,
-      )
-    }
+    const firstOperand = this.sections.operands.count
+    for (const v of [...c.ins, ...c.outs]) this.sections.operands.add({ view: view(v) })
+    const firstAttr = this.sections.attrs.count
+    for (const f of Object.keys(def.fields)) this.sections.attrs.add({ value: c.attrs[f]! })
     const again = this.plan.segments[c.segment]!
-    const firstForward = again.phase === 'recompute' || (again.phase === 'backward' && op?.phase === 'forward')
     const flops = def.flops(c.attrs, { ins: c.ins.map((v) => this.shapeIn(v)), outs: c.outs.map((v) => this.shapeIn(v)) })
-    this.calls
-      .next()
-      .u16(def.wire)
-      .u16(c.ins.length)
-      .u16(c.outs.length)
-      .u16(firstForward ? 1 : 0)
-      .u32(first)
-      .u32(firstAttr)
-      .u32(fields.length)
-      .u32(workspace)
-      .u32(c.op < 0 ? NONE : c.op)
-      .u32(c.segment)
-      .u32(c.tile)
-      .u32(c.way ?? 0)
-      .f64(c.seconds)
-      .u64(Math.round(flops))
+    this.sections.calls.add({
+      kind: def.wire,
+      ins: c.ins.length,
+      outs: c.outs.length,
+      flags: { recompute: again.phase === 'recompute' || (again.phase === 'backward' && op?.phase === 'forward') },
+      firstOperand,
+      firstAttr,
+      attrs: this.sections.attrs.count - firstAttr,
+      workspaceView: c.workspace && this.workspaceView(c.workspace, p),
+      op: c.op < 0 ? NONE : c.op,
+      segment: c.segment,
+      tile: c.tile,
+      way: c.way ?? 0,
+      seconds: c.seconds,
+      flops: Math.round(flops),
+    })
+  }
+
+  private workspaceView(workspace: NonNullable<Call['workspace']>, p: number): number {
+    const elements = Math.floor(workspace.bytes / dtypeBytes[this.float])
+    return this.flatView(this.placed(workspace.cell, p), { shape: [elements], dtype: this.float })
   }
 
   private shapeIn(v: View): readonly number[] {
@@ -213,88 +186,62 @@ class TapeWriter {
     return natural.length === 4 ? v.box.map(extentOf) : natural
   }
 
-  private floatCode(): number {
-    return dtypeCode[floatOf(this.plan.graph)]
-  }
-
-  private floatBytes(): number {
-    return this.floatCode() === 1 ? 8 : 4
-  }
-
   /** Parameters, state, fed values and losses, by name. */
   private bind(): void {
     for (const v of this.plan.graph.values) {
-      const role = roleCode[v.role]
-      if (role === undefined) continue
-      const fed = v.role === 'input' || v.role === 'target'
-      const cell = this.plan.cells.find((c) => c.values.includes(v.id))
+      const role = BOUND_ROLES.find((r) => r === v.role)
+      const cell = role && this.plan.cells.find((c) => c.values.includes(v.id))
       if (!cell) continue
-      const { storage, offset } = this.plan.places[cell.id]!
-      const buffer = fed ? NONE : this.bufferAt(storage, this.plan.calls.length)
       const name = new TextEncoder().encode(v.name)
-      const full = asShape(v.shape)
-      const view = fed
-        ? this.record(
-            NONE,
-            dtypeCode[v.dtype],
-            0,
-            full,
-            [full[1] * full[2] * full[3], 1, full[3] * full[1], full[1]],
-            [0, 0, 0, 0],
-            full,
-            v.shape.length,
-          )
-        : this.flatView(buffer, offset, v)
-      this.bindingOf.set(v.id, this.bindings.count)
-      this.bindings
-        .next()
-        .u32(role)
-        .u32(view)
-        .u32(this.names.length)
-        .u32(name.length)
-        .u32(v.init ? distCode[v.init.dist] : 0)
-        .u32(dtypeCode[v.dtype])
-        .f64(v.init?.a ?? 0)
-      this.names.push(...name)
+      this.bindingOf.set(v.id, this.sections.bindings.count)
+      this.sections.bindings.add({
+        role,
+        view: isFed(v) ? this.template(v) : this.flatView(this.placed(cell.id, this.readAt(v)), v),
+        nameOffset: this.sections.strings.count,
+        nameBytes: name.length,
+        dist: v.init?.dist ?? 'none',
+        dtype: v.dtype,
+        a: v.init?.a ?? 0,
+      })
+      for (const byte of name) this.sections.strings.add({ byte })
     }
+  }
+
+  /** When a runtime looks at it: a loss right after the last call that writes it, what lasts between steps at the end. */
+  private readAt(v: Value): number {
+    const { calls } = this.plan
+    let p = calls.length
+    if (v.role === 'loss') while (p > 0 && !calls[p - 1]!.outs.some((o) => o.value === v.id)) p--
+    return v.role === 'loss' ? Math.max(0, p - 1) : p
+  }
+
+  private template(v: Value): number {
+    return this.record({ buffer: null, offset: 0 }, v.dtype, wholeBox(v.shape, channelsLast))
+  }
+
+  private put<T extends Tag>(tag: T, operands: Values<(typeof INSTRUCTIONS)[T]['operands']>): void {
+    this.sections.instrs.add(instructionRecord(tag, operands))
   }
 
   /** The instruction list, with a transfer and an event for each copy. */
   private order(): void {
     const eventOf = new Map<string, number>()
-    const put = (tag: number, a: number, b = 0): void => {
-      this.instrs.next().u32(tag).u32(a).u32(b).u32(0)
+    const start = (tag: 'copyOut' | 'copyIn', residency: number, p: number): void => {
+      const event = this.events++
+      eventOf.set(`${tag}${residency}`, event)
+      this.put(tag, { transfer: this.transfer(residency, p, tag === 'copyIn'), event })
     }
+    const wait = (tag: 'copyOut' | 'copyIn', residency: number, cause: 'memory' | 'data'): void =>
+      this.put('wait', { event: eventOf.get(`${tag}${residency}`)!, cause })
     let p = 0
     for (const i of instructions(this.plan)) {
-      switch (i.tag) {
-        case 'mark':
-          put(7, i.segment, i.tile)
-          break
-        case 'call':
-          put(1, i.call)
-          p = i.call + 1
-          break
-        case 'acquire':
-          put(2, i.residency)
-          break
-        case 'release':
-          put(3, i.residency)
-          break
-        case 'copyOut':
-        case 'copyIn': {
-          const transfer = this.transfer(i.residency, p, i.tag === 'copyIn')
-          eventOf.set(`${i.tag}${i.residency}`, this.events)
-          put(i.tag === 'copyOut' ? 4 : 5, transfer, this.events++)
-          break
-        }
-        case 'waitOut':
-          put(6, eventOf.get(`copyOut${i.residency}`)!, 0)
-          break
-        case 'waitIn':
-          put(6, eventOf.get(`copyIn${i.residency}`)!, 1)
-          break
-      }
+      if (i.tag === 'mark') this.put('mark', i)
+      else if (i.tag === 'call') this.put('call', i)
+      else if (i.tag === 'acquire' || i.tag === 'release') this.put(i.tag, i)
+      else if (i.tag === 'waitOut') wait('copyOut', i.residency, 'memory')
+      else if (i.tag === 'waitIn') wait('copyIn', i.residency, 'data')
+      else start(i.tag, i.residency, p)
+      if (i.tag === 'call') p = i.call + 1
     }
   }
 
@@ -303,92 +250,42 @@ class TapeWriter {
     const storage = this.plan.storages[r.storage]!
     const source = isIn && r.load?.from === 'source'
     const cell = this.plan.cells[storage.cells[0]!]!
-    const from = bytesOf(r.from)
-    const bytes = Math.min(bytesOf(r.to), storage.bytes) - from
-    this.transfers
-      .next()
-      .u32(residency)
-      .u32(this.bufferShowing(residency, p))
-      .u64(from)
-      .u64(bytes)
-      .u32(source ? 1 : 0)
-      .u32(source ? this.bindingOf.get(cell.values[0]!)! : NONE)
-      .u64(source ? from : (r.tierOffset ?? 0))
-      .u64(0)
-    return this.transfers.count - 1
+    const offset = bytesOf(r.from)
+    return this.sections.transfers.add({
+      residency,
+      buffer: this.bufferShowing(residency, p),
+      offset,
+      bytes: Math.min(bytesOf(r.to), storage.bytes) - offset,
+      from: source ? 'source' : 'tier',
+      binding: source ? this.bindingOf.get(cell.values[0]!)! : null,
+      farOffset: source ? offset : (r.tierOffset ?? 0),
+    })
   }
 
-  private assemble(): Uint8Array {
+  private mapped(): void {
     const { plan } = this
-    const buffers = new RecordWriter(16)
     for (const s of this.eras.buffers) {
       const bytes = Math.max(1, plan.storages[s]!.bytes)
-      buffers.next().u64(pagesFor(bytes)).u64(bytes)
+      this.sections.buffers.add({ pages: pagesFor(bytes), bytes })
     }
-    const mappings = new RecordWriter(24)
-    for (const eras of this.eras.of)
-      for (const e of eras)
-        for (const i of e.shows) {
-          let va = plan.residencies[i]!.from
-          for (const run of plan.residencies[i]!.runs) {
-            mappings.next().u32(e.buffer).u32(va).u32(run.page).u32(run.count).u32(i).u32(0)
-            va += run.count
-          }
+    for (const { buffer, shows } of this.eras.of.flat())
+      for (const residency of shows) {
+        let vaPage = plan.residencies[residency]!.from
+        for (const { page, count } of plan.residencies[residency]!.runs) {
+          this.sections.mappings.add({ buffer, vaPage, physPage: page, count, residency })
+          vaPage += count
         }
-    const residencies = new RecordWriter(16)
+      }
     const forEver = isForEver(plan)
-    for (const r of plan.residencies)
-      residencies
-        .next()
-        .u32(r.to - r.from)
-        .u32(forEver(r) ? 1 : 0)
-        .u64(0)
-    const words = (list: readonly number[], width: number, put: (w: RecordWriter, x: number) => void): RecordWriter => {
-      const w = new RecordWriter(width)
-      for (const x of list) put(w.next(), x)
-      return w
-    }
-    const sections = [
-      buffers,
-      mappings,
-      residencies,
-      this.views,
-      this.calls,
-      words(this.operands, 4, (w, x) => w.u32(x)),
-      words(this.attrs, 8, (w, x) => w.f64(x)),
-      this.instrs,
-      this.transfers,
-      this.bindings,
-      words(this.names, 1, (w, x) => w.u8(x)),
-    ]
-    return this.join(sections)
-  }
-
-  private join(sections: readonly RecordWriter[]): Uint8Array {
-    const { plan } = this
-    let at = HEADER_BYTES
-    const offsets = sections.map((s) => {
-      const o = at
-      at = alignUp(at + s.size, 8)
-      return o
-    })
-    const out = new Uint8Array(at)
-    sections.forEach((s, i) => out.set(s.done(), offsets[i]!))
-    const head = new RecordWriter(HEADER_BYTES)
-    const w = head.next()
-    for (const ch of 'SPILLWAY') w.u8(ch.charCodeAt(0))
-    w.u32(1).u32(this.floatCode()).u64(at).u64(0).u32(PAGE_BYTES).u32(this.events)
-    w.u64(pagesIn(plan.budgetBytes)).u64(plan.peakPages).u64(plan.peakPages).u64(plan.tierBytes)
-    sections.forEach((s, i) => w.u64(offsets[i]!).u64(s.count))
-    w.u64(0)
-    out.set(head.done(), 0)
-    const sum = fnv1a64(out.subarray(32))
-    new DataView(out.buffer).setUint32(24, sum.lo, true)
-    new DataView(out.buffer).setUint32(28, sum.hi, true)
-    return out
+    for (const r of plan.residencies) this.sections.residencies.add({ pages: r.to - r.from, flags: { forEver: forEver(r) } })
   }
 }
 
-const naturalStrides = (d: readonly number[]): readonly number[] => [d[1]! * d[2]! * d[3]!, d[2]! * d[3]!, d[3]!, 1]
+const naturalStrides = ([, c, h, w]: Shape): readonly number[] => [c * h * w, h * w, w, 1]
+const channelsLast = ([, c, h, w]: Shape): readonly number[] => [h * w * c, 1, w * c, c]
+const wholeBox = (shape: readonly number[], strides: (s: Shape) => readonly number[]): Box4 => {
+  const dims = asShape(shape)
+  return { dims, strides: strides(dims), origin: [0, 0, 0, 0], extent: dims, rank: shape.length }
+}
 
 export const toTape = (plan: Plan): Uint8Array => new TapeWriter(plan).bytes()

@@ -5,12 +5,12 @@ import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Packing, place, type Placement } from '../memory/place'
 import { type StayRule, touches } from '../memory/touches'
-import { expand, type Expansion } from '../plan/expand'
+import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
-import type { Segment } from '../plan/plan'
+import type { Segment, Unrolled } from '../plan/plan'
 import type { Track } from './tracks'
 
-export interface Layout extends Expansion, Placement {
+export interface Layout extends Unrolled, Placement {
   readonly graph: Graph
   readonly segments: readonly Segment[]
   readonly tracks: readonly Track[]
@@ -22,7 +22,7 @@ interface Placing {
   readonly packing?: Packing
 }
 
-const placed = (graph: Graph, segments: readonly Segment[], { cells, calls }: Expansion, { rule, packing }: Placing): Layout => {
+const placed = (graph: Graph, segments: readonly Segment[], { cells, calls }: Unrolled, { rule, packing }: Placing): Layout => {
   const placement = place(cells, calls, packing)
   const tracks = touches(graph, segments, calls, placement, rule).map(
     (c): Track => ({ ...c, kind: placement.kinds[c.storage]!, leaves: c.stays.slice(1).map(() => false) }),

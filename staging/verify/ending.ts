@@ -7,21 +7,16 @@ import { broken, eachFault, type Fault } from './failure'
 import { contains } from './region'
 import type { Device } from './residency'
 
-/** Nothing but the step's beginning and end bounds the residency of what is kept between steps. */
-const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault => {
-  const { cells, calls, residencies } = facts.plan
-  return eachFault(cells, (c) => {
+/** What is kept between steps is there, whole (that nothing moves it, its residencies say: structure.ts). */
+const persistentStay = (facts: Facts, contents: Contents, device: Device): Fault =>
+  eachFault(facts.plan.cells, (c) => {
     if (c.scope !== 'persistent') return undefined
-    const bounded = device.residenciesUnder(c.id).some((i) => {
-      const r = residencies[i]
-      return r?.acquire !== 0 || r.release !== calls.length || r.load !== undefined || r.save !== undefined
-    })
-    if (bounded) return broken('resident', `cell '${c.label}' must be on the device from the first call to the last, unmoved`)
+    if (device.residenciesUnder(c.id).some((i) => i < 0))
+      return broken('resident', `cell '${c.label}' must be on the device from the first call to the last, unmoved`)
     return contents.state(c.id).owns
       ? undefined
       : broken('clobbered', `the bytes of cell '${c.label}' are not what the next step expects`)
   })
-}
 
 const lossesComplete = (facts: Facts, contents: Contents, device: Device): Fault => {
   const { plan, full } = facts

@@ -1,8 +1,9 @@
 // The plan's lists against each other: ids are indices, views lie inside what their cells hold, cells inside their
 // storages, calls say what their graph ops say.
 // Invariant: after this every index, box and point that the other checks follow exists.
+import { elementsOf } from '../core/box'
 import { ALIGN_BYTES, bytesOf, pagesFor } from '../core/bytes'
-import { isFed, isPersistent } from '../graph/graph'
+import { BOUND_ROLES, dtypeBytes, floatOf, type Graph, isFed, isPersistent, valueBytes } from '../graph/graph'
 import { attrsCodec } from '../ops/op'
 import { opDef } from '../ops/registry'
 import {
@@ -16,6 +17,7 @@ import {
   tilesOf,
   type View,
 } from '../plan/plan'
+import { LIMITS, SECTOR_BYTES } from '../plan/wire'
 import type { Facts } from './facts'
 import { broken, eachFault, type Fault, firstFault } from './failure'
 import { boxText, inBox, isEmptyBox, volume } from './region'
@@ -98,8 +100,11 @@ const soundResidency =
     if (pages !== r.to - r.from) return broken('pages', `${name} has ${pages} physical pages for ${r.to - r.from}`)
     if (!r.save && r.load?.from !== 'tier') return undefined
     const bytes = Math.min(bytesOf(r.to), storage.bytes) - bytesOf(r.from)
-    if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % 4096 !== 0)
-      return broken('tier', `${name} moves to or from the lower tier at offset ${r.tierOffset}; legal are multiples of 4096`)
+    if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % SECTOR_BYTES !== 0)
+      return broken(
+        'tier',
+        `${name} moves to or from the lower tier at offset ${r.tierOffset}; legal are multiples of ${SECTOR_BYTES}`,
+      )
     return r.tierOffset + bytes <= plan.tierBytes
       ? undefined
       : broken('tier', `${name} ends at byte ${r.tierOffset + bytes} of a lower tier of ${plan.tierBytes}`)
@@ -111,6 +116,7 @@ const soundView =
   (facts: Facts, call: number) =>
   (v: View): Fault => {
     const cell = facts.plan.cells[v.cell]
+    if (!facts.full[v.value]) return broken('operand', `there is no value ${v.value}`, facts.at(call))
     const operand = (reason: string): Fault => broken('operand', reason, facts.at(call, v.value))
     if (!cell?.values.includes(v.value)) return operand(`cell ${v.cell} never holds it`)
     const full = facts.full[v.value]!
@@ -153,7 +159,10 @@ const soundCall =
     if (c.tile < 0 || c.tile >= tilesOf(segment.grid))
       return broken('structure', `segment ${c.segment} has no tile ${c.tile}`, facts.at(i))
     const scratch = c.workspace && plan.cells[c.workspace.cell]
-    if (c.workspace && (scratch?.scope !== 'workspace' || c.workspace.bytes > scratch.bytes))
+    if (
+      c.workspace &&
+      (scratch?.scope !== 'workspace' || c.workspace.bytes > scratch.bytes || c.workspace.bytes < dtypeBytes[floatOf(plan.graph)])
+    )
       return broken('operand', `its workspace of ${c.workspace.bytes} bytes is not in a workspace cell that large`, facts.at(i))
     return firstFault([() => eachFault([...c.ins, ...c.outs], soundView(facts, i)), () => matchesOp(facts, c, i)])
   }
@@ -168,9 +177,54 @@ const soundLifetimes = (plan: Plan): Fault => {
   })
 }
 
+// ---------------------------------------------------------------- what a runtime knows by name or feeds
+
+/** A source gives the bytes of one value, so they are all that a storage which is loaded from one may have. */
+const soundSource =
+  (plan: Plan) =>
+  (r: Residency, i: number): Fault => {
+    if (r.load?.from !== 'source') return undefined
+    const { cells, bytes, label } = plan.storages[r.storage]!
+    const cell = cells.length === 1 ? plan.cells[cells[0]!]! : undefined
+    if (cell?.scope !== 'fed' || cell.values.length !== 1 || plan.places[cell.id]!.offset !== 0)
+      return bad(`residency ${i} loads '${label}' from the data source, which is not one fed value`)
+    const value = plan.graph.values[cell.values[0]!]!
+    return bytes <= valueBytes(value)
+      ? undefined
+      : bad(`residency ${i} loads ${bytes} bytes of '${value.name}', which has ${valueBytes(value)}`)
+  }
+
+/** What holds something between steps is there from the first call to the last, unmoved, with all that lies beside it. */
+const soundStay =
+  (plan: Plan) =>
+  (r: Residency, i: number): Fault => {
+    const { cells, label } = plan.storages[r.storage]!
+    if (!cells.some((c) => plan.cells[c]!.scope === 'persistent')) return undefined
+    return r.acquire === 0 && r.release === plan.calls.length && !r.load && !r.save
+      ? undefined
+      : broken('resident', `residency ${i} of '${label}' must be on the device from the first call to the last, unmoved`)
+  }
+
+const soundNames = (graph: Graph): Fault => {
+  const float = floatOf(graph)
+  const seen = new Set<string>()
+  return eachFault(graph.values, (v) => {
+    if (!(BOUND_ROLES as readonly string[]).includes(v.role)) return undefined
+    const named = (reason: string): Fault => broken('graph', reason, { value: v.name })
+    if (v.name === '' || seen.has(v.name)) return named(`another ${v.role} has this name, or it has none`)
+    seen.add(v.name)
+    if (v.init && !Number.isFinite(v.init.a)) return named(`it starts at ${v.init.a}`)
+    if (!isFed(v) && v.dtype !== float) return named(`a ${v.role} is ${v.dtype}; legal is ${float}`)
+    return v.role === 'loss' && elementsOf(v.shape) !== 1 ? named('a loss is one number') : undefined
+  })
+}
+
 /** The checks keep a word for every page: an absurd plan must be refused, not exhaust the memory. */
-const MOST_PAGES = 2 ** 26
+const MOST_PAGES = LIMITS.virtualPages
 const soundSize = (plan: Plan): Fault => {
+  if (!whole(plan.peakPages) || plan.peakPages > LIMITS.poolPages)
+    return bad(`a peak of ${plan.peakPages} pages; legal are ${LIMITS.poolPages}`)
+  if (!whole(plan.tierBytes) || plan.tierBytes > LIMITS.bytes) return bad(`a lower tier of ${plan.tierBytes} bytes`)
   const pages = [...plan.storages, ...plan.cells].reduce((n, x) => n + pagesFor(x.bytes), 0)
   return pages <= MOST_PAGES ? undefined : bad(`cells and storages take ${pages} pages; legal are ${MOST_PAGES}`)
 }
@@ -180,11 +234,14 @@ export const soundStructure = (facts: Facts): Fault => {
   if (plan.places.length !== plan.cells.length) return bad(`${plan.places.length} places for ${plan.cells.length} cells`)
   return firstFault([
     () => soundSize(plan),
+    () => soundNames(plan.graph),
     () => eachFault(plan.cells, soundCell(plan)),
     () => eachFault(plan.cells, soundPlace(plan)),
     () => eachFault(plan.storages, soundStorage(plan)),
     () => eachFault(plan.calls, soundCall(facts)),
     () => soundLifetimes(plan),
     () => eachFault(plan.residencies, soundResidency(plan)),
+    () => eachFault(plan.residencies, soundSource(plan)),
+    () => eachFault(plan.residencies, soundStay(plan)),
   ])
 }

@@ -47,7 +47,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.name = 3
     },
-    /^not a graph: name: 3 is not string/,
+    /^not a graph: name: 3 is not a text of at most 1000 characters/,
   ],
   [
     'role',
@@ -61,7 +61,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.ops[0]!.ins = [-1]
     },
-    /^not a graph: ops\.0\.ins\.0: -1 is not index/,
+    /^not a graph: ops\.0\.ins\.0: -1 is not a whole number from 0/,
   ],
   [
     'value id',

@@ -5,9 +5,9 @@ import { bytesOf } from '../../staging/core/bytes'
 import type { Box } from '../../staging/core/box'
 import { place } from '../../staging/memory/place'
 import { bytesTouched, type Chunk, touches } from '../../staging/memory/touches'
-import { expand, type Expansion } from '../../staging/plan/expand'
+import { expand } from '../../staging/plan/expand'
 import type { Graph } from '../../staging/graph/graph'
-import { type Segment, UNTILED } from '../../staging/plan/plan'
+import { type Segment, UNTILED, type Unrolled } from '../../staging/plan/plan'
 import { forwardOps } from '../../staging/tile/segments'
 import { Sketch } from '../graph/sketch'
 import { grid, segmentsOf, trained, valueNamed } from '../tile/trained'
@@ -93,7 +93,7 @@ test('what is no image is touched whole', () => {
 })
 
 const laidOut = (g: Graph, segments: readonly Segment[]) => {
-  const x: Expansion = expand(g, segments, { seconds: () => 1, workspace: () => 0 })
+  const x: Unrolled = expand(g, segments, { seconds: () => 1, workspace: () => 0 })
   const placement = place(x.cells, x.calls)
   const chunks = touches(g, segments, x.calls, placement)
   const of = (name: string): readonly Chunk[] => {

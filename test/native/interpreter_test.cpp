@@ -157,7 +157,7 @@ void too_many_mappings() {
   uint64_t limit = 0;
   CHECK(bool(std::ifstream("/proc/sys/vm/max_map_count") >> limit));
   TapeBuilder t;
-  t.pool = t.peak = t.budget = 2;
+  t.peak = t.budget = 2;
   t.residencies.push_back({2, 1, 0});
   for (uint32_t i = 0; i < limit / 3; i++) {
     const uint32_t b = t.buffer(3 * PAGE_BYTES);  // the third page is a hole
@@ -173,10 +173,10 @@ void init_in_parallel() {
   TapeBuilder t;
   const uint64_t n = 3'000'001;
   const uint32_t b = t.buffer(4 * n);
-  t.float_type = 0;
+  t.float_type = DType::f32;
   t.residency(b, 0, true);
-  t.pool = t.peak = t.budget = t.buffers[b].pages;
-  t.binding(BindingRole::param, t.view(b, 0, {uint32_t(n)}, false, DType::f32), "w", 2, 1.0);
+  t.peak = t.budget = t.buffers[b].pages;
+  t.binding(BindingRole::param, t.view(b, 0, {uint32_t(n)}, false, DType::f32), "w", Dist::normal, 1.0);
   std::vector<std::byte> values[2];
   for (const int threads : {1, 5}) {
     auto opened = Session::open(t.bytes(), {.device = find_device("null"), .threads = threads});

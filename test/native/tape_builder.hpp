@@ -11,23 +11,12 @@
 
 namespace spillway::testing {
 
-struct TapeBuilder {
-  uint32_t version = 1, float_type = 1, page_bytes = PAGE_BYTES, events = 0;
-  uint64_t budget = 0, peak = 0, pool = 0, tier_bytes = 0;
-  std::vector<BufferRecord> buffers;
-  std::vector<MappingRecord> mappings;
-  std::vector<ResidencyRecord> residencies;
-  std::vector<ViewRecord> views;
-  std::vector<CallRecord> calls;
-  std::vector<uint32_t> operands;
-  std::vector<double> attrs;
-  std::vector<InstrRecord> instrs;
-  std::vector<TransferRecord> transfers;
-  std::vector<BindingRecord> bindings;
-  std::string strings;
+struct TapeBuilder : Sections {
+  uint32_t version = TAPE_VERSION, page_bytes = PAGE_BYTES, events = 0;
+  DType float_type = DType::f64;
+  uint64_t budget = 0, peak = 0, tier_bytes = 0;
 
-  uint64_t element() const { return float_type == 1 ? 8 : 4; }
-  DType real() const { return DType(float_type); }
+  uint64_t element() const { return dtype_bytes(float_type); }
 
   uint32_t buffer(uint64_t bytes) {
     buffers.push_back({(bytes + PAGE_BYTES - 1) / PAGE_BYTES, bytes});
@@ -46,7 +35,7 @@ struct TapeBuilder {
   uint32_t view(uint32_t buffer, uint64_t offset, std::vector<uint32_t> shape, bool data, DType type) {
     ViewRecord v{};
     v.buffer = buffer;
-    v.dtype = uint32_t(type);
+    v.dtype = type;
     v.offset = offset;
     v.rank = uint32_t(shape.size());
     shape.resize(4, 1);
@@ -74,40 +63,45 @@ struct TapeBuilder {
     return uint32_t(calls.size() - 1);
   }
 
-  uint32_t binding(BindingRole role, uint32_t view, const std::string& name, uint32_t dist = 0, double a = 0) {
-    bindings.push_back({uint32_t(role), view, uint32_t(strings.size()), uint32_t(name.size()), dist, views[view].dtype, a});
-    strings += name;
+  uint32_t binding(BindingRole role, uint32_t view, const std::string& name, Dist dist = Dist::none, double a = 0) {
+    bindings.push_back({role, view, uint32_t(strings.size()), uint32_t(name.size()), dist, views[view].dtype, a});
+    strings.insert(strings.end(), name.begin(), name.end());
     return uint32_t(bindings.size() - 1);
   }
 
-  uint32_t transfer(uint32_t residency, uint32_t buffer, uint64_t bytes, uint32_t from, uint32_t binding, uint64_t far_offset) {
+  uint32_t transfer(uint32_t residency, uint32_t buffer, uint64_t bytes, Origin from, uint32_t binding, uint64_t far_offset) {
     transfers.push_back({residency, buffer, 0, bytes, from, binding, far_offset, 0});
     return uint32_t(transfers.size() - 1);
   }
 
-  void emit(Tag tag, uint32_t a, uint32_t b = 0) { instrs.push_back({uint32_t(tag), a, b, 0}); }
+  void emit(Tag tag, uint32_t a, uint32_t b = 0) { instrs.push_back({tag, a, b, 0}); }
 
   std::vector<std::byte> bytes() const;
 };
 
 inline std::vector<std::byte> TapeBuilder::bytes() const {
-  std::vector<std::byte> out(256);
-  int section = 0;
-  const auto put = [&](size_t at, auto value) { std::memcpy(out.data() + at, &value, sizeof value); };
-  const auto append = [&](const auto& records) {
-    const uint64_t offset = (out.size() + 7) / 8 * 8, bytes = records.size() * sizeof(records[0]);
-    out.resize(offset + bytes);
+  HeaderRecord h{};
+  h.version = version;
+  h.float_type = float_type;
+  h.page_bytes = page_bytes;
+  h.events = events;
+  h.budget_pages = budget;
+  h.peak_pages = peak;
+  h.tier_bytes = tier_bytes;
+  std::memcpy(h.magic, TAPE_MAGIC, sizeof h.magic);
+  std::vector<std::byte> out(sizeof h);
+  uint64_t* entry = h.sections;
+  each(*this, [&](const char*, const char*, const auto& records) {
+    const uint64_t offset = out.size(), bytes = records.size() * sizeof(records[0]);
+    out.resize((offset + bytes + 7) / 8 * 8);
     if (bytes) std::memcpy(out.data() + offset, records.data(), bytes);
-    put(72 + 16 * section, offset);
-    put(80 + 16 * section++, uint64_t(records.size()));
-  };
-  append(buffers); append(mappings); append(residencies); append(views); append(calls); append(operands);
-  append(attrs); append(instrs); append(transfers); append(bindings); append(strings);
-  out.resize((out.size() + 7) / 8 * 8);
-  std::memcpy(out.data(), "SPILLWAY", 8);
-  put(8, version); put(12, float_type); put(16, uint64_t(out.size()));
-  put(32, page_bytes); put(36, events); put(40, budget); put(48, peak); put(56, pool); put(64, tier_bytes);
-  put(24, tape_checksum(out));
+    *entry++ = offset;
+    *entry++ = records.size();
+  });
+  h.bytes = out.size();
+  std::memcpy(out.data(), &h, sizeof h);
+  h.checksum = tape_checksum(out);
+  std::memcpy(out.data(), &h, sizeof h);
   return out;
 }
 
@@ -116,11 +110,11 @@ struct ClassifierShape { uint32_t batch = 2, channels = 3, height = 300, width =
 /// The image takes P pages; swapped: 2 P + 2 pages, the second copy of the relu lies where the image was.
 inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierShape s = {}) {
   TapeBuilder t;
-  t.float_type = uint32_t(real);
+  t.float_type = real;
   const uint64_t e = t.element(), image = uint64_t(s.batch) * s.channels * s.height * s.width * e;
   const uint32_t small = t.buffer(8192), labels = t.buffer(4 * s.batch), x = t.buffer(image), y = t.buffer(image), back = t.buffer(image);
   const auto pages = uint32_t(t.buffers[x].pages);
-  t.pool = t.peak = t.budget = 2 * pages + 2;
+  t.peak = t.budget = 2 * pages + 2;
   t.residency(small, 0, true);
   const uint32_t r_labels = t.residency(labels, 1), r_x = t.residency(x, 2), r_y = t.residency(y, 2 + pages);
   const uint32_t r_back = swapped ? t.residency(back, 2) : r_y;
@@ -142,12 +136,12 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   const uint32_t v_labels = t.view(labels, 0, {B, 1, 1, 1}, true, DType::i32);
   const uint32_t fed_x = t.view(NONE, 0, image_shape, true, real), fed_labels = t.view(NONE, 0, {B, 1, 1, 1}, true, DType::i32);
 
-  t.binding(BindingRole::param, w, "head.weight", 1, 0.5);
-  t.binding(BindingRole::param, b, "head.bias", 3, 0.25);
+  t.binding(BindingRole::param, w, "head.weight", Dist::uniform, 0.5);
+  t.binding(BindingRole::param, b, "head.bias", Dist::constant, 0.25);
   const uint32_t b_x = t.binding(BindingRole::input, fed_x, "image"), b_labels = t.binding(BindingRole::target, fed_labels, "labels");
   t.binding(BindingRole::loss, loss, "loss");
 
-  const uint32_t t_labels = t.transfer(r_labels, labels, 4 * B, 1, b_labels, 0), t_x = t.transfer(r_x, x, image, 1, b_x, 0);
+  const uint32_t t_labels = t.transfer(r_labels, labels, 4 * B, Origin::source, b_labels, 0), t_x = t.transfer(r_x, x, image, Origin::source, b_x, 0);
   t.events = 2;
   t.emit(Tag::mark, 0, 0);
   t.emit(Tag::acquire, r_labels);
@@ -161,7 +155,7 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   if (swapped) {
     t.events = 4;
     t.tier_bytes = image;
-    const uint32_t out = t.transfer(r_y, y, image, 0, NONE, 0), in = t.transfer(r_back, back, image, 0, NONE, 0);
+    const uint32_t out = t.transfer(r_y, y, image, Origin::tier, NONE, 0), in = t.transfer(r_back, back, image, Origin::tier, NONE, 0);
     t.emit(Tag::copy_out, out, 2);
     t.emit(Tag::wait, 2, 0);
     t.emit(Tag::release, r_y);
@@ -187,7 +181,7 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
 inline TapeBuilder with_workspace(TapeBuilder t) {
   const uint64_t offset = t.buffers[0].bytes, bytes = 1 << 20;
   t.buffers[0].bytes += bytes;
-  const uint32_t scratch = t.view(0, offset, {uint32_t(bytes / t.element())}, false, t.real());
+  const uint32_t scratch = t.view(0, offset, {uint32_t(bytes / t.element())}, false, t.float_type);
   for (CallRecord& call : t.calls) call.workspace_view = scratch;
   return t;
 }

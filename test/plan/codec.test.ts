@@ -139,6 +139,45 @@ test('files with a right checksum and wrong contents are refused, or are plans t
   assert.ok(refused > 1000, `only ${refused} were refused by the codec`)
 })
 
+test("a text that would take its reader's memory or stack is refused at once, in words", () => {
+  const nested = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
+  const plan = encodePlan(tiledPlan())
+  const withGraph = plan.replace(/"graph":\{/, () => `"graph":${nested},"other":{`)
+  const quick = (text: string, words: RegExp): void => {
+    const started = Date.now()
+    assert.match(refusal(text)!, words)
+    assert.ok(Date.now() - started < 5000, `${Date.now() - started} ms`)
+  }
+  quick(nested, /file: it nests lists and objects deeper than 64/)
+  quick(withGraph, /file: it nests lists and objects deeper than 64/)
+  quick(
+    plan.replace('"plan":{', () => `"plan":{"x":${'{"x":'.repeat(100_000)}1${'}'.repeat(100_000)},`),
+    /deeper than 64/,
+  )
+  quick(`[${'[],'.repeat(20_000_000)}[]]`, /file: it has more than \d+ lists and objects/)
+  quick('[],'.repeat(100_000_000), /file: it has 300000000 characters; legal are at most \d+/)
+  const brackets = edited(plan, ['segments', 0, 'name'], '['.repeat(900))
+  assert.is(refusal(brackets), undefined, 'brackets and quotes inside words do not count')
+  assert.is(refusal(edited(plan, ['segments', 0, 'name'], '"\\"[[{')), undefined)
+})
+
+test('words of a file that are shown are short and visible', () => {
+  const text = encodePlan(tiledPlan())
+  const paths: readonly Path[] = [
+    ['machine'],
+    ['strategy'],
+    ['segments', 0, 'name'],
+    ['storages', 0, 'label'],
+    ['graph', 'name'],
+    ['graph', 'values', 0, 'name'],
+    ['graph', 'ops', 0, 'layer'],
+  ]
+  for (const path of paths)
+    for (const forged of ['\u001b[2J', 'a\nb', '\u202egnp', 'a\u0000', '\u009b31m', 'a\u2028b', '\ud800', 'x'.repeat(1001)])
+      assert.match(refusal(edited(text, path, forged))!, /is not a text of at most 1000 characters, all of them visible/)
+  for (const path of paths.slice(0, 4)) assert.is(refusal(edited(text, path, 'Ünï · ×2 … (née) 图')), undefined)
+})
+
 test('refusals say where and what', () => {
   const text = encodePlan(tiledPlan())
   assert.match(refusal('')!, /file: it is not JSON/)
@@ -150,7 +189,7 @@ test('refusals say where and what', () => {
   assert.match(refusal(text.replace('"budgetBytes":', '"budgetBytes": '))!, /checksum/)
   const cases: readonly (readonly [Path, Json, RegExp])[] = [
     [['budgetBytes'], -1, /budgetBytes: -1 is not a whole number from 0/],
-    [['segments', 0, 'phase'], 'sideways', /segments.0.phase: "sideways" is not/],
+    [['segments', 0, 'phase'], 'sideways', /segments.0.phase: "sideways" is not "forward" . "recompute"/],
     [['segments', 0, 'body', 0, 'op'], 999, /segments: segment 0 .*there is no op 999/],
     [['segments', 0, 'grid', 'H'], 1e9, /more than \d+ calls/],
     [['segments', 0, 'body', 0, 'slices', 0, 'H', 0], [5, 5], /slice \[5,5\) along H/],

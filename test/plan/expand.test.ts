@@ -6,8 +6,8 @@ import * as assert from 'uvu/assert'
 import { alignUp } from '../../staging/core/bytes'
 import { type Box, elementsOf, extentOf, shapeOf } from '../../staging/core/box'
 import { valueBytes, type Graph } from '../../staging/graph/graph'
-import { expand, type Expansion, isDense } from '../../staging/plan/expand'
-import { type Grid, type Segment, UNTILED } from '../../staging/plan/plan'
+import { expand, isDense } from '../../staging/plan/expand'
+import { type Grid, type Segment, UNTILED, type Unrolled } from '../../staging/plan/plan'
 import { assemble, forwardOps } from '../../staging/tile/segments'
 import { splitAt } from '../../staging/tile/cuts'
 import { Sketch } from '../graph/sketch'
@@ -24,7 +24,7 @@ const chain = (batch: number): Graph => {
   return trained(s, s.conv(s.relu(s.conv(s.image, 'c1', 4), 'r1'), 'c2', 4))
 }
 /** The kinds of a segment's calls, tile by tile. */
-const kindsOf = (x: Expansion, segment: number): string[][] => {
+const kindsOf = (x: Unrolled, segment: number): string[][] => {
   const tiles = new Map<number, string[]>()
   for (const c of x.calls) if (c.segment === segment) tiles.set(c.tile, [...(tiles.get(c.tile) ?? []), c.kind])
   return [...tiles.values()]
@@ -251,7 +251,7 @@ function* unrolled(): Generator<{
   readonly name: string
   readonly g: Graph
   readonly segments: readonly Segment[]
-  readonly x: Expansion
+  readonly x: Unrolled
 }> {
   for (const [name, make] of Object.entries(networks)) {
     const g = make()

@@ -62,7 +62,6 @@ export interface Tape {
   readonly events: number
   readonly budgetPages: number
   readonly peakPages: number
-  readonly poolPages: number
   readonly tierBytes: number
   readonly sections: readonly Section[]
   readonly buffers: readonly { readonly pages: number; readonly bytes: number }[]
@@ -83,7 +82,7 @@ export const readTape = (tape: Uint8Array): Tape => {
   const u64 = (o: number): number => Number(d.getBigUint64(o, true))
   const f64 = (o: number): number => d.getFloat64(o, true)
   const four = (o: number, read: (o: number) => number, width: number): number[] => [0, 1, 2, 3].map((i) => read(o + i * width))
-  const sections = Array.from({ length: 11 }, (_, i) => ({ offset: u64(72 + 16 * i), count: u64(80 + 16 * i) }))
+  const sections = Array.from({ length: 11 }, (_, i) => ({ offset: u64(64 + 16 * i), count: u64(72 + 16 * i) }))
   const section = <T>(i: number, width: number, read: (o: number) => T): T[] =>
     Array.from({ length: sections[i]!.count }, (_, k) => read(sections[i]!.offset + width * k))
   const views = section(
@@ -113,8 +112,7 @@ export const readTape = (tape: Uint8Array): Tape => {
     events: u32(36),
     budgetPages: u64(40),
     peakPages: u64(48),
-    poolPages: u64(56),
-    tierBytes: u64(64),
+    tierBytes: u64(56),
     sections,
     buffers: section(0, 16, (o) => ({ pages: u64(o), bytes: u64(o + 8) })),
     mappings: section(1, 24, (o) => ({

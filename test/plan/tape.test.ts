@@ -1,5 +1,5 @@
 // The written tape, read back by a reader of its own: header, views of tiles, which physical page every access reaches,
-// transfers, instructions, bindings; records that are too narrow.
+// transfers, instructions, bindings; records of an odd description.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -9,7 +9,7 @@ import { dtypeBytes, type Graph } from '../../staging/graph/graph'
 import { opDef } from '../../staging/ops/registry'
 import { instructions, isForEver } from '../../staging/plan/instructions'
 import type { Plan, View } from '../../staging/plan/plan'
-import { RecordWriter } from '../../staging/plan/records'
+import { Records } from '../../staging/plan/records'
 import { toTape } from '../../staging/plan/tape'
 import { machines } from '../../staging/sim/machines'
 import { forwardOps } from '../../staging/tile/segments'
@@ -62,12 +62,9 @@ test('header', () =>
     const bytes = toTape(plan)
     assert.equal(
       [tape.magic, tape.version, tape.floatType, tape.bytes, tape.pageBytes],
-      ['SPILLWAY', 1, 0, bytes.length, 2097152],
+      ['SPILLWAY', 2, 0, bytes.length, 2097152],
     )
-    assert.equal(
-      [tape.budgetPages, tape.peakPages, tape.poolPages, tape.tierBytes],
-      [plan.budgetBytes / mib(2), plan.peakPages, plan.peakPages, plan.tierBytes],
-    )
+    assert.equal([tape.budgetPages, tape.peakPages, tape.tierBytes], [plan.budgetBytes / mib(2), plan.peakPages, plan.tierBytes])
     assert.is(tape.checksum, checksumOf(bytes))
     assert.is(tape.events, plan.residencies.filter((r) => r.save).length + plan.residencies.filter((r) => r.load).length)
     let end = 256
@@ -260,7 +257,7 @@ test('residencies and buffers', () =>
       plan.residencies.map((r) => ({ pages: r.to - r.from, flags: isForEver(plan)(r) ? 1 : 0 })),
     )
     for (const m of tape.mappings)
-      assert.ok(m.vaPage + m.count <= tape.buffers[m.buffer]!.pages && m.physPage + m.count <= tape.poolPages)
+      assert.ok(m.vaPage + m.count <= tape.buffers[m.buffer]!.pages && m.physPage + m.count <= tape.peakPages)
     for (const b of tape.buffers) assert.ok(b.bytes > bytesOf(b.pages - 1) && b.bytes <= bytesOf(b.pages))
     assert.ok(tape.buffers.length > plan.storages.length, 'what leaves and returns is shown by more than one buffer')
   }))
@@ -349,21 +346,36 @@ test('bindings name parameters, state, fed values and the loss', () =>
 
 // ---------------------------------------------------------------- records
 
-test('records are as wide as they say, padded with zeros; what does not fit is refused', () => {
-  const w = new RecordWriter(16)
-  w.next().u8(1).u8(2).u16(0x0403)
-  w.next()
-    .u64(2 ** 40 + 5)
-    .f64(1.5)
-  assert.equal([...w.done()], [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 248, 63])
-  assert.equal([w.count, w.size], [2, 32])
-  assert.throws(() => w.u8(1), /too narrow/)
-  assert.throws(() => new RecordWriter(8).next().u32(1).u64(1), /too narrow/)
-  const many = new RecordWriter(24)
-  for (let i = 0; i < 1000; i++) many.next().u32(i)
-  const back = new DataView(many.done().buffer)
-  assert.is(many.done().length, 24_000)
-  for (const i of [0, 42, 43, 999]) assert.is(back.getUint32(24 * i, true), i)
+const odd = {
+  fields: {
+    small: { kind: 'number', width: 'u8' },
+    flags: { kind: 'flags', width: 'u8', names: ['one', 'two'] },
+    short: { kind: 'number', width: 'u16' },
+    reserved: { kind: 'reserved', width: 'u32', times: 1 },
+    pair: { kind: 'numbers', width: 'u64', times: 2 },
+    real: { kind: 'number', width: 'f64' },
+    tag: { kind: 'choice', width: 'u32', of: { type: 'T', title: 't', names: ['a', 'b'], first: 1 } },
+    of: { kind: 'index', width: 'u32', of: 'views', optional: true },
+  },
+} as const
+
+test('a record holds each field by name where its description says; what is reserved is 0', () => {
+  const r = new Records(odd)
+  const flags = { one: false, two: true }
+  assert.is(r.add({ small: 1, flags, short: 0x0403, pair: [2 ** 40 + 5, 0], real: 1.5, tag: 'b', of: null }), 0)
+  const bytes = [1, 2, 3, 4, 0, 0, 0, 0, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 248, 63]
+  assert.equal([...r.done()], [...bytes, 2, 0, 0, 0, 255, 255, 255, 255])
+  for (let i = 1; i < 1000; i++) r.add({ small: 0, flags, short: i, pair: [0, 2 ** 53 - 1], real: i, tag: 'a', of: i })
+  const back = new DataView(r.done().buffer)
+  assert.equal([r.count, r.size, r.done().length], [1000, 40_000, 40_000])
+  for (const i of [1, 25, 26, 999])
+    assert.equal([back.getUint16(40 * i + 2, true), back.getBigUint64(40 * i + 16, true)], [i, 2n ** 53n - 1n])
+})
+
+test('a number that its field cannot hold is refused', () => {
+  const good = { small: 1, flags: { one: true, two: true }, short: 0, pair: [0, 0], real: 0, tag: 'a', of: 0 } as const
+  for (const bad of [{ small: 256 }, { short: -1 }, { short: 0.5 }, { pair: [0, 2 ** 53] }, { of: Number.NaN }])
+    assert.throws(() => new Records(odd).add({ ...good, ...bad }), /does not fit/)
 })
 
 test.run()

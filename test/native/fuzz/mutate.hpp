@@ -16,7 +16,7 @@ inline constexpr uint64_t AWKWARD[] = {0, 1, 2, 3, 7, 0x7fffffff, 0x80000000, 0x
 inline void mutate_one(Bytes& tape, std::mt19937_64& random) {
   if (tape.empty()) return;
   // Headers and section tables are small: aim at them more often than their share.
-  const size_t reach = random() % 4 == 0 ? std::min<size_t>(tape.size(), 256) : tape.size();
+  const size_t reach = random() % 4 == 0 ? std::min(tape.size(), sizeof(HeaderRecord)) : tape.size();
   const size_t at = random() % reach;
   switch (random() % 5) {
     case 0: tape[at] ^= std::byte(1u << random() % 8); break;
@@ -40,16 +40,16 @@ inline void mutate_one(Bytes& tape, std::mt19937_64& random) {
 }
 
 inline void mend(Bytes& tape) {
-  if (tape.size() < 32) return;
+  if (tape.size() < CHECKED_FROM) return;
   const uint64_t size = tape.size(), sum = tape_checksum(tape);
-  std::memcpy(tape.data() + 16, &size, 8);
-  std::memcpy(tape.data() + 24, &sum, 8);
+  std::memcpy(tape.data() + offsetof(HeaderRecord, bytes), &size, sizeof size);
+  std::memcpy(tape.data() + offsetof(HeaderRecord, checksum), &sum, sizeof sum);
 }
 
 inline bool sum_is_right(const Bytes& tape) {
   uint64_t sum = 0;
-  if (tape.size() < 32) return false;
-  std::memcpy(&sum, tape.data() + 24, 8);
+  if (tape.size() < CHECKED_FROM) return false;
+  std::memcpy(&sum, tape.data() + offsetof(HeaderRecord, checksum), sizeof sum);
   return sum == tape_checksum(tape);
 }
 

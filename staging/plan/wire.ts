@@ -1,0 +1,192 @@
+// The tape's layout, said once: enumerations, records field by field, instructions, header, limits. From it follow the writer's
+// records (records.ts), native/gen/wire.h with the structs, native/plan/forms.hpp with the reader's checks of form, and the
+// tables of docs/tape.md (scripts/gen-wire.ts). Invariant: fields follow each other in this order without gaps, each at a
+// multiple of its width.
+import { ALIGN_BYTES, PAGE_BYTES } from '../core/bytes'
+import { BOUND_ROLES, DISTRIBUTIONS, DTYPES, FED_ROLES, FLOATS, PERSISTENT_ROLES } from '../graph/graph'
+
+export const MAGIC = 'SPILLWAY'
+export const TAPE_VERSION = 2
+/** An index of nothing. */
+export const NONE = 0xffffffff
+/** Copies start, and slots of the lower tier lie, at multiples of this: direct I/O wants it. */
+export const SECTOR_BYTES = 4096
+/** What a reader takes at most: beyond it its own tables would be the larger risk, or sums pass 64 bits. */
+export const LIMITS = { poolPages: 2 ** 22, virtualPages: 2 ** 26, bytes: 2 ** 56, elements: 2 ** 53 } as const
+export const CONSTANTS = { NONE, PAGE_BYTES, SECTOR_BYTES, ALIGN_BYTES, TAPE_VERSION } as const
+
+// ---------------------------------------------------------------- enumerations
+
+/** Names in the order of their numbers, from `first` on (0 if it is not said). `groups`: predicates on records that hold one. */
+export interface Choice<N extends string = string> {
+  readonly type: string
+  readonly title: string
+  readonly names: readonly N[]
+  readonly first?: number
+  readonly groups?: Readonly<Record<string, readonly N[]>>
+}
+const choice = <const N extends string>(c: Choice<N>): Choice<N> => c
+
+export const DTYPE = choice({ type: 'DType', title: 'element type', names: DTYPES })
+const FLOAT = choice({ type: 'DType', title: 'float type', names: FLOATS })
+const ROLE = choice({
+  type: 'BindingRole',
+  title: 'role',
+  names: BOUND_ROLES,
+  groups: { fed: FED_ROLES, persistent: PERSISTENT_ROLES },
+})
+const DIST = choice({ type: 'Dist', title: 'distribution', names: ['none', ...DISTRIBUTIONS] })
+const ORIGIN = choice({ type: 'Origin', title: 'origin', names: ['tier', 'source'], groups: { fromSource: ['source'] } })
+const CAUSE = choice({ type: 'Cause', title: 'cause', names: ['memory', 'data'] })
+
+// ---------------------------------------------------------------- fields
+
+export type Width = 'u8' | 'u16' | 'u32' | 'u64' | 'f64'
+interface Said {
+  readonly width: Width
+  readonly what?: string
+}
+export interface Plain extends Said {
+  readonly kind: 'number'
+}
+export interface Several extends Said {
+  readonly kind: 'numbers'
+  readonly times: number
+}
+export interface Named<N extends string = string> extends Said {
+  readonly kind: 'choice'
+  readonly of: Choice<N>
+}
+/** Bits, from the lowest. */
+export interface Flags<N extends string = string> extends Said {
+  readonly kind: 'flags'
+  readonly names: readonly N[]
+}
+/** Of a record in a section (or of an event); `optional`: or NONE, which a writer gives as null. */
+export interface Index<O extends boolean = boolean> extends Said {
+  readonly kind: 'index'
+  readonly of: string
+  readonly optional: O
+}
+/** The first of so many records of a section as the fields in `counts` say together. */
+export interface Span extends Said {
+  readonly kind: 'span'
+  readonly of: string
+  readonly counts: readonly string[]
+  readonly words: string
+}
+/** Always 0; writers do not mention it. */
+export interface Reserved extends Said {
+  readonly kind: 'reserved'
+  readonly times: number
+}
+export type Field = Plain | Several | Named | Flags | Index | Span | Reserved
+export type Fields = Readonly<Record<string, Field>>
+
+const number = (width: Width, what = ''): Plain => ({ kind: 'number', width, what })
+const numbers = (width: Width, times: number, what: string): Several => ({ kind: 'numbers', width, times, what })
+const named = <N extends string>(of: Choice<N>, what = ''): Named<N> => ({ kind: 'choice', width: 'u32', of, what })
+const flags = <const N extends string>(width: Width, names: readonly N[], what = ''): Flags<N> => ({
+  kind: 'flags',
+  width,
+  names,
+  what,
+})
+const index = (of: string, what = ''): Index<false> => ({ kind: 'index', width: 'u32', of, optional: false, what })
+const indexOrNone = (of: string, what = ''): Index<true> => ({ kind: 'index', width: 'u32', of, optional: true, what })
+const span = (of: string, counts: readonly string[], words: string): Span => ({ kind: 'span', width: 'u32', of, counts, words })
+const reserved = (width: Width, times = 1): Reserved => ({ kind: 'reserved', width, times })
+
+// ---------------------------------------------------------------- instructions
+
+export interface Instruction<F extends Fields = Fields> {
+  readonly operands: F
+  readonly what: string
+}
+const instruction = <F extends Fields>(operands: F, what: string): Instruction<F> => ({ operands, what })
+
+/** Numbered from 1 in this order; their operands are a, b, c of the record. */
+// biome-ignore format: a table
+export const INSTRUCTIONS = {
+  call: instruction({ call: index('calls') }, 'run it on the compute stream'),
+  acquire: instruction({ residency: index('residencies') }, 'its pages are taken from the pool'),
+  release: instruction({ residency: index('residencies') }, 'its pages go back'),
+  copyOut: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy to the lower tier on the out stream'),
+  copyIn: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy from the lower tier or the data source on the in stream'),
+  wait: instruction({ event: index('events'), cause: named(CAUSE) }, 'the compute stream waits for the copy'),
+  mark: instruction({ segment: number('u32'), tile: number('u32') }, 'progress'),
+} as const
+export type Tag = keyof typeof INSTRUCTIONS
+export const TAG = { type: 'Tag', title: 'instruction', names: Object.keys(INSTRUCTIONS) as Tag[], first: 1 } satisfies Choice
+
+// ---------------------------------------------------------------- sections
+
+export interface Section<F extends Fields = Fields> {
+  /** What one record is called. */
+  readonly one: string
+  readonly what: string
+  readonly fields: F
+  /** Its records are plain numbers: one field, and no struct of its own. */
+  readonly bare?: true
+}
+const section = <F extends Fields>(one: string, what: string, fields: F): Section<F> => ({ one, what, fields })
+const bare = <F extends Fields>(one: string, what: string, fields: F): Section<F> => ({ one, what, fields, bare: true })
+
+// biome-ignore format: a table
+export const SECTIONS = {
+  buffers: section('buffer', 'A virtual range; `bytes <= pages * page bytes`.', { pages: number('u64'), bytes: number('u64') }),
+  mappings: section('mapping', 'Pages of a buffer show physical pages. Each virtual page is mapped at most once, when the session opens. A physical page may be shown by many virtual pages; `residency` says whose bytes they are.', {
+    buffer: index('buffers'), vaPage: number('u32', 'first page of the buffer'), physPage: number('u32', 'first physical page'), count: number('u32', 'pages'), residency: index('residencies'), reserved: reserved('u32'),
+  }),
+  residencies: section('residency', 'Its physical pages are those of its mappings (the same set in each buffer that shows it).', {
+    pages: number('u32', 'their number'), flags: flags('u32', ['forEver'], 'held when the step starts and for ever'), reserved: reserved('u64'),
+  }),
+  views: section('view', 'Activations have rank 4: `dims` are B, C, H, W of a box, stored channels-last (the stride of C is 1). Other values (parameters, statistics) are dense in their natural row-major order, dims padded with 1 at the end, origin 0, extent = dims.', {
+    buffer: indexOrNone('buffers', 'none: a template, which only gives dims and type'), dtype: named(DTYPE), offset: number('u64', 'bytes'), dims: numbers('u32', 4, ''), strides: numbers('u64', 4, 'elements'),
+    origin: numbers('u32', 4, 'where the box lies in the whole value'), extent: numbers('u32', 4, "the whole value's dims"), rank: number('u32'), reserved: reserved('u32'),
+  }),
+  calls: section('call', 'Operands are ins then outs. An op that mutates an input (`sgd`) names it among its ins only. A workspace view has rank 1, dims[0] = bytes / element size.', {
+    kind: number('u16', 'wire number of the operator'), ins: number('u16'), outs: number('u16'), flags: flags('u16', ['recompute'], 'of a segment that computes again'), firstOperand: span('operands', ['ins', 'outs'], 'operands pass'), firstAttr: span('attrs', ['attrs'], 'attributes pass'), attrs: number('u32', 'how many attributes'),
+    workspaceView: indexOrNone('views'), op: number('u32', 'key of what is random; 0xffffffff: none'), segment: number('u32'), tile: number('u32'),
+    way: number('u32', "the way to run it, as its device numbers them; 0: the device's first choice"), seconds: number('f64', 'as planned'), flops: number('u64'),
+  }),
+  operands: bare('operand', '', { view: index('views') }),
+  attrs: bare('attribute', "In the op table's field order.", { value: number('f64') }),
+  instrs: section('instruction', '', { tag: named(TAG), a: number('u32'), b: number('u32'), c: number('u32') }),
+  transfers: section('transfer', '', {
+    residency: index('residencies'), buffer: index('buffers', 'one that shows it'), offset: number('u64', 'in the buffer, a multiple of 4096'), bytes: number('u64'), from: named(ORIGIN, 'the other side'), binding: indexOrNone('bindings', 'of the source'),
+    farOffset: number('u64', "in the lower tier, or in the source's value"), reserved: reserved('u64'),
+  }),
+  bindings: section('binding', 'For input and target the view is a template.', {
+    role: named(ROLE), view: index('views'), nameOffset: span('strings', ['nameBytes'], 'name passes'), nameBytes: number('u32'), dist: named(DIST, 'how it starts'), dtype: named(DTYPE), a: number('f64', 'of the distribution'),
+  }),
+  strings: bare('byte', 'UTF-8.', { byte: number('u8') }),
+} as const
+export type SectionName = keyof typeof SECTIONS
+export const sectionNames = Object.keys(SECTIONS) as SectionName[]
+
+// ---------------------------------------------------------------- header
+
+/** Where the checksum's bytes begin: behind it. */
+export const CHECKED_FROM = 32
+// biome-ignore format: a table
+export const HEADER = {
+  magic: numbers('u8', 8, `\`${MAGIC}\``), version: number('u32', `${TAPE_VERSION}`), floatType: named(FLOAT, 'of values; activations may be bf16 beside either'), bytes: number('u64', 'of the whole tape'), checksum: number('u64', `FNV-1a 64 of everything from offset ${CHECKED_FROM} on`),
+  pageBytes: number('u32', `${PAGE_BYTES}`), events: number('u32'), budgetPages: number('u64'), peakPages: number('u64', 'physical pages in the pool; at most the budget'), tierBytes: number('u64', 'of the lower tier'),
+  sections: numbers('u64', 2 * sectionNames.length, 'offset and record count of each section below, in order'), reserved: reserved('u64', 2),
+} as const
+
+/** What is numbered by more than one record. */
+export const CHOICES: readonly Choice[] = [DTYPE, ROLE, DIST, ORIGIN, CAUSE, TAG]
+
+// ---------------------------------------------------------------- sizes
+
+export const WIDTHS: Readonly<Record<Width, number>> = { u8: 1, u16: 2, u32: 4, u64: 8, f64: 8 }
+export const timesOf = (f: Field): number => ('times' in f ? f.times : 1)
+/** Each field's offset, and behind them the size of the record. */
+export const offsetsOf = (fields: Fields): readonly number[] => {
+  const at = [0]
+  for (const f of Object.values(fields)) at.push(at.at(-1)! + WIDTHS[f.width] * timesOf(f))
+  return at
+}
+export const sizeOf = (fields: Fields): number => offsetsOf(fields).at(-1)!

@@ -1,0 +1,96 @@
+// timeout 900
+// What verify accepts, a runtime takes: plans with one thing changed, as files and in memory, go through verify, and what it
+// lets pass through the native reader, which shares nothing with it.
+import { isLeft, isRight } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { loadNative } from '../../src/device/native'
+import { compile, compileSegments } from '../../staging/compile'
+import { bytesOf, gib } from '../../staging/core/bytes'
+import { hashText } from '../../staging/core/fnv'
+import type { Graph } from '../../staging/graph/graph'
+import { decodePlan, encodePlan, PLAN_VERSION } from '../../staging/plan/codec'
+import type { Plan } from '../../staging/plan/plan'
+import { toTape } from '../../staging/plan/tape'
+import { machines } from '../../staging/sim/machines'
+import { splitAt } from '../../staging/tile/cuts'
+import { forwardOps } from '../../staging/tile/segments'
+import { verify } from '../../staging/verify/verify'
+import { Sketch } from '../graph/sketch'
+import { grid, segmentsOf, trained } from '../tile/trained'
+import { mutantsOf, random } from './mutants'
+
+const native = loadNative()
+const machine = machines['v100-pcie-16g']!
+const EACH = process.env.SPILLWAY_FULL ? 6000 : 250
+
+const network = (height: number, width: number, channels: number): Graph => {
+  const s = new Sketch([1, 2, height, width])
+  const x = s.relu(s.norm(s.conv(s.image, 'a', channels, 3), 'n'), 'r')
+  const y = s.op('dropout', { p: 0.25, key: 7 }, [s.conv(x, 'b', channels, 3, undefined, false)], 'drop')
+  return trained(s, s.conv(s.op('add', {}, [y, x], 'sum'), 'c', 5, 1), 'cross-entropy')
+}
+
+/** In the smallest budget. */
+const squeezed = (plan: (budgetBytes: number) => ReturnType<typeof compile>): Plan => {
+  const first = plan(bytesOf(1))
+  const found = isLeft(first) && first.left.tag === 'BudgetInfeasible' ? plan(first.left.smallestBytes) : first
+  if (isLeft(found)) throw new Error(JSON.stringify(found.left))
+  return found.right
+}
+const tiled = (graph: Graph, cuts: readonly number[], over: ReturnType<typeof grid>): Plan => {
+  const ops = forwardOps(graph).map((o) => o.id)
+  const segments = segmentsOf(
+    graph,
+    splitAt(ops, cuts).map((part) => ({ ops: part, grid: over })),
+  )
+  const options = { strategy: 'by hand', machine, algorithms: 'fixed' } as const
+  return squeezed((budgetBytes) => compileSegments(graph, segments, { ...options, budgetBytes }))
+}
+const large = network(480, 130, 48)
+const plans: Readonly<Record<string, Plan>> = {
+  'bands of several pages that come and go': tiled(large, [2, 5, 7], grid(1, 6, 1)),
+  'whole values that are swapped': squeezed((budgetBytes) =>
+    compile(large, { strategy: 'swap:greedy', machine, algorithms: 'fixed', budgetBytes }),
+  ),
+  'squares in one page': tiled(network(40, 30, 6), [2, 7], grid(1, 3, 2)),
+}
+
+const fileOf = (plan: unknown): string => {
+  const text = JSON.stringify(plan)
+  return `{"format":"spillway-plan","version":${PLAN_VERSION},"checksum":"${hashText(text)}","plan":${text}}\n`
+}
+
+/** The native reader's words; undefined when it takes the tape. */
+const refusalOf = (plan: Plan): string | undefined => {
+  try {
+    new native.Session(toTape(plan), { device: 'null' }).dispose()
+    return undefined
+  } catch (e) {
+    return (e as Error).message
+  }
+}
+
+for (const [index, [name, plan]] of Object.entries(plans).entries())
+  test(`what verify accepts of ${name} with one thing changed, the native reader takes`, () => {
+    assert.ok(isRight(verify(plan)) && refusalOf(plan) === undefined)
+    const pick = random(2026 + index)
+    const inMemory = mutantsOf(plan, pick)
+    const inFile = mutantsOf((JSON.parse(encodePlan(plan)) as { readonly plan: Plan }).plan, pick)
+    let accepted = 0
+    for (let i = 0; i < EACH; i++) {
+      const mutant = i % 2 === 0 ? inMemory() : inFile()
+      const read = i % 2 === 0 ? undefined : decodePlan(fileOf(mutant.plan))
+      if (read && isLeft(read)) continue
+      const changed = read ? read.right : mutant.plan
+      if (isLeft(verify(changed))) continue
+      accepted++
+      // A machine without so much memory would refuse it for that.
+      if (Math.max(bytesOf(changed.peakPages), changed.tierBytes) > gib(1)) continue
+      const words = refusalOf(changed)
+      assert.ok(words === undefined, `${mutant.field}: ${words}`)
+    }
+    assert.ok(accepted > EACH / 10, `${accepted} of ${EACH} were accepted`)
+  })
+
+test.run()
