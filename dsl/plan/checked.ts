@@ -25,7 +25,7 @@ export type CheckedOptions<M extends Trainable, O> = M extends Model
   ? string extends M['net']['kind']
     ? O
     : WithFault<O, FaultOf<M, O>>
-  : { [K in keyof O]: K extends 'loss' | 'optimizer' ? StepsOwn<K> : O[K] }
+  : { [K in keyof O]: K extends 'loss' | 'optimizer' ? (undefined extends O[K] ? O[K] : StepsOwn<K>) : O[K] }
 
 interface OptionFault<Key extends string, Reason extends string> {
   index: null

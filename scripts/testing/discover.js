@@ -50,11 +50,12 @@ const testFiles = (root) => {
   })
 }
 
-/** Whether tests of the file may be named after a source file that the pattern names. */
+/** Whether tests of the file may be named so: after a source file of the folder, or after something that one of them names. */
 const mayName = (root, { eachOf }, pattern) =>
   sourcesUnder(root, eachOf).some((source) => {
     const name = plain(path.basename(source).replace(/\.\w+$/, ''))
-    return name.includes(plain(pattern)) || plain(pattern).includes(name)
+    if (name.includes(plain(pattern)) || plain(pattern).includes(name)) return true
+    return fs.readFileSync(path.join(root, source), 'utf8').toLowerCase().includes(pattern.toLowerCase())
   })
 
 /**

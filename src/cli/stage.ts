@@ -74,7 +74,7 @@ const fromFile = (file: string, modelText: string, o: StagingOptions): Either<Sp
       return modelNamed(modelText, { batch, height, width })
     }),
     E.tap(({ named, plan, machine }) => belonging(named.model, plan, machine)),
-    E.map(({ named, plan, machine }) => ({ named, staged: describePlan(plan, machine, o.spill ?? 'ram', 'pages', 0) })),
+    E.map(({ named, plan, machine }) => ({ named, staged: describePlan(plan, machine) })),
   )
 }
 

@@ -21,10 +21,12 @@ import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './profile'
 import { asInSteps, learn } from './steptimes'
 import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './timing'
 import { availableBytes } from './memory'
+import { type Tier, tierOf } from './tier'
 import { type KernelRequest, loadNative, type Native, type NativeWay } from '../device/native'
 import { version } from '../files/version'
 
 export interface LocalMachine extends Machine {
+  readonly tier: Tier
   /** A plan whose calls take what steps here have told that they take. */
   readonly asInSteps: (plan: Plan) => Plan
   /** Keeps what the calls of a plan took in a run's quickest quiet step, for what is said of plans to come. */
@@ -144,14 +146,16 @@ const UNTAUGHT: Pick<LocalMachine, 'asInSteps' | 'learnFromSteps'> = { asInSteps
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().threads
   const { profile, times } = timesOf(native, threads)
-  const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
-  const speeds = profile.link(spill === undefined ? 'ram' : fileSystemOf(spill), () =>
+  const tier = tierOf(o.spill)
+  const spill = tier.kind === 'disk' ? existing(tier.folder) : undefined
+  const speeds = profile.link(spill === undefined ? 'memory' : fileSystemOf(spill), () =>
     native.copyBandwidth(spill, 'cpu', threads),
   )
   const link = linkAt(speeds, o)
   const ways = waysOf(native, 'cpu', { threads }, o.algorithms === 'fixed' ? 1 : undefined)
   return {
     name: 'cpu',
+    tier,
     device: devices.cpu,
     simulated: false,
     precision: o.precision ?? 'fp32',
@@ -222,7 +226,8 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   )
   const first = orNowhere(waysOf(native, 'cuda', { precision }, 1))
   const all = orNowhere(waysOf(native, 'cuda', { precision }))
-  const spill = o.spill === undefined || o.spill === 'ram' ? undefined : existing(o.spill)
+  const tier = tierOf(o.spill)
+  const spill = tier.kind === 'disk' ? existing(tier.folder) : undefined
   const speeds =
     spill === undefined
       ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
@@ -230,6 +235,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const link = linkAt(speeds, o)
   return {
     name: 'cuda',
+    tier,
     device: devices.cuda,
     simulated: false,
     precision: o.precision ?? 'fp32',
@@ -264,6 +270,7 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
   const { dtype } = devices[device]
   return {
     name: device,
+    tier: tierOf(o.spill),
     device: devices[device],
     simulated: false,
     precision: o.precision ?? 'fp32',
@@ -313,7 +320,7 @@ export const machineNamed = (name: string, o: MachineOptions = {}): Either<Spill
       return left(
         usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']),
       )
-    return right({ ...namedMachines[name]!, ...UNTAUGHT, saveProfile: () => {} })
+    return right({ ...namedMachines[name]!, tier: tierOf(o.spill), ...UNTAUGHT, saveProfile: () => {} })
   }
   if (!isDevice(name)) return left(unknownName('machine', name, machineNames()))
   const native = tryNative()

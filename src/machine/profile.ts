@@ -26,7 +26,7 @@ const profileCodec = t.strict({
   format: t.literal('spillway-profile'),
   version: t.literal(VERSION),
   machine: t.string,
-  /** By lower tier: 'ram', or the file system of a spill file. */
+  /** By lower tier: memory, pinned memory, or the file system of a spill file. */
   links: t.record(
     t.string,
     t.strict({

@@ -8,6 +8,7 @@ import { type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
 import { type Call, type Cell, type Plan, precisionOf, type Residency, type View } from '../../staging/plan/plan'
+import type { Tier } from '../machine/tier'
 import type { Timeline } from '../../staging/sim/timeline'
 
 /** What the stager knows and a plan does not say. */
@@ -17,7 +18,7 @@ export interface Staging {
   /** The same step with everything kept and nothing tiled. */
   readonly inCore: { readonly peakBytes: number; readonly computeSeconds: number }
   /** What the lower tier is. */
-  readonly tier: 'ram' | 'disk'
+  readonly tier: Tier['kind']
   /** Instructions on the plan's tape. */
   readonly instructions: number
   readonly planningSeconds: number
@@ -221,7 +222,7 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     peakBytes: facts.peakBytes,
     liveBytes: facts.liveBytes,
     inCoreBytes: staging.inCore.peakBytes,
-    hostBytes: staging.tier === 'ram' ? plan.tierBytes : 0,
+    hostBytes: staging.tier === 'memory' ? plan.tierBytes : 0,
     diskBytes: staging.tier === 'disk' ? plan.tierBytes : 0,
     computeSeconds: timeline.computeSeconds,
     makespanSeconds: timeline.makespanSeconds,

@@ -135,7 +135,7 @@ const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON
 const misfit = (reason: string): SpillwayError => ({ tag: 'PlanFormat', at: 'the module', reason: `${reason}; stage again` })
 
 /** The plan of a module, for this model; or why they do not belong together. */
-export const openModule = <M extends Model>(model: M, module: PlanModule, spill = 'ram'): Either<SpillwayError, Staged<M>> => {
+export const openModule = <M extends Model>(model: M, module: PlanModule, spill?: string): Either<SpillwayError, Staged<M>> => {
   const difference = stale(model, module.head)
   return difference !== null
     ? E.left(usage(difference))
@@ -148,6 +148,6 @@ export const openModule = <M extends Model>(model: M, module: PlanModule, spill 
           ({ plan }) => sameJson(headOf(plan, model), module.head),
           () => misfit('what it says is not what its plan says'),
         ),
-        E.map(({ plan, machine }) => ({ ...describePlan(plan, machine, spill, 'pages', 0), model })),
+        E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), model })),
       )
 }

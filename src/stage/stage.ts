@@ -69,13 +69,7 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
 }
 
 /** What is said about a plan that is there: staged just now, or read from a file. */
-export const describePlan = (
-  chosen: Plan,
-  machine: LocalMachine,
-  spill: string,
-  allocator: string,
-  planningSeconds: number,
-): StagedPlan => {
+export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', planningSeconds = 0): StagedPlan => {
   const plan = machine.asInSteps(chosen)
   return {
     plan,
@@ -86,7 +80,7 @@ export const describePlan = (
       planningSeconds,
       link: machine.link,
       inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
-      tier: spill === 'ram' ? 'ram' : 'disk',
+      tier: machine.tier.kind,
       instructions: instructions(plan).length,
     },
   }
@@ -106,14 +100,12 @@ type Planned = (o: {
 }) => Either<SpillwayError, Plan>
 
 const stagedWith = (planned: Planned, machine: LocalMachine, o: StageOptions): Either<SpillwayError, StagedPlan> => {
-  const { strategy = 'auto', algorithms = 'measured', allocator = 'pages', spill = 'ram' } = o
+  const { strategy = 'auto', algorithms = 'measured', allocator } = o
   const began = performance.now()
   const staged = pipe(
     checkedBudget(o.budget ?? machine.memoryBytes),
     E.chain((budgetBytes) => whilePlanning(() => planned({ strategy, budgetBytes, machine, algorithms }))),
-    E.chain((plan) =>
-      whilePlanning(() => right(describePlan(plan, machine, spill, allocator, (performance.now() - began) / 1000))),
-    ),
+    E.chain((plan) => whilePlanning(() => right(describePlan(plan, machine, allocator, (performance.now() - began) / 1000)))),
   )
   machine.saveProfile()
   return staged

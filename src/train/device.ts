@@ -8,6 +8,7 @@ import { toTape } from '../../staging/plan/tape'
 import { type DataFiles, fedValues, type FileTensor } from '../files/samples'
 import type { SpillwayError } from '../errors/errors'
 import { deviceFailed, onDevice } from '../errors/exceptions'
+import type { Tier } from '../machine/tier'
 import { tryNative } from '../machine/machine'
 import { collectGarbage } from '../machine/memory'
 import type { DeviceMemory, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from '../device/native'
@@ -15,7 +16,7 @@ import type { StagedPlan } from '../stage/stage'
 import type { StateStore } from './weights'
 
 export interface DeviceOptions {
-  readonly spill: string
+  readonly tier: Tier
   readonly threads?: number
   /** Imitates a slower link, bytes a second. */
   readonly throttle?: number
@@ -146,11 +147,11 @@ const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<Sp
   }
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
   try {
-    if (o.spill !== 'ram') mkdirSync(o.spill, { recursive: true })
+    if (o.tier.kind === 'disk') mkdirSync(o.tier.folder, { recursive: true })
     return right(
       new native.Session(toTape(staged.plan), {
         device: deviceName(staged),
-        ...(o.spill === 'ram' ? {} : { spill: o.spill }),
+        ...(o.tier.kind === 'disk' ? { spill: o.tier.folder } : {}),
         threads: o.threads,
         ...link,
         ...choices,

@@ -24,6 +24,7 @@ import { orThrow, using } from '../errors/exceptions'
 import { belonging, identityOf } from '../stage/identity'
 import { DEVICES } from '../../staging/devices'
 import { PeakMemory } from '../machine/memory'
+import { tierOf } from '../machine/tier'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import type { StagedPlan } from '../stage/stage'
 import { openStepLog, type StepLog } from './steplog'
@@ -283,7 +284,7 @@ const sampled = (): Either<never, PeakMemory> => {
 /** A session that a signal cancels. */
 const opened = (staged: StagedPlan, o: TrainOptions): Either<SpillwayError, DeviceSession> =>
   pipe(
-    openDevice(staged, { ...o, spill: o.spill ?? 'ram' }),
+    openDevice(staged, { ...o, tier: tierOf(o.spill) }),
     E.tap((session) => E.right(o.signal?.addEventListener('abort', session.cancel))),
   )
 

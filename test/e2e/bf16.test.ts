@@ -111,7 +111,7 @@ test('a plan from a file trains to the same bits', async () => {
   const plan = named('resnet18', { image: [64, 64], batch: 2, precision: 'bf16' })
   const file = join(folder, 'plan.json')
   savePlan(file, plan.plan)
-  const again = describePlan(done(tryLoadPlan(file)), done(machineNamed(machine, { algorithms: 'fixed' })), 'ram', 'pages', 0)
+  const again = describePlan(done(tryLoadPlan(file)), done(machineNamed(machine, { algorithms: 'fixed' })))
   assert.is((await run(again, 2)).weightsSha256, (await run(plan, 2)).weightsSha256)
 })
 

@@ -15,7 +15,9 @@ import { type LocalMachine, machineNamed } from '../../src/machine/machine'
 import { stageNamed, type StagingOptions } from '../../src/cli/stage'
 import { savePlan } from '../../src/stage/planfile'
 import { crossEntropy } from '../../dsl'
+import { devices } from '../../staging/devices'
 import { fastest } from '../../staging/graph/machine'
+import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type StagedPlan, tryStage } from '../../src/stage/stage'
 import { classifier, trunk } from './models'
@@ -133,6 +135,13 @@ const machineWith = (algorithms: Algorithms): LocalMachine => {
   if (isLeft(machine)) throw new Error(JSON.stringify(machine.left))
   return machine.right
 }
+
+test('what the device says of itself is what staging declares', () => {
+  const { kernels, ...said } = loadNative().describeDevice('cuda')
+  const { dtype, precisions, gathersUpdates } = devices.cuda
+  assert.equal({ ...said, name: 'cuda' }, { name: 'cuda', dtype, precisions, gathersUpdates })
+  assert.ok(opDefs.every((op) => kernels.includes(op.kind)))
+})
 
 test('the fastest way that repeats is taken, of all ways only when asked, none when fixed; and kept for the next process', () => {
   process.env.XDG_CACHE_HOME = join(root, 'ways')

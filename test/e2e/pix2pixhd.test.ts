@@ -89,7 +89,7 @@ const firstGradients = async (
   plan: StagedPlan,
   at: { readonly weights: string; readonly data: string },
 ): Promise<ReadonlyMap<string, number>> => {
-  const session = done(openDevice(plan, { spill: 'ram', threads: 1 }))
+  const session = done(openDevice(plan, { tier: { kind: 'memory' }, threads: 1 }))
   try {
     session.initialise(0)
     const wide = plan.machine.device.dtype === 'f64'

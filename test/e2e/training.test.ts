@@ -246,7 +246,7 @@ test('a plan from its file trains to the bits of the plan that was saved', async
   savePlan(path, plan.plan)
   const loaded = tryLoadPlan(path)
   assert.ok(!isLeft(loaded), isLeft(loaded) ? JSON.stringify(loaded.left) : '')
-  const again = await trained(trunk, describePlan(loaded.right, plan.machine, 'ram', 'pages', 0))
+  const again = await trained(trunk, describePlan(loaded.right, plan.machine))
   assert.is(again.weightsSha256, (await trained(trunk, plan)).weightsSha256)
   const stale = await trainTask(classifier, plan, { steps: 1 })()
   assert.ok(isLeft(stale) && stale.left.tag === 'Usage' && /stage it again/.test(stale.left.message))

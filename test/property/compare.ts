@@ -32,7 +32,7 @@ const stepOn = async (
   device: DeviceName,
   plan: Plan,
 ): Promise<{ readonly loss: number; readonly tensors: ReadonlyMap<string, ArrayLike<number>> }> => {
-  const session = new native.Session(toTape(plan), { device, spill: 'ram', threads: THREADS })
+  const session = new native.Session(toTape(plan), { device, threads: THREADS })
   try {
     const states = session.bindings().filter((b) => b.role === 'param' || b.role === 'state')
     for (const b of states) session.init(b.name, 7)

@@ -242,7 +242,7 @@ export const play = (plan: Plan): Timeline => {
 export const stagingOf = (plan: Plan, inCoreBytes = bytesOf(plan.peakPages) * 2): Staging => ({
   allocator: 'pages',
   link: LINK,
-  tier: 'ram',
+  tier: 'memory',
   instructions: plan.calls.length * 2,
   planningSeconds: 0.01,
   inCore: { peakBytes: inCoreBytes, computeSeconds: play(plan).computeSeconds * 0.8 },

@@ -3,7 +3,26 @@
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { batchNorm, conv2d, globalAvgPool, linear, maxPool, model, type Model, modelAt, relu, seq } from '../../dsl'
+import {
+  apply,
+  batchNorm,
+  conv2d,
+  detach,
+  fed,
+  globalAvgPool,
+  linear,
+  loss,
+  maxPool,
+  minimize,
+  model,
+  type Model,
+  modelAt,
+  mse,
+  relu,
+  seq,
+  sgd,
+  step,
+} from '../../dsl'
 import { renderError } from '../../staging/core/errors'
 import { tilesOf } from '../../staging/plan/plan'
 import { type StageOptions, tryStage } from '../../src/stage/stage'
@@ -65,6 +84,36 @@ test('a range to the end holds the loss and runs forward and backward in one vis
   const plan = staged(m, { tiles: [{ from: 'a', to: 'b', H: 2, B: 2 }] })
   assert.is(plan.segments[0]!.phase, 'step')
   assert.is(tilesOf(plan.segments[0]!.grid), 4)
+})
+
+test('a step takes plans by hand, by the names of its layers, those of a net that is applied again included', () => {
+  const shared = seq(conv2d('s', 4, 3), relu())
+  const head = conv2d('h', 2, 3)
+  const optimizer = sgd({ lr: 0.1 })
+  const twice = apply(shared, apply(shared, fed('image', [2, 4, 16, 16])))
+  const own = step(
+    minimize('a', { over: shared, optimizer, losses: { flat: loss(mse, twice, 0) } }),
+    minimize('b', {
+      over: head,
+      optimizer,
+      losses: { like: loss(mse, apply(head, detach(twice)), fed('mask', [2, 2, 16, 16])) },
+    }),
+  )
+  const plan = (o: StageOptions): string => {
+    const s = tryStage(own, { machine: MACHINE, ...o })
+    if (isLeft(s)) return errorText(s.left)
+    const { graph, segments } = s.right.plan
+    const layers = (body: (typeof segments)[number]['body']) => [...new Set(body.map((b) => graph.ops[b.op]!.layer))].join(' ')
+    return segments.flatMap((g) => (g.phase === 'forward' ? [`${layers(g.body)} x${g.grid.H}`] : [])).join(', ')
+  }
+  assert.match(plan({ tiles: [{ from: 's', to: 's#2', H: 4 }] }), /^s s#2 x4, a\.flat h b\.like x1$/)
+  assert.match(plan({ checkpoints: ['s'] }), /^s x1, s#2 a\.flat h b\.like x1$/)
+  assert.is(plan({ checkpoints: ['s#3'] }), "there is no layer 's#3'; there are 's', 's#2', 'h'")
+  assert.match(plan({ tiles: [{ from: 's#2', to: 's', H: 2 }] }), "layer 's' stands before layer 's#2'")
+  assert.match(plan({ strategy: 'auto', checkpoints: ['s'] }), 'a strategy cannot be given with tiles or checkpoints')
+  // @ts-expect-error a step has its own losses and optimizers
+  const given = tryStage(own, { machine: MACHINE, loss: mse })
+  assert.match(isLeft(given) ? errorText(given.left) : '', /^loss cannot be given for a step: it has its own losses/)
 })
 
 test('whatever the words let pass is a plan', () => {
