@@ -131,7 +131,7 @@ const planOf = (
 
 test('real plans: requests cover what is alive, and no replay beats it', () => {
   const inCore = planOf('resnet18', [16, 3, 128, 128])
-  const swapped = planOf('resnet18', [16, 3, 128, 128], 'swap:greedy', bytesOf(Math.round(inCore.peakPages * 0.7)))
+  const swapped = planOf('resnet18', [16, 3, 128, 128], 'swap:greedy', bytesOf(Math.round(inCore.peakPages * 0.75)))
   for (const plan of [inCore, swapped]) {
     const most = eventsOf(requestsOf(plan)).reduce(
       (a, e) => ({

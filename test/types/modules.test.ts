@@ -37,7 +37,7 @@ const emitted = (o: StageOptions): string => {
     .replace('export default', 'export const plan =')
 }
 const tiled = emitted({ tiles: [{ from: 'c1', to: 'p1', H: 4, W: 2 }], checkpoints: ['stage1.0.a'] })
-const swapped = emitted({ strategy: 'swap:greedy', budget: 2 ** 24 })
+const swapped = emitted({ strategy: 'swap:vdnn-all', budget: 2 ** 25 })
 const text = (module: string, body = BODY, input?: string): string => modelText(body, input) + module
 
 /** What changed in the model since, and what is said of it. */
