@@ -2,8 +2,9 @@
 // for a gradient what the op table says that it reads, and dy. Invariant: the bits of a result depend on nothing but the element.
 // A line of staging/ops/unary.ts and a struct of its kind's name are an operator.
 #pragma once
-#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "gen/ops.h"
@@ -23,7 +24,12 @@ SPILLWAY_BOTH inline R exponential(R x) {
     const float rest = in_range - n * 0.693359375f + n * 2.12194440e-4f;
     float p = 1.9875691500e-4f;
     for (const float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) p = p * rest + c;
-    return (p * rest * rest + rest + 1.0f) * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) << 23) + 0x3F800000u);
+    uint32_t bits;
+    std::memcpy(&bits, &shifted, sizeof bits);  // no std::bit_cast: nvcc compiles C++17 here
+    bits = (bits << 23) + 0x3F800000u;
+    float power;
+    std::memcpy(&power, &bits, sizeof power);
+    return (p * rest * rest + rest + 1.0f) * power;
   }
 #endif
   return std::exp(x);
@@ -134,11 +140,22 @@ struct gelu : Simple {
 
 }  // namespace unary
 
+namespace detail {
+/// A function with attributes says itself which it is; the others are told by their type. (No `requires` either.)
+template <class F, class Body>
+auto with_unary(const double* attrs, const Body& body, int) -> decltype(F::with(attrs, body)) {
+  F::with(attrs, body);
+}
+template <class F, class Body>
+void with_unary(const double*, const Body& body, long) {
+  body(F{});
+}
+}  // namespace detail
+
 /// Calls body(function) with the function that these attributes say.
 template <class F, class Body>
 void with_unary(const double* attrs, const Body& body) {
-  if constexpr (requires { F::with(attrs, body); }) F::with(attrs, body);
-  else body(F{});
+  detail::with_unary<F>(attrs, body, 0);
 }
 
 }  // namespace spillway::ops
