@@ -8,7 +8,7 @@ import type { TrainResult } from '../../src/train/result'
 import { prepare } from '../../src/stage/prepare'
 import { stageGraph } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
-import { zooEntry } from '../../src/zoo'
+import { zooEntry, zooNames } from '../../src/zoo'
 import { smallestOf } from '../../src/stage/sweep'
 import { mib } from '../../staging/core/bytes'
 import { strategies } from '../../staging/schedule/strategies'
@@ -16,8 +16,12 @@ import type { Claiming } from './claims'
 
 const STEPS = 2
 
+type Sizes = Readonly<Record<string, readonly [batch: number, height: number, width: number]>>
+
+const USUAL: Sizes[string] = [4, 96, 96]
+
 /** Large enough that values have pages of their own, small enough to train in a second. */
-export const ONE_OF_EACH: Readonly<Record<string, readonly [number, number, number]>> = {
+const CHOSEN: Sizes = {
   alexnet: [8, 224, 224],
   'resnet20-cifar': [64, 32, 32],
   'darknet19-features': [2, 128, 128],
@@ -30,6 +34,16 @@ export const ONE_OF_EACH: Readonly<Record<string, readonly [number, number, numb
   resnet18: [8, 96, 96],
   unet: [1, 96, 96],
   'vgg11-features': [2, 128, 128],
+}
+const familyOf = (name: string): string | undefined => zooEntry(name)?.family
+const chosen = new Set(Object.keys(CHOSEN).map(familyOf))
+/** By family, backwards: the first network of each is the one that stays. */
+const others = new Map([...zooNames].reverse().map((name) => [familyOf(name), name]))
+
+/** A family that nobody chose a network of is there with its first, of the usual size. */
+export const ONE_OF_EACH: Sizes = {
+  ...CHOSEN,
+  ...Object.fromEntries([...others].filter(([family]) => !chosen.has(family)).map(([, name]) => [name, USUAL])),
 }
 
 const must = <T>(e: Either<unknown, T>): T => {

@@ -35,11 +35,11 @@ const rightOf = <T>(e: Either<StageError, T>): T => {
   return e.right
 }
 
-/** Dropout off: its random bits are our own, not PyTorch's. */
+/** Dropout and stochastic depth off: their random bits are our own, not PyTorch's. */
 const stepOf = (name: string, input: Shape): Graph => {
   const entry = zooEntry(name)!
   const g = rightOf(training(rightOf(elaborated(mustModel(name, input), name, entry.loss, sgd({ lr: 1 }))), { dtype: 'f64' }))
-  return { ...g, ops: g.ops.map((o) => (o.kind.startsWith('dropout') ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)) }
+  return { ...g, ops: g.ops.map((o) => (/^drop(out|_images)/.test(o.kind) ? { ...o, attrs: { ...o.attrs, p: 0 } } : o)) }
 }
 
 /** Where everything starts; a norm's scale stands beside its running mean. */
