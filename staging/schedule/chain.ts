@@ -165,8 +165,34 @@ const cutsOf = (graph: Graph, mostBytes: number): readonly number[] => {
   return cuts.filter((_, i) => (i + 1) % every === 0)
 }
 
+/**
+ * The stages with each update where the last of its operands is made. Updates that wait for one another (grad/rewrite/gathered.ts)
+ * would make equal blocks differ in what they hold, by little, and each would be solved by itself.
+ */
+const withUpdatesWhereMade = (graph: Graph, stages: readonly Stage[]): readonly Stage[] => {
+  const isUpdate = (id: OpId): boolean => graph.ops[id]!.phase === 'update'
+  const updates = stages.flatMap((s) => s.backward.filter(isUpdate))
+  const readers = new Map<ValueId, OpId[]>()
+  for (const id of updates) for (const v of graph.ops[id]!.ins) readers.set(v, [...(readers.get(v) ?? []), id])
+  const placed = new Set<OpId>()
+  /** From the end of the step: the first that makes an operand is the last one to. */
+  const backward = stages.map(({ backward }) =>
+    backward
+      .filter((id) => !isUpdate(id))
+      .reverse()
+      .flatMap((id) => {
+        const ready = graph.ops[id]!.outs.flatMap((v) => readers.get(v) ?? []).filter((u) => !placed.has(u))
+        for (const u of ready) placed.add(u)
+        return [...ready.reverse(), id]
+      })
+      .reverse(),
+  )
+  const elsewhere = (id: OpId): boolean => isUpdate(id) && !placed.has(id)
+  return stages.map((s, i) => ({ ...s, backward: [...backward[i]!, ...s.backward.filter(elsewhere)] }))
+}
+
 const measured = (graph: Graph, machine: Machine, stages: readonly Stage[]): Chain => {
-  const measure = new Measurer(graph, opCosts(graph, machine), stages)
+  const measure = new Measurer(graph, opCosts(graph, machine), withUpdatesWhereMade(graph, stages))
   const keeping = stages.map((_, i) => measure.keeping(i))
   const sizes = stages.map((_, i) => measure.stage(i, keeping[i]!))
   return { graph, stages, keeping, sizes }
