@@ -1,0 +1,54 @@
+// Two checkouts, the same measurement, in turns: what a change costs. In: a bench's own file, and maybe another checkout.
+// Out: for each side what its processes said, JSON on stdout. Invariant: both sides run this very file, in a process of its own
+// each time, as guest in the other checkout's bench/ and gone afterwards.
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, existsSync, rmSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg, release } from 'node:os'
+import { basename, join, resolve } from 'node:path'
+
+const ROOT = join(__dirname, '..')
+/** What the file is called with where it is to measure. */
+export const ONCE = '--once'
+
+export const median = (xs: readonly number[]): number => {
+  const sorted = [...xs].sort((a, b) => a - b)
+  return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2
+}
+
+const asked = <A>(root: string, bench: string, args: readonly string[]): A => {
+  const guests = [bench, __filename].map((file) => ({ from: file, to: join(root, 'bench', basename(file)) }))
+  const brought = guests.filter(({ to }) => !existsSync(to))
+  for (const { from, to } of brought) copyFileSync(from, to)
+  try {
+    const call = ['-r', './scripts/testing/typescript.js', guests[0]!.to, ONCE, ...args]
+    const env = { ...process.env, OMP_NUM_THREADS: '1' }
+    return JSON.parse(execFileSync(process.execPath, call, { cwd: root, encoding: 'utf8', env })) as A
+  } finally {
+    for (const { to } of brought) rmSync(to)
+  }
+}
+
+export interface Side<A> {
+  readonly side: 'before' | 'now'
+  readonly answers: readonly A[]
+}
+
+/** `times` processes of each side, one after the other. */
+export const inTurns = <A>(
+  bench: string,
+  other: string | undefined,
+  times: number,
+  args: readonly string[] = [],
+): readonly Side<A>[] => {
+  const roots = [...(other === undefined ? [] : [['before', resolve(other)] as const]), ['now', ROOT] as const]
+  const answers = roots.map((): A[] => [])
+  for (let i = 0; i < times; i++) for (const [k, [, root]] of roots.entries()) answers[k]!.push(asked<A>(root, bench, args))
+  return roots.map(([side], k) => ({ side, answers: answers[k]! }))
+}
+
+/** With the day and this machine. */
+export const record = (name: string, result: object): void => {
+  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, kernel: release(), node: process.version, load: loadavg()[0] }
+  const all = { date: new Date().toISOString().slice(0, 10), machine, ...result }
+  writeFileSync(join(ROOT, 'bench/results', `${name}.json`), `${JSON.stringify(all, null, 1)}\n`)
+}
