@@ -1,45 +1,57 @@
 // A training step of one's own: nets applied to fed tensors, several times if need be, and objectives, each minimised over
-// its own nets by its own optimizer. In: nets, shapes, losses. Out: plain data; a net is its own weights, so the same object
-// applied twice is one set of them. All losses are measured on the weights that the step began with; then all are updated.
+// its own nets by its own optimizer. In: nets, shapes, losses. Out: plain data, whose type says how every tensor was made; a net
+// is its own weights, so the same object applied twice is one set of them. All losses are measured on the weights that the
+// step began with; then all are updated.
 import { isLeft } from 'fp-ts/Either'
 import { renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
 import type { Analyse, ComplaintOf, Facts } from './facts'
 import { branchesDiffer, shapeText } from './messages'
 import type { Net, Shape } from './net'
+import type { Add } from './numbers/naturals'
 import type { Loss, Optimizer } from './training'
 
 // ---------------------------------------------------------------- tensors
 
 /** A value of the step. Its shape is that of the sizes written down; the command line may ask for others. */
-export interface Tensor<S extends Shape = Shape> {
+export interface Tensor<S extends Shape = Shape, M = unknown> {
   readonly kind: 'fed' | 'applied' | 'joined' | 'detached'
   readonly shape: S
+  /** For types alone: how it was made, where they know it. */
+  readonly made?: M
 }
-export interface Fed<S extends Shape = Shape> extends Tensor<S> {
+/** From which tensors, and by what of its own: a fed tensor's name, the net that is applied. */
+export interface Made<K extends Tensor['kind'] = Tensor['kind'], Of extends readonly Tensor[] = readonly Tensor[], By = unknown> {
+  readonly kind: K
+  readonly of: Of
+  readonly by: By
+}
+export interface Fed<S extends Shape = Shape, Name extends string = string> extends Tensor<S, Made<'fed', readonly [], Name>> {
   readonly kind: 'fed'
-  readonly name: string
+  readonly name: Name
 }
-export interface Applied<S extends Shape = Shape> extends Tensor<S> {
+export interface Applied<S extends Shape = Shape, N extends Net = Net, To extends Tensor = Tensor>
+  extends Tensor<S, Made<'applied', readonly [To], N>> {
   readonly kind: 'applied'
-  readonly net: Net
-  readonly to: Tensor
+  readonly net: N
+  readonly to: To
 }
-export interface Joined<S extends Shape = Shape> extends Tensor<S> {
+export interface Joined<S extends Shape = Shape, Parts extends readonly Tensor[] = readonly Tensor[]>
+  extends Tensor<S, Made<'joined', Parts>> {
   readonly kind: 'joined'
-  readonly parts: readonly Tensor[]
+  readonly parts: Parts
 }
-export interface DetachedTensor<S extends Shape = Shape> extends Tensor<S> {
+export interface DetachedTensor<S extends Shape = Shape, Of extends Tensor = Tensor>
+  extends Tensor<S, Made<'detached', readonly [Of]>> {
   readonly kind: 'detached'
-  readonly of: Tensor
+  readonly of: Of
 }
 
 /** What each step is given: images, label maps, classes. Data files hold it under this name. */
-export const fed = <const S extends readonly [number, number, number, number]>(name: string, shape: S): Fed<S> => ({
-  kind: 'fed',
-  name,
-  shape,
-})
+export const fed = <const Name extends string, const S extends readonly [number, number, number, number]>(
+  name: Name,
+  shape: S,
+): Fed<S, Name> => ({ kind: 'fed', name, shape })
 
 /** Sizes and nets that are known only at run time are checked then. */
 type IsLiteral<N extends Net, S extends Shape> = number extends S[0] | S[1] | S[2] | S[3]
@@ -49,68 +61,110 @@ type IsLiteral<N extends Net, S extends Shape> = number extends S[0] | S[1] | S[
     : true
 type Takes<N extends Net, S extends Shape> =
   IsLiteral<N, S> extends true ? (ComplaintOf<Analyse<N, S>> extends infer C extends string ? C : unknown) : unknown
-type Given<N extends Net, S extends Shape> =
+/** What a net makes of a shape, where both are known. */
+export type Given<N extends Net, S extends Shape> =
   IsLiteral<N, S> extends true ? (Analyse<N, S> extends Facts<infer O, any, any, any> ? O : Shape) : Shape
 
 /** @example const fake = apply(generator, label) */
-export const apply = <N extends Net, S extends Shape>(net: N, to: Tensor<S> & Takes<N, S>): Applied<Given<N, S>> => {
+export const apply = <N extends Net, T extends Tensor>(
+  net: N,
+  to: T & Takes<N, T['shape']>,
+): Applied<Given<N, T['shape']>, N, T> => {
   const a = analyse(net, to.shape)
   if (isLeft(a)) throw new Error(renderError(a.left))
-  return { kind: 'applied', net, to, shape: a.right.output as Given<N, S> }
+  return { kind: 'applied', net, to, shape: a.right.output as Given<N, T['shape']> }
 }
 
+/** The shape of tensors side by side; Shape when a size is not known. */
+export type JoinedShape<Parts> = Parts extends readonly [Tensor<infer S>, ...infer Rest] ? AndChannels<S, Rest> : Shape
+type AndChannels<S extends Shape, Rest> = Rest extends readonly [Tensor<infer T>, ...infer More]
+  ? AndChannels<[S[0], number extends S[1] | T[1] ? number : Add<S[1], T[1]>, S[2], S[3]], More>
+  : Rest extends readonly []
+    ? S
+    : Shape
+
 /** Side by side along the channels. @example joined(label, photo) */
-export const joined = (...parts: readonly [Tensor, ...Tensor[]]): Joined => {
+export const joined = <const Parts extends readonly [Tensor, ...Tensor[]]>(
+  ...parts: Parts
+): Joined<JoinedShape<Parts>, Parts> => {
   const [first] = parts
   const odd = parts.findIndex((p) => [0, 2, 3].some((d) => p.shape[d] !== first.shape[d]))
   if (odd >= 0) throw new Error(branchesDiffer(shapeText(first.shape), `${odd + 1}`, shapeText(parts[odd]!.shape)))
   const [b, , h, w] = first.shape
-  return { kind: 'joined', parts, shape: [b, parts.reduce((n, p) => n + p.shape[1], 0), h, w] }
+  const shape: Shape = [b, parts.reduce((n, p) => n + p.shape[1], 0), h, w]
+  return { kind: 'joined', parts, shape: shape as JoinedShape<Parts> }
 }
 
 /** The same values, taken as constants: no gradient passes. */
-export const detach = <S extends Shape>(of: Tensor<S>): DetachedTensor<S> => ({ kind: 'detached', of, shape: of.shape })
+export const detach = <T extends Tensor>(of: T): DetachedTensor<T['shape'], T> => ({ kind: 'detached', of, shape: of.shape })
 
 // ---------------------------------------------------------------- objectives
 
 /** weight * loss(of, to); `to` is a number where every element is compared with the same. */
-export interface LossTerm {
-  readonly loss: Loss
-  readonly of: Tensor
-  readonly to: Tensor | number
-  readonly weight: number
+export interface LossTerm<
+  L extends Loss = Loss,
+  Of extends Tensor = Tensor,
+  To extends Tensor | number = Tensor | number,
+  W extends number = number,
+> {
+  readonly loss: L
+  readonly of: Of
+  readonly to: To
+  readonly weight: W
 }
 
 /** @example loss(mse, judged, 1), loss(l1, fake, photo, 100) */
-export const loss = (kind: Loss, of: Tensor, to: Tensor | number, weight = 1): LossTerm => ({ loss: kind, of, to, weight })
+export const loss = <L extends Loss, Of extends Tensor, To extends Tensor | number, W extends number = 1>(
+  kind: L,
+  of: Of,
+  to: To,
+  weight = 1 as W,
+): LossTerm<L, Of, To, W> => ({ loss: kind, of, to, weight })
 
-export interface StepObjective {
-  readonly name: string
+type OneOrMore<T> = T | readonly T[]
+export type Losses = Readonly<Record<string, readonly LossTerm[]>>
+
+export interface StepObjective<
+  Name extends string = string,
+  Over extends readonly Net[] = readonly Net[],
+  Opt extends Optimizer = Optimizer,
+  Ls extends Losses = Losses,
+> {
+  readonly name: Name
   /** The nets whose parameters it trains. */
-  readonly over: readonly Net[]
-  readonly optimizer: Optimizer
+  readonly over: Over
+  readonly optimizer: Opt
   /** Reported as '<objective>.<loss>', several terms under one name as '<objective>.<loss>.0', ... */
-  readonly losses: Readonly<Record<string, readonly LossTerm[]>>
+  readonly losses: Ls
 }
 
-export interface Minimize {
-  readonly over: Net | readonly Net[]
-  readonly optimizer: Optimizer
-  readonly losses: Readonly<Record<string, LossTerm | readonly LossTerm[]>>
+export interface Minimize<Over, Opt extends Optimizer, Ls> {
+  readonly over: Over
+  readonly optimizer: Opt
+  readonly losses: Ls
 }
 
-const listed = <T>(one: T | readonly T[]): readonly T[] => (Array.isArray(one) ? one : [one as T])
+type Listed<T> = T extends readonly unknown[] ? T : readonly [T]
+const listed = <T>(one: OneOrMore<T>): readonly T[] => (Array.isArray(one) ? one : [one as T])
 
-export const minimize = (name: string, { over, optimizer, losses }: Minimize): StepObjective => ({
+export const minimize = <
+  const Name extends string,
+  const Over extends OneOrMore<Net>,
+  Opt extends Optimizer,
+  const Ls extends Readonly<Record<string, OneOrMore<LossTerm>>>,
+>(
+  name: Name,
+  { over, optimizer, losses }: Minimize<Over, Opt, Ls>,
+): StepObjective<Name, Listed<Over>, Opt, { readonly [K in keyof Ls]: Listed<Ls[K]> }> => ({
   name,
-  over: listed(over),
+  over: listed<Net>(over) as Listed<Over>,
   optimizer,
-  losses: Object.fromEntries(Object.entries(losses).map(([k, terms]) => [k, listed(terms)])),
+  losses: Object.fromEntries(Object.entries(losses).map(([k, terms]) => [k, listed<LossTerm>(terms)])) as never,
 })
 
-export interface TrainingStep {
+export interface TrainingStep<Os extends readonly StepObjective[] = readonly StepObjective[]> {
   readonly kind: 'step'
-  readonly objectives: readonly StepObjective[]
+  readonly objectives: Os
 }
 
 /**
@@ -121,26 +175,46 @@ export interface TrainingStep {
  *   minimize('critic', { over: critic, optimizer: adam({ lr: 2e-4 }), losses: { fake: loss(mse, apply(critic, detach(fake)), 0) } }),
  * )
  */
-export const step = (...objectives: readonly StepObjective[]): TrainingStep => ({ kind: 'step', objectives })
+export const step = <const Os extends readonly StepObjective[]>(...objectives: Os): TrainingStep<Os> => ({
+  kind: 'step',
+  objectives,
+})
 
 export const termsOf = (s: TrainingStep): readonly LossTerm[] => s.objectives.flatMap((o) => Object.values(o.losses).flat())
 
-/** These tensors and all that they are made of, in the order in which they are first met. */
+/** The tensors that a tensor was made from. */
+export const partsOf = (t: Tensor): readonly Tensor[] => {
+  switch (t.kind) {
+    case 'fed':
+      return []
+    case 'applied':
+      return [(t as Applied).to]
+    case 'joined':
+      return (t as Joined).parts
+    case 'detached':
+      return [(t as DetachedTensor).of]
+  }
+}
+
+/** These tensors and all that they are made of, in the order in which they are made. */
 export const madeOf = (tensors: readonly Tensor[]): ReadonlySet<Tensor> => {
-  const seen = new Set<Tensor>()
+  const made = new Set<Tensor>()
   const visit = (t: Tensor): void => {
-    if (seen.has(t)) return
-    seen.add(t)
-    if (t.kind === 'applied') visit((t as Applied).to)
-    if (t.kind === 'joined') (t as Joined).parts.forEach(visit)
-    if (t.kind === 'detached') visit((t as DetachedTensor).of)
+    if (made.has(t)) return
+    partsOf(t).forEach(visit)
+    made.add(t)
   }
   tensors.forEach(visit)
-  return seen
+  return made
 }
 
 export const isFed = (t: Tensor): t is Fed => t.kind === 'fed'
+export const isTensor = (to: Tensor | number): to is Tensor => typeof to !== 'number'
+
+/** All tensors of the step, in the order in which they are made. */
+export const tensorsOf = (s: TrainingStep): readonly Tensor[] => [
+  ...madeOf(termsOf(s).flatMap((t) => [t.of, t.to].filter(isTensor))),
+]
 
 /** What the step is fed. */
-export const fedOf = (s: TrainingStep): readonly Fed[] =>
-  [...madeOf(termsOf(s).flatMap((t) => (typeof t.to === 'number' ? [t.of] : [t.of, t.to])))].filter(isFed)
+export const fedOf = (s: TrainingStep): readonly Fed[] => tensorsOf(s).filter(isFed)

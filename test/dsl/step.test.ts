@@ -21,7 +21,7 @@ import {
   sgd,
   step,
 } from '../../dsl'
-import type { Net, TrainingStep } from '../../dsl'
+import type { Net, Tensor, TrainingStep } from '../../dsl'
 import { type GraphError, renderError } from '../../staging/core/errors'
 import { training } from '../../staging/grad/grad'
 
@@ -31,7 +31,7 @@ const rightOf = <T>(e: Either<GraphError, T>): T => {
 }
 const optimizer = sgd({ lr: 0.1 })
 const image = fed('image', [2, 3, 8, 8])
-const over = (net: Net, of = apply(net, image)): TrainingStep =>
+const over = (net: Net, of: Tensor = apply(net, image)): TrainingStep =>
   step(minimize('all', { over: net, optimizer, losses: { one: loss(mse, of, 1) } }))
 const words = (s: TrainingStep): string => {
   const e = elaborate(s)
@@ -44,7 +44,14 @@ test('shapes are known while typing and checked at run time', () => {
   const half = seq(conv2d('c', 6, 3, { stride: 2 }), relu())
   const shape: [2, 6, 4, 4] = apply(half, image).shape
   assert.equal(shape, [2, 6, 4, 4])
-  assert.equal(joined(image, image).shape, [2, 6, 8, 8])
+  const sideBySide: [2, 6, 8, 8] = joined(image, image).shape
+  assert.equal(sideBySide, [2, 6, 8, 8])
+  // A function that does not ask how its tensor was made keeps that in the types of what it gives.
+  const twice = <M>(x: Tensor<[2, 6, 4, 4], M>) => joined(x, apply(seq(relu()), x))
+  const channels: 12 = twice(apply(half, image)).shape[1]
+  assert.is(channels, 12)
+  const by: 'image' | undefined = twice(apply(half, image)).parts[0].made?.of[0].made?.by
+  assert.is(by, undefined)
   assert.throws(
     () => joined(image, apply(half, image)),
     /the first branch gives \[2,3,8,8\] but branch 2 gives \[2,6,4,4\]; only the channels may differ/,
