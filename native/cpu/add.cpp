@@ -52,7 +52,6 @@ void add_all(const KernelCall& c) {
 }
 
 struct Add : PlainKernel {
-  static constexpr auto check = ops::check_add;
   static void run(const KernelCall& c) {
     if (c.n_ins > 2 && is_narrow(c.outs[0])) return add_all(c);
     add_pair(c.outs[0], c.ins[0], c.ins[1]);
@@ -61,7 +60,6 @@ struct Add : PlainKernel {
 };
 
 struct AddRelu : PlainKernel {
-  static constexpr auto check = ops::check_add_relu;
   static void run(const KernelCall& c) {
     const float slope = float(AddReluAttrs::read(c.attrs).slope);
     if (c.n_ins > 2) {
@@ -105,7 +103,6 @@ void copy(const View& y, const View& x) {
 }
 
 struct GradSum : PlainKernel {
-  static constexpr auto check = ops::check_grad_sum;
   static void run(const KernelCall& c) {
     const View& sum = c.outs[0];
     const bool first_fills = ops::same_box(c.ins[0], sum);

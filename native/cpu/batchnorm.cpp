@@ -40,7 +40,6 @@ struct Reduction : PlainKernel {
 };
 
 struct BnStats : PlainKernel {
-  static constexpr auto check = ops::check_bn_stats;
   static int64_t sums_bytes(const KernelCall& c) { return channel_sums_bytes<2>(c.ins[0]); }
   /// The first pixel's channels as floats lie behind the sums where they are not so in memory.
   static int64_t workspace(const KernelCall& c) {
@@ -71,7 +70,6 @@ struct BnStats : PlainKernel {
 };
 
 struct BnApply : Affine<2> {
-  static constexpr auto check = ops::check_bn_apply;
   static void run(const KernelCall& c) {
     const auto a = BnApplyAttrs::read(c.attrs);
     normalise(c, BatchMoments(c.ins[1], double(a.count), a.eps), c.ins[2], c.ins[3]);
@@ -79,7 +77,6 @@ struct BnApply : Affine<2> {
 };
 
 struct BnBackwardReduce : Reduction {
-  static constexpr auto check = ops::check_bn_bwd_reduce;
   static void run(const KernelCall& c) {
     const auto a = BnBwdReduceAttrs::read(c.attrs);
     reduce(c, BatchMoments(c.ins[2], double(a.count), a.eps));
@@ -87,7 +84,6 @@ struct BnBackwardReduce : Reduction {
 };
 
 struct BnBackwardData : Affine<4> {
-  static constexpr auto check = ops::check_bn_bwd_data;
   static void run(const KernelCall& c) {
     const auto a = BnBwdDataAttrs::read(c.attrs);
     const BatchMoments moments(c.ins[2], double(a.count), a.eps);
@@ -103,14 +99,12 @@ struct BnBackwardData : Affine<4> {
 };
 
 struct BnFrozen : Affine<2> {
-  static constexpr auto check = ops::check_bn_frozen;
   static void run(const KernelCall& c) {
     normalise(c, RunningMoments(c.ins[1], c.ins[2], BnFrozenAttrs::read(c.attrs).eps), c.ins[3], c.ins[4]);
   }
 };
 
 struct BnFrozenBackwardData : Affine<1> {
-  static constexpr auto check = ops::check_bn_frozen_bwd_data;
   static void run(const KernelCall& c) {
     const double eps = BnFrozenBwdDataAttrs::read(c.attrs).eps;
     const Coefficients k = coefficients(c);
@@ -122,14 +116,12 @@ struct BnFrozenBackwardData : Affine<1> {
 };
 
 struct BnFrozenBackwardReduce : Reduction {
-  static constexpr auto check = ops::check_bn_frozen_bwd_reduce;
   static void run(const KernelCall& c) {
     reduce(c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps));
   }
 };
 
 struct BnRunning : PlainKernel {
-  static constexpr auto check = ops::check_bn_running;
   static void run(const KernelCall& c) {
     const auto a = BnRunningAttrs::read(c.attrs);
     const int64_t channels = c.ins[1].dims[0];

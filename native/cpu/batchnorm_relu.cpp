@@ -7,14 +7,12 @@ namespace {
 ops::Parts alone(const View& x) { return {&x, 1}; }
 
 struct BnReluApply : Affine<2> {
-  static constexpr auto check = ops::check_bn_relu_apply;
   static void run(const KernelCall& c) {
     apply_norm(rectified_norm(c, alone(c.ins[0]), 1, BnReluApplyAttrs::read(c.attrs)), c.outs[0], c.workspace);
   }
 };
 
 struct BnReluBackwardReduce : PlainKernel {
-  static constexpr auto check = ops::check_bn_relu_bwd_reduce;
   static int64_t workspace(const KernelCall& c) { return reduce_norm_bytes(c.ins[1]); }
   static void run(const KernelCall& c) {
     const RectifiedNorm norm = rectified_norm(c, alone(c.ins[0]), 2, BnReluBwdReduceAttrs::read(c.attrs));
@@ -23,7 +21,6 @@ struct BnReluBackwardReduce : PlainKernel {
 };
 
 struct BnReluBackwardData : Affine<4> {
-  static constexpr auto check = ops::check_bn_relu_bwd_data;
   static void run(const KernelCall& c) {
     const RectifiedNorm norm = rectified_norm(c, alone(c.ins[0]), 2, BnReluBwdDataAttrs::read(c.attrs));
     norm_gradient<0>(norm, c.ins[1], c.ins + 5, {}, c.outs[0], c.workspace);

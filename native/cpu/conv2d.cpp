@@ -13,7 +13,6 @@ ops::Conv2d conv2d_of(const KernelCall& c, const View& x, const View& y, const V
 
 struct Forward {
   static constexpr auto direction = Direction::forward;
-  static constexpr auto check = ops::check_conv2d;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.outs[0], c.ins[1]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_ins > 2, activations_of(c)); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
@@ -28,7 +27,6 @@ struct Forward {
 
 /// Attributes begin with the convolution's own. oneDNN's rectifier would turn NaN into 0: ours runs behind it.
 struct ForwardRelu : Forward {
-  static constexpr auto check = ops::check_conv2d_relu;
   static float slope(const KernelCall& c) { return float(Conv2dReluAttrs::read(c.attrs).slope); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
     Forward::run(convolution, c);
@@ -43,7 +41,6 @@ struct ForwardRelu : Forward {
 
 struct BackwardData {
   static constexpr auto direction = Direction::backward_data;
-  static constexpr auto check = ops::check_conv2d_bwd_data;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.outs[0], c.ins[0], c.ins[1]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), false, activations_of(c)); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
@@ -58,7 +55,6 @@ struct BackwardData {
 
 struct BackwardWeights {
   static constexpr auto direction = Direction::backward_weights;
-  static constexpr auto check = ops::check_conv2d_bwd_weights;
   static ops::Conv2d geometry(const KernelCall& c) { return conv2d_of(c, c.ins[0], c.ins[1], c.outs[0]); }
   static auto of(const KernelCall& c) { return convolution_of(direction, geometry(c), c.n_outs > 1, activations_of(c)); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {

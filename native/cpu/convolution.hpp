@@ -57,7 +57,6 @@ class ReadyConvolution {
 template <class Way>
 class DirectConvolution {
  public:
-  static constexpr auto check = Way::check;
   explicit DirectConvolution(const KernelCall& c) : convolution_(Way::of(c), c) {}
   int64_t workspace_bytes() const { return convolution_.workspace_bytes(); }
   void compile() const { convolution_.compile(); }

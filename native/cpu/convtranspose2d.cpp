@@ -33,7 +33,6 @@ void add_bias(const View& y, const View& bias) {
 }
 
 struct Forward {
-  static constexpr auto check = ops::check_conv_transpose2d;
   static auto of(const KernelCall& c) { return convolution(Direction::backward_data, c, c.ins[0], c.outs[0], c.ins[1]); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
     void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
@@ -43,7 +42,6 @@ struct Forward {
 };
 
 struct BackwardData {
-  static constexpr auto check = ops::check_conv_transpose2d_bwd_data;
   static auto of(const KernelCall& c) { return convolution(Direction::forward, c, c.outs[0], c.ins[0], c.ins[1]); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
     void* data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
@@ -53,7 +51,6 @@ struct BackwardData {
 
 /// The bias gradient's partial sums take over the scratch of the weight gradient.
 struct BackwardWeights {
-  static constexpr auto check = ops::check_conv_transpose2d_bwd_weights;
   static auto of(const KernelCall& c) { return convolution(Direction::backward_weights, c, c.ins[0], c.ins[1], c.outs[0]); }
   static void run(ReadyConvolution& convolution, const KernelCall& c) {
     void* data[] = {c.ins[1].data, c.ins[0].data, c.outs[0].data};

@@ -29,7 +29,6 @@ void transpose_views(const View& x, const View& y, int64_t images, int64_t rows,
 }
 
 struct Flatten : PlainKernel {
-  static constexpr auto check = ops::check_flatten;
   static void run(const KernelCall& c) {
     const View& x = c.ins[0];
     transpose_views(x, c.outs[0], x.dims[0], x.dims[2] * x.dims[3], x.dims[1]);
@@ -37,7 +36,6 @@ struct Flatten : PlainKernel {
 };
 
 struct FlattenBackward : PlainKernel {
-  static constexpr auto check = ops::check_flatten_bwd;
   static void run(const KernelCall& c) {
     const View& dx = c.outs[0];
     transpose_views(c.ins[0], dx, dx.dims[0], dx.dims[1], dx.dims[2] * dx.dims[3]);

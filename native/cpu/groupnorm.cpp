@@ -30,7 +30,6 @@ struct GroupMoments {
 };
 
 struct GroupNormStats : PlainKernel {
-  static constexpr auto check = ops::check_group_norm_stats;
   static int64_t workspace(const KernelCall& c) { return channel_sums_bytes<2>(image_of(c.ins[0], 0)); }
   static void run(const KernelCall& c) {
     const int64_t channels = c.ins[0].dims[1], groups = GroupNormStatsAttrs::read(c.attrs).groups, size = channels / groups;
@@ -69,7 +68,6 @@ struct GroupNormStats : PlainKernel {
 };
 
 struct GroupNormApply : Affine<3> {
-  static constexpr auto check = ops::check_group_norm_apply;
   static void run(const KernelCall& c) {
     const auto a = GroupNormApplyAttrs::read(c.attrs);
     const Coefficients k = coefficients(c);
@@ -93,7 +91,6 @@ struct GroupNormApply : Affine<3> {
 };
 
 struct GroupNormBackwardReduce : PlainKernel {
-  static constexpr auto check = ops::check_group_norm_bwd_reduce;
   /// Sums for each channel of an image, then totals over the images, then means.
   static int64_t workspace(const KernelCall& c) {
     return channel_sums_bytes<2>(image_of(c.ins[0], 0)) + c.ins[0].dims[1] * int64_t(2 * sizeof(double) + sizeof(float));
@@ -126,7 +123,6 @@ struct GroupNormBackwardReduce : PlainKernel {
 };
 
 struct GroupNormBackwardData : Affine<4> {
-  static constexpr auto check = ops::check_group_norm_bwd_data;
   static void run(const KernelCall& c) {
     const auto a = GroupNormBwdDataAttrs::read(c.attrs);
     const Coefficients k = coefficients(c);

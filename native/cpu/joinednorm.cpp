@@ -5,7 +5,6 @@ namespace spillway::cpu {
 namespace {
 
 struct JoinStats : PlainKernel {
-  static constexpr auto check = ops::check_join_stats;
   static void run(const KernelCall& c) {
     float* to = floats(c.outs[0]);
     for (int64_t row = 0; row < 4; row++)
@@ -17,7 +16,6 @@ struct JoinStats : PlainKernel {
 };
 
 struct JoinedNorm : PlainKernel {
-  static constexpr auto check = ops::check_joined_norm;
   static int64_t workspace(const KernelCall& c) { return 2 * c.outs[0].dims[1] * int64_t(sizeof(float)); }
   static void run(const KernelCall& c) {
     apply_norm(rectified_norm(c, ops::parts_of(c, 3), 0, JoinedNormAttrs::read(c.attrs)), c.outs[0], c.workspace);
@@ -25,7 +23,6 @@ struct JoinedNorm : PlainKernel {
 };
 
 struct JoinedNormBackwardReduce : PlainKernel {
-  static constexpr auto check = ops::check_joined_norm_bwd_reduce;
   static int64_t workspace(const KernelCall& c) { return reduce_norm_bytes(c.ins[0]); }
   static void run(const KernelCall& c) {
     const RectifiedNorm norm = rectified_norm(c, ops::parts_of(c, 4), 1, JoinedNormBwdReduceAttrs::read(c.attrs));
@@ -34,7 +31,6 @@ struct JoinedNormBackwardReduce : PlainKernel {
 };
 
 struct JoinedNormBackwardData : Affine<4> {
-  static constexpr auto check = ops::check_joined_norm_bwd_data;
   static void run(const KernelCall& c) {
     const auto a = JoinedNormBwdDataAttrs::read(c.attrs);
     const RectifiedNorm norm = rectified_norm(c, ops::parts_of(c, uint32_t(6 + a.onto)), 1, a);

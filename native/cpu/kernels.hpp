@@ -23,10 +23,9 @@ bool has_bf16();
 
 inline float* floats(const View& v) { return static_cast<float*>(v.data); }
 
-/// An operator that needs no scratch and takes what the op table allows; others hide these members with their own. One with things to work out beforehand is an object
+/// An operator that needs no scratch; others hide this member with their own. One with things to work out beforehand is an object
 /// instead: made from a call, with `workspace_bytes()`, `run(call)` and, where there is code to generate, `compile()`.
 struct PlainKernel {
-  static constexpr auto check = ops::check_by_table;
   static int64_t workspace(const KernelCall&) { return 0; }
 };
 
@@ -51,9 +50,8 @@ bool worthwhile(const KernelCall& c) {
 }
 
 /// Legal shapes, f32 or bf16 where the processor has it.
-template <class Op>
-Status check(const KernelCall& c) {
-  if (Status s = Op::check(c); !s.ok()) return s;
+inline Status check(const KernelCall& c) {
+  if (Status s = ops::check(c); !s.ok()) return s;
   if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cpu device computes in f32");
   return ops::is_narrow(c) && !has_bf16() ? ops::refuse(c, "this processor has no bf16 arithmetic (avx512_bf16)") : Status{};
 }
@@ -121,11 +119,11 @@ void describe(const KernelCall& c, uint32_t number, uint32_t most, std::vector<W
   into.push_back(way);
 }
 
-/// An entry from its ways, in the order of their numbers; the first one has `check`, which speaks for all.
+/// An entry from its ways, in the order of their numbers.
 template <class First, class... Others>
 constexpr KernelEntry entry() {
   return {[](const KernelCall& c, uint32_t most) -> Result<std::vector<Way>> {
-            if (Status s = check<First>(c); !s.ok()) return s;
+            if (Status s = check(c); !s.ok()) return s;
             std::vector<Way> ways;
             uint32_t number = 0;
             if (Status s = guarded(c, [&] { describe<First>(c, number, most, ways); }); !s.ok()) return s;
@@ -134,7 +132,7 @@ constexpr KernelEntry entry() {
             return ways;
           },
           [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
-            if (Status s = check<First>(c); !s.ok()) return s;
+            if (Status s = check(c); !s.ok()) return s;
             std::unique_ptr<PreparedKernel> made;
             const Status s = guarded(c, [&] {
               uint32_t number = 0;

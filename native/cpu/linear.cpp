@@ -41,7 +41,6 @@ std::shared_ptr<const Compiled> product(const Product& p) {
 }
 
 struct Forward {
-  static constexpr auto check = ops::check_linear;
   static Product of(const KernelCall& c) {
     return {ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2, ops::is_narrow(c), ops::is_narrow(c)};
   }
@@ -52,7 +51,6 @@ struct Forward {
 };
 
 struct BackwardData {
-  static constexpr auto check = ops::check_linear_bwd_data;
   static Product of(const KernelCall& c) {
     return {ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, false, false, ops::is_narrow(c), ops::is_narrow(c)};
   }
@@ -63,7 +61,6 @@ struct BackwardData {
 };
 
 struct BackwardWeights {
-  static constexpr auto check = ops::check_linear_bwd_weights;
   static Product of(const KernelCall& c) {
     return {c.ins[1].dims[1], ops::pixels(c.ins[1]), c.ins[0].dims[1], true, false, false, ops::is_narrow(c), false};
   }
@@ -79,7 +76,6 @@ struct BackwardWeights {
 template <class Way>
 class Kernel {
  public:
-  static constexpr auto check = Way::check;
   explicit Kernel(const KernelCall& c) : compiled_(product(Way::of(c))), bound_(*compiled_), workspace_bytes_(compiled_->workspace_bytes()) {
     if constexpr (requires { Way::sums(c); }) workspace_bytes_ = std::max(workspace_bytes_, Way::sums(c));
   }

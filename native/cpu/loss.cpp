@@ -51,7 +51,6 @@ struct Softmax {
 };
 
 struct SoftmaxXent : RowSum {
-  static constexpr auto check = ops::check_softmax_xent;
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &labels = c.ins[1];
@@ -67,7 +66,6 @@ struct SoftmaxXent : RowSum {
 };
 
 struct SoftmaxXentBackward : PlainKernel {
-  static constexpr auto check = ops::check_softmax_xent_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &labels = c.ins[1], &dx = c.outs[0];
@@ -94,7 +92,6 @@ struct SoftmaxXentBackward : PlainKernel {
 
 template <class Loss>
 struct ElementLoss : RowSum {
-  static constexpr auto check = ops::check_element_loss;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = MseAttrs::read(c.attrs);
@@ -112,7 +109,6 @@ struct ElementLoss : RowSum {
 
 template <class Loss>
 struct ElementLossBackward : PlainKernel {
-  static constexpr auto check = ops::check_element_loss_bwd;
   static void run(const KernelCall& c) {
     const auto a = MseBwdAttrs::read(c.attrs);
     const float scale = float(a.weight / double(a.count)), constant = float(a.constant);

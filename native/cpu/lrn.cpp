@@ -18,7 +18,6 @@ double divisor(const LrnAttrs& a, const float* x, int64_t channels, int64_t c) {
 }
 
 struct Lrn : PlainKernel {
-  static constexpr auto check = ops::check_lrn;
   static void run(const KernelCall& call) {
     const LrnAttrs a = LrnAttrs::read(call.attrs);
     const View &x = call.ins[0], &y = call.outs[0];
@@ -36,7 +35,6 @@ struct Lrn : PlainKernel {
 
 /// What a pixel's channels give to the channels that they sum, and their own divisors' powers: two doubles a channel.
 struct LrnBackward {
-  static constexpr auto check = ops::check_lrn;
   static int64_t workspace(const KernelCall& call) { return use_threads() * 2 * call.ins[0].dims[1] * int64_t(sizeof(double)); }
 
   static void run(const KernelCall& call) {

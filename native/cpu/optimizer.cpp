@@ -9,7 +9,6 @@ namespace spillway::cpu {
 namespace {
 
 struct Sgd : PlainKernel {
-  static constexpr auto check = ops::check_sgd;
   static void run(const KernelCall& c) {
     const auto a = SgdAttrs::read(c.attrs);
     const float lr = float(a.lr * c.step->lr_scale), decay = float(a.weight_decay), momentum = float(a.momentum);
@@ -34,7 +33,6 @@ struct Sgd : PlainKernel {
 };
 
 struct Adam : PlainKernel {
-  static constexpr auto check = ops::check_adam;
   static void run(const KernelCall& c) {
     const auto a = AdamAttrs::read(c.attrs);
     const double lr = a.lr * c.step->lr_scale, step = double(c.step->step);

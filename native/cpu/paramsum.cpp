@@ -1,5 +1,4 @@
 // The sum of a parameter's gradients, in place of the first where the plan says so.
-#include "ops/paramsum.hpp"
 
 #include "cpu/runs.hpp"
 
@@ -7,7 +6,6 @@ namespace spillway::cpu {
 namespace {
 
 struct ParamGradSum : PlainKernel {
-  static constexpr auto check = ops::check_param_grad_sum;
   static void run(const KernelCall& c) {
     const View& sum = c.outs[0];
     for (uint32_t i = 1; i < c.n_ins; i++)

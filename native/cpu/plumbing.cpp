@@ -22,7 +22,6 @@ void each_pair(const View& y, const View& x, Body body) {
 }
 
 struct Fill : PlainKernel {
-  static constexpr auto check = ops::check_fill;
   static void run(const KernelCall& c) {
     const float value = float(FillAttrs::read(c.attrs).value);
     each_run<1>({&c.outs[0]}, [value](Pointers<1> at, int64_t n) { std::fill_n(at[0], n, value); });
@@ -30,14 +29,12 @@ struct Fill : PlainKernel {
 };
 
 struct Copy : PlainKernel {
-  static constexpr auto check = ops::check_copy;
   static void run(const KernelCall& c) {
     each_pair(c.outs[0], c.ins[0], [](Pointers<2> at, int64_t n) { std::memmove(at[0], at[1], size_t(n) * sizeof(float)); });
   }
 };
 
 struct Accumulate : PlainKernel {
-  static constexpr auto check = ops::check_accumulate;
   static void run(const KernelCall& c) {
     each_pair(c.outs[0], c.ins[0], [](Pointers<2> at, int64_t n) {
       const auto [y, x] = at;
@@ -48,7 +45,6 @@ struct Accumulate : PlainKernel {
 };
 
 struct MergeMoments : PlainKernel {
-  static constexpr auto check = ops::check_merge_moments;
   static void run(const KernelCall& call) {
     const auto a = MergeMomentsAttrs::read(call.attrs);
     ops::merge_statistics<float>(call.ins[0], double(a.count_x), call.outs[0], double(a.count_y));

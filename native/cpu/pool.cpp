@@ -64,7 +64,6 @@ struct Maxima {
 };
 
 struct MaxPool : PlainKernel {
-  static constexpr auto check = ops::check_max_pool;
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
@@ -111,7 +110,6 @@ void scatter_to_maxima(const KernelCall& c, const View& dy, const Window& window
 }
 
 struct MaxPoolBackward : GatheringKernel {
-  static constexpr auto check = ops::check_max_pool_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &dy = c.ins[1];
@@ -131,7 +129,6 @@ uint8_t* places_at(const View& places, int64_t b, int64_t oy, int64_t ox) {
 }
 
 struct MaxPoolPlaces : PlainKernel {
-  static constexpr auto check = ops::check_max_pool_places;
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &places = c.outs[0];
@@ -151,7 +148,6 @@ struct MaxPoolPlaces : PlainKernel {
 };
 
 struct MaxPoolPlacesBackward : GatheringKernel {
-  static constexpr auto check = ops::check_max_pool_places_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const View &places = c.ins[0], &dy = c.ins[1];
@@ -171,7 +167,6 @@ float share_of(const Attrs& a, const Window& window, int64_t oy, int64_t ox) {
 }
 
 struct AvgPool : PlainKernel {
-  static constexpr auto check = ops::check_avg_pool;
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
@@ -197,7 +192,6 @@ struct AvgPool : PlainKernel {
 };
 
 struct AvgPoolBackward : GatheringKernel {
-  static constexpr auto check = ops::check_avg_pool_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const View& dy = c.ins[0];
@@ -220,7 +214,6 @@ struct AvgPoolBackward : GatheringKernel {
 
 /// A thread owns a group of channels of one image and sums its pixels in order, in double.
 struct GlobalAvgPool : PlainKernel {
-  static constexpr auto check = ops::check_global_avg_pool;
   template <class T>
   static void run(const KernelCall& c) {
     constexpr int64_t group = 16;
@@ -243,7 +236,6 @@ struct GlobalAvgPool : PlainKernel {
 };
 
 struct GlobalAvgPoolBackward : PlainKernel {
-  static constexpr auto check = ops::check_global_avg_pool_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const View &dy = c.ins[0], &dx = c.outs[0];

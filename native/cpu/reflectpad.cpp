@@ -7,7 +7,6 @@ namespace spillway::cpu {
 namespace {
 
 struct ReflectPad : PlainKernel {
-  static constexpr auto check = ops::check_reflect_pad;
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
     const ops::Mirrors g = ops::reflect_geometry(ReflectPadAttrs::read(c.attrs), x);
@@ -20,7 +19,6 @@ struct ReflectPad : PlainKernel {
 };
 
 struct ReflectPadBackward : PlainKernel {
-  static constexpr auto check = ops::check_reflect_pad_bwd;
   static void run(const KernelCall& c) {
     const View &dy = c.ins[0], &dx = c.outs[0];
     const ops::Mirrors g = ops::reflect_geometry(ReflectPadBwdAttrs::read(c.attrs), dx);

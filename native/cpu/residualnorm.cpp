@@ -24,7 +24,6 @@ void each_place(const View& v, const Body& body) {
 }
 
 struct BnAddReluApply : Affine<2> {
-  static constexpr auto check = ops::check_bn_add_relu_apply;
   template <class T>
   static void run(const KernelCall& c) {
     const View &x_view = c.ins[0], &shortcut_view = c.ins[1], &y_view = c.outs[0], &signs_view = c.outs[1];
@@ -53,7 +52,6 @@ struct BnAddReluApply : Affine<2> {
 };
 
 struct BnAddReluBackwardReduce : PlainKernel {
-  static constexpr auto check = ops::check_bn_add_relu_bwd_reduce;
   static int64_t workspace(const KernelCall& c) { return channel_sums_bytes<2>(c.ins[1]); }
   static void run(const KernelCall& c) {
     const auto a = BnAddReluBwdReduceAttrs::read(c.attrs);
@@ -73,7 +71,6 @@ struct BnAddReluBackwardReduce : PlainKernel {
 };
 
 struct BnAddReluBackwardData : Affine<4> {
-  static constexpr auto check = ops::check_bn_add_relu_bwd_data;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnAddReluBwdDataAttrs::read(c.attrs);

@@ -30,7 +30,6 @@ void blend(T* y, const T* const (&x)[4], const Between& rows, const Between& col
 }
 
 struct Upsample : PlainKernel {
-  static constexpr auto check = ops::check_upsample;
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &y = c.outs[0];
@@ -70,7 +69,6 @@ void add_scaled(float* sum, const T* gradient, float weight, int64_t channels) {
 }
 
 struct UpsampleBackward : GatheringKernel {
-  static constexpr auto check = ops::check_upsample_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const View& dy = c.ins[0];

@@ -694,10 +694,28 @@ struct OpInfo {
   constexpr const OperandInfo& out(uint32_t i) const { return outs[i]; }
 };
 
+inline constexpr AttrLimit BnApplyLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnFrozenLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnFrozenBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnFrozenBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnRunningLimits[] = {{0, 0, 1, UNBOUNDED}, {1, 1, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ReluLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ReluBwdLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
 inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
+inline constexpr AttrLimit BnReluApplyLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnReluBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnReluBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit JoinedNormLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit JoinedNormBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit JoinedNormBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}, {3, 0, 1, UNBOUNDED}};
+inline constexpr AttrLimit LrnLimits[] = {{0, 1, 1073741824, UNBOUNDED}, {1, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LrnBwdLimits[] = {{0, 1, 1073741824, UNBOUNDED}, {1, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnAddReluApplyLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnAddReluBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnAddReluBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit MultiplyLimits[] = {{0, 0, 2, UNBOUNDED}};
 inline constexpr AttrLimit MultiplyBwdDataLimits[] = {{0, 0, 2, UNBOUNDED}};
 inline constexpr AttrLimit LayerNormLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
@@ -727,27 +745,27 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"dw", Role::whole, Element::real, true, false, nullptr}, {"db", Role::whole, Element::real, true, false, nullptr}}},
     {"bn_stats", 7, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
-     {{"stats", Role::whole, Element::real, true, false, nullptr}}},
-    {"bn_apply", 8, 4, 4, 1, 1, 2, "fi", false, -1, -1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}},
+     {{"stats", Role::whole, Element::real, true, false, "4C"}}},
+    {"bn_apply", 8, 4, 4, 1, 1, 2, "fi", false, -1, -1, BnApplyLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_bwd_reduce", 9, 3, 3, 2, 2, 2, "fi", false, -1, 1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, nullptr}},
-     {{"dgamma", Role::whole, Element::real, true, false, nullptr}, {"dbeta", Role::whole, Element::real, true, false, nullptr}}},
-    {"bn_bwd_data", 10, 6, 6, 1, 1, 2, "fi", false, 1, 1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"dgamma", Role::whole, Element::real, false, false, nullptr}, {"dbeta", Role::whole, Element::real, false, false, nullptr}},
+    {"bn_bwd_reduce", 9, 3, 3, 2, 2, 2, "fi", false, -1, 1, BnBwdReduceLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}},
+     {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
+    {"bn_bwd_data", 10, 6, 6, 1, 1, 2, "fi", false, 1, 1, BnBwdDataLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_frozen", 11, 5, 5, 1, 1, 1, "f", false, -1, -1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"mean", Role::whole, Element::real, false, false, nullptr}, {"var", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}},
+    {"bn_frozen", 11, 5, 5, 1, 1, 1, "f", false, -1, -1, BnFrozenLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"mean", Role::whole, Element::real, false, false, "C"}, {"var", Role::whole, Element::real, false, false, "C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_frozen_bwd_data", 12, 3, 3, 1, 1, 1, "f", false, -1, 0, nullptr, 0,
-     {{"dy", Role::data, Element::either, false, false, "ssss"}, {"var", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}},
+    {"bn_frozen_bwd_data", 12, 3, 3, 1, 1, 1, "f", false, -1, 0, BnFrozenBwdDataLimits, 1,
+     {{"dy", Role::data, Element::either, false, false, "ssss"}, {"var", Role::whole, Element::real, false, false, "C"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_frozen_bwd_reduce", 13, 4, 4, 2, 2, 1, "f", false, -1, 1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"mean", Role::whole, Element::real, false, false, nullptr}, {"var", Role::whole, Element::real, false, false, nullptr}},
-     {{"dgamma", Role::whole, Element::real, true, false, nullptr}, {"dbeta", Role::whole, Element::real, true, false, nullptr}}},
-    {"bn_running", 14, 3, 3, 0, 0, 2, "fi", false, -1, 0, nullptr, 0,
-     {{"stats", Role::whole, Element::real, false, false, nullptr}, {"mean", Role::whole, Element::real, true, false, nullptr}, {"var", Role::whole, Element::real, true, false, nullptr}},
+    {"bn_frozen_bwd_reduce", 13, 4, 4, 2, 2, 1, "f", false, -1, 1, BnFrozenBwdReduceLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"mean", Role::whole, Element::real, false, false, "C"}, {"var", Role::whole, Element::real, false, false, "C"}},
+     {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
+    {"bn_running", 14, 3, 3, 0, 0, 2, "fi", false, -1, 0, BnRunningLimits, 2,
+     {{"stats", Role::whole, Element::real, false, false, "4C"}, {"mean", Role::whole, Element::real, true, false, "C"}, {"var", Role::whole, Element::real, true, false, "C"}},
      {}},
     {"relu", 15, 1, 1, 1, 1, 1, "f", false, 0, -1, ReluLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
@@ -879,8 +897,8 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"param_grad_sum", 58, 2, 65535, 1, 1, 0, "", false, 0, 0, nullptr, 0,
-     {{"d0", Role::whole, Element::real, false, false, nullptr}, {"d1", Role::whole, Element::real, false, false, nullptr}},
-     {{"d", Role::whole, Element::real, true, false, nullptr}}},
+     {{"d0", Role::whole, Element::real, false, false, "="}, {"d1", Role::whole, Element::real, false, false, "="}},
+     {{"d", Role::whole, Element::real, true, false, "="}}},
     {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1, -1, nullptr, 0,
      {},
      {{"y", Role::any, Element::either, true, false, nullptr}}},
@@ -893,14 +911,14 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"merge_moments", 63, 1, 1, 1, 1, 2, "ii", false, -1, 0, nullptr, 0,
      {{"x", Role::any, Element::real, false, false, nullptr}},
      {{"y", Role::any, Element::real, true, true, nullptr}}},
-    {"bn_relu_apply", 70, 4, 4, 1, 1, 3, "fif", false, -1, -1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}},
+    {"bn_relu_apply", 70, 4, 4, 1, 1, 3, "fif", false, -1, -1, BnReluApplyLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_relu_bwd_reduce", 71, 5, 5, 2, 2, 3, "fif", false, -1, 1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}},
-     {{"dgamma", Role::whole, Element::real, true, false, nullptr}, {"dbeta", Role::whole, Element::real, true, false, nullptr}}},
-    {"bn_relu_bwd_data", 72, 7, 7, 1, 1, 3, "fif", false, 1, 1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}, {"dgamma", Role::whole, Element::real, false, false, nullptr}, {"dbeta", Role::whole, Element::real, false, false, nullptr}},
+    {"bn_relu_bwd_reduce", 71, 5, 5, 2, 2, 3, "fif", false, -1, 1, BnReluBwdReduceLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
+     {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
+    {"bn_relu_bwd_data", 72, 7, 7, 1, 1, 3, "fif", false, 1, 1, BnReluBwdDataLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"add_relu", 73, 2, 65535, 1, 1, 1, "f", false, 0, -1, nullptr, 0,
      {{"a", Role::data, Element::either, false, false, "ssss"}, {"b", Role::data, Element::either, false, false, "ssss"}},
@@ -908,14 +926,14 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"join_stats", 80, 2, 65535, 1, 1, 1, "i", false, -1, 0, nullptr, 0,
      {{"s0", Role::whole, Element::real, false, false, nullptr}, {"s1", Role::whole, Element::real, false, false, nullptr}},
      {{"stats", Role::whole, Element::real, true, false, nullptr}}},
-    {"joined_norm", 81, 5, 65535, 1, 1, 3, "fif", false, -1, -1, nullptr, 0,
-     {{"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
+    {"joined_norm", 81, 5, 65535, 1, 1, 3, "fif", false, -1, -1, JoinedNormLimits, 2,
+     {{"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
      {{"y", Role::data, Element::either, true, false, "sass"}}},
-    {"joined_norm_bwd_reduce", 82, 6, 65535, 2, 2, 3, "fif", false, -1, 0, nullptr, 0,
-     {{"dy", Role::data, Element::either, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
-     {{"dgamma", Role::whole, Element::real, true, false, nullptr}, {"dbeta", Role::whole, Element::real, true, false, nullptr}}},
-    {"joined_norm_bwd_data", 83, 8, 65535, 1, 1, 4, "fifi", false, 0, 0, nullptr, 0,
-     {{"dy", Role::data, Element::either, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}, {"dgamma", Role::whole, Element::real, false, false, nullptr}, {"dbeta", Role::whole, Element::real, false, false, nullptr}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
+    {"joined_norm_bwd_reduce", 82, 6, 65535, 2, 2, 3, "fif", false, -1, 0, JoinedNormBwdReduceLimits, 2,
+     {{"dy", Role::data, Element::either, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
+     {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
+    {"joined_norm_bwd_data", 83, 8, 65535, 1, 1, 4, "fifi", false, 0, 0, JoinedNormBwdDataLimits, 3,
+     {{"dy", Role::data, Element::either, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
     {"conv2d_relu", 84, 2, 3, 1, 1, 10, "iiiiiiiiif", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
@@ -926,10 +944,10 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"max_pool_places_bwd", 87, 2, 2, 1, 1, 10, "iiiiiiiiii", false, -1, 1, nullptr, 0,
      {{"places", Role::data, Element::i32, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
-    {"lrn", 90, 1, 1, 1, 1, 4, "ifff", false, -1, -1, nullptr, 0,
+    {"lrn", 90, 1, 1, 1, 1, 4, "ifff", false, -1, -1, LrnLimits, 3,
      {{"x", Role::data, Element::real, false, false, "sass"}},
      {{"y", Role::data, Element::real, true, false, "sass"}}},
-    {"lrn_bwd", 91, 2, 2, 1, 1, 4, "ifff", false, -1, 1, nullptr, 0,
+    {"lrn_bwd", 91, 2, 2, 1, 1, 4, "ifff", false, -1, 1, LrnBwdLimits, 3,
      {{"x", Role::data, Element::real, false, false, "sass"}, {"dy", Role::data, Element::real, false, false, "sass"}},
      {{"dx", Role::data, Element::real, true, false, "sass"}}},
     {"to_bf16", 92, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
@@ -944,14 +962,14 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"from_bf16_grad", 95, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::bf16, false, false, "ssss"}},
      {{"y", Role::data, Element::real, true, false, "ssss"}}},
-    {"bn_add_relu_apply", 96, 5, 5, 2, 2, 3, "fif", false, 1, -1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"shortcut", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}},
+    {"bn_add_relu_apply", 96, 5, 5, 2, 2, 3, "fif", false, 1, -1, BnAddReluApplyLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"shortcut", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}, {"signs", Role::data, Element::i32, true, false, "sass"}}},
-    {"bn_add_relu_bwd_reduce", 97, 4, 4, 2, 2, 3, "fif", false, -1, 1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"signs", Role::data, Element::i32, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, nullptr}},
-     {{"dgamma", Role::whole, Element::real, true, false, nullptr}, {"dbeta", Role::whole, Element::real, true, false, nullptr}}},
-    {"bn_add_relu_bwd_data", 98, 7, 7, 2, 2, 3, "fif", false, 1, 1, nullptr, 0,
-     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"signs", Role::data, Element::i32, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, nullptr}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"dgamma", Role::whole, Element::real, false, false, nullptr}, {"dbeta", Role::whole, Element::real, false, false, nullptr}},
+    {"bn_add_relu_bwd_reduce", 97, 4, 4, 2, 2, 3, "fif", false, -1, 1, BnAddReluBwdReduceLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"signs", Role::data, Element::i32, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}},
+     {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
+    {"bn_add_relu_bwd_data", 98, 7, 7, 2, 2, 3, "fif", false, 1, 1, BnAddReluBwdDataLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"signs", Role::data, Element::i32, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}},
      {{"dshortcut", Role::data, Element::either, true, false, "ssss"}, {"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"relu6", 100, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},

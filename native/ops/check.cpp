@@ -118,7 +118,6 @@ Status check_operands(const KernelCall& c) {
 }
 
 Status check_by_table(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const OpInfo& op = *op_info(c.kind);
   const View& anchor = op.anchor < 0 ? c.outs[0] : c.ins[op.anchor];
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
@@ -127,20 +126,6 @@ Status check_by_table(const KernelCall& c) {
     if (!lies_well(o, c, operand_of(c, i), anchor)) return refuse(c, (std::string(o.name) + " does not lie as it should").c_str());
   }
   return {};
-}
-
-Status check_same_boxes(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
-  for (uint32_t i = 0; i < c.n_ins; i++)
-    if (!is_activation(c.ins[i]) || !same_box(c.ins[i], c.outs[0]))
-      return refuse(c, "all operands must be activations with the same box");
-  return is_activation(c.outs[0]) ? Status{} : refuse(c, "the output must be an activation");
-}
-
-Status check_whole_channels(const KernelCall& c) {
-  if (Status s = check_same_boxes(c); !s.ok()) return s;
-  const View& v = c.outs[0];
-  return v.origin[1] == 0 && v.dims[1] == v.extent[1] ? Status{} : refuse(c, "all channels are due");
 }
 
 Status refuse(const KernelCall& c, const char* words) {

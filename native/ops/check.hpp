@@ -72,13 +72,10 @@ DType float_type(const KernelCall& c);
 bool is_narrow(const KernelCall& c);
 /// Operand and attribute counts, element types and finite, integral attributes as the op table says.
 Status check_operands(const KernelCall& c);
-/// What the op table says of operands and attributes, and of how operands lie to the one that is iterated over: all there is to check for
-/// operators of which it says that much.
+/// What the op table says of how operands lie to the one that is iterated over. Operands are checked already.
 Status check_by_table(const KernelCall& c);
-/// For element-wise operators: every operand holds the same box.
-Status check_same_boxes(const KernelCall& c);
-/// For operators over a pixel's channels: like check_same_boxes, and no channel is missing.
-Status check_whole_channels(const KernelCall& c);
+/// All of it, and what an operator knows beyond the table: the one check of every device.
+Status check(const KernelCall& c);
 /// A refusal that names the operator and its shapes.
 Status refuse(const KernelCall& c, const char* words);
 

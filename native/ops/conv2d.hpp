@@ -34,19 +34,14 @@ inline Status check_conv2d_sizes(const KernelCall& c, const View& x, const View&
 }
 
 inline Status check_conv2d(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_conv2d_sizes(c, c.ins[0], c.outs[0], c.ins[1], c.n_ins > 2 ? &c.ins[2] : nullptr);
 }
 
-inline Status check_conv2d_relu(const KernelCall& c) { return check_conv2d(c); }
-
 inline Status check_conv2d_bwd_data(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_conv2d_sizes(c, c.outs[0], c.ins[0], c.ins[1], nullptr);
 }
 
 inline Status check_conv2d_bwd_weights(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_conv2d_sizes(c, c.ins[0], c.ins[1], c.outs[0], c.n_outs > 1 ? &c.outs[1] : nullptr);
 }
 

@@ -43,17 +43,14 @@ inline Status check_conv_transpose2d_sizes(const KernelCall& c, const View& x, c
 }
 
 inline Status check_conv_transpose2d(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_conv_transpose2d_sizes(c, c.ins[0], c.outs[0], c.ins[1], c.n_ins > 2 ? &c.ins[2] : nullptr);
 }
 
 inline Status check_conv_transpose2d_bwd_data(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_conv_transpose2d_sizes(c, c.outs[0], c.ins[0], c.ins[1], nullptr);
 }
 
 inline Status check_conv_transpose2d_bwd_weights(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_conv_transpose2d_sizes(c, c.ins[0], c.ins[1], c.outs[0], c.n_outs > 1 ? &c.outs[1] : nullptr);
 }
 

@@ -17,7 +17,6 @@ inline bool groups_fit(const View& x, int64_t groups) {
 }
 
 inline Status check_group_norm_stats(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const int64_t groups = GroupNormStatsAttrs::read(c.attrs).groups;
   if (!groups_fit(c.ins[0], groups)) return refuse(c, "x must have all its channels, in groups of one size");
   return is_of_images(c.outs[0], c.ins[0], 4 * groups) ? Status{} : refuse(c, "stats must be [B,4G,1,1] of the images of x");
@@ -25,7 +24,6 @@ inline Status check_group_norm_stats(const KernelCall& c) {
 
 /// The first `tensors` inputs hold one box; statistics follow, then sums if `has_sums`, then vectors.
 inline Status check_group_norm(const KernelCall& c, uint32_t tensors, bool has_sums) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const View& x = c.ins[0];
   const auto a = GroupNormApplyAttrs::read(c.attrs);
   if (!groups_fit(x, a.groups)) return refuse(c, "x must have all its channels, in groups of one size");

@@ -28,7 +28,6 @@ inline bool side_by_side(const Parts& parts, const View& whole) {
 inline Parts parts_of(const KernelCall& c, uint32_t first) { return {c.ins + first, c.n_ins - first}; }
 
 inline Status check_join_stats(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const Parts parts = parts_of(c, 0);
   for (uint32_t i = 0; i < parts.count; i++)
     if (!is_statistics(parts[i], parts[i].dims[1])) return refuse(c, "statistics must be [4,C]");
@@ -46,19 +45,16 @@ inline Status check_joined(const KernelCall& c, const View& whole, uint32_t stat
 }
 
 inline Status check_joined_norm(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_joined(c, c.outs[0], 0, 2, parts_of(c, 3));
 }
 
 inline Status check_joined_norm_bwd_reduce(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   if (Status s = check_joined(c, c.ins[0], 1, 2, parts_of(c, 4)); !s.ok()) return s;
   const int64_t channels = c.ins[0].dims[1];
   return is_vector(c.outs[0], channels) && is_vector(c.outs[1], channels) ? Status{} : refuse(c, "the outputs must be [C]");
 }
 
 inline Status check_joined_norm_bwd_data(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const int64_t onto = JoinedNormBwdDataAttrs::read(c.attrs).onto;
   if (onto != 0 && onto != 1) return refuse(c, "onto must be 0 or 1");
   const View &dy = c.ins[0], &more = c.ins[6];

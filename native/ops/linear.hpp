@@ -16,17 +16,14 @@ inline Status check_linear_sizes(const KernelCall& c, const View& x, const View&
 }
 
 inline Status check_linear(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_linear_sizes(c, c.ins[0], c.outs[0], c.ins[1], c.n_ins > 2 ? &c.ins[2] : nullptr);
 }
 
 inline Status check_linear_bwd_data(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_linear_sizes(c, c.outs[0], c.ins[0], c.ins[1], nullptr);
 }
 
 inline Status check_linear_bwd_weights(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_linear_sizes(c, c.ins[0], c.ins[1], c.outs[0], c.n_outs > 1 ? &c.outs[1] : nullptr);
 }
 

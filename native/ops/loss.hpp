@@ -10,7 +10,6 @@
 namespace spillway::ops {
 
 inline Status check_loss(const KernelCall& c, bool labels) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   if (c.n_ins == 1) return is_activation(c.ins[0]) ? Status{} : refuse(c, "x must be an activation");
   const View &x = c.ins[0], &target = c.ins[1];
   if (!is_activation(x) || !is_activation(target)) return refuse(c, "x and the target must be activations");

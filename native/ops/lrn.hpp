@@ -21,11 +21,7 @@ constexpr Channels lrn_readers(const LrnAttrs& a, int64_t c, int64_t channels) {
 }
 
 inline Status check_lrn(const KernelCall& c) {
-  if (Status s = check_whole_channels(c); !s.ok()) return s;
-  const LrnAttrs a = LrnAttrs::read(c.attrs);
-  constexpr int64_t most = int64_t(1) << 30;
-  return a.size >= 1 && a.size <= most && a.alpha >= 0 && a.beta >= 0 && a.k > 0 ? Status{}
-                                                                               : refuse(c, "size, alpha, beta or k is out of range");
+  return LrnAttrs::read(c.attrs).k > 0 ? check_by_table(c) : refuse(c, "k must be above 0");
 }
 
 }  // namespace spillway::ops

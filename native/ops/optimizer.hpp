@@ -5,7 +5,6 @@
 namespace spillway::ops {
 
 inline Status check_update(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   for (uint32_t i = 0; i < c.n_ins; i++)
     if (!is_whole(c.ins[i]) || !same_dims(c.ins[i], c.ins[0]))
       return refuse(c, "weights, gradient and moments must be dense and of one shape");
@@ -17,7 +16,5 @@ inline Status check_sgd(const KernelCall& c) {
   const bool needs_velocity = SgdAttrs::read(c.attrs).momentum != 0;
   return needs_velocity == (c.n_ins == 3) ? Status{} : refuse(c, "a velocity is due exactly when there is momentum");
 }
-
-inline Status check_adam(const KernelCall& c) { return check_update(c); }
 
 }  // namespace spillway::ops

@@ -35,13 +35,11 @@ inline Status check_pool_sizes(const KernelCall& c, const View& x, const View& y
 }
 
 inline Status check_max_pool(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const View &x = c.ins[0], &y = c.outs[0];
   return check_pool_sizes(c, x, y, pool_window(MaxPoolAttrs::read(c.attrs), x, y));
 }
 
 inline Status check_max_pool_bwd(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const View &x = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
   if (!same_box(x, dx)) return refuse(c, "dx must hold the box of x");
   return check_pool_sizes(c, x, dy, pool_window(MaxPoolBwdAttrs::read(c.attrs), x, dy));
@@ -57,7 +55,6 @@ inline Status check_places(const KernelCall& c, const View& places, const View& 
 }
 
 inline Status check_max_pool_places(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const View &x = c.ins[0], &places = c.outs[0];
   if (!is_activation(x) || !is_activation(places)) return refuse(c, "x and the places must be activations");
   const Window window = pool_window(MaxPoolPlacesAttrs::read(c.attrs), x, places);
@@ -68,7 +65,6 @@ inline Status check_max_pool_places(const KernelCall& c) {
 }
 
 inline Status check_max_pool_places_bwd(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const View &places = c.ins[0], &dy = c.ins[1], &dx = c.outs[0];
   const Window window = pool_window(MaxPoolPlacesBwdAttrs::read(c.attrs), dx, dy);
   if (Status s = check_pool_sizes(c, dx, dy, window); !s.ok()) return s;
@@ -76,13 +72,11 @@ inline Status check_max_pool_places_bwd(const KernelCall& c) {
 }
 
 inline Status check_avg_pool(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const View &x = c.ins[0], &y = c.outs[0];
   return check_pool_sizes(c, x, y, pool_window(AvgPoolAttrs::read(c.attrs), x, y));
 }
 
 inline Status check_avg_pool_bwd(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   const View &dy = c.ins[0], &dx = c.outs[0];
   const AvgPoolBwdAttrs a = AvgPoolBwdAttrs::read(c.attrs);
   return check_pool_sizes(c, dx, dy, pool_window(a, dx, dy));
@@ -95,13 +89,7 @@ inline Status check_reduced(const KernelCall& c, const View& x, const View& y) {
   return {};
 }
 
-inline Status check_global_avg_pool(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
-  return check_reduced(c, c.ins[0], c.outs[0]);
-}
-
 inline Status check_global_avg_pool_bwd(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   return check_reduced(c, c.outs[0], c.ins[0]);
 }
 

@@ -24,20 +24,17 @@ inline Status check_residual(const KernelCall& c, const View& signs, uint32_t st
 }
 
 inline Status check_bn_add_relu_apply(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   if (Status s = check_residual(c, c.outs[1], 2); !s.ok()) return s;
   return is_activation(c.outs[0]) && same_box(c.outs[0], c.ins[0]) ? Status{} : refuse(c, "y must hold the box of x");
 }
 
 inline Status check_bn_add_relu_bwd_reduce(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   if (Status s = check_residual(c, c.ins[2], 3); !s.ok()) return s;
   const int64_t channels = c.ins[0].dims[1];
   return is_vector(c.outs[0], channels) && is_vector(c.outs[1], channels) ? Status{} : refuse(c, "the outputs must be [C]");
 }
 
 inline Status check_bn_add_relu_bwd_data(const KernelCall& c) {
-  if (Status s = check_operands(c); !s.ok()) return s;
   if (Status s = check_residual(c, c.ins[2], 3); !s.ok()) return s;
   for (uint32_t i = 0; i < 2; i++)
     if (!is_activation(c.outs[i]) || !same_box(c.outs[i], c.ins[0])) return refuse(c, "the gradients must hold the box of x");

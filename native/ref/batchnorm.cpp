@@ -12,7 +12,6 @@ Moments running_moments(const View& mean, const View& variance, int64_t channel,
 }
 
 struct BnStats {
-  static constexpr auto check = ops::check_bn_stats;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]);
@@ -33,7 +32,6 @@ struct BnStats {
 };
 
 struct BnApply {
-  static constexpr auto check = ops::check_bn_apply;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnApplyAttrs::read(c.attrs);
@@ -62,7 +60,6 @@ void reduce_channel(const KernelCall& c, int64_t channel, Moments m) {
 }
 
 struct BnBackwardReduce {
-  static constexpr auto check = ops::check_bn_bwd_reduce;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnBwdReduceAttrs::read(c.attrs);
@@ -72,7 +69,6 @@ struct BnBackwardReduce {
 };
 
 struct BnBackwardData {
-  static constexpr auto check = ops::check_bn_bwd_data;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnBwdDataAttrs::read(c.attrs);
@@ -89,7 +85,6 @@ struct BnBackwardData {
 };
 
 struct BnReluApply {
-  static constexpr auto check = ops::check_bn_relu_apply;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnReluApplyAttrs::read(c.attrs);
@@ -103,7 +98,6 @@ struct BnReluApply {
 };
 
 struct BnReluBackwardReduce {
-  static constexpr auto check = ops::check_bn_relu_bwd_reduce;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnReluBwdReduceAttrs::read(c.attrs);
@@ -124,7 +118,6 @@ struct BnReluBackwardReduce {
 };
 
 struct BnReluBackwardData {
-  static constexpr auto check = ops::check_bn_relu_bwd_data;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnReluBwdDataAttrs::read(c.attrs);
@@ -140,7 +133,6 @@ struct BnReluBackwardData {
 };
 
 struct BnFrozen {
-  static constexpr auto check = ops::check_bn_frozen;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnFrozenAttrs::read(c.attrs);
@@ -154,7 +146,6 @@ struct BnFrozen {
 };
 
 struct BnFrozenBackwardData {
-  static constexpr auto check = ops::check_bn_frozen_bwd_data;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnFrozenBwdDataAttrs::read(c.attrs);
@@ -168,7 +159,6 @@ struct BnFrozenBackwardData {
 };
 
 struct BnFrozenBackwardReduce {
-  static constexpr auto check = ops::check_bn_frozen_bwd_reduce;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnFrozenBwdReduceAttrs::read(c.attrs);
@@ -178,7 +168,6 @@ struct BnFrozenBackwardReduce {
 };
 
 struct BnRunning {
-  static constexpr auto check = ops::check_bn_running;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnRunningAttrs::read(c.attrs);

@@ -9,7 +9,6 @@ ops::Conv2d geometry(const KernelCall& c, const View& x, const View& y, const Vi
 }
 
 struct Conv2dForward {
-  static constexpr auto check = ops::check_conv2d;
   static constexpr uint32_t product = 1;
   static ops::Conv2d of(const KernelCall& c) { return geometry(c, c.ins[0], c.outs[0], c.ins[1]); }
   static int64_t scratch_doubles(const KernelCall& c) { return Packed::doubles(of(c)); }
@@ -21,7 +20,6 @@ struct Conv2dForward {
 
 /// Attributes begin with the convolution's own.
 struct Conv2dRelu : Conv2dForward {
-  static constexpr auto check = ops::check_conv2d_relu;
   template <class T>
   static void run(const KernelCall& c) {
     Conv2dForward::run<T>(c);
@@ -35,7 +33,6 @@ struct Conv2dRelu : Conv2dForward {
 };
 
 struct Conv2dBackwardData {
-  static constexpr auto check = ops::check_conv2d_bwd_data;
   static constexpr uint32_t product = 1;
   static ops::Conv2d of(const KernelCall& c) { return geometry(c, c.outs[0], c.ins[0], c.ins[1]); }
   static int64_t scratch_doubles(const KernelCall& c) { return Packed::doubles(of(c)); }
@@ -46,7 +43,6 @@ struct Conv2dBackwardData {
 };
 
 struct Conv2dBackwardWeights {
-  static constexpr auto check = ops::check_conv2d_bwd_weights;
   static ops::Conv2d of(const KernelCall& c) { return geometry(c, c.ins[0], c.ins[1], c.outs[0]); }
   static int64_t scratch_doubles(const KernelCall& c) { return Packed::doubles(of(c)); }
   template <class T>

@@ -17,7 +17,6 @@ void each_flat(const View& image, F f) {
 }
 
 struct Flatten {
-  static constexpr auto check = ops::check_flatten;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), y(call.outs[0]);
@@ -26,7 +25,6 @@ struct Flatten {
 };
 
 struct FlattenBackward {
-  static constexpr auto check = ops::check_flatten_bwd;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> dy(call.ins[0]), dx(call.outs[0]);

@@ -27,7 +27,6 @@ Moments group_moments(const View& stats, int64_t image, int64_t group, const Gro
 }
 
 struct GroupNormStats {
-  static constexpr auto check = ops::check_group_norm_stats;
   template <class T>
   static void run(const KernelCall& call) {
     const View& view = call.ins[0];
@@ -50,7 +49,6 @@ struct GroupNormStats {
 };
 
 struct GroupNormApply {
-  static constexpr auto check = ops::check_group_norm_apply;
   template <class T>
   static void run(const KernelCall& call) {
     const auto a = GroupNormApplyAttrs::read(call.attrs);
@@ -66,7 +64,6 @@ struct GroupNormApply {
 };
 
 struct GroupNormBackwardReduce {
-  static constexpr auto check = ops::check_group_norm_bwd_reduce;
   template <class T>
   static void run(const KernelCall& call) {
     const auto a = GroupNormBwdReduceAttrs::read(call.attrs);
@@ -95,7 +92,6 @@ struct GroupNormBackwardReduce {
 };
 
 struct GroupNormBackwardData {
-  static constexpr auto check = ops::check_group_norm_bwd_data;
   template <class T>
   static void run(const KernelCall& call) {
     const auto a = GroupNormBwdDataAttrs::read(call.attrs);

@@ -7,7 +7,6 @@ namespace spillway::ref {
 namespace {
 
 struct JoinStats {
-  static constexpr auto check = ops::check_join_stats;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> joined(c.outs[0]);
@@ -37,7 +36,6 @@ void each_joined(const ops::Parts& parts, F f) {
 }
 
 struct JoinedNorm {
-  static constexpr auto check = ops::check_joined_norm;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = JoinedNormAttrs::read(c.attrs);
@@ -50,7 +48,6 @@ struct JoinedNorm {
 };
 
 struct JoinedNormBackwardReduce {
-  static constexpr auto check = ops::check_joined_norm_bwd_reduce;
   static int64_t scratch_doubles(const KernelCall& c) { return 2 * c.ins[0].dims[1]; }
   template <class T>
   static void run(const KernelCall& c) {
@@ -71,7 +68,6 @@ struct JoinedNormBackwardReduce {
 };
 
 struct JoinedNormBackwardData {
-  static constexpr auto check = ops::check_joined_norm_bwd_data;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = JoinedNormBwdDataAttrs::read(c.attrs);

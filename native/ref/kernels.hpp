@@ -98,22 +98,15 @@ class Prepared final : public PreparedKernel {
   void (*run_)(const KernelCall&);
 };
 
-/// What the op table allows, unless an operator says more.
-template <class Op>
-Status check(const KernelCall& c) {
-  if constexpr (requires { Op::check(c); }) return Op::check(c);
-  else return ops::check_by_table(c);
-}
-
-/// An entry from a type with `check(call)`, where the op table does not say enough, `run<T>(call)` and, where it needs scratch, `scratch_doubles(call)`: one way for all.
+/// An entry from a type with `run<T>(call)` and, where it needs scratch, `scratch_doubles(call)`: one way for all.
 template <class Op>
 constexpr KernelEntry entry() {
   return {[](const KernelCall& c, uint32_t) -> Result<std::vector<Way>> {
-            if (Status s = check<Op>(c); !s.ok()) return s;
+            if (Status s = ops::check(c); !s.ok()) return s;
             return std::vector{Way{0, true, uint64_t(scratch_bytes<Op>(c)), "loops"}};
           },
           [](const KernelCall& c) -> Result<std::unique_ptr<PreparedKernel>> {
-            if (Status s = check<Op>(c); !s.ok()) return s;
+            if (Status s = ops::check(c); !s.ok()) return s;
             return std::unique_ptr<PreparedKernel>(std::make_unique<Prepared<Op>>(c));
           }};
 }

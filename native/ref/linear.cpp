@@ -7,7 +7,6 @@ namespace spillway::ref {
 namespace {
 
 struct LinearForward {
-  static constexpr auto check = ops::check_linear;
   static constexpr uint32_t product = 1;
   template <class T>
   static void run(const KernelCall& c) {
@@ -23,7 +22,6 @@ struct LinearForward {
 };
 
 struct LinearBackwardData {
-  static constexpr auto check = ops::check_linear_bwd_data;
   static constexpr uint32_t product = 1;
   template <class T>
   static void run(const KernelCall& c) {
@@ -39,7 +37,6 @@ struct LinearBackwardData {
 };
 
 struct LinearBackwardWeights {
-  static constexpr auto check = ops::check_linear_bwd_weights;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), dy(c.ins[1]), dw(c.outs[0]);

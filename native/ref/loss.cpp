@@ -32,7 +32,6 @@ void each_labelled(const View& x, const View& labels_view, F f) {
 }
 
 struct SoftmaxXent {
-  static constexpr auto check = ops::check_softmax_xent;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]);
@@ -47,7 +46,6 @@ struct SoftmaxXent {
 };
 
 struct SoftmaxXentBackward {
-  static constexpr auto check = ops::check_softmax_xent_bwd;
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), dx(call.outs[0]);
@@ -73,7 +71,6 @@ void each_compared(const KernelCall& call, double constant, F f) {
 
 template <class Loss>
 struct ElementLoss {
-  static constexpr auto check = ops::check_element_loss;
   template <class T>
   static void run(const KernelCall& call) {
     const auto a = MseAttrs::read(call.attrs);
@@ -85,7 +82,6 @@ struct ElementLoss {
 
 template <class Loss>
 struct ElementLossBackward {
-  static constexpr auto check = ops::check_element_loss_bwd;
   template <class T>
   static void run(const KernelCall& call) {
     const auto a = MseBwdAttrs::read(call.attrs);

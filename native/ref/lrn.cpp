@@ -17,7 +17,6 @@ double divisor(const LrnAttrs& a, const Tensor<T>& x, int64_t channels, int64_t 
 }
 
 struct Lrn {
-  static constexpr auto check = ops::check_lrn;
   template <class T>
   static void run(const KernelCall& c) {
     const LrnAttrs a = LrnAttrs::read(c.attrs);
@@ -29,7 +28,6 @@ struct Lrn {
 };
 
 struct LrnBackward {
-  static constexpr auto check = ops::check_lrn;
   template <class T>
   static void run(const KernelCall& c) {
     const LrnAttrs a = LrnAttrs::read(c.attrs);

@@ -8,7 +8,6 @@ namespace spillway::ref {
 namespace {
 
 struct Sgd {
-  static constexpr auto check = ops::check_sgd;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = SgdAttrs::read(c.attrs);
@@ -27,7 +26,6 @@ struct Sgd {
 };
 
 struct Adam {
-  static constexpr auto check = ops::check_adam;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AdamAttrs::read(c.attrs);

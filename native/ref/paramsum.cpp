@@ -1,12 +1,10 @@
 // The sum of a parameter's gradients.
-#include "ops/paramsum.hpp"
 #include "ref/kernels.hpp"
 
 namespace spillway::ref {
 namespace {
 
 struct ParamGradSum {
-  static constexpr auto check = ops::check_param_grad_sum;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> sum(c.outs[0]);

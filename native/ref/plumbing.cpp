@@ -16,7 +16,6 @@ void each_local(const View& v, F f) {
 }
 
 struct Fill {
-  static constexpr auto check = ops::check_fill;
   static constexpr bool works_on_bf16 = true;
   template <class T>
   static void run(const KernelCall& call) {
@@ -27,7 +26,6 @@ struct Fill {
 };
 
 struct Copy {
-  static constexpr auto check = ops::check_copy;
   static constexpr bool works_on_bf16 = true;
   template <class T>
   static void run(const KernelCall& call) {
@@ -37,7 +35,6 @@ struct Copy {
 };
 
 struct Accumulate {
-  static constexpr auto check = ops::check_accumulate;
   static constexpr bool works_on_bf16 = true;
   template <class T>
   static void run(const KernelCall& call) {
@@ -47,7 +44,6 @@ struct Accumulate {
 };
 
 struct MergeMoments {
-  static constexpr auto check = ops::check_merge_moments;
   template <class T>
   static void run(const KernelCall& call) {
     const auto a = MergeMomentsAttrs::read(call.attrs);

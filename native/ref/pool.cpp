@@ -45,7 +45,6 @@ std::pair<double, Pixel> window_maximum(const Tensor<T>& x, const Window& window
 }
 
 struct MaxPool {
-  static constexpr auto check = ops::check_max_pool;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), y(c.outs[0]);
@@ -57,7 +56,6 @@ struct MaxPool {
 };
 
 struct MaxPoolBackward {
-  static constexpr auto check = ops::check_max_pool_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), dy(c.ins[1]), dx(c.outs[0]);
@@ -77,7 +75,6 @@ int64_t place_in(const Window& window, int64_t oy, int64_t ox, Pixel p) {
 }
 
 struct MaxPoolPlaces {
-  static constexpr auto check = ops::check_max_pool_places;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]);
@@ -95,7 +92,6 @@ struct MaxPoolPlaces {
 };
 
 struct MaxPoolPlacesBackward {
-  static constexpr auto check = ops::check_max_pool_places_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<int32_t> places(c.ins[0]);
@@ -119,7 +115,6 @@ double divisor(const Attrs& a, const Window& window, int64_t oy, int64_t ox) {
 }
 
 struct AvgPool {
-  static constexpr auto check = ops::check_avg_pool;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AvgPoolAttrs::read(c.attrs);
@@ -134,7 +129,6 @@ struct AvgPool {
 };
 
 struct AvgPoolBackward {
-  static constexpr auto check = ops::check_avg_pool_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = AvgPoolBwdAttrs::read(c.attrs);
@@ -152,7 +146,6 @@ struct AvgPoolBackward {
 };
 
 struct GlobalAvgPool {
-  static constexpr auto check = ops::check_global_avg_pool;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), y(c.outs[0]);
@@ -168,7 +161,6 @@ struct GlobalAvgPool {
 };
 
 struct GlobalAvgPoolBackward {
-  static constexpr auto check = ops::check_global_avg_pool_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> dy(c.ins[0]), dx(c.outs[0]);

@@ -6,7 +6,6 @@ namespace spillway::ref {
 namespace {
 
 struct ReflectPad {
-  static constexpr auto check = ops::check_reflect_pad;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), y(c.outs[0]);
@@ -18,7 +17,6 @@ struct ReflectPad {
 };
 
 struct ReflectPadBackward {
-  static constexpr auto check = ops::check_reflect_pad_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> dy(c.ins[0]), dx(c.outs[0]);

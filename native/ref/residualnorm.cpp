@@ -18,7 +18,6 @@ struct Signs {
 };
 
 struct BnAddReluApply {
-  static constexpr auto check = ops::check_bn_add_relu_apply;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnAddReluApplyAttrs::read(c.attrs);
@@ -42,7 +41,6 @@ struct BnAddReluApply {
 };
 
 struct BnAddReluBackwardReduce {
-  static constexpr auto check = ops::check_bn_add_relu_bwd_reduce;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnAddReluBwdReduceAttrs::read(c.attrs);
@@ -64,7 +62,6 @@ struct BnAddReluBackwardReduce {
 };
 
 struct BnAddReluBackwardData {
-  static constexpr auto check = ops::check_bn_add_relu_bwd_data;
   template <class T>
   static void run(const KernelCall& c) {
     const auto a = BnAddReluBwdDataAttrs::read(c.attrs);

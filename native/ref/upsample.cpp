@@ -16,7 +16,6 @@ void each_source(const Between& rows, const Between& columns, F f) {
 }
 
 struct Upsample {
-  static constexpr auto check = ops::check_upsample;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]), y(c.outs[0]);
@@ -30,7 +29,6 @@ struct Upsample {
 };
 
 struct UpsampleBackward {
-  static constexpr auto check = ops::check_upsample_bwd;
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> dy(c.ins[0]), dx(c.outs[0]);

@@ -11,10 +11,12 @@ import {
   type GradContext,
   type OperandDef,
   type Ref,
+  pointwise,
   same,
   shapeText,
   type Shapes,
   window,
+  wholeChannels,
 } from './op'
 import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal, type Window, windowFits } from './rules'
 
@@ -62,8 +64,6 @@ const image =
       W: window(w[3]!, a.strideW, a.padLeft, a.dilationW),
     }
   }
-const own = (): AccessMap => ({ B: same, C: same, H: same, W: same })
-const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 
 /** y's shape from x and w. */
 const convolve = (a: Attrs, x: Shape, w: Shape): Shapes => {
@@ -119,7 +119,7 @@ export const conv2d = defineOp({
   dense: true,
   what: 'w is `[O, C/groups, kH, kW]`',
   ins: [{ name: 'x', role: 'data', access: image((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
-  outs: [{ name: 'y', role: 'data', access: own }],
+  outs: [{ name: 'y', role: 'data', access: () => pointwise }],
   shape: (a, [x, w, b]) => checked([biasFits(b, w!)], () => convolve(a, x!, w!)),
   backward: (g) => convolutionGradients(g, g.attrs, g.dOut(0)),
   flops: (_, s) => 2 * macs(s.outs[0], s.ins[1]) + (s.ins[2] ? elements(s.outs[0]) : 0),
@@ -158,7 +158,7 @@ export const conv2dBwdData = defineOp({
   dense: true,
   what: 'writes the whole dx box (zeros where nothing lands)',
   ins: [
-    { name: 'dy', role: 'data', access: wholeChannels },
+    { name: 'dy', role: 'data', access: () => wholeChannels },
     { name: 'w', role: 'whole' },
   ],
   outs: [{ name: 'dx', role: 'data', access: image((s) => s.ins[1]!) }],
@@ -178,7 +178,7 @@ export const conv2dBwdWeights = defineOp({
   what: 'dw and db merge by sum over tiles',
   ins: [
     { name: 'x', role: 'data', access: image((s) => s.outs[0]!) },
-    { name: 'dy', role: 'data', access: wholeChannels },
+    { name: 'dy', role: 'data', access: () => wholeChannels },
   ],
   outs: [
     { name: 'dw', role: 'whole', merge: 'sum' },

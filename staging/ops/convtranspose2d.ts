@@ -9,10 +9,12 @@ import {
   type CallShapes,
   defineOp,
   type OperandDef,
+  pointwise,
   same,
   shapeText,
   type Shapes,
   transposed,
+  wholeChannels,
 } from './op'
 import { convFields } from './conv2d'
 import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal } from './rules'
@@ -34,8 +36,6 @@ const windowsMeeting =
       W: transposed(w[3]!, a.strideW, a.padLeft, a.dilationW),
     }
   }
-const own = (): AccessMap => ({ B: same, C: same, H: same, W: same })
-const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 
 interface Axis {
   readonly kernel: number
@@ -117,7 +117,7 @@ export const convTranspose2d = defineOp({
   dense: true,
   what: 'w is `[C, O/groups, kH, kW]`; y[i·stride − pad + k·dilation] += x[i]·w[k]; reads exactly the x whose windows meet y',
   ins: [{ name: 'x', role: 'data', access: windowsMeeting((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
-  outs: [{ name: 'y', role: 'data', access: own }],
+  outs: [{ name: 'y', role: 'data', access: () => pointwise }],
   shape: (a, [x, w, b]) => checked([biasFits(b, a, w!)], () => spread(a, x!, w!)),
   backward: (g) => {
     const [x, w, b] = g.ins
@@ -145,7 +145,7 @@ export const convTranspose2dBwdData = defineOp({
   dense: true,
   what: 'a convolution of dy; parts of windows outside the box of dy count as zero, for other tiles add them',
   ins: [
-    { name: 'dy', role: 'data', access: wholeChannels },
+    { name: 'dy', role: 'data', access: () => wholeChannels },
     { name: 'w', role: 'whole' },
   ],
   outs: [{ name: 'dx', role: 'data', access: windowsMeeting((s) => s.ins[1]!) }],
@@ -165,7 +165,7 @@ export const convTranspose2dBwdWeights = defineOp({
   what: 'dw and db merge by sum over tiles',
   ins: [
     { name: 'x', role: 'data', access: windowsMeeting((s) => s.outs[0]!) },
-    { name: 'dy', role: 'data', access: wholeChannels },
+    { name: 'dy', role: 'data', access: () => wholeChannels },
   ],
   outs: [
     { name: 'dw', role: 'whole', merge: 'sum' },

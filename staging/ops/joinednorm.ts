@@ -1,32 +1,16 @@
 // Batch norm (and the rectifier behind it; slope 1: none) of values that stand side by side along C, without joining them
 // first: what grows layer by layer in a dense block is read where its parts lie and never copied. The statistics of the parts
 // are made once and joined; in the backward, the gradient of the parts is added onto that of the next layer's.
-import { countFits } from './batchnorm'
-import { all, type AccessMap, defineOp, type OperandDef, same } from './op'
+import { countFits, rectifiedFields as fields, rectifiedLimits as limits, stats } from './batchnorm'
+import { data as dataOf, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels } from './op'
 import { agreeBut, checked, elements, expectRange, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 type Shape = readonly number[]
-const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
-const data = (name: string): OperandDef => ({ name, role: 'data', access: wholeChannels })
-const whole = (name: string): OperandDef => ({ name, role: 'whole' })
-const sum = (name: string): OperandDef => ({ name, role: 'whole', merge: 'sum' })
-
-const fields = { eps: 'float', count: 'int', slope: 'float' } as const
+const data = (name: string): OperandDef => dataOf(name, wholeChannels)
 
 const channelsOf = (shapes: readonly Shape[]): number => shapes.reduce((n, s) => n + s[1]!, 0)
 const joinedShape = (parts: readonly Shape[]): Shape => [parts[0]![0]!, channelsOf(parts), parts[0]![2]!, parts[0]![3]!]
-const fits = (
-  a: { readonly count: number; readonly slope: number },
-  parts: readonly Shape[],
-  stats: Shape,
-  perChannel: readonly Shape[],
-) => [
-  agreeBut(1, parts),
-  expectRange('slope', a.slope, 0),
-  countFits(a.count, parts[0]!),
-  expectShape('stats', stats, [4, channelsOf(parts)]),
-  ...perChannel.map((s) => expectShape('a value for each channel', s, [channelsOf(parts)])),
-]
+const fits = (a: { readonly count: number }, parts: readonly Shape[]) => [agreeBut(1, parts), countFits(a.count, parts[0]!)]
 
 export const joinStats = defineOp({
   kind: 'join_stats',
@@ -35,8 +19,11 @@ export const joinStats = defineOp({
   anchor: 0,
   variadic: true,
   what: 'statistics of values that stand side by side along C, from those of each; count = B·H·W of the whole values',
-  ins: [whole('s0'), whole('s1')],
-  outs: [whole('stats')],
+  ins: [
+    { name: 's0', role: 'whole' },
+    { name: 's1', role: 'whole' },
+  ],
+  outs: [{ name: 'stats', role: 'whole' }],
   shape: (a, parts) =>
     checked([expectRange('count', a.count, 2), ...parts.map((s) => expectShape('statistics', s, [4, s[1]!]))], () =>
       legal([4, channelsOf(parts)]),
@@ -55,20 +42,21 @@ export const joinedNorm = defineOp({
   wire: 81,
   narrow: 'may',
   fields,
+  limits,
   anchor: 'out',
   variadic: true,
   joins: true,
   what: 'bn_relu_apply of all x side by side along C',
-  ins: [whole('stats'), whole('gamma'), whole('beta'), data('x0'), data('x1')],
+  ins: [stats, perChannel('gamma'), perChannel('beta'), data('x0'), data('x1')],
   outs: [data('y')],
-  shape: (a, [stats, gamma, beta, ...parts]) => checked(fits(a, parts, stats!, [gamma!, beta!]), () => legal(joinedShape(parts))),
+  shape: (a, [, , , ...parts]) => checked(fits(a, parts), () => legal(joinedShape(parts))),
   backward: (g) => {
-    const [stats, gamma, beta, ...parts] = g.ins
+    const [statistics, gamma, beta, ...parts] = g.ins
     const dy = g.dOut(0)
     const [dgamma, dbeta] = g.emit(
       'joined_norm_bwd_reduce',
       g.attrs,
-      [dy, stats!, gamma!, beta!, ...parts],
+      [dy, statistics!, gamma!, beta!, ...parts],
       [g.shape(gamma!), g.shape(beta!)],
     )
     g.give(1, dgamma!)
@@ -78,7 +66,7 @@ export const joinedNorm = defineOp({
     const dx = g.emit(
       'joined_norm_bwd_data',
       { ...g.attrs, onto: onto.length },
-      [dy, stats!, gamma!, beta!, dgamma!, dbeta!, ...onto, ...parts],
+      [dy, statistics!, gamma!, beta!, dgamma!, dbeta!, ...onto, ...parts],
       [g.shape(dy)],
     )[0]!
     g.giveJoined(3, dx)
@@ -91,13 +79,14 @@ export const joinedNormBwdReduce = defineOp({
   wire: 82,
   narrow: 'may',
   fields,
+  limits,
   anchor: 0,
   variadic: true,
   what: 'bn_relu_bwd_reduce of all x side by side along C',
-  ins: [data('dy'), whole('stats'), whole('gamma'), whole('beta'), data('x0'), data('x1')],
-  outs: [sum('dgamma'), sum('dbeta')],
-  shape: (a, [dy, stats, gamma, beta, ...parts]) =>
-    checked([...fits(a, parts, stats!, [gamma!, beta!]), expectShape('the incoming gradient', dy!, joinedShape(parts))], () =>
+  ins: [data('dy'), stats, perChannel('gamma'), perChannel('beta'), data('x0'), data('x1')],
+  outs: [perChannelSum('dgamma'), perChannelSum('dbeta')],
+  shape: (a, [dy, , , , ...parts]) =>
+    checked([...fits(a, parts), expectShape('the incoming gradient', dy!, joinedShape(parts))], () =>
       legal([channelsOf(parts)], [channelsOf(parts)]),
     ),
   flops: perElement(8, firstIn),
@@ -109,24 +98,33 @@ export const joinedNormBwdData = defineOp({
   wire: 83,
   narrow: 'may',
   fields: { ...fields, onto: 'int' },
+  limits: { ...limits, onto: { least: 0, most: 1 } },
   anchor: 0,
   variadic: true,
   inPlace: [0],
   what: 'bn_relu_bwd_data of all x side by side along C; onto = 1: d, of at least as many channels, stands before x0, and its first channels are added; in place of dy',
-  ins: [data('dy'), whole('stats'), whole('gamma'), whole('beta'), whole('dgamma'), whole('dbeta'), data('x0'), data('x1')],
+  ins: [
+    data('dy'),
+    stats,
+    perChannel('gamma'),
+    perChannel('beta'),
+    perChannel('dgamma'),
+    perChannel('dbeta'),
+    data('x0'),
+    data('x1'),
+  ],
   outs: [data('dx')],
-  shape: (a, [dy, stats, gamma, beta, dgamma, dbeta, ...rest]) =>
-    checked([expectRange('onto', a.onto, 0, 1)], () => {
-      const parts = rest.slice(a.onto)
-      const joined = joinedShape(parts)
-      return checked(
-        [
-          ...fits(a, parts, stats!, [gamma!, beta!, dgamma!, dbeta!]),
-          expectShape('the incoming gradient', dy!, joined),
-          ...(a.onto ? [agreeBut(1, [joined, rest[0]!]), expectRange('the channels to add to', rest[0]![1]!, joined[1]!)] : []),
-        ],
-        () => legal(joined),
-      )
-    }),
+  shape: (a, [dy, , , , , , ...rest]) => {
+    const parts = rest.slice(a.onto)
+    const joined = joinedShape(parts)
+    return checked(
+      [
+        ...fits(a, parts),
+        expectShape('the incoming gradient', dy!, joined),
+        ...(a.onto ? [agreeBut(1, [joined, rest[0]!]), expectRange('the channels to add to', rest[0]![1]!, joined[1]!)] : []),
+      ],
+      () => legal(joined),
+    )
+  },
   flops: (a, s) => (11 + a.onto) * elements(s.ins[0]),
 })

@@ -1,30 +1,26 @@
 // Local response normalisation across channels, PyTorch's: y = x / (k + alpha/size * Σ x² over `size` channels)^beta, where
 // channel c sums channels [c - size/2, c - size/2 + size) as far as there are any. Needs all channels of a pixel.
-import { all, type AccessMap, type AttrsOf, defineOp, type OperandDef, same } from './op'
-import { checked, elements, expectRange, expectRank, expectShape, legal } from './rules'
+import { type AttrsOf, data as dataOf, defineOp, type OperandDef, wholeChannels } from './op'
+import { checked, elements, expectRank, expectShape, legal } from './rules'
 
 const fields = { size: 'int', alpha: 'float', beta: 'float', k: 'float' } as const
 type Attrs = AttrsOf<typeof fields>
 
-const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
-const data = (name: string): OperandDef<typeof fields> => ({ name, role: 'data', access: wholeChannels })
+const limits = { size: { least: 1, most: 2 ** 30 }, alpha: { least: 0 }, beta: { least: 0 } } as const
+const data = (name: string): OperandDef => dataOf(name, wholeChannels)
 /** Not all of a divisor may vanish. */
-const sound = (a: Attrs) => [
-  expectRange('size', a.size, 1),
-  expectRange('alpha', a.alpha, 0),
-  expectRange('beta', a.beta, 0),
-  () => (a.k > 0 ? undefined : `k is ${a.k}; legal is more than 0`),
-]
+const sound = (a: Attrs) => (): string | undefined => (a.k > 0 ? undefined : `k is ${a.k}; legal is more than 0`)
 
 export const lrn = defineOp({
   kind: 'lrn',
   wire: 90,
   fields,
+  limits,
   anchor: 'out',
   what: 'y = x / d^beta, d = k + alpha/size·Σ x² over channels [c − ⌊size/2⌋, c − ⌊size/2⌋ + size)',
   ins: [data('x')],
   outs: [data('y')],
-  shape: (a, [x]) => checked([expectRank('the input', x!, 4), ...sound(a)], () => legal(x!)),
+  shape: (a, [x]) => checked([expectRank('the input', x!, 4), sound(a)], () => legal(x!)),
   backward: (g) => {
     if (g.wants(0)) g.give(0, g.emit('lrn_bwd', g.attrs, [g.ins[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
   },
@@ -35,12 +31,13 @@ export const lrnBwd = defineOp({
   kind: 'lrn_bwd',
   wire: 91,
   fields,
+  limits,
   anchor: 1,
   what: 'dx = dy/d^beta − 2·alpha·beta/size·x·Σ dy·x/d^(beta+1) over the channels whose d x is in',
   ins: [data('x'), data('dy')],
   outs: [data('dx')],
   shape: (a, [x, dy]) =>
-    checked([expectRank('x', x!, 4), expectShape('the incoming gradient', dy!, x!), ...sound(a)], () => legal(x!)),
+    checked([expectRank('x', x!, 4), expectShape('the incoming gradient', dy!, x!), sound(a)], () => legal(x!)),
   flops: (a, s) => (4 * a.size + 40) * elements(s.ins[1]),
   // For each of up to 64 threads, a pixel's divisors and shares.
   workspace: (_, s) => 64 * 2 * 8 * (s.ins[0]?.[1] ?? 1),

@@ -8,11 +8,13 @@ import {
   defineOp,
   type GradContext,
   type OperandDef,
+  perChannel,
+  perChannelSum,
   pointwise,
   reduce,
   same,
 } from './op'
-import { checked, elements, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
+import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 /** What the second factor has one value for: 0 an element, 1 all pixels of a channel, 2 all channels of a pixel. */
 const fields = { over: 'int' } as const
@@ -27,17 +29,7 @@ const factor: OperandDef<typeof fields> = { name: 's', role: 'data', access: (a)
 
 const factorFits = (a: Attrs, [x, s]: readonly Shape[]) =>
   checked([expectRank('the input', x!, 4), () => expectShape('the factor', s!, factorOf(a, x!))()], () => legal(x!))
-const gammaFits = (_: unknown, [x, gamma]: readonly Shape[]) =>
-  checked(
-    [
-      expectRank('the input', x!, 4),
-      () =>
-        elements(gamma!) === gamma![0]
-          ? expectShape('the scale', gamma!.slice(0, 1), [x![1]!])()
-          : 'the scale has more than one dimension',
-    ],
-    () => legal(x!),
-  )
+const scaled = (_: unknown, [x]: readonly Shape[]) => checked([expectRank('the input', x!, 4)], () => legal(x!))
 
 const multiplyBackward = (g: GradContext<typeof fields>): void => {
   const [x, s] = g.ins
@@ -116,8 +108,6 @@ export const multiplyBwdChannels = gradientOfFactor(
 
 // ---------------------------------------------------------------- by a parameter
 
-const gamma: OperandDef = { name: 'gamma', role: 'whole', dims: ['C'] }
-
 export const scale = defineOp({
   kind: 'scale',
   wire: 114,
@@ -126,9 +116,9 @@ export const scale = defineOp({
   anchor: 'out',
   inPlace: [0],
   what: 'y = x·gamma, gamma `[C]` or `[C,1,1]`; may run in place',
-  ins: [data('x'), gamma],
+  ins: [data('x'), perChannel('gamma')],
   outs: [data('y')],
-  shape: gammaFits,
+  shape: scaled,
   backward: (g) => {
     const [x, weights] = g.ins
     if (g.wants(1)) g.give(1, g.emit('scale_bwd_weights', {}, [x!, g.dOut(0)], [g.shape(weights!)])[0]!)
@@ -146,9 +136,9 @@ export const scaleBwdData = defineOp({
   anchor: 0,
   inPlace: [0],
   what: 'dx = dy·gamma; in place of dy',
-  ins: [data('dy'), gamma],
+  ins: [data('dy'), perChannel('gamma')],
   outs: [data('dx')],
-  shape: gammaFits,
+  shape: scaled,
   flops: perElement(1, firstIn),
 })
 
@@ -161,11 +151,8 @@ export const scaleBwdWeights = defineOp({
   outputsGiven: true,
   what: 'dgamma = Σ x·dy over batch and pixels; sum',
   ins: [data('x'), data('dy')],
-  outs: [{ name: 'dgamma', role: 'whole', dims: ['C'], merge: 'sum' }],
-  shape: (_, [x, dy], [given]) =>
-    checked([expectShape('the incoming gradient', dy!, x!), () => expectShape('dgamma', given!.slice(0, 1), [x![1]!])()], () =>
-      legal(given!),
-    ),
+  outs: [perChannelSum('dgamma')],
+  shape: (_, [x, dy], given) => checked([expectShape('the incoming gradient', dy!, x!)], () => legal(...given)),
   flops: perElement(2, firstIn),
   workspace: partialSums(1),
 })

@@ -2,7 +2,7 @@
 // gradient pass, tiling, cost, liveness, the wire format and the generated C++ are derived.
 // In: nothing. Out: types and small constructors. Invariant: whoever needs to know something of an operator asks its entry;
 // only rewrites, which join operators, know some by name.
-import { type Either, left } from 'fp-ts/Either'
+import { type Either, isLeft, left } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { clip, type Dim, type Range, type Shape } from '../core/box'
 
@@ -191,7 +191,7 @@ export interface OperandDef<F extends Fields = Fields> {
   readonly access?: (a: AttrsOf<F>, s: CallShapes) => AccessMap
   /**
    * The shape of a whole operand by the anchor's: [4, 'C'] are four numbers for each of its channels; 'as input 0': that
-   * input's. Kernels' checks follow from it; without it a kernel has a check of its own.
+   * input's. Shape rules and kernels' checks follow from it; an operand without it is the operator's own to check.
    */
   readonly dims?: readonly (number | Dim)[] | 'as input 0'
   /** How partial results of tiles merge, for an output that is reduced over a tiled dimension. */
@@ -304,23 +304,47 @@ export interface OpDef<F extends Fields = Fields> {
   readonly workspace?: (a: AttrsOf<F>, s: CallShapes, elementBytes: number) => number
 }
 
-const withinLimits = <F extends Fields>(def: OpDef<F>): OpDef<F>['shape'] => {
+const AXES: readonly Dim[] = ['B', 'C', 'H', 'W']
+
+/** Ones at the end do not count: [C,1,1] is a number for each channel, too. */
+const dimsFault = ({ name, dims }: OperandDef, got: readonly number[], ins: CallShapes['ins'], anchor: readonly number[]) => {
+  if (dims === undefined) return undefined
+  const want = dims === 'as input 0' ? ins[0]! : dims.map((d) => (typeof d === 'number' ? d : anchor[AXES.indexOf(d)]!))
+  const fits = want.every((d, i) => got[i] === d) && got.slice(want.length).every((d) => d === 1)
+  return fits ? undefined : `${name} has shape ${shapeText(got)}; legal is ${shapeText(want)}`
+}
+
+/** The shape rule with what the entry says of attributes and of whole operands. */
+const withinTable = <F extends Fields>(def: OpDef<F>): OpDef<F>['shape'] => {
   const limits = Object.entries(def.limits ?? {}) as readonly (readonly [keyof F & string, Limit])[]
   return (a, ins, given) => {
     const fault = limits.map(([name, limit]) => limitFault(name, a[name], limit)).find((f) => f !== undefined)
-    return fault === undefined ? def.shape(a, ins, given) : left(fault)
+    if (fault !== undefined) return left(fault)
+    const outs = def.shape(a, ins, given)
+    if (isLeft(outs)) return outs
+    const anchor = def.anchor === 'out' ? outs.right[0]! : ins[def.anchor]!
+    const operands = [
+      ...ins.map((s, i) => [inputDef(def, i), s] as const),
+      ...outs.right.map((s, i) => [def.outs[i]!, s] as const),
+    ]
+    const odd = operands.map(([o, s]) => dimsFault(o as OperandDef, s, ins, anchor)).find((f) => f !== undefined)
+    return odd === undefined ? outs : left(odd)
   }
 }
 
 /** Registers an entry with its attribute type inferred from `fields`. */
 export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef =>
-  ({ ...def, shape: withinLimits(def) }) as unknown as OpDef
+  ({ ...def, shape: withinTable(def) }) as unknown as OpDef
 
 /** A tensor [B,C,H,W] of which an op reads or writes what its iteration says. */
 export const data = (name: string, access: AccessMap = pointwise): OperandDef => ({ name, role: 'data', access: () => access })
+/** A number for each channel: a scale, a shift. */
+export const perChannel = (name: string): OperandDef => ({ name, role: 'whole', dims: ['C'] })
+/** The same of a gradient, which tiles add to. */
+export const perChannelSum = (name: string): OperandDef => ({ ...perChannel(name), merge: 'sum' })
 
 /** The operand definition of input `i`, past the end of a variadic list too. */
-export const inputDef = (d: OpDef, i: number): OperandDef => {
+export const inputDef = <F extends Fields>(d: Pick<OpDef<F>, 'ins' | 'variadic' | 'kind'>, i: number): OperandDef<F> => {
   const o = d.ins[i] ?? (d.variadic ? d.ins[d.ins.length - 1] : undefined)
   if (!o) throw new Error(`${d.kind} has no input ${i}`)
   return o

@@ -1,9 +1,9 @@
 // The end of a residual block in one pass: batch norm, the sum with the shortcut and the rectifier. What the backward needs of
 // the sum is one bit for each element, 32 channels to a word, so that neither what was normalised nor the sum is written or
 // read again: nine values of activation size go to and from memory where the three ops by themselves move thirteen.
-import { countFits, data, eachChannel, rectifiedFields, statsOf, sum, whole } from './batchnorm'
-import { all, defineOp, type OperandDef, same } from './op'
-import { checked, expectRange, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
+import { countFits, rectifiedFields, rectifiedLimits, stats } from './batchnorm'
+import { data, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels } from './op'
+import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 type Shape = readonly number[]
 const CHANNELS_PER_WORD = 32
@@ -11,38 +11,30 @@ const CHANNELS_PER_WORD = 32
 /** The shape of the signs of a value. */
 export const signsShape = ([b, c, h, w]: Shape): Shape => [b!, Math.ceil(c! / CHANNELS_PER_WORD), h!, w!]
 
-const signs: OperandDef = { name: 'signs', role: 'data', dtype: 'i32', access: () => ({ B: same, C: all, H: same, W: same }) }
+const signs: OperandDef = { name: 'signs', role: 'data', dtype: 'i32', access: () => wholeChannels }
 
 export const bnAddReluApply = defineOp({
   kind: 'bn_add_relu_apply',
   wire: 96,
   narrow: 'may',
   fields: rectifiedFields,
+  limits: rectifiedLimits,
   anchor: 'out',
   inPlace: [1],
   what: 'z = shortcut + y of bn_apply; y = z > 0 ? z : slope·z; bit k of word i of signs: z > 0 (or NaN) in channel 32i + k; y in place of shortcut',
-  ins: [data('x'), data('shortcut'), whole('stats'), whole('gamma'), whole('beta')],
+  ins: [data('x'), data('shortcut'), stats, perChannel('gamma'), perChannel('beta')],
   outs: [data('y'), signs],
-  shape: (a, [x, shortcut, stats, gamma, beta]) =>
-    checked(
-      [
-        expectRank('the input', x!, 4),
-        expectRange('eps', a.eps, 0),
-        expectRange('slope', a.slope, 0),
-        countFits(a.count, x!),
-        expectShape('the shortcut', shortcut!, x!),
-        expectShape('stats', stats!, statsOf(x!)),
-        ...eachChannel(x!, { gamma, beta }),
-      ],
-      () => legal(x!, signsShape(x!)),
+  shape: (a, [x, shortcut]) =>
+    checked([expectRank('the input', x!, 4), countFits(a.count, x!), expectShape('the shortcut', shortcut!, x!)], () =>
+      legal(x!, signsShape(x!)),
     ),
   backward: (g) => {
-    const [x, , stats, gamma, beta] = g.ins
+    const [x, , statistics, gamma, beta] = g.ins
     const dy = g.dOut(0)
     const [dgamma, dbeta] = g.emit(
       'bn_add_relu_bwd_reduce',
       g.attrs,
-      [x!, dy, g.outs[1]!, stats!],
+      [x!, dy, g.outs[1]!, statistics!],
       [g.shape(gamma!), g.shape(beta!)],
     )
     g.give(3, dgamma!)
@@ -51,7 +43,7 @@ export const bnAddReluApply = defineOp({
     const [dshortcut, dx] = g.emit(
       'bn_add_relu_bwd_data',
       g.attrs,
-      [x!, dy, g.outs[1]!, stats!, gamma!, dgamma!, dbeta!],
+      [x!, dy, g.outs[1]!, statistics!, gamma!, dgamma!, dbeta!],
       [g.shape(x!), g.shape(x!)],
     )
     if (g.wants(0)) g.give(0, dx!)
@@ -65,18 +57,14 @@ export const bnAddReluBwdReduce = defineOp({
   wire: 97,
   narrow: 'may',
   fields: rectifiedFields,
+  limits: rectifiedLimits,
   anchor: 1,
   what: "bn_bwd_reduce of dz = the sign's bit ? dy : slope·dy",
-  ins: [data('x'), data('dy'), signs, whole('stats')],
-  outs: [sum('dgamma'), sum('dbeta')],
-  shape: (a, [x, dy, found, stats]) =>
+  ins: [data('x'), data('dy'), signs, stats],
+  outs: [perChannelSum('dgamma'), perChannelSum('dbeta')],
+  shape: (a, [x, dy, found]) =>
     checked(
-      [
-        expectShape('the incoming gradient', dy!, x!),
-        countFits(a.count, x!),
-        expectShape('signs', found!, signsShape(x!)),
-        expectShape('stats', stats!, statsOf(x!)),
-      ],
+      [expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('signs', found!, signsShape(x!))],
       () => legal([x![1]!], [x![1]!]),
     ),
   flops: perElement(6, firstIn),
@@ -88,20 +76,15 @@ export const bnAddReluBwdData = defineOp({
   wire: 98,
   narrow: 'may',
   fields: rectifiedFields,
+  limits: rectifiedLimits,
   anchor: 1,
   inPlace: [1],
   what: "dshortcut = dz = the sign's bit ? dy : slope·dy, in place of dy; dx = bn_bwd_data of dz",
-  ins: [data('x'), data('dy'), signs, whole('stats'), whole('gamma'), whole('dgamma'), whole('dbeta')],
+  ins: [data('x'), data('dy'), signs, stats, perChannel('gamma'), perChannel('dgamma'), perChannel('dbeta')],
   outs: [data('dshortcut'), data('dx')],
-  shape: (a, [x, dy, found, stats, gamma, dgamma, dbeta]) =>
+  shape: (a, [x, dy, found]) =>
     checked(
-      [
-        expectShape('the incoming gradient', dy!, x!),
-        countFits(a.count, x!),
-        expectShape('signs', found!, signsShape(x!)),
-        expectShape('stats', stats!, statsOf(x!)),
-        ...eachChannel(x!, { gamma, dgamma, dbeta }),
-      ],
+      [expectShape('the incoming gradient', dy!, x!), countFits(a.count, x!), expectShape('signs', found!, signsShape(x!))],
       () => legal(x!, x!),
     ),
   flops: perElement(8, firstIn),

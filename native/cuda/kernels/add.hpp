@@ -28,7 +28,6 @@ void fill_box(Exec& exec, const View& y, float value) {
 
 template <>
 struct Kernel<OpKind::add> : OwnKernel {
-  static constexpr auto check = ops::check_add;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     add_pair<T>(exec, c.outs[0], c.ins[0], c.ins[1]);
@@ -38,7 +37,6 @@ struct Kernel<OpKind::add> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::add_relu> : OwnKernel {
-  static constexpr auto check = ops::check_add_relu;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const View& y = c.outs[0];
@@ -53,7 +51,6 @@ struct Kernel<OpKind::add_relu> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::grad_sum> : OwnKernel {
-  static constexpr auto check = ops::check_grad_sum;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const View& sum = c.outs[0];

@@ -106,7 +106,6 @@ struct ChannelReduction : OwnKernel {
 
 template <>
 struct Kernel<OpKind::bn_stats> : ChannelReduction {
-  static constexpr auto check = ops::check_bn_stats;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]);
@@ -128,7 +127,6 @@ struct Kernel<OpKind::bn_stats> : ChannelReduction {
 
 template <>
 struct Kernel<OpKind::bn_apply> : OwnKernel {
-  static constexpr auto check = ops::check_bn_apply;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -139,7 +137,6 @@ struct Kernel<OpKind::bn_apply> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::bn_bwd_reduce> : ChannelReduction {
-  static constexpr auto check = ops::check_bn_bwd_reduce;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnBwdReduceAttrs::read(c.attrs);
@@ -149,7 +146,6 @@ struct Kernel<OpKind::bn_bwd_reduce> : ChannelReduction {
 
 template <>
 struct Kernel<OpKind::bn_bwd_data> : OwnKernel {
-  static constexpr auto check = ops::check_bn_bwd_data;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -161,7 +157,6 @@ struct Kernel<OpKind::bn_bwd_data> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::bn_frozen> : OwnKernel {
-  static constexpr auto check = ops::check_bn_frozen;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -171,7 +166,6 @@ struct Kernel<OpKind::bn_frozen> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::bn_frozen_bwd_data> : OwnKernel {
-  static constexpr auto check = ops::check_bn_frozen_bwd_data;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 1); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -185,7 +179,6 @@ struct Kernel<OpKind::bn_frozen_bwd_data> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::bn_frozen_bwd_reduce> : ChannelReduction {
-  static constexpr auto check = ops::check_bn_frozen_bwd_reduce;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     reduce<T>(exec, c, RunningMoments(c.ins[2], c.ins[3], BnFrozenBwdReduceAttrs::read(c.attrs).eps));
@@ -194,7 +187,6 @@ struct Kernel<OpKind::bn_frozen_bwd_reduce> : ChannelReduction {
 
 template <>
 struct Kernel<OpKind::bn_running> : OwnKernel {
-  static constexpr auto check = ops::check_bn_running;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnRunningAttrs::read(c.attrs);

@@ -57,7 +57,6 @@ void reduce_rectified(Exec& exec, const KernelCall& c, const Rectified& r, Batch
 
 template <>
 struct Kernel<OpKind::bn_relu_apply> : OwnKernel {
-  static constexpr auto check = ops::check_bn_relu_apply;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -72,7 +71,6 @@ struct Kernel<OpKind::bn_relu_apply> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::bn_relu_bwd_reduce> : OwnKernel {
-  static constexpr auto check = ops::check_bn_relu_bwd_reduce;
   static int64_t sums(const KernelCall& c) { return sums_bytes<2>(ops::pixels(c.ins[0]), c.ins[0].dims[1]); }
   static int64_t workspace(const KernelCall& c) { return sums(c) + coefficient_bytes(c, 2); }
   template <class T, class Exec>
@@ -87,7 +85,6 @@ struct Kernel<OpKind::bn_relu_bwd_reduce> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::bn_relu_bwd_data> : OwnKernel {
-  static constexpr auto check = ops::check_bn_relu_bwd_data;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {

@@ -6,7 +6,6 @@ namespace spillway::cuda {
 
 template <class From, class To>
 struct Cast : OwnKernel {
-  static constexpr auto check = ops::check_same_boxes;
   template <class T, class Exec>  // nvcc wants names for all of them around what it runs
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<From> x(c.ins[0]);

@@ -18,7 +18,6 @@ void copy_channels(Exec& exec, const View& x_view, int64_t from, const View& y_v
 
 template <>
 struct Kernel<OpKind::concat> : OwnKernel {
-  static constexpr auto check = ops::check_concat;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     int64_t to = 0;
@@ -28,7 +27,6 @@ struct Kernel<OpKind::concat> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::slice_channels> : OwnKernel {
-  static constexpr auto check = ops::check_slice_channels;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     copy_channels<T>(exec, c.ins[0], SliceChannelsAttrs::read(c.attrs).from, c.outs[0], 0, c.outs[0].dims[1]);

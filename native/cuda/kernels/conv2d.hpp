@@ -13,7 +13,6 @@ void convolve_call(Exec& exec, const KernelCall& c, float slope) {
 
 template <>
 struct Kernel<OpKind::conv2d> : LibraryKernel {
-  static constexpr auto check = ops::check_conv2d;
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) { convolve_call<T>(exec, c, 1); }
@@ -21,7 +20,6 @@ struct Kernel<OpKind::conv2d> : LibraryKernel {
 
 template <>
 struct Kernel<OpKind::conv2d_relu> : LibraryKernel {
-  static constexpr auto check = ops::check_conv2d_relu;
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) { convolve_call<T>(exec, c, float(Conv2dReluAttrs::read(c.attrs).slope)); }
@@ -29,7 +27,6 @@ struct Kernel<OpKind::conv2d_relu> : LibraryKernel {
 
 template <>
 struct Kernel<OpKind::conv2d_bwd_data> : LibraryKernel {
-  static constexpr auto check = ops::check_conv2d_bwd_data;
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -40,7 +37,6 @@ struct Kernel<OpKind::conv2d_bwd_data> : LibraryKernel {
 
 template <>
 struct Kernel<OpKind::conv2d_bwd_weights> : LibraryKernel {
-  static constexpr auto check = ops::check_conv2d_bwd_weights;
   static int64_t workspace(const KernelCall& c) { return weights_gradient_bytes(c, c.ins[1]); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {

@@ -11,7 +11,6 @@ inline ops::Conv2d transposed_geometry(const KernelCall& c, const View& x, const
 
 template <>
 struct Kernel<OpKind::conv_transpose2d> : LibraryKernel {
-  static constexpr auto check = ops::check_conv_transpose2d;
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -21,7 +20,6 @@ struct Kernel<OpKind::conv_transpose2d> : LibraryKernel {
 
 template <>
 struct Kernel<OpKind::conv_transpose2d_bwd_data> : LibraryKernel {
-  static constexpr auto check = ops::check_conv_transpose2d_bwd_data;
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -31,7 +29,6 @@ struct Kernel<OpKind::conv_transpose2d_bwd_data> : LibraryKernel {
 
 template <>
 struct Kernel<OpKind::conv_transpose2d_bwd_weights> : LibraryKernel {
-  static constexpr auto check = ops::check_conv_transpose2d_bwd_weights;
   static int64_t workspace(const KernelCall& c) { return weights_gradient_bytes(c, c.ins[0]); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {

@@ -17,7 +17,6 @@ struct FlatOrder {
 
 template <>
 struct Kernel<OpKind::flatten> : OwnKernel {
-  static constexpr auto check = ops::check_flatten;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const T* const x = stored<T>(c.ins[0]);
@@ -29,7 +28,6 @@ struct Kernel<OpKind::flatten> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::flatten_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_flatten_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const T* const dy = stored<T>(c.ins[0]);

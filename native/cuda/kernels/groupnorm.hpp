@@ -27,7 +27,6 @@ inline int64_t image_channels(const View& v) { return v.dims[0] * v.dims[1]; }
 
 template <>
 struct Kernel<OpKind::group_norm_stats> : OwnKernel {
-  static constexpr auto check = ops::check_group_norm_stats;
   static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(image_pixels(c.ins[0]), image_channels(c.ins[0])); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -64,7 +63,6 @@ struct Kernel<OpKind::group_norm_stats> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::group_norm_apply> : OwnKernel {
-  static constexpr auto check = ops::check_group_norm_apply;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), y(c.outs[0]);
@@ -81,7 +79,6 @@ struct Kernel<OpKind::group_norm_apply> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::group_norm_bwd_reduce> : OwnKernel {
-  static constexpr auto check = ops::check_group_norm_bwd_reduce;
   static int64_t workspace(const KernelCall& c) { return sums_bytes<2>(image_pixels(c.ins[0]), image_channels(c.ins[0])); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -115,7 +112,6 @@ struct Kernel<OpKind::group_norm_bwd_reduce> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::group_norm_bwd_data> : OwnKernel {
-  static constexpr auto check = ops::check_group_norm_bwd_data;
   /// Two sums for each image and group.
   static int64_t workspace(const KernelCall& c) { return 2 * c.ins[0].dims[0] * GroupNormBwdDataAttrs::read(c.attrs).groups * int64_t(sizeof(double)); }
   template <class T, class Exec>

@@ -46,7 +46,6 @@ void each_group(const ops::Parts& parts, F f) {
 
 template <>
 struct Kernel<OpKind::join_stats> : OwnKernel {
-  static constexpr auto check = ops::check_join_stats;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels joined(c.outs[0]);  // the four rows of statistics stand for pixels
@@ -61,7 +60,6 @@ struct Kernel<OpKind::join_stats> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::joined_norm> : OwnKernel {
-  static constexpr auto check = ops::check_joined_norm;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -80,7 +78,6 @@ struct Kernel<OpKind::joined_norm> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::joined_norm_bwd_reduce> : OwnKernel {
-  static constexpr auto check = ops::check_joined_norm_bwd_reduce;
   static int64_t sums(const KernelCall& c) {
     int64_t most = 0;
     each_group<float>(ops::parts_of(c, 4), [&](const PartsBeside<float>& x) { most = std::max(most, sums_bytes<2>(ops::pixels(c.ins[0]), x.channels)); });
@@ -100,7 +97,6 @@ struct Kernel<OpKind::joined_norm_bwd_reduce> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::joined_norm_bwd_data> : OwnKernel {
-  static constexpr auto check = ops::check_joined_norm_bwd_data;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {

@@ -1,4 +1,4 @@
-// The table of the cuda device's kernels, by operator. A kernel is a specialisation of Kernel with `check`, `workspace` and
+// The table of the cuda device's kernels, by operator. A kernel is a specialisation of Kernel with `workspace` and
 // `run<T>(exec, call)`, where T is what activations are stored as; what cuDNN or cuBLAS should run says `library`. An operator without any stands in
 // GAPS (table.hpp), or the build fails.
 #pragma once
@@ -16,7 +16,6 @@ struct Kernel {
 struct OwnKernel {
   static constexpr bool missing = false, library = false;
   static constexpr uint32_t together = 1;
-  static constexpr auto check = ops::check_by_table;
   static int64_t workspace(const KernelCall&) { return 0; }
 };
 
@@ -35,7 +34,7 @@ T* stored(const View& v) { return static_cast<T*>(v.data); }
 /// What the operator allows, in f32 and bf16, below the most elements that a kernel sees.
 template <class K>
 Status check_call(const KernelCall& c) {
-  if (Status s = K::check(c); !s.ok()) return s;
+  if (Status s = ops::check(c); !s.ok()) return s;
   if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cuda device computes in f32");
   if (!K::library && c.way != 0) return ops::refuse(c, "the cuda device has no such way to run it");
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)

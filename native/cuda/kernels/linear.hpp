@@ -39,7 +39,6 @@ void multiply(Exec& exec, Product<L, R, Y> p) {
 
 template <>
 struct Kernel<OpKind::linear> : LibraryKernel {
-  static constexpr auto check = ops::check_linear;
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -50,7 +49,6 @@ struct Kernel<OpKind::linear> : LibraryKernel {
 
 template <>
 struct Kernel<OpKind::linear_bwd_data> : LibraryKernel {
-  static constexpr auto check = ops::check_linear_bwd_data;
   static int64_t workspace(const KernelCall&) { return 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -61,7 +59,6 @@ struct Kernel<OpKind::linear_bwd_data> : LibraryKernel {
 
 template <>
 struct Kernel<OpKind::linear_bwd_weights> : LibraryKernel {
-  static constexpr auto check = ops::check_linear_bwd_weights;
   static int64_t workspace(const KernelCall& c) { return c.n_outs > 1 ? bias_gradient_bytes(c.ins[1]) : 0; }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {

@@ -49,7 +49,6 @@ struct LossKernel : OwnKernel {
 
 template <>
 struct Kernel<OpKind::softmax_xent> : LossKernel {
-  static constexpr auto check = ops::check_softmax_xent;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]);
@@ -67,7 +66,6 @@ struct Kernel<OpKind::softmax_xent> : LossKernel {
 
 template <>
 struct Kernel<OpKind::softmax_xent_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_softmax_xent_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
@@ -97,7 +95,6 @@ struct Target {
 
 template <class Loss>
 struct ElementLoss : LossKernel {
-  static constexpr auto check = ops::check_element_loss;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = MseAttrs::read(c.attrs);
@@ -113,7 +110,6 @@ struct ElementLoss : LossKernel {
 
 template <class Loss>
 struct ElementLossBackward : OwnKernel {
-  static constexpr auto check = ops::check_element_loss_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = MseBwdAttrs::read(c.attrs);

@@ -21,7 +21,6 @@ struct Divisors {
 
 template <>
 struct Kernel<OpKind::lrn> : OwnKernel {
-  static constexpr auto check = ops::check_lrn;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), y(c.outs[0]);
@@ -35,7 +34,6 @@ struct Kernel<OpKind::lrn> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::lrn_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_lrn;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const Pixels x(c.ins[0]), dy(c.ins[1]), dx(c.outs[0]);

@@ -57,7 +57,6 @@ struct UpdateKernel : OwnKernel {
 
 template <>
 struct Kernel<OpKind::sgd> : UpdateKernel {
-  static constexpr auto check = ops::check_sgd;
   template <class, class Exec>
   static void run(Exec& exec, const KernelCall& c) { run_together(exec, &c, 1); }
   template <class Exec>
@@ -83,7 +82,6 @@ struct Kernel<OpKind::sgd> : UpdateKernel {
 
 template <>
 struct Kernel<OpKind::adam> : UpdateKernel {
-  static constexpr auto check = ops::check_adam;
   /// The step's share of the formula: rate over the first bias, the root of the second.
   static int64_t workspace(const KernelCall&) { return 3 * int64_t(sizeof(float)); }
   template <class, class Exec>

@@ -1,13 +1,11 @@
 // The sum of a parameter's gradients, one after the other; in place of the first where the plan says so.
 #pragma once
 #include "cuda/kernels/kernel.hpp"
-#include "ops/paramsum.hpp"
 
 namespace spillway::cuda {
 
 template <>
 struct Kernel<OpKind::param_grad_sum> : OwnKernel {
-  static constexpr auto check = ops::check_param_grad_sum;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     float* const sum = floats(c.outs[0]);

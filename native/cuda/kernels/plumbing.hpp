@@ -39,7 +39,6 @@ void each_pair(Exec& exec, const View& y_view, const View& x_view, F f) {
 
 template <>
 struct Kernel<OpKind::fill> : OwnKernel {
-  static constexpr auto check = ops::check_fill;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const float value = float(FillAttrs::read(c.attrs).value);
@@ -54,7 +53,6 @@ void copy_bits(Exec& exec, const View& y, const View& x) {
 
 template <>
 struct Kernel<OpKind::copy> : OwnKernel {
-  static constexpr auto check = ops::check_copy;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {  // labels too
     if (dtype_bytes(c.outs[0].dtype) == sizeof(uint32_t)) copy_bits<uint32_t>(exec, c.outs[0], c.ins[0]);
@@ -64,7 +62,6 @@ struct Kernel<OpKind::copy> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::accumulate> : OwnKernel {
-  static constexpr auto check = ops::check_accumulate;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     each_pair<T>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(T* y, const T* x) { *y = float(*y) + float(*x); });
@@ -73,7 +70,6 @@ struct Kernel<OpKind::accumulate> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::merge_moments> : OwnKernel {
-  static constexpr auto check = ops::check_merge_moments;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = MergeMomentsAttrs::read(c.attrs);

@@ -71,7 +71,6 @@ SPILLWAY_BOTH Maximum window_maximum(const ImageOf<T>& x, const Window& window, 
 
 template <>
 struct Kernel<OpKind::max_pool> : OwnKernel {
-  static constexpr auto check = ops::check_max_pool;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
@@ -82,7 +81,6 @@ struct Kernel<OpKind::max_pool> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::max_pool_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_max_pool_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]), dy(call.ins[1]);
@@ -102,7 +100,6 @@ SPILLWAY_BOTH inline uint32_t place_in(const Window& window, int64_t oy, int64_t
 /// Places of maxima, a byte each, four channels to a word.
 template <>
 struct Kernel<OpKind::max_pool_places> : OwnKernel {
-  static constexpr auto check = ops::check_max_pool_places;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
@@ -120,7 +117,6 @@ struct Kernel<OpKind::max_pool_places> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::max_pool_places_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_max_pool_places_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<uint32_t> places(call.ins[0]);
@@ -146,7 +142,6 @@ struct Divisor {
 
 template <>
 struct Kernel<OpKind::avg_pool> : OwnKernel {
-  static constexpr auto check = ops::check_avg_pool;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
@@ -164,7 +159,6 @@ struct Kernel<OpKind::avg_pool> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::avg_pool_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_avg_pool_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> dy(call.ins[0]);
@@ -178,7 +172,6 @@ struct Kernel<OpKind::avg_pool_bwd> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::global_avg_pool> : OwnKernel {
-  static constexpr auto check = ops::check_global_avg_pool;
   static int64_t workspace(const KernelCall& c) { return sums_bytes<1>(c.ins[0].dims[2] * c.ins[0].dims[3], c.ins[0].dims[0] * c.ins[0].dims[1]); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
@@ -195,7 +188,6 @@ struct Kernel<OpKind::global_avg_pool> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::global_avg_pool_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_global_avg_pool_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const Pixels dy(call.ins[0]);

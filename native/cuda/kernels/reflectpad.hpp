@@ -20,7 +20,6 @@ struct Standing {
 
 template <>
 struct Kernel<OpKind::reflect_pad> : OwnKernel {
-  static constexpr auto check = ops::check_reflect_pad;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
@@ -31,7 +30,6 @@ struct Kernel<OpKind::reflect_pad> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::reflect_pad_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_reflect_pad_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const View& padded = call.ins[0];

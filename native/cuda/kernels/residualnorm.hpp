@@ -18,7 +18,6 @@ struct SignsOf {
 
 template <>
 struct Kernel<OpKind::bn_add_relu_apply> : OwnKernel {
-  static constexpr auto check = ops::check_bn_add_relu_apply;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 2); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
@@ -41,7 +40,6 @@ struct Kernel<OpKind::bn_add_relu_apply> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::bn_add_relu_bwd_reduce> : ChannelReduction {
-  static constexpr auto check = ops::check_bn_add_relu_bwd_reduce;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const auto a = BnAddReluBwdReduceAttrs::read(c.attrs);
@@ -54,7 +52,6 @@ struct Kernel<OpKind::bn_add_relu_bwd_reduce> : ChannelReduction {
 
 template <>
 struct Kernel<OpKind::bn_add_relu_bwd_data> : OwnKernel {
-  static constexpr auto check = ops::check_bn_add_relu_bwd_data;
   static int64_t workspace(const KernelCall& c) { return coefficient_bytes(c, 4); }
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {

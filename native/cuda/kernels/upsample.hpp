@@ -21,7 +21,6 @@ SPILLWAY_BOTH inline double share_of(const Between& b, int64_t row) { return (b.
 
 template <>
 struct Kernel<OpKind::upsample> : OwnKernel {
-  static constexpr auto check = ops::check_upsample;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const ImageOf<T> x(call.ins[0]);
@@ -37,7 +36,6 @@ struct Kernel<OpKind::upsample> : OwnKernel {
 
 template <>
 struct Kernel<OpKind::upsample_bwd> : OwnKernel {
-  static constexpr auto check = ops::check_upsample_bwd;
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const View& out = call.ins[0];

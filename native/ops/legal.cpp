@@ -1,0 +1,95 @@
+// What is legal for a call of any operator. In: a call. Out: Status in words. Invariant: operands and attributes are checked first, so that
+// an operator's own check may read them; an operator that is not listed here goes by the op table alone, which refuses what it does not say.
+#include <algorithm>
+#include <iterator>
+
+#include "ops/add.hpp"
+#include "ops/concat.hpp"
+#include "ops/convtranspose2d.hpp"
+#include "ops/flatten.hpp"
+#include "ops/groupnorm.hpp"
+#include "ops/joinednorm.hpp"
+#include "ops/linear.hpp"
+#include "ops/loss.hpp"
+#include "ops/lrn.hpp"
+#include "ops/optimizer.hpp"
+#include "ops/plumbing.hpp"
+#include "ops/pool.hpp"
+#include "ops/reflectpad.hpp"
+#include "ops/residualnorm.hpp"
+#include "ops/upsample.hpp"
+
+namespace spillway::ops {
+namespace {
+
+struct OwnCheck {
+  OpKind kind;
+  Status (*check)(const KernelCall&);
+};
+
+/// Windows, channels that add up, labels, groups: what the table cannot say.
+constexpr OwnCheck OWN_CHECKS[] = {
+    {OpKind::conv2d, check_conv2d},
+    {OpKind::conv2d_relu, check_conv2d},
+    {OpKind::conv2d_bwd_data, check_conv2d_bwd_data},
+    {OpKind::conv2d_bwd_weights, check_conv2d_bwd_weights},
+    {OpKind::conv_transpose2d, check_conv_transpose2d},
+    {OpKind::conv_transpose2d_bwd_data, check_conv_transpose2d_bwd_data},
+    {OpKind::conv_transpose2d_bwd_weights, check_conv_transpose2d_bwd_weights},
+    {OpKind::linear, check_linear},
+    {OpKind::linear_bwd_data, check_linear_bwd_data},
+    {OpKind::linear_bwd_weights, check_linear_bwd_weights},
+    {OpKind::flatten, check_flatten},
+    {OpKind::flatten_bwd, check_flatten_bwd},
+    {OpKind::grad_sum, check_grad_sum},
+    {OpKind::concat, check_concat},
+    {OpKind::slice_channels, check_slice_channels},
+    {OpKind::group_norm_stats, check_group_norm_stats},
+    {OpKind::group_norm_apply, check_group_norm_apply},
+    {OpKind::group_norm_bwd_reduce, check_group_norm_bwd_reduce},
+    {OpKind::group_norm_bwd_data, check_group_norm_bwd_data},
+    {OpKind::join_stats, check_join_stats},
+    {OpKind::joined_norm, check_joined_norm},
+    {OpKind::joined_norm_bwd_reduce, check_joined_norm_bwd_reduce},
+    {OpKind::joined_norm_bwd_data, check_joined_norm_bwd_data},
+    {OpKind::bn_add_relu_apply, check_bn_add_relu_apply},
+    {OpKind::bn_add_relu_bwd_reduce, check_bn_add_relu_bwd_reduce},
+    {OpKind::bn_add_relu_bwd_data, check_bn_add_relu_bwd_data},
+    {OpKind::lrn, check_lrn},
+    {OpKind::lrn_bwd, check_lrn},
+    {OpKind::max_pool, check_max_pool},
+    {OpKind::max_pool_bwd, check_max_pool_bwd},
+    {OpKind::max_pool_places, check_max_pool_places},
+    {OpKind::max_pool_places_bwd, check_max_pool_places_bwd},
+    {OpKind::avg_pool, check_avg_pool},
+    {OpKind::avg_pool_bwd, check_avg_pool_bwd},
+    {OpKind::global_avg_pool_bwd, check_global_avg_pool_bwd},
+    {OpKind::upsample, check_upsample},
+    {OpKind::upsample_bwd, check_upsample_bwd},
+    {OpKind::reflect_pad, check_reflect_pad},
+    {OpKind::reflect_pad_bwd, check_reflect_pad_bwd},
+    {OpKind::softmax_xent, check_softmax_xent},
+    {OpKind::softmax_xent_bwd, check_softmax_xent_bwd},
+    {OpKind::mse, check_element_loss},
+    {OpKind::mse_bwd, check_element_loss_bwd},
+    {OpKind::l1, check_element_loss},
+    {OpKind::l1_bwd, check_element_loss_bwd},
+    {OpKind::bce_with_logits, check_element_loss},
+    {OpKind::bce_with_logits_bwd, check_element_loss_bwd},
+    {OpKind::sgd, check_sgd},
+    {OpKind::adam, check_update},
+    {OpKind::fill, check_fill},
+    {OpKind::copy, check_pair},
+    {OpKind::accumulate, check_pair},
+    {OpKind::merge_moments, check_merge_moments},
+};
+
+}  // namespace
+
+Status check(const KernelCall& c) {
+  if (Status s = check_operands(c); !s.ok()) return s;
+  const auto own = std::find_if(std::begin(OWN_CHECKS), std::end(OWN_CHECKS), [&](const OwnCheck& o) { return uint32_t(o.kind) == c.kind; });
+  return own == std::end(OWN_CHECKS) ? check_by_table(c) : own->check(c);
+}
+
+}  // namespace spillway::ops
