@@ -4,13 +4,10 @@ import { isLeft, left } from 'fp-ts/Either'
 import {
   all,
   type AccessMap,
-  type AnyAttrs,
   type AttrsOf,
   type CallShapes,
   defineOp,
-  type GradContext,
   type OperandDef,
-  type Ref,
   pointwise,
   same,
   shapeText,
@@ -18,7 +15,8 @@ import {
   window,
   wholeChannels,
 } from './op'
-import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal, type Window, windowFits } from './rules'
+import { product, productGradients, weightCopy } from './product'
+import { checked, elements, expectRange, expectRank, legal, type Window, windowFits } from './rules'
 
 export const convFields = {
   strideH: 'int',
@@ -91,40 +89,23 @@ const convolve = (a: Attrs, x: Shape, w: Shape): Shapes => {
   )
 }
 
-/** Multiply-adds: every output element meets C/groups * kH * kW weights. */
-const macs = (y: Shape | undefined, w: Shape | undefined): number => elements(y) * (elements(w) / (w?.[0] ?? 1))
-
-const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
-const biasFits = (b: Shape | undefined, w: Shape) => (): string | undefined => b && expectShape('the bias', b, [w[0]!])()
-
-/** The gradients of a convolution whose output's gradient is dy. */
-const convolutionGradients = (g: GradContext<Fields>, attrs: AnyAttrs, dy: Ref): void => {
-  const [x, w, b] = g.ins
-  // The weight gradient comes first: x can go before the equally large dx arrives.
-  if (g.wants(1)) {
-    const shapes = [g.shape(w!), ...(b === undefined ? [] : [g.shape(b)])]
-    const [dw, db] = g.emit('conv2d_bwd_weights', attrs, [x!, dy], shapes)
-    g.give(1, dw!)
-    if (db !== undefined) g.give(2, db)
-  }
-  if (g.wants(0)) g.give(0, g.emit('conv2d_bwd_data', attrs, [dy, w!], [g.shape(x!)])[0]!)
-}
-
-export const conv2d = defineOp({
+export const [conv2d, conv2dBwdData, conv2dBwdWeights] = product({
   kind: 'conv2d',
-  wire: 1,
-  narrow: 'may',
+  wires: [1, 2, 3],
+  what: [
+    'w is `[O, C/groups, kH, kW]`',
+    'writes the whole dx box (zeros where nothing lands)',
+    'dw and db merge by sum over tiles',
+  ],
   fields: convFields,
-  anchor: 'out',
-  dense: true,
-  what: 'w is `[O, C/groups, kH, kW]`',
-  ins: [{ name: 'x', role: 'data', access: image((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
-  outs: [{ name: 'y', role: 'data', access: () => pointwise }],
-  shape: (a, [x, w, b]) => checked([biasFits(b, w!)], () => convolve(a, x!, w!)),
-  backward: (g) => convolutionGradients(g, g.attrs, g.dOut(0)),
-  flops: (_, s) => 2 * macs(s.outs[0], s.ins[1]) + (s.ins[2] ? elements(s.outs[0]) : 0),
-  // One reordered copy of the weights.
-  workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
+  image,
+  own: () => pointwise,
+  gradient: () => wholeChannels,
+  apply: convolve,
+  biases: (_, w) => w[0]!,
+  // Every output element meets C/groups * kH * kW weights.
+  multiplyAdds: (_, w, y) => elements(y) * (elements(w) / (w?.[0] ?? 1)),
+  copies: 9,
 })
 
 const reluFields = { ...convFields, slope: 'float' } as const
@@ -143,51 +124,8 @@ export const conv2dRelu = defineOp({
   backward: (g) => {
     if (!g.ins.some((_, i) => g.wants(i))) return
     const { slope, ...attrs } = g.attrs
-    convolutionGradients(g, attrs, g.emit('relu_bwd', { slope }, [g.outs[0]!, g.dOut(0)], [g.shape(g.outs[0]!)])[0]!)
+    productGradients('conv2d', g, attrs, g.emit('relu_bwd', { slope }, [g.outs[0]!, g.dOut(0)], [g.shape(g.outs[0]!)])[0]!)
   },
   flops: (a, s) => conv2d.flops(a, s) + elements(s.outs[0]),
-  workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
-})
-
-export const conv2dBwdData = defineOp({
-  kind: 'conv2d_bwd_data',
-  wire: 2,
-  narrow: 'may',
-  fields: convFields,
-  anchor: 0,
-  dense: true,
-  what: 'writes the whole dx box (zeros where nothing lands)',
-  ins: [
-    { name: 'dy', role: 'data', access: () => wholeChannels },
-    { name: 'w', role: 'whole' },
-  ],
-  outs: [{ name: 'dx', role: 'data', access: image((s) => s.ins[1]!) }],
-  outputsGiven: true,
-  shape: (a, [dy, w], given) => invertsForward(() => convolve(a, given[0]!, w!), dy!, given),
-  flops: (_, s) => 2 * macs(s.ins[0], s.ins[1]),
-  workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
-})
-
-export const conv2dBwdWeights = defineOp({
-  kind: 'conv2d_bwd_weights',
-  wire: 3,
-  narrow: 'may',
-  fields: convFields,
-  anchor: 1,
-  dense: true,
-  what: 'dw and db merge by sum over tiles',
-  ins: [
-    { name: 'x', role: 'data', access: image((s) => s.outs[0]!) },
-    { name: 'dy', role: 'data', access: () => wholeChannels },
-  ],
-  outs: [
-    { name: 'dw', role: 'whole', merge: 'sum' },
-    { ...bias, name: 'db', merge: 'sum' },
-  ],
-  outputsGiven: true,
-  shape: (a, [x, dy], given) =>
-    checked([biasFits(given[1], given[0]!)], () => invertsForward(() => convolve(a, x!, given[0]!), dy!, given)),
-  flops: (_, s) => 2 * macs(s.ins[1], s.outs[0]) + (s.outs[1] ? elements(s.ins[1]) : 0),
-  // Threads sum into copies of their own: up to eight, and one in the kernel's layout.
-  workspace: (_, s, bytes) => 9 * elements(s.outs[0]) * bytes,
+  workspace: weightCopy,
 })

@@ -7,8 +7,6 @@ import {
   type AccessMap,
   type AttrsOf,
   type CallShapes,
-  defineOp,
-  type OperandDef,
   pointwise,
   same,
   shapeText,
@@ -17,7 +15,8 @@ import {
   wholeChannels,
 } from './op'
 import { convFields } from './conv2d'
-import { checked, elements, expectRange, expectRank, expectShape, invertsForward, legal } from './rules'
+import { product } from './product'
+import { checked, elements, expectRange, expectRank, legal } from './rules'
 
 const fields = { ...convFields, outputPadH: 'int', outputPadW: 'int' } as const
 type Fields = typeof fields
@@ -101,80 +100,21 @@ const spread = (a: Attrs, x: Shape, w: Shape): Shapes =>
     () => legal([x[0]!, w[1]! * a.groups, outputExtent(x[2]!, axisH(a, w)), outputExtent(x[3]!, axisW(a, w))]),
   )
 
-/** Multiply-adds: every element of x meets O/groups * kH * kW weights. */
-const macs = (x: Shape | undefined, w: Shape | undefined): number => elements(x) * (elements(w) / (w?.[0] ?? 1))
-
-const bias: OperandDef<Fields> = { name: 'b', role: 'whole', optional: true }
-const biasFits = (b: Shape | undefined, a: Attrs, w: Shape) => (): string | undefined =>
-  b && expectShape('the bias', b, [w[1]! * a.groups])()
-
-export const convTranspose2d = defineOp({
+export const [convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights] = product({
   kind: 'conv_transpose2d',
-  wire: 41,
-  narrow: 'may',
-  fields,
-  anchor: 'out',
-  dense: true,
-  what: 'w is `[C, O/groups, kH, kW]`; y[i·stride − pad + k·dilation] += x[i]·w[k]; reads exactly the x whose windows meet y',
-  ins: [{ name: 'x', role: 'data', access: windowsMeeting((s) => s.ins[1]!) }, { name: 'w', role: 'whole' }, bias],
-  outs: [{ name: 'y', role: 'data', access: () => pointwise }],
-  shape: (a, [x, w, b]) => checked([biasFits(b, a, w!)], () => spread(a, x!, w!)),
-  backward: (g) => {
-    const [x, w, b] = g.ins
-    const dy = g.dOut(0)
-    // The weight gradient comes first: x can go before dx arrives.
-    if (g.wants(1)) {
-      const shapes = [g.shape(w!), ...(b === undefined ? [] : [g.shape(b)])]
-      const [dw, db] = g.emit('conv_transpose2d_bwd_weights', g.attrs, [x!, dy], shapes)
-      g.give(1, dw!)
-      if (db !== undefined) g.give(2, db)
-    }
-    if (g.wants(0)) g.give(0, g.emit('conv_transpose2d_bwd_data', g.attrs, [dy, w!], [g.shape(x!)])[0]!)
-  },
-  flops: (_, s) => 2 * macs(s.ins[0], s.ins[1]) + (s.ins[2] ? elements(s.outs[0]) : 0),
-  // One reordered copy of the weights.
-  workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
-})
-
-export const convTranspose2dBwdData = defineOp({
-  kind: 'conv_transpose2d_bwd_data',
-  wire: 42,
-  narrow: 'may',
-  fields,
-  anchor: 0,
-  dense: true,
-  what: 'a convolution of dy; parts of windows outside the box of dy count as zero, for other tiles add them',
-  ins: [
-    { name: 'dy', role: 'data', access: () => wholeChannels },
-    { name: 'w', role: 'whole' },
+  wires: [41, 42, 43],
+  what: [
+    'w is `[C, O/groups, kH, kW]`; y[i·stride − pad + k·dilation] += x[i]·w[k]; reads exactly the x whose windows meet y',
+    'a convolution of dy; parts of windows outside the box of dy count as zero, for other tiles add them',
+    'dw and db merge by sum over tiles',
   ],
-  outs: [{ name: 'dx', role: 'data', access: windowsMeeting((s) => s.ins[1]!) }],
-  outputsGiven: true,
-  shape: (a, [dy, w], given) => invertsForward(() => spread(a, given[0]!, w!), dy!, given),
-  flops: (_, s) => 2 * macs(s.outs[0], s.ins[1]),
-  workspace: (_, s, bytes) => elements(s.ins[1]) * bytes,
-})
-
-export const convTranspose2dBwdWeights = defineOp({
-  kind: 'conv_transpose2d_bwd_weights',
-  wire: 43,
-  narrow: 'may',
   fields,
-  anchor: 1,
-  dense: true,
-  what: 'dw and db merge by sum over tiles',
-  ins: [
-    { name: 'x', role: 'data', access: windowsMeeting((s) => s.outs[0]!) },
-    { name: 'dy', role: 'data', access: () => wholeChannels },
-  ],
-  outs: [
-    { name: 'dw', role: 'whole', merge: 'sum' },
-    { ...bias, name: 'db', merge: 'sum' },
-  ],
-  outputsGiven: true,
-  shape: (a, [x, dy], given) =>
-    checked([biasFits(given[1], a, given[0]!)], () => invertsForward(() => spread(a, x!, given[0]!), dy!, given)),
-  flops: (_, s) => 2 * macs(s.ins[0], s.outs[0]) + (s.outs[1] ? elements(s.ins[1]) : 0),
-  // Threads sum into copies of their own: up to eight, and one in the kernel's layout.
-  workspace: (_, s, bytes) => 9 * elements(s.outs[0]) * bytes,
+  image: windowsMeeting,
+  own: () => pointwise,
+  gradient: () => wholeChannels,
+  apply: spread,
+  biases: (a, w) => w[1]! * a.groups,
+  // Every element of x meets O/groups * kH * kW weights.
+  multiplyAdds: (x, w) => elements(x) * (elements(w) / (w?.[0] ?? 1)),
+  copies: 9,
 })

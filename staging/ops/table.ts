@@ -4,7 +4,7 @@ import { add, gradSum, addRelu } from './add'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
 import { toBf16, fromBf16, toBf16Grad, fromBf16Grad } from './cast'
 import { concat, sliceChannels } from './concat'
-import { conv2d, conv2dRelu, conv2dBwdData, conv2dBwdWeights } from './conv2d'
+import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
 import { dropout, dropoutBwd } from './dropout'
 import { flatten, flattenBwd } from './flatten'
@@ -49,9 +49,9 @@ const entries: readonly OpDef[] = [
   concat,
   sliceChannels,
   conv2d,
-  conv2dRelu,
   conv2dBwdData,
   conv2dBwdWeights,
+  conv2dRelu,
   convTranspose2d,
   convTranspose2dBwdData,
   convTranspose2dBwdWeights,

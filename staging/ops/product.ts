@@ -1,0 +1,110 @@
+// Layers that multiply what they read by a weight: one description gives the forward operator, the gradient of x, and that of the
+// weight and the bias. In: how x is read, the shape rule, how often a weight is used. Out: three entries of the op table.
+// Invariant: the weight's gradient is emitted first, so that x can go before the equally large dx arrives.
+import {
+  type AccessMap,
+  type AttrsOf,
+  type CallShapes,
+  defineOp,
+  type Fields,
+  type GradContext,
+  type AnyAttrs,
+  type OpDef,
+  type OperandDef,
+  type Ref,
+  type Shapes,
+} from './op'
+import { checked, elements, expectShape, invertsForward } from './rules'
+
+type Shape = readonly number[]
+type Access<F extends Fields> = (a: AttrsOf<F>, s: CallShapes) => AccessMap
+
+export interface Product<F extends Fields> {
+  readonly kind: string
+  /** Of the operators in order: forward, bwd_data, bwd_weights. */
+  readonly wires: readonly [number, number, number]
+  readonly what: readonly [string, string, string]
+  readonly fields: F
+  readonly reclaimed?: boolean
+  /** How x lies to y, where the weight is the operand that `weight` picks. */
+  readonly image: (weight: (s: CallShapes) => Shape) => Access<F>
+  /** How y lies to itself, and its gradient to what is made of it. */
+  readonly own: Access<F>
+  readonly gradient: Access<F>
+  /** y's shape from x and the weight. */
+  readonly apply: (a: AttrsOf<F>, x: Shape, w: Shape) => Shapes
+  readonly biases: (a: AttrsOf<F>, w: Shape) => number
+  readonly multiplyAdds: (x: Shape | undefined, w: Shape | undefined, y: Shape | undefined) => number
+  /** Copies of the weight that its gradient is summed in: one for each of up to eight threads, and one in the kernel's layout. */
+  readonly copies: number
+}
+
+/** The gradients of x, weight and bias, where y's is dy. */
+export const productGradients = <F extends Fields>(kind: string, g: GradContext<F>, attrs: AnyAttrs, dy: Ref): void => {
+  const [x, w, b] = g.ins
+  if (g.wants(1)) {
+    const shapes = [g.shape(w!), ...(b === undefined ? [] : [g.shape(b)])]
+    const [dw, db] = g.emit(`${kind}_bwd_weights`, attrs, [x!, dy], shapes)
+    g.give(1, dw!)
+    if (db !== undefined) g.give(2, db)
+  }
+  if (g.wants(0)) g.give(0, g.emit(`${kind}_bwd_data`, attrs, [dy, w!], [g.shape(x!)])[0]!)
+}
+
+/** One reordered copy of the weight. */
+export const weightCopy = (_: AnyAttrs, s: CallShapes, bytes: number): number => elements(s.ins[1]) * bytes
+
+export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef, OpDef, OpDef] => {
+  const common = { narrow: 'may', fields: p.fields, dense: true } as const
+  const whole = (name: string): OperandDef<F> => ({ name, role: 'whole' })
+  const biasFits = (a: AttrsOf<F>, w: Shape, b: Shape | undefined) => (): string | undefined =>
+    b && expectShape('the bias', b, [p.biases(a, w)])()
+  const forward = defineOp<F>({
+    ...common,
+    ...(p.reclaimed && { reclaimed: true }),
+    kind: p.kind,
+    wire: p.wires[0],
+    anchor: 'out',
+    what: p.what[0],
+    ins: [{ name: 'x', role: 'data', access: p.image((s) => s.ins[1]!) }, whole('w'), { ...whole('b'), optional: true }],
+    outs: [{ name: 'y', role: 'data', access: p.own }],
+    shape: (a, [x, w, b]) => checked([biasFits(a, w!, b)], () => p.apply(a, x!, w!)),
+    backward: (g) => productGradients(p.kind, g, g.attrs, g.dOut(0)),
+    flops: (_, s) => 2 * p.multiplyAdds(s.ins[0], s.ins[1], s.outs[0]) + (s.ins[2] ? elements(s.outs[0]) : 0),
+    workspace: weightCopy,
+  })
+  const bwdData = defineOp<F>({
+    ...common,
+    kind: `${p.kind}_bwd_data`,
+    wire: p.wires[1],
+    anchor: 0,
+    what: p.what[1],
+    ins: [{ name: 'dy', role: 'data', access: p.gradient }, whole('w')],
+    outs: [{ name: 'dx', role: 'data', access: p.image((s) => s.ins[1]!) }],
+    outputsGiven: true,
+    shape: (a, [dy, w], given) => invertsForward(() => p.apply(a, given[0]!, w!), dy!, given),
+    flops: (_, s) => 2 * p.multiplyAdds(s.outs[0], s.ins[1], s.ins[0]),
+    workspace: weightCopy,
+  })
+  const bwdWeights = defineOp<F>({
+    ...common,
+    kind: `${p.kind}_bwd_weights`,
+    wire: p.wires[2],
+    anchor: 1,
+    what: p.what[2],
+    ins: [
+      { name: 'x', role: 'data', access: p.image((s) => s.outs[0]!) },
+      { name: 'dy', role: 'data', access: p.gradient },
+    ],
+    outs: [
+      { ...whole('dw'), merge: 'sum' },
+      { ...whole('db'), optional: true, merge: 'sum' },
+    ],
+    outputsGiven: true,
+    shape: (a, [x, dy], given) =>
+      checked([biasFits(a, given[0]!, given[1])], () => invertsForward(() => p.apply(a, x!, given[0]!), dy!, given)),
+    flops: (_, s) => 2 * p.multiplyAdds(s.ins[0], s.outs[0], s.ins[1]) + (s.outs[1] ? elements(s.ins[1]) : 0),
+    workspace: (_, s, bytes) => p.copies * elements(s.outs[0]) * bytes,
+  })
+  return [forward, bwdData, bwdWeights]
+}
