@@ -1,7 +1,7 @@
 // [B,C,H,W] to [B,C*H*W,1,1] in PyTorch's order (C, then H, then W), whatever the storage: a copy, since activations
 // are stored channels-last. It tiles along B only.
 import { all, type AccessMap, defineOp, same } from './op'
-import { checked, expectRank, firstOut, invertsForward, legal, perElement } from './rules'
+import { checked, expectRank, firstOut, invertsForward, legal, perElement, gradientBy } from './rules'
 
 type Shape = readonly number[]
 const perSample = (): AccessMap => ({ B: same, C: all, H: all, W: all })
@@ -19,9 +19,7 @@ export const flatten = defineOp({
   ins: [{ name: 'x', role: 'data', access: perSample }],
   outs: [{ name: 'y', role: 'data', access: perSample }],
   shape: (_, [x]) => flat(x!),
-  backward: (g) => {
-    if (g.wants(0)) g.give(0, g.emit('flatten_bwd', {}, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
-  },
+  backward: gradientBy('flatten_bwd'),
   flops: perElement(0, firstOut),
 })
 

@@ -1,7 +1,7 @@
 // Local response normalisation across channels, PyTorch's: y = x / (k + alpha/size * Σ x² over `size` channels)^beta, where
 // channel c sums channels [c - size/2, c - size/2 + size) as far as there are any. Needs all channels of a pixel.
 import { type AttrsOf, data as dataOf, defineOp, type OperandDef, wholeChannels } from './op'
-import { checked, elements, expectRank, expectShape, legal } from './rules'
+import { checked, elements, expectRank, expectShape, legal, gradientBy } from './rules'
 
 const fields = { size: 'int', alpha: 'float', beta: 'float', k: 'float' } as const
 type Attrs = AttrsOf<typeof fields>
@@ -21,9 +21,7 @@ export const lrn = defineOp({
   ins: [data('x')],
   outs: [data('y')],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), sound(a)], () => legal(x!)),
-  backward: (g) => {
-    if (g.wants(0)) g.give(0, g.emit('lrn_bwd', g.attrs, [g.ins[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
-  },
+  backward: gradientBy('lrn_bwd', 'x'),
   flops: (a, s) => (2 * a.size + 20) * elements(s.outs[0]),
 })
 

@@ -14,6 +14,7 @@ import {
   legal,
   perElement,
   windowFits,
+  gradientBy,
 } from './rules'
 
 type Shape = readonly number[]
@@ -66,9 +67,7 @@ export const maxPool = defineOp({
   ins: [windows('x')],
   outs: [own('y')],
   shape: (a, [x]) => maxPooled(a, x!),
-  backward: (g) => {
-    if (g.wants(0)) g.give(0, g.emit('max_pool_bwd', g.attrs, [g.ins[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
-  },
+  backward: gradientBy('max_pool_bwd', 'x'),
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.outs[0]),
 })
 
@@ -140,9 +139,7 @@ export const globalAvgPool = defineOp({
   ins: [own('x')],
   outs: [{ name: 'y', role: 'data', access: summed(averages), merge: 'sum' }],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), areaFits(a.count, x!)], () => legal([x![0]!, x![1]!, 1, 1])),
-  backward: (g) => {
-    if (g.wants(0)) g.give(0, g.emit('global_avg_pool_bwd', g.attrs, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
-  },
+  backward: gradientBy('global_avg_pool_bwd'),
   flops: perElement(1, firstIn),
 })
 

@@ -2,7 +2,7 @@
 // are not repeated. The backward adds each dy to the row that it was taken from.
 // A slice of T rows needs T rows, and at a border only the mirror's. Worked example: 2 above rows 0 1 2 3: 2 1 0 1 2 3.
 import { type AccessMap, type AttrsOf, defineOp, mirrored, type OperandDef, pointwise, same } from './op'
-import { checked, expectRange, expectRank, firstIn, firstOut, invertsForward, legal, perElement } from './rules'
+import { checked, expectRange, expectRank, firstIn, firstOut, invertsForward, legal, perElement, gradientBy } from './rules'
 
 const fields = { padTop: 'int', padLeft: 'int', padBottom: 'int', padRight: 'int' } as const
 type Attrs = AttrsOf<typeof fields>
@@ -37,9 +37,7 @@ export const reflectPad = defineOp({
   ins: [{ name: 'x', role: 'data', access: image }],
   outs: [own('y')],
   shape: (a, [x]) => padded(a, x!),
-  backward: (g) => {
-    if (g.wants(0)) g.give(0, g.emit('reflect_pad_bwd', g.attrs, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
-  },
+  backward: gradientBy('reflect_pad_bwd'),
   flops: perElement(0, firstOut),
 })
 

@@ -2,7 +2,7 @@
 // In: attributes and operand shapes. Out: Right shapes, or Left words that say what would be legal.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { elementsOf } from '../core/box'
-import { type AnyAttrs, type CallShapes, type OpDef, type Shapes, shapeText } from './op'
+import { type AnyAttrs, type CallShapes, type Fields, type GradContext, type OpDef, type Shapes, shapeText } from './op'
 
 type Shape = readonly number[]
 
@@ -46,6 +46,18 @@ export const invertsForward = (forward: () => Shapes, gradient: Shape, given: re
   if (isLeft(s)) return s
   return checked([expectShape('the incoming gradient', gradient, s.right[0]!)], () => legal(...given))
 }
+
+// ---------------------------------------------------------------- gradients
+
+/** The usual backward: one operator with the same attributes makes dx from dy, behind x or y where it reads one of them. */
+export const gradientBy =
+  (kind: string, reads?: 'x' | 'y') =>
+  <F extends Fields>(g: GradContext<F>): void => {
+    if (!g.wants(0)) return
+    const x = g.ins[0]!
+    const read = reads === undefined ? [] : [reads === 'x' ? x : g.outs[0]!]
+    g.give(0, g.emit(kind, g.attrs, [...read, g.dOut(0)], [g.shape(x)])[0]!)
+  }
 
 // ---------------------------------------------------------------- windows
 

@@ -1,7 +1,7 @@
 // Softmax over the channels of each pixel. The backward reads y, not x, so the forward may overwrite x; it needs all
 // channels, and any rows and columns.
 import { data, defineOp, wholeChannels } from './op'
-import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement } from './rules'
+import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement, gradientBy } from './rules'
 
 export const softmax = defineOp({
   kind: 'softmax',
@@ -14,9 +14,7 @@ export const softmax = defineOp({
   ins: [data('x', wholeChannels)],
   outs: [data('y', wholeChannels)],
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
-  backward: (g) => {
-    if (g.wants(0)) g.give(0, g.emit('softmax_bwd', {}, [g.outs[0]!, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
-  },
+  backward: gradientBy('softmax_bwd', 'y'),
   samples: (image) => [{ attrs: {}, ins: [image] }],
   flops: perElement(6, firstOut),
 })

@@ -2,7 +2,7 @@
 // A gradient that reads y lets the forward overwrite x. The functions themselves are in native/ops/unary.hpp, once for all
 // devices and element types; kernels, the DSL's layers, the cases of tests and documentation follow from a line.
 import { type AnyAttrs, data, defineOp, type Fields, type Limit, type OpDef } from './op'
-import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement } from './rules'
+import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement, gradientBy } from './rules'
 
 export interface Unary {
   readonly kind: string
@@ -53,10 +53,7 @@ const forward = (u: Unary): OpDef =>
     ins: [data('x')],
     outs: [data('y')],
     shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
-    backward: (g) => {
-      const read = u.reads === 'x' ? g.ins[0]! : g.outs[0]!
-      if (g.wants(0)) g.give(0, g.emit(`${u.kind}_bwd`, g.attrs, [read, g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
-    },
+    backward: gradientBy(`${u.kind}_bwd`, u.reads),
     samples: (image) => (u.tried ?? [{}]).map((attrs) => ({ attrs, ins: [image] })),
     flops: perElement(u.flops[0], firstOut),
   })

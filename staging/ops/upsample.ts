@@ -3,7 +3,7 @@
 // pixels that it was taken from. sigma is the ratio of the sizes: a slice of T rows of an image f times as high needs
 // ceil(T/f) + 2 rows. Worked example, bilinear, 4 rows to 8: row 3 of y lies at (3 + 1/2)/2 - 1/2 = 1.25: rows 1 and 2 of x.
 import { type AccessMap, type AttrsOf, defineOp, type OperandDef, pointwise, resampled, same } from './op'
-import { checked, elements, expectRange, expectRank, expectShape, legal } from './rules'
+import { checked, elements, expectRange, expectRank, expectShape, legal, gradientBy } from './rules'
 
 /** mode 0: nearest; 1: bilinear, pixels are areas; 2: bilinear, pixels are points and the corners stay (align_corners). */
 const fields = { mode: 'int', inH: 'int', inW: 'int', outH: 'int', outW: 'int' } as const
@@ -42,9 +42,7 @@ export const upsample = defineOp({
     checked([expectRank('the input', x!, 4), ...sizes(a), sized(a, 'the input', x!, 'in')], () =>
       legal([x![0]!, x![1]!, a.outH, a.outW]),
     ),
-  backward: (g) => {
-    if (g.wants(0)) g.give(0, g.emit('upsample_bwd', g.attrs, [g.dOut(0)], [g.shape(g.ins[0]!)])[0]!)
-  },
+  backward: gradientBy('upsample_bwd'),
   flops: (a, s) => (a.mode === 0 ? 1 : 8) * elements(s.outs[0]),
 })
 
