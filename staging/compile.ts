@@ -9,7 +9,7 @@
 //   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
 //   expand      segments into calls over cells                          plan/expand.ts
 //   place       cells into storages, chunks of pages with their stays   memory/place.ts, memory/touches.ts
-//   schedule    which chunks leave, and when they move                  schedule/search.ts, schedule/moves.ts
+//   schedule    which chunks leave, and when they move                  schedule/search.ts, schedule/swaptimes.ts
 //   pages       residencies onto physical pages                         memory/pages.ts
 //   verify      the finished plan, by code that shares nothing          verify
 import * as E from 'fp-ts/Either'

@@ -60,7 +60,7 @@ export const ablation: Experiment = () => ({
       'little where another setting is as good, and much where it is the only one.',
     'What carries most: for `auto`, swapping and recomputing at once (1.09 for 1.31 at a third of resnet50), and tiles where no norm is in the way (vgg16 works in 0.11 of its memory for 0.48); ' +
       'for `tiled`, the price of what crosses and joining pieces; for `swap:window`, not to move what the window holds; for `swap:fractional`, gaps between any two uses, in memory. ' +
-      'Depth-first order changes nothing here, since the networks’ modules are written branch by branch; grouping copies in and lower thresholds never win on these two networks.',
+      'Depth-first order changes nothing here, since the networks’ modules are written branch by branch; grouping swaps in and lower thresholds never win on these two networks.',
   ],
   sections: NETWORKS.flatMap((n) => section(n) ?? []),
 })

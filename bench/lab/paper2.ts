@@ -42,7 +42,7 @@ const NETWORKS: readonly Network[] = [
 const swapped = (graph: Graph, strategy: string): number | null => {
   const on = machine(ON)
   const plan = compile(graph, { strategy, budgetBytes: on.memoryBytes, machine: on })
-  return isRight(plan) ? new Set(plan.right.residencies.filter((r) => r.save).map((r) => r.storage)).size : null
+  return isRight(plan) ? new Set(plan.right.residencies.filter((r) => r.swapOut).map((r) => r.storage)).size : null
 }
 const COUNTED = known(['swap:tflms', 'hybrid:tflms'])
 
@@ -89,7 +89,7 @@ const section = (n: Network, plot: (name: string, svg: string) => string): Secti
     heading: `${n.name}, batch ${n.batch}`,
     words: [
       `Paper: ${n.paper}; largest sizes ${n.largest[0]} in memory, ${n.largest[1]} recomputed, ${n.largest[2]} swapped and hybrid.`,
-      `Here, of the sizes tried, the largest that fit: ${largest.join(', ')}. ${gains(rows)} In brackets GiB moved out a step.`,
+      `Here, of the sizes tried, the largest that fit: ${largest.join(', ')}. ${gains(rows)} In brackets GiB swapped out a step.`,
     ],
     table: {
       head: ['size', 'paper trains', ...METHODS, ...COUNTED.map((m) => `values swapped, ${m}`)],

@@ -1,4 +1,4 @@
-// Paper 5 (optimal offloading): Figures 5 to 19. In: nothing. Out: for each network and image size the step over the lower bound
+// Paper 5 (optimal swapping): Figures 5 to 19. In: nothing. Out: for each network and image size the step over the lower bound
 // (Prop. 3) by memory, from the smallest budget of the swapping methods to in-core, on a V100 behind PCIe.
 import { linesOf } from '../../src/cli/compare/plot'
 import { compareGraph, type FeasibleCase, smallestOf, sweep } from '../../src/stage/sweep'
@@ -119,7 +119,7 @@ export const paper5: Experiment = (plot) => {
     },
   }
   return {
-    title: 'Paper 5: optimal offloading',
+    title: 'Paper 5: optimal swapping',
     words: ['V100 behind PCIe 3.0 at the 12.2 GB/s that the paper measured.'],
     sections: [summary, ...all.map((s) => s.section)],
   }

@@ -59,7 +59,7 @@ const cache: { readonly [K in keyof SuperneuronsOptions]-?: Off<SuperneuronsOpti
 }
 const tuning: { readonly [K in keyof TflmsOptions]-?: Off<TflmsOptions[K]> } = {
   tuneAhead: ['without looking ahead', false],
-  tuneGroupby: ['without grouping copies in', false],
+  tuneGroupby: ['without grouping swaps in', false],
   thresholds: ['without a choice of thresholds: the highest', [1]],
 }
 const rules = (o: Partial<ChainRules>): ChainRules => ({ ...ALL_RULES, ...o })
@@ -122,7 +122,7 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
     shares: ['without a choice of windows: the budget', [1]],
     skipRedundant: ['with redundant moves', false],
   }),
-  'swap:greedy': switches<GreedyOptions>(alone(swapGreedy), { asNeeded: ['with everything offloaded', false] }),
+  'swap:greedy': switches<GreedyOptions>(alone(swapGreedy), { asNeeded: ['with everything swapped out', false] }),
   'swap:dynprog': switches<DynprogOptions>(both(dynprog, refineDynprog), {
     share: ['with whole activations only', Infinity],
     slots: ['with one resolution', [500]],

@@ -71,20 +71,20 @@ constexpr const char* name_of(Cause x) {
   return "?";
 }
 inline constexpr Cause CAUSES[] = {Cause::memory, Cause::data};
-enum class Tag : uint32_t { call = 1, acquire, release, copy_out, copy_in, wait, mark };
+enum class Tag : uint32_t { call = 1, acquire, release, swap_out, swap_in, wait, mark };
 constexpr const char* name_of(Tag x) {
   switch (x) {
     case Tag::call: return "call";
     case Tag::acquire: return "acquire";
     case Tag::release: return "release";
-    case Tag::copy_out: return "copyOut";
-    case Tag::copy_in: return "copyIn";
+    case Tag::swap_out: return "swapOut";
+    case Tag::swap_in: return "swapIn";
     case Tag::wait: return "wait";
     case Tag::mark: return "mark";
   }
   return "?";
 }
-inline constexpr Tag TAGS[] = {Tag::call, Tag::acquire, Tag::release, Tag::copy_out, Tag::copy_in, Tag::wait, Tag::mark};
+inline constexpr Tag TAGS[] = {Tag::call, Tag::acquire, Tag::release, Tag::swap_out, Tag::swap_in, Tag::wait, Tag::mark};
 
 constexpr size_t dtype_bytes(DType t) {
   switch (t) {

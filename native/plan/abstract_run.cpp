@@ -197,8 +197,8 @@ Status AbstractRun::step(const InstrRecord& i) {
     case Tag::call: return call(i.a);
     case Tag::acquire: return acquire(i.a);
     case Tag::release: return release(i.a);
-    case Tag::copy_out: return copy(i.a, i.b, true);
-    case Tag::copy_in: return copy(i.a, i.b, false);
+    case Tag::swap_out: return copy(i.a, i.b, true);
+    case Tag::swap_in: return copy(i.a, i.b, false);
     case Tag::wait: return wait(i.a);
     case Tag::mark: break;
   }

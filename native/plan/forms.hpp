@@ -88,12 +88,12 @@ inline Status check_form(const InstrRecord& r, const Counts& n) {
       if (r.b != 0) return refuse("the reserved field is not 0");
       if (r.c != 0) return refuse("the reserved field is not 0");
       return {};
-    case Tag::copy_out:
+    case Tag::swap_out:
       if (r.a >= n.transfers) return refuse("there is no transfer ", r.a);
       if (r.b >= n.events) return refuse("there is no event ", r.b);
       if (r.c != 0) return refuse("the reserved field is not 0");
       return {};
-    case Tag::copy_in:
+    case Tag::swap_in:
       if (r.a >= n.transfers) return refuse("there is no transfer ", r.a);
       if (r.b >= n.events) return refuse("there is no event ", r.b);
       if (r.c != 0) return refuse("the reserved field is not 0");

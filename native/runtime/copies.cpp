@@ -12,8 +12,8 @@ size_t count_tag(const Tape& tape, Tag tag) {
   return size_t(std::count_if(tape.instrs.begin(), tape.instrs.end(), [&](const InstrRecord& i) { return i.tag == tag; }));
 }
 
-bool is_out(const InstrRecord& i) { return i.tag == Tag::copy_out; }
-bool is_copy(const InstrRecord& i) { return is_out(i) || i.tag == Tag::copy_in; }
+bool is_out(const InstrRecord& i) { return i.tag == Tag::swap_out; }
+bool is_copy(const InstrRecord& i) { return is_out(i) || i.tag == Tag::swap_in; }
 
 }  // namespace
 
@@ -92,8 +92,8 @@ Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& devic
 }
 
 void Copies::start_threads(const Processors& processors) {
-  out_.emplace(StreamId::out, count_tag(tape_, Tag::copy_out), throttle_.out, std::make_unique<TierMover>(*this, true), processors);
-  in_.emplace(StreamId::in, count_tag(tape_, Tag::copy_in), throttle_.in, std::make_unique<TierMover>(*this, false), processors);
+  out_.emplace(StreamId::out, count_tag(tape_, Tag::swap_out), throttle_.out, std::make_unique<TierMover>(*this, true), processors);
+  in_.emplace(StreamId::in, count_tag(tape_, Tag::swap_in), throttle_.in, std::make_unique<TierMover>(*this, false), processors);
 }
 
 /// Whether the device's own lanes can copy it.

@@ -101,7 +101,7 @@ double Interpreter::sum_of_losses() const {
 Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
   const InstrRecord& instr = tape_.instrs[index];
   const TransferRecord& t = tape_.transfers[instr.a];
-  (instr.tag == Tag::copy_out ? metrics.bytes_out : t.from_source() ? metrics.bytes_fed : metrics.bytes_in) += t.bytes;
+  (instr.tag == Tag::swap_out ? metrics.bytes_out : t.from_source() ? metrics.bytes_fed : metrics.bytes_in) += t.bytes;
   return copies_.start(index, step_.step, stamped_);
 }
 
@@ -133,8 +133,8 @@ Status Interpreter::execute(uint32_t index, const RunOptions& options, StepMetri
     case Tag::call: return call(index, i.a, metrics);
     case Tag::acquire: hold(i.a, true); return {};
     case Tag::release: hold(i.a, false); return {};
-    case Tag::copy_out:
-    case Tag::copy_in: return copy(index, metrics);
+    case Tag::swap_out:
+    case Tag::swap_in: return copy(index, metrics);
     case Tag::wait: return wait(index, i, metrics);
     case Tag::mark: mark(i, options); return {};
   }
@@ -204,11 +204,11 @@ void Interpreter::read_stamps(StepMetrics& metrics) {
   for (uint32_t i = 0; i < tape_.instrs.size(); i++) {
     const InstrRecord& instr = tape_.instrs[i];
     const Tag tag = instr.tag;
-    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || ((tag == Tag::copy_out || tag == Tag::copy_in) && copies_.by_thread(instr))) continue;
+    if (tag == Tag::acquire || tag == Tag::release || tag == Tag::mark || ((tag == Tag::swap_out || tag == Tag::swap_in) && copies_.by_thread(instr))) continue;
     const double start = device_.seconds_between(STEP_START, stamp_of(i, false)), end = device_.seconds_between(STEP_START, stamp_of(i, true));
     if (tag == Tag::call) count(tape_.calls[instr.a], i, instr.a, start, end, metrics);
     else if (tag == Tag::wait) (Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += end - start;
-    else if (record_) timeline_.spans.push_back({tag == Tag::copy_out ? StreamId::out : StreamId::in, i, instr.a, start, end});
+    else if (record_) timeline_.spans.push_back({tag == Tag::swap_out ? StreamId::out : StreamId::in, i, instr.a, start, end});
   }
 }
 

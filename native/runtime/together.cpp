@@ -72,7 +72,7 @@ std::vector<CallGroup> calls_together(const Tape& tape, const Device& device) {
   for (uint32_t i = 0; i < tape.instrs.size(); i++) {
     const Tag tag = tape.instrs[i].tag;
     if (tag == Tag::call) grouping.call(i, tape.instrs[i].a);
-    else if (tag == Tag::copy_out || tag == Tag::copy_in || tag == Tag::wait) grouping.close();
+    else if (tag == Tag::swap_out || tag == Tag::swap_in || tag == Tag::wait) grouping.close();
   }
   grouping.close();
   return std::move(grouping).groups();

@@ -175,7 +175,7 @@ export type NativeProgress =
 export interface StepMetrics {
   readonly seconds: number
   readonly loss: number
-  /** Waits for copies out (room in memory) and for copies in (data to arrive). */
+  /** Waits for swaps out (room in memory) and for swaps in (data to arrive). */
   readonly stallMemorySeconds: number
   readonly stallDataSeconds: number
   readonly kernelSeconds: number

@@ -144,9 +144,9 @@ export const traffic = (plan: Plan): Traffic =>
     (t, r) => {
       const bytes = residencyBytes(plan, r)
       return {
-        out: t.out + (r.save ? bytes : 0),
-        in: t.in + (r.load?.from === 'tier' ? bytes : 0),
-        fed: t.fed + (r.load?.from === 'source' ? bytes : 0),
+        out: t.out + (r.swapOut ? bytes : 0),
+        in: t.in + (r.swapIn?.from === 'tier' ? bytes : 0),
+        fed: t.fed + (r.swapIn?.from === 'source' ? bytes : 0),
       }
     },
     { out: 0, in: 0, fed: 0 },
@@ -171,7 +171,7 @@ export interface Facts {
 }
 
 /**
- * Paper 5, Prop. 3: no step is faster than its arithmetic; one that only swaps must also move out and back what does not fit.
+ * Paper 5, Prop. 3: no step is faster than its arithmetic; one that only swaps must also swap out and in what does not fit.
  * Plans that tile or recompute are bounded by the arithmetic alone.
  */
 export const lowerBound = (plan: Plan, staging: Staging, onlySwaps: boolean): number => {

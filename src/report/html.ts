@@ -120,7 +120,7 @@ const segmentTable = (plan: Plan): string => {
 
 const FATES: Readonly<Record<Fate, readonly [text: string, colour: string]>> = {
   stays: ['stays on the device', 'activations'],
-  'moves out': ['moves out and back', 'out'],
+  'swapped out': ['swapped out and in', 'out'],
   recomputed: ['computed again', 'recompute'],
   'only in tiles': ['only in tiles', 'workspace'],
 }

@@ -15,9 +15,9 @@ export const shadeTitle: Readonly<Record<Shade, string>> = {
   tiling: 'gathering and adding tiles',
   full: 'waiting for room',
   late: 'waiting for values',
-  data: 'copy in from the data source',
-  out: 'copy out',
-  in: 'copy in',
+  data: 'fed from the data source',
+  out: 'swap out',
+  in: 'swap in',
 }
 
 export interface Bar {
@@ -60,7 +60,7 @@ const completions = (plan: Plan, timeline: Timeline): ReadonlyMap<number, { read
   for (const s of timeline.spans) {
     const r = plan.residencies[s.residency ?? -1]
     if (!r) continue
-    const point = s.stream === 'out' ? r.release : (r.load?.ready ?? r.acquire)
+    const point = s.stream === 'out' ? r.release : (r.swapIn?.ready ?? r.acquire)
     const cause = s.stream === 'in' ? 'data' : 'memory'
     const at = due.get(point) ?? { memory: 0, data: 0 }
     at[cause] = Math.max(at[cause], s.end)
@@ -69,7 +69,7 @@ const completions = (plan: Plan, timeline: Timeline): ReadonlyMap<number, { read
   return due
 }
 
-/** Gaps between calls. What is left of a gap when the last copy out is complete is the data's. */
+/** Gaps between calls. What is left of a gap when the last swap out is complete is the data's. */
 export const stallsOf = (plan: Plan, timeline: Timeline): readonly Stall[] => {
   const negligible = timeline.makespanSeconds * 1e-9
   const due = completions(plan, timeline)
@@ -126,7 +126,7 @@ const callLabel = (plan: Plan, call: number): string => {
 }
 
 const copyShade = (plan: Plan, s: Span): Shade =>
-  s.stream === 'out' ? 'out' : plan.residencies[s.residency ?? -1]?.load?.from === 'source' ? 'data' : 'in'
+  s.stream === 'out' ? 'out' : plan.residencies[s.residency ?? -1]?.swapIn?.from === 'source' ? 'data' : 'in'
 
 export const lanesOf = (plan: Plan, timeline: Timeline, columns: number): readonly Lane[] => {
   const shades = callShades(plan)
@@ -153,5 +153,5 @@ export const lanesOf = (plan: Plan, timeline: Timeline, columns: number): readon
       others: 0,
     }),
   )
-  return [lane('compute', work), lane('waiting', waits), lane('copy out', copies('out')), lane('copy in', copies('in'))]
+  return [lane('compute', work), lane('waiting', waits), lane('swap out', copies('out')), lane('swap in', copies('in'))]
 }

@@ -23,7 +23,7 @@ export const measuredTimeline = (plan: Plan, spans: readonly MeasuredSpan[], mem
         const call = plan.calls[i.call]!
         return [{ stream, start, end, call: i.call, label: plan.graph.ops[call.op]?.layer ?? call.kind }]
       }
-      if (i?.tag !== 'copyOut' && i?.tag !== 'copyIn') return []
+      if (i?.tag !== 'swapOut' && i?.tag !== 'swapIn') return []
       const r = plan.residencies[i.residency]!
       return [{ stream, start, end, residency: i.residency, label: pagesLabel(plan, r.storage, r.from, r.to) }]
     })

@@ -89,7 +89,7 @@ export const segmentRows = (plan: Plan): readonly SegmentRow[] => {
 // ---------------------------------------------------------------- layers
 
 /** What becomes of a layer's output between forward and backward. */
-export type Fate = 'stays' | 'moves out' | 'recomputed' | 'only in tiles'
+export type Fate = 'stays' | 'swapped out' | 'recomputed' | 'only in tiles'
 
 export interface LayerRow {
   readonly layer: string
@@ -116,7 +116,7 @@ const forwardOps = (graph: Graph): ReadonlyMap<string, readonly Op[]> => {
 
 /** For each value: whether a whole cell holds it, and whether pages of that cell move to the lower tier. */
 const whereabouts = (plan: Plan): ReadonlyMap<number, { readonly moves: boolean }> => {
-  const saves = plan.residencies.filter((r) => r.save)
+  const saves = plan.residencies.filter((r) => r.swapOut)
   const found = new Map<number, { moves: boolean }>()
   for (const c of plan.cells) {
     if (c.scope !== 'whole') continue
@@ -148,7 +148,7 @@ export const layerRows = (plan: Plan): readonly LayerRow[] => {
     const params = new Set(ops.flatMap((op) => op.ins.filter((v) => graph.values[v]!.role === 'param')))
     const held = where.get(out.id)
     const s = seconds.get(layer) ?? { forward: 0, recompute: 0, backward: 0 }
-    const fate: Fate = redone.has(last.id) ? 'recomputed' : held?.moves ? 'moves out' : held ? 'stays' : 'only in tiles'
+    const fate: Fate = redone.has(last.id) ? 'recomputed' : held?.moves ? 'swapped out' : held ? 'stays' : 'only in tiles'
     return {
       layer,
       shape: out.shape,

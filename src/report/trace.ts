@@ -26,8 +26,8 @@ const THREAD_TITLES: readonly (readonly [tid: number, title: string])[] = [
   [SEGMENTS, 'segments'],
   [THREADS.compute, 'compute'],
   [THREADS.waiting, 'waiting'],
-  [THREADS.out, 'copy out'],
-  [THREADS.in, 'copy in'],
+  [THREADS.out, 'swap out'],
+  [THREADS.in, 'swap in'],
 ]
 
 /** Whole nanoseconds are the finest that Perfetto keeps; rounding both ends keeps neighbours disjoint. */
@@ -79,7 +79,7 @@ const callEvent = (plan: Plan, shade: string, pid: number, s: Span): TraceEvent 
 
 const copyEvent = (plan: Plan, pid: number, s: Span): TraceEvent => {
   const r = plan.residencies[s.residency ?? -1]
-  const from = s.stream === 'in' ? r?.load?.from : undefined
+  const from = s.stream === 'in' ? r?.swapIn?.from : undefined
   return slice(
     pid,
     THREADS[s.stream],

@@ -23,7 +23,7 @@ const whatItDoes = (plan: Plan, facts: Facts): string => {
     facts.segments.tiled > 0 &&
       `cuts ${facts.segments.tiled === plan.segments.length ? 'every segment' : `${facts.segments.tiled} of ${plural(plan.segments.length, 'segment')}`} into tiles`,
     facts.recomputeSeconds > 0 && 'forgets activations and computes them again',
-    facts.traffic.out > 0 && 'moves values to the lower tier and back',
+    facts.traffic.out > 0 && 'swaps values out and in',
   ].filter((m) => m !== false)
   return means.length > 0
     ? `the plan ${list(means)}`
@@ -85,7 +85,7 @@ const timeText = (facts: Facts, timeline: Timeline, staging: Staging): string =>
     `A step is predicted to take ${showSeconds(timeline.makespanSeconds)}: ${showSeconds(timeline.computeSeconds)} of arithmetic,`,
     `${showSeconds(memory)} waiting for room in memory and ${showSeconds(data)} waiting for values to arrive.`,
     swaps
-      ? `Only moving out and back what does not fit takes ${showSeconds(facts.lowerBoundSeconds)} on this link, which no plan that only swaps can beat;`
+      ? `Only swapping out and in what does not fit takes ${showSeconds(facts.lowerBoundSeconds)} on this link, which no plan that only swaps can beat;`
       : `The in-core arithmetic alone takes ${showSeconds(facts.lowerBoundSeconds)}, which no plan can beat;`,
     `this plan takes ${ratio.toFixed(2)} times that bound.`,
   )

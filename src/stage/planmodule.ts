@@ -74,7 +74,7 @@ const swapsOf = (plan: Plan): PlanHead['swaps'] => {
   const moved = new Map<string, number>()
   for (const r of plan.residencies) {
     const { label } = plan.storages[r.storage]!
-    if (r.save) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
+    if (r.swapOut) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
   }
   return [...moved].map(([value, bytes]) => ({ value, bytes }))
 }

@@ -1,6 +1,6 @@
 // The order in which a step's instructions run: calls, and between them what the residencies demand. Simulator and tape
-// share it. In: a plan. Out: a flat list. At one point: starts of copies out, waits for copies out and releases, acquires and
-// starts of copies in, waits for copies in, the call. A link takes copies in order, so of those that start at one point the
+// share it. In: a plan. Out: a flat list. At one point: starts of swaps out, waits for swaps out and releases, acquires and
+// starts of swaps in, waits for swaps in, the call. A link takes swaps in order, so of those that start at one point the
 // one that is waited for first starts first.
 import type { Draft, Plan, Point, Unpaged } from './plan'
 
@@ -8,8 +8,8 @@ export type Instr =
   | { readonly tag: 'mark'; readonly segment: number; readonly tile: number }
   | { readonly tag: 'call'; readonly call: number }
   | { readonly tag: 'acquire' | 'release'; readonly residency: number }
-  | { readonly tag: 'copyOut' | 'copyIn'; readonly residency: number }
-  | { readonly tag: 'waitOut' | 'waitIn'; readonly residency: number }
+  | { readonly tag: 'swapOut' | 'swapIn'; readonly residency: number }
+  | { readonly tag: 'waitSwapOut' | 'waitSwapIn'; readonly residency: number }
 
 /** Held from the start of the session to its end: never acquired or released by an instruction. */
 export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: Draft) => boolean) => {
@@ -33,27 +33,27 @@ export const instructions = (plan: Timed): readonly Instr[] => {
   }
   const comesAndGoes = (r: Draft, p: Point): Point | undefined => (forEver(r) ? undefined : p)
   const releases = at((r) => comesAndGoes(r, r.release))
-  const saves = at(
-    (r) => r.save?.start,
+  const swapOuts = at(
+    (r) => r.swapOut?.start,
     (r) => r.release,
   )
   const acquires = at(
     (r) => comesAndGoes(r, r.acquire),
-    (r) => r.load?.ready ?? r.acquire,
+    (r) => r.swapIn?.ready ?? r.acquire,
   )
-  const readies = at((r) => r.load?.ready)
+  const readies = at((r) => r.swapIn?.ready)
   const out: Instr[] = []
   let segment = -1
   let tile = -1
   for (let p = 0; p <= end; p++) {
-    for (const i of saves[p]!) out.push({ tag: 'copyOut', residency: i })
-    for (const i of releases[p]!) if (plan.residencies[i]!.save) out.push({ tag: 'waitOut', residency: i })
+    for (const i of swapOuts[p]!) out.push({ tag: 'swapOut', residency: i })
+    for (const i of releases[p]!) if (plan.residencies[i]!.swapOut) out.push({ tag: 'waitSwapOut', residency: i })
     for (const i of releases[p]!) out.push({ tag: 'release', residency: i })
     for (const i of acquires[p]!) {
       out.push({ tag: 'acquire', residency: i })
-      if (plan.residencies[i]!.load) out.push({ tag: 'copyIn', residency: i })
+      if (plan.residencies[i]!.swapIn) out.push({ tag: 'swapIn', residency: i })
     }
-    for (const i of readies[p]!) out.push({ tag: 'waitIn', residency: i })
+    for (const i of readies[p]!) out.push({ tag: 'waitSwapIn', residency: i })
     const call = plan.calls[p]
     if (!call) break
     if (call.segment !== segment || call.tile !== tile) {

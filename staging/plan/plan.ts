@@ -140,15 +140,15 @@ export interface PageRun extends t.TypeOf<typeof runCodec> {}
 const residencyCodec = record(
   { storage: count, from: count, to: count, acquire: count, release: count, runs: list(runCodec) },
   {
-    load: record({ ready: count, from: names(['tier', 'source']) }),
-    save: record({ start: count }),
+    swapIn: record({ ready: count, from: names(['tier', 'source']) }),
+    swapOut: record({ start: count }),
     tierOffset: count,
   },
 )
 /**
  * Pages [from, to) of a storage, on the device from `acquire` to `release`.
- *  load   the pages are filled by a copy that starts at `acquire` and is waited for at `ready`
- *  save   a copy out starts at `start` and is waited for at `release`, when the pages become free
+ *  swapIn   the pages are filled, from the lower tier or the data source, by a copy that starts at `acquire` and is waited for at `ready`
+ *  swapOut  a swap out starts at `start` and is waited for at `release`, when the pages become free
  * Between two residencies of the same pages the bytes are in the lower tier, at `tierOffset`.
  */
 export interface Residency extends t.TypeOf<typeof residencyCodec> {}

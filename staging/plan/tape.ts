@@ -93,7 +93,7 @@ class TapeWriter {
     return found.buffer
   }
 
-  /** A buffer in which a residency's pages are mapped at point p: a save may start where the next era begins without it. */
+  /** A buffer in which a residency's pages are mapped at point p: a swap out may start where the next era begins without it. */
   private bufferShowing(residency: number, p: number): number {
     const eras = this.eras.of[this.plan.residencies[residency]!.storage]!
     let found: Era | undefined
@@ -226,20 +226,20 @@ class TapeWriter {
   /** The instruction list, with a transfer and an event for each copy. */
   private order(): void {
     const eventOf = new Map<string, number>()
-    const start = (tag: 'copyOut' | 'copyIn', residency: number, p: number): void => {
+    const start = (tag: 'swapOut' | 'swapIn', residency: number, p: number): void => {
       const event = this.events++
       eventOf.set(`${tag}${residency}`, event)
-      this.put(tag, { transfer: this.transfer(residency, p, tag === 'copyIn'), event })
+      this.put(tag, { transfer: this.transfer(residency, p, tag === 'swapIn'), event })
     }
-    const wait = (tag: 'copyOut' | 'copyIn', residency: number, cause: 'memory' | 'data'): void =>
+    const wait = (tag: 'swapOut' | 'swapIn', residency: number, cause: 'memory' | 'data'): void =>
       this.put('wait', { event: eventOf.get(`${tag}${residency}`)!, cause })
     let p = 0
     for (const i of instructions(this.plan)) {
       if (i.tag === 'mark') this.put('mark', i)
       else if (i.tag === 'call') this.put('call', i)
       else if (i.tag === 'acquire' || i.tag === 'release') this.put(i.tag, i)
-      else if (i.tag === 'waitOut') wait('copyOut', i.residency, 'memory')
-      else if (i.tag === 'waitIn') wait('copyIn', i.residency, 'data')
+      else if (i.tag === 'waitSwapOut') wait('swapOut', i.residency, 'memory')
+      else if (i.tag === 'waitSwapIn') wait('swapIn', i.residency, 'data')
       else start(i.tag, i.residency, p)
       if (i.tag === 'call') p = i.call + 1
     }
@@ -248,7 +248,7 @@ class TapeWriter {
   private transfer(residency: number, p: number, isIn: boolean): number {
     const r = this.plan.residencies[residency]!
     const storage = this.plan.storages[r.storage]!
-    const source = isIn && r.load?.from === 'source'
+    const source = isIn && r.swapIn?.from === 'source'
     const cell = this.plan.cells[storage.cells[0]!]!
     const offset = bytesOf(r.from)
     return this.sections.transfers.add({

@@ -50,15 +50,15 @@ const residencyLines = (plan: Plan): readonly string[] => {
   const moved = [
     counted(
       'out',
-      plan.residencies.filter((r) => r.save),
+      plan.residencies.filter((r) => r.swapOut),
     ),
     counted(
       'in',
-      plan.residencies.filter((r) => r.load?.from === 'tier'),
+      plan.residencies.filter((r) => r.swapIn?.from === 'tier'),
     ),
     counted(
       'fed',
-      plan.residencies.filter((r) => r.load?.from === 'source'),
+      plan.residencies.filter((r) => r.swapIn?.from === 'source'),
     ),
   ]
   return [

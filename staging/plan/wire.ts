@@ -111,8 +111,8 @@ export const INSTRUCTIONS = {
   call: instruction({ call: index('calls') }, 'run it on the compute stream'),
   acquire: instruction({ residency: index('residencies') }, 'its pages are taken from the pool'),
   release: instruction({ residency: index('residencies') }, 'its pages go back'),
-  copyOut: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy to the lower tier on the out stream'),
-  copyIn: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy from the lower tier or the data source on the in stream'),
+  swapOut: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy to the lower tier on the out stream'),
+  swapIn: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy from the lower tier or the data source on the in stream'),
   wait: instruction({ event: index('events'), cause: named(CAUSE) }, 'the compute stream waits for the copy'),
   mark: instruction({ segment: number('u32'), tile: number('u32') }, 'progress'),
 } as const

@@ -10,7 +10,7 @@ import type { Link, Machine } from '../graph/machine'
 import { type Candidate, type Planner, type Refiner, resident, spilling } from './candidate'
 import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
-import { inChunks } from './offload'
+import { inChunks } from './activations'
 import { type OptimalChain, optimalOf, tiledChainsOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */

@@ -8,7 +8,7 @@ import { mostPromising } from '../core/bayes'
 import type { Planner, Refiner } from './candidate'
 import { inCoreLayout } from './incore'
 import type { Layout } from './layout'
-import { type Activation, activationsOf, eager } from './offload'
+import { type Activation, activationsOf, eager } from './activations'
 import { occupancy } from './tracks'
 
 export interface AutoswapOptions {

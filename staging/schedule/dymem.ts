@@ -10,7 +10,7 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout, untiled } from './incore'
 import { layerRuns } from './layers'
 import { type Layout, layOut } from './layout'
-import { type Activation, activationsOf, leaving, turningPoint } from './offload'
+import { type Activation, activationsOf, leaving, turningPoint } from './activations'
 import { prefetched } from './prefetch'
 import { onceFor } from './remember'
 import { leastPages } from './tracks'
@@ -59,11 +59,11 @@ const candidate = (l: Layout, o: DymemOptions): Candidate => {
     return from === run ? a.needed : runs[from]!.first
   }
   const goneBy = (a: Activation): number => (o.barriers ? runs[at[a.read - 1]!]!.end : turn)
-  const offloaded = activationsOf(l).map((a) => ({ ...a, earliest: earliest(a), timing: { goneBy: goneBy(a) } }))
-  const inOrder = [...offloaded].sort((a, b) => a.needed - b.needed)
+  const swapped = activationsOf(l).map((a) => ({ ...a, earliest: earliest(a), timing: { goneBy: goneBy(a) } }))
+  const inOrder = [...swapped].sort((a, b) => a.needed - b.needed)
   return {
     layout: l,
-    least: leastPages(leaving(l, offloaded), l.calls.length),
+    least: leastPages(leaving(l, swapped), l.calls.length),
     fit: (budget) => prefetched(l, inOrder, budget),
   }
 }

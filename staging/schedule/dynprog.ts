@@ -1,5 +1,5 @@
 // `swap:dynprog` (paper 5, section 5): the dynamic programme chooses which activations leave, as if transfers could be interrupted; they then move in
-// no-wait order. In: the in-core step, a budget. Out: a candidate for the budget; the list has the one that offloads everything, so what is feasible does not
+// no-wait order. In: the in-core step, a budget. Out: a candidate for the budget; the list has the one that swaps everything out, so what is feasible does not
 // depend on the choice. Large activations leave in parts: else the link has nothing to move until the first is made, and none of it is free until all has left.
 // General graphs become chains of virtual layers: runs of activations in order of production. Memory is counted in slots; activations are rounded by
 // partial sums, which may be too optimistic: then the one rounded down least is rounded up instead.
@@ -10,8 +10,8 @@ import type { Point } from '../plan/plan'
 import type { Planner, Refiner } from './candidate'
 import { inCoreRows } from './incore'
 import type { Layout } from './layout'
-import { chooseOffloads, type OffloadChain } from './offloaddp'
-import { type Activation, activationsOf, always, leaving, turningPoint } from './offload'
+import { chooseSwaps, type SwapChain } from './swapdp'
+import { type Activation, activationsOf, always, leaving, turningPoint } from './activations'
 import { chunked, leastLeaving, occupancy } from './tracks'
 
 export interface DynprogOptions {
@@ -113,7 +113,7 @@ const chainOf = (m: ReturnType<typeof measured>, link: Link, budgetPages: number
   ]
   const exact = m.map((v) => v.pages * perPage)
   const up = (pages: number): number => Math.ceil(pages * perPage)
-  const chain = (x: readonly number[]): OffloadChain => ({
+  const chain = (x: readonly number[]): SwapChain => ({
     x,
     out,
     in: into,
@@ -151,19 +151,19 @@ const roundedChoice = (
   l: Layout,
   layers: readonly VirtualLayer[],
   exact: readonly number[],
-  chain: (x: readonly number[]) => OffloadChain,
+  chain: (x: readonly number[]) => SwapChain,
   pages: number,
   rounds: number,
 ) => {
   const x = roundedSums(exact, Math.ceil)
   let out: readonly Activation[] | null = null
   for (let round = 0; round < rounds; round++) {
-    const choice = chooseOffloads(chain(x))
+    const choice = chooseSwaps(chain(x))
     if (!choice) return out
-    out = layers.flatMap((v, i) => (choice.offload[i] ? v.members : []))
+    out = layers.flatMap((v, i) => (choice.swapOut[i] ? v.members : []))
     if (fits(l, out, pages)) return out
     const down = exact.map((e, i) => e - x[i]!)
-    const next = down.reduce((best, d, i) => (!choice.offload[i] && d > 0 && (best < 0 || d < down[best]!) ? i : best), -1)
+    const next = down.reduce((best, d, i) => (!choice.swapOut[i] && d > 0 && (best < 0 || d < down[best]!) ? i : best), -1)
     if (next < 0) return out
     x[next]!++
   }
@@ -183,7 +183,7 @@ const completed = (l: Layout, out: readonly Activation[], pages: number): readon
   return [...out, ...others.slice(0, lo)]
 }
 
-/** What the programme offloads, counted in so many slots, under so much of the budget; null where it finds nothing that fits. */
+/** What the programme swaps out, counted in so many slots, under so much of the budget; null where it finds nothing that fits. */
 const chosenIn = (
   l: Layout,
   link: Link,

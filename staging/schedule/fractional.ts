@@ -11,7 +11,7 @@ import { type Candidate, type Planner, type Refiner, spilling } from './candidat
 import { choices, DYNPROG, inParts } from './dynprog'
 import { inCoreRows } from './incore'
 import type { Layout } from './layout'
-import { activationsOf, eachUseRows, eager, inChunks, tracksUnder } from './offload'
+import { activationsOf, eachUseRows, eager, inChunks, tracksUnder } from './activations'
 
 export interface FractionalOptions {
   /** Chunks of pages; else whole activations. */

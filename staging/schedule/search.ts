@@ -13,7 +13,7 @@ import { atLeastSeconds, computeSeconds } from './bound'
 import type { Candidate, Improver, Planner, Refiner } from './candidate'
 import { inCoreRows } from './incore'
 import { heldAt, type Layout } from './layout'
-import { scheduleMoves } from './moves'
+import { scheduleSwaps } from './swaptimes'
 import { recomputableOf } from './recomputed'
 import { improvers, planners, refiners, strategies } from './strategies'
 import { tightestCall } from './tracks'
@@ -36,8 +36,8 @@ export type Work = 'offered' | 'laid out' | 'simulated'
 export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Unpaged | null => {
   const pages = pagesIn(o.budgetBytes)
   if (c.least > pages) return null
-  const moves = scheduleMoves(c.fit(pages), c.layout.calls, pages, o.machine.link)
-  if (!moves) return null
+  const swaps = scheduleSwaps(c.fit(pages), c.layout.calls, pages, o.machine.link)
+  if (!swaps) return null
   const { graph, segments, cells, calls, storages, places } = c.layout
   return {
     graph,
@@ -51,8 +51,8 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
     calls,
     storages,
     places,
-    residencies: inOrder(moves.drafts),
-    tierBytes: moves.tierBytes,
+    residencies: inOrder(swaps.drafts),
+    tierBytes: swaps.tierBytes,
   }
 }
 

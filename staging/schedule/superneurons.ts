@@ -1,5 +1,5 @@
 // `swap:superneurons` (Wang et al. 2018): only what convolutions make is moved, and only when memory runs short: a tensor
-// cache that evicts the least recently used. An offloaded tensor comes back while the backward of the convolution before
+// cache that evicts the least recently used. What is swapped out comes back while the backward of the convolution before
 // runs. In: the in-core step. Out: one candidate.
 // Without the cache every convolution's output leaves, as in the paper's first design. Recomputing the rest is hybrid.
 // Worked example, convolutions a b c, room for two: at c, a's output is the one that was used longest ago, and leaves.
@@ -8,7 +8,7 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout } from './incore'
 import { convolutionOutputs, type LayerRuns, layerRuns } from './layers'
 import type { Layout } from './layout'
-import { type Activation, activationsOf, tracksByValue } from './offload'
+import { type Activation, activationsOf, tracksByValue } from './activations'
 import { prefetched } from './prefetch'
 import { leastLeaving } from './tracks'
 

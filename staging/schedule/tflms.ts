@@ -1,6 +1,6 @@
 // `swap:tflms` (paper 2; Le et al. 2019): distances between ops are differences of their levels in the training graph. A value
 // leaves between two uses that lie `threshold` levels or more apart; it comes back when the level `ahead` of its use is over;
-// uses within `groupby` levels of each other share one copy in. Tuned by simulation as TFLMS tunes: the highest threshold that
+// uses within `groupby` levels of each other share one swap in. Tuned by simulation as TFLMS tunes: the highest threshold that
 // fits, then the longest look-ahead, then grouping; lower thresholds are tried too, since they may leave room to look ahead.
 // Worked example, a chain of 5 convolutions and threshold 6: the outputs of the first two leave, 8 and 6 levels before their next use.
 import { right } from 'fp-ts/Either'
@@ -8,7 +8,7 @@ import type { Graph } from '../graph/graph'
 import type { Point } from '../plan/plan'
 import type { Candidate, Planner, Refiner } from './candidate'
 import type { Layout } from './layout'
-import { always, eachUseLayout, leaving } from './offload'
+import { always, eachUseLayout, leaving } from './activations'
 import { canLeave, type Timing } from './tracks'
 
 export interface TflmsSetting {

@@ -1,5 +1,5 @@
 // Where in the lower tier pages go. In: intervals with their moves. Out: offsets, and the tier's size.
-// Invariant: chunks side by side that leave have slots side by side, from the first save to the last load of any of them, so that
+// Invariant: chunks side by side that leave have slots side by side, from the first swap out to the last swap in of any of them, so that
 // those that move together move as one; slots of runs of chunks that are away at different times share bytes.
 // Worked example, a storage of chunks a b c d of which a, b and d leave: a and b share a slot, d has its own.
 import { bytesOf } from '../core/bytes'
@@ -24,12 +24,12 @@ interface Slot {
 const awayTimes = (ivs: readonly Interval[]): ReadonlyMap<Track, { first: Point; last: Point }> => {
   const away = new Map<Track, { first: Point; last: Point }>()
   for (const iv of ivs) {
-    if (!iv.save) continue
+    if (!iv.swapOut) continue
     const t = away.get(iv.track)
     away.set(iv.track, { first: Math.min(t?.first ?? iv.settled, iv.settled), last: Math.max(t?.last ?? 0, iv.release) })
   }
   for (const iv of ivs) {
-    const t = iv.load === 'tier' ? away.get(iv.track) : undefined
+    const t = iv.swapIn === 'tier' ? away.get(iv.track) : undefined
     if (t) t.last = Math.max(t.last, iv.first)
   }
   return away
@@ -54,5 +54,5 @@ export const tierSlots = (ivs: readonly Interval[]): TierSlots => {
     const slot = slotOf.get(track)!
     return packed.offsets[slot]! + bytesOf(track.from - slots[slot]!.from)
   }
-  return { offset: (iv) => (iv.save || iv.load === 'tier' ? offsetOf(iv.track) : undefined), bytes: packed.bytes }
+  return { offset: (iv) => (iv.swapOut || iv.swapIn === 'tier' ? offsetOf(iv.track) : undefined), bytes: packed.bytes }
 }

@@ -1,17 +1,17 @@
 // Tracks: chunks of pages with their stays, and what a planner decided for each gap between two stays. In: tracks. Out: the
 // intervals in which the pages are on the device, and the least number of pages with which they work.
-// Invariant: an interval holds its pages from `acquire` to the end of its last stay at least; moves.ts only adds to that.
+// Invariant: an interval holds its pages from `acquire` to the end of its last stay at least; swaptimes.ts only adds to that.
 // Worked example: stays [0,1] [4,4] [9,9] with only the second gap left: intervals [0,4] and [9,9]; the first is saved.
 import { mostHeld } from '../core/bytes'
 import type { StorageKind } from '../memory/place'
 import type { Chunk } from '../memory/touches'
 import type { Point } from '../plan/plan'
 
-/** When a planner wants a gap's copies; what it leaves open, moves.ts finds. */
+/** When a planner wants a gap's copies; what it leaves open, swaptimes.ts finds. */
 export interface Timing {
-  /** The copy out is waited for here at the latest. */
+  /** The swap out is waited for here at the latest. */
   readonly goneBy?: Point
-  /** The copy in starts here, and holds its pages from here on. */
+  /** The swap in starts here, and holds its pages from here on. */
   readonly comeAt?: Point
   /** It is waited for here at the latest, though it is needed later. */
   readonly hereBy?: Point
@@ -30,14 +30,14 @@ export interface Interval {
   readonly pages: number
   readonly first: number
   readonly last: number
-  readonly load: 'tier' | 'source' | null
-  readonly save: boolean
-  /** From here on the bytes no longer change: the copy out may start, even while they are still read. */
+  readonly swapIn: 'tier' | 'source' | null
+  readonly swapOut: boolean
+  /** From here on the bytes no longer change: the swap out may start, even while they are still read. */
   readonly settled: Point
   readonly goneBy: Point
   /** The planner said when it comes. */
   readonly timed: boolean
-  /** The copy in is waited for. */
+  /** The swap in is waited for. */
   readonly ready: Point
   acquire: Point
   release: Point
@@ -62,8 +62,8 @@ export const intervalsOf = (t: Track): readonly Interval[] => {
       first: begin,
       last: end,
       previous,
-      load: t.kind === 'fed' ? 'source' : previous ? 'tier' : null,
-      save: i < final && t.kind === 'value' && lastWrite >= 0,
+      swapIn: t.kind === 'fed' ? 'source' : previous ? 'tier' : null,
+      swapOut: i < final && t.kind === 'value' && lastWrite >= 0,
       settled: lastWrite + 1,
       goneBy: (i < final ? t.timing?.[i]?.goneBy : undefined) ?? Infinity,
       timed: comeAt !== undefined,
@@ -111,7 +111,7 @@ export const tightestCall = (tracks: readonly Track[], calls: number): { readonl
   return { call, pages: occ[call] ?? 0 }
 }
 
-/** The least pages with which these moves work: each copy out waited for at once, each copy in as its planner says. */
+/** The least pages with which these moves work: each swap out waited for at once, each swap in as its planner says. */
 export const leastPages = (tracks: readonly Track[], calls: number): number => tightestCall(tracks, calls).pages
 
 const knownChanges = new WeakMap<readonly Track[], Int32Array>()

@@ -1,7 +1,7 @@
 // `swap:vdnn-all`, `swap:vdnn-conv` (Rhu et al. 2016) and `swap:vdnn++` (Shriram et al. 2019, as paper 5 generalises it).
-// vDNN offloads each layer's input (of every layer, or of convolutions only) after its last use in the forward pass, ends the
-// layer only when the copy is out, and fetches, while one layer's backward runs, the next offloaded input up to the nearest
-// convolution; the layer ends only when it is in. vDNN++ has no such barriers, and offloads inputs with much computing per byte.
+// vDNN swaps out each layer's input (of every layer, or of convolutions only) after its last use in the forward pass, ends the
+// layer only when the copy is out, and fetches, while one layer's backward runs, the next of these inputs up to the nearest
+// convolution; the layer ends only when it is in. vDNN++ has no such barriers, and swaps out inputs with much computing per byte.
 // Worked example, convolutions a b c: while c's backward runs, b's input comes in; b waits for it, and fetches a's.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
@@ -10,7 +10,7 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout } from './incore'
 import { convolutionInputs, type LayerRuns, layerRuns } from './layers'
 import type { Layout } from './layout'
-import { type Activation, activationsOf, always, leaving, tracksByValue, turningPoint } from './offload'
+import { type Activation, activationsOf, always, leaving, tracksByValue, turningPoint } from './activations'
 import type { Timing } from './tracks'
 
 export interface VdnnOptions {
@@ -26,9 +26,9 @@ export interface VdnnOptions {
  * Which layer's backward fetches what: each looks back through what the layers to come need, to the nearest convolution,
  * and takes the first input that nobody has taken. What no layer takes comes when it is needed.
  */
-const prefetches = (l: Layout, { runs, at }: LayerRuns, offloaded: readonly Activation[]): ReadonlyMap<Activation, number> => {
+const prefetches = (l: Layout, { runs, at }: LayerRuns, swapped: readonly Activation[]): ReadonlyMap<Activation, number> => {
   const neededBy = new Map<number, Activation[]>()
-  for (const a of offloaded) neededBy.set(at[a.needed]!, [...(neededBy.get(at[a.needed]!) ?? []), a])
+  for (const a of swapped) neededBy.set(at[a.needed]!, [...(neededBy.get(at[a.needed]!) ?? []), a])
   const taken = new Map<Activation, number>()
   for (let r = at[turningPoint(l)] ?? runs.length; r < runs.length; r++)
     search: for (let next = r + 1; next < runs.length; next++) {
@@ -44,9 +44,9 @@ const prefetches = (l: Layout, { runs, at }: LayerRuns, offloaded: readonly Acti
 
 const vdnnCandidate = (l: Layout, o: VdnnOptions): Candidate => {
   const conv = convolutionInputs(l, tracksByValue(l))
-  const offloaded = activationsOf(l).filter((a) => o.layers === 'all' || conv.has(a.track))
+  const swapped = activationsOf(l).filter((a) => o.layers === 'all' || conv.has(a.track))
   const layers = layerRuns(l)
-  const fetchedBy = prefetches(l, layers, offloaded)
+  const fetchedBy = prefetches(l, layers, swapped)
   const timing = (a: Activation): Timing => {
     const run = o.prefetch ? fetchedBy.get(a) : undefined
     const { first, end } = layers.runs[run ?? layers.at[a.needed]!]!
@@ -57,7 +57,7 @@ const vdnnCandidate = (l: Layout, o: VdnnOptions): Candidate => {
     l,
     leaving(
       l,
-      offloaded.map((a) => ({ ...a, timing: timing(a) })),
+      swapped.map((a) => ({ ...a, timing: timing(a) })),
     ),
   )
 }

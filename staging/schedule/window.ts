@@ -1,5 +1,5 @@
 // `swap:window` (paper 1): a window of bytes slides over the sequence of variables that the calls touch. What enters it is
-// fetched, if memory has room; what a call has used leaves, unless the window holds its next use; copies out are waited for,
+// fetched, if memory has room; what a call has used leaves, unless the window holds its next use; swaps out are waited for,
 // the oldest first, where memory is needed. A first use that only writes copies nothing, what is never used again is dropped.
 // Where the paper backtracks when a reservation fails, room is only given that no call until the use needs: it never fails.
 // Worked example, uses a b c b a of 2 pages each, window 4: after its first use b is held for its second, a leaves for c.
@@ -8,7 +8,7 @@ import type { Point } from '../plan/plan'
 import type { Candidate, Planner } from './candidate'
 import { leaveAll } from './evict'
 import type { Layout } from './layout'
-import { eachUseLayout } from './offload'
+import { eachUseLayout } from './activations'
 import { prefetched, type Wish } from './prefetch'
 import { canLeave, leastPages } from './tracks'
 

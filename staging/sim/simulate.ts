@@ -2,7 +2,7 @@
 // a link. Out: the timeline. Calls carry their seconds; copies take latency plus bytes over bandwidth, and share the link
 // where it is not full duplex: what overlaps the other direction then runs after it. Where copies and calls slow each other
 // down (`beside`), both take longer for as long as they overlap.
-// Worked example: call a (1 s), copy out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
+// Worked example: call a (1 s), swap out 3 s, call b (1 s), wait: the step takes 1 + 3 s, of which 2 s are a stall.
 import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
 import { instructions, isForEver } from '../plan/instructions'
@@ -144,16 +144,16 @@ export const simulate = (plan: Unpaged, link: Link): Timeline => {
       case 'release':
         hold(plan.residencies[i.residency]!.from - plan.residencies[i.residency]!.to)
         break
-      case 'copyOut':
+      case 'swapOut':
         copy('out', i.residency)
         break
-      case 'copyIn':
+      case 'swapIn':
         copy('in', i.residency)
         break
-      case 'waitOut':
+      case 'waitSwapOut':
         wait('out', i.residency, 'memory')
         break
-      case 'waitIn':
+      case 'waitSwapIn':
         wait('in', i.residency, 'data')
         break
       case 'mark':

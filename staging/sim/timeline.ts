@@ -9,7 +9,7 @@ export interface Span {
   readonly end: number
   /** The plan's call, on the compute stream. */
   readonly call?: number
-  /** The plan's residency that is saved (out) or loaded (in). */
+  /** The plan's residency that is swapped out or in. */
   readonly residency?: number
   readonly label: string
 }
@@ -23,7 +23,7 @@ export interface MemorySample {
 export interface Timeline {
   readonly makespanSeconds: number
   readonly computeSeconds: number
-  /** Time that the compute stream waits: for room in memory (copies out), and for data to arrive (copies in). */
+  /** Time that the compute stream waits: for room in memory (swaps out), and for data to arrive (swaps in). */
   readonly stallSeconds: { readonly memory: number; readonly data: number }
   readonly spans: readonly Span[]
   /** In order of `time`. */

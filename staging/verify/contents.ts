@@ -106,7 +106,7 @@ const written = (old: Content | undefined, view: View, piece: Piece, segment: nu
   }
 }
 
-/** There when the step begins, or loaded; the step's losses may stand beside the parameters, but are computed. */
+/** There when the step begins, or fed; the step's losses may stand beside the parameters, but are computed. */
 const comesFromOutside = (v: Value): boolean => isPersistent(v) || isFed(v)
 
 const sameHeld = (a: Box, b: Box): boolean => inBox(a, b) && inBox(b, a)

@@ -1,8 +1,8 @@
 // The device's pages while the step runs: who holds each physical page, which pages of each storage are there, what
 // still arrives or already leaves.
 // In: residencies, point by point. Out: the fault of a page that is missing, shared, or touched at a wrong time.
-// Invariant: at one point saves start first, then saves are waited for and pages released, then pages are acquired and loads
-// start, then loads are waited for: a page that is saved and released at one point serves another from that point on.
+// Invariant: at one point swaps out start first, then are waited for and pages released, then pages are acquired and swaps in
+// start, then those are waited for: a page that is swapped out and released at one point serves another from that point on.
 import { pagesFor, pagesIn } from '../core/bytes'
 import type { Call, View } from '../plan/plan'
 import { byteRuns } from './bytes'
@@ -48,9 +48,9 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     calls.length,
     residencies.map((r) => r.acquire),
   )
-  const saves = byPoint(
+  const swapOuts = byPoint(
     calls.length,
-    residencies.map((r) => r.save?.start),
+    residencies.map((r) => r.swapOut?.start),
   )
   let held = 0
   let peak = 0
@@ -94,7 +94,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
   }
   const advance = (point: number): Fault =>
     firstFault([
-      () => eachFault(saves[point]!, survival.save),
+      () => eachFault(swapOuts[point]!, survival.swapOut),
       () => eachFault(releases[point]!, release),
       () => eachFault(acquires[point]!, acquire(point)),
       () => withinBudget(point),
@@ -108,15 +108,15 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
       const fault =
         i < 0
           ? 'resident'
-          : residencies[i]!.load && residencies[i]!.load.ready > call
+          : residencies[i]!.swapIn && residencies[i]!.swapIn.ready > call
             ? 'arriving'
-            : use !== 'read' && residencies[i]!.save && residencies[i]!.save.start <= call
+            : use !== 'read' && residencies[i]!.swapOut && residencies[i]!.swapOut.start <= call
               ? 'leaving'
               : undefined
       const words = {
         resident: 'is not on the device',
         arriving: 'is still arriving',
-        leaving: 'is written while it is copied out',
+        leaving: 'is written while it is swapped out',
       }
       if (fault) return broken(fault, `page ${p} of '${storages[storage]!.label}' ${words[fault]}`, facts.at(call, value))
     }

@@ -76,12 +76,12 @@ const soundStorage =
 
 const soundPoints = (plan: Plan, r: Residency): string | undefined => {
   const end = plan.calls.length
-  if (![r.acquire, r.release, r.load?.ready ?? 0, r.save?.start ?? 0].every(whole)) return 'a point is no whole number'
+  if (![r.acquire, r.release, r.swapIn?.ready ?? 0, r.swapOut?.start ?? 0].every(whole)) return 'a point is no whole number'
   if (r.acquire >= r.release || r.release > end) return `acquired at ${r.acquire} and released at ${r.release} of ${end}`
-  if (r.load && (r.load.ready < r.acquire || r.load.ready >= r.release)) return `its load is ready at ${r.load.ready}`
-  const earliest = r.load ? r.load.ready : r.acquire
-  if (r.save && (r.save.start <= earliest || r.save.start > r.release))
-    return `its save starts at ${r.save.start}; legal are points after ${earliest}, up to its release at ${r.release}`
+  if (r.swapIn && (r.swapIn.ready < r.acquire || r.swapIn.ready >= r.release)) return `its swap in is ready at ${r.swapIn.ready}`
+  const earliest = r.swapIn ? r.swapIn.ready : r.acquire
+  if (r.swapOut && (r.swapOut.start <= earliest || r.swapOut.start > r.release))
+    return `its swap out starts at ${r.swapOut.start}; legal are points after ${earliest}, up to its release at ${r.release}`
   return undefined
 }
 
@@ -98,13 +98,10 @@ const soundResidency =
     if (!r.runs.every((p) => whole(p.page) && whole(p.count) && p.count > 0)) return bad(`${name} has an empty run of pages`)
     const pages = r.runs.reduce((n, p) => n + p.count, 0)
     if (pages !== r.to - r.from) return broken('pages', `${name} has ${pages} physical pages for ${r.to - r.from}`)
-    if (!r.save && r.load?.from !== 'tier') return undefined
+    if (!r.swapOut && r.swapIn?.from !== 'tier') return undefined
     const bytes = Math.min(bytesOf(r.to), storage.bytes) - bytesOf(r.from)
     if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % SECTOR_BYTES !== 0)
-      return broken(
-        'tier',
-        `${name} moves to or from the lower tier at offset ${r.tierOffset}; legal are multiples of ${SECTOR_BYTES}`,
-      )
+      return broken('tier', `${name} is swapped at offset ${r.tierOffset}; legal are multiples of ${SECTOR_BYTES}`)
     return r.tierOffset + bytes <= plan.tierBytes
       ? undefined
       : broken('tier', `${name} ends at byte ${r.tierOffset + bytes} of a lower tier of ${plan.tierBytes}`)
@@ -179,19 +176,19 @@ const soundLifetimes = (plan: Plan): Fault => {
 
 // ---------------------------------------------------------------- what a runtime knows by name or feeds
 
-/** A source gives the bytes of one value, so they are all that a storage which is loaded from one may have. */
+/** A source gives the bytes of one value, so they are all that a storage which is fed from one may have. */
 const soundSource =
   (plan: Plan) =>
   (r: Residency, i: number): Fault => {
-    if (r.load?.from !== 'source') return undefined
+    if (r.swapIn?.from !== 'source') return undefined
     const { cells, bytes, label } = plan.storages[r.storage]!
     const cell = cells.length === 1 ? plan.cells[cells[0]!]! : undefined
     if (cell?.scope !== 'fed' || cell.values.length !== 1 || plan.places[cell.id]!.offset !== 0)
-      return bad(`residency ${i} loads '${label}' from the data source, which is not one fed value`)
+      return bad(`residency ${i} is fed '${label}' from the data source, which is not one fed value`)
     const value = plan.graph.values[cell.values[0]!]!
     return bytes <= valueBytes(value)
       ? undefined
-      : bad(`residency ${i} loads ${bytes} bytes of '${value.name}', which has ${valueBytes(value)}`)
+      : bad(`residency ${i} is fed ${bytes} bytes of '${value.name}', which has ${valueBytes(value)}`)
   }
 
 /** What holds something between steps is there from the first call to the last, unmoved, with all that lies beside it. */
@@ -200,7 +197,7 @@ const soundStay =
   (r: Residency, i: number): Fault => {
     const { cells, label } = plan.storages[r.storage]!
     if (!cells.some((c) => plan.cells[c]!.scope === 'persistent')) return undefined
-    return r.acquire === 0 && r.release === plan.calls.length && !r.load && !r.save
+    return r.acquire === 0 && r.release === plan.calls.length && !r.swapIn && !r.swapOut
       ? undefined
       : broken('resident', `residency ${i} of '${label}' must be on the device from the first call to the last, unmoved`)
   }

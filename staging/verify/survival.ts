@@ -1,6 +1,6 @@
-// Whether the bytes of a cell outlive the times when its pages are away: they do where the pages were saved and loaded
-// again, or loaded anew from the data source. What does not survive is lost until it is written again.
-// In: pages acquired and saved, cells written. Out: the bytes of a view that are lost.
+// Whether the bytes of a cell outlive the times when its pages are away: they do where the pages were swapped out and in
+// again, or fed anew from the data source. What does not survive is lost until it is written again.
+// In: pages acquired and swapped out, cells written. Out: the bytes of a view that are lost.
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns, type Bytes, meetsAny, meetsRun, withoutRun, withRun } from './bytes'
@@ -10,7 +10,7 @@ import { broken, type Fault } from './failure'
 import { emptyTier, type Stored } from './tier'
 
 export interface Survival {
-  readonly save: (residency: number) => Fault
+  readonly swapOut: (residency: number) => Fault
   readonly acquire: (residency: number) => Fault
   readonly isLost: (view: View) => boolean
   readonly anyLost: (cell: number) => boolean
@@ -50,7 +50,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   }
   const tierOffset = (r: Residency, page: number): number => r.tierOffset! + bytesOf(page - r.from)
 
-  const save = (index: number): Fault => {
+  const swapOut = (index: number): Fault => {
     const r = residencies[index]!
     const on = cellsOn(r)
     for (let page = r.from; page < r.to; page++) {
@@ -64,32 +64,33 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
         page,
         lo,
         hi: lo + bytes,
-        start: r.save!.start,
+        start: r.swapOut!.start,
         intact: new Set(intact),
         readUntil: -1,
       }
-      if (!tier.save(entry))
+      if (!tier.swapOut(entry))
         return broken(
           'tier',
-          `residency ${index} saves over bytes of the lower tier that are still being loaded`,
-          facts.at(r.save!.start),
+          `residency ${index} is swapped out over bytes of the lower tier that are still being swapped in`,
+          facts.at(r.swapOut!.start),
         )
     }
     return undefined
   }
 
   /**
-   * The lower tier's copies of the pages that a residency loads. Their saves are over: a save is waited for where its
+   * The lower tier's copies of the pages that a residency swaps in. Their swaps out are over: each is waited for where its
    * pages are released, and nobody has them a second time before.
    */
-  const loaded = (index: number): readonly Stored[] | Fault => {
+  const swapIn = (index: number): readonly Stored[] | Fault => {
     const r = residencies[index]!
     const copies: Stored[] = []
     for (let page = r.from; page < r.to; page++) {
       const copy = tier.find(r.storage, page, tierOffset(r, page))
       const name = `page ${page} of '${storages[r.storage]!.label}'`
-      if (!copy) return broken('tier', `residency ${index} loads ${name}, which no save left there`, facts.at(r.acquire))
-      copy.readUntil = Math.max(copy.readUntil, r.load!.ready)
+      if (!copy)
+        return broken('tier', `residency ${index} swaps in ${name}, which was not swapped out to there`, facts.at(r.acquire))
+      copy.readUntil = Math.max(copy.readUntil, r.swapIn!.ready)
       copies.push(copy)
     }
     return copies
@@ -102,7 +103,7 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     if (other !== undefined)
       return broken(
         'structure',
-        `residency ${index} loads from the data source over cell '${cells[other]!.label}'`,
+        `residency ${index} is fed from the data source over cell '${cells[other]!.label}'`,
         facts.at(r.acquire),
       )
     for (const c of on) {
@@ -114,8 +115,8 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
 
   const acquire = (index: number): Fault => {
     const r = residencies[index]!
-    if (r.load?.from === 'source') return fromSource(index)
-    const copies = r.load ? loaded(index) : []
+    if (r.swapIn?.from === 'source') return fromSource(index)
+    const copies = r.swapIn ? swapIn(index) : []
     if (copies === undefined || 'tag' in copies) return copies
     for (const c of cellsOn(r)) {
       const kept = cells[c]!.scope === 'persistent' && r.acquire === 0
@@ -144,5 +145,5 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     if (lost[view.cell]!.length === 0) return
     for (const [lo, hi] of byteRuns(view, elementBytes(view), true)) lost[view.cell] = withoutRun(lost[view.cell]!, lo, hi)
   }
-  return { save, acquire, isLost, wrote, anyLost: (c) => lost[c]!.length > 0 }
+  return { swapOut, acquire, isLost, wrote, anyLost: (c) => lost[c]!.length > 0 }
 }

@@ -1,6 +1,6 @@
 // The lower tier while the step runs: which pages of which storage lie where, since when, and what they were worth.
-// In: saves and loads in the order of their points. Out: what a load brings back, or why it cannot.
-// Invariant: a range of the tier holds what was saved there last; what it held before is gone.
+// In: swaps out and in, in the order of their points. Out: what a swap in brings back, or why it cannot.
+// Invariant: a range of the tier holds what was swapped out to there last; what it held before is gone.
 import { pagesIn } from '../core/bytes'
 
 export interface Stored {
@@ -8,17 +8,17 @@ export interface Stored {
   readonly page: number
   readonly lo: number
   readonly hi: number
-  /** The point where the copy out starts. */
+  /** The point where the swap out starts. */
   readonly start: number
-  /** Cells whose bytes in this page were intact when it was saved. */
+  /** Cells whose bytes in this page were intact then. */
   readonly intact: ReadonlySet<number>
-  /** A copy in from here may run until this point. */
+  /** A swap in from here may run until this point. */
   readUntil: number
 }
 
 export interface Tier {
-  /** False when a copy in from an overlapping range may still be running. */
-  readonly save: (entry: Stored) => boolean
+  /** False when a swap in from an overlapping range may still be running. */
+  readonly swapOut: (entry: Stored) => boolean
   readonly find: (storage: number, page: number, offset: number) => Stored | undefined
 }
 
@@ -35,7 +35,7 @@ export const emptyTier = (): Tier => {
         buckets.get(b)!.filter((x) => x !== e),
       )
   }
-  const save = (entry: Stored): boolean => {
+  const swapOut = (entry: Stored): boolean => {
     const hit = new Set(bucketsOf(entry).flatMap((b) => (buckets.get(b) ?? []).filter((e) => e.lo < entry.hi && entry.lo < e.hi)))
     for (const e of hit) {
       if (e.readUntil >= entry.start) return false
@@ -46,5 +46,5 @@ export const emptyTier = (): Tier => {
   }
   const find = (storage: number, page: number, offset: number): Stored | undefined =>
     buckets.get(pagesIn(offset))?.find((e) => e.lo === offset && e.storage === storage && e.page === page)
-  return { save, find }
+  return { swapOut, find }
 }

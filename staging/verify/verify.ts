@@ -20,10 +20,10 @@
 //   updated     no weight or statistic is read after its update in the step
 //   clobbered   bytes that two cells share are not used by one while the other still needs them
 //   resident    every byte that a call touches is on the device
-//   arriving    and is not still being copied in
-//   leaving     and is not written while it is copied out
-//   lost        what left without a save (or was changed after it) is not read again
-//   tier        a load brings what a finished save of the same pages left at that offset, not overwritten since
+//   arriving    and is not still being swapped in
+//   leaving     and is not written while it is swapped out
+//   lost        what left without a swap out (or was changed after it) is not read again
+//   tier        a swap in brings what a finished swap out of the same pages left at that offset, not overwritten since
 //   pages       no physical page and no page of a storage has two owners; runs name as many pages as they fill
 //   budget      the pages held never exceed the budget
 //   peak        and their maximum is what the plan says

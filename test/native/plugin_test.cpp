@@ -97,9 +97,9 @@ void partly_pinned() {
   t.transfers.back().far_offset = second;
   // The relu goes out twice, to both slots, and comes back from the second.
   t.transfers[3].far_offset = second;
-  const auto out = std::find_if(t.instrs.begin(), t.instrs.end(), [](const InstrRecord& i) { return i.tag == Tag::copy_out; });
+  const auto out = std::find_if(t.instrs.begin(), t.instrs.end(), [](const InstrRecord& i) { return i.tag == Tag::swap_out; });
   const uint32_t event = t.events++;
-  const InstrRecord again{Tag::copy_out, uint32_t(t.transfers.size() - 1), event, 0}, wait{Tag::wait, event, 0, 0};
+  const InstrRecord again{Tag::swap_out, uint32_t(t.transfers.size() - 1), event, 0}, wait{Tag::wait, event, 0, 0};
   t.instrs.insert(out + 1, {again, wait});
   const Directory d;
   for (const uint64_t pinned : {uint64_t(0), image, second + image})

@@ -119,8 +119,8 @@ const Spoiled SPOILED[] = {
     {"unknown instruction", [](auto& t) { t.instrs[0].tag = Tag(8); }},
     {"there is no call", [](auto& t) { t.instrs[find(t, Tag::call)].a = 100; }},
     {"there is no residency", [](auto& t) { t.instrs[find(t, Tag::acquire)].a = 100; }},
-    {"there is no transfer", [](auto& t) { t.instrs[find(t, Tag::copy_in)].a = 100; }},
-    {"there is no event", [](auto& t) { t.instrs[find(t, Tag::copy_in)].b = 100; }},
+    {"there is no transfer", [](auto& t) { t.instrs[find(t, Tag::swap_in)].a = 100; }},
+    {"there is no event", [](auto& t) { t.instrs[find(t, Tag::swap_in)].b = 100; }},
     {"unknown cause", [](auto& t) { t.instrs[find(t, Tag::wait)].b = 2; }},
     {"events, but only", [](auto& t) { t.events = 0xffffffff; }},
     {"is held already", [](auto& t) { t.instrs[find(t, Tag::acquire, 1)].a = 1; }},
@@ -132,18 +132,18 @@ const Spoiled SPOILED[] = {
     {"still held at the end", [](auto& t) { drop(t, Tag::release, 3); }},
     {"still bringing these bytes in", [](auto& t) { drop(t, Tag::wait, 0); }},
     {"still copying these bytes out", [](auto& t) {
-       const size_t after = find(t, Tag::copy_out) + 1;
+       const size_t after = find(t, Tag::swap_out) + 1;
        t.instrs.insert(t.instrs.begin() + ptrdiff_t(after), {Tag::call, 0, 0, 0});
        move(t, find(t, Tag::release), after);
      }},
     {"is waited for before", [](auto& t) { move(t, find(t, Tag::wait), 0); }},
-    {"is signalled twice", [](auto& t) { t.instrs[find(t, Tag::copy_in, 1)].b = 0; }},
+    {"is signalled twice", [](auto& t) { t.instrs[find(t, Tag::swap_in, 1)].b = 0; }},
     {"is never waited for", [](auto& t) { drop(t, Tag::wait, 3); t.calls[3].ins = 2; drop(t, Tag::call, 3); drop(t, Tag::call, 3); drop(t, Tag::release, 3);
                                           t.residencies[1].flags = 1; drop(t, Tag::acquire); t.bindings.pop_back(); }},
     {"is never signalled", [](auto& t) { t.events++; }},
     {"nothing was written to tier byte", [](auto& t) { t.tier_bytes *= 2; t.transfers[3].far_offset = 4096; }},
     {"is not waited for", [](auto& t) { move(t, find(t, Tag::wait, 1), find(t, Tag::call, 1)); drop(t, Tag::release, 1); t.peak = t.budget = 12; }},
-    {"comes from the data source", [](auto& t) { t.instrs[find(t, Tag::copy_out)].a = 1; }},
+    {"comes from the data source", [](auto& t) { t.instrs[find(t, Tag::swap_out)].a = 1; }},
     {"bytes of residency 4, not 3", [](auto& t) { t.transfers[3].residency = 3; }},
 };
 

@@ -145,9 +145,9 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   t.events = 2;
   t.emit(Tag::mark, 0, 0);
   t.emit(Tag::acquire, r_labels);
-  t.emit(Tag::copy_in, t_labels, 0);
+  t.emit(Tag::swap_in, t_labels, 0);
   t.emit(Tag::acquire, r_x);
-  t.emit(Tag::copy_in, t_x, 1);
+  t.emit(Tag::swap_in, t_x, 1);
   t.emit(Tag::wait, 1, 1);
   t.emit(Tag::acquire, r_y);
   t.emit(Tag::call, t.call(OpKind::relu, {v_x}, {v_y}, {0}));
@@ -156,11 +156,11 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
     t.events = 4;
     t.tier_bytes = image;
     const uint32_t out = t.transfer(r_y, y, image, Origin::tier, NONE, 0), in = t.transfer(r_back, back, image, Origin::tier, NONE, 0);
-    t.emit(Tag::copy_out, out, 2);
+    t.emit(Tag::swap_out, out, 2);
     t.emit(Tag::wait, 2, 0);
     t.emit(Tag::release, r_y);
     t.emit(Tag::acquire, r_back);
-    t.emit(Tag::copy_in, in, 3);
+    t.emit(Tag::swap_in, in, 3);
     t.emit(Tag::wait, 3, 1);
   }
   t.emit(Tag::mark, 1, 0);

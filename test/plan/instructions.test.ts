@@ -10,11 +10,11 @@ const text = (i: Instr): string =>
 const list = (drafts: readonly Draft[], calls: number, scopes = {}): string[] =>
   instructions(planWith(drafts, callsOf(new Array<number>(calls).fill(1)), scopes)).map(text)
 
-test('at one point: copies out start, are waited for, pages go and come, copies in start and are waited for, the call', () => {
+test('at one point: swaps out start, are waited for, pages go and come, swaps in start and are waited for, the call', () => {
   const drafts: Draft[] = [
-    { storage: 0, from: 0, to: 1, acquire: 0, release: 1, save: { start: 1 }, tierOffset: 0 },
+    { storage: 0, from: 0, to: 1, acquire: 0, release: 1, swapOut: { start: 1 }, tierOffset: 0 },
     { storage: 1, from: 0, to: 1, acquire: 0, release: 1 },
-    { storage: 2, from: 0, to: 1, acquire: 1, release: 2, load: { ready: 1, from: 'source' } },
+    { storage: 2, from: 0, to: 1, acquire: 1, release: 2, swapIn: { ready: 1, from: 'source' } },
     { storage: 3, from: 0, to: 1, acquire: 1, release: 2 },
   ]
   assert.equal(list(drafts, 2, { 2: 'fed' }), [
@@ -22,40 +22,40 @@ test('at one point: copies out start, are waited for, pages go and come, copies 
     'acquire 1',
     'mark 0.0',
     'call 0',
-    'copyOut 0',
-    'waitOut 0',
+    'swapOut 0',
+    'waitSwapOut 0',
     'release 0',
     'release 1',
     'acquire 2',
-    'copyIn 2',
+    'swapIn 2',
     'acquire 3',
-    'waitIn 2',
+    'waitSwapIn 2',
     'call 1',
     'release 2',
     'release 3',
   ])
 })
 
-test('a copy out starts at its point and is waited for at its release; a copy in is waited for at its point', () => {
+test('a swap out starts at its point and is waited for at its release; a swap in is waited for at its point', () => {
   const drafts: Draft[] = [
-    { storage: 0, from: 0, to: 1, acquire: 0, release: 3, save: { start: 1 }, tierOffset: 0 },
-    { storage: 0, from: 0, to: 1, acquire: 4, release: 7, load: { ready: 6, from: 'tier' }, tierOffset: 0 },
+    { storage: 0, from: 0, to: 1, acquire: 0, release: 3, swapOut: { start: 1 }, tierOffset: 0 },
+    { storage: 0, from: 0, to: 1, acquire: 4, release: 7, swapIn: { ready: 6, from: 'tier' }, tierOffset: 0 },
   ]
   assert.equal(list(drafts, 7), [
     'acquire 0',
     'mark 0.0',
     'call 0',
-    'copyOut 0',
+    'swapOut 0',
     'call 1',
     'call 2',
-    'waitOut 0',
+    'waitSwapOut 0',
     'release 0',
     'call 3',
     'acquire 1',
-    'copyIn 1',
+    'swapIn 1',
     'call 4',
     'call 5',
-    'waitIn 1',
+    'waitSwapIn 1',
     'call 6',
     'release 1',
   ])
@@ -97,7 +97,7 @@ test('of copies at one point the one that is waited for first comes first', () =
     to: 1,
     acquire: 0,
     release,
-    save: { start: 1 },
+    swapOut: { start: 1 },
     tierOffset: 0,
   })
   const load = (storage: number, ready: number): Draft => ({
@@ -106,7 +106,7 @@ test('of copies at one point the one that is waited for first comes first', () =
     to: 1,
     acquire: 2,
     release: 9,
-    load: { ready, from: 'source' },
+    swapIn: { ready, from: 'source' },
   })
   const plan = planWith(
     [save(0, 4), save(1, 2), save(2, 3), load(3, 6), load(4, 4), load(5, 5)],
@@ -115,10 +115,10 @@ test('of copies at one point the one that is waited for first comes first', () =
   )
   const order = (tag: Instr['tag']): number[] =>
     instructions(plan).flatMap((i) => (i.tag === tag ? [plan.residencies[(i as { residency: number }).residency]!.storage] : []))
-  assert.equal(order('copyOut'), [1, 2, 0])
-  assert.equal(order('waitOut'), [1, 2, 0])
-  assert.equal(order('copyIn'), [4, 5, 3])
-  assert.equal(order('waitIn'), [4, 5, 3])
+  assert.equal(order('swapOut'), [1, 2, 0])
+  assert.equal(order('waitSwapOut'), [1, 2, 0])
+  assert.equal(order('swapIn'), [4, 5, 3])
+  assert.equal(order('waitSwapIn'), [4, 5, 3])
 })
 
 test.run()

@@ -53,8 +53,8 @@ const both = (f: (plan: Plan, tape: Tape) => void): void => plans.forEach((p, i)
 
 test('the plans move pages out and in', () =>
   both((plan) => {
-    assert.ok(plan.residencies.filter((r) => r.save).length >= 4)
-    assert.ok(plan.residencies.filter((r) => r.load?.from === 'tier').length >= 4)
+    assert.ok(plan.residencies.filter((r) => r.swapOut).length >= 4)
+    assert.ok(plan.residencies.filter((r) => r.swapIn?.from === 'tier').length >= 4)
   }))
 
 test('header', () =>
@@ -66,7 +66,7 @@ test('header', () =>
     )
     assert.equal([tape.budgetPages, tape.peakPages, tape.tierBytes], [plan.budgetBytes / mib(2), plan.peakPages, plan.tierBytes])
     assert.is(tape.checksum, checksumOf(bytes))
-    assert.is(tape.events, plan.residencies.filter((r) => r.save).length + plan.residencies.filter((r) => r.load).length)
+    assert.is(tape.events, plan.residencies.filter((r) => r.swapOut).length + plan.residencies.filter((r) => r.swapIn).length)
     let end = 256
     for (const [i, s] of tape.sections.entries()) {
       assert.is(s.offset % 8, 0, `section ${i}`)
@@ -301,7 +301,7 @@ test('the worked example: an era shows again what did not leave', () => {
 
 test('the instruction list is that of the plan, with a transfer and an event for each copy', () =>
   both((plan, tape) => {
-    const tags = { call: 1, acquire: 2, release: 3, copyOut: 4, copyIn: 5, waitOut: 6, waitIn: 6, mark: 7 } as const
+    const tags = { call: 1, acquire: 2, release: 3, swapOut: 4, swapIn: 5, waitSwapOut: 6, waitSwapIn: 6, mark: 7 } as const
     const events = new Map<string, number>()
     const list = instructions(plan)
     assert.is(tape.instrs.length, list.length)
@@ -311,13 +311,13 @@ test('the instruction list is that of the plan, with a transfer and an event for
       if (i.tag === 'mark') assert.equal([t.a, t.b], [i.segment, i.tile])
       if (i.tag === 'call') assert.is(t.a, i.call)
       if (i.tag === 'acquire' || i.tag === 'release') assert.is(t.a, i.residency)
-      if (i.tag === 'copyOut' || i.tag === 'copyIn') {
+      if (i.tag === 'swapOut' || i.tag === 'swapIn') {
         assert.is(tape.transfers[t.a]!.residency, i.residency)
         assert.not([...events.values()].includes(t.b), 'an event is signalled once')
-        events.set(`${i.tag === 'copyIn'}${i.residency}`, t.b)
+        events.set(`${i.tag === 'swapIn'}${i.residency}`, t.b)
       }
-      if (i.tag === 'waitOut' || i.tag === 'waitIn')
-        assert.equal([t.a, t.b], [events.get(`${i.tag === 'waitIn'}${i.residency}`), i.tag === 'waitIn' ? 1 : 0])
+      if (i.tag === 'waitSwapOut' || i.tag === 'waitSwapIn')
+        assert.equal([t.a, t.b], [events.get(`${i.tag === 'waitSwapIn'}${i.residency}`), i.tag === 'waitSwapIn' ? 1 : 0])
     })
     assert.is(events.size, tape.events)
   }))

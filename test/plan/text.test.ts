@@ -40,7 +40,7 @@ test('a plan of three segments, line by line', () => {
     'update    whole  c         1 ops',
   ])
   assert.match(lines[5]!, /^held {3}fed: \d+ pages in \d+, persistent: 1 pages in 1, /)
-  const fed = p.residencies.filter((r) => r.load?.from === 'source')
+  const fed = p.residencies.filter((r) => r.swapIn?.from === 'source')
   assert.is(
     lines[6],
     `moved  out: 0 pages in 0, in: 0 pages in 0, fed: ${fed.reduce((n, r) => n + r.to - r.from, 0)} pages in ${fed.length}`,

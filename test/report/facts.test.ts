@@ -155,7 +155,7 @@ test('the halo ratio is one untiled, and counts the rows that tiles compute twic
   assert.is(callFlops(plan, { ...plan.calls[0]!, op: -1, kind: 'copy' }), 0)
 })
 
-test('the lower bound: arithmetic alone, or moving out and back what does not fit when the plan only swaps', () => {
+test('the lower bound: arithmetic alone, or swapping out and in what does not fit when the plan only swaps', () => {
   const plan = { ...chainPlan({ layers: 4, size: 64 }), budgetBytes: bytesOf(10) + 5 }
   const staging = { ...stagingOf(plan), inCore: { peakBytes: bytesOf(110), computeSeconds: 0.1 } }
   const moving = bytesOf(2 * 100) / LINK.outBytesPerSecond

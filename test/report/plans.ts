@@ -17,7 +17,7 @@ export interface ChainOptions {
   readonly tiles?: number
   /** The first half of the forward runs again before the backward. */
   readonly recompute?: boolean
-  /** The first layer's output moves out and back. */
+  /** The first layer’s output is swapped out and in. */
   readonly swap?: boolean
   readonly name?: string
 }
@@ -154,14 +154,14 @@ const residenciesOf = (calls: readonly Call[], cells: readonly Cell[], moves: nu
       const base = { storage: c.id, from: 0, to: pagesFor(c.bytes), runs: [{ page: 0, count: pagesFor(c.bytes) }] }
       if (c.scope === 'persistent') return [{ ...base, acquire: 0, release: calls.length }]
       if (c.scope === 'fed')
-        return [{ ...base, acquire: Math.max(0, c.first - 1), release: c.last + 1, load: { ready: c.first, from: 'source' } }]
+        return [{ ...base, acquire: Math.max(0, c.first - 1), release: c.last + 1, swapIn: { ready: c.first, from: 'source' } }]
       if (c.id !== moves) return [{ ...base, acquire: c.first, release: c.last + 1 }]
       const uses = touches(c.id)
       const back = uses.findIndex((p, i) => i > 0 && p - uses[i - 1]! === Math.max(...uses.slice(1).map((q, j) => q - uses[j]!)))
       const away = uses[back - 1]!
       return [
-        { ...base, acquire: c.first, release: away + 2, save: { start: away + 1 }, tierOffset: 0 },
-        { ...base, acquire: uses[back]! - 1, release: c.last + 1, load: { ready: uses[back]!, from: 'tier' }, tierOffset: 0 },
+        { ...base, acquire: c.first, release: away + 2, swapOut: { start: away + 1 }, tierOffset: 0 },
+        { ...base, acquire: uses[back]! - 1, release: c.last + 1, swapIn: { ready: uses[back]!, from: 'tier' }, tierOffset: 0 },
       ]
     })
     .sort((a, b) => a.acquire - b.acquire)
@@ -223,8 +223,8 @@ export const play = (plan: Plan): Timeline => {
   }
   for (let p = 0; p <= plan.calls.length; p++) {
     plan.residencies.forEach((r, i) => {
-      if (r.save?.start === p) copy('out', i, r.release)
-      if (r.load && r.acquire === p) copy('in', i, r.load.ready)
+      if (r.swapOut?.start === p) copy('out', i, r.release)
+      if (r.swapIn && r.acquire === p) copy('in', i, r.swapIn.ready)
     })
     for (const { end, cause } of due.get(p) ?? []) {
       stall[cause] += Math.max(0, end - now)

@@ -98,7 +98,7 @@ test('lanes: every span is there when there are few, columns at most when there 
   assert.ok(lanes[0]!.bars.some((b) => b.shade === 'recompute'))
   assert.equal(
     lanes.map((l) => l.title),
-    ['compute', 'waiting', 'copy out', 'copy in'],
+    ['compute', 'waiting', 'swap out', 'swap in'],
   )
   const many = chainPlan({ layers: 4, size: 512, tiles: 500 })
   const [compute] = lanesOf(many, play(many), 100)
@@ -125,9 +125,9 @@ test('a measured step is named by the plan: it gives back what was simulated', (
     list.findIndex((i) =>
       i.tag === 'call'
         ? i.call === s.call
-        : (i.tag === 'copyOut' || i.tag === 'copyIn') &&
+        : (i.tag === 'swapOut' || i.tag === 'swapIn') &&
           i.residency === s.residency &&
-          (i.tag === 'copyOut') === (s.stream === 'out'),
+          (i.tag === 'swapOut') === (s.stream === 'out'),
     )
   const measured = measuredTimeline(
     plan,
@@ -174,7 +174,7 @@ test('segment and layer rows account for all seconds', () => {
   const moved = chainPlan({ layers: 3, size: 512, swap: true })
   assert.equal(
     layerRows(moved).map((r) => r.fate),
-    ['moves out', 'stays', 'stays'],
+    ['swapped out', 'stays', 'stays'],
   )
 })
 

@@ -9,7 +9,7 @@ import { tilesOf } from '../../staging/plan/plan'
 import type { Candidate } from '../../staging/schedule/candidate'
 import { inCoreSegments } from '../../staging/schedule/incore'
 import { heldAt, layOut, packedAs } from '../../staging/schedule/layout'
-import { scheduleMoves } from '../../staging/schedule/moves'
+import { scheduleSwaps } from '../../staging/schedule/swaptimes'
 import { leastPages, tightestCall } from '../../staging/schedule/tracks'
 import { planners } from '../../staging/schedule/strategies'
 import { machines } from '../../staging/sim/machines'
@@ -43,7 +43,7 @@ test('every candidate of every planner has a schedule from its least on and none
     const candidates = all(strategy)
     assert.ok(candidates.length > 0, strategy)
     for (const c of candidates) {
-      const works = (pages: number): boolean => scheduleMoves(c.fit(pages), c.layout.calls, pages, machine.link) !== null
+      const works = (pages: number): boolean => scheduleSwaps(c.fit(pages), c.layout.calls, pages, machine.link) !== null
       assert.not(works(c.least - 1), `${strategy} below ${c.least}`)
       for (const pages of [c.least, c.least + 1, c.least + 5])
         assert.ok(works(pages), `${strategy} at ${pages}, least ${c.least}`)

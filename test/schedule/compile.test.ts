@@ -141,15 +141,15 @@ test('in-core keeps everything and moves nothing; the others do what their names
       inCore.segments.map((s) => s.phase),
       ['forward', 'backward'],
     )
-    assert.ok(inCore.residencies.every((r) => !r.save))
+    assert.ok(inCore.residencies.every((r) => !r.swapOut))
     assert.is(inCore.peakPages, smallestOf(graph, 'in-core'))
     const halfway = (strategy: string): Plan =>
       planAt(graph, strategy, Math.floor((smallestOf(graph, strategy) + inCore.peakPages) / 2))
     assert.ok(halfway('checkpoint:sqrt').segments.some((s) => s.phase === 'recompute'))
-    assert.ok(halfway('checkpoint:sqrt').residencies.every((r) => !r.save))
+    assert.ok(halfway('checkpoint:sqrt').residencies.every((r) => !r.swapOut))
     const greedy = planAt(graph, 'swap:greedy', smallestOf(graph, 'swap:greedy'))
     assert.equal(greedy.segments, inCore.segments)
-    assert.ok(greedy.residencies.some((r) => r.save) && greedy.tierBytes > 0)
+    assert.ok(greedy.residencies.some((r) => r.swapOut) && greedy.tierBytes > 0)
     assert.ok(halfway('tiled').segments.some((s) => tilesOf(s.grid) > 1))
   }
 })

@@ -127,7 +127,7 @@ const greedy = (): Candidate => {
   return made.right.next(false).value as Candidate
 }
 
-test('greedy offloads the first k activations whole, and k is the least that meets the budget', () => {
+test('greedy swaps out the first k activations whole, and k is the least that meets the budget', () => {
   const c = greedy()
   const calls = c.layout.calls.length
   const most = leastPages(c.layout.tracks, calls)

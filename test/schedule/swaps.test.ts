@@ -12,7 +12,7 @@ import { swapGreedy } from '../../staging/schedule/greedy'
 import { inCoreLayout, inCoreRows } from '../../staging/schedule/incore'
 import { layerRuns } from '../../staging/schedule/layers'
 import type { Layout } from '../../staging/schedule/layout'
-import { activationsOf, eachUseLayout, turningPoint } from '../../staging/schedule/offload'
+import { activationsOf, eachUseLayout, turningPoint } from '../../staging/schedule/activations'
 import { prefetched } from '../../staging/schedule/prefetch'
 import { superneurons } from '../../staging/schedule/superneurons'
 import { levels, Tflms } from '../../staging/schedule/tflms'
@@ -195,7 +195,7 @@ test('dymem: a branch is through before the next begins', () => {
   )
 })
 
-test('dymem: copies out may last until the backward pass; no more than two convolutions are fetched for', () => {
+test('dymem: swaps out may last until the backward pass; no more than two convolutions are fetched for', () => {
   const [c] = candidates(dymem())
   const tracks = c!.fit(1000)
   const start = (layer: string): number =>

@@ -27,7 +27,7 @@ test('calls follow one another', () => {
 
 test('the worked example: a second of work, three to copy out, a second of work, wait: two seconds of stall', () => {
   const t = simulate(
-    planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, save: { start: 1 } }], callsOf([1, 1])),
+    planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, swapOut: { start: 1 } }], callsOf([1, 1])),
     PAGE_A_SECOND,
   )
   assert.is(t.makespanSeconds, 4)
@@ -42,8 +42,8 @@ test('the worked example: a second of work, three to copy out, a second of work,
 
 /** Saved after call 0, back for call 3. */
 const away = (pages: number, back: number): Draft[] => [
-  { storage: 0, from: 0, to: pages, acquire: 0, release: 2, save: { start: 1 }, tierOffset: 0 },
-  { storage: 0, from: 0, to: pages, acquire: back, release: 4, load: { ready: 3, from: 'tier' }, tierOffset: 0 },
+  { storage: 0, from: 0, to: pages, acquire: 0, release: 2, swapOut: { start: 1 }, tierOffset: 0 },
+  { storage: 0, from: 0, to: pages, acquire: back, release: 4, swapIn: { ready: 3, from: 'tier' }, tierOffset: 0 },
 ]
 
 test('a value that arrives late is a stall for data', () => {
@@ -66,8 +66,8 @@ test('copies pay the latency each, and the rate of their direction', () => {
 })
 
 const both: Draft[] = [
-  { storage: 0, from: 0, to: 3, acquire: 0, release: 3, save: { start: 1 }, tierOffset: 0 },
-  { storage: 1, from: 0, to: 2, acquire: 1, release: 3, load: { ready: 2, from: 'source' } },
+  { storage: 0, from: 0, to: 3, acquire: 0, release: 3, swapOut: { start: 1 }, tierOffset: 0 },
+  { storage: 1, from: 0, to: 2, acquire: 1, release: 3, swapIn: { ready: 2, from: 'source' } },
 ]
 
 test('two directions run at once where the link can, one after the other where it cannot', () => {
@@ -83,7 +83,7 @@ test('two directions run at once where the link can, one after the other where i
 test('where copies and calls slow each other down, both take longer while they overlap', () => {
   const beside = { copies: 2, calls: 1.5 }
   // Out of 1 s is issued at 1. Beside call 1 (4 s alone) it takes 2 s, to 3; the call has then done 2/1.5 s of its 4 and ends at 3 + 4 - 4/3.
-  const out: Draft[] = [{ storage: 0, from: 0, to: 1, acquire: 0, release: 3, save: { start: 1 }, tierOffset: 0 }]
+  const out: Draft[] = [{ storage: 0, from: 0, to: 1, acquire: 0, release: 3, swapOut: { start: 1 }, tierOffset: 0 }]
   const t = simulate(planWith(out, callsOf([1, 4, 1])), { ...PAGE_A_SECOND, beside })
   assert.equal(
     t.spans.filter((s) => s.stream === 'out').map((s) => [s.start, s.end]),
@@ -92,10 +92,13 @@ test('where copies and calls slow each other down, both take longer while they o
   assert.ok(Math.abs(t.makespanSeconds - (3 + 4 - 4 / 3 + 1)) < 1e-12, `${t.makespanSeconds}`)
   assert.is(t.computeSeconds, 6)
   // A copy that outlasts the calls: of its 3 s, call 1 (1.5 s beside it) sees 0.75 s; the rest is a stall at full speed.
-  const long = simulate(planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, save: { start: 1 } }], callsOf([1, 1])), {
-    ...PAGE_A_SECOND,
-    beside,
-  })
+  const long = simulate(
+    planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, swapOut: { start: 1 } }], callsOf([1, 1])),
+    {
+      ...PAGE_A_SECOND,
+      beside,
+    },
+  )
   assert.is(long.makespanSeconds, 1 + 1.5 + 2.25)
   assert.equal(long.stallSeconds, { memory: 2.25, data: 0 })
   const alone = simulate(planWith(out, callsOf([1, 4, 1])), { ...PAGE_A_SECOND, beside: { copies: 1, calls: 1 } })
@@ -104,10 +107,10 @@ test('where copies and calls slow each other down, both take longer while they o
 
 test('of copies that start at one point the one that is waited for first runs first', () => {
   const drafts: Draft[] = [
-    { storage: 0, from: 0, to: 2, acquire: 0, release: 4, save: { start: 1 }, tierOffset: 0 },
-    { storage: 1, from: 0, to: 1, acquire: 0, release: 2, save: { start: 1 }, tierOffset: bytesOf(2) },
-    { storage: 2, from: 0, to: 1, acquire: 1, release: 4, load: { ready: 3, from: 'source' } },
-    { storage: 3, from: 0, to: 1, acquire: 1, release: 3, load: { ready: 2, from: 'source' } },
+    { storage: 0, from: 0, to: 2, acquire: 0, release: 4, swapOut: { start: 1 }, tierOffset: 0 },
+    { storage: 1, from: 0, to: 1, acquire: 0, release: 2, swapOut: { start: 1 }, tierOffset: bytesOf(2) },
+    { storage: 2, from: 0, to: 1, acquire: 1, release: 4, swapIn: { ready: 3, from: 'source' } },
+    { storage: 3, from: 0, to: 1, acquire: 1, release: 3, swapIn: { ready: 2, from: 'source' } },
   ]
   const t = simulate(planWith(drafts, callsOf([1, 1, 1, 1]), { 2: 'fed', 3: 'fed' }), PAGE_A_SECOND)
   assert.equal(

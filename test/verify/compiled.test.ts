@@ -96,14 +96,14 @@ const swapping = (): Plan => {
   return plan.right
 }
 
-test('a plan that swaps is valid, and refused without any one of its saves or loads', () => {
+test('a plan that swaps is valid, and refused without any one of its swaps', () => {
   const plan = swapping()
   mustVerify(plan)
   const moves = plan.residencies.flatMap((r, i) => [
-    ...(r.save ? [[i, 'save'] as const] : []),
-    ...(r.load ? [[i, 'load'] as const] : []),
+    ...(r.swapOut ? [[i, 'swapOut'] as const] : []),
+    ...(r.swapIn ? [[i, 'swapIn'] as const] : []),
   ])
-  assert.ok(moves.some(([, m]) => m === 'save') && moves.length > 6, `only ${moves.length} moves`)
+  assert.ok(moves.some(([, m]) => m === 'swapOut') && moves.length > 6, `only ${moves.length} moves`)
   for (const [i, move] of moves) {
     const broken = structuredClone(plan) as MutablePlan
     delete broken.residencies[i]![move]

@@ -188,7 +188,7 @@ export class Draft {
     const given = this.stays.get(cell)
     if (given) return given
     if (scope === 'persistent') return [{ acquire: 0, release: end }]
-    if (scope === 'fed') return [{ acquire: first, release: last, load: { ready: first, from: 'source' } }]
+    if (scope === 'fed') return [{ acquire: first, release: last, swapIn: { ready: first, from: 'source' } }]
     const loss = this.cells[cell]!.values.some((v) => this.graph.values[v]!.role === 'loss')
     return [{ acquire: first, release: loss ? end : last }]
   }

@@ -140,13 +140,13 @@ export const swapPlan = (): MutablePlan => {
   d.run('c1', 'sgd', [d.of('c1.weight'), d.of('c1.weight.grad')], [])
   d.stay(
     d.home('c1'),
-    { acquire: 0, release: 4, save: { start: 2 }, tierOffset: 0 },
-    { acquire: 4, release: 9, load: { ready: 5, from: 'tier' }, tierOffset: 0 },
+    { acquire: 0, release: 4, swapOut: { start: 2 }, tierOffset: 0 },
+    { acquire: 4, release: 9, swapIn: { ready: 5, from: 'tier' }, tierOffset: 0 },
   )
   d.stay(
     d.home('image'),
-    { acquire: 0, release: 1, load: { ready: 0, from: 'source' } },
-    { acquire: 8, release: 10, load: { ready: 9, from: 'source' } },
+    { acquire: 0, release: 1, swapIn: { ready: 0, from: 'source' } },
+    { acquire: 8, release: 10, swapIn: { ready: 9, from: 'source' } },
   )
   return d.finish()
 }

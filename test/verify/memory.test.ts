@@ -75,20 +75,20 @@ refuses(
   'arriving',
   swapPlan,
   (p) => {
-    stay(p, 'c1', 1).load!.ready = 6
+    stay(p, 'c1', 1).swapIn!.ready = 6
   },
   /still arriving/,
 )
 refuses('the image is not waited for', 'arriving', swapPlan, (p) => {
   stay(p, 'image').release = 2
-  stay(p, 'image').load!.ready = 1
+  stay(p, 'image').swapIn!.ready = 1
 })
 refuses(
   'a call writes what is being saved',
   'leaving',
   swapPlan,
   (p) => {
-    stay(p, 'c1').save!.start = 1
+    stay(p, 'c1').swapOut!.start = 1
   },
   /written while it is copied/,
 )
@@ -104,13 +104,13 @@ refuses(
   'lost',
   swapPlan,
   (p) => {
-    delete stay(p, 'c1').save
-    delete stay(p, 'c1', 1).load
+    delete stay(p, 'c1').swapOut
+    delete stay(p, 'c1', 1).swapIn
   },
   /did not come back/,
 )
 refuses('bytes are saved and never loaded', 'lost', swapPlan, (p) => {
-  delete stay(p, 'c1', 1).load
+  delete stay(p, 'c1', 1).swapIn
 })
 refuses('one page of two is not loaded', 'lost', swapPlan, (p) => {
   const r = stay(p, 'c1', 1)
@@ -123,10 +123,10 @@ refuses('one page of two is not loaded', 'lost', swapPlan, (p) => {
   sort(p)
 })
 refuses('the image is on the device but was never read', 'lost', swapPlan, (p) => {
-  delete stay(p, 'image').load
+  delete stay(p, 'image').swapIn
 })
 refuses('the image is gone and not read again', 'lost', swapPlan, (p) => {
-  delete stay(p, 'image', 1).load
+  delete stay(p, 'image', 1).swapIn
 })
 refuses(
   'what was written after the save is dropped, and the old copy loaded',
@@ -154,7 +154,7 @@ refuses(
   'tier',
   swapPlan,
   (p) => {
-    delete stay(p, 'c1').save
+    delete stay(p, 'c1').swapOut
   },
   /no save left there/,
 )
@@ -178,7 +178,7 @@ refuses(
   (p) => {
     const r = stay(p, 'c2')
     r.release = 5
-    r.save = { start: 3 }
+    r.swapOut = { start: 3 }
     r.tierOffset = 0
   },
   /no save left there|still being loaded/,
@@ -190,7 +190,7 @@ refuses(
   (p) => {
     const r = stay(p, 'c2.grad')
     r.release = 8
-    r.save = { start: 5 }
+    r.swapOut = { start: 5 }
     r.tierOffset = 0
   },
   /still being loaded/,
@@ -200,7 +200,7 @@ refuses(
   'structure',
   swapPlan,
   (p) => {
-    stay(p, 'c1', 1).load!.from = 'source'
+    stay(p, 'c1', 1).swapIn!.from = 'source'
   },
   /data source/,
 )

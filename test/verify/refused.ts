@@ -36,8 +36,8 @@ const shiftPoints = (p: MutablePlan, at: number, by: number): void => {
   for (const r of p.residencies) {
     r.acquire = moved(r.acquire)
     r.release = moved(r.release)
-    if (r.load) r.load.ready = moved(r.load.ready)
-    if (r.save) r.save.start = moved(r.save.start)
+    if (r.swapIn) r.swapIn.ready = moved(r.swapIn.ready)
+    if (r.swapOut) r.swapOut.start = moved(r.swapOut.start)
   }
 }
 

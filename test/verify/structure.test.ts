@@ -172,13 +172,13 @@ refuses(
   /acquired earlier/,
 )
 refuses('a load that is ready after the pages are gone', 'structure', swapPlan, (p) => {
-  stay(p, 'c1', 1).load!.ready = 9
+  stay(p, 'c1', 1).swapIn!.ready = 9
 })
 refuses('a save that starts after it is waited for', 'structure', swapPlan, (p) => {
-  stay(p, 'c1').save!.start = 5
+  stay(p, 'c1').swapOut!.start = 5
 })
 refuses('a save of pages that are still arriving', 'structure', swapPlan, (p) => {
-  stay(p, 'c1', 1).save = { start: 5 }
+  stay(p, 'c1', 1).swapOut = { start: 5 }
 })
 refuses(
   'a storage larger than any machine',

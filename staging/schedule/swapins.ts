@@ -1,10 +1,10 @@
-// How early copies in start: the mirror image of saves.ts, one walk backward through the step. In: intervals, what is held
+// How early swaps in start: the mirror image of swapouts.ts, one walk backward through the step. In: intervals, what is held
 // at each call, how long the link is busy otherwise during each. Out: each interval's acquire: as late as makes nobody wait, or
 // as the budget allows.
 // Worked example: x is needed at call 6 and takes two calls' time: it starts at point 4; if only point 5 has room, call 6 waits.
 import type { Point } from '../plan/plan'
 import { byPoint, type Interval } from './tracks'
-import type { Copies } from './saves'
+import type { Copies } from './swapouts'
 
 interface Copy {
   readonly iv: Interval
@@ -13,7 +13,7 @@ interface Copy {
   settled: boolean
 }
 
-/** Seconds of each call in which copies in that planners have timed themselves keep the link busy. */
+/** Seconds of each call in which swaps in that planners have timed themselves keep the link busy. */
 const timedBusy = (ivs: readonly Interval[], { calls, seconds }: Copies): Float64Array => {
   const busy = new Float64Array(calls.length)
   const starting = byPoint(
@@ -29,11 +29,11 @@ const timedBusy = (ivs: readonly Interval[], { calls, seconds }: Copies): Float6
   return busy
 }
 
-export const placeLoads = (ivs: readonly Interval[], occ: Int32Array, outBusy: Float64Array, copies: Copies): void => {
+export const placeSwapIns = (ivs: readonly Interval[], occ: Int32Array, outBusy: Float64Array, copies: Copies): void => {
   const { calls, budget, link, seconds } = copies
-  const loads = ivs.filter((iv) => iv.load && !iv.timed)
-  const starting = byPoint(loads, (iv) => iv.first)
-  const earliest = byPoint(loads, (iv) => iv.previous?.release ?? 0)
+  const swaps = ivs.filter((iv) => iv.swapIn && !iv.timed)
+  const starting = byPoint(swaps, (iv) => iv.first)
+  const earliest = byPoint(swaps, (iv) => iv.previous?.release ?? 0)
   const inBusy = timedBusy(ivs, copies)
   const copyOf = new Map<Interval, Copy>()
   const pending: Copy[] = []

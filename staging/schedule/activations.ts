@@ -1,5 +1,5 @@
 // What swapping planners share: the in-core step with stays of one kind or the other, its activations in order of
-// production, and candidates that offload some of them. In: a graph and a machine. Out: layouts, orders, candidates.
+// production, and candidates that swap some of them out. In: a graph and a machine. Out: layouts, orders, candidates.
 // Invariant: an activation is a track that is made in the forward pass and read again in the backward pass; its gap is the
 // one between the two.
 import { bytesOf } from '../core/bytes'

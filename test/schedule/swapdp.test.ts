@@ -3,9 +3,9 @@
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { chooseOffloads, type OffloadChain } from '../../staging/schedule/offloaddp'
+import { chooseSwaps, type SwapChain } from '../../staging/schedule/swapdp'
 
-/** Where a schedule is: ops begun, seconds left of the one that runs, units moved out and back in. */
+/** Where a schedule is: ops begun, seconds left of the one that runs, units swapped out and in. */
 interface Instant {
   readonly begun: number
   readonly left: number
@@ -18,11 +18,11 @@ class Search {
   private readonly total: number
 
   constructor(
-    private readonly c: OffloadChain,
-    private readonly offload: readonly boolean[],
+    private readonly c: SwapChain,
+    private readonly swapOut: readonly boolean[],
   ) {
     this.ops = 2 * c.x.length
-    this.total = c.x.reduce((n, x, i) => n + (offload[i] ? x : 0), 0)
+    this.total = c.x.reduce((n, x, i) => n + (swapOut[i] ? x : 0), 0)
   }
 
   private size(i: number): number {
@@ -33,9 +33,9 @@ class Search {
     return op < n ? this.c.forward[op]! : this.c.backward[2 * n - 1 - op]!
   }
 
-  /** Units of offloaded activations before the i-th: the order in which they leave. */
+  /** Units of activations swapped out before the i-th: the order in which they leave. */
   private before(i: number): number {
-    return this.c.x.slice(0, i).reduce((n, x, j) => n + (this.offload[j] ? x : 0), 0)
+    return this.c.x.slice(0, i).reduce((n, x, j) => n + (this.swapOut[j] ? x : 0), 0)
   }
 
   /** Units on the device; an op's scratch counts while it runs. */
@@ -55,7 +55,7 @@ class Search {
     // Units that came back and were used are counted as gone with their activation; so are those that left.
     let away = 0
     for (let i = 0; i < n; i++) {
-      if (!this.offload[i] || done >= 2 * n - (i === 0 ? 0 : i - 1)) continue
+      if (!this.swapOut[i] || done >= 2 * n - (i === 0 ? 0 : i - 1)) continue
       // F_i reads x_i whole: what has left of it before is freed when F_i is over.
       const went = done > i ? Math.max(0, Math.min(this.size(i), out - this.before(i))) : 0
       const after = this.total - this.before(i) - this.size(i)
@@ -71,7 +71,7 @@ class Search {
     if (op >= n) {
       const j = 2 * n - 1 - op
       // B_j reads x_j, which must be back or never have left; what left in part must have left whole before it comes back.
-      if (this.offload[j] && i.back < this.total - this.before(j)) return false
+      if (this.swapOut[j] && i.back < this.total - this.before(j)) return false
     }
     return this.held({ ...i, begun: op + 1, left: Math.max(1, this.seconds(op)) }) <= this.c.limit
   }
@@ -118,7 +118,7 @@ class Search {
     const n = this.c.x.length
     const finished = i.left > 0 ? i.begun - 1 : i.begun
     for (let j = 0; j < n; j++)
-      if (this.offload[j] && i.out >= this.before(j) && i.out < this.before(j) + this.size(j)) return j === 0 || finished >= j
+      if (this.swapOut[j] && i.out >= this.before(j) && i.out < this.before(j) + this.size(j)) return j === 0 || finished >= j
     return false
   }
 }
@@ -126,9 +126,9 @@ class Search {
 const choices = (n: number): readonly (readonly boolean[])[] =>
   Array.from({ length: 2 ** n }, (_, bits) => Array.from({ length: n }, (_, i) => (bits & (1 << i)) !== 0))
 
-const computeOf = (c: OffloadChain): number => [...c.forward, ...c.backward].reduce((a, b) => a + b, 0)
+const computeOf = (c: SwapChain): number => [...c.forward, ...c.backward].reduce((a, b) => a + b, 0)
 
-const small = (n: number): fc.Arbitrary<OffloadChain> => {
+const small = (n: number): fc.Arbitrary<SwapChain> => {
   const list = (min: number, max: number) => fc.array(fc.integer({ min, max }), { minLength: n, maxLength: n })
   return fc.record({
     x: list(1, 3),
@@ -154,16 +154,16 @@ test('the worked example: of 2 2 2 in a limit of 5, the first leaves', () => {
     limit: 5,
   }
   // It is out by the end of F_0. While B_1 runs only one unit of it has room: B_0 waits a second for the other.
-  assert.equal(chooseOffloads(c), { offload: [true, false, false], idleSeconds: 1 })
+  assert.equal(chooseSwaps(c), { swapOut: [true, false, false], idleSeconds: 1 })
   assert.is(new Search(c, [true, false, false]).makespan(), 13)
   const slow = { ...c, forward: [1, 1, 1], backward: [1, 1, 1] }
-  const choice = chooseOffloads(slow)!
-  assert.is(new Search(slow, choice.offload).makespan(), 6 + choice.idleSeconds)
+  const choice = chooseSwaps(slow)!
+  assert.is(new Search(slow, choice.swapOut).makespan(), 6 + choice.idleSeconds)
 })
 
 test('too small a limit has no choice', () => {
   const c = { x: [3, 3], forward: [1, 1], backward: [1, 1], forwardExtra: [0, 0], backwardExtra: [0, 0], out: 1, in: 1, limit: 5 }
-  assert.is(chooseOffloads(c), null)
+  assert.is(chooseSwaps(c), null)
   assert.ok(choices(2).every((o) => new Search(c, o).makespan() === Infinity))
 })
 
@@ -172,7 +172,7 @@ test('the choice is the best of all choices, and takes as long as it says', () =
   fc.assert(
     fc.property(fc.integer({ min: 2, max: 4 }).chain(small), (c) => {
       const best = Math.min(...choices(c.x.length).map((o) => new Search(c, o).makespan()))
-      const choice = chooseOffloads(c)
+      const choice = chooseSwaps(c)
       if (!choice) {
         assert.is(best, Infinity)
         return

@@ -1,7 +1,7 @@
-// How long finished stays keep their pages while their copies out run: one walk forward through the step. In: intervals,
+// How long finished stays keep their pages while their swaps out run: one walk forward through the step. In: intervals,
 // what is held at each call, the budget. Out: each interval's release; what that holds in addition, added to `occ`; for each
 // call, how long the link is busy during it.
-// Worked example: see moves.ts.
+// Worked example: see swaptimes.ts.
 import type { Link } from '../graph/machine'
 import type { Call, Point } from '../plan/plan'
 import { byPoint, type Interval } from './tracks'
@@ -18,16 +18,16 @@ interface Copy {
   readonly end: number
 }
 
-export const placeSaves = (ivs: readonly Interval[], occ: Int32Array, { calls, budget, seconds }: Copies): Float64Array => {
-  const saved = ivs.filter((iv) => iv.save)
-  const starting = byPoint(saved, (iv) => iv.settled)
-  const ending = byPoint(saved, (iv) => iv.last + 1)
+export const placeSwapOuts = (ivs: readonly Interval[], occ: Int32Array, { calls, budget, seconds }: Copies): Float64Array => {
+  const swaps = ivs.filter((iv) => iv.swapOut)
+  const starting = byPoint(swaps, (iv) => iv.settled)
+  const ending = byPoint(swaps, (iv) => iv.last + 1)
   const due = byPoint(
-    saved.filter((iv) => iv.goneBy < Infinity),
+    swaps.filter((iv) => iv.goneBy < Infinity),
     (iv) => iv.goneBy,
   )
   const returning = byPoint(
-    ivs.filter((iv) => iv.previous?.save),
+    ivs.filter((iv) => iv.previous?.swapOut),
     (iv) => iv.acquire,
   )
   const ends = new Map<Interval, number>()

@@ -1,10 +1,10 @@
-// Which activations of a chain to offload: the dynamic programme of paper 5, section 5, for transfers that may be interrupted.
+// Which activations of a chain to swap out: the dynamic programme of paper 5, section 5, for transfers that may be interrupted.
 // In: a chain in units of memory. Out: the choice with the least idle time; null if none fits. F_i reads x_i and makes x_{i+1},
 // B_i reads both. A state before F_i: units kept, backlog out, backlog in (negative: how long that direction has been idle).
 // Invariant: of states that keep as much, one with no larger backlogs and no more idle time is as good for all that follows,
-// so each keeps a Pareto front and the result is exact. Worked example: test/schedule/offloaddp.test.ts.
+// so each keeps a Pareto front and the result is exact. Worked example: test/schedule/swapdp.test.ts.
 
-export interface OffloadChain {
+export interface SwapChain {
   readonly x: readonly number[]
   /** Units that the link can move while F_i and B_i run. */
   readonly forward: readonly number[]
@@ -17,8 +17,8 @@ export interface OffloadChain {
   readonly limit: number
 }
 
-export interface OffloadChoice {
-  readonly offload: readonly boolean[]
+export interface SwapChoice {
+  readonly swapOut: readonly boolean[]
   readonly idleSeconds: number
 }
 
@@ -27,7 +27,7 @@ interface State {
   readonly out: number
   readonly in: number
   readonly idle: number
-  readonly offloaded: boolean
+  readonly swappedOut: boolean
   readonly from: State | null
 }
 
@@ -57,8 +57,8 @@ class Front {
   }
 }
 
-/** Equations 1 to 8: the waits around F_i and B_i, and the state after them with x_i offloaded or not. */
-const step = (c: OffloadChain, i: number, s: State, next: Front): void => {
+/** Equations 1 to 8: the waits around F_i and B_i, and the state after them with x_i swapped out or not. */
+const step = (c: SwapChain, i: number, s: State, next: Front): void => {
   const x = c.x[i]!
   const after = c.x[i + 1] ?? 0
   const short = s.kept + x + after - c.limit
@@ -68,19 +68,19 @@ const step = (c: OffloadChain, i: number, s: State, next: Front): void => {
   const idle = s.idle + shortOut / c.out + shortIn / c.in
   const movedOut = shortOut + c.forward[i]!
   const movedIn = shortIn + c.backward[i]!
-  next.add({ kept: s.kept + x, out: s.out - movedOut, in: s.in - movedIn, idle, offloaded: false, from: s })
+  next.add({ kept: s.kept + x, out: s.out - movedOut, in: s.in - movedIn, idle, swappedOut: false, from: s })
   next.add({
     kept: s.kept,
     out: positive(s.out) + x - movedOut,
     in: x + positive(s.in - movedIn),
     idle,
-    offloaded: true,
+    swappedOut: true,
     from: s,
   })
 }
 
 /** Equations 9 and 10: the wait between F_L and B_L. While one direction still works the other's ops may run, if they have room. */
-const turn = (c: OffloadChain, s: State): number => {
+const turn = (c: SwapChain, s: State): number => {
   if (s.out <= 0 && s.in <= 0) return 0
   if (s.out > 0 && s.in > 0) return s.out / c.out + s.in / c.in
   const leaving = s.out > 0
@@ -98,9 +98,9 @@ const turn = (c: OffloadChain, s: State): number => {
   return wait
 }
 
-export const chooseOffloads = (c: OffloadChain): OffloadChoice | null => {
+export const chooseSwaps = (c: SwapChain): SwapChoice | null => {
   let front = new Front()
-  front.add({ kept: 0, out: 0, in: 0, idle: 0, offloaded: false, from: null })
+  front.add({ kept: 0, out: 0, in: 0, idle: 0, swappedOut: false, from: null })
   for (let i = 0; i < c.x.length; i++) {
     const next = new Front()
     for (const s of front.states()) step(c, i, s, next)
@@ -116,7 +116,7 @@ export const chooseOffloads = (c: OffloadChain): OffloadChoice | null => {
     }
   }
   if (!best) return null
-  const offload: boolean[] = []
-  for (let s = best; s.from; s = s.from) offload.unshift(s.offloaded)
-  return { offload, idleSeconds: least }
+  const swapOut: boolean[] = []
+  for (let s = best; s.from; s = s.from) swapOut.unshift(s.swappedOut)
+  return { swapOut, idleSeconds: least }
 }

@@ -5,14 +5,14 @@ import * as assert from 'uvu/assert'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Link } from '../../staging/graph/machine'
 import type { Draft } from '../../staging/plan/plan'
-import { scheduleMoves } from '../../staging/schedule/moves'
+import { scheduleSwaps } from '../../staging/schedule/swaptimes'
 import { leastPages, tightestCall, type Track } from '../../staging/schedule/tracks'
 import { simulate } from '../../staging/sim/simulate'
 import { callsOf, PAGE_A_SECOND, planWith, track } from './steps'
 
 const ones = (n: number) => callsOf(new Array<number>(n).fill(1))
 const scheduled = (tracks: readonly Track[], calls: ReturnType<typeof callsOf>, budget: number) => {
-  const s = scheduleMoves(tracks, calls, budget, PAGE_A_SECOND)
+  const s = scheduleSwaps(tracks, calls, budget, PAGE_A_SECOND)
   if (!s) throw new Error(`no schedule in ${budget} pages`)
   return s
 }
@@ -32,7 +32,7 @@ const example = [
   track(2, 2, [[3, 4]]),
 ]
 
-test('the worked example: the copy out is waited for where the memory is needed, the copy in starts as late as does not stall', () => {
+test('the worked example: the swap out is waited for where the memory is needed, the swap in starts as late as does not stall', () => {
   const { drafts, tierBytes } = scheduled(example, ones(7), 4)
   assert.equal(drafts, [
     { storage: 0, from: 0, to: 2, acquire: 0, release: 3, save: { start: 2 }, tierOffset: 0 },
@@ -47,7 +47,7 @@ test('the worked example: the copy out is waited for where the memory is needed,
   assert.is(t.makespanSeconds, 8)
 })
 
-test('with room enough nothing waits: the copy out ends in its own time', () => {
+test('with room enough nothing waits: the swap out ends in its own time', () => {
   const { drafts } = scheduled(example, ones(7), 6)
   assert.equal(drafts[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 4, save: { start: 2 }, tierOffset: 0 })
   assert.equal(simulate(planWith(drafts, ones(7)), PAGE_A_SECOND).stallSeconds, { memory: 0, data: 0 })
@@ -60,7 +60,7 @@ test('a long call hides a copy, a short one does not', () => {
   assert.is(t.makespanSeconds, 8)
 })
 
-test('a copy in that the memory delays is a stall for its value', () => {
+test('a swap in that the memory delays is a stall for its value', () => {
   // z is held until call 5: x can only begin to come back at point 6, where it is needed.
   const tracks = [example[0]!, example[1]!, track(2, 2, [[3, 5]])]
   const { drafts } = scheduled(tracks, ones(7), 3 + 1)
@@ -85,7 +85,7 @@ test('a copy in that the memory delays is a stall for its value', () => {
   assert.equal(simulate(planWith(tight.drafts, ones(7)), PAGE_A_SECOND).stallSeconds, { memory: 2, data: 3 })
 })
 
-test('one link: copies out follow one another, in the order in which their stays end', () => {
+test('one link: swaps out follow one another, in the order in which their stays end', () => {
   const tracks = [
     track(
       0,
@@ -109,7 +109,7 @@ test('one link: copies out follow one another, in the order in which their stays
   const { drafts } = scheduled(tracks, ones(10), 100)
   // The first runs from 1 to 3, the second from 3 to 5; backwards, 9 is loaded from 7 and 8 from 5 to 7.
   assert.equal(
-    drafts.map((d) => [d.storage, d.acquire, d.release, d.save?.start, d.load?.ready]),
+    drafts.map((d) => [d.storage, d.acquire, d.release, d.swapOut?.start, d.swapIn?.ready]),
     [
       [0, 0, 3, 1, undefined],
       [0, 7, 10, undefined, 9],
@@ -132,7 +132,7 @@ test('what was saved and not written since is not saved again', () => {
   )
   const { drafts } = scheduled([t], ones(9), 9)
   assert.equal(
-    drafts.map((d) => [d.save?.start, d.load?.from]),
+    drafts.map((d) => [d.swapOut?.start, d.swapIn?.from]),
     [
       [1, undefined],
       [undefined, 'tier'],
@@ -141,7 +141,7 @@ test('what was saved and not written since is not saved again', () => {
   )
   const rewritten = { ...t, stays: t.stays.map((s) => ({ ...s, lastWrite: s.last })) }
   assert.equal(
-    scheduled([rewritten], ones(9), 9).drafts.map((d) => d.save?.start),
+    scheduled([rewritten], ones(9), 9).drafts.map((d) => d.swapOut?.start),
     [1, 5, undefined],
   )
 })
@@ -204,7 +204,7 @@ test('chunks side by side that come and go together are one copy', () => {
   assert.equal(scheduled(still, ones(10), 6).drafts, [{ storage: 0, from: 0, to: 6, acquire: 0, release: 10 }])
 })
 
-test('a copy out starts when the last write is over, though the pages are still read', () => {
+test('a swap out starts when the last write is over, though the pages are still read', () => {
   const read = {
     ...track(
       0,
@@ -224,10 +224,10 @@ test('a copy out starts when the last write is over, though the pages are still 
   assert.equal(drafts[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 5, save: { start: 2 }, tierOffset: 0 })
 })
 
-test('a planner may say when: a copy out is waited for by a point, a copy in starts at one and holds its pages', () => {
+test('a planner may say when: a swap out is waited for by a point, a swap in starts at one and holds its pages', () => {
   const timed = { ...example[0]!, timing: [{ goneBy: 3, comeAt: 3 }] }
   const { drafts } = scheduled([timed, example[1]!], ones(7), 6)
-  assert.equal([drafts[0]!.release, drafts[1]!.acquire, drafts[1]!.load], [3, 3, { ready: 6, from: 'tier' }])
+  assert.equal([drafts[0]!.release, drafts[1]!.acquire, drafts[1]!.swapIn], [3, 3, { ready: 6, from: 'tier' }])
   assert.is(
     scheduled([example[0]!, example[1]!], ones(7), 6).drafts[0]!.release,
     4,
@@ -236,10 +236,10 @@ test('a planner may say when: a copy out is waited for by a point, a copy in sta
   // What is held early counts.
   const tracks = [timed, example[1]!, example[2]!]
   assert.equal([leastPages(example, 7), leastPages(tracks, 7)], [4, 6])
-  assert.is(scheduleMoves(tracks, ones(7), 5, PAGE_A_SECOND), null)
+  assert.is(scheduleSwaps(tracks, ones(7), 5, PAGE_A_SECOND), null)
 })
 
-test('where both directions share the link, copies in start earlier, around the copies out', () => {
+test('where both directions share the link, swaps in start earlier, around the swaps out', () => {
   // x leaves during calls 1 to 4, y is due back at call 6: two calls' time, of which the shared link has only call 5 and call 0.
   const tracks = [
     track(
@@ -254,7 +254,7 @@ test('where both directions share the link, copies in start earlier, around the 
     track(1, 2, [[6, 6]], [], { kind: 'fed' }),
   ]
   const acquired = (fullDuplex: boolean): number =>
-    scheduleMoves(tracks, ones(20), 100, { ...PAGE_A_SECOND, fullDuplex })!.drafts.find((d) => d.storage === 1)!.acquire
+    scheduleSwaps(tracks, ones(20), 100, { ...PAGE_A_SECOND, fullDuplex })!.drafts.find((d) => d.storage === 1)!.acquire
   assert.equal([acquired(true), acquired(false)], [4, 0])
 })
 
@@ -272,7 +272,7 @@ test('where copying and computing slow each other down, copies start as much ear
   ]
   const comesAt = (beside: Link['beside']): number => {
     const link = { ...PAGE_A_SECOND, ...(beside ? { beside } : {}) }
-    const { drafts } = scheduleMoves(tracks, ones(11), 4, link)!
+    const { drafts } = scheduleSwaps(tracks, ones(11), 4, link)!
     assert.is(simulate(planWith(drafts, ones(11)), link).stallSeconds.data, 0)
     return drafts[1]!.acquire
   }
@@ -384,15 +384,16 @@ const checkTrack = (t: Track, ds: readonly Draft[], end: number): void => {
       assert.ok(d.acquire <= iv.first && Math.min(iv.last, end - 1) < d.release, 'on the device throughout its stays')
       assert.ok(i === 0 || mine[i - 1]!.release <= d.acquire, 'a page is not there twice')
       const last = i === ivs.length - 1
-      if (t.kind === 'fed') assert.is(d.load?.from, 'source')
-      else assert.is(d.load?.from, i > 0 ? 'tier' : undefined)
-      if (d.load) assert.is(d.load.ready, iv.first)
+      if (t.kind === 'fed') assert.is(d.swapIn?.from, 'source')
+      else assert.is(d.swapIn?.from, i > 0 ? 'tier' : undefined)
+      if (d.swapIn) assert.is(d.swapIn.ready, iv.first)
       assert.is(
-        d.save !== undefined,
+        d.swapOut !== undefined,
         !last && t.kind === 'value' && iv.lastWrite >= 0,
         'saved when it leaves with bytes that the tier has not',
       )
-      if (d.save) assert.is(d.save.start, iv.lastWrite + 1, 'its copy sees the last write, and need not wait for the last read')
+      if (d.swapOut)
+        assert.is(d.swapOut.start, iv.lastWrite + 1, 'its copy sees the last write, and need not wait for the last read')
       if (t.kind === 'persistent') assert.equal([d.acquire, d.release], [0, end])
     }
   }
@@ -409,8 +410,8 @@ const checkTier = (ds: readonly Draft[], tierBytes: number): void => {
     slots.set(d.storage, {
       lo: Math.min(s.lo, lo),
       hi: Math.max(s.hi, hi),
-      first: Math.min(s.first, d.save?.start ?? Infinity),
-      last: Math.max(s.last, d.release * (d.save ? 1 : 0), d.load?.ready ?? -1),
+      first: Math.min(s.first, d.swapOut?.start ?? Infinity),
+      last: Math.max(s.last, d.release * (d.swapOut ? 1 : 0), d.swapIn?.ready ?? -1),
     })
   }
   const list = [...slots.values()]
@@ -433,7 +434,7 @@ test('every schedule: budget kept at every call, stays covered, saves after writ
         const calls = callsOf(made.seconds)
         const least = leastPages(tracks, calls.length)
         const budget = least + extra
-        const moves = scheduleMoves(tracks, calls, budget, { ...PAGE_A_SECOND, fullDuplex: extra % 2 === 0 })
+        const moves = scheduleSwaps(tracks, calls, budget, { ...PAGE_A_SECOND, fullDuplex: extra % 2 === 0 })
         if (!moves) throw new Error(`no schedule in ${budget} pages`)
         const { drafts, tierBytes } = moves
         for (let p = 0; p < calls.length; p++)
@@ -458,8 +459,8 @@ test('a schedule exists exactly from leastPages on, and that is what is held whe
       assert.is(least, Math.max(...held))
       assert.equal(tightestCall(tracks, calls.length), { call: held.indexOf(least), pages: least })
       for (const budget of [0, least - 2, least - 1])
-        if (budget >= 0 && budget < least) assert.is(scheduleMoves(tracks, calls, budget, PAGE_A_SECOND), null)
-      for (const budget of [least, least + 1, least + 7]) assert.ok(scheduleMoves(tracks, calls, budget, PAGE_A_SECOND))
+        if (budget >= 0 && budget < least) assert.is(scheduleSwaps(tracks, calls, budget, PAGE_A_SECOND), null)
+      for (const budget of [least, least + 1, least + 7]) assert.ok(scheduleSwaps(tracks, calls, budget, PAGE_A_SECOND))
     }),
     { numRuns: 200, seed: 34 },
   )
