@@ -8,8 +8,8 @@
 //   narrow      bf16 where the machine computes in it                   grad/rewrite/narrow.ts
 //   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
 //   expand      segments into calls over cells                          plan/expand.ts
-//   place       cells into storages, chunks of pages with their stays   memory/place.ts, memory/touches.ts
-//   schedule    which chunks leave, and when they move                  schedule/search.ts, schedule/swaptimes.ts
+//   place       cells into storages; the stays of their pages          memory/place.ts, memory/touches.ts
+//   schedule    which pages are swapped, and when                     schedule/search.ts, schedule/swaptimes.ts
 //   pages       residencies onto physical pages                         memory/pages.ts
 //   verify      the finished plan, by code that shares nothing          verify
 import * as E from 'fp-ts/Either'
@@ -24,9 +24,9 @@ import { rewritten } from './grad/rewrite/rewrites'
 import type { Graph } from './graph/graph'
 import type { Machine } from './graph/machine'
 import { assignPages } from './memory/pages'
-import type { Plan, Segment, Unpaged } from './plan/plan'
+import type { Plan, Segment, UnpagedPlan } from './plan/plan'
 import type { Prescription } from './plan/prescription'
-import { spilling } from './schedule/candidate'
+import { swappingOnDemand } from './schedule/candidate'
 import { layOut } from './schedule/layout'
 import { prescribedGroups } from './schedule/prescribed'
 import { type CompileOptions, fitted, search } from './schedule/search'
@@ -56,7 +56,7 @@ export const trainingGraph = (
 export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => pipe(search(graph, o), E.chain(finished))
 
 /** pages, verify. */
-const finished = (unpaged: Unpaged): Either<StageError, Plan> => {
+const finished = (unpaged: UnpagedPlan): Either<StageError, Plan> => {
   const plan = paged(unpaged)
   return pipe(
     verify(plan),
@@ -64,11 +64,16 @@ const finished = (unpaged: Unpaged): Either<StageError, Plan> => {
   )
 }
 
-export const paged = (plan: Unpaged): Plan => ({ ...plan, ...assignPages(plan.residencies, plan.calls.length) })
+export const paged = (plan: UnpagedPlan): Plan => ({ ...plan, ...assignPages(plan.residencies, plan.calls.length) })
 
 /** The plan of given segments, as much of it leaving the device as the budget demands: for tests and for plans by hand. */
 export const compileSegments = (graph: Graph, segments: readonly Segment[], o: CompileOptions): Either<StageError, Plan> =>
-  pipe(layOut(graph, segments, o.machine, { packing: 'rows' }), spilling, (candidate) => fitted(candidate, o), E.chain(finished))
+  pipe(
+    layOut(graph, segments, o.machine, { packing: 'rows' }),
+    swappingOnDemand,
+    (candidate) => fitted(candidate, o),
+    E.chain(finished),
+  )
 
 /** The plan of tiles and checkpoints by hand. */
 export const compilePrescribed = (graph: Graph, p: Prescription, o: CompileOptions): Either<StageError, Plan> =>

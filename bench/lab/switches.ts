@@ -132,7 +132,7 @@ export const SWITCHES: Readonly<Record<string, readonly Switch[]>> = {
     slack: ['without slack for virtual layers', [0]],
   }),
   'swap:fractional': switches<FractionalOptions>(both(fractional, refineFractional), {
-    chunks: ['without chunks of pages: whole activations', false],
+    parts: ['without parts: whole activations', false],
     eager: ['without the first pages made', false],
     belady: ['without the pages read again last', false],
     chosen: ['without the choice of the dynamic programme', false],

@@ -2,10 +2,10 @@
 // peak. Since every page serves every residency, the pool needs exactly as many pages as are held at the worst moment:
 // fragmentation costs mappings, never memory. Best fit keeps the runs few.
 // Worked example, pool of 4: a takes 0-1, b takes 2-3, a goes, c (3 pages) cannot be; c (2 pages) takes 0-1.
-import type { Draft, PageRun, Point, Residency } from '../plan/plan'
+import type { UnpagedResidency, PageRun, Point, Residency } from '../plan/plan'
 
 /** Pages held at the worst moment; releases at a point come before acquires. */
-export const peakOf = (rs: readonly Draft[], end: Point): number => {
+export const peakOf = (rs: readonly UnpagedResidency[], end: Point): number => {
   const delta = new Int32Array(end + 2)
   for (const r of rs) {
     delta[r.acquire]! += r.to - r.from
@@ -74,21 +74,21 @@ class FreeRuns {
 }
 
 /** Of those that come together the one that stays longest is first, so that what goes leaves no holes. */
-export const inOrder = (drafts: readonly Draft[]): readonly Draft[] =>
-  [...drafts].sort((a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from)
+export const inOrder = (residencies: readonly UnpagedResidency[]): readonly UnpagedResidency[] =>
+  [...residencies].sort((a, b) => a.acquire - b.acquire || b.release - a.release || a.storage - b.storage || a.from - b.from)
 
 export interface Paged {
   readonly residencies: readonly Residency[]
   readonly peakPages: number
 }
 
-export const assignPages = (drafts: readonly Draft[], end: Point): Paged => {
-  const peakPages = peakOf(drafts, end)
+export const assignPages = (unpaged: readonly UnpagedResidency[], end: Point): Paged => {
+  const peakPages = peakOf(unpaged, end)
   const free = new FreeRuns(peakPages)
   const leaving: (readonly PageRun[])[][] = Array.from({ length: end + 1 }, () => [])
   const residencies: Residency[] = []
   let now = 0
-  for (const d of inOrder(drafts)) {
+  for (const d of inOrder(unpaged)) {
     for (; now <= d.acquire; now++) for (const runs of leaving[now]!) for (const r of runs) free.give(r)
     const runs = free.take(d.to - d.from)
     residencies.push({ ...d, runs })

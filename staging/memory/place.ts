@@ -15,7 +15,7 @@ export const SMALL_BYTES = PAGE_BYTES / 4
 /** Locals below this leave their tile, where that saves it a page: as small values they live for as long as the segment runs. */
 const TINY_BYTES = 4096
 
-export interface Interval {
+export interface Lifetime {
   readonly bytes: number
   readonly first: number
   readonly last: number
@@ -69,7 +69,7 @@ export interface Packed {
 }
 
 /** Each item in its turn at the lowest gap that is free throughout its life. */
-const packInOrder = (items: readonly Interval[], order: readonly number[]): Packed => {
+const packInOrder = (items: readonly Lifetime[], order: readonly number[]): Packed => {
   const offsets = new Array<number>(items.length).fill(0)
   const placed = new Placed(items.length)
   let total = 0
@@ -85,7 +85,7 @@ const packInOrder = (items: readonly Interval[], order: readonly number[]): Pack
 }
 
 /** What is alive at the worst moment: no packing takes less. */
-const leastBytes = (items: readonly Interval[]): number => {
+const leastBytes = (items: readonly Lifetime[]): number => {
   const points = items.reduce((n, i) => Math.max(n, i.last), 0) + 1
   const change = new Float64Array(points + 1)
   for (const { bytes, first, last } of items) {
@@ -95,7 +95,7 @@ const leastBytes = (items: readonly Interval[]): number => {
   return mostHeld(change, points)
 }
 
-type Order = (a: Interval, b: Interval) => number
+type Order = (a: Lifetime, b: Lifetime) => number
 const largestFirst: Order = (a, b) => b.bytes - a.bytes || a.first - b.first
 /** Values of a forward pass lie like a stack. */
 const longestFirst: Order = (a, b) => b.last - b.first - (a.last - a.first) || largestFirst(a, b)
@@ -107,7 +107,7 @@ const MOST_PAIRS = 250_000
  * Offsets by lifetime: largest first, which leaves small gaps. Where that takes more than is alive at once, and there are few items, what
  * lives longest first; and then, again and again, what lies on top is placed before the first that lives beside it.
  */
-export const packByLifetime = (items: readonly Interval[]): Packed => {
+export const packByLifetime = (items: readonly Lifetime[]): Packed => {
   const least = leastBytes(items)
   const sorted = (by: Order): readonly number[] => items.map((_, i) => i).sort((a, b) => by(items[a]!, items[b]!) || a - b)
   let best = packInOrder(items, sorted(largestFirst))
@@ -121,7 +121,7 @@ export const packByLifetime = (items: readonly Interval[]): Packed => {
 }
 
 /** What lies on top, before the first that lives beside it. */
-const topFirst = (items: readonly Interval[], { offsets, bytes }: Packed, order: readonly number[]): readonly number[] => {
+const topFirst = (items: readonly Lifetime[], { offsets, bytes }: Packed, order: readonly number[]): readonly number[] => {
   const at = order.findIndex((i) => offsets[i]! + alignUp(items[i]!.bytes, ALIGN_BYTES) === bytes)
   const top = order[at]!
   const { first, last } = items[top]!

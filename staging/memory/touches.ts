@@ -1,9 +1,9 @@
-// When the pages of each storage are touched. In: calls and places. Out: for each storage, chunks of pages and for each
-// chunk its stays: a stay is the hull of the calls of one segment that touch the chunk, or one run of calls that all do.
+// When the pages of each storage are touched. In: calls and places. Out: for each storage its parts (pages that
+// come and go together) and their stays. A stay is the hull of the calls of one segment that touch the part, or one run of calls that all do.
 //
-// A storage that only untiled segments touch is one chunk; one that tiles touch in bands is cut into chunks, so that bands
+// A storage that only untiled segments touch is one part; one that tiles touch in bands is cut into parts, so that bands
 // can come and go on their own; a row of values is cut where one gives way to the next. Worked example: a value of 10 pages, written in 5 bands of 2 pages by segment 0 and read
-// by segment 3: five chunks with two stays each, the k-th of them in the k-th tile.
+// by segment 3: five parts with two stays each, the k-th of them in the k-th tile.
 import { pagesFor, pagesIn } from '../core/bytes'
 import { type Box, elementsOf, shapeOf } from '../core/box'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
@@ -17,7 +17,7 @@ export interface Stay {
   readonly last: number
   readonly lastWrite: number
 }
-export interface Chunk {
+export interface PageStays {
   readonly storage: number
   readonly from: number
   readonly to: number
@@ -28,9 +28,9 @@ export interface Chunk {
 export type StayRule = 'segment' | 'run'
 
 /** Pages of a band that move together: large enough for a link, small enough to follow a band of tiles. */
-export const CHUNK_PAGES = 2
-/** Chunks that bands, and small values, are cut into at the most: those of a value of 100 GiB are larger, or planning would take as long. */
-const MOST_BANDS = 1024
+export const PART_PAGES = 2
+/** Parts that bands, and small values, are cut into at the most: those of a value of 100 GiB are larger, or planning would take as long. */
+const MOST_PARTS = 1024
 const MOST_SMALL = 4096
 
 /** Bytes [lo, hi) of a cell from the first to the last element of a view. */
@@ -47,14 +47,14 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
   return [lo * e, hi * e]
 }
 
-/** For each page of a storage the chunk that it belongs to, and where chunks begin. */
-interface Cuts {
-  readonly chunkOf: Int32Array
+/** For each page of a storage the part that it belongs to, and where parts begin. */
+interface Parts {
+  readonly partOf: Int32Array
   readonly starts: readonly number[]
 }
 
-/** Cut at `seams`, and then into chunks of at most so many pages. */
-const cutAt = (pages: number, seams: readonly number[], most: number): Cuts => {
+/** Cut at `seams`, and then into parts of at most so many pages. */
+const cutAt = (pages: number, seams: readonly number[], most: number): Parts => {
   const chunkOf = new Int32Array(pages)
   const starts: number[] = []
   const isSeam = new Set(seams)
@@ -62,7 +62,7 @@ const cutAt = (pages: number, seams: readonly number[], most: number): Cuts => {
     if (page === 0 || isSeam.has(page) || page - starts[starts.length - 1]! >= most) starts.push(page)
     chunkOf[page] = starts.length - 1
   }
-  return { chunkOf, starts }
+  return { partOf: chunkOf, starts }
 }
 
 /** Storages that may move and that tiles touch. */
@@ -74,17 +74,13 @@ const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at:
   return new Set([...out].filter((s) => at.kinds[s] === 'value' || at.kinds[s] === 'fed'))
 }
 
-const cutsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Cuts[] =>
+const partsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Parts[] =>
   at.storages.map((s) => {
     const pages = Math.max(1, pagesFor(s.bytes))
     const kind = at.kinds[s.id]!
     const seams = kind === 'value' ? s.cells.flatMap((c) => seamOf(at.places[c]!.offset)) : []
-    const most = (least: number, chunks: number): number => Math.max(least, Math.ceil(pages / chunks))
-    return cutAt(
-      pages,
-      seams,
-      kind === 'small' ? most(1, MOST_SMALL) : tiled.has(s.id) ? most(CHUNK_PAGES, MOST_BANDS) : Infinity,
-    )
+    const most = (least: number, parts: number): number => Math.max(least, Math.ceil(pages / parts))
+    return cutAt(pages, seams, kind === 'small' ? most(1, MOST_SMALL) : tiled.has(s.id) ? most(PART_PAGES, MOST_PARTS) : Infinity)
   })
 
 /** A page that two values share comes and goes by itself. */
@@ -96,12 +92,14 @@ export const touches = (
   calls: readonly Call[],
   at: Placement,
   rule: StayRule = 'segment',
-): readonly Chunk[] => {
-  const cuts = cutsOf(at, tiledStorages(segments, calls, at))
-  const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = cuts.map((c) => c.starts.map(() => []))
+): readonly PageStays[] => {
+  const parts = partsOf(at, tiledStorages(segments, calls, at))
+  const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = parts.map((c) =>
+    c.starts.map(() => []),
+  )
   const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
     if (hi <= lo) return
-    const { chunkOf } = cuts[storage]!
+    const { partOf: chunkOf } = parts[storage]!
     const end = chunkOf[pagesIn(hi - 1)]!
     for (let c = chunkOf[pagesIn(lo)]!; c <= end; c++) {
       const list = stays[storage]![c]!
@@ -128,9 +126,9 @@ export const touches = (
   })
   return at.storages.flatMap((s, i) => {
     const pages = Math.max(1, pagesFor(s.bytes))
-    const { starts } = cuts[i]!
+    const { starts } = parts[i]!
     return stays[i]!.map(
-      (list, k): Chunk => ({
+      (list, k): PageStays => ({
         storage: s.id,
         from: starts[k]!,
         to: starts[k + 1] ?? pages,

@@ -2,7 +2,7 @@
 // share it. In: a plan. Out: a flat list. At one point: starts of swaps out, waits for swaps out and releases, acquires and
 // starts of swaps in, waits for swaps in, the call. A link takes swaps in order, so of those that start at one point the
 // one that is waited for first starts first.
-import type { Draft, Plan, Point, Unpaged } from './plan'
+import type { UnpagedResidency, Plan, Point, UnpagedPlan } from './plan'
 
 export type Instr =
   | { readonly tag: 'mark'; readonly segment: number; readonly tile: number }
@@ -12,17 +12,20 @@ export type Instr =
   | { readonly tag: 'waitSwapOut' | 'waitSwapIn'; readonly residency: number }
 
 /** Held from the start of the session to its end: never acquired or released by an instruction. */
-export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: Draft) => boolean) => {
+export const isForEver = (plan: Pick<Plan, 'storages' | 'cells'>): ((r: UnpagedResidency) => boolean) => {
   const storages = plan.storages.map((s) => s.cells.some((c) => plan.cells[c]!.scope === 'persistent'))
   return (r) => storages[r.storage]!
 }
 
-type Timed = Pick<Unpaged, 'storages' | 'cells' | 'calls' | 'residencies'>
+type Timed = Pick<UnpagedPlan, 'storages' | 'cells' | 'calls' | 'residencies'>
 
 export const instructions = (plan: Timed): readonly Instr[] => {
   const end = plan.calls.length
   const forEver = isForEver(plan)
-  const at = (pick: (r: Draft) => Point | undefined, due: (r: Draft) => Point = () => 0): readonly number[][] => {
+  const at = (
+    pick: (r: UnpagedResidency) => Point | undefined,
+    due: (r: UnpagedResidency) => Point = () => 0,
+  ): readonly number[][] => {
     const lists: number[][] = Array.from({ length: end + 1 }, () => [])
     plan.residencies.forEach((r, i) => {
       const p = pick(r)
@@ -31,7 +34,7 @@ export const instructions = (plan: Timed): readonly Instr[] => {
     for (const l of lists) if (l.length > 1) l.sort((a, b) => due(plan.residencies[a]!) - due(plan.residencies[b]!))
     return lists
   }
-  const comesAndGoes = (r: Draft, p: Point): Point | undefined => (forEver(r) ? undefined : p)
+  const comesAndGoes = (r: UnpagedResidency, p: Point): Point | undefined => (forEver(r) ? undefined : p)
   const releases = at((r) => comesAndGoes(r, r.release))
   const swapOuts = at(
     (r) => r.swapOut?.start,

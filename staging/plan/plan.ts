@@ -154,7 +154,7 @@ const residencyCodec = record(
 export interface Residency extends t.TypeOf<typeof residencyCodec> {}
 
 /** A residency that has no physical pages yet. */
-export type Draft = Omit<Residency, 'runs'>
+export type UnpagedResidency = Omit<Residency, 'runs'>
 
 // ---------------------------------------------------------------- the plan
 
@@ -205,6 +205,6 @@ export const precisionOf = (plan: Pick<Plan, 'graph' | 'products'>): Precision =
 export const precisionText = (plan: Plan): string => (precisionOf(plan) === 'fp32' ? '' : ` · ${precisionOf(plan)}`)
 
 /** A plan whose residencies have no physical pages yet: all that a simulation looks at. */
-export interface Unpaged extends Omit<Plan, 'residencies' | 'peakPages'> {
-  readonly residencies: readonly Draft[]
+export interface UnpagedPlan extends Omit<Plan, 'residencies' | 'peakPages'> {
+  readonly residencies: readonly UnpagedResidency[]
 }

@@ -1,17 +1,17 @@
 // What swapping planners share: the in-core step with stays of one kind or the other, its activations in order of
 // production, and candidates that swap some of them out. In: a graph and a machine. Out: layouts, orders, candidates.
-// Invariant: an activation is a track that is made in the forward pass and read again in the backward pass; its gap is the
+// Invariant: an activation is a value that is made in the forward pass and read again in the backward pass; its gap is the
 // one between the two.
 import { bytesOf } from '../core/bytes'
 import type { ValueId } from '../graph/graph'
 import type { Link } from '../graph/machine'
-import type { Chunk } from '../memory/touches'
+import type { PageStays } from '../memory/touches'
 import type { Point } from '../plan/plan'
 import type { Candidate } from './candidate'
 import { inCoreSegments } from './incore'
 import { type Layout, layOut, packedAs } from './layout'
 import { onceFor } from './remember'
-import { canLeave, chunked, leastLeaving, leastPages, type Timing, type Track } from './tracks'
+import { canSwap, cutInto, leastSwapping, leastPages, type Timing, type PlannedStays } from './stays'
 
 /** As in-core, a stay for every run of calls: pages may leave between any two uses. */
 export const eachUseLayout = onceFor((graph, machine): Layout => layOut(graph, inCoreSegments(graph), machine, { rule: 'run' }))
@@ -20,7 +20,7 @@ export const eachUseLayout = onceFor((graph, machine): Layout => layOut(graph, i
 export const eachUseRows = onceFor((graph, machine): Layout => packedAs(eachUseLayout(graph, machine), 'rows', 'run'))
 
 export interface Activation {
-  readonly track: number
+  readonly index: number
   readonly gap: number
   readonly pages: number
   /** When its bytes are final, its last use in the forward pass is over, and the first in the backward pass begins. */
@@ -38,56 +38,56 @@ export const turningPoint = (l: Layout): Point => {
 /** In order of production. */
 export const activationsOf = (l: Layout): readonly Activation[] => {
   const turn = turningPoint(l)
-  return l.tracks
-    .flatMap((t, track): readonly Activation[] => {
+  return l.planned
+    .flatMap((t, index): readonly Activation[] => {
       const gap = t.stays.findIndex((s, i) => s.last < turn && (t.stays[i + 1]?.first ?? -1) >= turn)
-      if (!canLeave(t) || gap < 0) return []
+      if (!canSwap(t) || gap < 0) return []
       const made = Math.max(t.stays[0]!.first, ...t.stays.slice(0, gap + 1).map((s) => s.lastWrite + 1))
-      return [{ track, gap, pages: t.to - t.from, made, read: t.stays[gap]!.last + 1, needed: t.stays[gap + 1]!.first }]
+      return [{ index, gap, pages: t.to - t.from, made, read: t.stays[gap]!.last + 1, needed: t.stays[gap + 1]!.first }]
     })
-    .sort((a, b) => a.made - b.made || a.track - b.track)
+    .sort((a, b) => a.made - b.made || a.index - b.index)
 }
 
-/** Which track holds a value, when it is one of its own. */
-export const tracksByValue = (l: Layout): ReadonlyMap<ValueId, number> => {
-  const byStorage = new Map(l.tracks.map((t, i) => [t.storage, i]))
+/** Which planned stays are those of a value, when its pages are its own. */
+export const indexByValue = (l: Layout): ReadonlyMap<ValueId, number> => {
+  const byStorage = new Map(l.planned.map((t, i) => [t.storage, i]))
   return new Map(l.cells.flatMap((c) => c.values.map((v) => [v, byStorage.get(l.places[c.id]!.storage)!] as const)))
 }
 
-/** Tracks of pages of these chunks: they may be cut finer. */
-export const tracksUnder = (l: Layout, chunks: readonly Chunk[]): ReadonlySet<number> => {
-  const chosen = new Map<number, Chunk[]>()
-  for (const c of chunks) chosen.set(c.storage, [...(chosen.get(c.storage) ?? []), c])
-  const isIn = (t: Track): boolean => chosen.get(t.storage)?.some((c) => c.from <= t.from && t.to <= c.to) ?? false
-  return new Set(l.tracks.flatMap((t, i) => (isIn(t) ? [i] : [])))
+/** Which planned stays are of pages of these parts: they may be cut finer. */
+export const indicesUnder = (l: Layout, parts: readonly PageStays[]): ReadonlySet<number> => {
+  const chosen = new Map<number, PageStays[]>()
+  for (const c of parts) chosen.set(c.storage, [...(chosen.get(c.storage) ?? []), c])
+  const isIn = (t: PlannedStays): boolean => chosen.get(t.storage)?.some((c) => c.from <= t.from && t.to <= c.to) ?? false
+  return new Set(l.planned.flatMap((t, i) => (isIn(t) ? [i] : [])))
 }
 
 /** These gaps leave, at times that the planner may choose. */
-export const leaving = (
+export const swapping = (
   l: Layout,
-  gaps: readonly { readonly track: number; readonly gap: number; readonly timing?: Timing }[],
-): readonly Track[] => {
-  const of = new Map<number, { leaves: boolean[]; timing: (Timing | undefined)[] }>()
-  for (const { track, gap, timing } of gaps) {
-    const t = of.get(track) ?? { leaves: [...l.tracks[track]!.leaves], timing: l.tracks[track]!.leaves.map(() => undefined) }
-    t.leaves[gap] = true
+  gaps: readonly { readonly index: number; readonly gap: number; readonly timing?: Timing }[],
+): readonly PlannedStays[] => {
+  const of = new Map<number, { swapped: boolean[]; timing: (Timing | undefined)[] }>()
+  for (const { index, gap, timing } of gaps) {
+    const t = of.get(index) ?? { swapped: [...l.planned[index]!.swapped], timing: l.planned[index]!.swapped.map(() => undefined) }
+    t.swapped[gap] = true
     t.timing[gap] = timing
-    of.set(track, t)
+    of.set(index, t)
   }
-  return l.tracks.map((t, i) => (of.has(i) ? { ...t, ...of.get(i)! } : t))
+  return l.planned.map((t, i) => (of.has(i) ? { ...t, ...of.get(i)! } : t))
 }
 
 /** The same moves under any budget that admits them. */
-export const always = (layout: Layout, tracks: readonly Track[]): Candidate => ({
+export const always = (layout: Layout, planned: readonly PlannedStays[]): Candidate => ({
   layout,
-  least: leastPages(tracks, layout.calls.length),
-  fit: () => tracks,
+  least: leastPages(planned, layout.calls.length),
+  fit: () => planned,
 })
 
 /** The first k activations leave, k the least number that meets the budget. */
 export const eager = (layout: Layout, order: readonly Activation[] = activationsOf(layout)): Candidate => {
-  const first = (k: number): readonly Track[] => leaving(layout, order.slice(0, k))
-  const need = (k: number): number => leastLeaving(layout.tracks, layout.calls.length, order.slice(0, k))
+  const first = (k: number): readonly PlannedStays[] => swapping(layout, order.slice(0, k))
+  const need = (k: number): number => leastSwapping(layout.planned, layout.calls.length, order.slice(0, k))
   return {
     layout,
     least: need(order.length),
@@ -103,12 +103,12 @@ export const eager = (layout: Layout, order: readonly Activation[] = activations
   }
 }
 
-/** Of the time that a chunk takes on the link, the latency is at most this share. */
+/** Of the time that a part takes on the link, the latency is at most this share. */
 const LATENCY_SHARE = 0.003
 
-/** Chunks as small as the link's latency lets them be. */
-export const inChunks = (layout: Layout, link: Link): Layout => {
+/** Parts as small as the link's latency lets them be. */
+export const cutForLink = (layout: Layout, link: Link): Layout => {
   const rate = Math.max(link.outBytesPerSecond, link.inBytesPerSecond)
   const pages = Math.max(1, Math.ceil((link.latencySeconds * rate) / bytesOf(LATENCY_SHARE)))
-  return { ...layout, tracks: chunked(layout.tracks, pages) }
+  return { ...layout, planned: cutInto(layout.planned, pages) }
 }

@@ -7,10 +7,10 @@ import { right } from 'fp-ts/Either'
 import { bytesOf } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
-import { type Candidate, type Planner, type Refiner, resident, spilling } from './candidate'
+import { type Candidate, type Planner, type Refiner, resident, swappingOnDemand } from './candidate'
 import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
-import { inChunks } from './activations'
+import { cutForLink } from './activations'
 import { type OptimalChain, optimalOf, tiledChainsOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
@@ -35,11 +35,11 @@ const chainsFor = (graph: Graph, machine: Machine, o: AutoOptions): readonly Opt
   ...(o.tile ? tiledChainsOf(graph, machine) : []),
 ]
 
-/** Who leaves: chunks of pages, the farthest next use first. */
+/** Who leaves: parts, the farthest next use first. */
 const ruleFor =
   (machine: Machine, o: AutoOptions) =>
   (layout: Layout): Candidate =>
-    o.swap ? spilling(inChunks(layout, machine.link)) : resident(layout)
+    o.swap ? swappingOnDemand(cutForLink(layout, machine.link)) : resident(layout)
 
 /** Of each chain the one that needs least. */
 function* listed(chains: readonly OptimalChain[], o: AutoOptions): Generator<Candidate, void, boolean> {

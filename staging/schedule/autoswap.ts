@@ -9,7 +9,7 @@ import type { Planner, Refiner } from './candidate'
 import { inCoreLayout } from './incore'
 import type { Layout } from './layout'
 import { type Activation, activationsOf, eager } from './activations'
-import { occupancy } from './tracks'
+import { occupancy } from './stays'
 
 export interface AutoswapOptions {
   /** Weightings to try: the pure ones and the even one, then so many more. */
@@ -38,7 +38,7 @@ const excess =
 
 /** Each time the one with the greatest excess, after what was chosen before has left; scored by how early it is chosen. */
 const submodular = (l: Layout, all: readonly Activation[], budgetPages: number): Score => {
-  const load = occupancy(l.tracks, l.calls.length)
+  const load = occupancy(l.planned, l.calls.length)
   const left = new Set(all)
   const rank = new Map<Activation, number>()
   while (left.size > 0) {
@@ -61,7 +61,7 @@ const scoresOf = (l: Layout, all: readonly Activation[], budgetPages: number): r
   const before = [0]
   for (const c of l.calls) before.push(before[before.length - 1]! + c.seconds)
   const away: Score = (a) => before[a.needed]! - before[a.read]!
-  const load = occupancy(l.tracks, l.calls.length)
+  const load = occupancy(l.planned, l.calls.length)
   return [away, (a: Activation) => away(a) * a.pages, excess(l, load, budgetPages), submodular(l, all, budgetPages)].map((s) =>
     scaled(all, s),
   )

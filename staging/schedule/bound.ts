@@ -6,7 +6,7 @@
 import { bytesOf } from '../core/bytes'
 import type { Link } from '../graph/machine'
 import type { Layout } from './layout'
-import { occupancy } from './tracks'
+import { occupancy } from './stays'
 
 interface Needs {
   /** Pages held at each call when nothing leaves, and the seconds of the calls before each. */
@@ -24,8 +24,8 @@ const needsOf = (l: Layout): Needs => {
   l.calls.forEach((c, p) => {
     before[p + 1] = before[p]! + c.seconds
   })
-  const fed = l.tracks.reduce((n, t) => n + (t.kind === 'fed' ? t.to - t.from : 0), 0)
-  const needs: Needs = { held: occupancy(l.tracks, l.calls.length), before, fed }
+  const fed = l.planned.reduce((n, t) => n + (t.kind === 'fed' ? t.to - t.from : 0), 0)
+  const needs: Needs = { held: occupancy(l.planned, l.calls.length), before, fed }
   known.set(l, needs)
   return needs
 }

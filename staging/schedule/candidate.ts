@@ -1,5 +1,5 @@
 // What a planner offers: candidates, each a way to run the step that may or may not fit a budget. In: a layout and a rule
-// for what leaves. Out: tracks for a budget, or null. compile.ts takes the fastest candidate that fits.
+// for what leaves. Out: planned stays for a budget. compile.ts takes the fastest candidate that fits.
 // Invariant: `least` does not depend on the budget and `fit` succeeds exactly from `least` pages on, so feasibility is monotone.
 import type { Either } from 'fp-ts/Either'
 import type { StageError } from '../core/errors'
@@ -7,13 +7,13 @@ import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import type { ChosenSegment } from '../tile/segmentation'
 import { type Layout, packedAs } from './layout'
-import { leaveAll, leaveUntil } from './evict'
-import { leastPages, type Track } from './tracks'
+import { swapAll, swapUntil } from './belady'
+import { leastPages, type PlannedStays } from './stays'
 
 export interface Candidate {
   readonly layout: Layout
   readonly least: number
-  readonly fit: (budgetPages: number) => readonly Track[]
+  readonly fit: (budgetPages: number) => readonly PlannedStays[]
   /** What its calls take, where that is known without laying it out: the search skips what cannot win. */
   readonly computeSeconds?: number
   /** A bound on `least` from below, where one is known without laying it out. */
@@ -46,16 +46,16 @@ export type Improver = (graph: Graph, machine: Machine, best: Candidate, seconds
 /** Nothing leaves the device: values need no pages of their own. */
 export const resident = (loose: Layout): Candidate => {
   const tight = packedAs(loose, 'tight')
-  const pages = (l: Layout): number => leastPages(l.tracks, l.calls.length)
+  const pages = (l: Layout): number => leastPages(l.planned, l.calls.length)
   const layout = pages(tight) <= pages(loose) ? tight : loose
-  return { layout, least: pages(layout), fit: () => layout.tracks }
+  return { layout, least: pages(layout), fit: () => layout.planned }
 }
 
 /** As much leaves as the budget demands. */
-export const spilling = (layout: Layout): Candidate => ({
+export const swappingOnDemand = (layout: Layout): Candidate => ({
   layout,
-  least: leastPages(leaveAll(layout.tracks), layout.calls.length),
-  fit: (budget) => leaveUntil(layout.tracks, layout.calls, budget),
+  least: leastPages(swapAll(layout.planned), layout.calls.length),
+  fit: (budget) => swapUntil(layout.planned, layout.calls, budget),
 })
 
 /** What is laid out only when the search asks for more than its bounds. */

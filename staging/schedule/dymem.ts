@@ -10,10 +10,10 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout, untiled } from './incore'
 import { layerRuns } from './layers'
 import { type Layout, layOut } from './layout'
-import { type Activation, activationsOf, leaving, turningPoint } from './activations'
+import { type Activation, activationsOf, swapping, turningPoint } from './activations'
 import { prefetched } from './prefetch'
 import { onceFor } from './remember'
-import { leastPages } from './tracks'
+import { leastPages } from './stays'
 
 export interface DymemOptions {
   readonly depthFirst: boolean
@@ -58,12 +58,12 @@ const candidate = (l: Layout, o: DymemOptions): Candidate => {
     while (from > 0 && runs[from - 1]!.first >= turn && begun[run + 1]! - begun[from - 1]! <= o.convolutions) from--
     return from === run ? a.needed : runs[from]!.first
   }
-  const goneBy = (a: Activation): number => (o.barriers ? runs[at[a.read - 1]!]!.end : turn)
-  const swapped = activationsOf(l).map((a) => ({ ...a, earliest: earliest(a), timing: { goneBy: goneBy(a) } }))
+  const swappedOutBy = (a: Activation): number => (o.barriers ? runs[at[a.read - 1]!]!.end : turn)
+  const swapped = activationsOf(l).map((a) => ({ ...a, earliest: earliest(a), timing: { swappedOutBy: swappedOutBy(a) } }))
   const inOrder = [...swapped].sort((a, b) => a.needed - b.needed)
   return {
     layout: l,
-    least: leastPages(leaving(l, swapped), l.calls.length),
+    least: leastPages(swapping(l, swapped), l.calls.length),
     fit: (budget) => prefetched(l, inOrder, budget),
   }
 }

@@ -11,8 +11,8 @@ import type { Planner, Refiner } from './candidate'
 import { inCoreRows } from './incore'
 import type { Layout } from './layout'
 import { chooseSwaps, type SwapChain } from './swapdp'
-import { type Activation, activationsOf, always, leaving, turningPoint } from './activations'
-import { chunked, leastLeaving, occupancy } from './tracks'
+import { type Activation, activationsOf, always, swapping, turningPoint } from './activations'
+import { cutInto, leastSwapping, occupancy } from './stays'
 
 export interface DynprogOptions {
   /** What is more than this share of all activations is cut into parts, which leave by themselves. */
@@ -76,9 +76,9 @@ export const virtualLayers = (l: Layout, most: number): readonly VirtualLayer[] 
 
 /** The chain in pages and seconds, before rounding. */
 const measured = (l: Layout, layers: readonly VirtualLayer[]) => {
-  const mine = new Set(layers.flatMap((v) => v.members.map((a) => a.track)))
+  const mine = new Set(layers.flatMap((v) => v.members.map((a) => a.index)))
   const others = occupancy(
-    l.tracks.filter((_, i) => !mine.has(i)),
+    l.planned.filter((_, i) => !mine.has(i)),
     l.calls.length,
   )
   const before = [0]
@@ -133,18 +133,18 @@ const chainOf = (m: ReturnType<typeof measured>, link: Link, budgetPages: number
 /** The same step, where nothing that leaves is more than this share of all activations. */
 export const inParts = (l: Layout, share: number): Layout => {
   const most = Math.ceil(activationsOf(l).reduce((n, a) => n + a.pages, 0) * share)
-  return most > 0 ? { ...l, tracks: chunked(l.tracks, most) } : l
+  return most > 0 ? { ...l, planned: cutInto(l.planned, most) } : l
 }
 
 export const dynprog =
   (o: Partial<DynprogOptions> = {}): Planner =>
   (graph, machine) => {
     const l = inParts(inCoreRows(graph, machine), { ...DYNPROG, ...o }.share)
-    return right([always(l, leaving(l, activationsOf(l)))].values())
+    return right([always(l, swapping(l, activationsOf(l)))].values())
   }
 
 const fits = (l: Layout, out: readonly Activation[], pages: number): boolean =>
-  leastLeaving(l.tracks, l.calls.length, out) <= pages
+  leastSwapping(l.planned, l.calls.length, out) <= pages
 
 /** One rounding after the other, until the choice fits in truth; else the last choice. Null when the chain has none. */
 const roundedChoice = (
@@ -172,8 +172,8 @@ const roundedChoice = (
 
 /** With as few more, in order of production, as make it fit. */
 const completed = (l: Layout, out: readonly Activation[], pages: number): readonly Activation[] => {
-  const inIt = new Set(out.map((a) => a.track))
-  const others = activationsOf(l).filter((a) => !inIt.has(a.track))
+  const inIt = new Set(out.map((a) => a.index))
+  const others = activationsOf(l).filter((a) => !inIt.has(a.index))
   let [lo, hi] = [0, others.length]
   while (lo < hi) {
     const mid = (lo + hi) >> 1
@@ -213,7 +213,7 @@ export const choices = (
   const found = o.slots.flatMap((slots) => o.limits.map((share) => chosenIn(l, link, pages, slots, o, share) ?? []))
   const key = (out: readonly Activation[]): string =>
     out
-      .map((a) => a.track)
+      .map((a) => a.index)
       .sort((a, b) => a - b)
       .join()
   return [...new Map(found.filter((out) => out.length).map((out) => [key(out), out])).values()]
@@ -223,5 +223,5 @@ export const refineDynprog = (o: Partial<DynprogOptions> = {}): Refiner =>
   function* (graph, machine, pages) {
     const options = { ...DYNPROG, ...o }
     const l = inParts(inCoreRows(graph, machine), options.share)
-    for (const out of choices(l, machine.link, pages, options)) yield always(l, leaving(l, out))
+    for (const out of choices(l, machine.link, pages, options)) yield always(l, swapping(l, out))
   }

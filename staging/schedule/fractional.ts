@@ -1,41 +1,41 @@
 // `swap:fractional` (paper 5, section 4): the optimal greedy rule, which the paper leaves open in practice. Activations leave
-// in chunks of pages; since pages are independent, so much of one leaves as the budget demands, and each chunk's pages are
+// in parts; since pages are independent, so much of one leaves as the budget demands, and each part's pages are
 // free as soon as it is out. In: the in-core step. Out: candidates; simulation takes the fastest.
 //  eager the first Q pages made, Q the least that meets the budget: optimal for chains with one peak. belady wherever there is
-//  too little room, the chunk read again last has left: for several peaks. chosen the same of what `swap:dynprog` chooses.
+//  too little room, the part read again last has left: for several peaks. chosen the same of what `swap:dynprog` chooses.
 // Worked example, activations of 3, 2, 2 pages, one page too many: one page of the first leaves.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
-import { type Candidate, type Planner, type Refiner, spilling } from './candidate'
+import { type Candidate, type Planner, type Refiner, swappingOnDemand } from './candidate'
 import { choices, DYNPROG, inParts } from './dynprog'
 import { inCoreRows } from './incore'
 import type { Layout } from './layout'
-import { activationsOf, eachUseRows, eager, inChunks, tracksUnder } from './activations'
+import { activationsOf, eachUseRows, eager, cutForLink, indicesUnder } from './activations'
 
 export interface FractionalOptions {
-  /** Chunks of pages; else whole activations. */
-  readonly chunks: boolean
+  /** In parts; else whole activations. */
+  readonly parts: boolean
   readonly eager: boolean
   readonly belady: boolean
   readonly chosen: boolean
   /** Pages may leave between any two uses, not only between the forward and the backward pass. */
   readonly eachUse: boolean
 }
-export const FRACTIONAL: FractionalOptions = { chunks: true, eager: true, belady: true, chosen: true, eachUse: true }
+export const FRACTIONAL: FractionalOptions = { parts: true, eager: true, belady: true, chosen: true, eachUse: true }
 
 const cutter =
   (machine: Machine, o: FractionalOptions) =>
   (layout: Layout): Layout =>
-    o.chunks ? inChunks(layout, machine.link) : layout
+    o.parts ? cutForLink(layout, machine.link) : layout
 
 const candidates = (graph: Graph, machine: Machine, o: FractionalOptions): readonly Candidate[] => {
   const cut = cutter(machine, o)
   const hull = cut(inCoreRows(graph, machine))
   return [
     ...(o.eager || !o.belady ? [eager(hull)] : []),
-    ...(o.belady ? [spilling(hull)] : []),
-    ...(o.belady && o.eachUse ? [spilling(cut(eachUseRows(graph, machine)))] : []),
+    ...(o.belady ? [swappingOnDemand(hull)] : []),
+    ...(o.belady && o.eachUse ? [swappingOnDemand(cut(eachUseRows(graph, machine)))] : []),
   ]
 }
 
@@ -51,13 +51,13 @@ export const refineFractional = (options: Partial<FractionalOptions> = {}): Refi
     const layout = cutter(machine, o)(whole)
     const activations = activationsOf(layout)
     for (const out of o.chosen ? choices(whole, machine.link, pages) : []) {
-      const under = tracksUnder(
+      const under = indicesUnder(
         layout,
-        out.map((a) => whole.tracks[a.track]!),
+        out.map((a) => whole.planned[a.index]!),
       )
       yield eager(
         layout,
-        activations.filter((a) => under.has(a.track)),
+        activations.filter((a) => under.has(a.index)),
       )
     }
   }

@@ -5,7 +5,7 @@
 import { right } from 'fp-ts/Either'
 import type { Planner } from './candidate'
 import { inCoreRows } from './incore'
-import { activationsOf, always, eager, leaving } from './activations'
+import { activationsOf, always, eager, swapping } from './activations'
 
 export interface GreedyOptions {
   /** Swap out as many as the budget demands; else all. */
@@ -18,5 +18,5 @@ export const swapGreedy =
   (graph, machine) => {
     const { asNeeded } = { ...GREEDY, ...options }
     const l = inCoreRows(graph, machine)
-    return right([asNeeded ? eager(l) : always(l, leaving(l, activationsOf(l)))].values())
+    return right([asNeeded ? eager(l) : always(l, swapping(l, activationsOf(l)))].values())
   }

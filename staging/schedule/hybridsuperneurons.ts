@@ -19,7 +19,7 @@ export interface HybridSuperneuronsOptions extends SuperneuronsOptions {
 const AMOUNTS = 5
 
 function* listed(graph: Graph, machine: Machine, o: HybridSuperneuronsOptions): Generator<Candidate, void, boolean> {
-  const order = byWorth(recomputableOf(graph, machine).intervals)
+  const order = byWorth(recomputableOf(graph, machine).droppable)
   const amounts = o.costAware
     ? spread(
         Array.from({ length: order.length + 1 }, (_, n) => n),

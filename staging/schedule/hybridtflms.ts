@@ -1,14 +1,14 @@
 // `hybrid:tflms` (paper 2): recomputation first, then swapping. Convolutions are the checkpoints (`recomp` by type); the checkpoint
 // list says after which of them values are dropped and made again; the edited step is then swapped as TFLMS swaps it, tuned
 // anew. In: the training graph. Out: candidates; for a budget, lists of several lengths, each tuned.
-// The paper leaves choosing the list to people. Here: intervals in order of bytes freed for a second of computing, the first
+// The paper leaves choosing the list to people. Here: what can be dropped in order of bytes freed for a second of computing, the first
 // so many of them. Worked example: of norm, rectifier and pooling behind conv1 and conv2, conv1's free four times the bytes.
 import { right } from 'fp-ts/Either'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
 import { type Candidate, deferred, type Planner, type Refiner } from './candidate'
 import { atLeastSeconds } from './bound'
-import { byWorth, type Interval, type Recomputation, recomputableOf, recomputing } from './recomputed'
+import { byWorth, type Droppable, type Recomputation, recomputableOf, recomputing } from './recomputed'
 import { spread } from './optimal'
 import { EVERYTHING, TFLMS, Tflms, type TflmsOptions, tuned } from './tflms'
 
@@ -23,9 +23,9 @@ export const HYBRID_TFLMS: HybridTflmsOptions = { ...TFLMS, thresholds: [1], cho
 /** Lengths of the list that are tried. */
 const LISTS = 5
 
-const listsOf = (graph: Graph, machine: Machine, o: HybridTflmsOptions): readonly (readonly Interval[])[] => {
-  const { intervals } = recomputableOf(graph, machine)
-  const order = o.rank ? byWorth(intervals) : intervals
+const listsOf = (graph: Graph, machine: Machine, o: HybridTflmsOptions): readonly (readonly Droppable[])[] => {
+  const { droppable: droppable } = recomputableOf(graph, machine)
+  const order = o.rank ? byWorth(droppable) : droppable
   if (!o.chooseList) return [order]
   return spread(
     Array.from({ length: order.length + 1 }, (_, n) => n),

@@ -40,20 +40,20 @@ export const layerRuns = (l: Layout): LayerRuns => {
   return { runs, at }
 }
 
-/** Tracks that a convolution's forward reads: its input feature maps. */
-export const convolutionInputs = (l: Layout, tracks: ReadonlyMap<number, number>): ReadonlySet<number> =>
-  tracksOf(l, tracks, (op) => op.ins)
+/** Planned stays that a convolution's forward reads: its input feature maps. */
+export const convolutionInputs = (l: Layout, planned: ReadonlyMap<number, number>): ReadonlySet<number> =>
+  tracksOf(l, planned, (op) => op.ins)
 
-/** Tracks that a convolution's forward writes. */
-export const convolutionOutputs = (l: Layout, tracks: ReadonlyMap<number, number>): ReadonlySet<number> =>
-  tracksOf(l, tracks, (op) => op.outs)
+/** Planned stays that a convolution's forward writes. */
+export const convolutionOutputs = (l: Layout, planned: ReadonlyMap<number, number>): ReadonlySet<number> =>
+  tracksOf(l, planned, (op) => op.outs)
 
 const tracksOf = (
   l: Layout,
-  tracks: ReadonlyMap<number, number>,
+  planned: ReadonlyMap<number, number>,
   pick: (op: Graph['ops'][number]) => readonly number[],
 ): ReadonlySet<number> => {
   const conv = convolutions(l.graph)
   const ops = l.graph.ops.filter((o) => o.phase === 'forward' && conv.has(o.layer))
-  return new Set(ops.flatMap((o) => pick(o).flatMap((v) => tracks.get(v) ?? [])))
+  return new Set(ops.flatMap((o) => pick(o).flatMap((v) => planned.get(v) ?? [])))
 }

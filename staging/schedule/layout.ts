@@ -1,5 +1,5 @@
 // Segments, unrolled and placed: what every planner looks at before it decides what leaves the device. In: graph, segments,
-// machine. Out: cells, calls, storages, and tracks (chunks of pages with their stays, nothing leaving yet).
+// machine. Out: cells, calls, storages, and planned stays (nothing is swapped yet).
 import { pagesIn } from '../core/bytes'
 import type { Graph } from '../graph/graph'
 import type { Machine } from '../graph/machine'
@@ -8,12 +8,12 @@ import { type StayRule, touches } from '../memory/touches'
 import { expand } from '../plan/expand'
 import { pagesLabel } from '../plan/naming'
 import type { Segment, Unrolled } from '../plan/plan'
-import type { Track } from './tracks'
+import type { PlannedStays } from './stays'
 
 export interface Layout extends Unrolled, Placement {
   readonly graph: Graph
   readonly segments: readonly Segment[]
-  readonly tracks: readonly Track[]
+  readonly planned: readonly PlannedStays[]
 }
 
 interface Placing {
@@ -24,11 +24,11 @@ interface Placing {
 
 const placed = (graph: Graph, segments: readonly Segment[], { cells, calls }: Unrolled, { rule, packing }: Placing): Layout => {
   const placement = place(cells, calls, packing)
-  const tracks = touches(graph, segments, calls, placement, rule).map(
-    (c): Track => ({ ...c, kind: placement.kinds[c.storage]!, leaves: c.stays.slice(1).map(() => false) }),
+  const planned = touches(graph, segments, calls, placement, rule).map(
+    (c): PlannedStays => ({ ...c, kind: placement.kinds[c.storage]!, swapped: c.stays.slice(1).map(() => false) }),
   )
   const { storages, places, kinds } = placement
-  return { graph, segments, cells, calls, storages, places, kinds, tracks }
+  return { graph, segments, cells, calls, storages, places, kinds, planned: planned }
 }
 
 export const layOut = (graph: Graph, segments: readonly Segment[], machine: Machine, placing: Placing = {}): Layout =>
@@ -42,16 +42,20 @@ export const packedAs = (l: Layout, packing: Packing, rule?: StayRule): Layout =
   placed(l.graph, l.segments, l, { packing, ...(rule ? { rule } : {}) })
 
 /** What fills the device at a call, largest first. */
-export const heldAt = (l: Layout, tracks: readonly Track[], call: number): readonly { label: string; pages: number }[] => {
+export const heldAt = (
+  l: Layout,
+  planned: readonly PlannedStays[],
+  call: number,
+): readonly { label: string; pages: number }[] => {
   const by = new Map<string, number>()
   const packed = new Set<number>()
   const add = (label: string, pages: number): void => void by.set(label, (by.get(label) ?? 0) + pages)
-  for (const t of tracks) {
+  for (const t of planned) {
     const stays = t.stays
     const here = stays.some(
       (s, i) =>
         (s.first <= call && call <= s.last) ||
-        (i < stays.length - 1 && !t.leaves[i] && s.last < call && call < stays[i + 1]!.first),
+        (i < stays.length - 1 && !t.swapped[i] && s.last < call && call < stays[i + 1]!.first),
     )
     if (!here) continue
     const label = t.kind === 'value' ? pagesLabel(l, t.storage, t.from, t.to) : l.storages[t.storage]!.label

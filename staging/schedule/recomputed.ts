@@ -1,5 +1,5 @@
 // Which values a convolution's checkpoint brings back, for the hybrids of papers 2 and of SuperNeurons. In: the training graph.
-// Out: intervals between convolutions (what lies behind each until the next), and layouts that make chosen intervals again.
+// Out: what can be dropped (what lies behind each convolution until the next), and layouts that make what is chosen of it again.
 // A value belongs to the last convolution that ran before it; convolutions' own outputs and the outputs of stages (where one
 // value crosses) are checkpoints and stay. Worked example, conv1 norm1 relu1 conv2 …: norm1 and relu1 belong to conv1.
 import { certain } from '../core/certain'
@@ -13,7 +13,7 @@ import { onceFor } from './remember'
 import { keepingOnly, type Stage, stagesAt } from './rerun'
 
 /** What is dropped, and made again, when a checkpoint's identifier is on the list. */
-export interface Interval {
+export interface Droppable {
   readonly layer: string
   readonly values: readonly ValueId[]
   readonly bytes: number
@@ -24,7 +24,7 @@ export interface Recomputable {
   /** Activations that the backward reads: nothing else need be kept. */
   readonly read: readonly ValueId[]
   /** In order of the forward pass. */
-  readonly intervals: readonly Interval[]
+  readonly droppable: readonly Droppable[]
   readonly stages: readonly Stage[]
 }
 
@@ -35,10 +35,10 @@ export const recomputableOf = onceFor((graph, machine): Recomputable => {
   const costs = opCosts(graph, machine)
   const isActivation = (v: ValueId): boolean => graph.values[v]!.role === 'activation'
   const read = new Set(graph.ops.filter((o) => o.phase === 'backward').flatMap((o) => o.ins.filter(isActivation)))
-  const intervals: { layer: string; values: ValueId[]; bytes: number; seconds: number }[] = []
+  const droppable: { layer: string; values: ValueId[]; bytes: number; seconds: number }[] = []
   for (const op of forwardOps(graph)) {
-    if (isWeighted(graph, op.ins)) intervals.push({ layer: op.layer, values: [], bytes: 0, seconds: 0 })
-    const here = intervals[intervals.length - 1]
+    if (isWeighted(graph, op.ins)) droppable.push({ layer: op.layer, values: [], bytes: 0, seconds: 0 })
+    const here = droppable[droppable.length - 1]
     if (!here || isWeighted(graph, op.ins)) continue
     here.seconds += costs[op.id]!.seconds
     for (const v of op.outs)
@@ -51,7 +51,7 @@ export const recomputableOf = onceFor((graph, machine): Recomputable => {
     graph,
     checkpointCuts(graph).map((c) => c.at),
   )
-  return { read: [...read], intervals: intervals.filter((i) => i.values.length), stages }
+  return { read: [...read], droppable: droppable.filter((i) => i.values.length), stages }
 })
 
 /** A step that makes values again: what its calls take, known before it is laid out. */
@@ -62,7 +62,7 @@ export interface Recomputation {
 
 const lists = onceFor(() => new Map<string, Recomputation>())
 
-const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Interval[]): Recomputation => {
+const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Droppable[]): Recomputation => {
   const { read, stages } = recomputableOf(graph, machine)
   const costs = opCosts(graph, machine)
   const gone = new Set(dropped.flatMap((i) => i.values))
@@ -78,8 +78,8 @@ const newRecomputation = (graph: Graph, machine: Machine, dropped: readonly Inte
   }
 }
 
-/** The step that makes the values of these intervals again; a stay for every run of calls, so that the rest may leave. */
-export const recomputing = (graph: Graph, machine: Machine, dropped: readonly Interval[]): Recomputation => {
+/** The step that makes the values that were dropped again; a stay for every run of calls, so that the rest may leave. */
+export const recomputing = (graph: Graph, machine: Machine, dropped: readonly Droppable[]): Recomputation => {
   const known = lists(graph, machine)
   const key = dropped.flatMap((i) => i.values).join()
   const step = known.get(key) ?? newRecomputation(graph, machine, dropped)
@@ -88,5 +88,5 @@ export const recomputing = (graph: Graph, machine: Machine, dropped: readonly In
 }
 
 /** Most bytes for a second of computing first. */
-export const byWorth = (intervals: readonly Interval[]): readonly Interval[] =>
-  [...intervals].sort((a, b) => a.seconds / a.bytes - b.seconds / b.bytes)
+export const byWorth = (droppable: readonly Droppable[]): readonly Droppable[] =>
+  [...droppable].sort((a, b) => a.seconds / a.bytes - b.seconds / b.bytes)

@@ -7,7 +7,7 @@ import type { StageError } from '../core/errors'
 import type { Graph } from '../graph/graph'
 import { type Machine, withScratch } from '../graph/machine'
 import { inOrder } from '../memory/pages'
-import type { Algorithms, Unpaged } from '../plan/plan'
+import type { Algorithms, UnpagedPlan } from '../plan/plan'
 import { simulate } from '../sim/simulate'
 import { atLeastSeconds, computeSeconds } from './bound'
 import type { Candidate, Improver, Planner, Refiner } from './candidate'
@@ -16,7 +16,7 @@ import { heldAt, type Layout } from './layout'
 import { scheduleSwaps } from './swaptimes'
 import { recomputableOf } from './recomputed'
 import { improvers, planners, refiners, strategies } from './strategies'
-import { tightestCall } from './tracks'
+import { tightestCall } from './stays'
 
 export interface CompileOptions {
   readonly strategy: string
@@ -33,7 +33,7 @@ export interface CompileOptions {
 export type Work = 'offered' | 'laid out' | 'simulated'
 
 /** The plan of a candidate in a budget, not verified yet and without physical pages; null when it does not fit. */
-export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): Unpaged | null => {
+export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions, 'strategy'>): UnpagedPlan | null => {
   const pages = pagesIn(o.budgetBytes)
   if (c.least > pages) return null
   const swaps = scheduleSwaps(c.fit(pages), c.layout.calls, pages, o.machine.link)
@@ -51,7 +51,7 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
     calls,
     storages,
     places,
-    residencies: inOrder(swaps.drafts),
+    residencies: inOrder(swaps.residencies),
     tierBytes: swaps.tierBytes,
   }
 }
@@ -61,7 +61,7 @@ const HARDLY_WAITS = 1.02
 
 interface Best {
   readonly candidate: Candidate
-  readonly plan: Unpaged
+  readonly plan: UnpagedPlan
   readonly seconds: number
 }
 
@@ -159,8 +159,8 @@ class Search {
   isBeatenByTraffic(strategy: string): boolean {
     if (!this.best || !/^(swap|hybrid):/.test(strategy)) return false
     const { graph, o } = this
-    const intervals = strategy.startsWith('hybrid:') ? recomputableOf(graph, o.machine).intervals : []
-    const freed = intervals.reduce((n, i) => n + pagesFor(i.bytes) + i.values.length, 0)
+    const droppable = strategy.startsWith('hybrid:') ? recomputableOf(graph, o.machine).droppable : []
+    const freed = droppable.reduce((n, i) => n + pagesFor(i.bytes) + i.values.length, 0)
     return atLeastSeconds(inCoreRows(graph, o.machine), this.pages + freed, o.machine.link) >= this.best.seconds
   }
 }
@@ -179,13 +179,13 @@ const runAll = (search: Search): undefined => {
 const scratchVariants = (m: Machine): readonly Machine[] => (m.choices ? [m, withScratch(m, 0)] : [m])
 
 /** The plan of one candidate, or why it does not fit. */
-export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, Unpaged> => {
+export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   const plan = scheduled(c, o.strategy, o)
   return plan ? right(plan) : left(infeasible(c, o))
 }
 
 /** The fastest plan of a strategy that fits. */
-export const search = (graph: Graph, o: CompileOptions): Either<StageError, Unpaged> => {
+export const search = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
   if (!strategies.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal: strategies })
   const found = new Search(graph, o)
   for (found.machine of scratchVariants(o.machine)) {
@@ -200,14 +200,14 @@ export const search = (graph: Graph, o: CompileOptions): Either<StageError, Unpa
 const infeasible = (smallest: Candidate | null, o: CompileOptions): StageError => {
   if (!smallest)
     return { tag: 'BudgetInfeasible', strategy: o.strategy, budgetBytes: o.budgetBytes, smallestBytes: Infinity, inTheWay: [] }
-  const tracks = smallest.fit(smallest.least)
-  const { call } = tightestCall(tracks, smallest.layout.calls.length)
+  const planned = smallest.fit(smallest.least)
+  const { call } = tightestCall(planned, smallest.layout.calls.length)
   return {
     tag: 'BudgetInfeasible',
     strategy: o.strategy,
     budgetBytes: o.budgetBytes,
     smallestBytes: bytesOf(smallest.least),
-    inTheWay: heldAt(smallest.layout, tracks, call)
+    inTheWay: heldAt(smallest.layout, planned, call)
       .slice(0, 5)
       .map((h) => ({ label: h.label, bytes: bytesOf(h.pages) })),
   }

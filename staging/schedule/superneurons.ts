@@ -8,9 +8,9 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout } from './incore'
 import { convolutionOutputs, type LayerRuns, layerRuns } from './layers'
 import type { Layout } from './layout'
-import { type Activation, activationsOf, tracksByValue } from './activations'
+import { type Activation, activationsOf, indexByValue } from './activations'
 import { prefetched } from './prefetch'
-import { leastLeaving } from './tracks'
+import { leastSwapping } from './stays'
 
 export interface SuperneuronsOptions {
   /** Move only what the budget demands, the least recently used first. */
@@ -29,12 +29,12 @@ export const SUPERNEURONS: SuperneuronsOptions = { cache: true, prefetch: true }
 
 /** Convolutions' outputs of any layout leave as the cache decides. */
 export const cached = (l: Layout, o: SuperneuronsOptions): Candidate => {
-  const outputs = convolutionOutputs(l, tracksByValue(l))
+  const outputs = convolutionOutputs(l, indexByValue(l))
   const layers = layerRuns(l)
   const oldest = activationsOf(l)
-    .filter((a) => outputs.has(a.track))
-    .sort((a, b) => a.read - b.read || a.track - b.track)
-  const need = (k: number): number => leastLeaving(l.tracks, l.calls.length, oldest.slice(0, k))
+    .filter((a) => outputs.has(a.index))
+    .sort((a, b) => a.read - b.read || a.index - b.index)
+  const need = (k: number): number => leastSwapping(l.planned, l.calls.length, oldest.slice(0, k))
   const earliest = (a: Activation): number => (o.prefetch ? convolutionBefore(layers, a.needed) : a.needed)
   return {
     layout: l,

@@ -1,48 +1,48 @@
-// How early swaps in start: the mirror image of swapouts.ts, one walk backward through the step. In: intervals, what is held
-// at each call, how long the link is busy otherwise during each. Out: each interval's acquire: as late as makes nobody wait, or
+// How early swaps in start: the mirror image of swapouts.ts, one walk backward through the step. In: residencies, what is held
+// at each call, how long the link is busy otherwise during each. Out: each residency's acquire: as late as makes nobody wait, or
 // as the budget allows.
 // Worked example: x is needed at call 6 and takes two calls' time: it starts at point 4; if only point 5 has room, call 6 waits.
 import type { Point } from '../plan/plan'
-import { byPoint, type Interval } from './tracks'
+import { byPoint, type PlannedResidency } from './stays'
 import type { Copies } from './swapouts'
 
 interface Copy {
-  readonly iv: Interval
+  readonly r: PlannedResidency
   readonly total: number
   left: number
   settled: boolean
 }
 
 /** Seconds of each call in which swaps in that planners have timed themselves keep the link busy. */
-const timedBusy = (ivs: readonly Interval[], { calls, seconds }: Copies): Float64Array => {
+const timedBusy = (rs: readonly PlannedResidency[], { calls, seconds }: Copies): Float64Array => {
   const busy = new Float64Array(calls.length)
   const starting = byPoint(
-    ivs.filter((iv) => iv.timed),
-    (iv) => iv.acquire,
+    rs.filter((r) => r.timed),
+    (r) => r.acquire,
   )
   let left = 0
   for (let p = 0; p < calls.length; p++) {
-    for (const iv of starting.get(p) ?? []) left += seconds(iv)
+    for (const r of starting.get(p) ?? []) left += seconds(r)
     busy[p] = Math.min(left, calls[p]!.seconds)
     left -= busy[p]!
   }
   return busy
 }
 
-export const placeSwapIns = (ivs: readonly Interval[], occ: Int32Array, outBusy: Float64Array, copies: Copies): void => {
+export const placeSwapIns = (rs: readonly PlannedResidency[], occ: Int32Array, outBusy: Float64Array, copies: Copies): void => {
   const { calls, budget, link, seconds } = copies
-  const swaps = ivs.filter((iv) => iv.swapIn && !iv.timed)
-  const starting = byPoint(swaps, (iv) => iv.first)
-  const earliest = byPoint(swaps, (iv) => iv.previous?.release ?? 0)
-  const inBusy = timedBusy(ivs, copies)
-  const copyOf = new Map<Interval, Copy>()
+  const swaps = rs.filter((r) => r.swapIn && !r.timed)
+  const starting = byPoint(swaps, (r) => r.first)
+  const earliest = byPoint(swaps, (r) => r.previous?.release ?? 0)
+  const inBusy = timedBusy(rs, copies)
+  const copyOf = new Map<PlannedResidency, Copy>()
   const pending: Copy[] = []
   let head = 0
   let held = 0
   const settle = (c: Copy, p: Point): void => {
     c.settled = true
-    held -= c.iv.pages
-    c.iv.acquire = p
+    held -= c.r.pages
+    c.r.acquire = p
     while (pending[head]?.settled) head++
   }
   /** The link moves what waits, in order, for so long. */
@@ -64,15 +64,15 @@ export const placeSwapIns = (ivs: readonly Interval[], occ: Int32Array, outBusy:
   }
   for (let p = calls.length - 1; p >= 0; p--) {
     drain(Math.max(0, calls[p]!.seconds - inBusy[p]! - (link.fullDuplex ? 0 : outBusy[p]!)), p)
-    for (const iv of [...(starting.get(p) ?? [])].reverse()) {
-      const total = seconds(iv)
-      const c = { iv, total, left: total, settled: false }
+    for (const r of [...(starting.get(p) ?? [])].reverse()) {
+      const total = seconds(r)
+      const c = { r, total, left: total, settled: false }
       pending.push(c)
-      copyOf.set(iv, c)
-      held += iv.pages
+      copyOf.set(r, c)
+      held += r.pages
     }
-    for (const iv of earliest.get(p) ?? []) {
-      const c = copyOf.get(iv)
+    for (const r of earliest.get(p) ?? []) {
+      const c = copyOf.get(r)
       if (c && !c.settled) cutShort(c, p)
     }
     while (head < pending.length && (p === 0 || occ[p - 1]! + held > budget)) settle(pending[head]!, p)

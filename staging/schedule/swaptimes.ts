@@ -1,4 +1,4 @@
-// When pages come and go. In: tracks with the gaps in which they leave, the budget and the link. Out: residencies without
+// When pages come and go. In: planned stays with the gaps in which pages leave, the budget and the link. Out: residencies without
 // pages. The same code serves every planner that swaps: they differ in the gaps they choose, and some in when.
 //
 // No-wait order (paper 5, Prop. 1): swaps out start as soon as the last write is over and are waited for only when their time
@@ -7,27 +7,27 @@
 // computed, and is waited for at point 3, where z needs the pages; if call 2 was shorter than the copy, that wait is a stall.
 import { bytesOf } from '../core/bytes'
 import type { Link } from '../graph/machine'
-import type { Call, Draft } from '../plan/plan'
+import type { Call, UnpagedResidency } from '../plan/plan'
 import { placeSwapIns } from './swapins'
 import { placeSwapOuts } from './swapouts'
 import { tierSlots, type TierSlots } from './tierslots'
-import { type Interval, intervalsOf, occupancy, type Track } from './tracks'
+import { type PlannedResidency, residenciesOf, occupancy, type PlannedStays } from './stays'
 
 export interface Swaps {
-  readonly drafts: readonly Draft[]
+  readonly residencies: readonly UnpagedResidency[]
   readonly tierBytes: number
 }
 
-const draftOf = (iv: Interval, slots: TierSlots, end: number): Draft => {
-  const tierOffset = slots.offset(iv)
+const unpagedOf = (r: PlannedResidency, slots: TierSlots, end: number): UnpagedResidency => {
+  const tierOffset = slots.offset(r)
   return {
-    storage: iv.track.storage,
-    from: iv.track.from,
-    to: iv.track.to,
-    acquire: iv.acquire,
-    release: iv.track.kind === 'persistent' ? end : iv.release,
-    ...(iv.swapIn ? { swapIn: { ready: Math.max(iv.acquire, iv.ready), from: iv.swapIn } } : {}),
-    ...(iv.swapOut ? { swapOut: { start: iv.settled } } : {}),
+    storage: r.stays.storage,
+    from: r.stays.from,
+    to: r.stays.to,
+    acquire: r.acquire,
+    release: r.stays.kind === 'persistent' ? end : r.release,
+    ...(r.swapIn ? { swapIn: { ready: Math.max(r.acquire, r.ready), from: r.swapIn } } : {}),
+    ...(r.swapOut ? { swapOut: { start: r.settled } } : {}),
     ...(tierOffset === undefined ? {} : { tierOffset }),
   }
 }
@@ -37,29 +37,29 @@ const stretchOf = ({ beside }: Link): number => (beside ? beside.copies / beside
 
 /** Null when even with each copy waited for at once the budget is too small. */
 export const scheduleSwaps = (
-  tracks: readonly Track[],
+  planned: readonly PlannedStays[],
   calls: readonly Call[],
   budgetPages: number,
   link: Link,
 ): Swaps | null => {
-  const ivs = tracks.flatMap(intervalsOf)
-  const occ = occupancy(tracks, calls.length)
+  const rs = planned.flatMap(residenciesOf)
+  const occ = occupancy(planned, calls.length)
   for (let p = 0; p < calls.length; p++) if (occ[p]! > budgetPages) return null
   const at =
     (rate: number) =>
-    (iv: Interval): number =>
-      (link.latencySeconds + bytesOf(iv.pages) / rate) * stretchOf(link)
+    (r: PlannedResidency): number =>
+      (link.latencySeconds + bytesOf(r.pages) / rate) * stretchOf(link)
   const copies = { calls, budget: budgetPages, link }
-  const busy = placeSwapOuts(ivs, occ, { ...copies, seconds: at(link.outBytesPerSecond) })
-  placeSwapIns(ivs, occ, busy, { ...copies, seconds: at(link.inBytesPerSecond) })
-  const slots = tierSlots(ivs)
-  return { drafts: mergeNeighbours(ivs.map((iv) => draftOf(iv, slots, calls.length))), tierBytes: slots.bytes }
+  const busy = placeSwapOuts(rs, occ, { ...copies, seconds: at(link.outBytesPerSecond) })
+  placeSwapIns(rs, occ, busy, { ...copies, seconds: at(link.inBytesPerSecond) })
+  const slots = tierSlots(rs)
+  return { residencies: mergeNeighbours(rs.map((r) => unpagedOf(r, slots, calls.length))), tierBytes: slots.bytes }
 }
 
-/** Chunks side by side that come and go together are one residency. */
-const mergeNeighbours = (drafts: readonly Draft[]): readonly Draft[] => {
-  const sorted = [...drafts].sort((a, b) => a.storage - b.storage || a.acquire - b.acquire || a.from - b.from)
-  const out: Draft[] = []
+/** Parts side by side that come and go together are one residency. */
+const mergeNeighbours = (residencies: readonly UnpagedResidency[]): readonly UnpagedResidency[] => {
+  const sorted = [...residencies].sort((a, b) => a.storage - b.storage || a.acquire - b.acquire || a.from - b.from)
+  const out: UnpagedResidency[] = []
   for (const d of sorted) {
     const l = out[out.length - 1]
     const together =

@@ -8,8 +8,8 @@ import type { Graph } from '../graph/graph'
 import type { Point } from '../plan/plan'
 import type { Candidate, Planner, Refiner } from './candidate'
 import type { Layout } from './layout'
-import { always, eachUseLayout, leaving } from './activations'
-import { canLeave, type Timing } from './tracks'
+import { always, eachUseLayout, swapping } from './activations'
+import { canSwap, type Timing } from './stays'
 
 export interface TflmsSetting {
   /** swapout_threshold, swapin_ahead, swapin_groupby: all in levels. */
@@ -29,7 +29,7 @@ export const levels = (graph: Graph): readonly number[] => {
 }
 
 interface Gap {
-  readonly track: number
+  readonly index: number
   readonly gap: number
   readonly distance: number
   readonly start: Point
@@ -39,11 +39,11 @@ interface Gap {
 /** All gaps of what may leave, with the levels between their two uses. */
 const gapsOf = (l: Layout, level: readonly number[]): readonly Gap[] => {
   const at = (p: Point): number => level[l.calls[p]!.op]!
-  return l.tracks.flatMap((t, track) =>
-    canLeave(t)
+  return l.planned.flatMap((t, index) =>
+    canSwap(t)
       ? t.stays.slice(1).map((s, gap): Gap => {
           const { last } = t.stays[gap]!
-          return { track, gap, distance: Math.max(0, at(s.first) - at(last)), start: last + 1, use: s.first }
+          return { index, gap, distance: Math.max(0, at(s.first) - at(last)), start: last + 1, use: s.first }
         })
       : [],
   )
@@ -60,7 +60,7 @@ export class Tflms {
     this.deepest = Math.max(1, ...this.level)
   }
 
-  private leaves(g: Gap, o: TflmsSetting, cameBack: boolean): boolean {
+  private isSwapped(g: Gap, o: TflmsSetting, cameBack: boolean): boolean {
     return g.use > g.start && g.distance >= o.threshold && !(cameBack && g.distance <= o.groupby)
   }
 
@@ -75,22 +75,22 @@ export class Tflms {
   groups(o: TflmsSetting): boolean {
     const back = new Set<number>()
     return this.gaps.some((g) => {
-      const alone = this.leaves(g, o, false)
-      const grouped = alone && !this.leaves(g, o, back.has(g.track))
-      if (alone) back.add(g.track)
+      const alone = this.isSwapped(g, o, false)
+      const grouped = alone && !this.isSwapped(g, o, back.has(g.index))
+      if (alone) back.add(g.index)
       return grouped
     })
   }
 
   candidate(o: TflmsSetting): Candidate {
-    const out: { track: number; gap: number; timing: Timing }[] = []
+    const out: { index: number; gap: number; timing: Timing }[] = []
     const back = new Set<number>()
     for (const g of this.gaps)
-      if (this.leaves(g, o, back.has(g.track))) {
-        back.add(g.track)
-        out.push({ track: g.track, gap: g.gap, timing: { comeAt: this.trigger(g, o.ahead) } })
+      if (this.isSwapped(g, o, back.has(g.index))) {
+        back.add(g.index)
+        out.push({ index: g.index, gap: g.gap, timing: { swapInAt: this.trigger(g, o.ahead) } })
       }
-    return always(this.l, leaving(this.l, out))
+    return always(this.l, swapping(this.l, out))
   }
 }
 

@@ -10,7 +10,7 @@ import type { OpCost } from '../tile/footprint'
 import { type ForwardPieces, piecesOf } from '../tile/pieces'
 import { type ChosenSegment, segmentation, type SegmentationRules } from '../tile/segmentation'
 import { assemble, type Group } from '../tile/segments'
-import { type Candidate, type Deferred, deferred, type Planner, spilling } from './candidate'
+import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
 import { opCosts } from './chain'
 import { inCoreRows } from './incore'
 import { layOut } from './layout'
@@ -51,7 +51,7 @@ export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSe
   if (isLeft(segments)) return null
   const costs = opCosts(graph, machine)
   const seconds = segments.right.reduce((n, s) => n + atLeast(s, costs, p.launchSeconds), 0)
-  const make = (): Candidate => spilling(layOut(graph, segments.right, machine, { packing: 'rows' }))
+  const make = (): Candidate => swappingOnDemand(layOut(graph, segments.right, machine, { packing: 'rows' }))
   return deferred(seconds * surely(machine), make, { tiles })
 }
 
@@ -99,7 +99,7 @@ function* candidates(graph: Graph, machine: Machine, o: TiledOptions): Generator
     for (const bandsOnly of o.squares ? [true, false] : [true])
       yield* refine(graph, machine, o, { secondsPerCrossingByte, bandsOnly }, seen)
   // A network of which nothing can be tiled still has a plan: what does not fit leaves whole.
-  if (!seen.size) yield spilling(inCoreRows(graph, machine))
+  if (!seen.size) yield swappingOnDemand(inCoreRows(graph, machine))
 }
 
 export const tiled =

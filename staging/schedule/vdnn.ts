@@ -10,8 +10,8 @@ import type { Candidate, Planner } from './candidate'
 import { inCoreLayout } from './incore'
 import { convolutionInputs, type LayerRuns, layerRuns } from './layers'
 import type { Layout } from './layout'
-import { type Activation, activationsOf, always, leaving, tracksByValue, turningPoint } from './activations'
-import type { Timing } from './tracks'
+import { type Activation, activationsOf, always, swapping, indexByValue, turningPoint } from './activations'
+import type { Timing } from './stays'
 
 export interface VdnnOptions {
   /** Whose inputs leave. */
@@ -43,19 +43,19 @@ const prefetches = (l: Layout, { runs, at }: LayerRuns, swapped: readonly Activa
 }
 
 const vdnnCandidate = (l: Layout, o: VdnnOptions): Candidate => {
-  const conv = convolutionInputs(l, tracksByValue(l))
-  const swapped = activationsOf(l).filter((a) => o.layers === 'all' || conv.has(a.track))
+  const conv = convolutionInputs(l, indexByValue(l))
+  const swapped = activationsOf(l).filter((a) => o.layers === 'all' || conv.has(a.index))
   const layers = layerRuns(l)
   const fetchedBy = prefetches(l, layers, swapped)
   const timing = (a: Activation): Timing => {
     const run = o.prefetch ? fetchedBy.get(a) : undefined
     const { first, end } = layers.runs[run ?? layers.at[a.needed]!]!
-    const come = run === undefined ? { comeAt: a.needed } : { comeAt: first, ...(o.barriers ? { hereBy: end } : {}) }
-    return { ...(o.barriers ? { goneBy: layers.runs[layers.at[a.read - 1]!]!.end } : {}), ...come }
+    const come = run === undefined ? { swapInAt: a.needed } : { swapInAt: first, ...(o.barriers ? { swappedInBy: end } : {}) }
+    return { ...(o.barriers ? { swappedOutBy: layers.runs[layers.at[a.read - 1]!]!.end } : {}), ...come }
   }
   return always(
     l,
-    leaving(
+    swapping(
       l,
       swapped.map((a) => ({ ...a, timing: timing(a) })),
     ),
@@ -92,7 +92,7 @@ const secondsPerPage =
 
 const selections = (l: Layout, o: VdnnPlusOptions): readonly (readonly Activation[])[] => {
   const all = activationsOf(l)
-  const conv = convolutionInputs(l, tracksByValue(l))
+  const conv = convolutionInputs(l, indexByValue(l))
   const value = secondsPerPage(l, layerRuns(l))
   const worth = new Map(all.map((a) => [a, value(a)]))
   const ratios = [...new Set(worth.values())].sort((a, b) => b - a)
@@ -100,7 +100,7 @@ const selections = (l: Layout, o: VdnnPlusOptions): readonly (readonly Activatio
   const cuts = o.thresholds
     ? Array.from({ length: count }, (_, i) => ratios[Math.ceil(((i + 1) * ratios.length) / count) - 1]!)
     : []
-  const above = [all.filter((a) => conv.has(a.track)), ...cuts.map((cut) => all.filter((a) => worth.get(a)! >= cut))]
+  const above = [all.filter((a) => conv.has(a.index)), ...cuts.map((cut) => all.filter((a) => worth.get(a)! >= cut))]
   return above.flatMap((list) => (o.halves ? [list, list.filter((_, i) => i % 2 === 0)] : [list]))
 }
 
@@ -110,7 +110,7 @@ export const vdnnPlus =
     const l = inCoreLayout(graph, machine)
     return right(
       selections(l, { thresholds: true, halves: true, ...o })
-        .map((s) => always(l, leaving(l, s)))
+        .map((s) => always(l, swapping(l, s)))
         .values(),
     )
   }

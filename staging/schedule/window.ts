@@ -6,11 +6,11 @@
 import { right } from 'fp-ts/Either'
 import type { Point } from '../plan/plan'
 import type { Candidate, Planner } from './candidate'
-import { leaveAll } from './evict'
+import { swapAll } from './belady'
 import type { Layout } from './layout'
 import { eachUseLayout } from './activations'
 import { prefetched, type Wish } from './prefetch'
-import { canLeave, leastPages } from './tracks'
+import { canSwap, leastPages } from './stays'
 
 export interface WindowOptions {
   /** Windows to try, as shares of the budget; the simulator chooses. The paper's best for ResNet-50 was 1.5. */
@@ -23,8 +23,8 @@ export const WINDOW: WindowOptions = { shares: [0.25, 0.5, 1, 1.5, 2, 4, 8, 16],
 /** Pages of variables that the calls before a point touch, each use counted. */
 const touchedBefore = (l: Layout): Float64Array => {
   const before = new Float64Array(l.calls.length + 1)
-  for (const t of l.tracks) {
-    if (!canLeave(t)) continue
+  for (const t of l.planned) {
+    if (!canSwap(t)) continue
     for (const s of t.stays) for (let p = s.first; p <= s.last; p++) before[p + 1]! += t.to - t.from
   }
   for (let p = 0; p < l.calls.length; p++) before[p + 1]! += before[p]!
@@ -42,22 +42,22 @@ const entersAt = (before: Float64Array, use: Point, pages: number): Point => {
   return lo
 }
 
-export const windowTracks = (
+export const windowSwaps = (
   l: Layout,
   windowPages: number,
   budgetPages: number,
   o: Pick<WindowOptions, 'skipRedundant'> = WINDOW,
 ) => {
   const before = touchedBefore(l)
-  const wishes = l.tracks.flatMap((t, track): readonly Wish[] =>
-    canLeave(t)
+  const wishes = l.planned.flatMap((t, index): readonly Wish[] =>
+    canSwap(t)
       ? t.stays.slice(1).map((s, gap) => {
           const enters = entersAt(before, s.first, windowPages)
-          return { track, gap, earliest: o.skipRedundant ? enters : Math.max(enters, t.stays[gap]!.last + 2) }
+          return { index, gap, earliest: o.skipRedundant ? enters : Math.max(enters, t.stays[gap]!.last + 2) }
         })
       : [],
   )
-  const use = (w: Wish): Point => l.tracks[w.track]!.stays[w.gap + 1]!.first
+  const use = (w: Wish): Point => l.planned[w.index]!.stays[w.gap + 1]!.first
   return prefetched(
     l,
     wishes.sort((a, b) => use(a) - use(b)),
@@ -68,7 +68,7 @@ export const windowTracks = (
 const candidate = (l: Layout, least: number, share: number, o: WindowOptions): Candidate => ({
   layout: l,
   least,
-  fit: (budget) => windowTracks(l, share * budget, budget, o),
+  fit: (budget) => windowSwaps(l, share * budget, budget, o),
 })
 
 export const window =
@@ -76,6 +76,6 @@ export const window =
   (graph, machine) => {
     const o = { ...WINDOW, ...options }
     const l = eachUseLayout(graph, machine)
-    const least = leastPages(leaveAll(l.tracks), l.calls.length)
+    const least = leastPages(swapAll(l.planned), l.calls.length)
     return right(o.shares.map((share) => candidate(l, least, share, o)).values())
   }

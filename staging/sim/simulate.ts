@@ -7,7 +7,7 @@ import { bytesOf } from '../core/bytes'
 import type { Beside, Link } from '../graph/machine'
 import { instructions, isForEver } from '../plan/instructions'
 import { pagesLabel } from '../plan/naming'
-import type { Unpaged } from '../plan/plan'
+import type { UnpagedPlan } from '../plan/plan'
 import type { MemorySample, Span, Timeline } from './timeline'
 
 interface Copy {
@@ -82,7 +82,7 @@ const callEnd = (start: number, seconds: number, lanes: readonly Lane[], beside:
   }
 }
 
-export const simulate = (plan: Unpaged, link: Link): Timeline => {
+export const simulate = (plan: UnpagedPlan, link: Link): Timeline => {
   const spans: Span[] = []
   const memory: MemorySample[] = []
   const copies: Readonly<Record<Copy['stream'], (Copy | undefined)[]>> = { out: [], in: [] }

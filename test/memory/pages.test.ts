@@ -3,9 +3,9 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { assignPages, peakOf } from '../../staging/memory/pages'
-import type { Draft, Residency } from '../../staging/plan/plan'
+import type { UnpagedResidency, Residency } from '../../staging/plan/plan'
 
-const draft = (storage: number, pages: number, acquire: number, release: number, from = 0): Draft => ({
+const residency = (storage: number, pages: number, acquire: number, release: number, from = 0): UnpagedResidency => ({
   storage,
   from,
   to: from + pages,
@@ -15,7 +15,7 @@ const draft = (storage: number, pages: number, acquire: number, release: number,
 const runsOf = (rs: readonly Residency[], storage: number) => rs.find((r) => r.storage === storage)!.runs
 
 test('the worked example: a takes 0-1, b 2-3, a goes, c takes 0-1', () => {
-  const { residencies, peakPages } = assignPages([draft(0, 2, 0, 3), draft(1, 2, 1, 9), draft(2, 2, 3, 9)], 9)
+  const { residencies, peakPages } = assignPages([residency(0, 2, 0, 3), residency(1, 2, 1, 9), residency(2, 2, 3, 9)], 9)
   assert.is(peakPages, 4)
   assert.equal(runsOf(residencies, 0), [{ page: 0, count: 2 }])
   assert.equal(runsOf(residencies, 1), [{ page: 2, count: 2 }])
@@ -23,17 +23,17 @@ test('the worked example: a takes 0-1, b 2-3, a goes, c takes 0-1', () => {
 })
 
 test('pages that are released at a point serve an acquire at the same point', () => {
-  assert.is(peakOf([draft(0, 5, 0, 4), draft(1, 5, 4, 6)], 6), 5)
-  assert.is(peakOf([draft(0, 5, 0, 5), draft(1, 5, 4, 6)], 6), 10)
-  assert.is(assignPages([draft(0, 5, 0, 4), draft(1, 5, 4, 6)], 6).peakPages, 5)
+  assert.is(peakOf([residency(0, 5, 0, 4), residency(1, 5, 4, 6)], 6), 5)
+  assert.is(peakOf([residency(0, 5, 0, 5), residency(1, 5, 4, 6)], 6), 10)
+  assert.is(assignPages([residency(0, 5, 0, 4), residency(1, 5, 4, 6)], 6).peakPages, 5)
 })
 
 test('the smallest run that is large enough is taken; else the largest, and what is missing from others', () => {
   // Pool of 9, taken in this order: a 0-2, b 3, c 4-5, d 6, e 7-8. Then a and c go.
-  const held = [draft(0, 3, 0, 5), draft(1, 1, 1, 9), draft(2, 2, 2, 5), draft(3, 1, 3, 9), draft(4, 2, 4, 9)]
-  const fits = assignPages([...held, draft(5, 2, 5, 9)], 9).residencies
+  const held = [residency(0, 3, 0, 5), residency(1, 1, 1, 9), residency(2, 2, 2, 5), residency(3, 1, 3, 9), residency(4, 2, 4, 9)]
+  const fits = assignPages([...held, residency(5, 2, 5, 9)], 9).residencies
   assert.equal(runsOf(fits, 5), [{ page: 4, count: 2 }])
-  const split = assignPages([...held, draft(5, 4, 5, 9)], 9).residencies
+  const split = assignPages([...held, residency(5, 4, 5, 9)], 9).residencies
   assert.equal(runsOf(split, 5), [
     { page: 0, count: 3 },
     { page: 4, count: 1 },
@@ -41,7 +41,10 @@ test('the smallest run that is large enough is taken; else the largest, and what
 })
 
 test('of those that come together the one that stays longest is placed first, so that what goes leaves no holes', () => {
-  const { residencies } = assignPages([draft(0, 2, 0, 3), draft(1, 1, 0, 9), draft(2, 2, 0, 5), draft(3, 4, 5, 9)], 9)
+  const { residencies } = assignPages(
+    [residency(0, 2, 0, 3), residency(1, 1, 0, 9), residency(2, 2, 0, 5), residency(3, 4, 5, 9)],
+    9,
+  )
   assert.equal(
     [1, 2, 0].map((s) => runsOf(residencies, s)[0]!.page),
     [0, 1, 3],
@@ -50,29 +53,32 @@ test('of those that come together the one that stays longest is placed first, so
 })
 
 test('freed neighbours become one run again', () => {
-  const { residencies } = assignPages([draft(0, 1, 0, 2), draft(1, 1, 0, 4), draft(2, 1, 0, 3), draft(3, 3, 4, 6)], 6)
+  const { residencies } = assignPages(
+    [residency(0, 1, 0, 2), residency(1, 1, 0, 4), residency(2, 1, 0, 3), residency(3, 3, 4, 6)],
+    6,
+  )
   assert.equal(runsOf(residencies, 3), [{ page: 0, count: 3 }])
 })
 
 test('residencies come out in order of acquire, otherwise unchanged', () => {
-  const drafts = [
-    draft(1, 2, 5, 7),
-    { ...draft(0, 1, 0, 3), save: { start: 2 }, tierOffset: 4096 },
-    { ...draft(0, 1, 4, 6), load: { ready: 5, from: 'tier' as const } },
+  const unpaged = [
+    residency(1, 2, 5, 7),
+    { ...residency(0, 1, 0, 3), swapOut: { start: 2 }, tierOffset: 4096 },
+    { ...residency(0, 1, 4, 6), swapIn: { ready: 5, from: 'tier' as const } },
   ]
-  const { residencies } = assignPages(drafts, 8)
+  const { residencies } = assignPages(unpaged, 8)
   assert.equal(
     residencies.map((r) => r.acquire),
     [0, 4, 5],
   )
   assert.equal(
     residencies.map(({ runs: _, ...r }) => r),
-    [drafts[1], drafts[2], drafts[0]],
+    [unpaged[1], unpaged[2], unpaged[0]],
   )
 })
 
 const END = 40
-const drafts: fc.Arbitrary<readonly Draft[]> = fc
+const unpagedResidencies: fc.Arbitrary<readonly UnpagedResidency[]> = fc
   .array(
     fc.record({
       pages: fc.integer({ min: 1, max: 9 }),
@@ -81,12 +87,12 @@ const drafts: fc.Arbitrary<readonly Draft[]> = fc
     }),
     { minLength: 1, maxLength: 60 },
   )
-  .map((list) => list.map((d, i) => draft(i, d.pages, d.acquire, Math.min(END, d.acquire + d.length))))
+  .map((list) => list.map((d, i) => residency(i, d.pages, d.acquire, Math.min(END, d.acquire + d.length))))
 
 test('no page has two owners, runs hold what they must, and the pool is exactly the peak', () => {
   let [runs, count] = [0, 0]
   fc.assert(
-    fc.property(drafts, (ds) => {
+    fc.property(unpagedResidencies, (ds) => {
       const { residencies, peakPages } = assignPages(ds, END)
       const held = Array.from({ length: END }, (_, p) =>
         ds.filter((d) => d.acquire <= p && p < d.release).reduce((n, d) => n + d.to - d.from, 0),
@@ -117,7 +123,7 @@ test('no page has two owners, runs hold what they must, and the pool is exactly 
 })
 
 test('large pools of many residencies take no quadratic time', () => {
-  const many = Array.from({ length: 20_000 }, (_, i) => draft(i, 1 + (i % 5), i, i + 50))
+  const many = Array.from({ length: 20_000 }, (_, i) => residency(i, 1 + (i % 5), i, i + 50))
   const started = process.cpuUsage().user
   assert.is(assignPages(many, 20_100).residencies.length, 20_000)
   assert.ok((process.cpuUsage().user - started) / 1e6 < 2, `${(process.cpuUsage().user - started) / 1e6} s`)

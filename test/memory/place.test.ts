@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ALIGN_BYTES, alignUp, bytesOf, mib, PAGE_BYTES } from '../../staging/core/bytes'
-import { type Interval, packByLifetime, place, SMALL_BYTES } from '../../staging/memory/place'
+import { type Lifetime, packByLifetime, place, SMALL_BYTES } from '../../staging/memory/place'
 import { expand } from '../../staging/plan/expand'
 import type { Call, Cell, CellScope } from '../../staging/plan/plan'
 import type { Box } from '../../staging/core/box'
@@ -11,7 +11,7 @@ import { Sketch } from '../graph/sketch'
 import { forwardOps } from '../../staging/tile/segments'
 import { grid, segmentsOf, trained } from '../tile/trained'
 
-const alive = (a: Interval, b: Interval): boolean => a.first <= b.last && b.first <= a.last
+const alive = (a: Lifetime, b: Lifetime): boolean => a.first <= b.last && b.first <= a.last
 
 test('the worked example: c takes the bytes of a', () => {
   const p = packByLifetime([
@@ -43,7 +43,7 @@ test('lifetimes that only touch at one call are alive together there', () => {
   )
 })
 
-const interval: fc.Arbitrary<Interval> = fc
+const lifetime: fc.Arbitrary<Lifetime> = fc
   .record({ bytes: fc.integer({ min: 1, max: 5000 }), first: fc.nat({ max: 30 }), length: fc.nat({ max: 12 }) })
   .map(({ bytes, first, length }) => ({ bytes, first, last: first + length }))
 
@@ -51,7 +51,7 @@ test('packing never overlaps live items, is aligned, and stays near the bytes th
   let worst = 0
   let [packed, bound] = [0, 0]
   fc.assert(
-    fc.property(fc.array(interval, { minLength: 1, maxLength: 40 }), (items) => {
+    fc.property(fc.array(lifetime, { minLength: 1, maxLength: 40 }), (items) => {
       const { offsets, bytes } = packByLifetime(items)
       const end = (i: number): number => offsets[i]! + alignUp(items[i]!.bytes, ALIGN_BYTES)
       for (let i = 0; i < items.length; i++) {

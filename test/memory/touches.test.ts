@@ -1,10 +1,10 @@
-// Which pages of a storage each segment touches: bytes of views, chunks of banded values, stays.
+// Which pages of a storage each segment touches: bytes of views, parts of banded values, stays.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Box } from '../../staging/core/box'
 import { place } from '../../staging/memory/place'
-import { bytesTouched, type Chunk, touches } from '../../staging/memory/touches'
+import { bytesTouched, type PageStays, touches } from '../../staging/memory/touches'
 import { expand } from '../../staging/plan/expand'
 import type { Graph } from '../../staging/graph/graph'
 import { type Segment, UNTILED, type Unrolled } from '../../staging/plan/plan'
@@ -95,12 +95,12 @@ test('what is no image is touched whole', () => {
 const laidOut = (g: Graph, segments: readonly Segment[]) => {
   const x: Unrolled = expand(g, segments, { seconds: () => 1, workspace: () => 0 })
   const placement = place(x.cells, x.calls)
-  const chunks = touches(g, segments, x.calls, placement)
-  const of = (name: string): readonly Chunk[] => {
+  const parts = touches(g, segments, x.calls, placement)
+  const of = (name: string): readonly PageStays[] => {
     const cell = x.cells.find((c) => c.scope !== 'local' && c.values.includes(valueNamed(g, name)))!
-    return chunks.filter((c) => c.storage === placement.places[cell.id]!.storage)
+    return parts.filter((c) => c.storage === placement.places[cell.id]!.storage)
   }
-  return { ...x, ...placement, chunks, of }
+  return { ...x, ...placement, parts, of }
 }
 
 /** Two layers on 256x256; each channel's plane is 256 KiB, so 8 channels fill a page and 80 fill ten. */
@@ -109,7 +109,7 @@ const wide = (): Graph => {
   return trained(s, s.conv(s.conv(s.image, 'a', 80, 1), 'b', 8, 1))
 }
 
-test('untiled: one chunk a storage, one stay a segment', () => {
+test('untiled: one part a storage, one stay a segment', () => {
   const g = wide()
   const { of, calls } = laidOut(g, segmentsOf(g, [{ ops: forwardOps(g).map((o) => o.id), grid: UNTILED }]))
   assert.equal(
@@ -140,7 +140,7 @@ test('untiled: one chunk a storage, one stay a segment', () => {
   )
 })
 
-test('a value of many gigabytes is cut into a thousand chunks, however many pages it has', () => {
+test('a value of many gigabytes is cut into a thousand parts, however many pages it has', () => {
   const s = new Sketch([1, 1, 8192, 8192])
   const g = trained(s, s.conv(s.conv(s.image, 'a', 64, 1), 'b', 8, 1))
   const ops = forwardOps(g).map((o) => o.id)
@@ -148,11 +148,11 @@ test('a value of many gigabytes is cut into a thousand chunks, however many page
     { ops: ops.slice(0, 1), grid: grid(1, 16, 1) },
     { ops: ops.slice(1), grid: grid(1, 16, 1) },
   ])
-  const chunks = laidOut(g, bands).of('a')
-  assert.equal([chunks.length, chunks[0]!.to - chunks[0]!.from, chunks[1023]!.to], [1024, 8, 8192])
-  // A band of sixteen is 64 chunks, which its tile alone writes.
+  const parts = laidOut(g, bands).of('a')
+  assert.equal([parts.length, parts[0]!.to - parts[0]!.from, parts[1023]!.to], [1024, 8, 8192])
+  // A band of sixteen is 64 parts, which its tile alone writes.
   assert.equal(
-    [0, 63, 64].map((i) => chunks[i]!.stays[0]!.first),
+    [0, 63, 64].map((i) => parts[i]!.stays[0]!.first),
     [0, 0, 1],
   )
 })
@@ -166,9 +166,9 @@ test('the worked example: ten pages written in five bands and read in five', () 
     { ops: ops.slice(1), grid: grid(1, 5, 1) },
   ])
   const { of, calls } = laidOut(g, segments)
-  const chunks = of('a')
+  const parts = of('a')
   assert.equal(
-    chunks.map((c) => [c.from, c.to]),
+    parts.map((c) => [c.from, c.to]),
     [
       [0, 2],
       [2, 4],
@@ -177,21 +177,21 @@ test('the worked example: ten pages written in five bands and read in five', () 
       [8, 10],
     ],
   )
-  for (const [k, c] of chunks.entries()) {
+  for (const [k, c] of parts.entries()) {
     assert.equal(
       c.stays.map((st) => st.segment),
       [0, 1],
     )
     const [write, read] = c.stays
     assert.ok(write!.lastWrite >= 0 && read!.lastWrite < 0)
-    // Bands are of 51 or 52 rows and chunks of 51.2: a chunk meets its band, and at most a row of a neighbour's.
+    // Bands are of 51 or 52 rows and parts of 51.2: a part meets its band, and at most a row of a neighbour's.
     const tiles = new Set([write, read].flatMap((st) => [calls[st!.first]!.tile, calls[st!.last]!.tile]))
-    assert.ok(tiles.has(k), `chunk ${k} is touched in tiles ${[...tiles]}`)
+    assert.ok(tiles.has(k), `part ${k} is touched in tiles ${[...tiles]}`)
     for (const t of tiles) assert.ok(Math.abs(t - k) <= 1)
   }
 })
 
-test('a stay is exact: no call of its segment outside it touches the chunk, its ends do', () => {
+test('a stay is exact: no call of its segment outside it touches the part, its ends do', () => {
   const s = new Sketch([2, 4, 200, 160])
   const x = s.conv(s.image, 'a', 64)
   const g = trained(s, s.relu(s.op('add', {}, [s.conv(x, 'b', 64), x], 'sum'), 'r'))
@@ -200,9 +200,9 @@ test('a stay is exact: no call of its segment outside it touches the chunk, its 
     { ops: ops.slice(0, 1), grid: grid(2, 4, 1) },
     { ops: ops.slice(1), grid: grid(1, 3, 2) },
   ])
-  const { chunks, calls, places, storages, cells } = laidOut(g, segments)
+  const { parts, calls, places, storages, cells } = laidOut(g, segments)
   let checked = 0
-  for (const c of chunks) {
+  for (const c of parts) {
     if (storages[c.storage]!.cells.some((id) => cells[id]!.scope === 'persistent')) continue
     const meets = (p: number): boolean => {
       const call = calls[p]!
@@ -223,20 +223,20 @@ test('a stay is exact: no call of its segment outside it touches the chunk, its 
     assert.equal(
       c.stays.map((st) => [st.segment, st.first, st.last]),
       expected,
-      `chunk [${c.from},${c.to}) of '${storages[c.storage]!.label}'`,
+      `part [${c.from},${c.to}) of '${storages[c.storage]!.label}'`,
     )
     checked++
   }
-  assert.ok(checked >= 12, `${checked} chunks`)
+  assert.ok(checked >= 12, `${checked} parts`)
 })
 
-test('parameters stay for ever; chunks that nobody touches do not exist', () => {
+test('parameters stay for ever; parts that nobody touches do not exist', () => {
   const g = wide()
-  const { chunks, storages, cells, calls } = laidOut(g, segmentsOf(g, [{ ops: forwardOps(g).map((o) => o.id), grid: UNTILED }]))
-  const persistent = chunks.filter((c) => storages[c.storage]!.cells.some((id) => cells[id]!.scope === 'persistent'))
+  const { parts, storages, cells, calls } = laidOut(g, segmentsOf(g, [{ ops: forwardOps(g).map((o) => o.id), grid: UNTILED }]))
+  const persistent = parts.filter((c) => storages[c.storage]!.cells.some((id) => cells[id]!.scope === 'persistent'))
   assert.is(persistent.length, 1)
   assert.equal(persistent[0]!.stays, [{ segment: -1, first: 0, last: calls.length, lastWrite: calls.length }])
-  assert.ok(chunks.every((c) => c.stays.length > 0))
+  assert.ok(parts.every((c) => c.stays.length > 0))
 })
 
 test.run()

@@ -2,16 +2,16 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Instr, instructions, isForEver } from '../../staging/plan/instructions'
-import type { Draft, Plan } from '../../staging/plan/plan'
+import type { UnpagedResidency, Plan } from '../../staging/plan/plan'
 import { callsOf, planWith } from '../schedule/steps'
 
 const text = (i: Instr): string =>
   i.tag === 'mark' ? `mark ${i.segment}.${i.tile}` : i.tag === 'call' ? `call ${i.call}` : `${i.tag} ${i.residency}`
-const list = (drafts: readonly Draft[], calls: number, scopes = {}): string[] =>
+const list = (drafts: readonly UnpagedResidency[], calls: number, scopes = {}): string[] =>
   instructions(planWith(drafts, callsOf(new Array<number>(calls).fill(1)), scopes)).map(text)
 
 test('at one point: swaps out start, are waited for, pages go and come, swaps in start and are waited for, the call', () => {
-  const drafts: Draft[] = [
+  const drafts: UnpagedResidency[] = [
     { storage: 0, from: 0, to: 1, acquire: 0, release: 1, swapOut: { start: 1 }, tierOffset: 0 },
     { storage: 1, from: 0, to: 1, acquire: 0, release: 1 },
     { storage: 2, from: 0, to: 1, acquire: 1, release: 2, swapIn: { ready: 1, from: 'source' } },
@@ -37,7 +37,7 @@ test('at one point: swaps out start, are waited for, pages go and come, swaps in
 })
 
 test('a swap out starts at its point and is waited for at its release; a swap in is waited for at its point', () => {
-  const drafts: Draft[] = [
+  const drafts: UnpagedResidency[] = [
     { storage: 0, from: 0, to: 1, acquire: 0, release: 3, swapOut: { start: 1 }, tierOffset: 0 },
     { storage: 0, from: 0, to: 1, acquire: 4, release: 7, swapIn: { ready: 6, from: 'tier' }, tierOffset: 0 },
   ]
@@ -62,7 +62,7 @@ test('a swap out starts at its point and is waited for at its release; a swap in
 })
 
 test('what is held for ever is neither acquired nor released', () => {
-  const drafts: Draft[] = [
+  const drafts: UnpagedResidency[] = [
     { storage: 0, from: 0, to: 4, acquire: 0, release: 2 },
     { storage: 1, from: 0, to: 1, acquire: 0, release: 2 },
   ]
@@ -91,7 +91,7 @@ test('a mark where the segment or the tile changes', () => {
 })
 
 test('of copies at one point the one that is waited for first comes first', () => {
-  const save = (storage: number, release: number): Draft => ({
+  const swapOut = (storage: number, release: number): UnpagedResidency => ({
     storage,
     from: 0,
     to: 1,
@@ -100,7 +100,7 @@ test('of copies at one point the one that is waited for first comes first', () =
     swapOut: { start: 1 },
     tierOffset: 0,
   })
-  const load = (storage: number, ready: number): Draft => ({
+  const swapIn = (storage: number, ready: number): UnpagedResidency => ({
     storage,
     from: 0,
     to: 1,
@@ -109,7 +109,7 @@ test('of copies at one point the one that is waited for first comes first', () =
     swapIn: { ready, from: 'source' },
   })
   const plan = planWith(
-    [save(0, 4), save(1, 2), save(2, 3), load(3, 6), load(4, 4), load(5, 5)],
+    [swapOut(0, 4), swapOut(1, 2), swapOut(2, 3), swapIn(3, 6), swapIn(4, 4), swapIn(5, 5)],
     callsOf(new Array<number>(9).fill(1)),
     { 3: 'fed', 4: 'fed', 5: 'fed' },
   )

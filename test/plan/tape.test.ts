@@ -262,13 +262,13 @@ test('residencies and buffers', () =>
     assert.ok(tape.buffers.length > plan.storages.length, 'what leaves and returns is shown by more than one buffer')
   }))
 
-test('a save that starts where other pages of its storage return copies from a buffer that shows it', () => {
+test('a swap out that starts where other pages of its storage return copies from a buffer that shows it', () => {
   // Pages 2-3 leave at 2 and return at 5, the point where pages 0-1 are saved and released.
   const drafts = [
-    { storage: 0, from: 0, to: 2, acquire: 0, release: 5, save: { start: 5 }, tierOffset: 0 },
-    { storage: 0, from: 2, to: 4, acquire: 0, release: 2, save: { start: 2 }, tierOffset: bytesOf(2) },
-    { storage: 0, from: 2, to: 4, acquire: 5, release: 8, load: { ready: 6, from: 'tier' as const }, tierOffset: bytesOf(2) },
-    { storage: 0, from: 0, to: 2, acquire: 7, release: 9, load: { ready: 8, from: 'tier' as const }, tierOffset: 0 },
+    { storage: 0, from: 0, to: 2, acquire: 0, release: 5, swapOut: { start: 5 }, tierOffset: 0 },
+    { storage: 0, from: 2, to: 4, acquire: 0, release: 2, swapOut: { start: 2 }, tierOffset: bytesOf(2) },
+    { storage: 0, from: 2, to: 4, acquire: 5, release: 8, swapIn: { ready: 6, from: 'tier' as const }, tierOffset: bytesOf(2) },
+    { storage: 0, from: 0, to: 2, acquire: 7, release: 9, swapIn: { ready: 8, from: 'tier' as const }, tierOffset: 0 },
   ]
   const plan = planWith(drafts, callsOf(new Array<number>(9).fill(1)))
   const tape = readTape(toTape(plan))
@@ -279,9 +279,9 @@ test('a save that starts where other pages of its storage return copies from a b
 test('the worked example: an era shows again what did not leave', () => {
   // Bands a and b are written; a leaves and returns, b stays.
   const drafts = [
-    { storage: 0, from: 0, to: 1, acquire: 0, release: 2, save: { start: 1 }, tierOffset: 0 },
+    { storage: 0, from: 0, to: 1, acquire: 0, release: 2, swapOut: { start: 1 }, tierOffset: 0 },
     { storage: 0, from: 1, to: 2, acquire: 0, release: 5 },
-    { storage: 0, from: 0, to: 1, acquire: 3, release: 5, load: { ready: 4, from: 'tier' as const }, tierOffset: 0 },
+    { storage: 0, from: 0, to: 1, acquire: 3, release: 5, swapIn: { ready: 4, from: 'tier' as const }, tierOffset: 0 },
   ]
   const plan = planWith(drafts, callsOf([1, 1, 1, 1, 1]))
   const tape = readTape(toTape(plan))

@@ -10,7 +10,7 @@ import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import { type Grid, type Plan, UNTILED } from '../../staging/plan/plan'
-import { spilling } from '../../staging/schedule/candidate'
+import { swappingOnDemand } from '../../staging/schedule/candidate'
 import { layOut } from '../../staging/schedule/layout'
 import { scheduled } from '../../staging/schedule/search'
 import { maximalRuns } from '../../staging/tile/ft'
@@ -78,7 +78,7 @@ export const planOf = (graph: Graph, groups: readonly Group[], squeeze: number, 
   const segments: Either<unknown, Plan['segments']> = assemble(graph, groups)
   if (isLeft(segments)) return undefined
   const layout = layOut(graph, segments.right, machine)
-  const candidate = spilling(layout)
+  const candidate = swappingOnDemand(layout)
   const most = layout.storages.reduce((n, s) => n + pagesFor(s.bytes), 0)
   const pages = Math.round(most + (candidate.least - most) * squeeze)
   const plan = scheduled(candidate, 'tiled', { machine, algorithms: 'fixed', budgetBytes: bytesOf(pages) })

@@ -15,7 +15,7 @@ import type { Ref } from '../../staging/ops/op'
 import { atLeastSeconds } from '../../staging/schedule/bound'
 import { inCoreRows } from '../../staging/schedule/incore'
 import { strategies } from '../../staging/schedule/strategies'
-import { leastPages } from '../../staging/schedule/tracks'
+import { leastPages } from '../../staging/schedule/stays'
 import { machines } from '../../staging/sim/machines'
 import { simulate } from '../../staging/sim/simulate'
 import { samePad, Sketch } from '../graph/sketch'
@@ -75,7 +75,7 @@ test('feasible exactly from the smallest budget on, within the budget, not faste
         const machine = { ...named, link: { ...named.link, fullDuplex } }
         const graph = networkOf(list, batch)
         const l = inCoreRows(graph, machine)
-        const most = leastPages(l.tracks, l.calls.length)
+        const most = leastPages(l.planned, l.calls.length)
         for (const strategy of swapping) {
           const least = smallest(graph, machine, strategy)
           assert.ok(least <= most, strategy)

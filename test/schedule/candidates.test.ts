@@ -1,5 +1,5 @@
 // What planners offer: every candidate works exactly from its own least on, lists do not depend on a budget; what the
-// layout says of its tracks and of who holds the device.
+// layout says of its planned stays and of who holds the device.
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -10,7 +10,7 @@ import type { Candidate } from '../../staging/schedule/candidate'
 import { inCoreSegments } from '../../staging/schedule/incore'
 import { heldAt, layOut, packedAs } from '../../staging/schedule/layout'
 import { scheduleSwaps } from '../../staging/schedule/swaptimes'
-import { leastPages, tightestCall } from '../../staging/schedule/tracks'
+import { leastPages, tightestCall } from '../../staging/schedule/stays'
 import { planners } from '../../staging/schedule/strategies'
 import { machines } from '../../staging/sim/machines'
 import { samePad, Sketch } from '../graph/sketch'
@@ -72,16 +72,16 @@ test('the lists: one in-core plan, one to swap, checkpoints by number of blocks,
 
 const layout = () => layOut(graph, inCoreSegments(graph), machine)
 
-test('tracks: parameters for ever, fed from their source, small values together, large values on their own; nothing leaves yet', () => {
+test('planned stays: parameters for ever, fed from their source, small values together, large values on their own; nothing leaves yet', () => {
   const l = layout()
-  const kinds = new Map(l.tracks.map((t) => [l.storages[t.storage]!.label, t.kind]))
+  const kinds = new Map(l.planned.map((t) => [l.storages[t.storage]!.label, t.kind]))
   assert.equal(
     ['parameters and state', 'image', 'target', 'small values', 'a'].map((label) => kinds.get(label)),
     ['persistent', 'fed', 'fed', 'small', 'value'],
   )
-  for (const t of l.tracks) {
-    assert.is(t.leaves.length, t.stays.length - 1)
-    assert.not(t.leaves.includes(true))
+  for (const t of l.planned) {
+    assert.is(t.swapped.length, t.stays.length - 1)
+    assert.not(t.swapped.includes(true))
     assert.is(t.kind === 'persistent', l.storages[t.storage]!.label === 'parameters and state')
   }
   // A value that is computed in place has the label of the cell's first.
@@ -91,8 +91,8 @@ test('tracks: parameters for ever, fed from their source, small values together,
 
 test('what is packed by lifetime has its own names, as far as it fills pages', () => {
   const l = packedAs(layout(), 'tight')
-  const { call, pages } = tightestCall(l.tracks, l.calls.length)
-  const held = heldAt(l, l.tracks, call)
+  const { call, pages } = tightestCall(l.planned, l.calls.length)
+  const held = heldAt(l, l.planned, call)
   assert.is(
     held.reduce((n, h) => n + h.pages, 0),
     pages,
@@ -109,23 +109,23 @@ test('what is packed by lifetime has its own names, as far as it fills pages', (
 
 test('who holds the device at the worst call: all of it, largest first', () => {
   const l = layout()
-  const { call, pages } = tightestCall(l.tracks, l.calls.length)
-  const held = heldAt(l, l.tracks, call)
+  const { call, pages } = tightestCall(l.planned, l.calls.length)
+  const held = heldAt(l, l.planned, call)
   assert.is(
     held.reduce((n, h) => n + h.pages, 0),
     pages,
   )
-  assert.is(pages, leastPages(l.tracks, l.calls.length))
+  assert.is(pages, leastPages(l.planned, l.calls.length))
   assert.equal(
     held.map((h) => h.pages),
     held.map((h) => h.pages).sort((a, b) => b - a),
   )
   // What leaves is not there between its stays.
-  const gone = l.tracks.map((t) => (l.storages[t.storage]!.label === 'a' ? { ...t, leaves: t.leaves.map(() => true) } : t))
-  const a = l.tracks.find((t) => l.storages[t.storage]!.label === 'a')!
+  const gone = l.planned.map((t) => (l.storages[t.storage]!.label === 'a' ? { ...t, swapped: t.swapped.map(() => true) } : t))
+  const a = l.planned.find((t) => l.storages[t.storage]!.label === 'a')!
   const idle = a.stays[0]!.last + 1
   assert.ok(a.stays.length > 1 && idle < a.stays[1]!.first, 'a has a gap')
-  assert.ok(heldAt(l, l.tracks, idle).some((h) => h.label === 'a'))
+  assert.ok(heldAt(l, l.planned, idle).some((h) => h.label === 'a'))
   assert.not(heldAt(l, gone, idle).some((h) => h.label === 'a'))
 })
 

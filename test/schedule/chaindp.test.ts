@@ -64,15 +64,15 @@ const chains: fc.Arbitrary<readonly ChainStage[]> = fc
     }),
     { minLength: 1, maxLength: 4 },
   )
-  .map((drafts) =>
-    drafts.map((d, i): ChainStage => {
+  .map((sizes) =>
+    sizes.map((d, i): ChainStage => {
       const crossing = [d.output, ...Array.from({ length: d.reach }, () => Math.min(d.far, d.output))]
-      const before = i === 0 ? 0 : drafts[i - 1]!.gradient
+      const before = i === 0 ? 0 : sizes[i - 1]!.gradient
       return {
         firstSeconds: d.firstSeconds,
         againSeconds: Math.max(0, d.firstSeconds - d.repeated),
         passPeak: d.output + d.scratch,
-        crossing: crossing.slice(0, drafts.length - 1 - i),
+        crossing: crossing.slice(0, sizes.length - 1 - i),
         gradient: d.gradient,
         options: d.kept.map((k) => ({
           saved: d.output + k.more,

@@ -1,10 +1,10 @@
-// Steps made by hand for tests of schedules and of the simulator: calls with given seconds, tracks with given stays, a link
+// Steps made by hand for tests of schedules and of the simulator: calls with given seconds, given stays, a link
 // that moves a page a second. In: numbers. Out: the types of staging, as far as schedule and simulation look at them.
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Link } from '../../staging/graph/machine'
 import { assignPages } from '../../staging/memory/pages'
-import type { Call, Cell, Draft, Plan } from '../../staging/plan/plan'
-import type { Track } from '../../staging/schedule/tracks'
+import type { Call, Cell, UnpagedResidency, Plan } from '../../staging/plan/plan'
+import type { PlannedStays } from '../../staging/schedule/stays'
 
 export const PAGE_A_SECOND: Link = {
   outBytesPerSecond: PAGE_BYTES,
@@ -26,33 +26,33 @@ export const callsOf = (seconds: readonly number[]): readonly Call[] =>
     seconds: s,
   }))
 
-/** Stays [first, last], the first of them written throughout; `leaves` says for each gap whether the pages go. */
-export const track = (
+/** Stays [first, last], the first of them written throughout; `swapped` says for each gap whether the pages go. */
+export const plannedStays = (
   storage: number,
   pages: number,
   stays: readonly (readonly [number, number])[],
-  leaves: readonly boolean[] = stays.slice(1).map(() => false),
-  over: Partial<Track> = {},
-): Track => ({
+  swapped: readonly boolean[] = stays.slice(1).map(() => false),
+  over: Partial<PlannedStays> = {},
+): PlannedStays => ({
   storage,
   from: 0,
   to: pages,
   kind: 'value',
-  leaves,
+  swapped,
   stays: stays.map(([first, last], i) => ({ segment: i, first, last, lastWrite: i === 0 ? last : -1 })),
   ...over,
 })
 
-/** A plan that has these drafts and nothing else. */
+/** A plan that has these residencies and nothing else. */
 export const planWith = (
-  drafts: readonly Draft[],
+  unpaged: readonly UnpagedResidency[],
   calls: readonly Call[],
   scopes: Readonly<Record<number, Cell['scope']>> = {},
 ): Plan => {
-  const count = Math.max(-1, ...drafts.map((d) => d.storage)) + 1
+  const count = Math.max(-1, ...unpaged.map((d) => d.storage)) + 1
   const ids = Array.from({ length: count }, (_, id) => id)
-  const pagesOf = (id: number): number => Math.max(1, ...drafts.filter((d) => d.storage === id).map((d) => d.to))
-  const { residencies, peakPages } = assignPages(drafts, calls.length)
+  const pagesOf = (id: number): number => Math.max(1, ...unpaged.filter((d) => d.storage === id).map((d) => d.to))
+  const { residencies, peakPages } = assignPages(unpaged, calls.length)
   return {
     graph: { name: 'by hand', values: [], ops: [] },
     strategy: 'by hand',

@@ -16,17 +16,17 @@ import { activationsOf, eachUseLayout, turningPoint } from '../../staging/schedu
 import { prefetched } from '../../staging/schedule/prefetch'
 import { superneurons } from '../../staging/schedule/superneurons'
 import { levels, Tflms } from '../../staging/schedule/tflms'
-import { leastPages, type Track } from '../../staging/schedule/tracks'
+import { leastPages, type PlannedStays } from '../../staging/schedule/stays'
 import { vdnnAll, vdnnConv, vdnnPlus } from '../../staging/schedule/vdnn'
-import { windowTracks } from '../../staging/schedule/window'
+import { windowSwaps } from '../../staging/schedule/window'
 import { machines } from '../../staging/sim/machines'
 import { forwardOps } from '../../staging/tile/segments'
 import { samePad, Sketch } from '../graph/sketch'
 import { trained } from '../tile/trained'
-import { callsOf, track } from './steps'
+import { callsOf, plannedStays } from './steps'
 
 const named = machines['v100-pcie-16g']!
-/** Chunks of one page: no latency to hide. */
+/** Parts of one page: no latency to hide. */
 const machine: Machine = { ...named, link: { ...named.link, latencySeconds: 0 } }
 
 const CHANNELS = 8192
@@ -48,22 +48,22 @@ const candidates = (planner: Planner, graph = five): readonly Candidate[] => {
   for (let c = listed.right.next(false); !c.done; c = listed.right.next(false)) out.push(c.value)
   return out
 }
-const labelOf = (l: Layout, t: Track): string => l.storages[t.storage]!.label
-/** What leaves, with its pages, in order of production. */
-const gone = (l: Layout, tracks: readonly Track[]): readonly (readonly [string, number])[] => {
+const labelOf = (l: Layout, t: PlannedStays): string => l.storages[t.storage]!.label
+/** What swapped, with its pages, in order of production. */
+const gone = (l: Layout, planned: readonly PlannedStays[]): readonly (readonly [string, number])[] => {
   const pages = new Map<string, number>()
-  for (const t of [...tracks].sort((a, b) => a.stays[0]!.first - b.stays[0]!.first))
-    if (t.leaves.includes(true)) pages.set(labelOf(l, t), (pages.get(labelOf(l, t)) ?? 0) + t.to - t.from)
+  for (const t of [...planned].sort((a, b) => a.stays[0]!.first - b.stays[0]!.first))
+    if (t.swapped.includes(true)) pages.set(labelOf(l, t), (pages.get(labelOf(l, t)) ?? 0) + t.to - t.from)
   return [...pages]
 }
-const pagesIn = (l: Layout): number => leastPages(l.tracks, l.calls.length)
+const pagesIn = (l: Layout): number => leastPages(l.planned, l.calls.length)
 const inCorePages = pagesIn(inCoreLayout(five, machine))
 const inRowsPages = pagesIn(inCoreRows(five, machine))
 /** The call of an op, by layer and kind. */
 const callAt = (l: Layout, layer: string, kind: string): number =>
   l.calls.findIndex((c) => c.kind === kind && l.graph.ops[c.op]!.layer === layer)
-const timingOf = (l: Layout, tracks: readonly Track[], label: string) => {
-  const t = tracks.find((x) => labelOf(l, x) === label)!
+const timingOf = (l: Layout, planned: readonly PlannedStays[], label: string) => {
+  const t = planned.find((x) => labelOf(l, x) === label)!
   return t.timing?.find((x) => x !== undefined)
 }
 
@@ -71,7 +71,7 @@ test('activations are what the forward pass makes and the backward pass reads, i
   const l = inCoreLayout(five, machine)
   const all = activationsOf(l)
   assert.equal(
-    all.map((a) => labelOf(l, l.tracks[a.track]!)),
+    all.map((a) => labelOf(l, l.planned[a.index]!)),
     ['image', 'c1', 'c2', 'c3', 'c4', 'target', 'c5'],
   )
   for (const a of all) assert.ok(a.made <= a.read && a.read <= turningPoint(l) && turningPoint(l) <= a.needed)
@@ -87,44 +87,44 @@ test('one page too many: greedy moves the first activation whole, page-wise gree
     ['c1', 1],
   ])
   assert.equal(gone(pagewise!.layout, pagewise!.fit(inRowsPages)), [])
-  const [whole] = candidates(fractional({ chunks: false, belady: false }))
+  const [whole] = candidates(fractional({ parts: false, belady: false }))
   assert.equal(gone(whole!.layout, whole!.fit(inRowsPages - 1)), [['image', 2]])
 })
 
 // ---------------------------------------------------------------- paper 1
 
-const byHand = (tracks: readonly Track[], calls: number): Layout =>
-  ({ tracks, calls: callsOf(new Array<number>(calls).fill(1)) }) as unknown as Layout
+const byHand = (planned: readonly PlannedStays[], calls: number): Layout =>
+  ({ planned, calls: callsOf(new Array<number>(calls).fill(1)) }) as unknown as Layout
 const abcba = byHand(
   [
-    track(0, 2, [
+    plannedStays(0, 2, [
       [0, 0],
       [4, 4],
     ]),
-    track(1, 2, [
+    plannedStays(1, 2, [
       [1, 1],
       [3, 3],
     ]),
-    track(2, 2, [[2, 2]]),
+    plannedStays(2, 2, [[2, 2]]),
   ],
   5,
 )
 
 test('window, the worked example: uses a b c b a, window of two variables', () => {
-  const [a, b] = windowTracks(abcba, 4, 6)
-  assert.equal([b!.leaves, a!.leaves, a!.timing?.[0]?.comeAt], [[false], [true], 3])
+  const [a, b] = windowSwaps(abcba, 4, 6)
+  assert.equal([b!.swapped, a!.swapped, a!.timing?.[0]?.swapInAt], [[false], [true], 3])
 })
 
 test('window: what enters it comes as far ahead as memory has room; a wider window keeps more', () => {
   assert.equal(
-    windowTracks(abcba, 100, 100).map((t) => t.leaves),
+    windowSwaps(abcba, 100, 100).map((t) => t.swapped),
     [[false], [false], []],
   )
   // Four pages: c and b fill call 2, so a comes beside b at call 3.
-  assert.is(windowTracks(abcba, 100, 4)[0]!.timing?.[0]?.comeAt, 3)
-  // No window: everything leaves, and comes with its use.
+  assert.is(windowSwaps(abcba, 100, 4)[0]!.timing?.[0]?.swapInAt, 3)
+  // No window: everything swapped, and comes with its use.
   assert.equal(
-    windowTracks(abcba, 0, 100).map((t) => [t.leaves, t.timing?.[0]?.comeAt]),
+    windowSwaps(abcba, 0, 100).map((t) => [t.swapped, t.timing?.[0]?.swapInAt]),
     [
       [[true], 4],
       [[true], 3],
@@ -136,17 +136,17 @@ test('window: what enters it comes as far ahead as memory has room; a wider wind
 test('room for what comes early is only given where no call until the use needs it', () => {
   const tight = byHand(
     [
-      track(0, 2, [
+      plannedStays(0, 2, [
         [0, 0],
         [6, 6],
       ]),
-      track(1, 3, [[3, 4]]),
+      plannedStays(1, 3, [[3, 4]]),
     ],
     7,
   )
-  const wish = [{ track: 0, gap: 0, earliest: 2 }]
-  assert.is(prefetched(tight, wish, 4)[0]!.timing?.[0]?.comeAt, 5)
-  assert.is(prefetched(tight, wish, 5)[0]!.timing?.[0]?.comeAt, 2)
+  const wish = [{ index: 0, gap: 0, earliest: 2 }]
+  assert.is(prefetched(tight, wish, 4)[0]!.timing?.[0]?.swapInAt, 5)
+  assert.is(prefetched(tight, wish, 5)[0]!.timing?.[0]?.swapInAt, 2)
 })
 
 // ---------------------------------------------------------------- paper 2
@@ -159,13 +159,13 @@ test('tflms: levels are longest paths; the worked example', () => {
   )
   const l = eachUseLayout(five, machine)
   const at = (threshold: number, ahead: number, groupby = 0) => new Tflms(l).candidate({ threshold, ahead, groupby })
-  const leaves = (threshold: number): readonly string[] =>
+  const swapped = (threshold: number): readonly string[] =>
     gone(l, at(threshold, 0).fit(0))
       .map(([label]) => label)
       .filter((x) => x.startsWith('c'))
-  assert.equal([leaves(6), leaves(8), leaves(9)], [['c1', 'c2'], ['c1'], []])
+  assert.equal([swapped(6), swapped(8), swapped(9)], [['c1', 'c2'], ['c1'], []])
   // c1 is needed by c2's weight gradient, at level 10: two levels ahead of it, the level of c4's is over.
-  const come = (ahead: number): number => timingOf(l, at(8, ahead).fit(0), 'c1')!.comeAt!
+  const come = (ahead: number): number => timingOf(l, at(8, ahead).fit(0), 'c1')!.swapInAt!
   const needed = callAt(l, 'c2', 'conv2d_bwd_weights')
   assert.is(come(0), needed)
   assert.ok(come(2) < come(1) && come(1) < needed)
@@ -197,17 +197,17 @@ test('dymem: a branch is through before the next begins', () => {
 
 test('dymem: swaps out may last until the backward pass; no more than two convolutions are fetched for', () => {
   const [c] = candidates(dymem())
-  const tracks = c!.fit(1000)
+  const planned = c!.fit(1000)
   const start = (layer: string): number =>
     layerRuns(c!.layout)
       .runs.filter((r) => r.layer === layer)
       .at(-1)!.first
   // c3's backward reads c2: it comes when c4's begins, beside c4's own input, and not with c5's.
-  assert.equal(timingOf(c!.layout, tracks, 'c2'), { goneBy: turningPoint(c!.layout), comeAt: start('c4') })
+  assert.equal(timingOf(c!.layout, planned, 'c2'), { swappedOutBy: turningPoint(c!.layout), swapInAt: start('c4') })
   const [none] = candidates(dymem({ convolutions: 0 }))
-  assert.is(timingOf(none!.layout, none!.fit(1000), 'c2')!.comeAt, callAt(none!.layout, 'c3', 'conv2d_bwd_weights'))
+  assert.is(timingOf(none!.layout, none!.fit(1000), 'c2')!.swapInAt, callAt(none!.layout, 'c3', 'conv2d_bwd_weights'))
   const [barriers] = candidates(dymem({ barriers: true }))
-  assert.is(timingOf(barriers!.layout, barriers!.fit(1000), 'c2')!.goneBy, callAt(barriers!.layout, 'c3', 'conv2d') + 1)
+  assert.is(timingOf(barriers!.layout, barriers!.fit(1000), 'c2')!.swappedOutBy, callAt(barriers!.layout, 'c3', 'conv2d') + 1)
 })
 
 // ---------------------------------------------------------------- baselines
@@ -220,16 +220,16 @@ test('vdnn: while one layer runs backward, the next one that convolves gets its 
       .runs.filter((r) => r.layer === 'c4')
       .at(-1)!
     assert.equal(timingOf(layout, c!.fit(1000), 'c2'), {
-      goneBy: callAt(layout, 'c3', 'conv2d') + 1,
-      comeAt: run.first,
-      hereBy: run.end,
+      swappedOutBy: callAt(layout, 'c3', 'conv2d') + 1,
+      swapInAt: run.first,
+      swappedInBy: run.end,
     })
   }
   const [free] = candidates(vdnnAll({ barriers: false, prefetch: false }))
-  assert.equal(timingOf(free!.layout, free!.fit(1000), 'c2'), { comeAt: callAt(free!.layout, 'c3', 'conv2d_bwd_weights') })
+  assert.equal(timingOf(free!.layout, free!.fit(1000), 'c2'), { swapInAt: callAt(free!.layout, 'c3', 'conv2d_bwd_weights') })
 })
 
-test('vdnn-conv leaves what no convolution reads; vdnn++ tries thresholds, and every other one', () => {
+test('vdnn-conv swapped what no convolution reads; vdnn++ tries thresholds, and every other one', () => {
   const s = new Sketch([2, CHANNELS, 8, 8])
   const graph = trained(s, conv(s, s.maxPool(conv(s, s.image, 'a'), 'pool', 1), 'b'))
   const names = (planner: Planner) => candidates(planner, graph).map((c) => gone(c.layout, c.fit(1000)).map(([label]) => label))

@@ -4,22 +4,22 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Link } from '../../staging/graph/machine'
-import type { Draft } from '../../staging/plan/plan'
+import type { UnpagedResidency } from '../../staging/plan/plan'
 import { scheduleSwaps } from '../../staging/schedule/swaptimes'
-import { leastPages, tightestCall, type Track } from '../../staging/schedule/tracks'
+import { leastPages, tightestCall, type PlannedStays } from '../../staging/schedule/stays'
 import { simulate } from '../../staging/sim/simulate'
-import { callsOf, PAGE_A_SECOND, planWith, track } from './steps'
+import { callsOf, PAGE_A_SECOND, planWith, plannedStays } from './steps'
 
 const ones = (n: number) => callsOf(new Array<number>(n).fill(1))
-const scheduled = (tracks: readonly Track[], calls: ReturnType<typeof callsOf>, budget: number) => {
-  const s = scheduleSwaps(tracks, calls, budget, PAGE_A_SECOND)
+const scheduled = (planned: readonly PlannedStays[], calls: ReturnType<typeof callsOf>, budget: number) => {
+  const s = scheduleSwaps(planned, calls, budget, PAGE_A_SECOND)
   if (!s) throw new Error(`no schedule in ${budget} pages`)
   return s
 }
 
 // Calls 0 and 1 make x; y is held in calls 2 and 3, z in 3 and 4; call 6 reads x again. Two pages each.
 const example = [
-  track(
+  plannedStays(
     0,
     2,
     [
@@ -28,46 +28,46 @@ const example = [
     ],
     [true],
   ),
-  track(1, 2, [[2, 3]]),
-  track(2, 2, [[3, 4]]),
+  plannedStays(1, 2, [[2, 3]]),
+  plannedStays(2, 2, [[3, 4]]),
 ]
 
 test('the worked example: the swap out is waited for where the memory is needed, the swap in starts as late as does not stall', () => {
-  const { drafts, tierBytes } = scheduled(example, ones(7), 4)
-  assert.equal(drafts, [
-    { storage: 0, from: 0, to: 2, acquire: 0, release: 3, save: { start: 2 }, tierOffset: 0 },
-    { storage: 0, from: 0, to: 2, acquire: 4, release: 7, load: { ready: 6, from: 'tier' }, tierOffset: 0 },
+  const { residencies, tierBytes } = scheduled(example, ones(7), 4)
+  assert.equal(residencies, [
+    { storage: 0, from: 0, to: 2, acquire: 0, release: 3, swapOut: { start: 2 }, tierOffset: 0 },
+    { storage: 0, from: 0, to: 2, acquire: 4, release: 7, swapIn: { ready: 6, from: 'tier' }, tierOffset: 0 },
     { storage: 1, from: 0, to: 2, acquire: 2, release: 4 },
     { storage: 2, from: 0, to: 2, acquire: 3, release: 5 },
   ])
   assert.is(tierBytes, bytesOf(2))
   // Calls 0, 1, 2 end at 3; the copy that began at 2 ends at 4: one second of stall. x is back at 7, in time for call 6.
-  const t = simulate(planWith(drafts, ones(7)), PAGE_A_SECOND)
+  const t = simulate(planWith(residencies, ones(7)), PAGE_A_SECOND)
   assert.equal(t.stallSeconds, { memory: 1, data: 0 })
   assert.is(t.makespanSeconds, 8)
 })
 
 test('with room enough nothing waits: the swap out ends in its own time', () => {
-  const { drafts } = scheduled(example, ones(7), 6)
-  assert.equal(drafts[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 4, save: { start: 2 }, tierOffset: 0 })
-  assert.equal(simulate(planWith(drafts, ones(7)), PAGE_A_SECOND).stallSeconds, { memory: 0, data: 0 })
+  const { residencies } = scheduled(example, ones(7), 6)
+  assert.equal(residencies[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 4, swapOut: { start: 2 }, tierOffset: 0 })
+  assert.equal(simulate(planWith(residencies, ones(7)), PAGE_A_SECOND).stallSeconds, { memory: 0, data: 0 })
 })
 
 test('a long call hides a copy, a short one does not', () => {
   const slow = callsOf([1, 1, 2, 1, 1, 1, 1])
-  const t = simulate(planWith(scheduled(example, slow, 4).drafts, slow), PAGE_A_SECOND)
+  const t = simulate(planWith(scheduled(example, slow, 4).residencies, slow), PAGE_A_SECOND)
   assert.equal(t.stallSeconds, { memory: 0, data: 0 })
   assert.is(t.makespanSeconds, 8)
 })
 
 test('a swap in that the memory delays is a stall for its value', () => {
   // z is held until call 5: x can only begin to come back at point 6, where it is needed.
-  const tracks = [example[0]!, example[1]!, track(2, 2, [[3, 5]])]
-  const { drafts } = scheduled(tracks, ones(7), 3 + 1)
-  assert.is(drafts[1]!.acquire, 4, 'four pages have room for x and z')
+  const planned = [example[0]!, example[1]!, plannedStays(2, 2, [[3, 5]])]
+  const { residencies } = scheduled(planned, ones(7), 3 + 1)
+  assert.is(residencies[1]!.acquire, 4, 'four pages have room for x and z')
   const tight = scheduled(
     [
-      track(
+      plannedStays(
         0,
         3,
         [
@@ -76,18 +76,18 @@ test('a swap in that the memory delays is a stall for its value', () => {
         ],
         [true],
       ),
-      track(2, 2, [[3, 5]]),
+      plannedStays(2, 2, [[3, 5]]),
     ],
     ones(7),
     4,
   )
-  assert.is(tight.drafts[1]!.acquire, 6)
-  assert.equal(simulate(planWith(tight.drafts, ones(7)), PAGE_A_SECOND).stallSeconds, { memory: 2, data: 3 })
+  assert.is(tight.residencies[1]!.acquire, 6)
+  assert.equal(simulate(planWith(tight.residencies, ones(7)), PAGE_A_SECOND).stallSeconds, { memory: 2, data: 3 })
 })
 
 test('one link: swaps out follow one another, in the order in which their stays end', () => {
-  const tracks = [
-    track(
+  const planned = [
+    plannedStays(
       0,
       2,
       [
@@ -96,7 +96,7 @@ test('one link: swaps out follow one another, in the order in which their stays 
       ],
       [true],
     ),
-    track(
+    plannedStays(
       1,
       2,
       [
@@ -106,10 +106,10 @@ test('one link: swaps out follow one another, in the order in which their stays 
       [true],
     ),
   ]
-  const { drafts } = scheduled(tracks, ones(10), 100)
+  const { residencies } = scheduled(planned, ones(10), 100)
   // The first runs from 1 to 3, the second from 3 to 5; backwards, 9 is loaded from 7 and 8 from 5 to 7.
   assert.equal(
-    drafts.map((d) => [d.storage, d.acquire, d.release, d.swapOut?.start, d.swapIn?.ready]),
+    residencies.map((d) => [d.storage, d.acquire, d.release, d.swapOut?.start, d.swapIn?.ready]),
     [
       [0, 0, 3, 1, undefined],
       [0, 7, 10, undefined, 9],
@@ -120,7 +120,7 @@ test('one link: swaps out follow one another, in the order in which their stays 
 })
 
 test('what was saved and not written since is not saved again', () => {
-  const t = track(
+  const t = plannedStays(
     0,
     1,
     [
@@ -130,9 +130,9 @@ test('what was saved and not written since is not saved again', () => {
     ],
     [true, true],
   )
-  const { drafts } = scheduled([t], ones(9), 9)
+  const { residencies } = scheduled([t], ones(9), 9)
   assert.equal(
-    drafts.map((d) => [d.swapOut?.start, d.swapIn?.from]),
+    residencies.map((d) => [d.swapOut?.start, d.swapIn?.from]),
     [
       [1, undefined],
       [undefined, 'tier'],
@@ -141,15 +141,15 @@ test('what was saved and not written since is not saved again', () => {
   )
   const rewritten = { ...t, stays: t.stays.map((s) => ({ ...s, lastWrite: s.last })) }
   assert.equal(
-    scheduled([rewritten], ones(9), 9).drafts.map((d) => d.swapOut?.start),
+    scheduled([rewritten], ones(9), 9).residencies.map((d) => d.swapOut?.start),
     [1, 5, undefined],
   )
 })
 
 test('fed data is loaded from its source each time and never saved', () => {
-  const { drafts, tierBytes } = scheduled(
+  const { residencies, tierBytes } = scheduled(
     [
-      track(
+      plannedStays(
         0,
         2,
         [
@@ -163,23 +163,23 @@ test('fed data is loaded from its source each time and never saved', () => {
     ones(6),
     4,
   )
-  assert.equal(drafts, [
-    { storage: 0, from: 0, to: 2, acquire: 0, release: 2, load: { ready: 1, from: 'source' } },
-    { storage: 0, from: 0, to: 2, acquire: 3, release: 6, load: { ready: 5, from: 'source' } },
+  assert.equal(residencies, [
+    { storage: 0, from: 0, to: 2, acquire: 0, release: 2, swapIn: { ready: 1, from: 'source' } },
+    { storage: 0, from: 0, to: 2, acquire: 3, release: 6, swapIn: { ready: 5, from: 'source' } },
   ])
   assert.is(tierBytes, 0)
 })
 
 test('many loads that begin with the step arrive in the order in which they are needed', () => {
-  const bands = [0, 1, 2, 3].map((k) => ({ ...track(0, 1, [[k, k]], [], { kind: 'fed' }), from: k, to: k + 1 }))
-  const { drafts } = scheduled(bands, ones(4), 10)
-  const t = simulate(planWith(drafts, ones(4), { 0: 'fed' }), PAGE_A_SECOND)
+  const bands = [0, 1, 2, 3].map((k) => ({ ...plannedStays(0, 1, [[k, k]], [], { kind: 'fed' }), from: k, to: k + 1 }))
+  const { residencies } = scheduled(bands, ones(4), 10)
+  const t = simulate(planWith(residencies, ones(4), { 0: 'fed' }), PAGE_A_SECOND)
   assert.equal(t.stallSeconds, { memory: 0, data: 1 }, 'only the first band is waited for')
 })
 
-test('chunks side by side that come and go together are one copy', () => {
+test('parts side by side that come and go together are one copy', () => {
   const side = [0, 2, 4].map((from) => ({
-    ...track(
+    ...plannedStays(
       0,
       2,
       [
@@ -191,8 +191,8 @@ test('chunks side by side that come and go together are one copy', () => {
     from,
     to: from + 2,
   }))
-  const { drafts } = scheduled(side, ones(10), 6)
-  const first = drafts.filter((d) => d.acquire === 0)
+  const { residencies } = scheduled(side, ones(10), 6)
+  const first = residencies.filter((d) => d.acquire === 0)
   assert.is(
     first.reduce((n, d) => n + d.to - d.from, 0),
     6,
@@ -200,13 +200,13 @@ test('chunks side by side that come and go together are one copy', () => {
   assert.ok(
     first.every((d, i) => i === 0 || d.tierOffset === first[i - 1]!.tierOffset! + bytesOf(first[i - 1]!.to - first[i - 1]!.from)),
   )
-  const still = side.map((t) => ({ ...t, leaves: [false] }))
-  assert.equal(scheduled(still, ones(10), 6).drafts, [{ storage: 0, from: 0, to: 6, acquire: 0, release: 10 }])
+  const still = side.map((t) => ({ ...t, swapped: [false] }))
+  assert.equal(scheduled(still, ones(10), 6).residencies, [{ storage: 0, from: 0, to: 6, acquire: 0, release: 10 }])
 })
 
 test('a swap out starts when the last write is over, though the pages are still read', () => {
   const read = {
-    ...track(
+    ...plannedStays(
       0,
       2,
       [
@@ -220,29 +220,29 @@ test('a swap out starts when the last write is over, though the pages are still 
       { segment: 1, first: 9, last: 9, lastWrite: -1 },
     ],
   }
-  const { drafts } = scheduled([read], ones(10), 2)
-  assert.equal(drafts[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 5, save: { start: 2 }, tierOffset: 0 })
+  const { residencies } = scheduled([read], ones(10), 2)
+  assert.equal(residencies[0], { storage: 0, from: 0, to: 2, acquire: 0, release: 5, swapOut: { start: 2 }, tierOffset: 0 })
 })
 
 test('a planner may say when: a swap out is waited for by a point, a swap in starts at one and holds its pages', () => {
-  const timed = { ...example[0]!, timing: [{ goneBy: 3, comeAt: 3 }] }
-  const { drafts } = scheduled([timed, example[1]!], ones(7), 6)
-  assert.equal([drafts[0]!.release, drafts[1]!.acquire, drafts[1]!.swapIn], [3, 3, { ready: 6, from: 'tier' }])
+  const timed = { ...example[0]!, timing: [{ swappedOutBy: 3, swapInAt: 3 }] }
+  const { residencies } = scheduled([timed, example[1]!], ones(7), 6)
+  assert.equal([residencies[0]!.release, residencies[1]!.acquire, residencies[1]!.swapIn], [3, 3, { ready: 6, from: 'tier' }])
   assert.is(
-    scheduled([example[0]!, example[1]!], ones(7), 6).drafts[0]!.release,
+    scheduled([example[0]!, example[1]!], ones(7), 6).residencies[0]!.release,
     4,
     'left to itself it is waited for in its own time',
   )
   // What is held early counts.
-  const tracks = [timed, example[1]!, example[2]!]
-  assert.equal([leastPages(example, 7), leastPages(tracks, 7)], [4, 6])
-  assert.is(scheduleSwaps(tracks, ones(7), 5, PAGE_A_SECOND), null)
+  const planned = [timed, example[1]!, example[2]!]
+  assert.equal([leastPages(example, 7), leastPages(planned, 7)], [4, 6])
+  assert.is(scheduleSwaps(planned, ones(7), 5, PAGE_A_SECOND), null)
 })
 
 test('where both directions share the link, swaps in start earlier, around the swaps out', () => {
   // x leaves during calls 1 to 4, y is due back at call 6: two calls' time, of which the shared link has only call 5 and call 0.
-  const tracks = [
-    track(
+  const planned = [
+    plannedStays(
       0,
       4,
       [
@@ -251,16 +251,16 @@ test('where both directions share the link, swaps in start earlier, around the s
       ],
       [true],
     ),
-    track(1, 2, [[6, 6]], [], { kind: 'fed' }),
+    plannedStays(1, 2, [[6, 6]], [], { kind: 'fed' }),
   ]
   const acquired = (fullDuplex: boolean): number =>
-    scheduleSwaps(tracks, ones(20), 100, { ...PAGE_A_SECOND, fullDuplex })!.drafts.find((d) => d.storage === 1)!.acquire
+    scheduleSwaps(planned, ones(20), 100, { ...PAGE_A_SECOND, fullDuplex })!.residencies.find((d) => d.storage === 1)!.acquire
   assert.equal([acquired(true), acquired(false)], [4, 0])
 })
 
 test('where copying and computing slow each other down, copies start as much earlier as they take longer', () => {
-  const tracks = [
-    track(
+  const planned = [
+    plannedStays(
       0,
       2,
       [
@@ -272,9 +272,9 @@ test('where copying and computing slow each other down, copies start as much ear
   ]
   const comesAt = (beside: Link['beside']): number => {
     const link = { ...PAGE_A_SECOND, ...(beside ? { beside } : {}) }
-    const { drafts } = scheduleSwaps(tracks, ones(11), 4, link)!
-    assert.is(simulate(planWith(drafts, ones(11)), link).stallSeconds.data, 0)
-    return drafts[1]!.acquire
+    const { residencies } = scheduleSwaps(planned, ones(11), 4, link)!
+    assert.is(simulate(planWith(residencies, ones(11)), link).stallSeconds.data, 0)
+    return residencies[1]!.acquire
   }
   assert.is(comesAt(undefined), 8)
   assert.is(comesAt({ copies: 2, calls: 1 }), 6)
@@ -290,7 +290,7 @@ test('the tightest call', () => {
 // ---------------------------------------------------------------- every schedule
 
 interface Case {
-  readonly tracks: readonly Track[]
+  readonly planned: readonly PlannedStays[]
   readonly seconds: readonly number[]
 }
 
@@ -303,11 +303,11 @@ const stays = (calls: number): fc.Arbitrary<readonly (readonly [number, number])
     return out
   })
 
-const oneTrack = (calls: number) =>
+const onesStays = (calls: number) =>
   fc.record({
     pages: fc.integer({ min: 1, max: 5 }),
     stays: stays(calls),
-    leaves: fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }),
+    swapped: fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }),
     writes: fc.array(fc.constantFrom('no', 'early', 'late'), { minLength: 4, maxLength: 4 }),
     kind: fc.constantFrom('value', 'value', 'value', 'fed', 'small', 'persistent'),
     split: fc.boolean(),
@@ -316,15 +316,15 @@ const oneTrack = (calls: number) =>
 const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) =>
   fc.record({
     seconds: fc.array(fc.constantFrom(0, 0.5, 1, 3), { minLength: calls, maxLength: calls }),
-    tracks: fc.array(oneTrack(calls), { minLength: 1, maxLength: 7 }).map((list) =>
-      list.flatMap((t, storage): Track[] => {
-        const kind = t.kind as Track['kind']
-        if (kind === 'persistent') return [track(storage, t.pages, [[0, calls]], [], { kind })]
-        const made = track(
+    planned: fc.array(onesStays(calls), { minLength: 1, maxLength: 7 }).map((list) =>
+      list.flatMap((t, storage): PlannedStays[] => {
+        const kind = t.kind as PlannedStays['kind']
+        if (kind === 'persistent') return [plannedStays(storage, t.pages, [[0, calls]], [], { kind })]
+        const made = plannedStays(
           storage,
           t.pages,
           t.stays,
-          t.stays.slice(1).map((_, i) => (kind === 'value' || kind === 'fed') && t.leaves[i]!),
+          t.stays.slice(1).map((_, i) => (kind === 'value' || kind === 'fed') && t.swapped[i]!),
           {
             kind,
             stays: t.stays.map(([first, last], i) => ({
@@ -335,7 +335,7 @@ const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) 
             })),
           },
         )
-        // A second chunk of the same storage, used alike.
+        // A second part of the same storage, used alike.
         return t.split ? [made, { ...made, from: t.pages, to: 2 * t.pages }] : [made]
       }),
     ),
@@ -343,29 +343,31 @@ const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) 
 )
 
 /** The same with times that a planner might ask for. */
-const timed = ({ tracks }: Case, wishes: readonly number[]): readonly Track[] =>
-  tracks.map((t) => ({
+const timed = ({ planned }: Case, wishes: readonly number[]): readonly PlannedStays[] =>
+  planned.map((t) => ({
     ...t,
-    timing: t.leaves.map((leaves, i) => {
+    timing: t.swapped.map((leaves, i) => {
       const [end, next] = [t.stays[i]!.last + 1, t.stays[i + 1]!.first]
       const at = (wish: number): number => end + Math.floor(wish * (next - end + 1))
       return leaves && i % 2 === 0
-        ? { goneBy: at(wishes[i % wishes.length]!), comeAt: at(wishes[(i + t.storage) % wishes.length]!) }
+        ? { swappedOutBy: at(wishes[i % wishes.length]!), swapInAt: at(wishes[(i + t.storage) % wishes.length]!) }
         : undefined
     }),
   }))
 
-const holds = (ds: readonly Draft[], p: number): number =>
+const holds = (ds: readonly UnpagedResidency[], p: number): number =>
   ds.filter((d) => d.acquire <= p && p < d.release).reduce((n, d) => n + d.to - d.from, 0)
-/** The drafts that hold a page of a storage, in time order. */
-const over = (ds: readonly Draft[], storage: number, page: number): readonly Draft[] =>
+/** The residencies that hold a page of a storage, in time order. */
+const over = (ds: readonly UnpagedResidency[], storage: number, page: number): readonly UnpagedResidency[] =>
   ds.filter((d) => d.storage === storage && d.from <= page && page < d.to).sort((a, b) => a.acquire - b.acquire)
 
-/** The stays of a track between two of its leaves, as one. */
-const intervals = (t: Track): readonly { readonly first: number; readonly last: number; readonly lastWrite: number }[] => {
+/** The stays of a part between two of its swaps, as one. */
+const residenciesOf = (
+  t: PlannedStays,
+): readonly { readonly first: number; readonly last: number; readonly lastWrite: number }[] => {
   const out: { first: number; last: number; lastWrite: number }[] = []
   t.stays.forEach((s, i) => {
-    const open = i > 0 && !t.leaves[i - 1] ? out[out.length - 1] : undefined
+    const open = i > 0 && !t.swapped[i - 1] ? out[out.length - 1] : undefined
     if (open) {
       open.last = s.last
       open.lastWrite = Math.max(open.lastWrite, s.lastWrite)
@@ -374,33 +376,33 @@ const intervals = (t: Track): readonly { readonly first: number; readonly last: 
   return out
 }
 
-const checkTrack = (t: Track, ds: readonly Draft[], end: number): void => {
-  const ivs = intervals(t)
+const checkStays = (t: PlannedStays, ds: readonly UnpagedResidency[], end: number): void => {
+  const rs = residenciesOf(t)
   for (let page = t.from; page < t.to; page++) {
     const mine = over(ds, t.storage, page)
-    assert.is(mine.length, ivs.length)
-    for (const [i, iv] of ivs.entries()) {
+    assert.is(mine.length, rs.length)
+    for (const [i, r] of rs.entries()) {
       const d = mine[i]!
-      assert.ok(d.acquire <= iv.first && Math.min(iv.last, end - 1) < d.release, 'on the device throughout its stays')
+      assert.ok(d.acquire <= r.first && Math.min(r.last, end - 1) < d.release, 'on the device throughout its stays')
       assert.ok(i === 0 || mine[i - 1]!.release <= d.acquire, 'a page is not there twice')
-      const last = i === ivs.length - 1
+      const last = i === rs.length - 1
       if (t.kind === 'fed') assert.is(d.swapIn?.from, 'source')
       else assert.is(d.swapIn?.from, i > 0 ? 'tier' : undefined)
-      if (d.swapIn) assert.is(d.swapIn.ready, iv.first)
+      if (d.swapIn) assert.is(d.swapIn.ready, r.first)
       assert.is(
         d.swapOut !== undefined,
-        !last && t.kind === 'value' && iv.lastWrite >= 0,
+        !last && t.kind === 'value' && r.lastWrite >= 0,
         'saved when it leaves with bytes that the tier has not',
       )
       if (d.swapOut)
-        assert.is(d.swapOut.start, iv.lastWrite + 1, 'its copy sees the last write, and need not wait for the last read')
+        assert.is(d.swapOut.start, r.lastWrite + 1, 'its copy sees the last write, and need not wait for the last read')
       if (t.kind === 'persistent') assert.equal([d.acquire, d.release], [0, end])
     }
   }
 }
 
-/** From the first save to the last load of each tier range, no other storage's bytes lie there. */
-const checkTier = (ds: readonly Draft[], tierBytes: number): void => {
+/** From the first swap out to the last swap in of each tier range, no other storage's bytes lie there. */
+const checkTier = (ds: readonly UnpagedResidency[], tierBytes: number): void => {
   const slots = new Map<number, { lo: number; hi: number; first: number; last: number }>()
   for (const d of ds) {
     if (d.tierOffset === undefined) continue
@@ -430,18 +432,18 @@ test('every schedule: budget kept at every call, stays covered, saves after writ
       fc.nat({ max: 12 }),
       fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 0, maxLength: 3 }),
       (made, extra, wishes) => {
-        const tracks = wishes.length > 0 ? timed(made, wishes) : made.tracks
+        const planned = wishes.length > 0 ? timed(made, wishes) : made.planned
         const calls = callsOf(made.seconds)
-        const least = leastPages(tracks, calls.length)
+        const least = leastPages(planned, calls.length)
         const budget = least + extra
-        const moves = scheduleSwaps(tracks, calls, budget, { ...PAGE_A_SECOND, fullDuplex: extra % 2 === 0 })
+        const moves = scheduleSwaps(planned, calls, budget, { ...PAGE_A_SECOND, fullDuplex: extra % 2 === 0 })
         if (!moves) throw new Error(`no schedule in ${budget} pages`)
-        const { drafts, tierBytes } = moves
+        const { residencies, tierBytes } = moves
         for (let p = 0; p < calls.length; p++)
-          assert.ok(holds(drafts, p) <= budget, `${holds(drafts, p)} of ${budget} pages at call ${p}`)
-        for (const t of tracks) checkTrack(t, drafts, calls.length)
-        checkTier(drafts, tierBytes)
-        assert.ok(drafts.every((d) => d.release <= calls.length))
+          assert.ok(holds(residencies, p) <= budget, `${holds(residencies, p)} of ${budget} pages at call ${p}`)
+        for (const t of planned) checkStays(t, residencies, calls.length)
+        checkTier(residencies, tierBytes)
+        assert.ok(residencies.every((d) => d.release <= calls.length))
       },
     ),
     { numRuns: 400, seed: 33 },
@@ -450,17 +452,17 @@ test('every schedule: budget kept at every call, stays covered, saves after writ
 
 test('a schedule exists exactly from leastPages on, and that is what is held when nothing moves early', () => {
   fc.assert(
-    fc.property(cases, ({ tracks, seconds }) => {
+    fc.property(cases, ({ planned, seconds }) => {
       const calls = callsOf(seconds)
-      const least = leastPages(tracks, calls.length)
+      const least = leastPages(planned, calls.length)
       const held = seconds.map((_, p) =>
-        tracks.reduce((n, t) => n + intervals(t).filter((iv) => iv.first <= p && p <= iv.last).length * (t.to - t.from), 0),
+        planned.reduce((n, t) => n + residenciesOf(t).filter((r) => r.first <= p && p <= r.last).length * (t.to - t.from), 0),
       )
       assert.is(least, Math.max(...held))
-      assert.equal(tightestCall(tracks, calls.length), { call: held.indexOf(least), pages: least })
+      assert.equal(tightestCall(planned, calls.length), { call: held.indexOf(least), pages: least })
       for (const budget of [0, least - 2, least - 1])
-        if (budget >= 0 && budget < least) assert.is(scheduleSwaps(tracks, calls, budget, PAGE_A_SECOND), null)
-      for (const budget of [least, least + 1, least + 7]) assert.ok(scheduleSwaps(tracks, calls, budget, PAGE_A_SECOND))
+        if (budget >= 0 && budget < least) assert.is(scheduleSwaps(planned, calls, budget, PAGE_A_SECOND), null)
+      for (const budget of [least, least + 1, least + 7]) assert.ok(scheduleSwaps(planned, calls, budget, PAGE_A_SECOND))
     }),
     { numRuns: 200, seed: 34 },
   )

@@ -10,7 +10,7 @@ import { compile } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { inCoreLayout } from '../../staging/schedule/incore'
 import { strategies } from '../../staging/schedule/strategies'
-import { leastPages } from '../../staging/schedule/tracks'
+import { leastPages } from '../../staging/schedule/stays'
 import { simulate } from '../../staging/sim/simulate'
 
 const on = machine('v100-pcie-16g')
@@ -18,7 +18,7 @@ const on = machine('v100-pcie-16g')
 /** What a method makes of a network at several budgets: its least memory, then seconds. */
 const outcome = (graph: NonNullable<ReturnType<typeof graphOf>>, strategy: string, method: Method): string => {
   const l = inCoreLayout(graph, on)
-  const most = leastPages(l.tracks, l.calls.length)
+  const most = leastPages(l.planned, l.calls.length)
   return [0, 0.4, 0.6, 0.8]
     .map((share) => {
       const plan = compile(graph, {

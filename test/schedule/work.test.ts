@@ -9,14 +9,14 @@ import { renderError } from '../../staging/core/errors'
 import type { Graph } from '../../staging/graph/graph'
 import type { Machine } from '../../staging/graph/machine'
 import { inCoreLayout } from '../../staging/schedule/incore'
-import { leastPages } from '../../staging/schedule/tracks'
+import { leastPages } from '../../staging/schedule/stays'
 import { machines } from '../../staging/sim/machines'
 import { trainingGraph } from '../golden/golden'
 
 const machine = machines['v100-pcie-16g']!
 const inCorePages = (graph: Graph): number => {
   const layout = inCoreLayout(graph, machine)
-  return leastPages(layout.tracks, layout.calls.length)
+  return leastPages(layout.planned, layout.calls.length)
 }
 
 interface Done {

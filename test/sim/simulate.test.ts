@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
-import type { Draft } from '../../staging/plan/plan'
+import type { UnpagedResidency } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import type { Span } from '../../staging/sim/timeline'
 import { callsOf, PAGE_A_SECOND, planWith } from '../schedule/steps'
@@ -41,7 +41,7 @@ test('the worked example: a second of work, three to copy out, a second of work,
 })
 
 /** Saved after call 0, back for call 3. */
-const away = (pages: number, back: number): Draft[] => [
+const away = (pages: number, back: number): UnpagedResidency[] => [
   { storage: 0, from: 0, to: pages, acquire: 0, release: 2, swapOut: { start: 1 }, tierOffset: 0 },
   { storage: 0, from: 0, to: pages, acquire: back, release: 4, swapIn: { ready: 3, from: 'tier' }, tierOffset: 0 },
 ]
@@ -65,7 +65,7 @@ test('copies pay the latency each, and the rate of their direction', () => {
   assert.equal(t.stallSeconds, { memory: 3.25, data: 0.75 })
 })
 
-const both: Draft[] = [
+const both: UnpagedResidency[] = [
   { storage: 0, from: 0, to: 3, acquire: 0, release: 3, swapOut: { start: 1 }, tierOffset: 0 },
   { storage: 1, from: 0, to: 2, acquire: 1, release: 3, swapIn: { ready: 2, from: 'source' } },
 ]
@@ -83,7 +83,7 @@ test('two directions run at once where the link can, one after the other where i
 test('where copies and calls slow each other down, both take longer while they overlap', () => {
   const beside = { copies: 2, calls: 1.5 }
   // Out of 1 s is issued at 1. Beside call 1 (4 s alone) it takes 2 s, to 3; the call has then done 2/1.5 s of its 4 and ends at 3 + 4 - 4/3.
-  const out: Draft[] = [{ storage: 0, from: 0, to: 1, acquire: 0, release: 3, swapOut: { start: 1 }, tierOffset: 0 }]
+  const out: UnpagedResidency[] = [{ storage: 0, from: 0, to: 1, acquire: 0, release: 3, swapOut: { start: 1 }, tierOffset: 0 }]
   const t = simulate(planWith(out, callsOf([1, 4, 1])), { ...PAGE_A_SECOND, beside })
   assert.equal(
     t.spans.filter((s) => s.stream === 'out').map((s) => [s.start, s.end]),
@@ -106,13 +106,13 @@ test('where copies and calls slow each other down, both take longer while they o
 })
 
 test('of copies that start at one point the one that is waited for first runs first', () => {
-  const drafts: Draft[] = [
+  const residencies: UnpagedResidency[] = [
     { storage: 0, from: 0, to: 2, acquire: 0, release: 4, swapOut: { start: 1 }, tierOffset: 0 },
     { storage: 1, from: 0, to: 1, acquire: 0, release: 2, swapOut: { start: 1 }, tierOffset: bytesOf(2) },
     { storage: 2, from: 0, to: 1, acquire: 1, release: 4, swapIn: { ready: 3, from: 'source' } },
     { storage: 3, from: 0, to: 1, acquire: 1, release: 3, swapIn: { ready: 2, from: 'source' } },
   ]
-  const t = simulate(planWith(drafts, callsOf([1, 1, 1, 1]), { 2: 'fed', 3: 'fed' }), PAGE_A_SECOND)
+  const t = simulate(planWith(residencies, callsOf([1, 1, 1, 1]), { 2: 'fed', 3: 'fed' }), PAGE_A_SECOND)
   assert.equal(
     t.spans.filter((s) => s.stream !== 'compute').map((s) => `${s.label} ${s.start}-${s.end}`),
     ['s1 1-2', 's0 2-4', 's3 1-2', 's2 2-3'],
@@ -121,12 +121,12 @@ test('of copies that start at one point the one that is waited for first runs fi
 })
 
 test('memory over time: parameters throughout, the rest as it comes and goes, and never more than the peak', () => {
-  const drafts: Draft[] = [
+  const residencies: UnpagedResidency[] = [
     { storage: 0, from: 0, to: 4, acquire: 0, release: 3 },
     { storage: 1, from: 0, to: 2, acquire: 0, release: 1 },
     { storage: 2, from: 0, to: 3, acquire: 1, release: 2 },
   ]
-  const plan = planWith(drafts, callsOf([1, 2, 1]), { 0: 'persistent' })
+  const plan = planWith(residencies, callsOf([1, 2, 1]), { 0: 'persistent' })
   const t = simulate(plan, PAGE_A_SECOND)
   assert.equal(t.memory, [
     { time: 0, pages: 6 },

@@ -71,7 +71,7 @@ refuses(
   /first call to the last/,
 )
 refuses(
-  'a load is not waited for before the bytes are read',
+  'a swap in is not waited for before the bytes are read',
   'arriving',
   swapPlan,
   (p) => {
@@ -84,13 +84,13 @@ refuses('the image is not waited for', 'arriving', swapPlan, (p) => {
   stay(p, 'image').swapIn!.ready = 1
 })
 refuses(
-  'a call writes what is being saved',
+  'a call writes what is being swapped out',
   'leaving',
   swapPlan,
   (p) => {
     stay(p, 'c1').swapOut!.start = 1
   },
-  /written while it is copied/,
+  /written while it is swapped out/,
 )
 
 const sort = (p: MutablePlan): void => {
@@ -100,7 +100,7 @@ const sort = (p: MutablePlan): void => {
 // ---------------------------------------------------------------- what comes back
 
 refuses(
-  'bytes leave without a save and come back as garbage',
+  'bytes leave without a swap out and come back as garbage',
   'lost',
   swapPlan,
   (p) => {
@@ -129,7 +129,7 @@ refuses('the image is gone and not read again', 'lost', swapPlan, (p) => {
   delete stay(p, 'image', 1).swapIn
 })
 refuses(
-  'what was written after the save is dropped, and the old copy loaded',
+  'what was written after the swap out is dropped, and the old copy swapped in',
   'lost',
   swapPlan,
   (p) => {
@@ -141,29 +141,29 @@ refuses(
       acquire,
       release,
       tierOffset,
-      load: { ready: acquire, from: 'tier' as const },
+      swapIn: { ready: acquire, from: 'tier' as const },
     })
     p.residencies.push(again(8, 9), again(9, 10))
-    Object.assign(r, { release: 8, tierOffset, save: { start: 7 } })
+    Object.assign(r, { release: 8, tierOffset, swapOut: { start: 7 } })
     sort(p)
   },
   /'c1.grad'.*did not come back/,
 )
 refuses(
-  'a load of what nobody saved',
+  'a swap in of what nobody swapped out',
   'tier',
   swapPlan,
   (p) => {
     delete stay(p, 'c1').swapOut
   },
-  /no save left there/,
+  /which was not swapped out to there/,
 )
-refuses('a load from another place than the save', 'tier', swapPlan, (p) => {
+refuses('a swap in from another place than the swap out', 'tier', swapPlan, (p) => {
   p.tierBytes *= 2
   stay(p, 'c1', 1).tierOffset = PAGE_BYTES
 })
 refuses(
-  'a load starts before its save is waited for',
+  'a swap in starts before its swap out is waited for',
   'pages',
   swapPlan,
   (p) => {
@@ -172,7 +172,7 @@ refuses(
   /on the device already/,
 )
 refuses(
-  'another save takes the place in the lower tier',
+  'another swap out takes the place in the lower tier',
   'tier',
   swapPlan,
   (p) => {
@@ -181,10 +181,10 @@ refuses(
     r.swapOut = { start: 3 }
     r.tierOffset = 0
   },
-  /no save left there|still being loaded/,
+  /which was not swapped out|still being swapped in/,
 )
 refuses(
-  'a save over bytes that are still being loaded',
+  'a swap out over bytes that are still being swapped in',
   'tier',
   swapPlan,
   (p) => {
@@ -193,10 +193,10 @@ refuses(
     r.swapOut = { start: 5 }
     r.tierOffset = 0
   },
-  /still being loaded/,
+  /still being swapped in/,
 )
 refuses(
-  'a load from the data source over computed values',
+  'data is fed over computed values',
   'structure',
   swapPlan,
   (p) => {

@@ -67,7 +67,7 @@ export const allResident = (p: MutablePlan): MutablePlan => {
       acquire: 0,
       release: p.calls.length,
       runs,
-      ...(fed ? { load: { ready: 0, from: 'source' as const } } : {}),
+      ...(fed ? { swapIn: { ready: 0, from: 'source' as const } } : {}),
     }
   })
   p.peakPages = page

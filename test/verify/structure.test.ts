@@ -171,13 +171,13 @@ refuses(
   },
   /acquired earlier/,
 )
-refuses('a load that is ready after the pages are gone', 'structure', swapPlan, (p) => {
+refuses('a swap in that is ready after the pages are gone', 'structure', swapPlan, (p) => {
   stay(p, 'c1', 1).swapIn!.ready = 9
 })
-refuses('a save that starts after it is waited for', 'structure', swapPlan, (p) => {
+refuses('a swap out that starts after it is waited for', 'structure', swapPlan, (p) => {
   stay(p, 'c1').swapOut!.start = 5
 })
-refuses('a save of pages that are still arriving', 'structure', swapPlan, (p) => {
+refuses('a swap out of pages that are still arriving', 'structure', swapPlan, (p) => {
   stay(p, 'c1', 1).swapOut = { start: 5 }
 })
 refuses(
@@ -204,7 +204,7 @@ refuses(
 refuses('a transfer between alignments', 'tier', swapPlan, (p) => {
   for (const n of [0, 1]) stay(p, 'c1', n).tierOffset = 100
 })
-refuses('a save past the end of the lower tier', 'tier', swapPlan, (p) => {
+refuses('a swap out past the end of the lower tier', 'tier', swapPlan, (p) => {
   p.tierBytes -= 4096
 })
 

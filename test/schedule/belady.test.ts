@@ -1,40 +1,40 @@
-// Which chunks leave: farthest next use first, no more than the budget demands; greedy takes a prefix of the activations.
+// Which parts leave: farthest next use first, no more than the budget demands; greedy takes a prefix of the activations.
 import { isLeft } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Candidate } from '../../staging/schedule/candidate'
-import { leaveAll, leaveUntil } from '../../staging/schedule/evict'
-import { canLeave, leastPages, type Track } from '../../staging/schedule/tracks'
+import { swapAll, swapUntil } from '../../staging/schedule/belady'
+import { canSwap, leastPages, type PlannedStays } from '../../staging/schedule/stays'
 import { swapGreedy } from '../../staging/schedule/greedy'
 import { machines } from '../../staging/sim/machines'
 import { Sketch } from '../graph/sketch'
 import { trained } from '../tile/trained'
-import { callsOf, track } from './steps'
+import { callsOf, plannedStays } from './steps'
 
 const ones = (n: number) => callsOf(new Array<number>(n).fill(1))
-const leaving = (tracks: readonly Track[]): boolean[][] => tracks.map((t) => [...t.leaves])
+const leaving = (planned: readonly PlannedStays[]): boolean[][] => planned.map((t) => [...t.swapped])
 
 test('the worked example: used a b c b a in two pages, a leaves', () => {
-  const tracks = [
-    track(0, 1, [
+  const planned = [
+    plannedStays(0, 1, [
       [0, 0],
       [4, 4],
     ]),
-    track(1, 1, [
+    plannedStays(1, 1, [
       [1, 1],
       [3, 3],
     ]),
-    track(2, 1, [[2, 2]]),
+    plannedStays(2, 1, [[2, 2]]),
   ]
-  assert.equal(leaving(leaveUntil(tracks, ones(5), 2)), [[true], [false], []])
-  assert.equal(leaving(leaveUntil(tracks, ones(5), 1)), [[true], [true], []])
-  assert.equal(leaving(leaveUntil(tracks, ones(5), 3)), [[false], [false], []])
+  assert.equal(leaving(swapUntil(planned, ones(5), 2)), [[true], [false], []])
+  assert.equal(leaving(swapUntil(planned, ones(5), 1)), [[true], [true], []])
+  assert.equal(leaving(swapUntil(planned, ones(5), 3)), [[false], [false], []])
 })
 
 test('what cannot leave stays', () => {
-  const tracks = [
-    track(
+  const planned = [
+    plannedStays(
       0,
       1,
       [
@@ -44,30 +44,30 @@ test('what cannot leave stays', () => {
       [false],
       { kind: 'small' },
     ),
-    track(1, 1, [
+    plannedStays(1, 1, [
       [1, 1],
       [3, 3],
     ]),
-    track(2, 1, [[2, 2]]),
+    plannedStays(2, 1, [[2, 2]]),
   ]
-  assert.equal(tracks.map(canLeave), [false, true, true])
-  assert.equal(leaving(leaveAll(tracks)), [[false], [true], []])
-  assert.equal(leaving(leaveUntil(tracks, ones(5), 2)), [[false], [true], []])
+  assert.equal(planned.map(canSwap), [false, true, true])
+  assert.equal(leaving(swapAll(planned)), [[false], [true], []])
+  assert.equal(leaving(swapUntil(planned, ones(5), 2)), [[false], [true], []])
 })
 
 test('only the gap at the tight call is used', () => {
-  const tracks = [
-    track(0, 2, [
+  const planned = [
+    plannedStays(0, 2, [
       [0, 0],
       [3, 3],
       [9, 9],
     ]),
-    track(1, 2, [[6, 6]]),
+    plannedStays(1, 2, [[6, 6]]),
   ]
-  assert.equal(leaving(leaveUntil(tracks, ones(10), 3)), [[false, true], []])
+  assert.equal(leaving(swapUntil(planned, ones(10), 3)), [[false, true], []])
 })
 
-const tracks: fc.Arbitrary<readonly Track[]> = fc
+const planned: fc.Arbitrary<readonly PlannedStays[]> = fc
   .array(
     fc.record({
       pages: fc.integer({ min: 1, max: 4 }),
@@ -78,27 +78,27 @@ const tracks: fc.Arbitrary<readonly Track[]> = fc
   )
   .map((list) =>
     list.map((t, i) =>
-      track(
+      plannedStays(
         i,
         t.pages,
         [...t.points].sort((a, b) => a - b).map((p) => [p, p] as const),
         undefined,
-        { kind: t.kind as Track['kind'] },
+        { kind: t.kind as PlannedStays['kind'] },
       ),
     ),
   )
 
 test('from the least on every budget is met, below it none; a budget that everything fits moves nothing', () => {
   fc.assert(
-    fc.property(tracks, (ts) => {
+    fc.property(planned, (ts) => {
       const calls = ones(20)
-      const least = leastPages(leaveAll(ts), 20)
+      const least = leastPages(swapAll(ts), 20)
       const most = leastPages(ts, 20)
       for (let budget = 0; budget <= most + 1; budget++) {
-        const need = leastPages(leaveUntil(ts, calls, budget), 20)
+        const need = leastPages(swapUntil(ts, calls, budget), 20)
         assert.is(need <= budget, budget >= least, `${need} pages for a budget of ${budget}; the least is ${least}`)
       }
-      assert.equal(leaving(leaveUntil(ts, calls, most)), leaving(ts))
+      assert.equal(leaving(swapUntil(ts, calls, most)), leaving(ts))
     }),
     { numRuns: 200, seed: 71 },
   )
@@ -106,10 +106,10 @@ test('from the least on every budget is met, below it none; a budget that everyt
 
 test('marking a gap never makes any call need more', () => {
   fc.assert(
-    fc.property(tracks, fc.nat({ max: 8 }), fc.nat({ max: 3 }), (ts, which, gap) => {
+    fc.property(planned, fc.nat({ max: 8 }), fc.nat({ max: 3 }), (ts, which, gap) => {
       const t = ts[which % ts.length]!
-      if (t.leaves.length <= gap) return
-      const marked = ts.map((x) => (x === t ? { ...x, leaves: x.leaves.map((l, i) => l || i === gap) } : x))
+      if (t.swapped.length <= gap) return
+      const marked = ts.map((x) => (x === t ? { ...x, swapped: x.swapped.map((l, i) => l || i === gap) } : x))
       assert.ok(leastPages(marked, 20) <= leastPages(ts, 20))
     }),
     { numRuns: 200, seed: 72 },
@@ -130,11 +130,11 @@ const greedy = (): Candidate => {
 test('greedy swaps out the first k activations whole, and k is the least that meets the budget', () => {
   const c = greedy()
   const calls = c.layout.calls.length
-  const most = leastPages(c.layout.tracks, calls)
-  const order = c.layout.tracks
-    .filter((t) => canLeave(t) && t.stays.length > 1)
+  const most = leastPages(c.layout.planned, calls)
+  const order = c.layout.planned
+    .filter((t) => canSwap(t) && t.stays.length > 1)
     .sort((a, b) => a.stays[0]!.first - b.stays[0]!.first)
-  const gone = (ts: readonly Track[]): number[] => ts.filter((t) => t.leaves.some((l) => l)).map((t) => t.storage)
+  const gone = (ts: readonly PlannedStays[]): number[] => ts.filter((t) => t.swapped.some((l) => l)).map((t) => t.storage)
   const seen = new Set<number>()
   assert.ok(c.least < most)
   for (let budget = c.least; budget <= most; budget++) {
@@ -151,12 +151,12 @@ test('greedy swaps out the first k activations whole, and k is the least that me
       'a prefix in order of production',
     )
     assert.ok(
-      fitted.every((t) => t.leaves.every((l) => l) || !t.leaves.some((l) => l)),
+      fitted.every((t) => t.swapped.every((l) => l) || !t.swapped.some((l) => l)),
       'whole',
     )
     if (k === 0) continue
     const keep = order[k - 1]!.storage
-    const fewer = fitted.map((t) => (t.storage === keep ? { ...t, leaves: t.leaves.map(() => false) } : t))
+    const fewer = fitted.map((t) => (t.storage === keep ? { ...t, swapped: t.swapped.map(() => false) } : t))
     assert.ok(leastPages(fewer, calls) > budget, `one less than ${k} would do for ${budget} pages`)
   }
   assert.ok(seen.has(0) && seen.size >= 3, `k took ${[...seen]}`)
@@ -165,13 +165,13 @@ test('greedy swaps out the first k activations whole, and k is the least that me
 test('large steps take no quadratic time', () => {
   const n = 40_000
   const ts = Array.from({ length: n / 4 }, (_, i) =>
-    track(i, 1, [
+    plannedStays(i, 1, [
       [i, i],
       [n - 1 - i, n - 1 - i],
     ]),
   )
   const started = process.cpuUsage().user
-  const fitted = leaveUntil(ts, ones(n), 1000)
+  const fitted = swapUntil(ts, ones(n), 1000)
   assert.is(leastPages(fitted, n), 1000)
   assert.ok((process.cpuUsage().user - started) / 1e6 < 3, `${(process.cpuUsage().user - started) / 1e6} s`)
 })

@@ -1,40 +1,44 @@
-// Which chunks leave the device, and when, so that a budget is met. In: tracks. Out: the same with gaps marked.
+// Which parts leave the device, and when, so that a budget is met. In: planned stays. Out: the same with gaps marked.
 // Invariant: marking a gap never makes any call need more, so what fits a smaller budget fits a larger one.
 //
-// `leaveUntil` follows Belady: going through the step, wherever there is too little room, the idle chunk whose next use is
+// `swapUntil` follows Belady: going through the step, wherever there is too little room, the idle part whose next use is
 // farthest away has left.
 // Worked example, pages a b c of one size, budget 2, used a b c b a: at c, of a and b the farther next use is a's.
 import { Heap } from '../core/heap'
 import type { Call } from '../plan/plan'
-import { canLeave, type Track } from './tracks'
+import { canSwap, type PlannedStays } from './stays'
 
-export const leaveAll = (tracks: readonly Track[]): readonly Track[] =>
-  tracks.map((t) => (canLeave(t) ? { ...t, leaves: t.leaves.map(() => true) } : t))
+export const swapAll = (planned: readonly PlannedStays[]): readonly PlannedStays[] =>
+  planned.map((t) => (canSwap(t) ? { ...t, swapped: t.swapped.map(() => true) } : t))
 
 interface Idle {
-  readonly track: number
+  readonly index: number
   readonly gap: number
   readonly next: number
 }
 
-export const leaveUntil = (tracks: readonly Track[], calls: readonly Call[], budgetPages: number): readonly Track[] => {
-  const leaves = tracks.map((t) => [...t.leaves])
+export const swapUntil = (
+  planned: readonly PlannedStays[],
+  calls: readonly Call[],
+  budgetPages: number,
+): readonly PlannedStays[] => {
+  const swapped = planned.map((t) => [...t.swapped])
   const held = new Int32Array(calls.length + 1)
   const add = (p: number, pages: number): void => {
     if (p < held.length) held[p]! += pages
   }
   const endsBefore: Idle[][] = Array.from({ length: calls.length + 1 }, () => [])
-  tracks.forEach((t, track) => {
+  planned.forEach((t, index) => {
     const pages = t.to - t.from
     const last = t.stays.length - 1
     add(t.stays[0]!.first, pages)
     add(t.stays[last]!.last + 1, -pages)
     for (let gap = 0; gap < last; gap++) {
       const next = t.stays[gap + 1]!.first
-      if (t.leaves[gap]) {
+      if (t.swapped[gap]) {
         add(t.stays[gap]!.last + 1, -pages)
         add(next, pages)
-      } else if (canLeave(t) && t.stays[gap]!.last + 1 < next) endsBefore[t.stays[gap]!.last + 1]!.push({ track, gap, next })
+      } else if (canSwap(t) && t.stays[gap]!.last + 1 < next) endsBefore[t.stays[gap]!.last + 1]!.push({ index, gap, next })
     }
   })
   // The one with the farthest next use is on top. Once that use has come, everything left is in use too.
@@ -46,11 +50,11 @@ export const leaveUntil = (tracks: readonly Track[], calls: readonly Call[], bud
     while (now > budgetPages) {
       const i = idle.pop()
       if (!i || i.next <= p) break
-      const pages = tracks[i.track]!.to - tracks[i.track]!.from
-      leaves[i.track]![i.gap] = true
+      const pages = planned[i.index]!.to - planned[i.index]!.from
+      swapped[i.index]![i.gap] = true
       now -= pages
       add(i.next, pages)
     }
   }
-  return tracks.map((t, i) => ({ ...t, leaves: leaves[i]! }))
+  return planned.map((t, i) => ({ ...t, swapped: swapped[i]! }))
 }

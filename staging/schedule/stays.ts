@@ -1,0 +1,164 @@
+// Planned stays: those of the pages of a part, and what a planner decided for each gap between two. In: planned stays. Out: the
+// residencies that follow, and the least number of pages with which they work.
+// Invariant: a residency holds its pages from `acquire` to the end of its last stay at least; swaptimes.ts only adds to that.
+// Worked example: stays [0,1] [4,4] [9,9] with only the second gap swapped: residencies [0,4] and [9,9]; the first is swapped out.
+import { mostHeld } from '../core/bytes'
+import type { StorageKind } from '../memory/place'
+import type { PageStays } from '../memory/touches'
+import type { Point } from '../plan/plan'
+
+/** When a planner wants a gap's copies; what it leaves open, swaptimes.ts finds. */
+export interface Timing {
+  /** The swap out is waited for here at the latest. */
+  readonly swappedOutBy?: Point
+  /** The swap in starts here, and holds its pages from here on. */
+  readonly swapInAt?: Point
+  /** It is waited for here at the latest, though it is needed later. */
+  readonly swappedInBy?: Point
+}
+
+/** For each gap (after stay i, before stay i+1) whether the pages are swapped out then, and in again. */
+export interface PlannedStays extends PageStays {
+  readonly kind: StorageKind
+  readonly swapped: readonly boolean[]
+  /** For each gap. */
+  readonly timing?: readonly (Timing | undefined)[]
+}
+
+export interface PlannedResidency {
+  readonly stays: PlannedStays
+  readonly pages: number
+  readonly first: number
+  readonly last: number
+  readonly swapIn: 'tier' | 'source' | null
+  readonly swapOut: boolean
+  /** From here on the bytes no longer change: the swap out may start, even while they are still read. */
+  readonly settled: Point
+  readonly swappedOutBy: Point
+  /** The planner said when it comes. */
+  readonly timed: boolean
+  /** The swap in is waited for. */
+  readonly ready: Point
+  acquire: Point
+  release: Point
+  readonly previous: PlannedResidency | null
+}
+
+export const residenciesOf = (t: PlannedStays): readonly PlannedResidency[] => {
+  const out: PlannedResidency[] = []
+  const final = t.stays.length - 1
+  let first = 0
+  let lastWrite = -1
+  for (let i = 0; i <= final; i++) {
+    lastWrite = Math.max(lastWrite, t.stays[i]!.lastWrite)
+    if (i < final && !t.swapped[i]) continue
+    const previous: PlannedResidency | null = out[out.length - 1] ?? null
+    const [begin, end] = [t.stays[first]!.first, t.stays[i]!.last]
+    const { swapInAt: swapInAt, swappedInBy: swappedInBy } = (first > 0 ? t.timing?.[first - 1] : undefined) ?? {}
+    const acquire = Math.max(previous?.release ?? 0, Math.min(begin, swapInAt ?? begin))
+    out.push({
+      stays: t,
+      pages: t.to - t.from,
+      first: begin,
+      last: end,
+      previous,
+      swapIn: t.kind === 'fed' ? 'source' : previous ? 'tier' : null,
+      swapOut: i < final && t.kind === 'value' && lastWrite >= 0,
+      settled: lastWrite + 1,
+      swappedOutBy: (i < final ? t.timing?.[i]?.swappedOutBy : undefined) ?? Infinity,
+      timed: swapInAt !== undefined,
+      ready: Math.max(acquire, Math.min(begin, swappedInBy ?? begin)),
+      acquire,
+      release: end + 1,
+    })
+    if (i < final) lastWrite = -1
+    first = i + 1
+  }
+  return out
+}
+
+/** By how much what is held changes at each call, when nothing moves before its time or stays after it. */
+const changes = (planned: readonly PlannedStays[], calls: number): Int32Array => {
+  const by = new Int32Array(calls + 1)
+  for (const t of planned) {
+    const pages = t.to - t.from
+    const final = t.stays.length - 1
+    by[t.stays[0]!.first]! += pages
+    for (let gap = 0; gap < final; gap++) {
+      if (!t.swapped[gap]) continue
+      const end = t.stays[gap]!.last + 1
+      const next = t.stays[gap + 1]!.first
+      by[end]! -= pages
+      by[Math.max(end, Math.min(next, t.timing?.[gap]?.swapInAt ?? next))]! += pages
+    }
+    by[Math.min(calls, t.stays[final]!.last + 1)]! -= pages
+  }
+  return by
+}
+
+/** Pages held at each call, without making the residencies. */
+export const occupancy = (planned: readonly PlannedStays[], calls: number): Int32Array => {
+  const occ = changes(planned, calls)
+  for (let p = 1; p <= calls; p++) occ[p]! += occ[p - 1]!
+  return occ
+}
+
+/** The first call at which the least is needed, and that least. */
+export const tightestCall = (
+  planned: readonly PlannedStays[],
+  calls: number,
+): { readonly call: number; readonly pages: number } => {
+  const occ = occupancy(planned, calls)
+  let call = 0
+  for (let p = 1; p < calls; p++) if (occ[p]! > occ[call]!) call = p
+  return { call, pages: occ[call] ?? 0 }
+}
+
+/** The least pages with which these swaps work: each swap out waited for at once, each swap in as its planner says. */
+export const leastPages = (planned: readonly PlannedStays[], calls: number): number => tightestCall(planned, calls).pages
+
+const knownChanges = new WeakMap<readonly PlannedStays[], Int32Array>()
+
+/** `leastPages` of planned stays of which these gaps are swapped as well, without making them: for searches over what leaves. */
+export const leastSwapping = (
+  planned: readonly PlannedStays[],
+  calls: number,
+  gaps: readonly { readonly index: number; readonly gap: number }[],
+): number => {
+  const before = knownChanges.get(planned) ?? changes(planned, calls)
+  knownChanges.set(planned, before)
+  const by = before.slice()
+  for (const { index, gap } of gaps) {
+    const { from, to, stays, swapped: leaves } = planned[index]!
+    if (leaves[gap]) continue
+    by[stays[gap]!.last + 1]! -= to - from
+    by[stays[gap + 1]!.first]! += to - from
+  }
+  return mostHeld(by, calls)
+}
+
+export const byPoint = <T>(items: readonly T[], at: (item: T) => Point): ReadonlyMap<Point, readonly T[]> => {
+  const m = new Map<Point, T[]>()
+  for (const item of items) {
+    const p = at(item)
+    const list = m.get(p)
+    if (list) list.push(item)
+    else m.set(p, [item])
+  }
+  return m
+}
+
+/** What a planner may swap: large values of the step, and fed data. */
+export const canSwap = (t: PlannedStays): boolean => t.kind === 'value' || t.kind === 'fed'
+
+/** Stays of parts of at most so many pages, which then leave and come on their own. */
+export const cutInto = (planned: readonly PlannedStays[], pages: number): readonly PlannedStays[] =>
+  planned.flatMap((t) => {
+    if (!canSwap(t) || t.to - t.from <= pages) return [t]
+    const count = Math.ceil((t.to - t.from) / pages)
+    return Array.from({ length: count }, (_, k) => ({
+      ...t,
+      from: t.from + k * pages,
+      to: Math.min(t.to, t.from + (k + 1) * pages),
+    }))
+  })
