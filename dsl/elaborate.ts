@@ -28,6 +28,7 @@ import {
 } from './step'
 
 export interface Elaborated extends ElaboratedStep {
+  readonly step: TrainingStep
   /** Every layer of every application, in execution order. */
   readonly layers: readonly LayerReport[]
 }
@@ -80,7 +81,7 @@ class StepElaboration {
       objectives.push({ name: o.name, optimizer: o.optimizer, params: params.right, terms: terms[i]! })
     }
     const graph = this.graph.build()
-    return right({ graph, objectives, detached: this.detached, layers: inOrderOf(graph, this.layers) })
+    return right({ step: this.step, graph, objectives, detached: this.detached, layers: inOrderOf(graph, this.layers) })
   }
 
   private termsOf(o: StepObjective): Result<readonly Term[]> {

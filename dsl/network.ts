@@ -18,8 +18,11 @@ export interface StepNet {
 }
 
 /** A step of several objectives that the zoo lists, for any shape of what it is fed first; its nets at the usual one. */
-export interface StepNetwork<Nets extends Readonly<Record<string, StepNet>> = Readonly<Record<string, StepNet>>> {
-  readonly step: (input: Shape) => TrainingStep
+export interface StepNetwork<
+  Nets extends Readonly<Record<string, StepNet>> = Readonly<Record<string, StepNet>>,
+  S extends TrainingStep = TrainingStep,
+> {
+  readonly step: (input: Shape) => S
   readonly input: Shape
   readonly nets: Nets
 }
@@ -27,12 +30,12 @@ export interface StepNetwork<Nets extends Readonly<Record<string, StepNet>> = Re
 /** The networks of one file, by the names that the command line knows. */
 export type Family = Readonly<Record<string, Network | StepNetwork>>
 
-/** @example stepNetwork((input) => pix2pixHD(input), [1, 36, 512, 1024], { generator: { net, input: [1, 36, 512, 1024] } }) */
-export const stepNetwork = <const Nets extends StepNetwork['nets']>(
-  step: StepNetwork['step'],
+/** @example stepNetwork((input) => pix2pixHD(input, nets), [1, 36, 512, 1024], { generator: { net, input: [1, 36, 512, 1024] } }) */
+export const stepNetwork = <const Nets extends StepNetwork['nets'], S extends TrainingStep>(
+  step: (input: Shape) => S,
   input: Shape,
   nets: Nets,
-): StepNetwork<Nets> => ({ step, input, nets })
+): StepNetwork<Nets, S> => ({ step, input, nets })
 
 /** One image a step unless said otherwise. @example network(vgg16, 224, crossEntropy) */
 export const network = <N extends Net, Size extends number, Batch extends number = 1>(

@@ -5,14 +5,68 @@ import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import { lossNames, LOSSES, type LossRule } from '../staging/grad/loss'
 import type { LayerNames, Model } from './model'
-import type { Shape } from './net'
-import { type Applied, fed, loss, minimize, step, type TrainingStep } from './step'
+import type { Net, Shape } from './net'
+import type { Network, StepNetwork } from './network'
+import {
+  type Applied,
+  type Fed,
+  fed,
+  loss,
+  type LossTerm,
+  type Made,
+  minimize,
+  step,
+  type StepObjective,
+  type Tensor,
+  type TrainingStep,
+} from './step'
 import type { Loss, Optimizer } from './training'
 
 export type Trainable = Model | TrainingStep
 
 /** The names of its layers, as literals where they are known. */
 export type NamesIn<M extends Trainable> = M extends Model ? LayerNames<M> : string
+
+/** The step that a model is; with what its output is compared, and by what it is trained, its type does not say. */
+export type StepOfModel<M extends Model> = TrainingStep<
+  readonly [
+    StepObjective<
+      string,
+      readonly [M['net']],
+      Optimizer,
+      {
+        readonly loss: readonly [
+          LossTerm<Loss, Tensor<M['output'], Made<'applied', readonly [Fed<M['input'], 'input'>], M['net']>>>,
+        ]
+      }
+    >,
+  ]
+>
+/** The same of a net at any size. */
+type StepOfNet<N extends Net> = TrainingStep<readonly [StepObjective<string, readonly [N]>]>
+
+/** What is trained, given sizes of the caller's own. */
+export interface Resized<T> {
+  readonly resized: T
+}
+
+/** What a plan module may be of: a network of the zoo is given sizes by whoever asks for it. */
+export type Planned = Trainable | Net | Network | StepNetwork | Resized<Trainable | Net>
+
+/** The step that it is. */
+export type StepOf<T> = T extends TrainingStep
+  ? T
+  : T extends Model
+    ? StepOfModel<T>
+    : T extends Resized<infer R>
+      ? StepOf<R>
+      : T extends StepNetwork<any, infer S>
+        ? S
+        : T extends Network<infer N>
+          ? StepOfNet<N>
+          : T extends Net
+            ? StepOfNet<T>
+            : never
 
 export const asStep = (m: Model, kind: Loss, optimizer: Optimizer): Either<GraphError, TrainingStep> => {
   if (m.layers.length === 0) return left({ tag: 'ModelInvalid', at: 'net', reason: 'it has no layers' })

@@ -31,7 +31,11 @@ export const sgd = <const O extends SgdOptions>(o: O): SgdWith<MomentumOf<O>> =>
   nesterov: o.nesterov ?? false,
 })
 
-const adamLike = (kind: Adam['kind'], o: AdamOptions, weightDecay: number): Adam => ({
+export interface AdamOf<Kind extends Adam['kind']> extends Adam {
+  readonly kind: Kind
+}
+
+const adamLike = <K extends Adam['kind']>(kind: K, o: AdamOptions, weightDecay: number): AdamOf<K> => ({
   kind,
   lr: o.lr,
   beta1: o.beta1 ?? 0.9,
@@ -40,6 +44,6 @@ const adamLike = (kind: Adam['kind'], o: AdamOptions, weightDecay: number): Adam
   weightDecay: o.weightDecay ?? weightDecay,
 })
 
-export const adam = (o: AdamOptions): Adam => adamLike('adam', o, 0)
+export const adam = (o: AdamOptions): AdamOf<'adam'> => adamLike('adam', o, 0)
 /** Adam with decoupled weight decay; PyTorch's default decay is 0.01. */
-export const adamw = (o: AdamOptions): Adam => adamLike('adamw', o, 0.01)
+export const adamw = (o: AdamOptions): AdamOf<'adamw'> => adamLike('adamw', o, 0.01)

@@ -109,16 +109,20 @@ const judge = (scales: Pix2PixHD['discriminator'], image: Tensor): readonly Judg
 
 // ---------------------------------------------------------------- the step
 
-export interface Pix2PixHD {
-  readonly generator: Net
-  /** By scale, layer by layer. */
-  readonly discriminator: readonly (readonly Net[])[]
+/** One scale's nets, layer by layer. */
+type Scale = readonly Net[]
+export interface Pix2PixHD<G extends Net = Net, Fine extends Scale = Scale, Coarse extends Scale = Scale> {
+  readonly generator: G
+  readonly discriminator: readonly [Fine, Coarse]
 }
 
 const FEATURES = 10
 
 /** `input`: the label map's shape, one channel a class and one for the outlines of instances. */
-export const pix2pixHD = (input: Shape, nets: Pix2PixHD = { generator, discriminator }) => {
+export const pix2pixHD = <G extends Net, Fine extends Scale, Coarse extends Scale>(
+  input: Shape,
+  nets: Pix2PixHD<G, Fine, Coarse>,
+) => {
   const [b, , h, w] = input
   const label = fed('label', input)
   const photo = fed('photo', [b, 3, h, w])
@@ -140,7 +144,7 @@ export const pix2pixHD = (input: Shape, nets: Pix2PixHD = { generator, discrimin
       },
     }),
     minimize('discriminator', {
-      over: nets.discriminator.flat(),
+      over: [...nets.discriminator[0], ...nets.discriminator[1]],
       optimizer,
       losses: {
         fake: onDetached.map((o) => loss(mse, o.verdict, 0, 0.5)),
@@ -151,7 +155,7 @@ export const pix2pixHD = (input: Shape, nets: Pix2PixHD = { generator, discrimin
 }
 
 export default {
-  pix2pixhd: stepNetwork((input) => pix2pixHD(input), [1, 36, 512, 1024], {
+  pix2pixhd: stepNetwork((input) => pix2pixHD(input, { generator, discriminator }), [1, 36, 512, 1024], {
     generator: { net: generator, input: [1, 36, 512, 1024] },
     scale0: { net: seq(...discriminator[0]), input: [1, 39, 256, 512] },
     scale1: { net: seq(...discriminator[1]), input: [1, 39, 512, 1024] },

@@ -19,7 +19,6 @@ export {
   describePlan,
   stage,
   type Staged,
-  type StagedPlan,
   type StageOptions,
   tryStage,
 } from './stage/stage'

@@ -1,12 +1,12 @@
-// What a plan module says of its plan, in literals that the checker reads. In: the model's type, the literals. Out: the
-// literals themselves, or words in the place of what is wrong: a stale model at `model`, an illegal tile in `segments`, a
+// What a plan module says of its plan, in literals that the checker reads. In: the type of a model or a step, the literals. Out:
+// the literals themselves, or words in the place of what is wrong: a stale model at `model`, an illegal tile in `segments`, a
 // peak over the budget at `peak`. At run time src/stage/planmodule.ts derives the same literals from the plan and compares.
-import type { Model, SummaryOf } from '../model'
-import type { Net, Shape } from '../net'
 import type { Compare } from '../numbers/naturals'
+import type { Resized, StepOf } from '../trainable'
 import type { TileFault, TilesFault } from './checked'
-import type { SitesOfModel } from './ranges'
-import type { Stale } from './stale'
+import type { Described, StepFrom, TensorsFrom } from './described'
+import type { SitesOfTensors } from './sites'
+import type { Stale } from './stalestep'
 import type { OverDevice, PeakOverBudget } from './words'
 
 export interface PlannedSegment {
@@ -19,11 +19,8 @@ export interface PlannedSegment {
   readonly H?: number
   readonly W?: number
 }
-export interface PlanHead {
+export interface PlanHead extends Described {
   readonly model: string
-  readonly input: Shape
-  /** The syntax tree: a net is its own description. */
-  readonly net: { readonly kind: string; readonly [field: string]: unknown }
   readonly machine: string
   readonly strategy: string
   /** How activations are stored and multiplied; fp32 unless given. */
@@ -39,10 +36,7 @@ export interface PlanHead {
   readonly swaps: readonly { readonly value: string; readonly bytes: number }[]
 }
 
-/** A model, or a net at the plan's own input. */
-type ModelOf<T, In extends Shape> = T extends Model ? T : T extends Net ? Model<SummaryOf<T, In>, T> : never
-
-export type CheckedHead<T, P extends PlanHead> = WithHeadFault<P, HeadFault<ModelOf<T, P['input']>, P>>
+export type CheckedHead<T, P extends PlanHead> = WithHeadFault<P, HeadFault<T, P>>
 
 type WithHeadFault<P extends PlanHead, F> = F extends null
   ? P
@@ -52,12 +46,14 @@ type WithHeadFault<P extends PlanHead, F> = F extends null
       ? { [K in keyof P]: K extends Key ? Text : P[K] }
       : never
 
-type HeadFault<M extends Model, P extends PlanHead> =
-  Stale<M, P> extends infer S extends string
+type HeadFault<T, P extends PlanHead> =
+  Stale<StepOf<T>, StepFrom<P, T extends Resized<unknown> ? false : true>> extends infer S extends string
     ? { index: null; key: 'model'; text: S }
     : Compare<P['peak'], P['budget']> extends 'more'
       ? { index: null; key: 'peak'; text: PeakOverBudget<`${P['peak']}`, `${P['budget']}`> }
-      : TilesFault<Forward<P['segments']>, SitesOfModel<M>>
+      : Forward<P['segments']> extends readonly []
+        ? null
+        : TilesFault<Forward<P['segments']>, SitesOfTensors<TensorsFrom<P>>>
 
 /** A segment of nameless layers only names none. */
 type IsForwardTile<S> = S extends { readonly from: '' }

@@ -1,10 +1,11 @@
-// A model's layers in execution order, as types: what the plan checks fold over. The run-time twin is `Model.layers`.
-// In: the type of a net, an input shape. Out: a tuple of Sites, joins of branches included, names with their scopes.
-// Invariant: as long as `Model.layers` and in the same order; nameless layers are called after their kind, unnumbered.
+// The layers of a net, or of all that a step applies, in execution order, as types: what the plan checks fold over. The run-time
+// twins are `Model.layers` and what elaboration tells. In: a net and its shape, or tensors. Out: a tuple of Sites.
+// Invariant: as long as its twin and in the same order, joins included; nameless layers are called after their kind, unnumbered.
 // Worked example: block('b', conv2d('c', 8, 3), relu()) at [1,3,4,4] has the sites 'b.c' (conv2d) and 'b.relu' (relu).
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from '../compose'
 import type { Analyse, Copies, Facts, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
+import type { Made, Tensor } from '../step'
 
 /** One layer: where it stands, along which dimensions it may be tiled, what it takes, makes and trains (a Low string). */
 export interface Site<
@@ -80,3 +81,43 @@ type Joined<N, Bs, Kind extends string, Ft extends Dim, S extends Shape, P exten
     ? [...BranchSites<Bs, S, P>, Site<`${P}${Kind}`, false, Kind, Ft, never, O, O, '0'>]
     : []
   : []
+
+// ---------------------------------------------------------------- of a step
+
+/** A net that is applied again has '#2', '#3', ... after the names of its layers. Used: the nets so far. */
+export type SitesOfTensors<
+  Ts,
+  Used extends readonly unknown[] = [],
+  Joins extends readonly unknown[] = [1],
+  Acc extends readonly unknown[] = [],
+> = Ts extends readonly [Tensor<infer S, infer M>, ...infer Rest]
+  ? M extends Made<'applied', readonly [Tensor<infer In>], infer N extends Net>
+    ? SitesOfTensors<Rest, [...Used, N], Joins, [...Acc, ...Suffixed<SitesOf<N, In>, UseSuffix<N, Used>>]>
+    : M extends Made<'joined', readonly [Tensor<infer In>, ...Tensor[]]>
+      ? SitesOfTensors<Rest, Used, [...Joins, 1], [...Acc, JoinedSite<Joins['length'], In, S>]>
+      : SitesOfTensors<Rest, Used, Joins, Acc>
+  : Acc
+type JoinedSite<Count, In extends Shape, Out extends Shape> = Site<
+  `joined${Count extends 1 ? '' : Count & number}`,
+  false,
+  'concat',
+  'B' | 'H' | 'W',
+  never,
+  In,
+  Out,
+  '0'
+>
+
+/** '' for a net that is applied for the first time. */
+export type UseSuffix<N, Used, Count extends readonly unknown[] = [1]> = Used extends readonly [infer U, ...infer Rest]
+  ? UseSuffix<N, Rest, [U, N] extends [N, U] ? [...Count, 1] : Count>
+  : Count['length'] extends 1
+    ? ''
+    : `#${Count['length'] & number}`
+type Suffixed<Sites extends readonly unknown[], Suffix extends string> = Suffix extends ''
+  ? Sites
+  : { [I in keyof Sites]: WithSuffix<Sites[I], Suffix> }
+type WithSuffix<X, Suffix extends string> =
+  X extends Site<infer L, infer Named, infer K, infer Ft, infer Sums, infer In, infer Out, infer P>
+    ? Site<`${L}${Suffix}`, Named, K, Ft, Sums, In, Out, P>
+    : never

@@ -47,9 +47,9 @@ export type StepsOwn<Given extends string> = ReturnType<typeof stepsOwn<Given>>
 
 // ---------------------------------------------------------------- a plan and a model, or a device, that do not fit
 
-export const staleInput = <Then extends string, Now extends string>(then: Then, now: Now) =>
-  `stale plan: it was staged for an input of ${then}, and the model now takes ${now}; stage again` as const
-export type StaleInput<Then extends string, Now extends string> = ReturnType<typeof staleInput<Then, Now>>
+export const staleInput = <At extends string, Then extends string, Now extends string>(at: At, then: Then, now: Now) =>
+  `stale plan: '${at}' was ${then} when it was staged, and is ${now} now; stage again` as const
+export type StaleInput<At extends string, Then extends string, Now extends string> = ReturnType<typeof staleInput<At, Then, Now>>
 
 export const staleChanged = <At extends string, K extends string>(at: At, kind: K) =>
   `stale plan: '${at}' (${kind}) has changed since it was staged; stage again` as const

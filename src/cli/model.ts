@@ -1,4 +1,4 @@
-// MODEL of the command line: a zoo name, or a file whose default export is a net. In: the text, sizes. Out: the model.
+// MODEL of the command line: a zoo name, or a file whose default export is a net or a step. In: the text, sizes. Out: the model.
 // Invariant: whatever the file does while it loads (throw, export nonsense) comes out as a refusal in words.
 import { existsSync } from 'node:fs'
 import { basename, extname, resolve } from 'node:path'
@@ -14,7 +14,7 @@ export interface NamedModel {
   readonly model: Trainable
   /** What the zoo trains it with. */
   readonly loss?: Loss
-  /** The zoo's family, or the file, and whether its model was given another input than its own. */
+  /** The zoo's family, or the file, and whether it was given other sizes than its own. */
   readonly source: { readonly family: string } | { readonly file: string; readonly resized: boolean }
 }
 
@@ -31,12 +31,6 @@ const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedMod
   )
 }
 
-/** CommonJS and ES modules wrap a default export differently. */
-const isModel = (exported: unknown): boolean => {
-  const own = exported as { readonly kind?: unknown; readonly default?: { readonly kind?: unknown } }
-  return (own.default?.kind ?? own.kind) === 'model'
-}
-
 /** What a file says while it loads: an error of ours that it lets pass, or its own. */
 const loadFailed =
   (file: string) =>
@@ -49,12 +43,11 @@ const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedMo
     existsSync(file)
       ? E.tryCatch((): unknown => require(file), loadFailed(text))
       : E.left<SpillwayError>({ tag: 'FileMissing', kind: 'model', file: text }),
-    E.bindTo('exported'),
-    E.bindW('model', ({ exported }) => asTrainable(exported, o)),
-    E.map(({ exported, model }) => ({
+    E.chainW((exported) => asTrainable(exported, o)),
+    E.map((model) => ({
       name: basename(file, extname(file)),
       model,
-      source: { file, resized: isModel(exported) && Object.keys(o).length > 0 },
+      source: { file, resized: Object.keys(o).length > 0 },
     })),
   )
 }

@@ -5,12 +5,13 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { encodePlan } from '../../staging/plan/codec'
 import { writeWholeText } from '../files/whole'
+import { elaboratedFor } from '../stage/identity'
 import { type ModelSource, moduleText } from '../stage/planmodule'
 import { planJson } from '../report/facts'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { traceJson } from '../report/trace'
-import { type SpillwayError, usage } from '../errors/errors'
+import type { SpillwayError } from '../errors/errors'
 import type { NamedModel } from './model'
 import type { Done, Output } from './output'
 import { stageNamed, type StagingOptions } from './stage'
@@ -22,15 +23,17 @@ export interface PlanOptions extends StagingOptions {
   readonly trace?: string
 }
 
-/** How a module at `to` imports the model's type. */
+/** How a module at `to` imports the type of what was staged. */
 const sourceOf = ({ name, source }: NamedModel, to: string): ModelSource => {
   if ('family' in source)
-    return { importing: `import type family from 'spillway/models/${source.family}'`, type: `(typeof family)['${name}']['net']` }
+    return {
+      importing: `import type family from 'spillway/models/${source.family}'`,
+      type: `(typeof family)['${name}']`,
+      resized: false,
+    }
   const path = relative(dirname(resolve(to)), source.file).replace(/\.[cm]?[jt]s$/, '')
-  return {
-    importing: `import type model from '${path.startsWith('.') ? path : `./${path}`}'`,
-    type: source.resized ? "(typeof model)['net']" : 'typeof model',
-  }
+  const importing = `import type model from '${path.startsWith('.') ? path : `./${path}`}'`
+  return { importing, type: 'typeof model', resized: source.resized }
 }
 
 type Asked = readonly [what: string, path: string | undefined, text: (path: string) => string]
@@ -46,24 +49,19 @@ const write = ([what, path, text]: Asked): Either<SpillwayError, readonly string
 export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
   pipe(
     stageNamed(model, o),
-    E.flatMap(({ named, staged: { plan, timeline, staging } }) => {
-      const own = named.model
-      if (o.emit !== undefined && own.kind === 'step')
-        return E.left(usage('--emit writes plan modules of models, and this is a step: --save writes its plan as JSON'))
-      const asked: readonly Asked[] = [
-        ['plan', o.save, () => encodePlan(plan)],
-        ['report', o.report, () => reportHtml(plan, timeline, staging)],
-        ['trace', o.trace, () => traceJson(plan, timeline)],
-        ...(own.kind === 'model'
-          ? [['plan module', o.emit, (to: string) => moduleText(plan, own, sourceOf(named, to))] as const]
-          : []),
-      ]
-      return pipe(
-        E.traverseArray(write)(asked),
+    E.bind('step', ({ named, staged: { plan } }) => elaboratedFor(named.model, plan)),
+    E.flatMap(({ named, step, staged: { plan, timeline, staging } }) =>
+      pipe(
+        E.traverseArray(write)([
+          ['plan', o.save, () => encodePlan(plan)],
+          ['report', o.report, () => reportHtml(plan, timeline, staging)],
+          ['trace', o.trace, () => traceJson(plan, timeline)],
+          ['plan module', o.emit, (to) => moduleText(plan, step, sourceOf(named, to))],
+        ]),
         E.map((written) => {
           out.answer(planJson(plan, timeline, staging), summary(plan, timeline, staging))
           return written.flat().forEach(out.say)
         }),
-      )
-    }),
+      ),
+    ),
   )

@@ -12,7 +12,7 @@ import { belonging } from '../stage/identity'
 import { machineNamed, type MachineOptions } from '../machine/machine'
 import { tryLoadPlan } from '../stage/planfile'
 import { type Own, prepare, type Prepared } from '../stage/prepare'
-import { describePlan, type StagedPlan, stagePrepared } from '../stage/stage'
+import { describePlan, type Staged, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { type InputOptions, knownAllocator, type OptimizerOptions, optimizerOf, overrideOf } from './options'
 
@@ -32,7 +32,7 @@ export interface StagingOptions extends InputOptions, OptimizerOptions {
 
 export interface StagedModel {
   readonly named: NamedModel
-  readonly staged: StagedPlan
+  readonly staged: Staged
 }
 
 /** What a plan file has decided already. */

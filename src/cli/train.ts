@@ -15,7 +15,7 @@ import { reportHtml } from '../report/html'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { TrainResult } from '../train/result'
-import type { StagedPlan } from '../stage/stage'
+import type { Staged } from '../stage/stage'
 import { checkedOptions, type TrainOptions, trainTask } from '../train/trainer'
 import type { Done, Output } from './output'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
@@ -57,7 +57,7 @@ const plainLines = (out: Output, steps: number): ProgressLine => ({
 })
 
 /** A bar that moves with every tile; the losses stay above it. */
-const bar = (out: Output, staged: StagedPlan, steps: number): ProgressLine => {
+const bar = (out: Output, staged: Staged, steps: number): ProgressLine => {
   const { segments } = staged.plan
   const before = segments.map((_, i) => segments.slice(0, i).reduce((n, s) => n + tilesOf(s.grid), 0))
   const perStep = segments.reduce((n, s) => n + tilesOf(s.grid), 0)
@@ -127,7 +127,7 @@ const resultText = (r: TrainResult): string =>
   ].join('\n')
 
 /** The report goes where it is asked to, else beside the log. */
-const writeReport = (o: TrainCommandOptions, staged: StagedPlan, out: Output): Either<SpillwayError, void> => {
+const writeReport = (o: TrainCommandOptions, staged: Staged, out: Output): Either<SpillwayError, void> => {
   const path = o.report ?? (o.log === undefined ? undefined : join(o.log, 'report.html'))
   if (path === undefined) return E.right(undefined)
   return pipe(

@@ -5,18 +5,20 @@ import { resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import type { Loss, Trainable } from '../../dsl'
+import { elaborate, type Elaborated, type Trainable } from '../../dsl'
+import { trainingGraph } from '../../staging/compile'
 import { lossNames, LOSSES } from '../../staging/grad/loss'
+import { optimizerBy } from '../../staging/grad/optimizer'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
 import type { Plan } from '../../staging/plan/plan'
 import type { RunIdentity } from '../train/checkpoint'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/machine'
-import { prepare } from './prepare'
-import type { StagedPlan } from './stage'
+import { type Own, stepOf } from './prepare'
+import type { Staged } from './stage'
 
-export const identityOf = (staged: StagedPlan, seed: number, data: string, weights: string | undefined): RunIdentity => ({
+export const identityOf = (staged: Staged, seed: number, data: string, weights: string | undefined): RunIdentity => ({
   model: staged.plan.graph.name,
   fingerprint: fingerprint(staged.plan.graph),
   seed,
@@ -26,39 +28,34 @@ export const identityOf = (staged: StagedPlan, seed: number, data: string, weigh
   device: staged.machine.device.name,
 })
 
-/** The forward part by its layers: operators, attributes, shapes; not the numbers of its values. */
-const forwardText = (g: Graph): string =>
-  JSON.stringify(
-    g.ops
-      .filter((o) => o.phase === 'forward')
-      .map((o) => [
-        o.kind,
-        o.layer,
-        Object.entries(o.attrs).sort(),
-        [...o.ins, ...o.outs].map((v) => [g.values[v]!.shape, g.values[v]!.dtype]),
-      ]),
-  )
-
-/** The loss of a plan's graph: it decides which values are stored narrow. */
-const lossOf = (g: Graph): Loss | undefined => {
-  const kind = g.ops.find((o) => o.phase === 'loss')?.kind
-  return lossNames.find((name) => LOSSES[name].kind === kind)
+/** What a model leaves to its plan: with what its output is compared, and by what it is trained. */
+const ownOf = ({ ops }: Graph): Own => {
+  const loss = ops.find((o) => o.phase === 'loss')
+  return {
+    loss: lossNames.find((name) => LOSSES[name].kind === loss?.kind),
+    optimizer: ops.filter((o) => o.phase === 'update').flatMap(({ kind, attrs }) => optimizerBy(kind, attrs) ?? [])[0],
+  }
 }
 
-/** A step says all of its graph; with what a model's output is compared, and by what it is trained, its plan has decided. */
-const sameGraph = (model: Trainable, now: Graph, then: Graph): boolean =>
-  model.kind === 'step' ? fingerprint(now) === fingerprint(then) : forwardText(now) === forwardText(then)
+/** The step of a model or a step that a plan is of, if it is of this one. */
+export const elaboratedFor = (model: Trainable, { graph }: Plan): Either<SpillwayError, Elaborated> =>
+  pipe(
+    model.kind === 'step' ? E.right(model) : stepOf(model, ownOf(graph)),
+    E.flatMap((step) => elaborate(step, graph.name)),
+  )
 
 /** The plan, if it is of this model, and not of another version of it: for its machine the same passes make the same graph. */
-export const belonging = (model: Trainable, plan: Plan, machine: LocalMachine): Either<SpillwayError, Plan> => {
+export const belonging = (model: Trainable, plan: Plan, machine: LocalMachine): Either<SpillwayError, Elaborated> => {
   const { graph } = plan
   return pipe(
-    prepare(model, machine, { name: graph.name, ...(model.kind === 'model' ? { loss: lossOf(graph) } : {}) }),
-    E.filterOrElse(
-      (now) => sameGraph(model, now.graph, graph),
+    elaboratedFor(model, plan),
+    E.bindTo('step'),
+    E.bindW('now', ({ step }) => trainingGraph(step, machine)),
+    E.filterOrElseW(
+      ({ now }) => fingerprint(now) === fingerprint(graph),
       () =>
         usage(`the plan was staged for model '${graph.name}', and this is another one, or another version of it: stage it again`),
     ),
-    E.map(() => plan),
+    E.map(({ step }) => step),
   )
 }

@@ -5,8 +5,9 @@ import { deflateSync, inflateSync } from 'node:zlib'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import type { CheckedHead, Model, Net, PlanHead, PlannedSegment } from '../../dsl'
-import { stale } from '../../dsl/plan/stale'
+import type { CheckedHead, Elaborated, Planned, PlanHead, PlannedSegment, Trainable } from '../../dsl'
+import { type Described, described } from '../../dsl/plan/described'
+import { stale } from '../../dsl/plan/stalestep'
 import { bytesOf } from '../../staging/core/bytes'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { OpId } from '../../staging/graph/graph'
@@ -15,7 +16,7 @@ import { type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
 import { isForward } from '../../staging/tile/segments'
 import { liveness } from '../../staging/tile/liveness'
 import { type SpillwayError, usage } from '../errors/errors'
-import { belonging } from './identity'
+import { belonging, elaboratedFor } from './identity'
 import { literal } from './literal'
 import { machineNamed } from '../machine/machine'
 import { untrustedPlan } from './planfile'
@@ -29,9 +30,9 @@ export interface PlanModule<P extends PlanHead = PlanHead> {
   readonly packed: string
 }
 
-/** What `spillway plan --emit` writes: T is the type of the model, or of the net, that the plan is for. */
+/** What `spillway plan --emit` writes: T is the type of what the plan is for. */
 export const planModule =
-  <T extends Model | Net>() =>
+  <T extends Planned>() =>
   <const P extends PlanHead>(head: CheckedHead<T, P>, packed: string): PlanModule<P> => ({
     kind: 'plan-module',
     head: head as P,
@@ -84,17 +85,16 @@ const precisionHead = (plan: Plan): Pick<PlanHead, 'precision'> => {
   return precision === 'fp32' ? {} : { precision }
 }
 
-export const headOf = (plan: Plan, model: Model): PlanHead => ({
+export const headOf = (plan: Plan, { step, layers }: Elaborated): PlanHead => ({
   model: plan.graph.name,
-  input: model.input,
-  net: model.net as Net & PlanHead['net'],
+  ...described(step),
   machine: plan.machine,
   strategy: plan.strategy,
   ...precisionHead(plan),
   budget: plan.budgetBytes,
   peak: bytesOf(plan.peakPages),
   fingerprint: fingerprint(plan.graph),
-  segments: plannedSegments(plan, new Map(model.layers.flatMap((l, i) => (l.named ? [[l.name, i] as const] : [])))),
+  segments: plannedSegments(plan, new Map(layers.flatMap((l, i) => (l.named ? [[l.name, i] as const] : [])))),
   checkpoints: checkpointsOf(plan),
   swaps: swapsOf(plan),
 })
@@ -105,15 +105,20 @@ export const headOf = (plan: Plan, model: Model): PlanHead => ({
 export interface ModelSource {
   readonly importing: string
   readonly type: string
+  /** It was given other sizes than its own. */
+  readonly resized: boolean
 }
 
-export const moduleText = (plan: Plan, model: Model, from: ModelSource): string => `\
-// Made by \`spillway plan --emit\`: do not edit, stage again. The plan of ${plan.graph.name}, ${model.input.join('x')}, for ${plan.machine}.
+const fedText = (step: Elaborated): string =>
+  step.graph.values.flatMap((v) => (v.role === 'input' ? [v.shape.join('x')] : [])).join(' and ')
+
+export const moduleText = (plan: Plan, step: Elaborated, from: ModelSource): string => `\
+// Made by \`spillway plan --emit\`: do not edit, stage again. The plan of ${plan.graph.name}, ${fedText(step)}, for ${plan.machine}.
 // biome-ignore-all format: generated
-import { planModule } from 'spillway'
+import { planModule${from.resized ? ', type Resized' : ''} } from 'spillway'
 ${from.importing}
 
-export default planModule<${from.type}>()(${literal(headOf(plan, model))}, '${pack(plan)}')
+export default planModule<${from.resized ? `Resized<${from.type}>` : from.type}>()(${literal(headOf(plan, step))}, '${pack(plan)}')
 `
 
 const pack = (plan: Plan): string => deflateSync(encodePlan(plan), { level: 9 }).toString('base64')
@@ -134,20 +139,27 @@ const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON
 
 const misfit = (reason: string): SpillwayError => ({ tag: 'PlanFormat', at: 'the module', reason: `${reason}; stage again` })
 
-/** The plan of a module, for this model; or why they do not belong together. */
-export const openModule = <M extends Model>(model: M, module: PlanModule, spill?: string): Either<SpillwayError, Staged<M>> => {
-  const difference = stale(model, module.head)
-  return difference !== null
-    ? E.left(usage(difference))
-    : pipe(
-        unpack(module),
-        E.bindTo('plan'),
-        E.bind('machine', ({ plan }) => machineNamed(plan.machine, { spill, precision: precisionOf(plan) })),
-        E.tap(({ plan, machine }) => belonging(model, plan, machine)),
-        E.filterOrElse(
-          ({ plan }) => sameJson(headOf(plan, model), module.head),
-          () => misfit('what it says is not what its plan says'),
-        ),
-        E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), model })),
-      )
-}
+/** The plan of a module, for this model or step; or why they do not belong together. */
+export const openModule = <M extends Trainable>(model: M, module: PlanModule, spill?: string): Either<SpillwayError, Staged<M>> =>
+  pipe(
+    unpack(module),
+    E.bindTo('plan'),
+    E.tap(({ plan }) => sameStep(model, plan, module.head)),
+    E.bind('machine', ({ plan }) => machineNamed(plan.machine, { spill, precision: precisionOf(plan) })),
+    E.bind('step', ({ plan, machine }) => belonging(model, plan, machine)),
+    E.filterOrElse(
+      ({ plan, step }) => sameJson(headOf(plan, step), module.head),
+      () => misfit('what it says is not what its plan says'),
+    ),
+    E.map(({ plan, machine }) => ({ ...describePlan(plan, machine), model })),
+  )
+
+/** What changed between a model, or a step, and what a plan was staged for, in words. */
+export const sameStep = (model: Trainable, plan: Plan, then: Described): Either<SpillwayError, void> =>
+  pipe(
+    elaboratedFor(model, plan),
+    E.flatMap(({ step }) => {
+      const difference = stale(described(step), then)
+      return difference === null ? E.right(undefined) : E.left(usage(difference))
+    }),
+  )

@@ -40,12 +40,9 @@ export interface StageOptions<L extends string = string> extends PlanByHand<L> {
   readonly name?: string
 }
 
-/** A plan and the model, or the step, that it was staged for. */
-export interface Staged<M extends Trainable = Trainable> extends StagedPlan {
-  readonly model: M
-}
-
-export interface StagedPlan {
+export interface Staged<M extends Trainable = Trainable> {
+  /** The model, or the step, that it was staged for, where that is known. */
+  readonly model?: M
   readonly plan: Plan
   readonly timeline: Timeline
   readonly staging: Staging
@@ -69,7 +66,7 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
 }
 
 /** What is said about a plan that is there: staged just now, or read from a file. */
-export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', planningSeconds = 0): StagedPlan => {
+export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', planningSeconds = 0): Staged => {
   const plan = machine.asInSteps(chosen)
   return {
     plan,
@@ -99,7 +96,7 @@ type Planned = (o: {
   algorithms: Algorithms
 }) => Either<SpillwayError, Plan>
 
-const stagedWith = (planned: Planned, machine: LocalMachine, o: StageOptions): Either<SpillwayError, StagedPlan> => {
+const stagedWith = (planned: Planned, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Staged> => {
   const { strategy = 'auto', algorithms = 'measured', allocator } = o
   const began = performance.now()
   const staged = pipe(
@@ -112,7 +109,7 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageOptions): E
 }
 
 /** The plan of a graph that is there already. */
-export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions): Either<SpillwayError, StagedPlan> =>
+export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Staged> =>
   stagedWith((c) => compile(graph, c), machine, o)
 
 const strategyFault = (o: StageOptions): SpillwayError | undefined =>

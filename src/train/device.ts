@@ -12,7 +12,7 @@ import type { Tier } from '../machine/tier'
 import { tryNative } from '../machine/machine'
 import { collectGarbage } from '../machine/memory'
 import type { DeviceMemory, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from '../device/native'
-import type { StagedPlan } from '../stage/stage'
+import type { Staged } from '../stage/stage'
 import type { StateStore } from './weights'
 
 export interface DeviceOptions {
@@ -74,7 +74,7 @@ const nativeFile = (f: FileTensor): NativeFile => ({
 })
 
 /** Labels are drawn from the channels of what the loss compares them with: the fewest, where several losses have classes. */
-const classesOf = (staged: StagedPlan): number => {
+const classesOf = (staged: Staged): number => {
   const { ops, values } = staged.plan.graph
   const counts = fedValues(staged.plan.graph)
     .filter((v) => v.dtype === 'i32')
@@ -84,7 +84,7 @@ const classesOf = (staged: StagedPlan): number => {
   return counts.length === 0 ? 1 : Math.min(...counts)
 }
 
-const nativeSource = (staged: StagedPlan, data: DataSource, seed: number): NativeSource => {
+const nativeSource = (staged: Staged, data: DataSource, seed: number): NativeSource => {
   if (data.kind === 'synthetic') return { kind: 'synthetic', seed, samples: data.samples, classes: classesOf(staged) }
   return { kind: 'files', files: Object.fromEntries([...data.files].map(([name, files]) => [name, files.map(nativeFile)])) }
 }
@@ -113,7 +113,7 @@ const metricsOf = (m: Metrics): RunMetrics => {
 
 const runOn = async (
   session: NativeSession,
-  staged: StagedPlan,
+  staged: Staged,
   o: DeviceOptions,
   s: StepsToRun,
 ): Promise<Either<SpillwayError, RunMetrics>> => {
@@ -133,12 +133,12 @@ const runOn = async (
 
 // ---------------------------------------------------------------- a session
 
-const deviceName = ({ machine }: StagedPlan): DeviceName => {
+const deviceName = ({ machine }: Staged): DeviceName => {
   if (machine.simulated) throw new Error(`a plan for machine '${machine.name}' cannot run here`)
   return machine.device.name
 }
 
-const opened = (native: Native, staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
+const opened = (native: Native, staged: Staged, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
   const { throttle, hostMemory } = o
   const { products } = staged.plan
   const choices = {
@@ -169,7 +169,7 @@ export const forgetPlanning = (): void => {
   collectGarbage()
 }
 
-export const openDevice = (staged: StagedPlan, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
+export const openDevice = (staged: Staged, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
   const native = tryNative()
   if (isLeft(native)) return native
   const session = opened(native.right, staged, o)

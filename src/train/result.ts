@@ -7,7 +7,7 @@ import { bytesOf } from '../../staging/core/bytes'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
 import type { DeviceMemory } from '../device/native'
-import type { StagedPlan } from '../stage/stage'
+import type { Staged } from '../stage/stage'
 import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
 import { type Counted, type ModelState, problemsOf, saveWeights, type StateReader, weightsSha256 } from './weights'
@@ -39,7 +39,7 @@ export interface TrainResult {
   readonly weightsSha256: string
 }
 
-const resultOf = (staged: StagedPlan, totals: Totals, sha256: string, resumedFrom: number): TrainResult => ({
+const resultOf = (staged: Staged, totals: Totals, sha256: string, resumedFrom: number): TrainResult => ({
   model: staged.plan.graph.name,
   strategy: staged.plan.strategy,
   device: staged.machine.device.name,
@@ -64,7 +64,7 @@ const resultOf = (staged: StagedPlan, totals: Totals, sha256: string, resumedFro
 
 /** A run that has done its steps: weights go to their file, and what is told of it comes back. */
 export interface Ended {
-  readonly staged: StagedPlan
+  readonly staged: Staged
   readonly state: ModelState
   readonly store: StateReader
   readonly counted: Counted
@@ -90,7 +90,7 @@ export const trainResult = ({
 
 /** The state as its checkpoint holds it: a finished run needs no device. */
 export const finishedResult = (
-  staged: StagedPlan,
+  staged: Staged,
   { file, counted, totals, losses, step }: Checkpoint,
   state: ModelState,
   save: string | undefined,

@@ -1,17 +1,18 @@
-// `run`: a model and a plan that belong together, trained. In: a model; what `stage` gave for it, or a plan module; settings.
+// `run`: a model or a step and a plan of it, trained. In: the model; what `stage` gave for it, or a plan module; settings.
 // Out: the result. Invariant: a pair that does not match, or a plan too large for the device, is refused while typing and
 // again at run time, in the same words; what types cannot see is found by the training graph's fingerprint.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
-import type { Device, DeviceFault, Model, PlanHead, Stale } from '../../dsl'
+import type { Device, DeviceFault, PlanHead, Stale, StepFrom, StepOf, Trainable } from '../../dsl'
+import { described } from '../../dsl/plan/described'
 import { overDevice } from '../../dsl/plan/words'
-import { stale } from '../../dsl/plan/stale'
 import { bytesOf } from '../../staging/core/bytes'
 import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
-import { openModule, type PlanModule } from '../stage/planmodule'
+import { elaboratedFor } from '../stage/identity'
+import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
 import { type TrainOptions, trainTask } from './trainer'
@@ -22,9 +23,13 @@ export interface RunOptions extends TrainOptions {
 }
 
 /** The plan, when it was made for this model; else what changed, so that the error stands at the argument. */
-export type MatchingPlan<M extends Model, P> = PlanFault<M, P> extends infer S extends string ? S : P
-type PlanFault<M extends Model, P> =
-  P extends PlanModule<infer H> ? Stale<M, H> : P extends Staged<infer Then extends Model> ? Stale<M, Then> : null
+export type MatchingPlan<M extends Trainable, P> = PlanFault<M, P> extends infer S extends string ? S : P
+type PlanFault<M extends Trainable, P> =
+  P extends PlanModule<infer H>
+    ? Stale<StepOf<M>, StepFrom<H>>
+    : P extends Staged<infer Then>
+      ? Stale<StepOf<M>, StepOf<Then>>
+      : null
 
 /** The options, when the plan fits their device. */
 export type FittingOptions<P, O> = O extends { readonly device: infer D }
@@ -34,10 +39,15 @@ export type FittingOptions<P, O> = O extends { readonly device: infer D }
   : O
 type PeakOf<P> = P extends PlanModule<infer H extends PlanHead> ? H['peak'] : number
 
-const matching = <M extends Model>(model: M, plan: Staged<Model> | PlanModule, o: RunOptions): Either<SpillwayError, Staged> => {
+const matching = (model: Trainable, plan: Staged | PlanModule, o: RunOptions): Either<SpillwayError, Staged> => {
   if ('kind' in plan) return openModule(model, plan, o.spill)
-  const difference = stale(model, plan.model)
-  return difference === null ? E.right(plan) : E.left(usage(difference))
+  return plan.model === undefined
+    ? E.right(plan)
+    : pipe(
+        elaboratedFor(plan.model, plan.plan),
+        E.flatMap(({ step }) => sameStep(model, plan.plan, described(step))),
+        E.map(() => plan),
+      )
 }
 
 /** A `device()` of the call is held to its memory. */
@@ -48,7 +58,7 @@ const fitting = ({ plan }: Staged, device: Device | undefined): Either<SpillwayE
     : E.right(undefined)
 }
 
-export const tryRun = <M extends Model, P extends Staged<Model> | PlanModule, const O extends RunOptions>(
+export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,
@@ -66,7 +76,7 @@ export const tryRun = <M extends Model, P extends Staged<Model> | PlanModule, co
  *
  * @example await run(net, plan, { steps: 10, device: device('cpu', gib(4)) })
  */
-export const run = async <M extends Model, P extends Staged<Model> | PlanModule, const O extends RunOptions>(
+export const run = async <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,

@@ -26,7 +26,7 @@ import { DEVICES } from '../../staging/devices'
 import { PeakMemory } from '../machine/memory'
 import { tierOf } from '../machine/tier'
 import { finishedResult, type TrainResult, trainResult } from './result'
-import type { StagedPlan } from '../stage/stage'
+import type { Staged } from '../stage/stage'
 import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { type Counted, type LoadedWeights, loadWeights, modelState, type ModelState } from './weights'
@@ -72,7 +72,7 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   return o.checkpointEvery === undefined ? E.right(o) : E.left(usage('checkpointEvery needs a checkpoint directory'))
 }
 
-const runsHere = ({ machine }: StagedPlan): Either<SpillwayError, void> =>
+const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
   machine.simulated
     ? E.left(usage(`a plan for machine '${machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
     : E.right(undefined)
@@ -82,7 +82,7 @@ interface Data {
   readonly words: string
 }
 
-const dataOf = ({ plan: { graph } }: StagedPlan, o: TrainOptions): Either<SpillwayError, Data> => {
+const dataOf = ({ plan: { graph } }: Staged, o: TrainOptions): Either<SpillwayError, Data> => {
   if (o.data !== undefined)
     return pipe(
       openData(o.data, graph),
@@ -127,7 +127,7 @@ const newest = (directory: string, o: TrainOptions, identity: RunIdentity): Eith
 
 /** A run that may begin. */
 interface Start {
-  readonly staged: StagedPlan
+  readonly staged: Staged
   readonly options: TrainOptions
   readonly data: Data
   readonly state: ModelState
@@ -136,7 +136,7 @@ interface Start {
 }
 
 /** `model` is checked against the plan when it is given. */
-const startOf = (model: Trainable | undefined, staged: StagedPlan, options: TrainOptions): Either<SpillwayError, Start> =>
+const startOf = (model: Trainable | undefined, staged: Staged, options: TrainOptions): Either<SpillwayError, Start> =>
   pipe(
     checkedOptions(options),
     E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
@@ -282,7 +282,7 @@ const sampled = (): Either<never, PeakMemory> => {
 }
 
 /** A session that a signal cancels. */
-const opened = (staged: StagedPlan, o: TrainOptions): Either<SpillwayError, DeviceSession> =>
+const opened = (staged: Staged, o: TrainOptions): Either<SpillwayError, DeviceSession> =>
   pipe(
     openDevice(staged, { ...o, tier: tierOf(o.spill) }),
     E.tap((session) => E.right(o.signal?.addEventListener('abort', session.cancel))),
@@ -314,7 +314,7 @@ const onDevice = (start: Start): TaskEither<SpillwayError, TrainResult> => {
 /** `model` is checked against the plan when it is given. */
 export const trainTask = (
   model: Trainable | undefined,
-  staged: StagedPlan,
+  staged: Staged,
   o: TrainOptions,
 ): TaskEither<SpillwayError, TrainResult> =>
   pipe(
@@ -329,5 +329,5 @@ export const trainTask = (
  *
  * @example const { losses } = await train(net, plan, { steps: 10, data: 'slides/' })
  */
-export const train = async (model: Trainable, staged: StagedPlan, o: TrainOptions): Promise<TrainResult> =>
+export const train = async (model: Trainable, staged: Staged, o: TrainOptions): Promise<TrainResult> =>
   orThrow(await trainTask(model, staged, o)())

@@ -54,6 +54,13 @@ export const updateRule = (o: Optimizer): UpdateRule => {
   }
 }
 
+/** The optimizer of an update op; undefined for ops that move running statistics. */
+export const optimizerBy = (kind: string, attrs: AnyAttrs): Optimizer | undefined => {
+  const { nesterov, decoupled, ...numbers } = attrs
+  if (kind === 'sgd') return { kind, ...numbers, nesterov: nesterov === 1 } as Sgd
+  return kind === 'adam' ? ({ kind: decoupled === 1 ? 'adamw' : 'adam', ...numbers } as Adam) : undefined
+}
+
 interface Limit {
   readonly test: (v: number) => boolean
   readonly legal: string

@@ -18,7 +18,7 @@ import { errorText, exitCode, type SpillwayError } from '../../src/errors/errors
 import { machineNamed } from '../../src/machine/machine'
 import { savePlan, tryLoadPlan } from '../../src/stage/planfile'
 import type { TrainResult } from '../../src/train/result'
-import { describePlan, type StagedPlan } from '../../src/stage/stage'
+import { describePlan, type Staged } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
 import { model } from '../../dsl'
 import { net, trunk } from './models'
@@ -60,9 +60,9 @@ test('tiles of an image agree to what its sums round off', async () => {
   assert.ok(apart(tiled.losses, inCore.losses) < 1e-3, `${tiled.losses} and ${inCore.losses}`)
 })
 
-const named = (name: string, o: StagingOptions): StagedPlan =>
+const named = (name: string, o: StagingOptions): Staged =>
   done(stageNamed(name, { machine, strategy: 'in-core', algorithms: 'fixed', lr: 0.001, ...o })).staged
-const run = async (plan: StagedPlan, steps: number, seed = 1): Promise<TrainResult> =>
+const run = async (plan: Staged, steps: number, seed = 1): Promise<TrainResult> =>
   done(await trainTask(undefined, plan, { steps, seed })())
 
 // Half an ulp of bf16 is u = 2^-9 of a value. What some forty roundings in a row do to a loss adds up like their root, and averages over what

@@ -19,7 +19,7 @@ import { devices } from '../../staging/devices'
 import { fastest } from '../../staging/graph/machine'
 import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
-import { type StagedPlan, tryStage } from '../../src/stage/stage'
+import { type Staged, tryStage } from '../../src/stage/stage'
 import { classifier, trunk } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
@@ -98,7 +98,7 @@ test('activations in bf16: the strategies give the same bits, tiles and fp32 are
 })
 
 test('tf32 stands in the plan: a file of it keeps it, a run of it is another run, and nothing else may be asked beside it', () => {
-  const named = (o: StagingOptions): StagedPlan => {
+  const named = (o: StagingOptions): Staged => {
     const found = stageNamed('resnet20-cifar', o)
     if (isLeft(found)) throw new Error(JSON.stringify(found.left))
     return found.right.staged
@@ -184,7 +184,7 @@ test('ways stand in the plan, and train to the same bits', async () => {
 test('steps tell what their calls take: what is said of later plans follows, in later processes too, and which plan is chosen stays', async () => {
   process.env.XDG_CACHE_HOME = join(root, 'steps')
   const budget = 64 * 2 ** 20
-  const planned = (): StagedPlan => staged(classifier, { ...ON, budget, algorithms: 'measured' })
+  const planned = (): Staged => staged(classifier, { ...ON, budget, algorithms: 'measured' })
   planned()
   const [file] = readdirSync(join(root, 'steps', 'spillway'))
   const path = join(root, 'steps', 'spillway', file!)
@@ -207,12 +207,11 @@ test('steps tell what their calls take: what is said of later plans follows, in 
     },
   })
   const [again, after] = [staged(classifier, { ...ON, budget, strategy: 'in-core' }), planned()]
-  const sum = (p: StagedPlan): number => p.plan.calls.reduce((n, c) => n + c.seconds, 0)
+  const sum = (p: Staged): number => p.plan.calls.reduce((n, c) => n + c.seconds, 0)
   const [, second] = seconds
   assert.ok(sum(kept) > 100 * second!, `${sum(kept)} s said, ${second} s taken`)
   assert.ok(sum(again) <= second! && sum(again) > 0.3 * second!, `${sum(again)} s said after a step of ${second} s`)
-  const chosen = ({ plan }: StagedPlan): string =>
-    JSON.stringify({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
+  const chosen = ({ plan }: Staged): string => JSON.stringify({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
   assert.ok(chosen(again) === chosen(kept) && chosen(after) === chosen(before), 'the same plans but for the seconds')
   assert.ok(sum(after) < sum(before), 'the calls that both plans make take what they took')
   process.env.XDG_CACHE_HOME = join(root, 'cache')

@@ -10,7 +10,7 @@ import { writeTensors } from '../../src/files/safetensors'
 import { machineNamed } from '../../src/machine/machine'
 import type { TrainResult } from '../../src/train/result'
 import { prepare } from '../../src/stage/prepare'
-import { stageGraph, type StagedPlan } from '../../src/stage/stage'
+import { stageGraph, type Staged } from '../../src/stage/stage'
 import { type TrainOptions, trainTask } from '../../src/train/trainer'
 import type { Graph } from '../../staging/graph/graph'
 import { labels, startOf, uniform } from '../fixtures/formula'
@@ -104,5 +104,5 @@ export const inFolder = async (run: (folder: string) => Promise<void>): Promise<
   }
 }
 
-export const trained = async (folder: string, plan: StagedPlan, name: string, o: TrainOptions): Promise<TrainResult> =>
+export const trained = async (folder: string, plan: Staged, name: string, o: TrainOptions): Promise<TrainResult> =>
   done(await trainTask(undefined, plan, { ...writeStart(folder, fixtures[name]!, plan.plan.graph), ...o })())

@@ -8,10 +8,10 @@ import { type Either, isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Shape, elaborate } from '../../dsl'
-import { down, globalGenerator, multiScale, type Pix2PixHD, pix2pixHD, residualBlocks, up } from '../../models/pix2pixhd'
+import family, { down, globalGenerator, multiScale, type Pix2PixHD, pix2pixHD, residualBlocks, up } from '../../models/pix2pixhd'
 import { openDevice } from '../../src/train/device'
 import { writeTensors } from '../../src/files/safetensors'
-import { type StagedPlan, tryStage } from '../../src/stage/stage'
+import { type Staged, tryStage } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
 import { openData } from '../../src/files/samples'
 import { startOf, uniform } from '../fixtures/formula'
@@ -71,7 +71,7 @@ test("the parameters are the reference's, by name", () => {
     .graph.values.filter((v) => v.role === 'param')
     .map((v) => v.name)
   assert.equal([...params].sort(), Object.keys(fixture.gradientNorms).sort())
-  const real = done(elaborate(pix2pixHD([1, 36, 64, 64]))).graph.values.filter((v) => v.role === 'param')
+  const real = done(elaborate(family.pix2pixhd.step([1, 36, 64, 64]))).graph.values.filter((v) => v.role === 'param')
   const count = (of: (name: string) => boolean): number =>
     real.filter((v) => of(v.name)).reduce((n, v) => n + v.shape.reduce((m, d) => m * d, 1), 0)
   assert.is(
@@ -86,7 +86,7 @@ test("the parameters are the reference's, by name", () => {
 })
 
 const firstGradients = async (
-  plan: StagedPlan,
+  plan: Staged,
   at: { readonly weights: string; readonly data: string },
 ): Promise<ReadonlyMap<string, number>> => {
   const session = done(openDevice(plan, { tier: { kind: 'memory' }, threads: 1 }))
@@ -138,13 +138,13 @@ for (const [device, tolerance] of [
     }))
 
 const larger = pix2pixHD([1, 5, 320, 256], small)
-const inLeast = (machine: string, strategy: string): StagedPlan => {
+const inLeast = (machine: string, strategy: string): Staged => {
   const stageIn = (budget: number) => tryStage(larger, { machine, strategy, algorithms: 'fixed', budget })
   const refused = stageIn(0)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a budget of nothing works')
   return done(stageIn(refused.left.smallestBytes))
 }
-const run = async (plan: StagedPlan) => done(await trainTask(larger, plan, { steps: 2, threads: 1, seed: 3 })())
+const run = async (plan: Staged) => done(await trainTask(larger, plan, { steps: 2, threads: 1, seed: 3 })())
 
 test('recomputed and swapped it trains to the bits of in-core', async () => {
   const inCore = await run(inLeast('cpu', 'in-core'))

@@ -7,11 +7,11 @@
 import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { StagedPlan } from '../../src/stage/stage'
+import type { Staged } from '../../src/stage/stage'
 import { PAGE_BYTES } from '../../staging/core/bytes'
 import { done, fixtures, inFolder, stagedFor, trained } from './networks'
 
-const fiveSteps = (plan: StagedPlan, name: string): Promise<void> =>
+const fiveSteps = (plan: Staged, name: string): Promise<void> =>
   inFolder(async (folder) => {
     const expected = fixtures[name]!.losses
     const { losses } = await trained(folder, plan, name, { steps: expected.length })

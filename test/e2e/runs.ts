@@ -4,7 +4,7 @@ import type { Model } from '../../dsl'
 import { crossEntropy } from '../../dsl'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { loadNative } from '../../src/device/native'
-import { type StagedPlan, stage, type StageOptions, tryStage } from '../../src/stage/stage'
+import { type Staged, stage, type StageOptions, tryStage } from '../../src/stage/stage'
 import { train, type TrainOptions } from '../../src/train/trainer'
 import type { TrainResult } from '../../src/train/result'
 import { classifier } from './models'
@@ -12,7 +12,7 @@ import { classifier } from './models'
 /** The device that computes in this build. */
 export const DEVICE = loadNative().deviceInfo().devices.includes('cpu') ? 'cpu' : 'ref'
 
-export const staged = (model: Model, o: StageOptions = {}): StagedPlan =>
+export const staged = (model: Model, o: StageOptions = {}): Staged =>
   stage(model, { machine: DEVICE, algorithms: 'fixed', ...(model === (classifier as Model) ? { loss: crossEntropy } : {}), ...o })
 
 const budgets = new Map<string, number>()
@@ -35,5 +35,5 @@ const askedBudget = (model: Model, strategy: string, o: StageOptions): number =>
 export const halfway = (model: Model, strategy: string, o: StageOptions = {}): number =>
   bytesOf(pagesIn((smallestBudget(model, strategy, o) + smallestBudget(model, 'in-core', o)) / 2))
 
-export const trained = (model: Model, plan: StagedPlan, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>
+export const trained = (model: Model, plan: Staged, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>
   train(model, plan, { steps: 3, seed: 1, ...o })

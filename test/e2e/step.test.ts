@@ -10,7 +10,7 @@ import * as assert from 'uvu/assert'
 import { asTrainable, type TrainingStep } from '../../dsl'
 import exported from '../../examples/own-step'
 import { writeTensors } from '../../src/files/safetensors'
-import { type StagedPlan, tryStage } from '../../src/stage/stage'
+import { type Staged, tryStage } from '../../src/stage/stage'
 import { type TrainOptions, trainTask } from '../../src/train/trainer'
 import { openTensors, readTensor } from '../../src/files/safetensors'
 import { uniform } from '../fixtures/formula'
@@ -22,7 +22,7 @@ const done = <A>(result: Either<unknown, A>): A => {
 const at = (height: number, width: number, batch?: number): TrainingStep =>
   done(asTrainable(exported, { height, width, ...(batch === undefined ? {} : { batch }) })) as TrainingStep
 
-const staged = (s: TrainingStep, machine: string, strategy: string): StagedPlan => {
+const staged = (s: TrainingStep, machine: string, strategy: string): Staged => {
   const stageIn = (budget: number) => tryStage(s, { machine, strategy, algorithms: 'fixed', budget })
   const refused = stageIn(0)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a budget of nothing works')
@@ -38,7 +38,7 @@ const inFolder = async (run: (folder: string) => Promise<void>): Promise<void> =
   }
 }
 
-const trained = async (s: TrainingStep, plan: StagedPlan, o: Partial<TrainOptions> = {}) =>
+const trained = async (s: TrainingStep, plan: Staged, o: Partial<TrainOptions> = {}) =>
   done(await trainTask(s, plan, { steps: 3, seed: 5, threads: 1, ...o })())
 
 const large = at(211, 160)

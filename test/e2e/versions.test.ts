@@ -2,9 +2,12 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { main } from '../../src/cli'
+import { errorText } from '../../src/errors/errors'
+import { openModule } from '../../src/stage/planmodule'
 
 const files = join(__dirname, '..', 'fixtures', 'versions', '0.1')
 const folder = mkdtempSync(join(tmpdir(), 'spillway-versions-'))
@@ -38,6 +41,12 @@ test('a plan file of 0.1 is refused by the name of its version, which says what 
   const { code, out } = await spillway('verify', join(files, 'plan.json'), '--json')
   assert.is(code, 1)
   assert.match(JSON.parse(out).error.message, /version: it is 3; this program reads \d+: stage the model again/)
+})
+
+test('a plan module of 0.1 is refused in the same words', () => {
+  const [model, module] = ['model.ts', 'net.plan.ts'].map((file) => require(join(files, file)).default)
+  const opened = openModule(model, module)
+  assert.match(isLeft(opened) ? errorText(opened.left) : '', /version: it is 3; this program reads \d+: stage the model again/)
 })
 
 test('a checkpoint of 0.1 goes on to the weights of a run that was never interrupted', async () => {

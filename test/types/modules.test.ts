@@ -6,6 +6,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Model } from '../../dsl'
 import { errorText } from '../../src/errors/errors'
+import { elaboratedFor } from '../../src/stage/identity'
 import { moduleText, openModule, type PlanModule } from '../../src/stage/planmodule'
 import { tryRun } from '../../src/train/run'
 import { type StageOptions, tryStage } from '../../src/stage/stage'
@@ -32,7 +33,9 @@ const net = modelOf(BODY)
 const emitted = (o: StageOptions): string => {
   const staged = tryStage(net, { machine: MACHINE, name: 'own', ...o })
   if (isLeft(staged)) throw new Error(errorText(staged.left))
-  return moduleText(staged.right.plan, net, { importing: '', type: 'typeof net' })
+  const step = elaboratedFor(net, staged.right.plan)
+  if (isLeft(step)) throw new Error(errorText(step.left))
+  return moduleText(staged.right.plan, step.right, { importing: '', type: 'typeof net', resized: false })
     .replace(/^import .*$/gm, '')
     .replace('export default', 'export const plan =')
 }
@@ -87,7 +90,7 @@ const changes: readonly (readonly [what: string, body: string, says: string, inp
   [
     'the image',
     BODY,
-    'stale plan: it was staged for an input of [2,3,256,192], and the model now takes [2,3,256,194]; stage again',
+    "stale plan: 'input' was [2,3,256,192] when it was staged, and is [2,3,256,194] now; stage again",
     '[2, 3, 256, 194]',
   ],
 ]
