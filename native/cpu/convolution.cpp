@@ -43,10 +43,10 @@ bool better_turned(const Problem& p) {
          all(p.pad_before, 0) && all(p.pad_after, 0) && p.src[1] <= few_channels && p.src[1] < p.dst[1];
 }
 
-/// Implementations of oneDNN 2.6 that give wrong numbers in bf16:
-/// - 1x1 convolutions over an odd number of channels, at 30, 59, 60 and many other numbers of pixels;
+/// Implementations of oneDNN that give wrong numbers in bf16:
+/// - in 2, 1x1 convolutions over an odd number of channels, at 30, 59, 60 and many other numbers of pixels;
 /// - dilated weight gradients of images from 29 pixels wide, where the last sixteen input channels are not all there: scratch is read
-///   that nothing wrote.
+///   that nothing wrote (2.6, 3.2 and 3.7).
 bool gives_wrong_numbers(const Problem& p, const std::string& implementation) {
   if (!p.narrow()) return false;
   const int64_t groups = p.weights.size() == 5 ? p.weights[0] : 1, in = p.src[1] / groups, out = p.dst[1] / groups;
@@ -55,7 +55,7 @@ bool gives_wrong_numbers(const Problem& p, const std::string& implementation) {
     return dilated && in % 16 != 0 && contains(implementation, "jit_bf16:");
   }
   const int64_t summed = p.direction == Direction::forward ? in : out;
-  return summed % 2 != 0 && contains(implementation, "jit_bf16_1x1");
+  return dnnl_version()->major < 3 && summed % 2 != 0 && contains(implementation, "jit_bf16_1x1");
 }
 
 Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations) {
@@ -108,10 +108,17 @@ class Describe {
  private:
   static constexpr auto direct = dnnl::algorithm::convolution_direct;
 
-  dnnl::convolution_forward::desc forward_desc(const memory::desc& result) const {
-    constexpr auto kind = dnnl::prop_kind::forward_training;
-    if (p_.bias) return {kind, direct, src, weights, bias, result, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
-    return {kind, direct, src, weights, result, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+  /// Calls use(what the forward primitive takes), or that of the weights' gradient: `bias` is among it where there is one.
+  template <class Use, class... Before>
+  auto with_arguments(const Use& use, const memory::desc& result, const memory::desc& w, const Before&... before) const {
+    const auto with = [&](const auto&... bias_if_any) {
+      return use(std::tie(before..., direct, src, w, bias_if_any..., result, p_.strides, p_.dilations, p_.pad_before, p_.pad_after));
+    };
+    return p_.bias ? with(bias) : with();
+  }
+  template <class Use>
+  auto with_forward(const memory::desc& result, const Use& use) const {
+    return with_arguments(use, result, weights, dnnl::prop_kind::forward_training);
   }
 
   Argument src_argument(const memory::desc& wanted, bool written) const {
@@ -135,38 +142,41 @@ class Describe {
   }
 
   std::optional<Compiled> forward() const {
-    const auto found = fast_implementation<dnnl::convolution_forward::primitive_desc>(forward_desc(written_dst), trusts());
+    using Forward = dnnl::convolution_forward;
+    const auto found = with_forward(written_dst, [this](const auto& arguments) { return fast_implementation<Forward>(trusts(), arguments); });
     if (!found) return std::nullopt;
     std::vector<Argument> arguments{src_argument(found->src_desc(), false), weights_argument(found->weights_desc(), false),
                                     dst_argument(found->dst_desc(), true)};
     if (p_.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias, false});
-    return compile<dnnl::convolution_forward>(*found, std::move(arguments));
+    return compile<Forward>(*found, std::move(arguments));
   }
 
-  dnnl::convolution_forward::primitive_desc hint() const { return {forward_desc(dst), cpu_engine()}; }
+  /// What a gradient's primitive is described with.
+  auto hint() const {
+    return with_forward(dst, [](const auto& arguments) {
+      return with_description<dnnl::convolution_forward>([](const auto& description) { return description; }, arguments);
+    });
+  }
 
   std::optional<Compiled> backward_data() const {
-    const dnnl::convolution_backward_data::desc desc(direct, written_src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after);
-    const auto found = fast_implementation<dnnl::convolution_backward_data::primitive_desc>(desc, trusts(), hint());
+    using Gradient = dnnl::convolution_backward_data;
+    const auto arguments = std::tie(direct, written_src, weights, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after);
+    const auto found = fast_implementation<Gradient>(trusts(), arguments, hint());
     if (!found) return std::nullopt;
-    return compile<dnnl::convolution_backward_data>(
-        *found, {dst_argument(found->diff_dst_desc(), false), weights_argument(found->weights_desc(), false),
-                 src_argument(found->diff_src_desc(), true)});
-  }
-
-  dnnl::convolution_backward_weights::desc weights_desc() const {
-    if (p_.bias) return {direct, src, weights_gradient, bias, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
-    return {direct, src, weights_gradient, dst, p_.strides, p_.dilations, p_.pad_before, p_.pad_after};
+    return compile<Gradient>(*found, {dst_argument(found->diff_dst_desc(), false), weights_argument(found->weights_desc(), false),
+                                      src_argument(found->diff_src_desc(), true)});
   }
 
   std::optional<Compiled> backward_weights() const {
-    const auto found = fast_implementation<dnnl::convolution_backward_weights::primitive_desc>(weights_desc(), trusts(), hint());
+    using Gradient = dnnl::convolution_backward_weights;
+    const auto fast = [this](const auto& arguments) { return fast_implementation<Gradient>(trusts(), arguments, hint()); };
+    const auto found = with_arguments(fast, dst, weights_gradient);
     if (!found) return std::nullopt;
     std::vector<Argument> arguments{src_argument(found->src_desc(), false), dst_argument(found->diff_dst_desc(), false),
                                     weights_argument(found->diff_weights_desc(), true)};
     if (p_.turned) std::swap(arguments[0], arguments[1]);
     if (p_.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias, bias, true});
-    return compile<dnnl::convolution_backward_weights>(*found, std::move(arguments));
+    return compile<Gradient>(*found, std::move(arguments));
   }
 
   const Problem& p_;

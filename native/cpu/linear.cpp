@@ -24,8 +24,8 @@ Compiled compile(const Product& p) {
   const auto right_in = [&p](bool narrow) { return factor_desc(narrow, {p.inner, p.columns}, p.right_transposed ? tag::ba : tag::ab); };
   const memory::desc left = left_in(p.narrow), right = right_in(p.narrow);
   const memory::desc out = factor_desc(p.narrow_out, {p.rows, p.columns}, tag::ab), bias = f32_desc({1, p.columns}, tag::ab);
-  const dnnl::matmul::desc desc = p.bias ? dnnl::matmul::desc(left, right, bias, out) : dnnl::matmul::desc(left, right, out);
-  const auto found = fast_implementation<dnnl::matmul::primitive_desc>(desc, trust_all);
+  const auto fast = [](const auto&... operands) { return fast_implementation<dnnl::matmul>(trust_all, std::tie(operands...)); };
+  const auto found = p.bias ? fast(left, right, bias, out) : fast(left, right, out);
   if (!found) throw std::runtime_error("oneDNN has no fast implementation");
   std::vector<Argument> arguments{{DNNL_ARG_SRC, left, found->src_desc(), false},
                                   {DNNL_ARG_WEIGHTS, right_in(p.narrow && !p.right_is_parameter()), found->weights_desc(), false},

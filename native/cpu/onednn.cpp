@@ -104,8 +104,8 @@ void Bound::reorder(size_t i, const dnnl::memory& from, const dnnl::memory& to) 
   const auto& [argument, unused, panels, offset, scratch] = compiled_.placed_[i];
   if (panels.kind != pointwise_weights::Panels::Kind::none) {
     const float* const source = static_cast<const float*>(from.get_data_handle());
-    if (argument.written) pointwise_weights::into_rows(argument.ours.dims(), panels, source, static_cast<float*>(to.get_data_handle()));
-    else pointwise_weights::into_panels(argument.ours.dims(), panels, source, to.get_data_handle());
+    if (argument.written) pointwise_weights::into_rows(dims_of(argument.ours), panels, source, static_cast<float*>(to.get_data_handle()));
+    else pointwise_weights::into_panels(dims_of(argument.ours), panels, source, to.get_data_handle());
     return;
   }
   const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}, {DNNL_ARG_SCRATCHPAD, operands_[i].scratch.get()}};

@@ -8,19 +8,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cpu/onednn_version.hpp"
 #include "cpu/pointwise_weights.hpp"
 
 namespace spillway::cpu {
 
-const dnnl::engine& cpu_engine();
-/// Scratch comes from the caller.
-dnnl::primitive_attr user_scratchpad();
 inline dnnl::memory::desc f32_desc(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
   return {dims, dnnl::memory::data_type::f32, tag};
 }
@@ -33,17 +30,21 @@ inline bool contains(const std::string& text, const char* part) { return text.fi
 inline bool trust_all(const std::string&) { return true; }
 
 /// The first implementation that is not a reference one and whose name is trusted; none when oneDNN has no other.
-template <class PrimitiveDesc, class Desc, class Trusts, class... Hint>
-std::optional<PrimitiveDesc> fast_implementation(const Desc& desc, const Trusts& trusts, const Hint&... hint) {
-  try {
-    PrimitiveDesc found(desc, user_scratchpad(), cpu_engine(), hint...);
+template <class Primitive, class Trusts, class Arguments, class... Forward>
+auto fast_implementation(const Trusts& trusts, const Arguments& arguments, const Forward&... forward) {
+  using Found = std::optional<typename Primitive::primitive_desc>;
+  const auto first_fast = [&](auto description) -> Found {
     do {
-      if (const std::string name = found.impl_info_str(); !contains(name, "ref") && trusts(name)) return found;
-    } while (found.next_impl());
+      if (const std::string name = description.impl_info_str(); !contains(name, "ref") && trusts(name)) return description;
+    } while (description.next_impl());
+    return std::nullopt;
+  };
+  try {
+    return with_description<Primitive>(first_fast, arguments, forward...);
   } catch (const dnnl::error& e) {
     if (e.status != dnnl_unimplemented) throw;
+    return Found();
   }
-  return std::nullopt;
 }
 
 /// Places in one workspace, each at a multiple of 64 bytes.

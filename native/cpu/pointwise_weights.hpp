@@ -2,8 +2,7 @@
 // [O/width][I/2][width][2] or, towards x, [I/16][O/16][8][16][2]. Each line of memory is read once and turned in registers: where rows
 // lie a power of two apart, a walk along columns would find them all in one set of the cache.
 #pragma once
-#include <oneapi/dnnl/dnnl.hpp>
-
+#include "cpu/onednn_version.hpp"
 #include "cpu/tile_product.hpp"
 #include "cpu/turned_blocks.hpp"
 
@@ -19,7 +18,7 @@ struct Panels {
 inline Panels panels_of(const dnnl::memory::desc& ours, const dnnl::memory::desc& wanted) {
   using tag = dnnl::memory::format_tag;
   using type = dnnl::memory::data_type;
-  const dnnl::memory::dims d = ours.dims();
+  const dnnl::memory::dims d = dims_of(ours);
   if (d.size() != 4 || d[2] * d[3] != 1 || d[0] % block_width != 0 || d[1] % block_width != 0) return {};
   if (ours != dnnl::memory::desc(d, type::f32, tag::oihw)) return {};
   const auto in = [&](type t, tag format) { return wanted == dnnl::memory::desc(d, t, format); };
