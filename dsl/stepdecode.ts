@@ -5,7 +5,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
-import { decodedOr, whole } from '../staging/core/codecs'
+import { decodedOr, tuple, whole } from '../staging/core/codecs'
 import type { GraphError } from '../staging/core/errors'
 import { analyse } from './analyse'
 import { decodeNet, invalid, misfit, show } from './decode'
@@ -21,7 +21,7 @@ type Result<T> = Either<GraphError, T>
 
 const nameCodec = t.refinement(t.string, (name) => name !== '', 'a name')
 const sizeCodec = t.refinement(whole, (n) => n >= 1, 'a size')
-const shapeCodec = t.tuple([sizeCodec, sizeCodec, sizeCodec, sizeCodec])
+const shapeCodec = tuple(sizeCodec, sizeCodec, sizeCodec, sizeCodec)
 const optimizerKinds: Readonly<Record<Optimizer['kind'], null>> = { sgd: null, adam: null, adamw: null }
 /** Its numbers are judged where objectives are. */
 const optimizerCodec = t.type({ kind: t.keyof(optimizerKinds) }) as unknown as t.Type<Optimizer, unknown, unknown>

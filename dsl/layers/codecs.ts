@@ -1,11 +1,12 @@
 // Codecs of the pieces that layers are made of, for nets that come from outside: model files, JSON descriptions.
 // In: unknown data. Out: io-ts types. Invariant: what a constructor makes passes, with no field more or less.
 import * as t from 'io-ts'
+import { tuple } from '../../staging/core/codecs'
 import type { Extent } from '../net'
 import type { SidePadding } from './sides'
 import type { Padding } from './window'
 
-export const extentCodec: t.Type<Extent> = t.union([t.number, t.readonly(t.tuple([t.number, t.number]))])
+export const extentCodec: t.Type<Extent> = t.union([t.number, tuple(t.number, t.number)])
 export const sidesCodec: t.Type<SidePadding> = t.union([
   extentCodec,
   t.readonly(t.exact(t.type({ top: t.number, left: t.number, bottom: t.number, right: t.number }))),

@@ -6,7 +6,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
-import { decodedOr, whole } from '../../staging/core/codecs'
+import { decodedOr, tuple, whole } from '../../staging/core/codecs'
 import type { FileKind, SpillwayError } from '../errors/errors'
 import { type Pieces, readRange, type Written, withFile, writeWhole } from './whole'
 
@@ -41,7 +41,7 @@ export interface NewTensor {
 /** The reference implementation's own limit. */
 const MAX_HEADER_BYTES = 100_000_000
 
-const entryCodec = t.strict({ dtype: t.keyof(TENSOR_BYTES), shape: t.array(whole), data_offsets: t.tuple([whole, whole]) })
+const entryCodec = t.strict({ dtype: t.keyof(TENSOR_BYTES), shape: t.array(whole), data_offsets: tuple(whole, whole) })
 const metadataCodec = t.record(t.string, t.string)
 
 /** Bytes of a tensor, or undefined when the product leaves the exact integers. */

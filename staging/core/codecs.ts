@@ -33,11 +33,15 @@ export const words = told(
 
 export const list = <A>(of: t.Type<A, A, unknown>): t.Type<readonly A[], readonly A[], unknown> =>
   t.array(of) as unknown as t.Type<readonly A[], readonly A[], unknown>
-export const pair = <A, B>(
-  a: t.Type<A, A, unknown>,
-  b: t.Type<B, B, unknown>,
-): t.Type<readonly [A, B], readonly [A, B], unknown> =>
-  t.tuple([a, b]) as unknown as t.Type<readonly [A, B], readonly [A, B], unknown>
+type Entries<C extends readonly t.Mixed[]> = { readonly [K in keyof C]: t.TypeOf<C[K]> }
+/** A list of exactly these; io-ts by itself drops what stands behind them. */
+export const tuple = <C extends readonly [t.Mixed, t.Mixed, ...t.Mixed[]]>(...of: C): t.Type<Entries<C>, Entries<C>, unknown> => {
+  const open = t.tuple(of as unknown as [t.Mixed, t.Mixed]) as unknown as t.Type<Entries<C>, Entries<C>, unknown>
+  const isLong = (u: unknown): boolean => Array.isArray(u) && u.length > of.length
+  const validate: typeof open.validate = (u, c) =>
+    isLong(u) ? t.failure(u, c, `it has ${(u as unknown[]).length} entries; legal are ${of.length}`) : open.validate(u, c)
+  return new t.Type(open.name, (u): u is Entries<C> => !isLong(u) && open.is(u), validate, t.identity)
+}
 
 type Of<P extends t.Props> = { readonly [K in keyof P]: t.TypeOf<P[K]> }
 /** Fields that are there, and fields that may be; others are dropped. */

@@ -8,7 +8,7 @@
 // What stands in plan files is said by codecs, from which its types follow.
 import * as t from 'io-ts'
 import type { Box } from '../core/box'
-import { count, list, names, pair, record, seconds, wholeFrom, words } from '../core/codecs'
+import { count, list, names, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
 import type { Precision } from '../devices'
 import { isNarrow } from '../graph/check'
 import { graphCodec } from '../graph/codec'
@@ -22,7 +22,7 @@ export interface Grid extends t.TypeOf<typeof gridCodec> {}
 export const UNTILED: Grid = { B: 1, H: 1, W: 1 }
 export const tilesOf = (g: Grid): number => g.B * g.H * g.W
 
-const ranges = list(pair(count, count))
+const ranges = list(tuple(count, count))
 const slicesCodec = record({ B: ranges, H: ranges, W: ranges })
 /** Ranges of one operand, for each tile index along each tiled dimension (the box is their product; C is whole). */
 export interface Slices extends t.TypeOf<typeof slicesCodec> {}
@@ -163,7 +163,7 @@ export type Algorithms = t.TypeOf<typeof algorithmsCodec>
 
 const costsCodec: t.Type<RecordedCosts, RecordedCosts, unknown> = t.record(
   t.string,
-  t.tuple([seconds, count, count]),
+  tuple(seconds, count, count),
 ) as unknown as t.Type<RecordedCosts, RecordedCosts, unknown>
 /** Seconds, scratch bytes and the number of the way to run it, by the key of the call. */
 export type RecordedCosts = Readonly<Record<string, readonly [seconds: number, workspaceBytes: number, way: number]>>
