@@ -1,14 +1,17 @@
-// How much hand-written code there is. In: roots of checkouts (`count-statements.ts [ROOT …] [--out FILE]`, default this one).
-// Out: a table of statements in dsl, staging, src and native, tests and generated code aside; the same as JSON into FILE.
-// A statement, TypeScript: each one of the syntax tree, blocks aside; a function that is only an expression; a member of a type.
-// C++: each semicolon outside a for's head, each if, for, while, switch and try, each function with a body, each member that a
-// constructor initialises. So neither line breaks nor formatting change a count.
+// How much hand-written code there is. In: roots of checkouts (`count-statements.ts [ROOT …] [--apart REGEX] [--out FILE]`, default
+// this one). Out: a table of statements in dsl, staging, src and native, tests and generated code aside; what stands in files whose
+// path matches REGEX, such as those of new operators, apart; the same as JSON into FILE. Invariant: line breaks and formatting
+// change no count. A statement is, in TypeScript, each one of the syntax tree but blocks, a function that is an expression, a member of
+// a type; in C++ each semicolon outside a for's head, each if, for, while, switch and try, each body, each member that is initialised.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import * as ts from 'typescript'
 
 const PARTS = ['dsl', 'staging', 'src', 'native'] as const
+const APART = 'apart'
+const ROWS = [...PARTS, APART]
 const GENERATED = /^(native\/gen\/|dsl\/numbers\/tables\.ts$)/
 /** Test code that older checkouts keep beside the product's. */
 const TESTS = /^native\/(imitation\/|tools\/(fuzz|mutate))/
@@ -112,30 +115,34 @@ export interface Count {
   readonly statements: number
 }
 
-const countOf = (root: string): Readonly<Record<string, Count>> => {
+const countOf = (root: string, apart: RegExp): Readonly<Record<string, Count>> => {
   const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' }).split('\n')
   const counted = files.filter(isCounted).flatMap((file) => {
     const text = readFileSync(join(root, file), 'utf8')
-    return isGenerated(text) ? [] : [{ part: file.split('/')[0]!, statements: statementsIn(file, text) }]
+    const part = apart.test(file) ? APART : file.split('/')[0]!
+    return isGenerated(text) ? [] : [{ part, statements: statementsIn(file, text) }]
   })
   const sumOf = (some: typeof counted): Count => ({ files: some.length, statements: some.reduce((n, f) => n + f.statements, 0) })
   return {
-    ...Object.fromEntries(PARTS.map((part) => [part, sumOf(counted.filter((f) => f.part === part))])),
-    total: sumOf(counted),
+    ...Object.fromEntries(ROWS.map((part) => [part, sumOf(counted.filter((f) => f.part === part))])),
+    total: sumOf(counted.filter((f) => f.part !== APART)),
   }
 }
 
 const main = (args: readonly string[]): void => {
-  const out = args.indexOf('--out')
-  const named = args.filter((arg, i) => !arg.startsWith('--') && (out < 0 || i !== out + 1))
-  const roots = named.length > 0 ? named : ['.']
-  const counts = roots.map((root) => ({ commit: commitOf(root), counts: countOf(root) }))
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { out: { type: 'string' }, apart: { type: 'string', default: '^$' } },
+  })
+  const roots = positionals.length > 0 ? positionals : ['.']
+  const counts = roots.map((root) => ({ commit: commitOf(root), counts: countOf(root, new RegExp(values.apart)) }))
   console.log(['part'.padEnd(9), ...roots.map((root) => basename(resolve(root)).padStart(20))].join(' '))
-  for (const part of [...PARTS, 'total']) {
+  for (const part of [...ROWS, 'total']) {
     const cells = counts.map((c) => `${c.counts[part]!.statements} in ${c.counts[part]!.files} files`.padStart(20))
     console.log([part.padEnd(9), ...cells].join(' '))
   }
-  if (out >= 0) writeFileSync(args[out + 1]!, `${JSON.stringify(counts, null, 2)}\n`)
+  if (values.out !== undefined) writeFileSync(values.out, `${JSON.stringify({ apart: values.apart, counts }, null, 2)}\n`)
 }
 
 const commitOf = (root: string): string =>

@@ -705,6 +705,8 @@ inline constexpr AttrLimit ReluLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ReluBwdLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
 inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
+inline constexpr AttrLimit UpsampleLimits[] = {{0, 0, 2, UNBOUNDED}, {1, 1, UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit UpsampleBwdLimits[] = {{0, 0, 2, UNBOUNDED}, {1, 1, UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnReluApplyLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnReluBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnReluBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
@@ -854,10 +856,10 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"conv_transpose2d_bwd_weights", 43, 2, 2, 1, 2, 11, "iiiiiiiiiii", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dw", Role::whole, Element::real, true, false, nullptr}, {"db", Role::whole, Element::real, true, false, nullptr}}},
-    {"upsample", 44, 1, 1, 1, 1, 5, "iiiii", false, -1, -1, nullptr, 0,
+    {"upsample", 44, 1, 1, 1, 1, 5, "iiiii", false, -1, -1, UpsampleLimits, 5,
      {{"x", Role::data, Element::either, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"upsample_bwd", 45, 1, 1, 1, 1, 5, "iiiii", false, -1, 0, nullptr, 0,
+    {"upsample_bwd", 45, 1, 1, 1, 1, 5, "iiiii", false, -1, 0, UpsampleBwdLimits, 5,
      {{"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
     {"reflect_pad", 46, 1, 1, 1, 1, 4, "iiii", false, -1, -1, nullptr, 0,

@@ -1,6 +1,6 @@
 // Sums: `add` of a residual join, whose gradient is dy itself for every input, and `grad_sum`, which adds the
 // contributions to the gradient of a value that several ops read. A contribution may cover a smaller box (a tile's).
-import { type AccessMap, defineOp, inside, pointwise } from './op'
+import { type AccessMap, data, defineOp, inside } from './op'
 import { agreeBut, checked, elements, expectRange, expectRank, legal } from './rules'
 
 type Shape = readonly number[]
@@ -18,11 +18,8 @@ export const add = defineOp({
   variadic: true,
   inPlace: [0],
   what: 'variadic, at least two; in place of a',
-  ins: [
-    { name: 'a', role: 'data', access: () => pointwise },
-    { name: 'b', role: 'data', access: () => pointwise },
-  ],
-  outs: [{ name: 'y', role: 'data', access: () => pointwise }],
+  ins: [data('a'), data('b')],
+  outs: [data('y')],
   shape: (_, ins) => agreeing(ins),
   backward: (g) => {
     for (const i of g.ins.keys()) if (g.wants(i)) g.give(i, g.dOut(0))
@@ -39,11 +36,8 @@ export const gradSum = defineOp({
   variadic: true,
   inPlace: [0],
   what: 'variadic; each input may hold a smaller box than the output: zero outside; in place of d0 when the boxes agree',
-  ins: [
-    { name: 'd0', role: 'data', access: () => insideAll },
-    { name: 'd1', role: 'data', access: () => insideAll },
-  ],
-  outs: [{ name: 'd', role: 'data', access: () => pointwise }],
+  ins: [data('d0', insideAll), data('d1', insideAll)],
+  outs: [data('d')],
   shape: (_, ins) => agreeing(ins),
   flops: (_, s) => (s.ins.length - 1) * elements(s.outs[0]),
 })
@@ -57,11 +51,8 @@ export const addRelu = defineOp({
   variadic: true,
   inPlace: [0],
   what: 'relu of the sum; in place of a',
-  ins: [
-    { name: 'a', role: 'data', access: () => pointwise },
-    { name: 'b', role: 'data', access: () => pointwise },
-  ],
-  outs: [{ name: 'y', role: 'data', access: () => pointwise }],
+  ins: [data('a'), data('b')],
+  outs: [data('y')],
   shape: (a, ins) => checked([expectRange('slope', a.slope, 0)], () => agreeing(ins)),
   backward: (g) => {
     if (!g.ins.some((_, i) => g.wants(i))) return

@@ -2,15 +2,24 @@
 // channel a group, layer norm one group. Split like batch norm: `group_norm_stats` reduces, `group_norm_apply` is
 // element-wise, the backward has the same two parts. Statistics belong to an image, so tiles of the batch share none.
 // `stats` is [B,4G,1,1]: for each image the rows of batch norm's [4,C], merged over tiles of H and W by Chan's rule.
-import { all, type AccessMap, defineOp, type GradContext, type OperandDef, reduce, same } from './op'
+import {
+  all,
+  type AccessMap,
+  data as dataOf,
+  defineOp,
+  type GradContext,
+  type OperandDef,
+  reduce,
+  same,
+  wholeChannels,
+} from './op'
 import { checked, expectRange, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 type Shape = readonly number[]
-const image: AccessMap = { B: same, C: all, H: same, W: same }
 const perImage: AccessMap = { B: same, C: all, H: all, W: all }
 const reduced: AccessMap = { B: same, C: all, H: reduce, W: reduce }
-const data = (name: string): OperandDef => ({ name, role: 'data', access: () => image })
-const ofImages = (name: string): OperandDef => ({ name, role: 'data', access: () => perImage })
+const data = (name: string): OperandDef => dataOf(name, wholeChannels)
+const ofImages = (name: string): OperandDef => dataOf(name, perImage)
 const overPixels = (name: string, merge: 'sum' | 'moments'): OperandDef => ({ name, role: 'data', access: () => reduced, merge })
 const optional = (name: string): OperandDef => ({ name, role: 'whole', optional: true })
 

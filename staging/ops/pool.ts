@@ -1,7 +1,7 @@
 // Max and average pooling with padding and PyTorch's ceil mode; their backward ops scatter each piece of dy into its
 // window, so neighbouring tiles overlap and add. FT-compatible in H and W (sigma = stride, delta = kernel - stride).
 import { isLeft, left } from 'fp-ts/Either'
-import { type AccessMap, type AttrsOf, defineOp, type OperandDef, pointwise, same, type Shapes, window } from './op'
+import { type AccessMap, type AttrsOf, data, defineOp, type OperandDef, same, type Shapes, window } from './op'
 import {
   checked,
   elements,
@@ -39,7 +39,6 @@ const image = (a: Attrs): AccessMap => ({
   W: window(a.kernelW, a.strideW, a.padLeft),
 })
 const windows = (name: string): OperandDef<typeof maxFields> => ({ name, role: 'data', access: image })
-const own = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
 /** y's shape; padding is at most half of the kernel, as in PyTorch, so that no window is all padding. */
 const pooled = (a: Attrs, padBottom: number, padRight: number, x: Shape): Shapes =>
@@ -65,7 +64,7 @@ export const maxPool = defineOp({
   anchor: 'out',
   what: 'pads with −∞',
   ins: [windows('x')],
-  outs: [own('y')],
+  outs: [data('y')],
   shape: (a, [x]) => maxPooled(a, x!),
   backward: gradientBy('max_pool_bwd', 'x'),
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.outs[0]),
@@ -78,7 +77,7 @@ export const maxPoolBwd = defineOp({
   fields: maxFields,
   anchor: 1,
   what: 'to the first maximum in row order, as PyTorch; a NaN counts as the maximum',
-  ins: [windows('x'), own('dy')],
+  ins: [windows('x'), data('dy')],
   outs: [windows('dx')],
   shape: (a, [x, dy]) => invertsForward(() => maxPooled(a, x!), dy!, [x!]),
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.ins[1]),
@@ -92,7 +91,7 @@ export const avgPool = defineOp({
   anchor: 'out',
   what: "divisor as PyTorch, with ceil windows too: computed from the whole value's extent, not the tile's",
   ins: [windows('x')],
-  outs: [own('y')],
+  outs: [data('y')],
   shape: (a, [x]) => avgPooled(a, x!),
   backward: (g) => {
     const x = g.shape(g.ins[0]!)
@@ -108,7 +107,7 @@ export const avgPoolBwd = defineOp({
   fields: avgBwdFields,
   anchor: 0,
   what: 'extent of x',
-  ins: [own('dy')],
+  ins: [data('dy')],
   outs: [windows('dx')],
   shape: (a, [dy]) => {
     const dx = [dy![0]!, dy![1]!, a.extentH, a.extentW]
@@ -136,7 +135,7 @@ export const globalAvgPool = defineOp({
   fields: globalFields,
   anchor: 0,
   what: 'y = Σ x / count over H and W; merges by sum over tiles of H and W',
-  ins: [own('x')],
+  ins: [data('x')],
   outs: [{ name: 'y', role: 'data', access: summed(averages), merge: 'sum' }],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), areaFits(a.count, x!)], () => legal([x![0]!, x![1]!, 1, 1])),
   backward: gradientBy('global_avg_pool_bwd'),
@@ -151,7 +150,7 @@ export const globalAvgPoolBwd = defineOp({
   anchor: 'out',
   what: 'broadcast of dy / count',
   ins: [{ name: 'dy', role: 'data', access: summed(broadcast), wide: true }],
-  outs: [own('dx')],
+  outs: [data('dx')],
   outputsGiven: true,
   shape: (a, [dy], [dx]) =>
     checked(

@@ -1,7 +1,18 @@
 // The places of max pooling's maxima: a byte for each output, four channels to a word, and the gradient that reads them instead
 // of x. A place counts through the whole window in row order, padding included, so that tiles find the same one.
 import { isLeft } from 'fp-ts/Either'
-import { all, type AccessMap, type AttrsOf, defineOp, type OperandDef, same, type Shapes, window } from './op'
+import {
+  all,
+  type AccessMap,
+  type AttrsOf,
+  data,
+  defineOp,
+  type OperandDef,
+  same,
+  type Shapes,
+  wholeChannels,
+  window,
+} from './op'
 import { maxFields, maxPooled } from './pool'
 import { checked, elements, expectRange, expectShape, legal } from './rules'
 
@@ -22,7 +33,6 @@ const image = (a: Attrs): AccessMap => ({
   W: window(a.kernelW, a.strideW, a.padLeft),
 })
 const windows = (name: string): OperandDef<typeof maxFields> => ({ name, role: 'data', access: image })
-const own = (name: string): OperandDef => ({ name, role: 'data', access: () => ({ B: same, C: all, H: same, W: same }) })
 const inBytes = (a: Attrs) => (): string | undefined =>
   a.kernelH * a.kernelW <= MOST_PLACES
     ? undefined
@@ -42,7 +52,7 @@ export const maxPoolPlaces = defineOp({
   anchor: 'out',
   what: "the place of max_pool's maximum (the first; a NaN counts as one) in its window, row by row with padding: a byte each, channel 4i + k in byte k of word i",
   ins: [windows('x')],
-  outs: [{ ...own('places'), dtype: 'i32' }],
+  outs: [{ ...data('places', wholeChannels), dtype: 'i32' }],
   shape: (a, [x]) => places(a, x!),
   flops: (a, s) => (a.kernelH * a.kernelW * elements(s.ins[0])) / (a.strideH * a.strideW),
 })
@@ -54,7 +64,7 @@ export const maxPoolPlacesBwd = defineOp({
   fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' },
   anchor: 1,
   what: 'max_pool_bwd from the places; sizes are those of x',
-  ins: [{ ...own('places'), dtype: 'i32' }, own('dy')],
+  ins: [{ ...data('places', wholeChannels), dtype: 'i32' }, data('dy', wholeChannels)],
   outs: [windows('dx') as OperandDef],
   shape: (a, [found, dy]) => {
     const dx = [dy![0]!, a.channels, a.extentH, a.extentW]

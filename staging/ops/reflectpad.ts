@@ -1,7 +1,7 @@
 // Reflection padding, sizes per side: outside the image its rows come again, mirrored at the first and the last one, which
 // are not repeated. The backward adds each dy to the row that it was taken from.
 // A slice of T rows needs T rows, and at a border only the mirror's. Worked example: 2 above rows 0 1 2 3: 2 1 0 1 2 3.
-import { type AccessMap, type AttrsOf, defineOp, mirrored, type OperandDef, pointwise, same } from './op'
+import { type AccessMap, type AttrsOf, data, defineOp, mirrored, same } from './op'
 import { checked, expectRange, expectRank, firstIn, firstOut, invertsForward, legal, perElement, gradientBy } from './rules'
 
 const fields = { padTop: 'int', padLeft: 'int', padBottom: 'int', padRight: 'int' } as const
@@ -14,7 +14,6 @@ const image = (a: Attrs): AccessMap => ({
   H: mirrored(a.padTop, a.padBottom),
   W: mirrored(a.padLeft, a.padRight),
 })
-const own = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
 const padded = (a: Attrs, x: Shape) =>
   checked(
@@ -35,7 +34,7 @@ export const reflectPad = defineOp({
   anchor: 'out',
   what: 'y[o] = x[|o − padTop|], mirrored at the last row likewise; less padding than rows',
   ins: [{ name: 'x', role: 'data', access: image }],
-  outs: [own('y')],
+  outs: [data('y')],
   shape: (a, [x]) => padded(a, x!),
   backward: gradientBy('reflect_pad_bwd'),
   flops: perElement(0, firstOut),
@@ -47,7 +46,7 @@ export const reflectPadBwd = defineOp({
   fields,
   anchor: 0,
   what: 'each dy is added to the pixel that it was taken from; writes the whole dx box',
-  ins: [own('dy')],
+  ins: [data('dy')],
   outs: [{ name: 'dx', role: 'data', access: image }],
   outputsGiven: true,
   shape: (a, [dy], given) => invertsForward(() => padded(a, given[0]!), dy!, given),

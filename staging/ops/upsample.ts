@@ -2,8 +2,8 @@
 // (all of it in whole numbers, so that every tile finds the same pixels). The backward adds each piece of dy into the
 // pixels that it was taken from. sigma is the ratio of the sizes: a slice of T rows of an image f times as high needs
 // ceil(T/f) + 2 rows. Worked example, bilinear, 4 rows to 8: row 3 of y lies at (3 + 1/2)/2 - 1/2 = 1.25: rows 1 and 2 of x.
-import { type AccessMap, type AttrsOf, defineOp, type OperandDef, pointwise, resampled, same } from './op'
-import { checked, elements, expectRange, expectRank, expectShape, legal, gradientBy } from './rules'
+import { type AccessMap, type AttrsOf, data, defineOp, type OperandDef, resampled, same } from './op'
+import { checked, elements, expectRank, expectShape, legal, gradientBy } from './rules'
 
 /** mode 0: nearest; 1: bilinear, pixels are areas; 2: bilinear, pixels are points and the corners stay (align_corners). */
 const fields = { mode: 'int', inH: 'int', inW: 'int', outH: 'int', outW: 'int' } as const
@@ -17,31 +17,24 @@ const taken = (a: Attrs): AccessMap => ({
   W: resampled(a.mode, a.inW, a.outW),
 })
 const image = (name: string): OperandDef<typeof fields> => ({ name, role: 'data', access: taken })
-const own = (name: string): OperandDef => ({ name, role: 'data', access: () => pointwise })
 
 const sized = (a: Attrs, name: string, got: Shape, from: 'in' | 'out') => (): string | undefined =>
   expectShape(name, got, [got[0]!, got[1]!, a[`${from}H`], a[`${from}W`]])()
-const sizes = (a: Attrs) => [
-  expectRange('mode', a.mode, 0, 2),
-  expectRange('inH', a.inH, 1),
-  expectRange('inW', a.inW, 1),
-  expectRange('outH', a.outH, 1),
-  expectRange('outW', a.outW, 1),
-]
+const size = { least: 1 } as const
+const limits = { mode: { least: 0, most: 2 }, inH: size, inW: size, outH: size, outW: size } as const
 
 export const upsample = defineOp({
   kind: 'upsample',
   wire: 44,
   narrow: 'may',
   fields,
+  limits,
   anchor: 'out',
   what: 'mode 0 nearest, 1 bilinear, 2 bilinear with aligned corners; sizes are those of the whole values',
   ins: [image('x')],
-  outs: [own('y')],
+  outs: [data('y')],
   shape: (a, [x]) =>
-    checked([expectRank('the input', x!, 4), ...sizes(a), sized(a, 'the input', x!, 'in')], () =>
-      legal([x![0]!, x![1]!, a.outH, a.outW]),
-    ),
+    checked([expectRank('the input', x!, 4), sized(a, 'the input', x!, 'in')], () => legal([x![0]!, x![1]!, a.outH, a.outW])),
   backward: gradientBy('upsample_bwd'),
   flops: (a, s) => (a.mode === 0 ? 1 : 8) * elements(s.outs[0]),
 })
@@ -51,12 +44,13 @@ export const upsampleBwd = defineOp({
   wire: 45,
   narrow: 'may',
   fields,
+  limits,
   anchor: 0,
   what: 'each dy is added to the pixels of x that it was made of, with their weights; writes the whole dx box',
-  ins: [own('dy')],
+  ins: [data('dy')],
   outs: [image('dx')],
   shape: (a, [dy]) =>
-    checked([expectRank('the incoming gradient', dy!, 4), ...sizes(a), sized(a, 'the incoming gradient', dy!, 'out')], () =>
+    checked([expectRank('the incoming gradient', dy!, 4), sized(a, 'the incoming gradient', dy!, 'out')], () =>
       legal([dy![0]!, dy![1]!, a.inH, a.inW]),
     ),
   flops: (a, s) => (a.mode === 0 ? 1 : 8) * elements(s.ins[0]),
