@@ -20,7 +20,7 @@ export {
   seq,
   skip,
 } from './compose'
-export { asStep, type NamesIn, type Planned, type Resized, type StepOf, type Trainable } from './trainable'
+export { asStep, type Planned, type Resized, type StepOf, type Trainable } from './trainable'
 export type { LayerFacts } from './facts'
 export * from './layers'
 export type { WeightInit } from './layers/init'
@@ -51,6 +51,7 @@ export { type LeastBytes, type NumbersKept, stepBytes, type StepBytes } from './
 export type { CheckedOptions } from './plan/checked'
 export { type CheckedHead, type Device, device, type DeviceFault, type PlanHead, type PlannedSegment } from './plan/head'
 export type { StepFrom } from './plan/described'
+export type { NamesIn } from './plan/order'
 export type { Stale } from './plan/stalestep'
 export type { PlanByHand, TileRange } from './plan/prescription'
 export { type FtSegment, type LayerRange, rangeOf, type RangeOf, segmentsOf, type SegmentsOf } from './plan/ranges'

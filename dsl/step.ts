@@ -54,7 +54,7 @@ export const fed = <const Name extends string, const S extends readonly [number,
 ): Fed<S, Name> => ({ kind: 'fed', name, shape })
 
 /** Sizes and nets that are known only at run time are checked then. */
-type IsLiteral<N extends Net, S extends Shape> = number extends S[0] | S[1] | S[2] | S[3]
+export type IsLiteral<N extends Net, S extends Shape> = number extends S[0] | S[1] | S[2] | S[3]
   ? false
   : string extends N['kind']
     ? false

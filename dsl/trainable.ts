@@ -4,7 +4,7 @@
 import { type Either, left, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import { lossNames, LOSSES, type LossRule } from '../staging/grad/loss'
-import type { LayerNames, Model } from './model'
+import type { Model } from './model'
 import type { Net, Shape } from './net'
 import type { Network, StepNetwork } from './network'
 import {
@@ -24,9 +24,6 @@ import type { Loss, Optimizer } from './training'
 
 export type Trainable = Model | TrainingStep
 
-/** The names of its layers, as literals where they are known. */
-export type NamesIn<M extends Trainable> = M extends Model ? LayerNames<M> : string
-
 /** The step that a model is; with what its output is compared, and by what it is trained, its type does not say. */
 export type StepOfModel<M extends Model> = TrainingStep<
   readonly [
@@ -36,7 +33,11 @@ export type StepOfModel<M extends Model> = TrainingStep<
       Optimizer,
       {
         readonly loss: readonly [
-          LossTerm<Loss, Tensor<M['output'], Made<'applied', readonly [Fed<M['input'], 'input'>], M['net']>>>,
+          LossTerm<
+            Loss,
+            Tensor<M['output'], Made<'applied', readonly [Fed<M['input'], 'input'>], M['net']>>,
+            Fed<Shape, 'target'>
+          >,
         ]
       }
     >,

@@ -10,8 +10,9 @@ import type { Analyse, Facts, ParametersNumber, StateNumber } from '../facts'
 import type { Model } from '../model'
 import type { Add, CompareDigits, FromLow, Mul, Reverse, Trim } from '../numbers/naturals'
 import type { Optimizer } from '../training'
-import type { SitesOfModel } from './ranges'
-import type { AnySite } from './sites'
+import type { StepObjective, Tensor, TrainingStep } from '../step'
+import type { ApplicationOf, TensorsOf } from './order'
+import type { AnySite, SitesOfTensors, UseSuffix } from './sites'
 
 /** How many numbers an optimizer keeps for each parameter; `number` when its type does not say. */
 export type NumbersKept<O> = O extends { readonly kind: 'sgd'; readonly momentum: infer V extends number }
@@ -49,11 +50,55 @@ type Largest<Sites, Most extends string = '0'> = Sites extends readonly [infer X
   ? Largest<T, X['parameters'] extends '0' | Most ? Most : Larger<Most, X['parameters']>>
   : Most
 
-/** Bytes below which no plan works, when the optimizer keeps K numbers for each parameter; an unknown K counts as none. */
-export type LeastBytes<M extends Model, K extends number> =
-  Numbers<M> extends [infer P extends number, infer State extends number]
-    ? Mul<4, Add<Add<Mul<P, Add<1, number extends K ? 0 : K>>, State>, FromLow<Largest<SitesOfModel<M>>>>>
+/**
+ * Bytes below which no plan of a step works, when optimizers whose types do not say it keep K numbers for each parameter; null
+ * when types do not tell what the step applies.
+ */
+export type LeastBytes<S extends TrainingStep, K extends number> =
+  TensorsOf<S> extends infer Ts extends readonly Tensor[]
+    ? number extends Ts['length']
+      ? null
+      : [NumbersOf<FirstUses<Ts>>, KeptNumbers<S['objectives'], FirstUses<Ts>, K>, LargestTrained<S, FirstUses<Ts>>] extends [
+            infer Numbers extends number,
+            infer Kept extends number,
+            infer Most extends number,
+          ]
+        ? Mul<4, Add<Add<Numbers, Kept>, Most>>
+        : never
     : never
+
+/** A net is its own weights: what is applied, each net once. */
+type FirstUses<Ts, Used extends readonly unknown[] = [], Acc extends readonly unknown[] = []> = Ts extends readonly [
+  infer T,
+  ...infer Rest,
+]
+  ? T extends ApplicationOf<infer N, any>
+    ? FirstUses<Rest, [...Used, N], UseSuffix<N, Used> extends '' ? [...Acc, T] : Acc>
+    : FirstUses<Rest, Used, Acc>
+  : Acc
+/** Parameters and running statistics, or parameters alone. */
+type NumbersOf<Uses, State = true, Sum extends number = 0> = Uses extends readonly [
+  ApplicationOf<infer N, infer In>,
+  ...infer Rest,
+]
+  ? Analyse<N, In> extends Facts<any, any, infer T, any>
+    ? NumbersOf<Rest, State, Add<Sum, State extends true ? Add<ParametersNumber<T>, StateNumber<T>> : ParametersNumber<T>>>
+    : never
+  : Sum
+type UsesOf<Nets, Uses, Acc extends readonly unknown[] = []> = Uses extends readonly [infer T, ...infer Rest]
+  ? UsesOf<Nets, Rest, T extends ApplicationOf<infer N, any> ? (N extends Nets ? [...Acc, T] : Acc) : Acc>
+  : Acc
+type KeptNumbers<Os, Uses, K extends number, Sum extends number = 0> = Os extends readonly [
+  infer O extends StepObjective,
+  ...infer Rest,
+]
+  ? KeptNumbers<Rest, Uses, K, Add<Sum, Mul<NumbersOf<UsesOf<O['over'][number], Uses>, false>, KeptBy<O['optimizer'], K>>>>
+  : Sum
+type KeptBy<O, K extends number> = number extends NumbersKept<O> ? (number extends K ? 0 : K) : NumbersKept<O>
+type LargestTrained<S extends TrainingStep, Uses> = FromLow<
+  Largest<SitesOfTensors<UsesOf<S['objectives'][number]['over'][number], Uses>>>
+>
+
 /** The same of any step, as it was elaborated. */
 export const leastBytes = ({ graph, objectives }: ElaboratedStep): number => {
   const numbers = (ids: Iterable<ValueId>): number => [...ids].reduce((n, v) => n + elementsOf(graph.values[v]!.shape), 0)

@@ -1,14 +1,15 @@
-// The options of `stage`, checked while typing. In: a model's type, the options' type. Out: the options themselves, or, in
+// The options of `stage`, checked while typing. In: the type of a model or a step, the options' type. Out: the options themselves, or, in
 // the place of what is wrong, the reason, so that the compiler's error stands there. The run-time twins are prescription.ts
 // and src/stage/stage.ts; the words are words.ts's, and both sides look for faults in the same order.
 import type { BadSize } from '../layers/rule'
 import type { Model } from '../model'
-import type { Trainable } from '../trainable'
 import type { Dim, Shape } from '../net'
 import type { Compare } from '../numbers/naturals'
+import type { StepOf, Trainable } from '../trainable'
+import type { Loss, Optimizer } from '../training'
 import type { LeastBytes, NumbersKept } from './bytes'
-import type { SitesOfModel } from './ranges'
-import type { AnySite } from './sites'
+import type { TensorsOf } from './order'
+import type { AnySite, SitesOfTensors } from './sites'
 import type {
   BudgetTooSmall,
   CannotTile,
@@ -21,11 +22,7 @@ import type {
 } from './words'
 
 /** The options, when nothing is wrong with them; sizes that are not literals are left to run time. */
-export type CheckedOptions<M extends Trainable, O> = M extends Model
-  ? string extends M['net']['kind']
-    ? O
-    : WithFault<O, FaultOf<M, O>>
-  : { [K in keyof O]: K extends 'loss' | 'optimizer' ? (undefined extends O[K] ? O[K] : StepsOwn<K>) : O[K] }
+export type CheckedOptions<M extends Trainable, O> = WithFault<O, FaultOf<M, O>>
 
 interface OptionFault<Key extends string, Reason extends string> {
   index: null
@@ -51,18 +48,25 @@ type WithTile<Ts, I extends string, Key extends string, Reason extends string> =
     : Ts[J]
 }
 
-type FaultOf<M extends Model, O> =
-  StrategyFault<O> extends infer S
-    ? S extends null
-      ? O extends { readonly tiles: infer Ts }
-        ? TilesFault<Ts, SitesOfModel<M>> extends infer T
-          ? T extends null
-            ? BudgetFault<M, O>
-            : T
-          : never
-        : BudgetFault<M, O>
-      : S
+/** In the order in which run time looks for them. */
+type FaultOf<M extends Trainable, O> = First<[OwnFault<M, O>, StrategyFault<O>, TilesIn<M, O>, BudgetFault<M, O>]>
+type First<Faults> = Faults extends [infer F, ...infer Rest] ? (F extends null ? First<Rest> : F) : null
+
+type OwnFault<M extends Trainable, O> = M extends Model
+  ? null
+  : O extends { readonly loss: Loss }
+    ? OptionFault<'loss', StepsOwn<'loss'>>
+    : O extends { readonly optimizer: Optimizer }
+      ? OptionFault<'optimizer', StepsOwn<'optimizer'>>
+      : null
+
+type TilesIn<M extends Trainable, O> = O extends { readonly tiles: infer Ts }
+  ? TensorsOf<StepOf<M>> extends infer Made extends readonly unknown[]
+    ? number extends Made['length']
+      ? null
+      : TilesFault<Ts, SitesOfTensors<Made>>
     : never
+  : null
 
 type StrategyFault<O> = O extends { readonly strategy: string }
   ? O extends { readonly tiles: readonly unknown[] } | { readonly checkpoints: readonly unknown[] }
@@ -72,12 +76,12 @@ type StrategyFault<O> = O extends { readonly strategy: string }
 
 // ---------------------------------------------------------------- the budget
 
-/** SGD with momentum, which is the default, keeps one number for each parameter. */
-type KeptBy<O> = O extends { readonly optimizer: infer Opt } ? NumbersKept<Opt> : 1
-type BudgetFault<M extends Model, O> = O extends { readonly budget: infer B extends number }
+/** SGD with momentum, which is the default of a model, keeps one number for each parameter. */
+type KeptBy<M extends Trainable, O> = M extends Model ? (O extends { readonly optimizer: infer Opt } ? NumbersKept<Opt> : 1) : 0
+type BudgetFault<M extends Trainable, O> = O extends { readonly budget: infer B extends number }
   ? number extends B
     ? null
-    : LeastBytes<M, KeptBy<O>> extends infer L extends number
+    : LeastBytes<StepOf<M>, KeptBy<M, O>> extends infer L extends number
       ? Compare<B, L> extends 'less'
         ? OptionFault<'budget', BudgetTooSmall<`${B}`, `${L}`>>
         : null

@@ -6,6 +6,7 @@ import { shapeText, type ShapeText } from '../messages'
 import type { Shape } from '../net'
 import type { LossTerm, Made, StepObjective, Tensor, TrainingStep } from '../step'
 import type { Described } from './described'
+import type { IsKnown } from './order'
 import { type Node, staleList, type StaleList, type StaleNode } from './stale'
 import {
   type StaleChanged,
@@ -95,8 +96,6 @@ type StaleTensor<Now, Then> = [Now, Then] extends [Tensor<infer S, infer M>, Ten
   : Agree<Now, Then> extends false
     ? false
     : null
-type IsKnown<M> = [M] extends [Made] ? IsOne<M> : false
-type IsOne<M, All = M> = M extends unknown ? ([All] extends [M] ? true : false) : never
 
 type StaleMade<M, S extends Shape, M2, S2 extends Shape> = [M, M2] extends [
   Made<infer K, infer Of, infer By>,

@@ -25,11 +25,12 @@ declare const facts: Analyse<typeof ${net}, ${input}> extends Facts<infer O, inf
 type M = Model<SummaryOf<typeof ${net}, ${input}>, typeof ${net}>
 declare const segments: [typeof complaint] extends [null] ? SegmentsOf<M> : null
 declare const whole: [typeof complaint] extends [null] ? WholeOf<M> : null
-declare const bytesOfStep: [typeof complaint] extends [null] ? [StepBytes<M, 0>, StepBytes<M, 1>, StepBytes<M, 2>, LeastBytes<M, 1>] : null
+declare const bytesOfStep: [typeof complaint] extends [null] ? [StepBytes<M, 0>, StepBytes<M, 1>, StepBytes<M, 2>, LeastBytes<StepOf<M>, 1>] : null
 `
 const imports = `import type { Analyse, BytesNumber, ComplaintOf, Facts, ParametersNumber, StateNumber } from '../../dsl/facts'
 import type { Model, SummaryOf } from '../../dsl/model'
 import type { LeastBytes, StepBytes } from '../../dsl/plan/bytes'
+import type { StepOf } from '../../dsl/trainable'
 import type { FtOfSites, SegmentsOf, SitesOfModel } from '../../dsl/plan/ranges'
 import type { AnySite } from '../../dsl/plan/sites'
 type Called<S, Acc extends readonly string[] = []> = S extends readonly [infer H extends AnySite, ...infer T] ? Called<T, [...Acc, H['called']]> : Acc

@@ -22,6 +22,7 @@ import {
   seq,
   sgd,
   step,
+  type TrainingStep,
 } from '../../dsl'
 import { renderError } from '../../staging/core/errors'
 import { tilesOf } from '../../staging/plan/plan'
@@ -91,7 +92,7 @@ test('a step takes plans by hand, by the names of its layers, those of a net tha
   const head = conv2d('h', 2, 3)
   const optimizer = sgd({ lr: 0.1 })
   const twice = apply(shared, apply(shared, fed('image', [2, 4, 16, 16])))
-  const own = step(
+  const own: TrainingStep = step(
     minimize('a', { over: shared, optimizer, losses: { flat: loss(mse, twice, 0) } }),
     minimize('b', {
       over: head,

@@ -5,12 +5,12 @@ import type { Illegal } from './illegal'
 /** Plans are made for a named machine, so that no device is needed. */
 export const planPrelude = `import {
   model, seq, block, conv2d, linear, batchNorm, relu, maxPool, globalAvgPool, flatten, residual, identity, sgd, adam, layerOf,
-  rangeOf, segmentsOf, stepBytes,
+  rangeOf, segmentsOf, stepBytes, apply, detach, fed, loss, minimize, mse, step,
 } from '../../dsl'
 import { stage as stageOn, type StageOptions } from '../../src/stage/stage'
-import type { CheckedOptions, Model, NamesIn } from '../../dsl'
+import type { CheckedOptions, Model, NamesIn, Trainable } from '../../dsl'
 import { gib, mib, kib } from '../../src/stage/sizes'
-const stage = <M extends Model, const O extends StageOptions<NamesIn<M>>>(m: M, o: CheckedOptions<M, O>) =>
+const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>>>(m: M, o: CheckedOptions<M, O>) =>
   stageOn<M, O & { machine: string }>(m, { machine: 'v100-pcie-16g', ...(o as object) } as never)
 const vgg = model([2, 3, 32, 48], seq(
   conv2d('c1', 8, 3), relu(), conv2d('c2', 8, 3), relu(), maxPool('p1', 2),
@@ -18,6 +18,16 @@ const vgg = model([2, 3, 32, 48], seq(
 const normed = model([2, 3, 32, 32], seq(
   conv2d('c1', 8, 3), batchNorm('n1'), relu(), block('b', residual(seq(conv2d('c2', 8, 3), batchNorm('n2')), identity), relu()),
   globalAvgPool('gap'), linear('fc', 10)))
+const shared = seq(conv2d('s', 4, 3), relu())
+const head = conv2d('h', 2, 3)
+const twice = apply(shared, apply(shared, fed('image', [2, 4, 16, 16])))
+const judged = apply(head, detach(twice))
+const own = step(
+  minimize('a', { over: shared, optimizer: sgd({ lr: 0.1, momentum: 0.9 }), losses: { flat: loss(mse, twice, 0) } }),
+  minimize('b', { over: head, optimizer: adam({ lr: 0.1 }), losses: { like: loss(mse, judged, fed('mask', [2, 2, 16, 16])) } }))
+// A type does not tell which of two losses comes first.
+const either = step(minimize('c', { over: [shared, head], optimizer: sgd({ lr: 0.1 }), losses: {
+  one: loss(mse, twice, 0), two: loss(mse, apply(head, fed('other', [2, 4, 16, 16])), 0) } }))
 `
 
 const at = (says: string, ...programs: readonly string[]): readonly Illegal[] => programs.map((program) => ({ program, says }))
@@ -131,9 +141,37 @@ const names: readonly Illegal[] = [
   },
 ]
 
-export const illegalPlans: readonly Illegal[] = [...dimensions, ...counts, ...ranges, ...budgets, ...names]
+const STEP = '"h" | "s" | "s#2"'
+
+const steps: readonly Illegal[] = [
+  ...at(
+    "layer 's' stands before layer 's#2'; a range of tiles goes from the earlier layer to the later",
+    "stage(own, { tiles: [{ from: 's#2', to: 's', H: 2 }] })",
+  ),
+  ...at(
+    "17 tiles along 'H' are finer than layer 's#2' (conv2d), which has 16 there",
+    "stage(own, { tiles: [{ from: 's', to: 's', H: 2 }, { from: 's#2', to: 'h', H: 17 }] })",
+  ),
+  ...at(
+    'loss cannot be given for a step: it has its own losses and optimizers',
+    'stage(own, { loss: mse })',
+    'stage(own, { loss: mse, optimizer: sgd({ lr: 0.1 }), budget: 1 })',
+  ),
+  ...at(
+    'a budget of 1024 bytes is below the 2664 bytes that parameters, gradients and optimizer state alone need',
+    'stage(own, { budget: 1024 })',
+  ),
+  { program: "stage(own, { checkpoints: ['s#3'] })", compiler: name('s#3', STEP) },
+  { program: "stage(own, { tiles: [{ from: 's', to: 'g', H: 2 }] })", compiler: name('g', STEP) },
+  { program: "stage(either, { checkpoints: ['s', 'g'] })", compiler: name('g', '"h" | "s" | `s#${number}` | `h#${number}`') },
+]
+
+export const illegalPlans: readonly Illegal[] = [...dimensions, ...counts, ...ranges, ...budgets, ...names, ...steps]
 
 export const legalPlans: readonly string[] = [
+  "stage(own, { tiles: [{ from: 's', to: 's#2', H: 4, W: 2 }], checkpoints: ['s', 's#2', 'h'], budget: mib(16) })",
+  "stage(own, { tiles: [{ from: 's', to: 'h', B: 2 }] })",
+  "stage(either, { tiles: [{ from: 's', to: 's#2', H: 4 }], checkpoints: ['h'] })",
   "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 2 }, { from: 'c3', to: 'p2', H: 2 }] })",
   "stage(vgg, { checkpoints: ['p1', 'c3'] })",
   "stage(vgg, { tiles: [{ from: 'c1', to: 'p1', H: 16, W: 24 }] })",
