@@ -5,7 +5,7 @@
 //   elaborate   a step's forward graph and what is minimised in it      dsl/elaborate.ts
 //   rewrite     operators joined where the device has them fused        grad/rewrite
 //   grad        losses, backward passes, updates                        grad/grad.ts
-//   narrow      bf16 where the machine computes in it                   grad/rewrite/narrow.ts
+//   bf16        activations stored so, where the machine computes in it  grad/rewrite/bf16.ts
 //   tile        ops into segments and tiles: each planner its own way   tile, schedule/strategies.ts
 //   expand      segments into calls over cells                          plan/expand.ts
 //   place       cells into storages; the stays of their pages          memory/place.ts, memory/touches.ts
@@ -18,7 +18,7 @@ import { pipe } from 'fp-ts/function'
 import type { GraphError, StageError } from './core/errors'
 import { type ElaboratedStep, training } from './grad/grad'
 import { withGatheredUpdates } from './grad/rewrite/gathered'
-import { narrowed } from './grad/rewrite/narrow'
+import { inBf16 } from './grad/rewrite/bf16'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
 import { rewritten } from './grad/rewrite/rewrites'
 import type { Graph } from './graph/graph'
@@ -38,7 +38,7 @@ export type { CompileOptions, Work } from './schedule/search'
 
 const where = <A>(needed: boolean, pass: (a: A) => A): ((a: A) => A) => (needed ? pass : (a) => a)
 
-/** rewrite, grad, narrow: the graph that a machine trains. */
+/** rewrite, grad, bf16: the graph that a machine trains. */
 export const trainingGraph = (
   step: ElaboratedStep,
   { device, precision }: Pick<Machine, 'device' | 'precision'>,
@@ -49,7 +49,7 @@ export const trainingGraph = (
     (s) => training(s, { dtype: device.dtype }),
     E.map(where(device.fused, withPoolPlaces)),
     E.map(where(device.gathersUpdates, withGatheredUpdates)),
-    E.map(where(precision === 'bf16', narrowed)),
+    E.map(where(precision === 'bf16', inBf16)),
   )
 
 /** tile, expand, place, schedule for each candidate of a strategy; pages, verify for the fastest that fits. */

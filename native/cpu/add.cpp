@@ -53,7 +53,7 @@ void add_all(const KernelCall& c) {
 
 struct Add : PlainKernel {
   static void run(const KernelCall& c) {
-    if (c.n_ins > 2 && is_narrow(c.outs[0])) return add_all(c);
+    if (c.n_ins > 2 && is_bf16(c.outs[0])) return add_all(c);
     add_pair(c.outs[0], c.ins[0], c.ins[1]);
     for (uint32_t i = 2; i < c.n_ins; i++) add_to(c.outs[0], c.ins[i]);
   }
@@ -106,7 +106,7 @@ struct GradSum : PlainKernel {
   static void run(const KernelCall& c) {
     const View& sum = c.outs[0];
     const bool first_fills = ops::same_box(c.ins[0], sum);
-    if (is_narrow(sum) && (c.n_ins > 2 || !first_fills)) return add_all(c);
+    if (is_bf16(sum) && (c.n_ins > 2 || !first_fills)) return add_all(c);
     if (first_fills && c.n_ins > 1 && ops::same_box(c.ins[1], sum)) {
       add_pair(sum, c.ins[0], c.ins[1]);
     } else {

@@ -1,4 +1,4 @@
-// Sixteen channels side by side in a register, as floats. In and out: memory that holds floats or bf16; bf16 is widened when it is
+// Sixteen channels side by side in a register, as floats. In and out: memory that holds floats or bf16; bf16 becomes floats when it is
 // read and rounded, to nearest even, when it is written.
 #pragma once
 #include <bit>

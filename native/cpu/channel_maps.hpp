@@ -28,13 +28,13 @@ template <size_t N, class Body>
 void each_pixel(const Views<N>& views, Body body) {
   const View& v = *views[0];
   const int64_t rows = v.dims[0] * v.dims[2];
-  const bool narrow = any_narrow(views);
+  const bool bf16 = any_bf16(views);
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < rows; row++)
     for (int64_t w = 0; w < v.dims[3]; w++) {
       std::array<int64_t, N> from;
       for (size_t i = 0; i < N; i++) from[i] = offset_of(*views[i], row / v.dims[2], row % v.dims[2], w);
-      on_stretch<N>(views, narrow, from, v.dims[1], body);
+      on_stretch<N>(views, bf16, from, v.dims[1], body);
     }
 }
 

@@ -1,7 +1,7 @@
 // Sums over the pixels of a value, one for each channel, in double. Rows are cut into blocks by their number only; each
 // block's partial sums are merged in block order. Invariant: the same bits for any number of threads.
 // In: views of one box, stored alike, per-channel constants, and terms(elements, constants) that gives one pixel's share in Element (float:
-// four pixels' shares are added before they are widened), for one channel or as many as a register holds alike.
+// four pixels' shares are added before they become doubles), for one channel or as many as a register holds alike.
 // Out: `Sums` totals per channel at the head of the scratch.
 #pragma once
 #include <cstring>
@@ -26,12 +26,12 @@ V read(const void* from) {
   std::memcpy(&v, from, sizeof v);
   return v;
 }
-inline Doubles widened(const float* from) { return __builtin_convertvector(read<FourFloats>(from), Doubles); }
+inline Doubles to_doubles(const float* from) { return __builtin_convertvector(read<FourFloats>(from), Doubles); }
 
 inline void load(const float* from, float& to) { to = *from; }
 inline void load(const float* from, double& to) { to = double(*from); }
 inline void load(const float* from, Floats& to) { to = read<Floats>(from); }
-inline void load(const float* from, Doubles& to) { to = widened(from); }
+inline void load(const float* from, Doubles& to) { to = to_doubles(from); }
 
 inline void load(const Bf16* from, float& to) { to = float(*from); }
 inline void load(const Bf16* from, double& to) { to = double(*from); }
@@ -49,9 +49,9 @@ inline void add_to(double* sums, const Doubles& total) {
 }
 inline void add_to(double* sums, const Floats& total) {
   constexpr size_t width = sizeof(Doubles) / sizeof(double);
-  float narrow[sizeof(Floats) / sizeof(float)];
-  std::memcpy(narrow, &total, sizeof total);
-  for (size_t i = 0; i < std::size(narrow); i += width) add_to(sums + i, widened(narrow + i));
+  float lanes[sizeof(Floats) / sizeof(float)];
+  std::memcpy(lanes, &total, sizeof total);
+  for (size_t i = 0; i < std::size(lanes); i += width) add_to(sums + i, to_doubles(lanes + i));
 }
 
 inline int64_t sum_blocks(const View& v) { return std::min<int64_t>(v.dims[0] * v.dims[2], 32); }

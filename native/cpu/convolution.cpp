@@ -21,8 +21,8 @@ struct Problem {
   std::optional<Grid> packed;
   bool turned = false;  // src and dst have changed places
 
-  bool narrow() const { return activations != Activations::floats; }
-  bool narrow_result() const { return activations == Activations::bf16; }
+  bool bf16() const { return activations != Activations::floats; }
+  bool bf16_result() const { return activations == Activations::bf16; }
 };
 
 int64_t padding_after(const WindowAxis& axis, int64_t in_size, int64_t pad_before) {
@@ -48,7 +48,7 @@ bool better_turned(const Problem& p) {
 /// - dilated weight gradients of images from 29 pixels wide, where the last sixteen input channels are not all there: scratch is read
 ///   that nothing wrote (2.6, 3.2 and 3.7).
 bool gives_wrong_numbers(const Problem& p, const std::string& implementation) {
-  if (!p.narrow()) return false;
+  if (!p.bf16()) return false;
   const int64_t groups = p.weights.size() == 5 ? p.weights[0] : 1, in = p.src[1] / groups, out = p.dst[1] / groups;
   if (p.direction == Direction::backward_weights) {
     const bool dilated = std::ranges::any_of(p.dilations, [](int64_t d) { return d > 0; });
@@ -92,9 +92,9 @@ Problem problem_of(Direction direction, const ops::Conv2d& g, bool bias, Activat
 class Describe {
  public:
   Describe(const Problem& p, tag layout)
-      : p_(p), src(factor_desc(p.narrow(), p.src, layout)), written_src(factor_desc(p.narrow_result(), p.src, layout)),
-        weights(factor_desc(p.narrow(), p.weights, tag::any)), weights_gradient(f32_desc(p.weights, tag::any)),
-        dst(factor_desc(p.narrow(), p.dst, layout)), written_dst(factor_desc(p.narrow_result(), p.dst, layout)), bias(f32_desc({p.dst[1]}, tag::x)) {}
+      : p_(p), src(factor_desc(p.bf16(), p.src, layout)), written_src(factor_desc(p.bf16_result(), p.src, layout)),
+        weights(factor_desc(p.bf16(), p.weights, tag::any)), weights_gradient(f32_desc(p.weights, tag::any)),
+        dst(factor_desc(p.bf16(), p.dst, layout)), written_dst(factor_desc(p.bf16_result(), p.dst, layout)), bias(f32_desc({p.dst[1]}, tag::x)) {}
 
   std::optional<Compiled> compiled() const {
     switch (p_.direction) {
@@ -122,14 +122,14 @@ class Describe {
   }
 
   Argument src_argument(const memory::desc& wanted, bool written) const {
-    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, factor_desc(written ? p_.narrow_result() : p_.narrow(), p_.src, tag::nhwc), wanted, written};
+    return {written ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, factor_desc(written ? p_.bf16_result() : p_.bf16(), p_.src, tag::nhwc), wanted, written};
   }
   Argument weights_argument(const memory::desc& wanted, bool written) const {
     const tag ours = p_.weights.size() == 5 ? tag::goihw : p_.turned ? tag::iohw : tag::oihw;
     return {written ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, f32_desc(p_.weights, ours), wanted, written};
   }
   Argument dst_argument(const memory::desc& wanted, bool written) const {
-    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, factor_desc(written ? p_.narrow_result() : p_.narrow(), p_.dst, tag::nhwc), wanted, written};
+    return {written ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, factor_desc(written ? p_.bf16_result() : p_.bf16(), p_.dst, tag::nhwc), wanted, written};
   }
 
   auto trusts() const {
@@ -198,7 +198,7 @@ Convolution compile(const Problem& p) {
       WorkspaceLayout places;
       places.place(compiled->workspace_bytes());
       int64_t offset = 0;
-      if (p.packed) offset = places.place(factor_desc(p.narrow(), p.turned ? p.dst : p.src, tag::nhwc));
+      if (p.packed) offset = places.place(factor_desc(p.bf16(), p.turned ? p.dst : p.src, tag::nhwc));
       return {std::move(compiled), p.packed, offset, places.bytes()};
     }
   return {};

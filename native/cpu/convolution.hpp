@@ -30,7 +30,7 @@ struct Convolution {
 
 /// What activations are stored as. Of bf16 ones, that which is written may be floats all the same: then it is a part of a sum.
 enum class Activations { floats, bf16, bf16_to_floats };
-inline Activations activations_of(const KernelCall& c) { return ops::is_narrow(c) ? Activations::bf16 : Activations::floats; }
+inline Activations activations_of(const KernelCall& c) { return ops::is_bf16(c) ? Activations::bf16 : Activations::floats; }
 
 std::shared_ptr<const Convolution> convolution_of(Direction direction, const ops::Conv2d& g, bool bias, Activations activations);
 

@@ -53,7 +53,7 @@ bool worthwhile(const KernelCall& c) {
 inline Status check(const KernelCall& c) {
   if (Status s = ops::check(c); !s.ok()) return s;
   if (ops::float_type(c) == DType::f64) return ops::refuse(c, "the cpu device computes in f32");
-  return ops::is_narrow(c) && !has_bf16() ? ops::refuse(c, "this processor has no bf16 arithmetic (avx512_bf16)") : Status{};
+  return ops::is_bf16(c) && !has_bf16() ? ops::refuse(c, "this processor has no bf16 arithmetic (avx512_bf16)") : Status{};
 }
 
 /// Runs f, turning an exception of a library into a failure.
@@ -78,7 +78,7 @@ class Plain final : public PreparedKernel {
   using Run = void (*)(const KernelCall&);
   /// An operator that is written for both element types of activations is `run<T>`.
   static Run function_for(const KernelCall& c) {
-    if constexpr (requires { Op::template run<float>(c); }) return ops::is_narrow(c) ? Run(Op::template run<Bf16>) : Run(Op::template run<float>);
+    if constexpr (requires { Op::template run<float>(c); }) return ops::is_bf16(c) ? Run(Op::template run<Bf16>) : Run(Op::template run<float>);
     else return Op::run;
   }
   int64_t workspace_bytes_;

@@ -14,21 +14,21 @@ using tag = memory::format_tag;
 struct Product {
   int64_t rows, inner, columns;
   bool left_transposed, right_transposed, bias;
-  bool narrow, narrow_out;  // the factors, which parameters become; the product
-  /// The gradient of weights multiplies activations only, and is wide.
-  bool right_is_parameter() const { return narrow_out || !narrow; }
+  bool bf16, bf16_out;  // the factors, which parameters become; the product
+  /// The gradient of weights multiplies activations only, and is of floats.
+  bool right_is_parameter() const { return bf16_out || !bf16; }
 };
 
 Compiled compile(const Product& p) {
-  const auto left_in = [&p](bool narrow) { return factor_desc(narrow, {p.rows, p.inner}, p.left_transposed ? tag::ba : tag::ab); };
-  const auto right_in = [&p](bool narrow) { return factor_desc(narrow, {p.inner, p.columns}, p.right_transposed ? tag::ba : tag::ab); };
-  const memory::desc left = left_in(p.narrow), right = right_in(p.narrow);
-  const memory::desc out = factor_desc(p.narrow_out, {p.rows, p.columns}, tag::ab), bias = f32_desc({1, p.columns}, tag::ab);
+  const auto left_in = [&p](bool bf16) { return factor_desc(bf16, {p.rows, p.inner}, p.left_transposed ? tag::ba : tag::ab); };
+  const auto right_in = [&p](bool bf16) { return factor_desc(bf16, {p.inner, p.columns}, p.right_transposed ? tag::ba : tag::ab); };
+  const memory::desc left = left_in(p.bf16), right = right_in(p.bf16);
+  const memory::desc out = factor_desc(p.bf16_out, {p.rows, p.columns}, tag::ab), bias = f32_desc({1, p.columns}, tag::ab);
   const auto fast = [](const auto&... operands) { return fast_implementation<dnnl::matmul>(trust_all, std::tie(operands...)); };
   const auto found = p.bias ? fast(left, right, bias, out) : fast(left, right, out);
   if (!found) throw std::runtime_error("oneDNN has no fast implementation");
   std::vector<Argument> arguments{{DNNL_ARG_SRC, left, found->src_desc(), false},
-                                  {DNNL_ARG_WEIGHTS, right_in(p.narrow && !p.right_is_parameter()), found->weights_desc(), false},
+                                  {DNNL_ARG_WEIGHTS, right_in(p.bf16 && !p.right_is_parameter()), found->weights_desc(), false},
                                   {DNNL_ARG_DST, out, found->dst_desc(), true}};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias, false});
   return {[found = *found] { return dnnl::matmul(found); }, found->scratchpad_desc(), std::move(arguments)};
@@ -36,13 +36,13 @@ Compiled compile(const Product& p) {
 
 std::shared_ptr<const Compiled> product(const Product& p) {
   static Shared<Compiled> known;
-  return known.get({p.rows, p.inner, p.columns, p.left_transposed, p.right_transposed, p.bias, p.narrow, p.narrow_out, use_threads()},
+  return known.get({p.rows, p.inner, p.columns, p.left_transposed, p.right_transposed, p.bias, p.bf16, p.bf16_out, use_threads()},
                    [&] { return compile(p); });
 }
 
 struct Forward {
   static Product of(const KernelCall& c) {
-    return {ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2, ops::is_narrow(c), ops::is_narrow(c)};
+    return {ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, true, c.n_ins > 2, ops::is_bf16(c), ops::is_bf16(c)};
   }
   static void run(Bound& product, const KernelCall& c) {
     void* const data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data, c.n_ins > 2 ? c.ins[2].data : nullptr};
@@ -52,7 +52,7 @@ struct Forward {
 
 struct BackwardData {
   static Product of(const KernelCall& c) {
-    return {ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, false, false, ops::is_narrow(c), ops::is_narrow(c)};
+    return {ops::pixels(c.ins[0]), c.ins[0].dims[1], c.outs[0].dims[1], false, false, false, ops::is_bf16(c), ops::is_bf16(c)};
   }
   static void run(Bound& product, const KernelCall& c) {
     void* const data[] = {c.ins[0].data, c.ins[1].data, c.outs[0].data};
@@ -62,7 +62,7 @@ struct BackwardData {
 
 struct BackwardWeights {
   static Product of(const KernelCall& c) {
-    return {c.ins[1].dims[1], ops::pixels(c.ins[1]), c.ins[0].dims[1], true, false, false, ops::is_narrow(c), false};
+    return {c.ins[1].dims[1], ops::pixels(c.ins[1]), c.ins[0].dims[1], true, false, false, ops::is_bf16(c), false};
   }
   static int64_t sums(const KernelCall& c) { return c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0; }
   static void run(Bound& product, const KernelCall& c) {

@@ -22,8 +22,8 @@ inline dnnl::memory::desc f32_desc(const dnnl::memory::dims& dims, dnnl::memory:
   return {dims, dnnl::memory::data_type::f32, tag};
 }
 /// What products take where activations are bf16.
-inline dnnl::memory::desc factor_desc(bool narrow, const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
-  return {dims, narrow ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32, tag};
+inline dnnl::memory::desc factor_desc(bool bf16, const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
+  return {dims, bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32, tag};
 }
 
 inline bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }

@@ -1,4 +1,4 @@
-// What tiling adds between operators: fill, copy and accumulate on any strides, and Chan's merge of moments.
+// What tiling adds between operators: fill, copy, and the merging of sums and of moments (Chan's) on any strides.
 #include "ops/batchnorm.hpp"
 #include "ops/plumbing.hpp"
 
@@ -34,7 +34,7 @@ struct Copy : PlainKernel {
   }
 };
 
-struct Accumulate : PlainKernel {
+struct MergeSum : PlainKernel {
   static void run(const KernelCall& c) {
     each_pair(c.outs[0], c.ins[0], [](Pointers<2> at, int64_t n) {
       const auto [y, x] = at;
@@ -55,7 +55,7 @@ struct MergeMoments : PlainKernel {
 
 const KernelEntry fill = entry<Fill>();
 const KernelEntry copy = entry<Copy>();
-const KernelEntry accumulate = entry<Accumulate>();
+const KernelEntry merge_sum = entry<MergeSum>();
 const KernelEntry merge_moments = entry<MergeMoments>();
 
 }  // namespace spillway::cpu

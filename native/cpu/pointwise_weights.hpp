@@ -35,7 +35,7 @@ inline Panels panels_of(const dnnl::memory::desc& ours, const dnnl::memory::desc
 inline void narrow_rows(const float* from, int64_t step, Bf16* to) {
   for (int64_t row = 0; row < block_width; row += 2) store_pairs(to + row * block_width, load_block(from + row * step), load_block(from + (row + 1) * step));
 }
-inline void narrow_columns(const float* from, int64_t step, Bf16* to, int64_t to_step) {
+inline void bf16_columns(const float* from, int64_t step, Bf16* to, int64_t to_step) {
   Square16 columns;
   load_square(from, step, columns);
   turn(columns);
@@ -52,7 +52,7 @@ inline void into_panels(const dnnl::memory::dims& dims, Panels p, const float* r
       const float* const from = rows + o * in + i;
       const int64_t at = o / p.width * p.width * in + i * p.width, across = o % p.width;
       float* const panel = static_cast<float*>(panels) + at + across;
-      Bf16* const narrow = static_cast<Bf16*>(panels) + at + 2 * across;
+      Bf16* const bf16 = static_cast<Bf16*>(panels) + at + 2 * across;
       switch (p.kind) {
         case Panels::Kind::none: break;
         case Panels::Kind::floats:
@@ -61,9 +61,9 @@ inline void into_panels(const dnnl::memory::dims& dims, Panels p, const float* r
             for (int64_t k = 0; k < block_width; k++) store_block(panel + k * p.width, Block{});
           break;
         case Panels::Kind::bf16:
-          if (o < out) narrow_columns(from, in, narrow, 2 * p.width);
+          if (o < out) bf16_columns(from, in, bf16, 2 * p.width);
           else
-            for (int64_t k = 0; k < block_width; k += 2) store_pairs(narrow + k * p.width, Block{}, Block{});
+            for (int64_t k = 0; k < block_width; k += 2) store_pairs(bf16 + k * p.width, Block{}, Block{});
           break;
         case Panels::Kind::bf16_towards_x: narrow_rows(from, in, static_cast<Bf16*>(panels) + i * out + o * block_width); break;
       }

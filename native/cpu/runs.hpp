@@ -16,7 +16,7 @@ inline int64_t offset_of(const View& v, int64_t b, int64_t h, int64_t w) { retur
 template <size_t N, class Body>
 void each_row(const Views<N>& views, Body body) {
   const View& v = *views[0];
-  const bool whole_rows = std::all_of(views.begin(), views.end(), [](const View* o) { return dense_rows(*o); }), narrow = any_narrow(views);
+  const bool whole_rows = std::all_of(views.begin(), views.end(), [](const View* o) { return dense_rows(*o); }), bf16 = any_bf16(views);
   const int64_t rows = v.dims[0] * v.dims[2], runs = whole_rows ? 1 : v.dims[3];
   const int64_t length = whole_rows ? v.dims[3] * v.dims[1] : v.dims[1];
 #pragma omp parallel for schedule(static)
@@ -24,7 +24,7 @@ void each_row(const Views<N>& views, Body body) {
     for (int64_t run = 0; run < runs; run++) {
       std::array<int64_t, N> from;
       for (size_t i = 0; i < N; i++) from[i] = offset_of(*views[i], row / v.dims[2], row % v.dims[2], run);
-      on_stretch<N>(views, narrow, from, length, [&body](const Pointers<N>& at, int64_t, int64_t n) { body(at, n); });
+      on_stretch<N>(views, bf16, from, length, [&body](const Pointers<N>& at, int64_t, int64_t n) { body(at, n); });
     }
 }
 
@@ -33,12 +33,12 @@ template <size_t N, class Body>
 void each_chunk(const Views<N>& views, Body body) {
   constexpr int64_t chunk = 8192;
   const int64_t total = ops::elements(*views[0]);
-  const bool narrow = any_narrow(views);
+  const bool bf16 = any_bf16(views);
 #pragma omp parallel for schedule(static)
   for (int64_t first = 0; first < total; first += chunk) {
     std::array<int64_t, N> from;
     from.fill(first);
-    on_stretch<N>(views, narrow, from, std::min(chunk, total - first), [&body](const Pointers<N>& at, int64_t, int64_t n) { body(at, n); });
+    on_stretch<N>(views, bf16, from, std::min(chunk, total - first), [&body](const Pointers<N>& at, int64_t, int64_t n) { body(at, n); });
   }
 }
 

@@ -1,5 +1,5 @@
 // How activations lie in memory: floats or bf16. In: views, stretches of their elements. Out: a body's work on floats. A stretch of
-// bf16 is widened into the nearest cache, worked on and rounded back, block by block: kernels that are bound by memory
+// bf16 is cast to floats in the nearest cache, worked on and rounded back, block by block: kernels that are bound by memory
 // take half the time of floats, and none of them knows of it.
 #pragma once
 #include <algorithm>
@@ -15,12 +15,12 @@ using Pointers = std::array<float*, N>;
 template <size_t N>
 using Views = std::array<const View*, N>;
 
-inline bool is_narrow(const View& v) { return v.dtype == DType::bf16; }
+inline bool is_bf16(const View& v) { return v.dtype == DType::bf16; }
 
 /// Calls f(element) with a value of the type that a view's elements are stored in.
 template <class F>
 void with_element(const View& v, F f) {
-  is_narrow(v) ? f(Bf16(0.0f)) : f(0.0f);
+  is_bf16(v) ? f(Bf16(0.0f)) : f(0.0f);
 }
 
 /// The first element of a pixel by its place in the view.
@@ -29,7 +29,7 @@ T* pixel_of(const View& v, int64_t b, int64_t h, int64_t w) {
   return static_cast<T*>(v.data) + b * v.strides[0] + h * v.strides[2] + w * v.strides[3];
 }
 
-inline void widen(const Bf16* from, float* to, int64_t n) {
+inline void to_floats(const Bf16* from, float* to, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; i++) to[i] = float(from[i]);
 }
@@ -51,31 +51,31 @@ void each_lane_group(int64_t channels, F f) {
 template <size_t N, size_t written, class Body>
 void on_floats(const Views<N>& views, const std::array<int64_t, N>& offsets, int64_t n, Body body) {
   constexpr int64_t block = 1024;
-  alignas(64) float widened[N][block];
+  alignas(64) float as_floats[N][block];
   for (int64_t first = 0; first < n; first += block) {
     const int64_t count = std::min(block, n - first);
     Pointers<N> at;
     for (size_t i = 0; i < N; i++) {
-      at[i] = is_narrow(*views[i]) ? widened[i] : floats(*views[i]) + offsets[i] + first;
-      if (is_narrow(*views[i])) widen(static_cast<const Bf16*>(views[i]->data) + offsets[i] + first, widened[i], count);
+      at[i] = is_bf16(*views[i]) ? as_floats[i] : floats(*views[i]) + offsets[i] + first;
+      if (is_bf16(*views[i])) to_floats(static_cast<const Bf16*>(views[i]->data) + offsets[i] + first, as_floats[i], count);
     }
     body(at, first, count);
-    if (is_narrow(*views[written])) store(widened[written], static_cast<Bf16*>(views[written]->data) + offsets[written] + first, count);
+    if (is_bf16(*views[written])) store(as_floats[written], static_cast<Bf16*>(views[written]->data) + offsets[written] + first, count);
   }
 }
 
 /// The same, in one piece where no operand is bf16.
 template <size_t N, size_t written = 0, class Body>
-void on_stretch(const Views<N>& views, bool narrow, const std::array<int64_t, N>& offsets, int64_t n, Body body) {
-  if (narrow) return on_floats<N, written>(views, offsets, n, body);
+void on_stretch(const Views<N>& views, bool bf16, const std::array<int64_t, N>& offsets, int64_t n, Body body) {
+  if (bf16) return on_floats<N, written>(views, offsets, n, body);
   Pointers<N> at;
   for (size_t i = 0; i < N; i++) at[i] = floats(*views[i]) + offsets[i];
   body(at, int64_t(0), n);
 }
 
 template <size_t N>
-bool any_narrow(const Views<N>& views) {
-  return std::any_of(views.begin(), views.end(), [](const View* v) { return is_narrow(*v); });
+bool any_bf16(const Views<N>& views) {
+  return std::any_of(views.begin(), views.end(), [](const View* v) { return is_bf16(*v); });
 }
 
 }  // namespace spillway::cpu

@@ -20,11 +20,11 @@ inline int64_t stripes_of(const View& dx) { return std::min<int64_t>(dx.dims[2],
 inline int64_t stripe_floats(const View& dx) { return (dx.dims[2] + stripes_of(dx) - 1) / stripes_of(dx) * dx.dims[3] * dx.dims[1]; }
 
 /// What is added up in bf16 is added up as floats, in a stripe for each thread, and rounded once.
-inline int64_t stripes_bytes(const View& dx) { return is_narrow(dx) ? use_threads() * stripe_floats(dx) * int64_t(sizeof(float)) : 0; }
+inline int64_t stripes_bytes(const View& dx) { return is_bf16(dx) ? use_threads() * stripe_floats(dx) * int64_t(sizeof(float)) : 0; }
 
 /// These rows of one image of dx, as floats: its own, or in the thread's scratch.
 inline View stripe_of(const View& dx, Rows rows, void* scratch) {
-  if (!is_narrow(dx)) return dx;
+  if (!is_bf16(dx)) return dx;
   View v = dx;
   v.dtype = DType::f32;
   v.data = static_cast<float*>(scratch) + omp_get_thread_num() * stripe_floats(dx);
@@ -51,7 +51,7 @@ void gather_stripes(const View& dx, const View& dy, void* scratch, Reaching reac
       const Rows outputs = reaching(rows);
       for (int64_t oy = outputs.lo; oy < outputs.hi; oy++)
         for (int64_t ox = dy.origin[3]; ox < ops::upper(dy, 3); ox++) f(stripe, b, oy, ox, rows);
-      for (int64_t h = rows.lo; is_narrow(dx) && h < rows.hi; h++)
+      for (int64_t h = rows.lo; is_bf16(dx) && h < rows.hi; h++)
         for (int64_t w = left; w < right; w++) store(at_image(stripe, b, h, w), at_image<Bf16>(dx, b, h, w), dx.dims[1]);
     }
 }

@@ -30,19 +30,19 @@ std::vector<Tap> live_taps(const Conv2d& g) {
   return taps;
 }
 
-std::shared_ptr<const Convolution> product_of(Direction direction, const Conv2d& g, bool narrow, const Tap& tap) {
+std::shared_ptr<const Convolution> product_of(Direction direction, const Conv2d& g, bool bf16, const Tap& tap) {
   WindowAxis columns, row;
   columns.in_size = columns.in_extent = columns.out_size = tap.pixels;
   row.in_size = row.in_extent = row.out_size = 1;
   const auto product =
-      convolution_of(direction, {1, g.in_channels, g.out_channels, 1, {row, columns}}, false, narrow ? Activations::bf16_to_floats : Activations::floats);
+      convolution_of(direction, {1, g.in_channels, g.out_channels, 1, {row, columns}}, false, bf16 ? Activations::bf16_to_floats : Activations::floats);
   if (!product->compiled) throw std::runtime_error("oneDNN has no product for these channels");
   return product;
 }
 
-Places lay_out(Direction direction, const Conv2d& g, bool narrow, int64_t taps, int64_t pixels, int64_t own) {
+Places lay_out(Direction direction, const Conv2d& g, bool bf16, int64_t taps, int64_t pixels, int64_t own) {
   const bool writes_x = direction == Direction::backward_data, writes_y = direction == Direction::forward;
-  const int64_t read = narrow ? sizeof(Bf16) : sizeof(float), written = sizeof(float);
+  const int64_t read = bf16 ? sizeof(Bf16) : sizeof(float), written = sizeof(float);
   const auto& [h, w] = g.window;
   const int64_t summed = writes_x ? g.in_channels * h.in_size * w.in_size : writes_y ? g.out_channels * h.out_size * w.out_size : 0;
   Places p{};
@@ -50,7 +50,7 @@ Places lay_out(Direction direction, const Conv2d& g, bool narrow, int64_t taps, 
   p.planes = layout.place(taps * g.in_channels * g.out_channels * int64_t(sizeof(float)));
   p.x = layout.place(pixels * g.in_channels * (writes_x ? written : read));
   p.y = layout.place(pixels * g.out_channels * (writes_y ? written : read));
-  p.sums = layout.place(narrow ? g.batch * summed * written : 0);
+  p.sums = layout.place(bf16 ? g.batch * summed * written : 0);
   p.product = layout.place(own);
   p.bytes = layout.bytes();
   return p;
@@ -110,7 +110,7 @@ void each_block(int64_t size, F f) {
 class Sums {
  public:
   Sums(const View& result, void* scratch) : result_(result), floats_(result) {
-    if (!is_narrow(result)) return;
+    if (!is_bf16(result)) return;
     floats_.dtype = DType::f32;
     floats_.data = scratch;
   }
@@ -126,7 +126,7 @@ class Sums {
     for (int64_t i = 0; i < pixels; i++) std::copy_n(bias, channels, values + i * channels);
   }
   void end() const {
-    if (is_narrow(result_)) each_run<2>({&result_, &floats_}, [](Pointers<2> at, int64_t n) { std::copy_n(at[1], n, at[0]); });
+    if (is_bf16(result_)) each_run<2>({&result_, &floats_}, [](Pointers<2> at, int64_t n) { std::copy_n(at[1], n, at[0]); });
   }
 
  private:
@@ -139,16 +139,16 @@ class Sums {
 Kernel::Kernel(Direction direction, const Conv2d& g, const KernelCall& c)
     : g_(g), taps_(live_taps(g)), tap_of_(size_t(g.window.h.kernel * g.window.w.kernel), -1),
       bias_sums_(direction == Direction::backward_weights && c.n_outs > 1 ? channel_sums_bytes<1>(c.ins[1]) : 0) {
-  const bool narrow = ops::is_narrow(c);
+  const bool bf16 = ops::is_bf16(c);
   int64_t pixels = 0, own = 0;
   for (const Tap& tap : taps_) {
-    const auto made = product_of(direction, g, narrow, tap);
+    const auto made = product_of(direction, g, bf16, tap);
     tap_of_[size_t(tap.position)] = int64_t(products_.size());
     products_.push_back({made, Bound(*made->compiled)});
     pixels = std::max(pixels, tap.pixels);
     own = std::max(own, made->workspace_bytes);
   }
-  places_ = lay_out(direction, g, narrow, int64_t(taps_.size()), pixels, own);
+  places_ = lay_out(direction, g, bf16, int64_t(taps_.size()), pixels, own);
 }
 
 void Kernel::compile() const {

@@ -10,7 +10,7 @@ enum class Factors { full, tf32, bf16 };
 
 /// How activations are stored is the call's to say; the session's precision is that of products of floats.
 inline Factors factors_of(const KernelCall& c, Precision p) {
-  if (ops::is_narrow(c)) return Factors::bf16;
+  if (ops::is_bf16(c)) return Factors::bf16;
   return p == Precision::tf32 ? Factors::tf32 : Factors::full;
 }
 

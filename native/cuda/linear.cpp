@@ -42,7 +42,7 @@ Product product_of(const KernelCall& c, Precision precision) {
 const View* weights_of(const KernelCall& c) { return OpKind(c.kind) == OpKind::linear_bwd_weights ? nullptr : &c.ins[1]; }
 
 /// Bytes of the weights as bf16; they are floats where they lie.
-int64_t rounded_weights(const KernelCall& c) { return weights_of(c) && ops::is_narrow(c) ? aligned(ops::elements(*weights_of(c)) * int64_t(dtype_bytes(DType::bf16))) : 0; }
+int64_t rounded_weights(const KernelCall& c) { return weights_of(c) && ops::is_bf16(c) ? aligned(ops::elements(*weights_of(c)) * int64_t(dtype_bytes(DType::bf16))) : 0; }
 
 /// Scratch of a product: the weights as bf16, then cuBLAS's own; both from an aligned address on.
 int64_t scratch_bytes(const KernelCall& c, int64_t own) {

@@ -64,7 +64,7 @@
   X(param_grad_sum, 58) \
   X(fill, 60) \
   X(copy, 61) \
-  X(accumulate, 62) \
+  X(merge_sum, 62) \
   X(merge_moments, 63) \
   X(bn_relu_apply, 70) \
   X(bn_relu_bwd_reduce, 71) \
@@ -461,8 +461,8 @@ struct CopyAttrs {
   static CopyAttrs read(const double*) { return {}; }
 };
 
-struct AccumulateAttrs {
-  static AccumulateAttrs read(const double*) { return {}; }
+struct MergeSumAttrs {
+  static MergeSumAttrs read(const double*) { return {}; }
 };
 
 struct MergeMomentsAttrs {
@@ -907,7 +907,7 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"copy", 61, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
      {{"x", Role::any, Element::any, false, false, nullptr}},
      {{"y", Role::any, Element::any, true, false, nullptr}}},
-    {"accumulate", 62, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+    {"merge_sum", 62, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
      {{"x", Role::any, Element::either, false, false, nullptr}},
      {{"y", Role::any, Element::either, true, true, nullptr}}},
     {"merge_moments", 63, 1, 1, 1, 1, 2, "ii", false, -1, 0, nullptr, 0,

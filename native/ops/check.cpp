@@ -91,7 +91,7 @@ DType float_type(const KernelCall& c) {
   return found;
 }
 
-bool is_narrow(const KernelCall& c) {
+bool is_bf16(const KernelCall& c) {
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
     if (operand_of(c, i).dtype == DType::bf16) return true;
   return false;

@@ -69,7 +69,7 @@ inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
 /// The float type of a call's parameters, statistics and sums, and of its activations unless they are bf16.
 DType float_type(const KernelCall& c);
 /// Whether its activations are stored as bf16.
-bool is_narrow(const KernelCall& c);
+bool is_bf16(const KernelCall& c);
 /// Operand and attribute counts, element types and finite, integral attributes as the op table says.
 Status check_operands(const KernelCall& c);
 /// What the op table says of how operands lie to the one that is iterated over. Operands are checked already.

@@ -80,7 +80,7 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::adam, check_update},
     {OpKind::fill, check_fill},
     {OpKind::copy, check_pair},
-    {OpKind::accumulate, check_pair},
+    {OpKind::merge_sum, check_pair},
     {OpKind::merge_moments, check_merge_moments},
 };
 

@@ -1,4 +1,4 @@
-// Legality of the calls that tiling adds: fill, copy, accumulate, merge_moments.
+// Legality of the calls that tiling adds: fill, copy, merge_sum, merge_moments.
 #pragma once
 #include "ops/check.hpp"
 

@@ -29,16 +29,16 @@ bool is_whole(const ViewRecord& v) {
 
 /// Element types as the op table says; `alike` is that of the call's first operand that may be of several.
 bool is_typed(const Tape& tape, Element element, DType dtype, std::optional<DType>& alike) {
-  const bool narrow = dtype == DType::bf16;
+  const bool bf16 = dtype == DType::bf16;
   switch (element) {
     case Element::real: return dtype == tape.float_type;
     case Element::i32: return dtype == DType::i32;
-    case Element::bf16: return narrow;
+    case Element::bf16: return bf16;
     case Element::either:
     case Element::any: break;
   }
   if (!alike) alike = dtype;
-  return dtype == *alike && (dtype == tape.float_type || narrow || (element == Element::any && dtype == DType::i32));
+  return dtype == *alike && (dtype == tape.float_type || bf16 || (element == Element::any && dtype == DType::i32));
 }
 
 Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view, std::optional<DType>& alike) {

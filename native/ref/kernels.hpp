@@ -1,9 +1,9 @@
 // The reference device: naive loops, double accumulation, f32, f64 or bf16 storage. The oracle that other devices are held to.
 // In: a checked call. Out: the result by the formula of docs/operators.md, in the order in which it is written there.
-// Invariant: single-threaded, no scratch (but a convolution's, in doubles, and a narrow call's copies), every operator of the table has an entry or the
+// Invariant: single-threaded, no scratch (but a convolution's, in doubles, and a call in bf16's copies), every operator of the table has an entry or the
 // link fails.
 #pragma once
-#include "ref/widened.hpp"
+#include "ref/as_floats.hpp"
 
 namespace spillway::ref {
 
@@ -55,7 +55,7 @@ int64_t scratch_doubles(const KernelCall& c) {
   else return 0;
 }
 
-/// The input that an operator multiplies others with: a narrow call rounds it too. Most have none.
+/// The input that an operator multiplies others with: a call in bf16 rounds it too. Most have none.
 template <class Op>
 constexpr uint32_t product_of() {
   if constexpr (requires { Op::product; }) return Op::product;
@@ -71,18 +71,18 @@ constexpr bool works_on_bf16() {
 template <class Op>
 int64_t scratch_bytes(const KernelCall& c) {
   const int64_t doubles = scratch_doubles<Op>(c) * int64_t(sizeof(double));
-  return ops::is_narrow(c) && !works_on_bf16<Op>() ? doubles + Widened<double>::elements(c, product_of<Op>()) * int64_t(dtype_bytes(ops::float_type(c))) : doubles;
+  return ops::is_bf16(c) && !works_on_bf16<Op>() ? doubles + AsFloats<double>::elements(c, product_of<Op>()) * int64_t(dtype_bytes(ops::float_type(c))) : doubles;
 }
 
 template <class Op, class T>
 void run_as(const KernelCall& c) {
-  if (!ops::is_narrow(c)) return Op::template run<T>(c);
+  if (!ops::is_bf16(c)) return Op::template run<T>(c);
   if constexpr (works_on_bf16<Op>()) {
     Op::template run<Bf16>(c);
   } else {
-    Widened<T> widened(c, product_of<Op>(), reinterpret_cast<T*>(static_cast<double*>(c.workspace) + scratch_doubles<Op>(c)));
-    Op::template run<T>(widened.call());
-    widened.store();
+    AsFloats<T> as_floats(c, product_of<Op>(), reinterpret_cast<T*>(static_cast<double*>(c.workspace) + scratch_doubles<Op>(c)));
+    Op::template run<T>(as_floats.call());
+    as_floats.store();
   }
 }
 

@@ -1,4 +1,4 @@
-// What tiling adds between operators: fill, copy and accumulate on any strides, and Chan's merge of moments.
+// What tiling adds between operators: fill, copy, and the merging of sums and of moments (Chan's) on any strides.
 #include "ops/batchnorm.hpp"
 #include "ops/plumbing.hpp"
 #include "ref/kernels.hpp"
@@ -34,7 +34,7 @@ struct Copy {
   }
 };
 
-struct Accumulate {
+struct MergeSum {
   static constexpr bool works_on_bf16 = true;
   template <class T>
   static void run(const KernelCall& call) {
@@ -55,7 +55,7 @@ struct MergeMoments {
 
 const KernelEntry fill = entry<Fill>();
 const KernelEntry copy = entry<Copy>();
-const KernelEntry accumulate = entry<Accumulate>();
+const KernelEntry merge_sum = entry<MergeSum>();
 const KernelEntry merge_moments = entry<MergeMoments>();
 
 }  // namespace spillway::ref

@@ -297,7 +297,7 @@ export const tryNative = (): Either<SpillwayError, Native> => orDeviceFailed(loa
 
 /** Whether a device rounds to bf16 says whether it computes with it: the cpu device does where the processor multiplies bf16. */
 export const hasBf16 = (native: Native, device: DeviceName): boolean => {
-  const shapes: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], narrow: true }
+  const shapes: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], bf16: true }
   return native.ways({ device, ...nativeCall('to_bf16', {}, shapes, devices[device].dtype) }, 1).length > 0
 }
 

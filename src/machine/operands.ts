@@ -89,7 +89,7 @@ export interface NativeCall {
 export const wireAttrs = (def: OpDef, attrs: AnyAttrs): readonly number[] => Object.keys(def.fields).map((k) => attrs[k]!)
 
 export const operandType = (def: OpDef, o: OperandDef, s: CallShapes, float: Float): DType => {
-  const stored = storedAs(def, o, s.narrow === true)
+  const stored = storedAs(def, o, s.bf16 === true)
   return stored === 'real' ? float : stored
 }
 

@@ -76,7 +76,7 @@ const shrunk = (access: Access | undefined, held: number, from: number, to: numb
   return held
 }
 
-const precisionOf = (s: CallShapes): Pick<CallShapes, 'narrow'> => (s.narrow ? { narrow: true } : {})
+const precisionOf = (s: CallShapes): Pick<CallShapes, 'bf16'> => (s.bf16 ? { bf16: true } : {})
 
 /** The call with its iteration along one dimension cut to `to`. */
 const cut = (kind: string, attrs: AnyAttrs, s: CallShapes, dim: 0 | 2 | 3, to: number): CallShapes => {
@@ -145,7 +145,7 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
     .join()})${sizes(s.ins)}>${sizes(s.outs)}`
 }
 
-export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.narrow ? ' bf16' : ''}`
+export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.bf16 ? ' bf16' : ''}`
 
 export interface Timer {
   readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes, way?: number) => number

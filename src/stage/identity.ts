@@ -24,7 +24,7 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
   seed,
   data,
   weights: weights === undefined ? 'from the seed' : resolve(weights),
-  algorithms: [staged.plan.algorithms, ...(staged.plan.products === undefined ? [] : [staged.plan.products])].join(', '),
+  algorithms: [staged.plan.algorithms, ...(staged.plan.precision === undefined ? [] : [staged.plan.precision])].join(', '),
   device: staged.machine.device.name,
 })
 

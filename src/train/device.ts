@@ -140,10 +140,10 @@ const deviceName = ({ machine }: Staged): DeviceName => {
 
 const opened = (native: Native, staged: Staged, o: DeviceOptions): Either<SpillwayError, NativeSession> => {
   const { throttle, hostMemory } = o
-  const { products } = staged.plan
+  const { precision } = staged.plan
   const choices = {
     ...(hostMemory === undefined ? {} : { pinnedBytes: hostMemory }),
-    ...(products === undefined ? {} : { precision: products }),
+    ...(precision === undefined ? {} : { precision }),
   }
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
   try {

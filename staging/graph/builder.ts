@@ -5,7 +5,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref } from '../ops/op'
 import { sameShape } from '../ops/rules'
-import { checkOp, type CheckedOp, isNarrowOp, outputTypes, valueFault } from './check'
+import { checkOp, type CheckedOp, isBf16Op, outputTypes, valueFault } from './check'
 import type { DType, Float, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
 import { depthFirst } from './order'
 
@@ -141,7 +141,7 @@ export class GraphBuilder {
   private append(c: CheckedOp, ins: readonly Ref[], layer: string, phase: Phase): Ref[] {
     const types = outputTypes(
       c.def,
-      isNarrowOp(
+      isBf16Op(
         c.def,
         ins.map((r) => this.value(r)),
         [],

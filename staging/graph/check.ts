@@ -67,12 +67,12 @@ const STORED: Readonly<Record<Element, readonly DType[]>> = {
 }
 
 /** Whether a call with these operands stores activations as bf16. */
-export const isNarrow = (values: readonly { readonly dtype: DType }[]): boolean => values.some((v) => v.dtype === 'bf16')
+export const isBf16 = (values: readonly { readonly dtype: DType }[]): boolean => values.some((v) => v.dtype === 'bf16')
 
 /** The first operand that is not stored as a call with such operands has it. */
 const mixedFault = (r: OpRequest, d: OpDef): GraphError | undefined => {
-  const narrow = isNarrow(r.ins)
-  const at = r.ins.findIndex((v, i) => v.dtype !== 'bf16' && storedAs(d, inputDef(d, i), narrow) === 'bf16')
+  const bf16 = isBf16(r.ins)
+  const at = r.ins.findIndex((v, i) => v.dtype !== 'bf16' && storedAs(d, inputDef(d, i), bf16) === 'bf16')
   if (at < 0) return undefined
   const { name, dtype } = r.ins[at]!
   const operand = `${at} (${inputDef(d, at).name})`
@@ -86,14 +86,14 @@ const mixedFault = (r: OpRequest, d: OpDef): GraphError | undefined => {
   }
 }
 
-/** Whether an op is narrow: its inputs say, or, where all of them are wide anyhow, what it makes. */
-export const isNarrowOp = (d: OpDef, ins: readonly Value[], outs: readonly Value[]): boolean =>
-  d.narrow === 'always' || isNarrow(inputElements(d, ins.length).includes('either') ? ins : outs)
+/** Whether an op is in bf16: its inputs say, or, where all of them are of the float type anyhow, what it makes. */
+export const isBf16Op = (d: OpDef, ins: readonly Value[], outs: readonly Value[]): boolean =>
+  d.bf16 === 'always' || isBf16(inputElements(d, ins.length).includes('either') ? ins : outs)
 
 /** How an op stores what it makes, in a graph that computes in `float`. */
-export const outputTypes = (d: OpDef, narrow: boolean, float: Float): readonly DType[] =>
+export const outputTypes = (d: OpDef, bf16: boolean, float: Float): readonly DType[] =>
   d.outs.map((o) => {
-    const stored = storedAs(d, o, narrow)
+    const stored = storedAs(d, o, bf16)
     return stored === 'real' ? float : stored
   })
 

@@ -7,7 +7,7 @@ import { count, faultOf, list, names, record, words } from '../core/codecs'
 import { type GraphError, renderError } from '../core/errors'
 import { findOp } from '../ops/registry'
 import { sameShape } from '../ops/rules'
-import { checkOp, isNarrowOp, outputTypes, valueFault } from './check'
+import { checkOp, isBf16Op, outputTypes, valueFault } from './check'
 import {
   DISTRIBUTIONS,
   type DType,
@@ -136,7 +136,7 @@ class Walk {
     if (odd) return `'${odd.name}' has shape [${odd.shape.join(',')}]; legal is [${shapes[outs.indexOf(odd)]!.join(',')}]`
     const types = outputTypes(
       def,
-      isNarrowOp(
+      isBf16Op(
         def,
         op.ins.map((v) => this.g.values[v]!),
         outs,

@@ -12,7 +12,7 @@ const agreeing = (ins: readonly Shape[]) =>
 export const add = defineOp({
   kind: 'add',
   wire: 23,
-  narrow: 'may',
+  bf16: 'may',
   fields: {},
   anchor: 'out',
   variadic: true,
@@ -30,7 +30,7 @@ export const add = defineOp({
 export const gradSum = defineOp({
   kind: 'grad_sum',
   wire: 24,
-  narrow: 'may',
+  bf16: 'may',
   fields: {},
   anchor: 'out',
   variadic: true,
@@ -45,7 +45,7 @@ export const gradSum = defineOp({
 export const addRelu = defineOp({
   kind: 'add_relu',
   wire: 73,
-  narrow: 'may',
+  bf16: 'may',
   fields: { slope: 'float' },
   anchor: 'out',
   variadic: true,

@@ -33,7 +33,7 @@ export const countFits = (count: number, x: Shape) => (): string | undefined =>
 export const bnStats = defineOp({
   kind: 'bn_stats',
   wire: 7,
-  narrow: 'may',
+  bf16: 'may',
   fields: {},
   anchor: 0,
   what: "stats `[4,C]`: mean, M2 = Σ(x−mean)², and what storing these rounded off (so that tiles merge to the bits of the whole); merges by Chan's rule (`moments`); means and sums in double inside",
@@ -75,7 +75,7 @@ interface Norm {
 
 /** apply, bwd_reduce, bwd_data. */
 const norm = <F extends { readonly eps: Field; readonly count: Field }>(fields: F, limits: OpDef<F>['limits'], n: Norm) => {
-  const common = { narrow: 'may', fields, limits } as const
+  const common = { bf16: 'may', fields, limits } as const
   const [sums, gradient] = n.reads
   const matching = (a: AttrsOf<F>, x: Shape, dy: Shape, outs: readonly Shape[]) =>
     checked([expectShape('the incoming gradient', dy, x), countFits(a.count, x)], () => legal(...outs))
@@ -167,7 +167,7 @@ export const [bnReluApply, bnReluBwdReduce, bnReluBwdData] = norm(rectifiedField
 export const bnFrozen = defineOp({
   kind: 'bn_frozen',
   wire: 11,
-  narrow: 'may',
+  bf16: 'may',
   fields: frozenFields,
   limits: eps,
   anchor: 'out',
@@ -196,7 +196,7 @@ export const bnFrozen = defineOp({
 export const bnFrozenBwdData = defineOp({
   kind: 'bn_frozen_bwd_data',
   wire: 12,
-  narrow: 'may',
+  bf16: 'may',
   fields: frozenFields,
   limits: eps,
   anchor: 0,
@@ -210,7 +210,7 @@ export const bnFrozenBwdData = defineOp({
 export const bnFrozenBwdReduce = defineOp({
   kind: 'bn_frozen_bwd_reduce',
   wire: 13,
-  narrow: 'may',
+  bf16: 'may',
   fields: frozenFields,
   limits: eps,
   anchor: 1,

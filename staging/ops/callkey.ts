@@ -7,7 +7,7 @@ import { inputDef } from './op'
 import { opDef } from './registry'
 
 export const callKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
-  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}${s.narrow ? '|bf16' : ''}`
+  `${kind}|${Object.values(attrs).join()}|${s.ins.join(';')}|${s.outs.join(';')}|${paddings(kind, attrs, s)}${s.bf16 ? '|bf16' : ''}`
 
 /** Rows and columns of padding before and after each windowed operand; how the windows of a transposed one lie. */
 const paddings = (kind: string, attrs: AnyAttrs, s: CallShapes): string => {

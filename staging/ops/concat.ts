@@ -8,7 +8,7 @@ const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 export const concat = defineOp({
   kind: 'concat',
   wire: 25,
-  narrow: 'may',
+  bf16: 'may',
   fields: {},
   anchor: 'out',
   variadic: true,
@@ -35,7 +35,7 @@ export const concat = defineOp({
 export const sliceChannels = defineOp({
   kind: 'slice_channels',
   wire: 26,
-  narrow: 'may',
+  bf16: 'may',
   fields,
   anchor: 0,
   what: 'channels [from, from + C of dx): the backward of concat',

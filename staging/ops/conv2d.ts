@@ -113,7 +113,7 @@ const reluFields = { ...convFields, slope: 'float' } as const
 export const conv2dRelu = defineOp({
   kind: 'conv2d_relu',
   wire: 84,
-  narrow: 'may',
+  bf16: 'may',
   fields: reluFields,
   anchor: 'out',
   dense: true,

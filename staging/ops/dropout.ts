@@ -14,7 +14,7 @@ export const dropping = (
   { flops, reclaimed }: { readonly flops: number; readonly reclaimed: boolean },
 ) => {
   const common = {
-    narrow: 'may',
+    bf16: 'may',
     fields,
     limits,
     random: true,

@@ -1,7 +1,7 @@
 // How the operands of a call are stored. In: an operator's entry. Out: for each operand the element type, given whether the
-// call is narrow: its activations are bf16 while it computes, sums and keeps its parameters in the graph's float type.
+// call is in bf16: its activations are, while it computes, sums and keeps its parameters in the graph's float type.
 // Invariant: one bit says all of a call's types, so whoever knows it (a planner's machine, the reader of a tape) agrees.
-// Worked example, a narrow `conv2d(x, w, b) -> y`: x bf16, w and b real, y bf16.
+// Worked example, a bf16 `conv2d(x, w, b) -> y`: x bf16, w and b real, y bf16.
 import { inputDef, type OpDef, type OperandDef } from './op'
 
 /**
@@ -11,19 +11,19 @@ import { inputDef, type OpDef, type OperandDef } from './op'
  */
 export type Element = 'real' | 'i32' | 'any' | 'either' | 'bf16'
 
-const ELEMENTS: Readonly<Record<NonNullable<OpDef['narrow']>, Element>> = { may: 'either', always: 'bf16' }
+const ELEMENTS: Readonly<Record<NonNullable<OpDef['bf16']>, Element>> = { may: 'either', always: 'bf16' }
 
-/** Parameters, statistics and whatever tiles add up stay wide. */
+/** Parameters, statistics and whatever tiles add up stay in the float type. */
 export const elementOf = (d: OpDef, o: OperandDef): Element => {
   if (o.dtype) return o.dtype
-  return d.narrow && o.role !== 'whole' && !o.merge && !o.wide ? ELEMENTS[d.narrow] : 'real'
+  return d.bf16 && o.role !== 'whole' && !o.merge && !o.float ? ELEMENTS[d.bf16] : 'real'
 }
 
-/** In a call that is narrow, or is not. */
-export const storedAs = (d: OpDef, o: OperandDef, narrow: boolean): 'real' | 'i32' | 'bf16' => {
+/** In a call that is in bf16, or is not. */
+export const storedAs = (d: OpDef, o: OperandDef, bf16: boolean): 'real' | 'i32' | 'bf16' => {
   const element = elementOf(d, o)
   if (element === 'i32') return 'i32'
-  return element === 'bf16' || (narrow && element !== 'real') ? 'bf16' : 'real'
+  return element === 'bf16' || (bf16 && element !== 'real') ? 'bf16' : 'real'
 }
 
 /** Those of an op's or a call's operands, in order. */

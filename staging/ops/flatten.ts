@@ -10,7 +10,7 @@ const flat = (x: Shape) => checked([expectRank('the input', x, 4)], () => legal(
 export const flatten = defineOp({
   kind: 'flatten',
   wire: 27,
-  narrow: 'may',
+  bf16: 'may',
   reclaimed: true,
   fields: {},
   anchor: 'out',
@@ -26,7 +26,7 @@ export const flatten = defineOp({
 export const flattenBwd = defineOp({
   kind: 'flatten_bwd',
   wire: 28,
-  narrow: 'may',
+  bf16: 'may',
   fields: {},
   anchor: 0,
   dense: true,

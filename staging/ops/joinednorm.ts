@@ -40,7 +40,7 @@ export const joinStats = defineOp({
 export const joinedNorm = defineOp({
   kind: 'joined_norm',
   wire: 81,
-  narrow: 'may',
+  bf16: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -77,7 +77,7 @@ export const joinedNorm = defineOp({
 export const joinedNormBwdReduce = defineOp({
   kind: 'joined_norm_bwd_reduce',
   wire: 82,
-  narrow: 'may',
+  bf16: 'may',
   fields,
   limits,
   anchor: 0,
@@ -96,7 +96,7 @@ export const joinedNormBwdReduce = defineOp({
 export const joinedNormBwdData = defineOp({
   kind: 'joined_norm_bwd_data',
   wire: 83,
-  narrow: 'may',
+  bf16: 'may',
   fields: { ...fields, onto: 'int' },
   limits: { ...limits, onto: { least: 0, most: 1 } },
   anchor: 0,

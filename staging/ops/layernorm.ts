@@ -13,7 +13,7 @@ const fits = (x: Shape, dy: Shape, outs: readonly Shape[]) =>
 export const layerNorm = defineOp({
   kind: 'layer_norm',
   wire: 117,
-  narrow: 'may',
+  bf16: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -38,7 +38,7 @@ export const layerNorm = defineOp({
 export const layerNormBwdData = defineOp({
   kind: 'layer_norm_bwd_data',
   wire: 118,
-  narrow: 'may',
+  bf16: 'may',
   fields,
   limits,
   anchor: 1,
@@ -53,7 +53,7 @@ export const layerNormBwdData = defineOp({
 export const layerNormBwdWeights = defineOp({
   kind: 'layer_norm_bwd_weights',
   wire: 119,
-  narrow: 'may',
+  bf16: 'may',
   fields,
   limits,
   anchor: 1,

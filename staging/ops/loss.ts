@@ -38,13 +38,13 @@ const xentIns: readonly OperandDef[] = [
 ]
 const elementIns: readonly OperandDef[] = [
   { name: 'x', role: 'data', access: () => pointwise },
-  { name: 'target', role: 'data', access: () => pointwise, optional: true, wide: true },
+  { name: 'target', role: 'data', access: () => pointwise, optional: true, float: true },
 ]
 
 export const softmaxXent = defineOp({
   kind: 'softmax_xent',
   wire: 31,
-  narrow: 'may',
+  bf16: 'may',
   reclaimed: true,
   fields: classFields,
   anchor: 0,
@@ -60,7 +60,7 @@ export const softmaxXent = defineOp({
 export const softmaxXentBwd = defineOp({
   kind: 'softmax_xent_bwd',
   wire: 32,
-  narrow: 'may',
+  bf16: 'may',
   fields: classFields,
   anchor: 0,
   ins: xentIns,
@@ -96,7 +96,7 @@ const lossFor = (e: ElementLoss): OpDef =>
   defineOp({
     kind: e.kind,
     wire: e.wire,
-    narrow: 'may',
+    bf16: 'may',
     fields: elementFields,
     anchor: 0,
     ins: elementIns,
@@ -112,7 +112,7 @@ const gradientFor = (e: ElementLoss, what: string): OpDef =>
   defineOp({
     kind: `${e.kind}_bwd`,
     wire: e.wire + 1,
-    narrow: 'may',
+    bf16: 'may',
     fields: elementFields,
     anchor: 0,
     ins: elementIns,

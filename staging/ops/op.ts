@@ -54,7 +54,7 @@ const limitFault = (name: string, got: number, l: Limit): string | undefined =>
  *  resampled  the pixels from which an image of `to` pixels is interpolated out of one of `from` (sigma = from / to)
  *  mirrored  the rows that stand in a range of the image padded by its own reflection
  *  all     the whole extent, whatever the iteration range: the op is not FT-compatible in this dimension
- *  reduce  the operand (an output) sums over this dimension: its extent there is 1, and tiles accumulate into it
+ *  reduce  the operand (an output) sums over this dimension: its extent there is 1, and tiles merge into it
  *  inside  the operand brings its own range, which lies inside the iteration range (a sum of partial gradients)
  */
 export type Access =
@@ -173,12 +173,12 @@ export interface CallShapes {
   /** Where the boxes lie (how much padding a tile sees); absent for calls that only exist as shapes. */
   readonly at?: { readonly ins: readonly Whereabouts[]; readonly outs: readonly Whereabouts[] }
   /** Activations are stored as bf16 (elements.ts). */
-  readonly narrow?: boolean
+  readonly bf16?: boolean
 }
 
 /**
  * data   a [B,C,H,W] tensor that tiles slice, indexed as `access` says
- * whole  a tensor that every tile reads or accumulates whole: parameters, statistics, scalars
+ * whole  a tensor that every tile reads or merges into whole: parameters, statistics, scalars
  * any    either (plumbing moves slices and accumulators alike)
  */
 export interface OperandDef<F extends Fields = Fields> {
@@ -203,7 +203,7 @@ export interface OperandDef<F extends Fields = Fields> {
   /** An output that is read as well as written (accumulators). */
   readonly updates?: boolean
   /** Stays of the graph's float type where the op's other data operands are bf16. */
-  readonly wide?: boolean
+  readonly float?: boolean
 }
 
 // ---------------------------------------------------------------- gradients
@@ -286,7 +286,7 @@ export interface OpDef<F extends Fields = Fields> {
   /** Inputs that the op overwrites (update phase). */
   readonly mutates?: readonly number[]
   /** Kernels take data operands stored as bf16, too ('may'), or always do so; absent: only those of the graph's float type. */
-  readonly narrow?: 'may' | 'always'
+  readonly bf16?: 'may' | 'always'
   /** The kernel wants data operands without gaps; the tiler copies slices for it. */
   readonly dense?: boolean
   /** Its data inputs stand side by side along C, and count as one value where they are kept. */

@@ -8,7 +8,7 @@ const anything = (name: string): OperandDef => ({ name, role: 'any', access: () 
 export const fill = defineOp({
   kind: 'fill',
   wire: 60,
-  narrow: 'may',
+  bf16: 'may',
   fields: { value: 'float' },
   anchor: 'out',
   plumbing: true,
@@ -33,10 +33,10 @@ export const copy = defineOp({
   flops: perElement(0, firstOut),
 })
 
-export const accumulate = defineOp({
-  kind: 'accumulate',
+export const mergeSum = defineOp({
+  kind: 'merge_sum',
   wire: 62,
-  narrow: 'may',
+  bf16: 'may',
   fields: {},
   anchor: 0,
   plumbing: true,

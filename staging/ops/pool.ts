@@ -59,7 +59,7 @@ const avgPooled = (a: AttrsOf<typeof avgFields>, x: Shape): Shapes =>
 export const maxPool = defineOp({
   kind: 'max_pool',
   wire: 17,
-  narrow: 'may',
+  bf16: 'may',
   fields: maxFields,
   anchor: 'out',
   what: 'pads with −∞',
@@ -73,7 +73,7 @@ export const maxPool = defineOp({
 export const maxPoolBwd = defineOp({
   kind: 'max_pool_bwd',
   wire: 18,
-  narrow: 'may',
+  bf16: 'may',
   fields: maxFields,
   anchor: 1,
   what: 'to the first maximum in row order, as PyTorch; a NaN counts as the maximum',
@@ -86,7 +86,7 @@ export const maxPoolBwd = defineOp({
 export const avgPool = defineOp({
   kind: 'avg_pool',
   wire: 19,
-  narrow: 'may',
+  bf16: 'may',
   fields: avgFields,
   anchor: 'out',
   what: "divisor as PyTorch, with ceil windows too: computed from the whole value's extent, not the tile's",
@@ -103,7 +103,7 @@ export const avgPool = defineOp({
 export const avgPoolBwd = defineOp({
   kind: 'avg_pool_bwd',
   wire: 20,
-  narrow: 'may',
+  bf16: 'may',
   fields: avgBwdFields,
   anchor: 0,
   what: 'extent of x',
@@ -131,7 +131,7 @@ const areaFits = (count: number, x: Shape) => (): string | undefined =>
 export const globalAvgPool = defineOp({
   kind: 'global_avg_pool',
   wire: 21,
-  narrow: 'may',
+  bf16: 'may',
   fields: globalFields,
   anchor: 0,
   what: 'y = Σ x / count over H and W; merges by sum over tiles of H and W',
@@ -145,11 +145,11 @@ export const globalAvgPool = defineOp({
 export const globalAvgPoolBwd = defineOp({
   kind: 'global_avg_pool_bwd',
   wire: 22,
-  narrow: 'may',
+  bf16: 'may',
   fields: globalFields,
   anchor: 'out',
   what: 'broadcast of dy / count',
-  ins: [{ name: 'dy', role: 'data', access: summed(broadcast), wide: true }],
+  ins: [{ name: 'dy', role: 'data', access: summed(broadcast), float: true }],
   outs: [data('dx')],
   outputsGiven: true,
   shape: (a, [dy], [dx]) =>

@@ -47,7 +47,7 @@ const places = (a: Attrs, x: Shape): Shapes =>
 export const maxPoolPlaces = defineOp({
   kind: 'max_pool_places',
   wire: 86,
-  narrow: 'may',
+  bf16: 'may',
   fields: maxFields,
   anchor: 'out',
   what: "the place of max_pool's maximum (the first; a NaN counts as one) in its window, row by row with padding: a byte each, channel 4i + k in byte k of word i",
@@ -60,7 +60,7 @@ export const maxPoolPlaces = defineOp({
 export const maxPoolPlacesBwd = defineOp({
   kind: 'max_pool_places_bwd',
   wire: 87,
-  narrow: 'may',
+  bf16: 'may',
   fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' },
   anchor: 1,
   what: 'max_pool_bwd from the places; sizes are those of x',

@@ -55,7 +55,7 @@ export const productGradients = <F extends Fields>(kind: string, g: GradContext<
 export const weightCopy = (_: AnyAttrs, s: CallShapes, bytes: number): number => elements(s.ins[1]) * bytes
 
 export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef, OpDef, OpDef] => {
-  const common = { narrow: 'may', fields: p.fields, dense: true } as const
+  const common = { bf16: 'may', fields: p.fields, dense: true } as const
   const whole = (name: string): OperandDef<F> => ({ name, role: 'whole' })
   const biasFits = (a: AttrsOf<F>, w: Shape, b: Shape | undefined) => (): string | undefined =>
     b && expectShape('the bias', b, [p.biases(a, w)])()

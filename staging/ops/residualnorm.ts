@@ -16,7 +16,7 @@ const signs: OperandDef = { name: 'signs', role: 'data', dtype: 'i32', access: (
 export const bnAddReluApply = defineOp({
   kind: 'bn_add_relu_apply',
   wire: 96,
-  narrow: 'may',
+  bf16: 'may',
   fields: rectifiedFields,
   limits: rectifiedLimits,
   anchor: 'out',
@@ -55,7 +55,7 @@ export const bnAddReluApply = defineOp({
 export const bnAddReluBwdReduce = defineOp({
   kind: 'bn_add_relu_bwd_reduce',
   wire: 97,
-  narrow: 'may',
+  bf16: 'may',
   fields: rectifiedFields,
   limits: rectifiedLimits,
   anchor: 1,
@@ -74,7 +74,7 @@ export const bnAddReluBwdReduce = defineOp({
 export const bnAddReluBwdData = defineOp({
   kind: 'bn_add_relu_bwd_data',
   wire: 98,
-  narrow: 'may',
+  bf16: 'may',
   fields: rectifiedFields,
   limits: rectifiedLimits,
   anchor: 1,

@@ -17,7 +17,7 @@ import { lrn, lrnBwd } from './lrn'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { sgd, adam } from './optimizer'
 import { paramGradSum } from './paramsum'
-import { fill, copy, accumulate, mergeMoments } from './plumbing'
+import { fill, copy, mergeSum, mergeMoments } from './plumbing'
 import { maxPool, maxPoolBwd, avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd } from './pool'
 import { maxPoolPlaces, maxPoolPlacesBwd } from './poolplaces'
 import { reflectPad, reflectPadBwd } from './reflectpad'
@@ -95,7 +95,7 @@ const entries: readonly OpDef[] = [
   paramGradSum,
   fill,
   copy,
-  accumulate,
+  mergeSum,
   mergeMoments,
   maxPool,
   maxPoolBwd,

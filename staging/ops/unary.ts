@@ -44,7 +44,7 @@ const forward = (u: Unary): OpDef =>
   defineOp({
     kind: u.kind,
     wire: u.wires[0],
-    narrow: 'may',
+    bf16: 'may',
     fields: u.fields ?? {},
     limits: u.limits ?? {},
     anchor: 'out',
@@ -62,7 +62,7 @@ const backward = (u: Unary): OpDef =>
   defineOp({
     kind: `${u.kind}_bwd`,
     wire: u.wires[1],
-    narrow: 'may',
+    bf16: 'may',
     fields: u.fields ?? {},
     limits: u.limits ?? {},
     anchor: 1,

@@ -26,7 +26,7 @@ const limits = { mode: { least: 0, most: 2 }, inH: size, inW: size, outH: size, 
 export const upsample = defineOp({
   kind: 'upsample',
   wire: 44,
-  narrow: 'may',
+  bf16: 'may',
   fields,
   limits,
   anchor: 'out',
@@ -42,7 +42,7 @@ export const upsample = defineOp({
 export const upsampleBwd = defineOp({
   kind: 'upsample_bwd',
   wire: 45,
-  narrow: 'may',
+  bf16: 'may',
   fields,
   limits,
   anchor: 0,

@@ -8,7 +8,7 @@
 import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
 import { onceForPair } from '../core/remember'
-import { isNarrow } from '../graph/check'
+import { isBf16 } from '../graph/check'
 import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isPersistent, type ValueId } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { callKey } from '../ops/callkey'
@@ -66,12 +66,12 @@ export const callShapes = (graph: Graph, ins: readonly View[], outs: readonly Vi
     natural(v).length === 4
       ? { origin: v.box.map((r) => r[0]), extent: natural(v) }
       : { origin: natural(v).map(() => 0), extent: natural(v) }
-  const narrow = isNarrow([...ins, ...outs].map((v) => graph.values[v.value]!))
+  const bf16 = isBf16([...ins, ...outs].map((v) => graph.values[v.value]!))
   return {
     ins: ins.map(shape),
     outs: outs.map(shape),
     at: { ins: ins.map(where), outs: outs.map(where) },
-    ...(narrow ? { narrow } : {}),
+    ...(bf16 ? { bf16 } : {}),
   }
 }
 
@@ -219,7 +219,7 @@ class TiledSegment {
   run(): void {
     for (const k of this.seg.keeps) this.x.newWhole(k.value)
     // Gradients of parameters are used up in the order in which they are done: begun the other way round, their lives nest (memory/rows.ts).
-    const sums = this.seg.keeps.filter((k) => k.mode === 'add').reverse()
+    const sums = this.seg.keeps.filter((k) => k.merge === 'sum').reverse()
     const g = this.seg.grid
     for (let index = 0; index < tilesOf(g); index++) {
       const t = { index, B: Math.floor(index / (g.H * g.W)), H: Math.floor(index / g.W) % g.H, W: index % g.W }
@@ -310,7 +310,8 @@ class TiledSegment {
       if (!c.values.includes(v)) c.values.push(v)
       view = { cell, value: v, held: box, box }
     } else if (
-      keep?.mode === 'write' &&
+      keep !== undefined &&
+      !keep.merge &&
       sameBox(box, this.keptBox(keep, t)) &&
       (!opDef(op.kind).dense || isDense(this.x.fullOf(v), box))
     )
@@ -331,8 +332,8 @@ class TiledSegment {
     const whole = this.x.wholeView(v, this.keptBox(k, t))
     if (made.cell === whole.cell) return
     const part = { ...made, box: whole.box }
-    if (k.mode === 'write') this.x.plumb('copy', {}, [part], [whole], this.s, t.index)
-    else if (k.mode === 'add') this.x.plumb('accumulate', {}, [part], [whole], this.s, t.index)
+    if (!k.merge) this.x.plumb('copy', {}, [part], [whole], this.s, t.index)
+    else if (k.merge === 'sum') this.x.plumb('merge_sum', {}, [part], [whole], this.s, t.index)
     else this.x.plumb('merge_moments', this.counts(op, made, t), [part], [whole], this.s, t.index)
   }
 

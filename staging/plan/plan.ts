@@ -10,7 +10,7 @@ import * as t from 'io-ts'
 import type { Box } from '../core/box'
 import { count, list, names, record, seconds, tuple, wholeFrom, words } from '../core/codecs'
 import type { Precision } from '../devices'
-import { isNarrow } from '../graph/check'
+import { isBf16 } from '../graph/check'
 import { graphCodec } from '../graph/codec'
 import type { OpId, ValueId } from '../graph/graph'
 
@@ -39,13 +39,15 @@ const stepCodec = record(
 )
 export interface Step extends t.TypeOf<typeof stepCodec> {}
 
-const keepCodec = record({
-  value: count,
-  mode: names(['write', 'add', 'moments']),
-  /** The part of each tile that goes into the whole; null when the whole is written or reduced at once. */
-  slices: slicesOrNone,
-})
-/** A value that the segment leaves behind whole. 'add': tiles overlap or reduce, and add into a zeroed whole. */
+const keepCodec = record(
+  {
+    value: count,
+    /** The part of each tile that goes into the whole; null when the whole is written or reduced at once. */
+    slices: slicesOrNone,
+  },
+  { merge: names(['sum', 'moments']) },
+)
+/** A value that the segment leaves behind whole. Without `merge` each tile writes its part; sums begin with a zeroed whole. */
 export interface Keep extends t.TypeOf<typeof keepCodec> {}
 
 const phaseCodec = names(['forward', 'recompute', 'backward', 'update', 'step'])
@@ -96,7 +98,7 @@ export interface View {
 }
 
 /** Wire kinds of calls that no graph op stands for: they come from tiling. */
-export type Plumbing = 'fill' | 'copy' | 'accumulate' | 'merge_moments'
+export type Plumbing = 'fill' | 'copy' | 'merge_sum' | 'merge_moments'
 
 export interface Call {
   readonly kind: string
@@ -187,8 +189,8 @@ const fields = {
   residencies: list(residencyCodec),
 }
 const optionalFields = {
-  /** As the machine says. */
-  products: t.literal('tf32'),
+  /** How floats are multiplied, where not as fp32; that of bf16 stands in the values of the graph. */
+  precision: t.literal('tf32'),
 }
 const filed = record(fields, optionalFields)
 export interface Plan extends t.TypeOf<typeof filed>, Unrolled {}
@@ -199,8 +201,8 @@ export const fieldsOf = (plan: Plan): t.TypeOf<typeof filed> =>
   Object.fromEntries(fieldNames.map((f) => [f, plan[f]])) as unknown as t.TypeOf<typeof filed>
 
 /** How a plan's activations are stored, and how they are multiplied. */
-export const precisionOf = (plan: Pick<Plan, 'graph' | 'products'>): Precision =>
-  isNarrow(plan.graph.values) ? 'bf16' : (plan.products ?? 'fp32')
+export const precisionOf = (plan: Pick<Plan, 'graph' | 'precision'>): Precision =>
+  isBf16(plan.graph.values) ? 'bf16' : (plan.precision ?? 'fp32')
 /** Behind a plan's name, where it is not fp32. */
 export const precisionText = (plan: Plan): string => (precisionOf(plan) === 'fp32' ? '' : ` · ${precisionOf(plan)}`)
 

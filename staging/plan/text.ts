@@ -2,13 +2,11 @@
 // the memory, a line for each segment (phase, grid, layers, number of ops, values left whole and how), and what the device
 // holds and moves, by kind. Invariant: neither times nor page numbers stand in it, so it is the same wherever the plan is made.
 //
-// Worked example: 'step       4×1  conv1 … loss  7 ops  conv1.weight.grad+ loss+ stats~' is a loop over four bands; '+' says
-// that tiles add into the whole, '~' that they merge moments; a plain name is written piece by piece.
+// Worked example: 'step       4×1  conv1 … loss  7 ops  conv1.weight.grad:sum loss:sum stats:moments' is a loop over four bands;
+// behind a name stands how the parts of tiles merge; a plain name is written piece by piece.
 import { pagesFor, pagesIn } from '../core/bytes'
 import { isForEver } from './instructions'
-import { type Grid, type Keep, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
-
-const MODE_SIGN: Readonly<Record<Keep['mode'], string>> = { write: '', add: '+', moments: '~' }
+import { type Grid, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
 
 export const gridText = (g: Grid): string => {
   if (tilesOf(g) === 1) return 'whole'
@@ -28,7 +26,7 @@ const columns = (rows: readonly (readonly string[])[]): readonly string[] => {
 
 const segmentRow = (plan: Plan, s: Segment): readonly string[] => {
   const inPlace = s.body.filter((step) => step.inPlace !== undefined).length
-  const keeps = s.keeps.map((k) => `${plan.graph.values[k.value]!.name}${MODE_SIGN[k.mode]}`)
+  const keeps = s.keeps.map((k) => `${plan.graph.values[k.value]!.name}${k.merge ? `:${k.merge}` : ''}`)
   return [s.phase, gridText(s.grid), s.name, `${s.body.length} ops${inPlace ? `, ${inPlace} in place` : ''}`, keeps.join(' ')]
 }
 

@@ -44,7 +44,7 @@ export const scheduled = (c: Candidate, strategy: string, o: Omit<CompileOptions
     strategy,
     machine: o.machine.name,
     algorithms: o.algorithms ?? 'measured',
-    ...(o.machine.precision === 'tf32' ? { products: 'tf32' as const } : {}),
+    ...(o.machine.precision === 'tf32' ? { precision: 'tf32' as const } : {}),
     budgetBytes: o.budgetBytes,
     segments,
     cells,

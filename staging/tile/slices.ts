@@ -232,7 +232,7 @@ const slicedAlong = (
 }
 
 const keepOf = (graph: Graph, op: Op, o: Operand, grid: Grid, slices: (f: (d: DimSlicer) => Ranges) => Slices): Keep => {
-  if (o.def.role === 'whole') return { value: o.value, mode: o.def.merge === 'moments' ? 'moments' : 'add', slices: null }
+  if (o.def.role === 'whole') return { value: o.value, merge: o.def.merge ?? 'sum', slices: null }
   const forward =
     opDef(op.kind).anchor === 'out' &&
     !isGathering(
@@ -244,7 +244,7 @@ const keepOf = (graph: Graph, op: Op, o: Operand, grid: Grid, slices: (f: (d: Di
   const exact = TILED_DIMS.every(
     (d) => tilesExactly(part[d], shape[dimIndex[d]] ?? 1) && !(o.access?.[d].tag === 'reduce' && grid[d] > 1),
   )
-  return { value: o.value, mode: exact ? 'write' : o.def.merge === 'moments' ? 'moments' : 'add', slices: part }
+  return { value: o.value, slices: part, ...(exact ? {} : { merge: o.def.merge ?? 'sum' }) }
 }
 
 const slicesOfPieces = (shape: readonly number[], grid: Grid): Slices => {

@@ -38,7 +38,7 @@ const target = (facts: Facts, contents: Contents, y: View, index: number): Conte
 
 const isFault = (c: Content | Fault): c is Fault => c === undefined || 'tag' in c
 
-const accumulate = (facts: Facts, contents: Contents, x: View, y: View, index: number): Fault => {
+const mergeSum = (facts: Facts, contents: Contents, x: View, y: View, index: number): Fault => {
   if (facts.merge[y.value] !== 'sum')
     return broken('operand', 'partial moments do not add up; legal is merge_moments', facts.at(index, y.value))
   const content = target(facts, contents, y, index)
@@ -54,7 +54,7 @@ const accumulate = (facts: Facts, contents: Contents, x: View, y: View, index: n
 const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number): Fault => {
   const [x, y] = [c.ins[0]!, c.outs[0]!]
   const at = facts.at(index, y.value)
-  if (facts.merge[y.value] !== 'moments') return broken('operand', 'it is no statistic; legal is accumulate', at)
+  if (facts.merge[y.value] !== 'moments') return broken('operand', 'it is no statistic; legal is merge_sum', at)
   const got = take(facts, contents, x, -1, index)
   if (isLeft(got)) return got.left
   const before = c.attrs['countY'] === 0 ? undefined : contents.contentOf(y)
@@ -84,8 +84,8 @@ export const effectOfPlumbing = (facts: Facts, contents: Contents, index: number
       return fill(facts, contents, c, index)
     case 'copy':
       return copy(facts, contents, x!, y, index)
-    case 'accumulate':
-      return accumulate(facts, contents, x!, y, index)
+    case 'merge_sum':
+      return mergeSum(facts, contents, x!, y, index)
     default:
       return mergeMoments(facts, contents, c, index)
   }

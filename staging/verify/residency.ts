@@ -137,7 +137,7 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     }
   const usesOf = (c: Call) => {
     const mutated = facts.ops[c.op]?.def.mutates ?? []
-    const sums = c.kind === 'accumulate' || (c.kind === 'merge_moments' && c.attrs['countY'] !== 0)
+    const sums = c.kind === 'merge_sum' || (c.kind === 'merge_moments' && c.attrs['countY'] !== 0)
     return [
       ...c.ins.map((view, k) => ({ view, use: mutated.includes(k) ? ('both' as const) : ('read' as const) })),
       ...c.outs.map((view) => ({ view, use: sums ? ('both' as const) : ('write' as const) })),

@@ -27,7 +27,7 @@ const whole = (n: number): boolean => Number.isSafeInteger(n) && n >= 0
 const PLUMBING: Readonly<Record<Plumbing, readonly [ins: number, outs: number]>> = {
   fill: [0, 1],
   copy: [1, 1],
-  accumulate: [1, 1],
+  merge_sum: [1, 1],
   merge_moments: [1, 1],
 }
 

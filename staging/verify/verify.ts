@@ -29,13 +29,13 @@
 //   peak        and their maximum is what the plan says
 //   end         the losses are complete and on the device when the step ends
 //
-// Worked example. Two tiles of a 3x3 convolution's backward over dy with 8 rows, kept by 'add':
+// Worked example. Two tiles of a 3x3 convolution's backward over dy with 8 rows, merged by sums:
 //
 //   fill dx                                     dx: zeroed [0,8), final nothing, parts {}
 //   conv2d_bwd_data dy[0,4) -> local [0,5)      local: parts {dy: [0,4)}, final [0,3)
-//   accumulate local -> dx[0,5)                 dx: parts {dy: [0,4)}; reading dx now is 'incomplete'
+//   merge_sum local -> dx[0,5)                  dx: parts {dy: [0,4)}; reading dx now is 'incomplete'
 //   conv2d_bwd_data dy[4,8) -> local [3,8)      local box [4,8) would lack row 3, which dy row 4 touches: 'halo'
-//   accumulate local -> dx[3,8)                 dx: parts {dy: [0,8)} = all of dy, so dx is final
+//   merge_sum local -> dx[3,8)                  dx: parts {dy: [0,8)} = all of dy, so dx is final
 //
 // Had the second tile taken dy[3,8), row 3 would have entered 'twice'; left out, the segment would end 'incomplete'.
 import { type Either, left, right } from 'fp-ts/Either'

@@ -75,11 +75,11 @@ for (const [name, image, batch, lr] of [
   ['resnet32-cifar', 32, 8, 0.01],
 ] as const)
   test(`${name}: losses of six steps are near those of fp32, from three seeds`, async () => {
-    const [wide, narrow] = (['fp32', 'bf16'] as const).map((precision) =>
+    const [floats, bf16] = (['fp32', 'bf16'] as const).map((precision) =>
       named(name, { image: [image, image], batch, lr, precision }),
     )
     for (const seed of [1, 2, 3]) {
-      const [expected, got] = [await run(wide!, 6, seed), await run(narrow!, 6, seed)]
+      const [expected, got] = [await run(floats!, 6, seed), await run(bf16!, 6, seed)]
       const [first] = expected.losses as [number]
       const off = got.losses.map((x, i) => Math.abs(x - expected.losses[i]!) / first)
       const told = `seed ${seed}: ${got.losses} and ${expected.losses}`
@@ -101,10 +101,10 @@ test('activations take half the memory', () => {
       rest: bytesOf(plan.peakPages) - persistent,
     }
   }
-  const [wide, narrow] = [sizes('fp32'), sizes('bf16')]
-  assert.equal([narrow.activations, narrow.persistent], [wide.activations / 2, wide.persistent])
-  // Weight gradients stay wide, and oneDNN's direct ones take more scratch for bf16.
-  assert.ok(narrow.rest < 0.8 * wide.rest, `${narrow.rest} of ${wide.rest}`)
+  const [floats, bf16] = [sizes('fp32'), sizes('bf16')]
+  assert.equal([bf16.activations, bf16.persistent], [floats.activations / 2, floats.persistent])
+  // Weight gradients stay in the float type, and oneDNN's direct ones take more scratch for bf16.
+  assert.ok(bf16.rest < 0.8 * floats.rest, `${bf16.rest} of ${floats.rest}`)
 })
 
 test('a plan from a file trains to the same bits', async () => {

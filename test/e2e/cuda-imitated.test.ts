@@ -105,11 +105,11 @@ test('tf32 stands in the plan: a file of it keeps it, a run of it is another run
   }
   const asked = { ...ON, batch: 2, strategy: 'in-core', algorithms: 'fixed' } as const
   const [wide, plan] = [named(asked), named({ ...asked, precision: 'tf32' })]
-  assert.equal([wide.plan.products, plan.plan.products], [undefined, 'tf32'])
+  assert.equal([wide.plan.precision, plan.plan.precision], [undefined, 'tf32'])
   const file = join(root, 'tf32.json')
   savePlan(file, plan.plan)
   const again = named({ plan: file })
-  assert.equal([again.plan.products, again.machine.precision], ['tf32', 'tf32'])
+  assert.equal([again.plan.precision, again.machine.precision], ['tf32', 'tf32'])
   assert.equal(
     [wide, again].map((p) => identityOf(p, 1, 'none', undefined).algorithms),
     ['fixed', 'fixed, tf32'],

@@ -60,11 +60,11 @@ test('a plan comes back as it was, calls and cells included', () => {
 
 test('how products are made stands in it, where not in full', () => {
   const plan = tiledPlan()
-  const back = decodePlan(encodePlan({ ...plan, products: 'tf32' }))
+  const back = decodePlan(encodePlan({ ...plan, precision: 'tf32' }))
   assert.ok(isRight(back))
   assert.equal([precisionOf(back.right), precisionOf(plan)], ['tf32', 'fp32'])
   assert.match(planText(back.right).split('\n')[0]!, / · tf32$/)
-  assert.match(refusal(edited(encodePlan(plan), ['products'], 'bf16'))!, /products.*"bf16" is not/)
+  assert.match(refusal(edited(encodePlan(plan), ['precision'], 'bf16'))!, /precision.*"bf16" is not/)
 })
 
 test('what compile makes comes back as it was, for random networks and strategies', () => {

@@ -285,7 +285,7 @@ test('what tiles add up is zeroed everywhere, once, before anything is added', (
   let sums = 0
   for (const { name, g, segments, x } of unrolled())
     for (const [s, seg] of segments.entries())
-      for (const k of seg.keeps.filter((keep) => keep.mode === 'add')) {
+      for (const k of seg.keeps.filter((keep) => keep.merge === 'sum')) {
         const zeroed = new Set<string>()
         for (const c of x.calls) {
           if (c.segment !== s || c.outs[0]?.value !== k.value) continue
@@ -295,7 +295,7 @@ test('what tiles add up is zeroed everywhere, once, before anything is added', (
               assert.not(zeroed.has(p), `${name}: '${g.values[k.value]!.name}' is zeroed twice at ${p}`)
               zeroed.add(p)
             }
-          if (c.kind === 'accumulate')
+          if (c.kind === 'merge_sum')
             assert.ok(
               parts.every((p) => zeroed.has(p)),
               `${name}: a tile adds to '${g.values[k.value]!.name}' before it is zero`,
@@ -316,7 +316,7 @@ test('what tiles write they write once, all of it', () => {
   let written = 0
   for (const { name, g, segments, x } of unrolled())
     for (const [s, seg] of segments.entries())
-      for (const k of seg.keeps.filter((keep) => keep.mode === 'write')) {
+      for (const k of seg.keeps.filter((keep) => !keep.merge)) {
         const times = new Map<string, number>()
         for (const c of x.calls) {
           const out = c.segment === s && c.outs.find((v) => v.value === k.value && x.cells[v.cell]!.scope === 'whole')

@@ -33,10 +33,10 @@ test('a plan of three segments, line by line', () => {
     `peak ${p.peakPages} of 30 pages · tier 0 pages · 5 segments, ${p.calls.length} calls, ${p.cells.length} cells, ${p.storages.length} storages`,
   )
   assert.equal(lines.slice(0, 5), [
-    'forward   4×1    c … n     2 ops              c n.stats~',
+    'forward   4×1    c … n     2 ops              c n.stats:moments',
     'forward   whole  n … loss  3 ops, 1 in place',
     'backward  whole  loss … n  7 ops, 2 in place',
-    'backward  4×1    c         1 ops              c.weight.grad+',
+    'backward  4×1    c         1 ops              c.weight.grad:sum',
     'update    whole  c         1 ops',
   ])
   assert.match(lines[5]!, /^held {3}fed: \d+ pages in \d+, persistent: 1 pages in 1, /)

@@ -47,8 +47,8 @@ for (const { batch, channels, image, kernel, pad = 0, stride = 1, dilation = 1, 
     ['conv2d_bwd_data', [y, w], [x]],
     ['conv2d_bwd_weights', [x, y], [w]],
   ] as const)
-    for (const narrow of [false, true]) {
-      const c = nativeCall(kind, attrs, { ins, outs, ...(narrow ? { narrow } : {}) }, 'f32')
+    for (const bf16 of [false, true]) {
+      const c = nativeCall(kind, attrs, { ins, outs, ...(bf16 ? { bf16 } : {}) }, 'f32')
       if (native.ways({ device: 'cpu', ...c }).length > 0) native.measure({ device: 'cpu', ...c })
     }
 }

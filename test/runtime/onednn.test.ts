@@ -30,7 +30,7 @@ test('no convolution runs a reference implementation', () => {
   assert.equal([...new Set(executed.filter((f) => /ref/.test(f[4]!)).map((f) => f.slice(3, 7).join()))], [])
 })
 
-const scratchOf = (way: string, dilation: number, narrow: boolean): { readonly scratch: number; readonly operands: number } => {
+const scratchOf = (way: string, dilation: number, bf16: boolean): { readonly scratch: number; readonly operands: number } => {
   const attrs = {
     strideH: 1,
     strideW: 1,
@@ -47,20 +47,20 @@ const scratchOf = (way: string, dilation: number, narrow: boolean): { readonly s
     [256, 512, 3, 3],
   ]
   const y = [2, 256, 32, 32]
-  const c = nativeCall('conv2d_bwd_weights', attrs, { ins: [x, y], outs: [w], narrow }, 'f32')
+  const c = nativeCall('conv2d_bwd_weights', attrs, { ins: [x, y], outs: [w], bf16 }, 'f32')
   return {
     scratch: native.ways({ device: 'cpu', ...c }).find((w) => w.name === way)!.workspace,
-    operands: 4 * elementsOf(w) + (narrow ? 2 : 4) * (elementsOf(x) + elementsOf(y)),
+    operands: 4 * elementsOf(w) + (bf16 ? 2 : 4) * (elementsOf(x) + elementsOf(y)),
   }
 }
 
 test('a dilated weight gradient has a way whose scratch is less than twice its operands', () => {
-  for (const narrow of hasBf16(native, 'cpu') ? [false, true] : [false])
+  for (const bf16 of hasBf16(native, 'cpu') ? [false, true] : [false])
     for (const dilation of [12, 24, 36]) {
-      const { scratch, operands } = scratchOf('taps', dilation, narrow)
+      const { scratch, operands } = scratchOf('taps', dilation, bf16)
       assert.ok(
         scratch >= 0 && scratch < 2 * operands,
-        `dilation ${dilation}${narrow ? ' in bf16' : ''}: ${scratch} of ${operands}`,
+        `dilation ${dilation}${bf16 ? ' in bf16' : ''}: ${scratch} of ${operands}`,
       )
     }
 })

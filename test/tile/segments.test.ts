@@ -81,15 +81,15 @@ test('tiled groups: recompute and backward are one loop, the last runs forward a
     'update 1: c2:sgd c1:sgd',
   ])
   assert.equal(
-    segments[0]!.keeps.map((k) => [g.values[k.value]!.name, k.mode]),
-    [['r2', 'write']],
+    segments[0]!.keeps.map((k) => [g.values[k.value]!.name, k.merge]),
+    [['r2', undefined]],
   )
   assert.equal(
-    segments[1]!.keeps.map((k) => [g.values[k.value]!.name, k.mode]),
+    segments[1]!.keeps.map((k) => [g.values[k.value]!.name, k.merge]),
     [
-      ['loss', 'add'],
-      ['c3.weight.grad', 'add'],
-      ['r2.grad', 'add'],
+      ['loss', 'sum'],
+      ['c3.weight.grad', 'sum'],
+      ['r2.grad', 'sum'],
     ],
   )
   assert.equal(keepOf(g, segments[1]!, 'r2.grad').slices!.H, [

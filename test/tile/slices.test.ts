@@ -38,7 +38,6 @@ test('the worked example: two 3x3 convolutions over ten rows in two tiles', () =
   assert.is(r.keeps.length, 1)
   assert.equal(keepOf(g, r, 'c2'), {
     value: valueNamed(g, 'c2'),
-    mode: 'write',
     slices: {
       B: [[0, 1]],
       H: [
@@ -82,12 +81,12 @@ test('backwards the pieces of dy are disjoint and what they reach is added', () 
     [0, 7],
     [3, 10],
   ])
-  assert.equal(keepOf(g, r, 'c0.grad').mode, 'add')
+  assert.equal(keepOf(g, r, 'c0.grad').merge, 'sum')
   assert.equal(keepOf(g, r, 'c0.grad').slices!.H, [
     [0, 7],
     [3, 10],
   ])
-  assert.equal(keepOf(g, r, 'c2.weight.grad'), { value: valueNamed(g, 'c2.weight.grad'), mode: 'add', slices: null })
+  assert.equal(keepOf(g, r, 'c2.weight.grad'), { value: valueNamed(g, 'c2.weight.grad'), merge: 'sum', slices: null })
   assert.is(r.keeps.length, 3)
 })
 
@@ -97,7 +96,6 @@ test('a 1x1 convolution passes gradients on without overlap: they are written, n
   const r = sliced(g, ['c1:conv2d_bwd_data'], grid(2, 3, 2), ['c0.grad'])
   assert.equal(keepOf(g, r, 'c0.grad'), {
     value: valueNamed(g, 'c0.grad'),
-    mode: 'write',
     slices: {
       B: [
         [0, 1],
@@ -116,7 +114,7 @@ test('a 1x1 convolution passes gradients on without overlap: they are written, n
   })
 })
 
-test('a stride wider than the window leaves rows that no tile reaches: they are zeroed, so the mode is add', () => {
+test('a stride wider than the window leaves rows that no tile reaches: they are zeroed, so they merge by sums', () => {
   const s = new Sketch([1, 2, 10, 10])
   const g = trained(s, s.conv(s.conv(s.image, 'c0', 3, 1), 'c1', 3, 1, { strideH: 2, strideW: 2 }))
   const r = sliced(g, ['c1:conv2d_bwd_data'], grid(1, 2, 1), ['c0.grad'])
@@ -128,7 +126,7 @@ test('a stride wider than the window leaves rows that no tile reaches: they are 
     [0, 3],
     [4, 9],
   ])
-  assert.is(keepOf(g, r, 'c0.grad').mode, 'add')
+  assert.is(keepOf(g, r, 'c0.grad').merge, 'sum')
 })
 
 test('stride, dilation and asymmetric padding', () => {
@@ -241,7 +239,7 @@ test('gradients of a fork add up although they reach differently far', () => {
     [2, 10],
     [6, 12],
   ])
-  assert.is(keepOf(g, r, 'c0.grad').mode, 'add')
+  assert.is(keepOf(g, r, 'c0.grad').merge, 'sum')
 })
 
 /** Two pooled branches of one value, one through a convolution. */
@@ -282,12 +280,11 @@ test('statistics merge moments, sums add, pooled means add over tiles of the ima
     'cross-entropy',
   )
   const stats = sliced(g, ['c:conv2d', 'n:bn_stats'], grid(2, 2, 1), ['c', 'n.stats'])
-  assert.equal(keepOf(g, stats, 'n.stats'), { value: valueNamed(g, 'n.stats'), mode: 'moments', slices: null })
-  assert.is(keepOf(g, stats, 'c').mode, 'write')
+  assert.equal(keepOf(g, stats, 'n.stats'), { value: valueNamed(g, 'n.stats'), merge: 'moments', slices: null })
+  assert.is(keepOf(g, stats, 'c').merge, undefined)
   const overBatch = sliced(g, ['p:global_avg_pool'], grid(2, 1, 1), ['p'])
   assert.equal(keepOf(g, overBatch, 'p'), {
     value: valueNamed(g, 'p'),
-    mode: 'write',
     slices: {
       B: [
         [0, 2],
@@ -300,7 +297,7 @@ test('statistics merge moments, sums add, pooled means add over tiles of the ima
   const overRows = sliced(g, ['p:global_avg_pool'], grid(2, 2, 1), ['p'])
   assert.equal(keepOf(g, overRows, 'p'), {
     value: valueNamed(g, 'p'),
-    mode: 'add',
+    merge: 'sum',
     slices: {
       B: [
         [0, 2],
@@ -339,7 +336,7 @@ test('what the loss and its gradient read are the same disjoint pieces', () => {
     ['c:conv2d_bwd_weights', 'c.grad'],
   ])
     assert.equal(ranges(g, r.body, op!, value!), pieces)
-  assert.is(keepOf(g, r, 'loss').mode, 'add')
+  assert.is(keepOf(g, r, 'loss').merge, 'sum')
 })
 
 // ---------------------------------------------------------------- what cannot be

@@ -122,7 +122,7 @@ refuses(
   'incomplete',
   tiled,
   (p) => {
-    removeCall(p, indexOf(p, 'accumulate', 2))
+    removeCall(p, indexOf(p, 'merge_sum', 2))
     allResident(p)
   },
   /its segment ends before every contribution is in/,
@@ -131,11 +131,11 @@ refuses(
   'a weight is updated between the tiles of its gradient',
   'incomplete',
   tiled,
-  moved((p) => swapCalls(p, indexOf(p, 'accumulate', 2), indexOf(p, 'sgd'))),
+  moved((p) => swapCalls(p, indexOf(p, 'merge_sum', 2), indexOf(p, 'sgd'))),
   /read before every contribution/,
 )
 refuses('a contribution added twice', 'twice', tiled, (p) => {
-  p.calls.splice(indexOf(p, 'accumulate', 2), 0, structuredClone(call(p, 'accumulate', 0)))
+  p.calls.splice(indexOf(p, 'merge_sum', 2), 0, structuredClone(call(p, 'merge_sum', 0)))
   allResident(p)
 })
 refuses(
@@ -152,9 +152,9 @@ refuses(
   'twice',
   tiled,
   (p) => {
-    const c = call(p, 'accumulate', 2)
+    const c = call(p, 'merge_sum', 2)
     removeCall(p, indexOf(p, 'conv2d_bwd_weights', 2))
-    c.ins[0]!.value = call(p, 'accumulate', 0).ins[0]!.value
+    c.ins[0]!.value = call(p, 'merge_sum', 0).ins[0]!.value
     allResident(p)
   },
   /partial sum of tile 0/,
@@ -169,7 +169,7 @@ refuses(
   /legal is 16 into 16/,
 )
 refuses('moments are added like sums', 'operand', norm, (p) => {
-  Object.assign(call(p, 'merge_moments', 1), { kind: 'accumulate', attrs: {} })
+  Object.assign(call(p, 'merge_moments', 1), { kind: 'merge_sum', attrs: {} })
 })
 refuses('statistics of rows that another tile took', 'operand', norm, (p) => rows(call(p, 'bn_stats', 1).ins[0]!, 3, 8))
 refuses('statistics of the same rows twice', 'twice', norm, (p) => rows(call(p, 'bn_stats', 1).ins[0]!, 0, 4))

@@ -1,4 +1,4 @@
-// What tiling adds between operators: fill, copy and accumulate on any strides, and Chan's merge of moments.
+// What tiling adds between operators: fill, copy, and the merging of sums and of moments (Chan's) on any strides.
 #pragma once
 #include "cuda/kernels/add.hpp"
 #include "ops/batchnorm.hpp"
@@ -61,7 +61,7 @@ struct Kernel<OpKind::copy> : OwnKernel {
 };
 
 template <>
-struct Kernel<OpKind::accumulate> : OwnKernel {
+struct Kernel<OpKind::merge_sum> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     each_pair<T>(exec, c.outs[0], c.ins[0], [=] SPILLWAY_BOTH(T* y, const T* x) { *y = float(*y) + float(*x); });

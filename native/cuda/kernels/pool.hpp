@@ -176,7 +176,7 @@ struct Kernel<OpKind::global_avg_pool> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& call) {
     const PixelsOf<T> x(call.ins[0]);
-    const Pixels y(call.outs[0]);  // wide: tiles add to it
+    const Pixels y(call.outs[0]);  // floats: tiles add to it
     const View& v = call.ins[0];
     const double count = double(GlobalAvgPoolAttrs::read(call.attrs).count);
     const double* const sums = sums_of<1>(exec, v.dims[2] * v.dims[3], v.dims[0] * v.dims[1], call.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t column, double* sum) {

@@ -55,7 +55,7 @@ constexpr bool may_be_narrow(OpKind kind) {
 template <class Exec, OpKind kind>
 void run_stored(Exec& exec, const KernelCall& c) {
   if constexpr (may_be_narrow(kind))
-    if (ops::is_narrow(c)) return Kernel<kind>::template run<StoredBf16>(exec, c);
+    if (ops::is_bf16(c)) return Kernel<kind>::template run<StoredBf16>(exec, c);
   Kernel<kind>::template run<float>(exec, c);
 }
 

@@ -82,7 +82,7 @@ class Guarded {
   std::unique_ptr<unsigned char, void (*)(void*)> memory_;
 };
 
-/// The type that an operand is stored in: bf16 stands for a narrow call, whose parameters and sums are f32.
+/// The type that an operand is stored in: bf16 stands for a call in bf16, whose parameters and sums are f32.
 inline DType stored_type(const Call& call, size_t i, DType wanted) {
   if (call.operand(i).labels) return DType::i32;
   const OpInfo& op = *op_info(uint32_t(call.kind));

@@ -19,9 +19,9 @@ inline void check_casts(Report& report, KernelTable table, DType real) {
   const auto cast = [&](OpKind kind, const Array& from) { return run_whole({kind, {}, {tensor(from)}, {tensor(Array(from.dims))}}, {table, real})[0]; };
   for (const auto& [to, back] : {std::pair(OpKind::to_bf16, OpKind::from_bf16), std::pair(OpKind::to_bf16_grad, OpKind::from_bf16_grad)})
     try {
-      const Array narrow = cast(to, x);
-      report.check(distance(narrow, expected) == 0, "casts round to nearest even");
-      report.check(distance(cast(back, narrow), expected) == 0, "casts back lose nothing");
+      const Array rounded = cast(to, x);
+      report.check(distance(rounded, expected) == 0, "casts round to nearest even");
+      report.check(distance(cast(back, rounded), expected) == 0, "casts back lose nothing");
     } catch (const Failure& e) {
       report.check(false, std::string("casts: ") + e.what());
     }

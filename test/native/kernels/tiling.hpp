@@ -120,7 +120,7 @@ inline void compare_tiled(Report& report, const Call& call, const Setting& setti
 
 /// Calls that only parameters take part in, or that read what they write, do not tile.
 inline bool tiles(const Call& call) {
-  return !call.outs.empty() && call.operand(call.anchor).tensor && call.kind != OpKind::accumulate;
+  return !call.outs.empty() && call.operand(call.anchor).tensor && call.kind != OpKind::merge_sum;
 }
 
 }  // namespace spillway::test

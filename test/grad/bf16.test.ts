@@ -21,7 +21,7 @@ import {
 import { compile } from '../../staging/compile'
 import { renderError } from '../../staging/core/errors'
 import { type Loss, training } from '../../staging/grad/grad'
-import { narrowed } from '../../staging/grad/rewrite/narrow'
+import { inBf16 } from '../../staging/grad/rewrite/bf16'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
 import { decodeGraph, graphFault } from '../../staging/graph/codec'
 import { valueBytes, type DType, type Graph, type Value } from '../../staging/graph/graph'
@@ -35,7 +35,7 @@ const given = <A>(e: Either<unknown, A>): A => {
   if (isLeft(e)) throw new Error(JSON.stringify(e.left))
   return e.right
 }
-const wide = (m: Model, loss: Loss): Graph => {
+const floats = (m: Model, loss: Loss): Graph => {
   return given(training(rewritten(given(elaborated(m, 'net', loss)))))
 }
 const valueNamed = (g: Graph, name: string): Value => g.values.find((v) => v.name === name)!
@@ -55,30 +55,30 @@ const classifier = model(
   ),
 )
 const between = model([1, 3, 8, 8], seq(conv2d('c1', 4, 3), localResponseNorm(5), conv2d('c2', 4, 3)))
-const narrow = narrowed(wide(classifier, crossEntropy))
-const cast = narrowed(wide(between, 'mse'))
+const stored = inBf16(floats(classifier, crossEntropy))
+const cast = inBf16(floats(between, 'mse'))
 
 test('activations and their gradients are bf16, all else is not', () => {
-  assert.is(graphFault(narrow), undefined)
-  for (const v of narrow.values) {
+  assert.is(graphFault(stored), undefined)
+  for (const v of stored.values) {
     const isWide =
       ['param', 'state', 'stat', 'loss', 'target'].includes(v.role) ||
       v.shape.length !== 4 ||
-      narrow.values[v.gradOf ?? -1]?.role === 'param'
+      stored.values[v.gradOf ?? -1]?.role === 'param'
     if (isWide) assert.is.not(v.dtype, 'bf16', v.name)
-    // What tiles add up is wide until it is read.
-    else if (!['gap', 'gap.grad.wide'].includes(v.name)) assert.is(v.dtype, 'bf16', v.name)
+    // What tiles add up is of the float type until it is read.
+    else if (!['gap', 'gap.grad.float'].includes(v.name)) assert.is(v.dtype, 'bf16', v.name)
   }
-  assert.equal([valueNamed(narrow, 'gap').dtype, valueNamed(narrow, 'gap.narrow').dtype], ['f32', 'bf16'])
+  assert.equal([valueNamed(stored, 'gap').dtype, valueNamed(stored, 'gap.bf16').dtype], ['f32', 'bf16'])
 })
 
 test('activations take half the bytes', () => {
-  const before = wide(classifier, crossEntropy)
+  const before = floats(classifier, crossEntropy)
   for (const v of before.values)
-    if (v.role === 'activation' && v.name !== 'gap') assert.is(2 * valueBytes(narrow.values[v.id]!), valueBytes(v), v.name)
+    if (v.role === 'activation' && v.name !== 'gap') assert.is(2 * valueBytes(stored.values[v.id]!), valueBytes(v), v.name)
 })
 
-test('an operator that takes no bf16 is fed and read through casts, and widened again for its gradient', () => {
+test('an operator that takes no bf16 is fed and read through casts, and cast again for its gradient', () => {
   assert.is(graphFault(cast), undefined)
   assert.equal(kinds(cast).slice(0, 6), ['conv2d', 'from_bf16', 'lrn', 'to_bf16', 'conv2d', 'mse'])
   const norm = cast.ops.find((o) => o.kind === 'lrn_bwd')!
@@ -95,10 +95,10 @@ test('an operator that takes no bf16 is fed and read through casts, and widened 
 })
 
 test('a graph of several precisions survives its codec, and a damaged one is refused with the place', () => {
-  for (const g of [narrow, cast]) assert.equal(given(decodeGraph(JSON.parse(JSON.stringify(g)))), g)
+  for (const g of [stored, cast]) assert.equal(given(decodeGraph(JSON.parse(JSON.stringify(g)))), g)
   const refusal = (name: string, dtype: DType): string => {
-    const values = narrow.values.map((v) => (v.name === name ? { ...v, dtype } : v))
-    const read = decodeGraph({ ...narrow, values })
+    const values = stored.values.map((v) => (v.name === name ? { ...v, dtype } : v))
+    const read = decodeGraph({ ...stored, values })
     assert.ok(isLeft(read), `${name} as ${dtype}`)
     return renderError((read as { readonly left: Parameters<typeof renderError>[0] }).left)
   }
@@ -110,7 +110,7 @@ test('a graph of several precisions survives its codec, and a damaged one is ref
 })
 
 const machine = { ...given(machineNamed('null', { precision: 'fp32' })), seconds: () => 1e-5, workspace: () => 64 }
-const planned = () => given(compile(narrow, { strategy: 'in-core', budgetBytes: 2 ** 30, machine }))
+const planned = () => given(compile(stored, { strategy: 'in-core', budgetBytes: 2 ** 30, machine }))
 const draft = () => structuredClone(planned()) as unknown as MutablePlan
 
 test('a plan carries its element types through its file', () => {

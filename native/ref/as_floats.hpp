@@ -1,4 +1,4 @@
-// Calls whose activations are bf16, for kernels that know none. In: a narrow call. Out: the same call on dense copies of its
+// Calls whose activations are bf16, for kernels that know none. In: a call in bf16. Out: the same call on dense copies of its
 // activations in the call's float type, in scratch; what it writes there is rounded once, when it is stored.
 // Invariant: operands that share memory share their copy, so calls in place stay so; an operand of a product is rounded first.
 #pragma once
@@ -20,9 +20,9 @@ void each_place(const View& v, F f) {
         for (int64_t c = 0; c < v.dims[1]; c++) f(dense++, b * v.strides[0] + c * v.strides[1] + h * v.strides[2] + w * v.strides[3]);
 }
 
-/// `product`: an input that enters products, whose factors are all bf16 in a narrow call; none: past the last.
+/// `product`: an input that enters products, whose factors are all bf16 in a call in bf16; none: past the last.
 template <class T>
-class Widened {
+class AsFloats {
  public:
   static int64_t elements(const KernelCall& c, uint32_t product) {
     int64_t n = 0;
@@ -31,7 +31,7 @@ class Widened {
     return n;
   }
 
-  Widened(const KernelCall& c, uint32_t product, T* scratch) : host_(c), call_(c), scratch_(scratch) {
+  AsFloats(const KernelCall& c, uint32_t product, T* scratch) : host_(c), call_(c), scratch_(scratch) {
     for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
       views_.push_back(operand(c, i));
       if (is_copied(c, i, product)) copy(i);
