@@ -284,8 +284,8 @@ const main = async (): Promise<void> => {
   for (const [section, run] of Object.entries(sections)) {
     if (wanted.length && !wanted.includes(section)) continue
     await run()
-    const told = { date, machine, claims: claims.filter((c) => c.section === section) }
-    writeFileSync(join(results, `acceptance-${section}.json`), `${JSON.stringify(told, null, 1)}\n`)
+    const figures = { date, machine, claims: claims.filter((c) => c.section === section) }
+    writeFileSync(join(results, `acceptance-${section}.json`), `${JSON.stringify(figures, null, 1)}\n`)
   }
   process.exitCode = claims.every((c) => c.holds) ? 0 : 1
 }

@@ -4,7 +4,7 @@ import { type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
 import type { GraphError } from '../staging/core/errors'
-import { type Algebra, fold, type Nameless, type Place } from './fold'
+import { type Algebra, fold, type Nameless, type NodeNames } from './fold'
 import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
 import { branchesDiffer, noBranches, noFactor, shapeText, sumsDiffer } from './messages'
@@ -48,7 +48,12 @@ interface Gathered {
 }
 
 const bytesOf = (s: Shape): number => 4 * elementsOf(s)
-const misfit = (at: Place, kind: string, reason: string): GraphError => ({ tag: 'ShapeInvalid', layer: at.called, kind, reason })
+const misfit = (at: NodeNames, kind: string, reason: string): GraphError => ({
+  tag: 'ShapeInvalid',
+  layer: at.called,
+  kind,
+  reason,
+})
 
 const numbersOf = (params: readonly ParamSpec[], state: boolean): number =>
   params.filter((p) => (p.role === 'state') === state).reduce((n, p) => n + p.shape.reduce((m, d) => m * d, 1), 0)
@@ -60,9 +65,9 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
     g.bytes += inPlace ? 0 : l.bytes
     return l.output
   }
-  const join = (at: Place, kind: string, input: Shape, output: Shape, ft: readonly Dim[]): Shape =>
+  const join = (at: NodeNames, kind: string, input: Shape, output: Shape, ft: readonly Dim[]): Shape =>
     report({ ...at, kind, input, output, ft, sums: [], named: false, bytes: bytesOf(output), parameters: 0, state: 0 })
-  const layer = (l: Layer, input: Shape, { output, ft, sums, inPlace, params }: Derived, at: Place): Shape => {
+  const layer = (l: Layer, input: Shape, { output, ft, sums, inPlace, params }: Derived, at: NodeNames): Shape => {
     const [parameters, state] = [numbersOf(params, false), numbersOf(params, true)]
     const { kind } = l
     return report(
@@ -105,7 +110,7 @@ export const factorOver = ([b, c, h, w]: readonly number[], factor: readonly num
 const oddBranch = (branches: readonly Shape[]): number =>
   branches.findIndex((s) => s[0] !== branches[0]![0] || s[2] !== branches[0]![2] || s[3] !== branches[0]![3])
 
-const joined = (branches: readonly Shape[], at: Place, report: (out: Shape) => Shape): Either<GraphError, Shape> => {
+const joined = (branches: readonly Shape[], at: NodeNames, report: (out: Shape) => Shape): Either<GraphError, Shape> => {
   const first = branches[0]
   if (!first) return left(misfit(at, 'concat', noBranches()))
   const odd = oddBranch(branches)

@@ -11,7 +11,7 @@ import { badSize } from './layers/rule'
 import type { Layer, Net } from './net'
 
 /** Where a node stands. */
-export interface Place {
+export interface NodeNames {
   /** Its full name, unlike any other's. */
   readonly name: string
   /** Its name in messages, where nameless layers have no number: types cannot count them. */
@@ -19,13 +19,13 @@ export interface Place {
 }
 
 export interface Algebra<T> {
-  readonly layer: (l: Layer, x: T, at: Place) => Either<GraphError, T>
-  readonly sum: (body: T, shortcut: T, at: Place) => Either<GraphError, T>
-  readonly join: (branches: readonly T[], at: Place) => Either<GraphError, T>
+  readonly layer: (l: Layer, x: T, at: NodeNames) => Either<GraphError, T>
+  readonly sum: (body: T, shortcut: T, at: NodeNames) => Either<GraphError, T>
+  readonly join: (branches: readonly T[], at: NodeNames) => Either<GraphError, T>
   /** A body's input times what the body made of it. */
-  readonly product: (input: T, factor: T, at: Place) => Either<GraphError, T>
+  readonly product: (input: T, factor: T, at: NodeNames) => Either<GraphError, T>
   /** What a body made, at the height and width of the body's input; it takes a place only when that is another size. */
-  readonly resize: (made: T, input: T, at: () => Place) => Either<GraphError, T>
+  readonly resize: (made: T, input: T, at: () => NodeNames) => Either<GraphError, T>
   /** Whether these branches cannot be joined, whatever comes after them: the first misfit is the one that is told. */
   readonly differ?: (branches: readonly T[]) => boolean
 }
@@ -151,7 +151,7 @@ class Walk<T> {
     return isLeft(joined) ? joined : right({ made: joined.right, names: taken })
   }
 
-  private placeOf(kind: string, scope: string): Place {
+  private placeOf(kind: string, scope: string): NodeNames {
     const called = within(scope, kind)
     const count = (this.nameless.get(called) ?? 0) + 1
     this.nameless.set(called, count)

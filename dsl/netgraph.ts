@@ -7,11 +7,11 @@ import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'
 import type { AnyAttrs, Ref } from '../staging/ops/op'
 import { factorOver } from './analyse'
-import type { Algebra, Place } from './fold'
+import type { Algebra, NodeNames } from './fold'
 import { ruleFor } from './layers/registry'
 import type { Layer, Shape } from './net'
 
-const weightsOf = (l: Layer, at: Place): string => ('param' in l && typeof l.param === 'string' ? l.param : at.name)
+const weightsOf = (l: Layer, at: NodeNames): string => ('param' in l && typeof l.param === 'string' ? l.param : at.name)
 
 /** Numbers that no two random layers share. */
 export const randomKeys = (): (() => number) => {
@@ -22,7 +22,7 @@ export const randomKeys = (): (() => number) => {
 /** `suffix` follows the layers' names, not those of their parameters. */
 export const algebraOf = (graph: GraphBuilder, randomKey: () => number, suffix = ''): Algebra<Ref> => {
   const shape = (r: Ref): Shape => graph.shape(r) as unknown as Shape
-  const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: Place): Either<GraphError, Ref> =>
+  const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: NodeNames): Either<GraphError, Ref> =>
     pipe(
       graph.op(kind, attrs, ins, `${at.name}${suffix}`),
       chain((outs) => right(outs[0]!)),

@@ -63,9 +63,9 @@ const planningOptions = (c: Command): Command =>
 const command = (program: Command, name: string, about: string): Command =>
   program.command(name).description(about).option('--json', 'one JSON object on stdout, everything else on stderr')
 
-type Run = (work: (out: Output) => Done | Promise<Done>) => Promise<void>
+type Runner = (work: (out: Output) => Done | Promise<Done>) => Promise<void>
 
-const declare = (program: Command, run: Run): void => {
+const declare = (program: Command, run: Runner): void => {
   command(program, 'models', 'the zoo: name, parameters, layers, input').action(() => run(listModels))
   planningOptions(
     command(program, 'plan', 'stage a model and explain the plan').argument('<model>', 'a zoo name, or a TypeScript file'),

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { isLeft } from 'fp-ts/Either'
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../../staging/core/bytes'
 import { CASES, type Case } from '../cpu/cases'
-import { median, noSamples, type Options, ours, type OurStep, sample, type Samples, type Told } from '../cpu/sides'
+import { median, noSamples, type Options, ours, type OurStep, sample, type Samples, type Opening } from '../cpu/sides'
 import type { Talker } from '../cpu/process'
 import { stageNamed } from '../../src/cli/stage'
 import { mean } from '../../src/machine/steptimes'
@@ -50,10 +50,10 @@ const budgeted = (c: Case, strategy: string, inCoreBytes: number): Case => {
   return { ...c, strategy, budgetBytes: Math.max(wanted, least) }
 }
 
-const toldOf = async (c: Case): Promise<Told> => {
+const openingOf = async (c: Case): Promise<Opening> => {
   const worker = ours(c, options)
   try {
-    return await worker.answer<Told>()
+    return await worker.answer<Opening>()
   } finally {
     await worker.end()
   }
@@ -69,7 +69,7 @@ interface Side {
 
 const opened = async (c: Case): Promise<Talker> => {
   const worker = ours(c, options)
-  await worker.answer<Told>()
+  await worker.answer<Opening>()
   await worker.ask('step')
   return worker
 }
@@ -96,22 +96,22 @@ const stepped = async (cases: readonly Case[]): Promise<readonly Side[]> => {
 }
 
 /** What would teach nothing, as it was disturbed, counts on neither side; a busy machine has few other turns: then all of them count, and it is said. */
-const figuresOf = (s: Side, told: Told) => {
+const figuresOf = (s: Side, opening: Opening) => {
   const quiet = s.quiet.kept.filter((turn) => turn.hadQuiet)
   const isQuiet = quiet.length >= LEAST_QUIET
   const steps = isQuiet ? quiet : s.all.kept
   const secondsPerStep = mean(steps.map((step) => step.quickestSeconds))
   return {
-    ratio: told.predictedSeconds / secondsPerStep,
-    predictedSecondsPerStep: told.predictedSeconds,
+    ratio: opening.predictedSeconds / secondsPerStep,
+    predictedSecondsPerStep: opening.predictedSeconds,
     secondsPerStep,
     allSeconds: steps.map((step) => step.quickestSeconds),
     medianSecondsPerStep: median(steps.map((step) => step.seconds)),
     budgetBytes: s.of.budgetBytes ?? null,
-    peakBytes: told.peakBytes,
+    peakBytes: opening.peakBytes,
     stallSeconds: median(steps.map((step) => step.stallMemorySeconds + step.stallDataSeconds)),
-    predictedComputeSeconds: told.predictedComputeSeconds,
-    predictedStallSeconds: told.predictedStallSeconds,
+    predictedComputeSeconds: opening.predictedComputeSeconds,
+    predictedStallSeconds: opening.predictedStallSeconds,
     quiet: isQuiet,
     turns: quiet.length,
     dropped: s.all.kept.length - quiet.length,
@@ -135,11 +135,11 @@ const steppedSteadily = async (
 
 export const predictions = async (claim: Claiming): Promise<void> => {
   for (const plain of CASES) {
-    const { peakBytes } = await toldOf(plain)
+    const { peakBytes } = await openingOf(plain)
     const cases = [plain, ...Object.keys(SHARES).map((s) => budgeted(plain, s, peakBytes))]
     const { sides, attempts } = await steppedSteadily(cases)
     for (const s of sides) {
-      const figures = { ...figuresOf(s, await toldOf(s.of)), steady: isSteady(s), attempts }
+      const figures = { ...figuresOf(s, await openingOf(s.of)), steady: isSteady(s), attempts }
       claim('predict', `${plain.name} ${s.of.strategy ?? 'in-core'}`, Math.abs(figures.ratio - 1) <= TOLERANCE, figures)
     }
   }

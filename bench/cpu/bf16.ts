@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { type Case, STEPS_AT_ONCE } from './cases'
 import * as side from './sides'
-import { type Options, type OurStep, type PeerStep, secondsOf, type Told } from './sides'
+import { type Options, type OurStep, type PeerStep, secondsOf, type Opening } from './sides'
 
 const WARM_UP = 1
 
@@ -32,15 +32,15 @@ export interface InBf16 {
 export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
   const graph = join(o.folder, 'graph.json')
   const us = side.ours({ ...c, precision: 'bf16' }, o, graph)
-  const told = await us.answer<Told>()
-  const wide = side.ours(c, o)
+  const opening = await us.answer<Opening>()
+  const ours32 = side.ours(c, o)
   const peer = side.peer('autocast', o, graph, side.TUNED)
   try {
-    const wideTold = await wide.answer<Told>()
+    const fp32Opening = await ours32.answer<Opening>()
     await peer.answer()
     const { mine, fp32, theirs } = await side.inTurns<{ mine: OurStep; fp32: OurStep; theirs: PeerStep }>(
       c.name,
-      { mine: us, fp32: wide, theirs: peer },
+      { mine: us, fp32: ours32, theirs: peer },
       WARM_UP,
       o,
     )
@@ -50,10 +50,10 @@ export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
       timeRatio: secondsOf(mine) / secondsOf(theirs),
       ownCpuRatio: side.cpuOf(mine) / side.cpuOf(fp32),
       cpuTimeRatio: side.cpuOf(mine) / STEPS_AT_ONCE / side.cpuOf(theirs),
-      peakRatio: told.peakBytes / wideTold.peakBytes,
+      peakRatio: opening.peakBytes / fp32Opening.peakBytes,
       secondsPerStep: secondsOf(mine),
-      predictedSecondsPerStep: told.predictedSeconds,
-      planPeakBytes: told.peakBytes,
+      predictedSecondsPerStep: opening.predictedSeconds,
+      planPeakBytes: opening.peakBytes,
       processPeakBytes: side.memoryOf(mine),
       peers: {
         autocast: { secondsPerStep: secondsOf(theirs), memoryBytes: side.memoryOf(theirs) },
@@ -65,7 +65,7 @@ export const measureBf16 = async (c: Case, o: Options): Promise<InBf16> => {
       dropped: mine.dropped,
     }
   } finally {
-    for (const who of [us, wide, peer]) await who.end()
+    for (const who of [us, ours32, peer]) await who.end()
   }
 }
 

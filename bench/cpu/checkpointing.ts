@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { type Case, sized } from './cases'
 import * as side from './sides'
-import { type Options, type OurStep, type PeerStep, secondsOf, type Told } from './sides'
+import { type Options, type OurStep, type PeerStep, secondsOf, type Opening } from './sides'
 
 export const CHECKPOINTED: readonly Case[] = [sized('vgg16-features', 1, 1024), sized('resnet50', 8, 224)]
 
@@ -56,7 +56,7 @@ const peerActivations = async (segments: number, graph: string, o: Options): Pro
 export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpointing> => {
   const graph = join(o.folder, 'graph.json')
   const inCore = side.ours(c, o, graph)
-  const { parameterBytes } = await inCore.answer<Told>()
+  const { parameterBytes } = await inCore.answer<Opening>()
   const bySegments: Record<number, number> = {}
   for (const n of SETTINGS) bySegments[n] = await peerActivations(n, graph, o)
   const segments = SETTINGS.reduce((a, b) => (bySegments[b]! < bySegments[a]! ? b : a))
@@ -64,7 +64,7 @@ export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpo
   const us = side.ours({ ...c, strategy: 'auto', budgetBytes, spill: o.folder }, o)
   const peer = side.peer(`checkpoint:${segments}`, o, graph)
   try {
-    const told = await us.answer<Told>()
+    const opening = await us.answer<Opening>()
     await peer.answer()
     const { mine, kept, theirs } = await side.inTurns<{ mine: OurStep; kept: OurStep; theirs: PeerStep }>(
       c.name,
@@ -72,7 +72,7 @@ export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpo
       WARM_UP,
       o,
     )
-    const activationBytes = side.memoryOf(mine) - told.baseBytes - parameterBytes
+    const activationBytes = side.memoryOf(mine) - opening.baseBytes - parameterBytes
     const [secondsPerStep, inCoreSecondsPerStep, peerSecondsPerStep] = [secondsOf(mine), secondsOf(kept), secondsOf(theirs)]
     return {
       name: c.name,
@@ -87,11 +87,11 @@ export const measureCheckpointing = async (c: Case, o: Options): Promise<Checkpo
       peerSegments: segments,
       peerActivationBytesBySegments: bySegments,
       budgetBytes,
-      strategy: told.strategy,
+      strategy: opening.strategy,
       recomputeSeconds: side.median(mine.kept.map((s) => s.recomputeSeconds)),
-      haloRatio: told.haloRatio,
+      haloRatio: opening.haloRatio,
       stallSeconds: side.median(mine.kept.map((s) => s.stallMemorySeconds)),
-      predictedSecondsPerStep: told.predictedSeconds,
+      predictedSecondsPerStep: opening.predictedSeconds,
       peers: {
         [`checkpoint, ${segments} segments`]: { secondsPerStep: peerSecondsPerStep },
         'spillway in-core': { secondsPerStep: inCoreSecondsPerStep },

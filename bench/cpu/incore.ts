@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type Case, STEPS_AT_ONCE } from './cases'
 import type { Talker } from './process'
 import * as side from './sides'
-import { type Options, MODES, type OurStep, type PeerStep, type Samples, secondsOf, type Told } from './sides'
+import { type Options, MODES, type OurStep, type PeerStep, type Samples, secondsOf, type Opening } from './sides'
 
 export interface InCore {
   readonly name: string
@@ -42,7 +42,7 @@ export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
   const us = side.ours(c, o, graph)
   const peers = new Map<string, Talker>()
   try {
-    const told = await us.answer<Told>()
+    const opening = await us.answer<Opening>()
     for (const name of o.modes) {
       const m = MODES[name]
       if (!m) throw new Error(`no mode '${name}'; legal are ${Object.keys(MODES).join(', ')}`)
@@ -51,7 +51,7 @@ export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
       await talker.answer()
     }
     const { spillway, ...theirs } = await side.inTurns<Steps>(c.name, { spillway: us, ...Object.fromEntries(peers) }, WARM_UP, o)
-    return resultOf(c, told, spillway, new Map(Object.entries(theirs)))
+    return resultOf(c, opening, spillway, new Map(Object.entries(theirs)))
   } finally {
     for (const who of [us, ...peers.values()]) await who.end()
   }
@@ -59,7 +59,7 @@ export const measureInCore = async (c: Case, o: Options): Promise<InCore> => {
 
 const CONVOLUTIONS = /^(conv2d|linear)/
 
-const resultOf = (c: Case, told: Told, mine: Samples<OurStep>, theirs: ReadonlyMap<string, Samples<PeerStep>>): InCore => {
+const resultOf = (c: Case, opening: Opening, mine: Samples<OurStep>, theirs: ReadonlyMap<string, Samples<PeerStep>>): InCore => {
   const peers = Object.fromEntries(
     [...theirs].map(([name, s]) => [
       name,
@@ -87,14 +87,16 @@ const resultOf = (c: Case, told: Told, mine: Samples<OurStep>, theirs: ReadonlyM
     bestTimeRatio: best ? secondsPerStep / Math.min(usual.secondsPerStep, best.secondsPerStep) : null,
     memoryRatio: side.memoryOf(mine) / usual.memoryBytes,
     secondsPerStep,
-    predictedSecondsPerStep: told.predictedSeconds,
+    predictedSecondsPerStep: opening.predictedSeconds,
     peerSecondsPerStep: usual.secondsPerStep,
     convCeilingShare: convolving / secondsPerStep,
     overheadShare: side.median(
-      mine.kept.map((s) => 1 - (s.kernelSeconds - told.dispatchSeconds + s.stallMemorySeconds + s.stallDataSeconds) / s.seconds),
+      mine.kept.map(
+        (s) => 1 - (s.kernelSeconds - opening.dispatchSeconds + s.stallMemorySeconds + s.stallDataSeconds) / s.seconds,
+      ),
     ),
     processPeakBytes: side.memoryOf(mine),
-    planPeakBytes: told.peakBytes,
+    planPeakBytes: opening.peakBytes,
     peers,
     millisecondsByKind,
     samples: mine.kept.length,

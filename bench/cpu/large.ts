@@ -3,7 +3,7 @@
 import { type Case, sized } from './cases'
 import type { Group } from './plot'
 import * as side from './sides'
-import type { Options, OurStep, Told } from './sides'
+import type { Options, OurStep, Opening } from './sides'
 
 const GIB = 2 ** 30
 const SMALL = sized('vgg16-features', 1, 512)
@@ -40,8 +40,8 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
   const small = side.ours(SMALL, o)
   const us = side.ours({ ...c, spill: o.folder }, o)
   try {
-    await small.answer<Told>()
-    const told = await us.answer<Told>()
+    await small.answer<Opening>()
+    const opening = await us.answer<Opening>()
     const smalls = side.noSamples<OurStep>()
     const several = async (): Promise<void> => {
       for (let i = 0; i < Math.max(3, o.rounds >> 1); i++) await side.sample(small, smalls, o)
@@ -59,13 +59,13 @@ export const measureLarge = async (c: Case, o: Options): Promise<Large> => {
       megapixelsPerSecond: rate,
       inCoreMegapixelsPerSecond: inCore,
       secondsPerStep: answer.seconds,
-      predictedSecondsPerStep: told.predictedSeconds,
+      predictedSecondsPerStep: opening.predictedSeconds,
       budgetBytes: c.budgetBytes!,
-      planPeakBytes: told.peakBytes,
+      planPeakBytes: opening.peakBytes,
       processPeakBytes: answer.memoryBytes,
-      strategy: told.strategy,
+      strategy: opening.strategy,
       recomputeSeconds: answer.recomputeSeconds,
-      haloRatio: told.haloRatio,
+      haloRatio: opening.haloRatio,
       stallSeconds: answer.stallMemorySeconds,
       bytesOut: answer.bytesOut,
       bytesIn: answer.bytesIn,

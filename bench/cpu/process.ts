@@ -33,7 +33,7 @@ export class Talker {
   private readonly child: ChildProcess
   private readonly lines: Interface
   private readonly waiting: { readonly resolve: (line: string) => void; readonly reject: (e: Error) => void }[] = []
-  private readonly said: string[] = []
+  private readonly pending: string[] = []
   private ended: Error | undefined
 
   constructor(command: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
@@ -42,7 +42,7 @@ export class Talker {
     this.lines.on('line', (line) => {
       const next = this.waiting.shift()
       if (next) next.resolve(line)
-      else this.said.push(line)
+      else this.pending.push(line)
     })
     this.child.on('exit', (code, signal) => {
       this.ended = new Error(`${command} ${args.join(' ')} ended with ${code ?? signal}`)
@@ -53,8 +53,8 @@ export class Talker {
   }
 
   async answer<A>(): Promise<A> {
-    if (this.ended && this.said.length === 0) throw this.ended
-    const line = this.said.shift() ?? (await new Promise<string>((resolve, reject) => this.waiting.push({ resolve, reject })))
+    if (this.ended && this.pending.length === 0) throw this.ended
+    const line = this.pending.shift() ?? (await new Promise<string>((resolve, reject) => this.waiting.push({ resolve, reject })))
     return JSON.parse(line) as A
   }
 

@@ -42,7 +42,7 @@ export const MODES: Readonly<Record<string, Mode>> = {
 // ---------------------------------------------------------------- processes
 
 /** What our side says when its session is open. */
-export interface Told {
+export interface Opening {
   readonly peakBytes: number
   readonly predictedSeconds: number
   readonly predictedComputeSeconds: number

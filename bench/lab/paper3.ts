@@ -8,12 +8,12 @@ const METHODS = known(['in-core', 'checkpoint:sqrt', 'checkpoint:optimal', 'tile
 
 /** Seconds of one iteration: base, checkpoint, tiled at its best grid; from the artifact's logs, start-up included. */
 type Measured = Readonly<Record<number, readonly [base: number | null, checkpoint: number | null, tiled: number | null]>>
-interface Run {
+interface PaperRun {
   readonly model: string
   readonly on: string
   readonly paper: Measured
 }
-const RUNS: readonly Run[] = [
+const RUNS: readonly PaperRun[] = [
   {
     model: 'vgg16-features',
     on: '2080ti-pcie-11g',
@@ -61,7 +61,7 @@ const RUNS: readonly Run[] = [
   },
 ]
 
-const section = (r: Run, plot: (name: string, svg: string) => string): Section => {
+const section = (r: PaperRun, plot: (name: string, svg: string) => string): Section => {
   const on = machine(r.on)
   const sizes = Object.keys(r.paper)
     .map(Number)

@@ -52,7 +52,7 @@ const swept = (network: string, again: string | undefined): readonly SweptNetwor
     return one
   })
 
-const told = (all: readonly SweptNetwork[]): boolean => {
+const holds = (all: readonly SweptNetwork[]): boolean => {
   const faults = all.flatMap((n) => n.faults.map((f) => `${n.network} ${n.input.join('x')}: ${f}`))
   for (const f of faults) console.log(`FAILS  ${f}`)
   const every = (count: (s: Beside) => number, beside: readonly Beside[]): number => beside.reduce((n, s) => n + count(s), 0)
@@ -78,7 +78,7 @@ const main = (): void => {
     const fresh = swept(network, again)
     store(fresh, ON)
   }
-  process.exitCode = told(sweptNetworks()) ? 0 : 1
+  process.exitCode = holds(sweptNetworks()) ? 0 : 1
 }
 
 main()

@@ -9,7 +9,7 @@ import { type OneValueAChannel, oneValueAChannel, type ShapeText, shapeText } fr
 import type { Dim, Layer, Shape } from '../net'
 import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
-import type { LayerRule, Site } from './rule'
+import type { LayerRule, LayerPosition } from './rule'
 import { emit, emitMany, withParams } from './site'
 
 export interface BatchNorm<Name extends string, Frozen extends boolean = false> extends Layer<'batchNorm', Name> {
@@ -51,7 +51,12 @@ declare module '../net' {
   }
 }
 
-const training = (l: BatchNorm<string, boolean>, x: Ref, [gamma, beta]: readonly Ref[], at: Site): Either<GraphError, Ref> => {
+const training = (
+  l: BatchNorm<string, boolean>,
+  x: Ref,
+  [gamma, beta]: readonly Ref[],
+  at: LayerPosition,
+): Either<GraphError, Ref> => {
   const stats = emitMany(at, 'bn_stats', {}, [x])
   if (isLeft(stats)) return stats
   const count = at.input[0] * at.input[2] * at.input[3]

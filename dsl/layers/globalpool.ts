@@ -10,7 +10,7 @@ import { type NeitherMultipleNorDivisor, neitherMultipleNorDivisor, type ShapeTe
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Mod } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
-import { type BadSize, badSize, type LayerRule, type Site } from './rule'
+import { type BadSize, badSize, type LayerRule, type LayerPosition } from './rule'
 import { emit } from './site'
 import { type ExtentText, extentText } from './window'
 
@@ -69,7 +69,7 @@ export const globalAvgPoolRule: LayerRule<GlobalAvgPool<string>> = {
 const fits = (n: number, size: number): boolean => n % size === 0 || size % n === 0
 
 /** Averages where there are more pixels than wanted. */
-const averaged = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: Site): Either<GraphError, Ref> => {
+const averaged = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: LayerPosition): Either<GraphError, Ref> => {
   const [kernelH, kernelW] = [Math.max(1, at.input[2] / height(l.size)), Math.max(1, at.input[3] / width(l.size))]
   if (kernelH === 1 && kernelW === 1) return right(x)
   const window = { kernelH, kernelW, strideH: kernelH, strideW: kernelW }
@@ -77,7 +77,7 @@ const averaged = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: Site): Either<
 }
 
 /** Repeats pixels where there are fewer. */
-const repeated = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: Site): Either<GraphError, Ref> => {
+const repeated = (l: AdaptiveAvgPool<string, Extent>, x: Ref, at: LayerPosition): Either<GraphError, Ref> => {
   const [outH, outW] = [height(l.size), width(l.size)]
   const [inH, inW] = [Math.min(outH, at.input[2]), Math.min(outW, at.input[3])]
   return inH === outH && inW === outW ? right(x) : emit(at, 'upsample', { mode: 0, inH, inW, outH, outW }, [x])

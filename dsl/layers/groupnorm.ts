@@ -18,7 +18,7 @@ import type { Layer, Shape } from '../net'
 import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import type { Divides } from './conv2d'
-import { type BadSize, badSize, type LayerRule, type ParamSpec, type Site } from './rule'
+import { type BadSize, badSize, type LayerRule, type ParamSpec, type LayerPosition } from './rule'
 import { emit, emitMany, withParams } from './site'
 
 export interface GroupNorm<Name extends string, Groups extends number, Affine extends boolean = true>
@@ -109,7 +109,7 @@ const affineParams = (affine: boolean, [, c]: Shape): readonly ParamSpec[] =>
       ]
     : []
 
-const normalised = (groups: number, eps: number, x: Ref, at: Site): Either<GraphError, Ref> => {
+const normalised = (groups: number, eps: number, x: Ref, at: LayerPosition): Either<GraphError, Ref> => {
   const stats = emitMany(at, 'group_norm_stats', { groups }, [x])
   if (isLeft(stats)) return stats
   const [, c, h, w] = at.input

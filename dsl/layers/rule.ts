@@ -20,7 +20,7 @@ export interface ParamSpec {
 }
 
 /** Where a layer stands while the graph is made. */
-export interface Site {
+export interface LayerPosition {
   readonly graph: GraphBuilder
   /** The layer's full name, which its ops carry. */
   readonly layer: string
@@ -44,7 +44,7 @@ export interface LayerRule<L extends Net = Net> {
   readonly isNothing?: (l: L) => boolean
   /** What it trains and keeps at an input shape that it takes; without it, nothing. */
   readonly params?: (l: L, input: Shape) => readonly ParamSpec[]
-  readonly elaborate: (l: L, x: Ref, at: Site) => Either<GraphError, Ref>
+  readonly elaborate: (l: L, x: Ref, at: LayerPosition) => Either<GraphError, Ref>
 }
 
 // ---------------------------------------------------------------- sizes that must be whole numbers

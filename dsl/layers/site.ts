@@ -4,17 +4,21 @@ import { type Either, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../../staging/core/errors'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'
-import type { Site } from './rule'
+import type { LayerPosition } from './rule'
 
 /** Declares the layer's parameters, as its rule lists them, and hands them on, in order. One without a name has the layer's. */
-export const withParams = (at: Site, use: (refs: readonly Ref[]) => Either<GraphError, Ref>): Either<GraphError, Ref> =>
+export const withParams = (at: LayerPosition, use: (refs: readonly Ref[]) => Either<GraphError, Ref>): Either<GraphError, Ref> =>
   use(at.params.map((p) => at.graph[p.role ?? 'param'](p.name === '' ? at.weights : `${at.weights}.${p.name}`, p.shape, p.init)))
 
-export const emitMany = (at: Site, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, readonly Ref[]> =>
-  at.graph.op(kind, attrs, ins, at.layer)
+export const emitMany = (
+  at: LayerPosition,
+  kind: string,
+  attrs: AnyAttrs,
+  ins: readonly Ref[],
+): Either<GraphError, readonly Ref[]> => at.graph.op(kind, attrs, ins, at.layer)
 
 /** Appends an op of one output. */
-export const emit = (at: Site, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, Ref> =>
+export const emit = (at: LayerPosition, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, Ref> =>
   pipe(
     emitMany(at, kind, attrs, ins),
     map((outs) => outs[0]!),

@@ -6,7 +6,7 @@
 import { type Either, left, right } from 'fp-ts/Either'
 import { DIMS } from '../../staging/core/box'
 import type { PlanError } from '../../staging/core/errors'
-import type { Cut, Prescription } from '../../staging/plan/prescription'
+import type { PrescribedCut, Prescription } from '../../staging/plan/prescription'
 import type { LayerReport } from '../analyse'
 import { badSize } from '../layers/rule'
 import { cannotTile, rangeBackwards, rangesOverlap, sumsInside, tooFine } from './words'
@@ -46,7 +46,7 @@ export const prescribe = (layers: readonly LayerReport[], { tiles = [], checkpoi
     if ('reason' in range) return refused({ ...range, at: `tiles[${i}].${range.at}` })
     ranges.push(range)
   }
-  const after = (name: string): Cut => ({ at: namelessAfter(layers, names.indexOf(name)) + 1, inside: false })
+  const after = (name: string): PrescribedCut => ({ at: namelessAfter(layers, names.indexOf(name)) + 1, inside: false })
   return right({ layers: names, ranges, checkpoints: checkpoints.map(after) })
 }
 

@@ -247,9 +247,9 @@ const conformance = async () => {
   for (const [precision, share] of Object.entries(CONFORMANCE)) {
     const seconds = Math.max(5, (left() * share) / rest)
     rest -= share
-    const told = await Promise.all(Array.from({ length: parts }, (_, i) => testPart(precision, i + 1, parts, seconds)))
-    const sum = (of) => told.reduce((n, t) => n + t[of], 0)
-    const words = told.flatMap((t) => t.words)
+    const ran = await Promise.all(Array.from({ length: parts }, (_, i) => testPart(precision, i + 1, parts, seconds)))
+    const sum = (of) => ran.reduce((n, t) => n + t[of], 0)
+    const words = ran.flatMap((t) => t.words)
     failures += sum('failed')
     result.conformanceFailures = failures
     check('conformance', precision, sum('failed') === 0 && sum('passed') > 0, {
@@ -378,10 +378,10 @@ const peerOf = async (name, model, sizes, precision, steps, modes, seconds) => {
     ],
     { seconds },
   )
-  const told = parsed(r.stdout.trim().split('\n').pop())
-  const least = (of) => Math.min(...Object.values(told?.modes ?? {}).map((m) => m[of] ?? Infinity))
+  const answer = parsed(r.stdout.trim().split('\n').pop())
+  const least = (of) => Math.min(...Object.values(answer?.modes ?? {}).map((m) => m[of] ?? Infinity))
   return {
-    told: told ?? { error: `${r.outcome} ${r.text.slice(-400)}` },
+    answer: answer ?? { error: `${r.outcome} ${r.text.slice(-400)}` },
     seconds: Number.isFinite(least('secondsPerStep')) ? least('secondsPerStep') : undefined,
     peakBytes: Number.isFinite(least('peakBytes')) ? least('peakBytes') : undefined,
   }
@@ -405,7 +405,7 @@ const versus = async (name, model, sizes, precision, steps) => {
     peerSecondsPerStep: peer.seconds,
     timeRatio: peer.seconds && best / peer.seconds,
     memoryRatio: peer.peakBytes && before.json.peakBytes / peer.peakBytes,
-    peer: peer.told,
+    peer: peer.answer,
   })
   plotSteps(path.join(out, `${fileName(name)}.svg`), name, before.seconds, peer.seconds)
 }
@@ -486,7 +486,7 @@ const large = async () => {
       ...r.figures,
       peerSecondsPerStep: peer?.seconds,
       largeRatio: peer?.seconds && r.secondsPerStep / peer.seconds,
-      ...(peer && !peer.seconds ? { peer: peer.told } : {}),
+      ...(peer && !peer.seconds ? { peer: peer.answer } : {}),
     })
   }
 }

@@ -60,13 +60,13 @@ const removeIfUnchanged = (file, expected) => {
 
 /** Waits for the lock, tells once that it waits, and gives the function that releases it. */
 const lock = async (file, onWait) => {
-  for (let told = false; ; told = true) {
+  for (let waited = false; ; waited = true) {
     const release = tryLock(file)
     if (release) {
       process.once('exit', release)
       return release
     }
-    if (!told) onWait((read(file) ?? '').split(' ')[0])
+    if (!waited) onWait((read(file) ?? '').split(' ')[0])
     await new Promise((resolve) => setTimeout(resolve, 300))
   }
 }

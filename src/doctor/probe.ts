@@ -65,7 +65,7 @@ export const thisMachine = (): Probe => ({
 })
 
 /** What a command said, if anything. */
-export const wordsOf: (said: Either<string, string>) => string = E.getOrElse(() => '')
+export const wordsOf: (answer: Either<string, string>) => string = E.getOrElse(() => '')
 
 /** What a Node process of its own answers in JSON: an addon or a driver that crashes takes only that one with it. */
 export const answerOf = <A>(probe: Probe, codec: t.Decoder<unknown, A>, question: readonly string[]): Either<string, A> =>

@@ -8,7 +8,7 @@ import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
 import { decodedOr, tuple, whole } from '../../staging/core/codecs'
 import type { FileKind, SpillwayError } from '../errors/errors'
-import { type Pieces, readRange, type Written, withFile, writeWhole } from './whole'
+import { type ByteStream, readRange, type Written, withFile, writeWhole } from './whole'
 
 export const TENSOR_BYTES = { F64: 8, I64: 8, F32: 4, I32: 4, F16: 2, BF16: 2, I16: 2, U8: 1, I8: 1, BOOL: 1 } as const
 export type TensorType = keyof typeof TENSOR_BYTES
@@ -152,7 +152,7 @@ const headerOf = (tensors: readonly NewTensor[], metadata: Readonly<Record<strin
   return Buffer.concat([head, padded])
 }
 
-const piecesOf = function* (tensors: readonly NewTensor[], metadata: Readonly<Record<string, string>>): Pieces {
+const piecesOf = function* (tensors: readonly NewTensor[], metadata: Readonly<Record<string, string>>): ByteStream {
   yield E.right(headerOf(tensors, metadata))
   for (const x of tensors)
     yield pipe(

@@ -47,9 +47,9 @@ const temporaryName = (path: string): string =>
   join(dirname(path), `.${basename(path)}.${process.pid}.${randomBytes(6).toString('hex')}.part`)
 
 /** Pieces of a file in order, each made when its turn comes, so that only one is in memory. */
-export type Pieces = Iterable<Either<SpillwayError, Uint8Array>>
+export type ByteStream = Iterable<Either<SpillwayError, Uint8Array>>
 
-const writeThrough = (fd: number, pieces: Pieces): Either<SpillwayError, Written> => {
+const writeThrough = (fd: number, pieces: ByteStream): Either<SpillwayError, Written> => {
   const hash = createHash('sha256')
   let bytes = 0
   for (const piece of pieces) {
@@ -62,7 +62,7 @@ const writeThrough = (fd: number, pieces: Pieces): Either<SpillwayError, Written
   return right({ bytes, sha256: hash.digest('hex') })
 }
 
-export const writeWhole = (path: string, pieces: Pieces): Either<SpillwayError, Written> =>
+export const writeWhole = (path: string, pieces: ByteStream): Either<SpillwayError, Written> =>
   onFile(
     'output',
     path,

@@ -60,12 +60,12 @@ const placeAlong = (def: OperandDef, attrs: AnyAttrs, s: CallShapes, d: Dim, hel
   return { origin: from, extent: from + held }
 }
 
-interface Slot {
+interface OperandShape {
   readonly def: OperandDef
   readonly shape: readonly number[]
 }
 
-const startsOf = (def: OpDef, attrs: AnyAttrs, s: CallShapes, slots: readonly Slot[]): Readonly<Record<Dim, Start>> => {
+const startsOf = (def: OpDef, attrs: AnyAttrs, s: CallShapes, slots: readonly OperandShape[]): Readonly<Record<Dim, Start>> => {
   const anchor = def.anchor === 'out' ? s.outs[0] : s.ins[def.anchor]
   const along = (d: Dim, i: number): Start => {
     for (const slot of slots) {
@@ -96,15 +96,15 @@ export const operandType = (def: OpDef, o: OperandDef, s: CallShapes, float: Flo
 export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): NativeCall => {
   const def = opDef(kind)
   const typeOf = (o: OperandDef): DType => operandType(def, o, s, float)
-  const ins = s.ins.map((shape, i): Slot => ({ def: inputDef(def, i), shape }))
-  const outs = s.outs.map((shape, i): Slot => ({ def: def.outs[Math.min(i, def.outs.length - 1)]!, shape }))
+  const ins = s.ins.map((shape, i): OperandShape => ({ def: inputDef(def, i), shape }))
+  const outs = s.outs.map((shape, i): OperandShape => ({ def: def.outs[Math.min(i, def.outs.length - 1)]!, shape }))
   if (s.at) {
-    const known = (slots: readonly Slot[], at: readonly Whereabouts[]): readonly NativeOperand[] =>
+    const known = (slots: readonly OperandShape[], at: readonly Whereabouts[]): readonly NativeOperand[] =>
       slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: typeOf(o) }))
     return { kind: def.wire, attrs: wireAttrs(def, attrs), ins: known(ins, s.at.ins), outs: known(outs, s.at.outs) }
   }
   const starts = startsOf(def, attrs, s, [...ins, ...outs])
-  const operand = ({ def: o, shape }: Slot): NativeOperand => {
+  const operand = ({ def: o, shape }: OperandShape): NativeOperand => {
     const dtype = typeOf(o)
     if (shape.length !== 4 || o.role === 'whole') return { dims: shape, origin: shape.map(() => 0), extent: shape, dtype }
     const places = DIMS.map((d, i) => placeAlong(o, attrs, s, d, shape[i]!, starts[d]))

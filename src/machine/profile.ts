@@ -116,7 +116,7 @@ const addMissing = <A>(to: Map<string, A>, from: ReadonlyMap<string, A> | undefi
 
 /** What this process has not learnt since it read or wrote the file, another may have. */
 const takeLearnt = (known: StepTimes, inFile: StepTimes, from: StepTimes | undefined): void => {
-  for (const [k, told] of from ?? []) if (known.get(k) === inFile.get(k)) known.set(k, told)
+  for (const [k, ours] of from ?? []) if (known.get(k) === inFile.get(k)) known.set(k, ours)
 }
 
 /** Measurements of a link on a busy machine, before the best of them must do. */

@@ -39,20 +39,20 @@ const alone = (plan: Plan, seconds: Float64Array, link: Link): Float64Array => {
   return out
 }
 
-interface Told {
+interface SumsOfSeconds {
   readonly seconds: number
   readonly calls: number
 }
 
 /** Of equal calls, all that they took. */
-const sums = (plan: Plan, seconds: Float64Array): ReadonlyMap<string, Told> => {
-  const told = new Map<string, Told>()
+const sums = (plan: Plan, seconds: Float64Array): ReadonlyMap<string, SumsOfSeconds> => {
+  const byKey = new Map<string, SumsOfSeconds>()
   plan.calls.forEach((c, i) => {
     const key = keyOf(plan, c)
-    const sum = told.get(key) ?? { seconds: 0, calls: 0 }
-    told.set(key, { seconds: sum.seconds + seconds[i]!, calls: sum.calls + 1 })
+    const sum = byKey.get(key) ?? { seconds: 0, calls: 0 }
+    byKey.set(key, { seconds: sum.seconds + seconds[i]!, calls: sum.calls + 1 })
   })
-  return told
+  return byKey
 }
 
 /** Whether something was learnt that is worth keeping. */
@@ -60,10 +60,10 @@ export const learn = (known: StepTimes, plan: Plan, seconds: Float64Array, link:
   if (seconds.length !== plan.calls.length) return false
   let isNew = false
   for (const [key, sum] of sums(plan, alone(plan, seconds, link))) {
-    const told = sum.seconds / sum.calls
-    if (!(told > 0)) continue
+    const mine = sum.seconds / sum.calls
+    if (!(mine > 0)) continue
     const before = known.get(key) ?? []
-    const now = [...before, told].slice(-MOST_RUNS)
+    const now = [...before, mine].slice(-MOST_RUNS)
     isNew ||= before.length < MOST_RUNS || Math.abs(mean(now) / mean(before) - 1) > SAME_WITHIN
     known.delete(key)
     known.set(key, now)
@@ -82,8 +82,8 @@ export const forgetOldest = (known: StepTimes): void => {
 /** The plan with the times that steps have told, where they have. */
 export const asInSteps = (known: StepTimes, plan: Plan): Plan => {
   const secondsOf = (c: Call): number => {
-    const told = known.size > 0 ? known.get(keyOf(plan, c)) : undefined
-    return told?.length ? mean(told) : c.seconds
+    const taken = known.size > 0 ? known.get(keyOf(plan, c)) : undefined
+    return taken?.length ? mean(taken) : c.seconds
   }
   return { ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: secondsOf(c) })) }
 }

@@ -74,15 +74,15 @@ export const segmentFlops = (plan: Plan): readonly { readonly done: number; read
 export const residencyBytes = (plan: Plan, r: Residency): number =>
   Math.max(0, Math.min(plan.storages[r.storage]!.bytes, bytesOf(r.to)) - bytesOf(r.from))
 
-interface Stretch {
+interface TouchedCalls {
   readonly cell: number
   readonly first: number
   readonly last: number
 }
 
 /** Calls [first, last] of one tile that touch a tile's local, for each tile; each call that a workspace serves. */
-const localStretches = (plan: Plan): readonly Stretch[] => {
-  const done: Stretch[] = []
+const localStretches = (plan: Plan): readonly TouchedCalls[] => {
+  const done: TouchedCalls[] = []
   const open = new Map<number, { cell: number; tile: number; first: number; last: number }>()
   const touch = (cell: number, p: number, tile: number): void => {
     const now = open.get(cell)

@@ -157,7 +157,7 @@ const startOf = (model: Trainable | undefined, staged: Staged, options: TrainOpt
 
 // ---------------------------------------------------------------- the run
 
-interface Run extends Start {
+interface RunningSession extends Start {
   readonly session: DeviceSession
   readonly log: StepLog
   readonly memory: PeakMemory
@@ -166,7 +166,7 @@ interface Run extends Start {
 const NOTHING_LOADED: LoadedWeights = { counted: new Map(), extra: [] }
 const seedOf = (o: TrainOptions): number => o.seed ?? 0
 
-const begun = ({ options: o, session, state }: Run): Either<SpillwayError, Counted> =>
+const begun = ({ options: o, session, state }: RunningSession): Either<SpillwayError, Counted> =>
   pipe(
     session.initialise(seedOf(o)),
     E.flatMap(() => (o.weights === undefined ? E.right(NOTHING_LOADED) : loadWeights(o.weights, state, session))),
@@ -178,7 +178,7 @@ const begun = ({ options: o, session, state }: Run): Either<SpillwayError, Count
   )
 
 /** Fills the device: from the checkpoint, else from the seed and then the weights file. */
-const filled = (run: Run): Either<SpillwayError, Counted> =>
+const filled = (run: RunningSession): Either<SpillwayError, Counted> =>
   run.from
     ? pipe(
         restore(run.options.checkpointDir!, run.from, run.state, run.session),
@@ -205,7 +205,7 @@ export const chunkFrom = (done: number, o: Pick<TrainOptions, 'steps' | 'checkpo
 }
 
 /** The steps until the next checkpoint. */
-const stepsFrom = (run: Run, done: number): TaskEither<SpillwayError, RunMetrics> => {
+const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError, RunMetrics> => {
   const { options: o, session, data, log } = run
   let stepsSeen = done
   return o.signal?.aborted
@@ -229,7 +229,7 @@ const stepsFrom = (run: Run, done: number): TaskEither<SpillwayError, RunMetrics
       )
 }
 
-const saved = (run: Run, counted: Counted, totals: Totals): Either<SpillwayError, void> => {
+const saved = (run: RunningSession, counted: Counted, totals: Totals): Either<SpillwayError, void> => {
   const { options: o, identity, state, session, staged } = run
   const { strategy, budgetBytes } = staged.plan
   const { losses } = totals
@@ -243,7 +243,7 @@ const saved = (run: Run, counted: Counted, totals: Totals): Either<SpillwayError
       )
 }
 
-const chunk = (run: Run, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
+const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
   pipe(
     stepsFrom(run, totals.losses.length),
     TE.map((metrics) => addRun(totals, metrics, run.memory.bytes())),
@@ -251,14 +251,14 @@ const chunk = (run: Run, counted: Counted, totals: Totals): TaskEither<SpillwayE
   )
 
 const chunks =
-  (run: Run, counted: Counted): TaskEither<SpillwayError, Totals> =>
+  (run: RunningSession, counted: Counted): TaskEither<SpillwayError, Totals> =>
   async () => {
     let totals: Either<SpillwayError, Totals> = E.right(run.from ? { ...run.from.totals, losses: run.from.losses } : NO_STEPS)
     while (E.isRight(totals) && totals.right.losses.length < run.options.steps) totals = await chunk(run, counted, totals.right)()
     return totals
   }
 
-const performed = (run: Run): TaskEither<SpillwayError, TrainResult> =>
+const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> =>
   pipe(
     TE.fromIOEither(() => filled(run)),
     TE.bindTo('counted'),

@@ -4,10 +4,10 @@
 import { type Either, mapLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
 
-const told = <A>(name: string, is: (u: unknown) => u is A): t.Type<A, A, unknown> =>
+const codecOf = <A>(name: string, is: (u: unknown) => u is A): t.Type<A, A, unknown> =>
   new t.Type(name, is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
 const number = (name: string, legal: (n: number) => boolean): t.Type<number, number, unknown> =>
-  told(name, (u): u is number => typeof u === 'number' && legal(u))
+  codecOf(name, (u): u is number => typeof u === 'number' && legal(u))
 
 /** A size, a count, an index. */
 export const whole = number('a whole number', (n) => Number.isSafeInteger(n) && n >= 0)
@@ -20,13 +20,13 @@ export const wholeFrom = (lo: number, hi = LARGEST): t.Type<number, number, unkn
   number(`a whole number from ${lo} to ${hi}`, (n) => Number.isSafeInteger(n) && n >= lo && n <= hi)
 export const count = wholeFrom(0)
 export const names = <K extends string>(keys: readonly K[]): t.Type<K, K, unknown> =>
-  told(keys.map((k) => `"${k}"`).join(' | '), (u): u is K => (keys as readonly unknown[]).includes(u))
+  codecOf(keys.map((k) => `"${k}"`).join(' | '), (u): u is K => (keys as readonly unknown[]).includes(u))
 
 const LONGEST = 1000
 /** Control and invisible characters could forge what a terminal shows, and break a line out of a comment. */
 const UNFIT = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u
 /** Words from a file that are shown to people. */
-export const words = told(
+export const words = codecOf(
   `a text of at most ${LONGEST} characters, all of them visible`,
   (u): u is string => typeof u === 'string' && u.length <= LONGEST && !UNFIT.test(u),
 )

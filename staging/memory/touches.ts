@@ -48,13 +48,13 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
 }
 
 /** For each page of a storage the part that it belongs to, and where parts begin. */
-interface Parts {
+interface StorageParts {
   readonly partOf: Int32Array
   readonly starts: readonly number[]
 }
 
 /** Cut at `seams`, and then into parts of at most so many pages. */
-const cutAt = (pages: number, seams: readonly number[], most: number): Parts => {
+const cutAt = (pages: number, seams: readonly number[], most: number): StorageParts => {
   const chunkOf = new Int32Array(pages)
   const starts: number[] = []
   const isSeam = new Set(seams)
@@ -74,7 +74,7 @@ const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at:
   return new Set([...out].filter((s) => at.kinds[s] === 'value' || at.kinds[s] === 'fed'))
 }
 
-const partsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Parts[] =>
+const partsOf = (at: Placement, tiled: ReadonlySet<number>): readonly StorageParts[] =>
   at.storages.map((s) => {
     const pages = Math.max(1, pagesFor(s.bytes))
     const kind = at.kinds[s.id]!

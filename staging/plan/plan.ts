@@ -66,7 +66,7 @@ export interface Segment extends t.TypeOf<typeof segmentCodec> {}
 // ---------------------------------------------------------------- cells and calls: the segments, unrolled
 
 /**
- * A cell is a stretch of bytes with one meaning for one stretch of time.
+ * A cell is memory that holds a value for a while.
  *  persistent  parameters, state, the loss: always resident       fed        input and target, read from the data source
  *  whole       a value of the step, from producer to last reader (values computed in place share their cell)
  *  local       a tile's slice of a value, inside one segment; sized for the largest tile

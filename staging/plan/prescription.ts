@@ -2,7 +2,7 @@
 import type { Grid } from './plan'
 
 /** Before the layer at this place of the list, or inside it, after what it sums. */
-export interface Cut {
+export interface PrescribedCut {
   readonly at: number
   readonly inside: boolean
 }
@@ -10,6 +10,6 @@ export interface Prescription {
   /** All layers in execution order; some have no op. */
   readonly layers: readonly string[]
   /** In order, and apart from each other. */
-  readonly ranges: readonly { readonly begin: Cut; readonly end: Cut; readonly grid: Grid }[]
-  readonly checkpoints: readonly Cut[]
+  readonly ranges: readonly { readonly begin: PrescribedCut; readonly end: PrescribedCut; readonly grid: Grid }[]
+  readonly checkpoints: readonly PrescribedCut[]
 }

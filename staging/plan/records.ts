@@ -139,10 +139,10 @@ export const emptySections = (): Sections =>
   Object.fromEntries(Object.entries(SECTIONS).map(([name, s]) => [name, new Records<Fields>(s)])) as unknown as Sections
 
 /** What the writer of a tape says of the whole; the rest of the header follows from the sections. */
-export type Said = Pick<Values<typeof HEADER>, 'floatType' | 'events' | 'budgetPages' | 'peakPages' | 'tierBytes'>
+export type HeaderValues = Pick<Values<typeof HEADER>, 'floatType' | 'events' | 'budgetPages' | 'peakPages' | 'tierBytes'>
 
 /** One tape of all sections, under its header and checksum. */
-export const joined = (sections: Sections, said: Said): Uint8Array => {
+export const joined = (sections: Sections, values: HeaderValues): Uint8Array => {
   let at = sizeOf(HEADER)
   const offsets = sectionNames.map((s) => {
     const offset = at
@@ -153,7 +153,7 @@ export const joined = (sections: Sections, said: Said): Uint8Array => {
   sectionNames.forEach((s, i) => out.set(sections[s].done(), offsets[i]!))
   const head = new Records({ fields: HEADER })
   head.add({
-    ...said,
+    ...values,
     magic: [...MAGIC].map((ch) => ch.charCodeAt(0)),
     version: TAPE_VERSION,
     bytes: at,

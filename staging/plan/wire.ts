@@ -42,41 +42,41 @@ const CAUSE = choice({ type: 'Cause', title: 'cause', names: ['memory', 'data'] 
 // ---------------------------------------------------------------- fields
 
 export type Width = 'u8' | 'u16' | 'u32' | 'u64' | 'f64'
-interface Said {
+interface FieldText {
   readonly width: Width
   readonly what?: string
 }
-export interface Plain extends Said {
+export interface Plain extends FieldText {
   readonly kind: 'number'
 }
-export interface Several extends Said {
+export interface Several extends FieldText {
   readonly kind: 'numbers'
   readonly times: number
 }
-export interface Named<N extends string = string> extends Said {
+export interface Named<N extends string = string> extends FieldText {
   readonly kind: 'choice'
   readonly of: Choice<N>
 }
 /** Bits, from the lowest. */
-export interface Flags<N extends string = string> extends Said {
+export interface Flags<N extends string = string> extends FieldText {
   readonly kind: 'flags'
   readonly names: readonly N[]
 }
 /** Of a record in a section (or of an event); `optional`: or NONE, which a writer gives as null. */
-export interface Index<O extends boolean = boolean> extends Said {
+export interface Index<O extends boolean = boolean> extends FieldText {
   readonly kind: 'index'
   readonly of: string
   readonly optional: O
 }
 /** The first of so many records of a section as the fields in `counts` say together. */
-export interface Span extends Said {
+export interface Span extends FieldText {
   readonly kind: 'span'
   readonly of: string
   readonly counts: readonly string[]
   readonly words: string
 }
 /** Always 0; writers do not mention it. */
-export interface Reserved extends Said {
+export interface Reserved extends FieldText {
   readonly kind: 'reserved'
   readonly times: number
 }

@@ -4,7 +4,7 @@
 // Worked example: layers conv1 bn1 relu, range [before conv1, in bn1): groups {conv2d bn_stats} tiled, {bn_apply relu} not.
 import type { Graph, Op, OpId } from '../graph/graph'
 import { UNTILED } from '../plan/plan'
-import type { Cut, Prescription } from '../plan/prescription'
+import type { PrescribedCut, Prescription } from '../plan/prescription'
 import { forwardOps, type Group, summed } from '../tile/segments'
 
 export const prescribedGroups = (graph: Graph, p: Prescription): readonly Group[] => {
@@ -12,7 +12,7 @@ export const prescribedGroups = (graph: Graph, p: Prescription): readonly Group[
   const placeOf = new Map(p.layers.map((name, i) => [name, i]))
   // The loss stands after all layers.
   const places = ops.map((op) => placeOf.get(op.layer) ?? p.layers.length)
-  const positionOf = (c: Cut): number => {
+  const positionOf = (c: PrescribedCut): number => {
     const first = places.filter((place) => place < c.at).length
     return c.inside
       ? first +
@@ -32,7 +32,7 @@ export const prescribedGroups = (graph: Graph, p: Prescription): readonly Group[
 }
 
 /** A range that holds the last layer holds the loss. */
-const endOf = (c: Cut, p: Prescription, positionOf: (c: Cut) => number, all: number): number =>
+const endOf = (c: PrescribedCut, p: Prescription, positionOf: (c: PrescribedCut) => number, all: number): number =>
   c.at >= p.layers.length ? all : positionOf(c)
 
 const afterSums = (graph: Graph, ops: readonly Op[]): number => {

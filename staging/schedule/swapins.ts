@@ -4,9 +4,9 @@
 // Worked example: x is needed at call 6 and takes two calls' time: it starts at point 4; if only point 5 has room, call 6 waits.
 import type { Point } from '../plan/plan'
 import { byPoint, type PlannedResidency } from './stays'
-import type { Copies } from './swapouts'
+import type { SwapContext } from './swapouts'
 
-interface Copy {
+interface SwapIn {
   readonly r: PlannedResidency
   readonly total: number
   left: number
@@ -14,7 +14,7 @@ interface Copy {
 }
 
 /** Seconds of each call in which swaps in that planners have timed themselves keep the link busy. */
-const timedBusy = (rs: readonly PlannedResidency[], { calls, seconds }: Copies): Float64Array => {
+const timedBusy = (rs: readonly PlannedResidency[], { calls, seconds }: SwapContext): Float64Array => {
   const busy = new Float64Array(calls.length)
   const starting = byPoint(
     rs.filter((r) => r.timed),
@@ -29,17 +29,22 @@ const timedBusy = (rs: readonly PlannedResidency[], { calls, seconds }: Copies):
   return busy
 }
 
-export const placeSwapIns = (rs: readonly PlannedResidency[], occ: Int32Array, outBusy: Float64Array, copies: Copies): void => {
+export const placeSwapIns = (
+  rs: readonly PlannedResidency[],
+  occ: Int32Array,
+  outBusy: Float64Array,
+  copies: SwapContext,
+): void => {
   const { calls, budget, link, seconds } = copies
   const swaps = rs.filter((r) => r.swapIn && !r.timed)
   const starting = byPoint(swaps, (r) => r.first)
   const earliest = byPoint(swaps, (r) => r.previous?.release ?? 0)
   const inBusy = timedBusy(rs, copies)
-  const copyOf = new Map<PlannedResidency, Copy>()
-  const pending: Copy[] = []
+  const copyOf = new Map<PlannedResidency, SwapIn>()
+  const pending: SwapIn[] = []
   let head = 0
   let held = 0
-  const settle = (c: Copy, p: Point): void => {
+  const settle = (c: SwapIn, p: Point): void => {
     c.settled = true
     held -= c.r.pages
     c.r.acquire = p
@@ -57,7 +62,7 @@ export const placeSwapIns = (rs: readonly PlannedResidency[], occ: Int32Array, o
     }
   }
   /** Starts no earlier than p: what the link had done for others by then, it does for this one. */
-  const cutShort = (c: Copy, p: Point): void => {
+  const cutShort = (c: SwapIn, p: Point): void => {
     const first = pending[head]!
     if (first !== c) first.left = Math.min(first.total, first.left + c.left)
     settle(c, p)

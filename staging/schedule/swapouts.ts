@@ -6,14 +6,14 @@ import type { Link } from '../graph/machine'
 import type { Call, Point } from '../plan/plan'
 import { byPoint, type PlannedResidency } from './stays'
 
-export interface Copies {
+export interface SwapContext {
   readonly calls: readonly Call[]
   readonly budget: number
   readonly link: Link
   readonly seconds: (r: PlannedResidency) => number
 }
 
-interface Copy {
+interface SwapOut {
   readonly r: PlannedResidency
   readonly end: number
 }
@@ -21,7 +21,7 @@ interface Copy {
 export const placeSwapOuts = (
   rs: readonly PlannedResidency[],
   occ: Int32Array,
-  { calls, budget, seconds }: Copies,
+  { calls, budget, seconds }: SwapContext,
 ): Float64Array => {
   const swaps = rs.filter((r) => r.swapOut)
   const starting = byPoint(swaps, (r) => r.settled)
@@ -38,7 +38,7 @@ export const placeSwapOuts = (
   const late = new Int32Array(occ.length)
   const busy = new Float64Array(calls.length)
   /** Copies whose stays are over, in order of their ends, from `head` on: their pages are held for nothing else. */
-  const pending: Copy[] = []
+  const pending: SwapOut[] = []
   let head = 0
   let held = 0
   let time = 0

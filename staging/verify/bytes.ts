@@ -5,9 +5,9 @@ import { PAGE_BYTES } from '../core/bytes'
 import type { View } from '../plan/plan'
 import { inBox, volume } from './region'
 
-export type Run = readonly [lo: number, hi: number]
+export type ByteRange = readonly [lo: number, hi: number]
 
-export const byteRuns = (view: View, elementBytes: number, exact = false): readonly Run[] => {
+export const byteRuns = (view: View, elementBytes: number, exact = false): readonly ByteRange[] => {
   const { held, box } = view
   if (inBox(box, held)) return [[0, volume(held) * elementBytes]]
   const pixel = (held[1][1] - held[1][0]) * elementBytes
@@ -34,24 +34,24 @@ export const byteRuns = (view: View, elementBytes: number, exact = false): reado
 // ---------------------------------------------------------------- sets of bytes
 
 /** Disjoint, ascending runs. */
-export type Bytes = readonly Run[]
+export type Bytes = readonly ByteRange[]
 
 export const withRun = (set: Bytes, lo: number, hi: number): Bytes => {
   const apart = set.filter((r) => r[1] < lo || hi < r[0])
   const near = set.filter((r) => !(r[1] < lo || hi < r[0]))
-  const one: Run = [Math.min(lo, ...near.map((r) => r[0])), Math.max(hi, ...near.map((r) => r[1]))]
+  const one: ByteRange = [Math.min(lo, ...near.map((r) => r[0])), Math.max(hi, ...near.map((r) => r[1]))]
   return [...apart, one].sort((a, b) => a[0] - b[0])
 }
 
 export const withoutRun = (set: Bytes, lo: number, hi: number): Bytes =>
-  set.flatMap((r): Run[] =>
+  set.flatMap((r): ByteRange[] =>
     r[1] <= lo || hi <= r[0] ? [r] : [[r[0], lo] as const, [hi, r[1]] as const].filter((p) => p[0] < p[1]),
   )
 
 export const meetsRun = (set: Bytes, lo: number, hi: number): boolean => set.some((r) => r[0] < hi && lo < r[1])
 
 /** Whether a set meets any of these ascending runs. */
-export const meetsAny = (set: Bytes, runs: readonly Run[]): boolean => {
+export const meetsAny = (set: Bytes, runs: readonly ByteRange[]): boolean => {
   let i = 0
   return runs.some(([lo, hi]) => {
     while (i < set.length && set[i]![1] <= lo) i++

@@ -9,19 +9,19 @@ import { broken, type Fault, type VerifyFailed } from './failure'
 import { contains, inBox, lacking, NOTHING, plus, type Region, regionText, touches, within, without } from './region'
 
 /** The contribution, complete, of these elements of `source` through op `by` (-1: themselves). */
-export interface Part {
+export interface SourcePart {
   readonly source: number
   readonly by: number
   readonly taken: Region
 }
 /** One way to say what a partial sum consists of: all its parts. A sum may be described by its near or its far sources. */
-export type Way = readonly Part[]
+export type Way = readonly SourcePart[]
 
 /**
  * What a call puts into a box. A tile's partial sum is zero outside its box, so `exact` may reach beyond it: there the
  * value is zero for good (a stride that skips rows).
  */
-export interface Piece {
+export interface Contribution {
   readonly exact: Region
   /** Each way is true by itself; none where all elements are final and nobody needs to know more. */
   readonly ways: readonly Way[]
@@ -29,7 +29,7 @@ export interface Piece {
   readonly support: Box
 }
 
-export interface Content extends Piece {
+export interface Content extends Contribution {
   readonly held: Box
   /** Elements that are written, zeroed or summed into. */
   readonly defined: Region
@@ -50,7 +50,7 @@ export interface Contents {
   /** Why a box of the view's value cannot be read as final, if so. */
   readonly needExact: (view: View, call: number) => Fault
   readonly missing: (view: View, call: number) => VerifyFailed
-  readonly write: (view: View, piece: Piece, call: number) => Fault
+  readonly write: (view: View, piece: Contribution, call: number) => Fault
   readonly sum: (view: View, content: Content) => void
   /** A cell's bytes are taken over: whatever shared them is gone. */
   readonly claim: (cell: number) => void
@@ -90,7 +90,7 @@ const cut = (content: Content, box: Box): Content | undefined => {
   return left.exact.length + left.defined.length === 0 ? undefined : left
 }
 
-const written = (old: Content | undefined, view: View, piece: Piece, segment: number, tile: number): Content => {
+const written = (old: Content | undefined, view: View, piece: Contribution, segment: number, tile: number): Content => {
   const zeroes = piece.exact.length + piece.ways.length === 0
   // An accumulator may be zeroed band by band while other bands are summed into.
   if (zeroes && old && !touches(old.defined, view.box)) return { ...old, defined: plus(old.defined, view.box) }
@@ -174,7 +174,7 @@ export const trackContents = (facts: Facts): Contents => {
   const sourcesText = ([way]: readonly Way[]): string =>
     way ? way.map((p) => `of '${name(p.source)}' it has ${regionText(p.taken)}`).join(', ') : 'it holds zeros'
 
-  const write = (view: View, piece: Piece, call: number): Fault => {
+  const write = (view: View, piece: Contribution, call: number): Fault => {
     const whole = plan.cells[view.cell]!.scope !== 'local'
     const { values } = states[view.cell]!
     claim(view.cell)

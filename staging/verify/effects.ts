@@ -5,7 +5,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { type Box, hullBox } from '../core/box'
 import type { AccessMap } from '../ops/op'
 import type { Call, View } from '../plan/plan'
-import type { Contents, Piece } from './contents'
+import type { Contents, Contribution } from './contents'
 import type { Facts, OpFacts } from './facts'
 import { broken, eachFault, type Fault, firstFault, type VerifyFailed } from './failure'
 import { iterationOf } from './operands'
@@ -18,12 +18,12 @@ export interface Effects {
   readonly run: (call: number) => Fault
 }
 
-const exactly = (box: Box): Piece => ({ exact: [box], ways: [], support: box })
+const exactly = (box: Box): Contribution => ({ exact: [box], ways: [], support: box })
 
 // ---------------------------------------------------------------- results of ops
 
 /** A result of an op that consumes pieces of its anchor. */
-const consumed = (facts: Facts, access: AccessMap | null, out: View, anchor: View, got: Taken): Piece => {
+const consumed = (facts: Facts, access: AccessMap | null, out: View, anchor: View, got: Taken): Contribution => {
   const full = facts.full[out.value]!
   const whole = facts.full[anchor.value]!
   const exact = access === null ? [] : got.exact.map((e) => final(access, e, whole, full)).reduce<Region>(plus, [])
@@ -33,7 +33,7 @@ const consumed = (facts: Facts, access: AccessMap | null, out: View, anchor: Vie
 }
 
 /** The result of a sum of partial gradients, each in its own box. */
-const gathered = (facts: Facts, out: View, got: readonly Taken[]): Either<string, Piece> => {
+const gathered = (facts: Facts, out: View, got: readonly Taken[]): Either<string, Contribution> => {
   if (got.every((t) => t.own && t.ways.length === 0 && inBox(t.support, out.box))) return right(exactly(out.box))
   const ways = merged(facts, got)
   if (isLeft(ways)) return ways
@@ -48,7 +48,7 @@ const resultsOf = (
   f: OpFacts,
   c: Call,
   index: number,
-): Either<VerifyFailed, readonly Piece[]> => {
+): Either<VerifyFailed, readonly Contribution[]> => {
   const { anchor } = f.def
   if (f.gathers) {
     const got: Taken[] = []

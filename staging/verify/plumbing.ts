@@ -2,7 +2,7 @@
 // In: the contents before the call. Out: the contents after it, or the fault.
 import { isLeft } from 'fp-ts/Either'
 import type { Call, View } from '../plan/plan'
-import type { Content, Contents, Piece } from './contents'
+import type { Content, Contents, Contribution } from './contents'
 import type { Facts } from './facts'
 import { broken, type Fault } from './failure'
 import { contains, NOTHING, plus, sameRegion, touches } from './region'
@@ -23,7 +23,7 @@ const copy = (facts: Facts, contents: Contents, x: View, y: View, index: number)
     const got = take(facts, contents, x, -1, index)
     return isLeft(got) ? got.left : contents.write(y, got.right, index)
   }
-  const exact: Piece = { exact: [x.box], ways: [], support: x.box }
+  const exact: Contribution = { exact: [x.box], ways: [], support: x.box }
   return contents.needExact(x, index) ?? contents.write(y, exact, index)
 }
 

@@ -4,12 +4,12 @@
 import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
 import { hullBox } from '../core/box'
 import type { View } from '../plan/plan'
-import type { Content, Contents, Part, Piece, Way } from './contents'
+import type { Content, Contents, SourcePart, Contribution, Way } from './contents'
 import type { Facts } from './facts'
 import { broken, type VerifyFailed } from './failure'
 import { contains, disjoint, elementsIn, inBox, type Region, regionText, sameRegion, union, within } from './region'
 
-export interface Taken extends Piece {
+export interface Taken extends Contribution {
   /** The box as a source of its own, when its elements are final. */
   readonly own: Way | null
 }
@@ -24,7 +24,7 @@ export const waysOf = (t: Taken): readonly Way[] => fewest(t.own ? [...t.ways, t
 const isComplete = (facts: Facts, way: Way): boolean => way.every((p) => contains(p.taken, facts.full[p.source]!))
 
 /** A piece whose contributions are all in is final wherever it was written. */
-export const settled = (facts: Facts, piece: Piece, written: Region): Piece =>
+export const settled = (facts: Facts, piece: Contribution, written: Region): Contribution =>
   piece.ways.some((way) => isComplete(facts, way)) ? { ...piece, exact: written, ways: [] } : piece
 
 /** What an op that is linear in this operand gets: final elements, or all of a partial sum of the same tile, or both. */
@@ -53,8 +53,8 @@ export const take = (facts: Facts, contents: Contents, view: View, by: number, c
 // ---------------------------------------------------------------- adding
 
 const sameSource =
-  (p: Part) =>
-  (q: Part): boolean =>
+  (p: SourcePart) =>
+  (q: SourcePart): boolean =>
     p.source === q.source && p.by === q.by
 const sameSources = (a: Way, b: Way): boolean => a.length === b.length && a.every((p) => b.some(sameSource(p)))
 
@@ -79,7 +79,7 @@ const addTiles =
   (a: Way, b: Way): Either<string, Way> => {
     if (!sameSources(a, b))
       return left(`one tile takes it from '${facts.name(a[0]!.source)}', another from '${facts.name(b[0]!.source)}'`)
-    const sum: Part[] = []
+    const sum: SourcePart[] = []
     for (const p of a) {
       const q = b.find(sameSource(p))!
       if (!disjoint(p.taken, q.taken))
@@ -125,7 +125,7 @@ export const accumulated = (facts: Facts, y: Content, x: Taken): Either<string, 
 }
 
 /** How many elements each statistic in the view was taken over: of the same images, where images have their own. */
-export const momentsCount = (facts: Facts, view: View, content: Piece): number => {
+export const momentsCount = (facts: Facts, view: View, content: Contribution): number => {
   const producer = facts.producer[view.value]
   const anchor = producer?.def.anchor
   if (!producer || typeof anchor !== 'number') return 0

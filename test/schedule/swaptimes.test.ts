@@ -289,7 +289,7 @@ test('the tightest call', () => {
 
 // ---------------------------------------------------------------- every schedule
 
-interface Case {
+interface StaysCase {
   readonly planned: readonly PlannedStays[]
   readonly seconds: readonly number[]
 }
@@ -313,7 +313,7 @@ const onesStays = (calls: number) =>
     split: fc.boolean(),
   })
 
-const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) =>
+const cases: fc.Arbitrary<StaysCase> = fc.integer({ min: 3, max: 24 }).chain((calls) =>
   fc.record({
     seconds: fc.array(fc.constantFrom(0, 0.5, 1, 3), { minLength: calls, maxLength: calls }),
     planned: fc.array(onesStays(calls), { minLength: 1, maxLength: 7 }).map((list) =>
@@ -343,7 +343,7 @@ const cases: fc.Arbitrary<Case> = fc.integer({ min: 3, max: 24 }).chain((calls) 
 )
 
 /** The same with times that a planner might ask for. */
-const timed = ({ planned }: Case, wishes: readonly number[]): readonly PlannedStays[] =>
+const timed = ({ planned }: StaysCase, wishes: readonly number[]): readonly PlannedStays[] =>
   planned.map((t) => ({
     ...t,
     timing: t.swapped.map((leaves, i) => {

@@ -34,7 +34,7 @@ interface DraftSegment {
   ops: Set<number>
 }
 
-export class Draft {
+export class PlanByHand {
   private readonly cells: DraftCell[] = []
   private readonly calls: Call[] = []
   private readonly segments: DraftSegment[] = []

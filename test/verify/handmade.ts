@@ -3,7 +3,7 @@
 import { must, Sketch, trainingFrom } from '../graph/sketch'
 import type { Graph } from '../../staging/graph/graph'
 import type { Range } from '../../staging/core/box'
-import { Draft, type MutablePlan } from './draft'
+import { PlanByHand, type MutablePlan } from './draft'
 
 const trained = (s: Sketch, output: number): Graph => {
   const optimizer = { kind: 'sgd', lr: 0.1, momentum: 0, weightDecay: 0, nesterov: false } as const
@@ -14,7 +14,7 @@ const trained = (s: Sketch, output: number): Graph => {
 export const tiledPlan = (): MutablePlan => {
   const s = new Sketch([1, 1, 8, 4])
   const r1 = s.op('relu', { slope: 0 }, [s.conv(s.image, 'c1', 1, 3, undefined, false)], 'r1')
-  const d = new Draft(trained(s, s.conv(r1, 'c2', 1, 3, undefined, false)))
+  const d = new PlanByHand(trained(s, s.conv(r1, 'c2', 1, 3, undefined, false)))
   const tiles: readonly { readonly own: Range; readonly halo: Range; readonly wide: Range }[] = [
     { own: [0, 4], halo: [0, 5], wide: [0, 6] },
     { own: [4, 8], halo: [3, 8], wide: [2, 8] },
@@ -67,7 +67,7 @@ export const tiledPlan = (): MutablePlan => {
 /** image -> norm -> mean squared error; the statistics and their gradients are made of two tiles. */
 export const normPlan = (): MutablePlan => {
   const s = new Sketch([1, 2, 8, 4])
-  const d = new Draft(trained(s, s.norm(s.conv(s.image, 'c', 2, 1, undefined, false), 'n')))
+  const d = new PlanByHand(trained(s, s.norm(s.conv(s.image, 'c', 2, 1, undefined, false), 'n')))
   const tiles: readonly Range[] = [
     [0, 4],
     [4, 8],
@@ -109,7 +109,7 @@ export const normPlan = (): MutablePlan => {
 }
 
 /** The sgd op of one parameter: a layer may have several. */
-const update = (d: Draft, name: string): void => {
+const update = (d: PlanByHand, name: string): void => {
   const op = d.graph.ops.find((o) => o.kind === 'sgd' && d.graph.values[o.ins[0]!]!.name === name)!
   d.runOp(op.id, [d.of(name), d.of(`${name}.grad`)], [])
 }
@@ -121,7 +121,7 @@ const update = (d: Draft, name: string): void => {
 export const swapPlan = (): MutablePlan => {
   const s = new Sketch([1, 1, 1024, 1024])
   const r1 = s.op('relu', { slope: 0 }, [s.conv(s.image, 'c1', 1, 1, undefined, false)], 'r1')
-  const d = new Draft(trained(s, s.conv(r1, 'c2', 1, 1, undefined, false)))
+  const d = new PlanByHand(trained(s, s.conv(r1, 'c2', 1, 1, undefined, false)))
   const scratch = d.scratch(4096)
   d.segment('forward', 'forward')
   d.run('c1', 'conv2d', [d.of('image'), d.of('c1.weight')], [d.of('c1')], scratch)

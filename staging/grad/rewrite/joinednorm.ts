@@ -4,16 +4,16 @@
 // Worked example, the second layer of a dense block: concat(a, b), bn_stats, bn_relu_apply, …, concat(ab, c), bn_stats, …
 // becomes bn_stats(b), join_stats(a's, b's), joined_norm(a, b), …, bn_stats(c), join_stats(a's, b's, c's), joined_norm(a, b, c).
 import type { Op, ValueId } from '../../graph/graph'
-import { type Draft, rewriteOps } from './rewrite'
+import { type Unfinished, rewriteOps } from './rewrite'
 
 const NORMS = new Set(['bn_stats', 'bn_apply', 'bn_relu_apply'])
 
 /** Whether nothing needs the concatenation as one value. */
-const isOnlyNormalised = (d: Draft, v: ValueId, more: readonly string[] = []): boolean =>
+const isOnlyNormalised = (d: Unfinished, v: ValueId, more: readonly string[] = []): boolean =>
   d.readers(v).every((o) => NORMS.has(o.kind) || more.includes(o.kind))
 
 /** The parts of a value that is a concatenation for norms. */
-const partsOf = (d: Draft, v: ValueId): readonly ValueId[] | undefined => {
+const partsOf = (d: Unfinished, v: ValueId): readonly ValueId[] | undefined => {
   const maker = d.maker(v)
   return maker?.kind === 'concat' && isOnlyNormalised(d, v) ? maker.ins : undefined
 }

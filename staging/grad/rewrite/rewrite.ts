@@ -43,7 +43,7 @@ const compacted = (s: ElaboratedStep, values: readonly Value[], ops: readonly Op
 }
 
 /** What a rule for single ops sees of the graph: what the pass has made of the ops before, but for held values; who reads what. */
-export interface Draft {
+export interface Unfinished {
   readonly graph: Graph
   readonly values: readonly Value[]
   readonly maker: (v: ValueId) => Op | undefined
@@ -52,7 +52,7 @@ export interface Draft {
 }
 
 /** The ops that stand in an op's place, with outputs that are its own at the end. */
-export type OpRule = (op: Op, draft: Draft) => readonly Op[] | undefined
+export type OpRule = (op: Op, unfinished: Unfinished) => readonly Op[] | undefined
 
 /** Each op by a rule; what then makes only values that nothing reads any more goes, if something read them before. */
 export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
@@ -65,7 +65,7 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
     const values = [...g.values]
     const makers = new Map<ValueId, Op>()
     const ruled = rule()
-    const draft: Draft = {
+    const unfinished: Unfinished = {
       graph: g,
       values,
       maker: (v) => (held.has(v) ? undefined : makers.get(v)),
@@ -74,7 +74,7 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
     }
     let changed = false
     const ops = g.ops.flatMap((op) => {
-      const replacement = cut.has(op.outs[0]!) ? undefined : ruled(op, draft)
+      const replacement = cut.has(op.outs[0]!) ? undefined : ruled(op, unfinished)
       changed ||= replacement !== undefined
       const now = replacement ?? [op]
       for (const o of now) for (const v of o.outs) makers.set(v, o)

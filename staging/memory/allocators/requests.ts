@@ -38,7 +38,7 @@ const mobilityOf = (plan: Plan, cell: Cell): Mobility => {
   return readers.length > 1 || (readers.length === 1 && readers[0] !== next) ? 'temporary' : 'movable'
 }
 
-interface Stretch {
+interface PointSpan {
   readonly from: Point
   readonly to: Point
 }
@@ -55,9 +55,9 @@ const residenciesByStorage = (plan: Plan): ReadonlyMap<number, readonly Residenc
 }
 
 /** When any of a cell's pages are on the device while it lives; fed data from when it begins to arrive. */
-const stretchesOf = (plan: Plan, c: Cell, residencies: readonly Residency[]): readonly Stretch[] => {
+const spansOf = (plan: Plan, c: Cell, residencies: readonly Residency[]): readonly PointSpan[] => {
   const [first, end] = pagesOf(plan.places[c.id]!.offset, c.bytes)
-  const out: Stretch[] = []
+  const out: PointSpan[] = []
   for (const r of residencies) {
     const from = c.scope === 'fed' ? r.acquire : Math.max(r.acquire, c.first)
     const to = Math.min(r.release, c.last + 1)
@@ -72,10 +72,10 @@ const stretchesOf = (plan: Plan, c: Cell, residencies: readonly Residency[]): re
 export const requestsOf = (plan: Plan): readonly Request[] => {
   const residencies = residenciesByStorage(plan)
   const end = plan.calls.length
-  const livesOf = (c: Cell): readonly Stretch[] => {
+  const livesOf = (c: Cell): readonly PointSpan[] => {
     if (c.scope === 'persistent') return [{ from: 0, to: end }]
     if (c.scope === 'local' || c.scope === 'workspace') return [{ from: c.first, to: c.last + 1 }]
-    return stretchesOf(plan, c, residencies.get(plan.places[c.id]!.storage) ?? [])
+    return spansOf(plan, c, residencies.get(plan.places[c.id]!.storage) ?? [])
   }
   return plan.cells
     .flatMap((c) => livesOf(c).map((life) => ({ ...life, label: c.label, bytes: c.bytes, mobility: mobilityOf(plan, c) })))
