@@ -1,8 +1,8 @@
-// What a model file exports, as a model. In: an unknown default export, sizes from the command line. Out: Model, or what
-// is wrong in words. Recognised by its fields alone, since the file may have loaded another copy of this package.
+// What a model file exports, as a model or a step. In: an unknown default export, sizes from the command line. Out: either, or
+// what is wrong in words. Recognised by its fields alone, since the file may have loaded another copy of this package.
 import { type Either, left } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
-import { type InputOverride, type Model, modelAt } from './model'
+import { type InputOverride, modelAt } from './model'
 import type { Trainable } from './trainable'
 import { decodeStep } from './stepdecode'
 
@@ -18,19 +18,14 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
   return [o.batch ?? b, c, o.height ?? h, o.width ?? w]
 }
 
-/** A `step(...)`, a `model(...)`, or a net with an image size. */
+/** A `step(...)`, a `model(...)`, or a bare net that is given its image size: colour images, one at a time unless said otherwise. */
 export const asTrainable = (exported: unknown, override: InputOverride = {}): Either<GraphError, Trainable> => {
-  const u = unwrapped(exported)
-  return isObject(u) && u['kind'] === 'step' ? decodeStep(u, override) : asModel(exported, override)
-}
-
-/** A `model(...)`, or a bare net that is given its image size: colour images, one at a time unless said otherwise. */
-export const asModel = (exported: unknown, override: InputOverride = {}): Either<GraphError, Model> => {
   const u = unwrapped(exported)
   if (!isObject(u))
     return invalid(
       `${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), a net, or step(...)`,
     )
+  if (u['kind'] === 'step') return decodeStep(u, override)
   if (u['kind'] === 'model') return modelAt(overridden(u['input'], override), u['net'])
   if (override.height === undefined || override.width === undefined)
     return invalid('it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given')

@@ -6,7 +6,7 @@ import { elaborate } from '../../dsl'
 import { zooNames } from '../../src/zoo'
 import { modelNamed } from '../../src/cli/model'
 import { type StagedModel, stageNamed } from '../../src/cli/stage'
-import { stepOf } from '../../src/stage/prepare'
+import { stepWith } from '../../src/stage/prepare'
 import { trainingGraph } from '../../staging/compile'
 import { devices } from '../../staging/devices'
 import type { Graph } from '../../staging/graph/graph'
@@ -59,7 +59,7 @@ export const plainGraph = (c: Case): Graph => {
   const named = modelNamed(c.model, { height: c.image, width: c.image, batch: c.batch })
   const graph = pipe(
     named,
-    E.chain(({ model, loss }) => stepOf(model, loss === undefined ? {} : { loss })),
+    E.chain(({ model, loss }) => stepWith(model, { loss })),
     E.chainW((step) => elaborate(step, c.model)),
     E.chainW((step) => trainingGraph(step, { device: { ...devices.cpu, fused: false }, precision: 'fp32' })),
   )

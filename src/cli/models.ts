@@ -6,7 +6,7 @@ import { elaborate } from '../../dsl'
 import { zoo, type ZooEntry } from '../zoo'
 import { elementsOf } from '../../staging/core/box'
 import { showCount, showShape } from '../report/format'
-import { stepOf } from '../stage/prepare'
+import { stepWith } from '../stage/prepare'
 import type { Done, Output } from './output'
 
 interface Row {
@@ -20,7 +20,7 @@ interface Row {
 const rowOf = (entry: ZooEntry): Row => {
   const elaborated = pipe(
     entry.build(),
-    E.chainW((model) => stepOf(model, entry.loss === undefined ? {} : { loss: entry.loss })),
+    E.chainW((model) => stepWith(model, entry)),
     E.chainW((step) => elaborate(step, entry.name)),
   )
   if (isLeft(elaborated)) throw new Error(`the zoo's ${entry.name} does not build`)

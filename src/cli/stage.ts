@@ -4,14 +4,13 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Loss } from '../../dsl'
-import { stepsOwn } from '../../dsl/plan/words'
 import type { Precision } from '../../staging/devices'
 import { type Algorithms, precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
 import { machineNamed, type MachineOptions } from '../machine/machine'
 import { tryLoadPlan } from '../stage/planfile'
-import { type Own, prepare, type Prepared } from '../stage/prepare'
+import { prepare, type Prepared } from '../stage/prepare'
 import { describePlan, type Staged, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { type InputOptions, knownAllocator, type OptimizerOptions, optimizerOf, overrideOf } from './options'
@@ -50,8 +49,8 @@ const DECIDED = [
   'momentum',
   'weightDecay',
 ] as const
-/** What a step says itself. */
-const STEPS_OWN = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
+/** What is said of a model, and a step says itself. */
+const SAID = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
 const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 
 const machineOptions = (o: StagingOptions): MachineOptions => ({
@@ -83,26 +82,22 @@ export interface PreparedModel {
   readonly prepared: Prepared
 }
 
-/** What a model's output is compared with, and by what it is trained; a step says so itself, whatever command it is given to. */
-const ownOf = ({ model, loss }: NamedModel, o: StagingOptions): Either<SpillwayError, Own> => {
-  const given = model.kind === 'step' ? STEPS_OWN.filter((k) => o[k] !== undefined) : []
-  return given.length
-    ? E.left(usage(stepsOwn(given.map(flagOf).join(', '))))
-    : pipe(
-        optimizerOf(o),
-        E.map((optimizer) => ({ loss: o.loss ?? loss, optimizer })),
-      )
-}
-
 /** All that is checked, and made, before anything is planned. */
 export const prepareNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, PreparedModel> =>
   pipe(
     knownAllocator(o.allocator ?? 'pages'),
     E.flatMap(() => modelNamed(modelText, overrideOf(o))),
     E.bindTo('named'),
-    E.bind('own', ({ named }) => ownOf(named, o)),
+    E.bind('optimizer', () => optimizerOf(o)),
     E.bind('machine', () => machineNamed(o.machine ?? 'cpu', machineOptions(o))),
-    E.bind('prepared', ({ named, own, machine }) => prepare(named.model, machine, { ...own, name: named.name })),
+    E.bind('prepared', ({ named: { name, model, loss }, optimizer, machine }) =>
+      prepare(model, machine, {
+        loss: o.loss ?? loss,
+        optimizer,
+        name,
+        said: SAID.filter((k) => o[k] !== undefined).map(flagOf),
+      }),
+    ),
   )
 
 export const stageNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {

@@ -15,7 +15,7 @@ import type { Plan } from '../../staging/plan/plan'
 import type { RunIdentity } from '../train/checkpoint'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/machine'
-import { type Own, stepOf } from './prepare'
+import { type Own, stepWith } from './prepare'
 import type { Staged } from './stage'
 
 export const identityOf = (staged: Staged, seed: number, data: string, weights: string | undefined): RunIdentity => ({
@@ -40,7 +40,7 @@ const ownOf = ({ ops }: Graph): Own => {
 /** The step of a model or a step that a plan is of, if it is of this one. */
 export const elaboratedFor = (model: Trainable, { graph }: Plan): Either<SpillwayError, Elaborated> =>
   pipe(
-    model.kind === 'step' ? E.right(model) : stepOf(model, ownOf(graph)),
+    stepWith(model, ownOf(graph)),
     E.flatMap((step) => elaborate(step, graph.name)),
   )
 

@@ -31,14 +31,21 @@ export interface Own {
 }
 export interface Named extends Own {
   readonly name?: string
+  /** What was said of the model beside its net, as whoever said it calls it. */
+  readonly said?: readonly string[]
 }
 
-const OWN = ['loss', 'optimizer'] as const
+const saidIn = (o: Named): readonly string[] =>
+  o.said ?? (['loss', 'optimizer'] as const).filter((k) => o[k] !== undefined).slice(0, 1)
 
-export const stepOf = (model: Trainable, o: Own): Either<SpillwayError, TrainingStep> => {
-  if (model.kind === 'model') return asStep(model, o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER)
-  const given = OWN.find((k) => o[k] !== undefined)
-  return given === undefined ? right(model) : left(usage(stepsOwn(given)))
+/** With these, or by default, where it is a model. */
+export const stepWith = (model: Trainable, o: Own): Either<SpillwayError, TrainingStep> =>
+  model.kind === 'step' ? right(model) : asStep(model, o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER)
+
+/** What is said of a step beside it is refused. */
+export const stepOf = (model: Trainable, o: Named): Either<SpillwayError, TrainingStep> => {
+  const said = saidIn(o)
+  return model.kind === 'step' && said.length > 0 ? left(usage(stepsOwn(said.join(', ')))) : stepWith(model, o)
 }
 
 export interface Prepared<M extends Trainable = Trainable> {

@@ -3,7 +3,7 @@ import { isLeft, isRight } from 'fp-ts/Either'
 import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { asModel, conv2d, maxPool, model, modelAt, relu, repeat, seq } from '../../dsl'
+import { asTrainable, conv2d, maxPool, model, modelAt, relu, repeat, seq } from '../../dsl'
 import { layerKinds } from '../../dsl/layers/registry'
 import { zooNets } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
@@ -11,35 +11,35 @@ import { graphText } from '../../staging/graph/text'
 import { forward } from './forward'
 
 const net = seq(conv2d('c', 8, 3), relu(), maxPool('p', 2))
-const words = (e: ReturnType<typeof asModel>): string =>
-  isLeft(e) ? renderError(e.left) : `${e.right.input} -> ${e.right.output}`
+const words = (e: ReturnType<typeof asTrainable>): string =>
+  isLeft(e) ? renderError(e.left) : e.right.kind === 'step' ? 'a step' : `${e.right.input} -> ${e.right.output}`
 
 test('a default export: a model, a net with a size, either wrapped', () => {
-  assert.is(words(asModel(model([1, 3, 8, 8], net))), '1,3,8,8 -> 1,8,4,4')
-  assert.is(words(asModel({ default: model([1, 3, 8, 8], net) })), '1,3,8,8 -> 1,8,4,4')
-  assert.is(words(asModel(model([1, 4, 8, 8], net), { batch: 2, height: 6 })), '2,4,6,8 -> 2,8,3,4')
-  assert.is(words(asModel(net, { height: 10, width: 12 })), '1,3,10,12 -> 1,8,5,6')
-  assert.is(words(asModel({ default: net }, { batch: 4, height: 10, width: 12 })), '4,3,10,12 -> 4,8,5,6')
+  assert.is(words(asTrainable(model([1, 3, 8, 8], net))), '1,3,8,8 -> 1,8,4,4')
+  assert.is(words(asTrainable({ default: model([1, 3, 8, 8], net) })), '1,3,8,8 -> 1,8,4,4')
+  assert.is(words(asTrainable(model([1, 4, 8, 8], net), { batch: 2, height: 6 })), '2,4,6,8 -> 2,8,3,4')
+  assert.is(words(asTrainable(net, { height: 10, width: 12 })), '1,3,10,12 -> 1,8,5,6')
+  assert.is(words(asTrainable({ default: net }, { batch: 4, height: 10, width: 12 })), '4,3,10,12 -> 4,8,5,6')
 })
 test('what is no model', () => {
   const bare =
     'not a model: the default export: it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given'
-  assert.is(words(asModel(net)), bare)
+  assert.is(words(asTrainable(net)), bare)
   assert.is(
-    words(asModel(undefined)),
+    words(asTrainable(undefined)),
     'not a model: the default export: there is none; legal is model([B,C,H,W], net), a net, or step(...)',
   )
   assert.is(
-    words(asModel(7)),
+    words(asTrainable(7)),
     'not a model: the default export: it is number; legal is model([B,C,H,W], net), a net, or step(...)',
   )
-  assert.is(words(asModel({ a: 1, b: 2 }, { height: 8, width: 8 })), 'not a model: net: an object with a, b is not a layer')
+  assert.is(words(asTrainable({ a: 1, b: 2 }, { height: 8, width: 8 })), 'not a model: net: an object with a, b is not a layer')
   assert.is(
-    words(asModel(model([1, 3, 8, 8], net), { height: 1 })),
+    words(asTrainable(model([1, 3, 8, 8], net), { height: 1 })),
     "layer 'p' (maxPool): a window of 2x2 does not fit its input [1,8,1,8]",
   )
   assert.is(
-    words(asModel({ kind: 'model', input: [1, 3, 8], net })),
+    words(asTrainable({ kind: 'model', input: [1, 3, 8], net })),
     "'input': its shape is [1,3,8]; legal is four whole numbers [B,C,H,W] of at least 1",
   )
 })
