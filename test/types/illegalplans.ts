@@ -163,7 +163,10 @@ const steps: readonly Illegal[] = [
   ),
   { program: "stage(own, { checkpoints: ['s#3'] })", compiler: name('s#3', STEP) },
   { program: "stage(own, { tiles: [{ from: 's', to: 'g', H: 2 }] })", compiler: name('g', STEP) },
-  { program: "stage(either, { checkpoints: ['s', 'g'] })", compiler: name('g', '"h" | "s" | `s#${number}` | `h#${number}`') },
+  {
+    program: "stage(either, { checkpoints: ['s', 'g'] })",
+    compiler: name('g', `"h" | "s" | \`s#\${number}\` | \`h#\${number}\``),
+  },
 ]
 
 export const illegalPlans: readonly Illegal[] = [...dimensions, ...counts, ...ranges, ...budgets, ...names, ...steps]
