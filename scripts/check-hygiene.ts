@@ -83,7 +83,7 @@ const lockProblems = ({ name, text }: File): string[] => {
 const isText = (bytes: Buffer): boolean => !bytes.subarray(0, 8192).includes(0)
 
 /** Tracked files and those that git would add. */
-const filesOf = (root: string): string[] =>
+export const filesOf = (root: string): string[] =>
   execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '-z'], { cwd: root, encoding: 'utf8' })
     .split('\0')
     .filter((name) => name !== '' && fs.existsSync(path.join(root, name)))

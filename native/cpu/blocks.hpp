@@ -20,7 +20,7 @@ constexpr int64_t block_width = 16;
 /// The compiler splits them where the machine is narrower.
 using Block = float __attribute__((vector_size(64)));
 using BlockBits = uint32_t __attribute__((vector_size(64)));
-using NarrowBlock = uint16_t __attribute__((vector_size(32)));
+using Bf16Block = uint16_t __attribute__((vector_size(32)));
 
 inline Block load_block(const float* from) {
   Block b;
@@ -28,25 +28,25 @@ inline Block load_block(const float* from) {
   return b;
 }
 inline Block load_block(const Bf16* from) {
-  NarrowBlock bits;
+  Bf16Block bits;
   std::memcpy(&bits, from, sizeof bits);
   return std::bit_cast<Block>(__builtin_convertvector(bits, BlockBits) << 16);
 }
 
 inline void store_block(float* to, const Block& b) { std::memcpy(to, &b, sizeof b); }
 /// The bits of the nearest bf16.
-inline BlockBits narrow_bits(const Block& b) {
+inline BlockBits bf16_bits(const Block& b) {
   const BlockBits u = std::bit_cast<BlockBits>(b);
   const BlockBits up = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
   return b != b ? quiet : up;
 }
 inline void store_block(Bf16* to, const Block& b) {
-  const NarrowBlock bits = __builtin_convertvector(narrow_bits(b), NarrowBlock);
+  const Bf16Block bits = __builtin_convertvector(bf16_bits(b), Bf16Block);
   std::memcpy(to, &bits, sizeof bits);
 }
 /// Two blocks as bf16, lane by lane side by side.
 inline void store_pairs(Bf16* to, const Block& first, const Block& second) {
-  const BlockBits bits = narrow_bits(first) | narrow_bits(second) << 16;
+  const BlockBits bits = bf16_bits(first) | bf16_bits(second) << 16;
   std::memcpy(to, &bits, sizeof bits);
 }
 

@@ -32,7 +32,7 @@ inline Panels panels_of(const dnnl::memory::desc& ours, const dnnl::memory::desc
 }
 
 /// Sixteen by sixteen weights from rows `step` apart to bf16: pairs of rows or of columns, each pair's lanes side by side.
-inline void narrow_rows(const float* from, int64_t step, Bf16* to) {
+inline void bf16_rows(const float* from, int64_t step, Bf16* to) {
   for (int64_t row = 0; row < block_width; row += 2) store_pairs(to + row * block_width, load_block(from + row * step), load_block(from + (row + 1) * step));
 }
 inline void bf16_columns(const float* from, int64_t step, Bf16* to, int64_t to_step) {
@@ -65,7 +65,7 @@ inline void into_panels(const dnnl::memory::dims& dims, Panels p, const float* r
           else
             for (int64_t k = 0; k < block_width; k += 2) store_pairs(bf16 + k * p.width, Block{}, Block{});
           break;
-        case Panels::Kind::bf16_towards_x: narrow_rows(from, in, static_cast<Bf16*>(panels) + i * out + o * block_width); break;
+        case Panels::Kind::bf16_towards_x: bf16_rows(from, in, static_cast<Bf16*>(panels) + i * out + o * block_width); break;
       }
     }
 }

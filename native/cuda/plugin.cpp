@@ -15,18 +15,18 @@ Context* of(DeviceContext* c) { return reinterpret_cast<Context*>(c); }
 
 /// f gives a Status.
 template <class F>
-Code told(Words* words, F f) {
+Code reported(Words* words, F f) {
   try {
-    return tell(words, f());
+    return report(words, f());
   } catch (const std::exception& e) {
-    return tell(words, failed(Code::device, e.what()));
+    return report(words, failed(Code::device, e.what()));
   }
 }
 
 /// f gives a Result; its value goes to `into`.
 template <class T, class F>
-Code told_value(Words* words, T* into, F f) {
-  return told(words, [&]() -> Status {
+Code reported_value(Words* words, T* into, F f) {
+  return reported(words, [&]() -> Status {
     auto result = f();
     if (!result.ok()) return result.status();
     *into = result.value();
@@ -40,7 +40,7 @@ bool is_product(uint32_t wire) {
 }
 
 Code open(const OpenOptions* options, DeviceContext** into, Words* words) {
-  return told(words, [&]() -> Status {
+  return reported(words, [&]() -> Status {
     auto opened = Context::open(*options);
     if (!opened.ok()) return opened.status();
     *into = reinterpret_cast<DeviceContext*>(std::move(opened).value().release());
@@ -65,7 +65,7 @@ Result<std::unique_ptr<Ready>> ready(const Context& context, const KernelCall& c
 }
 
 Code ways(DeviceContext* c, const KernelCall* call, uint32_t most, Way* into, uint32_t* n, Words* words) {
-  return told(words, [&]() -> Status {
+  return reported(words, [&]() -> Status {
     const Result<std::vector<Way>> found = ways_of(*of(c), *call, most);
     if (!found.ok()) return found.status();
     *n = uint32_t(std::min<size_t>(most, found.value().size()));
@@ -75,7 +75,7 @@ Code ways(DeviceContext* c, const KernelCall* call, uint32_t most, Way* into, ui
 }
 
 Code prepare(DeviceContext* c, const KernelCall* call, DeviceCall** into, uint64_t* workspace_bytes, Words* words) {
-  return told(words, [&]() -> Status {
+  return reported(words, [&]() -> Status {
     auto made = ready(*of(c), *call);
     if (!made.ok()) return made.status();
     *workspace_bytes = uint64_t(made.value()->workspace_bytes());
@@ -85,7 +85,7 @@ Code prepare(DeviceContext* c, const KernelCall* call, DeviceCall** into, uint64
 }
 
 Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
-  return told(words, [&] {
+  return reported(words, [&] {
     Ready& call = *of(addressed->call);
     call.place(addressed->at);
     return call.run(*of(c));
@@ -93,7 +93,7 @@ Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
 }
 
 Code run_together(DeviceContext* c, const Addressed* calls, uint32_t n, Words* words) {
-  return told(words, [&] {
+  return reported(words, [&] {
     std::vector<OwnedCall> owned;
     std::vector<KernelCall> placed;
     owned.reserve(n);
@@ -114,26 +114,26 @@ uint32_t most_together(uint32_t wire) {
 constexpr Device DEVICE{
     .version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "cuda", .float_type = DType::f32,
     .precisions = precision_bit(Precision::fp32) | precision_bit(Precision::tf32) | precision_bit(Precision::bf16), .asynchronous = true,
-    .facts = [](DeviceFacts* into, Words* w) { return told(w, [&] { return device_facts(*into); }); },
+    .facts = [](DeviceFacts* into, Words* w) { return reported(w, [&] { return device_facts(*into); }); },
     .has_kernel = [](uint32_t wire) { return own_functions(wire) != nullptr; },
     .forget = nullptr, .set_threads = nullptr, .bind_threads = nullptr,
     .open = open, .close = [](DeviceContext* c) { delete of(c); },
-    .map = [](DeviceContext* c, const PoolLayout* l, std::byte** at, Words* w) { return told_value(w, at, [&] { return of(c)->map(*l); }); },
+    .map = [](DeviceContext* c, const PoolLayout* l, std::byte** at, Words* w) { return reported_value(w, at, [&] { return of(c)->map(*l); }); },
     .pool_bytes = [](DeviceContext* c) { return of(c)->pool_bytes(); },
-    .memory = [](DeviceContext* c, DeviceMemory* into, Words* w) { return told_value(w, into, [&] { return of(c)->memory(); }); },
-    .pin = [](DeviceContext* c, uint64_t bytes, std::byte** at, Words* w) { return told_value(w, at, [&] { return of(c)->pin(bytes); }); },
+    .memory = [](DeviceContext* c, DeviceMemory* into, Words* w) { return reported_value(w, into, [&] { return of(c)->memory(); }); },
+    .pin = [](DeviceContext* c, uint64_t bytes, std::byte** at, Words* w) { return reported_value(w, at, [&] { return of(c)->pin(bytes); }); },
     .ways = ways, .prepare = prepare, .release = [](DeviceContext*, DeviceCall* call) { delete of(call); }, .run = run,
     .run_together = run_together, .most_together = most_together,
-    .begin_step = [](DeviceContext* c, const StepContext* s, Words* w) { return told(w, [&] { return of(c)->begin_step(*s); }); },
-    .copy = [](DeviceContext* c, Lane lane, void* to, const void* from, uint64_t n, Words* w) { return told(w, [&] { return of(c)->copy(lane, to, from, n); }); },
-    .record = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return told(w, [&] { return of(c)->record(lane, e); }); },
-    .wait = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return told(w, [&] { return of(c)->wait(lane, e); }); },
-    .finish = [](DeviceContext* c, Lane lane, Words* w) { return told(w, [&] { return of(c)->finish(lane); }); },
-    .stamp = [](DeviceContext* c, Lane lane, uint32_t n, Words* w) { return told(w, [&] { return of(c)->stamp(lane, n); }); },
+    .begin_step = [](DeviceContext* c, const StepContext* s, Words* w) { return reported(w, [&] { return of(c)->begin_step(*s); }); },
+    .copy = [](DeviceContext* c, Lane lane, void* to, const void* from, uint64_t n, Words* w) { return reported(w, [&] { return of(c)->copy(lane, to, from, n); }); },
+    .record = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return reported(w, [&] { return of(c)->record(lane, e); }); },
+    .wait = [](DeviceContext* c, Lane lane, uint32_t e, Words* w) { return reported(w, [&] { return of(c)->wait(lane, e); }); },
+    .finish = [](DeviceContext* c, Lane lane, Words* w) { return reported(w, [&] { return of(c)->finish(lane); }); },
+    .stamp = [](DeviceContext* c, Lane lane, uint32_t n, Words* w) { return reported(w, [&] { return of(c)->stamp(lane, n); }); },
     .seconds_between = [](DeviceContext* c, uint32_t from, uint32_t to) { return of(c)->seconds_between(from, to); },
-    .begin_capture = [](DeviceContext* c, Words* w) { return told(w, [&] { return of(c)->begin_capture(); }); },
-    .end_capture = [](DeviceContext* c, uint32_t* graph, Words* w) { return told_value(w, graph, [&] { return of(c)->end_capture(); }); },
-    .launch = [](DeviceContext* c, uint32_t graph, Words* w) { return told(w, [&] { return of(c)->launch(graph); }); },
+    .begin_capture = [](DeviceContext* c, Words* w) { return reported(w, [&] { return of(c)->begin_capture(); }); },
+    .end_capture = [](DeviceContext* c, uint32_t* graph, Words* w) { return reported_value(w, graph, [&] { return of(c)->end_capture(); }); },
+    .launch = [](DeviceContext* c, uint32_t graph, Words* w) { return reported(w, [&] { return of(c)->launch(graph); }); },
 };
 
 }  // namespace

@@ -68,7 +68,7 @@ Status AbstractRun::acquire(uint32_t residency) {
 Status AbstractRun::release(uint32_t residency) {
   if (!held_[residency]) return refuse("residency ", residency, " is not held");
   if (tape_.residencies[residency].for_ever()) return refuse("residency ", residency, " is held for ever");
-  if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy in flight (transfer ", busy_[residency][0].transfer, ")");
+  if (!busy_[residency].empty()) return refuse("residency ", residency, " has a copy under way (transfer ", busy_[residency][0].transfer, ")");
   for (const PageRun& run : map_.runs(residency)) std::fill_n(owner_.begin() + ptrdiff_t(run.page), run.count, NONE);
   held_[residency] = false;
   pages_ -= tape_.residencies[residency].pages;

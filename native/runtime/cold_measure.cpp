@@ -22,7 +22,7 @@ constexpr uint64_t aligned(uint64_t bytes) { return (bytes + PLACE_ALIGN - 1) / 
 constexpr uint64_t pages_of(uint64_t bytes) { return (bytes + PAGE_BYTES - 1) / PAGE_BYTES; }
 
 /// What the kernel says of the third level of caches that processor 0 shares; 0 where it does not.
-uint64_t told_by_kernel() {
+uint64_t kernel_cache_bytes() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
   uint64_t size = 0;
   char unit = 0;
@@ -32,7 +32,7 @@ uint64_t told_by_kernel() {
 
 /// What the last level of caches has, or more. The processor by itself tells of the whole package, of which a virtual machine's cores see a part.
 uint64_t cache_bytes() {
-  const uint64_t kernel = told_by_kernel();
+  const uint64_t kernel = kernel_cache_bytes();
   const long processor = kernel ? 0 : ::sysconf(_SC_LEVEL3_CACHE_SIZE);
   return std::clamp<uint64_t>(std::max<uint64_t>(kernel, processor > 0 ? uint64_t(processor) : 0), uint64_t(32) << 20, uint64_t(256) << 20);
 }

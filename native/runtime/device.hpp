@@ -133,7 +133,7 @@ struct Device {
 using DeviceEntry = const Device* (*)(uint32_t version);
 
 /// A status as a table's function gives it.
-inline Code tell(Words* words, const Status& status) {
+inline Code report(Words* words, const Status& status) {
   if (!status.ok()) std::snprintf(words->text, sizeof words->text, "%s", status.message.c_str());
   return status.code;
 }

@@ -13,7 +13,7 @@ namespace spillway::host {
 
 Code map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* words) {
   Result<HostPool> pool = HostPool::open(*layout);
-  if (!pool.ok()) return tell(words, pool.status());
+  if (!pool.ok()) return report(words, pool.status());
   of(c)->pool.emplace(std::move(pool).value());
   *base = of(c)->pool->base();
   return Code::ok;
@@ -21,7 +21,7 @@ Code map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* wo
 
 Code pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words) {
   AddressRange range = AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-  if (!range) return tell(words, failed(Code::out_of_memory, "no memory for ", bytes, " bytes: ", system_error()));
+  if (!range) return report(words, failed(Code::out_of_memory, "no memory for ", bytes, " bytes: ", system_error()));
   *at = range.data();
   of(c)->pinned.push_back(std::move(range));
   return Code::ok;
@@ -53,7 +53,7 @@ Status no_kernel(const KernelCall& call) {
 Code ways(KernelTable kernel, const KernelCall& call, uint32_t most, Way* into, uint32_t* n, Words* words) {
   const KernelEntry* entry = kernel(call.kind);
   const Result<std::vector<Way>> found = entry ? entry->ways(call, most) : no_kernel(call);
-  if (!found.ok()) return tell(words, found.status());
+  if (!found.ok()) return report(words, found.status());
   *n = uint32_t(std::min<size_t>(found.value().size(), most));
   std::copy_n(found.value().begin(), *n, into);
   return Code::ok;
@@ -62,13 +62,13 @@ Code ways(KernelTable kernel, const KernelCall& call, uint32_t most, Way* into, 
 Code prepare(KernelTable kernel, DeviceContext* c, const KernelCall& call, DeviceCall** into, uint64_t* workspace_bytes, Words* words) {
   const KernelEntry* entry = kernel(call.kind);
   Result<std::unique_ptr<PreparedKernel>> made = entry ? entry->prepare(call) : no_kernel(call);
-  if (!made.ok()) return tell(words, made.status());
+  if (!made.ok()) return report(words, made.status());
   auto prepared = std::make_unique<HostCall>(HostCall{OwnedCall(call), std::move(made).value()});
   prepared->call.call.step = &host::of(c)->step;
   try {
     prepared->kernel->compile();
   } catch (const std::exception& e) {
-    return tell(words, failed(Code::device, e.what()));
+    return report(words, failed(Code::device, e.what()));
   }
   *workspace_bytes = uint64_t(prepared->kernel->workspace_bytes());
   *into = reinterpret_cast<DeviceCall*>(prepared.release());
@@ -84,7 +84,7 @@ Code run(DeviceContext*, const Addressed* addressed, Words* words) {
     c.kernel->run(c.call.call);
     return Code::ok;
   } catch (const std::exception& e) {
-    return tell(words, failed(Code::device, op_info(c.call.call.kind)->kind, ": ", e.what()));
+    return report(words, failed(Code::device, op_info(c.call.call.kind)->kind, ": ", e.what()));
   }
 }
 

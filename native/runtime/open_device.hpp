@@ -58,40 +58,40 @@ class OpenDevice {
   Result<std::vector<Way>> ways(const KernelCall& call, uint32_t most = MOST_WAYS) {
     std::vector<Way> found(most);
     uint32_t n = 0;
-    if (Status s = said([&](Words* w) { return device_->ways(context_, &call, most, found.data(), &n, w); }); !s.ok()) return s;
+    if (Status s = status_of([&](Words* w) { return device_->ways(context_, &call, most, found.data(), &n, w); }); !s.ok()) return s;
     found.resize(n);
     return found;
   }
   Result<PreparedCall> prepare(const KernelCall& call) {
     DeviceCall* prepared = nullptr;
     uint64_t bytes = 0;
-    if (Status s = said([&](Words* w) { return device_->prepare(context_, &call, &prepared, &bytes, w); }); !s.ok()) return s;
+    if (Status s = status_of([&](Words* w) { return device_->prepare(context_, &call, &prepared, &bytes, w); }); !s.ok()) return s;
     return PreparedCall(*device_, context_, prepared, bytes);
   }
-  Status run(const Addressed& call) { return said([&](Words* w) { return device_->run(context_, &call, w); }); }
-  Status run_together(const std::vector<Addressed>& calls) { return said([&](Words* w) { return device_->run_together(context_, calls.data(), uint32_t(calls.size()), w); }); }
-  Status begin_step(const StepContext& step) { return said([&](Words* w) { return device_->begin_step(context_, &step, w); }); }
+  Status run(const Addressed& call) { return status_of([&](Words* w) { return device_->run(context_, &call, w); }); }
+  Status run_together(const std::vector<Addressed>& calls) { return status_of([&](Words* w) { return device_->run_together(context_, calls.data(), uint32_t(calls.size()), w); }); }
+  Status begin_step(const StepContext& step) { return status_of([&](Words* w) { return device_->begin_step(context_, &step, w); }); }
 
-  Status copy(Lane lane, void* to, const void* from, uint64_t bytes) { return said([&](Words* w) { return device_->copy(context_, lane, to, from, bytes, w); }); }
-  Status record(Lane lane, uint32_t event) { return said([&](Words* w) { return device_->record(context_, lane, event, w); }); }
-  Status wait(Lane lane, uint32_t event) { return said([&](Words* w) { return device_->wait(context_, lane, event, w); }); }
-  Status finish(Lane lane) { return said([&](Words* w) { return device_->finish(context_, lane, w); }); }
-  Status stamp(Lane lane, uint32_t number) { return said([&](Words* w) { return device_->stamp(context_, lane, number, w); }); }
+  Status copy(Lane lane, void* to, const void* from, uint64_t bytes) { return status_of([&](Words* w) { return device_->copy(context_, lane, to, from, bytes, w); }); }
+  Status record(Lane lane, uint32_t event) { return status_of([&](Words* w) { return device_->record(context_, lane, event, w); }); }
+  Status wait(Lane lane, uint32_t event) { return status_of([&](Words* w) { return device_->wait(context_, lane, event, w); }); }
+  Status finish(Lane lane) { return status_of([&](Words* w) { return device_->finish(context_, lane, w); }); }
+  Status stamp(Lane lane, uint32_t number) { return status_of([&](Words* w) { return device_->stamp(context_, lane, number, w); }); }
   double seconds_between(uint32_t from, uint32_t to) { return device_->seconds_between(context_, from, to); }
 
-  Status begin_capture() { return said([&](Words* w) { return device_->begin_capture(context_, w); }); }
+  Status begin_capture() { return status_of([&](Words* w) { return device_->begin_capture(context_, w); }); }
   Result<uint32_t> end_capture() {
     uint32_t graph = 0;
-    const Status s = said([&](Words* w) { return device_->end_capture(context_, &graph, w); });
+    const Status s = status_of([&](Words* w) { return device_->end_capture(context_, &graph, w); });
     return s.ok() ? Result<uint32_t>(graph) : Result<uint32_t>(s);
   }
-  Status launch(uint32_t graph) { return said([&](Words* w) { return device_->launch(context_, graph, w); }); }
+  Status launch(uint32_t graph) { return status_of([&](Words* w) { return device_->launch(context_, graph, w); }); }
 
  private:
   OpenDevice(const Device& device, DeviceContext* context) : device_(&device), context_(context) {}
 
   template <class F>
-  static Status said(F f) {
+  static Status status_of(F f) {
     Words words;
     const Code code = f(&words);
     return code == Code::ok ? Status{} : Status{code, words.text[0] ? words.text : "the device failed without a word"};
@@ -99,7 +99,7 @@ class OpenDevice {
   template <class F>
   static Result<std::byte*> address(F f) {
     std::byte* at = nullptr;
-    const Status s = said([&](Words* w) { return f(&at, w); });
+    const Status s = status_of([&](Words* w) { return f(&at, w); });
     return s.ok() ? Result<std::byte*>(at) : Result<std::byte*>(s);
   }
 

@@ -55,14 +55,14 @@ interface StorageParts {
 
 /** Cut at `seams`, and then into parts of at most so many pages. */
 const cutAt = (pages: number, seams: readonly number[], most: number): StorageParts => {
-  const chunkOf = new Int32Array(pages)
+  const partOf = new Int32Array(pages)
   const starts: number[] = []
   const isSeam = new Set(seams)
   for (let page = 0; page < pages; page++) {
     if (page === 0 || isSeam.has(page) || page - starts[starts.length - 1]! >= most) starts.push(page)
-    chunkOf[page] = starts.length - 1
+    partOf[page] = starts.length - 1
   }
-  return { partOf: chunkOf, starts }
+  return { partOf, starts }
 }
 
 /** Storages that may move and that tiles touch. */
@@ -99,9 +99,9 @@ export const touches = (
   )
   const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
     if (hi <= lo) return
-    const { partOf: chunkOf } = parts[storage]!
-    const end = chunkOf[pagesIn(hi - 1)]!
-    for (let c = chunkOf[pagesIn(lo)]!; c <= end; c++) {
+    const { partOf } = parts[storage]!
+    const end = partOf[pagesIn(hi - 1)]!
+    for (let c = partOf[pagesIn(lo)]!; c <= end; c++) {
       const list = stays[storage]![c]!
       const last = list[list.length - 1]
       if (last && last.segment === segment && (rule === 'segment' || last.last >= p - 1)) {

@@ -27,7 +27,7 @@ import {
   type View,
 } from './plan'
 
-interface DraftCell {
+interface GrowingCell {
   label: string
   scope: CellScope
   values: ValueId[]
@@ -108,7 +108,7 @@ class Known {
 const knownFor = onceForPair((graph: Graph, machine: Costs) => new Known(graph, machine))
 
 class Expander {
-  readonly cells: DraftCell[] = []
+  readonly cells: GrowingCell[] = []
   readonly calls: Call[] = []
   readonly known: Known
   private readonly whole = new Map<ValueId, View>()

@@ -42,13 +42,13 @@ export const layerRuns = (l: Layout): LayerRuns => {
 
 /** Planned stays that a convolution's forward reads: its input feature maps. */
 export const convolutionInputs = (l: Layout, planned: ReadonlyMap<number, number>): ReadonlySet<number> =>
-  tracksOf(l, planned, (op) => op.ins)
+  plannedOf(l, planned, (op) => op.ins)
 
 /** Planned stays that a convolution's forward writes. */
 export const convolutionOutputs = (l: Layout, planned: ReadonlyMap<number, number>): ReadonlySet<number> =>
-  tracksOf(l, planned, (op) => op.outs)
+  plannedOf(l, planned, (op) => op.outs)
 
-const tracksOf = (
+const plannedOf = (
   l: Layout,
   planned: ReadonlyMap<number, number>,
   pick: (op: Graph['ops'][number]) => readonly number[],

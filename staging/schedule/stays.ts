@@ -129,8 +129,8 @@ export const leastSwapping = (
   knownChanges.set(planned, before)
   const by = before.slice()
   for (const { index, gap } of gaps) {
-    const { from, to, stays, swapped: leaves } = planned[index]!
-    if (leaves[gap]) continue
+    const { from, to, stays, swapped } = planned[index]!
+    if (swapped[gap]) continue
     by[stays[gap]!.last + 1]! -= to - from
     by[stays[gap + 1]!.first]! += to - from
   }

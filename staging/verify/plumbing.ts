@@ -6,7 +6,7 @@ import type { Content, Contents, Contribution } from './contents'
 import type { Facts } from './facts'
 import { broken, type Fault } from './failure'
 import { contains, NOTHING, plus, sameRegion, touches } from './region'
-import { accumulated, momentsCount, take } from './sums'
+import { summed, momentsCount, take } from './sums'
 
 const sameBox = (x: View, y: View): boolean => x.value === y.value && sameRegion([x.box], [y.box])
 
@@ -45,7 +45,7 @@ const mergeSum = (facts: Facts, contents: Contents, x: View, y: View, index: num
   if (isFault(content)) return content
   const got = take(facts, contents, x, -1, index)
   if (isLeft(got)) return got.left
-  const sum = accumulated(facts, content, got.right)
+  const sum = summed(facts, content, got.right)
   if (isLeft(sum)) return broken('twice', sum.left, facts.at(index, y.value))
   contents.sum(y, sum.right)
   return undefined
@@ -69,7 +69,7 @@ const mergeMoments = (facts: Facts, contents: Contents, c: Call, index: number):
   if (!before && !(others && others.ways.length > 0 && !touches(others.defined, y.box)))
     return contents.write(y, got.right, index)
   // The first part of an image joins what there is of other images.
-  const sum = accumulated(facts, before ?? { ...others!, defined: plus(others!.defined, y.box) }, got.right)
+  const sum = summed(facts, before ?? { ...others!, defined: plus(others!.defined, y.box) }, got.right)
   if (isLeft(sum)) return broken('twice', sum.left, at)
   contents.sum(y, sum.right)
   return undefined

@@ -116,7 +116,7 @@ export const merged = (facts: Facts, got: readonly Taken[]): Either<string, read
 }
 
 /** The accumulator after one more contribution. */
-export const accumulated = (facts: Facts, y: Content, x: Taken): Either<string, Content> => {
+export const summed = (facts: Facts, y: Content, x: Taken): Either<string, Content> => {
   if (y.exact.length > 0 && y.ways.length === 0) return left('it is complete already, so this contribution is counted twice')
   const ways = y.ways.length === 0 ? right(waysOf(x)) : combined(y.ways, waysOf(x), addTiles(facts))
   if (isLeft(ways)) return ways

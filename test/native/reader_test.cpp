@@ -125,7 +125,7 @@ const Spoiled SPOILED[] = {
     {"events, but only", [](auto& t) { t.events = 0xffffffff; }},
     {"is held already", [](auto& t) { t.instrs[find(t, Tag::acquire, 1)].a = 1; }},
     {"belongs to residency 3", [](auto& t) { move(t, find(t, Tag::release, 1), find(t, Tag::call, 1)); t.mappings[4].phys_page = t.mappings[3].phys_page; }},
-    {"residency 3 has a copy in flight", [](auto& t) { drop(t, Tag::wait, 1); }},
+    {"residency 3 has a copy under way", [](auto& t) { drop(t, Tag::wait, 1); }},
     {"is not held", [](auto& t) { drop(t, Tag::acquire, 2); }},
     {"is not held", [](auto& t) { move(t, find(t, Tag::release), find(t, Tag::call)); }},
     {"is held for ever", [](auto& t) { t.instrs[find(t, Tag::release)].a = 0; }},

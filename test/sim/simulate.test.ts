@@ -25,7 +25,7 @@ test('calls follow one another', () => {
   })
 })
 
-test('the worked example: a second of work, three to copy out, a second of work, wait: two seconds of stall', () => {
+test('the worked example: a second of work, three to swap out, a second of work, wait: two seconds of stall', () => {
   const t = simulate(
     planWith([{ storage: 0, from: 0, to: 3, acquire: 0, release: 2, swapOut: { start: 1 } }], callsOf([1, 1])),
     PAGE_A_SECOND,

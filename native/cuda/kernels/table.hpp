@@ -41,7 +41,7 @@ constexpr auto run_together_of() -> void (*)(Exec&, const KernelCall*, uint32_t)
 }
 
 /// Whether the op table lets its activations be bf16.
-constexpr bool may_be_narrow(OpKind kind) {
+constexpr bool may_be_bf16(OpKind kind) {
   for (const OpInfo& op : OP_TABLE) {
     if (op.wire != uint16_t(kind)) continue;
     for (const auto* operands : {op.ins, op.outs})
@@ -54,7 +54,7 @@ constexpr bool may_be_narrow(OpKind kind) {
 /// Of a checked call: only its activations say how they are stored.
 template <class Exec, OpKind kind>
 void run_stored(Exec& exec, const KernelCall& c) {
-  if constexpr (may_be_narrow(kind))
+  if constexpr (may_be_bf16(kind))
     if (ops::is_bf16(c)) return Kernel<kind>::template run<StoredBf16>(exec, c);
   Kernel<kind>::template run<float>(exec, c);
 }

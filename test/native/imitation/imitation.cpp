@@ -61,7 +61,7 @@ Code facts(DeviceFacts* into, Words*) {
 }
 
 Code open(const OpenOptions* options, DeviceContext** into, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
   *into = reinterpret_cast<DeviceContext*>(new Context(*options));
   return Code::ok;
 }
@@ -69,9 +69,9 @@ Code open(const OpenOptions* options, DeviceContext** into, Words* words) {
 void close(DeviceContext* c) { delete of(c); }
 
 Code map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
   Result<HostPool> pool = HostPool::open(*layout);
-  if (!pool.ok()) return tell(words, pool.status());
+  if (!pool.ok()) return report(words, pool.status());
   of(c)->pool.emplace(std::move(pool).value());
   *base = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(of(c)->pool->base()) | AWAY);
   return Code::ok;
@@ -80,9 +80,9 @@ Code map(DeviceContext* c, const PoolLayout* layout, std::byte** base, Words* wo
 uint64_t pool_bytes(DeviceContext* c) { return of(c)->pool ? of(c)->pool->file_bytes() : 0; }
 
 Code pin(DeviceContext* c, uint64_t bytes, std::byte** at, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
   AddressRange range = AddressRange::map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-  if (!range) return tell(words, failed(Code::out_of_memory, "no memory for ", bytes, " bytes"));
+  if (!range) return report(words, failed(Code::out_of_memory, "no memory for ", bytes, " bytes"));
   *at = range.data();
   of(c)->pinned.push_back(std::move(range));
   return Code::ok;
@@ -112,7 +112,7 @@ Prepared* of(DeviceCall* c) { return reinterpret_cast<Prepared*>(c); }
 
 Code ways(DeviceContext*, const KernelCall* call, uint32_t most, Way* into, uint32_t* n, Words* words) {
   const Result<std::vector<Way>> own = kernel(call->kind)->ways(*call, 1);
-  if (!own.ok()) return tell(words, own.status());
+  if (!own.ok()) return report(words, own.status());
   *n = std::min(most, ways_of(call->kind));
   KernelCall one = *call;
   for (one.way = 0; one.way < *n; one.way++) {
@@ -124,12 +124,12 @@ Code ways(DeviceContext*, const KernelCall* call, uint32_t most, Way* into, uint
 }
 
 Code prepare(DeviceContext* c, const KernelCall* call, DeviceCall** into, uint64_t* workspace_bytes, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
-  if (call->way >= ways_of(call->kind)) return tell(words, refuse("the device has no such way to run it"));
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
+  if (call->way >= ways_of(call->kind)) return report(words, refuse("the device has no such way to run it"));
   KernelCall first = *call;
   first.way = 0;
   Result<std::unique_ptr<PreparedKernel>> made = kernel(call->kind)->prepare(first);
-  if (!made.ok()) return tell(words, made.status());
+  if (!made.ok()) return report(words, made.status());
   auto prepared = std::make_unique<Prepared>(Prepared{OwnedCall(*call), std::move(made).value()});
   prepared->call.call.step = &of(c)->step;
   *workspace_bytes = uint64_t(prepared->kernel->workspace_bytes()) + way_of(*call).more_scratch;
@@ -149,8 +149,8 @@ std::shared_ptr<OwnedCall> placed(const Addressed& addressed) {
 }
 
 Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
-  return tell(words, of(c)->lanes.push(Lane::compute, [owned = placed(*addressed), kernel = of(addressed->call)->kernel] {
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
+  return report(words, of(c)->lanes.push(Lane::compute, [owned = placed(*addressed), kernel = of(addressed->call)->kernel] {
     if (const auto pause = way_of(owned->call).pause; pause.count() > 0) std::this_thread::sleep_for(pause);
     kernel->run(owned->call);
     return Status{};
@@ -158,11 +158,11 @@ Code run(DeviceContext* c, const Addressed* addressed, Words* words) {
 }
 
 Code run_together(DeviceContext* c, const Addressed* calls, uint32_t n, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
   gone_together += n;
   std::vector<std::shared_ptr<OwnedCall>> owned;
   for (uint32_t i = 0; i < n; i++) owned.push_back(placed(calls[i]));
-  return tell(words, of(c)->lanes.push(Lane::compute, [owned = std::move(owned)] {
+  return report(words, of(c)->lanes.push(Lane::compute, [owned = std::move(owned)] {
     std::vector<KernelCall> here;
     for (const auto& o : owned) here.push_back(o->call);
     imitation::run_together(here.data(), uint32_t(here.size()));
@@ -171,15 +171,15 @@ Code run_together(DeviceContext* c, const Addressed* calls, uint32_t n, Words* w
 }
 
 Code begin_step(DeviceContext* c, const StepContext* step, Words* words) {
-  if (of(c)->lanes.capturing(Lane::compute)) return tell(words, refuse("a step begins outside of captures"));
-  return tell(words, of(c)->lanes.push(Lane::compute, [c = of(c), step = *step] {
+  if (of(c)->lanes.capturing(Lane::compute)) return report(words, refuse("a step begins outside of captures"));
+  return report(words, of(c)->lanes.push(Lane::compute, [c = of(c), step = *step] {
     c->step = step;
     return Status{};
   }));
 }
 
 Code copy(DeviceContext* c, Lane lane, void* to, const void* from, uint64_t bytes, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
   const Context& context = *of(c);
   Lanes& lanes = of(c)->lanes;
   const auto move = [to = here(to), from = here(from), bytes] {
@@ -187,46 +187,46 @@ Code copy(DeviceContext* c, Lane lane, void* to, const void* from, uint64_t byte
     return Status{};
   };
   const bool reached = (context.is_away(to) || context.is_pinned(to)) && (context.is_away(from) || context.is_pinned(from));
-  if (reached) return tell(words, lanes.push(lane, move));
-  if (lanes.capturing(lane)) return tell(words, refuse("a copy of memory that is not pinned cannot be captured"));
-  if (const Status s = lanes.finish(lane); !s.ok()) return tell(words, s);
-  return tell(words, move());
+  if (reached) return report(words, lanes.push(lane, move));
+  if (lanes.capturing(lane)) return report(words, refuse("a copy of memory that is not pinned cannot be captured"));
+  if (const Status s = lanes.finish(lane); !s.ok()) return report(words, s);
+  return report(words, move());
 }
 
 Code record(DeviceContext* c, Lane lane, uint32_t event, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
-  return tell(words, of(c)->lanes.record(lane, event));
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
+  return report(words, of(c)->lanes.record(lane, event));
 }
 
 Code wait(DeviceContext* c, Lane lane, uint32_t event, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
-  return tell(words, of(c)->lanes.wait(lane, event));
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
+  return report(words, of(c)->lanes.wait(lane, event));
 }
 
 Code finish(DeviceContext* c, Lane lane, Words* words) {
   const Status imitated = possibly_failed();
   const Status s = of(c)->lanes.finish(lane);
-  return tell(words, imitated.ok() ? s : imitated);
+  return report(words, imitated.ok() ? s : imitated);
 }
 
-Code stamp(DeviceContext* c, Lane lane, uint32_t number, Words* words) { return tell(words, of(c)->lanes.stamp(lane, number)); }
+Code stamp(DeviceContext* c, Lane lane, uint32_t number, Words* words) { return report(words, of(c)->lanes.stamp(lane, number)); }
 double seconds_between(DeviceContext* c, uint32_t from, uint32_t to) { return of(c)->lanes.seconds_between(from, to); }
 Code begin_capture(DeviceContext* c, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
-  return tell(words, of(c)->lanes.begin_capture());
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
+  return report(words, of(c)->lanes.begin_capture());
 }
 
 Code end_capture(DeviceContext* c, uint32_t* graph, Words* words) {
   const Status imitated = possibly_failed();
   const Result<uint32_t> kept = of(c)->lanes.end_capture();
-  if (!imitated.ok() || !kept.ok()) return tell(words, imitated.ok() ? kept.status() : imitated);
+  if (!imitated.ok() || !kept.ok()) return report(words, imitated.ok() ? kept.status() : imitated);
   *graph = kept.value();
   return Code::ok;
 }
 
 Code launch(DeviceContext* c, uint32_t graph, Words* words) {
-  if (const Status s = possibly_failed(); !s.ok()) return tell(words, s);
-  return tell(words, of(c)->lanes.launch(graph));
+  if (const Status s = possibly_failed(); !s.ok()) return report(words, s);
+  return report(words, of(c)->lanes.launch(graph));
 }
 
 constexpr Device DEVICE{.version = DEVICE_TABLE_VERSION, .bytes = sizeof(Device), .name = "imitation", .float_type = DType::f32,
