@@ -2,4 +2,4 @@
 'use strict'
 const { say, setUpOrExit } = require('./setup')
 
-setUpOrExit({ dev: false }).then(() => say('built: dist/ and build/addon/Release/spillway.node'))
+setUpOrExit({}).then(() => say('built: dist/ and the native addon'))

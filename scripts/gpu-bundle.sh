@@ -10,7 +10,7 @@ jobs=${JOBS:-2}
 
 npm run --silent build
 node scripts/build-cuda.js --fetch ${SPILLWAY_GPU_ARCH:+--arch "$SPILLWAY_GPU_ARCH"}
-cmake -S native -B build/gpu -G "Unix Makefiles" -DCMAKE_BUILD_TYPE=Release -DCMAKE_JS_VERSION=bundle -DSPILLWAY_CPU=OFF > build/gpu-configure.log
+cmake -S native -B build/gpu -G "Unix Makefiles" -DCMAKE_BUILD_TYPE=Release -DSPILLWAY_ADDON=ON -DSPILLWAY_CPU=OFF > build/gpu-configure.log
 cmake --build build/gpu --parallel "$jobs" --target spillway kernels_cuda plugin_test
 
 rm -rf build/gpu-bundle

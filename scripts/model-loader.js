@@ -1,11 +1,13 @@
-// Lets the compiled command line `require` a user's TypeScript model. In: module requests. Out: 'spillway[/models/…]' and the
-// checkout's own sources resolve to the one compiled copy, wherever the model lies; ts-node loads the rest, on demand.
+// Lets the compiled command line `require` a user's model, whatever kind of module it is. In: module requests. Out: 'spillway[/models/…]' and
+// the checkout's own sources resolve to the one compiled copy, wherever the model lies; TypeScript and ES modules are translated to
+// CommonJS one by one, without checking them, by this package's own compiler.
+// Invariant: neither the user's compiler nor the user's "type" of package decides whether a model loads.
 'use strict'
 const fs = require('node:fs')
 const Module = require('node:module')
 const path = require('node:path')
 
-const TYPESCRIPT = ['.ts', '.cts']
+const TYPESCRIPT = ['.ts', '.mts', '.cts']
 const COMPILED = /^(src|dsl|staging|models)\//
 
 /** The compiled twin of one of our own TypeScript sources, else null. */
@@ -16,33 +18,57 @@ const compiledTwin = (root, file) => {
   return fs.existsSync(twin) ? twin : null
 }
 
-const registerTsNode = (root) => {
-  const { register } = require(require.resolve('ts-node', { paths: [root] }))
-  register({
-    transpileOnly: true,
-    skipProject: true,
-    compilerOptions: { target: 'ES2022', module: 'node16', moduleResolution: 'node16', esModuleInterop: true },
-  })
+const translated = (source, file) => {
+  const ts = require('typescript')
+  const { ES2022: target } = ts.ScriptTarget
+  const { CommonJS: module } = ts.ModuleKind
+  const compilerOptions = { target, module, esModuleInterop: true, allowJs: true, inlineSourceMap: true }
+  return ts.transpileModule(source, { fileName: file.replace(/\.[cm](?=[jt]s$)/, '.'), compilerOptions }).outputText
+}
+
+const load = (module, file) => module._compile(translated(fs.readFileSync(file, 'utf8'), file), file)
+
+const kinds = new Map()
+
+/** The nearest package.json above a file says which kind .js files are. */
+const holdsModules = (folder) => {
+  if (kinds.has(folder)) return kinds.get(folder)
+  const manifest = path.join(folder, 'package.json')
+  const above = path.dirname(folder)
+  const kind = fs.existsSync(manifest)
+    ? JSON.parse(fs.readFileSync(manifest, 'utf8')).type === 'module'
+    : above !== folder && holdsModules(above)
+  kinds.set(folder, kind)
+  return kind
+}
+
+/** TypeScript says './part.js' of what lies there as part.ts: where the one is missing, the other is looked for. */
+const resolveEither = (resolve, request) => {
+  try {
+    return resolve(request)
+  } catch (missing) {
+    if (!/^\.{1,2}\/.*\.[cm]?js$/.test(request)) throw missing
+    try {
+      return resolve(request.replace(/js$/, 'ts'))
+    } catch {
+      throw missing
+    }
+  }
 }
 
 const installModelLoader = (root) => {
+  process.setSourceMapsEnabled(true)
   const resolve = Module._resolveFilename
   Module._resolveFilename = function (request, ...rest) {
     if (request === 'spillway') return path.join(root, 'dist', 'src', 'index.js')
     const family = /^spillway\/models\/(\w+)$/.exec(request)?.[1]
     if (family !== undefined) return path.join(root, 'dist', 'models', `${family}.js`)
-    const file = resolve.call(this, request, ...rest)
+    const file = resolveEither((name) => resolve.call(this, name, ...rest), request)
     return compiledTwin(root, file) ?? file
   }
-  for (const extension of TYPESCRIPT) {
-    Module._extensions[extension] = (module, file) => {
-      for (const waiting of TYPESCRIPT) delete Module._extensions[waiting]
-      registerTsNode(root)
-      // ts-node has no loader of its own for .cts: it takes what comes to the one for .js.
-      const load = Module._extensions[extension] ?? Module._extensions['.js']
-      load(module, file)
-    }
-  }
+  for (const extension of [...TYPESCRIPT, '.mjs']) Module._extensions[extension] = load
+  const plain = Module._extensions['.js']
+  Module._extensions['.js'] = (module, file) => (holdsModules(path.dirname(file)) ? load : plain)(module, file)
 }
 
 module.exports = { installModelLoader }

@@ -7,6 +7,7 @@ const path = require('node:path')
 const { addonStep } = require('./setup/addon')
 const { compiledStep } = require('./setup/compiled')
 const { endChildren } = require('./setup/child')
+const { isCheckout } = require('./setup/find')
 const { lock } = require('./setup/lock')
 const { packagesStep } = require('./setup/packages')
 const { SetupProblem, explain } = require('./setup/problem')
@@ -14,16 +15,17 @@ const { SetupProblem, explain } = require('./setup/problem')
 const ROOT = path.dirname(__dirname)
 const say = (line) => process.stderr.write(`spillway: ${line}\n`)
 
-/** The steps in order. The addon is left out where only TypeScript is wanted (lint, doctor). */
-const stepsFor = ({ dev = false, compiled = true, addon = true }) => [
-  packagesStep({ dev }),
-  ...(compiled ? [compiledStep()] : []),
-  ...(addon ? [addonStep()] : []),
-]
+/** What a checkout needs before its code runs: an installed package has it. The addon, last, keeps other builders off by itself. */
+const stepsFor = ({ dev = false, packages = true, compiled = true }) =>
+  isCheckout(ROOT) ? [...(packages ? [packagesStep({ dev })] : []), ...(compiled ? [compiledStep()] : [])] : []
 
 const checkNode = () => {
   if (Number.parseInt(process.versions.node, 10) >= 20) return
   throw new SetupProblem(`Node ${process.versions.node} is too old`, { exitCode: 2, details: ['install Node 20 or newer'] })
+}
+
+const runUndone = async (steps) => {
+  for (const step of steps) if (!step.isDone(ROOT)) await step.run(ROOT, say)
 }
 
 /** Steps after an undone one are looked at again: packages change what the later ones see. */
@@ -31,15 +33,17 @@ const isReady = (wanted) => stepsFor(wanted).every((step) => step.isDone(ROOT))
 
 const setUp = async (wanted) => {
   checkNode()
-  if (isReady(wanted)) return
-  const release = await lock(path.join(ROOT, 'build', 'setup.lock'), (pid) =>
-    say(`waiting for another set-up here (process ${pid})`),
-  )
-  try {
-    for (const step of stepsFor(wanted)) if (!step.isDone(ROOT)) await step.run(ROOT, say)
-  } finally {
-    release()
+  if (!isReady(wanted)) {
+    const release = await lock(path.join(ROOT, 'build', 'setup.lock'), (pid) =>
+      say(`waiting for another set-up here (process ${pid})`),
+    )
+    try {
+      await runUndone(stepsFor(wanted))
+    } finally {
+      release()
+    }
   }
+  if (wanted.addon !== false) await runUndone([addonStep()])
 }
 
 /** For scripts: sets up, or says why not and ends the process. With `json` the reason also goes to stdout, as an object. */
@@ -60,7 +64,7 @@ module.exports = { ROOT, isReady, say, setUp, setUpOrExit }
 
 if (require.main === module) {
   const started = Date.now()
-  setUpOrExit({ dev: !process.argv.includes('--runtime-only') }).then(() =>
-    say(`ready (${((Date.now() - started) / 1000).toFixed(1)} s)`),
-  )
+  const alone = { '--addon': { packages: false, compiled: false }, '--compiled': { addon: false } }
+  const wanted = alone[process.argv[2]] ?? { dev: true }
+  setUpOrExit(wanted).then(() => say(`ready (${((Date.now() - started) / 1000).toFixed(1)} s)`))
 }

@@ -32,7 +32,7 @@ const jobFor = (args) => (args.length === 0 || args[0].startsWith('-') ? [...JOB
 
 const main = async (args) => {
   if (args[0] === '--help' || args[0] === '-h') return void console.log(HELP)
-  await setUpOrExit({ addon: args[0] !== 'doctor' })
+  await setUpOrExit({ addon: false })
   const child = spawn(process.execPath, [path.join(__dirname, 'spillway.js'), ...jobFor(args)], { stdio: 'inherit' })
   // A terminal sends Ctrl-C to both: the child decides how to end, this process only passes its answer on.
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => signal === 'SIGTERM' && child.kill(signal))

@@ -1,58 +1,50 @@
-// The native addon. In: native/, the compiler, Node and this CPU. Out: build/addon/Release/spillway.node.
-// Invariant: build/addon/stamp names the sources that the addon was built from, and is written only when it is whole.
+// Builds the native addon. In: native/, the compiler, oneDNN and this CPU. Out: Release/spillway.node where find.js looks for it.
+// Invariant: the stamp beside it names what it was built from, and is written only when it is whole; a build folder whose CMake cache was
+// made by other tools or elsewhere begins anew.
 'use strict'
 const { createHash } = require('node:crypto')
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
+const { ADDON, STAMP, findAddon, fitKey, placeToBuild } = require('./find')
+const { lock } = require('./lock')
 const { SetupProblem } = require('./problem')
-const { contentKey, filesUnder, removeStamp, stampHolds, writeStamp } = require('./stamp')
-const { compilerPath, ensureSystem, onPath } = require('./system')
+const { removeStamp, stampHolds, writeStamp } = require('./stamp')
+const { compilerPath, dnnlConfig, ensureSystem, onPath } = require('./system')
 
-const BUILD = path.join('build', 'addon')
-const ADDON = path.join(BUILD, 'Release', 'spillway.node')
-const STAMP = path.join(BUILD, 'stamp')
-const TOOLS_STAMP = path.join(BUILD, 'tools-stamp')
-const LOG = path.join('build', 'addon.log')
+const contentOf = (file) => (file && fs.existsSync(file) ? fs.readFileSync(file) : 'none')
+const generator = () => (onPath('ninja') ? 'Ninja' : 'Unix Makefiles')
 
-const lockedVersion = (root, name) => {
-  const lock = JSON.parse(fs.readFileSync(path.join(root, 'package-lock.json'), 'utf8'))
-  return lock.packages[`node_modules/${name}`]?.version ?? 'none'
+/** The compiler and oneDNN, by what they are: with others the addon is built anew. */
+const toolsKey = () => {
+  const dnnl = dnnlConfig()
+  const hash = createHash('sha256').update(generator())
+  for (const file of [compilerPath(), dnnl && path.join(dnnl, 'dnnl-config-version.cmake')])
+    hash.update('\0').update(contentOf(file))
+  return hash.digest('hex')
 }
 
-/** The CPU kernels are compiled for this CPU, so another one needs another build. */
-const cpuFlags = () => /^(flags|Features)\s*:(.*)$/m.exec(fs.readFileSync('/proc/cpuinfo', 'utf8'))?.[2] ?? os.arch()
-
-const compilerIdentity = () => {
-  const compiler = compilerPath()
-  if (!compiler) return 'no compiler'
-  const file = fs.realpathSync(compiler)
-  const { size, mtimeMs } = fs.statSync(file)
-  return `${file} ${size} ${mtimeMs}`
+/** CMake's arguments to configure `folder`. One that was configured for another place or with another generator is of no use to it. */
+const configuring = (root, folder) => {
+  const native = path.join(root, 'native')
+  const cache = String(contentOf(path.join(folder, 'CMakeCache.txt')))
+  const isOurs =
+    cache.includes(`CMAKE_HOME_DIRECTORY:INTERNAL=${native}\n`) && cache.includes(`CMAKE_GENERATOR:INTERNAL=${generator()}\n`)
+  if (!isOurs)
+    for (const name of ['CMakeCache.txt', 'CMakeFiles']) fs.rmSync(path.join(folder, name), { recursive: true, force: true })
+  const output = `-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=${path.join(folder, 'Release')}`
+  return ['-S', native, '-B', folder, '-G', generator(), '-DCMAKE_BUILD_TYPE=Release', '-DSPILLWAY_ADDON=ON', output]
 }
 
-/** All but the sources: when it changes, CMake's cache is stale and the build starts from nothing. */
-const toolsKey = (root) => {
-  const packages = ['cmake-js', 'node-addon-api', 'node-api-headers'].map((name) => lockedVersion(root, name))
-  const parts = [
-    root,
-    process.arch,
-    process.versions.modules,
-    compilerIdentity(),
-    onPath('cmake'),
-    onPath('ninja'),
-    cpuFlags(),
-    ...packages,
-  ]
-  return createHash('sha256').update(parts.join('\0')).digest('hex')
+const toolsStamp = (folder) => path.join(folder, 'tools-stamp')
+
+/** Without the compiler, what was built with it still serves. */
+const isCurrent = (root) => {
+  const addon = findAddon(root)
+  if (addon === null || process.env.SPILLWAY_ADDON) return addon !== null
+  return compilerPath() === null || stampHolds(toolsStamp(path.dirname(path.dirname(addon))), toolsKey())
 }
-
-const addonKey = (root, tools) =>
-  contentKey(root, filesUnder(root, ['native', 'test/native/imitation', 'test/native/tests.cmake']), tools)
-
-const addonIsCurrent = (root) =>
-  fs.existsSync(path.join(root, ADDON)) && stampHolds(path.join(root, STAMP), addonKey(root, toolsKey(root)))
 
 /** Rewrites one line on a terminal; elsewhere a line for each quarter. */
 const progress = (what) => {
@@ -76,49 +68,59 @@ const percentOf = (line) => {
   return done === undefined ? null : Math.floor((100 * Number(done)) / Number(all))
 }
 
-const buildProblem = (root, doing, code) =>
+const buildProblem = (folder, log, doing, code) =>
   new SetupProblem(`${doing} failed (exit ${code})`, {
     details: [
-      ...tellingLines(path.join(root, LOG)),
-      `the whole log: ${LOG}`,
-      `if a half-built folder is to blame: rm -r ${BUILD}, and run the same command again; 'npx spillway doctor' says what is missing`,
+      ...tellingLines(log),
+      `the whole log: ${log}`,
+      `if a half-built folder is to blame: rm -r ${folder}, and run the same command again; 'npx spillway doctor' says what is missing`,
     ],
   })
 
 /** A compiler process of this code base takes up to about 1 GiB. */
 const jobs = () => Math.max(1, Math.min(os.availableParallelism(), Math.floor(os.freemem() / 2 ** 30) || 1))
 
-/** cmake-js takes the headers from node-api-headers, and downloads none, only if a package.json in its folder says so. */
-const PROJECT = 'native'
-
-const buildAddon = async (root, say) => {
-  await ensureSystem(root, say)
-  const tools = toolsKey(root)
-  const key = addonKey(root, tools)
-  removeStamp(path.join(root, STAMP))
-  if (!stampHolds(path.join(root, TOOLS_STAMP), tools)) fs.rmSync(path.join(root, BUILD), { recursive: true, force: true })
-  writeStamp(path.join(root, TOOLS_STAMP), tools)
-  fs.rmSync(path.join(root, LOG), { force: true })
-
-  const cmakeJs = [path.join(root, 'node_modules', 'cmake-js', 'bin', 'cmake-js')]
-  const where = ['-d', PROJECT, '-O', BUILD]
-  const log = path.join(root, LOG)
-  const run = (args, onLine) => runLogged(process.execPath, [...cmakeJs, ...args], { cwd: root, log, onLine })
+const buildIn = async (root, folder, say) => {
+  const log = path.join(folder, 'build.log')
+  const tools = toolsKey()
+  removeStamp(path.join(folder, STAMP))
+  if (!stampHolds(toolsStamp(folder), tools))
+    for (const name of fs.readdirSync(folder))
+      if (!name.endsWith('.lock')) fs.rmSync(path.join(folder, name), { recursive: true, force: true })
+  writeStamp(toolsStamp(folder), tools)
+  fs.rmSync(log, { force: true })
 
   say('building the native addon (a few minutes the first time)')
-  const configured = await run(['configure', ...where])
-  if (configured.code !== 0) throw buildProblem(root, 'configuring the native build', configured.code)
+  const cmake = (args, onLine) => runLogged('cmake', args, { cwd: root, log, onLine })
+  const configured = await cmake(configuring(root, folder))
+  if (configured.code !== 0) throw buildProblem(folder, log, 'configuring the native build', configured.code)
   const bar = progress('compiled')
-  const built = await run(['build', ...where, '-p', String(jobs())], (line) => {
+  const built = await cmake(['--build', folder, '--parallel', String(jobs())], (line) => {
     const percent = percentOf(line)
     if (percent !== null) bar.at(percent)
   })
   bar.end()
-  if (built.code !== 0) throw buildProblem(root, 'building the native addon', built.code)
-  if (!fs.existsSync(path.join(root, ADDON))) throw buildProblem(root, `the build left no ${ADDON}: it`, 0)
-  writeStamp(path.join(root, STAMP), key)
+  if (built.code !== 0) throw buildProblem(folder, log, 'building the native addon', built.code)
+  if (!fs.existsSync(path.join(folder, ADDON))) throw buildProblem(folder, log, `the build left no ${ADDON}: it`, 0)
+  writeStamp(path.join(folder, STAMP), fitKey(root))
 }
 
-const addonStep = () => ({ name: 'native addon', isDone: addonIsCurrent, run: buildAddon })
+const buildAddon = async (root, say) => {
+  await ensureSystem(root, say)
+  const folder = placeToBuild(root)
+  if (folder === null)
+    throw new SetupProblem('there is no folder to build the native addon in', {
+      exitCode: 2,
+      details: ['neither the cache (XDG_CACHE_HOME, or ~/.cache) nor the package can be written to'],
+    })
+  const release = await lock(path.join(folder, 'build.lock'), (pid) => say(`waiting for another build (process ${pid})`))
+  try {
+    if (!isCurrent(root)) await buildIn(root, folder, say)
+  } finally {
+    release()
+  }
+}
 
-module.exports = { addonStep, addonIsCurrent, ADDON }
+const addonStep = () => ({ name: 'native addon', isDone: isCurrent, run: buildAddon })
+
+module.exports = { addonStep, configuring }

@@ -7,7 +7,8 @@ const { runLogged, tellingLines } = require('./child')
 const { SetupProblem } = require('./problem')
 const { contentKey, filesUnder, removeStamp, stampHolds, writeStamp } = require('./stamp')
 
-const SOURCES = ['src', 'dsl', 'staging', 'models', 'tsconfig.json', 'tsconfig.build.json']
+const MODULES = path.join(__dirname, 'modules.js')
+const SOURCES = ['src', 'dsl', 'staging', 'models', 'tsconfig.json', 'tsconfig.build.json', 'scripts/setup/modules.js']
 const STAMP = path.join('dist', 'stamp')
 const LOG = path.join('build', 'compile.log')
 
@@ -22,9 +23,10 @@ const compile = async (root, say) => {
   removeStamp(path.join(root, STAMP))
   const log = path.join(root, LOG)
   fs.rmSync(log, { force: true })
+  const run = (...args) => runLogged(process.execPath, args, { cwd: root, log })
   const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')
-  const { code } = await runLogged(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { cwd: root, log })
-  if (code !== 0) {
+  const compiled = await run(tsc, '-p', 'tsconfig.build.json')
+  if (compiled.code !== 0 || (await run(MODULES, path.join(root, 'dist'))).code !== 0) {
     throw new SetupProblem('the TypeScript does not compile', { details: [...tellingLines(log), `the whole log: ${LOG}`] })
   }
   writeStamp(path.join(root, STAMP), key)

@@ -3,8 +3,10 @@
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
+const os = require('node:os')
 const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
+const { isCheckout } = require('./find')
 const { SetupProblem } = require('./problem')
 
 const onPath = (command) => {
@@ -70,8 +72,11 @@ const aptPrefix = () => {
   return null
 }
 
+/** A checkout keeps its logs; an installed package may not be written to. */
+const logFolder = (root) => (isCheckout(root) ? path.join(root, 'build') : fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-')))
+
 const aptInstall = async (root, prefix, packages) => {
-  const log = path.join(root, 'build', 'system.log')
+  const log = path.join(logFolder(root), 'system.log')
   fs.rmSync(log, { force: true })
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   const apt = (args) => {
@@ -103,8 +108,8 @@ const ensureSystem = async (root, say) => {
   if (code === 0 && left.length === 0) return
   throw new SetupProblem(`apt-get could not install ${packages.join(' ')} (exit ${code})`, {
     exitCode: 2,
-    details: [...tellingLines(log), `the whole log: ${path.relative(root, log)}`, `by hand: ${installLine(packages)}`],
+    details: [...tellingLines(log), `the whole log: ${log}`, `by hand: ${installLine(packages)}`],
   })
 }
 
-module.exports = { ensureSystem, missingFromSystem, installLine, compilerPath, onPath }
+module.exports = { dnnlConfig, ensureSystem, missingFromSystem, installLine, compilerPath, onPath }

@@ -5,6 +5,7 @@
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
+const { configuring } = require('../setup/addon')
 const { runLogged, tellingLines } = require('../setup/child')
 const { lock } = require('../setup/lock')
 
@@ -16,7 +17,7 @@ const programOf = (source) => path.basename(source, '.cpp')
 
 /** Two runners must not build in one folder at once. */
 const buildAlone = async (root, programs) => {
-  const release = await lock(path.join(root, 'build', 'setup.lock'), (pid) =>
+  const release = await lock(path.join(root, BUILD, 'build.lock'), (pid) =>
     console.log(`waiting for process ${pid}, which builds here`),
   )
   try {
@@ -31,7 +32,7 @@ const build = async (root, programs) => {
   const log = path.join(root, LOG)
   fs.rmSync(log, { force: true })
   // New test files are found by a glob, which is looked at anew only when CMake configures.
-  const configured = await runLogged('cmake', ['-S', 'native', '-B', BUILD], { cwd: root, log })
+  const configured = await runLogged('cmake', configuring(root, path.join(root, BUILD)), { cwd: root, log })
   if (configured.code !== 0) return tellingLines(log)
   const jobs = String(Math.min(2, os.availableParallelism()))
   const { code } = await runLogged('cmake', ['--build', BUILD, '--parallel', jobs, '--target', ...programs], { cwd: root, log })

@@ -18,7 +18,7 @@ export interface NamedModel {
   readonly source: { readonly family: string } | { readonly file: string; readonly resized: boolean }
 }
 
-const MODEL_FILES = ['.ts', '.cts', '.js', '.cjs']
+const MODEL_FILES = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs']
 const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
 
 const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedModel> => {

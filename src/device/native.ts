@@ -1,9 +1,12 @@
 // The native addon, typed. The only file that loads it. In: nothing. Out: devices, single kernels, sessions.
 // Invariant: whatever is passed, the addon answers or throws an Error in words; it does not crash.
-import { existsSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { type Either, left, right } from 'fp-ts/Either'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import type { Either } from 'fp-ts/Either'
 import type { DeviceName, Precision } from '../../staging/devices'
+import { type SpillwayError, SpillwayException } from '../errors/errors'
+import { onDevice } from '../errors/exceptions'
+import { packageFolder } from '../files/version'
 
 export type NativeDType = 'f32' | 'f64' | 'i32' | 'bf16'
 
@@ -267,18 +270,20 @@ export interface Native {
 
 // ---------------------------------------------------------------- loading
 
-/** Where the addon lies in its package; compiled files lie one folder deeper. */
-export const ADDON = 'build/addon/Release/spillway.node'
+/** Set-up runs before there are types: the addon that belongs to the native sources of a package, or null. */
+const setup = require(join(packageFolder(), 'scripts', 'setup', 'find.js')) as { findAddon: (root: string) => string | null }
 
-const addonPath = (): string => {
-  const overridden = process.env.SPILLWAY_ADDON
-  if (overridden) return overridden
-  for (let dir = __dirname; dir !== dirname(dir); dir = dirname(dir)) {
-    const path = join(dir, ADDON)
-    if (existsSync(path)) return path
-    if (existsSync(join(dir, 'package.json'))) break
-  }
-  throw new Error(`the native addon is not built (${ADDON} is missing): run npm run build`)
+/** The addon that belongs to these sources and this processor; undefined where none is built. */
+export const addonFile = (): string | undefined => setup.findAddon(packageFolder()) ?? undefined
+
+/** Builds it, in a process of its own; what that says goes to stderr. */
+const builtAddon = (): string => {
+  const { status } = spawnSync(process.execPath, [join(packageFolder(), 'scripts', 'setup.js'), '--addon'], {
+    stdio: ['ignore', 2, 2],
+  })
+  const file = status === 0 ? addonFile() : undefined
+  if (file === undefined) throw new SpillwayException({ tag: 'AddonMissing', reason: 'it could not be built, as told above' })
+  return file
 }
 
 /** Node swallows what a native callback throws: it ends the run instead and becomes the rejection. */
@@ -302,19 +307,13 @@ const guardRun = (Raw: Native['Session']): Native['Session'] =>
 
 let loaded: Native | undefined
 
-/** Throws, in words, when the addon is not built or does not load. */
+/** Throws, in words, when the addon can neither be found nor built, or does not load. */
 export const loadNative = (): Native => {
   if (loaded) return loaded
-  const raw = require(addonPath()) as Native
+  const raw = require(addonFile() ?? builtAddon()) as Native
   loaded = { ...raw, Session: guardRun(raw.Session) }
   return loaded
 }
 
 /** The same with the reason as a value. */
-export const tryLoadNative = (): Either<{ readonly tag: 'DeviceFailed'; readonly reason: string }, Native> => {
-  try {
-    return right(loadNative())
-  } catch (e) {
-    return left({ tag: 'DeviceFailed', reason: (e as Error).message })
-  }
-}
+export const tryLoadNative = (): Either<SpillwayError, Native> => onDevice(loadNative)

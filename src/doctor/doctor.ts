@@ -1,12 +1,12 @@
 // `spillway doctor`: what this machine has, what is missing and how to get it. In: a probe of the machine (this one by
 // default). Out: a report as data; `reportText` writes it for people. Invariant: `ready` iff nothing needed is missing.
-import { existsSync } from 'node:fs'
 import * as path from 'node:path'
 import { cudaFindings } from './cuda'
 import type { Finding, State } from './finding'
 import { diskFindings, machineFindings, memoryFindings } from './machine'
 import { nativeFindings } from './native'
 import { type Probe, thisMachine } from './probe'
+import { packageFolder } from '../files/version'
 import { availableBytes } from '../machine/memory'
 
 export interface Report {
@@ -17,12 +17,6 @@ export interface Report {
   readonly availableBytes: number
   readonly freeDiskBytes: number | null
   readonly findings: readonly Finding[]
-}
-
-/** The checkout: src/ in the sources, dist/src/ when compiled. */
-const checkout = (): string => {
-  const above = path.resolve(__dirname, '..', '..')
-  return existsSync(path.join(above, 'package.json')) ? above : path.dirname(above)
 }
 
 /** Arguments for Node that load the addon the way this process would. */
@@ -37,8 +31,8 @@ export const doctor = (probe: Probe = thisMachine(), available: number = availab
     ...machineFindings(probe),
     ...memoryFindings(probe, available),
     ...diskFindings(probe),
-    ...nativeFindings(probe, checkout(), asking(ADDON_QUESTION)),
-    ...cudaFindings(probe, checkout(), asking(CUDA_QUESTION)),
+    ...nativeFindings(probe, asking(ADDON_QUESTION)),
+    ...cudaFindings(probe, packageFolder(), asking(CUDA_QUESTION)),
   ]
   return {
     ready: findings.every((finding) => finding.state !== 'missing'),

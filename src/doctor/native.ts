@@ -1,11 +1,10 @@
-// What the native side needs: compiler, CMake, make, oneDNN, and the addon itself; what is measured of this machine. In: a probe
-// and where the checkout is. Out: findings; those that are missing name the Debian package.
+// What the native side needs: compiler, CMake, make, oneDNN, and the addon itself; what is measured of this machine. In: a probe.
+// Out: findings; those that are missing name the Debian package.
 import * as path from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { cpuBuild, profileWords } from '../machine/profile'
-import { ADDON } from '../device/native'
 import { type Finding, missing, note, ok } from './finding'
 import { answerOf, onPath, type Probe, sharedLibrary, wordsOf } from './probe'
 
@@ -45,15 +44,23 @@ const oneDnn = (probe: Probe): Finding => {
 /** What of its answer is told. */
 const infoCodec = t.intersection([t.type({ build: t.string, threads: t.number }), t.partial({ oneDnn: t.string })])
 
-const addon = (probe: Probe, root: string, question: readonly string[]): readonly Finding[] => {
-  if (!probe.exists(path.join(root, ADDON))) return [missing('native', 'addon', 'not built', 'npm run build')]
+const addon = (probe: Probe, question: readonly string[]): readonly Finding[] => {
+  const file = probe.addon()
+  if (file === undefined) return [missing('native', 'addon', 'not built', 'what first needs it builds it')]
   return pipe(
     answerOf(probe, infoCodec, question),
     E.match(
-      (reason) => [missing('native', 'addon', `${ADDON} does not load: ${reason}`, 'rm -r build/addon && npm run build')],
+      (reason) => [
+        missing(
+          'native',
+          'addon',
+          `${file} does not load: ${reason}`,
+          `rm -r ${path.dirname(path.dirname(file))}; what needs it next builds it`,
+        ),
+      ],
       (info) => {
         const build = cpuBuild(info)
-        return [ok('native', 'addon', `${ADDON} loads: ${build}`), note('native', 'profile', profileWords(build, info.threads))]
+        return [ok('native', 'addon', `${file} loads: ${build}`), note('native', 'profile', profileWords(build, info.threads))]
       },
     ),
   )
@@ -62,8 +69,8 @@ const addon = (probe: Probe, root: string, question: readonly string[]): readonl
 /** The tools are needed to build the addon, not to use it. */
 const onceBuilt = (finding: Finding): Finding => (finding.state === 'missing' ? { ...finding, state: 'optional' } : finding)
 
-export const nativeFindings = (probe: Probe, root: string, question: readonly string[]): Finding[] => {
-  const loaded = addon(probe, root, question)
+export const nativeFindings = (probe: Probe, question: readonly string[]): Finding[] => {
+  const loaded = addon(probe, question)
   const tools = [
     tool(probe, 'compiler', [probe.env.CXX ?? 'c++', 'g++']),
     tool(probe, 'cmake', ['cmake']),

@@ -10,11 +10,14 @@ import { constUndefined, pipe } from 'fp-ts/function'
 import * as J from 'fp-ts/Json'
 import type * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
+import { addonFile } from '../device/native'
 
 export interface Probe {
   readonly read: (file: string) => string | undefined
   readonly list: (folder: string) => readonly string[]
   readonly exists: (file: string) => boolean
+  /** The addon that belongs here, where it is built. */
+  readonly addon: () => string | undefined
   /** Standard output when the command ends well, else why it did not. */
   readonly run: (command: string, args: readonly string[]) => Either<string, string>
   readonly env: Readonly<Record<string, string | undefined>>
@@ -51,6 +54,7 @@ export const thisMachine = (): Probe => ({
   read: (file) => attempt(() => fs.readFileSync(file, 'utf8')),
   list: (folder) => attempt(() => fs.readdirSync(folder)) ?? [],
   exists: fs.existsSync,
+  addon: addonFile,
   run,
   env: process.env,
   cores: os.availableParallelism(),

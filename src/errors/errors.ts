@@ -11,6 +11,7 @@ export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'o
  * FileMissing         a file that the call names is not there             FileRefused  it is there and is not what it must be
  * WeightsMismatch     tensors that are missing, extra, or of another shape
  * CheckpointMismatch  the run in the directory is not the one asked for
+ * AddonMissing        the native side is not there and cannot be made
  * DeviceFailed        the native side ended the run                       Cancelled    the user did
  */
 export type SourceError =
@@ -19,6 +20,7 @@ export type SourceError =
   | { readonly tag: 'FileRefused'; readonly kind: FileKind; readonly file: string; readonly reason: string }
   | { readonly tag: 'WeightsMismatch'; readonly file: string; readonly problems: readonly string[] }
   | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
+  | { readonly tag: 'AddonMissing'; readonly reason: string }
   | { readonly tag: 'DeviceFailed'; readonly reason: string }
   | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly resume?: string }
 
@@ -30,6 +32,7 @@ const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
   FileRefused: true,
   WeightsMismatch: true,
   CheckpointMismatch: true,
+  AddonMissing: true,
   DeviceFailed: true,
   Cancelled: true,
 }
@@ -47,6 +50,8 @@ const renderSource = (e: SourceError): string => {
       return `weights file ${e.file} does not fit the model: ${e.problems.join('; ')}`
     case 'CheckpointMismatch':
       return `checkpoint directory ${e.directory}: ${e.reason}`
+    case 'AddonMissing':
+      return `the native addon is missing: ${e.reason}; 'npx spillway doctor' says what this machine lacks`
     case 'DeviceFailed':
       return `the run ended on the device: ${e.reason}`
     case 'Cancelled':

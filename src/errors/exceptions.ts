@@ -22,7 +22,8 @@ export const onFile =
   <A>(f: () => E.Either<SpillwayError, A>): E.Either<SpillwayError, A> =>
     E.flatten(E.tryCatch(f, fileFailed(kind, file)))
 
-export const deviceFailed = (e: unknown): SpillwayError => ({ tag: 'DeviceFailed', reason: E.toError(e).message })
+export const deviceFailed = (e: unknown): SpillwayError =>
+  e instanceof SpillwayException ? e.error : { tag: 'DeviceFailed', reason: E.toError(e).message }
 
 /** What a device or the addon says that fails, as a value. */
 export const onDevice = <A>(f: () => A): E.Either<SpillwayError, A> => E.tryCatch(f, deviceFailed)

@@ -15,6 +15,7 @@ import { opDef } from '../../staging/ops/registry'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
 import { machines as namedMachines } from '../../staging/sim/machines'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
+import { onDevice as orDeviceFailed } from '../errors/exceptions'
 import { callKey } from '../../staging/ops/callkey'
 import { nativeCall } from './operands'
 import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './profile'
@@ -280,15 +281,6 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
     workspace: firstScratch(device, waysOf(native, device, { threads: o.threads }, 1)),
     ...UNTAUGHT,
     saveProfile: () => {},
-  }
-}
-
-/** What the addon throws, as a value. */
-const orDeviceFailed = <A>(f: () => A): Either<SpillwayError, A> => {
-  try {
-    return right(f())
-  } catch (e) {
-    return left({ tag: 'DeviceFailed', reason: (e as Error).message })
   }
 }
 

@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ADDON } from '../../src/device/native'
+import { addonFile } from '../../src/device/native'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-faults-'))
 test.after(() => rmSync(root, { recursive: true }))
 process.env.XDG_CACHE_HOME = join(root, 'cache')
-process.env.SPILLWAY_CUDA = join(dirname(join(__dirname, '../..', ADDON)), 'spillway_imitation.so')
+process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
 
 test('a device that fails in the middle of a run: an error in words, and the last checkpoint goes on to the same bits', () => {
   const cli = join(__dirname, '..', '..', 'src', 'cli.ts')

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ADDON, loadNative } from '../../src/device/native'
+import { addonFile, loadNative } from '../../src/device/native'
 import { errorText } from '../../src/errors/errors'
 import { identityOf } from '../../src/stage/identity'
 import { type LocalMachine, machineNamed } from '../../src/machine/machine'
@@ -38,7 +38,7 @@ test('without its plugin the device is refused in words', () => {
 })
 
 test('the device says what it is', () => {
-  process.env.SPILLWAY_CUDA = join(dirname(join(__dirname, '../..', ADDON)), 'spillway_imitation.so')
+  process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
   assert.is(loadNative().deviceFacts('cuda').device, 'imitation')
   const link = loadNative().copyBandwidth(undefined, 'cuda')
   assert.ok(link.outBytesPerSecond > 1e6 && link.inBytesPerSecond > 1e6)

@@ -6,13 +6,13 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, maxPool, model, relu, seq } from '../../dsl'
 import { machineNamed } from '../../src/machine/machine'
-import { ADDON } from '../../src/device/native'
+import { addonFile } from '../../src/device/native'
 import { prepare } from '../../src/stage/prepare'
 import { stageGraph } from '../../src/stage/stage'
 import { gib } from '../../staging/core/bytes'
 import { machines } from '../../staging/sim/machines'
 
-process.env.SPILLWAY_CUDA = join(dirname(join(__dirname, '../..', ADDON)), 'spillway_imitation.so')
+process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
 
 test('no call of a plan reaches 2^31 elements: what would is tiled, and in-core is refused', () => {
   // Times are a named machine's: nobody measures calls of this size on a host.

@@ -20,6 +20,7 @@ const healthy: Probe = {
   },
   list: () => [],
   exists: (file) => !file.endsWith('nvcc'),
+  addon: () => '/cache/Release/spillway.node',
   run: (command) => {
     if (command === process.execPath)
       return right(JSON.stringify({ devices: ['cpu'], cores: 4, threads: 3, build: 'c0ffee', oneDnn: '2.6.3' }))
@@ -50,7 +51,13 @@ test('a healthy machine is ready, without a GPU', () => {
 })
 
 test('without oneDNN and addon it is not ready and says what to install', () => {
-  const bare: Probe = { ...healthy, read: () => undefined, run: () => left('there is none'), exists: () => false }
+  const bare: Probe = {
+    ...healthy,
+    read: () => undefined,
+    run: () => left('there is none'),
+    exists: () => false,
+    addon: () => undefined,
+  }
   const report = doctor(bare, GiB)
   assert.not(report.ready)
   assert.is(finding(bare, 'oneDNN').fix, 'apt-get install -y --no-install-recommends libdnnl-dev ocl-icd-opencl-dev')

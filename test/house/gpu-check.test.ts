@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ADDON } from '../../src/device/native'
+import { addonFile } from '../../src/device/native'
 
 const ROOT = join(__dirname, '..', '..')
 const root = mkdtempSync(join(tmpdir(), 'spillway-gpu-check-'))
@@ -36,7 +36,7 @@ const rehearsed = (seconds: number, sections: readonly string[]) => {
     SPILLWAY_GPU_SECONDS: String(seconds),
     SPILLWAY_GPU_STARTED: String(Date.now() / 1000),
     XDG_CACHE_HOME: join(root, 'cache'),
-    SPILLWAY_CUDA: join(dirname(join(ROOT, ADDON)), 'spillway_imitation.so'),
+    SPILLWAY_CUDA: join(dirname(addonFile()!), 'spillway_imitation.so'),
   }
   const r = spawnSync(process.execPath, [join(ROOT, 'scripts', 'gpu', 'check.js'), out, ...sections], { encoding: 'utf8', env })
   return { ...r, files: readdirSync(out), read: (file: string) => readFileSync(join(out, file), 'utf8') }

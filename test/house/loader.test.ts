@@ -46,6 +46,13 @@ test('models may be several files, .cts and plain JavaScript', async () => {
   assert.equal(await load({ 'm/m.js': "module.exports = require('spillway')\n" }, 'm/m.js'), { name: 'compiled' })
 })
 
+test('models may be ES modules, and lie in a project of ES modules', async () => {
+  const text = "import { name } from 'spillway'\nimport { part } from './part.js'\nexport default [name, part]\n"
+  const project = { 'm/package.json': '{"type":"module"}', 'm/part.ts': "export const part: string = 'part'\n" }
+  for (const file of ['m/m.ts', 'm/m.mts', 'm/m.js', 'm/m.mjs'])
+    assert.equal(await load({ ...project, [file]: text }, file), { default: ['compiled', 'part'] }, file)
+})
+
 test('what is wrong with a model file is told', async () => {
   try {
     await load({ 'm/m.ts': "throw new Error('no such layer')\n" }, 'm/m.ts')

@@ -73,6 +73,38 @@ test('stamps: hold for their key only', async () => {
   })
 })
 
+const ADDON_FILES = { 'tsconfig.build.json': '{}', 'native/a.cpp': 'a', 'build/addon/Release/spillway.node': 'addon' }
+
+test('addon: found by what it was built from, in a copied checkout as well; not where the sources changed', async () => {
+  const { findAddon, fitKey } = part('find.js')
+  const { writeStamp } = part('stamp.js')
+  await withFiles(ADDON_FILES, async (root) => {
+    assert.is(findAddon(root), null, 'without a stamp it is half built')
+    const key = fitKey(root)
+    writeStamp(path.join(root, 'build', 'addon', 'stamp'), key)
+    assert.is(findAddon(root), path.join(root, 'build', 'addon', 'Release', 'spillway.node'))
+    await withFiles({ ...ADDON_FILES, 'build/addon/stamp': `${key}\n` }, (copy) => assert.ok(findAddon(copy)))
+    fs.writeFileSync(path.join(root, 'native', 'a.cpp'), 'b')
+    assert.is(findAddon(root), null)
+  })
+})
+
+test('addon: an installed package builds in the cache, and in itself where there is none to write to', async () => {
+  const { placeToBuild } = part('find.js')
+  const before = process.env.XDG_CACHE_HOME
+  await withFiles({ 'native/a.cpp': 'a', file: '' }, (root) => {
+    try {
+      process.env.XDG_CACHE_HOME = path.join(root, 'cache')
+      assert.match(placeToBuild(root), /cache\/spillway\/addon-[0-9a-f]{16}$/)
+      process.env.XDG_CACHE_HOME = path.join(root, 'file')
+      assert.is(placeToBuild(root), path.join(root, 'build', 'addon'))
+    } finally {
+      if (before === undefined) delete process.env.XDG_CACHE_HOME
+      else process.env.XDG_CACHE_HOME = before
+    }
+  })
+})
+
 test('lock: taken once, free after release', async () => {
   const { tryLock } = part('lock.js')
   await withFiles({}, (root) => {

@@ -1,11 +1,10 @@
 // Single kernels through the addon: query, run, measure; what is refused.
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { devices } from '../../staging/devices'
 import { opDefs } from '../../staging/ops/registry'
-import { ADDON, loadNative, tryLoadNative } from '../../src/device/native'
+import { addonFile, loadNative, tryLoadNative } from '../../src/device/native'
 
 const native = loadNative()
 const conv = [1, 1, 1, 1, 1, 1, 1, 1, 1]
@@ -24,8 +23,7 @@ test('says what this build has', () => {
 test('names the build that it is: a hash that stands in the addon', () => {
   const { build } = native.deviceInfo()
   assert.match(build, /^[0-9a-f]{40}$/)
-  const file = process.env.SPILLWAY_ADDON ?? join(__dirname, '../..', ADDON)
-  assert.ok(readFileSync(file).includes(Buffer.from(build, 'hex')))
+  assert.ok(readFileSync(addonFile()!).includes(Buffer.from(build, 'hex')))
   assert.is(native.deviceFacts('ref').build, build)
 })
 
