@@ -50,7 +50,7 @@ const DECIDED = [
   'weightDecay',
 ] as const
 /** What is said of a model, and a step says itself. */
-const SAID = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
+const BESIDE = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
 const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 
 const machineOptions = (o: StagingOptions): MachineOptions => ({
@@ -95,7 +95,7 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
         loss: o.loss ?? loss,
         optimizer,
         name,
-        said: SAID.filter((k) => o[k] !== undefined).map(flagOf),
+        beside: BESIDE.filter((k) => o[k] !== undefined).map(flagOf),
       }),
     ),
   )

@@ -32,11 +32,11 @@ export interface Own {
 export interface Named extends Own {
   readonly name?: string
   /** What was said of the model beside its net, as whoever said it calls it. */
-  readonly said?: readonly string[]
+  readonly beside?: readonly string[]
 }
 
-const saidIn = (o: Named): readonly string[] =>
-  o.said ?? (['loss', 'optimizer'] as const).filter((k) => o[k] !== undefined).slice(0, 1)
+const optionsBeside = (o: Named): readonly string[] =>
+  o.beside ?? (['loss', 'optimizer'] as const).filter((k) => o[k] !== undefined).slice(0, 1)
 
 /** With these, or by default, where it is a model. */
 export const stepWith = (model: Trainable, o: Own): Either<SpillwayError, TrainingStep> =>
@@ -44,8 +44,8 @@ export const stepWith = (model: Trainable, o: Own): Either<SpillwayError, Traini
 
 /** What is said of a step beside it is refused. */
 export const stepOf = (model: Trainable, o: Named): Either<SpillwayError, TrainingStep> => {
-  const said = saidIn(o)
-  return model.kind === 'step' && said.length > 0 ? left(usage(stepsOwn(said.join(', ')))) : stepWith(model, o)
+  const given = optionsBeside(o)
+  return model.kind === 'step' && given.length > 0 ? left(usage(stepsOwn(given.join(', ')))) : stepWith(model, o)
 }
 
 export interface Prepared<M extends Trainable = Trainable> {
