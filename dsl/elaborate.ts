@@ -1,12 +1,14 @@
 // Elaboration of a step: one forward graph in which a net that is applied again reads the same parameters, and what is to be
 // minimised in it. In: a step. Out: what the passes begin with, and the layers by name in their order; or a GraphError.
 // Invariant: the first application of a net declares its parameters, later ones share them; their layers are called '#2', ...
-import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
+import { type Either, exists, isLeft, left, map, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { Detached, ElaboratedStep, Objective, Term } from '../staging/grad/objective'
 import { GraphBuilder } from '../staging/graph/builder'
 import type { Graph, ValueId } from '../staging/graph/graph'
 import { elementsOf } from '../staging/core/box'
+import { lossEntry } from '../staging/ops/loss'
 import { opDef } from '../staging/ops/registry'
 import type { Ref } from '../staging/ops/op'
 import { analyse, type LayerReport } from './analyse'
@@ -64,7 +66,14 @@ class StepElaboration {
     const terms = termsOf(step)
     const inputs = madeOf(terms.flatMap((t) => (typeof t.to === 'number' || isFed(t.to) ? [t.of] : [t.of, t.to])))
     for (const t of terms)
-      if (typeof t.to !== 'number' && isFed(t.to) && !inputs.has(t.to)) this.targets.set(t.to, t.loss === 'cross-entropy')
+      if (typeof t.to !== 'number' && isFed(t.to) && !inputs.has(t.to))
+        this.targets.set(
+          t.to,
+          pipe(
+            lossEntry(t.loss),
+            exists((e) => e.labels === true),
+          ),
+        )
   }
 
   run(): Result<Elaborated> {

@@ -46,7 +46,7 @@ export {
   type TrainingStep,
 } from './step'
 export { elaborate, type Elaborated } from './elaborate'
-export { adam, adamw, bceWithLogits, crossEntropy, l1, type Loss, mse, type Optimizer, sgd, type SgdWith } from './training'
+export * from './training'
 export { type LeastBytes, type NumbersKept, stepBytes, type StepBytes } from './plan/bytes'
 export type { CheckedOptions } from './plan/checked'
 export { type CheckedHead, type Device, device, type DeviceFault, type PlanHead, type PlannedSegment } from './plan/head'

@@ -7,6 +7,7 @@ import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { decodedOr, tuple, whole } from '../staging/core/codecs'
 import type { GraphError } from '../staging/core/errors'
+import { OPTIMIZERS } from '../staging/ops/optimizer'
 import { analyse } from './analyse'
 import { decodeNet, invalid, misfit, show } from './decode'
 import { branchesDiffer, shapeText } from './messages'
@@ -22,9 +23,8 @@ type Result<T> = Either<GraphError, T>
 const nameCodec = t.refinement(t.string, (name) => name !== '', 'a name')
 const sizeCodec = t.refinement(whole, (n) => n >= 1, 'a size')
 const shapeCodec = tuple(sizeCodec, sizeCodec, sizeCodec, sizeCodec)
-const optimizerKinds: Readonly<Record<Optimizer['kind'], null>> = { sgd: null, adam: null, adamw: null }
 /** Its numbers are judged where objectives are. */
-const optimizerCodec = t.type({ kind: t.keyof(optimizerKinds) }) as unknown as t.Type<Optimizer, unknown, unknown>
+const optimizerCodec = t.type({ kind: t.keyof(OPTIMIZERS) }) as unknown as t.Type<Optimizer, unknown, unknown>
 
 const stepCodec = t.type({ objectives: t.UnknownArray })
 const objectiveCodec = t.type({
@@ -34,7 +34,7 @@ const objectiveCodec = t.type({
   losses: t.record(t.string, t.UnknownArray),
 })
 /** The names of losses are judged where objectives are. */
-const lossCodec = t.string as unknown as t.Type<Loss, unknown, unknown>
+const lossCodec = t.union([t.string, t.type({ kind: t.string })]) as unknown as t.Type<Loss, unknown, unknown>
 const termCodec = t.type({ loss: lossCodec, of: t.unknown, to: t.unknown, weight: t.number })
 const tensorCodecs = {
   fed: t.type({ name: nameCodec, shape: shapeCodec }),

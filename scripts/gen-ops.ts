@@ -5,6 +5,7 @@ import { type Generated, generate } from './generated'
 import { cases } from './operators/cases'
 import { header } from './operators/header'
 import { page } from './operators/page'
+import { training } from './operators/training'
 import { cudaKernels, entries, layerIndex, layerTable, opTable, unaryLayers } from './operators/registries'
 
 const FILES: readonly Generated[] = [
@@ -16,6 +17,7 @@ const FILES: readonly Generated[] = [
   ['dsl/layers/unary.ts', unaryLayers],
   ['dsl/layers/table.ts', layerTable],
   ['dsl/layers/index.ts', layerIndex],
+  ['dsl/training.ts', training],
 ]
 
 generate(FILES, 'the op table', 'gen-ops.ts')

@@ -33,3 +33,6 @@ export const generate = (files: readonly Generated[], from: string, script: stri
 
 export const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 export const upper = (name: string): string => snake(name).toUpperCase()
+/** Kinds of operators have the names of files, what users write those of JavaScript. */
+export const camel = (kind: string): string => kind.replace(/[_-]([a-z0-9])/g, (_, c: string) => c.toUpperCase())
+export const capital = (name: string): string => `${name[0]!.toUpperCase()}${name.slice(1)}`

@@ -5,19 +5,9 @@ import { isLeft, left } from 'fp-ts/Either'
 import { type CompareOptions, compareModel } from './cli/compare'
 import { runDoctor } from './cli/doctor'
 import { listModels } from './cli/models'
-import {
-  ALGORITHMS,
-  choiceOption,
-  countOption,
-  imageOption,
-  listOption,
-  numberOption,
-  OPTIMIZERS,
-  PRECISIONS,
-  sizeOption,
-} from './cli/options'
-import { lossNames } from '../staging/grad/loss'
+import { ALGORITHMS, choiceOption, countOption, imageOption, listOption, PRECISIONS, sizeOption } from './cli/options'
 import { type Done, fail, type Output, outputFor } from './cli/output'
+import { OWN_FLAGS } from './cli/own'
 import { planModel, type PlanOptions } from './cli/plan'
 import { trainModel, type TrainCommandOptions } from './cli/train'
 import { verifyFile } from './cli/verify'
@@ -29,15 +19,12 @@ import { version } from './files/version'
 // ---------------------------------------------------------------- options
 
 const modelOptions = (c: Command): Command =>
-  c
-    .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
-    .option('--batch <n>', 'images a step', countOption('--batch'))
-    .option('--loss <name>', `what the output is compared with: ${lossNames.join(', ')}`, choiceOption('--loss', lossNames))
-    .option('--optimizer <name>', `${OPTIMIZERS.join(', ')} (default sgd)`, choiceOption('--optimizer', OPTIMIZERS))
-    .option('--lr <rate>', 'learning rate (default 0.001)', numberOption('--lr'))
-    .option('--momentum <m>', 'of sgd (default 0.9)', numberOption('--momentum'))
-    .option('--weight-decay <d>', 'weight decay', numberOption('--weight-decay'))
-    .option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS))
+  OWN_FLAGS.reduce(
+    (own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)),
+    c
+      .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
+      .option('--batch <n>', 'images a step', countOption('--batch')),
+  ).option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS))
 
 const planningOptions = (c: Command): Command =>
   modelOptions(c)

@@ -6,25 +6,29 @@
 import { elementsOf } from '../../staging/core/box'
 import type { ElaboratedStep } from '../../staging/grad/objective'
 import type { ValueId } from '../../staging/graph/graph'
+import { type OPTIMIZERS, type Optimizer, type OptimizerName, statesKept } from '../../staging/ops/optimizer'
 import type { Analyse, Facts, ParametersNumber, StateNumber } from '../facts'
 import type { Model } from '../model'
 import type { Add, CompareDigits, FromLow, Mul, Reverse, Trim } from '../numbers/naturals'
-import type { Optimizer } from '../training'
 import type { StepObjective, Tensor, TrainingStep } from '../step'
 import type { ApplicationOf, TensorsOf } from './order'
 import type { AnySite, SitesOfTensors, UseSuffix } from './sites'
 
-/** How many numbers an optimizer keeps for each parameter; `number` when its type does not say. */
-export type NumbersKept<O> = O extends { readonly kind: 'sgd'; readonly momentum: infer V extends number }
-  ? number extends V
-    ? number
-    : V extends 0
-      ? 0
-      : 1
-  : O extends { readonly kind: 'adam' | 'adamw' }
-    ? 2
-    : number
-export const numbersKept = (o: Optimizer): number => (o.kind === 'sgd' ? (o.momentum === 0 ? 0 : 1) : 2)
+/** Whether an option is not 0; `boolean` where its type does not say. */
+type IsOn<V> = V extends 0 | false ? false : number extends V ? boolean : true
+type Kept<States, O, N extends readonly 0[] = []> = States extends readonly [infer First, ...infer Rest]
+  ? First extends { readonly when: infer W extends keyof O }
+    ? boolean extends IsOn<O[W]>
+      ? number
+      : Kept<Rest, O, IsOn<O[W]> extends true ? [...N, 0] : N>
+    : Kept<Rest, O, [...N, 0]>
+  : N['length']
+
+/** How many numbers an optimizer keeps for each parameter, by its entry; `number` when its type does not say. */
+export type NumbersKept<O> = O extends { readonly kind: infer K extends OptimizerName }
+  ? Kept<(typeof OPTIMIZERS)[K]['states'], O>
+  : number
+export const numbersKept = (o: Optimizer): number => statesKept(o).length
 
 /** What a model alone says: how many numbers it trains and keeps, and its activations' bytes. */
 type Numbers<M extends Model> =

@@ -94,14 +94,14 @@ template <class Loss>
 struct ElementLoss : RowSum {
   template <class T>
   static void run(const KernelCall& c) {
-    const auto a = MseAttrs::read(c.attrs);
+    const auto a = ops::ElementLossAttrs::read(c.attrs);
     const View& x = c.ins[0];
-    sum(c, a.weight / double(a.count), [&](int64_t b, int64_t h, int64_t w) {
+    sum(c, a.weight / double(a.count), [&, loss = ops::loss_of<Loss>(c.attrs)](int64_t b, int64_t h, int64_t w) {
       const T* value = pixel_of<T>(x, b, h, w);
       const float* wanted = c.n_ins > 1 ? pixel_of(c.ins[1], b, h, w) : nullptr;
       double total = 0;
 #pragma omp simd reduction(+ : total)
-      for (int64_t ch = 0; ch < x.dims[1]; ch++) total += Loss::value(double(value[ch]), wanted ? double(wanted[ch]) : a.constant);
+      for (int64_t ch = 0; ch < x.dims[1]; ch++) total += loss.value(double(value[ch]), wanted ? double(wanted[ch]) : a.constant);
       return total;
     });
   }
@@ -110,9 +110,9 @@ struct ElementLoss : RowSum {
 template <class Loss>
 struct ElementLossBackward : PlainKernel {
   static void run(const KernelCall& c) {
-    const auto a = MseBwdAttrs::read(c.attrs);
+    const auto a = ops::ElementLossAttrs::read(c.attrs);
     const float scale = float(a.weight / double(a.count)), constant = float(a.constant);
-    const auto slope = [scale](float x, float t) { return scale * float(Loss::slope(double(x), double(t))); };
+    const auto slope = [scale, loss = ops::loss_of<Loss>(c.attrs)](float x, float t) { return scale * float(loss.slope(double(x), double(t))); };
     if (c.n_ins > 1)
       each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [slope](Pointers<3> at, int64_t n) {
         const auto [dx, x, target] = at;
@@ -132,11 +132,11 @@ struct ElementLossBackward : PlainKernel {
 
 const KernelEntry softmax_xent = entry<SoftmaxXent>();
 const KernelEntry softmax_xent_bwd = entry<SoftmaxXentBackward>();
-const KernelEntry mse = entry<ElementLoss<ops::SquaredError>>();
-const KernelEntry mse_bwd = entry<ElementLossBackward<ops::SquaredError>>();
-const KernelEntry l1 = entry<ElementLoss<ops::AbsoluteError>>();
-const KernelEntry l1_bwd = entry<ElementLossBackward<ops::AbsoluteError>>();
-const KernelEntry bce_with_logits = entry<ElementLoss<ops::BinaryCrossEntropy>>();
-const KernelEntry bce_with_logits_bwd = entry<ElementLossBackward<ops::BinaryCrossEntropy>>();
+
+#define SPILLWAY_LOSS_ENTRY(kind)                                      \
+  const KernelEntry kind = entry<ElementLoss<ops::element_loss::kind>>(); \
+  const KernelEntry kind##_bwd = entry<ElementLossBackward<ops::element_loss::kind>>();
+SPILLWAY_ELEMENT_LOSSES(SPILLWAY_LOSS_ENTRY)
+#undef SPILLWAY_LOSS_ENTRY
 
 }  // namespace spillway::cpu

@@ -1,61 +1,63 @@
-// SGD with momentum, Adam and AdamW, by PyTorch's rules.
+// Optimizers of the table. A loop for each choice of what is kept: one that asked element by element would not be vectorised.
 #include "ops/optimizer.hpp"
-
-#include <cmath>
 
 #include "cpu/runs.hpp"
 
 namespace spillway::cpu {
 namespace {
 
-struct Sgd : PlainKernel {
-  static void run(const KernelCall& c) {
-    const auto a = SgdAttrs::read(c.attrs);
-    const float lr = float(a.lr * c.step->lr_scale), decay = float(a.weight_decay), momentum = float(a.momentum);
-    if (c.n_ins == 2)
-      return each_chunk<2>({&c.ins[0], &c.ins[1]}, [=](Pointers<2> at, int64_t n) {
-        const auto [w, g] = at;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) w[i] -= lr * (g[i] + decay * w[i]);
-      });
-    // The step is lr·v, or with Nesterov lr·(gradient + momentum·v).
-    const float of_gradient = a.nesterov ? 1.0f : 0.0f, of_velocity = a.nesterov ? momentum : 1.0f;
-    each_chunk<3>({&c.ins[0], &c.ins[1], &c.ins[2]}, [=](Pointers<3> at, int64_t n) {
-      const auto [w, g, v] = at;
-#pragma omp simd
-      for (int64_t i = 0; i < n; i++) {
-        const float gradient = g[i] + decay * w[i];
-        v[i] = momentum * v[i] + gradient;
-        w[i] -= lr * (of_gradient * gradient + of_velocity * v[i]);
-      }
-    });
-  }
+/// A state that is not kept.
+struct Forgotten {
+  float value = 0;
 };
+template <uint32_t operand, size_t N>
+decltype(auto) state(const Pointers<N>& at, int64_t i, Forgotten&& none = {}) {
+  if constexpr (operand > 0) return (at[operand][i]);
+  else return (none.value);
+}
 
-struct Adam : PlainKernel {
+template <OpKind kind, class Rule, class Attrs>
+struct Update : PlainKernel {
   static void run(const KernelCall& c) {
-    const auto a = AdamAttrs::read(c.attrs);
-    const double lr = a.lr * c.step->lr_scale, step = double(c.step->step);
-    const float rate = float(lr / (1 - std::pow(a.beta1, step))), root2 = float(std::sqrt(1 - std::pow(a.beta2, step)));
-    const float beta1 = float(a.beta1), beta2 = float(a.beta2), rest1 = float(1 - a.beta1), rest2 = float(1 - a.beta2);
-    const float eps = float(a.eps), shrink = a.decoupled ? float(1 - lr * a.weight_decay) : 1.0f;
-    const float decay = a.decoupled ? 0.0f : float(a.weight_decay);
-    each_chunk<4>({&c.ins[0], &c.ins[1], &c.ins[2], &c.ins[3]}, [=](Pointers<4> at, int64_t n) {
-      const auto [w, g, m, v] = at;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; const uint32_t operand : ops::states_of<kind>(c)) kept |= uint32_t(operand > 0) << i++;
+    choose<0>(c, kept, std::make_index_sequence<ops::STATES<kind>>());
+  }
+
+ private:
+  static constexpr const OpInfo& OP = *op_info(uint32_t(kind));
+  static constexpr uint32_t bit(uint32_t kept, size_t state) { return kept >> state & 1; }
+  /// The operand of a state, of those that are kept; 0 when it is not.
+  static constexpr uint32_t operand(uint32_t kept, size_t state) {
+    return bit(kept, state) ? 2 + uint32_t(std::popcount(kept & ((1u << state) - 1))) : 0;
+  }
+
+  template <uint32_t kept, size_t... S>
+  static void choose(const KernelCall& c, uint32_t wanted, std::index_sequence<S...> states) {
+    if constexpr (((bit(kept, S) || OP.ins[2 + S].when >= 0) && ...))
+      if (kept == wanted) return loop<kept>(c, states);
+    if constexpr (kept + 1 < 1u << sizeof...(S)) choose<kept + 1>(c, wanted, states);
+  }
+
+  template <uint32_t kept, size_t... S>
+  static void loop(const KernelCall& c, std::index_sequence<S...>) {
+    constexpr size_t operands = 2 + std::popcount(kept);
+    Views<operands> views;
+    for (size_t i = 0; i < operands; i++) views[i] = &c.ins[i];
+    const Rule rule(Attrs::read(c.attrs), *c.step);
+    each_chunk<operands>(views, [rule](const Pointers<operands>& at, int64_t n) {
+      const Rule own = rule;
+      const Pointers<operands> to = at;
 #pragma omp simd
-      for (int64_t i = 0; i < n; i++) {
-        const float gradient = g[i] + decay * w[i];
-        m[i] = beta1 * m[i] + rest1 * gradient;
-        v[i] = beta2 * v[i] + rest2 * gradient * gradient;
-        w[i] = shrink * w[i] - rate * m[i] / (std::sqrt(v[i]) / root2 + eps);
-      }
+      for (int64_t i = 0; i < n; i++) own(to[0][i], to[1][i], state<operand(kept, S)>(to, i)...);
     });
   }
 };
 
 }  // namespace
 
-const KernelEntry sgd = entry<Sgd>();
-const KernelEntry adam = entry<Adam>();
+#define SPILLWAY_UPDATE_ENTRY(kind, Attrs) const KernelEntry kind = entry<Update<OpKind::kind, ops::update::kind<float>, Attrs>>();
+SPILLWAY_UPDATES(SPILLWAY_UPDATE_ENTRY)
+#undef SPILLWAY_UPDATE_ENTRY
 
 }  // namespace spillway::cpu

@@ -117,6 +117,17 @@
   X(silu) \
   X(gelu)
 
+/// Every loss per element of staging/ops/loss.ts: X(kind); its gradient is kind_bwd.
+#define SPILLWAY_ELEMENT_LOSSES(X) \
+  X(mse) \
+  X(l1) \
+  X(bce_with_logits)
+
+/// Every update of staging/ops/optimizer.ts: X(kind, its attributes).
+#define SPILLWAY_UPDATES(X) \
+  X(sgd, SgdAttrs) \
+  X(adam, AdamAttrs)
+
 namespace spillway {
 
 enum class OpKind : uint16_t {
@@ -659,6 +670,7 @@ struct OperandInfo {
   bool written = false;  // outputs, and inputs that the op overwrites
   bool updated = false;  // an output that is read too
   const char* fits = nullptr;  // how it lies to the anchor (ops/check.cpp); null where the operator's own check says
+  int when = -1;               // the attribute with which it comes, and which is 0 where it is left out
 };
 
 constexpr double UNBOUNDED = __builtin_inf();
@@ -705,6 +717,8 @@ inline constexpr AttrLimit ReluLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ReluBwdLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
 inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
+inline constexpr AttrLimit SgdLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}, {3, 0, 1, UNBOUNDED}};
+inline constexpr AttrLimit AdamLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, 1}, {2, 0, UNBOUNDED, 1}, {3, 0, UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, UNBOUNDED}, {5, 0, 1, UNBOUNDED}};
 inline constexpr AttrLimit UpsampleLimits[] = {{0, 0, 2, UNBOUNDED}, {1, 1, UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit UpsampleBwdLimits[] = {{0, 0, 2, UNBOUNDED}, {1, 1, UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit BnReluApplyLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
@@ -819,21 +833,21 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"softmax_xent", 31, 2, 2, 1, 1, 2, "if", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}},
-     {{"loss", Role::whole, Element::real, true, false, nullptr}}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
     {"softmax_xent_bwd", 32, 2, 2, 1, 1, 2, "if", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
     {"mse", 33, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
-     {{"loss", Role::whole, Element::real, true, false, nullptr}}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
     {"mse_bwd", 34, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"sgd", 35, 2, 3, 0, 0, 4, "fffi", false, -1, 0, nullptr, 0,
-     {{"w", Role::whole, Element::real, true, false, nullptr}, {"g", Role::whole, Element::real, false, false, nullptr}, {"v", Role::whole, Element::real, true, false, nullptr}},
+    {"sgd", 35, 2, 3, 0, 0, 4, "fffi", false, -1, 0, SgdLimits, 4,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"momentum", Role::whole, Element::real, true, false, "=", 1}},
      {}},
-    {"adam", 36, 4, 4, 0, 0, 6, "fffffi", false, -1, 0, nullptr, 0,
-     {{"w", Role::whole, Element::real, true, false, nullptr}, {"g", Role::whole, Element::real, false, false, nullptr}, {"m", Role::whole, Element::real, true, false, nullptr}, {"v", Role::whole, Element::real, true, false, nullptr}},
+    {"adam", 36, 4, 4, 0, 0, 6, "fffffi", false, -1, 0, AdamLimits, 6,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}},
      {}},
     {"sigmoid", 37, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
@@ -888,13 +902,13 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"dx", Role::data, Element::real, true, false, "sass"}}},
     {"l1", 54, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
-     {{"loss", Role::whole, Element::real, true, false, nullptr}}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
     {"l1_bwd", 55, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
     {"bce_with_logits", 56, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
-     {{"loss", Role::whole, Element::real, true, false, nullptr}}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
     {"bce_with_logits_bwd", 57, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},

@@ -30,9 +30,13 @@ bool attributes_fit(const OpInfo& op, const KernelCall& c) {
   });
 }
 
+/// Inputs that come with attributes are all there that should be. In: attributes that fit.
 bool counts_fit(const OpInfo& op, const KernelCall& c) {
-  return c.n_ins >= op.min_ins && (op.max_ins == VARIADIC || c.n_ins <= op.max_ins) && c.n_outs >= op.min_outs &&
-         c.n_outs <= op.max_outs;
+  if (c.n_ins < op.min_ins || (op.max_ins != VARIADIC && c.n_ins > op.max_ins) || c.n_outs < op.min_outs || c.n_outs > op.max_outs)
+    return false;
+  const OperandInfo* const end = op.ins + MAX_DECLARED_INS;
+  return std::none_of(op.ins, end, [](const OperandInfo& o) { return o.when >= 0; }) ||
+         c.n_ins == std::count_if(op.ins, end, [&](const OperandInfo& o) { return o.name && comes(o, c.attrs); });
 }
 
 /// A tensor's range in a dimension, as `how` says: s that of the anchor; a all of a value as large as the anchor's; b that of the anchor or
@@ -100,8 +104,8 @@ bool is_bf16(const KernelCall& c) {
 Status check_operands(const KernelCall& c) {
   const OpInfo* op = op_info(c.kind);
   if (!op) return spillway::refuse("no operator has wire number ", c.kind);
-  if (!counts_fit(*op, c)) return refuse(c, "wrong number of operands");
   if (!attributes_fit(*op, c)) return refuse(c, "wrong attributes");
+  if (!counts_fit(*op, c)) return refuse(c, "wrong number of operands");
   const DType real = float_type(c);
   std::optional<DType> alike;  // of those operands that may be of several types
   for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {

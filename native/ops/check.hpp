@@ -66,6 +66,9 @@ inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
   return is_whole(v) && v.dims[0] == rows && v.dims[1] == columns && elements(v) == rows * columns;
 }
 
+/// Whether an operand comes with a call of these attributes.
+inline bool comes(const OperandInfo& o, const double* attrs) { return o.when < 0 || attrs[o.when] != 0; }
+
 /// The float type of a call's parameters, statistics and sums, and of its activations unless they are bf16.
 DType float_type(const KernelCall& c);
 /// Whether its activations are stored as bf16.

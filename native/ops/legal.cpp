@@ -12,7 +12,6 @@
 #include "ops/linear.hpp"
 #include "ops/loss.hpp"
 #include "ops/lrn.hpp"
-#include "ops/optimizer.hpp"
 #include "ops/plumbing.hpp"
 #include "ops/pool.hpp"
 #include "ops/reflectpad.hpp"
@@ -70,14 +69,6 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::reflect_pad_bwd, check_reflect_pad_bwd},
     {OpKind::softmax_xent, check_softmax_xent},
     {OpKind::softmax_xent_bwd, check_softmax_xent_bwd},
-    {OpKind::mse, check_element_loss},
-    {OpKind::mse_bwd, check_element_loss_bwd},
-    {OpKind::l1, check_element_loss},
-    {OpKind::l1_bwd, check_element_loss_bwd},
-    {OpKind::bce_with_logits, check_element_loss},
-    {OpKind::bce_with_logits_bwd, check_element_loss_bwd},
-    {OpKind::sgd, check_sgd},
-    {OpKind::adam, check_update},
     {OpKind::fill, check_fill},
     {OpKind::copy, check_pair},
     {OpKind::merge_sum, check_pair},

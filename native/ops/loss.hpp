@@ -1,54 +1,62 @@
-// Legality of the losses and their gradients: x [B,C,H,W], labels [B,1,H,W] or a target like x, which may be left out,
-// loss [1]; and the losses per element as functions of an element and its target, one definition for all devices.
+// Legality of cross-entropy: x [B,C,H,W], labels [B,1,H,W], loss [1]; and the losses per element as functions of an element and
+// its target, one definition for all devices: a line of the table in staging/ops/loss.ts and a struct of its operator's name are a
+// loss. One with options is made from its attributes.
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "ops/both.hpp"
 #include "ops/check.hpp"
 
 namespace spillway::ops {
 
-inline Status check_loss(const KernelCall& c, bool labels) {
-  if (c.n_ins == 1) return is_activation(c.ins[0]) ? Status{} : refuse(c, "x must be an activation");
-  const View &x = c.ins[0], &target = c.ins[1];
-  if (!is_activation(x) || !is_activation(target)) return refuse(c, "x and the target must be activations");
-  if (labels ? !same_pixels(x, target) || target.dims[1] != 1 : !same_box(x, target))
-    return refuse(c, labels ? "labels must be [B,1,H,W] at the pixels of x" : "the target must hold the box of x");
-  return {};
+inline Status check_labels(const KernelCall& c) {
+  const View &x = c.ins[0], &labels = c.ins[1];
+  if (!is_activation(x) || !is_activation(labels)) return refuse(c, "x and the labels must be activations");
+  return same_pixels(x, labels) && labels.dims[1] == 1 ? Status{} : refuse(c, "labels must be [B,1,H,W] at the pixels of x");
 }
 
-inline Status check_loss_value(const KernelCall& c, bool labels) {
-  if (Status s = check_loss(c, labels); !s.ok()) return s;
+inline Status check_softmax_xent(const KernelCall& c) {
+  if (Status s = check_labels(c); !s.ok()) return s;
   return is_vector(c.outs[0], 1) ? Status{} : refuse(c, "the loss must be [1]");
 }
 
-inline Status check_loss_gradient(const KernelCall& c, bool labels) {
-  if (Status s = check_loss(c, labels); !s.ok()) return s;
+inline Status check_softmax_xent_bwd(const KernelCall& c) {
+  if (Status s = check_labels(c); !s.ok()) return s;
   return is_activation(c.outs[0]) && same_box(c.outs[0], c.ins[0]) ? Status{} : refuse(c, "dx must hold the box of x");
 }
 
-inline Status check_softmax_xent(const KernelCall& c) { return check_loss_value(c, true); }
-inline Status check_softmax_xent_bwd(const KernelCall& c) { return check_loss_gradient(c, true); }
-inline Status check_element_loss(const KernelCall& c) { return check_loss_value(c, false); }
-inline Status check_element_loss_bwd(const KernelCall& c) { return check_loss_gradient(c, false); }
+/// What all losses per element begin with; a loss's own options follow.
+using ElementLossAttrs = MseAttrs;
 
-/// A loss per element: its value, and its slope along x.
-struct SquaredError {
-  SPILLWAY_BOTH static double value(double x, double t) { return (x - t) * (x - t); }
-  SPILLWAY_BOTH static double slope(double x, double t) { return 2 * (x - t); }
+namespace element_loss {
+
+struct mse {
+  SPILLWAY_BOTH double value(double x, double t) const { return (x - t) * (x - t); }
+  SPILLWAY_BOTH double slope(double x, double t) const { return 2 * (x - t); }
 };
-struct AbsoluteError {
-  SPILLWAY_BOTH static double value(double x, double t) { return std::abs(x - t); }
-  SPILLWAY_BOTH static double slope(double x, double t) { return double(x > t) - double(x < t); }
+
+struct l1 {
+  SPILLWAY_BOTH double value(double x, double t) const { return std::abs(x - t); }
+  SPILLWAY_BOTH double slope(double x, double t) const { return double(x > t) - double(x < t); }
 };
+
 /// In the form that neither overflows nor cancels.
-struct BinaryCrossEntropy {
-  SPILLWAY_BOTH static double value(double x, double t) { return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x))); }
-  SPILLWAY_BOTH static double slope(double x, double t) {
+struct bce_with_logits {
+  SPILLWAY_BOTH double value(double x, double t) const { return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x))); }
+  SPILLWAY_BOTH double slope(double x, double t) const {
     const double e = std::exp(-std::abs(x));
     return (x >= 0 ? 1 : e) / (1 + e) - t;
   }
 };
+
+}  // namespace element_loss
+
+template <class Loss>
+Loss loss_of(const double* attrs) {
+  if constexpr (std::is_constructible_v<Loss, const double*>) return Loss(attrs);
+  else return Loss{};
+}
 
 }  // namespace spillway::ops

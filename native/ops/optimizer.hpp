@@ -1,20 +1,68 @@
-// Legality of the update operators: weights, gradient and moments have one shape.
+// Optimizers' arithmetic, one definition for all devices: R is what a device computes in. In: a weight, its gradient and what the
+// entry of staging/ops/optimizer.ts says is kept for it, in that order. Out: these, one step on. What is not kept is 0, and what
+// becomes of it is forgotten. Invariant: the bits of an element depend on nothing else. A struct of an update's name and its entry
+// are an optimizer. `counts`: it needs the number of the step, which the GPU then works into its factors once a step.
 #pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ops/both.hpp"
 #include "ops/check.hpp"
 
 namespace spillway::ops {
 
-inline Status check_update(const KernelCall& c) {
-  for (uint32_t i = 0; i < c.n_ins; i++)
-    if (!is_whole(c.ins[i]) || !same_dims(c.ins[i], c.ins[0]))
-      return refuse(c, "weights, gradient and moments must be dense and of one shape");
-  return {};
-}
+namespace update {
 
-inline Status check_sgd(const KernelCall& c) {
-  if (Status s = check_update(c); !s.ok()) return s;
-  const bool needs_velocity = SgdAttrs::read(c.attrs).momentum != 0;
-  return needs_velocity == (c.n_ins == 3) ? Status{} : refuse(c, "a velocity is due exactly when there is momentum");
+/// PyTorch's SGD, dampening 0.
+template <class R>
+struct sgd {
+  static constexpr bool counts = false;
+  R rate, decay, momentum;
+  bool nesterov;
+  SPILLWAY_BOTH sgd(const SgdAttrs& a, const StepContext& s)
+      : rate(R(a.lr * s.lr_scale)), decay(R(a.weight_decay)), momentum(R(a.momentum)), nesterov(a.nesterov != 0) {}
+
+  SPILLWAY_BOTH void operator()(R& w, R g, R& v) const {
+    const R gradient = g + decay * w;
+    v = momentum * v + gradient;
+    w -= rate * (nesterov ? gradient + momentum * v : v);
+  }
+};
+
+/// Adam, and AdamW where the decay is decoupled. Both moments are corrected for the steps that there were.
+template <class R>
+struct adam {
+  static constexpr bool counts = true;
+  R rate, root, beta1, rest1, beta2, rest2, eps, shrink, decay;
+  SPILLWAY_BOTH adam(const AdamAttrs& a, const StepContext& s)
+      : rate(R(a.lr * s.lr_scale / (1 - std::pow(a.beta1, double(s.step))))),
+        root(R(1 / std::sqrt(1 - std::pow(a.beta2, double(s.step))))),
+        beta1(R(a.beta1)), rest1(R(1 - a.beta1)), beta2(R(a.beta2)), rest2(R(1 - a.beta2)), eps(R(a.eps)),
+        shrink(a.decoupled ? R(1 - a.lr * s.lr_scale * a.weight_decay) : R(1)), decay(a.decoupled ? R(0) : R(a.weight_decay)) {}
+
+  SPILLWAY_BOTH void operator()(R& w, R g, R& m, R& v) const {
+    const R gradient = g + decay * w;
+    m = beta1 * m + rest1 * gradient;
+    v = beta2 * v + rest2 * gradient * gradient;
+    w = shrink * w - rate * m / (std::sqrt(v) * root + eps);
+  }
+};
+
+}  // namespace update
+
+/// How many states an update may keep for a weight.
+template <OpKind kind>
+constexpr uint32_t STATES = op_info(uint32_t(kind))->max_ins - 2u;
+
+/// The operands of a call that are an update's states, in the order of its entry; 0 for one that is not kept.
+template <OpKind kind>
+std::array<uint32_t, STATES<kind>> states_of(const KernelCall& c) {
+  std::array<uint32_t, STATES<kind>> at{};
+  uint32_t next = 2;
+  for (uint32_t i = 0; i < STATES<kind>; i++)
+    if (comes(op_info(uint32_t(kind))->ins[2 + i], c.attrs)) at[i] = next++;
+  return at;
 }
 
 }  // namespace spillway::ops

@@ -73,9 +73,10 @@ template <class Loss>
 struct ElementLoss {
   template <class T>
   static void run(const KernelCall& call) {
-    const auto a = MseAttrs::read(call.attrs);
+    const auto a = ops::ElementLossAttrs::read(call.attrs);
+    const Loss loss = ops::loss_of<Loss>(call.attrs);
     double sum = 0;
-    each_compared<T>(call, a.constant, [&](int64_t, int64_t, int64_t, int64_t, double x, double t) { sum += Loss::value(x, t); });
+    each_compared<T>(call, a.constant, [&](int64_t, int64_t, int64_t, int64_t, double x, double t) { sum += loss.value(x, t); });
     Tensor<T>(call.outs[0])[0] = T(a.weight * sum / double(a.count));
   }
 };
@@ -84,10 +85,11 @@ template <class Loss>
 struct ElementLossBackward {
   template <class T>
   static void run(const KernelCall& call) {
-    const auto a = MseBwdAttrs::read(call.attrs);
+    const auto a = ops::ElementLossAttrs::read(call.attrs);
+    const Loss loss = ops::loss_of<Loss>(call.attrs);
     const Tensor<T> dx(call.outs[0]);
     each_compared<T>(call, a.constant, [&](int64_t b, int64_t c, int64_t h, int64_t w, double x, double t) {
-      dx.global(b, c, h, w) = T(a.weight * Loss::slope(x, t) / double(a.count));
+      dx.global(b, c, h, w) = T(a.weight * loss.slope(x, t) / double(a.count));
     });
   }
 };
@@ -96,11 +98,11 @@ struct ElementLossBackward {
 
 const KernelEntry softmax_xent = entry<SoftmaxXent>();
 const KernelEntry softmax_xent_bwd = entry<SoftmaxXentBackward>();
-const KernelEntry mse = entry<ElementLoss<ops::SquaredError>>();
-const KernelEntry mse_bwd = entry<ElementLossBackward<ops::SquaredError>>();
-const KernelEntry l1 = entry<ElementLoss<ops::AbsoluteError>>();
-const KernelEntry l1_bwd = entry<ElementLossBackward<ops::AbsoluteError>>();
-const KernelEntry bce_with_logits = entry<ElementLoss<ops::BinaryCrossEntropy>>();
-const KernelEntry bce_with_logits_bwd = entry<ElementLossBackward<ops::BinaryCrossEntropy>>();
+
+#define SPILLWAY_LOSS_ENTRY(kind)                                      \
+  const KernelEntry kind = entry<ElementLoss<ops::element_loss::kind>>(); \
+  const KernelEntry kind##_bwd = entry<ElementLossBackward<ops::element_loss::kind>>();
+SPILLWAY_ELEMENT_LOSSES(SPILLWAY_LOSS_ENTRY)
+#undef SPILLWAY_LOSS_ENTRY
 
 }  // namespace spillway::ref

@@ -9,6 +9,7 @@ import {
   type CallShapes,
   type GradContext,
   inputDef,
+  inputsWith,
   type OpDef,
   type OperandDef,
   type Ref,
@@ -37,14 +38,16 @@ class Drawing {
   constructor(private readonly find: (kind: string) => OpDef) {}
 
   text(def: OpDef, { attrs, ins }: { readonly attrs: AnyAttrs; readonly ins: readonly Shape[] }): string {
-    const read = ins.map((s, i) => this.value(s, inputDef(def, i)))
+    const due = inputsWith(def, attrs)
+    const read = ins.map((s, i) => this.value(s, due[i] ?? inputDef(def, i)))
     const outs = this.call(def.kind, attrs, read, [])
     def.backward?.(this.context(def, attrs, read, outs))
     return `{{${this.values.join(', ')}},\n     {${this.calls.join(',\n      ')}},\n     {${this.gradients.join(', ')}}}`
   }
 
   private value(shape: Shape, o: OperandDef): Ref {
-    this.values.push(`{${dimsText(shape)}, ${shape.length}, ${o.role === 'data'}}`)
+    const filled = o.drawn === undefined ? '' : `, Fill::${o.drawn}`
+    this.values.push(`{${dimsText(shape)}, ${shape.length}, ${o.role === 'data'}${filled}}`)
     return (this.shapes.push(shape) - 1) as Ref
   }
 
@@ -59,9 +62,10 @@ class Drawing {
       `{${list.map((v, i) => `{${v}, Reach::${reach(def, defs(i), attrs, shapes)}}`).join(', ')}}`
     const numbers = Object.keys(def.fields).map((f) => sized(attrs[f]!))
     const anchor = def.anchor === 'out' ? ins.length : def.anchor
+    const mutated = def.mutates ? `, {${def.mutates.filter((i) => i < ins.length).join(', ')}}` : ''
     this.calls.push(
       `{OpKind::${kind}, {${numbers.map((n) => `double(${n})`).join(', ')}}, ${operands(ins, (i) => inputDef(def, i))}, ` +
-        `${operands(outs, (i) => def.outs[i]!)}, ${anchor}, ${def.dense === true}, ${def.inPlace?.[0] ?? -1}}`,
+        `${operands(outs, (i) => def.outs[i]!)}, ${anchor}, ${def.dense === true}, ${def.inPlace?.[0] ?? -1}${mutated}}`,
     )
     return outs
   }

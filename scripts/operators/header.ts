@@ -1,6 +1,8 @@
 // native/gen/ops.h: wire numbers, attribute structs and what the tape reader checks. In: the op table. Out: the header's text.
 import { elementOf } from '../../staging/ops/elements'
 import type { AnyAttrs, OpDef, OperandDef } from '../../staging/ops/op'
+import { elementLossOps } from '../../staging/ops/loss'
+import { updateOps } from '../../staging/ops/optimizer'
 import { UNARY } from '../../staging/ops/unary'
 import { snake } from '../generated'
 
@@ -70,7 +72,8 @@ const fits = (d: OpDef, o: OperandDef): string | undefined => {
 
 const operand = (d: OpDef, o: OperandDef, written: boolean): string => {
   const how = fits(d, o)
-  return `{"${o.name}", Role::${o.role}, Element::${elementOf(d, o)}, ${written}, ${o.updates === true}, ${how === undefined ? 'nullptr' : `"${how}"`}}`
+  const when = o.when === undefined ? '' : `, ${Object.keys(d.fields).indexOf(o.when)}`
+  return `{"${o.name}", Role::${o.role}, Element::${elementOf(d, o)}, ${written}, ${o.updates === true}, ${how === undefined ? 'nullptr' : `"${how}"`}${when}}`
 }
 
 const bound = (n: number | undefined, otherwise: string): string => (n === undefined ? otherwise : String(n))
@@ -116,6 +119,17 @@ ${opDefs.map((d) => `  X(${d.kind}, ${d.wire})`).join(' \\\n')}
 #define SPILLWAY_UNARY(X) \\
 ${UNARY.map((u) => `  X(${u.kind})`).join(' \\\n')}
 
+/// Every loss per element of staging/ops/loss.ts: X(kind); its gradient is kind_bwd.
+#define SPILLWAY_ELEMENT_LOSSES(X) \\
+${elementLossOps
+  .filter((d) => d.backward)
+  .map((d) => `  X(${d.kind})`)
+  .join(' \\\n')}
+
+/// Every update of staging/ops/optimizer.ts: X(kind, its attributes).
+#define SPILLWAY_UPDATES(X) \\
+${updateOps.map((d) => `  X(${d.kind}, ${pascal(d.kind)}Attrs)`).join(' \\\n')}
+
 namespace spillway {
 
 enum class OpKind : uint16_t {
@@ -145,6 +159,7 @@ struct OperandInfo {
   bool written = false;  // outputs, and inputs that the op overwrites
   bool updated = false;  // an output that is read too
   const char* fits = nullptr;  // how it lies to the anchor (ops/check.cpp); null where the operator's own check says
+  int when = -1;               // the attribute with which it comes, and which is 0 where it is left out
 };
 
 constexpr double UNBOUNDED = __builtin_inf();

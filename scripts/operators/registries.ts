@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { OpDef } from '../../staging/ops/op'
 import { UNARY } from '../../staging/ops/unary'
+import { camel, capital } from '../generated'
 
 const ROOT = join(__dirname, '..', '..')
 /** Files that read the table, and so cannot make it. */
@@ -104,17 +105,12 @@ ${[...all]
 `
 }
 
-const typeOf = (kind: string): string => `${kind[0]!.toUpperCase()}${kind.slice(1)}`
-
 /** A kind of layer is called as its constructor is, and its type as both, with a capital. */
 export const layerIndex = (): string =>
   `${generated("every layer's constructor and its type")}${inFiles(
     kinds(),
-    (file, of) => `export { ${of.map((k) => `type ${typeOf(k)}, ${k}`).join(', ')} } from './${file}'`,
+    (file, of) => `export { ${of.map((k) => `type ${capital(k)}, ${k}`).join(', ')} } from './${file}'`,
   )}\n`
-
-/** Kinds of layers have the names of JavaScript, operators those of files. */
-const camel = (kind: string): string => kind.replace(/_([a-z0-9])/g, (_, c: string) => c.toUpperCase())
 
 /** The layers of the table of activations: element-wise, of the input's shape. What needs no x later writes over it. */
 export const unaryLayers = (): string =>
@@ -125,7 +121,7 @@ import { elementWise } from './elementwise'
 
 ${UNARY.map((u) => {
   const kind = camel(u.kind)
-  const type = typeOf(kind)
+  const type = capital(kind)
   return `export interface ${type}<Name extends string = ''> extends Layer<'${kind}', Name> {}
 /** ${u.value}${u.attrs ? `, where ${Object.entries(u.attrs).map(([k, v]) => `${k} is ${v}`)}` : ''} */
 export const ${kind} = <N extends string = ''>(name?: N): ${type}<N> => ({ kind: '${kind}', name: name ?? ('' as N) })

@@ -3,15 +3,13 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
-import type { InputOverride, Optimizer } from '../../dsl'
-import { adam, adamw, sgd } from '../../dsl'
+import type { InputOverride } from '../../dsl'
 import { parseBytes } from '../../staging/core/bytes'
 import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
 import type { Precision } from '../../staging/devices'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
-import { DEFAULT_LEARNING_RATE } from '../stage/prepare'
 
 /** Commander hears of a text that is not legal by an exception. */
 const option =
@@ -72,25 +70,9 @@ export const listOption =
 
 export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
 export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
-export const OPTIMIZERS = ['sgd', 'adam', 'adamw'] as const
 
-export interface OptimizerOptions {
-  readonly optimizer?: (typeof OPTIMIZERS)[number]
-  readonly lr?: number
-  readonly momentum?: number
-  readonly weightDecay?: number
-}
-
-/** Undefined where nothing is said of it. */
-export const optimizerOf = (o: OptimizerOptions): Either<SpillwayError, Optimizer | undefined> => {
-  if ([o.optimizer, o.lr, o.momentum, o.weightDecay].every((given) => given === undefined)) return E.right(undefined)
-  const { optimizer = 'sgd', lr = DEFAULT_LEARNING_RATE, momentum } = o
-  const decay = o.weightDecay === undefined ? {} : { weightDecay: o.weightDecay }
-  if (optimizer === 'sgd') return E.right(sgd({ lr, momentum: momentum ?? 0.9, ...decay }))
-  return momentum === undefined
-    ? E.right((optimizer === 'adam' ? adam : adamw)({ lr, ...decay }))
-    : E.left(usage('--momentum belongs to --optimizer sgd'))
-}
+/** `weightDecay` is typed as --weight-decay. */
+export const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 
 export const knownAllocator = (name: string): Either<SpillwayError, string> =>
   pipe(

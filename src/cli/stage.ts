@@ -3,7 +3,6 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import type { Loss } from '../../dsl'
 import type { Precision } from '../../staging/devices'
 import { type Algorithms, precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -13,15 +12,15 @@ import { tryLoadPlan } from '../stage/planfile'
 import { prepare, type Prepared } from '../stage/prepare'
 import { describePlan, type Staged, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
-import { type InputOptions, knownAllocator, type OptimizerOptions, optimizerOf, overrideOf } from './options'
+import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
+import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf } from './own'
 
-export interface StagingOptions extends InputOptions, OptimizerOptions {
+export interface StagingOptions extends InputOptions, OwnOptions {
   readonly budget?: number
   readonly strategy?: string
   readonly machine?: string
   readonly allocator?: string
   readonly algorithms?: Algorithms
-  readonly loss?: Loss
   readonly spill?: string
   readonly threads?: number
   readonly throttle?: number
@@ -35,23 +34,7 @@ export interface StagedModel {
 }
 
 /** What a plan file has decided already. */
-const DECIDED = [
-  'image',
-  'batch',
-  'budget',
-  'strategy',
-  'allocator',
-  'algorithms',
-  'precision',
-  'loss',
-  'optimizer',
-  'lr',
-  'momentum',
-  'weightDecay',
-] as const
-/** What is said of a model, and a step says itself. */
-const BESIDE = ['loss', 'optimizer', 'lr', 'momentum', 'weightDecay'] as const
-const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
+const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'precision', ...OWN_OPTIONS] as const
 
 const machineOptions = (o: StagingOptions): MachineOptions => ({
   spill: o.spill,
@@ -88,14 +71,15 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
     knownAllocator(o.allocator ?? 'pages'),
     E.flatMap(() => modelNamed(modelText, overrideOf(o))),
     E.bindTo('named'),
+    E.bind('loss', ({ named }) => lossOf(o, named.loss)),
     E.bind('optimizer', () => optimizerOf(o)),
     E.bind('machine', () => machineNamed(o.machine ?? 'cpu', machineOptions(o))),
-    E.bind('prepared', ({ named: { name, model, loss }, optimizer, machine }) =>
+    E.bind('prepared', ({ named: { name, model }, loss, optimizer, machine }) =>
       prepare(model, machine, {
-        loss: o.loss ?? loss,
+        loss,
         optimizer,
         name,
-        beside: BESIDE.filter((k) => o[k] !== undefined).map(flagOf),
+        beside: OWN_OPTIONS.filter((k) => o[k] !== undefined).map(flagOf),
       }),
     ),
   )

@@ -7,8 +7,8 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { elaborate, type Elaborated, type Trainable } from '../../dsl'
 import { trainingGraph } from '../../staging/compile'
-import { lossNames, LOSSES } from '../../staging/grad/loss'
-import { optimizerBy } from '../../staging/grad/optimizer'
+import { lossBy } from '../../staging/ops/loss'
+import { optimizerBy } from '../../staging/ops/optimizer'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
 import type { Plan } from '../../staging/plan/plan'
@@ -32,7 +32,7 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
 const ownOf = ({ ops }: Graph): Own => {
   const loss = ops.find((o) => o.phase === 'loss')
   return {
-    loss: lossNames.find((name) => LOSSES[name].kind === loss?.kind),
+    loss: loss && lossBy(loss.kind, loss.attrs),
     optimizer: ops.filter((o) => o.phase === 'update').flatMap(({ kind, attrs }) => optimizerBy(kind, attrs) ?? [])[0],
   }
 }

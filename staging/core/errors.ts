@@ -23,7 +23,7 @@ export type GraphError =
   | { readonly tag: 'NothingToTrain'; readonly layer: string }
   | { readonly tag: 'NotDifferentiable'; readonly layer: string; readonly kind: string; readonly legal: readonly string[] }
   | { readonly tag: 'ObjectiveInvalid'; readonly objective: string; readonly reason: string; readonly legal: string }
-  | { readonly tag: 'OptimizerInvalid'; readonly field: string; readonly got: number; readonly legal: string }
+  | { readonly tag: 'OptimizerInvalid'; readonly field: string; readonly got: string; readonly legal: string }
   | { readonly tag: 'GraphFormat'; readonly at: string; readonly reason: string }
   | { readonly tag: 'ModelInvalid'; readonly at: string; readonly reason: string }
 

@@ -10,13 +10,14 @@ import type { Float, Graph, Op, ValueId } from '../graph/graph'
 import type { Ref } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
-import { lossAttrs, lossNames, LOSSES, type LossRule } from './loss'
+import { lossAttrs, lossEntry } from '../ops/loss'
 import { type ElaboratedStep, type Objective, objectivesFault, type Term } from './objective'
-import { type Optimizer, updateRule } from './optimizer'
+import type { Optimizer } from '../ops/optimizer'
+import { updateRule } from './optimizer'
 
-export type { Loss } from './loss'
+export type { Loss } from '../ops/loss'
 export type { Detached, ElaboratedStep, Objective, Term } from './objective'
-export type { Adam, Optimizer, Sgd } from './optimizer'
+export type { Optimizer } from '../ops/optimizer'
 
 export interface TrainingOptions {
   /** Float type of every value: the machine's. */
@@ -91,11 +92,17 @@ const withEarlyLosses = (ops: readonly Op[]): readonly Op[] => {
 const appendTerm = (b: GraphBuilder, forward: Graph, term: Term): Either<GraphError, Op> => {
   const fault = outputFault(forward, term.of)
   if (fault) return left(fault)
-  const rule = LOSSES[term.loss] as LossRule | undefined
-  if (!rule) return left({ tag: 'UnknownLoss', got: term.loss, legal: lossNames })
+  const entry = lossEntry(term.loss)
+  if (isLeft(entry)) return entry
   const of = b.ref(term.of)
   const [target, constant] = 'constant' in term.to ? ([[], term.to.constant] as const) : ([[b.ref(term.to.value)], 0] as const)
-  const outs = b.op(rule.kind, lossAttrs(rule, b.shape(of), term.weight, constant), [of, ...target], term.name, { phase: 'loss' })
+  const outs = b.op(
+    entry.right.op,
+    lossAttrs(term.loss, entry.right, b.shape(of), term.weight, constant),
+    [of, ...target],
+    term.name,
+    { phase: 'loss' },
+  )
   return isLeft(outs) ? outs : right(b.written[b.written.length - 1]!)
 }
 

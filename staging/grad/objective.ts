@@ -1,10 +1,12 @@
 // A step before its gradients: a forward graph, and what is minimised in it, objectives with parameters and optimizers of
 // their own. In: nothing. Out: the types, and what is wrong with a list of objectives in words. All objectives are measured
 // on the weights that the step began with; their updates follow, in order.
+import { isLeft } from 'fp-ts/Either'
 import type { GraphError } from '../core/errors'
 import type { Graph, ValueId } from '../graph/graph'
-import type { Loss } from './loss'
-import { type Optimizer, optimizerFault } from './optimizer'
+import { type Loss, lossEntry } from '../ops/loss'
+import type { Optimizer } from '../ops/optimizer'
+import { optimizerFault } from './optimizer'
 
 /** weight * loss(of, to). */
 export interface Term {
@@ -67,17 +69,18 @@ const invalid = (objective: string, reason: string, legal: string): GraphError =
 })
 
 const termFault = (graph: Graph, o: Objective, t: Term): GraphError | undefined => {
+  const known = lossEntry(t.loss)
+  if (isLeft(known)) return known.left
+  const { labels, symmetric } = known.right
   if (!Number.isFinite(t.weight)) return invalid(o.name, `the weight of '${t.name}' is ${t.weight}`, 'a finite number')
   if ('constant' in t.to) {
-    if (t.loss === 'cross-entropy')
-      return invalid(o.name, `'${t.name}' compares classes with ${t.to.constant}`, 'a fed tensor of class labels')
+    if (labels) return invalid(o.name, `'${t.name}' compares classes with ${t.to.constant}`, 'a fed tensor of class labels')
     return Number.isFinite(t.to.constant)
       ? undefined
       : invalid(o.name, `'${t.name}' compares with ${t.to.constant}`, 'a finite number')
   }
   const target = graph.values[t.to.value]!
-  // The gradient of these losses by their target is none of the op table's.
-  if (target.role === 'activation' && !t.to.detached && t.loss === 'bce-with-logits')
+  if (target.role === 'activation' && !t.to.detached && !labels && !symmetric)
     return invalid(o.name, `the target of '${t.name}' is computed`, 'a fed or detached target')
   return undefined
 }

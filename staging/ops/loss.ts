@@ -1,19 +1,32 @@
 // Losses: a sum over the tiles into one number, and its gradient, which reads what the loss read and no dy (the loss's
 // own gradient is 1). `count` is that of the whole value, so a tile contributes its share of the mean; `weight` multiplies
-// value and gradient. A loss per element compares with a target or, when that is left out, with `constant` everywhere.
-import { all, type AccessMap, defineOp, type Fields, type GradContext, type OperandDef, type OpDef, pointwise, same } from './op'
+// value and gradient. A loss per element compares with a target or, when that is left out, with `constant` everywhere; it is an
+// entry of a table, from which the DSL's constructors (dsl/training.ts), the command line's flags, operators, kernels and the cases
+// of tests follow. Its arithmetic stands in native/ops/loss.hpp, once for all devices.
+import { type Either, left, right } from 'fp-ts/Either'
+import type { GraphError } from '../core/errors'
+import { attrsOf, chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
+import {
+  type AnyAttrs,
+  data,
+  defineOp,
+  type Fields,
+  type GradContext,
+  type OperandDef,
+  type OpDef,
+  type Shapes,
+  wholeChannels,
+} from './op'
 import { checked, elements, expectRank, expectShape, firstIn, legal, partialSums, perElement } from './rules'
 
 const classFields = { count: 'int', weight: 'float' } as const
-const elementFields = { count: 'int', weight: 'float', constant: 'float' } as const
 type Shape = readonly number[]
 
-const perPixel = (): AccessMap => ({ B: same, C: all, H: same, W: same })
-const loss: OperandDef = { name: 'loss', role: 'whole', merge: 'sum' }
+const loss: OperandDef = { name: 'loss', role: 'whole', dims: [1], merge: 'sum', drawn: 'one' }
 
 const gradientOf =
-  <F extends Fields>(kind: string) =>
-  (g: GradContext<F>): void => {
+  (kind: string) =>
+  <F extends Fields>(g: GradContext<F>): void => {
     if (g.wants(0)) g.give(0, g.emit(kind, g.attrs, g.ins, [g.shape(g.ins[0]!)])[0]!)
   }
 
@@ -26,21 +39,11 @@ const labelled = (count: number, x: Shape, labels: Shape, out: Shape) =>
     [expectRank('the input', x, 4), expectShape('labels', labels, labelsOf(x)), counted(count, elements(labelsOf(x)))],
     () => legal(out),
   )
-const compared = (count: number, x: Shape, target: Shape | undefined, out: Shape) =>
-  checked(
-    [expectRank('the input', x, 4), () => target && expectShape('the target', target, x)(), counted(count, elements(x))],
-    () => legal(out),
-  )
 
 const xentIns: readonly OperandDef[] = [
-  { name: 'x', role: 'data', access: perPixel },
-  { name: 'labels', role: 'data', access: perPixel, dtype: 'i32' },
+  { name: 'x', role: 'data', access: () => wholeChannels },
+  { name: 'labels', role: 'data', access: () => wholeChannels, dtype: 'i32' },
 ]
-const elementIns: readonly OperandDef[] = [
-  { name: 'x', role: 'data', access: () => pointwise },
-  { name: 'target', role: 'data', access: () => pointwise, optional: true, float: true },
-]
-
 export const softmaxXent = defineOp({
   kind: 'softmax_xent',
   wire: 31,
@@ -65,82 +68,143 @@ export const softmaxXentBwd = defineOp({
   anchor: 0,
   ins: xentIns,
   what: 'dx = weight·(softmax(x) − one-hot(label)) / count; 0 for a label outside [0, C)',
-  outs: [{ name: 'dx', role: 'data', access: perPixel }],
+  outs: [{ name: 'dx', role: 'data', access: () => wholeChannels }],
   shape: (a, [x, labels]) => labelled(a.count, x!, labels!, x!),
   flops: perElement(15, firstIn),
 })
 
-// ---------------------------------------------------------------- losses per element
+// ---------------------------------------------------------------- the table
 
-interface ElementLoss {
-  readonly kind: string
-  readonly wire: number
-  readonly what: string
+export interface LossEntry {
+  /** The operator; its gradient is called after it. */
+  readonly op: string
+  /** For users. */
+  readonly about: string
+  readonly options: Choices
+  /** Class labels, one for each pixel; else the target is like the output. */
+  readonly labels?: true
+  /** Of |x − t| alone: then the target's gradient is that of x with the two exchanged. Else the target has none. */
+  readonly symmetric?: true
+}
+
+/** One that compares element by element. */
+interface ElementLoss extends LossEntry {
+  /** Of the loss and of its gradient. */
+  readonly wires: readonly [number, number]
+  /** Of an element x and its target t, and the slope along x. */
+  readonly value: string
+  readonly slope: string
+  /** Operations for each element. */
   readonly flops: number
-  /** Of |x − t| alone: then the target's gradient is that of x with the two exchanged. */
-  readonly symmetric: boolean
 }
 
-/** The target may be computed, too: what is trained may stand on either side. */
-const elementBackward =
-  (e: ElementLoss) =>
-  (g: GradContext<typeof elementFields>): void => {
-    gradientOf<typeof elementFields>(`${e.kind}_bwd`)(g)
-    const [x, target] = g.ins
-    if (target === undefined || !g.wants(1)) return
-    if (!e.symmetric) throw new Error(`${e.kind} has no gradient by its target`)
-    g.give(1, g.emit(`${e.kind}_bwd`, g.attrs, [target, x!], [g.shape(target)])[0]!)
-  }
+const none = {}
 
-const lossFor = (e: ElementLoss): OpDef =>
-  defineOp({
-    kind: e.kind,
-    wire: e.wire,
+// biome-ignore format: a table
+const ELEMENT_LOSSES = {
+  mse: { op: 'mse', wires: [33, 34], value: '(x−t)²', slope: '2(x−t)', flops: 3, symmetric: true, options: none,
+    about: "Mean squared error to a target of the output's shape." },
+  l1: { op: 'l1', wires: [54, 55], value: '|x−t|', slope: 'sign(x−t), 0 where they are equal', flops: 2, symmetric: true, options: none,
+    about: "Mean absolute error to a target of the output's shape." },
+  'bce-with-logits': { op: 'bce_with_logits', wires: [56, 57], value: 'max(x,0) − x·t + log(1+exp(−|x|))', slope: 'σ(x)−t', flops: 12, options: none,
+    about: "Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel." },
+} as const satisfies Readonly<Record<string, ElementLoss>>
+
+export const LOSSES = {
+  ...ELEMENT_LOSSES,
+  'cross-entropy': {
+    op: 'softmax_xent',
+    labels: true,
+    options: none,
+    about: 'Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel.',
+  },
+} as const satisfies Readonly<Record<string, LossEntry>>
+
+export type LossName = keyof typeof LOSSES
+export const lossNames = Object.keys(LOSSES) as readonly LossName[]
+
+/** A name alone is the loss with its defaults. */
+export type LossOf<K extends LossName> = { readonly kind: K } & Chosen<(typeof LOSSES)[K]['options']>
+export type Loss = LossName | { readonly [K in LossName]: LossOf<K> }[LossName]
+
+export const lossName = (l: Loss): LossName => (typeof l === 'string' ? l : l.kind)
+export const lossWith = <L extends Loss>(kind: LossName, given: object): L => {
+  const options = withDefaults(LOSSES[kind].options, given)
+  return (Object.keys(options).length === 0 ? kind : { kind, ...options }) as unknown as L
+}
+
+/** The loss of an op. */
+export const lossBy = (op: string, attrs: AnyAttrs): Loss | undefined => {
+  const kind = lossNames.find((name) => LOSSES[name].op === op)
+  return kind && lossWith(kind, chosenBy(LOSSES[kind].options, attrs))
+}
+
+/** What is known of a loss that may come from outside. */
+export const lossEntry = (l: Loss): Either<GraphError, LossEntry> =>
+  Object.hasOwn(LOSSES, lossName(l))
+    ? right(LOSSES[lossName(l)])
+    : left({ tag: 'UnknownLoss', got: lossName(l), legal: lossNames })
+
+export const targetOf = (e: LossEntry, output: Shape): Shape => (e.labels ? labelsOf(output) : output)
+
+/** The attributes of a loss that is a mean over the output, times a weight. */
+export const lossAttrs = (l: Loss, e: LossEntry, output: Shape, weight = 1, constant = 0): AnyAttrs => ({
+  count: elements(targetOf(e, output)),
+  weight,
+  ...(e.labels ? {} : { constant }),
+  ...attrsOf(e.options, typeof l === 'string' ? {} : l),
+})
+
+// ---------------------------------------------------------------- losses per element, as operators
+
+const elementIns: readonly OperandDef[] = [data('x'), { ...data('target'), optional: true, float: true }]
+
+const elementOps = (e: ElementLoss): readonly OpDef[] => {
+  const backwardKind = `${e.op}_bwd`
+  const common = {
     bf16: 'may',
-    fields: elementFields,
+    fields: { count: 'int', weight: 'float', constant: 'float', ...fieldsOf(e.options) },
+    limits: limitsOf(e.options),
     anchor: 0,
     ins: elementIns,
-    outs: [loss],
-    what: e.what,
-    shape: (a, [x, target]) => compared(a.count, x!, target, [1]),
-    backward: elementBackward(e),
     flops: perElement(e.flops, firstIn),
-    workspace: partialSums(1),
-  })
-
-const gradientFor = (e: ElementLoss, what: string): OpDef =>
-  defineOp({
-    kind: `${e.kind}_bwd`,
-    wire: e.wire + 1,
-    bf16: 'may',
-    fields: elementFields,
-    anchor: 0,
-    ins: elementIns,
-    what,
-    outs: [{ name: 'dx', role: 'data', access: () => pointwise }],
-    shape: (a, [x, target]) => compared(a.count, x!, target, x!),
-    flops: perElement(e.flops, firstIn),
-  })
-
-const squared: ElementLoss = {
-  kind: 'mse',
-  wire: 33,
-  flops: 3,
-  symmetric: true,
-  what: 'weight·Σ (x−t)²/count, where t is the target or, without one, the constant; sum',
+  } as const
+  const compared = (count: number, x: Shape, target: Shape | undefined, out: Shape): Shapes =>
+    checked(
+      [expectRank('the input', x, 4), () => target && expectShape('the target', target, x)(), counted(count, elements(x))],
+      () => legal(out),
+    )
+  return [
+    defineOp({
+      ...common,
+      kind: e.op,
+      wire: e.wires[0],
+      outs: [loss],
+      what: `weight/count·Σ f, f = ${e.value}, t the target or, without one, the constant${e.symmetric ? '' : '; the target has no gradient'}; sum`,
+      shape: (a, [x, target]) => compared(a.count!, x!, target, [1]),
+      /** The target may be computed, too: what is trained may stand on either side. */
+      backward: (g) => {
+        gradientOf(backwardKind)(g)
+        const [x, target] = g.ins
+        if (target !== undefined && e.symmetric && g.wants(1))
+          g.give(1, g.emit(backwardKind, g.attrs, [target, x!], [g.shape(target)])[0]!)
+      },
+      samples: (image) =>
+        trials(e.options).flatMap((options) => [
+          { attrs: { count: elements(image), weight: 2.5, constant: 0, ...options }, ins: [image, image] },
+          { attrs: { count: elements(image), weight: 1, constant: 0.25, ...options }, ins: [image] },
+        ]),
+      workspace: partialSums(1),
+    }),
+    defineOp({
+      ...common,
+      kind: backwardKind,
+      wire: e.wires[1],
+      outs: [data('dx')],
+      what: `weight/count·f′, f′ = ${e.slope}`,
+      shape: (a, [x, target]) => compared(a.count!, x!, target, x!),
+    }),
+  ]
 }
-const absolute: ElementLoss = { kind: 'l1', wire: 54, flops: 2, symmetric: true, what: 'weight·Σ |x−t|/count; sum' }
-const binary: ElementLoss = {
-  kind: 'bce_with_logits',
-  wire: 56,
-  flops: 12,
-  symmetric: false,
-  what: 'weight·Σ (max(x,0) − x·t + log(1+exp(−|x|)))/count; the target has no gradient; sum',
-}
 
-export const mse = lossFor(squared)
-export const mseBwd = gradientFor(squared, 'weight·2(x−t)/count')
-export const l1 = lossFor(absolute)
-export const l1Bwd = gradientFor(absolute, 'weight·sign(x−t)/count, 0 where they are equal')
-export const bceWithLogits = lossFor(binary)
-export const bceWithLogitsBwd = gradientFor(binary, 'weight·(σ(x)−t)/count')
+export const elementLossOps: readonly OpDef[] = Object.values<ElementLoss>(ELEMENT_LOSSES).flatMap(elementOps)

@@ -35,13 +35,11 @@ export interface Limit {
   readonly below?: number
 }
 
-const limitText = ({ least, most, below }: Limit): string =>
+export const limitText = ({ least, most, below }: Limit): string =>
   most !== undefined ? `${least} to ${most}` : `${least} or more${below === undefined ? '' : ` and below ${below}`}`
 
-const limitFault = (name: string, got: number, l: Limit): string | undefined =>
+export const isWithin = (l: Limit, got: number): boolean =>
   got >= (l.least ?? -Infinity) && got <= (l.most ?? Infinity) && got < (l.below ?? Infinity)
-    ? undefined
-    : `${name} is ${got}; legal is ${limitText(l)}`
 
 // ---------------------------------------------------------------- how operands are indexed
 
@@ -198,6 +196,10 @@ export interface OperandDef<F extends Fields = Fields> {
   readonly merge?: 'sum' | 'moments'
   /** May be left out (a bias); only trailing operands may. */
   readonly optional?: boolean
+  /** Of an optional one: the attribute with which it comes, which is 0 where it is left out. */
+  readonly when?: string
+  /** What random cases of tests fill it with; anything unless it says. */
+  readonly drawn?: 'positive' | 'small' | 'one'
   /** Element type when it is not the graph's float type (class labels). */
   readonly dtype?: 'i32' | 'any'
   /** An output that is read as well as written (accumulators). */
@@ -314,11 +316,25 @@ const dimsFault = ({ name, dims }: OperandDef, got: readonly number[], ins: Call
   return fits ? undefined : `${name} has shape ${shapeText(got)}; legal is ${shapeText(want)}`
 }
 
+/** The inputs that a call may have, given its attributes. */
+export const inputsWith = (d: OpDef, a: AnyAttrs): readonly OperandDef[] =>
+  d.ins.filter((o) => o.when === undefined || a[o.when] !== 0)
+
+/** Attributes out of their limits, and inputs that should not come with them, or should. */
+const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
+  const wrong = Object.entries(d.limits ?? {}).find(([name, limit]) => !isWithin(limit!, a[name]!))
+  if (wrong) return `${wrong[0]} is ${a[wrong[0]]}; legal is ${limitText(wrong[1]!)}`
+  const due = inputsWith(d, a)
+  return ins === due.length || d.ins.every((o) => o.when === undefined)
+    ? undefined
+    : `${ins} inputs are given; with its attributes legal are ${due.map((o) => o.name).join(', ')}`
+}
+
 /** The shape rule with what the entry says of attributes and of whole operands. */
-const withinTable = <F extends Fields>(def: OpDef<F>): OpDef<F>['shape'] => {
-  const limits = Object.entries(def.limits ?? {}) as readonly (readonly [keyof F & string, Limit])[]
-  return (a, ins, given) => {
-    const fault = limits.map(([name, limit]) => limitFault(name, a[name], limit)).find((f) => f !== undefined)
+const withinTable =
+  (def: OpDef): OpDef['shape'] =>
+  (a, ins, given) => {
+    const fault = attrsFault(def, a, ins.length)
     if (fault !== undefined) return left(fault)
     const outs = def.shape(a, ins, given)
     if (isLeft(outs)) return outs
@@ -327,14 +343,15 @@ const withinTable = <F extends Fields>(def: OpDef<F>): OpDef<F>['shape'] => {
       ...ins.map((s, i) => [inputDef(def, i), s] as const),
       ...outs.right.map((s, i) => [def.outs[i]!, s] as const),
     ]
-    const odd = operands.map(([o, s]) => dimsFault(o as OperandDef, s, ins, anchor)).find((f) => f !== undefined)
+    const odd = operands.map(([o, s]) => dimsFault(o, s, ins, anchor)).find((f) => f !== undefined)
     return odd === undefined ? outs : left(odd)
   }
-}
 
 /** Registers an entry with its attribute type inferred from `fields`. */
-export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef =>
-  ({ ...def, shape: withinTable(def) }) as unknown as OpDef
+export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef => {
+  const own = def as unknown as OpDef
+  return { ...own, shape: withinTable(own) }
+}
 
 /** A tensor [B,C,H,W] of which an op reads or writes what its iteration says. */
 export const data = (name: string, access: AccessMap = pointwise): OperandDef => ({ name, role: 'data', access: () => access })

@@ -1,63 +1,117 @@
-// Optimizer updates as ops of the update phase, so that their memory is in the plan. They overwrite the weight and its
-// moments; all operands are whole. PyTorch's rules.
-import { defineOp, type OperandDef } from './op'
-import { checked, expectRange, expectShape, firstIn, legal, perElement } from './rules'
+// Optimizers, an entry each: what users choose, what is kept for each parameter, the operator that updates it. In: nothing.
+// Out: these operators, the types of optimizers, and what one keeps. The DSL's constructors (dsl/training.ts), the command line's
+// flags, the bytes in types, kernels' checks and the cases of tests follow from an entry; its arithmetic stands in
+// native/ops/optimizer.hpp, once for all devices. Updates are ops, so that their memory is in the plan; all operands are whole.
+import { chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
+import { type AnyAttrs, defineOp, inputsWith, type OpDef, type OperandDef } from './op'
+import { firstIn, legal, perElement } from './rules'
 
-type Shape = readonly number[]
-const whole = (name: string): OperandDef => ({ name, role: 'whole' })
-const below1 = (name: string, value: number) => (): string | undefined =>
-  value >= 0 && value < 1 ? undefined : `${name} is ${value}; legal is 0 or more and below 1`
-const likeWeight = (w: Shape, rest: readonly (Shape | undefined)[]) =>
-  rest.map((s, i) => () => s && expectShape(`operand ${i + 1}`, s, w)())
+export interface OptimizerEntry {
+  /** The operator, which several may share, and its number on the wire. */
+  readonly update: string
+  readonly wire: number
+  readonly what: string
+  /** For users. */
+  readonly about: string
+  readonly options: Choices
+  /** Attributes of the operator that nobody chooses. */
+  readonly fixed?: Readonly<Record<string, 0 | 1>>
+  /** What it keeps for each parameter, called as PyTorch's; `when`: only where that option is not 0. */
+  readonly states: readonly (Pick<OperandDef, 'drawn' | 'when'> & { readonly name: string })[]
+  readonly flops: number
+}
 
-export const sgd = defineOp({
-  kind: 'sgd',
-  wire: 35,
-  fields: { lr: 'float', momentum: 'float', weightDecay: 'float', nesterov: 'int' },
-  what: "PyTorch's rule, dampening 0; v absent when momentum is 0",
-  anchor: 0,
-  mutates: [0, 2],
-  ins: [whole('w'), whole('g'), { ...whole('v'), optional: true }],
-  outs: [],
-  shape: (a, ins) =>
-    checked(
-      [
-        expectRange('lr', a.lr, 0),
-        expectRange('momentum', a.momentum, 0),
-        expectRange('weightDecay', a.weightDecay, 0),
-        expectRange('nesterov', a.nesterov, 0, 1),
-        () =>
-          (a.momentum !== 0) === (ins.length === 3)
-            ? undefined
-            : 'momentum and its buffer come together; legal is both or neither',
-        ...likeWeight(ins[0]!, ins.slice(1)),
-      ],
-      () => legal(),
-    ),
-  flops: perElement(6, firstIn),
-})
+const from0 = { least: 0 } as const
+const decay = { least: 0, default: 0 } as const
+const below1 = (value: number) => ({ least: 0, below: 1, default: value }) as const
 
-export const adam = defineOp({
-  kind: 'adam',
+const adam = {
+  update: 'adam',
   wire: 36,
   what: 'Adam, or AdamW when decoupled = 1; bias correction from the step counter (1 at the first step)',
-  fields: { lr: 'float', beta1: 'float', beta2: 'float', eps: 'float', weightDecay: 'float', decoupled: 'int' },
-  anchor: 0,
-  mutates: [0, 2, 3],
-  ins: [whole('w'), whole('g'), whole('m'), whole('v')],
-  outs: [],
-  shape: (a, ins) =>
-    checked(
-      [
-        expectRange('lr', a.lr, 0),
-        below1('beta1', a.beta1),
-        below1('beta2', a.beta2),
-        expectRange('eps', a.eps, 0),
-        expectRange('weightDecay', a.weightDecay, 0),
-        expectRange('decoupled', a.decoupled, 0, 1),
-        ...likeWeight(ins[0]!, ins.slice(1)),
-      ],
-      () => legal(),
-    ),
-  flops: perElement(14, firstIn),
-})
+  about: 'Adam. @example adam({ lr: 1e-3 })',
+  options: { lr: from0, beta1: below1(0.9), beta2: below1(0.999), eps: { least: 0, default: 1e-8 }, weightDecay: decay },
+  fixed: { decoupled: 0 },
+  states: [{ name: 'exp_avg' }, { name: 'exp_avg_sq', drawn: 'positive' }],
+  flops: 14,
+} as const
+
+export const OPTIMIZERS = {
+  sgd: {
+    update: 'sgd',
+    wire: 35,
+    what: "PyTorch's rule, dampening 0",
+    about: 'Stochastic gradient descent. @example sgd({ lr: 1e-3, momentum: 0.9 })',
+    options: {
+      lr: from0,
+      momentum: { least: 0, default: 0 },
+      weightDecay: decay,
+      nesterov: { default: false, needs: 'momentum' },
+    },
+    states: [{ name: 'momentum', when: 'momentum' }],
+    flops: 6,
+  },
+  adam,
+  adamw: {
+    ...adam,
+    about: 'Adam with decoupled weight decay. @example adamw({ lr: 1e-3 })',
+    options: { ...adam.options, weightDecay: { least: 0, default: 0.01 } },
+    fixed: { decoupled: 1 },
+  },
+} as const satisfies Readonly<Record<string, OptimizerEntry>>
+
+// ---------------------------------------------------------------- as users have them
+
+export type OptimizerName = keyof typeof OPTIMIZERS
+export const optimizerNames = Object.keys(OPTIMIZERS) as readonly OptimizerName[]
+
+export type OptimizerOf<K extends OptimizerName> = { readonly kind: K } & Chosen<(typeof OPTIMIZERS)[K]['options']>
+export type Optimizer = { readonly [K in OptimizerName]: OptimizerOf<K> }[OptimizerName]
+
+export const optimizerWith = <O extends Optimizer>(kind: O['kind'], given: object): O =>
+  ({ kind, ...withDefaults(OPTIMIZERS[kind].options, given) }) as unknown as O
+
+export const optimizerEntry = (kind: string): OptimizerEntry | undefined =>
+  Object.hasOwn(OPTIMIZERS, kind) ? OPTIMIZERS[kind as OptimizerName] : undefined
+
+/** The names of what it keeps for each parameter. */
+export const statesKept = (o: Optimizer): readonly string[] =>
+  (OPTIMIZERS[o.kind] as OptimizerEntry).states
+    .filter(({ when }) => when === undefined || Number(o[when as keyof Optimizer]) !== 0)
+    .map((s) => s.name)
+
+/** The optimizer of an update; undefined for ops that are none. */
+export const optimizerBy = (update: string, attrs: AnyAttrs): Optimizer | undefined => {
+  const kind = optimizerNames.find((name) => {
+    const e: OptimizerEntry = OPTIMIZERS[name]
+    return e.update === update && Object.entries(e.fixed ?? {}).every(([f, v]) => attrs[f] === v)
+  })
+  return kind && optimizerWith(kind, chosenBy(OPTIMIZERS[kind].options, attrs))
+}
+
+// ---------------------------------------------------------------- as operators
+
+const whole = (name: string): OperandDef => ({ name, role: 'whole', dims: 'as input 0' })
+
+const updateOp = (e: OptimizerEntry): OpDef => {
+  const choices: Choices = { ...e.options, ...Object.fromEntries(Object.keys(e.fixed ?? {}).map((f) => [f, { default: false }])) }
+  const def: OpDef = defineOp({
+    kind: e.update,
+    wire: e.wire,
+    what: e.what,
+    fields: fieldsOf(choices),
+    limits: limitsOf(choices),
+    anchor: 0,
+    mutates: [0, ...e.states.map((_, i) => 2 + i)],
+    ins: [whole('w'), whole('g'), ...e.states.map((s) => ({ ...whole(s.name), ...s, optional: s.when !== undefined }))],
+    outs: [],
+    shape: () => legal(),
+    samples: (image) => trials(choices).map((attrs) => ({ attrs, ins: inputsWith(def, attrs).map(() => image) })),
+    flops: perElement(e.flops, firstIn),
+  })
+  return def
+}
+
+export const updateOps: readonly OpDef[] = Object.values<OptimizerEntry>(OPTIMIZERS)
+  .filter((e, i, all) => all.findIndex((other) => other.update === e.update) === i)
+  .map(updateOp)

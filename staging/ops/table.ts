@@ -12,10 +12,10 @@ import { groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData } 
 import { joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData } from './joinednorm'
 import { layerNorm, layerNormBwdData, layerNormBwdWeights } from './layernorm'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
-import { softmaxXent, softmaxXentBwd, mse, mseBwd, l1, l1Bwd, bceWithLogits, bceWithLogitsBwd } from './loss'
+import { softmaxXent, softmaxXentBwd, elementLossOps } from './loss'
 import { lrn, lrnBwd } from './lrn'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
-import { sgd, adam } from './optimizer'
+import { updateOps } from './optimizer'
 import { paramGradSum } from './paramsum'
 import { fill, copy, mergeSum, mergeMoments } from './plumbing'
 import { maxPool, maxPoolBwd, avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd } from './pool'
@@ -75,12 +75,7 @@ const entries: readonly OpDef[] = [
   linearBwdWeights,
   softmaxXent,
   softmaxXentBwd,
-  mse,
-  mseBwd,
-  l1,
-  l1Bwd,
-  bceWithLogits,
-  bceWithLogitsBwd,
+  ...elementLossOps,
   lrn,
   lrnBwd,
   multiply,
@@ -90,8 +85,7 @@ const entries: readonly OpDef[] = [
   scale,
   scaleBwdData,
   scaleBwdWeights,
-  sgd,
-  adam,
+  ...updateOps,
   paramGradSum,
   fill,
   copy,

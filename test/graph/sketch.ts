@@ -1,9 +1,9 @@
 // Small forward graphs in few words, for tests of graph, grad and what builds on them. Throws on an error, so that a
 // test that means a legal graph fails loudly.
-import { chain, type Either, isLeft, map, right } from 'fp-ts/Either'
+import { chain, type Either, isLeft, isRight, map, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../../staging/core/errors'
 import { type ElaboratedStep, type Loss, type Optimizer, training, type TrainingOptions } from '../../staging/grad/grad'
-import { LOSSES, type LossRule } from '../../staging/grad/loss'
+import { lossEntry, targetOf } from '../../staging/ops/loss'
 import { GraphBuilder } from '../../staging/graph/builder'
 import type { Graph, ValueId } from '../../staging/graph/graph'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'
@@ -136,7 +136,7 @@ export const minimising = (
   optimizer: Optimizer,
 ): Either<GraphError, ElaboratedStep> => {
   const b = GraphBuilder.extending(forward, 'f32')
-  const rule = LOSSES[loss] as LossRule | undefined
+  const entry = lossEntry(loss)
   const shape = forward.values[output]?.shape
   const params = new Set(forward.values.flatMap((v) => (v.role === 'param' ? [v.id] : [])))
   const to = (
@@ -146,9 +146,9 @@ export const minimising = (
     objectives: [{ name: 'loss', optimizer, params, terms: [{ name: 'loss', loss, of: output, to: target, weight: 1 }] }],
     detached: [],
   })
-  return rule && shape?.length === 4
+  return isRight(entry) && shape?.length === 4
     ? map((value: Ref) => to({ value, detached: false }))(
-        b.checked(b.target('target', rule.target(shape), rule.targetType ?? b.dtype)),
+        b.checked(b.target('target', targetOf(entry.right, shape), entry.right.labels ? 'i32' : b.dtype)),
       )
     : right(to({ constant: 0 }))
 }

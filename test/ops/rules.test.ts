@@ -106,8 +106,8 @@ test('losses compare with targets of their own shape', () => {
 test('optimizers want states like their weight', () => {
   const sgd = { lr: 0.1, momentum: 0.9, weightDecay: 0, nesterov: 0 }
   assert.equal(rule('sgd', sgd, [C, C, C]), [])
-  assert.is(rule('sgd', sgd, [C, C]), 'momentum and its buffer come together; legal is both or neither')
-  assert.is(rule('sgd', { ...sgd, momentum: 0 }, [C, [4]]), 'operand 1 has shape [4]; legal is [3]')
+  assert.is(rule('sgd', sgd, [C, C]), '2 inputs are given; with its attributes legal are w, g, momentum')
+  assert.is(rule('sgd', { ...sgd, momentum: 0 }, [C, [4]]), 'g has shape [4]; legal is [3]')
   const adam = { lr: 0.1, beta1: 0.9, beta2: 0.999, eps: 1e-8, weightDecay: 0, decoupled: 0 }
   assert.equal(rule('adam', adam, [C, C, C, C]), [])
   assert.is(rule('adam', { ...adam, beta2: 1 }, [C, C, C, C]), 'beta2 is 1; legal is 0 or more and below 1')

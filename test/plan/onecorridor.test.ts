@@ -7,10 +7,10 @@ import { pipe } from 'fp-ts/function'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
+  type Loss,
   apply,
   elaborate,
   fed,
-  type Loss,
   loss,
   minimize,
   type Model,
@@ -25,7 +25,7 @@ import { type Own, stepOf } from '../../src/stage/prepare'
 import { zoo } from '../../src/zoo'
 import { compile, trainingGraph } from '../../staging/compile'
 import { type DeviceName, devices } from '../../staging/devices'
-import { LOSSES } from '../../staging/grad/loss'
+import { LOSSES, lossName, targetOf } from '../../staging/ops/loss'
 import type { Machine } from '../../staging/graph/machine'
 import { encodePlan } from '../../staging/plan/codec'
 import { machines } from '../../staging/sim/machines'
@@ -40,7 +40,7 @@ const optimizer = sgd({ lr: 0.01, momentum: 0.9 })
 const ROOM = 2 ** 40
 
 const byHand = (m: Model, kind: Loss): TrainingStep => {
-  const target = fed('target', LOSSES[kind].target(m.output) as unknown as Shape)
+  const target = fed('target', targetOf(LOSSES[lossName(kind)], m.output) as unknown as Shape)
   const output = apply(m.net, fed('input', m.input))
   return step(minimize('mine', { over: m.net, optimizer, losses: { loss: loss(kind, output, target) } }))
 }

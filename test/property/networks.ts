@@ -104,8 +104,8 @@ const pool: fc.Arbitrary<Block> = fc.record({
   ceil: fc.boolean(),
   countPad: fc.boolean(),
 })
-/** The operators that say in the op table what is worth trying of them. */
-export const sampledKinds = opDefs.filter((d) => d.samples).map((d) => d.kind)
+/** The operators that say in the op table what is worth trying of them, and may stand between layers. */
+export const sampledKinds = opDefs.filter((d) => d.samples && d.outs[0]?.role === 'data').map((d) => d.kind)
 export const sampled = (kind: string): fc.Arbitrary<Block> =>
   fc.record({
     tag: fc.constant('sampled' as const),

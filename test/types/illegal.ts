@@ -241,8 +241,8 @@ const whileTyping: readonly Illegal[] = [
   ),
   compiler(
     'sgd({ momentum: 0.9 })',
-    "Argument of type '{ momentum: number; }' is not assignable to parameter of type 'SgdOptions'.\n" +
-      "  Property 'lr' is missing in type '{ momentum: number; }' but required in type 'Pick<Sgd, \"lr\">'.",
+    "Argument of type '{ momentum: number; }' is not assignable to parameter of type 'SgdOptions & Only<SgdOptions, SgdOptions>'.\n" +
+      "  Property 'lr' is missing in type '{ momentum: number; }' but required in type 'SgdOptions'.",
   ),
   compiler(
     "const net = model([1, 3, 8, 8], seq(conv2d('c', 8, 3)))\nconst out: [1, 8, 4, 4] = net.output",

@@ -97,12 +97,13 @@ template <class Loss>
 struct ElementLoss : LossKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const auto a = MseAttrs::read(c.attrs);
+    const auto a = ops::ElementLossAttrs::read(c.attrs);
+    const Loss loss = ops::loss_of<Loss>(c.attrs);
     const PixelsOf<T> x(c.ins[0]);
     const Target target(c, a.constant);
     sum_loss(exec, c, a.weight / double(a.count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       double sum = 0;
-      for (uint32_t ch = 0; ch < x.channels; ch++) sum += Loss::value(double(x.at(pixel)[ch]), target.at(pixel, ch));
+      for (uint32_t ch = 0; ch < x.channels; ch++) sum += loss.value(double(x.at(pixel)[ch]), target.at(pixel, ch));
       return sum;
     });
   }
@@ -112,28 +113,24 @@ template <class Loss>
 struct ElementLossBackward : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
-    const auto a = MseBwdAttrs::read(c.attrs);
+    const auto a = ops::ElementLossAttrs::read(c.attrs);
+    const Loss loss = ops::loss_of<Loss>(c.attrs);
     const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Target target(c, a.constant);
     const double scale = a.weight / double(a.count);
     exec.each(ops::elements(c.outs[0]), [=] SPILLWAY_BOTH(uint32_t i) {
       const uint32_t pixel = i / dx.channels, ch = i % dx.channels;
-      dx.at(pixel)[ch] = float(scale * Loss::slope(double(x.at(pixel)[ch]), target.at(pixel, ch)));
+      dx.at(pixel)[ch] = float(scale * loss.slope(double(x.at(pixel)[ch]), target.at(pixel, ch)));
     });
   }
 };
 
-template <>
-struct Kernel<OpKind::mse> : ElementLoss<ops::SquaredError> {};
-template <>
-struct Kernel<OpKind::mse_bwd> : ElementLossBackward<ops::SquaredError> {};
-template <>
-struct Kernel<OpKind::l1> : ElementLoss<ops::AbsoluteError> {};
-template <>
-struct Kernel<OpKind::l1_bwd> : ElementLossBackward<ops::AbsoluteError> {};
-template <>
-struct Kernel<OpKind::bce_with_logits> : ElementLoss<ops::BinaryCrossEntropy> {};
-template <>
-struct Kernel<OpKind::bce_with_logits_bwd> : ElementLossBackward<ops::BinaryCrossEntropy> {};
+#define SPILLWAY_LOSS_KERNEL(kind)                                        \
+  template <>                                                             \
+  struct Kernel<OpKind::kind> : ElementLoss<ops::element_loss::kind> {}; \
+  template <>                                                             \
+  struct Kernel<OpKind::kind##_bwd> : ElementLossBackward<ops::element_loss::kind> {};
+SPILLWAY_ELEMENT_LOSSES(SPILLWAY_LOSS_KERNEL)
+#undef SPILLWAY_LOSS_KERNEL
 
 }  // namespace spillway::cuda

@@ -1,8 +1,9 @@
-// SGD with momentum, Adam and AdamW, by PyTorch's rules, for many tensors in one go. The step and the factor of the learning rate
+// Optimizers of the table, for many tensors in one go. The step and the factor of the learning rate
 // are read when the items run: a graph that is replayed takes the next step. An item owns an element of all tensors laid end to end.
 // Worked example: tensors of 64, 10 and 10 elements: `from` is 0 64 74 84; item 70 is element 6 of the second.
 #pragma once
-#include <cmath>
+#include <algorithm>
+#include <utility>
 
 #include "cuda/kernels/kernel.hpp"
 #include "ops/optimizer.hpp"
@@ -51,64 +52,52 @@ void each_of_tensors(Exec& exec, const KernelCall* calls, uint32_t n, F f) {
   }
 }
 
-struct UpdateKernel : OwnKernel {
+/// Where each state of the entry lies among a call's operands; 0: nowhere.
+template <OpKind kind>
+struct StatesAt {
+  uint32_t operand[ops::STATES<kind>];
+  explicit StatesAt(const KernelCall& c) {
+    const auto found = ops::states_of<kind>(c);
+    std::copy(found.begin(), found.end(), operand);
+  }
+};
+
+/// A rule at the step that it is when the items run: made by each of them, or where that takes long by one before them.
+template <class Rule, class Attrs>
+struct RuleOfStep {
+  Attrs attrs;
+  const StepContext* step;
+  const Rule* made;
+  SPILLWAY_BOTH Rule get() const { return Rule::counts ? *made : Rule(attrs, *step); }
+};
+
+template <OpKind kind, class Rule, class Attrs>
+struct Update : OwnKernel {
   static constexpr uint32_t together = MOST_TENSORS;
-};
-
-template <>
-struct Kernel<OpKind::sgd> : UpdateKernel {
+  static int64_t workspace(const KernelCall&) { return Rule::counts ? int64_t(sizeof(Rule)) : 0; }
   template <class, class Exec>
   static void run(Exec& exec, const KernelCall& c) { run_together(exec, &c, 1); }
   template <class Exec>
   static void run_together(Exec& exec, const KernelCall* calls, uint32_t n) {
-    const auto a = SgdAttrs::read(calls[0].attrs);
-    const StepContext* const step = exec.step();
-    const double rate = a.lr;
-    const float decay = float(a.weight_decay), momentum = float(a.momentum);
-    // The step is lr·v, or with Nesterov lr·(gradient + momentum·v).
-    const float of_gradient = a.nesterov ? 1.0f : 0.0f, of_velocity = a.nesterov ? momentum : 1.0f;
-    each_of_tensors<3>(exec, calls, n, [=] SPILLWAY_BOTH(float* const* arrays, uint32_t i) {
-      float *const w = arrays[0], *const v = arrays[2];
-      const float lr = float(rate * step->lr_scale), gradient = arrays[1][i] + decay * w[i];
-      if (!v) {
-        w[i] -= lr * gradient;
-        return;
-      }
-      v[i] = momentum * v[i] + gradient;
-      w[i] -= lr * (of_gradient * gradient + of_velocity * v[i]);
+    update(exec, calls, n, std::make_index_sequence<ops::STATES<kind>>());
+  }
+  template <class Exec, size_t... S>
+  static void update(Exec& exec, const KernelCall* calls, uint32_t n, std::index_sequence<S...>) {
+    Rule* const made = static_cast<Rule*>(calls[0].workspace);
+    const RuleOfStep<Rule, Attrs> rule{Attrs::read(calls[0].attrs), exec.step(), made};
+    if (Rule::counts) exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { *made = Rule(rule.attrs, *rule.step); });
+    const StatesAt<kind> at(calls[0]);
+    each_of_tensors<2 + sizeof...(S)>(exec, calls, n, [=] SPILLWAY_BOTH(float* const* arrays, uint32_t i) {
+      float none[sizeof...(S)] = {};
+      rule.get()(arrays[0][i], arrays[1][i], (at.operand[S] ? arrays[at.operand[S]][i] : none[S])...);
     });
   }
 };
 
-template <>
-struct Kernel<OpKind::adam> : UpdateKernel {
-  /// The step's share of the formula: rate over the first bias, the root of the second.
-  static int64_t workspace(const KernelCall&) { return 3 * int64_t(sizeof(float)); }
-  template <class, class Exec>
-  static void run(Exec& exec, const KernelCall& c) { run_together(exec, &c, 1); }
-  template <class Exec>
-  static void run_together(Exec& exec, const KernelCall* calls, uint32_t n) {
-    const auto a = AdamAttrs::read(calls[0].attrs);
-    const StepContext* const step = exec.step();
-    float* const of_step = static_cast<float*>(calls[0].workspace);
-    const double rate = a.lr, decay = a.weight_decay, beta1 = a.beta1, beta2 = a.beta2;
-    const bool decoupled = a.decoupled != 0;
-    exec.each(1, [=] SPILLWAY_BOTH(uint32_t) {
-      const double lr = rate * step->lr_scale, n_steps = double(step->step);
-      of_step[0] = float(lr / (1 - pow(beta1, n_steps)));
-      of_step[1] = float(1 / sqrt(1 - pow(beta2, n_steps)));
-      of_step[2] = decoupled ? float(1 - lr * decay) : 1.0f;
-    });
-    const float first = float(beta1), second = float(beta2), eps = float(a.eps), coupled = decoupled ? 0.0f : float(decay);
-    const float rest1 = float(1 - beta1), rest2 = float(1 - beta2);
-    each_of_tensors<4>(exec, calls, n, [=] SPILLWAY_BOTH(float* const* arrays, uint32_t i) {
-      float *const w = arrays[0], *const m = arrays[2], *const v = arrays[3];
-      const float gradient = arrays[1][i] + coupled * w[i];
-      m[i] = first * m[i] + rest1 * gradient;
-      v[i] = second * v[i] + rest2 * gradient * gradient;
-      w[i] = w[i] * of_step[2] - of_step[0] * m[i] / (sqrtf(v[i]) * of_step[1] + eps);
-    });
-  }
-};
+#define SPILLWAY_UPDATE_KERNEL(kind, Attrs) \
+  template <>                               \
+  struct Kernel<OpKind::kind> : Update<OpKind::kind, ops::update::kind<float>, Attrs> {};
+SPILLWAY_UPDATES(SPILLWAY_UPDATE_KERNEL)
+#undef SPILLWAY_UPDATE_KERNEL
 
 }  // namespace spillway::cuda

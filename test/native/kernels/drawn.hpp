@@ -5,10 +5,12 @@
 
 namespace spillway::test {
 
+enum class Fill { any, positive, small, one };
 struct DrawnValue {
   Dims dims;
   int rank;
   bool tensor;
+  Fill fill = Fill::any;
 };
 struct DrawnOperand {
   size_t value;
@@ -21,6 +23,7 @@ struct DrawnCall {
   size_t anchor;
   bool dense;
   int in_place;
+  std::vector<size_t> mutated{};
 };
 /// Of the first call's output 0 by its input, along a value that stands for dy.
 struct DrawnGradient {
@@ -32,14 +35,22 @@ struct Drawn {
   std::vector<DrawnGradient> gradients;
 };
 
+inline Array filled(Random& r, const DrawnValue& v) {
+  if (v.fill == Fill::any) return r.normal(v.dims, 2);
+  if (v.fill == Fill::positive) return r.positive(v.dims);
+  Array a = r.normal(v.dims, 0.1);
+  if (v.fill == Fill::one) std::fill(a.data.begin(), a.data.end(), 1);
+  return a;
+}
+
 /// One of the samples.
 inline Family family_of(Random& r, const std::vector<Drawn>& samples) {
   const Drawn& sample = samples[size_t(r.between(0, int64_t(samples.size()) - 1))];
   std::vector<Array> arrays;
-  for (const DrawnValue& v : sample.values) arrays.push_back(r.normal(v.dims, 2));
+  for (const DrawnValue& v : sample.values) arrays.push_back(filled(r, v));
   Family f;
   for (const DrawnCall& drawn : sample.calls) {
-    Call call{drawn.kind, drawn.attrs, {}, {}, drawn.anchor, {}, drawn.dense, drawn.in_place};
+    Call call{drawn.kind, drawn.attrs, {}, {}, drawn.anchor, {}, drawn.dense, drawn.in_place, drawn.mutated};
     const auto operand = [&](const DrawnOperand& o, const Array& a) {
       const DrawnValue& v = sample.values[o.value];
       return v.tensor ? tensor(a, o.reach) : parameter(a, v.rank);
@@ -47,7 +58,7 @@ inline Family family_of(Random& r, const std::vector<Drawn>& samples) {
     for (const DrawnOperand& o : drawn.ins) call.ins.push_back(operand(o, arrays[o.value]));
     for (const DrawnOperand& o : drawn.outs) call.outs.push_back(operand(o, Array(sample.values[o.value].dims)));
     const std::vector<Array> made = reference(call);
-    for (size_t i = 0; i < made.size(); i++) arrays[drawn.outs[i].value] = made[i];
+    for (size_t i = 0; i < drawn.outs.size(); i++) arrays[drawn.outs[i].value] = made[i];
     f.calls.push_back(call);
   }
   for (const DrawnGradient& g : sample.gradients) f.gradients.push_back(gradient_of(f.calls[0], g.input, arrays[g.dy], arrays[g.gradient]));

@@ -1,4 +1,4 @@
-// Random element-wise operators, joins, losses, updates and the calls that tiling adds.
+// Random element-wise operators, joins, losses and the calls that tiling adds.
 #pragma once
 #include "test/native/kernels/table_cases.hpp"
 
@@ -66,46 +66,6 @@ inline Family class_loss_family(Random& r) {
 }
 
 inline const Listed class_loss_listed{"class loss", class_loss_family, 15};
-
-/// Losses per element, against a target or a constant.
-inline Family element_loss_family(Random& r) {
-  Family f;
-  const Dims in = image(r);
-  const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
-  const std::vector<double> attrs{double(count_of(in)), r.pick({1.0, 10.0}), r.pick({0.0, 1.0, 0.25})};
-  const bool constant = r.chance(0.4);
-  const Array target = r.normal(in);
-  for (const auto& [value, slope] : {std::pair{OpKind::mse, OpKind::mse_bwd}, std::pair{OpKind::l1, OpKind::l1_bwd},
-                                     std::pair{OpKind::bce_with_logits, OpKind::bce_with_logits_bwd}}) {
-    Call forward{value, attrs, {tensor(x)}, {parameter(Array(), 1)}, 0};
-    Call back{slope, attrs, {tensor(x)}, {tensor(Array(in))}, 0};
-    if (!constant) {
-      forward.ins.push_back(tensor(target));
-      back.ins.push_back(tensor(target));
-    }
-    f.calls.push_back(forward);
-    f.calls.push_back(back);
-    f.gradients.push_back(gradient_of(forward, 0, one, reference(back)[0]));
-  }
-  return f;
-}
-inline const Listed element_loss_listed{"element loss", element_loss_family, 20};
-
-inline Family update_family(Random& r) {
-  Family f;
-  const Dims d{r.between(1, 20), r.between(1, 20), r.between(1, 3), r.between(1, 3)};
-  const auto value = [&] { return parameter(r.normal(d), 4); };
-  const double decay = r.pick({0.0, 0.01}), decoupled = r.pick({0.0, 1.0});
-  const Operand second = parameter(r.positive(d), 4);
-  f.calls = {{OpKind::sgd, {0.1, 0, decay, 0}, {value(), value()}, {}, 0, {}, false, -1, {0}},
-             {OpKind::sgd, {0.1, 0.9, decay, 0}, {value(), value(), value()}, {}, 0, {}, false, -1, {0, 2}},
-             {OpKind::sgd, {0.1, 0.9, decay, 1}, {value(), value(), value()}, {}, 0, {}, false, -1, {0, 2}},
-             {OpKind::adam, {0.01, 0.9, 0.99, 1e-8, decay, decoupled}, {value(), value(), value(), second}, {},
-              0, {}, false, -1, {0, 2, 3}}};
-  for (Call& call : f.calls) call.step = uint64_t(r.between(1, 50));
-  return f;
-}
-inline const Listed update_listed{"update", update_family, 15};
 
 /// Parameters' gradients of every rank.
 inline Family paramsum_family(Random& r) {

@@ -36,6 +36,69 @@ inline Family dropout_drawn(Random& r) {
 }
 inline const Listed dropout_drawn_listed{"dropout", dropout_drawn, 30};
 
+inline Family mse_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::mse, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
+      {OpKind::mse_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1},
+      {OpKind::mse_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{1, Reach::same}, {0, Reach::same}}, {{5, Reach::same}}, 0, false, -1}},
+     {{0, 3, 4}, {1, 3, 5}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::mse, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::mse_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed mse_drawn_listed{"mse", mse_drawn, 20};
+
+inline Family sgd_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0), double(0), double(0)}, {{0, Reach::all}, {1, Reach::all}}, {}, 0, false, -1, {0}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0), double(0), double(1)}, {{0, Reach::all}, {1, Reach::all}}, {}, 0, false, -1, {0}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0), double(0.5), double(0)}, {{0, Reach::all}, {1, Reach::all}}, {}, 0, false, -1, {0}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}}, {}, 0, false, -1, {0}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0.5), double(0), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0.5), double(0), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0.5), double(0.5), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0.5), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}}});
+}
+inline const Listed sgd_drawn_listed{"sgd", sgd_drawn, 80};
+
+inline Family adam_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}}});
+}
+inline const Listed adam_drawn_listed{"adam", adam_drawn, 40};
+
 inline Family sigmoid_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
   return family_of(r, {
@@ -65,6 +128,35 @@ inline Family softmax_drawn(Random& r) {
      {{0, 2, 3}}}});
 }
 inline const Listed softmax_drawn_listed{"softmax", softmax_drawn, 10};
+
+inline Family l1_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::l1, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
+      {OpKind::l1_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1},
+      {OpKind::l1_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{1, Reach::same}, {0, Reach::same}}, {{5, Reach::same}}, 0, false, -1}},
+     {{0, 3, 4}, {1, 3, 5}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::l1, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::l1_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed l1_drawn_listed{"l1", l1_drawn, 20};
+
+inline Family bce_with_logits_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::bce_with_logits, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
+      {OpKind::bce_with_logits_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1}},
+     {{0, 3, 4}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::bce_with_logits, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::bce_with_logits_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed bce_with_logits_drawn_listed{"bce_with_logits", bce_with_logits_drawn, 20};
 
 inline Family relu6_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);

@@ -1,0 +1,44 @@
+// Options that users choose, of losses and optimizers: numbers within limits, or yes or no. In: an entry's choices. Out: the
+// attributes of the operator that they become, their limits, their defaults, and values worth trying.
+import type { AnyAttrs, Field, Limit } from './op'
+
+/** Without a default it must be given. */
+export interface Choice extends Limit {
+  readonly default?: number | boolean
+  /** An option that must not be 0 where this one is chosen. */
+  readonly needs?: string
+}
+export type Choices = Readonly<Record<string, Choice>>
+export type Chosen<C extends Choices> = { readonly [O in keyof C]: C[O] extends { readonly default: boolean } ? boolean : number }
+
+export const isFlag = (c: Choice): boolean => typeof c.default === 'boolean'
+
+/** What is given of these choices, and the defaults of the others. */
+export const withDefaults = (choices: Choices, given: object): Readonly<Record<string, number | boolean>> =>
+  Object.fromEntries(
+    Object.entries(choices).map(([name, c]) => [name, (given as Readonly<Record<string, number>>)[name] ?? c.default!]),
+  )
+
+/** As attributes: a flag is 0 or 1. */
+export const attrsOf = (choices: Choices, given: object): AnyAttrs =>
+  Object.fromEntries(Object.entries(withDefaults(choices, given)).map(([name, v]) => [name, Number(v)]))
+
+/** The choices that attributes stand for. */
+export const chosenBy = (choices: Choices, attrs: AnyAttrs): Readonly<Record<string, number | boolean>> =>
+  Object.fromEntries(Object.entries(choices).map(([name, c]) => [name, isFlag(c) ? attrs[name] === 1 : attrs[name]!]))
+
+export const fieldsOf = (choices: Choices): Readonly<Record<string, Field>> =>
+  Object.fromEntries(Object.entries(choices).map(([name, c]) => [name, isFlag(c) ? 'int' : 'float']))
+
+export const limitsOf = (choices: Choices): Readonly<Record<string, Limit>> =>
+  Object.fromEntries(Object.entries(choices).map(([name, c]) => [name, isFlag(c) ? { least: 0, most: 1 } : c]))
+
+/** Attributes worth trying: what is 0 unless chosen, in all ways. */
+export const trials = (choices: Choices): readonly AnyAttrs[] =>
+  Object.entries(choices).reduce<readonly AnyAttrs[]>(
+    (all, [name, c]) => {
+      const values = c.default === undefined ? [0.1] : c.default ? [Number(c.default)] : [0, isFlag(c) ? 1 : 0.5]
+      return all.flatMap((a) => values.map((v) => ({ ...a, [name]: v })))
+    },
+    [{}],
+  )

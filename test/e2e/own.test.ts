@@ -1,0 +1,68 @@
+// each of staging/ops/loss, staging/ops/optimizer
+// serial
+// Every loss and every optimizer of the tables, with all that an optimizer can keep: the bits of in-core under plans that swap and
+// recompute, budgets kept to the byte, and a run that goes on from its checkpoint with what the optimizer kept.
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { isFlag } from '../../staging/ops/choices'
+import { lossNames } from '../../staging/ops/loss'
+import { OPTIMIZERS, type OptimizerEntry, optimizerNames, optimizerWith, statesKept } from '../../staging/ops/optimizer'
+import { openTensors } from '../../src/files/safetensors'
+import type { StageOptions } from '../../src/stage/stage'
+import { trunk } from './models'
+import { halfway, staged, trained } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-own-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+const STRATEGIES = ['swap:greedy', 'checkpoint:sqrt'] as const
+
+const sameBits = async (o: StageOptions): Promise<void> => {
+  const inCore = await trained(trunk, staged(trunk, { strategy: 'in-core', ...o }))
+  assert.ok(inCore.losses.every(Number.isFinite), `${inCore.losses}`)
+  for (const strategy of STRATEGIES) {
+    const r = await trained(trunk, staged(trunk, { strategy, budget: halfway(trunk, strategy, o), ...o }))
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
+    assert.is(r.arenaPeakBytes, r.peakBytes, strategy)
+    assert.ok(r.peakBytes <= r.budgetBytes && r.peakBytes < inCore.peakBytes, strategy)
+  }
+}
+
+for (const loss of lossNames) test(`${loss}: one run, whatever the plan`, () => sameBits({ loss }))
+
+/** With all that it can keep, and all that it can switch on. */
+const full = (kind: (typeof optimizerNames)[number]) => {
+  const { options, states }: OptimizerEntry = OPTIMIZERS[kind]
+  const on = Object.entries(options).map(([name, c]) => [
+    name,
+    isFlag(c) ? true : states.some((s) => s.when === name) ? 0.5 : c.default,
+  ])
+  return optimizerWith(kind, { ...Object.fromEntries(on), lr: 1e-3 })
+}
+
+for (const kind of optimizerNames) {
+  const optimizer = full(kind)
+  test(`${kind}: one run, whatever the plan`, () => sameBits({ optimizer }))
+
+  test(`${kind}: a run that is resumed has what it kept`, async () => {
+    const checkpointDir = join(root, kind)
+    const inCore = staged(trunk, { strategy: 'in-core', optimizer })
+    const swapping = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy', { optimizer }), optimizer })
+    const alone = await trained(trunk, inCore, { steps: 4 })
+    await trained(trunk, swapping, { steps: 2, checkpointDir })
+    const kept = openTensors(
+      'checkpoint',
+      join(checkpointDir, readdirSync(checkpointDir).find((f) => f.endsWith('.safetensors'))!),
+    )
+    assert.ok(!isLeft(kept))
+    for (const state of statesKept(optimizer)) assert.ok(kept.right.tensors.has(`stem.weight.${state}`), state)
+    const rest = await trained(trunk, inCore, { steps: 4, checkpointDir, resume: true })
+    assert.equal([rest.resumedFrom, rest.losses, rest.weightsSha256], [2, alone.losses, alone.weightsSha256])
+  })
+}
+
+test.run()
