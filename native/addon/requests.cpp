@@ -2,9 +2,9 @@
 #include "addon/requests.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "addon/arguments.hpp"
+#include "ops/table.hpp"
 
 namespace spillway::addon {
 namespace {
@@ -94,18 +94,11 @@ const OpInfo& parse_kind(const Napi::Value& value) {
 
 void parse_attrs(const Napi::Value& value, Request& r) {
   const Napi::Array list = as_array(value, "attrs");
-  if (list.Length() != r.op->attrs) fail(value.Env(), text(r.op->kind, " has ", r.op->attrs, " attributes, not ", list.Length()));
-  for (uint32_t i = 0; i < list.Length(); i++) {
-    const double a = as_number(list.Get(i), "attribute");
-    if (!std::isfinite(a) || (r.op->attr_kinds[i] == 'i' && (a != std::floor(a) || std::abs(a) > 0x1p53))) fail(value.Env(), text(r.op->kind, ": attribute ", i, " is ", a));
-    r.attrs.push_back(a);
-  }
+  for (uint32_t i = 0; i < list.Length(); i++) r.attrs.push_back(as_number(list.Get(i), "attribute"));
 }
 
 std::vector<View> parse_operands(const Napi::Value& value, const OpInfo& op, bool outs) {
   const Napi::Array list = as_array(value, outs ? "outs" : "ins");
-  const uint32_t least = outs ? op.min_outs : op.min_ins, most = outs ? op.max_outs : op.max_ins;
-  if (list.Length() < least || list.Length() > most) fail(value.Env(), text(op.kind, " does not take ", list.Length(), outs ? " outputs" : " inputs"));
   std::vector<View> views;
   for (uint32_t i = 0; i < list.Length(); i++) views.push_back(parse_view(list.Get(i), outs ? op.out(i) : op.in(i)));
   return views;
@@ -150,6 +143,9 @@ std::unique_ptr<Request> parse_request(const Napi::Value& value, bool data) {
   if (!r->device->has_kernel(r->op->wire)) fail(o.Env(), text("device '", name, "' has no kernel for ", r->op->kind));
   parse_attrs(o.Get("attrs"), *r);
   const Napi::Value ins = o.Get("ins"), outs = o.Get("outs");
+  Status s = ops::check_attrs(*r->op, r->attrs.data(), uint32_t(r->attrs.size()));
+  if (s.ok()) s = ops::check_counts(*r->op, r->attrs.data(), as_array(ins, "ins").Length(), as_array(outs, "outs").Length());
+  if (!s.ok()) fail(o.Env(), text(r->op->kind, ": ", s.message));
   r->ins = parse_operands(ins, *r->op, false);
   r->outs = parse_operands(outs, *r->op, true);
   for (const View& v : r->ins) span_of(o.Env(), v);

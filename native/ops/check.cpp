@@ -2,9 +2,7 @@
 #include "ops/check.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <optional>
 
 namespace spillway::ops {
 namespace {
@@ -15,28 +13,6 @@ Element element_of(const OpInfo& op, const KernelCall& c, uint32_t operand) {
 
 const View& operand_of(const KernelCall& c, uint32_t operand) {
   return operand < c.n_ins ? c.ins[operand] : c.outs[operand - c.n_ins];
-}
-
-bool attributes_fit(const OpInfo& op, const KernelCall& c) {
-  if (c.n_attrs != op.attrs) return false;
-  for (uint32_t i = 0; i < c.n_attrs; i++) {
-    const double a = c.attrs[i];
-    if (!std::isfinite(a)) return false;
-    if (op.attr_kinds[i] == 'i' && (a != std::floor(a) || std::abs(a) > 0x1p53)) return false;
-  }
-  return std::all_of(op.limits, op.limits + op.n_limits, [&](const AttrLimit& l) {
-    const double a = c.attrs[l.attr];
-    return a >= l.least && a <= l.most && a < l.below;
-  });
-}
-
-/// Inputs that come with attributes are all there that should be. In: attributes that fit.
-bool counts_fit(const OpInfo& op, const KernelCall& c) {
-  if (c.n_ins < op.min_ins || (op.max_ins != VARIADIC && c.n_ins > op.max_ins) || c.n_outs < op.min_outs || c.n_outs > op.max_outs)
-    return false;
-  const OperandInfo* const end = op.ins + MAX_DECLARED_INS;
-  return std::none_of(op.ins, end, [](const OperandInfo& o) { return o.when >= 0; }) ||
-         c.n_ins == std::count_if(op.ins, end, [&](const OperandInfo& o) { return o.name && comes(o, c.attrs); });
 }
 
 /// A tensor's range in a dimension, as `how` says: s that of the anchor; a all of a value as large as the anchor's; b that of the anchor or
@@ -104,20 +80,14 @@ bool is_bf16(const KernelCall& c) {
 Status check_operands(const KernelCall& c) {
   const OpInfo* op = op_info(c.kind);
   if (!op) return spillway::refuse("no operator has wire number ", c.kind);
-  if (!attributes_fit(*op, c)) return refuse(c, "wrong attributes");
-  if (!counts_fit(*op, c)) return refuse(c, "wrong number of operands");
+  Status s = check_attrs(*op, c.attrs, c.n_attrs);
+  if (s.ok()) s = check_counts(*op, c.attrs, c.n_ins, c.n_outs);
+  if (!s.ok()) return refuse(c, s.message.c_str());
   const DType real = float_type(c);
-  std::optional<DType> alike;  // of those operands that may be of several types
-  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++) {
-    const Element element = element_of(*op, c, i);
-    const DType dtype = operand_of(c, i).dtype;
-    if (element == Element::real && (dtype == DType::i32 || dtype == DType::bf16)) return refuse(c, "float operands are due");
-    const bool several = element == Element::either || element == Element::any;
-    if (several && !alike) alike = dtype;
-    if (element == Element::either && dtype != real && dtype != DType::bf16) return refuse(c, "wrong element type");
-    if (dtype != (several ? *alike : element == Element::i32 ? DType::i32 : element == Element::bf16 ? DType::bf16 : real))
-      return refuse(c, "wrong element type");
-  }
+  if (real == DType::i32 || real == DType::bf16) return refuse(c, "float operands are due");
+  ElementTypes types(real);
+  for (uint32_t i = 0; i < c.n_ins + c.n_outs; i++)
+    if (!types.takes(element_of(*op, c, i), operand_of(c, i).dtype)) return refuse(c, "wrong element type");
   return {};
 }
 

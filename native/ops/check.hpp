@@ -2,8 +2,8 @@
 // memory bounds (the tape reader checks those). Out: Status in words that name the operator and the shapes.
 // Invariant: a kernel whose check passed reads and writes inside its views only.
 #pragma once
-#include "gen/ops.h"
 #include "core/kernel.hpp"
+#include "ops/table.hpp"
 
 namespace spillway::ops {
 
@@ -65,9 +65,6 @@ inline bool is_vector(const View& v, int64_t n) { return is_whole(v) && v.dims[0
 inline bool is_matrix(const View& v, int64_t rows, int64_t columns) {
   return is_whole(v) && v.dims[0] == rows && v.dims[1] == columns && elements(v) == rows * columns;
 }
-
-/// Whether an operand comes with a call of these attributes.
-inline bool comes(const OperandInfo& o, const double* attrs) { return o.when < 0 || attrs[o.when] != 0; }
 
 /// The float type of a call's parameters, statistics and sums, and of its activations unless they are bf16.
 DType float_type(const KernelCall& c);

@@ -1,16 +1,11 @@
 // Calls against the op table: operand counts, ranks, element types, layouts, attributes, workspace.
 // In: views that are right by themselves. Out: the first call that its operator would not take.
 // Whether the shapes fit each other is the kernels' to say, when the session opens.
-#include <cmath>
-#include <optional>
-
-#include "gen/ops.h"
+#include "ops/table.hpp"
 #include "plan/checks.hpp"
 
 namespace spillway {
 namespace {
-
-constexpr double MAX_INTEGER = 0x1p53;
 
 bool is_dense(const ViewRecord& v) {
   uint64_t stride = 1;
@@ -27,24 +22,10 @@ bool is_whole(const ViewRecord& v) {
   return true;
 }
 
-/// Element types as the op table says; `alike` is that of the call's first operand that may be of several.
-bool is_typed(const Tape& tape, Element element, DType dtype, std::optional<DType>& alike) {
-  const bool bf16 = dtype == DType::bf16;
-  switch (element) {
-    case Element::real: return dtype == tape.float_type;
-    case Element::i32: return dtype == DType::i32;
-    case Element::bf16: return bf16;
-    case Element::either:
-    case Element::any: break;
-  }
-  if (!alike) alike = dtype;
-  return dtype == *alike && (dtype == tape.float_type || bf16 || (element == Element::any && dtype == DType::i32));
-}
-
-Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view, std::optional<DType>& alike) {
+Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view, ops::ElementTypes& types) {
   const ViewRecord& v = tape.views[view];
   if (v.buffer == NONE) return refuse("view ", view, " is a template without a buffer");
-  if (!is_typed(tape, info.element, v.dtype, alike)) return refuse("view ", view, " has element type ", name_of(v.dtype));
+  if (!types.takes(info.element, v.dtype)) return refuse("view ", view, " has element type ", name_of(v.dtype));
   if (info.role == Role::data && v.rank != 4) return refuse("view ", view, " has rank ", v.rank, ", not 4");
   if (info.role == Role::data && v.dims[1] > 1 && v.strides[1] != 1) return refuse("view ", view, " is not stored channels-last");
   if (info.role == Role::whole && (!is_dense(v) || !is_whole(v))) return refuse("view ", view, " is not dense and whole");
@@ -52,24 +33,12 @@ Status check_operand(const Tape& tape, const OperandInfo& info, uint32_t view, s
 }
 
 Status check_operands(const Tape& tape, const CallRecord& c, const OpInfo& op) {
-  if (c.ins < op.min_ins || (op.max_ins != VARIADIC && c.ins > op.max_ins)) return refuse(c.ins, " inputs");
-  if (c.outs < op.min_outs || c.outs > op.max_outs) return refuse(c.outs, " outputs");
   const uint32_t* operand = tape.operands.data() + c.first_operand;
-  std::optional<DType> alike;
+  ops::ElementTypes types(tape.float_type);
   for (uint32_t i = 0; i < c.ins; i++)
-    if (Status s = check_operand(tape, op.in(i), operand[i], alike); !s.ok()) return within(s, "input ", i, " (", op.in(i).name, "): ");
+    if (Status s = check_operand(tape, op.in(i), operand[i], types); !s.ok()) return within(s, "input ", i, " (", op.in(i).name, "): ");
   for (uint32_t o = 0; o < c.outs; o++)
-    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o], alike); !s.ok()) return within(s, "output ", o, " (", op.out(o).name, "): ");
-  return {};
-}
-
-Status check_attrs(const Tape& tape, const CallRecord& c, const OpInfo& op) {
-  if (c.attrs != op.attrs) return refuse(c.attrs, " attributes instead of ", op.attrs);
-  for (uint32_t i = 0; i < c.attrs; i++) {
-    const double a = tape.attrs[c.first_attr + i];
-    if (!std::isfinite(a)) return refuse("attribute ", i, " is not finite");
-    if (op.attr_kinds[i] == 'i' && (std::abs(a) > MAX_INTEGER || a != std::floor(a))) return refuse("attribute ", i, " (", a, ") is no integer");
-  }
+    if (Status s = check_operand(tape, op.out(o), operand[c.ins + o], types); !s.ok()) return within(s, "output ", o, " (", op.out(o).name, "): ");
   return {};
 }
 
@@ -94,8 +63,10 @@ Status check_workspace(const Tape& tape, const CallRecord& c) {
 Status check_call(const Tape& tape, const CallRecord& c) {
   const OpInfo* op = op_info(c.kind);
   if (!op) return refuse("unknown operator ", c.kind);
-  Status s = check_operands(tape, c, *op);
-  if (s.ok()) s = check_attrs(tape, c, *op);
+  const double* const attrs = tape.attrs.data() + c.first_attr;
+  Status s = ops::check_attrs(*op, attrs, c.attrs);
+  if (s.ok()) s = ops::check_counts(*op, attrs, c.ins, c.outs);
+  if (s.ok()) s = check_operands(tape, c, *op);
   if (s.ok()) s = check_workspace(tape, c);
   return s.ok() ? s : within(s, op->kind, ": ");
 }

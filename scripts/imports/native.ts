@@ -21,14 +21,14 @@ export const NATIVE_ROOMS: Readonly<Record<string, readonly string[]>> = {
   'native/gen': [],
   'native/core': ['native/gen'],
   'native/ops': ['native/gen', 'native/core'],
-  'native/plan': ['native/gen', 'native/core'],
+  'native/plan': OPS,
   'native/runtime': ['native/plan', 'native/gen', 'native/core'],
   'native/ref': OPS,
   'native/null': ['native/ref', ...OPS],
   'native/cpu': [...OPS, 'native/runtime'],
   'native/cuda/kernels': OPS,
   'native/cuda': ['native/cuda/kernels', 'native/ops', ...RUNTIME],
-  'native/addon': RUNTIME,
+  'native/addon': ['native/ops', ...RUNTIME],
   'native/tools': RUNTIME,
 }
 

@@ -1,0 +1,57 @@
+// What the op table says of a call's attributes, counts and element types. The reader of tapes, the kernels' check and requests of
+// single calls ask here. Invariant: attributes come first, since they decide which operands there are.
+#pragma once
+#include <cmath>
+
+#include "core/result.hpp"
+#include "gen/ops.h"
+#include "gen/wire.h"
+
+namespace spillway::ops {
+
+/// Whether an operand comes with a call of these attributes.
+inline bool comes(const OperandInfo& o, const double* attrs) { return o.when < 0 || attrs[o.when] != 0; }
+
+/// As many as there should be, finite, whole where they count something, and within their limits.
+inline Status check_attrs(const OpInfo& op, const double* attrs, uint32_t n) {
+  if (n != op.attrs) return refuse(n, " attributes instead of ", op.attrs);
+  for (uint32_t i = 0; i < n; i++) {
+    const double a = attrs[i];
+    if (!std::isfinite(a)) return refuse("attribute ", i, " is not finite");
+    if (op.attr_kinds[i] == 'i' && (std::abs(a) > 0x1p53 || a != std::floor(a))) return refuse("attribute ", i, " (", a, ") is no integer");
+  }
+  for (int i = 0; i < op.n_limits; i++) {
+    const AttrLimit& l = op.limits[i];
+    if (const double a = attrs[l.attr]; !(a >= l.least && a <= l.most && a < l.below)) return refuse("attribute ", l.attr, " (", a, ") is out of its limits");
+  }
+  return {};
+}
+
+/// In: attributes that fit.
+inline Status check_counts(const OpInfo& op, const double* attrs, uint32_t ins, uint32_t outs) {
+  uint32_t left_out = 0, chosen = 0;
+  for (const OperandInfo& o : op.ins) chosen += o.when >= 0, left_out += !comes(o, attrs);
+  const bool fits = chosen > 0 ? ins + left_out == op.max_ins : ins >= op.min_ins && (op.max_ins == VARIADIC || ins <= op.max_ins);
+  if (!fits) return refuse(ins, " inputs");
+  return outs >= op.min_outs && outs <= op.max_outs ? Status{} : refuse(outs, " outputs");
+}
+
+/// The element types of a call's operands, one after the other. In: the float type of what is not narrow.
+class ElementTypes {
+ public:
+  explicit ElementTypes(DType real) : real_(real), alike_(real) {}
+  bool takes(Element element, DType dtype) {
+    if (element == Element::real) return dtype == real_;
+    if (element == Element::i32) return dtype == DType::i32;
+    if (element == Element::bf16) return dtype == DType::bf16;
+    if (first_) alike_ = dtype;
+    first_ = false;
+    return dtype == alike_ && (dtype == real_ || dtype == DType::bf16 || (element == Element::any && dtype == DType::i32));
+  }
+
+ private:
+  DType real_, alike_;  // of those operands that may be of several types
+  bool first_ = true;
+};
+
+}  // namespace spillway::ops
