@@ -674,10 +674,10 @@ struct OperandInfo {
 };
 
 constexpr double UNBOUNDED = __builtin_inf();
-/// An attribute, by its place, is at least and at most so much, and below that much.
+/// An attribute, by its place, is at least and at most so much, above and below that much.
 struct AttrLimit {
   int attr;
-  double least, most, below;
+  double least, most, above, below;
 };
 
 constexpr uint16_t VARIADIC = 65535;
@@ -706,39 +706,39 @@ struct OpInfo {
   constexpr const OperandInfo& out(uint32_t i) const { return outs[i]; }
 };
 
-inline constexpr AttrLimit BnApplyLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnFrozenLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnFrozenBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnFrozenBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnRunningLimits[] = {{0, 0, 1, UNBOUNDED}, {1, 1, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit ReluLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit ReluBwdLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
-inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
-inline constexpr AttrLimit SgdLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}, {3, 0, 1, UNBOUNDED}};
-inline constexpr AttrLimit AdamLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, 1}, {2, 0, UNBOUNDED, 1}, {3, 0, UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, UNBOUNDED}, {5, 0, 1, UNBOUNDED}};
-inline constexpr AttrLimit UpsampleLimits[] = {{0, 0, 2, UNBOUNDED}, {1, 1, UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit UpsampleBwdLimits[] = {{0, 0, 2, UNBOUNDED}, {1, 1, UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnReluApplyLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnReluBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnReluBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit JoinedNormLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit JoinedNormBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit JoinedNormBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}, {3, 0, 1, UNBOUNDED}};
-inline constexpr AttrLimit LrnLimits[] = {{0, 1, 1073741824, UNBOUNDED}, {1, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit LrnBwdLimits[] = {{0, 1, 1073741824, UNBOUNDED}, {1, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnAddReluApplyLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnAddReluBwdReduceLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit BnAddReluBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit MultiplyLimits[] = {{0, 0, 2, UNBOUNDED}};
-inline constexpr AttrLimit MultiplyBwdDataLimits[] = {{0, 0, 2, UNBOUNDED}};
-inline constexpr AttrLimit LayerNormLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit LayerNormBwdDataLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit LayerNormBwdWeightsLimits[] = {{0, 0, UNBOUNDED, UNBOUNDED}};
-inline constexpr AttrLimit DropImagesLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
-inline constexpr AttrLimit DropImagesBwdLimits[] = {{0, 0, UNBOUNDED, 1}, {1, 0, 4294967295, UNBOUNDED}};
+inline constexpr AttrLimit BnApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnBwdReduceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnFrozenLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnFrozenBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnFrozenBwdReduceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnRunningLimits[] = {{0, 0, 1, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ReluLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ReluBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DropoutLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DropoutBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SgdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit AdamLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit UpsampleLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit UpsampleBwdLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}, {1, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 1, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnReluApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnReluBwdReduceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnReluBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit JoinedNormLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit JoinedNormBwdReduceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit JoinedNormBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LrnLimits[] = {{0, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LrnBwdLimits[] = {{0, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnAddReluApplyLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnAddReluBwdReduceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit BnAddReluBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MultiplyLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit MultiplyBwdDataLimits[] = {{0, 0, 2, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LayerNormLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LayerNormBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit LayerNormBwdWeightsLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DropImagesLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DropImagesBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,

@@ -22,7 +22,7 @@ inline Status check_attrs(const OpInfo& op, const double* attrs, uint32_t n) {
   }
   for (int i = 0; i < op.n_limits; i++) {
     const AttrLimit& l = op.limits[i];
-    if (const double a = attrs[l.attr]; !(a >= l.least && a <= l.most && a < l.below)) return refuse("attribute ", l.attr, " (", a, ") is out of its limits");
+    if (const double a = attrs[l.attr]; !(a >= l.least && a <= l.most && a > l.above && a < l.below)) return refuse("attribute ", l.attr, " (", a, ") is out of its limits");
   }
   return {};
 }

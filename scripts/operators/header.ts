@@ -80,7 +80,7 @@ const bound = (n: number | undefined, otherwise: string): string => (n === undef
 const limits = (d: OpDef): readonly string[] =>
   Object.entries(d.limits ?? {}).map(
     ([name, l]) =>
-      `{${Object.keys(d.fields).indexOf(name)}, ${bound(l!.least, '-UNBOUNDED')}, ${bound(l!.most, 'UNBOUNDED')}, ${bound(l!.below, 'UNBOUNDED')}}`,
+      `{${Object.keys(d.fields).indexOf(name)}, ${bound(l!.least, '-UNBOUNDED')}, ${bound(l!.most, 'UNBOUNDED')}, ${bound(l!.above, '-UNBOUNDED')}, ${bound(l!.below, 'UNBOUNDED')}}`,
   )
 const limitsName = (d: OpDef): string => `${pascal(d.kind)}Limits`
 const limitTables = (opDefs: readonly OpDef[]): string =>
@@ -163,10 +163,10 @@ struct OperandInfo {
 };
 
 constexpr double UNBOUNDED = __builtin_inf();
-/// An attribute, by its place, is at least and at most so much, and below that much.
+/// An attribute, by its place, is at least and at most so much, above and below that much.
 struct AttrLimit {
   int attr;
-  double least, most, below;
+  double least, most, above, below;
 };
 
 constexpr uint16_t VARIADIC = ${VARIADIC};

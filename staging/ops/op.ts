@@ -32,14 +32,17 @@ export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
 export interface Limit {
   readonly least?: number
   readonly most?: number
+  readonly above?: number
   readonly below?: number
 }
 
-export const limitText = ({ least, most, below }: Limit): string =>
-  most !== undefined ? `${least} to ${most}` : `${least} or more${below === undefined ? '' : ` and below ${below}`}`
+export const limitText = ({ least, most, above, below }: Limit): string =>
+  most !== undefined
+    ? `${least} to ${most}`
+    : `${above === undefined ? `${least} or more` : `more than ${above}`}${below === undefined ? '' : ` and below ${below}`}`
 
 export const isWithin = (l: Limit, got: number): boolean =>
-  got >= (l.least ?? -Infinity) && got <= (l.most ?? Infinity) && got < (l.below ?? Infinity)
+  got >= (l.least ?? -Infinity) && got <= (l.most ?? Infinity) && got > (l.above ?? -Infinity) && got < (l.below ?? Infinity)
 
 // ---------------------------------------------------------------- how operands are indexed
 
