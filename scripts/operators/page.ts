@@ -1,7 +1,11 @@
-// The table of docs/operators.md. In: the op table and the page as it is. Out: the page with the table anew.
-import { inputDef, type OpDef, type OperandDef } from '../../staging/ops/op'
+// The tables of docs/operators.md: operators, losses, optimizers. In: their entries and the page as it is. Out: the page with them anew.
+import { type Choices, isFlag } from '../../staging/ops/choices'
+import { type LossEntry, LOSSES } from '../../staging/ops/loss'
+import { inputDef, limitText, type OpDef, type OperandDef } from '../../staging/ops/op'
+import { OPTIMIZERS, type OptimizerEntry } from '../../staging/ops/optimizer'
 
-const TABLE = /^\| wire \|(?:.*\n)+?(?=\n)/m
+/** The table whose first column is called so. */
+const table = (first: string): RegExp => new RegExp(`^\\| ${first} \\|(?:.*\\n)+?(?=\\n)`, 'm')
 
 const operandNames = (operands: readonly OperandDef[]): string =>
   operands.map((o) => (o.optional ? `${o.name}?` : o.name)).join(', ')
@@ -31,7 +35,28 @@ const pageRow = (d: OpDef, i: number, opDefs: readonly OpDef[]): string => {
     .trim()
 }
 
+const optionsText = (options: Choices): string =>
+  Object.entries(options)
+    .map(([name, c]) => {
+      const legal = isFlag(c) ? '' : `, ${limitText(c)}`
+      return `${name}${c.default === undefined ? '' : ` (${c.default}${legal})`}`
+    })
+    .join(', ')
+const stateText = ({ name, when }: OptimizerEntry['states'][number]): string => (when ? `${name} with ${when}` : name)
+
+const withTable = (text: string, head: readonly string[], rows: readonly string[]): string =>
+  text.replace(table(head[0]!), () =>
+    [`| ${head.join(' | ')} |`, `|${' --- |'.repeat(head.length)}`, ...rows, ''].join('\n').replaceAll('|  |', '| |'),
+  )
+
 export const page = (opDefs: readonly OpDef[], committed: string): string => {
-  const head = ['| wire | kind | ins → outs | attributes | anchor | what |', '| --- | --- | --- | --- | --- | --- |']
-  return committed.replace(TABLE, () => `${[...head, ...opDefs.map(pageRow)].join('\n')}\n`)
+  const operators = withTable(committed, ['wire', 'kind', 'ins → outs', 'attributes', 'anchor', 'what'], opDefs.map(pageRow))
+  const losses = Object.entries<LossEntry>(LOSSES).map(
+    ([name, e]) => `| \`${name}\` | \`${e.op}\` | ${optionsText(e.options)} | ${e.labels ? 'labels' : 'like the output'} |`,
+  )
+  const optimizers = Object.entries<OptimizerEntry>(OPTIMIZERS).map(
+    ([name, e]) => `| \`${name}\` | \`${e.update}\` | ${optionsText(e.options)} | ${e.states.map(stateText).join(', ')} |`,
+  )
+  const both = withTable(operators, ['loss', 'operator', 'options (default, legal)', 'target'], losses)
+  return withTable(both, ['optimizer', 'operator', 'options (default, legal)', 'keeps for each parameter'], optimizers)
 }

@@ -6,6 +6,7 @@ import { renderError } from '../../staging/core/errors'
 import { type Optimizer, training } from '../../staging/grad/grad'
 import type { Graph, Op } from '../../staging/graph/graph'
 import { graphFault } from '../../staging/graph/codec'
+import { lossNames } from '../../staging/ops/loss'
 import { opDef } from '../../staging/ops/registry'
 import type { Ref } from '../../staging/ops/op'
 import { convAttrs, minimising, must, mustFail, type OneObjective, samePad, Sketch, trainingFrom } from '../graph/sketch'
@@ -305,7 +306,7 @@ test('what cannot be trained is said in words', () => {
     refusal(s, s.image),
     "'image', a value of role input, cannot be trained to a loss; legal is a value that the forward graph computes",
   )
-  assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), "there is no loss 'l3'; legal are mse, l1, bce-with-logits, cross-entropy")
+  assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), `there is no loss 'l3'; legal are ${lossNames.join(', ')}`)
   assert.is(refusal(s, y, { optimizer: sgd({ lr: -1 }) }), 'optimizer: lr is -1; legal is 0 or more')
   assert.is(
     refusal(s, y, { optimizer: sgd({ momentum: 0, nesterov: true }) }),
