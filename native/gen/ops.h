@@ -105,7 +105,9 @@
   X(layer_norm_bwd_data, 118) \
   X(layer_norm_bwd_weights, 119) \
   X(drop_images, 120) \
-  X(drop_images_bwd, 121)
+  X(drop_images_bwd, 121) \
+  X(huber, 122) \
+  X(huber_bwd, 123)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -121,7 +123,8 @@
 #define SPILLWAY_ELEMENT_LOSSES(X) \
   X(mse) \
   X(l1) \
-  X(bce_with_logits)
+  X(bce_with_logits) \
+  X(huber)
 
 /// Every update of staging/ops/optimizer.ts: X(kind, its attributes).
 #define SPILLWAY_UPDATES(X) \
@@ -656,6 +659,18 @@ using DropImagesAttrs = DropoutAttrs;
 
 using DropImagesBwdAttrs = DropoutAttrs;
 
+struct HuberAttrs {
+  int64_t count;
+  double weight;
+  double constant;
+  double delta;
+  static HuberAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], a[2], a[3]};
+  }
+};
+
+using HuberBwdAttrs = HuberAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -739,6 +754,8 @@ inline constexpr AttrLimit LayerNormBwdDataLimits[] = {{0, 0, UNBOUNDED, -UNBOUN
 inline constexpr AttrLimit LayerNormBwdWeightsLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DropImagesLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit DropImagesBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit HuberLimits[] = {{3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit HuberBwdLimits[] = {{3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1046,6 +1063,12 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
     {"drop_images_bwd", 121, 1, 1, 1, 1, 2, "fi", true, 0, 0, DropImagesBwdLimits, 2,
      {{"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"huber", 122, 1, 2, 1, 1, 4, "ifff", false, -1, 0, HuberLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
+    {"huber_bwd", 123, 1, 2, 1, 1, 4, "ifff", false, -1, 0, HuberBwdLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };
 

@@ -51,6 +51,19 @@ struct bce_with_logits {
   }
 };
 
+struct huber {
+  double delta;
+  explicit huber(const double* attrs) : delta(HuberAttrs::read(attrs).delta) {}
+  SPILLWAY_BOTH double value(double x, double t) const {
+    const double e = std::abs(x - t);
+    return e <= delta ? e * e / 2 : delta * (e - delta / 2);
+  }
+  SPILLWAY_BOTH double slope(double x, double t) const {
+    const double e = x - t;
+    return e > delta ? delta : e < -delta ? -delta : e;
+  }
+};
+
 }  // namespace element_loss
 
 template <class Loss>

@@ -108,6 +108,9 @@ const ELEMENT_LOSSES = {
     about: "Mean absolute error to a target of the output's shape." },
   'bce-with-logits': { op: 'bce_with_logits', wires: [56, 57], value: 'max(x,0) − x·t + log(1+exp(−|x|))', slope: 'σ(x)−t', flops: 12, options: none,
     about: "Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel." },
+  huber: { op: 'huber', wires: [122, 123], value: '|x−t| ≤ delta ? (x−t)²/2 : delta·(|x−t| − delta/2)', slope: 'x−t, kept to ±delta', flops: 5, symmetric: true,
+    options: { delta: { above: 0, default: 1 } },
+    about: 'Huber loss: half the squared error up to delta, straight beyond it. @example huber({ delta: 0.5 })' },
 } as const satisfies Readonly<Record<string, ElementLoss>>
 
 export const LOSSES = {

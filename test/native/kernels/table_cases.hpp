@@ -259,4 +259,19 @@ inline Family drop_images_drawn(Random& r) {
 }
 inline const Listed drop_images_drawn_listed{"drop_images", drop_images_drawn, 30};
 
+inline Family huber_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::huber, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(1)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
+      {OpKind::huber_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(1)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1},
+      {OpKind::huber_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(1)}, {{1, Reach::same}, {0, Reach::same}}, {{5, Reach::same}}, 0, false, -1}},
+     {{0, 3, 4}, {1, 3, 5}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::huber, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25), double(1)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::huber_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25), double(1)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed huber_drawn_listed{"huber", huber_drawn, 20};
+
 }  // namespace spillway::test
