@@ -74,3 +74,24 @@ export interface AdamwOptions {
 export interface Adamw extends OptimizerOf<'adamw'> {}
 /** Adam with decoupled weight decay. @example adamw({ lr: 1e-3 }) */
 export const adamw = (o: AdamwOptions): Adamw => optimizerWith('adamw', o)
+
+export interface RmspropOptions {
+  /** 0 or more */
+  readonly lr: number
+  /** 0 or more and below 1; default 0.99 */
+  readonly alpha?: number
+  /** 0 or more; default 1e-8 */
+  readonly eps?: number
+  /** 0 or more; default 0 */
+  readonly weightDecay?: number
+  /** 0 or more; default 0 */
+  readonly momentum?: number
+  /** default false */
+  readonly centered?: boolean
+}
+export interface Rmsprop<Momentum extends number = number, Centered extends boolean = boolean> extends OptimizerOf<'rmsprop'> {
+  readonly momentum: Momentum
+  readonly centered: Centered
+}
+/** RMSprop. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true }) */
+export const rmsprop = <const O extends RmspropOptions>(o: O & Only<O, RmspropOptions>): Rmsprop<Said<O, 'momentum', number, 0>, Said<O, 'centered', boolean, false>> => optimizerWith('rmsprop', o)

@@ -107,7 +107,8 @@
   X(drop_images, 120) \
   X(drop_images_bwd, 121) \
   X(huber, 122) \
-  X(huber_bwd, 123)
+  X(huber_bwd, 123) \
+  X(rmsprop, 124)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -129,7 +130,8 @@
 /// Every update of staging/ops/optimizer.ts: X(kind, its attributes).
 #define SPILLWAY_UPDATES(X) \
   X(sgd, SgdAttrs) \
-  X(adam, AdamAttrs)
+  X(adam, AdamAttrs) \
+  X(rmsprop, RmspropAttrs)
 
 namespace spillway {
 
@@ -671,6 +673,18 @@ struct HuberAttrs {
 
 using HuberBwdAttrs = HuberAttrs;
 
+struct RmspropAttrs {
+  double lr;
+  double alpha;
+  double eps;
+  double weight_decay;
+  double momentum;
+  int64_t centered;
+  static RmspropAttrs read(const double* a) {
+    return {a[0], a[1], a[2], a[3], a[4], int_attr(a[5])};
+  }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -756,6 +770,7 @@ inline constexpr AttrLimit DropImagesLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1
 inline constexpr AttrLimit DropImagesBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, 1}, {1, 0, 4294967295, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit HuberLimits[] = {{3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit HuberBwdLimits[] = {{3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit RmspropLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1070,6 +1085,9 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"huber_bwd", 123, 1, 2, 1, 1, 4, "ifff", false, -1, 0, HuberBwdLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"rmsprop", 124, 3, 5, 0, 0, 6, "fffffi", false, -1, 0, RmspropLimits, 6,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"square_avg", Role::whole, Element::real, true, false, "="}, {"momentum_buffer", Role::whole, Element::real, true, false, "=", 4}, {"grad_avg", Role::whole, Element::real, true, false, "=", 5}},
+     {}},
 };
 
 /// Null when no operator has this wire number.

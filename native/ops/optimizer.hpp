@@ -49,6 +49,26 @@ struct adam {
   }
 };
 
+/// PyTorch's RMSprop. Centered, it divides by the gradient's deviation from its own mean; rounding leaves none below zero.
+template <class R>
+struct rmsprop {
+  static constexpr bool counts = false;
+  R rate, alpha, rest, eps, decay, momentum;
+  bool centered;
+  SPILLWAY_BOTH rmsprop(const RmspropAttrs& a, const StepContext& s)
+      : rate(R(a.lr * s.lr_scale)), alpha(R(a.alpha)), rest(R(1 - a.alpha)), eps(R(a.eps)), decay(R(a.weight_decay)),
+        momentum(R(a.momentum)), centered(a.centered != 0) {}
+
+  SPILLWAY_BOTH void operator()(R& w, R g, R& square, R& velocity, R& mean) const {
+    const R gradient = g + decay * w;
+    square = alpha * square + rest * gradient * gradient;
+    mean = alpha * mean + rest * gradient;
+    const R variance = centered ? square - mean * mean : square;
+    velocity = momentum * velocity + gradient / (std::sqrt(variance > 0 ? variance : R(0)) + eps);
+    w -= rate * velocity;
+  }
+};
+
 }  // namespace update
 
 /// How many states an update may keep for a weight.

@@ -58,6 +58,26 @@ export const OPTIMIZERS = {
     options: { ...adam.options, weightDecay: { least: 0, default: 0.01 } },
     fixed: { decoupled: 1 },
   },
+  rmsprop: {
+    update: 'rmsprop',
+    wire: 124,
+    what: "PyTorch's rule: the step is g / (√(square_avg − grad_avg²) + eps), grad_avg 0 unless centered",
+    about: 'RMSprop. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true })',
+    options: {
+      lr: from0,
+      alpha: below1(0.99),
+      eps: { least: 0, default: 1e-8 },
+      weightDecay: decay,
+      momentum: { least: 0, default: 0 },
+      centered: { default: false },
+    },
+    states: [
+      { name: 'square_avg', drawn: 'positive' },
+      { name: 'momentum_buffer', when: 'momentum' },
+      { name: 'grad_avg', when: 'centered', drawn: 'small' },
+    ],
+    flops: 14,
+  },
 } as const satisfies Readonly<Record<string, OptimizerEntry>>
 
 // ---------------------------------------------------------------- as users have them

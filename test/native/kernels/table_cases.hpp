@@ -274,4 +274,34 @@ inline Family huber_drawn(Random& r) {
 }
 inline const Listed huber_drawn_listed{"huber", huber_drawn, 20};
 
+inline Family rmsprop_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0), double(0), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0), double(0), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0), double(0.5), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}}});
+}
+inline const Listed rmsprop_drawn_listed{"rmsprop", rmsprop_drawn, 80};
+
 }  // namespace spillway::test
