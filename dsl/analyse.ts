@@ -107,7 +107,7 @@ export const factorOver = ([b, c, h, w]: readonly number[], factor: readonly num
 }
 
 /** The first branch that disagrees with branch 1 in more than its channels, or -1. */
-const oddBranch = (branches: readonly Shape[]): number =>
+export const oddBranch = (branches: readonly Shape[]): number =>
   branches.findIndex((s) => s[0] !== branches[0]![0] || s[2] !== branches[0]![2] || s[3] !== branches[0]![3])
 
 const joined = (branches: readonly Shape[], at: NodeNames, report: (out: Shape) => Shape): Either<GraphError, Shape> => {

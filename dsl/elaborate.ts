@@ -12,15 +12,16 @@ import { lossEntry } from '../staging/ops/loss'
 import { opDef } from '../staging/ops/registry'
 import type { Ref } from '../staging/ops/op'
 import { analyse, type LayerReport } from './analyse'
+import { COMBINATIONS, type Combining } from './combined'
 import { fold, type Nameless } from './fold'
 import type { Net, Shape } from './net'
 import { algebraOf, randomKeys } from './netgraph'
 import {
   type Applied,
+  type Combined,
   type DetachedTensor,
   type Fed,
   isFed,
-  type Joined,
   type LossTerm,
   madeOf,
   type StepObjective,
@@ -54,7 +55,7 @@ class StepElaboration {
   /** Nameless layers before a net was first applied: applied again, its layers are numbered as then. */
   private readonly before = new Map<Net, Nameless>()
   private readonly keys = randomKeys()
-  private joins = 0
+  private readonly combinations = new Map<Combining, number>()
   /** Fed tensors that only losses read, and whether they hold classes. */
   private readonly targets = new Map<Tensor, boolean>()
 
@@ -153,7 +154,9 @@ class StepElaboration {
       case 'applied':
         return this.applied(t as Applied)
       case 'joined':
-        return this.joined(t as Joined)
+      case 'added':
+      case 'multiplied':
+        return this.combined(t as Combined)
       case 'detached': {
         const of = this.tensor((t as DetachedTensor).of)
         return isLeft(of) ? of : right({ ref: of.right.ref, detached: true })
@@ -172,32 +175,35 @@ class StepElaboration {
     return right({ ref: y.right, detached: held.has(y.right) })
   }
 
-  private joined({ parts }: Joined): Result<Made> {
+  private combined({ kind, parts }: Combined): Result<Made> {
     const made: Made[] = []
     for (const p of parts) {
       const x = this.tensor(p)
       if (isLeft(x)) return x
       made.push(x.right)
     }
-    const layer = `joined${++this.joins === 1 ? '' : this.joins}`
-    this.layers.push(this.joinReport(layer, made))
-    return this.reading(made, () => {
-      const y = this.graph.op(
-        'concat',
-        {},
-        made.map((m) => m.ref),
-        layer,
-      )
-      return isLeft(y) ? y : right(y.right[0]!)
-    })
-  }
-
-  private joinReport(name: string, parts: readonly Made[]): LayerReport {
-    const shapes = parts.map((p) => this.graph.shape(p.ref) as unknown as Shape)
-    const [b, , h, w] = shapes[0]!
-    const output: Shape = [b, shapes.reduce((n, s) => n + s[1], 0), h, w]
-    const facts = { kind: 'concat', ft: ['B', 'H', 'W'], sums: [], named: false, parameters: 0, state: 0 } as const
-    return { ...facts, name, called: name, input: shapes[0]!, output, bytes: 4 * elementsOf(output) }
+    const count = (this.combinations.get(kind) ?? 0) + 1
+    this.combinations.set(kind, count)
+    const layer = `${kind}${count === 1 ? '' : count}`
+    const twice = made.some((m) => m.detached && made.some((other) => other.ref === m.ref && !other.detached))
+    if (twice) return refused(layer, 'it takes one tensor as it is and detached; legal is either')
+    const [first, ...others] = made.map((m) => this.graph.shape(m.ref) as unknown as Shape)
+    const { op, ft, attrs } = COMBINATIONS[kind]
+    const y = this.reading(made, () =>
+      map((outs: readonly Ref[]) => outs[0]!)(
+        this.graph.op(
+          op,
+          attrs(first!, others),
+          made.map((m) => m.ref),
+          layer,
+        ),
+      ),
+    )
+    if (isLeft(y)) return y
+    const output = this.graph.shape(y.right.ref) as unknown as Shape
+    const facts = { kind: op, ft, sums: [], named: false, parameters: 0, state: 0 } as const
+    this.layers.push({ ...facts, name: layer, called: layer, input: first!, output, bytes: 4 * elementsOf(output) })
+    return y
   }
 
   private applied({ net, to }: Applied): Result<Made> {

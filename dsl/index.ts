@@ -31,6 +31,7 @@ export { type InputOverride, type LayerNames, layerOf, type Model, model, modelA
 export { type Dim, type Extent, type Identity, identity, type Layer, type Net, type Shape } from './net'
 export { type Family, type Network, network, type StepNetwork, stepNetwork } from './network'
 export {
+  add,
   apply,
   detach,
   type Fed,
@@ -40,6 +41,7 @@ export {
   type LossTerm,
   loss,
   minimize,
+  multiply,
   type StepObjective,
   step,
   type Tensor,

@@ -77,6 +77,14 @@ export const noFactor = <B extends string, S extends string>(body: B, input: S) 
   `its layers give ${body} for an input of ${input}; legal is that shape, or one value for each channel or for each pixel` as const
 export type NoFactor<B extends string, S extends string> = ReturnType<typeof noFactor<B, S>>
 
+export const termsDiffer = <A extends string, B extends string>(a: A, b: B) =>
+  `a tensor of ${b} cannot be added to one of ${a}` as const
+export type TermsDiffer<A extends string, B extends string> = ReturnType<typeof termsDiffer<A, B>>
+
+export const factorMisfits = <F extends string, S extends string>(factor: F, shape: S) =>
+  `a factor of ${factor} does not fit a tensor of ${shape}; legal is that shape, or one value for each channel or for each pixel` as const
+export type FactorMisfits<F extends string, S extends string> = ReturnType<typeof factorMisfits<F, S>>
+
 export const branchesDiffer = <A extends string, N extends string, B extends string>(first: A, branch: N, other: B) =>
   `the first branch gives ${first} but branch ${branch} gives ${other}; only the channels may differ` as const
 export type BranchesDiffer<A extends string, N extends string, B extends string> = ReturnType<typeof branchesDiffer<A, N, B>>

@@ -5,8 +5,9 @@
 import { isLeft } from 'fp-ts/Either'
 import { renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
+import { type Combining, combinedShape } from './combined'
 import type { Analyse, ComplaintOf, Facts } from './facts'
-import { branchesDiffer, shapeText } from './messages'
+import type { FactorMisfits, ShapeText, TermsDiffer } from './messages'
 import type { Net, Shape } from './net'
 import type { Add } from './numbers/naturals'
 import type { Loss, Optimizer } from './training'
@@ -15,7 +16,7 @@ import type { Loss, Optimizer } from './training'
 
 /** A value of the step. Its shape is that of the sizes written down; the command line may ask for others. */
 export interface Tensor<S extends Shape = Shape, M = unknown> {
-  readonly kind: 'fed' | 'applied' | 'joined' | 'detached'
+  readonly kind: 'fed' | 'applied' | Combining | 'detached'
   readonly shape: S
   /** For types alone: how it was made, where they know it. */
   readonly made?: M
@@ -36,9 +37,12 @@ export interface Applied<S extends Shape = Shape, N extends Net = Net, To extend
   readonly net: N
   readonly to: To
 }
-export interface Joined<S extends Shape = Shape, Parts extends readonly Tensor[] = readonly Tensor[]>
-  extends Tensor<S, Made<'joined', Parts>> {
-  readonly kind: 'joined'
+export interface Combined<
+  K extends Combining = Combining,
+  S extends Shape = Shape,
+  Parts extends readonly Tensor[] = readonly Tensor[],
+> extends Tensor<S, Made<K, Parts>> {
+  readonly kind: K
   readonly parts: Parts
 }
 export interface DetachedTensor<S extends Shape = Shape, Of extends Tensor = Tensor>
@@ -83,17 +87,45 @@ type AndChannels<S extends Shape, Rest> = Rest extends readonly [Tensor<infer T>
     ? S
     : Shape
 
+const combined = <T extends Combined>(kind: T['kind'], parts: T['parts']): T => {
+  const shape = combinedShape(
+    kind,
+    parts.map((p) => p.shape),
+  )
+  if (isLeft(shape)) throw new Error(shape.left)
+  return { kind, parts, shape: shape.right } as unknown as T
+}
+
 /** Side by side along the channels. @example joined(label, photo) */
 export const joined = <const Parts extends readonly [Tensor, ...Tensor[]]>(
   ...parts: Parts
-): Joined<JoinedShape<Parts>, Parts> => {
-  const [first] = parts
-  const odd = parts.findIndex((p) => [0, 2, 3].some((d) => p.shape[d] !== first.shape[d]))
-  if (odd >= 0) throw new Error(branchesDiffer(shapeText(first.shape), `${odd + 1}`, shapeText(parts[odd]!.shape)))
-  const [b, , h, w] = first.shape
-  const shape: Shape = [b, parts.reduce((n, p) => n + p.shape[1], 0), h, w]
-  return { kind: 'joined', parts, shape: shape as JoinedShape<Parts> }
-}
+): Combined<'joined', JoinedShape<Parts>, Parts> => combined('joined', parts)
+
+/** Words where both shapes are known, and the second is none of those that are legal. */
+type Unless<Legal, A extends Shape, B extends Shape, Words> = number extends A[number] | B[number]
+  ? unknown
+  : ShapeText<B> extends Legal
+    ? unknown
+    : Words
+type Addable<A extends Shape, B extends Shape> = Unless<ShapeText<A>, A, B, TermsDiffer<ShapeText<A>, ShapeText<B>>>
+type Factor<S extends Shape, F extends Shape> = Unless<
+  ShapeText<S> | ShapeText<[S[0], S[1], 1, 1]> | ShapeText<[S[0], 1, S[2], S[3]]>,
+  S,
+  F,
+  FactorMisfits<ShapeText<F>, ShapeText<S>>
+>
+
+/** The sum of two of one shape. @example add(apply(body, x), x) */
+export const add = <A extends Tensor, B extends Tensor>(
+  a: A,
+  b: B & Addable<A['shape'], B['shape']>,
+): Combined<'added', A['shape'], readonly [A, B]> => combined('added', [a, b])
+
+/** Element by element; a factor may have one value for each channel, or for each pixel. @example multiply(x, apply(gate, x)) */
+export const multiply = <A extends Tensor, B extends Tensor>(
+  x: A,
+  factor: B & Factor<A['shape'], B['shape']>,
+): Combined<'multiplied', A['shape'], readonly [A, B]> => combined('multiplied', [x, factor])
 
 /** The same values, taken as constants: no gradient passes. */
 export const detach = <T extends Tensor>(of: T): DetachedTensor<T['shape'], T> => ({ kind: 'detached', of, shape: of.shape })
@@ -190,7 +222,9 @@ export const partsOf = (t: Tensor): readonly Tensor[] => {
     case 'applied':
       return [(t as Applied).to]
     case 'joined':
-      return (t as Joined).parts
+    case 'added':
+    case 'multiplied':
+      return (t as Combined).parts
     case 'detached':
       return [(t as DetachedTensor).of]
   }

@@ -9,11 +9,11 @@ import { decodedOr, tuple, whole } from '../staging/core/codecs'
 import type { GraphError } from '../staging/core/errors'
 import { OPTIMIZERS } from '../staging/ops/optimizer'
 import { analyse } from './analyse'
+import { type Combining, combinedShape } from './combined'
 import { decodeNet, invalid, misfit, show } from './decode'
-import { branchesDiffer, shapeText } from './messages'
 import type { InputOverride } from './model'
 import type { Net, Shape } from './net'
-import type { Applied, DetachedTensor, Fed, Joined, LossTerm, StepObjective, Tensor, TrainingStep } from './step'
+import type { Applied, Combined, DetachedTensor, Fed, LossTerm, StepObjective, Tensor, TrainingStep } from './step'
 import type { Loss, Optimizer } from './training'
 
 type Result<T> = Either<GraphError, T>
@@ -36,10 +36,13 @@ const objectiveCodec = t.type({
 /** The names of losses are judged where objectives are. */
 const lossCodec = t.union([t.string, t.type({ kind: t.string })]) as unknown as t.Type<Loss, unknown, unknown>
 const termCodec = t.type({ loss: lossCodec, of: t.unknown, to: t.unknown, weight: t.number })
+const partsCodec = (legal: (count: number) => boolean) => t.type({ parts: t.refinement(t.UnknownArray, (p) => legal(p.length)) })
 const tensorCodecs = {
   fed: t.type({ name: nameCodec, shape: shapeCodec }),
   applied: t.type({ net: t.unknown, to: t.unknown }),
-  joined: t.type({ parts: t.refinement(t.UnknownArray, (parts) => parts.length > 0) }),
+  joined: partsCodec((n) => n > 0),
+  added: partsCodec((n) => n > 1),
+  multiplied: partsCodec((n) => n === 2),
   detached: t.type({ of: t.unknown }),
 }
 const kindCodec = t.type({ kind: t.keyof(tensorCodecs) })
@@ -120,7 +123,7 @@ class Decoder {
   }
 
   private tensor(u: unknown, at: string): Result<Tensor> {
-    const legal = `${show(u)} is not a tensor of a step; legal are fed, apply, joined and detach`
+    const legal = `${show(u)} is not a tensor of a step; legal are fed, apply, joined, add, multiply and detach`
     return once(this.tensors, u, () =>
       pipe(
         u,
@@ -157,19 +160,27 @@ class Decoder {
     )
   }
 
-  private joined(u: unknown, at: string): Result<Tensor> {
-    return pipe(
-      u,
-      fieldsOf(tensorCodecs.joined, 'joined tensors', at),
-      E.flatMap((own) => E.traverseReadonlyArrayWithIndex((i, p) => this.tensor(p, `${at}.parts[${i}]`))(own.parts)),
-      E.flatMap((parts): Result<Joined> => {
-        const [b, , h, w] = parts[0]!.shape
-        const odd = parts.findIndex((p) => p.shape[0] !== b || p.shape[2] !== h || p.shape[3] !== w)
-        return odd >= 0
-          ? E.left(invalid(at, branchesDiffer(shapeText(parts[0]!.shape), `${odd + 1}`, shapeText(parts[odd]!.shape))))
-          : E.right({ kind: 'joined', parts, shape: [b, parts.reduce((n, p) => n + p.shape[1], 0), h, w] })
-      }),
-    )
+  private readonly joined = this.combined('joined')
+  private readonly added = this.combined('added')
+  private readonly multiplied = this.combined('multiplied')
+
+  private combined(kind: Combining): (u: unknown, at: string) => Result<Tensor> {
+    return (u, at) =>
+      pipe(
+        u,
+        fieldsOf(tensorCodecs[kind], `${kind} tensors`, at),
+        E.flatMap((own) => E.traverseReadonlyArrayWithIndex((i, p) => this.tensor(p, `${at}.parts[${i}]`))(own.parts)),
+        E.bindTo('parts'),
+        E.bind('shape', ({ parts }) =>
+          E.mapLeft((reason: string) => invalid(at, reason))(
+            combinedShape(
+              kind,
+              parts.map((p) => p.shape),
+            ),
+          ),
+        ),
+        E.map(({ parts, shape }): Combined => ({ kind, parts, shape })),
+      )
   }
 
   private detached(u: unknown, at: string): Result<Tensor> {

@@ -5,6 +5,7 @@
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from '../compose'
 import type { Analyse, Copies, Facts, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
+import type { Combining } from '../combined'
 import type { Made, Tensor } from '../step'
 
 /** One layer: where it stands, along which dimensions it may be tiled, what it takes, makes and trains (a Low string). */
@@ -88,20 +89,29 @@ type Joined<N, Bs, Kind extends string, Ft extends Dim, S extends Shape, P exten
 export type SitesOfTensors<
   Ts,
   Used extends readonly unknown[] = [],
-  Joins extends readonly unknown[] = [1],
+  Kinds extends readonly Combining[] = [],
   Acc extends readonly unknown[] = [],
 > = Ts extends readonly [Tensor<infer S, infer M>, ...infer Rest]
   ? M extends Made<'applied', readonly [Tensor<infer In>], infer N extends Net>
-    ? SitesOfTensors<Rest, [...Used, N], Joins, [...Acc, ...Suffixed<SitesOf<N, In>, UseSuffix<N, Used>>]>
-    : M extends Made<'joined', readonly [Tensor<infer In>, ...Tensor[]]>
-      ? SitesOfTensors<Rest, Used, [...Joins, 1], [...Acc, JoinedSite<Joins['length'], In, S>]>
-      : SitesOfTensors<Rest, Used, Joins, Acc>
+    ? SitesOfTensors<Rest, [...Used, N], Kinds, [...Acc, ...Suffixed<SitesOf<N, In>, UseSuffix<N, Used>>]>
+    : M extends Made<infer K extends Combining, readonly [Tensor<infer In>, ...Tensor[]]>
+      ? SitesOfTensors<Rest, Used, [...Kinds, K], [...Acc, CombinedSite<K, Count<K, Kinds>, In, S>]>
+      : SitesOfTensors<Rest, Used, Kinds, Acc>
   : Acc
-type JoinedSite<Count, In extends Shape, Out extends Shape> = Site<
-  `joined${Count extends 1 ? '' : Count & number}`,
+/** Which of its kind it is, behind these. */
+type Count<K, Kinds, N extends readonly unknown[] = [1]> = Kinds extends readonly [infer First, ...infer Rest]
+  ? Count<K, Rest, K extends First ? [...N, 1] : N>
+  : N['length']
+interface CombinedFacts {
+  joined: ['concat', 'B' | 'H' | 'W']
+  added: ['add', Dim]
+  multiplied: ['multiply', Dim]
+}
+type CombinedSite<K extends Combining, N, In extends Shape, Out extends Shape> = Site<
+  `${K}${N extends 1 ? '' : N & number}`,
   false,
-  'concat',
-  'B' | 'H' | 'W',
+  CombinedFacts[K][0],
+  CombinedFacts[K][1],
   never,
   In,
   Out,

@@ -3,6 +3,7 @@ import { type Either, isLeft } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
+  add,
   apply,
   asTrainable,
   batchNorm,
@@ -16,6 +17,7 @@ import {
   loss,
   minimize,
   mse,
+  multiply,
   relu,
   seq,
   sgd,
@@ -60,6 +62,41 @@ test('shapes are known while typing and checked at run time', () => {
     // @ts-expect-error three channels do not divide into two groups
     () => apply(conv2d('c', 8, 3, { groups: 2 }), image),
     /layer 'c' \(conv2d\): 3 input channels do not divide into 2 groups/,
+  )
+})
+
+test('tensors are added and multiplied where their shapes allow it', () => {
+  const narrow = conv2d('c', 6, 3)
+  const [x, gate, map] = [apply(narrow, image), fed('gate', [2, 6, 1, 1]), fed('map', [2, 1, 8, 8])]
+  const shape: [2, 6, 8, 8] = add(multiply(multiply(x, gate), map), multiply(x, x)).shape
+  assert.equal(shape, [2, 6, 8, 8])
+  const s = over(narrow, add(multiply(multiply(x, gate), map), multiply(x, x)))
+  const { graph, layers } = rightOf(elaborate(s))
+  assert.equal(
+    graph.ops.map((o) => [o.kind, o.layer, o.attrs['over']]),
+    [
+      ['conv2d', 'c', undefined],
+      ['multiply', 'multiplied', 1],
+      ['multiply', 'multiplied2', 2],
+      ['multiply', 'multiplied3', 0],
+      ['add', 'added', undefined],
+    ],
+  )
+  assert.equal(
+    layers.map((l) => l.name),
+    ['c', 'multiplied', 'multiplied2', 'multiplied3', 'added'],
+  )
+  assert.equal(rightOf(asTrainable(s)), s)
+  // @ts-expect-error six channels and three
+  assert.throws(() => add(x, image), /a tensor of \[2,3,8,8\] cannot be added to one of \[2,6,8,8\]/)
+  assert.throws(
+    // @ts-expect-error a factor for each of three channels
+    () => multiply(x, fed('three', [2, 3, 1, 1])),
+    /a factor of \[2,3,1,1\] does not fit a tensor of \[2,6,8,8\]; legal is that shape, or one value for each channel/,
+  )
+  assert.match(
+    words(over(narrow, multiply(x, detach(x)))),
+    /multiplied: it takes one tensor as it is and detached; legal is either/,
   )
 })
 
@@ -152,7 +189,10 @@ test('a step from elsewhere keeps what is shared, and takes other sizes', () => 
     objectives: [{ ...s.objectives[0]!, losses: { one: [{ loss: 'mse', of: { kind: 'made up' }, to: 1, weight: 1 }] } }],
   }
   const e = asTrainable(damaged)
-  assert.ok(isLeft(e) && renderError(e.left).includes('is not a tensor of a step; legal are fed, apply, joined and detach'))
+  assert.ok(
+    isLeft(e) &&
+      renderError(e.left).includes('is not a tensor of a step; legal are fed, apply, joined, add, multiply and detach'),
+  )
 })
 
 test('each field of a step from elsewhere is refused by its path', () => {

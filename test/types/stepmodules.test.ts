@@ -32,6 +32,7 @@ export const own = step(
     losses: {
       gan: loss(mse, apply(critic, joined(label, fake)), 1),
       seen: [loss(l1, apply(eye, fake), detach(apply(eye, photo)), 10), loss(l1, fake, photo, 5)],
+      mixed: loss(l1, add(apply(eye, fake), multiply(apply(eye, fake), apply(eye, photo))), 0),
     },
   }),
   minimize('critic', {
@@ -45,7 +46,7 @@ export const own = step(
 )
 `
 const WHOLE = `import {
-  adam, adamw, apply, avgPool, conv2d, detach, fed, joined, l1, leakyRelu, loss, minimize, mse, planModule, relu, type Resized,
+  adam, adamw, add, apply, avgPool, conv2d, detach, fed, joined, l1, leakyRelu, loss, minimize, mse, multiply, planModule, relu, type Resized,
   seq, sgd, stage, step, type Tensor, tryRun,
 } from '../../src/index'
 import zoo from '../../models/pix2pixhd'
@@ -109,6 +110,7 @@ const changes: readonly (readonly [what: string, from: string, to: string, says:
   ['a loss by another name', 'gan:', 'adversary:', now('generator.adversary', 'loss', 'new in the model')],
   ['where gradients end', 'detach(apply(eye, photo))', 'apply(eye, photo)', changed('generator.seen', 'loss')],
   ['the order of what is joined', 'joined(label, detach(fake))', 'joined(detach(fake), label)', changed('critic.all', 'loss')],
+  ['a sum for a product', 'multiply(apply', 'add(apply', changed('generator.mixed', 'loss')],
   ['what is fed', "fed('label'", "fed('map'", replaced('label', 'fed', 'map')],
   [
     'the image',
