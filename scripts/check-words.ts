@@ -1,6 +1,6 @@
 // Words that were given up must not come back: identifiers and pages say what docs/words.md lists. In: the second table of
 // that page (retired words, where they are, what to say instead) and the files that git tracks or would add. Out: each place
-// with the word to use. Comments in code may use any word.
+// with the word to use. Comments and sentences in code may use any word.
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { filesOf } from './check-hygiene'
@@ -30,8 +30,11 @@ export const retiredIn = (page: string): readonly Retired[] =>
       return { words: quoted(words), where: quoted(where), say }
     })
 
-const withoutComments = (text: string): string =>
-  text.replace(/\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' ')).replace(/\/\/.*/g, '')
+const withoutEnglish = (text: string): string =>
+  text
+    .replace(/\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' '))
+    .replace(/\/\/.*/g, '')
+    .replace(/(['"])[^'"\n]* [^'"\n]*\1/g, '')
 
 /** copyOut, copy_out and 'copy out' are the same words; what stands between two identifiers keeps them apart. */
 const asWords = (text: string): string =>
@@ -46,7 +49,7 @@ export const wordProblems = (root: string): readonly string[] => {
     if (name === LIST || !(CODE.test(name) || PAGE.test(name))) return []
     const rules = retired.filter((r) => !r.where.length || r.where.some((folder) => name.startsWith(folder)))
     const text = fs.readFileSync(path.join(root, name), 'utf8')
-    return (PAGE.test(name) ? text : withoutComments(text)).split('\n').flatMap((line, i) => {
+    return (PAGE.test(name) ? text : withoutEnglish(text)).split('\n').flatMap((line, i) => {
       const words = asWords(line)
       return rules.flatMap((r) => {
         const found = r.words.find((w) => words.includes(` ${w} `))
