@@ -34,7 +34,7 @@ const withoutEnglish = (text: string): string =>
   text
     .replace(/\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' '))
     .replace(/\/\/.*/g, '')
-    .replace(/(['"])[^'"\n]* [^'"\n]*\1/g, '')
+    .replace(/(['"])(?:\\.|(?!\1)[^\\\n])*\1/g, (s) => (s.includes(' ') ? '' : s))
 
 /** copyOut, copy_out and 'copy out' are the same words; what stands between two identifiers keeps them apart. */
 const asWords = (text: string): string =>
