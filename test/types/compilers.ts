@@ -66,7 +66,8 @@ interface Case {
 }
 const asIs = (error: string): string => error
 /** The order of alternatives depends on what else was checked before. */
-const sorted = (error: string): string => error.replace(/"[^"]*"(?: \| "[^"]*")+/g, (u) => u.split(' | ').sort().join(' | '))
+const sorted = (error: string): string =>
+  error.replace(/(["`])[^"`]*\1(?: \| (["`])[^"`]*\2)+/g, (u) => u.split(' | ').sort().join(' | '))
 const cases: readonly Case[] = [
   ...illegal.map((c): Case => ({ program: prelude + c.program, expected: c.compiler ?? [refusal(c.says!)], said: asIs })),
   ...illegalPlans.map(
