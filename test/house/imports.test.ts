@@ -119,7 +119,7 @@ const NATIVE: readonly [why: string, files: Readonly<Record<string, string>>, wo
   [
     'a shell used by the core',
     { 'native/plan/a.cpp': '#include "addon/b.hpp"\n', 'native/addon/b.hpp': '' },
-    'native/plan may include only native/plan, native/gen, native/core',
+    'native/plan may include only native/plan, native/ops, native/gen, native/core',
   ],
   [
     'its own',
@@ -133,7 +133,7 @@ const NATIVE: readonly [why: string, files: Readonly<Record<string, string>>, wo
   [
     'the plan knows the runtime',
     { 'native/plan/a.cpp': '#include "runtime/b.hpp"\n', 'native/runtime/b.hpp': '' },
-    'native/plan may include only native/plan, native/gen, native/core',
+    'native/plan may include only native/plan, native/ops, native/gen, native/core',
   ],
   ['a folder without a rule', { 'native/new/a.cpp': '#include "core/b.hpp"\n', 'native/core/b.hpp': '' }, 'add native/new to'],
   [
