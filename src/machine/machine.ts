@@ -4,7 +4,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { DEVICES, type DeviceName, devices, isDevice, type Precision } from '../../staging/devices'
@@ -14,8 +14,8 @@ import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
 import { machines as namedMachines } from '../../staging/sim/machines'
-import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
-import { onDevice as orDeviceFailed } from '../errors/exceptions'
+import { type SpillwayError, unknownName, usage } from '../errors/errors'
+import { onDevice, orThrow } from '../errors/exceptions'
 import { callKey } from '../../staging/ops/callkey'
 import { nativeCall } from './operands'
 import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './profile'
@@ -23,7 +23,7 @@ import { asInSteps, learn } from './steptimes'
 import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './timing'
 import { availableBytes } from './memory'
 import { type Tier, tierOf } from './tier'
-import { type KernelRequest, loadNative, type Native, type NativeWay } from '../device/native'
+import { type KernelRequest, type Native, type NativeWay, tryLoadNative } from '../device/native'
 import { version } from '../files/version'
 
 export interface LocalMachine extends Machine {
@@ -72,7 +72,7 @@ const remembered = <A>(cost: Asked<A>): Asked<A> => {
 /** The ways of a call as the device describes them, at most so many; none where it takes no such call. */
 const waysOf = (native: Native, device: DeviceName, o: Pick<KernelRequest, 'threads' | 'precision'>, most?: number): Ways =>
   remembered((kind, attrs, s) =>
-    onDevice(() => native.ways({ device, ...nativeCall(kind, attrs, s, devices[device].dtype), ...o }, most)),
+    asked(() => native.ways({ device, ...nativeCall(kind, attrs, s, devices[device].dtype), ...o }, most)),
   )
 
 /** Scratch bytes of the device's first choice. */
@@ -189,11 +189,7 @@ const orNowhere =
 const CUDA_OWN_BYTES = 1024 ** 3
 
 /** What a device that fails says, out of the middle of planning: `whilePlanning` makes it a value again. */
-const onDevice = <A>(f: () => A): A => {
-  const answer = orDeviceFailed(f)
-  if (isLeft(answer)) throw new SpillwayException(answer.left)
-  return answer.right
-}
+const asked = <A>(f: () => A): A => orThrow(onDevice(f))
 
 /** A library makes an engine to answer for it: after so long, calls that are new have its first choice alone. */
 const ENGINES_PATIENCE_SECONDS = 30
@@ -221,7 +217,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
   )
   const times = timer(
     profile.measurements,
-    (call, way) => onDevice(() => native.measure({ device: 'cuda', ...call, way, precision })),
+    (call, way) => asked(() => native.measure({ device: 'cuda', ...call, way, precision })),
     'f32',
     GPU_SAMPLES,
   )
@@ -284,51 +280,55 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
   }
 }
 
-/** The addon, or what is missing in words. */
-export const tryNative = (): Either<SpillwayError, Native> => orDeviceFailed(loadNative)
-
 /** Whether a device rounds to bf16 says whether it computes with it: the cpu device does where the processor multiplies bf16. */
 export const hasBf16 = (native: Native, device: DeviceName): boolean => {
   const shapes: CallShapes = { ins: [[1, 1, 1, 1]], outs: [[1, 1, 1, 1]], bf16: true }
   return native.ways({ device, ...nativeCall('to_bf16', {}, shapes, devices[device].dtype) }, 1).length > 0
 }
 
-const precisionFault = (native: Native, device: DeviceName, precision: Precision): SpillwayError | undefined => {
+const hasPrecision = (native: Native, device: DeviceName, precision: Precision): Either<SpillwayError, void> => {
   const { precisions, bf16Needs } = devices[device]
   const has = (p: Precision): boolean => precisions.includes(p) && (p !== 'bf16' || hasBf16(native, device))
-  if (precision === 'fp32' || has(precision)) return undefined
+  if (precision === 'fp32' || has(precision)) return right(undefined)
   const others = DEVICES.filter((d) => devices[d].precisions.includes(precision))
   const reason = !precisions.includes(precision)
     ? `${precision} is of the ${others.join(', ')} device's products`
     : bf16Needs
       ? `this processor has no bf16 arithmetic (${bf16Needs})`
       : 'this build has no bf16 kernels for it'
-  return usage(`precision '${precision}' is not legal on machine '${device}': ${reason}`, precisions.filter(has))
+  return left(usage(`precision '${precision}' is not legal on machine '${device}': ${reason}`, precisions.filter(has)))
 }
 
-export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> => {
-  if (Object.hasOwn(namedMachines, name)) {
-    if (o.precision !== undefined && o.precision !== 'fp32')
-      return left(
-        usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']),
-      )
-    return right({ ...namedMachines[name]!, tier: tierOf(o.spill), ...UNTAUGHT, saveProfile: () => {} })
-  }
-  if (!isDevice(name)) return left(unknownName('machine', name, machineNames()))
-  const native = tryNative()
-  if (isLeft(native)) return native
-  if (name === 'cuda')
-    return pipe(
-      orDeviceFailed(() => precisionFault(native.right, name, o.precision ?? 'fp32')),
-      E.chain((fault) => (fault ? left(fault) : orDeviceFailed(() => cudaMachine(native.right, o)))),
-    )
-  const { devices } = native.right.deviceInfo()
-  if (!devices.includes(name))
-    return left({
-      tag: 'DeviceFailed',
-      reason: `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'`,
-    })
-  const fault = precisionFault(native.right, name, o.precision ?? 'fp32')
-  if (fault) return left(fault)
-  return right(name === 'cpu' ? cpuMachine(native.right, o) : plainMachine(native.right, name, o))
+const simulatedMachine = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
+  o.precision !== undefined && o.precision !== 'fp32'
+    ? left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
+    : right({ ...namedMachines[name]!, tier: tierOf(o.spill), ...UNTAUGHT, saveProfile: () => {} })
+
+const isBuilt = (native: Native, name: DeviceName): Either<SpillwayError, void> => {
+  const { devices } = native.deviceInfo()
+  const reason = `this build has no device '${name}', only ${devices.join(', ')}: see 'spillway doctor'`
+  // Whether there is cuda, its plugin says when it is opened.
+  return name === 'cuda' || devices.includes(name) ? right(undefined) : left({ tag: 'DeviceFailed', reason })
 }
+
+const makers: Readonly<Record<DeviceName, (native: Native, o: MachineOptions) => LocalMachine>> = {
+  cpu: cpuMachine,
+  ref: (native, o) => plainMachine(native, 'ref', o),
+  null: (native, o) => plainMachine(native, 'null', o),
+  cuda: cudaMachine,
+}
+
+const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
+  pipe(
+    tryLoadNative(),
+    E.tap((native) => isBuilt(native, name)),
+    E.tap((native) => E.flatten(onDevice(() => hasPrecision(native, name, o.precision ?? 'fp32')))),
+    E.flatMap((native) => onDevice(() => makers[name](native, o))),
+  )
+
+export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> =>
+  Object.hasOwn(namedMachines, name)
+    ? simulatedMachine(name, o)
+    : isDevice(name)
+      ? deviceMachine(name, o)
+      : left(unknownName('machine', name, machineNames()))

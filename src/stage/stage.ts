@@ -1,7 +1,7 @@
 // Staging for users: from a model or a step and a budget to a plan, or a reason in words why there is none.
 // In: a model or step, options. Out: Staged: the plan and everything that is said about it. Invariant: a staged plan carries
 // the training graph it was made from, so that `train` can tell another model's plan from its own.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { CheckedOptions, NamesIn, Loss, Optimizer, PlanByHand, Trainable } from '../../dsl'
@@ -10,6 +10,7 @@ import { prescribe } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
 import { compile, compilePrescribed } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
+import { certain } from '../../staging/core/certain'
 import type { Precision } from '../../staging/devices'
 import type { Graph } from '../../staging/graph/graph'
 import { instructions } from '../../staging/plan/instructions'
@@ -55,13 +56,13 @@ const UNBOUNDED_BYTES = 2 ** 50
 const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: Algorithms): Staging['inCore'] => {
   const whole =
     plan.strategy === 'in-core'
-      ? right(plan)
-      : compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms })
-  // A model that has any plan has the one that keeps everything.
-  if (isLeft(whole)) throw new Error(`no in-core plan: ${JSON.stringify(whole.left)}`)
+      ? plan
+      : certain('a model that has any plan has the one that keeps everything')(
+          compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms }),
+        )
   return {
-    peakBytes: bytesOf(whole.right.peakPages),
-    computeSeconds: machine.asInSteps(whole.right).calls.reduce((n, c) => n + c.seconds, 0),
+    peakBytes: bytesOf(whole.peakPages),
+    computeSeconds: machine.asInSteps(whole).calls.reduce((n, c) => n + c.seconds, 0),
   }
 }
 
@@ -112,10 +113,11 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageOptions): E
 export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Staged> =>
   stagedWith((c) => compile(graph, c), machine, o)
 
-const strategyFault = (o: StageOptions): SpillwayError | undefined =>
-  o.strategy !== undefined && (o.tiles !== undefined || o.checkpoints !== undefined)
-    ? { tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() }
-    : undefined
+const isByHand = (o: StageOptions): boolean => o.tiles !== undefined || o.checkpoints !== undefined
+const oneWay = (o: StageOptions): Either<SpillwayError, void> =>
+  o.strategy !== undefined && isByHand(o)
+    ? left({ tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() })
+    : right(undefined)
 
 /** A budget that no plan can meet is told so in the words that the types have for it. */
 const withReason =
@@ -129,18 +131,16 @@ const withReason =
 
 /** The plan of a strategy, or the one that tiles and checkpoints by hand describe. */
 export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageOptions): Either<SpillwayError, Staged<M>> => {
-  const fault = strategyFault(o)
-  if (fault) return left(fault)
-  const byHand = o.tiles !== undefined || o.checkpoints !== undefined
   const planned: Planned = (c) =>
-    byHand
+    isByHand(o)
       ? pipe(
           prescribe(p.step.layers, o),
           E.chainW((prescription) => compilePrescribed(p.graph, prescription, c)),
         )
       : compile(p.graph, c)
   return pipe(
-    stagedWith(planned, p.machine, o),
+    oneWay(o),
+    E.flatMap(() => stagedWith(planned, p.machine, o)),
     E.map((staged) => ({ ...staged, model: p.model })),
   )
 }

@@ -1,7 +1,9 @@
 // A plan on a device. In: a plan and how to run it. Out: its parameters and states by name, and steps with what they
 // measured. Invariant: the addon's failures come out as DeviceFailed, a cancelled run as Cancelled, nothing is thrown.
 import { mkdirSync } from 'node:fs'
-import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import { type Either, left, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { DeviceName } from '../../staging/devices'
 import { isPersistent } from '../../staging/graph/graph'
 import { toTape } from '../../staging/plan/tape'
@@ -9,9 +11,17 @@ import { type DataFiles, fedValues, type FileTensor } from '../files/samples'
 import type { SpillwayError } from '../errors/errors'
 import { deviceFailed, onDevice } from '../errors/exceptions'
 import type { Tier } from '../machine/tier'
-import { tryNative } from '../machine/machine'
 import { collectGarbage } from '../machine/memory'
-import type { DeviceMemory, Metrics, Native, NativeFile, NativeProgress, NativeSession, NativeSource } from '../device/native'
+import {
+  type DeviceMemory,
+  type Metrics,
+  type Native,
+  type NativeFile,
+  type NativeProgress,
+  type NativeSession,
+  type NativeSource,
+  tryLoadNative,
+} from '../device/native'
 import type { Staged } from '../stage/stage'
 import type { StateStore } from './weights'
 
@@ -146,42 +156,42 @@ const opened = (native: Native, staged: Staged, o: DeviceOptions): Either<Spillw
     ...(precision === undefined ? {} : { precision }),
   }
   const link = throttle === undefined ? {} : { throttle: { outBytesPerSecond: throttle, inBytesPerSecond: throttle } }
-  try {
+  return onDevice(() => {
     if (o.tier.kind === 'disk') mkdirSync(o.tier.folder, { recursive: true })
-    return right(
-      new native.Session(toTape(staged.plan), {
-        device: deviceName(staged),
-        ...(o.tier.kind === 'disk' ? { spill: o.tier.folder } : {}),
-        threads: o.threads,
-        ...link,
-        ...choices,
-      }),
-    )
-  } catch (e) {
-    return left(deviceFailed(e))
-  }
+    return new native.Session(toTape(staged.plan), {
+      device: deviceName(staged),
+      ...(o.tier.kind === 'disk' ? { spill: o.tier.folder } : {}),
+      threads: o.threads,
+      ...link,
+      ...choices,
+    })
+  })
 }
 
 /** The device's memory comes on top of what planning left behind: that goes first, and does not count as the run's. */
 export const forgetPlanning = (): void => {
-  const native = tryNative()
-  if (isRight(native)) native.right.forget()
+  pipe(
+    tryLoadNative(),
+    E.map((native) => native.forget()),
+  )
   collectGarbage()
 }
 
-export const openDevice = (staged: Staged, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
-  const native = tryNative()
-  if (isLeft(native)) return native
-  const session = opened(native.right, staged, o)
-  if (isLeft(session)) return session
+const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions): DeviceSession => {
   const kept = staged.plan.graph.values.filter(isPersistent)
-  const s = session.right
-  return right({
+  return {
     read: (name) => onDevice(() => s.read(name)),
     write: (name, bytes) => onDevice(() => s.write(name, bytes)),
     initialise: (seed) => onDevice(() => kept.forEach((v) => s.init(v.name, seed))),
     run: (steps) => runOn(s, staged, o, steps),
     cancel: () => s.cancel('now'),
     dispose: () => s.dispose(),
-  })
+  }
 }
+
+export const openDevice = (staged: Staged, o: DeviceOptions): Either<SpillwayError, DeviceSession> =>
+  pipe(
+    tryLoadNative(),
+    E.flatMap((native) => opened(native, staged, o)),
+    E.map((session) => sessionOn(session, staged, o)),
+  )
