@@ -1,6 +1,7 @@
-// `npm run bench:planning -- FOLDER`: what planning takes, here and in the checkout in FOLDER, in turns. In: large networks at half
-// of their memory, every strategy, a machine that is simulated. Out: processor seconds from the network to the verified plan
-// (the median of the processes) and bench/results/planning.json. Invariant: a process plans each case once, warmed up by a small one.
+// `npm run bench:planning -- FOLDER [NETWORK …]`: what planning takes, here and in the checkout in FOLDER, in turns. In: large
+// networks, all or those named, at half of their memory, every strategy, a machine that is simulated. Out: processor seconds from the
+// network to the verified plan (the median of the processes) and bench/results/planning.json. Invariant: a process plans each case
+// once, warmed up by a small one.
 import { isLeft } from 'fp-ts/Either'
 import { mse, PAGE_BYTES, stage, strategies, zooEntry } from '../src'
 import { inTurns, median, ONCE, record } from './sides'
@@ -49,8 +50,9 @@ const once = (only: string): Answer => {
 }
 
 const main = (): void => {
-  const rows = CASES.flatMap(([name]) => {
-    const sides = inTurns<Answer>(__filename, process.argv[2], PROCESSES, [name])
+  const [other, ...named] = process.argv.slice(2)
+  const rows = CASES.filter(([name]) => named.length === 0 || named.includes(name)).flatMap(([name]) => {
+    const sides = inTurns<Answer>(__filename, other, PROCESSES, [name])
     return Object.keys(sides.at(-1)!.answers[0]!).map((what) => {
       const seconds = sides.map(({ side, answers }) => [side, median(answers.map((a) => a[what] ?? Number.NaN))] as const)
       console.log(`${what.padEnd(36)} ${seconds.map(([side, s]) => `${side} ${s.toFixed(2)} s`).join('  ')}`)
