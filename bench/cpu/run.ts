@@ -1,5 +1,6 @@
 // `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch in turns on two threads, as medians and ratios (in-core, bf16,
-// checkpointing in little memory, large images that do not fit), and what steps are made of (tiles one a core, layouts of weights).
+// checkpointing in little memory, large images that do not fit), and what steps are made of (tiles one a core, layouts of weights; two
+// versions of the code).
 // In: --python PATH (a Python that has PyTorch 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b.
 // Out: a table, bench/results/cpu-SUITE.json with the machine's description, and its plot as SVG; a run of some cases leaves the
 // others of that file as they are, and --redraw only draws what is there.
@@ -15,6 +16,7 @@ import { LARGE, measureLarge, plottedLarge, showLarge } from './large'
 import { type Group, plot, type Timed, timesOf } from './plot'
 import { geomean, machineFacts, MODES, type Options } from './sides'
 import { measureTiles, plottedTiles, showTiles, TILED } from './tiles'
+import { measureVersions, plottedVersions, showVersions, type Versions } from './versions'
 import { measureWeights, plottedWeights, showWeights, WEIGHTED } from './weights'
 
 const ROOT = join(__dirname, '../..')
@@ -29,6 +31,7 @@ const { values: given } = parseArgs({
     threads: { type: 'string', default: '2' },
     'keep-busy': { type: 'boolean', default: false },
     out: { type: 'string' },
+    before: { type: 'string' },
     redraw: { type: 'boolean', default: false },
   },
 })
@@ -54,6 +57,11 @@ const bf16Means = (cases: readonly InBf16[]): object => ({
   geomeanTimeRatio: geomean(cases.map((r) => r.timeRatio)),
 })
 
+const versionsMeans = (cases: readonly Versions[]): object => ({
+  geomeanTimeRatio: geomean(cases.map((r) => r.timeRatio)),
+  geomeanCpuTimeRatio: geomean(cases.map((r) => r.cpuTimeRatio)),
+})
+
 const STEP = 'Milliseconds of a training step'
 const times = (r: Timed): readonly Group[] => [timesOf(r)]
 
@@ -76,6 +84,14 @@ const SUITES: Readonly<Record<string, Suite>> = {
     show: showTiles,
     title: 'Tiles one after the other, and one a core',
     plotted: plottedTiles,
+  }),
+  versions: suite({
+    cases: CASES,
+    measure: measureVersions,
+    show: showVersions,
+    means: versionsMeans,
+    title: 'Milliseconds of a training step before and now',
+    plotted: plottedVersions,
   }),
   weights: suite({
     cases: WEIGHTED,
@@ -112,6 +128,7 @@ const main = async (): Promise<void> => {
     keepBusy: given['keep-busy'],
     modes: given.modes.split(','),
     folder,
+    before: given.before,
   }
   const machine = machineFacts(options)
   const results = new Map(earlier(out).map((r) => [r.name, r]))

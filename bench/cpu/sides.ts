@@ -16,6 +16,8 @@ export interface Options {
   readonly modes: readonly string[]
   /** A folder for the files of this run. */
   readonly folder: string
+  /** Another checkout to compare with. */
+  readonly before?: string | undefined
 }
 
 const ROOT = join(__dirname, '../..')
@@ -76,12 +78,12 @@ export interface PeerStep {
   readonly memoryBytes: number
 }
 
-/** A script of this folder as a process. */
-export const script = (name: string, args: readonly string[]): Talker =>
-  new Talker('node', ['-r', join(ROOT, 'scripts/testing/typescript.js'), join(__dirname, name), ...args])
+/** A script of this folder, in this checkout or in another one, as a process. */
+export const script = (name: string, args: readonly string[], root = ROOT): Talker =>
+  new Talker('node', ['-r', join(root, 'scripts/testing/typescript.js'), join(root, 'bench/cpu', name), ...args])
 
-export const ours = (c: Case, o: Options, graphFile = ''): Talker =>
-  script('worker.ts', [JSON.stringify(c), String(o.threads), graphFile])
+export const ours = (c: Case, o: Options, graphFile = '', root = ROOT): Talker =>
+  script('worker.ts', [JSON.stringify(c), String(o.threads), graphFile], root)
 
 export const peer = (mode: string, o: Options, graphFile: string, env: Mode['env'] = {}): Talker =>
   new Talker(o.python, [join(__dirname, 'peer.py'), graphFile, mode, String(o.threads)], env)
