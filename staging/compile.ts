@@ -55,6 +55,9 @@ export const trainingGraph = (
 /** tile, expand, place, schedule for each candidate of a strategy; pages, verify for the fastest that fits. */
 export const compile = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => pipe(search(graph, o), E.chain(finished))
 
+/** A plan that others are compared with and nothing runs: it is not verified. */
+export const outline = (graph: Graph, o: CompileOptions): Either<StageError, Plan> => pipe(search(graph, o), E.map(paged))
+
 /** pages, verify. */
 const finished = (unpaged: UnpagedPlan): Either<StageError, Plan> => {
   const plan = paged(unpaged)

@@ -1,6 +1,5 @@
-// `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch in turns on two threads, as medians and ratios (in-core, bf16,
-// checkpointing in little memory, large images that do not fit), and what steps are made of (tiles one a core, layouts of weights; two
-// versions of the code).
+// `npm run bench:cpu [-- --suite NAME]`: training steps of Spillway and PyTorch in turns on two threads, as medians and ratios (in-core,
+// bf16, checkpointing, large images), what steps are made of (tiles one a core, layouts of weights), and two versions of the code.
 // In: --python PATH (a Python that has PyTorch 2.13; bench/cpu/venv.sh makes one), --cases a,b, --rounds N, --modes a,b.
 // Out: a table, bench/results/cpu-SUITE.json with the machine's description, and its plot as SVG; a run of some cases leaves the
 // others of that file as they are, and --redraw only draws what is there.

@@ -2,7 +2,7 @@
 // In: cases. Out: the ratio of medians, this one's over the other's, of clock and of processor time. Each side plans and measures
 // its calls for itself.
 import { resolve } from 'node:path'
-import { type Case } from './cases'
+import type { Case } from './cases'
 import type { Group } from './plot'
 import { cpuOf, inTurns, millisecondsByKind, type Opening, type Options, ours, type OurStep, secondsOf } from './sides'
 
@@ -40,7 +40,14 @@ export const measureVersions = async (c: Case, o: Options): Promise<Versions> =>
 }
 
 export const plottedVersions = ({ name, secondsPerStep: s }: Versions): readonly Group[] => [
-  { name, bars: (['before', 'now'] as const).map((side) => ({ label: side, value: s[side], text: `${(s[side] * 1000).toFixed(0)} ms` })) },
+  {
+    name,
+    bars: (['before', 'now'] as const).map((side) => ({
+      label: side,
+      value: s[side],
+      text: `${(s[side] * 1000).toFixed(0)} ms`,
+    })),
+  },
 ]
 
 export const showVersions = (r: Versions): string =>

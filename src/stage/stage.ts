@@ -8,7 +8,7 @@ import type { CheckedOptions, NamesIn, Loss, Optimizer, PlanByHand, Trainable } 
 import { leastBytes } from '../../dsl/plan/bytes'
 import { prescribe } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
-import { compile, compilePrescribed } from '../../staging/compile'
+import { compile, compilePrescribed, outline } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { certain } from '../../staging/core/certain'
 import type { Precision } from '../../staging/devices'
@@ -58,7 +58,7 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
     plan.strategy === 'in-core'
       ? plan
       : certain('a model that has any plan has the one that keeps everything')(
-          compile(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms }),
+          outline(graph, { strategy: 'in-core', budgetBytes: UNBOUNDED_BYTES, machine, algorithms }),
         )
   return {
     peakBytes: bytesOf(whole.peakPages),

@@ -34,7 +34,7 @@ export interface OpPlace {
 export class GraphBuilder {
   private readonly values: Mutable<Value>[] = []
   private readonly ops: Op[] = []
-  private readonly leaves = new Map<string, ValueRole>()
+  private readonly leaves = new Map<string, Value>()
   private readonly faults = new Map<ValueId, GraphError>()
   private shares = false
 
@@ -48,7 +48,7 @@ export class GraphBuilder {
     const b = new GraphBuilder(graph.name, dtype)
     for (const v of graph.values) {
       b.values.push({ ...v, dtype: v.dtype === 'i32' ? 'i32' : dtype })
-      if (v.role === 'param' || v.role === 'state' || v.role === 'input' || v.role === 'target') b.leaves.set(v.name, v.role)
+      if (v.role === 'param' || v.role === 'state' || v.role === 'input' || v.role === 'target') b.leaves.set(v.name, v)
     }
     b.ops.push(...graph.ops)
     return b
@@ -127,15 +127,15 @@ export class GraphBuilder {
     }
   }
 
-  private leaf(v: Omit<Value, 'id'>): Ref {
-    const known = this.shares && this.values.find((o) => o.name === v.name && o.role === v.role)
-    if (known && sameShape(known.shape, v.shape)) return known.id as Ref
-    const id = this.values.length
-    const fault = this.leaves.has(v.name) ? ({ tag: 'DuplicateName', name: v.name, role: v.role } as const) : valueFault(v)
-    if (fault) this.faults.set(id, fault)
-    this.leaves.set(v.name, v.role)
-    this.values.push({ ...v, id })
-    return id as Ref
+  private leaf(leaf: Omit<Value, 'id'>): Ref {
+    const known = this.leaves.get(leaf.name)
+    if (this.shares && known?.role === leaf.role && sameShape(known.shape, leaf.shape)) return known.id as Ref
+    const v = { ...leaf, id: this.values.length }
+    const fault = known ? ({ tag: 'DuplicateName', name: v.name, role: v.role } as const) : valueFault(v)
+    if (fault) this.faults.set(v.id, fault)
+    this.leaves.set(v.name, known ?? v)
+    this.values.push(v)
+    return v.id as Ref
   }
 
   private append(c: CheckedOp, ins: readonly Ref[], layer: string, phase: Phase): Ref[] {

@@ -89,22 +89,22 @@ const soundResidency =
   (plan: Plan) =>
   (r: Residency, i: number): Fault => {
     const storage = plan.storages[r.storage]
-    const name = `residency ${i} (pages [${r.from},${r.to}) of '${storage?.label}')`
+    const name = (): string => `residency ${i} (pages [${r.from},${r.to}) of '${storage?.label}')`
     if (!storage || !whole(r.from) || !whole(r.to) || r.from >= r.to || r.to > pagesFor(storage.bytes))
-      return bad(`${name} names no pages`)
+      return bad(`${name()} names no pages`)
     const wrong = soundPoints(plan, r)
-    if (wrong !== undefined) return bad(`${name}: ${wrong}`)
-    if (i > 0 && plan.residencies[i - 1]!.acquire > r.acquire) return bad(`${name} stands before one that is acquired earlier`)
-    if (!r.runs.every((p) => whole(p.page) && whole(p.count) && p.count > 0)) return bad(`${name} has an empty run of pages`)
+    if (wrong !== undefined) return bad(`${name()}: ${wrong}`)
+    if (i > 0 && plan.residencies[i - 1]!.acquire > r.acquire) return bad(`${name()} stands before one that is acquired earlier`)
+    if (!r.runs.every((p) => whole(p.page) && whole(p.count) && p.count > 0)) return bad(`${name()} has an empty run of pages`)
     const pages = r.runs.reduce((n, p) => n + p.count, 0)
-    if (pages !== r.to - r.from) return broken('pages', `${name} has ${pages} physical pages for ${r.to - r.from}`)
+    if (pages !== r.to - r.from) return broken('pages', `${name()} has ${pages} physical pages for ${r.to - r.from}`)
     if (!r.swapOut && r.swapIn?.from !== 'tier') return undefined
     const bytes = Math.min(bytesOf(r.to), storage.bytes) - bytesOf(r.from)
     if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % SECTOR_BYTES !== 0)
-      return broken('tier', `${name} is swapped at offset ${r.tierOffset}; legal are multiples of ${SECTOR_BYTES}`)
+      return broken('tier', `${name()} is swapped at offset ${r.tierOffset}; legal are multiples of ${SECTOR_BYTES}`)
     return r.tierOffset + bytes <= plan.tierBytes
       ? undefined
-      : broken('tier', `${name} ends at byte ${r.tierOffset + bytes} of a lower tier of ${plan.tierBytes}`)
+      : broken('tier', `${name()} ends at byte ${r.tierOffset + bytes} of a lower tier of ${plan.tierBytes}`)
   }
 
 // ---------------------------------------------------------------- calls
@@ -192,15 +192,14 @@ const soundSource =
   }
 
 /** What holds something between steps is there from the first call to the last, unmoved, with all that lies beside it. */
-const soundStay =
-  (plan: Plan) =>
-  (r: Residency, i: number): Fault => {
-    const { cells, label } = plan.storages[r.storage]!
-    if (!cells.some((c) => plan.cells[c]!.scope === 'persistent')) return undefined
-    return r.acquire === 0 && r.release === plan.calls.length && !r.swapIn && !r.swapOut
-      ? undefined
-      : broken('resident', `residency ${i} of '${label}' must be on the device from the first call to the last, unmoved`)
-  }
+const soundStays = (plan: Plan): Fault => {
+  const persists = plan.storages.map(({ cells }) => cells.some((c) => plan.cells[c]!.scope === 'persistent'))
+  return eachFault(plan.residencies, (r, i) => {
+    if (!persists[r.storage] || (r.acquire === 0 && r.release === plan.calls.length && !r.swapIn && !r.swapOut)) return undefined
+    const { label } = plan.storages[r.storage]!
+    return broken('resident', `residency ${i} of '${label}' must be on the device from the first call to the last, unmoved`)
+  })
+}
 
 const soundNames = (graph: Graph): Fault => {
   const float = floatOf(graph)
@@ -239,6 +238,6 @@ export const soundStructure = (facts: Facts): Fault => {
     () => soundLifetimes(plan),
     () => eachFault(plan.residencies, soundResidency(plan)),
     () => eachFault(plan.residencies, soundSource(plan)),
-    () => eachFault(plan.residencies, soundStay(plan)),
+    () => soundStays(plan),
   ])
 }
