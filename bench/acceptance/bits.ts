@@ -11,7 +11,7 @@ import { trainTask } from '../../src/train/trainer'
 import { zooEntry, zooNames } from '../../src/zoo'
 import { smallestOf } from '../../src/stage/sweep'
 import { mib } from '../../staging/core/bytes'
-import { strategies } from '../../staging/schedule/strategies'
+import { planners, strategies } from '../../staging/schedule/strategies'
 import type { Claiming } from './claims'
 
 const STEPS = 2
@@ -51,7 +51,7 @@ const must = <T>(e: Either<unknown, T>): T => {
   return e.right
 }
 
-const isExact = (strategy: string): boolean => /^(swap|hybrid|checkpoint):/.test(strategy)
+const isExact = (strategy: string): boolean => strategy !== 'in-core' && !planners[strategy]!.tiles
 
 const graphOn = (network: string, [batch, height, width]: readonly [number, number, number]) => {
   const on = must(machineNamed('cpu', { algorithms: 'fixed' }))

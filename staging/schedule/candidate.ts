@@ -43,6 +43,14 @@ export type Refiner = (
 /** Candidates made from the best one for a budget, whatever strategy it is of, and its seconds; answered like a refiner's. */
 export type Improver = (graph: Graph, machine: Machine, best: Candidate, seconds: number) => Iterator<Candidate, unknown, number>
 
+export interface Method {
+  readonly planner: Planner
+  /** What it tries once the budget is known. */
+  readonly refiner?: Refiner | undefined
+  /** What it tries last, with the best plan of all. */
+  readonly improver?: Improver
+}
+
 /** Nothing leaves the device: values need no pages of their own. */
 export const resident = (loose: Layout): Candidate => {
   const tight = packedAs(loose, 'tight')

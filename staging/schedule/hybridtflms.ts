@@ -24,7 +24,7 @@ export const HYBRID_TFLMS: HybridTflmsOptions = { ...TFLMS, thresholds: [1], cho
 const LISTS = 5
 
 const listsOf = (graph: Graph, machine: Machine, o: HybridTflmsOptions): readonly (readonly Droppable[])[] => {
-  const { droppable: droppable } = recomputableOf(graph, machine)
+  const { droppable } = recomputableOf(graph, machine)
   const order = o.rank ? byWorth(droppable) : droppable
   if (!o.chooseList) return [order]
   return spread(

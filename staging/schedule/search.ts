@@ -10,12 +10,12 @@ import { inOrder } from '../memory/pages'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
 import { simulate } from '../sim/simulate'
 import { atLeastSeconds, computeSeconds } from './bound'
-import type { Candidate, Improver, Planner, Refiner } from './candidate'
+import type { Candidate, Improver, Method } from './candidate'
 import { inCoreRows } from './incore'
 import { heldAt, type Layout } from './layout'
 import { scheduleSwaps } from './swaptimes'
 import { recomputableOf } from './recomputed'
-import { improvers, planners, refiners, strategies } from './strategies'
+import { planners, strategies } from './strategies'
 import { tightestCall } from './stays'
 
 export interface CompileOptions {
@@ -24,7 +24,7 @@ export interface CompileOptions {
   readonly machine: Machine
   readonly algorithms?: Algorithms
   /** Instead of what the registry has under the strategy's name: the laboratory takes heuristics away. */
-  readonly method?: { readonly planner: Planner; readonly refiner?: Refiner; readonly improver?: Improver }
+  readonly method?: Method
   /** Told of the work as it is done. */
   readonly count?: (work: Work) => void
 }
@@ -132,14 +132,14 @@ class Search {
   }
 
   /** What the strategy lists, and what it makes for this budget where something listed fits. */
-  run(strategy: string): StageError | undefined {
-    const method = this.o.method ?? { planner: planners[strategy]!, refiner: refiners[strategy] }
-    const listed = method.planner(this.graph, this.machine)
-    if (isLeft(listed)) return listed.left
+  run(strategy: string): Either<StageError, void> {
+    const { planner, refiner } = this.o.method ?? planners[strategy]!
+    const listed = planner(this.graph, this.machine)
+    if (isLeft(listed)) return listed
     const least = this.list(listed.right, strategy)
-    if (!method.refiner || least > this.pages) return undefined
-    this.answer(method.refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity), strategy)
-    return undefined
+    if (refiner && least <= this.pages)
+      this.answer(refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity), strategy)
+    return right(undefined)
   }
 
   private answer(refined: Iterator<Candidate, unknown, number>, strategy: string): void {
@@ -157,22 +157,24 @@ class Search {
    * moving that much takes longer than the best, none of them need be tried.
    */
   isBeatenByTraffic(strategy: string): boolean {
-    if (!this.best || !/^(swap|hybrid):/.test(strategy)) return false
+    const { swaps } = planners[strategy]!
+    if (!this.best || !swaps) return false
     const { graph, o } = this
-    const droppable = strategy.startsWith('hybrid:') ? recomputableOf(graph, o.machine).droppable : []
+    const droppable = swaps === 'rest' ? recomputableOf(graph, o.machine).droppable : []
     const freed = droppable.reduce((n, i) => n + pagesFor(i.bytes) + i.values.length, 0)
     return atLeastSeconds(inCoreRows(graph, o.machine), this.pages + freed, o.machine.link) >= this.best.seconds
   }
 }
 
 /** In-core where it fits; else mixtures, and every other strategy that may be faster still. */
-const runAll = (search: Search): undefined => {
-  search.run('in-core')
-  if (search.best?.plan.strategy === 'in-core') return
+const runAll = (search: Search): Either<StageError, void> => {
+  const inCore = search.run('in-core')
+  if (isLeft(inCore) || search.best?.plan.strategy === 'in-core') return inCore
   search.run('auto')
   for (const name of Object.keys(planners))
     if (name !== 'in-core' && name !== 'auto' && !search.isBeatenByTraffic(name)) search.run(name)
-  search.improve(improvers['auto']!, 'auto')
+  search.improve(planners['auto']!.improver!, 'auto')
+  return right(undefined)
 }
 
 /** The fastest algorithms; and, where their scratch may be in the way, those that need the least (paper 4, section 4.2). */
@@ -189,8 +191,8 @@ export const search = (graph: Graph, o: CompileOptions): Either<StageError, Unpa
   if (!strategies.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal: strategies })
   const found = new Search(graph, o)
   for (found.machine of scratchVariants(o.machine)) {
-    const failed = o.strategy === 'auto' && !o.method ? runAll(found) : found.run(o.strategy)
-    if (failed) return left(failed)
+    const ran = o.strategy === 'auto' && !o.method ? runAll(found) : found.run(o.strategy)
+    if (isLeft(ran)) return ran
     if (o.method?.improver) found.improve(o.method.improver, o.strategy)
     if (found.best?.plan.strategy === 'in-core') break
   }

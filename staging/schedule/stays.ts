@@ -54,7 +54,7 @@ export const residenciesOf = (t: PlannedStays): readonly PlannedResidency[] => {
     if (i < final && !t.swapped[i]) continue
     const previous: PlannedResidency | null = out[out.length - 1] ?? null
     const [begin, end] = [t.stays[first]!.first, t.stays[i]!.last]
-    const { swapInAt: swapInAt, swappedInBy: swappedInBy } = (first > 0 ? t.timing?.[first - 1] : undefined) ?? {}
+    const { swapInAt, swappedInBy } = (first > 0 ? t.timing?.[first - 1] : undefined) ?? {}
     const acquire = Math.max(previous?.release ?? 0, Math.min(begin, swapInAt ?? begin))
     out.push({
       stays: t,

@@ -2,7 +2,7 @@
 import { auto, refineAuto } from './auto'
 import { autoswap, refineAutoswap } from './autoswap'
 import { checkpointSqrt } from './checkpoint'
-import type { Improver, Planner, Refiner } from './candidate'
+import type { Method } from './candidate'
 import { dymem } from './dymem'
 import { dynprog, refineDynprog } from './dynprog'
 import { fractional, refineFractional } from './fractional'
@@ -18,41 +18,32 @@ import { refineTflms, tflms } from './tflms'
 import { vdnnAll, vdnnConv, vdnnPlus } from './vdnn'
 import { window } from './window'
 
-export const planners: Readonly<Record<string, Planner>> = {
-  'in-core': inCore,
-  'checkpoint:sqrt': checkpointSqrt(),
-  'checkpoint:optimal': checkpointOptimal(),
-  'swap:vdnn-all': vdnnAll(),
-  'swap:vdnn-conv': vdnnConv(),
-  'swap:vdnn++': vdnnPlus(),
-  'swap:superneurons': superneurons(),
-  'swap:autoswap': autoswap,
-  'swap:tflms': tflms,
-  'swap:dymem': dymem(),
-  'swap:window': window(),
-  'swap:greedy': swapGreedy(),
-  'swap:dynprog': dynprog(),
-  'swap:fractional': fractional(),
-  'hybrid:tflms': hybridTflms(),
-  'hybrid:superneurons': hybridSuperneurons(),
-  tiled: tiled(),
-  auto: auto(),
+export interface Strategy extends Method {
+  /** What it swaps of all that in-core keeps: all of it, or what cannot be made again. */
+  readonly swaps?: 'all' | 'rest'
+  /** It cuts images into tiles, whose sums are rounded in another order than those of whole images. */
+  readonly tiles?: true
 }
 
-/** What some of them try once the budget is known. */
-export const refiners: Readonly<Record<string, Refiner>> = {
-  'checkpoint:optimal': refineOptimal(),
-  'swap:autoswap': refineAutoswap(),
-  'swap:tflms': refineTflms(),
-  'swap:dynprog': refineDynprog(),
-  'swap:fractional': refineFractional(),
-  'hybrid:tflms': refineHybridTflms(),
-  auto: refineAuto(),
-}
-
-/** What some of them try last, with the best plan of all. */
-export const improvers: Readonly<Record<string, Improver>> = {
-  auto: retiled(),
+export const planners: Readonly<Record<string, Strategy>> = {
+  'in-core': { planner: inCore },
+  'checkpoint:sqrt': { planner: checkpointSqrt() },
+  'checkpoint:optimal': { planner: checkpointOptimal(), refiner: refineOptimal() },
+  'swap:vdnn-all': { planner: vdnnAll(), swaps: 'all' },
+  'swap:vdnn-conv': { planner: vdnnConv(), swaps: 'all' },
+  'swap:vdnn++': { planner: vdnnPlus(), swaps: 'all' },
+  'swap:superneurons': { planner: superneurons(), swaps: 'all' },
+  'swap:autoswap': { planner: autoswap, refiner: refineAutoswap(), swaps: 'all' },
+  'swap:tflms': { planner: tflms, refiner: refineTflms(), swaps: 'all' },
+  'swap:dymem': { planner: dymem(), swaps: 'all' },
+  'swap:window': { planner: window(), swaps: 'all' },
+  'swap:greedy': { planner: swapGreedy(), swaps: 'all' },
+  'swap:dynprog': { planner: dynprog(), refiner: refineDynprog(), swaps: 'all' },
+  'swap:fractional': { planner: fractional(), refiner: refineFractional(), swaps: 'all' },
+  'hybrid:tflms': { planner: hybridTflms(), refiner: refineHybridTflms(), swaps: 'rest' },
+  'hybrid:superneurons': { planner: hybridSuperneurons(), swaps: 'rest' },
+  tiled: { planner: tiled(), tiles: true },
+  auto: { planner: auto(), refiner: refineAuto(), improver: retiled(), tiles: true },
 }
 
 export const strategies: readonly string[] = Object.keys(planners)

@@ -1,7 +1,8 @@
 // Partial sums: reading one, adding one to another, and knowing when nothing is missing.
 // In: contents and views. Out: pieces, or the fault of a contribution that is missing, foreign or counted twice.
 // Worked example: two tiles of a convolution's backward give {dy: rows [0,4)} and {dy: rows [4,8)}; their sum holds all of dy once.
-import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
+import { separate } from 'fp-ts/Array'
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { hullBox } from '../core/box'
 import type { View } from '../plan/plan'
 import type { Content, Contents, SourcePart, Contribution, Way } from './contents'
@@ -58,16 +59,21 @@ const sameSource =
     p.source === q.source && p.by === q.by
 const sameSources = (a: Way, b: Way): boolean => a.length === b.length && a.every((p) => b.some(sameSource(p)))
 
-/** All pairs of ways that `join` can make one of; else the first reason why not. */
+/** Why two ways are not one. What is counted twice is the fault; that sources differ may only mean that another pair fits. */
+interface Apart {
+  readonly reason: string
+  readonly twice: boolean
+}
+const apart = (reason: string, twice = false): Either<Apart, Way> => left({ reason, twice })
+
+/** All pairs of ways that `join` can make one of; else why not. */
 const combined = (
   a: readonly Way[],
   b: readonly Way[],
-  join: (x: Way, y: Way) => Either<string, Way>,
+  join: (x: Way, y: Way) => Either<Apart, Way>,
 ): Either<string, readonly Way[]> => {
-  const results = a.flatMap((x) => b.map((y) => join(x, y)))
-  const ways = results.flatMap((r) => (isRight(r) ? [r.right] : []))
-  const complaints = results.flatMap((r) => (isLeft(r) ? [r.left] : []))
-  return ways.length > 0 ? right(fewest(ways)) : left(complaints.find((c) => c.includes('twice')) ?? complaints[0]!)
+  const { left: reasons, right: ways } = separate(a.flatMap((x) => b.map((y) => join(x, y))))
+  return ways.length > 0 ? right(fewest(ways)) : left((reasons.find((r) => r.twice) ?? reasons[0]!).reason)
 }
 
 /**
@@ -76,14 +82,14 @@ const combined = (
  */
 const addTiles =
   (facts: Facts) =>
-  (a: Way, b: Way): Either<string, Way> => {
+  (a: Way, b: Way): Either<Apart, Way> => {
     if (!sameSources(a, b))
-      return left(`one tile takes it from '${facts.name(a[0]!.source)}', another from '${facts.name(b[0]!.source)}'`)
+      return apart(`one tile takes it from '${facts.name(a[0]!.source)}', another from '${facts.name(b[0]!.source)}'`)
     const sum: SourcePart[] = []
     for (const p of a) {
       const q = b.find(sameSource(p))!
       if (!disjoint(p.taken, q.taken))
-        return left(`the contribution of ${regionText(q.taken)} of '${facts.name(p.source)}' is counted twice`)
+        return apart(`the contribution of ${regionText(q.taken)} of '${facts.name(p.source)}' is counted twice`, true)
       sum.push({ ...p, taken: union(p.taken, q.taken) })
     }
     return right(sum)
@@ -92,13 +98,13 @@ const addTiles =
 /** Contributions of the same elements along different paths (a fork's branches) make up one. */
 const mergePaths =
   (facts: Facts) =>
-  (a: Way, b: Way): Either<string, Way> => {
+  (a: Way, b: Way): Either<Apart, Way> => {
     const sum = [...a]
     for (const p of b) {
       const known = sum.find(sameSource(p))
       if (!known) sum.push(p)
       else if (!sameRegion(known.taken, p.taken))
-        return left(
+        return apart(
           `${regionText(known.taken)} of '${facts.name(p.source)}' comes along one path and ${regionText(p.taken)} along another`,
         )
     }

@@ -31,7 +31,7 @@ const network = (): Graph => {
 const graph = network()
 
 const all = (strategy: string): readonly Candidate[] => {
-  const listed = planners[strategy]!(graph, machine)
+  const listed = planners[strategy]!.planner(graph, machine)
   if (isLeft(listed)) throw new Error(`${strategy} lists nothing`)
   const out: Candidate[] = []
   for (let c = listed.right.next(false); !c.done; c = listed.right.next(false)) out.push(c.value)
