@@ -1,14 +1,15 @@
 // The run-time interpreter: what is known of a net applied to an input shape. The twin of facts.ts, in the same words.
 // In: a net, an input shape. Out: output shape, FT dimensions, sums of bytes and parameters, a report of each layer; or an error.
-import { type Either, left, map, right } from 'fp-ts/Either'
+import { bimap, type Either, left, map, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DIMS, elementsOf } from '../staging/core/box'
 import type { GraphError } from '../staging/core/errors'
+import { COMBINATIONS, combinedShape, factorOver, oddBranch } from './combined'
 import { type Algebra, fold, type Nameless, type NodeNames } from './fold'
 import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
-import { branchesDiffer, noBranches, noFactor, shapeText, sumsDiffer } from './messages'
 import type { ParamSpec } from './layers/rule'
+import { noFactor, shapeText, sumsDiffer } from './messages'
 import type { Dim, Layer, Net, Shape } from './net'
 
 export interface LayerReport {
@@ -31,12 +32,24 @@ export interface LayerReport {
   readonly state: number
 }
 
-export interface Analysis {
+/** What an editor shows of a model. */
+export interface Summary {
+  readonly input: Shape
   readonly output: Shape
-  readonly ft: readonly Dim[]
-  readonly activationBytes: number
+  readonly ft: Dim
   readonly parameters: number
-  readonly state: number
+  readonly activationBytes: number
+}
+
+export interface Analysis<M extends Summary = Summary> {
+  readonly output: M['output']
+  /** The dimensions along which the whole network is FT-compatible. */
+  readonly ft: readonly M['ft'][]
+  /** How many numbers it trains. */
+  readonly parameters: M['parameters']
+  /** Bytes of all layers' outputs, in 32-bit floats; layers that write over their input have none. */
+  readonly activationBytes: M['activationBytes']
+  /** Every layer, in execution order. */
   readonly layers: readonly LayerReport[]
 }
 
@@ -92,30 +105,15 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
     differ: (branches) => oddBranch(branches) >= 0,
     resize: (made, [, , h, w], at) =>
       right(made[2] === h && made[3] === w ? made : join(at(), 'atInputSize', made, [made[0], made[1], h, w], DIMS)),
-    join: (branches, at) => joined(branches, at, (out) => join(at, 'concat', branches[0]!, out, ['B', 'H', 'W'])),
+    join: (branches, at) =>
+      pipe(
+        combinedShape('joined', branches),
+        bimap(
+          (reason) => misfit(at, 'concat', reason),
+          (out) => join(at, 'concat', branches[0]!, out, COMBINATIONS.joined.ft),
+        ),
+      ),
   }
-}
-
-/** What a factor has one value for, as `multiply` says it: 0 an element, 1 all pixels of a channel, 2 all channels of a pixel. */
-export const factorOver = ([b, c, h, w]: readonly number[], factor: readonly number[]): number | undefined => {
-  const at = [
-    [b, c, h, w],
-    [b, c, 1, 1],
-    [b, 1, h, w],
-  ].findIndex((s) => s.every((n, i) => n === factor[i]))
-  return at < 0 ? undefined : at
-}
-
-/** The first branch that disagrees with branch 1 in more than its channels, or -1. */
-export const oddBranch = (branches: readonly Shape[]): number =>
-  branches.findIndex((s) => s[0] !== branches[0]![0] || s[2] !== branches[0]![2] || s[3] !== branches[0]![3])
-
-const joined = (branches: readonly Shape[], at: NodeNames, report: (out: Shape) => Shape): Either<GraphError, Shape> => {
-  const first = branches[0]
-  if (!first) return left(misfit(at, 'concat', noBranches()))
-  const odd = oddBranch(branches)
-  if (odd >= 0) return left(misfit(at, 'concat', branchesDiffer(shapeText(first), `${odd + 1}`, shapeText(branches[odd]!))))
-  return right(report([first[0], branches.reduce((n, s) => n + s[1], 0), first[2], first[3]]))
 }
 
 export const analyse = (n: Net, input: Shape, nameless?: Nameless): Either<GraphError, Analysis> => {
@@ -127,7 +125,6 @@ export const analyse = (n: Net, input: Shape, nameless?: Nameless): Either<Graph
       ft: g.ft,
       activationBytes: g.bytes,
       parameters: g.layers.reduce((n, l) => n + l.parameters, 0),
-      state: g.layers.reduce((n, l) => n + l.state, 0),
       layers: g.layers,
     })),
   )

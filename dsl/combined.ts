@@ -1,8 +1,8 @@
 // How tensors of a step become one: side by side, added, multiplied. In: their shapes. Out: the shape, or what is wrong in words; and
 // the operator, with the dimensions along which it may be tiled.
 import { type Either, left, right } from 'fp-ts/Either'
+import { DIMS } from '../staging/core/box'
 import type { AnyAttrs } from '../staging/ops/op'
-import { factorOver, oddBranch } from './analyse'
 import { branchesDiffer, factorMisfits, noBranches, shapeText, termsDiffer } from './messages'
 import type { Dim, Shape } from './net'
 
@@ -15,7 +15,19 @@ interface Combination {
   readonly attrs: (first: Shape, others: readonly Shape[]) => AnyAttrs
 }
 
-const ALL: readonly Dim[] = ['B', 'C', 'H', 'W']
+/** What a factor has one value for, as `multiply` says it: 0 an element, 1 all pixels of a channel, 2 all channels of a pixel. */
+export const factorOver = ([b, c, h, w]: readonly number[], factor: readonly number[]): number | undefined => {
+  const at = [
+    [b, c, h, w],
+    [b, c, 1, 1],
+    [b, 1, h, w],
+  ].findIndex((s) => s.every((n, i) => n === factor[i]))
+  return at < 0 ? undefined : at
+}
+
+/** The first branch that disagrees with branch 1 in more than its channels, or -1. */
+export const oddBranch = (branches: readonly Shape[]): number =>
+  branches.findIndex((s) => s[0] !== branches[0]![0] || s[2] !== branches[0]![2] || s[3] !== branches[0]![3])
 
 export const COMBINATIONS: Readonly<Record<Combining, Combination>> = {
   joined: {
@@ -31,7 +43,7 @@ export const COMBINATIONS: Readonly<Record<Combining, Combination>> = {
   },
   added: {
     op: 'add',
-    ft: ALL,
+    ft: DIMS,
     shape: (first, others) => {
       const odd = others.find((s) => shapeText(s) !== shapeText(first))
       return odd ? left(termsDiffer(shapeText(first), shapeText(odd))) : right(first)
@@ -40,7 +52,7 @@ export const COMBINATIONS: Readonly<Record<Combining, Combination>> = {
   },
   multiplied: {
     op: 'multiply',
-    ft: ALL,
+    ft: DIMS,
     shape: (first, [factor = first]) =>
       factorOver(first, factor) === undefined ? left(factorMisfits(shapeText(factor), shapeText(first))) : right(first),
     attrs: (first, [factor = first]) => ({ over: factorOver(first, factor)! }),

@@ -1,19 +1,21 @@
 // Elaboration of a step: one forward graph in which a net that is applied again reads the same parameters, and what is to be
 // minimised in it. In: a step. Out: what the passes begin with, and the layers by name in their order; or a GraphError.
 // Invariant: the first application of a net declares its parameters, later ones share them; their layers are called '#2', ...
-import { type Either, exists, isLeft, left, map, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { Detached, ElaboratedStep, Objective, Term } from '../staging/grad/objective'
 import { GraphBuilder } from '../staging/graph/builder'
-import type { Graph, ValueId } from '../staging/graph/graph'
+import type { Graph, Op, ValueId } from '../staging/graph/graph'
 import { elementsOf } from '../staging/core/box'
-import { lossEntry } from '../staging/ops/loss'
+import { once } from '../staging/core/remember'
+import { type LossEntry, lossEntry } from '../staging/ops/loss'
 import { opDef } from '../staging/ops/registry'
 import type { Ref } from '../staging/ops/op'
 import { analyse, type LayerReport } from './analyse'
 import { COMBINATIONS, type Combining } from './combined'
-import { fold, type Nameless } from './fold'
+import { countedIn, fold, type Nameless } from './fold'
 import type { Net, Shape } from './net'
 import { algebraOf, randomKeys } from './netgraph'
 import {
@@ -22,6 +24,7 @@ import {
   type DetachedTensor,
   type Fed,
   isFed,
+  isTensor,
   type LossTerm,
   madeOf,
   type StepObjective,
@@ -42,7 +45,7 @@ interface Made {
 }
 type Result<T> = Either<GraphError, T>
 
-const refused = (at: string, reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at, reason })
+const refused = (at: string, reason: string): Either<GraphError, never> => E.left({ tag: 'ModelInvalid', at, reason })
 
 class StepElaboration {
   private readonly graph: GraphBuilder
@@ -65,174 +68,168 @@ class StepElaboration {
   ) {
     this.graph = new GraphBuilder(name)
     const terms = termsOf(step)
-    const inputs = madeOf(terms.flatMap((t) => (typeof t.to === 'number' || isFed(t.to) ? [t.of] : [t.of, t.to])))
-    for (const t of terms)
-      if (typeof t.to !== 'number' && isFed(t.to) && !inputs.has(t.to))
-        this.targets.set(
-          t.to,
-          pipe(
-            lossEntry(t.loss),
-            exists((e) => e.labels === true),
-          ),
-        )
+    const inputs = madeOf(terms.flatMap(({ of, to }) => (isTensor(to) && !isFed(to) ? [of, to] : [of])))
+    for (const { to, loss } of terms)
+      if (isTensor(to) && isFed(to) && !inputs.has(to))
+        this.targets.set(to, E.exists((e: LossEntry) => e.labels === true)(lossEntry(loss)))
   }
 
+  /** All losses before what trains: an objective may train nets that another one's losses apply. */
   run(): Result<Elaborated> {
-    const terms: Term[][] = []
-    for (const o of this.step.objectives) {
-      const own = this.termsOf(o)
-      if (isLeft(own)) return own
-      terms.push([...own.right])
-    }
-    const objectives: Objective[] = []
-    for (const [i, o] of this.step.objectives.entries()) {
-      const params = this.paramsOver(o)
-      if (isLeft(params)) return params
-      objectives.push({ name: o.name, optimizer: o.optimizer, params: params.right, terms: terms[i]! })
-    }
-    const graph = this.graph.build()
-    return right({ step: this.step, graph, objectives, detached: this.detached, layers: inOrderOf(graph, this.layers) })
+    const { step, detached } = this
+    return pipe(
+      step.objectives,
+      E.traverseArray((o) => this.termsOf(o)),
+      E.chain(E.traverseReadonlyArrayWithIndex((i, terms) => this.objective(step.objectives[i]!, terms))),
+      E.map((objectives) => {
+        const graph = this.graph.build()
+        return { step, graph, objectives, detached, layers: inOrderOf(graph, this.layers) }
+      }),
+    )
   }
 
   private termsOf(o: StepObjective): Result<readonly Term[]> {
-    const terms: Term[] = []
     // Where there is one objective, its losses go by their own names.
     const scope = this.step.objectives.length === 1 ? '' : `${o.name}.`
-    for (const [name, list] of Object.entries(o.losses))
-      for (const [i, t] of list.entries()) {
-        const term = this.term(`${scope}${name}${list.length > 1 ? `.${i}` : ''}`, t)
-        if (isLeft(term)) return term
-        terms.push(term.right)
-      }
-    return right(terms)
+    return pipe(
+      Object.entries(o.losses).flatMap(([name, list]) =>
+        list.map((t, i) => [list.length > 1 ? `${name}.${i}` : name, t] as const),
+      ),
+      E.traverseArray(([name, t]) => this.term(`${scope}${name}`, t)),
+    )
   }
 
-  private term(name: string, t: LossTerm): Result<Term> {
-    const of = this.tensor(t.of)
-    if (isLeft(of)) return of
-    const common = { name, loss: t.loss, of: of.right.ref, weight: t.weight }
-    if (typeof t.to === 'number') return right({ ...common, to: { constant: t.to } })
-    const to = this.tensor(t.to)
-    return isLeft(to) ? to : right({ ...common, to: { value: to.right.ref, detached: to.right.detached } })
+  private term(name: string, { loss, of, to, weight }: LossTerm): Result<Term> {
+    const target = (): Result<Term['to']> =>
+      isTensor(to) ? E.map(({ ref, detached }: Made) => ({ value: ref, detached }))(this.tensor(to)) : E.right({ constant: to })
+    return pipe(
+      this.tensor(of),
+      E.bindTo('made'),
+      E.bind('to', target),
+      E.map(({ made, to }) => ({ name, loss, of: made.ref, to, weight })),
+    )
   }
 
-  private paramsOver(o: StepObjective): Result<ReadonlySet<ValueId>> {
-    const params = new Set<ValueId>()
-    for (const net of o.over) {
-      const own = this.params.get(net)
-      if (!own)
-        return left({
-          tag: 'ObjectiveInvalid',
-          objective: o.name,
-          reason: `a net of kind '${net.kind}' that it trains is applied to nothing that a loss reads`,
-          legal: 'nets that the step applies',
-        })
-      own.forEach((p) => params.add(p))
-    }
-    return right(params)
+  private objective({ name, optimizer, over }: StepObjective, terms: readonly Term[]): Result<Objective> {
+    const unread = (net: Net): GraphError => ({
+      tag: 'ObjectiveInvalid',
+      objective: name,
+      reason: `a net of kind '${net.kind}' that it trains is applied to nothing that a loss reads`,
+      legal: 'nets that the step applies',
+    })
+    return pipe(
+      over,
+      E.traverseArray((net) => E.fromNullable(unread(net))(this.params.get(net))),
+      E.map((own) => ({ name, optimizer, params: new Set(own.flatMap((params) => [...params])), terms })),
+    )
   }
 
   private tensor(t: Tensor): Result<Made> {
-    const known = this.made.get(t)
-    if (known) return right(known)
-    const made = this.make(t)
-    if (!isLeft(made)) this.made.set(t, made.right)
-    return made
+    return once(this.made, t, () => this.make(t))
   }
 
   private make(t: Tensor): Result<Made> {
     switch (t.kind) {
-      case 'fed': {
-        const { name, shape } = t as Fed
-        const classes = this.targets.get(t)
-        const leaf =
-          classes === undefined
-            ? this.graph.input(name, shape)
-            : this.graph.target(name, shape, classes ? 'i32' : this.graph.dtype)
-        return map((ref: Ref) => ({ ref, detached: false }))(this.graph.checked(leaf))
-      }
+      case 'fed':
+        return E.map((ref: Ref) => ({ ref, detached: false }))(this.fed(t as Fed))
       case 'applied':
         return this.applied(t as Applied)
       case 'joined':
       case 'added':
       case 'multiplied':
         return this.combined(t as Combined)
-      case 'detached': {
-        const of = this.tensor((t as DetachedTensor).of)
-        return isLeft(of) ? of : right({ ref: of.right.ref, detached: true })
-      }
+      case 'detached':
+        return E.map(({ ref }: Made) => ({ ref, detached: true }))(this.tensor((t as DetachedTensor).of))
     }
+  }
+
+  private fed(t: Fed): Result<Ref> {
+    const classes = this.targets.get(t)
+    return this.graph.checked(
+      classes === undefined
+        ? this.graph.input(t.name, t.shape)
+        : this.graph.target(t.name, t.shape, classes ? 'i32' : this.graph.dtype),
+    )
   }
 
   /** Runs `make`; whatever op it appends that reads a detached one of these takes it as a constant. */
   private reading(xs: readonly Made[], make: () => Result<Ref>): Result<Made> {
     const before = this.graph.written.length
-    const y = make()
-    if (isLeft(y)) return y
-    const held = new Set(xs.filter((x) => x.detached).map((x) => x.ref as number))
-    for (const op of this.graph.written.slice(before))
-      for (const v of op.ins) if (held.has(v)) this.detached.push({ reader: op.outs[0]!, input: v })
-    return right({ ref: y.right, detached: held.has(y.right) })
+    return pipe(
+      make(),
+      E.map((ref) => {
+        const held = new Set(xs.filter((x) => x.detached).map((x) => x.ref as number))
+        for (const op of this.graph.written.slice(before))
+          for (const v of op.ins) if (held.has(v)) this.detached.push({ reader: op.outs[0]!, input: v })
+        return { ref, detached: held.has(ref) }
+      }),
+    )
   }
 
   private combined({ kind, parts }: Combined): Result<Made> {
-    const made: Made[] = []
-    for (const p of parts) {
-      const x = this.tensor(p)
-      if (isLeft(x)) return x
-      made.push(x.right)
-    }
-    const count = (this.combinations.get(kind) ?? 0) + 1
-    this.combinations.set(kind, count)
-    const layer = `${kind}${count === 1 ? '' : count}`
-    const twice = made.some((m) => m.detached && made.some((other) => other.ref === m.ref && !other.detached))
-    if (twice) return refused(layer, 'it takes one tensor as it is and detached; legal is either')
-    const [first, ...others] = made.map((m) => this.graph.shape(m.ref) as unknown as Shape)
-    const { op, ft, attrs } = COMBINATIONS[kind]
-    const y = this.reading(made, () =>
-      map((outs: readonly Ref[]) => outs[0]!)(
-        this.graph.op(
-          op,
-          attrs(first!, others),
-          made.map((m) => m.ref),
-          layer,
-        ),
-      ),
+    return pipe(
+      parts,
+      E.traverseArray((p) => this.tensor(p)),
+      E.chain((made) => this.combination(kind, made)),
     )
-    if (isLeft(y)) return y
-    const output = this.graph.shape(y.right.ref) as unknown as Shape
-    const facts = { kind: op, ft, sums: [], named: false, parameters: 0, state: 0 } as const
-    this.layers.push({ ...facts, name: layer, called: layer, input: first!, output, bytes: 4 * elementsOf(output) })
-    return y
+  }
+
+  private combination(kind: Combining, made: readonly Made[]): Result<Made> {
+    const count = countedIn(this.combinations, kind)
+    const name = `${kind}${count === 1 ? '' : count}`
+    const twice = made.some((m) => m.detached && made.some((other) => other.ref === m.ref && !other.detached))
+    if (twice) return refused(name, 'it takes one tensor as it is and detached; legal is either')
+    const refs = made.map((m) => m.ref)
+    const [input, ...others] = refs.map((ref) => this.shapeOf(ref))
+    const { op, ft, attrs } = COMBINATIONS[kind]
+    return pipe(
+      this.reading(made, () => this.graph.one(op, attrs(input!, others), refs, name)),
+      E.map((y) => {
+        const output = this.shapeOf(y.ref)
+        const numbers = { bytes: 4 * elementsOf(output), parameters: 0, state: 0 }
+        this.layers.push({ name, called: name, kind: op, ft, sums: [], named: false, input: input!, output, ...numbers })
+        return y
+      }),
+    )
+  }
+
+  private shapeOf(r: Ref): Shape {
+    return this.graph.shape(r) as unknown as Shape
   }
 
   private applied({ net, to }: Applied): Result<Made> {
-    const x = this.tensor(to)
-    if (isLeft(x)) return x
-    const nameless = this.before.get(net) ?? new Map(this.nameless)
-    this.before.set(net, nameless)
-    const analysis = analyse(net, this.graph.shape(x.right.ref) as unknown as Shape, new Map(nameless))
-    if (isLeft(analysis)) return analysis
-    const use = (this.uses.get(net) ?? 0) + 1
-    this.uses.set(net, use)
+    return pipe(
+      this.tensor(to),
+      E.bindTo('x'),
+      E.bind('nameless', () => once(this.before, net, () => E.right(new Map(this.nameless)))),
+      E.bind('analysis', ({ x, nameless }) => analyse(net, this.shapeOf(x.ref), new Map(nameless))),
+      E.chain(({ x, nameless, analysis }) => this.application(net, x, nameless, analysis.layers)),
+    )
+  }
+
+  private application(net: Net, x: Made, nameless: Nameless, layers: readonly LayerReport[]): Result<Made> {
+    const use = countedIn(this.uses, net)
     const suffix = use === 1 ? '' : `#${use}`
-    this.layers.push(...analysis.right.layers.map((l) => ({ ...l, name: `${l.name}${suffix}`, called: `${l.called}${suffix}` })))
+    this.layers.push(...layers.map((l) => ({ ...l, name: `${l.name}${suffix}`, called: `${l.called}${suffix}` })))
     const before = this.graph.written.length
     const algebra = algebraOf(this.graph, this.keys, suffix)
-    const make = (): Result<Ref> => fold(algebra, net, x.right.ref, use === 1 ? this.nameless : new Map(nameless))
-    const y = this.reading([x.right], use === 1 ? make : () => this.graph.sharing(make))
-    if (isLeft(y)) return y
-    const ops = this.graph.written.slice(before)
+    const make = (): Result<Ref> => fold(algebra, net, x.ref, use === 1 ? this.nameless : new Map(nameless))
+    return pipe(
+      this.reading([x], use === 1 ? make : () => this.graph.sharing(make)),
+      E.tap(() => this.keeping(net, use, this.graph.written.slice(before))),
+    )
+  }
+
+  /** Notes which parameters a net has, by the ops of its application. */
+  private keeping(net: Net, use: number, ops: readonly Op[]): Result<unknown> {
     const keeps = use > 1 ? ops.find((op) => opDef(op.kind).update) : undefined
     if (keeps)
       return refused(
         keeps.layer,
         'its net is applied twice, and its running statistics can move once a step; legal are frozen norms and norms of each image',
       )
-    const params = this.params.get(net) ?? new Set()
-    for (const op of ops) for (const v of op.ins) if (this.graph.value(v as Ref).role === 'param') params.add(v)
-    this.params.set(net, params)
-    return y
+    const params = ops.flatMap((op) => op.ins.filter((v) => this.graph.value(v as Ref).role === 'param'))
+    return E.right(this.params.set(net, new Set([...(this.params.get(net) ?? []), ...params])))
   }
 }
 

@@ -3,11 +3,11 @@
 // before what is wrong between parts, as the types tell it.
 // Order is the syntax tree's, depth first: one branch after the other, then what joins them (paper 4, section 3.1).
 // A layer is called by its scopes and its own name; nameless ones after their kind, numbered from the second of a step on.
-import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
+import { chain, type Either, left, map, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from './compose'
-import { badSize } from './layers/rule'
+import { badSize, type SizeCheck } from './layers/rule'
 import type { Layer, Net } from './net'
 
 /** Where a node stands. */
@@ -39,14 +39,34 @@ type Folded<T> = Either<GraphError, Part<T>>
 
 const part = <T>(made: T, ...names: readonly string[]): Part<T> => ({ made, names: new Set(names) })
 
-/** The names of both, or the one that they share. */
-const united = (a: ReadonlySet<string>, b: ReadonlySet<string>): Either<GraphError, ReadonlySet<string>> => {
-  const twice = [...b].find((name) => a.has(name))
-  return twice === undefined ? right(new Set([...a, ...b])) : left({ tag: 'DuplicateName', name: twice, role: 'layer' })
-}
+/** What comes behind a part, under the names of both; or the one that they share. */
+const behind =
+  (before: Part<unknown>) =>
+  <T>({ made, names }: Part<T>): Folded<T> => {
+    const twice = [...names].find((name) => before.names.has(name))
+    return twice === undefined
+      ? right({ made, names: new Set([...before.names, ...names]) })
+      : left({ tag: 'DuplicateName', name: twice, role: 'layer' })
+  }
+
+/** What is made of a part, under its names. */
+const then =
+  <A, T>(make: (made: A) => Either<GraphError, T>) =>
+  ({ made, names }: Part<A>): Folded<T> =>
+    pipe(
+      make(made),
+      map((y) => ({ made: y, names })),
+    )
 
 /** How many nameless layers of each kind there are so far. */
 export type Nameless = Map<string, number>
+
+/** Counts one more of a kind. */
+export const countedIn = <K>(counts: Map<K, number>, kind: K): number => {
+  const count = (counts.get(kind) ?? 0) + 1
+  counts.set(kind, count)
+  return count
+}
 
 class Walk<T> {
   constructor(
@@ -55,6 +75,7 @@ class Walk<T> {
   ) {}
 
   fold(n: Net, x: T, scope: string): Folded<T> {
+    const place = (): NodeNames => this.placeOf(n.kind, scope)
     switch (n.kind) {
       case 'seq':
         return this.line((n as Seq<readonly Net[]>).layers, x, () => scope)
@@ -64,115 +85,86 @@ class Walk<T> {
         const { name, layers } = n as Blocks<string, readonly Net[]>
         return this.numbered(layers, x, within(scope, name))
       }
-      case 'counted':
-        return this.counted(n as Counted<string, number, readonly Net[]>, x, scope)
+      case 'counted': {
+        const { stem, from, layers } = n as Counted<string, number, readonly Net[]>
+        return pipe(
+          checkedSize(n, scope, ['first number', from, 0]),
+          chain(() => this.numbered(layers, x, scope, (i) => `${stem}${from + i}`)),
+        )
+      }
       case 'repeat':
         return this.numbered([n], x, scope)
-      case 'residual':
-        return this.residual(n as Residual<Net, Net>, x, scope)
+      case 'residual': {
+        const { body, shortcut } = n as Residual<Net, Net>
+        return pipe(this.branches([body, shortcut], x, scope), chain(then(([a, b]) => this.algebra.sum(a!, b!, place()))))
+      }
       case 'scaled':
-        return this.scaled(n as Scaled<Net>, x, scope)
+        return pipe(this.fold((n as Scaled<Net>).body, x, scope), chain(then((y) => this.algebra.product(x, y, place()))))
       case 'atInputSize':
-        return this.atInputSize(n as AtInputSize<Net>, x, scope)
+        return pipe(this.fold((n as AtInputSize<Net>).body, x, scope), chain(then((y) => this.algebra.resize(y, x, place))))
       case 'concat':
-        return this.concat(n as Concat<readonly Net[]>, x, scope)
+        return pipe(
+          this.branches((n as Concat<readonly Net[]>).branches, x, scope),
+          chain(then((ys) => this.algebra.join(ys, place()))),
+        )
       default:
         return this.layer(n as Layer, x, scope)
     }
   }
 
   private line(layers: readonly Net[], x: T, scopeAt: (i: number) => string): Folded<T> {
-    let line = part(x)
-    for (const [i, l] of layers.entries()) {
-      const y = this.fold(l, line.made, scopeAt(i))
-      if (isLeft(y)) return y
-      const names = united(line.names, y.right.names)
-      if (isLeft(names)) return names
-      line = { made: y.right.made, names: names.right }
-    }
-    return right(line)
+    const next = (l: Net, i: number) => (line: Part<T>) => pipe(this.fold(l, line.made, scopeAt(i)), chain(behind(line)))
+    return layers.reduce((line: Folded<T>, l, i) => pipe(line, chain(next(l, i))), right(part(x)))
   }
 
-  private counted({ kind, stem, from, layers }: Counted<string, number, readonly Net[]>, x: T, scope: string): Folded<T> {
-    const reason = badSize(['first number', from, 0])
-    if (reason !== null) return left({ tag: 'ShapeInvalid', layer: within(scope, kind), kind, reason })
-    return this.numbered(layers, x, scope, (i) => `${stem}${from + i}`)
+  /** What each makes of the same input; none of those behind a misfit. */
+  private branches(nets: readonly Net[], x: T, scope: string): Folded<readonly T[]> {
+    const next = (n: Net) => (all: Part<readonly T[]>) =>
+      this.algebra.differ?.(all.made)
+        ? right(all)
+        : pipe(this.fold(n, x, scope), chain(then((y) => right([...all.made, y]))), chain(behind(all)))
+    return nets.reduce((all: Folded<readonly T[]>, n) => pipe(all, chain(next(n))), right(part([])))
   }
 
   private numbered(layers: readonly Net[], x: T, scope: string, nameAt = (i: number) => `${i}`): Folded<T> {
-    const fault = layers.map((l) => copiesFault(l, scope)).find((f) => f !== null)
-    return fault ? left(fault) : this.line(layers.flatMap(copies), x, (i) => within(scope, nameAt(i)))
+    return pipe(
+      layers,
+      traverseArray((l) => copies(l, scope)),
+      chain((spread) => this.line(spread.flat(), x, (i) => within(scope, nameAt(i)))),
+    )
   }
 
   private layer(l: Layer, x: T, scope: string): Folded<T> {
     const name = within(scope, l.name)
-    const y = this.algebra.layer(l, x, l.name === '' ? this.placeOf(l.kind, scope) : { name, called: name })
-    return isLeft(y) ? y : right(part(y.right, ...(l.name === '' ? [] : [name])))
-  }
-
-  private residual(n: Residual<Net, Net>, x: T, scope: string): Folded<T> {
-    const body = this.fold(n.body, x, scope)
-    if (isLeft(body)) return body
-    const shortcut = this.fold(n.shortcut, x, scope)
-    if (isLeft(shortcut)) return shortcut
-    const names = united(body.right.names, shortcut.right.names)
-    if (isLeft(names)) return names
-    const sum = this.algebra.sum(body.right.made, shortcut.right.made, this.placeOf(n.kind, scope))
-    return isLeft(sum) ? sum : right({ made: sum.right, names: names.right })
-  }
-
-  private scaled(n: Scaled<Net>, x: T, scope: string): Folded<T> {
-    const body = this.fold(n.body, x, scope)
-    if (isLeft(body)) return body
-    const product = this.algebra.product(x, body.right.made, this.placeOf(n.kind, scope))
-    return isLeft(product) ? product : right({ made: product.right, names: body.right.names })
-  }
-
-  private atInputSize(n: AtInputSize<Net>, x: T, scope: string): Folded<T> {
-    const body = this.fold(n.body, x, scope)
-    if (isLeft(body)) return body
-    const resized = this.algebra.resize(body.right.made, x, () => this.placeOf(n.kind, scope))
-    return isLeft(resized) ? resized : right({ made: resized.right, names: body.right.names })
-  }
-
-  private concat(n: Concat<readonly Net[]>, x: T, scope: string): Folded<T> {
-    const branches: T[] = []
-    let taken: ReadonlySet<string> = new Set()
-    for (const b of n.branches) {
-      const y = this.fold(b, x, scope)
-      if (isLeft(y)) return y
-      const names = united(taken, y.right.names)
-      if (isLeft(names)) return names
-      taken = names.right
-      branches.push(y.right.made)
-      if (this.algebra.differ?.(branches)) break
-    }
-    const joined = this.algebra.join(branches, this.placeOf(n.kind, scope))
-    return isLeft(joined) ? joined : right({ made: joined.right, names: taken })
+    return pipe(
+      this.algebra.layer(l, x, l.name === '' ? this.placeOf(l.kind, scope) : { name, called: name }),
+      map((y) => part(y, ...(l.name === '' ? [] : [name]))),
+    )
   }
 
   private placeOf(kind: string, scope: string): NodeNames {
     const called = within(scope, kind)
-    const count = (this.nameless.get(called) ?? 0) + 1
-    this.nameless.set(called, count)
+    const count = countedIn(this.nameless, called)
     return { name: count === 1 ? called : `${called}${count}`, called }
   }
 }
 
 const within = (scope: string, name: string): string => (scope === '' ? name : `${scope}.${name}`)
 
-/** A repeat as so many bodies, in a list of blocks or alone. */
-const copies = (n: Net): readonly Net[] => {
-  if (n.kind !== 'repeat') return [n]
-  const { times, body } = n as Repeat<number, Net>
-  return Array.from({ length: times }, () => copies(body)).flat()
+const checkedSize = (n: Net, scope: string, check: SizeCheck): Either<GraphError, Net> => {
+  const reason = badSize(check)
+  return reason === null ? right(n) : left({ tag: 'ShapeInvalid', layer: within(scope, n.kind), kind: n.kind, reason })
 }
 
-const copiesFault = (n: Net, scope: string): GraphError | null => {
-  if (n.kind !== 'repeat') return null
+/** A repeat as so many bodies, in a list of blocks or alone. */
+const copies = (n: Net, scope: string): Either<GraphError, readonly Net[]> => {
+  if (n.kind !== 'repeat') return right([n])
   const { times, body } = n as Repeat<number, Net>
-  const reason = badSize(['number of copies', times, 1])
-  return reason === null ? copiesFault(body, scope) : { tag: 'ShapeInvalid', layer: within(scope, n.kind), kind: n.kind, reason }
+  return pipe(
+    checkedSize(n, scope, ['number of copies', times, 1]),
+    chain(() => copies(body, scope)),
+    map((once) => Array.from({ length: times }, () => once).flat()),
+  )
 }
 
 export const fold = <T>(algebra: Algebra<T>, n: Net, x: T, nameless: Nameless = new Map()): Either<GraphError, T> =>

@@ -21,13 +21,14 @@ export {
   skip,
 } from './compose'
 export { asStep, type Planned, type Resized, type StepOf, type Trainable } from './trainable'
+export type { Summary } from './analyse'
 export type { LayerFacts } from './facts'
 export * from './layers'
 export type { WeightInit } from './layers/init'
 export type { SidePadding, Sides } from './layers/sides'
 export type { Padding } from './layers/window'
 export { asTrainable } from './load'
-export { type InputOverride, type LayerNames, layerOf, type Model, model, modelAt, type Summary, type SummaryOf } from './model'
+export { type InputOverride, type LayerNames, layerOf, type Model, model, modelAt, type SummaryOf } from './model'
 export { type Dim, type Extent, type Identity, identity, type Layer, type Net, type Shape } from './net'
 export { type Family, type Network, network, type StepNetwork, stepNetwork } from './network'
 export {

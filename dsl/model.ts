@@ -1,37 +1,21 @@
 // A model: a net applied to an input shape, checked. The checks run while you type and again at run time, in the same words.
 // In: a net, an input shape. Out: Model, plain data that carries what is known of it; or a GraphError.
 // `model` is for literal sizes and throws; `modelAt` takes sizes known only at run time and returns Either.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { apS, bind, Do, type Either, left, map, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { orThrow } from '../staging/core/certain'
 import { type GraphError, renderError } from '../staging/core/errors'
-import { analyse, type LayerReport } from './analyse'
+import { type Analysis, analyse, type Summary } from './analyse'
 import { decodeNet, show } from './decode'
 import type { Analyse, BytesNumber, ComplaintOf, Facts, FactsOf, ParametersNumber } from './facts'
 import type { BadSize } from './layers/rule'
 import { badShape, type BadInput, LEGAL_SHAPE } from './messages'
-import type { Dim, Net, Shape } from './net'
+import type { Net, Shape } from './net'
 
-/** What an editor shows of a model. */
-export interface Summary {
-  readonly input: Shape
-  readonly output: Shape
-  readonly ft: Dim
-  readonly parameters: number
-  readonly activationBytes: number
-}
-
-export interface Model<M extends Summary = Summary, N extends Net = Net> {
+export interface Model<M extends Summary = Summary, N extends Net = Net> extends Analysis<M> {
   readonly kind: 'model'
   readonly net: N
   readonly input: M['input']
-  readonly output: M['output']
-  /** The dimensions along which the whole network is FT-compatible. */
-  readonly ft: readonly M['ft'][]
-  /** How many numbers it trains. */
-  readonly parameters: M['parameters']
-  /** Bytes of all layers' outputs, in 32-bit floats; layers that write over their input have none. */
-  readonly activationBytes: M['activationBytes']
-  /** Every layer, in execution order. */
-  readonly layers: readonly LayerReport[]
 }
 
 export type SummaryOf<N extends Net, In extends readonly number[]> = In extends readonly [
@@ -74,23 +58,17 @@ type Listed<Ds extends readonly number[], Text extends string = ''> = Ds extends
 export const model = <const In extends readonly number[], N extends Net>(
   input: Checked<N, In>,
   net: N,
-): Model<SummaryOf<N, In>, N> => {
-  const m = modelAt(input as unknown, net)
-  if (isLeft(m)) throw new Error(renderError(m.left))
-  return m.right as unknown as Model<SummaryOf<N, In>, N>
-}
+): Model<SummaryOf<N, In>, N> => orThrow(renderError)(modelAt(input as unknown, net)) as unknown as Model<SummaryOf<N, In>, N>
 
 /** The same for sizes, or nets, that are known only at run time. */
-export const modelAt = (input: unknown, net: unknown): Either<GraphError, Model> => {
-  const shape = decodeShape(input)
-  if (isLeft(shape)) return shape
-  const n = decodeNet(net)
-  if (isLeft(n)) return n
-  const a = analyse(n.right, shape.right)
-  if (isLeft(a)) return a
-  const { output, ft, parameters, activationBytes, layers } = a.right
-  return right({ kind: 'model', net: n.right, input: shape.right, output, ft, parameters, activationBytes, layers })
-}
+export const modelAt = (input: unknown, net: unknown): Either<GraphError, Model> =>
+  pipe(
+    Do,
+    apS('input', decodeShape(input)),
+    bind('net', () => decodeNet(net)),
+    bind('analysis', ({ input, net }) => analyse(net, input)),
+    map(({ input, net, analysis }) => ({ kind: 'model', net, input, ...analysis })),
+  )
 
 /** Sizes that the caller wants instead of the model's own. */
 export interface InputOverride {

@@ -1,12 +1,11 @@
 // A net as ops: the algebra by which a fold over it appends them to a graph, every op from the op table.
 // In: a graph under construction, the number of the next random layer, what follows the layers' names. Out: the algebra.
 // Invariant: what the analysis says of a layer, it derived from the same ops.
-import { chain, type Either, right } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
+import { type Either, right } from 'fp-ts/Either'
 import type { GraphError } from '../staging/core/errors'
 import type { GraphBuilder } from '../staging/graph/builder'
 import type { AnyAttrs, Ref } from '../staging/ops/op'
-import { factorOver } from './analyse'
+import { factorOver } from './combined'
 import type { Algebra, NodeNames } from './fold'
 import { ruleFor } from './layers/registry'
 import type { Layer, Shape } from './net'
@@ -23,10 +22,7 @@ export const randomKeys = (): (() => number) => {
 export const algebraOf = (graph: GraphBuilder, randomKey: () => number, suffix = ''): Algebra<Ref> => {
   const shape = (r: Ref): Shape => graph.shape(r) as unknown as Shape
   const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: NodeNames): Either<GraphError, Ref> =>
-    pipe(
-      graph.op(kind, attrs, ins, `${at.name}${suffix}`),
-      chain((outs) => right(outs[0]!)),
-    )
+    graph.one(kind, attrs, ins, `${at.name}${suffix}`)
   return {
     layer: (l, x, at) => {
       const rule = ruleFor(l)

@@ -2,7 +2,7 @@
 // its own nets by its own optimizer. In: nets, shapes, losses. Out: plain data, whose type says how every tensor was made; a net
 // is its own weights, so the same object applied twice is one set of them. All losses are measured on the weights that the
 // step began with; then all are updated.
-import { isLeft } from 'fp-ts/Either'
+import { orThrow } from '../staging/core/certain'
 import { renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
 import { type Combining, combinedShape } from './combined'
@@ -73,11 +73,12 @@ export type Given<N extends Net, S extends Shape> =
 export const apply = <N extends Net, T extends Tensor>(
   net: N,
   to: T & Takes<N, T['shape']>,
-): Applied<Given<N, T['shape']>, N, T> => {
-  const a = analyse(net, to.shape)
-  if (isLeft(a)) throw new Error(renderError(a.left))
-  return { kind: 'applied', net, to, shape: a.right.output as Given<N, T['shape']> }
-}
+): Applied<Given<N, T['shape']>, N, T> => ({
+  kind: 'applied',
+  net,
+  to,
+  shape: orThrow(renderError)(analyse(net, to.shape)).output as Given<N, T['shape']>,
+})
 
 /** The shape of tensors side by side; Shape when a size is not known. */
 export type JoinedShape<Parts> = Parts extends readonly [Tensor<infer S>, ...infer Rest] ? AndChannels<S, Rest> : Shape
@@ -88,12 +89,8 @@ type AndChannels<S extends Shape, Rest> = Rest extends readonly [Tensor<infer T>
     : Shape
 
 const combined = <T extends Combined>(kind: T['kind'], parts: T['parts']): T => {
-  const shape = combinedShape(
-    kind,
-    parts.map((p) => p.shape),
-  )
-  if (isLeft(shape)) throw new Error(shape.left)
-  return { kind, parts, shape: shape.right } as unknown as T
+  const shapes = parts.map((p) => p.shape)
+  return { kind, parts, shape: orThrow(String)(combinedShape(kind, shapes)) } as unknown as T
 }
 
 /** Side by side along the channels. @example joined(label, photo) */

@@ -7,6 +7,7 @@ import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { decodedOr, tuple, whole } from '../staging/core/codecs'
 import type { GraphError } from '../staging/core/errors'
+import { once } from '../staging/core/remember'
 import { OPTIMIZERS } from '../staging/ops/optimizer'
 import { analyse } from './analyse'
 import { type Combining, combinedShape } from './combined'
@@ -52,17 +53,9 @@ const fieldsOf =
   (u: unknown): Result<A> =>
     E.mapLeft((errors: t.Errors) => misfit(errors, what, at))(codec.decode(u))
 
-/** Objects that were the same stay the same. */
-const once = <A>(known: Map<unknown, A>, u: unknown, make: (u: unknown) => Result<A>): Result<A> =>
-  known.has(u)
-    ? E.right(known.get(u)!)
-    : pipe(
-        make(u),
-        E.tap((made) => E.right(known.set(u, made))),
-      )
-
 // ---------------------------------------------------------------- what they hold
 
+/** Objects that were the same stay the same. */
 class Decoder {
   private readonly nets = new Map<unknown, Net>()
   private readonly tensors = new Map<unknown, Tensor>()

@@ -1,7 +1,8 @@
 // What can be staged and trained: a step, or a model with a loss and an optimizer, which is a step of one objective: its net
 // applied to what is fed as 'input', compared with what is fed as 'target'. In: a model, a loss, an optimizer. Out: the step,
 // or what is wrong in words. Invariant: whatever plans or trains knows steps only.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, left, map } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import { lossEntry, targetOf } from '../staging/ops/loss'
 import type { Model } from './model'
@@ -71,9 +72,10 @@ export type StepOf<T> = T extends TrainingStep
 
 export const asStep = (m: Model, kind: Loss, optimizer: Optimizer): Either<GraphError, TrainingStep> => {
   if (m.layers.length === 0) return left({ tag: 'ModelInvalid', at: 'net', reason: 'it has no layers' })
-  const entry = lossEntry(kind)
-  if (isLeft(entry)) return entry
   const output: Applied = { kind: 'applied', net: m.net, to: fed('input', m.input), shape: m.output }
-  const target = fed('target', targetOf(entry.right, m.output) as unknown as Shape)
-  return right(step(minimize('model', { over: m.net, optimizer, losses: { loss: loss(kind, output, target) } })))
+  return pipe(
+    lossEntry(kind),
+    map((entry) => loss(kind, output, fed('target', targetOf(entry, m.output) as unknown as Shape))),
+    map((term) => step(minimize('model', { over: m.net, optimizer, losses: { loss: term } }))),
+  )
 }

@@ -1,7 +1,8 @@
 // Batch normalisation. In, out: [B,C,H,W]. In training it is two ops, statistics (a reduction) and apply (element-wise),
 // so that it stays exact under tiling; frozen, it applies its running statistics and is element-wise in every dimension.
 // The gradient pass finds the running statistics by the layer's name: '<layer>.running_mean' and '<layer>.running_var'.
-import { type Either, isLeft } from 'fp-ts/Either'
+import { chain, type Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
@@ -10,7 +11,7 @@ import type { Dim, Layer, Shape } from '../net'
 import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import type { LayerRule, LayerPosition } from './rule'
-import { emit, emitMany, withParams } from './site'
+import { emit, withParams } from './site'
 
 export interface BatchNorm<Name extends string, Frozen extends boolean = false> extends Layer<'batchNorm', Name> {
   readonly frozen: Frozen
@@ -57,10 +58,11 @@ const training = (
   [gamma, beta]: readonly Ref[],
   at: LayerPosition,
 ): Either<GraphError, Ref> => {
-  const stats = emitMany(at, 'bn_stats', {}, [x])
-  if (isLeft(stats)) return stats
   const count = at.input[0] * at.input[2] * at.input[3]
-  return emit(at, 'bn_apply', { eps: l.eps, count }, [x, stats.right[0]!, gamma!, beta!])
+  return pipe(
+    emit(at, 'bn_stats', {}, [x]),
+    chain((stats) => emit(at, 'bn_apply', { eps: l.eps, count }, [x, stats, gamma!, beta!])),
+  )
 }
 
 export const batchNormRule: LayerRule<BatchNorm<string, boolean>> = {

@@ -14,7 +14,7 @@ import {
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Compare, Div, Low, Mod, Mul, MulLow, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec, paddingCodec } from './codecs'
-import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
+import { weightAndBias, weightFields, weighted, type Weighted, type WeightOptions, type WithBias } from './init'
 import { type BadSize, badSize, type LayerRule } from './rule'
 import { type Far, far, type Near, near, type PaddingText, paddingText, type SidePadding, type Sides } from './sides'
 import { emit, withParams } from './site'
@@ -29,17 +29,13 @@ export interface Conv2d<
   Dilation extends Extent = 1,
   Groups extends number = 1,
   Bias extends boolean = true,
-> extends Layer<'conv2d', Name> {
-  readonly out: Out
+> extends Layer<'conv2d', Name>,
+    Weighted<Out, Bias> {
   readonly kernel: Kernel
   readonly stride: Stride
   readonly pad: Pad
   readonly dilation: Dilation
   readonly groups: Groups
-  readonly bias: Bias
-  readonly init: WeightInit
-  /** What the parameters' names start with, when that is not the layer's name. */
-  readonly param?: string
 }
 type AnyConv2d = Conv2d<string, number, Extent, Extent, Padding, Extent, number, boolean>
 
@@ -49,15 +45,11 @@ export interface Conv2dOptions<
   D extends Extent,
   G extends number,
   B extends boolean = boolean,
-> {
+> extends WeightOptions<B> {
   readonly stride?: S
   readonly pad?: P
   readonly dilation?: D
   readonly groups?: G
-  /** Whether it adds a bias; true unless said otherwise. */
-  readonly bias?: B
-  readonly init?: WeightInit
-  readonly param?: string
 }
 
 /**
@@ -83,15 +75,12 @@ export const conv2d = <
 ): Conv2d<N, O, K, S, P, D, G, B> => ({
   kind: 'conv2d',
   name,
-  out,
   kernel,
   stride: options.stride ?? (1 as S),
   pad: options.pad ?? ('same' as P),
   dilation: options.dilation ?? (1 as D),
   groups: options.groups ?? (1 as G),
-  bias: options.bias ?? (true as B),
-  init: options.init ?? 'fan-in-uniform',
-  ...(options.param === undefined ? {} : { param: options.param }),
+  ...weighted(out, options),
 })
 
 // ---------------------------------------------------------------- its shape, as a type
@@ -192,35 +181,30 @@ const complaint = (l: AnyConv2d, input: Shape): string | null => {
     Math.max(pad.left, pad.right) > width(l.dilation) * (width(l.kernel) - 1)
   )
     return padBeyondWindow(l.pad === 'same' ? extentText(near(pad)) : paddingText(l.pad), extentText(l.kernel))
-  if (input[1] % l.groups !== 0) return groupsDoNotDivide('input', `${input[1]}`, `${l.groups}`)
-  if (l.out % l.groups !== 0) return groupsDoNotDivide('output', `${l.out}`, `${l.groups}`)
-  return windowFits(l, input) ? null : windowTooLarge(extentText(l.kernel), shapeText(input))
+  return groupsFault(l, input) ?? (windowFits(l, input) ? null : windowTooLarge(extentText(l.kernel), shapeText(input)))
+}
+
+/** Whether so many groups share the channels of both sides evenly. */
+export const groupsFault = ({ out, groups }: { out: number; groups: number }, [, c]: Shape): string | null => {
+  if (c % groups !== 0) return groupsDoNotDivide('input', `${c}`, `${groups}`)
+  return out % groups === 0 ? null : groupsDoNotDivide('output', `${out}`, `${groups}`)
 }
 
 export const conv2dRule: LayerRule<AnyConv2d> = {
   codec: layerCodec(
     'conv2d',
     {
-      out: t.number,
+      ...weightFields,
       kernel: extentCodec,
       stride: extentCodec,
       pad: paddingCodec,
       dilation: extentCodec,
       groups: t.number,
-      bias: t.boolean,
-      init: initCodec,
     },
     { param: t.string },
   ),
   fault: complaint,
-  params: (l, input) => {
-    const weight = [l.out, input[1] / l.groups, height(l.kernel), width(l.kernel)]
-    const fanIn = weight[1]! * weight[2]! * weight[3]!
-    return [
-      { name: 'weight', shape: weight, init: weightInit(l.init, fanIn, weight[0]! * weight[2]! * weight[3]!) },
-      ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, fanIn) }] : []),
-    ]
-  },
+  params: (l, input) => weightAndBias(l, [l.out, input[1] / l.groups, height(l.kernel), width(l.kernel)]),
   elaborate: (l, x, at) => {
     const pad = padOf(l.pad, l.kernel, l.dilation)
     return withParams(at, (ps) =>

@@ -4,7 +4,6 @@
 import * as t from 'io-ts'
 import {
   type GroupsDoNotDivide,
-  groupsDoNotDivide,
   type OutputPadTooLarge,
   outputPadTooLarge,
   type PadBeyondWindow,
@@ -15,8 +14,8 @@ import {
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Add, Compare, Div, Low, Mul, MulLow, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
-import type { Divides, SeesPixels } from './conv2d'
-import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
+import { type Divides, groupsFault, type SeesPixels } from './conv2d'
+import { weightAndBias, weightFields, weighted, type Weighted, type WeightOptions, type WithBias } from './init'
 import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 import { type ExtentText, extentText } from './window'
@@ -31,18 +30,14 @@ export interface ConvTranspose2d<
   Dilation extends Extent = 1,
   Groups extends number = 1,
   Bias extends boolean = true,
-> extends Layer<'convTranspose2d', Name> {
-  readonly out: Out
+> extends Layer<'convTranspose2d', Name>,
+    Weighted<Out, Bias> {
   readonly kernel: Kernel
   readonly stride: Stride
   readonly pad: Pad
   readonly outputPad: OutputPad
   readonly dilation: Dilation
   readonly groups: Groups
-  readonly bias: Bias
-  readonly init: WeightInit
-  /** What the parameters' names start with, when that is not the layer's name. */
-  readonly param?: string
 }
 type AnyTransposed = ConvTranspose2d<string, number, Extent, Extent, Extent, Extent, Extent, number, boolean>
 
@@ -53,7 +48,7 @@ export interface ConvTranspose2dOptions<
   D extends Extent,
   G extends number,
   B extends boolean,
-> {
+> extends WeightOptions<B> {
   readonly stride?: S
   /** Rows and columns taken off each side of the output; 0 unless given. */
   readonly pad?: P
@@ -61,10 +56,6 @@ export interface ConvTranspose2dOptions<
   readonly outputPad?: Q
   readonly dilation?: D
   readonly groups?: G
-  /** Whether it adds a bias; true unless said otherwise. */
-  readonly bias?: B
-  readonly init?: WeightInit
-  readonly param?: string
 }
 
 /**
@@ -90,16 +81,13 @@ export const convTranspose2d = <
 ): ConvTranspose2d<N, O, K, S, P, Q, D, G, B> => ({
   kind: 'convTranspose2d',
   name,
-  out,
   kernel,
   stride: options.stride ?? (1 as S),
   pad: options.pad ?? (0 as P),
   outputPad: options.outputPad ?? (0 as Q),
   dilation: options.dilation ?? (1 as D),
   groups: options.groups ?? (1 as G),
-  bias: options.bias ?? (true as B),
-  init: options.init ?? 'fan-in-uniform',
-  ...(options.param === undefined ? {} : { param: options.param }),
+  ...weighted(out, options),
 })
 
 // ---------------------------------------------------------------- its shape and parameters, as types
@@ -198,9 +186,7 @@ const complaint = (l: AnyTransposed, input: Shape): string | null => {
     return padBeyondWindow(extentText(l.pad), extentText(l.kernel))
   if (!both((side) => side(l.outputPad) < Math.max(side(l.stride), side(l.dilation), 1)))
     return outputPadTooLarge(extentText(l.outputPad), extentText(l.stride), extentText(l.dilation))
-  if (input[1] % l.groups !== 0) return groupsDoNotDivide('input', `${input[1]}`, `${l.groups}`)
-  if (l.out % l.groups !== 0) return groupsDoNotDivide('output', `${l.out}`, `${l.groups}`)
-  return null
+  return groupsFault(l, input)
 }
 
 const spread = (l: AnyTransposed, size: number, side: (e: Extent) => number): number =>
@@ -210,30 +196,20 @@ export const convTranspose2dRule: LayerRule<AnyTransposed> = {
   codec: layerCodec(
     'convTranspose2d',
     {
-      out: t.number,
+      ...weightFields,
       kernel: extentCodec,
       stride: extentCodec,
       pad: extentCodec,
       outputPad: extentCodec,
       dilation: extentCodec,
       groups: t.number,
-      bias: t.boolean,
-      init: initCodec,
     },
     { param: t.string },
   ),
   fault: (l, input) =>
     complaint(l, input) ??
     (spread(l, input[2], height) < 1 || spread(l, input[3], width) < 1 ? paddedAway(extentText(l.pad)) : null),
-  params: (l, input) => {
-    const weight = [input[1], l.out / l.groups, height(l.kernel), width(l.kernel)]
-    // As PyTorch counts them: of the weight as if it were a convolution's.
-    const fanIn = weight[1]! * weight[2]! * weight[3]!
-    return [
-      { name: 'weight', shape: weight, init: weightInit(l.init, fanIn, weight[0]! * weight[2]! * weight[3]!) },
-      ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, fanIn) }] : []),
-    ]
-  },
+  params: (l, input) => weightAndBias(l, [input[1], l.out / l.groups, height(l.kernel), width(l.kernel)]),
   elaborate: (l, x, at) =>
     withParams(at, (ps) =>
       emit(

@@ -1,7 +1,8 @@
 // What the op table says of a layer, by the ops that it elaborates to. In: a node, its rule, an input shape. Out: its output's shape, the
 // dimensions along which it is FT-compatible, those over which it sums, whether it writes over its input; or an error.
 // Worked example: batch norm is bn_stats, which sums over B, H and W, and bn_apply: FT in C, sums in B, H and W.
-import { type Either, isLeft, isRight, left, right } from 'fp-ts/Either'
+import { type Either, getOrElse, isRight, left, map } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { DIMS, sameShape } from '../../staging/core/box'
 import type { GraphError } from '../../staging/core/errors'
 import { GraphBuilder } from '../../staging/graph/builder'
@@ -29,8 +30,10 @@ const tried = (l: Layer, rule: LayerRule, input: Shape, called: string): Either<
   const graph = new GraphBuilder(called)
   const params = rule.params?.(l, input) ?? []
   const site = { graph, layer: called, weights: called, input, params, randomKey: () => 0 }
-  const output = rule.elaborate(l, graph.input('input', input), site)
-  return isLeft(output) ? output : right({ graph, output: output.right, params })
+  return pipe(
+    rule.elaborate(l, graph.input('input', input), site),
+    map((output) => ({ graph, output, params })),
+  )
 }
 
 // ---------------------------------------------------------------- operands of an op
@@ -94,27 +97,31 @@ const telling = (l: Layer, rule: LayerRule, input: Shape, called: string, made: 
   const [b, c, h, w] = input
   if (made.graph.written.length > 0 && h * w > 1) return made
   const larger: Shape = [b, c, 2 * h, 2 * w]
-  const again = rule.fault?.(l, larger) ? left(undefined) : tried(l, rule, larger, called)
-  return isLeft(again) ? made : again.right
+  return rule.fault?.(l, larger) ? made : getOrElse(() => made)(tried(l, rule, larger, called))
 }
 
 const derivedAnew = (l: Layer, rule: LayerRule, input: Shape, called: string): Either<GraphError, Derived> => {
   const reason = rule.fault?.(l, input) ?? null
   if (reason !== null) return left({ tag: 'ShapeInvalid', layer: called, kind: l.kind, reason })
-  const made = tried(l, rule, input, called)
-  if (isLeft(made)) return made
-  const { graph } = telling(l, rule, input, called, made.right)
+  return pipe(
+    tried(l, rule, input, called),
+    map((made) => factsOf(l, rule, made, telling(l, rule, input, called, made))),
+  )
+}
+
+/** What was made of the input, and what a telling one says. */
+const factsOf = (l: Layer, rule: LayerRule, made: Tried, { graph }: Tried): Derived => {
   const ops = graph.written.map((op) => operandsOf(graph, op))
   const ft = DIMS.filter((d) => ops.every((operands) => operands.every((o) => o.compatible(d))))
   const summed = (d: Dim): boolean =>
     ops.some((operands) => operands.some((o) => sumsOver(o, d))) && ops.every((operands) => operands.every((o) => addsUp(o, d)))
-  return right({
-    output: made.right.graph.shape(made.right.output) as unknown as Shape,
+  return {
+    output: made.graph.shape(made.output) as unknown as Shape,
     ft,
     sums: DIMS.filter((d) => !ft.includes(d) && summed(d)),
     inPlace: ops.length > 0 ? graph.written.every((op) => overwrites(opDef(op.kind), op, graph)) : rule.isNothing?.(l) === true,
-    params: made.right.params,
-  })
+    params: made.params,
+  }
 }
 
 /** What a layer came to at the shape where it was asked last: a model is looked at as it is made, and again as it is staged. */

@@ -2,7 +2,8 @@
 // In, out: [B,C,H,W]. Two ops, statistics (a reduction over each image) and apply (element-wise), so both stay exact under
 // tiling, and tiles of the batch need no barrier. As in PyTorch, groupNorm has a scale and a shift unless it is told
 // otherwise, and instanceNorm has none unless it is.
-import { type Either, isLeft } from 'fp-ts/Either'
+import { chain, type Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
@@ -19,7 +20,7 @@ import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import type { Divides } from './conv2d'
 import { type BadSize, badSize, type LayerRule, type ParamSpec, type LayerPosition } from './rule'
-import { emit, emitMany, withParams } from './site'
+import { emit, withParams } from './site'
 
 export interface GroupNorm<Name extends string, Groups extends number, Affine extends boolean = true>
   extends Layer<'groupNorm', Name> {
@@ -110,11 +111,11 @@ const affineParams = (affine: boolean, [, c]: Shape): readonly ParamSpec[] =>
     : []
 
 const normalised = (groups: number, eps: number, x: Ref, at: LayerPosition): Either<GraphError, Ref> => {
-  const stats = emitMany(at, 'group_norm_stats', { groups }, [x])
-  if (isLeft(stats)) return stats
   const [, c, h, w] = at.input
-  return withParams(at, (affine) =>
-    emit(at, 'group_norm_apply', { groups, eps, count: (c / groups) * h * w }, [x, stats.right[0]!, ...affine]),
+  const attrs = { groups, eps, count: (c / groups) * h * w }
+  return pipe(
+    emit(at, 'group_norm_stats', { groups }, [x]),
+    chain((stats) => withParams(at, (affine) => emit(at, 'group_norm_apply', attrs, [x, stats, ...affine]))),
   )
 }
 

@@ -1,9 +1,12 @@
-// How weights start. In: a layer's choice and its fan-in and fan-out. Out: the distribution that the graph records.
+// Layers with weights: what they have in common, and how weights start. In: a layer's choice, the shape of its weight. Out: its
+// parameters, with the distributions that the graph records.
 // 'fan-in-uniform' is PyTorch's default of convolutions and linear layers; 'fan-out-normal' is He's for ReLU networks,
 // which torchvision's ResNet and VGG use, 'fan-in-normal' its twin in the other direction; a number is the standard deviation of a normal distribution.
 import * as t from 'io-ts'
+import { elementsOf } from '../../staging/core/box'
 import type { Init } from '../../staging/graph/graph'
 import type { AddLow, Low } from '../numbers/naturals'
+import type { ParamSpec } from './rule'
 
 export type WeightInit = 'fan-in-uniform' | 'fan-in-normal' | 'fan-out-normal' | number
 export const initCodec: t.Type<WeightInit> = t.union([
@@ -13,15 +16,44 @@ export const initCodec: t.Type<WeightInit> = t.union([
   t.number,
 ])
 
-export const weightInit = (init: WeightInit, fanIn: number, fanOut: number): Init => {
+/** What a layer with weights has: so many outputs, a bias for each of them or none. */
+export interface Weighted<Out extends number = number, Bias extends boolean = boolean> {
+  readonly out: Out
+  readonly bias: Bias
+  readonly init: WeightInit
+  /** What the parameters' names start with, when that is not the layer's name. */
+  readonly param?: string
+}
+export interface WeightOptions<Bias extends boolean = boolean> extends Partial<Pick<Weighted<number, Bias>, 'init' | 'param'>> {
+  /** Whether it adds a bias; true unless said otherwise. */
+  readonly bias?: Bias
+}
+export const weighted = <O extends number, B extends boolean>(out: O, { bias, init, param }: WeightOptions<B>) => ({
+  out,
+  bias: bias ?? (true as B),
+  init: init ?? ('fan-in-uniform' as const),
+  ...(param === undefined ? {} : { param }),
+})
+export const weightFields = { out: t.number, bias: t.boolean, init: initCodec }
+
+/** How many numbers weights are together with a bias for each output channel, where there is one. */
+export type WithBias<Weights extends string, Out extends number, Bias> = Bias extends true ? AddLow<Weights, Low<Out>> : Weights
+
+const weightInit = (init: WeightInit, fanIn: number, fanOut: number): Init => {
   if (typeof init === 'number') return { dist: 'normal', a: init }
   if (init === 'fan-in-uniform') return { dist: 'uniform', a: 1 / Math.sqrt(fanIn) }
   return { dist: 'normal', a: Math.sqrt(2 / (init === 'fan-in-normal' ? fanIn : fanOut)) }
 }
 
-/** How many numbers weights are together with a bias for each output channel, where there is one. */
-export type WithBias<Weights extends string, Out extends number, Bias> = Bias extends true ? AddLow<Weights, Low<Out>> : Weights
-
 /** PyTorch's bias is uniform by default; torchvision starts it at zero where it chooses the weights' distribution. */
-export const biasInit = (init: WeightInit, fanIn: number): Init =>
+const biasInit = (init: WeightInit, fanIn: number): Init =>
   init === 'fan-in-uniform' ? { dist: 'uniform', a: 1 / Math.sqrt(fanIn) } : { dist: 'constant', a: 0 }
+
+/** The weight and the bias. Fans are counted as PyTorch counts them: of any weight as if it were a convolution's. */
+export const weightAndBias = (l: Weighted, shape: readonly number[]): readonly ParamSpec[] => {
+  const [rows, columns, area] = [shape[0]!, shape[1]!, elementsOf(shape.slice(2))]
+  return [
+    { name: 'weight', shape, init: weightInit(l.init, columns * area, rows * area) },
+    ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, columns * area) }] : []),
+  ]
+}

@@ -6,54 +6,31 @@ import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
 import type { Layer, Shape } from '../net'
 import type { Low, MulLow } from '../numbers/naturals'
 import { layerCodec } from './codecs'
-import { biasInit, initCodec, type WeightInit, type WithBias, weightInit } from './init'
+import { weightAndBias, weightFields, weighted, type Weighted, type WeightOptions, type WithBias } from './init'
 import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 
-export interface Linear<Name extends string, Out extends number, Bias extends boolean = true> extends Layer<'linear', Name> {
-  readonly out: Out
-  readonly bias: Bias
-  readonly init: WeightInit
-  /** What the parameters' names start with, when that is not the layer's name. */
-  readonly param?: string
-}
+export interface Linear<Name extends string, Out extends number, Bias extends boolean = true>
+  extends Layer<'linear', Name>,
+    Weighted<Out, Bias> {}
 /** Linear at each pixel. */
 export interface PixelLinear<Name extends string, Out extends number, Bias extends boolean = true>
-  extends Layer<'pixelLinear', Name> {
-  readonly out: Out
-  readonly bias: Bias
-  readonly init: WeightInit
-  readonly param?: string
-}
-
-export interface LinearOptions<B extends boolean = boolean> {
-  /** Whether it adds a bias; true unless said otherwise. */
-  readonly bias?: B
-  readonly init?: WeightInit
-  readonly param?: string
-}
-
-const fields = <N extends string, O extends number, B extends boolean>(name: N, out: O, options: LinearOptions<B>) => ({
-  name,
-  out,
-  bias: options.bias ?? (true as B),
-  init: options.init ?? ('fan-in-uniform' as const),
-  ...(options.param === undefined ? {} : { param: options.param }),
-})
+  extends Layer<'pixelLinear', Name>,
+    Weighted<Out, Bias> {}
 
 /** @example linear('fc', 1000) */
 export const linear = <N extends string, O extends number, B extends boolean = true>(
   name: N,
   out: O,
-  options: LinearOptions<B> = {},
-): Linear<N, O, B> => ({ kind: 'linear', ...fields(name, out, options) })
+  options: WeightOptions<B> = {},
+): Linear<N, O, B> => ({ kind: 'linear', name, ...weighted(out, options) })
 
 /** A 1x1 convolution whose weights are [out,C]. @example pixelLinear('mlp.0', 384) */
 export const pixelLinear = <N extends string, O extends number, B extends boolean = true>(
   name: N,
   out: O,
-  options: LinearOptions<B> = {},
-): PixelLinear<N, O, B> => ({ kind: 'pixelLinear', ...fields(name, out, options) })
+  options: WeightOptions<B> = {},
+): PixelLinear<N, O, B> => ({ kind: 'pixelLinear', name, ...weighted(out, options) })
 
 type OutOf<L> = L extends { readonly out: infer O extends number } ? O : never
 
@@ -96,24 +73,20 @@ declare module '../net' {
 
 type AnyLinear = Linear<string, number, boolean> | PixelLinear<string, number, boolean>
 
-const codecFields = { out: t.number, bias: t.boolean, init: initCodec }
 const outputsFault = (l: AnyLinear): string | null => badSize(['number of outputs', l.out, 1])
 const shared: Pick<LayerRule<AnyLinear>, 'params' | 'elaborate'> = {
-  params: (l, [, c]) => [
-    { name: 'weight', shape: [l.out, c], init: weightInit(l.init, c, l.out) },
-    ...(l.bias ? [{ name: 'bias', shape: [l.out], init: biasInit(l.init, c) }] : []),
-  ],
+  params: (l, [, c]) => weightAndBias(l, [l.out, c]),
   elaborate: (_, x, at) => withParams(at, (ps) => emit(at, 'linear', {}, [x, ...ps])),
 }
 
 export const linearRule: LayerRule<Linear<string, number, boolean>> = {
-  codec: layerCodec('linear', codecFields, { param: t.string }),
+  codec: layerCodec('linear', weightFields, { param: t.string }),
   fault: (l, input) => outputsFault(l) ?? (input[2] === 1 && input[3] === 1 ? null : notFlat(shapeText(input))),
   ...shared,
 }
 
 export const pixelLinearRule: LayerRule<PixelLinear<string, number, boolean>> = {
-  codec: layerCodec('pixelLinear', codecFields, { param: t.string }),
+  codec: layerCodec('pixelLinear', weightFields, { param: t.string }),
   fault: outputsFault,
   ...shared,
 }

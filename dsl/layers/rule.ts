@@ -50,7 +50,7 @@ export interface LayerRule<L extends Net = Net> {
 // ---------------------------------------------------------------- sizes that must be whole numbers
 
 /** What a size is, the size, and the least that is legal. */
-type SizeCheck = readonly [what: string, size: Extent, least: 0 | 1]
+export type SizeCheck = readonly [what: string, size: Extent, least: 0 | 1]
 
 type SizeOk<N extends number, Least extends number> =
   IsWhole<N> extends true ? ((N extends 0 ? Least : 0) extends 0 ? true : false) : false

@@ -1,7 +1,6 @@
 // What rules do with the graph under construction. In: a site, operands. Out: refs, or the builder's error.
 // Parameters are called '<weights>.<name>' as in PyTorch.
-import { type Either, map } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
+import type { Either } from 'fp-ts/Either'
 import type { GraphError } from '../../staging/core/errors'
 import type { AnyAttrs, Ref } from '../../staging/ops/op'
 import type { LayerPosition } from './rule'
@@ -10,16 +9,6 @@ import type { LayerPosition } from './rule'
 export const withParams = (at: LayerPosition, use: (refs: readonly Ref[]) => Either<GraphError, Ref>): Either<GraphError, Ref> =>
   use(at.params.map((p) => at.graph[p.role ?? 'param'](p.name === '' ? at.weights : `${at.weights}.${p.name}`, p.shape, p.init)))
 
-export const emitMany = (
-  at: LayerPosition,
-  kind: string,
-  attrs: AnyAttrs,
-  ins: readonly Ref[],
-): Either<GraphError, readonly Ref[]> => at.graph.op(kind, attrs, ins, at.layer)
-
 /** Appends an op of one output. */
 export const emit = (at: LayerPosition, kind: string, attrs: AnyAttrs, ins: readonly Ref[]): Either<GraphError, Ref> =>
-  pipe(
-    emitMany(at, kind, attrs, ins),
-    map((outs) => outs[0]!),
-  )
+  at.graph.one(kind, attrs, ins, at.layer)

@@ -9,6 +9,7 @@ import type { StepOf, Trainable } from '../trainable'
 import type { Loss, Optimizer } from '../training'
 import type { LeastBytes, NumbersKept } from './bytes'
 import type { TensorsOf } from './order'
+import type { TileRange } from './prescription'
 import type { AnySite, SitesOfTensors } from './sites'
 import type {
   BudgetTooSmall,
@@ -24,25 +25,22 @@ import type {
 /** The options, when nothing is wrong with them; sizes that are not literals are left to run time. */
 export type CheckedOptions<M extends Trainable, O> = WithFault<O, FaultOf<M, O>>
 
-interface OptionFault<Key extends string, Reason extends string> {
-  index: null
-  key: Key
-  reason: Reason
-}
-export interface TileFault<Index extends number, Key extends string, Reason extends string> {
+interface Fault<Index, Key extends string, Reason extends string> {
   index: Index
   key: Key
   reason: Reason
 }
+export type OptionFault<Key extends string, Reason extends string> = Fault<null, Key, Reason>
+export type TileFault<Index extends number, Key extends string, Reason extends string> = Fault<Index, Key, Reason>
 
-type WithFault<O, F> = F extends null
+export type WithFault<O, F> = F extends null
   ? O
   : F extends OptionFault<infer Key, infer Reason>
     ? { [K in keyof O]: K extends Key ? Reason : O[K] }
     : F extends TileFault<infer I, infer Key, infer Reason>
       ? { [K in keyof O]: K extends 'tiles' ? WithTile<O[K], `${I}`, Key, Reason> : O[K] }
       : O
-type WithTile<Ts, I extends string, Key extends string, Reason extends string> = {
+export type WithTile<Ts, I extends string, Key extends string, Reason extends string> = {
   [J in keyof Ts]: J extends I
     ? { [K in keyof Ts[J] | Key]: K extends Key ? Reason : K extends keyof Ts[J] ? Ts[J][K] : never }
     : Ts[J]
@@ -90,10 +88,7 @@ type BudgetFault<M extends Trainable, O> = O extends { readonly budget: infer B 
 
 // ---------------------------------------------------------------- ranges of tiles
 
-interface AnyRange {
-  readonly from: string
-  readonly to: string
-}
+type AnyRange = Pick<TileRange, 'from' | 'to'>
 type CountOf<T, D extends string> = T extends { readonly [K in D]: infer N extends number } ? N : 1
 /** The dimensions along which a range has tiles; counts that are not literals are not checked. */
 type TiledDims<T> =

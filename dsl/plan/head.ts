@@ -3,21 +3,16 @@
 // peak over the budget at `peak`. At run time src/stage/planmodule.ts derives the same literals from the plan and compares.
 import type { Compare } from '../numbers/naturals'
 import type { Resized, StepOf } from '../trainable'
-import type { TileFault, TilesFault } from './checked'
+import type { OptionFault, TileFault, TilesFault, WithFault, WithTile } from './checked'
 import type { Described, StepFrom, TensorsFrom } from './described'
+import type { TileRange } from './prescription'
 import type { SitesOfTensors } from './sites'
 import type { Stale } from './stalestep'
 import type { OverDevice, PeakOverBudget } from './words'
 
-export interface PlannedSegment {
+/** From the first to the last named layer. */
+export interface PlannedSegment extends TileRange {
   readonly phase: 'forward' | 'recompute' | 'backward' | 'update' | 'step'
-  /** The first and the last named layer. */
-  readonly from: string
-  readonly to: string
-  /** Tiles along each dimension; 1 unless given. */
-  readonly B?: number
-  readonly H?: number
-  readonly W?: number
 }
 export interface PlanHead extends Described {
   readonly model: string
@@ -38,19 +33,16 @@ export interface PlanHead extends Described {
 
 export type CheckedHead<T, P extends PlanHead> = WithHeadFault<P, HeadFault<T, P>>
 
-type WithHeadFault<P extends PlanHead, F> = F extends null
-  ? P
-  : F extends TileFault<infer I, infer Key, infer Reason>
-    ? { [K in keyof P]: K extends 'segments' ? WithReason<P[K], ForwardAt<P['segments'], I>, Key, Reason> : P[K] }
-    : F extends { key: infer Key; text: infer Text }
-      ? { [K in keyof P]: K extends Key ? Text : P[K] }
-      : never
+type WithHeadFault<P extends PlanHead, F> =
+  F extends TileFault<infer I, infer Key, infer Reason>
+    ? { [K in keyof P]: K extends 'segments' ? WithTile<P[K], ForwardAt<P['segments'], I>, Key, Reason> : P[K] }
+    : WithFault<P, F>
 
 type HeadFault<T, P extends PlanHead> =
   Stale<StepOf<T>, StepFrom<P, T extends Resized<unknown> ? false : true>> extends infer S extends string
-    ? { index: null; key: 'model'; text: S }
+    ? OptionFault<'model', S>
     : Compare<P['peak'], P['budget']> extends 'more'
-      ? { index: null; key: 'peak'; text: PeakOverBudget<`${P['peak']}`, `${P['budget']}`> }
+      ? OptionFault<'peak', PeakOverBudget<`${P['peak']}`, `${P['budget']}`>>
       : Forward<P['segments']> extends readonly []
         ? null
         : TilesFault<Forward<P['segments']>, SitesOfTensors<TensorsFrom<P>>>
@@ -78,9 +70,6 @@ type ForwardAt<
       : ForwardAt<Rest, I, [...Seen, 0], [...At, 0]>
     : ForwardAt<Rest, I, Seen, [...At, 0]>
   : never
-type WithReason<Ss, At, Key extends string, Reason extends string> = {
-  [J in keyof Ss]: J extends At ? { [K in keyof Ss[J]]: K extends Key ? Reason : Ss[J][K] } : Ss[J]
-}
 
 // ---------------------------------------------------------------- a plan and a device
 

@@ -11,11 +11,8 @@ import type { AnySite, SitesOf } from './sites'
 // ---------------------------------------------------------------- a range of layers
 
 /** What is known of the layers from one to another, both included, in execution order. */
-export interface LayerRange<From extends string, To extends string, Ft extends Dim, Parameters extends number> {
-  readonly from: From
-  readonly to: To
-  /** The dimensions along which all of them are FT-compatible. */
-  readonly ft: readonly Ft[]
+export interface LayerRange<From extends string, To extends string, Ft extends Dim, Parameters extends number>
+  extends FtSegment<From, To, Ft> {
   readonly parameters: Parameters
 }
 
@@ -68,10 +65,11 @@ export const rangeOf = <M extends Model, From extends LayerNames<M>, To extends 
 
 // ---------------------------------------------------------------- maximal segments
 
-/** The layers from one to another and the dimensions along which tiles can run through all of them. */
-export interface FtSegment<From extends string, To extends string, Ft extends Dim> {
+/** Layers from one to another: their names, or their places. */
+export interface FtSegment<From, To, Ft extends Dim> {
   readonly from: From
   readonly to: To
+  /** The dimensions along which all of them are FT-compatible, so that tiles can run through them. */
   readonly ft: readonly Ft[]
 }
 
@@ -125,20 +123,12 @@ const extended = (s: Shape): readonly Dim[] => TILED.filter((d) => s[DIMS.indexO
 const tileable = (l: LayerReport): readonly Dim[] =>
   extended(l.sums.length === 0 ? l.output : l.input).filter((d) => l.ft.includes(d) || l.sums.includes(d))
 
-interface OpenSegment {
-  readonly from: number
-  readonly ft: readonly Dim[]
-}
 /** A maximal segment by the places of its first and last layer; a layer that sums stands in two. */
-export interface SegmentPlaces {
-  readonly from: number
-  readonly to: number
-  readonly ft: readonly Dim[]
-}
+export type SegmentPlaces = FtSegment<number, number, Dim>
 
 export const segmentPlaces = (layers: readonly LayerReport[]): readonly SegmentPlaces[] => {
   const found: SegmentPlaces[] = []
-  let open: OpenSegment | null = null
+  let open: Omit<SegmentPlaces, 'to'> | null = null
   let last = 0
   for (const [i, l] of layers.entries()) {
     if (l.kind === 'identity') continue

@@ -2,9 +2,12 @@
 // ours, not of the user's: it ends the process with the claim and what spoke against it.
 import { type Either, isLeft } from 'fp-ts/Either'
 
-export const certain =
-  (claim: string) =>
-  <E, A>(made: Either<E, A>): A => {
-    if (isLeft(made)) throw new Error(`${claim}: ${JSON.stringify(made.left)}`)
+export const certain = (claim: string) => orThrow((spoke: unknown) => `${claim}: ${JSON.stringify(spoke)}`)
+
+/** For the surface that scripts call: what went wrong is an exception there, in words. */
+export const orThrow =
+  <E>(words: (e: E) => string) =>
+  <A>(made: Either<E, A>): A => {
+    if (isLeft(made)) throw new Error(words(made.left))
     return made.right
   }

@@ -1,5 +1,17 @@
-// What a pair of objects determines is worked out once. In: a pure function of two objects. Out: the same function, which
-// remembers its answers as long as the objects live.
+// What is determined once is worked out once. In: a function of two objects, or of a key that may fail. Out: its answers, remembered
+// as long as the objects live, or as the map does that holds them.
+import { type Either, right, tap } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+
+/** What is known of a key, or what `make` makes of it, which is known from then on. */
+export const once = <K, E, A>(known: Map<K, A>, key: K, make: (key: K) => Either<E, A>): Either<E, A> =>
+  known.has(key)
+    ? right(known.get(key)!)
+    : pipe(
+        make(key),
+        tap((made) => right(known.set(key, made))),
+      )
+
 export const onceForPair = <A extends object, B extends object, T>(f: (a: A, b: B) => T): ((a: A, b: B) => T) => {
   const known = new WeakMap<A, WeakMap<B, T>>()
   return (a, b) => {

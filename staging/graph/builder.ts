@@ -1,7 +1,7 @@
 // Graphs under construction: leaves are declared, ops appended with their shape rule run at once.
 // In: names, shapes, kinds, attributes. Out: an immutable Graph in depth-first order, or the first GraphError.
 // Invariant: a Ref is the value's id for ever; a leaf that is not legal makes every op that reads it fail with its error.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref } from '../ops/op'
 import { sameShape } from '../ops/rules'
@@ -108,6 +108,11 @@ export class GraphBuilder {
     const checkedOp = checkOp({ kind, layer, attrs, ins: ins.map((r) => this.value(r)), given: place.given ?? [] })
     if (isLeft(checkedOp)) return checkedOp
     return right(this.append(checkedOp.right, ins, layer, place.phase ?? 'forward'))
+  }
+
+  /** The same of an op of one output. */
+  one(...request: Parameters<GraphBuilder['op']>): Either<GraphError, Ref> {
+    return map((outs: readonly Ref[]) => outs[0]!)(this.op(...request))
   }
 
   /** Says of which value a gradient is the gradient. */
