@@ -1,7 +1,7 @@
 // The zoo: every network that has a name on the command line. In: the files of models/, one family each, listed when this
 // is loaded: adding a network touches its family's file and nothing else. Out: the network as a checked model with its default
 // input and the loss it is trained with, or as a step; its type stands in the family's default export.
-import { type Either, left, right } from 'fp-ts/Either'
+import { type Either, toError, tryCatch } from 'fp-ts/Either'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Family, type Loss, modelAt, type Net, type Network, type Shape, type StepNetwork, type Trainable } from '../dsl'
@@ -25,13 +25,11 @@ const familyNames: readonly string[] = readdirSync(folder)
   .flatMap((file) => /^(\w+)\.[jt]s$/.exec(file)?.[1] ?? [])
   .sort()
 
-const stepAt = (name: string, n: StepNetwork, input: Shape): Either<GraphError, Trainable> => {
-  try {
-    return right(n.step(input))
-  } catch (e) {
-    return left({ tag: 'ModelInvalid', at: name, reason: (e as Error).message })
-  }
-}
+const stepAt = (name: string, n: StepNetwork, input: Shape): Either<GraphError, Trainable> =>
+  tryCatch(
+    () => n.step(input),
+    (e) => ({ tag: 'ModelInvalid', at: name, reason: toError(e).message }),
+  )
 
 const entry = (family: string, name: string, n: Network | StepNetwork): ZooEntry => {
   const at = { name, family, defaultInput: n.input }

@@ -5,6 +5,5 @@ import type { Done, Output } from './output'
 
 export const runDoctor = (out: Output): Done => {
   const report = doctor()
-  out.answer(report, reportText(report))
-  return right(undefined)
+  return right(out.answer(report, reportText(report)))
 }

@@ -1,10 +1,11 @@
 // `spillway models`: the zoo. Out: name, parameters, layers and default input of each network.
 import * as E from 'fp-ts/Either'
-import { isLeft, right } from 'fp-ts/Either'
+import { right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { elaborate } from '../../dsl'
 import { zoo, type ZooEntry } from '../zoo'
 import { elementsOf } from '../../staging/core/box'
+import { certain } from '../../staging/core/certain'
 import { lossName } from '../../staging/ops/loss'
 import { showCount, showShape } from '../report/format'
 import { stepWith } from '../stage/prepare'
@@ -19,13 +20,12 @@ interface Row {
 }
 
 const rowOf = (entry: ZooEntry): Row => {
-  const elaborated = pipe(
+  const { graph, objectives, layers } = pipe(
     entry.build(),
     E.chainW((model) => stepWith(model, entry)),
     E.chainW((step) => elaborate(step, entry.name)),
+    certain(`the zoo's ${entry.name} builds`),
   )
-  if (isLeft(elaborated)) throw new Error(`the zoo's ${entry.name} does not build`)
-  const { graph, objectives, layers } = elaborated.right
   return {
     name: entry.name,
     parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
@@ -40,12 +40,6 @@ const line = (name: string, parameters: string, layers: string, input: string, l
 
 export const listModels = (out: Output): Done => {
   const rows = zoo.map(rowOf)
-  out.answer(
-    { models: rows },
-    [
-      line('name', 'parameters', 'layers', 'input', 'loss'),
-      ...rows.map((r) => line(r.name, showCount(r.parameters), String(r.layers), showShape(r.input), r.loss)),
-    ].join('\n'),
-  )
-  return right(undefined)
+  const lines = rows.map((r) => line(r.name, showCount(r.parameters), String(r.layers), showShape(r.input), r.loss))
+  return right(out.answer({ models: rows }, [line('name', 'parameters', 'layers', 'input', 'loss'), ...lines].join('\n')))
 }

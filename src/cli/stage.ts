@@ -3,28 +3,22 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import type { Precision } from '../../staging/devices'
-import { type Algorithms, precisionOf } from '../../staging/plan/plan'
+import { precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
 import { machineNamed, type MachineOptions } from '../machine/machine'
 import { tryLoadPlan } from '../stage/planfile'
 import { prepare, type Prepared } from '../stage/prepare'
-import { describePlan, type Staged, stagePrepared } from '../stage/stage'
+import { describePlan, type Staged, type StageOptions, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
 import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf } from './own'
 
-export interface StagingOptions extends InputOptions, OwnOptions {
-  readonly budget?: number
-  readonly strategy?: string
-  readonly machine?: string
-  readonly allocator?: string
-  readonly algorithms?: Algorithms
-  readonly spill?: string
-  readonly threads?: number
-  readonly throttle?: number
-  readonly precision?: Precision
+export interface StagingOptions
+  extends InputOptions,
+    OwnOptions,
+    MachineOptions,
+    Pick<StageOptions, 'budget' | 'strategy' | 'machine' | 'allocator'> {
   readonly plan?: string
 }
 
@@ -36,21 +30,13 @@ export interface StagedModel {
 /** What a plan file has decided already. */
 const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'precision', ...OWN_OPTIONS] as const
 
-const machineOptions = (o: StagingOptions): MachineOptions => ({
-  spill: o.spill,
-  threads: o.threads,
-  throttle: o.throttle,
-  algorithms: o.algorithms,
-  precision: o.precision,
-})
-
 const fromFile = (file: string, modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
   const given = DECIDED.filter((k) => o[k] !== undefined)
   if (given.length) return E.left(usage(`${given.map(flagOf).join(', ')} cannot be given with --plan: the plan has decided it`))
   return pipe(
     tryLoadPlan(file),
     E.bindTo('plan'),
-    E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...machineOptions(o), precision: precisionOf(plan) })),
+    E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, precision: precisionOf(plan) })),
     E.bind('named', ({ plan }) => {
       const [batch, , height, width] = plan.graph.values.find((v) => v.role === 'input')!.shape
       return modelNamed(modelText, { batch, height, width })
@@ -73,7 +59,7 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
     E.bindTo('named'),
     E.bind('loss', ({ named }) => lossOf(o, named.loss)),
     E.bind('optimizer', () => optimizerOf(o)),
-    E.bind('machine', () => machineNamed(o.machine ?? 'cpu', machineOptions(o))),
+    E.bind('machine', () => machineNamed(o.machine ?? 'cpu', o)),
     E.bind('prepared', ({ named: { name, model }, loss, optimizer, machine }) =>
       prepare(model, machine, {
         loss,

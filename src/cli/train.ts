@@ -21,19 +21,8 @@ import type { Done, Output } from './output'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 import { tilesOf } from '../../staging/plan/plan'
 
-export interface TrainCommandOptions extends StagingOptions {
-  readonly steps?: number
-  readonly data?: string
-  readonly samples?: number
-  readonly seed?: number
+export interface TrainCommandOptions extends StagingOptions, Partial<TrainOptions> {
   readonly device?: string
-  readonly hostMemory?: number
-  readonly checkpointDir?: string
-  readonly checkpointEvery?: number
-  readonly resume?: boolean
-  readonly weights?: string
-  readonly save?: string
-  readonly log?: string
   readonly report?: string
 }
 
@@ -137,40 +126,6 @@ const writeReport = (o: TrainCommandOptions, staged: Staged, out: Output): Eithe
   )
 }
 
-const trainOptions = (o: TrainCommandOptions): TrainOptions => {
-  const {
-    data,
-    samples,
-    seed,
-    spill,
-    threads,
-    throttle,
-    hostMemory,
-    checkpointDir,
-    checkpointEvery,
-    resume,
-    weights,
-    save,
-    log,
-  } = o
-  return {
-    steps: o.steps ?? DEFAULT_STEPS,
-    data,
-    samples,
-    seed,
-    spill,
-    threads,
-    throttle,
-    hostMemory,
-    checkpointDir,
-    checkpointEvery,
-    resume,
-    weights,
-    save,
-    log,
-  }
-}
-
 const RUNS_ON_PAGES = `what runs are plan-time pages; other allocators are for 'plan', which replays them`
 
 /** All that is known before the first step: the call is right, and there is a plan for this device. */
@@ -182,7 +137,7 @@ const prepared = (
   pipe(
     E.Do,
     E.bind('device', () => deviceOf(o)),
-    E.bind('options', () => checkedOptions(trainOptions(o))),
+    E.bind('options', () => checkedOptions({ ...o, steps: o.steps ?? DEFAULT_STEPS })),
     E.filterOrElse(
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),

@@ -4,18 +4,17 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import type { Either } from 'fp-ts/Either'
 import type { DeviceName, Precision } from '../../staging/devices'
+import type { DType } from '../../staging/graph/graph'
 import { type SpillwayError, SpillwayException } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
 import { packageFolder } from '../files/version'
-
-export type NativeDType = 'f32' | 'f64' | 'i32' | 'bf16'
 
 /** One operand of a single kernel. Dense where no strides are given: activations channels-last, others in natural order. */
 export interface NativeOperand {
   readonly dims: readonly number[]
   /** When trailing dims are left out or padded; default: how many dims there are. */
   readonly rank?: number
-  readonly dtype?: NativeDType
+  readonly dtype?: DType
   /** Where the box lies in the whole value, and the whole value's dims; default: the box is the whole. */
   readonly origin?: readonly number[]
   readonly extent?: readonly number[]
@@ -61,7 +60,7 @@ export interface NativeWay {
 /** What a device can do, whatever this machine has. */
 export interface NativeDevice {
   readonly name: string
-  readonly dtype: NativeDType
+  readonly dtype: DType
   readonly precisions: readonly Precision[]
   /** The operators that it has, by name. */
   readonly kernels: readonly string[]
@@ -143,7 +142,7 @@ export interface SessionOptions {
 export interface Binding {
   readonly name: string
   readonly role: 'param' | 'state' | 'input' | 'target' | 'loss'
-  readonly dtype: NativeDType
+  readonly dtype: DType
   readonly shape: readonly number[]
 }
 

@@ -6,11 +6,12 @@ import * as os from 'node:os'
 import * as path from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { constUndefined, pipe } from 'fp-ts/function'
+import { pipe } from 'fp-ts/function'
 import * as J from 'fp-ts/Json'
 import type * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
 import { addonFile } from '../device/native'
+import { attempt } from '../errors/exceptions'
 
 export interface Probe {
   readonly read: (file: string) => string | undefined
@@ -28,8 +29,6 @@ export interface Probe {
   /** Whether files there can be read and written past the page cache. */
   readonly directIo: (folder: string) => boolean
 }
-
-const attempt = <A>(f: () => A): A | undefined => E.toUnion(E.tryCatch(f, constUndefined))
 
 const tryDirect = (folder: string): boolean => {
   const file = path.join(folder, `.spillway-doctor-${process.pid}.tmp`)

@@ -2,6 +2,7 @@
 // user's file. Out: Either; and for scripts, the other way round. Invariant: only what these may rightly throw becomes a
 // value: a fault of our own goes on as the exception that it is.
 import * as E from 'fp-ts/Either'
+import { constUndefined } from 'fp-ts/function'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import { type FileKind, type SpillwayError, SpillwayException } from './errors'
 
@@ -36,6 +37,9 @@ export const whilePlanning = <A>(plan: () => E.Either<SpillwayError, A>): E.Eith
       throw e
     }),
   )
+
+/** What is done without where it cannot be had. */
+export const attempt = <A>(f: () => A): A | undefined => E.toUnion(E.tryCatch(f, constUndefined))
 
 /** A resource for as long as it is used, however that ends: an exception goes on, but not past the closing. */
 export const using =

@@ -29,10 +29,7 @@ export interface TensorFile {
 }
 
 /** A tensor to be written; its bytes are asked for when their turn comes, so that only one is in memory. */
-export interface NewTensor {
-  readonly name: string
-  readonly type: TensorType
-  readonly shape: readonly number[]
+export interface NewTensor extends Pick<StoredTensor, 'name' | 'type' | 'shape'> {
   readonly read: () => Either<SpillwayError, Uint8Array>
 }
 

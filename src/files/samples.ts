@@ -6,7 +6,9 @@ import { basename, join, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import { sameShape } from '../../staging/core/box'
 import { type Graph, isFed, type Value } from '../../staging/graph/graph'
+import { shapeText } from '../../staging/ops/op'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { type NpyType, openNpy } from './npy'
@@ -123,10 +125,7 @@ const listSamples = (path: string, names: readonly string[]): Either<SpillwayErr
 // ---------------------------------------------------------------- against the model
 
 /** Samples of [C,H,W] that follow each other in one file, in C order. */
-export interface FileTensor {
-  readonly path: string
-  readonly offset: number
-  readonly type: ElementType
+export interface FileTensor extends Pick<StoredArray, 'path' | 'offset' | 'type'> {
   readonly samples: number
   readonly shape: readonly [c: number, h: number, w: number]
 }
@@ -135,14 +134,11 @@ export type DataFiles = ReadonlyMap<string, readonly FileTensor[]>
 
 export const sampleCount = (files: readonly FileTensor[]): number => files.reduce((n, f) => n + f.samples, 0)
 
-const sameDims = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((d, i) => d === b[i])
-const text = (s: readonly number[]): string => `[${s.join(',')}]`
-
 /** How many samples of [C,H,W] an array holds; class labels may leave out dimensions of 1. */
 export const samplesOf = (shape: readonly number[], sample: readonly number[], labels: boolean): number | undefined => {
   const forms = labels ? [sample, sample.filter((d) => d !== 1)] : [sample]
-  if (forms.some((f) => sameDims(shape, f))) return 1
-  return forms.some((f) => sameDims(shape.slice(1), f)) ? shape[0] : undefined
+  if (forms.some((f) => sameShape(shape, f))) return 1
+  return forms.some((f) => sameShape(shape.slice(1), f)) ? shape[0] : undefined
 }
 
 const fitted = (array: StoredArray, value: Value, name: string): Either<SpillwayError, FileTensor> => {
@@ -152,7 +148,7 @@ const fitted = (array: StoredArray, value: Value, name: string): Either<Spillway
   if (samples === undefined || samples === 0)
     return refused(
       array.path,
-      `${array.what} is ${text(array.shape)}, the model's ${name} is [N,${sample.join(',')}] or ${text(sample)}` +
+      `${array.what} is ${shapeText(array.shape)}, the model's ${name} is [N,${sample.join(',')}] or ${shapeText(sample)}` +
         `${labels ? ', where dimensions of 1 may be left out' : ''}`,
     )
   if (labels && array.type.startsWith('f'))

@@ -137,12 +137,21 @@ const timesOf = (native: Native, threads: number): Timed => {
   return { profile, times }
 }
 
-const learnInto = (profile: KeptProfile, plan: Plan, seconds: Float64Array, link: Link): void => {
-  if (learn(profile.inSteps, plan, seconds, link)) profile.save()
-}
+type Taught = Pick<LocalMachine, 'asInSteps' | 'learnFromSteps' | 'saveProfile'>
 
-/** What steps teach a machine whose plans go by fixed numbers. */
-const UNTAUGHT: Pick<LocalMachine, 'asInSteps' | 'learnFromSteps'> = { asInSteps: (plan) => plan, learnFromSteps: () => {} }
+/** What is kept of a machine that is measured; steps of `n` threads have a profile of their own. */
+const taughtBy = ({ profile, times }: Timed, link: Link, profileFor: (n?: number) => KeptProfile = () => profile): Taught => ({
+  asInSteps: (plan) => asInSteps(profile.inSteps, plan),
+  learnFromSteps: (plan, seconds, n) => {
+    if (learn(profileFor(n).inSteps, plan, seconds, link)) profileFor(n).save()
+  },
+  saveProfile: () => {
+    if (times.isNew() || profile.isNew()) profile.save()
+  },
+})
+
+/** Plans go by fixed numbers. */
+const UNTAUGHT: Taught = { asInSteps: (plan) => plan, learnFromSteps: () => {}, saveProfile: () => {} }
 
 const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const threads = o.threads ?? native.deviceInfo().threads
@@ -165,11 +174,7 @@ const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: firstScratch('cpu', ways),
     ...(o.algorithms === 'fixed' ? {} : { choices: timedChoices(ways, times) }),
-    asInSteps: (plan) => asInSteps(profile.inSteps, plan),
-    learnFromSteps: (plan, seconds, n = threads) => learnInto(timesOf(native, n).profile, plan, seconds, link),
-    saveProfile: () => {
-      if (times.isNew() || profile.isNew()) profile.save()
-    },
+    ...taughtBy({ profile, times }, link, (n = threads) => timesOf(native, n).profile),
   }
 }
 
@@ -241,11 +246,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
     workspace: firstScratch('cuda', first),
     ...(o.algorithms === 'fixed' ? {} : { choices: timedChoices(libraryWays(first, all, o.algorithms ?? 'measured'), times) }),
-    asInSteps: (plan) => asInSteps(profile.inSteps, plan),
-    learnFromSteps: (plan, seconds) => learnInto(profile, plan, seconds, link),
-    saveProfile: () => {
-      if (times.isNew() || profile.isNew()) profile.save()
-    },
+    ...taughtBy({ profile, times }, link),
   }
 }
 
@@ -276,7 +277,6 @@ const plainMachine = (native: Native, device: 'ref' | 'null', o: MachineOptions)
     seconds: fixedSeconds(device === 'ref' ? 5e8 : 1e11, dtype),
     workspace: firstScratch(device, waysOf(native, device, { threads: o.threads }, 1)),
     ...UNTAUGHT,
-    saveProfile: () => {},
   }
 }
 
@@ -302,7 +302,7 @@ const hasPrecision = (native: Native, device: DeviceName, precision: Precision):
 const simulatedMachine = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   o.precision !== undefined && o.precision !== 'fp32'
     ? left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
-    : right({ ...namedMachines[name]!, tier: tierOf(o.spill), ...UNTAUGHT, saveProfile: () => {} })
+    : right({ ...namedMachines[name]!, tier: tierOf(o.spill), ...UNTAUGHT })
 
 const isBuilt = (native: Native, name: DeviceName): Either<SpillwayError, void> => {
   const { devices } = native.deviceInfo()

@@ -6,14 +6,9 @@ import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { attempt } from '../errors/exceptions'
 
-const read = (path: string): string | undefined => {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return undefined
-  }
-}
+const read = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
 const numberIn = (path: string): number | undefined => {
   const n = Number(read(path)?.trim() || 'none')
   return Number.isFinite(n) ? n : undefined
@@ -80,7 +75,7 @@ export class PeakMemory {
 
   private sample(): void {
     const t0 = performance.now()
-    this.peak = Math.max(this.peak, proportionalBytes() ?? process.memoryUsage().rss)
+    this.bytes()
     const cost = performance.now() - t0
     this.timer = setTimeout(() => this.sample(), Math.max(50, 500 * cost))
     this.timer.unref()

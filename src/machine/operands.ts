@@ -4,6 +4,7 @@
 // rows [0,10). 9 rows in: it lies at the top edge. 8 rows in: it is the whole image.
 import { DIMS, type Dim } from '../../staging/core/box'
 import type { DType, Float } from '../../staging/graph/graph'
+import type { KernelRequest, NativeOperand } from '../device/native'
 import {
   type AnyAttrs,
   type CallShapes,
@@ -17,12 +18,8 @@ import {
 import { storedAs } from '../../staging/ops/elements'
 import { opDef } from '../../staging/ops/registry'
 
-export interface NativeOperand {
-  readonly dims: readonly number[]
-  readonly origin: readonly number[]
-  readonly extent: readonly number[]
-  readonly dtype: DType
-}
+/** Where a box lies in its value, all of it said. */
+export type PlacedOperand = Required<Omit<NativeOperand, 'rank'>>
 
 interface Placed {
   readonly origin: number
@@ -77,13 +74,8 @@ const startsOf = (def: OpDef, attrs: AnyAttrs, s: CallShapes, slots: readonly Op
   return { B: along('B', 0), C: along('C', 1), H: along('H', 2), W: along('W', 3) }
 }
 
-export interface NativeCall {
-  /** The operator's wire number. */
-  readonly kind: number
-  readonly attrs: readonly number[]
-  readonly ins: readonly NativeOperand[]
-  readonly outs: readonly NativeOperand[]
-}
+/** Its kind by wire number. */
+export type NativeCall = Pick<KernelRequest<PlacedOperand>, 'kind' | 'attrs' | 'ins' | 'outs'>
 
 /** Attributes in wire order. */
 export const wireAttrs = (def: OpDef, attrs: AnyAttrs): readonly number[] => Object.keys(def.fields).map((k) => attrs[k]!)
@@ -99,12 +91,12 @@ export const nativeCall = (kind: string, attrs: AnyAttrs, s: CallShapes, float: 
   const ins = s.ins.map((shape, i): OperandShape => ({ def: inputDef(def, i), shape }))
   const outs = s.outs.map((shape, i): OperandShape => ({ def: def.outs[Math.min(i, def.outs.length - 1)]!, shape }))
   if (s.at) {
-    const known = (slots: readonly OperandShape[], at: readonly Whereabouts[]): readonly NativeOperand[] =>
+    const known = (slots: readonly OperandShape[], at: readonly Whereabouts[]): readonly PlacedOperand[] =>
       slots.map(({ def: o, shape }, i) => ({ dims: shape, ...at[i]!, dtype: typeOf(o) }))
     return { kind: def.wire, attrs: wireAttrs(def, attrs), ins: known(ins, s.at.ins), outs: known(outs, s.at.outs) }
   }
   const starts = startsOf(def, attrs, s, [...ins, ...outs])
-  const operand = ({ def: o, shape }: OperandShape): NativeOperand => {
+  const operand = ({ def: o, shape }: OperandShape): PlacedOperand => {
     const dtype = typeOf(o)
     if (shape.length !== 4 || o.role === 'whole') return { dims: shape, origin: shape.map(() => 0), extent: shape, dtype }
     const places = DIMS.map((d, i) => placeAlong(o, attrs, s, d, shape[i]!, starts[d]))

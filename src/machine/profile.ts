@@ -7,6 +7,8 @@ import { cpus, homedir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
+import { positive } from '../../staging/core/codecs'
+import { attempt } from '../errors/exceptions'
 import { writeWholeText } from '../files/whole'
 import type { DeviceInfo } from '../device/native'
 import { version } from '../files/version'
@@ -16,12 +18,6 @@ import type { Measurements } from './timing'
 
 const VERSION = 6
 
-const positive = new t.Type<number>(
-  'Positive',
-  (u): u is number => typeof u === 'number' && u > 0 && Number.isFinite(u),
-  (u, c) => (typeof u === 'number' && u > 0 && Number.isFinite(u) ? t.success(u) : t.failure(u, c)),
-  t.identity,
-)
 const profileCodec = t.strict({
   format: t.literal('spillway-profile'),
   version: t.literal(VERSION),
@@ -74,17 +70,13 @@ const removeOldest = (folder: string, own: string): void => {
 }
 
 const stored = (machine: string): Profile | undefined => {
-  try {
-    const read = profileCodec.decode(JSON.parse(readFileSync(fileOf(machine), 'utf8')))
-    if (isLeft(read) || read.right.machine !== machine) return undefined
-    const { links, seconds, inSteps } = read.right
-    return {
-      links: new Map(Object.entries(links)),
-      measurements: new Map(Object.entries(seconds)),
-      inSteps: new Map(Object.entries(inSteps)),
-    }
-  } catch {
-    return undefined
+  const read = profileCodec.decode(attempt((): unknown => JSON.parse(readFileSync(fileOf(machine), 'utf8'))))
+  if (isLeft(read) || read.right.machine !== machine) return undefined
+  const { links, seconds, inSteps } = read.right
+  return {
+    links: new Map(Object.entries(links)),
+    measurements: new Map(Object.entries(seconds)),
+    inSteps: new Map(Object.entries(inSteps)),
   }
 }
 
@@ -189,13 +181,12 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
         seconds: Object.fromEntries(measurements),
         inSteps: Object.fromEntries(inSteps),
       }
-      try {
+      // A read-only home only costs the next process a few seconds.
+      attempt(() => {
         mkdirSync(cacheFolder(), { recursive: true })
         writeWholeText(fileOf(machine), `${JSON.stringify(profile, null, 1)}\n`)
         removeOldest(cacheFolder(), fileOf(machine))
-      } catch {
-        /* a read-only home only costs the next process a few seconds */
-      }
+      })
     },
   }
 }

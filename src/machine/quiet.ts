@@ -2,6 +2,7 @@
 // others kept busy meanwhile. Invariant: time that a hypervisor gave to others counts as theirs; where the system does not say,
 // nobody was there.
 import { readFileSync } from 'node:fs'
+import { attempt } from '../errors/exceptions'
 
 const TICKS_PER_SECOND = 100
 /** More than this of a processor in others' hands spoils a measurement. */
@@ -9,12 +10,9 @@ const BUSY_PROCESSORS = 0.1
 
 /** Seconds of all processors: user, nice, system, interrupts, stolen. */
 const busySeconds = (): number | undefined => {
-  try {
-    const fields = readFileSync('/proc/stat', 'utf8').split('\n')[0]!.split(/\s+/)
-    return [1, 2, 3, 6, 7, 8].reduce((n, i) => n + Number(fields[i] ?? 0), 0) / TICKS_PER_SECOND
-  } catch {
-    return undefined
-  }
+  const stat = attempt(() => readFileSync('/proc/stat', 'utf8'))
+  const fields = stat?.split('\n', 1)[0]?.split(/\s+/)
+  return fields && [1, 2, 3, 6, 7, 8].reduce((n, i) => n + Number(fields[i] ?? 0), 0) / TICKS_PER_SECOND
 }
 
 const ownSeconds = (): number => {

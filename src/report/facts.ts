@@ -1,13 +1,13 @@
 // The numbers that describe a plan. In: a plan, its timeline, and what only the stager knows (Staging). Out: Facts, and
 // the object that `plan --json` prints. Invariant: everything that can be derived from the plan is derived from it here.
 import { ALIGN_BYTES, alignUp, bytesOf, mostHeld, pagesIn } from '../../staging/core/bytes'
-import { elementsOf, shapeOf } from '../../staging/core/box'
+import { elementsOf } from '../../staging/core/box'
 import { valueBytes, type Graph, isPersistent } from '../../staging/graph/graph'
 import type { Link } from '../../staging/graph/machine'
-import { type CallShapes, inputDef, type OperandDef } from '../../staging/ops/op'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
-import { type Call, type Cell, type Plan, precisionOf, type Residency, type View } from '../../staging/plan/plan'
+import { callShapes } from '../../staging/plan/expand'
+import { type Call, type Cell, type Plan, precisionOf, type Residency, tilesOf } from '../../staging/plan/plan'
 import type { Tier } from '../machine/tier'
 import type { Timeline } from '../../staging/sim/timeline'
 
@@ -37,22 +37,9 @@ export const repeatedCalls = (plan: Plan): readonly boolean[] => {
   })
 }
 
-const operandShape = (graph: Graph, def: OperandDef, view: View): readonly number[] =>
-  def.role === 'data' ? shapeOf(view.box) : graph.values[view.value]!.shape
-
-const outputDef = (kind: string, i: number): OperandDef => {
-  const defs = opDef(kind).outs
-  return defs[Math.min(i, defs.length - 1)]!
-}
-
-const callShapes = (graph: Graph, call: Call): CallShapes => ({
-  ins: call.ins.map((v, i) => operandShape(graph, inputDef(opDef(call.kind), i), v)),
-  outs: call.outs.map((v, i) => operandShape(graph, outputDef(call.kind, i), v)),
-})
-
 /** Arithmetic of one call on its boxes; plumbing moves bytes and counts for nothing. */
 export const callFlops = (plan: Plan, call: Call): number =>
-  call.op < 0 ? 0 : opDef(call.kind).flops(call.attrs, callShapes(plan.graph, call))
+  call.op < 0 ? 0 : opDef(call.kind).flops(call.attrs, callShapes(plan.graph, call.ins, call.outs))
 
 /** Arithmetic of a graph op over whole values. */
 export const opFlops = (graph: Graph, op: number): number => {
@@ -162,7 +149,6 @@ export interface Facts {
   readonly liveBytes: number
   readonly traffic: Traffic
   /** Sums over calls, as the plan's machine predicts them. */
-  readonly callSeconds: number
   readonly recomputeSeconds: number
   readonly plumbingSeconds: number
   readonly haloRatio: number
@@ -188,7 +174,7 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
   const flops = segmentFlops(plan)
   const done = flops.reduce((n, f) => n + f.done, 0)
   const whole = flops.reduce((n, f) => n + f.whole, 0)
-  const tiled = plan.segments.filter((s) => s.grid.B * s.grid.H * s.grid.W > 1).length
+  const tiled = plan.segments.filter((s) => tilesOf(s.grid) > 1).length
   const recompute = new Set(calls.filter((_, i) => repeated[i]).map((c) => c.segment)).size
   return {
     input: graph.values.find((v) => v.role === 'input')?.shape ?? [],
@@ -197,7 +183,6 @@ export const factsOf = (plan: Plan, staging: Staging): Facts => {
     peakBytes: bytesOf(plan.peakPages),
     liveBytes: liveBytes(plan),
     traffic: traffic(plan),
-    callSeconds: seconds(() => true),
     recomputeSeconds: seconds((_, i) => repeated[i]!),
     plumbingSeconds: seconds((c) => c.op < 0),
     haloRatio: whole > 0 ? done / whole : 1,

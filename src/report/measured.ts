@@ -4,14 +4,11 @@
 import { instructions } from '../../staging/plan/instructions'
 import { pagesLabel } from '../../staging/plan/naming'
 import type { Plan } from '../../staging/plan/plan'
-import type { MemorySample, Span, Stream, Timeline } from '../../staging/sim/timeline'
+import type { MemorySample, Span, Timeline } from '../../staging/sim/timeline'
 import { stallsOf } from './lanes'
 
-export interface MeasuredSpan {
-  readonly stream: Stream
+export interface MeasuredSpan extends Pick<Span, 'stream' | 'start' | 'end'> {
   readonly instruction: number
-  readonly start: number
-  readonly end: number
 }
 
 export const measuredTimeline = (plan: Plan, spans: readonly MeasuredSpan[], memory: readonly MemorySample[]): Timeline => {

@@ -83,13 +83,8 @@ const OWN_NAME = /^step-(\d{9,15})\.(json|safetensors)$/
 
 // ---------------------------------------------------------------- saving
 
-export interface SavedRun {
-  readonly step: number
-  readonly identity: RunIdentity
+export interface SavedRun extends Omit<Checkpoint, 'file'> {
   readonly settings: Readonly<Record<string, unknown>>
-  readonly losses: readonly number[]
-  readonly counted: Counted
-  readonly totals: t.TypeOf<typeof totalsCodec>
 }
 
 const stepsIn = (directory: string): readonly number[] =>

@@ -30,7 +30,7 @@ export interface DeviceOptions {
   readonly threads?: number
   /** Imitates a slower link, bytes a second. */
   readonly throttle?: number
-  /** Of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda). */
+  /** Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all. */
   readonly hostMemory?: number
 }
 
@@ -51,17 +51,21 @@ export interface StepsToRun {
   readonly onProgress: (p: DeviceProgress) => void
 }
 
-/** What the steps of one run took. */
-export interface RunMetrics {
+/** What steps took, those of one run or all of a training. */
+export interface StepsTaken {
   readonly losses: readonly number[]
-  readonly seconds: readonly number[]
   readonly recomputeSeconds: number
   readonly stallSeconds: { readonly memory: number; readonly data: number }
   readonly bytesOut: number
   readonly bytesIn: number
   readonly diskBytes: number
+  /** Of the device, as the interpreter counts it. */
   readonly arenaPeakBytes: number
+  /** What the device's driver counted at the end, where the device has memory of its own. */
   readonly deviceMemory?: DeviceMemory
+}
+export interface RunMetrics extends StepsTaken {
+  readonly seconds: readonly number[]
 }
 
 export interface DeviceSession extends StateStore {

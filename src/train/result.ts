@@ -6,34 +6,25 @@ import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
-import type { DeviceMemory } from '../device/native'
+import type { StepsTaken } from './device'
 import type { Staged } from '../stage/stage'
 import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
 import { type Counted, type ModelState, problemsOf, saveWeights, type StateReader, weightsSha256 } from './weights'
 
-export interface TrainResult {
+export interface TrainResult extends StepsTaken {
   readonly model: string
   readonly strategy: string
   readonly device: string
   readonly algorithms: string
   readonly budgetBytes: number
-  /** Planned, and counted by the interpreter. */
+  /** Planned. */
   readonly peakBytes: number
-  readonly arenaPeakBytes: number
   /** The process's proportional set size at its largest sample. */
   readonly processPeakBytes: number
-  /** What the device's driver counted at the end, where the device has memory of its own. */
-  readonly deviceMemory?: DeviceMemory
-  readonly bytesOut: number
-  readonly bytesIn: number
-  readonly diskBytes: number
-  readonly recomputeSeconds: number
-  readonly stallSeconds: { readonly memory: number; readonly data: number }
   readonly steps: number
   /** Steps that an earlier process had done. */
   readonly resumedFrom: number
-  readonly losses: readonly number[]
   readonly secondsPerStep: number
   readonly predictedSecondsPerStep: number
   readonly weightsSha256: string

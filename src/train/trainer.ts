@@ -18,7 +18,15 @@ import {
   saveCheckpoint,
 } from './checkpoint'
 import { type DataFiles, openData, sampleCount } from '../files/samples'
-import { type DataSource, type DeviceProgress, type DeviceSession, forgetPlanning, openDevice, type RunMetrics } from './device'
+import {
+  type DataSource,
+  type DeviceOptions,
+  type DeviceProgress,
+  type DeviceSession,
+  forgetPlanning,
+  openDevice,
+  type RunMetrics,
+} from './device'
 import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow, using } from '../errors/exceptions'
 import { belonging, identityOf } from '../stage/identity'
@@ -31,7 +39,7 @@ import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { type Counted, type LoadedWeights, loadWeights, modelState, type ModelState } from './weights'
 
-export interface TrainOptions {
+export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
   /** The total of the run, steps before a resume included. */
   readonly steps: number
   /** A folder or file of pairs; without it, seeded synthetic data. */
@@ -41,10 +49,6 @@ export interface TrainOptions {
   readonly seed?: number
   /** 'ram', or the folder of the spill file. */
   readonly spill?: string
-  readonly threads?: number
-  readonly throttle?: number
-  /** Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all. */
-  readonly hostMemory?: number
   readonly checkpointDir?: string
   /** Steps between checkpoints; default: a tenth of the run. There is one at the end in any case. */
   readonly checkpointEvery?: number

@@ -4,7 +4,9 @@ import { createHash } from 'node:crypto'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import { sameShape } from '../../staging/core/box'
 import { type Graph, isPersistent, type Value } from '../../staging/graph/graph'
+import { shapeText } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import type { SpillwayError } from '../errors/errors'
 import type { Written } from '../files/whole'
@@ -120,9 +122,6 @@ export const converted = (bytes: Uint8Array, from: TensorType, to: TensorType): 
 }
 
 // ---------------------------------------------------------------- load and save
-
-const shapeText = (s: readonly number[]): string => `[${s.join(',')}]`
-const sameShape = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((d, i) => d === b[i])
 
 /** What keeps a file from filling these values: one line a tensor. */
 export const problemsOf = (file: TensorFile, values: readonly Value[], exactType: boolean): readonly string[] =>

@@ -14,7 +14,6 @@ export const dimIndex: Readonly<Record<Dim, 0 | 1 | 2 | 3>> = { B: 0, C: 1, H: 2
 
 export const extentOf = (r: Range): number => r[1] - r[0]
 export const sameRange = (a: Range, b: Range): boolean => a[0] === b[0] && a[1] === b[1]
-export const covers = (outer: Range, inner: Range): boolean => outer[0] <= inner[0] && inner[1] <= outer[1]
 export const hull = (a: Range, b: Range): Range => [Math.min(a[0], b[0]), Math.max(a[1], b[1])]
 export const clip = (r: Range, extent: number): Range => [Math.max(0, r[0]), Math.min(extent, r[1])]
 

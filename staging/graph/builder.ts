@@ -2,9 +2,9 @@
 // In: names, shapes, kinds, attributes. Out: an immutable Graph in depth-first order, or the first GraphError.
 // Invariant: a Ref is the value's id for ever; a leaf that is not legal makes every op that reads it fail with its error.
 import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
+import { sameShape } from '../core/box'
 import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref } from '../ops/op'
-import { sameShape } from '../ops/rules'
 import { checkOp, type CheckedOp, isBf16Op, outputTypes, valueFault } from './check'
 import type { DType, Float, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
 import { depthFirst } from './order'

@@ -3,10 +3,10 @@
 // In: any JSON value. Out: a Graph that is safe to plan, or GraphFormat. Unknown fields are dropped.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import * as t from 'io-ts'
+import { sameShape } from '../core/box'
 import { count, faultOf, list, names, record, words } from '../core/codecs'
 import { type GraphError, renderError } from '../core/errors'
 import { findOp } from '../ops/registry'
-import { sameShape } from '../ops/rules'
 import { checkOp, isBf16Op, outputTypes, valueFault } from './check'
 import {
   DISTRIBUTIONS,

@@ -1,13 +1,12 @@
 // Building blocks of shape rules: the arithmetic of windows and the checks that many operators share.
 // In: attributes and operand shapes. Out: Right shapes, or Left words that say what would be legal.
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
-import { elementsOf } from '../core/box'
+import { elementsOf, sameShape } from '../core/box'
 import { type AnyAttrs, type CallShapes, type Fields, type GradContext, type OpDef, type Shapes, shapeText } from './op'
 
 type Shape = readonly number[]
 
 export const legal = (...shapes: readonly Shape[]): Shapes => right(shapes)
-export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((d, i) => d === b[i])
 
 /** The first complaint, or the shapes. Checks are functions so that later ones may rely on earlier ones. */
 export const checked = (checks: readonly (() => string | undefined)[], shapes: () => Shapes): Shapes => {
