@@ -2,7 +2,8 @@
 // In: a builder that holds forward and losses, an aim. Out: backward ops appended to it, and each parameter's gradient.
 // Invariant: a value that several ops read gets one gradient, their contributions summed once, and so does a parameter that
 // several ops use; gradients are computed only where a parameter of the aim lies behind (never for the image).
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { type Either, left, right } from 'fp-ts/Either'
+import { orThrow } from '../core/certain'
 import { type GraphError, renderError } from '../core/errors'
 import type { GraphBuilder } from '../graph/builder'
 import type { Op } from '../graph/graph'
@@ -37,11 +38,8 @@ export const emitOp = (
   ins: readonly Ref[],
   phase: Op['phase'],
   given: readonly Shape[] = [],
-): Ref[] => {
-  const outs = b.op(kind, attrs, ins, op.layer, { phase, given })
-  if (isLeft(outs)) throw new Error(`the backward of ${op.kind}: ${renderError(outs.left)}`)
-  return outs.right
-}
+): Ref[] =>
+  orThrow((e: GraphError) => `the backward of ${op.kind}: ${renderError(e)}`)(b.op(kind, attrs, ins, op.layer, { phase, given }))
 
 /** The gradients of values that stand side by side along C, in the first channels of one. */
 interface Joined {

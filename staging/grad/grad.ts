@@ -3,7 +3,8 @@
 // Invariant: each parameter and running statistic is updated once a step, right after the last op that touches
 // anything of its update, so gradients do not pile up and nothing reads a weight after its update.
 // Worked example, image -> conv(w) -> mse: conv2d, mse, mse_bwd, conv2d_bwd_weights, sgd.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { chain, type Either, filterOrElse, left, map, right, traverseArray, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
 import { GraphBuilder } from '../graph/builder'
 import type { Float, Graph, Op, ValueId } from '../graph/graph'
@@ -11,7 +12,7 @@ import type { Ref } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
 import { lossAttrs, lossEntry } from '../ops/loss'
-import { type ElaboratedStep, type Objective, objectivesFault, type Term } from './objective'
+import { checkedObjectives, type ElaboratedStep, type Objective, type Term } from './objective'
 import type { Optimizer } from '../ops/optimizer'
 import { updateRule } from './optimizer'
 
@@ -26,13 +27,14 @@ export interface TrainingOptions {
   readonly normMomentum?: number
 }
 
-const outputFault = (forward: Graph, output: ValueId): GraphError | undefined => {
+const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, ValueId> => {
+  const wrong = (got: string, legal = 'a value that the forward graph computes'): Either<GraphError, never> =>
+    left({ tag: 'NotAnOutput', got, legal })
   const v = forward.values[output]
-  const legal = 'a value that the forward graph computes'
-  if (!v) return { tag: 'NotAnOutput', got: `value ${output}`, legal }
-  if (v.role !== 'activation') return { tag: 'NotAnOutput', got: `'${v.name}', a value of role ${v.role},`, legal }
+  if (!v) return wrong(`value ${output}`)
+  if (v.role !== 'activation') return wrong(`'${v.name}', a value of role ${v.role},`)
   const late = forward.ops.find((o) => o.phase !== 'forward')
-  return late && { tag: 'NotAnOutput', got: `a graph with '${late.kind}' of phase ${late.phase}`, legal: 'a forward graph' }
+  return late ? wrong(`a graph with '${late.kind}' of phase ${late.phase}`, 'a forward graph') : right(output)
 }
 
 const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], optimizer: Optimizer): void => {
@@ -89,75 +91,97 @@ const withEarlyLosses = (ops: readonly Op[]): readonly Op[] => {
     .map(({ op }) => op)
 }
 
-const appendTerm = (b: GraphBuilder, forward: Graph, term: Term): Either<GraphError, Op> => {
-  const fault = outputFault(forward, term.of)
-  if (fault) return left(fault)
-  const entry = lossEntry(term.loss)
-  if (isLeft(entry)) return entry
-  const of = b.ref(term.of)
-  const [target, constant] = 'constant' in term.to ? ([[], term.to.constant] as const) : ([[b.ref(term.to.value)], 0] as const)
-  const outs = b.op(
-    entry.right.op,
-    lossAttrs(term.loss, entry.right, b.shape(of), term.weight, constant),
-    [of, ...target],
-    term.name,
-    { phase: 'loss' },
-  )
-  return isLeft(outs) ? outs : right(b.written[b.written.length - 1]!)
-}
+const appendTerm =
+  (b: GraphBuilder, forward: Graph) =>
+  ({ loss, of, to, weight, name }: Term): Either<GraphError, Op> =>
+    pipe(
+      checkedOutput(forward, of),
+      chain(() => lossEntry(loss)),
+      chain((entry) => {
+        const x = b.ref(of)
+        const [target, constant] = 'constant' in to ? [[], to.constant] : [[b.ref(to.value)], 0]
+        return b.op(entry.op, lossAttrs(loss, entry, b.shape(x), weight, constant), [x, ...target], name, { phase: 'loss' })
+      }),
+      map(() => b.written.at(-1)!),
+    )
 
 /** The losses of each objective, in order. */
 const appendLosses = (
   b: GraphBuilder,
   forward: Graph,
   objectives: readonly Objective[],
-): Either<GraphError, readonly ReadonlyMap<Op, Term>[]> => {
-  const losses: Map<Op, Term>[] = []
-  for (const o of objectives) {
-    const own = new Map<Op, Term>()
-    for (const term of o.terms) {
-      const op = appendTerm(b, forward, term)
-      if (isLeft(op)) return op
-      own.set(op.right, term)
-    }
-    losses.push(own)
-  }
-  return right(losses)
-}
+): Either<GraphError, readonly ReadonlyMap<Op, Term>[]> =>
+  pipe(
+    objectives,
+    traverseArray(({ terms }) =>
+      pipe(
+        terms,
+        traverseArray(appendTerm(b, forward)),
+        map((ops) => new Map(ops.map((op, i) => [op, terms[i]!]))),
+      ),
+    ),
+  )
 
 const finish = (
   b: GraphBuilder,
   { graph: forward, objectives, detached }: ElaboratedStep,
   options: TrainingOptions,
 ): Either<GraphError, Graph> => {
-  const losses = appendLosses(b, forward, objectives)
-  if (isLeft(losses)) return losses
-  const ops = withEarlyLosses([...b.written])
   const cuts = new Set(detached.map((d) => `${d.reader} ${d.input}`))
-  const isDetached = (op: Op, i: number): boolean => {
-    if (op.phase !== 'loss') return cuts.has(`${op.outs[0]} ${op.ins[i]}`)
-    const to = losses.right.map((own) => own.get(op)).find((t) => t !== undefined)?.to
-    return i === 1 && to !== undefined && 'detached' in to && to.detached
-  }
-  const found: ParameterGradient[][] = []
-  for (const [k, o] of objectives.entries()) {
-    const suffix = objectives.length === 1 ? '' : `.${o.name}`
-    const gradients = backward(b, ops, { losses: new Set(losses.right[k]!.keys()), params: o.params, isDetached, suffix })
-    if (isLeft(gradients)) return gradients
-    if (gradients.right.length === 0)
-      return left({ tag: 'NothingToTrain', layer: forward.ops.find((op) => op.outs.includes(o.terms[0]!.of))!.layer })
-    found.push([...gradients.right])
-  }
-  objectives.forEach((o, k) => appendUpdates(b, found[k]!, o.optimizer))
+  return pipe(
+    appendLosses(b, forward, objectives),
+    chain((losses) => {
+      const ops = withEarlyLosses([...b.written])
+      const terms = new Map(losses.flatMap((own) => [...own]))
+      const isDetached = (op: Op, i: number): boolean => {
+        const to = terms.get(op)?.to
+        return to ? i === 1 && 'detached' in to && to.detached : cuts.has(`${op.outs[0]} ${op.ins[i]}`)
+      }
+      const gradients = (k: number, o: Objective): Either<GraphError, readonly ParameterGradient[]> =>
+        pipe(
+          backward(b, ops, {
+            losses: new Set(losses[k]!.keys()),
+            params: o.params,
+            isDetached,
+            suffix: objectives.length === 1 ? '' : `.${o.name}`,
+          }),
+          filterOrElse(
+            (found) => found.length > 0,
+            (): GraphError => ({
+              tag: 'NothingToTrain',
+              layer: forward.ops.find((op) => op.outs.includes(o.terms[0]!.of))!.layer,
+            }),
+          ),
+        )
+      return pipe(
+        objectives,
+        traverseReadonlyArrayWithIndex(gradients),
+        map((found) => ordered(b, ops, forward, objectives, found, options.normMomentum ?? 0.1)),
+      )
+    }),
+  )
+}
+
+/** The updates behind the backward passes, and the graph in its order. */
+const ordered = (
+  b: GraphBuilder,
+  ops: readonly Op[],
+  forward: Graph,
+  objectives: readonly Objective[],
+  gradients: readonly (readonly ParameterGradient[])[],
+  normMomentum: number,
+): Graph => {
+  objectives.forEach((o, k) => appendUpdates(b, gradients[k]!, o.optimizer))
   const states = new Map(forward.values.filter((v) => v.role === 'state').map((v) => [v.name, v.id as Ref]))
-  appendStatistics(b, forward.ops, states, options.normMomentum ?? 0.1)
+  appendStatistics(b, forward.ops, states, normMomentum)
   const later = b.written.slice(ops.length)
   const position = new Map(b.written.map((op, i) => [op, i]))
-  return right(b.build(withEarlyUpdates([...ops, ...later]).map((op) => position.get(op)!)))
+  return b.build(withEarlyUpdates([...ops, ...later]).map((op) => position.get(op)!))
 }
 
 /** What a loss compares with is a value of the forward graph, fed or computed. */
-export const training = (step: ElaboratedStep, options: TrainingOptions = {}): Either<GraphError, Graph> => {
-  const fault = objectivesFault(step.graph, step.objectives)
-  return fault ? left(fault) : finish(GraphBuilder.extending(step.graph, options.dtype ?? 'f32'), step, options)
-}
+export const training = (step: ElaboratedStep, options: TrainingOptions = {}): Either<GraphError, Graph> =>
+  pipe(
+    checkedObjectives(step.graph, step.objectives),
+    chain(() => finish(GraphBuilder.extending(step.graph, options.dtype ?? 'f32'), step, options)),
+  )

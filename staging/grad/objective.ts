@@ -1,12 +1,13 @@
 // A step before its gradients: a forward graph, and what is minimised in it, objectives with parameters and optimizers of
-// their own. In: nothing. Out: the types, and what is wrong with a list of objectives in words. All objectives are measured
+// their own. In: nothing. Out: the types, and whether a list of objectives is legal. All objectives are measured
 // on the weights that the step began with; their updates follow, in order.
-import { isLeft } from 'fp-ts/Either'
+import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
 import type { Graph, ValueId } from '../graph/graph'
-import { type Loss, lossEntry } from '../ops/loss'
+import { type Loss, type LossEntry, lossEntry } from '../ops/loss'
 import type { Optimizer } from '../ops/optimizer'
-import { optimizerFault } from './optimizer'
+import { checkedOptimizer } from './optimizer'
 
 /** weight * loss(of, to). */
 export interface Term {
@@ -61,53 +62,53 @@ export const heldValues = (s: ElaboratedStep): ReadonlySet<ValueId> =>
     ...s.detached.flatMap((d) => [d.reader, d.input]),
   ])
 
-const invalid = (objective: string, reason: string, legal: string): GraphError => ({
-  tag: 'ObjectiveInvalid',
-  objective,
-  reason,
-  legal,
-})
+const wrong = ({ name }: Objective, reason: string, legal: string): Either<GraphError, never> =>
+  left({ tag: 'ObjectiveInvalid', objective: name, reason, legal })
 
-const termFault = (graph: Graph, o: Objective, t: Term): GraphError | undefined => {
-  const known = lossEntry(t.loss)
-  if (isLeft(known)) return known.left
-  const { labels, symmetric } = known.right
-  if (!Number.isFinite(t.weight)) return invalid(o.name, `the weight of '${t.name}' is ${t.weight}`, 'a finite number')
-  if ('constant' in t.to) {
-    if (labels) return invalid(o.name, `'${t.name}' compares classes with ${t.to.constant}`, 'a fed tensor of class labels')
-    return Number.isFinite(t.to.constant)
-      ? undefined
-      : invalid(o.name, `'${t.name}' compares with ${t.to.constant}`, 'a finite number')
-  }
-  const target = graph.values[t.to.value]!
-  if (target.role === 'activation' && !t.to.detached && !labels && !symmetric)
-    return invalid(o.name, `the target of '${t.name}' is computed`, 'a fed or detached target')
-  return undefined
-}
+const checkedTerm =
+  (graph: Graph, o: Objective) =>
+  ({ name, loss, weight, to }: Term): Either<GraphError, LossEntry> =>
+    pipe(
+      lossEntry(loss),
+      chain((entry) => {
+        const { labels, symmetric } = entry
+        if (!Number.isFinite(weight)) return wrong(o, `the weight of '${name}' is ${weight}`, 'a finite number')
+        if ('constant' in to) {
+          if (labels) return wrong(o, `'${name}' compares classes with ${to.constant}`, 'a fed tensor of class labels')
+          return Number.isFinite(to.constant)
+            ? right(entry)
+            : wrong(o, `'${name}' compares with ${to.constant}`, 'a finite number')
+        }
+        return graph.values[to.value]!.role === 'activation' && !to.detached && !labels && !symmetric
+          ? wrong(o, `the target of '${name}' is computed`, 'a fed or detached target')
+          : right(entry)
+      }),
+    )
 
-export const objectivesFault = (graph: Graph, objectives: readonly Objective[]): GraphError | undefined => {
+/** A name that none of these has had. */
+const newIn = (names: Set<string>, name: string, role: string): Either<GraphError, unknown> =>
+  names.has(name) ? left({ tag: 'DuplicateName', name, role }) : right(names.add(name))
+
+export const checkedObjectives = (graph: Graph, objectives: readonly Objective[]): Either<GraphError, unknown> => {
+  const [names, losses] = [new Set<string>(), new Set<string>()]
   const owner = new Map<ValueId, string>()
-  const names = new Set<string>()
-  const losses = new Set<string>()
-  for (const o of objectives) {
-    if (names.has(o.name)) return { tag: 'DuplicateName', name: o.name, role: 'objective' }
-    names.add(o.name)
-    for (const t of o.terms) {
-      if (losses.has(t.name)) return { tag: 'DuplicateName', name: t.name, role: 'loss' }
-      losses.add(t.name)
-    }
-    if (o.terms.length === 0) return invalid(o.name, 'it has no losses', 'at least one')
-    for (const p of o.params) {
-      if (owner.has(p))
-        return invalid(
-          o.name,
+  const owned = (o: Objective) => (p: ValueId) =>
+    owner.has(p)
+      ? wrong(
+          o,
           `parameter '${graph.values[p]!.name}' is trained by objective '${owner.get(p)}' already`,
           'one objective for each parameter',
         )
-      owner.set(p, o.name)
-    }
-    const fault = optimizerFault(o.optimizer) ?? o.terms.map((t) => termFault(graph, o, t)).find((f) => f !== undefined)
-    if (fault) return fault
-  }
-  return undefined
+      : right(owner.set(p, o.name))
+  const checked = (o: Objective): Either<GraphError, unknown> =>
+    pipe(
+      newIn(names, o.name, 'objective'),
+      chain(() => traverseArray((t: Term) => newIn(losses, t.name, 'loss'))(o.terms)),
+      chain((terms) =>
+        terms.length === 0 ? wrong(o, 'it has no losses', 'at least one') : traverseArray(owned(o))([...o.params]),
+      ),
+      chain(() => checkedOptimizer(o.optimizer)),
+      chain(() => traverseArray(checkedTerm(graph, o))(o.terms)),
+    )
+  return traverseArray(checked)(objectives)
 }

@@ -1,7 +1,8 @@
 // What an optimizer puts into the training graph. In: an optimizer, a parameter and its gradient. Out: which states it keeps for
 // each parameter and which op updates it; or what is wrong with its options in words. All that is known of a kind is its entry.
+import { type Either, left, map, right, traverseArray } from 'fp-ts/Either'
 import type { GraphError } from '../core/errors'
-import { attrsOf, isFlag } from '../ops/choices'
+import { attrsOf, type Choice, isFlag } from '../ops/choices'
 import { type AnyAttrs, isWithin, limitText } from '../ops/op'
 import { OPTIMIZERS, type Optimizer, optimizerEntry, type OptimizerEntry, optimizerNames, statesKept } from '../ops/optimizer'
 
@@ -17,22 +18,20 @@ export const updateRule = (o: Optimizer): UpdateRule => {
   return { kind: update, attrs: { ...attrsOf(options, o), ...fixed }, states: statesKept(o) }
 }
 
-export const optimizerFault = (o: Optimizer): GraphError | undefined => {
-  const invalid = (field: string, got: unknown, legal: string): GraphError => ({
-    tag: 'OptimizerInvalid',
-    field,
-    got: String(got),
-    legal,
-  })
-  const entry = optimizerEntry(o.kind)
-  if (!entry) return invalid('its kind', o.kind, optimizerNames.join(', '))
+export const checkedOptimizer = (o: Optimizer): Either<GraphError, Optimizer> => {
+  const wrong = (field: string, got: unknown, legal: string): Either<GraphError, never> =>
+    left({ tag: 'OptimizerInvalid', field, got: String(got), legal })
   const numbers = o as unknown as Readonly<Record<string, number | boolean>>
-  for (const [name, choice] of Object.entries(entry.options)) {
+  const option = ([name, choice]: readonly [string, Choice]): Either<GraphError, unknown> => {
     const got = numbers[name]
     if (isFlag(choice) ? typeof got !== 'boolean' : !Number.isFinite(got) || !isWithin(choice, Number(got)))
-      return invalid(name, got, isFlag(choice) ? 'true or false' : limitText(choice))
-    if (got === true && choice.needs !== undefined && numbers[choice.needs] === 0)
-      return invalid(`${choice.needs} with ${name}`, 0, 'more than 0')
+      return wrong(name, got, isFlag(choice) ? 'true or false' : limitText(choice))
+    return got === true && choice.needs !== undefined && numbers[choice.needs] === 0
+      ? wrong(`${choice.needs} with ${name}`, 0, 'more than 0')
+      : right(got)
   }
-  return undefined
+  const entry = optimizerEntry(o.kind)
+  return entry
+    ? map(() => o)(traverseArray(option)(Object.entries(entry.options)))
+    : wrong('its kind', o.kind, optimizerNames.join(', '))
 }

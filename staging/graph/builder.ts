@@ -5,7 +5,7 @@ import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { sameShape } from '../core/box'
 import { type GraphError, renderError } from '../core/errors'
 import type { AnyAttrs, Ref } from '../ops/op'
-import { checkOp, type CheckedOp, isBf16Op, outputTypes, valueFault } from './check'
+import { checkOp, type CheckedOp, isBf16Op, outputTypes, checkedValue } from './check'
 import type { DType, Float, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
 import { depthFirst } from './order'
 
@@ -101,13 +101,10 @@ export class GraphBuilder {
 
   /** Appends an op; gives its outputs. Outputs are named for the layer (and the operand, when it is no activation). */
   op(kind: string, attrs: AnyAttrs, ins: readonly Ref[], layer: string, place: OpPlace = {}): Either<GraphError, Ref[]> {
-    for (const r of ins) {
-      const fault = this.faults.get(r)
-      if (fault) return left(fault)
-    }
-    const checkedOp = checkOp({ kind, layer, attrs, ins: ins.map((r) => this.value(r)), given: place.given ?? [] })
-    if (isLeft(checkedOp)) return checkedOp
-    return right(this.append(checkedOp.right, ins, layer, place.phase ?? 'forward'))
+    const faulty = ins.find((r) => this.faults.has(r))
+    if (faulty !== undefined) return left(this.faults.get(faulty)!)
+    const request = { kind, layer, attrs, ins: ins.map((r) => this.value(r)), given: place.given ?? [] }
+    return map((op: CheckedOp) => this.append(op, ins, layer, place.phase ?? 'forward'))(checkOp(request))
   }
 
   /** The same of an op of one output. */
@@ -136,8 +133,8 @@ export class GraphBuilder {
     const known = this.leaves.get(leaf.name)
     if (this.shares && known?.role === leaf.role && sameShape(known.shape, leaf.shape)) return known.id as Ref
     const v = { ...leaf, id: this.values.length }
-    const fault = known ? ({ tag: 'DuplicateName', name: v.name, role: v.role } as const) : valueFault(v)
-    if (fault) this.faults.set(v.id, fault)
+    const checked = known ? left({ tag: 'DuplicateName' as const, name: v.name, role: v.role }) : checkedValue(v)
+    if (isLeft(checked)) this.faults.set(v.id, checked.left)
     this.leaves.set(v.name, known ?? v)
     this.values.push(v)
     return v.id as Ref

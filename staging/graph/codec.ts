@@ -1,13 +1,16 @@
 // Graphs from untrusted files: an io-ts codec whose decoding refuses, with the place and the reason, anything that the
 // builder could not have made: ids out of range, unknown operators, wrong attributes or shapes, reads before writes.
 // In: any JSON value. Out: a Graph that is safe to plan, or GraphFormat. Unknown fields are dropped.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { sameShape } from '../core/box'
 import { count, faultOf, list, names, record, words } from '../core/codecs'
 import { type GraphError, renderError } from '../core/errors'
+import { type OperandDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
-import { checkOp, isBf16Op, outputTypes, valueFault } from './check'
+import { checkedValue, checkOp, isBf16Op, outputTypes } from './check'
 import {
   DISTRIBUTIONS,
   type DType,
@@ -19,6 +22,7 @@ import {
   PHASES,
   ROLES,
   type Value,
+  type ValueId,
   type ValueRole,
 } from './graph'
 
@@ -42,25 +46,31 @@ const structure = record({ name: words, values: list(valueCodec), ops: list(opCo
 // ---------------------------------------------------------------- meaning
 
 type Fault = Extract<GraphError, { tag: 'GraphFormat' }>
-const faultAt = (at: string, reason: string): Fault => ({ tag: 'GraphFormat', at, reason })
+const faultAt =
+  (at: string) =>
+  (reason: string): Fault => ({ tag: 'GraphFormat', at, reason })
+const numbered = <T extends { readonly id: number }>(item: T, i: number): Either<string, T> =>
+  item.id === i ? E.right(item) : E.left(`its id is ${item.id}; legal is ${i}`)
 
 const LEAVES: readonly ValueRole[] = ['param', 'state', 'input', 'target']
 const DATA_RESULTS: readonly ValueRole[] = ['activation', 'gradient']
 const WHOLE_RESULTS: readonly ValueRole[] = ['stat', 'loss', 'gradient']
 const isLeaf = (v: Value): boolean => LEAVES.includes(v.role)
 
-const startFault = (v: Value): string | undefined => {
+const checkedStart = (v: Value): Either<string, Value> => {
   const persistent = v.role === 'param' || v.role === 'state'
-  if (persistent && !v.init) return `${v.role} '${v.name}' does not say how it starts`
-  return !persistent && v.init ? `'${v.name}' has a start value; legal are start values of parameters and states` : undefined
+  if (persistent && !v.init) return E.left(`${v.role} '${v.name}' does not say how it starts`)
+  return !persistent && v.init
+    ? E.left(`'${v.name}' has a start value; legal are start values of parameters and states`)
+    : E.right(v)
 }
 
-const gradientFault = (g: Graph, v: Value): string | undefined => {
-  if (v.gradOf === undefined) return undefined
+const checkedGradient = (g: Graph, v: Value): Either<string, Value> => {
+  if (v.gradOf === undefined) return E.right(v)
   const of = g.values[v.gradOf]
-  if (v.role !== 'gradient') return `'${v.name}' of role ${v.role} is a gradient; legal is role gradient`
-  if (!of) return `gradOf is ${v.gradOf}; legal are 0 to ${g.values.length - 1}`
-  return sameShape(of.shape, v.shape) ? undefined : `the gradient '${v.name}' has another shape than '${of.name}'`
+  if (v.role !== 'gradient') return E.left(`'${v.name}' of role ${v.role} is a gradient; legal is role gradient`)
+  if (!of) return E.left(`gradOf is ${v.gradOf}; legal are 0 to ${g.values.length - 1}`)
+  return sameShape(of.shape, v.shape) ? E.right(v) : E.left(`the gradient '${v.name}' has another shape than '${of.name}'`)
 }
 
 /** Class labels and what ops make of whole numbers are i32; what is fed and what layers make may be bf16. */
@@ -73,27 +83,37 @@ const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonl
         ? [float, 'bf16']
         : [float]
 
-const valuesFault = (g: Graph): Fault | undefined => {
-  const leafNames = new Set<string>()
+const checkedValues = (g: Graph): Either<Fault, unknown> => {
   const integers = new Set(g.ops.flatMap((op) => op.outs.filter((_, i) => findOp(op.kind)?.outs[i]?.dtype === 'i32')))
   const float = floatOf(g)
-  for (const [i, v] of g.values.entries()) {
-    const at = `values[${i}]`
-    const alone = valueFault(v)
-    const reason =
-      v.id !== i
-        ? `its id is ${v.id}; legal is ${i}`
-        : alone
-          ? renderError(alone)
-          : !typesOf(v, float, integers).includes(v.dtype)
-            ? `'${v.name}' of role ${v.role} is ${v.dtype}; legal is ${typesOf(v, float, integers).join(' or ')}`
-            : isLeaf(v) && leafNames.has(v.name)
-              ? `a second leaf named '${v.name}'`
-              : (startFault(v) ?? gradientFault(g, v))
-    if (reason !== undefined) return faultAt(at, reason)
-    if (isLeaf(v)) leafNames.add(v.name)
+  /** The first of each name. */
+  const leaves = new Map([...g.values.filter(isLeaf)].reverse().map((v) => [v.name, v]))
+  const typed = (v: Value): Either<string, Value> => {
+    const types = typesOf(v, float, integers)
+    if (!types.includes(v.dtype)) return E.left(`'${v.name}' of role ${v.role} is ${v.dtype}; legal is ${types.join(' or ')}`)
+    return isLeaf(v) && leaves.get(v.name) !== v ? E.left(`a second leaf named '${v.name}'`) : E.right(v)
   }
-  return undefined
+  return pipe(
+    g.values,
+    E.traverseReadonlyArrayWithIndex((i, v) =>
+      pipe(
+        numbered(v, i),
+        E.tap(() => E.mapLeft(renderError)(checkedValue(v))),
+        E.chain(typed),
+        E.chain(checkedStart),
+        E.chain((sound) => checkedGradient(g, sound)),
+        E.mapLeft(faultAt(`values[${i}]`)),
+      ),
+    ),
+  )
+}
+
+/** What an op writes is of the shape, type and role that the op table gives. */
+const asGiven = (v: Value, def: OperandDef, shape: readonly number[], type: DType): Either<string, Value> => {
+  if (!sameShape(v.shape, shape)) return E.left(`'${v.name}' has shape ${shapeText(v.shape)}; legal is ${shapeText(shape)}`)
+  if (v.dtype !== type) return E.left(`'${v.name}' is ${v.dtype}; legal is ${type}`)
+  const roles = def.role === 'data' && def.merge !== 'moments' ? DATA_RESULTS : WHOLE_RESULTS
+  return roles.includes(v.role) ? E.right(v) : E.left(`'${v.name}' has role ${v.role}; legal are ${roles.join(', ')}`)
 }
 
 /** Walks the ops in order; knows which values are there and which are overwritten by then. */
@@ -107,90 +127,101 @@ class Walk {
     for (const v of g.values) if (isLeaf(v)) this.written.add(v.id)
   }
 
-  reading(op: Op): string | undefined {
-    for (const v of op.ins) {
-      if (v >= this.g.values.length) return `it reads value ${v}; legal are 0 to ${this.g.values.length - 1}`
-      if (!this.written.has(v)) return `it reads '${this.g.values[v]!.name}' before it is computed`
-      if (this.overwritten.has(v)) return `it reads '${this.g.values[v]!.name}' after its update`
-    }
-    return undefined
-  }
-
-  writing(op: Op): string | undefined {
-    for (const v of op.outs) {
-      if (v >= this.g.values.length) return `it writes value ${v}; legal are 0 to ${this.g.values.length - 1}`
-      if (this.written.has(v)) return `it writes '${this.g.values[v]!.name}', which is there already`
-      this.written.add(v)
-    }
-    return undefined
-  }
-
-  /** Roles and shapes of what it writes are those that the op table gives. */
-  applying(op: Op): string | undefined {
-    const outs = op.outs.map((v) => this.g.values[v]!)
-    const c = checkOp({ ...op, ins: op.ins.map((v) => this.g.values[v]!), given: outs.map((v) => v.shape) })
-    if (isLeft(c)) return renderError(c.left)
-    const { def, outs: shapes } = c.right
-    if (shapes.length !== outs.length) return `it has ${outs.length} outputs; legal are ${shapes.length}`
-    const odd = outs.find((v, i) => !sameShape(v.shape, shapes[i]!))
-    if (odd) return `'${odd.name}' has shape [${odd.shape.join(',')}]; legal is [${shapes[outs.indexOf(odd)]!.join(',')}]`
-    const types = outputTypes(
-      def,
-      isBf16Op(
-        def,
-        op.ins.map((v) => this.g.values[v]!),
-        outs,
-      ),
-      this.float,
+  /** An op after those before it. */
+  op(i: number, op: Op): Either<Fault, unknown> {
+    return pipe(
+      numbered(op, i),
+      E.chain(() => E.traverseArray((v: ValueId) => this.read(v))(op.ins)),
+      E.bindTo('ins'),
+      E.bind('outs', () => E.traverseArray((v: ValueId) => this.made(v))(op.outs)),
+      E.chain(({ ins, outs }) => this.applied(op, ins, outs)),
+      E.mapLeft(faultAt(`ops[${i}]`)),
     )
-    const mistyped = outs.find((v, i) => v.dtype !== types[i])
-    if (mistyped) return `'${mistyped.name}' is ${mistyped.dtype}; legal is ${types[outs.indexOf(mistyped)]}`
-    const roles = (i: number): readonly ValueRole[] =>
-      def.outs[i]!.role === 'data' && def.outs[i]!.merge !== 'moments' ? DATA_RESULTS : WHOLE_RESULTS
-    const misfit = outs.find((v, i) => !roles(i).includes(v.role))
-    if (misfit) return `'${misfit.name}' has role ${misfit.role}; legal are ${roles(outs.indexOf(misfit)).join(', ')}`
-    if (def.mutates && op.phase !== 'update') return `${op.kind} overwrites its inputs; legal is phase update`
-    for (const i of def.mutates ?? []) if (op.ins[i] !== undefined) this.overwritten.add(op.ins[i]!)
-    return undefined
   }
 
-  unwritten(): Value | undefined {
-    return this.g.values.find((v) => !this.written.has(v.id))
+  private named(v: ValueId, does: string): Either<string, Value> {
+    return E.fromNullable(`it ${does} value ${v}; legal are 0 to ${this.g.values.length - 1}`)(this.g.values[v])
+  }
+
+  private read(v: ValueId): Either<string, Value> {
+    return pipe(
+      this.named(v, 'reads'),
+      E.filterOrElse(
+        () => this.written.has(v),
+        ({ name }: Value) => `it reads '${name}' before it is computed`,
+      ),
+      E.filterOrElse(
+        () => !this.overwritten.has(v),
+        ({ name }: Value) => `it reads '${name}' after its update`,
+      ),
+    )
+  }
+
+  private made(v: ValueId): Either<string, Value> {
+    return pipe(
+      this.named(v, 'writes'),
+      E.filterOrElse(
+        () => !this.written.has(v),
+        ({ name }: Value) => `it writes '${name}', which is there already`,
+      ),
+      E.tap(() => E.right(this.written.add(v))),
+    )
+  }
+
+  /** Roles, types and shapes of what it writes are those that the op table gives. */
+  private applied(op: Op, ins: readonly Value[], outs: readonly Value[]): Either<string, unknown> {
+    return pipe(
+      checkOp({ ...op, ins, given: outs.map((v) => v.shape) }),
+      E.mapLeft(renderError),
+      E.filterOrElse(
+        (c) => c.outs.length === outs.length,
+        (c) => `it has ${outs.length} outputs; legal are ${c.outs.length}`,
+      ),
+      E.tap(({ def, outs: shapes }) => {
+        const types = outputTypes(def, isBf16Op(def, ins, outs), this.float)
+        return E.traverseReadonlyArrayWithIndex((i, v: Value) => asGiven(v, def.outs[i]!, shapes[i]!, types[i]!))(outs)
+      }),
+      E.filterOrElse(
+        ({ def }) => !def.mutates || op.phase === 'update',
+        () => `${op.kind} overwrites its inputs; legal is phase update`,
+      ),
+      E.map(({ def }) => def.mutates?.forEach((i) => op.ins[i] !== undefined && this.overwritten.add(op.ins[i]!))),
+    )
+  }
+
+  /** What nothing computes. */
+  ended(): Either<Fault, unknown> {
+    const orphan = this.g.values.find((v) => !this.written.has(v.id))
+    const words = orphan && `nothing computes '${orphan.name}' of role ${orphan.role}`
+    return words === undefined ? E.right(this.g) : E.left(faultAt(`values[${orphan!.id}]`)(words))
   }
 }
 
-const opsFault = (g: Graph): Fault | undefined => {
+export const checkedGraph = (g: Graph): Either<GraphError, Graph> => {
   const walk = new Walk(g)
-  for (const [i, op] of g.ops.entries()) {
-    const reason = op.id !== i ? `its id is ${op.id}; legal is ${i}` : (walk.reading(op) ?? walk.writing(op) ?? walk.applying(op))
-    if (reason !== undefined) return faultAt(`ops[${i}]`, reason)
-  }
-  const orphan = walk.unwritten()
-  return orphan && faultAt(`values[${orphan.id}]`, `nothing computes '${orphan.name}' of role ${orphan.role}`)
+  return pipe(
+    checkedValues(g),
+    E.chain(() => E.traverseReadonlyArrayWithIndex((i, op: Op) => walk.op(i, op))(g.ops)),
+    E.chain(() => walk.ended()),
+    E.map(() => g),
+  )
 }
-
-export const graphFault = (g: Graph): GraphError | undefined => valuesFault(g) ?? opsFault(g)
 
 // ---------------------------------------------------------------- the codec
 
 /** A graph, or why not, in words that say where. */
-export const decodeGraph = (u: unknown): Either<GraphError, Graph> => {
-  const s = structure.decode(u)
-  if (isLeft(s)) {
-    const { at, reason } = faultOf(s.left)
-    return left(faultAt(at === '' ? 'graph' : at, reason))
-  }
-  const fault = graphFault(s.right)
-  return fault ? left(fault) : right(s.right)
-}
+export const decodeGraph = (u: unknown): Either<GraphError, Graph> =>
+  pipe(
+    structure.decode(u),
+    E.mapLeft(faultOf),
+    E.mapLeft(({ at, reason }) => faultAt(at === '' ? 'graph' : at)(reason)),
+    E.chainW(checkedGraph),
+  )
 
 /** The same as an io-ts codec, to stand inside others (plan files). */
 export const graphCodec: t.Type<Graph, Graph, unknown> = new t.Type<Graph, Graph, unknown>(
   'Graph',
-  (u): u is Graph => !isLeft(decodeGraph(u)),
-  (u, c) => {
-    const g = decodeGraph(u)
-    return isLeft(g) ? t.failure(u, c, renderError(g.left)) : t.success(g.right)
-  },
+  (u): u is Graph => E.isRight(decodeGraph(u)),
+  (u, c) => E.orElse((e: GraphError) => t.failure<Graph>(u, c, renderError(e)))(decodeGraph(u)),
   t.identity,
 )

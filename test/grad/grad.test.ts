@@ -1,11 +1,11 @@
 // The gradient pass: which backward ops it appends, in which order, and where updates stand.
-import { isLeft } from 'fp-ts/Either'
+import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { renderError } from '../../staging/core/errors'
 import { type Optimizer, training } from '../../staging/grad/grad'
 import type { Graph, Op } from '../../staging/graph/graph'
-import { graphFault } from '../../staging/graph/codec'
+import { checkedGraph } from '../../staging/graph/codec'
 import { lossNames } from '../../staging/ops/loss'
 import { opDef } from '../../staging/ops/registry'
 import type { Ref } from '../../staging/ops/op'
@@ -23,7 +23,7 @@ const options = (over: Partial<OneObjective> = {}): OneObjective => ({ loss: 'ms
 
 const trained = (s: Sketch, output: Ref, over: Partial<OneObjective> = {}): Graph => {
   const g = must(trainingFrom(s.b.build(), output, options(over)))
-  assert.is(graphFault(g), undefined)
+  assert.equal(checkedGraph(g), right(g))
   return g
 }
 /** 'conv1:conv2d_bwd_weights' in order. */

@@ -1,5 +1,5 @@
 // Rewriting passes: what each replaces and what it leaves alone, and that a rewritten network trains as the plain one does.
-import { type Either, isLeft } from 'fp-ts/Either'
+import { type Either, isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Model } from '../../dsl'
@@ -29,7 +29,7 @@ import type { Rewrite } from '../../staging/grad/rewrite/rewrite'
 import { withGatheredUpdates } from '../../staging/grad/rewrite/gathered'
 import { withPoolPlaces } from '../../staging/grad/rewrite/poolplaces'
 import { rewritten } from '../../staging/grad/rewrite/rewrites'
-import { graphFault } from '../../staging/graph/codec'
+import { checkedGraph } from '../../staging/graph/codec'
 import type { Graph } from '../../staging/graph/graph'
 import { machineNamed } from '../../src/machine/machine'
 import { stageGraph } from '../../src/stage/stage'
@@ -44,7 +44,7 @@ const forward = (m: Model, loss: Loss = mse): ElaboratedStep => given(elaborated
 const kinds = (g: Graph): readonly string[] => g.ops.map((o) => o.kind)
 const after = (m: Model, pass: Rewrite): readonly string[] => {
   const r = pass.apply(forward(m))
-  assert.is(graphFault(r.graph), undefined)
+  assert.equal(checkedGraph(r.graph), right(r.graph))
   assert.ok(r.graph.ops.some((o) => o.outs.includes(outputOf(r))))
   return kinds(r.graph)
 }
@@ -73,7 +73,7 @@ const block = residual(seq(conv2d('c', 4, 3), batchNorm('bn')), seq(conv2d('p', 
 test('a sum with a norm that it alone reads, and its rectifier, become one, with a bit for each element', () => {
   const ends = (m: Model): Graph => {
     const r = normAddThenRelu.apply(addThenRelu.apply(forward(m)))
-    assert.is(graphFault(r.graph), undefined)
+    assert.equal(checkedGraph(r.graph), right(r.graph))
     return r.graph
   }
   const g = ends(model([2, 4, 8, 8], seq(block, leakyRelu(0.1), globalAvgPool())))
@@ -133,7 +133,7 @@ test('norms of what grows read its parts, whose statistics are made once', () =>
   const net = model([2, 3, 8, 8], seq(dense, relu()))
   const passes = [normThenRelu, flatConcat, statsOfConcat, normOfConcat]
   const r = passes.reduce((x, pass) => pass.apply(x), forward(net))
-  assert.is(graphFault(r.graph), undefined)
+  assert.equal(checkedGraph(r.graph), right(r.graph))
   assert.equal(kinds(r.graph), [
     'conv2d',
     'bn_stats',
@@ -176,7 +176,7 @@ test('norms of what grows read its parts, whose statistics are made once', () =>
 test('a pool keeps places where its gradient alone reads its input', () => {
   const places = (m: Model): readonly string[] => {
     const g = withPoolPlaces(given(training(rewritten(forward(m)))))
-    assert.is(graphFault(g), undefined)
+    assert.equal(checkedGraph(g), right(g))
     return kinds(g).filter((k) => k.startsWith('max_pool'))
   }
   assert.equal(places(plain), ['max_pool', 'max_pool_places', 'max_pool_places_bwd'])
@@ -199,7 +199,7 @@ test('updates of small parameters wait for one another, those of large ones do n
   const net = model([1, 3, 8, 8], seq(conv2d('a', 4, 3), batchNorm('bn'), relu(), conv2d('b', 300, 8), conv2d('d', 2, 1)))
   const before = given(training(forward(net)))
   const gathered = withGatheredUpdates(before)
-  assert.is(graphFault(gathered), undefined)
+  assert.equal(checkedGraph(gathered), right(gathered))
   const updated = (g: Graph): readonly string[] => g.ops.filter((o) => o.kind === 'sgd').map((o) => g.values[o.ins[0]!]!.name)
   const isLarge = (name: string): boolean => name === 'b.weight'
   assert.equal(updated(gathered), [...updated(before).filter(isLarge), ...updated(before).filter((n) => !isLarge(n))])
