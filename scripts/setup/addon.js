@@ -7,7 +7,7 @@ const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
-const { ADDON, STAMP, findAddon, fitKey, placeToBuild } = require('./find')
+const { ADDON, STAMP, findAddon, findPrebuilt, fitKey, placeToBuild } = require('./find')
 const { lock } = require('./lock')
 const { SetupProblem } = require('./problem')
 const { removeStamp, stampHolds, writeStamp } = require('./stamp')
@@ -43,6 +43,7 @@ const toolsStamp = (folder) => path.join(folder, 'tools-stamp')
 const isCurrent = (root) => {
   const addon = findAddon(root)
   if (addon === null || process.env.SPILLWAY_ADDON) return addon !== null
+  if (addon === findPrebuilt(root)?.file) return true
   return compilerPath() === null || stampHolds(toolsStamp(path.dirname(path.dirname(addon))), toolsKey())
 }
 

@@ -1,11 +1,13 @@
 // Where the native addon lies. In: the package's folder, its native sources, this processor. Out: the addon that was built from just these for
-// just this processor, or null. A checkout keeps it in build/; an installed package in the user's cache, where reinstalling leaves it.
+// just this processor, or null. A checkout keeps it in build/; an installed package takes its platform package's, or keeps one in the user's
+// cache, where reinstalling leaves it.
 // Invariant: contents decide, never places or times: a copied or moved checkout keeps its addon.
 'use strict'
 const { createHash } = require('node:crypto')
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
+const { prebuiltAddon } = require('./prebuilt')
 const { contentKey, filesUnder, stampHolds } = require('./stamp')
 
 /** Of a folder that the addon is built in. */
@@ -49,12 +51,17 @@ const placeToBuild = (root) => placesFor(root, fitKey(root)).find(canWrite) ?? n
 
 const holdsAddon = (key) => (place) => fs.existsSync(path.join(place, ADDON)) && stampHolds(path.join(place, STAMP), key)
 
+/** What the platform package has for an installed package; null for a checkout, which builds its own. */
+const findPrebuilt = (root) => (isCheckout(root) ? null : prebuiltAddon(root, cpuFlags()))
+
 /** The addon's path, or null when none is built that fits. SPILLWAY_ADDON names one that is taken as it is. */
 const findAddon = (root) => {
   if (process.env.SPILLWAY_ADDON) return process.env.SPILLWAY_ADDON
+  const prebuilt = findPrebuilt(root)?.file
+  if (prebuilt !== undefined) return prebuilt
   const key = fitKey(root)
   const place = placesFor(root, key).find(holdsAddon(key))
   return place === undefined ? null : path.join(place, ADDON)
 }
 
-module.exports = { ADDON, STAMP, findAddon, fitKey, isCheckout, placeToBuild }
+module.exports = { ADDON, STAMP, findAddon, findPrebuilt, fitKey, isCheckout, placeToBuild }

@@ -269,8 +269,22 @@ export interface Native {
 
 // ---------------------------------------------------------------- loading
 
+/** What a platform package has for this one, in words; a file where it fits. */
+export interface Prebuilt {
+  readonly state: 'fits' | 'other' | 'unfit' | 'broken' | 'off' | 'missing'
+  readonly name: string
+  readonly words: string
+  readonly file?: string
+}
+
 /** Set-up runs before there are types: the addon that belongs to the native sources of a package, or null. */
-const setup = require(join(packageFolder(), 'scripts', 'setup', 'find.js')) as { findAddon: (root: string) => string | null }
+const setup = require(join(packageFolder(), 'scripts', 'setup', 'find.js')) as {
+  findAddon: (root: string) => string | null
+  findPrebuilt: (root: string) => Prebuilt | null
+}
+
+/** Undefined in a checkout, which builds its own. */
+export const prebuilt = (): Prebuilt | undefined => setup.findPrebuilt(packageFolder()) ?? undefined
 
 /** The addon that belongs to these sources and this processor; undefined where none is built. */
 export const addonFile = (): string | undefined => setup.findAddon(packageFolder()) ?? undefined

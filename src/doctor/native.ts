@@ -66,6 +66,15 @@ const addon = (probe: Probe, question: readonly string[]): readonly Finding[] =>
   )
 }
 
+/** What an installed package could have instead of building; one that does not fit is told, since it looks as if it served. */
+const platformAddon = (probe: Probe): readonly Finding[] => {
+  const found = probe.prebuilt()
+  if (found === undefined) return []
+  if (found.state === 'fits') return [ok('native', 'prebuilt', found.words)]
+  const ignored = found.state === 'missing' || found.state === 'off' ? found.words : `${found.words}: it is ignored`
+  return [note('native', 'prebuilt', `${ignored}; the addon is built here`)]
+}
+
 /** The tools are needed to build the addon, not to use it. */
 const onceBuilt = (finding: Finding): Finding => (finding.state === 'missing' ? { ...finding, state: 'optional' } : finding)
 
@@ -77,5 +86,5 @@ export const nativeFindings = (probe: Probe, question: readonly string[]): Findi
     tool(probe, 'make', ['make', 'ninja']),
     oneDnn(probe),
   ]
-  return [...(loaded[0]?.state === 'ok' ? tools.map(onceBuilt) : tools), ...loaded]
+  return [...(loaded[0]?.state === 'ok' ? tools.map(onceBuilt) : tools), ...platformAddon(probe), ...loaded]
 }

@@ -10,7 +10,7 @@ import { pipe } from 'fp-ts/function'
 import * as J from 'fp-ts/Json'
 import type * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
-import { addonFile } from '../device/native'
+import { addonFile, type Prebuilt, prebuilt } from '../device/native'
 import { attempt } from '../errors/exceptions'
 
 export interface Probe {
@@ -19,6 +19,8 @@ export interface Probe {
   readonly exists: (file: string) => boolean
   /** The addon that belongs here, where it is built. */
   readonly addon: () => string | undefined
+  /** What the platform package has, where one is looked for. */
+  readonly prebuilt: () => Prebuilt | undefined
   /** Standard output when the command ends well, else why it did not. */
   readonly run: (command: string, args: readonly string[]) => Either<string, string>
   readonly env: Readonly<Record<string, string | undefined>>
@@ -54,6 +56,7 @@ export const thisMachine = (): Probe => ({
   list: (folder) => attempt(() => fs.readdirSync(folder)) ?? [],
   exists: fs.existsSync,
   addon: addonFile,
+  prebuilt,
   run,
   env: process.env,
   cores: os.availableParallelism(),

@@ -21,6 +21,7 @@ const healthy: Probe = {
   list: () => [],
   exists: (file) => !file.endsWith('nvcc'),
   addon: () => '/cache/Release/spillway.node',
+  prebuilt: () => undefined,
   run: (command) => {
     if (command === process.execPath)
       return right(JSON.stringify({ devices: ['cpu'], cores: 4, threads: 3, build: 'c0ffee', oneDnn: '2.6.3' }))
@@ -83,6 +84,17 @@ test('once the addon loads, the build tools are optional', () => {
   const built: Probe = { ...healthy, exists: (file) => file.endsWith('.node') }
   assert.is(finding(built, 'cmake').state, 'optional')
   assert.ok(doctor(built, GiB).ready)
+})
+
+test('a platform package is told: taken, ignored with the reason, or not there', () => {
+  const having = (state: 'fits' | 'other' | 'missing', words: string): Finding =>
+    finding({ ...healthy, prebuilt: () => ({ state, name: '@spillway/linux-x64', words }) }, 'prebuilt')
+  assert.equal([having('fits', 'a 1, v3').state, having('fits', 'a 1, v3').value], ['ok', 'a 1, v3'])
+  const other = having('other', 'a 1 is made of other native sources than spillway 2')
+  assert.is(other.state, 'note')
+  assert.is(other.value, 'a 1 is made of other native sources than spillway 2: it is ignored; the addon is built here')
+  assert.is(having('missing', 'a is not installed').value, 'a is not installed; the addon is built here')
+  assert.not(doctor(healthy, GiB).findings.some((f) => f.name === 'prebuilt'))
 })
 
 test('an old Node is named', () => {
