@@ -3,7 +3,19 @@
 // A range also takes the nameless layers after its last one, as far as they can be tiled as it is. A layer that sums over a tiled dimension ends its range
 // with the sums, and the next range may begin with it: with what is made of them.
 // The type-level twin is checked.ts; both look for faults in the same order.
-import { type Either, left, right } from 'fp-ts/Either'
+import {
+  bimap,
+  chain,
+  type Either,
+  left,
+  map,
+  mapLeft,
+  right,
+  sequenceArray,
+  traverseArray,
+  traverseReadonlyArrayWithIndex,
+} from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { DIMS } from '../../staging/core/box'
 import type { PlanError } from '../../staging/core/errors'
 import type { PrescribedCut, Prescription } from '../../staging/plan/prescription'
@@ -27,27 +39,33 @@ export interface PlanByHand<L extends string = string> {
 
 const TILED = ['B', 'H', 'W'] as const
 type Tiled = (typeof TILED)[number]
-type Refused = Either<PlanError, Prescription>
 
 /** Where in the options, and what. */
 export interface Fault {
   readonly at: string
   readonly reason: string
 }
-const refused = ({ at, reason }: Fault): Refused => left({ tag: 'PlanByHandInvalid', at, reason })
+type Checked<A> = Either<Fault, A>
+const refused = (at: string, reason: string): Checked<never> => left({ at, reason })
+const unless = (at: string, reason: string | null): Checked<unknown> => (reason === null ? right(at) : refused(at, reason))
 
-export const prescribe = (layers: readonly LayerReport[], { tiles = [], checkpoints = [] }: PlanByHand): Refused => {
+export const prescribe = (
+  layers: readonly LayerReport[],
+  { tiles = [], checkpoints = [] }: PlanByHand,
+): Either<PlanError, Prescription> => {
   const names = layers.map((l) => l.name)
   const unknown = [...tiles.flatMap((t) => [t.from, t.to]), ...checkpoints].find((n) => !names.includes(n))
-  if (unknown !== undefined) return refused({ at: 'tiles', reason: noLayer(unknown, layers) })
-  const ranges: Prescription['ranges'][number][] = []
-  for (const [i, t] of tiles.entries()) {
-    const range = rangeFor(layers, t, tiles[i - 1])
-    if ('reason' in range) return refused({ ...range, at: `tiles[${i}].${range.at}` })
-    ranges.push(range)
-  }
   const after = (name: string): PrescribedCut => ({ at: namelessAfter(layers, names.indexOf(name)) + 1, inside: false })
-  return right({ layers: names, ranges, checkpoints: checkpoints.map(after) })
+  const range = (i: number, t: TileRange): Checked<Prescription['ranges'][number]> =>
+    mapLeft((f: Fault) => ({ ...f, at: `tiles[${i}].${f.at}` }))(rangeFor(layers, t, tiles[i - 1]))
+  return pipe(
+    unless('tiles', unknown === undefined ? null : noLayer(unknown, layers)),
+    chain(() => traverseReadonlyArrayWithIndex(range)(tiles)),
+    bimap(
+      (fault) => ({ tag: 'PlanByHandInvalid', ...fault }),
+      (ranges) => ({ layers: names, ranges, checkpoints: checkpoints.map(after) }),
+    ),
+  )
 }
 
 const noLayer = (name: string, layers: readonly LayerReport[]): string =>
@@ -68,40 +86,33 @@ const rangeFor = (
   layers: readonly LayerReport[],
   t: TileRange,
   before: TileRange | undefined,
-): Prescription['ranges'][number] | Fault => {
-  for (const [d, n] of countsOf(t)) {
-    const bad = badSize([`number of tiles along ${d}`, n, 1])
-    if (bad !== null) return { at: d, reason: bad }
-  }
+): Checked<Prescription['ranges'][number]> => {
   const at = (name: string): number => layers.findIndex((l) => l.name === name)
   const [first, last] = [at(t.from), at(t.to)]
-  if (before) {
-    const shared = sumsIn(layers[at(before.to)]!, before)
-    if (first < at(before.to) + (shared ? 0 : 1)) return { at: 'from', reason: rangesOverlap(t.from, before.to) }
-  }
-  if (last < first) return { at: 'to', reason: rangeBackwards(t.from, t.to) }
+  /** A layer that sums may begin the next range, too. */
+  const free = before ? at(before.to) + (sumsIn(layers[at(before.to)]!, before) ? 0 : 1) : 0
   const endsInside = sumsIn(layers[last]!, t)
   const end = endsInside ? last : namelessAfter(layers, last, tiledIn(t))
-  return (
-    tileFault(layers.slice(first, end + 1), t) ?? {
+  return pipe(
+    countsOf(t),
+    traverseArray(([d, n]) => unless(d, badSize([`number of tiles along ${d}`, n, 1]))),
+    chain(() => unless('from', before && first < free ? rangesOverlap(t.from, before.to) : null)),
+    chain(() => unless('to', last < first ? rangeBackwards(t.from, t.to) : null)),
+    chain(() => inTiles(layers.slice(first, end + 1), t)),
+    map(() => ({
       begin: { at: first, inside: sumsIn(layers[first]!, t) },
       end: endsInside ? { at: last, inside: true } : { at: end + 1, inside: false },
       grid: { B: t.B ?? 1, H: t.H ?? 1, W: t.W ?? 1 },
-    }
+    })),
   )
 }
 
 /** Whether every layer of a range can be tiled so. */
-const tileFault = (range: readonly LayerReport[], t: TileRange): Fault | null => {
-  for (const [d, n] of countsOf(t)) {
-    if (n === 1) continue
-    for (const [i, l] of range.entries()) {
-      const isEnd = range.length > 1 && (i === 0 || i === range.length - 1)
-      const reason = layerFault(l, d, n, isEnd)
-      if (reason !== null) return { at: d, reason }
-    }
-  }
-  return null
+const inTiles = (range: readonly LayerReport[], t: TileRange): Checked<unknown> => {
+  const isEnd = (i: number): boolean => range.length > 1 && (i === 0 || i === range.length - 1)
+  const along = ([d, n]: readonly [Tiled, number]): readonly Checked<unknown>[] =>
+    n === 1 ? [] : range.map((l, i) => unless(d, layerFault(l, d, n, isEnd(i))))
+  return sequenceArray(countsOf(t).flatMap(along))
 }
 
 const layerFault = (l: LayerReport, d: Tiled, n: number, isEnd: boolean): string | null => {

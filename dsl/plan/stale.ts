@@ -95,12 +95,24 @@ const staleNode = (now: Node, then: Node, scope: string): string | null => {
   return staleList(partsOf(now), partsOf(then), scoped(now, scope))
 }
 
-export const staleList = (now: readonly Node[], then: readonly Node[], scope = ''): string | null => {
+export const staleList = (now: readonly Node[], then: readonly Node[], scope = ''): string | null =>
+  staleItems(
+    now,
+    then,
+    (n, t) => staleNode(n, t, scope),
+    (n, words) => words(`${scope}${called(n)}`, n.kind),
+  )
+
+/** The first difference between two lists: between two items, or one too many or too few at the end. */
+export const staleItems = <T>(
+  now: readonly T[],
+  then: readonly T[],
+  stale: (now: T, then: T) => string | null,
+  odd: (item: T, words: (at: string, kind: string) => string) => string,
+): string | null => {
   for (const [i, n] of now.entries()) {
-    const t = then[i]
-    const stale = t ? staleNode(n, t, scope) : staleNew(`${scope}${called(n)}`, n.kind)
-    if (stale !== null) return stale
+    const difference = i < then.length ? stale(n, then[i]!) : odd(n, staleNew)
+    if (difference !== null) return difference
   }
-  const gone = then[now.length]
-  return gone ? staleGone(`${scope}${called(gone)}`, gone.kind) : null
+  return then.length > now.length ? odd(then[now.length]!, staleGone) : null
 }

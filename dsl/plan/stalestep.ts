@@ -5,9 +5,9 @@
 import { shapeText, type ShapeText } from '../messages'
 import type { Shape } from '../net'
 import type { LossTerm, Made, StepObjective, Tensor, TrainingStep } from '../step'
-import type { Described } from './described'
+import type { Described, DescribedObjective } from './described'
 import type { IsKnown } from './order'
-import { type Node, staleList, type StaleList, type StaleNode } from './stale'
+import { type Node, staleItems, staleList, type StaleList, type StaleNode } from './stale'
 import {
   type StaleChanged,
   staleChanged,
@@ -134,9 +134,7 @@ const staleTensor = (now: Described, then: Described, i: number, at: string): st
   return staleList(netsOf(now, nets), netsOf(then, before)) ?? (fieldsText(n) === fieldsText(t) ? null : staleChanged(at, 'loss'))
 }
 
-const staleObjective = (now: Described, then: Described, i: number): string | null => {
-  const [n, t] = [now.objectives[i]!, then.objectives[i]]
-  if (!t) return staleNew(n.name, 'objective')
+const staleObjective = (now: Described, then: Described, n: DescribedObjective, t: DescribedObjective): string | null => {
   if (n.name !== t.name) return staleReplaced(t.name, 'objective', n.name, 'objective')
   if (fieldsText(n.optimizer) !== fieldsText(t.optimizer)) return staleChanged(t.name, 'objective')
   const nets = staleList(netsOf(now, n.over), netsOf(then, t.over))
@@ -159,11 +157,10 @@ const staleObjective = (now: Described, then: Described, i: number): string | nu
   return null
 }
 
-export const stale = (now: Described, then: Described): string | null => {
-  for (const i of now.objectives.keys()) {
-    const difference = staleObjective(now, then, i)
-    if (difference !== null) return difference
-  }
-  const gone = then.objectives[now.objectives.length]
-  return gone ? staleGone(gone.name, 'objective') : null
-}
+export const stale = (now: Described, then: Described): string | null =>
+  staleItems(
+    now.objectives,
+    then.objectives,
+    (n, t) => staleObjective(now, then, n, t),
+    (o, words) => words(o.name, 'objective'),
+  )

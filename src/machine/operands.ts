@@ -14,6 +14,7 @@ import {
   sigmaDelta,
   touched,
   type Whereabouts,
+  type Windows,
 } from '../../staging/ops/op'
 import { storedAs } from '../../staging/ops/elements'
 import { opDef } from '../../staging/ops/registry'
@@ -33,11 +34,7 @@ interface Start {
   readonly padFar: number
 }
 
-const startOf = (
-  count: number,
-  window: { readonly stride: number; readonly pad: number; readonly reach: number } | undefined,
-  held: number,
-): Start => {
+const startOf = (count: number, window: Windows | undefined, held: number): Start => {
   if (!window) return { from: 0, count, padFar: 0 }
   const missing = Math.max(0, (count - 1) * window.stride + window.reach - held)
   const from = Math.max(0, Math.ceil((window.pad - missing) / window.stride))

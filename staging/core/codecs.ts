@@ -1,7 +1,8 @@
 // Codecs for what comes from outside, on io-ts: numbers in a range, names out of a list, words fit to be shown, records
 // that drop unknown fields. In: any JSON value. Out: the value, or io-ts's errors, whose first one `faultOf` puts into words.
 // Invariant: a decoded value is what was there, but for unknown fields.
-import { type Either, mapLeft } from 'fp-ts/Either'
+import { chain, type Either, left, mapLeft, right, toError, tryCatch } from 'fp-ts/Either'
+import { flow } from 'fp-ts/function'
 import * as t from 'io-ts'
 
 const codecOf = <A>(name: string, is: (u: unknown) => u is A): t.Type<A, A, unknown> =>
@@ -61,15 +62,15 @@ export const decodedOr =
   (u: unknown): Either<string, A> =>
     mapLeft(() => reason)(codec.decode(u))
 
-/** Where the first error is, and what is wrong there. */
-export const faultOf = (errors: t.Errors): { readonly at: string; readonly reason: string } => {
-  const e = errors[0]!
+/** Where the first error is, in the whole or a part of it, and what is wrong there. */
+export const faultOf = (whole: string, [first]: t.Errors): { readonly at: string; readonly reason: string } => {
+  const e = first!
   const at = e.context
     .map((c) => c.key)
     .filter((k) => k !== '')
     .join('.')
   const value = JSON.stringify(e.value)?.slice(0, 80) ?? 'nothing'
-  return { at, reason: e.message ?? `${value} is not ${e.context.at(-1)!.type.name}` }
+  return { at: at === '' ? whole : at, reason: e.message ?? `${value} is not ${e.context.at(-1)!.type.name}` }
 }
 
 // ---------------------------------------------------------------- text before it is parsed
@@ -81,9 +82,9 @@ const [QUOTE, BACKSLASH] = [34, 92]
 const OPENING: ReadonlySet<number> = new Set([91, 123])
 const CLOSING: ReadonlySet<number> = new Set([93, 125])
 
-/** Why a JSON text is not even to be parsed, which would take its reader's memory or stack: too large, too deep, too many. */
-export const textFault = (text: string): string | undefined => {
-  if (text.length > MOST_CHARACTERS) return `it has ${text.length} characters; legal are at most ${MOST_CHARACTERS}`
+/** A JSON text that may be parsed: one too large, too deep or of too many lists would take its reader's memory or stack. */
+const parsable = (text: string): Either<string, string> => {
+  if (text.length > MOST_CHARACTERS) return left(`it has ${text.length} characters; legal are at most ${MOST_CHARACTERS}`)
   let [depth, brackets] = [0, 0]
   let quoted = false
   for (let i = 0; i < text.length; i++) {
@@ -94,9 +95,20 @@ export const textFault = (text: string): string | undefined => {
     } else if (c === QUOTE) quoted = true
     else if (OPENING.has(c)) {
       brackets++
-      if (++depth > DEEPEST) return `it nests lists and objects deeper than ${DEEPEST}`
-      if (brackets > MOST_BRACKETS) return `it has more than ${MOST_BRACKETS} lists and objects`
+      if (++depth > DEEPEST) return left(`it nests lists and objects deeper than ${DEEPEST}`)
+      if (brackets > MOST_BRACKETS) return left(`it has more than ${MOST_BRACKETS} lists and objects`)
     } else if (CLOSING.has(c)) depth--
   }
-  return undefined
+  return right(text)
 }
+
+/** What a JSON text from outside says, or why it is not one. */
+export const parsedJson = flow(
+  parsable,
+  chain((text) =>
+    tryCatch(
+      (): unknown => JSON.parse(text),
+      (e) => `it is not JSON: ${toError(e).message}`,
+    ),
+  ),
+)

@@ -7,10 +7,8 @@ import { orThrow } from '../core/certain'
 import { type GraphError, renderError } from '../core/errors'
 import type { GraphBuilder } from '../graph/builder'
 import type { Op } from '../graph/graph'
-import type { AnyAttrs, GradContext, Ref } from '../ops/op'
+import type { AnyAttrs, GradContext, Ref, Sizes } from '../ops/op'
 import { opDef, opDefs } from '../ops/registry'
-
-type Shape = readonly number[]
 
 /** What is differentiated, with respect to what. */
 export interface Aim {
@@ -37,7 +35,7 @@ export const emitOp = (
   attrs: AnyAttrs,
   ins: readonly Ref[],
   phase: Op['phase'],
-  given: readonly Shape[] = [],
+  given: readonly Sizes[] = [],
 ): Ref[] =>
   orThrow((e: GraphError) => `the backward of ${op.kind}: ${renderError(e)}`)(b.op(kind, attrs, ins, op.layer, { phase, given }))
 

@@ -4,12 +4,11 @@
 import { type Either, isLeft, left, map, right } from 'fp-ts/Either'
 import { sameShape } from '../core/box'
 import { type GraphError, renderError } from '../core/errors'
-import type { AnyAttrs, Ref } from '../ops/op'
+import type { AnyAttrs, Ref, Sizes } from '../ops/op'
 import { checkOp, type CheckedOp, isBf16Op, outputTypes, checkedValue } from './check'
 import type { DType, Float, Graph, Init, Op, Phase, Value, ValueId, ValueRole } from './graph'
 import { depthFirst } from './order'
 
-type Shape = readonly number[]
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 const DATA_OUTPUT: Readonly<Record<Phase, ValueRole>> = {
@@ -28,7 +27,7 @@ const WHOLE_OUTPUT: Readonly<Record<Phase, ValueRole>> = {
 export interface OpPlace {
   readonly phase?: Phase
   /** Output shapes where they do not follow from the inputs. */
-  readonly given?: readonly Shape[]
+  readonly given?: readonly Sizes[]
 }
 
 export class GraphBuilder {
@@ -54,16 +53,16 @@ export class GraphBuilder {
     return b
   }
 
-  input(name: string, shape: Shape): Ref {
+  input(name: string, shape: Sizes): Ref {
     return this.leaf({ name, role: 'input', shape, dtype: this.dtype })
   }
-  target(name: string, shape: Shape, dtype: DType = this.dtype): Ref {
+  target(name: string, shape: Sizes, dtype: DType = this.dtype): Ref {
     return this.leaf({ name, role: 'target', shape, dtype })
   }
-  param(name: string, shape: Shape, init: Init): Ref {
+  param(name: string, shape: Sizes, init: Init): Ref {
     return this.leaf({ name, role: 'param', shape, dtype: this.dtype, init })
   }
-  state(name: string, shape: Shape, init: Init): Ref {
+  state(name: string, shape: Sizes, init: Init): Ref {
     return this.leaf({ name, role: 'state', shape, dtype: this.dtype, init })
   }
 
@@ -78,7 +77,7 @@ export class GraphBuilder {
     }
   }
 
-  shape(r: Ref): Shape {
+  shape(r: Ref): Sizes {
     return this.value(r).shape
   }
   value(r: Ref): Value {

@@ -4,12 +4,10 @@
 import { chain, type Either, left, map, mapLeft, right, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
-import { type AnyAttrs, attrsCodec, inputDef, type OpDef, type OperandDef, type Shapes, shapeText } from '../ops/op'
+import { type AnyAttrs, attrsCodec, inputDef, type OpDef, type OperandDef, type Shapes, shapeText, type Sizes } from '../ops/op'
 import { type Element, elementOf, inputElements, storedAs } from '../ops/elements'
 import { findOp, opDefs } from '../ops/registry'
 import { type DType, DTYPES, type Float, FLOATS, PERSISTENT_ROLES, type Value, type ValueRole } from './graph'
-
-type Shape = readonly number[]
 
 export interface OpRequest {
   readonly kind: string
@@ -17,13 +15,13 @@ export interface OpRequest {
   readonly attrs: AnyAttrs
   readonly ins: readonly Value[]
   /** Output shapes: due where the op table says `outputsGiven`. */
-  readonly given: readonly Shape[]
+  readonly given: readonly Sizes[]
 }
 
 export interface CheckedOp {
   readonly def: OpDef
   readonly attrs: AnyAttrs
-  readonly outs: readonly Shape[]
+  readonly outs: readonly Sizes[]
 }
 
 const WHOLE_ROLES: readonly ValueRole[] = ['param', 'state', 'stat', 'gradient', 'loss']

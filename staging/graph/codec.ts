@@ -213,8 +213,7 @@ export const checkedGraph = (g: Graph): Either<GraphError, Graph> => {
 export const decodeGraph = (u: unknown): Either<GraphError, Graph> =>
   pipe(
     structure.decode(u),
-    E.mapLeft(faultOf),
-    E.mapLeft(({ at, reason }) => faultAt(at === '' ? 'graph' : at)(reason)),
+    E.mapLeft((errors): Fault => ({ tag: 'GraphFormat', ...faultOf('graph', errors) })),
     E.chainW(checkedGraph),
   )
 

@@ -1,12 +1,11 @@
 // Sums: `add` of a residual join, whose gradient is dy itself for every input, and `grad_sum`, which adds the
 // contributions to the gradient of a value that several ops read. A contribution may cover a smaller box (a tile's).
-import { type AccessMap, data, defineOp, inside } from './op'
+import { type AccessMap, data, defineOp, inside, type Sizes } from './op'
 import { agreeBut, checked, elements, expectRange, expectRank, legal } from './rules'
 
-type Shape = readonly number[]
 const insideAll: AccessMap = { B: inside, C: inside, H: inside, W: inside }
 
-const agreeing = (ins: readonly Shape[]) =>
+const agreeing = (ins: readonly Sizes[]) =>
   checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(undefined, ins)], () => legal(ins[0]!))
 
 export const add = defineOp({

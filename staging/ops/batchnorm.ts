@@ -12,10 +12,10 @@ import {
   type OperandDef,
   perChannel,
   perChannelSum,
+  type Sizes,
 } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
-type Shape = readonly number[]
 export const stats: OperandDef = { name: 'stats', role: 'whole', dims: [4, 'C'] }
 
 const normFields = { eps: 'float', count: 'int' } as const
@@ -25,9 +25,9 @@ const frozenFields = { eps: 'float' } as const
 const eps = { eps: { least: 0 } } as const
 export const rectifiedLimits = { ...eps, slope: { least: 0 } } as const
 
-const channels = (x: Shape): Shape => [x[1]!]
-const elementsPerChannel = (x: Shape): number => x[0]! * x[2]! * x[3]!
-export const countFits = (count: number, x: Shape) => (): string | undefined =>
+const channels = (x: Sizes): Sizes => [x[1]!]
+const elementsPerChannel = (x: Sizes): number => x[0]! * x[2]! * x[3]!
+export const countFits = (count: number, x: Sizes) => (): string | undefined =>
   count === elementsPerChannel(x) ? undefined : `count is ${count} for ${x.join('x')}; legal is B*H*W = ${elementsPerChannel(x)}`
 
 export const bnStats = defineOp({
@@ -77,7 +77,7 @@ interface Norm {
 const norm = <F extends { readonly eps: Field; readonly count: Field }>(fields: F, limits: OpDef<F>['limits'], n: Norm) => {
   const common = { bf16: 'may', fields, limits } as const
   const [sums, gradient] = n.reads
-  const matching = (a: AttrsOf<F>, x: Shape, dy: Shape, outs: readonly Shape[]) =>
+  const matching = (a: AttrsOf<F>, x: Sizes, dy: Sizes, outs: readonly Sizes[]) =>
     checked([expectShape('the incoming gradient', dy, x), countFits(a.count, x)], () => legal(...outs))
   const backward = (g: GradContext<F>): void => {
     const [x, statistics, gamma, beta] = g.ins as GradContext<F>['ins']

@@ -1,9 +1,8 @@
 // Concatenation along C, and the slice of channels that is its backward.
-import { all, type AccessMap, defineOp, same } from './op'
+import { data, defineOp, wholeChannels } from './op'
 import { agreeBut, checked, expectRange, expectRank, firstOut, legal, perElement } from './rules'
 
 const fields = { from: 'int' } as const
-const wholeChannels = (): AccessMap => ({ B: same, C: all, H: same, W: same })
 
 export const concat = defineOp({
   kind: 'concat',
@@ -13,11 +12,8 @@ export const concat = defineOp({
   anchor: 'out',
   variadic: true,
   what: 'along C',
-  ins: [
-    { name: 'a', role: 'data', access: wholeChannels },
-    { name: 'b', role: 'data', access: wholeChannels },
-  ],
-  outs: [{ name: 'y', role: 'data', access: wholeChannels }],
+  ins: [data('a', wholeChannels), data('b', wholeChannels)],
+  outs: [data('y', wholeChannels)],
   shape: (_, ins) =>
     checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(1, ins)], () =>
       legal([ins[0]![0]!, ins.reduce((n, s) => n + s[1]!, 0), ins[0]![2]!, ins[0]![3]!]),
@@ -39,8 +35,8 @@ export const sliceChannels = defineOp({
   fields,
   anchor: 0,
   what: 'channels [from, from + C of dx): the backward of concat',
-  ins: [{ name: 'dy', role: 'data', access: wholeChannels }],
-  outs: [{ name: 'dx', role: 'data', access: wholeChannels }],
+  ins: [data('dy', wholeChannels)],
+  outs: [data('dx', wholeChannels)],
   outputsGiven: true,
   shape: (a, [dy], given) =>
     checked(

@@ -1,6 +1,5 @@
 // Convolution: forward, data gradient, weight and bias gradient. Weights are [O, C/groups, kH, kW], PyTorch's order.
 // Paper 3, Table 3: sigma is the stride, delta the reach of the (dilated) kernel less the stride, in H and W.
-import { isLeft, left } from 'fp-ts/Either'
 import {
   all,
   type AccessMap,
@@ -14,9 +13,10 @@ import {
   type Shapes,
   window,
   wholeChannels,
+  type Sizes,
 } from './op'
 import { product, productGradients, weightCopy } from './product'
-import { checked, elements, expectRange, expectRank, legal, type Window, windowFits } from './rules'
+import { checked, elements, expectRange, expectRank, type Window, windowsFit } from './rules'
 
 export const convFields = {
   strideH: 'int',
@@ -31,40 +31,24 @@ export const convFields = {
 } as const
 type Fields = typeof convFields
 type Attrs = AttrsOf<Fields>
-type Shape = readonly number[]
 
-const windowH = (a: Attrs, w: Shape): Window => ({
-  kernel: w[2]!,
-  stride: a.strideH,
-  padLow: a.padTop,
-  padHigh: a.padBottom,
-  dilation: a.dilationH,
-  ceil: false,
-})
-const windowW = (a: Attrs, w: Shape): Window => ({
-  kernel: w[3]!,
-  stride: a.strideW,
-  padLow: a.padLeft,
-  padHigh: a.padRight,
-  dilation: a.dilationW,
-  ceil: false,
-})
+/** Windows along H and along W, whose size is the weight's. */
+export const windowsOf = (a: Attrs, w: Sizes): readonly [Window, Window] => [
+  { kernel: w[2]!, stride: a.strideH, padLow: a.padTop, padHigh: a.padBottom, dilation: a.dilationH, ceil: false },
+  { kernel: w[3]!, stride: a.strideW, padLow: a.padLeft, padHigh: a.padRight, dilation: a.dilationW, ceil: false },
+]
 
-/** What the image side sees: windows whose size is the weight's, wherever the weight stands among the operands. */
-const image =
-  (weight: (s: CallShapes) => Shape) =>
+/** What is seen through such windows, wherever the weight stands among the operands. */
+export const through =
+  (seen: typeof window) =>
+  (weight: (s: CallShapes) => Sizes) =>
   (a: Attrs, s: CallShapes): AccessMap => {
-    const w = weight(s)
-    return {
-      B: same,
-      C: all,
-      H: window(w[2]!, a.strideH, a.padTop, a.dilationH),
-      W: window(w[3]!, a.strideW, a.padLeft, a.dilationW),
-    }
+    const [h, w] = windowsOf(a, weight(s)).map((x) => seen(x.kernel, x.stride, x.padLow, x.dilation))
+    return { B: same, C: all, H: h!, W: w! }
   }
 
 /** y's shape from x and w. */
-const convolve = (a: Attrs, x: Shape, w: Shape): Shapes => {
+const convolve = (a: Attrs, x: Sizes, w: Sizes): Shapes => {
   const channels = x[1]! / a.groups
   return checked(
     [
@@ -79,13 +63,8 @@ const convolve = (a: Attrs, x: Shape, w: Shape): Shapes => {
           : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` +
             `legal is [${w[0]},${channels},${w[2]},${w[3]}]`,
     ],
-    () => {
-      // Padding stays below the window's reach, so that every window sees a pixel of the image.
-      const h = windowFits('H', x[2]!, windowH(a, w), a.dilationH * (w[2]! - 1))
-      if (isLeft(h)) return left(h.left)
-      const v = windowFits('W', x[3]!, windowW(a, w), a.dilationW * (w[3]! - 1))
-      return isLeft(v) ? left(v.left) : legal([x[0]!, w[0]!, h.right, v.right])
-    },
+    // Padding stays below the window's reach, so that every window sees a pixel of the image.
+    () => windowsFit(x, w[0]!, windowsOf(a, w), (v) => v.dilation * (v.kernel - 1)),
   )
 }
 
@@ -98,7 +77,7 @@ export const [conv2d, conv2dBwdData, conv2dBwdWeights] = product({
     'dw and db merge by sum over tiles',
   ],
   fields: convFields,
-  image,
+  image: through(window),
   own: () => pointwise,
   gradient: () => wholeChannels,
   apply: convolve,

@@ -2,89 +2,43 @@
 // [C, O/groups, kH, kW], PyTorch's order. Forward, data gradient, weight and bias gradient.
 // A slice of T output rows needs T/stride + (reach - 2)/stride + 1 rows of x. Each tile computes its rows of y alone, so
 // what a window puts beyond them is another tile's. Worked example, kernel 4, stride 2, padding 1: rows [4,8) need x [1,5).
-import {
-  all,
-  type AccessMap,
-  type AttrsOf,
-  type CallShapes,
-  pointwise,
-  same,
-  shapeText,
-  type Shapes,
-  transposed,
-  wholeChannels,
-} from './op'
-import { convFields } from './conv2d'
+import { type AttrsOf, pointwise, shapeText, type Shapes, type Sizes, transposed, wholeChannels } from './op'
+import { convFields, through, windowsOf } from './conv2d'
 import { product } from './product'
-import { checked, elements, expectRange, expectRank, legal } from './rules'
+import { checked, elements, expectRange, expectRank, legal, type Window, windowChecks } from './rules'
 
 const fields = { ...convFields, outputPadH: 'int', outputPadW: 'int' } as const
-type Fields = typeof fields
-type Attrs = AttrsOf<Fields>
-type Shape = readonly number[]
+type Attrs = AttrsOf<typeof fields>
 
-/** What the side of x sees: the windows, whose size is the weight's, that meet a range of y. */
-const windowsMeeting =
-  (weight: (s: CallShapes) => Shape) =>
-  (a: Attrs, s: CallShapes): AccessMap => {
-    const w = weight(s)
-    return {
-      B: same,
-      C: all,
-      H: transposed(w[2]!, a.strideH, a.padTop, a.dilationH),
-      W: transposed(w[3]!, a.strideW, a.padLeft, a.dilationW),
-    }
-  }
-
-interface Axis {
-  readonly kernel: number
-  readonly stride: number
-  readonly padLow: number
-  readonly padHigh: number
-  readonly dilation: number
+interface Axis extends Window {
   readonly outputPad: number
 }
-const axisH = (a: Attrs, w: Shape): Axis => ({
-  kernel: w[2]!,
-  stride: a.strideH,
-  padLow: a.padTop,
-  padHigh: a.padBottom,
-  dilation: a.dilationH,
-  outputPad: a.outputPadH,
-})
-const axisW = (a: Attrs, w: Shape): Axis => ({
-  kernel: w[3]!,
-  stride: a.strideW,
-  padLow: a.padLeft,
-  padHigh: a.padRight,
-  dilation: a.dilationW,
-  outputPad: a.outputPadW,
-})
+const axesOf = (a: Attrs, w: Sizes): readonly [Axis, Axis] => {
+  const [rows, columns] = windowsOf(a, w)
+  return [
+    { ...rows, outputPad: a.outputPadH },
+    { ...columns, outputPad: a.outputPadW },
+  ]
+}
 
 const outputExtent = (extent: number, x: Axis): number =>
   (extent - 1) * x.stride - x.padLow - x.padHigh + x.dilation * (x.kernel - 1) + 1 + x.outputPad
 
-const axisChecks = (dim: string, extent: number, x: Axis): readonly (() => string | undefined)[] => {
-  const mostPad = x.dilation * (x.kernel - 1)
-  return [
-    expectRange(`kernel${dim}`, x.kernel, 1),
-    expectRange(`stride${dim}`, x.stride, 1),
-    expectRange(`dilation${dim}`, x.dilation, 1),
-    // Padding stays below the window's reach, so that every row of x reaches y.
-    expectRange(`low padding in ${dim}`, x.padLow, 0, mostPad),
-    expectRange(`high padding in ${dim}`, x.padHigh, 0, mostPad),
-    expectRange(`output padding in ${dim}`, x.outputPad, 0, Math.max(x.stride, x.dilation) - 1),
-    () =>
-      outputExtent(extent, x) >= 1
-        ? undefined
-        : `the padding takes all of the ${outputExtent(extent, x) + x.padLow + x.padHigh} rows in ${dim}` +
-          `; legal is less padding than that`,
-  ]
-}
+/** Padding stays below the window's reach, so that every row of x reaches y. */
+const axisChecks = (dim: string, extent: number, x: Axis): readonly (() => string | undefined)[] => [
+  ...windowChecks(dim, x, x.dilation * (x.kernel - 1)),
+  expectRange(`output padding in ${dim}`, x.outputPad, 0, Math.max(x.stride, x.dilation) - 1),
+  () =>
+    outputExtent(extent, x) >= 1
+      ? undefined
+      : `the padding takes all of the ${outputExtent(extent, x) + x.padLow + x.padHigh} rows in ${dim}` +
+        `; legal is less padding than that`,
+]
 
 /** y's shape from x and w. */
-const spread = (a: Attrs, x: Shape, w: Shape): Shapes =>
-  checked(
+const spread = (a: Attrs, x: Sizes, w: Sizes): Shapes => {
+  const [rows, columns] = axesOf(a, w)
+  return checked(
     [
       expectRank('the input', x, 4),
       expectRank('the weight', w, 4),
@@ -94,11 +48,12 @@ const spread = (a: Attrs, x: Shape, w: Shape): Shapes =>
         w[0] === x[1]
           ? undefined
           : `the weight has shape ${shapeText(w)} for an input ${shapeText(x)}; ` + `legal is [${x[1]},${w[1]},${w[2]},${w[3]}]`,
-      ...axisChecks('H', x[2]!, axisH(a, w)),
-      ...axisChecks('W', x[3]!, axisW(a, w)),
+      ...axisChecks('H', x[2]!, rows),
+      ...axisChecks('W', x[3]!, columns),
     ],
-    () => legal([x[0]!, w[1]! * a.groups, outputExtent(x[2]!, axisH(a, w)), outputExtent(x[3]!, axisW(a, w))]),
+    () => legal([x[0]!, w[1]! * a.groups, outputExtent(x[2]!, rows), outputExtent(x[3]!, columns)]),
   )
+}
 
 export const [convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights] = product({
   kind: 'conv_transpose2d',
@@ -109,7 +64,8 @@ export const [convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights
     'dw and db merge by sum over tiles',
   ],
   fields,
-  image: windowsMeeting,
+  // The side of x sees the windows that meet a range of y.
+  image: through(transposed),
   own: () => pointwise,
   gradient: () => wholeChannels,
   apply: spread,

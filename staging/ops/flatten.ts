@@ -1,11 +1,10 @@
 // [B,C,H,W] to [B,C*H*W,1,1] in PyTorch's order (C, then H, then W), whatever the storage: a copy, since activations
 // are stored channels-last. It tiles along B only.
-import { all, type AccessMap, defineOp, same } from './op'
+import { all, type AccessMap, defineOp, same, type Sizes } from './op'
 import { checked, expectRank, firstOut, invertsForward, legal, perElement, gradientBy } from './rules'
 
-type Shape = readonly number[]
 const perSample = (): AccessMap => ({ B: same, C: all, H: all, W: all })
-const flat = (x: Shape) => checked([expectRank('the input', x, 4)], () => legal([x[0]!, x[1]! * x[2]! * x[3]!, 1, 1]))
+const flat = (x: Sizes) => checked([expectRank('the input', x, 4)], () => legal([x[0]!, x[1]! * x[2]! * x[3]!, 1, 1]))
 
 export const flatten = defineOp({
   kind: 'flatten',

@@ -12,10 +12,10 @@ import {
   reduce,
   same,
   wholeChannels,
+  type Sizes,
 } from './op'
 import { checked, expectRange, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
-type Shape = readonly number[]
 const perImage: AccessMap = { B: same, C: all, H: all, W: all }
 const reduced: AccessMap = { B: same, C: all, H: reduce, W: reduce }
 const data = (name: string): OperandDef => dataOf(name, wholeChannels)
@@ -26,10 +26,10 @@ const optional = (name: string): OperandDef => ({ name, role: 'whole', optional:
 const statsFields = { groups: 'int' } as const
 const fields = { groups: 'int', eps: 'float', count: 'int' } as const
 
-const statsOf = (x: Shape, groups: number): Shape => [x[0]!, 4 * groups, 1, 1]
-const sumsOf = (x: Shape): Shape => [x[0]!, 2 * x[1]!, 1, 1]
-export const elementsPerGroup = (x: Shape, groups: number): number => (x[1]! / groups) * x[2]! * x[3]!
-const groupsFit = (groups: number, x: Shape) => (): string | undefined =>
+const statsOf = (x: Sizes, groups: number): Sizes => [x[0]!, 4 * groups, 1, 1]
+const sumsOf = (x: Sizes): Sizes => [x[0]!, 2 * x[1]!, 1, 1]
+export const elementsPerGroup = (x: Sizes, groups: number): number => (x[1]! / groups) * x[2]! * x[3]!
+const groupsFit = (groups: number, x: Sizes) => (): string | undefined =>
   groups >= 1 && x[1]! % groups === 0
     ? undefined
     : `${x[1]} channels do not divide into ${groups} groups; legal are divisors of ${x[1]}`
@@ -39,13 +39,13 @@ interface Attrs {
   readonly eps: number
   readonly count: number
 }
-const fits = (a: Attrs, x: Shape) => [
+const fits = (a: Attrs, x: Sizes) => [
   expectRank('the input', x, 4),
   groupsFit(a.groups, x),
   expectRange('eps', a.eps, 0),
   () => expectRange('count', a.count, elementsPerGroup(x, a.groups), elementsPerGroup(x, a.groups))(),
 ]
-const eachChannel = (x: Shape, operands: Readonly<Record<string, Shape | undefined>>) =>
+const eachChannel = (x: Sizes, operands: Readonly<Record<string, Sizes | undefined>>) =>
   Object.entries(operands).flatMap(([name, s]) => (s ? [expectShape(name, s, [x[1]!])] : []))
 
 export const groupNormStats = defineOp({

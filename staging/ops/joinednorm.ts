@@ -2,15 +2,14 @@
 // first: what grows layer by layer in a dense block is read where its parts lie and never copied. The statistics of the parts
 // are made once and joined; in the backward, the gradient of the parts is added onto that of the next layer's.
 import { countFits, rectifiedFields as fields, rectifiedLimits as limits, stats } from './batchnorm'
-import { data as dataOf, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels } from './op'
+import { data as dataOf, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels, type Sizes } from './op'
 import { agreeBut, checked, elements, expectRange, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
-type Shape = readonly number[]
 const data = (name: string): OperandDef => dataOf(name, wholeChannels)
 
-const channelsOf = (shapes: readonly Shape[]): number => shapes.reduce((n, s) => n + s[1]!, 0)
-const joinedShape = (parts: readonly Shape[]): Shape => [parts[0]![0]!, channelsOf(parts), parts[0]![2]!, parts[0]![3]!]
-const fits = (a: { readonly count: number }, parts: readonly Shape[]) => [agreeBut(1, parts), countFits(a.count, parts[0]!)]
+const channelsOf = (shapes: readonly Sizes[]): number => shapes.reduce((n, s) => n + s[1]!, 0)
+const joinedShape = (parts: readonly Sizes[]): Sizes => [parts[0]![0]!, channelsOf(parts), parts[0]![2]!, parts[0]![3]!]
+const fits = (a: { readonly count: number }, parts: readonly Sizes[]) => [agreeBut(1, parts), countFits(a.count, parts[0]!)]
 
 export const joinStats = defineOp({
   kind: 'join_stats',

@@ -1,13 +1,12 @@
 // Layer normalisation over the channels of each pixel, as ConvNeXt has it: PyTorch's LayerNorm of channels-last values. A pixel's
 // mean and variance are made again in the backward, from the channels that it reads anyhow: nothing is kept but x.
-import { data, defineOp, perChannel, perChannelSum, wholeChannels } from './op'
+import { data, defineOp, perChannel, perChannelSum, wholeChannels, type Sizes } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 const fields = { eps: 'float' } as const
 const limits = { eps: { least: 0 } } as const
-type Shape = readonly number[]
 
-const fits = (x: Shape, dy: Shape, outs: readonly Shape[]) =>
+const fits = (x: Sizes, dy: Sizes, outs: readonly Sizes[]) =>
   checked([expectRank('the input', x, 4), expectShape('the incoming gradient', dy, x)], () => legal(...outs))
 
 export const layerNorm = defineOp({

@@ -16,11 +16,11 @@ import {
   type OpDef,
   type Shapes,
   wholeChannels,
+  type Sizes,
 } from './op'
 import { checked, elements, expectRank, expectShape, firstIn, legal, partialSums, perElement } from './rules'
 
 const classFields = { count: 'int', weight: 'float' } as const
-type Shape = readonly number[]
 
 const loss: OperandDef = { name: 'loss', role: 'whole', dims: [1], merge: 'sum', drawn: 'one' }
 
@@ -30,11 +30,11 @@ const gradientOf =
     if (g.wants(0)) g.give(0, g.emit(kind, g.attrs, g.ins, [g.shape(g.ins[0]!)])[0]!)
   }
 
-const labelsOf = (x: Shape): Shape => [x[0]!, 1, x[2]!, x[3]!]
+const labelsOf = (x: Sizes): Sizes => [x[0]!, 1, x[2]!, x[3]!]
 const counted = (count: number, expected: number) => (): string | undefined =>
   count === expected ? undefined : `count is ${count}; legal is ${expected}`
 
-const labelled = (count: number, x: Shape, labels: Shape, out: Shape) =>
+const labelled = (count: number, x: Sizes, labels: Sizes, out: Sizes) =>
   checked(
     [expectRank('the input', x, 4), expectShape('labels', labels, labelsOf(x)), counted(count, elements(labelsOf(x)))],
     () => legal(out),
@@ -148,10 +148,10 @@ export const lossEntry = (l: Loss): Either<GraphError, LossEntry> =>
     ? right(LOSSES[lossName(l)])
     : left({ tag: 'UnknownLoss', got: lossName(l), legal: lossNames })
 
-export const targetOf = (e: LossEntry, output: Shape): Shape => (e.labels ? labelsOf(output) : output)
+export const targetOf = (e: LossEntry, output: Sizes): Sizes => (e.labels ? labelsOf(output) : output)
 
 /** The attributes of a loss that is a mean over the output, times a weight. */
-export const lossAttrs = (l: Loss, e: LossEntry, output: Shape, weight = 1, constant = 0): AnyAttrs => ({
+export const lossAttrs = (l: Loss, e: LossEntry, output: Sizes, weight = 1, constant = 0): AnyAttrs => ({
   count: elements(targetOf(e, output)),
   weight,
   ...(e.labels ? {} : { constant }),
@@ -172,7 +172,7 @@ const elementOps = (e: ElementLoss): readonly OpDef[] => {
     ins: elementIns,
     flops: perElement(e.flops, firstIn),
   } as const
-  const compared = (count: number, x: Shape, target: Shape | undefined, out: Shape): Shapes =>
+  const compared = (count: number, x: Sizes, target: Sizes | undefined, out: Sizes): Shapes =>
     checked(
       [expectRank('the input', x, 4), () => target && expectShape('the target', target, x)(), counted(count, elements(x))],
       () => legal(out),

@@ -13,6 +13,7 @@ import {
   pointwise,
   reduce,
   same,
+  type Sizes,
 } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
@@ -20,16 +21,15 @@ import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums
 const fields = { over: 'int' } as const
 const limits = { over: { least: 0, most: 2 } } as const
 type Attrs = AttrsOf<typeof fields>
-type Shape = readonly number[]
 
 const FACTORS: readonly AccessMap[] = [pointwise, { B: same, C: same, H: all, W: all }, { B: same, C: all, H: same, W: same }]
-const factorOf = ({ over }: Attrs, [b, c, h, w]: Shape): Shape =>
+const factorOf = ({ over }: Attrs, [b, c, h, w]: Sizes): Sizes =>
   over === 0 ? [b!, c!, h!, w!] : over === 1 ? [b!, c!, 1, 1] : [b!, 1, h!, w!]
 const factor: OperandDef<typeof fields> = { name: 's', role: 'data', access: (a) => FACTORS[a.over] ?? pointwise }
 
-const factorFits = (a: Attrs, [x, s]: readonly Shape[]) =>
+const factorFits = (a: Attrs, [x, s]: readonly Sizes[]) =>
   checked([expectRank('the input', x!, 4), () => expectShape('the factor', s!, factorOf(a, x!))()], () => legal(x!))
-const scaled = (_: unknown, [x]: readonly Shape[]) => checked([expectRank('the input', x!, 4)], () => legal(x!))
+const scaled = (_: unknown, [x]: readonly Sizes[]) => checked([expectRank('the input', x!, 4)], () => legal(x!))
 
 const multiplyBackward = (g: GradContext<typeof fields>): void => {
   const [x, s] = g.ins

@@ -4,7 +4,10 @@
 // only rewrites, which join operators, know some by name.
 import { type Either, isLeft, left } from 'fp-ts/Either'
 import * as t from 'io-ts'
-import { clip, type Dim, type Range, type Shape } from '../core/box'
+import { clip, type Dim, DIMS, type Range, type Shape } from '../core/box'
+
+/** The sizes of a value of any rank. */
+export type Sizes = readonly number[]
 
 // ---------------------------------------------------------------- attributes
 
@@ -59,15 +62,17 @@ export const isWithin = (l: Limit, got: number): boolean =>
  *  inside  the operand brings its own range, which lies inside the iteration range (a sum of partial gradients)
  */
 export type Access =
-  | { readonly tag: 'same' }
-  | { readonly tag: 'window'; readonly stride: number; readonly pad: number; readonly reach: number }
-  | { readonly tag: 'transposed'; readonly stride: number; readonly pad: number; readonly reach: number }
+  | { readonly tag: 'same' | 'all' | 'reduce' | 'inside' }
+  | Windows
   | { readonly tag: 'resampled'; readonly mode: number; readonly from: number; readonly to: number }
   | { readonly tag: 'mirrored'; readonly pad: number; readonly padHigh: number }
-  | { readonly tag: 'all' }
-  | { readonly tag: 'reduce' }
-  | { readonly tag: 'inside' }
 
+export interface Windows {
+  readonly tag: 'window' | 'transposed'
+  readonly stride: number
+  readonly pad: number
+  readonly reach: number
+}
 export type AccessMap = Readonly<Record<Dim, Access>>
 
 export const same: Access = { tag: 'same' }
@@ -95,7 +100,7 @@ export const pointwise: AccessMap = { B: same, C: same, H: same, W: same }
 export const wholeChannels: AccessMap = { B: same, C: all, H: same, W: same }
 
 /** Window i covers [i*stride - pad, i*stride - pad + reach). */
-const meetingWindows = (a: Extract<Access, { tag: 'transposed' }>, r: Range, extent: number): Range => {
+const meetingWindows = (a: Windows, r: Range, extent: number): Range => {
   const last = Math.min(extent - 1, Math.floor((r[1] - 1 + a.pad) / a.stride))
   const first = Math.max(0, Math.ceil((r[0] + a.pad - a.reach + 1) / a.stride))
   return [Math.min(first, last), last + 1]
@@ -163,14 +168,14 @@ export const sigmaDelta = (a: Access): { readonly sigma: number; readonly delta:
 
 /** Where an operand's box begins, and the extents of the whole value that it is a part of. */
 export interface Whereabouts {
-  readonly origin: readonly number[]
-  readonly extent: readonly number[]
+  readonly origin: Sizes
+  readonly extent: Sizes
 }
 
 /** Extents of one call: the boxes' shapes for data operands, natural shapes for whole ones. */
 export interface CallShapes {
-  readonly ins: readonly (readonly number[])[]
-  readonly outs: readonly (readonly number[])[]
+  readonly ins: readonly Sizes[]
+  readonly outs: readonly Sizes[]
   /** Where the boxes lie (how much padding a tile sees); absent for calls that only exist as shapes. */
   readonly at?: { readonly ins: readonly Whereabouts[]; readonly outs: readonly Whereabouts[] }
   /** Activations are stored as bf16 (elements.ts). */
@@ -225,9 +230,9 @@ export interface GradContext<F extends Fields = Fields> {
   readonly dOut: (i: number) => Ref
   /** Whether anyone wants the gradient of input `i`: the image's is never computed. */
   readonly wants: (i: number) => boolean
-  readonly shape: (r: Ref) => readonly number[]
+  readonly shape: (r: Ref) => Sizes
   /** Append a backward op of the table; gives its outputs. `outShapes` where they do not follow from the inputs. */
-  readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[], outShapes: readonly (readonly number[])[]) => readonly Ref[]
+  readonly emit: (kind: string, attrs: AnyAttrs, ins: readonly Ref[], outShapes: readonly Sizes[]) => readonly Ref[]
   /** Add a contribution to the gradient of input `i`. */
   readonly give: (i: number, gradient: Ref) => void
   /** The same for inputs `from` on, whose gradients stand side by side along C in one value. */
@@ -241,7 +246,7 @@ export interface UpdateContext {
   readonly attrs: AnyAttrs
   readonly ins: readonly Ref[]
   readonly outs: readonly Ref[]
-  readonly shape: (r: Ref) => readonly number[]
+  readonly shape: (r: Ref) => Sizes
   /** The state '<layer>.<name>' of the op's layer, when the network keeps it. */
   readonly state: (name: string) => Ref | undefined
   /** How much of a new statistic enters its running mean, as PyTorch's `momentum`. */
@@ -252,11 +257,11 @@ export interface UpdateContext {
 // ---------------------------------------------------------------- the entry
 
 /** Output shapes, or what is wrong in words that name the legal. */
-export type Shapes = Either<string, readonly (readonly number[])[]>
+export type Shapes = Either<string, readonly Sizes[]>
 
 export interface Sample<F extends Fields = Fields> {
   readonly attrs: AttrsOf<F>
-  readonly ins: readonly (readonly number[])[]
+  readonly ins: readonly Sizes[]
 }
 
 export interface OpDef<F extends Fields = Fields> {
@@ -282,7 +287,7 @@ export interface OpDef<F extends Fields = Fields> {
    * Output shapes, or what is wrong in words that name the legal. Where they do not follow from the inputs
    * (`outputsGiven`) they are given and checked.
    */
-  readonly shape: (a: AttrsOf<F>, ins: readonly (readonly number[])[], given: readonly (readonly number[])[]) => Shapes
+  readonly shape: (a: AttrsOf<F>, ins: readonly Sizes[], given: readonly Sizes[]) => Shapes
   readonly outputsGiven?: boolean
   readonly backward?: (g: GradContext<F>) => void
   readonly update?: (u: UpdateContext) => void
@@ -309,12 +314,10 @@ export interface OpDef<F extends Fields = Fields> {
   readonly workspace?: (a: AttrsOf<F>, s: CallShapes, elementBytes: number) => number
 }
 
-const AXES: readonly Dim[] = ['B', 'C', 'H', 'W']
-
 /** Ones at the end do not count: [C,1,1] is a number for each channel, too. */
-const dimsFault = ({ name, dims }: OperandDef, got: readonly number[], ins: CallShapes['ins'], anchor: readonly number[]) => {
+const dimsFault = ({ name, dims }: OperandDef, got: Sizes, ins: CallShapes['ins'], anchor: Sizes) => {
   if (dims === undefined) return undefined
-  const want = dims === 'as input 0' ? ins[0]! : dims.map((d) => (typeof d === 'number' ? d : anchor[AXES.indexOf(d)]!))
+  const want = dims === 'as input 0' ? ins[0]! : dims.map((d) => (typeof d === 'number' ? d : anchor[DIMS.indexOf(d)]!))
   const fits = want.every((d, i) => got[i] === d) && got.slice(want.length).every((d) => d === 1)
   return fits ? undefined : `${name} has shape ${shapeText(got)}; legal is ${shapeText(want)}`
 }
@@ -363,6 +366,9 @@ export const perChannel = (name: string): OperandDef => ({ name, role: 'whole', 
 /** The same of a gradient, which tiles add to. */
 export const perChannelSum = (name: string): OperandDef => ({ ...perChannel(name), merge: 'sum' })
 
+/** A tensor of the shape of input 0: what is kept of a parameter, its gradient. */
+export const asInput0 = (name: string): OperandDef => ({ name, role: 'whole', dims: 'as input 0' })
+
 /** The operand definition of input `i`, past the end of a variadic list too. */
 export const inputDef = <F extends Fields>(d: Pick<OpDef<F>, 'ins' | 'variadic' | 'kind'>, i: number): OperandDef<F> => {
   const o = d.ins[i] ?? (d.variadic ? d.ins[d.ins.length - 1] : undefined)
@@ -370,5 +376,5 @@ export const inputDef = <F extends Fields>(d: Pick<OpDef<F>, 'ins' | 'variadic' 
   return o
 }
 
-export const shapeText = (s: readonly number[]): string => `[${s.join(',')}]`
-export const asShape = (s: readonly number[]): Shape => [s[0] ?? 1, s[1] ?? 1, s[2] ?? 1, s[3] ?? 1]
+export const shapeText = (s: Sizes): string => `[${s.join(',')}]`
+export const asShape = (s: Sizes): Shape => [s[0] ?? 1, s[1] ?? 1, s[2] ?? 1, s[3] ?? 1]

@@ -3,7 +3,7 @@
 // flags, the bytes in types, kernels' checks and the cases of tests follow from an entry; its arithmetic stands in
 // native/ops/optimizer.hpp, once for all devices. Updates are ops, so that their memory is in the plan; all operands are whole.
 import { chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
-import { type AnyAttrs, defineOp, inputsWith, type OpDef, type OperandDef } from './op'
+import { type AnyAttrs, asInput0, defineOp, inputsWith, type OpDef, type OperandDef } from './op'
 import { firstIn, legal, perElement } from './rules'
 
 export interface OptimizerEntry {
@@ -111,8 +111,6 @@ export const optimizerBy = (update: string, attrs: AnyAttrs): Optimizer | undefi
 
 // ---------------------------------------------------------------- as operators
 
-const whole = (name: string): OperandDef => ({ name, role: 'whole', dims: 'as input 0' })
-
 const updateOp = (e: OptimizerEntry): OpDef => {
   const choices: Choices = { ...e.options, ...Object.fromEntries(Object.keys(e.fixed ?? {}).map((f) => [f, { default: false }])) }
   const def: OpDef = defineOp({
@@ -123,7 +121,7 @@ const updateOp = (e: OptimizerEntry): OpDef => {
     limits: limitsOf(choices),
     anchor: 0,
     mutates: [0, ...e.states.map((_, i) => 2 + i)],
-    ins: [whole('w'), whole('g'), ...e.states.map((s) => ({ ...whole(s.name), ...s, optional: s.when !== undefined }))],
+    ins: [asInput0('w'), asInput0('g'), ...e.states.map((s) => ({ ...asInput0(s.name), ...s, optional: s.when !== undefined }))],
     outs: [],
     shape: () => legal(),
     samples: (image) => trials(choices).map((attrs) => ({ attrs, ins: inputsWith(def, attrs).map(() => image) })),

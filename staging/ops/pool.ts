@@ -1,7 +1,18 @@
 // Max and average pooling with padding and PyTorch's ceil mode; their backward ops scatter each piece of dy into its
 // window, so neighbouring tiles overlap and add. FT-compatible in H and W (sigma = stride, delta = kernel - stride).
-import { isLeft, left } from 'fp-ts/Either'
-import { type AccessMap, type AttrsOf, data, defineOp, type OperandDef, same, type Shapes, window } from './op'
+import {
+  all,
+  type AccessMap,
+  type AttrsOf,
+  data,
+  defineOp,
+  type OperandDef,
+  reduce,
+  same,
+  type Shapes,
+  window,
+  type Sizes,
+} from './op'
 import {
   checked,
   elements,
@@ -13,11 +24,9 @@ import {
   invertsForward,
   legal,
   perElement,
-  windowFits,
+  windowsFit,
   gradientBy,
 } from './rules'
-
-type Shape = readonly number[]
 
 export const maxFields = {
   kernelH: 'int',
@@ -32,28 +41,25 @@ const avgFields = { ...maxFields, countIncludePad: 'int', padBottom: 'int', padR
 const avgBwdFields = { ...avgFields, extentH: 'int', extentW: 'int' } as const
 type Attrs = AttrsOf<typeof maxFields>
 
-const image = (a: Attrs): AccessMap => ({
+export const poolWindows = (a: Attrs): AccessMap => ({
   B: same,
   C: same,
   H: window(a.kernelH, a.strideH, a.padTop),
   W: window(a.kernelW, a.strideW, a.padLeft),
 })
-const windows = (name: string): OperandDef<typeof maxFields> => ({ name, role: 'data', access: image })
+const windows = (name: string): OperandDef<typeof maxFields> => ({ name, role: 'data', access: poolWindows })
 
 /** y's shape; padding is at most half of the kernel, as in PyTorch, so that no window is all padding. */
-const pooled = (a: Attrs, padBottom: number, padRight: number, x: Shape): Shapes =>
+const pooled = (a: Attrs, padBottom: number, padRight: number, x: Sizes): Shapes =>
   checked([expectRank('the input', x, 4), expectRange('ceil', a.ceil, 0, 1)], () => {
-    const ceil = a.ceil === 1
-    const rows = { kernel: a.kernelH, stride: a.strideH, padLow: a.padTop, padHigh: padBottom, dilation: 1, ceil }
-    const h = windowFits('H', x[2]!, rows, Math.floor(a.kernelH / 2))
-    if (isLeft(h)) return left(h.left)
-    const columns = { kernel: a.kernelW, stride: a.strideW, padLow: a.padLeft, padHigh: padRight, dilation: 1, ceil }
-    const w = windowFits('W', x[3]!, columns, Math.floor(a.kernelW / 2))
-    return isLeft(w) ? left(w.left) : legal([x[0]!, x[1]!, h.right, w.right])
+    const common = { dilation: 1, ceil: a.ceil === 1 }
+    const rows = { ...common, kernel: a.kernelH, stride: a.strideH, padLow: a.padTop, padHigh: padBottom }
+    const columns = { ...common, kernel: a.kernelW, stride: a.strideW, padLow: a.padLeft, padHigh: padRight }
+    return windowsFit(x, x[1]!, [rows, columns], (w) => Math.floor(w.kernel / 2))
   })
 
-export const maxPooled = (a: Attrs, x: Shape): Shapes => pooled(a, a.padTop, a.padLeft, x)
-const avgPooled = (a: AttrsOf<typeof avgFields>, x: Shape): Shapes =>
+export const maxPooled = (a: Attrs, x: Sizes): Shapes => pooled(a, a.padTop, a.padLeft, x)
+const avgPooled = (a: AttrsOf<typeof avgFields>, x: Sizes): Shapes =>
   checked([expectRange('countIncludePad', a.countIncludePad, 0, 1)], () => pooled(a, a.padBottom, a.padRight, x))
 
 export const maxPool = defineOp({
@@ -122,10 +128,9 @@ export const avgPoolBwd = defineOp({
 // ---------------------------------------------------------------- global average
 
 const globalFields = { count: 'int' } as const
-const summed = (access: AccessMap) => (): AccessMap => access
-const averages: AccessMap = { B: same, C: same, H: { tag: 'reduce' }, W: { tag: 'reduce' } }
-const broadcast: AccessMap = { B: same, C: same, H: { tag: 'all' }, W: { tag: 'all' } }
-const areaFits = (count: number, x: Shape) => (): string | undefined =>
+const averages: AccessMap = { B: same, C: same, H: reduce, W: reduce }
+const broadcast: AccessMap = { B: same, C: same, H: all, W: all }
+const areaFits = (count: number, x: Sizes) => (): string | undefined =>
   count === x[2]! * x[3]! ? undefined : `count is ${count}; legal is H*W = ${x[2]! * x[3]!}`
 
 export const globalAvgPool = defineOp({
@@ -136,7 +141,7 @@ export const globalAvgPool = defineOp({
   anchor: 0,
   what: 'y = Σ x / count over H and W; merges by sum over tiles of H and W',
   ins: [data('x')],
-  outs: [{ name: 'y', role: 'data', access: summed(averages), merge: 'sum' }],
+  outs: [{ ...data('y', averages), merge: 'sum' }],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), areaFits(a.count, x!)], () => legal([x![0]!, x![1]!, 1, 1])),
   backward: gradientBy('global_avg_pool_bwd'),
   flops: perElement(1, firstIn),
@@ -149,7 +154,7 @@ export const globalAvgPoolBwd = defineOp({
   fields: globalFields,
   anchor: 'out',
   what: 'broadcast of dy / count',
-  ins: [{ name: 'dy', role: 'data', access: summed(broadcast), float: true }],
+  ins: [{ ...data('dy', broadcast), float: true }],
   outs: [data('dx')],
   outputsGiven: true,
   shape: (a, [dy], [dx]) =>

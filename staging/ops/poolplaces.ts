@@ -1,22 +1,11 @@
 // The places of max pooling's maxima: a byte for each output, four channels to a word, and the gradient that reads them instead
 // of x. A place counts through the whole window in row order, padding included, so that tiles find the same one.
-import { isLeft } from 'fp-ts/Either'
-import {
-  all,
-  type AccessMap,
-  type AttrsOf,
-  data,
-  defineOp,
-  type OperandDef,
-  same,
-  type Shapes,
-  wholeChannels,
-  window,
-} from './op'
-import { maxFields, maxPooled } from './pool'
+import { chain, map } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { all, type AttrsOf, data, defineOp, type OperandDef, type Shapes, type Sizes, wholeChannels } from './op'
+import { maxFields, maxPooled, poolWindows } from './pool'
 import { checked, elements, expectRange, expectShape, legal } from './rules'
 
-type Shape = readonly number[]
 type Attrs = AttrsOf<typeof maxFields>
 
 /** What a byte counts. */
@@ -24,25 +13,25 @@ export const MOST_PLACES = 256
 const CHANNELS_PER_WORD = 4
 
 /** The shape of the places of an output. */
-export const placesShape = ([b, c, h, w]: Shape): Shape => [b!, Math.ceil(c! / CHANNELS_PER_WORD), h!, w!]
+export const placesShape = ([b, c, h, w]: Sizes): Sizes => [b!, Math.ceil(c! / CHANNELS_PER_WORD), h!, w!]
 
-const image = (a: Attrs): AccessMap => ({
-  B: same,
-  C: all,
-  H: window(a.kernelH, a.strideH, a.padTop),
-  W: window(a.kernelW, a.strideW, a.padLeft),
+const windows = (name: string): OperandDef<typeof maxFields> => ({
+  name,
+  role: 'data',
+  access: (a) => ({ ...poolWindows(a), C: all }),
 })
-const windows = (name: string): OperandDef<typeof maxFields> => ({ name, role: 'data', access: image })
 const inBytes = (a: Attrs) => (): string | undefined =>
   a.kernelH * a.kernelW <= MOST_PLACES
     ? undefined
     : `a window of ${a.kernelH}x${a.kernelW} has more places than a byte counts; legal are ${MOST_PLACES} or fewer`
 
-const places = (a: Attrs, x: Shape): Shapes =>
-  checked([inBytes(a)], () => {
-    const y = maxPooled(a, x)
-    return isLeft(y) ? y : legal(placesShape(y.right[0]!))
-  })
+const places = (a: Attrs, x: Sizes): Shapes =>
+  checked([inBytes(a)], () =>
+    pipe(
+      maxPooled(a, x),
+      map(([y]) => [placesShape(y!)]),
+    ),
+  )
 
 export const maxPoolPlaces = defineOp({
   kind: 'max_pool_places',
@@ -75,14 +64,15 @@ export const maxPoolPlacesBwd = defineOp({
         expectRange('extentW', a.extentW, 1),
         inBytes(a),
       ],
-      () => {
-        const y = maxPooled(a, dx)
-        if (isLeft(y)) return y
-        return checked(
-          [expectShape('the incoming gradient', dy!, y.right[0]!), expectShape('places', found!, placesShape(y.right[0]!))],
-          () => legal(dx),
-        )
-      },
+      () =>
+        pipe(
+          maxPooled(a, dx),
+          chain(([y]) =>
+            checked([expectShape('the incoming gradient', dy!, y!), expectShape('places', found!, placesShape(y!))], () =>
+              legal(dx),
+            ),
+          ),
+        ),
     )
   },
   flops: (a, s) => a.kernelH * a.kernelW * elements(s.ins[1]),

@@ -13,10 +13,10 @@ import {
   type OperandDef,
   type Ref,
   type Shapes,
+  type Sizes,
 } from './op'
 import { checked, elements, expectShape, invertsForward } from './rules'
 
-type Shape = readonly number[]
 type Access<F extends Fields> = (a: AttrsOf<F>, s: CallShapes) => AccessMap
 
 export interface Product<F extends Fields> {
@@ -27,14 +27,14 @@ export interface Product<F extends Fields> {
   readonly fields: F
   readonly reclaimed?: boolean
   /** How x lies to y, where the weight is the operand that `weight` picks. */
-  readonly image: (weight: (s: CallShapes) => Shape) => Access<F>
+  readonly image: (weight: (s: CallShapes) => Sizes) => Access<F>
   /** How y lies to itself, and its gradient to what is made of it. */
   readonly own: Access<F>
   readonly gradient: Access<F>
   /** y's shape from x and the weight. */
-  readonly apply: (a: AttrsOf<F>, x: Shape, w: Shape) => Shapes
-  readonly biases: (a: AttrsOf<F>, w: Shape) => number
-  readonly multiplyAdds: (x: Shape | undefined, w: Shape | undefined, y: Shape | undefined) => number
+  readonly apply: (a: AttrsOf<F>, x: Sizes, w: Sizes) => Shapes
+  readonly biases: (a: AttrsOf<F>, w: Sizes) => number
+  readonly multiplyAdds: (x: Sizes | undefined, w: Sizes | undefined, y: Sizes | undefined) => number
   /** Copies of the weight that its gradient is summed in: one for each of up to eight threads, and one in the kernel's layout. */
   readonly copies: number
 }
@@ -57,7 +57,7 @@ export const weightCopy = (_: AnyAttrs, s: CallShapes, bytes: number): number =>
 export const product = <const F extends Fields>(p: Product<F>): readonly [OpDef, OpDef, OpDef] => {
   const common = { bf16: 'may', fields: p.fields, dense: true } as const
   const whole = (name: string): OperandDef<F> => ({ name, role: 'whole' })
-  const biasFits = (a: AttrsOf<F>, w: Shape, b: Shape | undefined) => (): string | undefined =>
+  const biasFits = (a: AttrsOf<F>, w: Sizes, b: Sizes | undefined) => (): string | undefined =>
     b && expectShape('the bias', b, [p.biases(a, w)])()
   const forward = defineOp<F>({
     ...common,

@@ -1,12 +1,11 @@
 // Reflection padding, sizes per side: outside the image its rows come again, mirrored at the first and the last one, which
 // are not repeated. The backward adds each dy to the row that it was taken from.
 // A slice of T rows needs T rows, and at a border only the mirror's. Worked example: 2 above rows 0 1 2 3: 2 1 0 1 2 3.
-import { type AccessMap, type AttrsOf, data, defineOp, mirrored, same } from './op'
+import { type AccessMap, type AttrsOf, data, defineOp, mirrored, same, type Sizes } from './op'
 import { checked, expectRange, expectRank, firstIn, firstOut, invertsForward, legal, perElement, gradientBy } from './rules'
 
 const fields = { padTop: 'int', padLeft: 'int', padBottom: 'int', padRight: 'int' } as const
 type Attrs = AttrsOf<typeof fields>
-type Shape = readonly number[]
 
 const image = (a: Attrs): AccessMap => ({
   B: same,
@@ -15,7 +14,7 @@ const image = (a: Attrs): AccessMap => ({
   W: mirrored(a.padLeft, a.padRight),
 })
 
-const padded = (a: Attrs, x: Shape) =>
+const padded = (a: Attrs, x: Sizes) =>
   checked(
     [
       expectRank('the input', x, 4),

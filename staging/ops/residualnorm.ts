@@ -2,14 +2,13 @@
 // the sum is one bit for each element, 32 channels to a word, so that neither what was normalised nor the sum is written or
 // read again: nine values of activation size go to and from memory where the three ops by themselves move thirteen.
 import { countFits, rectifiedFields, rectifiedLimits, stats } from './batchnorm'
-import { data, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels } from './op'
+import { data, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels, type Sizes } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
-type Shape = readonly number[]
 const CHANNELS_PER_WORD = 32
 
 /** The shape of the signs of a value. */
-export const signsShape = ([b, c, h, w]: Shape): Shape => [b!, Math.ceil(c! / CHANNELS_PER_WORD), h!, w!]
+export const signsShape = ([b, c, h, w]: Sizes): Sizes => [b!, Math.ceil(c! / CHANNELS_PER_WORD), h!, w!]
 
 const signs: OperandDef = { name: 'signs', role: 'data', dtype: 'i32', access: () => wholeChannels }
 

@@ -1,23 +1,32 @@
 // Building blocks of shape rules: the arithmetic of windows and the checks that many operators share.
 // In: attributes and operand shapes. Out: Right shapes, or Left words that say what would be legal.
-import { type Either, isLeft, left, right } from 'fp-ts/Either'
+import { chain, type Either, left, map, right } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { elementsOf, sameShape } from '../core/box'
-import { type AnyAttrs, type CallShapes, type Fields, type GradContext, type OpDef, type Shapes, shapeText } from './op'
+import {
+  type AnyAttrs,
+  type CallShapes,
+  type Fields,
+  type GradContext,
+  type OpDef,
+  type Shapes,
+  shapeText,
+  type Sizes,
+} from './op'
 
-type Shape = readonly number[]
+export const legal = (...shapes: readonly Sizes[]): Shapes => right(shapes)
 
-export const legal = (...shapes: readonly Shape[]): Shapes => right(shapes)
-
-/** The first complaint, or the shapes. Checks are functions so that later ones may rely on earlier ones. */
-export const checked = (checks: readonly (() => string | undefined)[], shapes: () => Shapes): Shapes => {
+/** The first complaint, or the answer. Checks are functions so that later ones may rely on earlier ones. */
+export const checked = <A>(checks: readonly Check[], answer: () => Either<string, A>): Either<string, A> => {
   for (const check of checks) {
     const complaint = check()
     if (complaint !== undefined) return left(complaint)
   }
-  return shapes()
+  return answer()
 }
+type Check = () => string | undefined
 
-export const expectShape = (name: string, got: Shape, want: Shape) => (): string | undefined =>
+export const expectShape = (name: string, got: Sizes, want: Sizes) => (): string | undefined =>
   sameShape(got, want) ? undefined : `${name} has shape ${shapeText(got)}; legal is ${shapeText(want)}`
 
 export const expectRange =
@@ -25,11 +34,11 @@ export const expectRange =
   (): string | undefined =>
     got >= lo && got <= hi ? undefined : `${name} is ${got}; legal is ${hi === Infinity ? `${lo} or more` : `${lo} to ${hi}`}`
 
-export const expectRank = (name: string, got: Shape, rank: number) => (): string | undefined =>
+export const expectRank = (name: string, got: Sizes, rank: number) => (): string | undefined =>
   got.length === rank ? undefined : `${name} has shape ${shapeText(got)}; legal are shapes of ${rank} dimensions`
 
 /** Tensors [B,C,H,W] that agree in all but some dimension. */
-export const agreeBut = (dim: number | undefined, shapes: readonly Shape[]) => (): string | undefined => {
+export const agreeBut = (dim: number | undefined, shapes: readonly Sizes[]) => (): string | undefined => {
   const odd = shapes.findIndex((s) => !s.every((d, i) => i === dim || d === shapes[0]![i]))
   if (odd < 0) return undefined
   const want = shapes[0]!.map((d, i) => (i === dim ? '*' : String(d)))
@@ -40,11 +49,11 @@ export const agreeBut = (dim: number | undefined, shapes: readonly Shape[]) => (
  * For a backward op whose result shape does not follow from its inputs: the result is given, and the forward rule run
  * on it must come to the gradient that is at hand.
  */
-export const invertsForward = (forward: () => Shapes, gradient: Shape, given: readonly Shape[]): Shapes => {
-  const s = forward()
-  if (isLeft(s)) return s
-  return checked([expectShape('the incoming gradient', gradient, s.right[0]!)], () => legal(...given))
-}
+export const invertsForward = (forward: () => Shapes, gradient: Sizes, given: readonly Sizes[]): Shapes =>
+  pipe(
+    forward(),
+    chain(([y]) => checked([expectShape('the incoming gradient', gradient, y!)], () => legal(...given))),
+  )
 
 // ---------------------------------------------------------------- gradients
 
@@ -79,37 +88,54 @@ export const windowOutput = (extent: number, w: Window): number => {
   return (out - 1) * w.stride >= extent + w.padLow ? out - 1 : out
 }
 
-/** Whether a window fits `dim` of this extent, in words when not. */
-export const windowFits = (dim: string, extent: number, w: Window, maxPad: number): Either<string, number> => {
-  const complaints = [
-    expectRange(`kernel${dim}`, w.kernel, 1),
-    expectRange(`stride${dim}`, w.stride, 1),
-    expectRange(`dilation${dim}`, w.dilation, 1),
-    expectRange(`low padding in ${dim}`, w.padLow, 0, maxPad),
-    expectRange(`high padding in ${dim}`, w.padHigh, 0, maxPad),
-  ]
-    .map((check) => check())
-    .filter((c) => c !== undefined)
-  if (complaints.length > 0) return left(complaints[0]!)
-  const padded = extent + w.padLow + w.padHigh
-  if (padded >= reachOf(w)) return right(windowOutput(extent, w))
-  const longest = Math.floor((padded - 1) / w.dilation) + 1
-  return left(
-    `a window of ${reachOf(w)} is larger than the padded ${dim} of ${padded}; legal are kernels of 1 to ${longest}` +
-      ` or an image of ${reachOf(w) - w.padLow - w.padHigh} or more`,
+/** Strides and sizes that windows may have at all, with at most so much padding on either side. */
+export const windowChecks = (dim: string, w: Omit<Window, 'ceil'>, mostPad: number): readonly Check[] => [
+  expectRange(`kernel${dim}`, w.kernel, 1),
+  expectRange(`stride${dim}`, w.stride, 1),
+  expectRange(`dilation${dim}`, w.dilation, 1),
+  expectRange(`low padding in ${dim}`, w.padLow, 0, mostPad),
+  expectRange(`high padding in ${dim}`, w.padHigh, 0, mostPad),
+]
+
+/** How many windows fit `dim` of this extent, or in words why none does. */
+export const windowFits = (dim: string, extent: number, w: Window, mostPad: number): Either<string, number> =>
+  checked([...windowChecks(dim, w, mostPad), holdsOne(dim, extent + w.padLow + w.padHigh, w)], () =>
+    right(windowOutput(extent, w)),
   )
-}
+
+const holdsOne = (dim: string, padded: number, w: Window) => (): string | undefined =>
+  padded >= reachOf(w)
+    ? undefined
+    : `a window of ${reachOf(w)} is larger than the padded ${dim} of ${padded}; legal are kernels of 1 to ` +
+      `${Math.floor((padded - 1) / w.dilation) + 1} or an image of ${reachOf(w) - w.padLow - w.padHigh} or more`
+
+/** The same along both axes of an image: the sizes of a value with so many channels, one for each window. */
+export const windowsFit = (
+  [b, , h, w]: Sizes,
+  channels: number,
+  [rows, columns]: readonly [Window, Window],
+  mostPad: (w: Window) => number,
+): Shapes =>
+  pipe(
+    windowFits('H', h!, rows, mostPad(rows)),
+    chain((down) =>
+      pipe(
+        windowFits('W', w!, columns, mostPad(columns)),
+        map((across) => [[b!, channels, down, across]]),
+      ),
+    ),
+  )
 
 // ---------------------------------------------------------------- cost
 
-export const elements = (s: Shape | undefined): number => (s ? elementsOf(s) : 0)
+export const elements = (s: Sizes | undefined): number => (s ? elementsOf(s) : 0)
 /** Cost of so many operations for each element of operand `pick`. */
 export const perElement =
-  (flops: number, pick: (s: CallShapes) => Shape | undefined) =>
+  (flops: number, pick: (s: CallShapes) => Sizes | undefined) =>
   (_: AnyAttrs, s: CallShapes): number =>
     flops * elements(pick(s))
-export const firstIn = (s: CallShapes): Shape | undefined => s.ins[0]
-export const firstOut = (s: CallShapes): Shape | undefined => s.outs[0]
+export const firstIn = (s: CallShapes): Sizes | undefined => s.ins[0]
+export const firstOut = (s: CallShapes): Sizes | undefined => s.outs[0]
 
 /** Kernels that reduce give each thread partial sums; nothing here has more threads than this. */
 const THREADS = 64

@@ -2,13 +2,12 @@
 // (all of it in whole numbers, so that every tile finds the same pixels). The backward adds each piece of dy into the
 // pixels that it was taken from. sigma is the ratio of the sizes: a slice of T rows of an image f times as high needs
 // ceil(T/f) + 2 rows. Worked example, bilinear, 4 rows to 8: row 3 of y lies at (3 + 1/2)/2 - 1/2 = 1.25: rows 1 and 2 of x.
-import { type AccessMap, type AttrsOf, data, defineOp, type OperandDef, resampled, same } from './op'
+import { type AccessMap, type AttrsOf, data, defineOp, type OperandDef, resampled, same, type Sizes } from './op'
 import { checked, elements, expectRank, expectShape, legal, gradientBy } from './rules'
 
 /** mode 0: nearest; 1: bilinear, pixels are areas; 2: bilinear, pixels are points and the corners stay (align_corners). */
 const fields = { mode: 'int', inH: 'int', inW: 'int', outH: 'int', outW: 'int' } as const
 type Attrs = AttrsOf<typeof fields>
-type Shape = readonly number[]
 
 const taken = (a: Attrs): AccessMap => ({
   B: same,
@@ -18,7 +17,7 @@ const taken = (a: Attrs): AccessMap => ({
 })
 const image = (name: string): OperandDef<typeof fields> => ({ name, role: 'data', access: taken })
 
-const sized = (a: Attrs, name: string, got: Shape, from: 'in' | 'out') => (): string | undefined =>
+const sized = (a: Attrs, name: string, got: Sizes, from: 'in' | 'out') => (): string | undefined =>
   expectShape(name, got, [got[0]!, got[1]!, a[`${from}H`], a[`${from}W`]])()
 const size = { least: 1 } as const
 const limits = { mode: { least: 0, most: 2 }, inH: size, inW: size, outH: size, outW: size } as const

@@ -32,9 +32,10 @@ const mirroredSpan = (a: Extract<Access, { tag: 'mirrored' }>, r: Range, extent:
 }
 
 /** The first and the last element that one iteration meets, wherever the image ends; neither moves back as iterations go on. */
-const met = (a: Exclude<Access, { tag: 'mirrored' | 'inside' }>, i: number): Range => {
+const met = (a: Exclude<Access, { tag: 'mirrored' }>, i: number): Range => {
   switch (a.tag) {
     case 'same':
+    case 'inside':
       return [i, i]
     case 'window':
       return [i * a.stride - a.pad, i * a.stride - a.pad + a.reach - 1]

@@ -16,7 +16,7 @@ test('a tuple is exactly its entries: one more is refused, where io-ts drops it'
     [7, '7 is not [a whole number, a text of at most 1000 characters, all of them visible]'],
   ] as const) {
     const decoded = codec.decode(given)
-    assert.ok(isLeft(decoded) && faultOf(decoded.left).reason === reason, JSON.stringify(given))
+    assert.ok(isLeft(decoded) && faultOf('it', decoded.left).reason === reason, JSON.stringify(given))
   }
 })
 

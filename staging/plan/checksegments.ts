@@ -1,0 +1,73 @@
+// Segments from untrusted files, before they are unrolled: every op, value, slice and tile that they name exists.
+// In: a graph and segments of the right form. Out: Right, or the first fault in words.
+import { chain, type Either, left, mapLeft, right, traverseArray, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { extentOf, type Range } from '../core/box'
+import type { Graph } from '../graph/graph'
+import { asShape } from '../ops/op'
+import { type Grid, type Keep, type Segment, type Slices, type Step, tilesOf } from './plan'
+
+/** More calls than any plan has: a file must not make its reader fill the memory. */
+const MOST_CALLS = 4_000_000
+
+type Checked = Either<string, unknown>
+
+const checkedRanges = (dim: string, ranges: readonly Range[], tiles: number, extent: number): Checked => {
+  if (ranges.length !== tiles) return left(`${ranges.length} slices along ${dim} for ${tiles} tiles`)
+  const odd = ranges.find((r) => extentOf(r) <= 0 || r[1] > extent)
+  return odd ? left(`slice [${odd[0]},${odd[1]}) along ${dim}; legal are parts of [0,${extent})`) : right(ranges)
+}
+
+const checkedSlices = (s: Slices | null, grid: Grid, shape: readonly number[]): Checked => {
+  const [b, , h, w] = asShape(shape)
+  return s
+    ? pipe(
+        checkedRanges('B', s.B, grid.B, b),
+        chain(() => checkedRanges('H', s.H, grid.H, h)),
+        chain(() => checkedRanges('W', s.W, grid.W, w)),
+      )
+    : right(s)
+}
+
+const checkedStep =
+  (graph: Graph, grid: Grid) =>
+  (step: Step): Checked => {
+    const op = graph.ops[step.op]
+    if (!op) return left(`there is no op ${step.op}`)
+    if (step.inPlace !== undefined && step.inPlace >= op.ins.length) return left(`op ${step.op} has no input ${step.inPlace}`)
+    const operands = [...op.ins, ...op.outs]
+    if (!step.slices) return tilesOf(grid) === 1 ? right(step) : left(`op ${step.op} says no slices`)
+    if (step.slices.length !== operands.length)
+      return left(`op ${step.op} has ${operands.length} operands and ${step.slices.length} slices`)
+    const operand = (i: number, s: Slices | null): Checked =>
+      mapLeft((reason: string) => `op ${step.op}, operand ${i}: ${reason}`)(
+        checkedSlices(s, grid, graph.values[operands[i]!]!.shape),
+      )
+    return traverseReadonlyArrayWithIndex(operand)(step.slices)
+  }
+
+const checkedKeep =
+  (graph: Graph, { body, grid }: Segment) =>
+  (keep: Keep): Checked => {
+    const value = graph.values[keep.value]
+    if (!value) return left(`there is no value ${keep.value} to keep`)
+    if (!body.some((s) => graph.ops[s.op]!.outs.includes(keep.value)))
+      return left(`it keeps '${value.name}', which none of its ops gives`)
+    return mapLeft((reason) => `'${value.name}' is kept by ${reason}`)(checkedSlices(keep.slices, grid, value.shape))
+  }
+
+export const checkedSegments = (graph: Graph, segments: readonly Segment[]): Checked => {
+  let calls = 0
+  const segment = (i: number, s: Segment): Checked => {
+    calls += tilesOf(s.grid) * (s.body.length + s.keeps.length)
+    return calls <= MOST_CALLS
+      ? pipe(
+          s.body,
+          traverseArray(checkedStep(graph, s.grid)),
+          chain(() => traverseArray(checkedKeep(graph, s))(s.keeps)),
+          mapLeft((reason) => `segment ${i} ('${s.name}'): ${reason}`),
+        )
+      : left(`they unroll into more than ${MOST_CALLS} calls`)
+  }
+  return traverseReadonlyArrayWithIndex(segment)(segments)
+}
