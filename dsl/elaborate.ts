@@ -15,6 +15,7 @@ import { opDef } from '../staging/ops/registry'
 import type { Ref } from '../staging/ops/op'
 import { analyse, type LayerReport } from './analyse'
 import { COMBINATIONS, type Combining } from './combined'
+import { invalid } from './decode'
 import { countedIn, fold, type Nameless } from './fold'
 import type { Net, Shape } from './net'
 import { algebraOf, randomKeys } from './netgraph'
@@ -44,8 +45,6 @@ interface Made {
   readonly detached: boolean
 }
 type Result<T> = Either<GraphError, T>
-
-const refused = (at: string, reason: string): Either<GraphError, never> => E.left({ tag: 'ModelInvalid', at, reason })
 
 class StepElaboration {
   private readonly graph: GraphBuilder
@@ -178,7 +177,7 @@ class StepElaboration {
     const count = countedIn(this.combinations, kind)
     const name = `${kind}${count === 1 ? '' : count}`
     const twice = made.some((m) => m.detached && made.some((other) => other.ref === m.ref && !other.detached))
-    if (twice) return refused(name, 'it takes one tensor as it is and detached; legal is either')
+    if (twice) return E.left(invalid(name, 'it takes one tensor as it is and detached; legal is either'))
     const refs = made.map((m) => m.ref)
     const [input, ...others] = refs.map((ref) => this.shapeOf(ref))
     const { op, ft, attrs } = COMBINATIONS[kind]
@@ -224,9 +223,11 @@ class StepElaboration {
   private keeping(net: Net, use: number, ops: readonly Op[]): Result<unknown> {
     const keeps = use > 1 ? ops.find((op) => opDef(op.kind).update) : undefined
     if (keeps)
-      return refused(
-        keeps.layer,
-        'its net is applied twice, and its running statistics can move once a step; legal are frozen norms and norms of each image',
+      return E.left(
+        invalid(
+          keeps.layer,
+          'its net is applied twice, and its running statistics can move once a step; legal are frozen norms and norms of each image',
+        ),
       )
     const params = ops.flatMap((op) => op.ins.filter((v) => this.graph.value(v as Ref).role === 'param'))
     return E.right(this.params.set(net, new Set([...(this.params.get(net) ?? []), ...params])))
@@ -243,4 +244,4 @@ const inOrderOf = (graph: Graph, layers: readonly LayerReport[]): readonly Layer
 }
 
 export const elaborate = (s: TrainingStep, name = 'step'): Result<Elaborated> =>
-  s.objectives.length === 0 ? refused('step', 'it has no objectives') : new StepElaboration(s, name).run()
+  s.objectives.length === 0 ? E.left(invalid('step', 'it has no objectives')) : new StepElaboration(s, name).run()

@@ -44,7 +44,7 @@ export interface MachineOptions {
   readonly algorithms?: Algorithms
   /** Bytes a second of an imitated link. */
   readonly throttle?: number
-  /** Default fp32. */
+  /** bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the device has it; tf32: products on cuda; default fp32. */
   readonly precision?: Precision
 }
 

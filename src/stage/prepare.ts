@@ -26,7 +26,9 @@ export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, mom
 
 /** What is said of a model beside its net. */
 export interface Own {
+  /** What a model's output is compared with; default `mse`. A step has its own losses and optimizers. */
   readonly loss?: Loss
+  /** Default: SGD with momentum 0.9 at a rate of 0.001. */
   readonly optimizer?: Optimizer
 }
 export interface Named extends Own {

@@ -4,14 +4,13 @@
 import { type Either, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import type { CheckedOptions, NamesIn, Loss, Optimizer, PlanByHand, Trainable } from '../../dsl'
+import type { CheckedOptions, NamesIn, PlanByHand, Trainable } from '../../dsl'
 import { leastBytes } from '../../dsl/plan/bytes'
 import { prescribe } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
 import { compile, compilePrescribed, outline } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { certain } from '../../staging/core/certain'
-import type { Precision } from '../../staging/devices'
 import type { Graph } from '../../staging/graph/graph'
 import { instructions } from '../../staging/plan/instructions'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
@@ -19,25 +18,19 @@ import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
-import { type LocalMachine, machineNamed } from '../machine/machine'
+import { type LocalMachine, machineNamed, type MachineOptions } from '../machine/machine'
 import type { Staging } from '../report/facts'
-import { prepare, type Prepared } from './prepare'
+import { type Own, prepare, type Prepared } from './prepare'
 
-export interface StageOptions<L extends string = string> extends PlanByHand<L> {
-  /** What a model's output is compared with; default `mse`. A step has its own losses and optimizers. */
-  readonly loss?: Loss
-  /** Default: SGD with momentum 0.9 at a rate of 0.001. */
-  readonly optimizer?: Optimizer
+export interface StageOptions<L extends string = string>
+  extends PlanByHand<L>,
+    Own,
+    Pick<MachineOptions, 'spill' | 'algorithms' | 'precision'> {
   /** Bytes of device memory that nothing may exceed; default: what the machine has. */
   readonly budget?: number
   readonly strategy?: string
   readonly machine?: string
   readonly allocator?: string
-  readonly algorithms?: Algorithms
-  /** bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the device has it; tf32: products on cuda; default fp32. */
-  readonly precision?: Precision
-  /** The lower tier: host memory, or a folder for the spill file. */
-  readonly spill?: string
   readonly name?: string
 }
 

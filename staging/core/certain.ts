@@ -1,5 +1,6 @@
-// What cannot fail, where types say that it might. In: the claim, an Either. Out: its Right. Invariant: a Left is a fault of
-// ours, not of the user's: it ends the process with the claim and what spoke against it.
+// Where an Either becomes an answer or an exception. In: an Either, and how its Left is put into words. Out: its Right. Invariant:
+// exceptions are for what scripts call (`orThrow`), and for what cannot fail though its type says that it might (`certain`): a Left
+// there is a fault of ours, not of the user's, and ends the process with the claim and what spoke against it.
 import { type Either, isLeft } from 'fp-ts/Either'
 
 export const certain = (claim: string) => orThrow((spoke: unknown) => `${claim}: ${JSON.stringify(spoke)}`)

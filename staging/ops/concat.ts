@@ -1,5 +1,5 @@
 // Concatenation along C, and the slice of channels that is its backward.
-import { data, defineOp, wholeChannels } from './op'
+import { defineOp, pixels } from './op'
 import { agreeBut, checked, expectRange, expectRank, firstOut, legal, perElement } from './rules'
 
 const fields = { from: 'int' } as const
@@ -12,8 +12,8 @@ export const concat = defineOp({
   anchor: 'out',
   variadic: true,
   what: 'along C',
-  ins: [data('a', wholeChannels), data('b', wholeChannels)],
-  outs: [data('y', wholeChannels)],
+  ins: [pixels('a'), pixels('b')],
+  outs: [pixels('y')],
   shape: (_, ins) =>
     checked([...ins.map((s, i) => expectRank(`input ${i}`, s, 4)), agreeBut(1, ins)], () =>
       legal([ins[0]![0]!, ins.reduce((n, s) => n + s[1]!, 0), ins[0]![2]!, ins[0]![3]!]),
@@ -35,8 +35,8 @@ export const sliceChannels = defineOp({
   fields,
   anchor: 0,
   what: 'channels [from, from + C of dx): the backward of concat',
-  ins: [data('dy', wholeChannels)],
-  outs: [data('dx', wholeChannels)],
+  ins: [pixels('dy')],
+  outs: [pixels('dx')],
   outputsGiven: true,
   shape: (a, [dy], given) =>
     checked(

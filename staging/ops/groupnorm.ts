@@ -2,24 +2,12 @@
 // channel a group, layer norm one group. Split like batch norm: `group_norm_stats` reduces, `group_norm_apply` is
 // element-wise, the backward has the same two parts. Statistics belong to an image, so tiles of the batch share none.
 // `stats` is [B,4G,1,1]: for each image the rows of batch norm's [4,C], merged over tiles of H and W by Chan's rule.
-import {
-  all,
-  type AccessMap,
-  data as dataOf,
-  defineOp,
-  type GradContext,
-  type OperandDef,
-  reduce,
-  same,
-  wholeChannels,
-  type Sizes,
-} from './op'
+import { all, type AccessMap, data, defineOp, type GradContext, type OperandDef, pixels, reduce, same, type Sizes } from './op'
 import { checked, expectRange, expectRank, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
 
 const perImage: AccessMap = { B: same, C: all, H: all, W: all }
 const reduced: AccessMap = { B: same, C: all, H: reduce, W: reduce }
-const data = (name: string): OperandDef => dataOf(name, wholeChannels)
-const ofImages = (name: string): OperandDef => dataOf(name, perImage)
+const ofImages = (name: string): OperandDef => data(name, perImage)
 const overPixels = (name: string, merge: 'sum' | 'moments'): OperandDef => ({ name, role: 'data', access: () => reduced, merge })
 const optional = (name: string): OperandDef => ({ name, role: 'whole', optional: true })
 
@@ -54,7 +42,7 @@ export const groupNormStats = defineOp({
   fields: statsFields,
   anchor: 0,
   what: "stats `[B,4·groups,1,1]`: for each image the four rows of `bn_stats`, over the pixels and channels of a group; merges over H and W by Chan's rule (`moments`)",
-  ins: [data('x')],
+  ins: [pixels('x')],
   outs: [overPixels('stats', 'moments')],
   shape: (a, [x]) =>
     checked(
@@ -91,8 +79,8 @@ export const groupNormApply = defineOp({
   fields,
   anchor: 'out',
   what: 'variance = M2/count; y = (x−mean)·rsqrt(var+eps)·gamma+beta; count = H·W·C/groups of the whole value; gamma and beta come together',
-  ins: [data('x'), ofImages('stats'), optional('gamma'), optional('beta')],
-  outs: [data('y')],
+  ins: [pixels('x'), ofImages('stats'), optional('gamma'), optional('beta')],
+  outs: [pixels('y')],
   shape: (a, ins) =>
     checked(
       [
@@ -114,7 +102,7 @@ export const groupNormBwdReduce = defineOp({
   anchor: 1,
   outputsGiven: true,
   what: 'sums `[B,2C,1,1]`: for each image and channel Σ dy·x̂, then Σ dy; dgamma and dbeta are their sums over the batch; sum',
-  ins: [data('x'), data('dy'), ofImages('stats')],
+  ins: [pixels('x'), pixels('dy'), ofImages('stats')],
   outs: [overPixels('sums', 'sum'), { ...optional('dgamma'), merge: 'sum' }, { ...optional('dbeta'), merge: 'sum' }],
   shape: (a, [x, dy, stats], given) =>
     checked(
@@ -137,8 +125,8 @@ export const groupNormBwdData = defineOp({
   fields,
   anchor: 1,
   what: 'dx = rstd·(gamma·dy − (Σ gamma·dy + x̂·Σ gamma·dy·x̂)/count), the sums over the group, from the totals in sums',
-  ins: [data('x'), data('dy'), ofImages('stats'), ofImages('sums'), optional('gamma')],
-  outs: [data('dx')],
+  ins: [pixels('x'), pixels('dy'), ofImages('stats'), ofImages('sums'), optional('gamma')],
+  outs: [pixels('dx')],
   shape: (a, [x, dy, stats, sums, gamma]) =>
     checked(
       [

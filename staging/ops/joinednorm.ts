@@ -2,10 +2,8 @@
 // first: what grows layer by layer in a dense block is read where its parts lie and never copied. The statistics of the parts
 // are made once and joined; in the backward, the gradient of the parts is added onto that of the next layer's.
 import { countFits, rectifiedFields as fields, rectifiedLimits as limits, stats } from './batchnorm'
-import { data as dataOf, defineOp, type OperandDef, perChannel, perChannelSum, wholeChannels, type Sizes } from './op'
+import { defineOp, perChannel, perChannelSum, pixels, type Sizes } from './op'
 import { agreeBut, checked, elements, expectRange, expectShape, firstIn, firstOut, legal, partialSums, perElement } from './rules'
-
-const data = (name: string): OperandDef => dataOf(name, wholeChannels)
 
 const channelsOf = (shapes: readonly Sizes[]): number => shapes.reduce((n, s) => n + s[1]!, 0)
 const joinedShape = (parts: readonly Sizes[]): Sizes => [parts[0]![0]!, channelsOf(parts), parts[0]![2]!, parts[0]![3]!]
@@ -46,8 +44,8 @@ export const joinedNorm = defineOp({
   variadic: true,
   joins: true,
   what: 'bn_relu_apply of all x side by side along C',
-  ins: [stats, perChannel('gamma'), perChannel('beta'), data('x0'), data('x1')],
-  outs: [data('y')],
+  ins: [stats, perChannel('gamma'), perChannel('beta'), pixels('x0'), pixels('x1')],
+  outs: [pixels('y')],
   shape: (a, [, , , ...parts]) => checked(fits(a, parts), () => legal(joinedShape(parts))),
   backward: (g) => {
     const [statistics, gamma, beta, ...parts] = g.ins
@@ -82,7 +80,7 @@ export const joinedNormBwdReduce = defineOp({
   anchor: 0,
   variadic: true,
   what: 'bn_relu_bwd_reduce of all x side by side along C',
-  ins: [data('dy'), stats, perChannel('gamma'), perChannel('beta'), data('x0'), data('x1')],
+  ins: [pixels('dy'), stats, perChannel('gamma'), perChannel('beta'), pixels('x0'), pixels('x1')],
   outs: [perChannelSum('dgamma'), perChannelSum('dbeta')],
   shape: (a, [dy, , , , ...parts]) =>
     checked([...fits(a, parts), expectShape('the incoming gradient', dy!, joinedShape(parts))], () =>
@@ -103,16 +101,16 @@ export const joinedNormBwdData = defineOp({
   inPlace: [0],
   what: 'bn_relu_bwd_data of all x side by side along C; onto = 1: d, of at least as many channels, stands before x0, and its first channels are added; in place of dy',
   ins: [
-    data('dy'),
+    pixels('dy'),
     stats,
     perChannel('gamma'),
     perChannel('beta'),
     perChannel('dgamma'),
     perChannel('dbeta'),
-    data('x0'),
-    data('x1'),
+    pixels('x0'),
+    pixels('x1'),
   ],
-  outs: [data('dx')],
+  outs: [pixels('dx')],
   shape: (a, [dy, , , , , , ...rest]) => {
     const parts = rest.slice(a.onto)
     const joined = joinedShape(parts)

@@ -1,13 +1,12 @@
 // Local response normalisation across channels, PyTorch's: y = x / (k + alpha/size * Σ x² over `size` channels)^beta, where
 // channel c sums channels [c - size/2, c - size/2 + size) as far as there are any. Needs all channels of a pixel.
-import { type AttrsOf, data as dataOf, defineOp, type OperandDef, wholeChannels } from './op'
+import { type AttrsOf, defineOp, pixels } from './op'
 import { checked, elements, expectRank, expectShape, legal, gradientBy } from './rules'
 
 const fields = { size: 'int', alpha: 'float', beta: 'float', k: 'float' } as const
 type Attrs = AttrsOf<typeof fields>
 
 const limits = { size: { least: 1, most: 2 ** 30 }, alpha: { least: 0 }, beta: { least: 0 } } as const
-const data = (name: string): OperandDef => dataOf(name, wholeChannels)
 /** Not all of a divisor may vanish. */
 const sound = (a: Attrs) => (): string | undefined => (a.k > 0 ? undefined : `k is ${a.k}; legal is more than 0`)
 
@@ -18,8 +17,8 @@ export const lrn = defineOp({
   limits,
   anchor: 'out',
   what: 'y = x / d^beta, d = k + alpha/size·Σ x² over channels [c − ⌊size/2⌋, c − ⌊size/2⌋ + size)',
-  ins: [data('x')],
-  outs: [data('y')],
+  ins: [pixels('x')],
+  outs: [pixels('y')],
   shape: (a, [x]) => checked([expectRank('the input', x!, 4), sound(a)], () => legal(x!)),
   backward: gradientBy('lrn_bwd', 'x'),
   flops: (a, s) => (2 * a.size + 20) * elements(s.outs[0]),
@@ -32,8 +31,8 @@ export const lrnBwd = defineOp({
   limits,
   anchor: 1,
   what: 'dx = dy/d^beta − 2·alpha·beta/size·x·Σ dy·x/d^(beta+1) over the channels whose d x is in',
-  ins: [data('x'), data('dy')],
-  outs: [data('dx')],
+  ins: [pixels('x'), pixels('dy')],
+  outs: [pixels('dx')],
   shape: (a, [x, dy]) =>
     checked([expectRank('x', x!, 4), expectShape('the incoming gradient', dy!, x!), sound(a)], () => legal(x!)),
   flops: (a, s) => (4 * a.size + 40) * elements(s.ins[1]),

@@ -361,6 +361,8 @@ export const defineOp = <const F extends Fields>(def: OpDef<F>): OpDef => {
 
 /** A tensor [B,C,H,W] of which an op reads or writes what its iteration says. */
 export const data = (name: string, access: AccessMap = pointwise): OperandDef => ({ name, role: 'data', access: () => access })
+/** The same with all channels of the pixels that it says. */
+export const pixels = (name: string): OperandDef => data(name, wholeChannels)
 /** A number for each channel: a scale, a shift. */
 export const perChannel = (name: string): OperandDef => ({ name, role: 'whole', dims: ['C'] })
 /** The same of a gradient, which tiles add to. */

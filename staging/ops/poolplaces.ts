@@ -2,7 +2,7 @@
 // of x. A place counts through the whole window in row order, padding included, so that tiles find the same one.
 import { chain, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { all, type AttrsOf, data, defineOp, type OperandDef, type Shapes, type Sizes, wholeChannels } from './op'
+import { all, type AttrsOf, defineOp, type OperandDef, pixels, type Shapes, type Sizes } from './op'
 import { maxFields, maxPooled, poolWindows } from './pool'
 import { checked, elements, expectRange, expectShape, legal } from './rules'
 
@@ -41,7 +41,7 @@ export const maxPoolPlaces = defineOp({
   anchor: 'out',
   what: "the place of max_pool's maximum (the first; a NaN counts as one) in its window, row by row with padding: a byte each, channel 4i + k in byte k of word i",
   ins: [windows('x')],
-  outs: [{ ...data('places', wholeChannels), dtype: 'i32' }],
+  outs: [{ ...pixels('places'), dtype: 'i32' }],
   shape: (a, [x]) => places(a, x!),
   flops: (a, s) => (a.kernelH * a.kernelW * elements(s.ins[0])) / (a.strideH * a.strideW),
 })
@@ -53,7 +53,7 @@ export const maxPoolPlacesBwd = defineOp({
   fields: { ...maxFields, channels: 'int', extentH: 'int', extentW: 'int' },
   anchor: 1,
   what: 'max_pool_bwd from the places; sizes are those of x',
-  ins: [{ ...data('places', wholeChannels), dtype: 'i32' }, data('dy', wholeChannels)],
+  ins: [{ ...pixels('places'), dtype: 'i32' }, pixels('dy')],
   outs: [windows('dx') as OperandDef],
   shape: (a, [found, dy]) => {
     const dx = [dy![0]!, a.channels, a.extentH, a.extentW]

@@ -1,6 +1,6 @@
 // Softmax over the channels of each pixel. The backward reads y, not x, so the forward may overwrite x; it needs all
 // channels, and any rows and columns.
-import { data, defineOp, wholeChannels } from './op'
+import { defineOp, pixels } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement, gradientBy } from './rules'
 
 export const softmax = defineOp({
@@ -11,8 +11,8 @@ export const softmax = defineOp({
   anchor: 'out',
   inPlace: [0],
   what: 'y = e^x / Σ e^x over the channels of a pixel; may run in place',
-  ins: [data('x', wholeChannels)],
-  outs: [data('y', wholeChannels)],
+  ins: [pixels('x')],
+  outs: [pixels('y')],
   shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
   backward: gradientBy('softmax_bwd', 'y'),
   samples: (image) => [{ attrs: {}, ins: [image] }],
@@ -26,8 +26,8 @@ export const softmaxBwd = defineOp({
   anchor: 1,
   inPlace: [1],
   what: 'dx = y·(dy − Σ dy·y) over the channels of a pixel; in place of dy',
-  ins: [data('y', wholeChannels), data('dy', wholeChannels)],
-  outs: [data('dx', wholeChannels)],
+  ins: [pixels('y'), pixels('dy')],
+  outs: [pixels('dx')],
   shape: (_, [y, dy]) => checked([expectRank('y', y!, 4), expectShape('the incoming gradient', dy!, y!)], () => legal(y!)),
   flops: perElement(4, firstIn),
 })

@@ -5,13 +5,11 @@
 // max_pool_places_bwd(places, dy).
 import type { Graph, Op, Value, ValueId } from '../../graph/graph'
 import { MOST_PLACES, placesShape } from '../../ops/poolplaces'
-
-const isBackward = (op: Op): boolean => op.phase === 'backward'
+import { readersOf } from './rewrite'
 
 /** Gradients of pools that are alone in reading their inputs after the forward pass. */
 const alone = (g: Graph): ReadonlyMap<ValueId, Op> => {
-  const readers = new Map<ValueId, Op[]>()
-  for (const op of g.ops.filter(isBackward)) for (const v of op.ins) readers.set(v, [...(readers.get(v) ?? []), op])
+  const readers = readersOf(g.ops.filter((op) => op.phase === 'backward'))
   const fits = (op: Op): boolean =>
     op.kind === 'max_pool_bwd' &&
     op.attrs['kernelH']! * op.attrs['kernelW']! <= MOST_PLACES &&

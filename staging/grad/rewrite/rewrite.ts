@@ -19,9 +19,9 @@ export interface Replacement {
 /** `first` makes value `first.outs[0]`, which `second` reads as its first input, and nothing else reads at all. */
 export type PairRule = (first: Op, second: Op, g: Graph) => Replacement | undefined
 
-const readersOf = (g: Graph): ReadonlyMap<ValueId, readonly Op[]> => {
+export const readersOf = (ops: readonly Op[]): ReadonlyMap<ValueId, readonly Op[]> => {
   const readers = new Map<ValueId, Op[]>()
-  for (const op of g.ops) for (const v of op.ins) readers.set(v, [...(readers.get(v) ?? []), op])
+  for (const op of ops) for (const v of op.ins) readers.set(v, [...(readers.get(v) ?? []), op])
   return readers
 }
 
@@ -61,7 +61,7 @@ export const rewriteOps = (name: string, rule: () => OpRule): Rewrite => ({
     const { graph: g } = s
     const held = heldValues(s)
     const cut = new Set(s.detached.map((d) => d.reader))
-    const readers = readersOf(g)
+    const readers = readersOf(g.ops)
     const values = [...g.values]
     const makers = new Map<ValueId, Op>()
     const ruled = rule()
@@ -101,7 +101,7 @@ export const rewritePairs = (name: string, rule: PairRule): Rewrite => ({
   apply: (s) => {
     const { graph: g } = s
     const held = heldValues(s)
-    const readers = readersOf(g)
+    const readers = readersOf(g.ops)
     const replaced = new Map<number, readonly Op[]>()
     const values = [...g.values]
     for (const first of g.ops) {
