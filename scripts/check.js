@@ -1,5 +1,5 @@
 // `npm run check`: everything that has to hold before a commit; `--gate` adds the longer steps (sanitizers, fuzzing, type costs,
-// the cuda plugin); `npm run check:full` has longer tests as well. In: names of steps to run only those. Out: a line for each
+// the cuda plugin); `npm run check:full` has longer tests as well, and Debian 13. In: names of steps to run only those. Out: a line for each
 // step; its output if it fails.
 // Ends with the test runner's `N passed, N failed`, or the names of the steps that failed.
 'use strict'
@@ -32,6 +32,7 @@ const STEPS = [
   { name: 'native-asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
   { name: 'native-tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },
   { name: 'fuzz', long: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
+  { name: 'debian13', long: true, full: true, command: [process.execPath, 'scripts/debian13.js'] },
 ]
 
 const seconds = (started) => `${((Date.now() - started) / 1000).toFixed(1)} s`
@@ -61,7 +62,9 @@ const main = async (argv) => {
     process.exit(2)
   }
   await setUpOrExit({ dev: true, compiled: false, addon: false })
-  const steps = STEPS.filter((step) => (only.length > 0 ? only.includes(step.name) : gate || !step.long))
+  const steps = STEPS.filter((step) =>
+    only.length > 0 ? only.includes(step.name) : (gate || !step.long) && (full || !step.full),
+  )
   const failed = steps.filter((step) => !runStep(step)).map((step) => step.name)
   if (only.length === 0 || only.includes('tests')) {
     if (failed.length > 0) console.log(`failed before the tests: ${failed.join(', ')}`)

@@ -1,0 +1,162 @@
+// Spillway on Debian 13, as somebody who has just installed that meets it: a root made with debootstrap, Debian's own Node, a clean clone,
+// `npm start`, `npm test`. In: this system's mirror, proxies and certificates, read at run time. Out: what the commands say; exit 1 when one
+// fails. Invariant: set-up alone installs what the native build needs; mounts are gone with the process that made them.
+//
+//   node scripts/debian13.js                        a root under the system's temporary folder, removed at the end
+//   node scripts/debian13.js --keep DIR swaps       the root stays in DIR and is used again; only the tests that `swaps` finds
+'use strict'
+const { spawnSync } = require('node:child_process')
+const fs = require('node:fs')
+const os = require('node:os')
+const path = require('node:path')
+const { onPath } = require('./setup/system')
+
+const ROOT = path.dirname(__dirname)
+const SUITE = 'trixie'
+const PACKAGES = ['ca-certificates', 'git', 'nodejs', 'npm']
+/** Where the root has the clone, and the certificates that this system trusts. */
+const CLONE = '/srv/spillway'
+const CERTIFICATES = '/etc/ssl/host-certificates.pem'
+
+const read = (file) => (fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '')
+const output = (command, ...args) => spawnSync(command, args, { encoding: 'utf8', cwd: ROOT }).stdout?.trim() ?? ''
+
+// ---------------------------------------------------------------- what this system has
+
+const aptFiles = () => {
+  const folder = '/etc/apt/sources.list.d'
+  const more = fs.existsSync(folder) ? fs.readdirSync(folder).sort() : []
+  return ['/etc/apt/sources.list', ...more.map((name) => path.join(folder, name))].filter((file) =>
+    /\.(list|sources)$/.test(file),
+  )
+}
+
+/** `deb [options] URI SUITE …` in a .list, `URIs:` and `Suites:` in a stanza of a .sources. */
+const sources = (text) => [
+  ...[...text.matchAll(/^deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)/gm)].map(([, uri, suite]) => ({ uri, suites: [suite] })),
+  ...text.split(/\n\s*\n/).flatMap((stanza) => {
+    const field = (name) => new RegExp(`^${name}:\\s*(.+)$`, 'm').exec(stanza)?.[1].trim().split(/\s+/)
+    const uri = field('URIs')?.[0]
+    return uri === undefined ? [] : [{ uri, suites: field('Suites') ?? [] }]
+  }),
+]
+
+/** The mirror that this Debian itself comes from has the other releases, too. */
+const mirror = () => {
+  const release = read('/etc/os-release')
+  if (!/^ID="?debian"?$/m.test(release)) return undefined
+  const codename = /^VERSION_CODENAME="?(\w+)/m.exec(release)?.[1]
+  return aptFiles()
+    .flatMap((file) => sources(read(file)))
+    .find(({ suites }) => suites.includes(codename))?.uri
+}
+
+/** apt's settings for fetching, proxies among them. */
+const aptFetching = () =>
+  output('apt-config', 'dump')
+    .split('\n')
+    .filter((line) => /^Acquire::(https?::Proxy|Check-|Retries)/.test(line))
+    .join('\n')
+
+const aptProxy = () => /^Acquire::http::Proxy "(.+)";$/m.exec(aptFetching())?.[1]
+
+const PROXIES = ['http_proxy', 'https_proxy', 'no_proxy', 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']
+const proxies = () => PROXIES.filter((name) => process.env[name]).map((name) => `${name}=${process.env[name]}`)
+
+const npmSetting = (name) => {
+  const value = output('npm', 'config', 'get', name)
+  return value === '' || value === 'null' || value === 'undefined' ? undefined : value
+}
+
+/** How npm reaches its registry here. Certificates get a place of their own in the root. */
+const npmFetching = () =>
+  ['registry', 'proxy', 'https-proxy', 'noproxy']
+    .map((name) => [name, npmSetting(name)])
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('')
+
+const hostCertificates = () =>
+  [npmSetting('cafile'), process.env.NODE_EXTRA_CA_CERTS, '/etc/ssl/certs/ca-certificates.crt'].find(
+    (file) => file !== undefined && fs.existsSync(file),
+  )
+
+const whyNot = () => {
+  if (process.getuid?.() !== 0) return 'only root makes a root folder with debootstrap'
+  if (mirror() === undefined) return 'this system is not a Debian whose mirror could be asked for another release'
+  const tool = ['debootstrap', 'unshare', 'chroot', 'git'].find((command) => onPath(command) === null)
+  return tool && `${tool} is not installed: apt-get install -y debootstrap git`
+}
+
+// ---------------------------------------------------------------- the root
+
+const run = (what, command, args, env = process.env) => {
+  console.log(`\n== ${what}`)
+  const began = Date.now()
+  const { status, error } = spawnSync(command, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'], env })
+  console.log(
+    `== ${what}: ${status === 0 ? 'ok' : `FAILED ${error?.message ?? ''}`} (${((Date.now() - began) / 1000).toFixed(0)} s)`,
+  )
+  return status === 0
+}
+
+/** In a namespace of its own, where what is mounted and started ends with it. */
+const inside = (root, what, line) => {
+  const mounts = ['dev', 'sys'].map((name) => `mount --rbind /${name} ${root}/${name}`)
+  const environment = ['HOME=/root', 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'LANG=C.UTF-8']
+  const settings = [...environment, 'DEBIAN_FRONTEND=noninteractive', `NODE_EXTRA_CA_CERTS=${CERTIFICATES}`, ...proxies()]
+  const script = `set -e; ${mounts.join('; ')}; mount -t proc proc ${root}/proc; exec chroot ${root} /usr/bin/env -i "$@"`
+  const command = [...settings, '/bin/sh', '-c', line]
+  return run(what, 'unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', script, 'sh', ...command])
+}
+
+const bootstrap = (root) => {
+  if (fs.existsSync(path.join(root, 'etc', 'os-release')) && !fs.existsSync(path.join(root, 'debootstrap'))) return true
+  const proxy = aptProxy()
+  const env = proxy === undefined ? process.env : { http_proxy: proxy, ...process.env }
+  return run(`debootstrap ${SUITE}`, 'debootstrap', ['--variant=minbase', SUITE, root, mirror()], env)
+}
+
+const carryIn = (root) => {
+  const write = (file, text) => fs.writeFileSync(path.join(root, file), text)
+  fs.copyFileSync('/etc/resolv.conf', path.join(root, 'etc/resolv.conf'))
+  write('etc/apt/apt.conf.d/00host', `${aptFetching()}\n`)
+  fs.mkdirSync(path.join(root, 'etc/ssl'), { recursive: true })
+  write(CERTIFICATES, read(hostCertificates() ?? ''))
+  write('root/.npmrc', `${npmFetching()}cafile=${CERTIFICATES}\n`)
+}
+
+/** A root that was kept has what it built, too: only what changed since is built again. */
+const clone = (root) => {
+  const place = path.join(root, CLONE)
+  if (fs.existsSync(place)) {
+    const update = `git -C ${place} fetch --quiet ${ROOT} HEAD && git -C ${place} reset --quiet --hard FETCH_HEAD`
+    return run('what changed since', 'sh', ['-c', update])
+  }
+  fs.mkdirSync(path.dirname(place), { recursive: true })
+  return run('a clean clone', 'git', ['clone', '--quiet', '--no-hardlinks', ROOT, place])
+}
+
+const tryIn = (root, patterns) => {
+  const test = ['npm test', ...(patterns.length > 0 ? ['--', ...patterns] : [])].join(' ')
+  if (!bootstrap(root)) return false
+  carryIn(root)
+  const installing = `apt-get update -q && apt-get install -q -y --no-install-recommends ${PACKAGES.join(' ')}`
+  if (!clone(root) || !inside(root, 'Node and git', installing)) return false
+  const told = '. /etc/os-release && echo "$PRETTY_NAME" && npx spillway doctor'
+  return ['npm start', test, told].every((line) => inside(root, line, `cd ${CLONE} && ${line}`))
+}
+
+const main = (args) => {
+  const why = whyNot()
+  if (why) return void console.log(`skipped: ${why}`)
+  const kept = args[0] === '--keep' ? path.resolve(args[1]) : undefined
+  const root = kept ?? fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-debian13-'))
+  try {
+    if (!tryIn(root, kept === undefined ? args : args.slice(2))) process.exitCode = 1
+  } finally {
+    if (kept === undefined) fs.rmSync(root, { recursive: true, force: true })
+  }
+}
+
+main(process.argv.slice(2))
