@@ -1,11 +1,12 @@
 // What the native build needs from the system: a C++20 compiler, CMake, make and oneDNN. In: PATH and the usual
-// library folders. Out: what is missing, by Debian package; installs it where that needs no password.
+// library folders. Out: what is missing, by the system's own names for it; installs it with apt-get where that needs no password.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
+const { distributionOf } = require('./distributions')
 const { isCheckout } = require('./find')
 const { SetupProblem } = require('./problem')
 
@@ -53,16 +54,18 @@ const hasOpenClIfNeeded = () => {
 }
 
 const NEEDS = [
-  { what: 'a C++20 compiler', debian: 'g++', found: hasCompiler },
-  { what: 'CMake', debian: 'cmake', found: () => onPath('cmake') !== null },
-  { what: 'make', debian: 'make', found: () => onPath('make') !== null || onPath('ninja') !== null },
-  { what: 'oneDNN with headers', debian: 'libdnnl-dev', found: () => dnnlConfig() !== null },
-  { what: "OpenCL's headers (for oneDNN's CMake package)", debian: 'ocl-icd-opencl-dev', found: hasOpenClIfNeeded },
+  { what: 'a C++20 compiler', package: 'compiler', found: hasCompiler },
+  { what: 'CMake', package: 'cmake', found: () => onPath('cmake') !== null },
+  { what: 'make', package: 'make', found: () => onPath('make') !== null || onPath('ninja') !== null },
+  { what: 'oneDNN with headers', package: 'oneDNN', found: () => dnnlConfig() !== null },
+  { what: "OpenCL's headers (for oneDNN's CMake package)", package: 'openCl', found: hasOpenClIfNeeded },
 ]
 
 const missingFromSystem = () => NEEDS.filter((need) => !need.found())
 
-const installLine = (packages) => `apt-get update && apt-get install -y --no-install-recommends ${packages.join(' ')}`
+/** This system, and what it calls what is missing. */
+const system = () => distributionOf(fs.existsSync('/etc/os-release') ? fs.readFileSync('/etc/os-release', 'utf8') : '')
+const namesOf = (missing, { names } = system()) => missing.flatMap((need) => names[need.package])
 
 /** How this user may run apt-get without being asked: nothing before it, sudo before it, or null. */
 const aptPrefix = () => {
@@ -91,15 +94,12 @@ const aptInstall = async (root, prefix, packages) => {
 const ensureSystem = async (root, say) => {
   const missing = missingFromSystem()
   if (missing.length === 0) return
-  const packages = missing.map((need) => need.debian)
+  const packages = namesOf(missing)
+  const line = system().line(packages)
   const words = missing.map((need) => need.what).join(', ')
   const prefix = aptPrefix()
   if (prefix === null) {
-    const details = onPath('apt-get')
-      ? ['run this line, then the same command again:', '', `  sudo sh -c '${installLine(packages)}'`, '']
-      : [
-          `install ${words} with the system's package manager (Debian's names: ${packages.join(' ')}), then run the same command again`,
-        ]
+    const details = ['run this line, then the same command again:', '', `  sudo sh -c '${line}'`, '']
     throw new SetupProblem(`the native build needs ${words}`, { exitCode: 2, details })
   }
   say(`installing system packages: ${packages.join(' ')}`)
@@ -108,8 +108,8 @@ const ensureSystem = async (root, say) => {
   if (code === 0 && left.length === 0) return
   throw new SetupProblem(`apt-get could not install ${packages.join(' ')} (exit ${code})`, {
     exitCode: 2,
-    details: [...tellingLines(log), `the whole log: ${log}`, `by hand: ${installLine(packages)}`],
+    details: [...tellingLines(log), `the whole log: ${log}`, `by hand: ${line}`],
   })
 }
 
-module.exports = { dnnlConfig, ensureSystem, missingFromSystem, installLine, compilerPath, onPath }
+module.exports = { dnnlConfig, ensureSystem, missingFromSystem, compilerPath, onPath }

@@ -1,27 +1,33 @@
 // What the native side needs: compiler, CMake, make, oneDNN, and the addon itself; what is measured of this machine. In: a probe.
-// Out: findings; those that are missing name the Debian package.
+// Out: findings; those that are missing name the package as this system calls it.
 import * as path from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
+import { packageFolder } from '../files/version'
 import { cpuBuild, profileWords } from '../machine/profile'
 import { type Finding, missing, note, ok } from './finding'
 import { answerOf, onPath, type Probe, sharedLibrary, wordsOf } from './probe'
 
-const DEBIAN: Readonly<Record<string, string>> = {
-  compiler: 'g++',
-  cmake: 'cmake',
-  make: 'make',
-  oneDNN: 'libdnnl-dev ocl-icd-opencl-dev',
+interface Distribution {
+  readonly names: Readonly<Record<string, readonly string[]>>
+  readonly line: (names: readonly string[]) => string
+}
+/** Set-up runs before there are types: what packages are called, by the text of /etc/os-release. */
+const { distributionOf } = require(path.join(packageFolder(), 'scripts', 'setup', 'distributions.js')) as {
+  readonly distributionOf: (osRelease: string) => Distribution
 }
 
-const install = (...packages: readonly string[]): string => `apt-get install -y --no-install-recommends ${packages.join(' ')}`
+const install = (probe: Probe, ...parts: readonly string[]): string => {
+  const { names, line } = distributionOf(probe.read('/etc/os-release') ?? '')
+  return line(parts.flatMap((part) => names[part] ?? []))
+}
 
 const firstLine = (text: string): string => text.split('\n')[0]!.trim()
 
 const tool = (probe: Probe, name: string, commands: readonly string[]): Finding => {
   const found = commands.map((command) => onPath(probe, command)).find((file) => file !== undefined)
-  if (found === undefined) return missing('native', name, 'not found', install(DEBIAN[name]!))
+  if (found === undefined) return missing('native', name, 'not found', install(probe, name))
   return ok('native', name, `${firstLine(wordsOf(probe.run(found, ['--version']))) || 'unknown version'} (${found})`)
 }
 
@@ -36,8 +42,8 @@ const oneDnn = (probe: Probe): Finding => {
   const library = sharedLibrary(probe, 'libdnnl.so')
   const header = HEADERS.map(probe.read).find((text) => text?.includes('DNNL_VERSION_MAJOR'))
   const part = (name: string): string => new RegExp(`#define\\s+DNNL_VERSION_${name}\\s+(\\d+)`).exec(header ?? '')?.[1] ?? '?'
-  if (!library && !header) return missing('native', 'oneDNN', 'not found', install(DEBIAN.oneDNN!))
-  if (!header) return missing('native', 'oneDNN', `${library}, without its headers`, install(DEBIAN.oneDNN!))
+  if (!library && !header) return missing('native', 'oneDNN', 'not found', install(probe, 'oneDNN', 'openCl'))
+  if (!header) return missing('native', 'oneDNN', `${library}, without its headers`, install(probe, 'oneDNN', 'openCl'))
   return ok('native', 'oneDNN', `${part('MAJOR')}.${part('MINOR')}.${part('PATCH')}${library ? ` (${library})` : ''}`)
 }
 

@@ -61,9 +61,31 @@ test('without oneDNN and addon it is not ready and says what to install', () => 
   }
   const report = doctor(bare, GiB)
   assert.not(report.ready)
-  assert.is(finding(bare, 'oneDNN').fix, 'apt-get install -y --no-install-recommends libdnnl-dev ocl-icd-opencl-dev')
-  assert.is(finding(bare, 'compiler').fix, 'apt-get install -y --no-install-recommends g++')
+  assert.is(
+    finding(bare, 'oneDNN').fix,
+    'apt-get update && apt-get install -y --no-install-recommends libdnnl-dev ocl-icd-opencl-dev',
+  )
+  assert.is(finding(bare, 'compiler').fix, 'apt-get update && apt-get install -y --no-install-recommends g++')
   assert.match(reportText(report), /Not ready: compiler, cmake, make, oneDNN, addon missing/)
+})
+
+test('packages are called what this system calls them; a system that is like another has its names', () => {
+  const fixOn = (osRelease: string): string | undefined =>
+    finding(
+      {
+        ...healthy,
+        read: (file) => (file === '/etc/os-release' ? osRelease : undefined),
+        run: () => left(''),
+        exists: () => false,
+      },
+      'oneDNN',
+    ).fix
+  const debian = 'apt-get update && apt-get install -y --no-install-recommends libdnnl-dev ocl-icd-opencl-dev'
+  assert.is(fixOn('ID=ubuntu\nID_LIKE=debian\n'), debian)
+  assert.is(fixOn('ID=linuxmint\nID_LIKE="ubuntu debian"\n'), debian)
+  assert.is(fixOn('NAME="Fedora Linux"\nID=fedora\n'), 'dnf install -y onednn-devel ocl-icd-devel opencl-headers')
+  assert.is(fixOn('ID="rocky"\nID_LIKE="rhel centos fedora"\n'), 'dnf install -y onednn-devel ocl-icd-devel opencl-headers')
+  assert.is(fixOn('ID=arch\n'), 'pacman -S --needed --noconfirm onednn ocl-icd opencl-headers')
 })
 
 test('an addon that does not load is told with its reason', () => {

@@ -1,0 +1,37 @@
+// What the packages of the native build are called, system by system. In: the text of /etc/os-release. Out: the names, and the line that
+// installs them. Invariant: a system that is not known by its own name is taken for the one it says it is like, and else for Debian.
+'use strict'
+
+const DEBIAN = {
+  names: { compiler: ['g++'], cmake: ['cmake'], make: ['make'], oneDNN: ['libdnnl-dev'], openCl: ['ocl-icd-opencl-dev'] },
+  line: (names) => `apt-get update && apt-get install -y --no-install-recommends ${names.join(' ')}`,
+}
+
+const DISTRIBUTIONS = {
+  debian: DEBIAN,
+  // The same names: oneDNN is in its `universe`.
+  ubuntu: DEBIAN,
+  fedora: {
+    names: {
+      compiler: ['gcc-c++'],
+      cmake: ['cmake'],
+      make: ['make'],
+      oneDNN: ['onednn-devel'],
+      openCl: ['ocl-icd-devel', 'opencl-headers'],
+    },
+    line: (names) => `dnf install -y ${names.join(' ')}`,
+  },
+  arch: {
+    names: { compiler: ['gcc'], cmake: ['cmake'], make: ['make'], oneDNN: ['onednn'], openCl: ['ocl-icd', 'opencl-headers'] },
+    line: (names) => `pacman -S --needed --noconfirm ${names.join(' ')}`,
+  },
+}
+
+/** `ID=` first, then what `ID_LIKE=` lists. */
+const distributionOf = (osRelease) => {
+  const field = (name) => (new RegExp(`^${name}="?([^"\n]*)"?$`, 'm').exec(osRelease)?.[1] ?? '').split(' ')
+  const known = [...field('ID'), ...field('ID_LIKE')].find((name) => name in DISTRIBUTIONS)
+  return DISTRIBUTIONS[known ?? 'debian']
+}
+
+module.exports = { DISTRIBUTIONS, distributionOf }
