@@ -22,18 +22,24 @@ import { type LocalMachine, machineNamed, type MachineOptions } from '../machine
 import type { Staging } from '../report/facts'
 import { type Own, prepare, type Prepared } from './prepare'
 
+/** How a step is staged. */
 export interface StageOptions<L extends string = string>
   extends PlanByHand<L>,
     Own,
     Pick<MachineOptions, 'spill' | 'algorithms' | 'precision'> {
-  /** Bytes of device memory that nothing may exceed; default: what the machine has. */
+  /** Bytes of device memory that nothing may exceed; default: what the machine has. @example stage(net, { budget: gib(4) }) */
   readonly budget?: number
+  /** The planner; default `auto`, which mixes all there is. @example stage(net, { strategy: 'checkpoint:sqrt' }) */
   readonly strategy?: string
+  /** What is planned for; default `cpu`. Named machines are simulated. @example stage(net, { machine: 'v100-pcie-16g' }) */
   readonly machine?: string
+  /** What the plan is replayed on, to compare; default `pages`, what runs. @example stage(net, { allocator: 'best-fit' }) */
   readonly allocator?: string
+  /** What the plan is called. @example stage(net, { name: 'first try' }) */
   readonly name?: string
 }
 
+/** A plan and everything that is said about it. */
 export interface Staged<M extends Trainable = Trainable> {
   /** The model, or the step, that it was staged for, where that is known. */
   readonly model?: M
@@ -44,7 +50,7 @@ export interface Staged<M extends Trainable = Trainable> {
 }
 
 /** No step needs more: everything kept, nothing tiled, room for all of it. */
-const UNBOUNDED_BYTES = 2 ** 50
+export const UNBOUNDED_BYTES = 2 ** 50
 
 const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: Algorithms): Staging['inCore'] => {
   const whole =
@@ -59,7 +65,11 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
   }
 }
 
-/** What is said about a plan that is there: staged just now, or read from a file. */
+/**
+ * What is said about a plan that is there: staged just now, or read from a file.
+ *
+ * @example const { timeline } = describePlan(loadPlan('plan.json'), plan.machine)
+ */
 export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', planningSeconds = 0): Staged => {
   const plan = machine.asInSteps(chosen)
   return {
@@ -112,6 +122,12 @@ const oneWay = (o: StageOptions): Either<SpillwayError, void> =>
     ? left({ tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() })
     : right(undefined)
 
+export const machineOptionsOf = ({ spill, algorithms, precision }: StageOptions): MachineOptions => ({
+  spill,
+  algorithms,
+  precision,
+})
+
 /** A budget that no plan can meet is told so in the words that the types have for it. */
 const withReason =
   ({ step }: Prepared) =>
@@ -141,7 +157,7 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageOptio
 /**
  * A plan for this model, or this step, in this budget; or why there is none.
  *
- * @example tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1_1', to: 'pool2', H: 8 }], checkpoints: ['pool4'] })
+ * @example tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
  */
 export const tryStage = <M extends Trainable, const O extends StageOptions<NamesIn<M>>>(
   model: M,
@@ -149,7 +165,7 @@ export const tryStage = <M extends Trainable, const O extends StageOptions<Names
 ): Either<SpillwayError, Staged<M>> => {
   const o: StageOptions = options as O
   return pipe(
-    machineNamed(o.machine ?? 'cpu', { spill: o.spill, algorithms: o.algorithms, precision: o.precision }),
+    machineNamed(o.machine ?? 'cpu', machineOptionsOf(o)),
     E.chain((machine) => prepare(model, machine, o)),
     E.chain((prepared) => pipe(stagePrepared(prepared, o), E.mapLeft(withReason(prepared)))),
   )
@@ -159,7 +175,6 @@ export const tryStage = <M extends Trainable, const O extends StageOptions<Names
  * The same for scripts: throws a SpillwayException whose message says what would be legal.
  *
  * @example const plan = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
- * @example const plan = stage(step(minimize('generator', …), minimize('critic', …)), { budget: gib(4) })
  */
 export const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>>>(
   model: M,

@@ -1,0 +1,61 @@
+// `stage` in a thread of its own, so that whoever waits can do something else meanwhile. In: a model or a step, options and a signal. Out:
+// a promise of what `stage` gives. Invariant: the plan has the bytes that `stage` gives it; an aborted signal rejects at once, with its reason.
+import { extname, join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { CheckedOptions, NamesIn, Trainable } from '../../dsl'
+import { orThrow } from '../errors/exceptions'
+import { machineNamed } from '../machine/machine'
+import { machineOptionsOf, type Staged, type StageOptions } from './stage'
+import type { Answered, Asked } from './worker'
+
+/** How a step is staged, and what stops it. */
+export interface StageAsyncOptions<L extends string = string> extends StageOptions<L> {
+  /**
+   * Stops the planning; the promise is rejected with the signal's reason.
+   *
+   * @example stageAsync(net, { signal: AbortSignal.timeout(10_000) })
+   */
+  readonly signal?: AbortSignal | undefined
+}
+
+const WORKER = join(__dirname, `worker${extname(__filename)}`)
+
+/** The thread ends with its answer, with an exception, or when nobody waits for it any more. */
+const inThread = (asked: Asked, signal: AbortSignal | undefined): Promise<Answered> =>
+  new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason)
+    const worker = new Worker(WORKER, { workerData: asked })
+    const onAbort = (): void => {
+      reject(signal?.reason)
+      void worker.terminate()
+    }
+    signal?.addEventListener('abort', onAbort, { once: true })
+    worker.once('message', resolve)
+    worker.once('error', reject)
+    worker.once('exit', () => signal?.removeEventListener('abort', onAbort))
+  })
+
+/**
+ * What `stage` gives, made in a thread of its own: the same options, the same checks while typing, the same plan.
+ *
+ * @example const plan = await stageAsync(net, { budget: gib(4), signal: AbortSignal.timeout(60_000) })
+ */
+export const stageAsync = async <M extends Trainable, const O extends StageAsyncOptions<NamesIn<M>>>(
+  model: M,
+  options: CheckedOptions<M, O> = {} as CheckedOptions<M, O>,
+): Promise<Staged<M>> => {
+  const { signal, ...rest }: StageAsyncOptions = options as O
+  const answered = await inThread({ model, options: rest }, signal)
+  return pipe(
+    answered,
+    E.flatMap((staged) =>
+      pipe(
+        machineNamed(rest.machine ?? 'cpu', machineOptionsOf(rest)),
+        E.map((machine) => ({ ...staged, machine, model })),
+      ),
+    ),
+    orThrow,
+  )
+}

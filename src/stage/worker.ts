@@ -1,0 +1,23 @@
+// The thread in which `stageAsync` stages. In: a model or a step as plain data, and options. Out, as one message: what `tryStage` says,
+// without the machine, whose functions stay in their thread.
+import { parentPort, workerData } from 'node:worker_threads'
+import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { asTrainable } from '../../dsl'
+import type { SpillwayError } from '../errors/errors'
+import { type Staged, type StageOptions, tryStage } from './stage'
+
+export interface Asked {
+  readonly model: unknown
+  readonly options: StageOptions
+}
+export type Answered = E.Either<SpillwayError, Pick<Staged, 'plan' | 'timeline' | 'staging'>>
+
+const { model, options } = workerData as Asked
+
+const answered: Answered = pipe(
+  asTrainable(model),
+  E.flatMap((m) => tryStage(m, options as object)),
+  E.map(({ plan, timeline, staging }) => ({ plan, timeline, staging })),
+)
+parentPort?.postMessage(answered)
