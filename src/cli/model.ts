@@ -18,8 +18,8 @@ export interface NamedModel {
   readonly source: { readonly family: string } | { readonly file: string; readonly resized: boolean }
 }
 
-const MODEL_FILES = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs']
-const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
+export const MODEL_FILES = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs']
+export const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
 
 const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
   const entry = zooEntry(name)
@@ -31,17 +31,27 @@ const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedMod
   )
 }
 
-/** What a file says while it loads: an error of ours that it lets pass, or its own. */
+/** Where in a file an exception came from, as `:line:column: `; the loader maps what runs back to what was written. */
+const placeIn = (file: string, { stack = '' }: Error): string => {
+  const at = stack.indexOf(`${file}:`)
+  const place = at < 0 ? undefined : /^(?::\d+){1,2}/.exec(stack.slice(at + file.length))?.[0]
+  return place === undefined ? '' : `${basename(file)}${place}: `
+}
+
+/** What a file says while it loads: an error of ours that it lets pass, or its own, and where. */
 const loadFailed =
-  (file: string) =>
-  (e: unknown): SpillwayError =>
-    e instanceof SpillwayException ? e.error : { tag: 'FileRefused', kind: 'model', file, reason: E.toError(e).message }
+  (text: string, file: string) =>
+  (e: unknown): SpillwayError => {
+    if (e instanceof SpillwayException) return e.error
+    const thrown = E.toError(e)
+    return { tag: 'FileRefused', kind: 'model', file: text, reason: `${placeIn(file, thrown)}${thrown.message}` }
+  }
 
 const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
   const file = resolve(text)
   return pipe(
     existsSync(file)
-      ? E.tryCatch((): unknown => require(file), loadFailed(text))
+      ? E.tryCatch((): unknown => require(file), loadFailed(text, file))
       : E.left<SpillwayError>({ tag: 'FileMissing', kind: 'model', file: text }),
     E.chainW((exported) => asTrainable(exported, o)),
     E.map((model) => ({

@@ -34,3 +34,6 @@ export const fail = (out: Output, e: SpillwayError): number => {
 
 /** A command is done, or failed with an error as data. */
 export type Done = Either<SpillwayError, void>
+
+/** What declares a command says what it does, and somebody else when. */
+export type Runner = (work: (out: Output) => Done | Promise<Done>) => Promise<void>

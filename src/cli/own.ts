@@ -8,7 +8,7 @@ import type { Choices } from '../../staging/ops/choices'
 import { LOSSES, type LossName, lossName, lossNames, lossWith } from '../../staging/ops/loss'
 import { OPTIMIZERS, type OptimizerName, optimizerNames, optimizerWith } from '../../staging/ops/optimizer'
 import { type SpillwayError, usage } from '../errors/errors'
-import { DEFAULT_LEARNING_RATE, DEFAULT_OPTIMIZER } from '../stage/prepare'
+import { DEFAULT_LEARNING_RATE, DEFAULT_OPTIMIZER } from '../stage/defaults'
 import { choiceOption, flagOf, numberOption } from './options'
 
 type Table = Readonly<Record<string, { readonly options: Choices }>>

@@ -1,14 +1,22 @@
 // `spillway verify PLAN`: reads an untrusted plan file and re-derives what must hold of it, independently of every planner.
+import { extname } from 'node:path'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
+import { usage } from '../errors/errors'
 import { tryLoadPlan } from '../stage/planfile'
 import { showSize } from '../report/format'
+import { MODEL_FILES } from './model'
 import type { Done, Output } from './output'
 
 export const verifyFile = (file: string, out: Output): Done =>
   pipe(
-    tryLoadPlan(file),
+    file,
+    E.fromPredicate(
+      () => !MODEL_FILES.includes(extname(file)),
+      () => usage(`verify takes a plan file; for a model file: spillway check ${file}`),
+    ),
+    E.flatMap(tryLoadPlan),
     E.map(({ graph, strategy, machine, budgetBytes, peakPages, calls, segments }) => {
       const peakBytes = bytesOf(peakPages)
       return out.answer(

@@ -6,9 +6,19 @@ import { nearest } from './nearest'
 /** What a file is to us when it is refused. */
 export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'output'
 
+/** What the compiler says of a place in a file; without a place, of the project's settings. */
+export interface TypeFault {
+  readonly file: string
+  readonly line: number
+  readonly column: number
+  readonly code: string
+  readonly message: string
+}
+
 /**
  * Usage               the call is wrong: a flag, a size, a name; `legal` are the nearest right ones
  * FileMissing         a file that the call names is not there             FileRefused  it is there and is not what it must be
+ * TypesRefused        a model file does not type-check
  * WeightsMismatch     tensors that are missing, extra, or of another shape
  * CheckpointMismatch  the run in the directory is not the one asked for
  * AddonMissing        the native side is not there and cannot be made
@@ -18,18 +28,21 @@ export type SourceError =
   | { readonly tag: 'Usage'; readonly message: string; readonly legal?: readonly string[] }
   | { readonly tag: 'FileMissing'; readonly kind: FileKind; readonly file: string }
   | { readonly tag: 'FileRefused'; readonly kind: FileKind; readonly file: string; readonly reason: string }
+  | { readonly tag: 'TypesRefused'; readonly file: string; readonly typescript: string; readonly faults: readonly TypeFault[] }
   | { readonly tag: 'WeightsMismatch'; readonly file: string; readonly problems: readonly string[] }
   | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
   | { readonly tag: 'AddonMissing'; readonly reason: string }
   | { readonly tag: 'DeviceFailed'; readonly reason: string }
   | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly resume?: string }
 
+/** All that can go wrong for a user, as data. */
 export type SpillwayError = SourceError | StageError
 
 const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
   Usage: true,
   FileMissing: true,
   FileRefused: true,
+  TypesRefused: true,
   WeightsMismatch: true,
   CheckpointMismatch: true,
   AddonMissing: true,
@@ -37,6 +50,9 @@ const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
   Cancelled: true,
 }
 const isSourceError = (e: SpillwayError): e is SourceError => e.tag in SOURCE_TAGS
+
+const faultText = ({ file, line, column, code, message }: TypeFault): string =>
+  `${file === '' ? '' : `${file}:${line}:${column}: `}${message} (${code})`
 
 const renderSource = (e: SourceError): string => {
   switch (e.tag) {
@@ -46,6 +62,8 @@ const renderSource = (e: SourceError): string => {
       return `${e.kind} file ${e.file}: no such file`
     case 'FileRefused':
       return `${e.kind} file ${e.file} is refused: ${e.reason}`
+    case 'TypesRefused':
+      return [`TypeScript ${e.typescript} refuses model file ${e.file}:`, ...e.faults.map(faultText)].join('\n')
     case 'WeightsMismatch':
       return `weights file ${e.file} does not fit the model: ${e.problems.join('; ')}`
     case 'CheckpointMismatch':
@@ -59,6 +77,7 @@ const renderSource = (e: SourceError): string => {
   }
 }
 
+/** An error in words. @example pipe(tryStage(net), either.mapLeft(errorText)) */
 export const errorText = (e: SpillwayError): string => (isSourceError(e) ? renderSource(e) : renderError(e))
 
 /** What `--json` prints: the error's own fields, and its words. */
@@ -86,7 +105,11 @@ export const exitCode = (e: SpillwayError): 1 | 2 | 3 | 130 => {
   }
 }
 
-/** The throwing twins' exception: the error as data stays reachable. */
+/**
+ * The throwing twins' exception: the error as data stays reachable.
+ *
+ * @example if (thrown instanceof SpillwayException) console.error(thrown.error.tag)
+ */
 export class SpillwayException extends Error {
   override readonly name = 'SpillwayException'
   constructor(readonly error: SpillwayError) {

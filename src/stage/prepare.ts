@@ -4,31 +4,23 @@
 import * as E from 'fp-ts/Either'
 import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import {
-  asStep,
-  elaborate,
-  type Elaborated,
-  type Loss,
-  mse,
-  type Optimizer,
-  sgd,
-  type Trainable,
-  type TrainingStep,
-} from '../../dsl'
+import { asStep, elaborate, type Elaborated, type Loss, mse, type Optimizer, type Trainable, type TrainingStep } from '../../dsl'
 import { stepsOwn } from '../../dsl/plan/words'
 import { trainingGraph } from '../../staging/compile'
 import type { Graph } from '../../staging/graph/graph'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/machine'
-
-export const DEFAULT_LEARNING_RATE = 1e-3
-export const DEFAULT_OPTIMIZER: Optimizer = sgd({ lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
+import { DEFAULT_OPTIMIZER } from './defaults'
 
 /** What is said of a model beside its net. */
 export interface Own {
-  /** What a model's output is compared with; default `mse`. A step has its own losses and optimizers. */
+  /**
+   * What a model's output is compared with; default `mse`. A step has its own losses and optimizers.
+   *
+   * @example stage(net, { loss: crossEntropy })
+   */
   readonly loss?: Loss
-  /** Default: SGD with momentum 0.9 at a rate of 0.001. */
+  /** Default: SGD with momentum 0.9 at a rate of 0.001. @example stage(net, { optimizer: adam({ lr: 1e-3 }) }) */
   readonly optimizer?: Optimizer
 }
 export interface Named extends Own {

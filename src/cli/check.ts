@@ -1,0 +1,47 @@
+// `spillway check FILE`: whether a model file is right. In: a file, and options of staging. Out: what its types say and what staging it
+// says, each fault with its line and column. Invariant: nothing is measured and nothing runs but the file's own top level: it is
+// staged for a simulated machine, with everything kept, unless a machine or a budget is named.
+import { extname } from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { bytesOf } from '../../staging/core/bytes'
+import { elementsOf } from '../../staging/core/box'
+import { type SpillwayError, usage } from '../errors/errors'
+import { showCount, showShape, showSize } from '../report/format'
+import { stagePrepared, UNBOUNDED_BYTES } from '../stage/stage'
+import { looksLikeFile, MODEL_FILES } from './model'
+import type { Done, Output } from './output'
+import { prepareNamed, type StagingOptions } from './stage'
+import { typesOf } from './types'
+
+const SIMULATED = 'v100-pcie-16g'
+
+const modelFile = (file: string): Either<SpillwayError, string> =>
+  extname(file) === '.json'
+    ? E.left(usage(`check takes a model file; for a plan file: spillway verify ${file}`))
+    : looksLikeFile(file)
+      ? E.right(file)
+      : E.left(usage(`'${file}' is no model file: its name ends with one of ${MODEL_FILES.join(', ')}`))
+
+export const checkFile = (file: string, o: StagingOptions, out: Output): Done => {
+  const { budget = UNBOUNDED_BYTES, strategy = o.budget === undefined ? 'in-core' : 'auto', machine = SIMULATED, algorithms } = o
+  return pipe(
+    modelFile(file),
+    E.flatMap(typesOf),
+    E.bindTo('types'),
+    E.bind('made', () => prepareNamed(file, { ...o, machine })),
+    E.bind('staged', ({ made: { prepared } }) => stagePrepared(prepared, { budget, strategy, algorithms })),
+    E.map(({ types, made: { prepared }, staged: { plan } }) => {
+      const { graph, layers } = prepared.step
+      const parameters = graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0)
+      const input = graph.values.find((v) => v.role === 'input')!.shape
+      const peakBytes = bytesOf(plan.peakPages)
+      return out.answer(
+        { checked: true, file, ...types, layers: layers.length, parameters, input, strategy: plan.strategy, machine, peakBytes },
+        `${file} holds: ${layers.length} layers with ${showCount(parameters)} parameters for ${showShape(input)}, by TypeScript ` +
+          `${types.typescript}\n${plan.strategy} for ${machine} takes ${showSize(peakBytes)}`,
+      )
+    }),
+  )
+}

@@ -1,0 +1,13 @@
+// The commands and what each does, in the order of the help. Nothing else is here, so that the help and a misspelt command cost nothing.
+export const COMMANDS = {
+  models: 'the zoo: name, parameters, layers, input',
+  plan: 'stage a model and explain the plan',
+  train: 'stage a model, or take a plan, and train',
+  check: "check a model file: its types, and that it stages; with each fault's line and column",
+  verify: 'check a plan file independently',
+  compare: 'every strategy over a sweep of budgets',
+  doctor: 'what this machine has, what is missing and how to get it',
+  completion: "the shell's completion of all of this: bash, zsh or fish",
+} as const
+
+export type CommandName = keyof typeof COMMANDS

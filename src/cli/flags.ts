@@ -1,0 +1,131 @@
+// Each command's arguments and options, and what it runs. In: a command that has its name. Out: the same with all that it takes.
+// Invariant: what a command needs to run is loaded when it runs, and the lists of strategies and machines when its help is read.
+import { Command } from 'commander'
+import { ALLOCATORS } from '../../staging/memory/allocators/replay'
+import { type CommandName, COMMANDS } from './commands'
+import { ALGORITHMS, choiceOption, countOption, imageOption, listOption, PRECISIONS, sizeOption } from './options'
+import type { Runner } from './output'
+import { OWN_FLAGS } from './own'
+
+/** What runs, each with its own modules. */
+const check = () => require('./check') as typeof import('./check')
+const compare = () => require('./compare') as typeof import('./compare')
+const completion = () => require('./completion') as typeof import('./completion')
+const doctor = () => require('./doctor') as typeof import('./doctor')
+const models = () => require('./models') as typeof import('./models')
+const plan = () => require('./plan') as typeof import('./plan')
+const train = () => require('./train') as typeof import('./train')
+const verify = () => require('./verify') as typeof import('./verify')
+const names = () => require('./names') as typeof import('./names')
+
+// ---------------------------------------------------------------- what several take
+
+const modelOptions = (c: Command): Command =>
+  OWN_FLAGS.reduce(
+    (own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)),
+    c
+      .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
+      .option('--batch <n>', 'images a step', countOption('--batch')),
+  ).option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS))
+
+const BUDGET = ['--budget <size>', 'the hard cap on device memory: 512MiB, 11GiB, plain bytes', sizeOption('--budget')] as const
+
+const planningOptions = (c: Command): Command =>
+  modelOptions(c)
+    .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
+    .option('--strategy <name>', 'how to fit (default auto)')
+    .option(
+      '--allocator <name>',
+      `${ALLOCATORS.join(', ')}: what runs are pages; the others are replayed on the plan to compare (default pages)`,
+    )
+    .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
+    .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
+    .option(
+      '--precision <name>',
+      'fp32, bf16 (activations stored and multiplied so: on cuda, and where the processor has it), tf32 (products on cuda); default fp32',
+      choiceOption('--precision', PRECISIONS),
+    )
+    .option('--throttle <size>', 'imitate a slower link: bytes a second in each direction', sizeOption('--throttle'))
+
+const MODEL = ['<model>', 'a zoo name, or a TypeScript file'] as const
+const listing = (c: Command): Command => c.addHelpText('after', () => names().listsText())
+
+// ---------------------------------------------------------------- each of them
+
+type Declare = (c: Command, run: Runner) => Command
+
+const DECLARED: Readonly<Record<CommandName, Declare>> = {
+  models: (c, run) => c.action(() => run((out) => models().listModels(out))),
+  plan: (c, run) =>
+    listing(planningOptions(c.argument(...MODEL)))
+      .option('--machine <name>', "this machine's cpu, ref, null or cuda, or a named one for simulation (default cpu)")
+      .option('--save <file>', 'write the plan as JSON')
+      .option('--emit <file>', 'write a typed plan module')
+      .option('--report <file>', 'write the report page')
+      .option('--trace <file>', 'write a trace for Perfetto')
+      .action((model, o) => run((out) => plan().planModel(model, o, out))),
+  train: (c, run) =>
+    planningOptions(c.argument(...MODEL))
+      .option('--plan <file>', 'a plan that was saved, instead of staging')
+      .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
+      .option('--data <path>', 'input/target pairs: a folder or a .safetensors file (default: synthetic)')
+      .option('--samples <n>', 'distinct synthetic samples (default: one batch)', countOption('--samples'))
+      .option('--seed <n>', 'seed of weights, data and dropout (default 0)', countOption('--seed', 0))
+      .option(
+        '--host-memory <size>',
+        'of the lower tier, what may be pinned memory before the spill folder takes the rest (cuda)',
+        sizeOption('--host-memory'),
+      )
+      .option('--device <name>', 'cpu, ref, null, cuda (default cpu)')
+      .option('--machine <name>', 'the same')
+      .option('--checkpoint-dir <dir>', 'keep the training state there')
+      .option(
+        '--checkpoint-every <n>',
+        'steps between checkpoints (default: a tenth of the run)',
+        countOption('--checkpoint-every'),
+      )
+      .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
+      .option('--weights <file>', 'start from these weights (safetensors)')
+      .option('--save <file>', 'write the weights at the end (safetensors)')
+      .option('--log <dir>', 'write a JSON line a step, and the report')
+      .option('--report <file>', 'write the report page')
+      .action((model, o) => run((out) => train().trainModel(model, o, out))),
+  check: (c, run) =>
+    modelOptions(c.argument('<file>', 'a TypeScript or JavaScript file whose default export is a model, a net or a step'))
+      .option(BUDGET[0], `${BUDGET[1]} (default: none, and everything is kept)`, BUDGET[2])
+      .option('--strategy <name>', 'how to fit into --budget (default auto)')
+      .option('--machine <name>', 'the machine to stage for (default a simulated one, so that nothing is measured)')
+      .action((file, o) => run((out) => check().checkFile(file, o, out))),
+  verify: (c, run) => c.argument('<plan>', 'a plan file').action((file) => run((out) => verify().verifyFile(file, out))),
+  compare: (c, run) =>
+    listing(modelOptions(c.argument(...MODEL)))
+      .option('--machine <name>', 'default cpu')
+      .option(
+        '--strategies <a,b>',
+        'default all',
+        listOption((t) => t),
+      )
+      .option('--budgets <n>', 'how many, evenly from the smallest to in-core (default 8)', countOption('--budgets'))
+      .option(
+        '--allocators <a,b>',
+        `each plan on these: ${ALLOCATORS.join(', ')} (default pages, what runs)`,
+        listOption((t) => t),
+      )
+      .option('--plot <file>', 'write the comparison as SVG')
+      .action((model, o) => run((out) => compare().compareModel(model, o, out))),
+  doctor: (c, run) => c.action(() => run((out) => doctor().runDoctor(out))),
+  completion: (c, run) =>
+    c
+      .argument('<shell>', 'bash, zsh or fish')
+      .addHelpText('after', () => completion().INSTALLING)
+      .action((shell) => run((out) => completion().printCompletion(shell, allCommands(), names().valuesOf, out))),
+}
+
+/** All that a command takes, and what it does. */
+export const declare = (c: Command, name: CommandName, run: Runner): Command =>
+  DECLARED[name](c.option('--json', 'one JSON object on stdout, everything else on stderr'), run)
+
+const allCommands = (): readonly Command[] =>
+  (Object.keys(DECLARED) as CommandName[]).map((name) =>
+    declare(new Command(name).description(COMMANDS[name]), name, () => Promise.resolve()),
+  )

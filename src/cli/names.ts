@@ -1,0 +1,39 @@
+// The names that options take, for help and completion. In: a flag. Out: what may follow it. Invariant: every list is the one that
+// the option itself is checked by.
+import { DEVICES } from '../../staging/devices'
+import { ALLOCATORS } from '../../staging/memory/allocators/replay'
+import { lossNames } from '../../staging/ops/loss'
+import { optimizerNames } from '../../staging/ops/optimizer'
+import { strategies } from '../../staging/schedule/strategies'
+import { machineNames } from '../machine/machine'
+import { zooNames } from '../zoo'
+import { ALGORITHMS, PRECISIONS } from './options'
+import { SHELLS } from './completion'
+
+const VALUES: Readonly<Record<string, () => readonly string[]>> = {
+  '<model>': () => zooNames,
+  '<shell>': () => SHELLS,
+  '--machine': machineNames,
+  '--device': () => DEVICES,
+  '--strategy': () => strategies,
+  '--strategies': () => strategies,
+  '--allocator': () => ALLOCATORS,
+  '--allocators': () => ALLOCATORS,
+  '--algorithms': () => ALGORITHMS,
+  '--precision': () => PRECISIONS,
+  '--loss': () => lossNames,
+  '--optimizer': () => optimizerNames,
+}
+
+/** Of a flag, or of an argument in angle brackets; none where anything may follow. */
+export const valuesOf = (of: string): readonly string[] => VALUES[of]?.() ?? []
+
+/** As many on a line as fit, below a title. */
+const listText = (title: string, all: readonly string[], width = 100): string =>
+  all.reduce((text, name) => {
+    const line = `${text.slice(text.lastIndexOf('\n') + 1)}, ${name}`
+    return text === `${title}\n  ` ? `${text}${name}` : line.length <= width ? `${text}, ${name}` : `${text},\n  ${name}`
+  }, `${title}\n  `)
+
+export const listsText = (): string =>
+  ['', listText('Strategies:', strategies), '', listText('Machines:', machineNames())].join('\n')

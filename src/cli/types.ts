@@ -1,0 +1,142 @@
+// What the compiler says of a model file. In: the file. Out: which compiler answered, or its errors with line and column. It is the
+// project's own TypeScript from 5.9 on, and this package's otherwise, with the project's tsconfig where there is one; it runs as the
+// program `tsc`, which every version has. Invariant: nothing is written but a configuration, below node_modules or with temporary files.
+import { spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, extname, join, relative, resolve } from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { constUndefined, pipe } from 'fp-ts/function'
+import type { SpillwayError, TypeFault } from '../errors/errors'
+import { packageFolder } from '../files/version'
+
+export interface TypesAnswer {
+  /** The version of the compiler. */
+  readonly typescript: string
+}
+
+interface Compiler {
+  readonly version: string
+  readonly tsc: string
+}
+
+const attempt = <A>(f: () => A): A | undefined => E.toUnion(E.tryCatch(f, constUndefined))
+
+/** As Node finds it from a file. */
+const found = (from: string, request: string): string | undefined => attempt(() => createRequire(from).resolve(request))
+
+const compilerFrom = (from: string): Compiler | undefined => {
+  const manifest = found(from, 'typescript/package.json')
+  if (manifest === undefined) return undefined
+  const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string }
+  return { version, tsc: join(dirname(manifest), 'bin', 'tsc') }
+}
+
+const isNewEnough = ({ version }: Compiler): boolean => {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return major > 5 || (major === 5 && minor >= 9)
+}
+
+const compilerFor = (file: string): Compiler => {
+  const own = compilerFrom(file)
+  return own && isNewEnough(own) ? own : compilerFrom(__filename)!
+}
+
+/** The nearest of that name, from a folder upwards. */
+const above = (folder: string, name: string): string | undefined => {
+  const here = join(folder, name)
+  if (existsSync(here)) return here
+  return dirname(folder) === folder ? undefined : above(dirname(folder), name)
+}
+
+const canWrite = (folder: string): boolean => attempt(() => accessSync(folder, constants.W_OK) === undefined) ?? false
+
+/** Below the project's own packages, so that those that declare types are found as from the project. */
+const cacheFor = (folder: string): string => {
+  const packages = above(folder, 'node_modules')
+  return packages !== undefined && canWrite(packages) ? join(packages, '.cache', 'spillway') : tmpdir()
+}
+
+const OWN = packageFolder()
+/** Where the file's project does not have the package, models are loaded with this one: so are its types. */
+const pathsFor = (file: string): object =>
+  found(file, 'spillway/package.json') !== undefined
+    ? {}
+    : { paths: { spillway: [join(OWN, 'dist/src/index.d.ts')], 'spillway/models/*': [join(OWN, 'dist/models/*.d.ts')] } }
+
+const typesOfNode = (): string => dirname(dirname(found(__filename, '@types/node/package.json')!))
+
+/** Of a file in no project. */
+const USUAL = {
+  strict: true,
+  target: 'es2022',
+  module: 'esnext',
+  moduleResolution: 'bundler',
+  esModuleInterop: true,
+  types: ['node'],
+}
+
+const configFor = (file: string): object => {
+  const project = above(dirname(file), 'tsconfig.json')
+  const isScript = /^\.[cm]?js$/.test(extname(file))
+  return {
+    ...(project === undefined ? {} : { extends: project }),
+    compilerOptions: {
+      ...(project === undefined ? { ...USUAL, typeRoots: [typesOfNode()] } : {}),
+      ...pathsFor(file),
+      ...(isScript ? { allowJs: true, checkJs: true, noImplicitAny: false } : {}),
+      ...{ noEmit: true, emitDeclarationOnly: null, composite: false, incremental: false, tsBuildInfoFile: null },
+      ...{ skipLibCheck: true, rootDir: '/' },
+    },
+    files: [file],
+    include: [],
+    references: [],
+  }
+}
+
+/** From here where it is below, else in full. */
+const shown = (file: string): string => {
+  const from = relative(process.cwd(), file)
+  return from.startsWith('..') ? file : from
+}
+
+/** `my-net.ts(3,14): error TS2345: …`, and lines that go on with it, further in. */
+const faultsIn = (text: string, folder: string): readonly TypeFault[] =>
+  text.split(/\n(?=\S)/).flatMap((block) => {
+    const [, at, line = 0, column = 0, code, message] =
+      /^(?:(.+)\((\d+),(\d+)\): )?error (TS\d+): ([\s\S]*)$/.exec(block.trimEnd()) ?? []
+    const file = at === undefined ? '' : shown(resolve(folder, at))
+    return code === undefined ? [] : [{ file, line: Number(line), column: Number(column), code, message: message! }]
+  })
+
+const answerOf = (file: string, { version, tsc }: Compiler): Either<SpillwayError, TypesAnswer> => {
+  const folder = cacheFor(dirname(file))
+  const config = join(folder, `check-${process.pid}.json`)
+  mkdirSync(folder, { recursive: true })
+  try {
+    writeFileSync(config, JSON.stringify(configFor(file)))
+    const { status, stdout, stderr } = spawnSync(process.execPath, [tsc, '--pretty', 'false', '-p', config], {
+      cwd: folder,
+      encoding: 'utf8',
+      maxBuffer: 1 << 28,
+    })
+    const faults = faultsIn(stdout, folder)
+    if (status === 0) return E.right({ typescript: version })
+    return E.left(
+      faults.length > 0
+        ? { tag: 'TypesRefused', file: shown(file), typescript: version, faults }
+        : { tag: 'FileRefused', kind: 'model', file, reason: `TypeScript ${version} says: ${stdout}${stderr}` },
+    )
+  } finally {
+    rmSync(config, { force: true })
+  }
+}
+
+export const typesOf = (text: string): Either<SpillwayError, TypesAnswer> =>
+  pipe(
+    resolve(text),
+    E.fromPredicate(existsSync, (): SpillwayError => ({ tag: 'FileMissing', kind: 'model', file: text })),
+    E.flatMap((file) => answerOf(file, compilerFor(file))),
+  )

@@ -1,0 +1,6 @@
+// What a model is trained by where nothing is said of it.
+import type { Optimizer } from '../../dsl'
+import { optimizerWith } from '../../staging/ops/optimizer'
+
+export const DEFAULT_LEARNING_RATE = 1e-3
+export const DEFAULT_OPTIMIZER: Optimizer = optimizerWith('sgd', { lr: DEFAULT_LEARNING_RATE, momentum: 0.9 })
