@@ -3,6 +3,7 @@
 // In: nets. Out: nets, as plain data whose types are the syntax tree.
 import { type Identity, identity, type Net } from './net'
 
+/** Layers one after the other. */
 export interface Seq<Ls extends readonly Net[]> extends Net<'seq'> {
   readonly layers: Ls
 }
@@ -47,32 +48,46 @@ export interface AtInputSize<Body extends Net> extends Net<'atInputSize'> {
   readonly body: Body
 }
 
-/** One after the other. */
+/** One after the other. @example seq(conv2d('conv1', 64, 3), relu(), maxPool('pool1', 2)) */
 export const seq = <const Ls extends readonly Net[]>(...layers: Ls): Seq<Ls> => ({ kind: 'seq', layers })
 
-/** @example block('downsample', conv2d('0', 64, 1, { stride: 2 }), batchNorm('1')) has layers 'downsample.0', 'downsample.1' */
+/**
+ * Layers whose names begin with the block's: 'downsample.0', 'downsample.1'.
+ *
+ * @example block('downsample', conv2d('0', 64, 1, { stride: 2 }), batchNorm('1'))
+ */
 export const block = <N extends string, const Ls extends readonly Net[]>(name: N, ...layers: Ls): Block<N, Seq<Ls>> => ({
   kind: 'block',
   name,
   body: seq(...layers),
 })
 
-/** @example blocks('layer1', basicBlock(64), basicBlock(64)) has layers 'layer1.0.conv1', ..., 'layer1.1.conv1', ... */
+/** Numbered blocks: layers 'layer1.0.conv', 'layer1.1.conv'. @example blocks('layer1', conv2d('conv', 64, 3), conv2d('conv', 64, 3)) */
 export const blocks = <N extends string, const Ls extends readonly Net[]>(name: N, ...layers: Ls): Blocks<N, Ls> => ({
   kind: 'blocks',
   name,
   layers,
 })
 
-/** @example counted('denselayer', 1, repeat(6, denseLayer)) has layers 'denselayer1.conv1', ..., 'denselayer6.conv1', ... */
+/**
+ * Layers whose names go on counting: 'denselayer1.conv' to 'denselayer6.conv'.
+ *
+ * @example counted('denselayer', 1, repeat(6, conv2d('conv', 32, 3)))
+ */
 export const counted = <S extends string, F extends number, const Ls extends readonly Net[]>(
   stem: S,
   from: F,
   ...layers: Ls
 ): Counted<S, F, Ls> => ({ kind: 'counted', stem, from, layers })
 
+/**
+ * A layer so many times, each with weights of its own; give it numbers by `counted`.
+ *
+ * @example counted('unit', 1, repeat(4, conv2d('conv', 64, 3)))
+ */
 export const repeat = <T extends number, B extends Net>(times: T, body: B): Repeat<T, B> => ({ kind: 'repeat', times, body })
 
+/** The sum of two branches. @example residual(seq(conv2d('conv1', 64, 3), relu()), identity) */
 export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Residual<B, S> => ({
   kind: 'residual',
   body,
@@ -80,16 +95,20 @@ export const residual = <B extends Net, S extends Net>(body: B, shortcut: S): Re
 })
 
 /**
- * The input times what the layers make of it: of its shape, or a value for each channel ([B,C,1,1]) or pixel ([B,1,H,W]).
+ * One branch times another: squeeze and excite, say.
  *
- * @example scaled(globalAvgPool(), conv2d('fc1', 8, 1), relu(), conv2d('fc2', 96, 1), sigmoid()) is squeeze and excite
+ * @example scaled(globalAvgPool(), conv2d('fc1', 8, 1), relu(), conv2d('fc2', 64, 1), sigmoid())
  */
 export const scaled = <const Ls extends readonly Net[]>(...layers: Ls): Scaled<Seq<Ls>> => ({
   kind: 'scaled',
   body: seq(...layers),
 })
 
-/** What all branches make of the same input, joined along the channels, in their order. */
+/**
+ * What all branches make of the same input, joined along the channels, in their order.
+ *
+ * @example concat(conv2d('a', 16, 1), conv2d('b', 32, 3))
+ */
 export const concat = <const Bs extends readonly Net[]>(...branches: Bs): Concat<Bs> => ({ kind: 'concat', branches })
 
 /**
@@ -106,7 +125,7 @@ export const atInputSize = <const Ls extends readonly Net[]>(...layers: Ls): AtI
 /**
  * A skip across the layers: their input, then along the channels what they make of it. A dense layer, a level of a U-Net.
  *
- * @example skip(conv2d('conv', 32, 3)) makes 96 channels of 64
+ * @example skip(conv2d('conv', 32, 3))
  */
 export const skip = <const Ls extends readonly Net[]>(...layers: Ls): Concat<readonly [Identity, Seq<Ls>]> =>
   concat(identity, seq(...layers))

@@ -34,6 +34,7 @@ import {
   type TrainingStep,
 } from './step'
 
+/** A step as a graph, with its layers and objectives. */
 export interface Elaborated extends ElaboratedStep {
   readonly step: TrainingStep
   /** Every layer of every application, in execution order. */
@@ -243,5 +244,6 @@ const inOrderOf = (graph: Graph, layers: readonly LayerReport[]): readonly Layer
   return placed.sort((a, b) => a.at - b.at).map((p) => p.layer)
 }
 
+/** The forward graph of a step, in which every layer is an operator. @example elaborate(objectives, 'pix2pix') */
 export const elaborate = (s: TrainingStep, name = 'step'): Result<Elaborated> =>
   s.objectives.length === 0 ? E.left(invalid('step', 'it has no objectives')) : new StepElaboration(s, name).run()

@@ -33,14 +33,18 @@ export { type Dim, type Extent, type Identity, identity, type Layer, type Net, t
 export { type Family, type Network, network, type StepNetwork, stepNetwork } from './network'
 export {
   add,
+  type Applied,
   apply,
+  type Combined,
   detach,
+  type DetachedTensor,
   type Fed,
   fed,
   fedOf,
   joined,
   type LossTerm,
   loss,
+  type Made,
   minimize,
   multiply,
   type StepObjective,

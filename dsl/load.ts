@@ -18,7 +18,11 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
   return [o.batch ?? b, c, o.height ?? h, o.width ?? w]
 }
 
-/** A `step(...)`, a `model(...)`, or a bare net that is given its image size: colour images, one at a time unless said otherwise. */
+/**
+ * A `step(...)`, a `model(...)`, or a bare net that is given its image size: colour images, one at a time unless said otherwise.
+ *
+ * @example asTrainable(net, { batch: 8 })
+ */
 export const asTrainable = (exported: unknown, override: InputOverride = {}): Either<GraphError, Trainable> => {
   const u = unwrapped(exported)
   if (!isObject(u))

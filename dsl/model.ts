@@ -12,12 +12,14 @@ import type { BadSize } from './layers/rule'
 import { badShape, type BadInput, LEGAL_SHAPE } from './messages'
 import type { Net, Shape } from './net'
 
+/** A net applied to images of one shape, with all that is known of it. */
 export interface Model<M extends Summary = Summary, N extends Net = Net> extends Analysis<M> {
   readonly kind: 'model'
   readonly net: N
   readonly input: M['input']
 }
 
+/** What types know of a net at an input shape. */
 export type SummaryOf<N extends Net, In extends readonly number[]> = In extends readonly [
   infer B extends number,
   infer C extends number,
@@ -60,7 +62,7 @@ export const model = <const In extends readonly number[], N extends Net>(
   net: N,
 ): Model<SummaryOf<N, In>, N> => orThrow(renderError)(modelAt(input as unknown, net)) as unknown as Model<SummaryOf<N, In>, N>
 
-/** The same for sizes, or nets, that are known only at run time. */
+/** The same for sizes, or nets, that are known only at run time. @example modelAt([1, 3, 64, 64], seq(conv2d('conv1', 64, 3), relu())) */
 export const modelAt = (input: unknown, net: unknown): Either<GraphError, Model> =>
   pipe(
     Do,
@@ -72,8 +74,11 @@ export const modelAt = (input: unknown, net: unknown): Either<GraphError, Model>
 
 /** Sizes that the caller wants instead of the model's own. */
 export interface InputOverride {
+  /** Images a step. @example asTrainable(net, { batch: 8 }) */
   readonly batch?: number
+  /** Rows of pixels. @example asTrainable(net, { height: 512, width: 512 }) */
   readonly height?: number
+  /** Columns of pixels. @example asTrainable(net, { height: 512, width: 512 }) */
   readonly width?: number
 }
 
@@ -91,7 +96,7 @@ export type LayerNames<M extends Model> = string extends M['net']['kind']
     ? L
     : never
 
-/** What is known of one layer. @example layerOf(net, 'conv1_1').output */
+/** What is known of one layer. @example layerOf(net, 'conv1').output */
 export const layerOf = <M extends Model, L extends LayerNames<M>>(m: M, name: L): FactsOf<M['net'], M['input'], L> => {
   const found = m.layers.find((l) => l.name === name)
   if (!found) throw new Error(`there is no layer '${name}'; there are ${m.layers.map((l) => `'${l.name}'`).join(', ')}`)

@@ -62,5 +62,7 @@ export interface InPlaceLayers {
   identity: true
 }
 
+/** The layer that does nothing. */
 export interface Identity extends Layer<'identity', ''> {}
+/** What it is given. @example residual(seq(conv2d('conv1', 64, 3), relu()), identity) */
 export const identity: Identity = { kind: 'identity', name: '' }

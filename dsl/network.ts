@@ -4,6 +4,7 @@ import type { Net, Shape } from './net'
 import type { TrainingStep } from './step'
 import type { Loss } from './training'
 
+/** A network of the zoo: net, input, loss. */
 export interface Network<N extends Net = Net, Size extends number = number, Batch extends number = number> {
   readonly net: N
   /** Colour images. */
@@ -30,14 +31,18 @@ export interface StepNetwork<
 /** The networks of one file, by the names that the command line knows. */
 export type Family = Readonly<Record<string, Network | StepNetwork>>
 
-/** @example stepNetwork((input) => pix2pixHD(input, nets), [1, 36, 512, 1024], { generator: { net, input: [1, 36, 512, 1024] } }) */
+/**
+ * A step of several objectives at an input size, as the zoo has it.
+ *
+ * @example stepNetwork(() => objectives, [1, 3, 256, 256], { critic: { net: critic, input: [1, 3, 256, 256] } })
+ */
 export const stepNetwork = <const Nets extends StepNetwork['nets'], S extends TrainingStep>(
   step: (input: Shape) => S,
   input: Shape,
   nets: Nets,
 ): StepNetwork<Nets, S> => ({ step, input, nets })
 
-/** One image a step unless said otherwise. @example network(vgg16, 224, crossEntropy) */
+/** One image a step unless said otherwise. @example network(seq(conv2d('conv1', 10, 3), globalAvgPool()), 224, crossEntropy) */
 export const network = <N extends Net, Size extends number, Batch extends number = 1>(
   net: N,
   size: Size,

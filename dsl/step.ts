@@ -27,16 +27,19 @@ export interface Made<K extends Tensor['kind'] = Tensor['kind'], Of extends read
   readonly of: Of
   readonly by: By
 }
+/** A tensor that data is fed to. */
 export interface Fed<S extends Shape = Shape, Name extends string = string> extends Tensor<S, Made<'fed', readonly [], Name>> {
   readonly kind: 'fed'
   readonly name: Name
 }
+/** A tensor that a net made. */
 export interface Applied<S extends Shape = Shape, N extends Net = Net, To extends Tensor = Tensor>
   extends Tensor<S, Made<'applied', readonly [To], N>> {
   readonly kind: 'applied'
   readonly net: N
   readonly to: To
 }
+/** A tensor of several: joined, added or multiplied. */
 export interface Combined<
   K extends Combining = Combining,
   S extends Shape = Shape,
@@ -45,13 +48,18 @@ export interface Combined<
   readonly kind: K
   readonly parts: Parts
 }
+/** A tensor through which nothing is learnt. */
 export interface DetachedTensor<S extends Shape = Shape, Of extends Tensor = Tensor>
   extends Tensor<S, Made<'detached', readonly [Of]>> {
   readonly kind: 'detached'
   readonly of: Of
 }
 
-/** What each step is given: images, label maps, classes. Data files hold it under this name. */
+/**
+ * What each step is given: images, label maps, classes. Data files hold it under this name.
+ *
+ * @example const photo = fed('photo', [1, 3, 256, 256])
+ */
 export const fed = <const Name extends string, const S extends readonly [number, number, number, number]>(
   name: Name,
   shape: S,
@@ -69,7 +77,7 @@ type Takes<N extends Net, S extends Shape> =
 export type Given<N extends Net, S extends Shape> =
   IsLiteral<N, S> extends true ? (Analyse<N, S> extends Facts<infer O, any, any, any> ? O : Shape) : Shape
 
-/** @example const fake = apply(generator, label) */
+/** What a net makes of a tensor; the same net applied again has the same weights. @example const fake = apply(generator, label) */
 export const apply = <N extends Net, T extends Tensor>(
   net: N,
   to: T & Takes<N, T['shape']>,
@@ -112,19 +120,19 @@ type Factor<S extends Shape, F extends Shape> = Unless<
   FactorMisfits<ShapeText<F>, ShapeText<S>>
 >
 
-/** The sum of two of one shape. @example add(apply(body, x), x) */
+/** The sum of two of one shape. @example add(label, apply(same, label)) */
 export const add = <A extends Tensor, B extends Tensor>(
   a: A,
   b: B & Addable<A['shape'], B['shape']>,
 ): Combined<'added', A['shape'], readonly [A, B]> => combined('added', [a, b])
 
-/** Element by element; a factor may have one value for each channel, or for each pixel. @example multiply(x, apply(gate, x)) */
+/** Element by element; a factor may have one value for each channel, or for each pixel. @example multiply(label, apply(gate, label)) */
 export const multiply = <A extends Tensor, B extends Tensor>(
   x: A,
   factor: B & Factor<A['shape'], B['shape']>,
 ): Combined<'multiplied', A['shape'], readonly [A, B]> => combined('multiplied', [x, factor])
 
-/** The same values, taken as constants: no gradient passes. */
+/** The same values, taken as constants: no gradient passes. @example loss(mse, apply(critic, detach(fake)), 0) */
 export const detach = <T extends Tensor>(of: T): DetachedTensor<T['shape'], T> => ({ kind: 'detached', of, shape: of.shape })
 
 // ---------------------------------------------------------------- objectives
@@ -142,7 +150,11 @@ export interface LossTerm<
   readonly weight: W
 }
 
-/** @example loss(mse, judged, 1), loss(l1, fake, photo, 100) */
+/**
+ * What an objective minimises: a loss of a tensor and its target, and its weight.
+ *
+ * @example loss(mse, judged, 1), loss(l1, fake, photo, 100)
+ */
 export const loss = <L extends Loss, Of extends Tensor, To extends Tensor | number, W extends number = 1>(
   kind: L,
   of: Of,
@@ -153,6 +165,7 @@ export const loss = <L extends Loss, Of extends Tensor, To extends Tensor | numb
 type OneOrMore<T> = T | readonly T[]
 export type Losses = Readonly<Record<string, readonly LossTerm[]>>
 
+/** What is minimised over some nets, and by what. */
 export interface StepObjective<
   Name extends string = string,
   Over extends readonly Net[] = readonly Net[],
@@ -176,6 +189,11 @@ export interface Minimize<Over, Opt extends Optimizer, Ls> {
 type Listed<T> = T extends readonly unknown[] ? T : readonly [T]
 const listed = <T>(one: OneOrMore<T>): readonly T[] => (Array.isArray(one) ? one : [one as T])
 
+/**
+ * An objective: its own nets, their optimizer, and the losses that these minimise.
+ *
+ * @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } })
+ */
 export const minimize = <
   const Name extends string,
   const Over extends OneOrMore<Net>,
@@ -191,18 +209,16 @@ export const minimize = <
   losses: Object.fromEntries(Object.entries(losses).map(([k, terms]) => [k, listed<LossTerm>(terms)])) as never,
 })
 
+/** Objectives that are minimised in one step. */
 export interface TrainingStep<Os extends readonly StepObjective[] = readonly StepObjective[]> {
   readonly kind: 'step'
   readonly objectives: Os
 }
 
 /**
- * @example
- * const fake = apply(generator, label)
- * export default step(
- *   minimize('generator', { over: generator, optimizer: adam({ lr: 2e-4 }), losses: { gan: loss(mse, apply(critic, fake), 1) } }),
- *   minimize('critic', { over: critic, optimizer: adam({ lr: 2e-4 }), losses: { fake: loss(mse, apply(critic, detach(fake)), 0) } }),
- * )
+ * Objectives that are minimised in one step, all losses measured on the weights that it began with.
+ *
+ * @example const objectives = step(minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } }))
  */
 export const step = <const Os extends readonly StepObjective[]>(...objectives: Os): TrainingStep<Os> => ({
   kind: 'step',
@@ -247,5 +263,5 @@ export const tensorsOf = (s: TrainingStep): readonly Tensor[] => [
   ...madeOf(termsOf(s).flatMap((t) => [t.of, t.to].filter(isTensor))),
 ]
 
-/** What the step is fed. */
+/** What the step is fed. @example fedOf(objectives).map((tensor) => tensor.shape) */
 export const fedOf = (s: TrainingStep): readonly Fed[] => tensorsOf(s).filter(isFed)

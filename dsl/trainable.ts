@@ -23,6 +23,7 @@ import {
 } from './step'
 import type { Loss, Optimizer } from './training'
 
+/** A model, or a step of several objectives. */
 export type Trainable = Model | TrainingStep
 
 /** The step that a model is; with what its output is compared, and by what it is trained, its type does not say. */
@@ -70,6 +71,7 @@ export type StepOf<T> = T extends TrainingStep
             ? StepOfNet<T>
             : never
 
+/** The step that a model, a loss and an optimizer are. @example asStep(net, crossEntropy, sgd({ lr: 0.1 })) */
 export const asStep = (m: Model, kind: Loss, optimizer: Optimizer): Either<GraphError, TrainingStep> => {
   if (m.layers.length === 0) return left({ tag: 'ModelInvalid', at: 'net', reason: 'it has no layers' })
   const output: Applied = { kind: 'applied', net: m.net, to: fed('input', m.input), shape: m.output }

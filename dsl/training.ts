@@ -6,20 +6,22 @@ import { type OptimizerOf, optimizerWith } from '../staging/ops/optimizer'
 export type { Loss } from '../staging/ops/loss'
 export type { Optimizer } from '../staging/ops/optimizer'
 
-/** Mean squared error to a target of the output's shape. */
+/** Mean squared error to a target of the output's shape. @example stage(net, { loss: mse }) */
 export const mse = 'mse' satisfies Loss
-/** Mean absolute error to a target of the output's shape. */
+/** Mean absolute error to a target of the output's shape. @example stage(net, { loss: l1 }) */
 export const l1 = 'l1' satisfies Loss
-/** Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel. */
+/** Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel. @example stage(net, { loss: bceWithLogits }) */
 export const bceWithLogits = 'bce-with-logits' satisfies Loss
+/** Options of `huber`. */
 export interface HuberOptions {
-  /** more than 0; default 1 */
+  /** more than 0; default 1 @example huber({ delta: 0.5 }) */
   readonly delta?: number
 }
+/** What `huber` makes: plain data. */
 export interface Huber extends LossOf<'huber'> {}
 /** Huber loss: half the squared error up to delta, straight beyond it. @example huber({ delta: 0.5 }) */
 export const huber = (o: HuberOptions = {}): Huber => lossWith('huber', o)
-/** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. */
+/** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. @example stage(net, { loss: crossEntropy }) */
 export const crossEntropy = 'cross-entropy' satisfies Loss
 
 /** An option as it is given, or its default. */
@@ -27,68 +29,76 @@ type Said<O, K extends string, Of, Default extends Of> = K extends keyof O ? Ext
 /** No options that there are not: literals of a type that is inferred have no such check of their own. */
 type Only<O, Legal> = { readonly [K in Exclude<keyof O, keyof Legal>]: never }
 
+/** Options of `sgd`. */
 export interface SgdOptions {
-  /** 0 or more */
+  /** 0 or more @example sgd({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more; default 0 */
+  /** 0 or more; default 0 @example sgd({ lr: 0.1, momentum: 0.5 }) */
   readonly momentum?: number
-  /** 0 or more; default 0 */
+  /** 0 or more; default 0 @example sgd({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number
-  /** default false */
+  /** default false @example sgd({ lr: 0.1, nesterov: true }) */
   readonly nesterov?: boolean
 }
+/** What `sgd` makes: plain data. */
 export interface Sgd<Momentum extends number = number> extends OptimizerOf<'sgd'> {
   readonly momentum: Momentum
 }
 /** Stochastic gradient descent. @example sgd({ lr: 1e-3, momentum: 0.9 }) */
 export const sgd = <const O extends SgdOptions>(o: O & Only<O, SgdOptions>): Sgd<Said<O, 'momentum', number, 0>> => optimizerWith('sgd', o)
 
+/** Options of `adam`. */
 export interface AdamOptions {
-  /** 0 or more */
+  /** 0 or more @example adam({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.9 */
+  /** 0 or more and below 1; default 0.9 @example adam({ lr: 0.1, beta1: 0.5 }) */
   readonly beta1?: number
-  /** 0 or more and below 1; default 0.999 */
+  /** 0 or more and below 1; default 0.999 @example adam({ lr: 0.1, beta2: 0.5 }) */
   readonly beta2?: number
-  /** 0 or more; default 1e-8 */
+  /** 0 or more; default 1e-8 @example adam({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number
-  /** 0 or more; default 0 */
+  /** 0 or more; default 0 @example adam({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number
 }
+/** What `adam` makes: plain data. */
 export interface Adam extends OptimizerOf<'adam'> {}
 /** Adam. @example adam({ lr: 1e-3 }) */
 export const adam = (o: AdamOptions): Adam => optimizerWith('adam', o)
 
+/** Options of `adamw`. */
 export interface AdamwOptions {
-  /** 0 or more */
+  /** 0 or more @example adamw({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.9 */
+  /** 0 or more and below 1; default 0.9 @example adamw({ lr: 0.1, beta1: 0.5 }) */
   readonly beta1?: number
-  /** 0 or more and below 1; default 0.999 */
+  /** 0 or more and below 1; default 0.999 @example adamw({ lr: 0.1, beta2: 0.5 }) */
   readonly beta2?: number
-  /** 0 or more; default 1e-8 */
+  /** 0 or more; default 1e-8 @example adamw({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number
-  /** 0 or more; default 0.01 */
+  /** 0 or more; default 0.01 @example adamw({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number
 }
+/** What `adamw` makes: plain data. */
 export interface Adamw extends OptimizerOf<'adamw'> {}
 /** Adam with decoupled weight decay. @example adamw({ lr: 1e-3 }) */
 export const adamw = (o: AdamwOptions): Adamw => optimizerWith('adamw', o)
 
+/** Options of `rmsprop`. */
 export interface RmspropOptions {
-  /** 0 or more */
+  /** 0 or more @example rmsprop({ lr: 0.1 }) */
   readonly lr: number
-  /** 0 or more and below 1; default 0.99 */
+  /** 0 or more and below 1; default 0.99 @example rmsprop({ lr: 0.1, alpha: 0.5 }) */
   readonly alpha?: number
-  /** 0 or more; default 1e-8 */
+  /** 0 or more; default 1e-8 @example rmsprop({ lr: 0.1, eps: 0.5 }) */
   readonly eps?: number
-  /** 0 or more; default 0 */
+  /** 0 or more; default 0 @example rmsprop({ lr: 0.1, weightDecay: 0.5 }) */
   readonly weightDecay?: number
-  /** 0 or more; default 0 */
+  /** 0 or more; default 0 @example rmsprop({ lr: 0.1, momentum: 0.5 }) */
   readonly momentum?: number
-  /** default false */
+  /** default false @example rmsprop({ lr: 0.1, centered: true }) */
   readonly centered?: boolean
 }
+/** What `rmsprop` makes: plain data. */
 export interface Rmsprop<Momentum extends number = number, Centered extends boolean = boolean> extends OptimizerOf<'rmsprop'> {
   readonly momentum: Momentum
   readonly centered: Centered

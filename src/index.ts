@@ -2,13 +2,17 @@
 // Functions named try… return Either, trainTask a TaskEither; the others throw a SpillwayException.
 export * from '../dsl'
 export { PAGE_BYTES, parseBytes, showBytes } from '../staging/core/bytes'
+export type { GraphError, StageError } from '../staging/core/errors'
 export type { Algorithms, Plan } from '../staging/plan/plan'
 export { strategies } from '../staging/schedule/strategies'
-export { machineNames } from './machine/machine'
+export type { Timeline } from '../staging/sim/timeline'
+export { type LocalMachine, machineNames } from './machine/machine'
 export type { DeviceProgress } from './train/device'
-export { errorText, type SpillwayError, SpillwayException } from './errors/errors'
+export { errorText, type SpillwayError, SpillwayException, type TypeFault } from './errors/errors'
+export type { Written } from './files/whole'
 export { loadPlan, savePlan, tryLoadPlan, trySavePlan } from './stage/planfile'
 export { type ModelSource, openModule, type PlanModule, planModule } from './stage/planmodule'
+export type { Staging } from './report/facts'
 export { reportHtml } from './report/html'
 export { summary } from './report/summary'
 export { traceJson } from './report/trace'
@@ -22,5 +26,6 @@ export {
   type StageOptions,
   tryStage,
 } from './stage/stage'
+export { stageAsync, type StageAsyncOptions } from './stage/async'
 export { train, type TrainOptions, trainTask } from './train/trainer'
 export { zoo, type ZooEntry, zooEntry, zooNames } from './zoo'

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { type Family, type Loss, modelAt, type Net, type Network, type Shape, type StepNetwork, type Trainable } from '../dsl'
 import type { GraphError } from '../staging/core/errors'
 
+/** A network that has a name. */
 export interface ZooEntry {
   readonly name: string
   /** The file of models/ that it stands in. */
@@ -61,7 +62,7 @@ const families = familyNames.map((name) => {
   return { name, networks: Object.entries(family) }
 })
 
-/** Networks, then steps of several objectives. */
+/** Networks, then steps of several objectives. @example zoo.map(({ name, defaultInput }) => `${name} ${defaultInput}`) */
 export const zoo: readonly ZooEntry[] = families
   .flatMap(({ name, networks }) => networks.map(([network, n]) => entry(name, network, n)))
   .sort((a, b) => Number(a.loss === undefined) - Number(b.loss === undefined))
@@ -70,5 +71,7 @@ export const zooNets: readonly ZooNet[] = families.flatMap(({ name, networks }) 
   networks.flatMap(([network, n]) => netsOf(name, network, n)),
 )
 
+/** The names that the command line takes for a model. @example zooNames.includes('resnet50') */
 export const zooNames: readonly string[] = zoo.map((e) => e.name)
+/** A network of the zoo by its name. @example zooEntry('resnet50')?.build([8, 3, 224, 224]) */
 export const zooEntry = (name: string): ZooEntry | undefined => zoo.find((e) => e.name === name)

@@ -13,19 +13,24 @@ import { layerCodec } from './codecs'
 import type { LayerRule, LayerPosition } from './rule'
 import { emit, withParams } from './site'
 
+/** The layer of `batchNorm`. */
 export interface BatchNorm<Name extends string, Frozen extends boolean = false> extends Layer<'batchNorm', Name> {
   readonly frozen: Frozen
   readonly eps: number
 }
 
 export interface BatchNormOptions<F extends boolean> {
-  /** Whether the running statistics are used and stay as they are; false unless said otherwise. */
+  /**
+   * Whether the running statistics are used and stay as they are; false unless said otherwise.
+   *
+   * @example batchNorm('bn1', { frozen: true })
+   */
   readonly frozen?: F
-  /** Added to the variance; 1e-5 unless said otherwise. */
+  /** Added to the variance; 1e-5 unless said otherwise. @example batchNorm('bn1', { eps: 1e-3 }) */
   readonly eps?: number
 }
 
-/** @example batchNorm('bn1'), batchNorm('bn1', { frozen: true }) */
+/** Batch normalisation of every channel, with a scale and a shift. @example batchNorm('bn1'), batchNorm('bn1', { frozen: true }) */
 export const batchNorm = <N extends string, F extends boolean = false>(
   name: N,
   options: BatchNormOptions<F> = {},

@@ -20,6 +20,7 @@ import { type Far, far, type Near, near, type PaddingText, paddingText, type Sid
 import { emit, withParams } from './site'
 import { type ExtentText, extentText, type Padding, padOf, type WindowHeight, windowFits, type WindowWidth } from './window'
 
+/** The layer of `conv2d`. */
 export interface Conv2d<
   Name extends string,
   Out extends number,
@@ -46,9 +47,13 @@ export interface Conv2dOptions<
   G extends number,
   B extends boolean = boolean,
 > extends WeightOptions<B> {
+  /** Pixels from one window to the next; 1 unless given. @example conv2d('down', 128, 3, { stride: 2 }) */
   readonly stride?: S
+  /** Zeros around the image; 'same' unless given. @example conv2d('conv1', 64, 3, { pad: 0 }) */
   readonly pad?: P
+  /** Pixels from one element of a window to the next; 1 unless given. @example conv2d('atrous', 64, 3, { dilation: 6 }) */
   readonly dilation?: D
+  /** Groups of channels that do not see each other; 1 unless given. @example conv2d('depthwise', 64, 3, { groups: 64 }) */
   readonly groups?: G
 }
 
@@ -56,7 +61,7 @@ export interface Conv2dOptions<
  * A convolution of `out` channels. `kernel`, `stride`, `pad` and `dilation` are one number, or [height, width]; `pad` may also
  * be 'same' or name its sides.
  *
- * @example conv2d('conv1_1', 64, 3), conv2d('down', 128, 1, { stride: 2, bias: false })
+ * @example conv2d('conv1', 64, 3), conv2d('down', 128, 1, { stride: 2, bias: false })
  */
 export const conv2d = <
   N extends string,

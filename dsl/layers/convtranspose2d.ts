@@ -20,6 +20,7 @@ import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 import { type ExtentText, extentText } from './window'
 
+/** The layer of `convTranspose2d`. */
 export interface ConvTranspose2d<
   Name extends string,
   Out extends number,
@@ -49,12 +50,23 @@ export interface ConvTranspose2dOptions<
   G extends number,
   B extends boolean,
 > extends WeightOptions<B> {
+  /** Pixels of the output from one window to the next; 1 unless given. @example convTranspose2d('up1', 512, 2, { stride: 2 }) */
   readonly stride?: S
-  /** Rows and columns taken off each side of the output; 0 unless given. */
+  /**
+   * Rows and columns taken off each side of the output; 0 unless given.
+   *
+   * @example convTranspose2d('up1', 512, 4, { stride: 2, pad: 1 })
+   */
   readonly pad?: P
-  /** Rows below and columns on the right that no window need reach; less than the stride or the dilation. */
+  /**
+   * Rows below and columns on the right that no window need reach; less than the stride or the dilation.
+   *
+   * @example convTranspose2d('up1', 512, 3, { stride: 2, pad: 1, outputPad: 1 })
+   */
   readonly outputPad?: Q
+  /** Pixels from one element of a window to the next; 1 unless given. @example convTranspose2d('up1', 512, 3, { dilation: 2 }) */
   readonly dilation?: D
+  /** Groups of channels that do not see each other; 1 unless given. @example convTranspose2d('up1', 64, 2, { stride: 2, groups: 64 }) */
   readonly groups?: G
 }
 

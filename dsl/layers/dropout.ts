@@ -7,11 +7,12 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
+/** The layer of `dropout`. */
 export interface Dropout<P extends number, Name extends string = ''> extends Layer<'dropout', Name> {
   readonly p: P
 }
 
-/** Sets elements to zero with probability `p` and scales the others by 1 / (1 - p). */
+/** Sets elements to zero with probability `p` and scales the others by 1 / (1 - p). @example dropout(0.5) */
 export const dropout = <P extends number, N extends string = ''>(p: P, name?: N): Dropout<P, N> => ({
   kind: 'dropout',
   name: name ?? ('' as N),

@@ -7,8 +7,10 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
+/** The layer of `flatten`. */
 export interface Flatten<Name extends string = ''> extends Layer<'flatten', Name> {}
 
+/** All values of an image as channels of one pixel. @example seq(maxPool('pool5', 2), flatten(), linear('fc', 10)) */
 export const flatten = <N extends string = ''>(name?: N): Flatten<N> => ({ kind: 'flatten', name: name ?? ('' as N) })
 
 type FlattenShape<S extends Shape> = number extends S[1] | S[2] | S[3]

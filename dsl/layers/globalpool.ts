@@ -14,17 +14,20 @@ import { type BadSize, badSize, type LayerRule, type LayerPosition } from './rul
 import { emit } from './site'
 import { type ExtentText, extentText } from './window'
 
+/** The layer of `globalAvgPool`. */
 export interface GlobalAvgPool<Name extends string = ''> extends Layer<'globalAvgPool', Name> {}
+/** The layer of `adaptiveAvgPool`. */
 export interface AdaptiveAvgPool<Name extends string, Size extends Extent> extends Layer<'adaptiveAvgPool', Name> {
   readonly size: Size
 }
 
+/** The mean of every channel. @example seq(relu(), globalAvgPool('pool'), linear('fc', 10)) */
 export const globalAvgPool = <N extends string = ''>(name?: N): GlobalAvgPool<N> => ({
   kind: 'globalAvgPool',
   name: name ?? ('' as N),
 })
 
-/** @example adaptiveAvgPool('avgpool', 7) */
+/** The mean over windows so spaced that the output has this size. @example adaptiveAvgPool('avgpool', 7) */
 export const adaptiveAvgPool = <N extends string, const E extends Extent>(name: N, size: E): AdaptiveAvgPool<N, E> => ({
   kind: 'adaptiveAvgPool',
   name,

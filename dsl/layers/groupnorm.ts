@@ -22,25 +22,27 @@ import type { Divides } from './conv2d'
 import { type BadSize, badSize, type LayerRule, type ParamSpec, type LayerPosition } from './rule'
 import { emit, withParams } from './site'
 
+/** The layer of `groupNorm`. */
 export interface GroupNorm<Name extends string, Groups extends number, Affine extends boolean = true>
   extends Layer<'groupNorm', Name> {
   readonly groups: Groups
   readonly affine: Affine
   readonly eps: number
 }
+/** The layer of `instanceNorm`. */
 export interface InstanceNorm<Name extends string, Affine extends boolean = false> extends Layer<'instanceNorm', Name> {
   readonly affine: Affine
   readonly eps: number
 }
 
 export interface ImageNormOptions<A extends boolean> {
-  /** Whether it has a scale and a shift for each channel. */
+  /** Whether it has a scale and a shift for each channel. @example instanceNorm('in1', { affine: true }) */
   readonly affine?: A
-  /** Added to the variance; 1e-5 unless said otherwise. */
+  /** Added to the variance; 1e-5 unless said otherwise. @example groupNorm('gn1', 32, { eps: 1e-6 }) */
   readonly eps?: number
 }
 
-/** @example groupNorm('gn1', 32) */
+/** Normalisation of groups of channels, image by image. @example groupNorm('gn1', 32) */
 export const groupNorm = <N extends string, G extends number, A extends boolean = true>(
   name: N,
   groups: G,
@@ -53,7 +55,7 @@ export const groupNorm = <N extends string, G extends number, A extends boolean 
   eps: options.eps ?? 1e-5,
 })
 
-/** @example instanceNorm(), instanceNorm('in1', { affine: true }) */
+/** Normalisation of every channel, image by image. @example instanceNorm(), instanceNorm('in1', { affine: true }) */
 export const instanceNorm = <N extends string = '', A extends boolean = false>(
   name?: N,
   options: ImageNormOptions<A> = {},

@@ -8,6 +8,7 @@ import type { Init } from '../../staging/graph/graph'
 import type { AddLow, Low } from '../numbers/naturals'
 import type { ParamSpec } from './rule'
 
+/** How weights begin. */
 export type WeightInit = 'fan-in-uniform' | 'fan-in-normal' | 'fan-out-normal' | number
 export const initCodec: t.Type<WeightInit> = t.union([
   t.literal('fan-in-uniform'),
@@ -20,12 +21,13 @@ export const initCodec: t.Type<WeightInit> = t.union([
 export interface Weighted<Out extends number = number, Bias extends boolean = boolean> {
   readonly out: Out
   readonly bias: Bias
+  /** How the weights begin. @example conv2d('conv1', 64, 3, { init: 'fan-out-normal' }) */
   readonly init: WeightInit
-  /** What the parameters' names start with, when that is not the layer's name. */
+  /** What the parameters' names start with, when that is not the layer's name. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
   readonly param?: string
 }
 export interface WeightOptions<Bias extends boolean = boolean> extends Partial<Pick<Weighted<number, Bias>, 'init' | 'param'>> {
-  /** Whether it adds a bias; true unless said otherwise. */
+  /** Whether it adds a bias; true unless said otherwise. @example conv2d('conv1', 64, 3, { bias: false }) */
   readonly bias?: Bias
 }
 export const weighted = <O extends number, B extends boolean>(out: O, { bias, init, param }: WeightOptions<B>) => ({

@@ -7,16 +7,17 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit, withParams } from './site'
 
+/** The layer of `layerNorm`. */
 export interface LayerNorm<Name extends string> extends Layer<'layerNorm', Name> {
   readonly eps: number
 }
 
 export interface LayerNormOptions {
-  /** Added to the variance; 1e-5 unless said otherwise. */
+  /** Added to the variance; 1e-5 unless said otherwise. @example layerNorm('norm', { eps: 1e-6 }) */
   readonly eps?: number
 }
 
-/** @example layerNorm('norm', { eps: 1e-6 }) */
+/** Normalisation of the channels of every pixel. @example layerNorm('norm', { eps: 1e-6 }) */
 export const layerNorm = <N extends string>(name: N, options: LayerNormOptions = {}): LayerNorm<N> => ({
   kind: 'layerNorm',
   name,

@@ -7,12 +7,13 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit, withParams } from './site'
 
+/** The layer of `layerScale`. */
 export interface LayerScale<Name extends string> extends Layer<'layerScale', Name> {
   /** What each factor starts as. */
   readonly start: number
 }
 
-/** @example layerScale('layer_scale', 1e-6) */
+/** A factor for each channel, which is learnt. @example layerScale('layer_scale', 1e-6) */
 export const layerScale = <N extends string>(name: N, start = 1e-6): LayerScale<N> => ({ kind: 'layerScale', name, start })
 
 declare module '../net' {

@@ -5,11 +5,12 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
+/** The layer of `leakyRelu`. */
 export interface LeakyRelu<Slope extends number, Name extends string = ''> extends Layer<'leakyRelu', Name> {
   readonly slope: Slope
 }
 
-/** @example leakyRelu(0.1) */
+/** What is above zero as it is, the rest times a slope. @example leakyRelu(0.1) */
 export const leakyRelu = <S extends number, N extends string = ''>(slope: S, name?: N): LeakyRelu<S, N> => ({
   kind: 'leakyRelu',
   name: name ?? ('' as N),

@@ -10,6 +10,7 @@ import { weightAndBias, weightFields, weighted, type Weighted, type WeightOption
 import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit, withParams } from './site'
 
+/** The layer of `linear`. */
 export interface Linear<Name extends string, Out extends number, Bias extends boolean = true>
   extends Layer<'linear', Name>,
     Weighted<Out, Bias> {}
@@ -18,7 +19,7 @@ export interface PixelLinear<Name extends string, Out extends number, Bias exten
   extends Layer<'pixelLinear', Name>,
     Weighted<Out, Bias> {}
 
-/** @example linear('fc', 1000) */
+/** Every output a sum of all inputs with weights of its own. @example linear('fc', 1000) */
 export const linear = <N extends string, O extends number, B extends boolean = true>(
   name: N,
   out: O,

@@ -7,6 +7,7 @@ import { layerCodec } from './codecs'
 import { type BadSize, badSize, type LayerRule } from './rule'
 import { emit } from './site'
 
+/** The layer of `localResponseNorm`. */
 export interface LocalResponseNorm<Size extends number, K extends number = 1, Name extends string = ''>
   extends Layer<'localResponseNorm', Name> {
   /** Channels that are summed over. */
@@ -17,15 +18,15 @@ export interface LocalResponseNorm<Size extends number, K extends number = 1, Na
 }
 
 export interface LocalResponseNormOptions<K extends number> {
-  /** 1e-4 unless given. */
+  /** 1e-4 unless given. @example localResponseNorm(5, { alpha: 1e-3 }) */
   readonly alpha?: number
-  /** 0.75 unless given. */
+  /** 0.75 unless given. @example localResponseNorm(5, { beta: 0.5 }) */
   readonly beta?: number
-  /** 1 unless given. */
+  /** 1 unless given. @example localResponseNorm(5, { k: 2 }) */
   readonly k?: K
 }
 
-/** @example localResponseNorm(5, { k: 2 }) */
+/** Normalisation over neighbouring channels, as in AlexNet. @example localResponseNorm(5, { k: 2 }) */
 export const localResponseNorm = <S extends number, K extends number = 1, N extends string = ''>(
   size: S,
   options: LocalResponseNormOptions<K> = {},

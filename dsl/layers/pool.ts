@@ -24,6 +24,7 @@ interface Pool<
   readonly ceil: Ceil
 }
 
+/** The layer of `maxPool`. */
 export interface MaxPool<
   Name extends string,
   Kernel extends Extent,
@@ -31,6 +32,7 @@ export interface MaxPool<
   Pad extends Extent = 0,
   Ceil extends boolean = false,
 > extends Pool<'maxPool', Name, Kernel, Stride, Pad, Ceil> {}
+/** The layer of `avgPool`. */
 export interface AvgPool<
   Name extends string,
   Kernel extends Extent,
@@ -43,12 +45,19 @@ export interface AvgPool<
 }
 
 export interface PoolOptions<S extends Extent, P extends Extent, C extends boolean> {
+  /** Pixels from one window to the next; the window's size unless given. @example maxPool(3, { stride: 2 }) */
   readonly stride?: S
+  /** Rows and columns around the image; 0 unless given. @example maxPool(3, { stride: 2, pad: 1 }) */
   readonly pad?: P
+  /** Whether a last window may reach beyond the image; false unless given. @example maxPool(3, { stride: 2, ceil: true }) */
   readonly ceil?: C
 }
 export interface AvgPoolOptions<S extends Extent, P extends Extent, C extends boolean> extends PoolOptions<S, P, C> {
-  /** Whether zeros of the padding count in the mean; true unless said otherwise. */
+  /**
+   * Whether zeros of the padding count in the mean; true unless said otherwise.
+   *
+   * @example avgPool(3, { stride: 1, pad: 1, countIncludePad: false })
+   */
   readonly countIncludePad?: boolean
 }
 
@@ -95,7 +104,7 @@ export function maxPool(...args: readonly unknown[]): MaxPool<string, Extent, Ex
   return pool('maxPool', name, kernel, options)
 }
 
-/** Average pooling, with a name or without. */
+/** Average pooling, with a name or without. @example avgPool('pool1', 2), avgPool(3, { stride: 2, pad: 1, countIncludePad: false }) */
 export function avgPool<
   const K extends Extent,
   const S extends Extent = K,

@@ -19,11 +19,16 @@ import {
 } from './sides'
 import { emit } from './site'
 
+/** The layer of `reflectionPad2d`. */
 export interface ReflectionPad2d<Pad extends SidePadding, Name extends string = ''> extends Layer<'reflectionPad2d', Name> {
   readonly pad: Pad
 }
 
-/** @example reflectionPad2d(3), reflectionPad2d([1, 2]), reflectionPad2d({ top: 0, left: 0, bottom: 1, right: 1 }) */
+/**
+ * Rows and columns around the image, mirrored.
+ *
+ * @example reflectionPad2d(3), reflectionPad2d([1, 2]), reflectionPad2d({ top: 0, left: 0, bottom: 1, right: 1 })
+ */
 export const reflectionPad2d = <const P extends SidePadding, N extends string = ''>(pad: P, name?: N): ReflectionPad2d<P, N> => ({
   kind: 'reflectionPad2d',
   name: name ?? ('' as N),

@@ -2,12 +2,14 @@
 // In: such a padding, as a type and as a value. Out: its four sides, and how messages call them.
 import { type Extent, type Height, height, type Width, width } from '../net'
 
+/** Padding of each side. */
 export interface Sides {
   readonly top: number
   readonly left: number
   readonly bottom: number
   readonly right: number
 }
+/** Padding: of all sides, of rows and columns, or of each side. */
 export type SidePadding = Extent | Sides
 
 export type SidesOf<P extends SidePadding> = P extends Sides

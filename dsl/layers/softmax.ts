@@ -4,8 +4,10 @@ import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
+/** The layer of `softmax`. */
 export interface Softmax<Name extends string = ''> extends Layer<'softmax', Name> {}
 
+/** Channels as shares of one, pixel by pixel. @example seq(linear('fc', 10), softmax()) */
 export const softmax = <N extends string = ''>(name?: N): Softmax<N> => ({ kind: 'softmax', name: name ?? ('' as N) })
 
 declare module '../net' {

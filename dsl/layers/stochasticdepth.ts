@@ -9,11 +9,16 @@ import type { ProbabilityShape } from './dropout'
 import type { LayerRule } from './rule'
 import { emit } from './site'
 
+/** The layer of `stochasticDepth`. */
 export interface StochasticDepth<P extends number, Name extends string = ''> extends Layer<'stochasticDepth', Name> {
   readonly p: P
 }
 
-/** Sets an image to zero with probability `p` and scales the others by 1 / (1 - p). */
+/**
+ * Sets an image to zero with probability `p` and scales the others by 1 / (1 - p).
+ *
+ * @example residual(seq(conv2d('conv1', 64, 3), stochasticDepth(0.2)), identity)
+ */
 export const stochasticDepth = <P extends number, N extends string = ''>(p: P, name?: N): StochasticDepth<P, N> => ({
   kind: 'stochasticDepth',
   name: name ?? ('' as N),

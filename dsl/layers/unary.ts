@@ -3,38 +3,45 @@
 import type { Dim, Layer, Shape } from '../net'
 import { elementWise } from './elementwise'
 
+/** The layer of `relu`. */
 export interface Relu<Name extends string = ''> extends Layer<'relu', Name> {}
-/** x > 0 ? x : slope·x, where slope is 0 */
+/** x > 0 ? x : slope·x, where slope is 0 @example seq(conv2d('conv1', 64, 3), relu()) */
 export const relu = <N extends string = ''>(name?: N): Relu<N> => ({ kind: 'relu', name: name ?? ('' as N) })
 export const reluRule = elementWise<Relu<string>>('relu', 'relu', { slope: 0 })
 
+/** The layer of `sigmoid`. */
 export interface Sigmoid<Name extends string = ''> extends Layer<'sigmoid', Name> {}
-/** 1 / (1 + e^−x) */
+/** 1 / (1 + e^−x) @example seq(conv2d('conv1', 64, 3), sigmoid()) */
 export const sigmoid = <N extends string = ''>(name?: N): Sigmoid<N> => ({ kind: 'sigmoid', name: name ?? ('' as N) })
 export const sigmoidRule = elementWise<Sigmoid<string>>('sigmoid', 'sigmoid', { })
 
+/** The layer of `tanh`. */
 export interface Tanh<Name extends string = ''> extends Layer<'tanh', Name> {}
-/** tanh(x) */
+/** tanh(x) @example seq(conv2d('conv1', 64, 3), tanh()) */
 export const tanh = <N extends string = ''>(name?: N): Tanh<N> => ({ kind: 'tanh', name: name ?? ('' as N) })
 export const tanhRule = elementWise<Tanh<string>>('tanh', 'tanh', { })
 
+/** The layer of `relu6`. */
 export interface Relu6<Name extends string = ''> extends Layer<'relu6', Name> {}
-/** min(max(x, 0), 6) */
+/** min(max(x, 0), 6) @example seq(conv2d('conv1', 64, 3), relu6()) */
 export const relu6 = <N extends string = ''>(name?: N): Relu6<N> => ({ kind: 'relu6', name: name ?? ('' as N) })
 export const relu6Rule = elementWise<Relu6<string>>('relu6', 'relu6', { })
 
+/** The layer of `hardSwish`. */
 export interface HardSwish<Name extends string = ''> extends Layer<'hardSwish', Name> {}
-/** x·min(max(x + 3, 0), 6) / 6 */
+/** x·min(max(x + 3, 0), 6) / 6 @example seq(conv2d('conv1', 64, 3), hardSwish()) */
 export const hardSwish = <N extends string = ''>(name?: N): HardSwish<N> => ({ kind: 'hardSwish', name: name ?? ('' as N) })
 export const hardSwishRule = elementWise<HardSwish<string>>('hardSwish', 'hard_swish', { })
 
+/** The layer of `silu`. */
 export interface Silu<Name extends string = ''> extends Layer<'silu', Name> {}
-/** x / (1 + e^−x) */
+/** x / (1 + e^−x) @example seq(conv2d('conv1', 64, 3), silu()) */
 export const silu = <N extends string = ''>(name?: N): Silu<N> => ({ kind: 'silu', name: name ?? ('' as N) })
 export const siluRule = elementWise<Silu<string>>('silu', 'silu', { })
 
+/** The layer of `gelu`. */
 export interface Gelu<Name extends string = ''> extends Layer<'gelu', Name> {}
-/** x·Φ(x), Φ the normal distribution (by erf, not tanh) */
+/** x·Φ(x), Φ the normal distribution (by erf, not tanh) @example seq(conv2d('conv1', 64, 3), gelu()) */
 export const gelu = <N extends string = ''>(name?: N): Gelu<N> => ({ kind: 'gelu', name: name ?? ('' as N) })
 export const geluRule = elementWise<Gelu<string>>('gelu', 'gelu', { })
 

@@ -14,6 +14,7 @@ export type UpsampleTo = { readonly scale: Extent } | { readonly size: Extent }
 /** 'bilinear-corners' is bilinear with `alignCorners`. */
 export type UpsampleMode = 'nearest' | 'bilinear' | 'bilinear-corners'
 
+/** The layer of `upsample`. */
 export interface Upsample<To extends UpsampleTo, Name extends string = ''> extends Layer<'upsample', Name> {
   readonly to: To
   readonly mode: UpsampleMode

@@ -43,7 +43,7 @@ export type StepBytes<M extends Model, K extends number> = number extends K
     ? Add<Mul<4, Add<Mul<P, Add<2, K>>, State>>, M['activationBytes']>
     : never
 
-/** @example stepBytes(net, sgd({ lr: 0.1, momentum: 0.9 })) */
+/** What a step keeps at least, whatever the plan. @example stepBytes(net, sgd({ lr: 0.1, momentum: 0.9 })) */
 export const stepBytes = <M extends Model, const O extends Optimizer>(m: M, optimizer: O): StepBytes<M, NumbersKept<O>> =>
   (4 * (m.parameters * (2 + numbersKept(optimizer)) + stateOf(m)) + m.activationBytes) as StepBytes<M, NumbersKept<O>>
 

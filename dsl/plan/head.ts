@@ -10,10 +10,11 @@ import type { SitesOfTensors } from './sites'
 import type { Stale } from './stalestep'
 import type { OverDevice, PeakOverBudget } from './words'
 
-/** From the first to the last named layer. */
+/** A segment as types know it. */
 export interface PlannedSegment extends TileRange {
   readonly phase: 'forward' | 'recompute' | 'backward' | 'update' | 'step'
 }
+/** What types know of a plan. */
 export interface PlanHead extends Described {
   readonly model: string
   readonly machine: string
@@ -31,6 +32,7 @@ export interface PlanHead extends Described {
   readonly swaps: readonly { readonly value: string; readonly bytes: number }[]
 }
 
+/** A plan's head, when it fits a device; else the reason. */
 export type CheckedHead<T, P extends PlanHead> = WithHeadFault<P, HeadFault<T, P>>
 
 type WithHeadFault<P extends PlanHead, F> =
@@ -78,7 +80,7 @@ export interface Device<Name extends string = string, Memory extends number = nu
   readonly name: Name
   readonly memory: Memory
 }
-/** @example device('cpu', gib(4)) */
+/** A device that a plan must fit, to be told while typing. @example device('cpu', gib(4)) */
 export const device = <N extends string, B extends number>(name: N, memory: B): Device<N, B> => ({ name, memory })
 
 /** Why a plan of this peak does not fit a device, or null. */

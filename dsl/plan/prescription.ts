@@ -25,15 +25,26 @@ import { cannotTile, rangeBackwards, rangesOverlap, sumsInside, tooFine } from '
 
 /** Layers `from` to `to` run in so many tiles along each dimension; 1 unless given. */
 export interface TileRange<L extends string = string> {
+  /** The first layer that is tiled. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
   readonly from: L
+  /** The last one. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
   readonly to: L
+  /** Tiles along the batch. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', B: 2 }] }) */
   readonly B?: number
+  /** Tiles along the rows. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
   readonly H?: number
+  /** Tiles along the columns. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 2, W: 2 }] }) */
   readonly W?: number
 }
+/** What of a plan is prescribed. */
 export interface PlanByHand<L extends string = string> {
+  /** Runs of layers that are taken tile by tile. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
   readonly tiles?: readonly TileRange<L>[]
-  /** Layers whose outputs stay: what lies between two of them is dropped and computed again for the backward pass. */
+  /**
+   * Layers whose outputs stay: what lies between two of them is dropped and computed again for the backward pass.
+   *
+   * @example stage(net, { checkpoints: ['pool1'] })
+   */
   readonly checkpoints?: readonly L[]
 }
 

@@ -48,7 +48,7 @@ export type RangeOf<M extends Model, From extends string, To extends string> =
       : LayerRange<From, To, FtOfSites<R>, FromLow<ParametersOfSites<R>>>
     : never
 
-/** @example rangeOf(net, 'conv1_1', 'pool2').ft */
+/** The layers from one to another, and what is known of them together. @example rangeOf(net, 'conv1', 'pool2').ft */
 export const rangeOf = <M extends Model, From extends LayerNames<M>, To extends LayerNames<M>>(
   m: M,
   from: From,
@@ -115,6 +115,7 @@ type SegmentsOver<
     ? [...Acc, FtSegment<From, To, Ft>]
     : Acc
 
+/** The runs of layers that can be tiled together, of a model. */
 export type SegmentsOf<M extends Model> = SegmentsOver<SitesOfModel<M>>
 
 const TILED: readonly Dim[] = ['B', 'H', 'W']
@@ -147,7 +148,11 @@ export const segmentPlaces = (layers: readonly LayerReport[]): readonly SegmentP
   return found
 }
 
-/** The maximal FT segments, and the runs of layers between them that cannot be tiled along height or width. */
+/**
+ * The maximal FT segments, and the runs of layers between them that cannot be tiled along height or width.
+ *
+ * @example segmentsOf(net)[0].ft
+ */
 export const segmentsOf = <M extends Model>(m: M): SegmentsOf<M> => {
   const called = (i: number): string => m.layers[i]!.called
   return segmentPlaces(m.layers).map((s) => ({ from: called(s.from), to: called(s.to), ft: s.ft })) as never

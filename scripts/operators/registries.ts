@@ -122,8 +122,9 @@ import { elementWise } from './elementwise'
 ${UNARY.map((u) => {
   const kind = camel(u.kind)
   const type = capital(kind)
-  return `export interface ${type}<Name extends string = ''> extends Layer<'${kind}', Name> {}
-/** ${u.value}${u.attrs ? `, where ${Object.entries(u.attrs).map(([k, v]) => `${k} is ${v}`)}` : ''} */
+  return `/** The layer of \`${kind}\`. */
+export interface ${type}<Name extends string = ''> extends Layer<'${kind}', Name> {}
+/** ${u.value}${u.attrs ? `, where ${Object.entries(u.attrs).map(([k, v]) => `${k} is ${v}`)}` : ''} @example seq(conv2d('conv1', 64, 3), ${kind}()) */
 export const ${kind} = <N extends string = ''>(name?: N): ${type}<N> => ({ kind: '${kind}', name: name ?? ('' as N) })
 export const ${kind}Rule = elementWise<${type}<string>>('${kind}', '${u.kind}', { ${Object.entries(u.attrs ?? {}).map(([k, v]) => `${k}: ${v} `)}})
 `

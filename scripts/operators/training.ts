@@ -8,19 +8,32 @@ import { camel, capital } from '../generated'
 
 const typeOf = (c: Choice): string => (isFlag(c) ? 'boolean' : 'number')
 
-const optionText = ([name, c]: readonly [string, Choice]): string => {
-  const legal = [...(isFlag(c) ? [] : [limitText(c)]), ...(c.default === undefined ? [] : [`default ${c.default}`])]
-  return `  /** ${legal.join('; ')} */\n  readonly ${name}${c.default === undefined ? '' : '?'}: ${typeOf(c)}`
+/** A value that the option may have, other than its default where it has one. */
+const someValue = (c: Choice): string => (isFlag(c) ? 'true' : c.default === undefined ? '0.1' : '0.5')
+
+const exampleOf = (kind: string, options: Choices, name: string): string => {
+  const given = Object.entries(options).filter(([other, c]) => other === name || c.default === undefined)
+  return `${camel(kind)}({ ${given.map(([other, c]) => `${other}: ${someValue(c)}`).join(', ')} })`
 }
-const optionsText = (type: string, options: Choices): string =>
-  `export interface ${type}Options {\n${Object.entries(options).map(optionText).join('\n')}\n}`
+
+const optionText =
+  (kind: string, options: Choices) =>
+  ([name, c]: readonly [string, Choice]): string => {
+    const legal = [...(isFlag(c) ? [] : [limitText(c)]), ...(c.default === undefined ? [] : [`default ${c.default}`])]
+    const about = `${legal.join('; ')} @example ${exampleOf(kind, options, name)}`
+    return `  /** ${about} */\n  readonly ${name}${c.default === undefined ? '' : '?'}: ${typeOf(c)}`
+  }
+const optionsText = (kind: string, options: Choices): string =>
+  `/** Options of \`${camel(kind)}\`. */\nexport interface ${capital(camel(kind))}Options {\n${Object.entries(options).map(optionText(kind, options)).join('\n')}\n}`
+const madeText = (kind: string): string => `/** What \`${camel(kind)}\` makes: plain data. */`
 
 /** A loss without options is its name. */
 const lossText = ([kind, { about, options }]: readonly [string, LossEntry]): string => {
   const type = capital(camel(kind))
   return Object.keys(options).length === 0
-    ? `/** ${about} */\nexport const ${camel(kind)} = '${kind}' satisfies Loss`
-    : `${optionsText(type, options)}
+    ? `/** ${about} @example stage(net, { loss: ${camel(kind)} }) */\nexport const ${camel(kind)} = '${kind}' satisfies Loss`
+    : `${optionsText(kind, options)}
+${madeText(kind)}
 export interface ${type} extends LossOf<'${kind}'> {}
 /** ${about} */
 export const ${camel(kind)} = (o: ${type}Options = {}): ${type} => lossWith('${kind}', o)`
@@ -35,7 +48,8 @@ const optimizerText = ([kind, { about, options, states }]: readonly [string, Opt
   const made = `${type}${listed(({ name, of }) => `Said<O, '${name}', ${of}, ${options[name]!.default}>`)}`
   const argument =
     deciding.length === 0 ? `(o: ${type}Options)` : `<const O extends ${type}Options>(o: O & Only<O, ${type}Options>)`
-  return `${optionsText(type, options)}
+  return `${optionsText(kind, options)}
+${madeText(kind)}
 export interface ${type}${listed(({ name, of }) => `${capital(name)} extends ${of} = ${of}`)} extends OptimizerOf<'${kind}'> {${members && `${members}\n`}}
 /** ${about} */
 export const ${camel(kind)} = ${argument}: ${made} => optimizerWith('${kind}', o)`

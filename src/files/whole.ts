@@ -21,6 +21,7 @@ import { pipe } from 'fp-ts/function'
 import type { FileKind, SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 
+/** A file that is there, whole. */
 export interface Written {
   readonly bytes: number
   readonly sha256: string

@@ -26,6 +26,7 @@ import { type Tier, tierOf } from './tier'
 import { type KernelRequest, type Native, type NativeWay, tryLoadNative } from '../device/native'
 import { version } from '../files/version'
 
+/** A machine that plans are made for, and what it learns from runs. */
 export interface LocalMachine extends Machine {
   readonly tier: Tier
   /** A plan whose calls take what steps here have told that they take. */
@@ -37,17 +38,30 @@ export interface LocalMachine extends Machine {
 }
 
 export interface MachineOptions {
-  /** The lower tier: 'ram', or the folder of a spill file. */
+  /** The lower tier: 'ram', or the folder of a spill file. @example stage(net, { spill: '/var/tmp' }) */
   readonly spill?: string
   readonly threads?: number
-  /** What plans may choose among: one way for each call, those that repeat bit for bit (default), or all there are. */
+  /**
+   * What plans may choose among: one way for each call, those that repeat bit for bit (default), or all there are.
+   *
+   * @example stage(net, { algorithms: 'fixed' })
+   */
   readonly algorithms?: Algorithms
   /** Bytes a second of an imitated link. */
   readonly throttle?: number
-  /** bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the device has it; tf32: products on cuda; default fp32. */
+  /**
+   * bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the device has it; tf32: products on cuda; default fp32.
+   *
+   * @example stage(net, { precision: 'bf16' })
+   */
   readonly precision?: Precision
 }
 
+/**
+ * The machines that plans can be made for: devices of this one, and named ones in simulation.
+ *
+ * @example machineNames().includes('v100-pcie-16g')
+ */
 export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys(namedMachines)]
 
 // ---------------------------------------------------------------- workspaces

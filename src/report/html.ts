@@ -184,6 +184,7 @@ const GLOSSARY: readonly (readonly [word: string, meaning: string])[] = [
 
 const footer = `<footer><dl>${GLOSSARY.map(([w, m]) => `<dt>${w}</dt><dd>${m}</dd>`).join('')}</dl></footer>`
 
+/** The report page of a plan. @example reportHtml(plan.plan, plan.timeline, plan.staging) */
 export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging): string => {
   const facts = factsOf(plan, staging)
   const drawing = drawStep(plan, timeline)

@@ -142,6 +142,7 @@ const timelineEvents = (plan: Plan, timeline: Timeline, pid: number, title: stri
   ]
 }
 
+/** What runs when, for Perfetto. @example traceJson(plan.plan, plan.timeline) */
 export const traceJson = (plan: Plan, simulated: Timeline, measured?: Timeline): string => {
   const events = [
     ...timelineEvents(plan, simulated, 1, `predicted on ${plan.machine}`),

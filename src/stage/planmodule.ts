@@ -30,7 +30,7 @@ export interface PlanModule<P extends PlanHead = PlanHead> {
   readonly packed: string
 }
 
-/** What `spillway plan --emit` writes: T is the type of what the plan is for. */
+/** What `spillway plan --emit` writes: T is the type of what the plan is for. @example planModule<typeof net>() */
 export const planModule =
   <T extends Planned>() =>
   <const P extends PlanHead>(head: CheckedHead<T, P>, packed: string): PlanModule<P> => ({
@@ -139,7 +139,7 @@ const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON
 
 const misfit = (reason: string): SpillwayError => ({ tag: 'PlanFormat', at: 'the module', reason: `${reason}; stage again` })
 
-/** The plan of a module, for this model or step; or why they do not belong together. */
+/** The plan of a module, for this model or step; or why they do not belong together. @example openModule(net, planned) */
 export const openModule = <M extends Trainable>(model: M, module: PlanModule, spill?: string): Either<SpillwayError, Staged<M>> =>
   pipe(
     unpack(module),

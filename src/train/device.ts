@@ -27,10 +27,15 @@ import type { StateStore } from './weights'
 
 export interface DeviceOptions {
   readonly tier: Tier
+  /** Of the device; default: all cores. @example train(net, plan, { steps: 100, threads: 1 }) */
   readonly threads?: number
-  /** Imitates a slower link, bytes a second. */
+  /** Imitates a slower link, bytes a second in each direction. @example train(net, plan, { steps: 100, throttle: mib(500) }) */
   readonly throttle?: number
-  /** Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all. */
+  /**
+   * Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all.
+   *
+   * @example train(net, plan, { steps: 100, spill: '/var/tmp', hostMemory: gib(8) })
+   */
   readonly hostMemory?: number
 }
 

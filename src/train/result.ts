@@ -12,6 +12,7 @@ import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
 import { type Counted, type ModelState, problemsOf, saveWeights, type StateReader, weightsSha256 } from './weights'
 
+/** What a run was and gave. */
 export interface TrainResult extends StepsTaken {
   readonly model: string
   readonly strategy: string

@@ -17,8 +17,9 @@ import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
 import { type TrainOptions, trainTask } from './trainer'
 
+/** How a plan is run. */
 export interface RunOptions extends TrainOptions {
-  /** What the plan must fit. */
+  /** What the plan must fit. @example run(net, plan, { steps: 10, device: device('cpu', gib(4)) }) */
   readonly device?: Device
 }
 
@@ -58,6 +59,7 @@ const fitting = ({ plan }: Staged, device: Device | undefined): Either<SpillwayE
     : E.right(undefined)
 }
 
+/** `run` whose refusals are values. @example const answer = await tryRun(net, plan, { steps: 10 }) */
 export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions>(
   model: M,
   plan: MatchingPlan<M, P>,

@@ -39,26 +39,51 @@ import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { type Counted, type LoadedWeights, loadWeights, modelState, type ModelState } from './weights'
 
+/** How a plan is trained. */
 export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
-  /** The total of the run, steps before a resume included. */
+  /** The total of the run, steps before a resume included. @example train(net, plan, { steps: 100 }) */
   readonly steps: number
-  /** A folder or file of pairs; without it, seeded synthetic data. */
+  /** A folder or file of pairs; without it, seeded synthetic data. @example train(net, plan, { steps: 100, data: 'slides/' }) */
   readonly data?: string
-  /** Distinct synthetic samples; default: one batch, seen again and again. */
+  /** Distinct synthetic samples; default: one batch, seen again and again. @example train(net, plan, { steps: 100, samples: 64 }) */
   readonly samples?: number
+  /** Of weights, synthetic data and dropout; default 0. @example train(net, plan, { steps: 100, seed: 7 }) */
   readonly seed?: number
-  /** 'ram', or the folder of the spill file. */
+  /** 'ram', or the folder of the spill file. @example train(net, plan, { steps: 100, spill: '/var/tmp' }) */
   readonly spill?: string
+  /** Where the training state is kept. @example train(net, plan, { steps: 100, checkpointDir: 'state' }) */
   readonly checkpointDir?: string
-  /** Steps between checkpoints; default: a tenth of the run. There is one at the end in any case. */
+  /**
+   * Steps between checkpoints; default: a tenth of the run. There is one at the end in any case.
+   *
+   * @example train(net, plan, { steps: 100, checkpointDir: 'state', checkpointEvery: 25 })
+   */
   readonly checkpointEvery?: number
+  /** Goes on from the last checkpoint, bit for bit. @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true }) */
   readonly resume?: boolean
+  /** Weights to start from (safetensors). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
   readonly weights?: string
+  /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
   readonly save?: string
+  /** A folder that gets a line of JSON for every step. @example train(net, plan, { steps: 100, log: 'runs/first' }) */
   readonly log?: string
+  /**
+   * Ends the run within a step; the last checkpoint stays.
+   *
+   * @example train(net, plan, { steps: 100, signal: AbortSignal.timeout(60_000) })
+   */
   readonly signal?: AbortSignal
+  /**
+   * Told of every tile and every step.
+   *
+   * @example train(net, plan, { steps: 100, onProgress: (p) => p.kind === 'step' && console.log(p.loss) })
+   */
   readonly onProgress?: (p: DeviceProgress) => void
-  /** Words for a person: a damaged checkpoint that was passed over, tensors that were not needed. */
+  /**
+   * Words for a person: a damaged checkpoint that was passed over, tensors that were not needed.
+   *
+   * @example train(net, plan, { steps: 100, onNote: console.warn })
+   */
   readonly onNote?: (text: string) => void
 }
 
@@ -315,7 +340,7 @@ const onDevice = (start: Start): TaskEither<SpillwayError, TrainResult> => {
   )
 }
 
-/** `model` is checked against the plan when it is given. */
+/** `model` is checked against the plan when it is given. @example const answer = await trainTask(net, plan, { steps: 10 })() */
 export const trainTask = (
   model: Trainable | undefined,
   staged: Staged,

@@ -3,7 +3,9 @@
 
 /** The tensor dimensions, in the order in which shapes are written. */
 export const DIMS = ['B', 'C', 'H', 'W'] as const
+/** A dimension of images: batch, channels, rows, columns. */
 export type Dim = (typeof DIMS)[number]
+/** Batch, channels, rows, columns. */
 export type Shape = readonly [b: number, c: number, h: number, w: number]
 
 /** A half-open interval [lo, hi). */

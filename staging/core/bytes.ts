@@ -1,7 +1,11 @@
 // Sizes: pages, alignment, and how sizes are written and read ('512MiB', '11GiB', plain bytes).
 import { type Either, left, right } from 'fp-ts/Either'
 
-/** The unit of device memory on every device: what CUDA maps, and what a budget is counted in. */
+/**
+ * The unit of device memory on every device: what CUDA maps, and what a budget is counted in.
+ *
+ * @example stage(net, { budget: 100 * PAGE_BYTES })
+ */
 export const PAGE_BYTES = 2 * 1024 * 1024
 /** Values that share a page start at multiples of this. */
 export const ALIGN_BYTES = 64
@@ -35,6 +39,7 @@ const UNITS: Readonly<Record<string, number>> = {
   TB: 1e12,
 }
 
+/** Bytes of a text, or why it is none. @example parseBytes('512MiB') */
 export const parseBytes = (text: string): Either<string, number> => {
   const m = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text)
   const unit = m ? UNITS[m[2]!] : undefined
@@ -43,6 +48,7 @@ export const parseBytes = (text: string): Either<string, number> => {
   return Number.isSafeInteger(bytes) ? right(bytes) : left(`'${text}' is too large for a size`)
 }
 
+/** Bytes in words. @example showBytes(gib(4)) */
 export const showBytes = (bytes: number): string => {
   for (const u of ['TiB', 'GiB', 'MiB', 'KiB'] as const)
     if (bytes >= UNITS[u]!) return `${(bytes / UNITS[u]!).toFixed(bytes >= 100 * UNITS[u]! ? 0 : 2)} ${u}`

@@ -60,6 +60,7 @@ export type PlanError =
     }
   | { readonly tag: 'PlanFormat'; readonly at: string; readonly reason: string }
 
+/** Why there is no plan. */
 export type StageError = GraphError | PlanError
 
 const list = (names: readonly string[]): string => names.join(', ')

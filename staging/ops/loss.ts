@@ -128,6 +128,7 @@ export const lossNames = Object.keys(LOSSES) as readonly LossName[]
 
 /** A name alone is the loss with its defaults. */
 export type LossOf<K extends LossName> = { readonly kind: K } & Chosen<(typeof LOSSES)[K]['options']>
+/** What an output is compared with: a name, or an object with options. */
 export type Loss = LossName | { readonly [K in LossName]: LossOf<K> }[LossName]
 
 export const lossName = (l: Loss): LossName => (typeof l === 'string' ? l : l.kind)

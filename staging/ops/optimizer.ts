@@ -86,6 +86,7 @@ export type OptimizerName = keyof typeof OPTIMIZERS
 export const optimizerNames = Object.keys(OPTIMIZERS) as readonly OptimizerName[]
 
 export type OptimizerOf<K extends OptimizerName> = { readonly kind: K } & Chosen<(typeof OPTIMIZERS)[K]['options']>
+/** How weights are updated: plain data. */
 export type Optimizer = { readonly [K in OptimizerName]: OptimizerOf<K> }[OptimizerName]
 
 export const optimizerWith = <O extends Optimizer>(kind: O['kind'], given: object): O =>

@@ -161,6 +161,7 @@ export type UnpagedResidency = Omit<Residency, 'runs'>
 // ---------------------------------------------------------------- the plan
 
 const algorithmsCodec = names(['fixed', 'measured', 'fastest'])
+/** What plans may choose among: one way for each call, those that repeat bit for bit, or all there are. */
 export type Algorithms = t.TypeOf<typeof algorithmsCodec>
 
 const costsCodec: t.Type<RecordedCosts, RecordedCosts, unknown> = t.record(
@@ -193,6 +194,7 @@ const optionalFields = {
   precision: t.literal('tf32'),
 }
 const filed = record(fields, optionalFields)
+/** The whole step, as it will run. */
 export interface Plan extends t.TypeOf<typeof filed>, Unrolled {}
 /** Of a plan file, whose calls cost what `costs` says. */
 export const fileCodec = record({ ...fields, costs: costsCodec }, optionalFields)

@@ -46,4 +46,5 @@ export const planners: Readonly<Record<string, Strategy>> = {
   auto: { planner: auto(), refiner: refineAuto(), improver: retiled(), tiles: true },
 }
 
+/** The planners by name, for `stage` and `--strategy`. @example strategies.includes('swap:greedy') */
 export const strategies: readonly string[] = Object.keys(planners)

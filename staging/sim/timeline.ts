@@ -20,6 +20,7 @@ export interface MemorySample {
   readonly pages: number
 }
 
+/** When everything of a step runs, as planned. */
 export interface Timeline {
   readonly makespanSeconds: number
   readonly computeSeconds: number

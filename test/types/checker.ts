@@ -51,6 +51,8 @@ const hostOf = (programs: Programs): ts.LanguageServiceHost => {
 export interface Checked {
   /** Messages of one program, without their places. */
   readonly errors: (name: string) => readonly string[]
+  /** The same with the lines where they stand, from 1. */
+  readonly places: (name: string) => readonly { readonly line: number; readonly message: string }[]
   /** What an editor shows over the first place where `text` stands. */
   readonly hover: (name: string, text: string) => string
   /** The type of a top-level constant, written out. */
@@ -81,11 +83,14 @@ export const check = (programs: Programs): Checked => {
   if (!program) throw new Error('the language service has no program')
   outsideErrors(program, programs)
   const checker = program.getTypeChecker()
+  const places: Checked['places'] = (name) =>
+    [...service.getSyntacticDiagnostics(pathOf(name)), ...service.getSemanticDiagnostics(pathOf(name))].map((d) => ({
+      line: 1 + (d.file?.getLineAndCharacterOfPosition(d.start ?? 0).line ?? 0),
+      message: ts.flattenDiagnosticMessageText(d.messageText, '\n'),
+    }))
   return {
-    errors: (name) =>
-      [...service.getSyntacticDiagnostics(pathOf(name)), ...service.getSemanticDiagnostics(pathOf(name))].map((d) =>
-        ts.flattenDiagnosticMessageText(d.messageText, '\n'),
-      ),
+    places,
+    errors: (name) => places(name).map((p) => p.message),
     hover: (name, text) =>
       ts.displayPartsToString(service.getQuickInfoAtPosition(pathOf(name), placeOf(programs, name, text))?.displayParts),
     typeOf: (name, constant) => {
