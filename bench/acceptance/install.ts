@@ -1,11 +1,13 @@
 // The package as a user gets it. In: what `npm pack` makes, and the README. Out: claims: installed into an empty project by each package
-// manager, the README's model trains from the command line, and a script of either kind of module trains it to the same losses.
+// manager, the README's model trains from the command line, and a script of either kind of module trains to the same losses; then every
+// cell of docs/modules.md.
 // Invariant: projects lie outside the checkout and know of it only the tarball; one cache of addons serves them all.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Claiming } from './claims'
+import { compilersIn, KINDS, type Kind, modelsIn, type Say, scriptsIn, toolsIn } from './modules'
 
 const ROOT = join(__dirname, '../..')
 const MOST_BYTES = 3e6
@@ -17,15 +19,9 @@ const MANAGERS: Readonly<Record<string, readonly string[]>> = {
   yarn: ['npx', '--yes', 'yarn@1', 'add', '--silent'],
 }
 
-interface Said {
-  readonly code: number
-  readonly text: string
-  readonly err: string
-}
-
 const say =
-  (folder: string) =>
-  (command: string, ...args: readonly string[]): Said => {
+  (folder: string): Say =>
+  (command, ...args) => {
     const env = { ...process.env, XDG_CACHE_HOME: join(folder, '..', 'cache') }
     const { status, stdout, stderr } = spawnSync(command, [...args], { cwd: folder, env, encoding: 'utf8', maxBuffer: 1 << 28 })
     return { code: status ?? 1, text: stdout, err: stderr }
@@ -53,15 +49,8 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   'script.mjs': training(`import { conv2d, globalAvgPool, linear, model, relu, seq, ${NAMES} } from 'spillway'\n${NET}`),
 }
 
-/** One compiler's view of the README's model, in one way of finding modules. */
-const COMPILERS = ['5.9', '7'] as const
-const RESOLUTIONS: readonly (readonly string[])[] = [
-  ['--module', 'node16'],
-  ['--module', 'nodenext'],
-  ['--module', 'esnext', '--moduleResolution', 'bundler'],
-]
-
-const inProject = (tarball: string, manager: string, type: 'commonjs' | 'module', claim: Claiming): void => {
+/** The losses of the scripts, as printed. */
+const inProject = (tarball: string, manager: string, type: Kind, claim: Claiming): string => {
   const folder = join(tarball, '..', `${manager}-${type}`)
   mkdirSync(folder)
   const run = say(folder)
@@ -86,26 +75,19 @@ const inProject = (tarball: string, manager: string, type: 'commonjs' | 'module'
   claim('install', `${of}: scripts of both kinds train alike`, same, {
     losses: said.map((s) => s.text.trim() || s.err.slice(-300)),
   })
+  return said[0]!.text.trim()
 }
 
-/** Both compilers beside the package, in a project whose own TypeScript is the newest. */
-const typesIn = (folder: string, claim: Claiming): void => {
-  const run = say(folder)
-  for (const version of COMPILERS) {
-    const added = run('npm', 'install', '--no-audit', '--no-fund', `typescript@${version}`, '@types/node@20')
-    for (const resolution of RESOLUTIONS) {
-      const options = ['--noEmit', '--strict', '--target', 'es2022', '--types', 'node', ...resolution]
-      const checked = run(process.execPath, join('node_modules', 'typescript', 'bin', 'tsc'), ...options, 'train.ts')
-      const words = checked.code === 0 ? {} : { said: `${added.err}${checked.text}`.slice(0, 500) }
-      claim('install', `TypeScript ${version}, ${resolution.join(' ')}: the README's programs compile`, checked.code === 0, words)
-    }
-  }
-  const loaded = run(join('node_modules', '.bin', 'spillway'), 'plan', 'my-net.ts', '--machine', 'v100-pcie-16g', '--json')
+/** The README's script as it stands, beside its model. */
+const readmeScript = (folder: string, tools: string, claim: Claiming): void => {
+  const { code, text, err } = say(folder)(join(tools, 'node_modules', '.bin', 'tsx'), 'train.ts')
+  const losses = /\[\s*([\d.,\se-]+)\]/.exec(text)?.[1]?.split(',').map(Number) ?? []
+  const isRight = code === 0 && losses.length === 20 && losses[0]! > 0 && losses[0]! < 10 && losses[19]! < losses[0]!
   claim(
     'install',
-    'beside TypeScript 7: a model loads',
-    loaded.code === 0,
-    loaded.code === 0 ? {} : { said: loaded.err.slice(-500) },
+    "the README's script trains",
+    isRight,
+    isRight ? { losses: losses.length } : { said: `${text}${err}`.slice(-500) },
   )
 }
 
@@ -116,8 +98,19 @@ export const install = (claim: Claiming, managers: readonly string[] = Object.ke
     const tarball = pack(folder)
     const { size } = statSync(tarball)
     claim('install', `the tarball is under ${MOST_BYTES / 1e6} MB`, size < MOST_BYTES, { bytes: size })
-    for (const manager of managers) for (const type of ['commonjs', 'module'] as const) inProject(tarball, manager, type, claim)
-    typesIn(join(folder, 'npm-commonjs'), claim)
+    const tools = toolsIn(say(folder), join(folder, 'tools'))
+    for (const manager of managers)
+      for (const kind of KINDS) {
+        const losses = inProject(tarball, manager, kind, claim)
+        if (manager !== managers[0]) continue
+        const project = join(folder, `${manager}-${kind}`)
+        modelsIn(say(project), project, kind, claim)
+        scriptsIn(say(project), project, kind, tools, { staging: STAGING, losses }, claim)
+      }
+    const first = join(folder, `${managers[0]}-${KINDS[0]}`)
+    readmeScript(first, tools, claim)
+    compilersIn(say(first), first, ['train.ts'], claim)
+    modelsIn(say(first), first, KINDS[0]!, (section, what, ...rest) => claim(section, `beside TypeScript 7: ${what}`, ...rest))
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -25,7 +25,12 @@ const writeDoor = (file) => {
   const types = [
     `export * from '${from}'`,
     ...(hasDefault
-      ? [`import all from '${from}'`, 'declare const all_default: typeof all.default', 'export default all_default']
+      ? [
+          `import all from '${from}'`,
+          // Node gives what the file exports as a whole, bundlers what it exports by default.
+          'declare const all_default: typeof all extends { default: infer D } ? D : typeof all',
+          'export default all_default',
+        ]
       : []),
   ]
   fs.writeFileSync(file.replace(/\.js$/, '.mjs'), `${code.join('\n')}\n`)

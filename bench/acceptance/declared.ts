@@ -1,0 +1,106 @@
+// What a project may export of all that the API gives. In: the installed package. Out: declarations, which a compiler can write down only
+// where every type has a name that the package exports. It is compiled by bench/acceptance/modules.ts, and never runs.
+import * as s from 'spillway'
+import {
+  adam,
+  add,
+  adamw,
+  apply,
+  batchNorm,
+  block,
+  conv2d,
+  crossEntropy,
+  describePlan,
+  device,
+  fed,
+  gib,
+  globalAvgPool,
+  huber,
+  identity,
+  joined,
+  layerOf,
+  linear,
+  loadPlan,
+  loss,
+  maxPool,
+  mib,
+  minimize,
+  model,
+  mse,
+  rangeOf,
+  relu,
+  repeat,
+  residual,
+  rmsprop,
+  run,
+  segmentsOf,
+  seq,
+  sgd,
+  stage,
+  stageAsync,
+  step,
+  stepBytes,
+  summary,
+  train,
+  tryStage,
+  zoo,
+  zooEntry,
+  tryLoadPlan,
+  trySavePlan,
+  openModule,
+  tryRun,
+  trainTask,
+  machineNames,
+} from 'spillway'
+import resnet, { resnet50 } from 'spillway/models/resnet'
+export const unit = <N extends string, C extends number>(name: N, channels: C) =>
+  seq(conv2d(`${name}.conv`, channels, 3, { bias: false }), batchNorm(`${name}.bn`), relu())
+export const body = seq(
+  unit('stem', 32),
+  maxPool('pool1', 2),
+  residual(seq(unit('res1', 32), unit('res2', 32)), identity),
+  globalAvgPool('pool'),
+  linear('head', 10),
+)
+export const net = model([1, 3, 64, 64], body)
+export const blocky = block('b', relu(), repeat(3, relu()))
+export const facts = layerOf(net, 'head')
+export const options = {
+  sgd: sgd({ lr: 0.1, momentum: 0.9 }),
+  adam: adam({ lr: 0.1 }),
+  adamw: adamw({ lr: 1 }),
+  rms: rmsprop({ lr: 1 }),
+  huber: huber({ delta: 1 }),
+  crossEntropy,
+}
+export const plan = stage(net, { loss: crossEntropy, budget: mib(64), checkpoints: ['pool1'] })
+export const either = tryStage(net, { budget: mib(64) })
+export const later = stageAsync(net, { budget: gib(1), signal: AbortSignal.timeout(3) })
+export const { timeline, staging, machine } = plan
+export const result = train(net, plan, { steps: 2 })
+export const result2 = run(net, plan, { steps: 2, device: device('cpu', gib(4)) })
+export const result3 = tryRun(net, plan, { steps: 1 })
+export const task = trainTask(net, plan, { steps: 3 })
+export const text = summary(plan.plan, timeline, staging)
+export const range = rangeOf(net, 'stem.conv', 'pool1')
+export const segments = segmentsOf(net)
+export const image = fed('image', [2, 3, 64, 64])
+export const made = apply(body, image)
+export const own = step(minimize('a', { over: body, optimizer: sgd({ lr: 1 }), losses: { x: loss(mse, made, 0) } }))
+export const ofStep = stage(own, {})
+export const bytes = stepBytes(net, sgd({ lr: 1 }))
+export const zooish = [
+  zoo,
+  zooEntry('vgg16'),
+  loadPlan('x'),
+  tryLoadPlan('x'),
+  trySavePlan,
+  openModule,
+  describePlan,
+  machineNames,
+]
+export const res = model([1, 3, 224, 224], resnet50)
+export const family = resnet
+export const everything = s
+export const sum = add(made, made)
+export const j = joined(made, made)
