@@ -1,8 +1,8 @@
-// `npm run bench:answers`: how long somebody waits for a first answer, as whole processes, the median of ten. In: this checkout, compiled and
-// built. Out: seconds of a help, a wrong call, a plan for a simulated machine, and of training until its first step is done, with a profile of
-// this machine and without one; bench/results/answers.json. Invariant: profiles lie in a folder of their own, made anew for each cold start.
+// `npm run bench:answers -- [TIMES] [REGEX]`: how long somebody waits for a first answer, as whole processes, the median of ten. In: this
+// checkout, compiled and built. Out: seconds, and the processors' part of them, of a help, a wrong call, a plan for a simulated machine, and
+// of training until its first step is done, with a profile of this machine and without one; bench/results/answers.json. Invariant: profiles lie in a folder of their own, made anew for each cold start.
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { median, record } from './sides'
@@ -32,46 +32,71 @@ const WAITING: readonly Waiting[] = [
   { what: 'a first step, warm profile', args: ['train', ...SMALL], until: FIRST_STEP, limitSeconds: 3 },
 ]
 
-const answer = ({ args, until }: Waiting, cwd: string, cache: string): Promise<number> =>
+interface Waited {
+  readonly seconds: number
+  /** Of the whole process: what else the machine does is not counted. */
+  readonly processorSeconds: number
+}
+
+const SPENT = `process.on('exit', () => require('node:fs').writeFileSync(process.env.SPILLWAY_SPENT, JSON.stringify(process.cpuUsage())))`
+
+const answer = ({ args, until }: Waiting, cwd: string, cache: string): Promise<Waited> =>
   new Promise((resolve, reject) => {
     const began = performance.now()
-    const env = { ...process.env, XDG_CACHE_HOME: cache }
-    const child = spawn(process.execPath, [join(ROOT, 'scripts/spillway.js'), ...args], { cwd, env })
+    const spent = join(cwd, 'spent.json')
+    const env = { ...process.env, XDG_CACHE_HOME: cache, SPILLWAY_SPENT: spent }
+    const call = ['-r', join(cwd, 'spent.js'), join(ROOT, 'scripts/spillway.js'), ...args]
+    const child = spawn(process.execPath, call, { cwd, env })
+    const passed = (): number => (performance.now() - began) / 1000
     let text = ''
     let seconds: number | undefined
     const hear = (chunk: Buffer): void => {
       text += chunk.toString()
-      if (until?.test(text)) seconds ??= (performance.now() - began) / 1000
+      if (until?.test(text)) seconds ??= passed()
     }
     child.stdout.on('data', hear)
     child.stderr.on('data', hear)
     child.once('error', reject)
     child.once('close', () => {
-      seconds ??= until === undefined ? (performance.now() - began) / 1000 : undefined
-      if (seconds === undefined) reject(new Error(`${args.join(' ')}: ${text}`))
-      else resolve(seconds)
+      seconds ??= until === undefined ? passed() : undefined
+      if (seconds === undefined) return reject(new Error(`${args.join(' ')}: ${text}`))
+      const { user, system } = JSON.parse(readFileSync(spent, 'utf8')) as NodeJS.CpuUsage
+      resolve({ seconds, processorSeconds: (user + system) / 1e6 })
     })
   })
 
+const medianOf = (waited: readonly Waited[], of: keyof Waited): number => Number(median(waited.map((w) => w[of])).toFixed(3))
+
+interface Row {
+  readonly what: string
+  readonly [figure: string]: unknown
+}
+const FILE = join(ROOT, 'bench/results/answers.json')
+const before = (): readonly Row[] =>
+  existsSync(FILE) ? (JSON.parse(readFileSync(FILE, 'utf8')) as { readonly rows: readonly Row[] }).rows : []
+
 const main = async (): Promise<void> => {
-  const times = Number(process.argv[2] ?? TIMES)
+  const [times = TIMES, word = ''] = [process.argv[2] === undefined ? undefined : Number(process.argv[2]), process.argv[3]]
   const folder = mkdtempSync(join(tmpdir(), 'spillway-answers-'))
   const cache = (name: string): string => join(folder, name)
   const [model = ''] = [...readFileSync(join(ROOT, 'README.md'), 'utf8').matchAll(/```ts\n([\s\S]*?)```/g)].map((m) => m[1]!)
   writeFileSync(join(folder, 'my-net.ts'), model)
+  writeFileSync(join(folder, 'spent.js'), SPENT)
   try {
-    const rows = []
-    for (const waiting of WAITING) {
-      const seconds: number[] = []
-      for (let i = 0; i < times; i++) seconds.push(await answer(waiting, folder, cache(waiting.cold ? `cold-${i}` : 'warm')))
+    const rows: Row[] = []
+    for (const waiting of WAITING.filter(({ what }) => new RegExp(word).test(what))) {
+      const waited: Waited[] = []
+      for (let i = 0; i < times; i++) waited.push(await answer(waiting, folder, cache(waiting.cold ? `cold-${i}` : 'warm')))
       const { what, args, limitSeconds } = waiting
-      const row = { what, args: args.join(' '), medianSeconds: Number(median(seconds).toFixed(3)), limitSeconds }
+      const medianSeconds = medianOf(waited, 'seconds')
+      const processorSeconds = medianOf(waited, 'processorSeconds')
       console.log(
-        `${row.medianSeconds < limitSeconds ? 'holds' : 'FAILS'}  ${what.padEnd(32)} ${row.medianSeconds} s of ${limitSeconds} s`,
+        `${medianSeconds < limitSeconds ? 'holds' : 'FAILS'}  ${what.padEnd(28)} ${medianSeconds} s of ${limitSeconds} s, ${processorSeconds} s of processors`,
       )
-      rows.push({ ...row, quickestSeconds: Number(Math.min(...seconds).toFixed(3)) })
+      rows.push({ what, args: args.join(' '), times, medianSeconds, processorSeconds, limitSeconds })
     }
-    record('answers', { times, rows })
+    // What was not measured now stays as it was told before.
+    record('answers', { rows: WAITING.flatMap(({ what }) => [...rows, ...before()].find((row) => row.what === what) ?? []) })
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
