@@ -50,5 +50,5 @@ export const inTurns = <A>(
 export const record = (name: string, result: object): void => {
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, kernel: release(), node: process.version, load: loadavg()[0] }
   const all = { date: new Date().toISOString().slice(0, 10), machine, ...result }
-  writeFileSync(join(ROOT, 'bench/results', `${name}.json`), `${JSON.stringify(all, null, 1)}\n`)
+  writeFileSync(join(ROOT, 'bench/results', `${name}.json`), `${JSON.stringify(all, null, 2)}\n`)
 }
