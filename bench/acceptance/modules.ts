@@ -109,24 +109,20 @@ export const scriptsIn = (
 // ---------------------------------------------------------------- declarations
 
 const DECLARED = readFileSync(join(__dirname, 'declared.ts'), 'utf8')
-const RESOLUTIONS: Readonly<Record<string, readonly (readonly string[])[]>> = {
-  '5.9': [
-    ['--module', 'commonjs', '--moduleResolution', 'node10'],
-    ['--module', 'node16'],
-    ['--module', 'nodenext'],
-    ['--module', 'esnext', '--moduleResolution', 'bundler'],
-  ],
-  '7': [
-    ['--module', 'node16'],
-    ['--module', 'nodenext'],
-    ['--module', 'esnext', '--moduleResolution', 'bundler'],
-  ],
-}
+const MODERN = [
+  ['--module', 'node16'],
+  ['--module', 'nodenext'],
+  ['--module', 'esnext', '--moduleResolution', 'bundler'],
+]
+const RESOLUTIONS: readonly (readonly [version: string, resolutions: readonly (readonly string[])[]])[] = [
+  ['5.9', [['--module', 'commonjs', '--moduleResolution', 'node10'], ...MODERN]],
+  ['7', MODERN],
+]
 
 /** Both compilers beside the package, one after the other: the last one stays. */
 export const compilersIn = (run: Say, folder: string, programs: readonly string[], claim: Claiming): void => {
   writeFileSync(join(folder, 'declared.ts'), DECLARED)
-  for (const [version, resolutions] of Object.entries(RESOLUTIONS)) {
+  for (const [version, resolutions] of RESOLUTIONS) {
     const added = run('npm', 'install', '--no-audit', '--no-fund', `typescript@${version}`, '@types/node@20')
     const claimed = (what: string, options: readonly string[], file: string): void => {
       const usual = ['--strict', '--target', 'es2022', '--types', 'node']
