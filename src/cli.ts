@@ -1,5 +1,5 @@
 // The command line: `spillway COMMAND` (DESIGN 10). In: arguments. Out: the exit code; words and JSON on the way.
-// Invariant: 0 done, 2 the call is wrong, 3 no plan fits, 130 interrupted, 1 anything else; with --json stdout holds one object.
+// Invariant: what an error means for the exit code stands in errors/errors.ts; with --json stdout holds one object.
 // Nobody waits for a command that is not asked for: only the one that is named is declared, and its own modules wait until it runs.
 import { Command, CommanderError } from 'commander'
 import { isLeft, left } from 'fp-ts/Either'

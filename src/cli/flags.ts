@@ -3,7 +3,7 @@
 import { Command } from 'commander'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
 import { type CommandName, COMMANDS } from './commands'
-import { ALGORITHMS, choiceOption, countOption, imageOption, listOption, PRECISIONS, sizeOption } from './options'
+import { ALGORITHMS, choiceOption, countOption, durationOption, imageOption, listOption, PRECISIONS, sizeOption } from './options'
 import type { Runner } from './output'
 import { OWN_FLAGS } from './own'
 
@@ -83,6 +83,16 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         '--checkpoint-every <n>',
         'steps between checkpoints (default: a tenth of the run)',
         countOption('--checkpoint-every'),
+      )
+      .option(
+        '--time-limit <time>',
+        'save in --checkpoint-dir and end with 75 after so long (3h, 45m); SIGUSR1 does so at once',
+        durationOption('--time-limit'),
+      )
+      .option(
+        '--on-nonfinite <what>',
+        'a loss that is not finite: end (default), with 4 and nothing of it saved, or continue',
+        choiceOption('--on-nonfinite', ['end', 'continue'] as const),
       )
       .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
       .option('--weights <file>', 'start from these weights (safetensors)')

@@ -45,6 +45,16 @@ export const numberOption = (flag: string): ((text: string) => number) =>
     (text) => `${flag}: '${text}' is not a number of at least 0`,
   )
 
+/** `90s`, `45m`, `3h`, `1h30m`: in seconds. */
+export const durationOption = (flag: string): ((text: string) => number) =>
+  option((text) => {
+    const m = /^(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?$/.exec(text)
+    const [hours, minutes, seconds] = (m ?? []).slice(1).map((n) => Number(n ?? 0))
+    return m
+      ? E.right((hours! * 60 + minutes!) * 60 + seconds!)
+      : E.left(usage(`${flag}: '${text}' is not a time: write 3h, 45m, 90s or 1h30m`))
+  })
+
 /** `512`, or `509x389`: height by width. */
 export const imageOption: (text: string) => readonly [height: number, width: number] = option((text) => {
   const m = /^([1-9]\d{0,6})(?:x([1-9]\d{0,6}))?$/.exec(text)

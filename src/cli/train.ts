@@ -1,10 +1,11 @@
 // `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
 // Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint; the second ends the process.
+import { constants, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SingleBar } from 'cli-progress'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
+import { constVoid, pipe } from 'fp-ts/function'
 import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
@@ -23,6 +24,8 @@ import { tilesOf } from '../../staging/plan/plan'
 
 export interface TrainCommandOptions extends StagingOptions, Partial<TrainOptions> {
   readonly device?: string
+  /** Seconds. */
+  readonly timeLimit?: number
   readonly report?: string
 }
 
@@ -78,22 +81,58 @@ const bar = (out: Output, staged: Staged, steps: number): ProgressLine => {
 
 // ---------------------------------------------------------------- interrupts
 
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
 interface Interrupts {
   readonly signal: AbortSignal
+  /** The signal that it was. */
+  readonly name: () => NodeJS.Signals | undefined
   readonly forget: () => void
+}
+
+/** Of a file's flags, how it was opened. */
+const ACCESS_MODE = 0o3
+
+/**
+ * nohup gives a program a standard input that it may not read, and asks that hang-ups be ignored. Node forgets what was to be
+ * ignored as it starts, so that only the input is left to tell.
+ */
+const underNohup = (): boolean => {
+  const info = E.getOrElse(() => '')(E.tryCatch(() => readFileSync('/proc/self/fdinfo/0', 'utf8'), constVoid))
+  return (Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8) & ACCESS_MODE) === constants.O_WRONLY
 }
 
 const interrupts = (onFirst: () => void): Interrupts => {
   const controller = new AbortController()
-  const on = (): void => {
+  let name: NodeJS.Signals | undefined
+  const on = (signal: NodeJS.Signals): void => {
+    if (signal === 'SIGHUP' && underNohup()) return
     // A process that is asked twice does not wait for threads in the middle of a kernel.
     if (controller.signal.aborted) process.kill(process.pid, 'SIGKILL')
+    name = signal
     onFirst()
     controller.abort()
   }
-  const signals = ['SIGINT', 'SIGTERM'] as const
-  signals.forEach((s) => process.on(s, on))
-  return { signal: controller.signal, forget: () => signals.forEach((s) => process.removeListener(s, on)) }
+  ENDING.forEach((s) => process.on(s, on))
+  return {
+    signal: controller.signal,
+    name: () => name,
+    forget: () => ENDING.forEach((s) => process.removeListener(s, on)),
+  }
+}
+
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+/** The end of a run that is to go on later: a time limit, counted from the process's start, and SIGUSR1. */
+const stopping = ({ timeLimit, checkpointDir }: TrainCommandOptions): Pick<TrainOptions, 'stop'> => {
+  if (checkpointDir === undefined) return {}
+  const controller = new AbortController()
+  process.once('SIGUSR1', () => controller.abort('SIGUSR1'))
+  if (timeLimit !== undefined) {
+    const left = Math.min(Math.max(timeLimit * 1000 - performance.now(), 0), LONGEST_TIMER_MS)
+    setTimeout(() => controller.abort(`the time limit of ${showSeconds(timeLimit)}`), left).unref()
+  }
+  return { stop: controller.signal }
 }
 
 // ---------------------------------------------------------------- the command
@@ -137,7 +176,11 @@ const prepared = (
   pipe(
     E.Do,
     E.bind('device', () => deviceOf(o)),
-    E.bind('options', () => checkedOptions({ ...o, steps: o.steps ?? DEFAULT_STEPS })),
+    E.filterOrElse(
+      () => o.timeLimit === undefined || o.checkpointDir !== undefined,
+      () => usage('--time-limit needs --checkpoint-dir: the run is saved there and goes on with --resume'),
+    ),
+    E.bind('options', () => checkedOptions({ ...o, steps: o.steps ?? DEFAULT_STEPS, ...stopping(o) })),
     E.filterOrElse(
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
@@ -167,6 +210,7 @@ export const trainModel = (model: string, o: TrainCommandOptions, out: Output): 
           onProgress: progress.show,
           onNote: (text) => process.stderr.write(`note: ${text}\n`),
         }),
+        TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
         T.tapIO(() => () => {
           progress.stop()
           interrupt.forget()

@@ -1,6 +1,9 @@
 // Everything that can go wrong for a user, as data; one function turns it into words and one into an exit code.
 // In: what the layers below report. Out: SpillwayError, its text, its JSON, its exit code (DESIGN 10 and 11).
+import { constants } from 'node:os'
+import { join } from 'node:path'
 import { renderError, type StageError } from '../../staging/core/errors'
+import type { Holder } from '../files/lock'
 import { nearest } from './nearest'
 
 /** What a file is to us when it is refused. */
@@ -20,7 +23,9 @@ export interface TypeFault {
  * FileMissing         a file that the call names is not there             FileRefused  it is there and is not what it must be
  * TypesRefused        a model file does not type-check
  * WeightsMismatch     tensors that are missing, extra, or of another shape
- * CheckpointMismatch  the run in the directory is not the one asked for
+ * CheckpointMismatch  the run in the directory is not the one asked for   FolderLocked  another process writes there
+ * Diverged            a loss, or a weight that was to be written, is not finite
+ * Stopped             a time limit or a signal ended the run after a whole step, and everything is saved
  * AddonMissing        the native side is not there and cannot be made
  * DeviceFailed        the native side ended the run                       Cancelled    the user did
  */
@@ -31,9 +36,12 @@ export type SourceError =
   | { readonly tag: 'TypesRefused'; readonly file: string; readonly typescript: string; readonly faults: readonly TypeFault[] }
   | { readonly tag: 'WeightsMismatch'; readonly file: string; readonly problems: readonly string[] }
   | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
+  | ({ readonly tag: 'FolderLocked'; readonly directory: string } & Holder)
   | { readonly tag: 'AddonMissing'; readonly reason: string }
   | { readonly tag: 'DeviceFailed'; readonly reason: string }
-  | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly resume?: string }
+  | { readonly tag: 'Diverged'; readonly step: number; readonly what: string; readonly resume?: string }
+  | { readonly tag: 'Stopped'; readonly stepsDone: number; readonly why: string; readonly directory: string }
+  | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly signal?: NodeJS.Signals; readonly resume?: string }
 
 /** All that can go wrong for a user, as data. */
 export type SpillwayError = SourceError | StageError
@@ -45,8 +53,11 @@ const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
   TypesRefused: true,
   WeightsMismatch: true,
   CheckpointMismatch: true,
+  FolderLocked: true,
   AddonMissing: true,
   DeviceFailed: true,
+  Diverged: true,
+  Stopped: true,
   Cancelled: true,
 }
 const isSourceError = (e: SpillwayError): e is SourceError => e.tag in SOURCE_TAGS
@@ -68,10 +79,19 @@ const renderSource = (e: SourceError): string => {
       return `weights file ${e.file} does not fit the model: ${e.problems.join('; ')}`
     case 'CheckpointMismatch':
       return `checkpoint directory ${e.directory}: ${e.reason}`
+    case 'FolderLocked':
+      return (
+        `checkpoint directory ${e.directory}: process ${e.pid} on ${e.host} has written there since ${e.since}; ` +
+        `name another directory, or, if that process is gone, remove ${join(e.directory, 'lock.json')}`
+      )
     case 'AddonMissing':
       return `the native addon is missing: ${e.reason}; 'npx spillway doctor' says what this machine lacks`
     case 'DeviceFailed':
       return `the run ended on the device: ${e.reason}`
+    case 'Diverged':
+      return `step ${e.step}: ${e.what}, so nothing of it was saved${e.resume ? `; ${e.resume}` : ''}`
+    case 'Stopped':
+      return `stopped by ${e.why} after ${e.stepsDone} steps, all saved in ${e.directory}: the same command with --resume goes on`
     case 'Cancelled':
       return `cancelled after ${e.stepsDone} complete steps${e.resume ? `; ${e.resume}` : ''}`
   }
@@ -85,13 +105,20 @@ export const errorJson = (e: SpillwayError): { readonly error: Readonly<Record<s
   error: { ...e, message: errorText(e) },
 })
 
-/** 2 the call is wrong, 3 no plan fits, 130 interrupted, 1 anything else. */
-export const exitCode = (e: SpillwayError): 1 | 2 | 3 | 130 => {
+/** 2 the call is wrong, 3 no plan fits, 4 not finite, 5 a checkpoint folder of others, 75 to go on, 128+n a signal, 1 anything else. */
+export const exitCode = (e: SpillwayError): number => {
   switch (e.tag) {
     case 'BudgetInfeasible':
       return 3
+    case 'Diverged':
+      return 4
+    case 'CheckpointMismatch':
+    case 'FolderLocked':
+      return 5
+    case 'Stopped':
+      return 75
     case 'Cancelled':
-      return 130
+      return 128 + constants.signals[e.signal ?? 'SIGINT']
     case 'FileRefused':
     case 'WeightsMismatch':
     case 'DeviceFailed':

@@ -44,7 +44,8 @@ const writeAll = (fd: number, bytes: Uint8Array): void => {
 }
 
 const TEMPORARY = /^\.(.+)\.(\d+)\.[0-9a-f]{12}\.part$/
-const temporaryName = (path: string): string =>
+/** Of a file that is not there yet: what a killed writer leaves under it, `removeLeftovers` finds. */
+export const temporaryName = (path: string): string =>
   join(dirname(path), `.${basename(path)}.${process.pid}.${randomBytes(6).toString('hex')}.part`)
 
 /** Pieces of a file in order, each made when its turn comes, so that only one is in memory. */

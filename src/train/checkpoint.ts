@@ -1,6 +1,6 @@
 // Training state on disk. In: the state after a step. Out: PREFIX.safetensors beside PREFIX.json, and back.
-// Invariant: the JSON is renamed into place last and names the tensors' size and digest, so whatever moment the process
-// dies at, the newest JSON whose tensors match it is a whole checkpoint; the one before stays until then.
+// Invariant: the JSON is renamed into place last and names the tensors' size and digest and its own, so whatever moment the process
+// dies at, the newest JSON that matches itself and its tensors is a whole checkpoint; the one before stays until then.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -48,9 +48,12 @@ const countCodec = new t.Type<bigint, string, unknown>(
   String,
 )
 
-const headCodec = t.strict({
+/** What bits depend on beside the run: the same elsewhere, they are the same. */
+const circumstancesCodec = t.strict({ processor: t.string, threads: t.number, libraries: t.string })
+export type Circumstances = t.TypeOf<typeof circumstancesCodec>
+
+const commonHead = {
   format: t.literal('spillway-checkpoint'),
-  version: t.literal(1),
   step: t.number,
   identity: identityCodec,
   /** For people; nothing depends on them. */
@@ -58,13 +61,18 @@ const headCodec = t.strict({
   countedBefore: t.record(t.string, countCodec),
   totals: totalsCodec,
   tensors: t.strict({ file: t.string, bytes: t.number, sha256: t.string }),
-})
+}
+const headCodec = t.strict({ ...commonHead, version: t.literal(2), circumstances: circumstancesCodec, digest: t.string })
 type Head = t.TypeOf<typeof headCodec>
+/** Version 0.1 wrote no digest of the head, and said of data where they lay. */
+const olderCodec = t.strict({ ...commonHead, version: t.literal(1) })
+type AnyHead = Head | t.TypeOf<typeof olderCodec>
 
 /** A checkpoint that was found whole. */
 export interface Checkpoint {
   readonly step: number
   readonly identity: RunIdentity
+  readonly circumstances: Circumstances | undefined
   readonly losses: readonly number[]
   readonly counted: Counted
   readonly totals: t.TypeOf<typeof totalsCodec>
@@ -83,7 +91,8 @@ const OWN_NAME = /^step-(\d{9,15})\.(json|safetensors)$/
 
 // ---------------------------------------------------------------- saving
 
-export interface SavedRun extends Omit<Checkpoint, 'file'> {
+export interface SavedRun extends Omit<Checkpoint, 'file' | 'circumstances'> {
+  readonly circumstances: Circumstances
   readonly settings: Readonly<Record<string, unknown>>
 }
 
@@ -106,19 +115,18 @@ const lossTensor = (losses: readonly number[]): NewTensor => ({
   read: () => E.right(new Uint8Array(Float64Array.from(losses).buffer)),
 })
 
-const headText = ({ step, identity, settings, counted, totals }: SavedRun, tensors: Head['tensors']): string => {
-  const head: Head = {
-    format: 'spillway-checkpoint',
-    version: 1,
-    step,
-    identity,
-    settings,
-    countedBefore: Object.fromEntries(counted),
-    totals,
-    tensors,
-  }
-  return `${JSON.stringify(headCodec.encode(head), null, 2)}\n`
+const DIGEST = /"digest": "([0-9a-f]{64})"(?=\n\}\n$)/
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+/** Ends with the digest of all its text but the digest. */
+const headText = ({ counted, losses: _, ...run }: SavedRun, tensors: Head['tensors']): string => {
+  const common = { ...run, countedBefore: Object.fromEntries(counted), tensors, digest: '' }
+  const head: Head = { format: 'spillway-checkpoint', version: 2, ...common }
+  const text = `${JSON.stringify(headCodec.encode(head), null, 2)}\n`
+  return text.replace('"digest": ""', `"digest": "${sha256(text)}"`)
 }
+
+const matchesItself = (text: string): boolean => sha256(text.replace(DIGEST, '"digest": ""')) === DIGEST.exec(text)?.[1]
 
 export const saveCheckpoint = (
   directory: string,
@@ -127,7 +135,7 @@ export const saveCheckpoint = (
   store: StateReader,
 ): Either<SpillwayError, void> => {
   const file = `${stem(run.step)}.safetensors`
-  const values = asTensors([...state.weights, ...state.optimizer], store)
+  const values = asTensors([...state.weights, ...state.optimizer], store, run.step)
   return pipe(
     writeTensors(join(directory, file), [...values, ...counterTensors(state, run.counted, run.step), lossTensor(run.losses)], {
       format: 'pt',
@@ -147,12 +155,19 @@ const digestOf = (path: string): Either<SpillwayError, Written> =>
     return E.right({ bytes, sha256: hash.digest('hex') })
   })
 
-const readHead = (path: string, step: number): Either<string, Head> =>
+const readHead = (path: string, step: number): Either<string, AnyHead> =>
   pipe(
     readText('checkpoint', path),
     E.mapLeft(errorText),
-    E.flatMap((text) => E.mapLeft(() => 'it is not JSON')(J.parse(text))),
-    E.flatMap(decodedOr(headCodec, 'it is not a checkpoint of this version')),
+    E.bindTo('text'),
+    E.bind('json', ({ text }) => E.mapLeft(() => 'it is not JSON')(J.parse(text))),
+    E.bind('head', ({ json }) => decodedOr(t.union([headCodec, olderCodec]), 'it is not a checkpoint of version 1 or 2')(json)),
+    E.filterOrElse(
+      // A digest that is there counts, whatever version the text claims.
+      ({ head, text }) => (head.version === 1 ? !text.includes('"digest"') : matchesItself(text)),
+      () => 'it does not have the digest that was written',
+    ),
+    E.map(({ head }) => head),
     E.filterOrElse(
       (head) => head.step === step && head.tensors.file === `${stem(step)}.safetensors`,
       () => 'its step is not the one of its name',
@@ -191,9 +206,10 @@ const readCheckpoint = (directory: string, step: number): Either<string, Checkpo
     E.bind('path', ({ head }) => asWritten(directory, head.tensors)),
     E.bind('file', ({ path }) => E.mapLeft(errorText)(openTensors('checkpoint', path))),
     E.bind('losses', ({ file }) => readLosses(file, step)),
-    E.map(({ head: { identity, totals, countedBefore }, file, losses }) => ({
+    E.map(({ head, head: { identity, totals, countedBefore }, file, losses }) => ({
       step,
       identity,
+      circumstances: head.version === 1 ? undefined : head.circumstances,
       losses,
       counted: new Map(Object.entries(countedBefore)),
       totals,
@@ -231,6 +247,18 @@ const WORDS: Readonly<Record<keyof RunIdentity, string>> = {
   weights: 'starting weights',
   algorithms: 'choice of algorithms',
   device: 'device',
+}
+
+/** What of the circumstances is not as it was, in words; '' where all is. */
+export const elsewhere = (there: Circumstances, here: Circumstances): string =>
+  (Object.keys(here) as (keyof Circumstances)[])
+    .filter((k) => there[k] !== here[k])
+    .map((k) => `${CIRCUMSTANCES[k]} ${there[k]} there and ${here[k]} here`)
+    .join('; ')
+const CIRCUMSTANCES: Readonly<Record<keyof Circumstances, string>> = {
+  processor: 'the processor is',
+  threads: 'threads are',
+  libraries: 'libraries are',
 }
 
 /** The run that goes on from here, or why this is another one. */

@@ -53,6 +53,8 @@ export interface StepsToRun {
   readonly steps: number
   readonly seed: number
   readonly data: DataSource
+  /** Whether an early end is one after a whole step, as it was asked for, and no failure. */
+  readonly finishing?: () => boolean
   readonly onProgress: (p: DeviceProgress) => void
 }
 
@@ -79,6 +81,8 @@ export interface DeviceSession extends StateStore {
   readonly run: (s: StepsToRun) => Promise<Either<SpillwayError, RunMetrics>>
   /** Ends the run within a step. */
   readonly cancel: () => void
+  /** Ends the run after the step at hand. */
+  readonly finish: () => void
   readonly dispose: () => void
 }
 
@@ -142,7 +146,7 @@ const runOn = async (
       s.onProgress(progressOf(p)),
     )
     if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, o.threads)
-    return metrics.cancelled
+    return metrics.cancelled && !s.finishing?.()
       ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })
       : right(metricsOf(metrics))
   } catch (e) {
@@ -194,6 +198,7 @@ const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions): DeviceSe
     initialise: (seed) => onDevice(() => kept.forEach((v) => s.init(v.name, seed))),
     run: (steps) => runOn(s, staged, o, steps),
     cancel: () => s.cancel('now'),
+    finish: () => s.cancel('step'),
     dispose: () => s.dispose(),
   }
 }

@@ -1,6 +1,7 @@
 // Training: a model's plan run for a number of steps. In: a model, its staged plan, data and settings. Out: TrainResult, or
 // an error as data. Invariant: after every chunk of steps the checkpoint on disk is whole, so that whatever ends the run
 // (an error, a signal, a kill) `resume` goes on from the last one, bit for bit.
+import { cpus } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -9,6 +10,8 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
 import {
   type Checkpoint,
+  type Circumstances,
+  elsewhere,
   findCheckpoint,
   holdsCheckpoints,
   prepareDirectory,
@@ -17,6 +20,9 @@ import {
   sameRun,
   saveCheckpoint,
 } from './checkpoint'
+import { loadNative, tryLoadNative } from '../device/native'
+import { contentOf } from '../files/content'
+import { type Lock, lockFolder } from '../files/lock'
 import { type DataFiles, openData, sampleCount } from '../files/samples'
 import {
   type DataSource,
@@ -35,7 +41,7 @@ import { PeakMemory } from '../machine/memory'
 import { tierOf } from '../machine/tier'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import type { Staged } from '../stage/stage'
-import { openStepLog, type StepLog } from './steplog'
+import { openStepLog, type StepLine, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { type Counted, type LoadedWeights, loadWeights, modelState, type ModelState } from './weights'
 
@@ -68,11 +74,23 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
   /** A folder that gets a line of JSON for every step. @example train(net, plan, { steps: 100, log: 'runs/first' }) */
   readonly log?: string
   /**
+   * What becomes of a run whose loss is not finite; default: it ends, and nothing of it is saved.
+   *
+   * @example train(net, plan, { steps: 100, onNonfinite: 'continue' })
+   */
+  readonly onNonfinite?: 'end' | 'continue'
+  /**
    * Ends the run within a step; the last checkpoint stays.
    *
    * @example train(net, plan, { steps: 100, signal: AbortSignal.timeout(60_000) })
    */
   readonly signal?: AbortSignal
+  /**
+   * Ends the run after the step at hand, saved in checkpointDir: a time limit, a scheduler's warning.
+   *
+   * @example train(net, plan, { steps: 100, checkpointDir: 'state', stop: AbortSignal.timeout(3 * 3600_000) })
+   */
+  readonly stop?: AbortSignal
   /**
    * Told of every tile and every step.
    *
@@ -97,6 +115,7 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   const odd = (Object.keys(LEAST) as (keyof typeof LEAST)[]).find((k) => !isLegal(k))
   if (odd) return E.left(usage(`${odd} is ${o[odd]}; legal are whole numbers of at least ${LEAST[odd]}`))
   if (o.checkpointDir) return E.right(o)
+  if (o.stop) return E.left(usage('stop needs a checkpoint directory to save the run in'))
   if (o.resume) return E.left(usage('resume needs a checkpoint directory to resume from'))
   return o.checkpointEvery === undefined ? E.right(o) : E.left(usage('checkpointEvery needs a checkpoint directory'))
 }
@@ -108,81 +127,122 @@ const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
 
 interface Data {
   readonly source: DataSource
-  readonly words: string
+  /** What the data are, for the run's identity. */
+  readonly content: string
+  /** The same as checkpoints of version 1 say it: where the data lie. */
+  readonly place: string
 }
 
 const dataOf = ({ plan: { graph } }: Staged, o: TrainOptions): Either<SpillwayError, Data> => {
   if (o.data !== undefined)
     return pipe(
       openData(o.data, graph),
-      E.map((files) => ({ source: { kind: 'files', files }, words: dataWords(files) })),
+      E.bindTo('files'),
+      // A run that is not kept has no identity to compare.
+      E.bind('content', ({ files }) => (o.checkpointDir === undefined ? E.right('') : contentOf(files))),
+      E.map(({ files, content }) => ({ source: { kind: 'files', files }, content, place: placeOf(files) })),
     )
   const samples = o.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]!
-  return E.right({ source: { kind: 'synthetic', samples }, words: `synthetic, ${samples} samples` })
+  const content = `synthetic, ${samples} samples`
+  return E.right({ source: { kind: 'synthetic', samples }, content, place: content })
 }
 
-const dataWords = (files: DataFiles): string => {
+const placeOf = (files: DataFiles): string => {
   const [first = []] = files.values()
   return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
 }
 
-/** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
-const startingPoint = (o: TrainOptions, identity: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
-  const directory = o.checkpointDir
-  if (directory === undefined) return E.right(undefined)
-  if (!o.resume && holdsCheckpoints(directory))
-    return E.left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
-  return pipe(
-    prepareDirectory(directory),
-    E.flatMap(() => newest(directory, o, identity)),
+/** What the bits of a run depend on beside its identity. */
+const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Either<SpillwayError, Circumstances> =>
+  pipe(
+    tryLoadNative(),
+    E.map((native) => {
+      const { threads, oneDnn = 'none' } = native.deviceInfo()
+      return { processor: cpus()[0]?.model ?? 'unknown', threads: o.threads ?? threads, libraries: `oneDNN ${oneDnn}` }
+    }),
+    E.map((here) => {
+      if (device.name !== 'cuda') return here
+      const { device: processor, driver, libraries } = loadNative().deviceFacts('cuda')
+      return { ...here, processor, libraries: `driver ${driver}, ${libraries}` }
+    }),
   )
-}
 
-const newest = (directory: string, o: TrainOptions, identity: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
-  const mismatch = (reason: string): SpillwayError => ({ tag: 'CheckpointMismatch', directory, reason })
-  const { checkpoint, refused } = findCheckpoint(directory)
-  refused.forEach((r) => o.onNote?.(`${directory}: ${r}`))
-  if (!checkpoint)
-    return refused.length ? E.left(mismatch(`no checkpoint in it is whole: ${refused.join('; ')}`)) : E.right(undefined)
-  if (checkpoint.step > o.steps)
-    return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
-  // Weights that a run started from matter no more once it has a checkpoint.
-  const { weights } = o.weights === undefined ? checkpoint.identity : identity
-  return pipe(
-    sameRun(checkpoint.identity, { ...identity, weights }),
-    E.bimap(mismatch, () => checkpoint),
-  )
-}
-
-/** A run that may begin. */
-interface Start {
+/** A run that is ready for its checkpoint folder. */
+interface Ready {
   readonly staged: Staged
   readonly options: TrainOptions
   readonly data: Data
   readonly state: ModelState
+  readonly circumstances: Circumstances
+}
+
+/** `model` is checked against the plan when it is given. */
+const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOptions): Either<SpillwayError, Ready> =>
+  pipe(
+    checkedOptions(o),
+    E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
+    E.tap(() => runsHere(staged)),
+    E.bindTo('options'),
+    E.bind('data', () => dataOf(staged, o)),
+    E.bind('circumstances', () => circumstancesOf(staged, o)),
+    E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
+  )
+
+/** A run that may begin: its checkpoint folder, if it has one, is its own. */
+interface Start extends Ready {
   readonly identity: RunIdentity
   readonly from: Checkpoint | undefined
 }
 
-/** `model` is checked against the plan when it is given. */
-const startOf = (model: Trainable | undefined, staged: Staged, options: TrainOptions): Either<SpillwayError, Start> =>
-  pipe(
-    checkedOptions(options),
-    E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
-    E.tap(() => runsHere(staged)),
-    E.flatMap(() => dataOf(staged, options)),
-    E.bindTo('data'),
-    E.let('asked', ({ data }) => identityOf(staged, seedOf(options), data.words, options.weights)),
-    E.bind('from', ({ asked }) => startingPoint(options, asked)),
-    E.map(({ data, asked, from }) => ({
-      staged,
-      options,
-      data,
-      state: modelState(staged.plan.graph),
-      identity: from?.identity ?? asked,
-      from,
-    })),
+const NO_LOCK: Lock = { release: () => {} }
+const lockOf = ({ checkpointDir }: TrainOptions): Either<SpillwayError, Lock> =>
+  checkpointDir === undefined
+    ? E.right(NO_LOCK)
+    : pipe(
+        prepareDirectory(checkpointDir),
+        E.flatMap(() => lockFolder(checkpointDir)),
+      )
+
+/** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
+const startOf = (ready: Ready): Either<SpillwayError, Start> => {
+  const { staged, options: o, data } = ready
+  const asked = identityOf(staged, seedOf(o), data.content, o.weights)
+  return pipe(
+    o.checkpointDir === undefined ? E.right(undefined) : found(o.checkpointDir, ready, asked),
+    // Weights that a run started from matter no more once it has a checkpoint.
+    E.map((from) => ({ ...ready, from, identity: { ...asked, weights: from?.identity.weights ?? asked.weights } })),
   )
+}
+
+const found = (directory: string, ready: Ready, asked: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
+  const { options: o, data, circumstances } = ready
+  if (!o.resume)
+    return holdsCheckpoints(directory)
+      ? E.left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
+      : E.right(undefined)
+  const mismatch = (reason: string): SpillwayError => ({ tag: 'CheckpointMismatch', directory, reason })
+  const { checkpoint, refused } = findCheckpoint(directory)
+  refused.forEach((r) => o.onNote?.(`${directory}: ${r}`))
+  if (!checkpoint) {
+    if (refused.length) return E.left(mismatch(`no checkpoint in it is whole: ${refused.join('; ')}`))
+    o.onNote?.(`${directory} holds no checkpoint to resume: the run begins anew`)
+    return E.right(undefined)
+  }
+  if (refused.length) o.onNote?.(`${directory}: going on from step ${checkpoint.step}`)
+  if (checkpoint.step > o.steps)
+    return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
+  const differs = checkpoint.circumstances && elsewhere(checkpoint.circumstances, circumstances)
+  if (differs) o.onNote?.(`bits may differ from those of the run so far: ${differs}`)
+  const wanted = {
+    ...asked,
+    weights: o.weights === undefined ? checkpoint.identity.weights : asked.weights,
+    data: checkpoint.circumstances ? data.content : data.place,
+  }
+  return pipe(
+    sameRun(checkpoint.identity, wanted),
+    E.bimap(mismatch, () => checkpoint),
+  )
+}
 
 // ---------------------------------------------------------------- the run
 
@@ -190,6 +250,8 @@ interface RunningSession extends Start {
   readonly session: DeviceSession
   readonly log: StepLog
   readonly memory: PeakMemory
+  /** Of the run, the first step whose loss is not finite. */
+  readonly odd: { step?: number }
 }
 
 const NOTHING_LOADED: LoadedWeights = { counted: new Map(), extra: [] }
@@ -233,10 +295,30 @@ export const chunkFrom = (done: number, o: Pick<TrainOptions, 'steps' | 'checkpo
   return Math.min(o.steps, (Math.floor(done / every) + 1) * every) - done
 }
 
-/** The steps until the next checkpoint. */
+const notFinite = ({ checkpointDir }: TrainOptions, step: number, what: string): SpillwayError => ({
+  tag: 'Diverged',
+  step,
+  what,
+  ...(checkpointDir !== undefined && holdsCheckpoints(checkpointDir)
+    ? { resume: `the last checkpoint in ${checkpointDir} is of before that, and finite` }
+    : {}),
+})
+
+/** The steps until the next checkpoint; fewer when they are to stop. */
 const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError, RunMetrics> => {
   const { options: o, session, data, log } = run
-  let stepsSeen = done
+  const { odd } = run
+  let seen = done
+  const step = (p: StepLine): void => {
+    seen = p.step
+    log.step(p)
+    if (odd.step !== undefined || Number.isFinite(p.loss)) return
+    odd.step = p.step
+    if (o.onNonfinite === 'continue') o.onNote?.(`the loss of step ${p.step} is ${p.loss}: the run goes on as it was asked to`)
+    else session.cancel()
+  }
+  const ends = (): boolean => odd.step !== undefined && o.onNonfinite !== 'continue'
+  const diverged = (): SpillwayError => notFinite(o, odd.step!, 'its loss is not finite')
   return o.signal?.aborted
     ? TE.left(cancelled(o, done))
     : pipe(
@@ -246,30 +328,40 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
             steps: chunkFrom(done, o),
             seed: seedOf(o),
             data: data.source,
+            finishing: () => o.stop?.aborted === true && o.signal?.aborted !== true && !ends(),
             onProgress: (p) => {
-              if (p.kind === 'step') {
-                stepsSeen = p.step
-                log.step(p)
-              }
+              if (p.kind === 'step') step(p)
               o.onProgress?.(p)
             },
           }),
-        TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelled(o, stepsSeen) : e)),
+        TE.mapLeft((e) => (ends() ? diverged() : e.tag === 'Cancelled' ? cancelled(o, seen) : e)),
+        TE.filterOrElse(
+          () => !ends(),
+          () => diverged(),
+        ),
       )
 }
 
 const saved = (run: RunningSession, counted: Counted, totals: Totals): Either<SpillwayError, void> => {
-  const { options: o, identity, state, session, staged } = run
+  const { options: o, identity, circumstances, state, session, staged } = run
   const { strategy, budgetBytes } = staged.plan
   const { losses } = totals
-  return o.checkpointDir === undefined
-    ? E.right(undefined)
-    : saveCheckpoint(
-        o.checkpointDir,
-        { step: losses.length, identity, settings: { strategy, budgetBytes }, losses, counted, totals },
-        state,
-        session,
-      )
+  if (o.checkpointDir === undefined) return E.right(undefined)
+  const settings = { strategy, budgetBytes }
+  return pipe(
+    saveCheckpoint(
+      o.checkpointDir,
+      { step: losses.length, identity, circumstances, settings, losses, counted, totals },
+      state,
+      session,
+    ),
+    E.orElse((e) => {
+      if (e.tag !== 'Diverged') return E.left(e)
+      if (o.onNonfinite !== 'continue') return E.left(notFinite(o, e.step, e.what))
+      o.onNote?.(`no checkpoint of step ${e.step}: ${e.what}`)
+      return E.right(undefined)
+    }),
+  )
 }
 
 const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
@@ -279,11 +371,20 @@ const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEithe
     TE.tap((now) => TE.fromEither(saved(run, counted, now))),
   )
 
+const stopped = ({ stop, checkpointDir }: TrainOptions, stepsDone: number): SpillwayError => {
+  const why: unknown = stop?.reason
+  return { tag: 'Stopped', stepsDone, why: why instanceof Error ? why.message : String(why), directory: checkpointDir ?? '' }
+}
+
 const chunks =
   (run: RunningSession, counted: Counted): TaskEither<SpillwayError, Totals> =>
   async () => {
-    let totals: Either<SpillwayError, Totals> = E.right(run.from ? { ...run.from.totals, losses: run.from.losses } : NO_STEPS)
-    while (E.isRight(totals) && totals.right.losses.length < run.options.steps) totals = await chunk(run, counted, totals.right)()
+    const { options: o, from } = run
+    let totals: Either<SpillwayError, Totals> = E.right(from ? { ...from.totals, losses: from.losses } : NO_STEPS)
+    while (E.isRight(totals) && totals.right.losses.length < o.steps) {
+      if (o.stop?.aborted) return E.left(stopped(o, totals.right.losses.length))
+      totals = await chunk(run, counted, totals.right)()
+    }
     return totals
   }
 
@@ -310,17 +411,22 @@ const sampled = (): Either<never, PeakMemory> => {
   return E.right(new PeakMemory().start())
 }
 
-/** A session that a signal cancels. */
+/** A session that signals end. */
 const opened = (staged: Staged, o: TrainOptions): Either<SpillwayError, DeviceSession> =>
   pipe(
     openDevice(staged, { ...o, tier: tierOf(o.spill) }),
-    E.tap((session) => E.right(o.signal?.addEventListener('abort', session.cancel))),
+    E.tap((session) => {
+      o.signal?.addEventListener('abort', session.cancel)
+      o.stop?.addEventListener('abort', session.finish)
+      return E.right(session)
+    }),
   )
 
 const onDevice = (start: Start): TaskEither<SpillwayError, TrainResult> => {
   const { staged, options: o, from } = start
   const closed = (session: DeviceSession): void => {
     o.signal?.removeEventListener('abort', session.cancel)
+    o.stop?.removeEventListener('abort', session.finish)
     session.dispose()
   }
   return using(
@@ -334,7 +440,7 @@ const onDevice = (start: Start): TaskEither<SpillwayError, TrainResult> => {
           using(
             () => openStepLog(o.log, from?.step ?? 0),
             (log) => log.close(),
-            (log) => performed({ ...start, session, log, memory }),
+            (log) => performed({ ...start, session, log, memory, odd: {} }),
           ),
       ),
   )
@@ -347,9 +453,21 @@ export const trainTask = (
   o: TrainOptions,
 ): TaskEither<SpillwayError, TrainResult> =>
   pipe(
-    TE.fromIOEither(() => startOf(model, staged, o)),
-    TE.flatMap((start) =>
-      start.from?.step === o.steps ? TE.fromEither(finishedResult(staged, start.from, start.state, o.save)) : onDevice(start),
+    TE.fromIOEither(() => readyOf(model, staged, o)),
+    TE.flatMap((ready) =>
+      using(
+        () => lockOf(o),
+        (lock) => lock.release(),
+        () =>
+          pipe(
+            TE.fromIOEither(() => startOf(ready)),
+            TE.flatMap((start) =>
+              start.from?.step === o.steps
+                ? TE.fromEither(finishedResult(staged, start.from, start.state, o.save))
+                : onDevice(start),
+            ),
+          ),
+      ),
     ),
   )
 

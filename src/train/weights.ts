@@ -56,8 +56,29 @@ export const modelState = (graph: Graph): ModelState => {
 
 const storedType = (v: Value): TensorType => (v.dtype === 'f64' ? 'F64' : v.dtype === 'f32' ? 'F32' : 'I32')
 
-export const asTensors = (values: readonly Value[], store: StateReader): readonly NewTensor[] =>
-  values.map((v) => ({ name: v.name, type: storedType(v), shape: v.shape, read: () => store.read(v.name) }))
+/** Whether a value's bytes hold a NaN or an infinity. */
+const hasOdd = (bytes: Uint8Array, { dtype }: Value): boolean => {
+  if (dtype === 'i32') return false
+  const Numbers = dtype === 'f64' ? Float64Array : Float32Array
+  const { buffer, byteOffset, length } = bytes.byteOffset % Numbers.BYTES_PER_ELEMENT === 0 ? bytes : bytes.slice()
+  return !new Numbers(buffer as ArrayBuffer, byteOffset, length / Numbers.BYTES_PER_ELEMENT).every(Number.isFinite)
+}
+
+/** For a file: numbers that are not finite never take the place of finite ones. */
+export const asTensors = (values: readonly Value[], store: StateReader, step: number): readonly NewTensor[] =>
+  values.map((v) => ({
+    name: v.name,
+    type: storedType(v),
+    shape: v.shape,
+    read: () =>
+      pipe(
+        store.read(v.name),
+        E.filterOrElseW(
+          (bytes) => !hasOdd(bytes, v),
+          (): SpillwayError => ({ tag: 'Diverged', step, what: `'${v.name}' holds numbers that are not finite` }),
+        ),
+      ),
+  }))
 
 // ---------------------------------------------------------------- counters
 
@@ -183,7 +204,7 @@ export const saveWeights = (
   before: Counted,
   steps: number,
 ): Either<SpillwayError, Written> =>
-  writeTensors(path, [...asTensors(state.weights, store), ...counterTensors(state, before, steps)], { format: 'pt' })
+  writeTensors(path, [...asTensors(state.weights, store, steps), ...counterTensors(state, before, steps)], { format: 'pt' })
 
 /** SHA-256 over name, shape and bytes of every parameter and running statistic, in sorted name order. */
 export const weightsSha256 = (state: ModelState, store: StateReader): Either<SpillwayError, string> => {

@@ -1,71 +1,23 @@
 // serial
 // timeout 900
 // Runs that are killed or interrupted at random moments, through the command line, as users meet it.
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { findCheckpoint } from '../../src/train/checkpoint'
-import { DEVICE } from './runs'
+import { ended, training } from './processes'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-kill-'))
 test.after(() => rmSync(root, { recursive: true }))
 
-const project = join(__dirname, '..', '..')
-const compiled = join(project, 'dist', 'src', 'cli.js')
-/** Compiled where the set-up has compiled it, since many processes start here. */
-const COMMAND = existsSync(compiled)
-  ? ['-r', require.resolve('../../scripts/testing/typescript'), compiled]
-  : ['-r', require.resolve('../../scripts/testing/typescript'), join(project, 'src', 'cli.ts')]
 const KILLS = 20
 const STEPS = 120
 
 const start = (checkpointDir: string, ...more: string[]): ChildProcess =>
-  spawn(
-    process.execPath,
-    [
-      ...COMMAND,
-      'train',
-      join(__dirname, 'killed-model.ts'),
-      '--device',
-      DEVICE,
-      '--algorithms',
-      'fixed',
-      '--seed',
-      '5',
-      '--steps',
-      String(STEPS),
-      '--checkpoint-dir',
-      checkpointDir,
-      '--checkpoint-every',
-      '1',
-      '--json',
-      ...more,
-    ],
-    { cwd: project },
-  )
-
-interface End {
-  readonly code: number | null
-  readonly signal: NodeJS.Signals | null
-  readonly out: string
-  readonly err: string
-}
-/** Waits for the end; `act` sees what was said so far. */
-const ended = (child: ChildProcess, act: (err: string) => void = () => {}): Promise<End> =>
-  new Promise((resolve) => {
-    let [out, err] = ['', '']
-    child.stdout!.on('data', (d: Buffer) => {
-      out += d.toString()
-    })
-    child.stderr!.on('data', (d: Buffer) => {
-      err += d.toString()
-      act(err)
-    })
-    child.on('close', (code, signal) => resolve({ code, signal, out, err }))
-  })
+  training('--seed', '5', '--steps', String(STEPS), '--checkpoint-dir', checkpointDir, '--checkpoint-every', '1', ...more)
 
 /**
  * Kills some steps after training has begun, at a moment within a step; every fifth time at any moment from the start on.

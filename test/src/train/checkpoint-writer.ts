@@ -1,5 +1,5 @@
 // A process that trains without arithmetic: after step n every number is n. Killed by checkpoint.test.ts.
-import { findCheckpoint, prepareDirectory, restore, saveCheckpoint } from '../../../src/train/checkpoint'
+import { findCheckpoint, prepareDirectory, restore, saveCheckpoint, type Circumstances } from '../../../src/train/checkpoint'
 import { NO_STEPS } from '../../../src/train/totals'
 import { modelState } from '../../../src/train/weights'
 import { MemoryStore, toyGraph } from '../toy'
@@ -13,6 +13,7 @@ export const identity = {
   algorithms: 'fixed',
   device: 'null',
 }
+export const circumstances: Circumstances = { processor: 'a processor', threads: 2, libraries: 'a library 1.0' }
 export const lossAt = (step: number): number => 1 / step
 
 const run = (directory: string): void => {
@@ -27,7 +28,12 @@ const run = (directory: string): void => {
     losses.push(lossAt(step))
     for (const v of [...state.weights, ...state.optimizer])
       store.write(v.name, new Uint8Array(Float32Array.from(store.numbers(v.name), (x) => x + 1).buffer))
-    saveCheckpoint(directory, { step, identity, settings: {}, losses, counted: new Map(), totals: NO_STEPS }, state, store)
+    saveCheckpoint(
+      directory,
+      { step, identity, circumstances, settings: {}, losses, counted: new Map(), totals: NO_STEPS },
+      state,
+      store,
+    )
   }
 }
 

@@ -17,7 +17,7 @@ import {
 } from '../../../src/train/checkpoint'
 import { NO_STEPS } from '../../../src/train/totals'
 import { modelState } from '../../../src/train/weights'
-import { identity, lossAt } from './checkpoint-writer'
+import { circumstances, identity, lossAt } from './checkpoint-writer'
 import { MemoryStore, toyGraph } from '../toy'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-checkpoint-'))
@@ -33,6 +33,7 @@ const save = (directory: string, step: number): void =>
     {
       step,
       identity,
+      circumstances,
       settings: { strategy: 'in-core' },
       losses: Array.from({ length: step }, (_, i) => lossAt(i + 1)),
       counted: new Map([['bn.num_batches_tracked', 40n]]),
@@ -112,6 +113,32 @@ for (const [what, damage] of Object.entries(damages))
     assert.match(found.refused[0]!, /^step-000000002\.json is refused: ./)
     assert.equal(numbersOf(at, found.checkpoint!), new Set([1]))
   })
+
+test('a thousand damages to the JSON: none is taken for whole', () => {
+  const at = folder()
+  prepareDirectory(at)
+  save(at, 1)
+  save(at, 2)
+  const path = join(at, 'step-000000002.json')
+  const text = readFileSync(path, 'utf8')
+  let random = 7
+  const below = (n: number): number => {
+    random = (random * 1103515245 + 12345) % 2 ** 31
+    return (random >> 8) % n
+  }
+  for (let i = 0; i < 1000; i++) {
+    const [from, other] = [below(text.length), String.fromCharCode(32 + below(95))]
+    const cut = [0, 1, 1, 1 + below(40)][i % 4]!
+    const damaged = text.slice(0, from) + (i % 4 === 3 ? '' : other) + text.slice(from + cut)
+    if (damaged === text) continue
+    writeFileSync(path, damaged)
+    const found = findCheckpoint(at)
+    assert.is(found.checkpoint?.step, 1, damaged)
+    assert.is(found.refused.length, 1)
+  }
+  writeFileSync(path, text.replace('"version": 2', '"version": 1'))
+  assert.is(findCheckpoint(at).checkpoint?.step, 1)
+})
 
 test('another run is refused in words', () => {
   const words = (wanted: RunIdentity): string =>

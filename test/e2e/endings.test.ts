@@ -1,0 +1,197 @@
+// serial
+// timeout 600
+// How runs end before their time: signals, time limits, losses that are not finite, folders of others; and what is left to go on from.
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { findCheckpoint } from '../../src/train/checkpoint'
+import { afterStep, type End, ended, training, trainingFrom } from './processes'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-endings-'))
+test.after(() => rmSync(root, { recursive: true }))
+let made = 0
+const folder = (): string => join(root, String(made++))
+
+const LONG = ['--steps', '4000']
+const errorOf = (e: End): { readonly tag: string; readonly message: string } => JSON.parse(e.out).error
+const resultOf = (e: End): { readonly weightsSha256: string; readonly losses: readonly number[] } => {
+  assert.is(e.code, 0, e.err)
+  return JSON.parse(e.out)
+}
+const noTrace = (e: End): void => assert.not.match(e.err, /\n\s+at .*:\d+:\d+/)
+
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const)
+  test(`${signal} ends a run with ${code}`, async () => {
+    const child = training(...LONG)
+    const end = await ended(
+      child,
+      afterStep(2, () => child.kill(signal)),
+    )
+    assert.is(end.code, code, end.err)
+    assert.is(errorOf(end).tag, 'Cancelled')
+    noTrace(end)
+  })
+
+test('a run under nohup does not end when its terminal goes', async () => {
+  const unreadable = openSync('/dev/null', 'w')
+  const child = trainingFrom(unreadable, '--steps', '12')
+  closeSync(unreadable)
+  resultOf(
+    await ended(
+      child,
+      afterStep(2, () => child.kill('SIGHUP')),
+    ),
+  )
+})
+
+test('a warning (SIGUSR1) and a time limit save the step at hand, end with 75, and the run goes on to the same bits', async () => {
+  const at = folder()
+  const run = ['--steps', '60', '--checkpoint-every', '60', '--checkpoint-dir', at, '--seed', '3']
+  const warned = training(...run)
+  const end = await ended(
+    warned,
+    afterStep(3, () => warned.kill('SIGUSR1')),
+  )
+  assert.is(end.code, 75, end.err)
+  assert.match(
+    errorOf(end).message,
+    /^stopped by SIGUSR1 after \d+ steps, all saved in .*: the same command with --resume goes on$/,
+  )
+  const first = findCheckpoint(at).checkpoint!.step
+  assert.ok(first >= 3 && first < 60)
+  // The process alone takes longer to start.
+  const limited = await ended(training(...run, '--resume', '--time-limit', '1s'))
+  assert.is(limited.code, 75, limited.err)
+  assert.match(errorOf(limited).message, /^stopped by the time limit of 1\.00 s after/)
+  assert.is(existsSync(join(at, 'lock.json')), false)
+  const rest = resultOf(await ended(training(...run, '--resume')))
+  const alone = resultOf(await ended(training('--steps', '60', '--seed', '3')))
+  assert.equal([rest.weightsSha256, rest.losses], [alone.weightsSha256, alone.losses])
+})
+
+test('a time limit without a folder to save in is refused at once', async () => {
+  const end = await ended(training('--time-limit', '3h'))
+  assert.is(end.code, 2)
+  assert.match(errorOf(end).message, /--time-limit needs --checkpoint-dir/)
+  const odd = await ended(training('--time-limit', 'soon'))
+  assert.match(errorOf(odd).message, /--time-limit: 'soon' is not a time: write 3h, 45m, 90s or 1h30m/)
+})
+
+// ---------------------------------------------------------------- not finite
+
+test('a loss that is not finite ends the run with 4 and the step; what was saved before stays', async () => {
+  const [at, weights] = [folder(), join(root, 'weights.safetensors')]
+  writeFileSync(weights, 'what was there')
+  const wild = ['--lr', '1e30', '--steps', '40', '--checkpoint-every', '1', '--checkpoint-dir', at, '--save', weights]
+  const end = await ended(training(...wild))
+  assert.is(end.code, 4, end.err)
+  assert.match(errorOf(end).message, /^step \d+: .*not finite, so nothing of it was saved/)
+  assert.is(readFileSync(weights, 'utf8'), 'what was there')
+  noTrace(end)
+  const { checkpoint, refused } = findCheckpoint(at)
+  assert.equal(refused, [])
+  assert.ok(!checkpoint || checkpoint.losses.every(Number.isFinite))
+})
+
+test('asked to, it goes on with one warning, and still writes nothing that is not finite', async () => {
+  const at = folder()
+  const end = await ended(training('--lr', '1e30', '--steps', '8', '--on-nonfinite', 'continue', '--checkpoint-dir', at))
+  assert.is(end.code, 0, end.err)
+  assert.is(end.err.match(/the run goes on as it was asked to/g)?.length, 1)
+  assert.ok((findCheckpoint(at).checkpoint?.step ?? 0) < 8)
+  assert.match(end.err, /note: no checkpoint of step 8: '.*' holds numbers that are not finite/)
+})
+
+// ---------------------------------------------------------------- folders
+
+test('two runs in one folder: the second is refused with 5; one that died is nobody', async () => {
+  const at = folder()
+  const run = [...LONG, '--checkpoint-dir', at]
+  const first = training(...run)
+  let second: Promise<End> | undefined
+  const end = await ended(
+    first,
+    afterStep(2, () => {
+      second = ended(training(...run, '--resume'))
+      void second.then(() => first.kill('SIGKILL'))
+    }),
+  )
+  assert.is(end.signal, 'SIGKILL')
+  const refused = await second!
+  assert.is(refused.code, 5, refused.err)
+  assert.match(errorOf(refused).message, new RegExp(`process ${first.pid} on ${hostname()} has written there since`))
+  assert.ok(existsSync(join(at, 'lock.json')))
+  const third = await ended(training('--steps', '2', '--checkpoint-dir', at, '--resume'))
+  assert.is(third.code, 0, third.err)
+  assert.match(third.err, /holds no checkpoint to resume: the run begins anew/)
+  assert.is(existsSync(join(at, 'lock.json')), false)
+})
+
+test('a lock of another machine is not judged; one that was cut off is nobody', async () => {
+  const at = folder()
+  mkdirSync(at)
+  const lock = join(at, 'lock.json')
+  const run = ['--steps', '1', '--checkpoint-dir', at, '--resume']
+  writeFileSync(lock, JSON.stringify({ host: 'elsewhere', boot: 'b', space: 's', pid: 1, began: '1', since: 'noon' }))
+  const end = await ended(training(...run))
+  assert.is(end.code, 5)
+  assert.match(errorOf(end).message, /process 1 on elsewhere has written there since noon; .* remove .*lock\.json/)
+  writeFileSync(lock, '{"host":"else')
+  assert.is((await ended(training(...run))).code, 0)
+})
+
+// ---------------------------------------------------------------- data
+
+/** A .npy file of the numbers 0, 1, 2, … */
+const npy = (shape: readonly number[], first: number): Uint8Array => {
+  const head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(', ')}), }`
+  const padded = `${head.padEnd(117)}\n`
+  const numbers = Float32Array.from({ length: shape.reduce((n, d) => n * d, 1) }, (_, i) => ((i + first) % 17) / 17)
+  return Buffer.concat([
+    Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, padded.length & 255, padded.length >> 8]),
+    Buffer.from(padded),
+    new Uint8Array(numbers.buffer),
+  ])
+}
+
+test('data are known by what they hold: moved they are the same, changed they are not', async () => {
+  const [at, here, there] = [folder(), folder(), folder()]
+  for (const [name, channels] of [
+    ['input', 3],
+    ['target', 4],
+  ] as const) {
+    mkdirSync(join(here, name), { recursive: true })
+    writeFileSync(join(here, name, 'a.npy'), npy([2, channels, 32, 32], 1))
+  }
+  const run = (steps: number, data: string, ...more: string[]): Promise<End> =>
+    ended(training('--steps', String(steps), '--checkpoint-dir', at, '--resume', '--data', data, ...more))
+  resultOf(await run(2, here))
+  renameSync(here, there)
+  const moved = await run(4, there, '--threads', '1')
+  resultOf(moved)
+  const other = folder()
+  cpSync(there, other, { recursive: true })
+  writeFileSync(join(other, 'target', 'a.npy'), npy([2, 4, 32, 32], 2))
+  const end = await run(6, other)
+  assert.is(end.code, 5, end.err)
+  assert.match(errorOf(end).message, /the run there is another one: data is '2 samples, sha256 .*' there/)
+})
+
+test.run()
