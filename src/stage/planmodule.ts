@@ -2,6 +2,7 @@
 // of the module; and from a module that was imported, the plan again, read as untrusted, verified, and of this model.
 // Invariant: what a module says in literals is derived from the plan that it carries, when it is written and when it is read.
 import { deflateSync, inflateSync } from 'node:zlib'
+import { isDeepStrictEqual } from 'node:util'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -135,7 +136,9 @@ const unpack = (module: PlanModule): Either<SpillwayError, Plan> =>
     E.flatMap(untrustedPlan),
   )
 
-const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
+/** Whatever the order of its fields. */
+const asJson = (a: unknown): unknown => JSON.parse(JSON.stringify(a))
+const sameJson = (a: unknown, b: unknown): boolean => isDeepStrictEqual(asJson(a), asJson(b))
 
 const misfit = (reason: string): SpillwayError => ({ tag: 'PlanFormat', at: 'the module', reason: `${reason}; stage again` })
 
