@@ -19,8 +19,9 @@ import { onDevice, orThrow } from '../errors/exceptions'
 import { callKey } from '../../staging/ops/callkey'
 import { nativeCall } from './operands'
 import { cpuBuild, type KeptProfile, openProfile, type Speeds } from './profile'
+import { isQuiet } from './quiet'
 import { asInSteps, learn } from './steptimes'
-import { callBytes, GPU_SAMPLES, sampleOf, type Timer, timer } from './timing'
+import { callBytes, CPU_SAMPLES, GPU_SAMPLES, type RoughTimes, sampleOf, type Timer, timer } from './timing'
 import { availableBytes } from './memory'
 import { type Tier, tierOf } from './tier'
 import { type KernelRequest, type Native, type NativeWay, tryLoadNative } from '../device/native'
@@ -137,6 +138,12 @@ interface Timed {
 }
 const timed = new Map<number, Timed>()
 
+/** Whether the machine is quiet is asked once a process. */
+const roughOf = ({ rough }: KeptProfile): RoughTimes => {
+  let quiet: boolean | undefined
+  return { seconds: rough, mayBeBetter: () => (quiet ??= isQuiet()) }
+}
+
 /** One profile a process for each number of threads: what was measured once, even with disturbance, is not measured again. */
 const timesOf = (native: Native, threads: number): Timed => {
   const known = timed.get(threads)
@@ -146,6 +153,8 @@ const timesOf = (native: Native, threads: number): Timed => {
     profile.measurements,
     (call, way, inPlace) => native.measure({ device: 'cpu', ...call, way, threads, inPlace }),
     'f32',
+    CPU_SAMPLES,
+    roughOf(profile),
   )
   timed.set(threads, { profile, times })
   return { profile, times }
@@ -239,6 +248,7 @@ const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
     (call, way) => asked(() => native.measure({ device: 'cuda', ...call, way, precision })),
     'f32',
     GPU_SAMPLES,
+    roughOf(profile),
   )
   const first = orNowhere(waysOf(native, 'cuda', { precision }, 1))
   const all = orNowhere(waysOf(native, 'cuda', { precision }))

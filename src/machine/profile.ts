@@ -12,26 +12,31 @@ import { attempt } from '../errors/exceptions'
 import { writeWholeText } from '../files/whole'
 import type { DeviceInfo } from '../device/native'
 import { version } from '../files/version'
-import { watched } from './quiet'
+import { isQuiet, watched } from './quiet'
 import { forgetOldest, type StepTimes } from './steptimes'
 import type { Measurements } from './timing'
 
-const VERSION = 6
+const VERSION = 7
+
+const linksCodec = t.record(
+  t.string,
+  t.strict({
+    outBytesPerSecond: positive,
+    inBytesPerSecond: positive,
+    fullDuplex: t.boolean,
+    beside: t.strict({ copies: positive, calls: positive }),
+  }),
+)
 
 const profileCodec = t.strict({
   format: t.literal('spillway-profile'),
   version: t.literal(VERSION),
   machine: t.string,
   /** By lower tier: memory, pinned memory, or the file system of a spill file. */
-  links: t.record(
-    t.string,
-    t.strict({
-      outBytesPerSecond: positive,
-      inBytesPerSecond: positive,
-      fullDuplex: t.boolean,
-      beside: t.strict({ copies: positive, calls: positive }),
-    }),
-  ),
+  links: linksCodec,
+  /** Links and calls that were measured beside something else: they serve until the machine is quiet. */
+  roughLinks: linksCodec,
+  roughSeconds: t.record(t.string, positive),
   /** Of calls by themselves, and what the last few runs told of calls in steps. */
   seconds: t.record(t.string, positive),
   inSteps: t.record(t.string, t.readonlyArray(positive)),
@@ -41,6 +46,8 @@ export type Speeds = t.TypeOf<typeof profileCodec>['links'][string]
 interface Profile {
   readonly links: Map<string, Speeds>
   readonly measurements: Measurements
+  readonly roughLinks: Map<string, Speeds>
+  readonly rough: Measurements
   readonly inSteps: StepTimes
 }
 
@@ -72,26 +79,34 @@ const removeOldest = (folder: string, own: string): void => {
 const stored = (machine: string): Profile | undefined => {
   const read = profileCodec.decode(attempt((): unknown => JSON.parse(readFileSync(fileOf(machine), 'utf8'))))
   if (isLeft(read) || read.right.machine !== machine) return undefined
-  const { links, seconds, inSteps } = read.right
+  const { links, seconds, roughLinks, roughSeconds, inSteps } = read.right
   return {
     links: new Map(Object.entries(links)),
     measurements: new Map(Object.entries(seconds)),
+    roughLinks: new Map(Object.entries(roughLinks)),
+    rough: new Map(Object.entries(roughSeconds)),
     inSteps: new Map(Object.entries(inSteps)),
   }
 }
+
+const withRough = (known: ReadonlyMap<string, unknown>, rough: ReadonlyMap<string, unknown>): string =>
+  rough.size === 0 ? `${known.size}` : `${known.size} + ${rough.size} rough`
 
 /** What is kept for a machine, in words. */
 export const profileWords = (build: string, threads: number): string => {
   const machine = machineText(build, threads)
   const profile = stored(machine)
   const known = profile
-    ? `${profile.measurements.size} call times, ${profile.inSteps.size} in steps, and ${profile.links.size} links in ${fileOf(machine)}`
+    ? `${withRough(profile.measurements, profile.rough)} call times, ${profile.inSteps.size} in steps, and ` +
+      `${withRough(profile.links, profile.roughLinks)} links in ${fileOf(machine)}`
     : 'nothing is measured yet'
   return `${machine}: ${known}`
 }
 
 export interface KeptProfile {
   readonly measurements: Measurements
+  /** Those beside which something else ran. */
+  readonly rough: Measurements
   /** What steps have told (steptimes.ts). */
   readonly inSteps: StepTimes
   /** The speed of a link, measured when it is not known. */
@@ -142,27 +157,30 @@ export const speedsOf = (
   }
 }
 
-export const openProfile = (build: string, threads: number): KeptProfile => {
+export const openProfile = (build: string, threads: number, quietNow: () => boolean = isQuiet): KeptProfile => {
   const machine = machineText(build, threads)
-  const { links, measurements, inSteps }: Profile = stored(machine) ?? {
+  const { links, measurements, roughLinks, rough, inSteps }: Profile = stored(machine) ?? {
     links: new Map(),
     measurements: new Map(),
+    roughLinks: new Map(),
+    rough: new Map(),
     inSteps: new Map(),
   }
-  const before = links.size
+  let linksMeasured = false
   let inFile: StepTimes = new Map(inSteps)
-  /** Of this process: measured while something else was going on. */
-  const disturbed = new Map<string, Speeds>()
   return {
     measurements,
+    rough,
     inSteps,
-    isNew: () => links.size > before,
+    isNew: () => linksMeasured,
     link: (tier, measure) => {
-      const known = links.get(tier) ?? disturbed.get(tier)
+      const known = links.get(tier) ?? (linksMeasured || !quietNow() ? roughLinks.get(tier) : undefined)
       if (known) return known
       const { speeds, quiet } = speedsOf(measure)
-      const into = quiet ? links : disturbed
+      const into = quiet ? links : roughLinks
       into.set(tier, speeds)
+      if (quiet) roughLinks.delete(tier)
+      linksMeasured = true
       return speeds
     },
     save: () => {
@@ -170,6 +188,10 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
       const meanwhile = stored(machine)
       addMissing(measurements, meanwhile?.measurements)
       addMissing(links, meanwhile?.links)
+      addMissing(rough, meanwhile?.rough)
+      addMissing(roughLinks, meanwhile?.roughLinks)
+      for (const k of measurements.keys()) rough.delete(k)
+      for (const k of links.keys()) roughLinks.delete(k)
       takeLearnt(inSteps, inFile, meanwhile?.inSteps)
       forgetOldest(inSteps)
       inFile = new Map(inSteps)
@@ -179,6 +201,8 @@ export const openProfile = (build: string, threads: number): KeptProfile => {
         machine,
         links: Object.fromEntries(links),
         seconds: Object.fromEntries(measurements),
+        roughLinks: Object.fromEntries(roughLinks),
+        roughSeconds: Object.fromEntries(rough),
         inSteps: Object.fromEntries(inSteps),
       }
       // A read-only home only costs the next process a few seconds.

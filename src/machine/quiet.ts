@@ -28,3 +28,7 @@ export const watched = <A>(f: () => A): { readonly answer: A; readonly quiet: bo
   const seconds = Math.max(1e-3, (performance.now() - began) / 1000)
   return { answer, quiet: (after - busy - (ownSeconds() - own)) / seconds <= BUSY_PROCESSORS }
 }
+
+const GLANCE_MS = 50
+/** Whether others keep the machine busy right now. */
+export const isQuiet = (): boolean => watched(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, GLANCE_MS)).quiet

@@ -39,7 +39,7 @@ const workOf = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): num
 
 /**
  * The slowest that a call can be on a machine that has nothing else to do. What takes longer was disturbed: it counts as
- * this, and is not kept, so that a later process measures it anew.
+ * this, and as known roughly.
  */
 export const slowestSeconds = (kind: string, attrs: AnyAttrs, s: CallShapes, float: Float): number =>
   1e-4 + opDef(kind).flops(attrs, s) / (float === 'f32' ? 2e10 : 2e8) + callBytes(kind, s, float) / 5e8
@@ -177,15 +177,26 @@ export type Measure = (
   inPlace: number | undefined,
 ) => { readonly seconds: number; readonly quiet: boolean }
 
+/** Times of calls beside which something else ran: they serve until the machine is quiet. */
+export interface RoughTimes {
+  readonly seconds: Measurements
+  /** Whether the machine is quiet now, so that measuring again is worth it. */
+  readonly mayBeBetter: () => boolean
+}
+
+/** What one process spends on measuring again what is known roughly. */
+const BETTER_SECONDS = 1
+
 class MeasuringTimer implements Timer {
   private readonly seen = new Map<string, Seen[]>()
   private spent = 0
   private fresh = false
-  /** Estimates of this process: measured while something else was going on. */
-  private readonly disturbed = new Map<string, number>()
+  /** Roughly known calls that this process has measured itself: once must do. */
+  private readonly triedAgain = new Set<string>()
 
   constructor(
     private readonly known: Measurements,
+    private readonly rough: RoughTimes,
     private readonly measure: Measure,
     private readonly float: Float,
     private readonly limits: SampleLimits,
@@ -217,10 +228,23 @@ class MeasuringTimer implements Timer {
     this.spent += (performance.now() - t0) / 1000
     const slowest = this.limits.trusted ? Infinity : slowestSeconds(kind, attrs, sample, this.float)
     const keep = quiet && seconds <= slowest
-    if (keep) this.known.set(key, seconds)
-    else this.disturbed.set(key, Math.min(seconds, slowest))
-    this.fresh ||= keep
-    return Math.min(seconds, slowest)
+    this.triedAgain.add(key)
+    this.fresh = true
+    if (!keep) {
+      // Whatever else a machine does only takes away.
+      const best = Math.min(seconds, slowest, this.rough.seconds.get(key) ?? Infinity)
+      this.rough.seconds.set(key, best)
+      return best
+    }
+    this.known.set(key, seconds)
+    this.rough.seconds.delete(key)
+    return seconds
+  }
+
+  /** What was measured while something else ran; nothing where it may be measured better now. */
+  private roughly(key: string): number | undefined {
+    const better = !this.triedAgain.has(key) && this.spent <= BETTER_SECONDS
+    return better && this.rough.seconds.has(key) && this.rough.mayBeBetter() ? undefined : this.rough.seconds.get(key)
   }
 
   /** From the call of the same kind and way that is most like it. */
@@ -239,7 +263,7 @@ class MeasuringTimer implements Timer {
     const suffix = wayText(way, sample)
     const key = timeKey(kind, attrs, sample) + suffix
     const work = workOf(kind, attrs, sample, this.float)
-    const before = this.known.get(key) ?? this.disturbed.get(key)
+    const before = this.known.get(key) ?? this.roughly(key)
     if (before === undefined && this.spent > this.limits.patienceSeconds) {
       const estimate = this.estimated(kind + suffix, sample, work)
       if (estimate !== undefined) return estimate
@@ -252,5 +276,13 @@ class MeasuringTimer implements Timer {
   }
 }
 
-export const timer = (known: Measurements, measure: Measure, float: Float, limits: SampleLimits = CPU_SAMPLES): Timer =>
-  new MeasuringTimer(known, measure, float, limits)
+/** Where nothing was measured roughly before, and nothing of that is kept. */
+const ALL_ANEW = (): RoughTimes => ({ seconds: new Map(), mayBeBetter: () => false })
+
+export const timer = (
+  known: Measurements,
+  measure: Measure,
+  float: Float,
+  limits: SampleLimits = CPU_SAMPLES,
+  rough: RoughTimes = ALL_ANEW(),
+): Timer => new MeasuringTimer(known, rough, measure, float, limits)

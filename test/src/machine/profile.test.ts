@@ -66,6 +66,20 @@ test('what was measured is known to the same build and number of threads only', 
     assert.match(profileWords('build b', 2), /build b: nothing is measured yet$/)
   }))
 
+test('what was measured roughly is told apart, serves, and gives way to what was measured on a quiet machine', () =>
+  inCache(() => {
+    const words = (): string => profileWords('build r', 2).split(': ')[1]!
+    const busy = openProfile('build r', 2, () => false)
+    busy.rough.set('conv', 2e-3)
+    busy.save()
+    assert.match(words(), /^0 \+ 1 rough call times, 0 in steps, and 0 links in/)
+    const next = openProfile('build r', 2, () => false)
+    assert.is(next.rough.get('conv'), 2e-3)
+    next.measurements.set('conv', 1e-3)
+    next.save()
+    assert.match(words(), /^1 call times, 0 in steps/)
+  }))
+
 test('what another process has learnt from steps meanwhile stays, and what this one has learnt itself', () =>
   inCache(() => {
     const seed = openProfile('build a', 2)
