@@ -3,7 +3,6 @@
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { renderError, type StageError } from '../../staging/core/errors'
-import type { Holder } from '../files/lock'
 import { nearest } from './nearest'
 
 /** What a file is to us when it is refused. */
@@ -16,6 +15,16 @@ export interface TypeFault {
   readonly column: number
   readonly code: string
   readonly message: string
+}
+
+/** A process that writes into a folder: where it runs, and what tells it from a later one of its number. */
+export interface FolderHolder {
+  readonly host: string
+  readonly boot: string
+  readonly space: string
+  readonly pid: number
+  readonly began: string
+  readonly since: string
 }
 
 /**
@@ -36,7 +45,7 @@ export type SourceError =
   | { readonly tag: 'TypesRefused'; readonly file: string; readonly typescript: string; readonly faults: readonly TypeFault[] }
   | { readonly tag: 'WeightsMismatch'; readonly file: string; readonly problems: readonly string[] }
   | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
-  | ({ readonly tag: 'FolderLocked'; readonly directory: string } & Holder)
+  | ({ readonly tag: 'FolderLocked'; readonly directory: string } & FolderHolder)
   | { readonly tag: 'AddonMissing'; readonly reason: string }
   | { readonly tag: 'DeviceFailed'; readonly reason: string }
   | { readonly tag: 'Diverged'; readonly step: number; readonly what: string; readonly resume?: string }

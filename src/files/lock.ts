@@ -11,12 +11,18 @@ import { constVoid, pipe } from 'fp-ts/function'
 import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
-import type { SpillwayError } from '../errors/errors'
+import type { FolderHolder, SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { temporaryName } from './whole'
 
-const holderCodec = t.strict({ host: t.string, boot: t.string, space: t.string, pid: t.number, began: t.string, since: t.string })
-export type Holder = t.TypeOf<typeof holderCodec>
+const holderCodec: t.Type<FolderHolder> = t.strict({
+  host: t.string,
+  boot: t.string,
+  space: t.string,
+  pid: t.number,
+  began: t.string,
+  since: t.string,
+})
 
 export const LOCK_FILE = 'lock.json'
 
@@ -32,7 +38,7 @@ const beganOf = (pid: number): string => {
   return fields[0] === 'Z' ? '' : (fields[19] ?? '')
 }
 
-const ourselves = (): Holder => ({
+const ourselves = (): FolderHolder => ({
   host: hostname(),
   boot: bootOf(),
   space: spaceOf(),
@@ -41,15 +47,15 @@ const ourselves = (): Holder => ({
   since: new Date().toISOString(),
 })
 
-const isDead = (h: Holder): boolean =>
+const isDead = (h: FolderHolder): boolean =>
   h.host === hostname() && (h.boot !== bootOf() || (h.space === spaceOf() && h.began !== beganOf(h.pid)))
 
 /** Who holds the folder; a lock that was cut off in the middle is nobody's. */
-const holderIn = (text: string): Holder | undefined =>
+const holderIn = (text: string): FolderHolder | undefined =>
   pipe(
     J.parse(text),
     E.flatMap(decodedOr(holderCodec, 'not a lock')),
-    E.getOrElse((): Holder | undefined => undefined),
+    E.getOrElse((): FolderHolder | undefined => undefined),
   )
 
 /** Takes a dead lock out of the way; one that came in its place meanwhile goes back. */
