@@ -9,7 +9,8 @@ const { installModelLoader } = require('./model-loader')
 const main = async (args) => {
   await setUpOrExit({ addon: false }, { json: args.includes('--json') })
   installModelLoader(ROOT)
-  const { main: commandLine } = require(path.join(ROOT, 'dist', 'src', 'cli.js'))
+  const { main: commandLine, watchStreams } = require(path.join(ROOT, 'dist', 'src', 'cli.js'))
+  watchStreams()
   process.exitCode = await commandLine(args)
 }
 

@@ -4,7 +4,7 @@
 import { Command, CommanderError } from 'commander'
 import { isLeft, left } from 'fp-ts/Either'
 import { type CommandName, COMMANDS } from './cli/commands'
-import { type Done, fail, type Output, outputFor, type Runner } from './cli/output'
+import { type Done, fail, type Output, outputFor, type Runner, watchStreams } from './cli/output'
 import { type SpillwayError, SpillwayException, usage } from './errors/errors'
 import { nearest } from './errors/nearest'
 import { version } from './files/version'
@@ -79,7 +79,10 @@ export const main = async (args: readonly string[]): Promise<number> => {
 const isSystemError = (e: unknown): e is NodeJS.ErrnoException =>
   e instanceof Error && typeof (e as NodeJS.ErrnoException).syscall === 'string'
 
-if (require.main === module)
+export { watchStreams }
+
+if (require.main === module) {
+  watchStreams()
   main(process.argv.slice(2)).then(
     (code) => {
       process.exitCode = code
@@ -89,3 +92,4 @@ if (require.main === module)
       process.exitCode = 1
     },
   )
+}

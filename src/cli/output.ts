@@ -1,5 +1,6 @@
 // Where a command's words go. In: --json or not. Out: one JSON object on stdout and everything else on stderr, or text for
 // people on stdout. Invariant: with --json, stdout holds exactly one object, whether the command worked or not.
+import { constants } from 'node:os'
 import type { Either } from 'fp-ts/Either'
 import { errorJson, errorText, exitCode, type SpillwayError } from '../errors/errors'
 
@@ -24,6 +25,19 @@ export const outputFor = (json: boolean): Output => {
     say: (text) => void stream.write(`${text}\n`),
     answer: (object, text) => void process.stdout.write(json ? jsonText(object) : text === '' ? '' : `${text}\n`),
   }
+}
+
+/**
+ * A reader that went away (`| head`) ends the command in silence, as it ends other programs; a full disk is said where it can be.
+ * What a run has saved by then stays.
+ */
+export const watchStreams = (): void => {
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', (e: NodeJS.ErrnoException) => {
+      if (e.code === 'EPIPE') process.exit(128 + constants.signals.SIGPIPE)
+      if (stream === process.stdout) process.stderr.write(`spillway: what it says cannot be written: ${e.message}\n`)
+      process.exit(1)
+    })
 }
 
 export const fail = (out: Output, e: SpillwayError): number => {
