@@ -14,3 +14,5 @@ target_include_directories(spillway SYSTEM PRIVATE ${NODE_API_DIR} ${ADDON_API_D
 target_compile_definitions(spillway PRIVATE NAPI_VERSION=9 NODE_ADDON_API_DISABLE_DEPRECATED NODE_ADDON_API_CPP_EXCEPTIONS
                            NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS)
 target_link_libraries(spillway PRIVATE spillway_core)
+target_link_options(spillway PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/exports.map)
+set_target_properties(spillway PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/exports.map)

@@ -11,7 +11,7 @@ namespace {
 
 void add_to(const View& y, const View& x) {
   each_run<2>({&y, &x}, [](Pointers<2> at, int64_t n) {
-    const auto [sum, term] = at;
+    float *const sum = at[0], *const term = at[1];
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) sum[i] += term[i];
   });
@@ -19,7 +19,7 @@ void add_to(const View& y, const View& x) {
 
 void add_pair(const View& y, const View& a, const View& b) {
   each_run<3>({&y, &a, &b}, [](Pointers<3> at, int64_t n) {
-    const auto [sum, left, right] = at;
+    float *const sum = at[0], *const left = at[1], *const right = at[2];
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) sum[i] = left[i] + right[i];
   });
@@ -69,7 +69,7 @@ struct AddRelu : PlainKernel {
     }
     with_rectifier(slope, [&c](auto rectifier) {
       each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [rectifier](Pointers<3> at, int64_t n) {
-        const auto [y, left, right] = at;
+        float *const y = at[0], *const left = at[1], *const right = at[2];
         const auto passing = rectifier;
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {

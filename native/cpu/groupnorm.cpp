@@ -82,7 +82,7 @@ struct GroupNormApply : Affine<3> {
       }
       const View x = image_of(c.ins[0], image), y = image_of(c.outs[0], image);
       each_pixel<2>({&y, &x}, [=](Pointers<2> at, int64_t first, int64_t n) {
-        const auto [to, from] = at;
+        float *const to = at[0], *const from = at[1];
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) to[i] = (from[i] - mean[first + i]) * scale[first + i] + shift[first + i];
       });
@@ -131,7 +131,7 @@ struct GroupNormBackwardData : Affine<4> {
       for (int64_t g = 0; g < a.groups; g++) group_coefficients(c, k, a, image, g);
       const View x = image_of(c.ins[0], image), dy = image_of(c.ins[1], image), dx = image_of(c.outs[0], image);
       each_pixel<3>({&dx, &x, &dy}, [=](Pointers<3> at, int64_t first, int64_t n) {
-        const auto [to, value, gradient] = at;
+        float *const to = at[0], *const value = at[1], *const gradient = at[2];
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
           to[i] = scale[first + i] * gradient[i] - offset[first + i] - (value[i] - mean[first + i]) * slope[first + i];

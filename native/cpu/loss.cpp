@@ -115,13 +115,13 @@ struct ElementLossBackward : PlainKernel {
     const auto slope = [scale, loss = ops::loss_of<Loss>(c.attrs)](float x, float t) { return scale * float(loss.slope(double(x), double(t))); };
     if (c.n_ins > 1)
       each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [slope](Pointers<3> at, int64_t n) {
-        const auto [dx, x, target] = at;
+        float *const dx = at[0], *const x = at[1], *const target = at[2];
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) dx[i] = slope(x[i], target[i]);
       });
     else
       each_run<2>({&c.outs[0], &c.ins[0]}, [slope, constant](Pointers<2> at, int64_t n) {
-        const auto [dx, x] = at;
+        float *const dx = at[0], *const x = at[1];
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) dx[i] = slope(x[i], constant);
       });

@@ -38,7 +38,7 @@ struct Multiply : PlainKernel {
   static void run(const KernelCall& c) {
     const View &y = c.outs[0], &x = c.ins[0];
     const auto product = [](Pointers<3> at, int64_t n) {
-      const auto [to, from, factor] = at;
+      float *const to = at[0], *const from = at[1], *const factor = at[2];
 #pragma omp simd
       for (int64_t i = 0; i < n; i++) to[i] = from[i] * factor[i];
     };

@@ -10,7 +10,7 @@ struct ParamGradSum : PlainKernel {
     const View& sum = c.outs[0];
     for (uint32_t i = 1; i < c.n_ins; i++)
       each_chunk<3>({&sum, i == 1 ? &c.ins[0] : &sum, &c.ins[i]}, [](Pointers<3> at, int64_t n) {
-        const auto [to, left, right] = at;
+        float *const to = at[0], *const left = at[1], *const right = at[2];
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) to[k] = left[k] + right[k];
       });

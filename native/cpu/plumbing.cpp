@@ -37,7 +37,7 @@ struct Copy : PlainKernel {
 struct MergeSum : PlainKernel {
   static void run(const KernelCall& c) {
     each_pair(c.outs[0], c.ins[0], [](Pointers<2> at, int64_t n) {
-      const auto [y, x] = at;
+      float *const y = at[0], *const x = at[1];
 #pragma omp simd
       for (int64_t i = 0; i < n; i++) y[i] += x[i];
     });

@@ -24,7 +24,7 @@ struct DropImages : PlainKernel {
       const float scale = float(1 / (1 - a.p));
       // What is dropped is zero, not a product with it: an infinity in it is dropped, too.
       each_run<2>({&to, &from}, [keep, scale](Pointers<2> at, int64_t n) {
-        const auto [kept, x] = at;
+        float *const kept = at[0], *const x = at[1];
         if (!keep) std::fill_n(kept, n, 0.0f);
         else
 #pragma omp simd

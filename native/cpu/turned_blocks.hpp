@@ -1,29 +1,38 @@
 // Sixteen rows of sixteen floats, turned around in registers. In: rows in memory. Out: their columns as rows. Where weights lie in
 // PyTorch's order and kernels want channels side by side, this reads and writes whole lines; floats one by one take several times as long.
 #pragma once
+#include <utility>
+
 #include "cpu/blocks.hpp"
 
 namespace spillway::cpu {
 
 using Square16 = Block[block_width];
 
+/// Lanes of two blocks side by side, by their numbers: those of the second count on from block_width.
+template <size_t... lanes>
+Block lanes_of(const Block& a, const Block& b) {
+#if __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(a, b, lanes...);
+#else
+  return __builtin_shuffle(a, b, (int __attribute__((vector_size(64)))){lanes...});
+#endif
+}
+
 /// Swaps, between blocks `step` apart, the lanes `step` apart.
-template <int step>
-void exchange(Square16& rows) {
-  using Lanes = int __attribute__((vector_size(64)));
-  Lanes low{}, high{};
-#pragma GCC unroll 16
-  for (int lane = 0; lane < block_width; lane++) {
-    low[lane] = lane & step ? block_width + (lane ^ step) : lane;
-    high[lane] = lane & step ? block_width + lane : lane | step;
-  }
+template <int step, size_t... lanes>
+void exchange(Square16& rows, std::index_sequence<lanes...>) {
 #pragma GCC unroll 16
   for (int row = 0; row < block_width; row++) {
     if (row & step) continue;
     const Block a = rows[row], b = rows[row | step];
-    rows[row] = __builtin_shuffle(a, b, low);
-    rows[row | step] = __builtin_shuffle(a, b, high);
+    rows[row] = lanes_of<(lanes & step ? block_width + (lanes ^ step) : lanes)...>(a, b);
+    rows[row | step] = lanes_of<(lanes & step ? block_width + lanes : lanes | step)...>(a, b);
   }
+}
+template <int step>
+void exchange(Square16& rows) {
+  exchange<step>(rows, std::make_index_sequence<block_width>());
 }
 
 inline void turn(Square16& rows) {

@@ -12,7 +12,7 @@ struct Unary : PlainKernel {
   static void run(const KernelCall& c) {
     ops::with_unary<F>(c.attrs, [&c](auto f) {
       each_run<2>({&c.outs[0], &c.ins[0]}, [f](Pointers<2> at, int64_t n) {
-        const auto [y, x] = at;
+        float *const y = at[0], *const x = at[1];
         const auto function = f;
         if constexpr (decltype(f)::simd_value)
 #pragma omp simd
@@ -29,7 +29,7 @@ struct UnaryBackward : PlainKernel {
   static void run(const KernelCall& c) {
     ops::with_unary<F>(c.attrs, [&c](auto f) {
       each_run<3>({&c.outs[0], &c.ins[0], &c.ins[1]}, [f](Pointers<3> at, int64_t n) {
-        const auto [dx, value, dy] = at;
+        float *const dx = at[0], *const value = at[1], *const dy = at[2];
         const auto function = f;
         if constexpr (decltype(f)::simd_gradient)
 #pragma omp simd
