@@ -9,6 +9,7 @@ const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
+const { mirror } = require('./setup/mirror')
 const { onPath } = require('./setup/system')
 
 const ROOT = path.dirname(__dirname)
@@ -22,34 +23,6 @@ const read = (file) => (fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : ''
 const output = (command, ...args) => spawnSync(command, args, { encoding: 'utf8', cwd: ROOT }).stdout?.trim() ?? ''
 
 // ---------------------------------------------------------------- what this system has
-
-const aptFiles = () => {
-  const folder = '/etc/apt/sources.list.d'
-  const more = fs.existsSync(folder) ? fs.readdirSync(folder).sort() : []
-  return ['/etc/apt/sources.list', ...more.map((name) => path.join(folder, name))].filter((file) =>
-    /\.(list|sources)$/.test(file),
-  )
-}
-
-/** `deb [options] URI SUITE …` in a .list, `URIs:` and `Suites:` in a stanza of a .sources. */
-const sources = (text) => [
-  ...[...text.matchAll(/^deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)/gm)].map(([, uri, suite]) => ({ uri, suites: [suite] })),
-  ...text.split(/\n\s*\n/).flatMap((stanza) => {
-    const field = (name) => new RegExp(`^${name}:\\s*(.+)$`, 'm').exec(stanza)?.[1].trim().split(/\s+/)
-    const uri = field('URIs')?.[0]
-    return uri === undefined ? [] : [{ uri, suites: field('Suites') ?? [] }]
-  }),
-]
-
-/** The mirror that this Debian itself comes from has the other releases, too. */
-const mirror = () => {
-  const release = read('/etc/os-release')
-  if (!/^ID="?debian"?$/m.test(release)) return undefined
-  const codename = /^VERSION_CODENAME="?(\w+)/m.exec(release)?.[1]
-  return aptFiles()
-    .flatMap((file) => sources(read(file)))
-    .find(({ suites }) => suites.includes(codename))?.uri
-}
 
 /** apt's settings for fetching, proxies among them. */
 const aptFetching = () =>

@@ -2,7 +2,7 @@
 // V100 of 16 GB behind PCIe in simulation; throws where something named here does not exist.
 import { isLeft } from 'fp-ts/Either'
 import { smallestOf } from '../../src/stage/sweep'
-import type { LocalMachine } from '../../src/machine/machine'
+import type { LocalMachine } from '../../src/machine/localmachine'
 import { compile } from '../../staging/compile'
 import { bytesOf, pagesIn } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'

@@ -38,7 +38,13 @@ const options: Options = {
 }
 
 const smallest = (c: Case, strategy: string): number => {
-  const staged = stageNamed(c.model, { image: [c.image, c.image], batch: c.batch, strategy, budget: PAGE_BYTES })
+  const staged = stageNamed(c.model, {
+    measure: 'first',
+    image: [c.image, c.image],
+    batch: c.batch,
+    strategy,
+    budget: PAGE_BYTES,
+  })
   if (isLeft(staged) && staged.left.tag === 'BudgetInfeasible') return staged.left.smallestBytes
   throw new Error(`${c.name}: a page was enough for ${strategy}`)
 }

@@ -23,6 +23,10 @@ export interface Case {
   readonly spill?: string
   /** Default: fp32. */
   readonly precision?: 'bf16'
+  /** Default: first. */
+  readonly measure?: 'first' | 'while'
+  /** Default: measured. */
+  readonly algorithms?: 'fixed'
   /** Of one request; the last is measured. */
   readonly stepsAtOnce?: number
   /** Whether the machine's profile learns from its steps; default: yes. */
@@ -48,8 +52,19 @@ export const CASES: readonly Case[] = [
 
 /** The plan of a case; in-core: everything kept, nothing tiled. */
 export const stagedCase = (c: Case, threads: number): StagedModel => {
-  const { image, batch, strategy = 'in-core', budgetBytes: budget, spill, precision } = c
-  const staged = stageNamed(c.model, { image: [image, image], batch, strategy, budget, spill, threads, precision })
+  const { image, batch, strategy = 'in-core', budgetBytes: budget, spill, precision, algorithms } = c
+  const measure = c.measure ?? 'first'
+  const staged = stageNamed(c.model, {
+    measure,
+    image: [image, image],
+    batch,
+    strategy,
+    budget,
+    spill,
+    threads,
+    precision,
+    algorithms,
+  })
   if (isRight(staged)) return staged.right
   throw new Error(`${c.name}: ${JSON.stringify(staged.left)}`)
 }

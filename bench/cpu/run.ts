@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util'
 import { type InBf16, measureBf16, showBf16 } from './bf16'
 import { CASES, type Case } from './cases'
 import { CHECKPOINTED, measureCheckpointing, showCheckpointing } from './checkpointing'
+import { COLD, type Cold, measureCold, plottedCold, showCold } from './cold'
 import { type InCore, measureInCore, showInCore } from './incore'
 import { LARGE, measureLarge, plottedLarge, showLarge } from './large'
 import { type Group, plot, type Timed, timesOf } from './plot'
@@ -83,6 +84,14 @@ const SUITES: Readonly<Record<string, Suite>> = {
     show: showTiles,
     title: 'Tiles one after the other, and one a core',
     plotted: plottedTiles,
+  }),
+  cold: suite({
+    cases: COLD,
+    measure: measureCold,
+    show: showCold,
+    means: (cases: readonly Cold[]) => ({ geomeanTimeRatio: geomean(cases.map((r) => r.timeRatio)) }),
+    title: 'Milliseconds of a training step, planned before and after measuring',
+    plotted: plottedCold,
   }),
   versions: suite({
     cases: CASES,

@@ -79,8 +79,8 @@ export interface PeerStep {
 }
 
 /** A script of this folder, in this checkout or in another one, as a process. */
-export const script = (name: string, args: readonly string[], root = ROOT): Talker =>
-  new Talker('node', ['-r', join(root, 'scripts/testing/typescript.js'), join(root, 'bench/cpu', name), ...args])
+export const script = (name: string, args: readonly string[], root = ROOT, env: Mode['env'] = {}): Talker =>
+  new Talker('node', ['-r', join(root, 'scripts/testing/typescript.js'), join(root, 'bench/cpu', name), ...args], env)
 
 export const ours = (c: Case, o: Options, graphFile = '', root = ROOT): Talker =>
   script('worker.ts', [JSON.stringify(c), String(o.threads), graphFile], root)

@@ -4,7 +4,7 @@
 // refuses names a smallest budget that is larger, is the same at every budget, and works. What does not hold is in `faults`.
 import { isLeft, isRight } from 'fp-ts/Either'
 import { smallestOf, sweep } from '../../src/stage/sweep'
-import type { LocalMachine } from '../../src/machine/machine'
+import type { LocalMachine } from '../../src/machine/localmachine'
 import { compile } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { renderError } from '../../staging/core/errors'

@@ -42,7 +42,7 @@ export const compareModel = (modelText: string, o: CompareOptions, out: Output):
   return pipe(
     E.traverseArray(knownStrategy)(wanted),
     E.flatMap(() => E.traverseArray(knownAllocator)(allocators ?? [])),
-    E.flatMap(() => prepareNamed(modelText, o)),
+    E.flatMap(() => prepareNamed(modelText, { measure: 'first', ...o })),
     E.flatMap(({ named, prepared: { machine, graph } }) => {
       out.say(HEAD)
       const sweep = { strategies: wanted, budgets, algorithms, spill, allocators }

@@ -3,7 +3,18 @@
 import { Command } from 'commander'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
 import { type CommandName, COMMANDS } from './commands'
-import { ALGORITHMS, choiceOption, countOption, durationOption, imageOption, listOption, PRECISIONS, sizeOption } from './options'
+import {
+  ALGORITHMS,
+  choiceOption,
+  countOption,
+  durationOption,
+  imageOption,
+  listOption,
+  MEASURING,
+  PRECISIONS,
+  sizeOption,
+} from './options'
+import type { Measuring } from '../machine/localmachine'
 import type { Runner } from './output'
 import { OWN_FLAGS } from './own'
 
@@ -27,6 +38,13 @@ const modelOptions = (c: Command): Command =>
       .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
       .option('--batch <n>', 'images a step', countOption('--batch')),
   ).option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS))
+
+const measuring = (c: Command, usual: Measuring): Command =>
+  c.option(
+    '--measure <when>',
+    `what this machine has not measured yet: first, or estimated now and measured while runs go on (default ${usual})`,
+    choiceOption('--measure', MEASURING),
+  )
 
 const BUDGET = ['--budget <size>', 'the hard cap on device memory: 512MiB, 11GiB, plain bytes', sizeOption('--budget')] as const
 
@@ -57,7 +75,7 @@ type Declare = (c: Command, run: Runner) => Command
 const DECLARED: Readonly<Record<CommandName, Declare>> = {
   models: (c, run) => c.action(() => run((out) => models().listModels(out))),
   plan: (c, run) =>
-    listing(planningOptions(c.argument(...MODEL)))
+    listing(measuring(planningOptions(c.argument(...MODEL)), 'first'))
       .option('--machine <name>', "this machine's cpu, ref, null or cuda, or a named one for simulation (default cpu)")
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write a typed plan module')
@@ -65,7 +83,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--trace <file>', 'write a trace for Perfetto')
       .action((model, o) => run((out) => plan().planModel(model, o, out))),
   train: (c, run) =>
-    planningOptions(c.argument(...MODEL))
+    measuring(planningOptions(c.argument(...MODEL)), 'while')
       .option('--plan <file>', 'a plan that was saved, instead of staging')
       .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
       .option('--data <path>', 'input/target pairs: a folder or a .safetensors file (default: synthetic)')
@@ -108,7 +126,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((file, o) => run((out) => check().checkFile(file, o, out))),
   verify: (c, run) => c.argument('<plan>', 'a plan file').action((file) => run((out) => verify().verifyFile(file, out))),
   compare: (c, run) =>
-    listing(modelOptions(c.argument(...MODEL)))
+    listing(measuring(modelOptions(c.argument(...MODEL)), 'first'))
       .option('--machine <name>', 'default cpu')
       .option(
         '--strategies <a,b>',

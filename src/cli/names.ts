@@ -7,7 +7,7 @@ import { optimizerNames } from '../../staging/ops/optimizer'
 import { strategies } from '../../staging/schedule/strategies'
 import { machineNames } from '../machine/machine'
 import { zooNames } from '../zoo'
-import { ALGORITHMS, PRECISIONS } from './options'
+import { ALGORITHMS, MEASURING, PRECISIONS } from './options'
 import { SHELLS } from './completion'
 
 const VALUES: Readonly<Record<string, () => readonly string[]>> = {
@@ -20,6 +20,7 @@ const VALUES: Readonly<Record<string, () => readonly string[]>> = {
   '--allocator': () => ALLOCATORS,
   '--allocators': () => ALLOCATORS,
   '--algorithms': () => ALGORITHMS,
+  '--measure': () => MEASURING,
   '--precision': () => PRECISIONS,
   '--loss': () => lossNames,
   '--optimizer': () => optimizerNames,

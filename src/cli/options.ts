@@ -10,6 +10,7 @@ import type { Precision } from '../../staging/devices'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
+import type { Measuring } from '../machine/localmachine'
 
 /** Commander hears of a text that is not legal by an exception. */
 const option =
@@ -79,6 +80,7 @@ export const listOption =
 // ---------------------------------------------------------------- what several commands take
 
 export const ALGORITHMS: readonly Algorithms[] = ['fixed', 'measured', 'fastest']
+export const MEASURING: readonly Measuring[] = ['first', 'while']
 export const PRECISIONS: readonly Precision[] = ['fp32', 'tf32', 'bf16']
 
 /** `weightDecay` is typed as --weight-decay. */

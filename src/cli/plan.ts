@@ -48,7 +48,7 @@ const write = ([what, path, text]: Asked): Either<SpillwayError, readonly string
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
   pipe(
-    stageNamed(model, o),
+    stageNamed(model, { measure: 'first', ...o }),
     E.bind('step', ({ named, staged: { plan } }) => elaboratedFor(named.model, plan)),
     E.flatMap(({ named, step, staged: { plan, timeline, staging } }) =>
       pipe(

@@ -6,6 +6,7 @@ import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { attempt } from '../errors/exceptions'
 
 const read = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
@@ -47,6 +48,10 @@ export const availableBytes = (): number => {
   rooms.push(groupRoom(v1('memory.limit_in_bytes'), v1('memory.usage_in_bytes'), v1('memory.stat'), 'total_inactive_file'))
   return Math.min(...rooms.filter((r): r is number => r !== undefined))
 }
+
+/** What the process itself takes beside the device: Node, libraries, kernels' code. */
+const OWN_BYTES = 512 * 1024 ** 2
+export const deviceBytes = (): number => Math.max(PAGE_BYTES, bytesOf(pagesIn(availableBytes() - OWN_BYTES)))
 
 // ---------------------------------------------------------------- what we take
 

@@ -109,8 +109,12 @@ export interface KeptProfile {
   readonly rough: Measurements
   /** What steps have told (steptimes.ts). */
   readonly inSteps: StepTimes
-  /** The speed of a link, measured when it is not known. */
-  readonly link: (tier: string, measure: () => Speeds) => Speeds
+  /** The speed of a link, measured when it is not known, or `stated` until there is time to measure it. */
+  readonly link: (tier: string, measure: () => Speeds, stated?: Speeds) => Speeds
+  /** Measures what was stated, where there are so many seconds for it. */
+  readonly measureLinks: (seconds: number) => void
+  /** Seconds that measuring links took. */
+  readonly linkSeconds: () => number
   /** Whether a link was measured. */
   readonly isNew: () => boolean
   /** Writes what was measured since. */
@@ -157,6 +161,9 @@ export const speedsOf = (
   }
 }
 
+/** What it takes to measure a link on a busy machine. */
+const LINK_SECONDS = 6
+
 export const openProfile = (build: string, threads: number, quietNow: () => boolean = isQuiet): KeptProfile => {
   const machine = machineText(build, threads)
   const { links, measurements, roughLinks, rough, inSteps }: Profile = stored(machine) ?? {
@@ -167,21 +174,34 @@ export const openProfile = (build: string, threads: number, quietNow: () => bool
     inSteps: new Map(),
   }
   let linksMeasured = false
+  let linkSeconds = 0
+  const stated = new Map<string, () => Speeds>()
+  const measured = (tier: string, measure: () => Speeds): Speeds => {
+    const began = performance.now()
+    const { speeds, quiet } = speedsOf(measure)
+    linkSeconds += (performance.now() - began) / 1000
+    const into = quiet ? links : roughLinks
+    into.set(tier, speeds)
+    if (quiet) roughLinks.delete(tier)
+    linksMeasured = true
+    return speeds
+  }
   let inFile: StepTimes = new Map(inSteps)
   return {
     measurements,
     rough,
     inSteps,
     isNew: () => linksMeasured,
-    link: (tier, measure) => {
-      const known = links.get(tier) ?? (linksMeasured || !quietNow() ? roughLinks.get(tier) : undefined)
+    linkSeconds: () => linkSeconds,
+    link: (tier, measure, unmeasured) => {
+      const known = links.get(tier) ?? (unmeasured || linksMeasured || !quietNow() ? roughLinks.get(tier) : undefined)
       if (known) return known
-      const { speeds, quiet } = speedsOf(measure)
-      const into = quiet ? links : roughLinks
-      into.set(tier, speeds)
-      if (quiet) roughLinks.delete(tier)
-      linksMeasured = true
-      return speeds
+      if (unmeasured) stated.set(tier, measure)
+      return unmeasured ?? measured(tier, measure)
+    },
+    measureLinks: (seconds) => {
+      for (const [tier, measure] of seconds > LINK_SECONDS ? stated : []) measured(tier, measure)
+      if (linksMeasured) stated.clear()
     },
     save: () => {
       // Another process may have measured meanwhile: what both know, both keep.

@@ -1,6 +1,6 @@
 // What steps have told of their calls. In: a plan, what each of its calls took in the quickest quiet step of a run, and the link on which its pages
-// moved. Out: plans whose calls take what they took. Invariant: only the seconds of calls change: which plan is chosen, and its memory,
-// never depend on the steps that this machine has run. A call beside which something is copied takes longer, by what the simulator
+// moved. Out: plans whose calls take what they took. Invariant: only the seconds of calls change: which plan is chosen depends on them
+// only where a call is not measured by itself. A call beside which something is copied takes longer, by what the simulator
 // adds for it: that is taken off what is told, since it will be added again.
 // Worked example: runs whose quickest steps gave a call 2, 1 and 3 ms: 2 ms are planned after the first, 1.5 after the second, 2 after
 // the third; had copies lasted through the third and slowed it down by half, that would have told 2 ms.

@@ -147,17 +147,25 @@ export const timeKey = (kind: string, attrs: AnyAttrs, s: CallShapes): string =>
 
 export const wayText = (way: number, s: CallShapes): string => `${way === 0 ? '' : ` way ${way}`}${s.bf16 ? ' bf16' : ''}`
 
+/** What a time goes back to: its call or its like, measured; measured beside something else; or what is known of other calls. */
+export type HowKnown = 'measured' | 'roughly' | 'estimated'
+
 export interface Timer {
   readonly seconds: (kind: string, attrs: AnyAttrs, s: CallShapes, way?: number) => number
+  readonly howKnown: (kind: string, attrs: AnyAttrs, s: CallShapes, way?: number) => HowKnown
   /** Whether something was measured since the timer was made. */
   readonly isNew: () => boolean
+  /** Seconds that measuring took. */
+  readonly spent: () => number
+  /** Measures what was estimated, what was asked for first before the rest, for so many seconds. */
+  readonly measureMore: (seconds: number) => void
 }
 
 /** A call that was timed in this process, for estimates of others when there is no time left to measure. */
 interface Seen {
   readonly sizes: readonly number[]
-  readonly work: number
-  readonly seconds: number
+  /** How many times as long as is stated. */
+  readonly ratio: number
 }
 
 /** How far apart two calls of a kind are: the sum of what their sizes differ by, in factors. */
@@ -187,9 +195,36 @@ export interface RoughTimes {
 /** What one process spends on measuring again what is known roughly. */
 const BETTER_SECONDS = 1
 
+/** What is said of calls that were not measured. */
+export interface Guesses {
+  /** What calls take, in a unit of its own where `isInScale` is not said. */
+  readonly stated: (kind: string, attrs: AnyAttrs, s: CallShapes, way: number) => number
+  /** Seconds of a usual machine: how much faster or slower this one is, two calls tell. */
+  readonly isInScale?: boolean
+  /** What this very call takes in steps that were run. */
+  readonly inSteps?: (key: string) => number | undefined
+}
+
+const SQUARE = (c: number, n: number): readonly number[] => [1, c, n, n]
+const SAME_SIZE = {
+  strideH: 1,
+  strideW: 1,
+  padTop: 1,
+  padLeft: 1,
+  padBottom: 1,
+  padRight: 1,
+  dilationH: 1,
+  dilationW: 1,
+  groups: 1,
+}
+const COPY = { kind: 'copy', attrs: {}, s: { ins: [SQUARE(64, 256)], outs: [SQUARE(64, 256)] } }
+/** The calls that tell how fast a machine is: at arithmetic, and at its memory. */
+const SCALES = [COPY, { kind: 'conv2d', attrs: SAME_SIZE, s: { ins: [SQUARE(64, 58), [64, 64, 3, 3]], outs: [SQUARE(64, 56)] } }]
+
 class MeasuringTimer implements Timer {
   private readonly seen = new Map<string, Seen[]>()
-  private spent = 0
+  private readonly guessed = new Map<string, () => void>()
+  private measuring = 0
   private fresh = false
   /** Roughly known calls that this process has measured itself: once must do. */
   private readonly triedAgain = new Set<string>()
@@ -200,32 +235,70 @@ class MeasuringTimer implements Timer {
     private readonly measure: Measure,
     private readonly float: Float,
     private readonly limits: SampleLimits,
+    private readonly guesses: Guesses,
   ) {}
 
   isNew(): boolean {
     return this.fresh
   }
 
+  spent(): number {
+    return this.measuring
+  }
+
+  measureMore(seconds: number): void {
+    const until = this.measuring + seconds
+    for (const [key, measure] of this.guessed) {
+      if (this.measuring >= until) return
+      measure()
+      this.guessed.delete(key)
+    }
+  }
+
+  howKnown(kind: string, attrs: AnyAttrs, s: CallShapes, way = 0): HowKnown {
+    const sample = sampleOf(kind, attrs, s, this.float, this.limits)
+    const key = timeKey(kind, attrs, sample) + wayText(way, sample)
+    if (this.known.has(key) || this.inSteps(kind, attrs, s, way) !== undefined) return 'measured'
+    return this.rough.seconds.has(key) || this.isHuge(kind, sample) ? 'roughly' : 'estimated'
+  }
+
   seconds(kind: string, attrs: AnyAttrs, s: CallShapes, way = 0): number {
     const sample = sampleOf(kind, attrs, s, this.float, this.limits)
     // A product with huge weights cannot be made smaller: it reads them once, at the speed of a copy.
-    if (callBytes(kind, sample, this.float) > 4 * this.limits.bytes)
-      return callBytes(kind, s, this.float) * this.secondsPerCopiedByte()
-    return (
-      this.ofSample(kind, attrs, sample, way) *
-      Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
-    )
+    if (this.isHuge(kind, sample))
+      return (callBytes(kind, s, this.float) * this.measuredSeconds(COPY)) / callBytes('copy', COPY.s, this.float)
+    const times = Math.max(1, workOf(kind, attrs, s, this.float) / workOf(kind, attrs, sample, this.float))
+    const of = kind + wayText(way, sample)
+    const key = timeKey(kind, attrs, sample) + wayText(way, sample)
+    const stated = this.guesses.stated(kind, attrs, sample, way)
+    const before = this.known.get(key) ?? this.roughly(key)
+    if (before === undefined && this.measuring > this.limits.patienceSeconds) {
+      const ratio = this.nearest(of, sample) ?? this.scale(kind)
+      const guess = this.inSteps(kind, attrs, s, way) ?? (ratio && stated * ratio * times)
+      if (guess !== undefined) {
+        this.guessed.set(key, () => this.measured(key, kind, attrs, sample, way))
+        return guess
+      }
+    }
+    const seconds = before ?? this.measured(key, kind, attrs, sample, way)
+    const others = this.seen.get(of) ?? []
+    others.push({ sizes: sizesOf(sample), ratio: seconds / stated })
+    this.seen.set(of, others)
+    return seconds * times
   }
 
-  private secondsPerCopiedByte(): number {
-    const half: CallShapes = { ins: [[1, 64, 256, 256]], outs: [[1, 64, 256, 256]] }
-    return this.ofSample('copy', {}, half, 0) / callBytes('copy', half, this.float)
+  private isHuge(kind: string, sample: CallShapes): boolean {
+    return callBytes(kind, sample, this.float) > 4 * this.limits.bytes
+  }
+
+  private inSteps(kind: string, attrs: AnyAttrs, s: CallShapes, way: number): number | undefined {
+    return this.guesses.inSteps?.(timeKey(kind, attrs, s) + wayText(way, s))
   }
 
   private measured(key: string, kind: string, attrs: AnyAttrs, sample: CallShapes, way: number): number {
     const t0 = performance.now()
     const { seconds, quiet } = this.measure(nativeCall(kind, attrs, sample, this.float), way, takenOver(kind, sample))
-    this.spent += (performance.now() - t0) / 1000
+    this.measuring += (performance.now() - t0) / 1000
     const slowest = this.limits.trusted ? Infinity : slowestSeconds(kind, attrs, sample, this.float)
     const keep = quiet && seconds <= slowest
     this.triedAgain.add(key)
@@ -243,36 +316,32 @@ class MeasuringTimer implements Timer {
 
   /** What was measured while something else ran; nothing where it may be measured better now. */
   private roughly(key: string): number | undefined {
-    const better = !this.triedAgain.has(key) && this.spent <= BETTER_SECONDS
+    const better = !this.triedAgain.has(key) && this.measuring <= BETTER_SECONDS
     return better && this.rough.seconds.has(key) && this.rough.mayBeBetter() ? undefined : this.rough.seconds.get(key)
   }
 
-  /** From the call of the same kind and way that is most like it. */
-  private estimated(of: string, sample: CallShapes, work: number): number | undefined {
+  /** Of the call of the same kind and way that is most like it. */
+  private nearest(of: string, sample: CallShapes): number | undefined {
     const sizes = sizesOf(sample)
-    let nearest: Seen | undefined
+    let ratio: number | undefined
     let least = Infinity
     for (const one of this.seen.get(of) ?? []) {
       const d = distance(sizes, one.sizes)
-      if (d < least) [nearest, least] = [one, d]
+      if (d < least) [ratio, least] = [one.ratio, d]
     }
-    return nearest && (nearest.seconds * work) / nearest.work
+    return ratio
   }
 
-  private ofSample(kind: string, attrs: AnyAttrs, sample: CallShapes, way: number): number {
-    const suffix = wayText(way, sample)
-    const key = timeKey(kind, attrs, sample) + suffix
-    const work = workOf(kind, attrs, sample, this.float)
-    const before = this.known.get(key) ?? this.roughly(key)
-    if (before === undefined && this.spent > this.limits.patienceSeconds) {
-      const estimate = this.estimated(kind + suffix, sample, work)
-      if (estimate !== undefined) return estimate
-    }
-    const seconds = before ?? this.measured(key, kind, attrs, sample, way)
-    const others = this.seen.get(kind + suffix) ?? []
-    others.push({ sizes: sizesOf(sample), work, seconds })
-    this.seen.set(kind + suffix, others)
-    return seconds
+  /** Of one of the two calls, which are measured where they are not known. */
+  private scale(kind: string): number | undefined {
+    if (!this.guesses.isInScale) return undefined
+    const like = SCALES.find((c) => opDef(c.kind).dense === opDef(kind).dense) ?? COPY
+    return this.measuredSeconds(like) / this.guesses.stated(like.kind, like.attrs, like.s, 0)
+  }
+
+  private measuredSeconds({ kind, attrs, s }: (typeof SCALES)[number]): number {
+    const key = timeKey(kind, attrs, s)
+    return this.known.get(key) ?? this.roughly(key) ?? this.measured(key, kind, attrs, s, 0)
   }
 }
 
@@ -285,4 +354,5 @@ export const timer = (
   float: Float,
   limits: SampleLimits = CPU_SAMPLES,
   rough: RoughTimes = ALL_ANEW(),
-): Timer => new MeasuringTimer(known, rough, measure, float, limits)
+  guesses: Guesses = { stated: (kind, attrs, s) => workOf(kind, attrs, s, float) },
+): Timer => new MeasuringTimer(known, rough, measure, float, limits, guesses)

@@ -8,6 +8,7 @@ import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
 import { callShapes } from '../../staging/plan/expand'
 import { type Call, type Cell, type Plan, precisionOf, type Residency, tilesOf } from '../../staging/plan/plan'
+import type { CallTimes } from '../machine/localmachine'
 import type { Tier } from '../machine/tier'
 import type { Timeline } from '../../staging/sim/timeline'
 
@@ -21,7 +22,11 @@ export interface Staging {
   readonly tier: Tier['kind']
   /** Instructions on the plan's tape. */
   readonly instructions: number
+  /** Of all of it, and of what it measured. */
   readonly planningSeconds: number
+  readonly measuringSeconds: number
+  /** How many of the plan's calls are known how; undefined where all are stated. */
+  readonly callTimes: CallTimes | undefined
 }
 
 // ---------------------------------------------------------------- what is computed more than once
@@ -222,6 +227,8 @@ export const planJson = (plan: Plan, timeline: Timeline, staging: Staging) => {
     calls: plan.calls.length,
     instructions: staging.instructions,
     planningSeconds: staging.planningSeconds,
+    measuringSeconds: staging.measuringSeconds,
+    callTimes: staging.callTimes ?? { stated: plan.calls.length },
     ...(staging.allocator === 'pages' ? {} : allocationJson(plan, staging.allocator)),
   }
 }

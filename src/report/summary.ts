@@ -27,7 +27,19 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
-      ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}`,
+      ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${measuringText(staging)}`,
+    ...timesLine(staging),
+  ]
+}
+
+const measuringText = ({ measuringSeconds: s }: Staging): string => (s > 0 ? `, ${showSeconds(s)} of it measuring` : '')
+
+/** Nothing where all is measured, or nothing is. */
+const timesLine = ({ callTimes }: Staging): readonly string[] => {
+  if (!callTimes || callTimes.roughly + callTimes.estimated === 0) return []
+  const { measured, roughly, estimated } = callTimes
+  return [
+    `  times      ${plural(measured, 'call')} measured, ${roughly} known roughly, ${estimated} estimated (--measure first measures)`,
   ]
 }
 

@@ -14,7 +14,7 @@ import type { Graph } from '../../staging/graph/graph'
 import type { Plan } from '../../staging/plan/plan'
 import type { RunIdentity } from '../train/checkpoint'
 import { type SpillwayError, usage } from '../errors/errors'
-import type { LocalMachine } from '../machine/machine'
+import type { LocalMachine } from '../machine/localmachine'
 import { type Own, stepWith } from './prepare'
 import type { Staged } from './stage'
 

@@ -9,7 +9,7 @@ import { stepsOwn } from '../../dsl/plan/words'
 import { trainingGraph } from '../../staging/compile'
 import type { Graph } from '../../staging/graph/graph'
 import { type SpillwayError, usage } from '../errors/errors'
-import type { LocalMachine } from '../machine/machine'
+import type { LocalMachine } from '../machine/localmachine'
 import { DEFAULT_OPTIMIZER } from './defaults'
 
 /** What is said of a model beside its net. */

@@ -18,7 +18,8 @@ import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
 import { type SpillwayError, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
-import { type LocalMachine, machineNamed, type MachineOptions } from '../machine/machine'
+import type { LocalMachine, MachineOptions } from '../machine/localmachine'
+import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
 import { type Own, prepare, type Prepared } from './prepare'
 
@@ -26,7 +27,7 @@ import { type Own, prepare, type Prepared } from './prepare'
 export interface StageOptions<L extends string = string>
   extends PlanByHand<L>,
     Own,
-    Pick<MachineOptions, 'spill' | 'algorithms' | 'precision'> {
+    Pick<MachineOptions, 'spill' | 'algorithms' | 'measure' | 'precision'> {
   /** Bytes of device memory that nothing may exceed; default: what the machine has. @example stage(net, { budget: gib(4) }) */
   readonly budget?: number
   /** The planner; default `auto`, which mixes all there is. @example stage(net, { strategy: 'checkpoint:sqrt' }) */
@@ -65,12 +66,15 @@ const inCoreOf = (graph: Graph, plan: Plan, machine: LocalMachine, algorithms: A
   }
 }
 
+type PlanningTimes = Pick<Staging, 'planningSeconds' | 'measuringSeconds'>
+const NOT_PLANNED: PlanningTimes = { planningSeconds: 0, measuringSeconds: 0 }
+
 /**
  * What is said about a plan that is there: staged just now, or read from a file.
  *
  * @example const { timeline } = describePlan(loadPlan('plan.json'), plan.machine)
  */
-export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', planningSeconds = 0): Staged => {
+export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'pages', times = NOT_PLANNED): Staged => {
   const plan = machine.asInSteps(chosen)
   return {
     plan,
@@ -78,7 +82,8 @@ export const describePlan = (chosen: Plan, machine: LocalMachine, allocator = 'p
     timeline: simulate(plan, machine.link),
     staging: {
       allocator,
-      planningSeconds,
+      ...times,
+      callTimes: machine.timesOf(chosen),
       link: machine.link,
       inCore: inCoreOf(plan.graph, plan, machine, plan.algorithms),
       tier: machine.tier.kind,
@@ -102,11 +107,16 @@ type Planned = (o: {
 
 const stagedWith = (planned: Planned, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Staged> => {
   const { strategy = 'auto', algorithms = 'measured', allocator } = o
+  const opening = machine.measuringSeconds()
   const began = performance.now()
+  const times = (): PlanningTimes => ({
+    planningSeconds: opening + (performance.now() - began) / 1000,
+    measuringSeconds: opening + machine.measuringSeconds(),
+  })
   const staged = pipe(
     checkedBudget(o.budget ?? machine.memoryBytes),
     E.chain((budgetBytes) => whilePlanning(() => planned({ strategy, budgetBytes, machine, algorithms }))),
-    E.chain((plan) => whilePlanning(() => right(describePlan(plan, machine, allocator, (performance.now() - began) / 1000)))),
+    E.chain((plan) => whilePlanning(() => right(describePlan(plan, machine, allocator, times())))),
   )
   machine.saveProfile()
   return staged
@@ -122,9 +132,10 @@ const oneWay = (o: StageOptions): Either<SpillwayError, void> =>
     ? left({ tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() })
     : right(undefined)
 
-export const machineOptionsOf = ({ spill, algorithms, precision }: StageOptions): MachineOptions => ({
+export const machineOptionsOf = ({ spill, algorithms, measure, precision }: StageOptions): MachineOptions => ({
   spill,
   algorithms,
+  measure,
   precision,
 })
 

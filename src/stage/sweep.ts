@@ -5,7 +5,7 @@ import { compile } from '../../staging/compile'
 import { bytesOf, PAGE_BYTES } from '../../staging/core/bytes'
 import type { Graph } from '../../staging/graph/graph'
 import type { Algorithms } from '../../staging/plan/plan'
-import type { LocalMachine } from '../machine/machine'
+import type { LocalMachine } from '../machine/localmachine'
 import { lowerBound, planJson, type PlanJson } from '../report/facts'
 import { stageGraph } from './stage'
 

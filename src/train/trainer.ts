@@ -2,6 +2,7 @@
 // an error as data. Invariant: after every chunk of steps the checkpoint on disk is whole, so that whatever ends the run
 // (an error, a signal, a kill) `resume` goes on from the last one, bit for bit.
 import { cpus } from 'node:os'
+import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -40,6 +41,7 @@ import { DEVICES } from '../../staging/devices'
 import { PeakMemory } from '../machine/memory'
 import { tierOf } from '../machine/tier'
 import { finishedResult, type TrainResult, trainResult } from './result'
+import { PLAN_FILE, trySavePlan } from '../stage/planfile'
 import type { Staged } from '../stage/stage'
 import { openStepLog, type StepLine, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
@@ -446,6 +448,20 @@ const onDevice = (start: Start): TaskEither<SpillwayError, TrainResult> => {
   )
 }
 
+/** What planning had estimated is measured when a run is over, for this part of the time that its steps took. */
+const MEASURING_SHARE = 0.02
+const leftToMeasure =
+  ({ machine }: Staged) =>
+  ({ steps, resumedFrom, secondsPerStep }: TrainResult) =>
+  (): void =>
+    machine.measureMore(MEASURING_SHARE * (steps - resumedFrom) * secondsPerStep)
+
+/** Another plan may be found when more is measured; with fixed algorithms it is the same again. */
+const recordedPlan = ({ staged: { plan }, options: { checkpointDir } }: Start): Either<SpillwayError, unknown> =>
+  checkpointDir === undefined || plan.algorithms === 'fixed'
+    ? E.right(undefined)
+    : trySavePlan(join(checkpointDir, PLAN_FILE), plan)
+
 /** `model` is checked against the plan when it is given. @example const answer = await trainTask(net, plan, { steps: 10 })() */
 export const trainTask = (
   model: Trainable | undefined,
@@ -464,7 +480,11 @@ export const trainTask = (
             TE.flatMap((start) =>
               start.from?.step === o.steps
                 ? TE.fromEither(finishedResult(staged, start.from, start.state, o.save))
-                : onDevice(start),
+                : pipe(
+                    TE.fromEither(recordedPlan(start)),
+                    TE.flatMap(() => onDevice(start)),
+                    TE.tapIO(leftToMeasure(staged)),
+                  ),
             ),
           ),
       ),

@@ -11,7 +11,8 @@ import * as assert from 'uvu/assert'
 import { addonFile, loadNative } from '../../src/device/native'
 import { errorText } from '../../src/errors/errors'
 import { identityOf } from '../../src/stage/identity'
-import { type LocalMachine, machineNamed } from '../../src/machine/machine'
+import type { LocalMachine } from '../../src/machine/localmachine'
+import { machineNamed } from '../../src/machine/machine'
 import { stageNamed, type StagingOptions } from '../../src/cli/stage'
 import { savePlan } from '../../src/stage/planfile'
 import { crossEntropy } from '../../dsl'
@@ -198,7 +199,8 @@ test('steps tell what their calls take: what is said of later plans follows, in 
     }),
   )
   const before = planned()
-  const kept = staged(classifier, { ...ON, budget, strategy: 'in-core' })
+  const inCore = (): Staged => staged(classifier, { ...ON, budget, strategy: 'in-core', algorithms: 'measured' })
+  const kept = inCore()
   const seconds: number[] = []
   await trained(classifier, kept, {
     steps: 2,
@@ -206,7 +208,7 @@ test('steps tell what their calls take: what is said of later plans follows, in 
       if (p.kind === 'step') seconds.push(p.seconds)
     },
   })
-  const [again, after] = [staged(classifier, { ...ON, budget, strategy: 'in-core' }), planned()]
+  const [again, after] = [inCore(), planned()]
   const sum = (p: Staged): number => p.plan.calls.reduce((n, c) => n + c.seconds, 0)
   const [, second] = seconds
   assert.ok(sum(kept) > 100 * second!, `${sum(kept)} s said, ${second} s taken`)

@@ -29,6 +29,8 @@ const PROMISED = [
   'segments',
   'instructions',
   'planningSeconds',
+  'measuringSeconds',
+  'callTimes',
 ] as const
 
 const VALUE = 16 * 512 * 512 * 4

@@ -245,5 +245,7 @@ export const stagingOf = (plan: Plan, inCoreBytes = bytesOf(plan.peakPages) * 2)
   tier: 'memory',
   instructions: plan.calls.length * 2,
   planningSeconds: 0.01,
+  measuringSeconds: 0,
+  callTimes: undefined,
   inCore: { peakBytes: inCoreBytes, computeSeconds: play(plan).computeSeconds * 0.8 },
 })

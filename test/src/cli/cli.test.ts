@@ -147,6 +147,8 @@ const PLAN_FIELDS = [
   'segments',
   'instructions',
   'planningSeconds',
+  'measuringSeconds',
+  'callTimes',
 ]
 
 test('plan has every field, keeps the budget, and writes its files; the plan verifies, a damaged one does not', async () => {

@@ -1,0 +1,67 @@
+// Steps of plans that a machine makes when it has measured nothing yet, beside those that it makes when it has measured all that planning
+// asks for, in turns, under half of the in-core memory. In: cases. Out: the ratio of medians, the cold plan's over the measured one's,
+// and what each predicted. Invariant: the cold side has a cache folder of its own and measures no more than `train` does.
+import { mkdtempSync } from 'node:fs'
+import { join } from 'node:path'
+import { bytesOf, pagesIn } from '../../staging/core/bytes'
+import { CASES, type Case, sized, stagedCase } from './cases'
+import type { Group } from './plot'
+import { inTurns, type Opening, type Options, type OurStep, script, secondsOf } from './sides'
+
+export const COLD: readonly Case[] = [...CASES, sized('unet', 1, 256)]
+
+export interface Cold {
+  readonly name: string
+  readonly budgetBytes: number
+  readonly timeRatio: number
+  readonly secondsPerStep: { readonly cold: number; readonly measured: number }
+  readonly predictedSeconds: { readonly cold: number; readonly measured: number }
+  readonly samples: { readonly cold: number; readonly measured: number }
+}
+
+const WARM_UP = 2
+const SHARE = 0.5
+
+const budgeted = (c: Case, o: Options): Case => {
+  const { plan } = stagedCase({ ...c, algorithms: 'fixed' }, o.threads).staged
+  return { ...c, strategy: 'auto', budgetBytes: bytesOf(pagesIn(SHARE * bytesOf(plan.peakPages))), teaches: false }
+}
+
+export const measureCold = async (c: Case, o: Options): Promise<Cold> => {
+  const asked = budgeted(c, o)
+  const worker = (more: Partial<Case>, env = {}) =>
+    script('worker.ts', [JSON.stringify({ ...asked, ...more }), String(o.threads), ''], undefined, env)
+  const sides = {
+    cold: worker({ measure: 'while' }, { XDG_CACHE_HOME: mkdtempSync(join(o.folder, 'cold-')) }),
+    measured: worker({ measure: 'first' }),
+  }
+  try {
+    const [cold, measured] = [await sides.cold.answer<Opening>(), await sides.measured.answer<Opening>()]
+    const taken = await inTurns<{ cold: OurStep; measured: OurStep }>(c.name, sides, WARM_UP, o)
+    return {
+      name: c.name,
+      budgetBytes: asked.budgetBytes!,
+      timeRatio: secondsOf(taken.cold) / secondsOf(taken.measured),
+      secondsPerStep: { cold: secondsOf(taken.cold), measured: secondsOf(taken.measured) },
+      predictedSeconds: { cold: cold.predictedSeconds, measured: measured.predictedSeconds },
+      samples: { cold: taken.cold.kept.length, measured: taken.measured.kept.length },
+    }
+  } finally {
+    for (const side of Object.values(sides)) await side.end()
+  }
+}
+
+export const plottedCold = ({ name, secondsPerStep: s }: Cold): readonly Group[] => [
+  {
+    name,
+    bars: (['cold', 'measured'] as const).map((side) => ({
+      label: side,
+      value: s[side],
+      text: `${(s[side] * 1000).toFixed(0)} ms`,
+    })),
+  },
+]
+
+export const showCold = (r: Cold): string =>
+  `${r.name.padEnd(32)} cold ${r.secondsPerStep.cold.toFixed(4)} s (${r.predictedSeconds.cold.toFixed(4)} predicted), ` +
+  `measured ${r.secondsPerStep.measured.toFixed(4)} s (${r.predictedSeconds.measured.toFixed(4)}): ${r.timeRatio.toFixed(3)}`

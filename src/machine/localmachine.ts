@@ -1,0 +1,56 @@
+// What a machine of this process is, and what is said of one when it is asked for.
+import type { Precision } from '../../staging/devices'
+import type { Machine } from '../../staging/graph/machine'
+import type { Algorithms, Plan } from '../../staging/plan/plan'
+import type { Tier } from './tier'
+import type { HowKnown } from './timing'
+
+/** A machine that plans are made for, and what it learns from runs. */
+export interface LocalMachine extends Machine {
+  readonly tier: Tier
+  /** How the times of a plan's calls are known; undefined where they are stated, not measured. */
+  readonly timesOf: (plan: Plan) => CallTimes | undefined
+  /** Seconds of measuring since it was asked last, that of the link included. */
+  readonly measuringSeconds: () => number
+  /** Measures what plans here had estimated, for so many seconds: what a run leaves to the next plan. */
+  readonly measureMore: (seconds: number) => void
+  /** A plan whose calls take what steps here have told that they take. */
+  readonly asInSteps: (plan: Plan) => Plan
+  /** Keeps what the calls of a plan took in a run's quickest quiet step, for what is said of plans to come. */
+  readonly learnFromSteps: (plan: Plan, seconds: Float64Array, threads?: number) => void
+  /** Keeps what was measured, for the next process. */
+  readonly saveProfile: () => void
+}
+
+/** How many calls of a step are known how. */
+export type CallTimes = Readonly<Record<HowKnown, number>>
+
+/** Whether what planning asks for is measured first, or what lacks is estimated and measured while runs go on. */
+export type Measuring = 'first' | 'while'
+
+export interface MachineOptions {
+  /** The lower tier: 'ram', or the folder of a spill file. @example stage(net, { spill: '/var/tmp' }) */
+  readonly spill?: string
+  readonly threads?: number
+  /**
+   * What plans may choose among: one way for each call, those that repeat bit for bit (default), or all there are.
+   *
+   * @example stage(net, { algorithms: 'fixed' })
+   */
+  readonly algorithms?: Algorithms
+  /**
+   * Whether calls that this machine has not measured yet are measured before the plan is made (first), or estimated, to be measured
+   * while runs go on (while, the default).
+   *
+   * @example stage(net, { measure: 'first' })
+   */
+  readonly measure?: Measuring
+  /** Bytes a second of an imitated link. */
+  readonly throttle?: number
+  /**
+   * bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the device has it; tf32: products on cuda; default fp32.
+   *
+   * @example stage(net, { precision: 'bf16' })
+   */
+  readonly precision?: Precision
+}

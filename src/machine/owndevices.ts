@@ -1,0 +1,147 @@
+// The machines of the devices that this one has for training: cpu and cuda. In: the addon and options. Out: a LocalMachine, measured, or
+// with fixed algorithms stated. Invariant: what is stated depends on nothing that was measured.
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
+import { devices } from '../../staging/devices'
+import { opDef } from '../../staging/ops/registry'
+import type { Algorithms } from '../../staging/plan/plan'
+import { machines as namedMachines } from '../../staging/sim/machines'
+import type { Native } from '../device/native'
+import { version } from '../files/version'
+import { existing, fileSystemOf, linkAt, STATED_LINKS } from './links'
+import type { LocalMachine, MachineOptions } from './localmachine'
+import { deviceBytes } from './memory'
+import { openProfile, type Speeds } from './profile'
+import { statedSeconds } from './stated'
+import { profileOf, roughOf, taughtBy, timesOf, UNTAUGHT } from './taught'
+import { tierOf } from './tier'
+import { GPU_SAMPLES, sampleOf, timer } from './timing'
+import { asked, firstScratch, remembered, timedChoices, type Ways, waysOf } from './ways'
+
+/** The first choice for each call, by stated times and links. */
+const fixedMachine = (
+  name: 'cpu' | 'cuda',
+  o: MachineOptions,
+  of: Pick<LocalMachine, 'memoryBytes' | 'seconds'> & { readonly ways: Ways },
+): LocalMachine => {
+  const tier = tierOf(o.spill)
+  return {
+    name,
+    tier,
+    device: devices[name],
+    simulated: false,
+    precision: o.precision ?? 'fp32',
+    memoryBytes: of.memoryBytes,
+    link: linkAt(STATED_LINKS[tier.kind], o),
+    seconds: of.seconds,
+    workspace: firstScratch(name, of.ways),
+    ...UNTAUGHT,
+  }
+}
+
+export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
+  const threads = o.threads ?? native.deviceInfo().threads
+  if (o.algorithms === 'fixed') {
+    const ways = waysOf(native, 'cpu', { threads }, 1)
+    return fixedMachine('cpu', o, { memoryBytes: deviceBytes(), seconds: remembered(statedSeconds(threads)), ways })
+  }
+  const measuring = o.measure ?? 'while'
+  const { profile, times } = timesOf(native, threads, measuring)
+  const tier = tierOf(o.spill)
+  const spill = tier.kind === 'disk' ? existing(tier.folder) : undefined
+  const measured = (): Speeds => native.copyBandwidth(spill, 'cpu', threads)
+  // Disks differ too much to be planned for unseen.
+  const speeds =
+    spill === undefined
+      ? profile.link('memory', measured, measuring === 'while' ? STATED_LINKS.memory : undefined)
+      : profile.link(fileSystemOf(spill), measured)
+  const link = linkAt(speeds, o)
+  const ways = waysOf(native, 'cpu', { threads })
+  return {
+    name: 'cpu',
+    tier,
+    device: devices.cpu,
+    simulated: false,
+    precision: o.precision ?? 'fp32',
+    memoryBytes: deviceBytes(),
+    link,
+    seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
+    workspace: firstScratch('cpu', ways),
+    choices: timedChoices(ways, times),
+    ...taughtBy({ profile, times }, link, (n = threads) => profileOf(native, n)),
+  }
+}
+
+// ---------------------------------------------------------------- the GPU
+
+/** No kernel takes 2^31 elements or more: such a call fits no device, so its op is tiled. */
+const FITS_NOWHERE = 2 ** 40
+
+const orNowhere =
+  (ways: Ways): Ways =>
+  (kind, attrs, s) => {
+    const found = ways(kind, attrs, s)
+    return found.length > 0 ? found : [{ way: 0, name: 'none', repeats: true, workspace: FITS_NOWHERE }]
+  }
+
+/** What the context, the libraries' handles, modules and graphs take beside the pool. */
+const CUDA_OWN_BYTES = 1024 ** 3
+
+/** What calls of a GPU are said to take. */
+const STATED_GPU = namedMachines['h200-pcie-141g']!.seconds
+
+/** A library makes an engine to answer for it: after so long, calls that are new have its first choice alone. */
+const ENGINES_PATIENCE_SECONDS = 30
+
+/** The choices that a library has for a call: as it is, and as it is timed. */
+const libraryWays = (first: Ways, all: Ways, algorithms: Algorithms): Ways => {
+  let spent = 0
+  return (kind, attrs, s) => {
+    if (!opDef(kind).dense || spent > ENGINES_PATIENCE_SECONDS) return first(kind, attrs, s)
+    const began = performance.now()
+    const timed = new Set(all(kind, attrs, sampleOf(kind, attrs, s, 'f32', GPU_SAMPLES)).map((w) => w.way))
+    const ways = all(kind, attrs, s).filter((w) => w.way === 0 || (timed.has(w.way) && (w.repeats || algorithms === 'fastest')))
+    spent += (performance.now() - began) / 1000
+    return ways
+  }
+}
+
+export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => {
+  const facts = native.deviceFacts('cuda')
+  const memoryBytes = Math.max(PAGE_BYTES, bytesOf(pagesIn(facts.freeBytes - CUDA_OWN_BYTES)))
+  // What products of floats are: with bf16 they are left as they are.
+  const precision = o.precision === 'tf32' ? 'tf32' : 'fp32'
+  const first = orNowhere(waysOf(native, 'cuda', { precision }, 1))
+  if (o.algorithms === 'fixed') return fixedMachine('cuda', o, { memoryBytes, seconds: remembered(STATED_GPU), ways: first })
+  const profile = openProfile(
+    `${facts.device}, ${facts.driver}, ${facts.libraries}, ${precision}, spillway ${version()}, build ${facts.build}`,
+    0,
+  )
+  const times = timer(
+    profile.measurements,
+    (call, way) => asked(() => native.measure({ device: 'cuda', ...call, way, precision })),
+    'f32',
+    GPU_SAMPLES,
+    roughOf(profile),
+  )
+  const all = orNowhere(waysOf(native, 'cuda', { precision }))
+  const tier = tierOf(o.spill)
+  const spill = tier.kind === 'disk' ? existing(tier.folder) : undefined
+  const speeds =
+    spill === undefined
+      ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
+      : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
+  const link = linkAt(speeds, o)
+  return {
+    name: 'cuda',
+    tier,
+    device: devices.cuda,
+    simulated: false,
+    precision: o.precision ?? 'fp32',
+    link,
+    memoryBytes,
+    seconds: remembered((kind, attrs, s) => times.seconds(kind, attrs, s)),
+    workspace: firstScratch('cuda', first),
+    choices: timedChoices(libraryWays(first, all, o.algorithms ?? 'measured'), times),
+    ...taughtBy({ profile, times }, link),
+  }
+}

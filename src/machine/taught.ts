@@ -1,0 +1,106 @@
+// What this machine's devices are known to take, and what they learn. In: the addon, a number of threads, whether to measure first. Out: timers
+// over kept profiles, and what is told of plans. Invariant: one profile a process for each number of threads.
+import { callShapes } from '../../staging/plan/expand'
+import type { Link } from '../../staging/graph/machine'
+import type { Native } from '../device/native'
+import type { LocalMachine, Measuring } from './localmachine'
+import { cacheFolder, cpuBuild, type KeptProfile, openProfile } from './profile'
+import { isQuiet } from './quiet'
+import { statedSeconds } from './stated'
+import { asInSteps, learn, mean } from './steptimes'
+import { CPU_SAMPLES, type HowKnown, type RoughTimes, type Timer, timer } from './timing'
+
+export interface Timed {
+  readonly profile: KeptProfile
+  readonly times: Timer
+}
+/** By cache folder, number of threads, and when it is measured. */
+const timed = new Map<string, Timed>()
+
+/** Whether the machine is quiet is asked once a process. */
+export const roughOf = ({ rough }: KeptProfile): RoughTimes => {
+  let quiet: boolean | undefined
+  return { seconds: rough, mayBeBetter: () => (quiet ??= isQuiet()) }
+}
+const AS_IT_IS = ({ rough }: KeptProfile): RoughTimes => ({ seconds: rough, mayBeBetter: () => false })
+
+/** Before the first plan of a machine: the calls that it asks for first are its networks' own, and bring the others to scale. */
+const FIRST_PLAN_SECONDS = 1
+
+/** One profile a process for each number of threads: what was measured once, even with disturbance, is not measured again. */
+const profiles = new Map<string, KeptProfile>()
+export const profileOf = (native: Native, threads: number): KeptProfile => {
+  const key = `${cacheFolder()} ${threads}`
+  const known = profiles.get(key) ?? openProfile(cpuBuild(native.deviceInfo()), threads)
+  profiles.set(key, known)
+  return known
+}
+
+export const timesOf = (native: Native, threads: number, measuring: Measuring): Timed => {
+  const key = `${cacheFolder()} ${threads} ${measuring}`
+  const known = timed.get(key)
+  if (known) return known
+  const profile = profileOf(native, threads)
+  const isCold = profile.measurements.size + profile.rough.size === 0
+  const patienceSeconds = measuring === 'first' ? CPU_SAMPLES.patienceSeconds : isCold ? FIRST_PLAN_SECONDS : -1
+  const inSteps = (call: string): number | undefined => {
+    const taken = profile.inSteps.get(call)
+    return taken?.length ? mean(taken) : undefined
+  }
+  const times = timer(
+    profile.measurements,
+    (call, way, inPlace) => native.measure({ device: 'cpu', ...call, way, threads, inPlace }),
+    'f32',
+    { ...CPU_SAMPLES, patienceSeconds },
+    measuring === 'first' ? roughOf(profile) : AS_IT_IS(profile),
+    { stated: statedSeconds(threads), isInScale: true, inSteps },
+  )
+  timed.set(key, { profile, times })
+  return { profile, times }
+}
+
+type Taught = Pick<LocalMachine, 'timesOf' | 'measuringSeconds' | 'measureMore' | 'asInSteps' | 'learnFromSteps' | 'saveProfile'>
+
+/** What is kept of a machine that is measured; steps of `n` threads have a profile of their own. */
+export const taughtBy = (
+  { profile, times }: Timed,
+  link: Link,
+  profileFor: (n?: number) => KeptProfile = () => profile,
+): Taught => {
+  const saveProfile = (): void => {
+    if (times.isNew() || profile.isNew()) profile.save()
+  }
+  let countedSeconds = 0
+  return {
+    timesOf: (plan) => {
+      const known: Record<HowKnown, number> = { measured: 0, roughly: 0, estimated: 0 }
+      for (const c of plan.calls) known[times.howKnown(c.kind, c.attrs, callShapes(plan.graph, c.ins, c.outs), c.way)]++
+      return known
+    },
+    measuringSeconds: () => {
+      const before = countedSeconds
+      countedSeconds = times.spent() + profile.linkSeconds()
+      return countedSeconds - before
+    },
+    measureMore: (seconds) => {
+      profile.measureLinks(seconds)
+      times.measureMore(seconds)
+      saveProfile()
+    },
+    asInSteps: (plan) => asInSteps(profile.inSteps, plan),
+    learnFromSteps: (plan, seconds, n) => {
+      if (learn(profileFor(n).inSteps, plan, seconds, link)) profileFor(n).save()
+    },
+    saveProfile,
+  }
+}
+
+/** Plans go by stated times. */
+export const UNTAUGHT: Taught = {
+  timesOf: () => undefined,
+  measuringSeconds: () => 0,
+  measureMore: () => {},
+  asInSteps: (plan) => plan,
+  learnFromSteps: () => {},
+  saveProfile: () => {},
+}

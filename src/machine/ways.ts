@@ -1,0 +1,60 @@
+// The ways to run calls that a device has, with their scratch. In: the addon, a device. Out: answers that are remembered as long as a
+// machine lives. Invariant: workspaces come from the kernels themselves, never from a measurement, so the memory of a plan does not
+// depend on how fast the machine was.
+import type { DeviceName } from '../../staging/devices'
+import { devices } from '../../staging/devices'
+import type { Choice } from '../../staging/graph/machine'
+import { callKey } from '../../staging/ops/callkey'
+import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
+import type { KernelRequest, Native, NativeWay } from '../device/native'
+import { onDevice, orThrow } from '../errors/exceptions'
+import { nativeCall } from './operands'
+import type { Timer } from './timing'
+
+/** What a device that fails says, out of the middle of planning: `whilePlanning` makes it a value again. */
+export const asked = <A>(f: () => A): A => orThrow(onDevice(f))
+
+export type Asked<A> = (kind: string, attrs: AnyAttrs, s: CallShapes) => A
+export type Cost = Asked<number>
+export type Ways = Asked<readonly NativeWay[]>
+
+/** The same answer for the same call, as long as the machine lives: plans are made of equal calls. */
+export const remembered = <A>(cost: Asked<A>): Asked<A> => {
+  const known = new Map<string, A>()
+  return (kind, attrs, s) => {
+    const key = callKey(kind, attrs, s)
+    const before = known.get(key)
+    if (before !== undefined) return before
+    const answer = cost(kind, attrs, s)
+    known.set(key, answer)
+    return answer
+  }
+}
+
+/** The ways of a call as the device describes them, at most so many; none where it takes no such call. */
+export const waysOf = (
+  native: Native,
+  device: DeviceName,
+  o: Pick<KernelRequest, 'threads' | 'precision'>,
+  most?: number,
+): Ways =>
+  remembered((kind, attrs, s) =>
+    asked(() => native.ways({ device, ...nativeCall(kind, attrs, s, devices[device].dtype), ...o }, most)),
+  )
+
+/** Scratch bytes of the device's first choice. */
+export const firstScratch =
+  (device: DeviceName, ways: Ways): Cost =>
+  (kind, attrs, s) => {
+    const [first] = ways(kind, attrs, s)
+    if (!first) throw new Error(`device ${device} refuses ${kind} of ${JSON.stringify(s)} with ${JSON.stringify(attrs)}`)
+    return first.workspace
+  }
+
+/** Every way to run a call, timed; what takes the least scratch first. */
+export const timedChoices = (ways: Ways, times: Timer): Asked<readonly Choice[]> =>
+  remembered((kind, attrs, s) =>
+    ways(kind, attrs, s)
+      .map(({ way, workspace }): Choice => ({ way, seconds: times.seconds(kind, attrs, s, way), workspace }))
+      .sort((a, b) => a.workspace - b.workspace),
+  )

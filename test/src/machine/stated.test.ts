@@ -1,0 +1,187 @@
+// Plans by stated times: the same whatever a machine has measured, and of its scale where it has measured hardly anything.
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft, isRight } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { encodePlan } from '../../../staging/plan/codec'
+import type { CallShapes } from '../../../staging/ops/op'
+import { loadNative } from '../../../src/device/native'
+import { machineNamed } from '../../../src/machine/machine'
+import { statedSeconds } from '../../../src/machine/stated'
+import { CPU_SAMPLES, type Guesses, type Measurements, type Timer, timer } from '../../../src/machine/timing'
+import { type StagingOptions, stageNamed } from '../../../src/cli/stage'
+import { train } from '../../../src/train/trainer'
+
+const folder = mkdtempSync(join(tmpdir(), 'spillway-stated-'))
+const before = process.env.XDG_CACHE_HOME
+test.after(() => {
+  if (before === undefined) delete process.env.XDG_CACHE_HOME
+  else process.env.XDG_CACHE_HOME = before
+  rmSync(folder, { recursive: true })
+})
+const withCache = (name: string): string => {
+  process.env.XDG_CACHE_HOME = join(folder, name)
+  mkdirSync(join(folder, name, 'spillway'), { recursive: true })
+  return join(folder, name, 'spillway')
+}
+
+const MODEL = ['resnet20-cifar', { batch: 64 }] as const
+const stagedWith = (o: StagingOptions) => {
+  const staged = stageNamed(MODEL[0], { ...MODEL[1], ...o })
+  if (isLeft(staged)) throw new Error(JSON.stringify(staged.left))
+  return staged.right
+}
+/** The file of a profile in which every call takes as long as `seconds` says. */
+const poisoned = (cache: string, seconds: (before: number) => number): void => {
+  const [file] = readdirSync(cache)
+  const path = join(cache, file!)
+  const profile = JSON.parse(readFileSync(path, 'utf8')) as { readonly seconds: Record<string, number> }
+  const other = Object.fromEntries(Object.entries(profile.seconds).map(([key, s]) => [key, seconds(s)]))
+  writeFileSync(path, JSON.stringify({ ...profile, seconds: other }))
+}
+
+const hasCpu = loadNative().deviceInfo().devices.includes('cpu')
+const onCpu = hasCpu ? test : test.skip
+
+onCpu('with fixed algorithms a plan is the same to the byte whatever was measured, and nothing is measured for it', () => {
+  const answers = ['empty', 'measured', 'other'].map((name) => {
+    const cache = withCache(name)
+    if (name !== 'empty') stagedWith({ strategy: 'in-core' })
+    if (name === 'other') poisoned(cache, (s) => s * (1 + 99 * Math.random()))
+    const of = (o: StagingOptions): string => encodePlan(stagedWith({ algorithms: 'fixed', ...o }).staged.plan)
+    const least = stageNamed(MODEL[0], { ...MODEL[1], algorithms: 'fixed', strategy: 'tiled', budget: 2 ** 21 })
+    if (isRight(least) || least.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
+    const { smallestBytes } = least.left
+    if (name === 'empty') assert.equal(readdirSync(cache), [])
+    return {
+      smallestBytes,
+      plans: ['auto'].map((strategy) => of({ strategy, budget: 64 * 2 ** 20 })),
+      least: of({ strategy: 'tiled', budget: smallestBytes }),
+    } // prettier-ignore
+  })
+  assert.ok(answers.every((a) => JSON.stringify(a) === JSON.stringify(answers[0])))
+})
+
+onCpu('stated times are of no device that is measured, and follow the number of threads', () => {
+  const call: CallShapes = {
+    ins: [
+      [1, 64, 58, 58],
+      [64, 64, 3, 3],
+    ],
+    outs: [[1, 64, 56, 56]],
+  }
+  const attrs = {
+    strideH: 1,
+    strideW: 1,
+    padTop: 1,
+    padLeft: 1,
+    padBottom: 1,
+    padRight: 1,
+    dilationH: 1,
+    dilationW: 1,
+    groups: 1,
+  }
+  const [one, two] = [1, 2].map((threads) => statedSeconds(threads)('conv2d', attrs, call))
+  assert.ok(one! > 1.5 * two! && one! <= 2 * two!, `${one} ${two}`)
+  // Half a gigaflop on two threads: between a millisecond of a fast machine's and what is not worth stating.
+  assert.ok(two! > 1e-5 && two! < 1e-2, String(two))
+  const fixed = machineNamed('cpu', { algorithms: 'fixed', threads: 2 })
+  assert.ok(
+    isRight(fixed) && fixed.right.seconds('conv2d', attrs, call) === two && fixed.right.timesOf({} as never) === undefined,
+  )
+})
+
+// ---------------------------------------------------------------- estimates
+
+const MEASURED_SLOWER = 3
+const stated = statedSeconds(2)
+/** A machine that takes three times what is stated. */
+const slower = (known: Measurements, patienceSeconds: number, more: Partial<Guesses> = {}): { t: Timer; calls: string[] } => {
+  const calls: string[] = []
+  const measure = (c: {
+    readonly outs: readonly { readonly dims: readonly number[] }[]
+    readonly ins: readonly { readonly dims: readonly number[] }[]
+    readonly kind: string | number
+  }) => {
+    // prettier-ignore
+    calls.push(`${c.kind}`)
+    const s = { ins: c.ins.map((o) => o.dims), outs: c.outs.map((o) => o.dims) }
+    return { seconds: MEASURED_SLOWER * stated(s.ins.length === 1 ? 'copy' : 'conv2d', {}, s), quiet: true }
+  }
+  const guesses = {
+    stated: (kind: string, attrs: object, s: CallShapes, way: number) => stated(kind, attrs as never, s, way),
+    isInScale: true,
+    ...more,
+  } // prettier-ignore
+  return { t: timer(known, measure, 'f32', { ...CPU_SAMPLES, patienceSeconds }, undefined, guesses), calls }
+}
+const rows = (n: number): CallShapes => ({ ins: [[1, 32, n, 64]], outs: [[1, 32, n, 64]] })
+
+test('what is not measured is stated times the scale of the machine, which one call of each sort tells', () => {
+  const known: Measurements = new Map()
+  const { t, calls } = slower(known, -1)
+  for (const n of [16, 24, 32]) {
+    const seconds = t.seconds('relu', { slope: 0 }, rows(n))
+    assert.ok(Math.abs(seconds / (MEASURED_SLOWER * stated('relu', { slope: 0 }, rows(n))) - 1) < 1e-6, String(seconds))
+    assert.is(t.howKnown('relu', { slope: 0 }, rows(n)), 'estimated')
+  }
+  assert.is(calls.length, 1)
+  assert.is(known.size, 1)
+})
+
+test('what was estimated is measured later, the first first, and estimates follow the nearest that was', () => {
+  const known: Measurements = new Map()
+  const { t, calls } = slower(known, -1)
+  for (const n of [16, 24, 32]) t.seconds('relu', { slope: 0 }, rows(n))
+  t.measureMore(0)
+  assert.is(calls.length, 1)
+  t.measureMore(60)
+  assert.is(calls.length, 4)
+  for (const n of [16, 24, 32]) assert.is(t.howKnown('relu', { slope: 0 }, rows(n)), 'measured')
+  t.measureMore(60)
+  assert.is(calls.length, 4)
+  for (const key of known.keys()) if (key.startsWith('relu')) known.set(key, 1)
+  assert.is(t.seconds('relu', { slope: 0 }, rows(16)), 1)
+  const like = t.seconds('relu', { slope: 0 }, rows(20))
+  assert.ok(like > 0.9 && like < 1.5, `as long as its like: ${like}`)
+})
+
+test('what a call took in steps comes before any estimate of it, and after what was measured', () => {
+  const known: Measurements = new Map()
+  const inSteps = (key: string): number | undefined => (key.startsWith('relu') ? 0.5 : undefined)
+  const { t } = slower(known, -1, { inSteps })
+  assert.is(t.seconds('relu', { slope: 0 }, rows(16)), 0.5)
+  assert.is(t.howKnown('relu', { slope: 0 }, rows(16)), 'measured')
+  t.measureMore(60)
+  assert.ok(t.seconds('relu', { slope: 0 }, rows(16)) < 0.5)
+})
+
+// ---------------------------------------------------------------- runs
+
+onCpu('a first plan estimates most of its calls and says so; its run leaves measurements to the next', async () => {
+  const cache = withCache('first')
+  const { named, staged } = stagedWith({ budget: 64 * 2 ** 20 })
+  const { callTimes, measuringSeconds, planningSeconds } = staged.staging
+  assert.ok(callTimes!.estimated > 0 && callTimes!.measured + callTimes!.roughly > 0, JSON.stringify(callTimes))
+  assert.ok(measuringSeconds > 0 && measuringSeconds < 5 && planningSeconds > measuringSeconds)
+  const checkpointDir = join(folder, 'run')
+  const run = { steps: 6, checkpointDir, checkpointEvery: 3 }
+  const first = await train(named.model, staged, run)
+  assert.ok(existsSync(join(checkpointDir, 'plan.json')))
+  // Whatever is measured meanwhile: a run that goes on has the plan that it began with.
+  poisoned(cache, (s) => s * (1 + 99 * Math.random()))
+  const again = stagedWith({ budget: 64 * 2 ** 20, recorded: join(checkpointDir, 'plan.json') })
+  assert.is(first.steps, 6)
+  const chosen = ({ plan }: typeof staged): string =>
+    encodePlan({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
+  assert.ok(chosen(again.staged) === chosen(staged))
+  // Another budget is another plan.
+  assert.is(
+    stagedWith({ budget: 48 * 2 ** 20, recorded: join(checkpointDir, 'plan.json') }).staged.plan.budgetBytes,
+    48 * 2 ** 20,
+  )
+})
+
+test.run()
