@@ -28,5 +28,6 @@ export {
   tryStage,
 } from './stage/stage'
 export { stageAsync, type StageAsyncOptions } from './stage/async'
-export { train, type TrainOptions, trainTask } from './train/trainer'
+export type { TrainOptions } from './train/options'
+export { train, trainTask } from './train/trainer'
 export { zoo, type ZooEntry, zooEntry, zooNames } from './zoo'

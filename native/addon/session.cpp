@@ -73,6 +73,19 @@ Napi::Object timeline_object(Napi::Env env, const Timeline& t) {
   return o;
 }
 
+Napi::Object not_finite_object(Napi::Env env, const NotFinite& n) {
+  const Napi::Object o = Napi::Object::New(env);
+  const Napi::Array at = Napi::Array::New(env, std::size(n.at));
+  for (uint32_t d = 0; d < std::size(n.at); d++) at.Set(d, n.at[d]);
+  o.Set("step", double(n.step));
+  o.Set("call", n.call);
+  o.Set("operand", n.operand);
+  o.Set("at", at);
+  o.Set("value", n.value);
+  o.Set("made", n.made);
+  return o;
+}
+
 Napi::Object metrics_object(Napi::Env env, const RunMetrics& m, bool timeline) {
   const Napi::Object o = Napi::Object::New(env), kinds = Napi::Object::New(env);
   const Napi::Array steps = Napi::Array::New(env, m.steps.size());
@@ -99,6 +112,7 @@ Napi::Object metrics_object(Napi::Env env, const RunMetrics& m, bool timeline) {
     memory.Set("ofProcess", m.device_memory->of_process);
     o.Set("deviceMemory", memory);
   }
+  if (m.not_finite) o.Set("notFinite", not_finite_object(env, *m.not_finite));
   if (timeline) o.Set("timeline", timeline_object(env, m.timeline));
   return o;
 }
@@ -191,7 +205,7 @@ Napi::Value SessionObject::write(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// run({steps, firstStep, seed, lrScale, source, timeline}, progress) -> Promise of metrics
+/// run({steps, firstStep, seed, lrScale, source, timeline, searchFrom}, progress) -> Promise of metrics
 Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   Session& session = open(info.Env());
   const Napi::Object options = as_object(info[0], "options");
@@ -203,6 +217,7 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   o.seed = count_or(options, "seed", 0);
   o.lr_scale = number_or(options, "lrScale", 1);
   o.timeline = bool_or(options, "timeline", timeline_);
+  o.search_from = count_or(options, "searchFrom", 0);
   auto source = parse_source(options.Get("source"), session.tape());
   o.source = source.get();
   const auto deferred = Napi::Promise::Deferred::New(info.Env());

@@ -57,9 +57,28 @@ Status Interpreter::call_timed(uint32_t index, uint32_t call, StepMetrics& metri
   return s;
 }
 
+/// What was found ends the run where it is.
+Status Interpreter::met(const Result<std::optional<NotFinite>>& found) {
+  if (!found.ok()) return found.status();
+  if (!found.value()) return {};
+  not_finite_ = found.value();
+  not_finite_->step = step_.step;
+  return cancelled();
+}
+
+Status Interpreter::call_searched(uint32_t call) {
+  Status s = device_.finish(Lane::compute);
+  if (s.ok()) s = met(search_->before(call));
+  if (s.ok()) s = program_.run(call);
+  if (s.ok()) s = device_.finish(Lane::compute);
+  return s.ok() ? met(search_->after(call)) : s;
+}
+
 Status Interpreter::call(uint32_t index, uint32_t call, StepMetrics& metrics) {
   Status s;
-  if (!device_.asynchronous()) {
+  if (search_) {
+    s = call_searched(call);
+  } else if (!device_.asynchronous()) {
     s = call_timed(index, call, metrics);
   } else {
     if (stamped_) s = device_.stamp(Lane::compute, stamp_of(index, false));
@@ -230,11 +249,12 @@ Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& 
   timeline_.memory.clear();
   if (record_) timeline_.memory.push_back({0, pages_.held()});
   copies_.begin_step(step_start_, record_);
+  if (options.search_from > 0 && step_.step >= options.search_from && !search_) search_.emplace(tape_, device_, pages_);
   const bool warm = stamped_steps_ >= STAMPED_STEPS;
-  stamped_ = device_.asynchronous() && (!warm || (record_ && last));
+  stamped_ = device_.asynchronous() && !search_ && (!warm || (record_ && last));
   Status s = device_.begin_step(step_);
   if (s.ok() && stamped_) s = device_.stamp(Lane::compute, STEP_START);
-  if (s.ok()) s = warm && !stamped_ && !parts_.empty() ? run_parts(options, metrics) : run_instructions(options, metrics);
+  if (s.ok()) s = warm && !stamped_ && !search_ && !parts_.empty() ? run_parts(options, metrics) : run_instructions(options, metrics);
   if (s.ok()) s = end_step(metrics);
   if (s.ok() && stamped_) stamped_steps_++;
   return s;
@@ -253,6 +273,7 @@ void Interpreter::collect(RunMetrics& run) {
   run.arena_peak_bytes = pages_.peak_bytes();
   run.arena_file_bytes = device_.pool_bytes();
   run.device_memory = device_.memory();
+  run.not_finite = not_finite_;
   if (!record_) return;
   run.timeline = timeline_;
   copies_.collect(run.timeline.spans);
@@ -260,6 +281,7 @@ void Interpreter::collect(RunMetrics& run) {
 
 RunMetrics Interpreter::run(const RunOptions& options) {
   RunMetrics run;
+  not_finite_.reset();
   run.steps.reserve(options.steps);
   record_ = options.timeline;
   if (record_) {
@@ -281,6 +303,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     if (options.progress) options.progress({Progress::Phase::step, step_.step, 0, 0, metrics.loss, metrics.seconds});
   }
   copies_.feeder().end();
+  search_.reset();
   if (!run.status.ok()) {
     copies_.abandon();
     for (const Lane lane : {Lane::compute, Lane::out, Lane::in}) device_.finish(lane);  // what failed is known already

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "runtime/copies.hpp"
+#include "runtime/finite.hpp"
 #include "runtime/metrics.hpp"
 #include "runtime/program.hpp"
 #include "runtime/quiet_steps.hpp"
@@ -21,6 +22,8 @@ struct RunOptions {
   Source* source = nullptr;
   std::function<void(const Progress&)> progress = {};
   bool timeline = false;
+  /// From this step on, each call's operands are looked at; what is not finite ends the run. 0: none is.
+  uint64_t search_from = 0;
 };
 
 class Interpreter {
@@ -47,6 +50,8 @@ class Interpreter {
   Status execute(uint32_t index, const RunOptions& options, StepMetrics& metrics);
   Status call(uint32_t index, uint32_t call, StepMetrics& metrics);
   Status call_timed(uint32_t index, uint32_t call, StepMetrics& metrics);
+  Status call_searched(uint32_t call);
+  Status met(const Result<std::optional<NotFinite>>& found);
   Status wait(uint32_t index, const InstrRecord& instr, StepMetrics& metrics);
   Status copy(uint32_t index, StepMetrics& metrics);
   Status fetch_losses(uint32_t instruction);
@@ -68,6 +73,8 @@ class Interpreter {
   std::vector<double> seconds_by_kind_;
   QuietSteps quiet_steps_;
   bool warm_ = false;                                  // a step has run: the next is like all others
+  std::optional<FiniteSearch> search_;                 // of the step at hand
+  std::optional<NotFinite> not_finite_;
   std::vector<Part> parts_;
   bool captured_[2] = {false, false};
   uint32_t stamped_steps_ = 0;

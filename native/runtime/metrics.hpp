@@ -6,6 +6,7 @@
 
 #include "core/result.hpp"
 #include "runtime/device.hpp"
+#include "runtime/finite.hpp"
 
 namespace spillway {
 
@@ -43,6 +44,7 @@ struct RunMetrics {
   std::vector<double> quiet_call_seconds;    // by call, of the quickest warm step that tells them and in whose way nothing else ran; empty where there was none
   uint64_t arena_peak_bytes = 0, arena_file_bytes = 0, disk_bytes = 0;
   std::optional<DeviceMemory> device_memory;  // where a driver counts it
+  std::optional<NotFinite> not_finite;        // the first that a search met; it ended the run
   Timeline timeline;
 };
 

@@ -162,6 +162,8 @@ export interface RunRequest {
   readonly lrScale?: number
   readonly source: NativeSource
   readonly timeline?: boolean
+  /** From this step on each call's operands are looked at; a number that is not finite ends the run. */
+  readonly searchFrom?: number
 }
 
 export type NativeProgress =
@@ -212,6 +214,17 @@ export interface DeviceMemory {
   readonly ofProcess: boolean
 }
 
+/** The first number that a search met: of a call's operands, inputs first. */
+export interface NativeNotFinite {
+  readonly step: number
+  readonly call: number
+  readonly operand: number
+  readonly at: readonly number[]
+  readonly value: number
+  /** By the call, of numbers that were finite. */
+  readonly made: boolean
+}
+
 export interface Metrics {
   /** It ended before the last step because it was told to. */
   readonly cancelled: boolean
@@ -226,6 +239,7 @@ export interface Metrics {
   readonly arenaFileBytes: number
   readonly diskBytes: number
   readonly deviceMemory?: DeviceMemory
+  readonly notFinite?: NativeNotFinite
   readonly timeline?: NativeTimeline
 }
 

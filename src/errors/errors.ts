@@ -27,6 +27,19 @@ export interface FolderHolder {
   readonly since: string
 }
 
+/** Where the first number of a run stands that is not finite. */
+export interface NotFinitePlace {
+  readonly step: number
+  /** Infinity, -Infinity or NaN, as text: JSON has no number for them. */
+  readonly number: string
+  /** The value, with the file that it came from. */
+  readonly in: string
+  /** A place in the value; in a sample where it came from a file. */
+  readonly at: readonly number[]
+  /** What made it of finite numbers; without, it was given so. */
+  readonly by?: string
+}
+
 /**
  * Usage               the call is wrong: a flag, a size, a name; `legal` are the nearest right ones
  * FileMissing         a file that the call names is not there             FileRefused  it is there and is not what it must be
@@ -48,7 +61,13 @@ export type SourceError =
   | ({ readonly tag: 'FolderLocked'; readonly directory: string } & FolderHolder)
   | { readonly tag: 'AddonMissing'; readonly reason: string }
   | { readonly tag: 'DeviceFailed'; readonly reason: string }
-  | { readonly tag: 'Diverged'; readonly step: number; readonly what: string; readonly resume?: string }
+  | {
+      readonly tag: 'Diverged'
+      readonly step: number
+      readonly what: string
+      readonly resume?: string
+      readonly first?: NotFinitePlace
+    }
   | { readonly tag: 'Stopped'; readonly stepsDone: number; readonly why: string; readonly directory: string }
   | { readonly tag: 'Cancelled'; readonly stepsDone: number; readonly signal?: NodeJS.Signals; readonly resume?: string }
 
@@ -74,6 +93,11 @@ const isSourceError = (e: SpillwayError): e is SourceError => e.tag in SOURCE_TA
 const faultText = ({ file, line, column, code, message }: TypeFault): string =>
   `${file === '' ? '' : `${file}:${line}:${column}: `}${message} (${code})`
 
+const firstText = ({ step, number, at, by, in: where }: NotFinitePlace): string =>
+  by === undefined
+    ? `${where} holds ${number} at [${at.join(', ')}] before step ${step} reads it`
+    : `the first number that is not finite is ${number}, which ${by} makes in ${where} at [${at.join(', ')}] in step ${step}`
+
 const renderSource = (e: SourceError): string => {
   switch (e.tag) {
     case 'Usage':
@@ -98,7 +122,7 @@ const renderSource = (e: SourceError): string => {
     case 'DeviceFailed':
       return `the run ended on the device: ${e.reason}`
     case 'Diverged':
-      return `step ${e.step}: ${e.what}, so nothing of it was saved${e.resume ? `; ${e.resume}` : ''}`
+      return `step ${e.step}: ${e.what}, so nothing of it was saved${e.first ? `; ${firstText(e.first)}` : ''}${e.resume ? `; ${e.resume}` : ''}`
     case 'Stopped':
       return `stopped by ${e.why} after ${e.stepsDone} steps, all saved in ${e.directory}: the same command with --resume goes on`
     case 'Cancelled':

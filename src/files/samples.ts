@@ -131,6 +131,10 @@ export interface FileTensor extends Pick<StoredArray, 'path' | 'offset' | 'type'
 }
 /** For each fed value, by its name. */
 export type DataFiles = ReadonlyMap<string, readonly FileTensor[]>
+/** Where the bytes of fed values come from. */
+export type DataSource =
+  | { readonly kind: 'synthetic'; readonly samples: number }
+  | { readonly kind: 'files'; readonly files: DataFiles }
 
 export const sampleCount = (files: readonly FileTensor[]): number => files.reduce((n, f) => n + f.samples, 0)
 

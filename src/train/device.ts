@@ -7,8 +7,8 @@ import { pipe } from 'fp-ts/function'
 import type { DeviceName } from '../../staging/devices'
 import { isPersistent } from '../../staging/graph/graph'
 import { toTape } from '../../staging/plan/tape'
-import { type DataFiles, fedValues, type FileTensor } from '../files/samples'
-import type { SpillwayError } from '../errors/errors'
+import { type DataSource, fedValues, type FileTensor } from '../files/samples'
+import type { NotFinitePlace, SpillwayError } from '../errors/errors'
 import { deviceFailed, onDevice } from '../errors/exceptions'
 import type { Tier } from '../machine/tier'
 import { collectGarbage } from '../machine/memory'
@@ -23,6 +23,7 @@ import {
   tryLoadNative,
 } from '../device/native'
 import type { Staged } from '../stage/stage'
+import { notFinitePlace } from './finite'
 import type { StateStore } from './weights'
 
 export interface DeviceOptions {
@@ -38,10 +39,6 @@ export interface DeviceOptions {
    */
   readonly hostMemory?: number
 }
-
-export type DataSource =
-  | { readonly kind: 'synthetic'; readonly samples: number }
-  | { readonly kind: 'files'; readonly files: DataFiles }
 
 /** Where a run is: after each segment's tile, and at the end of each step. */
 export type DeviceProgress =
@@ -75,10 +72,17 @@ export interface RunMetrics extends StepsTaken {
   readonly seconds: readonly number[]
 }
 
+/** Steps that are run to find the first number that is not finite, from some step on. */
+export interface StepsToSearch extends Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'> {
+  readonly searchFrom: number
+}
+
 export interface DeviceSession extends StateStore {
   /** Parameters and states drawn from the seed and their names: the same whatever the plan. */
   readonly initialise: (seed: number) => Either<SpillwayError, void>
   readonly run: (s: StepsToRun) => Promise<Either<SpillwayError, RunMetrics>>
+  /** Nothing where all is finite, or it was cancelled. After something was found the session can only be disposed of. */
+  readonly search: (s: StepsToSearch) => Promise<Either<SpillwayError, NotFinitePlace | undefined>>
   /** Ends the run within a step. */
   readonly cancel: () => void
   /** Ends the run after the step at hand. */
@@ -154,6 +158,19 @@ const runOn = async (
   }
 }
 
+const searchOn = async (
+  session: NativeSession,
+  staged: Staged,
+  { data, ...steps }: StepsToSearch,
+): Promise<Either<SpillwayError, NotFinitePlace | undefined>> => {
+  try {
+    const { notFinite } = await session.run({ ...steps, source: nativeSource(staged, data, steps.seed) })
+    return right(notFinite && notFinitePlace(staged.plan, data, notFinite))
+  } catch (e) {
+    return left(deviceFailed(e))
+  }
+}
+
 // ---------------------------------------------------------------- a session
 
 const deviceName = ({ machine }: Staged): DeviceName => {
@@ -197,6 +214,7 @@ const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions): DeviceSe
     write: (name, bytes) => onDevice(() => s.write(name, bytes)),
     initialise: (seed) => onDevice(() => kept.forEach((v) => s.init(v.name, seed))),
     run: (steps) => runOn(s, staged, o, steps),
+    search: (steps) => searchOn(s, staged, steps),
     cancel: () => s.cancel('now'),
     finish: () => s.cancel('step'),
     dispose: () => s.dispose(),

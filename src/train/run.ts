@@ -15,7 +15,8 @@ import { elaboratedFor } from '../stage/identity'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
-import { type TrainOptions, trainTask } from './trainer'
+import type { TrainOptions } from './options'
+import { trainTask } from './trainer'
 
 /** How a plan is run. */
 export interface RunOptions extends TrainOptions {

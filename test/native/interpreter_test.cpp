@@ -1,7 +1,9 @@
 // serial
 // The interpreter on hand-built tapes: real training on the reference device, every instruction on the null device,
 // cancelling, metrics, state between runs.
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "test/native/runs.hpp"
@@ -62,6 +64,23 @@ void learning_rate_scale() {
   CHECK(bytes_of(o, "head.weight") == before);
   run(o, {.steps = 1, .lr_scale = 1});
   CHECK(bytes_of(o, "head.weight") != before);
+}
+
+void searching_changes_nothing() {
+  Opened searched = open_session(classifier(true)), plain = open_session(classifier(true));
+  const RunMetrics found = run(searched, {.steps = 3, .search_from = 2});
+  CHECK(!found.not_finite && !found.cancelled && found.steps.size() == 3);
+  run(plain, {.steps = 3});
+  CHECK(bytes_of(searched, "head.weight") == bytes_of(plain, "head.weight"));
+}
+
+void what_overflows_is_named() {
+  Opened o = open_session(classifier(true));
+  const RunMetrics r = run(o, {.steps = 3, .lr_scale = std::numeric_limits<double>::infinity(), .search_from = 1});
+  CHECK(r.status.ok() && r.cancelled && r.torn && r.steps.empty());
+  CHECK(r.not_finite && r.not_finite->step == 1 && r.not_finite->made && !std::isfinite(r.not_finite->value));
+  const CallRecord& call = o.session->tape().calls[r.not_finite->call];
+  CHECK(OpKind(call.kind) == OpKind::sgd && r.not_finite->operand < call.ins);
 }
 
 void init_by_name() {
@@ -202,6 +221,8 @@ int main() {
   test("the peak is as planned", peak_is_as_planned);
   test("runs in chunks equal one run", chunks_equal_one_run);
   test("the learning rate's factor reaches the update", learning_rate_scale);
+  test("a search for what is not finite changes nothing", searching_changes_nothing);
+  test("an update that overflows is named", what_overflows_is_named);
   test("parameters start by name and seed only", init_by_name);
   test("timeline and progress", timeline_and_progress);
   test("a throttled link takes at least its time", throttle_is_a_floor);

@@ -1,0 +1,80 @@
+// How a plan is trained: what users choose. In: options as they were given. Out: the same, or what is wrong with them.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import type { DeviceOptions, DeviceProgress } from './device'
+import { type SpillwayError, usage } from '../errors/errors'
+
+/** How a plan is trained. */
+export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
+  /** The total of the run, steps before a resume included. @example train(net, plan, { steps: 100 }) */
+  readonly steps: number
+  /** A folder or file of pairs; without it, seeded synthetic data. @example train(net, plan, { steps: 100, data: 'slides/' }) */
+  readonly data?: string
+  /** Distinct synthetic samples; default: one batch, seen again and again. @example train(net, plan, { steps: 100, samples: 64 }) */
+  readonly samples?: number
+  /** Of weights, synthetic data and dropout; default 0. @example train(net, plan, { steps: 100, seed: 7 }) */
+  readonly seed?: number
+  /** 'ram', or the folder of the spill file. @example train(net, plan, { steps: 100, spill: '/var/tmp' }) */
+  readonly spill?: string
+  /** Where the training state is kept. @example train(net, plan, { steps: 100, checkpointDir: 'state' }) */
+  readonly checkpointDir?: string
+  /**
+   * Steps between checkpoints; default: a tenth of the run. There is one at the end in any case.
+   *
+   * @example train(net, plan, { steps: 100, checkpointDir: 'state', checkpointEvery: 25 })
+   */
+  readonly checkpointEvery?: number
+  /** Goes on from the last checkpoint, bit for bit. @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true }) */
+  readonly resume?: boolean
+  /** Weights to start from (safetensors). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
+  readonly weights?: string
+  /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
+  readonly save?: string
+  /** A folder that gets a line of JSON for every step. @example train(net, plan, { steps: 100, log: 'runs/first' }) */
+  readonly log?: string
+  /**
+   * What becomes of a run whose loss is not finite; default: it ends, and nothing of it is saved.
+   *
+   * @example train(net, plan, { steps: 100, onNonfinite: 'continue' })
+   */
+  readonly onNonfinite?: 'end' | 'continue'
+  /**
+   * Ends the run within a step; the last checkpoint stays.
+   *
+   * @example train(net, plan, { steps: 100, signal: AbortSignal.timeout(60_000) })
+   */
+  readonly signal?: AbortSignal
+  /**
+   * Ends the run after the step at hand, saved in checkpointDir: a time limit, a scheduler's warning.
+   *
+   * @example train(net, plan, { steps: 100, checkpointDir: 'state', stop: AbortSignal.timeout(3 * 3600_000) })
+   */
+  readonly stop?: AbortSignal
+  /**
+   * Told of every tile and every step.
+   *
+   * @example train(net, plan, { steps: 100, onProgress: (p) => p.kind === 'step' && console.log(p.loss) })
+   */
+  readonly onProgress?: (p: DeviceProgress) => void
+  /**
+   * Words for a person: a damaged checkpoint that was passed over, tensors that were not needed.
+   *
+   * @example train(net, plan, { steps: 100, onNote: console.warn })
+   */
+  readonly onNote?: (text: string) => void
+}
+
+const LEAST = { steps: 1, seed: 0, samples: 1, checkpointEvery: 1, threads: 1 } as const
+
+/** Options with which a run can begin: what is wrong with them is known before anything is staged. */
+export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOptions> => {
+  const isLegal = (k: keyof typeof LEAST, n = o[k]): boolean => n === undefined || (Number.isSafeInteger(n) && n >= LEAST[k])
+  const odd = (Object.keys(LEAST) as (keyof typeof LEAST)[]).find((k) => !isLegal(k))
+  if (odd) return E.left(usage(`${odd} is ${o[odd]}; legal are whole numbers of at least ${LEAST[odd]}`))
+  if (o.checkpointDir) return E.right(o)
+  if (o.stop) return E.left(usage('stop needs a checkpoint directory to save the run in'))
+  if (o.resume) return E.left(usage('resume needs a checkpoint directory to resume from'))
+  return o.checkpointEvery === undefined ? E.right(o) : E.left(usage('checkpointEvery needs a checkpoint directory'))
+}
+
+export const seedOf = (o: TrainOptions): number => o.seed ?? 0

@@ -1,0 +1,151 @@
+// What a run begins with. In: a model, its staged plan, options. Out: data, identity and the newest whole checkpoint of this very
+// run, or an error. Invariant: all of it is known before a device is opened.
+import { cpus } from 'node:os'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { Trainable } from '../../dsl'
+import { DEVICES } from '../../staging/devices'
+import { loadNative, tryLoadNative } from '../device/native'
+import { type SpillwayError, usage } from '../errors/errors'
+import { contentOf } from '../files/content'
+import { type Lock, lockFolder } from '../files/lock'
+import { type DataFiles, type DataSource, openData, sampleCount } from '../files/samples'
+import { belonging, identityOf } from '../stage/identity'
+import type { Staged } from '../stage/stage'
+import {
+  type Checkpoint,
+  type Circumstances,
+  elsewhere,
+  findCheckpoint,
+  holdsCheckpoints,
+  prepareDirectory,
+  type RunIdentity,
+  sameRun,
+} from './checkpoint'
+import { checkedOptions, seedOf, type TrainOptions } from './options'
+import { modelState, type ModelState } from './weights'
+
+const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
+  machine.simulated
+    ? E.left(usage(`a plan for machine '${machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
+    : E.right(undefined)
+
+export interface Data {
+  readonly source: DataSource
+  /** What the data are, for the run's identity. */
+  readonly content: string
+  /** The same as checkpoints of version 1 say it: where the data lie. */
+  readonly place: string
+}
+
+const dataOf = ({ plan: { graph } }: Staged, o: TrainOptions): Either<SpillwayError, Data> => {
+  if (o.data !== undefined)
+    return pipe(
+      openData(o.data, graph),
+      E.bindTo('files'),
+      // A run that is not kept has no identity to compare.
+      E.bind('content', ({ files }) => (o.checkpointDir === undefined ? E.right('') : contentOf(files))),
+      E.map(({ files, content }) => ({ source: { kind: 'files', files }, content, place: placeOf(files) })),
+    )
+  const samples = o.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]!
+  const content = `synthetic, ${samples} samples`
+  return E.right({ source: { kind: 'synthetic', samples }, content, place: content })
+}
+
+const placeOf = (files: DataFiles): string => {
+  const [first = []] = files.values()
+  return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
+}
+
+/** What the bits of a run depend on beside its identity. */
+const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Either<SpillwayError, Circumstances> =>
+  pipe(
+    tryLoadNative(),
+    E.map((native) => {
+      const { threads, oneDnn = 'none' } = native.deviceInfo()
+      return { processor: cpus()[0]?.model ?? 'unknown', threads: o.threads ?? threads, libraries: `oneDNN ${oneDnn}` }
+    }),
+    E.map((here) => {
+      if (device.name !== 'cuda') return here
+      const { device: processor, driver, libraries } = loadNative().deviceFacts('cuda')
+      return { ...here, processor, libraries: `driver ${driver}, ${libraries}` }
+    }),
+  )
+
+/** A run that is ready for its checkpoint folder. */
+interface Ready {
+  readonly staged: Staged
+  readonly options: TrainOptions
+  readonly data: Data
+  readonly state: ModelState
+  readonly circumstances: Circumstances
+}
+
+/** `model` is checked against the plan when it is given. */
+export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOptions): Either<SpillwayError, Ready> =>
+  pipe(
+    checkedOptions(o),
+    E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
+    E.tap(() => runsHere(staged)),
+    E.bindTo('options'),
+    E.bind('data', () => dataOf(staged, o)),
+    E.bind('circumstances', () => circumstancesOf(staged, o)),
+    E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
+  )
+
+/** A run that may begin: its checkpoint folder, if it has one, is its own. */
+export interface Start extends Ready {
+  readonly identity: RunIdentity
+  readonly from: Checkpoint | undefined
+}
+
+const NO_LOCK: Lock = { release: () => {} }
+export const lockOf = ({ checkpointDir }: TrainOptions): Either<SpillwayError, Lock> =>
+  checkpointDir === undefined
+    ? E.right(NO_LOCK)
+    : pipe(
+        prepareDirectory(checkpointDir),
+        E.flatMap(() => lockFolder(checkpointDir)),
+      )
+
+/** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
+export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
+  const { staged, options: o, data } = ready
+  const asked = identityOf(staged, seedOf(o), data.content, o.weights)
+  return pipe(
+    o.checkpointDir === undefined ? E.right(undefined) : found(o.checkpointDir, ready, asked),
+    // Weights that a run started from matter no more once it has a checkpoint.
+    E.map((from) => ({ ...ready, from, identity: { ...asked, weights: from?.identity.weights ?? asked.weights } })),
+  )
+}
+
+const found = (directory: string, ready: Ready, asked: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
+  const { options: o, data, circumstances } = ready
+  if (!o.resume)
+    return holdsCheckpoints(directory)
+      ? E.left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
+      : E.right(undefined)
+  const mismatch = (reason: string): SpillwayError => ({ tag: 'CheckpointMismatch', directory, reason })
+  const { checkpoint, refused } = findCheckpoint(directory)
+  refused.forEach((r) => o.onNote?.(`${directory}: ${r}`))
+  if (!checkpoint) {
+    if (refused.length) return E.left(mismatch(`no checkpoint in it is whole: ${refused.join('; ')}`))
+    o.onNote?.(`${directory} holds no checkpoint to resume: the run begins anew`)
+    return E.right(undefined)
+  }
+  if (refused.length) o.onNote?.(`${directory}: going on from step ${checkpoint.step}`)
+  if (checkpoint.step > o.steps)
+    return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
+  const differs = checkpoint.circumstances && elsewhere(checkpoint.circumstances, circumstances)
+  if (differs) o.onNote?.(`bits may differ from those of the run so far: ${differs}`)
+  const wanted = {
+    ...asked,
+    weights: o.weights === undefined ? checkpoint.identity.weights : asked.weights,
+    data: checkpoint.circumstances ? data.content : data.place,
+  }
+  return pipe(
+    sameRun(checkpoint.identity, wanted),
+    E.bimap(mismatch, () => checkpoint),
+  )
+}

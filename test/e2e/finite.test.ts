@@ -1,0 +1,121 @@
+// Runs that stop being finite say where that comes from: the sample and its file, the weights, or the layer and the value; the same
+// whatever the plan and the device.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { isRight, right } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { batchNorm, conv2d, model, mse, relu, seq, sgd } from '../../dsl'
+import { addonFile, loadNative } from '../../src/device/native'
+import { errorText, type NotFinitePlace, type SpillwayError } from '../../src/errors/errors'
+import { openTensors, writeTensors } from '../../src/files/safetensors'
+import { type StageOptions, stage } from '../../src/stage/stage'
+import type { TrainOptions } from '../../src/train/options'
+import { train, trainTask } from '../../src/train/trainer'
+import { halfway, smallestBudget } from './runs'
+
+process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
+const root = mkdtempSync(join(tmpdir(), 'spillway-finite-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+const net = model(
+  [2, 3, 48, 32],
+  seq(conv2d('stem', 64, 3), relu(), conv2d('mid', 64, 3, { groups: 64 }), batchNorm('bn'), relu(), conv2d('head', 4, 1)),
+)
+const DEVICES = ['ref', ...(loadNative().deviceInfo().devices.includes('cpu') ? ['cpu'] : []), 'cuda']
+type Options = Pick<StageOptions, 'machine' | 'strategy' | 'budget' | 'algorithms' | 'loss' | 'optimizer'>
+const own = (lr: number): Options => ({ algorithms: 'fixed', loss: mse, optimizer: sgd({ lr }) })
+
+const SAMPLES = 4
+/** Zeros but for one number; `flat` counts from the first sample on. */
+const data = (of: 'input' | 'target', flat: number, value: number): string => {
+  const path = join(root, `${of}-${flat}-${value}.safetensors`)
+  const tensor = (name: string, channels: number) => {
+    const numbers = new Float32Array(SAMPLES * channels * 48 * 32)
+    if (name === of) numbers[flat] = value
+    return { name, type: 'F32' as const, shape: [SAMPLES, channels, 48, 32], read: () => right(new Uint8Array(numbers.buffer)) }
+  }
+  const written = writeTensors(path, [tensor('input', 3), tensor('target', 4)])
+  assert.ok(isRight(written))
+  return path
+}
+
+const failed = async (o: Options, t: Partial<TrainOptions>): Promise<SpillwayError> => {
+  const end = await trainTask(net, stage(net, o), { steps: 6, ...t })()
+  if (isRight(end)) throw new Error('all was finite')
+  return end.left
+}
+const first = async (o: Options, t: Partial<TrainOptions> = {}): Promise<NotFinitePlace> => {
+  const e = await failed(o, t)
+  assert.ok(e.tag === 'Diverged' && e.first, errorText(e))
+  return (e as Extract<SpillwayError, { tag: 'Diverged' }>).first!
+}
+
+/** Whole, in tiles, and swapped. */
+const plans = (machine: string): readonly Options[] => {
+  const on = { ...own(0.01), machine }
+  return [
+    { ...on, strategy: 'in-core' },
+    { ...on, strategy: 'tiled', budget: smallestBudget(net, 'tiled', on) },
+    { ...on, strategy: 'swap:greedy', budget: halfway(net, 'swap:greedy', on) },
+  ]
+}
+
+for (const machine of DEVICES) {
+  test(`${machine}: what a sample holds is told with its file and place, whatever the plan`, async () => {
+    const [at, to] = [
+      data('input', ((3 * 3 + 1) * 48 + 40) * 32 + 5, NaN),
+      data('target', ((2 * 4 + 3) * 48 + 7) * 32, -Infinity),
+    ]
+    for (const plan of plans(machine)) {
+      assert.equal(await first(plan, { data: at }), {
+        step: 2,
+        number: 'NaN',
+        at: [1, 40, 5],
+        in: `'input' of sample 3 of ${at}`,
+      })
+      const target = { step: 2, number: '-Infinity', at: [3, 7, 0], in: `'target' of sample 2 of ${to}` }
+      assert.equal(await first(plan, { data: to }), target)
+    }
+  })
+
+  test(`${machine}: a step that is too long is told by what overflows first`, async () => {
+    const place = await first({ ...own(1e200), machine, strategy: 'in-core' })
+    assert.ok(place.by && /^'.*'$/.test(place.in) && /Infinity|NaN/.test(place.number), JSON.stringify(place))
+  })
+}
+
+test('weights that are not finite are told by name, and nothing is written over what was saved', async () => {
+  const [whole, spoilt, kept] = ['whole', 'spoilt', 'kept'].map((n) => join(root, `${n}.safetensors`)) as [string, string, string]
+  const on = { ...own(0.01), machine: 'ref', strategy: 'in-core' }
+  await train(net, stage(net, on), { steps: 1, save: whole })
+  const bytes = readFileSync(whole)
+  const file = openTensors('weights', whole)
+  assert.ok(isRight(file))
+  const { offset } = (file as Extract<typeof file, { _tag: 'Right' }>).right.tensors.get('head.weight')!
+  bytes.writeDoubleLE(NaN, offset + 8 * (2 * 64 + 9))
+  writeFileSync(spoilt, bytes)
+  writeFileSync(kept, 'what was there')
+  const e = await failed(on, { weights: spoilt, save: kept })
+  assert.match(errorText(e), "'head.weight' holds NaN at [2, 9, 0, 0] before step 1 reads it")
+  assert.is(readFileSync(kept, 'utf8'), 'what was there')
+})
+
+test('from a checkpoint on, only the steps after it are run once more; the words say so', async () => {
+  const notes: string[] = []
+  const at = data('input', (3 * 3 * 48 + 1) * 32, NaN)
+  const o = { data: at, checkpointDir: join(root, 'state'), checkpointEvery: 1, onNote: (n: string) => notes.push(n) }
+  const e = await failed({ ...own(0.01), machine: 'ref', strategy: 'in-core' }, o)
+  assert.match(
+    errorText(e),
+    /^step 2: its loss is not finite, so nothing of it was saved; 'input' of sample 3 of .* holds NaN at \[0, 1, 0\] before/,
+  )
+  assert.match(errorText(e), /; the last checkpoint in .* is of before that, and finite$/)
+  assert.ok(
+    notes.some((n) => n.endsWith('looking for where that comes from: this step once more')),
+    notes.join('\n'),
+  )
+})
+
+test.run()
