@@ -1,7 +1,7 @@
 // The type-level interpreter: what the checker knows of a net applied to an input shape, while you type.
 // In: the type of a net, an input shape. Out: output shape, FT dimensions, layer names and a tally (activation bytes,
 // parameters, state); or a Misfit. It folds over the syntax tree, and the checker caches it per node and shape, so equal
-// blocks cost one. The run-time twin is analyse.ts. Sums are Low digit strings (numbers/), turned into numbers at the end.
+// blocks cost one. The run-time twin is analyse.ts. Sums are Low numbers (numbers/), turned into numbers at the end.
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from './compose'
 import type { BadSize } from './layers/rule'
 import type {
@@ -16,21 +16,36 @@ import type {
   SumsDiffer,
 } from './messages'
 import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, LayerSums, Net, Shape } from './net'
-import type { Add, AddLow, FromLow, Low, Mul, MulLow } from './numbers/naturals'
+import type { AddLimbs, LimbText, MulLimbs } from './numbers/limbs'
+import type { Add, FromLow, Low, Mul, Trim } from './numbers/naturals'
 
 /** What is known of a net at an input shape. */
-export interface Facts<Out extends Shape, Ft extends Dim, Sum extends Tally<any, any, any>, Names extends string> {
+export interface Facts<Out extends Shape, Ft extends Dim, Sum extends AnyTally, Names extends string> {
   out: Out
   ft: Ft
   sum: Sum
   names: Names
 }
-/** What adds up over layers: bytes of their outputs, numbers that they train, numbers that they keep (running statistics). */
-export interface Tally<Bytes extends string, Parameters extends string, State extends string> {
+/** Its fields are read by their names: each `infer` makes TypeScript 5.9 throw away what it has cached at every level above it. */
+export type AnyFacts = Facts<Shape, Dim, AnyTally, string>
+/** Facts made at once: a type that names others within it is put off, and copied with all that holds it. */
+type Known<Out extends Shape, Ft extends Dim, Sum extends AnyTally, Names extends string> = 0 extends 0
+  ? Facts<Out, Ft, Sum, Names>
+  : never
+/**
+ * What adds up over layers: bytes of their outputs, numbers that they train, numbers that they keep (running statistics). Layers of
+ * one size stand together, so of their outputs only the channels are added up at first: Area holds the bytes of one of them.
+ */
+export interface Tally<Bytes, Area, Channels, Parameters, State> {
   bytes: Bytes
+  area: Area
+  channels: Channels
   parameters: Parameters
   state: State
 }
+/** The same of a tally. */
+type Tallied<Bytes, Area, Channels, Parameters, State> = 0 extends 0 ? Tally<Bytes, Area, Channels, Parameters, State> : never
+export type AnyTally = Tally<unknown, unknown, unknown, unknown, unknown>
 /** What is wrong with it, and where. */
 export interface Misfit<At extends string, Kind extends string, Reason extends string> {
   at: At
@@ -73,38 +88,54 @@ export type NameOf<N> = N extends { readonly name: infer L extends string; reado
 type OwnName<N> = N extends { readonly name: infer L extends string } ? (L extends '' ? never : L) : never
 
 /** Bytes of a value in 32-bit floats. */
-export type BytesOf<S extends Shape> = MulLow<MulLow<MulLow<Low<S[2]>, `${S[3]}`>, `${S[1]}`>, `${Mul<S[0], 4>}`>
+export type BytesOf<S extends Shape> = MulLimbs<AreaOf<S[0], S[2], S[3]>, `${S[1]}`>
+type AreaOf<B extends number, H extends number, W extends number> = MulLimbs<MulLimbs<Low<H>, `${W}`>, `${Mul<B, 4>}`>
 
 type AnalyseLayer<N extends Net, S extends Shape, Out> = Out extends Shape
   ? number extends Out[0] | Out[1] | Out[2] | Out[3]
     ? Misfit<NameOf<N>, N['kind'], NotLiteral>
-    : Facts<Out, FtOf<N>, LayerTally<N, S, Out>, OwnName<N>>
+    : Known<Out, FtOf<N>, LayerTally<N, S, Out>, OwnName<N>>
   : Out extends string
     ? Misfit<NameOf<N>, N['kind'], Out>
     : never
 
-type LayerTally<N extends Net, S extends Shape, Out extends Shape> = Tally<
-  N['kind'] extends keyof InPlaceLayers ? '0' : BytesOf<Out>,
+type LayerTally<N extends Net, S extends Shape, Out extends Shape> = Tallied<
+  null,
+  AreaOf<Out[0], Out[2], Out[3]>,
+  N['kind'] extends keyof InPlaceLayers ? null : Low<Out[1]>,
   ParametersOf<N, S>,
-  N['kind'] extends keyof LayerState<any, any> ? LayerState<N, S>[N['kind']] : '0'
+  N['kind'] extends keyof LayerState<any, any> ? LayerState<N, S>[N['kind']] : null
 >
 
 // ---------------------------------------------------------------- tallies
 
-type Nothing = Tally<'0', '0', '0'>
-type Plus<A extends string, B extends string> = B extends '0' ? A : A extends '0' ? B : AddLow<A, B>
-type AddTally<A, B> =
-  A extends Tally<infer b, infer p, infer s>
-    ? B extends Tally<infer b2, infer p2, infer s2>
-      ? Tally<Plus<b, b2>, Plus<p, p2>, Plus<s, s2>>
-      : never
-    : never
+type Nothing = Tally<null, null, null, null, null>
+type AddTally<A extends AnyTally, B extends AnyTally> = Tallied<
+  B['channels'] extends null
+    ? AddLimbs<A['bytes'], B['bytes']>
+    : B['area'] extends A['area']
+      ? AddLimbs<A['bytes'], B['bytes']>
+      : AddLimbs<AddLimbs<A['bytes'], B['bytes']>, OutputsOf<A>>,
+  B['channels'] extends null ? A['area'] : B['area'],
+  B['area'] extends A['area']
+    ? AddLimbs<A['channels'], B['channels']>
+    : B['channels'] extends null
+      ? A['channels']
+      : B['channels'],
+  AddLimbs<A['parameters'], B['parameters']>,
+  AddLimbs<A['state'], B['state']>
+>
+/** Bytes of the channels that stand together. */
+type OutputsOf<T extends AnyTally> = T['channels'] extends null ? null : MulLimbs<T['area'], Trim<LimbText<T['channels']>>>
 /** Adds what a join of branches writes. */
-type AddOutput<A, Out extends Shape> = A extends Tally<infer b, infer p, infer s> ? Tally<Plus<b, BytesOf<Out>>, p, s> : never
+type AddOutput<A extends AnyTally, Out extends Shape> = AddTally<
+  A,
+  Tallied<null, AreaOf<Out[0], Out[2], Out[3]>, Low<Out[1]>, null, null>
+>
 
 export type ParametersOf<N extends Net, S extends Shape> = N['kind'] extends keyof LayerParameters<any, any>
   ? LayerParameters<N, S>[N['kind']]
-  : '0'
+  : null
 export type SumsOf<N extends Net> = N['kind'] extends keyof LayerSums<any> ? LayerSums<N>[N['kind']] : never
 export type FtOf<N extends Net> = LayerFt<N>[N['kind'] & keyof LayerFt<any>] & Dim
 
@@ -114,32 +145,31 @@ type Line<
   Ls,
   S extends Shape,
   Ft extends Dim = Dim,
-  Sum extends Tally<any, any, any> = Nothing,
+  Sum extends AnyTally = Nothing,
   Names extends string = never,
 > = Ls extends readonly Net[]
   ? number extends Ls['length']
     ? Misfit<'seq', 'seq', NotATuple>
     : Ls extends readonly [infer H extends Net, ...infer T]
       ? Analyse<H, S> extends infer X
-        ? X extends Facts<infer O, infer F, infer A, infer N>
-          ? [N & Names] extends [never]
-            ? Line<T, O, Ft & F, AddTally<Sum, A>, Names | N>
-            : Duplicate<N & Names>
+        ? X extends AnyFacts
+          ? [X['names'] & Names] extends [never]
+            ? Line<T, X['out'], Ft & X['ft'], AddTally<Sum, X['sum']>, Names | X['names']>
+            : Duplicate<X['names'] & Names>
           : X
         : never
-      : Facts<S, Ft, Sum, Names>
+      : Known<S, Ft, Sum, Names>
   : never
 
 // ---------------------------------------------------------------- scopes
 
-type Scoped<P extends string, X> =
-  X extends Facts<infer O, infer F, infer A, infer N>
-    ? Facts<O, F, A, `${P}.${N}`>
-    : X extends Misfit<infer At, infer K, infer R>
-      ? Misfit<`${P}.${At}`, K, R>
-      : X extends Duplicate<infer N>
-        ? Duplicate<`${P}.${N}`>
-        : never
+type Scoped<P extends string, X> = X extends AnyFacts
+  ? Known<X['out'], X['ft'], X['sum'], `${P}.${X['names']}`>
+  : X extends Misfit<infer At, infer K, infer R>
+    ? Misfit<`${P}.${At}`, K, R>
+    : X extends Duplicate<infer N>
+      ? Duplicate<`${P}.${N}`>
+      : never
 
 export type Copies<T extends number, B, Acc extends readonly B[] = []> = Acc['length'] extends T ? Acc : Copies<T, B, [...Acc, B]>
 
@@ -169,53 +199,64 @@ type Repeated<T extends number, N, S extends Shape> =
 
 // ---------------------------------------------------------------- branches
 
-type Sum<X, Y> =
-  X extends Facts<infer O, infer F, infer A, infer N>
-    ? Y extends Facts<infer O2, infer F2, infer A2, infer N2>
-      ? [N & N2] extends [never]
-        ? O extends O2
-          ? Facts<O, F & F2, AddOutput<AddTally<A, A2>, O>, N | N2>
-          : Misfit<'residual', 'residual', SumsDiffer<ShapeText<O>, ShapeText<O2>>>
-        : Duplicate<N & N2>
-      : Y
-    : X
+type Sum<X, Y> = X extends AnyFacts
+  ? Y extends AnyFacts
+    ? [X['names'] & Y['names']] extends [never]
+      ? X['out'] extends Y['out']
+        ? Known<X['out'], X['ft'] & Y['ft'], AddOutput<AddTally<X['sum'], Y['sum']>, X['out']>, X['names'] | Y['names']>
+        : Misfit<'residual', 'residual', SumsDiffer<ShapeText<X['out']>, ShapeText<Y['out']>>>
+      : Duplicate<X['names'] & Y['names']>
+    : Y
+  : X
 
-type Product<X, S extends Shape> =
-  X extends Facts<infer O, infer F, infer A, infer N>
-    ? O extends S | [S[0], S[1], 1, 1] | [S[0], 1, S[2], S[3]]
-      ? Facts<S, F, AddOutput<A, S>, N>
-      : Misfit<'scaled', 'scaled', NoFactor<ShapeText<O>, ShapeText<S>>>
-    : X
+type Product<X, S extends Shape> = X extends AnyFacts
+  ? X['out'] extends S | [S[0], S[1], 1, 1] | [S[0], 1, S[2], S[3]]
+    ? Known<S, X['ft'], AddOutput<X['sum'], S>, X['names']>
+    : Misfit<'scaled', 'scaled', NoFactor<ShapeText<X['out']>, ShapeText<S>>>
+  : X
 
 /** Joins the remaining branches to what the first ones gave; X holds their channels so far. */
-type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> =
-  X extends Facts<infer O, infer F, infer A, infer N>
-    ? Bs extends readonly [infer H extends Net, ...infer T]
-      ? Analyse<H, S> extends infer Y
-        ? Y extends Facts<infer O2, infer F2, infer A2, infer N2>
-          ? [N & N2] extends [never]
-            ? [O[0], O[2], O[3]] extends [O2[0], O2[2], O2[3]]
-              ? // A tuple that mentions an alias is kept deferred, and copied with everything that holds it.
-                Add<O[1], O2[1]> extends infer C extends number
-                ? Join<T, S, Facts<[O[0], C, O[2], O[3]], F & F2, AddTally<A, A2>, N | N2>, First, [...Count, 1]>
-                : never
-              : First extends Facts<infer O1, any, any, any>
-                ? Misfit<'concat', 'concat', BranchesDiffer<ShapeText<O1>, `${[...Count, 1]['length'] & number}`, ShapeText<O2>>>
-                : never
-            : Duplicate<N & N2>
-          : Y
-        : never
-      : Bs extends readonly []
-        ? Facts<O, F & ('B' | 'H' | 'W'), AddOutput<A, O>, N>
-        : Misfit<'concat', 'concat', NotATuple>
-    : X
+type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> = X extends AnyFacts
+  ? Bs extends readonly [infer H extends Net, ...infer T]
+    ? Analyse<H, S> extends infer Y
+      ? Y extends AnyFacts
+        ? [X['names'] & Y['names']] extends [never]
+          ? [X['out'][0], X['out'][2], X['out'][3]] extends [Y['out'][0], Y['out'][2], Y['out'][3]]
+            ? // A tuple that mentions an alias is kept deferred, and copied with everything that holds it.
+              Add<X['out'][1], Y['out'][1]> extends infer C extends number
+              ? Join<
+                  T,
+                  S,
+                  Known<
+                    [X['out'][0], C, X['out'][2], X['out'][3]],
+                    X['ft'] & Y['ft'],
+                    AddTally<X['sum'], Y['sum']>,
+                    X['names'] | Y['names']
+                  >,
+                  First,
+                  [...Count, 1]
+                >
+              : never
+            : First extends AnyFacts
+              ? Misfit<
+                  'concat',
+                  'concat',
+                  BranchesDiffer<ShapeText<First['out']>, `${[...Count, 1]['length'] & number}`, ShapeText<Y['out']>>
+                >
+              : never
+          : Duplicate<X['names'] & Y['names']>
+        : Y
+      : never
+    : Bs extends readonly []
+      ? Known<X['out'], X['ft'] & ('B' | 'H' | 'W'), AddOutput<X['sum'], X['out']>, X['names']>
+      : Misfit<'concat', 'concat', NotATuple>
+  : X
 
-type Resized<X, S extends Shape> =
-  X extends Facts<infer O, infer F, infer A, infer N>
-    ? ResizedShape<O, S> extends infer Z extends Shape
-      ? Facts<Z, F, AddOutput<A, Z>, N>
-      : X
+type Resized<X, S extends Shape> = X extends AnyFacts
+  ? ResizedShape<X['out'], S> extends infer Z extends Shape
+    ? Known<Z, X['ft'], AddOutput<X['sum'], Z>, X['names']>
     : X
+  : X
 
 /** O at the height and width of S; null when it has them. */
 export type ResizedShape<O extends Shape, S extends Shape> = O extends readonly [
@@ -237,9 +278,9 @@ export type ResizedShape<O extends Shape, S extends Shape> = O extends readonly 
 export type ComplaintOf<X> =
   X extends Misfit<infer At, infer K, infer R> ? AtLayer<At, K, R> : X extends Duplicate<infer N> ? DuplicateNameText<N> : null
 
-export type BytesNumber<T> = T extends Tally<infer Bytes, any, any> ? FromLow<Bytes> : never
-export type ParametersNumber<T> = T extends Tally<any, infer Parameters, any> ? FromLow<Parameters> : never
-export type StateNumber<T> = T extends Tally<any, any, infer State> ? FromLow<State> : never
+export type BytesNumber<T extends AnyTally> = FromLow<AddLimbs<T['bytes'], OutputsOf<T>>>
+export type ParametersNumber<T extends AnyTally> = FromLow<T['parameters']>
+export type StateNumber<T extends AnyTally> = FromLow<T['state']>
 
 // ---------------------------------------------------------------- one layer, by its full name
 

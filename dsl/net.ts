@@ -36,16 +36,16 @@ export interface LayerFt<L> {
   identity: Dim
 }
 
-/** Kind of layer -> how many numbers it trains, as a Low digit string (numbers/); kinds without a line train none. */
+/** Kind of layer -> how many numbers it trains, as Low (numbers/); kinds without a line train none. */
 // biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
 export interface LayerParameters<L, S extends Shape> {
-  identity: '0'
+  identity: null
 }
 
 /** Kind of layer -> how many numbers it keeps from step to step without training them, in the same way. */
 // biome-ignore lint/correctness/noUnusedVariables: the lines that layers/ add use it
 export interface LayerState<L, S extends Shape> {
-  identity: '0'
+  identity: null
 }
 
 /**

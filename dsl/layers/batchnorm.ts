@@ -8,7 +8,8 @@ import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
 import { type OneValueAChannel, oneValueAChannel, type ShapeText, shapeText } from '../messages'
 import type { Dim, Layer, Shape } from '../net'
-import type { Low, MulLow } from '../numbers/naturals'
+import type { MulLimbs } from '../numbers/limbs'
+import type { Low } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import type { LayerRule, LayerPosition } from './rule'
 import { emit, withParams } from './site'
@@ -50,10 +51,10 @@ declare module '../net' {
     batchNorm: L extends BatchNorm<any, true> ? never : 'B' | 'H' | 'W'
   }
   interface LayerParameters<L, S extends Shape> {
-    batchNorm: MulLow<Low<S[1]>, '2'>
+    batchNorm: MulLimbs<Low<S[1]>, '2'>
   }
   interface LayerState<L, S extends Shape> {
-    batchNorm: MulLow<Low<S[1]>, '2'>
+    batchNorm: MulLimbs<Low<S[1]>, '2'>
   }
 }
 

@@ -12,7 +12,8 @@ import {
   windowTooLarge,
 } from '../messages'
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
-import type { Compare, Div, Low, Mod, Mul, MulLow, Sub } from '../numbers/naturals'
+import type { MulLimbs } from '../numbers/limbs'
+import type { Compare, Div, Low, Mod, Mul, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec, paddingCodec } from './codecs'
 import { weightAndBias, weightFields, weighted, type Weighted, type WeightOptions, type WithBias } from './init'
 import { type BadSize, badSize, type LayerRule } from './rule'
@@ -152,7 +153,7 @@ export type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = 
 
 type Conv2dParameters<L, C extends number> =
   L extends Conv2d<any, infer O, infer K, any, any, any, infer G, infer B>
-    ? WithBias<MulLow<MulLow<MulLow<Low<O>, `${Div<C, G>}`>, `${Height<K>}`>, `${Width<K>}`>, O, B>
+    ? WithBias<MulLimbs<MulLimbs<MulLimbs<Low<O>, `${Div<C, G>}`>, `${Height<K>}`>, `${Width<K>}`>, O, B>
     : never
 
 declare module '../net' {

@@ -12,7 +12,8 @@ import {
   paddedAway,
 } from '../messages'
 import { type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
-import type { Add, Compare, Div, Low, Mul, MulLow, Sub } from '../numbers/naturals'
+import type { MulLimbs } from '../numbers/limbs'
+import type { Add, Compare, Div, Low, Mul, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec } from './codecs'
 import { type Divides, groupsFault, type SeesPixels } from './conv2d'
 import { weightAndBias, weightFields, weighted, type Weighted, type WeightOptions, type WithBias } from './init'
@@ -164,7 +165,7 @@ type TransposedShape<L, S extends Shape> =
 
 type TransposedParameters<L, C extends number> =
   L extends ConvTranspose2d<any, infer O, infer K, any, any, any, any, infer G, infer B>
-    ? WithBias<MulLow<MulLow<MulLow<Low<C>, `${Div<O, G>}`>, `${Height<K>}`>, `${Width<K>}`>, O, B>
+    ? WithBias<MulLimbs<MulLimbs<MulLimbs<Low<C>, `${Div<O, G>}`>, `${Height<K>}`>, `${Width<K>}`>, O, B>
     : never
 
 declare module '../net' {

@@ -16,7 +16,8 @@ import {
   shapeText,
 } from '../messages'
 import type { Layer, Shape } from '../net'
-import type { Low, MulLow } from '../numbers/naturals'
+import type { MulLimbs } from '../numbers/limbs'
+import type { Low } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import type { Divides } from './conv2d'
 import { type BadSize, badSize, type LayerRule, type ParamSpec, type LayerPosition } from './rule'
@@ -81,7 +82,7 @@ type GroupNormShape<L, S extends Shape> =
       : never
     : never
 
-type AffineParameters<A, S extends Shape> = A extends true ? MulLow<Low<S[1]>, '2'> : '0'
+type AffineParameters<A, S extends Shape> = A extends true ? MulLimbs<Low<S[1]>, '2'> : null
 
 declare module '../net' {
   interface LayerShapes<L, S extends Shape> {
@@ -97,8 +98,8 @@ declare module '../net' {
     instanceNorm: 'H' | 'W'
   }
   interface LayerParameters<L, S extends Shape> {
-    groupNorm: L extends GroupNorm<any, any, infer A> ? AffineParameters<A, S> : '0'
-    instanceNorm: L extends InstanceNorm<any, infer A> ? AffineParameters<A, S> : '0'
+    groupNorm: L extends GroupNorm<any, any, infer A> ? AffineParameters<A, S> : null
+    instanceNorm: L extends InstanceNorm<any, infer A> ? AffineParameters<A, S> : null
   }
 }
 

@@ -5,7 +5,8 @@
 import * as t from 'io-ts'
 import { elementsOf } from '../../staging/core/box'
 import type { Init } from '../../staging/graph/graph'
-import type { AddLow, Low } from '../numbers/naturals'
+import type { AddLimbs } from '../numbers/limbs'
+import type { Low } from '../numbers/naturals'
 import type { ParamSpec } from './rule'
 
 /** How weights begin. */
@@ -39,7 +40,7 @@ export const weighted = <O extends number, B extends boolean>(out: O, { bias, in
 export const weightFields = { out: t.number, bias: t.boolean, init: initCodec }
 
 /** How many numbers weights are together with a bias for each output channel, where there is one. */
-export type WithBias<Weights extends string, Out extends number, Bias> = Bias extends true ? AddLow<Weights, Low<Out>> : Weights
+export type WithBias<Weights, Out extends number, Bias> = Bias extends true ? AddLimbs<Weights, Low<Out>> : Weights
 
 const weightInit = (init: WeightInit, fanIn: number, fanOut: number): Init => {
   if (typeof init === 'number') return { dist: 'normal', a: init }

@@ -2,7 +2,8 @@
 // In, out: [B,C,H,W]. FT-compatible in B, H and W.
 import * as t from 'io-ts'
 import type { Layer, Shape } from '../net'
-import type { Low, MulLow } from '../numbers/naturals'
+import type { MulLimbs } from '../numbers/limbs'
+import type { Low } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import type { LayerRule } from './rule'
 import { emit, withParams } from './site'
@@ -32,7 +33,7 @@ declare module '../net' {
     layerNorm: 'B' | 'H' | 'W'
   }
   interface LayerParameters<L, S extends Shape> {
-    layerNorm: MulLow<Low<S[1]>, '2'>
+    layerNorm: MulLimbs<Low<S[1]>, '2'>
   }
 }
 

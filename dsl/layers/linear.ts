@@ -4,7 +4,8 @@
 import * as t from 'io-ts'
 import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
 import type { Layer, Shape } from '../net'
-import type { Low, MulLow } from '../numbers/naturals'
+import type { MulLimbs } from '../numbers/limbs'
+import type { Low } from '../numbers/naturals'
 import { layerCodec } from './codecs'
 import { weightAndBias, weightFields, weighted, type Weighted, type WeightOptions, type WithBias } from './init'
 import { type BadSize, badSize, type LayerRule } from './rule'
@@ -54,7 +55,7 @@ type PixelLinearShape<L, S extends Shape> =
     : never
 
 type LinearParameters<L, C extends number> = L extends { readonly out: infer O extends number; readonly bias: infer B }
-  ? WithBias<MulLow<Low<O>, `${C}`>, O, B>
+  ? WithBias<MulLimbs<Low<O>, `${C}`>, O, B>
   : never
 
 declare module '../net' {

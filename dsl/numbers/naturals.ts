@@ -1,38 +1,22 @@
 // Exact arithmetic on number literals, as types: sums, products, quotients and comparisons up to 2^53.
 // In: number literal types. Out: number literal types, 'negative' for a difference below zero.
-// Numbers travel as digit strings: `Low` strings have the least significant digit first, plain ones the most significant.
-// Worked example: 57 + 68: Low strings '75' and '86'; Sums['078'] = '51', Sums['156'] = '21'; then carry 1: '521' = 125.
-import type { Differences, Orders, Products, Quotients, Sums } from './tables'
+// Numbers travel as digit strings, the most significant digit first, and, where many are added up, as `Low` ones (limbs.ts).
+// Worked example: 57 + 68 by limbs: SumDigits['078'] = '5', SumCarries['078'] = '1'; SumDigits['156'] = '2', SumCarries['156'] = '1': 125.
+import type { AddLimbs, LimbsOf, LimbText, MulLimbs } from './limbs'
+import type { Differences, Orders, Quotients } from './tables'
 
 // ---------------------------------------------------------------- digit strings
 
 export type Reverse<S extends string, Acc extends string = ''> = S extends `${infer h}${infer t}` ? Reverse<t, `${h}${Acc}`> : Acc
-export type Low<N extends number> = Reverse<`${N}`>
 export type Trim<S extends string> = S extends '0' ? S : S extends `0${infer R}` ? Trim<R> : S
-export type FromLow<S extends string> = ToNumber<Trim<Reverse<S>>>
 export type ToNumber<S extends string> = S extends `${infer N extends number}` ? N : never
 
-// ---------------------------------------------------------------- on Low strings
+// ---------------------------------------------------------------- on limbs
 
-export type AddLow<
-  A extends string,
-  B extends string,
-  Carry extends string = '0',
-  R extends string = '',
-> = A extends `${infer a}${infer At}`
-  ? B extends `${infer b}${infer Bt}`
-    ? Sums[`${Carry}${a}${b}`] extends `${infer d}${infer c}`
-      ? AddLow<At, Bt, c, `${R}${d}`>
-      : never
-    : AddCarry<A, Carry, R>
-  : AddCarry<B, Carry, R>
-type AddCarry<A extends string, Carry extends string, R extends string> = Carry extends '0'
-  ? `${R}${A}`
-  : A extends `${infer a}${infer At}`
-    ? Sums[`1${a}0`] extends `${infer d}${infer c}`
-      ? AddCarry<At, c, `${R}${d}`>
-      : never
-    : `${R}1`
+export type Low<N extends number> = LimbsOf<Reverse<`${N}`>>
+export type FromLow<L> = L extends null ? 0 : ToNumber<Trim<LimbText<L>>>
+
+// ---------------------------------------------------------------- on strings that have the least significant digit first
 
 type SubLow<
   A extends string,
@@ -54,31 +38,6 @@ type SubLow<
       ? R
       : 'negative'
     : 'negative'
-
-type TimesDigit<
-  X extends string,
-  d extends string,
-  Carry extends string = '0',
-  R extends string = '',
-> = X extends `${infer x}${infer Xt}`
-  ? Products[`${Carry}${d}${x}`] extends `${infer e}${infer c}`
-    ? TimesDigit<Xt, d, c, `${R}${e}`>
-    : never
-  : Carry extends '0'
-    ? R
-    : `${R}${Carry}`
-type TimesTen<X extends string> = X extends '' ? '' : `0${X}`
-
-/** X is a Low string, Y a plain one; the product is a Low string. */
-export type MulLow<X extends string, Y extends string, Acc extends string = ''> = Y extends `${infer y}${infer Yt}`
-  ? y extends '0'
-    ? MulLow<X, Yt, TimesTen<Acc>>
-    : y extends '1'
-      ? MulLow<X, Yt, AddLow<TimesTen<Acc>, X>>
-      : MulLow<X, Yt, AddLow<TimesTen<Acc>, TimesDigit<X, y>>>
-  : Acc extends ''
-    ? '0'
-    : Acc
 
 // ---------------------------------------------------------------- on plain strings
 
@@ -135,13 +94,13 @@ export type DivMod<A extends number, D extends number> = D extends 1
     ? DivideBySmall<`${A}`, Quotients[`${D}`]>
     : DivideLong<`${A}`, `${D}`>
 
-export type Add<A extends number, B extends number> = A extends 0 ? B : B extends 0 ? A : FromLow<AddLow<Low<A>, Low<B>>>
+export type Add<A extends number, B extends number> = A extends 0 ? B : B extends 0 ? A : FromLow<AddLimbs<Low<A>, Low<B>>>
 export type Sub<A extends number, B extends number> = B extends 0
   ? A
-  : SubLow<Low<A>, Low<B>> extends infer R extends string
+  : SubLow<Reverse<`${A}`>, Reverse<`${B}`>> extends infer R extends string
     ? R extends 'negative'
       ? R
-      : FromLow<R>
+      : ToNumber<Trim<Reverse<R>>>
     : never
 export type Mul<A extends number, B extends number> = A extends 0 | 1
   ? A extends 0
@@ -151,7 +110,7 @@ export type Mul<A extends number, B extends number> = A extends 0 | 1
     ? B extends 0
       ? 0
       : A
-    : FromLow<MulLow<Low<A>, `${B}`>>
+    : FromLow<MulLimbs<Low<A>, `${B}`>>
 export type Div<A extends number, D extends number> = D extends 1
   ? A
   : DivMod<A, D> extends [infer Q extends string, string]

@@ -9,10 +9,11 @@ import type { ValueId } from '../../staging/graph/graph'
 import { type OPTIMIZERS, type Optimizer, type OptimizerName, statesKept } from '../../staging/ops/optimizer'
 import type { Analyse, Facts, ParametersNumber, StateNumber } from '../facts'
 import type { Model } from '../model'
-import type { Add, CompareDigits, FromLow, Mul, Reverse, Trim } from '../numbers/naturals'
+import type { CompareLimbs } from '../numbers/limbs'
+import type { Add, FromLow, Mul } from '../numbers/naturals'
 import type { StepObjective, Tensor, TrainingStep } from '../step'
 import type { ApplicationOf, TensorsOf } from './order'
-import type { AnySite, SitesOfTensors, UseSuffix } from './sites'
+import type { AnySite, FirstOf, RestOf, SitesBackwards, UseSuffix } from './sites'
 
 /** Whether an option is not 0; `boolean` where its type does not say. */
 type IsOn<V> = V extends 0 | false ? false : number extends V ? boolean : true
@@ -49,10 +50,8 @@ export const stepBytes = <M extends Model, const O extends Optimizer>(m: M, opti
 
 const stateOf = (m: Model): number => m.layers.reduce((n, l) => n + l.state, 0)
 
-type Larger<A extends string, B extends string> = CompareDigits<Trim<Reverse<A>>, Trim<Reverse<B>>> extends 'less' ? B : A
-type Largest<Sites, Most extends string = '0'> = Sites extends readonly [infer X extends AnySite, ...infer T]
-  ? Largest<T, X['parameters'] extends '0' | Most ? Most : Larger<Most, X['parameters']>>
-  : Most
+type Largest<Sites, Most = null> = Sites extends null ? Most : Largest<RestOf<Sites>, Larger<FirstOf<Sites>, Most>>
+type Larger<X, Most> = X extends AnySite ? (CompareLimbs<X['parameters'], Most> extends 'more' ? X['parameters'] : Most) : never
 
 /**
  * Bytes below which no plan of a step works, when optimizers whose types do not say it keep K numbers for each parameter; null
@@ -100,7 +99,7 @@ type KeptNumbers<Os, Uses, K extends number, Sum extends number = 0> = Os extend
   : Sum
 type KeptBy<O, K extends number> = number extends NumbersKept<O> ? (number extends K ? 0 : K) : NumbersKept<O>
 type LargestTrained<S extends TrainingStep, Uses> = FromLow<
-  Largest<SitesOfTensors<UsesOf<S['objectives'][number]['over'][number], Uses>>>
+  Largest<SitesBackwards<UsesOf<S['objectives'][number]['over'][number], Uses>>>
 >
 
 /** The same of any step, as it was elaborated. */

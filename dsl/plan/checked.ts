@@ -10,7 +10,7 @@ import type { Loss, Optimizer } from '../training'
 import type { LeastBytes, NumbersKept } from './bytes'
 import type { TensorsOf } from './order'
 import type { TileRange } from './prescription'
-import type { AnySite, SitesOfTensors } from './sites'
+import type { AnySite, FirstOf, Linked, RestOf, Reversed, SitesOfTensors } from './sites'
 import type {
   BudgetTooSmall,
   CannotTile,
@@ -127,34 +127,32 @@ type CountsFault<T> = BadSize<
 >
 type CountKey<T> = CountsFault<T> extends `its number of tiles along ${infer D} must ${string}` ? D : never
 
-type StartAt<Sites, From extends string> = Sites extends readonly [infer X extends AnySite, ...infer Rest]
-  ? X['called'] extends From
-    ? X['named'] extends true
-      ? Sites
-      : StartAt<Rest, From>
-    : StartAt<Rest, From>
-  : never
+type StartAt<Sites, From extends string> = Sites extends null
+  ? never
+  : IsCalled<FirstOf<Sites>, From> extends true
+    ? Sites
+    : StartAt<RestOf<Sites>, From>
+type IsCalled<X, Name> = X extends AnySite ? ([X['called'], X['named']] extends [Name, true] ? true : false) : never
 
 /** The range up to its last layer, with the nameless ones after it; what the next range may begin with. */
-type TakeTo<Sites, T extends AnyRange, Range extends readonly AnySite[] = []> = Sites extends readonly [
-  infer X extends AnySite,
-  ...infer Rest,
-]
-  ? X['called'] extends T['to']
-    ? X['named'] extends true
+type TakeTo<Sites, T extends AnyRange, Before = null> = Sites extends null
+  ? 'backwards'
+  : FirstOf<Sites> extends infer X extends AnySite
+    ? IsCalled<X, T['to']> extends true
       ? SumsIn<X, T> extends true
-        ? { range: [...Range, X]; rest: Sites }
-        : TakeNameless<Rest, T, [...Range, X]>
-      : TakeTo<Rest, T, [...Range, X]>
-    : TakeTo<Rest, T, [...Range, X]>
-  : 'backwards'
-type TakeNameless<Sites, T, Range extends readonly AnySite[]> = Sites extends readonly [infer X extends AnySite, ...infer Rest]
-  ? X['named'] extends true
-    ? { range: Range; rest: Sites }
-    : [TiledDims<T>] extends [X['ft']]
-      ? TakeNameless<Rest, T, [...Range, X]>
-      : { range: Range; rest: Sites }
-  : { range: Range; rest: Sites }
+        ? { range: Reversed<Linked<X, Before>>; rest: Sites }
+        : TakeNameless<RestOf<Sites>, T, Linked<X, Before>>
+      : TakeTo<RestOf<Sites>, T, Linked<X, Before>>
+    : never
+type TakeNameless<Sites, T, Before> = Sites extends null
+  ? { range: Reversed<Before>; rest: Sites }
+  : FirstOf<Sites> extends infer X extends AnySite
+    ? X['named'] extends true
+      ? { range: Reversed<Before>; rest: Sites }
+      : [TiledDims<T>] extends [X['ft']]
+        ? TakeNameless<RestOf<Sites>, T, Linked<X, Before>>
+        : { range: Reversed<Before>; rest: Sites }
+    : never
 
 type RangeFault<R, T> =
   DimFault<R, T, 'B'> extends infer F
@@ -170,20 +168,19 @@ type RangeFault<R, T> =
     : never
 type DimFault<R, T, D extends 'B' | 'H' | 'W'> = D extends TiledDims<T> ? LayersFault<R, D, CountOf<T, D>, true> : null
 
-type LayersFault<R, D extends Dim, N extends number, First extends boolean> = R extends readonly [
-  infer X extends AnySite,
-  ...infer Rest,
-]
-  ? LayerFault<X, D, N, IsEnd<First, Rest>> extends infer F extends string
-    ? F
-    : LayersFault<Rest, D, N, false>
-  : null
+type LayersFault<R, D extends Dim, N extends number, First extends boolean> = R extends null
+  ? null
+  : FirstOf<R> extends infer X extends AnySite
+    ? LayerFault<X, D, N, IsEnd<First, RestOf<R>>> extends infer F extends string
+      ? F
+      : LayersFault<RestOf<R>, D, N, false>
+    : never
 /** A range of one layer has no end at which it could sum. */
 type IsEnd<First extends boolean, Rest> = First extends true
-  ? Rest extends readonly []
+  ? Rest extends null
     ? false
     : true
-  : Rest extends readonly []
+  : Rest extends null
     ? true
     : false
 

@@ -3,10 +3,11 @@
 // A layer that sums over its image (batch norm in training, global pooling) ends its segment; what it makes of the sums
 // begins the next. Worked example: conv1 bn1 relu conv2 fc: segments conv1..bn1, bn1..conv2 (B, H, W) and fc..fc (B).
 import type { LayerReport } from '../analyse'
-import type { AddLow, FromLow } from '../numbers/naturals'
+import type { AddLimbs } from '../numbers/limbs'
+import type { FromLow } from '../numbers/naturals'
 import type { LayerNames, Model } from '../model'
 import { type Dim, DIMS, type Shape } from '../../staging/core/box'
-import type { AnySite, SitesOf } from './sites'
+import type { AnySite, FirstOf, Linked, RestOf, SitesOf } from './sites'
 
 // ---------------------------------------------------------------- a range of layers
 
@@ -18,27 +19,28 @@ export interface LayerRange<From extends string, To extends string, Ft extends D
 
 export type SitesOfModel<M extends Model> = SitesOf<M['net'], M['input']>
 
-/** The sites from one name to another; never when they do not stand in this order. */
-export type Between<Sites, From extends string, To extends string> = Sites extends readonly [infer H extends AnySite, ...infer T]
-  ? H['called'] extends From
+/** The sites from one name to another, the last first; never when they do not stand in this order. */
+type Between<Sites, From extends string, To extends string> = Sites extends null
+  ? never
+  : FirstOf<Sites> extends { called: From }
     ? UpTo<Sites, To>
-    : Between<T, From, To>
-  : never
-type UpTo<Sites, To extends string, Acc extends readonly AnySite[] = []> = Sites extends readonly [
-  infer H extends AnySite,
-  ...infer T,
-]
-  ? H['called'] extends To
-    ? [...Acc, H]
-    : UpTo<T, To, [...Acc, H]>
-  : never
+    : Between<RestOf<Sites>, From, To>
+type UpTo<Sites, To extends string, Before = null> = Sites extends null
+  ? never
+  : FirstOf<Sites> extends { called: To }
+    ? Linked<FirstOf<Sites>, Before>
+    : UpTo<RestOf<Sites>, To, Linked<FirstOf<Sites>, Before>>
 
-export type FtOfSites<Sites, Ft extends Dim = Dim> = Sites extends readonly [infer H extends AnySite, ...infer T]
-  ? FtOfSites<T, Ft & H['ft']>
-  : Ft
-type ParametersOfSites<Sites, Sum extends string = '0'> = Sites extends readonly [infer H extends AnySite, ...infer T]
-  ? ParametersOfSites<T, H['parameters'] extends '0' ? Sum : AddLow<Sum, H['parameters']>>
-  : Sum
+export type FtOfSites<Sites, Ft extends Dim = Dim> = Sites extends null
+  ? Ft
+  : FirstOf<Sites> extends infer X extends AnySite
+    ? FtOfSites<RestOf<Sites>, Ft & X['ft']>
+    : never
+type ParametersOfSites<Sites, Sum = null> = Sites extends null
+  ? Sum
+  : FirstOf<Sites> extends infer X extends AnySite
+    ? ParametersOfSites<RestOf<Sites>, AddLimbs<Sum, X['parameters']>>
+    : never
 
 /** From a layer to a later one, or to itself. */
 export type RangeOf<M extends Model, From extends string, To extends string> =
@@ -105,15 +107,17 @@ type SegmentsOver<
   To extends string = '',
   Ft extends Dim = never,
   Acc extends readonly unknown[] = [],
-> = Sites extends readonly [infer X extends AnySite, ...infer T]
-  ? X['kind'] extends 'identity'
-    ? SegmentsOver<T, From, To, Ft, Acc>
-    : Join<From, To, Ft, X> extends Open<infer From2, infer To2, infer Ft2, infer Closed>
-      ? SegmentsOver<T, From2, To2, Ft2, Closed extends readonly [] ? Acc : [...Acc, ...Closed]>
-      : never
-  : From extends string
+> = Sites extends null
+  ? From extends string
     ? [...Acc, FtSegment<From, To, Ft>]
     : Acc
+  : FirstOf<Sites> extends infer X extends AnySite
+    ? X['kind'] extends 'identity'
+      ? SegmentsOver<RestOf<Sites>, From, To, Ft, Acc>
+      : Join<From, To, Ft, X> extends Open<infer From2, infer To2, infer Ft2, infer Closed>
+        ? SegmentsOver<RestOf<Sites>, From2, To2, Ft2, Closed extends readonly [] ? Acc : [...Acc, ...Closed]>
+        : never
+    : never
 
 /** The runs of layers that can be tiled together, of a model. */
 export type SegmentsOf<M extends Model> = SegmentsOver<SitesOfModel<M>>

@@ -1,14 +1,14 @@
 // The layers of a net, or of all that a step applies, in execution order, as types: what the plan checks fold over. The run-time
-// twins are `Model.layers` and what elaboration tells. In: a net and its shape, or tensors. Out: a tuple of Sites.
+// twins are `Model.layers` and what elaboration tells. In: a net and its shape, or tensors. Out: a Chain of Sites: a tuple would be
+// copied whole at each layer that is added to it or taken from it.
 // Invariant: as long as its twin and in the same order, joins included; nameless layers are called after their kind, unnumbered.
-// Worked example: block('b', conv2d('c', 8, 3), relu()) at [1,3,4,4] has the sites 'b.c' (conv2d) and 'b.relu' (relu).
 import type { AtInputSize, Block, Blocks, Concat, Counted, Repeat, Residual, Scaled, Seq } from '../compose'
-import type { Analyse, Copies, Facts, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
+import type { Analyse, AnyFacts, Copies, FtOf, NameOf, Numbered, ParametersOf, ResizedShape, SumsOf } from '../facts'
 import type { Dim, LayerShapes, Net, Shape } from '../net'
 import type { Combining } from '../combined'
 import type { Made, Tensor } from '../step'
 
-/** One layer: where it stands, along which dimensions it may be tiled, what it takes, makes and trains (a Low string). */
+/** One layer: where it stands, along which dimensions it may be tiled, what it takes, makes and trains (a Low number). */
 export interface Site<
   Called extends string,
   Named extends boolean,
@@ -17,7 +17,7 @@ export interface Site<
   Sums extends Dim,
   In extends Shape,
   Out extends Shape,
-  Parameters extends string,
+  Parameters,
 > {
   called: Called
   named: Named
@@ -30,74 +30,119 @@ export interface Site<
 }
 export type AnySite = Site<any, any, any, any, any, any, any, any>
 
-/** The sites of net N at shape S; P is put before their names. */
-export type SitesOf<N extends Net, S extends Shape, P extends string = ''> = N['kind'] extends keyof LayerShapes<any, any>
-  ? LayerShapes<N, S>[N['kind']] extends infer O extends Shape
-    ? [Site<`${P}${NameOf<N>}`, IsNamed<N>, N['kind'], FtOf<N>, SumsOf<N>, S, O, ParametersOf<N, S>>]
-    : []
-  : N['kind'] extends keyof CompositionSites<any, any, any>
-    ? CompositionSites<N, S, P>[N['kind']]
-    : []
+/** A list by its first item and the rest; null is the empty one. */
+export interface Chain<First, Rest> {
+  first: First
+  rest: Rest
+}
+/** Of a list that is not empty; to compare it with a type would cost as much as it is long, but with null costs nothing. */
+export type FirstOf<C> = C['first' & keyof C]
+export type RestOf<C> = C['rest' & keyof C]
+/** Both made at once: a type that names others within it is put off, and copied with all that holds it. */
+export type Linked<First, Rest> = 0 extends 0 ? Chain<First, Rest> : never
+type Standing<
+  Called extends string,
+  Named extends boolean,
+  Kind extends string,
+  Ft extends Dim,
+  Sums extends Dim,
+  In extends Shape,
+  Out extends Shape,
+  Parameters,
+> = 0 extends 0 ? Site<Called, Named, Kind, Ft, Sums, In, Out, Parameters> : never
+export type Reversed<C, Acc = null> = C extends null ? Acc : Reversed<RestOf<C>, Linked<FirstOf<C>, Acc>>
 
-interface CompositionSites<N, S extends Shape, P extends string> {
-  seq: N extends Seq<infer Ls> ? LineSites<Ls, S, P> : never
-  block: N extends Block<infer B, infer Body> ? SitesOf<Body, S, `${P}${B}.`> : never
-  blocks: N extends Blocks<infer B, infer Ls> ? LineSites<Numbered<Ls>, S, `${P}${B}.`> : never
-  counted: N extends Counted<infer Stem, infer From, infer Ls> ? LineSites<Numbered<Ls, Stem, Copies<From, 0>>, S, P> : never
-  repeat: N extends Repeat<any, any> ? LineSites<Numbered<[N]>, S, P> : never
-  residual: N extends Residual<infer B, infer C> ? Joined<N, [B, C], 'residual', Dim, S, P> : never
-  scaled: N extends Scaled<infer B> ? Joined<N, [B], 'scaled', Dim, S, P> : never
-  atInputSize: N extends AtInputSize<infer B> ? [...SitesOf<B, S, P>, ...ResizeSite<Analyse<B, S>, S, P>] : never
-  concat: N extends Concat<infer Bs> ? Joined<N, Bs, 'concat', 'B' | 'H' | 'W', S, P> : never
+/** The sites of a net, in execution order. */
+export type SitesOf<N extends Net, S extends Shape> = Reversed<Sites<N, S, '', '', null>>
+
+/** The sites of net N at shape S and, behind them, those Before, the last first; P is put before their names, and U after them. */
+type Sites<N extends Net, S extends Shape, P extends string, U extends string, Before> = N['kind'] extends keyof LayerShapes<
+  any,
+  any
+>
+  ? LayerShapes<N, S>[N['kind']] extends infer O extends Shape
+    ? Linked<Standing<`${P}${NameOf<N>}${U}`, IsNamed<N>, N['kind'], FtOf<N>, SumsOf<N>, S, O, ParametersOf<N, S>>, Before>
+    : Before
+  : N['kind'] extends keyof CompositionSites<any, any, any, any, any>
+    ? CompositionSites<N, S, P, U, Before>[N['kind']]
+    : Before
+
+interface CompositionSites<N, S extends Shape, P extends string, U extends string, Before> {
+  seq: N extends Seq<infer Ls> ? LineSites<Ls, S, P, U, Before> : never
+  block: N extends Block<infer B, infer Body> ? Sites<Body, S, `${P}${B}.`, U, Before> : never
+  blocks: N extends Blocks<infer B, infer Ls> ? LineSites<Numbered<Ls>, S, `${P}${B}.`, U, Before> : never
+  counted: N extends Counted<infer Stem, infer From, infer Ls>
+    ? LineSites<Numbered<Ls, Stem, Copies<From, 0>>, S, P, U, Before>
+    : never
+  repeat: N extends Repeat<any, any> ? LineSites<Numbered<[N]>, S, P, U, Before> : never
+  residual: N extends Residual<infer B, infer C> ? Joined<N, [B, C], 'residual', Dim, S, P, U, Before> : never
+  scaled: N extends Scaled<infer B> ? Joined<N, [B], 'scaled', Dim, S, P, U, Before> : never
+  atInputSize: N extends AtInputSize<infer B> ? ResizeSite<Analyse<B, S>, S, P, U, Sites<B, S, P, U, Before>> : never
+  concat: N extends Concat<infer Bs> ? Joined<N, Bs, 'concat', 'B' | 'H' | 'W', S, P, U, Before> : never
 }
 
 type IsNamed<N> = N extends { readonly name: '' } ? false : true
 
-type LineSites<Ls, S extends Shape, P extends string, Acc extends readonly unknown[] = []> = Ls extends readonly [
+type LineSites<Ls, S extends Shape, P extends string, U extends string, Before> = Ls extends readonly [
   infer H extends Net,
   ...infer T,
 ]
-  ? Analyse<H, S> extends Facts<infer O, any, any, any>
-    ? LineSites<T, O, P, [...Acc, ...SitesOf<H, S, P>]>
-    : Acc
-  : Acc
+  ? Analyse<H, S> extends infer X
+    ? X extends AnyFacts
+      ? LineSites<T, X['out'], P, U, Sites<H, S, P, U, Before>>
+      : Before
+    : never
+  : Before
 
-type BranchSites<Bs, S extends Shape, P extends string, Acc extends readonly unknown[] = []> = Bs extends readonly [
+type BranchSites<Bs, S extends Shape, P extends string, U extends string, Before> = Bs extends readonly [
   infer H extends Net,
   ...infer T,
 ]
-  ? BranchSites<T, S, P, [...Acc, ...SitesOf<H, S, P>]>
-  : Acc
+  ? BranchSites<T, S, P, U, Sites<H, S, P, U, Before>>
+  : Before
 
-type ResizeSite<X, S extends Shape, P extends string> =
-  X extends Facts<infer O, any, any, any>
-    ? ResizedShape<O, S> extends infer Z extends Shape
-      ? [Site<`${P}atInputSize`, false, 'atInputSize', Dim, never, O, Z, '0'>]
-      : []
-    : []
+type ResizeSite<X, S extends Shape, P extends string, U extends string, Before> = X extends AnyFacts
+  ? ResizedShape<X['out'], S> extends infer Z extends Shape
+    ? Linked<Standing<`${P}atInputSize${U}`, false, 'atInputSize', Dim, never, X['out'], Z, null>, Before>
+    : Before
+  : Before
 
 /** The first branch's shape is as good as any: nobody looks at the input of a join. */
-type Joined<N, Bs, Kind extends string, Ft extends Dim, S extends Shape, P extends string> = N extends Net
-  ? Analyse<N, S> extends Facts<infer O, any, any, any>
-    ? [...BranchSites<Bs, S, P>, Site<`${P}${Kind}`, false, Kind, Ft, never, O, O, '0'>]
-    : []
-  : []
+type Joined<
+  N,
+  Bs,
+  Kind extends string,
+  Ft extends Dim,
+  S extends Shape,
+  P extends string,
+  U extends string,
+  Before,
+> = N extends Net
+  ? Analyse<N, S> extends infer X
+    ? X extends AnyFacts
+      ? Linked<Standing<`${P}${Kind}${U}`, false, Kind, Ft, never, X['out'], X['out'], null>, BranchSites<Bs, S, P, U, Before>>
+      : Before
+    : never
+  : Before
 
 // ---------------------------------------------------------------- of a step
 
-/** A net that is applied again has '#2', '#3', ... after the names of its layers. Used: the nets so far. */
-export type SitesOfTensors<
+/** In execution order. */
+export type SitesOfTensors<Ts> = Reversed<SitesBackwards<Ts>>
+
+/** The last first. A net that is applied again has '#2', '#3', ... after the names of its layers. Used: the nets so far. */
+export type SitesBackwards<
   Ts,
   Used extends readonly unknown[] = [],
   Kinds extends readonly Combining[] = [],
-  Acc extends readonly unknown[] = [],
+  Before = null,
 > = Ts extends readonly [Tensor<infer S, infer M>, ...infer Rest]
   ? M extends Made<'applied', readonly [Tensor<infer In>], infer N extends Net>
-    ? SitesOfTensors<Rest, [...Used, N], Kinds, [...Acc, ...Suffixed<SitesOf<N, In>, UseSuffix<N, Used>>]>
+    ? SitesBackwards<Rest, [...Used, N], Kinds, Sites<N, In, '', UseSuffix<N, Used>, Before>>
     : M extends Made<infer K extends Combining, readonly [Tensor<infer In>, ...Tensor[]]>
-      ? SitesOfTensors<Rest, Used, [...Kinds, K], [...Acc, CombinedSite<K, Count<K, Kinds>, In, S>]>
-      : SitesOfTensors<Rest, Used, Kinds, Acc>
-  : Acc
+      ? SitesBackwards<Rest, Used, [...Kinds, K], Linked<CombinedSite<K, Count<K, Kinds>, In, S>, Before>>
+      : SitesBackwards<Rest, Used, Kinds, Before>
+  : Before
 /** Which of its kind it is, behind these. */
 type Count<K, Kinds, N extends readonly unknown[] = [1]> = Kinds extends readonly [infer First, ...infer Rest]
   ? Count<K, Rest, K extends First ? [...N, 1] : N>
@@ -107,7 +152,7 @@ interface CombinedFacts {
   added: ['add', Dim]
   multiplied: ['multiply', Dim]
 }
-type CombinedSite<K extends Combining, N, In extends Shape, Out extends Shape> = Site<
+type CombinedSite<K extends Combining, N, In extends Shape, Out extends Shape> = Standing<
   `${K}${N extends 1 ? '' : N & number}`,
   false,
   CombinedFacts[K][0],
@@ -115,7 +160,7 @@ type CombinedSite<K extends Combining, N, In extends Shape, Out extends Shape> =
   never,
   In,
   Out,
-  '0'
+  null
 >
 
 /** '' for a net that is applied for the first time. */
@@ -124,10 +169,3 @@ export type UseSuffix<N, Used, Count extends readonly unknown[] = [1]> = Used ex
   : Count['length'] extends 1
     ? ''
     : `#${Count['length'] & number}`
-type Suffixed<Sites extends readonly unknown[], Suffix extends string> = Suffix extends ''
-  ? Sites
-  : { [I in keyof Sites]: WithSuffix<Sites[I], Suffix> }
-type WithSuffix<X, Suffix extends string> =
-  X extends Site<infer L, infer Named, infer K, infer Ft, infer Sums, infer In, infer Out, infer P>
-    ? Site<`${L}${Suffix}`, Named, K, Ft, Sums, In, Out, P>
-    : never
