@@ -16,7 +16,7 @@ import { prelude } from '../types/illegal'
 import { elaborated, forward } from './forward'
 import { generate, type Generated } from './generate'
 
-const generated: readonly Generated[] = Array.from({ length: process.env['SPILLWAY_FULL'] ? 600 : 150 }, (_, i) => generate(i))
+const generated: readonly Generated[] = Array.from({ length: process.env['SPILLWAY_FULL'] ? 600 : 80 }, (_, i) => generate(i))
 
 /** What each program asks the checker for a net: complaint, summary and names. */
 const questions = (net: string, input: string): string => `

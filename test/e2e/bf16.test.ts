@@ -1,4 +1,3 @@
-// serial
 // timeout 200
 // each of models
 // Training with activations in bf16: the strategies end with the same bits, tiles within rounding, losses are near those of

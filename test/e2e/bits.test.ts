@@ -1,4 +1,3 @@
-// serial
 // timeout 300
 // A network of the zoo, trained by strategies of each kind in the smallest budget of each, has the weights of in-core, bit for
 // bit. One network of every family, and every strategy: `npm run acceptance -- bits`.

@@ -1,4 +1,3 @@
-// serial
 // timeout 400
 // The whole path of `--device cuda` on the plugin that imitates an asynchronous device on the host: staging with its
 // workspaces and times, training by lanes, events and replayed graphs. Bits equal among strategies and tiers.
@@ -29,7 +28,7 @@ test.after(() => rmSync(root, { recursive: true }))
 process.env.XDG_CACHE_HOME = join(root, 'cache')
 
 const ON = { machine: 'cuda' } as const
-const STEPS = 5
+const STEPS = 3
 
 test('without its plugin the device is refused in words', () => {
   process.env.SPILLWAY_CUDA = join(root, 'spillway_cuda.so')

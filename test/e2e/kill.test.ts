@@ -1,4 +1,3 @@
-// serial
 // timeout 900
 // Runs that are killed or interrupted at random moments, through the command line, as users meet it.
 import type { ChildProcess } from 'node:child_process'

@@ -1,4 +1,3 @@
-// serial
 // timeout 600
 // each of models
 // Five training steps of every network on `cpu` against PyTorch's losses, in-core and in half the memory.

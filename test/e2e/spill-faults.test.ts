@@ -1,4 +1,3 @@
-// serial
 // timeout 300
 // A spill file that fails in the middle of a training: the run ends with words, the checkpoint stands, and resuming on a
 // sound disk ends with the bits of a run that nothing happened to.

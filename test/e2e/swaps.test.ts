@@ -1,4 +1,3 @@
-// serial
 // timeout 300
 // Every swapping planner trains to the bits of in-core, in the smallest budget that it names, and really moves.
 import { test } from 'uvu'

@@ -1,4 +1,3 @@
-// serial
 // The whole path: staged plans trained on the device. Bits equal among strategies, budgets kept, runs that go on.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

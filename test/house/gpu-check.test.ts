@@ -1,4 +1,3 @@
-// serial
 // timeout 300
 // What a GPU box runs from its bundle, rehearsed in the checkout on the plugin that imitates a GPU: sections, what they leave
 // behind, and what is written when time runs out.

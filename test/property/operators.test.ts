@@ -1,4 +1,3 @@
-// serial
 // each of staging/ops
 // Each operator whose tiles meet their image in a way of its own, between two convolutions: gradients of tiled plans equal
 // those of untiled ones, to 1e-9 on `ref` and 1e-4 on `cpu`. Random sizes, attributes and grids, odd ones included.
@@ -9,7 +8,7 @@ import { compare } from './compare'
 import { type Block, conv, keeping, reflect, resample, sampled, sampledKinds, up } from './networks'
 import { tilings } from './plans'
 
-const RUNS = process.env.SPILLWAY_FULL ? 100 : 12
+const RUNS = process.env.SPILLWAY_FULL ? 100 : 8
 
 const operators: Readonly<Record<string, fc.Arbitrary<Block>>> = {
   'transposed convolution': up,

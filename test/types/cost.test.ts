@@ -1,4 +1,3 @@
-// serial
 // timeout 600
 // each of models
 // What type-checking costs, in instantiations (exact, so a ceiling can be tight) and seconds (printed, with a wide one).
