@@ -3,7 +3,9 @@
 // and what each predicted. Invariant: the cold side has a cache folder of its own and measures no more than `train` does.
 import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
-import { bytesOf, pagesIn } from '../../staging/core/bytes'
+import { isLeft } from 'fp-ts/Either'
+import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
+import { stageNamed } from '../../src/cli/stage'
 import { CASES, type Case, sized, stagedCase } from './cases'
 import type { Group } from './plot'
 import { inTurns, type Opening, type Options, type OurStep, script, secondsOf } from './sides'
@@ -20,11 +22,22 @@ export interface Cold {
 }
 
 const WARM_UP = 2
+/** Of in-core memory; of networks whose parameters are most of it, halfway between that and the smallest budget. */
 const SHARE = 0.5
 
+/** What a strategy answers when it is given one page. */
+const smallest = (c: Case): number => {
+  const { image, batch, model } = c
+  const staged = stageNamed(model, { image: [image, image], batch, algorithms: 'fixed', budget: PAGE_BYTES })
+  if (isLeft(staged) && staged.left.tag === 'BudgetInfeasible') return staged.left.smallestBytes
+  throw new Error(`${c.name}: a page was enough`)
+}
+
 const budgeted = (c: Case, o: Options): Case => {
-  const { plan } = stagedCase({ ...c, algorithms: 'fixed' }, o.threads).staged
-  return { ...c, strategy: 'auto', budgetBytes: bytesOf(pagesIn(SHARE * bytesOf(plan.peakPages))), teaches: false }
+  const inCore = bytesOf(stagedCase({ ...c, algorithms: 'fixed' }, o.threads).staged.plan.peakPages)
+  const least = smallest(c)
+  const wanted = SHARE * inCore > least ? SHARE * inCore : (least + inCore) / 2
+  return { ...c, strategy: 'auto', budgetBytes: bytesOf(pagesIn(wanted)), teaches: false }
 }
 
 export const measureCold = async (c: Case, o: Options): Promise<Cold> => {

@@ -42,6 +42,7 @@ const poisoned = (cache: string, seconds: (before: number) => number): void => {
   writeFileSync(path, JSON.stringify({ ...profile, seconds: other }))
 }
 
+const stated = statedSeconds(2)
 const hasCpu = loadNative().deviceInfo().devices.includes('cpu')
 const onCpu = hasCpu ? test : test.skip
 
@@ -93,10 +94,37 @@ onCpu('stated times are of no device that is measured, and follow the number of 
   )
 })
 
+test('a way without costs of its own is no better than the first, unless there is padding that it may skip', () => {
+  const dilated = (d: number, n: number): readonly [number, number] => {
+    const attrs = {
+      strideH: 1,
+      strideW: 1,
+      padTop: d,
+      padLeft: d,
+      padBottom: d,
+      padRight: d,
+      dilationH: d,
+      dilationW: d,
+      groups: 1,
+    }
+    const s: CallShapes = {
+      ins: [
+        [2, 256, n, n],
+        [256, 256, 3, 3],
+      ],
+      outs: [[2, 256, n, n]],
+    } // prettier-ignore
+    return [stated('conv2d', attrs, s), stated('conv2d', attrs, s, 2)]
+  }
+  const [wide, wideTaps] = dilated(24, 16)
+  assert.ok(wideTaps < 0.3 * wide, `${wideTaps} of ${wide}`)
+  const [narrow, narrowTaps] = dilated(2, 128)
+  assert.ok(narrowTaps > narrow, `${narrowTaps} of ${narrow}`)
+})
+
 // ---------------------------------------------------------------- estimates
 
 const MEASURED_SLOWER = 3
-const stated = statedSeconds(2)
 /** A machine that takes three times what is stated. */
 const slower = (known: Measurements, patienceSeconds: number, more: Partial<Guesses> = {}): { t: Timer; calls: string[] } => {
   const calls: string[] = []
