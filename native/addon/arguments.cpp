@@ -17,8 +17,14 @@ bool present(const Napi::Object& object, const char* key) {
 
 void fail(Napi::Env env, const std::string& message) { throw Napi::Error::New(env, message); }
 
+Napi::Error error_of(Napi::Env env, const Status& status) {
+  Napi::Error error = Napi::Error::New(env, status.message);
+  if (!status.file.empty()) error.Set("file", Napi::String::New(env, status.file));
+  return error;
+}
+
 void require(Napi::Env env, const Status& status) {
-  if (!status.ok()) fail(env, status.message);
+  if (!status.ok()) throw error_of(env, status);
 }
 
 Napi::Object as_object(const Napi::Value& value, const char* what) {

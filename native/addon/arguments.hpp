@@ -9,12 +9,14 @@
 namespace spillway::addon {
 
 [[noreturn]] void fail(Napi::Env env, const std::string& message);
-/// Throws the status as a JavaScript error when it is one.
+/// A status as a JavaScript error, with the file that is at fault.
+Napi::Error error_of(Napi::Env env, const Status& status);
+/// Throws it when it is one.
 void require(Napi::Env env, const Status& status);
 
 template <class T>
 T take(Napi::Env env, Result<T> result) {
-  if (!result.ok()) fail(env, result.status().message);
+  if (!result.ok()) throw error_of(env, result.status());
   return std::move(result).value();
 }
 

@@ -225,7 +225,7 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
                                    [this, deferred, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {
     run_.reset();
     if (m.status.ok()) deferred.Resolve(metrics_object(env, m, timeline));
-    else deferred.Reject(Napi::Error::New(env, m.status.message).Value());
+    else deferred.Reject(error_of(env, m.status).Value());
     Unref();
   });
   o.progress = [r = run.get()](const Progress& p) { r->report(p); };

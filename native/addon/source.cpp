@@ -1,5 +1,9 @@
-// See source.hpp. A file: {path, byteOffset, dtype, shape, layout, scale, shift}; its shape starts with the number of samples.
+// See source.hpp. A file: {path, byteOffset, dtype, shape, layout, scale, shift, classes, ignored}; its shape starts with the number of samples.
 #include "addon/source.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 #include "addon/arguments.hpp"
 
@@ -39,6 +43,12 @@ FileFeed parse_file(const Napi::Object& o) {
   parse_shape(as_array(o.Get("shape"), "shape"), f);
   f.scale = number_or(o, "scale", 1);
   f.shift = number_or(o, "shift", 0);
+  f.classes = uint32_t(std::min<uint64_t>(count_or(o, "classes", 0), UINT32_MAX));
+  if (o.Has("ignored")) {
+    const double ignored = as_number(o.Get("ignored"), "ignored");
+    if (!(std::abs(ignored) <= INT32_MAX)) fail(o.Env(), "what is ignored must be a whole number of 32 bits");
+    f.ignored = int32_t(ignored);
+  }
   return f;
 }
 

@@ -22,6 +22,7 @@ enum class Code : uint32_t {
 struct Status {
   Code code = Code::ok;
   std::string message = {};
+  std::string file = {};  // that is at fault, where one is
   bool ok() const { return code == Code::ok; }
 };
 
@@ -42,10 +43,16 @@ Status refuse(const Parts&... parts) {
   return failed(Code::illegal, parts...);
 }
 
+/// The same failure, as a file's; the words do not name it.
+inline Status at_fault(std::string file, Status why) {
+  why.file = std::move(file);
+  return why;
+}
+
 /// The same failure, with words before its own.
 template <class... Parts>
 Status within(const Status& why, const Parts&... parts) {
-  return failed(why.code, parts..., why.message);
+  return {why.code, text(parts..., why.message), why.file};
 }
 
 template <class T>

@@ -33,18 +33,57 @@ double to_double(Half h) {
 template <class Raw>
 double to_double(Raw raw) { return double(raw); }
 
-/// Labels that do not fit become -1, which no class has.
-int32_t to_label(double v) { return v >= -2147483648.0 && v <= 2147483647.0 ? int32_t(v) : -1; }
+/// What no file may call a class, nor what is ignored: labels that do not fit become it.
+constexpr int32_t UNFIT = std::numeric_limits<int32_t>::min();
+int32_t to_label(double v) { return v >= -2147483648.0 && v <= 2147483647.0 ? int32_t(v) : UNFIT; }
 
+template <class Raw>
+Raw raw_at(const std::byte* raw, uint64_t i) {
+  Raw r;
+  std::memcpy(&r, raw + i * sizeof(Raw), sizeof(Raw));
+  return r;
+}
+
+/// Gives the first label that is neither a class nor ignored, or `count`. All are looked at while they are written: a loop of its own
+/// finds the first, so that this one stays one for vectors.
 template <class Raw, class T>
-void convert(const std::byte* raw, uint64_t count, double scale, double shift, T* into, uint64_t stride) {
+uint64_t convert(const std::byte* raw, uint64_t count, const FileFeed& f, T* into, uint64_t stride) {
+  const double scale = f.scale, shift = f.shift;
+  const uint32_t classes = f.classes, ignored = uint32_t(f.ignored.value_or(0));  // 0 is a class
+  const auto is_odd = [=](uint32_t label) { return uint32_t(label >= classes) & uint32_t(label != ignored); };
+  uint32_t odd = 0;
   for (uint64_t i = 0; i < count; i++) {
-    Raw r;
-    std::memcpy(&r, raw + i * sizeof(Raw), sizeof(Raw));
-    const double v = to_double(r) * scale + shift;
-    if constexpr (std::is_same_v<T, int32_t>) into[i * stride] = to_label(v);
-    else into[i * stride] = T(v);
+    const double v = to_double(raw_at<Raw>(raw, i)) * scale + shift;
+    if constexpr (std::is_same_v<T, int32_t>) {
+      const int32_t label = to_label(v);
+      into[i * stride] = label;
+      odd |= is_odd(uint32_t(label));
+    } else into[i * stride] = T(v);
   }
+  if (odd == 0 || classes == 0) return count;
+  uint64_t first = 0;
+  while (is_odd(uint32_t(into[first * stride])) == 0) first++;
+  return first;
+}
+
+template <class F>
+auto on_type(FileType type, F f) {
+  switch (type) {
+    case FileType::f32: return f(float{});
+    case FileType::f64: return f(double{});
+    case FileType::f16: return f(Half{});
+    case FileType::u8: return f(uint8_t{});
+    case FileType::i32: return f(int32_t{});
+    case FileType::i64: break;
+  }
+  return f(int64_t{});
+}
+
+/// As it stands in the file.
+template <class Raw>
+std::string written(Raw raw) {
+  if constexpr (std::is_integral_v<Raw>) return std::to_string(raw);
+  else return text(to_double(raw));
 }
 
 /// One thread reads at a time, so all files of a value share it.
@@ -66,10 +105,11 @@ class FileReader final : public Feed {
  private:
   template <class T>
   Status read(uint64_t sample, uint64_t first, uint64_t count, T* into);
-  /// Elements [at, at + count) of the file's tensor, `stride` elements apart in the value.
+  /// Elements [at, at + count) of the file's tensor, `stride` elements apart in the value; labels among them must be classes.
   template <class T>
   Status read_run(uint64_t at, uint64_t count, T* into, uint64_t stride);
   Status fetch(uint64_t offset, uint64_t bytes);
+  Status no_class(uint64_t at, const std::string& label) const;
 
   FileFeed options_;
   File file_;
@@ -98,17 +138,9 @@ Status FileReader::read_run(uint64_t at, uint64_t count, T* into, uint64_t strid
   for (uint64_t done = 0; done < count;) {
     const uint64_t n = std::min(count - done, STAGING_BYTES / element);
     if (Status s = fetch(options_.byte_offset + (at + done) * element, n * element); !s.ok()) return s;
-    T* const out = into + done * stride;
     const std::byte* const raw = staging_->data();
-    const double scale = options_.scale, shift = options_.shift;
-    switch (options_.type) {
-      case FileType::f32: convert<float>(raw, n, scale, shift, out, stride); break;
-      case FileType::f64: convert<double>(raw, n, scale, shift, out, stride); break;
-      case FileType::f16: convert<Half>(raw, n, scale, shift, out, stride); break;
-      case FileType::u8: convert<uint8_t>(raw, n, scale, shift, out, stride); break;
-      case FileType::i32: convert<int32_t>(raw, n, scale, shift, out, stride); break;
-      case FileType::i64: convert<int64_t>(raw, n, scale, shift, out, stride); break;
-    }
+    const uint64_t legal = on_type(options_.type, [&](auto type) { return convert<decltype(type)>(raw, n, options_, into + done * stride, stride); });
+    if (legal < n) return no_class(at + done + legal, on_type(options_.type, [&](auto type) { return written(raw_at<decltype(type)>(raw, legal)); }));
     done += n;
   }
   return {};
@@ -118,11 +150,23 @@ Status FileReader::fetch(uint64_t offset, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes;) {
     const ssize_t n = ::pread(file_.fd(), staging_->data() + done, bytes - done, off_t(offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return failed(Code::io, "reading ", options_.path, ": ", system_error());
-    if (n == 0) return failed(Code::io, options_.path, " ends at byte ", offset + done, ", before its data do");
+    if (n < 0) return at_fault(options_.path, failed(Code::io, "reading it: ", system_error()));
+    if (n == 0) return at_fault(options_.path, failed(Code::io, "it ends at byte ", offset + done, ", before its data do"));
     done += uint64_t(n);
   }
   return {};
+}
+
+/// Labels have one channel, so all layouts are one.
+Status FileReader::no_class(uint64_t at, const std::string& label) const {
+  const SampleShape& s = options_.shape;
+  const uint64_t pixel = at % pixels_;
+  const uint32_t classes = options_.classes;
+  const std::string place = pixels_ == 1 ? "" : text(", row ", pixel / s.width, ", column ", pixel % s.width);
+  const char* const cure = label == "255" && classes == 2      ? "; of a mask of 0 and 255 the classes are 0 and 1"
+                           : label == std::to_string(classes) ? "; do the labels begin at 1?"
+                                                              : "";
+  return at_fault(options_.path, refuse("sample ", at / pixels_, place, " (counted from 0): ", label, " is no class of ", classes, " (0 to ", classes - 1, ")", cure));
 }
 
 /// Bytes of the tensor, or 0 when there is none or it is absurd.
@@ -160,13 +204,13 @@ class Files final : public Feed {
 
 Result<std::unique_ptr<Feed>> open_file(const FileFeed& options, const Staging& staging) {
   const uint64_t bytes = tensor_bytes(options);
-  if (bytes == 0) return refuse(options.path, ": an empty or absurdly large tensor");
+  if (bytes == 0) return at_fault(options.path, refuse("an empty or absurdly large tensor"));
   File file(::open(options.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return failed(Code::io, "cannot open ", options.path, ": ", system_error());
+  if (!file) return at_fault(options.path, failed(Code::io, "it cannot be opened: ", system_error()));
   struct stat s {};
-  if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return failed(Code::io, options.path, " is no regular file");
+  if (::fstat(file.fd(), &s) != 0 || !S_ISREG(s.st_mode)) return at_fault(options.path, failed(Code::io, "it is no regular file"));
   if (options.byte_offset > uint64_t(s.st_size) || bytes > uint64_t(s.st_size) - options.byte_offset)
-    return failed(Code::io, options.path, " has ", s.st_size, " bytes; its data take ", bytes, " from byte ", options.byte_offset);
+    return at_fault(options.path, failed(Code::io, "it has ", s.st_size, " bytes; its data take ", bytes, " from byte ", options.byte_offset));
   return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, std::move(file), staging));
 }
 

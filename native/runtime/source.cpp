@@ -71,8 +71,8 @@ Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {
   const SampleShape& want = fed_[binding].shape;
   for (const FileFeed& file : files)
     if (const SampleShape& have = file.shape; have.channels != want.channels || have.height != want.height || have.width != want.width)
-      return refuse(file.path, ": samples of [", have.channels, ",", have.height, ",", have.width, "], but '", tape_.name(tape_.bindings[binding]),
-                    "' takes [", want.channels, ",", want.height, ",", want.width, "]");
+      return at_fault(file.path, refuse("samples of [", have.channels, ",", have.height, ",", have.width, "], but '", tape_.name(tape_.bindings[binding]),
+                                        "' takes [", want.channels, ",", want.height, ",", want.width, "]"));
   Result<std::unique_ptr<Feed>> feed = open_file_feeds(files);
   if (!feed.ok()) return feed.status();
   fed_[binding].feed = std::move(feed).value();

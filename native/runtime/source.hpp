@@ -4,6 +4,7 @@
 // any range can be asked for alone; nothing is allocated after opening; one thread asks at a time.
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "core/result.hpp"
@@ -45,6 +46,9 @@ struct FileFeed {
   SampleShape shape{1, 1, 1};
   /// value = raw * scale + shift
   double scale = 1, shift = 0;
+  /// Of labels: legal are 0 to classes - 1 and what is ignored; classes 0: not known, so all are.
+  uint32_t classes = 0;
+  std::optional<int32_t> ignored = {};
 };
 
 /// Given how many floats a sample has, few and small ones are drawn once and kept.

@@ -23,8 +23,12 @@ export const onFile =
   <A>(f: () => E.Either<SpillwayError, A>): E.Either<SpillwayError, A> =>
     E.flatten(E.tryCatch(f, fileFailed(kind, file)))
 
-export const deviceFailed = (e: unknown): SpillwayError =>
-  e instanceof SpillwayException ? e.error : { tag: 'DeviceFailed', reason: E.toError(e).message }
+/** Of the files that a device reads, data alone are first looked at there. */
+export const deviceFailed = (e: unknown): SpillwayError => {
+  if (e instanceof SpillwayException) return e.error
+  const { message: reason, file } = E.toError(e) as Error & { readonly file?: unknown }
+  return typeof file === 'string' ? { tag: 'FileRefused', kind: 'data', file, reason } : { tag: 'DeviceFailed', reason }
+}
 
 /** What a device or the addon says that fails, as a value. */
 export const onDevice = <A>(f: () => A): E.Either<SpillwayError, A> => E.tryCatch(f, deviceFailed)

@@ -92,28 +92,32 @@ export interface DeviceSession extends StateStore {
 
 // ---------------------------------------------------------------- what the addon is told
 
-const nativeFile = (f: FileTensor): NativeFile => ({
+const nativeFile = (f: FileTensor, classes: number | undefined): NativeFile => ({
   path: f.path,
   byteOffset: f.offset,
   dtype: f.type,
   shape: [f.samples, ...f.shape],
   layout: 'NCHW',
+  ...(classes === undefined ? {} : { classes }),
 })
 
-/** Labels are drawn from the channels of what the loss compares them with: the fewest, where several losses have classes. */
-const classesOf = (staged: Staged): number => {
-  const { ops, values } = staged.plan.graph
-  const counts = fedValues(staged.plan.graph)
-    .filter((v) => v.dtype === 'i32')
-    .flatMap((target) =>
-      ops.filter((o) => o.ins.includes(target.id)).map((o) => values[o.ins.find((v) => v !== target.id)!]!.shape[1]!),
-    )
-  return counts.length === 0 ? 1 : Math.min(...counts)
-}
+/** Labels are the channels of what the loss compares them with: the fewest, where several losses do. */
+const classesOf = ({ plan: { graph } }: Staged): ReadonlyMap<string, number> =>
+  new Map(
+    fedValues(graph)
+      .filter((v) => v.dtype === 'i32')
+      .map(({ id, name }) => {
+        const compared = graph.ops.filter((o) => o.ins[1] === id).map((o) => graph.values[o.ins[0]!]!.shape[1]!)
+        return [name, Math.min(...compared)]
+      }),
+  )
 
 const nativeSource = (staged: Staged, data: DataSource, seed: number): NativeSource => {
-  if (data.kind === 'synthetic') return { kind: 'synthetic', seed, samples: data.samples, classes: classesOf(staged) }
-  return { kind: 'files', files: Object.fromEntries([...data.files].map(([name, files]) => [name, files.map(nativeFile)])) }
+  const classes = classesOf(staged)
+  if (data.kind === 'synthetic')
+    return { kind: 'synthetic', seed, samples: data.samples, classes: Math.min(...(classes.size ? classes.values() : [1])) }
+  const files = [...data.files].map(([name, list]) => [name, list.map((f) => nativeFile(f, classes.get(name)))] as const)
+  return { kind: 'files', files: Object.fromEntries(files) }
 }
 
 // ---------------------------------------------------------------- what it answers

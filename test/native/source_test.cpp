@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "test/native/runs.hpp"
 
@@ -154,7 +155,49 @@ void labels_from_files() {
   Source s(tape);
   CHECK(s.set_file(y, {.path = file.path, .type = FileType::i64, .samples = 3}).ok());
   CHECK(read_range<int32_t>(s, y, 1, 0, 2) == (std::vector<int32_t>{3, 1}));
-  CHECK(read_range<int32_t>(s, y, 2, 0, 2) == (std::vector<int32_t>{-1, 3}));  // no class is that large
+  CHECK(read_range<int32_t>(s, y, 2, 0, 2) == (std::vector<int32_t>{std::numeric_limits<int32_t>::min(), 3}));  // no class is that large
+}
+
+/// Two samples of 3 x 2 pixels, the label of one of which is not among `classes`.
+template <class Raw>
+Status fed_labels(FileType type, Raw odd, uint32_t classes, int32_t* into, std::optional<int32_t> ignored = {}) {
+  const TemporaryFile file(std::vector<Raw>{0, 1, 1, 0, 0, 1, 1, 0, 1, odd, 0, 1}, 5);
+  const FileFeed feed{.path = file.path, .byte_offset = 5, .type = type, .samples = 2, .shape = {1, 3, 2}, .classes = classes, .ignored = ignored};
+  Status fed = open_file_feeds({&feed, 1}).value()->give(1, 0, 6, into);
+  CHECK(fed.ok() || fed.file == file.path);
+  return fed;
+}
+
+void labels_that_are_no_classes() {
+  int32_t labels[6];
+  CHECK(fed_labels<uint8_t>(FileType::u8, 9, 10, labels).ok() && labels[3] == 9);
+  CHECK(fed_labels<uint8_t>(FileType::u8, 255, 0, labels).ok() && labels[3] == 255);  // how many classes there are is not known
+  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 99, 10, labels), "sample 1, row 1, column 1 (counted from 0): 99 is no class of 10 (0 to 9)");
+  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 10, 10, labels), "10 is no class of 10 (0 to 9); do the labels begin at 1?");
+  CHECK_SAYS(fed_labels<uint8_t>(FileType::u8, 255, 2, labels), "255 is no class of 2 (0 to 1); of a mask of 0 and 255 the classes are 0 and 1");
+  CHECK_SAYS(fed_labels<int32_t>(FileType::i32, -1, 10, labels), ": -1 is no class");
+  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, (int64_t(1) << 40) + 1, 10, labels), ": 1099511627777 is no class");
+  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, std::numeric_limits<int64_t>::min(), 10, labels), ": -9223372036854775808 is no class");
+  CHECK(fed_labels<uint8_t>(FileType::u8, 255, 10, labels, 255).ok() && labels[3] == 255);
+  CHECK(fed_labels<int64_t>(FileType::i64, -1, 10, labels, -1).ok() && labels[3] == -1);
+  CHECK_SAYS(fed_labels<int64_t>(FileType::i64, int64_t(1) << 32, 10, labels, 0), ": 4294967296 is no class");
+  CHECK_SAYS(fed_labels<int32_t>(FileType::i32, 254, 10, labels, 255), ": 254 is no class");
+  CHECK_SAYS(fed_labels<float>(FileType::f32, std::numeric_limits<float>::quiet_NaN(), 10, labels), ": nan is no class");
+  CHECK_SAYS(fed_labels<uint16_t>(FileType::f16, 0x7c00, 10, labels), ": inf is no class");
+}
+
+/// Of an image: one label a sample. Beyond the first piece that is read at once, too.
+void labels_of_samples() {
+  constexpr uint64_t MANY = (uint64_t(1) << 20) + 7;
+  std::vector<uint8_t> labels(MANY, 3);
+  labels[MANY - 2] = 4;
+  const TemporaryFile file(labels, 0);
+  std::vector<int32_t> into(MANY);
+  const FileFeed wide{.path = file.path, .type = FileType::u8, .samples = 1, .shape = {1, 1, MANY}, .classes = 4};
+  CHECK_SAYS(open_file_feeds({&wide, 1}).value()->give(0, 0, MANY, into.data()), "sample 0, row 0, column 1048581 (counted from 0): 4 is");
+  const FileFeed many{.path = file.path, .type = FileType::u8, .samples = MANY, .classes = 4};
+  CHECK_SAYS(open_file_feeds({&many, 1}).value()->give(MANY - 2, 0, 1, into.data()), "sample 1048581 (counted from 0): 4 is no class of 4");
+  CHECK(open_file_feeds({&many, 1}).value()->give(MANY - 1, 0, 1, into.data()).ok());
 }
 
 /// Two files of two and one samples are one file of three.
@@ -191,7 +234,7 @@ void faults() {
   CHECK_SAYS(s.set_file(x, f), "absurdly large");
   f = good;
   f.path = "/nonexistent";
-  CHECK_SAYS(s.set_file(x, f), "cannot open");
+  CHECK_SAYS(s.set_file(x, f), "it cannot be opened");
   f.path = "/tmp";
   CHECK_SAYS(s.set_file(x, f), "no regular file");
   CHECK(s.set_file(x, good).ok());
@@ -207,6 +250,8 @@ int main() {
   test("synthetic values are normal, labels uniform", statistics);
   test("files of every type and layout", every_type);
   test("labels from files", labels_from_files);
+  test("labels that are no classes are refused where they stand", labels_that_are_no_classes);
+  test("labels of samples, and beyond a piece", labels_of_samples);
   test("several files follow each other", several_files);
   test("bad and shrinking files are refused", faults);
   return finish();

@@ -1,0 +1,100 @@
+// serial
+// timeout 400
+// Class labels in files: one that is no class ends the run before the step that it is fed to, on every device, with words that name
+// the file, the sample, the place and the value.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { conv2d, crossEntropy, globalAvgPool, model, seq } from '../../dsl'
+import { addonFile } from '../../src/device/native'
+import { SpillwayException, exitCode } from '../../src/errors/errors'
+import type { Staged } from '../../src/stage/stage'
+import { CLASSES, HANDMADE, type LabelFile, mutated, npy, npyOf, SAMPLES, SIZE } from './labelfiles'
+import { ended, training } from './processes'
+import { DEVICE, staged, trained } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-labels-'))
+test.after(() => rmSync(root, { recursive: true }))
+process.env.XDG_CACHE_HOME = join(root, 'cache')
+process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
+
+const images = (samples: number): Uint8Array =>
+  npy(
+    '<f4',
+    [samples, 3, SIZE, SIZE],
+    new Uint8Array(Float32Array.from({ length: samples * 3 * SIZE ** 2 }, (_, i) => (i % 7) / 7).buffer),
+  )
+const target = join(root, 'target.npy')
+writeFileSync(join(root, 'input.npy'), images(SAMPLES))
+
+const pixels = model([2, 3, SIZE, SIZE], seq(conv2d('head', CLASSES, 1)))
+const plans = new Map<string, Staged>()
+const planOn = (machine: string): Staged => {
+  const plan = plans.get(machine) ?? staged(pixels, { machine, loss: crossEntropy, strategy: 'in-core' })
+  plans.set(machine, plan)
+  return plan
+}
+
+/** What a run says that is fed the file; undefined where nothing is wrong with it. */
+const said = async (machine: string, file: LabelFile): Promise<string | undefined> => {
+  writeFileSync(target, npyOf(file))
+  try {
+    const { losses } = await trained(pixels, planOn(machine), { steps: SAMPLES / 2, data: root })
+    assert.ok(losses.every((l) => l > 0))
+    return undefined
+  } catch (e) {
+    assert.ok(e instanceof SpillwayException && e.error.tag === 'FileRefused', String(e))
+    assert.equal([e.error.kind, e.error.file, exitCode(e.error)], ['data', target, 1])
+    return e.error.reason
+  }
+}
+
+test('there are 50 files made by hand, of which most are wrong', () => {
+  assert.is(HANDMADE.length, 50)
+  assert.is(HANDMADE.filter((f) => f.says !== undefined).length, 44)
+})
+
+const FULL = process.env.SPILLWAY_FULL !== undefined
+
+for (const [machine, step] of [
+  [DEVICE, 1],
+  ['ref', 3],
+  ['cuda', 3],
+] as const)
+  test(`${machine}: labels that are no classes are named where they stand`, async () => {
+    const files = HANDMADE.filter((_, i) => FULL || i % step === 0)
+    for (const file of files) assert.is(await said(machine, file), file.says, file.name)
+  })
+
+test('mutated files (500 in full): each that is wrong is refused by its first fault, each other is trained on', async () => {
+  const files = Array.from({ length: FULL ? 500 : 50 }, (_, i) => mutated(i + 1))
+  const wrong = files.filter((f) => f.says !== undefined).length
+  assert.ok(wrong > files.length / 5 && wrong < files.length * 0.8, String(wrong))
+  for (const file of files) assert.is(await said('ref', file), file.says, file.name)
+})
+
+test('of an image there is no row and no column', async () => {
+  const image = model([2, 3, SIZE, SIZE], seq(conv2d('head', 2, 1), globalAvgPool('pool')))
+  writeFileSync(target, npy('|u1', [SAMPLES], Uint8Array.of(0, 1, 255, 0)))
+  const plan = staged(image, { loss: crossEntropy, strategy: 'in-core' })
+  const e = await trained(image, plan, { steps: 2, data: root }).catch((thrown: unknown) => thrown)
+  assert.ok(e instanceof SpillwayException)
+  const words = 'sample 2 (counted from 0): 255 is no class of 2 (0 to 1); of a mask of 0 and 255 the classes are 0 and 1'
+  assert.is(e.message, `data file ${target} is refused: ${words}`)
+})
+
+test('on the command line it is one object of JSON, 1, and no trace', async () => {
+  const data = mkdtempSync(join(root, 'data-'))
+  writeFileSync(join(data, 'input.npy'), npy('<f4', [2, 3, 32, 32], new Uint8Array(4 * 2 * 3 * 32 * 32)))
+  writeFileSync(join(data, 'target.npy'), npy('|u1', [2, 32, 32], new Uint8Array(2 * 32 * 32).fill(7, 1500)))
+  const end = await ended(training('--steps', '2', '--loss', 'cross-entropy', '--data', data))
+  assert.is(end.code, 1, end.err)
+  assert.not.match(end.err, /\n\s+at .*:\d+:\d+/)
+  const { tag, file, message } = JSON.parse(end.out).error
+  assert.equal([tag, file], ['FileRefused', join(data, 'target.npy')])
+  assert.match(message, /sample 1, row 14, column 28 \(counted from 0\): 7 is no class of 4 \(0 to 3\)/)
+})
+
+test.run()
