@@ -1,0 +1,55 @@
+// What a platform package may hold is read from the files themselves.
+import { spawnSync } from 'node:child_process'
+import * as path from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ROOT, withFiles } from './scratch'
+
+// biome-ignore lint/suspicious/noExplicitAny: plain JavaScript, run before there are types
+const part = (name: string): any => require(path.join(ROOT, 'scripts', 'prebuilt', name))
+const { readElf } = part('elf.js')
+const { faultsOf, packageFaults } = part('check.js')
+
+test('elf: this Node as the loader sees it', () => {
+  const node = readElf(process.execPath)
+  assert.is(node.arch, process.arch)
+  assert.ok(node.needed.includes('libc.so.6'), node.needed.join(' '))
+  assert.ok(node.versions.some((version: string) => version.startsWith('GLIBC_2.')))
+  assert.ok(node.exports.includes('napi_create_object'))
+  assert.throws(() => readElf(__filename), /is not a 64-bit little-endian ELF file/)
+})
+
+test('elf: read alike by another reader, where there is one', () => {
+  const { status, stdout } = spawnSync('readelf', ['-dW', process.execPath], { encoding: 'utf8' })
+  if (status !== 0) return
+  const needed = [...stdout.matchAll(/\(NEEDED\).*\[(.*)\]/g)].map((found) => found[1])
+  assert.equal(readElf(process.execPath).needed, needed)
+})
+
+test('package: each thing that would not load elsewhere is a fault', () => {
+  const right = {
+    arch: 'x64',
+    soname: null,
+    needed: ['libc.so.6', 'libdnnl.so.3'],
+    paths: ['$ORIGIN/../lib'],
+    versions: ['GLIBC_2.28', 'GLIBCXX_3.4', 'OMP_5.0'],
+    exports: ['napi_register_module_v1'],
+  }
+  const faults = (change: object): readonly string[] => faultsOf({ ...right, ...change }, 'x64', ['libdnnl.so.3'])
+  assert.equal(faults({}), [])
+  assert.equal(faults({ arch: 'arm64' }), ['is for arm64'])
+  assert.equal(faults({ needed: ['libgomp.so.1'] }), ['needs libgomp.so.1, which it does not carry'])
+  assert.equal(faults({ versions: ['GLIBC_2.29', 'GLIBC_2.4', 'GLIBCXX_3.4.26'] }), ['needs GLIBC_2.29', 'needs GLIBCXX_3.4.26'])
+  assert.equal(faults({ paths: ['/usr/lib'] }), ['looks for libraries in /usr/lib'])
+  assert.equal(faults({ exports: ['napi_register_module_v1', '__cxa_throw'] }), ['shows __cxa_throw to others'])
+  assert.equal(faults({ exports: [] }), ['is no addon'])
+})
+
+test('package: a licence that is missing or empty is a fault', async () => {
+  await withFiles({ 'licences/a.txt': '', 'licences/b.txt': 'b' }, (folder) => {
+    const licences = ['licences/a.txt', 'licences/b.txt', 'licences/c.txt']
+    assert.equal(packageFaults(folder, 'x64', licences), ['licences/a.txt is missing', 'licences/c.txt is missing'])
+  })
+})
+
+test.run()
