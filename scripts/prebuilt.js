@@ -9,7 +9,7 @@ const { ROOT } = require('./setup')
 const { MANIFEST, addonSources } = require('./setup/prebuilt')
 const { packageFaults } = require('./prebuilt/check')
 const { PLATFORMS } = require('./prebuilt/platforms')
-const { compilerIn, toolsIn, wheelsIn } = require('./prebuilt/tools')
+const { toolchainIn, toolsIn, wheelsIn } = require('./prebuilt/tools')
 
 const OUT = path.join(ROOT, 'build', 'prebuilt')
 const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8'))
@@ -32,24 +32,30 @@ const run = (command, args, { quiet = false } = {}) => {
 
 /** oneDNN as its wheel has it, but on the OpenMP runtime that the package carries: two in a process would fight for its processors. */
 const onednnIn = (folder, platform, tools) => {
+  if (platform.onednn === undefined) return { options: ['-DSPILLWAY_ONEDNN=OFF'], libraries: [], licences: {} }
   const onednn = wheelsIn(path.join(folder, 'onednn'), platform.onednn, platform.wheelsFor, tools, run)
   const library = path.join(folder, 'libdnnl.so.3')
   fs.copyFileSync(path.join(onednn, 'lib', 'libdnnl.so.3'), library)
   run(tools.patchelf, ['--replace-needed', 'libgomp.so.1', 'libomp.so', '--set-rpath', '$ORIGIN', library])
-  return { onednn, library }
+  const words = path.join(onednn, 'share', 'doc', 'onednn')
+  return {
+    options: [`-Ddnnl_DIR=${onednn}/lib/cmake/dnnl`],
+    libraries: [library],
+    licences: {
+      'onednn.txt': path.join(words, 'LICENSE'),
+      'onednn-third-parties.txt': path.join(words, 'THIRD-PARTY-PROGRAMS'),
+    },
+  }
 }
 
-const configure = (folder, addon, { platform, compiler, openmp, onednn }) => [
+const configure = (folder, addon, { compiler, openmp, onednn }) => [
   ...['-S', 'native', '-B', path.join(folder, addon.name), '-DCMAKE_BUILD_TYPE=Release', '-DSPILLWAY_ADDON=ON'],
-  // Zig makes its C++ library when it first links: not for CMake's trials.
-  '-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY',
-  ...['-DCMAKE_SYSTEM_NAME=Linux', `-DCMAKE_SYSTEM_PROCESSOR=${platform.processor}`],
-  ...[`-DCMAKE_CXX_COMPILER=${compiler.cxx}`, `-DCMAKE_AR=${compiler.ar}`, `-DCMAKE_RANLIB=${compiler.ranlib}`],
+  `-DCMAKE_TOOLCHAIN_FILE=${compiler}`,
   `-DCMAKE_CXX_FLAGS=-ffp-contract=fast -isystem ${openmp}/include`,
   '-DCMAKE_MODULE_LINKER_FLAGS=-s',
   ...['-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON', '-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib'],
   ...['-DOpenMP_CXX_FLAGS=-fopenmp', '-DOpenMP_CXX_LIB_NAMES=omp', `-DOpenMP_omp_LIBRARY=${openmp}/lib/libomp.so`],
-  `-Ddnnl_DIR=${onednn}/lib/cmake/dnnl`,
+  ...onednn.options,
   `-DSPILLWAY_PROCESSOR=${addon.options.join(';')}`,
 ]
 
@@ -69,21 +75,18 @@ const describe = (arch) => ({
   libc: ['glibc'],
 })
 
-const LICENCES = `What this package holds, and under which licences:
+const licencesOf = ({ libraries }) => `What this package holds, and under which licences:
 
 - the addons, spillway.node: Spillway, MIT (spillway.txt); libc++, libc++abi and libunwind of LLVM, linked in, Apache-2.0 with LLVM's
   exceptions (llvm.txt)
-- lib/libdnnl.so.3: oneDNN, Apache-2.0 (onednn.txt, with its third parties' in onednn-third-parties.txt). Changed: it names lib/libomp.so as
-  its OpenMP runtime where it named libgomp.so.1, and looks for it in its own folder. Its code is as PyPI's wheel has it
 - lib/libomp.so: LLVM's OpenMP runtime, Apache-2.0 with LLVM's exceptions (llvm.txt)
+${
+  libraries.length === 0
+    ? ''
+    : `- lib/libdnnl.so.3: oneDNN, Apache-2.0 (onednn.txt, with its third parties' in onednn-third-parties.txt). Changed: it names lib/libomp.so as
+  its OpenMP runtime where it named libgomp.so.1, and looks for it in its own folder. Its code is as PyPI's wheel has it
 `
-
-const licenceFiles = (onednn, { zig }) => ({
-  'spillway.txt': path.join(ROOT, 'LICENSE'),
-  'llvm.txt': path.join(zig, 'lib', 'libcxx', 'LICENSE.TXT'),
-  'onednn.txt': path.join(onednn, 'share', 'doc', 'onednn', 'LICENSE'),
-  'onednn-third-parties.txt': path.join(onednn, 'share', 'doc', 'onednn', 'THIRD-PARTY-PROGRAMS'),
-})
+}`
 
 const assemble = (folder, arch, platform, made) => {
   fs.rmSync(folder, { recursive: true, force: true })
@@ -96,37 +99,41 @@ const assemble = (folder, arch, platform, made) => {
   for (const [name, file] of Object.entries(made.licences)) copy(file, 'licences', name)
   const addons = platform.addons.map(({ name, needs }) => ({ file: `${name}/spillway.node`, needs }))
   const write = (name, text) => fs.writeFileSync(path.join(folder, name), text)
-  write('licences/README.md', LICENCES)
+  write('licences/README.md', made.words)
   write('package.json', `${JSON.stringify(describe(arch), null, 2)}\n`)
   write(MANIFEST, `${JSON.stringify({ sources: addonSources(ROOT), addons }, null, 2)}\n`)
 }
 
-const main = (arch) => {
+const makePackage = (arch) => {
   const platform = PLATFORMS[arch]
-  if (platform === undefined) return stop(`'${arch ?? ''}' is none of ${Object.keys(PLATFORMS).join(', ')}`, 2)
   const folder = path.join(OUT, arch)
   const tools = toolsIn(path.join(OUT, 'tools'), run)
-  const compiler = compilerIn(path.join(folder, 'compiler'), tools, platform.target)
-  const openmp = path.join(
-    wheelsIn(path.join(folder, 'openmp'), [platform.openmp], platform.wheelsFor, tools, run),
-    'cmeel.prefix',
-  )
-  const { onednn, library } = onednnIn(folder, platform, tools)
-  const parts = { platform, compiler, openmp, onednn }
+  const compiler = toolchainIn(path.join(folder, 'compiler'), tools, platform, run)
+  const wheel = wheelsIn(path.join(folder, 'openmp'), [platform.openmp], platform.wheelsFor, tools, run)
+  const openmp = path.join(wheel, 'cmeel.prefix')
+  const onednn = onednnIn(folder, platform, tools)
+  const parts = { compiler, openmp, onednn }
   const made = {
     addons: Object.fromEntries(platform.addons.map((addon) => [addon.name, built(folder, addon, parts)])),
-    libraries: [library, path.join(openmp, 'lib', 'libomp.so')],
-    licences: licenceFiles(onednn, tools),
+    libraries: [...onednn.libraries, path.join(openmp, 'lib', 'libomp.so')],
+    licences: {
+      'spillway.txt': path.join(ROOT, 'LICENSE'),
+      'llvm.txt': path.join(tools.zig, 'lib', 'libcxx', 'LICENSE.TXT'),
+      ...onednn.licences,
+    },
+    words: licencesOf(onednn),
   }
   const packed = path.join(folder, 'package')
   assemble(packed, arch, platform, made)
-  const faults = packageFaults(
-    packed,
-    arch,
-    [...Object.keys(made.licences), 'README.md'].map((name) => `licences/${name}`),
-  )
+  const licences = [...Object.keys(made.licences), 'README.md'].map((name) => `licences/${name}`)
+  const faults = packageFaults(packed, arch, licences)
   if (faults.length > 0) stop(`the package is not right:\n${faults.join('\n')}`)
   run('npm', ['pack', '--silent', '--pack-destination', OUT, packed])
+}
+
+const main = (arch) => {
+  if (PLATFORMS[arch] === undefined) return stop(`'${arch ?? ''}' is none of ${Object.keys(PLATFORMS).join(', ')}`, 2)
+  makePackage(arch)
 }
 
 main(process.argv[2])

@@ -1,12 +1,16 @@
-// `npm run release`: everything up to publishing. In: a clean checkout whose version CHANGELOG.md tells of. Out: build/release/spillway-….tgz, that
-// was installed and tried as `npm run acceptance -- install` does; the line that would publish it. Invariant: it publishes nothing.
+// `npm run release`: everything up to publishing. In: a clean checkout whose version CHANGELOG.md tells of. Out: in build/release, the platform
+// packages and spillway-….tgz, which names them, tried as `npm run acceptance -- install prebuilt` does; the lines that would publish them.
+// `-- --pack` packs what there is, and tries nothing. Invariant: it publishes nothing.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
 const path = require('node:path')
+const { PLATFORMS } = require('./prebuilt/platforms')
+const { packWithPlatforms } = require('./release/pack')
 const { ROOT } = require('./setup')
+const { platformPackage } = require('./setup/prebuilt')
 
-const { name, version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8'))
+const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8'))
 const OUT = path.join(ROOT, 'build', 'release')
 
 const stop = (why) => {
@@ -26,18 +30,36 @@ const run = (command, args, options = {}) => {
   return stdout
 }
 
-const main = () => {
+const pack = () => {
+  fs.rmSync(OUT, { recursive: true, force: true })
+  fs.mkdirSync(OUT, { recursive: true })
+  const platforms = Object.keys(PLATFORMS).map((arch) => {
+    const name = `spillway-linux-${arch}-${version}.tgz`
+    const made = path.join(ROOT, 'build', 'prebuilt', name)
+    if (!fs.existsSync(made)) stop(`there is no ${path.relative(ROOT, made)}: npm run prebuilt -- ${arch} makes it`)
+    fs.copyFileSync(made, path.join(OUT, name))
+    return name
+  })
+  const own = packWithPlatforms(
+    ROOT,
+    OUT,
+    Object.fromEntries(Object.keys(PLATFORMS).map((arch) => [platformPackage(arch), version])),
+    run,
+  )
+  // Platforms first: until they are there, installing spillway would build its addon.
+  const files = [...platforms, own].map((name) => path.relative(ROOT, path.join(OUT, name)))
+  for (const file of files) console.log(`${file}: ${(fs.statSync(path.join(ROOT, file)).size / 1e6).toFixed(2)} MB`)
+  console.log(`nothing is published. To publish:\n\n${files.map((file) => `  npm publish --access public ${file}`).join('\n')}\n`)
+}
+
+const main = (args) => {
+  if (args.includes('--pack')) return pack()
   if (run('git', ['status', '--porcelain']) !== '') stop('the checkout has changes that are not committed')
   const told = fs.readFileSync(path.join(ROOT, 'CHANGELOG.md'), 'utf8')
   if (!told.includes(`\n## ${version}`)) stop(`CHANGELOG.md says nothing of ${version}`)
-  run('npm', ['run', '--silent', 'acceptance', '--', 'install'], { stdio: 'inherit' })
-  fs.rmSync(OUT, { recursive: true, force: true })
-  fs.mkdirSync(OUT, { recursive: true })
-  run('npm', ['pack', '--pack-destination', OUT])
-  const tarball = path.relative(ROOT, path.join(OUT, `${name}-${version}.tgz`))
-  console.log(
-    `${tarball}: ${(fs.statSync(tarball).size / 1e6).toFixed(2)} MB; nothing is published. To publish it:\n\n  npm publish ${tarball}\n`,
-  )
+  for (const arch of Object.keys(PLATFORMS)) run('npm', ['run', '--silent', 'prebuilt', '--', arch], { stdio: 'inherit' })
+  run('npm', ['run', '--silent', 'acceptance', '--', 'install', 'prebuilt'], { stdio: 'inherit' })
+  pack()
 }
 
-main()
+main(process.argv.slice(2))

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Claiming } from './claims'
 import { compilersIn, KINDS, type Kind, modelsIn, type Say, scriptsIn, toolsIn } from './modules'
+import { prebuiltIn } from './prebuilt'
 
 const ROOT = join(__dirname, '../..')
 const MOST_BYTES = 3e6
@@ -20,9 +21,9 @@ const MANAGERS: Readonly<Record<string, readonly string[]>> = {
 }
 
 const say =
-  (folder: string): Say =>
+  (folder: string, more: Readonly<Record<string, string>> = {}): Say =>
   (command, ...args) => {
-    const env = { ...process.env, XDG_CACHE_HOME: join(folder, '..', 'cache') }
+    const env = { ...process.env, XDG_CACHE_HOME: join(folder, '..', 'cache'), ...more }
     const { status, stdout, stderr } = spawnSync(command, [...args], { cwd: folder, env, encoding: 'utf8', maxBuffer: 1 << 28 })
     return { code: status ?? 1, text: stdout, err: stderr }
   }
@@ -91,11 +92,18 @@ const readmeScript = (folder: string, tools: string, claim: Claiming): void => {
   )
 }
 
-/** `managers`: those to install with, npm first. */
-export const install = (claim: Claiming, managers: readonly string[] = Object.keys(MANAGERS)): void => {
+const withPacked = (use: (folder: string, tarball: string) => void): void => {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-install-'))
   try {
-    const tarball = pack(folder)
+    use(folder, pack(folder))
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** `managers`: those to install with, npm first. */
+export const install = (claim: Claiming, managers: readonly string[] = Object.keys(MANAGERS)): void => {
+  withPacked((folder, tarball) => {
     const { size } = statSync(tarball)
     claim('install', `the tarball is under ${MOST_BYTES / 1e6} MB`, size < MOST_BYTES, { bytes: size })
     const tools = toolsIn(say(folder), join(folder, 'tools'))
@@ -111,7 +119,9 @@ export const install = (claim: Claiming, managers: readonly string[] = Object.ke
     readmeScript(first, tools, claim)
     compilersIn(say(first), first, ['train.ts'], claim)
     modelsIn(say(first), first, KINDS[0]!, (section, what, ...rest) => claim(section, `beside TypeScript 7: ${what}`, ...rest))
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+  })
 }
+
+/** With the platform package that `npm run prebuilt` made. */
+export const prebuilt = (claim: Claiming): void =>
+  withPacked((folder, tarball) => prebuiltIn(folder, tarball, readmeBlocks()[0] ?? '', say, claim))

@@ -106,10 +106,14 @@ class Taps {
   taps::Kernel kernel_;
 };
 
-/// The ways by their numbers.
+/// The ways by their numbers. Taps are products of oneDNN's.
 template <class Way>
 constexpr KernelEntry ways() {
+#ifdef SPILLWAY_WITHOUT_ONEDNN
+  return entry<DirectConvolution<Way>, Winograd<Way>>();
+#else
   return entry<DirectConvolution<Way>, Winograd<Way>, Taps<Way>>();
+#endif
 }
 
 }  // namespace

@@ -4,9 +4,13 @@
 // packed grid of src's pixels in the workspace instead of src.
 #pragma once
 #include "cpu/kernels.hpp"
-#include "cpu/onednn.hpp"
 #include "cpu/runs.hpp"
 #include "ops/conv2d.hpp"
+#ifdef SPILLWAY_WITHOUT_ONEDNN
+#include "cpu/without_onednn.hpp"
+#else
+#include "cpu/onednn.hpp"
+#endif
 
 namespace spillway::cpu {
 

@@ -40,9 +40,9 @@ bool has_bf16() {
 }
 
 /// The calling thread's workers end: OpenMP hardly spins while there are more of them in all than processors, and a session's,
-/// which begin on a thread of its own, would then sleep and be woken at every call.
+/// which begin on a thread of its own, would then sleep and be woken at every call. A hard pause: LLVM's runtime keeps them at a soft one.
 void forget() {
-  omp_pause_resource_all(omp_pause_soft);
+  omp_pause_resource_all(omp_pause_hard);
   const int capacity = dnnl::get_primitive_cache_capacity();
   dnnl::set_primitive_cache_capacity(0);
   dnnl::set_primitive_cache_capacity(capacity);

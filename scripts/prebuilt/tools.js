@@ -1,4 +1,4 @@
-// What prebuilt addons are built with and carry, from PyPI. In: a platform. Out: zig's compiler under the names that CMake looks for, and
+// What prebuilt addons are built with and carry, from PyPI. In: a platform. Out: zig's compiler as a toolchain of CMake's, and
 // folders with OpenMP and oneDNN as their wheels have them. Invariant: versions are those of platforms.js; nothing leaves build/prebuilt.
 'use strict'
 const fs = require('node:fs')
@@ -43,16 +43,36 @@ const wheelsIn = (folder, names, platform, { python }, run) => {
   return folder
 }
 
-/** Zig's compiler and archiver for a target, as commands of one word. */
-const compilerIn = (folder, { zig }, target) => {
+/**
+ * A toolchain of CMake's: zig's compiler, which is clang, and archiver for a target, as commands of one word. What CMake would find out by
+ * linking is said: zig makes its C++ library, in minutes, for each kind of program that it links.
+ */
+const toolchainIn = (folder, { zig }, { target, processor }, run) => {
   fs.mkdirSync(folder, { recursive: true })
-  const command = (name, args) => {
+  const write = (name, text, mode) => {
     const file = path.join(folder, name)
-    const text = `#!/bin/sh\nZIG_GLOBAL_CACHE_DIR='${path.join(folder, 'cache')}' exec '${path.join(zig, 'zig')}' ${args} "$@"\n`
-    if (!fs.existsSync(file) || fs.readFileSync(file, 'utf8') !== text) fs.writeFileSync(file, text, { mode: 0o755 })
+    if (!fs.existsSync(file) || fs.readFileSync(file, 'utf8') !== text) fs.writeFileSync(file, text, { mode })
     return file
   }
-  return { cxx: command('clang++', `c++ -target ${target}`), ar: command('ar', 'ar'), ranlib: command('ranlib', 'ranlib') }
+  const program = path.join(zig, 'zig')
+  const command = (name, args) =>
+    write(name, `#!/bin/sh\nZIG_GLOBAL_CACHE_DIR='${path.join(folder, 'cache')}' exec '${program}' ${args} "$@"\n`, 0o755)
+  const settings = {
+    CMAKE_SYSTEM_NAME: 'Linux',
+    CMAKE_SYSTEM_PROCESSOR: processor,
+    CMAKE_CXX_COMPILER: command('clang++', `c++ -target ${target}`),
+    CMAKE_AR: command('ar', 'ar'),
+    CMAKE_RANLIB: command('ranlib', 'ranlib'),
+    CMAKE_TRY_COMPILE_TARGET_TYPE: 'STATIC_LIBRARY',
+    CMAKE_CXX_COMPILER_FORCED: 'ON',
+    CMAKE_CXX_COMPILER_ID_RUN: 'ON',
+    CMAKE_CXX_COMPILER_ID: 'Clang',
+    CMAKE_CXX_COMPILER_VERSION: /[\d.]+/.exec(run(program, ['c++', '-dumpversion'], { quiet: true }))?.[0],
+    CMAKE_CXX_STANDARD_COMPUTED_DEFAULT: '17',
+    CMAKE_CXX_EXTENSIONS_COMPUTED_DEFAULT: 'ON',
+  }
+  const lines = Object.entries(settings).map(([name, value]) => `set(${name} "${value}")\n`)
+  return write('toolchain.cmake', lines.join(''), 0o644)
 }
 
-module.exports = { compilerIn, toolsIn, wheelsIn }
+module.exports = { toolchainIn, toolsIn, wheelsIn }

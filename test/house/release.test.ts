@@ -1,0 +1,41 @@
+// The tarball for the registry names its platform packages; the checkout does not.
+import { execFileSync } from 'node:child_process'
+import * as fs from 'node:fs'
+import * as path from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ROOT, withFiles } from './scratch'
+
+// biome-ignore lint/suspicious/noExplicitAny: plain JavaScript, run before there are types
+const { packWithPlatforms }: any = require(path.join(ROOT, 'scripts', 'release', 'pack.js'))
+
+const PLATFORMS = { '@spillway/linux-x64': '1.0.0' }
+const MANIFEST = {
+  name: 'some',
+  version: '1.0.0',
+  files: ['a.js'],
+  scripts: { prepack: 'echo made > a.js', other: 'true' },
+  dependencies: { b: '1' },
+}
+
+test('release: what is packed names the platform packages, once it was made ready, and is otherwise the same', async () => {
+  await withFiles({ 'package.json': JSON.stringify(MANIFEST), 'rest.js': '' }, (root) => {
+    const out = path.join(root, 'out')
+    fs.mkdirSync(out)
+    const run = (command: string, args: readonly string[]): string => execFileSync(command, args, { cwd: root, encoding: 'utf8' })
+    const name: string = packWithPlatforms(root, out, PLATFORMS, run)
+    run('tar', ['-xzf', path.join(out, name), '-C', out])
+    const packed = JSON.parse(fs.readFileSync(path.join(out, 'package', 'package.json'), 'utf8'))
+    assert.equal(packed, { ...MANIFEST, scripts: { other: 'true' }, optionalDependencies: PLATFORMS })
+    assert.equal(fs.readdirSync(path.join(out, 'package')).sort(), ['a.js', 'package.json'])
+    assert.equal(JSON.parse(fs.readFileSync(path.join(root, 'package.json'), 'utf8')), MANIFEST)
+  })
+})
+
+test('release: the checkout names none of them', () => {
+  const text =
+    fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8') + fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8')
+  assert.not.match(text, '@spillway/')
+})
+
+test.run()
