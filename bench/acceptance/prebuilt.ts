@@ -53,7 +53,9 @@ export const prebuiltIn = (
   const { findings = [] } = JSON.parse(told.text || '{}') as { readonly findings?: readonly Finding[] }
   const found = (name: string): Finding | undefined => findings.find((finding) => finding.name === name)
   const serves = found('prebuilt')?.state === 'ok' && found('addon')?.state === 'ok' && found('compiler')?.value === 'not found'
-  const said = ['prebuilt', 'addon', 'compiler'].map((name) => found(name)?.value ?? told.err.slice(-300))
+  const said = ['prebuilt', 'addon', 'compiler'].map((name) =>
+    (found(name)?.value ?? told.err.slice(-300)).replaceAll(`${project}/`, ''),
+  )
   claim('prebuilt', 'doctor says that it serves, and finds no compiler', serves, { said })
 
   const trained = spillway(...TRAINING)

@@ -7,7 +7,7 @@
 #include "cpu/runs.hpp"
 #include "ops/conv2d.hpp"
 #ifdef SPILLWAY_WITHOUT_ONEDNN
-#include "cpu/without_onednn.hpp"
+#include "cpu/no_primitives.hpp"
 #else
 #include "cpu/onednn.hpp"
 #endif

@@ -20,7 +20,7 @@ export interface Report {
 }
 
 /** Arguments for Node that load the addon the way this process would. */
-const asking = (script: string): string[] => [...process.execArgv, '-e', script, path.join(__dirname, 'native')]
+const asking = (script: string): string[] => [...process.execArgv, '-e', script, path.join(__dirname, '..', 'device', 'native')]
 const ADDON_QUESTION = 'console.log(JSON.stringify(require(process.argv[1]).loadNative().deviceInfo()))'
 /** What the cuda device says of itself and its link. */
 const CUDA_QUESTION =
