@@ -25,6 +25,7 @@ const completion = () => require('./completion') as typeof import('./completion'
 const doctor = () => require('./doctor') as typeof import('./doctor')
 const models = () => require('./models') as typeof import('./models')
 const plan = () => require('./plan') as typeof import('./plan')
+const checked = () => require('./beside') as typeof import('./beside')
 const train = () => require('./train') as typeof import('./train')
 const verify = () => require('./verify') as typeof import('./verify')
 const names = () => require('./names') as typeof import('./names')
@@ -81,7 +82,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--emit <file>', 'write a typed plan module')
       .option('--report <file>', 'write the report page')
       .option('--trace <file>', 'write a trace for Perfetto')
-      .action((model, o) => run((out) => plan().planModel(model, o, out))),
+      .action((model, o) => run((out) => checked().besideTypes(model, o, () => plan().planModel(model, o, out)))),
   train: (c, run) =>
     measuring(planningOptions(c.argument(...MODEL)), 'while')
       .option('--plan <file>', 'a plan that was saved, instead of staging')
@@ -117,7 +118,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--save <file>', 'write the weights at the end (safetensors)')
       .option('--log <dir>', 'write a JSON line a step, and the report')
       .option('--report <file>', 'write the report page')
-      .action((model, o) => run((out) => train().trainModel(model, o, out))),
+      .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   check: (c, run) =>
     modelOptions(c.argument('<file>', 'a TypeScript or JavaScript file whose default export is a model, a net or a step'))
       .option(BUDGET[0], `${BUDGET[1]} (default: none, and everything is kept)`, BUDGET[2])
@@ -140,7 +141,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         listOption((t) => t),
       )
       .option('--plot <file>', 'write the comparison as SVG')
-      .action((model, o) => run((out) => compare().compareModel(model, o, out))),
+      .action((model, o) => run((out) => checked().besideTypes(model, o, () => compare().compareModel(model, o, out)))),
   doctor: (c, run) => c.action(() => run((out) => doctor().runDoctor(out))),
   completion: (c, run) =>
     c

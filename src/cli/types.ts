@@ -1,10 +1,10 @@
 // What the compiler says of a model file. In: the file. Out: which compiler answered, or its errors with line and column. It is the
 // project's own TypeScript from 5.9 on, and this package's otherwise, with the project's tsconfig where there is one; it runs as the
 // program `tsc`, which every version has. Invariant: nothing is written but a configuration, below node_modules or with temporary files.
-import { spawnSync } from 'node:child_process'
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { accessSync, constants as modes, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
+import { constants, setPriority, tmpdir } from 'node:os'
 import { dirname, extname, join, relative, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -51,7 +51,7 @@ const above = (folder: string, name: string): string | undefined => {
   return dirname(folder) === folder ? undefined : above(dirname(folder), name)
 }
 
-const canWrite = (folder: string): boolean => attempt(() => accessSync(folder, constants.W_OK) === undefined) ?? false
+const canWrite = (folder: string): boolean => attempt(() => accessSync(folder, modes.W_OK) === undefined) ?? false
 
 /** Below the project's own packages, so that those that declare types are found as from the project. */
 const cacheFor = (folder: string): string => {
@@ -111,17 +111,25 @@ const faultsIn = (text: string, folder: string): readonly TypeFault[] =>
     return code === undefined ? [] : [{ file, line: Number(line), column: Number(column), code, message: message! }]
   })
 
-const answerOf = (file: string, { version, tsc }: Compiler): Either<SpillwayError, TypesAnswer> => {
+interface Call {
+  readonly folder: string
+  readonly config: string
+  readonly args: readonly string[]
+}
+/** Writes the configuration, which whoever calls removes. */
+const callOf = (file: string, { tsc }: Compiler): Call => {
   const folder = cacheFor(dirname(file))
   const config = join(folder, `check-${process.pid}.json`)
   mkdirSync(folder, { recursive: true })
+  writeFileSync(config, JSON.stringify(configFor(file)))
+  return { folder, config, args: [tsc, '--pretty', 'false', '-p', config] }
+}
+
+const answerOf = (file: string, compiler: Compiler): Either<SpillwayError, TypesAnswer> => {
+  const { version } = compiler
+  const { folder, config, args } = callOf(file, compiler)
   try {
-    writeFileSync(config, JSON.stringify(configFor(file)))
-    const { status, stdout, stderr } = spawnSync(process.execPath, [tsc, '--pretty', 'false', '-p', config], {
-      cwd: folder,
-      encoding: 'utf8',
-      maxBuffer: 1 << 28,
-    })
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: folder, encoding: 'utf8', maxBuffer: 1 << 28 })
     const faults = faultsIn(stdout, folder)
     if (status === 0) return E.right({ typescript: version })
     return E.left(
@@ -140,3 +148,56 @@ export const typesOf = (text: string): Either<SpillwayError, TypesAnswer> =>
     E.fromPredicate(existsSync, (): SpillwayError => ({ tag: 'FileMissing', kind: 'model', file: text })),
     E.flatMap((file) => answerOf(file, compilerFor(file))),
   )
+
+// ---------------------------------------------------------------- beside a command that loads the file
+
+/** What types say while something else is done. */
+export interface TypesBeside {
+  /** Waits so long at most; who has not answered by then is ended, and nothing is printed. */
+  readonly end: (mostMs: number) => Promise<void>
+}
+
+/** What takes longer is not quick. */
+const MOST_MS = 10_000
+
+/** With a compiler and settings of its own: nobody is told what a project does not ask for. */
+const ownCompiler = (file: string): Compiler | undefined => {
+  const own = /^\.[cm]?ts$/.test(extname(file)) && existsSync(file) ? compilerFrom(file) : undefined
+  return own && isNewEnough(own) && above(dirname(file), 'tsconfig.json') !== undefined ? own : undefined
+}
+
+/** Starts the check of a model file, behind everything else that the processor has to do; `warn` hears of what is wrong at once. */
+export const typesBeside = (text: string, warn: (faults: readonly TypeFault[]) => void): TypesBeside | undefined => {
+  const file = resolve(text)
+  const compiler = ownCompiler(file)
+  const call = compiler && attempt(() => callOf(file, compiler))
+  if (call === undefined) return undefined
+  const child = spawn(process.execPath, call.args, { cwd: call.folder, stdio: ['ignore', 'pipe', 'ignore'] })
+  const clean = (): void => {
+    child.kill('SIGKILL')
+    rmSync(call.config, { force: true })
+  }
+  process.once('exit', clean)
+  attempt(() => setPriority(child.pid!, constants.priority.PRIORITY_BELOW_NORMAL))
+  const late = setTimeout(clean, MOST_MS).unref()
+  let printed = ''
+  child.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()))
+  const ended = new Promise<void>((done) => {
+    child.once('error', () => done())
+    child.once('close', (code) => {
+      const faults = code === null ? [] : faultsIn(printed, call.folder)
+      if (faults.length > 0) warn(faults)
+      done()
+    })
+  })
+  return {
+    end: async (mostMs) => {
+      const given = setTimeout(clean, mostMs)
+      await ended
+      clearTimeout(given)
+      clearTimeout(late)
+      process.removeListener('exit', clean)
+      clean()
+    },
+  }
+}

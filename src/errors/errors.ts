@@ -90,7 +90,7 @@ const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
 }
 const isSourceError = (e: SpillwayError): e is SourceError => e.tag in SOURCE_TAGS
 
-const faultText = ({ file, line, column, code, message }: TypeFault): string =>
+export const faultText = ({ file, line, column, code, message }: TypeFault): string =>
   `${file === '' ? '' : `${file}:${line}:${column}: `}${message} (${code})`
 
 const firstText = ({ step, number, at, by, in: where }: NotFinitePlace): string =>

@@ -1,0 +1,111 @@
+// What types say of a model file beside the command that loads it: warnings with their places, whose absence, slowness or presence changes
+// neither the answer nor the exit code. A compiler of three lines stands in for TypeScript where it is to be quick, slow or broken.
+// timeout 300
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+
+const root = join(__dirname, '..', '..', '..')
+const folder = mkdtempSync(join(tmpdir(), 'spillway-beside-'))
+test.after(() => rmSync(folder, { recursive: true }))
+
+const MODEL = `import { conv2d, globalAvgPool, linear, model, relu, seq } from 'spillway'
+const label: string = 7
+export default model([2, 3, 8, 8], seq(conv2d('a', 8, 3), relu(), globalAvgPool('p'), linear('h', 10)))
+`
+const FAULT = `console.log("../../../net.ts(2,7): error TS2322: Type 'number' is not assignable to type 'string'."); process.exitCode = 2\n`
+
+interface Project {
+  /** The text of its program tsc, or the name of a package of this repository; none where it has no TypeScript. */
+  readonly compiler?: { readonly text: string } | { readonly from: string }
+  readonly tsconfig?: false
+  readonly version?: string
+  readonly file?: string
+}
+const projectOf = ({ compiler, tsconfig, version = '5.9.3', file = 'net.ts' }: Project): string => {
+  const project = mkdtempSync(join(folder, 'project-'))
+  const typescript = join(project, 'node_modules', 'typescript')
+  mkdirSync(join(project, 'node_modules'))
+  if (compiler && 'from' in compiler) symlinkSync(join(root, 'node_modules', compiler.from), typescript)
+  else if (compiler) {
+    mkdirSync(join(typescript, 'bin'), { recursive: true })
+    writeFileSync(join(typescript, 'package.json'), JSON.stringify({ name: 'typescript', version }))
+    writeFileSync(join(typescript, 'bin', 'tsc'), compiler.text)
+  }
+  if (tsconfig !== false)
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions: { strict: true, module: 'nodenext' } }))
+  writeFileSync(join(project, file), MODEL)
+  return project
+}
+
+interface Said {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+  readonly seconds: number
+}
+const spillwayIn = (cwd: string, ...args: readonly string[]): Said => {
+  const began = performance.now()
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'scripts', 'spillway.js'), ...args], {
+    cwd,
+    encoding: 'utf8',
+  })
+  return { code: status, out: stdout, err: stderr, seconds: (performance.now() - began) / 1000 }
+}
+const TRAIN = ['train', 'net.ts', '--steps', '2', '--algorithms', 'fixed', '--device', 'ref']
+const WARNED =
+  /warning: types say of the model file:\nnet\.ts:2:7: Type 'number' is not assignable to type 'string'\. \(TS2322\)\n/
+
+test('a fault is told on stderr with its place, and the command goes on', () => {
+  const project = projectOf({ compiler: { text: FAULT } })
+  const { code, out, err } = spillwayIn(project, ...TRAIN, '--json')
+  assert.is(code, 0, err)
+  assert.match(err, WARNED)
+  assert.is((JSON.parse(out) as { readonly model: string }).model, 'net')
+  assert.equal(readdirSync(join(project, 'node_modules', '.cache', 'spillway')), [], 'nothing is left')
+})
+
+test("a project's own compiler is asked: what it says stands there in its words", () => {
+  const { code, err } = spillwayIn(projectOf({ compiler: { from: 'typescript-newest' } }), ...TRAIN)
+  assert.is(code, 0, err)
+  if (err !== '') assert.match(err, WARNED)
+})
+
+test('who does not answer is not waited for, and leaves nothing', () => {
+  const project = projectOf({ compiler: { text: 'setTimeout(() => {}, 60_000)\n' } })
+  const { code, err, seconds } = spillwayIn(project, ...TRAIN)
+  assert.equal([code, err], [0, ''])
+  assert.ok(seconds < 30, `${seconds} s`)
+  assert.equal(readdirSync(join(project, 'node_modules', '.cache', 'spillway')), [])
+})
+
+test('a command that fails says so in its own words', () => {
+  const { code, err } = spillwayIn(
+    projectOf({ compiler: { text: FAULT } }),
+    ...TRAIN,
+    '--budget',
+    '1MiB',
+    '--strategy',
+    'in-core',
+  )
+  assert.is(code, 3)
+  assert.match(err, /no plan of strategy 'in-core' fits 1\.00 MiB/)
+})
+
+const SILENT: readonly (readonly [why: string, project: Project])[] = [
+  ['nothing is wrong', { compiler: { text: '' } }],
+  ['the compiler breaks', { compiler: { text: "throw new Error('broken')\n" } }],
+  ['there is no tsconfig', { compiler: { text: FAULT }, tsconfig: false }],
+  ['there is no TypeScript', {}],
+  ['the TypeScript is too old', { compiler: { text: FAULT }, version: '5.8.3' }],
+]
+for (const [why, project] of SILENT)
+  test(`silence: ${why}`, () => {
+    const { code, err } = spillwayIn(projectOf(project), ...TRAIN)
+    assert.equal([code, err], [0, ''])
+  })
+
+test.run()
