@@ -57,6 +57,10 @@ interface Runner {
   readonly command: (tools: string, file: string) => readonly string[]
 }
 
+/** Newer ones than the tool needs: they take JavaScript as it does, and strip types. */
+const NODES = [22, 24]
+const nodeIn = (tools: string, version: number): string => join(tools, `node-${version}`)
+
 const bin = (tools: string, name: string): string => join(tools, 'node_modules', '.bin', name)
 const ALL = ['ts', 'mts', 'cts']
 const RUNNERS: readonly Runner[] = [
@@ -70,21 +74,28 @@ const RUNNERS: readonly Runner[] = [
     },
   },
   { name: 'tsx', of: { commonjs: ALL, module: ALL }, command: (tools, file) => [bin(tools, 'tsx'), file] },
-  {
-    name: 'Node 22, types stripped',
-    // What Node takes for CommonJS must be so as it stands, without import.
-    of: { commonjs: ['mts'], module: ['ts', 'mts'] },
-    command: (tools, file) => [bin(tools, 'node'), file],
-  },
+  ...NODES.map(
+    (version): Runner => ({
+      name: `Node ${version}`,
+      // What Node takes for CommonJS must be so as it stands, without import.
+      of: { commonjs: ['cjs', 'mjs', 'mts'], module: ['cjs', 'mjs', 'ts', 'mts'] },
+      command: (tools, file) => [bin(nodeIn(tools, version), 'node'), file],
+    }),
+  ),
 ]
-const TOOLS = ['typescript@5.9', 'ts-node@10', 'tsx@4', 'node@22', '@types/node@20']
+const TOOLS = ['typescript@5.9', 'ts-node@10', 'tsx@4', '@types/node@20']
 
-/** The runners, in a folder of their own: what a project has installed stays as it is. */
-export const toolsIn = (run: Say, folder: string): string => {
+const packagesIn = (run: Say, folder: string, packages: readonly string[]): void => {
   mkdirSync(folder)
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'tools', private: true }))
-  const { code, err } = run('npm', 'install', '--no-audit', '--no-fund', '--prefix', folder, ...TOOLS)
+  const { code, err } = run('npm', 'install', '--no-audit', '--no-fund', '--prefix', folder, ...packages)
   if (code !== 0) throw new Error(err)
+}
+
+/** The runners, in folders of their own: what a project has installed stays as it is. */
+export const toolsIn = (run: Say, folder: string): string => {
+  packagesIn(run, folder, TOOLS)
+  for (const version of NODES) packagesIn(run, nodeIn(folder, version), [`node@${version}`])
   return folder
 }
 
