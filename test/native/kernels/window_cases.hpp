@@ -95,7 +95,9 @@ inline Family tapped_conv2d_family(Random& r) {
   }
   return by(TAPS, conv2d_calls(c, r));
 }
+#ifndef SPILLWAY_WITHOUT_ONEDNN  // taps are its products
 inline const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60, MANY};
+#endif
 
 /// 3x3 at stride 1, with any padding on each side, also none, and channels that fill no vector.
 inline Family winograd_conv2d_family(Random& r) {
