@@ -23,6 +23,15 @@ export interface Huber extends LossOf<'huber'> {}
 export const huber = (o: HuberOptions = {}): Huber => lossWith('huber', o)
 /** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. @example stage(net, { loss: crossEntropy }) */
 export const crossEntropy = 'cross-entropy' satisfies Loss
+/** Options of `crossEntropyWith`. */
+export interface CrossEntropyWithOptions {
+  /** -2147483647 to 2147483647; default none @example crossEntropyWith({ ignoreIndex: -100 }) */
+  readonly ignoreIndex: number
+}
+/** What `crossEntropyWith` makes: plain data. */
+export interface CrossEntropy extends LossOf<'cross-entropy'> {}
+/** The same with options. @example crossEntropyWith({ ignoreIndex: -100 }) */
+export const crossEntropyWith = (o: CrossEntropyWithOptions): CrossEntropy => lossWith('cross-entropy', o)
 
 /** An option as it is given, or its default. */
 type Said<O, K extends string, Of, Default extends Of> = K extends keyof O ? Extract<O[K], Of> | (undefined extends O[K] ? Default : never) : Default

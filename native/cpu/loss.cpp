@@ -16,22 +16,26 @@ int64_t loss_blocks(const View& x) { return std::min<int64_t>(x.dims[0] * x.dims
 struct RowSum : PlainKernel {
   static int64_t workspace(const KernelCall& c) { return loss_blocks(c.ins[0]) * int64_t(sizeof(double)); }
 
-  /// Writes scale·Σ term(b, h, w), pixel places counted inside the view.
+  /// Writes scale·Σ term.
   template <class Term>
-  static void sum(const KernelCall& c, double scale, Term term) {
+  static void sum(const KernelCall& c, double scale, Term term) { floats(c.outs[0])[0] = float(total(c, term) * scale); }
+
+  /// Σ term(b, h, w), pixel places counted inside the view.
+  template <class Term>
+  static double total(const KernelCall& c, Term term) {
     const View& x = c.ins[0];
     const int64_t rows = x.dims[0] * x.dims[2], blocks = loss_blocks(x);
     double* partial = static_cast<double*>(c.workspace);
 #pragma omp parallel for schedule(static)
     for (int64_t block = 0; block < blocks; block++) {
-      double total = 0;
+      double sum = 0;
       for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++)
-        for (int64_t w = 0; w < x.dims[3]; w++) total += term(row / x.dims[2], row % x.dims[2], w);
-      partial[block] = total;
+        for (int64_t w = 0; w < x.dims[3]; w++) sum += term(row / x.dims[2], row % x.dims[2], w);
+      partial[block] = sum;
     }
-    double total = 0;
-    for (int64_t block = 0; block < blocks; block++) total += partial[block];
-    floats(c.outs[0])[0] = float(total * scale);
+    double all = 0;
+    for (int64_t block = 0; block < blocks; block++) all += partial[block];
+    return all;
   }
 };
 
@@ -50,14 +54,23 @@ struct Softmax {
   double total = 0;
 };
 
+struct CountLabels : RowSum {
+  static void run(const KernelCall& c) {
+    const int64_t ignored = CountLabelsAttrs::read(c.attrs).ignore_index;
+    const double count = total(c, [&](int64_t b, int64_t h, int64_t w) { return double(label_at(c.ins[0], b, h, w) != ignored); });
+    floats(c.outs[0])[0] = float(std::fmod(count, ops::COUNT_PIECE));
+    floats(c.outs[0])[1] = float(std::floor(count / ops::COUNT_PIECE));
+  }
+};
+
 struct SoftmaxXent : RowSum {
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &labels = c.ins[1];
-    const auto a = SoftmaxXentAttrs::read(c.attrs);
-    sum(c, a.weight / double(a.count), [&](int64_t b, int64_t h, int64_t w) {
+    const ops::Xent<float> xent(c);
+    sum(c, xent.scale(), [&](int64_t b, int64_t h, int64_t w) {
       const int32_t label = label_at(labels, b, h, w);
-      if (label < 0 || label >= x.dims[1]) return 0.0;
+      if (!xent.takes(label, x.dims[1])) return 0.0;
       const T* pixel = pixel_of<T>(x, b, h, w);
       const Softmax s(pixel, x.dims[1]);
       return std::log(s.total) + double(s.top) - double(pixel[label]);
@@ -69,8 +82,8 @@ struct SoftmaxXentBackward : PlainKernel {
   template <class T>
   static void run(const KernelCall& c) {
     const View &x = c.ins[0], &labels = c.ins[1], &dx = c.outs[0];
-    const auto a = SoftmaxXentBwdAttrs::read(c.attrs);
-    const double scale = a.weight / double(a.count);
+    const ops::Xent<float> xent(c);
+    const double scale = xent.scale();
 #pragma omp parallel for schedule(static) collapse(2)
     for (int64_t b = 0; b < x.dims[0]; b++)
       for (int64_t h = 0; h < x.dims[2]; h++)
@@ -78,7 +91,7 @@ struct SoftmaxXentBackward : PlainKernel {
           const int32_t label = label_at(labels, b, h, w);
           const T* pixel = pixel_of<T>(x, b, h, w);
           T* gradient = pixel_of<T>(dx, b, h, w);
-          if (label < 0 || label >= x.dims[1]) {
+          if (!xent.takes(label, x.dims[1])) {
             std::fill_n(gradient, x.dims[1], T(0.0f));
             continue;
           }
@@ -132,6 +145,9 @@ struct ElementLossBackward : PlainKernel {
 
 const KernelEntry softmax_xent = entry<SoftmaxXent>();
 const KernelEntry softmax_xent_bwd = entry<SoftmaxXentBackward>();
+const KernelEntry count_labels = entry<CountLabels>();
+const KernelEntry softmax_xent_counted = entry<SoftmaxXent>();
+const KernelEntry softmax_xent_counted_bwd = entry<SoftmaxXentBackward>();
 
 #define SPILLWAY_LOSS_ENTRY(kind)                                      \
   const KernelEntry kind = entry<ElementLoss<ops::element_loss::kind>>(); \

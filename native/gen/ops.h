@@ -108,7 +108,10 @@
   X(drop_images_bwd, 121) \
   X(huber, 122) \
   X(huber_bwd, 123) \
-  X(rmsprop, 124)
+  X(rmsprop, 124) \
+  X(count_labels, 125) \
+  X(softmax_xent_counted, 126) \
+  X(softmax_xent_counted_bwd, 127)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -685,6 +688,23 @@ struct RmspropAttrs {
   }
 };
 
+struct CountLabelsAttrs {
+  int64_t ignore_index;
+  static CountLabelsAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
+struct SoftmaxXentCountedAttrs {
+  int64_t ignore_index;
+  double weight;
+  static SoftmaxXentCountedAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1]};
+  }
+};
+
+using SoftmaxXentCountedBwdAttrs = SoftmaxXentCountedAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -771,6 +791,9 @@ inline constexpr AttrLimit DropImagesBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED
 inline constexpr AttrLimit HuberLimits[] = {{3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit HuberBwdLimits[] = {{3, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit RmspropLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit CountLabelsLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SoftmaxXentCountedLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SoftmaxXentCountedBwdLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1088,6 +1111,15 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"rmsprop", 124, 3, 5, 0, 0, 6, "fffffi", false, -1, 0, RmspropLimits, 6,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"square_avg", Role::whole, Element::real, true, false, "="}, {"momentum_buffer", Role::whole, Element::real, true, false, "=", 4}, {"grad_avg", Role::whole, Element::real, true, false, "=", 5}},
      {}},
+    {"count_labels", 125, 1, 1, 1, 1, 1, "i", false, -1, 0, CountLabelsLimits, 1,
+     {{"labels", Role::data, Element::i32, false, false, "sass"}},
+     {{"counted", Role::whole, Element::real, true, false, "2"}}},
+    {"softmax_xent_counted", 126, 3, 3, 1, 1, 2, "if", false, -1, 0, SoftmaxXentCountedLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"counted", Role::whole, Element::real, false, false, "2"}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
+    {"softmax_xent_counted_bwd", 127, 3, 3, 1, 1, 2, "if", false, -1, 0, SoftmaxXentCountedBwdLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"counted", Role::whole, Element::real, false, false, "2"}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}}},
 };
 
 /// Null when no operator has this wire number.

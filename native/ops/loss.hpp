@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <type_traits>
 
 #include "ops/both.hpp"
@@ -26,6 +27,34 @@ inline Status check_softmax_xent_bwd(const KernelCall& c) {
   if (Status s = check_labels(c); !s.ok()) return s;
   return is_activation(c.outs[0]) && same_box(c.outs[0], c.ins[0]) ? Status{} : refuse(c, "dx must hold the box of x");
 }
+
+inline Status check_count_labels(const KernelCall& c) {
+  const View& labels = c.ins[0];
+  if (!is_activation(labels) || labels.dims[1] != 1) return refuse(c, "labels must be [B,1,H,W]");
+  return is_vector(c.outs[0], 2) ? Status{} : refuse(c, "what is counted must be [2]");
+}
+
+/// A count as two numbers, each small enough that floats add up those of all tiles without rounding.
+constexpr double COUNT_PIECE = 4096;
+
+/// Which labels a call of cross-entropy takes, and how many of the whole value's there are: its attributes say it, or, where labels may be
+/// ignored, what was counted.
+template <class Real>
+struct Xent {
+  double weight, count;
+  int64_t ignored;
+  const Real* counted;
+  explicit Xent(const KernelCall& c)
+      : weight(c.attrs[1]), count(c.attrs[0]), ignored(c.n_ins > 2 ? int_attr(c.attrs[0]) : INT64_MIN), counted(c.n_ins > 2 ? static_cast<const Real*>(c.ins[2].data) : nullptr) {}
+  /// Where nothing is counted, nothing is added up either: by what it is divided does not matter.
+  SPILLWAY_BOTH double number() const {
+    if (counted == nullptr) return count;
+    const double n = double(counted[0]) + double(counted[1]) * COUNT_PIECE;
+    return n > 1 ? n : 1;
+  }
+  SPILLWAY_BOTH double scale() const { return weight / number(); }
+  SPILLWAY_BOTH bool takes(int32_t label, int64_t classes) const { return label >= 0 && label < classes && label != ignored; }
+};
 
 /// What all losses per element begin with; a loss's own options follow.
 using ElementLossAttrs = MseAttrs;

@@ -21,27 +21,41 @@ Softmax softmax_of(const Tensor<T>& x, int64_t b, int64_t h, int64_t w) {
   return s;
 }
 
-/// Calls f(b, h, w, label) for each pixel whose label names a channel, in local coordinates.
-template <class F>
-void each_labelled(const View& x, const View& labels_view, F f) {
-  const Tensor<int32_t> labels(labels_view);
+/// Calls f(b, h, w, label) for each pixel whose label is taken, in local coordinates.
+template <class T, class F>
+void each_labelled(const KernelCall& c, const ops::Xent<T>& xent, F f) {
+  const View& x = c.ins[0];
+  const Tensor<int32_t> labels(c.ins[1]);
   for (int64_t b = 0; b < x.dims[0]; b++)
     for (int64_t h = 0; h < x.dims[2]; h++)
       for (int64_t w = 0; w < x.dims[3]; w++)
-        if (const int32_t label = labels.at(b, 0, h, w); label >= 0 && label < x.dims[1]) f(b, h, w, label);
+        if (const int32_t label = labels.at(b, 0, h, w); xent.takes(label, x.dims[1])) f(b, h, w, label);
 }
+
+struct CountLabels {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const int64_t ignored = CountLabelsAttrs::read(c.attrs).ignore_index;
+    const Tensor<int32_t> labels(c.ins[0]);
+    int64_t count = 0;
+    each_pixel(c.ins[0], [&](int64_t b, int64_t h, int64_t w) { count += labels.global(b, 0, h, w) != ignored; });
+    const Tensor<T> counted(c.outs[0]);
+    counted[0] = T(std::fmod(double(count), ops::COUNT_PIECE));
+    counted[1] = T(std::floor(double(count) / ops::COUNT_PIECE));
+  }
+};
 
 struct SoftmaxXent {
   template <class T>
   static void run(const KernelCall& c) {
     const Tensor<T> x(c.ins[0]);
+    const ops::Xent<T> xent(c);
     double sum = 0;
-    each_labelled(c.ins[0], c.ins[1], [&](int64_t b, int64_t h, int64_t w, int32_t label) {
+    each_labelled(c, xent, [&](int64_t b, int64_t h, int64_t w, int32_t label) {
       const Softmax s = softmax_of(x, b, h, w);
       sum += s.top + std::log(s.total) - double(x.at(b, label, h, w));
     });
-    const auto a = SoftmaxXentAttrs::read(c.attrs);
-    Tensor<T>(c.outs[0])[0] = T(a.weight * sum / double(a.count));
+    Tensor<T>(c.outs[0])[0] = T(xent.weight * sum / xent.number());
   }
 };
 
@@ -49,10 +63,10 @@ struct SoftmaxXentBackward {
   template <class T>
   static void run(const KernelCall& call) {
     const Tensor<T> x(call.ins[0]), dx(call.outs[0]);
-    const auto a = SoftmaxXentBwdAttrs::read(call.attrs);
-    const double scale = a.weight / double(a.count);
+    const ops::Xent<T> xent(call);
+    const double scale = xent.scale();
     each_element(call.outs[0], [&](int64_t b, int64_t c, int64_t h, int64_t w) { dx.global(b, c, h, w) = T(0); });
-    each_labelled(call.ins[0], call.ins[1], [&](int64_t b, int64_t h, int64_t w, int32_t label) {
+    each_labelled(call, xent, [&](int64_t b, int64_t h, int64_t w, int32_t label) {
       const Softmax s = softmax_of(x, b, h, w);
       for (int64_t c = 0; c < call.ins[0].dims[1]; c++)
         dx.at(b, c, h, w) = T((std::exp(double(x.at(b, c, h, w)) - s.top) / s.total - (c == label ? 1 : 0)) * scale);
@@ -98,6 +112,9 @@ struct ElementLossBackward {
 
 const KernelEntry softmax_xent = entry<SoftmaxXent>();
 const KernelEntry softmax_xent_bwd = entry<SoftmaxXentBackward>();
+const KernelEntry count_labels = entry<CountLabels>();
+const KernelEntry softmax_xent_counted = entry<SoftmaxXent>();
+const KernelEntry softmax_xent_counted_bwd = entry<SoftmaxXentBackward>();
 
 #define SPILLWAY_LOSS_ENTRY(kind)                                      \
   const KernelEntry kind = entry<ElementLoss<ops::element_loss::kind>>(); \

@@ -165,6 +165,7 @@ Status FileReader::no_class(uint64_t at, const std::string& label) const {
   const std::string place = pixels_ == 1 ? "" : text(", row ", pixel / s.width, ", column ", pixel % s.width);
   const char* const cure = label == "255" && classes == 2      ? "; of a mask of 0 and 255 the classes are 0 and 1"
                            : label == std::to_string(classes) ? "; do the labels begin at 1?"
+                           : label == "255" || label == "-1" || label == "-100" ? "; labels that mean nothing are to be given as ignoreIndex (--ignore-index)"
                                                               : "";
   return at_fault(options_.path, refuse("sample ", at / pixels_, place, " (counted from 0): ", label, " is no class of ", classes, " (0 to ", classes - 1, ")", cure));
 }

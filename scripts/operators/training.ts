@@ -1,6 +1,6 @@
 // dsl/training.ts: losses and optimizers as users write them. In: their tables in staging/ops. Out: the file's text: for each a
 // constructor, and a type that keeps those options as literals that decide what an optimizer keeps.
-import { type Choice, type Choices, isFlag } from '../../staging/ops/choices'
+import { type Choice, type Choices, isFlag, isLoose } from '../../staging/ops/choices'
 import { type LossEntry, LOSSES } from '../../staging/ops/loss'
 import { limitText } from '../../staging/ops/op'
 import { OPTIMIZERS, type OptimizerEntry } from '../../staging/ops/optimizer'
@@ -9,7 +9,7 @@ import { camel, capital } from '../generated'
 const typeOf = (c: Choice): string => (isFlag(c) ? 'boolean' : 'number')
 
 /** A value that the option may have, other than its default where it has one. */
-const someValue = (c: Choice): string => (isFlag(c) ? 'true' : c.default === undefined ? '0.1' : '0.5')
+const someValue = (c: Choice): string => (isFlag(c) ? 'true' : isLoose(c) ? '-100' : c.default === undefined ? '0.1' : '0.5')
 
 const exampleOf = (kind: string, options: Choices, name: string): string => {
   const given = Object.entries(options).filter(([other, c]) => other === name || c.default === undefined)
@@ -21,22 +21,26 @@ const optionText =
   ([name, c]: readonly [string, Choice]): string => {
     const legal = [...(isFlag(c) ? [] : [limitText(c)]), ...(c.default === undefined ? [] : [`default ${c.default}`])]
     const about = `${legal.join('; ')} @example ${exampleOf(kind, options, name)}`
-    return `  /** ${about} */\n  readonly ${name}${c.default === undefined ? '' : '?'}: ${typeOf(c)}`
+    return `  /** ${about} */\n  readonly ${name}${c.default === undefined || isLoose(c) ? '' : '?'}: ${typeOf(c)}`
   }
 const optionsText = (kind: string, options: Choices): string =>
   `/** Options of \`${camel(kind)}\`. */\nexport interface ${capital(camel(kind))}Options {\n${Object.entries(options).map(optionText(kind, options)).join('\n')}\n}`
 const madeText = (kind: string): string => `/** What \`${camel(kind)}\` makes: plain data. */`
 
-/** A loss without options is its name. */
+/** A loss without options is its name; where all may be left out, it has another for those that give them. */
 const lossText = ([kind, { about, options }]: readonly [string, LossEntry]): string => {
-  const type = capital(camel(kind))
-  return Object.keys(options).length === 0
-    ? `/** ${about} @example stage(net, { loss: ${camel(kind)} }) */\nexport const ${camel(kind)} = '${kind}' satisfies Loss`
-    : `${optionsText(kind, options)}
-${madeText(kind)}
+  const name = camel(kind)
+  const type = capital(name)
+  const loose = Object.values(options).every(isLoose)
+  const plain = `/** ${about} @example stage(net, { loss: ${name} }) */\nexport const ${name} = '${kind}' satisfies Loss`
+  if (Object.keys(options).length === 0) return plain
+  const maker = loose ? `${name}With` : name
+  const text = `${optionsText(maker, options)}
+${madeText(maker)}
 export interface ${type} extends LossOf<'${kind}'> {}
-/** ${about} */
-export const ${camel(kind)} = (o: ${type}Options = {}): ${type} => lossWith('${kind}', o)`
+/** ${loose ? `The same with options. @example ${exampleOf(maker, options, Object.keys(options)[0]!)}` : about} */
+export const ${maker} = (o: ${capital(maker)}Options${loose ? '' : ' = {}'}): ${type} => lossWith('${kind}', o)`
+  return loose ? `${plain}\n${text}` : text
 }
 
 const optimizerText = ([kind, { about, options, states }]: readonly [string, OptimizerEntry]): string => {

@@ -46,6 +46,13 @@ export const numberOption = (flag: string): ((text: string) => number) =>
     (text) => `${flag}: '${text}' is not a number of at least 0`,
   )
 
+/** Of either sign. */
+export const integerOption = (flag: string): ((text: string) => number) =>
+  numberWhere(
+    (text) => /^-?\d{1,15}$/.test(text),
+    (text) => `${flag}: '${text}' is not a whole number`,
+  )
+
 /** `90s`, `45m`, `3h`, `1h30m`: in seconds. */
 export const durationOption = (flag: string): ((text: string) => number) =>
   option((text) => {

@@ -4,12 +4,12 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Loss, Optimizer } from '../../dsl'
-import type { Choices } from '../../staging/ops/choices'
+import { type Choices, isLoose } from '../../staging/ops/choices'
 import { LOSSES, type LossName, lossName, lossNames, lossWith } from '../../staging/ops/loss'
 import { OPTIMIZERS, type OptimizerName, optimizerNames, optimizerWith } from '../../staging/ops/optimizer'
 import { type SpillwayError, usage } from '../errors/errors'
 import { DEFAULT_LEARNING_RATE, DEFAULT_OPTIMIZER } from '../stage/defaults'
-import { choiceOption, flagOf, numberOption } from './options'
+import { choiceOption, flagOf, integerOption, numberOption } from './options'
 
 type Table = Readonly<Record<string, { readonly options: Choices }>>
 type OptionsOf<T extends Table> = { readonly [K in keyof T]: keyof T[K]['options'] }[keyof T] & string
@@ -28,7 +28,8 @@ const flagsOf = (table: Table, usual: (kind: string) => object): readonly Flag[]
     const isSwitch = typeof values[0] === 'boolean'
     const about = owners.map((kind, i) => (isSwitch || values[i] === values[i + 1] ? kind : `${kind} (default ${values[i]})`))
     const text = `of ${about.join(', ')}`
-    return isSwitch ? [flagOf(name), text] : [`${flagOf(name)} <n>`, text, numberOption(flagOf(name))]
+    const parse = isLoose(table[owners[0]!]!.options[name]!) ? integerOption : numberOption
+    return isSwitch ? [flagOf(name), text] : [`${flagOf(name)} <n>`, text, parse(flagOf(name))]
   })
 
 export const OWN_FLAGS: readonly Flag[] = [

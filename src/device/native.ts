@@ -110,8 +110,9 @@ export interface NativeFile {
   readonly layout?: 'NCHW' | 'NHWC'
   readonly scale?: number
   readonly shift?: number
-  /** Of class labels: any other than 0 to classes - 1 ends the run. */
+  /** Of class labels: any other than 0 to classes - 1 and what is ignored ends the run. */
   readonly classes?: number
+  readonly ignored?: number
 }
 
 /** Sample b of step s (from 1) is number ((s-1)*B + b) mod samples, whatever the plan. */

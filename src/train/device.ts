@@ -92,31 +92,37 @@ export interface DeviceSession extends StateStore {
 
 // ---------------------------------------------------------------- what the addon is told
 
-const nativeFile = (f: FileTensor, classes: number | undefined): NativeFile => ({
+type Legal = Pick<NativeFile, 'classes' | 'ignored'>
+
+const nativeFile = (f: FileTensor, legal: Legal | undefined): NativeFile => ({
   path: f.path,
   byteOffset: f.offset,
   dtype: f.type,
   shape: [f.samples, ...f.shape],
   layout: 'NCHW',
-  ...(classes === undefined ? {} : { classes }),
+  ...legal,
 })
 
-/** Labels are the channels of what the loss compares them with: the fewest, where several losses do. */
-const classesOf = ({ plan: { graph } }: Staged): ReadonlyMap<string, number> =>
+/** Labels are the channels of what the loss compares them with: the fewest, where several losses do, and what all of these ignore. */
+const labelsOf = ({ plan: { graph } }: Staged): ReadonlyMap<string, Legal & { readonly classes: number }> =>
   new Map(
     fedValues(graph)
       .filter((v) => v.dtype === 'i32')
       .map(({ id, name }) => {
-        const compared = graph.ops.filter((o) => o.ins[1] === id).map((o) => graph.values[o.ins[0]!]!.shape[1]!)
-        return [name, Math.min(...compared)]
+        const readers = graph.ops.filter((o) => o.ins[1] === id)
+        const classes = Math.min(...readers.map((o) => graph.values[o.ins[0]!]!.shape[1]!))
+        const [ignored, ...others] = new Set(readers.map((o) => o.attrs.ignoreIndex))
+        return [name, ignored === undefined || others.length > 0 ? { classes } : { classes, ignored }]
       }),
   )
 
 const nativeSource = (staged: Staged, data: DataSource, seed: number): NativeSource => {
-  const classes = classesOf(staged)
-  if (data.kind === 'synthetic')
-    return { kind: 'synthetic', seed, samples: data.samples, classes: Math.min(...(classes.size ? classes.values() : [1])) }
-  const files = [...data.files].map(([name, list]) => [name, list.map((f) => nativeFile(f, classes.get(name)))] as const)
+  const labels = labelsOf(staged)
+  if (data.kind === 'synthetic') {
+    const classes = Math.min(...(labels.size ? [...labels.values()].map((l) => l.classes) : [1]))
+    return { kind: 'synthetic', seed, samples: data.samples, classes }
+  }
+  const files = [...data.files].map(([name, list]) => [name, list.map((f) => nativeFile(f, labels.get(name)))] as const)
   return { kind: 'files', files: Object.fromEntries(files) }
 }
 

@@ -11,7 +11,7 @@ import type { Float, Graph, Op, ValueId } from '../graph/graph'
 import type { Ref } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
-import { lossAttrs, lossEntry } from '../ops/loss'
+import { countLabels, lossCall, lossEntry } from '../ops/loss'
 import { checkedObjectives, type ElaboratedStep, type Objective, type Term } from './objective'
 import type { Optimizer } from '../ops/optimizer'
 import { updateRule } from './optimizer'
@@ -79,12 +79,15 @@ const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
   return computing.flatMap((op, i) => [op, ...(due.get(i) ?? [])])
 }
 
-/** Each loss right after what it compares: its gradient then begins where the backward pass needs it, not before. */
+/**
+ * Each loss right after what it compares: its gradient then begins where the backward pass needs it, not before. Labels are counted before
+ * all else: nothing is tiled across a count, which would part a loss from what it compares.
+ */
 const withEarlyLosses = (ops: readonly Op[]): readonly Op[] => {
   const maker = new Map<ValueId, number>()
-  ops.forEach((op, i) => op.outs.forEach((v) => maker.set(v, i)))
+  ops.forEach((op, i) => op.outs.forEach((v) => maker.set(v, op.kind === countLabels.kind ? -1 : i)))
   const place = (op: Op, i: number): number =>
-    op.phase === 'loss' ? Math.max(...op.ins.map((v) => maker.get(v) ?? -1)) + 0.5 : i
+    op.phase === 'loss' ? Math.max(...op.ins.map((v) => maker.get(v) ?? -1)) + 0.5 : maker.get(op.outs[0]!) === -1 ? -1 : i
   return ops
     .map((op, i) => ({ op, at: place(op, i) }))
     .sort((a, b) => a.at - b.at)
@@ -100,7 +103,11 @@ const appendTerm =
       chain((entry) => {
         const x = b.ref(of)
         const [target, constant] = 'constant' in to ? [[], to.constant] : [[b.ref(to.value)], 0]
-        return b.op(entry.op, lossAttrs(loss, entry, b.shape(x), weight, constant), [x, ...target], name, { phase: 'loss' })
+        const { op, attrs, counting } = lossCall(loss, entry, b.shape(x), weight, constant)
+        return pipe(
+          counting ? b.op(counting.op, counting.attrs, target, name) : right([]),
+          chain((counted) => b.op(op, attrs, [x, ...target, ...counted], name, { phase: 'loss' })),
+        )
       }),
       map(() => b.written.at(-1)!),
     )

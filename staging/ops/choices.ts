@@ -1,22 +1,29 @@
-// Options that users choose, of losses and optimizers: numbers within limits, or yes or no. In: an entry's choices. Out: the
+// Options that users choose, of losses and optimizers: numbers within limits, yes or no, or nothing at all. In: an entry's choices. Out: the
 // attributes of the operator that they become, their limits, their defaults, and values worth trying.
 import type { AnyAttrs, Field, Limit } from './op'
 
-/** Without a default it must be given. */
+/** Without a default it must be given, or there is none. */
 export interface Choice extends Limit {
-  readonly default?: number | boolean
+  readonly default?: number | boolean | 'none'
   /** An option that must not be 0 where this one is chosen. */
   readonly needs?: string
 }
 export type Choices = Readonly<Record<string, Choice>>
-export type Chosen<C extends Choices> = { readonly [O in keyof C]: C[O] extends { readonly default: boolean } ? boolean : number }
+type Loose<C extends Choices> = { readonly [O in keyof C]: C[O] extends { readonly default: 'none' } ? O : never }[keyof C]
+export type Chosen<C extends Choices> = {
+  readonly [O in Exclude<keyof C, Loose<C>>]: C[O] extends { readonly default: boolean } ? boolean : number
+} & { readonly [O in Loose<C>]?: number }
 
 export const isFlag = (c: Choice): boolean => typeof c.default === 'boolean'
+export const isLoose = (c: Choice): boolean => c.default === 'none'
 
-/** What is given of these choices, and the defaults of the others. */
+/** What is given of these choices, and the defaults of the others that have one. */
 export const withDefaults = (choices: Choices, given: object): Readonly<Record<string, number | boolean>> =>
   Object.fromEntries(
-    Object.entries(choices).map(([name, c]) => [name, (given as Readonly<Record<string, number>>)[name] ?? c.default!]),
+    Object.entries(choices).flatMap(([name, c]) => {
+      const value = (given as Readonly<Record<string, number>>)[name] ?? c.default!
+      return value === 'none' ? [] : [[name, value] as const]
+    }),
   )
 
 /** As attributes: a flag is 0 or 1. */
@@ -25,7 +32,11 @@ export const attrsOf = (choices: Choices, given: object): AnyAttrs =>
 
 /** The choices that attributes stand for. */
 export const chosenBy = (choices: Choices, attrs: AnyAttrs): Readonly<Record<string, number | boolean>> =>
-  Object.fromEntries(Object.entries(choices).map(([name, c]) => [name, isFlag(c) ? attrs[name] === 1 : attrs[name]!]))
+  Object.fromEntries(
+    Object.entries(choices)
+      .filter(([name]) => attrs[name] !== undefined)
+      .map(([name, c]) => [name, isFlag(c) ? attrs[name] === 1 : attrs[name]!]),
+  )
 
 export const fieldsOf = (choices: Choices): Readonly<Record<string, Field>> =>
   Object.fromEntries(Object.entries(choices).map(([name, c]) => [name, isFlag(c) ? 'int' : 'float']))

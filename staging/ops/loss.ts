@@ -20,8 +20,6 @@ import {
 } from './op'
 import { checked, elements, expectRank, expectShape, firstIn, legal, partialSums, perElement } from './rules'
 
-const classFields = { count: 'int', weight: 'float' } as const
-
 const loss: OperandDef = { name: 'loss', role: 'whole', dims: [1], merge: 'sum', drawn: 'one' }
 
 const gradientOf =
@@ -34,43 +32,95 @@ const labelsOf = (x: Sizes): Sizes => [x[0]!, 1, x[2]!, x[3]!]
 const counted = (count: number, expected: number) => (): string | undefined =>
   count === expected ? undefined : `count is ${count}; legal is ${expected}`
 
-const labelled = (count: number, x: Sizes, labels: Sizes, out: Sizes) =>
-  checked(
-    [expectRank('the input', x, 4), expectShape('labels', labels, labelsOf(x)), counted(count, elements(labelsOf(x)))],
-    () => legal(out),
-  )
+const labels: OperandDef = { name: 'labels', role: 'data', access: () => wholeChannels, dtype: 'i32' }
+/** How many labels are not ignored, as what is left over 4096 and how often 4096: floats add up those of all tiles without rounding. */
+const countedLabels: OperandDef = { name: 'counted', role: 'whole', dims: [2] }
+const ignoreIndex = { least: -(2 ** 31) + 1, most: 2 ** 31 - 1 } as const
 
-const xentIns: readonly OperandDef[] = [
-  { name: 'x', role: 'data', access: () => wholeChannels },
-  { name: 'labels', role: 'data', access: () => wholeChannels, dtype: 'i32' },
-]
-export const softmaxXent = defineOp({
-  kind: 'softmax_xent',
-  wire: 31,
-  bf16: 'may',
-  reclaimed: true,
-  fields: classFields,
+export const countLabels = defineOp({
+  kind: 'count_labels',
+  wire: 125,
+  fields: { ignoreIndex: 'int' },
+  limits: { ignoreIndex },
   anchor: 0,
-  ins: xentIns,
-  outs: [loss],
-  what: 'labels `[B,1,H,W]` i32; loss `[1]` = weight·Σ −log softmax(x)[label] / count, count = B·H·W of the whole value; a label outside [0, C) contributes nothing; sum',
-  shape: (a, [x, labels]) => labelled(a.count, x!, labels!, [1]),
-  backward: gradientOf('softmax_xent_bwd'),
-  flops: perElement(15, firstIn),
+  ins: [labels],
+  outs: [{ ...countedLabels, merge: 'sum' }],
+  what: 'labels `[B,1,H,W]` i32; counted `[2]`: of those that are not ignoreIndex, how many are left over 4096, and how often 4096; sum',
+  shape: (_, [given]) =>
+    checked([expectRank('labels', given!, 4), () => expectShape('labels', given!, labelsOf(given!))()], () => legal([2])),
+  flops: perElement(1, firstIn),
   workspace: partialSums(1),
 })
 
-export const softmaxXentBwd = defineOp({
-  kind: 'softmax_xent_bwd',
-  wire: 32,
-  bf16: 'may',
-  fields: classFields,
-  anchor: 0,
-  ins: xentIns,
-  what: 'dx = weight·(softmax(x) − one-hot(label)) / count; 0 for a label outside [0, C)',
-  outs: [{ name: 'dx', role: 'data', access: () => wholeChannels }],
-  shape: (a, [x, labels]) => labelled(a.count, x!, labels!, x!),
-  flops: perElement(15, firstIn),
+/** Divided by a number that is known, or by that of the labels that are not ignored. */
+interface ClassLoss {
+  readonly kind: string
+  readonly wires: readonly [number, number]
+  readonly fields: Fields
+  readonly limits?: OpDef['limits']
+  readonly counted: readonly OperandDef[]
+  readonly what: string
+  readonly dx: string
+}
+
+const classLoss = ({ kind, wires, fields, limits, counted: also, what, dx }: ClassLoss): readonly [OpDef, OpDef] => {
+  const common = {
+    bf16: 'may',
+    fields,
+    ...(limits ? { limits } : {}),
+    anchor: 0,
+    ins: [{ name: 'x', role: 'data', access: () => wholeChannels }, labels, ...also],
+    flops: perElement(15, firstIn),
+  } as const
+  const labelled = (a: AnyAttrs, x: Sizes, given: Sizes, out: Sizes): Shapes =>
+    checked(
+      [
+        expectRank('the input', x, 4),
+        expectShape('labels', given, labelsOf(x)),
+        counted(a.count ?? elements(labelsOf(x)), elements(labelsOf(x))),
+      ],
+      () => legal(out),
+    )
+  return [
+    defineOp({
+      ...common,
+      kind,
+      wire: wires[0],
+      reclaimed: true,
+      outs: [loss],
+      what,
+      shape: (a, [x, given]) => labelled(a, x!, given!, [1]),
+      backward: gradientOf(`${kind}_bwd`),
+      workspace: partialSums(1),
+    }),
+    defineOp({
+      ...common,
+      kind: `${kind}_bwd`,
+      wire: wires[1],
+      what: dx,
+      outs: [{ name: 'dx', role: 'data', access: () => wholeChannels }],
+      shape: (a, [x, given]) => labelled(a, x!, given!, x!),
+    }),
+  ]
+}
+
+export const [softmaxXent, softmaxXentBwd] = classLoss({
+  kind: 'softmax_xent',
+  wires: [31, 32],
+  fields: { count: 'int', weight: 'float' },
+  counted: [],
+  what: 'labels `[B,1,H,W]` i32; loss `[1]` = weight·Σ −log softmax(x)[label] / count, count = B·H·W of the whole value; a label outside [0, C) contributes nothing; sum',
+  dx: 'dx = weight·(softmax(x) − one-hot(label)) / count; 0 for a label outside [0, C)',
+})
+
+export const [softmaxXentCounted, softmaxXentCountedBwd] = classLoss({
+  kind: 'softmax_xent_counted',
+  wires: [126, 127],
+  fields: { ignoreIndex: 'int', weight: 'float' },
+  limits: { ignoreIndex },
+  counted: [countedLabels],
+  what: '`softmax_xent` without labels that are ignoreIndex, divided by the number that `count_labels` counted; 0 where there is none; sum',
+  dx: 'the gradient of it; 0 for a label outside [0, C) or ignored',
 })
 
 // ---------------------------------------------------------------- the table
@@ -83,6 +133,8 @@ export interface LossEntry {
   readonly options: Choices
   /** Class labels, one for each pixel; else the target is like the output. */
   readonly labels?: true
+  /** The operator where labels are ignored, which reads what `count_labels` counts as well. */
+  readonly counted?: string
   /** Of |x − t| alone: then the target's gradient is that of x with the two exchanged. Else the target has none. */
   readonly symmetric?: true
 }
@@ -117,8 +169,9 @@ export const LOSSES = {
   ...ELEMENT_LOSSES,
   'cross-entropy': {
     op: 'softmax_xent',
+    counted: 'softmax_xent_counted',
     labels: true,
-    options: none,
+    options: { ignoreIndex: { ...ignoreIndex, default: 'none' } },
     about: 'Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel.',
   },
 } as const satisfies Readonly<Record<string, LossEntry>>
@@ -139,7 +192,7 @@ export const lossWith = <L extends Loss>(kind: LossName, given: object): L => {
 
 /** The loss of an op. */
 export const lossBy = (op: string, attrs: AnyAttrs): Loss | undefined => {
-  const kind = lossNames.find((name) => LOSSES[name].op === op)
+  const kind = lossNames.find((name) => [LOSSES[name].op, (LOSSES[name] as LossEntry).counted].includes(op))
   return kind && lossWith(kind, chosenBy(LOSSES[kind].options, attrs))
 }
 
@@ -151,13 +204,22 @@ export const lossEntry = (l: Loss): Either<GraphError, LossEntry> =>
 
 export const targetOf = (e: LossEntry, output: Sizes): Sizes => (e.labels ? labelsOf(output) : output)
 
-/** The attributes of a loss that is a mean over the output, times a weight. */
-export const lossAttrs = (l: Loss, e: LossEntry, output: Sizes, weight = 1, constant = 0): AnyAttrs => ({
-  count: elements(targetOf(e, output)),
-  weight,
-  ...(e.labels ? {} : { constant }),
-  ...attrsOf(e.options, typeof l === 'string' ? {} : l),
-})
+/** An operator's call: its kind and attributes. */
+export interface LossCall {
+  readonly op: string
+  readonly attrs: AnyAttrs
+  /** What is called before it on the target, and gives its last input. */
+  readonly counting?: { readonly op: string; readonly attrs: AnyAttrs }
+}
+
+/** A loss that is a mean over the output, times a weight. */
+export const lossCall = (l: Loss, e: LossEntry, output: Sizes, weight = 1, constant = 0): LossCall => {
+  const own = attrsOf(e.options, typeof l === 'string' ? {} : l)
+  if (e.counted !== undefined && own.ignoreIndex !== undefined)
+    return { op: e.counted, attrs: { ...own, weight }, counting: { op: countLabels.kind, attrs: own } }
+  const count = elements(targetOf(e, output))
+  return { op: e.op, attrs: { count, weight, ...(e.labels ? {} : { constant }), ...own } }
+}
 
 // ---------------------------------------------------------------- losses per element, as operators
 

@@ -12,7 +12,7 @@ import { groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData } 
 import { joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData } from './joinednorm'
 import { layerNorm, layerNormBwdData, layerNormBwdWeights } from './layernorm'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
-import { softmaxXent, softmaxXentBwd, elementLossOps } from './loss'
+import { countLabels, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, elementLossOps } from './loss'
 import { lrn, lrnBwd } from './lrn'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { updateOps } from './optimizer'
@@ -73,8 +73,11 @@ const entries: readonly OpDef[] = [
   linear,
   linearBwdData,
   linearBwdWeights,
+  countLabels,
   softmaxXent,
   softmaxXentBwd,
+  softmaxXentCounted,
+  softmaxXentCountedBwd,
   ...elementLossOps,
   lrn,
   lrnBwd,

@@ -31,8 +31,12 @@ const expected = (type: Type, data: Uint8Array): string | undefined => {
   const at = labels.findIndex((l) => l < 0n || l >= BigInt(CLASSES))
   if (at < 0) return undefined
   const place = `sample ${Math.floor(at / SIZE ** 2)}, row ${Math.floor(at / SIZE) % SIZE}, column ${at % SIZE} (counted from 0)`
-  const cure = labels[at] === BigInt(CLASSES) ? '; do the labels begin at 1?' : ''
-  return `${place}: ${labels[at]} is no class of ${CLASSES} (0 to ${CLASSES - 1})${cure}`
+  const unlabelled = '; labels that mean nothing are to be given as ignoreIndex (--ignore-index)'
+  const cures = new Map([
+    [BigInt(CLASSES), '; do the labels begin at 1?'],
+    ...[255n, -1n, -100n].map((l) => [l, unlabelled] as const),
+  ])
+  return `${place}: ${labels[at]} is no class of ${CLASSES} (0 to ${CLASSES - 1})${cures.get(labels[at]!) ?? ''}`
 }
 
 const fileOf = (name: string, type: Type, labels: readonly bigint[]): LabelFile => {

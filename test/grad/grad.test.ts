@@ -295,6 +295,18 @@ test('every operator with a backward rule, and every op that the rules emit, is 
     assert.ok(seen.has(kind), kind)
 })
 
+test('labels that are ignored are counted before all else, for the loss and its gradient', () => {
+  const s = new Sketch([1, 3, 8, 8])
+  const g = trained(s, s.conv(s.image, 'conv', 4), { loss: { kind: 'cross-entropy', ignoreIndex: -100 } })
+  const [count, loss, back] = ['count_labels', 'softmax_xent_counted', 'softmax_xent_counted_bwd'].map(
+    (kind) => g.ops.find((o) => o.kind === kind)!,
+  )
+  assert.is(g.ops[0], count)
+  assert.equal(opNames(g, count!.ins), ['target'])
+  assert.equal([loss!.ins[2], back!.ins[2]], [count!.outs[0], count!.outs[0]])
+  assert.equal([count!.attrs, loss!.attrs], [{ ignoreIndex: -100 }, { ignoreIndex: -100, weight: 1 }])
+})
+
 const refusal = (s: Sketch, output: number, over: Partial<OneObjective> = {}): string =>
   renderError(mustFail(trainingFrom(s.b.build(), output, options(over))))
 
@@ -307,6 +319,11 @@ test('what cannot be trained is said in words', () => {
     "'image', a value of role input, cannot be trained to a loss; legal is a value that the forward graph computes",
   )
   assert.is(refusal(s, y, { loss: 'l3' as 'mse' }), `there is no loss 'l3'; legal are ${lossNames.join(', ')}`)
+  assert.is(
+    refusal(s, y, { loss: { kind: 'cross-entropy', ignoreIndex: 2 ** 31 } }),
+    "layer 'loss' (count_labels): ignoreIndex is 2147483648; legal is -2147483647 to 2147483647",
+  )
+  assert.match(refusal(s, y, { loss: { kind: 'cross-entropy', ignoreIndex: 1.5 } }), /ignoreIndex/)
   assert.is(refusal(s, y, { optimizer: sgd({ lr: -1 }) }), 'optimizer: lr is -1; legal is 0 or more')
   assert.is(
     refusal(s, y, { optimizer: sgd({ momentum: 0, nesterov: true }) }),

@@ -95,6 +95,13 @@ test('losses compare with targets of their own shape', () => {
   assert.equal(rule('softmax_xent', { count: 40, weight: 1 }, [x, [2, 1, 4, 5]]), [[1]])
   assert.is(rule('softmax_xent', { count: 40, weight: 1 }, [x, [2, 3, 4, 5]]), 'labels has shape [2,3,4,5]; legal is [2,1,4,5]')
   assert.is(rule('softmax_xent', { count: 120, weight: 1 }, [x, [2, 1, 4, 5]]), 'count is 120; legal is 40')
+  assert.equal(rule('count_labels', { ignoreIndex: 255 }, [[2, 1, 4, 5]]), [[2]])
+  assert.is(rule('count_labels', { ignoreIndex: 255 }, [x]), 'labels has shape [2,3,4,5]; legal is [2,1,4,5]')
+  assert.equal(rule('softmax_xent_counted', { ignoreIndex: 255, weight: 1 }, [x, [2, 1, 4, 5], [2]]), [[1]])
+  assert.is(
+    rule('softmax_xent_counted', { ignoreIndex: 255, weight: 1 }, [x, [2, 1, 4, 5], [1]]),
+    'counted has shape [1]; legal is [2]',
+  )
   assert.equal(rule('mse', { count: 120, weight: 1, constant: 0 }, [x, x]), [[1]])
   assert.equal(rule('mse_bwd', { count: 120, weight: 1, constant: 0 }, [x, x]), [x])
   assert.is(

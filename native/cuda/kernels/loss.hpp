@@ -35,16 +35,32 @@ struct Softmax {
   }
 };
 
-/// Σ term over the pixels, times scale, into the loss.
-template <class Exec, class Term>
-void sum_loss(Exec& exec, const KernelCall& c, double scale, Term term) {
+/// Σ term over the pixels, times scale(), into the loss.
+template <class Exec, class Scale, class Term>
+void sum_loss(Exec& exec, const KernelCall& c, Scale scale, Term term) {
   const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += term(pixel); });
   float* const loss = floats(c.outs[0]);
-  exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(sum[0] * scale); });
+  exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(sum[0] * scale()); });
 }
 
 struct LossKernel : OwnKernel {
   static int64_t workspace(const KernelCall& c) { return sums_bytes<1>(ops::pixels(c.ins[0]), 1); }
+};
+
+template <>
+struct Kernel<OpKind::count_labels> : LossKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const Labels labels(c.ins[0]);
+    const int64_t ignored = CountLabelsAttrs::read(c.attrs).ignore_index;
+    const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), 1, c.workspace,
+                                         [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t, double* total) { total[0] += labels.at(pixel) != ignored; });
+    float* const counted = floats(c.outs[0]);
+    exec.each(1, [=] SPILLWAY_BOTH(uint32_t) {
+      counted[0] = float(fmod(sum[0], ops::COUNT_PIECE));
+      counted[1] = float(floor(sum[0] / ops::COUNT_PIECE));
+    });
+  }
 };
 
 template <>
@@ -53,10 +69,10 @@ struct Kernel<OpKind::softmax_xent> : LossKernel {
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]);
     const Labels labels(c.ins[1]);
-    const auto a = SoftmaxXentAttrs::read(c.attrs);
-    sum_loss(exec, c, a.weight / double(a.count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+    const ops::Xent<float> xent(c);
+    sum_loss(exec, c, [=] SPILLWAY_BOTH() { return xent.scale(); }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       const int32_t label = labels.at(pixel);
-      if (label < 0 || uint32_t(label) >= x.channels) return 0;
+      if (!xent.takes(label, x.channels)) return 0;
       const T* const values = x.at(pixel);
       const Softmax s = Softmax::of(values, x.channels);
       return double(s.top) + log(s.total) - double(values[label]);
@@ -65,16 +81,19 @@ struct Kernel<OpKind::softmax_xent> : LossKernel {
 };
 
 template <>
+struct Kernel<OpKind::softmax_xent_counted> : Kernel<OpKind::softmax_xent> {};
+
+template <>
 struct Kernel<OpKind::softmax_xent_bwd> : OwnKernel {
   template <class T, class Exec>
   static void run(Exec& exec, const KernelCall& c) {
     const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
     const Labels labels(c.ins[1]);
-    const auto a = SoftmaxXentBwdAttrs::read(c.attrs);
-    const double scale = a.weight / double(a.count);
+    const ops::Xent<float> xent(c);
     exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
       const int32_t label = labels.at(pixel);
-      const bool named = label >= 0 && uint32_t(label) < x.channels;
+      const bool named = xent.takes(label, x.channels);
+      const double scale = xent.scale();
       const T* const values = x.at(pixel);
       const Softmax s = Softmax::of(values, named ? x.channels : 0);
       T* const gradient = dx.at(pixel);
@@ -83,6 +102,9 @@ struct Kernel<OpKind::softmax_xent_bwd> : OwnKernel {
     });
   }
 };
+
+template <>
+struct Kernel<OpKind::softmax_xent_counted_bwd> : Kernel<OpKind::softmax_xent_bwd> {};
 
 /// The target's element, or the constant that stands for it.
 struct Target {
@@ -101,7 +123,8 @@ struct ElementLoss : LossKernel {
     const Loss loss = ops::loss_of<Loss>(c.attrs);
     const PixelsOf<T> x(c.ins[0]);
     const Target target(c, a.constant);
-    sum_loss(exec, c, a.weight / double(a.count), [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+    const double scale = a.weight / double(a.count);
+    sum_loss(exec, c, [=] SPILLWAY_BOTH() { return scale; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
       double sum = 0;
       for (uint32_t ch = 0; ch < x.channels; ch++) sum += loss.value(double(x.at(pixel)[ch]), target.at(pixel, ch));
       return sum;

@@ -60,8 +60,13 @@ inline Family class_loss_family(Random& r) {
   const Operand labels = labelled(r.labels(places, in[1]));
   const Call xent{OpKind::softmax_xent, attrs, {tensor(x), labels}, {parameter(Array(), 1)}, 0};
   const Call back{OpKind::softmax_xent_bwd, attrs, {tensor(x), labels}, {tensor(Array(in))}, 0};
-  f.calls = {xent, back};
-  f.gradients = {gradient_of(xent, 0, one, reference(back)[0])};
+  const double ignored = r.pick({-1.0, 0.0, 1.0, 255.0});
+  const Call count{OpKind::count_labels, {ignored}, {labels}, {parameter(Array(Dims{2, 1, 1, 1}), 1)}, 0};
+  const Operand counted = parameter(reference(count)[0], 1);
+  const Call some{OpKind::softmax_xent_counted, {ignored, attrs[1]}, {tensor(x), labels, counted}, {parameter(Array(), 1)}, 0};
+  const Call some_back{OpKind::softmax_xent_counted_bwd, some.attrs, some.ins, {tensor(Array(in))}, 0};
+  f.calls = {xent, back, count, some, some_back};
+  f.gradients = {gradient_of(xent, 0, one, reference(back)[0]), gradient_of(some, 0, one, reference(some_back)[0])};
   return f;
 }
 

@@ -1,0 +1,116 @@
+// serial
+// timeout 400
+// Labels that are ignored: they count neither in the sum nor in the mean, whatever the plan and the device, also where tiles meet.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { crossEntropy, crossEntropyWith, type Loss, sgd } from '../../dsl'
+import { addonFile } from '../../src/device/native'
+import type { TrainResult } from '../../src/train/result'
+import { npy } from './labelfiles'
+import { trunk } from './models'
+import { ended, training } from './processes'
+import { DEVICE, halfway, smallestBudget, staged, trained } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-ignored-'))
+test.after(() => rmSync(root, { recursive: true }))
+process.env.XDG_CACHE_HOME = join(root, 'cache')
+process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
+
+const SIZE = 64
+const PIXELS = 2 * SIZE ** 2
+/** Rows in the middle, where any tiles meet, the border of the image, and pixels here and there. */
+const isOut = (i: number): boolean => {
+  const [row, column] = [Math.floor(i / SIZE) % SIZE, i % SIZE]
+  return (row > 28 && row < 35) || row % 63 === 0 || column === 0 || (i * 7919) % 5 === 0
+}
+const folderOf = (name: string, label: (i: number) => number): string => {
+  const folder = mkdtempSync(join(root, `${name}-`))
+  const image = Float32Array.from({ length: 3 * PIXELS }, (_, i) => ((i * 31) % 17) / 17 - 0.5)
+  writeFileSync(join(folder, 'input.npy'), npy('<f4', [2, 3, SIZE, SIZE], new Uint8Array(image.buffer)))
+  writeFileSync(
+    join(folder, 'target.npy'),
+    npy(
+      '|u1',
+      [2, SIZE, SIZE],
+      Uint8Array.from({ length: PIXELS }, (_, i) => label(i)),
+    ),
+  )
+  return folder
+}
+const labelAt = (i: number): number => (i * 13 + Math.floor(i / 9)) % 4
+const all = folderOf('all', labelAt)
+const inside = folderOf('inside', (i) => (isOut(i) ? 255 : labelAt(i)))
+const outside = folderOf('outside', (i) => (isOut(i) ? labelAt(i) : 255))
+const nothing = folderOf('nothing', () => 255)
+const OUT = Array.from({ length: PIXELS }, (_, i) => isOut(i)).filter(Boolean).length
+
+const without = crossEntropyWith({ ignoreIndex: 255 })
+const optimizer = sgd({ lr: 0.01 })
+
+/** `within`: less than what the strategy is given at most. */
+const run = (data: string, loss: Loss, strategy = 'in-core', machine: string = DEVICE): Promise<TrainResult> => {
+  const o = { loss, optimizer, machine }
+  const budget = { 'in-core': undefined, tiled: smallestBudget(trunk, 'tiled', o) }[strategy]
+  const plan = staged(trunk, {
+    ...o,
+    strategy,
+    budget: strategy === 'in-core' ? undefined : (budget ?? halfway(trunk, strategy, o)),
+  })
+  return trained(trunk, plan, { data, steps: 2 })
+}
+const near = (got: number, expected: number, within: number): void =>
+  assert.ok(Math.abs(got - expected) <= within * Math.abs(expected), `${got} is not near ${expected}`)
+
+for (const machine of [DEVICE, 'ref', 'cuda'])
+  test(`${machine}: what is ignored and what is not add up to all`, async () => {
+    const [whole, some, others] = [
+      await run(all, crossEntropy, 'in-core', machine),
+      await run(inside, without, 'in-core', machine),
+      await run(outside, without, 'in-core', machine),
+    ]
+    near((some.losses[0]! * (PIXELS - OUT) + others.losses[0]! * OUT) / PIXELS, whole.losses[0]!, 1e-5)
+    const none = await run(all, without, 'in-core', machine)
+    near(none.losses[1]!, whole.losses[1]!, 1e-5)
+    const tiled = await run(inside, without, 'tiled', machine)
+    some.losses.forEach((l, i) => near(tiled.losses[i]!, l, 1e-5))
+  })
+
+test('plans that swap and recompute give the bits of in-core', async () => {
+  const inCore = await run(inside, without)
+  for (const strategy of ['swap:greedy', 'checkpoint:sqrt']) {
+    const r = await run(inside, without, strategy)
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
+  }
+})
+
+test('where all is ignored the loss is 0, and weights stay as they are', async () => {
+  const one = await trained(trunk, staged(trunk, { loss: without, optimizer, strategy: 'in-core' }), { data: nothing, steps: 1 })
+  const still = await trained(trunk, staged(trunk, { loss: crossEntropy, optimizer: sgd({ lr: 0 }), strategy: 'in-core' }), {
+    data: all,
+    steps: 1,
+  })
+  assert.equal([one.losses, one.weightsSha256], [[0], still.weightsSha256])
+})
+
+test('on the command line: --ignore-index', async () => {
+  const data = join(root, 'command')
+  const said = async (...args: string[]): Promise<readonly [number | null, string]> => {
+    const end = await ended(training('--steps', '1', ...args))
+    return [end.code, end.code === 0 ? '' : JSON.parse(end.out).error.message]
+  }
+  assert.equal(await said('--loss', 'cross-entropy', '--ignore-index', '-100'), [0, ''])
+  const mse = '--ignore-index belongs to --loss cross-entropy'
+  assert.equal(await said('--loss', 'mse', '--ignore-index', '255'), [2, mse])
+  assert.equal(await said('--loss', 'cross-entropy', '--ignore-index', 'x', '--data', data), [
+    2,
+    "--ignore-index: 'x' is not a whole number",
+  ])
+  const [code, words] = await said('--loss', 'cross-entropy', '--ignore-index', '2147483648')
+  assert.is(code, 2)
+  assert.match(words, /ignoreIndex is 2147483648; legal is -2147483647 to 2147483647/)
+})
+
+test.run()
