@@ -10,6 +10,7 @@ import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { DeviceProgress } from '../train/device'
+import { shownPeakBytes } from '../machine/memory'
 import { madeFolder, writeWholeText } from '../files/whole'
 import { DEVICES, isDevice } from '../../staging/devices'
 import { reportHtml } from '../report/html'
@@ -146,12 +147,21 @@ const deviceOf = (o: TrainCommandOptions): Either<SpillwayError, string> => {
   return isDevice(device) ? E.right(device) : E.left(unknownName('device', device, DEVICES))
 }
 
+/** Pages of the device have an address for each stay of theirs. */
+const MISLEADING = 1.25
+const shownToo = ({ processPeakBytes }: TrainResult): string => {
+  const shown = shownPeakBytes()
+  return shown < MISLEADING * processPeakBytes
+    ? ''
+    : `, which top shows as ${showSize(shown)}: it counts a page at each of its addresses`
+}
+
 const resultText = (r: TrainResult): string =>
   [
     `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, the first ${r.resumedFrom} of them earlier` : ''} with ${r.strategy}`,
     `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
     `  time       ${showSeconds(r.secondsPerStep)} a step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in all`,
-    `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
+    `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     `  weights    sha256 ${r.weightsSha256}`,
   ].join('\n')

@@ -64,6 +64,9 @@ export const collectGarbage = (): void => {
 
 const proportionalBytes = (): number | undefined => kibLine(read('/proc/self/smaps_rollup'), 'Pss')
 
+/** The most that tools such as top have shown of this process: they count a page once for each address that it has. */
+export const shownPeakBytes = (): number => kibLine(read('/proc/self/status'), 'VmHWM') ?? process.resourceUsage().maxRSS * 1024
+
 /**
  * Samples the proportional set size until stopped. The kernel walks all page tables for one sample, and on the cpu device
  * kernels stand still meanwhile: samples are spaced to take at most one part in five hundred of the time. Pages of the device

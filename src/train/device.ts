@@ -155,15 +155,24 @@ const runOn = async (
   s: StepsToRun,
 ): Promise<Either<SpillwayError, RunMetrics>> => {
   const { steps, firstStep, seed } = s
+  let thrown: { readonly error: unknown } | undefined
+  const told = (p: NativeProgress): void => {
+    try {
+      s.onProgress(progressOf(p))
+    } catch (error) {
+      thrown = { error }
+      throw error
+    }
+  }
   try {
-    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, (p) =>
-      s.onProgress(progressOf(p)),
-    )
+    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, told)
     if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, o.threads)
     return metrics.cancelled && !s.finishing?.()
       ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })
       : right(metricsOf(metrics))
   } catch (e) {
+    // What a user's callback throws is theirs, as it is.
+    if (thrown) throw thrown.error
     return left(deviceFailed(e))
   }
 }

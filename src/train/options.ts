@@ -39,7 +39,7 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
    */
   readonly onNonfinite?: 'end' | 'continue'
   /**
-   * Ends the run within a step; the last checkpoint stays.
+   * Ends the run within a step; the last checkpoint stays, and the promise is rejected with the signal's reason.
    *
    * @example train(net, plan, { steps: 100, signal: AbortSignal.timeout(60_000) })
    */

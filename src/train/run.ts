@@ -10,13 +10,12 @@ import { described } from '../../dsl/plan/described'
 import { overDevice } from '../../dsl/plan/words'
 import { bytesOf } from '../../staging/core/bytes'
 import { type SpillwayError, usage } from '../errors/errors'
-import { orThrow } from '../errors/exceptions'
 import { elaboratedFor } from '../stage/identity'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
 import type { TrainOptions } from './options'
-import { trainTask } from './trainer'
+import { answerOf, trainTask } from './trainer'
 
 /** How a plan is run. */
 export interface RunOptions extends TrainOptions {
@@ -75,7 +74,7 @@ export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const
 }
 
 /**
- * The same for scripts: rejects with a SpillwayException.
+ * The same for scripts: rejects with a SpillwayException, or with the reason of a signal that was aborted.
  *
  * @example await run(net, plan, { steps: 10, device: device('cpu', gib(4)) })
  */
@@ -83,4 +82,4 @@ export const run = async <M extends Trainable, P extends Staged | PlanModule, co
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,
-): Promise<TrainResult> => orThrow(await tryRun<M, P, O>(model, plan, options))
+): Promise<TrainResult> => answerOf(options as O)(await tryRun<M, P, O>(model, plan, options))

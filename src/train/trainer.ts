@@ -10,7 +10,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
 import { holdsCheckpoints, saveCheckpoint } from './checkpoint'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from './device'
-import type { SpillwayError } from '../errors/errors'
+import { errorText, type SpillwayError } from '../errors/errors'
 import { orThrow, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
 import { PLAN_FILE, trySavePlan } from '../stage/planfile'
@@ -239,10 +239,19 @@ export const trainTask = (
     ),
   )
 
+/** As the platform does it: what an aborted signal ends is rejected with the signal's reason; where the run stands becomes a note. */
+export const answerOf =
+  (o: TrainOptions) =>
+  (answer: Either<SpillwayError, TrainResult>): TrainResult => {
+    if (E.isRight(answer) || answer.left.tag !== 'Cancelled' || !o.signal?.aborted) return orThrow(answer)
+    o.onNote?.(errorText(answer.left))
+    throw o.signal.reason
+  }
+
 /**
- * The same for scripts: rejects with a SpillwayException.
+ * The same for scripts: rejects with a SpillwayException, or with the reason of a signal that was aborted.
  *
  * @example const { losses } = await train(net, plan, { steps: 10, data: 'slides/' })
  */
 export const train = async (model: Trainable, staged: Staged, o: TrainOptions): Promise<TrainResult> =>
-  orThrow(await trainTask(model, staged, o)())
+  answerOf(o)(await trainTask(model, staged, o)())

@@ -139,6 +139,46 @@ test('an aborted run ends within a step, keeps its last checkpoint and goes on f
   assert.is(rest.weightsSha256, alone.weightsSha256)
 })
 
+const rejection = (p: Promise<unknown>): Promise<unknown> =>
+  p.then(
+    () => assert.unreachable('it went on'),
+    (e: unknown) => e,
+  )
+
+test("scripts get an aborted signal's reason, and a note of where the run stands", async () => {
+  const plan = staged(trunk, { strategy: 'in-core' })
+  for (const reason of [undefined, new Error('lunch')]) {
+    const [controller, notes] = [new AbortController(), [] as string[]]
+    const thrown = await rejection(
+      trained(trunk, plan, {
+        checkpointDir: folder(),
+        checkpointEvery: 1,
+        signal: controller.signal,
+        onNote: (n) => notes.push(n),
+        onProgress: (p) => {
+          if (p.kind === 'step' && p.step === 1) controller.abort(reason)
+        },
+      }),
+    )
+    assert.is(thrown, controller.signal.reason)
+    assert.is((thrown as Error).name, reason ? 'Error' : 'AbortError')
+    assert.match(notes.join(), /^cancelled after \d complete steps; .*(--resume|--checkpoint-every)/)
+  }
+})
+
+test('what a callback throws comes back as it is, and the folder is free again', async () => {
+  const plan = staged(trunk, { strategy: 'in-core' })
+  const checkpointDir = folder()
+  for (const kind of ['step', 'tile'] as const) {
+    const own = new RangeError(`at a ${kind}`)
+    const onProgress = (p: { readonly kind: string }): void => {
+      if (p.kind === kind) throw own
+    }
+    assert.is(await rejection(trained(trunk, plan, { checkpointDir, resume: true, onProgress })), own)
+  }
+  assert.is((await trained(trunk, plan, { checkpointDir, resume: true })).losses.length, 3)
+})
+
 test('checkpoints come every so many steps, ten times a run by default, and at the end', () => {
   const due = (o: { steps: number; checkpointDir?: string; checkpointEvery?: number }): number[] => {
     const at: number[] = []
