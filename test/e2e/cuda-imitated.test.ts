@@ -14,13 +14,13 @@ import type { LocalMachine } from '../../src/machine/localmachine'
 import { machineNamed } from '../../src/machine/machine'
 import { stageNamed, type StagingOptions } from '../../src/cli/stage'
 import { savePlan } from '../../src/stage/planfile'
-import { crossEntropy } from '../../dsl'
+import { crossEntropy, model } from '../../dsl'
 import { devices } from '../../staging/devices'
 import { fastest } from '../../staging/graph/machine'
 import { opDefs } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
 import { type Staged, tryStage } from '../../src/stage/stage'
-import { classifier, trunk } from './models'
+import { classifier, net } from './models'
 import { halfway, smallestBudget, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-imitated-'))
@@ -28,6 +28,8 @@ test.after(() => rmSync(root, { recursive: true }))
 process.env.XDG_CACHE_HOME = join(root, 'cache')
 
 const ON = { machine: 'cuda' } as const
+/** The imitated device computes on one thread: half of what the cpu is given. */
+const trunk = model([2, 3, 64, 32], net)
 const STEPS = 3
 
 test('without its plugin the device is refused in words', () => {

@@ -111,9 +111,9 @@ const OF_A_KIND = [
   'densenet121',
   'deeplabv3plus-resnet50',
   'vgg11-features',
-  'vgg16-bn',
+  'darknet19-features',
 ]
-const MANY = /^(resnet|densenet|deeplab|vgg)/
+const MANY = /^(resnet|densenet|deeplab|vgg|darknet)/
 export const namesWithSteps: readonly string[] = Object.keys(steps).filter(
   (n) => process.env['SPILLWAY_FULL'] || !MANY.test(n) || OF_A_KIND.includes(n),
 )
