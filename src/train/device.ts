@@ -156,7 +156,7 @@ const runOn = async (
 ): Promise<Either<SpillwayError, RunMetrics>> => {
   const { steps, firstStep, seed } = s
   let thrown: { readonly error: unknown } | undefined
-  const told = (p: NativeProgress): void => {
+  const passedOn = (p: NativeProgress): void => {
     try {
       s.onProgress(progressOf(p))
     } catch (error) {
@@ -165,7 +165,7 @@ const runOn = async (
     }
   }
   try {
-    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, told)
+    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, passedOn)
     if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, o.threads)
     return metrics.cancelled && !s.finishing?.()
       ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })
