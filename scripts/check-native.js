@@ -1,5 +1,5 @@
 // The native code under sanitizers. In: `address` (ASan and UBSan), `thread` (TSan, on the null and ref devices) or
-// `fuzz` (the tape fuzzer under ASan and UBSan). Out: exit code 0 if the build is clean and every test passes.
+// `fuzz [N]` (so many damaged tapes under ASan and UBSan). Out: exit code 0 if the build is clean and every test passes.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -49,20 +49,22 @@ const build = ({ folder, options }, targets) => {
   run('cmake', ['--build', folder, '--parallel', jobs, '--target', ...targets, '--', '-k'])
 }
 
-const fuzz = () => {
+const FUZZED = '100000'
+
+const fuzz = (count = FUZZED) => {
   build(BUILDS.address, ['fuzz_tape'])
   const folder = path.join('build', 'tapes')
   fs.rmSync(path.join(ROOT, folder), { recursive: true, force: true })
   run(process.execPath, ['-r', require.resolve('./testing/typescript'), path.join('scripts', 'write-tapes.ts'), folder])
   const tapes = fs.readdirSync(path.join(ROOT, folder)).map((name) => path.join(folder, name))
-  run(path.join(BUILDS.address.folder, 'fuzz_tape'), ['100000', '1', ...tapes])
+  run(path.join(BUILDS.address.folder, 'fuzz_tape'), [count, '1', ...tapes])
 }
 
-const main = (mode) => {
-  if (mode === 'fuzz') return fuzz()
+const main = (mode, count) => {
+  if (mode === 'fuzz') return fuzz(count)
   if (mode in BUILDS) return build(BUILDS[mode], BUILDS[mode].targets())
   console.error(`check-native: '${mode}' is none of address, thread, fuzz`)
   process.exit(2)
 }
 
-main(process.argv[2] ?? '')
+main(process.argv[2] ?? '', process.argv[3])

@@ -9,9 +9,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { conv2d, crossEntropy, globalAvgPool, model, seq } from '../../dsl'
 import { addonFile } from '../../src/device/native'
-import { SpillwayException, exitCode } from '../../src/errors/errors'
-import type { Staged } from '../../src/stage/stage'
-import { CLASSES, HANDMADE, type LabelFile, mutated, npy, npyOf, SAMPLES, SIZE } from './labelfiles'
+import { SpillwayException } from '../../src/errors/errors'
+import { HANDMADE, npy, SAMPLES, SIZE } from '../faults/labelfiles'
+import { labelFolder } from '../faults/labels'
 import { ended, training } from './processes'
 import { DEVICE, staged, trained } from './runs'
 
@@ -20,36 +20,7 @@ test.after(() => rmSync(root, { recursive: true }))
 process.env.XDG_CACHE_HOME = join(root, 'cache')
 process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
 
-const images = (samples: number): Uint8Array =>
-  npy(
-    '<f4',
-    [samples, 3, SIZE, SIZE],
-    new Uint8Array(Float32Array.from({ length: samples * 3 * SIZE ** 2 }, (_, i) => (i % 7) / 7).buffer),
-  )
-const target = join(root, 'target.npy')
-writeFileSync(join(root, 'input.npy'), images(SAMPLES))
-
-const pixels = model([2, 3, SIZE, SIZE], seq(conv2d('head', CLASSES, 1)))
-const plans = new Map<string, Staged>()
-const planOn = (machine: string): Staged => {
-  const plan = plans.get(machine) ?? staged(pixels, { machine, loss: crossEntropy, strategy: 'in-core' })
-  plans.set(machine, plan)
-  return plan
-}
-
-/** What a run says that is fed the file; undefined where nothing is wrong with it. */
-const said = async (machine: string, file: LabelFile): Promise<string | undefined> => {
-  writeFileSync(target, npyOf(file))
-  try {
-    const { losses } = await trained(pixels, planOn(machine), { steps: SAMPLES / 2, data: root })
-    assert.ok(losses.every((l) => l > 0))
-    return undefined
-  } catch (e) {
-    assert.ok(e instanceof SpillwayException && e.error.tag === 'FileRefused', String(e))
-    assert.equal([e.error.kind, e.error.file, exitCode(e.error)], ['data', target, 1])
-    return e.error.reason
-  }
-}
+const { said, target } = labelFolder(root)
 
 test('there are 50 files made by hand, of which most are wrong', () => {
   assert.is(HANDMADE.length, 50)
@@ -67,13 +38,6 @@ for (const [machine, step] of [
     const files = HANDMADE.filter((_, i) => FULL || i % step === 0)
     for (const file of files) assert.is(await said(machine, file), file.says, file.name)
   })
-
-test('mutated files (500 in full): each that is wrong is refused by its first fault, each other is trained on', async () => {
-  const files = Array.from({ length: FULL ? 500 : 50 }, (_, i) => mutated(i + 1))
-  const wrong = files.filter((f) => f.says !== undefined).length
-  assert.ok(wrong > files.length / 5 && wrong < files.length * 0.8, String(wrong))
-  for (const file of files) assert.is(await said('ref', file), file.says, file.name)
-})
 
 test('of an image there is no row and no column', async () => {
   const image = model([2, 3, SIZE, SIZE], seq(conv2d('head', 2, 1), globalAvgPool('pool')))

@@ -114,32 +114,6 @@ for (const [what, damage] of Object.entries(damages))
     assert.equal(numbersOf(at, found.checkpoint!), new Set([1]))
   })
 
-test('a thousand damages to the JSON: none is taken for whole', () => {
-  const at = folder()
-  prepareDirectory(at)
-  save(at, 1)
-  save(at, 2)
-  const path = join(at, 'step-000000002.json')
-  const text = readFileSync(path, 'utf8')
-  let random = 7
-  const below = (n: number): number => {
-    random = (random * 1103515245 + 12345) % 2 ** 31
-    return (random >> 8) % n
-  }
-  for (let i = 0; i < 1000; i++) {
-    const [from, other] = [below(text.length), String.fromCharCode(32 + below(95))]
-    const cut = [0, 1, 1, 1 + below(40)][i % 4]!
-    const damaged = text.slice(0, from) + (i % 4 === 3 ? '' : other) + text.slice(from + cut)
-    if (damaged === text) continue
-    writeFileSync(path, damaged)
-    const found = findCheckpoint(at)
-    assert.is(found.checkpoint?.step, 1, damaged)
-    assert.is(found.refused.length, 1)
-  }
-  writeFileSync(path, text.replace('"version": 2', '"version": 1'))
-  assert.is(findCheckpoint(at).checkpoint?.step, 1)
-})
-
 test('another run is refused in words', () => {
   const words = (wanted: RunIdentity): string =>
     getOrElse((reason: string) => reason)(map(() => 'the same')(sameRun(identity, wanted)))

@@ -1,8 +1,6 @@
-// timeout 900
 // What verify accepts, a runtime takes: plans with one thing changed, as files and in memory, go through verify, and what it
 // lets pass through the native reader, which shares nothing with it.
 import { isLeft, isRight } from 'fp-ts/Either'
-import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { loadNative } from '../../src/device/native'
 import { orThrow } from '../../src/errors/exceptions'
@@ -19,12 +17,12 @@ import { forwardOps } from '../../staging/tile/segments'
 import { verify } from '../../staging/verify/verify'
 import { Sketch } from '../graph/sketch'
 import { grid, segmentsOf, trained } from '../tile/trained'
+import type { Counts, Family } from './family'
 import { mutantsOf, random } from './mutants'
 
 const native = loadNative()
 /** What its kernels ask for is what the reader of a session looks for. */
 const machine = orThrow(machineNamed('null', { algorithms: 'fixed' }))
-const EACH = process.env.SPILLWAY_FULL ? 6000 : 250
 
 const network = (height: number, width: number, channels: number): Graph => {
   const s = new Sketch([1, 2, height, width])
@@ -50,13 +48,13 @@ const tiled = (graph: Graph, cuts: readonly number[], over: ReturnType<typeof gr
   return squeezed((budgetBytes) => compileSegments(graph, segments, { ...options, budgetBytes }))
 }
 const large = network(480, 130, 48)
-const plans: Readonly<Record<string, Plan>> = {
+const plansOf = (): Readonly<Record<string, Plan>> => ({
   'bands of several pages that come and go': tiled(large, [2, 5, 7], grid(1, 6, 1)),
   'whole values that are swapped': squeezed((budgetBytes) =>
     compile(large, { strategy: 'swap:greedy', machine, algorithms: 'fixed', budgetBytes }),
   ),
   'squares in one page': tiled(network(40, 30, 6), [2, 7], grid(1, 3, 2)),
-}
+})
 
 const fileOf = (plan: unknown): string => {
   const text = JSON.stringify(plan)
@@ -73,26 +71,40 @@ const refusalOf = (plan: Plan): string | undefined => {
   }
 }
 
-for (const [index, [name, plan]] of Object.entries(plans).entries())
-  test(`what verify accepts of ${name} with one thing changed, the native reader takes`, () => {
-    assert.ok(isRight(verify(plan)) && refusalOf(plan) === undefined)
-    const pick = random(2026 + index)
-    const inMemory = mutantsOf(plan, pick)
-    const inFile = mutantsOf((JSON.parse(encodePlan(plan)) as { readonly plan: Plan }).plan, pick)
-    let accepted = 0
-    for (let i = 0; i < EACH; i++) {
-      const mutant = i % 2 === 0 ? inMemory() : inFile()
-      const read = i % 2 === 0 ? undefined : decodePlan(fileOf(mutant.plan))
-      if (read && isLeft(read)) continue
-      const changed = read ? read.right : mutant.plan
-      if (isLeft(verify(changed))) continue
-      accepted++
-      // A machine without so much memory would refuse it for that.
-      if (Math.max(bytesOf(changed.peakPages), changed.tierBytes) > gib(1)) continue
-      const words = refusalOf(changed)
-      assert.ok(words === undefined, `${mutant.field}: ${words}`)
-    }
-    assert.ok(accepted > EACH / 10, `${accepted} of ${EACH} were accepted`)
-  })
+/** How many of `each` verify accepts: the native reader has to take them, too. */
+const accepted = (plan: Plan, seed: number, each: number): number => {
+  assert.ok(isRight(verify(plan)) && refusalOf(plan) === undefined)
+  const pick = random(seed)
+  const inMemory = mutantsOf(plan, pick)
+  const inFile = mutantsOf((JSON.parse(encodePlan(plan)) as { readonly plan: Plan }).plan, pick)
+  let found = 0
+  for (let i = 0; i < each; i++) {
+    const mutant = i % 2 === 0 ? inMemory() : inFile()
+    const read = i % 2 === 0 ? undefined : decodePlan(fileOf(mutant.plan))
+    if (read && isLeft(read)) continue
+    const changed = read ? read.right : mutant.plan
+    if (isLeft(verify(changed))) continue
+    found++
+    // A machine without so much memory would refuse it for that.
+    if (Math.max(bytesOf(changed.peakPages), changed.tierBytes) > gib(1)) continue
+    const words = refusalOf(changed)
+    assert.ok(words === undefined, `${mutant.field}: ${words}`)
+  }
+  return found
+}
 
-test.run()
+const run = async (cases: number): Promise<Counts> => {
+  const plans = Object.values(plansOf())
+  const each = Math.ceil(cases / plans.length)
+  const found = plans.reduce((n, plan, i) => n + accepted(plan, 2026 + i, each), 0)
+  assert.ok(found > cases / 10, `${found} of ${cases} were accepted`)
+  return { mutated: each * plans.length, accepted: found, refusedAtRunTime: 0 }
+}
+
+export const family: Family = {
+  what: 'what verify accepts of plans with one thing changed, the run time takes',
+  few: 750,
+  all: 10_000,
+  seconds: 1200,
+  run,
+}

@@ -1,0 +1,4 @@
+import { family } from './checkpoints'
+import { fewOf } from './family'
+
+fewOf(family)
