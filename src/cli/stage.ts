@@ -3,9 +3,6 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { existsSync } from 'node:fs'
-import { filter, fromEither, map, match, none, type Option } from 'fp-ts/Option'
-import { fingerprint } from '../../staging/graph/fingerprint'
 import { precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
@@ -22,10 +19,8 @@ export interface StagingOptions
   extends InputOptions,
     OwnOptions,
     MachineOptions,
-    Pick<StageOptions, 'budget' | 'strategy' | 'machine' | 'allocator'> {
+    Pick<StageOptions, 'budget' | 'strategy' | 'machine' | 'allocator' | 'resumes'> {
   readonly plan?: string
-  /** A plan file that goes before any other plan, where it is one for what is asked. */
-  readonly recorded?: string
 }
 
 export interface StagedModel {
@@ -76,33 +71,12 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
     ),
   )
 
-/** The plan that a run began with, where the same is asked for again: it goes on with it whatever was measured meanwhile. */
-const recordedFor = ({ machine, graph, model }: Prepared, o: StagingOptions): Option<Staged> =>
-  pipe(
-    o.recorded !== undefined && existsSync(o.recorded) ? fromEither(tryLoadPlan(o.recorded)) : none,
-    filter(
-      (plan) =>
-        fingerprint(plan.graph) === fingerprint(graph) &&
-        plan.machine === machine.name &&
-        ['auto', plan.strategy].includes(o.strategy ?? 'auto') &&
-        plan.algorithms === (o.algorithms ?? 'measured') &&
-        precisionOf(plan) === (o.precision ?? 'fp32') &&
-        plan.budgetBytes === (o.budget ?? plan.budgetBytes),
-    ),
-    map((plan) => ({ ...describePlan(plan, machine), model })),
-  )
-
 export const stageNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
-  const { plan, budget, strategy, allocator, algorithms, spill } = o
+  const { plan, budget, strategy, allocator, algorithms, spill, resumes } = o
   return plan !== undefined
     ? fromFile(plan, modelText, o)
     : pipe(
         prepareNamed(modelText, o),
-        E.bind('staged', ({ prepared }) =>
-          pipe(
-            recordedFor(prepared, o),
-            match(() => stagePrepared(prepared, { budget, strategy, allocator, algorithms, spill }), E.right),
-          ),
-        ),
+        E.bind('staged', ({ prepared }) => stagePrepared(prepared, { budget, strategy, allocator, algorithms, spill, resumes })),
       )
 }

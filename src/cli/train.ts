@@ -17,7 +17,6 @@ import { reportHtml } from '../report/html'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { TrainResult } from '../train/result'
-import { PLAN_FILE } from '../stage/planfile'
 import type { Staged } from '../stage/stage'
 import { checkedOptions, type TrainOptions } from '../train/options'
 import { trainTask } from '../train/trainer'
@@ -179,9 +178,8 @@ const writeReport = (o: TrainCommandOptions, staged: Staged, out: Output): Eithe
 
 const RUNS_ON_PAGES = `what runs are plan-time pages; other allocators are for 'plan', which replays them`
 
-/** What a resumed run began with. */
-const recordedBy = ({ resume, checkpointDir }: TrainCommandOptions): { readonly recorded?: string } =>
-  resume && checkpointDir !== undefined ? { recorded: join(checkpointDir, PLAN_FILE) } : {}
+const resumed = ({ resume, checkpointDir }: TrainCommandOptions): Pick<StagingOptions, 'resumes'> =>
+  resume && checkpointDir !== undefined ? { resumes: checkpointDir } : {}
 
 /** All that is known before the first step: the call is right, and there is a plan for this device. */
 const prepared = (
@@ -201,7 +199,7 @@ const prepared = (
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
-    E.bind('found', ({ device }) => stageNamed(model, { ...o, machine: device, ...recordedBy(o) })),
+    E.bind('found', ({ device }) => stageNamed(model, { ...o, machine: device, ...resumed(o) })),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`),

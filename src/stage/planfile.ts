@@ -9,9 +9,6 @@ import type { SpillwayError } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import { readText, type Written, writeWholeText } from '../files/whole'
 
-/** The plan of a run, in its checkpoint folder. */
-export const PLAN_FILE = 'plan.json'
-
 /** Writes a plan file, whole or not at all; or says why not. @example trySavePlan('plan.json', plan.plan) */
 export const trySavePlan = (file: string, plan: Plan): Either<SpillwayError, Written> => writeWholeText(file, encodePlan(plan))
 

@@ -4,6 +4,7 @@
 import { type Either, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import * as O from 'fp-ts/Option'
 import type { CheckedOptions, NamesIn, PlanByHand, Trainable } from '../../dsl'
 import { leastBytes } from '../../dsl/plan/bytes'
 import { prescribe } from '../../dsl/plan/prescription'
@@ -22,6 +23,7 @@ import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
 import { type Own, prepare, type Prepared } from './prepare'
+import { recordedFor } from './recorded'
 
 /** How a step is staged. */
 export interface StageOptions<L extends string = string>
@@ -36,6 +38,12 @@ export interface StageOptions<L extends string = string>
   readonly machine?: string
   /** What the plan is replayed on, to compare; default `pages`, what runs. @example stage(net, { allocator: 'best-fit' }) */
   readonly allocator?: string
+  /**
+   * The checkpoint folder of a run that goes on: the plan that it began with, where the same is asked for again.
+   *
+   * @example stage(net, { budget: gib(4), resumes: 'state' })
+   */
+  readonly resumes?: string
   /** What the plan is called. @example stage(net, { name: 'first try' }) */
   readonly name?: string
 }
@@ -127,10 +135,13 @@ export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions)
   stagedWith((c) => compile(graph, c), machine, o)
 
 const isByHand = (o: StageOptions): boolean => o.tiles !== undefined || o.checkpoints !== undefined
-const oneWay = (o: StageOptions): Either<SpillwayError, void> =>
-  o.strategy !== undefined && isByHand(o)
-    ? left({ tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() })
-    : right(undefined)
+const oneWay = (o: StageOptions): Either<SpillwayError, void> => {
+  if (!isByHand(o)) return right(undefined)
+  if (o.strategy !== undefined) return left({ tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() })
+  return o.resumes === undefined
+    ? right(undefined)
+    : left(usage('resumes names a plan that is there; tiles and checkpoints describe one by hand: give one of the two'))
+}
 
 export const machineOptionsOf = ({ spill, algorithms, measure, precision }: StageOptions): MachineOptions => ({
   spill,
@@ -149,7 +160,7 @@ const withReason =
       : e
   }
 
-/** The plan of a strategy, or the one that tiles and checkpoints by hand describe. */
+/** The plan of a run that goes on, of a strategy, or the one that tiles and checkpoints by hand describe. */
 export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageOptions): Either<SpillwayError, Staged<M>> => {
   const planned: Planned = (c) =>
     isByHand(o)
@@ -160,7 +171,15 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageOptio
       : compile(p.graph, c)
   return pipe(
     oneWay(o),
-    E.flatMap(() => stagedWith(planned, p.machine, o)),
+    E.flatMap(() =>
+      pipe(
+        recordedFor(p, o),
+        O.match(
+          () => stagedWith(planned, p.machine, o),
+          (plan) => right(describePlan(plan, p.machine, o.allocator)),
+        ),
+      ),
+    ),
     E.map((staged) => ({ ...staged, model: p.model })),
   )
 }

@@ -12,6 +12,7 @@ import { contentOf } from '../files/content'
 import { type Lock, lockFolder } from '../files/lock'
 import { type DataFiles, type DataSource, openData, sampleCount } from '../files/samples'
 import { belonging, identityOf } from '../stage/identity'
+import { otherThanRecorded } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import {
   type Checkpoint,
@@ -121,7 +122,7 @@ export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
 }
 
 const found = (directory: string, ready: Ready, asked: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
-  const { options: o, data, circumstances } = ready
+  const { staged, options: o, data, circumstances } = ready
   if (!o.resume)
     return holdsCheckpoints(directory)
       ? E.left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
@@ -137,8 +138,11 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
   if (refused.length) o.onNote?.(`${directory}: going on from step ${checkpoint.step}`)
   if (checkpoint.step > o.steps)
     return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
-  const differs = checkpoint.circumstances && elsewhere(checkpoint.circumstances, circumstances)
-  if (differs) o.onNote?.(`bits may differ from those of the run so far: ${differs}`)
+  const differs = [
+    checkpoint.circumstances && elsewhere(checkpoint.circumstances, circumstances),
+    otherThanRecorded(directory, staged.plan),
+  ]
+  for (const why of differs) if (why) o.onNote?.(`bits may differ from those of the run so far: ${why}`)
   const wanted = {
     ...asked,
     weights: o.weights === undefined ? checkpoint.identity.weights : asked.weights,

@@ -1,7 +1,6 @@
 // Training: a model's plan run for a number of steps. In: a model, its staged plan, data and settings. Out: TrainResult, or
 // an error as data. Invariant: after every chunk of steps the checkpoint on disk is whole, so that whatever ends the run
 // (an error, a signal, a kill) `resume` goes on from the last one, bit for bit.
-import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -13,7 +12,7 @@ import { type DeviceSession, forgetPlanning, type RunMetrics } from './device'
 import { errorText, type SpillwayError } from '../errors/errors'
 import { orThrow, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
-import { PLAN_FILE, trySavePlan } from '../stage/planfile'
+import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import { closed, filled, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
@@ -204,11 +203,8 @@ const leftToMeasure =
   (): void =>
     machine.measureMore(MEASURING_SHARE * (steps - resumedFrom) * secondsPerStep)
 
-/** Another plan may be found when more is measured; with fixed algorithms it is the same again. */
 const recordedPlan = ({ staged: { plan }, options: { checkpointDir } }: Start): Either<SpillwayError, unknown> =>
-  checkpointDir === undefined || plan.algorithms === 'fixed'
-    ? E.right(undefined)
-    : trySavePlan(join(checkpointDir, PLAN_FILE), plan)
+  checkpointDir === undefined ? E.right(undefined) : recordPlan(checkpointDir, plan)
 
 /** `model` is checked against the plan when it is given. @example const answer = await trainTask(net, plan, { steps: 10 })() */
 export const trainTask = (

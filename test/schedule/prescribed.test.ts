@@ -112,6 +112,7 @@ test('a step takes plans by hand, by the names of its layers, those of a net tha
   assert.is(plan({ checkpoints: ['s#3'] }), "there is no layer 's#3'; there are 's', 's#2', 'h'")
   assert.match(plan({ tiles: [{ from: 's#2', to: 's', H: 2 }] }), "layer 's' stands before layer 's#2'")
   assert.match(plan({ strategy: 'auto', checkpoints: ['s'] }), 'a strategy cannot be given with tiles or checkpoints')
+  assert.match(plan({ resumes: 'run', checkpoints: ['s'] }), /^resumes names a plan that is there; .*: give one of the two$/)
   // @ts-expect-error a step has its own losses and optimizers
   const given = tryStage(own, { machine: MACHINE, loss: mse })
   assert.match(isLeft(given) ? errorText(given.left) : '', /^loss cannot be given for a step: it has its own losses/)

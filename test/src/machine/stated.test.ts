@@ -12,6 +12,7 @@ import { machineNamed } from '../../../src/machine/machine'
 import { statedSeconds } from '../../../src/machine/stated'
 import { CPU_SAMPLES, type Guesses, type Measurements, type Timer, timer } from '../../../src/machine/timing'
 import { type StagingOptions, stageNamed } from '../../../src/cli/stage'
+import type { Staged } from '../../../src/stage/stage'
 import { train } from '../../../src/train/trainer'
 
 const folder = mkdtempSync(join(tmpdir(), 'spillway-stated-'))
@@ -200,15 +201,28 @@ onCpu('a first plan estimates most of its calls and says so; its run leaves meas
   assert.ok(existsSync(join(checkpointDir, 'plan.json')))
   // Whatever is measured meanwhile: a run that goes on has the plan that it began with.
   poisoned(cache, (s) => s * (1 + 99 * Math.random()))
-  const again = stagedWith({ budget: 64 * 2 ** 20, recorded: join(checkpointDir, 'plan.json') })
+  const again = stagedWith({ budget: 64 * 2 ** 20, resumes: checkpointDir })
   assert.is(first.steps, 6)
   const chosen = ({ plan }: typeof staged): string =>
     encodePlan({ ...plan, calls: plan.calls.map((c) => ({ ...c, seconds: 0 })) })
   assert.ok(chosen(again.staged) === chosen(staged))
-  // Another budget is another plan.
-  assert.is(
-    stagedWith({ budget: 48 * 2 ** 20, recorded: join(checkpointDir, 'plan.json') }).staged.plan.budgetBytes,
-    48 * 2 ** 20,
+  // Another budget is another plan, of which the run says so.
+  const other = stagedWith({ budget: 48 * 2 ** 20, resumes: checkpointDir })
+  assert.is(other.staged.plan.budgetBytes, 48 * 2 ** 20)
+  const goesOn = async (staged: Staged, steps: number): Promise<string> => {
+    const notes: string[] = []
+    await train(named.model, staged, { ...run, steps, resume: true, onNote: (text) => notes.push(text) })
+    return notes.join('\n')
+  }
+  assert.is(await goesOn(again.staged, 7), '')
+  assert.match(
+    await goesOn(other.staged, 8),
+    /^bits may differ .*: the plan is another than the one that it began with, .*plan\.json$/,
+  )
+  writeFileSync(join(checkpointDir, 'plan.json'), '{')
+  assert.match(
+    await goesOn(other.staged, 9),
+    /^bits may differ .*: the plan that the run began with, .*plan\.json, cannot be read$/,
   )
 })
 
