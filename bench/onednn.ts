@@ -1,7 +1,7 @@
-// `npm run bench:onednn [-- --versions 2.6,3.2 --cases a,b --rounds N --keep-busy]`: training steps in-core, and their dearest convolutions one by
-// one, with each version of oneDNN in turns on two threads. In: the addons that scripts/onednn.js builds, or has built. Out: a table, and
-// bench/results/onednn.json; versions that cannot be had stand in it with why. Invariant: each version plans with its own ways, measured with it.
-// `--test PATTERN …` runs those tests with each version instead: conformance, exactness, bits.
+// `npm run bench:onednn [-- --versions 2.6,3.2 --cases a,b --rounds N --keep-busy --out FILE]`: training steps in-core, and their dearest
+// convolutions one by one, with each version of oneDNN in turns on two threads. In: the addons that scripts/onednn.js builds, or has built. Out:
+// bench/results/onednn.json and the tables of docs/onednn.md, or FILE alone; versions that cannot be had stand in it with why. Invariant: each
+// version plans with its own ways, measured with it. `--test PATTERN …` runs those tests with each version instead: conformance, exactness, bits.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,6 +22,7 @@ import {
   script,
   secondsOf,
 } from './cpu/sides'
+import { writePage } from './onednntable'
 import { record } from './sides'
 
 interface Version {
@@ -34,6 +35,8 @@ interface Version {
 type Built = Version & { readonly addon: string }
 
 const ROOT = join(__dirname, '..')
+/** In the platform package (scripts/prebuilt/platforms.js). */
+const CARRIED = '3.2'
 const WARM_UP = 2
 /** Of a step's convolutions, those that take so much of it. */
 const DEAREST = 0.6
@@ -46,6 +49,7 @@ const { values: given, positionals } = parseArgs({
     cases: { type: 'string' },
     rounds: { type: 'string', default: '7' },
     'keep-busy': { type: 'boolean', default: false },
+    out: { type: 'string' },
     test: { type: 'boolean', default: false },
   },
 })
@@ -144,7 +148,8 @@ const measured = async (versions: readonly Built[], others: readonly Version[]):
     )
     return { version, from, oneDnn, geomeanTimeRatio: geomean(ratios), convolutionsWon: won }
   })
-  record('onednn', { threads: 2, versions: [...summary, ...others], networks })
+  const results = record('onednn', { threads: 2, versions: [...summary, ...others], networks }, given.out)
+  if (given.out === undefined) writePage(results, CARRIED)
 }
 
 const tested = (versions: readonly Built[]): void => {

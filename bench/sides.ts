@@ -46,9 +46,10 @@ export const inTurns = <A>(
   return roots.map(([side], k) => ({ side, answers: answers[k]! }))
 }
 
-/** With the day and this machine. */
-export const record = (name: string, result: object): void => {
+/** With the day and this machine, in bench/results or in the file that is named. */
+export const record = <R extends object>(name: string, result: R, file = join(ROOT, 'bench/results', `${name}.json`)) => {
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, kernel: release(), node: process.version, load: loadavg()[0] }
   const all = { date: new Date().toISOString().slice(0, 10), machine, ...result }
-  writeFileSync(join(ROOT, 'bench/results', `${name}.json`), `${JSON.stringify(all, null, 2)}\n`)
+  writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`)
+  return all
 }

@@ -94,6 +94,8 @@ const carryIn = (root) => {
   const write = (file, text) => fs.writeFileSync(path.join(root, file), text)
   fs.copyFileSync('/etc/resolv.conf', path.join(root, 'etc/resolv.conf'))
   write('etc/apt/apt.conf.d/00host', `${aptFetching()}\n`)
+  // Each of hundreds of packages would wait for the disk.
+  write('etc/dpkg/dpkg.cfg.d/unsafe', 'force-unsafe-io\n')
   fs.mkdirSync(path.join(root, 'etc/ssl'), { recursive: true })
   write(CERTIFICATES, read(hostCertificates() ?? ''))
   write('root/.npmrc', `${npmFetching()}cafile=${CERTIFICATES}\n`)

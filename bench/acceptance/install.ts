@@ -1,6 +1,6 @@
 // The package as a user gets it. In: what `npm pack` makes, and the README. Out: claims: installed into an empty project by each package
 // manager, the README's model trains from the command line, and a script of either kind of module trains to the same losses; then every
-// cell of docs/modules.md.
+// cell of docs/modules.md, and Debian 13 in a root of its own.
 // Invariant: projects lie outside the checkout and know of it only the tarball; one cache of addons serves them all.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -92,6 +92,20 @@ const readmeScript = (folder: string, tools: string, claim: Claiming): void => {
   )
 }
 
+/** A clone of what is committed: its own Node, the oneDNN that it has, set-up, `npm start`, `npm test`. */
+const debian13 = (claim: Claiming): void => {
+  const { code, text, err } = say(ROOT)(process.execPath, 'scripts/debian13.js')
+  const skipped = /^skipped: (.*)$/m.exec(text)?.[1]
+  if (skipped !== undefined) {
+    console.log(`skips  install: Debian 13: ${skipped}`)
+    return
+  }
+  const did = [...text.matchAll(/^== (npm (?:start|test)): ok/gm)].map((found) => found[1])
+  const [counts] = /^\d+ passed, \d+ failed.*$/m.exec(text) ?? []
+  const holds = code === 0 && did.length === 2 && counts !== undefined
+  claim('install', 'Debian 13: npm start, npm test', holds, holds ? { counts } : { said: `${text}${err}`.slice(-2000) })
+}
+
 const withPacked = (use: (folder: string, tarball: string) => void): void => {
   const folder = mkdtempSync(join(tmpdir(), 'spillway-install-'))
   try {
@@ -120,6 +134,7 @@ export const install = (claim: Claiming, managers: readonly string[] = Object.ke
     compilersIn(say(first), first, ['train.ts'], claim)
     modelsIn(say(first), first, KINDS[0]!, (section, what, ...rest) => claim(section, `beside TypeScript 7: ${what}`, ...rest))
   })
+  debian13(claim)
 }
 
 /** With the platform package that `npm run prebuilt` made. */

@@ -1,6 +1,6 @@
 // The platform package beside the packed one. In: both tarballs, the README's model. Out: claims: installed into an empty project from which
 // no compiler, CMake or make can be reached, `doctor` says that the prebuilt addon serves, the model trains there to the losses of the
-// addon that this checkout built, and nothing is built.
+// addon that this checkout built, and nothing is built; each addon in it passes the tests of numbers, tiles and bits.
 // Invariant: without a platform package, or with one of other native sources, the claim fails.
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,6 +15,25 @@ const PLATFORM_TARBALL = join(ROOT, 'build', 'prebuilt', `spillway-linux-${proce
 /** Sums of other orders and another oneDNN: the same training, in other bits. */
 const TOLERANCE = 1e-3
 const TRAINING = ['train', 'my-net.ts', '--loss', 'cross-entropy', '--budget', '64MiB', '--steps', '3', '--seed', '1', '--json']
+
+/** Operators beside `ref`, tiled gradients beside untiled ones, the bits of in-core beside those of other strategies. */
+const CORRECT = ['test/conformance', 'test/property/numeric', 'test/e2e/bits']
+
+interface Listed {
+  readonly addons: readonly { readonly file: string; readonly needs: readonly string[] }[]
+}
+/** Of the platform package, those that this processor can run. */
+const addonsHere = (folder: string): readonly string[] => {
+  const own = new Set(/^flags\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1]?.split(/\s+/))
+  const { addons } = JSON.parse(readFileSync(join(folder, 'addons.json'), 'utf8')) as Listed
+  return addons.filter(({ needs }) => needs.every((flag) => own.has(flag))).map(({ file }) => file)
+}
+
+const correct = (file: string, run: Say, claim: Claiming): void => {
+  const { code, text } = run(process.execPath, join(ROOT, 'scripts', 'test.js'), '--no-setup', ...CORRECT)
+  const [counts = ''] = /^\d+ passed, \d+ failed.*$/m.exec(text) ?? []
+  claim('prebuilt', `${file} passes ${CORRECT.join(', ')}`, code === 0, code === 0 ? { counts } : { said: text.slice(-2000) })
+}
 
 interface Finding {
   readonly name: string
@@ -71,4 +90,7 @@ export const prebuiltIn = (
   const kept = existsSync(join(cache, 'spillway')) ? readdirSync(join(cache, 'spillway')) : []
   const isUnbuilt = !kept.some((name) => name.startsWith('addon-')) && !existsSync(join(project, 'node_modules/spillway/build'))
   claim('prebuilt', 'nothing is built', isUnbuilt, {})
+
+  const platform = join(project, 'node_modules', '@spillway', `linux-${process.arch}`)
+  for (const file of addonsHere(platform)) correct(file, say(ROOT, { SPILLWAY_ADDON: join(platform, file) }), claim)
 }

@@ -9,7 +9,7 @@ const DEBIAN = {
 
 const DISTRIBUTIONS = {
   debian: DEBIAN,
-  // The same names: oneDNN is in its `universe`.
+  // The same names: oneDNN is in its `universe`, since 24.04 in a version that will do.
   ubuntu: DEBIAN,
   fedora: {
     names: {
@@ -17,7 +17,8 @@ const DISTRIBUTIONS = {
       cmake: ['cmake'],
       make: ['make'],
       oneDNN: ['onednn-devel'],
-      openCl: ['ocl-icd-devel', 'opencl-headers'],
+      // By what it gives: its name differs from release to release.
+      openCl: ['"pkgconfig(OpenCL)"', 'opencl-headers'],
     },
     line: (names) => `dnf install -y ${names.join(' ')}`,
   },

@@ -83,8 +83,8 @@ test('packages are called what this system calls them; a system that is like ano
   const debian = 'apt-get update && apt-get install -y --no-install-recommends libdnnl-dev ocl-icd-opencl-dev'
   assert.is(fixOn('ID=ubuntu\nID_LIKE=debian\n'), debian)
   assert.is(fixOn('ID=linuxmint\nID_LIKE="ubuntu debian"\n'), debian)
-  assert.is(fixOn('NAME="Fedora Linux"\nID=fedora\n'), 'dnf install -y onednn-devel ocl-icd-devel opencl-headers')
-  assert.is(fixOn('ID="rocky"\nID_LIKE="rhel centos fedora"\n'), 'dnf install -y onednn-devel ocl-icd-devel opencl-headers')
+  assert.is(fixOn('NAME="Fedora Linux"\nID=fedora\n'), 'dnf install -y onednn-devel "pkgconfig(OpenCL)" opencl-headers')
+  assert.is(fixOn('ID="rocky"\nID_LIKE="rhel centos fedora"\n'), 'dnf install -y onednn-devel "pkgconfig(OpenCL)" opencl-headers')
   assert.is(fixOn('ID=arch\n'), 'pacman -S --needed --noconfirm onednn ocl-icd opencl-headers')
 })
 
