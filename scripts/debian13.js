@@ -4,6 +4,7 @@
 //
 //   node scripts/debian13.js                        a root under the system's temporary folder, removed at the end
 //   node scripts/debian13.js --keep DIR swaps       the root stays in DIR and is used again; only the tests that `swaps` finds
+//   SPILLWAY_DEBIAN13=DIR                           the same for what runs this script: check:full, acceptance
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
@@ -125,10 +126,11 @@ const tryIn = (root, patterns) => {
 const main = (args) => {
   const why = whyNot()
   if (why) return void console.log(`skipped: ${why}`)
-  const kept = args[0] === '--keep' ? path.resolve(args[1]) : undefined
+  const named = args[0] === '--keep' ? args[1] : process.env.SPILLWAY_DEBIAN13
+  const kept = named ? path.resolve(named) : undefined
   const root = kept ?? fs.mkdtempSync(path.join(os.tmpdir(), 'spillway-debian13-'))
   try {
-    if (!tryIn(root, kept === undefined ? args : args.slice(2))) process.exitCode = 1
+    if (!tryIn(root, args[0] === '--keep' ? args.slice(2) : args)) process.exitCode = 1
   } finally {
     if (kept === undefined) fs.rmSync(root, { recursive: true, force: true })
   }
