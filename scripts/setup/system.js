@@ -46,6 +46,21 @@ const dnnlConfig = () => {
   return folders.find((folder) => folder && fs.existsSync(path.join(folder, 'dnnl-config.cmake'))) ?? null
 }
 
+const OLDEST = [2, 6]
+
+/** What no package manager mends: Ubuntu 22.04 has 2.2. */
+const refuseOldOneDnn = () => {
+  const folder = dnnlConfig()
+  const file = folder && path.join(folder, 'dnnl-config-version.cmake')
+  const version = file && fs.existsSync(file) ? /PACKAGE_VERSION "([\d.]+)"/.exec(fs.readFileSync(file, 'utf8'))?.[1] : undefined
+  const [major, minor] = (version ?? OLDEST.join('.')).split('.').map(Number)
+  if (major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return
+  throw new SetupProblem(`oneDNN ${version} in ${folder} is too old: the native build needs ${OLDEST.join('.')} or newer`, {
+    exitCode: 2,
+    details: ['the platform package brings one of its own; or DNNL_DIR names the folder of another dnnl-config.cmake'],
+  })
+}
+
 /** Debian builds oneDNN with OpenCL, so its CMake package asks for OpenCL's headers, which libdnnl-dev only recommends. */
 const hasOpenClIfNeeded = () => {
   const config = dnnlConfig()
@@ -92,6 +107,11 @@ const aptInstall = async (root, prefix, packages) => {
 }
 
 const ensureSystem = async (root, say) => {
+  await ensurePackages(root, say)
+  refuseOldOneDnn()
+}
+
+const ensurePackages = async (root, say) => {
   const missing = missingFromSystem()
   if (missing.length === 0) return
   const packages = namesOf(missing)

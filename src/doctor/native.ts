@@ -44,7 +44,11 @@ const oneDnn = (probe: Probe): Finding => {
   const part = (name: string): string => new RegExp(`#define\\s+DNNL_VERSION_${name}\\s+(\\d+)`).exec(header ?? '')?.[1] ?? '?'
   if (!library && !header) return missing('native', 'oneDNN', 'not found', install(probe, 'oneDNN', 'openCl'))
   if (!header) return missing('native', 'oneDNN', `${library}, without its headers`, install(probe, 'oneDNN', 'openCl'))
-  return ok('native', 'oneDNN', `${part('MAJOR')}.${part('MINOR')}.${part('PATCH')}${library ? ` (${library})` : ''}`)
+  const version = `${part('MAJOR')}.${part('MINOR')}.${part('PATCH')}`
+  const [major, minor] = [Number(part('MAJOR')), Number(part('MINOR'))]
+  if (major < 2 || (major === 2 && minor < 6))
+    return missing('native', 'oneDNN', `${version}, too old: 2.6 or newer serves`, 'the platform package brings one of its own')
+  return ok('native', 'oneDNN', `${version}${library ? ` (${library})` : ''}`)
 }
 
 /** What of its answer is told. */

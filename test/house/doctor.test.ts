@@ -69,6 +69,11 @@ test('without oneDNN and addon it is not ready and says what to install', () => 
   assert.match(reportText(report), /Not ready: compiler, cmake, make, oneDNN, addon missing/)
 })
 
+test('a oneDNN that is too old is told, beside an addon that is built', () => {
+  const old: Probe = { ...healthy, read: (file) => healthy.read(file)?.replace('MINOR 6', 'MINOR 2') }
+  assert.equal([finding(old, 'oneDNN').state, finding(old, 'oneDNN').value], ['optional', '2.2.3, too old: 2.6 or newer serves'])
+})
+
 test('packages are called what this system calls them; a system that is like another has its names', () => {
   const fixOn = (osRelease: string): string | undefined =>
     finding(

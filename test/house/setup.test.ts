@@ -167,6 +167,26 @@ test('system: without a way to install, the exact line to run is printed and the
   })
 })
 
+test('system: a oneDNN that is too old is named with its folder; the oldest that serves is not', async () => {
+  const { ensureSystem, missingFromSystem } = part('system.js')
+  if (missingFromSystem().length > 0) return
+  const before = process.env.DNNL_DIR
+  await withFiles({ 'dnnl-config.cmake': '' }, async (root) => {
+    process.env.DNNL_DIR = root
+    const saidOf = (version: string): Promise<string> => {
+      fs.writeFileSync(path.join(root, 'dnnl-config-version.cmake'), `set(PACKAGE_VERSION "${version}")\n`)
+      return ensureSystem('.', () => {}).then(
+        () => '',
+        (problem: Error) => problem.message,
+      )
+    }
+    assert.match(await saidOf('2.2.4'), /^oneDNN 2\.2\.4 in .* is too old: the native build needs 2\.6 or newer$/)
+    for (const version of ['2.6.0', '2.7.5', '3.1.1', '10.0']) assert.is(await saidOf(version), '')
+  })
+  if (before === undefined) delete process.env.DNNL_DIR
+  else process.env.DNNL_DIR = before
+})
+
 test('children: output goes to the log and a missing command is told from a failing one', async () => {
   const { runLogged, tellingLines } = part('child.js')
   await withFiles({}, async (root) => {
