@@ -29,11 +29,9 @@ const END = '<!-- end -->'
 
 /** Within this, two calls take the same. */
 const ALIKE = 1.03
-const DIRECTIONS: Readonly<Record<string, string>> = {
-  conv2d: 'forward',
-  conv2d_bwd_data: "the data's gradient",
-  conv2d_bwd_weights: "the weights' gradient",
-}
+const DIRECTIONS = ['forward', "the data's gradient", "the weights' gradient"] as const
+const directionOf = (kind: string): (typeof DIRECTIONS)[number] =>
+  kind.endsWith('bwd_data') ? DIRECTIONS[1] : kind.endsWith('bwd_weights') ? DIRECTIONS[2] : DIRECTIONS[0]
 
 const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
@@ -69,12 +67,12 @@ const stepsTable = (built: readonly Summary[], networks: readonly Network[]): st
 /** Of the dearest convolutions, how many each version runs as quickly as the quickest. */
 const callsTable = (built: readonly Summary[], networks: readonly Network[]): string => {
   const all = networks.flatMap((n) => n.convolutions)
-  const rows = Object.entries(DIRECTIONS).flatMap(([kind, words]) => {
-    const of = all.filter((c) => /^\w+/.exec(c.name)?.[0] === kind)
+  const rows = DIRECTIONS.flatMap((direction) => {
+    const of = all.filter(({ name }) => directionOf(/^\w+/.exec(name)?.[0] ?? '') === direction)
     const quick = built.map(
       ({ version }) => of.filter(({ seconds }) => seconds[version]! <= ALIKE * Math.min(...Object.values(seconds))).length,
     )
-    return of.length === 0 ? [] : [[`${words}, ${of.length} convolutions`, ...quick.map(String)]]
+    return of.length === 0 ? [] : [[`${direction}, ${of.length} convolutions`, ...quick.map(String)]]
   })
   return table(
     [`as quick as the quickest, within ${((ALIKE - 1) * 100).toFixed(0)} %`, ...built.map((v) => v.oneDnn ?? v.version)],
