@@ -3,18 +3,13 @@
 // resident set, which counts the aliases of one page each.
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
-import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import { attempt } from '../errors/exceptions'
+import { groupRooms, type Reader } from './groups'
 
 const read = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
-const numberIn = (path: string): number | undefined => {
-  const n = Number(read(path)?.trim() || 'none')
-  return Number.isFinite(n) ? n : undefined
-}
-
 /** The value in bytes of a `Name:   123 kB` line. */
 export const kibLine = (text: string | undefined, name: string): number | undefined => {
   const m = text && new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)
@@ -23,31 +18,9 @@ export const kibLine = (text: string | undefined, name: string): number | undefi
 
 // ---------------------------------------------------------------- what is there to take
 
-const CGROUP = '/sys/fs/cgroup'
-
-/** Free bytes of a control group: its limit less what it holds and cannot drop. Undefined when it has no limit. */
-const groupRoom = (limitFile: string, usageFile: string, statFile: string, inactive: string): number | undefined => {
-  const limit = numberIn(limitFile)
-  const usage = numberIn(usageFile)
-  if (limit === undefined || usage === undefined || limit >= 2 ** 60) return undefined
-  const droppable = Number(new RegExp(`^${inactive} (\\d+)$`, 'm').exec(read(statFile) ?? '')?.[1] ?? 0)
-  return Math.max(0, limit - usage + droppable)
-}
-
-const ownGroup = (): string => /^0::(\/.*)$/m.exec(read('/proc/self/cgroup') ?? '')?.[1] ?? '/'
-
 /** Bytes that a device of this process may take: the least of what the machine and each control group above us have left. */
-export const availableBytes = (): number => {
-  const rooms: (number | undefined)[] = [kibLine(read('/proc/meminfo'), 'MemAvailable') ?? totalmem()]
-  for (let group = ownGroup(); ; group = join(group, '..')) {
-    const at = (f: string): string => join(CGROUP, group, f)
-    rooms.push(groupRoom(at('memory.max'), at('memory.current'), at('memory.stat'), 'inactive_file'))
-    if (group === '/') break
-  }
-  const v1 = (f: string): string => join(CGROUP, 'memory', f)
-  rooms.push(groupRoom(v1('memory.limit_in_bytes'), v1('memory.usage_in_bytes'), v1('memory.stat'), 'total_inactive_file'))
-  return Math.min(...rooms.filter((r): r is number => r !== undefined))
-}
+export const availableBytes = (from: Reader = read): number =>
+  Math.min(kibLine(from('/proc/meminfo'), 'MemAvailable') ?? totalmem(), ...groupRooms(from))
 
 /** What the process itself takes beside the device: Node, libraries, kernels' code. */
 const OWN_BYTES = 512 * 1024 ** 2
