@@ -16,16 +16,21 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t PIECE = uint64_t(8) << 20, PIECES = 16, HALF = PIECE * PIECES;
+constexpr uint64_t PIECE = uint64_t(8) << 20;
+/// What is measured with, of memory and of a disk, in all: src/machine/links.ts looks whether there is so much.
+constexpr uint64_t MEMORY_BYTES = uint64_t(256) << 20, DISK_BYTES = uint64_t(64) << 20;
+/// What is moved in each direction; again and again through half of the room where that is less.
+constexpr uint64_t MOVED = uint64_t(128) << 20;
+static_assert(2 * MOVED <= MEMORY_BYTES);
 
 struct Timed { Status status; double bytes_per_second = 0; };
 
 template <class Move>
-Timed timed(Move move) {
+Timed timed(uint64_t half, Move move) {
   const Clock::time_point start = Clock::now();
-  for (uint64_t at = 0; at < HALF; at += PIECE)
-    if (Status s = move(at); !s.ok()) return {s, 0};
-  return {{}, double(HALF) / seconds_since(start)};
+  for (uint64_t at = 0; at < MOVED; at += PIECE)
+    if (Status s = move(at % half); !s.ok()) return {s, 0};
+  return {{}, double(MOVED) / seconds_since(start)};
 }
 
 bool reaches(double both, double alone) { return both >= 0.75 * alone; }
@@ -38,12 +43,12 @@ class DeviceLink {
   Status start(Lane lane) {
     const bool out = lane == Lane::out;
     Status s = device_.stamp(lane, number(lane));
-    for (uint64_t at = 0; s.ok() && at < HALF; at += PIECE)
-      s = out ? device_.copy(lane, here_ + at, there_ + at, PIECE) : device_.copy(lane, there_ + HALF + at, here_ + HALF + at, PIECE);
+    for (uint64_t at = 0; s.ok() && at < MOVED; at += PIECE)
+      s = out ? device_.copy(lane, here_ + at, there_ + at, PIECE) : device_.copy(lane, there_ + MOVED + at, here_ + MOVED + at, PIECE);
     return s.ok() ? device_.stamp(lane, number(lane) + 1) : s;
   }
   Status finish(Lane lane) { return device_.finish(lane); }
-  double rate(Lane lane) { return double(HALF) / std::max(1e-9, device_.seconds_between(number(lane), number(lane) + 1)); }
+  double rate(Lane lane) { return double(MOVED) / std::max(1e-9, device_.seconds_between(number(lane), number(lane) + 1)); }
 
  private:
   static uint32_t number(Lane lane) { return 2 * uint32_t(lane); }
@@ -57,9 +62,9 @@ Result<Bandwidth> measure_device_bandwidth(const Device& device) {
   Result<OpenDevice> opened = OpenDevice::open(device, {});
   if (!opened.ok()) return opened.status();
   OpenDevice context = std::move(opened).value();
-  const uint64_t pages = 2 * HALF / PAGE_BYTES;
+  const uint64_t pages = 2 * MOVED / PAGE_BYTES;
   const PageMapping whole{0, 0, pages};
-  const Result<std::byte*> there = context.map({pages, pages, &whole, 1}), here = context.pin(2 * HALF);
+  const Result<std::byte*> there = context.map({pages, pages, &whole, 1}), here = context.pin(2 * MOVED);
   if (!there.ok()) return there.status();
   if (!here.ok()) return here.status();
   DeviceLink link(context, there.value(), here.value());
@@ -137,7 +142,7 @@ double rounds_beside(const Rounds& rounds, F meanwhile) {
 }
 
 /// What copying and computing do to each other; copies alone take `seconds_alone` a piece out and a piece in.
-Status measure_beside(Tier& tier, std::byte* memory, int threads, double seconds_alone, Bandwidth& into) {
+Status measure_beside(Tier& tier, std::byte* memory, uint64_t half, int threads, double seconds_alone, Bandwidth& into) {
   const Placement where = placement(allowed_processors(), threads, granted_processors(), user_places_threads());
   const Rounds rounds(threads, where.compute);
   const double alone = rounds_beside(rounds, [] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); });
@@ -149,9 +154,9 @@ Status measure_beside(Tier& tier, std::byte* memory, int threads, double seconds
     run_on(where.copies);
     const Clock::time_point start = Clock::now();
     beside = rounds_beside(rounds, [&] {
-      const uint64_t at = pieces++ % PIECES * PIECE;
+      const uint64_t at = pieces++ * PIECE % half;
       if (status.ok()) status = tier.write(at, memory + at, PIECE);
-      if (status.ok()) status = tier.read(HALF + at, memory + HALF + at, PIECE);
+      if (status.ok()) status = tier.read(half + at, memory + half + at, PIECE);
     });
     seconds = seconds_since(start) / double(pieces);
   });
@@ -164,16 +169,18 @@ Status measure_beside(Tier& tier, std::byte* memory, int threads, double seconds
 }  // namespace
 
 Result<Bandwidth> measure_bandwidth(const std::string& directory, int threads) {
-  Result<std::unique_ptr<Tier>> opened = directory.empty() ? open_ram_tier(2 * HALF) : open_spill_file(directory, 2 * HALF);
+  // Half of the memory is the tier.
+  const uint64_t half = directory.empty() ? MEMORY_BYTES / 4 : DISK_BYTES / 2;
+  Result<std::unique_ptr<Tier>> opened = directory.empty() ? open_ram_tier(2 * half) : open_spill_file(directory, 2 * half);
   if (!opened.ok()) return opened.status();
   const std::unique_ptr<Tier> tier = std::move(opened).value();
-  const AddressRange memory = AddressRange::map(2 * HALF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  const AddressRange memory = AddressRange::map(2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
   if (!memory) return failed(Code::out_of_memory, "no memory to measure with: ", system_error());
-  std::fill_n(memory.data(), 2 * HALF, std::byte(1));
+  std::fill_n(memory.data(), 2 * half, std::byte(1));
   // Out goes to the lower half of the tier, in comes from the upper half.
-  const auto out = [&] { return timed([&](uint64_t at) { return tier->write(at, memory.data() + at, PIECE); }); };
-  const auto in = [&] { return timed([&](uint64_t at) { return tier->read(HALF + at, memory.data() + HALF + at, PIECE); }); };
-  for (uint64_t at = 0; at < 2 * HALF; at += PIECE)
+  const auto out = [&] { return timed(half, [&](uint64_t at) { return tier->write(at, memory.data() + at, PIECE); }); };
+  const auto in = [&] { return timed(half, [&](uint64_t at) { return tier->read(half + at, memory.data() + half + at, PIECE); }); };
+  for (uint64_t at = 0; at < 2 * half; at += PIECE)
     if (Status s = tier->write(at, memory.data() + at, PIECE); !s.ok()) return s;
   const Timed alone_out = out(), alone_in = in();
   Timed both_out, both_in;
@@ -185,7 +192,7 @@ Result<Bandwidth> measure_bandwidth(const std::string& directory, int threads) {
   Bandwidth b{alone_out.bytes_per_second, alone_in.bytes_per_second,
               reaches(both_out.bytes_per_second, alone_out.bytes_per_second) && reaches(both_in.bytes_per_second, alone_in.bytes_per_second)};
   const double seconds_alone = double(PIECE) / b.out_bytes_per_second + double(PIECE) / b.in_bytes_per_second;
-  if (Status s = measure_beside(*tier, memory.data(), threads, seconds_alone, b); !s.ok()) return s;
+  if (Status s = measure_beside(*tier, memory.data(), half, threads, seconds_alone, b); !s.ok()) return s;
   return b;
 }
 

@@ -1,8 +1,10 @@
 // The links between a device and its lower tier. In: measured or stated speeds, and what holds them back. Out: a plan's Link.
-import { existsSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import { freeRoom } from '../files/places'
 import type { Link } from '../../staging/graph/machine'
 import type { Speeds } from './profile'
+import { availableBytes } from './memory'
 import type { Tier } from './tier'
 
 /** A link that is held back is not slowed by what computes beside it, nor does it copy all the time. */
@@ -22,7 +24,14 @@ export const fileSystemOf = (folder: string): string => {
   const stat = statSync(folder, { throwIfNoEntry: false })
   return stat ? `disk:${stat.dev}` : fileSystemOf(dirname(resolve(folder)))
 }
-export const existing = (folder: string): string => (existsSync(folder) ? folder : existing(dirname(resolve(folder))))
+
+/** What measuring a link takes, of memory and of a disk: more is never asked for (native/runtime/bandwidth.cpp). */
+const LINK_MEMORY_BYTES = 256 * 1024 ** 2
+const LINK_DISK_BYTES = 64 * 1024 ** 2
+
+/** Whether there is room to measure a link here. */
+export const isMeasurable = (spill: string | undefined): boolean =>
+  availableBytes() >= LINK_MEMORY_BYTES && (spill === undefined || (freeRoom(spill)?.bytes ?? 0) >= LINK_DISK_BYTES)
 
 /** What links are said to do, by tier: nothing of a plan with fixed algorithms depends on the machine's own. */
 export const STATED_LINKS: Readonly<Record<Tier['kind'], Speeds>> = {

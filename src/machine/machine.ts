@@ -11,6 +11,7 @@ import { opDef } from '../../staging/ops/registry'
 import { machines as namedMachines } from '../../staging/sim/machines'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
+import { folderPlace } from '../files/places'
 import { nativeCall } from './operands'
 import { cpuMachine, cudaMachine } from './owndevices'
 import { linkAt } from './links'
@@ -98,9 +99,16 @@ const makers: Readonly<Record<DeviceName, (native: Native, o: MachineOptions) =>
   cuda: cudaMachine,
 }
 
+/** Where a plan will spill to is looked at before anything is measured there. */
+const spillPlace = ({ spill }: MachineOptions): Either<SpillwayError, void> => {
+  const tier = tierOf(spill)
+  return tier.kind === 'disk' ? folderPlace('spill directory', tier.folder) : right(undefined)
+}
+
 const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   pipe(
-    tryLoadNative(),
+    spillPlace(o),
+    E.flatMap(tryLoadNative),
     E.tap((native) => isBuilt(native, name)),
     E.tap((native) => E.flatten(onDevice(() => hasPrecision(native, name, o.precision ?? 'fp32')))),
     E.flatMap((native) => onDevice(() => makers[name](native, o))),

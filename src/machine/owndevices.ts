@@ -6,8 +6,9 @@ import { opDef } from '../../staging/ops/registry'
 import type { Algorithms } from '../../staging/plan/plan'
 import { machines as namedMachines } from '../../staging/sim/machines'
 import type { Native } from '../device/native'
+import { existingPart } from '../files/places'
 import { version } from '../files/version'
-import { existing, fileSystemOf, linkAt, STATED_LINKS } from './links'
+import { fileSystemOf, isMeasurable, linkAt, STATED_LINKS } from './links'
 import type { LocalMachine, MachineOptions } from './localmachine'
 import { deviceBytes } from './memory'
 import { openProfile, type Speeds } from './profile'
@@ -47,11 +48,12 @@ export const cpuMachine = (native: Native, o: MachineOptions): LocalMachine => {
   const measuring = o.measure ?? 'while'
   const { profile, times } = timesOf(native, threads, measuring)
   const tier = tierOf(o.spill)
-  const spill = tier.kind === 'disk' ? existing(tier.folder) : undefined
+  const spill = tier.kind === 'disk' ? existingPart(tier.folder) : undefined
   const measured = (): Speeds => native.copyBandwidth(spill, 'cpu', threads)
-  // Disks differ too much to be planned for unseen.
-  const speeds =
-    spill === undefined
+  // Disks differ too much to be planned for unseen, but a full one cannot be measured.
+  const speeds = !isMeasurable(spill)
+    ? (profile.known(spill === undefined ? 'memory' : fileSystemOf(spill)) ?? STATED_LINKS[tier.kind])
+    : spill === undefined
       ? profile.link('memory', measured, measuring === 'while' ? STATED_LINKS.memory : undefined)
       : profile.link(fileSystemOf(spill), measured)
   const link = linkAt(speeds, o)
@@ -125,9 +127,10 @@ export const cudaMachine = (native: Native, o: MachineOptions): LocalMachine => 
   )
   const all = orNowhere(waysOf(native, 'cuda', { precision }))
   const tier = tierOf(o.spill)
-  const spill = tier.kind === 'disk' ? existing(tier.folder) : undefined
-  const speeds =
-    spill === undefined
+  const spill = tier.kind === 'disk' ? existingPart(tier.folder) : undefined
+  const speeds = !isMeasurable(spill)
+    ? (profile.known(spill === undefined ? 'pinned' : fileSystemOf(spill)) ?? STATED_LINKS[tier.kind])
+    : spill === undefined
       ? profile.link('pinned', () => native.copyBandwidth(undefined, 'cuda'))
       : profile.link(fileSystemOf(spill), () => native.copyBandwidth(spill))
   const link = linkAt(speeds, o)

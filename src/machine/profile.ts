@@ -111,6 +111,8 @@ export interface KeptProfile {
   readonly inSteps: StepTimes
   /** The speed of a link, measured when it is not known, or `stated` until there is time to measure it. */
   readonly link: (tier: string, measure: () => Speeds, stated?: Speeds) => Speeds
+  /** What is known of a link that cannot be measured now. */
+  readonly known: (tier: string) => Speeds | undefined
   /** Measures what was stated, where there are so many seconds for it. */
   readonly measureLinks: (seconds: number) => void
   /** Seconds that measuring links took. */
@@ -199,6 +201,7 @@ export const openProfile = (build: string, threads: number, quietNow: () => bool
       if (unmeasured) stated.set(tier, measure)
       return unmeasured ?? measured(tier, measure)
     },
+    known: (tier) => links.get(tier) ?? roughLinks.get(tier),
     measureLinks: (seconds) => {
       for (const [tier, measure] of seconds > LINK_SECONDS ? stated : []) measured(tier, measure)
       if (linksMeasured) stated.clear()

@@ -27,12 +27,13 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
       ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
-      ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${measuringText(staging)}`,
+      ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
     ...timesLine(staging),
   ]
 }
 
-const measuringText = ({ measuringSeconds: s }: Staging): string => (s > 0 ? `, ${showSeconds(s)} of it measuring` : '')
+const splitText = ({ planningSeconds: all, measuringSeconds: s }: Staging): string =>
+  s > 0 ? ` (measuring ${showSeconds(s)}, searching ${showSeconds(all - s)})` : ''
 
 /** Nothing where all is measured, or nothing is. */
 const timesLine = ({ callTimes }: Staging): readonly string[] => {
