@@ -13,6 +13,7 @@ import {
   MEASURING,
   PRECISIONS,
   sizeOption,
+  threadsOption,
 } from './options'
 import type { Measuring } from '../machine/localmachine'
 import type { Runner } from './output'
@@ -58,13 +59,13 @@ const planningOptions = (c: Command): Command =>
       `${ALLOCATORS.join(', ')}: what runs are pages; the others are replayed on the plan to compare (default pages)`,
     )
     .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
-    .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
+    .option('--threads <n>', 'threads of the device (default: all cores)', threadsOption)
     .option(
       '--precision <name>',
       'fp32, bf16 (activations stored and multiplied so: on cuda, and where the processor has it), tf32 (products on cuda); default fp32',
       choiceOption('--precision', PRECISIONS),
     )
-    .option('--throttle <size>', 'imitate a slower link: bytes a second in each direction', sizeOption('--throttle'))
+    .option('--throttle <size>', 'imitate a slower link: bytes a second in each direction', sizeOption('--throttle', 1))
 
 const MODEL = ['<model>', 'a zoo name, or a TypeScript file'] as const
 const listing = (c: Command): Command => c.addHelpText('after', () => names().listsText())

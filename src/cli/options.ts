@@ -1,5 +1,6 @@
 // Option texts of the command line as values. In: what was typed. Out: sizes, counts, shapes, names; or a Usage error.
 // Invariant: every refusal quotes what was typed and says what would be legal.
+import { cpus } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
@@ -18,10 +19,14 @@ const option =
   (text: string): A =>
     orThrow(parse(text))
 
-export const sizeOption = (flag: string): ((text: string) => number) =>
+export const sizeOption = (flag: string, least = 0): ((text: string) => number) =>
   option(
     flow(
       parseBytes,
+      E.filterOrElse(
+        (bytes) => bytes >= least,
+        (bytes) => `${bytes} is too little; legal is at least ${least}`,
+      ),
       E.mapLeft((reason) => usage(`${flag}: ${reason}`)),
     ),
   )
@@ -45,6 +50,16 @@ export const numberOption = (flag: string): ((text: string) => number) =>
     (text) => text.trim() !== '' && Number.isFinite(Number(text)) && Number(text) >= 0,
     (text) => `${flag}: '${text}' is not a number of at least 0`,
   )
+
+/** More than these for each processor would stand in each other's way alone. */
+const MOST_THREADS_EACH = 8
+
+export const threadsOption = option((text) => {
+  const most = MOST_THREADS_EACH * cpus().length
+  return /^\d{1,15}$/.test(text) && Number(text) >= 1 && Number(text) <= most
+    ? E.right(Number(text))
+    : E.left(usage(`--threads: '${text}' is not a whole number from 1 to ${most}, ${MOST_THREADS_EACH} for each processor here`))
+})
 
 /** Of either sign. */
 export const integerOption = (flag: string): ((text: string) => number) =>

@@ -7,7 +7,7 @@ import { pipe } from 'fp-ts/function'
 import { asStep, elaborate, type Elaborated, type Loss, mse, type Optimizer, type Trainable, type TrainingStep } from '../../dsl'
 import { stepsOwn } from '../../dsl/plan/words'
 import { trainingGraph } from '../../staging/compile'
-import type { Graph } from '../../staging/graph/graph'
+import { type Graph, valueBytes } from '../../staging/graph/graph'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/localmachine'
 import { DEFAULT_OPTIMIZER } from './defaults'
@@ -42,6 +42,20 @@ export const stepOf = (model: Trainable, o: Named): Either<SpillwayError, Traini
   return model.kind === 'step' && given.length > 0 ? left(usage(stepsOwn(given.join(', ')))) : stepWith(model, o)
 }
 
+/** The values of a step, all together: planning goes through their pages, and of more there is no end. */
+const MOST_BYTES = 128 * 1024 ** 4
+
+const ofThisWorld = (graph: Graph): Either<SpillwayError, Graph> => {
+  const bytes = graph.values.reduce((n, v) => n + valueBytes(v), 0)
+  return bytes <= MOST_BYTES
+    ? right(graph)
+    : left(
+        usage(
+          `the values of a step take ${(bytes / 1024 ** 4).toFixed(0)} TiB in all; legal are at most 128: a smaller batch, or smaller images`,
+        ),
+      )
+}
+
 export interface Prepared<M extends Trainable = Trainable> {
   readonly model: M
   readonly machine: LocalMachine
@@ -60,6 +74,7 @@ export const prepare = <M extends Trainable>(
     E.chainW((step) =>
       pipe(
         trainingGraph(step, machine),
+        E.chainW(ofThisWorld),
         E.map((graph) => ({ model, machine, step, graph })),
       ),
     ),

@@ -71,6 +71,8 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   const isLegal = (k: keyof typeof LEAST, n = o[k]): boolean => n === undefined || (Number.isSafeInteger(n) && n >= LEAST[k])
   const odd = (Object.keys(LEAST) as (keyof typeof LEAST)[]).find((k) => !isLegal(k))
   if (odd) return E.left(usage(`${odd} is ${o[odd]}; legal are whole numbers of at least ${LEAST[odd]}`))
+  if (o.throttle !== undefined && !(o.throttle > 0 && o.throttle < Infinity))
+    return E.left(usage(`throttle is ${o.throttle}; legal are numbers of more than 0`))
   if (o.checkpointDir) return E.right(o)
   if (o.stop) return E.left(usage('stop needs a checkpoint directory to save the run in'))
   if (o.resume) return E.left(usage('resume needs a checkpoint directory to resume from'))

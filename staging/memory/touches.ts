@@ -47,22 +47,27 @@ export const bytesTouched = (v: View, natural: readonly number[], dtype: DType):
   return [lo * e, hi * e]
 }
 
-/** For each page of a storage the part that it belongs to, and where parts begin. */
-interface StorageParts {
-  readonly partOf: Int32Array
-  readonly starts: readonly number[]
+/** The pages at which parts of a storage begin, from 0 on. */
+type Starts = readonly number[]
+
+/** Cut at `seams`, and then into parts of at most so many pages. Parts are counted, not pages, of which a value may have millions. */
+const cutAt = (pages: number, seams: readonly number[], most: number): Starts => {
+  const edges = [...new Set([0, ...seams.filter((s) => s > 0 && s < pages)])].sort((a, b) => a - b)
+  return edges.flatMap((from, i) => {
+    const length = (edges[i + 1] ?? pages) - from
+    return most >= length ? [from] : Array.from({ length: Math.ceil(length / most) }, (_, k) => from + k * most)
+  })
 }
 
-/** Cut at `seams`, and then into parts of at most so many pages. */
-const cutAt = (pages: number, seams: readonly number[], most: number): StorageParts => {
-  const partOf = new Int32Array(pages)
-  const starts: number[] = []
-  const isSeam = new Set(seams)
-  for (let page = 0; page < pages; page++) {
-    if (page === 0 || isSeam.has(page) || page - starts[starts.length - 1]! >= most) starts.push(page)
-    partOf[page] = starts.length - 1
+/** The part that a page belongs to. */
+const partOf = (starts: Starts, page: number): number => {
+  let [lo, hi] = [0, starts.length - 1]
+  while (lo < hi) {
+    const middle = (lo + hi + 1) >> 1
+    if (starts[middle]! <= page) lo = middle
+    else hi = middle - 1
   }
-  return { partOf, starts }
+  return lo
 }
 
 /** Storages that may move and that tiles touch. */
@@ -74,7 +79,7 @@ const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at:
   return new Set([...out].filter((s) => at.kinds[s] === 'value' || at.kinds[s] === 'fed'))
 }
 
-const partsOf = (at: Placement, tiled: ReadonlySet<number>): readonly StorageParts[] =>
+const partsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Starts[] =>
   at.storages.map((s) => {
     const pages = Math.max(1, pagesFor(s.bytes))
     const kind = at.kinds[s.id]!
@@ -94,14 +99,12 @@ export const touches = (
   rule: StayRule = 'segment',
 ): readonly PageStays[] => {
   const parts = partsOf(at, tiledStorages(segments, calls, at))
-  const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = parts.map((c) =>
-    c.starts.map(() => []),
-  )
+  const stays: { segment: number; first: number; last: number; lastWrite: number }[][][] = parts.map((c) => c.map(() => []))
   const touch = (storage: number, lo: number, hi: number, p: number, segment: number, writes: boolean): void => {
     if (hi <= lo) return
-    const { partOf } = parts[storage]!
-    const end = partOf[pagesIn(hi - 1)]!
-    for (let c = partOf[pagesIn(lo)]!; c <= end; c++) {
+    const starts = parts[storage]!
+    const end = partOf(starts, pagesIn(hi - 1))
+    for (let c = partOf(starts, pagesIn(lo)); c <= end; c++) {
       const list = stays[storage]![c]!
       const last = list[list.length - 1]
       if (last && last.segment === segment && (rule === 'segment' || last.last >= p - 1)) {
@@ -126,7 +129,7 @@ export const touches = (
   })
   return at.storages.flatMap((s, i) => {
     const pages = Math.max(1, pagesFor(s.bytes))
-    const { starts } = parts[i]!
+    const starts = parts[i]!
     return stays[i]!.map(
       (list, k): PageStays => ({
         storage: s.id,
