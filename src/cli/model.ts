@@ -1,12 +1,14 @@
 // MODEL of the command line: a zoo name, or a file whose default export is a net or a step. In: the text, sizes. Out: the model.
 // Invariant: whatever the file does while it loads (throw, export nonsense) comes out as a refusal in words.
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { basename, extname, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { asTrainable, type InputOverride, type Loss, type Trainable } from '../../dsl'
 import { type SpillwayError, SpillwayException, unknownName } from '../errors/errors'
+import { onFile } from '../errors/exceptions'
+import { oddity } from '../files/whole'
 import { zooEntry, zooNames } from '../zoo'
 
 export interface NamedModel {
@@ -47,12 +49,21 @@ const loadFailed =
     return { tag: 'FileRefused', kind: 'model', file: text, reason: `${placeIn(file, thrown)}${thrown.message}` }
   }
 
+/** What is no file is not to be waited for. */
+const isModelFile = (text: string, file: string): Either<SpillwayError, void> =>
+  onFile(
+    'model',
+    text,
+  )(() => {
+    const odd = oddity(statSync(file))
+    return odd === undefined ? E.right(undefined) : E.left({ tag: 'FileRefused', kind: 'model', file: text, reason: odd })
+  })
+
 const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
   const file = resolve(text)
   return pipe(
-    existsSync(file)
-      ? E.tryCatch((): unknown => require(file), loadFailed(text, file))
-      : E.left<SpillwayError>({ tag: 'FileMissing', kind: 'model', file: text }),
+    isModelFile(text, file),
+    E.flatMap(() => E.tryCatch((): unknown => require(file), loadFailed(text, file))),
     E.chainW((exported) => asTrainable(exported, o)),
     E.map((model) => ({
       name: basename(file, extname(file)),

@@ -4,9 +4,11 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { encodePlan } from '../../staging/plan/codec'
+import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { elaboratedFor } from '../stage/identity'
 import { type ModelSource, moduleText } from '../stage/planmodule'
+import { lacksOf } from '../stage/room'
 import { planJson } from '../report/facts'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
@@ -48,10 +50,15 @@ const write = ([what, path, text]: Asked): Either<SpillwayError, readonly string
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
   pipe(
-    stageNamed(model, { measure: 'first', ...o }),
+    pipe(
+      [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
+      E.sequenceArray,
+      E.flatMap(() => stageNamed(model, { measure: 'first', ...o })),
+    ),
     E.bind('step', ({ named, staged: { plan } }) => elaboratedFor(named.model, plan)),
-    E.flatMap(({ named, step, staged: { plan, timeline, staging } }) =>
-      pipe(
+    E.flatMap(({ named, step, staged }) => {
+      const { plan, timeline, staging } = staged
+      return pipe(
         E.traverseArray(write)([
           ['plan', o.save, () => encodePlan(plan)],
           ['report', o.report, () => reportHtml(plan, timeline, staging)],
@@ -59,9 +66,11 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
           ['plan module', o.emit, (to) => moduleText(plan, step, sourceOf(named, to))],
         ]),
         E.map((written) => {
-          out.answer(planJson(plan, timeline, staging), summary(plan, timeline, staging))
+          const lacks = lacksOf(staged)
+          out.answer({ ...planJson(plan, timeline, staging), lacks }, summary(plan, timeline, staging))
+          lacks.forEach((lack) => out.say(`note: it will not run here: ${lack}`))
           return written.flat().forEach(out.say)
         }),
-      ),
-    ),
+      )
+    }),
   )

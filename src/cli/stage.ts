@@ -3,6 +3,7 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import type { Graph } from '../../staging/graph/graph'
 import { precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
@@ -31,7 +32,16 @@ export interface StagedModel {
 /** What a plan file has decided already. */
 const DECIDED = ['image', 'batch', 'budget', 'strategy', 'allocator', 'algorithms', 'precision', ...OWN_OPTIONS] as const
 
-const fromFile = (file: string, modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
+/** What is to be known of a step before it is planned. */
+type Beforehand = (graph: Graph) => Either<SpillwayError, void>
+const NOTHING: Beforehand = () => E.right(undefined)
+
+const fromFile = (
+  file: string,
+  modelText: string,
+  o: StagingOptions,
+  beforehand: Beforehand,
+): Either<SpillwayError, StagedModel> => {
   const given = DECIDED.filter((k) => o[k] !== undefined)
   if (given.length) return E.left(usage(`${given.map(flagOf).join(', ')} cannot be given with --plan: the plan has decided it`))
   return pipe(
@@ -43,6 +53,7 @@ const fromFile = (file: string, modelText: string, o: StagingOptions): Either<Sp
       return modelNamed(modelText, { batch, height, width })
     }),
     E.tap(({ named, plan, machine }) => belonging(named.model, plan, machine)),
+    E.tap(({ plan }) => beforehand(plan.graph)),
     E.map(({ named, plan, machine }) => ({ named, staged: describePlan(plan, machine) })),
   )
 }
@@ -71,12 +82,13 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
     ),
   )
 
-export const stageNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, StagedModel> => {
+export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NOTHING): Either<SpillwayError, StagedModel> => {
   const { plan, budget, strategy, allocator, algorithms, spill, resumes } = o
   return plan !== undefined
-    ? fromFile(plan, modelText, o)
+    ? fromFile(plan, modelText, o, beforehand)
     : pipe(
         prepareNamed(modelText, o),
+        E.tap(({ prepared }) => beforehand(prepared.graph)),
         E.bind('staged', ({ prepared }) => stagePrepared(prepared, { budget, strategy, allocator, algorithms, spill, resumes })),
       )
 }

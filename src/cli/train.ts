@@ -18,6 +18,7 @@ import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { TrainResult } from '../train/result'
 import type { Staged } from '../stage/stage'
+import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, type TrainOptions } from '../train/options'
 import { trainTask } from '../train/trainer'
 import type { Done, Output } from './output'
@@ -199,12 +200,14 @@ const prepared = (
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
-    E.bind('found', ({ device }) => stageNamed(model, { ...o, machine: device, ...resumed(o) })),
+    E.tap(() => placesOf(o)),
+    E.bind('found', ({ device }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, filesOf(o))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`),
     ),
     E.map(({ options, found }) => ({ options, ...found })),
+    E.tap(({ staged, options }) => roomFor(staged, options)),
     E.tap(({ staged }) => {
       out.say(summary(staged.plan, staged.timeline, staged.staging))
       return writeReport(o, staged, out)

@@ -54,7 +54,14 @@ export interface NotFinitePlace {
 export type SourceError =
   | { readonly tag: 'Usage'; readonly message: string; readonly legal?: readonly string[] }
   | { readonly tag: 'FileMissing'; readonly kind: FileKind; readonly file: string }
-  | { readonly tag: 'FileRefused'; readonly kind: FileKind; readonly file: string; readonly reason: string }
+  | {
+      readonly tag: 'FileRefused'
+      readonly kind: FileKind
+      readonly file: string
+      readonly reason: string
+      /** It was refused before anything was planned. */
+      readonly beforehand?: true
+    }
   | { readonly tag: 'TypesRefused'; readonly file: string; readonly typescript: string; readonly faults: readonly TypeFault[] }
   | { readonly tag: 'WeightsMismatch'; readonly file: string; readonly problems: readonly string[] }
   | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
@@ -153,7 +160,7 @@ export const exitCode = (e: SpillwayError): number => {
     case 'Cancelled':
       return 128 + constants.signals[e.signal ?? 'SIGINT']
     case 'FileRefused':
-    case 'WeightsMismatch':
+      return e.beforehand ? 2 : 1
     case 'DeviceFailed':
     case 'PlanFormat':
     case 'GraphFormat':

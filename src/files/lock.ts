@@ -2,7 +2,7 @@
 // leaves nothing that keeps the next one out, on the machine where it ran; another machine's lock is told, not judged.
 // Worked example: process 71 is killed; its number is given to another program. The boot and the tick at which 71 began are in the
 // lock, and are not that program's: the lock is dead and is taken over.
-import { linkSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readlinkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -13,7 +13,7 @@ import * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
 import type { FolderHolder, SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
-import { temporaryName } from './whole'
+import { readText, temporaryName } from './whole'
 
 const holderCodec: t.Type<FolderHolder> = t.strict({
   host: t.string,
@@ -27,7 +27,11 @@ const holderCodec: t.Type<FolderHolder> = t.strict({
 export const LOCK_FILE = 'lock.json'
 
 const orNothing = (read: () => string): string => E.getOrElse(() => '')(E.tryCatch(read, constVoid))
-const textOf = (path: string): string => orNothing(() => readFileSync(path, 'utf8'))
+const textOf = (path: string): string =>
+  pipe(
+    readText('checkpoint', path),
+    E.getOrElse(() => ''),
+  )
 
 const bootOf = (): string => textOf('/proc/sys/kernel/random/boot_id').trim()
 /** Where numbers of processes count: two containers of one name have each their own. */
@@ -88,6 +92,12 @@ const TRIES = 8
 /** A folder held, until it is let go. */
 export interface Lock {
   readonly release: () => void
+}
+
+/** Whether somebody writes there now: asked before anything is planned, and again when the folder is taken. */
+export const unlocked = (directory: string): Either<SpillwayError, void> => {
+  const holder = holderIn(textOf(join(directory, LOCK_FILE)))
+  return holder && !isDead(holder) ? E.left({ tag: 'FolderLocked', directory, ...holder }) : E.right(undefined)
 }
 
 export const lockFolder = (directory: string): Either<SpillwayError, Lock> =>

@@ -4,9 +4,8 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
-import { decodedOr, tuple, whole } from '../../staging/core/codecs'
+import { decodedOr, parsedJson, tuple, whole } from '../../staging/core/codecs'
 import type { FileKind, SpillwayError } from '../errors/errors'
 import { type ByteStream, readRange, type Written, withFile, writeWhole } from './whole'
 
@@ -85,8 +84,8 @@ const parseIndex = (
 ): Either<string, Pick<TensorFile, 'tensors' | 'metadata'>> => {
   const dataStart = 8 + headerBytes
   return pipe(
-    J.parse(header),
-    E.mapLeft(() => 'its header is not JSON'),
+    parsedJson(header),
+    E.mapLeft((why) => `its header: ${why}`),
     E.flatMap(decodedOr(t.UnknownRecord, 'its header is not a JSON object')),
     E.map(({ __metadata__ = {}, ...entries }) => ({ __metadata__, entries })),
     E.bind('metadata', ({ __metadata__: m }) => decodedOr(metadataCodec, 'its __metadata__ is not a record of texts')(m)),

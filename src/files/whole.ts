@@ -6,6 +6,7 @@ import {
   constants,
   fstatSync,
   fsyncSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -13,10 +14,11 @@ import {
   readSync,
   renameSync,
   rmSync,
+  type Stats,
   writeSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { type Either, isLeft, isRight, mapLeft, right } from 'fp-ts/Either'
+import { type Either, isLeft, isRight, left, mapLeft, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { FileKind, SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
@@ -25,6 +27,13 @@ import { onFile } from '../errors/exceptions'
 export interface Written {
   readonly bytes: number
   readonly sha256: string
+}
+
+/** Why what is there is no file; undefined where it is one. */
+export const oddity = (s: Stats): string | undefined => {
+  if (s.isFile()) return undefined
+  const what = s.isDirectory() ? 'a folder' : s.isFIFO() ? 'a FIFO' : s.isSocket() ? 'a socket' : 'a device'
+  return `it is ${what}, not a file`
 }
 
 const withOpen = <A>(path: string, flags: string | number, use: (fd: number) => A): A => {
@@ -64,11 +73,19 @@ const writeThrough = (fd: number, pieces: ByteStream): Either<SpillwayError, Wri
   return right({ bytes, sha256: hash.digest('hex') })
 }
 
+/** What stands where a file would be written, and is none: a device is not to be replaced by a file. */
+const inTheWay = (path: string): string | undefined => {
+  const stat = lstatSync(path, { throwIfNoEntry: false })
+  return stat === undefined || stat.isSymbolicLink() ? undefined : oddity(stat)
+}
+
 export const writeWhole = (path: string, pieces: ByteStream): Either<SpillwayError, Written> =>
   onFile(
     'output',
     path,
   )(() => {
+    const odd = inTheWay(path)
+    if (odd !== undefined) return left({ tag: 'FileRefused', kind: 'output', file: path, reason: odd })
     const temporary = temporaryName(path)
     try {
       const written = withOpen(temporary, 'wx', (fd) => writeThrough(fd, pieces))
@@ -118,6 +135,9 @@ export const readRange = (fd: number, offset: number, bytes: number): Uint8Array
   return into
 }
 
+/** Not blocking: nobody may ever write into a FIFO. */
+const READING = constants.O_RDONLY | constants.O_NONBLOCK
+
 /** A file of untrusted bytes that is there and may be read; `use` refuses it in words. */
 export const withFile = <A>(
   kind: FileKind,
@@ -129,10 +149,19 @@ export const withFile = <A>(
     path,
   )(() =>
     pipe(
-      withOpen(path, 'r', (fd) => use(fd, fstatSync(fd).size)),
+      withOpen(path, READING, (fd) => {
+        const stat = fstatSync(fd)
+        const odd = oddity(stat)
+        return odd === undefined ? use(fd, stat.size) : left(odd)
+      }),
       mapLeft((reason) => ({ tag: 'FileRefused', kind, file: path, reason })),
     ),
   )
 
+/** Longer ones are read by nobody. */
+const LONGEST_TEXT = 2 ** 28
+
 export const readText = (kind: FileKind, file: string): Either<SpillwayError, string> =>
-  onFile(kind, file)(() => right(readFileSync(file, 'utf8')))
+  withFile(kind, file, (fd, bytes) =>
+    bytes > LONGEST_TEXT ? left(`it has ${bytes} bytes; legal are at most ${LONGEST_TEXT}`) : right(readFileSync(fd, 'utf8')),
+  )

@@ -99,7 +99,9 @@ export interface SavedRun extends Omit<Checkpoint, 'file' | 'circumstances'> {
 const stepsIn = (directory: string): readonly number[] =>
   readdirSync(directory).flatMap((n) => (HEAD_NAME.test(n) ? [Number(HEAD_NAME.exec(n)![1])] : []))
 
-/** Keeps the newest two: should the last turn out damaged, the one before it is still there. */
+/** The newest are kept: should the last turn out damaged, the one before it is still there. */
+export const KEPT = 2
+
 const removeOlder = (directory: string, step: number): void => {
   const previous = Math.max(-1, ...stepsIn(directory).filter((s) => s < step))
   for (const name of readdirSync(directory)) {
@@ -229,7 +231,8 @@ export const findCheckpoint = (directory: string): Found => {
   return { checkpoint: undefined, refused }
 }
 
-export const holdsCheckpoints = (directory: string): boolean => existsSync(directory) && stepsIn(directory).length > 0
+export const checkpointsIn = (directory: string): number => (existsSync(directory) ? stepsIn(directory).length : 0)
+export const holdsCheckpoints = (directory: string): boolean => checkpointsIn(directory) > 0
 
 export const prepareDirectory = (directory: string): Either<SpillwayError, void> =>
   pipe(

@@ -3,7 +3,7 @@
 import { cpus } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { pipe } from 'fp-ts/function'
+import { constUndefined, pipe } from 'fp-ts/function'
 import type { Trainable } from '../../dsl'
 import { DEVICES } from '../../staging/devices'
 import { loadNative, tryLoadNative } from '../device/native'
@@ -19,11 +19,11 @@ import {
   type Circumstances,
   elsewhere,
   findCheckpoint,
-  holdsCheckpoints,
   prepareDirectory,
   type RunIdentity,
   sameRun,
 } from './checkpoint'
+import { freeFor, placesOf, roomFor } from './beforehand'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
 import { modelState, type ModelState } from './weights'
 
@@ -89,6 +89,8 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     checkedOptions(o),
     E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
     E.tap(() => runsHere(staged)),
+    E.tap((checked) => placesOf(checked)),
+    E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
     E.bind('data', () => dataOf(staged, o)),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
@@ -123,10 +125,7 @@ export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
 
 const found = (directory: string, ready: Ready, asked: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
   const { staged, options: o, data, circumstances } = ready
-  if (!o.resume)
-    return holdsCheckpoints(directory)
-      ? E.left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
-      : E.right(undefined)
+  if (!o.resume) return pipe(freeFor(directory, o.resume), E.map(constUndefined))
   const mismatch = (reason: string): SpillwayError => ({ tag: 'CheckpointMismatch', directory, reason })
   const { checkpoint, refused } = findCheckpoint(directory)
   refused.forEach((r) => o.onNote?.(`${directory}: ${r}`))

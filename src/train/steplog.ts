@@ -1,6 +1,6 @@
 // `--log DIR`: one JSON line a step in DIR/steps.jsonl. In: steps as they end. Out: the file.
 // Invariant: after a resume the file holds each step once, in order: lines of steps that will run again are dropped.
-import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -9,8 +9,8 @@ import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
 import type { SpillwayError } from '../errors/errors'
-import { onFile } from '../errors/exceptions'
-import { madeFolder, writeWholeText } from '../files/whole'
+import { onFile, orThrow } from '../errors/exceptions'
+import { madeFolder, readText, writeWholeText } from '../files/whole'
 
 export interface StepLine {
   readonly step: number
@@ -26,20 +26,27 @@ export const LOG_FILE = 'steps.jsonl'
 
 const lineCodec = t.type({ step: t.number })
 
+const isKept = (line: string, last: number): boolean =>
+  pipe(
+    J.parse(line),
+    E.flatMap(decodedOr(lineCodec, 'not a step')),
+    E.exists(({ step }) => step <= last),
+  )
+
 /** The lines of steps up to `last`; a line cut by a kill is dropped. */
-const keptLines = (path: string, last: number): readonly string[] =>
+const keptLines = (path: string, last: number): Either<SpillwayError, string> =>
   last === 0 || !existsSync(path)
-    ? []
-    : readFileSync(path, 'utf8')
-        .split('\n')
-        .filter((line) =>
-          pipe(
-            J.parse(line),
-            E.flatMap(decodedOr(lineCodec, 'not a step')),
-            E.exists(({ step }) => step <= last),
-          ),
-        )
-        .map((line) => `${line}\n`)
+    ? E.right('')
+    : pipe(
+        readText('output', path),
+        E.map((text) =>
+          text
+            .split('\n')
+            .filter((line) => isKept(line, last))
+            .map((line) => `${line}\n`)
+            .join(''),
+        ),
+      )
 
 const NO_LOG: StepLog = { step: () => {}, close: () => {} }
 
@@ -49,11 +56,14 @@ export const openStepLog = (folder: string | undefined, stepsDone: number): Eith
   const open = onFile('output', path)
   return pipe(
     madeFolder(folder),
-    E.flatMap(() => open(() => writeWholeText(path, keptLines(path, stepsDone).join('')))),
+    E.flatMap(() => keptLines(path, stepsDone)),
+    E.flatMap((kept) => writeWholeText(path, kept)),
     E.flatMap(() => open(() => E.right(openSync(path, 'a')))),
     E.map((fd) => ({
-      step: ({ step, loss, seconds }) =>
-        void writeSync(fd, `${JSON.stringify({ step, loss, seconds, time: new Date().toISOString() })}\n`),
+      step: ({ step, loss, seconds }) => {
+        const line = `${JSON.stringify({ step, loss, seconds, time: new Date().toISOString() })}\n`
+        orThrow(open(() => E.right(void writeSync(fd, line))))
+      },
       close: () => closeSync(fd),
     })),
   )

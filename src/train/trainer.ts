@@ -10,7 +10,7 @@ import type { Trainable } from '../../dsl'
 import { holdsCheckpoints, saveCheckpoint } from './checkpoint'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from './device'
 import { errorText, type SpillwayError } from '../errors/errors'
-import { orThrow, using } from '../errors/exceptions'
+import { attempt, orThrow, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
 import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
@@ -201,7 +201,7 @@ const leftToMeasure =
   ({ machine }: Staged) =>
   ({ steps, resumedFrom, secondsPerStep }: TrainResult) =>
   (): void =>
-    machine.measureMore(MEASURING_SHARE * (steps - resumedFrom) * secondsPerStep)
+    attempt(() => machine.measureMore(MEASURING_SHARE * (steps - resumedFrom) * secondsPerStep))
 
 const recordedPlan = ({ staged: { plan }, options: { checkpointDir } }: Start): Either<SpillwayError, unknown> =>
   checkpointDir === undefined ? E.right(undefined) : recordPlan(checkpointDir, plan)

@@ -176,22 +176,32 @@ export interface LoadedWeights {
 const shortened = (problems: readonly string[]): readonly string[] =>
   problems.length <= 12 ? problems : [...problems.slice(0, 12), `and ${problems.length - 12} more`]
 
-export const loadWeights = (path: string, state: ModelState, store: StateStore): Either<SpillwayError, LoadedWeights> => {
+const extraIn = (file: TensorFile, state: ModelState): readonly string[] => {
   const known = new Set([...state.weights, ...state.counters].map((v) => v.name))
-  const extraOf = (file: TensorFile): readonly string[] => [...file.tensors.keys()].filter((n) => !known.has(n)).sort()
-  return pipe(
+  return [...file.tensors.keys()].filter((n) => !known.has(n)).sort()
+}
+
+/** A file that has all of the model's weights, in their shapes. */
+export const fittingWeights = (path: string, state: ModelState): Either<SpillwayError, TensorFile> =>
+  pipe(
     openTensors('weights', path),
     E.tap((file) => {
       const problems = problemsOf(file, state.weights, false)
-      const extra = extraOf(file).map((n) => `'${n}' is not in the model`)
+      const extra = extraIn(file, state).map((n) => `'${n}' is not in the model`)
       return problems.length
         ? E.left({ tag: 'WeightsMismatch' as const, file: path, problems: shortened([...problems, ...extra]) })
-        : fill(file, state.weights, store)
+        : E.right(undefined)
     }),
+  )
+
+export const loadWeights = (path: string, state: ModelState, store: StateStore): Either<SpillwayError, LoadedWeights> => {
+  return pipe(
+    fittingWeights(path, state),
+    E.tap((file) => fill(file, state.weights, store)),
     E.flatMap((file) =>
       pipe(
         readCounters(file, state),
-        E.map((counted) => ({ counted, extra: extraOf(file) })),
+        E.map((counted) => ({ counted, extra: extraIn(file, state) })),
       ),
     ),
   )

@@ -1,0 +1,59 @@
+// Whether a plan can run here. In: what it takes of memory and of disks. Out: in words what there is too little of, and what would help.
+// Invariant: nothing is said of simulated machines; what is said is known before a device is opened.
+import { bytesOf } from '../../staging/core/bytes'
+import { type FreeRoom, freeRoom } from '../files/places'
+import { availableBytes } from '../machine/memory'
+import { showSize } from '../report/format'
+import type { Staged } from './stage'
+
+/** Bytes that will be written somewhere. */
+export interface Writing {
+  readonly what: string
+  readonly path: string
+  readonly bytes: number
+}
+
+/** What the plan takes of the host's memory: its tier, and where the host's memory is the device's, all. */
+const memoryLack = ({ machine, plan }: Staged): readonly string[] => {
+  const tier = machine.tier.kind === 'memory' ? plan.tierBytes : 0
+  const device = machine.device.name === 'cuda' ? 0 : bytesOf(plan.peakPages)
+  // What planning itself holds is given back before the run.
+  const left = Math.max(availableBytes(), machine.device.name === 'cuda' ? 0 : machine.memoryBytes)
+  if (tier + device <= left) return []
+  const asked = [
+    ...(device > 0 ? [`${showSize(device)} on the device`] : []),
+    ...(tier > 0 ? [`${showSize(tier)} as its lower tier`] : []),
+  ]
+  const cure =
+    tier > 0
+      ? '--spill DIR puts the lower tier on a disk'
+      : `--budget ${machine.memoryBytes} asks for a plan that fits (${showSize(machine.memoryBytes)})`
+  return [`of this machine's memory ${showSize(left)} are left, and the plan takes ${asked.join(' and ')}: ${cure}`]
+}
+
+const diskLacks = (writings: readonly Writing[]): readonly string[] => {
+  const disks = new Map<number, { readonly room: FreeRoom; readonly on: Writing[] }>()
+  for (const w of writings) {
+    const room = freeRoom(w.path)
+    if (!room || w.bytes === 0) continue
+    const disk = disks.get(room.device) ?? { room, on: [] }
+    disk.on.push(w)
+    disks.set(room.device, disk)
+  }
+  return [...disks.values()].flatMap(({ room, on }) =>
+    on.reduce((n, w) => n + w.bytes, 0) <= room.bytes
+      ? []
+      : [
+          `${showSize(room.bytes)} are free where ${on.map((w) => w.path).join(' and ')} lie${on.length === 1 ? 's' : ''}, and the run writes ` +
+            `${on.map((w) => `${showSize(w.bytes)} of ${w.what}`).join(', ')}: make room there, or name another folder`,
+        ],
+  )
+}
+
+/** What there is too little of for the plan, and for what is written beside it; nothing where it can run. */
+export const lacksOf = (staged: Staged, beside: readonly Writing[] = []): readonly string[] => {
+  const { machine, plan } = staged
+  if (machine.simulated) return []
+  const spill = machine.tier.kind === 'disk' ? [{ what: 'the spill file', path: machine.tier.folder, bytes: plan.tierBytes }] : []
+  return [...memoryLack(staged), ...diskLacks([...spill, ...beside])]
+}

@@ -1,0 +1,76 @@
+// What is known of a run before anything is planned for it. In: options, and the graph of its step. Out: nothing, or what is wrong, with 2.
+// Invariant: nothing is made, written or locked; the run looks again when it begins.
+import { dirname, resolve } from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { type Graph, isPersistent, valueBytes } from '../../staging/graph/graph'
+import { type SpillwayError, usage } from '../errors/errors'
+import { unlocked } from '../files/lock'
+import { filePlace, folderPlace } from '../files/places'
+import { openData } from '../files/samples'
+import { lacksOf, type Writing } from '../stage/room'
+import type { Staged } from '../stage/stage'
+import { checkpointsIn, holdsCheckpoints, KEPT } from './checkpoint'
+import type { TrainOptions } from './options'
+import { fittingWeights, modelState } from './weights'
+
+type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'log'> & { readonly report?: string }
+
+/** A folder that holds a run is for those that go on with it. */
+export const freeFor = (directory: string, resume: boolean | undefined): Either<SpillwayError, void> =>
+  !resume && holdsCheckpoints(directory)
+    ? E.left(usage(`checkpoint directory ${directory} already holds a run: resume it, or name another directory`))
+    : E.right(undefined)
+
+const reportPlace = ({ report, log }: Places): Either<SpillwayError, void> =>
+  // The log's folder is made first.
+  report !== undefined && log !== undefined && dirname(resolve(report)) === resolve(log)
+    ? E.right(undefined)
+    : filePlace('report', report)
+
+/** Whatever the run writes can be written where it is to be. */
+export const placesOf = (o: Places): Either<SpillwayError, void> =>
+  pipe(
+    folderPlace('checkpoint directory', o.checkpointDir),
+    E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : unlocked(o.checkpointDir))),
+    E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : freeFor(o.checkpointDir, o.resume))),
+    E.flatMap(() => filePlace('weights file', o.save)),
+    E.flatMap(() => folderPlace('log directory', o.log)),
+    E.flatMap(() => reportPlace(o)),
+  )
+
+const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)
+
+/** Data and weights are of the model's shapes. */
+export const filesOf =
+  ({ data, weights }: Pick<TrainOptions, 'data' | 'weights'>) =>
+  (graph: Graph): Either<SpillwayError, void> =>
+    pipe(
+      data === undefined ? E.right(undefined) : E.asUnit(openData(data, graph)),
+      E.flatMap(() => (weights === undefined ? E.right(undefined) : E.asUnit(fittingWeights(weights, modelState(graph))))),
+      E.mapLeft(beforehand),
+    )
+
+const bytesOf = (values: readonly { readonly shape: readonly number[] }[], graph: Graph): number => {
+  const wanted = new Set(values)
+  return graph.values.reduce((n, v) => n + (wanted.has(v) ? valueBytes(v) : 0), 0)
+}
+
+/** Files beside the spill file: a checkpoint is written before the oldest goes. */
+const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save }: Places): readonly Writing[] => {
+  const state = bytesOf(graph.values.filter(isPersistent), graph)
+  const weights = bytesOf(modelState(graph).weights, graph)
+  return [
+    ...(checkpointDir === undefined
+      ? []
+      : [{ what: 'checkpoints', path: checkpointDir, bytes: (KEPT + 1 - Math.min(KEPT, checkpointsIn(checkpointDir))) * state }]),
+    ...(save === undefined ? [] : [{ what: 'weights', path: save, bytes: weights }]),
+  ]
+}
+
+/** What the plan and the run's files take is there. */
+export const roomFor = (staged: Staged, o: Places): Either<SpillwayError, void> => {
+  const lacks = lacksOf(staged, writingsOf(staged, o))
+  return lacks.length ? E.left(usage(`the plan cannot run here: ${lacks.join('; ')}`)) : E.right(undefined)
+}
