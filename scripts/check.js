@@ -1,6 +1,6 @@
 // `npm run check`: everything that has to hold before a commit; `--gate` adds the longer steps (sanitizers, fuzzing, type costs,
-// the cuda plugin); `npm run check:full` has longer tests as well, and Debian 13. In: names of steps to run only those. Out: a line for each
-// step; its output if it fails.
+// the cuda plugin, arm64's compiler); `npm run check:full` has longer tests as well, arm64 emulated and Debian 13. In: names of steps to run
+// only those. Out: a line for each step; its output if it fails.
 // Ends with the test runner's `N passed, N failed`, or the names of the steps that failed.
 'use strict'
 const { spawnSync } = require('node:child_process')
@@ -32,6 +32,8 @@ const STEPS = [
   { name: 'native-asan', long: true, command: [process.execPath, 'scripts/check-native.js', 'address'] },
   { name: 'native-tsan', long: true, command: [process.execPath, 'scripts/check-native.js', 'thread'] },
   { name: 'fuzz', long: true, command: [process.execPath, 'scripts/check-native.js', 'fuzz'] },
+  { name: 'arm64-compiles', long: true, command: [process.execPath, 'scripts/prebuilt.js', 'arm64', '--compile'] },
+  { name: 'arm64', long: true, full: true, command: [process.execPath, 'scripts/arm64.js'] },
   { name: 'debian13', long: true, full: true, command: [process.execPath, 'scripts/debian13.js'] },
 ]
 

@@ -1,39 +1,40 @@
-// `npm run prebuilt -- x64`: the platform package @spillway/linux-x64, whose addons an installed Spillway takes instead of building one.
-// In: the native sources, wheels of PyPI (prebuilt/platforms.js). Out: build/prebuilt/spillway-linux-x64-….tgz.
+// `npm run prebuilt -- x64` or `arm64`: a platform package, @spillway/linux-x64, whose addons an installed Spillway takes instead of building one.
+// In: the native sources, wheels of PyPI (prebuilt/platforms.js). Out: build/prebuilt/spillway-linux-x64-….tgz. `--compile` only compiles
+// the sources, unoptimised: whether they are right for that processor, for `npm run check`; where there are no tools it is skipped.
 // Invariant: it is packed only after every file in it was read and found to need nothing newer than glibc 2.28, and its licences are there.
 'use strict'
 const { spawnSync } = require('node:child_process')
 const fs = require('node:fs')
 const path = require('node:path')
 const { ROOT } = require('./setup')
-const { MANIFEST, addonSources } = require('./setup/prebuilt')
+const { onPath } = require('./setup/system')
 const { packageFaults } = require('./prebuilt/check')
+const { assemble, licencesOf } = require('./prebuilt/contents')
 const { PLATFORMS } = require('./prebuilt/platforms')
 const { toolchainIn, toolsIn, wheelsIn } = require('./prebuilt/tools')
 
 const OUT = path.join(ROOT, 'build', 'prebuilt')
-const { version } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8'))
 
 const stop = (why, code = 1) => {
   console.error(`prebuilt: ${why}`)
   process.exit(code)
 }
 
-const run = (command, args, { quiet = false } = {}) => {
+const run = (command, args, { quiet = false, otherwise = stop } = {}) => {
   if (!quiet) console.log(`$ ${path.relative(ROOT, command)} ${args.map((arg) => arg.replace(`${ROOT}/`, '')).join(' ')}`)
   const { status, stdout, error } = spawnSync(command, args, {
     cwd: ROOT,
     encoding: 'utf8',
     stdio: ['ignore', quiet ? 'pipe' : 'inherit', 'inherit'],
   })
-  if (status !== 0) stop(`${command} failed${error ? `: ${error.message}` : ''}`)
+  if (status !== 0) otherwise(`${path.relative(ROOT, command)} failed${error ? `: ${error.message}` : ''}`)
   return stdout ?? ''
 }
 
 /** oneDNN as its wheel has it, but on the OpenMP runtime that the package carries: two in a process would fight for its processors. */
-const onednnIn = (folder, platform, tools) => {
+const onednnIn = (folder, platform, tools, fetch) => {
   if (platform.onednn === undefined) return { options: ['-DSPILLWAY_ONEDNN=OFF'], libraries: [], licences: {} }
-  const onednn = wheelsIn(path.join(folder, 'onednn'), platform.onednn, platform.wheelsFor, tools, run)
+  const onednn = wheelsIn(path.join(folder, 'onednn'), platform.onednn, platform.wheelsFor, tools, fetch)
   const library = path.join(folder, 'libdnnl.so.3')
   fs.copyFileSync(path.join(onednn, 'lib', 'libdnnl.so.3'), library)
   run(tools.patchelf, ['--replace-needed', 'libgomp.so.1', 'libomp.so', '--set-rpath', '$ORIGIN', library])
@@ -48,10 +49,14 @@ const onednnIn = (folder, platform, tools) => {
   }
 }
 
-const configure = (folder, addon, { compiler, openmp, onednn }) => [
-  ...['-S', 'native', '-B', path.join(folder, addon.name), '-DCMAKE_BUILD_TYPE=Release', '-DSPILLWAY_ADDON=ON'],
+const RELEASE = ['-DCMAKE_BUILD_TYPE=Release']
+/** Nothing is linked: zig makes its C++ library for that, in minutes. */
+const COMPILED = ['-DCMAKE_BUILD_TYPE=Debug', '-DCMAKE_CXX_FLAGS_DEBUG=-O0', '-DCMAKE_CXX_CREATE_SHARED_MODULE=true']
+
+const configure = (folder, addon, { compiler, openmp, onednn }, kind) => [
+  ...['-S', 'native', '-B', folder, '-DSPILLWAY_ADDON=ON', ...kind],
   `-DCMAKE_TOOLCHAIN_FILE=${compiler}`,
-  `-DCMAKE_CXX_FLAGS=-ffp-contract=fast -isystem ${openmp}/include`,
+  `-DCMAKE_CXX_FLAGS=-isystem ${openmp}/include`,
   '-DCMAKE_MODULE_LINKER_FLAGS=-s',
   ...['-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON', '-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib'],
   ...['-DOpenMP_CXX_FLAGS=-fopenmp', '-DOpenMP_CXX_LIB_NAMES=omp', `-DOpenMP_omp_LIBRARY=${openmp}/lib/libomp.so`],
@@ -59,62 +64,32 @@ const configure = (folder, addon, { compiler, openmp, onednn }) => [
   `-DSPILLWAY_PROCESSOR=${addon.options.join(';')}`,
 ]
 
-const built = (folder, addon, parts) => {
-  run('cmake', configure(folder, addon, parts))
-  run('cmake', ['--build', path.join(folder, addon.name), '--parallel', '2', '--target', 'spillway'])
-  return path.join(folder, addon.name, 'spillway.node')
+const built = (folder, addon, parts, kind) => {
+  run('cmake', configure(folder, addon, parts, kind))
+  run('cmake', ['--build', folder, '--parallel', '2', '--target', 'spillway'])
+  return path.join(folder, 'spillway.node')
 }
 
-const describe = (arch) => ({
-  name: `@spillway/linux-${arch}`,
-  version,
-  description: `Spillway's native addon for Linux on ${arch}, built; spillway takes it by itself`,
-  license: 'SEE LICENSE IN licences/README.md',
-  os: ['linux'],
-  cpu: [arch],
-  libc: ['glibc'],
-})
-
-const licencesOf = ({ libraries }) => `What this package holds, and under which licences:
-
-- the addons, spillway.node: Spillway, MIT (spillway.txt); libc++, libc++abi and libunwind of LLVM, linked in, Apache-2.0 with LLVM's
-  exceptions (llvm.txt)
-- lib/libomp.so: LLVM's OpenMP runtime, Apache-2.0 with LLVM's exceptions (llvm.txt)
-${
-  libraries.length === 0
-    ? ''
-    : `- lib/libdnnl.so.3: oneDNN, Apache-2.0 (onednn.txt, with its third parties' in onednn-third-parties.txt). Changed: it names lib/libomp.so as
-  its OpenMP runtime where it named libgomp.so.1, and looks for it in its own folder. Its code is as PyPI's wheel has it
-`
-}`
-
-const assemble = (folder, arch, platform, made) => {
-  fs.rmSync(folder, { recursive: true, force: true })
-  const copy = (from, ...to) => {
-    fs.mkdirSync(path.dirname(path.join(folder, ...to)), { recursive: true })
-    fs.copyFileSync(from, path.join(folder, ...to))
-  }
-  for (const [name, file] of Object.entries(made.addons)) copy(file, name, 'spillway.node')
-  for (const file of made.libraries) copy(file, 'lib', path.basename(file))
-  for (const [name, file] of Object.entries(made.licences)) copy(file, 'licences', name)
-  const addons = platform.addons.map(({ name, needs }) => ({ file: `${name}/spillway.node`, needs }))
-  const write = (name, text) => fs.writeFileSync(path.join(folder, name), text)
-  write('licences/README.md', made.words)
-  write('package.json', `${JSON.stringify(describe(arch), null, 2)}\n`)
-  write(MANIFEST, `${JSON.stringify({ sources: addonSources(ROOT), addons }, null, 2)}\n`)
-}
-
-const makePackage = (arch) => {
-  const platform = PLATFORMS[arch]
+/** What addons are built with; `fetch` as `run`, for what comes from elsewhere. */
+const partsFor = (arch, platform, fetch) => {
   const folder = path.join(OUT, arch)
-  const tools = toolsIn(path.join(OUT, 'tools'), run)
-  const compiler = toolchainIn(path.join(folder, 'compiler'), tools, platform, run)
-  const wheel = wheelsIn(path.join(folder, 'openmp'), [platform.openmp], platform.wheelsFor, tools, run)
-  const openmp = path.join(wheel, 'cmeel.prefix')
-  const onednn = onednnIn(folder, platform, tools)
-  const parts = { compiler, openmp, onednn }
+  const tools = toolsIn(path.join(OUT, 'tools'), fetch)
+  const wheel = wheelsIn(path.join(folder, 'openmp'), [platform.openmp], platform.wheelsFor, tools, fetch)
+  return {
+    folder,
+    tools,
+    compiler: toolchainIn(path.join(folder, 'compiler'), tools, platform, run),
+    openmp: path.join(wheel, 'cmeel.prefix'),
+    onednn: onednnIn(folder, platform, tools, fetch),
+  }
+}
+
+const makePackage = (arch, platform) => {
+  const parts = partsFor(arch, platform, run)
+  const { folder, tools, openmp, onednn } = parts
+  const addonIn = (addon) => built(path.join(folder, addon.name), addon, parts, RELEASE)
   const made = {
-    addons: Object.fromEntries(platform.addons.map((addon) => [addon.name, built(folder, addon, parts)])),
+    addons: Object.fromEntries(platform.addons.map((addon) => [addon.name, addonIn(addon)])),
     libraries: [...onednn.libraries, path.join(openmp, 'lib', 'libomp.so')],
     licences: {
       'spillway.txt': path.join(ROOT, 'LICENSE'),
@@ -131,9 +106,25 @@ const makePackage = (arch) => {
   run('npm', ['pack', '--silent', '--pack-destination', OUT, packed])
 }
 
-const main = (arch) => {
-  if (PLATFORMS[arch] === undefined) return stop(`'${arch ?? ''}' is none of ${Object.keys(PLATFORMS).join(', ')}`, 2)
-  makePackage(arch)
+const skip = (why) => {
+  console.log(`skipped: ${why}`)
+  process.exit(0)
 }
 
-main(process.argv[2])
+const compile = (arch, platform) => {
+  const missing = ['python3', 'cmake', 'make'].find((command) => onPath(command) === null)
+  if (missing) skip(`there is no ${missing}`)
+  const fetch = (command, args, options) =>
+    run(command, args, { ...options, otherwise: (why) => skip(`no compiler for ${arch}: ${why}`) })
+  const parts = partsFor(arch, platform, fetch)
+  built(path.join(parts.folder, 'compiled'), platform.addons.at(-1), parts, COMPILED)
+}
+
+const main = ([arch, how]) => {
+  const platform = PLATFORMS[arch]
+  if (platform === undefined) return stop(`'${arch ?? ''}' is none of ${Object.keys(PLATFORMS).join(', ')}`, 2)
+  if (how === '--compile') return compile(arch, platform)
+  makePackage(arch, platform)
+}
+
+main(process.argv.slice(2))

@@ -42,7 +42,7 @@ constexpr double uniform_of(uint32_t word) { return (double(word) + 0.5) * 0x1p-
 constexpr uint64_t dropout_stream(uint64_t step, uint32_t key) { return (step << 32) | key; }
 
 /// The words from this one on keep their element: those whose uniform number is at least p, in [0, 1).
-inline uint32_t dropout_threshold(double p) { return uint32_t(std::max(0.0, std::ceil(p * 0x1p32 - 0.5))); }
+inline uint32_t dropout_threshold(double p) { return uint32_t(std::clamp(std::ceil(p * 0x1p32 - 0.5), 0.0, 0x1p32 - 1)); }
 
 /// Whether dropout keeps the element with this index of the whole value (B, C, H, W order).
 constexpr bool dropout_keeps(uint64_t seed, uint64_t stream, uint64_t element, uint32_t threshold) {

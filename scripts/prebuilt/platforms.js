@@ -21,6 +21,14 @@ const PLATFORMS = {
       { name: 'x86-64-v3', needs: V3, options: ['-mcpu=x86_64_v3'] },
     ],
   },
+  // PyPI has no oneDNN for it: our own kernels, and the reference where there is none.
+  arm64: {
+    target: 'aarch64-linux-gnu.2.28',
+    processor: 'aarch64',
+    wheelsFor: 'manylinux_2_28_aarch64',
+    openmp: 'cmeel-libomp==21.1.8',
+    addons: [{ name: 'armv8-a', needs: [], options: ['-mcpu=generic'] }],
+  },
 }
 
 module.exports = { PLATFORMS, TOOLS }

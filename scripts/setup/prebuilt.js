@@ -1,6 +1,6 @@
-// The addon of a platform package (@spillway/linux-x64), for who installs Spillway: nothing has to be compiled there. In: the package's folder, this
-// processor's flags. Out: the addon, or in words why there is none to take. The platform package says in addons.json which native sources it was
-// made of and what each of its addons asks of a processor, the best first.
+// The addon of a platform package (@spillway/linux-x64, @spillway/linux-arm64), for who installs Spillway: nothing has to be compiled there.
+// In: the package's folder, this processor's flags. Out: the addon, or in words why there is none to take. The platform package says in
+// addons.json which native sources it was made of and what each of its addons asks of a processor, the best first.
 // Invariant: it is taken only where its sources are this package's own, byte for byte; SPILLWAY_PREBUILT=off leaves it out.
 'use strict'
 const fs = require('node:fs')
@@ -42,8 +42,8 @@ const chosenIn = (folder, root, flags) => {
 }
 
 /** `{ state, name, words, file }`; there is a file where the state is 'fits'. */
-const prebuiltAddon = (root, flags) => {
-  const name = platformPackage()
+const prebuiltAddon = (root, flags, arch = process.arch) => {
+  const name = platformPackage(arch)
   if (process.env.SPILLWAY_PREBUILT === 'off') return { state: 'off', name, words: 'left out, as SPILLWAY_PREBUILT says' }
   const folder = platformFolder(root, name)
   if (folder === null) return { state: 'missing', name, words: `${name} is not installed` }

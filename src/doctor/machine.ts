@@ -2,6 +2,7 @@
 import * as os from 'node:os'
 import { showBytes } from '../../staging/core/bytes'
 import { kibLine } from '../machine/memory'
+import { processorNamed } from '../machine/processor'
 import { type Finding, missing, note, ok } from './finding'
 import type { Probe } from './probe'
 
@@ -9,10 +10,9 @@ const VECTOR_FLAGS = ['avx2', 'avx512f', 'avx512_bf16', 'amx_bf16', 'asimd', 'sv
 
 const processor = (probe: Probe): Finding => {
   const info = probe.read('/proc/cpuinfo') ?? ''
-  const model = /^model name\s*:\s*(.+)$/m.exec(info)?.[1] ?? 'unknown processor'
   const flags = new Set(/^(?:flags|Features)\s*:\s*(.+)$/m.exec(info)?.[1]?.split(' ') ?? [])
   const vectors = VECTOR_FLAGS.filter((flag) => flags.has(flag)).join(' ')
-  return ok('machine', 'processor', `${model}, ${probe.cores} cores${vectors ? `, ${vectors}` : ''}`)
+  return ok('machine', 'processor', `${processorNamed(info)}, ${probe.cores} cores${vectors ? `, ${vectors}` : ''}`)
 }
 
 const system = (probe: Probe): Finding => {

@@ -12,6 +12,7 @@ import { attempt } from '../errors/exceptions'
 import { writeWholeText } from '../files/whole'
 import type { DeviceInfo } from '../device/native'
 import { version } from '../files/version'
+import { thisProcessor } from './processor'
 import { isQuiet, watched } from './quiet'
 import { forgetOldest, type StepTimes } from './steptimes'
 import type { Measurements } from './timing'
@@ -59,7 +60,7 @@ export const cpuBuild = (info: Pick<DeviceInfo, 'oneDnn' | 'build'>): string =>
 
 /** What the times depend on. */
 const machineText = (build: string, threads: number): string =>
-  `${cpus()[0]?.model ?? 'unknown'} x ${cpus().length}, ${threads} threads, ${Math.round(totalmem() / 2 ** 30)} GiB, ${build}`
+  `${thisProcessor()} x ${cpus().length}, ${threads} threads, ${Math.round(totalmem() / 2 ** 30)} GiB, ${build}`
 
 const FILE_NAME = /^profile-[0-9a-f]{16}\.json$/
 const fileOf = (machine: string): string =>

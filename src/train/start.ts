@@ -1,6 +1,5 @@
 // What a run begins with. In: a model, its staged plan, options. Out: data, identity and the newest whole checkpoint of this very
 // run, or an error. Invariant: all of it is known before a device is opened.
-import { cpus } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { constUndefined, pipe } from 'fp-ts/function'
@@ -11,6 +10,7 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { contentOf } from '../files/content'
 import { type Lock, lockFolder } from '../files/lock'
 import { type DataFiles, type DataSource, openData, sampleCount } from '../files/samples'
+import { thisProcessor } from '../machine/processor'
 import { belonging, identityOf } from '../stage/identity'
 import { otherThanRecorded } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
@@ -65,7 +65,7 @@ const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Eith
     tryLoadNative(),
     E.map((native) => {
       const { threads, oneDnn = 'none' } = native.deviceInfo()
-      return { processor: cpus()[0]?.model ?? 'unknown', threads: o.threads ?? threads, libraries: `oneDNN ${oneDnn}` }
+      return { processor: thisProcessor(), threads: o.threads ?? threads, libraries: `oneDNN ${oneDnn}` }
     }),
     E.map((here) => {
       if (device.name !== 'cuda') return here

@@ -51,6 +51,15 @@ test('a healthy machine is ready, without a GPU', () => {
   assert.match(reportText(report), 'Ready to train on the cpu device.')
 })
 
+test('the processor is named, by numbers where it has no name', () => {
+  const named = (cpuinfo: string): string =>
+    finding({ ...healthy, read: (file) => (file === '/proc/cpuinfo' ? cpuinfo : healthy.read(file)) }, 'processor').value
+  assert.is(named('model name\t: A Processor\nflags\t\t: sse avx2 avx512f\n'), 'A Processor, 4 cores, avx2 avx512f')
+  const arm64 = 'processor\t: 0\nFeatures\t: fp asimd sve\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n'
+  assert.is(named(arm64), 'arm64 processor 0xd0c of maker 0x41, 4 cores, asimd sve')
+  assert.is(named(''), 'unknown processor, 4 cores')
+})
+
 test('without oneDNN and addon it is not ready and says what to install', () => {
   const bare: Probe = {
     ...healthy,

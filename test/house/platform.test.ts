@@ -1,5 +1,6 @@
 // What a platform package may hold is read from the files themselves.
 import { spawnSync } from 'node:child_process'
+import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -9,6 +10,8 @@ import { ROOT, withFiles } from './scratch'
 const part = (name: string): any => require(path.join(ROOT, 'scripts', 'prebuilt', name))
 const { readElf } = part('elf.js')
 const { faultsOf, packageFaults } = part('check.js')
+const { assemble, licencesOf } = part('contents.js')
+const { PLATFORMS } = part('platforms.js')
 
 test('elf: this Node as the loader sees it', () => {
   const node = readElf(process.execPath)
@@ -49,6 +52,42 @@ test('package: a licence that is missing or empty is a fault', async () => {
   await withFiles({ 'licences/a.txt': '', 'licences/b.txt': 'b' }, (folder) => {
     const licences = ['licences/a.txt', 'licences/b.txt', 'licences/c.txt']
     assert.equal(packageFaults(folder, 'x64', licences), ['licences/a.txt is missing', 'licences/c.txt is missing'])
+  })
+})
+
+test('platforms: those that the package is for, each built for its own processor, its addons from the most demanding on', () => {
+  const { cpu } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8'))
+  assert.equal(Object.keys(PLATFORMS).sort(), [...cpu].sort())
+  for (const [arch, processor] of [
+    ['x64', 'x86_64'],
+    ['arm64', 'aarch64'],
+  ] as const) {
+    const { target, processor: told, wheelsFor, addons } = PLATFORMS[arch]
+    assert.equal([target, told, wheelsFor], [`${processor}-linux-gnu.2.28`, processor, `manylinux_2_28_${processor}`])
+    addons.slice(1).forEach(({ needs }: { needs: string[] }, i: number) => {
+      assert.ok(needs.length < addons[i].needs.length && needs.every((flag) => addons[i].needs.includes(flag)))
+    })
+  }
+  assert.equal(PLATFORMS.arm64.addons.at(-1).needs, [], 'every processor of arm64 has what its addon asks for')
+})
+
+test('package: for arm64 it says so, and holds and names no oneDNN', async () => {
+  await withFiles({ 'a.node': 'addon', 'libomp.so': 'openmp', LICENSE: 'words' }, (files) => {
+    const folder = path.join(files, 'package')
+    const words = licencesOf({ libraries: [] })
+    assert.match(licencesOf({ libraries: ['libdnnl.so.3'] }), 'oneDNN')
+    assemble(folder, 'arm64', PLATFORMS.arm64, {
+      addons: { 'armv8-a': path.join(files, 'a.node') },
+      libraries: [path.join(files, 'libomp.so')],
+      licences: { 'spillway.txt': path.join(files, 'LICENSE') },
+      words,
+    })
+    const read = (name: string): string => fs.readFileSync(path.join(folder, name), 'utf8')
+    const { name, os, cpu, libc } = JSON.parse(read('package.json'))
+    assert.equal([name, os, cpu, libc], ['@spillway/linux-arm64', ['linux'], ['arm64'], ['glibc']])
+    assert.equal(JSON.parse(read('addons.json')).addons, [{ file: 'armv8-a/spillway.node', needs: [] }])
+    assert.equal([read('armv8-a/spillway.node'), read('lib/libomp.so')], ['addon', 'openmp'])
+    assert.not.match(read('licences/README.md'), 'oneDNN')
   })
 })
 

@@ -49,6 +49,27 @@ test('prebuilt: made of the same sources, the best addon that the processor can 
   assert.is(narrow.words, `${NAME} 0.9.0, narrow`)
 })
 
+test('prebuilt: each kind of processor takes the package of its own name', async () => {
+  const packages = Object.fromEntries(
+    ['x64', 'arm64'].flatMap((arch) => [
+      [`node_modules/${platformPackage(arch)}/package.json`, `{ "name": "${platformPackage(arch)}", "version": "1.0.0" }`],
+      [`node_modules/${platformPackage(arch)}/addons.json`, ''],
+    ]),
+  )
+  await withFiles({ ...INSTALLED, ...packages }, (project) => {
+    const root = path.join(project, 'node_modules', 'spillway')
+    for (const arch of ['x64', 'arm64']) {
+      const addons = [{ file: `${arch}/spillway.node`, needs: arch === 'x64' ? ['avx2'] : [] }]
+      const folder = path.join(project, 'node_modules', platformPackage(arch))
+      fs.writeFileSync(path.join(folder, 'addons.json'), JSON.stringify({ sources: addonSources(root), addons }))
+    }
+    assert.is(prebuiltAddon(root, 'fp asimd atomics', 'arm64').words, '@spillway/linux-arm64 1.0.0, arm64')
+    assert.is(prebuiltAddon(root, 'fma avx2', 'x64').words, '@spillway/linux-x64 1.0.0, x64')
+    assert.is(prebuiltAddon(root, 'fp asimd', 'x64').state, 'unfit')
+    assert.is(prebuiltAddon(root, '', 'riscv64').words, '@spillway/linux-riscv64 is not installed')
+  })
+})
+
 test('prebuilt: of another version, for other processors, unreadable or not installed, it is left alone and told why', async () => {
   const cases = [
     [await taking('narrow', 'another'), 'other', `${NAME} 0.9.0 is made of other native sources than spillway 1.0.0`],

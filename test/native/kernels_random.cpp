@@ -82,6 +82,7 @@ void dropout_rate(Report& report) {
       agree = agree && (word >= threshold) == (uniform_of(word) >= p);
   }
   report.check(agree, "the threshold says what the uniform number says");
+  report.check(dropout_threshold(1 - 1e-15) == 0xffffffff, "dropout of nearly all elements keeps nearly none");
   int same = 0;
   for (int i = 0; i < n; i++)
     same += dropout_keeps(7, dropout_stream(1, 3), uint64_t(i), 1u << 31) == dropout_keeps(7, dropout_stream(2, 3), uint64_t(i), 1u << 31);
