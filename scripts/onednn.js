@@ -148,7 +148,7 @@ const build = (version, from) => {
   const addon = path.join(folder, 'addon')
   fs.mkdirSync(addon, { recursive: true })
   const env = { ...process.env, DNNL_DIR: configOf(library) }
-  const flags = `-Wl,--no-as-needed,${shim},-rpath,${path.dirname(shim ?? '')}`
+  const flags = `-Wl,--allow-shlib-undefined,--no-as-needed,${shim},-rpath,${path.dirname(shim ?? '')}`
   const more = shim ? ['SHARED', 'MODULE', 'EXE'].map((kind) => `-DCMAKE_${kind}_LINKER_FLAGS=${flags}`) : []
   run('cmake', [...configuring(ROOT, addon), ...more], { env })
   run('cmake', ['--build', addon, '--parallel', String(os.availableParallelism())], { env })
