@@ -8,6 +8,20 @@ export { strategies } from '../staging/schedule/strategies'
 export type { Timeline } from '../staging/sim/timeline'
 export type { LocalMachine } from './machine/localmachine'
 export { machineNames } from './machine/machine'
+export {
+  type Data,
+  files,
+  type Numbers,
+  type OwnSource,
+  pick,
+  type Sample,
+  type Samples,
+  type SampleValue,
+  shard,
+  source,
+  split,
+  type StreamOptions,
+} from './data/data'
 export type { DeviceProgress } from './train/device'
 export { errorText, type SpillwayError, SpillwayException, type TypeFault } from './errors/errors'
 export type { Written } from './files/whole'

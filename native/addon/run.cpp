@@ -22,7 +22,7 @@ Napi::Object progress_object(Napi::Env env, const Progress& p) {
 
 }  // namespace
 
-Run::Run(Napi::Env env, Session& session, std::unique_ptr<Source> source, Napi::Function progress, Ended ended)
+Run::Run(Napi::Env env, Session& session, HeldSource source, Napi::Function progress, Ended ended)
     : env_(env), session_(session), source_(std::move(source)), ended_(std::move(ended)) {
   channel_ = Napi::ThreadSafeFunction::New(env, progress, "spillway run", QUEUE, 1);
 }
@@ -59,10 +59,15 @@ void Run::finish(Napi::Env env) {
   ended(env, metrics);
 }
 
+void Run::stop(Stop how) {
+  session_.stop(how);
+  if (how == Stop::at_once) source().interrupt();
+}
+
 /// Nobody listens any more: end the step, wake the thread if it waits for room in the queue, and wait for its end.
 void Run::cut_short() {
   if (!thread_.joinable()) return;
-  session_.stop(Stop::at_once);
+  stop(Stop::at_once);
   aborted_ = true;
   channel_.Abort();
   thread_.join();

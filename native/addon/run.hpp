@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "addon/source.hpp"
 #include "runtime/session.hpp"
 
 namespace spillway::addon {
@@ -15,7 +16,7 @@ class Run {
   /// Called on JavaScript's thread when the run is over and its thread joined.
   using Ended = std::function<void(Napi::Env, const RunMetrics&)>;
 
-  Run(Napi::Env env, Session& session, std::unique_ptr<Source> source, Napi::Function progress, Ended ended);
+  Run(Napi::Env env, Session& session, HeldSource source, Napi::Function progress, Ended ended);
   /// Ends the run at once if it still runs.
   ~Run();
   Run(const Run&) = delete;
@@ -27,7 +28,9 @@ class Run {
   void end_now(Napi::Env env);
   /// For RunOptions::progress.
   void report(const Progress& p);
-  Source& source() { return *source_; }
+  /// Also lets go of who waits for data.
+  void stop(Stop how);
+  Source& source() { return *source_.source; }
 
  private:
   void work();
@@ -37,7 +40,7 @@ class Run {
 
   Napi::Env env_;
   Session& session_;
-  std::unique_ptr<Source> source_;
+  HeldSource source_;
   Ended ended_;
   Napi::ThreadSafeFunction channel_;
   RunMetrics metrics_;

@@ -41,6 +41,7 @@ Napi::Object step_object(Napi::Env env, const StepMetrics& m) {
   o.Set("loss", m.loss);
   o.Set("stallMemorySeconds", m.stall_memory_seconds);
   o.Set("stallDataSeconds", m.stall_data_seconds);
+  o.Set("stallFeedSeconds", m.stall_feed_seconds);
   o.Set("kernelSeconds", m.kernel_seconds);
   o.Set("recomputeSeconds", m.recompute_seconds);
   o.Set("bytesOut", double(m.bytes_out));
@@ -124,7 +125,8 @@ void SessionObject::define(Napi::Env env, Napi::Object exports) {
     InstanceMethod<&SessionObject::bindings>("bindings"), InstanceMethod<&SessionObject::facts>("facts"),
     InstanceMethod<&SessionObject::init>("init"), InstanceMethod<&SessionObject::read>("read"),
     InstanceMethod<&SessionObject::write>("write"), InstanceMethod<&SessionObject::run>("run"),
-    InstanceMethod<&SessionObject::cancel>("cancel"), InstanceMethod<&SessionObject::dispose>("dispose"),
+    InstanceMethod<&SessionObject::put>("put"), InstanceMethod<&SessionObject::cancel>("cancel"),
+    InstanceMethod<&SessionObject::dispose>("dispose"),
   }));
 }
 
@@ -218,8 +220,8 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   o.lr_scale = number_or(options, "lrScale", 1);
   o.timeline = bool_or(options, "timeline", timeline_);
   o.search_from = count_or(options, "searchFrom", 0);
-  auto source = parse_source(options.Get("source"), session.tape());
-  o.source = source.get();
+  HeldSource source = parse_source(options.Get("source"), session.tape(), o.first_step, o.steps);
+  o.source = source.source.get();
   const auto deferred = Napi::Promise::Deferred::New(info.Env());
   auto run = std::make_unique<Run>(info.Env(), session, std::move(source), info[1].As<Napi::Function>(),
                                    [this, deferred, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {
@@ -240,7 +242,14 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
 Napi::Value SessionObject::cancel(const Napi::CallbackInfo& info) {
   const std::string when = info[0].IsUndefined() ? "now" : as_string(info[0], "when");
   if (when != "now" && when != "step") fail(info.Env(), text("cancel '", when, "': 'now' or 'step'"));
-  if (run_) open(info.Env()).stop(when == "now" ? Stop::at_once : Stop::after_step);
+  if (run_) run_->stop(when == "now" ? Stop::at_once : Stop::after_step);
+  return info.Env().Undefined();
+}
+
+/// put(step): its slot, and those of the steps before, are filled.
+Napi::Value SessionObject::put(const Napi::CallbackInfo& info) {
+  const uint64_t step = as_count(info[0], "step");
+  if (run_) run_->source().put(step);
   return info.Env().Undefined();
 }
 

@@ -26,6 +26,7 @@ class SessionObject : public Napi::ObjectWrap<SessionObject> {
   Napi::Value read(const Napi::CallbackInfo& info);
   Napi::Value write(const Napi::CallbackInfo& info);
   Napi::Value run(const Napi::CallbackInfo& info);
+  Napi::Value put(const Napi::CallbackInfo& info);
   Napi::Value cancel(const Napi::CallbackInfo& info);
   Napi::Value dispose(const Napi::CallbackInfo& info);
 

@@ -1,4 +1,5 @@
 // See source.hpp. A file: {path, byteOffset, dtype, shape, layout, scale, shift, classes, ignored}; its shape starts with the number of samples.
+// Scale and shift are numbers, or lists of one for each channel.
 #include "addon/source.hpp"
 
 #include <algorithm>
@@ -32,23 +33,38 @@ void parse_shape(const Napi::Array& shape, FileFeed& f) {
   }
 }
 
-FileFeed parse_file(const Napi::Object& o) {
+std::vector<double> parse_factors(const Napi::Object& o, const char* key, double otherwise) {
+  const Napi::Value value = o.Get(key);
+  if (!value.IsArray()) return {number_or(o, key, otherwise)};
+  const Napi::Array list = value.As<Napi::Array>();
+  std::vector<double> factors;
+  for (uint32_t i = 0; i < list.Length(); i++) factors.push_back(as_number(list.Get(i), key));
+  return factors;
+}
+
+/// All but where it lies.
+FileFeed parse_tensor(const Napi::Object& o) {
   FileFeed f;
-  f.path = as_string(o.Get("path"), "path");
-  f.byte_offset = count_or(o, "byteOffset", 0);
   f.type = parse_type(o.Env(), as_string(o.Get("dtype"), "dtype"));
   const std::string layout = string_or(o, "layout", "NCHW");
   if (layout != "NCHW" && layout != "NHWC") fail(o.Env(), text("layout '", layout, "': NCHW or NHWC"));
   f.layout = layout == "NCHW" ? FileLayout::nchw : FileLayout::nhwc;
   parse_shape(as_array(o.Get("shape"), "shape"), f);
-  f.scale = number_or(o, "scale", 1);
-  f.shift = number_or(o, "shift", 0);
+  f.scale = parse_factors(o, "scale", 1);
+  f.shift = parse_factors(o, "shift", 0);
   f.classes = uint32_t(std::min<uint64_t>(count_or(o, "classes", 0), UINT32_MAX));
   if (o.Has("ignored")) {
     const double ignored = as_number(o.Get("ignored"), "ignored");
     if (!(std::abs(ignored) <= INT32_MAX)) fail(o.Env(), "what is ignored must be a whole number of 32 bits");
     f.ignored = int32_t(ignored);
   }
+  return f;
+}
+
+FileFeed parse_file(const Napi::Object& o) {
+  FileFeed f = parse_tensor(o);
+  f.path = as_string(o.Get("path"), "path");
+  f.byte_offset = count_or(o, "byteOffset", 0);
   return f;
 }
 
@@ -79,16 +95,60 @@ void add_files(Source& source, const Napi::Object& files, const Tape& tape) {
   }
 }
 
+uint64_t tensor_elements(const FileFeed& f) {
+  uint64_t n = f.samples;
+  for (const uint64_t d : {f.shape.channels, f.shape.height, f.shape.width})
+    if (__builtin_mul_overflow(n, d, &n)) return 0;
+  return n;
+}
+
+FileFeed parse_slots_of(const Napi::Object& o, const std::string& name) {
+  FileFeed f = parse_tensor(o);
+  const Napi::Value data = o.Get("data");
+  constexpr std::pair<FileType, napi_typedarray_type> TYPES[] = {{FileType::u8, napi_uint8_array}, {FileType::i32, napi_int32_array},
+                                                                 {FileType::f32, napi_float32_array}, {FileType::f64, napi_float64_array}};
+  const auto is_type = [&](const auto& t) { return t.first == f.type && data.IsTypedArray() && data.As<Napi::TypedArray>().TypedArrayType() == t.second; };
+  if (std::none_of(std::begin(TYPES), std::end(TYPES), is_type)) fail(o.Env(), text("'", name, "' must be an array of its dtype: u8, i32, f32 or f64"));
+  const auto array = data.As<Napi::TypedArray>();
+  if (array.ElementLength() == 0 || array.ElementLength() != tensor_elements(f)) fail(o.Env(), text("'", name, "' has ", array.ElementLength(), " elements, not those of its shape"));
+  void* bytes = nullptr;
+  if (napi_get_typedarray_info(o.Env(), array, nullptr, nullptr, &bytes, nullptr, nullptr) != napi_ok || !bytes) fail(o.Env(), text("'", name, "' has no bytes"));
+  f.memory = static_cast<const std::byte*>(bytes);
+  return f;
+}
+
+void add_slots(HeldSource& s, const Napi::Object& o, const Tape& tape, uint64_t first_step) {
+  const Napi::Object arrays = as_object(o.Get("arrays"), "source.arrays");
+  for (uint32_t i = 0; i < tape.bindings.size(); i++) {
+    if (!tape.bindings[i].fed()) continue;
+    const std::string name(tape.name(tape.bindings[i]));
+    if (!arrays.Has(name)) fail(o.Env(), text("'", name, "' is fed from outside, but no array is given for it"));
+    const Napi::Object one = as_object(arrays.Get(name), name.c_str());
+    require(o.Env(), s.source->set_file(i, parse_slots_of(one, name)));
+    s.held.push_back(Napi::Persistent(one.Get("data").As<Napi::Object>()));
+  }
+  require(o.Env(), s.source->set_slots(count_or(o, "slots", 0), first_step));
+}
+
+void add_order(Source& source, const Napi::Value& value, uint64_t first_step, uint64_t steps) {
+  if (value.IsUndefined()) return;
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint32_array) fail(value.Env(), "source.order must be a Uint32Array");
+  const auto order = value.As<Napi::Uint32Array>();
+  require(value.Env(), source.set_order({order.Data(), order.Data() + order.ElementLength()}, first_step, steps));
+}
+
 }  // namespace
 
-std::unique_ptr<Source> parse_source(const Napi::Value& value, const Tape& tape) {
+HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps) {
   const Napi::Object o = as_object(value, "source");
   const std::string kind = as_string(o.Get("kind"), "source.kind");
-  auto source = std::make_unique<Source>(tape);
-  if (kind == "synthetic") add_synthetic(*source, o, tape);
-  else if (kind == "files") add_files(*source, as_object(o.Get("files"), "source.files"), tape);
-  else fail(value.Env(), text("source.kind '", kind, "': synthetic or files"));
-  return source;
+  HeldSource s{std::make_unique<Source>(tape), {}};
+  if (kind == "synthetic") add_synthetic(*s.source, o, tape);
+  else if (kind == "files") add_files(*s.source, as_object(o.Get("files"), "source.files"), tape);
+  else if (kind == "slots") add_slots(s, o, tape, first_step);
+  else fail(value.Env(), text("source.kind '", kind, "': synthetic, files or slots"));
+  add_order(*s.source, o.Get("order"), first_step, steps);
+  return s;
 }
 
 }  // namespace spillway::addon

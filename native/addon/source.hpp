@@ -3,12 +3,20 @@
 #include <napi.h>
 
 #include <memory>
+#include <vector>
 
 #include "runtime/source.hpp"
 
 namespace spillway::addon {
 
-/// {kind: 'synthetic', seed, samples, classes} or {kind: 'files', files: {binding name: file, or files that follow each other}}.
-std::unique_ptr<Source> parse_source(const Napi::Value& value, const Tape& tape);
+/// A source and the arrays of JavaScript that it reads.
+struct HeldSource {
+  std::unique_ptr<Source> source;
+  std::vector<Napi::ObjectReference> held;
+};
+
+/// {kind: 'synthetic', seed, samples, classes}, {kind: 'files', files: {binding name: file, or files that follow each other}, order} or
+/// {kind: 'slots', slots, arrays: {binding name: {data, dtype, shape, layout, scale, shift}}}.
+HeldSource parse_source(const Napi::Value& value, const Tape& tape, uint64_t first_step, uint64_t steps);
 
 }  // namespace spillway::addon

@@ -73,6 +73,7 @@ Result<std::unique_ptr<Copies>> Copies::open(const Tape& tape, OpenDevice& devic
     if (!is_copy(instr)) continue;
     c->event_of_[i] = instr.b;
     c->by_thread_[instr.b] = !c->reached(tape.transfers[instr.a]);
+    c->fed_[instr.b] = tape.transfers[instr.a].from_source();
     threads |= c->by_thread_[instr.b];
   }
   static const Tape NOTHING_FED;

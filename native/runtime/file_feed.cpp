@@ -1,5 +1,5 @@
-// Samples from a file: planes of a sample (N, C, H, W) or its pixels (N, H, W, C) are read piece by piece and spread over
-// the channels of the value, which is stored H, W, C. Invariant: the file is read by pread only, so one that shrinks in the
+// Samples from a file or from memory: planes of a sample (N, C, H, W) or its pixels (N, H, W, C) are read piece by piece and spread
+// over the channels of the value, which is stored H, W, C. Invariant: a file is read by pread only, so one that shrinks in the
 // meantime is an error, never a signal.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -44,16 +44,26 @@ Raw raw_at(const std::byte* raw, uint64_t i) {
   return r;
 }
 
-/// Gives the first label that is neither a class nor ignored, or `count`. All are looked at while they are written: a loop of its own
-/// finds the first, so that this one stays one for vectors.
+/// Elements that lie `step` apart, and where their values go, `stride` apart.
+template <class T>
+struct Run {
+  const std::byte* raw;
+  uint64_t step, count;
+  T* into;
+  uint64_t stride;
+};
+
+/// Gives the first label that is neither a class nor ignored, or how many there are. All are looked at while they are written: a loop
+/// of its own finds the first, so that this one stays one for vectors.
 template <class Raw, class T>
-uint64_t convert(const std::byte* raw, uint64_t count, const FileFeed& f, T* into, uint64_t stride) {
-  const double scale = f.scale, shift = f.shift;
+uint64_t convert(const Run<T>& run, const FileFeed& f, uint64_t channel) {
+  const auto [raw, step, count, into, stride] = run;
+  const double scale = f.scale[channel % f.scale.size()], shift = f.shift[channel % f.shift.size()];
   const uint32_t classes = f.classes, ignored = uint32_t(f.ignored.value_or(0));  // 0 is a class
   const auto is_odd = [=](uint32_t label) { return uint32_t(label >= classes) & uint32_t(label != ignored); };
   uint32_t odd = 0;
   for (uint64_t i = 0; i < count; i++) {
-    const double v = to_double(raw_at<Raw>(raw, i)) * scale + shift;
+    const double v = to_double(raw_at<Raw>(raw, i * step)) * scale + shift;
     if constexpr (std::is_same_v<T, int32_t>) {
       const int32_t label = to_label(v);
       into[i * stride] = label;
@@ -64,6 +74,17 @@ uint64_t convert(const std::byte* raw, uint64_t count, const FileFeed& f, T* int
   uint64_t first = 0;
   while (is_odd(uint32_t(into[first * stride])) == 0) first++;
   return first;
+}
+
+/// Elements that follow each other, of one channel, or of all of them in turn from `channel` on: these one channel after the other.
+template <class Raw, class T>
+uint64_t convert_all(const Run<T>& run, const FileFeed& f, uint64_t channel, bool in_turn) {
+  const uint64_t channels = f.shape.channels;
+  if (!in_turn || channels == 1 || (f.scale.size() == 1 && f.shift.size() == 1)) return convert<Raw>(run, f, channel);
+  for (uint64_t k = 0; k < channels && k < run.count; k++)
+    convert<Raw>(Run<T>{run.raw + k * sizeof(Raw), channels, (run.count - k + channels - 1) / channels, run.into + k * run.stride, channels * run.stride}, f,
+                 (channel + k) % channels);
+  return run.count;  // labels have one channel
 }
 
 template <class F>
@@ -105,10 +126,10 @@ class FileReader final : public Feed {
  private:
   template <class T>
   Status read(uint64_t sample, uint64_t first, uint64_t count, T* into);
-  /// Elements [at, at + count) of the file's tensor, `stride` elements apart in the value; labels among them must be classes.
+  /// Elements [at, at + count) of the tensor, `stride` elements apart in the value; labels among them must be classes.
   template <class T>
   Status read_run(uint64_t at, uint64_t count, T* into, uint64_t stride);
-  Status fetch(uint64_t offset, uint64_t bytes);
+  Result<const std::byte*> fetch(uint64_t offset, uint64_t bytes);
   Status no_class(uint64_t at, const std::string& label) const;
 
   FileFeed options_;
@@ -137,16 +158,20 @@ Status FileReader::read_run(uint64_t at, uint64_t count, T* into, uint64_t strid
   const uint64_t element = ELEMENT_BYTES[uint32_t(options_.type)];
   for (uint64_t done = 0; done < count;) {
     const uint64_t n = std::min(count - done, STAGING_BYTES / element);
-    if (Status s = fetch(options_.byte_offset + (at + done) * element, n * element); !s.ok()) return s;
-    const std::byte* const raw = staging_->data();
-    const uint64_t legal = on_type(options_.type, [&](auto type) { return convert<decltype(type)>(raw, n, options_, into + done * stride, stride); });
+    const Result<const std::byte*> fetched = fetch(options_.byte_offset + (at + done) * element, n * element);
+    if (!fetched.ok()) return fetched.status();
+    const std::byte* const raw = fetched.value();
+    const Run<T> run{raw, 1, n, into + done * stride, stride};
+    const uint64_t channel = planar_ ? at / pixels_ % options_.shape.channels : (at + done) % options_.shape.channels;
+    const uint64_t legal = on_type(options_.type, [&](auto type) { return convert_all<decltype(type)>(run, options_, channel, !planar_); });
     if (legal < n) return no_class(at + done + legal, on_type(options_.type, [&](auto type) { return written(raw_at<decltype(type)>(raw, legal)); }));
     done += n;
   }
   return {};
 }
 
-Status FileReader::fetch(uint64_t offset, uint64_t bytes) {
+Result<const std::byte*> FileReader::fetch(uint64_t offset, uint64_t bytes) {
+  if (options_.memory) return options_.memory + offset;
   for (uint64_t done = 0; done < bytes;) {
     const ssize_t n = ::pread(file_.fd(), staging_->data() + done, bytes - done, off_t(offset + done));
     if (n < 0 && errno == EINTR) continue;
@@ -154,7 +179,7 @@ Status FileReader::fetch(uint64_t offset, uint64_t bytes) {
     if (n == 0) return at_fault(options_.path, failed(Code::io, "it ends at byte ", offset + done, ", before its data do"));
     done += uint64_t(n);
   }
-  return {};
+  return static_cast<const std::byte*>(staging_->data());
 }
 
 /// Labels have one channel, so all layouts are one.
@@ -206,6 +231,9 @@ class Files final : public Feed {
 Result<std::unique_ptr<Feed>> open_file(const FileFeed& options, const Staging& staging) {
   const uint64_t bytes = tensor_bytes(options);
   if (bytes == 0) return at_fault(options.path, refuse("an empty or absurdly large tensor"));
+  for (const size_t n : {options.scale.size(), options.shift.size()})
+    if (n != 1 && n != options.shape.channels) return at_fault(options.path, refuse(n, " numbers to scale or shift ", options.shape.channels, " channels"));
+  if (options.memory) return std::unique_ptr<Feed>(std::make_unique<FileReader>(options, File{}, staging));
   File file(::open(options.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return at_fault(options.path, failed(Code::io, "it cannot be opened: ", system_error()));
   struct stat s {};

@@ -128,7 +128,9 @@ Status Interpreter::wait(uint32_t index, const InstrRecord& instr, StepMetrics& 
   Status s = stamped_ ? device_.stamp(Lane::compute, stamp_of(index, false)) : Status{};
   const Clock::time_point start = Clock::now();
   if (s.ok()) s = copies_.wait(instr.a);
-  if (!device_.asynchronous()) (Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += seconds_since(start);
+  const double waited = device_.asynchronous() ? 0 : seconds_since(start);
+  (Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += waited;
+  if (copies_.fed(instr.a)) metrics.stall_feed_seconds += waited;
   if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
   return s;
 }
@@ -244,7 +246,7 @@ Status Interpreter::end_step(StepMetrics& metrics) {
 Status Interpreter::run_step(const RunOptions& options, bool last, StepMetrics& metrics) {
   step_start_ = Clock::now();
   if (Status s = copies_.feeder().ready(step_.step); !s.ok()) return s;
-  metrics.stall_data_seconds = seconds_since(step_start_);
+  metrics.stall_data_seconds = metrics.stall_feed_seconds = seconds_since(step_start_);
   timeline_.spans.clear();
   timeline_.memory.clear();
   if (record_) timeline_.memory.push_back({0, pages_.held()});
@@ -302,6 +304,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
     run.steps.push_back(metrics);
     if (options.progress) options.progress({Progress::Phase::step, step_.step, 0, 0, metrics.loss, metrics.seconds});
   }
+  if (options.source) options.source->interrupt();
   copies_.feeder().end();
   search_.reset();
   if (!run.status.ok()) {

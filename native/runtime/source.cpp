@@ -1,4 +1,4 @@
-// Cuts a range of a fed value into ranges of samples; synthetic values by counter.
+// Cuts a range of a fed value into ranges of samples, in their order; synthetic values by counter.
 #include "runtime/source.hpp"
 
 #include <algorithm>
@@ -79,6 +79,56 @@ Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {
   return {};
 }
 
+Status Source::set_order(std::vector<uint32_t> order, uint64_t first_step, uint64_t steps) {
+  for (const Fed& f : fed_) {
+    if (!f.feed) continue;
+    if (order.size() / f.batch != steps || order.size() % f.batch != 0) return refuse("an order of ", order.size(), " samples is not one of ", steps, " steps of ", f.batch);
+    for (const uint32_t n : order)
+      if (n >= f.feed->samples() && slots_ == 0) return refuse("an order names sample ", n, " of ", f.feed->samples());
+  }
+  order_ = std::move(order);
+  first_step_ = first_step;
+  return {};
+}
+
+Status Source::set_slots(uint64_t slots, uint64_t first_step) {
+  for (size_t i = 0; i < fed_.size(); i++)
+    if (fed_[i].feed && (slots == 0 || fed_[i].feed->samples() != slots * fed_[i].batch))
+      return refuse("'", tape_.name(tape_.bindings[i]), "' has room for ", fed_[i].feed->samples(), " samples, not for ", slots, " steps of ", fed_[i].batch);
+  slots_ = slots;
+  put_ = first_step - 1;
+  return {};
+}
+
+void Source::put(uint64_t step) {
+  {
+    const std::lock_guard lock(mutex_);
+    put_ = std::max(put_, step);
+  }
+  changed_.notify_all();
+}
+
+void Source::interrupt() {
+  {
+    const std::lock_guard lock(mutex_);
+    interrupted_ = true;
+  }
+  changed_.notify_all();
+}
+
+Status Source::is_there(uint64_t step) {
+  if (slots_ == 0) return {};
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return put_ >= step || interrupted_; });
+  return put_ >= step ? Status{} : failed(Code::cancelled, "the source was interrupted");
+}
+
+uint64_t Source::sample_of(const Fed& fed, uint64_t step, uint64_t b) const {
+  if (slots_ > 0) return step % slots_ * fed.batch + b;
+  if (!order_.empty()) return order_[(step - first_step_) * fed.batch + b];
+  return ((step - 1) * fed.batch + b) % fed.feed->samples();
+}
+
 Status Source::check() const {
   for (size_t i = 0; i < fed_.size(); i++)
     if (tape_.bindings[i].fed() && !fed_[i].feed) return refuse("'", tape_.name(tape_.bindings[i]), "' is fed from outside, but has no data");
@@ -89,7 +139,7 @@ template <class T>
 Status Source::give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into) {
   const uint64_t size = fed.shape.channels * fed.shape.height * fed.shape.width;
   while (count > 0) {
-    const uint64_t sample = ((step - 1) * fed.batch + first / size) % fed.feed->samples();
+    const uint64_t sample = sample_of(fed, step, first / size);
     const uint64_t n = std::min(count, size - first % size);
     if (Status s = fed.feed->give(sample, first % size, n, into); !s.ok()) return s;
     first += n;
@@ -109,12 +159,19 @@ Status Source::give_rounded(Fed& fed, uint64_t step, uint64_t first, std::span<B
 }
 
 bool Source::same(uint64_t step, uint64_t other) const {
+  if (slots_ > 0) return step == other;
+  if (!order_.empty())
+    return std::all_of(fed_.begin(), fed_.end(), [&](const Fed& f) {
+      const auto row = [&](uint64_t s) { return order_.begin() + ptrdiff_t((s - first_step_) * f.batch); };
+      return !f.feed || std::equal(row(step), row(step) + ptrdiff_t(f.batch), row(other));
+    });
   return std::all_of(fed_.begin(), fed_.end(), [&](const Fed& f) { return !f.feed || (std::max(step, other) - std::min(step, other)) * f.batch % f.feed->samples() == 0; });
 }
 
 Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<std::byte> into) {
   Fed& fed = fed_[binding];
   if (!fed.feed) return refuse("'", tape_.name(tape_.bindings[binding]), "' has no data");
+  if (Status s = is_there(step); !s.ok()) return s;
   const uint64_t element = dtype_bytes(fed.dtype), first = offset / element, count = into.size() / element;
   switch (fed.dtype) {
     case DType::f32: return give(fed, step, first, count, reinterpret_cast<float*>(into.data()));

@@ -1,9 +1,11 @@
-// Where the bytes of fed values (images, targets) come from: made up, or read from files.
+// Where the bytes of fed values (images, targets) come from: made up, read from files, or put in memory step by step by the caller.
 // In: a binding, a step, a range of bytes of the value as it is stored (B, H, W, C). Out: those bytes.
-// Invariant: sample b of step s (from 1) is number ((s-1)*B + b) mod samples, so a run that resumes sees the same data;
-// any range can be asked for alone; nothing is allocated after opening; one thread asks at a time.
+// Invariant: sample b of step s (from 1) is number ((s-1)*B + b) mod samples, or as an order says, so a run that resumes sees the
+// same data; any range can be asked for alone; nothing is allocated after opening; one thread asks at a time.
 #pragma once
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -36,16 +38,17 @@ struct SyntheticFeed {
 enum class FileType : uint32_t { f32, f64, f16, u8, i32, i64 };
 enum class FileLayout : uint32_t { nchw, nhwc };
 
-/// A tensor inside a file: .npy and safetensors headers are read by the caller.
+/// A tensor inside a file: .npy and safetensors headers are read by the caller. Or one in memory, which outlives the feed.
 struct FileFeed {
   std::string path;
+  const std::byte* memory = nullptr;
   uint64_t byte_offset = 0;
   FileType type = FileType::f32;
   FileLayout layout = FileLayout::nchw;
   uint64_t samples = 1;
   SampleShape shape{1, 1, 1};
-  /// value = raw * scale + shift
-  double scale = 1, shift = 0;
+  /// value = raw * scale + shift, by channel, or one of all channels.
+  std::vector<double> scale = {1}, shift = {0};
   /// Of labels: legal are 0 to classes - 1 and what is ignored; classes 0: not known, so all are.
   uint32_t classes = 0;
   std::optional<int32_t> ignored = {};
@@ -64,6 +67,14 @@ class Source {
   Status set_files(uint32_t binding, std::span<const FileFeed> files);
   Status set_file(uint32_t binding, const FileFeed& file) { return set_files(binding, {&file, 1}); }
   void set_synthetic(uint32_t binding, const SyntheticFeed& options);
+  /// Instead of in turn: sample b of step s is order[(s - first_step) * B + b]. All fed values have as many samples a step.
+  Status set_order(std::vector<uint32_t> order, uint64_t first_step, uint64_t steps);
+  /// The feeds hold the batches of so many steps, that of step s in place s mod slots; whoever reads a step waits until it is put there.
+  Status set_slots(uint64_t slots, uint64_t first_step);
+  /// All steps to this one are in their places. Any thread may call it.
+  void put(uint64_t step);
+  /// Lets who waits return, cancelled. Any thread may call it.
+  void interrupt();
   /// Says which fed binding has no data.
   Status check() const;
 
@@ -78,6 +89,8 @@ class Source {
     SampleShape shape;
     std::unique_ptr<Feed> feed;
   };
+  Status is_there(uint64_t step);
+  uint64_t sample_of(const Fed& fed, uint64_t step, uint64_t b) const;
   template <class T>
   Status give(Fed& fed, uint64_t step, uint64_t first, uint64_t count, T* into);
   Status give_rounded(Fed& fed, uint64_t step, uint64_t first, std::span<Bf16> into);
@@ -85,6 +98,12 @@ class Source {
   const Tape& tape_;
   std::vector<Fed> fed_;  // by binding; those that are not fed have no feed
   std::vector<float> wide_ = std::vector<float>(8192);  // what becomes bf16
+  std::vector<uint32_t> order_;
+  uint64_t first_step_ = 1, slots_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t put_ = 0;  // the last step that is in its place
+  bool interrupted_ = false;
 };
 
 }  // namespace spillway

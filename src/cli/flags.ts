@@ -89,6 +89,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--plan <file>', 'a plan that was saved, instead of staging')
       .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
       .option('--data <path>', 'input/target pairs: a folder or a .safetensors file (default: synthetic)')
+      .option('--shuffle', 'take the data in another order in each epoch, by seed')
       .option('--samples <n>', 'distinct synthetic samples (default: one batch)', countOption('--samples'))
       .option('--seed <n>', 'seed of weights, data and dropout (default 0)', countOption('--seed', 0))
       .option(

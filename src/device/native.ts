@@ -108,14 +108,21 @@ export interface NativeFile {
   readonly dtype: 'f32' | 'f64' | 'f16' | 'u8' | 'i32' | 'i64'
   readonly shape: readonly number[]
   readonly layout?: 'NCHW' | 'NHWC'
-  readonly scale?: number
-  readonly shift?: number
+  /** One number, or one for each channel. */
+  readonly scale?: number | readonly number[]
+  readonly shift?: number | readonly number[]
   /** Of class labels: any other than 0 to classes - 1 and what is ignored ends the run. */
   readonly classes?: number
   readonly ignored?: number
 }
 
-/** Sample b of step s (from 1) is number ((s-1)*B + b) mod samples, whatever the plan. */
+/** The batches of so many steps of one fed value, those of step s in place s mod slots. Its bytes may be shared with workers. */
+export interface NativeSlots extends Pick<NativeFile, 'shape' | 'layout' | 'scale' | 'shift'> {
+  readonly data: Uint8Array | Int32Array | Float32Array | Float64Array
+  readonly dtype: 'u8' | 'i32' | 'f32' | 'f64'
+}
+
+/** Sample b of step s (from 1) is number ((s-1)*B + b) mod samples, or what the order of the run's samples says, whatever the plan. */
 export type NativeSource =
   | {
       readonly kind: 'synthetic'
@@ -123,7 +130,13 @@ export type NativeSource =
       readonly samples: number
       readonly classes?: number
     }
-  | { readonly kind: 'files'; readonly files: Readonly<Record<string, NativeFile | readonly NativeFile[]>> }
+  | {
+      readonly kind: 'files'
+      readonly files: Readonly<Record<string, NativeFile | readonly NativeFile[]>>
+      /** Of each step of the run, its samples. */
+      readonly order?: Uint32Array
+    }
+  | { readonly kind: 'slots'; readonly slots: number; readonly arrays: Readonly<Record<string, NativeSlots>> }
 
 // ---------------------------------------------------------------- sessions
 
@@ -185,6 +198,8 @@ export interface StepMetrics {
   /** Waits for swaps out (room in memory) and for swaps in (data to arrive). */
   readonly stallMemorySeconds: number
   readonly stallDataSeconds: number
+  /** Of the latter, waits for the data source. */
+  readonly stallFeedSeconds: number
   readonly kernelSeconds: number
   readonly recomputeSeconds: number
   /** To and from the lower tier; and what the data source gave. */
@@ -255,6 +270,8 @@ export interface NativeSession {
   write(name: string, bytes: Uint8Array): void
   /** Rejects when a step fails. An exception in `progress` ends the run and comes out as its rejection. */
   run(request: RunRequest, progress?: (p: NativeProgress) => void): Promise<Metrics>
+  /** The slots of a run's steps to this one are filled. */
+  put(step: number): void
   /** After the step at hand, or (default) at once. */
   cancel(when?: 'step' | 'now'): void
   dispose(): void

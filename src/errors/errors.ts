@@ -43,6 +43,7 @@ export interface NotFinitePlace {
 /**
  * Usage               the call is wrong: a flag, a size, a name; `legal` are the nearest right ones
  * FileMissing         a file that the call names is not there             FileRefused  it is there and is not what it must be
+ * DataRefused         what a source of data gives is not what the model is fed
  * TypesRefused        a model file does not type-check
  * WeightsMismatch     tensors that are missing, extra, or of another shape
  * CheckpointMismatch  the run in the directory is not the one asked for   FolderLocked  another process writes there
@@ -62,6 +63,7 @@ export type SourceError =
       /** It was refused before anything was planned. */
       readonly beforehand?: true
     }
+  | { readonly tag: 'DataRefused'; readonly data: string; readonly reason: string }
   | { readonly tag: 'TypesRefused'; readonly file: string; readonly typescript: string; readonly faults: readonly TypeFault[] }
   | { readonly tag: 'WeightsMismatch'; readonly file: string; readonly problems: readonly string[] }
   | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
@@ -85,6 +87,7 @@ const SOURCE_TAGS: Readonly<Record<SourceError['tag'], true>> = {
   Usage: true,
   FileMissing: true,
   FileRefused: true,
+  DataRefused: true,
   TypesRefused: true,
   WeightsMismatch: true,
   CheckpointMismatch: true,
@@ -113,6 +116,8 @@ const renderSource = (e: SourceError): string => {
       return `${e.kind} file ${e.file}: no such file`
     case 'FileRefused':
       return `${e.kind} file ${e.file} is refused: ${e.reason}`
+    case 'DataRefused':
+      return `${e.data} is refused: ${e.reason}`
     case 'TypesRefused':
       return [`TypeScript ${e.typescript} refuses model file ${e.file}:`, ...e.faults.map(faultText)].join('\n')
     case 'WeightsMismatch':
@@ -161,6 +166,7 @@ export const exitCode = (e: SpillwayError): number => {
       return 128 + constants.signals[e.signal ?? 'SIGINT']
     case 'FileRefused':
       return e.beforehand ? 2 : 1
+    case 'DataRefused':
     case 'DeviceFailed':
     case 'PlanFormat':
     case 'GraphFormat':

@@ -26,7 +26,7 @@ const piecesOf = (bytes: number, whole: boolean): readonly (readonly [from: numb
 const hashed = (hash: Hash, f: FileTensor, whole: boolean): Either<SpillwayError, void> =>
   withFile('data', f.path, (fd) => {
     const bytes = bytesOf(f)
-    hash.update(`${f.type} ${f.samples} ${f.shape.join(',')} ${bytes}\n`)
+    hash.update(`${f.type} ${f.samples} ${f.shape.join(',')} ${bytes}${f.layout === 'NCHW' ? '' : f.layout}\n`)
     for (const [from, n] of piecesOf(bytes, whole)) {
       const piece = readRange(fd, f.offset + from, n)
       if (!piece) return E.left('it ends before its last sample')

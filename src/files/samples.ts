@@ -124,18 +124,15 @@ const listSamples = (path: string, names: readonly string[]): Either<SpillwayErr
 
 // ---------------------------------------------------------------- against the model
 
-/** Samples of [C,H,W] that follow each other in one file, in C order. */
+export type Layout = 'NCHW' | 'NHWC'
+/** Samples of [C,H,W] that follow each other in one file, in C order, or with the channels last. */
 export interface FileTensor extends Pick<StoredArray, 'path' | 'offset' | 'type'> {
   readonly samples: number
   readonly shape: readonly [c: number, h: number, w: number]
+  readonly layout: Layout
 }
 /** For each fed value, by its name. */
 export type DataFiles = ReadonlyMap<string, readonly FileTensor[]>
-/** Where the bytes of fed values come from. */
-export type DataSource =
-  | { readonly kind: 'synthetic'; readonly samples: number }
-  | { readonly kind: 'files'; readonly files: DataFiles }
-
 export const sampleCount = (files: readonly FileTensor[]): number => files.reduce((n, f) => n + f.samples, 0)
 
 /** How many samples of [C,H,W] an array holds; class labels may leave out dimensions of 1. */
@@ -145,9 +142,10 @@ export const samplesOf = (shape: readonly number[], sample: readonly number[], l
   return forms.some((f) => sameShape(shape.slice(1), f)) ? shape[0] : undefined
 }
 
-const fitted = (array: StoredArray, value: Value, name: string): Either<SpillwayError, FileTensor> => {
+const fitted = (array: StoredArray, value: Value, name: string, layout: Layout): Either<SpillwayError, FileTensor> => {
   const labels = value.dtype === 'i32'
-  const sample = value.shape.slice(1)
+  const [c, h, w] = value.shape.slice(1) as [number, number, number]
+  const sample = layout === 'NCHW' ? [c, h, w] : [h, w, c]
   const samples = samplesOf(array.shape, sample, labels)
   if (samples === undefined || samples === 0)
     return refused(
@@ -157,8 +155,7 @@ const fitted = (array: StoredArray, value: Value, name: string): Either<Spillway
     )
   if (labels && array.type.startsWith('f'))
     return refused(array.path, `${array.what} holds ${array.type}: class labels are u8, i32 or i64`)
-  const [c, h, w] = sample as [number, number, number]
-  return E.right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w] })
+  return E.right({ path: resolve(array.path), offset: array.offset, type: array.type, samples, shape: [c, h, w], layout })
 }
 
 /** What the training graph is fed: inputs, then targets. */
@@ -169,14 +166,19 @@ export const fedValues = (graph: Graph): readonly Value[] => {
 }
 
 /** What files call a fed value: 'input' and 'target' where there is one of each, else by its name. */
-const fileNames = (fed: readonly Value[]): readonly string[] =>
+export const fileNames = (fed: readonly Value[]): readonly string[] =>
   fed.map((v) => (fed.filter((o) => o.role === 'input').length === 1 && fed.length === 2 ? v.role : v.name))
 
 /** What one file, or one sample's files, hold of each fed value: as many samples of one as of the other. */
-const alike = (stored: Stored, fed: readonly Value[], names: readonly string[]): Either<SpillwayError, readonly FileTensor[]> =>
+const alike = (
+  stored: Stored,
+  fed: readonly Value[],
+  names: readonly string[],
+  layout: Layout,
+): Either<SpillwayError, readonly FileTensor[]> =>
   pipe(
     stored,
-    E.traverseReadonlyArrayWithIndex((i, array) => fitted(array, fed[i]!, names[i]!)),
+    E.traverseReadonlyArrayWithIndex((i, array) => fitted(array, fed[i]!, names[i]!, layout)),
     E.tap((tensors) => {
       const odd = tensors.findIndex((t) => t.samples !== tensors[0]!.samples)
       return odd < 0
@@ -185,7 +187,7 @@ const alike = (stored: Stored, fed: readonly Value[], names: readonly string[]):
     }),
   )
 
-export const openData = (path: string, graph: Graph): Either<SpillwayError, DataFiles> => {
+export const openData = (path: string, graph: Graph, layout: Layout = 'NCHW'): Either<SpillwayError, DataFiles> => {
   const fed = fedValues(graph)
   const names = fileNames(fed)
   return pipe(
@@ -194,7 +196,7 @@ export const openData = (path: string, graph: Graph): Either<SpillwayError, Data
       E.traverseArray((open) =>
         pipe(
           open(),
-          E.flatMap((stored) => alike(stored, fed, names)),
+          E.flatMap((stored) => alike(stored, fed, names, layout)),
         ),
       ),
     ),

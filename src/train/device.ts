@@ -7,8 +7,14 @@ import { pipe } from 'fp-ts/function'
 import type { DeviceName } from '../../staging/devices'
 import { isPersistent } from '../../staging/graph/graph'
 import { toTape } from '../../staging/plan/tape'
-import { type DataSource, fedValues, type FileTensor } from '../files/samples'
+import type { Numbers } from '../data/data'
+import type { Feed, NativeFeed } from '../data/feed'
+import { type DataSource, fedOf, scaledBy } from '../data/open'
+import { orderOfSteps } from '../data/order'
+import type { FedValue } from '../data/places'
+import type { FileTensor } from '../files/samples'
 import type { NotFinitePlace, SpillwayError } from '../errors/errors'
+import { SpillwayException } from '../errors/errors'
 import { deviceFailed, onDevice } from '../errors/exceptions'
 import type { Tier } from '../machine/tier'
 import { collectGarbage } from '../machine/memory'
@@ -20,6 +26,7 @@ import {
   type NativeProgress,
   type NativeSession,
   type NativeSource,
+  type RunRequest,
   tryLoadNative,
 } from '../device/native'
 import type { Staged } from '../stage/stage'
@@ -50,6 +57,8 @@ export interface StepsToRun {
   readonly steps: number
   readonly seed: number
   readonly data: DataSource
+  /** The last step of the whole training: no batch is made for a later one. */
+  readonly last: number
   /** Whether an early end is one after a whole step, as it was asked for, and no failure. */
   readonly finishing?: () => boolean
   readonly onProgress: (p: DeviceProgress) => void
@@ -60,6 +69,10 @@ export interface StepsTaken {
   readonly losses: readonly number[]
   readonly recomputeSeconds: number
   readonly stallSeconds: { readonly memory: number; readonly data: number }
+  /** Of waiting for data, what the source of the data was waited for. */
+  readonly feedSeconds: number
+  /** Host memory of batches that TypeScript makes ahead. */
+  readonly feedBytes: number
   readonly bytesOut: number
   readonly bytesIn: number
   readonly diskBytes: number
@@ -92,38 +105,31 @@ export interface DeviceSession extends StateStore {
 
 // ---------------------------------------------------------------- what the addon is told
 
-type Legal = Pick<NativeFile, 'classes' | 'ignored'>
+const nativeFile =
+  (value: FedValue, numbers: Numbers) =>
+  (f: FileTensor): NativeFile => ({
+    path: f.path,
+    byteOffset: f.offset,
+    dtype: f.type,
+    shape: [f.samples, ...(f.layout === 'NCHW' ? f.shape : [f.shape[1], f.shape[2], f.shape[0]])],
+    layout: f.layout,
+    ...value.labels,
+    ...(value.isInput ? scaledBy(numbers, f.type === 'u8') : {}),
+  })
 
-const nativeFile = (f: FileTensor, legal: Legal | undefined): NativeFile => ({
-  path: f.path,
-  byteOffset: f.offset,
-  dtype: f.type,
-  shape: [f.samples, ...f.shape],
-  layout: 'NCHW',
-  ...legal,
-})
+type Steps = Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'>
 
-/** Labels are the channels of what the loss compares them with: the fewest, where several losses do, and what all of these ignore. */
-const labelsOf = ({ plan: { graph } }: Staged): ReadonlyMap<string, Legal & { readonly classes: number }> =>
-  new Map(
-    fedValues(graph)
-      .filter((v) => v.dtype === 'i32')
-      .map(({ id, name }) => {
-        const readers = graph.ops.filter((o) => o.ins[1] === id)
-        const classes = Math.min(...readers.map((o) => graph.values[o.ins[0]!]!.shape[1]!))
-        const [ignored, ...others] = new Set(readers.map((o) => o.attrs.ignoreIndex))
-        return [name, ignored === undefined || others.length > 0 ? { classes } : { classes, ignored }]
-      }),
-  )
-
-const nativeSource = (staged: Staged, data: DataSource, seed: number): NativeSource => {
-  const labels = labelsOf(staged)
+/** What the addon reads itself; batches of a feed are put before it. */
+const nativeSource = ({ plan: { graph } }: Staged, { data, ...s }: Steps): Exclude<NativeSource, { readonly kind: 'slots' }> => {
+  const values = fedOf(graph)
+  if (data.kind === 'fed') throw new Error('a feed is no source of its own')
   if (data.kind === 'synthetic') {
-    const classes = Math.min(...(labels.size ? [...labels.values()].map((l) => l.classes) : [1]))
-    return { kind: 'synthetic', seed, samples: data.samples, classes }
+    const classes = Math.min(...values.flatMap((v) => v.labels?.classes ?? []), Number.POSITIVE_INFINITY)
+    return { kind: 'synthetic', seed: s.seed, samples: data.samples, classes: Number.isFinite(classes) ? classes : 1 }
   }
-  const files = [...data.files].map(([name, list]) => [name, list.map((f) => nativeFile(f, labels.get(name)))] as const)
-  return { kind: 'files', files: Object.fromEntries(files) }
+  const files = values.map((v) => [v.name, data.files.get(v.name)!.map(nativeFile(v, data.numbers))] as const)
+  const order = data.order && orderOfSteps(data.order, s.firstStep, s.steps, values[0]!.batch)
+  return { kind: 'files', files: Object.fromEntries(files), ...(order ? { order } : {}) }
 }
 
 // ---------------------------------------------------------------- what it answers
@@ -133,13 +139,15 @@ const progressOf = (p: NativeProgress): DeviceProgress =>
     ? { kind: 'step', step: p.step, loss: p.loss, seconds: p.seconds }
     : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
 
-const metricsOf = (m: Metrics): RunMetrics => {
+const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
   const sum = (of: (s: Metrics['steps'][number]) => number): number => m.steps.reduce((n, s) => n + of(s), 0)
   return {
     losses: m.steps.map((s) => s.loss),
     seconds: m.steps.map((s) => s.seconds),
     recomputeSeconds: sum((s) => s.recomputeSeconds),
     stallSeconds: { memory: sum((s) => s.stallMemorySeconds), data: sum((s) => s.stallDataSeconds) },
+    feedSeconds: sum((s) => s.stallFeedSeconds),
+    feedBytes: feed?.bytes() ?? 0,
     bytesOut: sum((s) => s.bytesOut),
     bytesIn: sum((s) => s.bytesIn),
     diskBytes: m.diskBytes,
@@ -148,45 +156,106 @@ const metricsOf = (m: Metrics): RunMetrics => {
   }
 }
 
-const runOn = async (
-  session: NativeSession,
-  staged: Staged,
-  o: DeviceOptions,
-  s: StepsToRun,
-): Promise<Either<SpillwayError, RunMetrics>> => {
+/** The feed of a session, where its data are fed: it is opened by the first run, and goes on from one to the next. */
+interface Feeding {
+  feed?: Feed
+  /** Lets go of who waits for the first sample. */
+  leave?: () => void
+}
+interface Open {
+  readonly session: NativeSession
+  readonly staged: Staged
+  readonly options: DeviceOptions
+  readonly feeding: Feeding
+}
+
+/** What somebody else's code threw while steps ran: theirs, as it is. */
+interface Thrown {
+  error?: { readonly error: unknown }
+}
+
+/** Undefined when the run is cancelled before there is a sample. */
+const placesOf = async (
+  feed: Feed,
+  s: Steps & { readonly last: number },
+  feeding: Feeding,
+  thrown: Thrown,
+): Promise<NativeFeed | undefined> => {
+  const left = new Promise<undefined>((resolve) => (feeding.leave = () => resolve(undefined)))
+  try {
+    return await Promise.race([feed.places(s.firstStep, s.last), left])
+  } catch (error) {
+    thrown.error = { error }
+    throw error
+  }
+}
+
+/** Runs steps with batches that are put before them; a feed that fails ends the run. */
+const withFeed = async (
+  { session, staged, feeding }: Open,
+  s: Steps & { readonly last: number },
+  thrown: Thrown,
+  request: Omit<RunRequest, 'source'>,
+  progress: (p: NativeProgress) => void,
+): Promise<Metrics | undefined> => {
+  if (s.data.kind !== 'fed') return session.run({ ...request, source: nativeSource(staged, s) }, progress)
+  feeding.feed ??= s.data.open()
+  const { feed } = feeding
+  const fail = (error: unknown): void => {
+    thrown.error = { error }
+    session.cancel('now')
+  }
+  const source = await placesOf(feed, s, feeding, thrown)
+  if (!source) return undefined
+  const running = session.run({ ...request, source }, (p) => {
+    if (p.phase === 'step') feed.ended(p.step)
+    progress(p)
+  })
+  feed.begin({ put: (step) => session.put(step), fail })
+  const metrics = await running
+  if (thrown.error) throw thrown.error.error
+  return metrics
+}
+
+/** Refusals are values, everything else that users' code throws is thrown. */
+const thrownOr = (thrown: Thrown, e: unknown): SpillwayError => {
+  const theirs = thrown.error
+  if (theirs && !(theirs.error instanceof SpillwayException)) throw theirs.error
+  return deviceFailed(theirs ? theirs.error : e)
+}
+
+const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
+  const { staged, options } = open
   const { steps, firstStep, seed } = s
-  let thrown: { readonly error: unknown } | undefined
+  const thrown: Thrown = {}
   const passedOn = (p: NativeProgress): void => {
     try {
       s.onProgress(progressOf(p))
     } catch (error) {
-      thrown = { error }
+      thrown.error = { error }
       throw error
     }
   }
   try {
-    const metrics = await session.run({ steps, firstStep, seed, source: nativeSource(staged, s.data, seed) }, passedOn)
-    if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, o.threads)
+    const metrics = await withFeed(open, s, thrown, { steps, firstStep, seed }, passedOn)
+    if (!metrics) return left({ tag: 'Cancelled', stepsDone: firstStep - 1 })
+    if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, options.threads)
     return metrics.cancelled && !s.finishing?.()
       ? left({ tag: 'Cancelled', stepsDone: firstStep - 1 + metrics.steps.length })
-      : right(metricsOf(metrics))
+      : right(metricsOf(metrics, open.feeding.feed))
   } catch (e) {
-    // What a user's callback throws is theirs, as it is.
-    if (thrown) throw thrown.error
-    return left(deviceFailed(e))
+    return left(thrownOr(thrown, e))
   }
 }
 
-const searchOn = async (
-  session: NativeSession,
-  staged: Staged,
-  { data, ...steps }: StepsToSearch,
-): Promise<Either<SpillwayError, NotFinitePlace | undefined>> => {
+const searchOn = async (open: Open, s: StepsToSearch): Promise<Either<SpillwayError, NotFinitePlace | undefined>> => {
+  const { data, ...request } = s
+  const thrown: Thrown = {}
   try {
-    const { notFinite } = await session.run({ ...steps, source: nativeSource(staged, data, steps.seed) })
-    return right(notFinite && notFinitePlace(staged.plan, data, notFinite))
+    const metrics = await withFeed(open, { ...s, last: s.firstStep + s.steps - 1 }, thrown, request, () => {})
+    return right(metrics?.notFinite && notFinitePlace(open.staged.plan, data, metrics.notFinite))
   } catch (e) {
-    return left(deviceFailed(e))
+    return left(thrownOr(thrown, e))
   }
 }
 
@@ -228,15 +297,22 @@ export const forgetPlanning = (): void => {
 
 const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions): DeviceSession => {
   const kept = staged.plan.graph.values.filter(isPersistent)
+  const open: Open = { session: s, staged, options: o, feeding: {} }
   return {
     read: (name) => onDevice(() => s.read(name)),
     write: (name, bytes) => onDevice(() => s.write(name, bytes)),
     initialise: (seed) => onDevice(() => kept.forEach((v) => s.init(v.name, seed))),
-    run: (steps) => runOn(s, staged, o, steps),
-    search: (steps) => searchOn(s, staged, steps),
-    cancel: () => s.cancel('now'),
+    run: (steps) => runOn(open, steps),
+    search: (steps) => searchOn(open, steps),
+    cancel: () => {
+      s.cancel('now')
+      open.feeding.leave?.()
+    },
     finish: () => s.cancel('step'),
-    dispose: () => s.dispose(),
+    dispose: () => {
+      open.feeding.feed?.close()
+      s.dispose()
+    },
   }
 }
 

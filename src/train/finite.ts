@@ -1,25 +1,11 @@
 // Where a run stopped being finite, in words. In: the first number that is not, as the device met it: a call, an operand, a place.
 // Out: the layer and value that it came out of, or the sample of a file or the weights that it stood in before.
 // Invariant: a call is blamed only where all that it read was finite.
-import { isFed, type Value } from '../../staging/graph/graph'
+import { isFed } from '../../staging/graph/graph'
 import type { Plan } from '../../staging/plan/plan'
 import type { NativeNotFinite } from '../device/native'
 import type { NotFinitePlace } from '../errors/errors'
-import { type DataSource, type FileTensor, sampleCount } from '../files/samples'
-
-/** The file that a sample of the data set is in, and its number there. */
-const inFiles = (files: readonly FileTensor[], sample: number): string => {
-  let [at, i] = [sample, 0]
-  while (at >= files[i]!.samples) at -= files[i++]!.samples
-  return files[i]!.samples === 1 ? files[i]!.path : `sample ${at} of ${files[i]!.path}`
-}
-
-/** Sample b of step s is number ((s-1)·B + b) mod samples of the data. */
-const fedFrom = (v: Value, data: DataSource, step: number, b: number): string => {
-  if (data.kind === 'synthetic') return `'${v.name}'`
-  const files = data.files.get(v.name)!
-  return `'${v.name}' of ${inFiles(files, ((step - 1) * v.shape[0]! + b) % sampleCount(files))}`
-}
+import { type DataSource, sampleWords } from '../data/open'
 
 export const notFinitePlace = (plan: Plan, data: DataSource, n: NativeNotFinite): NotFinitePlace => {
   const { kind, op, ins, outs } = plan.calls[n.call]!
@@ -31,5 +17,7 @@ export const notFinitePlace = (plan: Plan, data: DataSource, n: NativeNotFinite)
     const layer = ops[op]?.layer
     return { ...found, at, in: `'${v.name}'`, by: layer === undefined ? kind : `${kind} of layer '${layer}'` }
   }
-  return isFed(v) ? { ...found, at: at.slice(1), in: fedFrom(v, data, n.step, at[0]!) } : { ...found, at, in: `'${v.name}'` }
+  return isFed(v)
+    ? { ...found, at: at.slice(1), in: sampleWords(data, v.name, v.shape[0]!, n.step, at[0]!) }
+    : { ...found, at, in: `'${v.name}'` }
 }

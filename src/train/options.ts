@@ -1,6 +1,7 @@
 // How a plan is trained: what users choose. In: options as they were given. Out: the same, or what is wrong with them.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
+import type { Data } from '../data/data'
 import type { DeviceOptions, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
 
@@ -8,8 +9,20 @@ import { type SpillwayError, usage } from '../errors/errors'
 export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
   /** The total of the run, steps before a resume included. @example train(net, plan, { steps: 100 }) */
   readonly steps: number
-  /** A folder or file of pairs; without it, seeded synthetic data. @example train(net, plan, { steps: 100, data: 'slides/' }) */
-  readonly data?: string
+  /**
+   * A folder or file of pairs, or what `source`, `files` and their parts give; without it, seeded synthetic data.
+   *
+   * @example train(net, plan, { steps: 100, data: 'slides/' })
+   */
+  readonly data?: string | Data
+  /** The data in another order in each epoch, by seed. @example train(net, plan, { steps: 100, data: 'slides/', shuffle: true }) */
+  readonly shuffle?: boolean
+  /**
+   * Batches that are made ahead of the step at hand, where TypeScript makes them; default 2. The host's memory holds one more.
+   *
+   * @example train(net, plan, { steps: 100, data: source({ length, read }), prefetch: 4 })
+   */
+  readonly prefetch?: number
   /** Distinct synthetic samples; default: one batch, seen again and again. @example train(net, plan, { steps: 100, samples: 64 }) */
   readonly samples?: number
   /** Of weights, synthetic data and dropout; default 0. @example train(net, plan, { steps: 100, seed: 7 }) */
@@ -64,7 +77,10 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
   readonly onNote?: (text: string) => void
 }
 
-const LEAST = { steps: 1, seed: 0, samples: 1, checkpointEvery: 1, threads: 1 } as const
+/** Batches ahead, where nothing is said. */
+export const PREFETCH = 2
+
+const LEAST = { steps: 1, seed: 0, samples: 1, checkpointEvery: 1, threads: 1, prefetch: 1 } as const
 
 /** Options with which a run can begin: what is wrong with them is known before anything is staged. */
 export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOptions> => {

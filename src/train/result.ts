@@ -46,6 +46,8 @@ const resultOf = (staged: Staged, totals: Totals, sha256: string, resumedFrom: n
   diskBytes: totals.diskBytes,
   recomputeSeconds: totals.recomputeSeconds,
   stallSeconds: { memory: totals.stallMemorySeconds, data: totals.stallDataSeconds },
+  feedSeconds: totals.feedSeconds ?? 0,
+  feedBytes: totals.feedBytes ?? 0,
   steps: totals.losses.length,
   resumedFrom,
   losses: totals.losses,

@@ -6,10 +6,9 @@ import { constUndefined, pipe } from 'fp-ts/function'
 import type { Trainable } from '../../dsl'
 import { DEVICES } from '../../staging/devices'
 import { loadNative, tryLoadNative } from '../device/native'
+import { type OpenedData, openRunData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
-import { contentOf } from '../files/content'
 import { type Lock, lockFolder } from '../files/lock'
-import { type DataFiles, type DataSource, openData, sampleCount } from '../files/samples'
 import { thisProcessor } from '../machine/processor'
 import { belonging, identityOf } from '../stage/identity'
 import { otherThanRecorded } from '../stage/recorded'
@@ -24,7 +23,7 @@ import {
   sameRun,
 } from './checkpoint'
 import { freeFor, placesOf, roomFor } from './beforehand'
-import { checkedOptions, seedOf, type TrainOptions } from './options'
+import { checkedOptions, PREFETCH, seedOf, type TrainOptions } from './options'
 import { modelState, type ModelState } from './weights'
 
 const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
@@ -32,32 +31,18 @@ const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
     ? E.left(usage(`a plan for machine '${machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
     : E.right(undefined)
 
-export interface Data {
-  readonly source: DataSource
-  /** What the data are, for the run's identity. */
-  readonly content: string
-  /** The same as checkpoints of version 1 say it: where the data lie. */
-  readonly place: string
-}
-
-const dataOf = ({ plan: { graph } }: Staged, o: TrainOptions): Either<SpillwayError, Data> => {
-  if (o.data !== undefined)
-    return pipe(
-      openData(o.data, graph),
-      E.bindTo('files'),
-      // A run that is not kept has no identity to compare.
-      E.bind('content', ({ files }) => (o.checkpointDir === undefined ? E.right('') : contentOf(files))),
-      E.map(({ files, content }) => ({ source: { kind: 'files', files }, content, place: placeOf(files) })),
-    )
-  const samples = o.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]!
-  const content = `synthetic, ${samples} samples`
-  return E.right({ source: { kind: 'synthetic', samples }, content, place: content })
-}
-
-const placeOf = (files: DataFiles): string => {
-  const [first = []] = files.values()
-  return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
-}
+const dataOf = ({ plan: { graph } }: Staged, o: TrainOptions): Either<SpillwayError, OpenedData> =>
+  openRunData(
+    o.data,
+    {
+      samples: o.samples,
+      seed: seedOf(o),
+      shuffle: o.shuffle ?? false,
+      prefetch: o.prefetch ?? PREFETCH,
+      isKept: o.checkpointDir !== undefined,
+    },
+    graph,
+  )
 
 /** What the bits of a run depend on beside its identity. */
 const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Either<SpillwayError, Circumstances> =>
@@ -78,7 +63,7 @@ const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Eith
 interface Ready {
   readonly staged: Staged
   readonly options: TrainOptions
-  readonly data: Data
+  readonly data: OpenedData
   readonly state: ModelState
   readonly circumstances: Circumstances
 }

@@ -55,6 +55,10 @@ export const chunkFrom = (done: number, o: Pick<TrainOptions, 'steps' | 'checkpo
   return Math.min(o.steps, (Math.floor(done / every) + 1) * every) - done
 }
 
+/** An order is told to the device for so many samples at once. */
+const MOST_SAMPLES = 2 ** 22
+const batchOf = ({ plan: { graph } }: Staged): number => graph.values.find((v) => v.role === 'input')!.shape[0]!
+
 const notFinite = ({ checkpointDir }: TrainOptions, step: number, what: string): SpillwayError => ({
   tag: 'Diverged',
   step,
@@ -86,9 +90,10 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
         () =>
           session.run({
             firstStep: done + 1,
-            steps: chunkFrom(done, o),
+            steps: Math.min(chunkFrom(done, o), Math.ceil(MOST_SAMPLES / batchOf(run.staged))),
             seed: seedOf(o),
             data: data.source,
+            last: o.steps,
             finishing: () => o.stop?.aborted === true && o.signal?.aborted !== true && !ends(),
             onProgress: (p) => {
               if (p.kind === 'step') step(p)

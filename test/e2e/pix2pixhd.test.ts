@@ -99,7 +99,16 @@ const firstGradients = async (
       done(session.write(v.name, wide ? new Uint8Array(Float64Array.from(start).buffer) : bytes(start)))
     }
     const files = done(openData(at.data, plan.plan.graph))
-    done(await session.run({ firstStep: 1, steps: 1, seed: 0, data: { kind: 'files', files }, onProgress: () => {} }))
+    done(
+      await session.run({
+        firstStep: 1,
+        steps: 1,
+        last: 1,
+        seed: 0,
+        data: { kind: 'files', numbers: {}, files },
+        onProgress: () => {},
+      }),
+    )
     return new Map(
       params.map((v) => {
         const raw = done(session.read(`${v.name}.exp_avg`)).slice().buffer

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <thread>
 
 #include "test/native/runs.hpp"
 
@@ -122,7 +123,7 @@ void file_of(FileType type, Raw (*as)(int)) {
     const TemporaryFile file(file_values<Raw>(layout, 3, as), 77);
     Source s(tape);
     const uint32_t x = binding(tape, "image");
-    const Status status = s.set_file(x, {.path = file.path, .byte_offset = 77, .type = type, .layout = layout, .samples = 3, .shape = {3, 5, 7}, .scale = 0.5, .shift = 1});
+    const Status status = s.set_file(x, {.path = file.path, .byte_offset = 77, .type = type, .layout = layout, .samples = 3, .shape = {3, 5, 7}, .scale = {0.5}, .shift = {1}});
     check(status.ok(), "set_file", __FILE__, __LINE__, status.message);
     const auto values = read_range<double>(s, x, 2, 0, VALUE);  // samples 2 and 0
     uint64_t i = 0;
@@ -218,6 +219,60 @@ void several_files() {
   CHECK_SAYS(many.set_files(x, {}), "no file is given");
 }
 
+/// Three batches of two in memory: each step finds its own, by either layout, scaled by channel.
+void slots_in_memory() {
+  const Tape tape = tape_of(DType::f64);
+  const uint32_t x = binding(tape, "image"), y = binding(tape, "labels");
+  const std::vector<int32_t> labels{0, 1, 2, 3, 0, 1};
+  for (const FileLayout layout : {FileLayout::nchw, FileLayout::nhwc}) {
+    const std::vector<uint8_t> bytes = file_values<uint8_t>(layout, 6, [](int v) { return uint8_t(v); });
+    Source s(tape);
+    const FileFeed images{.memory = reinterpret_cast<const std::byte*>(bytes.data()), .type = FileType::u8, .layout = layout, .samples = 6,
+                          .shape = {3, 5, 7}, .scale = {0.5, 2, 4}, .shift = {1, 2, 3}};
+    CHECK(s.set_file(x, images).ok());
+    CHECK(s.set_file(y, {.memory = reinterpret_cast<const std::byte*>(labels.data()), .type = FileType::i32, .samples = 6, .classes = 4}).ok());
+    CHECK_SAYS(s.set_slots(2, 1), "has room for 6 samples, not for 2 steps of 2");
+    CHECK(s.set_slots(3, 4).ok());
+    s.put(5);
+    const auto values = read_range<double>(s, x, 5, 0, VALUE);  // the third place: samples 4 and 5
+    uint64_t i = 0;
+    for (const uint64_t n : {4, 5})
+      for (uint64_t h = 0; h < 5; h++) for (uint64_t w = 0; w < 7; w++) for (uint64_t c = 0; c < 3; c++)
+        CHECK(values[i++] == code(n, c, h, w) * (c == 0 ? 0.5 : c == 1 ? 2 : 4) + double(c + 1));
+    CHECK(read_range<int32_t>(s, y, 4, 0, 2) == (std::vector<int32_t>{2, 3}));
+    CHECK(s.same(4, 4) && !s.same(4, 7));
+    std::vector<double> into(4);
+    const auto ask = [&](uint64_t step) { return s.read(x, step, 0, std::as_writable_bytes(std::span(into))); };
+    Status late;
+    std::thread waits([&] { late = ask(6); });
+    s.put(6);
+    waits.join();
+    CHECK(late.ok());
+    std::thread left([&] { late = ask(7); });
+    s.interrupt();
+    left.join();
+    CHECK(late.code == Code::cancelled);
+    FileFeed bad = images;
+    bad.scale = {1, 2};
+    CHECK_SAYS(s.set_file(x, bad), "2 numbers to scale or shift 3 channels");
+  }
+}
+
+void orders() {
+  const Tape tape = tape_of(DType::f32);
+  const uint32_t x = binding(tape, "image");
+  const TemporaryFile file(file_values<uint8_t>(FileLayout::nchw, 3, [](int v) { return uint8_t(v); }), 0);
+  Source turn(tape), order(tape);
+  for (Source* s : {&turn, &order}) CHECK(s->set_file(x, {.path = file.path, .type = FileType::u8, .samples = 3, .shape = {3, 5, 7}}).ok());
+  CHECK(order.set_order({2, 0, 0, 1, 2, 0}, 7, 3).ok());
+  CHECK(read_range<float>(order, x, 7, 0, VALUE) == read_range<float>(turn, x, 2, 0, VALUE));
+  CHECK(read_range<float>(order, x, 8, 0, VALUE) == read_range<float>(turn, x, 1, 0, VALUE));
+  CHECK(order.same(7, 9) && !order.same(7, 8));
+  any_range<float>(turn, x, VALUE);
+  CHECK_SAYS(order.set_order({0, 3}, 1, 1), "names sample 3 of 3");
+  CHECK_SAYS(order.set_order({0, 1, 2}, 1, 1), "is not one of 1 steps of 2");
+}
+
 void faults() {
   const Tape tape = tape_of(DType::f32);
   const uint32_t x = binding(tape, "image");
@@ -252,6 +307,8 @@ int main() {
   test("labels from files", labels_from_files);
   test("labels that are no classes are refused where they stand", labels_that_are_no_classes);
   test("labels of samples, and beyond a piece", labels_of_samples);
+  test("batches in memory: in their places, waited for, left", slots_in_memory);
+  test("samples in an order that is given", orders);
   test("several files follow each other", several_files);
   test("bad and shrinking files are refused", faults);
   return finish();

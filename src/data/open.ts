@@ -1,0 +1,229 @@
+// The data of a run. In: what the user names, how it is to be gone through, the training graph. Out: where the bytes of fed values come
+// from, and words for what they are, for the run's identity. Invariant: what files hold has been looked at, and no more is read.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { Graph } from '../../staging/graph/graph'
+import { type SpillwayError, usage } from '../errors/errors'
+import { contentOf } from '../files/content'
+import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sampleCount } from '../files/samples'
+import { type Data, type DataSet, files, type Numbers } from './data'
+import { type Feed, openFeed } from './feed'
+import { chosen, type Order, orderOf, positionOf } from './order'
+import type { FedValue, PlaceType } from './places'
+import { ownReader, type Reader, sampleName, streamReader } from './readers'
+
+// ---------------------------------------------------------------- what a graph is fed
+
+/** Labels are the channels of what the loss compares them with: the fewest, where several losses do, and what all of these ignore. */
+const labelsOf = (graph: Graph, id: number): { readonly classes: number; readonly ignored?: number } => {
+  const readers = graph.ops.filter((o) => o.ins[1] === id)
+  const classes = Math.min(...readers.map((o) => graph.values[o.ins[0]!]!.shape[1]!))
+  const [ignored, ...others] = new Set(readers.map((o) => o.attrs.ignoreIndex))
+  return ignored === undefined || others.length > 0 ? { classes } : { classes, ignored }
+}
+
+/** Inputs, then targets. */
+export const fedOf = (graph: Graph): readonly FedValue[] => {
+  const fed = fedValues(graph)
+  const keys = fileNames(fed)
+  return fed.map((v, i) => ({
+    name: v.name,
+    key: keys[i]!,
+    batch: v.shape[0]!,
+    shape: v.shape.slice(1) as unknown as FedValue['shape'],
+    isInput: v.role === 'input',
+    ...(v.dtype === 'i32' ? { labels: labelsOf(graph, v.id) } : {}),
+  }))
+}
+
+// ---------------------------------------------------------------- numbers
+
+export interface Scaled {
+  readonly scale: readonly number[]
+  readonly shift: readonly number[]
+}
+
+/** Where a mean or a deviation is given, bytes are shares of 255. */
+export const scaledBy = ({ mean, std }: Numbers, isBytes: boolean): Scaled | undefined => {
+  if (!mean && !std) return undefined
+  const length = Math.max(mean?.length ?? 1, std?.length ?? 1)
+  const at = (list: readonly number[] | undefined, i: number, otherwise: number): number =>
+    list === undefined ? otherwise : list[list.length === 1 ? 0 : i]!
+  const channels = Array.from({ length }, (_, i) => ({ mean: at(mean, i, 0), std: at(std, i, 1) }))
+  return {
+    scale: channels.map((c) => 1 / c.std / (isBytes ? 255 : 1)),
+    shift: channels.map((c) => -c.mean / c.std),
+  }
+}
+
+const fitting = ({ mean, std }: Numbers, values: readonly FedValue[]): Either<SpillwayError, void> => {
+  for (const { key, isInput, shape } of values)
+    for (const [name, list] of Object.entries({ mean, std }))
+      if (isInput && list && list.length !== 1 && list.length !== shape[0])
+        return E.left(usage(`the data's ${name} has ${list.length} numbers, but '${key}' has ${shape[0]} channels`))
+  return E.right(undefined)
+}
+
+// ---------------------------------------------------------------- what a run reads
+
+/** Where the bytes of fed values come from. */
+export type DataSource =
+  | { readonly kind: 'synthetic'; readonly samples: number }
+  | {
+      readonly kind: 'files'
+      readonly files: DataFiles
+      readonly numbers: Numbers
+      /** Without, in turn. */
+      readonly order?: Order
+    }
+  | { readonly kind: 'fed'; readonly open: () => Feed; readonly nameOf: (position: number) => string }
+
+export interface OpenedData {
+  readonly source: DataSource
+  /** What the data are, for the run's identity. */
+  readonly content: string
+  /** The same as checkpoints of version 1 say it: where the data lie. */
+  readonly place: string
+}
+
+/** How data are gone through. */
+export interface Going {
+  readonly samples?: number | undefined
+  /** Of the order. */
+  readonly seed: number
+  readonly shuffle: boolean
+  /** Batches that are made ahead. */
+  readonly prefetch: number
+  /** Whether what the data are must be known. */
+  readonly isKept: boolean
+}
+
+const placeOf = (files: DataFiles): string => {
+  const [first = []] = files.values()
+  return `${sampleCount(first)} samples of ${first.map((f) => f.path).join(', ')}`
+}
+
+/** Of what is the same run: nothing where data are taken as they are. */
+const wayWords = ({ parts, set: { mean, std } }: Data, { shuffle }: Going): string =>
+  [
+    ...(parts.length ? [`, parts ${JSON.stringify(parts)}`] : []),
+    ...(mean || std ? [`, numbers ${JSON.stringify({ mean, std })}`] : []),
+    ...(shuffle ? [', shuffled'] : []),
+  ].join('')
+
+const orderFor = (length: number, { parts }: Data, { shuffle, seed }: Going): Either<SpillwayError, Order> =>
+  pipe(
+    chosen(length, parts),
+    E.mapLeft((reason) => usage(reason)),
+    E.filterOrElse(
+      (samples) => samples.length > 0,
+      () => usage(`no sample is left of ${length}: a part of the data is smaller than one`),
+    ),
+    E.map((samples) => orderOf(samples, shuffle ? seed : undefined)),
+  )
+
+const oneBatch = (values: readonly FedValue[]): Either<SpillwayError, readonly FedValue[]> => {
+  const odd = values.find((v) => v.batch !== values[0]!.batch)
+  return odd
+    ? E.left(
+        usage(
+          `'${odd.key}' is fed ${odd.batch} samples a step and '${values[0]!.key}' ${values[0]!.batch}: such a model takes files in turn`,
+        ),
+      )
+    : E.right(values)
+}
+
+type FilesSet = Extract<DataSet, { readonly kind: 'files' }>
+
+const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
+  const asTheyAre = data.parts.length === 0 && !going.shuffle
+  return pipe(
+    openData(set.path, graph, set.layout),
+    E.bindTo('found'),
+    E.tap(() => fitting(set, fedOf(graph))),
+    // A run that is not kept has no identity to compare.
+    E.bind('content', ({ found }) => (going.isKept ? contentOf(found) : E.right(''))),
+    E.bind('order', ({ found }) =>
+      asTheyAre
+        ? E.right(undefined)
+        : pipe(
+            oneBatch(fedOf(graph)),
+            E.flatMap(() => orderFor(sampleCount([...found.values()][0]!), data, going)),
+          ),
+    ),
+    E.map(({ found, content, order }) => ({
+      source: { kind: 'files', files: found, numbers: set, ...(order ? { order } : {}) },
+      content: `${content}${wayWords(data, going)}`,
+      place: `${placeOf(found)}${wayWords(data, going)}`,
+    })),
+  )
+}
+
+type FedSet = Exclude<DataSet, FilesSet>
+
+const lengthOf = (set: FedSet): number => (set.kind === 'own' ? set.length : 2 ** 32 - 1)
+const readerFor = (set: FedSet, values: readonly FedValue[]): Reader =>
+  set.kind === 'own' ? ownReader(set, values) : streamReader(set, values)
+const wordsFor = (set: FedSet): string =>
+  `${set.kind === 'own' ? `${set.length} samples` : 'samples one after the other'} of ${set.name ?? 'a source of its own'}`
+
+const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
+  pipe(
+    oneBatch(fedOf(graph)),
+    E.tap((values) => fitting(set, values)),
+    E.bindTo('values'),
+    E.bind('order', () =>
+      set.kind !== 'stream'
+        ? orderFor(lengthOf(set), data, going)
+        : going.shuffle
+          ? E.left(usage('shuffle: samples that come one after the other have no other order: give { length, read }'))
+          : E.right<never, Order>({ length: lengthOf(set), at: (position) => ({ epoch: 0, index: position }) }),
+    ),
+    E.map(({ values, order }) => {
+      const content = `${wordsFor(set)}${wayWords(data, going)}`
+      const numbers = (value: FedValue, type: PlaceType) => ({
+        ...(set.layout === undefined ? {} : { layout: set.layout }),
+        ...(value.isInput ? scaledBy(set, type === 'u8') : {}),
+      })
+      return {
+        source: {
+          kind: 'fed',
+          open: () => openFeed({ reader: readerFor(set, values), order, values, prefetch: going.prefetch, numbers }),
+          nameOf: (position) => sampleName(order.at(position).index),
+        },
+        content,
+        place: content,
+      }
+    }),
+  )
+
+export const openRunData = (given: string | Data | undefined, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
+  if (given === undefined) {
+    if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
+    const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]!
+    const content = `synthetic, ${samples} samples`
+    return E.right({ source: { kind: 'synthetic', samples }, content, place: content })
+  }
+  const data = typeof given === 'string' ? files(given) : given
+  return data.set.kind === 'files' ? openFiles(data, data.set, going, graph) : openFed(data, data.set, going, graph)
+}
+
+// ---------------------------------------------------------------- words for a place
+
+/** The file that a sample of the data set is in, and its number there. */
+const inFiles = (list: readonly FileTensor[], sample: number): string => {
+  let [at, i] = [sample, 0]
+  while (at >= list[i]!.samples) at -= list[i++]!.samples
+  return list[i]!.samples === 1 ? list[i]!.path : `sample ${at} of ${list[i]!.path}`
+}
+
+/** Sample b of a step, for people: where it comes from. */
+export const sampleWords = (data: DataSource, value: string, batch: number, step: number, b: number): string => {
+  const position = positionOf(step, batch, b)
+  if (data.kind === 'synthetic') return `'${value}'`
+  if (data.kind === 'fed') return `'${value}' of ${data.nameOf(position)}`
+  const list = data.files.get(value)!
+  const sample = data.order ? data.order.at(position).index : position % sampleCount(list)
+  return `'${value}' of ${inFiles(list, sample)}`
+}

@@ -1,0 +1,74 @@
+// Which sample stands where. In: how many samples there are, the parts of them that are meant, a seed if they are shuffled. Out: the
+// sample at each position of an endless sequence of epochs. Invariant: an epoch has each sample once; the order is a function of seed
+// and epoch alone, so that a run may go on anywhere. Worked example: 5 samples in turn, batches of 2: 0 1, 2 3, 4 0, 1 2, …
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { randomOf, shuffled } from './random'
+
+/** Some of the samples: a share of them drawn by a seed, one of several shards, or a list. */
+export type Part =
+  | { readonly kind: 'share'; readonly from: number; readonly to: number; readonly seed: number }
+  | { readonly kind: 'shard'; readonly index: number; readonly of: number }
+  | { readonly kind: 'list'; readonly samples: readonly number[] }
+
+/** What the words of a generator are for: no two uses of one seed share their numbers. */
+const SPLIT = 1
+const EPOCH = 2
+
+const share = (all: Uint32Array, from: number, to: number, seed: number): Uint32Array => {
+  const at = (s: number): number => Math.round(s * all.length)
+  return shuffled(all, randomOf(SPLIT, seed)).slice(at(from), at(to)).sort()
+}
+
+const partOf = (all: Uint32Array, part: Part): Either<string, Uint32Array> => {
+  if (part.kind === 'share') return E.right(share(all, part.from, part.to, part.seed))
+  if (part.kind === 'shard') return E.right(all.filter((_, i) => i % part.of === part.index))
+  const odd = part.samples.find((i) => !(Number.isInteger(i) && i >= 0 && i < all.length))
+  return odd === undefined
+    ? E.right(Uint32Array.from(part.samples, (i) => all[i]!))
+    : E.left(`the list names sample ${odd} of ${all.length} (counted from 0)`)
+}
+
+/** The parts in turn, each of what the one before left. */
+export const chosen = (length: number, parts: readonly Part[]): Either<string, Uint32Array> =>
+  parts.reduce<Either<string, Uint32Array>>(
+    (all, part) => E.flatMap((a: Uint32Array) => partOf(a, part))(all),
+    E.right(Uint32Array.from({ length }, (_, i) => i)),
+  )
+
+/** Where a sample stands in a run. */
+export interface Place {
+  readonly epoch: number
+  /** In the whole set, whatever part of it is meant. */
+  readonly index: number
+}
+
+export interface Order {
+  /** Samples of an epoch. */
+  readonly length: number
+  readonly at: (position: number) => Place
+}
+
+/** As they are, or shuffled anew in each epoch. */
+export const orderOf = (samples: Uint32Array, seed: number | undefined): Order => {
+  let held: { readonly epoch: number; readonly order: Uint32Array } | undefined
+  const orderIn = (epoch: number): Uint32Array => {
+    if (seed === undefined) return samples
+    if (held?.epoch !== epoch) held = { epoch, order: shuffled(samples, randomOf(EPOCH, seed, epoch)) }
+    return held.order
+  }
+  return {
+    length: samples.length,
+    at: (position) => {
+      const epoch = Math.floor(position / samples.length)
+      return { epoch, index: orderIn(epoch)[position % samples.length]! }
+    },
+  }
+}
+
+/** Sample b of step s, from 1, stands at (s-1)·B + b. */
+export const positionOf = (step: number, batch: number, b: number): number => (step - 1) * batch + b
+
+/** Of steps that follow each other, all samples. */
+export const orderOfSteps = (order: Order, firstStep: number, steps: number, batch: number): Uint32Array =>
+  Uint32Array.from({ length: steps * batch }, (_, i) => order.at(positionOf(firstStep, batch, i)).index)

@@ -1,0 +1,95 @@
+// Room for batches: of each fed value so many steps, in memory that threads share. In: the fed values, the type of each. Out: arrays for
+// the device, and the writing of a sample into its place. Invariant: what does not fit a value is refused in words that name the sample;
+// labels are classes.
+import { SpillwayException } from '../errors/errors'
+import type { SampleValue } from './data'
+
+/** A value that a step is fed. */
+export interface FedValue {
+  /** As the graph calls it, and as samples do. */
+  readonly name: string
+  readonly key: string
+  readonly batch: number
+  readonly shape: readonly [c: number, h: number, w: number]
+  readonly isInput: boolean
+  /** Of class labels: how many there are, if it is known, and the number that none has. */
+  readonly labels?: { readonly classes?: number; readonly ignored?: number }
+}
+
+export const ELEMENTS = { u8: Uint8Array, i32: Int32Array, f32: Float32Array, f64: Float64Array } as const
+export type PlaceType = keyof typeof ELEMENTS
+export type PlaceArray = Uint8Array | Int32Array | Float32Array | Float64Array
+
+export const elementsOf = ({ shape: [c, h, w] }: FedValue): number => c * h * w
+
+/** The type that holds what a sample gives: bytes stay bytes, labels are whole. */
+export const typeFor = (value: FedValue, given: SampleValue): PlaceType => {
+  if (given instanceof Uint8Array || given instanceof Uint8ClampedArray) return 'u8'
+  if (value.labels) return 'i32'
+  return given instanceof Float64Array ? 'f64' : 'f32'
+}
+
+/** The same memory, wherever it is looked at. */
+export const arrayOn = (type: PlaceType, memory: SharedArrayBuffer): PlaceArray =>
+  new ELEMENTS[type](memory as unknown as ArrayBuffer)
+
+/** Batches of a value, `slots` of them. */
+export const arrayFor = (value: FedValue, type: PlaceType, slots: number): PlaceArray => {
+  const Elements = ELEMENTS[type]
+  const length = slots * value.batch * elementsOf(value)
+  return arrayOn(type, new SharedArrayBuffer(length * Elements.BYTES_PER_ELEMENT))
+}
+
+export const dataRefused = (data: string, reason: string): SpillwayException =>
+  new SpillwayException({ tag: 'DataRefused', data, reason })
+
+const shapeWords = ({ shape }: FedValue): string => `[${shape.join(',')}]`
+
+const cureOf = (label: number, classes: number): string => {
+  if (label === 255 && classes === 2) return '; of a mask of 0 and 255 the classes are 0 and 1'
+  if (label === classes) return '; do the labels begin at 1?'
+  return [255, -1, -100].includes(label) ? '; labels that mean nothing are to be given as ignoreIndex (--ignore-index)' : ''
+}
+
+/** The first label that is no class, in words. */
+const labelProblem = (value: FedValue, labels: ArrayLike<number>): string | undefined => {
+  const { classes, ignored } = value.labels!
+  for (let i = 0; i < labels.length; i++) {
+    const label = labels[i]!
+    const isLegal =
+      Number.isInteger(label) && Math.abs(label) < 2 ** 31 && (classes === undefined || (label >= 0 && label < classes))
+    if (isLegal || label === ignored) continue
+    const width = value.shape[2]
+    const at = elementsOf(value) === 1 ? '' : `row ${Math.floor(i / width)}, column ${i % width} (counted from 0): `
+    return `${at}${label} is no class${classes === undefined ? '' : ` of ${classes} (0 to ${classes - 1})${cureOf(label, classes)}`}`
+  }
+  return undefined
+}
+
+const numbersIn = (given: SampleValue): ArrayLike<number> => (typeof given === 'number' ? [given] : given)
+
+/** What is wrong with a value of a sample, in words. */
+const problemOf = (into: PlaceArray, value: FedValue, given: SampleValue | undefined): string | undefined => {
+  if (given === undefined) return 'it has none'
+  if (typeof given !== 'number' && !ArrayBuffer.isView(given) && !Array.isArray(given))
+    return 'legal are numbers in an array, or one label'
+  const numbers = numbersIn(given)
+  const size = elementsOf(value)
+  if (numbers.length !== size) return `${numbers.length} numbers, but the model takes ${shapeWords(value)}, which is ${size}`
+  if (into instanceof Uint8Array && !(given instanceof Uint8Array || given instanceof Uint8ClampedArray))
+    return 'the first sample held bytes, and this one does not: give all of them in arrays of one type'
+  return value.labels && labelProblem(value, numbers)
+}
+
+/** Writes one value of a sample; `name` is the sample, for words. */
+export const writeSample = (
+  into: PlaceArray,
+  value: FedValue,
+  at: number,
+  given: SampleValue | undefined,
+  name: string,
+): void => {
+  const problem = problemOf(into, value, given)
+  if (problem !== undefined) throw dataRefused(name, `${value.key}: ${problem}`)
+  into.set(numbersIn(given!), at * elementsOf(value))
+}

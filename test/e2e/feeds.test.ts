@@ -1,0 +1,276 @@
+// Data that TypeScript makes: the bits of the same data in files, in any order; how a feed is waited for, fails and is left.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft, right } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Data, files, pick, type Sample, shard, source, split } from '../../src/data/data'
+import { writeTensors } from '../../src/files/safetensors'
+import type { TrainOptions } from '../../src/train/options'
+import type { TrainResult } from '../../src/train/result'
+import { train, trainTask } from '../../src/train/trainer'
+import { errorText } from '../../src/errors/errors'
+import { classifier } from './models'
+import { staged } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-feeds-'))
+test.after(() => rmSync(root, { recursive: true }))
+let made = 0
+const folder = (): string => join(root, String(made++))
+
+const SAMPLES = 10
+const [C, H, W] = [3, 32, 32]
+const SIZE = C * H * W
+const plan = staged(classifier)
+const run = (data: string | Data, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>
+  train(classifier, plan, { steps: 4, seed: 3, data, ...o })
+const bits = ({ losses, weightsSha256 }: TrainResult): unknown => [losses, weightsSha256]
+
+const raw = (i: number): Uint8Array => Uint8Array.from({ length: SIZE }, (_, k) => (k * 7 + i * 31 + ((k * i) % 13)) % 256)
+const pixels = (i: number): Float32Array => Float32Array.from(raw(i), (x) => x / 128 - 1)
+const read = (i: number): Sample => ({ input: pixels(i), target: i % 10 })
+const own = source({ length: SAMPLES, read })
+
+const written = (name: string, input: (i: number) => Float32Array): string => {
+  const path = join(root, name)
+  writeTensors(path, [
+    {
+      name: 'input',
+      type: 'F32',
+      shape: [SAMPLES, C, H, W],
+      read: () => right(Buffer.concat(Array.from({ length: SAMPLES }, (_, i) => Buffer.from(input(i).buffer)))),
+    },
+    { name: 'target', type: 'U8', shape: [SAMPLES], read: () => right(Uint8Array.from({ length: SAMPLES }, (_, i) => i % 10)) },
+  ])
+  return path
+}
+const file = written('pairs.safetensors', pixels)
+
+test('samples of a function give the bits of the same samples in a file, in turn and shuffled', async () => {
+  const inTurn = await run(file)
+  assert.equal(bits(await run(own)), bits(inTurn))
+  const shuffled = await run(files(file), { shuffle: true })
+  assert.equal(bits(await run(own, { shuffle: true })), bits(shuffled))
+  assert.not.equal(shuffled.losses, inTurn.losses)
+  assert.not.equal((await run(own, { shuffle: true, seed: 4 })).losses, shuffled.losses)
+})
+
+test('a part has the bits of that part alone', async () => {
+  const [some, rest] = split(own, 0.5, 1)
+  assert.equal(bits(await run(some, { shuffle: true })), bits(await run(split(files(file), 0.5, 1)[0], { shuffle: true })))
+  assert.not.equal((await run(rest)).losses, (await run(some)).losses)
+  const odd = await run(source({ length: 5, read: (i) => read(2 * i + 1) }))
+  assert.equal(bits(await run(shard(files(file), 1, 2))), bits(odd))
+  assert.equal(bits(await run(pick(own, [1, 3, 5, 7, 9]))), bits(odd))
+})
+
+test('bytes with their channels last are what mean and deviation make of them', async () => {
+  const [mean, std] = [
+    [0.5, 0.4, 0.3],
+    [0.2, 0.25, 0.5],
+  ]
+  const scaled = (i: number): Float32Array =>
+    Float32Array.from(raw(i), (x, k) => {
+      const c = Math.floor(k / (H * W))
+      return x * (1 / std[c]! / 255) + -mean[c]! / std[c]!
+    })
+  const last = (i: number): Uint8Array =>
+    Uint8Array.from({ length: SIZE }, (_, k) => raw(i)[(k % C) * H * W + Math.floor(k / C)]!)
+  const expected = await run(written('scaled.safetensors', scaled))
+  const bytes = source({ length: SAMPLES, layout: 'NHWC', mean, std, read: (i) => ({ input: last(i), target: i % 10 }) })
+  const r = await run(bytes)
+  assert.equal(bits(r), bits(expected))
+  // Three batches of four samples: a byte for each number, and a label of four.
+  assert.is(r.feedBytes, 3 * 4 * (SIZE + 4))
+  const first = source({ length: SAMPLES, mean, std, read: (i) => ({ input: raw(i), target: i % 10 }) })
+  assert.equal(bits(await run(first)), bits(expected))
+})
+
+test('what can be iterated is gone through in order, again where that can be done', async () => {
+  const expected = bits(await run(own))
+  function* once(): Generator<Sample> {
+    for (let i = 0; i < SAMPLES; i++) yield read(i)
+  }
+  async function* later(): AsyncGenerator<Sample> {
+    for (const sample of once()) yield await Promise.resolve(sample)
+  }
+  assert.equal(bits(await run(source(once))), expected)
+  assert.equal(bits(await run(source(later))), expected)
+  assert.equal(bits(await run(source(Array.from({ length: SAMPLES }, (_, i) => read(i))))), expected)
+  const gone = await trainTask(classifier, plan, { steps: 4, data: source(once()) })()
+  assert.ok(isLeft(gone))
+  assert.match(errorText(gone.left), /it ended after 10 samples, and can be gone through once: give a function/)
+  assert.is((await run(source(once()), { steps: 2 })).losses.length, 2)
+})
+
+test('a run that is resumed in the middle of an epoch ends with the bits of one that was left alone', async () => {
+  for (const data of [own, files(file), split(own, 0.7)[0]]) {
+    const alone = await run(data, { steps: 7, shuffle: true })
+    const checkpointDir = folder()
+    await run(data, { steps: 3, shuffle: true, checkpointDir, checkpointEvery: 1 })
+    const rest = await run(data, { steps: 7, shuffle: true, checkpointDir, resume: true })
+    assert.equal([rest.resumedFrom, bits(rest)], [3, bits(alone)])
+    const other = await trainTask(classifier, plan, { steps: 7, seed: 3, data, checkpointDir, resume: true })()
+    assert.ok(isLeft(other) && other.left.tag === 'CheckpointMismatch' && /shuffled/.test(other.left.reason))
+  }
+  const stream = source(function* () {
+    for (let i = 0; i < SAMPLES; i++) yield read(i)
+  })
+  const checkpointDir = folder()
+  await run(stream, { steps: 3, checkpointDir })
+  assert.equal(bits(await run(stream, { steps: 7, checkpointDir, resume: true })), bits(await run(own, { steps: 7 })))
+})
+
+test('batches are made ahead, no more of them than was said', async () => {
+  for (const prefetch of [1, 3]) {
+    let done = 0
+    let most = 0
+    const asked: number[] = []
+    await run(
+      source({
+        length: SAMPLES,
+        read: (i) => {
+          asked.push(i)
+          most = Math.max(most, Math.ceil(asked.length / 4) - done)
+          return read(i)
+        },
+      }),
+      {
+        steps: 8,
+        prefetch,
+        checkpointDir: folder(),
+        checkpointEvery: 3,
+        onProgress: (p) => {
+          if (p.kind === 'step') done = p.step
+        },
+      },
+    )
+    // The first sample is looked at once more, for what it is stored as.
+    assert.is(asked.length, 8 * 4 + 1)
+    assert.ok(most > 1 && most <= prefetch + 2, `${most} batches ahead of ${prefetch}`)
+  }
+})
+
+test('a feed that is slower than the step is waited for, and that is counted', async () => {
+  const slow = source({
+    length: SAMPLES,
+    read: async (i) => {
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      return read(i)
+    },
+  })
+  const r = await run(slow)
+  assert.equal(bits(r), bits(await run(own)))
+  assert.ok(r.feedSeconds > 0.2 && r.feedSeconds <= r.stallSeconds.data, `${r.feedSeconds} of ${r.stallSeconds.data}`)
+})
+
+test('what a read throws ends the run as it is, at the first sample and later', async () => {
+  for (const bad of [0, 6]) {
+    const error = new TypeError('the disk is on fire')
+    const failing = source({
+      length: SAMPLES,
+      read: async (i) => {
+        if (i === bad) throw error
+        return read(i)
+      },
+    })
+    const thrown = await run(failing).then(
+      () => undefined,
+      (e: unknown) => e,
+    )
+    assert.is(thrown, error)
+  }
+})
+
+test('what is not what the model is fed is refused in words', async () => {
+  const wordsOf = async (at: number, odd: unknown): Promise<string> => {
+    const data = source({ length: SAMPLES, read: (i) => (i === at ? (odd as Sample) : read(i)) })
+    const r = await trainTask(classifier, plan, { steps: 4, data })()
+    assert.ok(isLeft(r) && r.left.tag === 'DataRefused', JSON.stringify(r))
+    return errorText(r.left)
+  }
+  for (const at of [0, 5]) {
+    const name = `sample ${at} \\(counted from 0\\) is refused: `
+    assert.match(await wordsOf(at, { input: pixels(at) }), new RegExp(`${name}target: it has none`))
+    assert.match(
+      await wordsOf(at, { input: new Float32Array(7), target: 1 }),
+      /input: 7 numbers, but the model takes \[3,32,32\], which is 3072/,
+    )
+    assert.match(
+      await wordsOf(at, { input: pixels(at), target: 10 }),
+      /target: 10 is no class of 10 \(0 to 9\); do the labels begin at 1\?/,
+    )
+    assert.match(await wordsOf(at, { input: pixels(at), target: 0.5 }), /target: 0.5 is no class of 10/)
+    assert.match(
+      await wordsOf(at, { input: pixels(at), target: 1, mask: 1 }),
+      /the model is not fed 'mask'; legal: input, target/,
+    )
+    assert.match(await wordsOf(at, undefined), /a sample is \{ input, target \}, and this is a undefined/)
+    assert.match(await wordsOf(at, { input: 'pixels', target: 1 }), /input: legal are numbers in an array/)
+  }
+  const mixed = source({ length: SAMPLES, read: (i) => ({ input: i === 5 ? pixels(i) : raw(i), target: 1 }) })
+  const r = await trainTask(classifier, plan, { steps: 4, data: mixed })()
+  assert.ok(isLeft(r))
+  assert.match(errorText(r.left), /sample 5 .* the first sample held bytes/)
+})
+
+test('calls that cannot be meant are refused before anything is read', async () => {
+  const wordsOf = async (o: Partial<TrainOptions>): Promise<string> => {
+    const r = await trainTask(classifier, plan, { steps: 1, ...o })()
+    assert.ok(isLeft(r) && r.left.tag === 'Usage', JSON.stringify(r))
+    return errorText(r.left)
+  }
+  assert.match(await wordsOf({ shuffle: true }), /shuffle needs data/)
+  assert.match(await wordsOf({ data: source([read(0)]), shuffle: true }), /no other order/)
+  assert.match(await wordsOf({ data: pick(own, [10]) }), /names sample 10 of 10/)
+  assert.match(await wordsOf({ data: shard(pick(own, [1]), 1, 2) }), /no sample is left/)
+  assert.match(await wordsOf({ data: files(file, { mean: [1, 2] }) }), /mean has 2 numbers, but 'input' has 3 channels/)
+  assert.match(await wordsOf({ data: own, prefetch: 0 }), /prefetch is 0/)
+  const thrown = (f: () => unknown): string => {
+    try {
+      f()
+    } catch (e) {
+      return (e as Error).message
+    }
+    return ''
+  }
+  assert.match(
+    thrown(() => split(own, 1)),
+    /legal are numbers between 0 and 1/,
+  )
+  assert.match(
+    thrown(() => split(source([read(0)]), 0.5)),
+    /have no parts/,
+  )
+  assert.match(
+    thrown(() => shard(own, 2, 2)),
+    /0 to n - 1 of n/,
+  )
+  assert.match(
+    thrown(() => source({ length: 0, read })),
+    /length is 0/,
+  )
+  assert.match(
+    thrown(() => source({ length: 1, read, std: [0] })),
+    /std is a list of numbers above 0/,
+  )
+})
+
+test('a read that never ends does not keep a run from ending', async () => {
+  for (const stuck of [0, 9]) {
+    const controller = new AbortController()
+    const data = source({
+      length: SAMPLES,
+      read: (i) =>
+        i === stuck ? new Promise<Sample>(() => setTimeout(() => controller.abort(new Error('enough')), 50)) : read(i),
+    })
+    const thrown = await run(data, { signal: controller.signal }).then(
+      () => undefined,
+      (e: Error) => e.message,
+    )
+    assert.is(thrown, 'enough')
+  }
+})
+
+test.run()
