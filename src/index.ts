@@ -8,9 +8,12 @@ export { strategies } from '../staging/schedule/strategies'
 export type { Timeline } from '../staging/sim/timeline'
 export type { LocalMachine } from './machine/localmachine'
 export { machineNames } from './machine/machine'
+export type { Augment } from './data/augment'
 export {
   type Data,
   files,
+  folder,
+  type ImageOptions,
   type Numbers,
   type OwnSource,
   pick,

@@ -40,7 +40,7 @@ enum class FileLayout : uint32_t { nchw, nhwc };
 
 /// A tensor inside a file: .npy and safetensors headers are read by the caller. Or one in memory, which outlives the feed.
 struct FileFeed {
-  std::string path;
+  std::string path = {};
   const std::byte* memory = nullptr;
   uint64_t byte_offset = 0;
   FileType type = FileType::f32;

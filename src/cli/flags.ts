@@ -2,6 +2,7 @@
 // Invariant: what a command needs to run is loaded when it runs, and the lists of strategies and machines when its help is read.
 import { Command } from 'commander'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
+import { AUGMENTS, FITS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import {
   ALGORITHMS,
@@ -88,7 +89,21 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     measuring(planningOptions(c.argument(...MODEL)), 'while')
       .option('--plan <file>', 'a plan that was saved, instead of staging')
       .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
-      .option('--data <path>', 'input/target pairs: a folder or a .safetensors file (default: synthetic)')
+      .option(
+        '--data <path>',
+        'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images (default: synthetic)',
+      )
+      .option(
+        '--fit <how>',
+        `images of another size than the model's: ${FITS.join(', ')} (default cover)`,
+        choiceOption('--fit', FITS),
+      )
+      .option(
+        '--augment <a,b>',
+        `what happens to images by chance: ${AUGMENTS.join(', ')}`,
+        listOption(choiceOption('--augment', AUGMENTS)),
+      )
+      .option('--workers <n>', 'threads that decode images (default: half the cores, four at most)', countOption('--workers', 0))
       .option('--shuffle', 'take the data in another order in each epoch, by seed')
       .option('--samples <n>', 'distinct synthetic samples (default: one batch)', countOption('--samples'))
       .option('--seed <n>', 'seed of weights, data and dropout (default 0)', countOption('--seed', 0))

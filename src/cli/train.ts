@@ -8,6 +8,8 @@ import type { Either } from 'fp-ts/Either'
 import { constVoid, pipe } from 'fp-ts/function'
 import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
+import type { Augment, Fit } from '../data/augment'
+import { folder } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import type { DeviceProgress } from '../train/device'
 import { shownPeakBytes } from '../machine/memory'
@@ -26,6 +28,8 @@ import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 import { tilesOf } from '../../staging/plan/plan'
 
 export interface TrainCommandOptions extends StagingOptions, Partial<TrainOptions> {
+  readonly fit?: Fit
+  readonly augment?: readonly (keyof Augment)[]
   readonly device?: string
   /** Seconds. */
   readonly timeLimit?: number
@@ -196,6 +200,17 @@ const RUNS_ON_PAGES = `what runs are plan-time pages; other allocators are for '
 const resumed = ({ resume, checkpointDir }: TrainCommandOptions): Pick<StagingOptions, 'resumes'> =>
   resume && checkpointDir !== undefined ? { resumes: checkpointDir } : {}
 
+/** What each word of --augment stands for. */
+const MEANT: Required<Augment> = { flip: 'horizontal', turns: true, crop: true, jitter: true, cutout: true }
+
+/** Images have settings of their own. */
+const dataOf = ({ data, fit, augment }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {
+  if (fit === undefined && augment === undefined) return E.right(data === undefined ? {} : { data })
+  if (typeof data !== 'string') return E.left(usage('--fit and --augment are for images: give --data'))
+  const meant = Object.fromEntries((augment ?? []).map((name) => [name, MEANT[name]]))
+  return E.right({ data: folder(data, { ...(fit ? { fit } : {}), augment: meant }) })
+}
+
 /** All that is known before the first step: the call is right, and there is a plan for this device. */
 const prepared = (
   model: string,
@@ -209,13 +224,14 @@ const prepared = (
       () => o.timeLimit === undefined || o.checkpointDir !== undefined,
       () => usage('--time-limit needs --checkpoint-dir: the run is saved there and goes on with --resume'),
     ),
-    E.bind('options', () => checkedOptions({ ...o, steps: o.steps ?? DEFAULT_STEPS, ...stopping(o) })),
+    E.bind('data', () => dataOf(o)),
+    E.bind('options', ({ data }) => checkedOptions({ ...o, ...data, steps: o.steps ?? DEFAULT_STEPS, ...stopping(o) })),
     E.filterOrElse(
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
     E.tap(() => placesOf(o)),
-    E.bind('found', ({ device }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, filesOf(o))),
+    E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, filesOf(options))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`),

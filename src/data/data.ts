@@ -1,6 +1,7 @@
 // What a run is fed, as users say it. In: files, a function that reads a sample, or anything that can be iterated. Out: Data, and parts of
 // it. Invariant: immutable; nothing is read and nothing opened here.
 import { SpillwayException, usage } from '../errors/errors'
+import { type Augment, augmentProblem, type Fit, FITS } from './augment'
 import type { Part } from './order'
 
 /** One value of a sample: its numbers in the order of the data's layout; a class label may stand alone. */
@@ -37,7 +38,25 @@ export type Samples = Iterable<Sample> | AsyncIterable<Sample>
 /** What is told of samples that come one after the other. */
 export type StreamOptions = Numbers & Pick<OwnSource, 'name'>
 
+/** How image files become what the model is fed. */
+export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
+  /**
+   * What becomes of images of another size than the model's: 'cover' (default) takes the largest rectangle of the model's shape in the middle
+   * and resizes it, 'stretch' resizes all of it, 'pad' resizes it until all of it is inside, 'crop' takes the middle without resizing.
+   *
+   * @example folder('cats/', { fit: 'pad' })
+   */
+  readonly fit?: Fit
+  /** What happens to images by chance. @example folder('cats/', { augment: { flip: 'horizontal', crop: true } }) */
+  readonly augment?: Augment
+  /** Bits of a number: 16 keeps those of 16-bit TIFF and PNG; default 8, which refuses them. @example folder('scans/', { depth: 16 }) */
+  readonly depth?: 8 | 16
+  /** Images that declare more pixels are refused before they are decoded; default 268435456. @example folder('slides/', { mostPixels: 1e9 }) */
+  readonly mostPixels?: number
+}
+
 export type DataSet =
+  | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
   | ({ readonly kind: 'files'; readonly path: string } & Numbers)
   | ({ readonly kind: 'own' } & OwnSource)
   | ({ readonly kind: 'stream'; readonly open: () => Samples; readonly once: boolean } & StreamOptions)
@@ -73,6 +92,22 @@ export const files = (path: string, o: Numbers = {}): Data => ({
   set: { kind: 'files', path, ...numbersOf('files', o) },
   parts: [],
 })
+
+/**
+ * Images in a folder: one folder for each class, in the order of their names; or images/NAME beside masks/NAME; or the path of a .csv or .json
+ * list of image and label or mask. PNG, JPEG, WebP and TIFF, decoded by the package sharp.
+ *
+ * @example train(net, plan, { steps: 100, data: folder('cats/', { augment: { flip: 'horizontal' } }), shuffle: true })
+ */
+export const folder = (path: string, o: ImageOptions = {}): Data => {
+  if (o.fit !== undefined && !FITS.includes(o.fit)) refused(`folder: fit is '${String(o.fit)}'; legal: ${FITS.join(', ')}`)
+  if (o.depth !== undefined && o.depth !== 8 && o.depth !== 16) refused(`folder: depth is ${String(o.depth)}; legal: 8, 16`)
+  if (o.mostPixels !== undefined && !(Number.isSafeInteger(o.mostPixels) && o.mostPixels > 0))
+    refused(`folder: mostPixels is ${o.mostPixels}; legal are whole numbers of at least 1`)
+  const problem = o.augment && augmentProblem(o.augment)
+  if (problem !== undefined) refused(`folder: ${problem}`)
+  return { set: { kind: 'images', path, ...numbersOf('folder', o), layout: 'NHWC' }, parts: [] }
+}
 
 const isIterable = (u: unknown): u is Samples =>
   typeof u === 'object' && u !== null && (Symbol.iterator in u || Symbol.asyncIterator in u)

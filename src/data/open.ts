@@ -5,12 +5,17 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Graph } from '../../staging/graph/graph'
 import { type SpillwayError, usage } from '../errors/errors'
+import { onDevice } from '../errors/exceptions'
 import { contentOf } from '../files/content'
 import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sampleCount } from '../files/samples'
-import { type Data, type DataSet, files, type Numbers } from './data'
+import { type Data, type DataSet, files, folder, type Numbers } from './data'
+import { canDecode } from './decode'
 import { type Feed, openFeed } from './feed'
+import type { ImageWork } from './imagereader'
+import { holdsImages, type ImageList, imagesContent, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf } from './order'
 import type { FedValue, PlaceType } from './places'
+import { imagesBy } from './pool'
 import { ownReader, type Reader, sampleName, streamReader } from './readers'
 
 // ---------------------------------------------------------------- what a graph is fed
@@ -95,6 +100,8 @@ export interface Going {
   readonly shuffle: boolean
   /** Batches that are made ahead. */
   readonly prefetch: number
+  /** Threads that decode images. */
+  readonly workers: number
   /** Whether what the data are must be known. */
   readonly isKept: boolean
 }
@@ -160,7 +167,8 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
   )
 }
 
-type FedSet = Exclude<DataSet, FilesSet>
+type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
+type FedSet = Exclude<DataSet, FilesSet | ImageSet>
 
 const lengthOf = (set: FedSet): number => (set.kind === 'own' ? set.length : 2 ** 32 - 1)
 const readerFor = (set: FedSet, values: readonly FedValue[]): Reader =>
@@ -198,6 +206,81 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
     }),
   )
 
+// ---------------------------------------------------------------- images
+
+const MOST_PIXELS = 2 ** 28
+
+/** The input, and the target that images have: a class each, or a mask of their size. */
+const imageValues = (
+  values: readonly FedValue[],
+  { samples, classes }: ImageList,
+): Either<SpillwayError, ImageWork['values']> => {
+  const [input, target, ...others] = values
+  const [channels, height, width] = input!.shape
+  if (!input || !target || others.length || target.isInput)
+    return E.left(usage('image files feed a model of one input and one target'))
+  if (channels !== 1 && channels !== 3) return E.left(usage(`images have 1 or 3 channels, the model's input ${channels}`))
+  if (!target.labels)
+    return E.left(usage('image files give classes or masks: the model takes them with a loss of classes, as cross-entropy'))
+  const size = target.shape[1] * target.shape[2]
+  if ('label' in samples[0]! && size !== 1)
+    return E.left(usage(`the images have a class each, and the model's target has ${size} labels: it wants masks`))
+  if ('mask' in samples[0]! && (target.shape[1] !== height || target.shape[2] !== width))
+    return E.left(
+      usage(
+        `the images have masks of ${height} x ${width} labels, and the model's target is ${target.shape[1]} x ${target.shape[2]}`,
+      ),
+    )
+  if (classes && classes.length > (target.labels.classes ?? Number.POSITIVE_INFINITY))
+    return E.left(usage(`there are ${classes.length} classes of images, and the model has ${target.labels.classes}`))
+  return E.right([input, target])
+}
+
+/** As shares, of each channel. */
+const fillOf = ({ mean }: ImageSet, [channels]: FedValue['shape']): readonly number[] =>
+  Array.from({ length: channels }, (_, c) => mean?.[mean.length === 1 ? 0 : c] ?? 0)
+
+const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
+  pipe(
+    openImages(set.path),
+    E.bindTo('list'),
+    E.bind('all', () => oneBatch(fedOf(graph))),
+    E.bind('values', ({ all, list }) => imageValues(all, list)),
+    E.tap(({ values }) => fitting(set, values)),
+    E.tap(() => onDevice(canDecode)),
+    E.bind('order', ({ list }) => orderFor(list.samples.length, data, going)),
+    E.bind('content', ({ list }) => (going.isKept ? imagesContent(list) : E.right(''))),
+    E.map(({ list, values, order, content }) => {
+      const { fit = 'cover', augment = {}, depth = 8, mostPixels = MOST_PIXELS, mean = [0], std } = set
+      const work: ImageWork = {
+        samples: list.samples,
+        values,
+        fit,
+        augment,
+        limits: { depth, mostPixels },
+        seed: going.seed,
+        fill: fillOf(set, values[0].shape),
+      }
+      const numbers = (value: FedValue, type: PlaceType) => ({
+        layout: 'NHWC' as const,
+        ...(value.isInput ? scaledBy({ mean, ...(std ? { std } : {}) }, type === 'u8') : {}),
+      })
+      const words = `${content}${wayWords(data, going)}, images ${JSON.stringify({ fit, augment, depth })}`
+      return {
+        source: {
+          kind: 'fed' as const,
+          open: () => openFeed({ reader: imagesBy(work, going.workers), order, values, prefetch: going.prefetch, numbers }),
+          nameOf: (position: number) => list.samples[order.at(position).index]!.image,
+        },
+        content: words,
+        place: words,
+      }
+    }),
+  )
+
+/** A data set that a path alone names. */
+const dataAt = (path: string): Data => (holdsImages(path) ? folder(path) : files(path))
+
 export const openRunData = (given: string | Data | undefined, going: Going, graph: Graph): Either<SpillwayError, OpenedData> => {
   if (given === undefined) {
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
@@ -205,8 +288,10 @@ export const openRunData = (given: string | Data | undefined, going: Going, grap
     const content = `synthetic, ${samples} samples`
     return E.right({ source: { kind: 'synthetic', samples }, content, place: content })
   }
-  const data = typeof given === 'string' ? files(given) : given
-  return data.set.kind === 'files' ? openFiles(data, data.set, going, graph) : openFed(data, data.set, going, graph)
+  const data = typeof given === 'string' ? dataAt(given) : given
+  const { set } = data
+  if (set.kind === 'files') return openFiles(data, set, going, graph)
+  return set.kind === 'images' ? openImageSet(data, set, going, graph) : openFed(data, set, going, graph)
 }
 
 // ---------------------------------------------------------------- words for a place

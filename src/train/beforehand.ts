@@ -5,14 +5,14 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { type Graph, isPersistent, valueBytes } from '../../staging/graph/graph'
+import { type OpenedData, openRunData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { unlocked } from '../files/lock'
 import { filePlace, folderPlace } from '../files/places'
-import { openData } from '../files/samples'
 import { lacksOf, type Writing } from '../stage/room'
 import type { Staged } from '../stage/stage'
 import { checkpointsIn, holdsCheckpoints, KEPT } from './checkpoint'
-import type { TrainOptions } from './options'
+import { PREFETCH, type TrainOptions, usualWorkers } from './options'
 import { fittingWeights, modelState } from './weights'
 
 type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'log'> & { readonly report?: string }
@@ -42,12 +42,29 @@ export const placesOf = (o: Places): Either<SpillwayError, void> =>
 
 const beforehand = (e: SpillwayError): SpillwayError => (e.tag === 'FileRefused' ? { ...e, beforehand: true } : e)
 
+type DataOptions = Pick<TrainOptions, 'data' | 'samples' | 'seed' | 'shuffle' | 'prefetch' | 'workers'>
+
+/** The data of a run; `isKept`: what they are must be known, too. */
+export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean): Either<SpillwayError, OpenedData> =>
+  openRunData(
+    o.data,
+    {
+      samples: o.samples,
+      seed: o.seed ?? 0,
+      shuffle: o.shuffle ?? false,
+      prefetch: o.prefetch ?? PREFETCH,
+      workers: o.workers ?? usualWorkers(),
+      isKept,
+    },
+    graph,
+  )
+
 /** Data and weights are of the model's shapes. */
 export const filesOf =
-  ({ data, weights }: Pick<TrainOptions, 'data' | 'weights'>) =>
+  ({ weights, ...o }: DataOptions & Pick<TrainOptions, 'weights'>) =>
   (graph: Graph): Either<SpillwayError, void> =>
     pipe(
-      data === undefined ? E.right(undefined) : E.asUnit(openData(data, graph)),
+      o.data === undefined ? E.right(undefined) : E.asUnit(dataOf(graph, o, false)),
       E.flatMap(() => (weights === undefined ? E.right(undefined) : E.asUnit(fittingWeights(weights, modelState(graph))))),
       E.mapLeft(beforehand),
     )

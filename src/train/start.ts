@@ -6,7 +6,7 @@ import { constUndefined, pipe } from 'fp-ts/function'
 import type { Trainable } from '../../dsl'
 import { DEVICES } from '../../staging/devices'
 import { loadNative, tryLoadNative } from '../device/native'
-import { type OpenedData, openRunData } from '../data/open'
+import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { type Lock, lockFolder } from '../files/lock'
 import { thisProcessor } from '../machine/processor'
@@ -22,27 +22,14 @@ import {
   type RunIdentity,
   sameRun,
 } from './checkpoint'
-import { freeFor, placesOf, roomFor } from './beforehand'
-import { checkedOptions, PREFETCH, seedOf, type TrainOptions } from './options'
+import { dataOf, freeFor, placesOf, roomFor } from './beforehand'
+import { checkedOptions, seedOf, type TrainOptions } from './options'
 import { modelState, type ModelState } from './weights'
 
 const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
   machine.simulated
     ? E.left(usage(`a plan for machine '${machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
     : E.right(undefined)
-
-const dataOf = ({ plan: { graph } }: Staged, o: TrainOptions): Either<SpillwayError, OpenedData> =>
-  openRunData(
-    o.data,
-    {
-      samples: o.samples,
-      seed: seedOf(o),
-      shuffle: o.shuffle ?? false,
-      prefetch: o.prefetch ?? PREFETCH,
-      isKept: o.checkpointDir !== undefined,
-    },
-    graph,
-  )
 
 /** What the bits of a run depend on beside its identity. */
 const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Either<SpillwayError, Circumstances> =>
@@ -77,7 +64,7 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.tap((checked) => placesOf(checked)),
     E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
-    E.bind('data', () => dataOf(staged, o)),
+    E.bind('data', () => dataOf(staged.plan.graph, o, o.checkpointDir !== undefined)),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
     E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
   )

@@ -22,6 +22,10 @@ export const training = (...more: readonly string[]): ChildProcess => trainingFr
 export const trainingFrom = (stdin: 'pipe' | number, ...more: readonly string[]): ChildProcess =>
   command([stdin, 'pipe', 'pipe'], ['train', MODEL, '--device', DEVICE, '--algorithms', 'fixed', '--json', ...more])
 
+/** Another model file. */
+export const trainingOf = (file: string, ...more: readonly string[]): ChildProcess =>
+  command('pipe', ['train', file, '--device', DEVICE, '--algorithms', 'fixed', '--json', ...more])
+
 export interface End {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null

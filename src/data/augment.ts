@@ -1,0 +1,192 @@
+// What is done to images by chance. In: what is wished for, the numbers drawn for a sample. Out: which rectangle of an image is taken,
+// how it is turned, what becomes of its colours. Invariant: a function of seed, epoch and sample alone; a mask is cut and turned as its
+// image is, and its labels stay as they are.
+import type { Pixels, Rectangle, Size } from './decode'
+import { type Random, randomOf } from './random'
+
+/** What happens to images by chance, anew in each epoch. */
+export interface Augment {
+  /** Mirrored, left to right, top to bottom or both, each with probability one half. @example folder('cats/', { augment: { flip: 'horizontal' } }) */
+  readonly flip?: 'horizontal' | 'vertical' | 'both'
+  /** Turned by 0, 90, 180 or 270 degrees; images that are not square by 0 or 180. @example folder('cells/', { augment: { turns: true } }) */
+  readonly turns?: boolean
+  /**
+   * A rectangle of this share of the image's area, and of this ratio of width to height, is taken, anywhere; with `true` a share of 0.08 to
+   * 1 and a ratio of 3/4 to 4/3.
+   *
+   * @example folder('cats/', { augment: { crop: { area: [0.5, 1] } } })
+   */
+  readonly crop?: boolean | { readonly area?: readonly [number, number]; readonly ratio?: readonly [number, number] }
+  /**
+   * Brightness, contrast and saturation, each by a factor between 1 - x and 1 + x; with `true` 0.2 each.
+   *
+   * @example folder('cats/', { augment: { jitter: { brightness: 0.3 } } })
+   */
+  readonly jitter?: boolean | { readonly brightness?: number; readonly contrast?: number; readonly saturation?: number }
+  /** A square of this share of the shorter side becomes the mean; with `true` a quarter. @example folder('cats/', { augment: { cutout: 0.3 } }) */
+  readonly cutout?: boolean | number
+}
+
+export const AUGMENTS = ['flip', 'turns', 'crop', 'jitter', 'cutout'] as const satisfies readonly (keyof Augment)[]
+
+const isRange = (u: unknown, most: number): boolean =>
+  Array.isArray(u) && u.length === 2 && u.every((n) => Number.isFinite(n) && n > 0 && n <= most) && u[0] <= u[1]
+const isShare = (u: unknown): boolean => typeof u === 'number' && u >= 0 && u <= 1
+
+/** What is wrong with a wish, in words. */
+export const augmentProblem = (a: Augment): string | undefined => {
+  const odd = Object.keys(a).find((k) => !(AUGMENTS as readonly string[]).includes(k))
+  if (odd !== undefined) return `augment has no '${odd}'; legal: ${AUGMENTS.join(', ')}`
+  if (a.flip !== undefined && !['horizontal', 'vertical', 'both'].includes(a.flip))
+    return `augment.flip is '${String(a.flip)}'; legal: horizontal, vertical, both`
+  const crop = typeof a.crop === 'object' ? a.crop : {}
+  if (crop.area !== undefined && !isRange(crop.area, 1)) return 'augment.crop.area is two shares, the smaller first'
+  if (crop.ratio !== undefined && !isRange(crop.ratio, 100)) return 'augment.crop.ratio is two ratios, the smaller first'
+  const jitter = typeof a.jitter === 'object' ? a.jitter : {}
+  const wild = Object.entries(jitter).find(([k, x]) => !['brightness', 'contrast', 'saturation'].includes(k) || !isShare(x))
+  if (wild) return `augment.jitter.${wild[0]}: legal are brightness, contrast and saturation, from 0 to 1`
+  if (typeof a.cutout === 'number' && !isShare(a.cutout)) return 'augment.cutout is a share from 0 to 1'
+  return undefined
+}
+
+const AUGMENT = 3
+export const randomFor = (seed: number, epoch: number, index: number): Random => randomOf(AUGMENT, seed, epoch, index)
+
+const between = (random: Random, low: number, high: number): number => low + (high - low) * random()
+
+// ---------------------------------------------------------------- which rectangle
+
+/** How an image of another size becomes the model's. */
+export const FITS = ['cover', 'stretch', 'pad', 'crop'] as const
+export type Fit = (typeof FITS)[number]
+
+const centred = (image: Size, width: number, height: number): Rectangle => ({
+  left: Math.floor((image.width - width) / 2),
+  top: Math.floor((image.height - height) / 2),
+  width,
+  height,
+})
+
+/**
+ * What is taken of an image; it may reach beyond it. Worked example: an image of 400 x 200 for a model of 100 x 100: cover takes the 200 x
+ * 200 in the middle, stretch all of it, pad 400 x 400 with a border of 100 above and below, crop the 100 x 100 in the middle.
+ */
+export const rectangleFor = (image: Size, to: Size, fit: Fit): Rectangle => {
+  if (fit === 'stretch') return centred(image, image.width, image.height)
+  if (fit === 'crop') return centred(image, to.width, to.height)
+  const scales = [image.width / to.width, image.height / to.height]
+  const scale = fit === 'cover' ? Math.min(...scales) : Math.max(...scales)
+  const whole = (n: number): number => Math.max(1, Math.round(n))
+  return centred(image, whole(to.width * scale), whole(to.height * scale))
+}
+
+const USUAL_AREA = [0.08, 1] as const
+const USUAL_RATIO = [3 / 4, 4 / 3] as const
+const TRIES = 10
+
+/** Of an image that is cropped to the model's size without resizing, anywhere; else as torchvision's RandomResizedCrop draws it. */
+export const cropFor = (
+  image: Size,
+  to: Size,
+  fit: Fit,
+  crop: Exclude<Augment['crop'], undefined | boolean>,
+  random: Random,
+): Rectangle => {
+  const anywhere = (width: number, height: number): Rectangle => ({
+    left: Math.floor(random() * (image.width - width + 1)),
+    top: Math.floor(random() * (image.height - height + 1)),
+    width,
+    height,
+  })
+  if (fit === 'crop')
+    return to.width <= image.width && to.height <= image.height ? anywhere(to.width, to.height) : rectangleFor(image, to, fit)
+  const [area, ratio] = [crop.area ?? USUAL_AREA, crop.ratio ?? USUAL_RATIO]
+  for (let i = 0; i < TRIES; i++) {
+    const pixels = image.width * image.height * between(random, area[0], area[1])
+    const shape = Math.exp(between(random, Math.log(ratio[0]), Math.log(ratio[1])))
+    const [width, height] = [Math.round(Math.sqrt(pixels * shape)), Math.round(Math.sqrt(pixels / shape))]
+    if (width >= 1 && height >= 1 && width <= image.width && height <= image.height) return anywhere(width, height)
+  }
+  return rectangleFor(image, to, 'cover')
+}
+
+// ---------------------------------------------------------------- how it is turned
+
+/** Mirrored first, then turned, in quarters. */
+export interface Turn {
+  readonly mirrorX: boolean
+  readonly mirrorY: boolean
+  readonly quarters: 0 | 1 | 2 | 3
+}
+
+export const turnFor = (a: Augment, { width, height }: Size, random: Random): Turn => {
+  const [x, y, q] = [random(), random(), random()]
+  const quarters = !a.turns ? 0 : width === height ? Math.floor(4 * q) : 2 * Math.floor(2 * q)
+  return {
+    mirrorX: (a.flip === 'horizontal' || a.flip === 'both') && x < 0.5,
+    mirrorY: (a.flip === 'vertical' || a.flip === 'both') && y < 0.5,
+    quarters: quarters as Turn['quarters'],
+  }
+}
+
+/** Pixels of so many numbers each, turned. */
+export const turned = <P extends Pixels>(pixels: P, { width, height }: Size, channels: number, turn: Turn): P => {
+  if (!turn.mirrorX && !turn.mirrorY && turn.quarters === 0) return pixels
+  const out = (pixels instanceof Float32Array ? new Float32Array(pixels.length) : new Uint8Array(pixels.length)) as P
+  for (let y = 0; y < height; y++)
+    for (let x = 0; x < width; x++) {
+      let [fx, fy] = [x, y]
+      if (turn.quarters === 1) [fx, fy] = [y, width - 1 - x]
+      else if (turn.quarters === 2) [fx, fy] = [width - 1 - x, height - 1 - y]
+      else if (turn.quarters === 3) [fx, fy] = [height - 1 - y, x]
+      if (turn.mirrorX) fx = width - 1 - fx
+      if (turn.mirrorY) fy = height - 1 - fy
+      const [from, to] = [(fy * width + fx) * channels, (y * width + x) * channels]
+      for (let c = 0; c < channels; c++) out[to + c] = pixels[from + c]!
+    }
+  return out
+}
+
+// ---------------------------------------------------------------- colours
+
+const USUAL_JITTER = { brightness: 0.2, contrast: 0.2, saturation: 0.2 }
+
+/** Grey of a pixel, as ITU-R 601 weighs colours. */
+const greyAt = (p: Float32Array, i: number, channels: number): number =>
+  channels === 3 ? 0.299 * p[i]! + 0.587 * p[i + 1]! + 0.114 * p[i + 2]! : p[i]!
+
+const greyMean = (p: Float32Array, channels: number): number => {
+  let sum = 0
+  for (let i = 0; i < p.length; i += channels) sum += greyAt(p, i, channels)
+  return (sum * channels) / p.length
+}
+
+/** Brightness, then contrast around the mean grey, then saturation around each pixel's grey; once rounded, where pixels are bytes. */
+export const jittered = (pixels: Pixels, channels: number, a: Augment, random: Random): Pixels => {
+  if (!a.jitter) return pixels
+  const by = typeof a.jitter === 'object' ? a.jitter : USUAL_JITTER
+  const factor = (x: number | undefined): number => between(random, 1 - (x ?? 0), 1 + (x ?? 0))
+  const [bright, contrast, saturation] = [factor(by.brightness), factor(by.contrast), factor(by.saturation)]
+  const most = pixels instanceof Float32Array ? 1 : 255
+  const clamped = (x: number): number => Math.min(most, Math.max(0, x))
+  const out = Float32Array.from(pixels, (x) => clamped(x * bright))
+  const mean = greyMean(out, channels)
+  for (let i = 0; i < out.length; i++) out[i] = clamped(mean + (out[i]! - mean) * contrast)
+  for (let i = 0; i < out.length && channels === 3; i += 3) {
+    const grey = greyAt(out, i, 3)
+    for (let c = i; c < i + 3; c++) out[c] = clamped(grey + (out[c]! - grey) * saturation)
+  }
+  return pixels instanceof Float32Array ? out : Uint8Array.from(out, Math.round)
+}
+
+/** A square somewhere becomes `fill`, of each channel; it may reach beyond the border. In place. */
+export const cutOut = (pixels: Pixels, { width, height }: Size, a: Augment, fill: readonly number[], random: Random): Pixels => {
+  if (!a.cutout) return pixels
+  const side = Math.round((a.cutout === true ? 0.25 : a.cutout) * Math.min(width, height))
+  const [left, top] = [width, height].map((n) => Math.floor(random() * n) - Math.floor(side / 2)) as [number, number]
+  const channels = fill.length
+  for (let y = Math.max(0, top); y < Math.min(height, top + side); y++)
+    for (let x = Math.max(0, left); x < Math.min(width, left + side); x++)
+      for (let c = 0; c < channels; c++) pixels[(y * width + x) * channels + c] = fill[c]!
+  return pixels
+}

@@ -1,0 +1,129 @@
+// Image files as pixels. In: a path, which rectangle of the image is wanted at which size. Out: its bytes, channels last; of masks their
+// labels. Invariant: how many pixels a file declares is looked at before any is decoded; colours are taken as they stand in the file (no
+// profile, no rotation tag); what is damaged is refused with the file's name.
+import { readFileSync } from 'node:fs'
+import { extname } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import { SpillwayException, usage } from '../errors/errors'
+import { type Labels, pngLabels } from './png'
+
+/** Of the package sharp, what is used here. */
+interface Pipeline {
+  extract(r: { left: number; top: number; width: number; height: number }): Pipeline
+  resize(width: number, height: number, o: object): Pipeline
+  removeAlpha(): Pipeline
+  toColourspace(space: string): Pipeline
+  raw(o?: { depth: 'uchar' | 'ushort' }): Pipeline
+  toBuffer(o: { resolveWithObject: true }): Promise<{ data: Buffer; info: { width: number; height: number; channels: number } }>
+  metadata(): Promise<{ width: number; height: number; depth?: string; channels?: number }>
+}
+interface Sharp {
+  (file: string, o: object): Pipeline
+  cache(on: boolean): void
+  concurrency(threads: number): void
+}
+
+let loaded: Sharp | undefined
+const sharp = (): Sharp => {
+  if (loaded) return loaded
+  try {
+    loaded = require('sharp') as Sharp
+  } catch {
+    throw new SpillwayException(usage('image files are decoded by the package sharp, which is not there: npm install sharp'))
+  }
+  loaded.cache(false)
+  loaded.concurrency(1)
+  return loaded
+}
+
+/** Throws, in words, where images cannot be decoded. */
+export const canDecode = (): void => void sharp()
+
+export const IMAGE = /\.(png|jpe?g|webp|tiff?)$/i
+
+export interface Size {
+  readonly height: number
+  readonly width: number
+}
+/** Of an image, in whole pixels. */
+export interface Rectangle extends Size {
+  readonly left: number
+  readonly top: number
+}
+export interface Limits {
+  /** Bits of a number: where files have more, that is refused. */
+  readonly depth: 8 | 16
+  readonly mostPixels: number
+}
+
+const refused = (file: string, reason: string): SpillwayException =>
+  new SpillwayException({ tag: 'FileRefused', kind: 'data', file, reason })
+
+const opened = (file: string, { mostPixels }: Limits): Pipeline =>
+  sharp()(file, { limitInputPixels: mostPixels, ignoreIcc: true, failOn: 'warning', sequentialRead: true })
+
+/** What the library says of a file. */
+const undecoded = (file: string, e: unknown): SpillwayException =>
+  e instanceof SpillwayException ? e : refused(file, `it cannot be decoded: ${(e as Error).message.split('\n')[0]}`)
+
+/** What a file declares. */
+export const sizeOf = async (file: string, limits: Limits): Promise<Size> => {
+  try {
+    const { width, height, depth } = await opened(file, { ...limits, mostPixels: Number.MAX_SAFE_INTEGER }).metadata()
+    if (!(width * height <= limits.mostPixels))
+      throw refused(file, `it declares ${width} x ${height} pixels; at most ${limits.mostPixels} are read (mostPixels)`)
+    if (limits.depth === 8 && depth !== undefined && depth !== 'uchar')
+      throw refused(file, `its numbers are ${depth}, of more than 8 bits: give depth: 16`)
+    return { width, height }
+  } catch (e) {
+    throw undecoded(file, e)
+  }
+}
+
+/** Channels last: bytes, or of depth 16 shares of 65535. */
+export type Pixels = Uint8Array | Float32Array
+
+const COLOURS = { 8: ['b-w', 'srgb'], 16: ['grey16', 'rgb16'] } as const
+
+/** A rectangle of an image at a size, of one or three channels. */
+export const pixelsOf = async (file: string, from: Rectangle, to: Size, channels: 1 | 3, limits: Limits): Promise<Pixels> => {
+  const { left, top, width, height } = from
+  const isWide = limits.depth === 16
+  try {
+    const part = opened(file, limits).extract({ left, top, width, height }).removeAlpha()
+    const sized =
+      to.width === width && to.height === height
+        ? part
+        : part.resize(to.width, to.height, { fit: 'fill', kernel: 'cubic', fastShrinkOnLoad: false })
+    const { data, info } = await sized
+      .toColourspace(COLOURS[limits.depth][channels === 1 ? 0 : 1])
+      .raw({ depth: isWide ? 'ushort' : 'uchar' })
+      .toBuffer({ resolveWithObject: true })
+    const numbers = isWide
+      ? Float32Array.from(new Uint16Array(data.buffer, data.byteOffset, data.length / 2), (x) => x / 65535)
+      : data
+    if (numbers.length !== to.width * to.height * channels)
+      throw refused(file, `it decodes to ${info.channels} channels, not to ${channels}`)
+    return numbers
+  } catch (e) {
+    throw undecoded(file, e)
+  }
+}
+
+/** A whole mask: palette indices or grey values, as they stand in the file. */
+export const labelsOf = async (file: string, limits: Limits): Promise<Labels> => {
+  if (extname(file).toLowerCase() === '.png') {
+    const labels = pngLabels(readFileSync(file), limits.mostPixels)
+    if (isLeft(labels)) throw refused(file, labels.left)
+    return labels.right
+  }
+  const { width, height } = await sizeOf(file, { ...limits, depth: 8 })
+  try {
+    const { data, info } = await opened(file, limits).raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true })
+    if (info.channels !== 1)
+      throw refused(file, 'its pixels are colours: a mask has one label a pixel, in grey or as a palette in PNG')
+    return { width, height, pixels: data }
+  } catch (e) {
+    throw undecoded(file, e)
+  }
+}

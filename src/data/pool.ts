@@ -1,0 +1,76 @@
+// Images decoded by threads of their own. In: the work, how many threads. Out: a Reader. Invariant: what a sample becomes does not depend
+// on who reads it; a thread has at most two samples before it, so that none waits behind a slow one while others are idle.
+import { extname, join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { SpillwayException } from '../errors/errors'
+import { imageReader, imageTypes, type ImageWork } from './imagereader'
+import type { Answered, Asked, Begun } from './imageworker'
+import type { PlaceArray, PlaceType } from './places'
+import type { Reader } from './readers'
+
+const WORKER = join(__dirname, `imageworker${extname(__filename)}`)
+const MOST_UNDER_WAY = 2
+
+interface Waiting extends Asked {
+  readonly done: () => void
+  readonly failed: (error: unknown) => void
+}
+interface Hand {
+  readonly worker: Worker
+  readonly under: Map<number, Waiting>
+}
+
+const pooled = (work: ImageWork, workers: number): Reader => {
+  let hands: readonly Hand[] | undefined
+  let queue: Waiting[] = []
+  let tasks = 0
+  const serve = (): void => {
+    for (const hand of hands ?? [])
+      while (hand.under.size < MOST_UNDER_WAY && queue.length > 0) {
+        const waiting = queue.shift()!
+        hand.under.set(waiting.task, waiting)
+        const { task, place, at } = waiting
+        hand.worker.postMessage({ task, place, at } satisfies Asked)
+      }
+  }
+  const answered = (hand: Hand, { task, refused, broken }: Answered): void => {
+    const waiting = hand.under.get(task)!
+    hand.under.delete(task)
+    if (refused) waiting.failed(new SpillwayException(refused))
+    else if (broken !== undefined) waiting.failed(broken)
+    else waiting.done()
+    serve()
+  }
+  const died = (hand: Hand, error: unknown): void => {
+    for (const waiting of [...hand.under.values(), ...queue]) waiting.failed(error)
+    hand.under.clear()
+    queue = []
+  }
+  const begun = (arrays: readonly PlaceArray[]): Hand => {
+    const types = imageTypes(work)
+    const shared = arrays.map((a, i) => ({ type: types[i] as PlaceType, memory: a.buffer as unknown as SharedArrayBuffer }))
+    const worker = new Worker(WORKER, { workerData: { work, arrays: shared } satisfies Begun })
+    worker.unref()
+    const hand: Hand = { worker, under: new Map() }
+    worker.on('message', (a: Answered) => answered(hand, a))
+    worker.on('error', (e) => died(hand, e))
+    return hand
+  }
+  return {
+    inTurn: false,
+    types: () => Promise.resolve(imageTypes(work)),
+    read: (place, _, arrays, at) =>
+      new Promise<void>((done, failed) => {
+        hands ??= Array.from({ length: workers }, () => begun(arrays))
+        queue.push({ task: tasks++, place, at, done, failed })
+        serve()
+      }),
+    close: () => {
+      for (const hand of hands ?? []) void hand.worker.terminate()
+      queue = []
+    },
+  }
+}
+
+/** Without threads of their own, images are read on the thread that asks. */
+export const imagesBy = (work: ImageWork, workers: number): Reader => (workers === 0 ? imageReader(work) : pooled(work, workers))

@@ -1,0 +1,149 @@
+// timeout 900
+// Training on image files through the command line: any number of threads, killed in the middle of an epoch, gives the same weights.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft, right } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { conv2d, crossEntropy, model } from '../../dsl'
+import { files, folder, split } from '../../src/data/data'
+import { errorText } from '../../src/errors/errors'
+import { writeTensors } from '../../src/files/safetensors'
+import { train, trainTask } from '../../src/train/trainer'
+import { png } from '../src/data/png'
+import images from './images-model'
+import { ended, trainingOf } from './processes'
+import { staged } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-pictures-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+const pixels = (n: number, seed: number): Uint8Array =>
+  Uint8Array.from({ length: n }, (_, i) => (i * 31 + seed * 57 + ((i * seed) % 7)) & 255)
+const SIZES = [
+  [16, 16],
+  [24, 20],
+  [40, 17],
+] as const
+const classes = join(root, 'classes')
+for (let i = 0; i < 14; i++) {
+  const [width, height] = SIZES[i % 3]!
+  const at = join(classes, i % 2 ? 'odd' : 'even')
+  mkdirSync(at, { recursive: true })
+  writeFileSync(join(at, `${i}.png`), png({ width, height, bits: 8, colour: 'rgb', pixels: pixels(width * height * 3, i) }))
+}
+
+const MODEL = join(__dirname, 'images-model.ts')
+const STEPS = '40'
+const start = (checkpointDir: string, workers: number, ...more: string[]) =>
+  trainingOf(
+    MODEL,
+    ...['--loss', 'cross-entropy', '--data', classes, '--augment', 'flip,turns,crop,jitter,cutout', '--shuffle', '--seed', '3'],
+    ...[
+      '--workers',
+      String(workers),
+      '--steps',
+      STEPS,
+      '--checkpoint-dir',
+      join(root, checkpointDir),
+      '--checkpoint-every',
+      '1',
+      ...more,
+    ],
+  )
+interface Told {
+  readonly weightsSha256: string
+  readonly losses: readonly number[]
+}
+
+const KILLS = process.env['SPILLWAY_FULL'] ? 20 : 4
+
+test(`killed ${KILLS} times in the middle of epochs, resumed with other numbers of threads, the weights are the same`, async () => {
+  const alone = await ended(start('alone', 2))
+  assert.is(alone.code, 0, alone.err)
+  let kills = 0
+  for (let i = 0; i < KILLS; i++) {
+    const child = start('killed', i % 3, '--resume')
+    const end = await ended(child, (err) => {
+      if ((err.match(/^step \d/gm) ?? []).length > i % 3) child.kill('SIGKILL')
+    })
+    if (end.signal === 'SIGKILL') kills++
+  }
+  assert.is(kills, KILLS)
+  const rest = await ended(start('killed', 1, '--resume'))
+  assert.is(rest.code, 0, rest.err)
+  const [a, b] = [alone, rest].map((e) => JSON.parse(e.out) as Told)
+  assert.equal([b!.losses, b!.weightsSha256], [a!.losses, a!.weightsSha256])
+})
+
+const plan = staged(images, { loss: crossEntropy })
+
+test('images of the right size give the bits of the same bytes in an array', async () => {
+  const at = join(root, 'exact')
+  const COUNT = 6
+  for (let i = 0; i < COUNT; i++) {
+    mkdirSync(join(at, String(i % 2)), { recursive: true })
+    writeFileSync(
+      join(at, String(i % 2), `${i}.png`),
+      png({ width: 16, height: 16, bits: 8, colour: 'rgb', pixels: pixels(768, i) }),
+    )
+  }
+  const order = [0, 2, 4, 1, 3, 5]
+  const array = join(root, 'exact.safetensors')
+  writeTensors(array, [
+    { name: 'input', type: 'U8', shape: [COUNT, 16, 16, 3], read: () => right(Buffer.concat(order.map((i) => pixels(768, i)))) },
+    { name: 'target', type: 'U8', shape: [COUNT], read: () => right(Uint8Array.from(order, (i) => i % 2)) },
+  ])
+  const [mean, std] = [
+    [0.5, 0.4, 0.3],
+    [0.2, 0.3, 0.4],
+  ]
+  const both = [folder(at, { mean, std }), files(array, { layout: 'NHWC', mean, std })]
+  const [a, b] = await Promise.all(both.map((data) => train(images, plan, { steps: 5, seed: 1, data, shuffle: true })))
+  assert.equal([a!.losses, a!.weightsSha256], [b!.losses, b!.weightsSha256])
+  const [some] = split(both[0]!, 0.5)
+  assert.not.equal((await train(images, plan, { steps: 5, seed: 1, data: some })).losses, a!.losses)
+})
+
+test('images that the model cannot take, and settings that are none, are refused in words', async () => {
+  const wordsOf = async (
+    data: Parameters<typeof train>[2]['data'],
+    net = images as Parameters<typeof train>[0],
+  ): Promise<string> => {
+    const p = net === images ? plan : staged(net as typeof images)
+    const r = await trainTask(net, p, { steps: 4, ...(data ? { data } : {}) })()
+    assert.ok(isLeft(r))
+    return errorText(r.left)
+  }
+  assert.match(await wordsOf(folder(classes), model([1, 3, 16, 16], conv2d('c', 3, 1))), /image files give classes or masks/)
+  assert.match(await wordsOf(folder(join(root, 'nowhere'))), /no such file/)
+  mkdirSync(join(classes, 'third'))
+  writeFileSync(join(classes, 'third', 'a.png'), 'no image')
+  assert.match(await wordsOf(classes), /there are 3 classes of images, and the model has 2/)
+  rmSync(join(classes, 'third'), { recursive: true })
+  writeFileSync(join(classes, 'odd', 'z.png'), 'no image')
+  assert.match(await wordsOf(folder(classes)), /odd\/z\.png is refused: it cannot be decoded/)
+  const thrown = (f: () => unknown): string => {
+    try {
+      f()
+    } catch (e) {
+      return (e as Error).message
+    }
+    return ''
+  }
+  assert.match(
+    thrown(() => folder('x', { augment: { flips: true } as object })),
+    /augment has no 'flips'; legal: flip, turns, crop, jitter, cutout/,
+  )
+  assert.match(
+    thrown(() => folder('x', { augment: { crop: { area: [0.5, 2] } } })),
+    /augment\.crop\.area is two shares/,
+  )
+  assert.match(
+    thrown(() => folder('x', { fit: 'squeeze' as 'pad' })),
+    /fit is 'squeeze'; legal: cover, stretch, pad, crop/,
+  )
+})
+
+test.run()
