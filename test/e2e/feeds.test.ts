@@ -1,5 +1,5 @@
 // Data that TypeScript makes: the bits of the same data in files, in any order; how a feed is waited for, fails and is left.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isLeft, right } from 'fp-ts/Either'
@@ -85,6 +85,31 @@ test('bytes with their channels last are what mean and deviation make of them', 
   assert.is(r.feedBytes, 3 * 4 * (SIZE + 4))
   const first = source({ length: SAMPLES, mean, std, read: (i) => ({ input: raw(i), target: i % 10 }) })
   assert.equal(bits(await run(first)), bits(expected))
+})
+
+/** Bytes that this process has read from files. */
+const bytesRead = (): number => Number(/^rchar: (\d+)/m.exec(readFileSync('/proc/self/io', 'utf8'))![1])
+
+test('of bytes in files a quarter is read of what floats take', async () => {
+  const MANY = 256
+  // What else a process reads meanwhile.
+  const SLACK = 2 ** 18
+  const saved = (name: string, type: 'U8' | 'F32', bytes: number): string => {
+    const path = join(root, name)
+    writeTensors(path, [
+      { name: 'input', type, shape: [MANY, C, H, W], read: () => right(new Uint8Array(MANY * SIZE * bytes)) },
+      { name: 'target', type: 'U8', shape: [MANY], read: () => right(new Uint8Array(MANY)) },
+    ])
+    return path
+  }
+  const readBy = async (path: string): Promise<number> => {
+    const before = bytesRead()
+    await run(files(path, { mean: [0.5] }), { steps: MANY / 4 })
+    return bytesRead() - before
+  }
+  const [bytes, floats] = [await readBy(saved('bytes.safetensors', 'U8', 1)), await readBy(saved('floats.safetensors', 'F32', 4))]
+  assert.ok(bytes > MANY * SIZE && bytes < MANY * SIZE + SLACK, `${bytes} of ${MANY * SIZE}`)
+  assert.ok(floats > 4 * MANY * SIZE && floats < 4 * MANY * SIZE + SLACK, `${floats} of ${4 * MANY * SIZE}`)
 })
 
 test('what can be iterated is gone through in order, again where that can be done', async () => {

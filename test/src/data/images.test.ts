@@ -1,5 +1,5 @@
 // Image files: which are found, what they decode to, what is refused; the same numbers on any number of threads.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
@@ -66,6 +66,22 @@ test('pixels of a PNG are those that were written, in colour, in grey and of 16 
     [...Float32Array.from(wide, (x) => x / 65535)],
   )
   assert.match(await wordsOf(() => sizeOf(deep, LIMITS)), /deep\.png is refused: .*more than 8 bits: give depth: 16/)
+})
+
+const FIXTURES = join(__dirname, '..', '..', 'fixtures', 'images')
+
+test('files of each kind have the numbers that PIL finds in them', async () => {
+  const seen = JSON.parse(readFileSync(join(FIXTURES, 'images.json'), 'utf8')) as Readonly<Record<string, readonly number[]>>
+  const whole = { left: 0, top: 0, width: 17, height: 12 }
+  for (const [name, numbers] of Object.entries(seen)) {
+    const file = join(FIXTURES, name)
+    const found = name.startsWith('palette')
+      ? (await labelsOf(file, LIMITS)).pixels
+      : name.startsWith('wide')
+        ? (await pixelsOf(file, whole, whole, 1, { ...LIMITS, depth: 16 })).map((x) => Math.round(x * 65535))
+        : await pixelsOf(file, whole, whole, 3, LIMITS)
+    assert.equal([...found], [...numbers], name)
+  }
 })
 
 test('a mask has the numbers of its palette, of any number of bits, whatever its colours', async () => {
