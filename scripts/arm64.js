@@ -1,6 +1,6 @@
 // The platform package for arm64, tried without such a machine: made here, run by QEMU's user emulation. In: this checkout, the system's Debian
-// mirror, npm's Node for arm64. Out: what each step says; exit 1 when one fails: the kernels against the reference, every operator against
-// PyTorch, and the package installed and training, to the losses of this processor and twice to the same bits.
+// mirror, npm's Node for arm64. Out: what each step says; exit 1 when one fails: every operator against PyTorch, and the package installed and
+// training, to the losses of this processor, twice and swapped to the same bits.
 // Invariant: nothing is installed; what is fetched stays in build/arm64. Where something cannot be had it says so as `skipped: …`.
 'use strict'
 const { spawnSync } = require('node:child_process')
@@ -99,18 +99,6 @@ const nodeForArm64 = () => {
 
 // ---------------------------------------------------------------- what is tried on it
 
-/** Their cases are a fifth of those that run on a processor of their own (test/native/tests.cmake). */
-const KERNELS = ['kernels_compare', 'kernels_gradient', 'kernels_tiles', 'kernels_refusal', 'kernels_random']
-
-const kernels = (emulated) => {
-  const folder = path.join(BUILT, 'arm64', NAME)
-  must("the kernels' tests", 'cmake', ['--build', folder, '--parallel', '2', '--target', ...KERNELS])
-  const [qemu, ...root] = emulated
-  const libraries = ['-E', `LD_LIBRARY_PATH=${path.join(PACKAGE, 'lib')}`]
-  for (const name of KERNELS)
-    console.log(`  ${lastLine(must(name, qemu, [...root, ...libraries, path.join(folder, 'tests', name)]))}`)
-}
-
 const operators = ([command, ...node]) => {
   const env = { ...process.env, SPILLWAY_ADDON: path.join(PACKAGE, NAME, 'spillway.node') }
   const test = ['-r', './scripts/testing/typescript.js', 'test/conformance/operators.test.ts']
@@ -171,10 +159,8 @@ const main = () => {
   const why = whyNot()
   if (why) return skip(why)
   fs.mkdirSync(OUT, { recursive: true })
-  const emulated = emulator()
-  const node = [...emulated, nodeForArm64()]
+  const node = [...emulator(), nodeForArm64()]
   must('the platform package', process.execPath, ['scripts/prebuilt.js', 'arm64'])
-  kernels(emulated)
   operators(node)
   trains(node)
 }
