@@ -62,6 +62,8 @@ export type SourceError =
       readonly reason: string
       /** It was refused before anything was planned. */
       readonly beforehand?: true
+      /** What of a run is lost with it, and what is not. */
+      readonly kept?: string
     }
   | { readonly tag: 'DataRefused'; readonly data: string; readonly reason: string }
   | { readonly tag: 'TypesRefused'; readonly file: string; readonly typescript: string; readonly faults: readonly TypeFault[] }
@@ -115,7 +117,7 @@ const renderSource = (e: SourceError): string => {
     case 'FileMissing':
       return `${e.kind} file ${e.file}: no such file`
     case 'FileRefused':
-      return `${e.kind} file ${e.file} is refused: ${e.reason}`
+      return `${e.kind} file ${e.file} is refused: ${e.reason}${e.kept ? `; ${e.kept}` : ''}`
     case 'DataRefused':
       return `${e.data} is refused: ${e.reason}`
     case 'TypesRefused':

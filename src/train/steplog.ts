@@ -9,7 +9,7 @@ import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
 import type { SpillwayError } from '../errors/errors'
-import { onFile, orThrow } from '../errors/exceptions'
+import { onFile } from '../errors/exceptions'
 import { madeFolder, readText, writeWholeText } from '../files/whole'
 
 export interface StepLine {
@@ -18,7 +18,7 @@ export interface StepLine {
   readonly seconds: number
 }
 export interface StepLog {
-  readonly step: (s: StepLine) => void
+  readonly step: (s: StepLine) => Either<SpillwayError, void>
   readonly close: () => void
 }
 
@@ -48,7 +48,7 @@ const keptLines = (path: string, last: number): Either<SpillwayError, string> =>
         ),
       )
 
-const NO_LOG: StepLog = { step: () => {}, close: () => {} }
+const NO_LOG: StepLog = { step: () => E.right(undefined), close: () => {} }
 
 export const openStepLog = (folder: string | undefined, stepsDone: number): Either<SpillwayError, StepLog> => {
   if (folder === undefined) return E.right(NO_LOG)
@@ -62,7 +62,7 @@ export const openStepLog = (folder: string | undefined, stepsDone: number): Eith
     E.map((fd) => ({
       step: ({ step, loss, seconds }) => {
         const line = `${JSON.stringify({ step, loss, seconds, time: new Date().toISOString() })}\n`
-        orThrow(open(() => E.right(void writeSync(fd, line))))
+        return open(() => E.right(void writeSync(fd, line)))
       },
       close: () => closeSync(fd),
     })),

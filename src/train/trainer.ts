@@ -26,6 +26,8 @@ import type { Counted } from './weights'
 interface Odd {
   /** Of the run, the first step whose loss is not finite. */
   step?: number
+  /** Why the log cannot be written. */
+  unlogged?: SpillwayError
   /** What the last step took. */
   seconds?: number
 }
@@ -41,6 +43,18 @@ const resumeHint = (directory: string): string =>
   holdsCheckpoints(directory)
     ? `the last checkpoint in ${directory} is whole: run the same command with --resume to go on`
     : `no checkpoint was due in ${directory} yet (--checkpoint-every says how often): the same command begins anew`
+
+/** What a run leaves behind that cannot write: a full disk, one that fails. */
+const withKept =
+  ({ checkpointDir }: TrainOptions) =>
+  (e: SpillwayError): SpillwayError =>
+    e.tag === 'FileRefused' && e.kind === 'output'
+      ? {
+          ...e,
+          kept:
+            checkpointDir === undefined ? 'what was trained is lost: a checkpoint directory keeps it' : resumeHint(checkpointDir),
+        }
+      : e
 
 const cancelled = ({ checkpointDir }: TrainOptions, stepsDone: number): SpillwayError => ({
   tag: 'Cancelled',
@@ -76,7 +90,11 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
   const step = (p: StepLine): void => {
     seen = p.step
     odd.seconds = p.seconds
-    log.step(p)
+    const logged = log.step(p)
+    if (E.isLeft(logged)) {
+      odd.unlogged ??= logged.left
+      session.cancel()
+    }
     if (odd.step !== undefined || Number.isFinite(p.loss)) return
     odd.step = p.step
     if (o.onNonfinite === 'continue') o.onNote?.(`the loss of step ${p.step} is ${p.loss}: the run goes on as it was asked to`)
@@ -100,10 +118,10 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
               o.onProgress?.(p)
             },
           }),
-        TE.mapLeft((e) => (ends() ? diverged() : e.tag === 'Cancelled' ? cancelled(o, seen) : e)),
+        TE.mapLeft((e) => odd.unlogged ?? (ends() ? diverged() : e.tag === 'Cancelled' ? cancelled(o, seen) : e)),
         TE.filterOrElse(
-          () => !ends(),
-          () => diverged(),
+          () => odd.unlogged === undefined && !ends(),
+          () => odd.unlogged ?? diverged(),
         ),
       )
 }
@@ -232,6 +250,7 @@ export const trainTask = (
                 : pipe(
                     TE.fromEither(recordedPlan(start)),
                     TE.flatMap(() => onDevice(start)),
+                    TE.mapLeft(withKept(o)),
                     TE.tapIO(leftToMeasure(staged)),
                   ),
             ),
