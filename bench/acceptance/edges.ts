@@ -5,7 +5,19 @@ import { join } from 'node:path'
 import type { Claiming } from './claims'
 
 const ROOT = join(__dirname, '../..')
-const FAMILIES = ['labels', 'checkpoints', 'plans', 'tapes']
+const FAMILIES = [
+  'arguments',
+  'files',
+  'labels',
+  'checkpoints',
+  'plans',
+  'fulldisks',
+  'failingdisks',
+  'processes',
+  'groups',
+  'kills',
+  'tapes',
+]
 const LAST_WORDS = 2000
 
 export const edges = (claim: Claiming): void => {

@@ -31,7 +31,6 @@ const resultOf = (e: End): { readonly weightsSha256: string; readonly losses: re
   assert.is(e.code, 0, e.err)
   return JSON.parse(e.out)
 }
-const noTrace = (e: End): void => assert.not.match(e.err, /\n\s+at .*:\d+:\d+/)
 
 for (const [signal, code] of [
   ['SIGINT', 130],
@@ -46,7 +45,6 @@ for (const [signal, code] of [
     )
     assert.is(end.code, code, end.err)
     assert.is(errorOf(end).tag, 'Cancelled')
-    noTrace(end)
   })
 
 test('a reader that goes away ends the command in silence', async () => {
@@ -113,7 +111,6 @@ test('a loss that is not finite ends the run with 4 and the step; what was saved
   assert.is(end.code, 4, end.err)
   assert.match(errorOf(end).message, /^step \d+: .*not finite, so nothing of it was saved/)
   assert.is(readFileSync(weights, 'utf8'), 'what was there')
-  noTrace(end)
   const { checkpoint, refused } = findCheckpoint(at)
   assert.equal(refused, [])
   assert.ok(!checkpoint || checkpoint.losses.every(Number.isFinite))

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import * as assert from 'uvu/assert'
 import { DEVICE } from './runs'
 
 const project = join(__dirname, '..', '..')
@@ -13,14 +14,31 @@ const COMMAND = existsSync(compiled)
 
 export const MODEL = join(__dirname, 'killed-model.ts')
 
-const command = (stdio: StdioOptions, args: readonly string[]): ChildProcess =>
-  spawn(process.execPath, [...COMMAND, ...args], { cwd: project, stdio })
+interface Surroundings {
+  readonly stdin?: 'pipe' | number
+  readonly env?: Readonly<Record<string, string>>
+  /** What it is started by, with its arguments; default: nothing. */
+  readonly under?: readonly string[]
+}
+
+/** `spillway` with these arguments, compiled where there is a compiled one. */
+export const spillway = (args: readonly string[], { stdin = 'pipe', env = {}, under = [] }: Surroundings = {}): ChildProcess => {
+  const [program, ...rest] = [...under, process.execPath, ...COMMAND, ...args]
+  const stdio: StdioOptions = [stdin, 'pipe', 'pipe']
+  return spawn(program!, rest, { cwd: project, stdio, env: { ...process.env, ...env } })
+}
+
+const TRAINING = ['--device', DEVICE, '--algorithms', 'fixed', '--json']
 
 export const training = (...more: readonly string[]): ChildProcess => trainingFrom('pipe', ...more)
 
 /** With a standard input of its own. */
 export const trainingFrom = (stdin: 'pipe' | number, ...more: readonly string[]): ChildProcess =>
-  command([stdin, 'pipe', 'pipe'], ['train', MODEL, '--device', DEVICE, '--algorithms', 'fixed', '--json', ...more])
+  spillway(['train', MODEL, ...TRAINING, ...more], { stdin })
+
+/** Of another model, or in other surroundings. */
+export const trainingOf = (model: string, more: readonly string[], o: Surroundings = {}): ChildProcess =>
+  spillway(['train', model, ...TRAINING, ...more], o)
 
 /** Another model file. */
 export const trainingOf = (file: string, ...more: readonly string[]): ChildProcess =>
@@ -33,10 +51,25 @@ export interface End {
   readonly err: string
 }
 
-/** Waits for the end; `act` sees what was said so far. */
-export const ended = (child: ChildProcess, act: (err: string) => void = () => {}): Promise<End> =>
-  new Promise((resolve) => {
+/** Longer than any run of the tests: what has not ended by then never does. */
+const HANGING_SECONDS = 300
+
+/** No trace of a stack, and no end without a word: whatever happened, it is said. */
+const saidWhatHappened = ({ code, out, err }: End): void => {
+  assert.not.match(`${err}\n${out}`, /\n\s+at .*:\d+:\d+/)
+  if (code === 0) assert.not.match(out, /^\{"error"/, 'it failed with 0')
+  else if (code !== null) assert.match(err, /^spillway: ./m, `it ended with ${code} and no word`)
+}
+
+/** Waits for the end, which comes and is told; `act` sees what was said so far. */
+export const ended = (child: ChildProcess, act: (err: string) => void = () => {}, seconds = HANGING_SECONDS): Promise<End> =>
+  new Promise((resolve, reject) => {
     let [out, err] = ['', '']
+    let hangs = false
+    const watch = setTimeout(() => {
+      hangs = true
+      child.kill('SIGKILL')
+    }, 1000 * seconds)
     child.stdout!.on('data', (d: Buffer) => {
       out += d.toString()
     })
@@ -44,7 +77,17 @@ export const ended = (child: ChildProcess, act: (err: string) => void = () => {}
       err += d.toString()
       act(err)
     })
-    child.on('close', (code, signal) => resolve({ code, signal, out, err }))
+    child.on('close', (code, signal) => {
+      clearTimeout(watch)
+      const end = { code, signal, out, err }
+      try {
+        assert.not.ok(hangs, `it has not ended after ${seconds} s: ${child.spawnargs.join(' ')}\n${err}`)
+        saidWhatHappened(end)
+        resolve(end)
+      } catch (e) {
+        reject(e)
+      }
+    })
   })
 
 /** Once the step has begun, `act`. */

@@ -1,5 +1,5 @@
 # The native tests, and what only they use. In: spillway_core, ON_DEMAND. Out: the target `check`, a program for each file of
-# this folder, the imitated device (which the TypeScript tests load too: it lies beside the addon) and the tape fuzzer.
+# this folder, the imitated device and the failing file layer (which the TypeScript tests load too: they lie beside the addon), the fuzzer.
 set(TESTS ${CMAKE_CURRENT_LIST_DIR})
 set(CHECKOUT ${TESTS}/../..)
 
@@ -12,6 +12,11 @@ add_library(spillway_imitation MODULE ${TESTS}/imitation/imitation.cpp ${TESTS}/
 set_target_properties(spillway_imitation PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden)
 target_link_libraries(spillway_imitation PRIVATE spillway_own_kernels)
 target_link_options(spillway_imitation PRIVATE -Wl,--exclude-libs,ALL)
+
+# A file layer that fails, for runs of the command line.
+add_library(spillway_failing MODULE ${TESTS}/failing/failing.cpp)
+set_target_properties(spillway_failing PROPERTIES PREFIX "")
+target_link_libraries(spillway_failing PRIVATE ${CMAKE_DL_LIBS})
 
 add_executable(fuzz_tape ${ON_DEMAND} ${TESTS}/fuzz/fuzz_tape.cpp)
 target_link_libraries(fuzz_tape PRIVATE spillway_core)

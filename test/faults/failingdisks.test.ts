@@ -1,0 +1,5 @@
+// timeout 400
+import { family } from './failingdisks'
+import { fewOf } from './family'
+
+fewOf(family)

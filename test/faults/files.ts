@@ -1,0 +1,150 @@
+// Files that are deep, huge or odd, where data, weights, plans, checkpoints and models belong. In: how many sizes. Out: how long the longest
+// took. Invariant: each is refused in words, by a second of work for every 100 MB and one more; what is no file is never waited for.
+import { spawnSync } from 'node:child_process'
+import {
+  closeSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Either, isLeft } from 'fp-ts/Either'
+import * as assert from 'uvu/assert'
+import { modelNamed } from '../../src/cli/model'
+import { errorText, type SpillwayError } from '../../src/errors/errors'
+import { openNpy } from '../../src/files/npy'
+import { openTensors } from '../../src/files/safetensors'
+import { writeWholeText } from '../../src/files/whole'
+import { tryLoadPlan } from '../../src/stage/planfile'
+import { findCheckpoint } from '../../src/train/checkpoint'
+import type { Counts, Family } from './family'
+
+const MB = 1e6
+const headed = (header: string, bytes = Buffer.byteLength(header)): Buffer => {
+  const head = Buffer.alloc(8)
+  head.writeBigUInt64LE(BigInt(bytes))
+  return Buffer.concat([head, Buffer.from(header)])
+}
+const keys = (n: number): string =>
+  `{${Array.from({ length: n }, (_, i) => `"k${i}":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`).join(',')},"x":1}`
+const nested = (n: number, open: string, close: string): string => open.repeat(n) + close.repeat(n)
+
+/** Texts that no JSON should be, each of so many megabytes. */
+const texts = (megabytes: number): Readonly<Record<string, string>> => ({
+  'lists in lists': nested((megabytes * MB) / 2, '[', ']'),
+  'objects in objects': `${'{"a":'.repeat((megabytes * MB) / 6)}1${'}'.repeat((megabytes * MB) / 6)}`,
+  'empty lists': `[${'[],'.repeat((megabytes * MB) / 3)}[]]`,
+  'one long number': '9'.repeat(megabytes * MB),
+  'one long word': `"${'x'.repeat(megabytes * MB)}"`,
+  spaces: ' '.repeat(megabytes * MB),
+  'many keys': keys(megabytes * 16_000),
+})
+
+const READERS: Readonly<Record<string, (path: string) => Either<SpillwayError, unknown>>> = {
+  data: (path) => openTensors('data', path),
+  weights: (path) => openTensors('weights', path),
+  array: openNpy,
+  plan: tryLoadPlan,
+  output: (path) => writeWholeText(path, 'new'),
+}
+
+const refusedInTime = (what: string, path: string, read: (path: string) => Either<SpillwayError, unknown>): number => {
+  const before = process.cpuUsage()
+  const answer = read(path)
+  const { user, system } = process.cpuUsage(before)
+  const seconds = (user + system) / 1e6
+  assert.ok(isLeft(answer), `${what} is accepted`)
+  const words = errorText(answer.left)
+  assert.ok(words.includes(path) || words.startsWith('not a plan file: '), `${what}: ${words}`)
+  const megabytes = lstatSync(path).size / MB
+  assert.ok(seconds <= 1 + megabytes / 100, `${what}: ${seconds} s for ${megabytes} MB`)
+  return seconds
+}
+
+/** Things in a folder that are no files, by what they are. */
+const oddities = (root: string): Readonly<Record<string, string>> => {
+  const at = (name: string): string => join(root, name)
+  spawnSync('mkfifo', [at('fifo')])
+  mkdirSync(at('folder'))
+  symlinkSync(at('nowhere'), at('dangling'))
+  symlinkSync(at('round'), at('round'))
+  symlinkSync('/dev/zero', at('link-to-device'))
+  return {
+    FIFO: at('fifo'),
+    folder: at('folder'),
+    link: at('dangling'),
+    circle: at('round'),
+    device: '/dev/zero',
+    'link to a device': at('link-to-device'),
+  }
+}
+
+const run = async (cases: number): Promise<Counts> => {
+  const root = mkdtempSync(join(tmpdir(), 'spillway-odd-'))
+  const megabytes = cases
+  let tried = 0
+  let slowest = 0
+  const refused = (what: string, path: string, read: (path: string) => Either<SpillwayError, unknown>): void => {
+    slowest = Math.max(slowest, refusedInTime(what, path, read))
+    tried++
+  }
+  for (const [what, path] of Object.entries(oddities(root)))
+    for (const [role, read] of Object.entries(READERS)) {
+      // A link that leads nowhere is where a file may come.
+      if (role === 'output' && ['link', 'circle', 'link to a device'].includes(what)) continue
+      refused(`${what} as ${role}`, path, read)
+    }
+  const socket = join(root, 'socket')
+  const server = createServer().listen(socket)
+  await new Promise((resolve) => server.once('listening', resolve))
+  for (const [role, read] of Object.entries(READERS)) refused(`socket as ${role}`, socket, read)
+  server.close()
+  for (const name of ['model.ts', 'model.js']) {
+    const path = join(root, name)
+    spawnSync('mkfifo', [path])
+    refused(`a FIFO as ${name}`, path, (p) => modelNamed(p, {}))
+  }
+  const path = join(root, 'file.safetensors')
+  const content = (what: string, bytes: Uint8Array, roles: readonly string[]): void => {
+    writeFileSync(path, bytes)
+    for (const role of roles) refused(`${what} as ${role}`, path, READERS[role]!)
+  }
+  for (const [what, bytes] of Object.entries({ nothing: '', 'one byte': '{', zeros: '\0'.repeat(64), 'a word': 'safetensors' }))
+    content(what, Buffer.from(bytes), ['data', 'weights', 'array', 'plan'])
+  for (const [what, text] of Object.entries(texts(megabytes))) {
+    content(what, headed(text), ['data', 'weights'])
+    content(what, Buffer.from(text), ['plan', 'array'])
+    writeFileSync(join(root, 'step-000000003.json'), text)
+    const began = process.cpuUsage()
+    assert.is(findCheckpoint(root).refused.length, 1, what)
+    assert.ok(process.cpuUsage(began).user / 1e6 <= 1 + megabytes / 50, `${what} as a checkpoint`)
+    tried++
+  }
+  for (const bytes of [2 ** 32, 2 ** 53, 1e8 + 1]) content(`a header of ${bytes} bytes`, headed('{}', bytes), ['data', 'weights'])
+  // Sparse: nobody reads 8 GiB to find out.
+  closeSync(openSync(path, 'w'))
+  truncateSync(path, 2 ** 33)
+  for (const role of ['data', 'weights', 'array', 'plan']) refused(`8 GiB of zeros as ${role}`, path, READERS[role]!)
+  const fd = openSync(path, 'r+')
+  writeSync(fd, headed('{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'))
+  closeSync(fd)
+  refused('8 GiB behind a tensor of 16 bytes', path, READERS['data']!)
+  rmSync(root, { recursive: true })
+  return { tried, megabytes, slowestSeconds: Math.round(slowest * 100) / 100 }
+}
+
+export const family: Family = {
+  what: 'deep, huge and odd files are refused within a second for every 100 MB; what is no file is not waited for',
+  few: 4,
+  all: 80,
+  seconds: 900,
+  run,
+}

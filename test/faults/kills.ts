@@ -1,0 +1,126 @@
+// Runs that are killed at random moments, half of them while they spill to a disk, and resumed. Invariant: each checkpoint folder holds a
+// whole checkpoint at every moment, never an older one than before, and the run ends with the weights and losses of one that was left alone.
+import type { ChildProcess } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import * as assert from 'uvu/assert'
+import { model } from '../../dsl'
+import { findCheckpoint } from '../../src/train/checkpoint'
+import { type End, ended, MODEL, trainingOf } from '../e2e/processes'
+import { smallestBudget } from '../e2e/runs'
+import type { Counts, Family } from './family'
+import { random } from './mutants'
+import spilling, { net } from './spilling-model'
+
+/** Training that is killed again and again. */
+interface Victim {
+  readonly name: string
+  readonly steps: number
+  readonly start: (more: readonly string[]) => ChildProcess
+  /** After so many steps of a process, and within so many milliseconds, it is killed. */
+  readonly within: { readonly steps: number; readonly ms: number }
+}
+
+interface Result {
+  readonly weightsSha256: string
+  readonly losses: readonly number[]
+  readonly diskBytes: number
+}
+const resultOf = (e: End): Result => {
+  assert.is(e.code, 0, e.err)
+  return JSON.parse(e.out)
+}
+
+/** Steps are counted, not timed, so that a fast machine does not end the run before all kills are done; every fifth comes at any moment. */
+const killed = async (v: Victim, at: readonly string[], i: number, pick: (n: number) => number): Promise<boolean> => {
+  const child = v.start([...at, '--resume'])
+  const [steps, ms] = [1 + pick(v.within.steps), pick(v.within.ms)]
+  const kill = (after: number): void => {
+    setTimeout(() => child.kill('SIGKILL'), after)
+  }
+  let armed = i % 5 === 4
+  if (armed) kill(10 * ms)
+  const end = await ended(child, (err) => {
+    if (armed || (err.match(/^step \d/gm) ?? []).length < steps) return
+    armed = true
+    kill(ms)
+  })
+  assert.ok(end.signal === 'SIGKILL' || end.code === 0, end.err)
+  return end.signal === 'SIGKILL'
+}
+
+interface Deaths {
+  readonly kills: number
+  readonly diskBytes: number
+}
+
+const survived = async (v: Victim, root: string, kills: number): Promise<Deaths> => {
+  const checkpoints = join(root, v.name)
+  const at = ['--checkpoint-dir', checkpoints, '--checkpoint-every', '1', '--steps', String(v.steps)]
+  const alone = resultOf(await ended(v.start(['--steps', String(v.steps)])))
+  const pick = random(99)
+  let [done, least] = [0, 0]
+  for (let i = 0; i < kills; i++) {
+    if (await killed(v, at, i, pick)) done++
+    if (!existsSync(checkpoints)) continue
+    const found = findCheckpoint(checkpoints)
+    assert.equal(found.refused, [])
+    assert.ok((found.checkpoint?.step ?? 0) >= least)
+    least = found.checkpoint?.step ?? 0
+    if (least === v.steps) break
+  }
+  const rest = resultOf(await ended(v.start([...at, '--resume'])))
+  assert.equal([rest.weightsSha256, rest.losses], [alone.weightsSha256, alone.losses])
+  assert.equal(
+    readdirSync(checkpoints).filter((n) => n.startsWith('.')),
+    [],
+  )
+  return { kills: done, diskBytes: alone.diskBytes }
+}
+
+const run = async (cases: number): Promise<Counts> => {
+  const root = mkdtempSync(join(tmpdir(), 'spillway-kills-'))
+  const each = cases / 2
+  const inMemory: Victim = {
+    name: 'memory',
+    steps: 10 * each,
+    start: (more) => trainingOf(MODEL, ['--seed', '5', ...more]),
+    within: { steps: 4, ms: 20 },
+  }
+  // Gigabytes where there is the time for them.
+  const large = cases >= 60
+  const size = large ? [] : ['--image', '256']
+  const small = model([1, 4, 256, 256], net)
+  const spill = join(root, 'spill')
+  const budget = smallestBudget(large ? spilling : small, 'swap:greedy')
+  const onDisk: Victim = {
+    name: 'disk',
+    steps: each,
+    start: (more) =>
+      trainingOf(join(__dirname, 'spilling-model.ts'), [
+        ...size,
+        '--strategy',
+        'swap:greedy',
+        '--budget',
+        String(budget),
+        '--spill',
+        spill,
+        ...more,
+      ]),
+    within: { steps: 1, ms: large ? 1500 : 60 },
+  }
+  const [a, b] = [await survived(inMemory, root, each), await survived(onDisk, root, each)]
+  assert.ok(b.diskBytes > (large ? 2 ** 30 : 0), `${b.diskBytes} bytes on disk`)
+  assert.ok(a.kills + b.kills >= cases / 2, `only ${a.kills} and ${b.kills} were killed in time`)
+  rmSync(root, { recursive: true })
+  return { kills: a.kills, killsWhileSpilling: b.kills, diskBytes: b.diskBytes }
+}
+
+export const family: Family = {
+  what: 'runs killed at random moments, in memory and while they spill, are resumed to the same bits',
+  few: 12,
+  all: 64,
+  seconds: 2400,
+  run,
+}

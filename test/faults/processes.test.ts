@@ -1,0 +1,6 @@
+// serial
+// timeout 400
+import { fewOf } from './family'
+import { family } from './processes'
+
+fewOf(family)
