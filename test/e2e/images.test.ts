@@ -37,8 +37,7 @@ for (let i = 0; i < 14; i++) {
 const MODEL = join(__dirname, 'images-model.ts')
 const STEPS = '40'
 const start = (checkpointDir: string, workers: number, ...more: string[]) =>
-  trainingOf(
-    MODEL,
+  trainingOf(MODEL, [
     ...['--loss', 'cross-entropy', '--data', classes, '--augment', 'flip,turns,crop,jitter,cutout', '--shuffle', '--seed', '3'],
     ...[
       '--workers',
@@ -51,7 +50,7 @@ const start = (checkpointDir: string, workers: number, ...more: string[]) =>
       '1',
       ...more,
     ],
-  )
+  ])
 interface Told {
   readonly weightsSha256: string
   readonly losses: readonly number[]

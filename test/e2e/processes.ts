@@ -40,10 +40,6 @@ export const trainingFrom = (stdin: 'pipe' | number, ...more: readonly string[])
 export const trainingOf = (model: string, more: readonly string[], o: Surroundings = {}): ChildProcess =>
   spillway(['train', model, ...TRAINING, ...more], o)
 
-/** Another model file. */
-export const trainingOf = (file: string, ...more: readonly string[]): ChildProcess =>
-  command('pipe', ['train', file, '--device', DEVICE, '--algorithms', 'fixed', '--json', ...more])
-
 export interface End {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
