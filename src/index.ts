@@ -27,6 +27,8 @@ export {
 } from './data/data'
 export type { DeviceProgress } from './train/device'
 export { errorText, type SpillwayError, SpillwayException, type TypeFault } from './errors/errors'
+export { exportOnnx, type ExportOptions, type ExportResult, tryExportOnnx } from './exchange/export'
+export { importOnnx, type ImportOptions, type ImportResult, tryImportOnnx } from './exchange/import'
 export type { Written } from './files/whole'
 export { loadPlan, savePlan, tryLoadPlan, trySavePlan } from './stage/planfile'
 export { type ModelSource, openModule, type PlanModule, planModule } from './stage/planmodule'

@@ -22,7 +22,7 @@ const PASSES = ['staging/tile/', 'staging/sim/', 'staging/memory/', 'staging/ver
 const STAGING = ['staging/schedule/', 'staging/grad/', ...PASSES, ...PLAN]
 const COMPILER = ['dsl/', 'models/', 'staging/compile.ts', ...STAGING]
 /** The rooms of src, each allowed those before it; the doors (index.ts and cli.ts) stand in front of them. */
-const ROOMS = ['errors', 'files', 'device', 'data', 'machine', 'report', 'stage', 'train', 'doctor', 'zoo.ts', 'cli'].map(
+const ROOMS = ['errors', 'files', 'device', 'data', 'machine', 'report', 'stage', 'train', 'exchange', 'doctor', 'zoo.ts', 'cli'].map(
   (room) => (room.endsWith('.ts') ? `src/${room}` : `src/${room}/`),
 )
 /** A run's identity is made from what was staged, and kept in its checkpoints. */

@@ -6,6 +6,8 @@ export const COMMANDS = {
   check: "check a model file: its types, and that it stages; with each fault's line and column",
   verify: 'check a plan file independently',
   compare: 'every strategy over a sweep of budgets',
+  export: 'write a model with its weights as ONNX',
+  import: 'make a model file, and weights, of an ONNX file',
   doctor: 'what this machine has, what is missing and how to get it',
   completion: "the shell's completion of all of this: bash, zsh or fish",
 } as const

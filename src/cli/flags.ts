@@ -24,6 +24,7 @@ import { OWN_FLAGS } from './own'
 const check = () => require('./check') as typeof import('./check')
 const compare = () => require('./compare') as typeof import('./compare')
 const completion = () => require('./completion') as typeof import('./completion')
+const exchange = () => require('./exchange') as typeof import('./exchange')
 const doctor = () => require('./doctor') as typeof import('./doctor')
 const models = () => require('./models') as typeof import('./models')
 const plan = () => require('./plan') as typeof import('./plan')
@@ -34,12 +35,15 @@ const names = () => require('./names') as typeof import('./names')
 
 // ---------------------------------------------------------------- what several take
 
+const sizeOptions = (c: Command): Command =>
+  c
+    .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
+    .option('--batch <n>', 'images a step', countOption('--batch'))
+
 const modelOptions = (c: Command): Command =>
   OWN_FLAGS.reduce(
     (own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)),
-    c
-      .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
-      .option('--batch <n>', 'images a step', countOption('--batch')),
+    sizeOptions(c),
   ).option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS))
 
 const measuring = (c: Command, usual: Measuring): Command =>
@@ -133,7 +137,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
       .option('--weights <file>', 'start from these weights (safetensors)')
       .option('--save <file>', 'write the weights at the end (safetensors)')
-      .option('--log <dir>', 'write a JSON line a step, and the report')
+      .option('--log <where>', 'a folder for a JSON line a step and the report, or a .csv file for a row a step')
+      .option('--tensorboard <dir>', 'write loss, seconds and learning rate of each step there, and the plan, for TensorBoard')
       .option('--report <file>', 'write the report page')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   check: (c, run) =>
@@ -159,6 +164,18 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       )
       .option('--plot <file>', 'write the comparison as SVG')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => compare().compareModel(model, o, out)))),
+  export: (c, run) =>
+    sizeOptions(c.argument(...MODEL))
+      .option('--weights <file>', 'the weights that are exported (safetensors)')
+      .option('--out <file>', 'the ONNX file to write')
+      .option('--net <name>', 'of a step: the objective whose net is meant')
+      .option('--external-data', 'the weights in a file of their own (by default only beyond 2 GiB)')
+      .action((model, o) => run((out) => exchange().exportModel(model, o, out))),
+  import: (c, run) =>
+    sizeOptions(c.argument('<file>', 'an ONNX file'))
+      .option('--out <file>', 'the model file to write, in TypeScript')
+      .option('--save <file>', 'write the weights there (default: beside --out, as .safetensors)')
+      .action((file, o) => run((out) => exchange().importModel(file, o, out))),
   doctor: (c, run) => c.action(() => run((out) => doctor().runDoctor(out))),
   completion: (c, run) =>
     c

@@ -22,6 +22,7 @@ import type { TrainResult } from '../train/result'
 import type { Staged } from '../stage/stage'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, type TrainOptions } from '../train/options'
+import { isTable } from '../train/steplog'
 import { trainTask } from '../train/trainer'
 import type { Done, Output } from './output'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
@@ -186,10 +187,11 @@ const resultText = (r: TrainResult): string =>
 
 /** The report goes where it is asked to, else beside the log. */
 const writeReport = (o: TrainCommandOptions, staged: Staged, out: Output): Either<SpillwayError, void> => {
-  const path = o.report ?? (o.log === undefined ? undefined : join(o.log, 'report.html'))
+  const folder = o.log === undefined || isTable(o.log) ? undefined : o.log
+  const path = o.report ?? (folder === undefined ? undefined : join(folder, 'report.html'))
   if (path === undefined) return E.right(undefined)
   return pipe(
-    o.log === undefined ? E.right(undefined) : madeFolder(o.log),
+    folder === undefined ? E.right(undefined) : madeFolder(folder),
     E.flatMap(() => writeWholeText(path, reportHtml(staged.plan, staged.timeline, staged.staging))),
     E.map(() => out.say(`report     ${path}`)),
   )

@@ -13,9 +13,10 @@ import { lacksOf, type Writing } from '../stage/room'
 import type { Staged } from '../stage/stage'
 import { checkpointsIn, holdsCheckpoints, KEPT } from './checkpoint'
 import { PREFETCH, type TrainOptions, usualWorkers } from './options'
+import { isTable } from './steplog'
 import { fittingWeights, modelState } from './weights'
 
-type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'log'> & { readonly report?: string }
+type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'log' | 'tensorboard'> & { readonly report?: string }
 
 /** A folder that holds a run is for those that go on with it. */
 export const freeFor = (directory: string, resume: boolean | undefined): Either<SpillwayError, void> =>
@@ -36,7 +37,8 @@ export const placesOf = (o: Places): Either<SpillwayError, void> =>
     E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : unlocked(o.checkpointDir))),
     E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : freeFor(o.checkpointDir, o.resume))),
     E.flatMap(() => filePlace('weights file', o.save)),
-    E.flatMap(() => folderPlace('log directory', o.log)),
+    E.flatMap(() => (o.log !== undefined && isTable(o.log) ? filePlace('log', o.log) : folderPlace('log directory', o.log))),
+    E.flatMap(() => folderPlace('TensorBoard directory', o.tensorboard)),
     E.flatMap(() => reportPlace(o)),
   )
 

@@ -50,8 +50,18 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
   readonly weights?: string
   /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
   readonly save?: string
-  /** A folder that gets a line of JSON for every step. @example train(net, plan, { steps: 100, log: 'runs/first' }) */
+  /**
+   * A folder that gets a line of JSON for every step, or a file whose name ends with .csv, which gets a row.
+   *
+   * @example train(net, plan, { steps: 100, log: 'runs/first' })
+   */
   readonly log?: string
+  /**
+   * A folder for TensorBoard: loss, seconds and learning rate of every step, and the plan's summary.
+   *
+   * @example train(net, plan, { steps: 100, tensorboard: 'runs/first' })
+   */
+  readonly tensorboard?: string
   /**
    * What becomes of a run whose loss is not finite; default: it ends, and nothing of it is saved.
    *

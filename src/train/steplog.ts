@@ -1,7 +1,8 @@
-// `--log DIR`: one JSON line a step in DIR/steps.jsonl. In: steps as they end. Out: the file.
-// Invariant: after a resume the file holds each step once, in order: lines of steps that will run again are dropped.
+// What is written of every step: `--log DIR` a JSON line in DIR/steps.jsonl, `--log FILE.csv` a row, `--tensorboard DIR` an event. In: steps
+// as they end. Out: the files. Invariant: after a resume a log holds each step once, in order: lines of steps that will run again are
+// dropped, and TensorBoard is told to drop them.
 import { closeSync, existsSync, openSync, writeSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -10,7 +11,10 @@ import * as t from 'io-ts'
 import { decodedOr } from '../../staging/core/codecs'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
+import { openEvents } from '../files/tfevents'
 import { madeFolder, readText, writeWholeText } from '../files/whole'
+import { summary } from '../report/summary'
+import type { Staged } from '../stage/stage'
 
 export interface StepLine {
   readonly step: number
@@ -24,47 +28,126 @@ export interface StepLog {
 
 export const LOG_FILE = 'steps.jsonl'
 
+/** A name that ends so is a table's; any other is a folder's. */
+export const isTable = (log: string): boolean => log.endsWith('.csv')
+
+// ---------------------------------------------------------------- lines of text
+
+/** How steps are lines of a file. */
+interface Lines {
+  readonly head: string
+  readonly line: (s: StepLine, time: string) => string
+  /** The step that a line is of, unless it is cut. */
+  readonly stepOf: (line: string) => number | undefined
+}
+
 const lineCodec = t.type({ step: t.number })
 
-const isKept = (line: string, last: number): boolean =>
-  pipe(
-    J.parse(line),
-    E.flatMap(decodedOr(lineCodec, 'not a step')),
-    E.exists(({ step }) => step <= last),
-  )
+const JSON_LINES: Lines = {
+  head: '',
+  line: ({ step, loss, seconds }, time) => `${JSON.stringify({ step, loss, seconds, time })}\n`,
+  stepOf: (line) =>
+    pipe(
+      J.parse(line),
+      E.flatMap(decodedOr(lineCodec, 'not a step')),
+      E.match(
+        () => undefined,
+        ({ step }) => step,
+      ),
+    ),
+}
+const TABLE: Lines = {
+  head: 'step,loss,seconds,time\n',
+  line: ({ step, loss, seconds }, time) => `${step},${loss},${seconds},${time}\n`,
+  stepOf: (line) => {
+    const step = /^(\d+),[^,]+,[^,]+,[^,]+Z$/.exec(line)?.[1]
+    return step === undefined ? undefined : Number(step)
+  },
+}
 
 /** The lines of steps up to `last`; a line cut by a kill is dropped. */
-const keptLines = (path: string, last: number): Either<SpillwayError, string> =>
+const keptLines = ({ head, stepOf }: Lines, path: string, last: number): Either<SpillwayError, string> =>
   last === 0 || !existsSync(path)
-    ? E.right('')
+    ? E.right(head)
     : pipe(
         readText('output', path),
         E.map((text) =>
           text
             .split('\n')
-            .filter((line) => isKept(line, last))
+            .filter((line) => (stepOf(line) ?? Infinity) <= last)
             .map((line) => `${line}\n`)
             .join(''),
         ),
+        E.map((kept) => head + kept),
       )
 
-const NO_LOG: StepLog = { step: () => E.right(undefined), close: () => {} }
-
-export const openStepLog = (folder: string | undefined, stepsDone: number): Either<SpillwayError, StepLog> => {
-  if (folder === undefined) return E.right(NO_LOG)
-  const path = join(folder, LOG_FILE)
+const openLines = (lines: Lines, path: string, stepsDone: number): Either<SpillwayError, StepLog> => {
   const open = onFile('output', path)
   return pipe(
-    madeFolder(folder),
-    E.flatMap(() => keptLines(path, stepsDone)),
+    madeFolder(dirname(path)),
+    E.flatMap(() => keptLines(lines, path, stepsDone)),
     E.flatMap((kept) => writeWholeText(path, kept)),
     E.flatMap(() => open(() => E.right(openSync(path, 'a')))),
     E.map((fd) => ({
-      step: ({ step, loss, seconds }) => {
-        const line = `${JSON.stringify({ step, loss, seconds, time: new Date().toISOString() })}\n`
-        return open(() => E.right(void writeSync(fd, line)))
-      },
+      step: (s) => open(() => E.right(void writeSync(fd, lines.line(s, new Date().toISOString())))),
       close: () => closeSync(fd),
     })),
   )
 }
+
+// ---------------------------------------------------------------- TensorBoard
+
+/** The rates that a plan's updates have: one for each that differs. */
+const ratesOf = ({ plan }: Staged): Readonly<Record<string, number>> => {
+  const rates = new Set(plan.graph.ops.flatMap((o) => (o.phase === 'update' ? (o.attrs['lr'] ?? []) : [])))
+  return Object.fromEntries([...rates].map((lr, i) => [i === 0 ? 'lr' : `lr/${i + 1}`, lr]))
+}
+
+const openBoard = (folder: string, staged: Staged, stepsDone: number): Either<SpillwayError, StepLog> => {
+  const rates = ratesOf(staged)
+  const text = `    ${summary(staged.plan, staged.timeline, staged.staging).replace(/\n/g, '\n    ')}`
+  return pipe(
+    openEvents(folder, stepsDone),
+    E.tap((events) => events.text('plan', text)),
+    E.map((events) => ({
+      step: ({ step, loss, seconds }) => events.scalars(step, { loss, seconds, ...rates }),
+      close: events.close,
+    })),
+  )
+}
+
+// ---------------------------------------------------------------- all of them
+
+export interface LogOptions {
+  readonly log?: string
+  readonly tensorboard?: string
+}
+
+type Open = () => Either<SpillwayError, StepLog>
+
+/** One that writes all; where one cannot be opened, those before it are closed. */
+const together = (opens: readonly Open[]): Either<SpillwayError, StepLog> => {
+  const logs: StepLog[] = []
+  const close = (): void => logs.forEach((l) => l.close())
+  for (const open of opens) {
+    const log = open()
+    if (E.isLeft(log)) {
+      close()
+      return log
+    }
+    logs.push(log.right)
+  }
+  return E.right({ step: (s) => E.asUnit(E.traverseArray((l: StepLog) => l.step(s))(logs)), close })
+}
+
+export const openStepLog = (
+  { log, tensorboard }: LogOptions,
+  staged: Staged,
+  stepsDone: number,
+): Either<SpillwayError, StepLog> =>
+  together([
+    ...(log === undefined
+      ? []
+      : [() => (isTable(log) ? openLines(TABLE, log, stepsDone) : openLines(JSON_LINES, join(log, LOG_FILE), stepsDone))]),
+    ...(tensorboard === undefined ? [] : [() => openBoard(tensorboard, staged, stepsDone)]),
+  ])

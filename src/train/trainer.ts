@@ -208,7 +208,7 @@ const onDevice = (start: Start): TaskEither<SpillwayError, TrainResult> => {
           closed(o),
           (session) =>
             using(
-              () => openStepLog(o.log, from?.step ?? 0),
+              () => openStepLog(o, staged, from?.step ?? 0),
               (log) => log.close(),
               (log) => performed({ ...start, session, log, memory, odd }),
             ),

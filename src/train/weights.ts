@@ -176,7 +176,7 @@ export interface LoadedWeights {
 const shortened = (problems: readonly string[]): readonly string[] =>
   problems.length <= 12 ? problems : [...problems.slice(0, 12), `and ${problems.length - 12} more`]
 
-const extraIn = (file: TensorFile, state: ModelState): readonly string[] => {
+export const extraIn = (file: TensorFile, state: ModelState): readonly string[] => {
   const known = new Set([...state.weights, ...state.counters].map((v) => v.name))
   return [...file.tensors.keys()].filter((n) => !known.has(n)).sort()
 }

@@ -84,7 +84,8 @@ const lastTouches = (ops: readonly Op[]): ReadonlyMap<number, number> =>
 const gradientNames = ({ ops, values }: Graph): ReadonlyMap<number, string> =>
   new Map(ops.filter((o) => o.kind === 'sgd').map((o) => [o.ins[1]!, values[o.ins[0]!]!.name]))
 
-export const evaluate = (graph: Graph, start: (v: Value) => Numbers, seen: Seen): void => {
+/** `output`: of a graph without a loss, the value that is shown as one. */
+export const evaluate = (graph: Graph, start: (v: Value) => Numbers, seen: Seen, output?: number): void => {
   const ops = graph.ops.filter((o) => o.phase !== 'update')
   const gradients = gradientNames(graph)
   const last = lastTouches(ops)
@@ -95,6 +96,7 @@ export const evaluate = (graph: Graph, start: (v: Value) => Numbers, seen: Seen)
       seen('output', fromMemory(graph.values[op.ins[0]!]!, e.valueOf(op.ins[0]!)))
       seen('loss', e.valueOf(op.outs[0]!))
     }
+    if (output !== undefined && op.outs.includes(output)) seen('output', fromMemory(graph.values[output]!, e.valueOf(output)))
     for (const id of op.outs) if (gradients.has(id)) seen(gradients.get(id)!, e.valueOf(id))
     for (const id of [...op.ins, ...op.outs]) if (last.get(id) === i) e.drop(id)
   }

@@ -1,0 +1,74 @@
+// `spillway export MODEL` and `spillway import FILE.onnx`: networks to other programs and from them. In: a model and its weights, or an ONNX
+// file. Out: the one or the other. Invariant: what is refused is so before anything is written.
+import { existsSync } from 'node:fs'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { type SpillwayError, usage } from '../errors/errors'
+import { tryExportOnnx } from '../exchange/export'
+import { tryImportOnnx } from '../exchange/import'
+import { showCount, showShape, showSize } from '../report/format'
+import { looksLikeFile, MODEL_FILES, modelNamed } from './model'
+import { type InputOptions, overrideOf } from './options'
+import type { Done, Output } from './output'
+
+export interface ExportCommandOptions extends InputOptions {
+  readonly weights?: string
+  readonly out?: string
+  readonly net?: string
+  readonly externalData?: boolean
+}
+
+/** A flag that has to be given. */
+const given = (value: string | undefined, flag: string, what: string): Either<SpillwayError, string> =>
+  value === undefined ? E.left(usage(`${flag} is missing: ${what}`)) : E.right(value)
+
+export const exportModel = (model: string, o: ExportCommandOptions, out: Output): Done =>
+  pipe(
+    given(o.weights, '--weights', 'the weights that are exported (safetensors); train writes them with --save'),
+    E.bindTo('weights'),
+    E.bind('file', () => given(o.out, '--out', 'the ONNX file to write')),
+    E.bind('named', () => modelNamed(model, overrideOf(o))),
+    E.bind('made', ({ named, weights, file }) =>
+      tryExportOnnx(named.model, { weights, out: file, net: o.net, externalData: o.externalData }),
+    ),
+    E.map(({ named, made }) => {
+      if (made.unused.length > 0)
+        process.stderr.write(`note: not in the model, and left out: ${made.unused.slice(0, 12).join(', ')}\n`)
+      return out.answer(
+        { model: named.name, ...made },
+        `${named.name} as ONNX (opset ${made.opset}): ${made.nodes} nodes, ${showCount(made.parameters)} parameters, ` +
+          `${showShape(made.input)} to ${showShape(made.output)}, any batch\n${made.out}  ${showSize(made.bytes)}` +
+          `${made.data === undefined ? '' : `\n${made.data}  the weights: keep both files together`}`,
+      )
+    }),
+  )
+
+export interface ImportCommandOptions extends InputOptions {
+  readonly out?: string
+  readonly save?: string
+}
+
+const newModelFile = (path: string): Either<SpillwayError, string> =>
+  looksLikeFile(path) && path.endsWith('.ts')
+    ? E.right(path)
+    : E.left(usage(`--out: '${path}' is no TypeScript file: its name ends with .ts`, undefined))
+
+export const importModel = (file: string, o: ImportCommandOptions, out: Output): Done =>
+  pipe(
+    given(o.out, '--out', 'the model file to write, my-net.ts say'),
+    E.flatMap(newModelFile),
+    E.filterOrElse(
+      () => !MODEL_FILES.some((end) => file.endsWith(end)) || !existsSync(file),
+      () => usage(`import takes an ONNX file, and '${file}' is a model file already`),
+    ),
+    E.flatMap((to) => tryImportOnnx(file, { out: to, save: o.save, image: o.image, batch: o.batch })),
+    E.map((made) =>
+      out.answer(
+        made,
+        `${made.out} holds: ${made.layers} layers with ${showCount(made.parameters)} parameters, ${showShape(made.input)} to ` +
+          `${showShape(made.output)}\n${made.save}  the weights, ${showSize(made.bytes)}\n` +
+          `to go on training it: spillway train ${made.out} --weights ${made.save}`,
+      ),
+    ),
+  )

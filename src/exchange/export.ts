@@ -1,0 +1,150 @@
+// `exportOnnx`: a model with its weights as an ONNX file. In: a model or a net of a step, weights (safetensors). Out: the file, and where
+// weights are too many for one, a second file beside it. Invariant: the weights are judged whole before a byte is written.
+import { basename } from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { elaborate, type Model, modelAt, type Net, type Trainable, type TrainingStep } from '../../dsl'
+import { type Applied, tensorsOf } from '../../dsl/step'
+import { elementsOf } from '../../staging/core/box'
+import type { Graph, Value, ValueId } from '../../staging/graph/graph'
+import { type SpillwayError, unknownName, usage } from '../errors/errors'
+import { orThrow } from '../errors/exceptions'
+import { readTensor, type TensorFile } from '../files/safetensors'
+import { filePlace } from '../files/places'
+import { type Written, writeWhole } from '../files/whole'
+import { stepWith } from '../stage/prepare'
+import { converted, extraIn, fittingWeights, modelState } from '../train/weights'
+import { inferenceGraph } from './inference'
+import { isLarge, type NewOnnx, onnxPieces, OPSET, outsidePieces, weightPieces } from './onnx'
+
+/** What is exported, and where it goes. */
+export interface ExportOptions {
+  /** The weights, as `train` saves them or PyTorch does (safetensors). @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
+  readonly weights: string
+  /** The ONNX file. @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
+  readonly out: string
+  /** Of a step: the objective whose net it is. @example exportOnnx(objectives, { net: 'generator', weights: 'w.safetensors', out: 'g.onnx' }) */
+  readonly net?: string
+  /**
+   * Whether the weights lie in a file of their own, called like the ONNX file with `.data` behind it; by default they do so
+   * only where one file would be larger than 2 GiB.
+   *
+   * @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx', externalData: true })
+   */
+  readonly externalData?: boolean
+}
+
+/** An ONNX file that is there, whole. */
+export interface ExportResult extends Written {
+  readonly out: string
+  readonly opset: number
+  readonly nodes: number
+  readonly parameters: number
+  readonly input: readonly number[]
+  readonly output: readonly number[]
+  /** The file that holds the weights, where they are not in the ONNX file. */
+  readonly data?: string
+  /** Tensors of the weights file that the model does not have. */
+  readonly unused: readonly string[]
+}
+
+// ---------------------------------------------------------------- which net
+
+const isApplied = (t: { readonly kind: string }): t is Applied => t.kind === 'applied'
+
+/** The net of an objective that trains one, at the shape that the step gives it first. */
+const netOf = (step: TrainingStep, name: string | undefined): Either<SpillwayError, Model> => {
+  const single = step.objectives.filter((o) => o.over.length === 1)
+  const names = single.map((o) => o.name)
+  const objective = name === undefined && single.length === 1 ? single[0] : single.find((o) => o.name === name)
+  if (objective === undefined)
+    return E.left(
+      name === undefined
+        ? usage('this is a step of several nets: name the objective of the one that is meant', names)
+        : unknownName('objective of one net', name, names),
+    )
+  const net: Net = objective.over[0]!
+  const use = tensorsOf(step)
+    .filter(isApplied)
+    .find((t) => t.net === net)
+  return use ? modelAt(use.to.shape, net) : E.left(usage(`the net of objective '${objective.name}' is applied to nothing`))
+}
+
+const modelOf = (model: Trainable, name: string | undefined): Either<SpillwayError, Model> => {
+  if (model.kind === 'step') return netOf(model, name)
+  return name === undefined ? E.right(model) : E.left(usage(`net '${name}' is named, but this is a model of one net`))
+}
+
+/** A model's forward graph, and which of its values is the output. */
+export interface Forward {
+  readonly graph: Graph
+  readonly output: ValueId
+}
+export const forwardOf = (model: Model, name = 'model'): Either<SpillwayError, Forward> =>
+  pipe(
+    stepWith(model, {}),
+    E.flatMap((step) => elaborate(step, name)),
+    E.map(({ graph, objectives }) => ({ graph, output: objectives[0]!.terms[0]!.of })),
+  )
+
+// ---------------------------------------------------------------- with its weights
+
+/** The ONNX model of a forward graph; `read` gives a weight's numbers as float32. */
+export const onnxOf = ({ graph, output }: Forward, read: (v: Value) => Either<SpillwayError, Uint8Array>): NewOnnx => ({
+  graph: inferenceGraph(graph, output),
+  weights: modelState(graph).weights.map((v) => ({ name: v.name, shape: v.shape, read: () => read(v) })),
+})
+
+const reading =
+  (file: TensorFile) =>
+  (v: Value): Either<SpillwayError, Uint8Array> => {
+    const stored = file.tensors.get(v.name)!
+    return pipe(
+      readTensor(file, stored),
+      E.map((bytes) => converted(bytes, stored.type, 'F32')),
+    )
+  }
+
+const written = (o: ExportOptions, onnx: NewOnnx): Either<SpillwayError, Written & { readonly data?: string }> => {
+  if (!(o.externalData ?? isLarge(onnx))) return writeWhole(o.out, onnxPieces(onnx))
+  const data = `${o.out}.data`
+  return pipe(
+    writeWhole(data, weightPieces(onnx)),
+    E.flatMap(() => writeWhole(o.out, outsidePieces(onnx, basename(data)))),
+    E.map((file) => ({ ...file, data })),
+  )
+}
+
+/** `exportOnnx` whose refusals are values. @example const answer = tryExportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
+export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<SpillwayError, ExportResult> =>
+  pipe(
+    modelOf(model, o.net),
+    E.bindTo('one'),
+    E.bind('forward', ({ one }) => forwardOf(one)),
+    E.let('state', ({ forward }) => modelState(forward.graph)),
+    E.bind('file', ({ state }) => fittingWeights(o.weights, state)),
+    E.tap(() => filePlace('ONNX file', o.out)),
+    E.let('onnx', ({ forward, file }) => onnxOf(forward, reading(file))),
+    E.bind('written', ({ onnx }) => written(o, onnx)),
+    E.map(({ one, file, state, onnx, written }): ExportResult => {
+      return {
+        ...written,
+        out: o.out,
+        opset: OPSET,
+        nodes: onnx.graph.node!.length,
+        parameters: state.weights.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
+        input: one.input,
+        output: one.output,
+        unused: extraIn(file, state),
+      }
+    }),
+  )
+
+/**
+ * Writes a model with its weights as ONNX (opset 18), in the form for inference: norms by their running statistics, no
+ * dropout, and a batch of any size. Throws a SpillwayException.
+ *
+ * @example exportOnnx(net, { weights: 'weights.safetensors', out: 'net.onnx' })
+ */
+export const exportOnnx = (model: Trainable, o: ExportOptions): ExportResult => orThrow(tryExportOnnx(model, o))

@@ -1,0 +1,163 @@
+// `importOnnx`: an ONNX file as a model file in TypeScript and its weights. In: the file. Out: both files. Invariant: the net has been
+// elaborated, with exactly the parameters that the weights have, before a byte is written.
+import { basename } from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { type Model, modelAt, seq } from '../../dsl'
+import type { Net, Shape } from '../../dsl/net'
+import { elementsOf, sameShape } from '../../staging/core/box'
+import type { SpillwayError } from '../errors/errors'
+import { orThrow } from '../errors/exceptions'
+import { filePlace } from '../files/places'
+import { type NewTensor, TENSOR_BYTES, writeTensors } from '../files/safetensors'
+import { type Written, writeWholeText } from '../files/whole'
+import { modelState } from '../train/weights'
+import { forwardOf } from './export'
+import { type OnnxFile, readOnnx } from './read'
+import { sourceText } from './source'
+import type { Parameter } from './reading'
+import { takeOnnx } from './taken'
+import { netsOf } from './ways'
+
+/** Where an ONNX file goes, and at what size of its input. */
+export interface ImportOptions {
+  /** The model file, in TypeScript. @example importOnnx('net.onnx', { out: 'my-net.ts' }) */
+  readonly out: string
+  /** The weights; by default beside the model file, as .safetensors. @example importOnnx('net.onnx', { out: 'my-net.ts', save: 'w.safetensors' }) */
+  readonly save?: string
+  /** Height and width, where the file leaves them open or has others. @example importOnnx('net.onnx', { out: 'my-net.ts', image: [512, 512] }) */
+  readonly image?: readonly [height: number, width: number]
+  /** Images a step; by default what the file has, or 1. @example importOnnx('net.onnx', { out: 'my-net.ts', batch: 8 }) */
+  readonly batch?: number
+}
+
+/** What an ONNX file came to. */
+export interface ImportResult extends Written {
+  readonly out: string
+  readonly save: string
+  readonly layers: number
+  readonly parameters: number
+  readonly input: readonly number[]
+  readonly output: readonly number[]
+}
+
+/** A model of an ONNX file, and its weights. */
+export interface Imported {
+  readonly model: Model
+  readonly nets: readonly Net[]
+  readonly parameters: readonly Parameter[]
+}
+
+/** At the batch that the file has; a norm that has one value a channel then asks for two. */
+const modelFor = (nets: readonly Net[], [b, ...rest]: Shape, batch: number | undefined): Either<SpillwayError, Model> => {
+  const net = seq(...nets)
+  const first = modelAt([b, ...rest], net)
+  return E.isLeft(first) && batch === undefined && b === 1
+    ? pipe(
+        modelAt([2, ...rest], net),
+        E.orElse(() => first),
+      )
+    : first
+}
+
+/** What the net needs is what the file has given, name by name. */
+const complete = (file: OnnxFile, model: Model, parameters: readonly Parameter[]): Either<SpillwayError, void> =>
+  pipe(
+    forwardOf(model),
+    E.flatMap(({ graph }) => {
+      const given = new Map(parameters.map((p) => [p.name, p]))
+      const odd = modelState(graph).weights.find((v) => !given.has(v.name) || !sameShape(given.get(v.name)!.shape, v.shape))
+      return odd === undefined
+        ? E.right(undefined)
+        : E.left(file.refused(`its weights for '${odd.name}' are not [${odd.shape.join(',')}]`))
+    }),
+  )
+
+/** An ONNX file as a model, before anything is written. */
+export const importedFrom = (file: OnnxFile, o: Pick<ImportOptions, 'image' | 'batch'>): Either<SpillwayError, Imported> =>
+  pipe(
+    takeOnnx(file, { ...(o.image ? { height: o.image[0], width: o.image[1] } : {}), ...(o.batch ? { batch: o.batch } : {}) }),
+    E.bindTo('taken'),
+    E.bind('nets', ({ taken }) => pipe(netsOf(taken.steps, taken.output), E.mapLeft(file.refused))),
+    E.filterOrElse(
+      ({ nets }) => nets.length > 0,
+      () => file.refused('its output is its input; legal is a network with layers'),
+    ),
+    E.bind('model', ({ taken, nets }) => modelFor(nets, taken.input, o.batch)),
+    E.let('parameters', ({ taken, model }) => partsOf(taken.parameters, model)),
+    E.tap(({ model, parameters }) => complete(file, model, parameters)),
+    E.map(({ model, nets, parameters }) => ({ model, nets, parameters })),
+  )
+
+/** Without those of layers that lead nowhere. */
+const partsOf = (parameters: readonly Parameter[], model: Model): readonly Parameter[] => {
+  const needed = pipe(
+    forwardOf(model),
+    E.match(
+      () => new Set<string>(),
+      ({ graph }) => new Set(modelState(graph).weights.map((v) => v.name)),
+    ),
+  )
+  return parameters.filter((p) => needed.has(p.name))
+}
+
+/** Rows for columns. */
+const transposed = (bytes: Uint8Array, rows: number, columns: number, width: number): Uint8Array => {
+  const out = new Uint8Array(bytes.length)
+  for (let i = 0; i < rows; i++)
+    for (let j = 0; j < columns; j++) {
+      const from = (j * rows + i) * width
+      out.set(bytes.subarray(from, from + width), (i * columns + j) * width)
+    }
+  return out
+}
+
+/** The numbers of a parameter, in the order of its shape. */
+export const bytesOf = (p: Parameter): Either<SpillwayError, Uint8Array> =>
+  pipe(
+    p.tensor.read(),
+    E.map((bytes) => (p.transposed ? transposed(bytes, p.shape[0]!, p.shape[1]!, TENSOR_BYTES[p.tensor.type]) : bytes)),
+  )
+
+const newTensor = (p: Parameter): NewTensor => ({ name: p.name, type: p.tensor.type, shape: p.shape, read: () => bytesOf(p) })
+
+/** `importOnnx` whose refusals are values. @example const answer = tryImportOnnx('net.onnx', { out: 'my-net.ts' }) */
+export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayError, ImportResult> => {
+  const save = o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors`
+  return pipe(
+    readOnnx(path),
+    E.bindTo('file'),
+    E.bind('made', ({ file }) => importedFrom(file, o)),
+    E.tap(() => filePlace('model file', o.out)),
+    E.tap(() => filePlace('weights file', save)),
+    E.bind('weights', ({ made }) => writeTensors(save, made.parameters.map(newTensor), { format: 'pt' })),
+    E.tap(({ made: { model, nets } }) =>
+      writeWholeText(
+        o.out,
+        sourceText({
+          input: model.input,
+          nets,
+          head: [`Made by spillway import of ${basename(path)}; its weights are in ${basename(save)}.`],
+        }),
+      ),
+    ),
+    E.map(({ made: { model, parameters }, weights }) => ({
+      ...weights,
+      out: o.out,
+      save,
+      layers: model.layers.length,
+      parameters: parameters.reduce((n, p) => n + (/\.running_(mean|var)$/.test(p.name) ? 0 : elementsOf(p.shape)), 0),
+      input: model.input,
+      output: model.output,
+    })),
+  )
+}
+
+/**
+ * Makes a typed model file, and weights by its layers' names, of an ONNX file of a convolutional network. What cannot be taken is
+ * refused by the name of its node. Throws a SpillwayException.
+ *
+ * @example importOnnx('net.onnx', { out: 'my-net.ts' })
+ */
+export const importOnnx = (path: string, o: ImportOptions): ImportResult => orThrow(tryImportOnnx(path, o))

@@ -1,0 +1,400 @@
+// A forward graph as ONNX nodes, in the form for inference: norms by running statistics, no dropout. In: the graph, its output.
+// Out: the ONNX graph without weights. Invariant: initializers are the parameters and statistics and nothing else, under
+// PyTorch's names; other constants are nodes. What a linear layer makes is [B,C], as in PyTorch: flat. All else is [B,C,H,W].
+// Worked example: bn_stats is nothing, bn_apply a BatchNormalization that reads NAME.running_mean and NAME.running_var.
+import type { Graph, Op, Value, ValueId } from '../../staging/graph/graph'
+import { windowOutput } from '../../staging/ops/rules'
+import { type Dims, Nodes, valueInfo } from './nodes'
+import type { GraphProto } from './onnx'
+
+/** The names that a value has; one of both at least. */
+interface Forms {
+  image?: string
+  flat?: string
+}
+
+export const INPUT = 'input'
+export const OUTPUT = 'output'
+
+const imageDims = (v: Value): Dims => ['batch', ...v.shape.slice(1)]
+const flatDims = (v: Value): Dims => ['batch', v.shape[1]!]
+
+class Inference {
+  readonly nodes: Nodes
+  private readonly forms = new Map<ValueId, Forms>()
+  private readonly named: ReadonlyMap<string, Value>
+
+  constructor(private readonly graph: Graph) {
+    const weights = graph.values.filter((v) => v.role === 'param' || v.role === 'state')
+    this.named = new Map(weights.map((v) => [v.name, v]))
+    this.nodes = new Nodes([INPUT, OUTPUT, ...this.named.keys()])
+    for (const v of graph.values)
+      if (v.role === 'input') this.forms.set(v.id, { image: INPUT })
+      else if (this.named.has(v.name)) this.forms.set(v.id, { image: v.name })
+  }
+
+  value(id: ValueId): Value {
+    return this.graph.values[id]!
+  }
+  formsOf(id: ValueId): Forms {
+    const forms = this.forms.get(id)
+    if (!forms) throw new Error(`'${this.value(id).name}' is read before it is made`)
+    return forms
+  }
+  is(id: ValueId, forms: Forms): void {
+    this.forms.set(id, forms)
+  }
+
+  /** A value as [B,C,H,W], or a weight. */
+  image(id: ValueId): string {
+    const forms = this.formsOf(id)
+    forms.image ??= this.nodes.add('Unsqueeze', [forms.flat!, this.nodes.ints(2, 3)], imageDims(this.value(id)))
+    return forms.image
+  }
+  flat(id: ValueId): string {
+    const forms = this.formsOf(id)
+    forms.flat ??= this.nodes.add('Flatten', [forms.image!], flatDims(this.value(id)), { axis: 1 })
+    return forms.flat
+  }
+  /** Whether all of them are flat already. */
+  areFlat(ids: readonly ValueId[]): boolean {
+    return ids.every((id) => this.formsOf(id).image === undefined)
+  }
+  /** The statistics of a norm, by its scale. */
+  statistic(scale: ValueId, name: string): string {
+    const found = `${this.value(scale).name.replace(/[^.]*$/, '')}${name}`
+    if (!this.named.has(found)) throw new Error(`there is no '${found}'`)
+    return found
+  }
+}
+
+type Write = (at: Inference, op: Op) => void
+type Attrs = Readonly<Record<string, number>>
+
+/** The value as it is: what training adds is left out. */
+const nothing: Write = (at, { ins, outs }) => at.is(outs[0]!, at.formsOf(ins[0]!))
+
+/** Whatever form its inputs have; `make` is given their names. */
+const elementWise =
+  (make: (at: Inference, ins: readonly string[], dims: Dims, op: Op) => string, operands = 1): Write =>
+  (at, op) => {
+    const data = op.ins.slice(0, operands)
+    const out = op.outs[0]!
+    if (at.areFlat(data))
+      at.is(out, {
+        flat: make(
+          at,
+          data.map((i) => at.flat(i)),
+          flatDims(at.value(out)),
+          op,
+        ),
+      })
+    else
+      at.is(out, {
+        image: make(
+          at,
+          data.map((i) => at.image(i)),
+          imageDims(at.value(out)),
+          op,
+        ),
+      })
+  }
+
+const unary = (opType: string): Write => elementWise((at, ins, dims) => at.nodes.add(opType, ins, dims))
+
+/** On [B,C,H,W]. */
+const onImage =
+  (make: (at: Inference, x: string, dims: Dims, op: Op) => string): Write =>
+  (at, op) =>
+    at.is(op.outs[0]!, { image: make(at, at.image(op.ins[0]!), imageDims(at.value(op.outs[0]!)), op) })
+
+const weightsOf = (at: Inference, { ins }: Op): readonly string[] => ins.slice(1).map((i) => at.image(i))
+
+// ---------------------------------------------------------------- windows
+
+const convAttributes = (a: Attrs, kernel: readonly number[]) => ({
+  dilations: [a['dilationH']!, a['dilationW']!],
+  group: a['groups']!,
+  kernel_shape: kernel.slice(2),
+  pads: [a['padTop']!, a['padLeft']!, a['padBottom']!, a['padRight']!],
+  strides: [a['strideH']!, a['strideW']!],
+})
+
+const conv: Write = onImage((at, x, dims, op) =>
+  at.nodes.add('Conv', [x, ...weightsOf(at, op)], dims, convAttributes(op.attrs, at.value(op.ins[1]!).shape)),
+)
+
+const convTranspose: Write = onImage((at, x, dims, op) =>
+  at.nodes.add('ConvTranspose', [x, ...weightsOf(at, op)], dims, {
+    ...convAttributes(op.attrs, at.value(op.ins[1]!).shape),
+    output_padding: [op.attrs['outputPadH']!, op.attrs['outputPadW']!],
+  }),
+)
+
+interface Side {
+  /** What the last window lacks. */
+  readonly extra: number
+  /** Whether rounding up rounds to the same. */
+  readonly ceil: boolean
+}
+/** Windows that reach beyond the image get rows of padding: operators differ in what they take a last window for. */
+const sideOf = (extent: number, kernel: number, stride: number, low: number, high: number, ceil: boolean): Side => {
+  const windows = windowOutput(extent, { kernel, stride, padLow: low, padHigh: high, dilation: 1, ceil })
+  const lacking = (windows - 1) * stride + kernel - (extent + low + high)
+  return { extra: Math.max(0, lacking), ceil: ceil && lacking >= 0 }
+}
+
+const poolOf = (at: Inference, { attrs: a, ins }: Op) => {
+  const [, , h, w] = at.value(ins[0]!).shape
+  const {
+    kernelH,
+    kernelW,
+    strideH,
+    strideW,
+    padTop,
+    padLeft,
+    padBottom = padTop,
+    padRight = padLeft,
+    ceil,
+  } = a as Record<string, number>
+  const rows = sideOf(h!, kernelH!, strideH!, padTop!, padBottom!, ceil === 1)
+  const columns = sideOf(w!, kernelW!, strideW!, padLeft!, padRight!, ceil === 1)
+  return {
+    pads: [padTop!, padLeft!, padBottom!, padRight!],
+    extra: [rows.extra, columns.extra] as const,
+    window: {
+      ceil_mode: Number(rows.ceil && columns.ceil),
+      kernel_shape: [kernelH!, kernelW!],
+      strides: [strideH!, strideW!],
+    },
+  }
+}
+
+const withExtra = ([t, l, b, r]: readonly number[], [h, w]: readonly [number, number]) => [t!, l!, b! + h, r! + w]
+
+const maxPool: Write = onImage((at, x, dims, op) => {
+  const { pads, extra, window } = poolOf(at, op)
+  return at.nodes.add('MaxPool', [x], dims, { ...window, pads: withExtra(pads, extra) })
+})
+
+/** Zeros of the padding may count in the mean; what a last window lacks does not. */
+const avgPool: Write = onImage((at, x, dims, op) => {
+  const { pads, extra, window } = poolOf(at, op)
+  const isPadded = pads.some((n) => n > 0)
+  const counts = op.attrs['countIncludePad'] === 1 && (isPadded || extra[0] + extra[1] === 0)
+  if (!counts || extra[0] + extra[1] === 0)
+    return at.nodes.add('AveragePool', [x], dims, { ...window, pads: withExtra(pads, extra), count_include_pad: Number(counts) })
+  const [t, l, b, r] = pads as [number, number, number, number]
+  const [, c, h, w] = at.value(op.ins[0]!).shape
+  const padded = at.nodes.add('Pad', [x, at.nodes.ints(0, 0, t, l, 0, 0, b, r)], ['batch', c!, h! + t + b, w! + l + r], {
+    mode: 'constant',
+  })
+  return at.nodes.add('AveragePool', [padded], dims, { ...window, pads: [0, 0, ...extra], count_include_pad: 0 })
+})
+
+// ---------------------------------------------------------------- norms
+
+/** Reads statistics by the scale's name, or as inputs. */
+const batchNorm = (frozen: boolean): Write =>
+  elementWise((at, [x], dims, { ins, attrs }) => {
+    const [scale, shift] = frozen ? [ins[3]!, ins[4]!] : [ins[2]!, ins[3]!]
+    const statistics = frozen
+      ? [at.image(ins[1]!), at.image(ins[2]!)]
+      : ['running_mean', 'running_var'].map((name) => at.statistic(scale, name))
+    return at.nodes.add('BatchNormalization', [x!, at.image(scale), at.image(shift), ...statistics], dims, {
+      epsilon: { float: attrs['eps']! },
+    })
+  })
+
+/** Each group as one channel of a row, normalised there; then a scale and a shift for each of the channels. */
+const groupNorm: Write = onImage((at, x, dims, { attrs, ins }) => {
+  const { nodes } = at
+  const [, c, h, w] = at.value(ins[0]!).shape as [number, number, number, number]
+  const groups = attrs['groups']!
+  const affine = ins.slice(2).map((i) => at.image(i))
+  const epsilon = { epsilon: { float: attrs['eps']! } }
+  if (groups === c)
+    return nodes.add(
+      'InstanceNormalization',
+      [x, ...(affine.length > 0 ? affine : [nodes.filled(c, 1), nodes.filled(c, 0)])],
+      dims,
+      epsilon,
+    )
+  const rows: Dims = ['batch', groups, (c / groups) * h * w]
+  const cut = nodes.add('Reshape', [x, nodes.ints(0, groups, -1)], rows)
+  const normed = nodes.add('InstanceNormalization', [cut, nodes.filled(groups, 1), nodes.filled(groups, 0)], rows, epsilon)
+  const whole = nodes.add('Reshape', [normed, nodes.ints(0, c, h, w)], dims)
+  if (affine.length === 0) return whole
+  const [scale, shift] = affine.map((name) => nodes.add('Unsqueeze', [name, nodes.ints(1, 2)], [c, 1, 1]))
+  return nodes.add('Add', [nodes.add('Mul', [whole, scale!], dims), shift!], dims)
+})
+
+const layerNorm: Write = (at, op) => {
+  const [x, ...weights] = op.ins
+  const out = op.outs[0]!
+  const attributes = { axis: -1, epsilon: { float: op.attrs['eps']! } }
+  const affine = weights.map((i) => at.image(i))
+  if (at.areFlat([x!]))
+    return at.is(out, { flat: at.nodes.add('LayerNormalization', [at.flat(x!), ...affine], flatDims(at.value(out)), attributes) })
+  const [, c, h, w] = at.value(out).shape
+  const last: Dims = ['batch', h!, w!, c!]
+  const turned = at.nodes.add('Transpose', [at.image(x!)], last, { perm: [0, 2, 3, 1] })
+  const normed = at.nodes.add('LayerNormalization', [turned, ...affine], last, attributes)
+  return at.is(out, { image: at.nodes.add('Transpose', [normed], imageDims(at.value(out)), { perm: [0, 3, 1, 2] }) })
+}
+
+/** ONNX sums over a window with the channel in its middle; one of an even size has none, and is an average along the channels. */
+const localResponseNorm: Write = onImage((at, x, dims, { attrs }) => {
+  const { size, alpha, beta, k } = attrs as { size: number; alpha: number; beta: number; k: number }
+  const { nodes } = at
+  if (size % 2 === 1)
+    return nodes.add('LRN', [x], dims, { size, alpha: { float: alpha }, beta: { float: beta }, bias: { float: k } })
+  const [b, ...chw] = dims
+  const deep: Dims = [b!, 1, ...chw]
+  const squares = nodes.add('Unsqueeze', [nodes.add('Mul', [x, x], dims), nodes.ints(1)], deep)
+  const low = Math.floor(size / 2)
+  const means = nodes.add('AveragePool', [squares], deep, {
+    kernel_shape: [size, 1, 1],
+    pads: [low, 0, 0, size - 1 - low, 0, 0],
+    strides: [1, 1, 1],
+    count_include_pad: 1,
+  })
+  const sums = nodes.add('Mul', [nodes.add('Squeeze', [means, nodes.ints(1)], dims), nodes.scalar(alpha)], dims)
+  const divisor = nodes.add('Pow', [nodes.add('Add', [sums, nodes.scalar(k)], dims), nodes.scalar(beta)], dims)
+  return nodes.add('Div', [x, divisor], dims)
+})
+
+// ---------------------------------------------------------------- sizes
+
+/** Whether the nearest pixel comes out as ours where places are worked out in single precision. */
+const isNearestExact = (from: number, to: number): boolean => {
+  const scale = Math.fround(to / from)
+  for (let i = 0; i < to; i++) if (Math.floor(Math.fround(i / scale)) !== Math.floor((i * from) / to)) return false
+  return true
+}
+
+const resized = (at: Inference, x: string, dims: Dims, mode: number, [h, w]: readonly [number, number]): string =>
+  at.nodes.add('Resize', [x, '', '', at.nodes.ints(h, w)], dims, {
+    axes: [2, 3],
+    ...(mode === 0
+      ? { mode: 'nearest', coordinate_transformation_mode: 'asymmetric', nearest_mode: 'floor' }
+      : { mode: 'linear', coordinate_transformation_mode: mode === 1 ? 'half_pixel' : 'align_corners' }),
+  })
+
+const upsample: Write = onImage((at, x, dims, { attrs }) => {
+  const { mode, inH, inW, outH, outW } = attrs as Record<'mode' | 'inH' | 'inW' | 'outH' | 'outW', number>
+  if (mode !== 0 || (isNearestExact(inH, outH) && isNearestExact(inW, outW))) return resized(at, x, dims, mode, [outH, outW])
+  const places = (from: number, to: number) => Array.from({ length: to }, (_, i) => Math.floor((i * from) / to))
+  const rows = at.nodes.add('Gather', [x, at.nodes.ints(...places(inH, outH))], ['batch', dims[1]!, outH, inW], { axis: 2 })
+  return at.nodes.add('Gather', [rows, at.nodes.ints(...places(inW, outW))], dims, { axis: 3 })
+})
+
+const reflectPad: Write = onImage((at, x, dims, { attrs: a }) =>
+  at.nodes.add('Pad', [x, at.nodes.ints(0, 0, a['padTop']!, a['padLeft']!, 0, 0, a['padBottom']!, a['padRight']!)], dims, {
+    mode: 'reflect',
+  }),
+)
+
+// ---------------------------------------------------------------- the rest
+
+/** Of a flat image as PyTorch's linear layer; else a convolution of one pixel. */
+const linear: Write = (at, op) => {
+  const [x, weight] = op.ins
+  const [, , h, w] = at.value(x!).shape
+  const out = op.outs[0]!
+  if (h === 1 && w === 1)
+    return at.is(out, { flat: at.nodes.add('Gemm', [at.flat(x!), ...weightsOf(at, op)], flatDims(at.value(out)), { transB: 1 }) })
+  const [o, c] = at.value(weight!).shape as [number, number]
+  const kernel = at.nodes.add('Unsqueeze', [at.image(weight!), at.nodes.ints(2, 3)], [o, c, 1, 1])
+  const bias = op.ins.slice(2).map((i) => at.image(i))
+  const image = at.nodes.add('Conv', [at.image(x!), kernel, ...bias], imageDims(at.value(out)), { kernel_shape: [1, 1] })
+  return at.is(out, { image })
+}
+
+const flatten: Write = (at, { ins, outs }) => {
+  const out = outs[0]!
+  at.is(out, { flat: at.nodes.add('Flatten', [at.image(ins[0]!)], flatDims(at.value(out)), { axis: 1 }) })
+}
+
+const relu: Write = elementWise((at, ins, dims, { attrs: { slope } }) =>
+  slope === 0 ? at.nodes.add('Relu', ins, dims) : at.nodes.add('LeakyRelu', ins, dims, { alpha: { float: slope! } }),
+)
+
+const gelu: Write = elementWise((at, [x], dims) => {
+  const { nodes } = at
+  const erf = nodes.add('Erf', [nodes.add('Div', [x!, nodes.scalar(Math.SQRT2)], dims)], dims)
+  const twice = nodes.add('Mul', [x!, nodes.add('Add', [erf, nodes.scalar(1)], dims)], dims)
+  return nodes.add('Mul', [twice, nodes.scalar(0.5)], dims)
+})
+
+const silu: Write = elementWise((at, [x], dims) => at.nodes.add('Mul', [x!, at.nodes.add('Sigmoid', [x!], dims)], dims))
+
+const add: Write = (at, op) =>
+  elementWise(
+    (_, [first, ...others], dims) => others.reduce((sum, x) => at.nodes.add('Add', [sum, x], dims), first!),
+    op.ins.length,
+  )(at, op)
+const concat: Write = (at, op) =>
+  elementWise((_, ins, dims) => at.nodes.add('Concat', ins, dims, { axis: 1 }), op.ins.length)(at, op)
+
+/** Every operator of a forward graph; those that rewrites join are not in it yet. */
+const WRITERS: Readonly<Record<string, Write>> = {
+  add,
+  avg_pool: avgPool,
+  bn_apply: batchNorm(false),
+  bn_frozen: batchNorm(true),
+  bn_stats: () => {},
+  concat,
+  conv2d: conv,
+  conv_transpose2d: convTranspose,
+  drop_images: nothing,
+  dropout: nothing,
+  flatten,
+  gelu,
+  global_avg_pool: onImage((at, x, dims) => at.nodes.add('GlobalAveragePool', [x], dims)),
+  group_norm_apply: groupNorm,
+  group_norm_stats: () => {},
+  hard_swish: unary('HardSwish'),
+  layer_norm: layerNorm,
+  linear,
+  lrn: localResponseNorm,
+  max_pool: maxPool,
+  multiply: elementWise((at, ins, dims) => at.nodes.add('Mul', ins, dims), 2),
+  reflect_pad: reflectPad,
+  relu,
+  relu6: elementWise((at, [x], dims) => at.nodes.add('Clip', [x!, at.nodes.scalar(0), at.nodes.scalar(6)], dims)),
+  scale: onImage((at, x, dims, op) => at.nodes.add('Mul', [x, ...weightsOf(at, op)], dims)),
+  sigmoid: unary('Sigmoid'),
+  silu,
+  softmax: elementWise((at, ins, dims) => at.nodes.add('Softmax', ins, dims, { axis: 1 })),
+  tanh: unary('Tanh'),
+  upsample,
+}
+
+/** The kinds that can be written. */
+export const WRITTEN = Object.keys(WRITERS)
+
+/** The graph from its input to `output`, without the weights. */
+export const inferenceGraph = (graph: Graph, output: ValueId): Omit<GraphProto, 'initializer'> => {
+  const at = new Inference(graph)
+  for (const op of graph.ops) {
+    at.nodes.at(op.layer)
+    const write = WRITERS[op.kind]
+    if (!write) throw new Error(`no ONNX for operator ${op.kind}`)
+    write(at, op)
+  }
+  const made = at.value(output)
+  const { flat, image } = at.formsOf(output)
+  // A network may end with its input, or with what was made before: an output has a name of its own.
+  if (!at.nodes.rename((flat ?? image)!, OUTPUT)) {
+    at.nodes.at('end')
+    at.nodes.rename(at.nodes.add('Identity', [(flat ?? image)!], flat ? flatDims(made) : imageDims(made)), OUTPUT)
+  }
+  return {
+    name: graph.name,
+    node: at.nodes.list,
+    input: graph.values.filter((v) => v.role === 'input').map((v) => valueInfo(INPUT, imageDims(v))),
+    output: [valueInfo(OUTPUT, flat ? flatDims(made) : imageDims(made))],
+    valueInfo: at.nodes.values,
+  }
+}

@@ -1,0 +1,257 @@
+// The state in which ONNX nodes are read one by one. In: a file, its input. Out: what the node at hand says and is given, and the steps,
+// names and parameters so far. Invariant: a step has passed the rules of its layer at the sizes that it gets there; a parameter
+// belongs to one layer. What is wrong leaves as an exception that never leaves this folder.
+import * as E from 'fp-ts/Either'
+import { modelAt } from '../../dsl'
+import type { Net, Shape } from '../../dsl/net'
+import { elementsOf } from '../../staging/core/box'
+import { renderError } from '../../staging/core/errors'
+import type { SpillwayError } from '../errors/errors'
+import type { AttributeProto, NodeProto } from './onnx'
+import { floatOf, intOf, intsOf, numbersOf, type OnnxFile, textOf } from './read'
+import { type Meaning, nodeText, type Weight } from './symbols'
+import type { Step } from './ways'
+
+/** A parameter of the net, and the numbers that it has. */
+export interface Parameter extends Weight {
+  readonly name: string
+  readonly shape: readonly number[]
+}
+
+/** The shortest number that is the same in single precision: files hold 0.00001 as 0.000009999999747378752. */
+const shortest = (n: number): number => {
+  for (let digits = 1; digits < 9; digits++) {
+    const short = Number(n.toPrecision(digits))
+    if (Math.fround(short) === Math.fround(n)) return short
+  }
+  return n
+}
+
+/** Words about a node, out of the middle of reading it. */
+export class Refused extends Error {}
+export const refuse = (why: string): never => {
+  throw new Refused(why)
+}
+
+export const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-4 * Math.abs(b)
+/** PyTorch names nodes by their modules, each with all of its path in the one around: '/block/body/body.0/Conv' is block.body.0. */
+const scopeOf = ({ name, opType = 'layer' }: NodeProto): string => {
+  const path = (name || opType).split('/').filter((p) => p !== '')
+  const modules: string[] = []
+  for (const part of path.length > 1 ? path.slice(0, -1) : path) {
+    if (modules.length > 0 && part.startsWith(`${modules[modules.length - 1]}.`)) modules.pop()
+    modules.push(part)
+  }
+  return modules.join('.')
+}
+
+/** Steps are looked at with two images: a norm has more than one value a channel then. */
+export const LOOKED_AT = 2
+
+export class Reading {
+  readonly steps: Step[] = []
+  readonly parameters: Parameter[] = []
+  private readonly symbols = new Map<string, Meaning>()
+  private readonly makers = new Map<string, NodeProto>()
+  private readonly names = new Set<string>()
+  private readonly owners = new Map<string, string>()
+  private readonly joins = new Map<string, number>()
+  private attributes: ReadonlyMap<string, AttributeProto> = new Map()
+  private node: NodeProto = {}
+
+  constructor(
+    readonly file: OnnxFile,
+    input: string,
+    shape: Shape,
+  ) {
+    this.steps.push({ kind: 'input', ins: [], shape: [LOOKED_AT, shape[1], shape[2], shape[3]], node: 'the input' })
+    this.symbols.set(input, { tag: 'data', step: 0, form: 'image' })
+  }
+
+  // -------------------------------------------------------------- what a node says
+
+  begin(node: NodeProto): void {
+    this.node = node
+    this.attributes = new Map((node.attribute ?? []).map((a) => [a.name ?? '', a]))
+    for (const output of node.output ?? []) this.makers.set(output, node)
+  }
+  int(name: string, usual: number): number {
+    return intOf(this.attributes.get(name), usual)
+  }
+  float(name: string, usual: number): number {
+    return shortest(floatOf(this.attributes.get(name), usual))
+  }
+  text(name: string, usual: string): string {
+    return textOf(this.attributes.get(name), usual)
+  }
+  ints(name: string): readonly number[] | undefined {
+    return intsOf(this.attributes.get(name))
+  }
+  attribute(name: string): AttributeProto | undefined {
+    return this.attributes.get(name)
+  }
+  inputName(i: number): string {
+    return this.node.input?.[i] ?? ''
+  }
+  has(i: number): boolean {
+    return this.inputName(i) !== ''
+  }
+  get inputs(): number {
+    return this.node.input?.length ?? 0
+  }
+  maker(value: string): NodeProto | undefined {
+    return this.makers.get(value)
+  }
+
+  // -------------------------------------------------------------- what its inputs are
+
+  symbolOf(name: string): Meaning {
+    return this.symbols.get(name) ?? refuse(`its input '${name}' is made by no node before it`)
+  }
+  symbol(i: number): Meaning {
+    return this.has(i) ? this.symbolOf(this.inputName(i)) : refuse(`its input ${i} is missing`)
+  }
+  data(i: number): Extract<Meaning, { tag: 'data' }> {
+    const s = this.symbol(i)
+    if (s.tag === 'data') return s
+    if (s.tag === 'odd') throw new Odd(s.node, s.why)
+    return refuse(
+      `its input '${this.inputName(i)}' is ${s.tag === 'weight' ? 'a constant' : `${s.tag}`}; legal is what layers make of the image`,
+    )
+  }
+  image(i: number): number {
+    const { step, form } = this.data(i)
+    return form === 'image'
+      ? step
+      : refuse(`its input is ${form === 'flat' ? '[B,C]' : 'with channels last'}; legal is [B,C,H,W]`)
+  }
+  weight(i: number): Weight {
+    const s = this.symbol(i)
+    return s.tag === 'weight'
+      ? s.weight
+      : refuse(`its input '${this.inputName(i)}' is computed; legal are weights that the file holds`)
+  }
+  /** Whole numbers that a node is given as an input. */
+  numbers(i: number): readonly (number | 'batch')[] | undefined {
+    if (!this.has(i)) return undefined
+    const s = this.symbol(i)
+    if (s.tag === 'sizes') return s.sizes
+    return s.tag === 'weight' && elementsOf(s.weight.dims) <= 64 ? numbersOf(s.weight.tensor) : undefined
+  }
+  /** One real number, given as a constant. */
+  scalar(i: number): number | undefined {
+    const s = this.has(i) ? this.symbol(i) : undefined
+    return s?.tag === 'weight' && elementsOf(s.weight.dims) === 1 ? numbersOf(s.weight.tensor)?.[0] : undefined
+  }
+  scalarNamed(name: string): number | undefined {
+    const s = this.symbols.get(name)
+    return s?.tag === 'weight' && elementsOf(s.weight.dims) === 1 ? numbersOf(s.weight.tensor)?.[0] : undefined
+  }
+  shape(step: number): Shape {
+    return this.steps[step]!.shape
+  }
+
+  // -------------------------------------------------------------- what it makes
+
+  is(symbol: Meaning, output = 0): void {
+    const name = this.node.output?.[output] ?? ''
+    if (this.symbols.has(name)) refuse(`its output '${name}' is made twice`)
+    this.symbols.set(name, symbol)
+  }
+  bind(name: string, symbol: Meaning): void {
+    this.symbols.set(name, symbol)
+  }
+  odd(why: string): void {
+    this.is({ tag: 'odd', node: this.node, why })
+  }
+  /** A layer behind a step, checked at the sizes that it gets there. */
+  layer(layer: Net, from: number): number {
+    const made = modelAt(this.shape(from), layer)
+    if (E.isLeft(made)) return refuse(renderError(made.left))
+    this.steps.push({ kind: 'layer', layer, ins: [from], shape: made.right.output, node: nodeText(this.node) })
+    return this.steps.length - 1
+  }
+  meeting(kind: 'sum' | 'product' | 'join', ins: readonly number[], shape: Shape): number {
+    this.steps.push({ kind, ins, shape, node: nodeText(this.node) })
+    return this.steps.length - 1
+  }
+  makes(layer: Net, i = 0): void {
+    const { step, form } = this.data(i)
+    this.is({ tag: 'data', step: this.layer(layer, step), form })
+  }
+
+  // -------------------------------------------------------------- names and parameters
+
+  /** A layer's name: what its weights are called by, else its node's. */
+  named(...weights: readonly (Weight | undefined)[]): string {
+    const stems = weights.flatMap((w) => /^([\w.-]+)\.(?:weight|bias|gamma|beta|kernel)$/.exec(w?.tensor.name ?? '')?.[1] ?? [])
+    const base = stems[0] ?? (scopeOf(this.node).replace(/[^\w.-]+/g, '_') || 'layer')
+    let name = base
+    for (let i = 2; this.names.has(name); i++) name = `${base}_${i}`
+    this.names.add(name)
+    return name
+  }
+  parameter(name: string, weight: Weight, shape: readonly number[]): void {
+    if (elementsOf(weight.dims) !== elementsOf(shape))
+      refuse(`'${weight.tensor.name}' is [${weight.dims.join(',')}]; legal is [${shape.join(',')}]`)
+    if (!['F32', 'F16', 'F64', 'BF16'].includes(weight.tensor.type))
+      refuse(`'${weight.tensor.name}' is of type ${weight.tensor.type}; legal are F32, F16, BF16 and F64`)
+    const owner = this.owners.get(weight.tensor.name)
+    if (owner !== undefined) refuse(`its weight '${weight.tensor.name}' is that of ${owner}, too; legal are weights of one layer`)
+    this.owners.set(weight.tensor.name, nodeText(this.node))
+    this.parameters.push({ ...weight, name, shape })
+  }
+  /** A parameter that was given to a layer, which becomes another one. */
+  forget(layer: string): void {
+    for (let i = this.parameters.length - 1; i >= 0; i--)
+      if (this.parameters[i]!.name.startsWith(`${layer}.`) || this.parameters[i]!.name === layer) {
+        this.owners.delete(this.parameters[i]!.tensor.name)
+        this.parameters.splice(i, 1)
+      }
+    this.names.delete(layer)
+  }
+  replace(step: number, layer: Net, from: number): number {
+    this.steps[step] = { ...this.steps[step]!, kind: 'input', ins: [] }
+    return this.layer(layer, from)
+  }
+
+  // -------------------------------------------------------------- concatenations
+
+  /** PyTorch's dense networks join all that there is again and again: what was joined before is taken as it is. */
+  joined(ins: readonly number[], shapeOf: (ins: readonly number[]) => Shape): number {
+    for (let n = ins.length - 1; n >= 2; n--) {
+      const before = this.joins.get(ins.slice(0, n).join())
+      if (before !== undefined) return this.joined([before, ...ins.slice(n)], shapeOf)
+    }
+    const key = ins.join()
+    const known = this.joins.get(key)
+    const step = known ?? this.meeting('join', ins, shapeOf(ins))
+    this.joins.set(key, step)
+    return step
+  }
+  alsoJoined(ins: readonly number[], step: number): void {
+    this.joins.set(ins.join(), step)
+  }
+}
+
+/** A node whose output was of use only to others that are not there. */
+export class Odd extends Refused {
+  constructor(
+    readonly blamed: NodeProto,
+    why: string,
+  ) {
+    super(why)
+  }
+}
+
+/** A tensor that the file cannot hold as it says. */
+export class FileFault extends Error {
+  constructor(readonly error: SpillwayError) {
+    super()
+  }
+}
+
+export const axesOf = (r: Reading): readonly number[] | undefined =>
+  r.ints('axes') ?? r.numbers(1)?.filter((n): n is number => typeof n === 'number')
+export const positive = (axes: readonly number[], rank: number): readonly number[] =>
+  axes.map((a) => (a < 0 ? a + rank : a)).sort((x, y) => x - y)

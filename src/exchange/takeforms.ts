@@ -1,0 +1,197 @@
+// Reshaping, transposing, joining, and sizes that are computed, from ONNX nodes. In: a node that is being read. Out: the same value in another
+// form, or sizes. Invariant: what makes another value of an image than a layer would is refused.
+import * as E from 'fp-ts/Either'
+import { flatten, globalAvgPool, groupNorm } from '../../dsl'
+import { elementsOf } from '../../staging/core/box'
+import { axesOf, FileFault, LOOKED_AT, positive, type Reading, refuse } from './reading'
+import type { Form, Weight } from './symbols'
+import { turned } from './takeproducts'
+
+export const sizesOf = (r: Reading, step: number, form: Form): readonly (number | 'batch')[] => {
+  const [, c, h, w] = r.shape(step)
+  return form === 'image' ? ['batch', c, h, w] : form === 'flat' ? ['batch', c] : ['batch', h, w, c]
+}
+
+/** The sizes that a Reshape asks for, zeros and −1 worked out. */
+const asked = (r: Reading, now: readonly (number | 'batch')[]): readonly (number | 'batch')[] => {
+  const wanted =
+    r.numbers(1) ?? refuse('its shape is computed in a way that is not known; legal are constants and sizes of values')
+  if (r.int('allowzero', 0) !== 0 && wanted.includes(0)) refuse('its shape has a 0 that is meant; legal are sizes')
+  const kept = wanted.map((d, i) => (d === 0 ? (now[i] ?? 0) : d))
+  // A batch that was fixed when the model was written stays open.
+  const open = kept.map((d, i) => (i === 0 && typeof d === 'number' && d > 0 ? ('batch' as const) : d))
+  const isOpen = open[0] === 'batch'
+  const sizes = (list: readonly (number | 'batch')[]) =>
+    list.filter((d): d is number => typeof d === 'number' && d > 0).reduce((n, d) => n * d, 1)
+  const total = sizes(now)
+  if (open[0] === -1 && sizes(open) === total) return open.map((d, i) => (i === 0 ? 'batch' : d))
+  return isOpen
+    ? open.map((d) => (d === -1 ? total / sizes(open) : d))
+    : refuse(`it takes the batch apart: [${wanted.join(',')}]; legal is a batch that stays first`)
+}
+
+export const flattened = (r: Reading, step: number): void => {
+  const [, , h, w] = r.shape(step)
+  r.is({ tag: 'data', step: h === 1 && w === 1 ? step : r.layer(flatten(), step), form: 'flat' })
+}
+
+const reshapeData = (r: Reading, step: number, form: Form): unknown => {
+  const to = asked(r, sizesOf(r, step, form))
+  const [, c, h, w] = r.shape(step)
+  const is = (...sizes: readonly number[]): boolean => to.length === sizes.length + 1 && sizes.every((n, i) => n === to[i + 1])
+  if (form === 'image' && is(c, h, w)) return r.is({ tag: 'data', step, form })
+  if (form === 'flat' && is(c, 1, 1)) return r.is({ tag: 'data', step, form: 'image' })
+  if (form === 'flat' && is(c)) return r.is({ tag: 'data', step, form })
+  if (form === 'image' && is(c * h * w)) return flattened(r, step)
+  const [, groups, inner] = to
+  if (form === 'image' && to.length === 3 && typeof groups === 'number' && c % groups === 0 && inner === (c / groups) * h * w)
+    return r.is({ tag: 'rows', step, groups })
+  refuse(`it reshapes [B,${sizesOf(r, step, form).slice(1).join(',')}] to [${to.join(',')}]; legal are [B,-1] and [B,C,1,1]`)
+}
+
+const reshaped = (w: Weight, dims: readonly number[]): Weight => {
+  if (w.transposed || elementsOf(dims) !== elementsOf(w.dims)) refuse(`it makes [${dims.join(',')}] of [${w.dims.join(',')}]`)
+  return { ...w, dims }
+}
+
+export const reshape = (r: Reading): unknown => {
+  const s = r.symbol(0)
+  if (s.tag === 'weight') {
+    const to = r.numbers(1) ?? refuse('its shape is computed')
+    const known = to.filter((d): d is number => d !== -1 && d !== 'batch').reduce((n, d) => n * d, 1)
+    return r.is({
+      tag: 'weight',
+      weight: reshaped(
+        s.weight,
+        to.map((d) => (d === -1 ? elementsOf(s.weight.dims) / known : Number(d))),
+      ),
+    })
+  }
+  if (s.tag === 'rows') {
+    const [, c, h, w] = r.shape(s.step)
+    const to = asked(r, ['batch', s.groups, (c / s.groups) * h * w])
+    if (s.eps === undefined || to.slice(1).join() !== [c, h, w].join())
+      return refuse(`it makes [${to.join(',')}] of groups; legal is the image that they were, normalised`)
+    return r.is({
+      tag: 'data',
+      step: r.layer(groupNorm(r.named(), s.groups, { affine: false, eps: s.eps }), s.step),
+      form: 'image',
+    })
+  }
+  const { step, form } = r.data(0)
+  reshapeData(r, step, form)
+}
+
+export const squeeze = (r: Reading): unknown => {
+  const s = r.symbol(0)
+  if (s.tag === 'sizes') return r.is(s)
+  if (s.tag === 'weight')
+    return r.is({
+      tag: 'weight',
+      weight: reshaped(
+        s.weight,
+        s.weight.dims.filter((d, i) => !(axesOf(r) ? positive(axesOf(r)!, s.weight.dims.length).includes(i) : d === 1)),
+      ),
+    })
+  const { step, form } = r.data(0)
+  const [, , h, w] = r.shape(step)
+  const axes = positive(axesOf(r) ?? [2, 3], 4)
+  if (form !== 'image' || axes.join() !== '2,3' || h !== 1 || w !== 1) refuse('legal is height and width of one pixel')
+  r.is({ tag: 'data', step, form: 'flat' })
+}
+
+export const unsqueeze = (r: Reading): unknown => {
+  const s = r.symbol(0)
+  if (s.tag === 'sizes') return r.is(s)
+  const axes = axesOf(r) ?? refuse('its axes are computed')
+  if (s.tag === 'weight') {
+    const dims = [...s.weight.dims]
+    for (const a of positive(axes, dims.length + axes.length)) dims.splice(a, 0, 1)
+    return r.is({ tag: 'weight', weight: reshaped(s.weight, dims) })
+  }
+  const { step, form } = r.data(0)
+  if (form !== 'flat' || positive(axes, 4).join() !== '2,3') refuse('legal are height and width of [B,C]')
+  r.is({ tag: 'data', step, form: 'image' })
+}
+
+export const transpose = (r: Reading): unknown => {
+  const s = r.symbol(0)
+  const perm = r.ints('perm')?.join() ?? ''
+  if (s.tag === 'weight') {
+    if (s.weight.dims.length !== 2 || (perm !== '1,0' && perm !== '')) refuse('legal is rows for columns of a weight')
+    return r.is({ tag: 'weight', weight: turned(s.weight) })
+  }
+  const { step, form } = r.data(0)
+  if (form === 'image' && perm === '0,2,3,1') return r.is({ tag: 'data', step, form: 'last' })
+  if (form === 'last' && perm === '0,3,1,2') return r.is({ tag: 'data', step, form: 'image' })
+  refuse(`its perm is [${perm}]; legal are [0,2,3,1] of an image, and back`)
+}
+
+export const join = (r: Reading): unknown => {
+  const symbols = Array.from({ length: r.inputs }, (_, i) => r.symbol(i))
+  if (symbols.every((s) => s.tag === 'sizes' || s.tag === 'weight')) {
+    const parts = symbols.map((_, i) => r.numbers(i))
+    if (parts.every((p) => p !== undefined)) return r.is({ tag: 'sizes', sizes: parts.flat() as (number | 'batch')[] })
+  }
+  const parts = symbols.map((_, i) => r.data(i))
+  const { form } = parts[0] ?? refuse('it has no inputs')
+  const rank = form === 'flat' ? 2 : 4
+  const [axis] = positive([r.int('axis', 1)], rank)
+  if (parts.some((p) => p.form !== form) || axis !== (form === 'last' ? 3 : 1))
+    refuse(`it joins along axis ${axis}; legal are channels`)
+  const [first, ...others] = parts.map((p) => r.shape(p.step))
+  const odd = others.find((s) => s[2] !== first![2] || s[3] !== first![3])
+  if (odd) refuse(`it joins [${first!.slice(1).join(',')}] and [${odd.slice(1).join(',')}]; only the channels may differ`)
+  if (parts.length === 1) return r.is({ tag: 'data', step: parts[0]!.step, form })
+  const ins = parts.map((p) => p.step)
+  const step = r.joined(ins, (list) => [LOOKED_AT, list.reduce((n, i) => n + r.shape(i)[1], 0), first![2], first![3]])
+  r.alsoJoined(ins, step)
+  r.is({ tag: 'data', step, form })
+}
+
+export const globalAverage = (r: Reading): void => {
+  const { step, form } = r.data(0)
+  const axes = positive(axesOf(r) ?? refuse('its axes are computed'), form === 'flat' ? 2 : 4).join()
+  if (!((form === 'image' && axes === '2,3') || (form === 'last' && axes === '1,2')))
+    refuse(`it reduces axes ${axes}; legal are height and width`)
+  const kept = r.int('keepdims', 1) === 1
+  r.is({ tag: 'data', step: r.layer(globalAvgPool(), step), form: kept ? form : 'flat' })
+}
+
+export const constant = (r: Reading): unknown => {
+  const value = r.attribute('value')?.t ?? undefined
+  const ints =
+    r.attribute('value_ints')?.ints ?? (r.attribute('value_int')?.i === undefined ? undefined : [r.attribute('value_int')!.i!])
+  const floats =
+    r.attribute('value_floats')?.floats ??
+    (r.attribute('value_float')?.f === undefined ? undefined : [r.attribute('value_float')!.f!])
+  if (value === undefined) {
+    if (ints) return r.is({ tag: 'sizes', sizes: ints.map((n) => Number(n)) })
+    if (!floats) return refuse('it holds no numbers')
+    const bytes = new Uint8Array(Float32Array.from(floats).buffer)
+    const dims = r.attribute('value_floats') ? [floats.length] : []
+    return r.is({
+      tag: 'weight',
+      weight: { tensor: { name: '', type: 'F32', dims, read: () => E.right(bytes) }, dims, transposed: false },
+    })
+  }
+  const tensor = r.file.tensor(value, `constant`)
+  if (E.isLeft(tensor)) throw new FileFault(tensor.left)
+  r.is({ tag: 'weight', weight: { tensor: tensor.right, dims: tensor.right.dims, transposed: false } })
+}
+
+export const gather = (r: Reading): unknown => {
+  const [sizes, at] = [r.numbers(0), r.numbers(1)]
+  if (sizes === undefined || at === undefined || r.symbol(0).tag !== 'sizes') return refuse('legal is a size of a value')
+  r.is({
+    tag: 'sizes',
+    sizes: at.map((i) => sizes[Number(i) < 0 ? Number(i) + sizes.length : Number(i)] ?? refuse('there is no such size')),
+  })
+}
+
+export const slice = (r: Reading): unknown => {
+  const [sizes, from, to] = [r.numbers(0), r.numbers(1), r.numbers(2)]
+  if (r.symbol(0).tag !== 'sizes' || sizes === undefined || from === undefined || to === undefined)
+    return refuse('legal is a part of the sizes of a value')
+  r.is({ tag: 'sizes', sizes: sizes.slice(Number(from[0]), Number(to[0])) })
+}

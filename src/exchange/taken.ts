@@ -1,0 +1,207 @@
+// From ONNX nodes to layers. In: an ONNX file, sizes of the input. Out: the steps of a net in order, the output, and which tensor each
+// parameter is; or the first node that cannot be taken, by name and operator, with what would be legal. Invariant: what a node
+// declares is held against the rules of the layer that it becomes, so that a net that comes out has a graph.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import {
+  gelu,
+  globalAvgPool,
+  hardSwish,
+  type InputOverride,
+  leakyRelu,
+  localResponseNorm,
+  relu,
+  relu6,
+  sigmoid,
+  softmax,
+  tanh,
+} from '../../dsl'
+import type { Shape } from '../../dsl/net'
+import { type SpillwayError, usage } from '../errors/errors'
+import { numberOf } from '../files/protobuf'
+import { ELEMENT, type NodeProto } from './onnx'
+import type { OnnxFile } from './read'
+import { FileFault, Odd, type Parameter, Reading, refuse, Refused } from './reading'
+import { nodeText } from './symbols'
+import {
+  constant,
+  flattened,
+  gather,
+  globalAverage,
+  join,
+  reshape,
+  sizesOf,
+  slice,
+  squeeze,
+  transpose,
+  unsqueeze,
+} from './takeforms'
+import { batchNormalization, groupNormalization, instanceNormalization, layerNormalization } from './takenorms'
+import { gemm, matMul, product, sum, sumOfMany } from './takeproducts'
+import { convolution, padding, pooling, resize, transposedConvolution } from './takewindows'
+import type { Step } from './ways'
+
+export interface Taken {
+  readonly input: Shape
+  readonly steps: readonly Step[]
+  readonly output: number
+  readonly parameters: readonly Parameter[]
+}
+
+const alias = (r: Reading): unknown => r.is(r.symbol(0))
+
+const clipped = (r: Reading): unknown => {
+  const bound = (name: string, i: number): number | undefined => (r.has(i) ? r.scalar(i) : r.attribute(name)?.f)
+  const [low, high] = [bound('min', 1), bound('max', 2)]
+  if (low === 0 && high === 6) return r.makes(relu6())
+  if (low === 0 && high === undefined && !r.has(2)) return r.makes(relu())
+  refuse(`it clips to ${low ?? '−∞'} and ${high ?? '∞'}; legal are 0 and 6, and 0 and ∞`)
+}
+
+const softmaxOver = (r: Reading): void => {
+  const { form } = r.data(0)
+  const usual = r.file.opset < 13 ? 1 : -1
+  const axis = r.int('axis', usual)
+  const legal = form === 'image' ? [1, -3] : form === 'flat' ? [1, -1] : [3, -1]
+  if (!legal.includes(axis)) refuse(`its axis is ${axis}; legal is that of the channels`)
+  r.makes(softmax())
+}
+
+const localResponse = (r: Reading): void => {
+  const size = r.int('size', 0)
+  if (size % 2 === 0) refuse(`its size is ${size}; legal are odd sizes, which are the same in PyTorch`)
+  r.makes(localResponseNorm(size, { alpha: r.float('alpha', 1e-4), beta: r.float('beta', 0.75), k: r.float('bias', 1) }))
+}
+
+const part = (r: Reading): unknown => r.odd('it is a part of no function that is known')
+
+const TAKERS: Readonly<Record<string, (r: Reading) => unknown>> = {
+  Add: sum,
+  AveragePool: (r) => pooling(r, 'avg'),
+  BatchNormalization: batchNormalization,
+  Cast: (r) =>
+    r.symbol(0).tag === 'sizes' || r.int('to', 0) === ELEMENT.FLOAT
+      ? alias(r)
+      : refuse('it changes the type of numbers; legal is float'),
+  Clip: clipped,
+  Concat: join,
+  Constant: constant,
+  Conv: convolution,
+  ConvTranspose: transposedConvolution,
+  Div: part,
+  Dropout: alias,
+  Erf: part,
+  Flatten: (r) => {
+    const { step, form } = r.data(0)
+    if (form === 'last' || r.int('axis', 1) !== 1) refuse(`its axis is ${r.int('axis', 1)}; legal is 1, of an image`)
+    flattened(r, step)
+  },
+  Gather: gather,
+  Gelu: (r) => (r.text('approximate', 'none') === 'none' ? r.makes(gelu()) : refuse("it is approximated; legal is 'none'")),
+  Gemm: gemm,
+  GlobalAveragePool: (r) => r.makes(globalAvgPool()),
+  GroupNormalization: (r) =>
+    r.file.opset >= 21 ? groupNormalization(r) : refuse('it is of version 18; legal is version 21, or reshape and normalise'),
+  HardSigmoid: part,
+  HardSwish: (r) => r.makes(hardSwish()),
+  Identity: alias,
+  InstanceNormalization: instanceNormalization,
+  LRN: localResponse,
+  LayerNormalization: layerNormalization,
+  LeakyRelu: (r) => r.makes(leakyRelu(r.float('alpha', 0.01))),
+  MatMul: matMul,
+  MaxPool: (r) => pooling(r, 'max'),
+  Mul: product,
+  Pad: padding,
+  ReduceMean: globalAverage,
+  Relu: (r) => r.makes(relu()),
+  Reshape: reshape,
+  Resize: resize,
+  Shape: (r) => {
+    const { step, form } = r.data(0)
+    r.is({ tag: 'sizes', sizes: sizesOf(r, step, form) })
+  },
+  Sigmoid: (r) => r.makes(sigmoid()),
+  Slice: slice,
+  Softmax: softmaxOver,
+  Squeeze: squeeze,
+  Sum: sumOfMany,
+  Tanh: (r) => r.makes(tanh()),
+  Transpose: transpose,
+  Unsqueeze: unsqueeze,
+}
+/** The ONNX operators that are taken. */
+export const TAKEN: readonly string[] = Object.keys(TAKERS)
+
+// ---------------------------------------------------------------- the graph
+
+const OWN_DOMAINS = ['', 'ai.onnx']
+
+const takeNode = (r: Reading, node: NodeProto): void => {
+  r.begin(node)
+  const take =
+    OWN_DOMAINS.includes(node.domain ?? '') && Object.hasOwn(TAKERS, node.opType ?? '') ? TAKERS[node.opType!] : undefined
+  if (take === undefined) refuse(`there is no layer for it; legal are ${TAKEN.join(', ')}`)
+  else take(r)
+}
+
+/** The input's sizes as the file has them, and as the caller wants them. */
+const inputOf = (file: OnnxFile, o: InputOverride): Either<SpillwayError, { readonly name: string; readonly shape: Shape }> => {
+  const held = new Set((file.graph.initializer ?? []).map((t) => t.name))
+  const inputs = (file.graph.input ?? []).filter((v) => !held.has(v.name))
+  const [input] = inputs
+  if (input === undefined || inputs.length !== 1)
+    return E.left(
+      file.refused(
+        `it has ${inputs.length} inputs${inputs.length > 1 ? ` (${inputs.map((v) => v.name).join(', ')})` : ''}; legal is one`,
+      ),
+    )
+  const tensor = input.type?.tensorType
+  const dims = tensor?.shape?.dim ?? []
+  if (tensor?.elemType !== ELEMENT.FLOAT || dims.length !== 4)
+    return E.left(
+      file.refused(
+        `its input '${input.name}' has ${dims.length} dimensions of element type ${tensor?.elemType}; legal are images [B,C,H,W] of float`,
+      ),
+    )
+  const [b, c, h, w] = dims.map((d) => numberOf(d.dimValue ?? 0) || undefined)
+  const [batch, height, width] = [o.batch ?? b ?? 1, o.height ?? h, o.width ?? w]
+  if (c === undefined) return E.left(file.refused(`its input '${input.name}' leaves the number of channels open`))
+  if (height === undefined || width === undefined)
+    return E.left(usage(`the file leaves the height and the width of '${input.name}' open: say them (--image 224)`))
+  return E.right({ name: input.name ?? '', shape: [batch, c, height, width] })
+}
+
+const outputOf = (r: Reading): number => {
+  const outputs = r.file.graph.output ?? []
+  if (outputs.length !== 1)
+    return refuse(
+      `it has ${outputs.length} outputs${outputs.length > 1 ? ` (${outputs.map((v) => v.name).join(', ')})` : ''}; legal is one`,
+    )
+  const s = r.symbolOf(outputs[0]!.name ?? '')
+  if (s.tag === 'odd') throw new Odd(s.node, s.why)
+  return s.tag === 'data' ? s.step : refuse('its output is nothing that layers make')
+}
+
+/** Reads a file's nodes one by one. */
+export const takeOnnx = (file: OnnxFile, o: InputOverride): Either<SpillwayError, Taken> => {
+  const input = inputOf(file, o)
+  if (E.isLeft(input)) return input
+  const r = new Reading(file, input.right.name, input.right.shape)
+  let node: NodeProto | undefined
+  try {
+    for (const t of file.graph.initializer ?? []) {
+      const tensor = file.tensor(t, 'without a name')
+      if (E.isLeft(tensor)) return tensor
+      r.bind(t.name ?? '', { tag: 'weight', weight: { tensor: tensor.right, dims: tensor.right.dims, transposed: false } })
+    }
+    for (node of file.graph.node ?? []) takeNode(r, node)
+    node = undefined
+    return E.right({ input: input.right.shape, steps: r.steps, output: outputOf(r), parameters: r.parameters })
+  } catch (e) {
+    if (e instanceof FileFault) return E.left(e.error)
+    if (!(e instanceof Refused)) throw e
+    const blamed = e instanceof Odd ? e.blamed : node
+    return E.left(file.refused(`${blamed ? `${nodeText(blamed)}: ` : ''}${e.message}`))
+  }
+}

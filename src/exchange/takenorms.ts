@@ -1,0 +1,63 @@
+// Norms, from ONNX nodes. In: a node that is being read. Out: its layer. Invariant: a norm's weights are one number a channel.
+import { batchNorm, groupNorm, instanceNorm, layerNorm } from '../../dsl'
+import { elementsOf } from '../../staging/core/box'
+import { numbersOf } from './read'
+import { type Reading, refuse } from './reading'
+import type { Weight } from './symbols'
+
+export const batchNormalization = (r: Reading): void => {
+  if (r.int('training_mode', 0) !== 0) refuse('it trains (training_mode 1); legal is a model for inference')
+  const [scale, shift, mean, variance] = [1, 2, 3, 4].map((i) => r.weight(i)) as [Weight, Weight, Weight, Weight]
+  const { step } = r.data(0)
+  const c = r.shape(step)[1]
+  const name = r.named(scale, shift)
+  const weights = { weight: scale, bias: shift, running_mean: mean, running_var: variance }
+  for (const [own, w] of Object.entries(weights)) r.parameter(`${name}.${own}`, w, [c])
+  r.makes(batchNorm(name, { eps: r.float('epsilon', 1e-5) }))
+}
+
+const isFilledWith = ({ tensor, dims }: Weight, n: number): boolean =>
+  elementsOf(dims) <= 1 << 16 && (numbersOf(tensor)?.every((v) => v === n) ?? false)
+
+export const instanceNormalization = (r: Reading): unknown => {
+  const s = r.symbol(0)
+  const [scale, shift] = [r.weight(1), r.weight(2)]
+  const eps = r.float('epsilon', 1e-5)
+  const plain = isFilledWith(scale, 1) && isFilledWith(shift, 0)
+  if (s.tag === 'rows') {
+    if (!plain) refuse('its groups have scales of their own; legal are scales of channels')
+    return r.is({ ...s, eps })
+  }
+  const from = r.image(0)
+  const c = r.shape(from)[1]
+  const name = plain ? '' : r.named(scale, shift)
+  if (!plain) {
+    r.parameter(`${name}.weight`, scale, [c])
+    r.parameter(`${name}.bias`, shift, [c])
+  }
+  r.makes(instanceNorm(name, { affine: !plain, eps }))
+}
+
+export const groupNormalization = (r: Reading): void => {
+  const from = r.image(0)
+  const c = r.shape(from)[1]
+  const [scale, shift] = [r.weight(1), r.weight(2)]
+  const name = r.named(scale, shift)
+  r.parameter(`${name}.weight`, scale, [c])
+  r.parameter(`${name}.bias`, shift, [c])
+  r.makes(groupNorm(name, r.int('num_groups', 1), { eps: r.float('epsilon', 1e-5) }))
+}
+
+export const layerNormalization = (r: Reading): void => {
+  const { step, form } = r.data(0)
+  const axis = r.int('axis', -1)
+  const last = form === 'flat' ? 1 : 3
+  if (form === 'image' || (axis !== -1 && axis !== last))
+    refuse('it normalises more than the channels of each pixel; legal is that')
+  const c = r.shape(step)[1]
+  const [scale, shift] = [r.weight(1), r.weight(2)]
+  const name = r.named(scale, shift)
+  r.parameter(`${name}.weight`, scale, [c])
+  r.parameter(`${name}.bias`, shift, [c])
+  r.makes(layerNorm(name, { eps: r.float('epsilon', 1e-5) }))
+}

@@ -1,0 +1,176 @@
+// Sums and products, from ONNX nodes: with weights, of branches, and as parts of functions that ONNX writes as several nodes. In: a node that
+// is being read. Out: its layer, or where ways meet. Worked example: x * Sigmoid(x) is silu; MatMul and Add of a constant a linear layer.
+import { gelu, hardSwish, layerScale, linear, pixelLinear, silu } from '../../dsl'
+import type { Net } from '../../dsl/net'
+import { elementsOf } from '../../staging/core/box'
+import { floatOf } from './read'
+import { near, type Reading, refuse } from './reading'
+import type { Form, Weight } from './symbols'
+
+const NEUTRAL = 1
+
+export const turned = (w: Weight): Weight => ({ ...w, dims: [w.dims[1]!, w.dims[0]!], transposed: !w.transposed })
+
+const dense = (r: Reading, weight: Weight, bias: Weight | undefined): void => {
+  const { step, form } = r.data(0)
+  if (form === 'image') refuse('it multiplies the rows of an image; legal are [B,C] and channels last')
+  const [out, c] = weight.dims as [number, number]
+  if (weight.dims.length !== 2 || c !== r.shape(step)[1])
+    refuse(`its weight is [${weight.dims.join(',')}], its input has ${r.shape(step)[1]} channels`)
+  const name = r.named(weight, bias)
+  r.parameter(`${name}.weight`, weight, [out, c])
+  if (bias) r.parameter(`${name}.bias`, bias, [out])
+  const make = form === 'flat' ? linear : pixelLinear
+  r.is({ tag: 'data', step: r.layer(make(name, out, { bias: bias !== undefined }), step), form })
+}
+
+export const gemm = (r: Reading): void => {
+  if (r.int('transA', 0) !== 0 || r.float('alpha', 1) !== NEUTRAL || (r.has(2) && r.float('beta', 1) !== NEUTRAL))
+    refuse('it has transA, alpha or beta; legal are A·B + C and A·Bᵀ + C')
+  const weight = r.weight(1)
+  dense(r, r.int('transB', 0) === 1 ? weight : turned(weight), r.has(2) ? r.weight(2) : undefined)
+}
+
+/** What a channel has one number of, in whatever form it stands before images. */
+const isPerChannel = (w: Weight, c: number, form: Form): boolean => {
+  const at = form === 'image' ? -3 : -1
+  return elementsOf(w.dims) === c && (w.dims.length + at >= 0 ? w.dims[w.dims.length + at] === c : c === 1)
+}
+
+/** The bias of a product that had none; the scale and shift of a norm of groups. */
+const addWeight = (r: Reading, data: number, w: Weight): unknown => {
+  const { step, form } = r.data(data)
+  const s = r.steps[step]!
+  const layer = s.layer as (Net & Readonly<Record<string, unknown>>) | undefined
+  const c = s.shape[1]
+  if (!isPerChannel(w, c, form)) return r.odd('it adds a constant that is not one number a channel')
+  if (layer && ['linear', 'pixelLinear', 'conv2d', 'convTranspose2d'].includes(layer.kind) && layer['bias'] === false) {
+    // The bias may know the name that the product's own weight has lost.
+    const old = layer['name'] as string
+    const weight = r.parameters.find((p) => p.name === `${old}.weight`)!
+    r.forget(old)
+    const name = r.named(weight, w)
+    r.parameter(`${name}.weight`, weight, weight.shape)
+    r.parameter(`${name}.bias`, w, [c])
+    return r.is({ tag: 'data', step: r.replace(step, { ...layer, name, bias: true } as Net, s.ins[0]!), form })
+  }
+  const before = layer?.kind === 'layerScale' ? r.steps[s.ins[0]!] : undefined
+  const norm = before?.layer as (Net & Readonly<Record<string, unknown>>) | undefined
+  if (norm && ['groupNorm', 'instanceNorm'].includes(norm.kind) && norm['affine'] === false) {
+    const old = layer!['name'] as string
+    const scale = r.parameters.find((p) => p.name === old)!
+    r.forget(old)
+    r.forget(norm['name'] as string)
+    const name = r.named(scale, w)
+    r.parameter(`${name}.weight`, scale, [c])
+    r.parameter(`${name}.bias`, w, [c])
+    r.steps[step] = { ...s, kind: 'input', ins: [] }
+    return r.is({ tag: 'data', step: r.replace(s.ins[0]!, { ...norm, name, affine: true } as Net, before!.ins[0]!), form })
+  }
+  return r.odd('it adds a constant to what is no product without a bias')
+}
+
+export const sum = (r: Reading): unknown => {
+  if (r.inputs !== 2) return sumOfMany(r)
+  const [a, b] = [r.symbol(0), r.symbol(1)]
+  if (b.tag === 'weight') return a.tag === 'data' ? addWeight(r, 0, b.weight) : r.odd('it adds a constant')
+  if (a.tag === 'weight') return b.tag === 'data' ? addWeight(r, 1, a.weight) : r.odd('it adds a constant')
+  sumOfMany(r)
+}
+
+export const sumOfMany = (r: Reading): void => {
+  const terms = Array.from({ length: r.inputs }, (_, i) => r.data(i))
+  if (terms.length === 0) refuse('it has no inputs')
+  const first = terms[0]!
+  const odd = terms.find((t) => t.form !== first.form || r.shape(t.step).join() !== r.shape(first.step).join())
+  if (odd)
+    refuse(
+      `it adds [${r.shape(first.step).slice(1).join(',')}] and [${r.shape(odd.step).slice(1).join(',')}]; legal are equal sizes`,
+    )
+  const step = terms.slice(1).reduce((s, t) => r.meeting('sum', [s, t.step], r.shape(s)), first.step)
+  r.is({ tag: 'data', step, form: first.form })
+}
+
+/** The factors of a product of products; values by name. */
+const factorsOf = (r: Reading, value: string, depth = 0): readonly string[] => {
+  const maker = r.maker(value)
+  return maker?.opType === 'Mul' && depth < 2 ? (maker.input ?? []).flatMap((i) => factorsOf(r, i, depth + 1)) : [value]
+}
+
+/** x · ½ · (1 + erf(x / √2)), in any order. */
+const isErfOf = (r: Reading, value: string, x: string): boolean => {
+  const adds = r.maker(value)
+  if (adds?.opType !== 'Add') return false
+  const [one, erf] = [adds.input ?? [], [...(adds.input ?? [])].reverse()].map(([a, b]) =>
+    r.scalarNamed(b ?? '') === 1 ? a : undefined,
+  )
+  const made = r.maker(one ?? erf ?? '')
+  const inner = made?.opType === 'Erf' ? r.maker(made.input?.[0] ?? '') : undefined
+  const [a = '', b = ''] = inner?.input ?? []
+  if (inner?.opType === 'Div') return a === x && near(r.scalarNamed(b) ?? 0, Math.SQRT2)
+  if (inner?.opType !== 'Mul') return false
+  return (a === x && near(r.scalarNamed(b) ?? 0, Math.SQRT1_2)) || (b === x && near(r.scalarNamed(a) ?? 0, Math.SQRT1_2))
+}
+
+const geluOf = (r: Reading): string | undefined => {
+  const factors = [r.inputName(0), r.inputName(1)].flatMap((v) => factorsOf(r, v, 1))
+  if (factors.length !== 3) return undefined
+  const half = factors.find((f) => near(r.scalarNamed(f) ?? 0, 0.5))
+  const [a, b] = factors.filter((f) => f !== half)
+  if (half === undefined || a === undefined || b === undefined) return undefined
+  return isErfOf(r, a, b) ? b : isErfOf(r, b, a) ? a : undefined
+}
+
+/** x · sigmoid(x), x · hardSigmoid(x). */
+const gated = (r: Reading): { readonly x: string; readonly layer: Net } | undefined => {
+  for (const [x, gate] of [
+    [r.inputName(0), r.inputName(1)],
+    [r.inputName(1), r.inputName(0)],
+  ] as const) {
+    const maker = r.maker(gate)
+    if (maker?.input?.[0] !== x) continue
+    if (maker.opType === 'Sigmoid') return { x, layer: silu() }
+    if (maker.opType === 'HardSigmoid') {
+      const at = new Map((maker.attribute ?? []).map((a) => [a.name, a]))
+      if (near(floatOf(at.get('alpha'), 0.2), 1 / 6) && near(floatOf(at.get('beta'), 0.5), 0.5)) return { x, layer: hardSwish() }
+    }
+  }
+  return undefined
+}
+
+const behind = (r: Reading, x: string, layer: Net): unknown => {
+  const s = r.symbolOf(x)
+  if (s.tag !== 'data') return r.odd('it is no activation of an image')
+  r.is({ tag: 'data', step: r.layer(layer, s.step), form: s.form })
+}
+
+export const product = (r: Reading): unknown => {
+  const known = gated(r)
+  if (known) return behind(r, known.x, known.layer)
+  const curved = geluOf(r)
+  if (curved !== undefined) return behind(r, curved, gelu())
+  const [a, b] = [r.symbol(0), r.symbol(1)]
+  const [data, weight] = a.tag === 'weight' ? [1, a.weight] : [0, b.tag === 'weight' ? b.weight : undefined]
+  if (weight === undefined) {
+    if (a.tag === 'odd' || b.tag === 'odd') return r.odd('it is a part of no function that is known')
+    const [x, y] = [r.data(0), r.data(1)]
+    if (x.form !== y.form) refuse('it multiplies [B,C] by an image; legal are factors [B,C,1,1]')
+    const [sx, sy] = [r.shape(x.step), r.shape(y.step)]
+    const shape = elementsOf(sx) >= elementsOf(sy) ? sx : sy
+    return r.is({ tag: 'data', step: r.meeting('product', [x.step, y.step], shape), form: x.form })
+  }
+  const s = data === 0 ? a : b
+  if (s.tag !== 'data' || !isPerChannel(weight, r.shape(s.step)[1], s.form) || elementsOf(weight.dims) === 1)
+    return r.odd('it multiplies by a constant that is not one number a channel')
+  const c = r.shape(s.step)[1]
+  const stem = /^[\w.-]+$/.test(weight.tensor.name) && !weight.tensor.name.startsWith('onnx') ? weight.tensor.name : undefined
+  const name = stem ?? r.named(weight)
+  r.parameter(name, weight, [c, 1, 1])
+  r.is({ tag: 'data', step: r.layer(layerScale(name), s.step), form: s.form })
+}
+
+export const matMul = (r: Reading): void => {
+  const weight = r.weight(1)
+  if (weight.dims.length !== 2) refuse(`its weight is [${weight.dims.join(',')}]; legal are two dimensions`)
+  dense(r, turned(weight), undefined)
+}

@@ -1,0 +1,228 @@
+// Convolutions, pools, padding and resizing, from ONNX nodes. In: a node that is being read. Out: its layer. Invariant: padding of all kinds
+// becomes numbers of each side; what of it the layer cannot have is refused.
+import { avgPool, conv2d, convTranspose2d, maxPool, pixelLinear, reflectionPad2d, upsample } from '../../dsl'
+import { padOf } from '../../dsl/layers/window'
+import type { Net } from '../../dsl/net'
+import { windowOutput } from '../../staging/ops/rules'
+import { positive, type Reading, refuse } from './reading'
+import type { Weight } from './symbols'
+
+const pair = (ns: readonly number[] | undefined, usual: number): readonly [number, number] => {
+  if (ns === undefined) return [usual, usual]
+  return ns.length === 2 ? [ns[0]!, ns[1]!] : refuse(`it works along ${ns.length} dimensions; legal are height and width`)
+}
+const extent = ([h, w]: readonly [number, number]): number | readonly [number, number] => (h === w ? h : [h, w])
+
+type Sides = readonly [top: number, left: number, bottom: number, right: number]
+
+/** Padding as numbers, whatever it is given by. */
+const padsOf = (
+  r: Reading,
+  from: number,
+  kernel: readonly [number, number],
+  stride: readonly [number, number],
+  dilation: readonly [number, number],
+): Sides => {
+  const auto = r.text('auto_pad', 'NOTSET')
+  const [, , h, w] = r.shape(from)
+  if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER') {
+    const total = ([h, w] as const).map((n, i) => {
+      const reach = dilation[i]! * (kernel[i]! - 1) + 1
+      return Math.max((Math.ceil(n / stride[i]!) - 1) * stride[i]! + reach - n, 0)
+    })
+    const less = total.map((n) => Math.floor(n / 2))
+    const more = total.map((n, i) => n - less[i]!)
+    const [low, high] = auto === 'SAME_UPPER' ? [less, more] : [more, less]
+    return [low[0]!, low[1]!, high[0]!, high[1]!]
+  }
+  if (auto !== 'NOTSET' && auto !== 'VALID' && auto !== '')
+    return refuse(`its auto_pad is '${auto}'; legal are NOTSET, VALID, SAME_UPPER, SAME_LOWER`)
+  const pads = auto === 'VALID' ? undefined : r.ints('pads')
+  if (pads !== undefined && pads.length !== 4) return refuse(`it has ${pads.length} paddings; legal are 4: of two dimensions`)
+  return (pads ?? [0, 0, 0, 0]) as unknown as Sides
+}
+
+const sidesPad = ([top, left, bottom, right]: Sides) =>
+  top === bottom && left === right ? extent([top, left]) : { top, left, bottom, right }
+
+/** The image, or one with zeros around it, and the zeros. */
+const paddedInput = (r: Reading): { readonly from: number; readonly around: Sides } => {
+  const s = r.symbol(0)
+  return s.tag === 'padded' ? { from: s.step, around: s.sides } : { from: r.image(0), around: [0, 0, 0, 0] }
+}
+
+const plus = (a: Sides, b: Sides): Sides => a.map((n, i) => n + b[i]!) as unknown as Sides
+
+const kernelOf = (weight: Weight): readonly [number, number] => {
+  if (weight.dims.length !== 4) return refuse(`its weight is [${weight.dims.join(',')}]; legal are four dimensions: of images`)
+  return [weight.dims[2]!, weight.dims[3]!]
+}
+
+const biased = (r: Reading, name: string, i: number, channels: number): boolean => {
+  if (!r.has(i)) return false
+  r.parameter(`${name}.bias`, r.weight(i), [channels])
+  return true
+}
+
+export const convolution = (r: Reading): void => {
+  const weight = r.weight(1)
+  const kernel = kernelOf(weight)
+  const [stride, dilation] = [pair(r.ints('strides'), 1), pair(r.ints('dilations'), 1)]
+  const { from, around } = paddedInput(r)
+  const pads = plus(padsOf(r, from, kernel, stride, dilation), around)
+  const groups = r.int('group', 1)
+  const out = weight.dims[0]!
+  const bias = r.has(2) ? r.weight(2) : undefined
+  const name = r.named(weight, bias)
+  const isPixel = weight.tensor.dims.length === 2
+  r.parameter(`${name}.weight`, weight, isPixel ? weight.dims.slice(0, 2) : weight.dims)
+  const options = { bias: biased(r, name, 2, out) }
+  const plain = [...kernel, ...stride, ...dilation, groups].every((n) => n === 1) && pads.every((n) => n === 0)
+  const usual = padOf('same', extent(kernel), extent(dilation))
+  const isUsual = [usual.top, usual.left, usual.bottom, usual.right].every((n, i) => n === pads[i])
+  const given = {
+    ...options,
+    stride: extent(stride),
+    pad: isUsual ? ('same' as const) : sidesPad(pads),
+    dilation: extent(dilation),
+    groups,
+  }
+  const layer: Net = isPixel && plain ? pixelLinear(name, out, options) : conv2d(name, out, extent(kernel), given)
+  if (weight.dims[1]! * groups !== r.shape(from)[1])
+    refuse(`its weight is for ${weight.dims[1]! * groups} channels, its input has ${r.shape(from)[1]}`)
+  r.is({ tag: 'data', step: r.layer(layer, from), form: 'image' })
+}
+
+export const transposedConvolution = (r: Reading): void => {
+  const weight = r.weight(1)
+  const kernel = kernelOf(weight)
+  const [stride, dilation] = [pair(r.ints('strides'), 1), pair(r.ints('dilations'), 1)]
+  const from = r.image(0)
+  if (r.ints('output_shape') !== undefined || !['NOTSET', ''].includes(r.text('auto_pad', 'NOTSET')))
+    refuse('its padding follows from an output_shape; legal are pads')
+  const pads = padsOf(r, from, kernel, stride, dilation)
+  if (pads[0] !== pads[2] || pads[1] !== pads[3]) refuse(`its pads are ${pads.join(', ')}; legal are the same on opposite sides`)
+  const groups = r.int('group', 1)
+  const out = weight.dims[1]! * groups
+  const name = r.named(weight, r.has(2) ? r.weight(2) : undefined)
+  r.parameter(`${name}.weight`, weight, weight.dims)
+  if (weight.dims[0] !== r.shape(from)[1])
+    refuse(`its weight is for ${weight.dims[0]} channels, its input has ${r.shape(from)[1]}`)
+  const layer = convTranspose2d(name, out, extent(kernel), {
+    stride: extent(stride),
+    pad: extent([pads[0], pads[1]]),
+    outputPad: extent(pair(r.ints('output_padding'), 0)),
+    dilation: extent(dilation),
+    groups,
+    bias: biased(r, name, 2, out),
+  })
+  r.is({ tag: 'data', step: r.layer(layer, from), form: 'image' })
+}
+
+/** Rounded down, or up as PyTorch does it; the padding behind the image may be as much as rounding up takes. */
+const isCeil = (
+  r: Reading,
+  from: number,
+  kernel: readonly [number, number],
+  stride: readonly [number, number],
+  pads: Sides,
+): boolean => {
+  const asked = r.int('ceil_mode', 0) === 1
+  const [, , h, w] = r.shape(from)
+  const fits = (ceil: boolean): boolean =>
+    [h, w].every((n, i) => {
+      const [low, high] = [pads[i]!, pads[i + 2]!]
+      const ours = windowOutput(n, { kernel: kernel[i]!, stride: stride[i]!, padLow: low, padHigh: low, dilation: 1, ceil })
+      const room = (n + low + high - kernel[i]!) / stride[i]!
+      // Behind the image, nothing that a window of its own would begin in.
+      return (
+        ours === (asked ? Math.ceil(room) : Math.floor(room)) + 1 &&
+        (high === low || (ceil && (ours - 1) * stride[i]! + kernel[i]! === n + low + high))
+      )
+    })
+  if (fits(asked)) return asked
+  return (
+    fits(true) ||
+    refuse(`its pads are ${pads.join(', ')}; legal are the same on opposite sides, or as many more behind as ceil_mode takes`)
+  )
+}
+
+export const pooling = (r: Reading, kind: 'max' | 'avg'): void => {
+  const kernel = pair(r.ints('kernel_shape'), 0)
+  const stride = pair(r.ints('strides'), 1)
+  if (pair(r.ints('dilations'), 1).some((n) => n !== 1)) refuse('its dilations are more than 1; legal is 1')
+  if (kind === 'max' && (r.int('storage_order', 0) !== 0 || r.symbol(0).tag === 'padded'))
+    refuse('legal are zeros around the image of an average only')
+  const { from, around } = paddedInput(r)
+  const own = padsOf(r, from, kernel, stride, [1, 1])
+  const isAround = around.some((n) => n > 0)
+  const counted = r.int('count_include_pad', 0) === 1
+  if (isAround && own.slice(0, 2).some((n) => n > 0)) refuse('it pads what is padded; legal is one of both')
+  const pads = plus(own, around)
+  const ceil = isCeil(r, from, kernel, stride, pads)
+  const isPadded = own.some((n) => n > 0) && !isAround
+  const options = { stride: extent(stride), pad: extent([pads[0], pads[1]]), ceil }
+  if (kind === 'avg' && counted && (own[0] !== own[2] || own[1] !== own[3]))
+    refuse(`its pads ${own.join(', ')} count in the mean; legal are the same on opposite sides`)
+  const layer =
+    kind === 'max'
+      ? maxPool(extent(kernel), options)
+      : avgPool(extent(kernel), { ...options, countIncludePad: counted || isAround || !isPadded || options.pad === 0 })
+  r.is({ tag: 'data', step: r.layer(layer, from), form: 'image' })
+}
+
+export const padding = (r: Reading): unknown => {
+  const from = r.image(0)
+  const pads = r.ints('pads') ?? r.numbers(1)?.map(Number) ?? refuse('its pads are computed')
+  const axes = r.has(3) ? positive((r.numbers(3) ?? []).map(Number), 4) : [0, 1, 2, 3]
+  const all = Array<number>(8).fill(0)
+  axes.forEach((a, i) => {
+    all[a] = pads[i] ?? 0
+    all[a + 4] = pads[i + axes.length] ?? 0
+  })
+  const [b, c, top, left, b2, c2, bottom, right] = all as [number, number, number, number, number, number, number, number]
+  if ([b, c, b2, c2].some((n) => n !== 0)) refuse('it pads more than height and width')
+  const mode = r.text('mode', 'constant')
+  const sides: Sides = [top, left, bottom, right]
+  if (mode === 'reflect') return r.makes(reflectionPad2d(sidesPad(sides)))
+  const value = r.has(2) ? r.scalar(2) : r.float('value', 0)
+  if (mode !== 'constant' || value !== 0)
+    refuse(
+      `its mode is '${mode}'${mode === 'constant' ? ` of ${value}` : ''}; legal are reflect, and zeros before a convolution or an average`,
+    )
+  if (sides.some((n) => n < 0)) refuse('it takes rows or columns off; legal are zeros around')
+  if (sides.every((n) => n === 0)) return r.is({ tag: 'data', step: from, form: 'image' })
+  r.is({ tag: 'padded', step: from, sides })
+}
+
+export const resize = (r: Reading): unknown => {
+  const from = r.image(0)
+  const [, c, h, w] = r.shape(from)
+  const axes = positive(r.ints('axes') ?? [0, 1, 2, 3], 4)
+  const along = (list: readonly (number | 'batch')[], a: number, usual: number): number => {
+    const n = list[axes.indexOf(a)]
+    return axes.includes(a) && typeof n === 'number' ? n : usual
+  }
+  const sizes = r.numbers(3)
+  const scales = r.numbers(2)
+  const usesSizes = sizes !== undefined && sizes.length > 0
+  if (!usesSizes && !scales?.length) return refuse('its sizes are computed in a way that is not known; legal are constants')
+  const [outC, outH, outW] = usesSizes
+    ? [along(sizes, 1, c), along(sizes, 2, h), along(sizes, 3, w)]
+    : [c * along(scales!, 1, 1), Math.floor(h * along(scales!, 2, 1)), Math.floor(w * along(scales!, 3, 1))]
+  if (outC !== c) refuse('it resizes more than height and width')
+  const [mode, place] = [r.text('mode', 'nearest'), r.text('coordinate_transformation_mode', 'half_pixel')]
+  const whole = outH % h === 0 && outW % w === 0
+  const nearest = r.text('nearest_mode', 'round_prefer_floor')
+  const isNearest =
+    mode === 'nearest' &&
+    ((place === 'asymmetric' && nearest === 'floor') || (whole && place === 'half_pixel' && nearest.startsWith('round')))
+  const isAreas = mode === 'linear' && (place === 'half_pixel' || place === 'pytorch_half_pixel')
+  const isCorners = mode === 'linear' && place === 'align_corners'
+  if (!isNearest && !isAreas && !isCorners)
+    refuse(
+      `it resizes by '${mode}', ${place}${mode === 'nearest' ? `, ${nearest}` : ''}; legal are nearest (asymmetric, floor) and linear (half_pixel, align_corners)`,
+    )
+  const to = whole ? { scale: extent([outH / h, outW / w]) } : { size: extent([outH, outW]) }
+  r.makes(isNearest ? upsample(to) : upsample({ ...to, mode: 'bilinear', alignCorners: isCorners }))
+}

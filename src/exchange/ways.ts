@@ -1,0 +1,78 @@
+// From a graph of layers to a net. In: layers and where values meet (sums, products, concatenations), in order. Out: the net, as nested
+// sequences and branches; or the place where the ways do not meet again. Invariant: every layer stands in the net once.
+// Worked example: where a sum is met, the last value that both of its terms come from is looked for: from there on are its branches.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { concat, identity, residual, scaled, seq } from '../../dsl'
+import { factorOver } from '../../dsl/combined'
+import type { Net, Shape } from '../../dsl/net'
+
+/** A value: what a layer makes of another one, or where others meet. Value 0 is the input. */
+export interface Step {
+  readonly kind: 'input' | 'layer' | 'sum' | 'product' | 'join'
+  readonly layer?: Net
+  readonly ins: readonly number[]
+  readonly shape: Shape
+  /** The ONNX node that it comes from, for people. */
+  readonly node: string
+}
+
+const MEETING = 'legal are sums and concatenations of branches of one value, and a value times what is made of it'
+
+/** Of each value, the last one that all ways to it lead through: it stands before it, and values stand in order. */
+const gates = (steps: readonly Step[]): readonly number[] => {
+  const gate: number[] = [0]
+  const common = (a: number, b: number): number => {
+    let [x, y] = [a, b]
+    while (x !== y)
+      if (x > y) x = gate[x]!
+      else y = gate[y]!
+    return x
+  }
+  for (const { ins } of steps.slice(1)) gate.push(ins.length === 0 ? 0 : ins.reduce(common))
+  return gate
+}
+
+const whole = (nets: readonly Net[]): Net => (nets.length === 0 ? identity : nets.length === 1 ? nets[0]! : seq(...nets))
+
+class Ways {
+  private readonly gate: readonly number[]
+  private readonly passed = new Set<number>()
+
+  constructor(private readonly steps: readonly Step[]) {
+    this.gate = gates(steps)
+  }
+
+  /** What is made of value `from` on the way to `to`. Throws the words for a way that is passed twice. */
+  between(from: number, to: number): readonly Net[] {
+    const nets: Net[] = []
+    for (let at = to; at !== from; ) {
+      const step = this.steps[at]!
+      if (this.passed.has(at)) throw new Error(`what ${step.node} makes goes ways that do not meet in one place; ${MEETING}`)
+      if (step.kind === 'input') throw new Error(`what ${step.node} makes is used before all of its layer is done; ${MEETING}`)
+      this.passed.add(at)
+      const next = step.kind === 'layer' ? step.ins[0]! : this.gate[at]!
+      nets.push(step.kind === 'layer' ? step.layer! : this.meeting(step, next))
+      at = next
+    }
+    return nets.reverse()
+  }
+
+  private meeting(step: Step, from: number): Net {
+    const ways = step.ins.map((i) => this.between(from, i))
+    if (step.kind === 'join') return concat(...ways.map(whole))
+    const [a, b] = ways as [readonly Net[], readonly Net[]]
+    if (step.kind === 'sum') return a.length === 0 ? residual(whole(b), identity) : residual(whole(a), whole(b))
+    const [value, factor] = a.length === 0 ? [step.ins[0]!, step.ins[1]!] : [step.ins[1]!, step.ins[0]!]
+    const fits = factorOver(this.steps[value]!.shape, this.steps[factor]!.shape) !== undefined
+    if (value !== from || !fits) throw new Error(`${step.node} is a product of two branches; ${MEETING}`)
+    return scaled(...(a.length === 0 ? b : a))
+  }
+}
+
+/** The layers from the input to `output`, one after the other; what does not lead there is left out. */
+export const netsOf = (steps: readonly Step[], output: number): Either<string, readonly Net[]> =>
+  E.tryCatch(
+    () => new Ways(steps).between(0, output),
+    (e) => E.toError(e).message,
+  )

@@ -1,0 +1,340 @@
+// ONNX files of PyTorch's exporters (test/fixtures/make_onnx.py) as models: the layers that they were, and the same output as PyTorch's. What
+// cannot be taken is refused by its node; damaged files are refused in words, whatever byte it is.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Either, isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { errorText, type SpillwayError } from '../../src/errors/errors'
+import { forwardOf } from '../../src/exchange/export'
+import { bytesOf, type Imported, importedFrom, importOnnx, tryImportOnnx } from '../../src/exchange/import'
+import { ATTRIBUTE, ELEMENT, type GraphProto, modelType, type NodeProto, type TensorProto } from '../../src/exchange/onnx'
+import { readOnnx } from '../../src/exchange/read'
+import { encoded } from '../../src/files/protobuf'
+import { openTensors } from '../../src/files/safetensors'
+import { converted } from '../../src/train/weights'
+import { typesOf } from '../../src/cli/types'
+import { uniform } from '../fixtures/formula'
+import { evaluate } from '../models/evaluate'
+
+const fixtures = join(__dirname, '../fixtures/onnx')
+const folder = mkdtempSync(join(tmpdir(), 'spillway-import-'))
+test.after(() => rmSync(folder, { recursive: true }))
+
+const got = <A>(e: Either<SpillwayError, A>): A => {
+  if (isLeft(e)) throw new Error(errorText(e.left))
+  return e.right
+}
+const refusal = (e: Either<SpillwayError, unknown>): string => (isLeft(e) ? errorText(e.left) : 'nothing')
+const read = (path: string): Either<SpillwayError, Imported> => {
+  const file = readOnnx(path)
+  return isLeft(file) ? file : importedFrom(file.right, {})
+}
+
+// ---------------------------------------------------------------- files of PyTorch's
+
+interface Output {
+  readonly input: readonly number[]
+  readonly output: readonly number[]
+  readonly largest: number
+  /** The first elements. */
+  readonly values: readonly number[]
+}
+const outputs = JSON.parse(readFileSync(join(fixtures, 'outputs.json'), 'utf8')) as Readonly<Record<string, Output>>
+
+/** In double precision, by the reference kernels. */
+const outputOf = ({ model, parameters }: Imported): Float64Array => {
+  const { graph, output } = got(forwardOf(model))
+  const numbers = new Map(
+    parameters.map((p) => [p.name, new Float32Array(converted(got(bytesOf(p)), p.tensor.type, 'F32').slice().buffer)]),
+  )
+  let seen: Float64Array | undefined
+  evaluate(
+    graph,
+    (v) => numbers.get(v.name) ?? uniform('input', v.shape, 1),
+    (name, y) => {
+      if (name === 'output') seen = y as Float64Array
+    },
+    output,
+  )
+  return seen!
+}
+
+const SAME = [
+  'dense-traced',
+  'dense-kept',
+  'dense-dynamo',
+  'last-traced',
+  'last-dynamo',
+  'residual-traced',
+  'residual-dynamo',
+  'sizes-dynamo',
+]
+for (const name of SAME)
+  test(`${name}.onnx: the output is PyTorch's`, () => {
+    const want = outputs[name.replace(/-.*/, '')]!
+    const file = got(readOnnx(join(fixtures, `${name}.onnx`)))
+    const y = outputOf(got(importedFrom(file, { batch: want.input[0] })))
+    assert.is(
+      y.length,
+      want.output.reduce((n, d) => n * d, 1),
+    )
+    for (const [i, v] of want.values.entries())
+      assert.ok(Math.abs(y[i]! - v) <= 1e-6 * want.largest, `element ${i} is ${y[i]}, PyTorch's ${v}`)
+  })
+
+test('norms that are kept stay norms, under their names', () => {
+  const { model, parameters } = got(read(join(fixtures, 'residual-kept.onnx')))
+  assert.equal(
+    model.layers.map((l) => l.kind).filter((k) => k === 'batchNorm'),
+    ['batchNorm', 'batchNorm'],
+  )
+  assert.equal(
+    parameters
+      .map((p) => p.name)
+      .sort()
+      .slice(0, 6),
+    [
+      'block.body.0.0.weight',
+      'block.body.0.1.bias',
+      'block.body.0.1.running_mean',
+      'block.body.0.1.running_var',
+      'block.body.0.1.weight',
+      'block.body.1.bias',
+    ],
+  )
+})
+
+test('a model file that TypeScript takes, with its weights beside it', () => {
+  const out = join(folder, 'residual.ts')
+  const made = importOnnx(join(fixtures, 'residual-traced.onnx'), { out, image: [20, 12], batch: 4 })
+  assert.equal(made.input, [4, 3, 20, 12])
+  const text = readFileSync(out, 'utf8')
+  assert.match(
+    text,
+    /^\/\/ Made by spillway import of residual-traced\.onnx; its weights are in residual\.safetensors\.\nimport \{/,
+  )
+  assert.match(
+    text,
+    /scaled\(globalAvgPool\(\), conv2d\('block\.fc1', 2, 1\), relu\(\), conv2d\('block\.fc2', 8, 1\), sigmoid\(\)\)/,
+  )
+  assert.match(text, /export default model\(\[4, 3, 20, 12\], net\)\n$/)
+  got(typesOf(out))
+  const stored = got(openTensors('weights', made.save))
+  const { default: model } = require(out) as { readonly default: Imported['model'] }
+  const needed = got(forwardOf(model)).graph.values.filter((v) => v.role === 'param')
+  assert.equal([...stored.tensors.keys()].sort(), needed.map((v) => v.name).sort())
+})
+
+// ---------------------------------------------------------------- what is refused
+
+const REFUSED: Readonly<Record<string, RegExp>> = {
+  'last-kept': /node '\/block\/norm\/ReduceMean' \(ReduceMean\): it reduces axes 3; legal are height and width$/,
+  'sizes-traced': /node '\/ConstantOfShape' \(ConstantOfShape\): there is no layer for it; legal are Add, AveragePool, /,
+}
+for (const [name, words] of Object.entries(REFUSED))
+  test(`${name}.onnx is refused by its node`, () => assert.match(refusal(read(join(fixtures, `${name}.onnx`))), words))
+
+const node = (opType: string, input: readonly string[], output: string, attribute: NodeProto['attribute'] = []): NodeProto => ({
+  name: `${output}'s`,
+  opType,
+  input,
+  output: [output],
+  attribute,
+})
+const ints = (name: string, ...ns: readonly number[]) => ({ name, type: ATTRIBUTE.INTS, ints: ns })
+const weight = (name: string, ...dims: readonly number[]): TensorProto => ({
+  name,
+  dims,
+  dataType: ELEMENT.FLOAT,
+  rawData: new Uint8Array(4 * dims.reduce((n, d) => n * d, 1)),
+})
+const value = (name: string, ...dims: readonly (number | string)[]) => ({
+  name,
+  type: {
+    tensorType: {
+      elemType: ELEMENT.FLOAT,
+      shape: { dim: dims.map((d) => (typeof d === 'string' ? { dimParam: d } : { dimValue: d })) },
+    },
+  },
+})
+
+const written = (graph: Partial<GraphProto>, more: object = {}): string => {
+  const path = join(folder, 'made.onnx')
+  const whole = { input: [value('x', 'n', 4, 8, 8)], output: [value('y')], ...graph }
+  writeFileSync(path, encoded(modelType(), { irVersion: 8, opsetImport: [{ domain: '', version: 18 }], graph: whole, ...more }))
+  return path
+}
+const nodes = (...list: readonly NodeProto[]): Partial<GraphProto> => ({
+  node: list,
+  initializer: [weight('w', 4, 4, 1, 1), weight('v', 4, 4, 1, 1), weight('deep', 4, 4, 1, 1, 1), weight('few', 4, 3, 1, 1)],
+})
+
+const MADE: Readonly<Record<string, readonly [Partial<GraphProto>, RegExp]>> = {
+  'an operator that is no layer': [
+    nodes(node('TopK', ['x'], 'y')),
+    /node 'y's' \(TopK\): there is no layer for it; legal are Add/,
+  ],
+  'an operator of others': [
+    nodes({ ...node('Relu', ['x'], 'y'), domain: 'com.acme' }),
+    /node 'y's' \(Relu\): there is no layer for it/,
+  ],
+  'a value that is made later': [
+    nodes(node('Relu', ['z'], 'y'), node('Relu', ['x'], 'z')),
+    /'y's' \(Relu\): its input 'z' is made by no node before it/,
+  ],
+  'a weight of three dimensions': [
+    nodes(node('Conv', ['x', 'deep'], 'y')),
+    /its weight is \[4,4,1,1,1\]; legal are four dimensions: of images/,
+  ],
+  'a weight for other channels': [nodes(node('Conv', ['x', 'few'], 'y')), /its weight is for 3 channels, its input has 4/],
+  'a weight that is computed': [
+    nodes(node('Relu', ['x'], 'z'), node('Conv', ['x', 'z'], 'y')),
+    /its input 'z' is computed; legal are weights that the file holds/,
+  ],
+  'a weight of two layers': [
+    nodes(node('Conv', ['x', 'w'], 'z'), node('Conv', ['z', 'w'], 'y')),
+    /'y's' \(Conv\): its weight 'w' is that of node 'z's' \(Conv\), too; legal are weights of one layer/,
+  ],
+  'padding beyond the window': [nodes(node('Conv', ['x', 'w'], 'y', [ints('pads', 9, 9, 9, 9)])), /'y's' \(Conv\): .*padding/],
+  'ways that cross': [
+    nodes(
+      node('Conv', ['x', 'w'], 'a'),
+      node('Conv', ['x', 'v'], 'b'),
+      node('Add', ['a', 'b'], 's'),
+      node('Relu', ['s'], 'r'),
+      node('Add', ['a', 'r'], 'y'),
+    ),
+    /what node 'a's' \(Conv\) makes goes ways that do not meet in one place; legal are sums and concatenations of branches of one value/,
+  ],
+  'a product of two branches': [
+    nodes(node('Conv', ['x', 'w'], 'a'), node('Conv', ['x', 'v'], 'b'), node('Mul', ['a', 'b'], 'y')),
+    /node 'y's' \(Mul\) is a product of two branches; legal are/,
+  ],
+  'half of a function': [
+    nodes(node('Erf', ['x'], 'e'), node('Relu', ['e'], 'y')),
+    /node 'e's' \(Erf\): it is a part of no function that is known/,
+  ],
+  'two outputs': [
+    { ...nodes(node('Relu', ['x'], 'y')), output: [value('y'), value('x')] },
+    /it has 2 outputs \(y, x\); legal is one/,
+  ],
+  'two inputs': [
+    { ...nodes(node('Relu', ['x'], 'y')), input: [value('x', 1, 4, 8, 8), value('z', 1)] },
+    /it has 2 inputs \(x, z\); legal is one/,
+  ],
+  'an input that is no image': [
+    { ...nodes(node('Relu', ['x'], 'y')), input: [value('x', 1, 4)] },
+    /its input 'x' has 2 dimensions .*legal are images/,
+  ],
+  'sizes that are left open': [
+    { ...nodes(node('Relu', ['x'], 'y')), input: [value('x', 'n', 4, 'h', 'w')] },
+    /leaves the height and the width of 'x' open: say them \(--image 224\)/,
+  ],
+  nothing: [nodes(node('Identity', ['x'], 'y')), /its output is its input; legal is a network with layers/],
+  'a tensor larger than its bytes': [
+    { ...nodes(node('Relu', ['x'], 'y')), initializer: [{ ...weight('w', 1), dims: [2 ** 40] }] },
+    /tensor 'w' F32\[1099511627776\] comes with 4 bytes, not 4398046511104/,
+  ],
+  'a tensor of no size that can be': [
+    { ...nodes(node('Relu', ['x'], 'y')), initializer: [{ ...weight('w', 1), dims: [2 ** 40, 2 ** 40] }] },
+    /is of no size that can be/,
+  ],
+  'a file elsewhere': [
+    {
+      ...nodes(node('Relu', ['x'], 'y')),
+      initializer: [
+        { name: 'w', dims: [1], dataType: 1, dataLocation: 1, externalData: [{ key: 'location', value: '../secret' }] },
+      ],
+    },
+    /its weights are to lie in '\.\.\/secret'; legal is the name of a file beside it/,
+  ],
+  'bytes behind the end of a file': [
+    {
+      ...nodes(node('Relu', ['x'], 'y')),
+      initializer: [
+        {
+          name: 'w',
+          dims: [1],
+          dataType: 1,
+          dataLocation: 1,
+          externalData: [
+            { key: 'location', value: 'made.onnx' },
+            { key: 'offset', value: '99999' },
+          ],
+        },
+      ],
+    },
+    /tensor 'w' lies behind the end of made\.onnx/,
+  ],
+}
+for (const [what, [graph, words]] of Object.entries(MADE))
+  test(`${what} is refused in words`, () => assert.match(refusal(read(written(graph))), words))
+
+test('files that are no models, or of another time, are refused', () => {
+  const path = join(folder, 'odd.onnx')
+  assert.match(refusal(read(join(folder, 'none.onnx'))), /model file .*none\.onnx: no such file/)
+  writeFileSync(path, 'import { model } from "spillway"')
+  assert.match(refusal(read(path)), /it is not an ONNX model/)
+  writeFileSync(path, '')
+  assert.match(refusal(read(path)), /it is not an ONNX model: it has no graph/)
+  assert.match(
+    refusal(read(written(nodes(node('Relu', ['x'], 'y')), { opsetImport: [{ domain: '', version: 6 }] }))),
+    /version 6; legal are 9 and newer/,
+  )
+})
+
+test('what would be much larger in memory than in the file is refused before it is made', () => {
+  const graph = (bytes: Uint8Array): string => {
+    const path = join(folder, 'bomb.onnx')
+    const head = Buffer.from([0x3a, 0, 0, 0, 0])
+    let n = bytes.length
+    for (let i = 1; i < 5; i++, n = Math.floor(n / 128)) head[i] = (n & 127) | (i < 4 ? 128 : 0)
+    writeFileSync(path, Buffer.concat([head, bytes]))
+    return path
+  }
+  // Empty nodes of two bytes each.
+  assert.match(refusal(read(graph(Buffer.alloc(4_000_000, Buffer.from([0x0a, 0]))))), /it has more than 1000000 parts/)
+  // A graph in an attribute of a node of a graph, and so on.
+  let deep: Uint8Array = new Uint8Array(0)
+  const around = (tag: number, inner: Uint8Array): Uint8Array => {
+    const length = inner.length < 128 ? [inner.length] : [(inner.length & 127) | 128, inner.length >> 7]
+    return Buffer.from([tag, ...length, ...inner])
+  }
+  for (let i = 0; i < 60; i++) deep = around(0x0a, around(0x2a, around(0x32, deep)))
+  assert.match(refusal(read(graph(deep))), /its messages are more than 32 deep/)
+})
+
+test('five hundred damaged files: each is taken or refused in words', () => {
+  const path = join(folder, 'damaged.onnx')
+  const bytes = ['residual-traced', 'dense-dynamo', 'last-traced', 'residual-kept'].map((n) =>
+    readFileSync(join(fixtures, `${n}.onnx`)),
+  )
+  let seed = 1
+  const random = (below: number): number => {
+    seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
+    return Math.floor((seed / 2 ** 32) * below)
+  }
+  let refused = 0
+  for (let i = 0; i < 500; i++) {
+    const damaged = Buffer.from(bytes[i % bytes.length]!)
+    const changes = 1 + random(8)
+    for (let k = 0; k < changes; k++) damaged[random(damaged.length)] = random(256)
+    writeFileSync(path, i % 10 === 0 ? damaged.subarray(0, random(damaged.length)) : damaged)
+    const answer = read(path)
+    if (!isLeft(answer)) continue
+    refused++
+    const words = errorText(answer.left)
+    assert.ok(words.length > 20 && !/undefined|\bat \S+:\d+|TypeError|RangeError/.test(words), words)
+  }
+  assert.ok(refused > 100, `${refused} were refused`)
+})
+
+test('nothing is written of what is refused', () => {
+  const out = join(folder, 'never.ts')
+  assert.ok(isLeft(tryImportOnnx(join(fixtures, 'last-kept.onnx'), { out })))
+  assert.throws(() => readFileSync(out), /ENOENT/)
+  assert.throws(() => readFileSync(join(folder, 'never.safetensors')), /ENOENT/)
+})
+test.run()

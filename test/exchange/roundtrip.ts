@@ -1,0 +1,24 @@
+// A graph without what an ONNX file does not hold: the names of layers without parameters, how weights begin, dropout. In: a forward graph
+// and its output. Out: a graph that is equal for networks that compute the same with the same parameters. Only used by tests.
+import type { Forward } from '../../src/exchange/export'
+import type { Graph } from '../../staging/graph/graph'
+
+const LEFT_OUT = ['dropout', 'drop_images']
+
+export const bare = ({ graph, output }: Forward): Graph => {
+  const as = new Map(graph.ops.filter((o) => LEFT_OUT.includes(o.kind)).map((o) => [o.outs[0]!, o.ins[0]!]))
+  const kept = graph.ops.filter((o) => !LEFT_OUT.includes(o.kind))
+  const weights = graph.values.filter((v) => v.role === 'param' || v.role === 'state').map((v) => v.name)
+  const order = [...weights].sort()
+  const place = new Map<number, number>()
+  const put = (id: number): number => (as.has(id) ? put(as.get(id)!) : (place.get(id) ?? place.set(id, place.size).get(id)!))
+  for (const name of order) put(graph.values.find((v) => v.name === name && v.role !== 'activation')!.id)
+  for (const op of kept) for (const v of [...op.ins, ...op.outs]) put(v)
+  put(output)
+  const values = [...place.entries()].map(([from, id]) => {
+    const { init: _, ...v } = graph.values[from]!
+    return { ...v, id, name: v.role === 'param' || v.role === 'state' ? v.name : '' }
+  })
+  const ops = kept.map((o, id) => ({ ...o, id, layer: '', ins: o.ins.map(put), outs: o.outs.map(put) }))
+  return { name: '', values, ops }
+}
