@@ -1,0 +1,99 @@
+// `spillway export` and `spillway import` as they are typed: a net goes out and comes back, and each wrong call is refused in words, with 2.
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft, right } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { errorText } from '../../../src/errors/errors'
+import { writeTensors } from '../../../src/files/safetensors'
+
+const root = join(__dirname, '..', '..', '..')
+const folder = mkdtempSync(join(tmpdir(), 'spillway-exchange-'))
+test.after(() => rmSync(folder, { recursive: true }))
+const at = (name: string): string => join(folder, name)
+
+const spillway = (...args: readonly string[]): { readonly code: number | null; readonly out: string; readonly err: string } => {
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['-r', require.resolve('../../../scripts/testing/typescript'), join(root, 'src', 'cli.ts'), ...args],
+    { encoding: 'utf8', cwd: root },
+  )
+  return { code: status, out: stdout, err: stderr }
+}
+
+const NET = `import { batchNorm, conv2d, globalAvgPool, linear, model, relu, seq } from '${join(root, 'src')}'
+export default model([1, 3, 16, 16], seq(conv2d('a', 4, 3), batchNorm('b'), relu(), globalAvgPool(), linear('c', 2)))
+`
+const SHAPES: Readonly<Record<string, readonly number[]>> = {
+  'a.weight': [4, 3, 3, 3],
+  'a.bias': [4],
+  'b.weight': [4],
+  'b.bias': [4],
+  'b.running_mean': [4],
+  'b.running_var': [4],
+  'c.weight': [2, 4],
+  'c.bias': [2],
+}
+const write = (name: string, shapes: typeof SHAPES): void => {
+  const bytes = (shape: readonly number[]) => new Uint8Array(4 * shape.reduce((n, d) => n * d, 1)).fill(63)
+  const made = writeTensors(
+    at(name),
+    Object.entries(shapes).map(([n, shape]) => ({ name: n, type: 'F32', shape, read: () => right(bytes(shape)) })),
+  )
+  if (isLeft(made)) throw new Error(errorText(made.left))
+}
+writeFileSync(at('net.ts'), NET)
+write('w.safetensors', SHAPES)
+write('more.safetensors', { ...SHAPES, 'd.weight': [1] })
+
+test('a net goes out and comes back, at another size, with its weights', () => {
+  const out = spillway('export', at('net.ts'), '--weights', at('more.safetensors'), '--out', at('net.onnx'), '--json')
+  assert.is(out.code, 0, out.err)
+  assert.match(out.err, /note: not in the model, and left out: d\.weight/)
+  const { nodes, parameters, opset, input } = JSON.parse(out.out) as Readonly<Record<string, unknown>>
+  assert.equal({ nodes, parameters, opset, input }, { nodes: 6, parameters: 130, opset: 18, input: [1, 3, 16, 16] })
+  const back = spillway('import', at('net.onnx'), '--out', at('back.ts'), '--image', '20x24', '--batch', '3')
+  assert.is(back.code, 0, back.err)
+  assert.match(back.out, /to go on training it: spillway train .*back\.ts --weights .*back\.safetensors/)
+  assert.match(readFileSync(at('back.ts'), 'utf8'), /model\(\[3, 3, 20, 24\], net\)/)
+  assert.equal(readFileSync(at('back.safetensors')).subarray(-16), readFileSync(at('w.safetensors')).subarray(-16))
+})
+
+const WRONG: readonly (readonly [readonly string[], RegExp])[] = [
+  [['export', 'resnet18', '--out', at('x.onnx')], /--weights is missing: the weights that are exported/],
+  [['export', 'resnet18', '--weights', at('w.safetensors')], /--out is missing: the ONNX file to write/],
+  [
+    ['export', 'resnet18', '--weights', at('none.safetensors'), '--out', at('x.onnx')],
+    /weights file .*none\.safetensors: no such file/,
+  ],
+  [
+    ['export', at('net.ts'), '--weights', at('w.safetensors'), '--out', at('no/x.onnx')],
+    /ONNX file .*x\.onnx cannot be written: .*no is not there/,
+  ],
+  [
+    ['export', 'pix2pixhd', '--weights', at('w.safetensors'), '--out', at('x.onnx'), '--net', 'critic'],
+    /'critic' is not known; legal: generator/,
+  ],
+  [['import', at('net.onnx')], /--out is missing: the model file to write/],
+  [['import', at('net.onnx'), '--out', at('x.js')], /is no TypeScript file: its name ends with \.ts/],
+  [['import', at('net.ts'), '--out', at('x.ts')], /import takes an ONNX file, and '.*net\.ts' is a model file already/],
+  [['import', at('none.onnx'), '--out', at('x.ts')], /model file .*none\.onnx: no such file/],
+  [['import', at('net.onnx'), '--weights', 'w', '--out', at('x.ts')], /unknown option '--weights'/],
+]
+for (const [args, words] of WRONG)
+  test(`refused: ${args.map((a) => a.replace(`${folder}/`, '')).join(' ')}`, () => {
+    const { code, err } = spillway(...args)
+    assert.is(code, 2)
+    assert.match(err, words)
+    assert.not(existsSync(at('x.onnx')) || existsSync(at('x.ts')))
+  })
+
+test('weights that do not fit end with 2, a file that is no model with 1', () => {
+  const { 'c.bias': _, ...less } = SHAPES
+  write('less.safetensors', less)
+  assert.is(spillway('export', at('net.ts'), '--weights', at('less.safetensors'), '--out', at('x.onnx')).code, 2)
+  assert.is(spillway('import', at('w.safetensors'), '--out', at('x.ts')).code, 1)
+})
+test.run()
