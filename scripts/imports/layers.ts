@@ -22,9 +22,20 @@ const PASSES = ['staging/tile/', 'staging/sim/', 'staging/memory/', 'staging/ver
 const STAGING = ['staging/schedule/', 'staging/grad/', ...PASSES, ...PLAN]
 const COMPILER = ['dsl/', 'models/', 'staging/compile.ts', ...STAGING]
 /** The rooms of src, each allowed those before it; the doors (index.ts and cli.ts) stand in front of them. */
-const ROOMS = ['errors', 'files', 'device', 'data', 'machine', 'report', 'stage', 'train', 'exchange', 'doctor', 'zoo.ts', 'cli'].map(
-  (room) => (room.endsWith('.ts') ? `src/${room}` : `src/${room}/`),
-)
+const ROOMS = [
+  'errors',
+  'files',
+  'device',
+  'data',
+  'machine',
+  'report',
+  'stage',
+  'train',
+  'exchange',
+  'doctor',
+  'zoo.ts',
+  'cli',
+].map((room) => (room.endsWith('.ts') ? `src/${room}` : `src/${room}/`))
 /** A run's identity is made from what was staged, and kept in its checkpoints. */
 const TYPES_AHEAD: Readonly<Record<string, readonly string[]>> = { 'src/stage/': ['src/train/'] }
 const PRODUCT = ['src/', ...ROOMS, ...COMPILER]
