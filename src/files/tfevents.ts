@@ -72,12 +72,11 @@ export const openEvents = (folder: string, stepsDone: number): Either<SpillwayEr
   return pipe(
     madeFolder(folder),
     E.flatMap(() => onFile('output', path)(() => E.right(openSync(path, 'wx')))),
-    E.map((fd) => {
+    E.flatMap((fd) => {
       const write = (bytes: Uint8Array): Either<SpillwayError, void> =>
         onFile('output', path)(() => E.right(void writeSync(fd, bytes)))
-      write(event(0, { fileVersion: 'brain.Event:2' }))
-      if (stepsDone > 0) write(event(stepsDone + 1, { sessionLog: { status: SESSION_START } }))
-      return {
+      const start = stepsDone > 0 ? [event(stepsDone + 1, { sessionLog: { status: SESSION_START } })] : []
+      const file: EventFile = {
         scalars: (step, values) =>
           write(
             event(step, {
@@ -87,6 +86,10 @@ export const openEvents = (folder: string, stepsDone: number): Either<SpillwayEr
         text: (tag, text) => write(event(stepsDone, { summary: { value: [textValue(tag, text)] } })),
         close: () => closeSync(fd),
       }
+      return pipe(
+        write(Buffer.concat([event(0, { fileVersion: 'brain.Event:2' }), ...start])),
+        E.map(() => file),
+      )
     }),
   )
 }
