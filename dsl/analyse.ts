@@ -8,7 +8,7 @@ import { COMBINATIONS, combinedShape, factorOver, oddBranch } from './combined'
 import { type Algebra, fold, type Nameless, type NodeNames } from './fold'
 import { type Derived, derived } from './layers/derived'
 import { ruleFor } from './layers/registry'
-import type { ParamSpec } from './layers/rule'
+import type { Mode, ParamSpec } from './layers/rule'
 import { noFactor, shapeText, sumsDiffer } from './messages'
 import type { Dim, Layer, Net, Shape } from './net'
 
@@ -71,7 +71,7 @@ const misfit = (at: NodeNames, kind: string, reason: string): GraphError => ({
 const numbersOf = (params: readonly ParamSpec[], state: boolean): number =>
   params.filter((p) => (p.role === 'state') === state).reduce((n, p) => n + p.shape.reduce((m, d) => m * d, 1), 0)
 
-const algebraOf = (g: Gathered): Algebra<Shape> => {
+const algebraOf = (g: Gathered, mode: Mode): Algebra<Shape> => {
   const report = (l: LayerReport, inPlace = false): Shape => {
     g.layers.push(l)
     g.ft = g.ft.filter((d) => l.ft.includes(d))
@@ -91,7 +91,7 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
   return {
     layer: (l, x, at) =>
       pipe(
-        derived(l, ruleFor(l), x, at.called),
+        derived(l, ruleFor(l), x, at.called, mode),
         map((d) => layer(l, x, d, at)),
       ),
     sum: (body, shortcut, at) =>
@@ -116,10 +116,10 @@ const algebraOf = (g: Gathered): Algebra<Shape> => {
   }
 }
 
-export const analyse = (n: Net, input: Shape, nameless?: Nameless): Either<GraphError, Analysis> => {
+export const analyse = (n: Net, input: Shape, nameless?: Nameless, mode: Mode = 'train'): Either<GraphError, Analysis> => {
   const g: Gathered = { layers: [], ft: DIMS, bytes: 0 }
   return pipe(
-    fold(algebraOf(g), n, input, nameless),
+    fold(algebraOf(g, mode), n, input, nameless),
     map((output) => ({
       output,
       ft: g.ft,

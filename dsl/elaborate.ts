@@ -212,7 +212,7 @@ class StepElaboration {
     const suffix = use === 1 ? '' : `#${use}`
     this.layers.push(...layers.map((l) => ({ ...l, name: `${l.name}${suffix}`, called: `${l.called}${suffix}` })))
     const before = this.graph.written.length
-    const algebra = algebraOf(this.graph, this.keys, suffix)
+    const algebra = algebraOf({ graph: this.graph, randomKey: this.keys, mode: 'train', suffix })
     const make = (): Result<Ref> => fold(algebra, net, x.ref, use === 1 ? this.nameless : new Map(nameless))
     return pipe(
       this.reading([x], use === 1 ? make : () => this.graph.sharing(make)),

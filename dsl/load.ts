@@ -30,8 +30,8 @@ export const asTrainable = (exported: unknown, override: InputOverride = {}): Ei
       `${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), a net, or step(...)`,
     )
   if (u['kind'] === 'step') return decodeStep(u, override)
-  if (u['kind'] === 'model') return modelAt(overridden(u['input'], override), u['net'])
+  if (u['kind'] === 'model') return modelAt(overridden(u['input'], override), u['net'], override.mode)
   if (override.height === undefined || override.width === undefined)
     return invalid('it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given')
-  return modelAt([override.batch ?? 1, 3, override.height, override.width], u)
+  return modelAt([override.batch ?? 1, 3, override.height, override.width], u, override.mode)
 }

@@ -8,7 +8,7 @@ import { type GraphError, renderError } from '../staging/core/errors'
 import { type Analysis, analyse, type Summary } from './analyse'
 import { decodeNet, show } from './decode'
 import type { Analyse, BytesNumber, ComplaintOf, Facts, FactsOf, ParametersNumber } from './facts'
-import type { BadSize } from './layers/rule'
+import type { BadSize, Mode } from './layers/rule'
 import { badShape, type BadInput, LEGAL_SHAPE } from './messages'
 import type { Net, Shape } from './net'
 
@@ -62,13 +62,17 @@ export const model = <const In extends readonly number[], N extends Net>(
   net: N,
 ): Model<SummaryOf<N, In>, N> => orThrow(renderError)(modelAt(input as unknown, net)) as unknown as Model<SummaryOf<N, In>, N>
 
-/** The same for sizes, or nets, that are known only at run time. @example modelAt([1, 3, 64, 64], seq(conv2d('conv1', 64, 3), relu())) */
-export const modelAt = (input: unknown, net: unknown): Either<GraphError, Model> =>
+/**
+ * The same for sizes, or nets, that are known only at run time; one that only predicts takes whatever its net takes then.
+ *
+ * @example modelAt([1, 3, 64, 64], seq(conv2d('conv1', 64, 3), relu()))
+ */
+export const modelAt = (input: unknown, net: unknown, mode: Mode = 'train'): Either<GraphError, Model> =>
   pipe(
     Do,
     apS('input', decodeShape(input)),
     bind('net', () => decodeNet(net)),
-    bind('analysis', ({ input, net }) => analyse(net, input)),
+    bind('analysis', ({ input, net }) => analyse(net, input, undefined, mode)),
     map(({ input, net, analysis }) => ({ kind: 'model', net, input, ...analysis })),
   )
 
@@ -80,6 +84,8 @@ export interface InputOverride {
   readonly height?: number
   /** Columns of pixels. @example asTrainable(net, { height: 512, width: 512 }) */
   readonly width?: number
+  /** What it is for; default: to be trained. @example asTrainable(net, { mode: 'predict' }) */
+  readonly mode?: Mode
 }
 
 const decodeShape = (u: unknown): Either<GraphError, Shape> =>

@@ -8,6 +8,7 @@ import type { AnyAttrs, Ref } from '../staging/ops/op'
 import { factorOver } from './combined'
 import type { Algebra, NodeNames } from './fold'
 import { ruleFor } from './layers/registry'
+import type { Mode } from './layers/rule'
 import type { Layer, Shape } from './net'
 
 const weightsOf = (l: Layer, at: NodeNames): string => ('param' in l && typeof l.param === 'string' ? l.param : at.name)
@@ -18,8 +19,15 @@ export const randomKeys = (): (() => number) => {
   return () => drawn++
 }
 
-/** `suffix` follows the layers' names, not those of their parameters. */
-export const algebraOf = (graph: GraphBuilder, randomKey: () => number, suffix = ''): Algebra<Ref> => {
+interface Elaboration {
+  readonly graph: GraphBuilder
+  readonly randomKey: () => number
+  readonly mode: Mode
+  /** Follows the layers' names, not those of their parameters. */
+  readonly suffix?: string
+}
+
+export const algebraOf = ({ graph, randomKey, mode, suffix = '' }: Elaboration): Algebra<Ref> => {
   const shape = (r: Ref): Shape => graph.shape(r) as unknown as Shape
   const single = (kind: string, attrs: AnyAttrs, ins: readonly Ref[], at: NodeNames): Either<GraphError, Ref> =>
     graph.one(kind, attrs, ins, `${at.name}${suffix}`)
@@ -33,6 +41,7 @@ export const algebraOf = (graph: GraphBuilder, randomKey: () => number, suffix =
         input: shape(x),
         params: rule.params?.(l, shape(x)) ?? [],
         randomKey,
+        mode,
       })
     },
     sum: (body, shortcut, at) => single('add', {}, [body, shortcut], at),

@@ -48,5 +48,8 @@ export {
 } from './stage/stage'
 export { stageAsync, type StageAsyncOptions } from './stage/async'
 export type { TrainOptions } from './train/options'
+export type { PredictOptions } from './predict/options'
+export type { Prediction } from './predict/outputs'
+export { predict, type Predicted, predictTask } from './predict/predictor'
 export { train, trainTask } from './train/trainer'
 export { zoo, type ZooEntry, zooEntry, zooNames } from './zoo'

@@ -4,7 +4,17 @@
 import { type Either, toError, tryCatch } from 'fp-ts/Either'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Family, type Loss, modelAt, type Net, type Network, type Shape, type StepNetwork, type Trainable } from '../dsl'
+import {
+  type Family,
+  type Loss,
+  modelAt,
+  type Net,
+  type Network,
+  type Shape,
+  type StepNetwork,
+  type Trainable,
+  type Mode,
+} from '../dsl'
 import type { GraphError } from '../staging/core/errors'
 
 /** A network that has a name. */
@@ -16,7 +26,7 @@ export interface ZooEntry {
   /** What a network is trained with; a step has its own losses. */
   readonly loss?: Loss
   /** The network, or the step, at an input shape, or why it does not take it, in words. */
-  readonly build: (input?: Shape) => Either<GraphError, Trainable>
+  readonly build: (input?: Shape, mode?: Mode) => Either<GraphError, Trainable>
 }
 
 const folder = join(__dirname, '..', 'models')
@@ -36,7 +46,7 @@ const entry = (family: string, name: string, n: Network | StepNetwork): ZooEntry
   const at = { name, family, defaultInput: n.input }
   return 'step' in n
     ? { ...at, build: (input = n.input) => stepAt(name, n, input) }
-    : { ...at, loss: n.loss, build: (input: Shape = n.input) => modelAt(input, n.net) }
+    : { ...at, loss: n.loss, build: (input: Shape = n.input, mode?: Mode) => modelAt(input, n.net, mode) }
 }
 
 /** A net as its type stands in its family's file: what type-level and run-time analysis must agree on. */

@@ -21,6 +21,7 @@ import { withGatheredUpdates } from './grad/rewrite/gathered'
 import { inBf16 } from './grad/rewrite/bf16'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
 import { rewritten } from './grad/rewrite/rewrites'
+import { GraphBuilder } from './graph/builder'
 import type { Graph } from './graph/graph'
 import type { Machine } from './graph/machine'
 import { assignPages } from './memory/pages'
@@ -50,6 +51,16 @@ export const trainingGraph = (
     E.map(where(device.fused, withPoolPlaces)),
     E.map(where(device.gathersUpdates, withGatheredUpdates)),
     E.map(where(precision === 'bf16', inBf16)),
+  )
+
+/** rewrite, bf16: the graph with which a machine predicts. */
+export const predictionGraph = (forward: Graph, { device, precision }: Pick<Machine, 'device' | 'precision'>): Graph =>
+  pipe(
+    { graph: forward, objectives: [], detached: [] },
+    where(device.fused, rewritten),
+    ({ graph }) => GraphBuilder.extending(graph, device.dtype).build(graph.ops.map((op) => op.id)),
+    where(device.fused, withPoolPlaces),
+    where(precision === 'bf16', inBf16),
   )
 
 /** tile, expand, place, schedule for each candidate of a strategy; pages, verify for the fastest that fits. */

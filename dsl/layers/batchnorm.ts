@@ -73,7 +73,8 @@ const training = (
 
 export const batchNormRule: LayerRule<BatchNorm<string, boolean>> = {
   codec: layerCodec('batchNorm', { frozen: t.boolean, eps: t.number }),
-  fault: (l, input) => (!l.frozen && input[0] * input[2] * input[3] === 1 ? oneValueAChannel(shapeText(input)) : null),
+  fault: (l, input, mode) =>
+    !l.frozen && mode === 'train' && input[0] * input[2] * input[3] === 1 ? oneValueAChannel(shapeText(input)) : null,
   params: (_, [, c]) => [
     { name: 'weight', shape: [c], init: { dist: 'constant', a: 1 } },
     { name: 'bias', shape: [c], init: { dist: 'constant', a: 0 } },
@@ -82,7 +83,7 @@ export const batchNormRule: LayerRule<BatchNorm<string, boolean>> = {
   ],
   elaborate: (l, x, at) =>
     withParams(at, ([gamma, beta, mean, variance]) =>
-      l.frozen
+      l.frozen || at.mode === 'predict'
         ? emit(at, 'bn_frozen', { eps: l.eps }, [x, mean!, variance!, gamma!, beta!])
         : training(l, x, [gamma!, beta!], at),
     ),

@@ -10,7 +10,7 @@ import type { Op } from '../../staging/graph/graph'
 import { inputDef, type OpDef, type OperandDef, type Ref, sigmaDelta } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
 import type { Dim, Layer, Shape } from '../net'
-import type { LayerRule, ParamSpec } from './rule'
+import type { LayerRule, Mode, ParamSpec } from './rule'
 
 export interface Derived {
   readonly output: Shape
@@ -26,10 +26,10 @@ interface Tried {
   readonly params: readonly ParamSpec[]
 }
 
-const tried = (l: Layer, rule: LayerRule, input: Shape, called: string): Either<GraphError, Tried> => {
+const tried = (l: Layer, rule: LayerRule, input: Shape, called: string, mode: Mode): Either<GraphError, Tried> => {
   const graph = new GraphBuilder(called)
   const params = rule.params?.(l, input) ?? []
-  const site = { graph, layer: called, weights: called, input, params, randomKey: () => 0 }
+  const site = { graph, layer: called, weights: called, input, params, randomKey: () => 0, mode }
   return pipe(
     rule.elaborate(l, graph.input('input', input), site),
     map((output) => ({ graph, output, params })),
@@ -93,19 +93,19 @@ const overwrites = (def: OpDef, op: Op, graph: GraphBuilder): boolean => {
 // ---------------------------------------------------------------- a layer
 
 /** What a layer does with a larger image, where it leaves this one as it is or one pixel does not tell. */
-const telling = (l: Layer, rule: LayerRule, input: Shape, called: string, made: Tried): Tried => {
+const telling = (l: Layer, rule: LayerRule, input: Shape, called: string, mode: Mode, made: Tried): Tried => {
   const [b, c, h, w] = input
   if (made.graph.written.length > 0 && h * w > 1) return made
   const larger: Shape = [b, c, 2 * h, 2 * w]
-  return rule.fault?.(l, larger) ? made : getOrElse(() => made)(tried(l, rule, larger, called))
+  return rule.fault?.(l, larger, mode) ? made : getOrElse(() => made)(tried(l, rule, larger, called, mode))
 }
 
-const derivedAnew = (l: Layer, rule: LayerRule, input: Shape, called: string): Either<GraphError, Derived> => {
-  const reason = rule.fault?.(l, input) ?? null
+const derivedAnew = (l: Layer, rule: LayerRule, input: Shape, called: string, mode: Mode): Either<GraphError, Derived> => {
+  const reason = rule.fault?.(l, input, mode) ?? null
   if (reason !== null) return left({ tag: 'ShapeInvalid', layer: called, kind: l.kind, reason })
   return pipe(
-    tried(l, rule, input, called),
-    map((made) => factsOf(l, rule, made, telling(l, rule, input, called, made))),
+    tried(l, rule, input, called, mode),
+    map((made) => factsOf(l, rule, made, telling(l, rule, input, called, mode, made))),
   )
 }
 
@@ -125,12 +125,12 @@ const factsOf = (l: Layer, rule: LayerRule, made: Tried, { graph }: Tried): Deri
 }
 
 /** What a layer came to at the shape where it was asked last: a model is looked at as it is made, and again as it is staged. */
-const last = new WeakMap<Layer, { readonly input: Shape; readonly came: Either<GraphError, Derived> }>()
+const last = new WeakMap<Layer, { readonly input: Shape; readonly mode: Mode; readonly came: Either<GraphError, Derived> }>()
 
-export const derived = (l: Layer, rule: LayerRule, input: Shape, called: string): Either<GraphError, Derived> => {
+export const derived = (l: Layer, rule: LayerRule, input: Shape, called: string, mode: Mode): Either<GraphError, Derived> => {
   const known = last.get(l)
-  if (known && isRight(known.came) && sameShape(known.input, input)) return known.came
-  const came = derivedAnew(l, rule, input, called)
-  last.set(l, { input, came })
+  if (known && isRight(known.came) && known.mode === mode && sameShape(known.input, input)) return known.came
+  const came = derivedAnew(l, rule, input, called, mode)
+  last.set(l, { input, mode, came })
   return came
 }

@@ -1,5 +1,6 @@
 // Dropout. In, out: [B,C,H,W]. Its mask is drawn by element index, so it is the same under any tiling: FT-compatible in
 // every dimension, in place.
+import { right } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { type NotAProbability, notAProbability } from '../messages'
 import type { Dim, Layer, Shape } from '../net'
@@ -43,5 +44,5 @@ declare module '../net' {
 export const dropoutRule: LayerRule<Dropout<number, string>> = {
   codec: layerCodec('dropout', { p: t.number }),
   fault: (l) => (l.p >= 0 && l.p < 1 ? null : notAProbability(`${l.p}`)),
-  elaborate: (l, x, at) => emit(at, 'dropout', { p: l.p, key: at.randomKey() }, [x]),
+  elaborate: (l, x, at) => (at.mode === 'predict' ? right(x) : emit(at, 'dropout', { p: l.p, key: at.randomKey() }, [x])),
 }

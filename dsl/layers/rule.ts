@@ -11,6 +11,9 @@ import { notASize, type NotASize } from '../messages'
 import { type Extent, type Height, height, type Net, type Shape, type Width, width } from '../net'
 import type { IsWhole } from '../numbers/naturals'
 
+/** A graph trains, or predicts with what was trained. */
+export type Mode = 'train' | 'predict'
+
 export interface ParamSpec {
   readonly name: string
   readonly shape: readonly number[]
@@ -31,6 +34,8 @@ export interface LayerPosition {
   readonly params: readonly ParamSpec[]
   /** A number that no other random layer of the network has. */
   readonly randomKey: () => number
+  /** What the graph is for: where nothing is trained, statistics are those that run along and nothing is dropped. */
+  readonly mode: Mode
 }
 
 export interface LayerRule<L extends Net = Net> {
@@ -39,7 +44,7 @@ export interface LayerRule<L extends Net = Net> {
   /** How it is written, its name 'n'; tests put it into random networks. */
   readonly example?: string
   /** Why it has no output for this input, in the words of its type; without it, it takes all. */
-  readonly fault?: (l: L, input: Shape) => string | null
+  readonly fault?: (l: L, input: Shape, mode: Mode) => string | null
   /** Whether it stands for nothing at all: no op, no bytes, whatever the input. */
   readonly isNothing?: (l: L) => boolean
   /** What it trains and keeps at an input shape that it takes; without it, nothing. */

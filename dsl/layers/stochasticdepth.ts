@@ -42,5 +42,6 @@ export const stochasticDepthRule: LayerRule<StochasticDepth<number, string>> = {
   example: 'stochasticDepth(0.25)',
   fault: (l) => (l.p >= 0 && l.p < 1 ? null : notAProbability(`${l.p}`)),
   isNothing: (l) => l.p === 0,
-  elaborate: (l, x, at) => (l.p === 0 ? right(x) : emit(at, 'drop_images', { p: l.p, key: at.randomKey() }, [x])),
+  elaborate: (l, x, at) =>
+    l.p === 0 || at.mode === 'predict' ? right(x) : emit(at, 'drop_images', { p: l.p, key: at.randomKey() }, [x]),
 }

@@ -76,14 +76,17 @@ type StrategyFault<O> = O extends { readonly strategy: string }
 
 /** SGD with momentum, which is the default of a model, keeps one number for each parameter. */
 type KeptBy<M extends Trainable, O> = M extends Model ? (O extends { readonly optimizer: infer Opt } ? NumbersKept<Opt> : 1) : 0
+/** What predicts has no least that types know. */
 type BudgetFault<M extends Trainable, O> = O extends { readonly budget: infer B extends number }
   ? number extends B
     ? null
-    : LeastBytes<StepOf<M>, KeptBy<M, O>> extends infer L extends number
-      ? Compare<B, L> extends 'less'
-        ? OptionFault<'budget', BudgetTooSmall<`${B}`, `${L}`>>
+    : O extends { readonly mode: 'predict' }
+      ? null
+      : LeastBytes<StepOf<M>, KeptBy<M, O>> extends infer L extends number
+        ? Compare<B, L> extends 'less'
+          ? OptionFault<'budget', BudgetTooSmall<`${B}`, `${L}`>>
+          : null
         : null
-      : null
   : null
 
 // ---------------------------------------------------------------- ranges of tiles

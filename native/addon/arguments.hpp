@@ -2,6 +2,7 @@
 #pragma once
 #include <napi.h>
 
+#include <span>
 #include <string>
 
 #include "core/result.hpp"
@@ -24,6 +25,8 @@ Napi::Object as_object(const Napi::Value& value, const char* what);
 Napi::Array as_array(const Napi::Value& value, const char* what);
 std::string as_string(const Napi::Value& value, const char* what);
 double as_number(const Napi::Value& value, const char* what);
+/// The bytes of a Uint8Array.
+std::span<std::byte> bytes_of(const Napi::Value& value, const char* what);
 /// A whole number of at most 2^53, as Number or BigInt.
 uint64_t as_count(const Napi::Value& value, const char* what);
 

@@ -7,6 +7,7 @@
 #include "addon/arguments.hpp"
 #include "addon/requests.hpp"
 #include "addon/run.hpp"
+#include "addon/sink.hpp"
 #include "addon/source.hpp"
 #include "gen/ops.h"
 
@@ -29,12 +30,6 @@ SessionOptions parse_options(const Napi::Object& o) {
   return s;
 }
 
-std::span<const std::byte> bytes_of(const Napi::Value& value, const char* what) {
-  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) fail(value.Env(), text(what, " must be a Uint8Array"));
-  const auto array = value.As<Napi::Uint8Array>();
-  return {reinterpret_cast<const std::byte*>(array.Data()), array.ByteLength()};
-}
-
 Napi::Object step_object(Napi::Env env, const StepMetrics& m) {
   const Napi::Object o = Napi::Object::New(env);
   o.Set("seconds", m.seconds);
@@ -47,6 +42,7 @@ Napi::Object step_object(Napi::Env env, const StepMetrics& m) {
   o.Set("bytesOut", double(m.bytes_out));
   o.Set("bytesIn", double(m.bytes_in));
   o.Set("bytesFed", double(m.bytes_fed));
+  o.Set("bytesHanded", double(m.bytes_handed));
   return o;
 }
 
@@ -207,7 +203,7 @@ Napi::Value SessionObject::write(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// run({steps, firstStep, seed, lrScale, source, timeline, searchFrom}, progress) -> Promise of metrics
+/// run({steps, firstStep, seed, lrScale, source, sink, timeline, searchFrom}, progress) -> Promise of metrics
 Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   Session& session = open(info.Env());
   const Napi::Object options = as_object(info[0], "options");
@@ -222,9 +218,11 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   o.search_from = count_or(options, "searchFrom", 0);
   HeldSource source = parse_source(options.Get("source"), session.tape(), o.first_step, o.steps);
   o.source = source.source.get();
+  const std::shared_ptr<OutputSink> sink = parse_sink(options.Get("sink"), session.tape());
+  if (sink) o.sink = &sink->sink;
   const auto deferred = Napi::Promise::Deferred::New(info.Env());
   auto run = std::make_unique<Run>(info.Env(), session, std::move(source), info[1].As<Napi::Function>(),
-                                   [this, deferred, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {
+                                   [this, deferred, sink, timeline = o.timeline](Napi::Env env, const RunMetrics& m) {
     run_.reset();
     if (m.status.ok()) deferred.Resolve(metrics_object(env, m, timeline));
     else deferred.Reject(error_of(env, m.status).Value());

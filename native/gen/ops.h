@@ -111,7 +111,8 @@
   X(rmsprop, 124) \
   X(count_labels, 125) \
   X(softmax_xent_counted, 126) \
-  X(softmax_xent_counted_bwd, 127)
+  X(softmax_xent_counted_bwd, 127) \
+  X(argmax, 128)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -705,6 +706,10 @@ struct SoftmaxXentCountedAttrs {
 
 using SoftmaxXentCountedBwdAttrs = SoftmaxXentCountedAttrs;
 
+struct ArgmaxAttrs {
+  static ArgmaxAttrs read(const double*) { return {}; }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -1120,6 +1125,9 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"softmax_xent_counted_bwd", 127, 3, 3, 1, 1, 2, "if", false, -1, 0, SoftmaxXentCountedBwdLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"counted", Role::whole, Element::real, false, false, "2"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
+    {"argmax", 128, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
+     {{"x", Role::data, Element::real, false, false, "sass"}},
+     {{"y", Role::data, Element::i32, true, false, "ssss"}}},
 };
 
 /// Null when no operator has this wire number.

@@ -10,7 +10,7 @@ constexpr uint32_t NONE = 4294967295;
 constexpr uint64_t PAGE_BYTES = 2097152;
 constexpr uint64_t SECTOR_BYTES = 4096;
 constexpr uint64_t ALIGN_BYTES = 64;
-constexpr uint32_t TAPE_VERSION = 2;
+constexpr uint32_t TAPE_VERSION = 3;
 constexpr char TAPE_MAGIC[] = "SPILLWAY";
 /// The checksum is that of the bytes from here on.
 constexpr uint64_t CHECKED_FROM = 32;
@@ -30,7 +30,7 @@ constexpr const char* name_of(DType x) {
   return "?";
 }
 inline constexpr DType DTYPES[] = {DType::f32, DType::f64, DType::i32, DType::bf16};
-enum class BindingRole : uint32_t { param, state, input, target, loss };
+enum class BindingRole : uint32_t { param, state, input, target, loss, output };
 constexpr const char* name_of(BindingRole x) {
   switch (x) {
     case BindingRole::param: return "param";
@@ -38,10 +38,11 @@ constexpr const char* name_of(BindingRole x) {
     case BindingRole::input: return "input";
     case BindingRole::target: return "target";
     case BindingRole::loss: return "loss";
+    case BindingRole::output: return "output";
   }
   return "?";
 }
-inline constexpr BindingRole BINDINGROLES[] = {BindingRole::param, BindingRole::state, BindingRole::input, BindingRole::target, BindingRole::loss};
+inline constexpr BindingRole BINDINGROLES[] = {BindingRole::param, BindingRole::state, BindingRole::input, BindingRole::target, BindingRole::loss, BindingRole::output};
 enum class Dist : uint32_t { none, uniform, normal, constant };
 constexpr const char* name_of(Dist x) {
   switch (x) {
@@ -53,15 +54,16 @@ constexpr const char* name_of(Dist x) {
   return "?";
 }
 inline constexpr Dist DISTS[] = {Dist::none, Dist::uniform, Dist::normal, Dist::constant};
-enum class Origin : uint32_t { tier, source };
-constexpr const char* name_of(Origin x) {
+enum class Far : uint32_t { tier, source, sink };
+constexpr const char* name_of(Far x) {
   switch (x) {
-    case Origin::tier: return "tier";
-    case Origin::source: return "source";
+    case Far::tier: return "tier";
+    case Far::source: return "source";
+    case Far::sink: return "sink";
   }
   return "?";
 }
-inline constexpr Origin ORIGINS[] = {Origin::tier, Origin::source};
+inline constexpr Far FARS[] = {Far::tier, Far::source, Far::sink};
 enum class Cause : uint32_t { memory, data };
 constexpr const char* name_of(Cause x) {
   switch (x) {
@@ -98,7 +100,7 @@ constexpr size_t dtype_bytes(DType t) {
 
 struct HeaderRecord {
   char magic[8];  // `SPILLWAY`
-  uint32_t version;  // 2
+  uint32_t version;  // 3
   DType float_type;  // of values; activations may be bf16 beside either
   uint64_t bytes;  // of the whole tape
   uint64_t checksum;  // FNV-1a 64 of everything from offset 32 on
@@ -181,11 +183,13 @@ struct TransferRecord {
   uint32_t buffer;  // one that shows it
   uint64_t offset;  // in the buffer, a multiple of 4096
   uint64_t bytes;
-  Origin from;  // the other side
-  uint32_t binding;  // of the source
-  uint64_t far_offset;  // in the lower tier, or in the source's value
+  Far far;  // the other side
+  uint32_t binding;  // of the source or the sink
+  uint64_t far_offset;  // in the lower tier, or in the binding's value
   uint64_t reserved;  // 0
-  bool from_source() const { return from == Origin::source; }
+  bool with_tier() const { return far == Far::tier; }
+  bool from_source() const { return far == Far::source; }
+  bool to_sink() const { return far == Far::sink; }
 };
 static_assert(sizeof(TransferRecord) == 48);
 
@@ -199,6 +203,7 @@ struct BindingRecord {
   double a;  // of the distribution
   bool fed() const { return role == BindingRole::input || role == BindingRole::target; }
   bool persistent() const { return role == BindingRole::param || role == BindingRole::state; }
+  bool passing() const { return role == BindingRole::input || role == BindingRole::target || role == BindingRole::output; }
 };
 static_assert(sizeof(BindingRecord) == 32);
 

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "ops/add.hpp"
+#include "ops/argmax.hpp"
 #include "ops/concat.hpp"
 #include "ops/convtranspose2d.hpp"
 #include "ops/flatten.hpp"
@@ -72,6 +73,7 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::count_labels, check_count_labels},
     {OpKind::softmax_xent_counted, check_softmax_xent},
     {OpKind::softmax_xent_counted_bwd, check_softmax_xent_bwd},
+    {OpKind::argmax, check_argmax},
     {OpKind::fill, check_fill},
     {OpKind::copy, check_pair},
     {OpKind::merge_sum, check_pair},

@@ -38,6 +38,7 @@ class AbstractRun {
   Status against_copies(const PhysSpan& span, Use use) const;
   Status write_tier(const TransferRecord& t, uint32_t event);
   Status read_tier(const TransferRecord& t) const;
+  Status hand_out(const TransferRecord& t);
   bool overlaps(const TransferRecord& t, const PhysSpan& span) const;
   void complete(const Copy& copy);
 
@@ -49,6 +50,7 @@ class AbstractRun {
   std::deque<Copy> out_, in_;
   std::vector<Event> events_;
   std::map<uint64_t, TierSlot> tier_;         // what this step wrote to the lower tier, by first byte
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> handed_;  // bytes of outputs that the sink has: by binding and first byte, the last
   uint64_t pages_ = 0, peak_ = 0;
 };
 
@@ -126,7 +128,7 @@ Status AbstractRun::write_tier(const TransferRecord& t, uint32_t event) {
   const uint64_t lo = t.far_offset, hi = lo + t.bytes;
   for (const Copy& c : in_) {
     const TransferRecord& r = tape_.transfers[c.transfer];
-    if (!r.from_source() && r.far_offset < hi && lo < r.far_offset + r.bytes) return refuse("transfer ", c.transfer, " is still reading these tier bytes");
+    if (r.with_tier() && r.far_offset < hi && lo < r.far_offset + r.bytes) return refuse("transfer ", c.transfer, " is still reading these tier bytes");
   }
   auto it = tier_.lower_bound(lo);
   if (it != tier_.begin() && std::prev(it)->second.hi > lo) {
@@ -157,14 +159,28 @@ Status AbstractRun::read_tier(const TransferRecord& t) const {
   return {};
 }
 
+/// Each byte of an output is handed out once.
+Status AbstractRun::hand_out(const TransferRecord& t) {
+  const uint64_t lo = t.far_offset, hi = lo + t.bytes;
+  const auto next = handed_.lower_bound({t.binding, lo});
+  const bool meets_next = next != handed_.end() && next->first.first == t.binding && next->first.second < hi;
+  const bool meets_last = next != handed_.begin() && std::prev(next)->first.first == t.binding && std::prev(next)->second > lo;
+  if (meets_next || meets_last) return refuse("bytes [", lo, ", ", hi, ") of '", tape_.name(tape_.bindings[t.binding]), "' are handed out twice");
+  handed_[{t.binding, lo}] = hi;
+  return {};
+}
+
 Status AbstractRun::copy(uint32_t transfer, uint32_t event, bool out) {
   const TransferRecord& t = tape_.transfers[transfer];
   if (events_[event].issued) return refuse("event ", event, " is signalled twice");
   if (out && t.from_source()) return refuse("transfer ", transfer, " comes from the data source");
+  if (!out && t.to_sink()) return refuse("transfer ", transfer, " goes to the sink");
   if (Status s = touch(t.buffer, t.offset, t.offset + t.bytes, out ? Use::read : Use::write, t.residency); !s.ok()) return s;
-  if (out) {
+  if (t.to_sink()) {
+    if (Status s = hand_out(t); !s.ok()) return s;
+  } else if (out) {
     if (Status s = write_tier(t, event); !s.ok()) return s;
-  } else if (!t.from_source()) {
+  } else if (t.with_tier()) {
     if (Status s = read_tier(t); !s.ok()) return s;
   }
   events_[event] = {.issued = true, .out = out};
@@ -210,6 +226,11 @@ Status AbstractRun::finish() const {
     if (!events_[e].issued || !events_[e].awaited) return refuse("event ", e, " is never ", events_[e].issued ? "waited for" : "signalled");
   for (size_t r = 0; r < held_.size(); r++)
     if (held_[r] && !tape_.residencies[r].for_ever()) return refuse("residency ", r, " is still held at the end of the step");
+  std::vector<uint64_t> handed(tape_.bindings.size());
+  for (const auto& [at, hi] : handed_) handed[at.first] += hi - at.second;
+  for (size_t b = 0; b < tape_.bindings.size(); b++)
+    if (tape_.bindings[b].role == BindingRole::output && handed[b] != dense_bytes(tape_.views[tape_.bindings[b].view]))
+      return refuse("'", tape_.name(tape_.bindings[b]), "' is not handed out whole");
   if (peak_ != tape_.peak_pages) return refuse("the instructions hold ", peak_, " pages at most, the header says ", tape_.peak_pages);
   return {};
 }

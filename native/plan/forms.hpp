@@ -56,14 +56,14 @@ inline Status check_form(const CallRecord& r, const Counts& n) {
 inline Status check_form(const TransferRecord& r, const Counts& n) {
   if (r.residency >= n.residencies) return refuse("there is no residency ", r.residency);
   if (r.buffer >= n.buffers) return refuse("there is no buffer ", r.buffer);
-  if (uint32_t(r.from) > 1) return refuse("unknown origin ", uint32_t(r.from));
+  if (uint32_t(r.far) > 2) return refuse("unknown other side ", uint32_t(r.far));
   if (r.binding != NONE && r.binding >= n.bindings) return refuse("there is no binding ", r.binding);
   if (r.reserved != 0) return refuse("the reserved field is not 0");
   return {};
 }
 
 inline Status check_form(const BindingRecord& r, const Counts& n) {
-  if (uint32_t(r.role) > 4) return refuse("unknown role ", uint32_t(r.role));
+  if (uint32_t(r.role) > 5) return refuse("unknown role ", uint32_t(r.role));
   if (r.view >= n.views) return refuse("there is no view ", r.view);
   if (uint64_t(r.name_offset) + r.name_bytes > n.strings) return refuse("its name passes the end of section strings");
   if (uint32_t(r.dist) > 3) return refuse("unknown distribution ", uint32_t(r.dist));

@@ -89,19 +89,16 @@ Status check_view(const Tape& tape, const ViewRecord& v) {
   return strides_overlap(v) ? refuse("two of its elements share an address") : Status{};
 }
 
-uint64_t dense_bytes(const ViewRecord& v) {
-  return uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3] * dtype_bytes(v.dtype);
-}
-
 Status check_far_side(const Tape& tape, const TransferRecord& t) {
-  if (!t.from_source()) {
+  if (t.with_tier()) {
     if (t.far_offset % SECTOR_BYTES != 0) return refuse("tier offset ", t.far_offset, " is no multiple of ", SECTOR_BYTES);
     if (t.far_offset > tape.tier_bytes || t.bytes > tape.tier_bytes - t.far_offset) return refuse("it passes the end of the lower tier");
     return {};
   }
   if (t.binding == NONE) return refuse("it names no binding");
   const BindingRecord& b = tape.bindings[t.binding];
-  if (!b.fed()) return refuse("binding ", t.binding, " is not fed from a source");
+  if (t.from_source() && !b.fed()) return refuse("binding ", t.binding, " is not fed from a source");
+  if (t.to_sink() && b.role != BindingRole::output) return refuse("binding ", t.binding, " is not handed out");
   const uint64_t whole = dense_bytes(tape.views[b.view]), element = dtype_bytes(b.dtype);
   if (t.far_offset > whole || t.bytes > whole - t.far_offset) return refuse("it passes the end of binding ", t.binding, "'s value");
   if (t.far_offset % element != 0 || t.bytes % element != 0) return refuse("it cuts an element in two");
@@ -119,9 +116,9 @@ Status check_binding(const Tape& tape, const BindingRecord& b) {
   if (b.name_bytes == 0) return refuse("it has no name");
   const ViewRecord& v = tape.views[b.view];
   if (b.dtype != v.dtype) return refuse("element type ", name_of(b.dtype), ", but ", name_of(v.dtype), " in its view");
-  if (b.fed() != (v.buffer == NONE)) return refuse(b.fed() ? "a fed value's view is a template without a buffer" : "its view has no buffer");
+  if (b.passing() != (v.buffer == NONE)) return refuse(b.passing() ? "the view of what is fed or handed out is a template without a buffer" : "its view has no buffer");
   if (!std::isfinite(b.a)) return refuse("its start is not finite");
-  if (b.fed()) return {};
+  if (b.passing()) return {};
   if (b.dtype != tape.float_type) return refuse("element type ", name_of(b.dtype), " is not the tape's float type");
   if (span_bytes(v) != dense_bytes(v)) return refuse("its view has gaps");
   if (b.role == BindingRole::loss && dense_bytes(v) != dtype_bytes(v.dtype)) return refuse("a loss is one number");

@@ -18,7 +18,7 @@ bool is_copy(const InstrRecord& i) { return is_out(i) || i.tag == Tag::swap_in; 
 }  // namespace
 
 /// One direction between the pages and the lower tier. Where the host sees the pages the tier has several parts under way;
-/// what comes from the source, or goes through a bounce buffer, is moved when start() returns.
+/// what comes from the source, goes to the sink or through a bounce buffer, is moved when start() returns.
 class Copies::TierMover final : public Mover {
  public:
   TierMover(Copies& copies, bool out) : copies_(copies), out_(out), channel_(out ? copies.tier_.rest->out() : copies.tier_.rest->in()) { under_way_.reserve(MOST_PIECES); }
@@ -54,7 +54,7 @@ class Copies::TierMover final : public Mover {
  private:
   struct UnderWay { uint64_t tag, from, to; };
   const TransferRecord& transfer(const CopyJob& job) const { return copies_.tape_.transfers[job.transfer]; }
-  bool by_parts(const TransferRecord& t) const { return !copies_.device_.asynchronous() && !t.from_source(); }
+  bool by_parts(const TransferRecord& t) const { return !copies_.device_.asynchronous() && t.with_tier(); }
 
   Copies& copies_;
   const bool out_;
@@ -100,7 +100,7 @@ void Copies::start_threads(const Processors& processors) {
 /// Whether the device's own lanes can copy it.
 bool Copies::reached(const TransferRecord& t) const {
   if (!device_.asynchronous() || throttle_.any()) return false;
-  return t.from_source() || t.far_offset + t.bytes <= tier_.pinned_bytes;
+  return t.from_source() || (t.with_tier() && t.far_offset + t.bytes <= tier_.pinned_bytes);
 }
 
 bool Copies::by_thread(const InstrRecord& instr) const {
@@ -155,17 +155,22 @@ Status Copies::join() {
   return {};
 }
 
-/// Through a bounce buffer: the host does not see the pages.
+Status Copies::write_far(const TransferRecord& t, uint64_t lo, const std::byte* from, uint64_t bytes) {
+  return t.to_sink() ? sink_->write(t.binding, t.far_offset + lo, {from, bytes}) : tier_.rest->write(far(t, lo), from, bytes);
+}
+
+/// To the sink, or through a bounce buffer where the host does not see the pages.
 Status Copies::move_out(const CopyJob& job, uint64_t lo, uint64_t hi) {
   const TransferRecord& t = tape_.transfers[job.transfer];
+  if (!device_.asynchronous()) return write_far(t, lo, pages_.at(t.buffer, t.offset + lo), hi - lo);
   Status s = lo == 0 ? device_.wait(Lane::far_out, started(event_of_[job.instruction])) : Status{};
   if (s.ok()) s = device_.copy(Lane::far_out, bounce_out_, pages_.at(t.buffer, t.offset + lo), hi - lo);
   if (s.ok()) s = device_.finish(Lane::far_out);
-  return s.ok() ? tier_.rest->write(far(t, lo), bounce_out_, hi - lo) : s;
+  return s.ok() ? write_far(t, lo, bounce_out_, hi - lo) : s;
 }
 
 Status Copies::read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes) {
-  if (!t.from_source()) return tier_.rest->read(far(t, lo), into, bytes);
+  if (t.with_tier()) return tier_.rest->read(far(t, lo), into, bytes);
   return source_->read(t.binding, step, t.far_offset + lo, {into, bytes});
 }
 
@@ -180,8 +185,9 @@ Status Copies::move_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
   return s.ok() ? device_.finish(Lane::far_in) : s;
 }
 
-void Copies::begin_run(Source* source, uint64_t first_step, uint64_t last_step) {
+void Copies::begin_run(Source* source, Sink* sink, uint64_t first_step, uint64_t last_step) {
   source_ = source;
+  sink_ = sink;
   feeder_->begin(source, first_step, last_step);
 }
 

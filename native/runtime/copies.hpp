@@ -6,6 +6,7 @@
 
 #include "runtime/feeder.hpp"
 #include "runtime/pages.hpp"
+#include "runtime/sink.hpp"
 #include "runtime/tier.hpp"
 
 namespace spillway {
@@ -44,7 +45,7 @@ class Copies {
   Status join();
 
   Feeder& feeder() { return *feeder_; }
-  void begin_run(Source* source, uint64_t first_step, uint64_t last_step);
+  void begin_run(Source* source, Sink* sink, uint64_t first_step, uint64_t last_step);
   /// Only while no copy is in flight.
   void begin_step(Clock::time_point start, bool record);
   void collect(std::vector<Span>& spans) const;
@@ -64,6 +65,7 @@ class Copies {
   Status on_lane(const InstrRecord& instr, uint32_t instruction, uint64_t step, bool stamped);
   Status move_out(const CopyJob& job, uint64_t lo, uint64_t hi);
   Status move_in(const CopyJob& job, uint64_t lo, uint64_t hi);
+  Status write_far(const TransferRecord& t, uint64_t lo, const std::byte* from, uint64_t bytes);
   Status read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes);
   uint64_t far(const TransferRecord& t, uint64_t lo) const { return t.far_offset - tier_.pinned_bytes + lo; }
   uint32_t started(uint32_t event) const { return tape_.events + event; }
@@ -75,6 +77,7 @@ class Copies {
   LowerTier& tier_;
   const Throttle throttle_;
   Source* source_ = nullptr;
+  Sink* sink_ = nullptr;
   std::unique_ptr<Feeder> feeder_;
   std::vector<Pending> pending_;          // by event
   std::vector<bool> by_thread_, fed_;     // by event

@@ -25,7 +25,7 @@ size_t kinds() {
 }
 
 bool moves_pages(const Tape& tape) {
-  return std::any_of(tape.transfers.begin(), tape.transfers.end(), [](const TransferRecord& t) { return !t.from_source(); });
+  return std::any_of(tape.transfers.begin(), tape.transfers.end(), [](const TransferRecord& t) { return t.with_tier(); });
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ double Interpreter::sum_of_losses() const {
 Status Interpreter::copy(uint32_t index, StepMetrics& metrics) {
   const InstrRecord& instr = tape_.instrs[index];
   const TransferRecord& t = tape_.transfers[instr.a];
-  (instr.tag == Tag::swap_out ? metrics.bytes_out : t.from_source() ? metrics.bytes_fed : metrics.bytes_in) += t.bytes;
+  (t.to_sink() ? metrics.bytes_handed : t.from_source() ? metrics.bytes_fed : instr.tag == Tag::swap_out ? metrics.bytes_out : metrics.bytes_in) += t.bytes;
   return copies_.start(index, step_.step, stamped_);
 }
 
@@ -203,6 +203,7 @@ Status Interpreter::replay(const Part& part, uint32_t parity, StepMetrics& metri
   metrics.bytes_out += part.moved.bytes_out;
   metrics.bytes_in += part.moved.bytes_in;
   metrics.bytes_fed += part.moved.bytes_fed;
+  metrics.bytes_handed += part.moved.bytes_handed;
   return device_.launch(part.graph[parity]);
 }
 
@@ -292,7 +293,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
   }
   std::fill(seconds_by_kind_.begin(), seconds_by_kind_.end(), 0.0);
   const Queueing queueing;
-  copies_.begin_run(options.source, options.first_step, options.first_step + options.steps - 1);
+  copies_.begin_run(options.source, options.sink, options.first_step, options.first_step + options.steps - 1);
   for (uint64_t n = 0; n < options.steps && stop_ == Stop::none; n++) {
     step_ = {options.first_step + n, options.seed, options.lr_scale};
     StepMetrics metrics;

@@ -20,6 +20,7 @@ struct RunOptions {
   uint64_t steps = 1, first_step = 1, seed = 0;
   double lr_scale = 1;
   Source* source = nullptr;
+  Sink* sink = nullptr;  // where the tape has outputs
   std::function<void(const Progress&)> progress = {};
   bool timeline = false;
   /// From this step on, each call's operands are looked at; what is not finite ends the run. 0: none is.

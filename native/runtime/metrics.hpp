@@ -33,7 +33,7 @@ struct StepMetrics {
   double stall_memory_seconds = 0, stall_data_seconds = 0;
   double stall_feed_seconds = 0;  // of those for data, the waits for the source
   double kernel_seconds = 0, recompute_seconds = 0;
-  uint64_t bytes_out = 0, bytes_in = 0, bytes_fed = 0;
+  uint64_t bytes_out = 0, bytes_in = 0, bytes_fed = 0, bytes_handed = 0;
 };
 
 struct RunMetrics {

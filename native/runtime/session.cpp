@@ -14,7 +14,7 @@ namespace {
 uint64_t tier_extent(const Tape& tape) {
   uint64_t end = 0;
   for (const TransferRecord& t : tape.transfers)
-    if (!t.from_source()) end = std::max(end, t.far_offset + t.bytes);
+    if (t.with_tier()) end = std::max(end, t.far_offset + t.bytes);
   return end;
 }
 
@@ -24,7 +24,7 @@ uint64_t whole_slots(const Tape& tape, uint64_t limit) {
   for (bool moved = true; moved;) {
     moved = false;
     for (const TransferRecord& t : tape.transfers)
-      if (!t.from_source() && t.far_offset < cut && cut < t.far_offset + t.bytes) {
+      if (t.with_tier() && t.far_offset < cut && cut < t.far_offset + t.bytes) {
         cut = t.far_offset;
         moved = true;
       }
@@ -151,6 +151,11 @@ Status Session::begin(const RunOptions& options) {
     return refuse("steps are numbered from 1, and at most ", MAX_STEPS);
   if (!options.source) return refuse("a run needs a data source");
   if (Status s = options.source->check(); !s.ok()) return s;
+  if (std::any_of(tape_.bindings.begin(), tape_.bindings.end(), [](const BindingRecord& b) { return b.role == BindingRole::output; })) {
+    if (!options.sink) return refuse("what the plan hands out has nowhere to go");
+    if (options.steps > 1) return refuse("each step hands its outputs out to the same place: one step at a time");
+    if (Status s = options.sink->check(); !s.ok()) return s;
+  }
   options_ = options;
   interpreter_->arm();
   running_ = true;

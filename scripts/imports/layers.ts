@@ -31,6 +31,7 @@ const ROOMS = [
   'report',
   'stage',
   'train',
+  'predict',
   'exchange',
   'doctor',
   'zoo.ts',

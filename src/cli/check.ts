@@ -33,7 +33,7 @@ export const checkFile = (file: string, o: StagingOptions, out: Output): Done =>
     E.bind('made', () => prepareNamed(file, { ...o, machine })),
     E.bind('staged', ({ made: { prepared } }) => stagePrepared(prepared, { budget, strategy, algorithms })),
     E.map(({ types, made: { prepared }, staged: { plan } }) => {
-      const { graph, layers } = prepared.step
+      const { graph, layers } = prepared
       const parameters = graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0)
       const input = graph.values.find((v) => v.role === 'input')!.shape
       const peakBytes = bytesOf(plan.peakPages)

@@ -1,7 +1,10 @@
 // Each command's arguments and options, and what it runs. In: a command that has its name. Out: the same with all that it takes.
 // Invariant: what a command needs to run is loaded when it runs, and the lists of strategies and machines when its help is read.
 import { Command } from 'commander'
+import { FORMS } from '../../dsl/prediction'
+import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
+import { PREDICTING } from '../../staging/schedule/predicting'
 import { AUGMENTS, FITS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import {
@@ -28,6 +31,7 @@ const exchange = () => require('./exchange') as typeof import('./exchange')
 const doctor = () => require('./doctor') as typeof import('./doctor')
 const models = () => require('./models') as typeof import('./models')
 const plan = () => require('./plan') as typeof import('./plan')
+const predict = () => require('./predict') as typeof import('./predict')
 const checked = () => require('./beside') as typeof import('./beside')
 const train = () => require('./train') as typeof import('./train')
 const verify = () => require('./verify') as typeof import('./verify')
@@ -141,6 +145,35 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--tensorboard <dir>', 'write loss, seconds and learning rate of each step there, and the plan, for TensorBoard')
       .option('--report <file>', 'write the report page')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
+  predict: (c, run) =>
+    measuring(
+      c
+        .argument(...MODEL)
+        .option('--weights <file>', 'the weights, by their names in PyTorch (safetensors)')
+        .option('--data <path>', 'the images: a .npy or .safetensors file, or a folder of them')
+        .option('--out <path>', 'a .npy or .safetensors file for all outputs, or a folder for one .npy file each')
+        .option('--as <form>', `${FORMS.join(', ')} of what the model gives (default values)`, choiceOption('--as', FORMS))
+        .option(
+          '--image <size>',
+          "image size in pixels: 512, or 509x389 for height x width (default: the first image's)",
+          imageOption,
+        )
+        .option('--batch <n>', 'images a step (default 1)', countOption('--batch'))
+        .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
+        .option(
+          '--strategy <name>',
+          `how to fit: ${PREDICTING.join(', ')} (default auto)`,
+          choiceOption('--strategy', PREDICTING),
+        )
+        .option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS)),
+      'while',
+    )
+      .option('--device <name>', 'cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
+      .option('--precision <name>', 'fp32, bf16, tf32 (default fp32)', choiceOption('--precision', PRECISIONS))
+      .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
+      .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
+      .option('--report <file>', 'write the report page of the plan')
+      .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),
   check: (c, run) =>
     modelOptions(c.argument('<file>', 'a TypeScript or JavaScript file whose default export is a model, a net or a step'))
       .option(BUDGET[0], `${BUDGET[1]} (default: none, and everything is kept)`, BUDGET[2])

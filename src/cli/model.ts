@@ -28,7 +28,7 @@ const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedMod
   if (!entry) return E.left(unknownName('model', name, zooNames))
   const [b, c, h, w] = entry.defaultInput
   return pipe(
-    entry.build([o.batch ?? b, c, o.height ?? h, o.width ?? w]),
+    entry.build([o.batch ?? b, c, o.height ?? h, o.width ?? w], o.mode),
     E.map((model) => ({ name, model, loss: entry.loss, source: { family: entry.family } })),
   )
 }

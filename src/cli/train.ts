@@ -1,11 +1,10 @@
 // `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
-// Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint; the second ends the process.
-import { constants, readFileSync } from 'node:fs'
+// Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint.
 import { join } from 'node:path'
 import { SingleBar } from 'cli-progress'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
-import { constVoid, pipe } from 'fp-ts/function'
+import { pipe } from 'fp-ts/function'
 import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
 import type { Augment, Fit } from '../data/augment'
@@ -24,6 +23,7 @@ import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, type TrainOptions } from '../train/options'
 import { isTable } from '../train/steplog'
 import { trainTask } from '../train/trainer'
+import { interrupts } from './interrupts'
 import type { Done, Output } from './output'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 import { tilesOf } from '../../staging/plan/plan'
@@ -87,47 +87,7 @@ const bar = (out: Output, staged: Staged, steps: number): ProgressLine => {
   }
 }
 
-// ---------------------------------------------------------------- interrupts
-
-const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-
-interface Interrupts {
-  readonly signal: AbortSignal
-  /** The signal that it was. */
-  readonly name: () => NodeJS.Signals | undefined
-  readonly forget: () => void
-}
-
-/** Of a file's flags, how it was opened. */
-const ACCESS_MODE = 0o3
-
-/**
- * nohup gives a program a standard input that it may not read, and asks that hang-ups be ignored. Node forgets what was to be
- * ignored as it starts, so that only the input is left to tell.
- */
-const underNohup = (): boolean => {
-  const info = E.getOrElse(() => '')(E.tryCatch(() => readFileSync('/proc/self/fdinfo/0', 'utf8'), constVoid))
-  return (Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8) & ACCESS_MODE) === constants.O_WRONLY
-}
-
-const interrupts = (onFirst: () => void): Interrupts => {
-  const controller = new AbortController()
-  let name: NodeJS.Signals | undefined
-  const on = (signal: NodeJS.Signals): void => {
-    if (signal === 'SIGHUP' && underNohup()) return
-    // A process that is asked twice does not wait for threads in the middle of a kernel.
-    if (controller.signal.aborted) process.kill(process.pid, 'SIGKILL')
-    name = signal
-    onFirst()
-    controller.abort()
-  }
-  ENDING.forEach((s) => process.on(s, on))
-  return {
-    signal: controller.signal,
-    name: () => name,
-    forget: () => ENDING.forEach((s) => process.removeListener(s, on)),
-  }
-}
+// ---------------------------------------------------------------- stops
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 

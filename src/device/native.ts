@@ -138,6 +138,9 @@ export type NativeSource =
     }
   | { readonly kind: 'slots'; readonly slots: number; readonly arrays: Readonly<Record<string, NativeSlots>> }
 
+/** Exactly the bytes of each output, as it is stored (B, H, W, C): memory that nobody else touches meanwhile, or a file. */
+export type NativeSink = Readonly<Record<string, Uint8Array | { readonly path: string }>>
+
 // ---------------------------------------------------------------- sessions
 
 export interface SessionOptions {
@@ -157,7 +160,7 @@ export interface SessionOptions {
 
 export interface Binding {
   readonly name: string
-  readonly role: 'param' | 'state' | 'input' | 'target' | 'loss'
+  readonly role: 'param' | 'state' | 'input' | 'target' | 'loss' | 'output'
   readonly dtype: DType
   readonly shape: readonly number[]
 }
@@ -177,6 +180,8 @@ export interface RunRequest {
   readonly seed?: number | bigint
   readonly lrScale?: number
   readonly source: NativeSource
+  /** Where the outputs of a prediction go, by name: then it is one step. */
+  readonly sink?: NativeSink
   readonly timeline?: boolean
   /** From this step on each call's operands are looked at; a number that is not finite ends the run. */
   readonly searchFrom?: number
@@ -206,6 +211,8 @@ export interface StepMetrics {
   readonly bytesOut: number
   readonly bytesIn: number
   readonly bytesFed: number
+  /** What the sink took. */
+  readonly bytesHanded: number
 }
 
 /** A call or a copy; seconds count from the start of the step. */

@@ -92,6 +92,21 @@ const described = (items: ReadonlyMap<string, string>, offset: number, fileBytes
     }),
   )
 
+/** What stands before the numbers of a new file: version 1.0, padded so that they start at a multiple of 64. */
+export const npyHead = (type: NpyType, shape: readonly number[]): Uint8Array => {
+  const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(', ')})`
+  const text = `{'descr': '${type === 'u1' ? '|' : '<'}${type}', 'fortran_order': False, 'shape': ${tuple}, }`
+  const length = Math.ceil((10 + text.length + 1) / 64) * 64 - 10
+  const head = Buffer.alloc(10 + length, ' ')
+  head.set(MAGIC)
+  head.writeUInt8(1, 6)
+  head.writeUInt8(0, 7)
+  head.writeUInt16LE(length, 8)
+  head.write(text, 10, 'latin1')
+  head.write('\n', 10 + length - 1, 'latin1')
+  return head
+}
+
 export const openNpy = (path: string): Either<SpillwayError, NpyHeader> =>
   withFile('data', path, (fd, fileBytes) => {
     const head = readRange(fd, 0, Math.min(fileBytes, MAX_HEADER_BYTES + 12))

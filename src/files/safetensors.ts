@@ -131,7 +131,10 @@ export const readTensor = (
 const inFileOrder = (tensors: readonly NewTensor[]): readonly NewTensor[] =>
   [...tensors].sort((a, b) => TENSOR_BYTES[b.type] - TENSOR_BYTES[a.type] || (a.name < b.name ? -1 : 1))
 
-const headerOf = (tensors: readonly NewTensor[], metadata: Readonly<Record<string, string>>): Uint8Array => {
+export const headerOf = (
+  tensors: readonly Omit<NewTensor, 'read'>[],
+  metadata: Readonly<Record<string, string>> = {},
+): Uint8Array => {
   const entries: [string, unknown][] = Object.keys(metadata).length ? [['__metadata__', metadata]] : []
   let at = 0
   for (const x of tensors) {

@@ -76,10 +76,11 @@ const listed = (names: readonly string[]): string =>
         .map((n) => `'${n}'`)
         .join(', ')} and '${names[names.length - 1]}'`
 
-/** How a folder may hold values of these names. */
+/** How a folder may hold values of these names; one alone needs none. */
 export const layoutsOf = (names: readonly string[]): readonly string[] => {
   const all = (form: (n: string) => string): string => names.map(form).join(' and ')
   return [
+    ...(names.length === 1 ? ['NAME.npy'] : []),
     all((n) => `${n}.npy`),
     names.map((n) => `NAME.${n}.npy`).join(' beside '),
     all((n) => `${n}/NAME.npy`),
@@ -103,7 +104,10 @@ const samplesIn = (folder: string, names: readonly string[]): readonly Open[] =>
       .filter((n) => n.endsWith('.npy'))
       .sort()
       .map((file) => () => fromNpys(names.map((n) => at(n, file))))
-  return entries.filter((n) => n.endsWith('.safetensors')).map((n) => () => fromTensors(at(n), names))
+  const tensors = entries.filter((n) => n.endsWith('.safetensors'))
+  return names.length > 1 || tensors.length > 0
+    ? tensors.map((n) => () => fromTensors(at(n), names))
+    : entries.filter((n) => n.endsWith('.npy')).map((n) => () => fromNpys([at(n)]))
 }
 
 const listSamples = (path: string, names: readonly string[]): Either<SpillwayError, readonly Open[]> => {
@@ -111,9 +115,10 @@ const listSamples = (path: string, names: readonly string[]): Either<SpillwayErr
   if (!stat) return E.left({ tag: 'FileMissing', kind: 'data', file: path })
   if (!stat.isDirectory()) {
     if (path.endsWith('.safetensors')) return E.right([() => fromTensors(path, names)])
+    if (path.endsWith('.npy') && names.length === 1) return E.right([() => fromNpys([path])])
     return refused(
       path,
-      `data is a .safetensors file with tensors ${names.join(' and ')}, or a folder with ${layoutsOf(names).join(', or ')}`,
+      `data is a .safetensors file with tensors ${names.join(' and ')}, ${names.length === 1 ? 'a .npy file, ' : ''}or a folder with ${layoutsOf(names).join(', or ')}`,
     )
   }
   const samples = samplesIn(path, names)
@@ -184,6 +189,19 @@ const alike = (
       return odd < 0
         ? E.right(tensors)
         : refused(stored[odd]!.path, `it has ${tensors[odd]!.samples} samples, its ${names[0]} has ${tensors[0]!.samples}`)
+    }),
+  )
+
+/** Height and width of the first image, where a model is to take the size that its images have. */
+export const imageSize = (path: string): Either<SpillwayError, readonly [height: number, width: number]> =>
+  pipe(
+    onFile('data', path)(() => listSamples(path, ['input'])),
+    E.flatMap(([first]) => first!()),
+    E.flatMap(([array]) => {
+      const [h, w] = array!.shape.slice(-2)
+      return array!.shape.length >= 3
+        ? E.right([h!, w!] as const)
+        : refused(array!.path, `${array!.what} is ${shapeText(array!.shape)}: images are [C,H,W], or [N,C,H,W] for several`)
     }),
   )
 

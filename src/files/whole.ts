@@ -99,6 +99,32 @@ export const writeWhole = (path: string, pieces: ByteStream): Either<SpillwayErr
     }
   })
 
+/** A file that is filled piece by piece, in any order, and has its name once it is whole. */
+export interface Filling {
+  readonly put: (offset: number, bytes: Uint8Array) => void
+  readonly done: () => void
+  readonly drop: () => void
+}
+export const fillWhole = (path: string): Filling => {
+  const temporary = temporaryName(path)
+  const fd = openSync(temporary, 'wx', 0o644)
+  const drop = (): void => {
+    closeSync(fd)
+    rmSync(temporary, { force: true })
+  }
+  return {
+    put: (offset, bytes) => {
+      for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at, Math.min(CHUNK_BYTES, bytes.length - at), offset + at)
+    },
+    done: () => {
+      fsyncSync(fd)
+      closeSync(fd)
+      renameSync(temporary, path)
+    },
+    drop,
+  }
+}
+
 export const writeWholeText = (path: string, text: string): Either<SpillwayError, Written> =>
   writeWhole(path, [right(Buffer.from(text, 'utf8'))])
 

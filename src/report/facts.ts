@@ -7,7 +7,16 @@ import type { Link } from '../../staging/graph/machine'
 import { replay } from '../../staging/memory/allocators/replay'
 import { opDef } from '../../staging/ops/registry'
 import { callShapes } from '../../staging/plan/expand'
-import { type Call, type Cell, type Plan, precisionOf, type Residency, tilesOf } from '../../staging/plan/plan'
+import {
+  type Call,
+  type Cell,
+  goesToTier,
+  isHandedOut,
+  type Plan,
+  precisionOf,
+  type Residency,
+  tilesOf,
+} from '../../staging/plan/plan'
 import type { CallTimes } from '../machine/localmachine'
 import type { Tier } from '../machine/tier'
 import type { Timeline } from '../../staging/sim/timeline'
@@ -129,6 +138,8 @@ export interface Traffic {
   readonly in: number
   /** From the data source. */
   readonly fed: number
+  /** Of outputs. */
+  readonly handedOut: number
 }
 
 export const traffic = (plan: Plan): Traffic =>
@@ -136,12 +147,13 @@ export const traffic = (plan: Plan): Traffic =>
     (t, r) => {
       const bytes = residencyBytes(plan, r)
       return {
-        out: t.out + (r.swapOut ? bytes : 0),
+        out: t.out + (goesToTier(r) ? bytes : 0),
         in: t.in + (r.swapIn?.from === 'tier' ? bytes : 0),
         fed: t.fed + (r.swapIn?.from === 'source' ? bytes : 0),
+        handedOut: t.handedOut + (isHandedOut(r) ? bytes : 0),
       }
     },
-    { out: 0, in: 0, fed: 0 },
+    { out: 0, in: 0, fed: 0, handedOut: 0 },
   )
 
 // ---------------------------------------------------------------- the facts

@@ -5,12 +5,13 @@ import type { Cell, Plan, Storage } from '../../staging/plan/plan'
 import type { Timeline } from '../../staging/sim/timeline'
 
 /** What a page is held for. `mixed`: small values of several kinds that share pages. */
-export const KINDS = ['parameters', 'input', 'activations', 'gradients', 'workspace', 'mixed'] as const
+export const KINDS = ['parameters', 'input', 'output', 'activations', 'gradients', 'workspace', 'mixed'] as const
 export type Kind = (typeof KINDS)[number]
 
 export const kindTitle: Readonly<Record<Kind, string>> = {
   parameters: 'parameters and optimizer',
   input: 'input and target',
+  output: 'output',
   activations: 'activations',
   gradients: 'gradients',
   workspace: 'tiles and workspace',
@@ -23,6 +24,8 @@ const kindOfCell = (plan: Plan, cell: Cell): Kind => {
       return 'parameters'
     case 'fed':
       return 'input'
+    case 'output':
+      return 'output'
     case 'local':
     case 'workspace':
       return 'workspace'

@@ -24,7 +24,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
     `  time       ${showSeconds(timeline.makespanSeconds)} a step · compute ${showSeconds(timeline.computeSeconds)}` +
       ` · waiting ${showSeconds(memory)} for room, ${showSeconds(data)} for values · ${ratio.toFixed(2)} × the bound`,
     `  price      recompute ${showPercent(facts.recomputeSeconds / staging.inCore.computeSeconds)} · halo ${showRatio(facts.haloRatio)}` +
-      ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}`,
+      ` · swaps out ${showSize(facts.traffic.out)}, in ${showSize(facts.traffic.in)}${handedText(facts)}`,
     ...(staging.allocator === 'pages' ? [] : [allocatorLine(plan, staging.allocator)]),
     `  plan       ${plural(plan.segments.length, 'segment')} (${facts.segments.tiled} tiled, ${facts.segments.recompute} recomputing)` +
       ` · ${plural(plan.calls.length, 'call')} · planned in ${showSeconds(staging.planningSeconds)}${splitText(staging)}`,
@@ -34,6 +34,7 @@ const headLines = (plan: Plan, facts: Facts, timeline: Timeline, staging: Stagin
 
 const splitText = ({ planningSeconds: all, measuringSeconds: s }: Staging): string =>
   s > 0 ? ` (measuring ${showSeconds(s)}, searching ${showSeconds(all - s)})` : ''
+const handedText = ({ traffic: { handedOut } }: Facts): string => (handedOut > 0 ? ` · hands out ${showSize(handedOut)}` : '')
 
 /** Nothing where all is measured, or nothing is. */
 const timesLine = ({ callTimes }: Staging): readonly string[] => {

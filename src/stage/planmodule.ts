@@ -13,7 +13,7 @@ import { bytesOf } from '../../staging/core/bytes'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { OpId } from '../../staging/graph/graph'
 import { encodePlan } from '../../staging/plan/codec'
-import { type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
+import { goesToTier, type Plan, precisionOf, type Segment } from '../../staging/plan/plan'
 import { isForward } from '../../staging/tile/segments'
 import { liveness } from '../../staging/tile/liveness'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -76,7 +76,7 @@ const swapsOf = (plan: Plan): PlanHead['swaps'] => {
   const moved = new Map<string, number>()
   for (const r of plan.residencies) {
     const { label } = plan.storages[r.storage]!
-    if (r.swapOut) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
+    if (goesToTier(r)) moved.set(label, (moved.get(label) ?? 0) + bytesOf(r.to - r.from))
   }
   return [...moved].map(([value, bytes]) => ({ value, bytes }))
 }

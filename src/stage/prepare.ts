@@ -1,12 +1,24 @@
 // What `stage`, the command line and the laboratory have in common before they plan. In: a model or a step, a machine, and for
-// a model its loss and optimizer. Out: the elaborated step and the graph that the machine trains, or a reason in words.
+// a model its loss and optimizer. Out: the elaborated step and the graph that the machine trains, or predicts with, or a reason in words.
 // Invariant: a model is a step of one objective; from here on nothing asks which of the two it was.
 import * as E from 'fp-ts/Either'
 import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import { asStep, elaborate, type Elaborated, type Loss, mse, type Optimizer, type Trainable, type TrainingStep } from '../../dsl'
+import {
+  asStep,
+  elaborate,
+  type Elaborated,
+  type Form,
+  type Loss,
+  mse,
+  type Optimizer,
+  type Trainable,
+  type TrainingStep,
+} from '../../dsl'
+import type { LayerReport } from '../../dsl/analyse'
 import { stepsOwn } from '../../dsl/plan/words'
-import { trainingGraph } from '../../staging/compile'
+import { predictionOf } from '../../dsl/prediction'
+import { predictionGraph, trainingGraph } from '../../staging/compile'
 import { type Graph, valueBytes } from '../../staging/graph/graph'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/localmachine'
@@ -59,8 +71,10 @@ const ofThisWorld = (graph: Graph): Either<SpillwayError, Graph> => {
 export interface Prepared<M extends Trainable = Trainable> {
   readonly model: M
   readonly machine: LocalMachine
-  readonly step: Elaborated
+  readonly layers: readonly LayerReport[]
   readonly graph: Graph
+  /** What is trained, where something is. */
+  readonly step?: Elaborated
 }
 
 export const prepare = <M extends Trainable>(
@@ -75,7 +89,28 @@ export const prepare = <M extends Trainable>(
       pipe(
         trainingGraph(step, machine),
         E.chainW(ofThisWorld),
-        E.map((graph) => ({ model, machine, step, graph })),
+        E.map((graph) => ({ model, machine, step, layers: step.layers, graph })),
       ),
     ),
   )
+
+/** What a prediction is staged as; a loss or an optimizer has no say in it. */
+export interface Predicting extends Named {
+  readonly as?: Form | undefined
+}
+
+export const preparePrediction = <M extends Trainable>(
+  model: M,
+  machine: LocalMachine,
+  o: Predicting = {},
+): Either<SpillwayError, Prepared<M>> => {
+  const given = optionsBeside(o)
+  if (given.length > 0) return left(usage(`${given.join(', ')}: what predicts is compared with nothing and not trained`))
+  if (model.kind === 'step')
+    return left(usage('a step predicts nothing by itself: give a model of the net that is to predict, model([B,C,H,W], net)'))
+  return pipe(
+    predictionOf(model, o.as ?? 'values', o.name ?? model.kind),
+    E.chainW((forward) => ofThisWorld(predictionGraph(forward, machine))),
+    E.map((graph) => ({ model, machine, layers: model.layers, graph })),
+  )
+}

@@ -5,7 +5,7 @@ import { type Either, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as O from 'fp-ts/Option'
-import type { CheckedOptions, NamesIn, PlanByHand, Trainable } from '../../dsl'
+import type { CheckedOptions, Form, Mode, NamesIn, PlanByHand, Trainable } from '../../dsl'
 import { leastBytes } from '../../dsl/plan/bytes'
 import { prescribe } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
@@ -22,7 +22,7 @@ import { orThrow, whilePlanning } from '../errors/exceptions'
 import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
-import { type Own, prepare, type Prepared } from './prepare'
+import { type Own, prepare, preparePrediction, type Prepared } from './prepare'
 import { recordedFor } from './recorded'
 
 /** How a step is staged. */
@@ -44,6 +44,18 @@ export interface StageOptions<L extends string = string>
    * @example stage(net, { budget: gib(4), resumes: 'state' })
    */
   readonly resumes?: string
+  /**
+   * What is planned: a step of training, or a prediction, which keeps nothing for a backward pass; default `train`.
+   *
+   * @example stage(net, { mode: 'predict', budget: mib(512) })
+   */
+  readonly mode?: Mode
+  /**
+   * What a prediction hands out of what the net gives: its values (the default), probabilities, or the class of each pixel.
+   *
+   * @example stage(net, { mode: 'predict', as: 'classes' })
+   */
+  readonly as?: Form
   /** What the plan is called. @example stage(net, { name: 'first try' }) */
   readonly name?: string
 }
@@ -150,11 +162,17 @@ export const machineOptionsOf = ({ spill, algorithms, measure, precision }: Stag
   precision,
 })
 
+/** What is trained, or what predicts. */
+const prepared = <M extends Trainable>(model: M, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Prepared<M>> => {
+  if (o.mode === 'predict') return preparePrediction(model, machine, o)
+  return o.as === undefined ? prepare(model, machine, o) : left(usage(`as: '${o.as}' is for what predicts: mode: 'predict'`))
+}
+
 /** A budget that no plan can meet is told so in the words that the types have for it. */
 const withReason =
   ({ step }: Prepared) =>
   (e: SpillwayError): SpillwayError => {
-    const least = leastBytes(step)
+    const least = step ? leastBytes(step) : 0
     return e.tag === 'BudgetInfeasible' && e.budgetBytes < least
       ? { ...e, reason: budgetTooSmall(`${e.budgetBytes}`, `${least}`) }
       : e
@@ -165,7 +183,7 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageOptio
   const planned: Planned = (c) =>
     isByHand(o)
       ? pipe(
-          prescribe(p.step.layers, o),
+          prescribe(p.layers, o),
           E.chainW((prescription) => compilePrescribed(p.graph, prescription, c)),
         )
       : compile(p.graph, c)
@@ -196,7 +214,7 @@ export const tryStage = <M extends Trainable, const O extends StageOptions<Names
   const o: StageOptions = options as O
   return pipe(
     machineNamed(o.machine ?? 'cpu', machineOptionsOf(o)),
-    E.chain((machine) => prepare(model, machine, o)),
+    E.chain((machine) => prepared(model, machine, o)),
     E.chain((prepared) => pipe(stagePrepared(prepared, o), E.mapLeft(withReason(prepared)))),
   )
 }

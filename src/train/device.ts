@@ -25,6 +25,7 @@ import {
   type NativeFile,
   type NativeProgress,
   type NativeSession,
+  type NativeSink,
   type NativeSource,
   type RunRequest,
   tryLoadNative,
@@ -59,6 +60,8 @@ export interface StepsToRun {
   readonly data: DataSource
   /** The last step of the whole training: no batch is made for a later one. */
   readonly last: number
+  /** Where a prediction's output goes. */
+  readonly sink?: NativeSink
   /** Whether an early end is one after a whole step, as it was asked for, and no failure. */
   readonly finishing?: () => boolean
   readonly onProgress: (p: DeviceProgress) => void
@@ -226,7 +229,7 @@ const thrownOr = (thrown: Thrown, e: unknown): SpillwayError => {
 
 const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { staged, options } = open
-  const { steps, firstStep, seed } = s
+  const { steps, firstStep, seed, sink } = s
   const thrown: Thrown = {}
   const passedOn = (p: NativeProgress): void => {
     try {
@@ -237,7 +240,7 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
     }
   }
   try {
-    const metrics = await withFeed(open, s, thrown, { steps, firstStep, seed }, passedOn)
+    const metrics = await withFeed(open, s, thrown, { steps, firstStep, seed, ...(sink ? { sink } : {}) }, passedOn)
     if (!metrics) return left({ tag: 'Cancelled', stepsDone: firstStep - 1 })
     if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, options.threads)
     return metrics.cancelled && !s.finishing?.()

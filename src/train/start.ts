@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import { constUndefined, pipe } from 'fp-ts/function'
 import type { Trainable } from '../../dsl'
 import { DEVICES } from '../../staging/devices'
+import { trains } from '../../staging/graph/graph'
 import { loadNative, tryLoadNative } from '../device/native'
 import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -30,6 +31,9 @@ const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
   machine.simulated
     ? E.left(usage(`a plan for machine '${machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
     : E.right(undefined)
+
+const trainsAnything = ({ plan }: Staged): Either<SpillwayError, void> =>
+  trains(plan.graph) ? E.right(undefined) : E.left(usage('the plan predicts, and trains nothing: predict takes it'))
 
 /** What the bits of a run depend on beside its identity. */
 const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Either<SpillwayError, Circumstances> =>
@@ -59,6 +63,7 @@ interface Ready {
 export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOptions): Either<SpillwayError, Ready> =>
   pipe(
     checkedOptions(o),
+    E.tap(() => trainsAnything(staged)),
     E.tap(() => (model ? belonging(model, staged.plan, staged.machine) : E.right(undefined))),
     E.tap(() => runsHere(staged)),
     E.tap((checked) => placesOf(checked)),

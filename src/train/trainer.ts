@@ -261,8 +261,8 @@ export const trainTask = (
 
 /** As the platform does it: what an aborted signal ends is rejected with the signal's reason; where the run stands becomes a note. */
 export const answerOf =
-  (o: TrainOptions) =>
-  (answer: Either<SpillwayError, TrainResult>): TrainResult => {
+  (o: Pick<TrainOptions, 'signal' | 'onNote'>) =>
+  <A>(answer: Either<SpillwayError, A>): A => {
     if (E.isRight(answer) || answer.left.tag !== 'Cancelled' || !o.signal?.aborted) return orThrow(answer)
     o.onNote?.(errorText(answer.left))
     throw o.signal.reason

@@ -55,11 +55,12 @@ export const renumbered = (s: ElaboratedStep, graph: Graph, at: (v: ValueId) => 
   detached: s.detached.map((d) => ({ reader: at(d.reader), input: at(d.input) })),
 })
 
-/** What losses read, and both ends of the edges at which gradients end. */
+/** What losses read, what is handed out, and both ends of the edges at which gradients end. */
 export const heldValues = (s: ElaboratedStep): ReadonlySet<ValueId> =>
   new Set([
     ...s.objectives.flatMap((o) => o.terms.flatMap((t) => ('constant' in t.to ? [t.of] : [t.of, t.to.value]))),
     ...s.detached.flatMap((d) => [d.reader, d.input]),
+    ...s.graph.values.flatMap((v) => (v.role === 'output' ? [v.id] : [])),
   ])
 
 const wrong = ({ name }: Objective, reason: string, legal: string): Either<GraphError, never> =>

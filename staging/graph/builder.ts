@@ -118,6 +118,13 @@ export class GraphBuilder {
     v.name = name
   }
 
+  /** A value that leaves the step, under a name of its own. */
+  markOutput(r: Ref, name: string): void {
+    const v = this.values[r]!
+    v.role = 'output'
+    v.name = name
+  }
+
   /** The graph; ops in depth-first order, or in the order given. Faulty leaves that no op read are broken invariants. */
   build(order: readonly number[] = depthFirst(this.ops)): Graph {
     for (const fault of this.faults.values()) throw new Error(renderError(fault))

@@ -53,7 +53,7 @@ const numbered = <T extends { readonly id: number }>(item: T, i: number): Either
   item.id === i ? E.right(item) : E.left(`its id is ${item.id}; legal is ${i}`)
 
 const LEAVES: readonly ValueRole[] = ['param', 'state', 'input', 'target']
-const DATA_RESULTS: readonly ValueRole[] = ['activation', 'gradient']
+const DATA_RESULTS: readonly ValueRole[] = ['activation', 'output', 'gradient']
 const WHOLE_RESULTS: readonly ValueRole[] = ['stat', 'loss', 'gradient']
 const isLeaf = (v: Value): boolean => LEAVES.includes(v.role)
 

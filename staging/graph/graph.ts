@@ -8,12 +8,14 @@ export type OpId = number
 /**
  * param   trained weights                      state   optimizer moments, running statistics: kept between steps
  * input   what a step is fed (image)           target  what the loss compares with
- * activation / gradient / stat / loss: computed within the step (stat: small per-channel statistics)
+ * loss    what a step is asked for: a number   output  and what a prediction is: handed out as it is made, band by band
+ * activation / gradient / stat: computed within the step (stat: small per-channel statistics)
  */
 export const PERSISTENT_ROLES = ['param', 'state'] as const
 export const FED_ROLES = ['input', 'target'] as const
+export const RESULT_ROLES = ['loss', 'output'] as const
 /** Of what a runtime knows by name, in the order of their numbers on the tape. */
-export const BOUND_ROLES = [...PERSISTENT_ROLES, ...FED_ROLES, 'loss'] as const
+export const BOUND_ROLES = [...PERSISTENT_ROLES, ...FED_ROLES, ...RESULT_ROLES] as const
 export const ROLES = [...BOUND_ROLES, 'activation', 'gradient', 'stat'] as const
 export type ValueRole = (typeof ROLES)[number]
 /** What a graph computes in: parameters, statistics, sums and losses are stored so, and activations unless they are bf16. */
@@ -76,3 +78,7 @@ const isOne =
 export const isPersistent = isOne(PERSISTENT_ROLES)
 /** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
 export const isFed = isOne(FED_ROLES)
+/** What the step is run for: it is needed when nothing reads it. */
+export const isResult = isOne(RESULT_ROLES)
+/** Whether a graph trains: one that only predicts has forward ops alone. */
+export const trains = (g: Graph): boolean => g.ops.some((op) => op.phase === 'backward' || op.phase === 'update')

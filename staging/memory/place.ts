@@ -7,7 +7,7 @@
 // a[0,4) size 2, b[2,6) size 1, c[5,9) size 2: c takes a's bytes, b lies behind them; three lines in all.
 import { ALIGN_BYTES, alignUp, mostHeld, PAGE_BYTES, pagesFor } from '../core/bytes'
 import { sameBox } from '../core/box'
-import { type Call, type Cell, type Place, SMALL_VALUES, type Storage } from '../plan/plan'
+import { type Call, type Cell, type CellScope, type Place, SMALL_VALUES, type Storage } from '../plan/plan'
 import { rowsOf } from './rows'
 
 /** Cells below this are packed together; a storage of its own wastes half a page on average. */
@@ -135,9 +135,13 @@ const topFirst = (items: readonly Lifetime[], { offsets, bytes }: Packed, order:
  *  small       values packed by lifetime: each page stays while anything in it may live
  *  scratch     what lives inside a tile, or a call
  *  fed         what comes from the data source
+ *  output      what is handed out
  *  value       a large value, or a row of them
  */
-export type StorageKind = 'persistent' | 'small' | 'scratch' | 'fed' | 'value'
+export type StorageKind = 'persistent' | 'small' | 'scratch' | 'fed' | 'output' | 'value'
+
+/** What is there for a part of the step only, and may be there in parts: large values, what is fed and what is handed out. */
+export const mayMove = (k: StorageKind): boolean => k === 'value' || k === 'fed' || k === 'output'
 
 /**
  * How the large values of a step lie: each on pages of its own, those that live alike side by side, or packed by lifetime with
@@ -254,10 +258,12 @@ export const place = (cells: readonly Cell[], calls: readonly Call[], packing: P
     const row = rowOf.get(c.id)
     if (placer.places[c.id]) continue
     if (row) placer.inARow('value', `${row[0]!.label} … ${row[row.length - 1]!.label}`, row)
-    else placer.alone(c.scope === 'fed' ? 'fed' : c.scope === 'whole' ? 'value' : 'scratch', c)
+    else placer.alone(ALONE[c.scope] ?? 'scratch', c)
   }
   return placer
 }
+
+const ALONE: Partial<Readonly<Record<CellScope, StorageKind>>> = { fed: 'fed', output: 'output', whole: 'value' }
 
 /**
  * Lifetimes of local cells within one tile: from the first to the last call that touches them, counted from the tile's

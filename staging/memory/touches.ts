@@ -8,7 +8,7 @@ import { pagesFor, pagesIn } from '../core/bytes'
 import { type Box, elementsOf, shapeOf } from '../core/box'
 import { type DType, dtypeBytes, type Graph } from '../graph/graph'
 import { type Call, type Segment, tilesOf, type View } from '../plan/plan'
-import type { Placement } from './place'
+import { mayMove, type Placement } from './place'
 
 /** Calls [first, last]; `lastWrite` is the last of them that writes, -1 when all only read. */
 export interface Stay {
@@ -76,7 +76,7 @@ const tiledStorages = (segments: readonly Segment[], calls: readonly Call[], at:
   const tiled = segments.map((s) => tilesOf(s.grid) > 1)
   for (const call of calls)
     if (tiled[call.segment]) for (const v of [...call.ins, ...call.outs]) out.add(at.places[v.cell]!.storage)
-  return new Set([...out].filter((s) => at.kinds[s] === 'value' || at.kinds[s] === 'fed'))
+  return new Set([...out].filter((s) => mayMove(at.kinds[s]!)))
 }
 
 const partsOf = (at: Placement, tiled: ReadonlySet<number>): readonly Starts[] =>

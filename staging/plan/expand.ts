@@ -9,7 +9,7 @@ import { ALIGN_BYTES, alignUp } from '../core/bytes'
 import { type Box, elementsOf, extentOf, fullBox, type Range, sameBox, shapeOf } from '../core/box'
 import { onceForPair } from '../core/remember'
 import { isBf16 } from '../graph/check'
-import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isPersistent, type ValueId } from '../graph/graph'
+import { type Graph, type Op, valueBytes, dtypeBytes, isFed, isPersistent, isResult, type ValueId } from '../graph/graph'
 import { type Choice, type Costs, fastest } from '../graph/machine'
 import { callKey } from '../ops/callkey'
 import { asShape, type CallShapes, type Whereabouts } from '../ops/op'
@@ -122,6 +122,7 @@ class Expander {
     for (const v of graph.values)
       if (isPersistent(v) || v.role === 'loss') this.wholeIn(v.id, this.cell(v.name, 'persistent', [v.id], valueBytes(v)))
       else if (isFed(v)) this.wholeIn(v.id, this.cell(v.name, 'fed', [v.id], valueBytes(v)))
+      else if (v.role === 'output') this.wholeIn(v.id, this.cell(v.name, 'output', [v.id], valueBytes(v)))
   }
 
   run(): Unrolled {
@@ -159,8 +160,8 @@ class Expander {
 
   newWhole(v: ValueId): View {
     const value = this.graph.values[v]!
-    // A loss is read after the step: it has its place for ever, among the parameters.
-    return value.role === 'loss' ? this.whole.get(v)! : this.wholeIn(v, this.cell(value.name, 'whole', [v], valueBytes(value)))
+    // A loss is read after the step: it has its place for ever, among the parameters. An output has one from which it leaves.
+    return isResult(value) ? this.whole.get(v)! : this.wholeIn(v, this.cell(value.name, 'whole', [v], valueBytes(value)))
   }
 
   emit(call: Call): void {

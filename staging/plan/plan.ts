@@ -68,11 +68,12 @@ export interface Segment extends t.TypeOf<typeof segmentCodec> {}
 /**
  * A cell is memory that holds a value for a while.
  *  persistent  parameters, state, the loss: always resident       fed        input and target, read from the data source
+ *  output      what a prediction hands out, as soon as it is complete
  *  whole       a value of the step, from producer to last reader (values computed in place share their cell)
  *  local       a tile's slice of a value, inside one segment; sized for the largest tile
  *  workspace   a kernel's scratch
  */
-export type CellScope = 'persistent' | 'fed' | 'whole' | 'local' | 'workspace'
+export type CellScope = 'persistent' | 'fed' | 'output' | 'whole' | 'local' | 'workspace'
 export interface Cell {
   readonly id: number
   readonly label: string
@@ -143,7 +144,7 @@ const residencyCodec = record(
   { storage: count, from: count, to: count, acquire: count, release: count, runs: list(runCodec) },
   {
     swapIn: record({ ready: count, from: names(['tier', 'source']) }),
-    swapOut: record({ start: count }),
+    swapOut: record({ start: count }, { to: t.literal('sink') }),
     tierOffset: count,
   },
 )
@@ -151,12 +152,16 @@ const residencyCodec = record(
  * Pages [from, to) of a storage, on the device from `acquire` to `release`.
  *  swapIn   the pages are filled, from the lower tier or the data source, by a copy that starts at `acquire` and is waited for at `ready`
  *  swapOut  a swap out starts at `start` and is waited for at `release`, when the pages become free
+ *           it goes to the lower tier, or hands an output out to the `sink`: then the pages do not come back
  * Between two residencies of the same pages the bytes are in the lower tier, at `tierOffset`.
  */
 export interface Residency extends t.TypeOf<typeof residencyCodec> {}
 
 /** A residency that has no physical pages yet. */
 export type UnpagedResidency = Omit<Residency, 'runs'>
+/** Whether its pages go to the lower tier when it ends. */
+export const goesToTier = ({ swapOut }: UnpagedResidency): boolean => swapOut !== undefined && swapOut.to !== 'sink'
+export const isHandedOut = ({ swapOut }: UnpagedResidency): boolean => swapOut?.to === 'sink'
 
 // ---------------------------------------------------------------- the plan
 

@@ -186,7 +186,7 @@ class TapeWriter {
     return natural.length === 4 ? v.box.map(extentOf) : natural
   }
 
-  /** Parameters, state, fed values and losses, by name. */
+  /** Parameters, state, fed values, losses and outputs, by name. */
   private bind(): void {
     for (const v of this.plan.graph.values) {
       const role = BOUND_ROLES.find((r) => r === v.role)
@@ -196,7 +196,7 @@ class TapeWriter {
       this.bindingOf.set(v.id, this.sections.bindings.count)
       this.sections.bindings.add({
         role,
-        view: isFed(v) ? this.template(v) : this.flatView(this.placed(cell.id, this.readAt(v)), v),
+        view: isFed(v) || v.role === 'output' ? this.template(v) : this.flatView(this.placed(cell.id, this.readAt(v)), v),
         nameOffset: this.sections.strings.count,
         nameBytes: name.length,
         dist: v.init?.dist ?? 'none',
@@ -245,10 +245,13 @@ class TapeWriter {
     }
   }
 
+  /** What is fed, and what is handed out, lies in the value of its binding where it lies in its storage. */
   private transfer(residency: number, p: number, isIn: boolean): number {
     const r = this.plan.residencies[residency]!
     const storage = this.plan.storages[r.storage]!
-    const source = isIn && r.swapIn?.from === 'source'
+    const [outside, end] = isIn ? (['source', r.swapIn!.from] as const) : (['sink', r.swapOut!.to] as const)
+    const far = end === outside ? outside : 'tier'
+    const bound = far !== 'tier'
     const cell = this.plan.cells[storage.cells[0]!]!
     const offset = bytesOf(r.from)
     return this.sections.transfers.add({
@@ -256,9 +259,9 @@ class TapeWriter {
       buffer: this.bufferShowing(residency, p),
       offset,
       bytes: Math.min(bytesOf(r.to), storage.bytes) - offset,
-      from: source ? 'source' : 'tier',
-      binding: source ? this.bindingOf.get(cell.values[0]!)! : null,
-      farOffset: source ? offset : (r.tierOffset ?? 0),
+      far,
+      binding: bound ? this.bindingOf.get(cell.values[0]!)! : null,
+      farOffset: bound ? offset : (r.tierOffset ?? 0),
     })
   }
 

@@ -6,7 +6,7 @@
 // behind a name stands how the parts of tiles merge; a plain name is written piece by piece.
 import { pagesFor, pagesIn } from '../core/bytes'
 import { isForEver } from './instructions'
-import { type Grid, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
+import { goesToTier, type Grid, type Plan, precisionText, type Residency, type Segment, SMALL_VALUES, tilesOf } from './plan'
 
 export const gridText = (g: Grid): string => {
   if (tilesOf(g) === 1) return 'whole'
@@ -46,10 +46,7 @@ const residencyLines = (plan: Plan): readonly string[] => {
   const byKind = new Map<string, Residency[]>()
   for (const r of plan.residencies) byKind.set(kindOf(plan, r), [...(byKind.get(kindOf(plan, r)) ?? []), r])
   const moved = [
-    counted(
-      'out',
-      plan.residencies.filter((r) => r.swapOut),
-    ),
+    counted('out', plan.residencies.filter(goesToTier)),
     counted(
       'in',
       plan.residencies.filter((r) => r.swapIn?.from === 'tier'),

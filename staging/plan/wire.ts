@@ -6,7 +6,7 @@ import { ALIGN_BYTES, PAGE_BYTES } from '../core/bytes'
 import { BOUND_ROLES, DISTRIBUTIONS, DTYPES, FED_ROLES, FLOATS, PERSISTENT_ROLES } from '../graph/graph'
 
 export const MAGIC = 'SPILLWAY'
-export const TAPE_VERSION = 2
+export const TAPE_VERSION = 3
 /** An index of nothing. */
 export const NONE = 0xffffffff
 /** Copies start, and slots of the lower tier lie, at multiples of this: direct I/O wants it. */
@@ -33,10 +33,15 @@ const ROLE = choice({
   type: 'BindingRole',
   title: 'role',
   names: BOUND_ROLES,
-  groups: { fed: FED_ROLES, persistent: PERSISTENT_ROLES },
+  groups: { fed: FED_ROLES, persistent: PERSISTENT_ROLES, passing: [...FED_ROLES, 'output'] },
 })
 const DIST = choice({ type: 'Dist', title: 'distribution', names: ['none', ...DISTRIBUTIONS] })
-const ORIGIN = choice({ type: 'Origin', title: 'origin', names: ['tier', 'source'], groups: { fromSource: ['source'] } })
+const FAR = choice({
+  type: 'Far',
+  title: 'other side',
+  names: ['tier', 'source', 'sink'],
+  groups: { withTier: ['tier'], fromSource: ['source'], toSink: ['sink'] },
+})
 const CAUSE = choice({ type: 'Cause', title: 'cause', names: ['memory', 'data'] })
 
 // ---------------------------------------------------------------- fields
@@ -111,7 +116,7 @@ export const INSTRUCTIONS = {
   call: instruction({ call: index('calls') }, 'run it on the compute stream'),
   acquire: instruction({ residency: index('residencies') }, 'its pages are taken from the pool'),
   release: instruction({ residency: index('residencies') }, 'its pages go back'),
-  swapOut: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy to the lower tier on the out stream'),
+  swapOut: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy to the lower tier or the sink on the out stream'),
   swapIn: instruction({ transfer: index('transfers'), event: index('events') }, 'start a copy from the lower tier or the data source on the in stream'),
   wait: instruction({ event: index('events'), cause: named(CAUSE) }, 'the compute stream waits for the copy'),
   mark: instruction({ segment: number('u32'), tile: number('u32') }, 'progress'),
@@ -154,10 +159,10 @@ export const SECTIONS = {
   attrs: bare('attribute', "In the op table's field order.", { value: number('f64') }),
   instrs: section('instruction', '', { tag: named(TAG), a: number('u32'), b: number('u32'), c: number('u32') }),
   transfers: section('transfer', '', {
-    residency: index('residencies'), buffer: index('buffers', 'one that shows it'), offset: number('u64', 'in the buffer, a multiple of 4096'), bytes: number('u64'), from: named(ORIGIN, 'the other side'), binding: indexOrNone('bindings', 'of the source'),
-    farOffset: number('u64', "in the lower tier, or in the source's value"), reserved: reserved('u64'),
+    residency: index('residencies'), buffer: index('buffers', 'one that shows it'), offset: number('u64', 'in the buffer, a multiple of 4096'), bytes: number('u64'), far: named(FAR, 'the other side'), binding: indexOrNone('bindings', 'of the source or the sink'),
+    farOffset: number('u64', "in the lower tier, or in the binding's value"), reserved: reserved('u64'),
   }),
-  bindings: section('binding', 'For input and target the view is a template.', {
+  bindings: section('binding', 'For input, target and output the view is a template.', {
     role: named(ROLE), view: index('views'), nameOffset: span('strings', ['nameBytes'], 'name passes'), nameBytes: number('u32'), dist: named(DIST, 'how it starts'), dtype: named(DTYPE), a: number('f64', 'of the distribution'),
   }),
   strings: bare('byte', 'UTF-8.', { byte: number('u8') }),
@@ -177,7 +182,7 @@ export const HEADER = {
 } as const
 
 /** What is numbered by more than one record. */
-export const CHOICES: readonly Choice[] = [DTYPE, ROLE, DIST, ORIGIN, CAUSE, TAG]
+export const CHOICES: readonly Choice[] = [DTYPE, ROLE, DIST, FAR, CAUSE, TAG]
 
 // ---------------------------------------------------------------- sizes
 

@@ -2,7 +2,7 @@
 // actions (pass over a stage, run it and keep something, run its backward). Out: runs, in which every backward op finds what
 // it reads: a forward value that is not there is made again right before its first reader, from what is.
 // Worked example, stage [conv norm relu] that keeps only conv's output: its backward is [norm relu | relu's gradient, …].
-import type { Graph, Op, OpId, ValueId } from '../graph/graph'
+import { type Graph, isResult, type Op, type OpId, type ValueId } from '../graph/graph'
 import { type Grid, type SegmentPhase, UNTILED } from '../plan/plan'
 import { splitAt } from '../tile/cuts'
 import { ForwardMap, forwardOps, isForward, isTiled, type Run, takesNoData } from '../tile/segments'
@@ -35,8 +35,8 @@ export const stagesAt = (graph: Graph, cuts: readonly number[]): readonly Stage[
 
 /** Small, and dear to make again: statistics and losses are made once a step and stay. */
 const staysForGood = (graph: Graph, v: ValueId): boolean => {
-  const { role } = graph.values[v]!
-  return role === 'stat' || role === 'loss'
+  const value = graph.values[v]!
+  return value.role === 'stat' || isResult(value)
 }
 
 export const makersOf = (graph: Graph): ReadonlyMap<ValueId, Op> =>
@@ -63,7 +63,7 @@ export const withReruns = (graph: Graph, makers: ReadonlyMap<ValueId, Op>, ops: 
 
 /** Takes out what nobody reads before it is made again or the step ends. */
 const withoutDead = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
-  const needed = new Set(graph.values.filter((v) => v.role === 'loss').map((v) => v.id))
+  const needed = new Set(graph.values.filter(isResult).map((v) => v.id))
   const out: Run[] = []
   for (const run of [...runs].reverse()) {
     const ops: OpId[] = []

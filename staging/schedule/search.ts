@@ -4,7 +4,7 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { bytesOf, pagesFor, pagesIn } from '../core/bytes'
 import type { StageError } from '../core/errors'
-import type { Graph } from '../graph/graph'
+import { type Graph, trains } from '../graph/graph'
 import { type Machine, withScratch } from '../graph/machine'
 import { inOrder } from '../memory/pages'
 import type { Algorithms, UnpagedPlan } from '../plan/plan'
@@ -15,6 +15,7 @@ import { inCoreRows } from './incore'
 import { heldAt, type Layout } from './layout'
 import { scheduleSwaps } from './swaptimes'
 import { recomputableOf } from './recomputed'
+import { PREDICTING } from './predicting'
 import { planners, strategies } from './strategies'
 import { tightestCall } from './stays'
 
@@ -166,12 +167,12 @@ class Search {
   }
 }
 
-/** In-core where it fits; else mixtures, and every other strategy that may be faster still. */
-const runAll = (search: Search): Either<StageError, void> => {
+/** In-core where it fits; else mixtures, and every other strategy that may be faster still. What only predicts has tiles alone to choose. */
+const runAll = (search: Search, mixes: boolean): Either<StageError, void> => {
   const inCore = search.run('in-core')
   if (isLeft(inCore) || search.best?.plan.strategy === 'in-core') return inCore
-  search.run('auto')
-  for (const name of Object.keys(planners))
+  if (mixes) search.run('auto')
+  for (const name of mixes ? Object.keys(planners) : ['tiled'])
     if (name !== 'in-core' && name !== 'auto' && !search.isBeatenByTraffic(name)) search.run(name)
   search.improve(planners['auto']!.improver!, 'auto')
   return right(undefined)
@@ -188,10 +189,11 @@ export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, Unpa
 
 /** The fastest plan of a strategy that fits. */
 export const search = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
-  if (!strategies.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal: strategies })
+  const legal = trains(graph) ? strategies : PREDICTING
+  if (!legal.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal })
   const found = new Search(graph, o)
   for (found.machine of scratchVariants(o.machine)) {
-    const ran = o.strategy === 'auto' && !o.method ? runAll(found) : found.run(o.strategy)
+    const ran = o.strategy === 'auto' && !o.method ? runAll(found, trains(graph)) : found.run(o.strategy)
     if (isLeft(ran)) return ran
     if (o.method?.improver) found.improve(o.method.improver, o.strategy)
     if (found.best?.plan.strategy === 'in-core') break

@@ -3,7 +3,7 @@
 // Invariant: a residency holds its pages from `acquire` to the end of its last stay at least; swaptimes.ts only adds to that.
 // Worked example: stays [0,1] [4,4] [9,9] with only the second gap swapped: residencies [0,4] and [9,9]; the first is swapped out.
 import { mostHeld } from '../core/bytes'
-import type { StorageKind } from '../memory/place'
+import { mayMove, type StorageKind } from '../memory/place'
 import type { PageStays } from '../memory/touches'
 import type { Point } from '../plan/plan'
 
@@ -32,6 +32,8 @@ export interface PlannedResidency {
   readonly last: number
   readonly swapIn: 'tier' | 'source' | null
   readonly swapOut: boolean
+  /** To the sink, not to the lower tier. */
+  readonly handsOut: boolean
   /** From here on the bytes no longer change: the swap out may start, even while they are still read. */
   readonly settled: Point
   readonly swappedOutBy: Point
@@ -54,6 +56,7 @@ export const residenciesOf = (t: PlannedStays): readonly PlannedResidency[] => {
     if (i < final && !t.swapped[i]) continue
     const previous: PlannedResidency | null = out[out.length - 1] ?? null
     const [begin, end] = [t.stays[first]!.first, t.stays[i]!.last]
+    const handsOut = i === final && t.kind === 'output'
     const { swapInAt, swappedInBy } = (first > 0 ? t.timing?.[first - 1] : undefined) ?? {}
     const acquire = Math.max(previous?.release ?? 0, Math.min(begin, swapInAt ?? begin))
     out.push({
@@ -63,7 +66,8 @@ export const residenciesOf = (t: PlannedStays): readonly PlannedResidency[] => {
       last: end,
       previous,
       swapIn: t.kind === 'fed' ? 'source' : previous ? 'tier' : null,
-      swapOut: i < final && t.kind === 'value' && lastWrite >= 0,
+      swapOut: handsOut || (i < final && t.kind !== 'fed' && lastWrite >= 0),
+      handsOut,
       settled: lastWrite + 1,
       swappedOutBy: (i < final ? t.timing?.[i]?.swappedOutBy : undefined) ?? Infinity,
       timed: swapInAt !== undefined,
@@ -148,8 +152,8 @@ export const byPoint = <T>(items: readonly T[], at: (item: T) => Point): Readonl
   return m
 }
 
-/** What a planner may swap: large values of the step, and fed data. */
-export const canSwap = (t: PlannedStays): boolean => t.kind === 'value' || t.kind === 'fed'
+/** What a planner may swap. */
+export const canSwap = (t: PlannedStays): boolean => mayMove(t.kind)
 
 /** Stays of parts of at most so many pages, which then leave and come on their own. */
 export const cutInto = (planned: readonly PlannedStays[], pages: number): readonly PlannedStays[] =>

@@ -27,7 +27,7 @@ const unpagedOf = (r: PlannedResidency, slots: TierSlots, end: number): UnpagedR
     acquire: r.acquire,
     release: r.stays.kind === 'persistent' ? end : r.release,
     ...(r.swapIn ? { swapIn: { ready: Math.max(r.acquire, r.ready), from: r.swapIn } } : {}),
-    ...(r.swapOut ? { swapOut: { start: r.settled } } : {}),
+    ...(r.swapOut ? { swapOut: { start: r.settled, ...(r.handsOut ? { to: 'sink' as const } : {}) } } : {}),
     ...(tierOffset === undefined ? {} : { tierOffset }),
   }
 }
@@ -71,6 +71,7 @@ const mergeNeighbours = (residencies: readonly UnpagedResidency[]): readonly Unp
       l.swapIn?.ready === d.swapIn?.ready &&
       l.swapIn?.from === d.swapIn?.from &&
       l.swapOut?.start === d.swapOut?.start &&
+      l.swapOut?.to === d.swapOut?.to &&
       (l.tierOffset === undefined ? d.tierOffset === undefined : d.tierOffset === l.tierOffset + bytesOf(l.to - l.from))
     if (together) out[out.length - 1] = { ...l, to: d.to }
     else out.push(d)

@@ -20,11 +20,13 @@ interface Slot {
   last: Point
 }
 
+const isToTier = (r: PlannedResidency): boolean => r.swapOut && !r.handsOut
+
 /** For each part that leaves: when its pages are in the tier, or on their way. */
 const awayTimes = (rs: readonly PlannedResidency[]): ReadonlyMap<PlannedStays, { first: Point; last: Point }> => {
   const away = new Map<PlannedStays, { first: Point; last: Point }>()
   for (const r of rs) {
-    if (!r.swapOut) continue
+    if (!isToTier(r)) continue
     const t = away.get(r.stays)
     away.set(r.stays, { first: Math.min(t?.first ?? r.settled, r.settled), last: Math.max(t?.last ?? 0, r.release) })
   }
@@ -54,5 +56,5 @@ export const tierSlots = (rs: readonly PlannedResidency[]): TierSlots => {
     const slot = slotOf.get(part)!
     return packed.offsets[slot]! + bytesOf(part.from - slots[slot]!.from)
   }
-  return { offset: (r) => (r.swapOut || r.swapIn === 'tier' ? offsetOf(r.stays) : undefined), bytes: packed.bytes }
+  return { offset: (r) => (isToTier(r) || r.swapIn === 'tier' ? offsetOf(r.stays) : undefined), bytes: packed.bytes }
 }

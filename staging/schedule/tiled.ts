@@ -58,8 +58,7 @@ export const inTiles = (graph: Graph, machine: Machine, tiles: readonly ChosenSe
 /** Every piece on its own, on the grid that the rules give it. */
 const apart = (p: ForwardPieces, rules: SegmentationRules): readonly ChosenSegment[] =>
   p.pieces.flatMap((piece, i) => {
-    const { stretch, launchSeconds } = p
-    const one = segmentation({ pieces: [piece], launchSeconds, stretch: () => stretch(i, i) }, rules)
+    const one = segmentation({ ...p, pieces: [piece], stretch: () => p.stretch(i, i) }, rules)
     return one.map(({ grid }) => ({ from: i, to: i + 1, grid }))
   })
 

@@ -4,7 +4,7 @@
 // Worked example: runs [conv1, relu1], [conv2], [conv1, relu1] (recompute), [conv2's backward, which reads relu1]:
 // run 0 leaves relu1 for run 1; run 1 leaves nothing of it, since run 2 makes it again before run 3 reads it.
 import { opDef } from '../ops/registry'
-import { type Graph, isFed, isPersistent, type OpId, type ValueId } from '../graph/graph'
+import { type Graph, isFed, isPersistent, isResult, type OpId, type ValueId } from '../graph/graph'
 
 export interface RunLiveness {
   /** Values read that the run does not compute itself before reading them. */
@@ -15,7 +15,7 @@ export interface RunLiveness {
 
 export const liveness = (graph: Graph, runs: readonly (readonly OpId[])[]): readonly RunLiveness[] => {
   const needed = new Set<ValueId>()
-  for (const v of graph.values) if (v.role === 'loss') needed.add(v.id)
+  for (const v of graph.values) if (isResult(v)) needed.add(v.id)
   const out: RunLiveness[] = new Array(runs.length)
   for (let r = runs.length - 1; r >= 0; r--) {
     const made = new Set<ValueId>()

@@ -3,7 +3,7 @@
 // Halos: going backwards through a stretch, a value needs the most that any of its readers does: stride times the reader's
 // halo plus reach less stride; an op of c seconds over E rows with halo h costs c h / E more for each further tile.
 // Worked example, two 3x3 convolutions over 100 rows: the second has halo 0, the first 2, the image 4.
-import { valueBytes, type Graph, type Op, type ValueId } from '../graph/graph'
+import { valueBytes, type Graph, type Op, trains, type ValueId } from '../graph/graph'
 import type { Grid } from '../plan/plan'
 import { profileForward } from './cuts'
 import type { OpCost } from './footprint'
@@ -68,6 +68,7 @@ class Growing {
     private readonly backward: ReadonlyMap<number, number>,
     private readonly read: ReadonlySet<ValueId>,
     private readonly operands: ReadonlyMap<number, ReturnType<typeof operandsOf>>,
+    private readonly forwards: Pieces['forwards'],
   ) {}
 
   add(ops: readonly Op[]): Stretch {
@@ -94,7 +95,7 @@ class Growing {
     const [h, w] = [halo.H / (shape[2] ?? 1), halo.W / (shape[3] ?? 1)]
     const forward = this.costs[op.id]!.seconds
     const back = this.backward.get(op.id) ?? 0
-    const all = 2 * forward + back
+    const all = this.forwards * forward + back
     const s = this.sum
     this.sum = {
       forwardSeconds: s.forwardSeconds + forward,
@@ -133,10 +134,11 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces 
   const backward = backwardSeconds(graph, costs)
   const read = new Set(graph.ops.filter((o) => o.phase === 'backward').flatMap((o) => o.ins))
   const operands = new Map(graph.ops.map((op) => [op.id, operandsOf(graph, op)]))
+  const forwards = trains(graph) ? 2 : 1
   const rows = ops.map((_, j) => ({
     stretches: [] as Stretch[],
     next: j,
-    growing: new Growing(graph, costs, backward, read, operands),
+    growing: new Growing(graph, costs, backward, read, operands, forwards),
   }))
   /** Stretches that end with piece j are made as far as they are asked for. */
   const stretch = (i: number, j: number): Stretch => {
@@ -145,5 +147,5 @@ export const piecesOf = (graph: Graph, costs: readonly OpCost[]): ForwardPieces 
     return row.stretches[i]!
   }
   const launchSeconds = Math.min(...costs.map((c) => c.seconds).filter((s) => s > 0))
-  return { pieces, ops, launchSeconds, stretch }
+  return { pieces, ops, launchSeconds, stretch, forwards }
 }

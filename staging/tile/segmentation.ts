@@ -1,6 +1,7 @@
 // Which runs of ops become one segment, and on what grid, by cost. In: pieces (stretches of forward ops between places where the
 // pass may be cut), a limit on a tile's working set, a price for what crosses. Out: the cheapest sequence of segments.
-// A segment costs its forward twice (the last once), its backward, both enlarged by halos, a launch a call, and its checkpoint.
+// A segment costs its forward twice (the last once; where nothing is trained, all once), its backward, both enlarged by halos, a
+// launch a call, and its checkpoint.
 // A tiled segment lies inside one run (paper 3: nobody in it reads what its tiles sum up); untiled ones may join runs.
 // Worked example: two convolutions at full size, 4 tiles: joined, the first recomputes halos; apart, a whole value is kept.
 import type { Grid } from '../plan/plan'
@@ -32,6 +33,8 @@ export interface Pieces {
   /** Pieces i..j as one segment. */
   readonly stretch: (i: number, j: number) => Stretch
   readonly launchSeconds: number
+  /** How often the forward of a segment runs that is not the last: again for its backward, where there is one. */
+  readonly forwards: 1 | 2
 }
 
 export interface SegmentationRules {
@@ -54,8 +57,8 @@ const least = (a: Grid, b: Grid): Grid => ({ B: Math.min(a.B, b.B), H: Math.min(
 export const tilingSeconds = (s: Stretch, g: Grid, launch: number): number =>
   (g.H - 1) * s.haloH + (g.W - 1) * s.haloW + (g.H - 1) * (g.W - 1) * s.haloBoth + (tilesOf(g) - 1) * s.calls * launch
 
-const seconds = (s: Stretch, g: Grid, last: boolean, launch: number): number =>
-  (last ? 1 : 2) * s.forwardSeconds + s.backwardSeconds + tilingSeconds(s, g, launch)
+const seconds = (s: Stretch, g: Grid, last: boolean, p: Pieces): number =>
+  (last ? 1 : p.forwards) * s.forwardSeconds + s.backwardSeconds + tilingSeconds(s, g, p.launchSeconds)
 
 /** The cheapest grid of at least `tiles` tiles: along the batch first (no halo), then bands, or rows and columns. */
 const gridOf = (s: Stretch, most: Grid, tiles: number, last: boolean, p: Pieces, rules: SegmentationRules): Grid | null => {
@@ -65,7 +68,7 @@ const gridOf = (s: Stretch, most: Grid, tiles: number, last: boolean, p: Pieces,
   for (let W = 1; W <= Math.min(most.W, rest); W = W < 2 ? 2 : W * 2) {
     const grid = { B, H: Math.ceil(rest / W), W }
     if (grid.H > most.H || (rules.bandsOnly && W > 1 && most.H > 1)) continue
-    if (!best || seconds(s, grid, last, p.launchSeconds) < seconds(s, best, last, p.launchSeconds)) best = grid
+    if (!best || seconds(s, grid, last, p) < seconds(s, best, last, p)) best = grid
   }
   return best
 }
@@ -84,7 +87,7 @@ export const segmentCost = (p: Pieces, i: number, j: number, rules: Segmentation
   const one = p.pieces[i]!.run === p.pieces[j]!.run
   const most = (): Grid => p.pieces.slice(i, j + 1).reduce((m, x) => least(m, x.most), p.pieces[i]!.most)
   const grid = tiles <= 1 ? UNTILED : one ? gridOf(s, most(), tiles, last, p, rules) : null
-  return grid && { seconds: seconds(s, grid, last, p.launchSeconds) + crossing, grid }
+  return grid && { seconds: seconds(s, grid, last, p) + crossing, grid }
 }
 
 /** A piece whose tiles cannot be made small enough stands alone, as finely tiled as it can be. */
@@ -94,7 +97,7 @@ const alone = (p: Pieces, i: number, rules: SegmentationRules): Cost => {
   const last = i === p.pieces.length - 1
   return {
     grid,
-    seconds: seconds(p.stretch(i, i), grid, last, p.launchSeconds) + p.pieces[i]!.crossingBytes * rules.secondsPerCrossingByte,
+    seconds: seconds(p.stretch(i, i), grid, last, p) + p.pieces[i]!.crossingBytes * rules.secondsPerCrossingByte,
   }
 }
 

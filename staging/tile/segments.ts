@@ -10,7 +10,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { sameShape } from '../core/box'
-import type { Graph, Op, OpId, ValueId } from '../graph/graph'
+import { type Graph, isResult, type Op, type OpId, trains, type ValueId } from '../graph/graph'
 import { type Grid, type Segment, type SegmentPhase, type Slices, type Step, tilesOf, UNTILED } from '../plan/plan'
 import { inputDef } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -55,8 +55,8 @@ export class ForwardMap {
       for (const id of g.ops) {
         for (const v of graph.ops[id]!.ins) if (this.groupOf.has(v) && this.groupOf.get(v) !== gi) this.held.add(v)
         for (const v of graph.ops[id]!.outs) {
-          const role = graph.values[v]!.role
-          if (role === 'stat' || role === 'loss' || (gi === groups.length - 1 && !isTiled(g.grid))) this.held.add(v)
+          const value = graph.values[v]!
+          if (value.role === 'stat' || isResult(value) || (gi === groups.length - 1 && !isTiled(g.grid))) this.held.add(v)
         }
       }
     })
@@ -96,7 +96,7 @@ export const backwardRuns = (map: ForwardMap): Run[] => {
   const fused = isTiled(groups[last]!.grid)
   const runs: Run[] = []
   let cur: Run = {
-    phase: fused ? 'step' : 'backward',
+    phase: fused ? (trains(graph) ? 'step' : 'forward') : 'backward',
     group: last,
     grid: groups[last]!.grid,
     ops: fused ? [...groups[last]!.ops] : [],
@@ -182,7 +182,7 @@ const withLateUpdates = (graph: Graph, runs: readonly Run[]): readonly Run[] => 
 
 /** Without forward ops that only a later run of theirs is read of: what the backward pass reads is made again there. */
 const withoutUnread = (graph: Graph, runs: readonly Run[]): readonly Run[] => {
-  const needed = new Set(graph.values.filter((v) => v.role === 'loss').map((v) => v.id))
+  const needed = new Set(graph.values.filter(isResult).map((v) => v.id))
   const again = new Set<number>()
   const kept = [...runs].reverse().map((r) => {
     const ops = [...r.ops].reverse().filter((id) => {
@@ -229,7 +229,7 @@ const heldSlices = (graph: Graph, seg: Segment, v: ValueId): Slices | null => {
 /** Lets output 0 take over the bytes of an input that nobody reads again. */
 const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Segment[] => {
   const readLater = new Set<ValueId>()
-  for (const v of graph.values) if (v.role === 'loss') readLater.add(v.id)
+  for (const v of graph.values) if (isResult(v)) readLater.add(v.id)
   const out: Segment[] = []
   for (let s = segments.length - 1; s >= 0; s--) {
     const seg = segments[s]!
@@ -244,6 +244,8 @@ const chooseInPlace = (graph: Graph, segments: readonly Segment[]): readonly Seg
       const free = (i: number): boolean => {
         const v = op.ins[i]!
         const o = op.outs[0]!
+        // An output has a place of its own, from which it leaves.
+        if (graph.values[o]!.role === 'output') return false
         if (readLater.has(v) || !isComputed(graph, v) || op.ins.indexOf(v) !== op.ins.lastIndexOf(v)) return false
         if (!sameShape(graph.values[v]!.shape, graph.values[o]!.shape)) return false
         if (!tiled) return true

@@ -1,4 +1,4 @@
-// How a step must end: parameters and state still there and intact, losses complete and on the device.
+// How a step must end: parameters and state still there and intact, losses complete and on the device, outputs complete and handed out.
 // In: the contents and the device after the last call. Out: the first value that the next step, or the reader of the
 // losses, would miss.
 import type { Contents } from './contents'
@@ -30,8 +30,26 @@ const lossesComplete = (facts: Facts, contents: Contents, device: Device): Fault
   })
 }
 
+/** No page is written once it is handed out, so an output that is complete at the end was so then. */
+const outputsHandedOut = (facts: Facts, contents: Contents, device: Device): Fault => {
+  const { plan, full } = facts
+  return eachFault(plan.cells, (c) => {
+    const value = c.scope === 'output' ? c.values[0] : undefined
+    if (value === undefined) return undefined
+    const end = (reason: string): Fault => broken('output', reason, { value: facts.name(value) })
+    if (!contains(contents.state(c.id).values.get(value)?.exact ?? [], full[value]!))
+      return end('it is not complete when the step ends')
+    const kept = device.kept(c.id)
+    return kept === 0 ? undefined : end(`${kept} of its pages are never handed out`)
+  })
+}
+
 export const checkEnd = (facts: Facts, contents: Contents, device: Device): Fault => {
   const { peakPages } = facts.plan
   if (device.peak() !== peakPages) return broken('peak', `the plan says ${peakPages} pages and holds ${device.peak()}`)
-  return persistentStay(facts, contents, device) ?? lossesComplete(facts, contents, device)
+  return (
+    persistentStay(facts, contents, device) ??
+    lossesComplete(facts, contents, device) ??
+    outputsHandedOut(facts, contents, device)
+  )
 }

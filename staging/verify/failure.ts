@@ -29,6 +29,7 @@ export type Rule =
   | 'budget'
   | 'peak'
   | 'end'
+  | 'output'
 
 export interface Where {
   readonly segment?: number

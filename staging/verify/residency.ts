@@ -14,12 +14,16 @@ import { trackSurvival } from './survival'
 export interface Device {
   /** Everything that happens just before call `point`. */
   readonly advance: (point: number) => Fault
+  /** What leaves when the last call is over. */
+  readonly leave: () => Fault
   /** The bytes that a call touches are there, complete and not in motion. */
   readonly touch: (call: number) => Fault
   readonly wrote: (call: number) => void
   /** The residencies of a cell's pages now; -1 for pages that are away. */
   readonly residenciesUnder: (cell: number) => readonly number[]
   readonly anyLost: (cell: number) => boolean
+  /** Pages of the cell that were not handed out. */
+  readonly kept: (cell: number) => number
   readonly peak: () => number
 }
 
@@ -158,5 +162,6 @@ export const trackDevice = (facts: Facts, contents: Contents): Device => {
     const { storage, offset } = places[cell]!
     return [...new Set(resident[storage]!.subarray(pagesIn(offset), pagesFor(offset + cells[cell]!.bytes)))]
   }
-  return { advance, touch, wrote, residenciesUnder, anyLost: survival.anyLost, peak: () => peak }
+  const leave = (): Fault => eachFault(swapOuts[calls.length]!, survival.swapOut)
+  return { advance, leave, touch, wrote, residenciesUnder, anyLost: survival.anyLost, kept: survival.kept, peak: () => peak }
 }

@@ -37,6 +37,7 @@ const legalScopes = (plan: Plan, value: number): readonly CellScope[] => {
   const v = plan.graph.values[value]!
   if (isPersistent(v)) return ['persistent']
   if (isFed(v)) return ['fed', 'local']
+  if (v.role === 'output') return ['output', 'local']
   // Losses are read after the step, so they may stay beside the parameters.
   return v.role === 'loss' ? ['persistent', 'whole', 'local'] : ['whole', 'local']
 }
@@ -98,7 +99,7 @@ const soundResidency =
     if (!r.runs.every((p) => whole(p.page) && whole(p.count) && p.count > 0)) return bad(`${name()} has an empty run of pages`)
     const pages = r.runs.reduce((n, p) => n + p.count, 0)
     if (pages !== r.to - r.from) return broken('pages', `${name()} has ${pages} physical pages for ${r.to - r.from}`)
-    if (!r.swapOut && r.swapIn?.from !== 'tier') return undefined
+    if ((!r.swapOut || r.swapOut.to === 'sink') && r.swapIn?.from !== 'tier') return undefined
     const bytes = Math.min(bytesOf(r.to), storage.bytes) - bytesOf(r.from)
     if (r.tierOffset === undefined || !whole(r.tierOffset) || r.tierOffset % SECTOR_BYTES !== 0)
       return broken('tier', `${name()} is swapped at offset ${r.tierOffset}; legal are multiples of ${SECTOR_BYTES}`)
@@ -176,19 +177,21 @@ const soundLifetimes = (plan: Plan): Fault => {
 
 // ---------------------------------------------------------------- what a runtime knows by name or feeds
 
-/** A source gives the bytes of one value, so they are all that a storage which is fed from one may have. */
-const soundSource =
+/** A source gives, and a sink takes, the bytes of one value, so they are all that a storage may have which is fed from one or handed out. */
+const soundEnds =
   (plan: Plan) =>
   (r: Residency, i: number): Fault => {
-    if (r.swapIn?.from !== 'source') return undefined
+    const fed = r.swapIn?.from === 'source'
+    if (!fed && r.swapOut?.to !== 'sink') return undefined
     const { cells, bytes, label } = plan.storages[r.storage]!
     const cell = cells.length === 1 ? plan.cells[cells[0]!]! : undefined
-    if (cell?.scope !== 'fed' || cell.values.length !== 1 || plan.places[cell.id]!.offset !== 0)
-      return bad(`residency ${i} is fed '${label}' from the data source, which is not one fed value`)
+    const does = fed ? 'is fed' : 'hands out'
+    if (cell?.scope !== (fed ? 'fed' : 'output') || cell.values.length !== 1 || plan.places[cell.id]!.offset !== 0)
+      return bad(`residency ${i} ${does} '${label}', which is not one ${fed ? 'fed value' : 'output'}`)
     const value = plan.graph.values[cell.values[0]!]!
     return bytes <= valueBytes(value)
       ? undefined
-      : bad(`residency ${i} is fed ${bytes} bytes of '${value.name}', which has ${valueBytes(value)}`)
+      : bad(`residency ${i} ${does} ${bytes} bytes of '${value.name}', which has ${valueBytes(value)}`)
   }
 
 /** What holds something between steps is there from the first call to the last, unmoved, with all that lies beside it. */
@@ -210,7 +213,8 @@ const soundNames = (graph: Graph): Fault => {
     if (v.name === '' || seen.has(v.name)) return named(`another ${v.role} has this name, or it has none`)
     seen.add(v.name)
     if (v.init && !Number.isFinite(v.init.a)) return named(`it starts at ${v.init.a}`)
-    if (!isFed(v) && v.dtype !== float) return named(`a ${v.role} is ${v.dtype}; legal is ${float}`)
+    if (!isFed(v) && v.dtype !== float && !(v.role === 'output' && v.dtype === 'i32'))
+      return named(`a ${v.role} is ${v.dtype}; legal is ${float}`)
     return v.role === 'loss' && elementsOf(v.shape) !== 1 ? named('a loss is one number') : undefined
   })
 }
@@ -237,7 +241,7 @@ export const soundStructure = (facts: Facts): Fault => {
     () => eachFault(plan.calls, soundCall(facts)),
     () => soundLifetimes(plan),
     () => eachFault(plan.residencies, soundResidency(plan)),
-    () => eachFault(plan.residencies, soundSource(plan)),
+    () => eachFault(plan.residencies, soundEnds(plan)),
     () => soundStays(plan),
   ])
 }

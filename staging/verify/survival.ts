@@ -1,6 +1,7 @@
 // Whether the bytes of a cell outlive the times when its pages are away: they do where the pages were swapped out and in
 // again, or fed anew from the data source. What does not survive is lost until it is written again.
-// In: pages acquired and swapped out, cells written. Out: the bytes of a view that are lost.
+// In: pages acquired and swapped out, cells written. Out: the bytes of a view that are lost. What is handed out is gone for good:
+// each page of an output once, its bytes intact, and not touched again.
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../core/bytes'
 import type { Residency, View } from '../plan/plan'
 import { byteRuns, type Bytes, meetsAny, meetsRun, withoutRun, withRun } from './bytes'
@@ -14,6 +15,8 @@ export interface Survival {
   readonly acquire: (residency: number) => Fault
   readonly isLost: (view: View) => boolean
   readonly anyLost: (cell: number) => boolean
+  /** Pages of the cell that were not handed out. */
+  readonly kept: (cell: number) => number
   readonly wrote: (view: View, call: number) => void
 }
 
@@ -50,8 +53,21 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
   }
   const tierOffset = (r: Residency, page: number): number => r.tierOffset! + bytesOf(page - r.from)
 
+  const handed = storages.map((s) => new Uint8Array(pagesFor(s.bytes)))
+  const handOut = (index: number): Fault => {
+    const r = residencies[index]!
+    for (let page = r.from; page < r.to; page++) {
+      const { label, cells: on } = storages[r.storage]!
+      const out = (reason: string): Fault => broken('output', `page ${page} of '${label}' ${reason}`, facts.at(r.swapOut!.start))
+      if (handed[r.storage]![page]) return out('is handed out a second time')
+      if (on.some((c) => meetsRun(lost[c]!, ...within(c, page)))) return out('is handed out when its bytes are lost')
+      handed[r.storage]![page] = 1
+    }
+    return undefined
+  }
   const swapOut = (index: number): Fault => {
     const r = residencies[index]!
+    if (r.swapOut!.to === 'sink') return handOut(index)
     const on = cellsOn(r)
     for (let page = r.from; page < r.to; page++) {
       const lo = tierOffset(r, page)
@@ -115,6 +131,13 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
 
   const acquire = (index: number): Fault => {
     const r = residencies[index]!
+    for (let page = r.from; page < r.to; page++)
+      if (handed[r.storage]![page])
+        return broken(
+          'output',
+          `page ${page} of '${storages[r.storage]!.label}' is there again after it was handed out`,
+          facts.at(r.acquire),
+        )
     if (r.swapIn?.from === 'source') return fromSource(index)
     const copies = r.swapIn ? swapIn(index) : []
     if (copies === undefined || 'tag' in copies) return copies
@@ -145,5 +168,6 @@ export const trackSurvival = (facts: Facts, contents: Contents): Survival => {
     if (lost[view.cell]!.length === 0) return
     for (const [lo, hi] of byteRuns(view, elementBytes(view), true)) lost[view.cell] = withoutRun(lost[view.cell]!, lo, hi)
   }
-  return { swapOut, acquire, isLost, wrote, anyLost: (c) => lost[c]!.length > 0 }
+  const kept = (cell: number): number => handed[places[cell]!.storage]!.reduce((n, h) => n - h, endPage(cell) - firstPage(cell))
+  return { swapOut, acquire, isLost, wrote, kept, anyLost: (c) => lost[c]!.length > 0 }
 }

@@ -28,6 +28,7 @@
 //   budget      the pages held never exceed the budget
 //   peak        and their maximum is what the plan says
 //   end         the losses are complete and on the device when the step ends
+//   output      each page of an output is handed out once, complete, and not touched again
 //
 // Worked example. Two tiles of a 3x3 convolution's backward over dy with 8 rows, merged by sums:
 //
@@ -80,7 +81,7 @@ const runCalls = (facts: Facts): Fault => {
     const ended = calls[i + 1]?.segment !== calls[i]!.segment ? contents.endSegment(i) : undefined
     if (ended) return ended
   }
-  return checkEnd(facts, contents, device)
+  return device.leave() ?? checkEnd(facts, contents, device)
 }
 
 export const verify = (plan: Plan): Either<VerifyFailed, Verified> => {

@@ -31,6 +31,14 @@ const network = (height: number, width: number, channels: number): Graph => {
   return trained(s, s.conv(s.op('add', {}, [y, x], 'sum'), 'c', 5, 1), 'cross-entropy')
 }
 
+/** The same network without what trains it: its last value leaves. */
+const predicting = (height: number, width: number, channels: number): Graph => {
+  const s = new Sketch([1, 2, height, width])
+  const x = s.relu(s.norm(s.conv(s.image, 'a', channels, 3), 'n'), 'r')
+  s.b.markOutput(s.conv(s.op('add', {}, [s.conv(x, 'b', channels, 3, undefined, false), x], 'sum'), 'c', 24, 1), 'output')
+  return s.b.build()
+}
+
 /** In the smallest budget. */
 const squeezed = (plan: (budgetBytes: number) => ReturnType<typeof compile>): Plan => {
   const first = plan(bytesOf(1))
@@ -53,6 +61,7 @@ const plansOf = (): Readonly<Record<string, Plan>> => ({
   'whole values that are swapped': squeezed((budgetBytes) =>
     compile(large, { strategy: 'swap:greedy', machine, algorithms: 'fixed', budgetBytes }),
   ),
+  'a prediction that leaves by bands': tiled(predicting(320, 130, 24), [2, 5], grid(1, 5, 1)),
   'squares in one page': tiled(network(40, 30, 6), [2, 7], grid(1, 3, 2)),
 })
 

@@ -69,7 +69,7 @@ struct TapeBuilder : Sections {
     return uint32_t(bindings.size() - 1);
   }
 
-  uint32_t transfer(uint32_t residency, uint32_t buffer, uint64_t bytes, Origin from, uint32_t binding, uint64_t far_offset) {
+  uint32_t transfer(uint32_t residency, uint32_t buffer, uint64_t bytes, Far far, uint32_t binding, uint64_t far_offset) {
     transfers.push_back({residency, buffer, 0, bytes, from, binding, far_offset, 0});
     return uint32_t(transfers.size() - 1);
   }
@@ -141,7 +141,7 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   const uint32_t b_x = t.binding(BindingRole::input, fed_x, "image"), b_labels = t.binding(BindingRole::target, fed_labels, "labels");
   t.binding(BindingRole::loss, loss, "loss");
 
-  const uint32_t t_labels = t.transfer(r_labels, labels, 4 * B, Origin::source, b_labels, 0), t_x = t.transfer(r_x, x, image, Origin::source, b_x, 0);
+  const uint32_t t_labels = t.transfer(r_labels, labels, 4 * B, Far::source, b_labels, 0), t_x = t.transfer(r_x, x, image, Far::source, b_x, 0);
   t.events = 2;
   t.emit(Tag::mark, 0, 0);
   t.emit(Tag::acquire, r_labels);
@@ -155,7 +155,7 @@ inline TapeBuilder classifier(bool swapped, DType real = DType::f64, ClassifierS
   if (swapped) {
     t.events = 4;
     t.tier_bytes = image;
-    const uint32_t out = t.transfer(r_y, y, image, Origin::tier, NONE, 0), in = t.transfer(r_back, back, image, Origin::tier, NONE, 0);
+    const uint32_t out = t.transfer(r_y, y, image, Far::tier, NONE, 0), in = t.transfer(r_back, back, image, Far::tier, NONE, 0);
     t.emit(Tag::swap_out, out, 2);
     t.emit(Tag::wait, 2, 0);
     t.emit(Tag::release, r_y);

@@ -19,7 +19,7 @@ const THREADS = 1
 const native = loadNative()
 
 /** The device's workspaces; times are made up, for it is not speed that is tested. */
-const machine = (name: string): Machine => {
+export const machine = (name: string): Machine => {
   const m = machineNamed(name, { algorithms: 'fixed', threads: THREADS })
   if (isLeft(m)) throw new Error(JSON.stringify(m.left))
   return { ...m.right, seconds: () => 1e-5 }

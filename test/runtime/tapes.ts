@@ -75,7 +75,7 @@ export const classifierTape = (): Uint8Array => {
       buffer: residency,
       offset: 0,
       bytes,
-      from: binding === null ? 'tier' : 'source',
+      far: binding === null ? 'tier' : 'source',
       binding,
       farOffset: 0,
     })

@@ -55,7 +55,7 @@ const piecesFrom = (ds: typeof drafts extends fc.Arbitrary<infer T> ? T : never)
       workBytes: sum((d) => d.work),
     }
   }
-  return { pieces, stretch, launchSeconds: 0.01 }
+  return { pieces, stretch, forwards: 2, launchSeconds: 0.01 }
 }
 
 /** Every way to cut n pieces. */

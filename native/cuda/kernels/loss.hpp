@@ -16,10 +16,11 @@ struct Labels {
   explicit Labels(const View& v)
       : data(static_cast<const int32_t*>(v.data)), height(uint32_t(v.dims[2])), width(uint32_t(v.dims[3])),
         stride_b(v.strides[0]), stride_h(v.strides[2]), stride_w(v.strides[3]) {}
-  SPILLWAY_BOTH int32_t at(uint32_t pixel) const {
+  SPILLWAY_BOTH int64_t place(uint32_t pixel) const {
     const uint32_t w = pixel % width, row = pixel / width;
-    return data[row / height * stride_b + row % height * stride_h + w * stride_w];
+    return row / height * stride_b + row % height * stride_h + w * stride_w;
   }
+  SPILLWAY_BOTH int32_t at(uint32_t pixel) const { return data[place(pixel)]; }
 };
 
 /// Softmax of one pixel's channels: exp(x - top) / total.

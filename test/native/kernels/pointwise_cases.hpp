@@ -72,6 +72,16 @@ inline Family class_loss_family(Random& r) {
 
 inline const Listed class_loss_listed{"class loss", class_loss_family, 15};
 
+/// Of several channels the largest, of one whether it is above zero.
+inline Family argmax_family(Random& r) {
+  Family f;
+  Dims in = image(r);
+  if (r.between(0, 3) == 0) in[1] = 1;
+  f.calls = {{OpKind::argmax, {}, {tensor(r.normal(in, 2))}, {labelled(Array(Dims{in[0], 1, in[2], in[3]}))}, 1}};
+  return f;
+}
+inline const Listed argmax_listed{"argmax", argmax_family, 15};
+
 /// Parameters' gradients of every rank.
 inline Family paramsum_family(Random& r) {
   Family f;

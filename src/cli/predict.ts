@@ -1,0 +1,116 @@
+// `spillway predict MODEL`: stage the forward pass for the images' size and run it. Out: the plan's summary, progress, what was written.
+// Invariant: what can be known before planning is: weights, data and their size, and that outputs have a place.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { Form, Model } from '../../dsl'
+import type { DeviceName } from '../../staging/devices'
+import { type SpillwayError, usage } from '../errors/errors'
+import { filePlace } from '../files/places'
+import { imageSize } from '../files/samples'
+import { writeWholeText } from '../files/whole'
+import { machineNamed } from '../machine/machine'
+import { outPlace, predictTask, type Predicted } from '../predict/predictor'
+import type { PredictOptions } from '../predict/options'
+import { showSeconds, showShape, showSize } from '../report/format'
+import { reportHtml } from '../report/html'
+import { summary } from '../report/summary'
+import { preparePrediction } from '../stage/prepare'
+import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
+import { filesOf } from '../train/beforehand'
+import { interrupts } from './interrupts'
+import { modelNamed } from './model'
+import { type InputOptions, overrideOf } from './options'
+import type { Done, Output } from './output'
+
+export interface PredictCommandOptions
+  extends InputOptions,
+    Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
+    Partial<Pick<PredictOptions, 'weights' | 'data' | 'out' | 'threads'>> {
+  readonly as?: Form
+  readonly device?: DeviceName
+  readonly report?: string
+}
+
+const given = (
+  o: PredictCommandOptions,
+): Either<SpillwayError, Pick<PredictOptions, 'weights' | 'data' | 'out'> & { out: string }> => {
+  const { weights, data, out } = o
+  const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
+  return weights === undefined || data === undefined || out === undefined
+    ? E.left(usage(`predict needs ${missing.join(', ')}: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`))
+    : E.right({ weights, data, out })
+}
+
+/** The size that is asked for, else that of the first image. */
+const inputFor = (o: PredictCommandOptions, data: string): Either<SpillwayError, InputOptions> =>
+  o.image
+    ? E.right(o)
+    : pipe(
+        imageSize(data),
+        E.map((image) => ({ ...o, image })),
+      )
+
+const resultText = (r: Predicted, out: string): string =>
+  [
+    `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each, in ${out}`,
+    `  time       ${showSeconds(r.secondsPerStep)} a batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
+    `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
+    `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
+  ].join('\n')
+
+const stagedFor = (
+  model: string,
+  o: PredictCommandOptions,
+  options: Pick<PredictOptions, 'weights' | 'data' | 'out'>,
+): Either<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
+  pipe(
+    outPlace(options.out),
+    E.flatMap(() => filePlace('report', o.report)),
+    E.flatMap(() => inputFor(o, options.data)),
+    E.flatMap((input) => modelNamed(model, { batch: 1, ...overrideOf(input), mode: 'predict' })),
+    E.bindTo('named'),
+    E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
+    E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
+    E.tap(({ graph }) => filesOf(options)(graph)),
+    E.flatMap((prepared) =>
+      pipe(
+        stagePrepared(prepared, o),
+        E.map((staged) => ({ model: prepared.model as Model, staged })),
+      ),
+    ),
+  )
+
+export const predictModel = (model: string, o: PredictCommandOptions, out: Output): Promise<Done> =>
+  pipe(
+    TE.fromEither(given(o)),
+    TE.bindTo('options'),
+    TE.bind('found', ({ options }) => TE.fromEither(stagedFor(model, o, options))),
+    TE.tap(({ found: { staged } }) => {
+      out.say(summary(staged.plan, staged.timeline, staged.staging))
+      const { plan, timeline, staging } = staged
+      return TE.fromEither(
+        o.report === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.report, reportHtml(plan, timeline, staging))),
+      )
+    }),
+    TE.flatMap(({ options, found }) => {
+      const interrupt = interrupts(() => out.say('\ninterrupted: ending this batch; once more ends the process at once'))
+      return pipe(
+        predictTask(found.model, found.staged, {
+          ...options,
+          ...(o.threads === undefined ? {} : { threads: o.threads }),
+          ...(o.spill === undefined ? {} : { spill: o.spill }),
+          signal: interrupt.signal,
+          onProgress: (done, images) => out.say(`${done} of ${images}`),
+          onNote: (text) => process.stderr.write(`note: ${text}\n`),
+        }),
+        TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
+        TE.map((r) => {
+          interrupt.forget()
+          const { outputs: _, ...rest } = r
+          return out.answer(rest, resultText(r, options.out))
+        }),
+      )
+    }),
+  )()

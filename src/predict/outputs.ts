@@ -1,0 +1,159 @@
+// Where predictions are written. In: images of an output as the device stores them (rows of pixels, channels innermost), band by band. Out:
+// files in NumPy's or safetensors' order (channels outermost), or arrays. Invariant: a file has its name once it is whole.
+// Worked example: of [2,3] channels by pixels a band of two pixels is c0 c1 c0 c1; it goes to rows of plane 0 and of plane 1.
+import { mkdirSync } from 'node:fs'
+import { basename, extname, join } from 'node:path'
+import { npyHead } from '../files/npy'
+import { headerOf } from '../files/safetensors'
+import { type Filling, fillWhole } from '../files/whole'
+
+/** Of each image. */
+export interface OutputShape {
+  readonly type: keyof typeof STORED
+  readonly shape: readonly [c: number, h: number, w: number]
+  /** Class numbers have no channels. */
+  readonly classes: boolean
+}
+
+/** One image's prediction, in the order C, H, W. */
+export interface Prediction {
+  readonly name: string
+  /** [C,H,W]; of classes [H,W]. */
+  readonly shape: readonly number[]
+  readonly values: Float32Array | Float64Array | Int32Array
+}
+
+/** Takes planes of rows: those of a channel from some row on. */
+type Put = (channel: number, row: number, plane: Uint8Array) => void
+
+export interface Outputs {
+  /** The image of this number begins; the one before it is complete. */
+  readonly image: (index: number) => Put
+  /** The last image is complete. */
+  readonly end: () => void
+  /** What is not complete goes. */
+  readonly drop: () => void
+  readonly written: () => readonly string[]
+  readonly kept: () => readonly Prediction[]
+}
+
+/** How each type of element is called in files, and what holds it. */
+const STORED = {
+  f32: { npy: 'f4', tensor: 'F32', array: Float32Array },
+  f64: { npy: 'f8', tensor: 'F64', array: Float64Array },
+  i32: { npy: 'i4', tensor: 'I32', array: Int32Array },
+} as const
+const elementBytes = ({ type }: OutputShape): number => STORED[type].array.BYTES_PER_ELEMENT
+export const imageBytes = (o: OutputShape): number => o.shape.reduce((n, d) => n * d, elementBytes(o))
+
+const NOTHING = { written: () => [], kept: () => [] } as const
+
+const shapeOf = ({ shape, classes }: OutputShape): readonly number[] => (classes ? shape.slice(1) : shape)
+const putAt = (into: Pick<Filling, 'put'>, from: number, o: OutputShape): Put => {
+  const [, h, w] = o.shape
+  return (channel, row, plane) => into.put(from + (channel * h + row) * w * elementBytes(o), plane)
+}
+
+/** One array of all images. */
+const inOneFile = (path: string, o: OutputShape, images: number): Outputs => {
+  const shape = [images, ...shapeOf(o)]
+  const head =
+    extname(path) === '.npy'
+      ? npyHead(STORED[o.type].npy, shape)
+      : headerOf([{ name: 'output', type: STORED[o.type].tensor, shape }])
+  const file = fillWhole(path)
+  file.put(0, head)
+  return {
+    ...NOTHING,
+    image: (i) => putAt(file, head.length + i * imageBytes(o), o),
+    end: file.done,
+    drop: file.drop,
+    written: () => [path],
+  }
+}
+
+/** A file for each image. */
+const inFolder = (folder: string, o: OutputShape, nameOf: (i: number) => string): Outputs => {
+  const written: string[] = []
+  let open: { readonly file: Filling; readonly path: string } | undefined
+  const close = (): void => {
+    if (!open) return
+    open.file.done()
+    written.push(open.path)
+    open = undefined
+  }
+  mkdirSync(folder, { recursive: true })
+  return {
+    ...NOTHING,
+    image: (i) => {
+      close()
+      const path = join(folder, `${nameOf(i)}.npy`)
+      const file = fillWhole(path)
+      open = { file, path }
+      const head = npyHead(STORED[o.type].npy, shapeOf(o))
+      file.put(0, head)
+      return putAt(file, head.length, o)
+    },
+    end: close,
+    drop: () => {
+      open?.file.drop()
+      open = undefined
+    },
+    written: () => written,
+  }
+}
+
+/** In the answer. */
+const inMemory = (o: OutputShape, nameOf: (i: number) => string): Outputs => {
+  const kept: Prediction[] = []
+  return {
+    ...NOTHING,
+    image: (i) => {
+      const values = new STORED[o.type].array(o.shape.reduce((n, d) => n * d, 1))
+      const bytes = new Uint8Array(values.buffer)
+      kept.push({ name: nameOf(i), shape: shapeOf(o), values })
+      return putAt({ put: (at, plane) => bytes.set(plane, at) }, 0, o)
+    },
+    end: () => {},
+    drop: () => {},
+    kept: () => kept,
+  }
+}
+
+const ONE_FILE = ['.npy', '.safetensors']
+export const isOneFile = (out: string): boolean => ONE_FILE.includes(extname(out))
+
+export const outputsTo = (out: string | undefined, o: OutputShape, images: number, nameOf: (i: number) => string): Outputs =>
+  out === undefined ? inMemory(o, nameOf) : isOneFile(out) ? inOneFile(out, o, images) : inFolder(out, o, nameOf)
+
+/** Names of images: their files', with numbers where a file has several. */
+export const namesOf = (files: readonly { readonly path: string; readonly samples: number }[]): readonly string[] =>
+  files.flatMap(({ path, samples }) => {
+    const stem = basename(path, extname(path)).replace(/\.input$/, '')
+    const digits = String(samples - 1).length
+    return samples === 1 ? [stem] : Array.from({ length: samples }, (_, i) => `${stem}-${String(i).padStart(digits, '0')}`)
+  })
+
+const BAND_BYTES = 16 * 2 ** 20
+
+/** Moves an image, a band of rows at a time, to where its planes go. */
+export const writeImage = (o: OutputShape, read: (offset: number, bytes: number) => Uint8Array, put: Put): void => {
+  const [c, h, w] = o.shape
+  const Numbers = STORED[o.type].array
+  const rowBytes = c * w * elementBytes(o)
+  const rows = Math.max(1, Math.floor(BAND_BYTES / rowBytes))
+  for (let row = 0; row < h; row += rows) {
+    const n = Math.min(rows, h - row)
+    const bytes = read(row * rowBytes, n * rowBytes)
+    if (c === 1) {
+      put(0, row, bytes)
+      continue
+    }
+    const band = new Numbers(bytes.buffer as ArrayBuffer, bytes.byteOffset, c * w * n)
+    for (let channel = 0; channel < c; channel++) {
+      const plane = new Numbers(n * w)
+      for (let p = 0, at = channel; p < plane.length; p++, at += c) plane[p] = band[at]!
+      put(channel, row, new Uint8Array(plane.buffer))
+    }
+  }
+}

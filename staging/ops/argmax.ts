@@ -1,0 +1,16 @@
+// Which channel of each pixel is largest: the class that a prediction names. Of one channel, whether it is above zero. Nothing is trained
+// through it. Worked example: [0.1, 2, 2] gives 1, the first of equals; a pixel of which no channel is a number gives 0.
+import { defineOp, data, pixels } from './op'
+import { checked, expectRank, firstIn, legal, perElement } from './rules'
+
+export const argmax = defineOp({
+  kind: 'argmax',
+  wire: 128,
+  fields: {},
+  anchor: 'out',
+  what: 'y `[B,1,H,W]` i32: the first channel of a pixel that no other exceeds; of one channel, 1 where it is above zero, else 0',
+  ins: [pixels('x')],
+  outs: [{ ...data('y'), dtype: 'i32' }],
+  shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal([x![0]!, 1, x![2]!, x![3]!])),
+  flops: perElement(1, firstIn),
+})

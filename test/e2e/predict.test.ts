@@ -1,0 +1,310 @@
+// timeout 400
+// Predictions: in every budget the bits of the whole image, on every device the reference's numbers; files as asked for, and words where
+// something does not fit.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  batchNorm,
+  conv2d,
+  convTranspose2d,
+  dropout,
+  type Form,
+  globalAvgPool,
+  identity,
+  linear,
+  maxPool,
+  mib,
+  type Model,
+  model,
+  modelAt,
+  predict,
+  type Predicted,
+  type PredictOptions,
+  relu,
+  residual,
+  type Shape,
+  seq,
+  stage,
+  type StageOptions,
+  SpillwayException,
+  train,
+  tryStage,
+} from '../../src'
+import { addonFile } from '../../src/device/native'
+import { exitCode } from '../../src/errors/errors'
+import { npyHead, openNpy } from '../../src/files/npy'
+import { openTensors, readTensor } from '../../src/files/safetensors'
+import { zooEntry } from '../../src/zoo'
+import { PAGE_BYTES } from '../../staging/core/bytes'
+import { uniform } from '../fixtures/formula'
+import { DEVICE } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-predict-'))
+test.after(() => rmSync(root, { recursive: true }))
+process.env['XDG_CACHE_HOME'] = join(root, 'cache')
+process.env['SPILLWAY_CUDA'] = join(dirname(addonFile()!), 'spillway_imitation.so')
+const at = (...names: readonly string[]): string => join(root, ...names)
+
+const segmenter = seq(
+  conv2d('c1', 12, 3, { bias: false }),
+  batchNorm('b1'),
+  relu(),
+  maxPool('p1', 2),
+  dropout(0.3),
+  residual(seq(conv2d('c2', 12, 3), batchNorm('b2'), relu(), conv2d('c3', 12, 3)), identity),
+  convTranspose2d('up', 12, 2, { stride: 2 }),
+  relu(),
+  conv2d('head', 5, 1),
+)
+const classifier = seq(conv2d('c', 8, 3, { stride: 2 }), batchNorm('b'), relu(), globalAvgPool('pool'), linear('fc', 7))
+
+const images = (name: string, shape: readonly number[]): string => {
+  const path = at(`${name}.npy`)
+  writeFileSync(path, Buffer.concat([npyHead('f4', shape), Buffer.from(uniform(name, shape, 1).buffer)]))
+  return path
+}
+
+/** Weights of a few steps of training: the norms' statistics have moved. */
+const weightsOf = async (name: string, net: Model): Promise<string> => {
+  const path = at(`${name}.safetensors`)
+  await train(net, stage(net, { machine: DEVICE, algorithms: 'fixed' }), { steps: 2, save: path })
+  return path
+}
+
+const sized = (net: Parameters<typeof modelAt>[1], shape: Shape): Model => {
+  const made = modelAt(shape, net, 'predict')
+  if (isLeft(made)) throw new Error(JSON.stringify(made.left))
+  return made.right
+}
+
+const predictedAs = (
+  m: Model,
+  as: Form,
+  o: Omit<PredictOptions, 'weights'> & { weights: string },
+  staging: StageOptions = {},
+): Promise<Predicted> => predict(m, stage(m, { mode: 'predict', as, machine: DEVICE, algorithms: 'fixed', ...staging }), o)
+
+/** What is refused, and with which exit code. */
+const refusal = async (run: () => Promise<unknown>): Promise<readonly [words: string, code: number]> => {
+  try {
+    await run()
+  } catch (e) {
+    assert.ok(e instanceof SpillwayException, String(e))
+    return [e.message, exitCode(e.error)]
+  }
+  throw new Error('nothing was refused')
+}
+
+const trainable = model([2, 3, 32, 32], segmenter)
+let weights = ''
+let large = ''
+test.before(async () => {
+  weights = await weightsOf('segmenter', trainable)
+  large = images('large', [2, 3, 510, 392])
+})
+
+const LARGE: Shape = [1, 3, 510, 392]
+
+const bytes = (a: ArrayBufferView): Buffer => Buffer.from(a.buffer, a.byteOffset, a.byteLength)
+/** Without the words of a difference, of which there would be thousands. */
+const sameBits = (a: ArrayBufferView, b: ArrayBufferView): void => assert.ok(bytes(a).equals(bytes(b)), 'the bits differ')
+
+for (const as of ['values', 'probabilities', 'classes'] as const)
+  test(`${as} have the same bits in every budget, and the plan's peak`, async () => {
+    const net = sized(segmenter, LARGE)
+    const refused = tryStage(net, { mode: 'predict', as, machine: DEVICE, algorithms: 'fixed', budget: PAGE_BYTES })
+    assert.ok(isLeft(refused) && refused.left.tag === 'BudgetInfeasible')
+    const least = refused.left.smallestBytes
+    const whole = await predictedAs(net, as, { weights, data: large })
+    assert.is(whole.outputs.length, 2)
+    const grids = new Set<string>()
+    for (const budget of [least, Math.ceil((least + whole.peakBytes) / 2)]) {
+      const staging = { mode: 'predict', as, machine: DEVICE, algorithms: 'fixed', budget } as const
+      const plan = stage(net, staging)
+      grids.add(plan.plan.segments.map((s) => `${s.grid.H}x${s.grid.W}`).join())
+      const tiled = await predict(net, plan, { weights, data: large })
+      assert.is(tiled.arenaPeakBytes, tiled.peakBytes)
+      assert.ok(tiled.peakBytes <= budget && tiled.peakBytes < whole.peakBytes)
+      tiled.outputs.forEach((o, i) => sameBits(o.values, whole.outputs[i]!.values))
+    }
+    assert.ok(grids.size > 1, 'budgets have grids of their own')
+  })
+
+const farthest = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
+  let [most, largest] = [0, 0]
+  for (let i = 0; i < a.length; i++) {
+    most = Math.max(most, Math.abs(a[i]! - b[i]!))
+    largest = Math.max(largest, Math.abs(b[i]!))
+  }
+  return most / largest
+}
+
+test('an imitated GPU hands out the same numbers, in tiles too', async () => {
+  const net = sized(segmenter, LARGE)
+  const whole = await predictedAs(net, 'values', { weights, data: large }, { machine: 'ref' })
+  for (const budget of [mib(512), mib(30)]) {
+    const r = await predictedAs(net, 'values', { weights, data: large }, { machine: 'cuda', budget })
+    assert.is(r.arenaPeakBytes, r.peakBytes)
+    r.outputs.forEach((o, i) => assert.ok(farthest(o.values, whole.outputs[i]!.values) < 1e-5))
+  }
+})
+
+for (const [name, size] of [
+  ['vgg16-features', 64],
+  ['resnet18', 64],
+  ['mobilenetv2', 64],
+  ['efficientnet-b0', 64],
+  ['convnext-tiny', 64],
+  ['unet', 64],
+  ['deeplabv3plus-resnet50', 65],
+] as const)
+  test(`${name} in tiles predicts what the reference does`, async () => {
+    const build = (batch: number, mode: 'train' | 'predict'): Model => {
+      const built = zooEntry(name)!.build([batch, 3, size, size], mode)
+      if (isLeft(built)) throw new Error(JSON.stringify(built.left))
+      return built.right as Model
+    }
+    const own = await weightsOf(name, build(2, 'train'))
+    const data = images(`${name}-image`, [1, 3, size, size])
+    const net = build(1, 'predict')
+    const truth = (await predictedAs(net, 'values', { weights: own, data }, { machine: 'ref' })).outputs[0]!
+    const [first, tiled] = [
+      await predictedAs(net, 'values', { weights: own, data }),
+      await predictedAs(net, 'values', { weights: own, data }, { strategy: 'tiled' }),
+    ]
+    assert.ok(farthest(first.outputs[0]!.values, truth.values) < 2e-5)
+    // What is summed over the image is rounded in another order.
+    if (name.startsWith('deeplab')) assert.ok(farthest(tiled.outputs[0]!.values, first.outputs[0]!.values) < 1e-6)
+    else sameBits(tiled.outputs[0]!.values, first.outputs[0]!.values)
+  })
+
+test('batches and their rest, files of every kind', async () => {
+  const data = images('five', [5, 3, 24, 20])
+  const one = await predictedAs(sized(segmenter, [1, 3, 24, 20]), 'values', { weights, data })
+  const net = sized(segmenter, [2, 3, 24, 20])
+  const told: (readonly [number, number])[] = []
+  const two = await predictedAs(net, 'values', { weights, data, onProgress: (done, all) => told.push([done, all]) })
+  assert.equal(told, [
+    [2, 5],
+    [4, 5],
+    [5, 5],
+  ])
+  assert.equal(
+    two.outputs.map((o) => [o.name, o.shape]),
+    [0, 1, 2, 3, 4].map((i) => [`five-${i}`, [5, 24, 20]]),
+  )
+  two.outputs.forEach((o, i) => sameBits(o.values, one.outputs[i]!.values))
+  const all = new Float32Array(two.outputs.flatMap((o) => [...o.values]))
+
+  const inOne = await predictedAs(net, 'values', { weights, data, out: at('deep', 'five.npy') })
+  assert.equal(inOne.files, [at('deep', 'five.npy')])
+  const header = openNpy(inOne.files[0]!)
+  assert.ok(!isLeft(header))
+  assert.equal(header.right.shape, [5, 5, 24, 20])
+  sameBits(readFileSync(inOne.files[0]!).subarray(header.right.offset), all)
+
+  await predictedAs(net, 'values', { weights, data, out: at('five.safetensors') })
+  const tensors = openTensors('data', at('five.safetensors'))
+  assert.ok(!isLeft(tensors))
+  const stored = tensors.right.tensors.get('output')!
+  const read = readTensor(tensors.right, stored)
+  assert.ok(!isLeft(read))
+  assert.equal([stored.shape, stored.type], [[5, 5, 24, 20], 'F32'])
+  sameBits(read.right, all)
+
+  const masks = await predictedAs(net, 'classes', { weights, data, out: at('masks') })
+  assert.equal(
+    readdirSync(at('masks')),
+    [0, 1, 2, 3, 4].map((i) => `five-${i}.npy`),
+  )
+  assert.equal(
+    masks.files,
+    readdirSync(at('masks')).map((n) => at('masks', n)),
+  )
+  const mask = openNpy(at('masks', 'five-3.npy'))
+  assert.ok(!isLeft(mask))
+  assert.equal([mask.right.shape, mask.right.type], [[24, 20], 'i4'])
+  const classes = new Int32Array(new Uint8Array(readFileSync(at('masks', 'five-3.npy')).subarray(mask.right.offset)).buffer)
+  const values = two.outputs[3]!.values
+  const largest = (p: number): number =>
+    [0, 1, 2, 3, 4].reduce((best, c) => (values[c * 480 + p]! > values[best * 480 + p]! ? c : best), 0)
+  assert.equal(
+    [...classes],
+    Array.from({ length: 480 }, (_, p) => largest(p)),
+  )
+})
+
+test('probabilities add up to one; of one channel they are a sigmoid', async () => {
+  const own = await weightsOf('classifier', model([2, 3, 16, 16], classifier))
+  const data = images('small', [3, 3, 16, 16])
+  const r = await predictedAs(sized(classifier, [3, 3, 16, 16]), 'probabilities', { weights: own, data })
+  for (const o of r.outputs) assert.ok(Math.abs([...o.values].reduce((a, b) => a + b, 0) - 1) < 1e-6)
+  const one = model([2, 3, 16, 16], seq(conv2d('only', 1, 3)))
+  const its = await weightsOf('one', one)
+  const [raw, squashed, whether] = [
+    await predictedAs(sized(one.net, [3, 3, 16, 16]), 'values', { weights: its, data }),
+    await predictedAs(sized(one.net, [3, 3, 16, 16]), 'probabilities', { weights: its, data }),
+    await predictedAs(sized(one.net, [3, 3, 16, 16]), 'classes', { weights: its, data }),
+  ]
+  raw.outputs.forEach((o, i) =>
+    o.values.forEach((x, k) => {
+      assert.ok(Math.abs(squashed.outputs[i]!.values[k]! - 1 / (1 + Math.exp(-x))) < 1e-6)
+      assert.is(whether.outputs[i]!.values[k], x > 0 ? 1 : 0)
+    }),
+  )
+})
+
+test('what does not fit is said, and nothing half written stays', async () => {
+  const data = images('odd', [2, 3, 24, 20])
+  const net = sized(segmenter, [1, 3, 24, 20])
+  const plan = stage(net, { mode: 'predict', machine: DEVICE })
+  const training = stage(trainable, { machine: DEVICE })
+  assert.equal(await refusal(() => predict(trainable, training, { weights, data })), [
+    "the plan is one of training: stage with mode: 'predict'",
+    2,
+  ])
+  const [words, code] = await refusal(() => train(net, plan, { steps: 1 }))
+  assert.ok(/predicts|another/.test(words) && code === 2, words)
+  assert.match(
+    (await refusal(() => predict(sized(segmenter, [1, 3, 32, 20]), plan, { weights, data })))[0],
+    /another one, or another version/,
+  )
+  assert.match((await refusal(() => predict(net, plan, { weights: at('none'), data })))[0], /no such file/)
+  assert.match(
+    (await refusal(() => predict(net, plan, { weights: at('classifier.safetensors'), data })))[0],
+    /does not fit the model/,
+  )
+  assert.match(
+    (await refusal(() => predict(net, plan, { weights, data: images('grey', [2, 1, 24, 20]) })))[0],
+    /\[2,1,24,20\], the model's input is \[N,3,24,20\]/,
+  )
+  assert.match((await refusal(() => predict(net, plan, { weights, data, out: at('odd.npy', 'x.npy') })))[0], /odd\.npy/)
+  assert.match(
+    (await refusal(async () => stage(net, { mode: 'predict', strategy: 'swap:greedy', machine: DEVICE })))[0],
+    /in-core, tiled, auto/,
+  )
+  assert.match((await refusal(async () => stage(net, { as: 'classes', machine: DEVICE })))[0], /mode: 'predict'/)
+  const controller = new AbortController()
+  const reason = new Error('enough')
+  const stopped = predict(net, plan, {
+    weights,
+    data,
+    out: at('stopped.npy'),
+    signal: controller.signal,
+    onProgress: () => controller.abort(reason),
+  })
+  await stopped.then(
+    () => assert.unreachable('it was ended'),
+    (e) => assert.is(e, reason),
+  )
+  assert.equal(
+    readdirSync(root).filter((n) => n.includes('stopped')),
+    [],
+  )
+})
+
+test.run()
