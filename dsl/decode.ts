@@ -4,8 +4,10 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
+import { optionRefused, type Options, unknownKey } from '../staging/core/options'
 import type { GraphError } from '../staging/core/errors'
 import { layerKinds, ruleOf } from './layers/registry'
+import type { FieldFault } from './layers/rule'
 import type { Net } from './net'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -88,26 +90,36 @@ const composition = (
   depth: number,
 ): Either<GraphError, Net> =>
   pipe(
-    parts,
-    E.traverseArray(([name, list]): Either<GraphError, readonly [string, unknown]> => {
-      const made: Either<GraphError, unknown> = (list ? listOf : node)(u[name], `${at}.${name}`, depth + 1)
-      return E.map((part) => [name, part] as const)(made)
-    }),
+    onlyFields(u, { of: kind, keys: ['kind', ...own, ...parts.map(([name]) => name)] }, at),
+    E.map(() => parts),
+    E.flatMap(
+      E.traverseArray(([name, list]): Either<GraphError, readonly [string, unknown]> => {
+        const made: Either<GraphError, unknown> = (list ? listOf : node)(u[name], `${at}.${name}`, depth + 1)
+        return E.map((part) => [name, part] as const)(made)
+      }),
+    ),
     E.tap(() => E.traverseArray((name: OwnField) => ownFields[name](kind, u[name], at))(own)),
     E.map((made) => ({ kind, ...Object.fromEntries([...own.map((f) => [f, u[f]] as const), ...made]) }) as unknown as Net),
   )
 
-/** The first field that a codec refuses, with its path. */
-export const misfit = ([e]: t.Errors, what: string, at: string): GraphError => {
-  const fields = e!.context.map((c) => c.key).filter((k) => k !== '' && !/^\d+$/.test(k))
-  return invalid([at, ...fields].join('.'), `${show(e!.value)} is not legal in ${what}`)
+/** A field that a codec refuses, with its path. */
+export const misfit = ({ fields, value }: FieldFault, what: string, at: string): GraphError =>
+  invalid([at, ...fields].join('.'), `${show(value)} is not legal in ${what}`)
+
+/** No field that there is not: what a misspelt one says would have no effect. */
+export const onlyFields = (u: object, options: Options, at: string): Either<GraphError, void> => {
+  const key = unknownKey(u, options)
+  return key === null ? E.right(undefined) : E.left(invalid(at, optionRefused(key, options)))
 }
 
 const layer = (u: Net, at: string): Either<GraphError, Net> => {
   const rule = ruleOf(u.kind)
   const legal = [...layerKinds, ...Object.keys(compositions)].join(', ')
   return rule
-    ? E.mapLeft((errors: t.Errors) => misfit(errors, `a ${u.kind}`, at))(rule.codec.decode(u))
+    ? pipe(
+        onlyFields(u, rule.codec.options, at),
+        E.flatMap(() => E.mapLeft((fault: FieldFault) => misfit(fault, `a ${u.kind}`, at))(rule.codec.decode(u))),
+      )
     : E.left(invalid(at, `there is no layer of kind '${u.kind}'; legal are ${legal}`))
 }
 
@@ -119,5 +131,5 @@ const node = (u: unknown, at: string, depth: number): Either<GraphError, Net> =>
   return composed ? composition(u as unknown as Fields, u.kind, composed, at, depth) : layer(u as Net, at)
 }
 
-/** The net, rebuilt from the fields that its nodes have: what else an object brings along has no effect. */
+/** The net, rebuilt from the fields that its nodes have; a node that brings along others is refused. */
 export const decodeNet = (u: unknown): Either<GraphError, Net> => node(u, 'net', 0)

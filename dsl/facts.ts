@@ -11,13 +11,16 @@ import type {
   NoBranches,
   NoFactor,
   NotATuple,
+  MostInARow,
+  NamesUnknown,
   NotLiteral,
   ShapeText,
   SumsDiffer,
+  TooManyInARow,
 } from './messages'
 import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, LayerSums, Net, Shape } from './net'
 import type { AddLimbs, LimbText, MulLimbs } from './numbers/limbs'
-import type { Add, FromLow, Low, Mul, Trim } from './numbers/naturals'
+import type { Add, Compare, FromLow, Low, Mul, Trim } from './numbers/naturals'
 
 /** What is known of a net at an input shape. */
 export interface Facts<Out extends Shape, Ft extends Dim, Sum extends AnyTally, Names extends string> {
@@ -52,7 +55,7 @@ export interface Misfit<At extends string, Kind extends string, Reason extends s
   kind: Kind
   reason: Reason
 }
-export interface Duplicate<Name extends string> {
+export interface Duplicate<Name> {
   duplicate: Name
 }
 
@@ -63,12 +66,16 @@ export type Analyse<N extends Net, S extends Shape> = N['kind'] extends keyof La
     : Misfit<N['kind'], N['kind'], NotATuple>
 
 interface Compositions<N, S extends Shape> {
-  seq: N extends Seq<infer Ls> ? Line<Ls, S> : never
+  seq: N extends Seq<infer Ls>
+    ? Ls extends { readonly [K in `${MostInARow}`]: unknown }
+      ? Misfit<'seq', 'seq', TooManyInARow>
+      : Line<Ls, S>
+    : never
   block: N extends Block<infer P, infer B> ? Scoped<P, Analyse<B, S>> : never
   blocks: N extends Blocks<infer P, infer Ls> ? Scoped<P, Line<Numbered<Ls>, S>> : never
   counted: N extends Counted<infer P, infer F, infer Ls> ? CountedLine<P, F, Ls, S> : never
   repeat: N extends Repeat<infer T, any> ? Repeated<T, N, S> : never
-  residual: N extends Residual<infer B, infer C> ? Sum<Analyse<B, S>, Analyse<C, S>> : never
+  residual: N extends Residual<infer B, infer C> ? Sum<Analyse<B, S>, Analyse<C, S>, C> : never
   scaled: N extends Scaled<infer B> ? Product<Analyse<B, S>, S> : never
   atInputSize: N extends AtInputSize<infer B> ? Resized<Analyse<B, S>, S> : never
   concat: N extends Concat<infer Bs>
@@ -155,11 +162,44 @@ type Line<
         ? X extends AnyFacts
           ? [X['names'] & Names] extends [never]
             ? Line<T, X['out'], Ft & X['ft'], AddTally<Sum, X['sum']>, Names | X['names']>
-            : Duplicate<X['names'] & Names>
+            : Duplicate<FirstNamed<[H], X['names'] & Names>>
           : X
         : never
       : Known<S, Ft, Sum, Names>
   : never
+
+// ---------------------------------------------------------------- names twice
+
+/** Of names that some layer has already, the one that the first of these nets has that has any: as run time finds it. */
+type FirstNamed<Ls, Twice extends string, P extends string = ''> = Ls extends readonly [infer H, ...infer T]
+  ? NamedIn<H, Twice, P> extends infer F extends string
+    ? F
+    : FirstNamed<T, Twice, P>
+  : null
+type NamedIn<N, Twice extends string, P extends string> =
+  N extends Seq<infer Ls>
+    ? FirstNamed<Ls, Twice, P>
+    : N extends Block<infer L, infer B>
+      ? NamedIn<B, Twice, `${P}${L}.`>
+      : N extends Blocks<infer L, infer Ls>
+        ? FirstNamed<Numbered<Ls>, Twice, `${P}${L}.`>
+        : N extends Counted<infer L, infer F, infer Ls>
+          ? FirstNamed<Numbered<Ls, L, Copies<F, 0>>, Twice, P>
+          : N extends Repeat<any, any>
+            ? FirstNamed<Numbered<[N]>, Twice, P>
+            : N extends AtInputSize<infer B> | Scaled<infer B>
+              ? NamedIn<B, Twice, P>
+              : N extends Residual<infer B, infer C>
+                ? FirstNamed<[B, C], Twice, P>
+                : N extends Concat<infer Bs>
+                  ? FirstNamed<Bs, Twice, P>
+                  : `${P}${OwnName<N>}` extends infer Name extends string
+                    ? [Name] extends [never]
+                      ? null
+                      : [Name & Twice] extends [never]
+                        ? null
+                        : Name
+                    : null
 
 // ---------------------------------------------------------------- scopes
 
@@ -167,7 +207,7 @@ type Scoped<P extends string, X> = X extends AnyFacts
   ? Known<X['out'], X['ft'], X['sum'], `${P}.${X['names']}`>
   : X extends Misfit<infer At, infer K, infer R>
     ? Misfit<`${P}.${At}`, K, R>
-    : X extends Duplicate<infer N>
+    : X extends Duplicate<infer N extends string>
       ? Duplicate<`${P}.${N}`>
       : never
 
@@ -193,19 +233,25 @@ type CountError<F extends number> = number extends F ? NotATuple : BadSize<[['fi
 type CountedLine<P extends string, F extends number, Ls, S extends Shape> =
   CountError<F> extends infer R extends string ? Misfit<'counted', 'counted', R> : Line<Numbered<Ls, P, Copies<F, 0>>, S>
 
-type RepeatError<T extends number> = number extends T ? NotATuple : BadSize<[['number of copies', T, 1]]>
+type RepeatError<T extends number> = number extends T
+  ? NotATuple
+  : BadSize<[['number of copies', T, 1]]> extends infer Bad extends string
+    ? Bad
+    : Compare<T, MostInARow> extends 'more'
+      ? TooManyInARow
+      : null
 type Repeated<T extends number, N, S extends Shape> =
   RepeatError<T> extends infer R extends string ? Misfit<'repeat', 'repeat', R> : Line<Numbered<[N]>, S>
 
 // ---------------------------------------------------------------- branches
 
-type Sum<X, Y> = X extends AnyFacts
+type Sum<X, Y, C> = X extends AnyFacts
   ? Y extends AnyFacts
     ? [X['names'] & Y['names']] extends [never]
       ? X['out'] extends Y['out']
         ? Known<X['out'], X['ft'] & Y['ft'], AddOutput<AddTally<X['sum'], Y['sum']>, X['out']>, X['names'] | Y['names']>
         : Misfit<'residual', 'residual', SumsDiffer<ShapeText<X['out']>, ShapeText<Y['out']>>>
-      : Duplicate<X['names'] & Y['names']>
+      : Duplicate<FirstNamed<[C], X['names'] & Y['names']>>
     : Y
   : X
 
@@ -244,7 +290,7 @@ type Join<Bs, S extends Shape, X, First = X, Count extends unknown[] = [1]> = X 
                   BranchesDiffer<ShapeText<First['out']>, `${[...Count, 1]['length'] & number}`, ShapeText<Y['out']>>
                 >
               : never
-          : Duplicate<X['names'] & Y['names']>
+          : Duplicate<FirstNamed<[H], X['names'] & Y['names']>>
         : Y
       : never
     : Bs extends readonly []
@@ -276,7 +322,13 @@ export type ResizedShape<O extends Shape, S extends Shape> = O extends readonly 
 
 /** The message for a misfit; null for a net that fits. */
 export type ComplaintOf<X> =
-  X extends Misfit<infer At, infer K, infer R> ? AtLayer<At, K, R> : X extends Duplicate<infer N> ? DuplicateNameText<N> : null
+  X extends Misfit<infer At, infer K, infer R>
+    ? AtLayer<At, K, R>
+    : X extends Duplicate<infer N extends string>
+      ? Record<never, 0> extends Record<N, 0>
+        ? NamesUnknown<N>
+        : DuplicateNameText<N>
+      : null
 
 export type BytesNumber<T extends AnyTally> = FromLow<AddLimbs<T['bytes'], OutputsOf<T>>>
 export type ParametersNumber<T extends AnyTally> = FromLow<T['parameters']>

@@ -46,6 +46,7 @@ export {
   type LossTerm,
   loss,
   type Made,
+  type Minimize,
   minimize,
   multiply,
   type StepObjective,

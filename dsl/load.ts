@@ -1,12 +1,18 @@
 // What a model file exports, as a model or a step. In: an unknown default export, sizes from the command line. Out: either, or
 // what is wrong in words. Recognised by its fields alone, since the file may have loaded another copy of this package.
-import { type Either, left } from 'fp-ts/Either'
+import { chain, type Either, left } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
-import { type InputOverride, modelAt } from './model'
+import { knownIn } from '../staging/core/known'
+import { optionsFor } from '../staging/core/options'
+import { type InputOverride, type Model, modelAt } from './model'
 import type { Trainable } from './trainable'
 import { decodeStep } from './stepdecode'
 
 const invalid = (reason: string): Either<GraphError, never> => left({ tag: 'ModelInvalid', at: 'the default export', reason })
+const SIZES = optionsFor<InputOverride>()('asTrainable', 'batch', 'height', 'width', 'mode')
+// biome-ignore format: a list
+const MODEL = optionsFor<Model>()('a model', 'kind', 'net', 'input', 'output', 'ft', 'parameters', 'activationBytes', 'layers')
 const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => typeof u === 'object' && u !== null
 
 /** CommonJS and ES modules wrap a default export differently. */
@@ -23,14 +29,23 @@ const overridden = (input: unknown, o: InputOverride): unknown => {
  *
  * @example asTrainable(net, { batch: 8 })
  */
-export const asTrainable = (exported: unknown, override: InputOverride = {}): Either<GraphError, Trainable> => {
-  const u = unwrapped(exported)
+export const asTrainable = (exported: unknown, override: InputOverride = {}): Either<GraphError, Trainable> =>
+  pipe(
+    knownIn(SIZES)(override),
+    chain((sizes) => trainableAt(unwrapped(exported), sizes)),
+  )
+
+const trainableAt = (u: unknown, override: InputOverride): Either<GraphError, Trainable> => {
   if (!isObject(u))
     return invalid(
       `${u === undefined ? 'there is none' : `it is ${typeof u}`}; legal is model([B,C,H,W], net), a net, or step(...)`,
     )
   if (u['kind'] === 'step') return decodeStep(u, override)
-  if (u['kind'] === 'model') return modelAt(overridden(u['input'], override), u['net'], override.mode)
+  if (u['kind'] === 'model')
+    return pipe(
+      knownIn(MODEL)(u),
+      chain(() => modelAt(overridden(u['input'], override), u['net'], override.mode)),
+    )
   if (override.height === undefined || override.width === undefined)
     return invalid('it is a net without an input size; legal is model([B,C,H,W], net), or a net with an image size given')
   return modelAt([override.batch ?? 1, 3, override.height, override.width], u, override.mode)

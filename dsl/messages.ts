@@ -85,6 +85,12 @@ export const factorMisfits = <F extends string, S extends string>(factor: F, sha
   `a factor of ${factor} does not fit a tensor of ${shape}; legal is that shape, or one value for each channel or for each pixel` as const
 export type FactorMisfits<F extends string, S extends string> = ReturnType<typeof factorMisfits<F, S>>
 
+export const targetMisfits = <T extends string, S extends string, Legal extends string>(target: T, output: S, legal: Legal) =>
+  `a target of ${target} cannot be compared with an output of ${output}; legal is ${legal}` as const
+export type TargetMisfits<T extends string, S extends string, Legal extends string> = ReturnType<
+  typeof targetMisfits<T, S, Legal>
+>
+
 export const branchesDiffer = <A extends string, N extends string, B extends string>(first: A, branch: N, other: B) =>
   `the first branch gives ${first} but branch ${branch} gives ${other}; only the channels may differ` as const
 export type BranchesDiffer<A extends string, N extends string, B extends string> = ReturnType<typeof branchesDiffer<A, N, B>>
@@ -105,5 +111,13 @@ export type BadInput<S extends string> = `'input': ${ReturnType<typeof badShape<
 // ---------------------------------------------------------------- only while typing: at run time every size is known
 
 export type NotLiteral = 'its sizes are not number literals; for sizes known only at run time use modelAt(input, net)'
+export type NamesUnknown<N extends string> =
+  `there are two layers named '${N}' as far as types know: write <N extends string>(name: N) where their names come from, not (name: string)`
+/** The type checker follows no longer list. */
+export type MostInARow = 900
+export type TooManyInARow =
+  'more than 900 layers or copies in a row are more than the type checker follows; put them into blocks of fewer, or use modelAt(input, net)'
+export type InputNotLiteral =
+  "'input': its sizes are not known while typing; write them in the call, model([1, 3, 224, 224], net), or `as const` behind the array"
 export type NotATuple =
   'the list of its layers is not known while typing; use repeat(n, layer) instead of a loop, or modelAt(input, net)'

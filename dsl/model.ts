@@ -9,7 +9,7 @@ import { type Analysis, analyse, type Summary } from './analyse'
 import { decodeNet, show } from './decode'
 import type { Analyse, BytesNumber, ComplaintOf, Facts, FactsOf, ParametersNumber } from './facts'
 import type { BadSize, Mode } from './layers/rule'
-import { badShape, type BadInput, LEGAL_SHAPE } from './messages'
+import { badShape, type BadInput, type InputNotLiteral, LEGAL_SHAPE } from './messages'
 import type { Net, Shape } from './net'
 
 /** A net applied to images of one shape, with all that is known of it. */
@@ -43,7 +43,9 @@ type Complaint<N extends Net, In extends readonly number[]> = In extends readonl
   ? BadSize<[['', B, 1], ['', C, 1], ['', H, 1], ['', W, 1]]> extends string
     ? BadInput<Listed<In>>
     : ComplaintOf<Analyse<N, [B, C, H, W]>>
-  : BadInput<Listed<In>>
+  : number extends In['length']
+    ? InputNotLiteral
+    : BadInput<Listed<In>>
 
 type Listed<Ds extends readonly number[], Text extends string = ''> = Ds extends readonly [
   infer D extends number,

@@ -2,12 +2,24 @@
 // its own nets by its own optimizer. In: nets, shapes, losses. Out: plain data, whose type says how every tensor was made; a net
 // is its own weights, so the same object applied twice is one set of them. All losses are measured on the weights that the
 // step began with; then all are updated.
+import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { orThrow } from '../staging/core/certain'
+import { known } from '../staging/core/known'
+import { optionsFor } from '../staging/core/options'
+import { lossEntry, targetOf } from '../staging/ops/loss'
 import { renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
 import { type Combining, combinedShape } from './combined'
 import type { Analyse, ComplaintOf, Facts } from './facts'
-import type { FactorMisfits, ShapeText, TermsDiffer } from './messages'
+import {
+  type BranchesDiffer,
+  type FactorMisfits,
+  type ShapeText,
+  shapeText,
+  type TargetMisfits,
+  targetMisfits,
+  type TermsDiffer,
+} from './messages'
 import type { Net, Shape } from './net'
 import type { Add } from './numbers/naturals'
 import type { Loss, Optimizer } from './training'
@@ -103,8 +115,16 @@ const combined = <T extends Combined>(kind: T['kind'], parts: T['parts']): T => 
 
 /** Side by side along the channels. @example joined(label, photo) */
 export const joined = <const Parts extends readonly [Tensor, ...Tensor[]]>(
-  ...parts: Parts
-): Combined<'joined', JoinedShape<Parts>, Parts> => combined('joined', parts)
+  ...parts: { readonly [K in keyof Parts]: Parts[K] & Joinable<Parts[0]['shape'], Parts[K], K> }
+): Combined<'joined', JoinedShape<Parts>, Parts> => combined('joined', parts as unknown as Parts)
+
+/** Words where a part's images are not as large, or not as many, as the first's. */
+type Joinable<A extends Shape, Part, K> =
+  Part extends Tensor<infer B>
+    ? Unless<ShapeText<[A[0], B[1], A[2], A[3]]>, A, B, BranchesDiffer<ShapeText<A>, Place<K>, ShapeText<B>>>
+    : unknown
+/** Counted from 1. */
+type Place<K> = K extends `${infer N extends number}` ? `${Add<N, 1>}` : string
 
 /** Words where both shapes are known, and the second is none of those that are legal. */
 type Unless<Legal, A extends Shape, B extends Shape, Words> = number extends A[number] | B[number]
@@ -158,9 +178,27 @@ export interface LossTerm<
 export const loss = <L extends Loss, Of extends Tensor, To extends Tensor | number, W extends number = 1>(
   kind: L,
   of: Of,
-  to: To,
+  to: To & Target<L, Of['shape'], To>,
   weight = 1 as W,
-): LossTerm<L, Of, To, W> => ({ loss: kind, of, to, weight })
+): LossTerm<L, Of, To, W> => {
+  orThrow(String)(comparable(kind, of, to))
+  return { loss: kind, of, to, weight }
+}
+
+/** Class labels have one channel; what else is compared is of one shape. */
+type TargetShape<L, S extends Shape> = L extends 'cross-entropy' | { readonly kind: 'cross-entropy' } ? [S[0], 1, S[2], S[3]] : S
+type Target<L extends Loss, S extends Shape, To> =
+  To extends Tensor<infer T>
+    ? ShapeText<TargetShape<L, S>> extends infer Legal extends string
+      ? Unless<Legal, S, T, TargetMisfits<ShapeText<T>, ShapeText<S>, Legal>>
+      : unknown
+    : unknown
+const comparable = (kind: Loss, of: Tensor, to: Tensor | number): Either<string, unknown> => {
+  const entry = lossEntry(kind)
+  if (typeof to === 'number' || isLeft(entry)) return right(to)
+  const legal = shapeText(targetOf(entry.right, of.shape) as unknown as Shape)
+  return shapeText(to.shape) === legal ? right(to) : left(targetMisfits(shapeText(to.shape), shapeText(of.shape), legal))
+}
 
 type OneOrMore<T> = T | readonly T[]
 export type Losses = Readonly<Record<string, readonly LossTerm[]>>
@@ -180,11 +218,16 @@ export interface StepObjective<
   readonly losses: Ls
 }
 
+/** What `minimize` is told of an objective. */
 export interface Minimize<Over, Opt extends Optimizer, Ls> {
+  /** The nets that it trains. @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real } }) */
   readonly over: Over
+  /** How. @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real } }) */
   readonly optimizer: Opt
+  /** By their names, one or several. @example minimize('critic', { over: critic, optimizer: sgd({ lr: 0.1 }), losses: { real } }) */
   readonly losses: Ls
 }
+const MINIMIZE = optionsFor<Minimize<unknown, Optimizer, unknown>>()('minimize', 'over', 'optimizer', 'losses')
 
 type Listed<T> = T extends readonly unknown[] ? T : readonly [T]
 const listed = <T>(one: OneOrMore<T>): readonly T[] => (Array.isArray(one) ? one : [one as T])
@@ -201,13 +244,16 @@ export const minimize = <
   const Ls extends Readonly<Record<string, OneOrMore<LossTerm>>>,
 >(
   name: Name,
-  { over, optimizer, losses }: Minimize<Over, Opt, Ls>,
-): StepObjective<Name, Listed<Over>, Opt, { readonly [K in keyof Ls]: Listed<Ls[K]> }> => ({
-  name,
-  over: listed<Net>(over) as Listed<Over>,
-  optimizer,
-  losses: Object.fromEntries(Object.entries(losses).map(([k, terms]) => [k, listed<LossTerm>(terms)])) as never,
-})
+  objective: Minimize<Over, Opt, Ls>,
+): StepObjective<Name, Listed<Over>, Opt, { readonly [K in keyof Ls]: Listed<Ls[K]> }> => {
+  const { over, optimizer, losses } = known(MINIMIZE, objective)
+  return {
+    name,
+    over: listed<Net>(over) as Listed<Over>,
+    optimizer,
+    losses: Object.fromEntries(Object.entries(losses).map(([k, terms]) => [k, listed<LossTerm>(terms)])) as never,
+  }
+}
 
 /** Objectives that are minimised in one step. */
 export interface TrainingStep<Os extends readonly StepObjective[] = readonly StepObjective[]> {

@@ -11,7 +11,8 @@ import { once } from '../staging/core/remember'
 import { OPTIMIZERS } from '../staging/ops/optimizer'
 import { analyse } from './analyse'
 import { type Combining, combinedShape } from './combined'
-import { decodeNet, invalid, misfit, show } from './decode'
+import { decodeNet, invalid, misfit, onlyFields, show } from './decode'
+import { fieldFault } from './layers/codecs'
 import type { InputOverride } from './model'
 import type { Net, Shape } from './net'
 import type { Applied, Combined, DetachedTensor, Fed, LossTerm, StepObjective, Tensor, TrainingStep } from './step'
@@ -49,9 +50,15 @@ const tensorCodecs = {
 const kindCodec = t.type({ kind: t.keyof(tensorCodecs) })
 
 const fieldsOf =
-  <A>(codec: t.Decoder<unknown, A>, what: string, at: string) =>
-  (u: unknown): Result<A> =>
-    E.mapLeft((errors: t.Errors) => misfit(errors, what, at))(codec.decode(u))
+  <P extends t.Props>(codec: t.TypeC<P>, what: string, at: string, also: readonly string[] = []) =>
+  (u: unknown): Result<t.TypeOf<t.TypeC<P>>> =>
+    pipe(
+      codec.decode(u),
+      E.mapLeft((errors) => misfit(fieldFault(errors), what, at)),
+      E.tap(() => onlyFields(u as object, { of: what, keys: [...Object.keys(codec.props), ...also] }, at)),
+    )
+/** What every tensor has beside its own. */
+const TENSOR = ['kind', 'shape']
 
 // ---------------------------------------------------------------- what they hold
 
@@ -66,7 +73,7 @@ class Decoder {
   step(u: unknown): Result<TrainingStep> {
     return pipe(
       u,
-      fieldsOf(stepCodec, 'a step', 'step'),
+      fieldsOf(stepCodec, 'a step', 'step', ['kind']),
       E.flatMap(({ objectives }) =>
         E.traverseReadonlyArrayWithIndex((i, o) => this.objective(o, `step.objectives[${i}]`))(objectives),
       ),
@@ -130,7 +137,7 @@ class Decoder {
   private fed(u: unknown, at: string): Result<Tensor> {
     return pipe(
       u,
-      fieldsOf(tensorCodecs.fed, 'a fed tensor', at),
+      fieldsOf(tensorCodecs.fed, 'a fed tensor', at, TENSOR),
       E.map(({ name, shape }): Fed => {
         this.first ??= shape
         const { batch, height, width } = this.sizes
@@ -144,7 +151,7 @@ class Decoder {
   private applied(u: unknown, at: string): Result<Tensor> {
     return pipe(
       u,
-      fieldsOf(tensorCodecs.applied, 'a net that is applied', at),
+      fieldsOf(tensorCodecs.applied, 'a net that is applied', at, TENSOR),
       E.bindTo('own'),
       E.bind('net', ({ own }) => this.net(own.net)),
       E.bind('to', ({ own }) => this.tensor(own.to, at)),
@@ -161,7 +168,7 @@ class Decoder {
     return (u, at) =>
       pipe(
         u,
-        fieldsOf(tensorCodecs[kind], `${kind} tensors`, at),
+        fieldsOf(tensorCodecs[kind], `${kind} tensors`, at, TENSOR),
         E.flatMap((own) => E.traverseReadonlyArrayWithIndex((i, p) => this.tensor(p, `${at}.parts[${i}]`))(own.parts)),
         E.bindTo('parts'),
         E.bind('shape', ({ parts }) =>
@@ -179,7 +186,7 @@ class Decoder {
   private detached(u: unknown, at: string): Result<Tensor> {
     return pipe(
       u,
-      fieldsOf(tensorCodecs.detached, 'a detached tensor', at),
+      fieldsOf(tensorCodecs.detached, 'a detached tensor', at, TENSOR),
       E.flatMap((own) => this.tensor(own.of, at)),
       E.map((of): DetachedTensor => ({ kind: 'detached', of, shape: of.shape })),
     )

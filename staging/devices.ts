@@ -1,6 +1,7 @@
 // What each device can do, said once: passes, planners and the command line ask here and know no device by its name.
 // In: nothing. Out: a declaration for each device. A machine carries that of its device; a simulated machine that of the
 // device it stands for, so that it plans the very graphs that run there. Invariant: the addon says the same of its devices.
+import type { DeviceName } from './core/names'
 
 /** bf16: activations and their gradients are stored so and multiplied as such; tf32: products of floats round their factors on the way. */
 export type Precision = 'fp32' | 'tf32' | 'bf16'
@@ -18,7 +19,7 @@ export interface DeviceDeclaration {
   readonly gathersUpdates: boolean
 }
 
-export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
+export type { DeviceName }
 
 const cpu: DeviceDeclaration = {
   name: 'cpu',

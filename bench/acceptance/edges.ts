@@ -17,6 +17,7 @@ const FAMILIES = [
   'groups',
   'kills',
   'tapes',
+  'keys',
 ]
 const LAST_WORDS = 2000
 

@@ -6,6 +6,7 @@
 import { tmpdir } from 'node:os'
 import { isLeft } from 'fp-ts/Either'
 import { bytesOf, PAGE_BYTES, pagesFor, pagesIn } from '../../staging/core/bytes'
+import type { StrategyName } from '../../staging/core/names'
 import { CASES, type Case } from '../cpu/cases'
 import { median, noSamples, type Options, ours, type OurStep, sample, type Samples, type Opening } from '../cpu/sides'
 import type { Talker } from '../cpu/process'
@@ -37,7 +38,7 @@ const options: Options = {
   folder: tmpdir(),
 }
 
-const smallest = (c: Case, strategy: string): number => {
+const smallest = (c: Case, strategy: StrategyName): number => {
   const staged = stageNamed(c.model, {
     measure: 'first',
     image: [c.image, c.image],
@@ -49,7 +50,7 @@ const smallest = (c: Case, strategy: string): number => {
   throw new Error(`${c.name}: a page was enough for ${strategy}`)
 }
 
-const budgeted = (c: Case, strategy: string, inCoreBytes: number): Case => {
+const budgeted = (c: Case, strategy: StrategyName, inCoreBytes: number): Case => {
   const wanted = bytesOf(pagesIn(SHARES[strategy]! * inCoreBytes))
   // Tiles are chosen by times, which another process may measure otherwise: hence the margin.
   const least = bytesOf(pagesFor(MARGIN * smallest(c, strategy)))
@@ -142,7 +143,7 @@ const steppedSteadily = async (
 export const predictions = async (claim: Claiming): Promise<void> => {
   for (const plain of CASES) {
     const { peakBytes } = await openingOf(plain)
-    const cases = [plain, ...Object.keys(SHARES).map((s) => budgeted(plain, s, peakBytes))]
+    const cases = [plain, ...(Object.keys(SHARES) as StrategyName[]).map((s) => budgeted(plain, s, peakBytes))]
     const { sides, attempts } = await steppedSteadily(cases)
     for (const s of sides) {
       const figures = { ...figuresOf(s, await openingOf(s.of)), steady: isSteady(s), attempts }

@@ -10,6 +10,7 @@ import { stepWith } from '../../src/stage/prepare'
 import { trainingGraph } from '../../staging/compile'
 import { devices } from '../../staging/devices'
 import type { Graph } from '../../staging/graph/graph'
+import type { StrategyName } from '../../staging/core/names'
 
 export interface Case {
   readonly name: string
@@ -17,7 +18,7 @@ export interface Case {
   readonly image: number
   readonly batch: number
   /** Default: in-core. */
-  readonly strategy?: string
+  readonly strategy?: StrategyName
   readonly budgetBytes?: number
   /** The folder of the spill file; default: none, the lower tier is memory. */
   readonly spill?: string

@@ -30,7 +30,8 @@ export const graphOf = (name: string, on: LocalMachine, batch: number, height: n
   return isLeft(prepared) ? null : prepared.right.graph
 }
 
-export const known = (names: readonly string[]): readonly string[] => names.filter((n) => strategies.includes(n))
+export const known = (names: readonly string[]): readonly string[] =>
+  names.filter((n) => (strategies as readonly string[]).includes(n))
 
 export const stepOf = (graph: Graph, on: LocalMachine, strategy: string, budget = on.memoryBytes): FeasibleCase | null => {
   const c = caseOf(graph, on, strategy, budget)

@@ -69,7 +69,8 @@ const holds = (all: readonly SweptNetwork[]): boolean => {
 const main = (): void => {
   const [first, second, ...rest] = process.argv.slice(2)
   const again = first === '--again' ? second : undefined
-  if (again !== undefined && !strategies.includes(again)) throw new Error(`there is no strategy '${again}'`)
+  if (again !== undefined && !(strategies as readonly string[]).includes(again))
+    throw new Error(`there is no strategy '${again}'`)
   const wanted = again === undefined ? process.argv.slice(2) : rest
   const unknown = wanted.find((w) => !zooNames.includes(w))
   if (unknown !== undefined) throw new Error(`there is no network '${unknown}'; legal are ${zooNames.join(', ')}`)

@@ -4,6 +4,8 @@
 import { chain, type Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
 import { type OneValueAChannel, oneValueAChannel, type ShapeText, shapeText } from '../messages'
@@ -20,22 +22,27 @@ export interface BatchNorm<Name extends string, Frozen extends boolean = false> 
   readonly eps: number
 }
 
-export interface BatchNormOptions<F extends boolean> {
+/** Options of `batchNorm`. */
+export interface BatchNormOptions<F extends boolean = boolean> {
   /**
    * Whether the running statistics are used and stay as they are; false unless said otherwise.
    *
    * @example batchNorm('bn1', { frozen: true })
    */
-  readonly frozen?: F
+  readonly frozen?: F | undefined
   /** Added to the variance; 1e-5 unless said otherwise. @example batchNorm('bn1', { eps: 1e-3 }) */
-  readonly eps?: number
+  readonly eps?: number | undefined
 }
+const OPTIONS = optionsFor<BatchNormOptions>()('batchNorm', 'frozen', 'eps')
 
 /** Batch normalisation of every channel, with a scale and a shift. @example batchNorm('bn1'), batchNorm('bn1', { frozen: true }) */
 export const batchNorm = <N extends string, F extends boolean = false>(
   name: N,
   options: BatchNormOptions<F> = {},
-): BatchNorm<N, F> => ({ kind: 'batchNorm', name, frozen: options.frozen ?? (false as F), eps: options.eps ?? 1e-5 })
+): BatchNorm<N, F> => {
+  const { frozen = false as F, eps = 1e-5 } = known(OPTIONS, options)
+  return { kind: 'batchNorm', name, frozen, eps }
+}
 
 type BatchNormShape<L, S extends Shape> =
   L extends BatchNorm<any, true> ? S : S extends readonly [1, number, 1, 1] ? OneValueAChannel<ShapeText<S>> : S

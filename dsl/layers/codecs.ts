@@ -1,21 +1,41 @@
 // Codecs of the pieces that layers are made of, for nets that come from outside: model files, JSON descriptions.
-// In: unknown data. Out: io-ts types. Invariant: what a constructor makes passes, with no field more or less.
+// In: unknown data. Out: io-ts types, and of a whole layer its decoder. Invariant: what a constructor makes passes, with no field more or less.
+import { mapLeft } from 'fp-ts/Either'
 import * as t from 'io-ts'
 import { tuple } from '../../staging/core/codecs'
 import type { Extent } from '../net'
+import type { FieldFault, LayerCodec } from './rule'
 import type { SidePadding } from './sides'
 import type { Padding } from './window'
 
 export const extentCodec: t.Type<Extent> = t.union([t.number, tuple(t.number, t.number)])
 export const sidesCodec: t.Type<SidePadding> = t.union([
   extentCodec,
-  t.readonly(t.exact(t.type({ top: t.number, left: t.number, bottom: t.number, right: t.number }))),
+  // What else they have, the layer's rule refuses.
+  t.readonly(t.type({ top: t.number, left: t.number, bottom: t.number, right: t.number })),
 ])
 export const paddingCodec: t.Type<Padding> = t.union([sidesCodec, t.literal('same')])
+
+/** The first field that a codec refuses: the way to it, and what stands there. */
+export const fieldFault = ([e]: t.Errors): FieldFault => ({
+  fields: e!.context.map((c) => c.key).filter((k) => k !== '' && !/^\d+$/.test(k)),
+  value: e!.value,
+})
+
+type Fields<K, R extends t.Props, O extends t.Props> = { readonly kind: K; readonly name: string } & {
+  readonly [F in keyof R]: t.TypeOf<R[F]>
+} & { readonly [F in keyof O]?: t.TypeOf<O[F]> }
 
 /** The codec of one kind of layer: its kind, its name, its fields, and those that may be left out. */
 export const layerCodec = <K extends string, R extends t.Props, O extends t.Props = Record<never, t.Mixed>>(
   kind: K,
   required: R,
   optional: O = {} as O,
-) => t.readonly(t.exact(t.intersection([t.type({ kind: t.literal(kind), name: t.string, ...required }), t.partial(optional)])))
+): LayerCodec<Fields<K, R, O>> => {
+  const all = { kind: t.literal(kind), name: t.string, ...required }
+  const codec = t.exact(t.intersection([t.type(all), t.partial(optional)]))
+  return {
+    options: { of: kind, keys: [...Object.keys(all), ...Object.keys(optional)] },
+    decode: (u) => mapLeft(fieldFault)(codec.decode(u)) as ReturnType<LayerCodec<Fields<K, R, O>>['decode']>,
+  }
+}

@@ -1,6 +1,8 @@
 // Convolution. In: [B,C,H,W]. Out: [B,out,H',W']. FT-compatible in B, H and W: every output needs all input channels.
 // Padding is 'same' unless given: floor(dilation * (kernel - 1) / 2) zeros on each side, whatever the stride.
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import {
   type GroupsDoNotDivide,
   groupsDoNotDivide,
@@ -17,7 +19,18 @@ import type { Compare, Div, Low, Mod, Mul, Sub } from '../numbers/naturals'
 import { extentCodec, layerCodec, paddingCodec } from './codecs'
 import { weightAndBias, weightFields, weighted, type Weighted, type WeightOptions, type WithBias } from './init'
 import { type BadSize, badSize, type LayerRule } from './rule'
-import { type Far, far, type Near, near, type PaddingText, paddingText, type SidePadding, type Sides } from './sides'
+import {
+  type Far,
+  far,
+  type Near,
+  near,
+  type PaddingText,
+  paddingText,
+  type SidePadding,
+  type Sides,
+  type SidesFault,
+  sidesFault,
+} from './sides'
 import { emit, withParams } from './site'
 import { type ExtentText, extentText, type Padding, padOf, type WindowHeight, windowFits, type WindowWidth } from './window'
 
@@ -41,22 +54,24 @@ export interface Conv2d<
 }
 type AnyConv2d = Conv2d<string, number, Extent, Extent, Padding, Extent, number, boolean>
 
+/** Options of `conv2d`. */
 export interface Conv2dOptions<
-  S extends Extent,
-  P extends Padding,
-  D extends Extent,
-  G extends number,
+  S extends Extent = Extent,
+  P extends Padding = Padding,
+  D extends Extent = Extent,
+  G extends number = number,
   B extends boolean = boolean,
 > extends WeightOptions<B> {
   /** Pixels from one window to the next; 1 unless given. @example conv2d('down', 128, 3, { stride: 2 }) */
-  readonly stride?: S
+  readonly stride?: S | undefined
   /** Zeros around the image; 'same' unless given. @example conv2d('conv1', 64, 3, { pad: 0 }) */
-  readonly pad?: P
+  readonly pad?: P | undefined
   /** Pixels from one element of a window to the next; 1 unless given. @example conv2d('atrous', 64, 3, { dilation: 6 }) */
-  readonly dilation?: D
+  readonly dilation?: D | undefined
   /** Groups of channels that do not see each other; 1 unless given. @example conv2d('depthwise', 64, 3, { groups: 64 }) */
-  readonly groups?: G
+  readonly groups?: G | undefined
 }
+const OPTIONS = optionsFor<Conv2dOptions>()('conv2d', 'stride', 'pad', 'dilation', 'groups', 'bias', 'init', 'param')
 
 /**
  * A convolution of `out` channels. `kernel`, `stride`, `pad` and `dilation` are one number, or [height, width]; `pad` may also
@@ -86,7 +101,7 @@ export const conv2d = <
   pad: options.pad ?? ('same' as P),
   dilation: options.dilation ?? (1 as D),
   groups: options.groups ?? (1 as G),
-  ...weighted(out, options),
+  ...weighted(out, known(OPTIONS, options)),
 })
 
 // ---------------------------------------------------------------- its shape, as a type
@@ -107,9 +122,11 @@ type Conv2dShape<L, S extends Shape> =
       ? Bad extends string
         ? Bad
         : SeesPixels<K, P, D> extends false
-          ? P extends SidePadding
-            ? PadBeyondWindow<PaddingText<P>, ExtentText<K>>
-            : never
+          ? SidesFault<P> extends infer Side extends string
+            ? Side
+            : P extends SidePadding
+              ? PadBeyondWindow<PaddingText<P>, ExtentText<K>>
+              : never
           : Divides<S[1], G> extends false
             ? GroupsDoNotDivide<'input', `${S[1]}`, `${G}`>
             : Divides<O, G> extends false
@@ -140,13 +157,15 @@ type Within<P extends number, K extends number, D extends number> = P extends 0
       : true
 type SeesOn<K extends Extent, P extends Extent, D extends Extent> =
   Within<Height<P>, Height<K>, Height<D>> extends true ? Within<Width<P>, Width<K>, Width<D>> : false
-/** Whether no window of this padding sees only padding. */
+/** Whether no window of this padding sees only padding, and it has no side that there is not. */
 export type SeesPixels<K extends Extent, P extends Padding, D extends Extent> = P extends Extent
   ? SeesOn<K, P, D>
   : P extends Sides
-    ? SeesOn<K, Near<P>, D> extends true
-      ? SeesOn<K, Far<P>, D>
-      : false
+    ? SidesFault<P> extends string
+      ? false
+      : SeesOn<K, Near<P>, D> extends true
+        ? SeesOn<K, Far<P>, D>
+        : false
     : true
 
 // ---------------------------------------------------------------- its parameters, as a type
@@ -181,7 +200,8 @@ const complaint = (l: AnyConv2d, input: Shape): string | null => {
     ['padding', near(pad), 0],
     ['padding', far(pad), 0],
   )
-  if (size !== null) return size
+  const fault = size ?? sidesFault(l.pad)
+  if (fault !== null) return fault
   if (
     Math.max(pad.top, pad.bottom) > height(l.dilation) * (height(l.kernel) - 1) ||
     Math.max(pad.left, pad.right) > width(l.dilation) * (width(l.kernel) - 1)

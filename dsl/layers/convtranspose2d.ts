@@ -2,6 +2,8 @@
 // H' = (H - 1) * stride - 2 * pad + dilation * (kernel - 1) + 1 + outputPad. FT-compatible in B, H and W.
 // Worked example: kernel 4, stride 2, padding 1 doubles the size: (7 - 1) * 2 - 2 + 3 + 1 = 14.
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import {
   type GroupsDoNotDivide,
   type OutputPadTooLarge,
@@ -43,33 +45,36 @@ export interface ConvTranspose2d<
 }
 type AnyTransposed = ConvTranspose2d<string, number, Extent, Extent, Extent, Extent, Extent, number, boolean>
 
+/** Options of `convTranspose2d`. */
 export interface ConvTranspose2dOptions<
-  S extends Extent,
-  P extends Extent,
-  Q extends Extent,
-  D extends Extent,
-  G extends number,
-  B extends boolean,
+  S extends Extent = Extent,
+  P extends Extent = Extent,
+  Q extends Extent = Extent,
+  D extends Extent = Extent,
+  G extends number = number,
+  B extends boolean = boolean,
 > extends WeightOptions<B> {
   /** Pixels of the output from one window to the next; 1 unless given. @example convTranspose2d('up1', 512, 2, { stride: 2 }) */
-  readonly stride?: S
+  readonly stride?: S | undefined
   /**
    * Rows and columns taken off each side of the output; 0 unless given.
    *
    * @example convTranspose2d('up1', 512, 4, { stride: 2, pad: 1 })
    */
-  readonly pad?: P
+  readonly pad?: P | undefined
   /**
    * Rows below and columns on the right that no window need reach; less than the stride or the dilation.
    *
    * @example convTranspose2d('up1', 512, 3, { stride: 2, pad: 1, outputPad: 1 })
    */
-  readonly outputPad?: Q
+  readonly outputPad?: Q | undefined
   /** Pixels from one element of a window to the next; 1 unless given. @example convTranspose2d('up1', 512, 3, { dilation: 2 }) */
-  readonly dilation?: D
+  readonly dilation?: D | undefined
   /** Groups of channels that do not see each other; 1 unless given. @example convTranspose2d('up1', 64, 2, { stride: 2, groups: 64 }) */
-  readonly groups?: G
+  readonly groups?: G | undefined
 }
+// biome-ignore format: a list
+const OPTIONS = optionsFor<ConvTranspose2dOptions>()('convTranspose2d', 'stride', 'pad', 'outputPad', 'dilation', 'groups', 'bias', 'init', 'param')
 
 /**
  * A transposed convolution to `out` channels. Sizes are one number, or [height, width].
@@ -100,7 +105,7 @@ export const convTranspose2d = <
   outputPad: options.outputPad ?? (0 as Q),
   dilation: options.dilation ?? (1 as D),
   groups: options.groups ?? (1 as G),
-  ...weighted(out, options),
+  ...weighted(out, known(OPTIONS, options)),
 })
 
 // ---------------------------------------------------------------- its shape and parameters, as types

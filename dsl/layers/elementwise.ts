@@ -1,13 +1,12 @@
 // The rule of a layer without fields that is one element-wise op. In, out: [B,C,H,W]. FT-compatible in every dimension.
-import type * as t from 'io-ts'
 import type { AnyAttrs } from '../../staging/ops/op'
 import type { Layer } from '../net'
 import { layerCodec } from './codecs'
-import type { LayerRule } from './rule'
+import type { LayerCodec, LayerRule } from './rule'
 import { emit } from './site'
 
 export const elementWise = <L extends Layer>(kind: string, op: string, attrs: AnyAttrs): LayerRule<L> => ({
-  codec: layerCodec(kind, {}) as unknown as t.Type<L>,
+  codec: layerCodec(kind, {}) as unknown as LayerCodec<L>,
   example: `${kind}()`,
   elaborate: (_, x, at) => emit(at, op, attrs, [x]),
 })

@@ -5,6 +5,8 @@
 import { chain, type Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
 import {
@@ -36,12 +38,18 @@ export interface InstanceNorm<Name extends string, Affine extends boolean = fals
   readonly eps: number
 }
 
-export interface ImageNormOptions<A extends boolean> {
+/** Options of `groupNorm` and `instanceNorm`. */
+export interface ImageNormOptions<A extends boolean = boolean> {
   /** Whether it has a scale and a shift for each channel. @example instanceNorm('in1', { affine: true }) */
-  readonly affine?: A
+  readonly affine?: A | undefined
   /** Added to the variance; 1e-5 unless said otherwise. @example groupNorm('gn1', 32, { eps: 1e-6 }) */
-  readonly eps?: number
+  readonly eps?: number | undefined
 }
+const imageNormOptions = <const Of extends string>(of: Of) => optionsFor<ImageNormOptions>()(of, 'affine', 'eps')
+const GROUP_NORM = imageNormOptions('groupNorm')
+const INSTANCE_NORM = imageNormOptions('instanceNorm')
+/** As given, and the defaults of the rest. */
+const imageNorm = <A extends boolean>(affine: A, o: ImageNormOptions<A>) => ({ affine: o.affine ?? affine, eps: o.eps ?? 1e-5 })
 
 /** Normalisation of groups of channels, image by image. @example groupNorm('gn1', 32) */
 export const groupNorm = <N extends string, G extends number, A extends boolean = true>(
@@ -52,8 +60,7 @@ export const groupNorm = <N extends string, G extends number, A extends boolean 
   kind: 'groupNorm',
   name,
   groups,
-  affine: options.affine ?? (true as A),
-  eps: options.eps ?? 1e-5,
+  ...imageNorm(true as A, known(GROUP_NORM, options)),
 })
 
 /** Normalisation of every channel, image by image. @example instanceNorm(), instanceNorm('in1', { affine: true }) */
@@ -63,8 +70,7 @@ export const instanceNorm = <N extends string = '', A extends boolean = false>(
 ): InstanceNorm<N, A> => ({
   kind: 'instanceNorm',
   name: name ?? ('' as N),
-  affine: options.affine ?? (false as A),
-  eps: options.eps ?? 1e-5,
+  ...imageNorm(false as A, known(INSTANCE_NORM, options)),
 })
 
 // ---------------------------------------------------------------- shapes, as types

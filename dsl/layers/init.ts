@@ -27,9 +27,14 @@ export interface Weighted<Out extends number = number, Bias extends boolean = bo
   /** What the parameters' names start with, when that is not the layer's name. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
   readonly param?: string
 }
-export interface WeightOptions<Bias extends boolean = boolean> extends Partial<Pick<Weighted<number, Bias>, 'init' | 'param'>> {
+/** Options of layers with weights: `linear`, `pixelLinear` and convolutions. */
+export interface WeightOptions<Bias extends boolean = boolean> {
+  /** How the weights begin. @example conv2d('conv1', 64, 3, { init: 'fan-out-normal' }) */
+  readonly init?: WeightInit | undefined
+  /** What the parameters' names start with, when that is not the layer's name. @example conv2d('conv1', 64, 3, { param: 'stem' }) */
+  readonly param?: string | undefined
   /** Whether it adds a bias; true unless said otherwise. @example conv2d('conv1', 64, 3, { bias: false }) */
-  readonly bias?: Bias
+  readonly bias?: Bias | undefined
 }
 export const weighted = <O extends number, B extends boolean>(out: O, { bias, init, param }: WeightOptions<B>) => ({
   out,

@@ -1,6 +1,8 @@
 // Layer normalisation over the channels of each pixel, PyTorch's LayerNorm of channels-last values (torchvision's LayerNorm2d).
 // In, out: [B,C,H,W]. FT-compatible in B, H and W.
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import type { Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
@@ -13,16 +15,18 @@ export interface LayerNorm<Name extends string> extends Layer<'layerNorm', Name>
   readonly eps: number
 }
 
+/** Options of `layerNorm`. */
 export interface LayerNormOptions {
   /** Added to the variance; 1e-5 unless said otherwise. @example layerNorm('norm', { eps: 1e-6 }) */
-  readonly eps?: number
+  readonly eps?: number | undefined
 }
+const OPTIONS = optionsFor<LayerNormOptions>()('layerNorm', 'eps')
 
 /** Normalisation of the channels of every pixel. @example layerNorm('norm', { eps: 1e-6 }) */
 export const layerNorm = <N extends string>(name: N, options: LayerNormOptions = {}): LayerNorm<N> => ({
   kind: 'layerNorm',
   name,
-  eps: options.eps ?? 1e-5,
+  eps: known(OPTIONS, options).eps ?? 1e-5,
 })
 
 declare module '../net' {

@@ -2,6 +2,8 @@
 // or globalAvgPool() stands before it, so that nothing is reshaped unseen. pixelLinear: [B,C,H,W] to [B,out,H,W], over the
 // channels of each pixel, as PyTorch's Linear where the channels come last; FT-compatible in B, H and W.
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
 import type { Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
@@ -20,19 +22,22 @@ export interface PixelLinear<Name extends string, Out extends number, Bias exten
   extends Layer<'pixelLinear', Name>,
     Weighted<Out, Bias> {}
 
+const LINEAR = optionsFor<WeightOptions>()('linear', 'bias', 'init', 'param')
+const PIXEL_LINEAR = optionsFor<WeightOptions>()('pixelLinear', 'bias', 'init', 'param')
+
 /** Every output a sum of all inputs with weights of its own. @example linear('fc', 1000) */
 export const linear = <N extends string, O extends number, B extends boolean = true>(
   name: N,
   out: O,
   options: WeightOptions<B> = {},
-): Linear<N, O, B> => ({ kind: 'linear', name, ...weighted(out, options) })
+): Linear<N, O, B> => ({ kind: 'linear', name, ...weighted(out, known(LINEAR, options)) })
 
 /** A 1x1 convolution whose weights are [out,C]. @example pixelLinear('mlp.0', 384) */
 export const pixelLinear = <N extends string, O extends number, B extends boolean = true>(
   name: N,
   out: O,
   options: WeightOptions<B> = {},
-): PixelLinear<N, O, B> => ({ kind: 'pixelLinear', name, ...weighted(out, options) })
+): PixelLinear<N, O, B> => ({ kind: 'pixelLinear', name, ...weighted(out, known(PIXEL_LINEAR, options)) })
 
 type OutOf<L> = L extends { readonly out: infer O extends number } ? O : never
 

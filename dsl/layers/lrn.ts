@@ -1,6 +1,8 @@
 // Local response normalisation across channels, PyTorch's LocalResponseNorm with its defaults. In, out: [B,C,H,W].
 // FT-compatible in B, H and W.
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import { type NotPositive, notPositive } from '../messages'
 import type { Layer, Shape } from '../net'
 import { layerCodec } from './codecs'
@@ -17,28 +19,26 @@ export interface LocalResponseNorm<Size extends number, K extends number = 1, Na
   readonly k: K
 }
 
-export interface LocalResponseNormOptions<K extends number> {
+/** Options of `localResponseNorm`. */
+export interface LocalResponseNormOptions<K extends number = number> {
   /** 1e-4 unless given. @example localResponseNorm(5, { alpha: 1e-3 }) */
-  readonly alpha?: number
+  readonly alpha?: number | undefined
   /** 0.75 unless given. @example localResponseNorm(5, { beta: 0.5 }) */
-  readonly beta?: number
+  readonly beta?: number | undefined
   /** 1 unless given. @example localResponseNorm(5, { k: 2 }) */
-  readonly k?: K
+  readonly k?: K | undefined
 }
+const OPTIONS = optionsFor<LocalResponseNormOptions>()('localResponseNorm', 'alpha', 'beta', 'k')
 
 /** Normalisation over neighbouring channels, as in AlexNet. @example localResponseNorm(5, { k: 2 }) */
 export const localResponseNorm = <S extends number, K extends number = 1, N extends string = ''>(
   size: S,
   options: LocalResponseNormOptions<K> = {},
   name?: N,
-): LocalResponseNorm<S, K, N> => ({
-  kind: 'localResponseNorm',
-  name: name ?? ('' as N),
-  size,
-  alpha: options.alpha ?? 1e-4,
-  beta: options.beta ?? 0.75,
-  k: options.k ?? (1 as K),
-})
+): LocalResponseNorm<S, K, N> => {
+  const { alpha = 1e-4, beta = 0.75, k = 1 as K } = known(OPTIONS, options)
+  return { kind: 'localResponseNorm', name: name ?? ('' as N), size, alpha, beta, k }
+}
 
 type LrnShape<L, S extends Shape> =
   L extends LocalResponseNorm<infer Size, infer K, any>

@@ -1,6 +1,8 @@
 // Max and average pooling. In: [B,C,H,W]. Out: [B,C,H',W'], sizes as PyTorch counts them, ceil mode included.
 // FT-compatible in every dimension. The stride is the kernel and the padding 0 unless given.
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import { type PadTooLarge, padTooLarge, type ShapeText, shapeText, type WindowTooLarge, windowTooLarge } from '../messages'
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Compare, Mul } from '../numbers/naturals'
@@ -44,22 +46,27 @@ export interface AvgPool<
   readonly countIncludePad: boolean
 }
 
-export interface PoolOptions<S extends Extent, P extends Extent, C extends boolean> {
+/** Options of `maxPool`. */
+export interface PoolOptions<S extends Extent = Extent, P extends Extent = Extent, C extends boolean = boolean> {
   /** Pixels from one window to the next; the window's size unless given. @example maxPool(3, { stride: 2 }) */
-  readonly stride?: S
+  readonly stride?: S | undefined
   /** Rows and columns around the image; 0 unless given. @example maxPool(3, { stride: 2, pad: 1 }) */
-  readonly pad?: P
+  readonly pad?: P | undefined
   /** Whether a last window may reach beyond the image; false unless given. @example maxPool(3, { stride: 2, ceil: true }) */
-  readonly ceil?: C
+  readonly ceil?: C | undefined
 }
-export interface AvgPoolOptions<S extends Extent, P extends Extent, C extends boolean> extends PoolOptions<S, P, C> {
+/** Options of `avgPool`. */
+export interface AvgPoolOptions<S extends Extent = Extent, P extends Extent = Extent, C extends boolean = boolean>
+  extends PoolOptions<S, P, C> {
   /**
    * Whether zeros of the padding count in the mean; true unless said otherwise.
    *
    * @example avgPool(3, { stride: 1, pad: 1, countIncludePad: false })
    */
-  readonly countIncludePad?: boolean
+  readonly countIncludePad?: boolean | undefined
 }
+const MAX_POOL = optionsFor<PoolOptions>()('maxPool', 'stride', 'pad', 'ceil')
+const AVG_POOL = optionsFor<AvgPoolOptions>()('avgPool', 'stride', 'pad', 'ceil', 'countIncludePad')
 
 interface PoolArgs<O> {
   readonly name: string
@@ -101,7 +108,7 @@ export function maxPool<
 >(name: N, kernel: K, options?: PoolOptions<S, P, C>): MaxPool<N, K, S, P, C>
 export function maxPool(...args: readonly unknown[]): MaxPool<string, Extent, Extent, Extent, boolean> {
   const { name, kernel, options } = poolArgs<PoolOptions<Extent, Extent, boolean>>(args)
-  return pool('maxPool', name, kernel, options)
+  return pool('maxPool', name, kernel, known(MAX_POOL, options))
 }
 
 /** Average pooling, with a name or without. @example avgPool('pool1', 2), avgPool(3, { stride: 2, pad: 1, countIncludePad: false }) */
@@ -120,7 +127,7 @@ export function avgPool<
 >(name: N, kernel: K, options?: AvgPoolOptions<S, P, C>): AvgPool<N, K, S, P, C>
 export function avgPool(...args: readonly unknown[]): AvgPool<string, Extent, Extent, Extent, boolean> {
   const { name, kernel, options } = poolArgs<AvgPoolOptions<Extent, Extent, boolean>>(args)
-  return { ...pool('avgPool', name, kernel, options), countIncludePad: options.countIncludePad ?? true }
+  return { ...pool('avgPool', name, kernel, known(AVG_POOL, options)), countIncludePad: options.countIncludePad ?? true }
 }
 
 // ---------------------------------------------------------------- shapes, as types

@@ -14,6 +14,8 @@ import {
   type Sides,
   sidesOf,
   type SidesOf,
+  type SidesFault,
+  sidesFault,
   type SidesText,
   sidesText,
 } from './sides'
@@ -41,7 +43,11 @@ type Extended<H extends number, A extends number, B extends number> = number ext
 type ReflectionShape<L, S extends Shape> =
   L extends ReflectionPad2d<infer P, any>
     ? SidesOf<P> extends infer Q extends Sides
-      ? BadSize<[['padding', Near<Q>, 0], ['padding', Far<Q>, 0]]> extends infer Bad
+      ? (
+          SidesFault<P> extends infer Side extends string
+            ? Side
+            : BadSize<[['padding', Near<Q>, 0], ['padding', Far<Q>, 0]]>
+        ) extends infer Bad
         ? Bad extends string
           ? Bad
           : [Fewer<Q['top'], S[2]>, Fewer<Q['bottom'], S[2]>, Fewer<Q['left'], S[3]>, Fewer<Q['right'], S[3]>] extends [
@@ -71,7 +77,9 @@ export const reflectionPad2dRule: LayerRule<ReflectionPad2d<SidePadding, string>
     const p = sidesOf(l.pad)
     const inside = Math.max(p.top, p.bottom) < input[2] && Math.max(p.left, p.right) < input[3]
     return (
-      badSize(['padding', near(p), 0], ['padding', far(p), 0]) ?? (inside ? null : noReflection(sidesText(p), shapeText(input)))
+      sidesFault(l.pad) ??
+      badSize(['padding', near(p), 0], ['padding', far(p), 0]) ??
+      (inside ? null : noReflection(sidesText(p), shapeText(input)))
     )
   },
   elaborate: (l, x, at) => {

@@ -2,8 +2,8 @@
 // dimensions, sums and whether it writes over its input follow from its ops (derived.ts). In: a node. Out: parameters, ops.
 // Invariant: the registries of net.ts, the type-level half, say the same; test/dsl/twins.test.ts compares both.
 import type { Either } from 'fp-ts/Either'
-import type * as t from 'io-ts'
 import type { GraphError } from '../../staging/core/errors'
+import type { Options } from '../../staging/core/options'
 import type { GraphBuilder } from '../../staging/graph/builder'
 import type { Init } from '../../staging/graph/graph'
 import type { Ref } from '../../staging/ops/op'
@@ -38,9 +38,20 @@ export interface LayerPosition {
   readonly mode: Mode
 }
 
+/** A field that is not legal: the way to it, and what stands there. */
+export interface FieldFault {
+  readonly fields: readonly string[]
+  readonly value: unknown
+}
+/** The node as untrusted data. */
+export interface LayerCodec<L> {
+  /** The fields that there are. */
+  readonly options: Options
+  readonly decode: (u: unknown) => Either<FieldFault, L>
+}
+
 export interface LayerRule<L extends Net = Net> {
-  /** The node as untrusted data. */
-  readonly codec: t.Type<L>
+  readonly codec: LayerCodec<L>
   /** How it is written, its name 'n'; tests put it into random networks. */
   readonly example?: string
   /** Why it has no output for this input, in the words of its type; without it, it takes all. */

@@ -1,5 +1,6 @@
 // Padding that may differ from side to side: one number, [height, width], or each side by name.
 // In: such a padding, as a type and as a value. Out: its four sides, and how messages call them.
+import { type OptionRefused, optionRefused, optionsFor, unknownKey } from '../../staging/core/options'
 import { type Extent, type Height, height, type Width, width } from '../net'
 
 /** Padding of each side. */
@@ -9,6 +10,19 @@ export interface Sides {
   readonly bottom: number
   readonly right: number
 }
+const SIDES = optionsFor<Sides>()('padding', 'top', 'left', 'bottom', 'right')
+
+/** Words for a side that there is not, or null. */
+export type SidesFault<P> = P extends Sides
+  ? [Exclude<keyof P, keyof Sides>] extends [never]
+    ? null
+    : OptionRefused<Exclude<keyof P, keyof Sides> & string, typeof SIDES>
+  : null
+export const sidesFault = (p: SidePadding | 'same'): string | null => {
+  const key = typeof p === 'object' && !Array.isArray(p) ? unknownKey(p, SIDES) : null
+  return key === null ? null : optionRefused(key, SIDES)
+}
+
 /** Padding: of all sides, of rows and columns, or of each side. */
 export type SidePadding = Extent | Sides
 

@@ -2,6 +2,8 @@
 // FT-compatible in every dimension. An input that has the size already passes as it is, without an op.
 import { right } from 'fp-ts/Either'
 import * as t from 'io-ts'
+import { known } from '../../staging/core/known'
+import { type Known, optionsFor } from '../../staging/core/options'
 import type { Dim, Extent, Height, Layer, Shape, Width } from '../net'
 import { height, width } from '../net'
 import type { Mul } from '../numbers/naturals'
@@ -20,18 +22,20 @@ export interface Upsample<To extends UpsampleTo, Name extends string = ''> exten
   readonly mode: UpsampleMode
 }
 
-type UpsampleOptions = (
+/** Options of `upsample`: how many times the size, or the size; and how. */
+export type UpsampleOptions = (
   | { readonly scale: Extent; readonly size?: undefined }
   | { readonly size: Extent; readonly scale?: undefined }
 ) &
   (
-    | { readonly mode?: 'nearest'; readonly alignCorners?: undefined }
+    | { readonly mode?: 'nearest' | undefined; readonly alignCorners?: undefined }
     | {
         readonly mode: 'bilinear'
         /** Whether pixels are points and the corners stay where they are; otherwise, and unless said so, pixels are areas. */
-        readonly alignCorners?: boolean
+        readonly alignCorners?: boolean | undefined
       }
   )
+const OPTIONS = optionsFor<UpsampleOptions>()('upsample', 'scale', 'size', 'mode', 'alignCorners')
 type ToOf<O> = O extends { readonly scale: infer S extends Extent }
   ? { readonly scale: S }
   : O extends { readonly size: infer S extends Extent }
@@ -43,12 +47,18 @@ type ToOf<O> = O extends { readonly scale: infer S extends Extent }
  *
  * @example upsample({ scale: 2 }), upsample({ size: [129, 65], mode: 'bilinear', alignCorners: true })
  */
-export const upsample = <const O extends UpsampleOptions, N extends string = ''>(options: O, name?: N): Upsample<ToOf<O>, N> => ({
-  kind: 'upsample',
-  name: name ?? ('' as N),
-  to: (options.scale === undefined ? { size: options.size } : { scale: options.scale }) as ToOf<O>,
-  mode: options.mode !== 'bilinear' ? 'nearest' : options.alignCorners === true ? 'bilinear-corners' : 'bilinear',
-})
+export const upsample = <const O extends UpsampleOptions, N extends string = ''>(
+  options: Known<O, typeof OPTIONS>,
+  name?: N,
+): Upsample<ToOf<O>, N> => {
+  const { scale, size, mode, alignCorners }: UpsampleOptions = known(OPTIONS, options as O)
+  return {
+    kind: 'upsample',
+    name: name ?? ('' as N),
+    to: (scale === undefined ? { size } : { scale }) as ToOf<O>,
+    mode: mode !== 'bilinear' ? 'nearest' : alignCorners === true ? 'bilinear-corners' : 'bilinear',
+  }
+}
 
 type Times<N extends number, F extends number> = number extends N | F ? number : Mul<N, F>
 type UpsampleShape<L, S extends Shape> =
@@ -86,7 +96,7 @@ const MODES: Readonly<Record<UpsampleMode, number>> = { nearest: 0, bilinear: 1,
 
 export const upsampleRule: LayerRule<Upsample<UpsampleTo, string>> = {
   codec: layerCodec('upsample', {
-    to: t.union([t.readonly(t.exact(t.type({ scale: extentCodec }))), t.readonly(t.exact(t.type({ size: extentCodec })))]),
+    to: t.union([t.readonly(t.strict({ scale: extentCodec })), t.readonly(t.strict({ size: extentCodec }))]),
     mode: t.keyof({ nearest: null, bilinear: null, 'bilinear-corners': null }),
   }),
   fault: (l) => badSize('scale' in l.to ? ['scale', l.to.scale, 1] : ['size', l.to.size, 1]),

@@ -1,6 +1,7 @@
 // The options of `stage`, checked while typing. In: the type of a model or a step, the options' type. Out: the options themselves, or, in
 // the place of what is wrong, the reason, so that the compiler's error stands there. The run-time twins are prescription.ts
 // and src/stage/stage.ts; the words are words.ts's, and both sides look for faults in the same order.
+import type { Known, OptionRefused, Options, UnknownKeys } from '../../staging/core/options'
 import type { BadSize } from '../layers/rule'
 import type { Model } from '../model'
 import type { Dim, Shape } from '../net'
@@ -9,7 +10,7 @@ import type { StepOf, Trainable } from '../trainable'
 import type { Loss, Optimizer } from '../training'
 import type { LeastBytes, NumbersKept } from './bytes'
 import type { TensorsOf } from './order'
-import type { TileRange } from './prescription'
+import type { TILE_RANGE, TileRange } from './prescription'
 import type { AnySite, FirstOf, Linked, RestOf, Reversed, SitesOfTensors } from './sites'
 import type {
   BudgetTooSmall,
@@ -23,7 +24,7 @@ import type {
 } from './words'
 
 /** The options, when nothing is wrong with them; sizes that are not literals are left to run time. */
-export type CheckedOptions<M extends Trainable, O> = WithFault<O, FaultOf<M, O>>
+export type CheckedOptions<M extends Trainable, O, Legal extends Options = Options> = Known<O, Legal, WithFault<O, FaultOf<M, O>>>
 
 interface Fault<Index, Key extends string, Reason extends string> {
   index: Index
@@ -47,8 +48,19 @@ export type WithTile<Ts, I extends string, Key extends string, Reason extends st
 }
 
 /** In the order in which run time looks for them. */
-type FaultOf<M extends Trainable, O> = First<[OwnFault<M, O>, StrategyFault<O>, TilesIn<M, O>, BudgetFault<M, O>]>
+type FaultOf<M extends Trainable, O> = First<
+  [RangeKeyFault<O>, OwnFault<M, O>, StrategyFault<O>, TilesIn<M, O>, BudgetFault<M, O>]
+>
 type First<Faults> = Faults extends [infer F, ...infer Rest] ? (F extends null ? First<Rest> : F) : null
+
+type RangeKeyFault<O> = O extends { readonly tiles: infer Ts } ? RangeKeysFault<Ts> : null
+type RangeKeysFault<Ts, I extends readonly unknown[] = []> = Ts extends readonly [infer T, ...infer Rest]
+  ? UnknownKeys<T, typeof TILE_RANGE> extends infer Key extends string
+    ? [Key] extends [never]
+      ? RangeKeysFault<Rest, [...I, 0]>
+      : TileFault<I['length'] & number, Key, OptionRefused<Key, typeof TILE_RANGE>>
+    : never
+  : null
 
 type OwnFault<M extends Trainable, O> = M extends Model
   ? null

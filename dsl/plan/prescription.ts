@@ -18,6 +18,7 @@ import {
 import { pipe } from 'fp-ts/function'
 import { DIMS } from '../../staging/core/box'
 import type { PlanError } from '../../staging/core/errors'
+import { optionsFor } from '../../staging/core/options'
 import type { PrescribedCut, Prescription } from '../../staging/plan/prescription'
 import type { LayerReport } from '../analyse'
 import { badSize } from '../layers/rule'
@@ -30,22 +31,24 @@ export interface TileRange<L extends string = string> {
   /** The last one. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
   readonly to: L
   /** Tiles along the batch. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', B: 2 }] }) */
-  readonly B?: number
+  readonly B?: number | undefined
   /** Tiles along the rows. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
-  readonly H?: number
+  readonly H?: number | undefined
   /** Tiles along the columns. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 2, W: 2 }] }) */
-  readonly W?: number
+  readonly W?: number | undefined
 }
+export const TILE_RANGE = optionsFor<TileRange>()('a tile range', 'from', 'to', 'B', 'H', 'W')
+
 /** What of a plan is prescribed. */
 export interface PlanByHand<L extends string = string> {
   /** Runs of layers that are taken tile by tile. @example stage(net, { tiles: [{ from: 'conv1', to: 'pool1', H: 4 }] }) */
-  readonly tiles?: readonly TileRange<L>[]
+  readonly tiles?: readonly TileRange<L>[] | undefined
   /**
    * Layers whose outputs stay: what lies between two of them is dropped and computed again for the backward pass.
    *
    * @example stage(net, { checkpoints: ['pool1'] })
    */
-  readonly checkpoints?: readonly L[]
+  readonly checkpoints?: readonly L[] | undefined
 }
 
 const TILED = ['B', 'H', 'W'] as const

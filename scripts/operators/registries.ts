@@ -105,12 +105,19 @@ ${[...all]
 `
 }
 
+/** The types of options that a file exports. */
+const optionTypes = (file: string): readonly string[] =>
+  [...readFileSync(join(ROOT, 'dsl/layers', `${file}.ts`), 'utf8').matchAll(/^export (?:interface|type) (\w+Options)\b/gm)].map(
+    ([, type]) => `type ${type}`,
+  )
+
 /** A kind of layer is called as its constructor is, and its type as both, with a capital. */
 export const layerIndex = (): string =>
   `${generated("every layer's constructor and its type")}${inFiles(
     kinds(),
-    (file, of) => `export { ${of.map((k) => `type ${capital(k)}, ${k}`).join(', ')} } from './${file}'`,
-  )}\n`
+    (file, of) =>
+      `export { ${[...of.map((k) => `type ${capital(k)}, ${k}`), ...optionTypes(file)].join(', ')} } from './${file}'`,
+  )}\nexport { type WeightOptions } from './init'\n`
 
 /** The layers of the table of activations: element-wise, of the input's shape. What needs no x later writes over it. */
 export const unaryLayers = (): string =>

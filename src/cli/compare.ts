@@ -33,7 +33,7 @@ const rowText = (c: Case): string => {
 const HEAD = `${'budget'.padStart(11)}  ${'strategy'.padEnd(18)}${'peak'.padStart(11)}${'step'.padStart(12)}${'bound'.padStart(9)}${'out'.padStart(12)}${'recompute'.padStart(12)}${'planning'.padStart(12)}`
 
 const knownStrategy = E.fromPredicate(
-  (name: string) => strategies.includes(name),
+  (name: string) => (strategies as readonly string[]).includes(name),
   (name) => unknownName('strategy', name, strategies),
 )
 

@@ -20,7 +20,7 @@ import { summary } from '../report/summary'
 import type { TrainResult } from '../train/result'
 import type { Staged } from '../stage/stage'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
-import { checkedOptions, type TrainOptions } from '../train/options'
+import { checkedOptions, TRAIN, type TrainOptions } from '../train/options'
 import { isTable } from '../train/steplog'
 import { trainTask } from '../train/trainer'
 import { interrupts } from './interrupts'
@@ -90,6 +90,10 @@ const bar = (out: Output, staged: Staged, steps: number): ProgressLine => {
 // ---------------------------------------------------------------- stops
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+/** Of all flags, what `train` is given. */
+const trainOptions = (o: TrainOptions): TrainOptions =>
+  Object.fromEntries(TRAIN.keys.map((key) => [key, o[key]])) as unknown as TrainOptions
 
 /** The end of a run that is to go on later: a time limit, counted from the process's start, and SIGUSR1. */
 const stopping = ({ timeLimit, checkpointDir }: TrainCommandOptions): Pick<TrainOptions, 'stop'> => {
@@ -187,7 +191,9 @@ const prepared = (
       () => usage('--time-limit needs --checkpoint-dir: the run is saved there and goes on with --resume'),
     ),
     E.bind('data', () => dataOf(o)),
-    E.bind('options', ({ data }) => checkedOptions({ ...o, ...data, steps: o.steps ?? DEFAULT_STEPS, ...stopping(o) })),
+    E.bind('options', ({ data }) =>
+      checkedOptions(trainOptions({ ...o, ...data, steps: o.steps ?? DEFAULT_STEPS, ...stopping(o) })),
+    ),
     E.filterOrElse(
       () => o.allocator === undefined || o.allocator === 'pages',
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),

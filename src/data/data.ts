@@ -1,5 +1,7 @@
 // What a run is fed, as users say it. In: files, a function that reads a sample, or anything that can be iterated. Out: Data, and parts of
 // it. Invariant: immutable; nothing is read and nothing opened here.
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import { SpillwayException, usage } from '../errors/errors'
 import { type Augment, augmentProblem, type Fit, FITS } from './augment'
 import type { Part } from './order'
@@ -55,6 +57,10 @@ export interface ImageOptions extends Pick<Numbers, 'mean' | 'std'> {
   readonly mostPixels?: number
 }
 
+const FILES = optionsFor<Numbers>()('files', 'layout', 'mean', 'std')
+const FOLDER = optionsFor<ImageOptions>()('folder', 'fit', 'augment', 'depth', 'mostPixels', 'mean', 'std')
+const SOURCE = optionsFor<StreamOptions>()('source', 'layout', 'mean', 'std', 'name')
+
 export type DataSet =
   | ({ readonly kind: 'images'; readonly path: string } & ImageOptions & Pick<Numbers, 'layout'>)
   | ({ readonly kind: 'files'; readonly path: string } & Numbers)
@@ -89,7 +95,7 @@ const numbersOf = <N extends Numbers>(what: string, o: N): N => {
  * @example train(net, plan, { steps: 100, data: files('slides/', { mean: [0.5], std: [0.25] }), shuffle: true })
  */
 export const files = (path: string, o: Numbers = {}): Data => ({
-  set: { kind: 'files', path, ...numbersOf('files', o) },
+  set: { kind: 'files', path, ...numbersOf('files', known(FILES, o)) },
   parts: [],
 })
 
@@ -100,6 +106,7 @@ export const files = (path: string, o: Numbers = {}): Data => ({
  * @example train(net, plan, { steps: 100, data: folder('cats/', { augment: { flip: 'horizontal' } }), shuffle: true })
  */
 export const folder = (path: string, o: ImageOptions = {}): Data => {
+  known(FOLDER, o)
   if (o.fit !== undefined && !FITS.includes(o.fit)) refused(`folder: fit is '${String(o.fit)}'; legal: ${FITS.join(', ')}`)
   if (o.depth !== undefined && o.depth !== 8 && o.depth !== 16) refused(`folder: depth is ${String(o.depth)}; legal: 8, 16`)
   if (o.mostPixels !== undefined && !(Number.isSafeInteger(o.mostPixels) && o.mostPixels > 0))
@@ -125,6 +132,7 @@ const isOnce = (u: Samples): boolean =>
 export function source(own: OwnSource): Data
 export function source(samples: Samples | (() => Samples), o?: StreamOptions): Data
 export function source(from: OwnSource | Samples | (() => Samples), o: StreamOptions = {}): Data {
+  known(SOURCE, o)
   if (typeof from === 'function')
     return { set: { kind: 'stream', open: from, once: false, ...numbersOf('source', o) }, parts: [] }
   if (isIterable(from))

@@ -30,27 +30,27 @@ export type Measuring = 'first' | 'while'
 
 export interface MachineOptions {
   /** The lower tier: 'ram', or the folder of a spill file. @example stage(net, { spill: '/var/tmp' }) */
-  readonly spill?: string
-  readonly threads?: number
+  readonly spill?: string | undefined
+  readonly threads?: number | undefined
   /**
    * What plans may choose among: one way for each call, those that repeat bit for bit (default), or all there are.
    *
    * @example stage(net, { algorithms: 'fixed' })
    */
-  readonly algorithms?: Algorithms
+  readonly algorithms?: Algorithms | undefined
   /**
    * Whether calls that this machine has not measured yet are measured before the plan is made (first), or estimated, to be measured
    * while runs go on (while, the default).
    *
    * @example stage(net, { measure: 'first' })
    */
-  readonly measure?: Measuring
+  readonly measure?: Measuring | undefined
   /** Bytes a second of an imitated link. */
-  readonly throttle?: number
+  readonly throttle?: number | undefined
   /**
    * bf16: activations and their gradients are stored so and multiplied with fp32 sums, where the device has it; tf32: products on cuda; default fp32.
    *
    * @example stage(net, { precision: 'bf16' })
    */
-  readonly precision?: Precision
+  readonly precision?: Precision | undefined
 }

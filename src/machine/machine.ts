@@ -5,6 +5,7 @@ import * as E from 'fp-ts/Either'
 import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { DEVICES, type DeviceName, devices, isDevice, type Precision } from '../../staging/devices'
+import type { MachineName, Machines } from '../../staging/core/names'
 import type { Float } from '../../staging/graph/graph'
 import type { AnyAttrs, CallShapes } from '../../staging/ops/op'
 import { opDef } from '../../staging/ops/registry'
@@ -29,7 +30,7 @@ import { type Native, tryLoadNative } from '../device/native'
  *
  * @example machineNames().includes('v100-pcie-16g')
  */
-export const machineNames = (): readonly string[] => [...DEVICES, ...Object.keys(namedMachines)]
+export const machineNames = (): readonly MachineName[] => [...DEVICES, ...(Object.keys(namedMachines) as (keyof Machines)[])]
 
 /** Fixed numbers: plans for these devices are the same on every machine. */
 const FIXED_COPY_BYTES_PER_SECOND = 4e9

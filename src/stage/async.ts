@@ -6,12 +6,14 @@ import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { CheckedOptions, NamesIn, Trainable } from '../../dsl'
 import { orThrow } from '../errors/exceptions'
+import { knownIn } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import { machineNamed } from '../machine/machine'
-import { machineOptionsOf, type Staged, type StageOptions } from './stage'
+import { type AnyLayer, machineOptionsOf, type Staged, type StageOptions } from './stage'
 import type { Answered, Asked } from './worker'
 
 /** How a step is staged, and what stops it. */
-export interface StageAsyncOptions<L extends string = string> extends StageOptions<L> {
+export interface StageAsyncOptions<L extends string = AnyLayer> extends StageOptions<L> {
   /**
    * Stops the planning; the promise is rejected with the signal's reason.
    *
@@ -19,6 +21,12 @@ export interface StageAsyncOptions<L extends string = string> extends StageOptio
    */
   readonly signal?: AbortSignal | undefined
 }
+
+// biome-ignore format: a list
+const STAGE_ASYNC = optionsFor<StageAsyncOptions>()(
+  'stageAsync', 'budget', 'loss', 'optimizer', 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
+)
+type Checked<M extends Trainable, O> = CheckedOptions<M, O, typeof STAGE_ASYNC>
 
 const WORKER = join(__dirname, `worker${extname(__filename)}`)
 
@@ -42,11 +50,11 @@ const inThread = (asked: Asked, signal: AbortSignal | undefined): Promise<Answer
  *
  * @example const plan = await stageAsync(net, { budget: gib(4), signal: AbortSignal.timeout(60_000) })
  */
-export const stageAsync = async <M extends Trainable, const O extends StageAsyncOptions<NamesIn<M>>>(
+export const stageAsync = async <M extends Trainable, const O extends StageAsyncOptions<NamesIn<M>> & object>(
   model: M,
-  options: CheckedOptions<M, O> = {} as CheckedOptions<M, O>,
+  options: Checked<M, O> = {} as Checked<M, O>,
 ): Promise<Staged<M>> => {
-  const { signal, ...rest }: StageAsyncOptions = options as O
+  const { signal, ...rest }: StageAsyncOptions = orThrow(knownIn(STAGE_ASYNC)(options as O))
   const answered = await inThread({ model, options: rest }, signal)
   return pipe(
     answered,

@@ -31,9 +31,9 @@ export interface Own {
    *
    * @example stage(net, { loss: crossEntropy })
    */
-  readonly loss?: Loss
+  readonly loss?: Loss | undefined
   /** Default: SGD with momentum 0.9 at a rate of 0.001. @example stage(net, { optimizer: adam({ lr: 1e-3 }) }) */
-  readonly optimizer?: Optimizer
+  readonly optimizer?: Optimizer | undefined
 }
 export interface Named extends Own {
   readonly name?: string

@@ -19,10 +19,10 @@ import type { Prepared } from './prepare'
 const PLAN_FILE = 'plan.json'
 
 interface Asked {
-  readonly resumes?: string
-  readonly strategy?: string
-  readonly budget?: number
-  readonly algorithms?: Algorithms
+  readonly resumes?: string | undefined
+  readonly strategy?: string | undefined
+  readonly budget?: number | undefined
+  readonly algorithms?: Algorithms | undefined
 }
 
 /** Whatever was measured since. Another budget, or another strategy, is another plan. */

@@ -7,12 +7,15 @@ import { pipe } from 'fp-ts/function'
 import * as O from 'fp-ts/Option'
 import type { CheckedOptions, Form, Mode, NamesIn, PlanByHand, Trainable } from '../../dsl'
 import { leastBytes } from '../../dsl/plan/bytes'
-import { prescribe } from '../../dsl/plan/prescription'
+import { prescribe, TILE_RANGE } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
 import { compile, compilePrescribed, outline } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { certain } from '../../staging/core/certain'
+import { knownIn } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import type { Graph } from '../../staging/graph/graph'
+import type { AllocatorName, MachineName, StrategyName } from '../../staging/core/names'
 import { instructions } from '../../staging/plan/instructions'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
@@ -25,40 +28,68 @@ import type { Staging } from '../report/facts'
 import { type Own, prepare, preparePrediction, type Prepared } from './prepare'
 import { recordedFor } from './recorded'
 
-/** How a step is staged. */
-export interface StageOptions<L extends string = string>
+/** How a step is staged, names of planners, machines and allocators not looked up yet. */
+export interface AskedOptions<L extends string = string>
   extends PlanByHand<L>,
     Own,
     Pick<MachineOptions, 'spill' | 'algorithms' | 'measure' | 'precision'> {
+  readonly budget?: number | undefined
+  readonly strategy?: string | undefined
+  readonly machine?: string | undefined
+  readonly allocator?: string | undefined
+  readonly resumes?: string | undefined
+  readonly mode?: Mode | undefined
+  readonly as?: Form | undefined
+  readonly name?: string | undefined
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: options in a variable know no model, and fit each
+export type AnyLayer = any
+
+/** How a step is staged. In a variable of this type, layers may have any names. */
+export interface StageOptions<L extends string = AnyLayer> extends AskedOptions<L> {
   /** Bytes of device memory that nothing may exceed; default: what the machine has. @example stage(net, { budget: gib(4) }) */
-  readonly budget?: number
+  readonly budget?: number | undefined
   /** The planner; default `auto`, which mixes all there is. @example stage(net, { strategy: 'checkpoint:sqrt' }) */
-  readonly strategy?: string
+  readonly strategy?: StrategyName | undefined
   /** What is planned for; default `cpu`. Named machines are simulated. @example stage(net, { machine: 'v100-pcie-16g' }) */
-  readonly machine?: string
+  readonly machine?: MachineName | undefined
   /** What the plan is replayed on, to compare; default `pages`, what runs. @example stage(net, { allocator: 'best-fit' }) */
-  readonly allocator?: string
+  readonly allocator?: AllocatorName | undefined
   /**
    * The checkpoint folder of a run that goes on: the plan that it began with, where the same is asked for again.
    *
    * @example stage(net, { budget: gib(4), resumes: 'state' })
    */
-  readonly resumes?: string
+  readonly resumes?: string | undefined
   /**
    * What is planned: a step of training, or a prediction, which keeps nothing for a backward pass; default `train`.
    *
    * @example stage(net, { mode: 'predict', budget: mib(512) })
    */
-  readonly mode?: Mode
+  readonly mode?: Mode | undefined
   /**
    * What a prediction hands out of what the net gives: its values (the default), probabilities, or the class of each pixel.
    *
    * @example stage(net, { mode: 'predict', as: 'classes' })
    */
-  readonly as?: Form
+  readonly as?: Form | undefined
   /** What the plan is called. @example stage(net, { name: 'first try' }) */
-  readonly name?: string
+  readonly name?: string | undefined
 }
+// biome-ignore format: a list
+const STAGE = optionsFor<StageOptions>()(
+  'stage', 'budget', 'loss', 'optimizer', 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name',
+)
+/** The options that `stage` has. */
+export type StageKeys = typeof STAGE
+
+/** Options all of whose keys there are, those of their tile ranges too. */
+const knownOptions = <O extends StageOptions>(o: O): Either<SpillwayError, O> =>
+  pipe(
+    knownIn(STAGE)(o),
+    E.tap(({ tiles = [] }) => E.traverseArray(knownIn(TILE_RANGE))(tiles)),
+  )
 
 /** A plan and everything that is said about it. */
 export interface Staged<M extends Trainable = Trainable> {
@@ -125,7 +156,7 @@ type Planned = (o: {
   algorithms: Algorithms
 }) => Either<SpillwayError, Plan>
 
-const stagedWith = (planned: Planned, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Staged> => {
+const stagedWith = (planned: Planned, machine: LocalMachine, o: AskedOptions): Either<SpillwayError, Staged> => {
   const { strategy = 'auto', algorithms = 'measured', allocator } = o
   const opening = machine.measuringSeconds()
   const began = performance.now()
@@ -143,11 +174,11 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: StageOptions): E
 }
 
 /** The plan of a graph that is there already. */
-export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Staged> =>
+export const stageGraph = (graph: Graph, machine: LocalMachine, o: AskedOptions): Either<SpillwayError, Staged> =>
   stagedWith((c) => compile(graph, c), machine, o)
 
-const isByHand = (o: StageOptions): boolean => o.tiles !== undefined || o.checkpoints !== undefined
-const oneWay = (o: StageOptions): Either<SpillwayError, void> => {
+const isByHand = (o: AskedOptions): boolean => o.tiles !== undefined || o.checkpoints !== undefined
+const oneWay = (o: AskedOptions): Either<SpillwayError, void> => {
   if (!isByHand(o)) return right(undefined)
   if (o.strategy !== undefined) return left({ tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() })
   return o.resumes === undefined
@@ -155,7 +186,7 @@ const oneWay = (o: StageOptions): Either<SpillwayError, void> => {
     : left(usage('resumes names a plan that is there; tiles and checkpoints describe one by hand: give one of the two'))
 }
 
-export const machineOptionsOf = ({ spill, algorithms, measure, precision }: StageOptions): MachineOptions => ({
+export const machineOptionsOf = ({ spill, algorithms, measure, precision }: AskedOptions): MachineOptions => ({
   spill,
   algorithms,
   measure,
@@ -179,7 +210,7 @@ const withReason =
   }
 
 /** The plan of a run that goes on, of a strategy, or the one that tiles and checkpoints by hand describe. */
-export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageOptions): Either<SpillwayError, Staged<M>> => {
+export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: AskedOptions): Either<SpillwayError, Staged<M>> => {
   const planned: Planned = (c) =>
     isByHand(o)
       ? pipe(
@@ -207,13 +238,14 @@ export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageOptio
  *
  * @example tryStage(net, { budget: gib(4), tiles: [{ from: 'conv1', to: 'pool2', H: 8 }], checkpoints: ['pool2'] })
  */
-export const tryStage = <M extends Trainable, const O extends StageOptions<NamesIn<M>>>(
+export const tryStage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(
   model: M,
-  options: CheckedOptions<M, O> = {} as CheckedOptions<M, O>,
+  options: CheckedOptions<M, O, StageKeys> = {} as CheckedOptions<M, O, StageKeys>,
 ): Either<SpillwayError, Staged<M>> => {
   const o: StageOptions = options as O
   return pipe(
-    machineNamed(o.machine ?? 'cpu', machineOptionsOf(o)),
+    knownOptions(o),
+    E.chain(() => machineNamed(o.machine ?? 'cpu', machineOptionsOf(o))),
     E.chain((machine) => prepared(model, machine, o)),
     E.chain((prepared) => pipe(stagePrepared(prepared, o), E.mapLeft(withReason(prepared)))),
   )
@@ -224,7 +256,7 @@ export const tryStage = <M extends Trainable, const O extends StageOptions<Names
  *
  * @example const plan = stage(net, { loss: mse, optimizer: sgd({ lr: 1e-3, momentum: 0.9 }), budget: gib(4) })
  */
-export const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>>>(
+export const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(
   model: M,
-  options: CheckedOptions<M, O> = {} as CheckedOptions<M, O>,
+  options: CheckedOptions<M, O, StageKeys> = {} as CheckedOptions<M, O, StageKeys>,
 ): Staged<M> => orThrow(tryStage<M, O>(model, options))

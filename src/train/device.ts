@@ -37,15 +37,15 @@ import type { StateStore } from './weights'
 export interface DeviceOptions {
   readonly tier: Tier
   /** Of the device; default: all cores. @example train(net, plan, { steps: 100, threads: 1 }) */
-  readonly threads?: number
+  readonly threads?: number | undefined
   /** Imitates a slower link, bytes a second in each direction. @example train(net, plan, { steps: 100, throttle: mib(500) }) */
-  readonly throttle?: number
+  readonly throttle?: number | undefined
   /**
    * Bytes of the lower tier that may be pinned memory before the spill folder takes the rest, on cuda; default: all.
    *
    * @example train(net, plan, { steps: 100, spill: '/var/tmp', hostMemory: gib(8) })
    */
-  readonly hostMemory?: number
+  readonly hostMemory?: number | undefined
 }
 
 /** Where a run is: after each segment's tile, and at the end of each step. */

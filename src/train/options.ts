@@ -2,6 +2,8 @@
 import { availableParallelism } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
+import { knownIn } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
 import type { DeviceOptions, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -15,84 +17,90 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
    *
    * @example train(net, plan, { steps: 100, data: 'slides/' })
    */
-  readonly data?: string | Data
+  readonly data?: string | Data | undefined
   /** The data in another order in each epoch, by seed. @example train(net, plan, { steps: 100, data: 'slides/', shuffle: true }) */
-  readonly shuffle?: boolean
+  readonly shuffle?: boolean | undefined
   /**
    * Batches that are made ahead of the step at hand, where TypeScript makes them; default 2. The host's memory holds one more.
    *
    * @example train(net, plan, { steps: 100, data: source({ length, read }), prefetch: 4 })
    */
-  readonly prefetch?: number
+  readonly prefetch?: number | undefined
   /**
    * Threads that decode images; default: half the cores, four at most. With 0 the thread of JavaScript does it. Results are the same.
    *
    * @example train(net, plan, { steps: 100, data: folder('cats/'), workers: 8 })
    */
-  readonly workers?: number
+  readonly workers?: number | undefined
   /** Distinct synthetic samples; default: one batch, seen again and again. @example train(net, plan, { steps: 100, samples: 64 }) */
-  readonly samples?: number
+  readonly samples?: number | undefined
   /** Of weights, synthetic data and dropout; default 0. @example train(net, plan, { steps: 100, seed: 7 }) */
-  readonly seed?: number
+  readonly seed?: number | undefined
   /** 'ram', or the folder of the spill file. @example train(net, plan, { steps: 100, spill: '/var/tmp' }) */
-  readonly spill?: string
+  readonly spill?: string | undefined
   /** Where the training state is kept. @example train(net, plan, { steps: 100, checkpointDir: 'state' }) */
-  readonly checkpointDir?: string
+  readonly checkpointDir?: string | undefined
   /**
    * Steps between checkpoints; default: a tenth of the run. There is one at the end in any case.
    *
    * @example train(net, plan, { steps: 100, checkpointDir: 'state', checkpointEvery: 25 })
    */
-  readonly checkpointEvery?: number
+  readonly checkpointEvery?: number | undefined
   /** Goes on from the last checkpoint, bit for bit. @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true }) */
-  readonly resume?: boolean
+  readonly resume?: boolean | undefined
   /** Weights to start from (safetensors). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
-  readonly weights?: string
+  readonly weights?: string | undefined
   /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
-  readonly save?: string
+  readonly save?: string | undefined
   /**
    * A folder that gets a line of JSON for every step, or a file whose name ends with .csv, which gets a row.
    *
    * @example train(net, plan, { steps: 100, log: 'runs/first' })
    */
-  readonly log?: string
+  readonly log?: string | undefined
   /**
    * A folder for TensorBoard: loss, seconds and learning rate of every step, and the plan's summary.
    *
    * @example train(net, plan, { steps: 100, tensorboard: 'runs/first' })
    */
-  readonly tensorboard?: string
+  readonly tensorboard?: string | undefined
   /**
    * What becomes of a run whose loss is not finite; default: it ends, and nothing of it is saved.
    *
    * @example train(net, plan, { steps: 100, onNonfinite: 'continue' })
    */
-  readonly onNonfinite?: 'end' | 'continue'
+  readonly onNonfinite?: 'end' | 'continue' | undefined
   /**
    * Ends the run within a step; the last checkpoint stays, and the promise is rejected with the signal's reason.
    *
    * @example train(net, plan, { steps: 100, signal: AbortSignal.timeout(60_000) })
    */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /**
    * Ends the run after the step at hand, saved in checkpointDir: a time limit, a scheduler's warning.
    *
    * @example train(net, plan, { steps: 100, checkpointDir: 'state', stop: AbortSignal.timeout(3 * 3600_000) })
    */
-  readonly stop?: AbortSignal
+  readonly stop?: AbortSignal | undefined
   /**
    * Told of every tile and every step.
    *
    * @example train(net, plan, { steps: 100, onProgress: (p) => p.kind === 'step' && console.log(p.loss) })
    */
-  readonly onProgress?: (p: DeviceProgress) => void
+  readonly onProgress?: ((p: DeviceProgress) => void) | undefined
   /**
    * Words for a person: a damaged checkpoint that was passed over, tensors that were not needed.
    *
    * @example train(net, plan, { steps: 100, onNote: console.warn })
    */
-  readonly onNote?: (text: string) => void
+  readonly onNote?: ((text: string) => void) | undefined
 }
+
+// biome-ignore format: a list
+export const TRAIN = optionsFor<TrainOptions>()(
+  'train', 'steps', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'resume', 'weights', 'save', 'log', 'tensorboard', 'onNonfinite', 'signal', 'stop',
+  'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
+)
 
 /** Batches ahead, where nothing is said. */
 export const PREFETCH = 2
@@ -104,6 +112,8 @@ const LEAST = { steps: 1, seed: 0, samples: 1, checkpointEvery: 1, threads: 1, p
 
 /** Options with which a run can begin: what is wrong with them is known before anything is staged. */
 export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOptions> => {
+  const options = knownIn(TRAIN)(o)
+  if (E.isLeft(options)) return options
   const isLegal = (k: keyof typeof LEAST, n = o[k]): boolean => n === undefined || (Number.isSafeInteger(n) && n >= LEAST[k])
   const odd = (Object.keys(LEAST) as (keyof typeof LEAST)[]).find((k) => !isLegal(k))
   if (odd) return E.left(usage(`${odd} is ${o[odd]}; legal are whole numbers of at least ${LEAST[odd]}`))

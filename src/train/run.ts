@@ -9,19 +9,22 @@ import type { Device, DeviceFault, PlanHead, Stale, StepFrom, StepOf, Trainable 
 import { described } from '../../dsl/plan/described'
 import { overDevice } from '../../dsl/plan/words'
 import { bytesOf } from '../../staging/core/bytes'
+import { knownIn } from '../../staging/core/known'
+import type { Known } from '../../staging/core/options'
 import { type SpillwayError, usage } from '../errors/errors'
 import { elaboratedFor } from '../stage/identity'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
-import type { TrainOptions } from './options'
+import { TRAIN, type TrainOptions } from './options'
 import { answerOf, trainTask } from './trainer'
 
 /** How a plan is run. */
 export interface RunOptions extends TrainOptions {
   /** What the plan must fit. @example run(net, plan, { steps: 10, device: device('cpu', gib(4)) }) */
-  readonly device?: Device
+  readonly device?: Device | undefined
 }
+const RUN = { of: 'run', keys: [...TRAIN.keys, 'device'] } as const
 
 /** The plan, when it was made for this model; else what changed, so that the error stands at the argument. */
 export type MatchingPlan<M extends Trainable, P> = PlanFault<M, P> extends infer S extends string ? S : P
@@ -33,7 +36,8 @@ type PlanFault<M extends Trainable, P> =
       : null
 
 /** The options, when the plan fits their device. */
-export type FittingOptions<P, O> = O extends { readonly device: infer D }
+export type FittingOptions<P, O> = Known<O, typeof RUN, Fitting<P, O>>
+type Fitting<P, O> = O extends { readonly device: infer D }
   ? DeviceFault<PeakOf<P>, D> extends infer S extends string
     ? { [K in keyof O]: K extends 'device' ? S : O[K] }
     : O
@@ -66,10 +70,12 @@ export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const
   options: FittingOptions<P, O>,
 ): Promise<Either<SpillwayError, TrainResult>> => {
   const o: RunOptions = options as O
+  const { device, ...training } = o
   return pipe(
-    TE.fromIOEither(() => matching(model, plan as P, o)),
-    TE.tap((staged) => TE.fromEither(fitting(staged, o.device))),
-    TE.flatMap((staged) => trainTask(model, staged, o)),
+    TE.fromEither<SpillwayError, RunOptions>(knownIn(RUN)(o)),
+    TE.flatMapEither(() => matching(model, plan as P, o)),
+    TE.tap((staged) => TE.fromEither(fitting(staged, device))),
+    TE.flatMap((staged) => trainTask(model, staged, training)),
   )()
 }
 

@@ -7,6 +7,7 @@ import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Trainable } from '../../dsl'
+import type { Known } from '../../staging/core/options'
 import { holdsCheckpoints, saveCheckpoint } from './checkpoint'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from './device'
 import { errorText, type SpillwayError } from '../errors/errors'
@@ -15,7 +16,7 @@ import { PeakMemory } from '../machine/memory'
 import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
 import { closed, filled, opened } from './opened'
-import { seedOf, type TrainOptions } from './options'
+import { seedOf, type TRAIN, type TrainOptions } from './options'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog, type StepLine, type StepLog } from './steplog'
@@ -273,5 +274,8 @@ export const answerOf =
  *
  * @example const { losses } = await train(net, plan, { steps: 10, data: 'slides/' })
  */
-export const train = async (model: Trainable, staged: Staged, o: TrainOptions): Promise<TrainResult> =>
-  answerOf(o)(await trainTask(model, staged, o)())
+export const train = async <const O extends TrainOptions>(
+  model: Trainable,
+  staged: Staged,
+  o: Known<O, typeof TRAIN>,
+): Promise<TrainResult> => answerOf(o as O)(await trainTask(model, staged, o as O)())

@@ -1,6 +1,7 @@
 // Every error of dsl and staging: one tagged union that holds data, and the one function that puts it into words.
 // Invariant: each message names the layer (or file place) and says what would be legal. Passes add variants here.
 import { showBytes } from './bytes'
+import { optionRefused } from './options'
 
 /** Errors of building, reading or differentiating a graph. */
 export type GraphError =
@@ -26,6 +27,7 @@ export type GraphError =
   | { readonly tag: 'OptimizerInvalid'; readonly field: string; readonly got: string; readonly legal: string }
   | { readonly tag: 'GraphFormat'; readonly at: string; readonly reason: string }
   | { readonly tag: 'ModelInvalid'; readonly at: string; readonly reason: string }
+  | { readonly tag: 'OptionUnknown'; readonly option: string; readonly of: string; readonly legal: readonly string[] }
 
 /** Errors of planning, and of reading and checking plans. */
 export type PlanError =
@@ -134,6 +136,8 @@ export const renderError = (e: StageError): string => {
       return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
     case 'GraphFormat':
       return `not a graph: ${e.at}: ${e.reason}`
+    case 'OptionUnknown':
+      return optionRefused(e.option, { of: e.of, keys: e.legal })
     case 'ModelInvalid':
       return `not a model: ${e.at}: ${e.reason}`
     default:

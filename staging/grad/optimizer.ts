@@ -1,7 +1,9 @@
 // What an optimizer puts into the training graph. In: an optimizer, a parameter and its gradient. Out: which states it keeps for
 // each parameter and which op updates it; or what is wrong with its options in words. All that is known of a kind is its entry.
-import { type Either, left, map, right, traverseArray } from 'fp-ts/Either'
+import { type Either, left, right, tap, traverseArray } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
+import { knownIn } from '../core/known'
 import { attrsOf, type Choice, isFlag } from '../ops/choices'
 import { type AnyAttrs, isWithin, limitText } from '../ops/op'
 import { OPTIMIZERS, type Optimizer, optimizerEntry, type OptimizerEntry, optimizerNames, statesKept } from '../ops/optimizer'
@@ -32,6 +34,9 @@ export const checkedOptimizer = (o: Optimizer): Either<GraphError, Optimizer> =>
   }
   const entry = optimizerEntry(o.kind)
   return entry
-    ? map(() => o)(traverseArray(option)(Object.entries(entry.options)))
+    ? pipe(
+        knownIn({ of: o.kind, keys: ['kind', ...Object.keys(entry.options)] })(o),
+        tap(() => traverseArray(option)(Object.entries(entry.options))),
+      )
     : wrong('its kind', o.kind, optimizerNames.join(', '))
 }

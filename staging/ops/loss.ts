@@ -3,8 +3,9 @@
 // value and gradient. A loss per element compares with a target or, when that is left out, with `constant` everywhere; it is an
 // entry of a table, from which the DSL's constructors (dsl/training.ts), the command line's flags, operators, kernels and the cases
 // of tests follow. Its arithmetic stands in native/ops/loss.hpp, once for all devices.
-import { type Either, left, right } from 'fp-ts/Either'
+import { type Either, left, map, right } from 'fp-ts/Either'
 import type { GraphError } from '../core/errors'
+import { knownIn } from '../core/known'
 import { attrsOf, chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
 import {
   type AnyAttrs,
@@ -197,10 +198,14 @@ export const lossBy = (op: string, attrs: AnyAttrs): Loss | undefined => {
 }
 
 /** What is known of a loss that may come from outside. */
-export const lossEntry = (l: Loss): Either<GraphError, LossEntry> =>
-  Object.hasOwn(LOSSES, lossName(l))
-    ? right(LOSSES[lossName(l)])
-    : left({ tag: 'UnknownLoss', got: lossName(l), legal: lossNames })
+export const lossEntry = (l: Loss): Either<GraphError, LossEntry> => {
+  const of = lossName(l)
+  if (!Object.hasOwn(LOSSES, of)) return left({ tag: 'UnknownLoss', got: of, legal: lossNames })
+  const entry: LossEntry = LOSSES[of]
+  return typeof l === 'string'
+    ? right(entry)
+    : map(() => entry)(knownIn({ of, keys: ['kind', ...Object.keys(entry.options)] })(l))
+}
 
 export const targetOf = (e: LossEntry, output: Sizes): Sizes => (e.labels ? labelsOf(output) : output)
 

@@ -189,7 +189,7 @@ export const fitted = (c: Candidate, o: CompileOptions): Either<StageError, Unpa
 
 /** The fastest plan of a strategy that fits. */
 export const search = (graph: Graph, o: CompileOptions): Either<StageError, UnpagedPlan> => {
-  const legal = trains(graph) ? strategies : PREDICTING
+  const legal: readonly string[] = trains(graph) ? strategies : PREDICTING
   if (!legal.includes(o.strategy)) return left({ tag: 'UnknownStrategy', got: o.strategy, legal })
   const found = new Search(graph, o)
   for (found.machine of scratchVariants(o.machine)) {

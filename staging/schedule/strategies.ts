@@ -2,6 +2,7 @@
 import { auto, refineAuto } from './auto'
 import { autoswap, refineAutoswap } from './autoswap'
 import { checkpointSqrt } from './checkpoint'
+import type { StrategyName } from '../core/names'
 import type { Method } from './candidate'
 import { dymem } from './dymem'
 import { dynprog, refineDynprog } from './dynprog'
@@ -25,7 +26,7 @@ export interface Strategy extends Method {
   readonly tiles?: true
 }
 
-export const planners: Readonly<Record<string, Strategy>> = {
+const byName: Readonly<Record<StrategyName, Strategy>> = {
   'in-core': { planner: inCore },
   'checkpoint:sqrt': { planner: checkpointSqrt() },
   'checkpoint:optimal': { planner: checkpointOptimal(), refiner: refineOptimal() },
@@ -46,5 +47,8 @@ export const planners: Readonly<Record<string, Strategy>> = {
   auto: { planner: auto(), refiner: refineAuto(), improver: retiled(), tiles: true },
 }
 
+/** By any name: those from outside are looked up here. */
+export const planners: Readonly<Record<string, Strategy>> = byName
+
 /** The planners by name, for `stage` and `--strategy`. @example strategies.includes('swap:greedy') */
-export const strategies: readonly string[] = Object.keys(planners)
+export const strategies = Object.keys(byName) as readonly StrategyName[]

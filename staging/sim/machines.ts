@@ -6,6 +6,7 @@ import { elementsOf } from '../core/box'
 import { devices } from '../devices'
 import { dtypeBytes } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
+import type { Machines } from '../core/names'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 import { opDef } from '../ops/registry'
 
@@ -69,7 +70,7 @@ const roofline =
       bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
     )
 
-const named = (name: string, a: Accelerator, link: Link): Machine => ({
+const named = (name: keyof Machines, a: Accelerator, link: Link): Machine => ({
   name,
   device: devices.cuda,
   simulated: true,

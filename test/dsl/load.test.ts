@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { asTrainable, conv2d, maxPool, model, modelAt, relu, repeat, seq } from '../../dsl'
-import { layerKinds } from '../../dsl/layers/registry'
+import { layerKinds, ruleOf } from '../../dsl/layers/registry'
 import { zooNets } from '../../src/zoo'
 import { renderError } from '../../staging/core/errors'
 import { graphText } from '../../staging/graph/text'
@@ -99,29 +99,45 @@ test('any JSON is refused or is a net: it never throws', () => {
     'model',
     'nonsense',
   )
+  const COMPOSED: Readonly<Record<string, readonly string[]>> = {
+    seq: ['layers'],
+    block: ['name', 'body'],
+    blocks: ['name', 'layers'],
+    repeat: ['times', 'body'],
+    residual: ['body', 'shortcut'],
+    concat: ['branches'],
+    atInputSize: ['body'],
+  }
+  /** Of all fields those that its kind has: a node with others is refused for them alone. */
+  const own = (all: { readonly kind: string }): object => {
+    const fields = ruleOf(all.kind)?.codec.options.keys ?? COMPOSED[all.kind] ?? Object.keys(all)
+    return Object.fromEntries(Object.entries(all).filter(([key]) => key === 'kind' || fields.includes(key)))
+  }
   const { node } = fc.letrec((tie) => ({
     part: fc.oneof({ maxDepth: 3, withCrossShrink: true }, fc.constant(relu()), fc.jsonValue({ maxDepth: 1 }), tie('node')),
-    node: fc.record(
-      {
-        kind: kinds,
-        name: fc.oneof(fc.string(), fc.constant(undefined)),
-        layers: fc.array(tie('part'), { maxLength: 3 }),
-        body: tie('part'),
-        shortcut: tie('part'),
-        branches: fc.array(tie('part'), { maxLength: 2 }),
-        times: fc.oneof(fc.integer({ min: -1, max: 4 }), fc.double()),
-        out: fc.oneof(fc.integer({ min: -1, max: 9 }), fc.double()),
-        bias: fc.boolean(),
-        kernel: fc.integer({ min: -1, max: 9 }),
-        stride: fc.integer({ min: -1, max: 3 }),
-        pad: fc.integer({ min: -1, max: 3 }),
-        dilation: fc.integer({ min: 0, max: 2 }),
-        groups: fc.constant(1),
-        init: fc.constant('fan-in-uniform'),
-        ceil: fc.boolean(),
-      },
-      { requiredKeys: ['kind'] },
-    ),
+    node: fc
+      .record(
+        {
+          kind: kinds,
+          name: fc.oneof(fc.string(), fc.constant(undefined)),
+          layers: fc.array(tie('part'), { maxLength: 3 }),
+          body: tie('part'),
+          shortcut: tie('part'),
+          branches: fc.array(tie('part'), { maxLength: 2 }),
+          times: fc.oneof(fc.integer({ min: -1, max: 4 }), fc.double()),
+          out: fc.oneof(fc.integer({ min: -1, max: 9 }), fc.double()),
+          bias: fc.boolean(),
+          kernel: fc.integer({ min: -1, max: 9 }),
+          stride: fc.integer({ min: -1, max: 3 }),
+          pad: fc.integer({ min: -1, max: 3 }),
+          dilation: fc.integer({ min: 0, max: 2 }),
+          groups: fc.constant(1),
+          init: fc.constant('fan-in-uniform'),
+          ceil: fc.boolean(),
+        },
+        { requiredKeys: ['kind'] },
+      )
+      .chain((all) => fc.integer({ min: 0, max: 9 }).map((n) => (n === 0 ? all : own(all)))),
   }))
   let nets = 0
   fc.assert(

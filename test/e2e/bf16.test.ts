@@ -40,7 +40,7 @@ const apart = (a: readonly number[], b: readonly number[]): number =>
 
 test('in-core, recomputing and swapping end with the same bits', async () => {
   const inCore = await trained(trunk, staged(trunk, { ...bf16, strategy: 'in-core' }))
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'swap:fractional']) {
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'swap:fractional'] as const) {
     const budget = smallestBudget(trunk, strategy, bf16)
     const r = await trained(trunk, staged(trunk, { ...bf16, strategy, budget }))
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])

@@ -42,7 +42,7 @@ const net = model([2, 3, 384, 320], atInputSize(
 test('recompute and swaps give the bits of in-core, in half the room', async () => {
   const inCore = await trained(net, staged(net, { strategy: 'in-core' }), { steps: 2 })
   assert.ok(inCore.losses.every(Number.isFinite))
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
     const r = await trained(net, staged(net, { strategy, budget: halfway(net, strategy) }), { steps: 2 })
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
     assert.ok(r.peakBytes < inCore.peakBytes, strategy)

@@ -23,6 +23,7 @@ import {
   type TrainingStep,
 } from '../../dsl'
 import { PAGE_BYTES } from '../../staging/core/bytes'
+import type { StrategyName } from '../../staging/core/names'
 import { type Staged, tryStage } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
 import { DEVICE } from './runs'
@@ -59,13 +60,13 @@ const between = step(
   }),
 )
 
-const trained = async (s: TrainingStep, strategy: string, budget?: number) => {
+const trained = async (s: TrainingStep, strategy: StrategyName, budget?: number) => {
   const plan: Staged = done(tryStage(s, { machine: DEVICE, algorithms: 'fixed', strategy, budget }))
   const result = done(await trainTask(s, plan, { steps: 4, seed: 3, threads: 1 })())
   assert.is(result.arenaPeakBytes, result.peakBytes)
   return result
 }
-const least = (strategy: string): number => {
+const least = (strategy: StrategyName): number => {
   const refused = tryStage(between, { machine: DEVICE, algorithms: 'fixed', strategy, budget: PAGE_BYTES })
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
   return refused.left.smallestBytes
@@ -79,7 +80,7 @@ test('a step that adds and multiplies trains to the bits of the net that does', 
 
 test('recomputed, swapped or tiled in the smallest budget, it is the same run', async () => {
   const inCore = await trained(between, 'in-core')
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled']) {
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled'] as const) {
     const r = await trained(between, strategy, least(strategy))
     if (strategy !== 'tiled') assert.is(r.weightsSha256, inCore.weightsSha256, strategy)
     r.losses.forEach((l, i) => assert.ok(Math.abs(l - inCore.losses[i]!) <= 1e-4 * Math.abs(l), strategy))

@@ -50,7 +50,7 @@ test('the device says what it is', () => {
 test('recompute, swap and spilled plans give the bits of in-core, by graphs as well', async () => {
   const inCore = await trained(trunk, staged(trunk, { ...ON, strategy: 'in-core' }), { steps: STEPS })
   assert.ok(inCore.losses.length === STEPS && inCore.losses.every(Number.isFinite))
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
     const plan = staged(trunk, { ...ON, strategy, budget: halfway(trunk, strategy, ON) })
     const r = await trained(trunk, plan, { steps: STEPS })
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
@@ -81,7 +81,7 @@ const NARROW = { ...ON, precision: 'bf16' } as const
 
 test('activations in bf16: the strategies give the same bits, tiles and fp32 are near', async () => {
   const inCore = await trained(trunk, staged(trunk, { ...NARROW, strategy: 'in-core' }), { steps: STEPS })
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
     const plan = staged(trunk, { ...NARROW, strategy, budget: halfway(trunk, strategy, NARROW) })
     const r = await trained(trunk, plan, { steps: STEPS })
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])

@@ -14,6 +14,7 @@ import { type StageOptions, stage } from '../../src/stage/stage'
 import type { TrainOptions } from '../../src/train/options'
 import { train, trainTask } from '../../src/train/trainer'
 import { halfway, smallestBudget } from './runs'
+import type { MachineName } from '../../staging/core/names'
 
 process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
 const root = mkdtempSync(join(tmpdir(), 'spillway-finite-'))
@@ -23,7 +24,11 @@ const net = model(
   [2, 3, 48, 32],
   seq(conv2d('stem', 64, 3), relu(), conv2d('mid', 64, 3, { groups: 64 }), batchNorm('bn'), relu(), conv2d('head', 4, 1)),
 )
-const DEVICES = ['ref', ...(loadNative().deviceInfo().devices.includes('cpu') ? ['cpu'] : []), 'cuda']
+const DEVICES: readonly MachineName[] = [
+  'ref',
+  ...(loadNative().deviceInfo().devices.includes('cpu') ? ['cpu' as const] : []),
+  'cuda',
+]
 type Options = Pick<StageOptions, 'machine' | 'strategy' | 'budget' | 'algorithms' | 'loss' | 'optimizer'>
 const own = (lr: number): Options => ({ algorithms: 'fixed', loss: mse, optimizer: sgd({ lr }) })
 
@@ -53,7 +58,7 @@ const first = async (o: Options, t: Partial<TrainOptions> = {}): Promise<NotFini
 }
 
 /** Whole, in tiles, and swapped. */
-const plans = (machine: string): readonly Options[] => {
+const plans = (machine: MachineName): readonly Options[] => {
   const on = { ...own(0.01), machine }
   return [
     { ...on, strategy: 'in-core' },
@@ -88,7 +93,7 @@ for (const machine of DEVICES) {
 
 test('weights that are not finite are told by name, and nothing is written over what was saved', async () => {
   const [whole, spoilt, kept] = ['whole', 'spoilt', 'kept'].map((n) => join(root, `${n}.safetensors`)) as [string, string, string]
-  const on = { ...own(0.01), machine: 'ref', strategy: 'in-core' }
+  const on = { ...own(0.01), machine: 'ref', strategy: 'in-core' } as const
   await train(net, stage(net, on), { steps: 1, save: whole })
   const bytes = readFileSync(whole)
   const file = openTensors('weights', whole)

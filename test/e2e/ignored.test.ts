@@ -13,6 +13,7 @@ import { npy } from '../faults/labelfiles'
 import { trunk } from './models'
 import { ended, training } from './processes'
 import { DEVICE, halfway, smallestBudget, staged, trained } from './runs'
+import type { MachineName, StrategyName } from '../../staging/core/names'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-ignored-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -51,9 +52,14 @@ const without = crossEntropyWith({ ignoreIndex: 255 })
 const optimizer = sgd({ lr: 0.01 })
 
 /** `within`: less than what the strategy is given at most. */
-const run = (data: string, loss: Loss, strategy = 'in-core', machine: string = DEVICE): Promise<TrainResult> => {
+const run = (
+  data: string,
+  loss: Loss,
+  strategy: StrategyName = 'in-core',
+  machine: MachineName = DEVICE,
+): Promise<TrainResult> => {
   const o = { loss, optimizer, machine }
-  const budget = { 'in-core': undefined, tiled: smallestBudget(trunk, 'tiled', o) }[strategy]
+  const budget = strategy === 'tiled' ? smallestBudget(trunk, 'tiled', o) : undefined
   const plan = staged(trunk, {
     ...o,
     strategy,
@@ -64,7 +70,7 @@ const run = (data: string, loss: Loss, strategy = 'in-core', machine: string = D
 const near = (got: number, expected: number, within: number): void =>
   assert.ok(Math.abs(got - expected) <= within * Math.abs(expected), `${got} is not near ${expected}`)
 
-for (const machine of [DEVICE, 'ref', 'cuda'])
+for (const machine of [DEVICE, 'ref', 'cuda'] as const)
   test(`${machine}: what is ignored and what is not add up to all`, async () => {
     const [whole, some, others] = [
       await run(all, crossEntropy, 'in-core', machine),
@@ -80,7 +86,7 @@ for (const machine of [DEVICE, 'ref', 'cuda'])
 
 test('plans that swap and recompute give the bits of in-core', async () => {
   const inCore = await run(inside, without)
-  for (const strategy of ['swap:greedy', 'checkpoint:sqrt']) {
+  for (const strategy of ['swap:greedy', 'checkpoint:sqrt'] as const) {
     const r = await run(inside, without, strategy)
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
   }

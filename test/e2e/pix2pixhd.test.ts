@@ -15,6 +15,7 @@ import { type Staged, tryStage } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
 import { openData } from '../../src/files/samples'
 import { startOf, uniform } from '../fixtures/formula'
+import type { MachineName, StrategyName } from '../../staging/core/names'
 
 interface Fixture {
   readonly label: Shape
@@ -147,7 +148,7 @@ for (const [device, tolerance] of [
     }))
 
 const larger = pix2pixHD([1, 5, 320, 256], small)
-const inLeast = (machine: string, strategy: string): Staged => {
+const inLeast = (machine: MachineName, strategy: StrategyName): Staged => {
   const stageIn = (budget: number) => tryStage(larger, { machine, strategy, algorithms: 'fixed', budget })
   const refused = stageIn(0)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a budget of nothing works')
@@ -157,7 +158,7 @@ const run = async (plan: Staged) => done(await trainTask(larger, plan, { steps: 
 
 test('recomputed and swapped it trains to the bits of in-core', async () => {
   const inCore = await run(inLeast('cpu', 'in-core'))
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy']) {
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy'] as const) {
     const ran = await run(inLeast('cpu', strategy))
     assert.ok(ran.bytesOut + ran.recomputeSeconds > 0, `${strategy} neither moves nor computes again`)
     assert.equal([ran.losses, ran.weightsSha256], [inCore.losses, inCore.weightsSha256], strategy)

@@ -3,6 +3,7 @@ import { isLeft } from 'fp-ts/Either'
 import type { Model } from '../../dsl'
 import { crossEntropy } from '../../dsl'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
+import type { StrategyName } from '../../staging/core/names'
 import { loadNative } from '../../src/device/native'
 import { type Staged, stage, type StageOptions, tryStage } from '../../src/stage/stage'
 import type { TrainOptions } from '../../src/train/options'
@@ -19,21 +20,21 @@ export const staged = (model: Model, o: StageOptions = {}): Staged =>
 const budgets = new Map<string, number>()
 
 /** What a strategy answers when it is given one page. */
-export const smallestBudget = (model: Model, strategy: string, o: StageOptions = {}): number => {
+export const smallestBudget = (model: Model, strategy: StrategyName, o: StageOptions = {}): number => {
   const key = `${model.layers.length} ${strategy} ${JSON.stringify(o)}`
   const known = budgets.get(key) ?? askedBudget(model, strategy, o)
   budgets.set(key, known)
   return known
 }
 
-const askedBudget = (model: Model, strategy: string, o: StageOptions): number => {
+const askedBudget = (model: Model, strategy: StrategyName, o: StageOptions): number => {
   const plan = tryStage(model, { machine: DEVICE, algorithms: 'fixed', ...o, strategy, budget: PAGE_BYTES })
   if (!isLeft(plan) || plan.left.tag !== 'BudgetInfeasible') throw new Error('a page was enough')
   return plan.left.smallestBytes
 }
 
 /** Halfway between the smallest budget of a strategy and in-core, in whole pages. */
-export const halfway = (model: Model, strategy: string, o: StageOptions = {}): number =>
+export const halfway = (model: Model, strategy: StrategyName, o: StageOptions = {}): number =>
   bytesOf(pagesIn((smallestBudget(model, strategy, o) + smallestBudget(model, 'in-core', o)) / 2))
 
 export const trained = (model: Model, plan: Staged, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>

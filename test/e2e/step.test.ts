@@ -15,6 +15,7 @@ import type { TrainOptions } from '../../src/train/options'
 import { trainTask } from '../../src/train/trainer'
 import { openTensors, readTensor } from '../../src/files/safetensors'
 import { uniform } from '../fixtures/formula'
+import type { MachineName, StrategyName } from '../../staging/core/names'
 
 const done = <A>(result: Either<unknown, A>): A => {
   if (isLeft(result)) throw new Error(JSON.stringify(result.left))
@@ -23,7 +24,7 @@ const done = <A>(result: Either<unknown, A>): A => {
 const at = (height: number, width: number, batch?: number): TrainingStep =>
   done(asTrainable(exported, { height, width, ...(batch === undefined ? {} : { batch }) })) as TrainingStep
 
-const staged = (s: TrainingStep, machine: string, strategy: string): Staged => {
+const staged = (s: TrainingStep, machine: MachineName, strategy: StrategyName): Staged => {
   const stageIn = (budget: number) => tryStage(s, { machine, strategy, algorithms: 'fixed', budget })
   const refused = stageIn(0)
   if (!isLeft(refused) || refused.left.tag !== 'BudgetInfeasible') throw new Error('a budget of nothing works')

@@ -24,7 +24,7 @@ test('recompute and swap plans give the bits of in-core, in half the room', asyn
   const inCore = await trained(trunk, staged(trunk, { strategy: 'in-core' }))
   assert.is(inCore.losses.length, 3)
   assert.ok(inCore.losses.every(Number.isFinite))
-  for (const strategy of ['checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy', 'hybrid:superneurons']) {
+  for (const strategy of ['checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy', 'hybrid:superneurons'] as const) {
     const plan = staged(trunk, { strategy, budget: halfway(trunk, strategy) })
     const r = await trained(trunk, plan)
     assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
@@ -36,7 +36,7 @@ test('recompute and swap plans give the bits of in-core, in half the room', asyn
 })
 
 test('the interpreter counts the peak that was planned, within the budget, for every strategy', async () => {
-  for (const strategy of ['in-core', 'checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy', 'tiled', 'auto']) {
+  for (const strategy of ['in-core', 'checkpoint:sqrt', 'checkpoint:optimal', 'swap:greedy', 'tiled', 'auto'] as const) {
     const budget = strategy === 'in-core' ? undefined : halfway(trunk, strategy)
     const r = await trained(trunk, staged(trunk, { strategy, budget }), { steps: 1 })
     assert.is(r.arenaPeakBytes, r.peakBytes, strategy)
@@ -45,7 +45,7 @@ test('the interpreter counts the peak that was planned, within the budget, for e
 })
 
 test('exactly the smallest budget trains; a page less is refused', async () => {
-  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled']) {
+  for (const strategy of ['checkpoint:sqrt', 'swap:greedy', 'tiled'] as const) {
     const least = smallestBudget(trunk, strategy)
     const r = await trained(trunk, staged(trunk, { strategy, budget: least }), { steps: 1 })
     assert.ok(r.arenaPeakBytes <= least, strategy)

@@ -10,6 +10,7 @@ import type { Staged } from '../../src/stage/stage'
 import { DEVICE, staged, trained } from '../e2e/runs'
 import type { Counts, Family } from './family'
 import { CLASSES, HANDMADE, type LabelFile, mutated, npy, npyOf, SAMPLES, SIZE } from './labelfiles'
+import type { MachineName } from '../../staging/core/names'
 
 const pixels = model([2, 3, SIZE, SIZE], seq(conv2d('head', CLASSES, 1)))
 const images = (samples: number): Uint8Array =>
@@ -23,19 +24,19 @@ interface LabelFolder {
   /** The file that labels are written to. */
   readonly target: string
   /** What a run says that is fed the file; undefined where nothing is wrong with it. */
-  readonly said: (machine: string, file: LabelFile) => Promise<string | undefined>
+  readonly said: (machine: MachineName, file: LabelFile) => Promise<string | undefined>
 }
 
 export const labelFolder = (root: string): LabelFolder => {
   const target = join(root, 'target.npy')
   writeFileSync(join(root, 'input.npy'), images(SAMPLES))
   const plans = new Map<string, Staged>()
-  const planOn = (machine: string): Staged => {
+  const planOn = (machine: MachineName): Staged => {
     const plan = plans.get(machine) ?? staged(pixels, { machine, loss: crossEntropy, strategy: 'in-core' })
     plans.set(machine, plan)
     return plan
   }
-  const said = async (machine: string, file: LabelFile): Promise<string | undefined> => {
+  const said = async (machine: MachineName, file: LabelFile): Promise<string | undefined> => {
     writeFileSync(target, npyOf(file))
     try {
       const { losses } = await trained(pixels, planOn(machine), { steps: SAMPLES / 2, data: root })
@@ -56,7 +57,7 @@ const run = async (cases: number): Promise<Counts> => {
   const files = [...Array.from({ length: cases }, (_, i) => mutated(i + 1)), ...HANDMADE.slice(0, cases / 10)]
   const wrong = files.filter((f) => f.says !== undefined).length
   assert.ok(wrong > files.length / 5 && wrong < files.length, String(wrong))
-  for (const machine of new Set([DEVICE, 'ref']))
+  for (const machine of new Set([DEVICE, 'ref'] as const))
     for (const file of files) assert.is(await said(machine, file), file.says, `${machine}: ${file.name}`)
   rmSync(root, { recursive: true })
   return { mutated: cases, handmade: Math.min(cases / 10, HANDMADE.length), refused: wrong, trained: files.length - wrong }

@@ -129,6 +129,20 @@ export const costOf = (text: string): Cost => {
   return { instantiations: program.getInstantiationCount(), seconds }
 }
 
+/** The properties of each type that a module exports under such a name. */
+export const exportedKeys = (file: string, name: RegExp): ReadonlyMap<string, readonly string[]> => {
+  const path = join(root, file)
+  const program = ts.createProgram([path], options)
+  const checker = program.getTypeChecker()
+  const exported = checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(path)!)!)
+  const keysOf = (s: ts.Symbol): readonly string[] => {
+    const declared = checker.getDeclaredTypeOfSymbol(s.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(s) : s)
+    const types = declared.isUnion() ? declared.types : [declared]
+    return [...new Set(types.flatMap((t) => checker.getPropertiesOfType(t).map((p) => p.name)))]
+  }
+  return new Map(exported.filter((s) => name.test(s.name)).map((s) => [s.name, keysOf(s)]))
+}
+
 /** Runs a program, types ignored, as a JavaScript user's would run; gives its exports, or throws what it throws. */
 export const runProgram = (text: string): Readonly<Record<string, unknown>> => {
   const js = ts.transpileModule(text, {

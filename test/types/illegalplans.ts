@@ -1,16 +1,18 @@
 // Options of `stage` that must not compile, each with its exact message, and the same words at run time.
 // In: nothing. Out: a table, run by plans.test.ts through the type checker and as JavaScript.
 import type { Illegal } from './illegal'
+import { illegalKeys, legalKeys } from './illegalkeys'
 
 /** Plans are made for a named machine, so that no device is needed. */
 export const planPrelude = `import {
   model, seq, block, conv2d, linear, batchNorm, relu, maxPool, globalAvgPool, flatten, residual, identity, sgd, adam, layerOf,
-  rangeOf, segmentsOf, stepBytes, apply, detach, fed, loss, minimize, mse, step,
+  rangeOf, segmentsOf, stepBytes, apply, detach, fed, loss, minimize, mse, step, adamw, blocks, crossEntropyWith, huber, joined,
+  repeat, rmsprop, upsample,
 } from '../../dsl'
-import { stage as stageOn, type StageOptions } from '../../src/stage/stage'
+import { stage as stageOn, type StageKeys, type StageOptions } from '../../src/stage/stage'
 import type { CheckedOptions, Model, NamesIn, Trainable } from '../../dsl'
 import { gib, mib, kib } from '../../src/stage/sizes'
-const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>>>(m: M, o: CheckedOptions<M, O>) =>
+const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(m: M, o: CheckedOptions<M, O, StageKeys>) =>
   stageOn<M, O & { machine: string }>(m, { machine: 'v100-pcie-16g', ...(o as object) } as never)
 const vgg = model([2, 3, 32, 48], seq(
   conv2d('c1', 8, 3), relu(), conv2d('c2', 8, 3), relu(), maxPool('p1', 2),
@@ -169,7 +171,15 @@ const steps: readonly Illegal[] = [
   },
 ]
 
-export const illegalPlans: readonly Illegal[] = [...dimensions, ...counts, ...ranges, ...budgets, ...names, ...steps]
+export const illegalPlans: readonly Illegal[] = [
+  ...dimensions,
+  ...counts,
+  ...ranges,
+  ...budgets,
+  ...names,
+  ...steps,
+  ...illegalKeys,
+]
 
 export const legalPlans: readonly string[] = [
   "stage(own, { tiles: [{ from: 's', to: 's#2', H: 4, W: 2 }], checkpoints: ['s', 's#2', 'h'], budget: mib(16) })",
@@ -193,6 +203,7 @@ export const legalPlans: readonly string[] = [
   'export const size: number = gib(0.5)',
   "export const one: 224 = rangeOf(vgg, 'c1', 'c1').parameters",
   "export const ft: readonly 'B'[] = rangeOf(vgg, 'p1', 'fc').ft",
+  ...legalKeys,
   'stage(vgg, { budget: 2 ** 40, optimizer: adam({ lr: 0.1 }), checkpoints: [] })',
   "export const ft: readonly ('B' | 'H' | 'W')[] = rangeOf(vgg, 'c1', 'p2').ft",
 ]

@@ -1,0 +1,156 @@
+// Options that there are not, refused in the same words while typing and at run time. In: whose options, their legal keys, what was given.
+// Out: the first key that is none of them, and the nearest that is. Invariant: a legal key is near when it differs in case alone, then by
+// one edit, then when one of the two begins with the other; the types and the functions here follow each other line by line.
+// Worked example: of sgd, `momentun` is one edit from `momentum`; of a tile range, `height` begins with `H` but for its case.
+
+/** Whose options these are, as messages call them, and their keys, in the order in which messages list them. */
+export interface Options<Of extends string = string, Keys extends readonly string[] = readonly string[]> {
+  readonly of: Of
+  readonly keys: Keys
+}
+
+/** All keys of O, and no others. */
+export const optionsFor =
+  <O>() =>
+  <const Of extends string, const Keys extends readonly (keyof O & string)[]>(
+    of: Of,
+    ...keys: [keyof O] extends [Keys[number]] ? Keys : readonly Exclude<keyof O, Keys[number]>[]
+  ): Options<Of, Keys> => ({ of, keys: keys as unknown as Keys })
+
+// ---------------------------------------------------------------- words
+
+export const unknownOption = <Key extends string, Of extends string, Near extends string>(key: Key, of: Of, near: Near) =>
+  `\`${key}\` is not an option of ${of}; did you mean \`${near}\`?` as const
+type UnknownOption<Key extends string, Of extends string, Near extends string> = ReturnType<typeof unknownOption<Key, Of, Near>>
+
+export const noSuchOption = <Key extends string, Of extends string, Legal extends string>(key: Key, of: Of, legal: Legal) =>
+  `\`${key}\` is not an option of ${of}; legal are ${legal}` as const
+type NoSuchOption<Key extends string, Of extends string, Legal extends string> = ReturnType<typeof noSuchOption<Key, Of, Legal>>
+
+// ---------------------------------------------------------------- while typing
+
+/** The options as they are given, or what is made of them, where each of their keys is one; else words in the place of those that are none. */
+export type Known<O, Legal extends Options, Else = O> = [UnknownKeys<O, Legal>] extends [never]
+  ? Else
+  : { [K in keyof O]: K extends Legal['keys'][number] ? O[K] : OptionRefused<K & string, Legal> }
+/** The keys that are none; of a union, those of each. */
+export type UnknownKeys<O, Legal extends Options> = O extends unknown ? Exclude<keyof O, Legal['keys'][number]> : never
+
+export type OptionRefused<Key extends string, Legal extends Options> =
+  // One by one, where there are several.
+  Key extends string
+    ? NearestIn<Key, Legal['keys']> extends infer Near extends string
+      ? UnknownOption<Key, Legal['of'], Near>
+      : NoSuchOption<Key, Legal['of'], Listing<Legal['keys']>>
+    : never
+
+type Listing<Keys, Text extends string = ''> = Keys extends readonly [infer K extends string, ...infer Rest]
+  ? Listing<Rest, Text extends '' ? `\`${K}\`` : `${Text}, \`${K}\``>
+  : Text
+
+type NearestIn<Key extends string, Keys> =
+  FirstAlike<Lowercase<Key>, Keys> extends infer A extends string
+    ? A
+    : FirstEdited<Lowercase<Key>, Keys> extends infer E extends string
+      ? E
+      : FirstBegun<Lowercase<Key>, Keys>
+type FirstAlike<A extends string, Keys> = Keys extends readonly [infer K extends string, ...infer Rest]
+  ? A extends Lowercase<K>
+    ? K
+    : FirstAlike<A, Rest>
+  : null
+type FirstEdited<A extends string, Keys> = Keys extends readonly [infer K extends string, ...infer Rest]
+  ? IsEdit<A, Lowercase<K>> extends true
+    ? K
+    : FirstEdited<A, Rest>
+  : null
+type FirstBegun<A extends string, Keys> = A extends ''
+  ? null
+  : Keys extends readonly [infer K extends string, ...infer Rest]
+    ? A extends `${Lowercase<K>}${string}`
+      ? K
+      : Lowercase<K> extends `${A}${string}`
+        ? K
+        : FirstBegun<A, Rest>
+    : null
+
+/** One letter more, less or other, or two neighbours exchanged; names of one letter have nothing in common. */
+type IsEdit<A extends string, B extends string> = A extends ''
+  ? false
+  : Unlike<A, B> extends readonly [infer P extends string, infer Q extends string]
+    ? P extends `${infer C}${infer PRest}`
+      ? PRest extends Q
+        ? true
+        : Q extends `${infer D}${infer QRest}`
+          ? QRest extends P
+            ? true
+            : PRest extends QRest
+              ? PRest extends ''
+                ? A extends P
+                  ? false
+                  : true
+                : true
+              : PRest extends `${D}${infer Rest}`
+                ? QRest extends `${C}${Rest}`
+                  ? true
+                  : false
+                : false
+          : false
+      : Q extends `${string}${infer QRest}`
+        ? QRest extends ''
+          ? true
+          : false
+        : false
+    : false
+/** What is left of two names after what they begin with together. */
+type Unlike<A extends string, B extends string> = A extends `${infer C}${infer ARest}`
+  ? B extends `${C}${infer BRest}`
+    ? Unlike<ARest, BRest>
+    : readonly [A, B]
+  : readonly [A, B]
+
+// ---------------------------------------------------------------- at run time
+
+const isEdit = (a: string, b: string): boolean => {
+  let same = 0
+  while (same < a.length && a[same] === b[same]) same++
+  const [p, q] = [a.slice(same), b.slice(same)]
+  if (a === '') return false
+  if (p.slice(1) === q || p === q.slice(1)) return p !== q
+  if (p.slice(1) === q.slice(1)) return p.length > 1 || same > 0
+  return p[0] === q[1] && p[1] === q[0] && p.slice(2) === q.slice(2)
+}
+
+/** The legal key that a wrong one was meant to be, where there is one so near. */
+export const nearestKey = (key: string, keys: readonly string[]): string | undefined => {
+  const a = key.toLowerCase()
+  const lower = keys.map((k) => [k, k.toLowerCase()] as const)
+  const found =
+    lower.find(([, b]) => a === b) ??
+    lower.find(([, b]) => isEdit(a, b)) ??
+    lower.find(([, b]) => a !== '' && (a.startsWith(b) || b.startsWith(a)))
+  return found?.[0]
+}
+
+const LONGEST = 60
+/** A key that may come from outside, fit to be shown. */
+const shown = (key: string): string => {
+  const text = /^[\w$ .-]*$/.test(key)
+    ? key
+    : JSON.stringify(key)
+        .slice(1, -1)
+        .replace(/[^ -~]/g, '?')
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}...` : text
+}
+
+/** A key that is no option, in words. */
+export const optionRefused = (key: string, { of, keys }: Options): string => {
+  const near = nearestKey(key, keys)
+  return near === undefined
+    ? noSuchOption(shown(key), of, keys.map((k) => `\`${k}\``).join(', '))
+    : unknownOption(shown(key), of, near)
+}
+
+/** The first key that is no option; null where all are. What is left out has none. */
+export const unknownKey = (given: object | undefined, { keys }: Options): string | null =>
+  Object.keys(given ?? {}).find((k) => !keys.includes(k)) ?? null

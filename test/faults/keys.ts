@@ -1,0 +1,248 @@
+// Keys of options, misspelt: each key of each options type that the package exports, as its declarations list them, with a letter less, a
+// letter more, and two letters exchanged. Invariant: none compiles, none runs, and both name the key that was meant; a network as JSON and
+// a model file, which nothing type-checks, are refused in the same words. An options type that nothing here misspells fails.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import * as assert from 'uvu/assert'
+import { modelAt } from '../../dsl'
+import * as layers from '../../dsl/layers'
+import { layerKinds } from '../../dsl/layers/registry'
+import { modelNamed } from '../../src/cli/model'
+import { errorText } from '../../src/errors/errors'
+import { editDistance } from '../../src/errors/nearest'
+import { check, exportedKeys, runProgram } from '../types/checker'
+import type { Counts, Family } from './family'
+
+const PRELUDE = `import * as s from '../../src'
+const net = s.model([1, 3, 8, 8], s.seq(s.conv2d('c', 2, 3), s.globalAvgPool()))
+const own = { over: net.net, optimizer: s.sgd({ lr: 0.1 }), losses: {} }
+const plan = s.stage(net, { machine: 'v100-pcie-16g' })
+export const answers: unknown[] = []
+`
+
+/** Whose options a type's are, and how they are given; nothing is required but what stands here. */
+type Call = readonly [of: string, call: (wrong: string) => string]
+const CALLS: Readonly<Record<string, readonly Call[]>> = {
+  SgdOptions: [['sgd', (o) => `s.sgd({ lr: 0.1, ${o} })`]],
+  AdamOptions: [['adam', (o) => `s.adam({ lr: 0.1, ${o} })`]],
+  AdamwOptions: [['adamw', (o) => `s.adamw({ lr: 0.1, ${o} })`]],
+  RmspropOptions: [['rmsprop', (o) => `s.rmsprop({ lr: 0.1, ${o} })`]],
+  HuberOptions: [['huber', (o) => `s.huber({ ${o} })`]],
+  CrossEntropyWithOptions: [['crossEntropyWith', (o) => `s.crossEntropyWith({ ignoreIndex: 1, ${o} })`]],
+  BatchNormOptions: [['batchNorm', (o) => `s.batchNorm('n', { ${o} })`]],
+  Conv2dOptions: [['conv2d', (o) => `s.conv2d('n', 2, 3, { ${o} })`]],
+  ConvTranspose2dOptions: [['convTranspose2d', (o) => `s.convTranspose2d('n', 2, 3, { ${o} })`]],
+  ImageNormOptions: [
+    ['groupNorm', (o) => `s.groupNorm('n', 1, { ${o} })`],
+    ['instanceNorm', (o) => `s.instanceNorm('n', { ${o} })`],
+  ],
+  LayerNormOptions: [['layerNorm', (o) => `s.layerNorm('n', { ${o} })`]],
+  LocalResponseNormOptions: [['localResponseNorm', (o) => `s.localResponseNorm(5, { ${o} })`]],
+  PoolOptions: [['maxPool', (o) => `s.maxPool(2, { ${o} })`]],
+  AvgPoolOptions: [['avgPool', (o) => `s.avgPool('n', 2, { ${o} })`]],
+  UpsampleOptions: [['upsample', (o) => `s.upsample({ scale: 2, ${o} })`]],
+  WeightOptions: [
+    ['linear', (o) => `s.linear('n', 2, { ${o} })`],
+    ['pixelLinear', (o) => `s.pixelLinear('n', 2, { ${o} })`],
+  ],
+  Sides: [
+    ['padding', (o) => `s.model([1, 3, 8, 8], s.conv2d('n', 2, 3, { pad: { top: 1, left: 1, bottom: 1, right: 1, ${o} } }))`],
+    ['padding', (o) => `s.model([1, 3, 8, 8], s.reflectionPad2d({ top: 1, left: 1, bottom: 1, right: 1, ${o} }))`],
+  ],
+  Minimize: [['minimize', (o) => `s.minimize('a', { ...own, ${o} })`]],
+  InputOverride: [['asTrainable', (o) => `s.asTrainable(net, { ${o} })`]],
+  StageOptions: [
+    ['stage', (o) => `s.stage(net, { ${o} })`],
+    ['stage', (o) => `s.tryStage(net, { ${o} })`],
+  ],
+  StageAsyncOptions: [['stageAsync', (o) => `s.stageAsync(net, { ${o} })`]],
+  PlanByHand: [['stage', (o) => `s.stage(net, { machine: 'v100-pcie-16g', ${o} })`]],
+  TileRange: [
+    ['a tile range', (o) => `s.stage(net, { tiles: [{ from: 'c', to: 'c', ${o} }] })`],
+    ['a tile range', (o) => `s.stageAsync(net, { tiles: [{ from: 'c', to: 'c', ${o} }] })`],
+  ],
+  ImageOptions: [['folder', (o) => `s.folder('a', { ${o} })`]],
+  StreamOptions: [['source', (o) => `s.source([], { ${o} })`]],
+  Numbers: [['files', (o) => `s.files('a', { ${o} })`]],
+  TrainOptions: [
+    ['train', (o) => `s.train(net, plan, { steps: 1, ${o} })`],
+    ['train', (o) => `s.trainTask(net, plan, { steps: 1, ${o} })()`],
+  ],
+  RunOptions: [
+    ['run', (o) => `s.run(net, plan, { steps: 1, ${o} })`],
+    ['run', (o) => `s.tryRun(net, plan, { steps: 1, ${o} })`],
+  ],
+}
+/** Types of this name are options, and these others. */
+const OPTIONS = /Options$|^(?:Sides|Minimize|InputOverride|Numbers|PlanByHand|TileRange)$/
+/** What the compiler makes of options; they have no keys of their own. */
+const COMPUTED = ['CheckedOptions']
+
+// ---------------------------------------------------------------- misspelt
+
+/** A letter less, a letter more, two exchanged; what is no other key, and no key at all when nothing is left, is left out. */
+const misspelt = (key: string, legal: readonly string[]): readonly string[] => {
+  const at = key.length >> 1
+  const swaps = [...Array(Math.max(0, key.length - 1)).keys()].find((i) => key[i] !== key[i + 1])
+  const swapped = swaps === undefined ? [] : [key.slice(0, swaps) + key[swaps + 1] + key[swaps] + key.slice(swaps + 2)]
+  return [key.slice(0, at) + key.slice(at + 1), `${key.slice(0, at)}q${key.slice(at)}`, ...swapped].filter(
+    (wrong) => wrong !== '' && !legal.includes(wrong),
+  )
+}
+
+interface Case {
+  readonly of: string
+  readonly key: string
+  readonly wrong: string
+  readonly text: string
+}
+const allCases = (): readonly Case[] => {
+  const exported = exportedKeys('src/index.ts', OPTIONS)
+  assert.equal(
+    [...exported.keys()].filter((type) => !COMPUTED.includes(type)).sort(),
+    Object.keys(CALLS).sort(),
+    'every options type that is exported has a call',
+  )
+  return Object.entries(CALLS).flatMap(([type, calls]) => {
+    const keys = exported.get(type)!
+    assert.ok(keys.length > 0, type)
+    return calls.flatMap(([of, call]) =>
+      keys.flatMap((key) => misspelt(key, keys).map((wrong) => ({ of, key, wrong, text: call(`${wrong}: 0`) }))),
+    )
+  })
+}
+
+/** Whether words name the wrong key, whose it is not, and the key that was meant, or another as near. */
+const assertSays = (said: string, { of, key, wrong }: Omit<Case, 'text'>): void => {
+  const found = /`([^`]*)` is not an option of ([^;]*); did you mean `([^`]*)`\?/.exec(said)
+  assert.ok(found, `${wrong} of ${of}: ${said}`)
+  const [, named, whose, near = ''] = found!
+  assert.equal([named, whose], [wrong, of])
+  const distance = (a: string): number => editDistance(wrong.toLowerCase(), a.toLowerCase())
+  assert.ok(distance(near) <= distance(key), `${wrong}: ${near}, not ${key}`)
+}
+
+/** Where the compiler's own words are the only ones, they name the key too. */
+const names = (said: string, { wrong }: Case): boolean => said.includes(`'${wrong}'`) || said.includes(`\`${wrong}\``)
+
+const whatItThrows = async (text: string): Promise<string> => {
+  try {
+    const { answer } = runProgram(`${PRELUDE}export const answer = ${text}`)
+    const settled = (await answer) as { readonly _tag?: string; readonly left?: never } | undefined
+    return settled?._tag === 'Left' ? errorText(settled.left!) : 'nothing'
+  } catch (e) {
+    return (e as Error).message
+  }
+}
+
+const someOf = <A>(all: readonly A[], count: number): readonly A[] => {
+  const every = Math.max(1, all.length / count)
+  return all.filter((_, i) => Math.floor(i / every) !== Math.floor((i - 1) / every))
+}
+
+// ---------------------------------------------------------------- what nothing type-checks
+
+/** A layer of each kind that has a constructor without required options. */
+const nodes = (): readonly { readonly kind: string }[] => {
+  const made = layers as unknown as Readonly<Record<string, (...args: unknown[]) => { readonly kind: string }>>
+  const args: Readonly<Record<string, readonly unknown[]>> = {
+    conv2d: ['n', 2, 3],
+    convTranspose2d: ['n', 2, 3],
+    upsample: [{ scale: 2 }],
+    dropout: [0.5],
+    stochasticDepth: [0.5],
+    leakyRelu: [0.5],
+    reflectionPad2d: [1],
+    localResponseNorm: [5],
+    groupNorm: ['n', 1],
+    linear: ['n', 2],
+    pixelLinear: ['n', 2],
+    maxPool: ['n', 2],
+    avgPool: ['n', 2],
+    adaptiveAvgPool: ['n', 2],
+  }
+  return layerKinds.filter((kind) => kind !== 'identity').map((kind) => made[kind]!(...(args[kind] ?? ['n'])))
+}
+
+const refusedAsJson = (most: number): number => {
+  const cases = nodes().flatMap((node) =>
+    Object.keys(node).flatMap((key) => misspelt(key, Object.keys(node)).map((wrong) => ({ node, key, wrong }))),
+  )
+  for (const { node, key, wrong } of someOf(cases, most)) {
+    const made = modelAt([1, 2, 8, 8], JSON.parse(JSON.stringify({ kind: 'seq', layers: [{ ...node, [wrong]: 1 }] })))
+    assert.ok(isLeft(made), `${node.kind}: ${wrong}`)
+    assertSays(isLeft(made) ? errorText(made.left) : '', { of: node.kind, key, wrong })
+  }
+  return Math.min(cases.length, most)
+}
+
+const FILES: readonly (readonly [text: string, says: string])[] = [
+  [
+    "s.model([1, 3, 8, 8], s.maxPool('p', 3, { stride: 2, padding: 1 }))",
+    '`padding` is not an option of maxPool; did you mean `pad`?',
+  ],
+  [
+    "{ kind: 'model', input: [1, 3, 8, 8], network: s.relu(), net: s.relu() }",
+    '`network` is not an option of a model; did you mean `net`?',
+  ],
+  [
+    "s.model([1, 3, 8, 8], { kind: 'seq', layer: [], layers: [s.relu()] })",
+    '`layer` is not an option of seq; did you mean `layers`?',
+  ],
+  [
+    "{ kind: 'step', objectives: [{ name: 'a', nme: 0, over: [], optimizer: { kind: 'sgd' }, losses: {} }] }",
+    '`nme` is not an option of an objective; did you mean `name`?',
+  ],
+]
+const refusedAsFile = (): number => {
+  const root = mkdtempSync(join(tmpdir(), 'spillway-keys-'))
+  const source = JSON.stringify(join(__dirname, '../../src'))
+  for (const [i, [text, says]] of FILES.entries()) {
+    const file = join(root, `model${i}.js`)
+    writeFileSync(file, `const s = require(${source})\nmodule.exports = ${text}\n`)
+    const made = modelNamed(file, {})
+    const said = isLeft(made) ? errorText(made.left) : 'nothing'
+    assert.ok(said.includes(says), said)
+  }
+  rmSync(root, { recursive: true })
+  return FILES.length
+}
+
+// ----------------------------------------------------------------
+
+const run = async (most: number): Promise<Counts> => {
+  const all = allCases()
+  const cases = someOf(all, most)
+  const places = check({ keys: `${PRELUDE}${cases.map((c) => `answers.push(${c.text})`).join('\n')}` }).places('keys')
+  const first = PRELUDE.split('\n').length
+  const byLine = new Map(places.map((p) => [p.line, p.message]))
+  let inOurWords = 0
+  for (const [i, c] of cases.entries()) {
+    const said = byLine.get(first + i) ?? 'nothing'
+    assert.ok(names(said, c), `${c.text} while typing: ${said}`)
+    if (!said.includes(' is not an option of ')) continue
+    assertSays(said, c)
+    inOurWords++
+  }
+  assert.is(byLine.size, cases.length, 'nothing else is wrong')
+  for (const c of cases) assertSays(await whatItThrows(c.text), c)
+  return {
+    keys: new Set(all.map((c) => `${c.of} ${c.key}`)).size,
+    misspelt: cases.length,
+    compiled: 0,
+    ran: 0,
+    inOurWordsWhileTyping: inOurWords,
+    json: refusedAsJson(most),
+    files: refusedAsFile(),
+  }
+}
+
+export const family: Family = {
+  what: 'a key of options that there is not is refused, while typing and at run time',
+  few: 80,
+  all: 10_000,
+  seconds: 300,
+  run,
+}
