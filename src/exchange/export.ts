@@ -9,6 +9,8 @@ import { type Applied, tensorsOf } from '../../dsl/step'
 import { elementsOf } from '../../staging/core/box'
 import type { Graph, Value, ValueId } from '../../staging/graph/graph'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
+import { knownIn } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import { orThrow } from '../errors/exceptions'
 import { readTensor, type TensorFile } from '../files/safetensors'
 import { filePlace } from '../files/places'
@@ -25,15 +27,16 @@ export interface ExportOptions {
   /** The ONNX file. @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
   readonly out: string
   /** Of a step: the objective whose net it is. @example exportOnnx(objectives, { net: 'generator', weights: 'w.safetensors', out: 'g.onnx' }) */
-  readonly net?: string
+  readonly net?: string | undefined
   /**
    * Whether the weights lie in a file of their own, called like the ONNX file with `.data` behind it; by default they do so
    * only where one file would be larger than 2 GiB.
    *
    * @example exportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx', externalData: true })
    */
-  readonly externalData?: boolean
+  readonly externalData?: boolean | undefined
 }
+const OPTIONS = optionsFor<ExportOptions>()('exportOnnx', 'weights', 'out', 'net', 'externalData')
 
 /** An ONNX file that is there, whole. */
 export interface ExportResult extends Written {
@@ -119,7 +122,8 @@ const written = (o: ExportOptions, onnx: NewOnnx): Either<SpillwayError, Written
 /** `exportOnnx` whose refusals are values. @example const answer = tryExportOnnx(net, { weights: 'w.safetensors', out: 'net.onnx' }) */
 export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<SpillwayError, ExportResult> =>
   pipe(
-    modelOf(model, o.net),
+    knownIn(OPTIONS)(o),
+    E.flatMap(() => modelOf(model, o.net)),
     E.bindTo('one'),
     E.bind('forward', ({ one }) => forwardOf(one)),
     E.let('state', ({ forward }) => modelState(forward.graph)),

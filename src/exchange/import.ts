@@ -8,6 +8,8 @@ import { type Model, modelAt, seq } from '../../dsl'
 import type { Net, Shape } from '../../dsl/net'
 import { elementsOf, sameShape } from '../../staging/core/box'
 import type { SpillwayError } from '../errors/errors'
+import { knownIn } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
 import { orThrow } from '../errors/exceptions'
 import { filePlace } from '../files/places'
 import { type NewTensor, TENSOR_BYTES, writeTensors } from '../files/safetensors'
@@ -25,12 +27,13 @@ export interface ImportOptions {
   /** The model file, in TypeScript. @example importOnnx('net.onnx', { out: 'my-net.ts' }) */
   readonly out: string
   /** The weights; by default beside the model file, as .safetensors. @example importOnnx('net.onnx', { out: 'my-net.ts', save: 'w.safetensors' }) */
-  readonly save?: string
+  readonly save?: string | undefined
   /** Height and width, where the file leaves them open or has others. @example importOnnx('net.onnx', { out: 'my-net.ts', image: [512, 512] }) */
-  readonly image?: readonly [height: number, width: number]
+  readonly image?: readonly [height: number, width: number] | undefined
   /** Images a step; by default what the file has, or 1. @example importOnnx('net.onnx', { out: 'my-net.ts', batch: 8 }) */
-  readonly batch?: number
+  readonly batch?: number | undefined
 }
+const OPTIONS = optionsFor<ImportOptions>()('importOnnx', 'out', 'save', 'image', 'batch')
 
 /** What an ONNX file came to. */
 export interface ImportResult extends Written {
@@ -126,7 +129,8 @@ const newTensor = (p: Parameter): NewTensor => ({ name: p.name, type: p.tensor.t
 export const tryImportOnnx = (path: string, o: ImportOptions): Either<SpillwayError, ImportResult> => {
   const save = o.save ?? `${o.out.replace(/\.ts$/, '')}.safetensors`
   return pipe(
-    readOnnx(path),
+    knownIn(OPTIONS)(o),
+    E.flatMap(() => readOnnx(path)),
     E.bindTo('file'),
     E.bind('made', ({ file }) => importedFrom(file, o)),
     E.tap(() => filePlace('model file', o.out)),

@@ -63,6 +63,14 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     ['a tile range', (o) => `s.stage(net, { tiles: [{ from: 'c', to: 'c', ${o} }] })`],
     ['a tile range', (o) => `s.stageAsync(net, { tiles: [{ from: 'c', to: 'c', ${o} }] })`],
   ],
+  ExportOptions: [
+    ['exportOnnx', (o) => `s.exportOnnx(net, { weights: 'w', out: 'o', ${o} })`],
+    ['exportOnnx', (o) => `s.tryExportOnnx(net, { weights: 'w', out: 'o', ${o} })`],
+  ],
+  ImportOptions: [
+    ['importOnnx', (o) => `s.importOnnx('a', { out: 'o', ${o} })`],
+    ['importOnnx', (o) => `s.tryImportOnnx('a', { out: 'o', ${o} })`],
+  ],
   ImageOptions: [['folder', (o) => `s.folder('a', { ${o} })`]],
   StreamOptions: [['source', (o) => `s.source([], { ${o} })`]],
   Numbers: [['files', (o) => `s.files('a', { ${o} })`]],
