@@ -11,7 +11,7 @@ import type { MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { tryLoadPlan } from '../stage/planfile'
 import { prepare, type Prepared } from '../stage/prepare'
-import { type AskedOptions, describePlan, type Staged, stagePrepared } from '../stage/stage'
+import { type StageAsked, describePlan, type Staged, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
 import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf } from './own'
@@ -20,7 +20,7 @@ export interface StagingOptions
   extends InputOptions,
     OwnOptions,
     MachineOptions,
-    Pick<AskedOptions, 'budget' | 'strategy' | 'machine' | 'allocator' | 'resumes'> {
+    Pick<StageAsked, 'budget' | 'strategy' | 'machine' | 'allocator' | 'resumes'> {
   readonly plan?: string
 }
 

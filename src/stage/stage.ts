@@ -29,7 +29,7 @@ import { type Own, prepare, preparePrediction, type Prepared } from './prepare'
 import { recordedFor } from './recorded'
 
 /** How a step is staged, names of planners, machines and allocators not looked up yet. */
-export interface AskedOptions<L extends string = string>
+export interface StageAsked<L extends string = string>
   extends PlanByHand<L>,
     Own,
     Pick<MachineOptions, 'spill' | 'algorithms' | 'measure' | 'precision'> {
@@ -47,7 +47,7 @@ export interface AskedOptions<L extends string = string>
 export type AnyLayer = any
 
 /** How a step is staged. In a variable of this type, layers may have any names. */
-export interface StageOptions<L extends string = AnyLayer> extends AskedOptions<L> {
+export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L> {
   /** Bytes of device memory that nothing may exceed; default: what the machine has. @example stage(net, { budget: gib(4) }) */
   readonly budget?: number | undefined
   /** The planner; default `auto`, which mixes all there is. @example stage(net, { strategy: 'checkpoint:sqrt' }) */
@@ -156,7 +156,7 @@ type Planned = (o: {
   algorithms: Algorithms
 }) => Either<SpillwayError, Plan>
 
-const stagedWith = (planned: Planned, machine: LocalMachine, o: AskedOptions): Either<SpillwayError, Staged> => {
+const stagedWith = (planned: Planned, machine: LocalMachine, o: StageAsked): Either<SpillwayError, Staged> => {
   const { strategy = 'auto', algorithms = 'measured', allocator } = o
   const opening = machine.measuringSeconds()
   const began = performance.now()
@@ -174,11 +174,11 @@ const stagedWith = (planned: Planned, machine: LocalMachine, o: AskedOptions): E
 }
 
 /** The plan of a graph that is there already. */
-export const stageGraph = (graph: Graph, machine: LocalMachine, o: AskedOptions): Either<SpillwayError, Staged> =>
+export const stageGraph = (graph: Graph, machine: LocalMachine, o: StageAsked): Either<SpillwayError, Staged> =>
   stagedWith((c) => compile(graph, c), machine, o)
 
-const isByHand = (o: AskedOptions): boolean => o.tiles !== undefined || o.checkpoints !== undefined
-const oneWay = (o: AskedOptions): Either<SpillwayError, void> => {
+const isByHand = (o: StageAsked): boolean => o.tiles !== undefined || o.checkpoints !== undefined
+const oneWay = (o: StageAsked): Either<SpillwayError, void> => {
   if (!isByHand(o)) return right(undefined)
   if (o.strategy !== undefined) return left({ tag: 'PlanByHandInvalid', at: 'strategy', reason: strategyAndPlan() })
   return o.resumes === undefined
@@ -186,7 +186,7 @@ const oneWay = (o: AskedOptions): Either<SpillwayError, void> => {
     : left(usage('resumes names a plan that is there; tiles and checkpoints describe one by hand: give one of the two'))
 }
 
-export const machineOptionsOf = ({ spill, algorithms, measure, precision }: AskedOptions): MachineOptions => ({
+export const machineOptionsOf = ({ spill, algorithms, measure, precision }: StageAsked): MachineOptions => ({
   spill,
   algorithms,
   measure,
@@ -210,7 +210,7 @@ const withReason =
   }
 
 /** The plan of a run that goes on, of a strategy, or the one that tiles and checkpoints by hand describe. */
-export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: AskedOptions): Either<SpillwayError, Staged<M>> => {
+export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked): Either<SpillwayError, Staged<M>> => {
   const planned: Planned = (c) =>
     isByHand(o)
       ? pipe(

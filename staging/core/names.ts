@@ -1,10 +1,10 @@
 // The names that options choose among: planners, machines, allocators. In: nothing. Out: their types, which an editor completes. Invariant:
-// the tables of planners and machines have exactly these keys; a project that brings its own adds them to the interfaces.
+// the tables of planners and machines have exactly these keys; both are open to more by declaration merging.
 
 /**
- * The planners by name. A planner of one's own gets a name here.
+ * The planners by name. Open: who adds a planner adds its name, here or by declaration merging.
  *
- * @example declare module 'spillway' { interface Strategies { 'swap:mine': true } }
+ * @example stage(net, { strategy: 'swap:greedy' })
  */
 export interface Strategies {
   'in-core': true
@@ -30,9 +30,9 @@ export interface Strategies {
 export type StrategyName = keyof Strategies
 
 /**
- * The machines that plans can be simulated for, by name. A machine of one's own gets a name here.
+ * The machines that plans can be simulated for, by name. Open, as the planners are.
  *
- * @example declare module 'spillway' { interface Machines { 'my-gpu': true } }
+ * @example stage(net, { machine: 'v100-pcie-16g' })
  */
 export interface Machines {
   'p100-nvlink-16g': true
