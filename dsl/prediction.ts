@@ -15,12 +15,13 @@ import type { Model } from './model'
 import { algebraOf, randomKeys } from './netgraph'
 
 /**
- * What a prediction is of what the net gives.
+ * What a prediction may be of what the net gives.
  *  values         the numbers themselves
  *  probabilities  softmax over the channels of each pixel; of one channel the sigmoid
  *  classes        the channel that is largest at each pixel; of one channel whether it is above zero
  */
 export const FORMS = ['values', 'probabilities', 'classes'] as const
+/** What is handed out of what a net gives: its values, probabilities, or the class of each pixel. */
 export type Form = (typeof FORMS)[number]
 
 /** What is handed out is called so. */

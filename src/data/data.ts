@@ -127,7 +127,7 @@ const isOnce = (u: Samples): boolean =>
  * Samples that are made in TypeScript: by a function that reads any of them, or one after the other by whatever can be iterated. A
  * function that gives something to iterate is called for each epoch.
  *
- * @example const data = source({ length: 1000, read: (i) => ({ input: pixels(i), target: label(i) }) })
+ * @example const data = source({ length: 1000, read: (i) => ({ input: pixels(i), target: labels(i) }) })
  */
 export function source(own: OwnSource): Data
 export function source(samples: Samples | (() => Samples), o?: StreamOptions): Data

@@ -13,6 +13,8 @@ import type { Form, Model } from '../../dsl'
 import { FORMS, predictionOf } from '../../dsl/prediction'
 import { predictionGraph } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
+import { knownIn } from '../../staging/core/known'
+import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { type Graph, type Value, valueBytes } from '../../staging/graph/graph'
 import type { NativeSink } from '../device/native'
@@ -29,7 +31,7 @@ import { filesOf } from '../train/beforehand'
 import { type DeviceSession, forgetPlanning, openDevice, type RunMetrics } from '../train/device'
 import { answerOf } from '../train/trainer'
 import { loadWeights, modelState } from '../train/weights'
-import type { PredictOptions } from './options'
+import { PREDICT, type PredictOptions } from './options'
 import { imageBytes, isOneFile, namesOf, type Outputs, type OutputShape, outputsTo, type Prediction, writeImage } from './outputs'
 
 /** What was predicted, and what that took. */
@@ -98,7 +100,13 @@ const roomFor = (staged: Staged, output: Value, images: number, out: string | un
   return lacks.length ? E.left(usage(`the plan cannot run here: ${lacks.join('; ')}`)) : E.right(undefined)
 }
 
-const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptions): Either<SpillwayError, Ready> => {
+const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptions): Either<SpillwayError, Ready> =>
+  pipe(
+    knownIn(PREDICT)(options),
+    E.flatMap(() => readyFor(model, staged, options)),
+  )
+
+const readyFor = (model: Model | undefined, staged: Staged, options: PredictOptions): Either<SpillwayError, Ready> => {
   const { plan, machine } = staged
   const output = outputOf(plan.graph)
   if (!output) return E.left(usage("the plan is one of training: stage with mode: 'predict'"))
@@ -314,5 +322,8 @@ export const predictTask = (model: Model | undefined, staged: Staged, o: Predict
  * const plan = stage(net, { mode: 'predict', as: 'classes', budget: mib(256) })
  * const { files } = await predict(net, plan, { weights: 'weights.safetensors', data: 'images/', out: 'masks/' })
  */
-export const predict = async (model: Model, plan: Staged, options: PredictOptions): Promise<Predicted> =>
-  answerOf(options)(await predictTask(model, plan, options)())
+export const predict = async <const O extends PredictOptions>(
+  model: Model,
+  plan: Staged,
+  options: Known<O, typeof PREDICT>,
+): Promise<Predicted> => answerOf(options as O)(await predictTask(model, plan, options as O)())

@@ -185,7 +185,7 @@ const soundEnds =
     if (!fed && r.swapOut?.to !== 'sink') return undefined
     const { cells, bytes, label } = plan.storages[r.storage]!
     const cell = cells.length === 1 ? plan.cells[cells[0]!]! : undefined
-    const does = fed ? 'is fed' : 'hands out'
+    const does = fed ? 'is fed from the data source' : 'hands out'
     if (cell?.scope !== (fed ? 'fed' : 'output') || cell.values.length !== 1 || plan.places[cell.id]!.offset !== 0)
       return bad(`residency ${i} ${does} '${label}', which is not one ${fed ? 'fed value' : 'output'}`)
     const value = plan.graph.values[cell.values[0]!]!

@@ -78,6 +78,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     ['train', (o) => `s.train(net, plan, { steps: 1, ${o} })`],
     ['train', (o) => `s.trainTask(net, plan, { steps: 1, ${o} })()`],
   ],
+  PredictOptions: [['predict', (o) => `s.predict(net, plan, { weights: 'w', data: 'd', ${o} })`]],
   RunOptions: [
     ['run', (o) => `s.run(net, plan, { steps: 1, ${o} })`],
     ['run', (o) => `s.tryRun(net, plan, { steps: 1, ${o} })`],

@@ -268,7 +268,7 @@ const refusals: readonly (readonly [string, (j: Json) => void, RegExp])[] = [
     (j) => {
       j.values[valueAt('relu')]!.role = 'stat'
     },
-    /'relu' has role stat; legal are activation, gradient/,
+    /'relu' has role stat; legal are activation, output, gradient/,
   ],
   [
     'an update in the forward phase',

@@ -70,7 +70,7 @@ struct TapeBuilder : Sections {
   }
 
   uint32_t transfer(uint32_t residency, uint32_t buffer, uint64_t bytes, Far far, uint32_t binding, uint64_t far_offset) {
-    transfers.push_back({residency, buffer, 0, bytes, from, binding, far_offset, 0});
+    transfers.push_back({residency, buffer, 0, bytes, far, binding, far_offset, 0});
     return uint32_t(transfers.size() - 1);
   }
 

@@ -45,7 +45,7 @@ const exported = checker
 const OPTIONS = /Options$|^PlanByHand$|^TileRange$|^InputOverride$/
 const isOwn = ({ fileName }: ts.SourceFile): boolean => /\/(dsl|src)\//.test(fileName) && !fileName.includes('node_modules')
 /** These are of the inside, whatever they are called. */
-const INSIDE = ['SweepOptions', 'DeviceOptions', 'MachineOptions', 'SessionOptions']
+const INSIDE = ['SweepOptions', 'DeviceOptions', 'MachineOptions', 'SessionOptions', 'FeedOptions', 'LogOptions']
 const inside = (name: string, file: string): boolean =>
   INSIDE.includes(name) || file.includes('/src/cli/') || file.includes('/src/device/')
 
@@ -90,6 +90,10 @@ const net = model([8, 3, 64, 64], seq(
 declare const plan: Staged<typeof net>
 declare const planned: PlanModule
 declare const thrown: unknown
+declare const pixels: (sample: number) => Float32Array
+declare const labels: (sample: number) => Int32Array
+declare const length: number
+declare const read: (sample: number) => { readonly input: Float32Array; readonly target: Int32Array }
 const generator = seq(conv2d('g', 3, 3), tanh())
 const critic = seq(conv2d('c', 1, 3), sigmoid())
 const gate = seq(globalAvgPool(), sigmoid())
