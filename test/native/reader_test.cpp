@@ -37,7 +37,7 @@ void move(TapeBuilder& t, size_t from, size_t to) {
 // In the swapped classifier: residencies 0 small, 1 labels, 2 x, 3 y, 4 back; buffers in the same order; transfers 0 labels,
 // 1 x, 2 y out, 3 y in; events likewise; calls 0 relu, 1 pool, 2 linear, 3 loss, 4 its backward, 5 weights, 6 and 7 sgd.
 const Spoiled SPOILED[] = {
-    {"tape version 3", [](auto& t) { t.version = 3; }},
+    {"tape version 4", [](auto& t) { t.version = 4; }},
     {"unknown float type", [](auto& t) { t.float_type = DType(2); }},
     {"pages of 4096", [](auto& t) { t.page_bytes = 4096; }},
     {"over the budget", [](auto& t) { t.budget--; }},
@@ -144,6 +144,8 @@ const Spoiled SPOILED[] = {
     {"nothing was written to tier byte", [](auto& t) { t.tier_bytes *= 2; t.transfers[3].far_offset = 4096; }},
     {"is not waited for", [](auto& t) { move(t, find(t, Tag::wait, 1), find(t, Tag::call, 1)); drop(t, Tag::release, 1); t.peak = t.budget = 12; }},
     {"comes from the data source", [](auto& t) { t.instrs[find(t, Tag::swap_out)].a = 1; }},
+    {"it names no binding", [](auto& t) { t.transfers[2].far = Far::sink; }},
+    {"is not handed out", [](auto& t) { t.transfers[2].far = Far::sink; t.transfers[2].binding = 0; }},
     {"bytes of residency 4, not 3", [](auto& t) { t.transfers[3].residency = 3; }},
 };
 
