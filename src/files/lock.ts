@@ -8,9 +8,8 @@ import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { constVoid, pipe } from 'fp-ts/function'
-import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
-import { decodedOr } from '../../staging/core/codecs'
+import { decodedOr, parsedJson } from '../../staging/core/codecs'
 import type { FolderHolder, SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { readText, temporaryName } from './whole'
@@ -57,7 +56,7 @@ const isDead = (h: FolderHolder): boolean =>
 /** Who holds the folder; a lock that was cut off in the middle is nobody's. */
 const holderIn = (text: string): FolderHolder | undefined =>
   pipe(
-    J.parse(text),
+    parsedJson(text),
     E.flatMap(decodedOr(holderCodec, 'not a lock')),
     E.getOrElse((): FolderHolder | undefined => undefined),
   )

@@ -37,6 +37,9 @@ export interface NewTensor extends Pick<StoredTensor, 'name' | 'type' | 'shape'>
 /** The reference implementation's own limit. */
 const MAX_HEADER_BYTES = 100_000_000
 
+/** Three for each tensor: no model has so many. */
+const MOST_BRACKETS = 2 ** 20
+
 const entryCodec = t.strict({ dtype: t.keyof(TENSOR_BYTES), shape: t.array(whole), data_offsets: tuple(whole, whole) })
 const metadataCodec = t.record(t.string, t.string)
 
@@ -84,7 +87,7 @@ const parseIndex = (
 ): Either<string, Pick<TensorFile, 'tensors' | 'metadata'>> => {
   const dataStart = 8 + headerBytes
   return pipe(
-    parsedJson(header),
+    parsedJson(header, MOST_BRACKETS),
     E.mapLeft((why) => `its header: ${why}`),
     E.flatMap(decodedOr(t.UnknownRecord, 'its header is not a JSON object')),
     E.map(({ __metadata__ = {}, ...entries }) => ({ __metadata__, entries })),

@@ -7,9 +7,8 @@ import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { constVoid, pipe } from 'fp-ts/function'
-import * as J from 'fp-ts/Json'
 import * as t from 'io-ts'
-import { decodedOr } from '../../staging/core/codecs'
+import { decodedOr, parsedJson } from '../../staging/core/codecs'
 import { errorText, type SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { madeFolder, readText, removeLeftovers, withFile, type Written, writeWholeText } from '../files/whole'
@@ -162,7 +161,7 @@ const readHead = (path: string, step: number): Either<string, AnyHead> =>
     readText('checkpoint', path),
     E.mapLeft(errorText),
     E.bindTo('text'),
-    E.bind('json', ({ text }) => E.mapLeft(() => 'it is not JSON')(J.parse(text))),
+    E.bind('json', ({ text }) => parsedJson(text)),
     E.bind('head', ({ json }) => decodedOr(t.union([headCodec, olderCodec]), 'it is not a checkpoint of version 1 or 2')(json)),
     E.filterOrElse(
       // A digest that is there counts, whatever version the text claims.

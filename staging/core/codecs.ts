@@ -2,7 +2,7 @@
 // that drop unknown fields. In: any JSON value. Out: the value, or io-ts's errors, whose first one `faultOf` puts into words.
 // Invariant: a decoded value is what was there, but for unknown fields.
 import { chain, type Either, left, mapLeft, right, toError, tryCatch } from 'fp-ts/Either'
-import { flow } from 'fp-ts/function'
+import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 
 const codecOf = <A>(name: string, is: (u: unknown) => u is A): t.Type<A, A, unknown> =>
@@ -83,7 +83,7 @@ const OPENING: ReadonlySet<number> = new Set([91, 123])
 const CLOSING: ReadonlySet<number> = new Set([93, 125])
 
 /** A JSON text that may be parsed: one too large, too deep or of too many lists would take its reader's memory or stack. */
-const parsable = (text: string): Either<string, string> => {
+const parsable = (text: string, mostBrackets: number): Either<string, string> => {
   if (text.length > MOST_CHARACTERS) return left(`it has ${text.length} characters; legal are at most ${MOST_CHARACTERS}`)
   let [depth, brackets] = [0, 0]
   let quoted = false
@@ -96,19 +96,20 @@ const parsable = (text: string): Either<string, string> => {
     else if (OPENING.has(c)) {
       brackets++
       if (++depth > DEEPEST) return left(`it nests lists and objects deeper than ${DEEPEST}`)
-      if (brackets > MOST_BRACKETS) return left(`it has more than ${MOST_BRACKETS} lists and objects`)
+      if (brackets > mostBrackets) return left(`it has more than ${mostBrackets} lists and objects`)
     } else if (CLOSING.has(c)) depth--
   }
   return right(text)
 }
 
 /** What a JSON text from outside says, or why it is not one. */
-export const parsedJson = flow(
-  parsable,
-  chain((text) =>
-    tryCatch(
-      (): unknown => JSON.parse(text),
-      (e) => `it is not JSON: ${toError(e).message}`,
+export const parsedJson = (outside: string, mostBrackets = MOST_BRACKETS): Either<string, unknown> =>
+  pipe(
+    parsable(outside, mostBrackets),
+    chain((text) =>
+      tryCatch(
+        (): unknown => JSON.parse(text),
+        (e) => `it is not JSON: ${toError(e).message}`,
+      ),
     ),
-  ),
-)
+  )
