@@ -30,6 +30,15 @@ SessionOptions parse_options(const Napi::Object& o) {
   return s;
 }
 
+/// A factor of the learning rate for each step; none where nothing is said.
+std::vector<double> parse_rates(const Napi::Value& value) {
+  if (value.IsUndefined()) return {};
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) fail(value.Env(), "rates must be a Float64Array");
+  const auto rates = value.As<Napi::Float64Array>();
+  if (rates.ElementLength() == 0) fail(value.Env(), "rates has no numbers: one for each step is due");
+  return {rates.Data(), rates.Data() + rates.ElementLength()};
+}
+
 Napi::Object step_object(Napi::Env env, const StepMetrics& m) {
   const Napi::Object o = Napi::Object::New(env);
   o.Set("seconds", m.seconds);
@@ -203,7 +212,7 @@ Napi::Value SessionObject::write(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// run({steps, firstStep, seed, lrScale, source, sink, timeline, searchFrom}, progress) -> Promise of metrics
+/// run({steps, firstStep, seed, rates, source, sink, timeline, searchFrom}, progress) -> Promise of metrics
 Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   Session& session = open(info.Env());
   const Napi::Object options = as_object(info[0], "options");
@@ -213,7 +222,7 @@ Napi::Value SessionObject::run(const Napi::CallbackInfo& info) {
   o.steps = count_or(options, "steps", 1);
   o.first_step = count_or(options, "firstStep", 1);
   o.seed = count_or(options, "seed", 0);
-  o.lr_scale = number_or(options, "lrScale", 1);
+  o.rates = parse_rates(options.Get("rates"));
   o.timeline = bool_or(options, "timeline", timeline_);
   o.search_from = count_or(options, "searchFrom", 0);
   HeldSource source = parse_source(options.Get("source"), session.tape(), o.first_step, o.steps);

@@ -295,7 +295,7 @@ RunMetrics Interpreter::run(const RunOptions& options) {
   const Queueing queueing;
   copies_.begin_run(options.source, options.sink, options.first_step, options.first_step + options.steps - 1);
   for (uint64_t n = 0; n < options.steps && stop_ == Stop::none; n++) {
-    step_ = {options.first_step + n, options.seed, options.lr_scale};
+    step_ = {options.first_step + n, options.seed, options.rates.empty() ? 1 : options.rates[n]};
     StepMetrics metrics;
     quiet_steps_.begin_step(queueing);
     run.status = run_step(options, n + 1 == options.steps, metrics);

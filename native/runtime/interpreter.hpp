@@ -18,7 +18,8 @@ enum class Stop : uint32_t { none, after_step, at_once };
 
 struct RunOptions {
   uint64_t steps = 1, first_step = 1, seed = 0;
-  double lr_scale = 1;
+  /// What the plan's learning rates are times, for each step of the run; empty: as the plan has them.
+  std::vector<double> rates = {};
   Source* source = nullptr;
   Sink* sink = nullptr;  // where the tape has outputs
   std::function<void(const Progress&)> progress = {};

@@ -2,6 +2,7 @@
 #include "runtime/session.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "runtime/cores.hpp"
@@ -41,6 +42,15 @@ void fill_in_parallel(T* into, uint64_t count, const BindingRecord& b, RandomStr
   for (uint64_t first = share; first < count; first += share)
     workers.emplace_back([=, &b] { fill_random(into + first, first, std::min(share, count - first), b.dist, b.a, key); });
   fill_random(into, 0, std::min(share, count), b.dist, b.a, key);
+}
+
+Status check_rates(const RunOptions& options) {
+  if (options.rates.empty()) return {};
+  if (options.rates.size() != options.steps) return refuse("a run of ", options.steps, " steps is given ", options.rates.size(), " factors of the learning rate");
+  for (size_t n = 0; n < options.rates.size(); n++)
+    if (!std::isfinite(options.rates[n]) || options.rates[n] < 0)
+      return refuse("the learning rate's factor of step ", options.first_step + n, " is ", options.rates[n], ": a finite number of 0 or more is due");
+  return {};
 }
 
 }  // namespace
@@ -149,6 +159,7 @@ Status Session::begin(const RunOptions& options) {
   constexpr uint64_t MAX_STEPS = 1'000'000'000;
   if (options.first_step == 0 || options.first_step > MAX_STEPS || options.steps > MAX_STEPS)
     return refuse("steps are numbered from 1, and at most ", MAX_STEPS);
+  if (Status s = check_rates(options); !s.ok()) return s;
   if (!options.source) return refuse("a run needs a data source");
   if (Status s = options.source->check(); !s.ok()) return s;
   if (std::any_of(tape_.bindings.begin(), tape_.bindings.end(), [](const BindingRecord& b) { return b.role == BindingRole::output; })) {

@@ -178,7 +178,8 @@ export interface RunRequest {
   /** The first step of a training is 1. */
   readonly firstStep?: number
   readonly seed?: number | bigint
-  readonly lrScale?: number
+  /** What the plan's learning rates are times, for each step of the run; default: as the plan has them. */
+  readonly rates?: Float64Array
   readonly source: NativeSource
   /** Where the outputs of a prediction go, by name: then it is one step. */
   readonly sink?: NativeSink

@@ -57,6 +57,8 @@ export interface StepsToRun {
   readonly firstStep: number
   readonly steps: number
   readonly seed: number
+  /** What the plan's learning rates are times, for each of these steps; default: as the plan has them. */
+  readonly rates?: Float64Array
   readonly data: DataSource
   /** The last step of the whole training: no batch is made for a later one. */
   readonly last: number
@@ -89,7 +91,7 @@ export interface RunMetrics extends StepsTaken {
 }
 
 /** Steps that are run to find the first number that is not finite, from some step on. */
-export interface StepsToSearch extends Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'data'> {
+export interface StepsToSearch extends Pick<StepsToRun, 'firstStep' | 'steps' | 'seed' | 'rates' | 'data'> {
   readonly searchFrom: number
 }
 
@@ -229,7 +231,8 @@ const thrownOr = (thrown: Thrown, e: unknown): SpillwayError => {
 
 const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, RunMetrics>> => {
   const { staged, options } = open
-  const { steps, firstStep, seed, sink } = s
+  const { steps, firstStep, seed, rates, sink } = s
+  const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}) }
   const thrown: Thrown = {}
   const passedOn = (p: NativeProgress): void => {
     try {
@@ -240,7 +243,7 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
     }
   }
   try {
-    const metrics = await withFeed(open, s, thrown, { steps, firstStep, seed, ...(sink ? { sink } : {}) }, passedOn)
+    const metrics = await withFeed(open, s, thrown, request, passedOn)
     if (!metrics) return left({ tag: 'Cancelled', stepsDone: firstStep - 1 })
     if (metrics.quietCallSeconds) staged.machine.learnFromSteps(staged.plan, metrics.quietCallSeconds, options.threads)
     return metrics.cancelled && !s.finishing?.()

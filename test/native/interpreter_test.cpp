@@ -57,13 +57,32 @@ void chunks_equal_one_run() {
   CHECK(bytes_of(whole, "head.weight") == bytes_of(parts, "head.weight"));
 }
 
-void learning_rate_scale() {
-  Opened o = open_session(classifier(true));
+/// A factor for each step: 0 leaves the weights alone, 1 is as if none were given, and a run in chunks is the run in one.
+void rates_of_steps() {
+  Opened o = open_session(classifier(true)), plain = open_session(classifier(true));
   const auto before = bytes_of(o, "head.weight");
-  run(o, {.steps = 1, .lr_scale = 0});
+  run(o, {.steps = 2, .rates = {0, 0}});
   CHECK(bytes_of(o, "head.weight") == before);
-  run(o, {.steps = 1, .lr_scale = 1});
-  CHECK(bytes_of(o, "head.weight") != before);
+  run(o, {.steps = 3, .rates = {1, 1, 1}});
+  run(plain, {.steps = 3});
+  CHECK(bytes_of(o, "head.weight") == bytes_of(plain, "head.weight"));
+  Opened whole = open_session(classifier(true)), parts = open_session(classifier(true));
+  run(whole, {.steps = 4, .rates = {1, 0.5, 0, 0.25}});
+  run(parts, {.steps = 1, .rates = {1}});
+  run(parts, {.steps = 3, .first_step = 2, .rates = {0.5, 0, 0.25}});
+  CHECK(bytes_of(whole, "head.weight") == bytes_of(parts, "head.weight"));
+  CHECK(bytes_of(whole, "head.weight") != bytes_of(plain, "head.weight"));
+}
+
+void rates_are_checked() {
+  Opened o = open_session(classifier(true));
+  const auto refused = [&](RunOptions options) {
+    options.source = o.source.get();
+    return o.session->begin(options);
+  };
+  CHECK_SAYS(refused({.steps = 2, .rates = {1}}), "a run of 2 steps is given 1 factors of the learning rate");
+  for (const double odd : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), -0.5})
+    CHECK_SAYS(refused({.steps = 2, .first_step = 5, .rates = {1, odd}}), "the learning rate's factor of step 6 is");
 }
 
 void searching_changes_nothing() {
@@ -75,8 +94,8 @@ void searching_changes_nothing() {
 }
 
 void what_overflows_is_named() {
-  Opened o = open_session(classifier(true));
-  const RunMetrics r = run(o, {.steps = 3, .lr_scale = std::numeric_limits<double>::infinity(), .search_from = 1});
+  Opened o = open_session(classifier(true, DType::f32));
+  const RunMetrics r = run(o, {.steps = 3, .rates = {1e300, 1, 1}, .search_from = 1});
   CHECK(r.status.ok() && r.cancelled && r.torn && r.steps.empty());
   CHECK(r.not_finite && r.not_finite->step == 1 && r.not_finite->made && !std::isfinite(r.not_finite->value));
   const CallRecord& call = o.session->tape().calls[r.not_finite->call];
@@ -220,7 +239,8 @@ int main() {
   test("training lowers the loss, and repeats", training_lowers_the_loss);
   test("the peak is as planned", peak_is_as_planned);
   test("runs in chunks equal one run", chunks_equal_one_run);
-  test("the learning rate's factor reaches the update", learning_rate_scale);
+  test("a factor of the learning rate for each step reaches the updates", rates_of_steps);
+  test("a factor for each step is due, and finite", rates_are_checked);
   test("a search for what is not finite changes nothing", searching_changes_nothing);
   test("an update that overflows is named", what_overflows_is_named);
   test("parameters start by name and seed only", init_by_name);

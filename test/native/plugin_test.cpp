@@ -168,8 +168,12 @@ void runs_go_on() {
   run(parts, {.steps = 3, .first_step = 4});
   CHECK(bytes_of(whole, "head.weight") == bytes_of(parts, "head.weight"));
   const auto before = bytes_of(parts, "head.weight");
-  run(parts, {.steps = 2, .first_step = 7, .lr_scale = 0});
+  run(parts, {.steps = 2, .first_step = 7, .rates = {0, 0}});
   CHECK(bytes_of(parts, "head.weight") == before);
+  const std::vector<double> rates = {1, 0.5, 0, 0.25, 2, 1};
+  run(whole, {.steps = 6, .rates = rates});
+  for (uint64_t n = 0; n < 6; n++) run(parts, {.steps = 1, .first_step = n + 1, .rates = {rates[n]}});
+  CHECK(bytes_of(whole, "head.weight") == bytes_of(parts, "head.weight"));
 }
 
 /// What lies in a buffer is not made again where the samples are the same: a mark that nobody rewrites tells.

@@ -103,18 +103,32 @@ test('a spill file gives the same weights and leaves nothing', () =>
     disk.dispose()
   }))
 
-test('the learning rate of a run scales that of the plan', async () => {
-  const after = async (lrScale: number): Promise<Uint8Array> => {
+test('a run may give each step a factor of the learning rate', async () => {
+  const after = async (steps: number, rates?: Float64Array): Promise<Uint8Array> => {
     const s = open()
-    await s.run({ steps: 1, source, lrScale })
+    await s.run({ steps, source, ...(rates ? { rates } : {}) })
     const weights = s.read('head.weight')
     s.dispose()
     return weights
   }
   const untouched = open()
-  assert.equal(await after(0), untouched.read('head.weight'))
-  assert.not.equal(await after(0.5), await after(1))
+  assert.equal(await after(2, new Float64Array(2)), untouched.read('head.weight'))
+  assert.equal(await after(2, Float64Array.of(1, 1)), await after(2), 'bit for bit')
+  assert.equal(await after(2, Float64Array.of(1, 0)), await after(1))
+  assert.not.equal(await after(1, Float64Array.of(0.5)), await after(1))
   untouched.dispose()
+})
+
+test('factors of the learning rate are refused where they are not one for each step, or not finite', async () => {
+  const s = open()
+  const given = (rates: unknown): Promise<unknown> =>
+    Promise.resolve().then(() => s.run({ steps: 2, source, rates: rates as Float64Array }))
+  await rejects(given(Float64Array.of(1)), /a run of 2 steps is given 1 factors/)
+  await rejects(given(new Float64Array(0)), /one for each step is due/)
+  await rejects(given(Float64Array.of(1, Number.NaN)), /factor of step 2 is nan/)
+  await rejects(given(Float64Array.of(-1, 1)), /factor of step 1 is -1/)
+  await rejects(given([1, 1]), /must be a Float64Array/)
+  s.dispose()
 })
 
 test('pixels of a file, channels last and as bytes, are what scale and shift make of them', () =>
