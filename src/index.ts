@@ -1,5 +1,7 @@
 // The public API: `import { … } from 'spillway'`. Models and their parts, staging, training, plan files, sizes.
 // Functions named try… return Either, trainTask a TaskEither; the others throw a SpillwayException.
+export type { Either } from 'fp-ts/Either'
+export type { TaskEither } from 'fp-ts/TaskEither'
 export * from '../dsl'
 export * from '../staging/core/names'
 export { PAGE_BYTES, parseBytes, showBytes } from '../staging/core/bytes'

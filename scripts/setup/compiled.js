@@ -4,11 +4,13 @@
 const fs = require('node:fs')
 const path = require('node:path')
 const { runLogged, tellingLines } = require('./child')
+const { writeDeclarations } = require('./declarations')
 const { SetupProblem } = require('./problem')
 const { contentKey, filesUnder, removeStamp, stampHolds, writeStamp } = require('./stamp')
 
 const MODULES = path.join(__dirname, 'modules.js')
-const SOURCES = ['src', 'dsl', 'staging', 'models', 'tsconfig.json', 'tsconfig.build.json', 'scripts/setup/modules.js']
+const TOOLS = ['modules.js', 'declarations.js', 'shapes.d.ts'].map((name) => `scripts/setup/${name}`)
+const SOURCES = ['src', 'dsl', 'staging', 'models', 'tsconfig.json', 'tsconfig.build.json', ...TOOLS]
 const STAMP = path.join('dist', 'stamp')
 const LOG = path.join('build', 'compile.log')
 
@@ -29,6 +31,7 @@ const compile = async (root, say) => {
   if (compiled.code !== 0 || (await run(MODULES, path.join(root, 'dist'))).code !== 0) {
     throw new SetupProblem('the TypeScript does not compile', { details: [...tellingLines(log), `the whole log: ${LOG}`] })
   }
+  writeDeclarations(path.join(root, 'dist'))
   writeStamp(path.join(root, STAMP), key)
 }
 

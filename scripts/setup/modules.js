@@ -37,5 +37,7 @@ const writeDoor = (file) => {
   fs.writeFileSync(file.replace(/\.js$/, '.d.mts'), `${types.join('\n')}\n`)
 }
 
+module.exports = { doors }
+
 /** In a process of its own, since it loads what was just compiled: `node modules.js DIST`. */
 if (require.main === module) doors(path.resolve(process.argv[2])).forEach(writeDoor)

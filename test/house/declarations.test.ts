@@ -1,0 +1,84 @@
+// timeout 120
+// The compiled declarations as an editor loads them: sound by themselves, without those of fp-ts and io-ts, whose own functions take
+// what they name; a user's declarations can name them, too.
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import * as ts from 'typescript'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+
+const ROOT = join(__dirname, '../..')
+const FOLDER = join(ROOT, 'build/declarations')
+const OPTIONS: ts.CompilerOptions = {
+  strict: true,
+  target: ts.ScriptTarget.ES2022,
+  module: ts.ModuleKind.NodeNext,
+  moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  types: ['node'],
+  typeRoots: [join(ROOT, 'node_modules/@types')],
+  declaration: true,
+  emitDeclarationOnly: true,
+  skipLibCheck: false,
+}
+
+interface Compiled {
+  readonly said: readonly string[]
+  readonly files: readonly string[]
+  readonly declaration: string
+}
+
+const compiled = (name: string, text: string): Compiled => {
+  const file = join(FOLDER, `${name}.ts`)
+  writeFileSync(file, text)
+  const program = ts.createProgram([file], OPTIONS)
+  const written: string[] = []
+  const { diagnostics } = program.emit(undefined, (_, text) => void written.push(text))
+  const said = [...ts.getPreEmitDiagnostics(program), ...diagnostics].map((d) =>
+    ts.flattenDiagnosticMessageText(d.messageText, '\n'),
+  )
+  return { said, files: program.getSourceFiles().map((f) => f.fileName), declaration: written.join('') }
+}
+
+test.before(() => {
+  rmSync(FOLDER, { recursive: true, force: true })
+  mkdirSync(join(FOLDER, 'node_modules'), { recursive: true })
+  symlinkSync(ROOT, join(FOLDER, 'node_modules/spillway'))
+})
+
+test('no declaration of fp-ts or io-ts is loaded, and what a script exports can be named', () => {
+  const { said, files, declaration } = compiled(
+    'plain',
+    `import { model, conv2d, trainTask, tryStage } from 'spillway'
+export const net = model([1, 3, 8, 8], conv2d('a', 4, 3))
+export const answer = tryStage(net)
+export const later = trainTask
+export const peak = answer._tag === 'Right' ? answer.right.plan.peakPages.toFixed() : answer.left.tag
+`,
+  )
+  assert.equal(said, [])
+  assert.ok(files.some((f) => f.endsWith('/dist/shapes.d.ts')))
+  assert.equal(
+    files.filter((f) => /\/(fp-ts|io-ts)\//.test(f)),
+    [],
+  )
+  assert.match(declaration, /answer: import\("spillway"\)\.Either<import\("spillway"\)\.SpillwayError, /)
+})
+
+test("fp-ts's own functions take what the package gives", () => {
+  const { said } = compiled(
+    'fpts',
+    `import * as E from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import { type Either, model, conv2d, type SpillwayError, trainTask, tryStage } from 'spillway'
+const net = model([1, 3, 8, 8], conv2d('a', 4, 3))
+export const pages: number = pipe(tryStage(net), E.map((s) => s.plan.peakPages), E.getOrElse(() => 0))
+export const back: Either<SpillwayError, number> = pipe(tryStage(net), E.map(() => 1))
+export const steps = pipe(TE.fromEither(tryStage(net)), TE.flatMap((s) => trainTask(net, s, { steps: 1 })))
+`,
+  )
+  assert.equal(said, [])
+})
+
+test.after(() => rmSync(FOLDER, { recursive: true, force: true }))
+test.run()
