@@ -16,10 +16,12 @@ import {
   listOption,
   MEASURING,
   PRECISIONS,
+  scheduleOption,
   sizeOption,
   threadsOption,
 } from './options'
 import type { Measuring } from '../machine/localmachine'
+import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
 import { OWN_FLAGS } from './own'
 
@@ -97,6 +99,17 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     measuring(planningOptions(c.argument(...MODEL)), 'while')
       .option('--plan <file>', 'a plan that was saved, instead of staging')
       .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
+      .option('--epochs <n>', 'the same in epochs of the data', countOption('--epochs'))
+      .option(
+        '--schedule <name>',
+        `how the learning rate moves: ${scheduleNames.join(', ')}; with options, cosine:floor=0.01 (default constant)`,
+        scheduleOption,
+      )
+      .option(
+        '--warmup <n>',
+        'steps in which the learning rate rises to what the schedule begins with',
+        countOption('--warmup', 0),
+      )
       .option(
         '--data <path>',
         'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images (default: synthetic)',

@@ -6,6 +6,7 @@ import { lossNames } from '../../staging/ops/loss'
 import { optimizerNames } from '../../staging/ops/optimizer'
 import { strategies } from '../../staging/schedule/strategies'
 import { machineNames } from '../machine/machine'
+import { scheduleNames } from '../train/schedules'
 import { zooNames } from '../zoo'
 import { ALGORITHMS, MEASURING, PRECISIONS } from './options'
 import { SHELLS } from './completion'
@@ -24,6 +25,7 @@ const VALUES: Readonly<Record<string, () => readonly string[]>> = {
   '--precision': () => PRECISIONS,
   '--loss': () => lossNames,
   '--optimizer': () => optimizerNames,
+  '--schedule': () => scheduleNames,
 }
 
 /** Of a flag, or of an argument in angle brackets; none where anything may follow. */
