@@ -55,7 +55,7 @@ export {
   type TrainingStep,
 } from './step'
 export { elaborate, type Elaborated } from './elaborate'
-export type { Form } from './prediction'
+export type { Form, PlanMode } from './prediction'
 export * from './training'
 export { type LeastBytes, type NumbersKept, stepBytes, type StepBytes } from './plan/bytes'
 export type { CheckedOptions } from './plan/checked'

@@ -1,18 +1,22 @@
 // A model as what it predicts: its net's forward graph, with the statistics that ran along in training and nothing dropped, and what is
-// handed out of it. In: a model, a form. Out: the graph and its layers; or a GraphError. Invariant: its parameters and states have the
-// names of the training graph's, so that weights serve both.
+// handed out of it; and the same with a loss beside it. In: a model, a form, a loss. Out: the graph, or a step; or a GraphError.
+// Invariant: its parameters and states have the names of the training graph's, so that weights serve both.
 // Worked example, [conv2d bn relu dropout linear] as classes: conv2d, bn_frozen, relu, linear, argmax, whose value is the output.
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
+import type { ElaboratedStep, Term } from '../staging/grad/objective'
 import { GraphBuilder } from '../staging/graph/builder'
 import type { Graph } from '../staging/graph/graph'
+import { type LossEntry, lossEntry, targetOf } from '../staging/ops/loss'
 import type { Ref } from '../staging/ops/op'
+import { optimizerWith } from '../staging/ops/optimizer'
 import { invalid } from './decode'
 import { fold } from './fold'
 import type { Model } from './model'
 import { algebraOf, randomKeys } from './netgraph'
+import type { Loss } from './training'
 
 /**
  * What a prediction may be of what the net gives.
@@ -33,21 +37,68 @@ const formed = (b: GraphBuilder, y: Ref, form: Form): Either<GraphError, Ref> =>
   return b.one(b.shape(y)[1] === 1 ? 'sigmoid' : 'softmax', {}, [y], form)
 }
 
-/** The forward graph of a model's predictions. @example predictionOf(net, 'classes') */
-export const predictionOf = (m: Model, form: Form, name = 'model'): Either<GraphError, Graph> => {
+/** What a plan is for: steps of training, predictions, or a loss and predictions beside what they should be. */
+export const MODES = ['train', 'predict', 'evaluate'] as const
+/** What a plan is for; default `train`. */
+export type PlanMode = (typeof MODES)[number]
+
+interface Forward {
+  readonly graph: GraphBuilder
+  /** What the net gives. */
+  readonly y: Ref
+}
+
+/** The net's forward pass, and what is handed out of it. */
+const forwardOf = (m: Model, form: Form, name: string): Either<GraphError, Forward> => {
   const graph = new GraphBuilder(name)
   const algebra = algebraOf({ graph, randomKey: randomKeys(), mode: 'predict' })
   return pipe(
     graph.checked(graph.input('input', m.input)),
     E.chain((x) => fold(algebra, m.net, x)),
-    E.chain((y) => formed(graph, y, form)),
+    E.bindTo('y'),
+    E.bind('out', ({ y }) => formed(graph, y, form)),
     E.filterOrElse(
       () => graph.written.length > 0,
       () => invalid('net', 'it has no layers that compute anything'),
     ),
-    E.map((y) => {
-      graph.markOutput(y, OUTPUT)
-      return graph.build()
+    E.map(({ y, out }) => {
+      graph.markOutput(out, OUTPUT)
+      return { graph, y }
     }),
   )
 }
+
+/** The forward graph of a model's predictions. @example predictionOf(net, 'classes') */
+export const predictionOf = (m: Model, form: Form, name = 'model'): Either<GraphError, Graph> =>
+  pipe(
+    forwardOf(m, form, name),
+    E.map(({ graph }) => graph.build()),
+  )
+
+/** What is handed out beside a loss, where nothing is said: the classes of pixels; of an image all that the net gives. */
+export const formBeside = (m: Model, loss: Loss): Form => {
+  const [, , height, width] = m.output
+  return E.exists((e: LossEntry) => e.labels === true)(lossEntry(loss)) && height * width > 1 ? 'classes' : 'values'
+}
+
+/** An objective has an optimizer; this one finds no parameters. */
+const NO_OPTIMIZER = optimizerWith('sgd', { lr: 0 })
+
+/** A model's predictions and its loss, as a step that trains nothing. @example evaluationOf(net, crossEntropy, 'classes') */
+export const evaluationOf = (m: Model, loss: Loss, form: Form, name = 'model'): Either<GraphError, ElaboratedStep> =>
+  pipe(
+    lossEntry(loss),
+    E.bindTo('entry'),
+    E.bind('forward', () => forwardOf(m, form, name)),
+    E.bind('target', ({ entry, forward: { graph, y } }) =>
+      graph.checked(graph.target('target', targetOf(entry, graph.shape(y)), entry.labels ? 'i32' : graph.dtype)),
+    ),
+    E.map(({ forward: { graph, y }, target }) => {
+      const term: Term = { name: 'loss', loss, of: y, to: { value: target, detached: false }, weight: 1 }
+      return {
+        graph: graph.build(),
+        objectives: [{ name: 'model', optimizer: NO_OPTIMIZER, params: new Set(), terms: [term] }],
+        detached: [],
+      }
+    }),
+  )

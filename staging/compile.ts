@@ -16,7 +16,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError, StageError } from './core/errors'
-import { type ElaboratedStep, training } from './grad/grad'
+import { type ElaboratedStep, measuring, training } from './grad/grad'
 import { withGatheredUpdates } from './grad/rewrite/gathered'
 import { inBf16 } from './grad/rewrite/bf16'
 import { withPoolPlaces } from './grad/rewrite/poolplaces'
@@ -61,6 +61,19 @@ export const predictionGraph = (forward: Graph, { device, precision }: Pick<Mach
     ({ graph }) => GraphBuilder.extending(graph, device.dtype).build(graph.ops.map((op) => op.id)),
     where(device.fused, withPoolPlaces),
     where(precision === 'bf16', inBf16),
+  )
+
+/** rewrite, losses, bf16: the graph with which a machine measures a loss. */
+export const evaluationGraph = (
+  step: ElaboratedStep,
+  { device, precision }: Pick<Machine, 'device' | 'precision'>,
+): Either<GraphError, Graph> =>
+  pipe(
+    step,
+    where(device.fused, rewritten),
+    (s) => measuring(s, { dtype: device.dtype }),
+    E.map(where(device.fused, withPoolPlaces)),
+    E.map(where(precision === 'bf16', inBf16)),
   )
 
 /** tile, expand, place, schedule for each candidate of a strategy; pages, verify for the fastest that fits. */

@@ -88,11 +88,11 @@ type StrategyFault<O> = O extends { readonly strategy: string }
 
 /** SGD with momentum, which is the default of a model, keeps one number for each parameter. */
 type KeptBy<M extends Trainable, O> = M extends Model ? (O extends { readonly optimizer: infer Opt } ? NumbersKept<Opt> : 1) : 0
-/** What predicts has no least that types know. */
+/** What trains nothing has no least that types know. */
 type BudgetFault<M extends Trainable, O> = O extends { readonly budget: infer B extends number }
   ? number extends B
     ? null
-    : O extends { readonly mode: 'predict' }
+    : O extends { readonly mode: 'predict' | 'evaluate' }
       ? null
       : LeastBytes<StepOf<M>, KeptBy<M, O>> extends infer L extends number
         ? Compare<B, L> extends 'less'

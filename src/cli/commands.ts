@@ -3,6 +3,7 @@ export const COMMANDS = {
   models: 'the zoo: name, parameters, layers, input',
   plan: 'stage a model and explain the plan',
   train: 'stage a model, or take a plan, and train',
+  evaluate: 'the loss and metrics of trained weights on data, in any budget',
   predict: 'run trained weights over images, in any budget',
   check: "check a model file: its types, and that it stages; with each fault's line and column",
   verify: 'check a plan file independently',

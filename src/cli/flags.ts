@@ -1,6 +1,7 @@
 // Each command's arguments and options, and what it runs. In: a command that has its name. Out: the same with all that it takes.
 // Invariant: what a command needs to run is loaded when it runs, and the lists of strategies and machines when its help is read.
 import { Command } from 'commander'
+import * as E from 'fp-ts/Either'
 import { FORMS } from '../../dsl/prediction'
 import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
@@ -15,21 +16,23 @@ import {
   imageOption,
   listOption,
   MEASURING,
+  option,
   PRECISIONS,
-  scheduleOption,
   sizeOption,
   threadsOption,
 } from './options'
+import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
+import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
-import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
-import { OWN_FLAGS } from './own'
+import { LOSS_FLAGS, OWN_FLAGS } from './own'
 
 /** What runs, each with its own modules. */
 const check = () => require('./check') as typeof import('./check')
 const compare = () => require('./compare') as typeof import('./compare')
 const completion = () => require('./completion') as typeof import('./completion')
 const exchange = () => require('./exchange') as typeof import('./exchange')
+const evaluate = () => require('./evaluate') as typeof import('./evaluate')
 const doctor = () => require('./doctor') as typeof import('./doctor')
 const models = () => require('./models') as typeof import('./models')
 const plan = () => require('./plan') as typeof import('./plan')
@@ -46,11 +49,15 @@ const sizeOptions = (c: Command): Command =>
     .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
     .option('--batch <n>', 'images a step', countOption('--batch'))
 
+const flagged = (c: Command, flags: typeof OWN_FLAGS): Command =>
+  flags.reduce((own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)), c)
+
 const modelOptions = (c: Command): Command =>
-  OWN_FLAGS.reduce(
-    (own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)),
-    sizeOptions(c),
-  ).option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS))
+  flagged(sizeOptions(c), OWN_FLAGS).option(
+    '--algorithms <choice>',
+    `${ALGORITHMS.join(', ')} (default measured)`,
+    choiceOption('--algorithms', ALGORITHMS),
+  )
 
 const measuring = (c: Command, usual: Measuring): Command =>
   c.option(
@@ -60,6 +67,31 @@ const measuring = (c: Command, usual: Measuring): Command =>
   )
 
 const BUDGET = ['--budget <size>', 'the hard cap on device memory: 512MiB, 11GiB, plain bytes', sizeOption('--budget')] as const
+
+/** What a plan that trains nothing takes. */
+const forwardOptions = (c: Command): Command =>
+  measuring(
+    c
+      .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
+      .option('--strategy <name>', `how to fit: ${PREDICTING.join(', ')} (default auto)`, choiceOption('--strategy', PREDICTING))
+      .option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS)),
+    'while',
+  )
+    .option('--device <name>', 'cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
+    .option('--precision <name>', 'fp32, bf16, tf32 (default fp32)', choiceOption('--precision', PRECISIONS))
+    .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
+    .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
+
+const FIT = [
+  '--fit <how>',
+  `images of another size than the model's: ${FITS.join(', ')} (default cover)`,
+  choiceOption('--fit', FITS),
+] as const
+const WORKERS = [
+  '--workers <n>',
+  'threads that decode images (default: half the cores, four at most)',
+  countOption('--workers', 0),
+] as const
 
 const planningOptions = (c: Command): Command =>
   modelOptions(c)
@@ -77,6 +109,11 @@ const planningOptions = (c: Command): Command =>
       choiceOption('--precision', PRECISIONS),
     )
     .option('--throttle <size>', 'imitate a slower link: bytes a second in each direction', sizeOption('--throttle', 1))
+
+/** `top3` and others like it are no list. */
+const metricOption = option(E.fromPredicate(isMetricName, (text) => unknownName('metric', text, METRICS))) as (
+  text: string,
+) => MetricName
 
 const MODEL = ['<model>', 'a zoo name, or a TypeScript file'] as const
 const listing = (c: Command): Command => c.addHelpText('after', () => names().listsText())
@@ -99,32 +136,17 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     measuring(planningOptions(c.argument(...MODEL)), 'while')
       .option('--plan <file>', 'a plan that was saved, instead of staging')
       .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
-      .option('--epochs <n>', 'the same in epochs of the data', countOption('--epochs'))
-      .option(
-        '--schedule <name>',
-        `how the learning rate moves: ${scheduleNames.join(', ')}; with options, cosine:floor=0.01 (default constant)`,
-        scheduleOption,
-      )
-      .option(
-        '--warmup <n>',
-        'steps in which the learning rate rises to what the schedule begins with',
-        countOption('--warmup', 0),
-      )
       .option(
         '--data <path>',
         'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images (default: synthetic)',
       )
-      .option(
-        '--fit <how>',
-        `images of another size than the model's: ${FITS.join(', ')} (default cover)`,
-        choiceOption('--fit', FITS),
-      )
+      .option(...FIT)
       .option(
         '--augment <a,b>',
         `what happens to images by chance: ${AUGMENTS.join(', ')}`,
         listOption(choiceOption('--augment', AUGMENTS)),
       )
-      .option('--workers <n>', 'threads that decode images (default: half the cores, four at most)', countOption('--workers', 0))
+      .option(...WORKERS)
       .option('--shuffle', 'take the data in another order in each epoch, by seed')
       .option('--samples <n>', 'distinct synthetic samples (default: one batch)', countOption('--samples'))
       .option('--seed <n>', 'seed of weights, data and dropout (default 0)', countOption('--seed', 0))
@@ -158,8 +180,23 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--tensorboard <dir>', 'write loss, seconds and learning rate of each step there, and the plan, for TensorBoard')
       .option('--report <file>', 'write the report page')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
+  evaluate: (c, run) =>
+    forwardOptions(
+      flagged(sizeOptions(c.argument(...MODEL)), LOSS_FLAGS)
+        .option('--weights <file>', 'the weights, by their names in PyTorch (safetensors)')
+        .option('--data <path>', 'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images')
+        .option(
+          '--metrics <a,b>',
+          `what is measured beside the loss: ${METRICS.join(', ')} (default: what the loss suggests)`,
+          listOption(metricOption),
+        ),
+    )
+      .option(...FIT)
+      .option(...WORKERS)
+      .option('--out <file>', 'write the result there, as JSON')
+      .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
   predict: (c, run) =>
-    measuring(
+    forwardOptions(
       c
         .argument(...MODEL)
         .option('--weights <file>', 'the weights, by their names in PyTorch (safetensors)')
@@ -171,20 +208,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
           "image size in pixels: 512, or 509x389 for height x width (default: the first image's)",
           imageOption,
         )
-        .option('--batch <n>', 'images a step (default 1)', countOption('--batch'))
-        .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
-        .option(
-          '--strategy <name>',
-          `how to fit: ${PREDICTING.join(', ')} (default auto)`,
-          choiceOption('--strategy', PREDICTING),
-        )
-        .option('--algorithms <choice>', `${ALGORITHMS.join(', ')} (default measured)`, choiceOption('--algorithms', ALGORITHMS)),
-      'while',
+        .option('--batch <n>', 'images a step (default 1)', countOption('--batch')),
     )
-      .option('--device <name>', 'cpu, ref, null, cuda (default cpu)', choiceOption('--device', DEVICES))
-      .option('--precision <name>', 'fp32, bf16, tf32 (default fp32)', choiceOption('--precision', PRECISIONS))
-      .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
-      .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
       .option('--report <file>', 'write the report page of the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),
   check: (c, run) =>

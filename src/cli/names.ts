@@ -6,7 +6,7 @@ import { lossNames } from '../../staging/ops/loss'
 import { optimizerNames } from '../../staging/ops/optimizer'
 import { strategies } from '../../staging/schedule/strategies'
 import { machineNames } from '../machine/machine'
-import { scheduleNames } from '../train/schedules'
+import { METRICS } from '../predict/metrics'
 import { zooNames } from '../zoo'
 import { ALGORITHMS, MEASURING, PRECISIONS } from './options'
 import { SHELLS } from './completion'
@@ -25,7 +25,7 @@ const VALUES: Readonly<Record<string, () => readonly string[]>> = {
   '--precision': () => PRECISIONS,
   '--loss': () => lossNames,
   '--optimizer': () => optimizerNames,
-  '--schedule': () => scheduleNames,
+  '--metrics': () => METRICS,
 }
 
 /** Of a flag, or of an argument in angle brackets; none where anything may follow. */

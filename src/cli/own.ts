@@ -32,9 +32,12 @@ const flagsOf = (table: Table, usual: (kind: string) => object): readonly Flag[]
     return isSwitch ? [flagOf(name), text] : [`${flagOf(name)} <n>`, text, parse(flagOf(name))]
   })
 
-export const OWN_FLAGS: readonly Flag[] = [
+export const LOSS_FLAGS: readonly Flag[] = [
   ['--loss <name>', `what the output is compared with: ${lossNames.join(', ')}`, choiceOption('--loss', lossNames)],
   ...flagsOf(LOSSES, (kind) => lossWith(kind as LossName, {}) as object),
+]
+export const OWN_FLAGS: readonly Flag[] = [
+  ...LOSS_FLAGS,
   [
     '--optimizer <name>',
     `${optimizerNames.join(', ')} (default ${DEFAULT_OPTIMIZER.kind})`,

@@ -1,6 +1,8 @@
-// How a plan predicts: what users choose. In: options as they were given. Out: the same, or what is wrong with them.
+// How a plan predicts, or is evaluated: what users choose. In: options as they were given. Out: the same, or what is wrong with them.
 import { optionsFor } from '../../staging/core/options'
+import type { Data } from '../data/data'
 import type { DeviceOptions } from '../train/device'
+import type { Metric, MetricName } from './metrics'
 
 /** How a plan predicts. */
 export interface PredictOptions extends Omit<DeviceOptions, 'tier'> {
@@ -48,4 +50,48 @@ export const PREDICT = optionsFor<PredictOptions>()(
   'threads',
   'throttle',
   'hostMemory',
+)
+
+/** How a model is evaluated. */
+export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'> {
+  /** Weights by PyTorch's names (safetensors). @example evaluate(net, plan, { weights: 'weights.safetensors', data: 'validation/' }) */
+  readonly weights: string
+  /**
+   * All that `train` takes, without an order: a folder of images, a list of them, arrays, a source of one's own. Each sample counts once.
+   *
+   * @example evaluate(net, plan, { weights: 'weights.safetensors', data: folder('validation/') })
+   */
+  readonly data: string | Data
+  /**
+   * What is measured beside the loss: names, or metrics of one's own. Default: of classes accuracy and, of images, top5, of pixels, meanIou;
+   * of numbers mae and psnr.
+   *
+   * @example evaluate(net, plan, { weights: 'weights.safetensors', data: 'validation/', metrics: ['accuracy', 'f1', 'confusion'] })
+   */
+  readonly metrics?: readonly (MetricName | Metric)[] | undefined
+  /** Batches that are made ahead, where TypeScript makes them; default 2. @example evaluate(net, plan, { weights: 'w.safetensors', data: 'val/', prefetch: 4 }) */
+  readonly prefetch?: number | undefined
+  /** Threads that decode images; default: half the cores, four at most. @example evaluate(net, plan, { weights: 'w.safetensors', data: 'val/', workers: 2 }) */
+  readonly workers?: number | undefined
+  /** 'ram', or the folder of the spill file. @example evaluate(net, plan, { weights: 'w.safetensors', data: 'val/', spill: '/var/tmp' }) */
+  readonly spill?: string | undefined
+  /**
+   * Ends the run within a step, and the promise is rejected with the signal's reason.
+   *
+   * @example evaluate(net, plan, { weights: 'w.safetensors', data: 'val/', signal: AbortSignal.timeout(60_000) })
+   */
+  readonly signal?: AbortSignal | undefined
+  /**
+   * Told when so many of all samples are done; of samples that come one after the other nobody knows how many there are.
+   *
+   * @example evaluate(net, plan, { weights: 'w.safetensors', data: 'val/', onProgress: (done, all) => console.log(`${done} of ${all}`) })
+   */
+  readonly onProgress?: ((done: number, samples: number | undefined) => void) | undefined
+  /** Words for a person: tensors that were not needed. @example evaluate(net, plan, { weights: 'w.safetensors', data: 'val/', onNote: console.warn }) */
+  readonly onNote?: ((text: string) => void) | undefined
+}
+
+// biome-ignore format: a list
+export const EVALUATE = optionsFor<EvaluateOptions>()(
+  'evaluate', 'weights', 'data', 'metrics', 'prefetch', 'workers', 'spill', 'signal', 'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )

@@ -17,8 +17,8 @@ import {
 } from '../../dsl'
 import type { LayerReport } from '../../dsl/analyse'
 import { stepsOwn } from '../../dsl/plan/words'
-import { predictionOf } from '../../dsl/prediction'
-import { predictionGraph, trainingGraph } from '../../staging/compile'
+import { evaluationOf, formBeside, predictionOf } from '../../dsl/prediction'
+import { evaluationGraph, predictionGraph, trainingGraph } from '../../staging/compile'
 import { type Graph, valueBytes } from '../../staging/graph/graph'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/localmachine'
@@ -94,6 +94,8 @@ export const prepare = <M extends Trainable>(
     ),
   )
 
+const GIVE_A_MODEL = 'give a model of the net that is meant, model([B,C,H,W], net)'
+
 /** What a prediction is staged as; a loss or an optimizer has no say in it. */
 export interface Predicting extends Named {
   readonly as?: Form | undefined
@@ -106,11 +108,28 @@ export const preparePrediction = <M extends Trainable>(
 ): Either<SpillwayError, Prepared<M>> => {
   const given = optionsBeside(o)
   if (given.length > 0) return left(usage(`${given.join(', ')}: what predicts is compared with nothing and not trained`))
-  if (model.kind === 'step')
-    return left(usage('a step predicts nothing by itself: give a model of the net that is to predict, model([B,C,H,W], net)'))
+  if (model.kind === 'step') return left(usage(`a step predicts nothing by itself: ${GIVE_A_MODEL}`))
   return pipe(
     predictionOf(model, o.as ?? 'values', o.name ?? model.kind),
     E.chainW((forward) => ofThisWorld(predictionGraph(forward, machine))),
+    E.map((graph) => ({ model, machine, layers: model.layers, graph })),
+  )
+}
+
+/** What a loss is measured with. */
+export const prepareEvaluation = <M extends Trainable>(
+  model: M,
+  machine: LocalMachine,
+  o: Predicting = {},
+): Either<SpillwayError, Prepared<M>> => {
+  const loss = o.loss ?? mse
+  if (o.optimizer !== undefined) return left(usage('optimizer: what evaluates trains nothing'))
+  if (model.kind === 'step') return left(usage(`a step is not evaluated by itself: ${GIVE_A_MODEL}`))
+  if (o.as === 'probabilities') return left(usage('as: an evaluation hands out values or classes, from which metrics are made'))
+  return pipe(
+    evaluationOf(model, loss, o.as ?? formBeside(model, loss), o.name ?? model.kind),
+    E.chainW((step) => evaluationGraph(step, machine)),
+    E.chainW(ofThisWorld),
     E.map((graph) => ({ model, machine, layers: model.layers, graph })),
   )
 }

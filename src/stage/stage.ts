@@ -5,10 +5,11 @@ import { type Either, left, right } from 'fp-ts/Either'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as O from 'fp-ts/Option'
-import type { CheckedOptions, Form, Mode, NamesIn, PlanByHand, Trainable } from '../../dsl'
+import type { CheckedOptions, Form, NamesIn, PlanByHand, PlanMode, Trainable } from '../../dsl'
 import { leastBytes } from '../../dsl/plan/bytes'
 import { prescribe, TILE_RANGE } from '../../dsl/plan/prescription'
 import { budgetTooSmall, strategyAndPlan } from '../../dsl/plan/words'
+import { FORMS, MODES } from '../../dsl/prediction'
 import { compile, compilePrescribed, outline } from '../../staging/compile'
 import { bytesOf } from '../../staging/core/bytes'
 import { certain } from '../../staging/core/certain'
@@ -20,12 +21,12 @@ import { instructions } from '../../staging/plan/instructions'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
 import type { Timeline } from '../../staging/sim/timeline'
-import { type SpillwayError, usage } from '../errors/errors'
+import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow, whilePlanning } from '../errors/exceptions'
 import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
-import { type Own, prepare, preparePrediction, type Prepared } from './prepare'
+import { type Own, prepare, type Prepared, prepareEvaluation, preparePrediction } from './prepare'
 import { recordedFor } from './recorded'
 
 /** How a step is staged, names of planners, machines and allocators not looked up yet. */
@@ -38,7 +39,7 @@ export interface StageAsked<L extends string = string>
   readonly machine?: string | undefined
   readonly allocator?: string | undefined
   readonly resumes?: string | undefined
-  readonly mode?: Mode | undefined
+  readonly mode?: PlanMode | undefined
   readonly as?: Form | undefined
   readonly name?: string | undefined
 }
@@ -63,13 +64,14 @@ export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L>
    */
   readonly resumes?: string | undefined
   /**
-   * What is planned: a step of training, or a prediction, which keeps nothing for a backward pass; default `train`.
+   * What is planned: a step of training (the default); or a prediction, or an evaluation with a loss, which keep nothing for a backward pass.
    *
    * @example stage(net, { mode: 'predict', budget: mib(512) })
    */
-  readonly mode?: Mode | undefined
+  readonly mode?: PlanMode | undefined
   /**
-   * What a prediction hands out of what the net gives: its values (the default), probabilities, or the class of each pixel.
+   * What a prediction hands out of what the net gives: its values (the default), probabilities, or the class of each pixel. An evaluation
+   * hands out values or classes; default: the classes of pixels where the loss compares with such, else the values.
    *
    * @example stage(net, { mode: 'predict', as: 'classes' })
    */
@@ -193,10 +195,14 @@ export const machineOptionsOf = ({ spill, algorithms, measure, precision }: Stag
   precision,
 })
 
-/** What is trained, or what predicts. */
+/** What is trained, what predicts, or what is measured. */
 const prepared = <M extends Trainable>(model: M, machine: LocalMachine, o: StageOptions): Either<SpillwayError, Prepared<M>> => {
-  if (o.mode === 'predict') return preparePrediction(model, machine, o)
-  return o.as === undefined ? prepare(model, machine, o) : left(usage(`as: '${o.as}' is for what predicts: mode: 'predict'`))
+  const { mode = 'train', as } = o
+  if (!MODES.includes(mode)) return left(unknownName('mode', mode, MODES))
+  if (as !== undefined && !FORMS.includes(as)) return left(unknownName('as', as, FORMS))
+  if (mode === 'predict') return preparePrediction(model, machine, o)
+  if (mode === 'evaluate') return prepareEvaluation(model, machine, o)
+  return as === undefined ? prepare(model, machine, o) : left(usage(`as: '${as}' is for what predicts: mode: 'predict'`))
 }
 
 /** A budget that no plan can meet is told so in the words that the types have for it. */

@@ -5,7 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import { constUndefined, pipe } from 'fp-ts/function'
 import type { Trainable } from '../../dsl'
 import { DEVICES } from '../../staging/devices'
-import { trains } from '../../staging/graph/graph'
+import { type Graph, trains } from '../../staging/graph/graph'
 import { loadNative, tryLoadNative } from '../device/native'
 import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -23,10 +23,8 @@ import {
   type RunIdentity,
   sameRun,
 } from './checkpoint'
-import { batchOf, dataOf, freeFor, placesOf, roomFor } from './beforehand'
-import { type Length, lengthOf } from './length'
+import { dataOf, freeFor, placesOf, roomFor } from './beforehand'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
-import { scheduleText } from './schedules'
 import { modelState, type ModelState } from './weights'
 
 const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
@@ -34,8 +32,13 @@ const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
     ? E.left(usage(`a plan for machine '${machine.name}' cannot run here: stage for one of this machine's devices`, DEVICES))
     : E.right(undefined)
 
+const takenBy = ({ values }: Graph): string =>
+  values.some((v) => v.role === 'loss')
+    ? 'the plan evaluates, and trains nothing: evaluate takes it'
+    : 'the plan predicts, and trains nothing: predict takes it'
+
 const trainsAnything = ({ plan }: Staged): Either<SpillwayError, void> =>
-  trains(plan.graph) ? E.right(undefined) : E.left(usage('the plan predicts, and trains nothing: predict takes it'))
+  trains(plan.graph) ? E.right(undefined) : E.left(usage(takenBy(plan.graph)))
 
 /** What the bits of a run depend on beside its identity. */
 const circumstancesOf = ({ machine: { device } }: Staged, o: TrainOptions): Either<SpillwayError, Circumstances> =>
@@ -57,9 +60,6 @@ interface Ready {
   readonly staged: Staged
   readonly options: TrainOptions
   readonly data: OpenedData
-  readonly length: Length
-  /** Samples of a step. */
-  readonly batch: number
   readonly state: ModelState
   readonly circumstances: Circumstances
 }
@@ -75,8 +75,6 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
     E.bind('data', () => dataOf(staged.plan.graph, o, o.checkpointDir !== undefined)),
-    E.let('batch', () => batchOf(staged.plan.graph)),
-    E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
     E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
   )
@@ -108,7 +106,7 @@ export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
 }
 
 const found = (directory: string, ready: Ready, asked: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
-  const { staged, options: o, data, circumstances, length } = ready
+  const { staged, options: o, data, circumstances } = ready
   if (!o.resume) return pipe(freeFor(directory, o.resume), E.map(constUndefined))
   const mismatch = (reason: string): SpillwayError => ({ tag: 'CheckpointMismatch', directory, reason })
   const { checkpoint, refused } = findCheckpoint(directory)
@@ -119,15 +117,13 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
     return E.right(undefined)
   }
   if (refused.length) o.onNote?.(`${directory}: going on from step ${checkpoint.step}`)
-  if (checkpoint.step > length.steps)
+  if (checkpoint.step > o.steps)
     return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
   const differs = [
     checkpoint.circumstances && elsewhere(checkpoint.circumstances, circumstances),
     otherThanRecorded(directory, staged.plan),
   ]
   for (const why of differs) if (why) o.onNote?.(`bits may differ from those of the run so far: ${why}`)
-  const [before, now] = [checkpoint.settings['schedule'] ?? 'constant', scheduleText(o, length.steps)]
-  if (before !== now) o.onNote?.(`the learning rate of the run so far was ${String(before)}; from here on it is ${now}`)
   const wanted = {
     ...asked,
     weights: o.weights === undefined ? checkpoint.identity.weights : asked.weights,

@@ -107,7 +107,7 @@ const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError
 
 // ---------------------------------------------------------------- number formats
 
-const halfToNumber = (h: number): number => {
+export const halfToNumber = (h: number): number => {
   const sign = h & 0x8000 ? -1 : 1
   const exponent = (h >> 10) & 0x1f
   const fraction = h & 0x3ff

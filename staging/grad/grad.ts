@@ -32,7 +32,7 @@ const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, Valu
     left({ tag: 'NotAnOutput', got, legal })
   const v = forward.values[output]
   if (!v) return wrong(`value ${output}`)
-  if (v.role !== 'activation') return wrong(`'${v.name}', a value of role ${v.role},`)
+  if (v.role !== 'activation' && v.role !== 'output') return wrong(`'${v.name}', a value of role ${v.role},`)
   const late = forward.ops.find((o) => o.phase !== 'forward')
   return late ? wrong(`a graph with '${late.kind}' of phase ${late.phase}`, 'a forward graph') : right(output)
 }
@@ -182,8 +182,25 @@ const ordered = (
   const states = new Map(forward.values.filter((v) => v.role === 'state').map((v) => [v.name, v.id as Ref]))
   appendStatistics(b, forward.ops, states, normMomentum)
   const later = b.written.slice(ops.length)
+  return inOrder(b, withEarlyUpdates([...ops, ...later]))
+}
+
+/** Ops that are there in another order. */
+const inOrder = (b: GraphBuilder, ops: readonly Op[]): Graph => {
   const position = new Map(b.written.map((op, i) => [op, i]))
-  return b.build(withEarlyUpdates([...ops, ...later]).map((op) => position.get(op)!))
+  return b.build(ops.map((op) => position.get(op)!))
+}
+
+/** A forward graph with its losses and no backward pass: what is measured on data that nothing is learnt from. */
+export const measuring = (
+  { graph, objectives }: ElaboratedStep,
+  { dtype = 'f32' }: TrainingOptions = {},
+): Either<GraphError, Graph> => {
+  const b = GraphBuilder.extending(graph, dtype)
+  return pipe(
+    appendLosses(b, graph, objectives),
+    map(() => inOrder(b, withEarlyLosses([...b.written]))),
+  )
 }
 
 /** What a loss compares with is a value of the forward graph, fed or computed. */

@@ -25,7 +25,7 @@ export interface CheckedOp {
 }
 
 const WHOLE_ROLES: readonly ValueRole[] = ['param', 'state', 'stat', 'gradient', 'loss']
-const DATA_ROLES: readonly ValueRole[] = ['input', 'target', 'activation', 'gradient', 'stat']
+const DATA_ROLES: readonly ValueRole[] = ['input', 'target', 'activation', 'output', 'gradient', 'stat']
 const OVERWRITABLE: readonly ValueRole[] = PERSISTENT_ROLES
 
 const countsOf = (operands: OpDef['ins'], variadic = false): readonly [least: number, most: number] => [

@@ -83,7 +83,7 @@ test('each refusal names the layer and what would be legal', () => {
   assert.is(
     refusal('relu', { slope: 0 }, () => [1]),
     "layer 'layer7' (relu): operand 0 (x) is 'conv1.weight', a value of role param; " +
-      'legal is a value of role input, target, activation, gradient, stat',
+      'legal is a value of role input, target, activation, output, gradient, stat',
   )
   assert.match(
     refusal('linear', {}, () => [5, 3]),

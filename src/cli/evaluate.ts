@@ -1,0 +1,152 @@
+// `spillway evaluate MODEL`: stage the forward pass and its loss, and measure. Out: the plan's summary, progress, the loss and metrics.
+// Invariant: what can be known before planning is: weights, data, metrics, and that the result has a place.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { Model } from '../../dsl'
+import type { DeviceName } from '../../staging/devices'
+import { folder } from '../data/data'
+import type { Fit } from '../data/augment'
+import { type SpillwayError, usage } from '../errors/errors'
+import { filePlace } from '../files/places'
+import { writeWholeText } from '../files/whole'
+import { machineNamed } from '../machine/machine'
+import { type Evaluated, evaluateTask } from '../predict/evaluator'
+import { formFor, type MetricName } from '../predict/metrics'
+import type { EvaluateOptions } from '../predict/options'
+import { showSeconds, showSize } from '../report/format'
+import { summary } from '../report/summary'
+import { prepareEvaluation } from '../stage/prepare'
+import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
+import { filesOf } from '../train/beforehand'
+import { interrupts } from './interrupts'
+import { modelNamed } from './model'
+import { type InputOptions, overrideOf } from './options'
+import type { Done, Output } from './output'
+import { lossOf, type OwnOptions } from './own'
+
+export interface EvaluateCommandOptions
+  extends InputOptions,
+    OwnOptions,
+    Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
+    Partial<Pick<EvaluateOptions, 'weights' | 'threads' | 'workers'>> {
+  readonly data?: string
+  readonly metrics?: readonly MetricName[]
+  readonly fit?: Fit
+  readonly device?: DeviceName
+  readonly out?: string
+}
+
+type Given = Pick<EvaluateOptions, 'weights' | 'data' | 'metrics' | 'workers'>
+
+const given = ({ weights, data, fit, metrics, workers }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
+  const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
+  return weights === undefined || data === undefined
+    ? E.left(usage(`evaluate needs ${missing.join(', ')}: spillway evaluate MODEL --weights W.safetensors --data DATA`))
+    : E.right({ weights, data: fit ? folder(data, { fit }) : data, metrics, workers })
+}
+
+// ---------------------------------------------------------------- words
+
+const shown = (x: number): string => (Number.isNaN(x) ? '–' : x.toFixed(4))
+/** More would not be read. */
+const MOST_CLASSES = 32
+
+const classText = (perClass: NonNullable<Evaluated['perClass']>): readonly string[] => {
+  const lists = Object.entries(perClass)
+  const classes = lists[0]![1].length
+  if (classes > MOST_CLASSES) return [`  classes    ${classes}, each in --json`]
+  const line = (first: string, rest: readonly string[]): string =>
+    `  ${first.padEnd(9)}  ${rest.map((t) => t.padStart(8)).join('  ')}`
+  return [
+    line(
+      'class',
+      lists.map(([name]) => name),
+    ),
+    ...Array.from({ length: classes }, (_, c) =>
+      line(
+        String(c),
+        lists.map(([, list]) => shown(list[c]!)),
+      ),
+    ),
+  ]
+}
+
+const resultText = (r: Evaluated): string =>
+  [
+    `evaluated ${r.model} on ${r.images} sample${r.images === 1 ? '' : 's'}`,
+    `  loss       ${r.loss.toPrecision(6)}`,
+    ...Object.entries(r.metrics).map(([name, x]) => `  ${name.padEnd(9)}  ${shown(x)}`),
+    ...(r.perClass ? classText(r.perClass) : []),
+    `  time       ${showSeconds(r.secondsPerStep)} a batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
+    `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
+    `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
+  ].join('\n')
+
+// ---------------------------------------------------------------- the command
+
+const stagedFor = (
+  model: string,
+  o: EvaluateCommandOptions,
+  options: Given,
+): Either<SpillwayError, { readonly model: Model; readonly staged: Staged }> => {
+  const { budget, strategy, algorithms, spill } = o
+  return pipe(
+    filePlace('result', o.out),
+    E.flatMap(() => modelNamed(model, { ...overrideOf(o), mode: 'predict' })),
+    E.bindTo('named'),
+    E.bind('loss', ({ named }) => lossOf(o, named.loss)),
+    E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
+    E.flatMap(({ named, loss, machine }) =>
+      prepareEvaluation(named.model, machine, { loss, as: formFor(options.metrics ?? []), name: named.name }),
+    ),
+    E.tap(({ graph }) => filesOf(options)(graph)),
+    E.flatMap((prepared) =>
+      pipe(
+        stagePrepared(prepared, { budget, strategy, algorithms, spill }),
+        E.map((staged) => ({ model: prepared.model as Model, staged })),
+      ),
+    ),
+  )
+}
+
+/** A loss that is no number is no result. */
+const finite = (r: Evaluated): Either<SpillwayError, Evaluated> =>
+  Number.isFinite(r.loss)
+    ? E.right(r)
+    : E.left({ tag: 'Diverged', step: 1, what: `the mean loss of ${r.images} samples is ${r.loss}` })
+
+export const evaluateModel = (model: string, o: EvaluateCommandOptions, out: Output): Promise<Done> =>
+  pipe(
+    TE.fromEither(given(o)),
+    TE.bindTo('options'),
+    TE.bind('found', ({ options }) => TE.fromEither(stagedFor(model, o, options))),
+    TE.tapIO(
+      ({ found: { staged } }) =>
+        () =>
+          out.say(summary(staged.plan, staged.timeline, staged.staging)),
+    ),
+    TE.flatMap(({ options, found }) => {
+      const interrupt = interrupts(() => out.say('\ninterrupted: ending this batch; once more ends the process at once'))
+      return pipe(
+        evaluateTask(found.model, found.staged, {
+          ...options,
+          ...(o.threads === undefined ? {} : { threads: o.threads }),
+          ...(o.spill === undefined ? {} : { spill: o.spill }),
+          signal: interrupt.signal,
+          onProgress: (done, samples) => out.say(samples === undefined ? `${done}` : `${done} of ${samples}`),
+          onNote: (text) => process.stderr.write(`note: ${text}\n`),
+        }),
+        TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
+        TE.tapIO(() => interrupt.forget),
+      )
+    }),
+    TE.flatMapEither(finite),
+    TE.tap((r) =>
+      TE.fromEither(
+        o.out === undefined ? E.right(undefined) : E.asUnit(writeWholeText(o.out, `${JSON.stringify(r, null, 2)}\n`)),
+      ),
+    ),
+    TE.map((r) => out.answer(r, resultText(r))),
+  )()

@@ -1,0 +1,347 @@
+// Evaluating: a model's loss and metrics over data, each sample once. In: a model, its plan (`mode: 'evaluate'`), weights, data. Out: the mean
+// loss, metrics, and what it took. Invariant: what the last full batch leaves over has a plan of its own size in the same budget, so that
+// no sample counts twice; metrics see what the plan hands out, some rows at a time.
+// Worked example, five images in batches of two: two steps, then one of a plan for one image; the loss is (2a + 2b + c) / 5.
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import { type Form, type Loss, type Model, modelAt } from '../../dsl'
+import { evaluationOf, FORMS } from '../../dsl/prediction'
+import { evaluationGraph } from '../../staging/compile'
+import { knownIn } from '../../staging/core/known'
+import type { Known } from '../../staging/core/options'
+import { fingerprint } from '../../staging/graph/fingerprint'
+import { type Value, valueBytes } from '../../staging/graph/graph'
+import { lossBy, lossEntry } from '../../staging/ops/loss'
+import type { Data } from '../data/data'
+import { fedOf } from '../data/open'
+import { type SpillwayError, usage } from '../errors/errors'
+import { onFile, using } from '../errors/exceptions'
+import { PeakMemory } from '../machine/memory'
+import { prepareEvaluation } from '../stage/prepare'
+import { type Staged, stagePrepared } from '../stage/stage'
+import { dataOf, filesOf } from '../train/beforehand'
+import { forgetPlanning, type RunMetrics } from '../train/device'
+import { PREFETCH } from '../train/options'
+import { answerOf } from '../train/trainer'
+import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
+import { type Compared, type Measured, type Measuring, measuring, shareOf, type Task } from './metrics'
+import { EVALUATE, type EvaluateOptions } from './options'
+import { type Pass, passOver } from './passes'
+import { type TargetRows, targetsOf } from './targets'
+import { type Weights, withWeights } from './weighted'
+
+/** How good a model is on data, and what finding that out took. */
+export interface Evaluated extends Measured, Took {
+  readonly model: string
+  readonly images: number
+  /** The mean over all images; over all labels that are not ignored. */
+  readonly loss: number
+}
+
+/** An evaluation whose weights may also be in memory. */
+export type EvaluationOptions = Omit<EvaluateOptions, 'weights'> & { readonly weights: Weights }
+/** One whose weights are yet to come. */
+export type Unweighted = Omit<EvaluationOptions, 'weights'>
+
+// ---------------------------------------------------------------- what is evaluated
+
+/** What a plan was staged with, if it is one of this model's evaluations. */
+interface Subject {
+  readonly model: Model
+  readonly loss: Loss
+  readonly form: Form
+}
+
+const subjectOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Subject> => {
+  const op = graph.ops.find((o) => o.phase === 'loss')
+  const loss = op && lossBy(op.kind, op.attrs)
+  if (!outputOf(graph) || loss === undefined)
+    return E.left(usage(`the plan is one of ${outputOf(graph) ? 'prediction' : 'training'}: stage with mode: 'evaluate'`))
+  const print = fingerprint(graph)
+  const form = FORMS.find((f) =>
+    pipe(
+      evaluationOf(model, loss, f, graph.name),
+      E.chain((step) => evaluationGraph(step, machine)),
+      E.exists((g) => fingerprint(g) === print),
+    ),
+  )
+  return form
+    ? E.right({ model, loss, form })
+    : E.left(
+        usage(`the plan was staged for model '${graph.name}', and this is another one, or another version of it: stage it again`),
+      )
+}
+
+/** The plan of a batch of another size: the same strategy, the same budget. */
+const resized = ({ model, loss, form }: Subject, { plan, machine }: Staged, batch: number): Either<SpillwayError, Staged> => {
+  const [, ...image] = model.input
+  const { strategy, budgetBytes: budget, algorithms } = plan
+  return pipe(
+    modelAt([batch, ...image], model.net, 'predict'),
+    E.chainW((smaller) => prepareEvaluation(smaller, machine, { loss, as: form, name: plan.graph.name })),
+    E.chain((p) => stagePrepared(p, { budget, algorithms, strategy: strategy === 'by-hand' ? 'auto' : strategy })),
+  )
+}
+
+const taskOf = ({ loss, form, model }: Subject): Either<SpillwayError, Task> => {
+  const [, channels, height, width] = model.output
+  return pipe(
+    lossEntry(loss),
+    E.map((entry) => ({ loss, entry, form, channels, pixels: height * width })),
+  )
+}
+
+interface Ready {
+  readonly staged: Staged
+  readonly subject: Subject
+  readonly options: Unweighted
+  readonly data: string | Data
+  /** Samples, where that is known before they are gone through. */
+  readonly samples: number | undefined
+  readonly begun: () => Measuring
+  /** Plans for what full batches leave over, by its size. */
+  readonly smaller: Map<number, Either<SpillwayError, Staged>>
+}
+
+const batchOf = ({ plan: { graph } }: Staged): number => graph.values.find((v) => v.role === 'input')!.shape[0]!
+
+const smallerOf = ({ smaller, subject, staged }: Ready, batch: number): Either<SpillwayError, Staged> => {
+  const known = smaller.get(batch) ?? resized(subject, staged, batch)
+  smaller.set(batch, known)
+  return known
+}
+
+const readyOf = (
+  model: Model,
+  staged: Staged,
+  options: Unweighted & Partial<EvaluationOptions>,
+): Either<SpillwayError, Ready> => {
+  const { graph } = staged.plan
+  const { weights, data, workers } = options
+  return pipe(
+    knownIn(EVALUATE)(options),
+    E.flatMap(() => subjectOf(model, staged)),
+    E.bindTo('subject'),
+    E.tap(() =>
+      staged.machine.simulated
+        ? E.left(usage(`a plan for machine '${staged.machine.name}' cannot run here`))
+        : E.right(undefined),
+    ),
+    E.bind('task', ({ subject }) => taskOf(subject)),
+    E.bind('begun', ({ task }) => measuring(task, options.metrics)),
+    E.bind('data', () => (data === undefined ? E.left(usage('evaluate needs data')) : E.right(data))),
+    E.tap(() => filesOf({ data, workers, ...(typeof weights === 'string' ? { weights } : {}) })(graph)),
+    E.bind('opened', () => dataOf(graph, { data, workers }, false)),
+    E.map(({ subject, begun, data, opened }) => ({
+      staged,
+      subject,
+      options,
+      data,
+      samples: opened.samples,
+      begun,
+      smaller: new Map(),
+    })),
+  )
+}
+
+// ---------------------------------------------------------------- one plan's batches
+
+const BAND_BYTES = 16 * 2 ** 20
+const NUMBERS = { f32: Float32Array, f64: Float64Array, bf16: Float32Array, i32: Int32Array } as const
+
+/** All of an image's rows, some at a time, with what they should have been. */
+const eachPart = (
+  { shape, dtype }: Value,
+  read: Read,
+  target: TargetRows,
+  image: number,
+  see: (part: Compared) => void,
+): void => {
+  const [, channels, height, width] = shape as readonly [number, number, number, number]
+  const Elements = NUMBERS[dtype]
+  const rowBytes = channels * width * Elements.BYTES_PER_ELEMENT
+  const most = Math.max(1, Math.floor(BAND_BYTES / rowBytes))
+  for (let row = 0; row < height; row += most) {
+    const rows = Math.min(most, height - row)
+    const bytes = read(row * rowBytes, rows * rowBytes)
+    const output = new Elements(bytes.buffer as ArrayBuffer, bytes.byteOffset, rows * width * channels)
+    see({ image, rows, width, channels, output, target: target(row, rows) })
+  }
+}
+
+interface Running extends Ready {
+  readonly weights: Weights
+}
+interface Sums {
+  readonly measuring: Measuring
+  images: number
+  loss: number
+  shares: number
+  took: readonly RunMetrics[]
+}
+
+/** Adds what a batch came to. */
+const added = (
+  { subject: { loss } }: Ready,
+  sums: Sums,
+  output: Value,
+  target: (b: number) => TargetRows,
+  read: Read,
+): number => {
+  const batch = output.shape[0]!
+  const bytes = valueBytes(output) / batch
+  const share = shareOf(loss, batch)
+  for (let b = 0; b < batch; b++)
+    eachPart(
+      output,
+      (at, n) => read(b * bytes + at, n),
+      target(b),
+      sums.images + b,
+      (part) => {
+        share.add(part)
+        sums.measuring.add(part)
+      },
+    )
+  sums.images += batch
+  return share.value()
+}
+
+interface Stretch {
+  readonly staged: Staged
+  readonly data: Data
+  readonly steps: number
+  /** Whether a step saw so many samples as its batch has: it counts, and there may be more. */
+  readonly isFull: (step: number) => boolean
+}
+
+/** Where outputs wait that memory does not hold. */
+const besideOf = ({ spill }: Unweighted): string => join(spill === undefined || spill === 'ram' ? tmpdir() : spill, 'outputs')
+
+const over = (ready: Running, sums: Sums, { staged, data, steps, isFull }: Stretch): TaskEither<SpillwayError, void> => {
+  const { options: o, samples, weights } = ready
+  const { graph } = staged.plan
+  const output = outputOf(graph)!
+  return pipe(
+    TE.fromEither(dataOf(graph, { data, workers: o.workers, prefetch: o.prefetch }, false)),
+    TE.flatMap(({ source }) => {
+      const targets = targetsOf(source, fedOf(graph).find((v) => !v.isInput)!)
+      const take = (step: number, read: Read, took: RunMetrics): Either<SpillwayError, boolean> =>
+        onFile(
+          'data',
+          'targets',
+        )(() => {
+          if (!isFull(step)) return E.right(false)
+          const share = added(ready, sums, output, (b) => targets.of(step, b), read)
+          sums.loss += took.losses[0]! * share
+          sums.shares += share
+          sums.took = [...sums.took, took]
+          targets.drop(step)
+          o.onProgress?.(sums.images, samples)
+          return E.right(true)
+        })
+      return withWeights(staged, weights, o, (session) =>
+        TE.asUnit(inBatches({ session, output, data: targets.data, steps, beside: besideOf(o), take })),
+      )
+    }),
+  )
+}
+
+// ---------------------------------------------------------------- the whole
+
+/** Full batches, and what they leave over. */
+const passed = (ready: Running, sums: Sums, pass: Pass): TaskEither<SpillwayError, void> => {
+  const { staged, samples } = ready
+  const batch = batchOf(staged)
+  const steps = samples === undefined ? Infinity : Math.floor(samples / batch)
+  const isFull = (step: number): boolean => step * batch <= (pass.samples() ?? Infinity)
+  const left = (): number => (pass.samples() ?? sums.images) - sums.images
+  return pipe(
+    // Planned before anything runs, where it is known how many are left.
+    TE.fromEither(
+      samples === undefined || samples % batch === 0 ? E.right(undefined) : E.asUnit(smallerOf(ready, samples % batch)),
+    ),
+    TE.flatMap(() => (steps > 0 ? over(ready, sums, { staged, data: pass.data, steps, isFull }) : TE.right(undefined))),
+    TE.flatMap(() =>
+      left() === 0
+        ? TE.right(undefined)
+        : pipe(
+            TE.fromEither(smallerOf(ready, left())),
+            TE.flatMap((smaller) =>
+              over(ready, sums, { staged: smaller, data: pass.rest(left()), steps: 1, isFull: () => true }),
+            ),
+          ),
+    ),
+  )
+}
+
+const evaluated = (ready: Ready, sums: Sums, memory: PeakMemory): Evaluated => ({
+  model: ready.staged.plan.graph.name,
+  images: sums.images,
+  loss: sums.shares === 0 ? 0 : sums.loss / sums.shares,
+  ...sums.measuring.result(),
+  ...tookOf(ready.staged, sums.took, memory.bytes()),
+})
+
+/** An evaluation that may be run again and again, with other weights each time: what it needs is looked at, and planned, once. */
+export interface Evaluation {
+  readonly run: (weights: Weights) => TaskEither<SpillwayError, Evaluated>
+}
+
+const performed = (ready: Running): TaskEither<SpillwayError, Evaluated> =>
+  using(
+    () => {
+      forgetPlanning()
+      return E.right(new PeakMemory().start())
+    },
+    (memory) => memory.stop(),
+    (memory) => {
+      const { options: o, staged } = ready
+      const sums: Sums = { measuring: ready.begun(), images: 0, loss: 0, shares: 0, took: [] }
+      const held = batchOf(staged) * ((o.prefetch ?? PREFETCH) + 2)
+      return pipe(
+        passed(ready, sums, passOver(ready.data, held)(ready.samples)),
+        TE.map(() => evaluated(ready, sums, memory)),
+      )
+    },
+  )
+
+/**
+ * What an evaluation needs, looked at before it begins; `weights` may be in memory, of a run that trains.
+ *
+ * @example const evaluation = openEvaluation(net, plan, { weights: 'weights.safetensors', data: 'validation/' })
+ */
+export const openEvaluation = (
+  model: Model,
+  staged: Staged,
+  o: Unweighted & Partial<EvaluationOptions>,
+): Either<SpillwayError, Evaluation> =>
+  pipe(
+    readyOf(model, staged, o),
+    E.map((ready) => ({ run: (weights) => performed({ ...ready, weights }) })),
+  )
+
+/** The same as a task. @example evaluateTask(net, plan, { weights: session, data: 'validation/' }) */
+export const evaluateTask = (model: Model, staged: Staged, o: EvaluationOptions): TaskEither<SpillwayError, Evaluated> =>
+  pipe(
+    TE.fromIOEither(() => openEvaluation(model, staged, o)),
+    TE.flatMap(({ run }) => run(o.weights)),
+  )
+
+/**
+ * Measures a model on data: the mean loss and metrics, each sample once; rejects with a SpillwayException, or with the reason of the signal
+ * that ended it.
+ *
+ * @example
+ * const plan = stage(net, { mode: 'evaluate', loss: crossEntropy, budget: mib(256) })
+ * const { loss, metrics } = await evaluate(net, plan, { weights: 'weights.safetensors', data: 'validation/' })
+ */
+export const evaluate = async <const O extends EvaluateOptions>(
+  model: Model,
+  plan: Staged,
+  options: Known<O, typeof EVALUATE>,
+): Promise<Evaluated> => answerOf(options as O)(await evaluateTask(model, plan, options as O)())

@@ -1,0 +1,336 @@
+// How good predictions are. In: what a model gave for some rows of an image, and what it should have given, one part after the other. Out:
+// numbers. Invariant: a metric is a sum over all parts, and what is counted is whole, so that it is the same whatever the plan, the batch or
+// the size of the parts. Definitions are torchmetrics' and scikit-learn's: a mean over classes has those that are there, in one or the other.
+// Worked example, classes 0 1 1 for labels 0 1 0: accuracy 2/3; IoU 1/2 and 1/2; F1 2/3 and 2/3.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import type { Form } from '../../dsl'
+import { known } from '../../staging/core/known'
+import { optionsFor } from '../../staging/core/options'
+import { type Loss, type LossEntry, lossName } from '../../staging/ops/loss'
+import { type SpillwayError, unknownName, usage } from '../errors/errors'
+
+// ---------------------------------------------------------------- what is compared
+
+/** Some rows of an image: what the model gave, and what it should have given, pixel by pixel, the channels of a pixel side by side. */
+export interface Compared {
+  /** In the data, counted from 0. */
+  readonly image: number
+  readonly rows: number
+  readonly width: number
+  /** Numbers of a pixel of `output`: 1 of classes. */
+  readonly channels: number
+  /** The net's values, or classes. */
+  readonly output: ArrayLike<number>
+  /** A label for each pixel, or as many numbers as `output` has. */
+  readonly target: ArrayLike<number>
+}
+
+/** A metric of one's own: what is known after each part, and the number that it comes to. */
+export interface MetricOptions<S = unknown> {
+  /** What it is reported as. @example metric({ name: 'bias', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
+  readonly name: string
+  /** What is known of nothing. @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
+  readonly start: () => S
+  /** What is known after one part more. @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
+  readonly add: (state: S, part: Compared) => S
+  /** The number. @example metric({ name: 'rows', start: () => 0, add: (sum, part) => sum + part.rows, value: (sum) => sum }) */
+  readonly value: (state: S) => number
+}
+/** A metric of one's own. */
+export interface Metric {
+  readonly kind: 'metric'
+  readonly name: string
+  readonly begun: () => { readonly add: (part: Compared) => void; readonly value: () => number }
+}
+
+const METRIC = optionsFor<MetricOptions>()('metric', 'name', 'start', 'add', 'value')
+
+/**
+ * A metric of one's own, which sees all rows of all images once.
+ *
+ * @example
+ * const bias = metric({
+ *   name: 'bias',
+ *   start: () => 0,
+ *   add: (sum, { output, target }) => {
+ *     for (let i = 0; i < output.length; i++) sum += output[i]! - target[i]!
+ *     return sum
+ *   },
+ *   value: (sum) => sum,
+ * })
+ */
+export const metric = <S>(o: MetricOptions<S>): Metric => {
+  const { name, start, add, value } = known(METRIC, o)
+  return {
+    kind: 'metric',
+    name,
+    begun: () => {
+      let state = start()
+      return {
+        add: (part) => {
+          state = add(state, part)
+        },
+        value: () => value(state),
+      }
+    },
+  }
+}
+
+// ---------------------------------------------------------------- names
+
+const OF_CLASSES = ['accuracy', 'meanIou', 'dice', 'f1', 'confusion'] as const
+const OF_NUMBERS = ['mae', 'mse', 'psnr'] as const
+/** Metrics by name; `top5` and others like it, too. */
+export const METRICS = [...OF_CLASSES, 'top5', ...OF_NUMBERS] as const
+/** A metric by its name: `top3` counts labels among the three largest values. */
+export type MetricName = (typeof METRICS)[number] | `top${number}`
+
+const TOP = /^top([1-9]\d{0,5})$/
+const topOf = (name: string): number | undefined => (TOP.test(name) ? Number(name.slice(3)) : undefined)
+const isIn = <N extends string>(list: readonly N[], name: string): name is N => (list as readonly string[]).includes(name)
+export const isMetricName = (name: string): name is MetricName => isIn(METRICS, name) || topOf(name) !== undefined
+
+// ---------------------------------------------------------------- what there is to measure
+
+/** What an evaluation compares. */
+export interface Task {
+  readonly loss: Loss
+  readonly entry: LossEntry
+  /** Of what the net gives: channels, and pixels of an image. */
+  readonly channels: number
+  readonly pixels: number
+  /** What is handed out. */
+  readonly form: Form
+}
+
+/** Labels of classes; or, of one channel beside a sigmoid, of two: whether the target is above a half. */
+const classesOf = ({ entry, loss, channels }: Task): number | undefined =>
+  entry.labels ? channels : lossName(loss) === 'bce-with-logits' && channels === 1 ? 2 : undefined
+
+const ignoredBy = (loss: Loss): number | undefined =>
+  typeof loss === 'object' && 'ignoreIndex' in loss ? (loss.ignoreIndex as number | undefined) : undefined
+
+/** What is measured where nothing is said. */
+export const usualMetrics = (task: Task): readonly MetricName[] => {
+  const classes = classesOf(task)
+  if (classes === undefined) return lossName(task.loss) === 'bce-with-logits' ? [] : ['mae', 'psnr']
+  if (task.pixels > 1) return ['accuracy', 'meanIou']
+  return task.entry.labels && classes > 5 ? ['accuracy', 'top5'] : ['accuracy']
+}
+
+/** The form that metrics need, where they need one. */
+export const formFor = (metrics: readonly (MetricName | Metric)[]): Form | undefined =>
+  metrics.some((m) => typeof m !== 'string' || topOf(m) !== undefined || isIn(OF_NUMBERS, m)) ? 'values' : undefined
+
+const problemOf = (task: Task, name: string): SpillwayError | undefined => {
+  if (!isMetricName(name)) return unknownName('metric', name, METRICS)
+  const compared = `a model whose loss is ${lossName(task.loss)}`
+  const isTop = topOf(name) !== undefined
+  if (isTop ? !task.entry.labels : isIn(OF_CLASSES, name) && classesOf(task) === undefined)
+    return usage(`metric '${name}' is of classes, and ${compared} has none: legal are ${OF_NUMBERS.join(', ')}`)
+  if (isIn(OF_NUMBERS, name) && task.entry.labels)
+    return usage(`metric '${name}' compares numbers, and ${compared} gives classes: legal are ${OF_CLASSES.join(', ')}, top5`)
+  return (isTop || isIn(OF_NUMBERS, name)) && task.form !== 'values'
+    ? usage(`metric '${name}' needs the net's values: stage with as: 'values'`)
+    : undefined
+}
+
+// ---------------------------------------------------------------- results
+
+/** What metrics come to. */
+export interface Measured {
+  readonly metrics: Readonly<Record<string, number>>
+  /** Of each class; NaN where no label and no prediction has it. */
+  readonly perClass?: Readonly<Record<string, readonly number[]>>
+  /** How often a label, by row, became a class, by column. */
+  readonly confusion?: readonly (readonly number[])[]
+}
+export interface Measuring {
+  readonly add: (part: Compared) => void
+  readonly result: () => Measured
+}
+
+interface Sums {
+  readonly hits: Float64Array
+  readonly given: Float64Array
+  readonly labelled: Float64Array
+}
+
+/** Of a class, from how often it was right, given and labelled. */
+const PER_CLASS: Readonly<Record<string, (hits: number, given: number, labelled: number) => number>> = {
+  accuracy: (hits, _, labelled) => hits / labelled,
+  iou: (hits, given, labelled) => hits / (given + labelled - hits),
+  dice: (hits, given, labelled) => (2 * hits) / (given + labelled),
+  f1: (hits, given, labelled) => (2 * hits) / (given + labelled),
+}
+const LISTS: Readonly<Record<(typeof OF_CLASSES)[number], string | undefined>> = {
+  accuracy: 'accuracy',
+  meanIou: 'iou',
+  dice: 'dice',
+  f1: 'f1',
+  confusion: undefined,
+}
+
+const listOf = (what: string, { hits, given, labelled }: Sums): readonly number[] =>
+  Array.from(hits, (h, c) => PER_CLASS[what]!(h, given[c]!, labelled[c]!))
+
+/** Classes that are nowhere have no number. */
+const meanOf = (list: readonly number[]): number => {
+  const there = list.filter((x) => !Number.isNaN(x))
+  return there.reduce((sum, x) => sum + x, 0) / there.length
+}
+const total = (list: Float64Array): number => list.reduce((sum, x) => sum + x, 0)
+
+/** More classes would not fit into memory two by two. */
+const MOST_CONFUSED = 4096
+
+/** The first channel that no other exceeds; of one channel, whether it is above zero. */
+const classAt = (values: ArrayLike<number>, at: number, channels: number): number => {
+  if (channels === 1) return values[at]! > 0 ? 1 : 0
+  let best = 0
+  for (let c = 1; c < channels; c++) if (values[at + c]! > values[at + best]!) best = c
+  return best
+}
+
+const countingClasses = (task: Task, names: readonly (typeof OF_CLASSES)[number][]): Measuring => {
+  const classes = classesOf(task)!
+  const ignored = ignoredBy(task.loss)
+  const { labels } = task.entry
+  const [hits, given, labelled] = [new Float64Array(classes), new Float64Array(classes), new Float64Array(classes)]
+  const table = names.includes('confusion') ? new Float64Array(classes * classes) : undefined
+  return {
+    add: ({ output, target, channels }) => {
+      const isClass = output instanceof Int32Array
+      for (let i = 0; i < target.length; i++) {
+        const label = labels ? target[i]! : target[i]! > 0.5 ? 1 : 0
+        if (labels && label === ignored) continue
+        const is = isClass ? output[i]! : classAt(output, i * channels, channels)
+        labelled[label]!++
+        given[is]!++
+        if (is === label) hits[label]!++
+        if (table) table[label * classes + is]!++
+      }
+    },
+    result: () => {
+      const sums = { hits, given, labelled }
+      const lists = Object.fromEntries(names.flatMap((n) => (LISTS[n] ? [[LISTS[n], listOf(LISTS[n], sums)]] : [])))
+      const number = (n: (typeof OF_CLASSES)[number]): number =>
+        n === 'accuracy' ? total(hits) / total(labelled) : meanOf(lists[LISTS[n]!]!)
+      return {
+        metrics: Object.fromEntries(names.filter((n) => n !== 'confusion').map((n) => [n, number(n)])),
+        perClass: lists,
+        ...(table
+          ? { confusion: Array.from({ length: classes }, (_, c) => [...table.subarray(c * classes, (c + 1) * classes)]) }
+          : {}),
+      }
+    },
+  }
+}
+
+/** Whether the label is among the k largest; of equal values the first counts as the larger. */
+const countingTop = (task: Task, name: string): Measuring => {
+  const k = topOf(name)!
+  const ignored = ignoredBy(task.loss)
+  let [hits, labels] = [0, 0]
+  return {
+    add: ({ output, target, channels }) => {
+      for (let i = 0; i < target.length; i++) {
+        const label = target[i]!
+        if (label === ignored) continue
+        const [at, own] = [i * channels, output[i * channels + label]!]
+        let above = 0
+        for (let c = 0; c < channels; c++) if (output[at + c]! > own || (c < label && output[at + c] === own)) above++
+        labels++
+        if (above < k) hits++
+      }
+    },
+    result: () => ({ metrics: { [name]: hits / labels } }),
+  }
+}
+
+const summingErrors = (names: readonly (typeof OF_NUMBERS)[number][]): Measuring => {
+  let [absolute, squared, numbers] = [0, 0, 0]
+  const VALUES = {
+    mae: () => absolute / numbers,
+    mse: () => squared / numbers,
+    // Of numbers between 0 and 1.
+    psnr: () => -10 * Math.log10(squared / numbers),
+  }
+  return {
+    add: ({ output, target }) => {
+      for (let i = 0; i < output.length; i++) {
+        const e = output[i]! - target[i]!
+        absolute += Math.abs(e)
+        squared += e * e
+      }
+      numbers += output.length
+    },
+    result: () => ({ metrics: Object.fromEntries(names.map((n) => [n, VALUES[n]()])) }),
+  }
+}
+
+const own = (m: Metric): Measuring => {
+  const { add, value } = m.begun()
+  return { add, result: () => ({ metrics: { [m.name]: value() } }) }
+}
+
+/** Those that are asked for, in their order; or why one of them is not to be had. */
+export const measuring = (
+  task: Task,
+  asked: readonly (MetricName | Metric)[] | undefined,
+): Either<SpillwayError, () => Measuring> => {
+  const wanted = asked ?? usualMetrics(task)
+  const names = wanted.map((m) => (typeof m === 'string' ? m : m.name))
+  const twice = names.find((n, i) => names.indexOf(n) !== i)
+  if (twice !== undefined) return E.left(usage(`metric '${twice}' is asked for twice`))
+  if (names.includes('confusion') && (classesOf(task) ?? 0) > MOST_CONFUSED)
+    return E.left(usage(`metric 'confusion' is for at most ${MOST_CONFUSED} classes`))
+  return pipe(
+    wanted,
+    E.traverseArray((m) => {
+      const problem = typeof m === 'string' ? problemOf(task, m) : undefined
+      return problem ? E.left(problem) : E.right(m)
+    }),
+    E.map(() => () => together(task, names, wanted)),
+  )
+}
+
+const together = (task: Task, names: readonly string[], wanted: readonly (MetricName | Metric)[]): Measuring => {
+  const ofClasses = OF_CLASSES.filter((n) => wanted.includes(n))
+  const ofNumbers = OF_NUMBERS.filter((n) => wanted.includes(n))
+  const all = [
+    ...(ofClasses.length ? [countingClasses(task, ofClasses)] : []),
+    ...(ofNumbers.length ? [summingErrors(ofNumbers)] : []),
+    ...wanted.flatMap((m) => (typeof m !== 'string' ? [own(m)] : topOf(m) !== undefined ? [countingTop(task, m)] : [])),
+  ]
+  return {
+    add: (part) => all.forEach((m) => m.add(part)),
+    result: () => {
+      const results = all.map((m) => m.result())
+      const metrics = Object.assign({}, ...results.map((r) => r.metrics)) as Record<string, number>
+      const perClass = results.find((r) => r.perClass)?.perClass
+      const confusion = results.find((r) => r.confusion)?.confusion
+      return {
+        metrics: Object.fromEntries(names.filter((n) => n in metrics).map((n) => [n, metrics[n]!])),
+        ...(perClass && Object.keys(perClass).length ? { perClass } : {}),
+        ...(confusion ? { confusion } : {}),
+      }
+    },
+  }
+}
+
+// ---------------------------------------------------------------- the loss of several batches
+
+/** By how much a batch's loss counts: a mean over labels by those that are not ignored, any other by images. */
+export const shareOf = (loss: Loss, images: number): { readonly add: (part: Compared) => void; readonly value: () => number } => {
+  const ignored = ignoredBy(loss)
+  let taken = 0
+  return {
+    add: ({ target }) => {
+      if (ignored !== undefined) for (let i = 0; i < target.length; i++) if (target[i] !== ignored) taken++
+    },
+    value: () => (ignored === undefined ? images : taken),
+  }
+}
