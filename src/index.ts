@@ -50,11 +50,26 @@ export {
   tryStage,
 } from './stage/stage'
 export { stageAsync, type StageAsyncOptions } from './stage/async'
-export type { TrainOptions } from './train/options'
+export type { RunLength, TrainOptions } from './train/options'
 export type { EvaluateOptions, PredictOptions } from './predict/options'
 export { type Evaluated, evaluate } from './predict/evaluator'
 export { type Compared, type Metric, metric, type MetricName, type MetricOptions } from './predict/metrics'
 export type { Prediction } from './predict/outputs'
 export { predict, type Predicted } from './predict/predictor'
 export { train, trainTask } from './train/trainer'
+export { fit } from './train/fit'
+export type { FitEvent } from './train/events'
+export {
+  constant,
+  cosine,
+  type CosineOptions,
+  oneCycle,
+  type OneCycleOptions,
+  type OwnSchedule,
+  polynomial,
+  type PolynomialOptions,
+  type Schedule,
+  stepped,
+  type SteppedOptions,
+} from './train/schedules'
 export { zoo, type ZooEntry, zooEntry, zooNames } from './zoo'

@@ -18,12 +18,14 @@ import {
   MEASURING,
   option,
   PRECISIONS,
+  scheduleOption,
   sizeOption,
   threadsOption,
 } from './options'
 import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
+import { scheduleNames } from '../train/schedules'
 import type { Runner } from './output'
 import { LOSS_FLAGS, OWN_FLAGS } from './own'
 
@@ -136,6 +138,17 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
     measuring(planningOptions(c.argument(...MODEL)), 'while')
       .option('--plan <file>', 'a plan that was saved, instead of staging')
       .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
+      .option('--epochs <n>', 'the same in epochs of the data', countOption('--epochs'))
+      .option(
+        '--schedule <name>',
+        `how the learning rate moves: ${scheduleNames.join(', ')}; with options, cosine:floor=0.01 (default constant)`,
+        scheduleOption,
+      )
+      .option(
+        '--warmup <n>',
+        'steps in which the learning rate rises to what the schedule begins with',
+        countOption('--warmup', 0),
+      )
       .option(
         '--data <path>',
         'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images (default: synthetic)',

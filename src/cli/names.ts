@@ -7,6 +7,7 @@ import { optimizerNames } from '../../staging/ops/optimizer'
 import { strategies } from '../../staging/schedule/strategies'
 import { machineNames } from '../machine/machine'
 import { METRICS } from '../predict/metrics'
+import { scheduleNames } from '../train/schedules'
 import { zooNames } from '../zoo'
 import { ALGORITHMS, MEASURING, PRECISIONS } from './options'
 import { SHELLS } from './completion'
@@ -25,6 +26,7 @@ const VALUES: Readonly<Record<string, () => readonly string[]>> = {
   '--precision': () => PRECISIONS,
   '--loss': () => lossNames,
   '--optimizer': () => optimizerNames,
+  '--schedule': () => scheduleNames,
   '--metrics': () => METRICS,
 }
 

@@ -12,6 +12,7 @@ import type { Algorithms } from '../../staging/plan/plan'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import type { Measuring } from '../machine/localmachine'
+import { type Schedule, scheduleNamed } from '../train/schedules'
 
 /** Commander hears of a text that is not legal by an exception. */
 export const option =
@@ -98,6 +99,14 @@ export const listOption =
   <A>(one: (text: string) => A) =>
   (text: string): readonly A[] =>
     text.split(',').map((t) => one(t.trim()))
+
+/** `cosine`, or `cosine:floor=0.01`. */
+export const scheduleOption: (text: string) => Schedule = option(
+  flow(
+    scheduleNamed,
+    E.mapLeft((e) => (e.tag === 'Usage' ? { ...e, message: `--schedule: ${e.message.replace(/^schedule '/, "'")}` } : e)),
+  ),
+)
 
 // ---------------------------------------------------------------- what several commands take
 

@@ -1,7 +1,6 @@
 // `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
 // Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint.
 import { join } from 'node:path'
-import { SingleBar } from 'cli-progress'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -10,7 +9,6 @@ import * as TE from 'fp-ts/TaskEither'
 import type { Augment, Fit } from '../data/augment'
 import { folder } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
-import type { DeviceProgress } from '../train/device'
 import { shownPeakBytes } from '../machine/memory'
 import { madeFolder, writeWholeText } from '../files/whole'
 import { DEVICES, isDevice } from '../../staging/devices'
@@ -22,11 +20,12 @@ import type { Staged } from '../stage/stage'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, TRAIN, type TrainOptions } from '../train/options'
 import { isTable } from '../train/steplog'
-import { trainTask } from '../train/trainer'
+import { hearing } from '../train/events'
+import { sessionTask } from '../train/session'
 import { interrupts } from './interrupts'
 import type { Done, Output } from './output'
+import { bar, lossText, plainLines } from './progress'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
-import { tilesOf } from '../../staging/plan/plan'
 
 export interface TrainCommandOptions extends StagingOptions, Partial<TrainOptions> {
   readonly fit?: Fit
@@ -38,54 +37,6 @@ export interface TrainCommandOptions extends StagingOptions, Partial<TrainOption
 }
 
 const DEFAULT_STEPS = 10
-
-// ---------------------------------------------------------------- progress
-
-interface ProgressLine {
-  readonly show: (p: DeviceProgress) => void
-  readonly stop: () => void
-}
-
-const lossText = (loss: number): string => loss.toPrecision(6)
-
-/** One line a step, where there is no terminal to redraw. */
-const plainLines = (out: Output, steps: number): ProgressLine => ({
-  show: (p) => {
-    if (p.kind === 'step') out.say(`step ${p.step}/${steps}  loss ${lossText(p.loss)}  ${showSeconds(p.seconds)}`)
-  },
-  stop: () => {},
-})
-
-/** A bar that moves with every tile; the losses stay above it. */
-const bar = (out: Output, staged: Staged, steps: number): ProgressLine => {
-  const { segments } = staged.plan
-  const before = segments.map((_, i) => segments.slice(0, i).reduce((n, s) => n + tilesOf(s.grid), 0))
-  const perStep = segments.reduce((n, s) => n + tilesOf(s.grid), 0)
-  const drawn = new SingleBar({
-    stream: out.stream,
-    hideCursor: true,
-    clearOnComplete: true,
-    etaBuffer: 30,
-    format: 'step {step}/{steps} {bar} {percentage}%  loss {loss}  {eta_formatted} left',
-  })
-  let step = 0
-  let loss = '…'
-  return {
-    show: (p) => {
-      if (!drawn.isActive) drawn.start(steps * perStep, (p.step - 1) * perStep, { step: p.step, steps, loss })
-      step = p.step
-      if (p.kind === 'step') loss = lossText(p.loss)
-      drawn.update(p.kind === 'step' ? p.step * perStep : (p.step - 1) * perStep + before[p.segment]! + p.tile, {
-        step,
-        steps,
-        loss,
-      })
-    },
-    stop: () => {
-      if (drawn.isActive) drawn.stop()
-    },
-  }
-}
 
 // ---------------------------------------------------------------- stops
 
@@ -192,7 +143,9 @@ const prepared = (
     ),
     E.bind('data', () => dataOf(o)),
     E.bind('options', ({ data }) =>
-      checkedOptions(trainOptions({ ...o, ...data, steps: o.steps ?? DEFAULT_STEPS, ...stopping(o) })),
+      checkedOptions(
+        trainOptions({ ...o, ...data, ...((o.steps ?? o.epochs) === undefined ? { steps: DEFAULT_STEPS } : {}), ...stopping(o) }),
+      ),
     ),
     E.filterOrElse(
       () => o.allocator === undefined || o.allocator === 'pages',
@@ -216,15 +169,23 @@ export const trainModel = (model: string, o: TrainCommandOptions, out: Output): 
   pipe(
     TE.fromIOEither(() => prepared(model, o, out)),
     TE.flatMap(({ named, staged, options }) => {
-      const progress = out.stream.isTTY ? bar(out, staged, options.steps) : plainLines(out, options.steps)
-      const interrupt = interrupts(() => out.say('\ninterrupted: ending this step; once more ends the process at once'))
+      const progress = out.stream.isTTY ? bar(out, staged.plan) : plainLines(out)
+      const interrupt = interrupts(() => {
+        progress.stop()
+        out.say('\ninterrupted: ending this step; once more ends the process at once')
+      })
       return pipe(
-        trainTask(named.model, staged, {
-          ...options,
-          signal: interrupt.signal,
-          onProgress: progress.show,
-          onNote: (text) => process.stderr.write(`note: ${text}\n`),
-        }),
+        sessionTask(
+          named.model,
+          staged,
+          {
+            ...options,
+            signal: interrupt.signal,
+            onProgress: progress.tile,
+            onNote: (text) => process.stderr.write(`note: ${text}\n`),
+          },
+          hearing(progress.event),
+        ),
         TE.mapLeft((e): SpillwayError => (e.tag === 'Cancelled' ? { ...e, signal: interrupt.name() } : e)),
         T.tapIO(() => () => {
           progress.stop()

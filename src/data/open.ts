@@ -86,12 +86,12 @@ export type DataSource =
 
 export interface OpenedData {
   readonly source: DataSource
+  /** Of an epoch; undefined where nobody knows. */
+  readonly samples: number | undefined
   /** What the data are, for the run's identity. */
   readonly content: string
   /** The same as checkpoints of version 1 say it: where the data lie. */
   readonly place: string
-  /** Samples of an epoch, where that is known. */
-  readonly samples?: number
 }
 
 /** How data are gone through. */
@@ -163,9 +163,9 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
     ),
     E.map(({ found, content, order }) => ({
       source: { kind: 'files', files: found, numbers: set, ...(order ? { order } : {}) },
+      samples: order?.length ?? sampleCount([...found.values()][0]!),
       content: `${content}${wayWords(data, going)}`,
       place: `${placeOf(found)}${wayWords(data, going)}`,
-      samples: order?.length ?? sampleCount([...found.values()][0]!),
     })),
   )
 }
@@ -203,9 +203,9 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
           open: () => openFeed({ reader: readerFor(set, values), order, values, prefetch: going.prefetch, numbers }),
           nameOf: (position) => sampleName(order.at(position).index),
         },
+        samples: set.kind === 'stream' ? undefined : order.length,
         content,
         place: content,
-        ...(set.kind === 'stream' ? {} : { samples: order.length }),
       }
     }),
   )
@@ -276,9 +276,9 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
           open: () => openFeed({ reader: imagesBy(work, going.workers), order, values, prefetch: going.prefetch, numbers }),
           nameOf: (position: number) => list.samples[order.at(position).index]!.image,
         },
+        samples: order.length,
         content: words,
         place: words,
-        samples: order.length,
       }
     }),
   )
@@ -291,7 +291,7 @@ export const openRunData = (given: string | Data | undefined, going: Going, grap
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
     const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]!
     const content = `synthetic, ${samples} samples`
-    return E.right({ source: { kind: 'synthetic', samples }, content, place: content, samples })
+    return E.right({ source: { kind: 'synthetic', samples }, samples, content, place: content })
   }
   const data = typeof given === 'string' ? dataAt(given) : given
   const { set } = data

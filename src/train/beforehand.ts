@@ -12,6 +12,7 @@ import { filePlace, folderPlace } from '../files/places'
 import { lacksOf, type Writing } from '../stage/room'
 import type { Staged } from '../stage/stage'
 import { checkpointsIn, holdsCheckpoints, KEPT } from './checkpoint'
+import { lengthOf } from './length'
 import { PREFETCH, type TrainOptions, usualWorkers } from './options'
 import { isTable } from './steplog'
 import { fittingWeights, modelState } from './weights'
@@ -61,12 +62,21 @@ export const dataOf = (graph: Graph, o: DataOptions, isKept: boolean): Either<Sp
     graph,
   )
 
-/** Data and weights are of the model's shapes. */
+export const batchOf = (graph: Graph): number => graph.values.find((v) => v.role === 'input')!.shape[0]!
+
+/** Data and weights are of the model's shapes, and a run over the data has an end. */
 export const filesOf =
-  ({ weights, ...o }: DataOptions & Pick<TrainOptions, 'weights'>) =>
+  ({ weights, ...o }: DataOptions & Pick<TrainOptions, 'weights' | 'epochs'>) =>
   (graph: Graph): Either<SpillwayError, void> =>
     pipe(
-      o.data === undefined ? E.right(undefined) : E.asUnit(dataOf(graph, o, false)),
+      o.data === undefined
+        ? E.right(undefined)
+        : pipe(
+            dataOf(graph, o, false),
+            E.flatMap(({ samples }) =>
+              o.epochs === undefined ? E.right(undefined) : E.asUnit(lengthOf(o, samples, batchOf(graph))),
+            ),
+          ),
       E.flatMap(() => (weights === undefined ? E.right(undefined) : E.asUnit(fittingWeights(weights, modelState(graph))))),
       E.mapLeft(beforehand),
     )

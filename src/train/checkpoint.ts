@@ -72,6 +72,8 @@ export interface Checkpoint {
   readonly step: number
   readonly identity: RunIdentity
   readonly circumstances: Circumstances | undefined
+  /** For people. */
+  readonly settings: Readonly<Record<string, unknown>>
   readonly losses: readonly number[]
   readonly counted: Counted
   readonly totals: t.TypeOf<typeof totalsCodec>
@@ -92,7 +94,6 @@ const OWN_NAME = /^step-(\d{9,15})\.(json|safetensors)$/
 
 export interface SavedRun extends Omit<Checkpoint, 'file' | 'circumstances'> {
   readonly circumstances: Circumstances
-  readonly settings: Readonly<Record<string, unknown>>
 }
 
 const stepsIn = (directory: string): readonly number[] =>
@@ -129,12 +130,13 @@ const headText = ({ counted, losses: _, ...run }: SavedRun, tensors: Head['tenso
 
 const matchesItself = (text: string): boolean => sha256(text.replace(DIGEST, '"digest": ""')) === DIGEST.exec(text)?.[1]
 
+/** Gives the name of the tensors' file. */
 export const saveCheckpoint = (
   directory: string,
   run: SavedRun,
   state: ModelState,
   store: StateReader,
-): Either<SpillwayError, void> => {
+): Either<SpillwayError, string> => {
   const file = `${stem(run.step)}.safetensors`
   const values = asTensors([...state.weights, ...state.optimizer], store, run.step)
   return pipe(
@@ -143,6 +145,7 @@ export const saveCheckpoint = (
     }),
     E.flatMap((written) => writeWholeText(join(directory, `${stem(run.step)}.json`), headText(run, { file, ...written }))),
     E.flatMap(() => onFile('output', directory)(() => E.right(removeOlder(directory, run.step)))),
+    E.map(() => file),
   )
 }
 
@@ -207,9 +210,10 @@ const readCheckpoint = (directory: string, step: number): Either<string, Checkpo
     E.bind('path', ({ head }) => asWritten(directory, head.tensors)),
     E.bind('file', ({ path }) => E.mapLeft(errorText)(openTensors('checkpoint', path))),
     E.bind('losses', ({ file }) => readLosses(file, step)),
-    E.map(({ head, head: { identity, totals, countedBefore }, file, losses }) => ({
+    E.map(({ head, head: { identity, settings, totals, countedBefore }, file, losses }) => ({
       step,
       identity,
+      settings,
       circumstances: head.version === 1 ? undefined : head.circumstances,
       losses,
       counted: new Map(Object.entries(countedBefore)),

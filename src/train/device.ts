@@ -6,6 +6,7 @@ import { type Either, left, right } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { DeviceName } from '../../staging/devices'
 import { isPersistent } from '../../staging/graph/graph'
+import type { Plan } from '../../staging/plan/plan'
 import { toTape } from '../../staging/plan/tape'
 import type { Numbers } from '../data/data'
 import type { Feed, NativeFeed } from '../data/feed'
@@ -51,14 +52,24 @@ export interface DeviceOptions {
 /** Where a run is: after each segment's tile, and at the end of each step. */
 export type DeviceProgress =
   | { readonly kind: 'tile'; readonly step: number; readonly segment: number; readonly tile: number }
-  | { readonly kind: 'step'; readonly step: number; readonly loss: number; readonly seconds: number }
+  | StepDone
+
+/** A step that has ended. */
+export interface StepDone {
+  readonly kind: 'step'
+  readonly step: number
+  readonly loss: number
+  /** The learning rate that it had: the optimizer's, or the first of several, times the schedule's factor. */
+  readonly lr: number
+  readonly seconds: number
+}
 
 export interface StepsToRun {
   readonly firstStep: number
   readonly steps: number
   readonly seed: number
   /** What the plan's learning rates are times, for each of these steps; default: as the plan has them. */
-  readonly rates?: Float64Array
+  readonly rates?: Float64Array | undefined
   readonly data: DataSource
   /** The last step of the whole training: no batch is made for a later one. */
   readonly last: number
@@ -139,9 +150,14 @@ const nativeSource = ({ plan: { graph } }: Staged, { data, ...s }: Steps): Exclu
 
 // ---------------------------------------------------------------- what it answers
 
-const progressOf = (p: NativeProgress): DeviceProgress =>
+/** The rates that a plan's updates have: one for each that differs. */
+export const ratesIn = ({ graph }: Plan): readonly number[] => [
+  ...new Set(graph.ops.flatMap((o) => (o.phase === 'update' ? (o.attrs['lr'] ?? []) : []))),
+]
+
+const progressOf = (p: NativeProgress, lr: (step: number) => number): DeviceProgress =>
   p.phase === 'step'
-    ? { kind: 'step', step: p.step, loss: p.loss, seconds: p.seconds }
+    ? { kind: 'step', step: p.step, loss: p.loss, lr: lr(p.step), seconds: p.seconds }
     : { kind: 'tile', step: p.step, segment: p.segment, tile: p.tile }
 
 const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
@@ -161,8 +177,8 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
   }
 }
 
-/** The feed of a session, where its data are fed: it is opened by the first run, and goes on from one to the next. */
-interface Feeding {
+/** The feed of a run, where its data are fed: it is opened by the first steps, and goes on from one session to the next. */
+export interface Feeding {
   feed?: Feed
   /** Lets go of who waits for the first sample. */
   leave?: () => void
@@ -233,10 +249,12 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
   const { staged, options } = open
   const { steps, firstStep, seed, rates, sink } = s
   const request = { steps, firstStep, seed, ...(rates ? { rates } : {}), ...(sink ? { sink } : {}) }
+  const [rate = 0] = ratesIn(staged.plan)
+  const lr = (step: number): number => rate * (rates?.[step - firstStep] ?? 1)
   const thrown: Thrown = {}
   const passedOn = (p: NativeProgress): void => {
     try {
-      s.onProgress(progressOf(p))
+      s.onProgress(progressOf(p, lr))
     } catch (error) {
       thrown.error = { error }
       throw error
@@ -255,7 +273,8 @@ const runOn = async (open: Open, s: StepsToRun): Promise<Either<SpillwayError, R
 }
 
 const searchOn = async (open: Open, s: StepsToSearch): Promise<Either<SpillwayError, NotFinitePlace | undefined>> => {
-  const { data, ...request } = s
+  const { data, rates, ...rest } = s
+  const request = { ...rest, ...(rates ? { rates } : {}) }
   const thrown: Thrown = {}
   try {
     const metrics = await withFeed(open, { ...s, last: s.firstStep + s.steps - 1 }, thrown, request, () => {})

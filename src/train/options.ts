@@ -7,11 +7,31 @@ import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
 import type { DeviceOptions, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
+import { checkedSchedule, type OwnSchedule, type Schedule } from './schedules'
 
 /** How a plan is trained. */
 export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
-  /** The total of the run, steps before a resume included. @example train(net, plan, { steps: 100 }) */
-  readonly steps: number
+  /** The length of the whole run, steps before a resume included. @example train(net, plan, { steps: 100 }) */
+  readonly steps?: number | undefined
+  /**
+   * The same in epochs: the run ends with the step that holds the last sample of the last of them.
+   *
+   * @example train(net, plan, { epochs: 30, data: 'slides/', shuffle: true })
+   */
+  readonly epochs?: number | undefined
+  /**
+   * How the learning rate moves: `cosine()` and others, or a function of the step and the run's length that gives a factor of the
+   * optimizer's rate. A run that is resumed may have another.
+   *
+   * @example train(net, plan, { steps: 100, schedule: (step, total) => 1 - step / total })
+   */
+  readonly schedule?: Schedule | OwnSchedule | undefined
+  /**
+   * Steps in which the learning rate rises to what the schedule begins with; default 0.
+   *
+   * @example train(net, plan, { epochs: 30, schedule: cosine(), warmup: 500 })
+   */
+  readonly warmup?: number | undefined
   /**
    * A folder or file of pairs, or what `source`, `files` and their parts give; without it, seeded synthetic data.
    *
@@ -83,7 +103,7 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
    */
   readonly stop?: AbortSignal | undefined
   /**
-   * Told of every tile and every step.
+   * Told of every tile and every step, at once; `fit` tells of epochs and checkpoints, too.
    *
    * @example train(net, plan, { steps: 100, onProgress: (p) => p.kind === 'step' && console.log(p.loss) })
    */
@@ -96,9 +116,12 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
   readonly onNote?: ((text: string) => void) | undefined
 }
 
+/** A run has a length, in one of two ways. */
+export type RunLength = { readonly steps: number } | { readonly epochs: number }
+
 // biome-ignore format: a list
 export const TRAIN = optionsFor<TrainOptions>()(
-  'train', 'steps', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'resume', 'weights', 'save', 'log', 'tensorboard', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'resume', 'weights', 'save', 'log', 'tensorboard', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 
@@ -108,7 +131,17 @@ export const PREFETCH = 2
 /** Threads that decode images, where nothing is said. */
 export const usualWorkers = (): number => Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2)))
 
-const LEAST = { steps: 1, seed: 0, samples: 1, checkpointEvery: 1, threads: 1, prefetch: 1, workers: 0 } as const
+const LEAST = {
+  steps: 1,
+  epochs: 1,
+  warmup: 0,
+  seed: 0,
+  samples: 1,
+  checkpointEvery: 1,
+  threads: 1,
+  prefetch: 1,
+  workers: 0,
+} as const
 
 /** Options with which a run can begin: what is wrong with them is known before anything is staged. */
 export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOptions> => {
@@ -117,6 +150,10 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   const isLegal = (k: keyof typeof LEAST, n = o[k]): boolean => n === undefined || (Number.isSafeInteger(n) && n >= LEAST[k])
   const odd = (Object.keys(LEAST) as (keyof typeof LEAST)[]).find((k) => !isLegal(k))
   if (odd) return E.left(usage(`${odd} is ${o[odd]}; legal are whole numbers of at least ${LEAST[odd]}`))
+  if (o.steps !== undefined && o.epochs !== undefined) return E.left(usage('steps and epochs are given: a run has one length'))
+  if (o.steps === undefined && o.epochs === undefined) return E.left(usage('a run needs a length: give steps or epochs'))
+  const schedule = checkedSchedule(o)
+  if (E.isLeft(schedule)) return schedule
   if (o.throttle !== undefined && !(o.throttle > 0 && o.throttle < Infinity))
     return E.left(usage(`throttle is ${o.throttle}; legal are numbers of more than 0`))
   if (o.checkpointDir) return E.right(o)

@@ -16,7 +16,7 @@ import { elaboratedFor } from '../stage/identity'
 import { openModule, type PlanModule, sameStep } from '../stage/planmodule'
 import type { TrainResult } from './result'
 import type { Staged } from '../stage/stage'
-import { TRAIN, type TrainOptions } from './options'
+import { type RunLength, TRAIN, type TrainOptions } from './options'
 import { answerOf, trainTask } from './trainer'
 
 /** How a plan is run. */
@@ -64,7 +64,7 @@ const fitting = ({ plan }: Staged, device: Device | undefined): Either<SpillwayE
 }
 
 /** `run` whose refusals are values. @example const answer = await tryRun(net, plan, { steps: 10 }) */
-export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions>(
+export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions & RunLength>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,
@@ -84,7 +84,7 @@ export const tryRun = <M extends Trainable, P extends Staged | PlanModule, const
  *
  * @example await run(net, plan, { steps: 10, device: device('cpu', gib(4)) })
  */
-export const run = async <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions>(
+export const run = async <M extends Trainable, P extends Staged | PlanModule, const O extends RunOptions & RunLength>(
   model: M,
   plan: MatchingPlan<M, P>,
   options: FittingOptions<P, O>,

@@ -23,8 +23,10 @@ import {
   type RunIdentity,
   sameRun,
 } from './checkpoint'
-import { dataOf, freeFor, placesOf, roomFor } from './beforehand'
+import { batchOf, dataOf, freeFor, placesOf, roomFor } from './beforehand'
+import { type Length, lengthOf } from './length'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
+import { scheduleText } from './schedules'
 import { modelState, type ModelState } from './weights'
 
 const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
@@ -60,6 +62,9 @@ interface Ready {
   readonly staged: Staged
   readonly options: TrainOptions
   readonly data: OpenedData
+  readonly length: Length
+  /** Samples of a step. */
+  readonly batch: number
   readonly state: ModelState
   readonly circumstances: Circumstances
 }
@@ -75,6 +80,8 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.tap((checked) => roomFor(staged, checked)),
     E.bindTo('options'),
     E.bind('data', () => dataOf(staged.plan.graph, o, o.checkpointDir !== undefined)),
+    E.let('batch', () => batchOf(staged.plan.graph)),
+    E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
     E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
   )
@@ -106,7 +113,7 @@ export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
 }
 
 const found = (directory: string, ready: Ready, asked: RunIdentity): Either<SpillwayError, Checkpoint | undefined> => {
-  const { staged, options: o, data, circumstances } = ready
+  const { staged, options: o, data, circumstances, length } = ready
   if (!o.resume) return pipe(freeFor(directory, o.resume), E.map(constUndefined))
   const mismatch = (reason: string): SpillwayError => ({ tag: 'CheckpointMismatch', directory, reason })
   const { checkpoint, refused } = findCheckpoint(directory)
@@ -117,13 +124,15 @@ const found = (directory: string, ready: Ready, asked: RunIdentity): Either<Spil
     return E.right(undefined)
   }
   if (refused.length) o.onNote?.(`${directory}: going on from step ${checkpoint.step}`)
-  if (checkpoint.step > o.steps)
+  if (checkpoint.step > length.steps)
     return E.left(usage(`the run in ${directory} has done ${checkpoint.step} steps: ask for at least as many`))
   const differs = [
     checkpoint.circumstances && elsewhere(checkpoint.circumstances, circumstances),
     otherThanRecorded(directory, staged.plan),
   ]
   for (const why of differs) if (why) o.onNote?.(`bits may differ from those of the run so far: ${why}`)
+  const [before, now] = [checkpoint.settings['schedule'] ?? 'constant', scheduleText(o, length.steps)]
+  if (before !== now) o.onNote?.(`the learning rate of the run so far was ${String(before)}; from here on it is ${now}`)
   const wanted = {
     ...asked,
     weights: o.weights === undefined ? checkpoint.identity.weights : asked.weights,

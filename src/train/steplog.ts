@@ -15,11 +15,11 @@ import { openEvents } from '../files/tfevents'
 import { madeFolder, readText, writeWholeText } from '../files/whole'
 import { summary } from '../report/summary'
 import type { Staged } from '../stage/stage'
+import { ratesIn, type StepDone } from './device'
 
-export interface StepLine {
-  readonly step: number
-  readonly loss: number
-  readonly seconds: number
+export interface StepLine extends Pick<StepDone, 'step' | 'loss' | 'lr' | 'seconds'> {
+  /** Of the learning rates, by the run's schedule. */
+  readonly factor: number
 }
 export interface StepLog {
   readonly step: (s: StepLine) => Either<SpillwayError, void>
@@ -45,7 +45,7 @@ const lineCodec = t.type({ step: t.number })
 
 const JSON_LINES: Lines = {
   head: '',
-  line: ({ step, loss, seconds }, time) => `${JSON.stringify({ step, loss, seconds, time })}\n`,
+  line: ({ step, loss, seconds, lr }, time) => `${JSON.stringify({ step, loss, seconds, time, lr })}\n`,
   stepOf: (line) =>
     pipe(
       J.parse(line),
@@ -57,10 +57,11 @@ const JSON_LINES: Lines = {
     ),
 }
 const TABLE: Lines = {
-  head: 'step,loss,seconds,time\n',
-  line: ({ step, loss, seconds }, time) => `${step},${loss},${seconds},${time}\n`,
+  head: 'step,loss,seconds,time,lr\n',
+  line: ({ step, loss, seconds, lr }, time) => `${step},${loss},${seconds},${time},${lr}\n`,
+  // Of version 0.1 are rows without a rate.
   stepOf: (line) => {
-    const step = /^(\d+),[^,]+,[^,]+,[^,]+Z$/.exec(line)?.[1]
+    const step = /^(\d+),[^,]+,[^,]+,[^,]+Z(?:,[^,]+)?$/.exec(line)?.[1]
     return step === undefined ? undefined : Number(step)
   },
 }
@@ -97,20 +98,19 @@ const openLines = (lines: Lines, path: string, stepsDone: number): Either<Spillw
 
 // ---------------------------------------------------------------- TensorBoard
 
-/** The rates that a plan's updates have: one for each that differs. */
-const ratesOf = ({ plan }: Staged): Readonly<Record<string, number>> => {
-  const rates = new Set(plan.graph.ops.flatMap((o) => (o.phase === 'update' ? (o.attrs['lr'] ?? []) : [])))
-  return Object.fromEntries([...rates].map((lr, i) => [i === 0 ? 'lr' : `lr/${i + 1}`, lr]))
-}
+/** By their tags: one for each that differs. */
+const taggedRates = ({ plan }: Staged): readonly (readonly [tag: string, lr: number])[] =>
+  ratesIn(plan).map((lr, i) => [i === 0 ? 'lr' : `lr/${i + 1}`, lr])
 
 const openBoard = (folder: string, staged: Staged, stepsDone: number): Either<SpillwayError, StepLog> => {
-  const rates = ratesOf(staged)
+  const rates = taggedRates(staged)
   const text = `    ${summary(staged.plan, staged.timeline, staged.staging).replace(/\n/g, '\n    ')}`
   return pipe(
     openEvents(folder, stepsDone),
     E.tap((events) => events.text('plan', text)),
     E.map((events) => ({
-      step: ({ step, loss, seconds }) => events.scalars(step, { loss, seconds, ...rates }),
+      step: ({ step, loss, seconds, factor }) =>
+        events.scalars(step, { loss, seconds, ...Object.fromEntries(rates.map(([tag, lr]) => [tag, lr * factor])) }),
       close: events.close,
     })),
   )
@@ -119,8 +119,8 @@ const openBoard = (folder: string, staged: Staged, stepsDone: number): Either<Sp
 // ---------------------------------------------------------------- all of them
 
 export interface LogOptions {
-  readonly log?: string
-  readonly tensorboard?: string
+  readonly log?: string | undefined
+  readonly tensorboard?: string | undefined
 }
 
 type Open = () => Either<SpillwayError, StepLog>

@@ -10,6 +10,7 @@ import { showSeconds } from '../report/format'
 import { findCheckpoint } from './checkpoint'
 import { closed, filled, opened } from './opened'
 import { seedOf } from './options'
+import { ratesOfSteps } from './schedules'
 import type { Start } from './start'
 
 export type Diverged = Extract<SpillwayError, { readonly tag: 'Diverged' }>
@@ -30,12 +31,14 @@ const replayed = (start: Start, done: number, e: Diverged): TaskEither<SpillwayE
     (session) =>
       pipe(
         TE.fromEither(filled({ ...start, session })),
+        TE.flatMapEither(() => ratesOfSteps(start.options, done + 1, e.step - done, start.length.steps)),
         TE.flatMap(
-          () => () =>
+          (rates) => () =>
             session.search({
               firstStep: done + 1,
               steps: e.step - done,
               seed: seedOf(start.options),
+              rates,
               data: start.data.source,
               // Weights that a step spoilt show in the loss of the next one.
               searchFrom: Math.max(done + 1, e.step - 1),

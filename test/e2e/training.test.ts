@@ -11,7 +11,8 @@ import { savePlan, tryLoadPlan } from '../../src/stage/planfile'
 import { openTensors, writeTensors } from '../../src/files/safetensors'
 import { describePlan, tryStage } from '../../src/stage/stage'
 import { LOG_FILE } from '../../src/train/steplog'
-import { chunkFrom, trainTask } from '../../src/train/trainer'
+import { chunkFrom } from '../../src/train/session'
+import { trainTask } from '../../src/train/trainer'
 import { classifier, trunk } from './models'
 import { DEVICE, halfway, smallestBudget, staged, trained } from './runs'
 
@@ -182,7 +183,7 @@ test('what a callback throws comes back as it is, and the folder is free again',
 test('checkpoints come every so many steps, ten times a run by default, and at the end', () => {
   const due = (o: { steps: number; checkpointDir?: string; checkpointEvery?: number }): number[] => {
     const at: number[] = []
-    for (let done = 0; done < o.steps; at.push(done)) done += chunkFrom(done, o)
+    for (let done = 0; done < o.steps; at.push(done)) done += chunkFrom(done, o.steps, o)
     return at
   }
   assert.equal(due({ steps: 7 }), [7])

@@ -128,7 +128,7 @@ test('a run: a scalar a step, the plan as text, a row a step; resumed, each step
   )
   assert.is(steps[0]!.summary!.value[2]!.simpleValue, 0.25)
   const rows = readFileSync(join(folder, 'steps.csv'), 'utf8').split('\n')
-  assert.is(rows[0], 'step,loss,seconds,time')
+  assert.is(rows[0], 'step,loss,seconds,time,lr')
   assert.equal(
     rows.slice(1, 4).map((r) => r.split(',').slice(0, 2).map(Number)),
     losses.map((l, i) => [i + 1, l]),
@@ -136,8 +136,8 @@ test('a run: a scalar a step, the plan as text, a row a step; resumed, each step
   // As a resume after step 2 opens it: a cut line goes, too.
   const again = openStepLog({ log: join(folder, 'steps.csv') }, plan, 2)
   if (isLeft(again)) throw new Error('not opened')
-  again.right.step({ step: 3, loss: 0.5, seconds: 1 })
+  again.right.step({ step: 3, loss: 0.5, seconds: 1, lr: 0.125, factor: 0.5 })
   again.right.close()
-  assert.match(readFileSync(join(folder, 'steps.csv'), 'utf8'), /^step,loss,seconds,time\n1,.*Z\n2,.*Z\n3,0\.5,1,.*Z\n$/)
+  assert.match(readFileSync(join(folder, 'steps.csv'), 'utf8'), /^step,loss,seconds,time,lr\n1,.*Z,0\.25\n2,.*Z,0\.25\n3,0\.5,1,.*Z,0\.125\n$/)
 })
 test.run()

@@ -74,7 +74,12 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   ImageOptions: [['folder', (o) => `s.folder('a', { ${o} })`]],
   StreamOptions: [['source', (o) => `s.source([], { ${o} })`]],
   Numbers: [['files', (o) => `s.files('a', { ${o} })`]],
+  SteppedOptions: [['stepped', (o) => `s.stepped({ ${o} })`]],
+  CosineOptions: [['cosine', (o) => `s.cosine({ ${o} })`]],
+  PolynomialOptions: [['polynomial', (o) => `s.polynomial({ ${o} })`]],
+  OneCycleOptions: [['oneCycle', (o) => `s.oneCycle({ ${o} })`]],
   TrainOptions: [
+    ['fit', (o) => `s.fit(net, plan, { steps: 1, ${o} }).next()`],
     ['train', (o) => `s.train(net, plan, { steps: 1, ${o} })`],
     ['train', (o) => `s.trainTask(net, plan, { steps: 1, ${o} })()`],
   ],

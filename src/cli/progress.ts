@@ -1,0 +1,101 @@
+// A run while it goes on, for people: a bar where there is a terminal, else a line a step. In: the run's events and tiles. Out: text.
+// Invariant: what `stop` leaves behind is a terminal as it was, whenever it is called.
+import { SingleBar } from 'cli-progress'
+import { type Plan, tilesOf } from '../../staging/plan/plan'
+import { showSeconds, significant } from '../report/format'
+import type { DeviceProgress } from '../train/device'
+import type { FitEvent, Started } from '../train/events'
+import type { Output } from './output'
+
+export interface Progress {
+  readonly event: (e: FitEvent) => void
+  readonly tile: (p: DeviceProgress) => void
+  readonly stop: () => void
+}
+
+export const lossText = (loss: number): string => loss.toPrecision(6)
+const rateText = (lr: number): string => (lr !== 0 && lr < 1e-3 ? lr.toExponential(2) : significant(lr, 3))
+
+/** Which epoch a step is of, where epochs are more than a step each. */
+const epochText = ({ steps, stepsPerEpoch = 1 }: Started, step: number): string => {
+  if (stepsPerEpoch <= 1) return ''
+  const at = (s: number): number => 1 + Math.floor((s - 1) / stepsPerEpoch + 1e-9)
+  return `epoch ${at(step)}/${at(steps)}  `
+}
+
+/** What is said of an epoch, a line. */
+const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined =>
+  e.kind === 'epoch' && stepsPerEpoch > 1 ? `epoch ${e.epoch}  mean loss ${lossText(e.loss)}` : undefined
+
+const NOT_STARTED: Started = { kind: 'start', stepsDone: 0, steps: 0 }
+
+/** One line a step. */
+export const plainLines = (out: Output): Progress => {
+  let start = NOT_STARTED
+  return {
+    event: (e) => {
+      if (e.kind === 'start') start = e
+      if (e.kind === 'step')
+        out.say(
+          `step ${e.step}/${start.steps}  ${epochText(start, e.step)}loss ${lossText(e.loss)}  rate ${rateText(e.lr)}  ${showSeconds(e.seconds)}`,
+        )
+      const line = eventLine(e, start)
+      if (line !== undefined) out.say(line)
+    },
+    tile: () => {},
+    stop: () => {},
+  }
+}
+
+/** A bar that moves with every tile; what is said of epochs stays above it. */
+export const bar = (out: Output, { segments }: Plan): Progress => {
+  const before = segments.map((_, i) => segments.slice(0, i).reduce((n, s) => n + tilesOf(s.grid), 0))
+  const perStep = segments.reduce((n, s) => n + tilesOf(s.grid), 0)
+  const drawn = new SingleBar({
+    stream: out.stream,
+    hideCursor: true,
+    clearOnComplete: true,
+    etaBuffer: 30,
+    format: '{epoch}step {step}/{steps} {bar} {percentage}%  loss {loss}  rate {rate}  {eta_formatted} left',
+  })
+  let start = NOT_STARTED
+  let shown = { epoch: '', step: 0, steps: 0, loss: '…', rate: '…' }
+  let isOver = false
+  const at = (tiles: number): void => {
+    if (isOver) return
+    if (drawn.isActive) drawn.update(tiles, shown)
+    else drawn.start(start.steps * perStep, tiles, shown)
+  }
+  const above = (line: string): void => {
+    const wasActive = drawn.isActive
+    if (wasActive) drawn.stop()
+    out.say(line)
+    if (wasActive) at(shown.step * perStep)
+  }
+  return {
+    event: (e) => {
+      if (e.kind === 'start') start = e
+      if (e.kind === 'step') {
+        shown = {
+          epoch: epochText(start, e.step),
+          step: e.step,
+          steps: start.steps,
+          loss: lossText(e.loss),
+          rate: rateText(e.lr),
+        }
+        at(e.step * perStep)
+      }
+      const line = eventLine(e, start)
+      if (line !== undefined) above(line)
+    },
+    tile: (p) => {
+      if (p.kind !== 'tile') return
+      shown = { ...shown, epoch: epochText(start, p.step), step: p.step, steps: start.steps }
+      at((p.step - 1) * perStep + before[p.segment]! + p.tile)
+    },
+    stop: () => {
+      isOver = true
+      if (drawn.isActive) drawn.stop()
+    },
+  }
+}

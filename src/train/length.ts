@@ -1,0 +1,43 @@
+// How long a run is, and where its epochs end. In: steps or epochs, the samples of an epoch, the batch. Out: the steps of the whole run,
+// and the step that ends an epoch. Invariant: samples stand in an endless row of epochs, and an epoch ends with the step that holds its
+// last sample, which may hold the first of the next one, too.
+// Worked example, 5 samples in batches of 2: epochs end with the steps 3, 5, 8 and 10.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { type SpillwayError, usage } from '../errors/errors'
+
+/** Of an epoch, its samples; of a step, its batch. */
+export interface Epochs {
+  readonly samples: number
+  readonly batch: number
+}
+
+export interface Length {
+  /** Of the whole run, those before a resume included. */
+  readonly steps: number
+  /** Undefined where nobody knows how many samples there are. */
+  readonly epochs: Epochs | undefined
+}
+
+/** The step that holds the last sample of an epoch, both counted from 1. */
+export const epochEnd = ({ samples, batch }: Epochs, epoch: number): number => Math.ceil((epoch * samples) / batch)
+
+/** How many epochs have ended with a step. */
+export const epochsAt = ({ samples, batch }: Epochs, step: number): number => Math.floor((step * batch) / samples)
+
+interface Asked {
+  readonly steps?: number | undefined
+  readonly epochs?: number | undefined
+}
+
+/** `samples`: of an epoch, where it is known. */
+export const lengthOf = (o: Asked, samples: number | undefined, batch: number): Either<SpillwayError, Length> => {
+  const epochs = samples === undefined ? undefined : { samples, batch }
+  if (o.epochs === undefined) return E.right({ steps: o.steps!, epochs })
+  if (!epochs)
+    return E.left(usage('epochs: nobody knows how many samples the data have, which come one after the other: give steps'))
+  const steps = epochEnd(epochs, o.epochs)
+  return Number.isSafeInteger(steps)
+    ? E.right({ steps, epochs })
+    : E.left(usage(`${o.epochs} epochs of ${samples} samples are too many`))
+}

@@ -1,0 +1,208 @@
+// How the learning rate moves along a run. In: a schedule, steps of warm-up, the run's length. Out: of each step the factor of the
+// optimizer's rate. Invariant: a factor is a function of the step and the length alone, so that a run goes on anywhere; with the same
+// numbers it is PyTorch's, whose count of steps begins at 0.
+// Worked example, cosine over 4 steps after a warm-up of 2: 0.5, 1, then 1, 0.854, 0.5, 0.146: in all 6.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { known, knownIn } from '../../staging/core/known'
+import { type Known, optionsFor } from '../../staging/core/options'
+import { isWithin, type Limit, limitText } from '../../staging/ops/op'
+import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
+
+// ---------------------------------------------------------------- as users have them
+
+/** Options of `stepped`. */
+export interface SteppedOptions {
+  /** Steps between two falls of the rate; default a third of the run. @example stepped({ every: 3000 }) */
+  readonly every?: number | undefined
+  /** What the rate is multiplied by; default 0.1. @example stepped({ every: 3000, factor: 0.5 }) */
+  readonly factor?: number | undefined
+}
+/** Options of `cosine`. */
+export interface CosineOptions {
+  /** The share of the rate that it ends with; default 0. @example cosine({ floor: 0.01 }) */
+  readonly floor?: number | undefined
+}
+/** Options of `polynomial`. */
+export interface PolynomialOptions {
+  /** Of the share that is left of the run; default 1, a straight line. @example polynomial({ power: 0.9 }) */
+  readonly power?: number | undefined
+}
+/** Options of `oneCycle`. */
+export interface OneCycleOptions {
+  /** The share of the run in which the rate rises; default 0.3. @example oneCycle({ rise: 0.2 }) */
+  readonly rise?: number | undefined
+  /** The share of the rate that it begins with; default 0.04. @example oneCycle({ start: 0.1 }) */
+  readonly start?: number | undefined
+  /** The share of the rate that it ends with; default 0.000004. @example oneCycle({ end: 1e-3 }) */
+  readonly end?: number | undefined
+}
+
+/** How the learning rate moves: plain data. */
+export type Schedule =
+  | { readonly kind: 'constant' }
+  | { readonly kind: 'step'; readonly every?: number | undefined; readonly factor: number }
+  | { readonly kind: 'cosine'; readonly floor: number }
+  | { readonly kind: 'poly'; readonly power: number }
+  | { readonly kind: 'one-cycle'; readonly rise: number; readonly start: number; readonly end: number }
+export type ScheduleName = Schedule['kind']
+
+/** One of one's own: the factor of a step, counted from 1, in a run of so many. */
+export type OwnSchedule = (step: number, total: number) => number
+
+const STEPPED = optionsFor<SteppedOptions>()('stepped', 'every', 'factor')
+const COSINE = optionsFor<CosineOptions>()('cosine', 'floor')
+const POLYNOMIAL = optionsFor<PolynomialOptions>()('polynomial', 'power')
+const ONE_CYCLE = optionsFor<OneCycleOptions>()('oneCycle', 'rise', 'start', 'end')
+
+/** What is chosen of each, its limits, and what it is unless it is given. */
+const CHOICES: Readonly<
+  Record<ScheduleName, Readonly<Record<string, Limit & { readonly default?: number; readonly whole?: true }>>>
+> = {
+  constant: {},
+  step: { every: { least: 1, whole: true }, factor: { least: 0, default: 0.1 } },
+  cosine: { floor: { least: 0, most: 1, default: 0 } },
+  poly: { power: { above: 0, default: 1 } },
+  'one-cycle': {
+    rise: { least: 0, most: 1, default: 0.3 },
+    start: { least: 0, most: 1, default: 1 / 25 },
+    end: { least: 0, most: 1, default: 1 / 25e4 },
+  },
+}
+export const scheduleNames = Object.keys(CHOICES) as readonly ScheduleName[]
+
+/** What is wrong with one that is plain data; undefined where nothing is. */
+const problemOf = (given: Schedule): SpillwayError | undefined => {
+  const choices = CHOICES[given.kind] as (typeof CHOICES)[ScheduleName] | undefined
+  if (!choices) return unknownName('schedule', String(given.kind), scheduleNames)
+  const keys = knownIn({ of: `schedule '${given.kind}'`, keys: ['kind', ...Object.keys(choices)] })(given)
+  if (E.isLeft(keys)) return keys.left
+  for (const [name, limit] of Object.entries(choices)) {
+    const value = (given as unknown as Readonly<Record<string, unknown>>)[name]
+    if (value === undefined && limit.default === undefined) continue
+    const legal = typeof value === 'number' && isWithin(limit, value) && (!limit.whole || Number.isSafeInteger(value))
+    if (!legal)
+      return usage(
+        `schedule '${given.kind}': ${name} is ${String(value)}; legal ${limit.whole ? 'are whole numbers, ' : 'is '}${limitText(limit)}`,
+      )
+  }
+  return undefined
+}
+
+/** With what is not given as it is by default. */
+const withUsual = (kind: ScheduleName, given: object): Either<SpillwayError, Schedule> => {
+  const of = given as Readonly<Record<string, number | undefined>>
+  const chosen = Object.entries(CHOICES[kind]).flatMap(([name, c]) => {
+    const value = of[name] ?? c.default
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  const made = { ...given, kind, ...Object.fromEntries(chosen) } as unknown as Schedule
+  const problem = problemOf(made)
+  return problem ? E.left(problem) : E.right(made)
+}
+const scheduleWith = (kind: ScheduleName, given: object): Schedule => {
+  const made = withUsual(kind, given)
+  if (E.isLeft(made)) throw new SpillwayException(made.left)
+  return made.right
+}
+
+/** The optimizer's rate all the time: what a run has without a schedule. @example train(net, plan, { steps: 100, schedule: constant() }) */
+export const constant = (): Schedule => ({ kind: 'constant' })
+/** The rate times a factor every so many steps. @example train(net, plan, { epochs: 90, schedule: stepped({ every: 3000, factor: 0.1 }) }) */
+export const stepped = <const O extends SteppedOptions & object = SteppedOptions>(
+  o: Known<O, typeof STEPPED> = {} as never,
+): Schedule => scheduleWith('step', known(STEPPED, o as O))
+/** Half a cosine, from the rate down to a share of it. @example train(net, plan, { epochs: 90, schedule: cosine({ floor: 0.01 }), warmup: 500 }) */
+export const cosine = <const O extends CosineOptions & object = CosineOptions>(
+  o: Known<O, typeof COSINE> = {} as never,
+): Schedule => scheduleWith('cosine', known(COSINE, o as O))
+/** A power of the share that is left of the run. @example train(net, plan, { steps: 40_000, schedule: polynomial({ power: 0.9 }) }) */
+export const polynomial = <const O extends PolynomialOptions & object = PolynomialOptions>(
+  o: Known<O, typeof POLYNOMIAL> = {} as never,
+): Schedule => scheduleWith('poly', known(POLYNOMIAL, o as O))
+/** Up to the rate by half a cosine, and down by another. @example train(net, plan, { epochs: 30, schedule: oneCycle({ rise: 0.2 }) }) */
+export const oneCycle = <const O extends OneCycleOptions & object = OneCycleOptions>(
+  o: Known<O, typeof ONE_CYCLE> = {} as never,
+): Schedule => scheduleWith('one-cycle', known(ONE_CYCLE, o as O))
+
+/** `cosine`, or `cosine:floor=0.01`, as the command line has them. */
+export const scheduleNamed = (text: string): Either<SpillwayError, Schedule> => {
+  const [name = '', ...rest] = text.split(':')
+  if (!(scheduleNames as readonly string[]).includes(name)) return E.left(unknownName('schedule', name, scheduleNames))
+  const parts = rest.length ? rest.join(':').split(',') : []
+  const given = parts.map((part) => /^([A-Za-z]+)=([0-9.eE+-]+)$/.exec(part.trim()))
+  return given.includes(null)
+    ? E.left(usage(`schedule '${text}': options are written ${name}:name=number,name=number`))
+    : withUsual(name as ScheduleName, Object.fromEntries(given.map((m) => [m![1]!, Number(m![2])])))
+}
+
+// ---------------------------------------------------------------- factors
+
+/** From one number to another by half a cosine. */
+const halfCosine = (from: number, to: number, share: number): number => to + ((from - to) / 2) * (1 + Math.cos(Math.PI * share))
+
+/** Of step t, from 0, in a run of so many. */
+const factorOf = (s: Schedule, t: number, total: number): number => {
+  switch (s.kind) {
+    case 'constant':
+      return 1
+    case 'step':
+      return s.factor ** Math.floor(t / (s.every ?? Math.ceil(total / 3)))
+    case 'cosine':
+      return halfCosine(1, s.floor, t / total)
+    case 'poly':
+      return (1 - t / total) ** s.power
+    case 'one-cycle': {
+      const top = s.rise * total - 1
+      if (top > 0 && t <= top) return halfCosine(s.start, 1, t / top)
+      return top < total - 1 ? halfCosine(1, s.end, (t - top) / (total - 1 - top)) : 1
+    }
+  }
+}
+
+/** What a run has of them. */
+export interface Scheduling {
+  readonly schedule?: Schedule | OwnSchedule | undefined
+  readonly warmup?: number | undefined
+}
+
+/** The factor of a step, counted from 1; in the warm-up it rises in a line to the schedule's first. */
+export const rateFactor = ({ schedule = constant(), warmup = 0 }: Scheduling, step: number, steps: number): number => {
+  const total = Math.max(1, steps - warmup)
+  const own = (at: number): number => (typeof schedule === 'function' ? schedule(at, total) : factorOf(schedule, at - 1, total))
+  return step <= warmup ? (step / warmup) * own(1) : own(step - warmup)
+}
+
+export const isScheduled = ({ schedule, warmup = 0 }: Scheduling): boolean =>
+  warmup > 0 || (schedule !== undefined && (typeof schedule === 'function' || schedule.kind !== 'constant'))
+
+/** The factors of some steps that follow each other; none where each has the optimizer's own rate. */
+export const ratesOfSteps = (
+  s: Scheduling,
+  first: number,
+  count: number,
+  steps: number,
+): Either<SpillwayError, Float64Array | undefined> => {
+  if (!isScheduled(s)) return E.right(undefined)
+  const rates = Float64Array.from({ length: count }, (_, i) => rateFactor(s, first + i, steps))
+  const odd = rates.findIndex((f) => !(f >= 0 && f < Infinity))
+  return odd < 0
+    ? E.right(rates)
+    : E.left(usage(`schedule: the factor of step ${first + odd} is ${rates[odd]}; legal are numbers of at least 0`))
+}
+
+/** What is wrong with a schedule, known before anything is staged. */
+export const checkedSchedule = <S extends Scheduling>(s: S): Either<SpillwayError, S> =>
+  pipe(s.schedule === undefined || typeof s.schedule === 'function' ? undefined : problemOf(s.schedule), (problem) =>
+    problem ? E.left(problem) : E.right(s),
+  )
+
+/** In words, with the run's length where it counts. */
+export const scheduleText = (s: Scheduling, steps: number): string => {
+  const { schedule = constant(), warmup = 0 } = s
+  if (!isScheduled(s)) return 'constant'
+  const { kind, ...options } = typeof schedule === 'function' ? { kind: 'a function of its own' } : schedule
+  const chosen = Object.entries(options).map(([name, value]) => ` ${name} ${value}`)
+  return `${kind}${chosen.join(',')} over ${steps} steps${warmup ? `, ${warmup} of them warm-up` : ''}`
+}

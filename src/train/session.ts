@@ -1,0 +1,333 @@
+// Training: a plan run for a number of steps, whoever asked for it. In: what the run begins with, who hears of it. Out: TrainResult, or
+// an error as data. Invariant: after every chunk of steps the checkpoint on disk is whole, so that whatever ends the run
+// (an error, a signal, a kill) `resume` goes on from the last one, bit for bit.
+import { join } from 'node:path'
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import type { Trainable } from '../../dsl'
+import type { SpillwayError } from '../errors/errors'
+import { attempt, using } from '../errors/exceptions'
+import { PeakMemory } from '../machine/memory'
+import { recordPlan } from '../stage/recorded'
+import type { Staged } from '../stage/stage'
+import { holdsCheckpoints, saveCheckpoint } from './checkpoint'
+import { type DeviceSession, forgetPlanning, type RunMetrics, type StepDone } from './device'
+import type { Listener } from './events'
+import { epochEnd, epochsAt, type Length } from './length'
+import { closed, filled, opened } from './opened'
+import { seedOf, type TrainOptions } from './options'
+import { finishedResult, type TrainResult, trainResult } from './result'
+import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
+import { lockOf, readyOf, type Start, startOf } from './start'
+import { openStepLog, type StepLog } from './steplog'
+import { addRun, NO_STEPS, type Totals } from './totals'
+import { traced } from './traced'
+import type { Counted } from './weights'
+
+/** What a run has met so far. */
+interface Met {
+  /** The first step whose loss is not finite. */
+  odd?: number
+  /** Why the log cannot be written. */
+  unlogged?: SpillwayError
+  /** What the last step took. */
+  seconds?: number
+  /** The step of the newest checkpoint. */
+  saved?: number
+}
+
+interface RunningSession extends Start {
+  readonly session: DeviceSession
+  readonly log: StepLog
+  readonly memory: PeakMemory
+  readonly met: Met
+  readonly listener: Listener
+  /** Of the steps that were told so far. */
+  readonly losses: number[]
+}
+
+const resumeHint = (directory: string): string =>
+  holdsCheckpoints(directory)
+    ? `the last checkpoint in ${directory} is whole: run the same command with --resume to go on`
+    : `no checkpoint was due in ${directory} yet (--checkpoint-every says how often): the same command begins anew`
+
+/** What a run leaves behind that cannot write: a full disk, one that fails. */
+const withKept =
+  ({ checkpointDir }: TrainOptions) =>
+  (e: SpillwayError): SpillwayError =>
+    e.tag === 'FileRefused' && e.kind === 'output'
+      ? {
+          ...e,
+          kept:
+            checkpointDir === undefined ? 'what was trained is lost: a checkpoint directory keeps it' : resumeHint(checkpointDir),
+        }
+      : e
+
+const cancelled = ({ checkpointDir }: TrainOptions, stepsDone: number): SpillwayError => ({
+  tag: 'Cancelled',
+  stepsDone,
+  ...(checkpointDir === undefined ? {} : { resume: resumeHint(checkpointDir) }),
+})
+
+// ---------------------------------------------------------------- chunks of steps
+
+/** Steps until the next checkpoint is due, or the end; ten checkpoints a run when it is not said how often. */
+export const chunkFrom = (done: number, steps: number, o: Pick<TrainOptions, 'checkpointDir' | 'checkpointEvery'>): number => {
+  if (o.checkpointDir === undefined) return steps - done
+  const every = o.checkpointEvery ?? Math.ceil(steps / 10)
+  return Math.min(steps, (Math.floor(done / every) + 1) * every) - done
+}
+
+/** An order is told to the device for so many samples at once. */
+const MOST_SAMPLES = 2 ** 22
+/** And factors of the rate for so many steps. */
+const MOST_STEPS = 2 ** 16
+
+const stepsAtOnce = ({ options: o, length: { steps }, batch, listener }: RunningSession, done: number): number =>
+  Math.min(chunkFrom(done, steps, o), Math.ceil(MOST_SAMPLES / batch), MOST_STEPS, listener.ahead)
+
+const isDue = ({ options: o, length: { steps } }: RunningSession, done: number): boolean =>
+  o.checkpointDir !== undefined && (done === steps || chunkFrom(done - 1, steps, o) === 1)
+
+const notFinite = ({ checkpointDir }: TrainOptions, step: number, what: string): SpillwayError => ({
+  tag: 'Diverged',
+  step,
+  what,
+  ...(checkpointDir !== undefined && holdsCheckpoints(checkpointDir)
+    ? { resume: `the last checkpoint in ${checkpointDir} is of before that, and finite` }
+    : {}),
+})
+
+/** The epoch that ends with a step, told with the mean over its steps. */
+const emitEpoch = ({ length: { epochs }, listener, losses }: RunningSession, step: number): void => {
+  const epoch = epochs ? epochsAt(epochs, step) : 0
+  if (!epochs || epoch === epochsAt(epochs, step - 1)) return
+  listener.emit({ kind: 'epoch', epoch, step, loss: meanLoss(losses, epochs, epoch) })
+}
+
+/** Over the steps since those of the epoch before. */
+export const meanLoss = (losses: readonly number[], epochs: NonNullable<Length['epochs']>, epoch: number): number => {
+  const own = losses.slice(epochEnd(epochs, epoch - 1), epochEnd(epochs, epoch))
+  return own.reduce((n, l) => n + l, 0) / own.length
+}
+
+/** What becomes of a step that has ended; the run ends where it cannot be logged, or is not finite. */
+const stepped = (run: RunningSession, p: StepDone): void => {
+  const { options: o, session, log, met, listener, losses, length } = run
+  met.seconds = p.seconds
+  losses.push(p.loss)
+  const logged = log.step({ ...p, factor: rateFactor(o, p.step, length.steps) })
+  if (E.isLeft(logged)) {
+    met.unlogged ??= logged.left
+    session.cancel()
+  }
+  listener.emit(p)
+  emitEpoch(run, p.step)
+  if (met.odd !== undefined || Number.isFinite(p.loss)) return
+  met.odd = p.step
+  if (o.onNonfinite === 'continue') o.onNote?.(`the loss of step ${p.step} is ${p.loss}: the run goes on as it was asked to`)
+  else session.cancel()
+}
+
+/** The steps until the next checkpoint; fewer when they are to stop. */
+const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError, RunMetrics> => {
+  const { options: o, session, data, met, losses, length } = run
+  const ends = (): boolean => met.odd !== undefined && o.onNonfinite !== 'continue'
+  const diverged = (): SpillwayError => notFinite(o, met.odd!, 'its loss is not finite')
+  const steps = stepsAtOnce(run, done)
+  return o.signal?.aborted
+    ? TE.left(cancelled(o, done))
+    : pipe(
+        TE.fromEither(ratesOfSteps(o, done + 1, steps, length.steps)),
+        TE.flatMap(
+          (rates) => () =>
+            session.run({
+              firstStep: done + 1,
+              steps,
+              seed: seedOf(o),
+              rates,
+              data: data.source,
+              last: length.steps,
+              finishing: () => o.stop?.aborted === true && o.signal?.aborted !== true && !ends(),
+              onProgress: (p) => {
+                if (p.kind === 'step') stepped(run, p)
+                o.onProgress?.(p)
+              },
+            }),
+        ),
+        TE.mapLeft((e) => met.unlogged ?? (ends() ? diverged() : e.tag === 'Cancelled' ? cancelled(o, losses.length) : e)),
+        TE.filterOrElse(
+          () => met.unlogged === undefined && !ends(),
+          () => met.unlogged ?? diverged(),
+        ),
+      )
+}
+
+const saved = (run: RunningSession, counted: Counted, totals: Totals): Either<SpillwayError, void> => {
+  const { options: o, identity, circumstances, state, session, staged, listener, length, met } = run
+  const { strategy, budgetBytes } = staged.plan
+  const { losses } = totals
+  const { checkpointDir } = o
+  const step = losses.length
+  if (checkpointDir === undefined || step === (met.saved ?? 0)) return E.right(undefined)
+  const settings = { strategy, budgetBytes, schedule: scheduleText(o, length.steps) }
+  return pipe(
+    saveCheckpoint(checkpointDir, { step, identity, circumstances, settings, losses, counted, totals }, state, session),
+    E.map((file) => {
+      met.saved = step
+      return listener.emit({ kind: 'checkpoint', step, file: join(checkpointDir, file) })
+    }),
+    E.orElse((e) => {
+      if (e.tag !== 'Diverged') return E.left(e)
+      if (o.onNonfinite !== 'continue') return E.left(notFinite(o, e.step, e.what))
+      o.onNote?.(`no checkpoint of step ${e.step}: ${e.what}`)
+      return E.right(undefined)
+    }),
+  )
+}
+
+const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
+  pipe(
+    stepsFrom(run, totals.losses.length),
+    TE.map((metrics) => addRun(totals, metrics, run.memory.bytes())),
+    TE.tap((now) => TE.fromEither(isDue(run, now.losses.length) ? saved(run, counted, now) : E.right(undefined))),
+  )
+
+/** A run that is to stop is saved wherever it is. */
+const stopped = (run: RunningSession, counted: Counted, totals: Totals): Either<SpillwayError, never> => {
+  const { stop, checkpointDir: directory = '' } = run.options
+  const why: unknown = stop?.reason
+  return pipe(
+    saved(run, counted, totals),
+    E.flatMap(() =>
+      E.left<SpillwayError>({
+        tag: 'Stopped',
+        stepsDone: totals.losses.length,
+        why: why instanceof Error ? why.message : String(why),
+        directory,
+      }),
+    ),
+  )
+}
+
+const totalsOf = ({ from }: Start): Totals => (from ? { ...from.totals, losses: from.losses } : NO_STEPS)
+
+const chunks =
+  (run: RunningSession, counted: Counted): TaskEither<SpillwayError, Totals> =>
+  async () => {
+    const { options: o, length, listener } = run
+    let totals: Either<SpillwayError, Totals> = E.right(totalsOf(run))
+    while (E.isRight(totals) && totals.right.losses.length < length.steps) {
+      await listener.taken()
+      if (o.stop?.aborted) return stopped(run, counted, totals.right)
+      totals = await chunk(run, counted, totals.right)()
+    }
+    return totals
+  }
+
+// ---------------------------------------------------------------- a whole run
+
+const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> =>
+  pipe(
+    TE.fromIOEither(() => filled(run)),
+    TE.bindTo('counted'),
+    TE.bind('totals', ({ counted }) => chunks(run, counted)),
+    TE.flatMapEither(({ counted, totals }) =>
+      trainResult({
+        staged: run.staged,
+        state: run.state,
+        store: run.session,
+        counted,
+        totals: { ...totals, processPeakBytes: Math.max(totals.processPeakBytes, run.memory.bytes()) },
+        resumedFrom: run.from?.step ?? 0,
+        save: run.options.save,
+      }),
+    ),
+  )
+
+const sampled = (): Either<never, PeakMemory> => {
+  forgetPlanning()
+  return E.right(new PeakMemory().start())
+}
+
+const onDevice = (start: Start, listener: Listener): TaskEither<SpillwayError, TrainResult> => {
+  const { staged, options: o, from } = start
+  const met: Met = from ? { saved: from.step } : {}
+  const losses = [...totalsOf(start).losses]
+  return pipe(
+    using(
+      sampled,
+      (memory) => memory.stop(),
+      (memory) =>
+        using(
+          () => opened(staged, o),
+          closed(o),
+          (session) =>
+            using(
+              () => openStepLog(o, staged, from?.step ?? 0),
+              (log) => log.close(),
+              (log) => performed({ ...start, session, log, memory, met, listener, losses }),
+            ),
+        ),
+    ),
+    TE.orElse((e) => (e.tag === 'Diverged' && o.onNonfinite !== 'continue' ? traced(start, e, met.seconds ?? 0) : TE.left(e))),
+  )
+}
+
+/** What planning had estimated is measured when a run is over, for this part of the time that its steps took. */
+const MEASURING_SHARE = 0.02
+const leftToMeasure =
+  ({ machine }: Staged) =>
+  ({ steps, resumedFrom, secondsPerStep }: TrainResult) =>
+  (): void =>
+    attempt(() => machine.measureMore(MEASURING_SHARE * (steps - resumedFrom) * secondsPerStep))
+
+const recordedPlan = ({ staged: { plan }, options: { checkpointDir } }: Start): Either<SpillwayError, unknown> =>
+  checkpointDir === undefined ? E.right(undefined) : recordPlan(checkpointDir, plan)
+
+const emitStart = ({ from, length: { steps, epochs } }: Start, listener: Listener): void =>
+  listener.emit({
+    kind: 'start',
+    stepsDone: from?.step ?? 0,
+    steps,
+    ...(epochs ? { stepsPerEpoch: epochs.samples / epochs.batch } : {}),
+  })
+
+const resultOf = (start: Start, listener: Listener): TaskEither<SpillwayError, TrainResult> => {
+  const { staged, from, state, length, options: o } = start
+  return from?.step === length.steps
+    ? TE.fromEither(finishedResult(staged, from, state, o.save))
+    : pipe(
+        TE.fromEither(recordedPlan(start)),
+        TE.flatMap(() => onDevice(start, listener)),
+        TE.mapLeft(withKept(o)),
+        TE.tapIO(leftToMeasure(staged)),
+      )
+}
+
+/** A run from its start to its end: `model` is checked against the plan when it is given. */
+export const sessionTask = (
+  model: Trainable | undefined,
+  staged: Staged,
+  o: TrainOptions,
+  listener: Listener,
+): TaskEither<SpillwayError, TrainResult> =>
+  pipe(
+    TE.fromIOEither(() => readyOf(model, staged, o)),
+    TE.flatMap((ready) =>
+      using(
+        () => lockOf(o),
+        (lock) => lock.release(),
+        () =>
+          pipe(
+            TE.fromIOEither(() => startOf(ready)),
+            TE.tapIO((start) => () => emitStart(start, listener)),
+            TE.flatMap((start) => resultOf(start, listener)),
+            TE.tapIO((result) => () => listener.emit({ kind: 'end', result })),
+          ),
+      ),
+    ),
+  )
