@@ -11,8 +11,10 @@ import type { Graph, Op, ValueId } from '../staging/graph/graph'
 import { elementsOf } from '../staging/core/box'
 import { once } from '../staging/core/remember'
 import { type LossEntry, lossEntry } from '../staging/ops/loss'
+import type { Optimizer } from '../staging/ops/optimizer'
 import { opDef } from '../staging/ops/registry'
 import type { Ref } from '../staging/ops/op'
+import { trainedBy, type Updates } from '../staging/ops/updates'
 import { analyse, type LayerReport } from './analyse'
 import { COMBINATIONS, type Combining } from './combined'
 import { invalid } from './decode'
@@ -110,7 +112,7 @@ class StepElaboration {
     )
   }
 
-  private objective({ name, optimizer, over }: StepObjective, terms: readonly Term[]): Result<Objective> {
+  private objective({ name, optimizer, over, updates }: StepObjective, terms: readonly Term[]): Result<Objective> {
     const unread = (net: Net): GraphError => ({
       tag: 'ObjectiveInvalid',
       objective: name,
@@ -120,7 +122,18 @@ class StepElaboration {
     return pipe(
       over,
       E.traverseArray((net) => E.fromNullable(unread(net))(this.params.get(net))),
-      E.map((own) => ({ name, optimizer, params: new Set(own.flatMap((params) => [...params])), terms })),
+      E.map((own) => [...new Set(own.flatMap((params) => [...params]))]),
+      E.chain((own) => this.trained(optimizer, updates, own)),
+      E.map((params) => ({ name, optimizer, updates, params, terms })),
+    )
+  }
+
+  /** By what each of these parameters is trained; those that are frozen are left out. */
+  private trained(optimizer: Optimizer, updates: Updates, own: readonly ValueId[]): Result<Objective['params']> {
+    const nameOf = (v: ValueId): string => this.graph.value(v as Ref).name
+    return pipe(
+      trainedBy(optimizer, updates, own.map(nameOf)),
+      E.map((by) => new Map(own.flatMap((v) => (by.has(nameOf(v)) ? [[v, by.get(nameOf(v))!] as const] : [])))),
     )
   }
 

@@ -56,6 +56,7 @@ export {
 } from './step'
 export { elaborate, type Elaborated } from './elaborate'
 export type { Form, PlanMode } from './prediction'
+export type { ParameterGroup, TrainedBy, Updates } from '../staging/ops/updates'
 export * from './training'
 export { type LeastBytes, type NumbersKept, stepBytes, type StepBytes } from './plan/bytes'
 export type { CheckedOptions } from './plan/checked'

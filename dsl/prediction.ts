@@ -97,7 +97,7 @@ export const evaluationOf = (m: Model, loss: Loss, form: Form, name = 'model'): 
       const term: Term = { name: 'loss', loss, of: y, to: { value: target, detached: false }, weight: 1 }
       return {
         graph: graph.build(),
-        objectives: [{ name: 'model', optimizer: NO_OPTIMIZER, params: new Set(), terms: [term] }],
+        objectives: [{ name: 'model', optimizer: NO_OPTIMIZER, updates: {}, params: new Map(), terms: [term] }],
         detached: [],
       }
     }),

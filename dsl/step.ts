@@ -5,8 +5,9 @@
 import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { orThrow } from '../staging/core/certain'
 import { known } from '../staging/core/known'
-import { optionsFor } from '../staging/core/options'
+import { type Known, optionsFor } from '../staging/core/options'
 import { lossEntry, targetOf } from '../staging/ops/loss'
+import { type KnownGroups, UPDATES, type Updates, updatesOf } from '../staging/ops/updates'
 import { renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
 import { type Combining, combinedShape } from './combined'
@@ -209,50 +210,58 @@ export interface StepObjective<
   Over extends readonly Net[] = readonly Net[],
   Opt extends Optimizer = Optimizer,
   Ls extends Losses = Losses,
+  U extends Updates = Updates,
 > {
   readonly name: Name
   /** The nets whose parameters it trains. */
   readonly over: Over
   readonly optimizer: Opt
+  /** How gradients become updates, beside the optimizer. */
+  readonly updates: U
   /** Reported as '<objective>.<loss>', several terms under one name as '<objective>.<loss>.0', ... */
   readonly losses: Ls
 }
 
 /** What `minimize` is told of an objective. */
-export interface Minimize<Over, Opt extends Optimizer, Ls> {
+export interface Minimize extends Updates {
   /** The nets that it trains. @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real } }) */
-  readonly over: Over
+  readonly over: OneOrMore<Net>
   /** How. @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real } }) */
-  readonly optimizer: Opt
+  readonly optimizer: Optimizer
   /** By their names, one or several. @example minimize('critic', { over: critic, optimizer: sgd({ lr: 0.1 }), losses: { real } }) */
-  readonly losses: Ls
+  readonly losses: Readonly<Record<string, OneOrMore<LossTerm>>>
 }
-const MINIMIZE = optionsFor<Minimize<unknown, Optimizer, unknown>>()('minimize', 'over', 'optimizer', 'losses')
+const MINIMIZE = optionsFor<Minimize>()('minimize', 'over', 'optimizer', 'losses', ...UPDATES.keys)
 
 type Listed<T> = T extends readonly unknown[] ? T : readonly [T]
 const listed = <T>(one: OneOrMore<T>): readonly T[] => (Array.isArray(one) ? one : [one as T])
+
+/** An objective by what `minimize` was told of it. */
+export type Minimized<Name extends string, O extends Minimize> = StepObjective<
+  Name,
+  Listed<O['over']>,
+  O['optimizer'],
+  { readonly [K in keyof O['losses']]: Listed<O['losses'][K]> },
+  { readonly [K in keyof O & keyof Updates]: O[K] }
+>
 
 /**
  * An objective: its own nets, their optimizer, and the losses that these minimise.
  *
  * @example minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } })
  */
-export const minimize = <
-  const Name extends string,
-  const Over extends OneOrMore<Net>,
-  Opt extends Optimizer,
-  const Ls extends Readonly<Record<string, OneOrMore<LossTerm>>>,
->(
+export const minimize = <const Name extends string, const O extends Minimize>(
   name: Name,
-  objective: Minimize<Over, Opt, Ls>,
-): StepObjective<Name, Listed<Over>, Opt, { readonly [K in keyof Ls]: Listed<Ls[K]> }> => {
-  const { over, optimizer, losses } = known(MINIMIZE, objective)
+  objective: Known<O, typeof MINIMIZE, KnownGroups<O>>,
+): Minimized<Name, O> => {
+  const { over, optimizer, losses, ...updates }: Minimize = known(MINIMIZE, objective as unknown as O)
   return {
     name,
-    over: listed<Net>(over) as Listed<Over>,
+    over: listed<Net>(over),
     optimizer,
-    losses: Object.fromEntries(Object.entries(losses).map(([k, terms]) => [k, listed<LossTerm>(terms)])) as never,
-  }
+    updates: updatesOf(updates),
+    losses: Object.fromEntries(Object.entries(losses).map(([k, terms]) => [k, listed<LossTerm>(terms)])),
+  } as unknown as Minimized<Name, O>
 }
 
 /** Objectives that are minimised in one step. */

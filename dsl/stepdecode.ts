@@ -8,7 +8,7 @@ import * as t from 'io-ts'
 import { decodedOr, tuple, whole } from '../staging/core/codecs'
 import type { GraphError } from '../staging/core/errors'
 import { once } from '../staging/core/remember'
-import { OPTIMIZERS } from '../staging/ops/optimizer'
+import { optimizerCodec, UPDATES, updatesCodec } from '../staging/ops/updates'
 import { analyse } from './analyse'
 import { type Combining, combinedShape } from './combined'
 import { decodeNet, invalid, misfit, onlyFields, show } from './decode'
@@ -16,7 +16,7 @@ import { fieldFault } from './layers/codecs'
 import type { InputOverride } from './model'
 import type { Net, Shape } from './net'
 import type { Applied, Combined, DetachedTensor, Fed, LossTerm, StepObjective, Tensor, TrainingStep } from './step'
-import type { Loss, Optimizer } from './training'
+import type { Loss } from './training'
 
 type Result<T> = Either<GraphError, T>
 
@@ -25,14 +25,14 @@ type Result<T> = Either<GraphError, T>
 const nameCodec = t.refinement(t.string, (name) => name !== '', 'a name')
 const sizeCodec = t.refinement(whole, (n) => n >= 1, 'a size')
 const shapeCodec = tuple(sizeCodec, sizeCodec, sizeCodec, sizeCodec)
-/** Its numbers are judged where objectives are. */
-const optimizerCodec = t.type({ kind: t.keyof(OPTIMIZERS) }) as unknown as t.Type<Optimizer, unknown, unknown>
 
 const stepCodec = t.type({ objectives: t.UnknownArray })
 const objectiveCodec = t.type({
   name: nameCodec,
   over: t.UnknownArray,
+  /** Its numbers are judged where objectives are. */
   optimizer: optimizerCodec,
+  updates: t.union([updatesCodec, t.undefined]),
   losses: t.record(t.string, t.UnknownArray),
 })
 /** The names of losses are judged where objectives are. */
@@ -85,6 +85,7 @@ class Decoder {
     return pipe(
       u,
       fieldsOf(objectiveCodec, 'an objective', at),
+      E.tap(({ updates = {} }) => onlyFields(updates, UPDATES, `${at}.updates`)),
       E.bindTo('own'),
       E.bind('over', ({ own }) => E.traverseArray((n) => this.net(n))(own.over)),
       E.bind('losses', ({ own }) =>
@@ -92,7 +93,13 @@ class Decoder {
           Object.entries(own.losses),
         ),
       ),
-      E.map(({ own: { name, optimizer }, over, losses }) => ({ name, over, optimizer, losses: Object.fromEntries(losses) })),
+      E.map(({ own: { name, optimizer, updates = {} }, over, losses }) => ({
+        name,
+        over,
+        optimizer,
+        updates,
+        losses: Object.fromEntries(losses),
+      })),
     )
   }
 

@@ -5,6 +5,7 @@ import { type Either, left, map } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import { lossEntry, targetOf } from '../staging/ops/loss'
+import type { Updates } from '../staging/ops/updates'
 import type { Model } from './model'
 import type { Net, Shape } from './net'
 import type { Network, StepNetwork } from './network'
@@ -71,13 +72,13 @@ export type StepOf<T> = T extends TrainingStep
             ? StepOfNet<T>
             : never
 
-/** The step that a model, a loss and an optimizer are. @example asStep(net, crossEntropy, sgd({ lr: 0.1 })) */
-export const asStep = (m: Model, kind: Loss, optimizer: Optimizer): Either<GraphError, TrainingStep> => {
+/** The step that a model, a loss and an optimizer are. @example asStep(net, crossEntropy, sgd({ lr: 0.1 }), { freeze: 'stem.*' }) */
+export const asStep = (m: Model, kind: Loss, optimizer: Optimizer, updates: Updates = {}): Either<GraphError, TrainingStep> => {
   if (m.layers.length === 0) return left({ tag: 'ModelInvalid', at: 'net', reason: 'it has no layers' })
   const output: Applied = { kind: 'applied', net: m.net, to: fed('input', m.input), shape: m.output }
   return pipe(
     lossEntry(kind),
     map((entry) => loss(kind, output, fed('target', targetOf(entry, m.output) as unknown as Shape))),
-    map((term) => step(minimize('model', { over: m.net, optimizer, losses: { loss: term } }))),
+    map((term) => step(minimize('model', { over: m.net, optimizer, losses: { loss: term }, ...updates }))),
   )
 }

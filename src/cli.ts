@@ -6,7 +6,7 @@ import { isLeft, left } from 'fp-ts/Either'
 import { type CommandName, COMMANDS } from './cli/commands'
 import { type Done, fail, type Output, outputFor, type Runner, watchStreams } from './cli/output'
 import { type SpillwayError, SpillwayException, usage } from './errors/errors'
-import { nearest } from './errors/nearest'
+import { nearest } from '../staging/core/nearest'
 import { version } from './files/version'
 
 const NAMES = Object.keys(COMMANDS) as readonly CommandName[]

@@ -51,7 +51,14 @@ export const trainingGraph = (
     E.map(where(device.fused, withPoolPlaces)),
     E.map(where(device.gathersUpdates, withGatheredUpdates)),
     E.map(where(precision === 'bf16', inBf16)),
+    E.map((graph) => ({ ...graph, ...trainedBy(step) })),
   )
+
+/** What users tell of one objective beside its optimizer, for who is to make its step again. */
+const trainedBy = ({ objectives: [first, ...others] }: ElaboratedStep): Pick<Graph, 'trainedBy'> =>
+  first && others.length === 0 && Object.keys(first.updates).length > 0
+    ? { trainedBy: { optimizer: first.optimizer, ...first.updates } }
+    : {}
 
 /** rewrite, bf16: the graph with which a machine predicts. */
 export const predictionGraph = (forward: Graph, { device, precision }: Pick<Machine, 'device' | 'precision'>): Graph =>

@@ -55,11 +55,11 @@ type Larger<X, Most> = X extends AnySite ? (CompareLimbs<X['parameters'], Most> 
 
 /**
  * Bytes below which no plan of a step works, when optimizers whose types do not say it keep K numbers for each parameter; null
- * when types do not tell what the step applies.
+ * when types do not tell what the step applies, or which of its parameters are trained.
  */
 export type LeastBytes<S extends TrainingStep, K extends number> =
   TensorsOf<S> extends infer Ts extends readonly Tensor[]
-    ? number extends Ts['length']
+    ? number extends Ts['length'] | TrainsSome<S['objectives'][number]['updates']>
       ? null
       : [NumbersOf<FirstUses<Ts>>, KeptNumbers<S['objectives'], FirstUses<Ts>, K>, LargestTrained<S, FirstUses<Ts>>] extends [
             infer Numbers extends number,
@@ -69,6 +69,9 @@ export type LeastBytes<S extends TrainingStep, K extends number> =
         ? Mul<4, Add<Add<Numbers, Kept>, Most>>
         : never
     : never
+
+/** `number` where an objective says so: then types do not know which. */
+type TrainsSome<U> = U extends { readonly freeze: unknown } | { readonly groups: unknown } ? number : never
 
 /** A net is its own weights: what is applied, each net once. */
 type FirstUses<Ts, Used extends readonly unknown[] = [], Acc extends readonly unknown[] = []> = Ts extends readonly [
@@ -106,10 +109,10 @@ type LargestTrained<S extends TrainingStep, Uses> = FromLow<
 export const leastBytes = ({ graph, objectives }: ElaboratedStep): number => {
   const numbers = (ids: Iterable<ValueId>): number => [...ids].reduce((n, v) => n + elementsOf(graph.values[v]!.shape), 0)
   const ofRole = (role: string): readonly ValueId[] => graph.values.flatMap((v) => (v.role === role ? [v.id] : []))
-  const trained = new Set(objectives.flatMap((o) => [...o.params]))
+  const trained = new Map(objectives.flatMap((o) => [...o.params]))
   const layers = new Map<string, Set<ValueId>>()
   for (const { layer, ins } of graph.ops)
     for (const v of ins) if (trained.has(v)) layers.set(layer, (layers.get(layer) ?? new Set()).add(v))
-  const kept = objectives.reduce((n, o) => n + numbersKept(o.optimizer) * numbers(o.params), 0)
+  const kept = [...trained].reduce((n, [v, optimizer]) => n + numbersKept(optimizer) * numbers([v]), 0)
   return 4 * (numbers(ofRole('param')) + kept + numbers(ofRole('state')) + Math.max(0, ...[...layers.values()].map(numbers)))
 }

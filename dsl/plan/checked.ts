@@ -2,6 +2,7 @@
 // the place of what is wrong, the reason, so that the compiler's error stands there. The run-time twins are prescription.ts
 // and src/stage/stage.ts; the words are words.ts's, and both sides look for faults in the same order.
 import type { Known, OptionRefused, Options, UnknownKeys } from '../../staging/core/options'
+import type { KnownGroups, Updates } from '../../staging/ops/updates'
 import type { BadSize } from '../layers/rule'
 import type { Model } from '../model'
 import type { Dim, Shape } from '../net'
@@ -24,7 +25,8 @@ import type {
 } from './words'
 
 /** The options, when nothing is wrong with them; sizes that are not literals are left to run time. */
-export type CheckedOptions<M extends Trainable, O, Legal extends Options = Options> = Known<O, Legal, WithFault<O, FaultOf<M, O>>>
+export type CheckedOptions<M extends Trainable, O, Legal extends Options = Options> = Known<O, Legal, Faultless<O, FaultOf<M, O>>>
+type Faultless<O, F> = F extends null ? KnownGroups<O> : WithFault<O, F>
 
 interface Fault<Index, Key extends string, Reason extends string> {
   index: Index
@@ -68,7 +70,9 @@ type OwnFault<M extends Trainable, O> = M extends Model
     ? OptionFault<'loss', StepsOwn<'loss'>>
     : O extends { readonly optimizer: Optimizer }
       ? OptionFault<'optimizer', StepsOwn<'optimizer'>>
-      : null
+      : UpdatesFault<{ [K in keyof O & keyof Updates]-?: undefined extends O[K] ? never : K }[keyof O & keyof Updates]>
+/** One by one, where there are several. */
+type UpdatesFault<K extends string> = [K] extends [never] ? null : K extends string ? OptionFault<K, StepsOwn<K>> : never
 
 type TilesIn<M extends Trainable, O> = O extends { readonly tiles: infer Ts }
   ? TensorsOf<StepOf<M>> extends infer Made extends readonly unknown[]
@@ -88,11 +92,11 @@ type StrategyFault<O> = O extends { readonly strategy: string }
 
 /** SGD with momentum, which is the default of a model, keeps one number for each parameter. */
 type KeptBy<M extends Trainable, O> = M extends Model ? (O extends { readonly optimizer: infer Opt } ? NumbersKept<Opt> : 1) : 0
-/** What trains nothing has no least that types know. */
+/** What trains nothing has no least that types know, nor has what trains some of its parameters. */
 type BudgetFault<M extends Trainable, O> = O extends { readonly budget: infer B extends number }
   ? number extends B
     ? null
-    : O extends { readonly mode: 'predict' | 'evaluate' }
+    : O extends { readonly mode: 'predict' | 'evaluate' } | { readonly freeze: unknown } | { readonly groups: unknown }
       ? null
       : LeastBytes<StepOf<M>, KeptBy<M, O>> extends infer L extends number
         ? Compare<B, L> extends 'less'

@@ -2,6 +2,7 @@
 // In: a step. Out: Described; as a type, the step that a Described tells of. Invariant: tensors stand in the order in which
 // they are made, so what one is made of stands before it.
 // Worked example: a model is one net, the tensors 'input', the net applied to it, 'target', and one objective over net 0.
+import type { Updates } from '../../staging/ops/updates'
 import type { Loss, Optimizer } from '../training'
 import type { Net, Shape } from '../net'
 import {
@@ -44,6 +45,8 @@ export interface DescribedObjective {
   /** The nets that it trains. */
   readonly over: readonly number[]
   readonly optimizer: Optimizer
+  /** Where something is said beside it. */
+  readonly updates?: Updates
   readonly losses: Readonly<Record<string, readonly DescribedTerm[]>>
 }
 export interface Described {
@@ -72,10 +75,11 @@ export const described = (s: TrainingStep): Described => {
   return {
     nets: nets as unknown as Described['nets'],
     tensors: tensors.map((t) => ({ kind: t.kind, ...own(t) })),
-    objectives: s.objectives.map(({ name, over, optimizer, losses }) => ({
+    objectives: s.objectives.map(({ name, over, optimizer, updates, losses }) => ({
       name,
       over: over.map((n) => netPlaces.get(n)!),
       optimizer,
+      ...(Object.keys(updates).length > 0 ? { updates } : {}),
       losses: Object.fromEntries(Object.entries(losses).map(([k, terms]) => [k, terms.map(term)])),
     })),
   }
@@ -114,9 +118,10 @@ export type StepFrom<P extends Described, Sized = true> =
 type ObjectivesFrom<Os, Nets, Ts> = { readonly [I in keyof Os]: ObjectiveFrom<Os[I], Nets, Ts> }
 type ObjectiveFrom<O, Nets, Ts> = O extends DescribedObjective
   ? [Chosen<Nets, O['over']>, LossesFrom<O['losses'], Ts>] extends [infer Over extends readonly Net[], infer Ls extends Losses]
-    ? StepObjective<O['name'], Over, O['optimizer'], Ls>
+    ? StepObjective<O['name'], Over, O['optimizer'], Ls, UpdatesFrom<O>>
     : never
   : never
+type UpdatesFrom<O> = O extends { readonly updates: infer U extends Updates } ? U : Record<never, never>
 type LossesFrom<Ls, Ts> = { readonly [K in keyof Ls]: TermsFrom<Ls[K], Ts> }
 type TermsFrom<Terms, Ts> = { readonly [I in keyof Terms]: TermFrom<Terms[I], Ts> }
 type TermFrom<T, Ts> = T extends {

@@ -2,6 +2,7 @@
 // is made. In: the step now and then, as types; at run time as Described. Out: the first difference in words, or null.
 // Invariant: what the types find, the run time finds; a single difference in the same words. Types take the losses of an objective
 // in no order, and leave to run time what they know too little of.
+import type { UPDATES } from '../../staging/ops/updates'
 import { shapeText, type ShapeText } from '../messages'
 import type { Shape } from '../net'
 import type { LossTerm, Made, StepObjective, Tensor, TrainingStep } from '../step'
@@ -44,11 +45,15 @@ type Agree<Now, Then> = [Then] extends [Now] ? true : [Now] extends [Then] ? tru
 type StaleObjective<Now extends StepObjective, Then extends StepObjective> =
   Agree<Now['name'], Then['name']> extends false
     ? StaleReplaced<Then['name'], 'objective', Now['name'], 'objective'>
-    : Agree<Now['optimizer'], Then['optimizer']> extends false
-      ? StaleChanged<Then['name'], 'objective'>
-      : StaleList<Now['over'], Then['over']> extends infer S extends string
+    : [Agree<Now['optimizer'], Then['optimizer']>, Agree<Said<Now['updates']>, Said<Then['updates']>>] extends [true, true]
+      ? StaleList<Now['over'], Then['over']> extends infer S extends string
         ? S
         : StaleLosses<Now['losses'], Then['losses'], Then['name']>
+      : StaleChanged<Then['name'], 'objective'>
+/** What is said beside an optimizer, undefined where nothing is. A list: an object would be compared by what it was made of. */
+type Said<U, Keys = (typeof UPDATES)['keys']> = Keys extends readonly [infer K, ...infer Rest]
+  ? [K extends keyof U ? U[K] : undefined, ...Said<U, Rest>]
+  : []
 
 type StaleLosses<Now, Then, At extends string> = string extends keyof Now | keyof Then
   ? null
@@ -137,6 +142,7 @@ const staleTensor = (now: Described, then: Described, i: number, at: string): st
 const staleObjective = (now: Described, then: Described, n: DescribedObjective, t: DescribedObjective): string | null => {
   if (n.name !== t.name) return staleReplaced(t.name, 'objective', n.name, 'objective')
   if (fieldsText(n.optimizer) !== fieldsText(t.optimizer)) return staleChanged(t.name, 'objective')
+  if (fieldsText(n.updates ?? {}) !== fieldsText(t.updates ?? {})) return staleChanged(t.name, 'objective')
   const nets = staleList(netsOf(now, n.over), netsOf(then, t.over))
   if (nets !== null) return nets
   const [names, before] = [Object.keys(n.losses), Object.keys(t.losses)]

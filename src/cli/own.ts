@@ -7,6 +7,7 @@ import type { Loss, Optimizer } from '../../dsl'
 import { type Choices, isLoose } from '../../staging/ops/choices'
 import { LOSSES, type LossName, lossName, lossNames, lossWith } from '../../staging/ops/loss'
 import { OPTIMIZERS, type OptimizerName, optimizerNames, optimizerWith } from '../../staging/ops/optimizer'
+import type { Updates } from '../../staging/ops/updates'
 import { type SpillwayError, usage } from '../errors/errors'
 import { DEFAULT_LEARNING_RATE, DEFAULT_OPTIMIZER } from '../stage/defaults'
 import { choiceOption, flagOf, integerOption, numberOption } from './options'
@@ -18,7 +19,7 @@ const namesOf = (table: Table): readonly string[] => [...new Set(Object.values(t
 const usualOptimizer = (kind: OptimizerName, given: object = {}): Optimizer =>
   optimizerWith(kind, { ...(kind === DEFAULT_OPTIMIZER.kind ? DEFAULT_OPTIMIZER : { lr: DEFAULT_LEARNING_RATE }), ...given })
 
-type Flag = readonly [flag: string, about: string, parse?: (text: string) => unknown]
+type Flag = readonly [flag: string, about: string, parse?: (text: string, before?: unknown) => unknown]
 
 /** A flag for each option of a table's entries: whose it is, and its value unless it is given. */
 const flagsOf = (table: Table, usual: (kind: string) => object): readonly Flag[] =>
@@ -32,6 +33,8 @@ const flagsOf = (table: Table, usual: (kind: string) => object): readonly Flag[]
     return isSwitch ? [flagOf(name), text] : [`${flagOf(name)} <n>`, text, parse(flagOf(name))]
   })
 
+const repeated = (text: string, before: unknown = []): readonly string[] => [...(before as readonly string[]), text]
+
 export const LOSS_FLAGS: readonly Flag[] = [
   ['--loss <name>', `what the output is compared with: ${lossNames.join(', ')}`, choiceOption('--loss', lossNames)],
   ...flagsOf(LOSSES, (kind) => lossWith(kind as LossName, {}) as object),
@@ -44,14 +47,21 @@ export const OWN_FLAGS: readonly Flag[] = [
     choiceOption('--optimizer', optimizerNames),
   ],
   ...flagsOf(OPTIMIZERS, (kind) => usualOptimizer(kind as OptimizerName)),
+  ['--freeze <pattern>', "parameters that stay as they are: 'stem.*', and as often as need be", repeated],
 ]
 
 type Given = Readonly<Partial<Record<OptionsOf<typeof LOSSES> | OptionsOf<typeof OPTIMIZERS>, number | boolean>>>
-export interface OwnOptions extends Given {
+export interface OwnOptions extends Given, Updates {
   readonly loss?: LossName
   readonly optimizer?: OptimizerName
 }
-export const OWN_OPTIONS = ['loss', 'optimizer', ...namesOf(LOSSES), ...namesOf(OPTIMIZERS)] as readonly (keyof OwnOptions)[]
+export const OWN_OPTIONS = [
+  'loss',
+  'optimizer',
+  ...namesOf(LOSSES),
+  ...namesOf(OPTIMIZERS),
+  'freeze',
+] as readonly (keyof OwnOptions)[]
 
 /** The options that are given of an entry; refused when one is another entry's. */
 const givenOf = (table: Table, flag: string, kind: string, o: object): Either<SpillwayError, object> => {

@@ -4,6 +4,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Graph } from '../../staging/graph/graph'
+import { updatesOf } from '../../staging/ops/updates'
 import { precisionOf } from '../../staging/plan/plan'
 import { type SpillwayError, usage } from '../errors/errors'
 import { belonging } from '../stage/identity'
@@ -76,6 +77,7 @@ export const prepareNamed = (modelText: string, o: StagingOptions): Either<Spill
       prepare(model, machine, {
         loss,
         optimizer,
+        ...updatesOf(o),
         name,
         beside: OWN_OPTIONS.filter((k) => o[k] !== undefined).map(flagOf),
       }),

@@ -3,7 +3,7 @@
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { renderError, type StageError } from '../../staging/core/errors'
-import { nearest } from './nearest'
+import { nearest } from '../../staging/core/nearest'
 
 /** What a file is to us when it is refused. */
 export type FileKind = 'weights' | 'data' | 'checkpoint' | 'plan' | 'model' | 'output'

@@ -8,6 +8,7 @@ import type { CheckedOptions, NamesIn, Trainable } from '../../dsl'
 import { orThrow } from '../errors/exceptions'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
+import { UPDATES } from '../../staging/ops/updates'
 import { machineNamed } from '../machine/machine'
 import { type AnyLayer, machineOptionsOf, type Staged, type StageOptions } from './stage'
 import type { Answered, Asked } from './worker'
@@ -24,7 +25,7 @@ export interface StageAsyncOptions<L extends string = AnyLayer> extends StageOpt
 
 // biome-ignore format: a list
 const STAGE_ASYNC = optionsFor<StageAsyncOptions>()(
-  'stageAsync', 'budget', 'loss', 'optimizer', 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
+  'stageAsync', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name', 'signal',
 )
 type Checked<M extends Trainable, O> = CheckedOptions<M, O, typeof STAGE_ASYNC>
 

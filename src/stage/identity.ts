@@ -29,11 +29,13 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
 })
 
 /** What a model leaves to its plan: with what its output is compared, and by what it is trained. */
-const ownOf = ({ ops }: Graph): Own => {
+const ownOf = ({ ops, trainedBy }: Graph): Own => {
   const loss = ops.find((o) => o.phase === 'loss')
   return {
     loss: loss && lossBy(loss.kind, loss.attrs),
-    optimizer: ops.filter((o) => o.phase === 'update').flatMap(({ kind, attrs }) => optimizerBy(kind, attrs) ?? [])[0],
+    ...(trainedBy ?? {
+      optimizer: ops.filter((o) => o.phase === 'update').flatMap(({ kind, attrs }) => optimizerBy(kind, attrs) ?? [])[0],
+    }),
   }
 }
 

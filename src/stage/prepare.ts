@@ -20,12 +20,13 @@ import { stepsOwn } from '../../dsl/plan/words'
 import { evaluationOf, formBeside, predictionOf } from '../../dsl/prediction'
 import { evaluationGraph, predictionGraph, trainingGraph } from '../../staging/compile'
 import { type Graph, valueBytes } from '../../staging/graph/graph'
+import { UPDATES, type Updates, updatesOf } from '../../staging/ops/updates'
 import { type SpillwayError, usage } from '../errors/errors'
 import type { LocalMachine } from '../machine/localmachine'
 import { DEFAULT_OPTIMIZER } from './defaults'
 
 /** What is said of a model beside its net. */
-export interface Own {
+export interface Own extends Updates {
   /**
    * What a model's output is compared with; default `mse`. A step has its own losses and optimizers.
    *
@@ -42,11 +43,11 @@ export interface Named extends Own {
 }
 
 const optionsBeside = (o: Named): readonly string[] =>
-  o.beside ?? (['loss', 'optimizer'] as const).filter((k) => o[k] !== undefined).slice(0, 1)
+  o.beside ?? (['loss', 'optimizer', ...UPDATES.keys] as const).filter((k) => o[k] !== undefined).slice(0, 1)
 
 /** With these, or by default, where it is a model. */
 export const stepWith = (model: Trainable, o: Own): Either<SpillwayError, TrainingStep> =>
-  model.kind === 'step' ? right(model) : asStep(model, o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER)
+  model.kind === 'step' ? right(model) : asStep(model, o.loss ?? mse, o.optimizer ?? DEFAULT_OPTIMIZER, updatesOf(o))
 
 /** What is said of a step beside it is refused. */
 export const stepOf = (model: Trainable, o: Named): Either<SpillwayError, TrainingStep> => {
@@ -123,7 +124,8 @@ export const prepareEvaluation = <M extends Trainable>(
   o: Predicting = {},
 ): Either<SpillwayError, Prepared<M>> => {
   const loss = o.loss ?? mse
-  if (o.optimizer !== undefined) return left(usage('optimizer: what evaluates trains nothing'))
+  const trains = (['optimizer', ...UPDATES.keys] as const).find((k) => o[k] !== undefined)
+  if (trains !== undefined) return left(usage(`${trains}: what evaluates trains nothing`))
   if (model.kind === 'step') return left(usage(`a step is not evaluated by itself: ${GIVE_A_MODEL}`))
   if (o.as === 'probabilities') return left(usage('as: an evaluation hands out values or classes, from which metrics are made'))
   return pipe(

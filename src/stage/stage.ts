@@ -17,6 +17,7 @@ import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import type { Graph } from '../../staging/graph/graph'
 import type { AllocatorName, MachineName, StrategyName } from '../../staging/core/names'
+import { GROUP, UPDATES } from '../../staging/ops/updates'
 import { instructions } from '../../staging/plan/instructions'
 import type { Algorithms, Plan } from '../../staging/plan/plan'
 import { simulate } from '../../staging/sim/simulate'
@@ -81,16 +82,17 @@ export interface StageOptions<L extends string = AnyLayer> extends StageAsked<L>
 }
 // biome-ignore format: a list
 const STAGE = optionsFor<StageOptions>()(
-  'stage', 'budget', 'loss', 'optimizer', 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name',
+  'stage', 'budget', 'loss', 'optimizer', ...UPDATES.keys, 'strategy', 'machine', 'tiles', 'checkpoints', 'spill', 'algorithms', 'measure', 'precision', 'allocator', 'resumes', 'mode', 'as', 'name',
 )
 /** The options that `stage` has. */
 export type StageKeys = typeof STAGE
 
-/** Options all of whose keys there are, those of their tile ranges too. */
+/** Options all of whose keys there are, those of their tile ranges and groups of parameters too. */
 const knownOptions = <O extends StageOptions>(o: O): Either<SpillwayError, O> =>
   pipe(
     knownIn(STAGE)(o),
     E.tap(({ tiles = [] }) => E.traverseArray(knownIn(TILE_RANGE))(tiles)),
+    E.tap(({ groups = [] }) => E.traverseArray(knownIn(GROUP))(groups)),
   )
 
 /** A plan and everything that is said about it. */

@@ -62,12 +62,18 @@ export const decodedOr =
   (u: unknown): Either<string, A> =>
     mapLeft(() => reason)(codec.decode(u))
 
+/** Whether a codec is one of several that a record is held to: which of them is no part of a place. */
+const isIntersection = (d: unknown): boolean => {
+  const { _tag, type } = (d ?? {}) as { readonly _tag?: string; readonly type?: unknown }
+  return _tag === 'IntersectionType' || (_tag === 'ExactType' && isIntersection(type))
+}
+
 /** Where the first error is, in the whole or a part of it, and what is wrong there. */
 export const faultOf = (whole: string, [first]: t.Errors): { readonly at: string; readonly reason: string } => {
   const e = first!
   const at = e.context
+    .filter((c, i) => c.key !== '' && !isIntersection(e.context[i - 1]?.type))
     .map((c) => c.key)
-    .filter((k) => k !== '')
     .join('.')
   const value = JSON.stringify(e.value)?.slice(0, 80) ?? 'nothing'
   return { at: at === '' ? whole : at, reason: e.message ?? `${value} is not ${e.context.at(-1)!.type.name}` }

@@ -25,6 +25,8 @@ export type GraphError =
   | { readonly tag: 'NotDifferentiable'; readonly layer: string; readonly kind: string; readonly legal: readonly string[] }
   | { readonly tag: 'ObjectiveInvalid'; readonly objective: string; readonly reason: string; readonly legal: string }
   | { readonly tag: 'OptimizerInvalid'; readonly field: string; readonly got: string; readonly legal: string }
+  | { readonly tag: 'PatternUnmatched'; readonly pattern: string; readonly nearest: string | undefined }
+  | { readonly tag: 'GroupInvalid'; readonly group: number; readonly reason: string; readonly legal: string }
   | { readonly tag: 'GraphFormat'; readonly at: string; readonly reason: string }
   | { readonly tag: 'ModelInvalid'; readonly at: string; readonly reason: string }
   | { readonly tag: 'OptionUnknown'; readonly option: string; readonly of: string; readonly legal: readonly string[] }
@@ -134,6 +136,10 @@ export const renderError = (e: StageError): string => {
       return `objective '${e.objective}': ${e.reason}; legal is ${e.legal}`
     case 'OptimizerInvalid':
       return `optimizer: ${e.field} is ${e.got}; legal is ${e.legal}`
+    case 'PatternUnmatched':
+      return `no parameter that is trained matches '${e.pattern}'${e.nearest === undefined ? '' : `; did you mean '${e.nearest}'?`}`
+    case 'GroupInvalid':
+      return `groups[${e.group}]: ${e.reason}; legal is ${e.legal}`
     case 'GraphFormat':
       return `not a graph: ${e.at}: ${e.reason}`
     case 'OptionUnknown':

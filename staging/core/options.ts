@@ -33,6 +33,8 @@ type NoSuchOption<Key extends string, Of extends string, Legal extends string> =
 export type Known<O, Legal extends Options, Else = O> = [UnknownKeys<O, Legal>] extends [never]
   ? Else
   : { [K in keyof O]: K extends Legal['keys'][number] ? O[K] : OptionRefused<K & string, Legal> }
+/** A list of options, each of them as `Known` has it. */
+export type KnownItems<Items, Legal extends Options> = { readonly [I in keyof Items]: Known<Items[I], Legal> }
 /** The keys that are none; of a union, those of each. */
 export type UnknownKeys<O, Legal extends Options> = O extends unknown ? Exclude<keyof O, Legal['keys'][number]> : never
 

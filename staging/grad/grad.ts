@@ -13,7 +13,6 @@ import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
 import { countLabels, lossCall, lossEntry } from '../ops/loss'
 import { checkedObjectives, type ElaboratedStep, type Objective, type Term } from './objective'
-import type { Optimizer } from '../ops/optimizer'
 import { updateRule } from './optimizer'
 
 export type { Loss } from '../ops/loss'
@@ -37,9 +36,9 @@ const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, Valu
   return late ? wrong(`a graph with '${late.kind}' of phase ${late.phase}`, 'a forward graph') : right(output)
 }
 
-const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], optimizer: Optimizer): void => {
-  const rule = updateRule(optimizer)
+const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], { params }: Objective): void => {
   for (const { param, gradient, op } of gradients) {
+    const rule = updateRule(params.get(param)!)
     const { name, shape } = b.value(param)
     const states = rule.states.map((s) => b.state(`${name}.${s}`, shape, { dist: 'constant', a: 0 }))
     emitOp(b, op, rule.kind, rule.attrs, [param, gradient, ...states], 'update')
@@ -148,7 +147,7 @@ const finish = (
         pipe(
           backward(b, ops, {
             losses: new Set(losses[k]!.keys()),
-            params: o.params,
+            params: new Set(o.params.keys()),
             isDetached,
             suffix: objectives.length === 1 ? '' : `.${o.name}`,
           }),
@@ -178,7 +177,7 @@ const ordered = (
   gradients: readonly (readonly ParameterGradient[])[],
   normMomentum: number,
 ): Graph => {
-  objectives.forEach((o, k) => appendUpdates(b, gradients[k]!, o.optimizer))
+  objectives.forEach((o, k) => appendUpdates(b, gradients[k]!, o))
   const states = new Map(forward.values.filter((v) => v.role === 'state').map((v) => [v.name, v.id as Ref]))
   appendStatistics(b, forward.ops, states, normMomentum)
   const later = b.written.slice(ops.length)

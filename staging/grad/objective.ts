@@ -7,6 +7,7 @@ import type { GraphError } from '../core/errors'
 import type { Graph, ValueId } from '../graph/graph'
 import { type Loss, type LossEntry, lossEntry } from '../ops/loss'
 import type { Optimizer } from '../ops/optimizer'
+import type { Updates } from '../ops/updates'
 import { checkedOptimizer } from './optimizer'
 
 /** weight * loss(of, to). */
@@ -23,7 +24,9 @@ export interface Term {
 export interface Objective {
   readonly name: string
   readonly optimizer: Optimizer
-  readonly params: ReadonlySet<ValueId>
+  readonly updates: Updates
+  /** What it trains, and each by what. */
+  readonly params: ReadonlyMap<ValueId, Optimizer>
   readonly terms: readonly Term[]
 }
 
@@ -45,7 +48,7 @@ export const renumbered = (s: ElaboratedStep, graph: Graph, at: (v: ValueId) => 
   graph,
   objectives: s.objectives.map((o) => ({
     ...o,
-    params: new Set([...o.params].map(at)),
+    params: new Map([...o.params].map(([p, by]) => [at(p), by])),
     terms: o.terms.map((t) => ({
       ...t,
       of: at(t.of),
@@ -106,9 +109,9 @@ export const checkedObjectives = (graph: Graph, objectives: readonly Objective[]
       newIn(names, o.name, 'objective'),
       chain(() => traverseArray((t: Term) => newIn(losses, t.name, 'loss'))(o.terms)),
       chain((terms) =>
-        terms.length === 0 ? wrong(o, 'it has no losses', 'at least one') : traverseArray(owned(o))([...o.params]),
+        terms.length === 0 ? wrong(o, 'it has no losses', 'at least one') : traverseArray(owned(o))([...o.params.keys()]),
       ),
-      chain(() => checkedOptimizer(o.optimizer)),
+      chain(() => traverseArray(checkedOptimizer)([...new Set([o.optimizer, ...o.params.values()])])),
       chain(() => traverseArray(checkedTerm(graph, o))(o.terms)),
     )
   return traverseArray(checked)(objectives)

@@ -10,6 +10,7 @@ import { count, faultOf, list, names, record, words } from '../core/codecs'
 import { type GraphError, renderError } from '../core/errors'
 import { type OperandDef, shapeText } from '../ops/op'
 import { findOp } from '../ops/registry'
+import { trainedByCodec } from '../ops/updates'
 import { checkedValue, checkOp, isBf16Op, outputTypes } from './check'
 import {
   DISTRIBUTIONS,
@@ -41,7 +42,7 @@ const opCodec = record({
   ins: list(count),
   outs: list(count),
 })
-const structure = record({ name: words, values: list(valueCodec), ops: list(opCodec) })
+const structure = record({ name: words, values: list(valueCodec), ops: list(opCodec) }, { trainedBy: trainedByCodec })
 
 // ---------------------------------------------------------------- meaning
 

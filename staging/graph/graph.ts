@@ -1,6 +1,7 @@
 // The graph: values and ops in SSA form, in execution order. The forward graph holds phase 'forward' only; the
 // training graph (grad/) adds loss, backward and update. Immutable; ids are indices into `values` and `ops`.
 import type { AnyAttrs } from '../ops/op'
+import type { TrainedBy } from '../ops/updates'
 
 export type ValueId = number
 export type OpId = number
@@ -64,6 +65,8 @@ export interface Graph {
   readonly name: string
   readonly values: readonly Value[]
   readonly ops: readonly Op[]
+  /** By what a model is trained, where there is more than one optimizer for all of its parameters: ops do not tell what users tell. */
+  readonly trainedBy?: TrainedBy
 }
 
 /** What a graph computes in: the first type that is neither a label's nor bf16. */

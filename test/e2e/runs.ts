@@ -4,12 +4,13 @@ import type { Model } from '../../dsl'
 import { crossEntropy } from '../../dsl'
 import { bytesOf, PAGE_BYTES, pagesIn } from '../../staging/core/bytes'
 import type { StrategyName } from '../../staging/core/names'
+import * as assert from 'uvu/assert'
 import { loadNative } from '../../src/device/native'
 import { type Staged, stage, type StageOptions, tryStage } from '../../src/stage/stage'
 import type { TrainOptions } from '../../src/train/options'
 import { train } from '../../src/train/trainer'
 import type { TrainResult } from '../../src/train/result'
-import { classifier } from './models'
+import { classifier, trunk } from './models'
 
 /** The device that computes in this build. */
 export const DEVICE = loadNative().deviceInfo().devices.includes('cpu') ? 'cpu' : 'ref'
@@ -39,3 +40,18 @@ export const halfway = (model: Model, strategy: StrategyName, o: StageOptions = 
 
 export const trained = (model: Model, plan: Staged, o: Partial<TrainOptions> = {}): Promise<TrainResult> =>
   train(model, plan, { steps: 3, seed: 1, ...o })
+
+const STRATEGIES = ['swap:greedy', 'checkpoint:sqrt'] as const
+
+/** One run of the trunk, whatever the plan; what it took in-core. */
+export const sameBits = async (o: StageOptions): Promise<TrainResult> => {
+  const inCore = await trained(trunk, staged(trunk, { strategy: 'in-core', ...o }))
+  assert.ok(inCore.losses.every(Number.isFinite), `${inCore.losses}`)
+  for (const strategy of STRATEGIES) {
+    const r = await trained(trunk, staged(trunk, { strategy, budget: halfway(trunk, strategy, o), ...o }))
+    assert.equal([strategy, r.weightsSha256, r.losses], [strategy, inCore.weightsSha256, inCore.losses])
+    assert.is(r.arenaPeakBytes, r.peakBytes, strategy)
+    assert.ok(r.peakBytes <= r.budgetBytes && r.peakBytes < inCore.peakBytes, strategy)
+  }
+  return inCore
+}

@@ -138,6 +138,9 @@ test('a run: a scalar a step, the plan as text, a row a step; resumed, each step
   if (isLeft(again)) throw new Error('not opened')
   again.right.step({ step: 3, loss: 0.5, seconds: 1, lr: 0.125, factor: 0.5 })
   again.right.close()
-  assert.match(readFileSync(join(folder, 'steps.csv'), 'utf8'), /^step,loss,seconds,time,lr\n1,.*Z,0\.25\n2,.*Z,0\.25\n3,0\.5,1,.*Z,0\.125\n$/)
+  assert.match(
+    readFileSync(join(folder, 'steps.csv'), 'utf8'),
+    /^step,loss,seconds,time,lr\n1,.*Z,0\.25\n2,.*Z,0\.25\n3,0\.5,1,.*Z,0\.125\n$/,
+  )
 })
 test.run()

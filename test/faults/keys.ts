@@ -11,7 +11,7 @@ import * as layers from '../../dsl/layers'
 import { layerKinds } from '../../dsl/layers/registry'
 import { modelNamed } from '../../src/cli/model'
 import { errorText } from '../../src/errors/errors'
-import { editDistance } from '../../src/errors/nearest'
+import { editDistance } from '../../staging/core/nearest'
 import { check, exportedKeys, runProgram } from '../types/checker'
 import type { Counts, Family } from './family'
 
@@ -63,6 +63,11 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     ['a tile range', (o) => `s.stage(net, { tiles: [{ from: 'c', to: 'c', ${o} }] })`],
     ['a tile range', (o) => `s.stageAsync(net, { tiles: [{ from: 'c', to: 'c', ${o} }] })`],
   ],
+  ParameterGroup: [
+    ['a parameter group', (o) => `s.stage(net, { machine: 'v100-pcie-16g', groups: [{ match: 'c.*', ${o} }] })`],
+    ['a parameter group', (o) => `s.stageAsync(net, { groups: [{ match: 'c.*', ${o} }] })`],
+  ],
+  Updates: [['stage', (o) => `s.stage(net, { machine: 'v100-pcie-16g', ${o} })`]],
   ExportOptions: [
     ['exportOnnx', (o) => `s.exportOnnx(net, { weights: 'w', out: 'o', ${o} })`],
     ['exportOnnx', (o) => `s.tryExportOnnx(net, { weights: 'w', out: 'o', ${o} })`],
@@ -92,7 +97,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   ],
 }
 /** Types of this name are options, and these others. */
-const OPTIONS = /Options$|^(?:Sides|Minimize|InputOverride|Numbers|PlanByHand|TileRange)$/
+const OPTIONS = /Options$|^(?:Sides|Minimize|InputOverride|Numbers|PlanByHand|TileRange|ParameterGroup|Updates)$/
 /** What the compiler makes of options; they have no keys of their own. */
 const COMPUTED = ['CheckedOptions']
 

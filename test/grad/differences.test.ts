@@ -166,7 +166,8 @@ const twoObjectives = (program: Program): Graph => {
           {
             name: 'even',
             optimizer: plain,
-            params: new Set(params.filter((_, i) => i % 4 < 2)),
+            updates: {},
+            params: new Map(params.filter((_, i) => i % 4 < 2).map((v) => [v, plain])),
             terms: [
               { name: 'even.out', loss: 'mse', of: out, to: { constant: 1 }, weight: 0.5 },
               { name: 'even.pull', loss: 'mse', of: last, to: { value: like, detached: true }, weight: 2 },
@@ -175,7 +176,8 @@ const twoObjectives = (program: Program): Graph => {
           {
             name: 'odd',
             optimizer: plain,
-            params: new Set(params.filter((_, i) => i % 4 >= 2)),
+            updates: {},
+            params: new Map(params.filter((_, i) => i % 4 >= 2).map((v) => [v, plain])),
             terms: [{ name: 'odd.out', loss: 'mse', of: out, to: { constant: -1 }, weight: 3 }],
           },
         ],

@@ -138,12 +138,14 @@ export const minimising = (
   const b = GraphBuilder.extending(forward, 'f32')
   const entry = lossEntry(loss)
   const shape = forward.values[output]?.shape
-  const params = new Set(forward.values.flatMap((v) => (v.role === 'param' ? [v.id] : [])))
+  const params = new Map(forward.values.flatMap((v) => (v.role === 'param' ? [[v.id, optimizer] as const] : [])))
   const to = (
     target: { readonly value: ValueId; readonly detached: boolean } | { readonly constant: number },
   ): ElaboratedStep => ({
     graph: b.build(forward.ops.map((_, i) => i)),
-    objectives: [{ name: 'loss', optimizer, params, terms: [{ name: 'loss', loss, of: output, to: target, weight: 1 }] }],
+    objectives: [
+      { name: 'loss', optimizer, updates: {}, params, terms: [{ name: 'loss', loss, of: output, to: target, weight: 1 }] },
+    ],
     detached: [],
   })
   return isRight(entry) && shape?.length === 4

@@ -26,11 +26,17 @@ const huber = keysOf('huber', 'delta', (o) => `huber({ ${o} })`)
 const crossEntropyWith = keysOf('crossEntropyWith', 'ignoreIndex', (o) => `crossEntropyWith({ ignoreIndex: 255, ${o} })`)
 const upsample = keysOf('upsample', 'scale size mode alignCorners', (o) => `upsample({ scale: 2, ${o} })`)
 const STAGE =
-  'budget loss optimizer strategy machine tiles checkpoints spill algorithms measure precision allocator resumes mode as name'
+  'budget loss optimizer freeze groups strategy machine tiles checkpoints spill algorithms measure precision allocator resumes mode as name'
 const stage = keysOf('stage', STAGE, (o) => `stage(vgg, { ${o} })`)
 const range = keysOf('a tile range', 'from to B H W', (o) => `stage(vgg, { tiles: [{ from: 'c1', to: 'c1', ${o} }] })`)
+const group = keysOf(
+  'a parameter group',
+  'match lr weightDecay frozen',
+  (o) => `stage(vgg, { groups: [{ match: 'c1.*', ${o} }] })`,
+)
 
 const keys: readonly Illegal[] = [
+  ...group(['weigthDecay', 'weightDecay'], ['frozn', 'frozen'], ['momentum', null]),
   ...sgd(
     ['momentun', 'momentum'],
     ['weigthDecay', 'weightDecay'],

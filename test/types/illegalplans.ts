@@ -159,6 +159,7 @@ const steps: readonly Illegal[] = [
     'stage(own, { loss: mse })',
     'stage(own, { loss: mse, optimizer: sgd({ lr: 0.1 }), budget: 1 })',
   ),
+  ...at('freeze cannot be given for a step: it has its own losses and optimizers', "stage(own, { freeze: 's.*' })"),
   ...at(
     'a budget of 1024 bytes is below the 2664 bytes that parameters, gradients and optimizer state alone need',
     'stage(own, { budget: 1024 })',
@@ -192,6 +193,8 @@ export const legalPlans: readonly string[] = [
   "stage(vgg, { tiles: [{ from: 'c1', to: 'fc', B: 2 }], budget: mib(16) })",
   "stage(normed, { tiles: [{ from: 'c1', to: 'n1', H: 8 }, { from: 'n1', to: 'b.n2', H: 4, W: 2 }, { from: 'b.n2', to: 'gap', H: 4 }] })",
   "stage(normed, { budget: gib(1), strategy: 'tiled' })",
+  "stage(vgg, { freeze: 'c1.*', groups: [{ match: ['*.bias'], weightDecay: 0 }], tiles: [{ from: 'c3', to: 'p2', H: 2 }] })",
+  "stage(vgg, { groups: [{ match: 'fc.*', lr: 0.1 }, { match: '*', frozen: true }], budget: mib(16) })",
   'const budget: number = 2 ** 24\nstage(vgg, { budget })',
   "const net: Model = vgg\nstage(net, { budget: mib(16), checkpoints: ['p1'] })",
   'export const segments: 2 = segmentsOf(vgg).length',

@@ -41,6 +41,7 @@ const emitted = (o: StageOptions): string => {
 }
 const tiled = emitted({ tiles: [{ from: 'c1', to: 'p1', H: 4, W: 2 }], checkpoints: ['stage1.0.a'] })
 const swapped = emitted({ strategy: 'swap:vdnn-all', budget: 2 ** 25 })
+const frozen = emitted({ freeze: ['c1.*', 'stage1.*'], groups: [{ match: '*.bias', lr: 0.01 }] })
 const text = (module: string, body = BODY, input?: string): string => modelText(body, input) + module
 
 /** What changed in the model since, and what is said of it. */
@@ -117,6 +118,7 @@ const programs: Programs = Object.fromEntries([
   ['swapped', text(swapped)],
   ...changes.map(([what, body, , input]) => [what, text(tiled, body, input)]),
   ...edits.map(([from, to], i) => [`edit${i}`, text(tiled.replace(from, to))]),
+  ['frozen', text(frozen)],
   ['pair', `${text(tiled)}${pair}tryRun(other, plan, { steps: 1 })`],
   ['staged pair', `${text('')}${pair}tryRun(other, stage(net), { steps: 1 })\ntryRun(net, stage(net), { steps: 1 })`],
   ['small device', `${text(tiled)}tryRun(net, plan, { steps: 1, device: device('small', mib(2)) })`],
@@ -126,13 +128,17 @@ const checked = check(programs)
 const moduleOf = (module: string): PlanModule => runProgram(text(module))['plan'] as PlanModule
 
 test('a module is accepted beside the model that it was staged for, and gives its plan back', () => {
-  assert.equal([...checked.errors('tiled'), ...checked.errors('swapped'), ...checked.errors('large device')], [])
-  for (const module of [tiled, swapped]) {
+  assert.equal(
+    ['tiled', 'swapped', 'frozen', 'large device'].flatMap((name) => checked.errors(name)),
+    [],
+  )
+  for (const module of [tiled, swapped, frozen]) {
     const opened = openModule(net, moduleOf(module))
     assert.ok(isRight(opened), isLeft(opened) ? errorText(opened.left) : '')
   }
   assert.match(tiled, "{ phase: 'forward', from: 'c1', to: 'p1', H: 4, W: 2 }")
   assert.match(swapped, /swaps: \[\s*\{ value: /)
+  assert.match(frozen, /updates: \{ freeze: \['c1\.\*', 'stage1\.\*'\], groups: \[\{ match: '\*\.bias', lr: 0\.01 \}\] \}/)
 })
 
 for (const [what, body, says, input] of changes)

@@ -38,6 +38,7 @@ export const own = step(
   minimize('critic', {
     over: critic,
     optimizer: sgd({ lr: 1e-3, momentum: 0.9 }),
+    freeze: 'd1.bias',
     losses: { all: [
       loss(mse, apply(critic, joined(label, detach(fake))), 0, 0.5),
       loss(mse, apply(critic, joined(label, photo)), 1, 0.5),
@@ -96,6 +97,14 @@ const changes: readonly (readonly [what: string, from: string, to: string, says:
   ['a layer less', ", conv2d('d2', 1, 3)", '', now('d2', 'conv2d', 'gone from the model')],
   ['a kept state', 'momentum: 0.9', 'momentum: 0', changed('critic', 'objective')],
   ['an optimizer', 'sgd({ lr: 1e-3, momentum: 0.9 })', 'adam({ lr: 1e-3 })', changed('critic', 'objective')],
+  ['what is frozen', "freeze: 'd1.bias'", "freeze: 'd1.*'", changed('critic', 'objective')],
+  ['that something is frozen', "freeze: 'd1.bias',", '', changed('critic', 'objective')],
+  [
+    'a group of parameters',
+    "freeze: 'd1.bias',",
+    "freeze: 'd1.bias', groups: [{ match: 'd2.*', lr: 1e-4 }],",
+    changed('critic', 'objective'),
+  ],
   ['how weights decay', 'adam(', 'adamw(', changed('generator', 'objective')],
   ['an objective', "minimize('critic'", "minimize('judge'", replaced('critic', 'objective', 'judge')],
   [

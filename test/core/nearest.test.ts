@@ -1,7 +1,7 @@
 // Suggestions for mistyped names.
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { editDistance, nearest } from '../../../src/errors/nearest'
+import { editDistance, nearest } from '../../staging/core/nearest'
 
 test('edits count insertions, deletions, replacements and swaps of neighbours', () => {
   assert.is(editDistance('vgg16', 'vgg16'), 0)

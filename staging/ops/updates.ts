@@ -1,0 +1,136 @@
+// How gradients become updates, beside the optimizer: which parameters are frozen, and which have a rate or a weight decay of their own.
+// Plain data. In: options as users give them, the names of parameters. Out: the optimizer of each parameter that is trained, or what is
+// wrong in words. Invariant: the first group that matches a name has it; what is frozen belongs to none; a pattern matches something.
+// Worked example, names conv.weight, fc.weight, fc.bias: freeze 'conv.*', groups [{ match: '*.bias', weightDecay: 0 }] trains fc.weight
+// as the optimizer says, and fc.bias without decay.
+import { chain, type Either, left, map, right, traverseArray, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import * as t from 'io-ts'
+import { list, words } from '../core/codecs'
+import type { GraphError } from '../core/errors'
+import { globMatches, nearestGlob } from '../core/glob'
+import { knownIn } from '../core/known'
+import { type KnownItems, optionsFor } from '../core/options'
+import { OPTIMIZERS, type Optimizer } from './optimizer'
+
+/** Parameters that are trained otherwise than the optimizer says. */
+export interface ParameterGroup {
+  /** Their names, `*` for any run of characters. @example stage(net, { groups: [{ match: ['*.bias', 'bn*'], weightDecay: 0 }] }) */
+  readonly match: string | readonly string[]
+  /** Their learning rate, in the place of the optimizer's. @example stage(net, { groups: [{ match: 'stem.*', lr: 1e-4 }] }) */
+  readonly lr?: number | undefined
+  /** Their weight decay. @example stage(net, { groups: [{ match: '*.bias', weightDecay: 0 }] }) */
+  readonly weightDecay?: number | undefined
+  /** They stay as they are. @example stage(net, { groups: [{ match: 'head.*' }, { match: '*', frozen: true }] }) */
+  readonly frozen?: boolean | undefined
+}
+export const GROUP = optionsFor<ParameterGroup>()('a parameter group', 'match', 'lr', 'weightDecay', 'frozen')
+
+/** How gradients become updates, beside the optimizer. */
+export interface Updates {
+  /**
+   * Parameters that stay as they are, by their names, `*` for any run of characters: neither their gradients nor what an optimizer keeps
+   * for them is in the plan, nor what the backward pass computes for them alone.
+   *
+   * @example stage(net, { freeze: ['stem.*', 'bn*'] })
+   */
+  readonly freeze?: string | readonly string[] | undefined
+  /**
+   * Parameters with a learning rate or a weight decay of their own; the first group that matches one has it.
+   *
+   * @example stage(net, { optimizer: adamw({ lr: 1e-3 }), groups: [{ match: '*.bias', weightDecay: 0 }] })
+   */
+  readonly groups?: readonly ParameterGroup[] | undefined
+}
+export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups')
+
+/** Options whose groups have known keys only; else words in the place of one that is none. */
+export type KnownGroups<O> = O extends { readonly groups: infer Gs }
+  ? { [K in keyof O]: K extends 'groups' ? KnownItems<Gs, typeof GROUP> : O[K] }
+  : O
+
+/** What some options say of updates; what they leave out stays so. */
+export const updatesOf = (o: Updates): Updates =>
+  Object.fromEntries(UPDATES.keys.flatMap((k) => (o[k] === undefined ? [] : [[k, o[k]]])))
+
+/** An optimizer, and what is said beside it: all by which a model is trained. */
+export type TrainedBy = Updates & { readonly optimizer: Optimizer }
+
+// ---------------------------------------------------------------- from outside: names and numbers are judged where they are used
+
+const patterns = t.union([words, list(words)])
+const groupCodec = t.intersection([
+  t.type({ match: patterns }),
+  t.partial({ lr: t.number, weightDecay: t.number, frozen: t.boolean }),
+])
+const updates = { freeze: patterns, groups: list(groupCodec as t.Type<ParameterGroup, ParameterGroup, unknown>) }
+export const updatesCodec = t.partial(updates) as unknown as t.Type<Updates, Updates, unknown>
+export const optimizerCodec = t.type({ kind: t.keyof(OPTIMIZERS) }) as unknown as t.Type<Optimizer, Optimizer, unknown>
+export const trainedByCodec: t.Type<TrainedBy, TrainedBy, unknown> = t.intersection([
+  t.type({ optimizer: optimizerCodec }),
+  updatesCodec,
+])
+
+// ---------------------------------------------------------------- who is trained how
+
+const listed = (p: string | readonly string[] = []): readonly string[] => (typeof p === 'string' ? [p] : p)
+
+/** Whether one of these patterns matches; each must match some name. */
+const matching = (given: Updates['freeze'], names: readonly string[]): Either<GraphError, (name: string) => boolean> =>
+  pipe(
+    listed(given),
+    traverseArray((pattern) => {
+      const matches = globMatches(pattern)
+      return names.some(matches)
+        ? right(matches)
+        : left<GraphError>({ tag: 'PatternUnmatched', pattern, nearest: nearestGlob(pattern, names) })
+    }),
+    map((all) => (name: string) => all.some((matches) => matches(name))),
+  )
+
+interface Group {
+  readonly has: (name: string) => boolean
+  /** None where it is frozen. */
+  readonly optimizer: Optimizer | undefined
+}
+
+const groupOf =
+  (optimizer: Optimizer, names: readonly string[]) =>
+  (i: number, group: ParameterGroup): Either<GraphError, Group> => {
+    const { match, frozen = false, ...own } = group
+    const given = Object.entries(own).filter(([, v]) => v !== undefined)
+    const wrong = (reason: string, legal: string): Either<GraphError, never> =>
+      left({ tag: 'GroupInvalid', group: i, reason, legal })
+    if (frozen && given.length > 0) return wrong(`it is frozen, and has ${given[0]![0]}`, 'one of the two')
+    return pipe(
+      knownIn(GROUP)(group),
+      chain(() => (listed(match).length > 0 ? matching(match, names) : wrong('it names no pattern', 'at least one'))),
+      map((has) => ({ has, optimizer: frozen ? undefined : ({ ...optimizer, ...Object.fromEntries(given) } as Optimizer) })),
+    )
+  }
+
+/** The optimizer of each of these parameters that is trained, by its name; whether its numbers are legal is asked elsewhere. */
+export const trainedBy = (
+  optimizer: Optimizer,
+  { freeze, groups = [] }: Updates,
+  names: readonly string[],
+): Either<GraphError, ReadonlyMap<string, Optimizer>> =>
+  pipe(
+    matching(freeze, names),
+    chain((isFrozen) =>
+      pipe(
+        groups,
+        traverseReadonlyArrayWithIndex(groupOf(optimizer, names)),
+        map((own): readonly Group[] => [{ has: isFrozen, optimizer: undefined }, ...own, { has: () => true, optimizer }]),
+      ),
+    ),
+    map(
+      (groups) =>
+        new Map(
+          names.flatMap((name) => {
+            const its = groups.find((g) => g.has(name))!.optimizer
+            return its ? [[name, its] as const] : []
+          }),
+        ),
+    ),
+  )

@@ -1,0 +1,122 @@
+// serial
+// What is said beside an optimizer: one run whatever the plan, budgets kept to the byte, plan files that carry it, runs that go on from
+// their checkpoint; and of frozen parameters, that neither gradients, nor state, nor what computes for them alone is in the plan.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft, isRight } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { adam, crossEntropy, sgd } from '../../dsl'
+import { errorText } from '../../src/errors/errors'
+import { loadPlan, savePlan } from '../../src/stage/planfile'
+import { describePlan, type StageOptions, tryStage } from '../../src/stage/stage'
+import { zooEntry } from '../../src/zoo'
+import { verify } from '../../staging/verify/verify'
+import { trunk } from './models'
+import { halfway, sameBits, staged, trained } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-updates-'))
+test.after(() => rmSync(root, { recursive: true }))
+
+const CASES: Readonly<Record<string, StageOptions>> = {
+  'a frozen stem': { freeze: ['stem.*', 'a1*'] },
+  'a frozen middle': { optimizer: adam({ lr: 1e-3 }), freeze: 'a3*' },
+  groups: {
+    groups: [
+      { match: '*.bias', weightDecay: 0 },
+      { match: 'b*', lr: 1e-4, weightDecay: 0.1 },
+    ],
+  },
+  'groups of which one is frozen': { groups: [{ match: 'c*', lr: 1e-2 }, { match: 'head.*' }, { match: '*', frozen: true }] },
+}
+
+for (const [name, o] of Object.entries(CASES)) {
+  test(`${name}: one run, whatever the plan`, async () => {
+    const { freeze: _, groups: __, ...plain } = o
+    const without = await trained(trunk, staged(trunk, { strategy: 'in-core', ...plain }))
+    assert.not.equal((await sameBits(o)).weightsSha256, without.weightsSha256)
+  })
+
+  test(`${name}: a run goes on from its checkpoint, and from a plan file`, async () => {
+    const checkpointDir = join(root, name)
+    const inCore = staged(trunk, { strategy: 'in-core', ...o })
+    const swapping = staged(trunk, { strategy: 'swap:greedy', budget: halfway(trunk, 'swap:greedy', o), ...o })
+    assert.ok(isRight(verify(swapping.plan)))
+    const alone = await trained(trunk, inCore, { steps: 5 })
+    await trained(trunk, swapping, { steps: 3, checkpointDir })
+    const file = join(root, `${name}.json`)
+    savePlan(file, swapping.plan)
+    const read = describePlan(loadPlan(file), swapping.machine)
+    assert.equal(read.plan.graph.trainedBy, swapping.plan.graph.trainedBy)
+    const rest = await trained(trunk, read, { steps: 5, checkpointDir, resume: true })
+    assert.equal([rest.resumedFrom, rest.losses, rest.weightsSha256], [3, alone.losses, alone.weightsSha256])
+  })
+}
+
+test('a run is not that of other updates', async () => {
+  const checkpointDir = join(root, 'others')
+  await trained(trunk, staged(trunk, { freeze: 'stem.*' }), { steps: 1, checkpointDir })
+  const other = await trained(trunk, staged(trunk, { freeze: 'a1.*' }), { steps: 2, checkpointDir, resume: true }).catch(
+    (e: Error) => e,
+  )
+  assert.match((other as Error).message, 'another')
+})
+
+// ---------------------------------------------------------------- frozen
+
+test('backward begins nowhere that nothing is trained', () => {
+  const { graph } = staged(trunk, { freeze: ['stem.*', 'a*', 'b*', 'c*'], optimizer: sgd({ lr: 1e-3, momentum: 0.9 }) }).plan
+  assert.equal(
+    graph.ops.filter((op) => op.phase === 'backward').map((op) => `${op.kind} ${op.layer}`),
+    ['mse_bwd loss', 'conv2d_bwd_weights head'],
+  )
+  assert.equal(
+    graph.values.flatMap((v) => (v.role === 'state' && !v.name.includes('.running_') ? [v.name] : [])),
+    ['head.weight.momentum', 'head.bias.momentum'],
+  )
+  assert.is(graph.ops.filter((op) => op.kind === 'sgd').length, 2)
+  assert.is(graph.ops.filter((op) => op.kind === 'bn_running').length, 7, 'statistics of norms move as before')
+})
+
+test('what lies before a frozen layer is trained through it', () => {
+  const { graph } = staged(trunk, { freeze: 'head.*' }).plan
+  const kinds = graph.ops.filter((op) => op.layer === 'head').map((op) => op.kind)
+  assert.equal(kinds, ['conv2d', 'conv2d_bwd_data'])
+})
+
+/** On a simulated machine: nothing here depends on this one. */
+test('ResNet-50 of which the classifier alone is trained takes a forward pass, and keeps next to nothing', () => {
+  const build = zooEntry('resnet50')!.build([8, 3, 224, 224])
+  assert.ok(isRight(build))
+  const planned = (o: StageOptions) => {
+    const plan = tryStage(build.right, {
+      loss: crossEntropy,
+      optimizer: sgd({ lr: 0.1, momentum: 0.9 }),
+      machine: 'v100-pcie-16g',
+      strategy: 'in-core',
+      ...o,
+    })
+    if (isLeft(plan)) throw new Error(errorText(plan.left))
+    return plan.right
+  }
+  const [whole, head] = [planned({}), planned({ groups: [{ match: 'fc.*' }, { match: '*', frozen: true }] })]
+  assert.ok(
+    head.timeline.makespanSeconds <= 0.45 * whole.timeline.makespanSeconds,
+    `${head.timeline.makespanSeconds / whole.timeline.makespanSeconds}`,
+  )
+  const { graph } = head.plan
+  const bytes = (of: (v: (typeof graph.values)[number]) => boolean): number =>
+    graph.values.filter(of).reduce((n, v) => n + 4 * v.shape.reduce((m, d) => m * d, 1), 0)
+  const states = graph.values.filter((v) => v.role === 'state' && !v.name.includes('.running_')).map((v) => v.name)
+  assert.equal(states, ['fc.weight.momentum', 'fc.bias.momentum'])
+  // By hand: weights 25 557 032, statistics 53 120, momenta 2 049 000; and three maps of 256 channels where the first block ends: its own,
+  // and its shortcut before its norm and behind it.
+  const kept = bytes((v) => v.role === 'param' || v.role === 'state')
+  assert.is(kept, 4 * (25_557_032 + 53_120 + 2_049_000))
+  const byHand = kept + 3 * 4 * 8 * 256 * 56 * 56
+  assert.ok(head.staging.inCore.peakBytes <= 1.01 * byHand, `${head.staging.inCore.peakBytes} of ${byHand}`)
+  assert.ok(head.staging.inCore.peakBytes < 0.3 * whole.staging.inCore.peakBytes)
+})
+
+test.run()

@@ -1,0 +1,62 @@
+// Which parameter is trained by what: groups, frozen ones, and what is refused in words.
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { adamw, sgd } from '../../dsl'
+import { renderError } from '../../staging/core/errors'
+import { trainedBy, type Updates } from '../../staging/ops/updates'
+
+const NAMES = ['conv.weight', 'conv.bias', 'fc.weight', 'fc.bias']
+const optimizer = adamw({ lr: 1e-3 })
+const by = (u: Updates): Readonly<Record<string, unknown>> => {
+  const found = trainedBy(optimizer, u, NAMES)
+  if (isLeft(found)) throw new Error(renderError(found.left))
+  return Object.fromEntries(found.right)
+}
+
+test('nothing said: the optimizer trains them all', () =>
+  assert.equal(by({}), Object.fromEntries(NAMES.map((name) => [name, optimizer]))))
+
+test('the first group that matches has a parameter', () => {
+  const found = by({
+    groups: [
+      { match: '*.bias', weightDecay: 0 },
+      { match: 'fc.*', lr: 0.1 },
+    ],
+  })
+  assert.equal(found, {
+    'conv.weight': optimizer,
+    'conv.bias': { ...optimizer, weightDecay: 0 },
+    'fc.weight': { ...optimizer, lr: 0.1 },
+    'fc.bias': { ...optimizer, weightDecay: 0 },
+  })
+})
+
+test('what is frozen is trained by nothing, and belongs to no group', () => {
+  assert.equal(Object.keys(by({ freeze: 'conv.*' })), ['fc.weight', 'fc.bias'])
+  assert.equal(Object.keys(by({ freeze: ['conv.*', '*.bias'], groups: [{ match: '*', lr: 1 }] })), ['fc.weight'])
+  assert.equal(Object.keys(by({ groups: [{ match: 'fc.*' }, { match: '*', frozen: true }] })), ['fc.weight', 'fc.bias'])
+})
+
+test('what is wrong is told in words', () => {
+  const says = (u: object, words: string): void => {
+    const found = trainedBy(sgd({ lr: 1 }), u, NAMES)
+    assert.is(isLeft(found) && renderError(found.left), words)
+  }
+  says({ freeze: 'cf.*' }, "no parameter that is trained matches 'cf.*'; did you mean 'fc.*'?")
+  says(
+    { groups: [{ match: ['fc.*', 'fc.wieght'] }] },
+    "no parameter that is trained matches 'fc.wieght'; did you mean 'fc.weight'?",
+  )
+  says({ groups: [{ match: [] }] }, 'groups[0]: it names no pattern; legal is at least one')
+  says(
+    { groups: [{ match: '*' }, { match: '*', frozen: true, lr: 1 }] },
+    'groups[1]: it is frozen, and has lr; legal is one of the two',
+  )
+  says(
+    { groups: [{ match: '*', wieghtDecay: 1 }] },
+    '`wieghtDecay` is not an option of a parameter group; did you mean `weightDecay`?',
+  )
+})
+
+test.run()
