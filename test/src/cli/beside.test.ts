@@ -55,13 +55,25 @@ const spillwayIn = (cwd: string, ...args: readonly string[]): Said => {
   })
   return { code: status, out: stdout, err: stderr, seconds: (performance.now() - began) / 1000 }
 }
-const TRAIN = ['train', 'net.ts', '--steps', '2', '--algorithms', 'fixed', '--device', 'ref']
+const trainFor = (steps: number): readonly string[] => [
+  'train',
+  'net.ts',
+  '--steps',
+  `${steps}`,
+  '--algorithms',
+  'fixed',
+  '--device',
+  'ref',
+]
+const TRAIN = trainFor(2)
+/** Some seconds, in which a compiler answers on a busy machine, too. */
+const LONG = trainFor(3000)
 const WARNED =
   /warning: types say of the model file:\nnet\.ts:2:7: Type 'number' is not assignable to type 'string'\. \(TS2322\)\n/
 
 test('a fault is told on stderr with its place, and the command goes on', () => {
   const project = projectOf({ compiler: { text: FAULT } })
-  const { code, out, err } = spillwayIn(project, ...TRAIN, '--json')
+  const { code, out, err } = spillwayIn(project, ...LONG, '--json')
   assert.is(code, 0, err)
   assert.match(err, WARNED)
   assert.is((JSON.parse(out) as { readonly model: string }).model, 'net')
