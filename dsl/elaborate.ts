@@ -19,6 +19,7 @@ import { analyse, type LayerReport } from './analyse'
 import { COMBINATIONS, type Combining } from './combined'
 import { invalid } from './decode'
 import { countedIn, fold, type Nameless } from './fold'
+import { LEGAL_NETS, netUnapplied } from './messages'
 import type { Net, Shape } from './net'
 import { algebraOf, randomKeys } from './netgraph'
 import {
@@ -116,8 +117,8 @@ class StepElaboration {
     const unread = (net: Net): GraphError => ({
       tag: 'ObjectiveInvalid',
       objective: name,
-      reason: `a net of kind '${net.kind}' that it trains is applied to nothing that a loss reads`,
-      legal: 'nets that the step applies',
+      reason: netUnapplied(net.kind),
+      legal: LEGAL_NETS,
     })
     return pipe(
       over,

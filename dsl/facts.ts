@@ -12,10 +12,12 @@ import type {
   NoFactor,
   NotATuple,
   MostInARow,
+  MostLevels,
   NamesUnknown,
   NotLiteral,
   ShapeText,
   SumsDiffer,
+  TooDeepANest,
   TooManyInARow,
 } from './messages'
 import type { Dim, InPlaceLayers, LayerFt, LayerParameters, LayerShapes, LayerState, LayerSums, Net, Shape } from './net'
@@ -58,6 +60,32 @@ export interface Misfit<At extends string, Kind extends string, Reason extends s
 export interface Duplicate<Name> {
   duplicate: Name
 }
+
+/** The same of a whole net, in words where it nests deeper than types follow. */
+export type AnalyseWhole<N extends Net, S extends Shape> =
+  IsTooDeep<N> extends true ? Misfit<N['kind'], N['kind'], TooDeepANest> : Analyse<N, S>
+
+/** Level by level, so that it is told without going deep: those of all nets that stand as deep. */
+type IsTooDeep<Level, Count extends readonly unknown[] = []> = [Level] extends [never]
+  ? false
+  : Count['length'] extends MostLevels
+    ? true
+    : IsTooDeep<Inner<Level>, [...Count, 0]>
+/** The compositions in compositions; scopes with numbers take as long as two. */
+type Inner<N> = N extends { readonly kind: 'blocks' | 'counted'; readonly layers: infer Ls extends readonly unknown[] }
+  ? { readonly kind: 'scope'; readonly body: Ls[number] }
+  : N extends { readonly layers: infer Ls extends readonly unknown[] }
+    ? Composed<Ls[number]>
+    : N extends { readonly branches: infer Bs extends readonly unknown[] }
+      ? Composed<Bs[number]>
+      : N extends { readonly body: infer B; readonly shortcut: infer C }
+        ? Composed<B | C>
+        : N extends { readonly body: infer B }
+          ? Composed<B>
+          : never
+type Composed<N> = N extends { readonly layers: unknown } | { readonly branches: unknown } | { readonly body: unknown }
+  ? N
+  : never
 
 export type Analyse<N extends Net, S extends Shape> = N['kind'] extends keyof LayerShapes<any, any>
   ? AnalyseLayer<N, S, LayerShapes<N, S>[N['kind']]>

@@ -91,6 +91,15 @@ export type TargetMisfits<T extends string, S extends string, Legal extends stri
   typeof targetMisfits<T, S, Legal>
 >
 
+/** The run-time twin is the graph error 'ObjectiveInvalid'. */
+export const netUnapplied = <K extends string>(kind: K) =>
+  `a net of kind '${kind}' that it trains is applied to nothing that a loss reads` as const
+export const LEGAL_NETS = 'nets that the step applies'
+export type NetUnapplied<
+  Objective extends string,
+  K extends string,
+> = `objective '${Objective}': ${ReturnType<typeof netUnapplied<K>>}; legal is ${typeof LEGAL_NETS}`
+
 export const branchesDiffer = <A extends string, N extends string, B extends string>(first: A, branch: N, other: B) =>
   `the first branch gives ${first} but branch ${branch} gives ${other}; only the channels may differ` as const
 export type BranchesDiffer<A extends string, N extends string, B extends string> = ReturnType<typeof branchesDiffer<A, N, B>>
@@ -117,6 +126,10 @@ export type NamesUnknown<N extends string> =
 export type MostInARow = 900
 export type TooManyInARow =
   'more than 900 layers or copies in a row are more than the type checker follows; put them into blocks of fewer, or use modelAt(input, net)'
+/** Nor a deeper nest. */
+export type MostLevels = 25
+export type TooDeepANest =
+  'its layers nest more than 25 deep, which is more than the type checker follows; put them one after the other, or use modelAt(input, net)'
 export type InputNotLiteral =
   "'input': its sizes are not known while typing; write them in the call, model([1, 3, 224, 224], net), or `as const` behind the array"
 export type NotATuple =

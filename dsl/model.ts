@@ -7,7 +7,8 @@ import { orThrow } from '../staging/core/certain'
 import { type GraphError, renderError } from '../staging/core/errors'
 import { type Analysis, analyse, type Summary } from './analyse'
 import { decodeNet, show } from './decode'
-import type { Analyse, BytesNumber, ComplaintOf, Facts, FactsOf, ParametersNumber } from './facts'
+import type { Analyse, AnalyseWhole, BytesNumber, ComplaintOf, Facts, FactsOf, ParametersNumber } from './facts'
+import type { InferredFrom, OrWords } from '../staging/core/orwords'
 import type { BadSize, Mode } from './layers/rule'
 import { badShape, type BadInput, type InputNotLiteral, LEGAL_SHAPE } from './messages'
 import type { Net, Shape } from './net'
@@ -26,13 +27,13 @@ export type SummaryOf<N extends Net, In extends readonly number[]> = In extends 
   infer H extends number,
   infer W extends number,
 ]
-  ? Analyse<N, [B, C, H, W]> extends Facts<infer O, infer F, infer A, any>
+  ? AnalyseWhole<N, [B, C, H, W]> extends Facts<infer O, infer F, infer A, any>
     ? { input: [B, C, H, W]; output: O; ft: F; parameters: ParametersNumber<A>; activationBytes: BytesNumber<A> }
     : never
   : never
 
 /** The input shape itself when the net fits it; else what is wrong, so that the error stands at the argument. */
-export type Checked<N extends Net, In extends readonly number[]> = Complaint<N, In> extends infer C extends string ? C : In
+export type Checked<N extends Net, In extends readonly number[]> = OrWords<Complaint<N, In>, In> | InferredFrom<In>
 
 type Complaint<N extends Net, In extends readonly number[]> = In extends readonly [
   infer B extends number,
@@ -42,7 +43,7 @@ type Complaint<N extends Net, In extends readonly number[]> = In extends readonl
 ]
   ? BadSize<[['', B, 1], ['', C, 1], ['', H, 1], ['', W, 1]]> extends string
     ? BadInput<Listed<In>>
-    : ComplaintOf<Analyse<N, [B, C, H, W]>>
+    : ComplaintOf<AnalyseWhole<N, [B, C, H, W]>>
   : number extends In['length']
     ? InputNotLiteral
     : BadInput<Listed<In>>
@@ -81,13 +82,13 @@ export const modelAt = (input: unknown, net: unknown, mode: Mode = 'train'): Eit
 /** Sizes that the caller wants instead of the model's own. */
 export interface InputOverride {
   /** Images a step. @example asTrainable(net, { batch: 8 }) */
-  readonly batch?: number
+  readonly batch?: number | undefined
   /** Rows of pixels. @example asTrainable(net, { height: 512, width: 512 }) */
-  readonly height?: number
+  readonly height?: number | undefined
   /** Columns of pixels. @example asTrainable(net, { height: 512, width: 512 }) */
-  readonly width?: number
+  readonly width?: number | undefined
   /** What it is for; default: to be trained. @example asTrainable(net, { mode: 'predict' }) */
-  readonly mode?: Mode
+  readonly mode?: Mode | undefined
 }
 
 const decodeShape = (u: unknown): Either<GraphError, Shape> =>

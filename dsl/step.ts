@@ -10,11 +10,13 @@ import { lossEntry, targetOf } from '../staging/ops/loss'
 import { type KnownGroups, UPDATES, type Updates, updatesOf } from '../staging/ops/updates'
 import { renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
+import type { OrWords } from '../staging/core/orwords'
 import { type Combining, combinedShape } from './combined'
-import type { Analyse, ComplaintOf, Facts } from './facts'
+import type { AnalyseWhole, ComplaintOf, Facts } from './facts'
 import {
   type BranchesDiffer,
   type FactorMisfits,
+  type NetUnapplied,
   type ShapeText,
   shapeText,
   type TargetMisfits,
@@ -84,11 +86,10 @@ export type IsLiteral<N extends Net, S extends Shape> = number extends S[0] | S[
   : string extends N['kind']
     ? false
     : true
-type Takes<N extends Net, S extends Shape> =
-  IsLiteral<N, S> extends true ? (ComplaintOf<Analyse<N, S>> extends infer C extends string ? C : unknown) : unknown
+type Takes<N extends Net, S extends Shape> = OrWords<IsLiteral<N, S> extends true ? ComplaintOf<AnalyseWhole<N, S>> : null>
 /** What a net makes of a shape, where both are known. */
 export type Given<N extends Net, S extends Shape> =
-  IsLiteral<N, S> extends true ? (Analyse<N, S> extends Facts<infer O, any, any, any> ? O : Shape) : Shape
+  IsLiteral<N, S> extends true ? (AnalyseWhole<N, S> extends Facts<infer O, any, any, any> ? O : Shape) : Shape
 
 /** What a net makes of a tensor; the same net applied again has the same weights. @example const fake = apply(generator, label) */
 export const apply = <N extends Net, T extends Tensor>(
@@ -128,11 +129,9 @@ type Joinable<A extends Shape, Part, K> =
 type Place<K> = K extends `${infer N extends number}` ? `${Add<N, 1>}` : string
 
 /** Words where both shapes are known, and the second is none of those that are legal. */
-type Unless<Legal, A extends Shape, B extends Shape, Words> = number extends A[number] | B[number]
-  ? unknown
-  : ShapeText<B> extends Legal
-    ? unknown
-    : Words
+type Unless<Legal, A extends Shape, B extends Shape, Words> = OrWords<
+  number extends A[number] | B[number] ? null : ShapeText<B> extends Legal ? null : Words
+>
 type Addable<A extends Shape, B extends Shape> = Unless<ShapeText<A>, A, B, TermsDiffer<ShapeText<A>, ShapeText<B>>>
 type Factor<S extends Shape, F extends Shape> = Unless<
   ShapeText<S> | ShapeText<[S[0], S[1], 1, 1]> | ShapeText<[S[0], 1, S[2], S[3]]>,
@@ -270,14 +269,48 @@ export interface TrainingStep<Os extends readonly StepObjective[] = readonly Ste
   readonly objectives: Os
 }
 
+/** The nets by which a tensor was made; any, where its type does not tell. */
+type NetsOf<T> = T extends { readonly kind: 'applied'; readonly net: infer N; readonly to: infer To }
+  ? N | NetsOf<To>
+  : T extends { readonly kind: Combining; readonly parts: infer Parts extends readonly unknown[] }
+    ? NetsOf<Parts[number]>
+    : T extends { readonly kind: 'detached'; readonly of: infer Of }
+      ? NetsOf<Of>
+      : T extends number | { readonly kind: 'fed' }
+        ? never
+        : Net
+type NetsOfTerms<T> = T extends LossTerm ? NetsOf<T['of'] | T['to']> : never
+type NetsOfLosses<Ls> = { [K in keyof Ls]: Ls[K] extends readonly unknown[] ? NetsOfTerms<Ls[K][number]> : never }[keyof Ls]
+type NetsOfObjectives<O> = O extends StepObjective ? NetsOfLosses<O['losses']> : never
+
+/** Words where a net that is trained is none of those that are applied. */
+type Trains<O, Applies> = OrWords<
+  O extends StepObjective
+    ? KindUnapplied<O['over'][number], Applies> extends infer K
+      ? [K] extends [never]
+        ? null
+        : NetUnapplied<O['name'], K & string>
+      : null
+    : null
+>
+type KindUnapplied<N extends Net, Applies> = N extends unknown
+  ? string extends N['kind']
+    ? never
+    : [N] extends [Applies]
+      ? never
+      : N['kind']
+  : never
+
 /**
  * Objectives that are minimised in one step, all losses measured on the weights that it began with.
  *
  * @example const objectives = step(minimize('critic', { over: critic, optimizer: adam({ lr: 1e-4 }), losses: { real: loss(mse, judged, 1) } }))
  */
-export const step = <const Os extends readonly StepObjective[]>(...objectives: Os): TrainingStep<Os> => ({
+export const step = <const Os extends readonly StepObjective[]>(
+  ...objectives: { readonly [I in keyof Os]: Os[I] & Trains<Os[I], NetsOfObjectives<Os[number]>> }
+): TrainingStep<Os> => ({
   kind: 'step',
-  objectives,
+  objectives: objectives as unknown as Os,
 })
 
 export const termsOf = (s: TrainingStep): readonly LossTerm[] => s.objectives.flatMap((o) => Object.values(o.losses).flat())

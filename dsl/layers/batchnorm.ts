@@ -5,7 +5,7 @@ import { chain, type Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
-import { optionsFor } from '../../staging/core/options'
+import { optionsFor, type Strays } from '../../staging/core/options'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
 import { type OneValueAChannel, oneValueAChannel, type ShapeText, shapeText } from '../messages'
@@ -36,9 +36,9 @@ export interface BatchNormOptions<F extends boolean = boolean> {
 const OPTIONS = optionsFor<BatchNormOptions>()('batchNorm', 'frozen', 'eps')
 
 /** Batch normalisation of every channel, with a scale and a shift. @example batchNorm('bn1'), batchNorm('bn1', { frozen: true }) */
-export const batchNorm = <N extends string, F extends boolean = false>(
+export const batchNorm = <N extends string, F extends boolean = false, Given = unknown>(
   name: N,
-  options: BatchNormOptions<F> = {},
+  options: BatchNormOptions<F> & Strays<Given, typeof OPTIONS> = {} as never,
 ): BatchNorm<N, F> => {
   const { frozen = false as F, eps = 1e-5 } = known(OPTIONS, options)
   return { kind: 'batchNorm', name, frozen, eps }

@@ -2,7 +2,7 @@
 // Padding is 'same' unless given: floor(dilation * (kernel - 1) / 2) zeros on each side, whatever the stride.
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
-import { optionsFor } from '../../staging/core/options'
+import { optionsFor, type Strays } from '../../staging/core/options'
 import {
   type GroupsDoNotDivide,
   groupsDoNotDivide,
@@ -88,11 +88,12 @@ export const conv2d = <
   const D extends Extent = 1,
   G extends number = 1,
   B extends boolean = true,
+  Given = unknown,
 >(
   name: N,
   out: O,
   kernel: K,
-  options: Conv2dOptions<S, P, D, G, B> = {},
+  options: Conv2dOptions<S, P, D, G, B> & Strays<Given, typeof OPTIONS> = {} as never,
 ): Conv2d<N, O, K, S, P, D, G, B> => ({
   kind: 'conv2d',
   name,

@@ -3,7 +3,7 @@
 // Worked example: kernel 4, stride 2, padding 1 doubles the size: (7 - 1) * 2 - 2 + 3 + 1 = 14.
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
-import { optionsFor } from '../../staging/core/options'
+import { optionsFor, type Strays } from '../../staging/core/options'
 import {
   type GroupsDoNotDivide,
   type OutputPadTooLarge,
@@ -91,11 +91,12 @@ export const convTranspose2d = <
   const D extends Extent = 1,
   G extends number = 1,
   B extends boolean = true,
+  Given = unknown,
 >(
   name: N,
   out: O,
   kernel: K,
-  options: ConvTranspose2dOptions<S, P, Q, D, G, B> = {},
+  options: ConvTranspose2dOptions<S, P, Q, D, G, B> & Strays<Given, typeof OPTIONS> = {} as never,
 ): ConvTranspose2d<N, O, K, S, P, Q, D, G, B> => ({
   kind: 'convTranspose2d',
   name,

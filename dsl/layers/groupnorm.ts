@@ -6,7 +6,7 @@ import { chain, type Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
-import { optionsFor } from '../../staging/core/options'
+import { optionsFor, type Strays } from '../../staging/core/options'
 import type { GraphError } from '../../staging/core/errors'
 import type { Ref } from '../../staging/ops/op'
 import {
@@ -52,10 +52,10 @@ const INSTANCE_NORM = imageNormOptions('instanceNorm')
 const imageNorm = <A extends boolean>(affine: A, o: ImageNormOptions<A>) => ({ affine: o.affine ?? affine, eps: o.eps ?? 1e-5 })
 
 /** Normalisation of groups of channels, image by image. @example groupNorm('gn1', 32) */
-export const groupNorm = <N extends string, G extends number, A extends boolean = true>(
+export const groupNorm = <N extends string, G extends number, A extends boolean = true, Given = unknown>(
   name: N,
   groups: G,
-  options: ImageNormOptions<A> = {},
+  options: ImageNormOptions<A> & Strays<Given, typeof GROUP_NORM> = {} as never,
 ): GroupNorm<N, G, A> => ({
   kind: 'groupNorm',
   name,
@@ -64,9 +64,9 @@ export const groupNorm = <N extends string, G extends number, A extends boolean 
 })
 
 /** Normalisation of every channel, image by image. @example instanceNorm(), instanceNorm('in1', { affine: true }) */
-export const instanceNorm = <N extends string = '', A extends boolean = false>(
+export const instanceNorm = <N extends string = '', A extends boolean = false, Given = unknown>(
   name?: N,
-  options: ImageNormOptions<A> = {},
+  options: ImageNormOptions<A> & Strays<Given, typeof INSTANCE_NORM> = {} as never,
 ): InstanceNorm<N, A> => ({
   kind: 'instanceNorm',
   name: name ?? ('' as N),

@@ -2,7 +2,7 @@
 // In, out: [B,C,H,W]. FT-compatible in B, H and W.
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
-import { optionsFor } from '../../staging/core/options'
+import { optionsFor, type Strays } from '../../staging/core/options'
 import type { Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
 import type { Low } from '../numbers/naturals'
@@ -23,7 +23,10 @@ export interface LayerNormOptions {
 const OPTIONS = optionsFor<LayerNormOptions>()('layerNorm', 'eps')
 
 /** Normalisation of the channels of every pixel. @example layerNorm('norm', { eps: 1e-6 }) */
-export const layerNorm = <N extends string>(name: N, options: LayerNormOptions = {}): LayerNorm<N> => ({
+export const layerNorm = <N extends string, Given = unknown>(
+  name: N,
+  options: LayerNormOptions & Strays<Given, typeof OPTIONS> = {} as never,
+): LayerNorm<N> => ({
   kind: 'layerNorm',
   name,
   eps: known(OPTIONS, options).eps ?? 1e-5,

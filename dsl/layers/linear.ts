@@ -3,7 +3,7 @@
 // channels of each pixel, as PyTorch's Linear where the channels come last; FT-compatible in B, H and W.
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
-import { optionsFor } from '../../staging/core/options'
+import { optionsFor, type Strays } from '../../staging/core/options'
 import { type NotFlat, notFlat, type ShapeText, shapeText } from '../messages'
 import type { Layer, Shape } from '../net'
 import type { MulLimbs } from '../numbers/limbs'
@@ -26,17 +26,17 @@ const LINEAR = optionsFor<WeightOptions>()('linear', 'bias', 'init', 'param')
 const PIXEL_LINEAR = optionsFor<WeightOptions>()('pixelLinear', 'bias', 'init', 'param')
 
 /** Every output a sum of all inputs with weights of its own. @example linear('fc', 1000) */
-export const linear = <N extends string, O extends number, B extends boolean = true>(
+export const linear = <N extends string, O extends number, B extends boolean = true, Given = unknown>(
   name: N,
   out: O,
-  options: WeightOptions<B> = {},
+  options: WeightOptions<B> & Strays<Given, typeof LINEAR> = {} as never,
 ): Linear<N, O, B> => ({ kind: 'linear', name, ...weighted(out, known(LINEAR, options)) })
 
 /** A 1x1 convolution whose weights are [out,C]. @example pixelLinear('mlp.0', 384) */
-export const pixelLinear = <N extends string, O extends number, B extends boolean = true>(
+export const pixelLinear = <N extends string, O extends number, B extends boolean = true, Given = unknown>(
   name: N,
   out: O,
-  options: WeightOptions<B> = {},
+  options: WeightOptions<B> & Strays<Given, typeof PIXEL_LINEAR> = {} as never,
 ): PixelLinear<N, O, B> => ({ kind: 'pixelLinear', name, ...weighted(out, known(PIXEL_LINEAR, options)) })
 
 type OutOf<L> = L extends { readonly out: infer O extends number } ? O : never

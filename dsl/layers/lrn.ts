@@ -2,7 +2,7 @@
 // FT-compatible in B, H and W.
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
-import { optionsFor } from '../../staging/core/options'
+import { optionsFor, type Strays } from '../../staging/core/options'
 import { type NotPositive, notPositive } from '../messages'
 import type { Layer, Shape } from '../net'
 import { layerCodec } from './codecs'
@@ -31,9 +31,9 @@ export interface LocalResponseNormOptions<K extends number = number> {
 const OPTIONS = optionsFor<LocalResponseNormOptions>()('localResponseNorm', 'alpha', 'beta', 'k')
 
 /** Normalisation over neighbouring channels, as in AlexNet. @example localResponseNorm(5, { k: 2 }) */
-export const localResponseNorm = <S extends number, K extends number = 1, N extends string = ''>(
+export const localResponseNorm = <S extends number, K extends number = 1, N extends string = '', Given = unknown>(
   size: S,
-  options: LocalResponseNormOptions<K> = {},
+  options: LocalResponseNormOptions<K> & Strays<Given, typeof OPTIONS> = {} as never,
   name?: N,
 ): LocalResponseNorm<S, K, N> => {
   const { alpha = 1e-4, beta = 0.75, k = 1 as K } = known(OPTIONS, options)

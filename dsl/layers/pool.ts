@@ -2,7 +2,7 @@
 // FT-compatible in every dimension. The stride is the kernel and the padding 0 unless given.
 import * as t from 'io-ts'
 import { known } from '../../staging/core/known'
-import { optionsFor } from '../../staging/core/options'
+import { optionsFor, type Strays } from '../../staging/core/options'
 import { type PadTooLarge, padTooLarge, type ShapeText, shapeText, type WindowTooLarge, windowTooLarge } from '../messages'
 import { type Dim, type Extent, type Height, height, type Layer, type Shape, type Width, width } from '../net'
 import type { Compare, Mul } from '../numbers/naturals'
@@ -98,14 +98,16 @@ export function maxPool<
   const S extends Extent = K,
   const P extends Extent = 0,
   C extends boolean = false,
->(kernel: K, options?: PoolOptions<S, P, C>): MaxPool<'', K, S, P, C>
+  Given = unknown,
+>(kernel: K, options?: PoolOptions<S, P, C> & Strays<Given, typeof MAX_POOL>): MaxPool<'', K, S, P, C>
 export function maxPool<
   N extends string,
   const K extends Extent,
   const S extends Extent = K,
   const P extends Extent = 0,
   C extends boolean = false,
->(name: N, kernel: K, options?: PoolOptions<S, P, C>): MaxPool<N, K, S, P, C>
+  Given = unknown,
+>(name: N, kernel: K, options?: PoolOptions<S, P, C> & Strays<Given, typeof MAX_POOL>): MaxPool<N, K, S, P, C>
 export function maxPool(...args: readonly unknown[]): MaxPool<string, Extent, Extent, Extent, boolean> {
   const { name, kernel, options } = poolArgs<PoolOptions<Extent, Extent, boolean>>(args)
   return pool('maxPool', name, kernel, known(MAX_POOL, options))
@@ -117,14 +119,16 @@ export function avgPool<
   const S extends Extent = K,
   const P extends Extent = 0,
   C extends boolean = false,
->(kernel: K, options?: AvgPoolOptions<S, P, C>): AvgPool<'', K, S, P, C>
+  Given = unknown,
+>(kernel: K, options?: AvgPoolOptions<S, P, C> & Strays<Given, typeof AVG_POOL>): AvgPool<'', K, S, P, C>
 export function avgPool<
   N extends string,
   const K extends Extent,
   const S extends Extent = K,
   const P extends Extent = 0,
   C extends boolean = false,
->(name: N, kernel: K, options?: AvgPoolOptions<S, P, C>): AvgPool<N, K, S, P, C>
+  Given = unknown,
+>(name: N, kernel: K, options?: AvgPoolOptions<S, P, C> & Strays<Given, typeof AVG_POOL>): AvgPool<N, K, S, P, C>
 export function avgPool(...args: readonly unknown[]): AvgPool<string, Extent, Extent, Extent, boolean> {
   const { name, kernel, options } = poolArgs<AvgPoolOptions<Extent, Extent, boolean>>(args)
   return { ...pool('avgPool', name, kernel, known(AVG_POOL, options)), countIncludePad: options.countIncludePad ?? true }

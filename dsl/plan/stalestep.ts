@@ -8,7 +8,7 @@ import type { Shape } from '../net'
 import type { LossTerm, Made, StepObjective, Tensor, TrainingStep } from '../step'
 import type { Described, DescribedObjective } from './described'
 import type { IsKnown } from './order'
-import { type Node, staleItems, staleList, type StaleList, type StaleNode } from './stale'
+import { type Node, staleItems, type StaleNet, staleNets, type StaleNets } from './stale'
 import {
   type StaleChanged,
   staleChanged,
@@ -46,7 +46,7 @@ type StaleObjective<Now extends StepObjective, Then extends StepObjective> =
   Agree<Now['name'], Then['name']> extends false
     ? StaleReplaced<Then['name'], 'objective', Now['name'], 'objective'>
     : [Agree<Now['optimizer'], Then['optimizer']>, Agree<Said<Now['updates']>, Said<Then['updates']>>] extends [true, true]
-      ? StaleList<Now['over'], Then['over']> extends infer S extends string
+      ? StaleNets<Now['over'], Then['over']> extends infer S extends string
         ? S
         : StaleLosses<Now['losses'], Then['losses'], Then['name']>
       : StaleChanged<Then['name'], 'objective'>
@@ -111,7 +111,7 @@ type StaleMade<M, S extends Shape, M2, S2 extends Shape> = [M, M2] extends [
       ? StaleFed<Name, S, Name2, S2>
       : false
     : K extends K2
-      ? (K extends 'applied' ? StaleNode<By, By2> : null) extends infer W extends string
+      ? (K extends 'applied' ? StaleNet<By, By2> : null) extends infer W extends string
         ? W
         : StaleTensors<Of, Of2>
       : false
@@ -136,14 +136,14 @@ const staleTensor = (now: Described, then: Described, i: number, at: string): st
   if (n.shape && t.shape && n.shape.join() !== t.shape.join())
     return staleInput(`${t.name}`, shapeText(t.shape), shapeText(n.shape))
   const [nets, before] = [n, t].map(({ net }) => (net === undefined ? [] : [net])) as [number[], number[]]
-  return staleList(netsOf(now, nets), netsOf(then, before)) ?? (fieldsText(n) === fieldsText(t) ? null : staleChanged(at, 'loss'))
+  return staleNets(netsOf(now, nets), netsOf(then, before)) ?? (fieldsText(n) === fieldsText(t) ? null : staleChanged(at, 'loss'))
 }
 
 const staleObjective = (now: Described, then: Described, n: DescribedObjective, t: DescribedObjective): string | null => {
   if (n.name !== t.name) return staleReplaced(t.name, 'objective', n.name, 'objective')
   if (fieldsText(n.optimizer) !== fieldsText(t.optimizer)) return staleChanged(t.name, 'objective')
   if (fieldsText(n.updates ?? {}) !== fieldsText(t.updates ?? {})) return staleChanged(t.name, 'objective')
-  const nets = staleList(netsOf(now, n.over), netsOf(then, t.over))
+  const nets = staleNets(netsOf(now, n.over), netsOf(then, t.over))
   if (nets !== null) return nets
   const [names, before] = [Object.keys(n.losses), Object.keys(t.losses)]
   const added = names.find((k) => !before.includes(k))

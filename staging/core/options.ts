@@ -35,6 +35,13 @@ export type Known<O, Legal extends Options, Else = O> = [UnknownKeys<O, Legal>] 
   : { [K in keyof O]: K extends Legal['keys'][number] ? O[K] : OptionRefused<K & string, Legal> }
 /** A list of options, each of them as `Known` has it. */
 export type KnownItems<Items, Legal extends Options> = { readonly [I in keyof Items]: Known<Items[I], Legal> }
+/**
+ * What is joined to the type of options of which several types are inferred: nothing, or words in the place of keys that are none. Of what
+ * is given, O has the keys alone: other faults are told as those of the type itself.
+ */
+export type Strays<O, Legal extends Options> = [UnknownKeys<O, Legal>] extends [never]
+  ? unknown
+  : { readonly [K in keyof O]: K extends Legal['keys'][number] ? unknown : OptionRefused<K & string, Legal> }
 /** The keys that are none; of a union, those of each. */
 export type UnknownKeys<O, Legal extends Options> = O extends unknown ? Exclude<keyof O, Legal['keys'][number]> : never
 

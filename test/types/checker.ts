@@ -26,13 +26,13 @@ export type Programs = Readonly<Record<string, string>>
 
 const pathOf = (name: string): string => join(folder, `${name}.ts`)
 
-const hostOf = (programs: Programs): ts.LanguageServiceHost => {
+const hostOf = (programs: Programs, more: ts.CompilerOptions = {}): ts.LanguageServiceHost => {
   const text = (path: string): string | undefined => {
     const name = Object.keys(programs).find((n) => pathOf(n) === path)
     return name === undefined ? ts.sys.readFile(path) : programs[name]
   }
   return {
-    getCompilationSettings: () => options,
+    getCompilationSettings: () => ({ ...options, ...more }),
     getScriptFileNames: () => Object.keys(programs).map(pathOf),
     getScriptVersion: () => '1',
     getScriptSnapshot: (path) => {
@@ -77,8 +77,9 @@ const outsideErrors = (program: ts.Program, programs: Programs): void => {
   }
 }
 
-export const check = (programs: Programs): Checked => {
-  const service = ts.createLanguageService(hostOf(programs))
+/** With other options of the compiler, too. */
+export const check = (programs: Programs, more: ts.CompilerOptions = {}): Checked => {
+  const service = ts.createLanguageService(hostOf(programs, more))
   const program = service.getProgram()
   if (!program) throw new Error('the language service has no program')
   outsideErrors(program, programs)

@@ -230,10 +230,6 @@ const whileTyping: readonly Illegal[] = [
   ),
   compiler('seq(relu(), 5)', "Argument of type 'number' is not assignable to parameter of type 'Net<string>'."),
   compiler("conv2d('c', '8', 3)", "Argument of type 'string' is not assignable to parameter of type 'number'."),
-  compiler(
-    "conv2d('c', 8, 3, { strid: 2 })",
-    "Object literal may only specify known properties, but 'strid' does not exist in type 'Conv2dOptions<1, \"same\", 1, 1, true>'. Did you mean to write 'stride'?",
-  ),
   compiler("conv2d('c', 8, 3, { pad: 'valid' })", "Type '\"valid\"' is not assignable to type 'Padding | undefined'."),
   compiler(
     "const net = model([1, 3, 8, 8], seq(conv2d('conv1', 8, 3), conv2d('conv2', 8, 3)))\nlayerOf(net, 'conv3')",

@@ -25,6 +25,21 @@ const rmsprop = keysOf('rmsprop', 'lr alpha eps weightDecay momentum centered', 
 const huber = keysOf('huber', 'delta', (o) => `huber({ ${o} })`)
 const crossEntropyWith = keysOf('crossEntropyWith', 'ignoreIndex', (o) => `crossEntropyWith({ ignoreIndex: 255, ${o} })`)
 const upsample = keysOf('upsample', 'scale size mode alignCorners', (o) => `upsample({ scale: 2, ${o} })`)
+const WEIGHTED = 'bias init param'
+const CONV = `stride pad dilation groups ${WEIGHTED}`
+const conv2d = keysOf('conv2d', CONV, (o) => `conv2d('c', 8, 3, { ${o} })`)
+const convTranspose2d = keysOf(
+  'convTranspose2d',
+  `stride pad outputPad dilation groups ${WEIGHTED}`,
+  (o) => `convTranspose2d('c', 8, 3, { stride: 2, ${o} })`,
+)
+const batchNorm = keysOf('batchNorm', 'frozen eps', (o) => `batchNorm('n', { ${o} })`)
+const groupNorm = keysOf('groupNorm', 'affine eps', (o) => `groupNorm('n', 2, { ${o} })`)
+const instanceNorm = keysOf('instanceNorm', 'affine eps', (o) => `instanceNorm('n', { affine: true, ${o} })`)
+const layerNorm = keysOf('layerNorm', 'eps', (o) => `layerNorm('n', { ${o} })`)
+const linear = keysOf('linear', WEIGHTED, (o) => `linear('l', 2, { ${o} })`)
+const pixelLinear = keysOf('pixelLinear', WEIGHTED, (o) => `pixelLinear('l', 2, { ${o} })`)
+const lrn = keysOf('localResponseNorm', 'alpha beta k', (o) => `localResponseNorm(5, { ${o} })`)
 const STAGE =
   'budget loss optimizer freeze groups strategy machine tiles checkpoints spill algorithms measure precision allocator resumes mode as name'
 const stage = keysOf('stage', STAGE, (o) => `stage(vgg, { ${o} })`)
@@ -62,6 +77,15 @@ const keys: readonly Illegal[] = [
     ['resume', 'resumes'],
     ['memory', null],
   ),
+  ...conv2d(['strid', 'stride'], ['padding', 'pad'], ['dilaton', 'dilation'], ['group', 'groups'], ['use_bias', null]),
+  ...convTranspose2d(['outputpad', 'outputPad'], ['strides', 'stride'], ['kernel', null]),
+  ...batchNorm(['momentum', null], ['epsilon', 'eps'], ['frozn', 'frozen']),
+  ...groupNorm(['groups', null], ['Affine', 'affine']),
+  ...instanceNorm(['ep', 'eps'], ['track', null]),
+  ...layerNorm(['epss', 'eps'], ['affine', null]),
+  ...linear(['bais', 'bias'], ['initial', 'init']),
+  ...pixelLinear(['params', 'param'], ['stride', null]),
+  ...lrn(['alpa', 'alpha'], ['size', null]),
   ...range(['h', 'H'], ['w', 'W'], ['height', 'H'], ['width', 'W'], ['form', 'from'], ['C', null], ['rows', null]),
 ]
 
@@ -97,6 +121,9 @@ const UNIT = `const unit = <N extends string>(n: N) => seq(conv2d(\`\${n}.conv\`
 const WIDE = `const one = (n: string) => conv2d(n, 8, 3)\nconst unit = (n: string) => seq(conv2d(\`\${n}.conv\`, 8, 3), relu())\n`
 const TOO_MANY =
   'more than 900 layers or copies in a row are more than the type checker follows; put them into blocks of fewer, or use modelAt(input, net)'
+const TOO_DEEP =
+  'its layers nest more than 25 deep, which is more than the type checker follows; put them one after the other, or use modelAt(input, net)'
+const nested = (n: number, open: string, close: string): string => `${open.repeat(n)}relu()${close.repeat(n)}`
 const INPUT =
   "'input': its sizes are not known while typing; write them in the call, model([1, 3, 224, 224], net), or `as const` behind the array"
 const inputOf = (type: string): string => `Argument of type '${type}' is not assignable to parameter of type '"${INPUT}"'.`
@@ -120,6 +147,18 @@ const networks: readonly Illegal[] = [
   compiler('model(relu(), [1, 8, 16, 16])', inputOf('Relu<"">')),
   compiler('model([1, 3, 8, 8], repeat(1200, relu()))', refused(`layer 'repeat' (repeat): ${TOO_MANY}`)),
   compiler("model([1, 3, 8, 8], blocks('b', relu(), repeat(901, relu())))", refused(`layer 'b.repeat' (repeat): ${TOO_MANY}`)),
+  compiler(`model([1, 3, 8, 8], ${nested(60, 'residual(', ', identity)')})`, refused(`layer 'residual' (residual): ${TOO_DEEP}`)),
+  compiler(
+    `model([1, 3, 8, 8], ${nested(20, 'residual(seq(', '), identity)')})`,
+    refused(`layer 'residual' (residual): ${TOO_DEEP}`),
+  ),
+  compiler(`model([1, 3, 8, 8], ${nested(500, 'seq(', ')')})`, refused(`layer 'seq' (seq): ${TOO_DEEP}`)),
+  compiler(`model([1, 3, 8, 8], ${nested(13, "block('a', ", ')')})`, refused(`layer 'block' (block): ${TOO_DEEP}`)),
+  compiler(
+    `model([1, 3, 8, 8], concat(identity, ${nested(40, 'scaled(', ')')}))`,
+    refused(`layer 'concat' (concat): ${TOO_DEEP}`),
+  ),
+  compiler(`model([1, 3, 8, 8], ${nested(13, "blocks('a', ", ')')})`, refused(`layer 'blocks' (blocks): ${TOO_DEEP}`)),
   compiler(`model([1, 3, 8, 8], seq(${Array(1000).fill('relu()').join()}))`, refused(`layer 'seq' (seq): ${TOO_MANY}`)),
 ]
 
@@ -144,7 +183,33 @@ const steps: readonly Illegal[] = [
   compiler(`${A}apply(relu(), joined(a, fed('b', [1, 4, 4, 8])))`, tensors(fedOf('1, 4, 4, 8', 'b'), branch(2, '1,4,4,8'))),
 ]
 
-export const illegalKeys: readonly Illegal[] = [...keys, ...names, ...networks, ...steps]
+/** Nets that an objective trains and nothing applies. */
+const unapplied = (program: string, objective: string, kind: string): Illegal => ({
+  program: `${A}const g = conv2d('g', 3, 3)\nconst d = seq(conv2d('d', 1, 3), sigmoid())\nconst o = sgd({ lr: 0.1 })\n${program}`,
+  says: `objective '${objective}': a net of kind '${kind}' that it trains is applied to nothing that a loss reads; legal is nets that the step applies`,
+})
+const nets: readonly Illegal[] = [
+  unapplied("stage(step(minimize('m', { over: d, optimizer: o, losses: { x: loss(mse, apply(g, a), 0) } })), {})", 'm', 'seq'),
+  unapplied(
+    "stage(step(minimize('m', { over: [g, d], optimizer: o, losses: { x: loss(mse, apply(g, a), 0) } })), {})",
+    'm',
+    'seq',
+  ),
+  unapplied("stage(step(minimize('m', { over: g, optimizer: o, losses: {} })), {})", 'm', 'conv2d'),
+  unapplied("stage(step(minimize('m', { over: g, optimizer: o, losses: { x: loss(mse, a, 0) } })), {})", 'm', 'conv2d'),
+  unapplied(
+    "stage(step(minimize('m', { over: g, optimizer: o, losses: { x: loss(mse, apply(g, a), 0) } }), minimize('n', { over: d, optimizer: o, losses: { y: loss(l1, a, 0) } })), {})",
+    'n',
+    'seq',
+  ),
+  unapplied(
+    "const other = conv2d('g', 3, 5)\nstage(step(minimize('m', { over: other, optimizer: o, losses: { x: [loss(mse, apply(g, a), 0), loss(l1, detach(apply(g, a)), a)] } })), {})",
+    'm',
+    'conv2d',
+  ),
+]
+
+export const illegalKeys: readonly Illegal[] = [...keys, ...names, ...networks, ...steps, ...nets]
 
 export const legalKeys: readonly string[] = [
   'const o: StageOptions = { budget: gib(1) }\nstage(vgg, o)',
@@ -159,5 +224,19 @@ export const legalKeys: readonly string[] = [
   'const a: 800 = 800\nexport const out: [1, 3, 8, 8] = model([1, 3, 8, 8], repeat(a, relu())).output',
   "const a = fed('a', [1, 3, 8, 8])\nloss('cross-entropy', a, fed('b', [1, 1, 8, 8]))\nloss(mse, a, 0)\nloss(mse, a, a, 3)",
   "export const shape: readonly [1, 4, 8, 8] = joined(fed('a', [1, 3, 8, 8]), fed('b', [1, 1, 8, 8])).shape",
+  "export const f = <C extends number>(c: C) => model([1, 3, 16, 16], seq(conv2d('a', c, 3), relu()))\nexport const out: [1, 8, 16, 16] = f(8).output",
+  `export const f = <N extends string, C extends number>(n: N, c: C) => model([1, 3, 16, 16], seq(conv2d(n, c, 3), batchNorm(\`\${n}.bn\`)))
+export const out: 'a' | 'a.bn' = {} as LayerNames<ReturnType<typeof f<'a', 8>>>`,
+  "export const f = <C extends number>(c: C) => model([2, 3, 16, 16], seq(repeat(3, relu()), globalAvgPool(), linear('fc', c)))\nexport const out: [2, 5, 1, 1] = f(5).output",
+  "export const f = <H extends number>(h: H) => model([1, 3, h, 16], seq(conv2d('a', 8, 3)))\nexport const out: [1, 8, 12, 16] = f(12).output",
+  "const a = fed('a', [1, 3, 8, 8])\nexport const f = <C extends number>(c: C) => apply(conv2d('c', c, 3), a)\nexport const shape: readonly [1, 4, 8, 8] = f(4).shape",
+  "export const f = <C extends number>(c: C) => joined(fed('a', [1, c, 8, 8]), fed('b', [1, 1, 8, 8]))\nexport const shape: readonly [1, 5, 8, 8] = f(4).shape",
+  "const [a, g] = [fed('a', [1, 3, 8, 8]), conv2d('g', 3, 3)]\nexport const f = <N extends Net>(net: N) => step(minimize('m', { over: net, optimizer: sgd({ lr: 0.1 }), losses: { x: loss(mse, apply(net, a), 0) } }))\nf(g)",
+  "const [a, g, d] = [fed('a', [1, 3, 8, 8]), conv2d('g', 3, 3), conv2d('d', 1, 3)]\nconst [made, o] = [apply(g, a), sgd({ lr: 0.1 })]\nstep(minimize('g', { over: g, optimizer: o, losses: { x: loss(mse, apply(d, made), 1), y: loss(l1, made, a) } }), minimize('d', { over: d, optimizer: o, losses: { x: loss(mse, apply(d, detach(made)), 0) } }))",
+  "const nets: readonly Net[] = [relu()]\nminimize('m', { over: nets, optimizer: sgd({ lr: 0.1 }), losses: {} })",
+  "const o: Conv2dOptions = { pad: 0 }\nconv2d('c', 8, 3, o)",
+  "const o = { stride: 2, bias: false } as const\nexport const out: [1, 8, 4, 4] = model([1, 3, 8, 8], conv2d('c', 8, 3, o)).output",
+  "export const out: [1, 8, 4, 8] = model([1, 3, 8, 8], conv2d('c', 8, 3, 1 < 2 ? { stride: [2, 1] } : { stride: [2, 1], bias: false })).output",
+  "model([1, 3, 8, 8], residual(seq(residual(seq(residual(seq(residual(seq(block('a', blocks('b', conv2d('c', 3, 3)))), identity)), identity)), identity)), identity))",
   "const names = ['a', 'b'] as const\nmodel([1, 8, 8, 8], seq(conv2d(names[0], 8, 3), conv2d(names[1], 8, 3)))",
 ]

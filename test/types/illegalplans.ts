@@ -7,10 +7,11 @@ import { illegalKeys, legalKeys } from './illegalkeys'
 export const planPrelude = `import {
   model, seq, block, conv2d, linear, batchNorm, relu, maxPool, globalAvgPool, flatten, residual, identity, sgd, adam, layerOf,
   rangeOf, segmentsOf, stepBytes, apply, detach, fed, loss, minimize, mse, step, adamw, blocks, crossEntropyWith, huber, joined,
-  repeat, rmsprop, upsample,
+  repeat, rmsprop, upsample, convTranspose2d, groupNorm, instanceNorm, layerNorm, pixelLinear, localResponseNorm, sigmoid, l1, concat,
+  scaled,
 } from '../../dsl'
 import { stage as stageOn, type StageKeys, type StageOptions } from '../../src/stage/stage'
-import type { CheckedOptions, Model, NamesIn, Trainable } from '../../dsl'
+import type { CheckedOptions, Conv2dOptions, LayerNames, Model, NamesIn, Net, Trainable } from '../../dsl'
 import { gib, mib, kib } from '../../src/stage/sizes'
 const stage = <M extends Trainable, const O extends StageOptions<NamesIn<M>> & object>(m: M, o: CheckedOptions<M, O, StageKeys>) =>
   stageOn<M, O & { machine: string }>(m, { machine: 'v100-pcie-16g', ...(o as object) } as never)

@@ -86,7 +86,7 @@ const changes: readonly (readonly [what: string, body: string, says: string, inp
   [
     'the wiring alone',
     BODY.replace("residual(unit('b', 8), identity)", "seq(unit('b', 8), residual(identity, identity))"),
-    "stale plan: it was staged for 'stage1.residual' (residual), and the model now has 'stage1.seq' (seq) there; stage again",
+    "stale plan: it was staged for 'stage1.residual' (residual), and the model now has 'stage1.b' (conv2d) there; stage again",
   ],
   [
     'the image',
@@ -94,6 +94,18 @@ const changes: readonly (readonly [what: string, body: string, says: string, inp
     "stale plan: 'input' was [2,3,256,192] when it was staged, and is [2,3,256,194] now; stage again",
     '[2, 3, 256, 194]',
   ],
+]
+/** The same network, written in another way. */
+const rewritten: readonly (readonly [what: string, body: string])[] = [
+  ['pairs for numbers', BODY.replace("'c2', 8, 3", "'c2', 8, [3, 3], { stride: [1, 1], dilation: [1, 1] }")],
+  ['a pair for a pool', BODY.replace("maxPool('p1', 2)", "maxPool('p1', [2, 2], { pad: [0, 0] })")],
+  [
+    'sequences in sequences',
+    BODY.replace("relu(), conv2d('c2', 8, 3), relu()", "seq(relu(), seq(conv2d('c2', 8, 3)), seq(), relu())"),
+  ],
+  ['a sequence around one layer', BODY.replace("conv2d('left', 4, 1)", "seq(seq(conv2d('left', 4, [1, 1])))")],
+  ['a sequence at the end', BODY.replace("linear('fc', 10)", "seq(linear('fc', 10), seq())")],
+  ['layers for a sequence', BODY.replace("unit('a', 8)", "seq(conv2d('a', 8, 3), seq(batchNorm('a_bn')), relu())")],
 ]
 /** What was changed in the module by hand, and what is said of it. */
 const edits: readonly (readonly [from: RegExp, to: string, says: string])[] = [
@@ -117,6 +129,7 @@ const programs: Programs = Object.fromEntries([
   ['tiled', text(tiled)],
   ['swapped', text(swapped)],
   ...changes.map(([what, body, , input]) => [what, text(tiled, body, input)]),
+  ...rewritten.map(([what, body]) => [what, text(tiled, body)]),
   ...edits.map(([from, to], i) => [`edit${i}`, text(tiled.replace(from, to))]),
   ['frozen', text(frozen)],
   ['pair', `${text(tiled)}${pair}tryRun(other, plan, { steps: 1 })`],
@@ -146,6 +159,13 @@ for (const [what, body, says, input] of changes)
     assert.equal(checked.errors(what).map(refusedPlan), [says])
     const opened = openModule(modelOf(body, input), moduleOf(tiled))
     assert.is(isLeft(opened) && errorText(opened.left), says)
+  })
+
+for (const [what, body] of rewritten)
+  test(`the same network: ${what}`, () => {
+    assert.equal(checked.errors(what), [])
+    const opened = openModule(modelOf(body), moduleOf(tiled))
+    assert.ok(isRight(opened), isLeft(opened) ? errorText(opened.left) : '')
   })
 
 for (const [i, [from, to, says]] of edits.entries())

@@ -1,3 +1,4 @@
 // The compiler's sentence around a message of ours. In: an error of the compiler. Out: the message, when what stands in an
-// option's place was refused with one; else the error as it is.
-export const refusedPlan = (error: string): string => /^Type .* is not assignable to type '"(.*)"'\.$/s.exec(error)?.[1] ?? error
+// option's place, or an argument, was refused with one; else the error as it is.
+export const refusedPlan = (error: string): string =>
+  /^(?:Argument of [^\n]*\n {2})?Type [^\n]* is not assignable to type '"([^\n]*)"'\.$/.exec(error)?.[1] ?? error

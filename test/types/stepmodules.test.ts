@@ -189,7 +189,7 @@ test('the nets of the step of the zoo are checked, and the tiles of a module', (
 })
 
 test('a step and the plan of another one', async () => {
-  const words = replaced('g1', 'conv2d', 'e').replace("'g1' (conv2d)", "'seq' (seq)")
+  const words = replaced('g1', 'conv2d', 'e')
   const argument = (e: string): string => /parameter of type '"(.*)"'\.$/s.exec(e)?.[1] ?? e
   assert.equal(checked.errors('pairs').map(argument), [words, words])
   const other = runProgram(WHOLE + OTHER)['other'] as TrainingStep

@@ -1,0 +1,14 @@
+// Words in the place of what is wrong, while typing; in a generic function, where it is not known yet whether anything is, nothing: what it
+// makes is checked at run time. In: a type that is a string where something is wrong. Out: those words, or what is asked for where not.
+// Worked example: of `(input: OrWords<Complaint<N>, In>, net: N)` a call with a wrong net is refused in the words of Complaint<N>; in
+// `<C extends number>(c: C) => f(input, conv2d('c', c, 3))` Complaint<...> waits for C, and the constraint of what waits is Fits.
+interface Answers<Words, Fits> {
+  readonly fits: Fits
+  readonly [other: number]: Words
+}
+/** Words where they are a string, else Fits. Of a choice that waits, TypeScript leaves out a branch that is `any`: what is left is Fits. */
+// biome-ignore lint/suspicious/noExplicitAny: the branch that TypeScript leaves out
+export type OrWords<Words, Fits = unknown> = Answers<Words, Fits>[[Words] extends [string] ? any : 'fits']
+
+/** To be joined by `|` to the type of a parameter: In is inferred from it, and no more is legal than before. */
+export type InferredFrom<In> = keyof In extends never ? In : never
