@@ -141,6 +141,11 @@ Status Copies::wait(uint32_t event) {
   return p.part == part_ ? device_.wait(Lane::compute, event) : Status{};
 }
 
+double Copies::feed_seconds(uint32_t event, Clock::time_point waited_from) const {
+  if (!fed_[event] || !pending_[event].stream) return 0;
+  return seconds_since(std::max(waited_from, feeding_[event]));
+}
+
 Status Copies::join() {
   bool used[2] = {false, false};
   for (const InstrRecord& i : tape_.instrs)
@@ -178,6 +183,7 @@ Status Copies::read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std
 Status Copies::move_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
   const TransferRecord& t = tape_.transfers[job.transfer];
   std::byte* const here = pages_.at(t.buffer, t.offset + lo);
+  if (lo == 0 && t.from_source()) feeding_[event_of_[job.instruction]] = Clock::now();
   if (!device_.asynchronous()) return read_far(t, job.step, lo, here, hi - lo);
   Status s = read_far(t, job.step, lo, bounce_in_, hi - lo);
   if (s.ok() && lo == 0) s = device_.wait(Lane::far_in, started(event_of_[job.instruction]));

@@ -37,8 +37,8 @@ class Copies {
 
   /// Whether a thread carries this COPY, or this WAIT is for such a one.
   bool by_thread(const InstrRecord& instr) const;
-  /// Whether a WAIT is for bytes of the source.
-  bool fed(uint32_t event) const { return fed_[event]; }
+  /// Of a wait that began then and has just ended, what the source took: not the copies that stood before its own.
+  double feed_seconds(uint32_t event, Clock::time_point waited_from) const;
   Status start(uint32_t instruction, uint64_t step, bool stamped);
   Status wait(uint32_t event);
   /// The lanes join the compute lane: what they were given is complete for whatever comes after.
@@ -58,7 +58,8 @@ class Copies {
   struct Pending { CopyStream* stream = nullptr; CopyStream::Ticket ticket = 0; uint32_t part = NONE; };
 
   Copies(const Tape& tape, OpenDevice& device, Pages& pages, LowerTier& tier, Throttle throttle)
-      : tape_(tape), device_(device), pages_(pages), tier_(tier), throttle_(throttle), pending_(tape.events), by_thread_(tape.events), fed_(tape.events) {}
+      : tape_(tape), device_(device), pages_(pages), tier_(tier), throttle_(throttle), pending_(tape.events), by_thread_(tape.events), fed_(tape.events),
+        feeding_(tape.events) {}
   bool reached(const TransferRecord& t) const;
   class TierMover;
   void start_threads(const Processors& processors);
@@ -81,6 +82,7 @@ class Copies {
   std::unique_ptr<Feeder> feeder_;
   std::vector<Pending> pending_;          // by event
   std::vector<bool> by_thread_, fed_;     // by event
+  std::vector<Clock::time_point> feeding_; // by event: when the thread began to read the source, before the event is complete
   std::vector<uint32_t> event_of_;        // by instruction index of a COPY; used by the threads
   std::byte* bounce_out_ = nullptr;       // pinned, a piece each; only where the host cannot see the pages
   std::byte* bounce_in_ = nullptr;

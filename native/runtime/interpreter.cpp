@@ -130,7 +130,7 @@ Status Interpreter::wait(uint32_t index, const InstrRecord& instr, StepMetrics& 
   if (s.ok()) s = copies_.wait(instr.a);
   const double waited = device_.asynchronous() ? 0 : seconds_since(start);
   (Cause(instr.b) == Cause::memory ? metrics.stall_memory_seconds : metrics.stall_data_seconds) += waited;
-  if (copies_.fed(instr.a)) metrics.stall_feed_seconds += waited;
+  if (!device_.asynchronous()) metrics.stall_feed_seconds += copies_.feed_seconds(instr.a, start);
   if (s.ok() && stamped_) s = device_.stamp(Lane::compute, stamp_of(index, true));
   return s;
 }

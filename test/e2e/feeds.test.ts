@@ -7,12 +7,13 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Data, files, pick, type Sample, shard, source, split } from '../../src/data/data'
 import { writeTensors } from '../../src/files/safetensors'
+import { mib } from '../../src/stage/sizes'
 import type { TrainOptions } from '../../src/train/options'
 import type { TrainResult } from '../../src/train/result'
 import { train, trainTask } from '../../src/train/trainer'
 import { errorText } from '../../src/errors/errors'
-import { classifier } from './models'
-import { staged } from './runs'
+import { classifier, trunk } from './models'
+import { smallestBudget, staged } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-feeds-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -188,6 +189,14 @@ test('a feed that is slower than the step is waited for, and that is counted', a
   const r = await run(slow)
   assert.equal(bits(r), bits(await run(own)))
   assert.ok(r.feedSeconds > 0.2 && r.feedSeconds <= r.stallSeconds.data, `${r.feedSeconds} of ${r.stallSeconds.data}`)
+})
+
+test('copies to and from the lower tier are no waits for data', async () => {
+  const budget = smallestBudget(trunk, 'swap:greedy')
+  const r = await train(trunk, staged(trunk, { strategy: 'swap:greedy', budget }), { steps: 3, throttle: mib(100) })
+  const waited = r.stallSeconds.data + r.stallSeconds.memory
+  assert.ok(r.bytesIn > mib(5) && waited > 0.1, `${r.bytesIn} bytes, ${waited} s`)
+  assert.ok(r.feedSeconds < waited / 5, `${r.feedSeconds} of ${waited}`)
 })
 
 test('what a read throws ends the run as it is, at the first sample and later', async () => {
