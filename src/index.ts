@@ -11,6 +11,7 @@ export { strategies } from '../staging/schedule/strategies'
 export type { Timeline } from '../staging/sim/timeline'
 export type { LocalMachine } from './machine/localmachine'
 export { machineNames } from './machine/machine'
+export { type MachineRates, registerMachine } from './machine/ownmachines'
 export type { Augment } from './data/augment'
 export {
   type Data,
@@ -49,6 +50,7 @@ export {
   type StageOptions,
   tryStage,
 } from './stage/stage'
+export { registerStrategy, type StrategyRule, type ToPlan } from './stage/ownstrategies'
 export { stageAsync, type StageAsyncOptions } from './stage/async'
 export type { RunLength, TrainOptions } from './train/options'
 export type { EvaluateOptions, PredictOptions } from './predict/options'

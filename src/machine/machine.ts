@@ -17,6 +17,7 @@ import { nativeCall } from './operands'
 import { cpuMachine, cudaMachine } from './owndevices'
 import { linkAt } from './links'
 import type { LocalMachine, MachineOptions } from './localmachine'
+import { ownMachines } from './ownmachines'
 import { deviceBytes } from './memory'
 import type { Speeds } from './profile'
 import { UNTAUGHT } from './taught'
@@ -30,7 +31,10 @@ import { type Native, tryLoadNative } from '../device/native'
  *
  * @example machineNames().includes('v100-pcie-16g')
  */
-export const machineNames = (): readonly MachineName[] => [...DEVICES, ...(Object.keys(namedMachines) as (keyof Machines)[])]
+export const machineNames = (): readonly MachineName[] => [
+  ...DEVICES,
+  ...(Object.keys({ ...namedMachines, ...ownMachines() }) as (keyof Machines)[]),
+]
 
 /** Fixed numbers: plans for these devices are the same on every machine. */
 const FIXED_COPY_BYTES_PER_SECOND = 4e9
@@ -84,7 +88,7 @@ const hasPrecision = (native: Native, device: DeviceName, precision: Precision):
 const simulatedMachine = (name: string, o: MachineOptions): Either<SpillwayError, LocalMachine> =>
   o.precision !== undefined && o.precision !== 'fp32'
     ? left(usage(`precision '${o.precision}' is not legal on machine '${name}': times of named machines are fp32`, ['fp32']))
-    : right({ ...namedMachines[name]!, tier: tierOf(o.spill), ...UNTAUGHT })
+    : right({ ...(namedMachines[name] ?? ownMachines()[name]!), tier: tierOf(o.spill), ...UNTAUGHT })
 
 const isBuilt = (native: Native, name: DeviceName): Either<SpillwayError, void> => {
   const { devices } = native.deviceInfo()
@@ -116,7 +120,7 @@ const deviceMachine = (name: DeviceName, o: MachineOptions): Either<SpillwayErro
   )
 
 export const machineNamed = (name: string, o: MachineOptions = {}): Either<SpillwayError, LocalMachine> =>
-  Object.hasOwn(namedMachines, name)
+  Object.hasOwn(namedMachines, name) || Object.hasOwn(ownMachines(), name)
     ? simulatedMachine(name, o)
     : isDevice(name)
       ? deviceMachine(name, o)

@@ -5,11 +5,14 @@ import { Worker } from 'node:worker_threads'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { CheckedOptions, NamesIn, Trainable } from '../../dsl'
+import { SpillwayException, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import { knownIn } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
 import { UPDATES } from '../../staging/ops/updates'
 import { machineNamed } from '../machine/machine'
+import { ownRates } from '../machine/ownmachines'
+import { ownStrategy } from './ownstrategies'
 import { type AnyLayer, machineOptionsOf, type Staged, type StageOptions } from './stage'
 import type { Answered, Asked } from './worker'
 
@@ -56,7 +59,9 @@ export const stageAsync = async <M extends Trainable, const O extends StageAsync
   options: Checked<M, O> = {} as Checked<M, O>,
 ): Promise<Staged<M>> => {
   const { signal, ...rest }: StageAsyncOptions = orThrow(knownIn(STAGE_ASYNC)(options as O))
-  const answered = await inThread({ model, options: rest }, signal)
+  if (ownStrategy(rest.strategy))
+    throw new SpillwayException(usage(`strategy '${rest.strategy}' is a function of this thread: use stage`))
+  const answered = await inThread({ model, options: rest, machines: ownRates() }, signal)
   return pipe(
     answered,
     E.flatMap((staged) =>

@@ -27,6 +27,7 @@ import { orThrow, whilePlanning } from '../errors/exceptions'
 import type { LocalMachine, MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import type { Staging } from '../report/facts'
+import { ownStrategy } from './ownstrategies'
 import { type Own, prepare, type Prepared, prepareEvaluation, preparePrediction } from './prepare'
 import { recordedFor } from './recorded'
 
@@ -217,22 +218,41 @@ const withReason =
       : e
   }
 
+const BY_HAND = optionsFor<PlanByHand>()('a plan by hand', 'tiles', 'checkpoints')
+
+const knownByHand = (o: PlanByHand): Either<SpillwayError, PlanByHand> =>
+  pipe(
+    knownIn(BY_HAND)(o),
+    E.tap(({ tiles = [] }) => E.traverseArray(knownIn(TILE_RANGE))(tiles)),
+  )
+
+/** What a plan by hand, or a strategy that was registered, prescribes. */
+const prescribedFor = ({ layers, machine }: Prepared, o: StageAsked): Either<SpillwayError, PlanByHand | undefined> => {
+  const rule = ownStrategy(o.strategy)
+  if (isByHand(o) || !rule) return right(isByHand(o) ? o : undefined)
+  return knownByHand(rule({ layers, budgetBytes: o.budget ?? machine.memoryBytes, machine }))
+}
+
 /** The plan of a run that goes on, of a strategy, or the one that tiles and checkpoints by hand describe. */
 export const stagePrepared = <M extends Trainable>(p: Prepared<M>, o: StageAsked): Either<SpillwayError, Staged<M>> => {
-  const planned: Planned = (c) =>
-    isByHand(o)
-      ? pipe(
-          prescribe(p.layers, o),
-          E.chainW((prescription) => compilePrescribed(p.graph, prescription, c)),
-        )
-      : compile(p.graph, c)
+  const planned =
+    (byHand: PlanByHand | undefined): Planned =>
+    (c) =>
+      byHand
+        ? pipe(
+            prescribe(p.layers, byHand),
+            E.chainW((prescription) => compilePrescribed(p.graph, prescription, c)),
+            E.map((plan) => (isByHand(o) ? plan : { ...plan, strategy: c.strategy })),
+          )
+        : compile(p.graph, c)
   return pipe(
     oneWay(o),
-    E.flatMap(() =>
+    E.flatMap(() => prescribedFor(p, o)),
+    E.flatMap((byHand) =>
       pipe(
         recordedFor(p, o),
         O.match(
-          () => stagedWith(planned, p.machine, o),
+          () => stagedWith(planned(byHand), p.machine, o),
           (plan) => right(describePlan(plan, p.machine, o.allocator)),
         ),
       ),

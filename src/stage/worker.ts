@@ -5,15 +5,19 @@ import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { asTrainable } from '../../dsl'
 import type { SpillwayError } from '../errors/errors'
+import { type MachineRates, registerMachine } from '../machine/ownmachines'
 import { type Staged, type StageOptions, tryStage } from './stage'
 
 export interface Asked {
   readonly model: unknown
   readonly options: StageOptions
+  /** Those that were registered. */
+  readonly machines: ReadonlyMap<string, MachineRates>
 }
 export type Answered = E.Either<SpillwayError, Pick<Staged, 'plan' | 'timeline' | 'staging'>>
 
-const { model, options } = workerData as Asked
+const { model, options, machines } = workerData as Asked
+for (const [name, rates] of machines) registerMachine(name as never, rates)
 
 const answered: Answered = pipe(
   asTrainable(model),

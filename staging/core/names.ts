@@ -1,12 +1,8 @@
 // The names that options choose among: planners, machines, allocators. In: nothing. Out: their types, which an editor completes. Invariant:
-// the tables of planners and machines have exactly these keys; both are open to more by declaration merging.
+// the tables of planners and machines have exactly the keys of what is built in; who registers others declares their names by merging.
 
-/**
- * The planners by name. Open: who adds a planner adds its name, here or by declaration merging.
- *
- * @example stage(net, { strategy: 'swap:greedy' })
- */
-export interface Strategies {
+/** The planners that there are by themselves. */
+export interface BuiltInStrategies {
   'in-core': true
   'checkpoint:sqrt': true
   'checkpoint:optimal': true
@@ -26,15 +22,17 @@ export interface Strategies {
   tiled: true
   auto: true
 }
+/**
+ * The planners by name; those of `registerStrategy` are declared by merging.
+ *
+ * @example stage(net, { strategy: 'swap:greedy' })
+ */
+export interface Strategies extends BuiltInStrategies {}
 /** The name of a planner. */
 export type StrategyName = keyof Strategies
 
-/**
- * The machines that plans can be simulated for, by name. Open, as the planners are.
- *
- * @example stage(net, { machine: 'v100-pcie-16g' })
- */
-export interface Machines {
+/** The machines that there are by themselves. */
+export interface BuiltInMachines {
   'p100-nvlink-16g': true
   'v100-nvlink-16g': true
   'v100-nvlink-32g': true
@@ -44,6 +42,12 @@ export interface Machines {
   'a100-pcie-40g': true
   'h200-pcie-141g': true
 }
+/**
+ * The machines that plans can be simulated for, by name; those of `registerMachine` are declared by merging.
+ *
+ * @example stage(net, { machine: 'v100-pcie-16g' })
+ */
+export interface Machines extends BuiltInMachines {}
 /** The name of a kind of device. */
 export type DeviceName = 'cpu' | 'ref' | 'null' | 'cuda'
 /** What plans are made for: a device of this machine, or a named one. */

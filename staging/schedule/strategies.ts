@@ -2,7 +2,7 @@
 import { auto, refineAuto } from './auto'
 import { autoswap, refineAutoswap } from './autoswap'
 import { checkpointSqrt } from './checkpoint'
-import type { StrategyName } from '../core/names'
+import type { BuiltInStrategies } from '../core/names'
 import type { Method } from './candidate'
 import { dymem } from './dymem'
 import { dynprog, refineDynprog } from './dynprog'
@@ -26,7 +26,7 @@ export interface Strategy extends Method {
   readonly tiles?: true
 }
 
-const byName: Readonly<Record<StrategyName, Strategy>> = {
+const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'in-core': { planner: inCore },
   'checkpoint:sqrt': { planner: checkpointSqrt() },
   'checkpoint:optimal': { planner: checkpointOptimal(), refiner: refineOptimal() },
@@ -51,4 +51,4 @@ const byName: Readonly<Record<StrategyName, Strategy>> = {
 export const planners: Readonly<Record<string, Strategy>> = byName
 
 /** The planners by name, for `stage` and `--strategy`. @example strategies.includes('swap:greedy') */
-export const strategies = Object.keys(byName) as readonly StrategyName[]
+export const strategies = Object.keys(byName) as readonly (keyof BuiltInStrategies)[]

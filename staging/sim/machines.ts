@@ -6,11 +6,12 @@ import { elementsOf } from '../core/box'
 import { devices } from '../devices'
 import { dtypeBytes } from '../graph/graph'
 import type { Link, Machine } from '../graph/machine'
-import type { Machines } from '../core/names'
+import type { BuiltInMachines } from '../core/names'
 import type { AnyAttrs, CallShapes } from '../ops/op'
 import { opDef } from '../ops/registry'
 
-interface Accelerator {
+/** What a machine of a name can do at its best. */
+export interface Accelerator {
   /** Single-precision peak without tensor cores, and the memory's. */
   readonly flopsPerSecond: number
   readonly bytesPerSecond: number
@@ -41,7 +42,7 @@ const A100_PCIE: Accelerator = { flopsPerSecond: 19.5e12, bytesPerSecond: 1555e9
 // H200 NVL, the PCIe form.
 const H200_NVL: Accelerator = { flopsPerSecond: 60e12, bytesPerSecond: 4.8e12, memoryBytes: mib(143771), launchSeconds: 4e-6 }
 
-const duplex = (bytesPerSecond: number): Link => ({
+export const duplex = (bytesPerSecond: number): Link => ({
   outBytesPerSecond: bytesPerSecond,
   inBytesPerSecond: bytesPerSecond,
   latencySeconds: 1e-5,
@@ -70,7 +71,8 @@ const roofline =
       bytesMoved(s) / (MEMORY_EFFICIENCY * a.bytesPerSecond),
     )
 
-const named = (name: keyof Machines, a: Accelerator, link: Link): Machine => ({
+/** A machine that exists in simulation. */
+export const simulatedOf = (name: string, a: Accelerator, link: Link): Machine => ({
   name,
   device: devices.cuda,
   simulated: true,
@@ -81,15 +83,16 @@ const named = (name: keyof Machines, a: Accelerator, link: Link): Machine => ({
   workspace: (kind, attrs, s) => opDef(kind).workspace?.(attrs as never, s, dtypeBytes.f32) ?? 0,
 })
 
+const of = (name: keyof BuiltInMachines, a: Accelerator, link: Link): Machine => simulatedOf(name, a, link)
 const all: readonly Machine[] = [
-  named('p100-nvlink-16g', P100_SXM2, NVLINK_1),
-  named('v100-nvlink-16g', V100_SXM2_16G, NVLINK_2_PAIR),
-  named('v100-nvlink-32g', V100_SXM2_32G, NVLINK_2_TRIPLE),
-  named('v100-pcie-16g', V100_PCIE, PCIE_3),
-  named('titanx-pcie-12g', TITAN_X, PCIE_3),
-  named('2080ti-pcie-11g', RTX_2080TI, PCIE_3),
-  named('a100-pcie-40g', A100_PCIE, PCIE_4),
-  named('h200-pcie-141g', H200_NVL, PCIE_5),
+  of('p100-nvlink-16g', P100_SXM2, NVLINK_1),
+  of('v100-nvlink-16g', V100_SXM2_16G, NVLINK_2_PAIR),
+  of('v100-nvlink-32g', V100_SXM2_32G, NVLINK_2_TRIPLE),
+  of('v100-pcie-16g', V100_PCIE, PCIE_3),
+  of('titanx-pcie-12g', TITAN_X, PCIE_3),
+  of('2080ti-pcie-11g', RTX_2080TI, PCIE_3),
+  of('a100-pcie-40g', A100_PCIE, PCIE_4),
+  of('h200-pcie-141g', H200_NVL, PCIE_5),
 ]
 
 export const machines: Readonly<Record<string, Machine>> = Object.fromEntries(all.map((m) => [m.name, m]))

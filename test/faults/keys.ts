@@ -19,6 +19,7 @@ const PRELUDE = `import * as s from '../../src'
 const net = s.model([1, 3, 8, 8], s.seq(s.conv2d('c', 2, 3), s.globalAvgPool()))
 const own = { over: net.net, optimizer: s.sgd({ lr: 0.1 }), losses: {} }
 const plan = s.stage(net, { machine: 'v100-pcie-16g' })
+const rates = { flopsPerSecond: 1, bytesPerSecond: 1, memoryBytes: 1, linkBytesPerSecond: 1 }
 export const answers: unknown[] = []
 `
 
@@ -77,6 +78,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     ['importOnnx', (o) => `s.tryImportOnnx('a', { out: 'o', ${o} })`],
   ],
   ImageOptions: [['folder', (o) => `s.folder('a', { ${o} })`]],
+  MachineRates: [['registerMachine', (o) => `s.registerMachine('mine' as never, { ...rates, ${o} })`]],
   StreamOptions: [['source', (o) => `s.source([], { ${o} })`]],
   Numbers: [['files', (o) => `s.files('a', { ${o} })`]],
   SteppedOptions: [['stepped', (o) => `s.stepped({ ${o} })`]],
@@ -97,7 +99,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   ],
 }
 /** Types of this name are options, and these others. */
-const OPTIONS = /Options$|^(?:Sides|Minimize|InputOverride|Numbers|PlanByHand|TileRange|ParameterGroup|Updates)$/
+const OPTIONS = /Options$|^(?:Sides|Minimize|InputOverride|MachineRates|Numbers|PlanByHand|TileRange|ParameterGroup|Updates)$/
 /** What the compiler makes of options; they have no keys of their own. */
 const COMPUTED = ['CheckedOptions']
 

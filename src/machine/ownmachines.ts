@@ -1,0 +1,71 @@
+// Machines that scripts register, for simulation. In: a name, and what the machine can do at its best. Out: the same as of the named ones:
+// times are a roofline. Invariant: a name that is a device's, or another machine's, is refused; who registers a name again replaces it.
+import { type Known, optionsFor } from '../../staging/core/options'
+import { known } from '../../staging/core/known'
+import type { Machines } from '../../staging/core/names'
+import { isDevice } from '../../staging/devices'
+import type { Machine } from '../../staging/graph/machine'
+import { duplex, machines, simulatedOf } from '../../staging/sim/machines'
+import { usage } from '../errors/errors'
+import { orThrow } from '../errors/exceptions'
+import * as E from 'fp-ts/Either'
+
+/** What a machine can do at its best, as data sheets say it. */
+export interface MachineRates {
+  /** Single-precision operations a second. */
+  readonly flopsPerSecond: number
+  /** Bytes a second of the device's memory. */
+  readonly bytesPerSecond: number
+  /** Bytes of the device's memory. */
+  readonly memoryBytes: number
+  /** Bytes a second between the device and its host, in each direction at once. */
+  readonly linkBytesPerSecond: number
+  /** From starting a call to the next; default 5 microseconds. */
+  readonly launchSeconds?: number | undefined
+}
+const RATES = optionsFor<MachineRates>()(
+  'registerMachine',
+  'flopsPerSecond',
+  'bytesPerSecond',
+  'memoryBytes',
+  'linkBytesPerSecond',
+  'launchSeconds',
+)
+
+const rates = new Map<string, MachineRates>()
+let made: Readonly<Record<string, Machine>> = {}
+
+/** Those that were registered, by name. */
+export const ownMachines = (): Readonly<Record<string, Machine>> => made
+/** What they were registered as, for another thread. */
+export const ownRates = (): ReadonlyMap<string, MachineRates> => rates
+
+const LAUNCH_SECONDS = 5e-6
+const machineOf = (name: string, r: MachineRates): Machine => {
+  const { flopsPerSecond, bytesPerSecond, memoryBytes, linkBytesPerSecond, launchSeconds = LAUNCH_SECONDS } = r
+  return simulatedOf(name, { flopsPerSecond, bytesPerSecond, memoryBytes, launchSeconds }, duplex(linkBytesPerSecond))
+}
+
+const fault = (name: string, r: MachineRates): string | undefined => {
+  if (name === '' || isDevice(name) || Object.hasOwn(machines, name))
+    return `machine '${name}' cannot be registered: legal is any name that no other machine or device has`
+  const wrong = Object.entries(r).find(([, n]) => n !== undefined && !(typeof n === 'number' && n > 0 && n < Infinity))
+  if (wrong) return `machine '${name}': ${wrong[0]} is ${wrong[1]}; legal are numbers of more than 0`
+  return Number.isSafeInteger(r.memoryBytes)
+    ? undefined
+    : `machine '${name}': memoryBytes is ${r.memoryBytes}, not a whole number`
+}
+
+/**
+ * Makes a machine of one's own known, to be planned for in simulation. Its name is declared first:
+ * `declare module 'spillway' { interface Machines { 'lab-24g': true } }`.
+ *
+ * @example registerMachine('lab-24g' as never, { flopsPerSecond: 3e13, bytesPerSecond: 9e11, memoryBytes: gib(24), linkBytesPerSecond: 2.5e10 })
+ */
+export const registerMachine = <const O extends MachineRates>(name: keyof Machines, machine: Known<O, typeof RATES>): void => {
+  const own: MachineRates = known(RATES, machine as O)
+  const wrong = fault(name, own)
+  orThrow(wrong === undefined ? E.right(undefined) : E.left(usage(wrong)))
+  rates.set(name, own)
+  made = { ...made, [name]: machineOf(name, own) }
+}
