@@ -4,6 +4,7 @@ import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { strategies } from '../../staging/schedule/strategies'
 import { unknownName } from '../errors/errors'
+import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { showPercent, showRatio, showSeconds, showSize } from '../report/format'
 import { comparisonPlot } from './compare/plot'
@@ -40,7 +41,8 @@ const knownStrategy = E.fromPredicate(
 export const compareModel = (modelText: string, o: CompareOptions, out: Output): Done => {
   const { strategies: wanted = strategies, algorithms, spill, allocators, budgets = 8, plot } = o
   return pipe(
-    E.traverseArray(knownStrategy)(wanted),
+    filePlace('plot', plot),
+    E.flatMap(() => E.traverseArray(knownStrategy)(wanted)),
     E.flatMap(() => E.traverseArray(knownAllocator)(allocators ?? [])),
     E.flatMap(() => prepareNamed(modelText, { measure: 'first', ...o })),
     E.flatMap(({ named, prepared: { machine, graph } }) => {

@@ -11,6 +11,7 @@ import { savePlan, tryLoadPlan } from '../../src/stage/planfile'
 import { openTensors, writeTensors } from '../../src/files/safetensors'
 import { describePlan, tryStage } from '../../src/stage/stage'
 import { LOG_FILE } from '../../src/train/steplog'
+import type { TrainResult } from '../../src/train/result'
 import { chunkFrom } from '../../src/train/session'
 import { trainTask } from '../../src/train/trainer'
 import { classifier, trunk } from './models'
@@ -115,6 +116,19 @@ test('resume starts afresh in an empty directory, and refuses another run in wor
   assert.match(await refusal({ resume: true, steps: 2 }), /Usage: .*has done 3 steps/)
   const other = await trainTask(trunk, staged(trunk), { steps: 4, seed: 1, checkpointDir, resume: true })()
   assert.ok(isLeft(other) && other.left.tag === 'CheckpointMismatch')
+})
+
+test('a run that goes on elsewhere says that bits may differ, and what is other there', async () => {
+  const plan = staged(classifier)
+  const checkpointDir = folder()
+  await trained(classifier, plan, { checkpointDir, threads: 1 })
+  const notes: string[] = []
+  const goOn = (threads: number, steps: number): Promise<TrainResult> =>
+    trained(classifier, plan, { checkpointDir, resume: true, threads, steps, onNote: (note) => notes.push(note) })
+  assert.is((await goOn(1, 4)).resumedFrom, 3)
+  assert.equal(notes, [])
+  assert.is((await goOn(2, 5)).resumedFrom, 4)
+  assert.equal(notes, ['bits may differ from those of the run so far: threads are 1 there and 2 here'])
 })
 
 test('an aborted run ends within a step, keeps its last checkpoint and goes on from it', async () => {

@@ -38,6 +38,7 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ...flag('compare', '--budgets', '0', '-8', '1.5'),
   ...flag('compare', '--strategies', 'auto,magic'),
   ...flag('compare', '--allocators', 'pages,malloc'),
+  ...flag('compare', '--plot', join(file, 'plot.svg'), '/dev/null', ''),
   ...flag('train', '--save', join(file, 'w.safetensors'), '/dev/null', ''),
   ...flag('train', '--log', file),
   ...flag('train', '--report', join(file, 'r.html')),

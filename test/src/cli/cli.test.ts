@@ -257,6 +257,22 @@ test('a device that this machine lacks: exit 1, with the way to it', async () =>
   assert.match(r.err, /the cuda device (is not built .*npm run build:cuda|cannot be used)/)
 })
 
+test('a plan that will not run here says so, and training is refused before it begins', async () => {
+  const asked = ['--image', '32768', '--algorithms', 'fixed', '--strategy', 'in-core', '--budget', '1000TiB']
+  const plan = await spillway('plan', 'resnet18', '--machine', 'null', ...asked, '--json')
+  assert.is(plan.code, 0, plan.err)
+  const { lacks } = objectOf<{ readonly lacks: readonly string[] }>(plan)
+  assert.is(lacks.length, 1)
+  assert.match(
+    lacks[0]!,
+    /^of this machine's memory .* are left, and the plan takes .* on the device: --budget \d+ asks for a plan/,
+  )
+  assert.match(plan.err, `note: it will not run here: ${lacks[0]}`)
+  const train = await spillway('train', 'resnet18', '--device', 'null', ...asked, '--steps', '1', '--json')
+  assert.is(train.code, 2, train.err)
+  assert.match(refusalOf(train).message, /^the plan cannot run here: of this machine's memory/)
+})
+
 for (const [what, args, words] of wrongCalls)
   test(`${what}: exit 2, in words, as JSON too`, async () => {
     const a = await spillway(...args, '--json')

@@ -8,6 +8,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
   type Checkpoint,
+  elsewhere,
   findCheckpoint,
   prepareDirectory,
   restore,
@@ -113,6 +114,15 @@ for (const [what, damage] of Object.entries(damages))
     assert.match(found.refused[0]!, /^step-000000002\.json is refused: ./)
     assert.equal(numbersOf(at, found.checkpoint!), new Set([1]))
   })
+
+test('what bits depend on and is other here is named', () => {
+  const there = { processor: 'Xeon', threads: 8, libraries: 'oneDNN 3.2' }
+  assert.is(elsewhere(there, there), '')
+  assert.is(
+    elsewhere(there, { processor: 'EPYC', threads: 4, libraries: 'oneDNN 3.7' }),
+    'the processor is Xeon there and EPYC here; threads are 8 there and 4 here; libraries are oneDNN 3.2 there and oneDNN 3.7 here',
+  )
+})
 
 test('another run is refused in words', () => {
   const words = (wanted: RunIdentity): string =>
