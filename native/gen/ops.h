@@ -112,7 +112,10 @@
   X(count_labels, 125) \
   X(softmax_xent_counted, 126) \
   X(softmax_xent_counted_bwd, 127) \
-  X(argmax, 128)
+  X(argmax, 128) \
+  X(clip_values, 129) \
+  X(square_sum, 130) \
+  X(clip_norm, 131)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -710,6 +713,24 @@ struct ArgmaxAttrs {
   static ArgmaxAttrs read(const double*) { return {}; }
 };
 
+struct ClipValuesAttrs {
+  double limit;
+  static ClipValuesAttrs read(const double* a) {
+    return {a[0]};
+  }
+};
+
+struct SquareSumAttrs {
+  static SquareSumAttrs read(const double*) { return {}; }
+};
+
+struct ClipNormAttrs {
+  double most;
+  static ClipNormAttrs read(const double* a) {
+    return {a[0]};
+  }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -799,6 +820,8 @@ inline constexpr AttrLimit RmspropLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBO
 inline constexpr AttrLimit CountLabelsLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SoftmaxXentCountedLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit SoftmaxXentCountedBwdLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ClipValuesLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit ClipNormLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1128,6 +1151,15 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"argmax", 128, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "sass"}},
      {{"y", Role::data, Element::i32, true, false, "ssss"}}},
+    {"clip_values", 129, 1, 1, 1, 1, 1, "f", false, 0, 0, ClipValuesLimits, 1,
+     {{"g", Role::whole, Element::real, false, false, "="}},
+     {{"y", Role::whole, Element::real, true, false, "="}}},
+    {"square_sum", 130, 1, 2, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+     {{"g", Role::whole, Element::real, false, false, "="}, {"before", Role::whole, Element::real, false, false, "1"}},
+     {{"squares", Role::whole, Element::real, true, false, "1"}}},
+    {"clip_norm", 131, 2, 2, 1, 1, 1, "f", false, 0, 0, ClipNormLimits, 1,
+     {{"g", Role::whole, Element::real, false, false, "="}, {"squares", Role::whole, Element::real, false, false, "1"}},
+     {{"y", Role::whole, Element::real, true, false, "="}}},
 };
 
 /// Null when no operator has this wire number.

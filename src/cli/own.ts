@@ -48,6 +48,8 @@ export const OWN_FLAGS: readonly Flag[] = [
   ],
   ...flagsOf(OPTIMIZERS, (kind) => usualOptimizer(kind as OptimizerName)),
   ['--freeze <pattern>', "parameters that stay as they are: 'stem.*', and as often as need be", repeated],
+  ['--clip-value <n>', 'keep each element of a gradient within plus and minus so much', numberOption('--clip-value')],
+  ['--clip-norm <n>', 'shorten all gradients by one factor where they are longer together', numberOption('--clip-norm')],
 ]
 
 type Given = Readonly<Partial<Record<OptionsOf<typeof LOSSES> | OptionsOf<typeof OPTIMIZERS>, number | boolean>>>
@@ -61,6 +63,8 @@ export const OWN_OPTIONS = [
   ...namesOf(LOSSES),
   ...namesOf(OPTIMIZERS),
   'freeze',
+  'clipValue',
+  'clipNorm',
 ] as readonly (keyof OwnOptions)[]
 
 /** The options that are given of an entry; refused when one is another entry's. */

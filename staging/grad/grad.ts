@@ -8,7 +8,8 @@ import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
 import { GraphBuilder } from '../graph/builder'
 import type { Float, Graph, Op, ValueId } from '../graph/graph'
-import type { Ref } from '../ops/op'
+import type { AnyAttrs, Ref } from '../ops/op'
+import type { Updates } from '../ops/updates'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
 import { countLabels, lossCall, lossEntry } from '../ops/loss'
@@ -36,8 +37,29 @@ const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, Valu
   return late ? wrong(`a graph with '${late.kind}' of phase ${late.phase}`, 'a forward graph') : right(output)
 }
 
-const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], { params }: Objective): void => {
-  for (const { param, gradient, op } of gradients) {
+/**
+ * Gradients as they enter their updates: each within its limits, then all of them shortened alike. Each adds its squares to those before
+ * it as soon as it is there, and may leave the device until the last one has.
+ */
+const clipped = (
+  b: GraphBuilder,
+  gradients: readonly ParameterGradient[],
+  { clipValue, clipNorm }: Updates,
+): readonly ParameterGradient[] => {
+  const each = (g: ParameterGradient, kind: string, attrs: AnyAttrs, beside: readonly Ref[]): ParameterGradient => {
+    const gradient = emitOp(b, g.op, kind, attrs, [g.gradient, ...beside], 'update')[0]!
+    b.markGradient(gradient, g.param, b.value(g.gradient).name)
+    return { ...g, gradient }
+  }
+  const within = clipValue === undefined ? gradients : gradients.map((g) => each(g, 'clip_values', { limit: clipValue }, []))
+  if (clipNorm === undefined) return within
+  let squares: readonly Ref[] = []
+  for (const { op, gradient } of within) squares = emitOp(b, op, 'square_sum', {}, [gradient, ...squares], 'update')
+  return within.map((g) => each(g, 'clip_norm', { most: clipNorm }, squares))
+}
+
+const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], { params, updates }: Objective): void => {
+  for (const { param, gradient, op } of clipped(b, gradients, updates)) {
     const rule = updateRule(params.get(param)!)
     const { name, shape } = b.value(param)
     const states = rule.states.map((s) => b.state(`${name}.${s}`, shape, { dist: 'constant', a: 0 }))
@@ -64,7 +86,7 @@ const appendStatistics = (
     })
 }
 
-/** Update ops move up to right after the last other op that touches one of their operands. */
+/** Update ops move up to right after the last other op that touches one of their operands, and after the update ops that make them. */
 const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
   const lastTouch = new Map<ValueId, number>()
   const computing = ops.filter((o) => o.phase !== 'update')
@@ -73,6 +95,7 @@ const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
   for (const op of ops) {
     if (op.phase !== 'update') continue
     const after = Math.max(...op.ins.map((v) => lastTouch.get(v) ?? -1))
+    for (const v of op.outs) lastTouch.set(v, after)
     due.set(after, [...(due.get(after) ?? []), op])
   }
   return computing.flatMap((op, i) => [op, ...(due.get(i) ?? [])])

@@ -4,6 +4,7 @@ import { add, gradSum, addRelu } from './add'
 import { argmax } from './argmax'
 import { bnStats, bnApply, bnBwdReduce, bnBwdData, bnReluApply, bnReluBwdReduce, bnReluBwdData, bnFrozen, bnFrozenBwdData, bnFrozenBwdReduce, bnRunning } from './batchnorm'
 import { toBf16, fromBf16, toBf16Grad, fromBf16Grad } from './cast'
+import { clipValues, squareSum, clipNorm } from './clip'
 import { concat, sliceChannels } from './concat'
 import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
@@ -48,6 +49,9 @@ const entries: readonly OpDef[] = [
   fromBf16,
   toBf16Grad,
   fromBf16Grad,
+  clipValues,
+  squareSum,
+  clipNorm,
   concat,
   sliceChannels,
   conv2d,

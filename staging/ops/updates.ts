@@ -41,8 +41,16 @@ export interface Updates {
    * @example stage(net, { optimizer: adamw({ lr: 1e-3 }), groups: [{ match: '*.bias', weightDecay: 0 }] })
    */
   readonly groups?: readonly ParameterGroup[] | undefined
+  /** Each element of a gradient is kept within plus and minus so much. @example stage(net, { clipValue: 0.5 }) */
+  readonly clipValue?: number | undefined
+  /**
+   * Where all gradients together are longer than this, they are shortened to it, all by one factor.
+   *
+   * @example stage(net, { optimizer: sgd({ lr: 0.1 }), clipNorm: 1 })
+   */
+  readonly clipNorm?: number | undefined
 }
-export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups')
+export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups', 'clipValue', 'clipNorm')
 
 /** Options whose groups have known keys only; else words in the place of one that is none. */
 export type KnownGroups<O> = O extends { readonly groups: infer Gs }
@@ -63,7 +71,12 @@ const groupCodec = t.intersection([
   t.type({ match: patterns }),
   t.partial({ lr: t.number, weightDecay: t.number, frozen: t.boolean }),
 ])
-const updates = { freeze: patterns, groups: list(groupCodec as t.Type<ParameterGroup, ParameterGroup, unknown>) }
+const updates = {
+  freeze: patterns,
+  groups: list(groupCodec as t.Type<ParameterGroup, ParameterGroup, unknown>),
+  clipValue: t.number,
+  clipNorm: t.number,
+}
 export const updatesCodec = t.partial(updates) as unknown as t.Type<Updates, Updates, unknown>
 export const optimizerCodec = t.type({ kind: t.keyof(OPTIMIZERS) }) as unknown as t.Type<Optimizer, Optimizer, unknown>
 export const trainedByCodec: t.Type<TrainedBy, TrainedBy, unknown> = t.intersection([
@@ -109,14 +122,24 @@ const groupOf =
     )
   }
 
+const LIMITS = ['clipValue', 'clipNorm'] as const
+const checkedLimits = (u: Updates): Either<GraphError, unknown> => {
+  const wrong = LIMITS.find((k) => u[k] !== undefined && !(Number.isFinite(u[k]) && u[k]! > 0))
+  return wrong === undefined
+    ? right(u)
+    : left({ tag: 'ValueInvalid', name: wrong, reason: `it is ${u[wrong]}`, legal: 'a finite number above 0' })
+}
+
 /** The optimizer of each of these parameters that is trained, by its name; whether its numbers are legal is asked elsewhere. */
 export const trainedBy = (
   optimizer: Optimizer,
-  { freeze, groups = [] }: Updates,
+  updates: Updates,
   names: readonly string[],
-): Either<GraphError, ReadonlyMap<string, Optimizer>> =>
-  pipe(
-    matching(freeze, names),
+): Either<GraphError, ReadonlyMap<string, Optimizer>> => {
+  const { freeze, groups = [] } = updates
+  return pipe(
+    checkedLimits(updates),
+    chain(() => matching(freeze, names)),
     chain((isFrozen) =>
       pipe(
         groups,
@@ -134,3 +157,4 @@ export const trainedBy = (
         ),
     ),
   )
+}

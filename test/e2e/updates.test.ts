@@ -12,6 +12,7 @@ import { errorText } from '../../src/errors/errors'
 import { loadPlan, savePlan } from '../../src/stage/planfile'
 import { describePlan, type StageOptions, tryStage } from '../../src/stage/stage'
 import { zooEntry } from '../../src/zoo'
+import { UPDATES } from '../../staging/ops/updates'
 import { verify } from '../../staging/verify/verify'
 import { trunk } from './models'
 import { halfway, sameBits, staged, trained } from './runs'
@@ -28,12 +29,20 @@ const CASES: Readonly<Record<string, StageOptions>> = {
       { match: 'b*', lr: 1e-4, weightDecay: 0.1 },
     ],
   },
+  'gradients within limits': { clipValue: 1e-4 },
+  'gradients of a length': { clipNorm: 1e-3, optimizer: adam({ lr: 1e-3 }) },
+  'gradients within limits and of a length, some frozen, in groups': {
+    clipValue: 1e-3,
+    clipNorm: 1e-3,
+    freeze: 'a3*',
+    groups: [{ match: 'b*', lr: 1e-2 }],
+  },
   'groups of which one is frozen': { groups: [{ match: 'c*', lr: 1e-2 }, { match: 'head.*' }, { match: '*', frozen: true }] },
 }
 
 for (const [name, o] of Object.entries(CASES)) {
   test(`${name}: one run, whatever the plan`, async () => {
-    const { freeze: _, groups: __, ...plain } = o
+    const plain = Object.fromEntries(Object.entries(o).filter(([k]) => !UPDATES.keys.some((key) => key === k)))
     const without = await trained(trunk, staged(trunk, { strategy: 'in-core', ...plain }))
     assert.not.equal((await sameBits(o)).weightsSha256, without.weightsSha256)
   })

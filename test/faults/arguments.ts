@@ -35,6 +35,7 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ...flag('train', '--optimizer', 'newton'),
   ...flag('train', '--ignore-index', '1.5'),
   ...flag('train', '--freeze', 'cf.*', '', 'fc'),
+  ...flag('train', '--clip-norm', '0', '-1', 'much'),
   ...flag('compare', '--budgets', '0', '-8', '1.5'),
   ...flag('compare', '--strategies', 'auto,magic'),
   ...flag('compare', '--allocators', 'pages,malloc'),

@@ -48,6 +48,8 @@ test('what is wrong is told in words', () => {
     { groups: [{ match: ['fc.*', 'fc.wieght'] }] },
     "no parameter that is trained matches 'fc.wieght'; did you mean 'fc.weight'?",
   )
+  says({ clipNorm: 0 }, "'clipNorm': it is 0; legal is a finite number above 0")
+  says({ clipValue: Number.NaN }, "'clipValue': it is NaN; legal is a finite number above 0")
   says({ groups: [{ match: [] }] }, 'groups[0]: it names no pattern; legal is at least one')
   says(
     { groups: [{ match: '*' }, { match: '*', frozen: true, lr: 1 }] },

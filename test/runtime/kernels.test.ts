@@ -51,6 +51,21 @@ test('asks kernels for their workspace, and whether shapes are legal', () => {
   assert.equal(native.ways({ device: 'ref', kind: 'conv2d', attrs: conv, ins: [x, { dims: [3, 7, 3, 3] }], outs: [y] }), [])
 })
 
+/** A run must not go on as if nothing were: what PyTorch makes zero gradients of. */
+test('squares that are not finite leave no gradient that is', () => {
+  for (const device of native.deviceInfo().devices.filter((d) => d === 'ref' || d === 'cpu'))
+    for (const squares of [Number.POSITIVE_INFINITY, Number.NaN]) {
+      const data = new Float32Array([1, -2, 3])
+      const [dims, out] = [[3], new Float32Array(3)]
+      const ins = [
+        { dims, data },
+        { dims: [1], data: new Float32Array([squares]) },
+      ]
+      native.runKernel({ device, kind: 'clip_norm', attrs: [1], ins, outs: [{ dims, data: out }] })
+      assert.ok(out.every(Number.isNaN), `${device}: ${out}`)
+    }
+})
+
 test('runs a kernel on typed arrays, dense and strided', () => {
   const data = new Float32Array([-1, 2, -3, 4, -5, 6]),
     out = new Float32Array(6)

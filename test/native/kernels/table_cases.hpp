@@ -304,4 +304,34 @@ inline Family rmsprop_drawn(Random& r) {
 }
 inline const Listed rmsprop_drawn_listed{"rmsprop", rmsprop_drawn, 80};
 
+inline Family clip_values_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::clip_values, {double(0.5)}, {{0, Reach::all}}, {{1, Reach::all}}, 0, false, 0}},
+     {}}});
+}
+inline const Listed clip_values_drawn_listed{"clip_values", clip_values_drawn, 10};
+
+inline Family square_sum_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::positive}},
+     {{OpKind::square_sum, {}, {{0, Reach::all}}, {{1, Reach::all}}, 0, false, -1}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{1, 1, 1, 1}, 1, false, Fill::positive}},
+     {{OpKind::square_sum, {}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 0, false, -1}},
+     {}}});
+}
+inline const Listed square_sum_drawn_listed{"square_sum", square_sum_drawn, 20};
+
+inline Family clip_norm_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{1, 1, 1, 1}, 1, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::clip_norm, {double(0.5)}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 0, false, 0}},
+     {}}});
+}
+inline const Listed clip_norm_drawn_listed{"clip_norm", clip_norm_drawn, 10};
+
 }  // namespace spillway::test
