@@ -22,6 +22,7 @@ import {
   sizeOption,
   threadsOption,
 } from './options'
+import { FORMATS } from '../predict/outputs'
 import { isMetricName, METRICS, type MetricName } from '../predict/metrics'
 import { unknownName } from '../errors/errors'
 import type { Measuring } from '../machine/localmachine'
@@ -213,8 +214,13 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       c
         .argument(...MODEL)
         .option('--weights <file>', 'the weights, by their names in PyTorch (safetensors)')
-        .option('--data <path>', 'the images: a .npy or .safetensors file, or a folder of them')
-        .option('--out <path>', 'a .npy or .safetensors file for all outputs, or a folder for one .npy file each')
+        .option('--data <path>', 'the images: a folder of image files, or of .npy; one such file, a .safetensors file')
+        .option('--out <path>', 'a .npy or .safetensors file for all outputs, or a folder for one file each')
+        .option(
+          '--format <kind>',
+          `files in that folder: ${FORMATS.join(', ')} (pictures of classes); default npy`,
+          choiceOption('--format', FORMATS),
+        )
         .option('--as <form>', `${FORMS.join(', ')} of what the model gives (default values)`, choiceOption('--as', FORMS))
         .option(
           '--image <size>',
@@ -223,6 +229,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         )
         .option('--batch <n>', 'images a step (default 1)', countOption('--batch')),
     )
+      .option(...FIT)
+      .option(...WORKERS)
       .option('--report <file>', 'write the report page of the plan')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => predict().predictModel(model, o, out)))),
   check: (c, run) =>

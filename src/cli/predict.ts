@@ -4,14 +4,18 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
 import type { Form, Model } from '../../dsl'
 import type { DeviceName } from '../../staging/devices'
+import type { Fit } from '../data/augment'
+import { folder } from '../data/data'
+import { holdsPictures } from '../data/images'
 import { type SpillwayError, usage } from '../errors/errors'
 import { filePlace } from '../files/places'
 import { imageSize } from '../files/samples'
 import { writeWholeText } from '../files/whole'
 import { machineNamed } from '../machine/machine'
-import { outPlace, predictTask, type Predicted } from '../predict/predictor'
+import { outPlace, pictureSize, type Predicted, predictTask } from '../predict/predictor'
 import type { PredictOptions } from '../predict/options'
 import { showSeconds, showShape, showSize } from '../report/format'
 import { reportHtml } from '../report/html'
@@ -27,29 +31,31 @@ import type { Done, Output } from './output'
 export interface PredictCommandOptions
   extends InputOptions,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
-    Partial<Pick<PredictOptions, 'weights' | 'data' | 'out' | 'threads'>> {
+    Partial<Pick<PredictOptions, 'weights' | 'out' | 'threads' | 'format' | 'workers'>> {
+  readonly data?: string
+  readonly fit?: Fit
   readonly as?: Form
   readonly device?: DeviceName
   readonly report?: string
 }
 
-const given = (
-  o: PredictCommandOptions,
-): Either<SpillwayError, Pick<PredictOptions, 'weights' | 'data' | 'out'> & { out: string }> => {
-  const { weights, data, out } = o
+type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers'> & { out: string }
+
+const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
+  const { weights, data, out, fit, format, workers } = o
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
     ? E.left(usage(`predict needs ${missing.join(', ')}: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`))
-    : E.right({ weights, data, out })
+    : E.right({ weights, data: fit ? folder(data, { fit }) : data, out, format, workers })
 }
 
-/** The size that is asked for, else that of the first image. */
-const inputFor = (o: PredictCommandOptions, data: string): Either<SpillwayError, InputOptions> =>
-  o.image
-    ? E.right(o)
+/** The size that is asked for, else that of the first image; images that are resized take the model's. */
+const inputFor = (o: PredictCommandOptions, data: string): TaskEither<SpillwayError, InputOptions> =>
+  o.image || o.fit
+    ? TE.right(o)
     : pipe(
-        imageSize(data),
-        E.map((image) => ({ ...o, image })),
+        holdsPictures(data) ? pictureSize(data) : TE.fromEither(imageSize(data)),
+        TE.map((image) => ({ ...o, image })),
       )
 
 const resultText = (r: Predicted, out: string): string =>
@@ -63,17 +69,33 @@ const resultText = (r: Predicted, out: string): string =>
 const stagedFor = (
   model: string,
   o: PredictCommandOptions,
-  options: Pick<PredictOptions, 'weights' | 'data' | 'out'>,
+  options: Given,
+): TaskEither<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
+  pipe(
+    TE.fromIOEither(() =>
+      pipe(
+        outPlace(options.out),
+        E.flatMap(() => filePlace('report', o.report)),
+      ),
+    ),
+    TE.flatMap(() => inputFor(o, o.data!)),
+    TE.flatMapEither((input) => stagedAt(input, model, o, options)),
+  )
+
+const stagedAt = (
+  input: InputOptions,
+  model: string,
+  o: PredictCommandOptions,
+  options: Given,
 ): Either<SpillwayError, { readonly model: Model; readonly staged: Staged }> =>
   pipe(
-    outPlace(options.out),
-    E.flatMap(() => filePlace('report', o.report)),
-    E.flatMap(() => inputFor(o, options.data)),
-    E.flatMap((input) => modelNamed(model, { batch: 1, ...overrideOf(input), mode: 'predict' })),
+    E.Do,
+    E.flatMap(() => modelNamed(model, { batch: 1, ...overrideOf(input), mode: 'predict' })),
     E.bindTo('named'),
     E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
     E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
-    E.tap(({ graph }) => filesOf(options)(graph)),
+    // Images are looked at by whoever reads them.
+    E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights } : options)(graph)),
     E.flatMap((prepared) =>
       pipe(
         stagePrepared(prepared, o),
@@ -86,7 +108,7 @@ export const predictModel = (model: string, o: PredictCommandOptions, out: Outpu
   pipe(
     TE.fromEither(given(o)),
     TE.bindTo('options'),
-    TE.bind('found', ({ options }) => TE.fromEither(stagedFor(model, o, options))),
+    TE.bind('found', ({ options }) => stagedFor(model, o, options)),
     TE.tap(({ found: { staged } }) => {
       out.say(summary(staged.plan, staged.timeline, staged.staging))
       const { plan, timeline, staging } = staged

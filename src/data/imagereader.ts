@@ -9,8 +9,8 @@ import type { Reader } from './readers'
 
 export interface ImageWork {
   readonly samples: readonly ImageSample[]
-  /** The input, and the target. */
-  readonly values: readonly [FedValue, FedValue]
+  /** The input, and the target where there is one. */
+  readonly values: readonly [FedValue, FedValue] | readonly [FedValue]
   readonly fit: Fit
   readonly augment: Augment
   readonly limits: Limits
@@ -75,7 +75,7 @@ const maskAt = (pixels: Uint8Array, mask: Size, r: Rectangle, to: Size, outside:
 
 export const imageTypes = ({ limits, samples }: Pick<ImageWork, 'limits' | 'samples'>): readonly PlaceType[] => [
   limits.depth === 16 ? 'f32' : 'u8',
-  'label' in samples[0]! ? 'i32' : 'u8',
+  ...(samples[0]!.label !== undefined ? (['i32'] as const) : samples[0]!.mask !== undefined ? (['u8'] as const) : []),
 ]
 
 const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: readonly PlaceArray[], at: number): Promise<void> => {
@@ -99,7 +99,8 @@ const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: read
     random,
   )
   writeSample(arrays[0]!, input, at, cut, sample.image)
-  if ('label' in sample) return writeSample(arrays[1]!, target, at, sample.label, sample.image)
+  if (!target || (sample.label === undefined && sample.mask === undefined)) return
+  if (sample.mask === undefined) return writeSample(arrays[1]!, target, at, sample.label, sample.image)
   const mask = await labelsOf(sample.mask, limits)
   if (mask.width !== size.width || mask.height !== size.height)
     throw dataRefused(sample.mask, `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)

@@ -2,7 +2,7 @@
 // are listed in the order of their names, so a data set has one order; a mask that is missing is refused by its image's name.
 import { createHash } from 'node:crypto'
 import { type Dirent, readdirSync, readFileSync, statSync } from 'node:fs'
-import { basename, dirname, extname, join, resolve } from 'node:path'
+import { basename, dirname, extname, join, relative, resolve, sep } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -10,8 +10,12 @@ import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { IMAGE } from './decode'
 
-/** Files of a sample: an image, and its class or its mask. */
-export type ImageSample = { readonly image: string } & ({ readonly label: number } | { readonly mask: string })
+/** Files of a sample: an image, and its class or its mask; of what is predicted, neither. */
+export interface ImageSample {
+  readonly image: string
+  readonly label?: number
+  readonly mask?: string
+}
 
 export interface ImageList {
   readonly samples: readonly ImageSample[]
@@ -150,6 +154,47 @@ export const openImages = (path: string): Either<SpillwayError, ImageList> =>
     ),
   )
 
+// ---------------------------------------------------------------- images alone
+
+/** Whether a path is meant as images to look at: an image, a folder of them, or what samples are made of. */
+export const holdsPictures = (path: string): boolean => {
+  const stat = statSync(path, { throwIfNoEntry: false })
+  return (
+    stat !== undefined &&
+    (stat.isDirectory() ? imagesIn(path).length > 0 || holdsImages(path) : IMAGE.test(path) || LIST.test(path))
+  )
+}
+
+/** Image files and what each is called: as its file, in a folder of folders with that folder's name before it. */
+export const picturesAt = (path: string): Either<SpillwayError, readonly { readonly file: string; readonly name: string }[]> => {
+  const called = (folder: string) => (file: string) => ({
+    file,
+    name: relative(folder, file).slice(0, -extname(file).length).split(sep).join('-'),
+  })
+  const found = onFile(
+    'data',
+    path,
+  )((): Either<SpillwayError, readonly { readonly file: string; readonly name: string }[]> => {
+    if (!statSync(path).isDirectory() && IMAGE.test(path)) return E.right([called(dirname(path))(path)])
+    const own = statSync(path).isDirectory() ? imagesIn(path) : []
+    if (own.length > 0) return E.right(own.map((name) => called(path)(join(path, name))))
+    const isList = !statSync(path).isDirectory()
+    return E.map(({ samples }: ImageList) => samples.map(({ image }) => called(isList ? dirname(image) : path)(image)))(
+      openImages(path),
+    )
+  })
+  return pipe(
+    found,
+    E.filterOrElse(
+      (all) => new Set(all.map((p) => p.name)).size === all.length,
+      (all): SpillwayError => {
+        const { name } = all.find((p, i) => all.findIndex((q) => q.name === p.name) !== i)!
+        return { tag: 'FileRefused', kind: 'data', file: path, reason: `several of its images are called '${name}'` }
+      },
+    ),
+  )
+}
+
 // ---------------------------------------------------------------- what they are
 
 const ENDS_BYTES = 64 * 1024
@@ -158,8 +203,8 @@ const ENDS_BYTES = 64 * 1024
 export const imagesContent = ({ samples }: ImageList): Either<SpillwayError, string> => {
   const hash = createHash('sha256')
   for (const s of samples) {
-    hash.update(`${basename(s.image)} ${'label' in s ? s.label : basename(s.mask)}\n`)
-    for (const file of [s.image, ...('mask' in s ? [s.mask] : [])]) {
+    hash.update(`${basename(s.image)} ${s.mask === undefined ? s.label : basename(s.mask)}\n`)
+    for (const file of [s.image, ...(s.mask === undefined ? [] : [s.mask])]) {
       const bytes = onFile('data', file)(() => E.right(readFileSync(file)))
       if (E.isLeft(bytes)) return bytes
       hash.update(`${bytes.right.length}\n`).update(bytes.right.subarray(0, ENDS_BYTES))

@@ -170,7 +170,7 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
   )
 }
 
-type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
+export type ImageSet = Extract<DataSet, { readonly kind: 'images' }>
 type FedSet = Exclude<DataSet, FilesSet | ImageSet>
 
 const lengthOf = (set: FedSet): number => (set.kind === 'own' ? set.length : 2 ** 32 - 1)
@@ -212,7 +212,9 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
 
 // ---------------------------------------------------------------- images
 
-const MOST_PIXELS = 2 ** 28
+export const MOST_PIXELS = 2 ** 28
+
+const coloursOf = (channels: number): string => `images have 1 or 3 channels, the model's input ${channels}`
 
 /** The input, and the target that images have: a class each, or a mask of their size. */
 const imageValues = (
@@ -223,13 +225,13 @@ const imageValues = (
   const [channels, height, width] = input!.shape
   if (!input || !target || others.length || target.isInput)
     return E.left(usage('image files feed a model of one input and one target'))
-  if (channels !== 1 && channels !== 3) return E.left(usage(`images have 1 or 3 channels, the model's input ${channels}`))
+  if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
   if (!target.labels)
     return E.left(usage('image files give classes or masks: the model takes them with a loss of classes, as cross-entropy'))
   const size = target.shape[1] * target.shape[2]
-  if ('label' in samples[0]! && size !== 1)
+  if (samples[0]!.label !== undefined && size !== 1)
     return E.left(usage(`the images have a class each, and the model's target has ${size} labels: it wants masks`))
-  if ('mask' in samples[0]! && (target.shape[1] !== height || target.shape[2] !== width))
+  if (samples[0]!.mask !== undefined && (target.shape[1] !== height || target.shape[2] !== width))
     return E.left(
       usage(
         `the images have masks of ${height} x ${width} labels, and the model's target is ${target.shape[1]} x ${target.shape[2]}`,
@@ -244,6 +246,28 @@ const imageValues = (
 const fillOf = ({ mean }: ImageSet, [channels]: FedValue['shape']): readonly number[] =>
   Array.from({ length: channels }, (_, c) => mean?.[mean.length === 1 ? 0 : c] ?? 0)
 
+/** Samples of image files, decoded ahead of the step. */
+const fedImages = (
+  set: ImageSet,
+  going: Going,
+  samples: ImageList['samples'],
+  values: ImageWork['values'],
+  order: Order,
+): Extract<DataSource, { readonly kind: 'fed' }> => {
+  const { fit = 'cover', augment = {}, depth = 8, mostPixels = MOST_PIXELS, mean = [0], std } = set
+  const fill = fillOf(set, values[0].shape)
+  const work: ImageWork = { samples, values, fit, augment, limits: { depth, mostPixels }, seed: going.seed, fill }
+  const numbers = (value: FedValue, type: PlaceType) => ({
+    layout: 'NHWC' as const,
+    ...(value.isInput ? scaledBy({ mean, ...(std ? { std } : {}) }, type === 'u8') : {}),
+  })
+  return {
+    kind: 'fed',
+    open: () => openFeed({ reader: imagesBy(work, going.workers), order, values, prefetch: going.prefetch, numbers }),
+    nameOf: (position) => samples[order.at(position).index]!.image,
+  }
+}
+
 const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Either<SpillwayError, OpenedData> =>
   pipe(
     openImages(set.path),
@@ -255,33 +279,39 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
     E.bind('order', ({ list }) => orderFor(list.samples.length, data, going)),
     E.bind('content', ({ list }) => (going.isKept ? imagesContent(list) : E.right(''))),
     E.map(({ list, values, order, content }) => {
-      const { fit = 'cover', augment = {}, depth = 8, mostPixels = MOST_PIXELS, mean = [0], std } = set
-      const work: ImageWork = {
-        samples: list.samples,
-        values,
-        fit,
-        augment,
-        limits: { depth, mostPixels },
-        seed: going.seed,
-        fill: fillOf(set, values[0].shape),
-      }
-      const numbers = (value: FedValue, type: PlaceType) => ({
-        layout: 'NHWC' as const,
-        ...(value.isInput ? scaledBy({ mean, ...(std ? { std } : {}) }, type === 'u8') : {}),
-      })
+      const { fit = 'cover', augment = {}, depth = 8 } = set
       const words = `${content}${wayWords(data, going)}, images ${JSON.stringify({ fit, augment, depth })}`
       return {
-        source: {
-          kind: 'fed' as const,
-          open: () => openFeed({ reader: imagesBy(work, going.workers), order, values, prefetch: going.prefetch, numbers }),
-          nameOf: (position: number) => list.samples[order.at(position).index]!.image,
-        },
+        source: fedImages(set, going, list.samples, values, order),
         samples: order.length,
         content: words,
         place: words,
       }
     }),
   )
+
+/** Images alone, in turn, as a graph of one input takes them. */
+export const openPictures = (
+  set: ImageSet,
+  files: readonly string[],
+  going: Pick<Going, 'prefetch' | 'workers'>,
+  graph: Graph,
+): Either<SpillwayError, DataSource> => {
+  const [input, ...others] = fedOf(graph)
+  if (!input || others.length) return E.left(usage('image files feed a model of one input'))
+  const [channels] = input.shape
+  if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
+  const samples = files.map((image) => ({ image }))
+  const inTurn = orderOf(
+    Uint32Array.from(files, (_, i) => i),
+    undefined,
+  )
+  return pipe(
+    fitting(set, [input]),
+    E.flatMap(() => onDevice(canDecode)),
+    E.map(() => fedImages(set, { ...going, seed: 0, shuffle: false, isKept: false }, samples, [input], inTurn)),
+  )
+}
 
 /** A data set that a path alone names. */
 export const dataAt = (path: string): Data => (holdsImages(path) ? folder(path) : files(path))

@@ -9,7 +9,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import { type Form, type Loss, type Model, modelAt } from '../../dsl'
+import type { Form, Loss, Model } from '../../dsl'
 import { evaluationOf, FORMS } from '../../dsl/prediction'
 import { evaluationGraph } from '../../staging/compile'
 import { knownIn } from '../../staging/core/known'
@@ -23,7 +23,7 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
 import { prepareEvaluation } from '../stage/prepare'
-import { type Staged, stagePrepared } from '../stage/stage'
+import type { Staged } from '../stage/stage'
 import { dataOf, filesOf } from '../train/beforehand'
 import { forgetPlanning, type RunMetrics } from '../train/device'
 import { PREFETCH } from '../train/options'
@@ -32,6 +32,7 @@ import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
 import { type Compared, type Measured, type Measuring, measuring, shareOf, type Task } from './metrics'
 import { EVALUATE, type EvaluateOptions } from './options'
 import { type Pass, passOver } from './passes'
+import { resized } from './resized'
 import { type TargetRows, targetsOf } from './targets'
 import { type Weights, withWeights } from './weighted'
 
@@ -77,17 +78,6 @@ const subjectOf = (model: Model, { plan: { graph }, machine }: Staged): Either<S
       )
 }
 
-/** The plan of a batch of another size: the same strategy, the same budget. */
-const resized = ({ model, loss, form }: Subject, { plan, machine }: Staged, batch: number): Either<SpillwayError, Staged> => {
-  const [, ...image] = model.input
-  const { strategy, budgetBytes: budget, algorithms } = plan
-  return pipe(
-    modelAt([batch, ...image], model.net, 'predict'),
-    E.chainW((smaller) => prepareEvaluation(smaller, machine, { loss, as: form, name: plan.graph.name })),
-    E.chain((p) => stagePrepared(p, { budget, algorithms, strategy: strategy === 'by-hand' ? 'auto' : strategy })),
-  )
-}
-
 const taskOf = ({ loss, form, model }: Subject): Either<SpillwayError, Task> => {
   const [, channels, height, width] = model.output
   return pipe(
@@ -110,8 +100,13 @@ interface Ready {
 
 const batchOf = ({ plan: { graph } }: Staged): number => graph.values.find((v) => v.role === 'input')!.shape[0]!
 
-const smallerOf = ({ smaller, subject, staged }: Ready, batch: number): Either<SpillwayError, Staged> => {
-  const known = smaller.get(batch) ?? resized(subject, staged, batch)
+const smallerOf = ({ smaller, subject: { model, loss, form }, staged }: Ready, batch: number): Either<SpillwayError, Staged> => {
+  const [, c, h, w] = model.input
+  const known =
+    smaller.get(batch) ??
+    resized(model, staged, [batch, c, h, w], (m) =>
+      prepareEvaluation(m, staged.machine, { loss, as: form, name: staged.plan.graph.name }),
+    )
   smaller.set(batch, known)
   return known
 }

@@ -3,23 +3,33 @@ import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
 import type { DeviceOptions } from '../train/device'
 import type { Metric, MetricName } from './metrics'
+import type { Format } from './outputs'
 
 /** How a plan predicts. */
 export interface PredictOptions extends Omit<DeviceOptions, 'tier'> {
   /** Weights by PyTorch's names (safetensors). @example predict(net, plan, { weights: 'weights.safetensors', data: 'images/' }) */
   readonly weights: string
   /**
-   * The images: a .npy file, a folder of them, or a .safetensors file with a tensor `input`.
+   * The images: image files or a folder of them, each at its own size, or with `folder` and its `fit` at the model's; or a .npy file, a folder
+   * of these, a .safetensors file with a tensor `input`.
    *
-   * @example predict(net, plan, { weights: 'weights.safetensors', data: 'images.npy' })
+   * @example predict(net, plan, { weights: 'weights.safetensors', data: folder('photos/', { mean: [0.5], std: [0.25] }) })
    */
-  readonly data: string
+  readonly data: string | Data
   /**
    * Where the outputs go: a .npy or .safetensors file for all of them, or a folder for one .npy file each; default: the answer holds them.
    *
    * @example predict(net, plan, { weights: 'weights.safetensors', data: 'images/', out: 'masks/' })
    */
   readonly out?: string | undefined
+  /**
+   * What the files of a folder are: arrays, or, of classes, PNG pictures with a palette; default npy.
+   *
+   * @example predict(net, plan, { weights: 'weights.safetensors', data: 'photos/', out: 'masks/', format: 'png' })
+   */
+  readonly format?: Format | undefined
+  /** Threads that decode images; default: half the cores, four at most. @example predict(net, plan, { weights: 'w.safetensors', data: 'photos/', workers: 2 }) */
+  readonly workers?: number | undefined
   /** 'ram', or the folder of the spill file. @example predict(net, plan, { weights: 'w.safetensors', data: 'a.npy', spill: '/var/tmp' }) */
   readonly spill?: string | undefined
   /**
@@ -43,6 +53,8 @@ export const PREDICT = optionsFor<PredictOptions>()(
   'weights',
   'data',
   'out',
+  'format',
+  'workers',
   'spill',
   'signal',
   'onProgress',

@@ -3,9 +3,12 @@
 // Worked example: of [2,3] channels by pixels a band of two pixels is c0 c1 c0 c1; it goes to rows of plane 0 and of plane 1.
 import { mkdirSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
+import * as E from 'fp-ts/Either'
+import { orThrow } from '../errors/exceptions'
 import { npyHead } from '../files/npy'
 import { headerOf } from '../files/safetensors'
-import { type Filling, fillWhole } from '../files/whole'
+import { type Filling, fillWhole, writeWhole } from '../files/whole'
+import { pngOf } from './pngmask'
 
 /** Of each image. */
 export interface OutputShape {
@@ -103,6 +106,34 @@ const inFolder = (folder: string, o: OutputShape, nameOf: (i: number) => string)
   }
 }
 
+/** A picture for each image. */
+const asPictures = (folder: string, { shape: [, h, w] }: OutputShape, nameOf: (i: number) => string): Outputs => {
+  const written: string[] = []
+  let open: { readonly path: string; readonly classes: Uint8Array } | undefined
+  const close = (): void => {
+    if (!open) return
+    const { path, classes } = open
+    orThrow(writeWhole(path, [E.right(pngOf(w, h, classes))]))
+    written.push(path)
+    open = undefined
+  }
+  return {
+    ...NOTHING,
+    image: (i) => {
+      close()
+      const classes = new Uint8Array(h * w)
+      open = { path: join(folder, `${nameOf(i)}.png`), classes }
+      return (_, row, plane) =>
+        classes.set(new Int32Array(plane.buffer as ArrayBuffer, plane.byteOffset, plane.byteLength / 4), row * w)
+    },
+    end: close,
+    drop: () => {
+      open = undefined
+    },
+    written: () => written,
+  }
+}
+
 /** In the answer. */
 const inMemory = (o: OutputShape, nameOf: (i: number) => string): Outputs => {
   const kept: Prediction[] = []
@@ -123,8 +154,22 @@ const inMemory = (o: OutputShape, nameOf: (i: number) => string): Outputs => {
 const ONE_FILE = ['.npy', '.safetensors']
 export const isOneFile = (out: string): boolean => ONE_FILE.includes(extname(out))
 
-export const outputsTo = (out: string | undefined, o: OutputShape, images: number, nameOf: (i: number) => string): Outputs =>
-  out === undefined ? inMemory(o, nameOf) : isOneFile(out) ? inOneFile(out, o, images) : inFolder(out, o, nameOf)
+/** What files of outputs may be: arrays, or, of classes, pictures. */
+export const FORMATS = ['npy', 'png'] as const
+/** What files of outputs may be. */
+export type Format = (typeof FORMATS)[number]
+
+export const outputsTo = (
+  out: string | undefined,
+  o: OutputShape,
+  images: number,
+  nameOf: (i: number) => string,
+  format: Format = 'npy',
+): Outputs => {
+  if (out === undefined) return inMemory(o, nameOf)
+  if (format === 'png') return asPictures(out, o, nameOf)
+  return isOneFile(out) ? inOneFile(out, o, images) : inFolder(out, o, nameOf)
+}
 
 /** Names of images: their files', with numbers where a file has several. */
 export const namesOf = (files: readonly { readonly path: string; readonly samples: number }[]): readonly string[] =>

@@ -1,6 +1,6 @@
 // Predicting: a model's forward plan run over images, a batch at a time. In: a model, its plan (`mode: 'predict'`), weights, data. Out: files or
-// arrays, and what it took. Invariant: the device holds what the plan says; the host two batches' outputs, or files for them where
-// they are large. While a batch runs, the one before it is written.
+// arrays, and what it took. Invariant: the device holds what the plan says, and images of another size have a plan of their own in the same
+// budget. While a batch runs, the one before it is written.
 // Worked example, five images in batches of two: three steps; the third sees the first image again in its second place, and drops it.
 import { mkdirSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -9,26 +9,45 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
-import type { Form, Model } from '../../dsl'
+import type { Form, Model, Shape } from '../../dsl'
 import { FORMS, predictionOf } from '../../dsl/prediction'
 import { predictionGraph } from '../../staging/compile'
+import { bytesOf } from '../../staging/core/bytes'
 import { knownIn } from '../../staging/core/known'
 import type { Known } from '../../staging/core/options'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import { type Graph, type Value, valueBytes } from '../../staging/graph/graph'
-import { type SpillwayError, usage } from '../errors/errors'
+import { type Data, files, folder } from '../data/data'
+import { type Size, sizeOf } from '../data/decode'
+import { holdsPictures, picturesAt } from '../data/images'
+import { type DataSource, type ImageSet, MOST_PIXELS, openPictures } from '../data/open'
+import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
 import { folderPlace } from '../files/places'
-import { type DataFiles, openData } from '../files/samples'
+import { openData } from '../files/samples'
 import { PeakMemory } from '../machine/memory'
+import { preparePrediction } from '../stage/prepare'
 import { lacksOf } from '../stage/room'
 import type { Staged } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from '../train/device'
+import { PREFETCH, usualWorkers } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, MOST_HELD_BYTES, outputOf, type Took, tookOf } from './batches'
 import { PREDICT, type PredictOptions } from './options'
-import { imageBytes, isOneFile, namesOf, type Outputs, type OutputShape, outputsTo, type Prediction, writeImage } from './outputs'
+import {
+  FORMATS,
+  imageBytes,
+  isOneFile,
+  namesOf,
+  type Outputs,
+  type OutputShape,
+  outputsTo,
+  type Prediction,
+  writeImage,
+} from './outputs'
+import { MOST_PNG_CLASSES } from './pngmask'
+import { resized } from './resized'
 import { withWeights } from './weighted'
 
 /** What was predicted, and what that took. */
@@ -48,27 +67,32 @@ const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
   return { type: dtype === 'bf16' ? 'f32' : dtype, shape: [c, h, w], classes }
 }
 
-/** The plan, if it is one of this model's predictions, of whatever form. */
-const belongs = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, void> => {
+/** What a plan hands out, if it is one of this model's predictions. */
+const formOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Form> => {
   const print = fingerprint(graph)
   const isOf = (form: Form): boolean =>
     pipe(
       predictionOf(model, form, graph.name),
       E.exists((forward) => fingerprint(predictionGraph(forward, machine)) === print),
     )
-  return FORMS.some(isOf)
-    ? E.right(undefined)
-    : E.left(
-        usage(`the plan was staged for model '${graph.name}', and this is another one, or another version of it: stage it again`),
-      )
+  return E.fromNullable(
+    usage(`the plan was staged for model '${graph.name}', and this is another one, or another version of it: stage it again`),
+  )(FORMS.find(isOf))
+}
+
+/** Images of one size, and the plan for them. */
+interface Group {
+  readonly staged: Staged
+  readonly output: Value
+  readonly data: DataSource
+  readonly names: readonly string[]
+  /** Where each stands among all images. */
+  readonly at: readonly number[]
 }
 
 interface Ready {
-  readonly staged: Staged
   readonly options: PredictOptions
-  readonly output: Value
-  readonly files: DataFiles
-  readonly names: readonly string[]
+  readonly groups: readonly Group[]
 }
 
 /** The outputs have a place. */
@@ -76,62 +100,207 @@ export const outPlace = (out: string | undefined): Either<SpillwayError, void> =
   out === undefined ? E.right(undefined) : folderPlace('output', isOneFile(out) ? dirname(resolve(out)) : out)
 
 /** The files, and where what waits in files lies beside them, have room. */
-const roomFor = (staged: Staged, output: Value, images: number, out: string | undefined): Either<SpillwayError, void> => {
+const roomFor = ({ staged, output, names }: Group, out: string | undefined): Either<SpillwayError, void> => {
   if (out === undefined) return E.right(undefined)
   const batch = valueBytes(output)
-  const bytes = (images * batch) / output.shape[0]! + (batch > MOST_HELD_BYTES ? 2 * batch : 0)
+  const bytes = (names.length * batch) / output.shape[0]! + (batch > MOST_HELD_BYTES ? 2 * batch : 0)
   const lacks = lacksOf(staged, [{ what: 'outputs', path: out, bytes }])
   return lacks.length ? E.left(usage(`the plan cannot run here: ${lacks.join('; ')}`)) : E.right(undefined)
 }
 
-const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptions): Either<SpillwayError, Ready> =>
+/** Pictures are of classes, in a folder. */
+const formatFits = ({ plan: { graph } }: Staged, { out, format = 'npy' }: PredictOptions): Either<SpillwayError, void> => {
+  if (!FORMATS.includes(format)) return E.left(unknownName('format', format, FORMATS))
+  if (format === 'npy') return E.right(undefined)
+  const output = outputOf(graph)!
+  const made = graph.ops.find((o) => o.outs.includes(output.id))!
+  const classes = graph.values[made.ins[0]!]!.shape[1]!
+  if (made.kind !== 'argmax') return E.left(usage("format 'png' is of classes: stage with as: 'classes'"))
+  if (classes > MOST_PNG_CLASSES)
+    return E.left(usage(`format 'png' has at most ${MOST_PNG_CLASSES} classes, and the model ${classes}`))
+  return out === undefined || isOneFile(out) ? E.left(usage("format 'png' is of a folder: name one as out")) : E.right(undefined)
+}
+
+// ---------------------------------------------------------------- what is predicted
+
+/** Of the data, what is images to look at. */
+const picturesIn = (data: string | Data): ImageSet | undefined => {
+  const { set } = typeof data === 'string' ? (holdsPictures(data) ? folder(data) : files(data)) : data
+  return set.kind === 'images' ? set : undefined
+}
+
+const groupOf = (staged: Staged, data: DataSource, names: readonly string[], at: readonly number[]): Group => ({
+  staged,
+  output: outputOf(staged.plan.graph)!,
+  data,
+  names,
+  at,
+})
+
+/** Arrays, which are all of the model's size. */
+const ofArrays = (staged: Staged, { data, weights }: PredictOptions): Either<SpillwayError, readonly Group[]> => {
+  const { graph } = staged.plan
+  const set = typeof data === 'string' ? files(data).set : data.set
+  if (set.kind !== 'files' || (typeof data !== 'string' && data.parts.length > 0))
+    return E.left(usage('predict takes images and arrays in files, all of them: a path, folder() or files()'))
+  return pipe(
+    filesOf({ data: typeof data === 'string' ? data : files(set.path, set), weights })(graph),
+    E.flatMap(() => openData(set.path, graph, set.layout)),
+    E.map((found) => {
+      const names = namesOf([...found.values()][0]!)
+      return [groupOf(staged, { kind: 'files', files: found, numbers: set }, names, [...names.keys()])]
+    }),
+  )
+}
+
+/** How large an image is that is to be read, in words where it cannot be. */
+const sizeOfImage =
+  ({ depth = 8, mostPixels = MOST_PIXELS }: ImageSet) =>
+  (file: string): TaskEither<SpillwayError, Size> =>
+    TE.tryCatch(
+      () => sizeOf(file, { depth, mostPixels }),
+      (e) => {
+        if (e instanceof SpillwayException) return e.error
+        throw e
+      },
+    )
+
+/** Height and width of the first image that a path has, where a model is to take the size that its images have. */
+export const pictureSize = (path: string): TaskEither<SpillwayError, readonly [height: number, width: number]> =>
   pipe(
-    knownIn(PREDICT)(options),
-    E.flatMap(() => readyFor(model, staged, options)),
+    TE.fromIOEither(() => picturesAt(path)),
+    TE.flatMap(([first]) => sizeOfImage({ kind: 'images', path, layout: 'NHWC' })(first!.file)),
+    TE.map(({ height, width }) => [height, width] as const),
   )
 
-const readyFor = (model: Model | undefined, staged: Staged, options: PredictOptions): Either<SpillwayError, Ready> => {
-  const { plan, machine } = staged
-  const output = outputOf(plan.graph)
-  if (!output) return E.left(usage("the plan is one of training: stage with mode: 'predict'"))
-  if (plan.graph.values.some((v) => v.role === 'target'))
-    return E.left(usage("the plan is one of evaluation: stage with mode: 'predict'"))
-  if (machine.simulated) return E.left(usage(`a plan for machine '${machine.name}' cannot run here`))
+/** Image files: all resized to the model's size where it is said how, else a group for each size. */
+const ofPictures = (
+  model: Model | undefined,
+  staged: Staged,
+  form: Form | undefined,
+  set: ImageSet,
+  { workers, weights }: PredictOptions,
+): TaskEither<SpillwayError, readonly Group[]> => {
+  const { graph } = staged.plan
+  const [batch, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as Shape
+  const planFor = (height: number, width: number): Either<SpillwayError, Staged> =>
+    height === h && width === w
+      ? E.right(staged)
+      : model === undefined || form === undefined
+        ? E.left(usage(`there is an image of ${height} x ${width}, and the plan is for ${h} x ${w}`))
+        : resized(model, staged, [batch, c, height, width], (m) =>
+            preparePrediction(m, staged.machine, { as: form, name: graph.name }),
+          )
+  const going = { workers: workers ?? usualWorkers(), prefetch: PREFETCH }
   return pipe(
-    model ? belongs(model, staged) : E.right(undefined),
-    E.flatMap(() => outPlace(options.out)),
-    E.flatMap(() => filesOf(options)(plan.graph)),
-    E.flatMap(() => openData(options.data, plan.graph)),
-    E.map((files) => ({ staged, options, output, files, names: namesOf([...files.values()][0]!) })),
-    E.tap(({ names }) => roomFor(staged, output, names.length, options.out)),
+    TE.fromIOEither(() =>
+      pipe(
+        filesOf({ weights })(graph),
+        E.flatMap(() => picturesAt(set.path)),
+      ),
+    ),
+    TE.bindTo('pictures'),
+    TE.bind('sizes', ({ pictures }) =>
+      set.fit === undefined
+        ? TE.traverseSeqArray((p: { readonly file: string }) => sizeOfImage(set)(p.file))(pictures)
+        : TE.right(pictures.map(() => ({ height: h, width: w }))),
+    ),
+    TE.flatMapEither(({ pictures, sizes }) => {
+      const bySize = new Map<string, number[]>()
+      sizes.forEach(({ height, width }, i) => bySize.set(`${height} ${width}`, [...(bySize.get(`${height} ${width}`) ?? []), i]))
+      return pipe(
+        [...bySize.values()],
+        E.traverseArray((at) =>
+          pipe(
+            planFor(sizes[at[0]!]!.height, sizes[at[0]!]!.width),
+            E.bindTo('own'),
+            E.bind('data', ({ own }) =>
+              openPictures(
+                { ...set, fit: set.fit ?? 'crop', augment: {} },
+                at.map((i) => pictures[i]!.file),
+                going,
+                own.plan.graph,
+              ),
+            ),
+            E.map(({ own, data }) =>
+              groupOf(
+                own,
+                data,
+                at.map((i) => pictures[i]!.name),
+                at,
+              ),
+            ),
+          ),
+        ),
+      )
+    }),
+  )
+}
+
+const oneShape = ({ options: { out }, groups }: Ready): Either<SpillwayError, void> =>
+  groups.length > 1 && out !== undefined && isOneFile(out)
+    ? E.left(usage(`${out} holds outputs of one size, and the images have ${groups.length}: name a folder`))
+    : E.right(undefined)
+
+const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptions): TaskEither<SpillwayError, Ready> => {
+  const { plan, machine } = staged
+  const fits = (): Either<SpillwayError, Form | undefined> => {
+    if (!outputOf(plan.graph)) return E.left(usage("the plan is one of training: stage with mode: 'predict'"))
+    if (plan.graph.values.some((v) => v.role === 'target'))
+      return E.left(usage("the plan is one of evaluation: stage with mode: 'predict'"))
+    if (machine.simulated) return E.left(usage(`a plan for machine '${machine.name}' cannot run here`))
+    return model ? formOf(model, staged) : E.right(undefined)
+  }
+  return pipe(
+    TE.fromIOEither(() =>
+      pipe(
+        knownIn(PREDICT)(options),
+        E.flatMap(fits),
+        E.bindTo('form'),
+        E.tap(() => outPlace(options.out)),
+        E.tap(() => formatFits(staged, options)),
+        E.map(({ form }) => ({ form, set: picturesIn(options.data) })),
+      ),
+    ),
+    TE.flatMap(({ form, set }) =>
+      set ? ofPictures(model, staged, form, set, options) : TE.fromIOEither(() => ofArrays(staged, options)),
+    ),
+    TE.map((groups) => ({ options, groups })),
+    TE.tap((ready) => TE.fromEither(oneShape(ready))),
+    TE.tap(({ groups }) => TE.fromEither(E.traverseArray((g: Group) => roomFor(g, options.out))(groups))),
   )
 }
 
 // ---------------------------------------------------------------- batches
 
 /** Writes what each batch hands out; what a batch has beyond the images is dropped. */
-const written = (ready: Ready, session: DeviceSession, outputs: Outputs): TaskEither<SpillwayError, readonly RunMetrics[]> => {
-  const { staged, options, output, files, names } = ready
+const written = (
+  { staged, output, data, names }: Group,
+  { out, onProgress }: PredictOptions,
+  before: number,
+  images: number,
+  session: DeviceSession,
+  outputs: Outputs,
+): TaskEither<SpillwayError, readonly RunMetrics[]> => {
   const shape = shapeOf(output, staged.plan.graph)
   const batch = output.shape[0]!
-  const images = names.length
   const bytes = imageBytes(shape)
   return inBatches({
     session,
     output,
-    data: { kind: 'files', files, numbers: {} },
-    steps: Math.ceil(images / batch),
-    beside: options.out && resolve(isOneFile(options.out) ? options.out : `${options.out}/outputs`),
+    data,
+    steps: Math.ceil(names.length / batch),
+    beside: out && resolve(isOneFile(out) ? out : `${out}/outputs`),
     take: (step, read) =>
       onFile(
         'output',
-        options.out ?? 'memory',
+        out ?? 'memory',
       )(() => {
-        for (let b = 0, i = (step - 1) * batch; b < batch && i < images; b++, i++)
+        for (let b = 0, i = (step - 1) * batch; b < batch && i < names.length; b++, i++)
           writeImage(shape, (at, n) => read(b * bytes + at, n), outputs.image(i))
-        const done = Math.min(images, step * batch)
-        if (done === images) outputs.end()
-        options.onProgress?.(done, images)
+        const done = Math.min(names.length, step * batch)
+        if (done === names.length) outputs.end()
+        onProgress?.(before + done, images)
         return E.right(true)
       }),
   })
@@ -139,52 +308,75 @@ const written = (ready: Ready, session: DeviceSession, outputs: Outputs): TaskEi
 
 // ---------------------------------------------------------------- the whole
 
-const predicted = (
-  { staged, output }: Ready,
-  runs: readonly RunMetrics[],
-  outputs: Outputs,
-  images: number,
-  processPeakBytes: number,
-): Predicted => {
-  const { shape, classes } = shapeOf(output, staged.plan.graph)
+/** What a group came to. */
+interface Done {
+  readonly group: Group
+  readonly outputs: Outputs
+  readonly runs: readonly RunMetrics[]
+}
+
+/** One group after the other took the device; what each image came to stands where the image stood. */
+const predicted = (done: readonly Done[], processPeakBytes: number): Predicted => {
+  const [{ group }] = done as readonly [Done, ...Done[]]
+  const { shape, classes } = shapeOf(group.output, group.staged.plan.graph)
+  const inOrder = <A>(of: (d: Done) => readonly A[]): readonly A[] =>
+    done
+      .flatMap((d) => of(d).map((a, i) => ({ a, at: d.group.at[i]! })))
+      .sort((x, y) => x.at - y.at)
+      .map(({ a }) => a)
+  const files = (d: Done): readonly string[] => d.outputs.written()
   return {
-    model: staged.plan.graph.name,
-    images,
+    model: group.staged.plan.graph.name,
+    images: done.reduce((n, d) => n + d.group.names.length, 0),
     shape: classes ? shape.slice(1) : shape,
-    files: outputs.written(),
-    outputs: outputs.kept(),
-    ...tookOf(staged, runs, processPeakBytes),
+    files: inOrder(files),
+    outputs: inOrder((d) => d.outputs.kept()),
+    ...tookOf(
+      group.staged,
+      done.flatMap((d) => d.runs),
+      processPeakBytes,
+    ),
+    peakBytes: Math.max(...done.map((d) => bytesOf(d.group.staged.plan.peakPages))),
   }
 }
 
 const performed =
-  (ready: Ready, memory: PeakMemory) =>
-  (session: DeviceSession): TaskEither<SpillwayError, Predicted> =>
+  (group: Group, o: PredictOptions, before: number, images: number) =>
+  (session: DeviceSession): TaskEither<SpillwayError, Done> =>
   async () => {
-    const { options: o, staged, output, names } = ready
+    const { staged, output, names } = group
     const opened = onFile(
       'output',
       o.out ?? 'memory',
     )(() => {
       if (o.out !== undefined) mkdirSync(isOneFile(o.out) ? dirname(resolve(o.out)) : o.out, { recursive: true })
-      return E.right(outputsTo(o.out, shapeOf(output, staged.plan.graph), names.length, (i) => names[i]!))
+      return E.right(outputsTo(o.out, shapeOf(output, staged.plan.graph), names.length, (i) => names[i]!, o.format))
     })
     if (E.isLeft(opened)) return opened
     const outputs = opened.right
     let ended = false
     try {
-      const runs = await written(ready, session, outputs)()
+      const runs = await written(group, o, before, images, session, outputs)()
       ended = E.isRight(runs)
-      return E.map((r: readonly RunMetrics[]) => predicted(ready, r, outputs, names.length, memory.bytes()))(runs)
+      return E.map((r: readonly RunMetrics[]) => ({ group, outputs, runs: r }))(runs)
     } finally {
       if (!ended) outputs.drop()
     }
   }
 
+const all = ({ options: o, groups }: Ready): TaskEither<SpillwayError, readonly Done[]> => {
+  const images = groups.reduce((n, g) => n + g.names.length, 0)
+  const before = groups.map((_, i) => groups.slice(0, i).reduce((n, g) => n + g.names.length, 0))
+  return pipe(
+    groups,
+    TE.traverseSeqArrayWithIndex((i, g) => withWeights(g.staged, o.weights, o, performed(g, o, before[i]!, images))),
+  )
+}
+
 /** The same as a task: `model` is checked against the plan when it is given. */
 export const predictTask = (model: Model | undefined, staged: Staged, o: PredictOptions): TaskEither<SpillwayError, Predicted> =>
   pipe(
-    TE.fromIOEither(() => readyOf(model, staged, o)),
+    readyOf(model, staged, o),
     TE.flatMap((ready) =>
       using(
         () => {
@@ -192,7 +384,7 @@ export const predictTask = (model: Model | undefined, staged: Staged, o: Predict
           return E.right(new PeakMemory().start())
         },
         (memory) => memory.stop(),
-        (memory) => withWeights(staged, o.weights, o, performed(ready, memory)),
+        (memory) => TE.map((done: readonly Done[]) => predicted(done, memory.bytes()))(all(ready)),
       ),
     ),
   )

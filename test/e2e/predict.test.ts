@@ -1,10 +1,10 @@
 // timeout 400
 // Predictions: in every budget the bits of the whole image, on every device the reference's numbers; files as asked for, and words where
 // something does not fit.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { isLeft } from 'fp-ts/Either'
+import { isLeft, right } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import {
@@ -12,9 +12,12 @@ import {
   conv2d,
   convTranspose2d,
   dropout,
+  folder,
   type Form,
   globalAvgPool,
+  groupNorm,
   identity,
+  instanceNorm,
   linear,
   maxPool,
   mib,
@@ -28,19 +31,21 @@ import {
   residual,
   type Shape,
   seq,
+  source,
   stage,
   type StageOptions,
   SpillwayException,
   train,
   tryStage,
 } from '../../src'
+import { pngLabels } from '../../src/data/png'
 import { addonFile } from '../../src/device/native'
 import { exitCode } from '../../src/errors/errors'
 import { npyHead, openNpy } from '../../src/files/npy'
-import { openTensors, readTensor } from '../../src/files/safetensors'
+import { openTensors, readTensor, writeTensors } from '../../src/files/safetensors'
 import { zooEntry } from '../../src/zoo'
 import { PAGE_BYTES } from '../../staging/core/bytes'
-import { uniform } from '../fixtures/formula'
+import { labels, uniform } from '../fixtures/formula'
 import { DEVICE } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-predict-'))
@@ -256,6 +261,148 @@ test('probabilities add up to one; of one channel they are a sigmoid', async () 
       assert.is(whether.outputs[i]!.values[k], x > 0 ? 1 : 0)
     }),
   )
+})
+
+const picture = async (name: string, height: number, width: number): Promise<Uint8Array> => {
+  const pixels = Uint8Array.from(labels(name, height * width * 3, 256))
+  const sharp = require('sharp') as typeof import('sharp')
+  mkdirSync(dirname(at(name)), { recursive: true })
+  await sharp(pixels, { raw: { width, height, channels: 3 } })
+    .png()
+    .toFile(at(name))
+  return pixels
+}
+/** Channels first, as the model sees them. */
+const asNpy = (name: string, pixels: Uint8Array, height: number, width: number): string => {
+  const path = at(`${name}.npy`)
+  const planes = Float32Array.from({ length: pixels.length }, (_, i) => {
+    const [c, p] = [Math.floor(i / (height * width)), i % (height * width)]
+    return (pixels[p * 3 + c]! / 255 - 0.5) / 0.25
+  })
+  writeFileSync(path, Buffer.concat([npyHead('f4', [3, height, width]), Buffer.from(planes.buffer)]))
+  return path
+}
+
+/** The colours of PASCAL VOC's first classes. */
+const VOC = [
+  [0, 0, 0],
+  [128, 0, 0],
+  [0, 128, 0],
+  [128, 128, 0],
+  [0, 0, 128],
+]
+
+test('image files, each at its own size, as arrays of their pixels; masks as pictures', async () => {
+  const sizes = [
+    ['a', 24, 20],
+    ['b', 30, 26],
+    ['c', 24, 20],
+    ['d', 24, 20],
+  ] as const
+  const net = sized(segmenter, [2, 3, 24, 20])
+  const data = folder(at('photos'), { mean: [0.5], std: [0.25] })
+  const truth: ArrayLike<number>[] = []
+  const classes: ArrayLike<number>[] = []
+  for (const [name, h, w] of sizes) {
+    const npy = asNpy(`own-${name}`, await picture(`photos/${name}.png`, h, w), h, w)
+    const one = sized(segmenter, [1, 3, h, w])
+    truth.push((await predictedAs(one, 'values', { weights, data: npy })).outputs[0]!.values)
+    classes.push((await predictedAs(one, 'classes', { weights, data: npy })).outputs[0]!.values)
+  }
+  const told: number[] = []
+  const r = await predictedAs(net, 'values', { weights, data, onProgress: (done) => told.push(done) })
+  assert.equal(
+    r.outputs.map((o) => [o.name, o.shape]),
+    sizes.map(([name, h, w]) => [name, [5, h, w]]),
+  )
+  assert.equal(told, [2, 3, 4])
+  r.outputs.forEach((o, i) => assert.ok(farthest(o.values, truth[i]!) < 1e-5))
+  const small = await predictedAs(net, 'values', { weights, data, workers: 0 }, { strategy: 'tiled' })
+  small.outputs.forEach((o, i) => sameBits(o.values, r.outputs[i]!.values))
+
+  const masks = await predictedAs(net, 'classes', { weights, data, out: at('pictures'), format: 'png' })
+  assert.equal(
+    masks.files,
+    sizes.map(([name]) => at('pictures', `${name}.png`)),
+  )
+  assert.equal(readdirSync(at('pictures')), ['a.png', 'b.png', 'c.png', 'd.png'])
+  for (const [i, [name, height, width]] of sizes.entries()) {
+    const read = pngLabels(readFileSync(at('pictures', `${name}.png`)), 10_000)
+    assert.ok(!isLeft(read))
+    assert.equal([read.right.height, read.right.width, [...read.right.pixels]], [height, width, Array.from(classes[i]!)])
+    const seen = await (require('sharp') as typeof import('sharp'))(at('pictures', `${name}.png`))
+      .raw()
+      .toBuffer()
+    assert.equal(
+      [...seen],
+      Array.from(classes[i]!).flatMap((c) => VOC[c]!),
+    )
+  }
+
+  const fitted = await predictedAs(net, 'values', { weights, data: folder(at('photos'), { fit: 'stretch' }), out: at('fitted') })
+  assert.equal([fitted.images, fitted.files.length], [4, 4])
+  for (const file of fitted.files) {
+    const head = openNpy(file)
+    assert.ok(!isLeft(head))
+    assert.equal(head.right.shape, [5, 24, 20])
+  }
+  const single = await predictedAs(net, 'values', { weights, data: at('photos', 'c.png') })
+  assert.equal(
+    single.outputs.map((o) => [o.name, o.shape]),
+    [['c', [5, 24, 20]]],
+  )
+
+  const classed = sized(segmenter, [2, 3, 24, 20])
+  const say = async (as: Form, o: Partial<PredictOptions>): Promise<string> =>
+    (await refusal(() => predictedAs(classed, as, { weights, data, ...o })))[0]
+  assert.match(await say('values', { out: at('x'), format: 'png' }), /'png' is of classes/)
+  assert.match(await say('classes', { out: at('x.npy'), format: 'png' }), /of a folder/)
+  assert.match(await say('classes', { format: 'png' }), /of a folder/)
+  assert.match(await say('classes', { out: at('x'), format: 'gif' as 'png' }), /format 'gif' is not known; legal: npy, png/)
+  assert.match(await say('classes', { out: at('x.npy') }), /holds outputs of one size, and the images have 2/)
+  assert.match(await say('classes', { data: source([]) }), /takes images and arrays in files/)
+  writeFileSync(at('photos', 'broken.png'), 'no picture')
+  assert.match(await say('classes', {}), /broken\.png is refused/)
+  rmSync(at('photos', 'broken.png'))
+  await picture('double/a.png', 8, 8)
+  await (require('sharp') as typeof import('sharp'))(at('double', 'a.png')).toFile(at('double', 'a.webp'))
+  assert.match(await say('classes', { data: at('double') }), /several of its images are called 'a'/)
+})
+
+test("a net of many norms gives what PyTorch's eval() gives", async () => {
+  const made = JSON.parse(readFileSync(join(__dirname, '../fixtures/predictions.json'), 'utf8')) as {
+    readonly shape: readonly [number, number, number, number]
+    readonly values: readonly number[]
+  }
+  const unit = <N extends string>(n: N) =>
+    residual(seq(conv2d(`${n}.c`, 12, 3, { bias: false }), batchNorm(`${n}.b`), relu()), identity)
+  const net = seq(
+    seq(conv2d('c1', 8, 3, { bias: false }), batchNorm('b1'), relu()),
+    seq(conv2d('c2', 12, 3, { stride: 2 }), groupNorm('g2', 3), relu()),
+    seq(unit('r3'), instanceNorm('i4'), unit('r5'), dropout(0.5), conv2d('out', 4, 1)),
+  )
+  const m = sized(net, made.shape)
+  const plan = stage(m, { mode: 'predict', machine: DEVICE, algorithms: 'fixed' })
+  const isScale = /(b1|\.b|g2)\.weight$|running_var$/
+  const tensors = plan.plan.graph.values.filter((v) => v.role === 'param' || v.role === 'state')
+  const own = at('norms.safetensors')
+  const written = writeTensors(
+    own,
+    tensors.map(({ name, shape }) => ({
+      name,
+      type: 'F32' as const,
+      shape,
+      read: () => right(new Uint8Array(uniform(name, shape, 0.3, isScale.test(name) ? 1 : 0).buffer)),
+    })),
+  )
+  assert.ok(!isLeft(written))
+  const image = at('norms.npy')
+  writeFileSync(image, Buffer.concat([npyHead('f4', made.shape), Buffer.from(uniform('image', made.shape, 1).buffer)]))
+  for (const staging of [{}, { strategy: 'tiled' as const }]) {
+    const r = await predictedAs(m, 'values', { weights: own, data: image }, staging)
+    const all = r.outputs.flatMap((o) => [...o.values])
+    assert.ok(farthest(all, made.values) < 1e-5, `${farthest(all, made.values)}`)
+  }
 })
 
 test('what does not fit is said, and nothing half written stays', async () => {
