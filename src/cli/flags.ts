@@ -187,6 +187,20 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         'a loss that is not finite: end (default), with 4 and nothing of it saved, or continue',
         choiceOption('--on-nonfinite', ['end', 'continue'] as const),
       )
+      .option('--evaluate <path>', 'after epochs, evaluate on these data, in the same budget')
+      .option('--evaluate-every <n>', 'epochs from one evaluation to the next (default 1)', countOption('--evaluate-every'))
+      .option(
+        '--metrics <a,b>',
+        `what is measured beside the loss: ${METRICS.join(', ')}, or top and a number (default: by the loss)`,
+        listOption(metricOption),
+      )
+      .option('--patience <n>', 'end when so many evaluations, or epochs, have brought nothing better', countOption('--patience'))
+      .option(
+        '--keep-best <metric>',
+        'keep the checkpoint that is best by this metric, too; what --patience goes by (default loss)',
+      )
+      .option('--keep-last <n>', 'how many of the newest checkpoints stay (default 2)', countOption('--keep-last'))
+      .option('--save-best <file>', 'write the best weights (safetensors)')
       .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
       .option('--weights <file>', 'start from these weights (safetensors)')
       .option('--save <file>', 'write the weights at the end (safetensors)')

@@ -27,6 +27,7 @@ const VALUES: Readonly<Record<string, () => readonly string[]>> = {
   '--loss': () => lossNames,
   '--optimizer': () => optimizerNames,
   '--schedule': () => scheduleNames,
+  '--keep-best': () => ['loss', ...METRICS],
   '--metrics': () => METRICS,
 }
 

@@ -23,9 +23,17 @@ const epochText = ({ steps, stepsPerEpoch = 1 }: Started, step: number): string 
   return `epoch ${at(step)}/${at(steps)}  `
 }
 
+export const metricsText = (metrics: Readonly<Record<string, number>>): string =>
+  Object.entries(metrics)
+    .map(([name, value]) => `${name} ${name === 'loss' ? lossText(value) : value.toFixed(4)}`)
+    .join('  ')
+
 /** What is said of an epoch, a line. */
-const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined =>
-  e.kind === 'epoch' && stepsPerEpoch > 1 ? `epoch ${e.epoch}  mean loss ${lossText(e.loss)}` : undefined
+const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined => {
+  if (e.kind === 'evaluation')
+    return `epoch ${e.epoch}  evaluated  ${metricsText(e.metrics)}${e.isBest ? '  (the best so far)' : ''}`
+  return e.kind === 'epoch' && stepsPerEpoch > 1 ? `epoch ${e.epoch}  mean loss ${lossText(e.loss)}` : undefined
+}
 
 const NOT_STARTED: Started = { kind: 'start', stepsDone: 0, steps: 0 }
 

@@ -7,7 +7,7 @@ import { pipe } from 'fp-ts/function'
 import * as T from 'fp-ts/Task'
 import * as TE from 'fp-ts/TaskEither'
 import type { Augment, Fit } from '../data/augment'
-import { folder } from '../data/data'
+import { type Data, folder } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
 import { madeFolder, writeWholeText } from '../files/whole'
@@ -15,6 +15,9 @@ import { DEVICES, isDevice } from '../../staging/devices'
 import { reportHtml } from '../report/html'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
+import type { MetricName } from '../predict/metrics'
+import { validation } from '../predict/validation'
+import type { Graph } from '../../staging/graph/graph'
 import type { TrainResult } from '../train/result'
 import type { Staged } from '../stage/stage'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
@@ -24,10 +27,15 @@ import { hearing } from '../train/events'
 import { sessionTask } from '../train/session'
 import { interrupts } from './interrupts'
 import type { Done, Output } from './output'
-import { bar, lossText, plainLines } from './progress'
+import { bar, lossText, metricsText, plainLines } from './progress'
 import { type StagedModel, stageNamed, type StagingOptions } from './stage'
 
-export interface TrainCommandOptions extends StagingOptions, Partial<TrainOptions> {
+export interface TrainCommandOptions extends StagingOptions, Omit<TrainOptions, 'evaluate' | 'keep'> {
+  readonly evaluate?: string
+  readonly evaluateEvery?: number
+  readonly metrics?: readonly MetricName[]
+  readonly keepBest?: string
+  readonly keepLast?: number
   readonly fit?: Fit
   readonly augment?: readonly (keyof Augment)[]
   readonly device?: string
@@ -89,6 +97,13 @@ const dataText = ({ feedSeconds, feedBytes, steps, secondsPerStep }: TrainResult
   return words.length ? [`  data       ${words.join('; ')}`] : []
 }
 
+const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
+  best
+    ? [
+        `  best       epoch ${best.epoch}, step ${best.step}: ${metricsText(best.metrics)}${endedEarly ? '; nothing was better since, so the run ended' : ''}`,
+      ]
+    : []
+
 const resultText = (r: TrainResult): string =>
   [
     `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, the first ${r.resumedFrom} of them earlier` : ''} with ${r.strategy}`,
@@ -97,6 +112,7 @@ const resultText = (r: TrainResult): string =>
     `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
     ...dataText(r),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
+    ...bestText(r),
     `  weights    sha256 ${r.weightsSha256}`,
   ].join('\n')
 
@@ -128,6 +144,29 @@ const dataOf = ({ data, fit, augment }: TrainCommandOptions): Either<SpillwayErr
   return E.right({ data: folder(data, { ...(fit ? { fit } : {}), augment: meant }) })
 }
 
+/** What is evaluated between steps, and kept. */
+const measuring = (
+  o: TrainCommandOptions,
+): Either<SpillwayError, { readonly evaluate: TrainOptions['evaluate']; readonly keep: TrainOptions['keep'] }> => {
+  const { evaluate, evaluateEvery: every, metrics, keepBest: best, keepLast: last, fit } = o
+  if (evaluate === undefined && (every ?? metrics) !== undefined)
+    return E.left(usage('--evaluate-every and --metrics are for evaluations: give --evaluate DATA'))
+  return E.right({
+    evaluate: evaluate === undefined ? undefined : validation({ data: evaluated(evaluate, fit), metrics, every }),
+    keep: best === undefined && last === undefined ? undefined : { best, last },
+  })
+}
+const evaluated = (path: string, fit: Fit | undefined): string | Data => (fit ? folder(path, { fit }) : path)
+
+/** Data, those of evaluations too, and weights are of the model's shapes. */
+const fitting =
+  ({ evaluate, fit }: TrainCommandOptions, options: TrainOptions) =>
+  (graph: Graph): Either<SpillwayError, void> =>
+    pipe(
+      filesOf(options)(graph),
+      E.flatMap(() => (evaluate === undefined ? E.right(undefined) : filesOf({ data: evaluated(evaluate, fit) })(graph))),
+    )
+
 /** All that is known before the first step: the call is right, and there is a plan for this device. */
 const prepared = (
   model: string,
@@ -142,9 +181,16 @@ const prepared = (
       () => usage('--time-limit needs --checkpoint-dir: the run is saved there and goes on with --resume'),
     ),
     E.bind('data', () => dataOf(o)),
-    E.bind('options', ({ data }) =>
+    E.bind('measuring', () => measuring(o)),
+    E.bind('options', ({ data, measuring }) =>
       checkedOptions(
-        trainOptions({ ...o, ...data, ...((o.steps ?? o.epochs) === undefined ? { steps: DEFAULT_STEPS } : {}), ...stopping(o) }),
+        trainOptions({
+          ...o,
+          ...data,
+          ...measuring,
+          ...((o.steps ?? o.epochs) === undefined ? { steps: DEFAULT_STEPS } : {}),
+          ...stopping(o),
+        }),
       ),
     ),
     E.filterOrElse(
@@ -152,7 +198,7 @@ const prepared = (
       () => usage(`--allocator ${o.allocator}: ${RUNS_ON_PAGES}`),
     ),
     E.tap(() => placesOf(o)),
-    E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, filesOf(options))),
+    E.bind('found', ({ device, options }) => stageNamed(model, { ...o, machine: device, ...resumed(o) }, fitting(o, options))),
     E.filterOrElse(
       ({ device, found: { staged } }) => staged.machine.name === device,
       ({ device, found: { staged } }) => usage(`the plan was made for '${staged.machine.name}', not for --device ${device}`),

@@ -284,6 +284,8 @@ const evaluated = (ready: Ready, sums: Sums, memory: PeakMemory): Evaluated => (
 
 /** An evaluation that may be run again and again, with other weights each time: what it needs is looked at, and planned, once. */
 export interface Evaluation {
+  /** The names of what it measures, `loss` among them. */
+  readonly measures: readonly string[]
   readonly run: (weights: Weights) => TaskEither<SpillwayError, Evaluated>
 }
 
@@ -317,7 +319,10 @@ export const openEvaluation = (
 ): Either<SpillwayError, Evaluation> =>
   pipe(
     readyOf(model, staged, o),
-    E.map((ready) => ({ run: (weights) => performed({ ...ready, weights }) })),
+    E.map((ready) => ({
+      measures: ['loss', ...Object.keys(ready.begun().result().metrics)],
+      run: (weights) => performed({ ...ready, weights }),
+    })),
   )
 
 /** The same as a task. @example evaluateTask(net, plan, { weights: session, data: 'validation/' }) */

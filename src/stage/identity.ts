@@ -7,7 +7,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { elaborate, type Elaborated, type Trainable } from '../../dsl'
 import { trainingGraph } from '../../staging/compile'
-import { lossBy } from '../../staging/ops/loss'
+import { type Loss, lossBy } from '../../staging/ops/loss'
 import { optimizerBy } from '../../staging/ops/optimizer'
 import { fingerprint } from '../../staging/graph/fingerprint'
 import type { Graph } from '../../staging/graph/graph'
@@ -29,14 +29,17 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
 })
 
 /** What a model leaves to its plan: with what its output is compared, and by what it is trained. */
-const ownOf = ({ ops, trainedBy }: Graph): Own => {
+const ownOf = (graph: Graph): Own => ({
+  loss: lossIn(graph),
+  ...(graph.trainedBy ?? {
+    optimizer: graph.ops.filter((o) => o.phase === 'update').flatMap(({ kind, attrs }) => optimizerBy(kind, attrs) ?? [])[0],
+  }),
+})
+
+/** The loss that a step is trained by, its first where it has several. */
+export const lossIn = ({ ops }: Graph): Loss | undefined => {
   const loss = ops.find((o) => o.phase === 'loss')
-  return {
-    loss: loss && lossBy(loss.kind, loss.attrs),
-    ...(trainedBy ?? {
-      optimizer: ops.filter((o) => o.phase === 'update').flatMap(({ kind, attrs }) => optimizerBy(kind, attrs) ?? [])[0],
-    }),
-  }
+  return loss && lossBy(loss.kind, loss.attrs)
 }
 
 /** The step of a model or a step that a plan is of, if it is of this one. */

@@ -17,7 +17,9 @@ import { PREFETCH, type TrainOptions, usualWorkers } from './options'
 import { isTable } from './steplog'
 import { fittingWeights, modelState } from './weights'
 
-type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'log' | 'tensorboard'> & { readonly report?: string }
+type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'saveBest' | 'keep' | 'log' | 'tensorboard'> & {
+  readonly report?: string
+}
 
 /** A folder that holds a run is for those that go on with it. */
 export const freeFor = (directory: string, resume: boolean | undefined): Either<SpillwayError, void> =>
@@ -38,6 +40,7 @@ export const placesOf = (o: Places): Either<SpillwayError, void> =>
     E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : unlocked(o.checkpointDir))),
     E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : freeFor(o.checkpointDir, o.resume))),
     E.flatMap(() => filePlace('weights file', o.save)),
+    E.flatMap(() => filePlace('weights file', o.saveBest)),
     E.flatMap(() => (o.log !== undefined && isTable(o.log) ? filePlace('log', o.log) : folderPlace('log directory', o.log))),
     E.flatMap(() => folderPlace('TensorBoard directory', o.tensorboard)),
     E.flatMap(() => reportPlace(o)),
@@ -87,14 +90,15 @@ const bytesOf = (values: readonly { readonly shape: readonly number[] }[], graph
 }
 
 /** Files beside the spill file: a checkpoint is written before the oldest goes. */
-const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save }: Places): readonly Writing[] => {
+const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest, keep }: Places): readonly Writing[] => {
   const state = bytesOf(graph.values.filter(isPersistent), graph)
   const weights = bytesOf(modelState(graph).weights, graph)
+  const kept = (keep?.last ?? KEPT) + (keep?.best === undefined ? 0 : 1)
   return [
     ...(checkpointDir === undefined
       ? []
-      : [{ what: 'checkpoints', path: checkpointDir, bytes: (KEPT + 1 - Math.min(KEPT, checkpointsIn(checkpointDir))) * state }]),
-    ...(save === undefined ? [] : [{ what: 'weights', path: save, bytes: weights }]),
+      : [{ what: 'checkpoints', path: checkpointDir, bytes: (kept + 1 - Math.min(kept, checkpointsIn(checkpointDir))) * state }]),
+    ...[save, saveBest].flatMap((path) => (path === undefined ? [] : [{ what: 'weights', path, bytes: weights }])),
   ]
 }
 

@@ -13,6 +13,7 @@ import { errorText, type SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { madeFolder, readText, removeLeftovers, withFile, type Written, writeWholeText } from '../files/whole'
 import { type NewTensor, openTensors, readTensor, type TensorFile, writeTensors } from '../files/safetensors'
+import { type Measurement, measurementCodec } from './measured'
 import { totalsCodec } from './totals'
 import {
   asTensors,
@@ -59,6 +60,8 @@ const commonHead = {
   settings: t.record(t.string, t.unknown),
   countedBefore: t.record(t.string, countCodec),
   totals: totalsCodec,
+  /** Of before runs were measured there is nothing. */
+  measured: t.union([t.array(measurementCodec), t.undefined]),
   tensors: t.strict({ file: t.string, bytes: t.number, sha256: t.string }),
 }
 const headCodec = t.strict({ ...commonHead, version: t.literal(2), circumstances: circumstancesCodec, digest: t.string })
@@ -75,6 +78,8 @@ export interface Checkpoint {
   /** For people. */
   readonly settings: Readonly<Record<string, unknown>>
   readonly losses: readonly number[]
+  /** How good the model was after epochs. */
+  readonly measured: readonly Measurement[]
   readonly counted: Counted
   readonly totals: t.TypeOf<typeof totalsCodec>
   readonly file: TensorFile
@@ -102,11 +107,18 @@ const stepsIn = (directory: string): readonly number[] =>
 /** The newest are kept: should the last turn out damaged, the one before it is still there. */
 export const KEPT = 2
 
-const removeOlder = (directory: string, step: number): void => {
-  const previous = Math.max(-1, ...stepsIn(directory).filter((s) => s < step))
+/** Which checkpoints stay when one is written: the newest, and one that is wanted for itself. */
+export interface Keeping {
+  readonly last: number
+  readonly best?: number | undefined
+}
+
+const removeOlder = (directory: string, step: number, { last, best }: Keeping): void => {
+  const older = stepsIn(directory).filter((s) => s < step)
+  const kept = new Set([step, best, ...older.sort((a, b) => b - a).slice(0, last - 1)])
   for (const name of readdirSync(directory)) {
     const own = OWN_NAME.exec(name)
-    if (own && Number(own[1]) !== step && Number(own[1]) !== previous) rmSync(join(directory, name), { force: true })
+    if (own && !kept.has(Number(own[1]))) rmSync(join(directory, name), { force: true })
   }
 }
 
@@ -121,8 +133,8 @@ const DIGEST = /"digest": "([0-9a-f]{64})"(?=\n\}\n$)/
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /** Ends with the digest of all its text but the digest. */
-const headText = ({ counted, losses: _, ...run }: SavedRun, tensors: Head['tensors']): string => {
-  const common = { ...run, countedBefore: Object.fromEntries(counted), tensors, digest: '' }
+const headText = ({ counted, losses: _, measured, ...run }: SavedRun, tensors: Head['tensors']): string => {
+  const common = { ...run, measured: [...measured], countedBefore: Object.fromEntries(counted), tensors, digest: '' }
   const head: Head = { format: 'spillway-checkpoint', version: 2, ...common }
   const text = `${JSON.stringify(headCodec.encode(head), null, 2)}\n`
   return text.replace('"digest": ""', `"digest": "${sha256(text)}"`)
@@ -136,6 +148,7 @@ export const saveCheckpoint = (
   run: SavedRun,
   state: ModelState,
   store: StateReader,
+  keeping: Keeping = { last: KEPT },
 ): Either<SpillwayError, string> => {
   const file = `${stem(run.step)}.safetensors`
   const values = asTensors([...state.weights, ...state.optimizer], store, run.step)
@@ -144,7 +157,7 @@ export const saveCheckpoint = (
       format: 'pt',
     }),
     E.flatMap((written) => writeWholeText(join(directory, `${stem(run.step)}.json`), headText(run, { file, ...written }))),
-    E.flatMap(() => onFile('output', directory)(() => E.right(removeOlder(directory, run.step)))),
+    E.flatMap(() => onFile('output', directory)(() => E.right(removeOlder(directory, run.step, keeping)))),
     E.map(() => file),
   )
 }
@@ -210,9 +223,10 @@ const readCheckpoint = (directory: string, step: number): Either<string, Checkpo
     E.bind('path', ({ head }) => asWritten(directory, head.tensors)),
     E.bind('file', ({ path }) => E.mapLeft(errorText)(openTensors('checkpoint', path))),
     E.bind('losses', ({ file }) => readLosses(file, step)),
-    E.map(({ head, head: { identity, settings, totals, countedBefore }, file, losses }) => ({
+    E.map(({ head, head: { identity, settings, totals, countedBefore, measured }, file, losses }) => ({
       step,
       identity,
+      measured: measured ?? [],
       settings,
       circumstances: head.version === 1 ? undefined : head.circumstances,
       losses,

@@ -320,9 +320,9 @@ export const forgetPlanning = (): void => {
   collectGarbage()
 }
 
-const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions): DeviceSession => {
+const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions, feeding: Feeding): DeviceSession => {
   const kept = staged.plan.graph.values.filter(isPersistent)
-  const open: Open = { session: s, staged, options: o, feeding: {} }
+  const open: Open = { session: s, staged, options: o, feeding }
   return {
     read: (name) => onDevice(() => s.read(name)),
     write: (name, bytes) => onDevice(() => s.write(name, bytes)),
@@ -334,16 +334,30 @@ const sessionOn = (s: NativeSession, staged: Staged, o: DeviceOptions): DeviceSe
       open.feeding.leave?.()
     },
     finish: () => s.cancel('step'),
-    dispose: () => {
-      open.feeding.feed?.close()
-      s.dispose()
-    },
+    dispose: () => s.dispose(),
   }
 }
 
-export const openDevice = (staged: Staged, o: DeviceOptions): Either<SpillwayError, DeviceSession> =>
+const sessionWith = (staged: Staged, o: DeviceOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>
   pipe(
     tryLoadNative(),
     E.flatMap((native) => opened(native, staged, o)),
-    E.map((session) => sessionOn(session, staged, o)),
+    E.map((session) => sessionOn(session, staged, o, feeding)),
   )
+
+export const openDevice = (staged: Staged, o: DeviceOptions): Either<SpillwayError, DeviceSession> => {
+  const feeding: Feeding = {}
+  return pipe(
+    sessionWith(staged, o, feeding),
+    E.map((session) => ({
+      ...session,
+      dispose: () => {
+        feeding.feed?.close()
+        session.dispose()
+      },
+    })),
+  )
+}
+
+/** A session whose feed is somebody else's, and goes on in the next one. */
+export const openFedDevice = sessionWith

@@ -25,6 +25,20 @@ export interface EpochDone {
   readonly loss: number
 }
 
+/** The model was evaluated after an epoch. */
+export interface EvaluationDone {
+  readonly kind: 'evaluation'
+  readonly epoch: number
+  /** The epoch's last step. */
+  readonly step: number
+  /** By name, `loss` among them. */
+  readonly metrics: Readonly<Record<string, number>>
+  /** Whether it is the best so far, by the metric that counts. */
+  readonly isBest: boolean
+  /** The most that the evaluation held of the device. */
+  readonly arenaPeakBytes: number
+}
+
 /** A checkpoint was written, whole. */
 export interface CheckpointDone {
   readonly kind: 'checkpoint'
@@ -33,14 +47,14 @@ export interface CheckpointDone {
   readonly file: string
 }
 
-/** All steps are done. */
+/** All steps are done, or nothing has become better for as long as the run was to wait. */
 export interface Ended {
   readonly kind: 'end'
   readonly result: TrainResult
 }
 
 /** What `fit` gives, told apart by its kind. @example for await (const e of fit(net, plan, { epochs: 3 })) if (e.kind === 'epoch') console.log(e.loss) */
-export type FitEvent = Started | StepDone | EpochDone | CheckpointDone | Ended
+export type FitEvent = Started | StepDone | EpochDone | EvaluationDone | CheckpointDone | Ended
 
 /** Who hears of a run. */
 export interface Listener {

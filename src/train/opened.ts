@@ -3,19 +3,23 @@
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
+import * as TE from 'fp-ts/TaskEither'
+import type { TaskEither } from 'fp-ts/TaskEither'
 import type { SpillwayError } from '../errors/errors'
+import { using } from '../errors/exceptions'
 import { tierOf } from '../machine/tier'
 import type { Staged } from '../stage/stage'
 import { restore } from './checkpoint'
-import { type DeviceSession, openDevice } from './device'
+import { type DeviceSession, type Feeding, openFedDevice } from './device'
 import { seedOf, type TrainOptions } from './options'
+import { park } from './parked'
 import type { Start } from './start'
-import { type Counted, type LoadedWeights, loadWeights } from './weights'
+import { type Counted, type LoadedWeights, loadWeights, type StateReader } from './weights'
 
-/** A session that signals end. */
-export const opened = (staged: Staged, o: TrainOptions): Either<SpillwayError, DeviceSession> =>
+/** A session that signals end; its feed goes on in the next one. */
+const openedFor = (staged: Staged, o: TrainOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>
   pipe(
-    openDevice(staged, { ...o, tier: tierOf(o.spill) }),
+    openFedDevice(staged, { ...o, tier: tierOf(o.spill) }, feeding),
     E.tap((session) => {
       o.signal?.addEventListener('abort', session.cancel)
       o.stop?.addEventListener('abort', session.finish)
@@ -23,13 +27,59 @@ export const opened = (staged: Staged, o: TrainOptions): Either<SpillwayError, D
     }),
   )
 
+/** The device of a run: a session, which may be closed for a while. */
+export interface Held {
+  session: DeviceSession
+  isOpen: boolean
+  readonly feeding: Feeding
+}
+
+const closeSession = (o: TrainOptions, held: Held): void => {
+  const { session } = held
+  if (!held.isOpen) return
+  held.isOpen = false
+  o.signal?.removeEventListener('abort', session.cancel)
+  o.stop?.removeEventListener('abort', session.finish)
+  session.dispose()
+}
+
+export const opened = (staged: Staged, o: TrainOptions): Either<SpillwayError, Held> => {
+  const feeding: Feeding = {}
+  return E.map((session: DeviceSession) => ({ session, feeding, isOpen: true }))(openedFor(staged, o, feeding))
+}
+
 export const closed =
   (o: TrainOptions) =>
-  (session: DeviceSession): void => {
-    o.signal?.removeEventListener('abort', session.cancel)
-    o.stop?.removeEventListener('abort', session.finish)
-    session.dispose()
+  (held: Held): void => {
+    held.feeding.feed?.close()
+    closeSession(o, held)
   }
+
+/** Lets somebody else use the device, who may read the state; then it holds the state again. */
+export const lent =
+  <A>(held: Held, { staged, options: o, state }: Pick<Start, 'staged' | 'options' | 'state'>) =>
+  (use: (state: StateReader) => TaskEither<SpillwayError, A>): TaskEither<SpillwayError, A> =>
+    using(
+      () => park(state, held.session, o.spill),
+      (parked) => parked.close(),
+      (parked) =>
+        pipe(
+          TE.fromIO(() => closeSession(o, held)),
+          TE.flatMap(() => use(parked)),
+          TE.tap(() =>
+            TE.fromIOEither(() =>
+              pipe(
+                openedFor(staged, o, held.feeding),
+                E.flatMap((session) => {
+                  held.session = session
+                  held.isOpen = true
+                  return parked.giveBack(session)
+                }),
+              ),
+            ),
+          ),
+        ),
+    )
 
 const NOTHING_LOADED: LoadedWeights = { counted: new Map(), extra: [] }
 

@@ -7,7 +7,21 @@ import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
 import type { DeviceOptions, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
+import type { Evaluating } from './measured'
 import { checkedSchedule, type OwnSchedule, type Schedule } from './schedules'
+
+/** Which checkpoints of a run stay. */
+export interface KeepOptions {
+  /** The newest; default 2. @example train(net, plan, { steps: 100, checkpointDir: 'state', keep: { last: 5 } }) */
+  readonly last?: number | undefined
+  /**
+   * The metric whose best stays, too: `loss`, `mae` and `mse` are best small, all others large. Without `evaluate` there is the loss of epochs.
+   *
+   * @example train(net, plan, { epochs: 30, data: 'train/', checkpointDir: 'state', keep: { best: 'loss' } })
+   */
+  readonly best?: string | undefined
+}
+const KEEP = optionsFor<KeepOptions>()('keep', 'last', 'best')
 
 /** How a plan is trained. */
 export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
@@ -66,6 +80,30 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
    * @example train(net, plan, { steps: 100, checkpointDir: 'state', checkpointEvery: 25 })
    */
   readonly checkpointEvery?: number | undefined
+  /**
+   * Evaluates the model after epochs, in the budget of the plan: the run's state waits in the host's memory, or in the spill folder.
+   *
+   * @example train(net, plan, { epochs: 30, data: 'train/', evaluate: validation({ data: 'val/', metrics: ['accuracy'] }) })
+   */
+  readonly evaluate?: Evaluating | undefined
+  /**
+   * Ends the run when this many evaluations, or epochs where there are none, have brought nothing better; by the metric of `keep.best`, or loss.
+   *
+   * @example train(net, plan, { epochs: 300, data: 'train/', patience: 10 })
+   */
+  readonly patience?: number | undefined
+  /**
+   * Which checkpoints stay: the last ones, two unless said otherwise, and the best by a metric.
+   *
+   * @example train(net, plan, { epochs: 30, data: 'train/', checkpointDir: 'state', keep: { best: 'loss', last: 3 } })
+   */
+  readonly keep?: KeepOptions | undefined
+  /**
+   * Where the best weights go (safetensors), by the metric of `keep.best`, or loss.
+   *
+   * @example train(net, plan, { epochs: 30, data: 'train/', saveBest: 'best.safetensors' })
+   */
+  readonly saveBest?: string | undefined
   /** Goes on from the last checkpoint, bit for bit. @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true }) */
   readonly resume?: boolean | undefined
   /** Weights to start from (safetensors). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
@@ -121,7 +159,7 @@ export type RunLength = { readonly steps: number } | { readonly epochs: number }
 
 // biome-ignore format: a list
 export const TRAIN = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'resume', 'weights', 'save', 'log', 'tensorboard', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'weights', 'save', 'log', 'tensorboard', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 
@@ -138,6 +176,7 @@ const LEAST = {
   seed: 0,
   samples: 1,
   checkpointEvery: 1,
+  patience: 1,
   threads: 1,
   prefetch: 1,
   workers: 0,
@@ -156,7 +195,16 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (E.isLeft(schedule)) return schedule
   if (o.throttle !== undefined && !(o.throttle > 0 && o.throttle < Infinity))
     return E.left(usage(`throttle is ${o.throttle}; legal are numbers of more than 0`))
+  const keep = knownIn(KEEP)(o.keep)
+  if (E.isLeft(keep)) return keep
+  const { last = 1, best } = o.keep ?? {}
+  if (!(Number.isSafeInteger(last) && last >= 1))
+    return E.left(usage(`keep.last is ${last}; legal are whole numbers of at least 1`))
+  if (o.evaluate !== undefined && o.evaluate.kind !== 'evaluation')
+    return E.left(usage('evaluate takes what validation({ data }) makes'))
   if (o.checkpointDir) return E.right(o)
+  if (o.keep?.last !== undefined || (best !== undefined && o.saveBest === undefined && o.patience === undefined))
+    return E.left(usage('keep needs a checkpoint directory'))
   if (o.stop) return E.left(usage('stop needs a checkpoint directory to save the run in'))
   if (o.resume) return E.left(usage('resume needs a checkpoint directory to resume from'))
   return o.checkpointEvery === undefined ? E.right(o) : E.left(usage('checkpointEvery needs a checkpoint directory'))

@@ -7,6 +7,7 @@ import { bytesOf } from '../../staging/core/bytes'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
 import type { StepsTaken } from './device'
+import type { Measurement } from './measured'
 import type { Staged } from '../stage/stage'
 import { readTensor } from '../files/safetensors'
 import type { Totals } from './totals'
@@ -29,9 +30,15 @@ export interface TrainResult extends StepsTaken {
   readonly secondsPerStep: number
   readonly predictedSecondsPerStep: number
   readonly weightsSha256: string
+  /** How good the model was after epochs, where that was measured. */
+  readonly measured: readonly Measurement[]
+  /** The best of these, by the metric of `keep.best`, or loss. */
+  readonly best?: Measurement
+  /** Whether it ended because nothing had become better. */
+  readonly endedEarly: boolean
 }
 
-const resultOf = (staged: Staged, totals: Totals, sha256: string, resumedFrom: number): TrainResult => ({
+const resultOf = ({ staged, totals, resumedFrom, measured }: Ended, sha256: string): TrainResult => ({
   model: staged.plan.graph.name,
   strategy: staged.plan.strategy,
   device: staged.machine.device.name,
@@ -54,6 +61,7 @@ const resultOf = (staged: Staged, totals: Totals, sha256: string, resumedFrom: n
   secondsPerStep: totals.seconds / Math.max(1, totals.losses.length),
   predictedSecondsPerStep: staged.timeline.makespanSeconds,
   weightsSha256: sha256,
+  ...measured,
 })
 
 /** A run that has done its steps: weights go to their file, and what is told of it comes back. */
@@ -65,33 +73,28 @@ export interface Ended {
   readonly totals: Totals
   readonly resumedFrom: number
   readonly save: string | undefined
+  readonly measured: Pick<TrainResult, 'measured' | 'best' | 'endedEarly'>
 }
 
-export const trainResult = ({
-  staged,
-  state,
-  store,
-  counted,
-  totals,
-  resumedFrom,
-  save,
-}: Ended): Either<SpillwayError, TrainResult> =>
-  pipe(
+export const trainResult = (ended: Ended): Either<SpillwayError, TrainResult> => {
+  const { state, store, counted, totals, save } = ended
+  return pipe(
     save === undefined ? E.right(undefined) : E.asUnit(saveWeights(save, state, store, counted, totals.losses.length)),
     E.flatMap(() => weightsSha256(state, store)),
-    E.map((sha256) => resultOf(staged, totals, sha256, resumedFrom)),
+    E.map((sha256) => resultOf(ended, sha256)),
   )
+}
 
 /** The state as its checkpoint holds it: a finished run needs no device. */
 export const finishedResult = (
   staged: Staged,
   { file, counted, totals, losses, step }: Checkpoint,
   state: ModelState,
-  save: string | undefined,
+  { save, measured }: Pick<Ended, 'save' | 'measured'>,
 ): Either<SpillwayError, TrainResult> => {
   const missing = problemsOf(file, state.weights, true)
   const store: StateReader = { read: (name) => readTensor(file, file.tensors.get(name)!) }
   return missing.length
     ? E.left({ tag: 'FileRefused', kind: 'checkpoint', file: file.path, reason: missing.join('; ') })
-    : trainResult({ staged, state, store, counted, totals: { ...totals, losses }, resumedFrom: step, save })
+    : trainResult({ staged, state, store, counted, totals: { ...totals, losses }, resumedFrom: step, save, measured })
 }

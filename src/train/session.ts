@@ -13,11 +13,12 @@ import { attempt, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
 import { recordPlan } from '../stage/recorded'
 import type { Staged } from '../stage/stage'
-import { holdsCheckpoints, saveCheckpoint } from './checkpoint'
-import { type DeviceSession, forgetPlanning, type RunMetrics, type StepDone } from './device'
+import { holdsCheckpoints, KEPT, saveCheckpoint } from './checkpoint'
+import { forgetPlanning, type RunMetrics, type StepDone } from './device'
 import type { Listener } from './events'
 import { epochEnd, epochsAt, type Length } from './length'
-import { closed, filled, opened } from './opened'
+import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standing } from './measured'
+import { closed, filled, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
 import { finishedResult, type TrainResult, trainResult } from './result'
 import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
@@ -25,7 +26,7 @@ import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { traced } from './traced'
-import type { Counted } from './weights'
+import { type Counted, saveWeights } from './weights'
 
 /** What a run has met so far. */
 interface Met {
@@ -40,13 +41,14 @@ interface Met {
 }
 
 interface RunningSession extends Start {
-  readonly session: DeviceSession
+  readonly held: Held
   readonly log: StepLog
   readonly memory: PeakMemory
   readonly met: Met
   readonly listener: Listener
   /** Of the steps that were told so far. */
   readonly losses: number[]
+  readonly measured: Measurement[]
 }
 
 const resumeHint = (directory: string): string =>
@@ -86,8 +88,14 @@ const MOST_SAMPLES = 2 ** 22
 /** And factors of the rate for so many steps. */
 const MOST_STEPS = 2 ** 16
 
-const stepsAtOnce = ({ options: o, length: { steps }, batch, listener }: RunningSession, done: number): number =>
-  Math.min(chunkFrom(done, steps, o), Math.ceil(MOST_SAMPLES / batch), MOST_STEPS, listener.ahead)
+const stepsAtOnce = ({ options: o, length: { steps, epochs }, batch, listener }: RunningSession, done: number): number =>
+  Math.min(
+    chunkFrom(done, steps, o),
+    nextMeasured(o, epochs, done) - done,
+    Math.ceil(MOST_SAMPLES / batch),
+    MOST_STEPS,
+    listener.ahead,
+  )
 
 const isDue = ({ options: o, length: { steps } }: RunningSession, done: number): boolean =>
   o.checkpointDir !== undefined && (done === steps || chunkFrom(done - 1, steps, o) === 1)
@@ -116,25 +124,25 @@ export const meanLoss = (losses: readonly number[], epochs: NonNullable<Length['
 
 /** What becomes of a step that has ended; the run ends where it cannot be logged, or is not finite. */
 const stepped = (run: RunningSession, p: StepDone): void => {
-  const { options: o, session, log, met, listener, losses, length } = run
+  const { options: o, held, log, met, listener, losses, length } = run
   met.seconds = p.seconds
   losses.push(p.loss)
   const logged = log.step({ ...p, factor: rateFactor(o, p.step, length.steps) })
   if (E.isLeft(logged)) {
     met.unlogged ??= logged.left
-    session.cancel()
+    held.session.cancel()
   }
   listener.emit(p)
   emitEpoch(run, p.step)
   if (met.odd !== undefined || Number.isFinite(p.loss)) return
   met.odd = p.step
   if (o.onNonfinite === 'continue') o.onNote?.(`the loss of step ${p.step} is ${p.loss}: the run goes on as it was asked to`)
-  else session.cancel()
+  else held.session.cancel()
 }
 
 /** The steps until the next checkpoint; fewer when they are to stop. */
 const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError, RunMetrics> => {
-  const { options: o, session, data, met, losses, length } = run
+  const { options: o, held, data, met, losses, length } = run
   const ends = (): boolean => met.odd !== undefined && o.onNonfinite !== 'continue'
   const diverged = (): SpillwayError => notFinite(o, met.odd!, 'its loss is not finite')
   const steps = stepsAtOnce(run, done)
@@ -144,7 +152,7 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
         TE.fromEither(ratesOfSteps(o, done + 1, steps, length.steps)),
         TE.flatMap(
           (rates) => () =>
-            session.run({
+            held.session.run({
               firstStep: done + 1,
               steps,
               seed: seedOf(o),
@@ -167,7 +175,7 @@ const stepsFrom = (run: RunningSession, done: number): TaskEither<SpillwayError,
 }
 
 const saved = (run: RunningSession, counted: Counted, totals: Totals): Either<SpillwayError, void> => {
-  const { options: o, identity, circumstances, state, session, staged, listener, length, met } = run
+  const { options: o, identity, circumstances, state, held, staged, listener, length, met, measured } = run
   const { strategy, budgetBytes } = staged.plan
   const { losses } = totals
   const { checkpointDir } = o
@@ -175,7 +183,13 @@ const saved = (run: RunningSession, counted: Counted, totals: Totals): Either<Sp
   if (checkpointDir === undefined || step === (met.saved ?? 0)) return E.right(undefined)
   const settings = { strategy, budgetBytes, schedule: scheduleText(o, length.steps) }
   return pipe(
-    saveCheckpoint(checkpointDir, { step, identity, circumstances, settings, losses, counted, totals }, state, session),
+    saveCheckpoint(
+      checkpointDir,
+      { step, identity, circumstances, settings, losses, measured, counted, totals },
+      state,
+      held.session,
+      { last: o.keep?.last ?? KEPT, best: o.keep?.best === undefined ? undefined : standing(measured, o.keep.best).best?.step },
+    ),
     E.map((file) => {
       met.saved = step
       return listener.emit({ kind: 'checkpoint', step, file: join(checkpointDir, file) })
@@ -189,11 +203,51 @@ const saved = (run: RunningSession, counted: Counted, totals: Totals): Either<Sp
   )
 }
 
+/** What the model is worth after an epoch. */
+const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement> => {
+  const { evaluation, options: o, length, losses, held, listener } = run
+  const { epochs } = length
+  if (!evaluation) return TE.right({ epoch, step, metrics: { loss: meanLoss(losses, epochs!, epoch) } })
+  return pipe(
+    lent<Found>(held, run)(evaluation.run),
+    TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelled(o, step) : e)),
+    TE.map(({ loss, metrics, arenaPeakBytes }) => {
+      const measurement = { epoch, step, metrics: { loss, ...metrics } }
+      const isBest = standing([...run.measured, measurement], metricOf(o)).best === measurement
+      listener.emit({ kind: 'evaluation', ...measurement, isBest, arenaPeakBytes })
+      return measurement
+    }),
+  )
+}
+
+/** Measures the model where that is due; the best weights are kept. */
+const measuredAt = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, void> => {
+  const { options: o, length, state, held, measured } = run
+  const step = totals.losses.length
+  if (nextMeasured(o, length.epochs, step - 1) !== step) return TE.right(undefined)
+  return pipe(
+    measuredBy(run, epochsAt(length.epochs!, step), step),
+    TE.flatMapEither((measurement) => {
+      measured.push(measurement)
+      if (standing(measured, metricOf(o)).best !== measurement) return E.right(undefined)
+      return pipe(
+        o.saveBest === undefined ? E.right(undefined) : E.asUnit(saveWeights(o.saveBest, state, held.session, counted, step)),
+        E.flatMap(() => (o.keep?.best === undefined ? E.right(undefined) : saved(run, counted, totals))),
+      )
+    }),
+  )
+}
+
 const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
   pipe(
     stepsFrom(run, totals.losses.length),
     TE.map((metrics) => addRun(totals, metrics, run.memory.bytes())),
-    TE.tap((now) => TE.fromEither(isDue(run, now.losses.length) ? saved(run, counted, now) : E.right(undefined))),
+    TE.tap((now) => measuredAt(run, counted, now)),
+    TE.tap((now) =>
+      TE.fromEither(
+        isDue(run, now.losses.length) || isEnough(run.options, run.measured) ? saved(run, counted, now) : E.right(undefined),
+      ),
+    ),
   )
 
 /** A run that is to stop is saved wherever it is. */
@@ -220,7 +274,7 @@ const chunks =
   async () => {
     const { options: o, length, listener } = run
     let totals: Either<SpillwayError, Totals> = E.right(totalsOf(run))
-    while (E.isRight(totals) && totals.right.losses.length < length.steps) {
+    while (E.isRight(totals) && totals.right.losses.length < length.steps && !isEnough(o, run.measured)) {
       await listener.taken()
       if (o.stop?.aborted) return stopped(run, counted, totals.right)
       totals = await chunk(run, counted, totals.right)()
@@ -230,20 +284,27 @@ const chunks =
 
 // ---------------------------------------------------------------- a whole run
 
+/** What is said of it at the end. */
+const measuredIn = (o: TrainOptions, measured: readonly Measurement[]): Pick<TrainResult, 'measured' | 'best' | 'endedEarly'> => {
+  const { best } = standing(measured, metricOf(o))
+  return { measured, ...(best ? { best } : {}), endedEarly: isEnough(o, measured) }
+}
+
 const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> =>
   pipe(
-    TE.fromIOEither(() => filled(run)),
+    TE.fromIOEither(() => filled({ ...run, session: run.held.session })),
     TE.bindTo('counted'),
     TE.bind('totals', ({ counted }) => chunks(run, counted)),
     TE.flatMapEither(({ counted, totals }) =>
       trainResult({
         staged: run.staged,
         state: run.state,
-        store: run.session,
+        store: run.held.session,
         counted,
         totals: { ...totals, processPeakBytes: Math.max(totals.processPeakBytes, run.memory.bytes()) },
         resumedFrom: run.from?.step ?? 0,
         save: run.options.save,
+        measured: measuredIn(run.options, run.measured),
       }),
     ),
   )
@@ -265,11 +326,11 @@ const onDevice = (start: Start, listener: Listener): TaskEither<SpillwayError, T
         using(
           () => opened(staged, o),
           closed(o),
-          (session) =>
+          (held) =>
             using(
               () => openStepLog(o, staged, from?.step ?? 0),
               (log) => log.close(),
-              (log) => performed({ ...start, session, log, memory, met, listener, losses }),
+              (log) => performed({ ...start, held, log, memory, met, listener, losses, measured: [...(from?.measured ?? [])] }),
             ),
         ),
     ),
@@ -298,8 +359,8 @@ const emitStart = ({ from, length: { steps, epochs } }: Start, listener: Listene
 
 const resultOf = (start: Start, listener: Listener): TaskEither<SpillwayError, TrainResult> => {
   const { staged, from, state, length, options: o } = start
-  return from?.step === length.steps
-    ? TE.fromEither(finishedResult(staged, from, state, o.save))
+  return from && (from.step === length.steps || isEnough(o, from.measured))
+    ? TE.fromEither(finishedResult(staged, from, state, { save: o.save, measured: measuredIn(o, from.measured) }))
     : pipe(
         TE.fromEither(recordedPlan(start)),
         TE.flatMap(() => onDevice(start, listener)),

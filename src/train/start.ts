@@ -25,6 +25,7 @@ import {
 } from './checkpoint'
 import { batchOf, dataOf, freeFor, placesOf, roomFor } from './beforehand'
 import { type Length, lengthOf } from './length'
+import { checkedMeasures, type OpenedEvaluation } from './measured'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
 import { scheduleText } from './schedules'
 import { modelState, type ModelState } from './weights'
@@ -65,6 +66,7 @@ interface Ready {
   readonly length: Length
   /** Samples of a step. */
   readonly batch: number
+  readonly evaluation: OpenedEvaluation | undefined
   readonly state: ModelState
   readonly circumstances: Circumstances
 }
@@ -82,6 +84,8 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.bind('data', () => dataOf(staged.plan.graph, o, o.checkpointDir !== undefined)),
     E.let('batch', () => batchOf(staged.plan.graph)),
     E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
+    E.bind('evaluation', () => (o.evaluate ? o.evaluate.open(model ?? staged.model, staged, o) : E.right(undefined))),
+    E.tap(({ length, evaluation }) => checkedMeasures(o, length.epochs, evaluation?.measures ?? ['loss'])),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
     E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
   )

@@ -28,7 +28,7 @@ const replayed = (start: Start, done: number, e: Diverged): TaskEither<SpillwayE
   using(
     () => opened(start.staged, start.options),
     closed(start.options),
-    (session) =>
+    ({ session }) =>
       pipe(
         TE.fromEither(filled({ ...start, session })),
         TE.flatMapEither(() => ratesOfSteps(start.options, done + 1, e.step - done, start.length.steps)),

@@ -15,7 +15,7 @@ import { random } from './mutants'
 
 const save = (directory: string, step: number): void => {
   const losses = Array.from({ length: step }, (_, i) => lossAt(i + 1))
-  const run = { step, identity, circumstances, settings: {}, losses, counted: new Map(), totals: NO_STEPS }
+  const run = { step, identity, circumstances, settings: {}, losses, measured: [], counted: new Map(), totals: NO_STEPS }
   assert.ok(isRight(saveCheckpoint(directory, run, modelState(toyGraph), new MemoryStore(toyGraph, () => step))))
 }
 

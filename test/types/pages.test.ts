@@ -11,10 +11,13 @@ import { check, type Checked, runProgram } from './checker'
 const root = join(__dirname, '../..')
 const PAGES = ['data', 'runs', 'training']
 
-const blocksOf = (page: string): readonly string[] =>
-  [...readFileSync(join(root, 'docs', `${page}.md`), 'utf8').matchAll(/```ts\n([\s\S]*?)```/g)].map(([, text]) =>
+const blocksIn = (file: string): readonly string[] =>
+  [...readFileSync(join(root, file), 'utf8').matchAll(/```ts\n([\s\S]*?)```/g)].map(([, text]) =>
     text!.replaceAll("'spillway'", "'../../src'"),
   )
+const blocksOf = (page: string): readonly string[] => blocksIn(`docs/${page}.md`)
+/** What pages import from './my-net'. */
+const [MY_NET = ''] = blocksIn('README.md')
 
 /** What waits at the top is waited for. */
 const asFunction = (block: string): string => {
@@ -27,6 +30,13 @@ const asFunction = (block: string): string => {
   return `${text(true)}\nexport const done = async () => {${text(false)}\n}\n`
 }
 
+/** A model that is there instead of one that is imported. */
+const running = (program: string): string => {
+  if (!program.includes("import net from './my-net'")) return program
+  Object.assign(globalThis, { myNet: runProgram(MY_NET)['default'] })
+  return program.replace("import net from './my-net'", 'const net = globalThis.myNet')
+}
+
 const folder = mkdtempSync(join(tmpdir(), 'spillway-pages-'))
 const home = process.cwd()
 test.after(() => {
@@ -35,19 +45,19 @@ test.after(() => {
 })
 
 const programs = Object.fromEntries(
-  PAGES.flatMap((page) => blocksOf(page).map((block, i) => [`block ${i + 1} of docs/${page}.md`, asFunction(block)] as const)),
+  PAGES.flatMap((page) => blocksOf(page).map((block, i) => [`${page} block ${i + 1}`, asFunction(block)] as const)),
 )
 let checked: Checked | undefined
 
 for (const [name, program] of Object.entries(programs))
-  test(`${name} compiles and runs`, async () => {
-    checked ??= check(programs)
+  test(`${name} of docs compiles and runs`, async () => {
+    checked ??= check({ ...programs, 'my-net': MY_NET })
     assert.equal(checked.errors(name), [])
     process.chdir(folder)
     const log = console.log
     console.log = () => {}
     try {
-      await (runProgram(program)['done'] as () => Promise<void>)()
+      await (runProgram(running(program))['done'] as () => Promise<void>)()
     } finally {
       console.log = log
     }

@@ -30,7 +30,7 @@ const run = (directory: string): void => {
       store.write(v.name, new Uint8Array(Float32Array.from(store.numbers(v.name), (x) => x + 1).buffer))
     saveCheckpoint(
       directory,
-      { step, identity, circumstances, settings: {}, losses, counted: new Map(), totals: NO_STEPS },
+      { step, identity, circumstances, settings: {}, losses, measured: [], counted: new Map(), totals: NO_STEPS },
       state,
       store,
     )

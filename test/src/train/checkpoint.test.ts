@@ -37,6 +37,7 @@ const save = (directory: string, step: number): void =>
       circumstances,
       settings: { strategy: 'in-core' },
       losses: Array.from({ length: step }, (_, i) => lossAt(i + 1)),
+      measured: [{ epoch: 1, step, metrics: { loss: 0.1, f1: Number.NaN, psnr: Infinity } }],
       counted: new Map([['bn.num_batches_tracked', 40n]]),
       totals: NO_STEPS,
     },

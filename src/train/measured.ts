@@ -1,0 +1,124 @@
+// What a run is measured by between its steps. In: how good the model was after some epochs, and the metric that counts. Out: which time was
+// the best, and whether it is time to end. Invariant: all of it follows from what was measured, which checkpoints keep, so that a run that
+// goes on counts as one that was left alone.
+// Worked example, loss 0.5 0.4 0.45 0.41, patience 2: the second is the best, and the run ends after the fourth.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import type { TaskEither } from 'fp-ts/TaskEither'
+import * as t from 'io-ts'
+import type { Trainable } from '../../dsl'
+import { type SpillwayError, unknownName, usage } from '../errors/errors'
+import type { Staged } from '../stage/stage'
+import type { DeviceOptions } from './device'
+import { type Epochs, epochEnd, epochsAt } from './length'
+import type { StateReader } from './weights'
+
+// ---------------------------------------------------------------- evaluations
+
+/** How good the model is, and what finding that out took of the device. */
+export interface Found {
+  readonly loss: number
+  readonly metrics: Readonly<Record<string, number>>
+  readonly arenaPeakBytes: number
+}
+
+/** What is looked at, and planned, before a run begins. */
+export interface OpenedEvaluation {
+  /** The names of what it measures, `loss` among them. */
+  readonly measures: readonly string[]
+  readonly run: (weights: StateReader) => TaskEither<SpillwayError, Found>
+}
+
+/** An evaluation between the steps of a run, in the budget of its plan: what `validation` makes. */
+export interface Evaluating {
+  readonly kind: 'evaluation'
+  /** Epochs from one to the next. */
+  readonly every: number
+  readonly open: (
+    model: Trainable | undefined,
+    staged: Staged,
+    o: Omit<DeviceOptions, 'tier'> & {
+      readonly spill?: string | undefined
+      readonly signal?: AbortSignal | undefined
+      readonly workers?: number | undefined
+    },
+  ) => Either<SpillwayError, OpenedEvaluation>
+}
+
+// ---------------------------------------------------------------- what was measured
+
+/** JSON has no number for these. */
+const numberCodec = new t.Type<number, number | string, unknown>(
+  'a number',
+  t.number.is,
+  (u, c) => {
+    const n = typeof u === 'string' && ['NaN', 'Infinity', '-Infinity'].includes(u) ? Number(u) : u
+    return typeof n === 'number' ? t.success(n) : t.failure(u, c)
+  },
+  (n) => (Number.isFinite(n) ? n : String(n)),
+)
+
+export const measurementCodec = t.strict({ epoch: t.number, step: t.number, metrics: t.record(t.string, numberCodec) })
+/** How good the model was after an epoch: by an evaluation, or else the mean loss of its steps alone. */
+export type Measurement = t.TypeOf<typeof measurementCodec>
+
+/** Of these, less is better; of all others, more. */
+const LESS = ['loss', 'mae', 'mse']
+const isBetter = (metric: string, a: number, b: number): boolean => (LESS.includes(metric) ? a < b : a > b)
+
+export interface Standing {
+  readonly best: Measurement | undefined
+  /** Measured since, and no better. */
+  readonly since: number
+}
+
+/** A number that is none is never the best. */
+export const standing = (measured: readonly Measurement[], metric: string): Standing =>
+  measured.reduce<Standing>(
+    ({ best, since }, m) => {
+      const value = m.metrics[metric] ?? Number.NaN
+      const better = !Number.isNaN(value) && (best === undefined || isBetter(metric, value, best.metrics[metric]!))
+      return better ? { best: m, since: 0 } : { best, since: since + 1 }
+    },
+    { best: undefined, since: 0 },
+  )
+
+// ---------------------------------------------------------------- when
+
+export interface Asked {
+  readonly evaluate?: Evaluating | undefined
+  readonly patience?: number | undefined
+  readonly keep?: { readonly best?: string | undefined; readonly last?: number | undefined } | undefined
+  readonly saveBest?: string | undefined
+}
+
+export const metricOf = ({ keep }: Asked): string => keep?.best ?? 'loss'
+const goesBy = (o: Asked): boolean =>
+  o.evaluate !== undefined || o.patience !== undefined || o.keep?.best !== undefined || o.saveBest !== undefined
+
+/** The step after which the model is measured next; Infinity where it never is. */
+export const nextMeasured = (o: Asked, epochs: Epochs | undefined, done: number): number => {
+  if (!epochs || !goesBy(o)) return Number.POSITIVE_INFINITY
+  const every = o.evaluate?.every ?? 1
+  return epochEnd(epochs, (Math.floor(epochsAt(epochs, done) / every) + 1) * every)
+}
+
+/** Whether the run has waited long enough for something better. */
+export const isEnough = (o: Asked, measured: readonly Measurement[]): boolean =>
+  o.patience !== undefined && standing(measured, metricOf(o)).since >= o.patience
+
+/** What is asked for is measured, and epochs have an end. */
+export const checkedMeasures = (
+  o: Asked,
+  epochs: Epochs | undefined,
+  measures: readonly string[],
+): Either<SpillwayError, void> => {
+  if (!goesBy(o)) return E.right(undefined)
+  if (!epochs)
+    return E.left(
+      usage(
+        'evaluate, patience and the best go by epochs: nobody knows how many samples the data have, which come one after the other',
+      ),
+    )
+  return measures.includes(metricOf(o)) ? E.right(undefined) : E.left(unknownName('keep.best: metric', metricOf(o), measures))
+}
