@@ -40,6 +40,8 @@ const aliased = (s: ts.Symbol): ts.Symbol => (s.flags & ts.SymbolFlags.Alias ? c
 const exported = checker
   .getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(door)!)!)
   .map((s) => ({ name: s.name, symbol: aliased(s) }))
+  // What other packages define, they document.
+  .filter(({ symbol }) => !symbol.declarations?.every((d) => d.getSourceFile().fileName.includes('node_modules')))
 
 /** What users write in braces: the interfaces of options, exported or reached by an exported function. */
 const OPTIONS = /Options$|^PlanByHand$|^TileRange$|^InputOverride$/
