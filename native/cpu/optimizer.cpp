@@ -19,6 +19,7 @@ decltype(auto) state(const Pointers<N>& at, int64_t i, Forgotten&& none = {}) {
 template <OpKind kind, class Rule, class Attrs>
 struct Update : PlainKernel {
   static void run(const KernelCall& c) {
+    if (!ops::update::moves(Attrs::read(c.attrs), *c.step, 0)) return;
     uint32_t kept = 0;
     for (uint32_t i = 0; const uint32_t operand : ops::states_of<kind>(c)) kept |= uint32_t(operand > 0) << i++;
     choose<0>(c, kept, std::make_index_sequence<ops::STATES<kind>>());
@@ -59,5 +60,40 @@ struct Update : PlainKernel {
 #define SPILLWAY_UPDATE_ENTRY(kind, Attrs) const KernelEntry kind = entry<Update<OpKind::kind, ops::update::kind<float>, Attrs>>();
 SPILLWAY_UPDATES(SPILLWAY_UPDATE_ENTRY)
 #undef SPILLWAY_UPDATE_ENTRY
+#define SPILLWAY_STEERED_ENTRY(kind, Attrs, own) \
+  const KernelEntry kind = entry<Update<OpKind::kind, ops::update::steered<float, ops::update::own>, Attrs>>();
+SPILLWAY_STEERED_UPDATES(SPILLWAY_STEERED_ENTRY)
+#undef SPILLWAY_STEERED_ENTRY
+
+namespace {
+
+struct MeanOverSteps : PlainKernel {
+  static void run(const KernelCall& c) {
+    const auto every = uint64_t(MeanOverStepsAttrs::read(c.attrs).every);
+    const Views<3> views{&c.ins[0], &c.ins[1], &c.outs[0]};
+    if (c.step->step % every == 0)
+      each_chunk<3>(views, [every = float(every)](Pointers<3> at, int64_t n) {
+        float *const sum = at[0], *const g = at[1], *const y = at[2];
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+          y[i] = (sum[i] + g[i]) / every;
+          sum[i] = 0;
+        }
+      });
+    else
+      each_chunk<3>(views, [](Pointers<3> at, int64_t n) {
+        float *const sum = at[0], *const g = at[1], *const y = at[2];
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+          sum[i] += g[i];
+          y[i] = g[i];
+        }
+      });
+  }
+};
+
+}  // namespace
+
+const KernelEntry mean_over_steps = entry<MeanOverSteps>();
 
 }  // namespace spillway::cpu

@@ -115,7 +115,11 @@
   X(argmax, 128) \
   X(clip_values, 129) \
   X(square_sum, 130) \
-  X(clip_norm, 131)
+  X(clip_norm, 131) \
+  X(sgd_steered, 132) \
+  X(adam_steered, 133) \
+  X(rmsprop_steered, 134) \
+  X(mean_over_steps, 135)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -139,6 +143,12 @@
   X(sgd, SgdAttrs) \
   X(adam, AdamAttrs) \
   X(rmsprop, RmspropAttrs)
+
+/// The same, steered: X(kind, its attributes, the update's own kind).
+#define SPILLWAY_STEERED_UPDATES(X) \
+  X(sgd_steered, SgdSteeredAttrs, sgd) \
+  X(adam_steered, AdamSteeredAttrs, adam) \
+  X(rmsprop_steered, RmspropSteeredAttrs, rmsprop)
 
 namespace spillway {
 
@@ -731,6 +741,55 @@ struct ClipNormAttrs {
   }
 };
 
+struct SgdSteeredAttrs {
+  double lr;
+  double momentum;
+  double weight_decay;
+  int64_t nesterov;
+  int64_t every;
+  double average;
+  static SgdSteeredAttrs read(const double* a) {
+    return {a[0], a[1], a[2], int_attr(a[3]), int_attr(a[4]), a[5]};
+  }
+};
+
+struct AdamSteeredAttrs {
+  double lr;
+  double beta1;
+  double beta2;
+  double eps;
+  double weight_decay;
+  int64_t decoupled;
+  int64_t every;
+  double average;
+  static AdamSteeredAttrs read(const double* a) {
+    return {a[0], a[1], a[2], a[3], a[4], int_attr(a[5]),
+            int_attr(a[6]), a[7]};
+  }
+};
+
+struct RmspropSteeredAttrs {
+  double lr;
+  double alpha;
+  double eps;
+  double weight_decay;
+  double momentum;
+  int64_t centered;
+  int64_t every;
+  double average;
+  static RmspropSteeredAttrs read(const double* a) {
+    return {a[0], a[1], a[2], a[3], a[4], int_attr(a[5]),
+            int_attr(a[6]), a[7]};
+  }
+};
+
+struct MeanOverStepsAttrs {
+  int64_t every;
+  static MeanOverStepsAttrs read(const double* a) {
+    return {int_attr(a[0])};
+  }
+};
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -822,6 +881,10 @@ inline constexpr AttrLimit SoftmaxXentCountedLimits[] = {{0, -2147483647, 214748
 inline constexpr AttrLimit SoftmaxXentCountedBwdLimits[] = {{0, -2147483647, 2147483647, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit ClipValuesLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
 inline constexpr AttrLimit ClipNormLimits[] = {{0, -UNBOUNDED, UNBOUNDED, 0, UNBOUNDED}};
+inline constexpr AttrLimit SgdSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, 1, -UNBOUNDED, UNBOUNDED}, {4, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {5, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit AdamSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}, {6, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {7, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit RmspropSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}, {6, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {7, 0, UNBOUNDED, -UNBOUNDED, 1}};
+inline constexpr AttrLimit MeanOverStepsLimits[] = {{0, 1, 1073741824, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1159,6 +1222,18 @@ inline constexpr OpInfo OP_TABLE[] = {
      {{"squares", Role::whole, Element::real, true, false, "1"}}},
     {"clip_norm", 131, 2, 2, 1, 1, 1, "f", false, 0, 0, ClipNormLimits, 1,
      {{"g", Role::whole, Element::real, false, false, "="}, {"squares", Role::whole, Element::real, false, false, "1"}},
+     {{"y", Role::whole, Element::real, true, false, "="}}},
+    {"sgd_steered", 132, 2, 4, 0, 0, 6, "fffiif", false, -1, 0, SgdSteeredLimits, 6,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"momentum", Role::whole, Element::real, true, false, "=", 1}, {"average", Role::whole, Element::real, true, false, "=", 5}},
+     {}},
+    {"adam_steered", 133, 4, 5, 0, 0, 8, "fffffiif", false, -1, 0, AdamSteeredLimits, 8,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 7}},
+     {}},
+    {"rmsprop_steered", 134, 3, 6, 0, 0, 8, "fffffiif", false, -1, 0, RmspropSteeredLimits, 8,
+     {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"square_avg", Role::whole, Element::real, true, false, "="}, {"momentum_buffer", Role::whole, Element::real, true, false, "=", 4}, {"grad_avg", Role::whole, Element::real, true, false, "=", 5}, {"average", Role::whole, Element::real, true, false, "=", 7}},
+     {}},
+    {"mean_over_steps", 135, 2, 2, 1, 1, 1, "i", false, 1, 0, MeanOverStepsLimits, 1,
+     {{"sum", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
 };
 

@@ -20,7 +20,8 @@ struct sgd {
   static constexpr bool counts = false;
   R rate, decay, momentum;
   bool nesterov;
-  SPILLWAY_BOTH sgd(const SgdAttrs& a, const StepContext& s)
+  template <class Attrs>
+  SPILLWAY_BOTH sgd(const Attrs& a, const StepContext& s)
       : rate(R(a.lr * s.lr_scale)), decay(R(a.weight_decay)), momentum(R(a.momentum)), nesterov(a.nesterov != 0) {}
 
   SPILLWAY_BOTH void operator()(R& w, R g, R& v) const {
@@ -35,7 +36,8 @@ template <class R>
 struct adam {
   static constexpr bool counts = true;
   R rate, root, beta1, rest1, beta2, rest2, eps, shrink, decay;
-  SPILLWAY_BOTH adam(const AdamAttrs& a, const StepContext& s)
+  template <class Attrs>
+  SPILLWAY_BOTH adam(const Attrs& a, const StepContext& s)
       : rate(R(a.lr * s.lr_scale / (1 - std::pow(a.beta1, double(s.step))))),
         root(R(1 / std::sqrt(1 - std::pow(a.beta2, double(s.step))))),
         beta1(R(a.beta1)), rest1(R(1 - a.beta1)), beta2(R(a.beta2)), rest2(R(1 - a.beta2)), eps(R(a.eps)),
@@ -55,7 +57,8 @@ struct rmsprop {
   static constexpr bool counts = false;
   R rate, alpha, rest, eps, decay, momentum;
   bool centered;
-  SPILLWAY_BOTH rmsprop(const RmspropAttrs& a, const StepContext& s)
+  template <class Attrs>
+  SPILLWAY_BOTH rmsprop(const Attrs& a, const StepContext& s)
       : rate(R(a.lr * s.lr_scale)), alpha(R(a.alpha)), rest(R(1 - a.alpha)), eps(R(a.eps)), decay(R(a.weight_decay)),
         momentum(R(a.momentum)), centered(a.centered != 0) {}
 
@@ -68,6 +71,30 @@ struct rmsprop {
     w -= rate * velocity;
   }
 };
+
+/// Any of these at every so many-th step, the steps counted so; and an average of the weights, which begins as they are first moved.
+template <class R, template <class> class Rule>
+struct steered {
+  static constexpr bool counts = Rule<R>::counts;
+  Rule<R> rule;
+  R share;
+  template <class Attrs>
+  SPILLWAY_BOTH steered(const Attrs& a, const StepContext& s)
+      : rule(a, StepContext{s.step / uint64_t(a.every), s.seed, s.lr_scale}), share(s.step == uint64_t(a.every) ? R(1) : R(1 - a.average)) {}
+
+  SPILLWAY_BOTH void follow(R w, R& average) const { average += share * (w - average); }
+  SPILLWAY_BOTH void operator()(R& w, R g, R& a, R& average) const { rule(w, g, a), follow(w, average); }
+  SPILLWAY_BOTH void operator()(R& w, R g, R& a, R& b, R& average) const { rule(w, g, a, b), follow(w, average); }
+  SPILLWAY_BOTH void operator()(R& w, R g, R& a, R& b, R& c, R& average) const { rule(w, g, a, b, c), follow(w, average); }
+};
+
+/// Whether a step moves the weights: those of an update without `every` are moved by all.
+template <class Attrs>
+SPILLWAY_BOTH auto moves(const Attrs& a, const StepContext& s, int) -> decltype(a.every, bool()) {
+  return s.step % uint64_t(a.every) == 0;
+}
+template <class Attrs>
+SPILLWAY_BOTH bool moves(const Attrs&, const StepContext&, long) { return true; }
 
 }  // namespace update
 

@@ -16,7 +16,9 @@ struct Update {
  private:
   template <class T, size_t... S>
   static void run(const KernelCall& c, std::index_sequence<S...>) {
-    const Rule rule(Attrs::read(c.attrs), *c.step);
+    const Attrs attrs = Attrs::read(c.attrs);
+    if (!ops::update::moves(attrs, *c.step, 0)) return;
+    const Rule rule(attrs, *c.step);
     const auto states = ops::states_of<kind>(c);
     const Tensor<T> w(c.ins[0]), g(c.ins[1]);
     for (int64_t i = 0; i < ops::elements(c.ins[0]); i++) {
@@ -33,5 +35,29 @@ struct Update {
 #define SPILLWAY_UPDATE_ENTRY(kind, Attrs) const KernelEntry kind = entry<Update<OpKind::kind, ops::update::kind<double>, Attrs>>();
 SPILLWAY_UPDATES(SPILLWAY_UPDATE_ENTRY)
 #undef SPILLWAY_UPDATE_ENTRY
+#define SPILLWAY_STEERED_ENTRY(kind, Attrs, own) \
+  const KernelEntry kind = entry<Update<OpKind::kind, ops::update::steered<double, ops::update::own>, Attrs>>();
+SPILLWAY_STEERED_UPDATES(SPILLWAY_STEERED_ENTRY)
+#undef SPILLWAY_STEERED_ENTRY
+
+namespace {
+
+struct MeanOverSteps {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const auto every = uint64_t(MeanOverStepsAttrs::read(c.attrs).every);
+    const bool last = c.step->step % every == 0;
+    const Tensor<T> sum(c.ins[0]), g(c.ins[1]), y(c.outs[0]);
+    for (int64_t i = 0; i < ops::elements(c.ins[0]); i++) {
+      const double total = double(sum[i]) + double(g[i]);
+      sum[i] = last ? T(0) : T(total);
+      y[i] = last ? T(total / double(every)) : g[i];
+    }
+  }
+};
+
+}  // namespace
+
+const KernelEntry mean_over_steps = entry<MeanOverSteps>();
 
 }  // namespace spillway::ref

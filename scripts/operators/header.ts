@@ -2,7 +2,7 @@
 import { elementOf } from '../../staging/ops/elements'
 import type { AnyAttrs, OpDef, OperandDef } from '../../staging/ops/op'
 import { elementLossOps } from '../../staging/ops/loss'
-import { updateOps } from '../../staging/ops/optimizer'
+import { steeredOps, updateOps } from '../../staging/ops/optimizer'
 import { UNARY } from '../../staging/ops/unary'
 import { snake } from '../generated'
 
@@ -129,6 +129,10 @@ ${elementLossOps
 /// Every update of staging/ops/optimizer.ts: X(kind, its attributes).
 #define SPILLWAY_UPDATES(X) \\
 ${updateOps.map((d) => `  X(${d.kind}, ${pascal(d.kind)}Attrs)`).join(' \\\n')}
+
+/// The same, steered: X(kind, its attributes, the update's own kind).
+#define SPILLWAY_STEERED_UPDATES(X) \\
+${steeredOps.map((d, i) => `  X(${d.kind}, ${pascal(d.kind)}Attrs, ${updateOps[i]!.kind})`).join(' \\\n')}
 
 namespace spillway {
 

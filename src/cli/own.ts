@@ -10,7 +10,7 @@ import { OPTIMIZERS, type OptimizerName, optimizerNames, optimizerWith } from '.
 import type { Updates } from '../../staging/ops/updates'
 import { type SpillwayError, usage } from '../errors/errors'
 import { DEFAULT_LEARNING_RATE, DEFAULT_OPTIMIZER } from '../stage/defaults'
-import { choiceOption, flagOf, integerOption, numberOption } from './options'
+import { choiceOption, countOption, flagOf, integerOption, numberOption } from './options'
 
 type Table = Readonly<Record<string, { readonly options: Choices }>>
 type OptionsOf<T extends Table> = { readonly [K in keyof T]: keyof T[K]['options'] }[keyof T] & string
@@ -50,6 +50,16 @@ export const OWN_FLAGS: readonly Flag[] = [
   ['--freeze <pattern>', "parameters that stay as they are: 'stem.*', and as often as need be", repeated],
   ['--clip-value <n>', 'keep each element of a gradient within plus and minus so much', numberOption('--clip-value')],
   ['--clip-norm <n>', 'shorten all gradients by one factor where they are longer together', numberOption('--clip-norm')],
+  [
+    '--accumulate <n>',
+    'steps of which one update is made, by the mean of their gradients (default 1)',
+    countOption('--accumulate'),
+  ],
+  [
+    '--average <n>',
+    'keep an average of the weights, so much of which stays at each update: 0.999; it is saved beside the weights',
+    numberOption('--average'),
+  ],
 ]
 
 type Given = Readonly<Partial<Record<OptionsOf<typeof LOSSES> | OptionsOf<typeof OPTIMIZERS>, number | boolean>>>
@@ -65,6 +75,8 @@ export const OWN_OPTIONS = [
   'freeze',
   'clipValue',
   'clipNorm',
+  'accumulate',
+  'average',
 ] as readonly (keyof OwnOptions)[]
 
 /** The options that are given of an entry; refused when one is another entry's. */

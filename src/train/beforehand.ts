@@ -92,13 +92,14 @@ const bytesOf = (values: readonly { readonly shape: readonly number[] }[], graph
 /** Files beside the spill file: a checkpoint is written before the oldest goes. */
 const writingsOf = ({ plan: { graph } }: Staged, { checkpointDir, save, saveBest, keep }: Places): readonly Writing[] => {
   const state = bytesOf(graph.values.filter(isPersistent), graph)
-  const weights = bytesOf(modelState(graph).weights, graph)
+  const { weights, averages } = modelState(graph)
+  const bytes = (averages.size === 0 ? 1 : 2) * bytesOf(weights, graph)
   const kept = (keep?.last ?? KEPT) + (keep?.best === undefined ? 0 : 1)
   return [
     ...(checkpointDir === undefined
       ? []
       : [{ what: 'checkpoints', path: checkpointDir, bytes: (kept + 1 - Math.min(kept, checkpointsIn(checkpointDir))) * state }]),
-    ...[save, saveBest].flatMap((path) => (path === undefined ? [] : [{ what: 'weights', path, bytes: weights }])),
+    ...[save, saveBest].flatMap((path) => (path === undefined ? [] : [{ what: 'weights', path, bytes }])),
   ]
 }
 

@@ -6,6 +6,7 @@ import { constUndefined, pipe } from 'fp-ts/function'
 import type { Trainable } from '../../dsl'
 import { DEVICES } from '../../staging/devices'
 import { type Graph, trains } from '../../staging/graph/graph'
+import { meanOverSteps } from '../../staging/ops/optimizer'
 import { loadNative, tryLoadNative } from '../device/native'
 import type { OpenedData } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
@@ -71,6 +72,17 @@ interface Ready {
   readonly circumstances: Circumstances
 }
 
+/** Says so where the last steps of a run are too few for an update. */
+const leftOver = ({ plan: { graph } }: Staged, steps: number, { onNote }: TrainOptions): void => {
+  const every = Math.max(...graph.ops.map((op) => (op.kind === meanOverSteps.kind ? op.attrs['every']! : 1)))
+  const over = steps % every
+  if (over > 0)
+    onNote?.(
+      `${every} steps make an update, and the last ${over} of ${steps} do not: the weights are those of step ${steps - over}; ` +
+        'a checkpoint holds what the others gave, and a longer run goes on with it',
+    )
+}
+
 /** `model` is checked against the plan when it is given. */
 export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOptions): Either<SpillwayError, Ready> =>
   pipe(
@@ -86,6 +98,7 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
     E.bind('evaluation', () => (o.evaluate ? o.evaluate.open(model ?? staged.model, staged, o) : E.right(undefined))),
     E.tap(({ length, evaluation }) => checkedMeasures(o, length.epochs, evaluation?.measures ?? ['loss'])),
+    E.tap(({ length }) => E.right(leftOver(staged, length.steps, o))),
     E.bind('circumstances', () => circumstancesOf(staged, o)),
     E.map((known) => ({ ...known, staged, state: modelState(staged.plan.graph) })),
   )

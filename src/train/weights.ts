@@ -1,12 +1,14 @@
 // Weights by PyTorch's names. In: a model's parameters and states on a device, a safetensors file. Out: the one filled
 // from the other, or the words why not; the digest of all weights. Invariant: a file is judged whole before a byte is written.
 import { createHash } from 'node:crypto'
+import { join, parse } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { sameShape } from '../../staging/core/box'
 import { type Graph, isPersistent, type Value } from '../../staging/graph/graph'
 import { shapeText } from '../../staging/ops/op'
+import { AVERAGE } from '../../staging/ops/optimizer'
 import { opDef } from '../../staging/ops/registry'
 import type { SpillwayError } from '../errors/errors'
 import type { Written } from '../files/whole'
@@ -27,6 +29,8 @@ export interface ModelState {
   readonly weights: readonly Value[]
   /** Momenta, exponential averages. */
   readonly optimizer: readonly Value[]
+  /** Of parameters an average of which is kept: its name, and the first step that makes one. */
+  readonly averages: ReadonlyMap<string, { readonly name: string; readonly since: number }>
   /** Counters of PyTorch's batch norm that no value stands for; `moves`: one more with every step. */
   readonly counters: readonly { readonly name: string; readonly moves: boolean }[]
 }
@@ -34,6 +38,13 @@ export interface ModelState {
 const byName = (a: { readonly name: string }, b: { readonly name: string }): number =>
   a.name < b.name ? -1 : a.name > b.name ? 1 : 0
 const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf('.')))
+
+const averagesIn = ({ ops, values }: Graph): ModelState['averages'] =>
+  new Map(
+    ops
+      .filter((op) => op.phase === 'update' && (op.attrs[AVERAGE] ?? 0) > 0)
+      .map(({ attrs, ins }) => [values[ins[0]!]!.name, { name: values[ins.at(-1)!]!.name, since: attrs['every']! }] as const),
+  )
 
 /** The values that some op of the step overwrites. */
 const overwritten = (graph: Graph): ReadonlySet<number> =>
@@ -48,6 +59,7 @@ export const modelState = (graph: Graph): ModelState => {
   return {
     weights: persistent.filter((v) => !ofOptimizer(v)),
     optimizer: persistent.filter(ofOptimizer),
+    averages: averagesIn(graph),
     counters: persistent
       .filter((v) => v.name.endsWith('.running_mean'))
       .map((v) => ({ name: `${parentOf(v.name)}.num_batches_tracked`, moves: moving.has(v.id) })),
@@ -207,14 +219,37 @@ export const loadWeights = (path: string, state: ModelState, store: StateStore):
   )
 }
 
+/** Where an average of the weights is saved: `w.average.safetensors` beside `w.safetensors`. */
+export const averageFile = (path: string): string => {
+  const { dir, name, ext } = parse(path)
+  return join(dir, `${name}.average${ext}`)
+}
+
+/** The weights with their averages in the place of those that have one by now. */
+const averaged = ({ averages }: ModelState, store: StateReader, steps: number): StateReader => ({
+  read: (name) => {
+    const its = averages.get(name)
+    return store.read(its !== undefined && steps >= its.since ? its.name : name)
+  },
+})
+
+/** Where an average of the weights is kept, it stands in a file of its own, with the same names. */
 export const saveWeights = (
   path: string,
   state: ModelState,
   store: StateReader,
   before: Counted,
   steps: number,
-): Either<SpillwayError, Written> =>
-  writeTensors(path, [...asTensors(state.weights, store, steps), ...counterTensors(state, before, steps)], { format: 'pt' })
+): Either<SpillwayError, unknown> => {
+  const write = (file: string, from: StateReader): Either<SpillwayError, Written> =>
+    writeTensors(file, [...asTensors(state.weights, from, steps), ...counterTensors(state, before, steps)], { format: 'pt' })
+  return pipe(
+    write(path, store),
+    E.flatMap((written) =>
+      state.averages.size === 0 ? E.right(written) : write(averageFile(path), averaged(state, store, steps)),
+    ),
+  )
+}
 
 /** SHA-256 over name, shape and bytes of every parameter and running statistic, in sorted name order. */
 export const weightsSha256 = (state: ModelState, store: StateReader): Either<SpillwayError, string> => {

@@ -37,21 +37,32 @@ const checkedOutput = (forward: Graph, output: ValueId): Either<GraphError, Valu
   return late ? wrong(`a graph with '${late.kind}' of phase ${late.phase}`, 'a forward graph') : right(output)
 }
 
+/** What is kept of a gradient until the step at which its mean is taken: named as PyTorch has it. */
+const SUM = 'grad'
+
 /**
- * Gradients as they enter their updates: each within its limits, then all of them shortened alike. Each adds its squares to those before
+ * Gradients as they enter their updates: means over steps, each within its limits, then all of them shortened alike. Each adds its squares to those before
  * it as soon as it is there, and may leave the device until the last one has.
  */
 const clipped = (
   b: GraphBuilder,
   gradients: readonly ParameterGradient[],
-  { clipValue, clipNorm }: Updates,
+  { accumulate = 1, clipValue, clipNorm }: Updates,
 ): readonly ParameterGradient[] => {
   const each = (g: ParameterGradient, kind: string, attrs: AnyAttrs, beside: readonly Ref[]): ParameterGradient => {
     const gradient = emitOp(b, g.op, kind, attrs, [g.gradient, ...beside], 'update')[0]!
     b.markGradient(gradient, g.param, b.value(g.gradient).name)
     return { ...g, gradient }
   }
-  const within = clipValue === undefined ? gradients : gradients.map((g) => each(g, 'clip_values', { limit: clipValue }, []))
+  const mean = ({ param, gradient, op }: ParameterGradient): ParameterGradient => {
+    const { name, shape } = b.value(param)
+    const sum = b.state(`${name}.${SUM}`, shape, { dist: 'constant', a: 0 })
+    const taken = emitOp(b, op, 'mean_over_steps', { every: accumulate }, [sum, gradient], 'update')[0]!
+    b.markGradient(taken, param, b.value(gradient).name)
+    return { param, gradient: taken, op }
+  }
+  const means = accumulate === 1 ? gradients : gradients.map(mean)
+  const within = clipValue === undefined ? means : means.map((g) => each(g, 'clip_values', { limit: clipValue }, []))
   if (clipNorm === undefined) return within
   let squares: readonly Ref[] = []
   for (const { op, gradient } of within) squares = emitOp(b, op, 'square_sum', {}, [gradient, ...squares], 'update')
@@ -60,7 +71,7 @@ const clipped = (
 
 const appendUpdates = (b: GraphBuilder, gradients: readonly ParameterGradient[], { params, updates }: Objective): void => {
   for (const { param, gradient, op } of clipped(b, gradients, updates)) {
-    const rule = updateRule(params.get(param)!)
+    const rule = updateRule(params.get(param)!, updates)
     const { name, shape } = b.value(param)
     const states = rule.states.map((s) => b.state(`${name}.${s}`, shape, { dist: 'constant', a: 0 }))
     emitOp(b, op, rule.kind, rule.attrs, [param, gradient, ...states], 'update')

@@ -6,7 +6,17 @@ import type { GraphError } from '../core/errors'
 import { knownIn } from '../core/known'
 import { attrsOf, type Choice, isFlag } from '../ops/choices'
 import { type AnyAttrs, isWithin, limitText } from '../ops/op'
-import { OPTIMIZERS, type Optimizer, optimizerEntry, type OptimizerEntry, optimizerNames, statesKept } from '../ops/optimizer'
+import {
+  AVERAGE,
+  OPTIMIZERS,
+  type Optimizer,
+  optimizerEntry,
+  type OptimizerEntry,
+  optimizerNames,
+  statesKept,
+  steeredKind,
+} from '../ops/optimizer'
+import type { Updates } from '../ops/updates'
 
 /** What an optimizer adds to each parameter: states and one op over weight, gradient, states. */
 export interface UpdateRule {
@@ -15,9 +25,16 @@ export interface UpdateRule {
   readonly states: readonly string[]
 }
 
-export const updateRule = (o: Optimizer): UpdateRule => {
+export const updateRule = (o: Optimizer, { accumulate = 1, average = 0 }: Updates): UpdateRule => {
   const { update, options, fixed }: OptimizerEntry = OPTIMIZERS[o.kind]
-  return { kind: update, attrs: { ...attrsOf(options, o), ...fixed }, states: statesKept(o) }
+  const plain = { kind: update, attrs: { ...attrsOf(options, o), ...fixed }, states: statesKept(o) }
+  return accumulate === 1 && average === 0
+    ? plain
+    : {
+        kind: steeredKind(update),
+        attrs: { ...plain.attrs, every: accumulate, average },
+        states: [...plain.states, ...(average === 0 ? [] : [AVERAGE])],
+      }
 }
 
 export const checkedOptimizer = (o: Optimizer): Either<GraphError, Optimizer> => {

@@ -10,6 +10,8 @@ export interface OptimizerEntry {
   /** The operator, which several may share, and its number on the wire. */
   readonly update: string
   readonly wire: number
+  /** The same of one that is steered: at every so many-th step, with an average of the weights. */
+  readonly steeredWire: number
   readonly what: string
   /** For users. */
   readonly about: string
@@ -28,6 +30,7 @@ const below1 = (value: number) => ({ least: 0, below: 1, default: value }) as co
 const adam = {
   update: 'adam',
   wire: 36,
+  steeredWire: 133,
   what: 'Adam, or AdamW when decoupled = 1; bias correction from the step counter (1 at the first step)',
   about: 'Adam. @example adam({ lr: 1e-3 })',
   options: { lr: from0, beta1: below1(0.9), beta2: below1(0.999), eps: { least: 0, default: 1e-8 }, weightDecay: decay },
@@ -40,6 +43,7 @@ export const OPTIMIZERS = {
   sgd: {
     update: 'sgd',
     wire: 35,
+    steeredWire: 132,
     what: "PyTorch's rule, dampening 0",
     about: 'Stochastic gradient descent. @example sgd({ lr: 1e-3, momentum: 0.9 })',
     options: {
@@ -61,6 +65,7 @@ export const OPTIMIZERS = {
   rmsprop: {
     update: 'rmsprop',
     wire: 124,
+    steeredWire: 134,
     what: "PyTorch's rule: the step is g / (√(square_avg − grad_avg²) + eps), grad_avg 0 unless centered",
     about: 'RMSprop. @example rmsprop({ lr: 1e-2, momentum: 0.9, centered: true })',
     options: {
@@ -112,25 +117,75 @@ export const optimizerBy = (update: string, attrs: AnyAttrs): Optimizer | undefi
 
 // ---------------------------------------------------------------- as operators
 
-const updateOp = (e: OptimizerEntry): OpDef => {
+/** What an update of any kind may be told beside: it moves weights at every so many-th step, and keeps an average of them. */
+const STEERED = {
+  fields: { every: 'int', average: 'float' },
+  limits: { every: { least: 1, most: 2 ** 30 }, average: { least: 0, below: 1 } },
+  states: [{ name: 'average', when: 'average' }],
+  tried: [
+    { every: 1, average: 0.75 },
+    { every: 3, average: 0 },
+    { every: 2, average: 0.5 },
+  ],
+} as const
+const PLAIN = { fields: {}, limits: {}, states: [], tried: [{}] } as const
+
+export const steeredKind = (update: string): string => `${update}_steered`
+/** The name of the state that holds an average of the weights. */
+export const AVERAGE = STEERED.states[0].name
+
+const updateOp = (e: OptimizerEntry, own: Pick<OpDef, 'kind' | 'wire' | 'what'>, more: typeof PLAIN | typeof STEERED): OpDef => {
   const choices: Choices = { ...e.options, ...Object.fromEntries(Object.keys(e.fixed ?? {}).map((f) => [f, { default: false }])) }
+  const states: OptimizerEntry['states'] = [...e.states, ...more.states]
+  const attrs = trials(choices)
   const def: OpDef = defineOp({
-    kind: e.update,
-    wire: e.wire,
-    what: e.what,
-    fields: fieldsOf(choices),
-    limits: limitsOf(choices),
+    ...own,
+    fields: { ...fieldsOf(choices), ...more.fields },
+    limits: { ...limitsOf(choices), ...more.limits },
     anchor: 0,
-    mutates: [0, ...e.states.map((_, i) => 2 + i)],
-    ins: [asInput0('w'), asInput0('g'), ...e.states.map((s) => ({ ...asInput0(s.name), ...s, optional: s.when !== undefined }))],
+    mutates: [0, ...states.map((_, i) => 2 + i)],
+    ins: [asInput0('w'), asInput0('g'), ...states.map((s) => ({ ...asInput0(s.name), ...s, optional: s.when !== undefined }))],
     outs: [],
     shape: () => legal(),
-    samples: (image) => trials(choices).map((attrs) => ({ attrs, ins: inputsWith(def, attrs).map(() => image) })),
-    flops: perElement(e.flops, firstIn),
+    samples: (image) =>
+      attrs
+        .map((a, i) => ({ ...a, ...more.tried[i % more.tried.length] }))
+        .concat(more.tried.map((t) => ({ ...attrs[attrs.length - 1]!, ...t })))
+        .map((a) => ({ attrs: a, ins: inputsWith(def, a).map(() => image) })),
+    flops: perElement(e.flops + more.states.length * 3, firstIn),
   })
   return def
 }
 
-export const updateOps: readonly OpDef[] = Object.values<OptimizerEntry>(OPTIMIZERS)
-  .filter((e, i, all) => all.findIndex((other) => other.update === e.update) === i)
-  .map(updateOp)
+const updates = Object.values<OptimizerEntry>(OPTIMIZERS).filter(
+  (e, i, all) => all.findIndex((other) => other.update === e.update) === i,
+)
+export const updateOps: readonly OpDef[] = updates.map((e) => updateOp(e, { kind: e.update, wire: e.wire, what: e.what }, PLAIN))
+export const steeredOps: readonly OpDef[] = updates.map((e) =>
+  updateOp(
+    e,
+    {
+      kind: steeredKind(e.update),
+      wire: e.steeredWire,
+      what: `${e.update} at every so many-th step, the steps counted so; average += (1 − a)·(w − average), the first time w`,
+    },
+    STEERED,
+  ),
+)
+
+/** The mean of a gradient over so many steps, there at every so many-th. */
+export const meanOverSteps: OpDef = defineOp({
+  kind: 'mean_over_steps',
+  wire: 135,
+  what: 'sum ← sum + g; at every so many-th step y = sum / every, and sum ← 0, else y = g; in place of g',
+  fields: { every: 'int' },
+  limits: { every: STEERED.limits.every },
+  anchor: 0,
+  mutates: [0],
+  inPlace: [1],
+  ins: [asInput0('sum'), asInput0('g')],
+  outs: [asInput0('y')],
+  samples: (image) => [1, 3].map((every) => ({ attrs: { every }, ins: [image, image] })),
+  shape: (_, [sum]) => legal(sum!),
+  flops: perElement(2, firstIn),
+})

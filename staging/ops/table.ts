@@ -17,7 +17,7 @@ import { linear, linearBwdData, linearBwdWeights } from './linear'
 import { countLabels, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, elementLossOps } from './loss'
 import { lrn, lrnBwd } from './lrn'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
-import { updateOps } from './optimizer'
+import { updateOps, steeredOps, meanOverSteps } from './optimizer'
 import { paramGradSum } from './paramsum'
 import { fill, copy, mergeSum, mergeMoments } from './plumbing'
 import { maxPool, maxPoolBwd, avgPool, avgPoolBwd, globalAvgPool, globalAvgPoolBwd } from './pool'
@@ -95,6 +95,8 @@ const entries: readonly OpDef[] = [
   scaleBwdData,
   scaleBwdWeights,
   ...updateOps,
+  ...steeredOps,
+  meanOverSteps,
   paramGradSum,
   fill,
   copy,

@@ -49,8 +49,20 @@ export interface Updates {
    * @example stage(net, { optimizer: sgd({ lr: 0.1 }), clipNorm: 1 })
    */
   readonly clipNorm?: number | undefined
+  /**
+   * So many steps make one update: parameters move at every so many-th step, by the mean of the gradients. Default 1.
+   *
+   * @example stage(net, { accumulate: 4 })
+   */
+  readonly accumulate?: number | undefined
+  /**
+   * An average of the weights is kept, of which so much stays at each update; it is saved beside the weights.
+   *
+   * @example stage(net, { average: 0.999 })
+   */
+  readonly average?: number | undefined
 }
-export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups', 'clipValue', 'clipNorm')
+export const UPDATES = optionsFor<Updates>()('updates', 'freeze', 'groups', 'clipValue', 'clipNorm', 'accumulate', 'average')
 
 /** Options whose groups have known keys only; else words in the place of one that is none. */
 export type KnownGroups<O> = O extends { readonly groups: infer Gs }
@@ -76,6 +88,8 @@ const updates = {
   groups: list(groupCodec as t.Type<ParameterGroup, ParameterGroup, unknown>),
   clipValue: t.number,
   clipNorm: t.number,
+  accumulate: t.number,
+  average: t.number,
 }
 export const updatesCodec = t.partial(updates) as unknown as t.Type<Updates, Updates, unknown>
 export const optimizerCodec = t.type({ kind: t.keyof(OPTIMIZERS) }) as unknown as t.Type<Optimizer, Optimizer, unknown>
@@ -122,12 +136,21 @@ const groupOf =
     )
   }
 
-const LIMITS = ['clipValue', 'clipNorm'] as const
-const checkedLimits = (u: Updates): Either<GraphError, unknown> => {
-  const wrong = LIMITS.find((k) => u[k] !== undefined && !(Number.isFinite(u[k]) && u[k]! > 0))
+/** More steps for an update nobody waits for. */
+const MOST_STEPS = 2 ** 30
+const isAbove0 = (n: number): boolean => Number.isFinite(n) && n > 0
+const LEGAL = {
+  clipValue: [isAbove0, 'a finite number above 0'],
+  clipNorm: [isAbove0, 'a finite number above 0'],
+  accumulate: [(n) => Number.isSafeInteger(n) && n >= 1 && n <= MOST_STEPS, `a whole number from 1 to ${MOST_STEPS}`],
+  average: [(n) => n >= 0 && n < 1, '0 or more and below 1'],
+} as const satisfies Readonly<Record<string, readonly [(n: number) => boolean, string]>>
+const NUMBERS = Object.keys(LEGAL) as readonly (keyof typeof LEGAL)[]
+const checkedNumbers = (u: Updates): Either<GraphError, unknown> => {
+  const wrong = NUMBERS.find((k) => u[k] !== undefined && !LEGAL[k][0](u[k]!))
   return wrong === undefined
     ? right(u)
-    : left({ tag: 'ValueInvalid', name: wrong, reason: `it is ${u[wrong]}`, legal: 'a finite number above 0' })
+    : left({ tag: 'ValueInvalid', name: wrong, reason: `it is ${u[wrong]}`, legal: LEGAL[wrong][1] })
 }
 
 /** The optimizer of each of these parameters that is trained, by its name; whether its numbers are legal is asked elsewhere. */
@@ -138,7 +161,7 @@ export const trainedBy = (
 ): Either<GraphError, ReadonlyMap<string, Optimizer>> => {
   const { freeze, groups = [] } = updates
   return pipe(
-    checkedLimits(updates),
+    checkedNumbers(updates),
     chain(() => matching(freeze, names)),
     chain((isFrozen) =>
       pipe(

@@ -7,14 +7,17 @@ import { join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { adam, crossEntropy, sgd } from '../../dsl'
+import { adam, conv2d, crossEntropy, modelAt, relu, seq, sgd } from '../../dsl'
 import { errorText } from '../../src/errors/errors'
+import { openTensors, readTensor } from '../../src/files/safetensors'
 import { loadPlan, savePlan } from '../../src/stage/planfile'
-import { describePlan, type StageOptions, tryStage } from '../../src/stage/stage'
+import { describePlan, stage, type StageOptions, tryStage } from '../../src/stage/stage'
+import { train } from '../../src/train/trainer'
 import { zooEntry } from '../../src/zoo'
 import { UPDATES } from '../../staging/ops/updates'
 import { verify } from '../../staging/verify/verify'
 import { trunk } from './models'
+import { done } from './networks'
 import { halfway, sameBits, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-updates-'))
@@ -37,6 +40,16 @@ const CASES: Readonly<Record<string, StageOptions>> = {
     freeze: 'a3*',
     groups: [{ match: 'b*', lr: 1e-2 }],
   },
+  'an update of two steps': { accumulate: 2, optimizer: adam({ lr: 1e-3 }) },
+  'an average of the weights': { average: 0.75 },
+  'an update of three steps, clipped, averaged, in groups, some frozen': {
+    accumulate: 3,
+    average: 0.5,
+    clipValue: 1e-3,
+    clipNorm: 1e-3,
+    freeze: 'a3*',
+    groups: [{ match: 'b*', lr: 1e-2 }],
+  },
   'groups of which one is frozen': { groups: [{ match: 'c*', lr: 1e-2 }, { match: 'head.*' }, { match: '*', frozen: true }] },
 }
 
@@ -44,7 +57,9 @@ for (const [name, o] of Object.entries(CASES)) {
   test(`${name}: one run, whatever the plan`, async () => {
     const plain = Object.fromEntries(Object.entries(o).filter(([k]) => !UPDATES.keys.some((key) => key === k)))
     const without = await trained(trunk, staged(trunk, { strategy: 'in-core', ...plain }))
-    assert.not.equal((await sameBits(o)).weightsSha256, without.weightsSha256)
+    const { weightsSha256 } = await sameBits(o)
+    // An average follows the weights, and changes nothing of them.
+    assert.is(weightsSha256 === without.weightsSha256, Object.keys(o).join() === 'average')
   })
 
   test(`${name}: a run goes on from its checkpoint, and from a plan file`, async () => {
@@ -70,6 +85,52 @@ test('a run is not that of other updates', async () => {
     (e: Error) => e,
   )
   assert.match((other as Error).message, 'another')
+})
+
+// ---------------------------------------------------------------- an average, and several steps for an update
+
+const tensorsOf = (file: string): ReadonlyMap<string, Uint8Array> => {
+  const opened = done(openTensors('weights', file))
+  return new Map([...opened.tensors].map(([name, t]) => [name, done(readTensor(opened, t))]))
+}
+
+test('an average of the weights is saved beside them, by the same names', async () => {
+  const save = join(root, 'w.safetensors')
+  await trained(trunk, staged(trunk, { average: 0.5, freeze: 'a3*' }), { save })
+  const [weights, average] = [tensorsOf(save), tensorsOf(join(root, 'w.average.safetensors'))]
+  assert.equal([...average.keys()].sort(), [...weights.keys()].sort())
+  const differs = (name: string): boolean => Buffer.compare(average.get(name)!, weights.get(name)!) !== 0
+  assert.ok(differs('head.weight') && differs('head.bias'))
+  for (const name of weights.keys())
+    if (/running_|tracked$/.test(name) || name.startsWith('a3')) assert.not.ok(differs(name), name)
+})
+
+test('steps that are too few for an update are told, and leave weights and average as they are', async () => {
+  const notes: string[] = []
+  const [save, first] = [join(root, 'few.safetensors'), join(root, 'first.safetensors')]
+  const plan = staged(trunk, { accumulate: 4, average: 0.5, optimizer: sgd({ lr: 1e-3 }) })
+  await trained(trunk, plan, { steps: 3, save, onNote: (n) => notes.push(n) })
+  assert.match(notes.join(), '4 steps make an update, and the last 3 of 3 do not: the weights are those of step 0')
+  await trained(trunk, staged(trunk, { optimizer: sgd({ lr: 0 }) }), { steps: 1, save: first })
+  for (const [name, bytes] of tensorsOf(first))
+    if (/weight$|bias$/.test(name))
+      for (const file of [save, join(root, 'few.average.safetensors')]) assert.equal(tensorsOf(file).get(name), bytes, name)
+})
+
+test('four steps of a batch are one of four batches, where no norm sees them', async () => {
+  const net = (batch: number) => modelAt([batch, 3, 16, 16], seq(conv2d('stem', 8, 3), relu(), conv2d('head', 4, 3)))
+  const own = { machine: 'ref', algorithms: 'fixed', optimizer: sgd({ lr: 0.1, momentum: 0.9 }) } as const
+  const small = done(net(1))
+  const large = done(net(4))
+  const [a, b] = [join(root, 'a.safetensors'), join(root, 'b.safetensors')]
+  await train(small, stage(small, { ...own, accumulate: 4 }), { steps: 8, samples: 8, save: a })
+  await train(large, stage(large, own), { steps: 2, samples: 8, save: b })
+  const numbers = (bytes: Uint8Array): Float64Array => new Float64Array(bytes.slice().buffer)
+  const [one, other] = [tensorsOf(a), tensorsOf(b)]
+  for (const [name, bytes] of one) {
+    const beside = numbers(other.get(name)!)
+    numbers(bytes).forEach((x, i) => assert.ok(Math.abs(x - beside[i]!) <= 1e-12, `${name} ${x} ${beside[i]}`))
+  }
 })
 
 // ---------------------------------------------------------------- frozen

@@ -36,6 +36,8 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ...flag('train', '--ignore-index', '1.5'),
   ...flag('train', '--freeze', 'cf.*', '', 'fc'),
   ...flag('train', '--clip-norm', '0', '-1', 'much'),
+  ...flag('train', '--accumulate', '0', '1.5', 'all'),
+  ...flag('train', '--average', '1', '-0.5', '1e9'),
   ...flag('compare', '--budgets', '0', '-8', '1.5'),
   ...flag('compare', '--strategies', 'auto,magic'),
   ...flag('compare', '--allocators', 'pages,malloc'),

@@ -50,6 +50,8 @@ test('what is wrong is told in words', () => {
   )
   says({ clipNorm: 0 }, "'clipNorm': it is 0; legal is a finite number above 0")
   says({ clipValue: Number.NaN }, "'clipValue': it is NaN; legal is a finite number above 0")
+  says({ accumulate: 1.5 }, `'accumulate': it is 1.5; legal is a whole number from 1 to ${2 ** 30}`)
+  says({ average: 1 }, "'average': it is 1; legal is 0 or more and below 1")
   says({ groups: [{ match: [] }] }, 'groups[0]: it names no pattern; legal is at least one')
   says(
     { groups: [{ match: '*' }, { match: '*', frozen: true, lr: 1 }] },

@@ -85,9 +85,13 @@ struct Update : OwnKernel {
   static void update(Exec& exec, const KernelCall* calls, uint32_t n, std::index_sequence<S...>) {
     Rule* const made = static_cast<Rule*>(calls[0].workspace);
     const RuleOfStep<Rule, Attrs> rule{Attrs::read(calls[0].attrs), exec.step(), made};
-    if (Rule::counts) exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { *made = Rule(rule.attrs, *rule.step); });
+    if (Rule::counts)
+      exec.each(1, [=] SPILLWAY_BOTH(uint32_t) {
+        if (ops::update::moves(rule.attrs, *rule.step, 0)) *made = Rule(rule.attrs, *rule.step);
+      });
     const StatesAt<kind> at(calls[0]);
     each_of_tensors<2 + sizeof...(S)>(exec, calls, n, [=] SPILLWAY_BOTH(float* const* arrays, uint32_t i) {
+      if (!ops::update::moves(rule.attrs, *rule.step, 0)) return;
       float none[sizeof...(S)] = {};
       rule.get()(arrays[0][i], arrays[1][i], (at.operand[S] ? arrays[at.operand[S]][i] : none[S])...);
     });
@@ -99,5 +103,26 @@ struct Update : OwnKernel {
   struct Kernel<OpKind::kind> : Update<OpKind::kind, ops::update::kind<float>, Attrs> {};
 SPILLWAY_UPDATES(SPILLWAY_UPDATE_KERNEL)
 #undef SPILLWAY_UPDATE_KERNEL
+#define SPILLWAY_STEERED_KERNEL(kind, Attrs, own) \
+  template <>                                     \
+  struct Kernel<OpKind::kind> : Update<OpKind::kind, ops::update::steered<float, ops::update::own>, Attrs> {};
+SPILLWAY_STEERED_UPDATES(SPILLWAY_STEERED_KERNEL)
+#undef SPILLWAY_STEERED_KERNEL
+
+template <>
+struct Kernel<OpKind::mean_over_steps> : OwnKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const auto every = uint64_t(MeanOverStepsAttrs::read(c.attrs).every);
+    const StepContext* const step = exec.step();
+    float *const sum = floats(c.ins[0]), *const g = floats(c.ins[1]), *const y = floats(c.outs[0]);
+    exec.each(ops::elements(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t i) {
+      const bool last = step->step % every == 0;
+      const float gradient = g[i], total = sum[i] + gradient;
+      sum[i] = last ? 0 : total;
+      y[i] = last ? total / float(every) : gradient;
+    });
+  }
+};
 
 }  // namespace spillway::cuda

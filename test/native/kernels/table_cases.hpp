@@ -77,9 +77,12 @@ inline Family sgd_drawn(Random& r) {
      {}},
     {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
      {{OpKind::sgd, {double(0.1), double(0.5), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd, {double(0.1), double(0.5), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
      {}}});
 }
-inline const Listed sgd_drawn_listed{"sgd", sgd_drawn, 80};
+inline const Listed sgd_drawn_listed{"sgd", sgd_drawn, 90};
 
 inline Family adam_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -95,9 +98,12 @@ inline Family adam_drawn(Random& r) {
      {}},
     {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
      {{OpKind::adam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
      {}}});
 }
-inline const Listed adam_drawn_listed{"adam", adam_drawn, 40};
+inline const Listed adam_drawn_listed{"adam", adam_drawn, 50};
 
 inline Family sigmoid_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -300,9 +306,12 @@ inline Family rmsprop_drawn(Random& r) {
      {}},
     {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
      {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
      {}}});
 }
-inline const Listed rmsprop_drawn_listed{"rmsprop", rmsprop_drawn, 80};
+inline const Listed rmsprop_drawn_listed{"rmsprop", rmsprop_drawn, 90};
 
 inline Family clip_values_drawn(Random& r) {
   [[maybe_unused]] const Dims d = image(r);
@@ -333,5 +342,122 @@ inline Family clip_norm_drawn(Random& r) {
      {}}});
 }
 inline const Listed clip_norm_drawn_listed{"clip_norm", clip_norm_drawn, 10};
+
+inline Family sgd_steered_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0), double(0), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0), double(0), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}}, {}, 0, false, -1, {0}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0), double(0.5), double(0), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0.5), double(0), double(0), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0.5), double(0), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0.5), double(0.5), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0.5), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0.5), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0.5), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::sgd_steered, {double(0.1), double(0.5), double(0.5), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}}});
+}
+inline const Listed sgd_steered_drawn_listed{"sgd_steered", sgd_steered_drawn, 110};
+
+inline Family adam_steered_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(0), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::adam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::adam_steered, {double(0.1), double(0.9), double(0.999), double(1e-8), double(0.5), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}}});
+}
+inline const Listed adam_steered_drawn_listed{"adam_steered", adam_steered_drawn, 70};
+
+inline Family rmsprop_steered_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0), double(0), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0), double(0), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}}, {}, 0, false, -1, {0, 2, 3}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0), double(0.5), double(0), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0), double(0), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}}, {}, 0, false, -1, {0, 2}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(0), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1), double(1), double(0.75)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4, 5}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1), double(3), double(0)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::rmsprop_steered, {double(0.1), double(0.99), double(1e-8), double(0.5), double(0.5), double(1), double(2), double(0.5)}, {{0, Reach::all}, {1, Reach::all}, {2, Reach::all}, {3, Reach::all}, {4, Reach::all}, {5, Reach::all}}, {}, 0, false, -1, {0, 2, 3, 4, 5}}},
+     {}}});
+}
+inline const Listed rmsprop_steered_drawn_listed{"rmsprop_steered", rmsprop_steered_drawn, 110};
+
+inline Family mean_over_steps_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::mean_over_steps, {double(1)}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 0, false, 1, {0}}},
+     {}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}, {{d[0], d[1], d[2], d[3]}, 4, false}},
+     {{OpKind::mean_over_steps, {double(3)}, {{0, Reach::all}, {1, Reach::all}}, {{2, Reach::all}}, 0, false, 1, {0}}},
+     {}}});
+}
+inline const Listed mean_over_steps_drawn_listed{"mean_over_steps", mean_over_steps_drawn, 20};
 
 }  // namespace spillway::test
