@@ -4,7 +4,8 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
-import type { Model } from '../../dsl'
+import { type Model, mse } from '../../dsl'
+import { formBeside } from '../../dsl/prediction'
 import type { DeviceName } from '../../staging/devices'
 import { folder } from '../data/data'
 import type { Fit } from '../data/augment'
@@ -12,7 +13,7 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { machineNamed } from '../machine/machine'
-import { type Evaluated, evaluateTask } from '../predict/evaluator'
+import { checkedMetrics, type Evaluated, evaluateTask } from '../predict/evaluator'
 import { formFor, type MetricName } from '../predict/metrics'
 import type { EvaluateOptions } from '../predict/options'
 import { showSeconds, showSize } from '../report/format'
@@ -98,9 +99,14 @@ const stagedFor = (
     E.bindTo('named'),
     E.bind('loss', ({ named }) => lossOf(o, named.loss)),
     E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
-    E.flatMap(({ named, loss, machine }) =>
+    E.bind('prepared', ({ named, loss, machine }) =>
       prepareEvaluation(named.model, machine, { loss, as: formFor(options.metrics ?? []), name: named.name }),
     ),
+    E.tap(({ prepared, loss = mse }) => {
+      const model = prepared.model as Model
+      return checkedMetrics(model, loss, formFor(options.metrics ?? []) ?? formBeside(model, loss), options.metrics)
+    }),
+    E.map(({ prepared }) => prepared),
     E.tap(({ graph }) => filesOf(options)(graph)),
     E.flatMap((prepared) =>
       pipe(

@@ -42,7 +42,8 @@ export interface PredictCommandOptions
 type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers'> & { out: string }
 
 const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
-  const { weights, data, out, fit, format, workers } = o
+  const { weights, data, out, fit, format, workers, as } = o
+  if (format === 'png' && as !== 'classes') return E.left(usage('--format png is of classes: give --as classes'))
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
     ? E.left(usage(`predict needs ${missing.join(', ')}: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`))

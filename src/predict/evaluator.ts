@@ -78,6 +78,18 @@ const subjectOf = (model: Model, { plan: { graph }, machine }: Staged): Either<S
       )
 }
 
+/** Whether metrics can be made of what is handed out, before there is a plan. */
+export const checkedMetrics = (
+  model: Model,
+  loss: Loss,
+  form: Form,
+  metrics: EvaluateOptions['metrics'],
+): Either<SpillwayError, unknown> =>
+  pipe(
+    taskOf({ model, loss, form }),
+    E.flatMap((task) => measuring(task, metrics)),
+  )
+
 const taskOf = ({ loss, form, model }: Subject): Either<SpillwayError, Task> => {
   const [, channels, height, width] = model.output
   return pipe(
