@@ -143,7 +143,8 @@ Status Copies::wait(uint32_t event) {
 
 double Copies::feed_seconds(uint32_t event, Clock::time_point waited_from) const {
   if (!fed_[event] || !pending_[event].stream) return 0;
-  return seconds_since(std::max(waited_from, feeding_[event]));
+  const Feeding& fed = feeding_[event];
+  return std::max(0.0, seconds_between(std::max(waited_from, fed.from), fed.until));
 }
 
 Status Copies::join() {
@@ -179,11 +180,19 @@ Status Copies::read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std
   return source_->read(t.binding, step, t.far_offset + lo, {into, bytes});
 }
 
-/// From the source, or through a bounce buffer.
 Status Copies::move_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
+  if (!tape_.transfers[job.transfer].from_source()) return bring_in(job, lo, hi);
+  Feeding& feeding = feeding_[event_of_[job.instruction]];
+  if (lo == 0) feeding.from = Clock::now();
+  const Status s = bring_in(job, lo, hi);
+  feeding.until = Clock::now();
+  return s;
+}
+
+/// From the source, or through a bounce buffer.
+Status Copies::bring_in(const CopyJob& job, uint64_t lo, uint64_t hi) {
   const TransferRecord& t = tape_.transfers[job.transfer];
   std::byte* const here = pages_.at(t.buffer, t.offset + lo);
-  if (lo == 0 && t.from_source()) feeding_[event_of_[job.instruction]] = Clock::now();
   if (!device_.asynchronous()) return read_far(t, job.step, lo, here, hi - lo);
   Status s = read_far(t, job.step, lo, bounce_in_, hi - lo);
   if (s.ok() && lo == 0) s = device_.wait(Lane::far_in, started(event_of_[job.instruction]));

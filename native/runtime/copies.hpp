@@ -37,7 +37,7 @@ class Copies {
 
   /// Whether a thread carries this COPY, or this WAIT is for such a one.
   bool by_thread(const InstrRecord& instr) const;
-  /// Of a wait that began then and has just ended, what the source took: not the copies that stood before its own.
+  /// Of a wait that began then and has ended, what the source took: not the copies that stood before its own.
   double feed_seconds(uint32_t event, Clock::time_point waited_from) const;
   Status start(uint32_t instruction, uint64_t step, bool stamped);
   Status wait(uint32_t event);
@@ -66,6 +66,7 @@ class Copies {
   Status on_lane(const InstrRecord& instr, uint32_t instruction, uint64_t step, bool stamped);
   Status move_out(const CopyJob& job, uint64_t lo, uint64_t hi);
   Status move_in(const CopyJob& job, uint64_t lo, uint64_t hi);
+  Status bring_in(const CopyJob& job, uint64_t lo, uint64_t hi);
   Status write_far(const TransferRecord& t, uint64_t lo, const std::byte* from, uint64_t bytes);
   Status read_far(const TransferRecord& t, uint64_t step, uint64_t lo, std::byte* into, uint64_t bytes);
   uint64_t far(const TransferRecord& t, uint64_t lo) const { return t.far_offset - tier_.pinned_bytes + lo; }
@@ -82,7 +83,8 @@ class Copies {
   std::unique_ptr<Feeder> feeder_;
   std::vector<Pending> pending_;          // by event
   std::vector<bool> by_thread_, fed_;     // by event
-  std::vector<Clock::time_point> feeding_; // by event: when the thread began to read the source, before the event is complete
+  struct Feeding { Clock::time_point from, until; };
+  std::vector<Feeding> feeding_;          // by event: when the thread read the source; written before the event is complete
   std::vector<uint32_t> event_of_;        // by instruction index of a COPY; used by the threads
   std::byte* bounce_out_ = nullptr;       // pinned, a piece each; only where the host cannot see the pages
   std::byte* bounce_in_ = nullptr;

@@ -86,12 +86,14 @@ const shownToo = ({ processPeakBytes }: TrainResult): string => {
 
 /** Below this share of a step nobody need look at the data. */
 const WAITING = 0.05
-const dataText = ({ feedSeconds, feedBytes, steps, secondsPerStep }: TrainResult): readonly string[] => {
+const dataText = ({ feedSeconds, feedBytes, steps, secondsPerStep }: TrainResult, given: boolean): readonly string[] => {
   const waited = feedSeconds / Math.max(1, steps)
   const ahead = feedBytes > 0 ? [`batches ahead of the step take ${showSize(feedBytes)} of the host`] : []
   const slow =
     waited > WAITING * secondsPerStep
-      ? [`the data are the bottleneck: ${showSeconds(waited)} of each ${showSeconds(secondsPerStep)} step`]
+      ? [
+          `${given ? 'the data are the bottleneck' : 'numbers that are made up in place of data take their time'}: ${showSeconds(waited)} of each ${showSeconds(secondsPerStep)} step`,
+        ]
       : []
   const words = [...slow, ...ahead]
   return words.length ? [`  data       ${words.join('; ')}`] : []
@@ -104,13 +106,13 @@ const bestText = ({ best, endedEarly }: TrainResult): readonly string[] =>
       ]
     : []
 
-const resultText = (r: TrainResult): string =>
+const resultText = (r: TrainResult, given: boolean): string =>
   [
     `trained ${r.model} for ${r.steps} steps${r.resumedFrom ? `, the first ${r.resumedFrom} of them earlier` : ''} with ${r.strategy}`,
     `  losses     ${r.losses.length <= 8 ? r.losses.map(lossText).join(' ') : `${r.losses.slice(0, 4).map(lossText).join(' ')} … ${r.losses.slice(-4).map(lossText).join(' ')}`}`,
     `  time       ${showSeconds(r.secondsPerStep)} a step, predicted ${showSeconds(r.predictedSecondsPerStep)}; recompute ${showSeconds(r.recomputeSeconds)} in all`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}${shownToo(r)}`,
-    ...dataText(r),
+    ...dataText(r, given),
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,
     ...bestText(r),
     `  weights    sha256 ${r.weightsSha256}`,
@@ -239,5 +241,5 @@ export const trainModel = (model: string, o: TrainCommandOptions, out: Output): 
         }),
       )
     }),
-    TE.map((result) => out.answer(result, resultText(result))),
+    TE.map((result) => out.answer(result, resultText(result, o.data !== undefined))),
   )()
