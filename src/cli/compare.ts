@@ -7,6 +7,7 @@ import { unknownName } from '../errors/errors'
 import { filePlace } from '../files/places'
 import { writeWholeText } from '../files/whole'
 import { showPercent, showRatio, showSeconds, showSize } from '../report/format'
+import { comparisonCsv } from './compare/csv'
 import { comparisonPlot } from './compare/plot'
 import { type Case, compareGraph } from '../stage/sweep'
 import { knownAllocator } from './options'
@@ -15,10 +16,13 @@ import { prepareNamed, type StagingOptions } from './stage'
 
 export interface CompareOptions extends StagingOptions {
   readonly strategies?: readonly string[]
-  readonly budgets?: number
+  /** How many, or these, in bytes. */
+  readonly budgets?: number | readonly number[]
   readonly allocators?: readonly string[]
   /** Where the plot goes. */
   readonly plot?: string
+  /** Where the table goes, as CSV. */
+  readonly csv?: string
 }
 
 const rowText = (c: Case): string => {
@@ -38,10 +42,14 @@ const knownStrategy = E.fromPredicate(
   (name) => unknownName('strategy', name, strategies),
 )
 
+const written = ({ plot, csv }: CompareOptions): string =>
+  [...(plot === undefined ? [] : [`plot ${plot}`]), ...(csv === undefined ? [] : [`table ${csv}`])].join('\n')
+
 export const compareModel = (modelText: string, o: CompareOptions, out: Output): Done => {
-  const { strategies: wanted = strategies, algorithms, spill, allocators, budgets = 8, plot } = o
+  const { strategies: wanted = strategies, algorithms, spill, allocators, budgets = 8, plot, csv } = o
   return pipe(
     filePlace('plot', plot),
+    E.flatMap(() => filePlace('table', csv)),
     E.flatMap(() => E.traverseArray(knownStrategy)(wanted)),
     E.flatMap(() => E.traverseArray(knownAllocator)(allocators ?? [])),
     E.flatMap(() => prepareNamed(modelText, { measure: 'first', ...o })),
@@ -51,7 +59,8 @@ export const compareModel = (modelText: string, o: CompareOptions, out: Output):
       const compared = compareGraph(graph, machine, sweep, (c) => out.say(rowText(c)))
       return pipe(
         plot === undefined ? E.right(undefined) : E.asUnit(writeWholeText(plot, comparisonPlot(compared))),
-        E.map(() => out.answer({ ...compared, model: named.name }, plot === undefined ? '' : `plot ${plot}`)),
+        E.flatMap(() => (csv === undefined ? E.right(undefined) : E.asUnit(writeWholeText(csv, comparisonCsv(compared))))),
+        E.map(() => out.answer({ ...compared, model: named.name }, written(o))),
       )
     }),
   )

@@ -10,6 +10,7 @@ import { AUGMENTS, FITS } from '../data/augment'
 import { type CommandName, COMMANDS } from './commands'
 import {
   ALGORITHMS,
+  budgetsOption,
   choiceOption,
   countOption,
   durationOption,
@@ -262,7 +263,8 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         'default all',
         listOption((t) => t),
       )
-      .option('--budgets <n>', 'how many, evenly from the smallest to in-core (default 8)', countOption('--budgets'))
+      .option('--budgets <n>', 'how many, evenly from the smallest to in-core (default 8); or sizes: 2GiB,4GiB', budgetsOption)
+      .option('--csv <file>', 'write the table as CSV')
       .option(
         '--allocators <a,b>',
         `each plan on these: ${ALLOCATORS.join(', ')} (default pages, what runs)`,

@@ -100,6 +100,10 @@ export const listOption =
   (text: string): readonly A[] =>
     text.split(',').map((t) => one(t.trim()))
 
+/** A count; with a unit or a comma, sizes. */
+export const budgetsOption = (text: string): number | readonly number[] =>
+  /^[^a-z,]*$/i.test(text) ? countOption('--budgets')(text) : listOption(sizeOption('--budgets', 1))(text)
+
 /** `cosine`, or `cosine:floor=0.01`. */
 export const scheduleOption: (text: string) => Schedule = option(
   flow(

@@ -41,6 +41,9 @@ const COLOURS = [
   '#708090',
 ] as const
 
+/** Of lines in turn, so that they can be told apart without colours; one fewer than those, so that pairs repeat late. */
+const DASHES = ['', '8 3', '2 3', '8 3 2 3', '14 4', '5 2 2 2 2 2', '4 2', '12 3 4 3', '1 2', '10 2 1 2', '6 6'] as const
+
 interface Scale {
   readonly x: (v: number) => number
   readonly y: (v: number) => number
@@ -89,7 +92,10 @@ const pathOf = (s: Series, scale: Scale): string => {
 const seriesSvg = (s: Series, i: number, scale: Scale): string => {
   const colour = s.reference ? '#666' : COLOURS[i % COLOURS.length]!
   const y = TOP + 14 + i * 18
-  const style = s.reference ? 'stroke-dasharray="5 4" stroke-width="1.2"' : 'stroke-width="2"'
+  const dashes = DASHES[i % DASHES.length]!
+  const style = s.reference
+    ? 'stroke-dasharray="5 4" stroke-width="1.2"'
+    : `stroke-width="2"${dashes && ` stroke-dasharray="${dashes}"`}`
   const dots = s.points.map(([px, py]) =>
     py === undefined ? '' : `<circle cx="${n(scale.x(px))}" cy="${n(scale.y(py))}" r="2.6" fill="${colour}"/>`,
   )
@@ -120,7 +126,8 @@ const axesSvg = (p: Plot, scale: Scale): string => {
 export const plotSvg = (p: Plot): string => {
   const scale = scaleOf(p)
   return (
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui, sans-serif" font-size="12" fill="#222">` +
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeHtml(p.title)}: ${escapeHtml(p.y)} over ${escapeHtml(p.x)}" font-family="system-ui, sans-serif" font-size="12" fill="#222">` +
+    `<title>${escapeHtml(p.title)}</title>` +
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="#fff"/>${axesSvg(p, scale)}${p.series.map((s, i) => seriesSvg(s, i, scale)).join('')}</svg>\n`
   )
 }

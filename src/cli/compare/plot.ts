@@ -4,6 +4,7 @@ import { showSize } from '../../report/format'
 import type { Case, Comparison, FeasibleCase } from '../../stage/sweep'
 
 const GIB = 1024 ** 3
+const MIB = 1024 ** 2
 
 /** One number of every feasible case, as a line over the budgets. */
 export const linesOf = (cases: readonly Case[], of: (c: FeasibleCase) => number, unit = GIB): Plot['series'] =>
@@ -21,19 +22,21 @@ export const comparisonPlot = (c: Comparison): string => {
   const feasible = c.cases.filter((x): x is FeasibleCase => x.feasible)
   // What a replay changes is not the step.
   const once = c.cases.filter((x) => !x.feasible || x.allocator === feasible[0]!.allocator)
+  // One unit for the title and the axis.
+  const [unit, called] = c.inCoreBytes >= GIB ? [GIB, 'GiB'] : [MIB, 'MiB']
   const bounds = new Map(feasible.map((x) => [x.budgetBytes, x.swapBoundSeconds / x.inCoreSeconds]))
   return plotSvg({
     title: `${c.model} on ${c.machine}, in-core ${showSize(c.inCoreBytes)}`,
-    x: 'budget, GiB',
+    x: `budget, ${called}`,
     y: 'step / in-core compute',
     yFrom: 1,
     yTo: Math.min(4, Math.max(1.5, ...feasible.map(slowdown))),
     series: [
-      ...linesOf(once, slowdown),
+      ...linesOf(once, slowdown, unit),
       {
         name: 'bound of swapping',
         reference: true,
-        points: [...bounds].sort((a, b) => a[0] - b[0]).map(([b, s]) => [b / GIB, s]),
+        points: [...bounds].sort((a, b) => a[0] - b[0]).map(([b, s]) => [b / unit, s]),
       },
     ],
   })

@@ -323,6 +323,35 @@ test('compare sweeps budgets over strategies', async () => {
   assert.ok(last.feasible && last.peakBytes <= last.budgetBytes && last.makespanSeconds > 0)
 })
 
+test('compare takes sizes, and writes a table and a plot in one unit', async () => {
+  const [csv, plot] = [join(folder, 'compared.csv'), join(folder, 'compared.svg')]
+  const small = ['compare', 'darknet19-features-plain', '--image', '192', ...SIMULATED, '--strategies', 'in-core,swap:greedy']
+  const a = await spillway(...small, '--budgets', '64MiB,1GiB', '--csv', csv, '--plot', plot, '--json')
+  assert.is(a.code, 0, a.err)
+  const { cases } = objectOf<{ cases: (PlanAnswer & { feasible: boolean })[] }>(a)
+  assert.equal(
+    cases.map((c) => c.budgetBytes / 2 ** 20),
+    [64, 64, 1024, 1024],
+  )
+  const [head, ...rows] = readFileSync(csv, 'utf8').trim().split('\n')
+  const columns = head!.split(',')
+  assert.is(rows.length, 4)
+  for (const [i, row] of rows.entries()) {
+    const cells = row.split(',')
+    assert.is(cells.length, columns.length)
+    const of = (name: string): string => cells[columns.indexOf(name)]!
+    const c = cases[i]!
+    assert.equal([of('strategy'), Number(of('budgetBytes'))], [c.strategy, c.budgetBytes])
+    assert.is(of('makespanSeconds'), c.feasible ? String(c.makespanSeconds) : '')
+  }
+  const svg = readFileSync(plot, 'utf8')
+  assert.match(svg, /role="img" aria-label=".*in-core.*: step \/ in-core compute over budget, MiB"/)
+  assert.match(svg, '<title>')
+  const wrong = await spillway(...small, '--budgets', '2GiB,much', '--json')
+  assert.is(wrong.code, 2)
+  assert.match(refusalOf(wrong).message, /--budgets: 'much' is not a size/)
+})
+
 test('compare replays each plan on the allocators that are asked for', async () => {
   const small = [
     'darknet19-features-plain',
