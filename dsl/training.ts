@@ -24,6 +24,18 @@ const HUBER = optionsFor<HuberOptions>()('huber', 'delta')
 export interface Huber extends LossOf<'huber'> {}
 /** Huber loss: half the squared error up to delta, straight beyond it. @example huber({ delta: 0.5 }) */
 export const huber = <const O extends HuberOptions & object = HuberOptions>(o: Known<O, typeof HUBER> = {} as never): Huber => lossWith('huber', known(HUBER, o as O))
+/** Options of `focal`. */
+export interface FocalOptions {
+  /** 0 to 1; default 0.25 @example focal({ balance: 0.5 }) */
+  readonly balance?: number | undefined
+  /** 0 or more; default 2 @example focal({ gamma: 0.5 }) */
+  readonly gamma?: number | undefined
+}
+const FOCAL = optionsFor<FocalOptions>()('focal', 'balance', 'gamma')
+/** What `focal` makes: plain data. */
+export interface Focal extends LossOf<'focal'> {}
+/** Focal loss (Lin et al., 2017): binary cross-entropy of the output's sigmoid, of which elements that are right already count little. @example focal({ balance: 0.5, gamma: 1 }) */
+export const focal = <const O extends FocalOptions & object = FocalOptions>(o: Known<O, typeof FOCAL> = {} as never): Focal => lossWith('focal', known(FOCAL, o as O))
 /** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. @example stage(net, { loss: crossEntropy }) */
 export const crossEntropy = 'cross-entropy' satisfies Loss
 /** Options of `crossEntropyWith`. */

@@ -119,7 +119,9 @@
   X(sgd_steered, 132) \
   X(adam_steered, 133) \
   X(rmsprop_steered, 134) \
-  X(mean_over_steps, 135)
+  X(mean_over_steps, 135) \
+  X(focal, 140) \
+  X(focal_bwd, 141)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -136,7 +138,8 @@
   X(mse) \
   X(l1) \
   X(bce_with_logits) \
-  X(huber)
+  X(huber) \
+  X(focal)
 
 /// Every update of staging/ops/optimizer.ts: X(kind, its attributes).
 #define SPILLWAY_UPDATES(X) \
@@ -790,6 +793,19 @@ struct MeanOverStepsAttrs {
   }
 };
 
+struct FocalAttrs {
+  int64_t count;
+  double weight;
+  double constant;
+  double balance;
+  double gamma;
+  static FocalAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], a[2], a[3], a[4]};
+  }
+};
+
+using FocalBwdAttrs = FocalAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -885,6 +901,8 @@ inline constexpr AttrLimit SgdSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, U
 inline constexpr AttrLimit AdamSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, 1}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}, {6, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {7, 0, UNBOUNDED, -UNBOUNDED, 1}};
 inline constexpr AttrLimit RmspropSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {1, 0, UNBOUNDED, -UNBOUNDED, 1}, {2, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {3, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}, {5, 0, 1, -UNBOUNDED, UNBOUNDED}, {6, 1, 1073741824, -UNBOUNDED, UNBOUNDED}, {7, 0, UNBOUNDED, -UNBOUNDED, 1}};
 inline constexpr AttrLimit MeanOverStepsLimits[] = {{0, 1, 1073741824, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit FocalLimits[] = {{3, 0, 1, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit FocalBwdLimits[] = {{3, 0, 1, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
     {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
@@ -1235,6 +1253,12 @@ inline constexpr OpInfo OP_TABLE[] = {
     {"mean_over_steps", 135, 2, 2, 1, 1, 1, "i", false, 1, 0, MeanOverStepsLimits, 1,
      {{"sum", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
+    {"focal", 140, 1, 2, 1, 1, 5, "iffff", false, -1, 0, FocalLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
+    {"focal_bwd", 141, 1, 2, 1, 1, 5, "iffff", false, -1, 0, FocalBwdLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };
 
 /// Null when no operator has this wire number.

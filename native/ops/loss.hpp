@@ -93,6 +93,26 @@ struct huber {
   }
 };
 
+/// Lin et al. (2017), as torchvision's sigmoid_focal_loss: m is by how much an element is wrong.
+struct focal {
+  double balance, gamma;
+  explicit focal(const double* attrs) : balance(FocalAttrs::read(attrs).balance), gamma(FocalAttrs::read(attrs).gamma) {}
+  SPILLWAY_BOTH static double sigmoid(double x) {
+    const double e = std::exp(-std::abs(x));
+    return (x >= 0 ? 1 : e) / (1 + e);
+  }
+  SPILLWAY_BOTH static double wrong(double p, double t) { return std::max(p + t - 2 * p * t, 0.0); }
+  SPILLWAY_BOTH double share(double t) const { return balance * t + (1 - balance) * (1 - t); }
+  SPILLWAY_BOTH double value(double x, double t) const {
+    return share(t) * std::pow(wrong(sigmoid(x), t), gamma) * bce_with_logits{}.value(x, t);
+  }
+  SPILLWAY_BOTH double slope(double x, double t) const {
+    const double p = sigmoid(x), m = wrong(p, t);
+    const double turning = gamma > 0 && m > 0 ? bce_with_logits{}.value(x, t) * gamma * std::pow(m, gamma - 1) * p * (1 - p) * (1 - 2 * t) : 0;
+    return share(t) * (std::pow(m, gamma) * (p - t) + turning);
+  }
+};
+
 }  // namespace element_loss
 
 template <class Loss>

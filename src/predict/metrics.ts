@@ -106,8 +106,8 @@ export interface Task {
 }
 
 /** Labels of classes; or, of one channel beside a sigmoid, of two: whether the target is above a half. */
-const classesOf = ({ entry, loss, channels }: Task): number | undefined =>
-  entry.labels ? channels : lossName(loss) === 'bce-with-logits' && channels === 1 ? 2 : undefined
+const classesOf = ({ entry, channels }: Task): number | undefined =>
+  entry.labels ? channels : entry.logits && channels === 1 ? 2 : undefined
 
 const ignoredBy = (loss: Loss): number | undefined =>
   typeof loss === 'object' && 'ignoreIndex' in loss ? (loss.ignoreIndex as number | undefined) : undefined
@@ -115,7 +115,7 @@ const ignoredBy = (loss: Loss): number | undefined =>
 /** What is measured where nothing is said. */
 export const usualMetrics = (task: Task): readonly MetricName[] => {
   const classes = classesOf(task)
-  if (classes === undefined) return lossName(task.loss) === 'bce-with-logits' ? [] : ['mae', 'psnr']
+  if (classes === undefined) return task.entry.logits ? [] : ['mae', 'psnr']
   if (task.pixels > 1) return ['accuracy', 'meanIou']
   return task.entry.labels && classes > 5 ? ['accuracy', 'top5'] : ['accuracy']
 }

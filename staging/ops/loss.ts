@@ -134,6 +134,8 @@ export interface LossEntry {
   readonly options: Choices
   /** Class labels, one for each pixel; else the target is like the output. */
   readonly labels?: true
+  /** Of the output's sigmoid: of one channel, above zero is yes and the rest no. */
+  readonly logits?: true
   /** The operator where labels are ignored, which reads what `count_labels` counts as well. */
   readonly counted?: string
   /** Of |x − t| alone: then the target's gradient is that of x with the two exchanged. Else the target has none. */
@@ -159,11 +161,15 @@ const ELEMENT_LOSSES = {
     about: "Mean squared error to a target of the output's shape." },
   l1: { op: 'l1', wires: [54, 55], value: '|x−t|', slope: 'sign(x−t), 0 where they are equal', flops: 2, symmetric: true, options: none,
     about: "Mean absolute error to a target of the output's shape." },
-  'bce-with-logits': { op: 'bce_with_logits', wires: [56, 57], value: 'max(x,0) − x·t + log(1+exp(−|x|))', slope: 'σ(x)−t', flops: 12, options: none,
+  'bce-with-logits': { op: 'bce_with_logits', wires: [56, 57], value: 'max(x,0) − x·t + log(1+exp(−|x|))', slope: 'σ(x)−t', flops: 12, logits: true, options: none,
     about: "Binary cross-entropy of the output's sigmoid to a target between 0 and 1, for each pixel and channel." },
   huber: { op: 'huber', wires: [122, 123], value: '|x−t| ≤ delta ? (x−t)²/2 : delta·(|x−t| − delta/2)', slope: 'x−t, kept to ±delta', flops: 5, symmetric: true,
     options: { delta: { above: 0, default: 1 } },
     about: 'Huber loss: half the squared error up to delta, straight beyond it. @example huber({ delta: 0.5 })' },
+  focal: { op: 'focal', wires: [140, 141], value: 'a·mᵞ·bce(x,t), bce that of bce_with_logits, m = σ(x) + t − 2·σ(x)·t, a = balance·t + (1−balance)·(1−t)',
+    slope: 'a·(mᵞ·(σ(x)−t) + bce(x,t)·gamma·mᵞ⁻¹·σ(x)·(1−σ(x))·(1−2t))', flops: 40,
+    options: { balance: { least: 0, most: 1, default: 0.25 }, gamma: { least: 0, default: 2 } }, logits: true,
+    about: "Focal loss (Lin et al., 2017): binary cross-entropy of the output's sigmoid, of which elements that are right already count little. @example focal({ balance: 0.5, gamma: 1 })" },
 } as const satisfies Readonly<Record<string, ElementLoss>>
 
 export const LOSSES = {

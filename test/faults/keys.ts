@@ -30,6 +30,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   AdamOptions: [['adam', (o) => `s.adam({ lr: 0.1, ${o} })`]],
   AdamwOptions: [['adamw', (o) => `s.adamw({ lr: 0.1, ${o} })`]],
   RmspropOptions: [['rmsprop', (o) => `s.rmsprop({ lr: 0.1, ${o} })`]],
+  FocalOptions: [['focal', (o) => `s.focal({ ${o} })`]],
   HuberOptions: [['huber', (o) => `s.huber({ ${o} })`]],
   CrossEntropyWithOptions: [['crossEntropyWith', (o) => `s.crossEntropyWith({ ignoreIndex: 1, ${o} })`]],
   BatchNormOptions: [['batchNorm', (o) => `s.batchNorm('n', { ${o} })`]],

@@ -460,4 +460,18 @@ inline Family mean_over_steps_drawn(Random& r) {
 }
 inline const Listed mean_over_steps_drawn_listed{"mean_over_steps", mean_over_steps_drawn, 20};
 
+inline Family focal_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::focal, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(0.25), double(2)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
+      {OpKind::focal_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0), double(0.25), double(2)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1}},
+     {{0, 3, 4}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::focal, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25), double(0.25), double(2)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::focal_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25), double(0.25), double(2)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed focal_drawn_listed{"focal", focal_drawn, 20};
+
 }  // namespace spillway::test
