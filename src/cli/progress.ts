@@ -2,7 +2,7 @@
 // Invariant: what `stop` leaves behind is a terminal as it was, whenever it is called.
 import { SingleBar } from 'cli-progress'
 import { type Plan, tilesOf } from '../../staging/plan/plan'
-import { showSeconds, significant } from '../report/format'
+import { showSeconds } from '../report/format'
 import type { DeviceProgress } from '../train/device'
 import type { FitEvent, Started } from '../train/events'
 import type { Output } from './output'
@@ -14,7 +14,7 @@ export interface Progress {
 }
 
 export const lossText = (loss: number): string => loss.toPrecision(6)
-const rateText = (lr: number): string => (lr !== 0 && lr < 1e-3 ? lr.toExponential(2) : significant(lr, 3))
+const rateText = (lr: number): string => `${Number(lr.toPrecision(3))}`
 
 /** Which epoch a step is of, where epochs are more than a step each. */
 const epochText = ({ steps, stepsPerEpoch = 1 }: Started, step: number): string => {

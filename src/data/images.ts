@@ -8,6 +8,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
+import { statAt } from '../files/whole'
 import { IMAGE } from './decode'
 
 /** Files of a sample: an image, and its class or its mask; of what is predicted, neither. */
@@ -28,7 +29,7 @@ const refused = (file: string, reason: string): Either<SpillwayError, never> =>
 
 const byName = (a: Dirent, b: Dirent): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 const entriesOf = (folder: string): readonly Dirent[] => readdirSync(folder, { withFileTypes: true }).sort(byName)
-const isFolder = (at: string): boolean => statSync(at, { throwIfNoEntry: false })?.isDirectory() ?? false
+const isFolder = (at: string): boolean => statAt(at)?.isDirectory() ?? false
 const foldersIn = (folder: string): readonly string[] =>
   entriesOf(folder)
     .filter((e) => !e.name.startsWith('.') && (e.isDirectory() || (e.isSymbolicLink() && isFolder(join(folder, e.name)))))
@@ -129,7 +130,7 @@ const LIST = /\.(csv|json)$/i
 
 /** Whether a path is meant as images. */
 export const holdsImages = (path: string): boolean => {
-  const stat = statSync(path, { throwIfNoEntry: false })
+  const stat = statAt(path)
   if (!stat) return false
   if (!stat.isDirectory()) return LIST.test(path)
   if (readdirSync(path).some((n) => /\.(npy|safetensors)$/.test(n))) return false
@@ -158,7 +159,7 @@ export const openImages = (path: string): Either<SpillwayError, ImageList> =>
 
 /** Whether a path is meant as images to look at: an image, a folder of them, or what samples are made of. */
 export const holdsPictures = (path: string): boolean => {
-  const stat = statSync(path, { throwIfNoEntry: false })
+  const stat = statAt(path)
   return (
     stat !== undefined &&
     (stat.isDirectory() ? imagesIn(path).length > 0 || holdsImages(path) : IMAGE.test(path) || LIST.test(path))

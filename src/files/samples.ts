@@ -1,7 +1,7 @@
 // Training data in files. In: `--data DIR|FILE` and the values that the model is fed. Out: the runs of samples of each, found
 // by its name. Invariant: each range was inside its file, of the right shape and type, when it was looked at;
 // the native reader checks every read again. Files are listed in name order, so a data set has one order.
-import { readdirSync, statSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
@@ -13,6 +13,7 @@ import type { SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { type NpyType, openNpy } from './npy'
 import { openTensors, type TensorFile, type TensorType } from './safetensors'
+import { statAt } from './whole'
 
 // ---------------------------------------------------------------- what is in the files
 
@@ -111,7 +112,7 @@ const samplesIn = (folder: string, names: readonly string[]): readonly Open[] =>
 }
 
 const listSamples = (path: string, names: readonly string[]): Either<SpillwayError, readonly Open[]> => {
-  const stat = statSync(path, { throwIfNoEntry: false })
+  const stat = statAt(path)
   if (!stat) return E.left({ tag: 'FileMissing', kind: 'data', file: path })
   if (!stat.isDirectory()) {
     if (path.endsWith('.safetensors')) return E.right([() => fromTensors(path, names)])

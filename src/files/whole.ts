@@ -15,10 +15,11 @@ import {
   renameSync,
   rmSync,
   type Stats,
+  statSync,
   writeSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { type Either, isLeft, isRight, left, mapLeft, right } from 'fp-ts/Either'
+import { type Either, isLeft, isRight, left, mapLeft, right, tryCatch } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { FileKind, SpillwayError } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
@@ -71,6 +72,17 @@ const writeThrough = (fd: number, pieces: ByteStream): Either<SpillwayError, Wri
   }
   fsyncSync(fd)
   return right({ bytes, sha256: hash.digest('hex') })
+}
+
+/** What stands at a path; below a file nothing does. */
+export const statAt = (path: string): Stats | undefined => {
+  const stat = tryCatch(
+    () => statSync(path, { throwIfNoEntry: false }),
+    (e) => e as NodeJS.ErrnoException,
+  )
+  if (isRight(stat)) return stat.right
+  if (stat.left.code !== 'ENOTDIR') throw stat.left
+  return undefined
 }
 
 /** What stands where a file would be written, and is none: a device is not to be replaced by a file. */
