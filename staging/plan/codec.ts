@@ -34,24 +34,28 @@ export const encodePlan = (p: Plan): string => fileText({ ...fieldsOf(p), costs:
 
 // ---------------------------------------------------------------- reading
 
-const fieldOf = (u: unknown, name: string): unknown =>
-  typeof u === 'object' && u !== null && Object.hasOwn(u, name) ? (u as Record<string, unknown>)[name] : undefined
+/** What stands before the plan. */
+const HEAD = /^\{"format":"([^"]*)","version":(\d+),"checksum":"([0-9a-f]+)","plan":/
+const HEAD_CHARACTERS = 200
+const TAIL = '}\n'
 
-/** The plan inside the text, untouched: any other text than what was written is refused, down to a space. */
-const opened = (text: string): Either<PlanFormat, unknown> =>
-  pipe(
-    parsedJson(text),
-    mapLeft(fault('file')),
-    chain((file) => {
-      const [format, version, plan] = ['format', 'version', 'plan'].map((name) => fieldOf(file, name))
-      if (format !== PLAN_FORMAT) return refused('format', `it is ${JSON.stringify(format)}; legal is "${PLAN_FORMAT}"`)
-      if (version !== PLAN_VERSION)
-        return refused('version', `it is ${JSON.stringify(version)}; this program reads ${PLAN_VERSION}: stage the model again`)
-      return fileText(plan) === text
-        ? right(plan)
-        : refused('checksum', 'the file is not what was written: stage the model again')
-    }),
+/** The plan inside the text, untouched: any other text than what was written is refused, down to a space, and most before it is parsed. */
+const opened = (text: string): Either<PlanFormat, unknown> => {
+  const head = HEAD.exec(text.slice(0, HEAD_CHARACTERS))
+  if (!head) return refused('file', `it does not begin as plan files do: {"format":"${PLAN_FORMAT}","version":${PLAN_VERSION}`)
+  const [before, format, version, checksum] = head
+  if (format !== PLAN_FORMAT) return refused('format', `it is "${format}"; legal is "${PLAN_FORMAT}"`)
+  if (version !== `${PLAN_VERSION}`)
+    return refused('version', `it is ${version}; this program reads ${PLAN_VERSION}: stage the model again`)
+  const written = text.slice(before.length, -TAIL.length)
+  const other = refused('checksum', 'the file is not what was written: stage the model again')
+  if (!text.endsWith(TAIL) || hashText(written) !== checksum) return other
+  return pipe(
+    parsedJson(written),
+    mapLeft(fault('plan')),
+    chain((plan) => (JSON.stringify(plan) === written ? right(plan) : other)),
   )
+}
 
 /** Cells and calls. A file may name segments that cannot be unrolled; whatever that trips over is the file's fault. */
 const unrolled = ({ graph, segments, costs }: t.TypeOf<typeof fileCodec>): Either<PlanFormat, Unrolled> =>

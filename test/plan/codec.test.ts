@@ -143,19 +143,22 @@ test("a text that would take its reader's memory or stack is refused at once, in
   const nested = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
   const plan = encodePlan(tiledPlan())
   const withGraph = plan.replace(/"graph":\{/, () => `"graph":${nested},"other":{`)
+  /** With a head that fits: what is inside has to be looked at. */
+  const headed = (inside: string): string =>
+    `{"format":"spillway-plan","version":${PLAN_VERSION},"checksum":"${hashText(inside)}","plan":${inside}}\n`
+  const insideOf = (file: string): string => file.slice(file.indexOf('"plan":') + 7, -2)
   const quick = (text: string, words: RegExp): void => {
     const started = Date.now()
     assert.match(refusal(text)!, words)
     assert.ok(Date.now() - started < 5000, `${Date.now() - started} ms`)
   }
-  quick(nested, /file: it nests lists and objects deeper than 64/)
-  quick(withGraph, /file: it nests lists and objects deeper than 64/)
-  quick(
-    plan.replace('"plan":{', () => `"plan":{"x":${'{"x":'.repeat(100_000)}1${'}'.repeat(100_000)},`),
-    /deeper than 64/,
-  )
-  quick(`[${'[],'.repeat(20_000_000)}[]]`, /file: it has more than \d+ lists and objects/)
-  quick('[],'.repeat(100_000_000), /file: it has 300000000 characters; legal are at most \d+/)
+  quick(nested, /file: it does not begin as plan files do/)
+  quick('[],'.repeat(100_000_000), /file: it does not begin as plan files do/)
+  quick(withGraph, /checksum/)
+  quick(headed(nested), /plan: it nests lists and objects deeper than 64/)
+  quick(headed(insideOf(withGraph)), /plan: it nests lists and objects deeper than 64/)
+  quick(headed(`{"x":${'{"x":'.repeat(100_000)}1${'}'.repeat(100_000)}}`), /plan: .* deeper than 64/)
+  quick(headed(`[${'[],'.repeat(9_000_000)}[]]`), /plan: it has more than \d+ lists and objects/)
   const brackets = edited(plan, ['segments', 0, 'name'], '['.repeat(900))
   assert.is(refusal(brackets), undefined, 'brackets and quotes inside words do not count')
   assert.is(refusal(edited(plan, ['segments', 0, 'name'], '"\\"[[{')), undefined)
@@ -180,8 +183,14 @@ test('words of a file that are shown are short and visible', () => {
 
 test('refusals say where and what', () => {
   const text = encodePlan(tiledPlan())
-  assert.match(refusal('')!, /file: it is not JSON/)
-  assert.match(refusal('[]')!, /format: it is undefined; legal is "spillway-plan"/)
+  for (const other of ['', '[]', '{"plan":1}', ` ${text}`])
+    assert.match(refusal(other)!, /file: it does not begin as plan files do: \{"format":"s/)
+  assert.match(refusal(text.replace('spillway-plan', 'spillway-map'))!, /format: it is "spillway-map"; legal is "spillway-plan"/)
+  for (const part of [text.slice(0, -1), text.slice(0, 300), `${text} `])
+    assert.match(refusal(part)!, /checksum: the file is not what was written/)
+  const spaced = JSON.stringify(JSON.parse(text).plan, null, 1)
+  assert.match(refusal(text.replace(/"checksum".*/s, `"checksum":"${hashText(spaced)}","plan":${spaced}}\n`))!, /checksum/)
+  assert.match(refusal(text.replace(/"checksum".*/s, `"checksum":"${hashText('[')}","plan":[}\n`))!, /plan: it is not JSON/)
   assert.match(
     refusal(text.replace(`"version":${PLAN_VERSION}`, '"version":99'))!,
     new RegExp(`version: it is 99; this program reads ${PLAN_VERSION}`),
