@@ -47,6 +47,7 @@ export {
   loss,
   type Made,
   type Minimize,
+  type Minimized,
   minimize,
   multiply,
   type StepObjective,

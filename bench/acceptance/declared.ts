@@ -104,3 +104,23 @@ export const family = resnet
 export const everything = s
 export const sum = add(made, made)
 export const j = joined(made, made)
+export const events = s.fit(net, plan, { steps: 1, schedule: s.cosine({ floor: 0.1 }) })
+export const schedules = [s.constant(), s.stepped({ every: 3 }), s.polynomial(), s.oneCycle()]
+export const held = s.validation({ data: 'held/', metrics: ['accuracy'] })
+export const own2 = s.metric({ name: 'rows', start: () => 0, add: (n) => n + 1, value: (n) => n })
+export const evaluating = stage(net, { mode: 'evaluate', loss: s.focal({ gamma: 2 }) })
+export const evaluated = s.evaluate(net, evaluating, { weights: 'w.safetensors', data: 'held/' })
+export const predicting = stage(net, { mode: 'predict', as: 'classes' })
+export const predicted = s.predict(net, predicting, { weights: 'w.safetensors', data: 'images/' })
+export const data = [
+  s.folder('cats/'),
+  s.split(s.files('slides/'), 0.8),
+  s.source({ length: 1, read: () => ({ input: [1], target: 0 }) }),
+]
+export const grouped = stage(net, {
+  groups: [{ match: 'head.*', lr: 0.1 }],
+  freeze: 'stem.*',
+  clipNorm: 1,
+  accumulate: 2,
+  average: 0.9,
+})

@@ -1,7 +1,7 @@
 // timeout 120
 // The compiled declarations as an editor loads them: sound by themselves, without those of fp-ts and io-ts, whose own functions take
 // what they name; a user's declarations can name them, too.
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as ts from 'typescript'
 import { test } from 'uvu'
@@ -62,6 +62,11 @@ export const peak = answer._tag === 'Right' ? answer.right.plan.peakPages.toFixe
     [],
   )
   assert.match(declaration, /answer: import\("spillway"\)\.Either<import\("spillway"\)\.SpillwayError, /)
+})
+
+test('all that the API gives has a name that a declaration can be written by', () => {
+  const { said } = compiled('declared', readFileSync(join(ROOT, 'bench/acceptance/declared.ts'), 'utf8'))
+  assert.equal(said, [])
 })
 
 test("fp-ts's own functions take what the package gives", () => {
