@@ -53,7 +53,7 @@ export {
 export { registerStrategy, type StrategyRule, type ToPlan } from './stage/ownstrategies'
 export { stageAsync, type StageAsyncOptions } from './stage/async'
 export type { KeepOptions, RunLength, TrainOptions } from './train/options'
-export type { Measurement } from './train/measured'
+export type { Evaluating, Measurement } from './train/measured'
 export { validation, type ValidationOptions } from './predict/validation'
 export type { EvaluateOptions, PredictOptions } from './predict/options'
 export { type Evaluated, evaluate } from './predict/evaluator'
