@@ -2,14 +2,15 @@
 // The compiled declarations as an editor loads them: sound by themselves, without those of fp-ts and io-ts, whose own functions take
 // what they name; a user's declarations can name them, too.
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as ts from 'typescript'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 
 const ROOT = join(__dirname, '../..')
-const FOLDER = join(ROOT, 'build/declarations')
+const FOLDER = mkdtempSync(join(tmpdir(), 'spillway-declarations-'))
 const OPTIONS: ts.CompilerOptions = {
   strict: true,
   target: ts.ScriptTarget.ES2022,
@@ -41,8 +42,8 @@ const compiled = (name: string, text: string): Compiled => {
 }
 
 test.before(() => {
-  rmSync(FOLDER, { recursive: true, force: true })
-  mkdirSync(join(FOLDER, 'node_modules'), { recursive: true })
+  mkdirSync(join(FOLDER, 'node_modules'))
+  symlinkSync(join(ROOT, 'node_modules/fp-ts'), join(FOLDER, 'node_modules/fp-ts'))
   symlinkSync(ROOT, join(FOLDER, 'node_modules/spillway'))
 })
 
@@ -96,5 +97,5 @@ export const steps = pipe(TE.fromEither(tryStage(net)), TE.flatMap((s) => trainT
   assert.equal(said, [])
 })
 
-test.after(() => rmSync(FOLDER, { recursive: true, force: true }))
+test.after(() => rmSync(FOLDER, { recursive: true }))
 test.run()
