@@ -16,6 +16,7 @@ export const byteRuns = (view: View, elementBytes: number, exact = false): reado
   const first = (box[2][0] - held[2][0]) * rowPitch + (box[3][0] - held[3][0]) * pixel + (box[1][0] - held[1][0]) * elementBytes
   const rowBytes = (box[3][1] - box[3][0] - 1) * pixel + (box[1][1] - box[1][0]) * elementBytes
   const rows = box[2][1] - box[2][0]
+  if (rows * rowBytes === imagePitch) return [[(box[0][0] - held[0][0]) * imagePitch, (box[0][1] - held[0][0]) * imagePitch]]
   const together = rowPitch === rowBytes || (!exact && rowPitch - rowBytes < PAGE_BYTES)
   const runs: [number, number][] = []
   const add = (lo: number, hi: number): void => {
@@ -36,17 +37,35 @@ export const byteRuns = (view: View, elementBytes: number, exact = false): reado
 /** Disjoint, ascending runs. */
 export type Bytes = readonly ByteRange[]
 
-export const withRun = (set: Bytes, lo: number, hi: number): Bytes => {
-  const apart = set.filter((r) => r[1] < lo || hi < r[0])
-  const near = set.filter((r) => !(r[1] < lo || hi < r[0]))
-  const one: ByteRange = [Math.min(lo, ...near.map((r) => r[0])), Math.max(hi, ...near.map((r) => r[1]))]
-  return [...apart, one].sort((a, b) => a[0] - b[0])
+/** The first run that ends after `at`, or at it where that counts. */
+const firstEnding = (set: Bytes, at: number, after: boolean): number => {
+  let [lo, hi] = [0, set.length]
+  while (lo < hi) {
+    const mid = (lo + hi) >> 1
+    const end = set[mid]![1]
+    if (after ? end <= at : end < at) lo = mid + 1
+    else hi = mid
+  }
+  return lo
 }
 
-export const withoutRun = (set: Bytes, lo: number, hi: number): Bytes =>
-  set.flatMap((r): ByteRange[] =>
-    r[1] <= lo || hi <= r[0] ? [r] : [[r[0], lo] as const, [hi, r[1]] as const].filter((p) => p[0] < p[1]),
-  )
+export const withRun = (set: Bytes, lo: number, hi: number): Bytes => {
+  const from = firstEnding(set, lo, false)
+  let to = from
+  while (to < set.length && set[to]![0] <= hi) to++
+  const one: ByteRange = from < to ? [Math.min(lo, set[from]![0]), Math.max(hi, set[to - 1]![1])] : [lo, hi]
+  return [...set.slice(0, from), one, ...set.slice(to)]
+}
+
+export const withoutRun = (set: Bytes, lo: number, hi: number): Bytes => {
+  const from = firstEnding(set, lo, true)
+  let to = from
+  while (to < set.length && set[to]![0] < hi) to++
+  if (from === to) return set
+  const left: readonly ByteRange[] = set[from]![0] < lo ? [[set[from]![0], lo]] : []
+  const right: readonly ByteRange[] = hi < set[to - 1]![1] ? [[hi, set[to - 1]![1]]] : []
+  return [...set.slice(0, from), ...left, ...right, ...set.slice(to)]
+}
 
 export const meetsRun = (set: Bytes, lo: number, hi: number): boolean => set.some((r) => r[0] < hi && lo < r[1])
 

@@ -1,7 +1,7 @@
 // Runs that are killed at random moments, half of them while they spill to a disk, and resumed. Invariant: each checkpoint folder holds a
 // whole checkpoint at every moment, never an older one than before, and the run ends with the weights and losses of one that was left alone.
 import type { ChildProcess } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as assert from 'uvu/assert'
@@ -18,9 +18,10 @@ interface Victim {
   readonly name: string
   readonly steps: number
   readonly start: (more: readonly string[]) => ChildProcess
-  /** After so many steps of a process, and within so many milliseconds, it is killed. */
-  readonly within: { readonly steps: number; readonly ms: number }
+  /** Kills a process at a moment that is drawn; what it gives hears what the process says. `alone` is what a run did that was left alone. */
+  readonly kill: (child: ChildProcess, i: number, pick: Pick, alone: Result) => (err: string) => void
 }
+type Pick = (n: number) => number
 
 interface Result {
   readonly weightsSha256: string
@@ -33,19 +34,43 @@ const resultOf = (e: End): Result => {
 }
 
 /** Steps are counted, not timed, so that a fast machine does not end the run before all kills are done; every fifth comes at any moment. */
-const killed = async (v: Victim, at: readonly string[], i: number, pick: (n: number) => number): Promise<boolean> => {
-  const child = v.start([...at, '--resume'])
-  const [steps, ms] = [1 + pick(v.within.steps), pick(v.within.ms)]
-  const kill = (after: number): void => {
-    setTimeout(() => child.kill('SIGKILL'), after)
+const afterSteps =
+  (most: { readonly steps: number; readonly ms: number }): Victim['kill'] =>
+  (child, i, pick) => {
+    const [steps, ms] = [1 + pick(most.steps), pick(most.ms)]
+    const kill = (after: number): void => {
+      setTimeout(() => child.kill('SIGKILL'), after)
+    }
+    let armed = i % 5 === 4
+    if (armed) kill(10 * ms)
+    return (err) => {
+      if (armed || (err.match(/^step \d/gm) ?? []).length < steps) return
+      armed = true
+      kill(ms)
+    }
   }
-  let armed = i % 5 === 4
-  if (armed) kill(10 * ms)
-  const end = await ended(child, (err) => {
-    if (armed || (err.match(/^step \d/gm) ?? []).length < steps) return
-    armed = true
-    kill(ms)
-  })
+
+/** What Linux says that a process has written to disks. */
+const writtenBy = (pid: number): number => Number(/^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1] ?? 0)
+
+/** Bytes on their way to the disk are counted: less than a step's, or a few more, so that two of three processes die within their first. */
+const whileItSpills: Victim['kill'] = (child, _, pick, alone) => {
+  const bytes = 2 ** 20 + pick(Math.round(1.4 * alone.diskBytes))
+  const watch = setInterval(() => {
+    try {
+      if (writtenBy(child.pid!) >= bytes) child.kill('SIGKILL')
+    } catch {
+      // It has ended.
+      clearInterval(watch)
+    }
+  }, 5)
+  child.on('exit', () => clearInterval(watch))
+  return () => {}
+}
+
+const killed = async (v: Victim, at: readonly string[], i: number, pick: Pick, alone: Result): Promise<boolean> => {
+  const child = v.start([...at, '--resume'])
+  const end = await ended(child, v.kill(child, i, pick, alone))
   assert.ok(end.signal === 'SIGKILL' || end.code === 0, end.err)
   return end.signal === 'SIGKILL'
 }
@@ -65,7 +90,7 @@ const survived = async (v: Victim, root: string, kills: number): Promise<Deaths>
   const pick = random(99)
   let [done, least] = [0, 0]
   for (let i = 0; i < kills; i++) {
-    if (await killed(v, at, i, pick)) done++
+    if (await killed(v, at, i, pick, alone)) done++
     if (!existsSync(checkpoints)) continue
     const found = findCheckpoint(checkpoints)
     assert.equal(found.refused, [])
@@ -89,7 +114,7 @@ const run = async (cases: number): Promise<Counts> => {
     name: 'memory',
     steps: 10 * each,
     start: (more) => trainingOf(MODEL, ['--seed', '5', ...more]),
-    within: { steps: 4, ms: 20 },
+    kill: afterSteps({ steps: 4, ms: 20 }),
   }
   // Gigabytes where there is the time for them.
   const large = cases >= 60
@@ -99,7 +124,7 @@ const run = async (cases: number): Promise<Counts> => {
   const budget = smallestBudget(large ? spilling : small, 'swap:greedy')
   const onDisk: Victim = {
     name: 'disk',
-    steps: Math.ceil(1.5 * each),
+    steps: large ? each / 2 : Math.ceil(1.5 * each),
     start: (more) =>
       trainingOf(join(__dirname, 'spilling-model.ts'), [
         ...size,
@@ -111,7 +136,7 @@ const run = async (cases: number): Promise<Counts> => {
         spill,
         ...more,
       ]),
-    within: { steps: 1, ms: large ? 1000 : 60 },
+    kill: large ? whileItSpills : afterSteps({ steps: 1, ms: 60 }),
   }
   const [a, b] = [await survived(inMemory, root, each), await survived(onDisk, root, each)]
   assert.ok(b.diskBytes > (large ? 2 ** 31 : 0), `${b.diskBytes} bytes on disk`)
