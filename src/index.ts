@@ -52,6 +52,7 @@ export {
 } from './stage/stage'
 export { registerStrategy, type StrategyRule, type ToPlan } from './stage/ownstrategies'
 export { stageAsync, type StageAsyncOptions } from './stage/async'
+export type { LeftWeight, LoadingOptions, WeightsTable } from './train/loading'
 export type { KeepOptions, RunLength, TrainOptions } from './train/options'
 export type { Evaluating, Measurement } from './train/measured'
 export { validation, type ValidationOptions } from './predict/validation'

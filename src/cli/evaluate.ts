@@ -21,6 +21,7 @@ import { summary } from '../report/summary'
 import { prepareEvaluation } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
+import { type LoadingOptions, loadingOf } from '../train/loading'
 import { interrupts } from './interrupts'
 import { modelNamed } from './model'
 import { type InputOptions, overrideOf } from './options'
@@ -31,7 +32,7 @@ export interface EvaluateCommandOptions
   extends InputOptions,
     OwnOptions,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
-    Partial<Pick<EvaluateOptions, 'weights' | 'threads' | 'workers'>> {
+    Partial<Pick<EvaluateOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'threads' | 'workers'>> {
   readonly data?: string
   readonly metrics?: readonly MetricName[]
   readonly fit?: Fit
@@ -39,13 +40,13 @@ export interface EvaluateCommandOptions
   readonly out?: string
 }
 
-type Given = Pick<EvaluateOptions, 'weights' | 'data' | 'metrics' | 'workers'>
+type Given = Pick<EvaluateOptions, 'weights' | 'data' | 'metrics' | 'workers' | keyof LoadingOptions>
 
-const given = ({ weights, data, fit, metrics, workers }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
+const given = ({ weights, data, fit, metrics, workers, ...o }: EvaluateCommandOptions): Either<SpillwayError, Given> => {
   const missing = Object.entries({ weights, data }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined
     ? E.left(usage(`evaluate needs ${missing.join(', ')}: spillway evaluate MODEL --weights W.safetensors --data DATA`))
-    : E.right({ weights, data: fit ? folder(data, { fit }) : data, metrics, workers })
+    : E.right({ weights, ...loadingOf(o), data: fit ? folder(data, { fit }) : data, metrics, workers })
 }
 
 // ---------------------------------------------------------------- words

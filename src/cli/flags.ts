@@ -19,6 +19,7 @@ import {
   MEASURING,
   option,
   PRECISIONS,
+  repeated,
   scheduleOption,
   sizeOption,
   threadsOption,
@@ -86,6 +87,22 @@ const forwardOptions = (c: Command): Command =>
     .option('--threads <n>', 'threads of the device (default: all cores)', countOption('--threads'))
     .option('--spill <where>', "the lower tier: 'ram', or a folder for the spill file (default ram)")
 
+const WEIGHTS = 'the weights, by their names in PyTorch (safetensors, or what torch.save writes)'
+/** Which of a weights file's tensors become which of the model's. */
+const weightsOptions = (c: Command, file: string): Command =>
+  c
+    .option('--weights <file>', file)
+    .option(
+      '--weights-skip <pattern>',
+      "weights of the model that stay as they begin, whatever the file has: 'fc.*', and as often as need be",
+      repeated,
+    )
+    .option(
+      '--weights-strip <prefix>',
+      "what comes off the names in the file that begin with it: 'module.', and as often as need be",
+      repeated,
+    )
+
 const FIT = [
   '--fit <how>',
   `images of another size than the model's: ${FITS.join(', ')} (default cover)`,
@@ -137,7 +154,10 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--trace <file>', 'write a trace for Perfetto')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => plan().planModel(model, o, out)))),
   train: (c, run) =>
-    measuring(planningOptions(c.argument(...MODEL)), 'while')
+    weightsOptions(
+      measuring(planningOptions(c.argument(...MODEL)), 'while'),
+      'start from these weights (safetensors, or what torch.save writes)',
+    )
       .option('--plan <file>', 'a plan that was saved, instead of staging')
       .option('--steps <n>', 'steps of the whole run, those before a resume included (default 10)', countOption('--steps'))
       .option('--epochs <n>', 'the same in epochs of the data', countOption('--epochs'))
@@ -203,7 +223,6 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--keep-last <n>', 'how many of the newest checkpoints stay (default 2)', countOption('--keep-last'))
       .option('--save-best <file>', 'write the best weights (safetensors)')
       .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
-      .option('--weights <file>', 'start from these weights (safetensors)')
       .option('--save <file>', 'write the weights at the end (safetensors)')
       .option('--log <where>', 'a folder for a JSON line a step and the report, or a .csv file for a row a step')
       .option('--tensorboard <dir>', 'write loss, seconds and learning rate of each step there, and the plan, for TensorBoard')
@@ -211,8 +230,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>
     forwardOptions(
-      flagged(sizeOptions(c.argument(...MODEL)), LOSS_FLAGS)
-        .option('--weights <file>', 'the weights, by their names in PyTorch (safetensors)')
+      weightsOptions(flagged(sizeOptions(c.argument(...MODEL)), LOSS_FLAGS), WEIGHTS)
         .option('--data <path>', 'a folder of images or arrays, a .safetensors file, or a .csv or .json list of images')
         .option(
           '--metrics <a,b>',
@@ -226,9 +244,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => evaluate().evaluateModel(model, o, out)))),
   predict: (c, run) =>
     forwardOptions(
-      c
-        .argument(...MODEL)
-        .option('--weights <file>', 'the weights, by their names in PyTorch (safetensors)')
+      weightsOptions(c.argument(...MODEL), WEIGHTS)
         .option('--data <path>', 'the images: a folder of image files, or of .npy; one such file, a .safetensors file')
         .option('--out <path>', 'a .npy or .safetensors file for all outputs, or a folder for one file each')
         .option(
@@ -274,7 +290,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => compare().compareModel(model, o, out)))),
   export: (c, run) =>
     sizeOptions(c.argument(...MODEL))
-      .option('--weights <file>', 'the weights that are exported (safetensors)')
+      .option('--weights <file>', 'the weights that are exported (safetensors, or what torch.save writes)')
       .option('--out <file>', 'the ONNX file to write')
       .option('--net <name>', 'of a step: the objective whose net is meant')
       .option('--external-data', 'the weights in a file of their own (by default only beyond 2 GiB)')

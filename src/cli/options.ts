@@ -100,6 +100,9 @@ export const listOption =
   (text: string): readonly A[] =>
     text.split(',').map((t) => one(t.trim()))
 
+/** As often as it is given. */
+export const repeated = (text: string, before: unknown = []): readonly string[] => [...(before as readonly string[]), text]
+
 /** A count; with a unit or a comma, sizes. */
 export const budgetsOption = (text: string): number | readonly number[] =>
   /^[^a-z,]*$/i.test(text) ? countOption('--budgets')(text) : listOption(sizeOption('--budgets', 1))(text)

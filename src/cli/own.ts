@@ -10,7 +10,7 @@ import { OPTIMIZERS, type OptimizerName, optimizerNames, optimizerWith } from '.
 import type { Updates } from '../../staging/ops/updates'
 import { type SpillwayError, usage } from '../errors/errors'
 import { DEFAULT_LEARNING_RATE, DEFAULT_OPTIMIZER } from '../stage/defaults'
-import { choiceOption, countOption, flagOf, integerOption, numberOption } from './options'
+import { choiceOption, countOption, flagOf, integerOption, numberOption, repeated } from './options'
 
 type Table = Readonly<Record<string, { readonly options: Choices }>>
 type OptionsOf<T extends Table> = { readonly [K in keyof T]: keyof T[K]['options'] }[keyof T] & string
@@ -32,8 +32,6 @@ const flagsOf = (table: Table, usual: (kind: string) => object): readonly Flag[]
     const parse = isLoose(table[owners[0]!]!.options[name]!) ? integerOption : numberOption
     return isSwitch ? [flagOf(name), text] : [`${flagOf(name)} <n>`, text, parse(flagOf(name))]
   })
-
-const repeated = (text: string, before: unknown = []): readonly string[] => [...(before as readonly string[]), text]
 
 export const LOSS_FLAGS: readonly Flag[] = [
   ['--loss <name>', `what the output is compared with: ${lossNames.join(', ')}`, choiceOption('--loss', lossNames)],

@@ -23,6 +23,7 @@ import { summary } from '../report/summary'
 import { preparePrediction } from '../stage/prepare'
 import { type Staged, type StageOptions, stagePrepared } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
+import { type LoadingOptions, loadingOf } from '../train/loading'
 import { interrupts } from './interrupts'
 import { modelNamed } from './model'
 import { type InputOptions, overrideOf } from './options'
@@ -31,7 +32,7 @@ import type { Done, Output } from './output'
 export interface PredictCommandOptions
   extends InputOptions,
     Pick<StageOptions, 'budget' | 'strategy' | 'algorithms' | 'precision' | 'measure' | 'spill'>,
-    Partial<Pick<PredictOptions, 'weights' | 'out' | 'threads' | 'format' | 'workers'>> {
+    Partial<Pick<PredictOptions, 'weights' | 'weightsSkip' | 'weightsStrip' | 'out' | 'threads' | 'format' | 'workers'>> {
   readonly data?: string
   readonly fit?: Fit
   readonly as?: Form
@@ -39,7 +40,7 @@ export interface PredictCommandOptions
   readonly report?: string
 }
 
-type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers'> & { out: string }
+type Given = Pick<PredictOptions, 'weights' | 'data' | 'format' | 'workers' | keyof LoadingOptions> & { out: string }
 
 const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
   const { weights, data, out, fit, format, workers, as } = o
@@ -47,7 +48,7 @@ const given = (o: PredictCommandOptions): Either<SpillwayError, Given> => {
   const missing = Object.entries({ weights, data, out }).flatMap(([k, v]) => (v === undefined ? [`--${k}`] : []))
   return weights === undefined || data === undefined || out === undefined
     ? E.left(usage(`predict needs ${missing.join(', ')}: spillway predict MODEL --weights W.safetensors --data IMAGES --out OUT`))
-    : E.right({ weights, data: fit ? folder(data, { fit }) : data, out, format, workers })
+    : E.right({ weights, ...loadingOf(o), data: fit ? folder(data, { fit }) : data, out, format, workers })
 }
 
 /** The size that is asked for, else that of the first image; images that are resized take the model's. */
@@ -96,7 +97,7 @@ const stagedAt = (
     E.bind('machine', () => machineNamed(o.device ?? 'cpu', o)),
     E.flatMap(({ named, machine }) => preparePrediction(named.model, machine, { as: o.as, name: named.name })),
     // Images are looked at by whoever reads them.
-    E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights } : options)(graph)),
+    E.tap(({ graph }) => filesOf(holdsPictures(o.data!) ? { weights: options.weights, ...loadingOf(options) } : options)(graph)),
     E.flatMap((prepared) =>
       pipe(
         stagePrepared(prepared, o),

@@ -67,7 +67,13 @@ export type SourceError =
     }
   | { readonly tag: 'DataRefused'; readonly data: string; readonly reason: string }
   | { readonly tag: 'TypesRefused'; readonly file: string; readonly typescript: string; readonly faults: readonly TypeFault[] }
-  | { readonly tag: 'WeightsMismatch'; readonly file: string; readonly problems: readonly string[] }
+  | {
+      readonly tag: 'WeightsMismatch'
+      readonly file: string
+      readonly problems: readonly string[]
+      /** Flags with which it fits. */
+      readonly help?: readonly string[]
+    }
   | { readonly tag: 'CheckpointMismatch'; readonly directory: string; readonly reason: string }
   | ({ readonly tag: 'FolderLocked'; readonly directory: string } & FolderHolder)
   | { readonly tag: 'AddonMissing'; readonly reason: string }
@@ -123,7 +129,7 @@ const renderSource = (e: SourceError): string => {
     case 'TypesRefused':
       return [`TypeScript ${e.typescript} refuses model file ${e.file}:`, ...e.faults.map(faultText)].join('\n')
     case 'WeightsMismatch':
-      return `weights file ${e.file} does not fit the model: ${e.problems.join('; ')}`
+      return `weights file ${e.file} does not fit the model: ${[...e.problems, ...(e.help ?? [])].join('; ')}`
     case 'CheckpointMismatch':
       return `checkpoint directory ${e.directory}: ${e.reason}`
     case 'FolderLocked':

@@ -16,7 +16,8 @@ import { readTensor, type TensorFile } from '../files/safetensors'
 import { filePlace } from '../files/places'
 import { type Written, writeWhole } from '../files/whole'
 import { stepWith } from '../stage/prepare'
-import { converted, extraIn, fittingWeights, modelState } from '../train/weights'
+import { fittingWeights } from '../train/loading'
+import { converted, modelState } from '../train/weights'
 import { inferenceGraph } from './inference'
 import { isLarge, type NewOnnx, onnxPieces, OPSET, outsidePieces, weightPieces } from './onnx'
 
@@ -127,11 +128,11 @@ export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<Spillw
     E.bindTo('one'),
     E.bind('forward', ({ one }) => forwardOf(one)),
     E.let('state', ({ forward }) => modelState(forward.graph)),
-    E.bind('file', ({ state }) => fittingWeights(o.weights, state)),
+    E.bind('weights', ({ state }) => fittingWeights(o.weights, state)),
     E.tap(() => filePlace('ONNX file', o.out)),
-    E.let('onnx', ({ forward, file }) => onnxOf(forward, reading(file))),
+    E.let('onnx', ({ forward, weights }) => onnxOf(forward, reading(weights.file))),
     E.bind('written', ({ onnx }) => written(o, onnx)),
-    E.map(({ one, file, state, onnx, written }): ExportResult => {
+    E.map(({ one, weights, state, onnx, written }): ExportResult => {
       return {
         ...written,
         out: o.out,
@@ -140,7 +141,7 @@ export const tryExportOnnx = (model: Trainable, o: ExportOptions): Either<Spillw
         parameters: state.weights.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
         input: one.input,
         output: one.output,
-        unused: extraIn(file, state),
+        unused: weights.table.unused,
       }
     }),
   )

@@ -19,6 +19,8 @@ export interface StoredTensor {
   readonly shape: readonly number[]
   readonly offset: number
   readonly bytes: number
+  /** In elements, where these do not lie one behind the other. */
+  readonly strides?: readonly number[]
 }
 export interface TensorFile {
   readonly kind: FileKind
@@ -122,11 +124,32 @@ export const openTensors = (kind: FileKind, path: string): Either<SpillwayError,
     E.map((index) => ({ kind, path, ...index })),
   )
 
-export const readTensor = (
-  { kind, path }: TensorFile,
-  { name, offset, bytes }: StoredTensor,
-): Either<SpillwayError, Uint8Array> =>
-  withFile(kind, path, (fd) => E.fromNullable(`it ends inside tensor '${name}'`)(readRange(fd, offset, bytes)))
+const ELEMENTS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array } as const
+
+/** The elements of a tensor one behind the other, out of all from its first to its last. */
+const gathered = (from: Uint8Array, { type, shape, bytes }: StoredTensor, strides: readonly number[]): Uint8Array => {
+  const Elements = ELEMENTS[TENSOR_BYTES[type]]
+  const source = new Elements(from.buffer as ArrayBuffer)
+  const made = new Elements(bytes / Elements.BYTES_PER_ELEMENT)
+  let to = 0
+  const copy = (dim: number, at: number): void => {
+    if (dim === shape.length) made[to++] = source[at]!
+    else for (let i = 0; i < shape[dim]!; i++) copy(dim + 1, at + i * strides[dim]!)
+  }
+  copy(0, 0)
+  return new Uint8Array(made.buffer)
+}
+
+const bytesOf = (fd: number, s: StoredTensor): Uint8Array | undefined => {
+  if (s.strides === undefined) return readRange(fd, s.offset, s.bytes)
+  const { strides, shape } = s
+  const elements = shape.reduce((n, d, i) => n + (d - 1) * strides[i]!, 1)
+  const from = readRange(fd, s.offset, elements * TENSOR_BYTES[s.type])
+  return from && gathered(from, s, strides)
+}
+
+export const readTensor = ({ kind, path }: TensorFile, stored: StoredTensor): Either<SpillwayError, Uint8Array> =>
+  withFile(kind, path, (fd) => E.fromNullable(`it ends inside tensor '${stored.name}'`)(bytesOf(fd, stored)))
 
 // ---------------------------------------------------------------- writing
 

@@ -26,6 +26,7 @@ import { prepareEvaluation } from '../stage/prepare'
 import type { Staged } from '../stage/stage'
 import { dataOf, filesOf } from '../train/beforehand'
 import { forgetPlanning, type RunMetrics } from '../train/device'
+import { checkedLoading, loadingOf } from '../train/loading'
 import { PREFETCH } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
@@ -132,6 +133,7 @@ const readyOf = (
   const { weights, data, workers } = options
   return pipe(
     knownIn(EVALUATE)(options),
+    E.flatMap(checkedLoading),
     E.flatMap(() => subjectOf(model, staged)),
     E.bindTo('subject'),
     E.tap(() =>
@@ -142,7 +144,7 @@ const readyOf = (
     E.bind('task', ({ subject }) => taskOf(subject)),
     E.bind('begun', ({ task }) => measuring(task, options.metrics)),
     E.bind('data', () => (data === undefined ? E.left(usage('evaluate needs data')) : E.right(data))),
-    E.tap(() => filesOf({ data, workers, ...(typeof weights === 'string' ? { weights } : {}) })(graph)),
+    E.tap(() => filesOf({ data, workers, ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}) })(graph)),
     E.bind('opened', () => dataOf(graph, { data, workers }, false)),
     E.map(({ subject, begun, data, opened }) => ({
       staged,

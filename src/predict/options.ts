@@ -2,12 +2,13 @@
 import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
 import type { DeviceOptions } from '../train/device'
+import type { LoadingOptions } from '../train/loading'
 import type { Metric, MetricName } from './metrics'
 import type { Format } from './outputs'
 
 /** How a plan predicts. */
-export interface PredictOptions extends Omit<DeviceOptions, 'tier'> {
-  /** Weights by PyTorch's names (safetensors). @example predict(net, plan, { weights: 'weights.safetensors', data: 'images/' }) */
+export interface PredictOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
+  /** Weights by PyTorch's names (safetensors, or what torch.save writes). @example predict(net, plan, { weights: 'weights.safetensors', data: 'images/' }) */
   readonly weights: string
   /**
    * The images: image files or a folder of them, each at its own size, or with `folder` and its `fit` at the model's; or a .npy file, a folder
@@ -51,6 +52,8 @@ export interface PredictOptions extends Omit<DeviceOptions, 'tier'> {
 export const PREDICT = optionsFor<PredictOptions>()(
   'predict',
   'weights',
+  'weightsSkip',
+  'weightsStrip',
   'data',
   'out',
   'format',
@@ -65,8 +68,8 @@ export const PREDICT = optionsFor<PredictOptions>()(
 )
 
 /** How a model is evaluated. */
-export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'> {
-  /** Weights by PyTorch's names (safetensors). @example evaluate(net, plan, { weights: 'weights.safetensors', data: 'validation/' }) */
+export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
+  /** Weights by PyTorch's names (safetensors, or what torch.save writes). @example evaluate(net, plan, { weights: 'weights.safetensors', data: 'validation/' }) */
   readonly weights: string
   /**
    * All that `train` takes, without an order: a folder of images, a list of them, arrays, a source of one's own. Each sample counts once.
@@ -105,5 +108,5 @@ export interface EvaluateOptions extends Omit<DeviceOptions, 'tier'> {
 
 // biome-ignore format: a list
 export const EVALUATE = optionsFor<EvaluateOptions>()(
-  'evaluate', 'weights', 'data', 'metrics', 'prefetch', 'workers', 'spill', 'signal', 'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
+  'evaluate', 'weights', 'weightsSkip', 'weightsStrip', 'data', 'metrics', 'prefetch', 'workers', 'spill', 'signal', 'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )

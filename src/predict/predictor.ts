@@ -31,6 +31,7 @@ import { lacksOf } from '../stage/room'
 import type { Staged } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from '../train/device'
+import { checkedLoading, loadingOf } from '../train/loading'
 import { PREFETCH, usualWorkers } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, MOST_HELD_BYTES, outputOf, type Took, tookOf } from './batches'
@@ -138,13 +139,13 @@ const groupOf = (staged: Staged, data: DataSource, names: readonly string[], at:
 })
 
 /** Arrays, which are all of the model's size. */
-const ofArrays = (staged: Staged, { data, weights }: PredictOptions): Either<SpillwayError, readonly Group[]> => {
+const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const set = typeof data === 'string' ? files(data).set : data.set
   if (set.kind !== 'files' || (typeof data !== 'string' && data.parts.length > 0))
     return E.left(usage('predict takes images and arrays in files, all of them: a path, folder() or files()'))
   return pipe(
-    filesOf({ data: typeof data === 'string' ? data : files(set.path, set), weights })(graph),
+    filesOf({ data: typeof data === 'string' ? data : files(set.path, set), weights, ...loadingOf(o) })(graph),
     E.flatMap(() => openData(set.path, graph, set.layout)),
     E.map((found) => {
       const names = namesOf([...found.values()][0]!)
@@ -179,7 +180,7 @@ const ofPictures = (
   staged: Staged,
   form: Form | undefined,
   set: ImageSet,
-  { workers, weights }: PredictOptions,
+  { workers, weights, ...o }: PredictOptions,
 ): TaskEither<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
   const [batch, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as Shape
@@ -195,7 +196,7 @@ const ofPictures = (
   return pipe(
     TE.fromIOEither(() =>
       pipe(
-        filesOf({ weights })(graph),
+        filesOf({ weights, ...loadingOf(o) })(graph),
         E.flatMap(() => picturesAt(set.path)),
       ),
     ),
@@ -255,6 +256,7 @@ const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptio
     TE.fromIOEither(() =>
       pipe(
         knownIn(PREDICT)(options),
+        E.flatMap(checkedLoading),
         E.flatMap(fits),
         E.bindTo('form'),
         E.tap(() => outPlace(options.out)),

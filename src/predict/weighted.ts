@@ -9,14 +9,15 @@ import { using } from '../errors/exceptions'
 import { tierOf } from '../machine/tier'
 import type { Staged } from '../stage/stage'
 import { type DeviceSession, openDevice } from '../train/device'
-import { loadWeights, modelState, type StateReader } from '../train/weights'
+import { type LoadingOptions, loadWeights, tableText } from '../train/loading'
+import { modelState, type StateReader } from '../train/weights'
 import type { EvaluateOptions, PredictOptions } from './options'
 
 /** A file, or whoever has the bytes of each by name: a session that trains, a checkpoint. */
 export type Weights = string | StateReader
 export type Running = Pick<
   PredictOptions | EvaluateOptions,
-  'spill' | 'threads' | 'throttle' | 'hostMemory' | 'signal' | 'onNote'
+  'spill' | 'threads' | 'throttle' | 'hostMemory' | 'signal' | 'onNote' | keyof LoadingOptions
 >
 
 const filledWith = (weights: Weights, staged: Staged, session: DeviceSession, o: Running): Either<SpillwayError, unknown> => {
@@ -29,9 +30,12 @@ const filledWith = (weights: Weights, staged: Staged, session: DeviceSession, o:
       ),
     )(state.weights)
   return pipe(
-    loadWeights(weights, state, session),
-    E.tap(({ extra }) => {
-      if (extra.length) o.onNote?.(`${weights}: ${extra.length} tensors are not in the model: ${extra.slice(0, 5).join(', ')}`)
+    // What is left out begins as it does where it is trained.
+    o.weightsSkip === undefined ? E.right(undefined) : session.initialise(0),
+    E.flatMap(() => loadWeights(weights, state, session, o)),
+    E.tap(({ table }) => {
+      const text = tableText(table)
+      if (text !== undefined) o.onNote?.(text)
       return E.right(undefined)
     }),
   )

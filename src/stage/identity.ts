@@ -1,7 +1,6 @@
 // What makes two runs the same run. In: a staged plan, a seed, data. Out: RunIdentity for checkpoints, and whether a plan
 // belongs to a model. Invariant: the strategy and the budget are no part of it: with the same algorithms, plans that do not
 // tile continue each other bit for bit.
-import { resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -23,7 +22,7 @@ export const identityOf = (staged: Staged, seed: number, data: string, weights: 
   fingerprint: fingerprint(staged.plan.graph),
   seed,
   data,
-  weights: weights === undefined ? 'from the seed' : resolve(weights),
+  weights: weights ?? 'from the seed',
   algorithms: [staged.plan.algorithms, ...(staged.plan.precision === undefined ? [] : [staged.plan.precision])].join(', '),
   device: staged.machine.device.name,
 })

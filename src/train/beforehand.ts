@@ -13,9 +13,10 @@ import { lacksOf, type Writing } from '../stage/room'
 import type { Staged } from '../stage/stage'
 import { checkpointsIn, holdsCheckpoints, KEPT } from './checkpoint'
 import { lengthOf } from './length'
+import { fittingWeights, type LoadingOptions } from './loading'
 import { PREFETCH, type TrainOptions, usualWorkers } from './options'
 import { isTable } from './steplog'
-import { fittingWeights, modelState } from './weights'
+import { modelState } from './weights'
 
 type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'saveBest' | 'keep' | 'log' | 'tensorboard'> & {
   readonly report?: string
@@ -69,7 +70,7 @@ export const batchOf = (graph: Graph): number => graph.values.find((v) => v.role
 
 /** Data and weights are of the model's shapes, and a run over the data has an end. */
 export const filesOf =
-  ({ weights, ...o }: DataOptions & Pick<TrainOptions, 'weights' | 'epochs'>) =>
+  ({ weights, ...o }: DataOptions & LoadingOptions & Pick<TrainOptions, 'weights' | 'epochs'>) =>
   (graph: Graph): Either<SpillwayError, void> =>
     pipe(
       o.data === undefined
@@ -80,7 +81,7 @@ export const filesOf =
               o.epochs === undefined ? E.right(undefined) : E.asUnit(lengthOf(o, samples, batchOf(graph))),
             ),
           ),
-      E.flatMap(() => (weights === undefined ? E.right(undefined) : E.asUnit(fittingWeights(weights, modelState(graph))))),
+      E.flatMap(() => (weights === undefined ? E.right(undefined) : E.asUnit(fittingWeights(weights, modelState(graph), o)))),
       E.mapLeft(beforehand),
     )
 

@@ -14,7 +14,8 @@ import { type DeviceSession, type Feeding, openFedDevice } from './device'
 import { seedOf, type TrainOptions } from './options'
 import { park } from './parked'
 import type { Start } from './start'
-import { type Counted, type LoadedWeights, loadWeights, type StateReader } from './weights'
+import { type LoadedWeights, loadWeights, tableText } from './loading'
+import type { StateReader } from './weights'
 
 /** A session that signals end; its feed goes on in the next one. */
 const openedFor = (staged: Staged, o: TrainOptions, feeding: Feeding): Either<SpillwayError, DeviceSession> =>
@@ -81,28 +82,32 @@ export const lent =
         ),
     )
 
-const NOTHING_LOADED: LoadedWeights = { counted: new Map(), extra: [] }
+/** What a run begins with; of one that goes on, or starts from its seed, there is no table. */
+export type Begun = Pick<LoadedWeights, 'counted'> & Partial<LoadedWeights>
 
 interface Fresh extends Pick<Start, 'options' | 'state' | 'from'> {
   readonly session: DeviceSession
 }
 
-const begun = ({ options: o, session, state }: Fresh): Either<SpillwayError, Counted> =>
+const begun = ({ options: o, session, state }: Fresh): Either<SpillwayError, Begun> =>
   pipe(
     session.initialise(seedOf(o)),
-    E.flatMap(() => (o.weights === undefined ? E.right(NOTHING_LOADED) : loadWeights(o.weights, state, session))),
-    E.map(({ extra, counted }) => {
-      const named = `${extra.slice(0, 5).join(', ')}${extra.length > 5 ? ', …' : ''}`
-      if (extra.length) o.onNote?.(`${o.weights}: ${extra.length} tensors are not in the model: ${named}`)
-      return counted
+    E.flatMap(
+      (): Either<SpillwayError, Begun> =>
+        o.weights === undefined ? E.right({ counted: new Map() }) : loadWeights(o.weights, state, session, o),
+    ),
+    E.tap(({ table }) => {
+      const text = table && tableText(table)
+      if (text !== undefined) o.onNote?.(text)
+      return E.right(undefined)
     }),
   )
 
 /** Fills the device: from the checkpoint, else from the seed and then the weights file. */
-export const filled = (run: Fresh): Either<SpillwayError, Counted> =>
+export const filled = (run: Fresh): Either<SpillwayError, Begun> =>
   run.from
     ? pipe(
         restore(run.options.checkpointDir!, run.from, run.state, run.session),
-        E.map(() => run.from!.counted),
+        E.map(() => ({ counted: run.from!.counted })),
       )
     : begun(run)

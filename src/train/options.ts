@@ -7,6 +7,7 @@ import { optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
 import type { DeviceOptions, DeviceProgress } from './device'
 import { type SpillwayError, usage } from '../errors/errors'
+import { checkedLoading, type LoadingOptions } from './loading'
 import type { Evaluating } from './measured'
 import { checkedSchedule, type OwnSchedule, type Schedule } from './schedules'
 
@@ -24,7 +25,7 @@ export interface KeepOptions {
 const KEEP = optionsFor<KeepOptions>()('keep', 'last', 'best')
 
 /** How a plan is trained. */
-export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
+export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOptions {
   /** The length of the whole run, steps before a resume included. @example train(net, plan, { steps: 100 }) */
   readonly steps?: number | undefined
   /**
@@ -106,7 +107,7 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'> {
   readonly saveBest?: string | undefined
   /** Goes on from the last checkpoint, bit for bit. @example train(net, plan, { steps: 200, checkpointDir: 'state', resume: true }) */
   readonly resume?: boolean | undefined
-  /** Weights to start from (safetensors). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
+  /** Weights to start from (safetensors, or what torch.save writes). @example train(net, plan, { steps: 100, weights: 'before.safetensors' }) */
   readonly weights?: string | undefined
   /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
   readonly save?: string | undefined
@@ -159,7 +160,7 @@ export type RunLength = { readonly steps: number } | { readonly epochs: number }
 
 // biome-ignore format: a list
 export const TRAIN = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'weights', 'save', 'log', 'tensorboard', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 
@@ -191,6 +192,8 @@ export const checkedOptions = (o: TrainOptions): Either<SpillwayError, TrainOpti
   if (odd) return E.left(usage(`${odd} is ${o[odd]}; legal are whole numbers of at least ${LEAST[odd]}`))
   if (o.steps !== undefined && o.epochs !== undefined) return E.left(usage('steps and epochs are given: a run has one length'))
   if (o.steps === undefined && o.epochs === undefined) return E.left(usage('a run needs a length: give steps or epochs'))
+  const loading = checkedLoading(o)
+  if (E.isLeft(loading)) return loading
   const schedule = checkedSchedule(o)
   if (E.isLeft(schedule)) return schedule
   if (o.throttle !== undefined && !(o.throttle > 0 && o.throttle < Infinity))

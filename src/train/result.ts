@@ -7,6 +7,7 @@ import { bytesOf } from '../../staging/core/bytes'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
 import type { StepsTaken } from './device'
+import type { WeightsTable } from './loading'
 import type { Measurement } from './measured'
 import type { Staged } from '../stage/stage'
 import { readTensor } from '../files/safetensors'
@@ -30,6 +31,8 @@ export interface TrainResult extends StepsTaken {
   readonly secondsPerStep: number
   readonly predictedSecondsPerStep: number
   readonly weightsSha256: string
+  /** What became of the file that the run started from. */
+  readonly weights?: WeightsTable
   /** How good the model was after epochs, where that was measured. */
   readonly measured: readonly Measurement[]
   /** The best of these, by the metric of `keep.best`, or loss. */
@@ -38,7 +41,7 @@ export interface TrainResult extends StepsTaken {
   readonly endedEarly: boolean
 }
 
-const resultOf = ({ staged, totals, resumedFrom, measured }: Ended, sha256: string): TrainResult => ({
+const resultOf = ({ staged, totals, resumedFrom, measured, weights }: Ended, sha256: string): TrainResult => ({
   model: staged.plan.graph.name,
   strategy: staged.plan.strategy,
   device: staged.machine.device.name,
@@ -61,6 +64,7 @@ const resultOf = ({ staged, totals, resumedFrom, measured }: Ended, sha256: stri
   secondsPerStep: totals.seconds / Math.max(1, totals.losses.length),
   predictedSecondsPerStep: staged.timeline.makespanSeconds,
   weightsSha256: sha256,
+  ...(weights ? { weights } : {}),
   ...measured,
 })
 
@@ -74,6 +78,7 @@ export interface Ended {
   readonly resumedFrom: number
   readonly save: string | undefined
   readonly measured: Pick<TrainResult, 'measured' | 'best' | 'endedEarly'>
+  readonly weights?: WeightsTable | undefined
 }
 
 export const trainResult = (ended: Ended): Either<SpillwayError, TrainResult> => {

@@ -293,9 +293,9 @@ const measuredIn = (o: TrainOptions, measured: readonly Measurement[]): Pick<Tra
 const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> =>
   pipe(
     TE.fromIOEither(() => filled({ ...run, session: run.held.session })),
-    TE.bindTo('counted'),
-    TE.bind('totals', ({ counted }) => chunks(run, counted)),
-    TE.flatMapEither(({ counted, totals }) =>
+    TE.bindTo('begun'),
+    TE.bind('totals', ({ begun }) => chunks(run, begun.counted)),
+    TE.flatMapEither(({ begun: { counted, table }, totals }) =>
       trainResult({
         staged: run.staged,
         state: run.state,
@@ -305,6 +305,7 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
         resumedFrom: run.from?.step ?? 0,
         save: run.options.save,
         measured: measuredIn(run.options, run.measured),
+        weights: table,
       }),
     ),
   )

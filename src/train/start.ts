@@ -1,5 +1,6 @@
 // What a run begins with. In: a model, its staged plan, options. Out: data, identity and the newest whole checkpoint of this very
 // run, or an error. Invariant: all of it is known before a device is opened.
+import { resolve } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { constUndefined, pipe } from 'fp-ts/function'
@@ -26,6 +27,7 @@ import {
 } from './checkpoint'
 import { batchOf, dataOf, freeFor, placesOf, roomFor } from './beforehand'
 import { type Length, lengthOf } from './length'
+import { startText } from './loading'
 import { checkedMeasures, type OpenedEvaluation } from './measured'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
 import { scheduleText } from './schedules'
@@ -121,7 +123,8 @@ export const lockOf = ({ checkpointDir }: TrainOptions): Either<SpillwayError, L
 /** Where the run starts: the newest whole checkpoint that is of this very run, or the beginning. */
 export const startOf = (ready: Ready): Either<SpillwayError, Start> => {
   const { staged, options: o, data } = ready
-  const asked = identityOf(staged, seedOf(o), data.content, o.weights)
+  const weights = o.weights === undefined ? undefined : startText(resolve(o.weights), o)
+  const asked = identityOf(staged, seedOf(o), data.content, weights)
   return pipe(
     o.checkpointDir === undefined ? E.right(undefined) : found(o.checkpointDir, ready, asked),
     // Weights that a run started from matter no more once it has a checkpoint.

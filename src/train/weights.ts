@@ -1,5 +1,5 @@
-// Weights by PyTorch's names. In: a model's parameters and states on a device, a safetensors file. Out: the one filled
-// from the other, or the words why not; the digest of all weights. Invariant: a file is judged whole before a byte is written.
+// Weights by PyTorch's names. In: a model's parameters and states on a device. Out: a safetensors file of them, or they of one; the digest of
+// all weights. Invariant: numbers that are not finite never take the place of finite ones in a file.
 import { createHash } from 'node:crypto'
 import { join, parse } from 'node:path'
 import * as E from 'fp-ts/Either'
@@ -12,7 +12,7 @@ import { AVERAGE } from '../../staging/ops/optimizer'
 import { opDef } from '../../staging/ops/registry'
 import type { SpillwayError } from '../errors/errors'
 import type { Written } from '../files/whole'
-import { type NewTensor, openTensors, readTensor, type TensorFile, type TensorType, writeTensors } from '../files/safetensors'
+import { type NewTensor, readTensor, type TensorFile, type TensorType, writeTensors } from '../files/safetensors'
 
 /** Where the bytes of parameters and states are: a checkpoint, or a session on the device, which also takes them. */
 export interface StateReader {
@@ -105,18 +105,6 @@ export const counterTensors = (state: ModelState, before: Counted, steps: number
     return { name: c.name, type: 'I64', shape: [], read: () => E.right(int64(n)) }
   })
 
-const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError, Counted> =>
-  pipe(
-    state.counters.flatMap((c) => file.tensors.get(c.name) ?? []).filter((s) => s.type === 'I64' && s.bytes === 8),
-    E.traverseArray((s) =>
-      pipe(
-        readTensor(file, s),
-        E.map((b) => [s.name, new DataView(b.buffer, b.byteOffset).getBigInt64(0, true)] as const),
-      ),
-    ),
-    E.map((counted) => new Map(counted)),
-  )
-
 // ---------------------------------------------------------------- number formats
 
 export const halfToNumber = (h: number): number => {
@@ -154,18 +142,21 @@ export const converted = (bytes: Uint8Array, from: TensorType, to: TensorType): 
   return new Uint8Array(numbers.buffer)
 }
 
-// ---------------------------------------------------------------- load and save
+// ---------------------------------------------------------------- fill and save
+
+/** What keeps a file from filling a value. */
+export const problemOf = (file: TensorFile, v: Value, exactType: boolean): string | undefined => {
+  const s = file.tensors.get(v.name)
+  if (!s) return `'${v.name}' ${shapeText(v.shape)} is missing`
+  if (!sameShape(s.shape, v.shape)) return `'${v.name}' is ${shapeText(s.shape)}, the model's is ${shapeText(v.shape)}`
+  return (exactType ? s.type === storedType(v) : s.type in FLOATS)
+    ? undefined
+    : `'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`
+}
 
 /** What keeps a file from filling these values: one line a tensor. */
 export const problemsOf = (file: TensorFile, values: readonly Value[], exactType: boolean): readonly string[] =>
-  values.flatMap((v) => {
-    const s = file.tensors.get(v.name)
-    if (!s) return [`'${v.name}' ${shapeText(v.shape)} is missing`]
-    if (!sameShape(s.shape, v.shape)) return [`'${v.name}' is ${shapeText(s.shape)}, the model's is ${shapeText(v.shape)}`]
-    if (exactType ? s.type !== storedType(v) : !(s.type in FLOATS))
-      return [`'${v.name}' is ${s.type}, not ${exactType ? storedType(v) : 'a float type'}`]
-    return []
-  })
+  values.flatMap((v) => problemOf(file, v, exactType) ?? [])
 
 export const fill = (file: TensorFile, values: readonly Value[], store: StateStore): Either<SpillwayError, void> =>
   pipe(
@@ -179,45 +170,6 @@ export const fill = (file: TensorFile, values: readonly Value[], store: StateSto
     }),
     E.asUnit,
   )
-
-export interface LoadedWeights {
-  readonly counted: Counted
-  readonly extra: readonly string[]
-}
-
-const shortened = (problems: readonly string[]): readonly string[] =>
-  problems.length <= 12 ? problems : [...problems.slice(0, 12), `and ${problems.length - 12} more`]
-
-export const extraIn = (file: TensorFile, state: ModelState): readonly string[] => {
-  const known = new Set([...state.weights, ...state.counters].map((v) => v.name))
-  return [...file.tensors.keys()].filter((n) => !known.has(n)).sort()
-}
-
-/** A file that has all of the model's weights, in their shapes. */
-export const fittingWeights = (path: string, state: ModelState): Either<SpillwayError, TensorFile> =>
-  pipe(
-    openTensors('weights', path),
-    E.tap((file) => {
-      const problems = problemsOf(file, state.weights, false)
-      const extra = extraIn(file, state).map((n) => `'${n}' is not in the model`)
-      return problems.length
-        ? E.left({ tag: 'WeightsMismatch' as const, file: path, problems: shortened([...problems, ...extra]) })
-        : E.right(undefined)
-    }),
-  )
-
-export const loadWeights = (path: string, state: ModelState, store: StateStore): Either<SpillwayError, LoadedWeights> => {
-  return pipe(
-    fittingWeights(path, state),
-    E.tap((file) => fill(file, state.weights, store)),
-    E.flatMap((file) =>
-      pipe(
-        readCounters(file, state),
-        E.map((counted) => ({ counted, extra: extraIn(file, state) })),
-      ),
-    ),
-  )
-}
 
 /** Where an average of the weights is saved: `w.average.safetensors` beside `w.safetensors`. */
 export const averageFile = (path: string): string => {

@@ -49,6 +49,8 @@ const wrong = (file: string): readonly (readonly string[])[] => [
   ...flag('train', '--spill', file, '/dev/null/x'),
   ...flag('train', '--data', join(file, 'nowhere'), file),
   ...flag('train', '--weights', `${file}.nowhere`, file),
+  ...flag('train', '--weights-skip', 'fc.*', ''),
+  ...flag('evaluate', '--weights-strip', 'module.'),
   ...flag('plan', '--emit', join(file, 'x.ts')),
   ['train', MODEL, '--resume'],
   ['train', MODEL, '--device=cpu', '--machine=ref'],

@@ -21,6 +21,7 @@ import * as assert from 'uvu/assert'
 import { modelNamed } from '../../src/cli/model'
 import { errorText, type SpillwayError } from '../../src/errors/errors'
 import { openNpy } from '../../src/files/npy'
+import { openWeights } from '../../src/files/pytorch'
 import { openTensors } from '../../src/files/safetensors'
 import { writeWholeText } from '../../src/files/whole'
 import { tryLoadPlan } from '../../src/stage/planfile'
@@ -52,10 +53,107 @@ const texts = (megabytes: number): Readonly<Record<string, string>> => ({
 
 const READERS: Readonly<Record<string, (path: string) => Either<SpillwayError, unknown>>> = {
   data: (path) => openTensors('data', path),
-  weights: (path) => openTensors('weights', path),
+  weights: (path) => openWeights('weights', path),
   array: openNpy,
   plan: tryLoadPlan,
   output: (path) => writeWholeText(path, 'new'),
+}
+
+// ---------------------------------------------------------------- archives of weights that mean harm
+
+interface Part {
+  readonly name: string
+  readonly bytes: Uint8Array
+  /** What the archive says of it, where that is not so. */
+  readonly says?: { readonly bytes?: number; readonly at?: number; readonly method?: number }
+}
+
+/** A zip archive of parts as they are; `count`: how many it says that it has. */
+const archive = (parts: readonly Part[], count = parts.length): Buffer => {
+  const files: Buffer[] = []
+  const entries: Buffer[] = []
+  let at = 0
+  for (const { name, bytes, says = {} } of parts) {
+    const title = Buffer.from(name)
+    const size = says.bytes ?? bytes.length
+    const local = Buffer.alloc(30)
+    local.writeUInt32LE(0x04034b50)
+    local.writeUInt16LE(title.length, 26)
+    const entry = Buffer.alloc(46)
+    entry.writeUInt32LE(0x02014b50)
+    entry.writeUInt16LE(says.method ?? 0, 10)
+    entry.writeUInt32LE(size, 20)
+    entry.writeUInt32LE(size, 24)
+    entry.writeUInt16LE(title.length, 28)
+    entry.writeUInt32LE(says.at ?? at, 42)
+    files.push(local, title, Buffer.from(bytes))
+    entries.push(entry, title)
+    at += local.length + title.length + bytes.length
+  }
+  const listed = Buffer.concat(entries)
+  const end = Buffer.alloc(22)
+  end.writeUInt32LE(0x06054b50)
+  end.writeUInt16LE(count, 8)
+  end.writeUInt16LE(count, 10)
+  end.writeUInt32LE(listed.length, 12)
+  end.writeUInt32LE(at, 16)
+  return Buffer.concat([...files, listed, end])
+}
+
+const long = (n: bigint): string => {
+  const raw = Buffer.alloc(8)
+  raw.writeBigUInt64LE(BigInt.asUintN(64, n))
+  return `\x8a\x08${raw.toString('latin1')}`
+}
+const word = (text: string): string => `\x8c${String.fromCharCode(text.length)}${text}`
+/** A tensor as torch.save pickles it: of a storage of so many numbers, so much of it. */
+const tensor = (elements: bigint, shape: readonly bigint[], strides: readonly bigint[], start = 0n): string => {
+  const sizes = (list: readonly bigint[]): string => `(${list.map(long).join('')}t`
+  const storage = `(${word('storage')}ctorch\nFloatStorage\n${word('0')}${word('cpu')}${long(elements)}tQ`
+  return `ctorch._utils\n_rebuild_tensor_v2\n(${storage}${long(start)}${sizes(shape)}${sizes(strides)}\x89ccollections\nOrderedDict\n)RtR`
+}
+const dictionary = (items: string): string => `\x80\x02}(${items}u.`
+
+const saved = (pickle: string, more: readonly Part[] = [{ name: 'w/data/0', bytes: Buffer.alloc(16) }]): readonly Part[] => [
+  { name: 'w/data.pkl', bytes: Buffer.from(pickle, 'latin1') },
+  ...more,
+]
+const of = (...args: Parameters<typeof tensor>): string => dictionary(`${word('a')}${tensor(...args)}`)
+
+/** Archives that look like weights, by what is wrong with them; in `megabytes` there is room for what is repeated. */
+const archives = (megabytes: number): Readonly<Record<string, Buffer>> => {
+  const whole = saved(of(4n, [4n], [1n]))
+  const times = (megabytes * MB) / 100
+  return {
+    'a tensor of 2^60 numbers': archive(saved(of(4n, [1n << 30n, 1n << 30n], [1n << 30n, 1n]))),
+    'a tensor of one number, 2^50 times': archive(saved(of(4n, [1n << 50n], [0n]))),
+    'a tensor with strides of 2^52': archive(saved(of(4n, [2n, 2n], [1n << 52n, 1n]))),
+    'a tensor behind its storage': archive(saved(of(4n, [4n], [1n], 1n))),
+    'a tensor before its storage': archive(saved(of(4n, [4n], [1n], -1n))),
+    'a storage of 2^50 numbers': archive(saved(of(1n << 50n, [4n], [1n]))),
+    'a storage elsewhere': archive(saved(of(4n, [4n], [1n]), [{ name: 'w/data/1', bytes: Buffer.alloc(16) }])),
+    'a storage that reaches beyond the file': archive(
+      saved(of(4n, [4n], [1n]), [{ name: 'w/data/0', bytes: Buffer.alloc(16), says: { bytes: 2 ** 31 } }]),
+    ),
+    'a compressed storage': archive(
+      saved(of(4n, [4n], [1n]), [{ name: 'w/data/0', bytes: Buffer.alloc(16), says: { method: 8 } }]),
+    ),
+    'a part far behind the file': archive([{ ...whole[0]!, says: { at: 2 ** 31 } }, whole[1]!]),
+    'two parts of one name': archive([...whole, whole[1]!]),
+    'a name that leads elsewhere': archive([...whole, { name: '../../etc/passwd', bytes: Buffer.alloc(1) }]),
+    'more parts than there are': archive(whole, 65_000),
+    'no pickle': archive([whole[1]!]),
+    'a pickle that calls': archive(saved('\x80\x02cos\nsystem\n(\x8c\x02lstR.')),
+    'a dictionary within itself': archive(saved(`\x80\x02}q\x00(${word('a')}h\x00u.`)),
+    'a list of itself, many times': archive(saved(`\x80\x02]q\x00(${'h\x00'.repeat(times)}e.`)),
+    'a list of lists of lists, each many times': archive(
+      saved(`\x80\x02]q\x00(${'K\x01'.repeat(times)}e]q\x01(${'h\x00'.repeat(times)}e]q\x02(${'h\x01'.repeat(times)}e.`),
+    ),
+    'marks without end': archive(saved(`\x80\x02${'('.repeat(megabytes * MB)}`)),
+    'tuples in tuples': archive(saved(`\x80\x02)${'\x85'.repeat(megabytes * MB)}.`)),
+    'tuples in tuples as a key': archive(saved(`\x80\x02}(${')'}${'\x85'.repeat(megabytes * MB)}K\x01u.`)),
+    'a pickle longer than any': archive([{ name: 'w/data.pkl', bytes: Buffer.alloc(2 ** 26 + 1) }]),
+  }
 }
 
 const refusedInTime = (what: string, path: string, read: (path: string) => Either<SpillwayError, unknown>): number => {
@@ -130,6 +228,7 @@ const run = async (cases: number): Promise<Counts> => {
     assert.ok(process.cpuUsage(began).user / 1e6 <= BESIDE_OTHERS * (1 + megabytes / 100), `${what} as a checkpoint`)
     tried++
   }
+  for (const [what, bytes] of Object.entries(archives(megabytes))) content(what, bytes, ['weights', 'data'])
   for (const bytes of [2 ** 32, 2 ** 53, 1e8 + 1]) content(`a header of ${bytes} bytes`, headed('{}', bytes), ['data', 'weights'])
   // Sparse: nobody reads 8 GiB to find out.
   closeSync(openSync(path, 'w'))

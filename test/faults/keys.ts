@@ -94,6 +94,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     ['train', (o) => `s.trainTask(net, plan, { steps: 1, ${o} })()`],
   ],
   PredictOptions: [['predict', (o) => `s.predict(net, plan, { weights: 'w', data: 'd', ${o} })`]],
+  LoadingOptions: [['train', (o) => `s.train(net, plan, { steps: 1, weights: 'w', ${o} })`]],
   EvaluateOptions: [['evaluate', (o) => `s.evaluate(net, plan, { weights: 'w', data: 'd', ${o} })`]],
   MetricOptions: [['metric', (o) => `s.metric({ name: 'n', start: () => 0, add: (s) => s, value: (s) => s, ${o} })`]],
   RunOptions: [

@@ -9,7 +9,7 @@ import * as assert from 'uvu/assert'
 import { check, type Checked, runProgram } from './checker'
 
 const root = join(__dirname, '../..')
-const PAGES = ['data', 'runs', 'training']
+const PAGES = ['data', 'fine-tuning', 'runs', 'training']
 
 const blocksIn = (file: string): readonly string[] =>
   [...readFileSync(join(root, file), 'utf8').matchAll(/```ts\n([\s\S]*?)```/g)].map(([, text]) =>

@@ -9,7 +9,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText, exitCode } from '../../../src/errors/errors'
 import { type NewTensor, openTensors, writeTensors } from '../../../src/files/safetensors'
-import { converted, loadWeights, modelState, saveWeights, weightsSha256 } from '../../../src/train/weights'
+import { loadWeights } from '../../../src/train/loading'
+import { converted, modelState, saveWeights, weightsSha256 } from '../../../src/train/weights'
 import { MemoryStore, toyGraph } from '../toy'
 
 const folder = mkdtempSync(join(tmpdir(), 'spillway-weights-'))
@@ -93,7 +94,7 @@ test('extra tensors beside a complete set are named and let pass', () => {
   ])
   const loaded = loadWeights(path, state, zeros())
   assert.ok(!isLeft(loaded))
-  assert.equal(loaded.right.extra, ['classifier.weight'])
+  assert.equal(loaded.right.table.unused, ['classifier.weight'])
 })
 
 test('halves, brain floats and doubles become floats exactly', () => {

@@ -1,0 +1,298 @@
+// Weights of a file, as a model takes them. In: a model's state, a file, prefixes that come off its names, weights that are left out. Out: what
+// fills the model, and a table of it; or what does not fit, and the flag that helps. Invariant: a file is judged whole before a byte is
+// written, and what no tensor fills stays as it begins only where it is asked for by name.
+// Worked example: for a model with fc.weight [10,64], of a file with module.fc.weight [1000,64]: strip 'module.', skip 'fc.*'.
+import * as E from 'fp-ts/Either'
+import type { Either } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
+import { globMatches, nearestGlob } from '../../staging/core/glob'
+import { nearest } from '../../staging/core/nearest'
+import type { Value } from '../../staging/graph/graph'
+import { shapeText } from '../../staging/ops/op'
+import { type SpillwayError, usage } from '../errors/errors'
+import { openWeights } from '../files/pytorch'
+import { readTensor, type TensorFile } from '../files/safetensors'
+import { type Counted, fill, type ModelState, problemOf, type StateStore } from './weights'
+
+/** How the names of a weights file become those of a model. */
+export interface LoadingOptions {
+  /**
+   * Weights of the model that stay as they begin, by name, `*` for any run of characters: what a file has for them is left out.
+   *
+   * @example train(net, plan, { epochs: 5, data: 'train/', weights: 'resnet50.safetensors', weightsSkip: 'fc.*' })
+   */
+  readonly weightsSkip?: string | readonly string[] | undefined
+  /**
+   * What comes off the names in the file where they begin with it.
+   *
+   * @example train(net, plan, { epochs: 5, data: 'train/', weights: 'parallel.safetensors', weightsStrip: 'module.' })
+   */
+  readonly weightsStrip?: string | readonly string[] | undefined
+}
+
+/** A weight of the model that stays as it begins. */
+export interface LeftWeight {
+  readonly name: string
+  readonly shape: readonly number[]
+  /** That of the file's tensor of this name, where it has one. */
+  readonly inFile?: readonly number[]
+}
+/** What became of the tensors of a weights file. */
+export interface WeightsTable {
+  readonly file: string
+  /** The model's weights that the file fills. */
+  readonly taken: readonly string[]
+  /** Those that were left out. */
+  readonly left: readonly LeftWeight[]
+  /** Tensors of the file that the model does not have. */
+  readonly unused: readonly string[]
+}
+
+/** A file that fits, under the model's names; what it fills. */
+export interface FittingWeights {
+  readonly file: TensorFile
+  readonly values: readonly Value[]
+  readonly table: WeightsTable
+}
+
+const listed = (given: string | readonly string[] | undefined = []): readonly string[] =>
+  typeof given === 'string' ? [given] : given
+
+// ---------------------------------------------------------------- what is asked for
+
+/** Of all options, these. */
+export const loadingOf = ({ weightsSkip, weightsStrip }: LoadingOptions): LoadingOptions => ({ weightsSkip, weightsStrip })
+
+const isNames = (u: unknown): boolean =>
+  u === undefined || typeof u === 'string' || (Array.isArray(u) && u.every((s) => typeof s === 'string'))
+
+/** Options that a file could be loaded with. */
+export const checkedLoading = <O extends LoadingOptions & { readonly weights?: unknown }>(o: O): Either<SpillwayError, O> => {
+  for (const key of ['weightsSkip', 'weightsStrip'] as const) {
+    if (!isNames(o[key])) return E.left(usage(`${key} is ${JSON.stringify(o[key])}; legal are a text and a list of texts`))
+    if (listed(o[key]).length > 0 && o.weights === undefined) return E.left(usage(`${key} is of a weights file: give weights`))
+  }
+  return E.right(o)
+}
+
+/** What makes the weights that a run starts from others. */
+export const startText = (file: string, { weightsSkip, weightsStrip }: LoadingOptions): string =>
+  [
+    file,
+    ...listed(weightsStrip).map((prefix) => `names without '${prefix}'`),
+    ...listed(weightsSkip).map((pattern) => `'${pattern}' left out`),
+  ].join(', ')
+
+// ---------------------------------------------------------------- names
+
+/** All that stands before a dot of some name. */
+const prefixesIn = (names: Iterable<string>): readonly string[] => {
+  const found = new Set<string>()
+  for (const name of names)
+    for (let at = name.indexOf('.'); at >= 0; at = name.indexOf('.', at + 1)) found.add(name.slice(0, at + 1))
+  return [...found]
+}
+
+const without = (
+  prefix: string,
+  names: ReadonlyMap<string, string>,
+  file: string,
+): Either<SpillwayError, Map<string, string>> => {
+  const made = new Map<string, string>()
+  let met = false
+  for (const [name, original] of names) {
+    const isOne = prefix !== '' && name.startsWith(prefix) && name !== prefix
+    met ||= isOne
+    const short = isOne ? name.slice(prefix.length) : name
+    const other = made.get(short)
+    if (other !== undefined)
+      return E.left(usage(`weightsStrip: '${other}' and '${original}' of ${file} are both '${short}' then`))
+    made.set(short, original)
+  }
+  if (met) return E.right(made)
+  const near = nearest(prefix, prefixesIn(names.keys()), 1)[0]
+  const meant = near === undefined ? '' : `; did you mean '${near}'?`
+  return E.left(usage(`weightsStrip: no tensor's name in ${file} begins with '${prefix}'${meant}`))
+}
+
+/** A file under the names that are left when prefixes have come off. */
+const stripped = (file: TensorFile, prefixes: readonly string[]): Either<SpillwayError, TensorFile> => {
+  if (prefixes.length === 0) return E.right(file)
+  const same: Either<SpillwayError, ReadonlyMap<string, string>> = E.right(new Map([...file.tensors.keys()].map((n) => [n, n])))
+  return pipe(
+    prefixes.reduce((names, prefix) => E.flatMap((n: ReadonlyMap<string, string>) => without(prefix, n, file.path))(names), same),
+    E.map((names) => ({ ...file, tensors: new Map([...names].map(([name, from]) => [name, file.tensors.get(from)!])) })),
+  )
+}
+
+/** Whether a weight is left out; each pattern is of some weight, of the model or of the file. */
+const skipping = (patterns: readonly string[], known: readonly string[]): Either<SpillwayError, (name: string) => boolean> =>
+  pipe(
+    patterns,
+    E.traverseArray((pattern) => {
+      const matches = globMatches(pattern)
+      if (known.some(matches)) return E.right(matches)
+      const near = nearestGlob(pattern, known)
+      const meant = near === undefined ? '' : `; did you mean '${near}'?`
+      return E.left(usage(`weightsSkip: no weight of the model, and none of the file, matches '${pattern}'${meant}`))
+    }),
+    E.map((all) => (name: string) => all.some((matches) => matches(name))),
+  )
+
+// ---------------------------------------------------------------- what helps where it does not fit
+
+/** Longer lists of patterns are no help: the file is another network's. */
+const MOST_PATTERNS = 4
+
+/** The shortest patterns that mean these names of all and no others. */
+const patternsOf = (names: readonly string[], all: readonly string[]): readonly string[] => {
+  const meant = new Set(names)
+  const whole = (scope: string): boolean => all.every((n) => !n.startsWith(scope) || meant.has(n))
+  return [
+    ...new Set(
+      names.map((name) => {
+        const scope = prefixesIn([name]).find(whole)
+        return scope === undefined ? name : `${scope}*`
+      }),
+    ),
+  ]
+}
+
+/** The prefix behind which most of the missing names stand in the file. */
+const prefixBefore = (missing: readonly string[], file: TensorFile): string | undefined => {
+  const wanted = new Set(missing)
+  const counts = new Map<string, number>()
+  for (const name of file.tensors.keys())
+    for (const prefix of prefixesIn([name]))
+      if (wanted.has(name.slice(prefix.length))) counts.set(prefix, (counts.get(prefix) ?? 0) + 1)
+  return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0]
+}
+
+const helpFor = (wrong: readonly string[], all: readonly string[], file: TensorFile): readonly string[] => {
+  const prefix = prefixBefore(
+    wrong.filter((name) => !file.tensors.has(name)),
+    file,
+  )
+  if (prefix !== undefined) return [`names there begin with '${prefix}': --weights-strip '${prefix}' takes it off`]
+  const patterns = patternsOf(wrong, all)
+  return wrong.length === all.length || patterns.length > MOST_PATTERNS
+    ? []
+    : [
+        `${patterns.map((p) => `--weights-skip '${p}'`).join(' ')} leaves ${wrong.length === 1 ? 'it as it begins' : 'them as they begin'}`,
+      ]
+}
+
+// ---------------------------------------------------------------- a file for a model
+
+const shortened = (problems: readonly string[]): readonly string[] =>
+  problems.length <= 12 ? problems : [...problems.slice(0, 12), `and ${problems.length - 12} more`]
+
+const judged = (
+  path: string,
+  file: TensorFile,
+  state: ModelState,
+  isLeft: (name: string) => boolean,
+): Either<SpillwayError, FittingWeights> => {
+  const values = state.weights.filter((v) => !isLeft(v.name))
+  const known = new Set([...state.weights, ...state.counters].map((v) => v.name))
+  const unused = [...file.tensors.keys()].filter((n) => !known.has(n)).sort()
+  const wrong = values.flatMap((v) => {
+    const problem = problemOf(file, v, false)
+    return problem === undefined ? [] : [{ name: v.name, problem }]
+  })
+  if (wrong.length > 0)
+    return E.left({
+      tag: 'WeightsMismatch',
+      file: path,
+      problems: shortened([...wrong.map((w) => w.problem), ...unused.map((n) => `'${n}' is not in the model`)]),
+      help: helpFor(
+        wrong.map((w) => w.name),
+        state.weights.map((v) => v.name),
+        file,
+      ),
+    })
+  const left = state.weights.flatMap(({ name, shape }) => {
+    const inFile = file.tensors.get(name)?.shape
+    return isLeft(name) ? [{ name, shape, ...(inFile === undefined ? {} : { inFile }) }] : []
+  })
+  return E.right({
+    // A counter counts what its norm's statistics have seen.
+    file: { ...file, tensors: new Map([...file.tensors].filter(([name]) => !isLeft(name))) },
+    values,
+    table: { file: path, taken: values.map((v) => v.name), left, unused: unused.filter((n) => !isLeft(n)) },
+  })
+}
+
+/** A file that has all of the model's weights but those that are left out, in their shapes. */
+export const fittingWeights = (path: string, state: ModelState, o: LoadingOptions = {}): Either<SpillwayError, FittingWeights> =>
+  pipe(
+    openWeights('weights', path),
+    E.flatMap((file) => stripped(file, listed(o.weightsStrip))),
+    E.bindTo('file'),
+    E.bind('isLeft', ({ file }) =>
+      skipping(listed(o.weightsSkip), [
+        ...new Set([...state.weights.map((v) => v.name), ...state.counters.map((c) => c.name), ...file.tensors.keys()]),
+      ]),
+    ),
+    E.flatMap(({ file, isLeft }) => judged(path, file, state, isLeft)),
+  )
+
+/** What a model begins with: how many batches its norms have seen, and what became of the file. */
+export interface LoadedWeights {
+  readonly counted: Counted
+  readonly table: WeightsTable
+}
+
+const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError, Counted> =>
+  pipe(
+    state.counters.flatMap((c) => {
+      const s = file.tensors.get(c.name)
+      return s?.type === 'I64' && s.bytes === 8 ? [[c.name, s] as const] : []
+    }),
+    E.traverseArray(([name, s]) =>
+      pipe(
+        readTensor(file, s),
+        E.map((b) => [name, new DataView(b.buffer, b.byteOffset).getBigInt64(0, true)] as const),
+      ),
+    ),
+    E.map((counted) => new Map(counted)),
+  )
+
+export const loadWeights = (
+  path: string,
+  state: ModelState,
+  store: StateStore,
+  o: LoadingOptions = {},
+): Either<SpillwayError, LoadedWeights> =>
+  pipe(
+    fittingWeights(path, state, o),
+    E.tap(({ file, values }) => fill(file, values, store)),
+    E.flatMap(({ file, table }) =>
+      pipe(
+        readCounters(file, state),
+        E.map((counted) => ({ counted, table })),
+      ),
+    ),
+  )
+
+// ---------------------------------------------------------------- the table
+
+const MOST_NAMES = 5
+const some = (names: readonly string[]): string =>
+  names.length <= MOST_NAMES ? names.join(', ') : `${names.slice(0, MOST_NAMES - 1).join(', ')}, … ${names[names.length - 1]}`
+
+const leftText = ({ name, shape, inFile }: LeftWeight): string =>
+  `${name} ${shapeText(shape)}${inFile === undefined ? '' : ` (${shapeText(inFile)} in the file)`}`
+
+/** What a person is told of it; nothing where each tensor has its place. */
+export const tableText = ({ file, taken, left, unused }: WeightsTable): string | undefined => {
+  if (left.length === 0 && unused.length === 0) return undefined
+  const row = (what: string, names: readonly string[]): readonly string[] =>
+    names.length === 0 ? [] : [`  ${what.padEnd(14)}${String(names.length).padStart(6)}  ${some(names)}`]
+  return [
+    `${file}: ${taken.length} of the model's ${taken.length + left.length} weights are taken`,
+    ...row('taken', taken),
+    ...row('as they begin', left.map(leftText)),
+    ...row('not needed', unused),
+  ].join('\n')
+}

@@ -1,0 +1,190 @@
+// Weights that torch.save wrote (test/fixtures/make_pytorch.py): all types and views of tensors, names in nested dictionaries; what is refused, and
+// the line that makes safetensors of it; pickles and archives that mean harm.
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { errorText } from '../../../src/errors/errors'
+import { orThrow } from '../../../src/errors/exceptions'
+import { unpickled } from '../../../src/files/pickle'
+import { openWeights } from '../../../src/files/pytorch'
+import { readTensor, type TensorFile, type TensorType, writeTensors } from '../../../src/files/safetensors'
+import { zipParts } from '../../../src/files/zip'
+import { withFile } from '../../../src/files/whole'
+import { halfToNumber } from '../../../src/train/weights'
+
+const fixtures = join(__dirname, '../../fixtures')
+const at = (name: string): string => join(fixtures, 'pytorch', name)
+const folder = mkdtempSync(join(tmpdir(), 'spillway-pytorch-'))
+test.after(() => rmSync(folder, { recursive: true }))
+
+const opened = (path: string): TensorFile => orThrow(openWeights('weights', path))
+const refused = (path: string): string => {
+  const answer = openWeights('weights', path)
+  assert.ok(isLeft(answer), path)
+  return errorText(answer.left)
+}
+
+interface Held {
+  readonly shape: readonly number[]
+  readonly numbers: readonly number[]
+}
+const { kinds } = JSON.parse(readFileSync(join(fixtures, 'pytorch.json'), 'utf8')) as {
+  readonly kinds: Readonly<Record<string, Held>>
+}
+
+type Reading = (d: DataView, at: number) => number
+const bfloat = (d: DataView, at: number): number =>
+  new DataView(Uint8Array.of(0, 0, d.getUint8(at), d.getUint8(at + 1)).buffer).getFloat32(0, true)
+const READ: Readonly<Record<TensorType, readonly [width: number, Reading]>> = {
+  F64: [8, (d, at) => d.getFloat64(at, true)],
+  F32: [4, (d, at) => d.getFloat32(at, true)],
+  F16: [2, (d, at) => halfToNumber(d.getUint16(at, true))],
+  BF16: [2, bfloat],
+  I64: [8, (d, at) => Number(d.getBigInt64(at, true))],
+  I32: [4, (d, at) => d.getInt32(at, true)],
+  I16: [2, (d, at) => d.getInt16(at, true)],
+  I8: [1, (d, at) => d.getInt8(at)],
+  U8: [1, (d, at) => d.getUint8(at)],
+  BOOL: [1, (d, at) => d.getUint8(at)],
+}
+
+test('tensors of all types, and views of storages, are those of PyTorch', () => {
+  const file = opened(at('kinds.pth'))
+  assert.equal([...file.tensors.keys()].sort(), Object.keys(kinds).sort())
+  for (const [name, { shape, numbers }] of Object.entries(kinds)) {
+    const stored = file.tensors.get(name)!
+    const bytes = orThrow(readTensor(file, stored))
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const [width, read] = READ[stored.type]
+    assert.equal([...stored.shape], shape, name)
+    assert.equal(
+      Array.from({ length: bytes.length / width }, (_, i) => read(view, i * width)),
+      numbers,
+      name,
+    )
+  }
+})
+
+test('one dictionary of tensors is the weights; of several, names say which', () => {
+  assert.ok(opened(at('pretrained.pth')).tensors.has('bn.num_batches_tracked'))
+  assert.ok(opened(at('parallel.pt')).tensors.has('module.stem.weight'))
+  const several = [...opened(at('checkpoint.pth')).tensors.keys()]
+  assert.ok(several.includes('model.head.weight'))
+  assert.ok(
+    several.some((name) => /^optimizer\.state\.\d+\.momentum_buffer$/.test(name)),
+    several.join(),
+  )
+})
+
+test('a safetensors file is read as before', () => {
+  const path = join(folder, 'a.safetensors')
+  orThrow(writeTensors(path, []))
+  assert.is(opened(path).tensors.size, 0)
+})
+
+const LINE = 'this line makes safetensors of it: python3 -c "import torch, safetensors.torch as s; d = '
+test('what is not read is refused with the line that makes safetensors of it', () => {
+  const says = (name: string, why: string, load: string): void => {
+    const words = refused(at(name))
+    assert.ok(words.includes(`${why}; ${LINE}${load}`), words)
+  }
+  says(
+    'old.pth',
+    'the format that PyTorch wrote before version 1.6, or a pickle of its own',
+    `torch.load('${at('old.pth')}', map_location='cpu'); s.save_file(`,
+  )
+  says('script.pt', 'it is a TorchScript model', `torch.jit.load('${at('script.pt')}', map_location='cpu').state_dict()`)
+  says(
+    'model.pth',
+    'it holds an object of torch.nn.modules.linear.Linear, and nothing of others is run',
+    `torch.load('${at('model.pth')}', map_location='cpu', weights_only=False).state_dict()`,
+  )
+  says(
+    'namespace.pth',
+    'it holds an object of argparse.Namespace, and nothing of others is run',
+    `(lambda c: c.get('state_dict', c))(torch.load('${at('namespace.pth')}', map_location='cpu', weights_only=False))`,
+  )
+  assert.match(refused(at('model.pth')), /it runs what the file holds: for files of somebody whom you trust\)$/)
+  says('complex.pth', 'it holds an object of torch.ComplexFloatStorage, and nothing of others is run', '(lambda c')
+  says('sparse.pth', 'it holds an object of torch._utils._rebuild_sparse_tensor, and nothing of others is run', '(lambda c')
+  says('big-endian.pth', 'its numbers have their bytes in the other order', 'torch.load(')
+})
+
+test('nothing that a file names is run', () => {
+  assert.match(refused(at('runs.pth')), /it holds an object of posix\.system, and nothing of others is run/)
+  assert.not.ok(existsSync('/tmp/spillway-was-here'))
+})
+
+test('what is declared is held against what is there before anything is made of it', () => {
+  assert.match(refused(at('packed.pth')), /its data\.pkl is compressed, as torch\.save never writes it/)
+  assert.match(refused(at('bomb.pth')), /its data\.pkl is compressed/)
+  assert.match(refused(at('short.pth')), /the storage of its tensor 'head\.\w+' has 8 bytes, and should have \d+/)
+  const whole = readFileSync(at('pretrained.pth'))
+  for (const length of [4, 22, 100, 1000, whole.length - 1]) {
+    const path = join(folder, `${length}.pth`)
+    writeFileSync(path, whole.subarray(0, length))
+    assert.match(refused(path), /it is no whole zip archive: /)
+  }
+})
+
+test('parts of an archive are found where they lie, by their names', () => {
+  const path = at('pretrained.pth')
+  const parts = orThrow(withFile('weights', path, zipParts))
+  const version = parts.get('pretrained/version')!
+  assert.ok(version.isStored)
+  assert.is(readFileSync(path).toString('latin1', version.offset, version.offset + version.bytes), '3\n')
+})
+
+// ---------------------------------------------------------------- pickles by hand
+
+const NOTHING = { known: () => undefined, outside: () => null }
+const pickle = (text: string): Uint8Array => Buffer.from(text, 'latin1')
+const words = (text: string): string => {
+  const answer = unpickled(pickle(text), NOTHING)
+  return isLeft(answer) ? answer.left.message : `a value: ${JSON.stringify(answer.right)}`
+}
+
+test('plain values of several protocols', () => {
+  assert.is(words('\x80\x02]q\x00(K\x01M\x00\x01J\xff\xff\xff\xffNe.'), 'a value: {"list":[1,256,-1,null]}')
+  assert.is(words('\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00\x8c\x01a\x94\x88\x89\x87.'), 'a value: ["a",true,false]')
+  assert.is(words('\x80\x02\x8a\x02\x00\x81.'), 'a value: -32512')
+  assert.is(words('\x80\x02G\x3f\xf0\x00\x00\x00\x00\x00\x00.'), 'a value: 1')
+})
+
+test('pickles that are none are refused, each in words', () => {
+  for (const [text, says] of [
+    ['', /ends too early/],
+    ['\x80\x02', /ends too early/],
+    ['X\xff\xff\xff\xff', /ends too early/],
+    ['\x8d\xff\xff\xff\xff\xff\xff\xff\x7f', /ends too early/],
+    ['cos\nsystem\n(X\x01\x00\x00\x00atR.', /an object of os\.system/],
+    ['\x8c\x02os\x8c\x06system\x93.', /an object of os\.system/],
+    ['\x80\x02.', /takes what it has not put/],
+    ['(.', /takes a mark for a value/],
+    ['t.', /a mark that it has not set/],
+    ['h\x07.', /recalls value 7/],
+    ['K\x01K\x02a.', /appends to what is no list/],
+    ['}(K\x01u.', /sets items of what is no dictionary/],
+    ['K\x01)R.', /calls what is no function/],
+    ['K\x01}b.', /changes an object/],
+    ['\x8a\x09\x01\x01\x01\x01\x01\x01\x01\x01\x01.', /a whole number of 9 bytes/],
+    ['i', /the instruction 0x69/],
+    ['c'.repeat(9), /ends too early/],
+    ['\x93.', /takes what it has not put/],
+    ['K\x01K\x01\x93.', /it names no name/],
+  ] as const)
+    assert.match(words(text), says, JSON.stringify(text))
+})
+
+test('a million marks, tuples in tuples and lists of themselves cost no more than their bytes', () => {
+  const began = process.cpuUsage().user
+  assert.match(words('('.repeat(1e6)), /ends too early/)
+  assert.match(words(`)${'\x85'.repeat(1e6)}`), /ends too early/)
+  assert.ok(!isLeft(unpickled(pickle(`]q\x00${'h\x00a'.repeat(1e5)}.`), NOTHING)))
+  assert.ok(process.cpuUsage().user - began < 5e6)
+})
+
+test.run()
