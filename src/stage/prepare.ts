@@ -55,16 +55,16 @@ export const stepOf = (model: Trainable, o: Named): Either<SpillwayError, Traini
   return model.kind === 'step' && given.length > 0 ? left(usage(stepsOwn(given.join(', ')))) : stepWith(model, o)
 }
 
-/** The values of a step, all together: planning goes through their pages, and of more there is no end. */
-const MOST_BYTES = 128 * 1024 ** 4
+/** Of the values of a step, all together. Planning goes through their pages: here it takes minutes and 4 GiB of memory, beyond there is no end. */
+const MOST_TIB = 16
 
 const ofThisWorld = (graph: Graph): Either<SpillwayError, Graph> => {
   const bytes = graph.values.reduce((n, v) => n + valueBytes(v), 0)
-  return bytes <= MOST_BYTES
+  return bytes <= MOST_TIB * 1024 ** 4
     ? right(graph)
     : left(
         usage(
-          `the values of a step take ${(bytes / 1024 ** 4).toFixed(0)} TiB in all; legal are at most 128: a smaller batch, or smaller images`,
+          `the values of a step take ${(bytes / 1024 ** 4).toFixed(0)} TiB in all; legal are at most ${MOST_TIB}: a smaller batch, or smaller images`,
         ),
       )
 }
