@@ -124,7 +124,8 @@ const layer = (u: Net, at: string): Either<GraphError, Net> => {
 }
 
 const node = (u: unknown, at: string, depth: number): Either<GraphError, Net> => {
-  if (typeof u !== 'object' || u === null || !('kind' in u) || typeof u.kind !== 'string')
+  // A network of the zoo is a function that has a net's fields.
+  if ((typeof u !== 'object' && typeof u !== 'function') || u === null || !('kind' in u) || typeof u.kind !== 'string')
     return E.left(invalid(at, `${show(u)} is not a layer`))
   if (depth > DEEPEST) return E.left(invalid(at, `layers are nested more than ${DEEPEST} deep`))
   const composed = Object.hasOwn(compositions, u.kind) ? compositions[u.kind] : undefined

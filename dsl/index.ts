@@ -20,6 +20,7 @@ export {
   seq,
   skip,
 } from './compose'
+export { type Classifier, type ClassesOptions, classifier, isClassifier } from './classes'
 export { asStep, type Planned, type Resized, type StepOf, type Trainable } from './trainable'
 export type { Summary } from './analyse'
 export type { LayerFacts } from './facts'

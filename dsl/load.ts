@@ -5,6 +5,7 @@ import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../staging/core/errors'
 import { knownIn } from '../staging/core/known'
 import { optionsFor } from '../staging/core/options'
+import { isClassifier } from './classes'
 import { type InputOverride, type Model, modelAt } from './model'
 import type { Trainable } from './trainable'
 import { decodeStep } from './stepdecode'
@@ -13,7 +14,7 @@ const invalid = (reason: string): Either<GraphError, never> => left({ tag: 'Mode
 const SIZES = optionsFor<InputOverride>()('asTrainable', 'batch', 'height', 'width', 'mode')
 // biome-ignore format: a list
 const MODEL = optionsFor<Model>()('a model', 'kind', 'net', 'input', 'output', 'ft', 'parameters', 'activationBytes', 'layers')
-const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => typeof u === 'object' && u !== null
+const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => (typeof u === 'object' && u !== null) || isClassifier(u)
 
 /** CommonJS and ES modules wrap a default export differently. */
 const unwrapped = (u: unknown): unknown => (isObject(u) && !('kind' in u) && 'default' in u ? u['default'] : u)

@@ -5,16 +5,20 @@ import {
   batchNorm,
   block,
   blocks,
+  type ClassesOptions,
+  classifier,
   conv2d,
   crossEntropy,
   type Family,
   globalAvgPool,
   identity,
   linear,
+  type Net,
   network,
   relu,
   repeat,
   residual,
+  type Seq,
   seq,
 } from '../dsl'
 
@@ -37,19 +41,37 @@ const half = <C extends number>(channels: C) => seq(residual(body(channels, 2), 
 
 /** n is the number of blocks in the first stage; in each other stage one halves the image before so many more. */
 // biome-ignore format: one stage a line
-const cifarNet = <N extends number, More extends number>(n: N, more: More) => seq(
+const cifarBodies = <N extends number, More extends number>(n: N, more: More) => seq(
   conv('conv1', 16, 3), batchNorm('bn1'), relu(),
   blocks('layer1', repeat(n, same(16))),
   blocks('layer2', half(32), repeat(more, same(32))),
   blocks('layer3', half(64), repeat(more, same(64))),
-  globalAvgPool('avgpool'), linear('linear', 10, { init: 'fan-in-normal' }),
 )
 
-export const resnet20Cifar = cifarNet(3, 2)
-export const resnet32Cifar = cifarNet(5, 4)
-export const resnet44Cifar = cifarNet(7, 6)
-export const resnet56Cifar = cifarNet(9, 8)
-export const resnet110Cifar = cifarNet(18, 17)
+/** For so many classes. */
+export const cifarHead = <C extends number>(classes: C) =>
+  seq(globalAvgPool('avgpool'), linear('linear', classes, { init: 'fan-in-normal' }))
+
+/** A ResNet for small images, of so many classes. */
+export type CifarResnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof cifarHead<C>>]>
+/** A ResNet for small images; called with other classes, the same body with a head for them. */
+export interface CifarResnet<Body extends Net> extends CifarResnetOf<Body, 10> {
+  <const N extends number>(options: ClassesOptions<N>): CifarResnetOf<Body, N>
+}
+const cifarResnet = <Body extends Net>(body: Body): CifarResnet<Body> =>
+  classifier(10, (classes) => seq(body, cifarHead(classes)))
+
+export const resnet20CifarBody = cifarBodies(3, 2)
+export const resnet32CifarBody = cifarBodies(5, 4)
+export const resnet44CifarBody = cifarBodies(7, 6)
+export const resnet56CifarBody = cifarBodies(9, 8)
+export const resnet110CifarBody = cifarBodies(18, 17)
+
+export const resnet20Cifar = cifarResnet(resnet20CifarBody)
+export const resnet32Cifar = cifarResnet(resnet32CifarBody)
+export const resnet44Cifar = cifarResnet(resnet44CifarBody)
+export const resnet56Cifar = cifarResnet(resnet56CifarBody)
+export const resnet110Cifar = cifarResnet(resnet110CifarBody)
 
 export default {
   'resnet20-cifar': network(resnet20Cifar, 32, crossEntropy),

@@ -3,6 +3,8 @@
 import {
   block,
   blocks,
+  type ClassesOptions,
+  classifier,
   conv2d,
   crossEntropy,
   type Family,
@@ -12,9 +14,11 @@ import {
   layerNorm,
   layerScale,
   linear,
+  type Net,
   network,
   pixelLinear,
   residual,
+  type Seq,
   seq,
   stochasticDepth,
 } from '../dsl'
@@ -42,7 +46,7 @@ const halving = <N extends string, O extends number>(name: N, out: O) =>
   block(name, norm('0'), conv2d('1', out, 2, { stride: 2, pad: 0, init: 0.02 }))
 
 // biome-ignore format: one stage a line
-export const convnextTiny = seq(
+export const convnextTinyBody = seq(
   block('features',
     block('0', conv2d('0', 96, 4, { stride: 4, pad: 0, init: 0.02 }), norm('1')),
     blocks('1', ...three(0, 96, 384)),
@@ -53,7 +57,20 @@ export const convnextTiny = seq(
     halving('6', 768),
     blocks('7', ...three(15, 768, 3072)),
   ),
-  globalAvgPool('avgpool'), norm('classifier.0'), linear('classifier.2', 1000, { init: 0.02 }),
+)
+
+/** For so many classes. */
+export const convnextHead = <C extends number>(classes: C) =>
+  seq(globalAvgPool('avgpool'), norm('classifier.0'), linear('classifier.2', classes, { init: 0.02 }))
+
+/** ConvNeXt, of so many classes. */
+export type ConvnextOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof convnextHead<C>>]>
+/** ConvNeXt; called with other classes, the same body with a head for them. */
+export interface Convnext<Body extends Net> extends ConvnextOf<Body, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): ConvnextOf<Body, N>
+}
+export const convnextTiny: Convnext<typeof convnextTinyBody> = classifier(1000, (classes) =>
+  seq(convnextTinyBody, convnextHead(classes)),
 )
 
 export default { 'convnext-tiny': network(convnextTiny, 224, crossEntropy) } satisfies Family

@@ -1,7 +1,22 @@
 // Darknet-19 (Redmon and Farhadi 2016, table 6): 18 convolutions with batch norm and leaky ReLU, five poolings; the
 // classifier is a 1x1 convolution to 1000 channels and their mean. darknet19Features is the trunk without the classifier,
 // darknet19FeaturesPlain the trunk without norms, as paper 3 measures it. Parameters: conv1.weight, bn1.weight, ...
-import { batchNorm, conv2d, crossEntropy, type Family, globalAvgPool, leakyRelu, maxPool, mse, network, seq } from '../dsl'
+import {
+  batchNorm,
+  type ClassesOptions,
+  classifier,
+  conv2d,
+  crossEntropy,
+  type Family,
+  globalAvgPool,
+  leakyRelu,
+  maxPool,
+  mse,
+  type Net,
+  network,
+  type Seq,
+  seq,
+} from '../dsl'
 
 const normed = <I extends number, O extends number, K extends 1 | 3>(i: I, out: O, kernel: K) =>
   seq(conv2d(`conv${i}`, out, kernel, { bias: false, init: 'fan-out-normal' }), batchNorm(`bn${i}`), leakyRelu(0.1))
@@ -29,7 +44,19 @@ export const darknet19FeaturesPlain = seq(
   plain(14, 1024, 3), plain(15, 512, 1), plain(16, 1024, 3), plain(17, 512, 1), plain(18, 1024, 3),
 )
 
-export const darknet19 = seq(darknet19Features, conv2d('conv19', 1000, 1, { init: 'fan-out-normal' }), globalAvgPool('avgpool'))
+/** For so many classes. */
+export const darknetHead = <C extends number>(classes: C) =>
+  seq(conv2d('conv19', classes, 1, { init: 'fan-out-normal' }), globalAvgPool('avgpool'))
+
+/** Darknet-19, of so many classes. */
+export type DarknetOf<Features extends Net, C extends number> = Seq<readonly [Features, ReturnType<typeof darknetHead<C>>]>
+/** Darknet-19; called with other classes, the same features with a head for them. */
+export interface Darknet<Features extends Net> extends DarknetOf<Features, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): DarknetOf<Features, N>
+}
+export const darknet19: Darknet<typeof darknet19Features> = classifier(1000, (classes) =>
+  seq(darknet19Features, darknetHead(classes)),
+)
 
 export default {
   darknet19: network(darknet19, 224, crossEntropy),

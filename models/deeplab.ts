@@ -3,19 +3,24 @@
 // Any image size: what is coarser is stretched to the size of what it meets. Two images a step or more: the norm of the image
 // pooling has one value an image and channel.
 import {
+  type AtInputSize,
   atInputSize,
   batchNorm,
   block,
   blocks,
+  type ClassesOptions,
+  classifier,
   concat,
   conv2d,
   crossEntropy,
   dropout,
   type Family,
   globalAvgPool,
+  type Net,
   network,
   relu,
   repeat,
+  type Seq,
   seq,
 } from '../dsl'
 import { bottleneck, bottleneckDown, bottleneckStage1, bottleneckStages23, stem } from './resnet'
@@ -46,19 +51,33 @@ const aspp = block('aspp',
 /** The last stage of the backbone keeps its input's size and dilates instead, from its second block on. */
 const stage4 = blocks('layer4', bottleneckDown(512, 2048, 1), repeat(2, bottleneck(512, 2048, 2)))
 
-/** The decoder meets the features of stage 1, projected to few channels. */
+/** The decoder meets the features of stage 1, projected to few channels. Of the size of these: what it is put into makes it the image's. */
 // biome-ignore format: one part a line
-const deepLab = <B extends number, C extends number>(b: B, c: C) => atInputSize(
+const deepLabBodies = <B extends number, C extends number>(b: B, c: C) => seq(
   block('backbone', stem, bottleneckStage1),
   concat(
     block('classifier.project', unit(48, 1)),
     atInputSize(block('backbone', bottleneckStages23(b, c), stage4), block('classifier', aspp)),
   ),
-  block('classifier.classifier', unit(256, 3), conv2d('3', 21, 1, { init: 'fan-in-normal' })),
 )
+/** For so many classes. */
+export const deepLabHead = <C extends number>(classes: C) =>
+  block('classifier.classifier', unit(256, 3), conv2d('3', classes, 1, { init: 'fan-in-normal' }))
 
-export const deeplabv3plusResnet50 = deepLab(3, 5)
-export const deeplabv3plusResnet101 = deepLab(3, 22)
+/** A DeepLabV3+, of so many classes. */
+export type DeepLabOf<Body extends Net, C extends number> = AtInputSize<Seq<readonly [Body, ReturnType<typeof deepLabHead<C>>]>>
+/** A DeepLabV3+; called with other classes, the same body with a head for them. */
+export interface DeepLab<Body extends Net> extends DeepLabOf<Body, 21> {
+  <const N extends number>(options: ClassesOptions<N>): DeepLabOf<Body, N>
+}
+const deepLab = <Body extends Net>(body: Body): DeepLab<Body> =>
+  classifier(21, (classes) => atInputSize(body, deepLabHead(classes)))
+
+export const deeplabv3plusResnet50Body = deepLabBodies(3, 5)
+export const deeplabv3plusResnet101Body = deepLabBodies(3, 22)
+
+export const deeplabv3plusResnet50 = deepLab(deeplabv3plusResnet50Body)
+export const deeplabv3plusResnet101 = deepLab(deeplabv3plusResnet101Body)
 
 export default {
   'deeplabv3plus-resnet50': network(deeplabv3plusResnet50, 512, crossEntropy, 2),

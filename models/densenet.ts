@@ -5,6 +5,8 @@ import {
   avgPool,
   batchNorm,
   block,
+  type ClassesOptions,
+  classifier,
   conv2d,
   counted,
   crossEntropy,
@@ -12,9 +14,11 @@ import {
   globalAvgPool,
   linear,
   maxPool,
+  type Net,
   network,
   relu,
   repeat,
+  type Seq,
   seq,
   skip,
 } from '../dsl'
@@ -42,56 +46,58 @@ const transition = <N extends number, C extends number>(n: N, channels: C) =>
 // biome-ignore format: one stage a line
 const head = <C extends number>(channels: C) =>
   seq(conv('conv0', channels, 7, 2), batchNorm('norm0'), relu(), maxPool('pool0', 3, { stride: 2, pad: 1 }))
-const tail = seq(relu(), globalAvgPool('avgpool'), linear('classifier', 1000))
+/** For so many classes. */
+export const densenetHead = <C extends number>(classes: C) => seq(relu(), globalAvgPool('avgpool'), linear('classifier', classes))
+
+/** A DenseNet, of so many classes. */
+export type DensenetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof densenetHead<C>>]>
+/** A DenseNet; called with other classes, the same body with a head for them. */
+export interface Densenet<Body extends Net> extends DensenetOf<Body, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): DensenetOf<Body, N>
+}
+const densenet = <Body extends Net>(body: Body): Densenet<Body> => classifier(1000, (classes) => seq(body, densenetHead(classes)))
 
 // biome-ignore format: one stage a line
-export const densenet121 = seq(
-  block('features',
-    head(64),
-    denseBlock(1, 6, 128, 32), transition(1, 128),
-    denseBlock(2, 12, 128, 32), transition(2, 256),
-    denseBlock(3, 24, 128, 32), transition(3, 512),
-    denseBlock(4, 16, 128, 32), batchNorm('norm5'),
-  ),
-  tail,
+export const densenet121Body = block('features',
+  head(64),
+  denseBlock(1, 6, 128, 32), transition(1, 128),
+  denseBlock(2, 12, 128, 32), transition(2, 256),
+  denseBlock(3, 24, 128, 32), transition(3, 512),
+  denseBlock(4, 16, 128, 32), batchNorm('norm5'),
 )
 
 // biome-ignore format: one stage a line
-export const densenet169 = seq(
-  block('features',
-    head(64),
-    denseBlock(1, 6, 128, 32), transition(1, 128),
-    denseBlock(2, 12, 128, 32), transition(2, 256),
-    denseBlock(3, 32, 128, 32), transition(3, 640),
-    denseBlock(4, 32, 128, 32), batchNorm('norm5'),
-  ),
-  tail,
+export const densenet169Body = block('features',
+  head(64),
+  denseBlock(1, 6, 128, 32), transition(1, 128),
+  denseBlock(2, 12, 128, 32), transition(2, 256),
+  denseBlock(3, 32, 128, 32), transition(3, 640),
+  denseBlock(4, 32, 128, 32), batchNorm('norm5'),
 )
 
 // biome-ignore format: one stage a line
-export const densenet201 = seq(
-  block('features',
-    head(64),
-    denseBlock(1, 6, 128, 32), transition(1, 128),
-    denseBlock(2, 12, 128, 32), transition(2, 256),
-    denseBlock(3, 48, 128, 32), transition(3, 896),
-    denseBlock(4, 32, 128, 32), batchNorm('norm5'),
-  ),
-  tail,
+export const densenet201Body = block('features',
+  head(64),
+  denseBlock(1, 6, 128, 32), transition(1, 128),
+  denseBlock(2, 12, 128, 32), transition(2, 256),
+  denseBlock(3, 48, 128, 32), transition(3, 896),
+  denseBlock(4, 32, 128, 32), batchNorm('norm5'),
 )
 
 /** The wide one: growth 48. */
 // biome-ignore format: one stage a line
-export const densenet161 = seq(
-  block('features',
-    head(96),
-    denseBlock(1, 6, 192, 48), transition(1, 192),
-    denseBlock(2, 12, 192, 48), transition(2, 384),
-    denseBlock(3, 36, 192, 48), transition(3, 1056),
-    denseBlock(4, 24, 192, 48), batchNorm('norm5'),
-  ),
-  tail,
+export const densenet161Body = block('features',
+  head(96),
+  denseBlock(1, 6, 192, 48), transition(1, 192),
+  denseBlock(2, 12, 192, 48), transition(2, 384),
+  denseBlock(3, 36, 192, 48), transition(3, 1056),
+  denseBlock(4, 24, 192, 48), batchNorm('norm5'),
 )
+
+export const densenet121 = densenet(densenet121Body)
+export const densenet169 = densenet(densenet169Body)
+export const densenet201 = densenet(densenet201Body)
+export const densenet161 = densenet(densenet161Body)
 
 export default {
   densenet121: network(densenet121, 224, crossEntropy),

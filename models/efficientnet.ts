@@ -4,6 +4,8 @@ import {
   batchNorm,
   block,
   blocks,
+  type ClassesOptions,
+  classifier,
   conv2d,
   crossEntropy,
   dropout,
@@ -11,9 +13,11 @@ import {
   globalAvgPool,
   identity,
   linear,
+  type Net,
   network,
   residual,
   scaled,
+  type Seq,
   seq,
   sigmoid,
   silu,
@@ -66,7 +70,7 @@ const keeping = <K extends Kernel, W extends number, Q extends number, O extends
 ) => residual(seq(bottleneck(kernel, wide, squeezed, out), stochasticDepth((0.2 * nth) / 16)), identity)
 
 // biome-ignore format: one block a line
-export const efficientnetB0 = seq(
+export const efficientnetB0Body = seq(
   block('features',
     unit('0', 32, 3, 2),
     blocks('1', block('block', unit('0', 32, 3, 1, 32), excited('1', 32, 8), normed('2', 16, 1))),
@@ -81,9 +85,24 @@ export const efficientnetB0 = seq(
     blocks('7', bottleneck(3, 1152, 48, 320, 1)),
     unit('8', 1280, 1),
   ),
+)
+
+/** For so many classes. */
+// biome-ignore format: one layer a line
+export const efficientnetHead = <C extends number>(classes: C) => seq(
   globalAvgPool('avgpool'), dropout(0.2),
   // torchvision's weights start uniform, with this deviation.
-  linear('classifier.1', 1000, { init: 1 / Math.sqrt(3 * 1000) }),
+  linear('classifier.1', classes, { init: 1 / Math.sqrt(3 * classes) }),
+)
+
+/** EfficientNet, of so many classes. */
+export type EfficientnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof efficientnetHead<C>>]>
+/** EfficientNet; called with other classes, the same body with a head for them. */
+export interface Efficientnet<Body extends Net> extends EfficientnetOf<Body, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): EfficientnetOf<Body, N>
+}
+export const efficientnetB0: Efficientnet<typeof efficientnetB0Body> = classifier(1000, (classes) =>
+  seq(efficientnetB0Body, efficientnetHead(classes)),
 )
 
 export default { 'efficientnet-b0': network(efficientnetB0, 224, crossEntropy) } satisfies Family

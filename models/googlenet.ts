@@ -3,6 +3,8 @@
 import {
   batchNorm,
   block,
+  type ClassesOptions,
+  classifier,
   concat,
   conv2d,
   crossEntropy,
@@ -11,8 +13,10 @@ import {
   globalAvgPool,
   linear,
   maxPool,
+  type Net,
   network,
   relu,
+  type Seq,
   seq,
 } from '../dsl'
 
@@ -37,7 +41,7 @@ const inception = <
 ))
 
 // biome-ignore format: a row of the paper's table a line
-export const googlenet = seq(
+export const googlenetBody = seq(
   unit('conv1', 64, 7, 2),
   pool('maxpool1', 3),
   unit('conv2', 64, 1), unit('conv3', 192, 3),
@@ -53,7 +57,20 @@ export const googlenet = seq(
   pool('maxpool4', 2),
   inception('inception5a', 256, 160, 320, 32, 128, 128),
   inception('inception5b', 384, 192, 384, 48, 128, 128),
-  globalAvgPool('avgpool'), dropout(0.2), linear('fc', 1000, { init: 0.01 }),
+)
+
+/** For so many classes. */
+export const googlenetHead = <C extends number>(classes: C) =>
+  seq(globalAvgPool('avgpool'), dropout(0.2), linear('fc', classes, { init: 0.01 }))
+
+/** GoogLeNet, of so many classes. */
+export type GooglenetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof googlenetHead<C>>]>
+/** GoogLeNet; called with other classes, the same body with a head for them. */
+export interface Googlenet<Body extends Net> extends GooglenetOf<Body, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): GooglenetOf<Body, N>
+}
+export const googlenet: Googlenet<typeof googlenetBody> = classifier(1000, (classes) =>
+  seq(googlenetBody, googlenetHead(classes)),
 )
 
 export default { googlenet: network(googlenet, 224, crossEntropy) } satisfies Family

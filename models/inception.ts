@@ -5,6 +5,8 @@ import {
   avgPool,
   batchNorm,
   block,
+  type ClassesOptions,
+  classifier,
   concat,
   conv2d,
   crossEntropy,
@@ -14,8 +16,10 @@ import {
   globalAvgPool,
   linear,
   maxPool,
+  type Net,
   network,
   relu,
+  type Seq,
   seq,
 } from '../dsl'
 
@@ -82,7 +86,7 @@ const inceptionD = <N extends string>(name: N) => block(name, concat(
 ))
 
 // biome-ignore format: one stage a line
-export const inception3 = seq(
+export const inception3Body = seq(
   shrinking('Conv2d_1a_3x3', 32, 2), shrinking('Conv2d_2a_3x3', 32, 1), unit('Conv2d_2b_3x3', 64, 3),
   maxPool('maxpool1', 3, { stride: 2 }),
   unit('Conv2d_3b_1x1', 80, 1), shrinking('Conv2d_4a_3x3', 192, 1),
@@ -92,7 +96,20 @@ export const inception3 = seq(
   inceptionC('Mixed_6b', 128), inceptionC('Mixed_6c', 160), inceptionC('Mixed_6d', 160), inceptionC('Mixed_6e', 192),
   inceptionD('Mixed_7a'),
   inceptionE('Mixed_7b'), inceptionE('Mixed_7c'),
-  globalAvgPool('avgpool'), dropout(0.5), linear('fc', 1000, { init: 0.1 }),
+)
+
+/** For so many classes. */
+export const inception3Head = <C extends number>(classes: C) =>
+  seq(globalAvgPool('avgpool'), dropout(0.5), linear('fc', classes, { init: 0.1 }))
+
+/** Inception-v3, of so many classes. */
+export type Inception3Of<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof inception3Head<C>>]>
+/** Inception-v3; called with other classes, the same body with a head for them. */
+export interface Inception3<Body extends Net> extends Inception3Of<Body, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): Inception3Of<Body, N>
+}
+export const inception3: Inception3<typeof inception3Body> = classifier(1000, (classes) =>
+  seq(inception3Body, inception3Head(classes)),
 )
 
 export default { inception3: network(inception3, 299, crossEntropy) } satisfies Family

@@ -4,6 +4,8 @@
 import {
   avgPool,
   block,
+  type ClassesOptions,
+  classifier,
   concat,
   counted,
   crossEntropy,
@@ -11,8 +13,10 @@ import {
   globalAvgPool,
   linear,
   maxPool,
+  type Net,
   network,
   repeat,
+  type Seq,
   seq,
 } from '../dsl'
 import { shrinking, unit } from './inception'
@@ -75,7 +79,7 @@ const reductionB = concat(
 )
 
 // biome-ignore format: one stage a line
-export const inception4 = seq(
+export const inception4Body = seq(
   block('features',
     shrinking('0', 32, 2), shrinking('1', 32, 1), unit('2', 64, 3),
     counted('', 3,
@@ -85,7 +89,19 @@ export const inception4 = seq(
       repeat(3, inceptionC),
     ),
   ),
-  globalAvgPool('avg_pool'), linear('last_linear', 1000),
+)
+
+/** For so many classes. */
+export const inception4Head = <C extends number>(classes: C) => seq(globalAvgPool('avg_pool'), linear('last_linear', classes))
+
+/** Inception-v4, of so many classes. */
+export type Inception4Of<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof inception4Head<C>>]>
+/** Inception-v4; called with other classes, the same body with a head for them. */
+export interface Inception4<Body extends Net> extends Inception4Of<Body, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): Inception4Of<Body, N>
+}
+export const inception4: Inception4<typeof inception4Body> = classifier(1000, (classes) =>
+  seq(inception4Body, inception4Head(classes)),
 )
 
 export default { inception4: network(inception4, 299, crossEntropy) } satisfies Family

@@ -3,6 +3,8 @@
 import {
   batchNorm,
   block,
+  type ClassesOptions,
+  classifier,
   conv2d,
   counted,
   crossEntropy,
@@ -11,10 +13,12 @@ import {
   globalAvgPool,
   identity,
   linear,
+  type Net,
   network,
   relu6,
   repeat,
   residual,
+  type Seq,
   seq,
 } from '../dsl'
 
@@ -44,7 +48,7 @@ const bottleneck = <W extends number, O extends number, S extends number = 1>(wi
 const keeping = <W extends number, O extends number>(wide: W, out: O) => residual(bottleneck(wide, out), identity)
 
 // biome-ignore format: a row of the paper's table 2 a line
-export const mobilenetv2 = seq(
+export const mobilenetv2Body = seq(
   block('features',
     unit('0', 32, 3, 2),
     counted('', 1,
@@ -58,7 +62,20 @@ export const mobilenetv2 = seq(
     ),
     unit('18', 1280, 1),
   ),
-  globalAvgPool('avgpool'), dropout(0.2), linear('classifier.1', 1000, { init: 0.01 }),
+)
+
+/** For so many classes. */
+export const mobilenetHead = <C extends number>(classes: C) =>
+  seq(globalAvgPool('avgpool'), dropout(0.2), linear('classifier.1', classes, { init: 0.01 }))
+
+/** MobileNetV2, of so many classes. */
+export type MobilenetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof mobilenetHead<C>>]>
+/** MobileNetV2; called with other classes, the same body with a head for them. */
+export interface Mobilenet<Body extends Net> extends MobilenetOf<Body, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): MobilenetOf<Body, N>
+}
+export const mobilenetv2: Mobilenet<typeof mobilenetv2Body> = classifier(1000, (classes) =>
+  seq(mobilenetv2Body, mobilenetHead(classes)),
 )
 
 export default { mobilenetv2: network(mobilenetv2, 224, crossEntropy) } satisfies Family

@@ -4,6 +4,8 @@ import {
   batchNorm,
   block,
   blocks,
+  type ClassesOptions,
+  classifier,
   conv2d,
   crossEntropy,
   type Family,
@@ -11,10 +13,12 @@ import {
   identity,
   linear,
   maxPool,
+  type Net,
   network,
   relu,
   repeat,
   residual,
+  type Seq,
   seq,
 } from '../dsl'
 
@@ -58,17 +62,25 @@ export const bottleneckDown = <M extends number, O extends number, S extends num
 // ---------------------------------------------------------------- networks
 
 export const stem = seq(conv('conv1', 64, 7, 2), batchNorm('bn1'), relu(), maxPool('maxpool', 3, { stride: 2, pad: 1 }))
-const head = seq(globalAvgPool('avgpool'), linear('fc', 1000))
+/** For so many classes. */
+export const resnetHead = <C extends number>(classes: C) => seq(globalAvgPool('avgpool'), linear('fc', classes))
+
+/** A ResNet, of so many classes. */
+export type ResnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof resnetHead<C>>]>
+/** A ResNet; called with other classes, the same body with a head for them. */
+export interface Resnet<Body extends Net> extends ResnetOf<Body, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): ResnetOf<Body, N>
+}
+const resnet = <Body extends Net>(body: Body): Resnet<Body> => classifier(1000, (classes) => seq(body, resnetHead(classes)))
 
 /** Takes how many blocks stand in each stage besides one, the first, which changes the size or the channels. */
 // biome-ignore format: one stage a line
-const basicNet = <A extends number, B extends number, C extends number, D extends number>(a: A, b: B, c: C, d: D) => seq(
+const basicBodies = <A extends number, B extends number, C extends number, D extends number>(a: A, b: B, c: C, d: D) => seq(
   stem,
   blocks('layer1', basicBlock(64), repeat(a, basicBlock(64))),
   blocks('layer2', basicBlockDown(128, 2), repeat(b, basicBlock(128))),
   blocks('layer3', basicBlockDown(256, 2), repeat(c, basicBlock(256))),
   blocks('layer4', basicBlockDown(512, 2), repeat(d, basicBlock(512))),
-  head,
 )
 
 /** The stages that all networks of bottlenecks have alike, DeepLabV3+ included. */
@@ -80,19 +92,24 @@ export const bottleneckStages23 = <B extends number, C extends number>(b: B, c: 
 )
 
 // biome-ignore format: one stage a line
-const bottleneckNet = <B extends number, C extends number>(b: B, c: C) => seq(
+const bottleneckBodies = <B extends number, C extends number>(b: B, c: C) => seq(
   stem,
   bottleneckStage1,
   bottleneckStages23(b, c),
   blocks('layer4', bottleneckDown(512, 2048, 2), repeat(2, bottleneck(512, 2048))),
-  head,
 )
 
-export const resnet18 = basicNet(1, 1, 1, 1)
-export const resnet34 = basicNet(2, 3, 5, 2)
-export const resnet50 = bottleneckNet(3, 5)
-export const resnet101 = bottleneckNet(3, 22)
-export const resnet152 = bottleneckNet(7, 35)
+export const resnet18Body = basicBodies(1, 1, 1, 1)
+export const resnet34Body = basicBodies(2, 3, 5, 2)
+export const resnet50Body = bottleneckBodies(3, 5)
+export const resnet101Body = bottleneckBodies(3, 22)
+export const resnet152Body = bottleneckBodies(7, 35)
+
+export const resnet18 = resnet(resnet18Body)
+export const resnet34 = resnet(resnet34Body)
+export const resnet50 = resnet(resnet50Body)
+export const resnet101 = resnet(resnet101Body)
+export const resnet152 = resnet(resnet152Body)
 
 export default {
   resnet18: network(resnet18, 224, crossEntropy),

@@ -4,6 +4,8 @@
 import {
   batchNorm,
   block,
+  type ClassesOptions,
+  classifier,
   conv2d,
   convTranspose2d,
   crossEntropy,
@@ -12,6 +14,7 @@ import {
   type Net,
   network,
   relu,
+  type Seq,
   seq,
   skip,
 } from '../dsl'
@@ -34,13 +37,23 @@ const level = <D extends number, U extends number, C extends number, Below exten
 )
 
 // biome-ignore format: one level a line
-export const unet = seq(
+export const unetBody = seq(
   doubleConv('inc', 64),
   level(1, 4, 64, 128,
     level(2, 3, 128, 256,
       level(3, 2, 256, 512,
         level(4, 1, 512, 1024, seq())))),
-  conv2d('outc.conv', 2, 1),
 )
+
+/** For so many classes. */
+export const unetHead = <C extends number>(classes: C) => conv2d('outc.conv', classes, 1)
+
+/** U-Net, of so many classes. */
+export type UnetOf<Body extends Net, C extends number> = Seq<readonly [Body, ReturnType<typeof unetHead<C>>]>
+/** U-Net; called with other classes, the same body with a head for them. */
+export interface Unet<Body extends Net> extends UnetOf<Body, 2> {
+  <const N extends number>(options: ClassesOptions<N>): UnetOf<Body, N>
+}
+export const unet: Unet<typeof unetBody> = classifier(2, (classes) => seq(unetBody, unetHead(classes)))
 
 export default { unet: network(unet, 512, crossEntropy) } satisfies Family

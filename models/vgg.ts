@@ -6,6 +6,8 @@ import {
   adaptiveAvgPool,
   batchNorm,
   block,
+  type ClassesOptions,
+  classifier,
   conv2d,
   crossEntropy,
   dropout,
@@ -17,6 +19,7 @@ import {
   type Net,
   network,
   relu,
+  type Seq,
   seq,
 } from '../dsl'
 
@@ -28,14 +31,23 @@ const conv = <N extends string, I extends number, O extends number>(name: N, ind
 const normed = <C extends number, N extends number, O extends number>(index: C, norm: N, out: O) =>
   seq(conv2d(`${index}`, out, 3, { init: 'fan-out-normal' }), batchNorm(`${norm}`), relu())
 
+/** For so many classes. */
 // biome-ignore format: one layer a line
-const classifier = <F extends Net>(features: F) => seq(
-  features,
+export const vggHead = <C extends number>(classes: C) => seq(
   adaptiveAvgPool('avgpool', 7), flatten(),
   linear('fc6', 4096, { param: 'classifier.0', init: 0.01 }), relu(), dropout(0.5),
   linear('fc7', 4096, { param: 'classifier.3', init: 0.01 }), relu(), dropout(0.5),
-  linear('fc8', 1000, { param: 'classifier.6', init: 0.01 }),
+  linear('fc8', classes, { param: 'classifier.6', init: 0.01 }),
 )
+
+/** A VGG, of so many classes. */
+export type VggOf<Features extends Net, C extends number> = Seq<readonly [Features, ReturnType<typeof vggHead<C>>]>
+/** A VGG; called with other classes, the same features with a head for them. */
+export interface Vgg<Features extends Net> extends VggOf<Features, 1000> {
+  <const N extends number>(options: ClassesOptions<N>): VggOf<Features, N>
+}
+const vgg = <Features extends Net>(features: Features): Vgg<Features> =>
+  classifier(1000, (classes) => seq(features, vggHead(classes)))
 
 // ---------------------------------------------------------------- as in the paper's table 1
 
@@ -75,10 +87,10 @@ export const vgg19Features = seq(
   conv('conv5_1', 28, 512), conv('conv5_2', 30, 512), conv('conv5_3', 32, 512), conv('conv5_4', 34, 512), maxPool('pool5', 2),
 )
 
-export const vgg11 = classifier(vgg11Features)
-export const vgg13 = classifier(vgg13Features)
-export const vgg16 = classifier(vgg16Features)
-export const vgg19 = classifier(vgg19Features)
+export const vgg11 = vgg(vgg11Features)
+export const vgg13 = vgg(vgg13Features)
+export const vgg16 = vgg(vgg16Features)
+export const vgg19 = vgg(vgg19Features)
 
 // ---------------------------------------------------------------- with batch norm
 
@@ -118,10 +130,10 @@ export const vgg19BnFeatures = block('features',
   normed(40, 41, 512), normed(43, 44, 512), normed(46, 47, 512), normed(49, 50, 512), maxPool('pool5', 2),
 )
 
-export const vgg11Bn = classifier(vgg11BnFeatures)
-export const vgg13Bn = classifier(vgg13BnFeatures)
-export const vgg16Bn = classifier(vgg16BnFeatures)
-export const vgg19Bn = classifier(vgg19BnFeatures)
+export const vgg11Bn = vgg(vgg11BnFeatures)
+export const vgg13Bn = vgg(vgg13BnFeatures)
+export const vgg16Bn = vgg(vgg16BnFeatures)
+export const vgg19Bn = vgg(vgg19BnFeatures)
 
 export default {
   vgg11: network(vgg11, 224, crossEntropy),

@@ -1,11 +1,14 @@
 // The zoo: every network that has a name on the command line. In: the files of models/, one family each, listed when this
 // is loaded: adding a network touches its family's file and nothing else. Out: the network as a checked model with its default
 // input and the loss it is trained with, or as a step; its type stands in the family's default export.
-import { type Either, toError, tryCatch } from 'fp-ts/Either'
+import { chain, type Either, left, right, toError, tryCatch } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import {
+  type ClassesOptions,
   type Family,
+  isClassifier,
   type Loss,
   modelAt,
   type Net,
@@ -25,8 +28,8 @@ export interface ZooEntry {
   readonly defaultInput: Shape
   /** What a network is trained with; a step has its own losses. */
   readonly loss?: Loss
-  /** The network, or the step, at an input shape, or why it does not take it, in words. */
-  readonly build: (input?: Shape, mode?: Mode) => Either<GraphError, Trainable>
+  /** The network, or the step, at an input shape and for so many classes, or why there is none, in words. */
+  readonly build: (input?: Shape, mode?: Mode, options?: Partial<ClassesOptions>) => Either<GraphError, Trainable>
 }
 
 const folder = join(__dirname, '..', 'models')
@@ -42,11 +45,35 @@ const stepAt = (name: string, n: StepNetwork, input: Shape): Either<GraphError, 
     (e) => ({ tag: 'ModelInvalid', at: name, reason: toError(e).message }),
   )
 
+const noClasses = (name: string): Either<GraphError, never> =>
+  left({ tag: 'ModelInvalid', at: name, reason: 'it has no head for classes; legal with classes are networks that have one' })
+
+const netFor = (name: string, net: Net, { classes }: Partial<ClassesOptions>): Either<GraphError, Net> => {
+  if (classes === undefined) return right(net)
+  return isClassifier(net)
+    ? tryCatch(
+        () => net({ classes }),
+        (e) => ({ tag: 'ModelInvalid', at: name, reason: toError(e).message }),
+      )
+    : noClasses(name)
+}
+
 const entry = (family: string, name: string, n: Network | StepNetwork): ZooEntry => {
   const at = { name, family, defaultInput: n.input }
   return 'step' in n
-    ? { ...at, build: (input = n.input) => stepAt(name, n, input) }
-    : { ...at, loss: n.loss, build: (input: Shape = n.input, mode?: Mode) => modelAt(input, n.net, mode) }
+    ? {
+        ...at,
+        build: (input = n.input, _, { classes } = {}) => (classes === undefined ? stepAt(name, n, input) : noClasses(name)),
+      }
+    : {
+        ...at,
+        loss: n.loss,
+        build: (input = n.input, mode, options = {}) =>
+          pipe(
+            netFor(name, n.net, options),
+            chain((net) => modelAt(input, net, mode)),
+          ),
+      }
 }
 
 /** A net as its type stands in its family's file: what type-level and run-time analysis must agree on. */

@@ -52,7 +52,7 @@ import {
   trainTask,
   machineNames,
 } from 'spillway'
-import resnet, { resnet50 } from 'spillway/models/resnet'
+import resnet, { resnet50, resnet50Body } from 'spillway/models/resnet'
 export const unit = <N extends string, C extends number>(name: N, channels: C) =>
   seq(conv2d(`${name}.conv`, channels, 3, { bias: false }), batchNorm(`${name}.bn`), relu())
 export const body = seq(
@@ -100,6 +100,10 @@ export const zooish = [
   machineNames,
 ]
 export const res = model([1, 3, 224, 224], resnet50)
+export const ten = resnet50({ classes: 10 })
+export const resTen = model([1, 3, 224, 224], ten)
+export const within = apply(seq(resnet50, relu()), fed('photo', [1, 3, 224, 224]))
+export const ofBody = apply(seq(resnet50Body, globalAvgPool('p'), linear('head', 5)), fed('photo', [1, 3, 224, 224]))
 export const family = resnet
 export const everything = s
 export const sum = add(made, made)

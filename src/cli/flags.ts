@@ -54,6 +54,9 @@ const sizeOptions = (c: Command): Command =>
     .option('--image <size>', 'image size in pixels: 512, or 509x389 for height x width', imageOption)
     .option('--batch <n>', 'images a step', countOption('--batch'))
 
+/** Of a network of the zoo. */
+const CLASSES = ['--classes <n>', 'of a zoo name: a head for so many classes', countOption('--classes')] as const
+
 const flagged = (c: Command, flags: typeof OWN_FLAGS): Command =>
   flags.reduce((own, [flag, about, parse]) => (parse ? own.option(flag, about, parse) : own.option(flag, about)), c)
 
@@ -116,6 +119,7 @@ const WORKERS = [
 
 const planningOptions = (c: Command): Command =>
   modelOptions(c)
+    .option(...CLASSES)
     .option(BUDGET[0], `${BUDGET[1]} (default: what the device has)`, BUDGET[2])
     .option('--strategy <name>', 'how to fit (default auto)')
     .option(
@@ -238,6 +242,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
           listOption(metricOption),
         ),
     )
+      .option(...CLASSES)
       .option(...FIT)
       .option(...WORKERS)
       .option('--out <file>', 'write the result there, as JSON')
@@ -260,6 +265,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
         )
         .option('--batch <n>', 'images a step (default 1)', countOption('--batch')),
     )
+      .option(...CLASSES)
       .option(...FIT)
       .option(...WORKERS)
       .option('--report <file>', 'write the report page of the plan')
@@ -273,6 +279,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
   verify: (c, run) => c.argument('<plan>', 'a plan file').action((file) => run((out) => verify().verifyFile(file, out))),
   compare: (c, run) =>
     listing(measuring(modelOptions(c.argument(...MODEL)), 'first'))
+      .option(...CLASSES)
       .option('--machine <name>', 'default cpu')
       .option(
         '--strategies <a,b>',
@@ -290,6 +297,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => compare().compareModel(model, o, out)))),
   export: (c, run) =>
     sizeOptions(c.argument(...MODEL))
+      .option(...CLASSES)
       .option('--weights <file>', 'the weights that are exported (safetensors, or what torch.save writes)')
       .option('--out <file>', 'the ONNX file to write')
       .option('--net <name>', 'of a step: the objective whose net is meant')

@@ -6,7 +6,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { asTrainable, type InputOverride, type Loss, type Trainable } from '../../dsl'
-import { type SpillwayError, SpillwayException, unknownName } from '../errors/errors'
+import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { onFile } from '../errors/exceptions'
 import { oddity } from '../files/whole'
 import { zooEntry, zooNames } from '../zoo'
@@ -23,12 +23,17 @@ export interface NamedModel {
 export const MODEL_FILES = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs']
 export const looksLikeFile = (text: string): boolean => MODEL_FILES.includes(extname(text)) || text.includes('/')
 
-const fromZoo = (name: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
+/** Sizes that are asked for, and of a network of the zoo its classes. */
+export interface ModelAsked extends InputOverride {
+  readonly classes?: number | undefined
+}
+
+const fromZoo = (name: string, o: ModelAsked): Either<SpillwayError, NamedModel> => {
   const entry = zooEntry(name)
   if (!entry) return E.left(unknownName('model', name, zooNames))
   const [b, c, h, w] = entry.defaultInput
   return pipe(
-    entry.build([o.batch ?? b, c, o.height ?? h, o.width ?? w], o.mode),
+    entry.build([o.batch ?? b, c, o.height ?? h, o.width ?? w], o.mode, { classes: o.classes }),
     E.map((model) => ({ name, model, loss: entry.loss, source: { family: entry.family } })),
   )
 }
@@ -59,8 +64,10 @@ const isModelFile = (text: string, file: string): Either<SpillwayError, void> =>
     return odd === undefined ? E.right(undefined) : E.left({ tag: 'FileRefused', kind: 'model', file: text, reason: odd })
   })
 
-const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> => {
+const fromFile = (text: string, { classes, ...o }: ModelAsked): Either<SpillwayError, NamedModel> => {
   const file = resolve(text)
+  if (classes !== undefined)
+    return E.left(usage(`--classes is of networks of the zoo: ${text} has the classes that it is written with`))
   return pipe(
     isModelFile(text, file),
     E.flatMap(() => E.tryCatch((): unknown => require(file), loadFailed(text, file))),
@@ -73,5 +80,5 @@ const fromFile = (text: string, o: InputOverride): Either<SpillwayError, NamedMo
   )
 }
 
-export const modelNamed = (text: string, o: InputOverride): Either<SpillwayError, NamedModel> =>
+export const modelNamed = (text: string, o: ModelAsked): Either<SpillwayError, NamedModel> =>
   looksLikeFile(text) ? fromFile(text, o) : fromZoo(text, o)

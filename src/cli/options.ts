@@ -4,7 +4,6 @@ import { cpus } from 'node:os'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { flow, pipe } from 'fp-ts/function'
-import type { InputOverride } from '../../dsl'
 import { parseBytes } from '../../staging/core/bytes'
 import { ALLOCATORS, allocatorNamed } from '../../staging/memory/allocators/replay'
 import type { Precision } from '../../staging/devices'
@@ -13,6 +12,7 @@ import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import type { Measuring } from '../machine/localmachine'
 import { type Schedule, scheduleNamed } from '../train/schedules'
+import type { ModelAsked } from './model'
 
 /** Commander hears of a text that is not legal by an exception. */
 export const option =
@@ -136,9 +136,11 @@ export const knownAllocator = (name: string): Either<SpillwayError, string> =>
 export interface InputOptions {
   readonly image?: readonly [height: number, width: number]
   readonly batch?: number
+  readonly classes?: number
 }
 
-export const overrideOf = (o: InputOptions): InputOverride => ({
+export const overrideOf = (o: InputOptions): ModelAsked => ({
+  ...(o.classes === undefined ? {} : { classes: o.classes }),
   ...(o.batch === undefined ? {} : { batch: o.batch }),
   ...(o.image === undefined ? {} : { height: o.image[0], width: o.image[1] }),
 })

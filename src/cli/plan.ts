@@ -13,7 +13,7 @@ import { planJson } from '../report/facts'
 import { reportHtml } from '../report/html'
 import { summary } from '../report/summary'
 import { traceJson } from '../report/trace'
-import type { SpillwayError } from '../errors/errors'
+import { type SpillwayError, usage } from '../errors/errors'
 import type { NamedModel } from './model'
 import type { Done, Output } from './output'
 import { stageNamed, type StagingOptions } from './stage'
@@ -48,11 +48,17 @@ const write = ([what, path, text]: Asked): Either<SpillwayError, readonly string
         E.map(() => [`${what} ${path}`]),
       )
 
+const emits = ({ emit, classes }: PlanOptions): Either<SpillwayError, void> =>
+  emit === undefined || classes === undefined
+    ? E.right(undefined)
+    : E.left(usage('--emit and --classes: a plan module imports its model: write one in a file, and plan that'))
+
 export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
   pipe(
     pipe(
       [filePlace('plan', o.save), filePlace('report', o.report), filePlace('trace', o.trace), filePlace('plan module', o.emit)],
       E.sequenceArray,
+      E.flatMap(() => emits(o)),
       E.flatMap(() => stageNamed(model, { measure: 'first', ...o })),
     ),
     E.bind('step', ({ named, staged: { plan } }) => elaboratedFor(named.model, plan)),

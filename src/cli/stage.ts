@@ -51,7 +51,7 @@ const fromFile = (
     E.bind('machine', ({ plan }) => machineNamed(plan.machine, { ...o, precision: precisionOf(plan) })),
     E.bind('named', ({ plan }) => {
       const [batch, , height, width] = plan.graph.values.find((v) => v.role === 'input')!.shape
-      return modelNamed(modelText, { batch, height, width })
+      return modelNamed(modelText, { ...overrideOf({ classes: o.classes }), batch, height, width })
     }),
     E.tap(({ named, plan, machine }) => belonging(named.model, plan, machine)),
     E.tap(({ plan }) => beforehand(plan.graph)),

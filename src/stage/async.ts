@@ -4,7 +4,7 @@ import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import * as E from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
-import type { CheckedOptions, NamesIn, Trainable } from '../../dsl'
+import { asTrainable, type CheckedOptions, type NamesIn, type Trainable } from '../../dsl'
 import { SpillwayException, usage } from '../errors/errors'
 import { orThrow } from '../errors/exceptions'
 import { knownIn } from '../../staging/core/known'
@@ -61,7 +61,9 @@ export const stageAsync = async <M extends Trainable, const O extends StageAsync
   const { signal, ...rest }: StageAsyncOptions = orThrow(knownIn(STAGE_ASYNC)(options as O))
   if (ownStrategy(rest.strategy))
     throw new SpillwayException(usage(`strategy '${rest.strategy}' is a function of this thread: use stage`))
-  const answered = await inThread({ model, options: rest, machines: ownRates() }, signal)
+  // Plain data: a network of the zoo is a function.
+  const plain = orThrow(asTrainable(model))
+  const answered = await inThread({ model: plain, options: rest, machines: ownRates() }, signal)
   return pipe(
     answered,
     E.flatMap((staged) =>

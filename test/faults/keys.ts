@@ -16,6 +16,7 @@ import { check, exportedKeys, runProgram } from '../types/checker'
 import type { Counts, Family } from './family'
 
 const PRELUDE = `import * as s from '../../src'
+import { resnet20Cifar } from '../../models/cifar'
 const net = s.model([1, 3, 8, 8], s.seq(s.conv2d('c', 2, 3), s.globalAvgPool()))
 const own = { over: net.net, optimizer: s.sgd({ lr: 0.1 }), losses: {} }
 const plan = s.stage(net, { machine: 'v100-pcie-16g' })
@@ -34,6 +35,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
   HuberOptions: [['huber', (o) => `s.huber({ ${o} })`]],
   CrossEntropyWithOptions: [['crossEntropyWith', (o) => `s.crossEntropyWith({ ignoreIndex: 1, ${o} })`]],
   BatchNormOptions: [['batchNorm', (o) => `s.batchNorm('n', { ${o} })`]],
+  ClassesOptions: [['a network', (o) => `resnet20Cifar({ classes: 2, ${o} })`]],
   Conv2dOptions: [['conv2d', (o) => `s.conv2d('n', 2, 3, { ${o} })`]],
   ConvTranspose2dOptions: [['convTranspose2d', (o) => `s.convTranspose2d('n', 2, 3, { ${o} })`]],
   ImageNormOptions: [

@@ -13,7 +13,7 @@ const PAGES = ['data', 'fine-tuning', 'runs', 'training']
 
 const blocksIn = (file: string): readonly string[] =>
   [...readFileSync(join(root, file), 'utf8').matchAll(/```ts\n([\s\S]*?)```/g)].map(([, text]) =>
-    text!.replaceAll("'spillway'", "'../../src'"),
+    text!.replaceAll("'spillway'", "'../../src'").replaceAll("'spillway/models/", "'../../models/"),
   )
 const blocksOf = (page: string): readonly string[] => blocksIn(`docs/${page}.md`)
 /** What pages import from './my-net'. */

@@ -416,4 +416,24 @@ test('help and version end well', async () => {
   assert.is((await spillway()).code, 2)
 })
 
+test('--classes gives a network of the zoo a head for so many, and is of nothing else', async () => {
+  const plan = (...more: readonly string[]) => spillway('plan', ...more, '--machine', 'v100-pcie-16g', '--json')
+  const saved = join(folder, 'four.json')
+  assert.is((await plan('resnet20-cifar', '--classes', '4', '--save', saved)).code, 0)
+  assert.match(readFileSync(saved, 'utf8'), /"linear\.weight".*?\[4,64\]|\[4,64\].*?"linear\.weight"/s)
+  const refused = async (says: RegExp, ...args: readonly string[]): Promise<void> => {
+    const { code, err } = await plan(...args)
+    assert.is(code, 2)
+    assert.match(err, says)
+  }
+  await refused(/vgg16-features: it has no head for classes/, 'vgg16-features', '--classes', '4')
+  await refused(
+    /--classes is of networks of the zoo: \.\/net\.ts has the classes that it is written with/,
+    './net.ts',
+    '--classes',
+    '4',
+  )
+  await refused(/--emit and --classes: /, 'resnet20-cifar', '--classes', '4', '--emit', join(folder, 'four.plan.ts'))
+})
+
 test.run()
