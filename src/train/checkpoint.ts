@@ -172,12 +172,15 @@ const digestOf = (path: string): Either<SpillwayError, Written> =>
     return E.right({ bytes, sha256: hash.digest('hex') })
   })
 
+/** A few for each evaluation, and one for each class of its confusion. */
+const MOST_BRACKETS = 2 ** 20
+
 const readHead = (path: string, step: number): Either<string, AnyHead> =>
   pipe(
     readText('checkpoint', path),
     E.mapLeft(errorText),
     E.bindTo('text'),
-    E.bind('json', ({ text }) => parsedJson(text)),
+    E.bind('json', ({ text }) => parsedJson(text, MOST_BRACKETS)),
     E.bind('head', ({ json }) => decodedOr(t.union([headCodec, olderCodec]), 'it is not a checkpoint of version 1 or 2')(json)),
     E.filterOrElse(
       // A digest that is there counts, whatever version the text claims.

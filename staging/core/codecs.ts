@@ -85,8 +85,7 @@ const MOST_CHARACTERS = 2 ** 28
 const MOST_BRACKETS = 2 ** 23
 const DEEPEST = 64
 const [QUOTE, BACKSLASH] = [34, 92]
-const OPENING: ReadonlySet<number> = new Set([91, 123])
-const CLOSING: ReadonlySet<number> = new Set([93, 125])
+const [LIST, LIST_END, OBJECT, OBJECT_END] = [91, 93, 123, 125]
 
 /** A JSON text that may be parsed: one too large, too deep or of too many lists would take its reader's memory or stack. */
 const parsable = (text: string, mostBrackets: number): Either<string, string> => {
@@ -99,11 +98,11 @@ const parsable = (text: string, mostBrackets: number): Either<string, string> =>
       if (c === BACKSLASH) i++
       else if (c === QUOTE) quoted = false
     } else if (c === QUOTE) quoted = true
-    else if (OPENING.has(c)) {
+    else if (c === LIST || c === OBJECT) {
       brackets++
       if (++depth > DEEPEST) return left(`it nests lists and objects deeper than ${DEEPEST}`)
       if (brackets > mostBrackets) return left(`it has more than ${mostBrackets} lists and objects`)
-    } else if (CLOSING.has(c)) depth--
+    } else if (c === LIST_END || c === OBJECT_END) depth--
   }
   return right(text)
 }
