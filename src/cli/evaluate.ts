@@ -54,13 +54,15 @@ const given = ({ weights, data, fit, metrics, workers, ...o }: EvaluateCommandOp
 const shown = (x: number): string => (Number.isNaN(x) ? '–' : x.toFixed(4))
 /** More would not be read. */
 const MOST_CLASSES = 32
+const MOST_NAME = 24
 
-const classText = (perClass: NonNullable<Evaluated['perClass']>): readonly string[] => {
+const classText = (perClass: NonNullable<Evaluated['perClass']>, names: readonly string[] = []): readonly string[] => {
   const lists = Object.entries(perClass)
   const classes = lists[0]![1].length
   if (classes > MOST_CLASSES) return [`  classes    ${classes}, each in --json`]
+  const width = Math.min(MOST_NAME, Math.max(9, ...names.map((n) => n.length)))
   const line = (first: string, rest: readonly string[]): string =>
-    `  ${first.padEnd(9)}  ${rest.map((t) => t.padStart(8)).join('  ')}`
+    `  ${first.slice(0, MOST_NAME).padEnd(width)}  ${rest.map((t) => t.padStart(8)).join('  ')}`
   return [
     line(
       'class',
@@ -68,7 +70,7 @@ const classText = (perClass: NonNullable<Evaluated['perClass']>): readonly strin
     ),
     ...Array.from({ length: classes }, (_, c) =>
       line(
-        String(c),
+        names[c] ?? String(c),
         lists.map(([, list]) => shown(list[c]!)),
       ),
     ),
@@ -80,7 +82,7 @@ const resultText = (r: Evaluated): string =>
     `evaluated ${r.model} on ${r.images} sample${r.images === 1 ? '' : 's'}`,
     `  loss       ${r.loss.toPrecision(6)}`,
     ...Object.entries(r.metrics).map(([name, x]) => `  ${name.padEnd(9)}  ${shown(x)}`),
-    ...(r.perClass ? classText(r.perClass) : []),
+    ...(r.perClass ? classText(r.perClass, r.classes) : []),
     `  time       ${showSeconds(r.secondsPerStep)} a batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,

@@ -60,9 +60,22 @@ const inputFor = (o: PredictCommandOptions, data: string): TaskEither<SpillwayEr
         TE.map((image) => ({ ...o, image })),
       )
 
+const MOST_CLASSES = 12
+/** How many images are of which class, most first. */
+const labelsText = ({ labels = [] }: Predicted): readonly string[] => {
+  const counts = new Map<string, number>()
+  for (const label of labels) counts.set(label, (counts.get(label) ?? 0) + 1)
+  const sorted = [...counts].sort((a, b) => b[1] - a[1])
+  const shown = sorted.slice(0, MOST_CLASSES).map(([name, n]) => `${n} ${name}`)
+  return shown.length === 0
+    ? []
+    : [`  classes    ${shown.join(', ')}${sorted.length > MOST_CLASSES ? ', …' : ''}; each in --json`]
+}
+
 const resultText = (r: Predicted, out: string): string =>
   [
     `predicted ${r.images} image${r.images === 1 ? '' : 's'} with ${r.model}: ${showShape(r.shape)} each, in ${out}`,
+    ...labelsText(r),
     `  time       ${showSeconds(r.secondsPerStep)} a batch, predicted ${showSeconds(r.predictedSecondsPerStep)}`,
     `  memory     ${showSize(r.arenaPeakBytes)} on the device of a budget of ${showSize(r.budgetBytes)}; the process ${showSize(r.processPeakBytes)}`,
     `  swaps      out ${showSize(r.bytesOut)}, in ${showSize(r.bytesIn)}${r.diskBytes ? `; ${showSize(r.diskBytes)} on disk` : ''}`,

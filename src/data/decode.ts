@@ -1,7 +1,7 @@
 // Image files as pixels. In: a path, which rectangle of the image is wanted at which size. Out: its bytes, channels last; of masks their
 // labels. Invariant: how many pixels a file declares is looked at before any is decoded; colours are taken as they stand in the file (no
 // profile, no rotation tag); what is damaged is refused with the file's name.
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { extname } from 'node:path'
 import { isLeft } from 'fp-ts/Either'
 import { SpillwayException, usage } from '../errors/errors'
@@ -113,6 +113,11 @@ export const pixelsOf = async (file: string, from: Rectangle, to: Size, channels
 /** A whole mask: palette indices or grey values, as they stand in the file. */
 export const labelsOf = async (file: string, limits: Limits): Promise<Labels> => {
   if (extname(file).toLowerCase() === '.png') {
+    // Of one byte a pixel, which is packed; half of it again for what does not pack, and for texts.
+    const bytes = statSync(file).size
+    const most = 1.5 * limits.mostPixels + 2 ** 20
+    if (bytes > most)
+      throw refused(file, `it has ${bytes} bytes; of ${limits.mostPixels} pixels (mostPixels) no mask has so many`)
     const labels = pngLabels(readFileSync(file), limits.mostPixels)
     if (isLeft(labels)) throw refused(file, labels.left)
     return labels.right

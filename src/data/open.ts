@@ -10,6 +10,7 @@ import { contentOf } from '../files/content'
 import { type DataFiles, fedValues, fileNames, type FileTensor, openData, sampleCount } from '../files/samples'
 import { type Data, type DataSet, files, folder, type Numbers } from './data'
 import { canDecode } from './decode'
+import { type Described, describedBy } from './description'
 import { type Feed, openFeed } from './feed'
 import type { ImageWork } from './imagereader'
 import { holdsImages, type ImageList, imagesContent, openImages } from './images'
@@ -92,6 +93,8 @@ export interface OpenedData {
   readonly content: string
   /** The same as checkpoints of version 1 say it: where the data lie. */
   readonly place: string
+  /** What weights that learn from them say of them. */
+  readonly described: Described
 }
 
 /** How data are gone through. */
@@ -166,6 +169,7 @@ const openFiles = (data: Data, set: FilesSet, going: Going, graph: Graph): Eithe
       samples: order?.length ?? sampleCount([...found.values()][0]!),
       content: `${content}${wayWords(data, going)}`,
       place: `${placeOf(found)}${wayWords(data, going)}`,
+      described: describedBy(set),
     })),
   )
 }
@@ -206,6 +210,7 @@ const openFed = (data: Data, set: FedSet, going: Going, graph: Graph): Either<Sp
         samples: set.kind === 'stream' ? undefined : order.length,
         content,
         place: content,
+        described: describedBy(set),
       }
     }),
   )
@@ -286,6 +291,7 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
         samples: order.length,
         content: words,
         place: words,
+        described: describedBy(set, list.classes),
       }
     }),
   )
@@ -321,7 +327,7 @@ export const openRunData = (given: string | Data | undefined, going: Going, grap
     if (going.shuffle) return E.left(usage('shuffle needs data: synthetic samples have no order'))
     const samples = going.samples ?? graph.values.find((v) => v.role === 'input')!.shape[0]!
     const content = `synthetic, ${samples} samples`
-    return E.right({ source: { kind: 'synthetic', samples }, samples, content, place: content })
+    return E.right({ source: { kind: 'synthetic', samples }, samples, content, place: content, described: {} })
   }
   const data = typeof given === 'string' ? dataAt(given) : given
   const { set } = data

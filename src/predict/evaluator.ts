@@ -18,7 +18,8 @@ import { fingerprint } from '../../staging/graph/fingerprint'
 import { type Value, valueBytes } from '../../staging/graph/graph'
 import { lossBy, lossEntry } from '../../staging/ops/loss'
 import type { Data } from '../data/data'
-import { fedOf } from '../data/open'
+import { differencesFrom, takenFor } from '../data/description'
+import { dataAt, fedOf } from '../data/open'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
@@ -26,7 +27,7 @@ import { prepareEvaluation } from '../stage/prepare'
 import type { Staged } from '../stage/stage'
 import { dataOf, filesOf } from '../train/beforehand'
 import { forgetPlanning, type RunMetrics } from '../train/device'
-import { checkedLoading, loadingOf } from '../train/loading'
+import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
 import { PREFETCH } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
@@ -43,6 +44,8 @@ export interface Evaluated extends Measured, Took {
   readonly images: number
   /** The mean over all images; over all labels that are not ignored. */
   readonly loss: number
+  /** The names of the classes, where the weights, or the data, name them. */
+  readonly classes?: readonly string[]
 }
 
 /** An evaluation whose weights may also be in memory. */
@@ -107,6 +110,7 @@ interface Ready {
   /** Samples, where that is known before they are gone through. */
   readonly samples: number | undefined
   readonly begun: () => Measuring
+  readonly classes: readonly string[] | undefined
   /** Plans for what full batches leave over, by its size. */
   readonly smaller: Map<number, Either<SpillwayError, Staged>>
 }
@@ -143,18 +147,32 @@ const readyOf = (
     ),
     E.bind('task', ({ subject }) => taskOf(subject)),
     E.bind('begun', ({ task }) => measuring(task, options.metrics)),
-    E.bind('data', () => (data === undefined ? E.left(usage('evaluate needs data')) : E.right(data))),
-    E.tap(() => filesOf({ data, workers, ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}) })(graph)),
-    E.bind('opened', () => dataOf(graph, { data, workers }, false)),
-    E.map(({ subject, begun, data, opened }) => ({
-      staged,
-      subject,
-      options,
-      data,
-      samples: opened.samples,
-      begun,
-      smaller: new Map(),
-    })),
+    E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
+    E.bind('data', ({ description }) => {
+      if (data === undefined) return E.left(usage('evaluate needs data'))
+      const taken = takenFor(typeof data === 'string' ? dataAt(data) : data, description)
+      for (const text of taken.notes) options.onNote?.(text)
+      return E.right(taken.data)
+    }),
+    E.tap(({ data }) =>
+      filesOf({ data, workers, ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}) })(graph),
+    ),
+    E.bind('opened', ({ data }) => dataOf(graph, { data, workers }, false)),
+    E.map(({ subject, begun, data, opened, description }) => {
+      const input = model.input.slice(1)
+      const now = { ...opened.described, model: graph.name, input }
+      for (const text of description ? differencesFrom(description, now) : []) options.onNote?.(text)
+      return {
+        staged,
+        subject,
+        options,
+        data,
+        samples: opened.samples,
+        begun,
+        classes: description?.classes ?? opened.described.classes,
+        smaller: new Map(),
+      }
+    }),
   )
 }
 
@@ -293,6 +311,7 @@ const evaluated = (ready: Ready, sums: Sums, memory: PeakMemory): Evaluated => (
   images: sums.images,
   loss: sums.shares === 0 ? 0 : sums.loss / sums.shares,
   ...sums.measuring.result(),
+  ...(ready.classes ? { classes: ready.classes } : {}),
   ...tookOf(ready.staged, sums.took, memory.bytes()),
 })
 

@@ -19,6 +19,7 @@ import { fingerprint } from '../../staging/graph/fingerprint'
 import { type Graph, type Value, valueBytes } from '../../staging/graph/graph'
 import { type Data, files, folder } from '../data/data'
 import { type Size, sizeOf } from '../data/decode'
+import { type DataDescription, differencesFrom, takenFor } from '../data/description'
 import { holdsPictures, picturesAt } from '../data/images'
 import { type DataSource, type ImageSet, MOST_PIXELS, openPictures } from '../data/open'
 import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
@@ -31,7 +32,7 @@ import { lacksOf } from '../stage/room'
 import type { Staged } from '../stage/stage'
 import { filesOf } from '../train/beforehand'
 import { type DeviceSession, forgetPlanning, type RunMetrics } from '../train/device'
-import { checkedLoading, loadingOf } from '../train/loading'
+import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
 import { PREFETCH, usualWorkers } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, MOST_HELD_BYTES, outputOf, type Took, tookOf } from './batches'
@@ -60,6 +61,10 @@ export interface Predicted extends Took {
   /** The files, or else the outputs themselves. */
   readonly files: readonly string[]
   readonly outputs: readonly Prediction[]
+  /** The names of the classes, where the weights name them. */
+  readonly classes?: readonly string[]
+  /** Of outputs that are one class each: its name, image by image. */
+  readonly labels?: readonly string[]
 }
 
 const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
@@ -94,6 +99,7 @@ interface Group {
 interface Ready {
   readonly options: PredictOptions
   readonly groups: readonly Group[]
+  readonly description: DataDescription | undefined
 }
 
 /** The outputs have a place. */
@@ -124,11 +130,11 @@ const formatFits = ({ plan: { graph } }: Staged, { out, format = 'npy' }: Predic
 
 // ---------------------------------------------------------------- what is predicted
 
+const dataOf = (data: string | Data): Data =>
+  typeof data === 'string' ? (holdsPictures(data) ? folder(data) : files(data)) : data
+
 /** Of the data, what is images to look at. */
-const picturesIn = (data: string | Data): ImageSet | undefined => {
-  const { set } = typeof data === 'string' ? (holdsPictures(data) ? folder(data) : files(data)) : data
-  return set.kind === 'images' ? set : undefined
-}
+const picturesIn = ({ set }: Data): ImageSet | undefined => (set.kind === 'images' ? set : undefined)
 
 const groupOf = (staged: Staged, data: DataSource, names: readonly string[], at: readonly number[]): Group => ({
   staged,
@@ -141,11 +147,11 @@ const groupOf = (staged: Staged, data: DataSource, names: readonly string[], at:
 /** Arrays, which are all of the model's size. */
 const ofArrays = (staged: Staged, { data, weights, ...o }: PredictOptions): Either<SpillwayError, readonly Group[]> => {
   const { graph } = staged.plan
-  const set = typeof data === 'string' ? files(data).set : data.set
-  if (set.kind !== 'files' || (typeof data !== 'string' && data.parts.length > 0))
+  const { set, parts } = dataOf(data)
+  if (set.kind !== 'files' || parts.length > 0)
     return E.left(usage('predict takes images and arrays in files, all of them: a path, folder() or files()'))
   return pipe(
-    filesOf({ data: typeof data === 'string' ? data : files(set.path, set), weights, ...loadingOf(o) })(graph),
+    filesOf({ data, weights, ...loadingOf(o) })(graph),
     E.flatMap(() => openData(set.path, graph, set.layout)),
     E.map((found) => {
       const names = namesOf([...found.values()][0]!)
@@ -261,13 +267,25 @@ const readyOf = (model: Model | undefined, staged: Staged, options: PredictOptio
         E.bindTo('form'),
         E.tap(() => outPlace(options.out)),
         E.tap(() => formatFits(staged, options)),
-        E.map(({ form }) => ({ form, set: picturesIn(options.data) })),
+        E.bind('description', () => E.right(descriptionOf(options.weights))),
+        E.bind('data', ({ description }) => {
+          const { data, notes } = takenFor(dataOf(options.data), description)
+          for (const text of notes) options.onNote?.(text)
+          return E.right(data)
+        }),
+        E.map(({ form, description, data }) => ({ form, description, data, set: picturesIn(data) })),
       ),
     ),
-    TE.flatMap(({ form, set }) =>
-      set ? ofPictures(model, staged, form, set, options) : TE.fromIOEither(() => ofArrays(staged, options)),
+    TE.flatMap(({ form, set, data, description }) =>
+      pipe(
+        set ? ofPictures(model, staged, form, set, options) : TE.fromIOEither(() => ofArrays(staged, { ...options, data })),
+        TE.map((groups): Ready => {
+          const { name } = plan.graph
+          for (const text of description ? differencesFrom(description, { model: name }) : []) options.onNote?.(text)
+          return { options, groups, description }
+        }),
+      ),
     ),
-    TE.map((groups) => ({ options, groups })),
     TE.tap((ready) => TE.fromEither(oneShape(ready))),
     TE.tap(({ groups }) => TE.fromEither(E.traverseArray((g: Group) => roomFor(g, options.out))(groups))),
   )
@@ -283,6 +301,7 @@ const written = (
   images: number,
   session: DeviceSession,
   outputs: Outputs,
+  see: (image: number, value: Uint8Array) => void,
 ): TaskEither<SpillwayError, readonly RunMetrics[]> => {
   const shape = shapeOf(output, staged.plan.graph)
   const batch = output.shape[0]!
@@ -299,7 +318,15 @@ const written = (
         out ?? 'memory',
       )(() => {
         for (let b = 0, i = (step - 1) * batch; b < batch && i < names.length; b++, i++)
-          writeImage(shape, (at, n) => read(b * bytes + at, n), outputs.image(i))
+          writeImage(
+            shape,
+            (at, n) => {
+              const band = read(b * bytes + at, n)
+              see(i, band)
+              return band
+            },
+            outputs.image(i),
+          )
         const done = Math.min(names.length, step * batch)
         if (done === names.length) outputs.end()
         onProgress?.(before + done, images)
@@ -315,12 +342,15 @@ interface Done {
   readonly group: Group
   readonly outputs: Outputs
   readonly runs: readonly RunMetrics[]
+  /** Of outputs that are one class each. */
+  readonly labels: readonly string[]
 }
 
 /** One group after the other took the device; what each image came to stands where the image stood. */
-const predicted = (done: readonly Done[], processPeakBytes: number): Predicted => {
+const predicted = (done: readonly Done[], classes: readonly string[] | undefined, processPeakBytes: number): Predicted => {
   const [{ group }] = done as readonly [Done, ...Done[]]
-  const { shape, classes } = shapeOf(group.output, group.staged.plan.graph)
+  const { shape, classes: isClasses } = shapeOf(group.output, group.staged.plan.graph)
+  const labels = done.flatMap((d) => d.labels)
   const inOrder = <A>(of: (d: Done) => readonly A[]): readonly A[] =>
     done
       .flatMap((d) => of(d).map((a, i) => ({ a, at: d.group.at[i]! })))
@@ -330,7 +360,9 @@ const predicted = (done: readonly Done[], processPeakBytes: number): Predicted =
   return {
     model: group.staged.plan.graph.name,
     images: done.reduce((n, d) => n + d.group.names.length, 0),
-    shape: classes ? shape.slice(1) : shape,
+    shape: isClasses ? shape.slice(1) : shape,
+    ...(classes ? { classes } : {}),
+    ...(labels.length > 0 ? { labels: inOrder((d) => d.labels) } : {}),
     files: inOrder(files),
     outputs: inOrder((d) => d.outputs.kept()),
     ...tookOf(
@@ -343,7 +375,7 @@ const predicted = (done: readonly Done[], processPeakBytes: number): Predicted =
 }
 
 const performed =
-  (group: Group, o: PredictOptions, before: number, images: number) =>
+  (group: Group, o: PredictOptions, before: number, images: number, classes: readonly string[] = []) =>
   (session: DeviceSession): TaskEither<SpillwayError, Done> =>
   async () => {
     const { staged, output, names } = group
@@ -357,21 +389,28 @@ const performed =
     if (E.isLeft(opened)) return opened
     const outputs = opened.right
     let ended = false
+    const { classes: isClasses, shape } = shapeOf(output, staged.plan.graph)
+    const isNamed = isClasses && classes.length > 0 && shape.every((n) => n === 1)
+    const labels: string[] = []
     try {
-      const runs = await written(group, o, before, images, session, outputs)()
+      const runs = await written(group, o, before, images, session, outputs, (image, value) => {
+        if (isNamed) labels[image] = classes[new DataView(value.buffer, value.byteOffset).getInt32(0, true)] ?? ''
+      })()
       ended = E.isRight(runs)
-      return E.map((r: readonly RunMetrics[]) => ({ group, outputs, runs: r }))(runs)
+      return E.map((r: readonly RunMetrics[]) => ({ group, outputs, runs: r, labels }))(runs)
     } finally {
       if (!ended) outputs.drop()
     }
   }
 
-const all = ({ options: o, groups }: Ready): TaskEither<SpillwayError, readonly Done[]> => {
+const all = ({ options: o, groups, description }: Ready): TaskEither<SpillwayError, readonly Done[]> => {
   const images = groups.reduce((n, g) => n + g.names.length, 0)
   const before = groups.map((_, i) => groups.slice(0, i).reduce((n, g) => n + g.names.length, 0))
   return pipe(
     groups,
-    TE.traverseSeqArrayWithIndex((i, g) => withWeights(g.staged, o.weights, o, performed(g, o, before[i]!, images))),
+    TE.traverseSeqArrayWithIndex((i, g) =>
+      withWeights(g.staged, o.weights, o, performed(g, o, before[i]!, images, description?.classes)),
+    ),
   )
 }
 
@@ -386,7 +425,7 @@ export const predictTask = (model: Model | undefined, staged: Staged, o: Predict
           return E.right(new PeakMemory().start())
         },
         (memory) => memory.stop(),
-        (memory) => TE.map((done: readonly Done[]) => predicted(done, memory.bytes()))(all(ready)),
+        (memory) => TE.map((done: readonly Done[]) => predicted(done, ready.description?.classes, memory.bytes()))(all(ready)),
       ),
     ),
   )

@@ -10,6 +10,7 @@ import { nearest } from '../../staging/core/nearest'
 import type { Value } from '../../staging/graph/graph'
 import { shapeText } from '../../staging/ops/op'
 import { type SpillwayError, usage } from '../errors/errors'
+import { type DataDescription, descriptionIn } from '../data/description'
 import { openWeights } from '../files/pytorch'
 import { readTensor, type TensorFile } from '../files/safetensors'
 import { type Counted, fill, type ModelState, problemOf, type StateStore } from './weights'
@@ -47,6 +48,16 @@ export interface WeightsTable {
   /** Tensors of the file that the model does not have. */
   readonly unused: readonly string[]
 }
+
+/** What a weights file says of what its model learnt from; nothing where it does not, or there is none. */
+export const descriptionOf = (path: string): DataDescription | undefined =>
+  pipe(
+    openWeights('weights', path),
+    E.match(
+      () => undefined,
+      ({ metadata }) => descriptionIn(metadata),
+    ),
+  )
 
 /** A file that fits, under the model's names; what it fills. */
 export interface FittingWeights {
@@ -241,6 +252,7 @@ export const fittingWeights = (path: string, state: ModelState, o: LoadingOption
 export interface LoadedWeights {
   readonly counted: Counted
   readonly table: WeightsTable
+  readonly description: DataDescription | undefined
 }
 
 const readCounters = (file: TensorFile, state: ModelState): Either<SpillwayError, Counted> =>
@@ -270,7 +282,7 @@ export const loadWeights = (
     E.flatMap(({ file, table }) =>
       pipe(
         readCounters(file, state),
-        E.map((counted) => ({ counted, table })),
+        E.map((counted) => ({ counted, table, description: descriptionIn(file.metadata) })),
       ),
     ),
   )

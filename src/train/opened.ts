@@ -5,6 +5,7 @@ import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import * as TE from 'fp-ts/TaskEither'
 import type { TaskEither } from 'fp-ts/TaskEither'
+import { differencesFrom } from '../data/description'
 import type { SpillwayError } from '../errors/errors'
 import { using } from '../errors/exceptions'
 import { tierOf } from '../machine/tier'
@@ -85,23 +86,32 @@ export const lent =
 /** What a run begins with; of one that goes on, or starts from its seed, there is no table. */
 export type Begun = Pick<LoadedWeights, 'counted'> & Partial<LoadedWeights>
 
-interface Fresh extends Pick<Start, 'options' | 'state' | 'from'> {
+interface Fresh extends Pick<Start, 'options' | 'state' | 'from' | 'data'> {
   readonly session: DeviceSession
 }
 
-const begun = ({ options: o, session, state }: Fresh): Either<SpillwayError, Begun> =>
-  pipe(
+/** What labels mean matters to a head that is taken. */
+const otherClasses = ({ data }: Fresh, { table, description }: Begun): readonly string[] =>
+  description === undefined || (table?.left.length ?? 0) > 0
+    ? []
+    : differencesFrom(description, { ...data.described, model: description.model })
+
+const begun = (run: Fresh): Either<SpillwayError, Begun> => {
+  const { options: o, session, state } = run
+  return pipe(
     session.initialise(seedOf(o)),
     E.flatMap(
       (): Either<SpillwayError, Begun> =>
         o.weights === undefined ? E.right({ counted: new Map() }) : loadWeights(o.weights, state, session, o),
     ),
-    E.tap(({ table }) => {
-      const text = table && tableText(table)
+    E.tap((loaded) => {
+      const text = loaded.table && tableText(loaded.table)
       if (text !== undefined) o.onNote?.(text)
+      for (const words of otherClasses(run, loaded)) o.onNote?.(words)
       return E.right(undefined)
     }),
   )
+}
 
 /** Fills the device: from the checkpoint, else from the seed and then the weights file. */
 export const filled = (run: Fresh): Either<SpillwayError, Begun> =>

@@ -4,6 +4,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import { bytesOf } from '../../staging/core/bytes'
+import { type Described, metadataOf } from '../data/description'
 import type { Checkpoint } from './checkpoint'
 import type { SpillwayError } from '../errors/errors'
 import type { StepsTaken } from './device'
@@ -79,12 +80,21 @@ export interface Ended {
   readonly save: string | undefined
   readonly measured: Pick<TrainResult, 'measured' | 'best' | 'endedEarly'>
   readonly weights?: WeightsTable | undefined
+  readonly described: Described
+}
+
+/** What a weights file says of what it learnt from. */
+export const describing = ({ plan: { graph } }: Staged, described: Described): Readonly<Record<string, string>> => {
+  const [, c, h, w] = graph.values.find((v) => v.role === 'input')!.shape as readonly [number, number, number, number]
+  return metadataOf({ ...described, model: graph.name, input: [c, h, w] })
 }
 
 export const trainResult = (ended: Ended): Either<SpillwayError, TrainResult> => {
-  const { state, store, counted, totals, save } = ended
+  const { state, store, counted, totals, save, staged, described } = ended
   return pipe(
-    save === undefined ? E.right(undefined) : E.asUnit(saveWeights(save, state, store, counted, totals.losses.length)),
+    save === undefined
+      ? E.right(undefined)
+      : E.asUnit(saveWeights(save, state, store, counted, totals.losses.length, describing(staged, described))),
     E.flatMap(() => weightsSha256(state, store)),
     E.map((sha256) => resultOf(ended, sha256)),
   )
@@ -95,11 +105,11 @@ export const finishedResult = (
   staged: Staged,
   { file, counted, totals, losses, step }: Checkpoint,
   state: ModelState,
-  { save, measured }: Pick<Ended, 'save' | 'measured'>,
+  { save, measured, described }: Pick<Ended, 'save' | 'measured' | 'described'>,
 ): Either<SpillwayError, TrainResult> => {
   const missing = problemsOf(file, state.weights, true)
   const store: StateReader = { read: (name) => readTensor(file, file.tensors.get(name)!) }
   return missing.length
     ? E.left({ tag: 'FileRefused', kind: 'checkpoint', file: file.path, reason: missing.join('; ') })
-    : trainResult({ staged, state, store, counted, totals: { ...totals, losses }, resumedFrom: step, save, measured })
+    : trainResult({ staged, state, store, counted, totals: { ...totals, losses }, resumedFrom: step, save, measured, described })
 }

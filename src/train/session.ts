@@ -20,7 +20,7 @@ import { epochEnd, epochsAt, type Length } from './length'
 import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standing } from './measured'
 import { closed, filled, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
-import { finishedResult, type TrainResult, trainResult } from './result'
+import { finishedResult, describing, type TrainResult, trainResult } from './result'
 import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
 import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog, type StepLog } from './steplog'
@@ -231,7 +231,9 @@ const measuredAt = (run: RunningSession, counted: Counted, totals: Totals): Task
       measured.push(measurement)
       if (standing(measured, metricOf(o)).best !== measurement) return E.right(undefined)
       return pipe(
-        o.saveBest === undefined ? E.right(undefined) : E.asUnit(saveWeights(o.saveBest, state, held.session, counted, step)),
+        o.saveBest === undefined
+          ? E.right(undefined)
+          : E.asUnit(saveWeights(o.saveBest, state, held.session, counted, step, describing(run.staged, run.data.described))),
         E.flatMap(() => (o.keep?.best === undefined ? E.right(undefined) : saved(run, counted, totals))),
       )
     }),
@@ -306,6 +308,7 @@ const performed = (run: RunningSession): TaskEither<SpillwayError, TrainResult> 
         save: run.options.save,
         measured: measuredIn(run.options, run.measured),
         weights: table,
+        described: run.data.described,
       }),
     ),
   )
@@ -361,7 +364,13 @@ const emitStart = ({ from, length: { steps, epochs } }: Start, listener: Listene
 const resultOf = (start: Start, listener: Listener): TaskEither<SpillwayError, TrainResult> => {
   const { staged, from, state, length, options: o } = start
   return from && (from.step === length.steps || isEnough(o, from.measured))
-    ? TE.fromEither(finishedResult(staged, from, state, { save: o.save, measured: measuredIn(o, from.measured) }))
+    ? TE.fromEither(
+        finishedResult(staged, from, state, {
+          save: o.save,
+          measured: measuredIn(o, from.measured),
+          described: start.data.described,
+        }),
+      )
     : pipe(
         TE.fromEither(recordedPlan(start)),
         TE.flatMap(() => onDevice(start, listener)),

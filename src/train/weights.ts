@@ -192,9 +192,13 @@ export const saveWeights = (
   store: StateReader,
   before: Counted,
   steps: number,
+  metadata: Readonly<Record<string, string>> = {},
 ): Either<SpillwayError, unknown> => {
   const write = (file: string, from: StateReader): Either<SpillwayError, Written> =>
-    writeTensors(file, [...asTensors(state.weights, from, steps), ...counterTensors(state, before, steps)], { format: 'pt' })
+    writeTensors(file, [...asTensors(state.weights, from, steps), ...counterTensors(state, before, steps)], {
+      format: 'pt',
+      ...metadata,
+    })
   return pipe(
     write(path, store),
     E.flatMap((written) =>

@@ -19,13 +19,15 @@ import { join } from 'node:path'
 import { type Either, isLeft } from 'fp-ts/Either'
 import * as assert from 'uvu/assert'
 import { modelNamed } from '../../src/cli/model'
-import { errorText, type SpillwayError } from '../../src/errors/errors'
-import { openNpy } from '../../src/files/npy'
+import { errorText, type SpillwayError, SpillwayException } from '../../src/errors/errors'
+import { labelsOf, sizeOf } from '../../src/data/decode'
+import { npyHead, openNpy } from '../../src/files/npy'
 import { openWeights } from '../../src/files/pytorch'
 import { openTensors } from '../../src/files/safetensors'
 import { writeWholeText } from '../../src/files/whole'
 import { tryLoadPlan } from '../../src/stage/planfile'
 import { findCheckpoint } from '../../src/train/checkpoint'
+import { png } from '../src/data/png'
 import type { Counts, Family } from './family'
 
 const MB = 1e6
@@ -57,6 +59,50 @@ const READERS: Readonly<Record<string, (path: string) => Either<SpillwayError, u
   array: openNpy,
   plan: tryLoadPlan,
   output: (path) => writeWholeText(path, 'new'),
+}
+
+// ---------------------------------------------------------------- sizes that are declared, and not there
+
+const npy = (shape: string): Buffer => {
+  const head = npyHead('f4', [1]).subarray(0, 10)
+  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': ${shape}, }\n`
+  const made = Buffer.concat([head, Buffer.from(text)])
+  made.writeUInt16LE(text.length, 8)
+  return made
+}
+const sized = (shape: string, end: number): Buffer => headed(`{"a":{"dtype":"F32","shape":${shape},"data_offsets":[0,${end}]}}`)
+
+const declaring = (): Readonly<Record<string, readonly [role: string, bytes: Buffer]>> => ({
+  'an array of 2^80 numbers': ['array', npy('(1099511627776, 1099511627776)')],
+  'an array of 2^40 numbers': ['array', npy('(1099511627776,)')],
+  'an array of nothing, often': ['array', npy(`(${'1, '.repeat(2e4)})`)],
+  'a tensor of 2^40 numbers': ['weights', sized('[1099511627776]', 2 ** 42)],
+  'a tensor of 2^106 numbers': ['weights', sized('[9007199254740991,9007199254740991]', 16)],
+  'a tensor of no end': ['weights', sized('[4]', 2 ** 53)],
+})
+
+/** Images, as pixels and as masks, whose files say that they have many pixels, or have many bytes. */
+const refusedImages = async (root: string, mostPixels: number): Promise<number> => {
+  const limits = { depth: 8, mostPixels } as const
+  const refuses = async (what: string, decoded: () => Promise<unknown>): Promise<void> => {
+    const began = process.cpuUsage()
+    const words = await decoded().then(
+      () => 'nothing',
+      (e: unknown) => (e instanceof SpillwayException ? e.message : `an exception: ${(e as Error).message}`),
+    )
+    assert.match(words, /^data file .* is refused: it (declares|has) /, what)
+    assert.ok(process.cpuUsage(began).user / 1e6 <= BESIDE_OTHERS, what)
+  }
+  const bomb = join(root, 'bomb.png')
+  const grey = { width: 60_000, height: 60_000, bits: 8, colour: 'grey', pixels: new Uint8Array(60_000), rows: 1 } as const
+  writeFileSync(bomb, png(grey))
+  await refuses('pixels without end', () => sizeOf(bomb, limits))
+  await refuses('a mask without end', () => labelsOf(bomb, limits))
+  const sparse = join(root, 'sparse.png')
+  writeFileSync(sparse, png({ ...grey, width: 4, height: 4 }))
+  truncateSync(sparse, 2 ** 33)
+  await refuses('a mask of 8 GiB', () => labelsOf(sparse, limits))
+  return 3
 }
 
 // ---------------------------------------------------------------- archives of weights that mean harm
@@ -227,6 +273,10 @@ const run = async (cases: number): Promise<Counts> => {
     assert.is(findCheckpoint(root).refused.length, 1, what)
     assert.ok(process.cpuUsage(began).user / 1e6 <= BESIDE_OTHERS * (1 + megabytes / 100), `${what} as a checkpoint`)
     tried++
+  }
+  for (const [what, [role, bytes]] of Object.entries(declaring())) content(what, bytes, [role])
+  for (const most of [1e6, 2 ** 28]) {
+    tried += await refusedImages(root, most)
   }
   for (const [what, bytes] of Object.entries(archives(megabytes))) content(what, bytes, ['weights', 'data'])
   for (const bytes of [2 ** 32, 2 ** 53, 1e8 + 1]) content(`a header of ${bytes} bytes`, headed('{}', bytes), ['data', 'weights'])

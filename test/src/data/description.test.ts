@@ -1,0 +1,85 @@
+// What weights say of the data that their model learnt from: written and read, by others and of later versions; what is taken of it for other
+// data, and what differs.
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { files, folder, source } from '../../../src/data/data'
+import {
+  type DataDescription,
+  describedBy,
+  descriptionIn,
+  differencesFrom,
+  metadataOf,
+  takenFor,
+} from '../../../src/data/description'
+
+const whole: DataDescription = {
+  model: 'my-net',
+  input: [3, 64, 48],
+  from: 'images',
+  classes: ['cat', 'dog'],
+  mean: [0.5],
+  std: [0.25, 0.5, 0.25],
+}
+
+test('what is written is read again', () => {
+  assert.equal(descriptionIn({ format: 'pt', ...metadataOf(whole) }), { version: 1, ...whole })
+  const least: DataDescription = { model: 'model', input: [1, 8, 8] }
+  assert.equal(descriptionIn(metadataOf(least)), { version: 1, ...least })
+})
+
+test('what others wrote, or a later version, is nothing', () => {
+  for (const text of [
+    '',
+    'x',
+    '[]',
+    'null',
+    '{}',
+    '{"version":2,"model":"a","input":[1,2,3]}',
+    '{"version":1,"model":"a","input":[1,2]}',
+    '{"version":1,"model":"a","input":[1,2,3],"classes":"cat"}',
+    '{"version":1,"model":"a\\u0007","input":[1,2,3]}',
+    `{"version":1,"model":"a","input":[1,2,3],"mean":${'['.repeat(1e4)}}`,
+  ])
+    assert.is(descriptionIn({ spillway: text }), undefined, text.slice(0, 60))
+  assert.is(descriptionIn({ format: 'pt' }), undefined)
+})
+
+test('data are described by what is said of them', () => {
+  assert.equal(describedBy(folder('a', { mean: [0.5] }).set, ['x', 'y']), { from: 'images', classes: ['x', 'y'], mean: [0.5] })
+  assert.equal(describedBy(files('a', { layout: 'NHWC', std: [2] }).set), { from: 'files', layout: 'NHWC', std: [2] })
+})
+
+test('files of the same kind take mean and deviation where nothing is said of them', () => {
+  const { data, notes } = takenFor(folder('val/', { fit: 'pad' }), whole)
+  assert.equal([data.set.mean, data.set.std], [whole.mean, whole.std])
+  assert.equal(notes, ['the data take mean [0.5] and std [0.25, 0.5, 0.25], as those that the model was trained on'])
+})
+
+test('what somebody says counts, and where it differs it is said', () => {
+  const own = folder('val/', { mean: [0.1] })
+  assert.equal(takenFor(own, whole), {
+    data: own,
+    notes: ['the model was trained on data with mean [0.5] and std [0.25, 0.5, 0.25], and these have mean [0.1]'],
+  })
+  // Numbers of another kind have other units.
+  const arrays = files('val/')
+  assert.equal(takenFor(arrays, whole).data, arrays)
+  assert.match(takenFor(arrays, whole).notes[0]!, /these have neither mean nor std$/)
+  const made = source({ length: 1, read: () => ({ input: [1], target: 0 }) })
+  assert.is(takenFor(made, whole).data, made)
+  const same = folder('val/', { mean: [0.5], std: [0.25, 0.5, 0.25] })
+  assert.equal(takenFor(same, whole), { data: same, notes: [] })
+  assert.equal(takenFor(own, undefined), { data: own, notes: [] })
+})
+
+test('other classes, sizes and models are told', () => {
+  assert.equal(differencesFrom(whole, { model: 'my-net', input: [3, 64, 48], classes: ['cat', 'dog'] }), [])
+  assert.equal(differencesFrom(whole, { model: 'model' }), [])
+  assert.equal(differencesFrom(whole, { model: 'other', input: [3, 64, 64], classes: ['dog', 'cat'] }), [
+    'the model was trained on the classes cat, dog, and these data have dog, cat: labels mean others',
+    'the model was trained on images of [3,64,48], and is fed [3,64,64]',
+    "the weights are of model 'my-net', and this is 'other'",
+  ])
+})
+
+test.run()
