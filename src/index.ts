@@ -54,7 +54,7 @@ export { registerStrategy, type StrategyRule, type ToPlan } from './stage/ownstr
 export { stageAsync, type StageAsyncOptions } from './stage/async'
 export type { LeftWeight, LoadingOptions, WeightsTable } from './train/loading'
 export type { KeepOptions, RunLength, TrainOptions } from './train/options'
-export type { Evaluating, Measurement } from './train/measured'
+export type { Evaluating, JudgedWeights, Measurement } from './train/measured'
 export { validation, type ValidationOptions } from './predict/validation'
 export type { EvaluateOptions, PredictOptions } from './predict/options'
 export { type Evaluated, evaluate } from './predict/evaluator'

@@ -26,7 +26,7 @@ import { interrupts } from './interrupts'
 import { modelNamed } from './model'
 import { type InputOptions, overrideOf } from './options'
 import type { Done, Output } from './output'
-import { lossOf, type OwnOptions } from './own'
+import { lossOf, type OwnOptions, suggestingLoss } from './own'
 
 export interface EvaluateCommandOptions
   extends InputOptions,
@@ -105,13 +105,15 @@ const stagedFor = (
     E.bind('prepared', ({ named, loss, machine }) =>
       prepareEvaluation(named.model, machine, { loss, as: formFor(options.metrics ?? []), name: named.name }),
     ),
-    E.tap(({ prepared, loss = mse }) => {
+    E.tap(({ named, prepared, loss = mse }) => {
       const model = prepared.model as Model
-      return checkedMetrics(model, loss, formFor(options.metrics ?? []) ?? formBeside(model, loss), options.metrics)
+      return pipe(
+        checkedMetrics(model, loss, formFor(options.metrics ?? []) ?? formBeside(model, loss), options.metrics),
+        E.flatMap(() => filesOf(options)(prepared.graph)),
+        suggestingLoss(o, named.loss),
+      )
     }),
-    E.map(({ prepared }) => prepared),
-    E.tap(({ graph }) => filesOf(options)(graph)),
-    E.flatMap((prepared) =>
+    E.flatMap(({ prepared }) =>
       pipe(
         stagePrepared(prepared, { budget, strategy, algorithms, spill }),
         E.map((staged) => ({ model: prepared.model as Model, staged })),

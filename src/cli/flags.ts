@@ -2,7 +2,7 @@
 // Invariant: what a command needs to run is loaded when it runs, and the lists of strategies and machines when its help is read.
 import { Command } from 'commander'
 import * as E from 'fp-ts/Either'
-import { FORMS } from '../../dsl/prediction'
+import { FORMS, MODES } from '../../dsl/prediction'
 import { DEVICES } from '../../staging/devices'
 import { ALLOCATORS } from '../../staging/memory/allocators/replay'
 import { PREDICTING } from '../../staging/schedule/predicting'
@@ -152,6 +152,16 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
   plan: (c, run) =>
     listing(measuring(planningOptions(c.argument(...MODEL)), 'first'))
       .option('--machine <name>', "this machine's cpu, ref, null or cuda, or a named one for simulation (default cpu)")
+      .option(
+        '--mode <what>',
+        `what is planned: ${MODES.join(', ')}; the others keep nothing for a backward pass (default train)`,
+        choiceOption('--mode', MODES),
+      )
+      .option(
+        '--as <form>',
+        `of a prediction or an evaluation, what of the output leaves: ${FORMS.join(', ')}`,
+        choiceOption('--as', FORMS),
+      )
       .option('--save <file>', 'write the plan as JSON')
       .option('--emit <file>', 'write a typed plan module')
       .option('--report <file>', 'write the report page')
@@ -214,6 +224,7 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       )
       .option('--evaluate <path>', 'after epochs, evaluate on these data, in the same budget')
       .option('--evaluate-every <n>', 'epochs from one evaluation to the next (default 1)', countOption('--evaluate-every'))
+      .option('--evaluate-average', 'evaluate the average of the weights that --average keeps, not the latest')
       .option(
         '--metrics <a,b>',
         `what is measured beside the loss: ${METRICS.join(', ')}, or top and a number (default: by the loss)`,
@@ -228,9 +239,9 @@ const DECLARED: Readonly<Record<CommandName, Declare>> = {
       .option('--save-best <file>', 'write the best weights (safetensors)')
       .option('--resume', 'go on from the last checkpoint of --checkpoint-dir')
       .option('--save <file>', 'write the weights at the end (safetensors)')
-      .option('--log <where>', 'a folder for a JSON line a step and the report, or a .csv file for a row a step')
+      .option('--log <where>', 'a folder for a JSON line a step and the page of the run, or a .csv file for a row a step')
       .option('--tensorboard <dir>', 'write loss, seconds and learning rate of each step there, and the plan, for TensorBoard')
-      .option('--report <file>', 'write the report page')
+      .option('--report <file>', 'write a page of the run, and keep it up to date while it goes on')
       .action((model, o) => run((out) => checked().besideTypes(model, o, () => train().trainModel(model, o, out)))),
   evaluate: (c, run) =>
     forwardOptions(

@@ -97,6 +97,17 @@ export const lossOf = (o: OwnOptions, usual: Loss | undefined): Either<SpillwayE
   )
 }
 
+/** Says where a refusal may come from the loss that nobody gave. */
+export const suggestingLoss =
+  (o: OwnOptions, usual: Loss | undefined) =>
+  <A>(answer: Either<SpillwayError, A>): Either<SpillwayError, A> => {
+    if (E.isRight(answer) || (o.loss ?? usual) !== undefined) return answer
+    const e = answer.left
+    const hint = '; neither the model nor --loss says a loss, so it is mse: give --loss cross-entropy for classes, or another'
+    if (e.tag === 'Usage') return E.left({ ...e, message: `${e.message}${hint}` })
+    return E.left(e.tag === 'FileRefused' && e.kind === 'data' ? { ...e, reason: `${e.reason}${hint}` } : e)
+  }
+
 export const optimizerOf = (o: OwnOptions): Either<SpillwayError, Optimizer | undefined> => {
   const kind = o.optimizer ?? DEFAULT_OPTIMIZER.kind
   return pipe(

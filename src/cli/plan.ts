@@ -48,10 +48,14 @@ const write = ([what, path, text]: Asked): Either<SpillwayError, readonly string
         E.map(() => [`${what} ${path}`]),
       )
 
-const emits = ({ emit, classes }: PlanOptions): Either<SpillwayError, void> =>
-  emit === undefined || classes === undefined
+const emits = ({ mode = 'train', emit, classes }: PlanOptions): Either<SpillwayError, void> => {
+  if (emit === undefined) return E.right(undefined)
+  if (mode !== 'train')
+    return E.left(usage(`--emit is for plans that train, and --mode ${mode} asks for another: --save keeps it`))
+  return classes === undefined
     ? E.right(undefined)
     : E.left(usage('--emit and --classes: a plan module imports its model: write one in a file, and plan that'))
+}
 
 export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
   pipe(
@@ -61,15 +65,22 @@ export const planModel = (model: string, o: PlanOptions, out: Output): Done =>
       E.flatMap(() => emits(o)),
       E.flatMap(() => stageNamed(model, { measure: 'first', ...o })),
     ),
-    E.bind('step', ({ named, staged: { plan } }) => elaboratedFor(named.model, plan)),
-    E.flatMap(({ named, step, staged }) => {
+    E.bind('emitted', ({ named, staged: { plan } }) =>
+      o.emit === undefined
+        ? E.right(() => '')
+        : pipe(
+            elaboratedFor(named.model, plan),
+            E.map((step) => (to: string) => moduleText(plan, step, sourceOf(named, to))),
+          ),
+    ),
+    E.flatMap(({ emitted, staged }) => {
       const { plan, timeline, staging } = staged
       return pipe(
         E.traverseArray(write)([
           ['plan', o.save, () => encodePlan(plan)],
           ['report', o.report, () => reportHtml(plan, timeline, staging)],
           ['trace', o.trace, () => traceJson(plan, timeline)],
-          ['plan module', o.emit, (to) => moduleText(plan, step, sourceOf(named, to))],
+          ['plan module', o.emit, emitted],
         ]),
         E.map((written) => {
           const lacks = lacksOf(staged)

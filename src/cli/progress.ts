@@ -28,6 +28,15 @@ export const metricsText = (metrics: Readonly<Record<string, number>>): string =
     .map(([name, value]) => `${name} ${name === 'loss' ? lossText(value) : value.toFixed(4)}`)
     .join('  ')
 
+/** The one that a bar has room for: the first beside the loss. */
+const metricText = ({ loss = Number.NaN, ...metrics }: Readonly<Record<string, number>>): string => {
+  const [first] = Object.entries(metrics)
+  return first === undefined ? `evaluated ${lossText(loss)}` : `${first[0]} ${first[1].toFixed(4)}`
+}
+
+/** Columns of a terminal that has room for a long bar. */
+const WIDE = 130
+
 /** What is said of an epoch, a line. */
 const eventLine = (e: FitEvent, { stepsPerEpoch = 1 }: Started): string | undefined => {
   if (e.kind === 'evaluation')
@@ -64,10 +73,12 @@ export const bar = (out: Output, { segments }: Plan): Progress => {
     hideCursor: true,
     clearOnComplete: true,
     etaBuffer: 30,
-    format: '{epoch}step {step}/{steps} {bar} {percentage}%  loss {loss}  rate {rate}  {eta_formatted} left',
+    // What a narrow terminal cuts off stands last.
+    barsize: (out.stream.columns ?? 80) < WIDE ? 16 : 40,
+    format: '{epoch}step {step}/{steps} {bar} {percentage}%  {eta_formatted} left  loss {loss}{metric}  rate {rate}',
   })
   let start = NOT_STARTED
-  let shown = { epoch: '', step: 0, steps: 0, loss: '…', rate: '…' }
+  let shown = { epoch: '', step: 0, steps: 0, loss: '…', metric: '', rate: '…' }
   let isOver = false
   const at = (tiles: number): void => {
     if (isOver) return
@@ -85,6 +96,7 @@ export const bar = (out: Output, { segments }: Plan): Progress => {
       if (e.kind === 'start') start = e
       if (e.kind === 'step') {
         shown = {
+          ...shown,
           epoch: epochText(start, e.step),
           step: e.step,
           steps: start.steps,
@@ -93,6 +105,7 @@ export const bar = (out: Output, { segments }: Plan): Progress => {
         }
         at(e.step * perStep)
       }
+      if (e.kind === 'evaluation') shown = { ...shown, metric: `  ${metricText(e.metrics)}` }
       const line = eventLine(e, start)
       if (line !== undefined) above(line)
     },

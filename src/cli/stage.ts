@@ -11,17 +11,17 @@ import { belonging } from '../stage/identity'
 import type { MachineOptions } from '../machine/localmachine'
 import { machineNamed } from '../machine/machine'
 import { tryLoadPlan } from '../stage/planfile'
-import { prepare, type Prepared } from '../stage/prepare'
+import { prepare, type Prepared, prepareEvaluation, preparePrediction } from '../stage/prepare'
 import { type StageAsked, describePlan, type Staged, stagePrepared } from '../stage/stage'
 import { modelNamed, type NamedModel } from './model'
 import { flagOf, type InputOptions, knownAllocator, overrideOf } from './options'
-import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf } from './own'
+import { lossOf, OWN_OPTIONS, type OwnOptions, optimizerOf, suggestingLoss } from './own'
 
 export interface StagingOptions
   extends InputOptions,
     OwnOptions,
     MachineOptions,
-    Pick<StageAsked, 'budget' | 'strategy' | 'machine' | 'allocator' | 'resumes'> {
+    Pick<StageAsked, 'budget' | 'strategy' | 'machine' | 'allocator' | 'resumes' | 'mode' | 'as'> {
   readonly plan?: string
 }
 
@@ -59,30 +59,42 @@ const fromFile = (
   )
 }
 
+/** What trains, what predicts, or what measures. */
+const PREPARING = { train: prepare, predict: preparePrediction, evaluate: prepareEvaluation } as const
+
+const trainsAs = ({ mode = 'train', as }: StagingOptions): Either<SpillwayError, void> =>
+  mode === 'train' && as !== undefined
+    ? E.left(usage(`--as ${as} is for what predicts or is evaluated: give --mode`))
+    : E.right(undefined)
+
 export interface PreparedModel {
   readonly named: NamedModel
   readonly prepared: Prepared
 }
 
 /** All that is checked, and made, before anything is planned. */
-export const prepareNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, PreparedModel> =>
-  pipe(
+export const prepareNamed = (modelText: string, o: StagingOptions): Either<SpillwayError, PreparedModel> => {
+  const { mode = 'train', as } = o
+  return pipe(
     knownAllocator(o.allocator ?? 'pages'),
-    E.flatMap(() => modelNamed(modelText, overrideOf(o))),
+    E.flatMap(() => trainsAs(o)),
+    E.flatMap(() => modelNamed(modelText, { ...overrideOf(o), ...(mode === 'train' ? {} : { mode: 'predict' }) })),
     E.bindTo('named'),
     E.bind('loss', ({ named }) => lossOf(o, named.loss)),
     E.bind('optimizer', () => optimizerOf(o)),
     E.bind('machine', () => machineNamed(o.machine ?? 'cpu', o)),
     E.bind('prepared', ({ named: { name, model }, loss, optimizer, machine }) =>
-      prepare(model, machine, {
-        loss,
+      PREPARING[mode](model, machine, {
+        ...(mode === 'predict' ? {} : { loss }),
         optimizer,
         ...updatesOf(o),
         name,
+        ...(as === undefined ? {} : { as }),
         beside: OWN_OPTIONS.filter((k) => o[k] !== undefined).map(flagOf),
       }),
     ),
   )
+}
 
 export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NOTHING): Either<SpillwayError, StagedModel> => {
   const { plan, budget, strategy, allocator, algorithms, spill, resumes } = o
@@ -90,7 +102,7 @@ export const stageNamed = (modelText: string, o: StagingOptions, beforehand = NO
     ? fromFile(plan, modelText, o, beforehand)
     : pipe(
         prepareNamed(modelText, o),
-        E.tap(({ prepared }) => beforehand(prepared.graph)),
+        E.tap(({ named, prepared }) => suggestingLoss(o, named.loss)(beforehand(prepared.graph))),
         E.bind('staged', ({ prepared }) => stagePrepared(prepared, { budget, strategy, allocator, algorithms, spill, resumes })),
       )
 }

@@ -1,6 +1,5 @@
 // `spillway train MODEL`: stage, or take a plan, and run it. Out: the plan's summary, progress, losses, the result.
 // Invariant: the first Ctrl-C ends the run within a step and keeps the last checkpoint.
-import { join } from 'node:path'
 import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
@@ -10,19 +9,16 @@ import type { Augment, Fit } from '../data/augment'
 import { type Data, folder } from '../data/data'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 import { shownPeakBytes } from '../machine/memory'
-import { madeFolder, writeWholeText } from '../files/whole'
 import { DEVICES, isDevice } from '../../staging/devices'
-import { reportHtml } from '../report/html'
 import { showSeconds, showSize } from '../report/format'
 import { summary } from '../report/summary'
 import type { MetricName } from '../predict/metrics'
 import { validation } from '../predict/validation'
 import type { Graph } from '../../staging/graph/graph'
 import type { TrainResult } from '../train/result'
-import type { Staged } from '../stage/stage'
 import { filesOf, placesOf, roomFor } from '../train/beforehand'
 import { checkedOptions, TRAIN, type TrainOptions } from '../train/options'
-import { isTable } from '../train/steplog'
+import { reportFile } from '../train/steplog'
 import { hearing } from '../train/events'
 import { sessionTask } from '../train/session'
 import { interrupts } from './interrupts'
@@ -41,7 +37,8 @@ export interface TrainCommandOptions extends StagingOptions, Omit<TrainOptions, 
   readonly device?: string
   /** Seconds. */
   readonly timeLimit?: number
-  readonly report?: string
+  /** Whether evaluations measure the average of the weights. */
+  readonly evaluateAverage?: boolean
 }
 
 const DEFAULT_STEPS = 10
@@ -118,18 +115,6 @@ const resultText = (r: TrainResult, given: boolean): string =>
     `  weights    sha256 ${r.weightsSha256}`,
   ].join('\n')
 
-/** The report goes where it is asked to, else beside the log. */
-const writeReport = (o: TrainCommandOptions, staged: Staged, out: Output): Either<SpillwayError, void> => {
-  const folder = o.log === undefined || isTable(o.log) ? undefined : o.log
-  const path = o.report ?? (folder === undefined ? undefined : join(folder, 'report.html'))
-  if (path === undefined) return E.right(undefined)
-  return pipe(
-    folder === undefined ? E.right(undefined) : madeFolder(folder),
-    E.flatMap(() => writeWholeText(path, reportHtml(staged.plan, staged.timeline, staged.staging))),
-    E.map(() => out.say(`report     ${path}`)),
-  )
-}
-
 const RUNS_ON_PAGES = `what runs are plan-time pages; other allocators are for 'plan', which replays them`
 
 const resumed = ({ resume, checkpointDir }: TrainCommandOptions): Pick<StagingOptions, 'resumes'> =>
@@ -150,11 +135,16 @@ const dataOf = ({ data, fit, augment }: TrainCommandOptions): Either<SpillwayErr
 const measuring = (
   o: TrainCommandOptions,
 ): Either<SpillwayError, { readonly evaluate: TrainOptions['evaluate']; readonly keep: TrainOptions['keep'] }> => {
-  const { evaluate, evaluateEvery: every, metrics, keepBest: best, keepLast: last, fit } = o
-  if (evaluate === undefined && (every ?? metrics) !== undefined)
-    return E.left(usage('--evaluate-every and --metrics are for evaluations: give --evaluate DATA'))
+  const { evaluate, evaluateEvery: every, metrics, evaluateAverage, keepBest: best, keepLast: last, fit } = o
+  if (evaluate === undefined && (every ?? metrics ?? evaluateAverage) !== undefined)
+    return E.left(usage('--evaluate-every, --evaluate-average and --metrics are for evaluations: give --evaluate DATA'))
+  if (evaluateAverage && o.average === undefined && o.plan === undefined)
+    return E.left(usage('--evaluate-average measures an average of the weights: give --average, 0.999 for instance'))
   return E.right({
-    evaluate: evaluate === undefined ? undefined : validation({ data: evaluated(evaluate, fit), metrics, every }),
+    evaluate:
+      evaluate === undefined
+        ? undefined
+        : validation({ data: evaluated(evaluate, fit), metrics, every, weights: evaluateAverage ? 'average' : 'latest' }),
     keep: best === undefined && last === undefined ? undefined : { best, last },
   })
 }
@@ -209,7 +199,9 @@ const prepared = (
     E.tap(({ staged, options }) => roomFor(staged, options)),
     E.tap(({ staged }) => {
       out.say(summary(staged.plan, staged.timeline, staged.staging))
-      return writeReport(o, staged, out)
+      const report = reportFile(o)
+      if (report !== undefined) out.say(`report     ${report}`)
+      return E.right(undefined)
     }),
   )
 

@@ -24,6 +24,7 @@ import { type SpillwayError, usage } from '../errors/errors'
 import { onFile, using } from '../errors/exceptions'
 import { PeakMemory } from '../machine/memory'
 import { prepareEvaluation } from '../stage/prepare'
+import type { Details } from '../report/run'
 import type { Staged } from '../stage/stage'
 import { dataOf, filesOf } from '../train/beforehand'
 import { forgetPlanning, type RunMetrics } from '../train/device'
@@ -31,12 +32,13 @@ import { checkedLoading, descriptionOf, loadingOf } from '../train/loading'
 import { PREFETCH } from '../train/options'
 import { answerOf } from '../train/trainer'
 import { inBatches, outputOf, type Read, type Took, tookOf } from './batches'
-import { type Compared, type Measured, type Measuring, measuring, shareOf, type Task } from './metrics'
+import { type Compared, detailedMetrics, type Measured, type Measuring, measuring, shareOf, type Task } from './metrics'
 import { EVALUATE, type EvaluateOptions } from './options'
 import { type Pass, passOver } from './passes'
 import { resized } from './resized'
 import { type TargetRows, targetsOf } from './targets'
 import { type Weights, withWeights } from './weighted'
+import { pictured, type Watch, watching } from './worst'
 
 /** How good a model is on data, and what finding that out took. */
 export interface Evaluated extends Measured, Took {
@@ -102,15 +104,25 @@ const taskOf = ({ loss, form, model }: Subject): Either<SpillwayError, Task> => 
   )
 }
 
+const sizeOf = ({ model: { output } }: Subject): { readonly height: number; readonly width: number } => ({
+  height: output[2]!,
+  width: output[3]!,
+})
+
 interface Ready {
   readonly staged: Staged
   readonly subject: Subject
   readonly options: Unweighted
-  readonly data: string | Data
+  readonly data: Data
   /** Samples, where that is known before they are gone through. */
   readonly samples: number | undefined
-  readonly begun: () => Measuring
+  /** Names of the classes, where the data have any. */
   readonly classes: readonly string[] | undefined
+  readonly begun: () => Measuring
+  /** The names of what is asked for, `loss` among them. */
+  readonly measures: readonly string[]
+  /** Looks for the worst samples, where somebody wants to see them. */
+  readonly watched: () => Watch | undefined
   /** Plans for what full batches leave over, by its size. */
   readonly smaller: Map<number, Either<SpillwayError, Staged>>
 }
@@ -132,6 +144,7 @@ const readyOf = (
   model: Model,
   staged: Staged,
   options: Unweighted & Partial<EvaluationOptions>,
+  detailed: boolean,
 ): Either<SpillwayError, Ready> => {
   const { graph } = staged.plan
   const { weights, data, workers } = options
@@ -146,7 +159,8 @@ const readyOf = (
         : E.right(undefined),
     ),
     E.bind('task', ({ subject }) => taskOf(subject)),
-    E.bind('begun', ({ task }) => measuring(task, options.metrics)),
+    E.bind('asked', ({ task }) => measuring(task, options.metrics)),
+    E.bind('begun', ({ task, asked }) => (detailed ? measuring(task, detailedMetrics(task, options.metrics)) : E.right(asked))),
     E.let('description', () => (typeof weights === 'string' ? descriptionOf(weights) : undefined)),
     E.bind('data', ({ description }) => {
       if (data === undefined) return E.left(usage('evaluate needs data'))
@@ -158,8 +172,9 @@ const readyOf = (
       filesOf({ data, workers, ...(typeof weights === 'string' ? { weights, ...loadingOf(options) } : {}) })(graph),
     ),
     E.bind('opened', ({ data }) => dataOf(graph, { data, workers }, false)),
-    E.map(({ subject, begun, data, opened, description }) => {
+    E.map(({ subject, task, asked, begun, data, opened, description }) => {
       const input = model.input.slice(1)
+      const classes = description?.classes ?? opened.described.classes
       const now = { ...opened.described, model: graph.name, input }
       for (const text of description ? differencesFrom(description, now) : []) options.onNote?.(text)
       return {
@@ -169,7 +184,9 @@ const readyOf = (
         data,
         samples: opened.samples,
         begun,
-        classes: description?.classes ?? opened.described.classes,
+        measures: ['loss', ...Object.keys(asked().result().metrics)],
+        watched: () => (detailed ? watching(task, sizeOf(subject), classes) : undefined),
+        classes,
         smaller: new Map(),
       }
     }),
@@ -206,6 +223,7 @@ interface Running extends Ready {
 }
 interface Sums {
   readonly measuring: Measuring
+  readonly watch: Watch | undefined
   images: number
   loss: number
   shares: number
@@ -232,6 +250,7 @@ const added = (
       (part) => {
         share.add(part)
         sums.measuring.add(part)
+        sums.watch?.add(part)
       },
     )
   sums.images += batch
@@ -306,23 +325,48 @@ const passed = (ready: Running, sums: Sums, pass: Pass): TaskEither<SpillwayErro
   )
 }
 
-const evaluated = (ready: Ready, sums: Sums, memory: PeakMemory): Evaluated => ({
-  model: ready.staged.plan.graph.name,
-  images: sums.images,
-  loss: sums.shares === 0 ? 0 : sums.loss / sums.shares,
-  ...sums.measuring.result(),
-  ...(ready.classes ? { classes: ready.classes } : {}),
-  ...tookOf(ready.staged, sums.took, memory.bytes()),
-})
+/** With what a person wants to see of it, where somebody asked for that. */
+type Seen = Evaluated & { readonly details?: Details }
+
+const evaluated = (ready: Ready, sums: Sums, memory: PeakMemory): Evaluated => {
+  const { metrics, ...rest } = sums.measuring.result()
+  return {
+    model: ready.staged.plan.graph.name,
+    images: sums.images,
+    loss: sums.shares === 0 ? 0 : sums.loss / sums.shares,
+    metrics: Object.fromEntries(Object.entries(metrics).filter(([name]) => ready.measures.includes(name))),
+    ...rest,
+    ...(ready.classes ? { classes: ready.classes } : {}),
+    ...tookOf(ready.staged, sums.took, memory.bytes()),
+  }
+}
+
+/** The data are looked at once more, for the samples that went worst. */
+const seen =
+  ({ data, staged, classes }: Ready, { watch }: Sums, result: Evaluated): (() => Promise<Seen>) =>
+  async () => {
+    if (!watch) return result
+    const { perClass, confusion, images, budgetBytes, peakBytes, arenaPeakBytes, secondsPerStep, predictedSecondsPerStep } =
+      result
+    const details: Details = {
+      ...(classes ? { classes } : {}),
+      ...(perClass ? { perClass } : {}),
+      ...(confusion ? { confusion } : {}),
+      worst: await pictured(data, staged.plan.graph, watch),
+      worstBy: watch.by,
+      took: { images, budgetBytes, peakBytes, arenaPeakBytes, secondsPerStep, predictedSecondsPerStep },
+    }
+    return { ...result, details }
+  }
 
 /** An evaluation that may be run again and again, with other weights each time: what it needs is looked at, and planned, once. */
 export interface Evaluation {
   /** The names of what it measures, `loss` among them. */
   readonly measures: readonly string[]
-  readonly run: (weights: Weights) => TaskEither<SpillwayError, Evaluated>
+  readonly run: (weights: Weights) => TaskEither<SpillwayError, Seen>
 }
 
-const performed = (ready: Running): TaskEither<SpillwayError, Evaluated> =>
+const performed = (ready: Running): TaskEither<SpillwayError, Seen> =>
   using(
     () => {
       forgetPlanning()
@@ -331,17 +375,17 @@ const performed = (ready: Running): TaskEither<SpillwayError, Evaluated> =>
     (memory) => memory.stop(),
     (memory) => {
       const { options: o, staged } = ready
-      const sums: Sums = { measuring: ready.begun(), images: 0, loss: 0, shares: 0, took: [] }
+      const sums: Sums = { measuring: ready.begun(), watch: ready.watched(), images: 0, loss: 0, shares: 0, took: [] }
       const held = batchOf(staged) * ((o.prefetch ?? PREFETCH) + 2)
       return pipe(
         passed(ready, sums, passOver(ready.data, held)(ready.samples)),
-        TE.map(() => evaluated(ready, sums, memory)),
+        TE.flatMapTask(() => seen(ready, sums, evaluated(ready, sums, memory))),
       )
     },
   )
 
 /**
- * What an evaluation needs, looked at before it begins; `weights` may be in memory, of a run that trains.
+ * What an evaluation needs, looked at before it begins; `weights` may be in memory, of a run that trains. `detailed`: for people to look at.
  *
  * @example const evaluation = openEvaluation(net, plan, { weights: 'weights.safetensors', data: 'validation/' })
  */
@@ -349,11 +393,12 @@ export const openEvaluation = (
   model: Model,
   staged: Staged,
   o: Unweighted & Partial<EvaluationOptions>,
+  detailed = false,
 ): Either<SpillwayError, Evaluation> =>
   pipe(
-    readyOf(model, staged, o),
+    readyOf(model, staged, o, detailed),
     E.map((ready) => ({
-      measures: ['loss', ...Object.keys(ready.begun().result().metrics)],
+      measures: ready.measures,
       run: (weights) => performed({ ...ready, weights }),
     })),
   )

@@ -106,10 +106,10 @@ export interface Task {
 }
 
 /** Labels of classes; or, of one channel beside a sigmoid, of two: whether the target is above a half. */
-const classesOf = ({ entry, channels }: Task): number | undefined =>
+export const classesOf = ({ entry, channels }: Task): number | undefined =>
   entry.labels ? channels : entry.logits && channels === 1 ? 2 : undefined
 
-const ignoredBy = (loss: Loss): number | undefined =>
+export const ignoredBy = (loss: Loss): number | undefined =>
   typeof loss === 'object' && 'ignoreIndex' in loss ? (loss.ignoreIndex as number | undefined) : undefined
 
 /** What is measured where nothing is said. */
@@ -118,6 +118,27 @@ export const usualMetrics = (task: Task): readonly MetricName[] => {
   if (classes === undefined) return task.entry.logits ? [] : ['mae', 'psnr']
   if (task.pixels > 1) return ['accuracy', 'meanIou']
   return task.entry.labels && classes > 5 ? ['accuracy', 'top5'] : ['accuracy']
+}
+
+/** More classes would not fit into memory two by two. */
+const MOST_CONFUSED = 4096
+
+/** What is asked for, and what a person looks at who wants to know where a model errs: each class, and what it is taken for. */
+export const detailedMetrics = (
+  task: Task,
+  asked: readonly (MetricName | Metric)[] = usualMetrics(task),
+): readonly (MetricName | Metric)[] => {
+  const classes = classesOf(task) ?? 0
+  const more: readonly MetricName[] =
+    classes === 0
+      ? []
+      : [
+          'accuracy',
+          'f1',
+          ...(task.pixels > 1 ? (['meanIou'] as const) : []),
+          ...(classes <= MOST_CONFUSED ? (['confusion'] as const) : []),
+        ]
+  return [...asked, ...more.filter((name) => !asked.includes(name))]
 }
 
 /** The form that metrics need, where they need one. */
@@ -182,9 +203,6 @@ const meanOf = (list: readonly number[]): number => {
   return there.reduce((sum, x) => sum + x, 0) / there.length
 }
 const total = (list: Float64Array): number => list.reduce((sum, x) => sum + x, 0)
-
-/** More classes would not fit into memory two by two. */
-const MOST_CONFUSED = 4096
 
 /** The first channel that no other exceeds; of one channel, whether it is above zero. */
 const classAt = (values: ArrayLike<number>, at: number, channels: number): number => {

@@ -8,7 +8,7 @@ import { orThrow } from '../errors/exceptions'
 import { npyHead } from '../files/npy'
 import { headerOf } from '../files/safetensors'
 import { type Filling, fillWhole, writeWhole } from '../files/whole'
-import { pngOf } from './pngmask'
+import { pngOfClasses } from '../files/pictures'
 
 /** Of each image. */
 export interface OutputShape {
@@ -113,7 +113,7 @@ const asPictures = (folder: string, { shape: [, h, w] }: OutputShape, nameOf: (i
   const close = (): void => {
     if (!open) return
     const { path, classes } = open
-    orThrow(writeWhole(path, [E.right(pngOf(w, h, classes))]))
+    orThrow(writeWhole(path, [E.right(pngOfClasses(w, h, classes))]))
     written.push(path)
     open = undefined
   }

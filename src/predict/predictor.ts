@@ -48,7 +48,7 @@ import {
   type Prediction,
   writeImage,
 } from './outputs'
-import { MOST_PNG_CLASSES } from './pngmask'
+import { MOST_PNG_CLASSES } from '../files/pictures'
 import { resized } from './resized'
 import { withWeights } from './weighted'
 

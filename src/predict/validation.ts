@@ -8,11 +8,12 @@ import type { Model, Trainable } from '../../dsl'
 import { known } from '../../staging/core/known'
 import { type Known, optionsFor } from '../../staging/core/options'
 import type { Data } from '../data/data'
-import { type SpillwayError, SpillwayException, usage } from '../errors/errors'
+import { type SpillwayError, SpillwayException, unknownName, usage } from '../errors/errors'
 import { lossIn } from '../stage/identity'
 import { prepareEvaluation } from '../stage/prepare'
 import { type Staged, stagePrepared } from '../stage/stage'
-import type { Evaluating, OpenedEvaluation } from '../train/measured'
+import { type Evaluating, JUDGED_WEIGHTS, type JudgedWeights, type OpenedEvaluation } from '../train/measured'
+import { modelState } from '../train/weights'
 import { openEvaluation } from './evaluator'
 import { formFor, type Metric, type MetricName } from './metrics'
 
@@ -24,23 +25,37 @@ export interface ValidationOptions {
   readonly metrics?: readonly (MetricName | Metric)[] | undefined
   /** Epochs from one to the next; default 1. @example validation({ data: 'val/', every: 5 }) */
   readonly every?: number | undefined
+  /**
+   * Which weights are measured: those of the last update (`latest`, the default), or their `average`, where the plan keeps one.
+   *
+   * @example validation({ data: 'val/', weights: 'average' })
+   */
+  readonly weights?: JudgedWeights | undefined
 }
-const VALIDATION = optionsFor<ValidationOptions>()('validation', 'data', 'metrics', 'every')
+const VALIDATION = optionsFor<ValidationOptions>()('validation', 'data', 'metrics', 'every', 'weights')
 
 const evaluable = (model: Trainable | undefined): Either<SpillwayError, Model> =>
   model === undefined || model.kind === 'step'
     ? E.left(usage('evaluate: models are evaluated while they are trained; this is a step, or a plan without its model'))
     : E.right(model)
 
+/** An average can be measured where there is one. */
+const keepsAverage = ({ plan }: Staged, weights: JudgedWeights | undefined): Either<SpillwayError, void> =>
+  weights === 'average' && modelState(plan.graph).averages.size === 0
+    ? E.left(usage("validation: weights: 'average' needs an average of the weights: stage with average, or --average"))
+    : E.right(undefined)
+
 const openedFor = (
-  { data, metrics }: ValidationOptions,
+  { data, metrics, weights }: ValidationOptions,
   model: Trainable | undefined,
-  { plan, machine }: Staged,
-  { spill, threads, throttle, hostMemory, signal, workers }: Parameters<Evaluating['open']>[2],
-): Either<SpillwayError, OpenedEvaluation> =>
-  pipe(
+  trained: Staged,
+  { spill, threads, throttle, hostMemory, signal, workers, detailed }: Parameters<Evaluating['open']>[2],
+): Either<SpillwayError, OpenedEvaluation> => {
+  const { plan, machine } = trained
+  return pipe(
     E.Do,
     E.bind('model', () => evaluable(model)),
+    E.tap(() => keepsAverage(trained, weights)),
     E.bindW('prepared', ({ model }) =>
       prepareEvaluation(model, machine, { loss: lossIn(plan.graph), as: formFor(metrics ?? []), name: plan.graph.name }),
     ),
@@ -48,17 +63,18 @@ const openedFor = (
       stagePrepared(prepared, { budget: plan.budgetBytes, algorithms: plan.algorithms, spill }),
     ),
     E.flatMap(({ model, staged }) =>
-      openEvaluation(model, staged, { data, metrics, spill, threads, throttle, hostMemory, signal, workers }),
+      openEvaluation(model, staged, { data, metrics, spill, threads, throttle, hostMemory, signal, workers }, detailed),
     ),
     E.map(({ measures, run }) => ({
       measures,
       run: (weights) =>
         pipe(
           run(weights),
-          TE.map(({ loss, metrics, arenaPeakBytes }) => ({ loss, metrics, arenaPeakBytes })),
+          TE.map(({ loss, metrics, arenaPeakBytes, details }) => ({ loss, metrics, arenaPeakBytes, details })),
         ),
     })),
   )
+}
 
 /**
  * Evaluates a model after epochs of its training, in the same budget.
@@ -70,5 +86,12 @@ export const validation = <const O extends ValidationOptions>(options: Known<O, 
   const { every = 1 } = o
   if (!Number.isSafeInteger(every) || every < 1)
     throw new SpillwayException(usage(`validation: every is ${every}; legal are whole numbers of at least 1`))
-  return { kind: 'evaluation', every, open: (model, staged, run) => openedFor(o, model, staged, run) }
+  if (o.weights !== undefined && !JUDGED_WEIGHTS.includes(o.weights))
+    throw new SpillwayException(unknownName('validation: weights', o.weights, JUDGED_WEIGHTS))
+  return {
+    kind: 'evaluation',
+    every,
+    weights: o.weights ?? 'latest',
+    open: (model, staged, run) => openedFor(o, model, staged, run),
+  }
 }

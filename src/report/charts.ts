@@ -7,10 +7,12 @@ import type { Timeline } from '../../staging/sim/timeline'
 import { axisSeconds, showSize } from './format'
 import { type Bar, type Lane, lanesOf, type Shade, shadeTitle } from './lanes'
 import { callStarts, KINDS, kindTitle, type MemoryPoint, memorySeries, pagesByKind, worstCall } from './memory'
-import { escapeHtml } from './page'
+import { escapeHtml, hatchesSvg } from './page'
 
 /** Width of the drawing in its own units; a bar's edges are whole units. */
 const WIDTH = 100_000
+/** Of a drawing as wide as a page. */
+const UNITS_A_PIXEL = 90
 const MEMORY_COLUMNS = 2000
 const LANE_COLUMNS = 3000
 /** Few enough bars to draw a gap between neighbours. */
@@ -212,7 +214,8 @@ export const drawStep = (plan: Plan, timeline: Timeline): Drawing => {
   const rule = (kind: string, at: number): string => `<path class="${kind}" d="M0 ${at}H${WIDTH}"/>`
   const budgetShown = budgetPages <= topPages
   const svg = [
-    `<svg viewBox="0 0 ${WIDTH} ${height}" height="${height}" preserveAspectRatio="none" role="img" aria-label="memory and streams over one step">`,
+    `<svg viewBox="0 0 ${WIDTH} ${height}" height="${height}" preserveAspectRatio="none" role="img" aria-label="memory and streams over one step; the tables below have the same by segment">`,
+    hatchesSvg(UNITS_A_PIXEL),
     ...marks.map((bytes) => rule('grid', y(bytes / PAGE_BYTES))),
     memoryPaths(points, x, y),
     budgetShown ? rule('budget', y(budgetPages)) : '',

@@ -77,7 +77,7 @@ const words = (plan: Plan, facts: Facts, timeline: Timeline, staging: Staging): 
 
 const table = (heads: readonly string[], rows: readonly string[], total: number, what: string): string => {
   const more = total > rows.length ? `<p class="lead">${showCount(total - rows.length)} more ${what} are not shown.</p>` : ''
-  const head = heads.map((h) => `<th${h.startsWith('#') ? ' class="n"' : ''}>${h.replace('#', '')}</th>`).join('')
+  const head = heads.map((h) => `<th scope="col"${h.startsWith('#') ? ' class="n"' : ''}>${h.replace('#', '')}</th>`).join('')
   return `<div class="scroll"><table><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table></div>${more}`
 }
 
@@ -184,12 +184,17 @@ const GLOSSARY: readonly (readonly [word: string, meaning: string])[] = [
 
 const footer = `<footer><dl>${GLOSSARY.map(([w, m]) => `<dt>${w}</dt><dd>${m}</dd>`).join('')}</dl></footer>`
 
-/** The report page of a plan. @example reportHtml(plan.plan, plan.timeline, plan.staging) */
-export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging): string => {
+/** What a page says of a plan below its head. */
+export interface PlanParts {
+  readonly html: string
+  /** For the page's script. */
+  readonly data: unknown
+}
+
+export const planParts = (plan: Plan, timeline: Timeline, staging: Staging): PlanParts => {
   const facts = factsOf(plan, staging)
   const drawing = drawStep(plan, timeline)
-  const body = [
-    header(plan, facts),
+  const html = [
     cards(facts, timeline, staging),
     sizes(plan, facts, staging),
     words(plan, facts, timeline, staging),
@@ -199,5 +204,11 @@ export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging): st
     layerTable(plan),
     footer,
   ].join('\n')
-  return page(`${plan.graph.name}, ${plan.strategy}: a Spillway plan`, body, drawing.data)
+  return { html, data: drawing.data }
+}
+
+/** The report page of a plan. @example reportHtml(plan.plan, plan.timeline, plan.staging) */
+export const reportHtml = (plan: Plan, timeline: Timeline, staging: Staging): string => {
+  const { html, data } = planParts(plan, timeline, staging)
+  return page(`${plan.graph.name}, ${plan.strategy}: a Spillway plan`, `${header(plan, factsOf(plan, staging))}\n${html}`, data)
 }

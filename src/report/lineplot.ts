@@ -1,5 +1,6 @@
-// A plot of lines over numbers as an SVG file. In: series of points, axis titles. Out: the text of an SVG that stands alone.
-// Invariant: the same numbers give the same text; a point without a number breaks its line.
+// A plot of lines over numbers as SVG. In: series of points, axis titles. Out: the text of an SVG that stands alone, or that takes the colours
+// of the page that it stands in. Invariant: the same numbers give the same text; a point without a number breaks its line; lines are told
+// apart by dashes and marks, too, so that grey paper will do.
 import { niceStep } from './charts'
 import { escapeHtml } from './page'
 
@@ -8,6 +9,8 @@ export interface Series {
   readonly points: readonly (readonly [x: number, y: number | undefined])[]
   /** Drawn dashed and thin: a bound, or what a paper reports. */
   readonly reference?: boolean
+  /** From the least to the most that a point stands for. */
+  readonly band?: readonly (readonly [x: number, low: number, high: number])[]
 }
 
 export interface Plot {
@@ -18,7 +21,15 @@ export interface Plot {
   /** Where the vertical axis begins and ends; by default at nought and at the highest point. */
   readonly yFrom?: number
   readonly yTo?: number
+  /** By powers of ten: all numbers are above nought. */
+  readonly log?: boolean
+  /** Whether x counts something. */
+  readonly counts?: boolean
+  readonly height?: number
 }
+
+/** A file of its own is black on white; a page has colours of its own, the lines' from --s0 on. */
+export type Look = 'file' | 'page'
 
 const WIDTH = 860
 const HEIGHT = 420
@@ -26,6 +37,7 @@ const LEFT = 64
 const TOP = 40
 const RIGHT = 210
 const BOTTOM = 52
+const LEGEND_PITCH = 18
 const COLOURS = [
   '#1b6ca8',
   '#d1495b',
@@ -44,39 +56,101 @@ const COLOURS = [
 /** Of lines in turn, so that they can be told apart without colours; one fewer than those, so that pairs repeat late. */
 const DASHES = ['', '8 3', '2 3', '8 3 2 3', '14 4', '5 2 2 2 2 2', '4 2', '12 3 4 3', '1 2', '10 2 1 2', '6 6'] as const
 
+/** Where marks stand on a line, and how many points have one each. */
+const MOST_MARKS = 60
+/** Of lines in turn, of this radius about nought. */
+const MARKS: readonly ((r: number) => string)[] = [
+  (r) => `m${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`,
+  (r) => `m${-r} ${-r}h${2 * r}v${2 * r}h${-2 * r}z`,
+  (r) => `m0 ${-1.3 * r}l${1.3 * r} ${2.2 * r}h${-2.6 * r}z`,
+  (r) => `m0 ${-1.4 * r}l${1.4 * r} ${1.4 * r}l${-1.4 * r} ${1.4 * r}l${-1.4 * r} ${-1.4 * r}z`,
+  (r) => `m0 ${1.3 * r}l${1.3 * r} ${-2.2 * r}h${-2.6 * r}z`,
+  (r) => `m${-r} ${-1.6 * r}h${2 * r}v${3.2 * r}h${-2 * r}z`,
+  (r) => `m${-1.6 * r} ${-r}h${3.2 * r}v${2 * r}h${-3.2 * r}z`,
+]
+
+interface Inks {
+  readonly line: (i: number) => string
+  readonly reference: string
+  readonly axis: string
+  readonly grid: string
+  readonly text: string
+}
+const INKS: Readonly<Record<Look, Inks>> = {
+  file: { line: (i) => COLOURS[i % COLOURS.length]!, reference: '#666', axis: '#444', grid: '#ddd', text: '#222' },
+  page: {
+    line: (i) => `var(--s${i % COLOURS.length})`,
+    reference: 'var(--soft)',
+    axis: 'var(--soft)',
+    grid: 'var(--line)',
+    text: 'currentColor',
+  },
+}
+
 interface Scale {
   readonly x: (v: number) => number
   readonly y: (v: number) => number
   readonly xTicks: readonly number[]
   readonly yTicks: readonly number[]
+  readonly bottom: number
 }
 
-const ticks = (from: number, to: number): readonly number[] => {
-  const step = niceStep(Math.max(to - from, 1e-12), 6)
+const ticks = (from: number, to: number, least = 0): readonly number[] => {
+  const step = Math.max(least, niceStep(Math.max(to - from, 1e-12), 6))
   const first = Math.ceil(from / step - 1e-9)
   const last = Math.floor(to / step + 1e-9)
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => Number(((first + i) * step).toPrecision(12)))
 }
 
-const scaleOf = (p: Plot): Scale => {
-  const points = p.series.flatMap((s) => s.points)
-  const xs = points.map(([x]) => x)
-  const ys = points.flatMap(([, y]) => (y === undefined ? [] : [y]))
-  const [x0, x1] = xs.length ? [Math.min(...xs), Math.max(...xs)] : [0, 1]
+/** Powers of ten, and 2 and 5 times them where those are few. */
+const logTicks = (from: number, to: number): readonly number[] => {
+  const [low, high] = [Math.floor(Math.log10(from)), Math.ceil(Math.log10(to))]
+  const every = Math.ceil((high - low) / 8)
+  const times = high - low <= 3 ? [1, 2, 5] : [1]
+  return Array.from({ length: high - low + 1 }, (_, i) => low + i)
+    .filter((power) => power % every === 0)
+    .flatMap((power) => times.map((t) => Number((t * 10 ** power).toPrecision(12))))
+    .filter((v) => v >= from && v <= to)
+}
+
+/** Long runs have more points than a call may have arguments. */
+const leastOf = (ns: readonly number[], otherwise: number): number => ns.reduce((a, b) => Math.min(a, b), otherwise)
+const mostOf = (ns: readonly number[], otherwise: number): number => ns.reduce((a, b) => Math.max(a, b), otherwise)
+
+const rangeOf = (p: Plot): readonly [from: number, to: number] => {
+  const ys = p.series.flatMap((s) => [
+    ...s.points.flatMap(([, y]) => (y === undefined ? [] : [y])),
+    ...(s.band ?? []).flatMap(([, low, high]) => [low, high]),
+  ])
+  if (p.log) {
+    const [low, high] = [leastOf(ys, Infinity), mostOf(ys, -Infinity)]
+    return ys.length === 0 ? [1, 10] : [low / 1.1, high * 1.1]
+  }
   // No line leaves the axes below; above `yTo` it runs along the top.
-  const y0 = Math.min(p.yFrom ?? 0, ...ys)
-  const y1 = Math.max(p.yTo ?? Math.max(y0, ...ys) * 1.04, y0 + 1e-12)
+  const from = leastOf(ys, p.yFrom ?? 0)
+  return [from, Math.max(p.yTo ?? from + (mostOf(ys, from) - from) * 1.04, from + 1e-12)]
+}
+
+const scaleOf = (p: Plot): Scale => {
+  const xs = p.series.flatMap((s) => s.points.map(([x]) => x))
+  const [x0, x1] = xs.length ? [leastOf(xs, Infinity), mostOf(xs, -Infinity)] : [0, 1]
+  const [y0, y1] = rangeOf(p)
+  const bottom = Math.max(p.height ?? HEIGHT, TOP + LEGEND_PITCH * (p.series.length + 1)) - BOTTOM
   const along = (v: number, from: number, to: number, a: number, b: number): number =>
     a + ((v - from) / Math.max(to - from, 1e-12)) * (b - a)
+  const up = p.log ? Math.log10 : (v: number): number => v
   return {
     x: (v) => along(v, x0, x1, LEFT, WIDTH - RIGHT),
-    y: (v) => along(Math.min(v, y1), y0, y1, HEIGHT - BOTTOM, TOP),
-    xTicks: ticks(x0, x1),
-    yTicks: ticks(y0, y1),
+    y: (v) => along(up(Math.min(v, y1)), up(y0), up(y1), bottom, TOP),
+    xTicks: ticks(x0, x1, p.counts ? 1 : 0),
+    yTicks: p.log ? logTicks(y0, y1) : ticks(y0, y1),
+    bottom,
   }
 }
 
 const n = (v: number): string => v.toFixed(1)
+/** Very large and very small numbers by their powers. */
+const tickText = (v: number): string => (v !== 0 && (Math.abs(v) < 1e-4 || Math.abs(v) >= 1e6) ? v.toExponential() : `${v}`)
 
 const pathOf = (s: Series, scale: Scale): string => {
   let pen = 'M'
@@ -89,45 +163,58 @@ const pathOf = (s: Series, scale: Scale): string => {
     .join('')
 }
 
-const seriesSvg = (s: Series, i: number, scale: Scale): string => {
-  const colour = s.reference ? '#666' : COLOURS[i % COLOURS.length]!
-  const y = TOP + 14 + i * 18
+const bandSvg = ({ band = [] }: Series, colour: string, scale: Scale): string => {
+  if (band.length < 2) return ''
+  const above = band.map(([x, , high]) => `${n(scale.x(x))} ${n(scale.y(high))}`)
+  const below = [...band].reverse().map(([x, low]) => `${n(scale.x(x))} ${n(scale.y(low))}`)
+  return `<path d="M${[...above, ...below].join('L')}z" fill="${colour}" fill-opacity=".16" stroke="none"/>`
+}
+
+const seriesSvg = (s: Series, i: number, scale: Scale, inks: Inks): string => {
+  const colour = s.reference ? inks.reference : inks.line(i)
+  const y = TOP + 14 + i * LEGEND_PITCH
   const dashes = DASHES[i % DASHES.length]!
   const style = s.reference
     ? 'stroke-dasharray="5 4" stroke-width="1.2"'
     : `stroke-width="2"${dashes && ` stroke-dasharray="${dashes}"`}`
-  const dots = s.points.map(([px, py]) =>
-    py === undefined ? '' : `<circle cx="${n(scale.x(px))}" cy="${n(scale.y(py))}" r="2.6" fill="${colour}"/>`,
-  )
+  const shape = MARKS[i % MARKS.length]!(2.6)
+  const marked = s.reference || s.points.length > MOST_MARKS ? [] : s.points
+  const at = (px: number, py: number): string => `<path class="mark" d="M${n(px)} ${n(py)}${shape}" fill="${colour}"/>`
+  const marks = marked.map(([px, py]) => (py === undefined ? '' : at(scale.x(px), scale.y(py))))
+  const key = marked.length > 0 ? at(WIDTH - RIGHT + 26, y) : ''
   return (
-    `<path d="${pathOf(s, scale)}" fill="none" stroke="${colour}" ${style}/>${dots.join('')}` +
-    `<path d="M${WIDTH - RIGHT + 16} ${y}h20" stroke="${colour}" ${style}/><text x="${WIDTH - RIGHT + 42}" y="${y + 4}">${escapeHtml(s.name)}</text>`
+    `${bandSvg(s, colour, scale)}<path d="${pathOf(s, scale)}" fill="none" stroke="${colour}" ${style}/>${marks.join('')}` +
+    `<path d="M${WIDTH - RIGHT + 16} ${y}h20" stroke="${colour}" ${style}/>${key}<text x="${WIDTH - RIGHT + 42}" y="${y + 4}">${escapeHtml(s.name)}</text>`
   )
 }
 
-const axesSvg = (p: Plot, scale: Scale): string => {
-  const bottom = HEIGHT - BOTTOM
+const axesSvg = (p: Plot, scale: Scale, { axis, grid }: Inks): string => {
+  const { bottom } = scale
   const xs = scale.xTicks.map(
     (v) =>
-      `<path d="M${n(scale.x(v))} ${bottom}v5" stroke="#444"/><text x="${n(scale.x(v))}" y="${bottom + 18}" text-anchor="middle">${v}</text>`,
+      `<path d="M${n(scale.x(v))} ${bottom}v5" stroke="${axis}"/><text x="${n(scale.x(v))}" y="${bottom + 18}" text-anchor="middle">${tickText(v)}</text>`,
   )
   const ys = scale.yTicks.map(
     (v) =>
-      `<path d="M${LEFT} ${n(scale.y(v))}H${WIDTH - RIGHT}" stroke="#ddd"/><text x="${LEFT - 8}" y="${n(scale.y(v) + 4)}" text-anchor="end">${v}</text>`,
+      `<path d="M${LEFT} ${n(scale.y(v))}H${WIDTH - RIGHT}" stroke="${grid}"/><text x="${LEFT - 8}" y="${n(scale.y(v) + 4)}" text-anchor="end">${tickText(v)}</text>`,
   )
   return (
-    `${ys.join('')}${xs.join('')}<path d="M${LEFT} ${TOP}V${bottom}H${WIDTH - RIGHT}" fill="none" stroke="#444"/>` +
-    `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 12}" text-anchor="middle">${escapeHtml(p.x)}</text>` +
+    `${ys.join('')}${xs.join('')}<path d="M${LEFT} ${TOP}V${bottom}H${WIDTH - RIGHT}" fill="none" stroke="${axis}"/>` +
+    `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${bottom + BOTTOM - 12}" text-anchor="middle">${escapeHtml(p.x)}</text>` +
     `<text transform="translate(16 ${(TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">${escapeHtml(p.y)}</text>` +
     `<text x="${LEFT}" y="22" font-size="15" font-weight="600">${escapeHtml(p.title)}</text>`
   )
 }
 
-export const plotSvg = (p: Plot): string => {
+export const plotSvg = (p: Plot, look: Look = 'file'): string => {
   const scale = scaleOf(p)
+  const inks = INKS[look]
+  const height = scale.bottom + BOTTOM
+  const ground = look === 'file' ? `<rect width="${WIDTH}" height="${height}" fill="#fff"/>` : ''
+  const stands = look === 'file' ? ' xmlns="http://www.w3.org/2000/svg"' : ''
   return (
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeHtml(p.title)}: ${escapeHtml(p.y)} over ${escapeHtml(p.x)}" font-family="system-ui, sans-serif" font-size="12" fill="#222">` +
+    `<svg${stands} viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escapeHtml(p.title)}: ${escapeHtml(p.y)} over ${escapeHtml(p.x)}" font-family="system-ui, sans-serif" font-size="12" fill="${inks.text}">` +
     `<title>${escapeHtml(p.title)}</title>` +
-    `<rect width="${WIDTH}" height="${HEIGHT}" fill="#fff"/>${axesSvg(p, scale)}${p.series.map((s, i) => seriesSvg(s, i, scale)).join('')}</svg>\n`
+    `${ground}${axesSvg(p, scale, inks)}${p.series.map((s, i) => seriesSvg(s, i, scale, inks)).join('')}</svg>\n`
   )
 }

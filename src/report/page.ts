@@ -1,5 +1,5 @@
-// The shell of the report: style, script, and safe text. In: parts made elsewhere. Out: one page that needs no network.
-// Invariant: every text that comes from a model or a plan file passes escapeHtml or embedJson.
+// The shell of the reports: style, script, and safe text. In: parts made elsewhere. Out: one page that needs no network.
+// Invariant: every text that comes from a model or a plan file passes escapeHtml or embedJson; what colours tell, hatches tell on grey paper.
 
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c]!)
@@ -13,11 +13,13 @@ export const embedJson = (data: unknown): string =>
 
 const STYLE = `
 :root{color-scheme:light dark;--ground:#fbfaf8;--panel:#fff;--ink:#23262b;--soft:#6a7079;--line:#e4e2dd;--accent:#2f5fc4;--limit:#c2413b;
---parameters:#75859b;--input:#c983a8;--activations:#5b8def;--gradients:#e3a548;--workspace:#7fbcab;--mixed:#b3a3dc;
---forward:#5b8def;--recompute:#a48ade;--backward:#e3a548;--update:#62ab7c;--tiling:#b4bac3;--full:#d8605a;--late:#eb9f88;--data:#c983a8;--out:#cf8a62;--in:#4ba3b0}
-@media(prefers-color-scheme:dark){:root{--ground:#15171b;--panel:#1c1f24;--ink:#e4e5e7;--soft:#979da7;--line:#30343b;--accent:#8fb1ff;--limit:#ef7a73;
---parameters:#7b8aa1;--input:#b97499;--activations:#5580d2;--gradients:#c98f3c;--workspace:#669f90;--mixed:#9384c2;
---forward:#5580d2;--recompute:#8e77c6;--backward:#c98f3c;--update:#54946b;--tiling:#777e89;--full:#d0605a;--late:#cf8570;--data:#b97499;--out:#b97a56;--in:#43909c}}
+--output:#8fae4f;--parameters:#75859b;--input:#c983a8;--activations:#5b8def;--gradients:#e3a548;--workspace:#7fbcab;--mixed:#b3a3dc;
+--forward:#5b8def;--recompute:#a48ade;--backward:#e3a548;--update:#62ab7c;--tiling:#b4bac3;--full:#d8605a;--late:#eb9f88;--data:#c983a8;--out:#cf8a62;--in:#4ba3b0;
+--s0:#1b6ca8;--s1:#d1495b;--s2:#2e8b57;--s3:#c77700;--s4:#7b4fa6;--s5:#00868b;--s6:#a0522d;--s7:#c71585;--s8:#556b2f;--s9:#4169e1;--s10:#8f6a08;--s11:#708090}
+@media screen and (prefers-color-scheme:dark){:root{--ground:#15171b;--panel:#1c1f24;--ink:#e4e5e7;--soft:#979da7;--line:#30343b;--accent:#8fb1ff;--limit:#ef7a73;
+--output:#7b9744;--parameters:#7b8aa1;--input:#b97499;--activations:#5580d2;--gradients:#c98f3c;--workspace:#669f90;--mixed:#9384c2;
+--forward:#5580d2;--recompute:#8e77c6;--backward:#c98f3c;--update:#54946b;--tiling:#777e89;--full:#d0605a;--late:#cf8570;--data:#b97499;--out:#b97a56;--in:#43909c;
+--s0:#63b0e8;--s1:#f08592;--s2:#63c491;--s3:#f0ae4a;--s4:#b694dd;--s5:#3fc1c6;--s6:#d98f68;--s7:#ef79c0;--s8:#a3bd74;--s9:#8ea6ff;--s10:#d9b34a;--s11:#a3b2c2}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI","Helvetica Neue",sans-serif}
 main{max-width:1240px;margin:0 auto;padding:36px 28px 64px}
@@ -77,31 +79,82 @@ td small{color:var(--soft);font-size:12.5px}
 .peak u{text-decoration:none;background:color-mix(in srgb,var(--panel) 75%,transparent);border-radius:3px;padding:0 3px}
 footer{margin-top:48px;padding-top:16px;border-top:1px solid var(--line);color:var(--soft);font-size:13.5px;max-width:900px}
 footer dl{display:grid;grid-template-columns:110px 1fr;gap:3px 18px;margin:0}footer dd{margin:0}
-@media print{.tools{display:none}.scroll{max-height:none}}
+header p{margin:4px 0 0;color:var(--soft)}header p b{color:var(--ink);font-weight:550}
+header p.state{color:var(--ink);font-size:17px;font-weight:600;margin-top:14px}
+p.state::before{content:'';display:inline-block;width:10px;height:10px;border-radius:50%;border:2px solid var(--accent);margin-right:9px}
+p.state.done::before{background:var(--accent)}p.state.ended::before{border-radius:0;border-color:var(--limit);background:var(--limit)}
+p.when{font-size:13.5px}p.when .tools{margin-left:12px}
+figure{margin:0}figure.plotted{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:8px 12px;margin:0 0 12px;max-width:960px}
+details{margin:4px 0}summary{cursor:pointer;color:var(--soft);font-size:13.5px}details .scroll{max-height:340px;margin:8px 0}
+caption{text-align:left;padding:9px 12px 2px;font-size:13px;color:var(--soft)}
+tbody th{position:static;font-weight:400;color:var(--ink);border-bottom:1px solid color-mix(in srgb,var(--line) 55%,transparent);padding:5px 12px}
+.numbers{width:fit-content;max-width:100%;margin:0 0 12px}.numbers table{width:auto;min-width:340px}
+.crossed td.n{background:color-mix(in srgb,var(--accent) calc(var(--share)*.5),transparent)}.crossed thead td{border-bottom:1px solid var(--line)}
+.worst{display:grid;grid-template-columns:repeat(auto-fill,minmax(210px,1fr));gap:12px;list-style:none;margin:0;padding:0}
+.worst li{background:var(--panel);border:1px solid var(--line);border-radius:10px;padding:12px}
+.pictures{display:flex;flex-wrap:wrap;gap:6px}.pictures img{image-rendering:pixelated;max-width:100%;height:auto;border:1px solid var(--line)}
+.worst figcaption{margin-top:8px;font-size:13.5px}.worst figcaption *{display:block;overflow-wrap:anywhere}.worst b{font-weight:550}.worst span{color:var(--soft)}
+@media print{@page{margin:12mm}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}
+body{font-size:11px;background:#fff}main{max-width:none;padding:0}h1{font-size:22px}h2{font-size:15px;margin:22px 0 6px;break-after:avoid}p.lead{break-after:avoid}p.when,.card em,.card span,.worst figcaption,caption,footer{font-size:9.5px}header p.state{font-size:13px}
+
+.tools,.peak::after,summary{display:none}.scroll{max-height:none;overflow:visible;border-radius:0}.view{overflow:hidden}
+table,.numbers table{font-size:9px;min-width:0}td small,.tag{font-size:inherit}th{position:static;white-space:normal;padding:3px 5px}td,tbody th{padding:2px 5px}.n{white-space:normal}
+.scroll td:first-child,.share{max-width:150px;overflow-wrap:anywhere;white-space:normal}.share{width:60px}
+thead{display:table-header-group}tr,.card,figure,.worst li,.step{break-inside:avoid}.cards{gap:6px}.card{padding:7px 9px}.card strong{font-size:15px}
+.cards{grid-template-columns:repeat(3,1fr)}.worst{grid-template-columns:repeat(3,1fr)}figure.plotted{max-width:none}}
 `
 
-const COLOURS = [
-  'parameters',
-  'input',
-  'activations',
-  'gradients',
-  'workspace',
-  'mixed',
-  'forward',
-  'recompute',
-  'backward',
-  'update',
-  'tiling',
-  'full',
-  'late',
-  'data',
-  'out',
-  'in',
-]
-const COLOUR_RULES = COLOURS.map(
-  (c) =>
-    `.bar.${c}{fill:var(--${c})}.area.${c}{fill:var(--${c});stroke:var(--${c})}.key.${c},.share .${c},.holders .${c}{background:var(--${c})}`,
-).join('')
+/** Of each colour its hatch: so many pixels from line to line, upright and level; 0 is none. What stands in one lane differs. */
+const HATCHES = {
+  parameters: [0, 0],
+  input: [5, 0],
+  activations: [0, 8],
+  gradients: [0, 4],
+  workspace: [6, 6],
+  mixed: [3, 3],
+  output: [8, 0],
+  forward: [0, 0],
+  recompute: [5, 0],
+  backward: [0, 5],
+  update: [4, 4],
+  tiling: [8, 8],
+  full: [0, 0],
+  late: [0, 4],
+  data: [5, 0],
+  out: [0, 0],
+  in: [0, 0],
+} as const
+type Hatched = keyof typeof HATCHES
+
+/** The colours and hatches of a drawing whose unit is `across` of its own to a pixel sideways. */
+export const hatchesSvg = (across: number): string =>
+  `<defs>${(Object.keys(HATCHES) as Hatched[])
+    .map((c) => {
+      const [x, y] = HATCHES[c]
+      const [width, height] = [(x || 8) * across, y || 8]
+      const line = (w: number, h: number): string => `<rect class="hatch" width="${w}" height="${h}"/>`
+      return (
+        `<pattern id="k-${c}" patternUnits="userSpaceOnUse" width="${width}" height="${height}"><rect class="ground ${c}" width="${width}" height="${height}"/>` +
+        `${x > 0 ? line(across, height) : ''}${y > 0 ? line(width, 1) : ''}</pattern>`
+      )
+    })
+    .join('')}</defs>`
+
+const linesEvery = (pixels: number, turn: string): readonly string[] =>
+  pixels === 0 ? [] : [`repeating-linear-gradient(${turn},var(--hatch) 0 1px,transparent 1px ${pixels}px)`]
+
+const COLOUR_RULES = `:root{--hatch:color-mix(in srgb,var(--panel) 65%,transparent)}.hatch{fill:var(--hatch)}${(
+  Object.keys(HATCHES) as Hatched[]
+)
+  .map((c) => {
+    const [x, y] = HATCHES[c]
+    const lines = [...linesEvery(x, '90deg'), ...linesEvery(y, '180deg')]
+    return (
+      `.bar.${c}{fill:url(#k-${c})}.area.${c}{fill:url(#k-${c});stroke:var(--${c})}.ground.${c}{fill:var(--${c})}` +
+      `.key.${c},.share .${c},.holders .${c}{background:${lines.map((l) => `${l},`).join('')}var(--${c})}`
+    )
+  })
+  .join('')}`
 
 /** Zooms the drawing by making it wider, and says what is under the pointer. */
 const SCRIPT = `
@@ -134,9 +187,10 @@ view.onpointermove=e=>{const r=plot.getBoundingClientRect(),x=Math.min(1,Math.ma
 view.onpointerleave=()=>{hair.hidden=tip.hidden=true}
 `
 
-export const page = (title: string, body: string, data: unknown): string => `<!doctype html>
+/** `more`: of the page's script. */
+export const page = (title: string, body: string, data: unknown, more = ''): string => `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <title>${escapeHtml(title)}</title><style>${STYLE}${COLOUR_RULES}</style></head>
 <body><main>${body}</main>
-<script type="application/json" id="data">${embedJson(data)}</script><script>${SCRIPT}</script></body></html>
+<script type="application/json" id="data">${embedJson(data)}</script><script>${SCRIPT}${more}</script></body></html>
 `

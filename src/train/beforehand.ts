@@ -15,7 +15,7 @@ import { checkpointsIn, holdsCheckpoints, KEPT } from './checkpoint'
 import { lengthOf } from './length'
 import { fittingWeights, type LoadingOptions } from './loading'
 import { PREFETCH, type TrainOptions, usualWorkers } from './options'
-import { isTable } from './steplog'
+import { logFolder } from './steplog'
 import { modelState } from './weights'
 
 type Places = Pick<TrainOptions, 'checkpointDir' | 'resume' | 'save' | 'saveBest' | 'keep' | 'log' | 'tensorboard'> & {
@@ -42,7 +42,7 @@ export const placesOf = (o: Places): Either<SpillwayError, void> =>
     E.flatMap(() => (o.checkpointDir === undefined ? E.right(undefined) : freeFor(o.checkpointDir, o.resume))),
     E.flatMap(() => filePlace('weights file', o.save)),
     E.flatMap(() => filePlace('weights file', o.saveBest)),
-    E.flatMap(() => (o.log !== undefined && isTable(o.log) ? filePlace('log', o.log) : folderPlace('log directory', o.log))),
+    E.flatMap(() => (logFolder(o) === undefined ? filePlace('log', o.log) : folderPlace('log directory', o.log))),
     E.flatMap(() => folderPlace('TensorBoard directory', o.tensorboard)),
     E.flatMap(() => reportPlace(o)),
   )

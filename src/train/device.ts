@@ -99,6 +99,8 @@ export interface StepsTaken {
 }
 export interface RunMetrics extends StepsTaken {
   readonly seconds: readonly number[]
+  /** By call of the plan, of the quickest step in whose way nothing else ran; where there was one. */
+  readonly callSeconds?: Float64Array
 }
 
 /** Steps that are run to find the first number that is not finite, from some step on. */
@@ -174,6 +176,7 @@ const metricsOf = (m: Metrics, feed: Feed | undefined): RunMetrics => {
     diskBytes: m.diskBytes,
     arenaPeakBytes: m.arenaPeakBytes,
     ...(m.deviceMemory ? { deviceMemory: m.deviceMemory } : {}),
+    ...(m.quietCallSeconds ? { callSeconds: m.quietCallSeconds } : {}),
   }
 }
 

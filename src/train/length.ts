@@ -25,6 +25,12 @@ export const epochEnd = ({ samples, batch }: Epochs, epoch: number): number => M
 /** How many epochs have ended with a step. */
 export const epochsAt = ({ samples, batch }: Epochs, step: number): number => Math.floor((step * batch) / samples)
 
+/** Over the steps since those of the epoch before. */
+export const meanLoss = (losses: readonly number[], epochs: Epochs, epoch: number): number => {
+  const own = losses.slice(epochEnd(epochs, epoch - 1), epochEnd(epochs, epoch))
+  return own.reduce((n, l) => n + l, 0) / own.length
+}
+
 interface Asked {
   readonly steps?: number | undefined
   readonly epochs?: number | undefined

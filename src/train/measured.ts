@@ -8,6 +8,7 @@ import type { TaskEither } from 'fp-ts/TaskEither'
 import * as t from 'io-ts'
 import type { Trainable } from '../../dsl'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
+import type { Details } from '../report/run'
 import type { Staged } from '../stage/stage'
 import type { DeviceOptions } from './device'
 import { type Epochs, epochEnd, epochsAt } from './length'
@@ -20,6 +21,8 @@ export interface Found {
   readonly loss: number
   readonly metrics: Readonly<Record<string, number>>
   readonly arenaPeakBytes: number
+  /** For people, where somebody asked for that. */
+  readonly details?: Details | undefined
 }
 
 /** What is looked at, and planned, before a run begins. */
@@ -29,11 +32,17 @@ export interface OpenedEvaluation {
   readonly run: (weights: StateReader) => TaskEither<SpillwayError, Found>
 }
 
+/** Those of the last update, or an average that the plan keeps. */
+export const JUDGED_WEIGHTS = ['latest', 'average'] as const
+/** Which weights of a run an evaluation measures. */
+export type JudgedWeights = (typeof JUDGED_WEIGHTS)[number]
+
 /** An evaluation between the steps of a run, in the budget of its plan: what `validation` makes. */
 export interface Evaluating {
   readonly kind: 'evaluation'
   /** Epochs from one to the next. */
   readonly every: number
+  readonly weights: JudgedWeights
   readonly open: (
     model: Trainable | undefined,
     staged: Staged,
@@ -41,6 +50,8 @@ export interface Evaluating {
       readonly spill?: string | undefined
       readonly signal?: AbortSignal | undefined
       readonly workers?: number | undefined
+      /** Whether somebody looks at what it finds beside its metrics. */
+      readonly detailed: boolean
     },
   ) => Either<SpillwayError, OpenedEvaluation>
 }

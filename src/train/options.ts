@@ -112,7 +112,7 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
   /** Where the weights go at the end (safetensors). @example train(net, plan, { steps: 100, save: 'weights.safetensors' }) */
   readonly save?: string | undefined
   /**
-   * A folder that gets a line of JSON for every step, or a file whose name ends with .csv, which gets a row.
+   * A folder that gets a line of JSON for every step, and the page of the run; or a file whose name ends with .csv, which gets a row.
    *
    * @example train(net, plan, { steps: 100, log: 'runs/first' })
    */
@@ -123,6 +123,13 @@ export interface TrainOptions extends Omit<DeviceOptions, 'tier'>, LoadingOption
    * @example train(net, plan, { steps: 100, tensorboard: 'runs/first' })
    */
   readonly tensorboard?: string | undefined
+  /**
+   * An HTML page of the run, kept up to date while it goes on: losses, metrics, rates, time and memory beside what was planned, the samples
+   * that went worst, the plan.
+   *
+   * @example train(net, plan, { steps: 100, report: 'run.html' })
+   */
+  readonly report?: string | undefined
   /**
    * What becomes of a run whose loss is not finite; default: it ends, and nothing of it is saved.
    *
@@ -160,7 +167,7 @@ export type RunLength = { readonly steps: number } | { readonly epochs: number }
 
 // biome-ignore format: a list
 export const TRAIN = optionsFor<TrainOptions>()(
-  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'onNonfinite', 'signal', 'stop',
+  'train', 'steps', 'epochs', 'schedule', 'warmup', 'data', 'shuffle', 'prefetch', 'workers', 'samples', 'seed', 'spill', 'checkpointDir', 'checkpointEvery', 'evaluate', 'patience', 'keep', 'saveBest', 'resume', 'weights', 'weightsSkip', 'weightsStrip', 'save', 'log', 'tensorboard', 'report', 'onNonfinite', 'signal', 'stop',
   'onProgress', 'onNote', 'threads', 'throttle', 'hostMemory',
 )
 

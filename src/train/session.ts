@@ -16,17 +16,18 @@ import type { Staged } from '../stage/stage'
 import { holdsCheckpoints, KEPT, saveCheckpoint } from './checkpoint'
 import { forgetPlanning, type RunMetrics, type StepDone } from './device'
 import type { Listener } from './events'
-import { epochEnd, epochsAt, type Length } from './length'
+import { epochsAt, meanLoss } from './length'
 import { type Found, isEnough, type Measurement, metricOf, nextMeasured, standing } from './measured'
 import { closed, filled, type Held, lent, opened } from './opened'
 import { seedOf, type TrainOptions } from './options'
 import { finishedResult, describing, type TrainResult, trainResult } from './result'
+import { type RunPage, withPage } from './runreport'
 import { rateFactor, ratesOfSteps, scheduleText } from './schedules'
 import { lockOf, readyOf, type Start, startOf } from './start'
 import { openStepLog, type StepLog } from './steplog'
 import { addRun, NO_STEPS, type Totals } from './totals'
 import { traced } from './traced'
-import { type Counted, saveWeights } from './weights'
+import { averaged, type Counted, type ModelState, saveWeights, type StateReader } from './weights'
 
 /** What a run has met so far. */
 interface Met {
@@ -46,6 +47,7 @@ interface RunningSession extends Start {
   readonly memory: PeakMemory
   readonly met: Met
   readonly listener: Listener
+  readonly page: RunPage
   /** Of the steps that were told so far. */
   readonly losses: number[]
   readonly measured: Measurement[]
@@ -88,13 +90,14 @@ const MOST_SAMPLES = 2 ** 22
 /** And factors of the rate for so many steps. */
 const MOST_STEPS = 2 ** 16
 
-const stepsAtOnce = ({ options: o, length: { steps, epochs }, batch, listener }: RunningSession, done: number): number =>
+const stepsAtOnce = ({ options: o, length: { steps, epochs }, batch, listener, page }: RunningSession, done: number): number =>
   Math.min(
     chunkFrom(done, steps, o),
     nextMeasured(o, epochs, done) - done,
     Math.ceil(MOST_SAMPLES / batch),
     MOST_STEPS,
     listener.ahead,
+    page.ahead(),
   )
 
 const isDue = ({ options: o, length: { steps } }: RunningSession, done: number): boolean =>
@@ -114,12 +117,6 @@ const emitEpoch = ({ length: { epochs }, listener, losses }: RunningSession, ste
   const epoch = epochs ? epochsAt(epochs, step) : 0
   if (!epochs || epoch === epochsAt(epochs, step - 1)) return
   listener.emit({ kind: 'epoch', epoch, step, loss: meanLoss(losses, epochs, epoch) })
-}
-
-/** Over the steps since those of the epoch before. */
-export const meanLoss = (losses: readonly number[], epochs: NonNullable<Length['epochs']>, epoch: number): number => {
-  const own = losses.slice(epochEnd(epochs, epoch - 1), epochEnd(epochs, epoch))
-  return own.reduce((n, l) => n + l, 0) / own.length
 }
 
 /** What becomes of a step that has ended; the run ends where it cannot be logged, or is not finite. */
@@ -203,16 +200,21 @@ const saved = (run: RunningSession, counted: Counted, totals: Totals): Either<Sp
   )
 }
 
+/** The weights that an evaluation is asked to measure. */
+const judged = ({ evaluate }: TrainOptions, state: ModelState, parked: StateReader, step: number): StateReader =>
+  evaluate?.weights === 'average' ? averaged(state, parked, step) : parked
+
 /** What the model is worth after an epoch. */
 const measuredBy = (run: RunningSession, epoch: number, step: number): TaskEither<SpillwayError, Measurement> => {
-  const { evaluation, options: o, length, losses, held, listener } = run
+  const { evaluation, options: o, length, losses, held, listener, page, state } = run
   const { epochs } = length
   if (!evaluation) return TE.right({ epoch, step, metrics: { loss: meanLoss(losses, epochs!, epoch) } })
   return pipe(
-    lent<Found>(held, run)(evaluation.run),
+    lent<Found>(held, run)((parked) => evaluation.run(judged(o, state, parked, step))),
     TE.mapLeft((e) => (e.tag === 'Cancelled' ? cancelled(o, step) : e)),
-    TE.map(({ loss, metrics, arenaPeakBytes }) => {
+    TE.map(({ loss, metrics, arenaPeakBytes, details }) => {
       const measurement = { epoch, step, metrics: { loss, ...metrics } }
+      page.looked(details)
       const isBest = standing([...run.measured, measurement], metricOf(o)).best === measurement
       listener.emit({ kind: 'evaluation', ...measurement, isBest, arenaPeakBytes })
       return measurement
@@ -243,7 +245,11 @@ const measuredAt = (run: RunningSession, counted: Counted, totals: Totals): Task
 const chunk = (run: RunningSession, counted: Counted, totals: Totals): TaskEither<SpillwayError, Totals> =>
   pipe(
     stepsFrom(run, totals.losses.length),
-    TE.map((metrics) => addRun(totals, metrics, run.memory.bytes())),
+    TE.map((metrics) => {
+      const now = addRun(totals, metrics, run.memory.bytes())
+      run.page.took(now, metrics)
+      return now
+    }),
     TE.tap((now) => measuredAt(run, counted, now)),
     TE.tap((now) =>
       TE.fromEither(
@@ -318,7 +324,7 @@ const sampled = (): Either<never, PeakMemory> => {
   return E.right(new PeakMemory().start())
 }
 
-const onDevice = (start: Start, listener: Listener): TaskEither<SpillwayError, TrainResult> => {
+const onDevice = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
   const { staged, options: o, from } = start
   const met: Met = from ? { saved: from.step } : {}
   const losses = [...totalsOf(start).losses]
@@ -334,7 +340,8 @@ const onDevice = (start: Start, listener: Listener): TaskEither<SpillwayError, T
             using(
               () => openStepLog(o, staged, from?.step ?? 0),
               (log) => log.close(),
-              (log) => performed({ ...start, held, log, memory, met, listener, losses, measured: [...(from?.measured ?? [])] }),
+              (log) =>
+                performed({ ...start, held, log, memory, met, listener, page, losses, measured: [...(from?.measured ?? [])] }),
             ),
         ),
     ),
@@ -361,7 +368,7 @@ const emitStart = ({ from, length: { steps, epochs } }: Start, listener: Listene
     ...(epochs ? { stepsPerEpoch: epochs.samples / epochs.batch } : {}),
   })
 
-const resultOf = (start: Start, listener: Listener): TaskEither<SpillwayError, TrainResult> => {
+const resultOf = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> => {
   const { staged, from, state, length, options: o } = start
   return from && (from.step === length.steps || isEnough(o, from.measured))
     ? TE.fromEither(
@@ -373,11 +380,18 @@ const resultOf = (start: Start, listener: Listener): TaskEither<SpillwayError, T
       )
     : pipe(
         TE.fromEither(recordedPlan(start)),
-        TE.flatMap(() => onDevice(start, listener)),
+        TE.flatMap(() => onDevice(start, listener, page)),
         TE.mapLeft(withKept(o)),
         TE.tapIO(leftToMeasure(staged)),
       )
 }
+
+const begun = (start: Start, listener: Listener, page: RunPage): TaskEither<SpillwayError, TrainResult> =>
+  pipe(
+    TE.fromIO(() => emitStart(start, listener)),
+    TE.flatMap(() => resultOf(start, listener, page)),
+    TE.tapIO((result) => () => listener.emit({ kind: 'end', result })),
+  )
 
 /** A run from its start to its end: `model` is checked against the plan when it is given. */
 export const sessionTask = (
@@ -395,9 +409,7 @@ export const sessionTask = (
         () =>
           pipe(
             TE.fromIOEither(() => startOf(ready)),
-            TE.tapIO((start) => () => emitStart(start, listener)),
-            TE.flatMap((start) => resultOf(start, listener)),
-            TE.tapIO((result) => () => listener.emit({ kind: 'end', result })),
+            TE.flatMap((start) => withPage(start, (page) => begun(start, page.listener(listener), page))),
           ),
       ),
     ),

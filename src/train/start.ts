@@ -31,6 +31,7 @@ import { startText } from './loading'
 import { checkedMeasures, type OpenedEvaluation } from './measured'
 import { checkedOptions, seedOf, type TrainOptions } from './options'
 import { scheduleText } from './schedules'
+import { reportFile } from './steplog'
 import { modelState, type ModelState } from './weights'
 
 const runsHere = ({ machine }: Staged): Either<SpillwayError, void> =>
@@ -98,7 +99,11 @@ export const readyOf = (model: Trainable | undefined, staged: Staged, o: TrainOp
     E.bind('data', () => dataOf(staged.plan.graph, o, o.checkpointDir !== undefined)),
     E.let('batch', () => batchOf(staged.plan.graph)),
     E.bind('length', ({ data, batch }) => lengthOf(o, data.samples, batch)),
-    E.bind('evaluation', () => (o.evaluate ? o.evaluate.open(model ?? staged.model, staged, o) : E.right(undefined))),
+    E.bind('evaluation', () =>
+      o.evaluate
+        ? o.evaluate.open(model ?? staged.model, staged, { ...o, detailed: reportFile(o) !== undefined })
+        : E.right(undefined),
+    ),
     E.tap(({ length, evaluation }) => checkedMeasures(o, length.epochs, evaluation?.measures ?? ['loss'])),
     E.tap(({ length }) => E.right(leftOver(staged, length.steps, o))),
     E.bind('circumstances', () => circumstancesOf(staged, o)),

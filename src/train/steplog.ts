@@ -29,7 +29,17 @@ export interface StepLog {
 export const LOG_FILE = 'steps.jsonl'
 
 /** A name that ends so is a table's; any other is a folder's. */
-export const isTable = (log: string): boolean => log.endsWith('.csv')
+const isTable = (log: string): boolean => log.endsWith('.csv')
+
+/** The folder of the log, where it has one. */
+export const logFolder = ({ log }: Pick<LogOptions, 'log'>): string | undefined =>
+  log === undefined || isTable(log) ? undefined : log
+
+/** The page of the run goes where it is asked to, else beside the log. */
+export const reportFile = ({ report, log }: LogOptions): string | undefined => {
+  const folder = logFolder({ log })
+  return report ?? (folder === undefined ? undefined : join(folder, 'report.html'))
+}
 
 // ---------------------------------------------------------------- lines of text
 
@@ -121,6 +131,7 @@ const openBoard = (folder: string, staged: Staged, stepsDone: number): Either<Sp
 export interface LogOptions {
   readonly log?: string | undefined
   readonly tensorboard?: string | undefined
+  readonly report?: string | undefined
 }
 
 type Open = () => Either<SpillwayError, StepLog>

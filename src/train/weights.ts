@@ -178,7 +178,7 @@ export const averageFile = (path: string): string => {
 }
 
 /** The weights with their averages in the place of those that have one by now. */
-const averaged = ({ averages }: ModelState, store: StateReader, steps: number): StateReader => ({
+export const averaged = ({ averages }: ModelState, store: StateReader, steps: number): StateReader => ({
   read: (name) => {
     const its = averages.get(name)
     return store.read(its !== undefined && steps >= its.since ? its.name : name)

@@ -8,7 +8,7 @@ import { DEVICE } from './runs'
 const project = join(__dirname, '..', '..')
 const compiled = join(project, 'dist', 'src', 'cli.js')
 /** Compiled where the set-up has compiled it, since many processes start here. */
-const COMMAND = existsSync(compiled)
+export const COMMAND = existsSync(compiled)
   ? ['-r', require.resolve('../../scripts/testing/typescript'), compiled]
   : ['-r', require.resolve('../../scripts/testing/typescript'), join(project, 'src', 'cli.ts')]
 

@@ -7,18 +7,22 @@ import { join } from 'node:path'
 import { isLeft, isRight } from 'fp-ts/Either'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { adam, conv2d, crossEntropy, modelAt, relu, seq, sgd } from '../../dsl'
+import { adam, conv2d, crossEntropy, modelAt, mse, relu, seq, sgd } from '../../dsl'
+import { source } from '../../src/data/data'
 import { errorText } from '../../src/errors/errors'
 import { openTensors, readTensor } from '../../src/files/safetensors'
+import { evaluate } from '../../src/predict/evaluator'
+import { validation } from '../../src/predict/validation'
 import { loadPlan, savePlan } from '../../src/stage/planfile'
 import { describePlan, stage, type StageOptions, tryStage } from '../../src/stage/stage'
 import { train } from '../../src/train/trainer'
 import { zooEntry } from '../../src/zoo'
 import { UPDATES } from '../../staging/ops/updates'
 import { verify } from '../../staging/verify/verify'
+import { uniform } from '../fixtures/formula'
 import { trunk } from './models'
 import { done } from './networks'
-import { halfway, sameBits, staged, trained } from './runs'
+import { DEVICE, halfway, sameBits, staged, trained } from './runs'
 
 const root = mkdtempSync(join(tmpdir(), 'spillway-updates-'))
 test.after(() => rmSync(root, { recursive: true }))
@@ -103,6 +107,42 @@ test('an average of the weights is saved beside them, by the same names', async 
   assert.ok(differs('head.weight') && differs('head.bias'))
   for (const name of weights.keys())
     if (/running_|tracked$/.test(name) || name.startsWith('a3')) assert.not.ok(differs(name), name)
+})
+
+test('an evaluation may measure the average: what counts, and the best, go by it', async () => {
+  const N = 3
+  const data = source({
+    length: N,
+    read: (i) => ({ input: uniform(`x${i}`, [3, 64, 64], 1), target: uniform(`t${i}`, [4, 64, 64], 1) }),
+  })
+  const net = done(modelAt([1, 3, 64, 64], seq(conv2d('a', 4, 3), relu(), conv2d('b', 4, 1))))
+  const own = { machine: DEVICE, algorithms: 'fixed', loss: mse } as const
+  const plan = stage(net, { ...own, average: 0.9, optimizer: sgd({ lr: 0.5 }) })
+  const save = join(root, 'judged.safetensors')
+  const run = (weights: 'latest' | 'average') =>
+    train(net, plan, { epochs: 3, data, save, evaluate: validation({ data, weights, metrics: ['mae'] }) })
+  const lossOf = async (file: string) =>
+    (await evaluate(net, stage(net, { ...own, mode: 'evaluate' }), { weights: file, data })).loss
+  const [latest, average] = [await run('latest'), await run('average')]
+  assert.is(average.weightsSha256, latest.weightsSha256)
+  assert.is(latest.measured.at(-1)!.metrics['loss'], await lossOf(save))
+  assert.is(average.measured.at(-1)!.metrics['loss'], await lossOf(join(root, 'judged.average.safetensors')))
+  assert.is.not(average.measured.at(-1)!.metrics['loss'], latest.measured.at(-1)!.metrics['loss'])
+  const without = stage(net, own)
+  const refusals: readonly (readonly [() => unknown, RegExp])[] = [
+    [
+      () => train(net, without, { epochs: 1, data, evaluate: validation({ data, weights: 'average' }) }),
+      /needs an average of the weights/,
+    ],
+    [() => validation({ data, weights: 'averge' as 'average' }), /weights 'averge' is not known; legal: latest, average/],
+  ]
+  for (const [refused, words] of refusals)
+    await Promise.resolve()
+      .then(refused)
+      .then(
+        () => assert.unreachable(),
+        (e: Error) => assert.match(e.message, words),
+      )
 })
 
 test('steps that are too few for an update are told, and leave weights and average as they are', async () => {

@@ -31,6 +31,10 @@ const plot: Plot = {
   ],
 }
 
+/** How high the marks of a plot stand, those of its legend left out. */
+const heightsIn = (svg: string): readonly number[] =>
+  [...svg.matchAll(/class="mark" d="M(\S+) ([\d.]+)m/g)].filter((m) => Number(m[1]) <= 650).map((m) => Number(m[2]))
+
 test('every series has its line and its name; a gap lifts the pen', () => {
   const svg = plotSvg(plot)
   const paths = [...svg.matchAll(/<path d="(M[^"]*)" fill="none" stroke="#(?!444)/g)].map((m) => m[1]!)
@@ -38,14 +42,14 @@ test('every series has its line and its name; a gap lifts the pen', () => {
   assert.is([...paths[0]!.matchAll(/M/g)].length, 2)
   assert.is([...paths[0]!.matchAll(/L/g)].length, 2)
   for (const name of ['first', 'bound', 'budget', 'ratio', 'a &lt; b']) assert.ok(svg.includes(`>${name}</text>`), name)
-  assert.is([...svg.matchAll(/<circle/g)].length, 6)
+  // Four points and the legend's; a reference has none.
+  assert.is([...svg.matchAll(/class="mark"/g)].length, 5)
   assert.ok(svg.includes('stroke-dasharray'))
 })
 
 test('what lies above the frame is drawn at its edge, not outside; no number is missing', () => {
   const svg = plotSvg(plot)
-  const heights = [...svg.matchAll(/cy="([^"]+)"/g)].map((m) => Number(m[1]))
-  assert.is(Math.min(...heights), 40)
+  assert.is(Math.min(...heightsIn(svg)), 40)
   assert.not(/NaN|Infinity|undefined/.test(svg))
   assert.not(/NaN|Infinity/.test(plotSvg({ ...plot, series: [] })))
   assert.is(plotSvg(plot), svg)
@@ -64,9 +68,55 @@ test('what lies below `yFrom` moves the axis down, so that no line leaves the fr
       },
     ],
   }
-  const heights = [...plotSvg(low).matchAll(/cy="([^"]+)"/g)].map((m) => Number(m[1]))
-  const axis = Math.max(...[...plotSvg(plot).matchAll(/cy="([^"]+)"/g)].map((m) => Number(m[1])))
-  assert.is(Math.max(...heights), axis)
+  // Both series of the plot begin at 1, its axis.
+  assert.is(Math.max(...heightsIn(plotSvg(low))), Math.max(...heightsIn(plotSvg(plot))))
+})
+
+test('lines differ in dashes and marks, not in colours alone; within a page they take its colours', () => {
+  const series = Array.from({ length: 7 }, (_, i) => ({
+    name: `s${i}`,
+    points: [
+      [0, i],
+      [1, i + 1],
+    ] as const,
+  }))
+  const [file, page] = [plotSvg({ ...plot, series }), plotSvg({ ...plot, series }, 'page')]
+  const lines = [...file.matchAll(/<path d="M[^"]*" fill="none" stroke="#(?!444)[^"]*" stroke-width="2"([^/]*)\/>/g)].map(
+    (m) => m[1],
+  )
+  assert.is(new Set(lines).size, 7)
+  const shapes = [...file.matchAll(/class="mark" d="M\S+ [\d.]+(m[^"]*)"/g)].map((m) => m[1])
+  assert.is(new Set(shapes).size, 7)
+  assert.match(page, 'var(--s0)')
+  assert.not.match(page, /#[0-9a-f]{3}|xmlns/)
+})
+
+test('powers of ten, counts, and what a point stands for', () => {
+  const points = [
+    [1, 1e-3],
+    [3, 20],
+  ] as const
+  const svg = plotSvg({
+    ...plot,
+    log: true,
+    counts: true,
+    series: [
+      {
+        name: 'a',
+        points,
+        band: [
+          [1, 1e-4, 1],
+          [3, 1, 40],
+        ],
+      },
+    ],
+  })
+  const texts = [...svg.matchAll(/<text [^>]*text-anchor="(?:end|middle)">([^<]*)<\/text>/g)].map((m) => m[1]!)
+  for (const text of ['0.001', '1', '10', '2', '3']) assert.ok(texts.includes(text), `${text}: ${texts.join(' ')}`)
+  assert.not.ok(texts.includes('1.5'))
+  assert.is([...svg.matchAll(/fill-opacity/g)].length, 1)
+  assert.not.match(svg, /NaN|Infinity|undefined/)
+  assert.not.match(plotSvg({ ...plot, log: true, series: [] }), /NaN|Infinity/)
 })
 
 test.run()

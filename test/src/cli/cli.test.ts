@@ -1,6 +1,6 @@
 // The command line as a contract (DESIGN 10): exit codes, one JSON object on stdout, fields, words.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -434,6 +434,52 @@ test('--classes gives a network of the zoo a head for so many, and is of nothing
     '4',
   )
   await refused(/--emit and --classes: /, 'resnet20-cifar', '--classes', '4', '--emit', join(folder, 'four.plan.ts'))
+})
+
+test('plan --mode plans what predicts and what is evaluated, without data; nothing of it trains', async () => {
+  const plan = (...args: string[]) => spillway('plan', 'resnet20-cifar', ...SIMULATED, '--json', ...args)
+  const [training, predicting, evaluating] = [
+    objectOf<PlanAnswer>(await plan()),
+    objectOf<PlanAnswer>(await plan('--mode', 'predict', '--as', 'classes', '--save', join(folder, 'predicts.json'))),
+    objectOf<PlanAnswer>(await plan('--mode', 'evaluate', '--report', join(folder, 'evaluates.html'))),
+  ]
+  for (const forward of [predicting, evaluating]) {
+    assert.ok(forward.peakBytes < training.peakBytes)
+    assert.ok(forward.makespanSeconds < training.makespanSeconds / 2)
+  }
+  assert.is((await spillway('verify', join(folder, 'predicts.json'))).code, 0)
+  assert.match(readFileSync(join(folder, 'evaluates.html'), 'utf8'), 'What this plan does, and why')
+  for (const [args, words] of [
+    [['--mode', 'predict', '--emit', 'x.ts'], /--emit is for plans that train/],
+    [['--mode', 'predict', '--loss', 'mse'], /--loss: what predicts is compared with nothing/],
+    [['--mode', 'evaluate', '--freeze', '*'], /evaluates trains nothing/],
+    [['--mode', 'evaluate', '--as', 'probabilities'], /values or classes/],
+    [['--as', 'classes'], /give --mode/],
+    [['--mode', 'predikt'], /--mode 'predikt' is not known; legal: train, predict, evaluate/],
+  ] as const) {
+    const answer = await plan(...args)
+    assert.is(answer.code, 2)
+    assert.match(refusalOf(answer).message, words)
+  }
+})
+
+test('a refusal that comes of the loss that nobody gave says so', async () => {
+  const [net, data] = [join(folder, 'lossless.ts'), join(folder, 'cats')]
+  const from = JSON.stringify(join(root, 'src'))
+  writeFileSync(net, `import { conv2d, model } from ${from}\nexport default model([1, 3, 8, 8], conv2d('a', 2, 3))\n`)
+  for (const name of ['one', 'two']) {
+    mkdirSync(join(data, name), { recursive: true })
+    writeFileSync(join(data, name, '0.png'), 'none')
+  }
+  const hint = /; neither the model nor --loss says a loss, so it is mse: give --loss cross-entropy for classes, or another$/
+  const train = await spillway('train', net, '--data', data, '--device', 'null', '--json')
+  const evaluate = await spillway('evaluate', net, '--data', data, '--weights', net, '--device', 'null', '--json')
+  for (const answer of [train, evaluate]) {
+    assert.is(answer.code, 2)
+    assert.match(refusalOf(answer).message, hint)
+  }
+  const given = await spillway('train', net, '--data', data, '--loss', 'mse', '--device', 'null', '--json')
+  assert.not.match(refusalOf(given).message, hint)
 })
 
 test.run()

@@ -1,0 +1,550 @@
+// The page of a run: what it has told so far, beside what was planned. In: that, as data. Out: one HTML page, which needs no network and loads
+// itself anew while the run goes on. Invariant: whatever is drawn stands in a table, too, so that nobody needs eyes or colours for it.
+import { bytesOf } from '../../staging/core/bytes'
+import type { Plan } from '../../staging/plan/plan'
+import type { Timeline } from '../../staging/sim/timeline'
+import type { Staging } from './facts'
+import { showCount, showPercent, showSeconds, showSize } from './format'
+import { planParts } from './html'
+import { callShades, type Shade, shadeTitle } from './lanes'
+import { type Plot, plotSvg, type Series } from './lineplot'
+import { escapeHtml, page } from './page'
+
+// ---------------------------------------------------------------- what a run has told
+
+/** A small picture, as a PNG file. */
+export interface Picture {
+  /** For those who do not see it. */
+  readonly what: string
+  readonly png: Buffer
+  readonly width: number
+  readonly height: number
+}
+
+/** A sample that the model does badly. */
+export interface PoorSample {
+  readonly name: string
+  readonly loss: number
+  /** In words, where a sample has one label or number. */
+  readonly label?: string
+  readonly answer?: string
+  readonly pictures: readonly Picture[]
+}
+
+/** What an evaluation found beside its metrics. */
+export interface Details {
+  /** Names of the classes, where the data have any. */
+  readonly classes?: readonly string[]
+  readonly perClass?: Readonly<Record<string, readonly number[]>>
+  /** How often a label, by row, became a class, by column. */
+  readonly confusion?: readonly (readonly number[])[]
+  /** The worst first, and by what that is told. */
+  readonly worst: readonly PoorSample[]
+  readonly worstBy: string
+  readonly took: {
+    readonly images: number
+    readonly budgetBytes: number
+    readonly peakBytes: number
+    readonly arenaPeakBytes: number
+    readonly secondsPerStep: number
+    readonly predictedSecondsPerStep: number
+  }
+}
+
+/** How good the model was after an epoch. */
+export interface MeasuredEpoch {
+  readonly epoch: number
+  readonly step: number
+  readonly metrics: Readonly<Record<string, number>>
+}
+
+/** Sums over the steps that are told. */
+export interface StepSums {
+  readonly steps: number
+  readonly stallMemorySeconds: number
+  readonly stallDataSeconds: number
+  /** Of the latter, for the source of the data. */
+  readonly feedSeconds: number
+  readonly arenaPeakBytes: number
+  readonly processPeakBytes: number
+  readonly diskBytes: number
+}
+
+/** A run as it stands. */
+export interface RunView {
+  readonly plan: Plan
+  readonly timeline: Timeline
+  readonly staging: Staging
+  /** As ISO 8601 has them. */
+  readonly began: string
+  readonly written: string
+  /** How it ended, in a sentence, and whether as it should; undefined while it goes on. */
+  readonly end?: { readonly words: string; readonly well: boolean; readonly weightsSha256?: string }
+  /** Of the whole run. */
+  readonly steps: number
+  readonly stepsPerEpoch?: number
+  /** Steps that an earlier process did: of those there are losses alone. */
+  readonly resumedFrom: number
+  /** Of each step, from the first; not a number where nobody knows. */
+  readonly losses: readonly number[]
+  readonly rates: readonly number[]
+  readonly seconds: readonly number[]
+  readonly epochs: readonly { readonly epoch: number; readonly step: number; readonly loss: number }[]
+  readonly measured: readonly MeasuredEpoch[]
+  /** Whether by evaluations; else it is the mean loss of epochs. */
+  readonly evaluated: boolean
+  readonly best: MeasuredEpoch | undefined
+  readonly sums: StepSums | undefined
+  /** Of the plan's calls, in a quiet step. */
+  readonly callSeconds: ArrayLike<number> | undefined
+  readonly details: Details | undefined
+}
+
+// ---------------------------------------------------------------- numbers
+
+/** A loss or a rate. */
+const numberText = (x: number): string =>
+  Number.isFinite(x) ? `${Number(x.toPrecision(6))}` : Number.isNaN(x) ? '–' : x > 0 ? '∞' : '−∞'
+const metricText = (name: string, x: number): string =>
+  !Number.isFinite(x) ? '–' : name === 'loss' ? numberText(x) : x.toFixed(4)
+
+/** Steps that share a point of a drawing. */
+export interface Bucket {
+  readonly from: number
+  readonly to: number
+  readonly mean: number
+  readonly least: number
+  readonly most: number
+}
+
+const MOST_POINTS = 200
+
+/** At most so many, of as many steps each; numbers that are not finite count in none. */
+export const bucketsOf = (numbers: readonly number[], most = MOST_POINTS): readonly Bucket[] => {
+  const size = Math.max(1, Math.ceil(numbers.length / most))
+  return Array.from({ length: Math.ceil(numbers.length / size) }, (_, i) => {
+    const [from, to] = [i * size, Math.min(numbers.length, (i + 1) * size)]
+    let [sum, count, least, greatest] = [0, 0, Infinity, -Infinity]
+    for (let k = from; k < to; k++) {
+      const x = numbers[k]!
+      if (!Number.isFinite(x)) continue
+      sum += x
+      count++
+      least = Math.min(least, x)
+      greatest = Math.max(greatest, x)
+    }
+    return count === 0
+      ? { from: from + 1, to, mean: NaN, least: NaN, most: NaN }
+      : { from: from + 1, to, mean: sum / count, least, most: greatest }
+  })
+}
+
+const isThere = (b: Bucket): boolean => !Number.isNaN(b.mean)
+const seriesOf = (name: string, buckets: readonly Bucket[]): Series => ({
+  name,
+  points: buckets.map((b) => [b.to, isThere(b) ? b.mean : undefined] as const),
+  ...(buckets.some((b) => b.to > b.from) ? { band: buckets.filter(isThere).map((b) => [b.to, b.least, b.most] as const) } : {}),
+})
+
+// ---------------------------------------------------------------- tables and drawings
+
+/** Columns that begin with # hold numbers; the first cell of a row says what the row is. */
+const tableOf = (caption: string, heads: readonly string[], rows: readonly (readonly string[])[]): string => {
+  const isNumber = heads.map((h) => h.startsWith('#'))
+  const head = heads.map((h, i) => `<th scope="col"${isNumber[i] ? ' class="n"' : ''}>${escapeHtml(h.replace('#', ''))}</th>`)
+  const cell = (text: string, i: number): string =>
+    i === 0
+      ? `<th scope="row"${isNumber[0] ? ' class="n"' : ''}>${text}</th>`
+      : `<td${isNumber[i] ? ' class="n"' : ''}>${text}</td>`
+  return (
+    `<div class="scroll numbers" tabindex="0" role="region" aria-label="${escapeHtml(caption)}"><table><caption>${escapeHtml(caption)}</caption>` +
+    `<thead><tr>${head.join('')}</tr></thead><tbody>${rows.map((r) => `<tr>${r.map(cell).join('')}</tr>`).join('')}</tbody></table></div>`
+  )
+}
+
+const section = (id: string, title: string, lead: string, ...parts: readonly string[]): string =>
+  `<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${title}</h2>${lead === '' ? '' : `<p class="lead">${lead}</p>`}${parts.join('')}</section>`
+
+/** A drawing, and what it draws in numbers. */
+const figure = (id: string, plot: Plot, table: string): string =>
+  `<figure class="plotted">${plotSvg({ height: 300, counts: true, ...plot }, 'page')}` +
+  `<details id="${id}-numbers"><summary>${escapeHtml(plot.title)}: the same in numbers</summary>${table}</details></figure>`
+
+const stepsText = ({ from, to }: Bucket): string => (from === to ? `${from}` : `${from} to ${to}`)
+const bucketTable = (caption: string, buckets: readonly Bucket[], text: (x: number) => string): string =>
+  buckets.every((b) => b.from === b.to)
+    ? tableOf(
+        caption,
+        ['#step', '#value'],
+        buckets.map((b) => [stepsText(b), text(b.mean)]),
+      )
+    : tableOf(
+        caption,
+        ['#steps', '#mean', '#least', '#most'],
+        buckets.map((b) => [stepsText(b), text(b.mean), text(b.least), text(b.most)]),
+      )
+
+// ---------------------------------------------------------------- the head
+
+const RECENT = 30
+/** Of the last steps. */
+const secondsPerStep = ({ seconds }: RunView): number => {
+  const known = seconds.slice(-RECENT).filter((s) => Number.isFinite(s))
+  return known.reduce((n, s) => n + s, 0) / known.length
+}
+
+const epochAt = ({ stepsPerEpoch = 0 }: RunView, step: number): number =>
+  stepsPerEpoch > 1 && step > 0 ? 1 + Math.floor((step - 1) / stepsPerEpoch + 1e-9) : 0
+const epochText = (v: RunView, step: number): string =>
+  epochAt(v, step) > 0 ? `, epoch ${epochAt(v, step)} of ${epochAt(v, v.steps)}` : ''
+
+/** For people, to the minute: 2026-11-22 15:40 UTC. */
+const timeText = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
+
+const statusText = (v: RunView): string => {
+  const done = v.losses.length
+  if (v.end) return `${v.end.words} Step ${showCount(done)} of ${showCount(v.steps)}${epochText(v, done)}.`
+  const left = (v.steps - done) * secondsPerStep(v)
+  return `Running: step ${showCount(done)} of ${showCount(v.steps)}${epochText(v, done)}${Number.isFinite(left) ? `, about ${showSeconds(left)} left` : ''}.`
+}
+
+const head = (v: RunView): string => {
+  const state = v.end === undefined ? 'running' : v.end.well ? 'done' : 'ended'
+  const times = `Begun <time datetime="${v.began}">${timeText(v.began)}</time>, ${v.end ? 'ended' : 'written'} <time datetime="${v.written}">${timeText(v.written)}</time>.`
+  const resumed = v.resumedFrom > 0 ? ` The first ${showCount(v.resumedFrom)} steps were an earlier process's.` : ''
+  return (
+    `<header><h1>${escapeHtml(v.plan.graph.name)}</h1><p>a run with a <b>${escapeHtml(v.plan.strategy)}</b> plan on <b>${escapeHtml(v.plan.machine)}</b>` +
+    `, budget <b>${showSize(v.plan.budgetBytes)}</b></p>` +
+    `<p class="state ${state}" role="status">${escapeHtml(statusText(v))}</p><p class="when">${times}${resumed}` +
+    `${v.end?.weightsSha256 === undefined ? '' : ` Weights: sha256 ${v.end.weightsSha256}.`}` +
+    `${v.end ? '' : ' <label class="tools"><input type="checkbox" id="live" checked> load anew by itself</label>'}</p></header>`
+  )
+}
+
+const card = (title: string, value: string, note: string): string =>
+  `<div class="card"><em>${title}</em><strong>${value}</strong><span>${note}</span></div>`
+
+const bestNote = ({ best, evaluated }: RunView): string =>
+  best
+    ? `best ${evaluated ? 'evaluation' : 'epoch'}: ${best.epoch}, ${Object.entries(best.metrics)
+        .slice(0, 2)
+        .map(([name, x]) => `${escapeHtml(name)} ${metricText(name, x)}`)
+        .join(', ')}`
+    : 'of the last step'
+
+const cards = (v: RunView): string => {
+  const seconds = secondsPerStep(v)
+  const { sums } = v
+  const waited = sums ? sums.feedSeconds / Math.max(1, sums.steps) : NaN
+  return `<div class="cards">${[
+    card(
+      'steps',
+      `${showCount(v.losses.length)} of ${showCount(v.steps)}`,
+      v.stepsPerEpoch ? `${numberText(v.stepsPerEpoch)} an epoch` : '',
+    ),
+    card('loss', numberText(v.losses.at(-1) ?? NaN), bestNote(v)),
+    card('a step', Number.isFinite(seconds) ? showSeconds(seconds) : '–', `planned ${showSeconds(v.timeline.makespanSeconds)}`),
+    card('device memory', sums ? showSize(sums.arenaPeakBytes) : '–', `planned ${showSize(bytesOf(v.plan.peakPages))}`),
+    card(
+      'waiting for data',
+      Number.isFinite(waited) ? showPercent(waited / Math.max(seconds, 1e-12)) : '–',
+      Number.isFinite(waited) ? `${showSeconds(waited)} of each step` : 'known when some steps are done',
+    ),
+  ].join('')}</div>`
+}
+
+// ---------------------------------------------------------------- losses, metrics, rates
+
+const WIDE = 30
+
+const losses = (v: RunView): string => {
+  const buckets = bucketsOf(v.losses)
+  const evaluated = v.evaluated ? v.measured : []
+  const of = (name: string, points: readonly (readonly [number, number])[]): readonly Series[] =>
+    points.length === 0 ? [] : [{ name, points: points.map(([x, y]) => [x, Number.isFinite(y) ? y : undefined] as const) }]
+  const series = [
+    seriesOf('of steps', buckets),
+    ...of('mean of an epoch', (v.stepsPerEpoch ?? 0) > 1 ? v.epochs.map((e) => [e.step, e.loss]) : []),
+    ...of(
+      'evaluated',
+      evaluated.map((m) => [m.step, m.metrics['loss'] ?? NaN]),
+    ),
+  ]
+  const all = series.flatMap((s) => s.points.flatMap(([, y]) => (y === undefined ? [] : [y])))
+  const least = Math.min(...all, ...buckets.filter(isThere).map((b) => b.least))
+  const log = least > 0 && Math.max(...all) > WIDE * least
+  const odd = v.losses.filter((l) => !Number.isFinite(l)).length
+  return section(
+    'loss',
+    'Loss',
+    `${buckets.some((b) => b.to > b.from) ? 'A point is the mean of several steps, the shade behind it goes from the least to the most of them. ' : ''}${odd > 0 ? `${showCount(odd)} losses are not finite, and not drawn.` : ''}`,
+    figure(
+      'loss',
+      { title: 'Loss', x: 'step', y: log ? 'loss (by powers of ten)' : 'loss', series, log },
+      bucketTable('Loss of steps', buckets, numberText) +
+        ((v.stepsPerEpoch ?? 0) > 1
+          ? tableOf(
+              'Mean loss of epochs',
+              ['#epoch', '#last step', '#mean loss'],
+              v.epochs.map((e) => [`${e.epoch}`, `${e.step}`, numberText(e.loss)]),
+            )
+          : ''),
+    ),
+  )
+}
+
+const isShare = (ms: readonly MeasuredEpoch[], name: string): boolean =>
+  ms.every((m) => !((m.metrics[name] ?? 0) < 0 || (m.metrics[name] ?? 0) > 1))
+
+const metrics = (v: RunView): string => {
+  if (!v.evaluated || v.measured.length === 0) return ''
+  const all = Object.keys(v.measured[0]!.metrics)
+  const drawn = all.filter((name) => name !== 'loss')
+  const shares = drawn.filter((name) => isShare(v.measured, name))
+  const lineOf = (name: string): Series => ({
+    name,
+    points: v.measured.map((m) => [m.epoch, Number.isFinite(m.metrics[name]) ? m.metrics[name] : undefined] as const),
+  })
+  const plotOf = (title: string, names: readonly string[], more: Partial<Plot>): string =>
+    `<figure class="plotted">${plotSvg({ title, x: 'epoch', y: title.toLowerCase(), counts: true, height: 300, series: names.map(lineOf), ...more }, 'page')}</figure>`
+  const others = drawn.filter((name) => !shares.includes(name))
+  const best = (m: MeasuredEpoch): string => (m.step === v.best?.step ? 'best' : '')
+  return section(
+    'metrics',
+    'Evaluations',
+    'The model on data that it does not learn from, after epochs.',
+    shares.length > 0 ? plotOf('Metrics', shares, { yTo: 1 }) : '',
+    ...others.map((name) => plotOf(name, [name], {})),
+    tableOf(
+      'Evaluations',
+      ['#epoch', '#step', ...all.map((name) => `#${name}`), 'note'],
+      v.measured.map((m) => [`${m.epoch}`, `${m.step}`, ...all.map((name) => metricText(name, m.metrics[name] ?? NaN)), best(m)]),
+    ),
+  )
+}
+
+const rates = (v: RunView): string => {
+  const buckets = bucketsOf(v.rates)
+  const known = buckets.filter(isThere)
+  if (known.length === 0) return ''
+  if (known.every((b) => b.least === known[0]!.least && b.most === b.least))
+    return section('rate', 'Learning rate', `It is ${numberText(known[0]!.mean)} in all steps.`)
+  return section(
+    'rate',
+    'Learning rate',
+    '',
+    figure(
+      'rate',
+      { title: 'Learning rate', x: 'step', y: 'learning rate', series: [seriesOf('learning rate', buckets)] },
+      bucketTable('Learning rate of steps', buckets, numberText),
+    ),
+  )
+}
+
+// ---------------------------------------------------------------- time and memory
+
+const PHASES: readonly Shade[] = ['forward', 'recompute', 'backward', 'update', 'tiling']
+
+/** Seconds of a step by phase. */
+const byPhase = (plan: Plan, of: (call: number) => number): ReadonlyMap<Shade, number> => {
+  const sums = new Map<Shade, number>()
+  callShades(plan).forEach((shade, i) => sums.set(shade, (sums.get(shade) ?? 0) + of(i)))
+  return sums
+}
+
+const known = (seconds: number | undefined): string =>
+  seconds === undefined || !Number.isFinite(seconds) ? '–' : showSeconds(seconds)
+
+const timeRows = (v: RunView): readonly (readonly string[])[] => {
+  const { plan, timeline, sums, callSeconds, details } = v
+  const planned = byPhase(plan, (i) => plan.calls[i]!.seconds)
+  const took = callSeconds && byPhase(plan, (i) => callSeconds[i]!)
+  const each = (total: number | undefined): number | undefined =>
+    sums && total !== undefined ? total / Math.max(1, sums.steps) : undefined
+  return [
+    ...PHASES.filter((p) => (planned.get(p) ?? 0) > 0).map((p) => [shadeTitle[p], known(planned.get(p)), known(took?.get(p))]),
+    [shadeTitle.full, known(timeline.stallSeconds.memory), known(each(sums?.stallMemorySeconds))],
+    [
+      shadeTitle.late,
+      known(timeline.stallSeconds.data),
+      known(each(sums && Math.max(0, sums.stallDataSeconds - sums.feedSeconds))),
+    ],
+    ['waiting for data', known(0), known(each(sums?.feedSeconds))],
+    ['a step of training', known(timeline.makespanSeconds), known(secondsPerStep(v))],
+    ...(details
+      ? [['a batch of an evaluation', known(details.took.predictedSecondsPerStep), known(details.took.secondsPerStep)]]
+      : []),
+  ]
+}
+
+const time = (v: RunView): string => {
+  const buckets = bucketsOf(v.seconds)
+  const first = buckets.find(isThere)
+  const planned: Series = {
+    name: 'planned',
+    reference: true,
+    points: [
+      [first?.from ?? 1, v.timeline.makespanSeconds],
+      [Math.max(v.seconds.length, (first?.from ?? 1) + 1), v.timeline.makespanSeconds],
+    ],
+  }
+  return section(
+    'time',
+    'Time',
+    'Seconds of a step, as planned and as they were. Those of forward, backward and update are of the quickest step in whose way nothing else ran; waits and whole steps are means.',
+    tableOf('Time of a step by phase', ['phase', '#planned', '#measured'], timeRows(v)),
+    first
+      ? figure(
+          'time',
+          { title: 'Seconds of a step', x: 'step', y: 'seconds', series: [seriesOf('measured', buckets), planned] },
+          bucketTable('Seconds of steps', buckets, numberText),
+        )
+      : '',
+  )
+}
+
+const memory = (v: RunView): string => {
+  const { plan, staging, sums, details } = v
+  const size = (bytes: number | undefined): string => (bytes === undefined ? '–' : showSize(bytes))
+  const tier = plan.tierBytes > 0 || (sums?.diskBytes ?? 0) > 0
+  return section(
+    'memory',
+    'Memory',
+    'What the device holds at most, as planned and as the run counted it; none of it may exceed the budget.',
+    tableOf(
+      'Memory, planned and held',
+      ['of', '#budget', '#planned', '#held'],
+      [
+        ['steps of training', size(plan.budgetBytes), size(bytesOf(plan.peakPages)), size(sums?.arenaPeakBytes)],
+        ...(details
+          ? [['evaluations', size(details.took.budgetBytes), size(details.took.peakBytes), size(details.took.arenaPeakBytes)]]
+          : []),
+        ...(tier
+          ? [
+              [
+                staging.tier === 'disk' ? 'the spill file' : 'the lower tier, in host memory',
+                '',
+                size(plan.tierBytes),
+                staging.tier === 'disk' ? size(sums?.diskBytes) : '–',
+              ],
+            ]
+          : []),
+        ['the whole process', '', '', size(sums?.processPeakBytes)],
+      ],
+    ),
+  )
+}
+
+// ---------------------------------------------------------------- classes and samples
+
+const MOST_CLASSES = 200
+const MOST_CROSSED = 24
+const MOST_PAIRS = 30
+
+const crossed = (confusion: readonly (readonly number[])[], name: (c: number) => string): string => {
+  const sums = confusion.map((row) => row.reduce((n, x) => n + x, 0))
+  const cell = (x: number, sum: number): string =>
+    `<td class="n" style="--share:${sum > 0 ? Math.round((x / sum) * 100) : 0}%">${showCount(x)}</td>`
+  const rows = confusion.map((row, c) => `<tr><th scope="row">${name(c)}</th>${row.map((x) => cell(x, sums[c]!)).join('')}</tr>`)
+  return (
+    `<div class="scroll numbers" tabindex="0" role="region" aria-label="Confusion"><table class="crossed"><caption>Confusion: how often a label, by row, became a class, by column</caption>` +
+    `<thead><tr><td></td>${confusion.map((_, c) => `<th scope="col" class="n">${name(c)}</th>`).join('')}</tr></thead><tbody>${rows.join('')}</tbody></table></div>`
+  )
+}
+
+/** Of many classes, what is taken for what most often. */
+const pairs = (confusion: readonly (readonly number[])[], name: (c: number) => string): string => {
+  const wrong = confusion.flatMap((row, label) =>
+    row.flatMap((times, is) => (is === label || times === 0 ? [] : [{ label, is, times }])),
+  )
+  return tableOf(
+    'Confusion: the labels that most often became another class',
+    ['label', 'became', '#times'],
+    [...wrong]
+      .sort((a, b) => b.times - a.times)
+      .slice(0, MOST_PAIRS)
+      .map((w) => [name(w.label), name(w.is), showCount(w.times)]),
+  )
+}
+
+const classes = ({ details }: RunView): string => {
+  const lists = Object.entries(details?.perClass ?? {})
+  const { confusion, classes: names } = details ?? {}
+  const count = confusion?.length ?? lists[0]?.[1].length ?? 0
+  if (count === 0) return ''
+  const name = (c: number): string => escapeHtml(names?.[c] ?? String(c))
+  const labelled = confusion?.map((row) => row.reduce((n, x) => n + x, 0))
+  const rows = Array.from({ length: Math.min(count, MOST_CLASSES) }, (_, c) => [
+    name(c),
+    ...(labelled ? [showCount(labelled[c]!)] : []),
+    ...lists.map(([, list]) => metricText('', list[c]!)),
+  ])
+  return section(
+    'classes',
+    'Classes',
+    `As the last evaluation found them.${count > rows.length ? ` ${showCount(count - rows.length)} more classes are not shown.` : ''}`,
+    lists.length > 0
+      ? tableOf('Metrics of each class', ['class', ...(labelled ? ['#labels'] : []), ...lists.map(([n]) => `#${n}`)], rows)
+      : '',
+    confusion === undefined ? '' : count <= MOST_CROSSED ? crossed(confusion, name) : pairs(confusion, name),
+  )
+}
+
+/** Pixels of the screen along the longer side, or nearly. */
+const SHOWN = 144
+const pictureHtml = ({ what, png, width, height }: Picture): string => {
+  const scale = Math.max(1, Math.floor(SHOWN / Math.max(width, height)))
+  return `<img src="data:image/png;base64,${png.toString('base64')}" width="${width * scale}" height="${height * scale}" alt="${escapeHtml(what)}">`
+}
+
+const worst = ({ details }: RunView): string => {
+  if (!details || details.worst.length === 0) return ''
+  const one = ({ name, loss, label, answer, pictures }: PoorSample): string =>
+    `<li><figure><div class="pictures">${pictures.map(pictureHtml).join('')}</div><figcaption><b>${escapeHtml(name)}</b>` +
+    `<span>loss ${numberText(loss)}</span>${label === undefined ? '' : `<span>label ${escapeHtml(label)}</span>`}` +
+    `${answer === undefined ? '' : `<span>answer ${escapeHtml(answer)}</span>`}` +
+    `${pictures.length > 1 ? `<span>shown: ${pictures.map((p) => escapeHtml(p.what)).join('; ')}</span>` : ''}</figcaption></figure></li>`
+  return section(
+    'worst',
+    'Worst samples',
+    `Of the last evaluation, by ${escapeHtml(details.worstBy)}; the worst first.`,
+    `<ol class="worst">${details.worst.map(one).join('')}</ol>`,
+  )
+}
+
+// ---------------------------------------------------------------- the whole
+
+/** Loads itself anew, unless that is switched off; what was opened stays open. */
+const SCRIPT = `
+const live=q('#live'),kept=sessionStorage,opened=()=>[...document.querySelectorAll('details')].filter(d=>d.open).map(d=>d.id)
+for(const id of JSON.parse(kept.getItem('opened')||'[]')){const d=document.getElementById(id);if(d)d.open=true}
+if(live){live.checked=kept.getItem('live')!=='no';live.onchange=()=>kept.setItem('live',live.checked?'yes':'no')
+ setInterval(()=>{if(!live.checked||document.hidden)return;kept.setItem('opened',JSON.stringify(opened()));location.reload()},10000)}
+`
+
+const PLAN_WORDS = 'What follows is of the plan, as it was made before the first step: times in it are predicted.'
+
+/** What a run's page has of its plan: made once, since it does not change. */
+export const planPart = ({ plan, timeline, staging }: Pick<RunView, 'plan' | 'timeline' | 'staging'>) =>
+  planParts(plan, timeline, staging)
+
+/** The page of a run. */
+export const runHtml = (v: RunView, part = planPart(v)): string =>
+  page(
+    `${v.end === undefined ? 'running: ' : ''}${v.plan.graph.name}, a Spillway run`,
+    [
+      head(v),
+      cards(v),
+      losses(v),
+      metrics(v),
+      rates(v),
+      time(v),
+      memory(v),
+      classes(v),
+      worst(v),
+      section('plan', 'The plan', PLAN_WORDS),
+      part.html,
+    ].join('\n'),
+    part.data,
+    SCRIPT,
+  )

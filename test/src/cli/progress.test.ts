@@ -1,0 +1,73 @@
+// The bar of a run: epoch, step, time left, loss, metric and rate on one line; what is said of epochs above it; the terminal as it was.
+import { Writable } from 'node:stream'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Output } from '../../../src/cli/output'
+import { bar, plainLines, type Progress } from '../../../src/cli/progress'
+import type { FitEvent } from '../../../src/train/events'
+import { chainPlan } from '../../report/plans'
+
+const plan = chainPlan({ layers: 2, size: 64 })
+const EVENTS: readonly FitEvent[] = [
+  { kind: 'start', stepsDone: 0, steps: 6, stepsPerEpoch: 2.5 },
+  { kind: 'step', step: 1, loss: 1.25, lr: 0.1, seconds: 0.1 },
+  { kind: 'evaluation', epoch: 1, step: 3, metrics: { loss: 1, accuracy: 0.5, f1: 0.25 }, isBest: true, arenaPeakBytes: 1 },
+  { kind: 'step', step: 4, loss: 0.75, lr: 0.05, seconds: 0.1 },
+]
+
+/** A terminal, and what was written to it. */
+const terminal = (columns: number): { readonly out: Output; readonly written: () => string } => {
+  let written = ''
+  const stream = Object.assign(
+    new Writable({
+      write: (chunk: Buffer, _, done) => {
+        written += chunk.toString()
+        done()
+      },
+    }),
+    { isTTY: true, columns },
+  ) as unknown as NodeJS.WriteStream
+  return {
+    out: { json: false, stream, say: (text) => void stream.write(`${text}\n`), answer: () => {} },
+    written: () => written,
+  }
+}
+
+const told = (progress: Progress): void => {
+  for (const e of EVENTS) progress.event(e)
+  progress.tile({ kind: 'tile', step: 5, segment: 0, tile: 0 })
+}
+
+test('a bar has all of it, and leaves nothing behind', () => {
+  const { out, written } = terminal(140)
+  const progress = bar(out, plan)
+  told(progress)
+  progress.stop()
+  const text = written()
+  assert.match(text, /epoch 1\/3 {2}step 1\/6 .*\d+% {2}\S+ left {2}loss 1\.25000 {2}rate 0\.1/)
+  assert.match(text, 'epoch 1  evaluated  loss 1.00000  accuracy 0.5000  f1 0.2500  (the best so far)\n')
+  assert.match(text, /epoch 2\/3 {2}step 5\/6 .* left {2}loss 0\.750000 {2}accuracy 0\.5000 {2}rate 0\.05/)
+  assert.ok(text.lastIndexOf('\u001b[?25h') > text.lastIndexOf('\u001b[?25l'), 'the cursor is there again')
+  const end = text.length
+  progress.event(EVENTS[1]!)
+  progress.tile({ kind: 'tile', step: 6, segment: 0, tile: 0 })
+  progress.stop()
+  assert.is(written().length, end, 'nothing is drawn after its end')
+})
+
+test('a bar fits into eighty columns but for what is least', () => {
+  const { out, written } = terminal(80)
+  const progress = bar(out, plan)
+  told(progress)
+  const last = written().slice(written().lastIndexOf('epoch'))
+  assert.ok(last.indexOf('loss') < 80 - 'loss 0.750000'.length, last)
+  progress.stop()
+})
+
+test('without a terminal it is a line a step', () => {
+  const { out, written } = terminal(80)
+  told(plainLines(out))
+  assert.match(written(), /^step 1\/6 {2}epoch 1\/3 {2}loss 1\.25000 {2}rate 0\.1 {2}100 ms\nepoch 1 {2}evaluated/)
+})
+
+test.run()
