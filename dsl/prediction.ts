@@ -78,7 +78,8 @@ export const predictionOf = (m: Model, form: Form, name = 'model'): Either<Graph
 /** What is handed out beside a loss, where nothing is said: the classes of pixels; of an image all that the net gives. */
 export const formBeside = (m: Model, loss: Loss): Form => {
   const [, , height, width] = m.output
-  return E.exists((e: LossEntry) => e.labels === true)(lossEntry(loss)) && height * width > 1 ? 'classes' : 'values'
+  const isOfClasses = E.exists((e: LossEntry) => e.labels === true || e.shares === true)(lossEntry(loss))
+  return isOfClasses && height * width > 1 ? 'classes' : 'values'
 }
 
 /** An objective has an optimizer; this one finds no parameters. */

@@ -6,7 +6,7 @@ import { type Either, isLeft, left, right } from 'fp-ts/Either'
 import { orThrow } from '../staging/core/certain'
 import { known } from '../staging/core/known'
 import { type Known, optionsFor } from '../staging/core/options'
-import { lossEntry, targetOf } from '../staging/ops/loss'
+import { lossEntry, type LOSSES, type LossName, type LossSum, targetOf } from '../staging/ops/loss'
 import { type KnownGroups, UPDATES, type Updates, updatesOf } from '../staging/ops/updates'
 import { renderError } from '../staging/core/errors'
 import { analyse } from './analyse'
@@ -186,7 +186,14 @@ export const loss = <L extends Loss, Of extends Tensor, To extends Tensor | numb
 }
 
 /** Class labels have one channel; what else is compared is of one shape. */
-type TargetShape<L, S extends Shape> = L extends 'cross-entropy' | { readonly kind: 'cross-entropy' } ? [S[0], 1, S[2], S[3]] : S
+type TargetShape<L, S extends Shape> =
+  L extends LossSum<infer Part>
+    ? TargetShape<Part, S>
+    : L extends OfLabels | { readonly kind: OfLabels }
+      ? [S[0], 1, S[2], S[3]]
+      : S
+/** The losses that compare with class labels. */
+type OfLabels = { [K in LossName]: (typeof LOSSES)[K] extends { readonly labels: true } ? K : never }[LossName]
 type Target<L extends Loss, S extends Shape, To> =
   To extends Tensor<infer T>
     ? ShapeText<TargetShape<L, S>> extends infer Legal extends string

@@ -2,7 +2,7 @@
 // Losses and optimizers, as users write them: plain data with PyTorch's defaults.
 import { known } from '../staging/core/known'
 import { type Known, optionsFor } from '../staging/core/options'
-import { type Loss, type LossOf, lossWith } from '../staging/ops/loss'
+import { type Loss, lossMade, type LossOf } from '../staging/ops/loss'
 import { type OptimizerOf, optimizerWith } from '../staging/ops/optimizer'
 
 export type { Loss } from '../staging/ops/loss'
@@ -23,7 +23,7 @@ const HUBER = optionsFor<HuberOptions>()('huber', 'delta')
 /** What `huber` makes: plain data. */
 export interface Huber extends LossOf<'huber'> {}
 /** Huber loss: half the squared error up to delta, straight beyond it. @example huber({ delta: 0.5 }) */
-export const huber = <const O extends HuberOptions & object = HuberOptions>(o: Known<O, typeof HUBER> = {} as never): Huber => lossWith('huber', known(HUBER, o as O))
+export const huber = <const O extends HuberOptions & object = HuberOptions>(o: Known<O, typeof HUBER> = {} as never): Huber => lossMade('huber', known(HUBER, o as O))
 /** Options of `focal`. */
 export interface FocalOptions {
   /** 0 to 1; default 0.25 @example focal({ balance: 0.5 }) */
@@ -35,19 +35,47 @@ const FOCAL = optionsFor<FocalOptions>()('focal', 'balance', 'gamma')
 /** What `focal` makes: plain data. */
 export interface Focal extends LossOf<'focal'> {}
 /** Focal loss (Lin et al., 2017): binary cross-entropy of the output's sigmoid, of which elements that are right already count little. @example focal({ balance: 0.5, gamma: 1 }) */
-export const focal = <const O extends FocalOptions & object = FocalOptions>(o: Known<O, typeof FOCAL> = {} as never): Focal => lossWith('focal', known(FOCAL, o as O))
+export const focal = <const O extends FocalOptions & object = FocalOptions>(o: Known<O, typeof FOCAL> = {} as never): Focal => lossMade('focal', known(FOCAL, o as O))
+/** The mean of the output itself, less that of a target: what a critic that has no bounds is trained by. @example stage(net, { loss: mean }) */
+export const mean = 'mean' satisfies Loss
 /** Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel. @example stage(net, { loss: crossEntropy }) */
 export const crossEntropy = 'cross-entropy' satisfies Loss
 /** Options of `crossEntropyWith`. */
 export interface CrossEntropyWithOptions {
   /** -2147483647 to 2147483647; default none @example crossEntropyWith({ ignoreIndex: -100 }) */
-  readonly ignoreIndex: number
+  readonly ignoreIndex?: number | undefined
+  /** one for each class; 0 or more; default none @example crossEntropyWith({ weights: [1, 0.5, 2] }) */
+  readonly weights?: readonly number[] | undefined
+  /** 0 to 1; default none @example crossEntropyWith({ labelSmoothing: 0.1 }) */
+  readonly labelSmoothing?: number | undefined
 }
-const CROSS_ENTROPY_WITH = optionsFor<CrossEntropyWithOptions>()('crossEntropyWith', 'ignoreIndex')
+const CROSS_ENTROPY_WITH = optionsFor<CrossEntropyWithOptions>()('crossEntropyWith', 'ignoreIndex', 'weights', 'labelSmoothing')
 /** What `crossEntropyWith` makes: plain data. */
 export interface CrossEntropy extends LossOf<'cross-entropy'> {}
 /** The same with options. @example crossEntropyWith({ ignoreIndex: -100 }) */
-export const crossEntropyWith = <const O extends CrossEntropyWithOptions>(o: Known<O, typeof CROSS_ENTROPY_WITH>): CrossEntropy => lossWith('cross-entropy', known(CROSS_ENTROPY_WITH, o as O))
+export const crossEntropyWith = <const O extends CrossEntropyWithOptions & object = CrossEntropyWithOptions>(o: Known<O, typeof CROSS_ENTROPY_WITH> = {} as never): CrossEntropy => lossMade('cross-entropy', known(CROSS_ENTROPY_WITH, o as O))
+/** Options of `softCrossEntropy`. */
+export interface SoftCrossEntropyOptions {
+  /** 0 to 1; default 0 @example softCrossEntropy({ labelSmoothing: 0.5 }) */
+  readonly labelSmoothing?: number | undefined
+}
+const SOFT_CROSS_ENTROPY = optionsFor<SoftCrossEntropyOptions>()('softCrossEntropy', 'labelSmoothing')
+/** What `softCrossEntropy` makes: plain data. */
+export interface SoftCrossEntropy extends LossOf<'soft-cross-entropy'> {}
+/** Softmax cross-entropy to shares of the classes, as many for each pixel as there are classes: what PyTorch calls class probabilities. @example softCrossEntropy({ labelSmoothing: 0.1 }) */
+export const softCrossEntropy = <const O extends SoftCrossEntropyOptions & object = SoftCrossEntropyOptions>(o: Known<O, typeof SOFT_CROSS_ENTROPY> = {} as never): SoftCrossEntropy => lossMade('soft-cross-entropy', known(SOFT_CROSS_ENTROPY, o as O))
+/** Options of `dice`. */
+export interface DiceOptions {
+  /** 0 or more; default 0.00001 @example dice({ smooth: 0.5 }) */
+  readonly smooth?: number | undefined
+  /** -2147483647 to 2147483647; default none @example dice({ ignoreIndex: -100 }) */
+  readonly ignoreIndex?: number | undefined
+}
+const DICE = optionsFor<DiceOptions>()('dice', 'smooth', 'ignoreIndex')
+/** What `dice` makes: plain data. */
+export interface Dice extends LossOf<'dice'> {}
+/** Dice loss of the output's softmax to class labels: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 }) */
+export const dice = <const O extends DiceOptions & object = DiceOptions>(o: Known<O, typeof DICE> = {} as never): Dice => lossMade('dice', known(DICE, o as O))
 
 /** An option as it is given, or its default. */
 type Said<O, K extends string, Of, Default extends Of> = K extends keyof O ? Extract<O[K], Of> | (undefined extends O[K] ? Default : never) : Default

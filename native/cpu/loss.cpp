@@ -63,6 +63,83 @@ struct CountLabels : RowSum {
   }
 };
 
+struct CountClasses : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return loss_blocks(c.ins[0]) * CountClassesAttrs::read(c.attrs).classes * int64_t(sizeof(int64_t)); }
+  static void run(const KernelCall& c) {
+    const auto a = CountClassesAttrs::read(c.attrs);
+    const View& labels = c.ins[0];
+    const int64_t rows = labels.dims[0] * labels.dims[2], blocks = loss_blocks(labels);
+    int64_t* const counts = static_cast<int64_t*>(c.workspace);
+#pragma omp parallel for schedule(static)
+    for (int64_t block = 0; block < blocks; block++) {
+      int64_t* const own = counts + block * a.classes;
+      std::fill_n(own, a.classes, 0);
+      for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++)
+        for (int64_t w = 0; w < labels.dims[3]; w++) {
+          const int32_t label = label_at(labels, row / labels.dims[2], row % labels.dims[2], w);
+          if (label >= 0 && label < a.classes && label != a.ignore_index) own[label]++;
+        }
+    }
+    for (int64_t k = 0; k < a.classes; k++) {
+      int64_t count = 0;
+      for (int64_t block = 0; block < blocks; block++) count += counts[block * a.classes + k];
+      floats(c.outs[0])[k] = float(count % int64_t(ops::COUNT_PIECE));
+      floats(c.outs[0])[a.classes + k] = float(count / int64_t(ops::COUNT_PIECE));
+    }
+  }
+};
+
+struct WeighClasses : PlainKernel {
+  static void run(const KernelCall& c) {
+    const int64_t classes = c.ins[0].dims[1];
+    const float* const counted = floats(c.ins[0]);
+    const auto weight = [&](int64_t k) { return c.n_attrs > 0 ? c.attrs[k] : 1.0; };
+    double total = 0;
+    for (int64_t k = 0; k < classes; k++) total += weight(k) * ops::counted_number(counted + k, counted + classes + k);
+    for (int64_t k = 0; k < classes; k++) floats(c.outs[0])[k] = total > 0 ? float(weight(k) / total) : 0.0f;
+  }
+};
+
+struct ClassXent : RowSum {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &labels = c.ins[1];
+    const ops::ClassXentTerms<float> terms(c);
+    sum(c, terms.weight, [&](int64_t b, int64_t h, int64_t w) {
+      const int32_t label = label_at(labels, b, h, w);
+      if (!terms.takes(label, x.dims[1])) return 0.0;
+      const T* pixel = pixel_of<T>(x, b, h, w);
+      const Softmax s(pixel, x.dims[1]);
+      return terms.value(pixel, 1, x.dims[1], label, std::log(s.total) + double(s.top));
+    });
+  }
+};
+
+struct ClassXentBackward : PlainKernel {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &labels = c.ins[1], &dx = c.outs[0];
+    const ops::ClassXentTerms<float> terms(c);
+    const int64_t classes = x.dims[1];
+    const double all = terms.all_factors(classes);
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int64_t b = 0; b < x.dims[0]; b++)
+      for (int64_t h = 0; h < x.dims[2]; h++)
+        for (int64_t w = 0; w < x.dims[3]; w++) {
+          const int32_t label = label_at(labels, b, h, w);
+          const T* pixel = pixel_of<T>(x, b, h, w);
+          T* gradient = pixel_of<T>(dx, b, h, w);
+          if (!terms.takes(label, classes)) {
+            std::fill_n(gradient, classes, T(0.0f));
+            continue;
+          }
+          const Softmax s(pixel, classes);
+          for (int64_t ch = 0; ch < classes; ch++)
+            gradient[ch] = T(float(terms.slope(double(std::exp(float(pixel[ch]) - s.top)) / s.total, ch, classes, label, all)));
+        }
+  }
+};
+
 struct SoftmaxXent : RowSum {
   template <class T>
   static void run(const KernelCall& c) {
@@ -100,6 +177,120 @@ struct SoftmaxXentBackward : PlainKernel {
           for (int64_t ch = 0; ch < x.dims[1]; ch++) gradient[ch] = T(std::exp(float(pixel[ch]) - s.top) * share);
           gradient[label] = T(float((double(std::exp(float(pixel[label]) - s.top)) / s.total - 1) * scale));
         }
+  }
+};
+
+struct SoftXent : RowSum {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const View& x = c.ins[0];
+    const ops::SoftXentTerms terms(c);
+    sum(c, terms.scale, [&](int64_t b, int64_t h, int64_t w) {
+      const T* pixel = pixel_of<T>(x, b, h, w);
+      const float* target = pixel_of(c.ins[1], b, h, w);
+      const Softmax s(pixel, x.dims[1]);
+      const double log_total = std::log(s.total) + double(s.top);
+      double all = 0;
+      for (int64_t ch = 0; ch < x.dims[1]; ch++) all += terms.share(double(target[ch]), x.dims[1]) * (log_total - double(pixel[ch]));
+      return all;
+    });
+  }
+};
+
+struct SoftXentBackward : PlainKernel {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &dx = c.outs[0];
+    const ops::SoftXentTerms terms(c);
+    const int64_t classes = x.dims[1];
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int64_t b = 0; b < x.dims[0]; b++)
+      for (int64_t h = 0; h < x.dims[2]; h++)
+        for (int64_t w = 0; w < x.dims[3]; w++) {
+          const T* pixel = pixel_of<T>(x, b, h, w);
+          const float* target = pixel_of(c.ins[1], b, h, w);
+          T* gradient = pixel_of<T>(dx, b, h, w);
+          const Softmax s(pixel, classes);
+          double all = 0;
+          for (int64_t ch = 0; ch < classes; ch++) all += terms.share(double(target[ch]), classes);
+          for (int64_t ch = 0; ch < classes; ch++)
+            gradient[ch] = T(float(terms.scale * (double(std::exp(float(pixel[ch]) - s.top)) / s.total * all - terms.share(double(target[ch]), classes))));
+        }
+  }
+};
+
+struct DiceSums : PlainKernel {
+  static int64_t workspace(const KernelCall& c) { return loss_blocks(c.ins[0]) * 3 * c.ins[0].dims[1] * int64_t(sizeof(double)); }
+  template <class T>
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &labels = c.ins[1];
+    const int64_t ignored = DiceSumsAttrs::read(c.attrs).ignore_index, classes = x.dims[1];
+    const int64_t rows = x.dims[0] * x.dims[2], blocks = loss_blocks(x);
+    double* const partial = static_cast<double*>(c.workspace);
+#pragma omp parallel for schedule(static)
+    for (int64_t block = 0; block < blocks; block++) {
+      double* const own = partial + block * 3 * classes;
+      std::fill_n(own, 3 * classes, 0.0);
+      for (int64_t row = block * rows / blocks; row < (block + 1) * rows / blocks; row++)
+        for (int64_t w = 0; w < x.dims[3]; w++) {
+          const int64_t b = row / x.dims[2], h = row % x.dims[2];
+          const int32_t label = label_at(labels, b, h, w);
+          if (label < 0 || label >= classes || label == ignored) continue;
+          const T* pixel = pixel_of<T>(x, b, h, w);
+          const Softmax s(pixel, classes);
+          for (int64_t k = 0; k < classes; k++) own[classes + k] += double(std::exp(float(pixel[k]) - s.top)) / s.total;
+          own[label] += double(std::exp(float(pixel[label]) - s.top)) / s.total;
+          own[2 * classes + label]++;
+        }
+    }
+    for (int64_t i = 0; i < 3 * classes; i++) {
+      double sum = 0;
+      for (int64_t block = 0; block < blocks; block++) sum += partial[block * 3 * classes + i];
+      floats(c.outs[0])[i] = float(sum);
+    }
+  }
+};
+
+struct DiceSumsBackward : PlainKernel {
+  template <class T>
+  static void run(const KernelCall& c) {
+    const View &x = c.ins[0], &labels = c.ins[1], &dx = c.outs[0];
+    const int64_t ignored = DiceSumsAttrs::read(c.attrs).ignore_index, classes = x.dims[1];
+    const float *const shared = floats(c.ins[2]), *const given = shared + classes;
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int64_t b = 0; b < x.dims[0]; b++)
+      for (int64_t h = 0; h < x.dims[2]; h++)
+        for (int64_t w = 0; w < x.dims[3]; w++) {
+          const int32_t label = label_at(labels, b, h, w);
+          const T* pixel = pixel_of<T>(x, b, h, w);
+          T* gradient = pixel_of<T>(dx, b, h, w);
+          if (label < 0 || label >= classes || label == ignored) {
+            std::fill_n(gradient, classes, T(0.0f));
+            continue;
+          }
+          const Softmax s(pixel, classes);
+          const auto p = [&](int64_t k) { return double(std::exp(float(pixel[k]) - s.top)) / s.total; };
+          const auto slope = [&](int64_t k) { return double(given[k]) + (k == label ? double(shared[k]) : 0); };
+          double mean = 0;
+          for (int64_t k = 0; k < classes; k++) mean += p(k) * slope(k);
+          for (int64_t k = 0; k < classes; k++) gradient[k] = T(float(p(k) * (slope(k) - mean)));
+        }
+  }
+};
+
+struct Dice : PlainKernel {
+  static void run(const KernelCall& c) { floats(c.outs[0])[0] = float(ops::DiceTerms<float>(c).value()); }
+};
+
+struct DiceBackward : PlainKernel {
+  static void run(const KernelCall& c) {
+    const ops::DiceTerms<float> terms(c);
+    float* const slopes = floats(c.outs[0]);
+    for (int64_t k = 0; k < terms.classes; k++) {
+      slopes[k] = float(terms.slope_of_shared(k));
+      slopes[terms.classes + k] = float(terms.slope_of_given(k));
+      slopes[2 * terms.classes + k] = 0;
+    }
   }
 };
 
@@ -148,6 +339,16 @@ const KernelEntry softmax_xent_bwd = entry<SoftmaxXentBackward>();
 const KernelEntry count_labels = entry<CountLabels>();
 const KernelEntry softmax_xent_counted = entry<SoftmaxXent>();
 const KernelEntry softmax_xent_counted_bwd = entry<SoftmaxXentBackward>();
+const KernelEntry count_classes = entry<CountClasses>();
+const KernelEntry weigh_classes = entry<WeighClasses>();
+const KernelEntry class_xent = entry<ClassXent>();
+const KernelEntry class_xent_bwd = entry<ClassXentBackward>();
+const KernelEntry soft_xent = entry<SoftXent>();
+const KernelEntry soft_xent_bwd = entry<SoftXentBackward>();
+const KernelEntry dice_sums = entry<DiceSums>();
+const KernelEntry dice_sums_bwd = entry<DiceSumsBackward>();
+const KernelEntry dice = entry<Dice>();
+const KernelEntry dice_bwd = entry<DiceBackward>();
 
 #define SPILLWAY_LOSS_ENTRY(kind)                                      \
   const KernelEntry kind = entry<ElementLoss<ops::element_loss::kind>>(); \

@@ -121,7 +121,33 @@
   X(rmsprop_steered, 134) \
   X(mean_over_steps, 135) \
   X(focal, 140) \
-  X(focal_bwd, 141)
+  X(focal_bwd, 141) \
+  X(count_classes, 142) \
+  X(weigh_classes, 143) \
+  X(class_xent, 144) \
+  X(class_xent_bwd, 145) \
+  X(dice_sums, 146) \
+  X(dice, 147) \
+  X(dice_bwd, 148) \
+  X(dice_sums_bwd, 149) \
+  X(soft_xent, 150) \
+  X(soft_xent_bwd, 151) \
+  X(affine, 152) \
+  X(affine_bwd, 153) \
+  X(abs, 154) \
+  X(abs_bwd, 155) \
+  X(exp, 156) \
+  X(exp_bwd, 157) \
+  X(log, 158) \
+  X(log_bwd, 159) \
+  X(sqrt, 160) \
+  X(sqrt_bwd, 161) \
+  X(square, 162) \
+  X(square_bwd, 163) \
+  X(reciprocal, 164) \
+  X(reciprocal_bwd, 165) \
+  X(mean, 166) \
+  X(mean_bwd, 167)
 
 /// Every activation of staging/ops/unary.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_UNARY(X) \
@@ -131,7 +157,14 @@
   X(relu6) \
   X(hard_swish) \
   X(silu) \
-  X(gelu)
+  X(gelu) \
+  X(affine) \
+  X(abs) \
+  X(exp) \
+  X(log) \
+  X(sqrt) \
+  X(square) \
+  X(reciprocal)
 
 /// Every loss per element of staging/ops/loss.ts: X(kind); its gradient is kind_bwd.
 #define SPILLWAY_ELEMENT_LOSSES(X) \
@@ -139,7 +172,8 @@
   X(l1) \
   X(bce_with_logits) \
   X(huber) \
-  X(focal)
+  X(focal) \
+  X(mean)
 
 /// Every update of staging/ops/optimizer.ts: X(kind, its attributes).
 #define SPILLWAY_UPDATES(X) \
@@ -806,6 +840,116 @@ struct FocalAttrs {
 
 using FocalBwdAttrs = FocalAttrs;
 
+struct CountClassesAttrs {
+  int64_t ignore_index;
+  int64_t classes;
+  static CountClassesAttrs read(const double* a) {
+    return {int_attr(a[0]), int_attr(a[1])};
+  }
+};
+
+struct WeighClassesAttrs {
+  static WeighClassesAttrs read(const double*) { return {}; }
+};
+
+struct ClassXentAttrs {
+  int64_t ignore_index;
+  double label_smoothing;
+  double weight;
+  static ClassXentAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], a[2]};
+  }
+};
+
+using ClassXentBwdAttrs = ClassXentAttrs;
+
+using DiceSumsAttrs = CountLabelsAttrs;
+
+struct DiceAttrs {
+  double smooth;
+  double weight;
+  static DiceAttrs read(const double* a) {
+    return {a[0], a[1]};
+  }
+};
+
+using DiceBwdAttrs = DiceAttrs;
+
+using DiceSumsBwdAttrs = CountLabelsAttrs;
+
+struct SoftXentAttrs {
+  int64_t count;
+  double weight;
+  double label_smoothing;
+  static SoftXentAttrs read(const double* a) {
+    return {int_attr(a[0]), a[1], a[2]};
+  }
+};
+
+using SoftXentBwdAttrs = SoftXentAttrs;
+
+struct AffineAttrs {
+  double factor;
+  double shift;
+  static AffineAttrs read(const double* a) {
+    return {a[0], a[1]};
+  }
+};
+
+using AffineBwdAttrs = AffineAttrs;
+
+struct AbsAttrs {
+  static AbsAttrs read(const double*) { return {}; }
+};
+
+struct AbsBwdAttrs {
+  static AbsBwdAttrs read(const double*) { return {}; }
+};
+
+struct ExpAttrs {
+  static ExpAttrs read(const double*) { return {}; }
+};
+
+struct ExpBwdAttrs {
+  static ExpBwdAttrs read(const double*) { return {}; }
+};
+
+struct LogAttrs {
+  static LogAttrs read(const double*) { return {}; }
+};
+
+struct LogBwdAttrs {
+  static LogBwdAttrs read(const double*) { return {}; }
+};
+
+struct SqrtAttrs {
+  static SqrtAttrs read(const double*) { return {}; }
+};
+
+struct SqrtBwdAttrs {
+  static SqrtBwdAttrs read(const double*) { return {}; }
+};
+
+struct SquareAttrs {
+  static SquareAttrs read(const double*) { return {}; }
+};
+
+struct SquareBwdAttrs {
+  static SquareBwdAttrs read(const double*) { return {}; }
+};
+
+struct ReciprocalAttrs {
+  static ReciprocalAttrs read(const double*) { return {}; }
+};
+
+struct ReciprocalBwdAttrs {
+  static ReciprocalBwdAttrs read(const double*) { return {}; }
+};
+
+using MeanAttrs = MseAttrs;
+
+using MeanBwdAttrs = MseAttrs;
+
 // ---------------------------------------------------------------- what the tape reader checks
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
@@ -824,7 +968,7 @@ struct OperandInfo {
 };
 
 constexpr double UNBOUNDED = __builtin_inf();
-/// An attribute, by its place, is at least and at most so much, above and below that much.
+/// An attribute, by its place, is at least and at most so much, above and below that much; the place behind the last is that of all that follow.
 struct AttrLimit {
   int attr;
   double least, most, above, below;
@@ -840,6 +984,7 @@ struct OpInfo {
   uint16_t min_ins, max_ins;  // VARIADIC: the last declared input repeats
   uint16_t min_outs, max_outs;
   uint16_t attrs;
+  bool rest;               // any number of floats follow
   const char* attr_kinds;  // one letter each: i = an integer of at most 2^53, f = any finite number
   bool random;
   int in_place;  // the input whose bytes output 0 may be, or -1
@@ -903,360 +1048,448 @@ inline constexpr AttrLimit RmspropSteeredLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDE
 inline constexpr AttrLimit MeanOverStepsLimits[] = {{0, 1, 1073741824, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit FocalLimits[] = {{3, 0, 1, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
 inline constexpr AttrLimit FocalBwdLimits[] = {{3, 0, 1, -UNBOUNDED, UNBOUNDED}, {4, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit CountClassesLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}, {1, 1, 16777216, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit WeighClassesLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ClassXentLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit ClassXentBwdLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}, {1, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DiceSumsLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DiceLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DiceBwdLimits[] = {{0, 0, UNBOUNDED, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit DiceSumsBwdLimits[] = {{0, -2147483648, 2147483647, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SoftXentLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDED}};
+inline constexpr AttrLimit SoftXentBwdLimits[] = {{2, 0, 1, -UNBOUNDED, UNBOUNDED}};
 
 inline constexpr OpInfo OP_TABLE[] = {
-    {"conv2d", 1, 2, 3, 1, 1, 9, "iiiiiiiii", false, -1, -1, nullptr, 0,
+    {"conv2d", 1, 2, 3, 1, 1, 9, false, "iiiiiiiii", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"conv2d_bwd_data", 2, 2, 2, 1, 1, 9, "iiiiiiiii", false, -1, 0, nullptr, 0,
+    {"conv2d_bwd_data", 2, 2, 2, 1, 1, 9, false, "iiiiiiiii", false, -1, 0, nullptr, 0,
      {{"dy", Role::data, Element::either, false, false, "sass"}, {"w", Role::whole, Element::real, false, false, nullptr}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
-    {"conv2d_bwd_weights", 3, 2, 2, 1, 2, 9, "iiiiiiiii", false, -1, 1, nullptr, 0,
+    {"conv2d_bwd_weights", 3, 2, 2, 1, 2, 9, false, "iiiiiiiii", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dw", Role::whole, Element::real, true, false, nullptr}, {"db", Role::whole, Element::real, true, false, nullptr}}},
-    {"linear", 4, 2, 3, 1, 1, 0, "", false, -1, -1, nullptr, 0,
+    {"linear", 4, 2, 3, 1, 1, 0, false, "", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, nullptr}}},
-    {"linear_bwd_data", 5, 2, 2, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+    {"linear_bwd_data", 5, 2, 2, 1, 1, 0, false, "", false, -1, 0, nullptr, 0,
      {{"dy", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
-    {"linear_bwd_weights", 6, 2, 2, 1, 2, 0, "", false, -1, 1, nullptr, 0,
+    {"linear_bwd_weights", 6, 2, 2, 1, 2, 0, false, "", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"dy", Role::data, Element::either, false, false, nullptr}},
      {{"dw", Role::whole, Element::real, true, false, nullptr}, {"db", Role::whole, Element::real, true, false, nullptr}}},
-    {"bn_stats", 7, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+    {"bn_stats", 7, 1, 1, 1, 1, 0, false, "", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"stats", Role::whole, Element::real, true, false, "4C"}}},
-    {"bn_apply", 8, 4, 4, 1, 1, 2, "fi", false, -1, -1, BnApplyLimits, 1,
+    {"bn_apply", 8, 4, 4, 1, 1, 2, false, "fi", false, -1, -1, BnApplyLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_bwd_reduce", 9, 3, 3, 2, 2, 2, "fi", false, -1, 1, BnBwdReduceLimits, 1,
+    {"bn_bwd_reduce", 9, 3, 3, 2, 2, 2, false, "fi", false, -1, 1, BnBwdReduceLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
-    {"bn_bwd_data", 10, 6, 6, 1, 1, 2, "fi", false, 1, 1, BnBwdDataLimits, 1,
+    {"bn_bwd_data", 10, 6, 6, 1, 1, 2, false, "fi", false, 1, 1, BnBwdDataLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_frozen", 11, 5, 5, 1, 1, 1, "f", false, -1, -1, BnFrozenLimits, 1,
+    {"bn_frozen", 11, 5, 5, 1, 1, 1, false, "f", false, -1, -1, BnFrozenLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"mean", Role::whole, Element::real, false, false, "C"}, {"var", Role::whole, Element::real, false, false, "C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_frozen_bwd_data", 12, 3, 3, 1, 1, 1, "f", false, -1, 0, BnFrozenBwdDataLimits, 1,
+    {"bn_frozen_bwd_data", 12, 3, 3, 1, 1, 1, false, "f", false, -1, 0, BnFrozenBwdDataLimits, 1,
      {{"dy", Role::data, Element::either, false, false, "ssss"}, {"var", Role::whole, Element::real, false, false, "C"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_frozen_bwd_reduce", 13, 4, 4, 2, 2, 1, "f", false, -1, 1, BnFrozenBwdReduceLimits, 1,
+    {"bn_frozen_bwd_reduce", 13, 4, 4, 2, 2, 1, false, "f", false, -1, 1, BnFrozenBwdReduceLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"mean", Role::whole, Element::real, false, false, "C"}, {"var", Role::whole, Element::real, false, false, "C"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
-    {"bn_running", 14, 3, 3, 0, 0, 2, "fi", false, -1, 0, BnRunningLimits, 2,
+    {"bn_running", 14, 3, 3, 0, 0, 2, false, "fi", false, -1, 0, BnRunningLimits, 2,
      {{"stats", Role::whole, Element::real, false, false, "4C"}, {"mean", Role::whole, Element::real, true, false, "C"}, {"var", Role::whole, Element::real, true, false, "C"}},
      {}},
-    {"relu", 15, 1, 1, 1, 1, 1, "f", false, 0, -1, ReluLimits, 1,
+    {"relu", 15, 1, 1, 1, 1, 1, false, "f", false, 0, -1, ReluLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"relu_bwd", 16, 2, 2, 1, 1, 1, "f", false, 1, 1, ReluBwdLimits, 1,
+    {"relu_bwd", 16, 2, 2, 1, 1, 1, false, "f", false, 1, 1, ReluBwdLimits, 1,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"max_pool", 17, 1, 1, 1, 1, 7, "iiiiiii", false, -1, -1, nullptr, 0,
+    {"max_pool", 17, 1, 1, 1, 1, 7, false, "iiiiiii", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"max_pool_bwd", 18, 2, 2, 1, 1, 7, "iiiiiii", false, -1, 1, nullptr, 0,
+    {"max_pool_bwd", 18, 2, 2, 1, 1, 7, false, "iiiiiii", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
-    {"avg_pool", 19, 1, 1, 1, 1, 10, "iiiiiiiiii", false, -1, -1, nullptr, 0,
+    {"avg_pool", 19, 1, 1, 1, 1, 10, false, "iiiiiiiiii", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"avg_pool_bwd", 20, 1, 1, 1, 1, 12, "iiiiiiiiiiii", false, -1, 0, nullptr, 0,
+    {"avg_pool_bwd", 20, 1, 1, 1, 1, 12, false, "iiiiiiiiiiii", false, -1, 0, nullptr, 0,
      {{"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
-    {"global_avg_pool", 21, 1, 1, 1, 1, 1, "i", false, -1, 0, nullptr, 0,
+    {"global_avg_pool", 21, 1, 1, 1, 1, 1, false, "i", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::real, true, false, "ss11"}}},
-    {"global_avg_pool_bwd", 22, 1, 1, 1, 1, 1, "i", false, -1, -1, nullptr, 0,
+    {"global_avg_pool_bwd", 22, 1, 1, 1, 1, 1, false, "i", false, -1, -1, nullptr, 0,
      {{"dy", Role::data, Element::real, false, false, "ssaa"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"add", 23, 2, 65535, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"add", 23, 2, 65535, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"a", Role::data, Element::either, false, false, "ssss"}, {"b", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"grad_sum", 24, 2, 65535, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"grad_sum", 24, 2, 65535, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"d0", Role::data, Element::either, false, false, nullptr}, {"d1", Role::data, Element::either, false, false, nullptr}},
      {{"d", Role::data, Element::either, true, false, "ssss"}}},
-    {"concat", 25, 2, 65535, 1, 1, 0, "", false, -1, -1, nullptr, 0,
+    {"concat", 25, 2, 65535, 1, 1, 0, false, "", false, -1, -1, nullptr, 0,
      {{"a", Role::data, Element::either, false, false, "sass"}, {"b", Role::data, Element::either, false, false, "sass"}},
      {{"y", Role::data, Element::either, true, false, "sass"}}},
-    {"slice_channels", 26, 1, 1, 1, 1, 1, "i", false, -1, 0, nullptr, 0,
+    {"slice_channels", 26, 1, 1, 1, 1, 1, false, "i", false, -1, 0, nullptr, 0,
      {{"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
-    {"flatten", 27, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
+    {"flatten", 27, 1, 1, 1, 1, 0, false, "", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "saaa"}},
      {{"y", Role::data, Element::either, true, false, "saaa"}}},
-    {"flatten_bwd", 28, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+    {"flatten_bwd", 28, 1, 1, 1, 1, 0, false, "", false, -1, 0, nullptr, 0,
      {{"dy", Role::data, Element::either, false, false, "saaa"}},
      {{"dx", Role::data, Element::either, true, false, "saaa"}}},
-    {"dropout", 29, 1, 1, 1, 1, 2, "fi", true, 0, -1, DropoutLimits, 2,
+    {"dropout", 29, 1, 1, 1, 1, 2, false, "fi", true, 0, -1, DropoutLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"dropout_bwd", 30, 1, 1, 1, 1, 2, "fi", true, 0, 0, DropoutBwdLimits, 2,
+    {"dropout_bwd", 30, 1, 1, 1, 1, 2, false, "fi", true, 0, 0, DropoutBwdLimits, 2,
      {{"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"softmax_xent", 31, 2, 2, 1, 1, 2, "if", false, -1, 0, nullptr, 0,
+    {"softmax_xent", 31, 2, 2, 1, 1, 2, false, "if", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"softmax_xent_bwd", 32, 2, 2, 1, 1, 2, "if", false, -1, 0, nullptr, 0,
+    {"softmax_xent_bwd", 32, 2, 2, 1, 1, 2, false, "if", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
-    {"mse", 33, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
+    {"mse", 33, 1, 2, 1, 1, 3, false, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"mse_bwd", 34, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
+    {"mse_bwd", 34, 1, 2, 1, 1, 3, false, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"sgd", 35, 2, 3, 0, 0, 4, "fffi", false, -1, 0, SgdLimits, 4,
+    {"sgd", 35, 2, 3, 0, 0, 4, false, "fffi", false, -1, 0, SgdLimits, 4,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"momentum", Role::whole, Element::real, true, false, "=", 1}},
      {}},
-    {"adam", 36, 4, 4, 0, 0, 6, "fffffi", false, -1, 0, AdamLimits, 6,
+    {"adam", 36, 4, 4, 0, 0, 6, false, "fffffi", false, -1, 0, AdamLimits, 6,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}},
      {}},
-    {"sigmoid", 37, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"sigmoid", 37, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"sigmoid_bwd", 38, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+    {"sigmoid_bwd", 38, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"tanh", 39, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"tanh", 39, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"tanh_bwd", 40, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+    {"tanh_bwd", 40, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"conv_transpose2d", 41, 2, 3, 1, 1, 11, "iiiiiiiiiii", false, -1, -1, nullptr, 0,
+    {"conv_transpose2d", 41, 2, 3, 1, 1, 11, false, "iiiiiiiiiii", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"conv_transpose2d_bwd_data", 42, 2, 2, 1, 1, 11, "iiiiiiiiiii", false, -1, 0, nullptr, 0,
+    {"conv_transpose2d_bwd_data", 42, 2, 2, 1, 1, 11, false, "iiiiiiiiiii", false, -1, 0, nullptr, 0,
      {{"dy", Role::data, Element::either, false, false, "sass"}, {"w", Role::whole, Element::real, false, false, nullptr}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
-    {"conv_transpose2d_bwd_weights", 43, 2, 2, 1, 2, 11, "iiiiiiiiiii", false, -1, 1, nullptr, 0,
+    {"conv_transpose2d_bwd_weights", 43, 2, 2, 1, 2, 11, false, "iiiiiiiiiii", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dw", Role::whole, Element::real, true, false, nullptr}, {"db", Role::whole, Element::real, true, false, nullptr}}},
-    {"upsample", 44, 1, 1, 1, 1, 5, "iiiii", false, -1, -1, UpsampleLimits, 5,
+    {"upsample", 44, 1, 1, 1, 1, 5, false, "iiiii", false, -1, -1, UpsampleLimits, 5,
      {{"x", Role::data, Element::either, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"upsample_bwd", 45, 1, 1, 1, 1, 5, "iiiii", false, -1, 0, UpsampleBwdLimits, 5,
+    {"upsample_bwd", 45, 1, 1, 1, 1, 5, false, "iiiii", false, -1, 0, UpsampleBwdLimits, 5,
      {{"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
-    {"reflect_pad", 46, 1, 1, 1, 1, 4, "iiii", false, -1, -1, nullptr, 0,
+    {"reflect_pad", 46, 1, 1, 1, 1, 4, false, "iiii", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::real, true, false, "ssss"}}},
-    {"reflect_pad_bwd", 47, 1, 1, 1, 1, 4, "iiii", false, -1, 0, nullptr, 0,
+    {"reflect_pad_bwd", 47, 1, 1, 1, 1, 4, false, "iiii", false, -1, 0, nullptr, 0,
      {{"dy", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::real, true, false, nullptr}}},
-    {"softmax", 48, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"softmax", 48, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "sass"}},
      {{"y", Role::data, Element::real, true, false, "sass"}}},
-    {"softmax_bwd", 49, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+    {"softmax_bwd", 49, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
      {{"y", Role::data, Element::real, false, false, "sass"}, {"dy", Role::data, Element::real, false, false, "sass"}},
      {{"dx", Role::data, Element::real, true, false, "sass"}}},
-    {"group_norm_stats", 50, 1, 1, 1, 1, 1, "i", false, -1, 0, nullptr, 0,
+    {"group_norm_stats", 50, 1, 1, 1, 1, 1, false, "i", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "sass"}},
      {{"stats", Role::data, Element::real, true, false, "sa11"}}},
-    {"group_norm_apply", 51, 2, 4, 1, 1, 3, "ifi", false, -1, -1, nullptr, 0,
+    {"group_norm_apply", 51, 2, 4, 1, 1, 3, false, "ifi", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "sass"}, {"stats", Role::data, Element::real, false, false, "saaa"}, {"gamma", Role::whole, Element::real, false, false, nullptr}, {"beta", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::real, true, false, "sass"}}},
-    {"group_norm_bwd_reduce", 52, 3, 3, 1, 3, 3, "ifi", false, -1, 1, nullptr, 0,
+    {"group_norm_bwd_reduce", 52, 3, 3, 1, 3, 3, false, "ifi", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "sass"}, {"dy", Role::data, Element::real, false, false, "sass"}, {"stats", Role::data, Element::real, false, false, "saaa"}},
      {{"sums", Role::data, Element::real, true, false, "sa11"}, {"dgamma", Role::whole, Element::real, true, false, nullptr}, {"dbeta", Role::whole, Element::real, true, false, nullptr}}},
-    {"group_norm_bwd_data", 53, 4, 5, 1, 1, 3, "ifi", false, -1, 1, nullptr, 0,
+    {"group_norm_bwd_data", 53, 4, 5, 1, 1, 3, false, "ifi", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "sass"}, {"dy", Role::data, Element::real, false, false, "sass"}, {"stats", Role::data, Element::real, false, false, "saaa"}, {"sums", Role::data, Element::real, false, false, "saaa"}, {"gamma", Role::whole, Element::real, false, false, nullptr}},
      {{"dx", Role::data, Element::real, true, false, "sass"}}},
-    {"l1", 54, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
+    {"l1", 54, 1, 2, 1, 1, 3, false, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"l1_bwd", 55, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
+    {"l1_bwd", 55, 1, 2, 1, 1, 3, false, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"bce_with_logits", 56, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
+    {"bce_with_logits", 56, 1, 2, 1, 1, 3, false, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"bce_with_logits_bwd", 57, 1, 2, 1, 1, 3, "iff", false, -1, 0, nullptr, 0,
+    {"bce_with_logits_bwd", 57, 1, 2, 1, 1, 3, false, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"param_grad_sum", 58, 2, 65535, 1, 1, 0, "", false, 0, 0, nullptr, 0,
+    {"param_grad_sum", 58, 2, 65535, 1, 1, 0, false, "", false, 0, 0, nullptr, 0,
      {{"d0", Role::whole, Element::real, false, false, "="}, {"d1", Role::whole, Element::real, false, false, "="}},
      {{"d", Role::whole, Element::real, true, false, "="}}},
-    {"fill", 60, 0, 0, 1, 1, 1, "f", false, -1, -1, nullptr, 0,
+    {"fill", 60, 0, 0, 1, 1, 1, false, "f", false, -1, -1, nullptr, 0,
      {},
      {{"y", Role::any, Element::either, true, false, nullptr}}},
-    {"copy", 61, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
+    {"copy", 61, 1, 1, 1, 1, 0, false, "", false, -1, -1, nullptr, 0,
      {{"x", Role::any, Element::any, false, false, nullptr}},
      {{"y", Role::any, Element::any, true, false, nullptr}}},
-    {"merge_sum", 62, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+    {"merge_sum", 62, 1, 1, 1, 1, 0, false, "", false, -1, 0, nullptr, 0,
      {{"x", Role::any, Element::either, false, false, nullptr}},
      {{"y", Role::any, Element::either, true, true, nullptr}}},
-    {"merge_moments", 63, 1, 1, 1, 1, 2, "ii", false, -1, 0, nullptr, 0,
+    {"merge_moments", 63, 1, 1, 1, 1, 2, false, "ii", false, -1, 0, nullptr, 0,
      {{"x", Role::any, Element::real, false, false, nullptr}},
      {{"y", Role::any, Element::real, true, true, nullptr}}},
-    {"bn_relu_apply", 70, 4, 4, 1, 1, 3, "fif", false, -1, -1, BnReluApplyLimits, 2,
+    {"bn_relu_apply", 70, 4, 4, 1, 1, 3, false, "fif", false, -1, -1, BnReluApplyLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"bn_relu_bwd_reduce", 71, 5, 5, 2, 2, 3, "fif", false, -1, 1, BnReluBwdReduceLimits, 2,
+    {"bn_relu_bwd_reduce", 71, 5, 5, 2, 2, 3, false, "fif", false, -1, 1, BnReluBwdReduceLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
-    {"bn_relu_bwd_data", 72, 7, 7, 1, 1, 3, "fif", false, 1, 1, BnReluBwdDataLimits, 2,
+    {"bn_relu_bwd_data", 72, 7, 7, 1, 1, 3, false, "fif", false, 1, 1, BnReluBwdDataLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"add_relu", 73, 2, 65535, 1, 1, 1, "f", false, 0, -1, nullptr, 0,
+    {"add_relu", 73, 2, 65535, 1, 1, 1, false, "f", false, 0, -1, nullptr, 0,
      {{"a", Role::data, Element::either, false, false, "ssss"}, {"b", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"join_stats", 80, 2, 65535, 1, 1, 1, "i", false, -1, 0, nullptr, 0,
+    {"join_stats", 80, 2, 65535, 1, 1, 1, false, "i", false, -1, 0, nullptr, 0,
      {{"s0", Role::whole, Element::real, false, false, nullptr}, {"s1", Role::whole, Element::real, false, false, nullptr}},
      {{"stats", Role::whole, Element::real, true, false, nullptr}}},
-    {"joined_norm", 81, 5, 65535, 1, 1, 3, "fif", false, -1, -1, JoinedNormLimits, 2,
+    {"joined_norm", 81, 5, 65535, 1, 1, 3, false, "fif", false, -1, -1, JoinedNormLimits, 2,
      {{"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
      {{"y", Role::data, Element::either, true, false, "sass"}}},
-    {"joined_norm_bwd_reduce", 82, 6, 65535, 2, 2, 3, "fif", false, -1, 0, JoinedNormBwdReduceLimits, 2,
+    {"joined_norm_bwd_reduce", 82, 6, 65535, 2, 2, 3, false, "fif", false, -1, 0, JoinedNormBwdReduceLimits, 2,
      {{"dy", Role::data, Element::either, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
-    {"joined_norm_bwd_data", 83, 8, 65535, 1, 1, 4, "fifi", false, 0, 0, JoinedNormBwdDataLimits, 3,
+    {"joined_norm_bwd_data", 83, 8, 65535, 1, 1, 4, false, "fifi", false, 0, 0, JoinedNormBwdDataLimits, 3,
      {{"dy", Role::data, Element::either, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}, {"x0", Role::data, Element::either, false, false, "sass"}, {"x1", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
-    {"conv2d_relu", 84, 2, 3, 1, 1, 10, "iiiiiiiiif", false, -1, -1, nullptr, 0,
+    {"conv2d_relu", 84, 2, 3, 1, 1, 10, false, "iiiiiiiiif", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}, {"w", Role::whole, Element::real, false, false, nullptr}, {"b", Role::whole, Element::real, false, false, nullptr}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"max_pool_places", 86, 1, 1, 1, 1, 7, "iiiiiii", false, -1, -1, nullptr, 0,
+    {"max_pool_places", 86, 1, 1, 1, 1, 7, false, "iiiiiii", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, nullptr}},
      {{"places", Role::data, Element::i32, true, false, "sass"}}},
-    {"max_pool_places_bwd", 87, 2, 2, 1, 1, 10, "iiiiiiiiii", false, -1, 1, nullptr, 0,
+    {"max_pool_places_bwd", 87, 2, 2, 1, 1, 10, false, "iiiiiiiiii", false, -1, 1, nullptr, 0,
      {{"places", Role::data, Element::i32, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dx", Role::data, Element::either, true, false, nullptr}}},
-    {"lrn", 90, 1, 1, 1, 1, 4, "ifff", false, -1, -1, LrnLimits, 3,
+    {"lrn", 90, 1, 1, 1, 1, 4, false, "ifff", false, -1, -1, LrnLimits, 3,
      {{"x", Role::data, Element::real, false, false, "sass"}},
      {{"y", Role::data, Element::real, true, false, "sass"}}},
-    {"lrn_bwd", 91, 2, 2, 1, 1, 4, "ifff", false, -1, 1, LrnBwdLimits, 3,
+    {"lrn_bwd", 91, 2, 2, 1, 1, 4, false, "ifff", false, -1, 1, LrnBwdLimits, 3,
      {{"x", Role::data, Element::real, false, false, "sass"}, {"dy", Role::data, Element::real, false, false, "sass"}},
      {{"dx", Role::data, Element::real, true, false, "sass"}}},
-    {"to_bf16", 92, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
+    {"to_bf16", 92, 1, 1, 1, 1, 0, false, "", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "ssss"}},
      {{"y", Role::data, Element::bf16, true, false, "ssss"}}},
-    {"from_bf16", 93, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
+    {"from_bf16", 93, 1, 1, 1, 1, 0, false, "", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::bf16, false, false, "ssss"}},
      {{"y", Role::data, Element::real, true, false, "ssss"}}},
-    {"to_bf16_grad", 94, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+    {"to_bf16_grad", 94, 1, 1, 1, 1, 0, false, "", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "ssss"}},
      {{"y", Role::data, Element::bf16, true, false, "ssss"}}},
-    {"from_bf16_grad", 95, 1, 1, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+    {"from_bf16_grad", 95, 1, 1, 1, 1, 0, false, "", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::bf16, false, false, "ssss"}},
      {{"y", Role::data, Element::real, true, false, "ssss"}}},
-    {"bn_add_relu_apply", 96, 5, 5, 2, 2, 3, "fif", false, 1, -1, BnAddReluApplyLimits, 2,
+    {"bn_add_relu_apply", 96, 5, 5, 2, 2, 3, false, "fif", false, 1, -1, BnAddReluApplyLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"shortcut", Role::data, Element::either, false, false, "ssss"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}, {"signs", Role::data, Element::i32, true, false, "sass"}}},
-    {"bn_add_relu_bwd_reduce", 97, 4, 4, 2, 2, 3, "fif", false, -1, 1, BnAddReluBwdReduceLimits, 2,
+    {"bn_add_relu_bwd_reduce", 97, 4, 4, 2, 2, 3, false, "fif", false, -1, 1, BnAddReluBwdReduceLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"signs", Role::data, Element::i32, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
-    {"bn_add_relu_bwd_data", 98, 7, 7, 2, 2, 3, "fif", false, 1, 1, BnAddReluBwdDataLimits, 2,
+    {"bn_add_relu_bwd_data", 98, 7, 7, 2, 2, 3, false, "fif", false, 1, 1, BnAddReluBwdDataLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}, {"signs", Role::data, Element::i32, false, false, "sass"}, {"stats", Role::whole, Element::real, false, false, "4C"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"dgamma", Role::whole, Element::real, false, false, "C"}, {"dbeta", Role::whole, Element::real, false, false, "C"}},
      {{"dshortcut", Role::data, Element::either, true, false, "ssss"}, {"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"relu6", 100, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"relu6", 100, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"relu6_bwd", 101, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+    {"relu6_bwd", 101, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
      {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"hard_swish", 102, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"hard_swish", 102, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"hard_swish_bwd", 103, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+    {"hard_swish_bwd", 103, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"silu", 104, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"silu", 104, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"silu_bwd", 105, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+    {"silu_bwd", 105, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"gelu", 106, 1, 1, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"gelu", 106, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"gelu_bwd", 107, 2, 2, 1, 1, 0, "", false, 1, 1, nullptr, 0,
+    {"gelu_bwd", 107, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"multiply", 110, 2, 2, 1, 1, 1, "i", false, 0, -1, MultiplyLimits, 1,
+    {"multiply", 110, 2, 2, 1, 1, 1, false, "i", false, 0, -1, MultiplyLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"s", Role::data, Element::either, false, false, "sbbb"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"multiply_bwd_data", 111, 2, 2, 1, 1, 1, "i", false, 0, 0, MultiplyBwdDataLimits, 1,
+    {"multiply_bwd_data", 111, 2, 2, 1, 1, 1, false, "i", false, 0, 0, MultiplyBwdDataLimits, 1,
      {{"dy", Role::data, Element::either, false, false, "ssss"}, {"s", Role::data, Element::either, false, false, "sbbb"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"multiply_bwd_space", 112, 2, 2, 1, 1, 0, "", false, -1, 1, nullptr, 0,
+    {"multiply_bwd_space", 112, 2, 2, 1, 1, 0, false, "", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"ds", Role::data, Element::real, true, false, "ss11"}}},
-    {"multiply_bwd_channels", 113, 2, 2, 1, 1, 0, "", false, -1, 1, nullptr, 0,
+    {"multiply_bwd_channels", 113, 2, 2, 1, 1, 0, false, "", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"ds", Role::data, Element::real, true, false, "s1ss"}}},
-    {"scale", 114, 2, 2, 1, 1, 0, "", false, 0, -1, nullptr, 0,
+    {"scale", 114, 2, 2, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"scale_bwd_data", 115, 2, 2, 1, 1, 0, "", false, 0, 0, nullptr, 0,
+    {"scale_bwd_data", 115, 2, 2, 1, 1, 0, false, "", false, 0, 0, nullptr, 0,
      {{"dy", Role::data, Element::either, false, false, "ssss"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"scale_bwd_weights", 116, 2, 2, 1, 1, 0, "", false, -1, 1, nullptr, 0,
+    {"scale_bwd_weights", 116, 2, 2, 1, 1, 0, false, "", false, -1, 1, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}}},
-    {"layer_norm", 117, 3, 3, 1, 1, 1, "f", false, -1, -1, LayerNormLimits, 1,
+    {"layer_norm", 117, 3, 3, 1, 1, 1, false, "f", false, -1, -1, LayerNormLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"gamma", Role::whole, Element::real, false, false, "C"}, {"beta", Role::whole, Element::real, false, false, "C"}},
      {{"y", Role::data, Element::either, true, false, "sass"}}},
-    {"layer_norm_bwd_data", 118, 3, 3, 1, 1, 1, "f", false, 1, 1, LayerNormBwdDataLimits, 1,
+    {"layer_norm_bwd_data", 118, 3, 3, 1, 1, 1, false, "f", false, 1, 1, LayerNormBwdDataLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}, {"gamma", Role::whole, Element::real, false, false, "C"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
-    {"layer_norm_bwd_weights", 119, 2, 2, 2, 2, 1, "f", false, -1, 1, LayerNormBwdWeightsLimits, 1,
+    {"layer_norm_bwd_weights", 119, 2, 2, 2, 2, 1, false, "f", false, -1, 1, LayerNormBwdWeightsLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"dy", Role::data, Element::either, false, false, "sass"}},
      {{"dgamma", Role::whole, Element::real, true, false, "C"}, {"dbeta", Role::whole, Element::real, true, false, "C"}}},
-    {"drop_images", 120, 1, 1, 1, 1, 2, "fi", true, 0, -1, DropImagesLimits, 2,
+    {"drop_images", 120, 1, 1, 1, 1, 2, false, "fi", true, 0, -1, DropImagesLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}},
      {{"y", Role::data, Element::either, true, false, "ssss"}}},
-    {"drop_images_bwd", 121, 1, 1, 1, 1, 2, "fi", true, 0, 0, DropImagesBwdLimits, 2,
+    {"drop_images_bwd", 121, 1, 1, 1, 1, 2, false, "fi", true, 0, 0, DropImagesBwdLimits, 2,
      {{"dy", Role::data, Element::either, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"huber", 122, 1, 2, 1, 1, 4, "ifff", false, -1, 0, HuberLimits, 1,
+    {"huber", 122, 1, 2, 1, 1, 4, false, "ifff", false, -1, 0, HuberLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"huber_bwd", 123, 1, 2, 1, 1, 4, "ifff", false, -1, 0, HuberBwdLimits, 1,
+    {"huber_bwd", 123, 1, 2, 1, 1, 4, false, "ifff", false, -1, 0, HuberBwdLimits, 1,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
-    {"rmsprop", 124, 3, 5, 0, 0, 6, "fffffi", false, -1, 0, RmspropLimits, 6,
+    {"rmsprop", 124, 3, 5, 0, 0, 6, false, "fffffi", false, -1, 0, RmspropLimits, 6,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"square_avg", Role::whole, Element::real, true, false, "="}, {"momentum_buffer", Role::whole, Element::real, true, false, "=", 4}, {"grad_avg", Role::whole, Element::real, true, false, "=", 5}},
      {}},
-    {"count_labels", 125, 1, 1, 1, 1, 1, "i", false, -1, 0, CountLabelsLimits, 1,
+    {"count_labels", 125, 1, 1, 1, 1, 1, false, "i", false, -1, 0, CountLabelsLimits, 1,
      {{"labels", Role::data, Element::i32, false, false, "sass"}},
      {{"counted", Role::whole, Element::real, true, false, "2"}}},
-    {"softmax_xent_counted", 126, 3, 3, 1, 1, 2, "if", false, -1, 0, SoftmaxXentCountedLimits, 1,
+    {"softmax_xent_counted", 126, 3, 3, 1, 1, 2, false, "if", false, -1, 0, SoftmaxXentCountedLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"counted", Role::whole, Element::real, false, false, "2"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"softmax_xent_counted_bwd", 127, 3, 3, 1, 1, 2, "if", false, -1, 0, SoftmaxXentCountedBwdLimits, 1,
+    {"softmax_xent_counted_bwd", 127, 3, 3, 1, 1, 2, false, "if", false, -1, 0, SoftmaxXentCountedBwdLimits, 1,
      {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"counted", Role::whole, Element::real, false, false, "2"}},
      {{"dx", Role::data, Element::either, true, false, "sass"}}},
-    {"argmax", 128, 1, 1, 1, 1, 0, "", false, -1, -1, nullptr, 0,
+    {"argmax", 128, 1, 1, 1, 1, 0, false, "", false, -1, -1, nullptr, 0,
      {{"x", Role::data, Element::real, false, false, "sass"}},
      {{"y", Role::data, Element::i32, true, false, "ssss"}}},
-    {"clip_values", 129, 1, 1, 1, 1, 1, "f", false, 0, 0, ClipValuesLimits, 1,
+    {"clip_values", 129, 1, 1, 1, 1, 1, false, "f", false, 0, 0, ClipValuesLimits, 1,
      {{"g", Role::whole, Element::real, false, false, "="}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
-    {"square_sum", 130, 1, 2, 1, 1, 0, "", false, -1, 0, nullptr, 0,
+    {"square_sum", 130, 1, 2, 1, 1, 0, false, "", false, -1, 0, nullptr, 0,
      {{"g", Role::whole, Element::real, false, false, "="}, {"before", Role::whole, Element::real, false, false, "1"}},
      {{"squares", Role::whole, Element::real, true, false, "1"}}},
-    {"clip_norm", 131, 2, 2, 1, 1, 1, "f", false, 0, 0, ClipNormLimits, 1,
+    {"clip_norm", 131, 2, 2, 1, 1, 1, false, "f", false, 0, 0, ClipNormLimits, 1,
      {{"g", Role::whole, Element::real, false, false, "="}, {"squares", Role::whole, Element::real, false, false, "1"}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
-    {"sgd_steered", 132, 2, 4, 0, 0, 6, "fffiif", false, -1, 0, SgdSteeredLimits, 6,
+    {"sgd_steered", 132, 2, 4, 0, 0, 6, false, "fffiif", false, -1, 0, SgdSteeredLimits, 6,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"momentum", Role::whole, Element::real, true, false, "=", 1}, {"average", Role::whole, Element::real, true, false, "=", 5}},
      {}},
-    {"adam_steered", 133, 4, 5, 0, 0, 8, "fffffiif", false, -1, 0, AdamSteeredLimits, 8,
+    {"adam_steered", 133, 4, 5, 0, 0, 8, false, "fffffiif", false, -1, 0, AdamSteeredLimits, 8,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"exp_avg", Role::whole, Element::real, true, false, "="}, {"exp_avg_sq", Role::whole, Element::real, true, false, "="}, {"average", Role::whole, Element::real, true, false, "=", 7}},
      {}},
-    {"rmsprop_steered", 134, 3, 6, 0, 0, 8, "fffffiif", false, -1, 0, RmspropSteeredLimits, 8,
+    {"rmsprop_steered", 134, 3, 6, 0, 0, 8, false, "fffffiif", false, -1, 0, RmspropSteeredLimits, 8,
      {{"w", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}, {"square_avg", Role::whole, Element::real, true, false, "="}, {"momentum_buffer", Role::whole, Element::real, true, false, "=", 4}, {"grad_avg", Role::whole, Element::real, true, false, "=", 5}, {"average", Role::whole, Element::real, true, false, "=", 7}},
      {}},
-    {"mean_over_steps", 135, 2, 2, 1, 1, 1, "i", false, 1, 0, MeanOverStepsLimits, 1,
+    {"mean_over_steps", 135, 2, 2, 1, 1, 1, false, "i", false, 1, 0, MeanOverStepsLimits, 1,
      {{"sum", Role::whole, Element::real, true, false, "="}, {"g", Role::whole, Element::real, false, false, "="}},
      {{"y", Role::whole, Element::real, true, false, "="}}},
-    {"focal", 140, 1, 2, 1, 1, 5, "iffff", false, -1, 0, FocalLimits, 2,
+    {"focal", 140, 1, 2, 1, 1, 5, false, "iffff", false, -1, 0, FocalLimits, 2,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"loss", Role::whole, Element::real, true, false, "1"}}},
-    {"focal_bwd", 141, 1, 2, 1, 1, 5, "iffff", false, -1, 0, FocalBwdLimits, 2,
+    {"focal_bwd", 141, 1, 2, 1, 1, 5, false, "iffff", false, -1, 0, FocalBwdLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"count_classes", 142, 1, 1, 1, 1, 2, false, "ii", false, -1, 0, CountClassesLimits, 2,
+     {{"labels", Role::data, Element::i32, false, false, "sass"}},
+     {{"counted", Role::whole, Element::real, true, false, nullptr}}},
+    {"weigh_classes", 143, 1, 1, 1, 1, 0, true, "", false, -1, 0, WeighClassesLimits, 1,
+     {{"counted", Role::whole, Element::real, false, false, nullptr}},
+     {{"factors", Role::whole, Element::real, true, false, nullptr}}},
+    {"class_xent", 144, 3, 3, 1, 1, 3, false, "iff", false, -1, 0, ClassXentLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"factors", Role::whole, Element::real, false, false, "C"}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
+    {"class_xent_bwd", 145, 3, 3, 1, 1, 3, false, "iff", false, -1, 0, ClassXentBwdLimits, 2,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"factors", Role::whole, Element::real, false, false, "C"}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}}},
+    {"dice_sums", 146, 2, 2, 1, 1, 1, false, "i", false, -1, 0, DiceSumsLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}},
+     {{"sums", Role::whole, Element::real, true, false, "3C"}}},
+    {"dice", 147, 1, 1, 1, 1, 2, false, "ff", false, -1, 0, DiceLimits, 1,
+     {{"sums", Role::whole, Element::real, false, false, "3C"}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
+    {"dice_bwd", 148, 1, 1, 1, 1, 2, false, "ff", false, -1, 0, DiceBwdLimits, 1,
+     {{"sums", Role::whole, Element::real, false, false, "3C"}},
+     {{"slopes", Role::whole, Element::real, true, false, "3C"}}},
+    {"dice_sums_bwd", 149, 3, 3, 1, 1, 1, false, "i", false, -1, 0, DiceSumsBwdLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"labels", Role::data, Element::i32, false, false, "sass"}, {"slopes", Role::whole, Element::real, false, false, "3C"}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}}},
+    {"soft_xent", 150, 2, 2, 1, 1, 3, false, "iff", false, -1, 0, SoftXentLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"target", Role::data, Element::real, false, false, "sass"}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
+    {"soft_xent_bwd", 151, 2, 2, 1, 1, 3, false, "iff", false, -1, 0, SoftXentBwdLimits, 1,
+     {{"x", Role::data, Element::either, false, false, "sass"}, {"target", Role::data, Element::real, false, false, "sass"}},
+     {{"dx", Role::data, Element::either, true, false, "sass"}}},
+    {"affine", 152, 1, 1, 1, 1, 2, false, "ff", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"affine_bwd", 153, 2, 2, 1, 1, 2, false, "ff", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"abs", 154, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"abs_bwd", 155, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"exp", 156, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"exp_bwd", 157, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
+     {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"log", 158, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"log_bwd", 159, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"sqrt", 160, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"sqrt_bwd", 161, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
+     {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"square", 162, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"square_bwd", 163, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"reciprocal", 164, 1, 1, 1, 1, 0, false, "", false, 0, -1, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}},
+     {{"y", Role::data, Element::either, true, false, "ssss"}}},
+    {"reciprocal_bwd", 165, 2, 2, 1, 1, 0, false, "", false, 1, 1, nullptr, 0,
+     {{"y", Role::data, Element::either, false, false, "ssss"}, {"dy", Role::data, Element::either, false, false, "ssss"}},
+     {{"dx", Role::data, Element::either, true, false, "ssss"}}},
+    {"mean", 166, 1, 2, 1, 1, 3, false, "iff", false, -1, 0, nullptr, 0,
+     {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
+     {{"loss", Role::whole, Element::real, true, false, "1"}}},
+    {"mean_bwd", 167, 1, 2, 1, 1, 3, false, "iff", false, -1, 0, nullptr, 0,
      {{"x", Role::data, Element::either, false, false, "ssss"}, {"target", Role::data, Element::real, false, false, "ssss"}},
      {{"dx", Role::data, Element::either, true, false, "ssss"}}},
 };

@@ -34,8 +34,79 @@ inline Status check_count_labels(const KernelCall& c) {
   return is_vector(c.outs[0], 2) ? Status{} : refuse(c, "what is counted must be [2]");
 }
 
+inline Status check_count_classes(const KernelCall& c) {
+  const View& labels = c.ins[0];
+  if (!is_activation(labels) || labels.dims[1] != 1) return refuse(c, "labels must be [B,1,H,W]");
+  return is_matrix(c.outs[0], 2, CountClassesAttrs::read(c.attrs).classes) ? Status{} : refuse(c, "what is counted must be [2,classes]");
+}
+
+inline Status check_weigh_classes(const KernelCall& c) {
+  const int64_t classes = c.ins[0].dims[1];
+  if (!is_matrix(c.ins[0], 2, classes)) return refuse(c, "what is counted must be [2,C]");
+  if (!is_vector(c.outs[0], classes)) return refuse(c, "the factors must be [C]");
+  return c.n_attrs == 0 || c.n_attrs == classes ? Status{} : refuse(c, "there must be a weight for each class");
+}
+
+inline Status check_class_factors(const KernelCall& c) {
+  return is_vector(c.ins[2], c.ins[0].dims[1]) ? Status{} : refuse(c, "the factors must be [C]");
+}
+
+inline Status check_class_xent(const KernelCall& c) {
+  if (Status s = check_softmax_xent(c); !s.ok()) return s;
+  return check_class_factors(c);
+}
+
+inline Status check_class_xent_bwd(const KernelCall& c) {
+  if (Status s = check_softmax_xent_bwd(c); !s.ok()) return s;
+  return check_class_factors(c);
+}
+
+inline bool is_class_sums(const View& sums, const View& x) { return is_matrix(sums, 3, x.dims[1]); }
+
+inline Status check_dice_sums(const KernelCall& c) {
+  if (Status s = check_labels(c); !s.ok()) return s;
+  return is_class_sums(c.outs[0], c.ins[0]) ? Status{} : refuse(c, "the sums must be [3,C]");
+}
+
+inline Status check_dice_sums_bwd(const KernelCall& c) {
+  if (Status s = check_softmax_xent_bwd(c); !s.ok()) return s;
+  return is_class_sums(c.ins[2], c.ins[0]) ? Status{} : refuse(c, "the slopes must be [3,C]");
+}
+
 /// A count as two numbers, each small enough that floats add up those of all tiles without rounding.
 constexpr double COUNT_PIECE = 4096;
+
+template <class Real>
+SPILLWAY_BOTH double counted_number(const Real* low, const Real* high) { return double(*low) + double(*high) * COUNT_PIECE; }
+
+/// Cross-entropy with weights of classes and smoothed labels, of one pixel after the other.
+template <class Real>
+struct ClassXentTerms {
+  double weight, smoothing;
+  int64_t ignored;
+  const Real* factors;
+  explicit ClassXentTerms(const KernelCall& c)
+      : weight(ClassXentAttrs::read(c.attrs).weight), smoothing(ClassXentAttrs::read(c.attrs).label_smoothing),
+        ignored(ClassXentAttrs::read(c.attrs).ignore_index), factors(static_cast<const Real*>(c.ins[2].data)) {}
+  SPILLWAY_BOTH bool takes(int32_t label, int64_t classes) const { return label >= 0 && label < classes && label != ignored; }
+  /// `log_total` is the logarithm of the sum of all exp(x).
+  template <class T>
+  SPILLWAY_BOTH double value(const T* x, int64_t step, int64_t classes, int32_t label, double log_total) const {
+    double smooth = 0;
+    for (int64_t ch = 0; smoothing > 0 && ch < classes; ch++) smooth += double(factors[ch]) * (log_total - double(x[ch * step]));
+    return (1 - smoothing) * double(factors[label]) * (log_total - double(x[label * step])) + smoothing / double(classes) * smooth;
+  }
+  SPILLWAY_BOTH double all_factors(int64_t classes) const {
+    double all = 0;
+    for (int64_t ch = 0; smoothing > 0 && ch < classes; ch++) all += double(factors[ch]);
+    return all;
+  }
+  /// `p` is what softmax gives channel `ch`, `all` what all_factors says.
+  SPILLWAY_BOTH double slope(double p, int64_t ch, int64_t classes, int32_t label, double all) const {
+    const double hard = double(factors[label]) * (p - (ch == label ? 1 : 0));
+    return weight * ((1 - smoothing) * hard + smoothing / double(classes) * (p * all - double(factors[ch])));
+  }
+};
 
 /// Which labels a call of cross-entropy takes, and how many of the whole value's there are: its attributes say it, or, where labels may be
 /// ignored, what was counted.
@@ -49,11 +120,38 @@ struct Xent {
   /// Where nothing is counted, nothing is added up either: by what it is divided does not matter.
   SPILLWAY_BOTH double number() const {
     if (counted == nullptr) return count;
-    const double n = double(counted[0]) + double(counted[1]) * COUNT_PIECE;
+    const double n = counted_number(counted, counted + 1);
     return n > 1 ? n : 1;
   }
   SPILLWAY_BOTH double scale() const { return weight / number(); }
   SPILLWAY_BOTH bool takes(int32_t label, int64_t classes) const { return label >= 0 && label < classes && label != ignored; }
+};
+
+/// Cross-entropy to shares of classes, smoothed.
+struct SoftXentTerms {
+  double scale, smoothing;
+  explicit SoftXentTerms(const KernelCall& c)
+      : scale(SoftXentAttrs::read(c.attrs).weight / double(SoftXentAttrs::read(c.attrs).count)), smoothing(SoftXentAttrs::read(c.attrs).label_smoothing) {}
+  SPILLWAY_BOTH double share(double target, int64_t classes) const { return (1 - smoothing) * target + smoothing / double(classes); }
+};
+
+/// Dice: of each class, what is given where it is the label, what is given in all, how many labels it has.
+template <class Real>
+struct DiceTerms {
+  double smooth, weight;
+  int64_t classes;
+  const Real* sums;
+  explicit DiceTerms(const KernelCall& c)
+      : smooth(DiceAttrs::read(c.attrs).smooth), weight(DiceAttrs::read(c.attrs).weight), classes(c.ins[0].dims[1]), sums(static_cast<const Real*>(c.ins[0].data)) {}
+  SPILLWAY_BOTH double shared(int64_t k) const { return 2 * double(sums[k]) + smooth; }
+  SPILLWAY_BOTH double all(int64_t k) const { return double(sums[classes + k]) + double(sums[2 * classes + k]) + smooth; }
+  SPILLWAY_BOTH double value() const {
+    double overlap = 0;
+    for (int64_t k = 0; k < classes; k++) overlap += all(k) > 0 ? shared(k) / all(k) : 1;
+    return weight * (1 - overlap / double(classes));
+  }
+  SPILLWAY_BOTH double slope_of_shared(int64_t k) const { return all(k) > 0 ? -2 * weight / double(classes) / all(k) : 0; }
+  SPILLWAY_BOTH double slope_of_given(int64_t k) const { return all(k) > 0 ? weight / double(classes) * shared(k) / (all(k) * all(k)) : 0; }
 };
 
 /// What all losses per element begin with; a loss's own options follow.
@@ -91,6 +189,11 @@ struct huber {
     const double e = x - t;
     return e > delta ? delta : e < -delta ? -delta : e;
   }
+};
+
+struct mean {
+  SPILLWAY_BOTH double value(double x, double t) const { return x - t; }
+  SPILLWAY_BOTH double slope(double, double) const { return 1; }
 };
 
 /// Lin et al. (2017), as torchvision's sigmoid_focal_loss: m is by how much an element is wrong.

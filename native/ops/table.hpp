@@ -14,15 +14,17 @@ inline bool comes(const OperandInfo& o, const double* attrs) { return o.when < 0
 
 /// As many as there should be, finite, whole where they count something, and within their limits.
 inline Status check_attrs(const OpInfo& op, const double* attrs, uint32_t n) {
-  if (n != op.attrs) return refuse(n, " attributes instead of ", op.attrs);
+  if (op.rest ? n < op.attrs : n != op.attrs) return refuse(n, " attributes instead of ", op.attrs);
   for (uint32_t i = 0; i < n; i++) {
     const double a = attrs[i];
     if (!std::isfinite(a)) return refuse("attribute ", i, " is not finite");
-    if (op.attr_kinds[i] == 'i' && (std::abs(a) > 0x1p53 || a != std::floor(a))) return refuse("attribute ", i, " (", a, ") is no integer");
+    if (i < op.attrs && op.attr_kinds[i] == 'i' && (std::abs(a) > 0x1p53 || a != std::floor(a))) return refuse("attribute ", i, " (", a, ") is no integer");
   }
   for (int i = 0; i < op.n_limits; i++) {
     const AttrLimit& l = op.limits[i];
-    if (const double a = attrs[l.attr]; !(a >= l.least && a <= l.most && a > l.above && a < l.below)) return refuse("attribute ", l.attr, " (", a, ") is out of its limits");
+    const uint32_t first = uint32_t(l.attr), last = first < op.attrs ? first + 1 : n;
+    for (uint32_t at = first; at < last; at++)
+      if (const double a = attrs[at]; !(a >= l.least && a <= l.most && a > l.above && a < l.below)) return refuse("attribute ", at, " (", a, ") is out of its limits");
   }
   return {};
 }

@@ -139,6 +139,66 @@ struct gelu : Simple {
   }
 };
 
+struct Affine : Simple {
+  double factor, shift;
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return R(factor) * x + R(shift); }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R, R dy) const { return R(factor) * dy; }
+};
+struct affine {
+  template <class Body>
+  static void with(const double* attrs, const Body& body) {
+    const auto a = AffineAttrs::read(attrs);
+    body(Affine{{}, a.factor, a.shift});
+  }
+};
+
+struct abs : Simple {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return x < 0 ? -x : x; }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R x, R dy) const {
+    const R above = x > 0 ? R(1) : R(0), below = x < 0 ? R(1) : R(0);
+    return dy * (above - below);
+  }
+};
+
+struct exp : Transcendental {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return std::exp(x); }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R y, R dy) const { return dy * y; }
+};
+
+struct log : Transcendental {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return std::log(x); }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R x, R dy) const { return dy / x; }
+};
+
+struct sqrt : Transcendental {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return std::sqrt(x); }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R y, R dy) const { return dy / (2 * y); }
+};
+
+struct square : Simple {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return x * x; }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R x, R dy) const { return 2 * x * dy; }
+};
+
+struct reciprocal : Simple {
+  template <class R>
+  SPILLWAY_BOTH R value(R x) const { return 1 / x; }
+  template <class R>
+  SPILLWAY_BOTH R gradient(R y, R dy) const { return -dy * y * y; }
+};
+
 }  // namespace unary
 
 namespace detail {

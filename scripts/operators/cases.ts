@@ -6,6 +6,7 @@ import { isLeft } from 'fp-ts/Either'
 import type { Dim } from '../../staging/core/box'
 import {
   type AnyAttrs,
+  attrNames,
   type CallShapes,
   type GradContext,
   inputDef,
@@ -60,7 +61,7 @@ class Drawing {
     const shapes: CallShapes = { ins: shapesIn, outs: made.right }
     const operands = (list: readonly Ref[], defs: (i: number) => OperandDef): string =>
       `{${list.map((v, i) => `{${v}, Reach::${reach(def, defs(i), attrs, shapes)}}`).join(', ')}}`
-    const numbers = Object.keys(def.fields).map((f) => sized(attrs[f]!))
+    const numbers = attrNames(def, attrs).map((f) => sized(attrs[f]!))
     const anchor = def.anchor === 'out' ? ins.length : def.anchor
     const mutated = def.mutates ? `, {${def.mutates.filter((i) => i < ins.length).join(', ')}}` : ''
     this.calls.push(

@@ -1,6 +1,6 @@
 // native/gen/ops.h: wire numbers, attribute structs and what the tape reader checks. In: the op table. Out: the header's text.
 import { elementOf } from '../../staging/ops/elements'
-import type { AnyAttrs, OpDef, OperandDef } from '../../staging/ops/op'
+import type { AnyAttrs, Limit, OpDef, OperandDef } from '../../staging/ops/op'
 import { elementLossOps } from '../../staging/ops/loss'
 import { steeredOps, updateOps } from '../../staging/ops/optimizer'
 import { UNARY } from '../../staging/ops/unary'
@@ -77,11 +77,12 @@ const operand = (d: OpDef, o: OperandDef, written: boolean): string => {
 }
 
 const bound = (n: number | undefined, otherwise: string): string => (n === undefined ? otherwise : String(n))
-const limits = (d: OpDef): readonly string[] =>
-  Object.entries(d.limits ?? {}).map(
-    ([name, l]) =>
-      `{${Object.keys(d.fields).indexOf(name)}, ${bound(l!.least, '-UNBOUNDED')}, ${bound(l!.most, 'UNBOUNDED')}, ${bound(l!.above, '-UNBOUNDED')}, ${bound(l!.below, 'UNBOUNDED')}}`,
-  )
+const limitText = (attr: number, l: Limit): string =>
+  `{${attr}, ${bound(l.least, '-UNBOUNDED')}, ${bound(l.most, 'UNBOUNDED')}, ${bound(l.above, '-UNBOUNDED')}, ${bound(l.below, 'UNBOUNDED')}}`
+const limits = (d: OpDef): readonly string[] => [
+  ...Object.entries(d.limits ?? {}).map(([name, l]) => limitText(Object.keys(d.fields).indexOf(name), l!)),
+  ...(d.rest ? [limitText(Object.keys(d.fields).length, d.rest.limit)] : []),
+]
 const limitsName = (d: OpDef): string => `${pascal(d.kind)}Limits`
 const limitTables = (opDefs: readonly OpDef[]): string =>
   opDefs
@@ -94,7 +95,7 @@ const tableRow = (d: OpDef): string => {
   const outs = d.outs.map((o) => operand(d, o, true))
   const counts = [required(d.ins), d.variadic ? VARIADIC : d.ins.length, required(d.outs), d.outs.length].join(', ')
   return [
-    `    {"${d.kind}", ${d.wire}, ${counts}, ${Object.keys(d.fields).length}, "${kinds(d)}", ${d.random === true}, ${d.inPlace?.[0] ?? -1}, ${d.anchor === 'out' ? -1 : d.anchor}, ${limits(d).length > 0 ? limitsName(d) : 'nullptr'}, ${limits(d).length},`,
+    `    {"${d.kind}", ${d.wire}, ${counts}, ${Object.keys(d.fields).length}, ${d.rest !== undefined}, "${kinds(d)}", ${d.random === true}, ${d.inPlace?.[0] ?? -1}, ${d.anchor === 'out' ? -1 : d.anchor}, ${limits(d).length > 0 ? limitsName(d) : 'nullptr'}, ${limits(d).length},`,
     `     {${ins.join(', ')}},`,
     `     {${outs.join(', ')}}},`,
   ].join('\n')
@@ -167,7 +168,7 @@ struct OperandInfo {
 };
 
 constexpr double UNBOUNDED = __builtin_inf();
-/// An attribute, by its place, is at least and at most so much, above and below that much.
+/// An attribute, by its place, is at least and at most so much, above and below that much; the place behind the last is that of all that follow.
 struct AttrLimit {
   int attr;
   double least, most, above, below;
@@ -183,6 +184,7 @@ struct OpInfo {
   uint16_t min_ins, max_ins;  // VARIADIC: the last declared input repeats
   uint16_t min_outs, max_outs;
   uint16_t attrs;
+  bool rest;               // any number of floats follow
   const char* attr_kinds;  // one letter each: i = an integer of at most 2^53, f = any finite number
   bool random;
   int in_place;  // the input whose bytes output 0 may be, or -1

@@ -17,7 +17,7 @@ const operandsText = (d: OpDef): string => {
 
 /** A long list that begins like that of an earlier operator names it. */
 const attributesText = (d: OpDef, earlier: readonly OpDef[]): string => {
-  const names = Object.keys(d.fields)
+  const names = [...Object.keys(d.fields), ...(d.rest ? [`${d.rest.name}0`, `${d.rest.name}1`, '…'] : [])]
   const begins = (e: OpDef): boolean => Object.keys(e.fields).every((f, i) => f === names[i])
   const like = earlier
     .filter((e) => Object.keys(e.fields).length > 2 && begins(e))
@@ -38,7 +38,7 @@ const pageRow = (d: OpDef, i: number, opDefs: readonly OpDef[]): string => {
 const optionsText = (options: Choices): string =>
   Object.entries(options)
     .map(([name, c]) => {
-      const legal = isFlag(c) ? '' : `, ${limitText(c)}`
+      const legal = isFlag(c) ? '' : `, ${c.about ? `${c.about}, ` : ''}${limitText(c)}`
       return `${name}${c.default === undefined ? '' : ` (${c.default}${legal})`}`
     })
     .join(', ')

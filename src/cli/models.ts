@@ -6,7 +6,7 @@ import { elaborate } from '../../dsl'
 import { zoo, type ZooEntry } from '../zoo'
 import { elementsOf } from '../../staging/core/box'
 import { certain } from '../../staging/core/certain'
-import { lossName } from '../../staging/ops/loss'
+import { lossText } from '../../staging/ops/loss'
 import { showCount, showShape } from '../report/format'
 import { stepWith } from '../stage/prepare'
 import type { Done, Output } from './output'
@@ -31,7 +31,7 @@ const rowOf = (entry: ZooEntry): Row => {
     parameters: graph.values.reduce((n, v) => n + (v.role === 'param' ? elementsOf(v.shape) : 0), 0),
     layers: layers.length,
     input: entry.defaultInput,
-    loss: entry.loss === undefined ? objectives.map((o) => o.name).join(', ') : lossName(entry.loss),
+    loss: entry.loss === undefined ? objectives.map((o) => o.name).join(', ') : lossText(entry.loss),
   }
 }
 

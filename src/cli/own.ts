@@ -4,17 +4,24 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Loss, Optimizer } from '../../dsl'
-import { type Choices, isLoose } from '../../staging/ops/choices'
-import { LOSSES, type LossName, lossName, lossNames, lossWith } from '../../staging/ops/loss'
+import type { Choice, Choices, ChoiceValue } from '../../staging/ops/choices'
+import { LOSSES, type LossName, lossName, lossNames, lossWith, partsOf, sumOfParts } from '../../staging/ops/loss'
 import { OPTIMIZERS, type OptimizerName, optimizerNames, optimizerWith } from '../../staging/ops/optimizer'
 import type { Updates } from '../../staging/ops/updates'
 import { type SpillwayError, usage } from '../errors/errors'
 import { DEFAULT_LEARNING_RATE, DEFAULT_OPTIMIZER } from '../stage/defaults'
-import { choiceOption, countOption, flagOf, integerOption, numberOption, repeated } from './options'
+import { choiceOption, countOption, flagOf, integerOption, listOption, numberOption, repeated } from './options'
 
 type Table = Readonly<Record<string, { readonly options: Choices }>>
-type OptionsOf<T extends Table> = { readonly [K in keyof T]: keyof T[K]['options'] }[keyof T] & string
+/** What the command line calls an option. */
+type KeyOf<Options> = { readonly [N in keyof Options]: Options[N] extends { readonly flag: infer F } ? F : N }[keyof Options]
+type OptionsOf<T extends Table> = { readonly [K in keyof T]: KeyOf<T[K]['options']> }[keyof T] & string
 const namesOf = (table: Table): readonly string[] => [...new Set(Object.values(table).flatMap((e) => Object.keys(e.options)))]
+const choicesOf = (table: Table, name: string): readonly Choice[] =>
+  Object.values(table).flatMap((e) => (e.options[name] === undefined ? [] : [e.options[name]]))
+/** As the command line has it: the key of its value there. */
+const keyOf = (table: Table, name: string): string => choicesOf(table, name)[0]?.flag ?? name
+const keysOf = (table: Table): readonly string[] => namesOf(table).map((name) => keyOf(table, name))
 
 const usualOptimizer = (kind: OptimizerName, given: object = {}): Optimizer =>
   optimizerWith(kind, { ...(kind === DEFAULT_OPTIMIZER.kind ? DEFAULT_OPTIMIZER : { lr: DEFAULT_LEARNING_RATE }), ...given })
@@ -28,13 +35,26 @@ const flagsOf = (table: Table, usual: (kind: string) => object): readonly Flag[]
     const values = owners.map((kind) => (usual(kind) as Readonly<Record<string, unknown>>)[name])
     const isSwitch = typeof values[0] === 'boolean'
     const about = owners.map((kind, i) => (isSwitch || values[i] === values[i + 1] ? kind : `${kind} (default ${values[i]})`))
-    const text = `of ${about.join(', ')}`
-    const parse = isLoose(table[owners[0]!]!.options[name]!) ? integerOption : numberOption
-    return isSwitch ? [flagOf(name), text] : [`${flagOf(name)} <n>`, text, parse(flagOf(name))]
+    const choice = choicesOf(table, name)[0]!
+    const flag = flagOf(keyOf(table, name))
+    const text = `of ${about.join(', ')}${choice.about ? `: ${choice.about}` : ''}`
+    if (isSwitch) return [flag, text]
+    if (choice.list) return [`${flag} <n,...>`, text, listOption(numberOption(flag))]
+    return [`${flag} <n>`, text, (choice.whole ? integerOption : numberOption)(flag)]
+  })
+
+/** Losses by their names, each with its weight. */
+type NamedLosses = readonly (readonly [weight: number, name: LossName])[]
+
+/** `mse`, or `cross-entropy+0.5*dice`. */
+const lossOption = (text: string): NamedLosses =>
+  text.split('+').map((part) => {
+    const [, weight, name = part] = /^([^*]*)\*([^*]*)$/.exec(part) ?? []
+    return [weight === undefined ? 1 : numberOption('--loss')(weight), choiceOption('--loss', lossNames)(name.trim())]
   })
 
 export const LOSS_FLAGS: readonly Flag[] = [
-  ['--loss <name>', `what the output is compared with: ${lossNames.join(', ')}`, choiceOption('--loss', lossNames)],
+  ['--loss <name>', `what the output is compared with: ${lossNames.join(', ')}; or a sum, as cross-entropy+0.5*dice`, lossOption],
   ...flagsOf(LOSSES, (kind) => lossWith(kind as LossName, {}) as object),
 ]
 export const OWN_FLAGS: readonly Flag[] = [
@@ -60,16 +80,16 @@ export const OWN_FLAGS: readonly Flag[] = [
   ],
 ]
 
-type Given = Readonly<Partial<Record<OptionsOf<typeof LOSSES> | OptionsOf<typeof OPTIMIZERS>, number | boolean>>>
+type Given = Readonly<Partial<Record<OptionsOf<typeof LOSSES> | OptionsOf<typeof OPTIMIZERS>, ChoiceValue>>>
 export interface OwnOptions extends Given, Updates {
-  readonly loss?: LossName
+  readonly loss?: NamedLosses
   readonly optimizer?: OptimizerName
 }
 export const OWN_OPTIONS = [
   'loss',
   'optimizer',
-  ...namesOf(LOSSES),
-  ...namesOf(OPTIMIZERS),
+  ...keysOf(LOSSES),
+  ...keysOf(OPTIMIZERS),
   'freeze',
   'clipValue',
   'clipNorm',
@@ -77,23 +97,29 @@ export const OWN_OPTIONS = [
   'average',
 ] as readonly (keyof OwnOptions)[]
 
-/** The options that are given of an entry; refused when one is another entry's. */
-const givenOf = (table: Table, flag: string, kind: string, o: object): Either<SpillwayError, object> => {
-  const given = Object.entries(o).filter(([k, v]) => v !== undefined && namesOf(table).includes(k))
-  const stray = given.find(([k]) => !(k in table[kind]!.options))?.[0]
-  if (stray === undefined) return E.right(Object.fromEntries(given))
+/** The options that are given of these entries; refused when one is another entry's. */
+const givenOf = (table: Table, flag: string, kinds: readonly string[], o: object): Either<SpillwayError, object> => {
+  const typed = o as Readonly<Record<string, unknown>>
+  const given = namesOf(table).filter((name) => typed[keyOf(table, name)] !== undefined)
+  const stray = given.find((name) => !kinds.some((kind) => name in table[kind]!.options))
+  if (stray === undefined) return E.right(Object.fromEntries(given.map((name) => [name, typed[keyOf(table, name)]])))
   const owners = Object.keys(table).filter((k) => stray in table[k]!.options)
-  return E.left(usage(`${flagOf(stray)} belongs to ${flag} ${owners.join(', ')}`))
+  return E.left(usage(`${flagOf(keyOf(table, stray))} belongs to ${flag} ${owners.join(', ')}`))
 }
 
 const isNothing = (given: object): boolean => Object.keys(given).length === 0
 
 /** `usual`: the loss of a model that has one. */
 export const lossOf = (o: OwnOptions, usual: Loss | undefined): Either<SpillwayError, Loss | undefined> => {
-  const kind = o.loss ?? lossName(usual ?? 'mse')
+  const parts = o.loss ?? partsOf(usual ?? 'mse').map(([weight, loss]) => [weight, lossName(loss) as LossName] as const)
+  const kinds = parts.map(([, kind]) => kind)
   return pipe(
-    givenOf(LOSSES, '--loss', kind, o),
-    E.map((given) => (isNothing(given) ? (o.loss ?? usual) : lossWith(kind, given))),
+    givenOf(LOSSES, '--loss', kinds, o),
+    E.map((given) =>
+      o.loss === undefined && isNothing(given)
+        ? usual
+        : sumOfParts(parts.map(([weight, kind]) => [weight, lossWith(kind, given)] as const)),
+    ),
   )
 }
 
@@ -111,7 +137,7 @@ export const suggestingLoss =
 export const optimizerOf = (o: OwnOptions): Either<SpillwayError, Optimizer | undefined> => {
   const kind = o.optimizer ?? DEFAULT_OPTIMIZER.kind
   return pipe(
-    givenOf(OPTIMIZERS, '--optimizer', kind, o),
+    givenOf(OPTIMIZERS, '--optimizer', [kind], o),
     E.map((given) => (o.optimizer === undefined && isNothing(given) ? undefined : usualOptimizer(kind, given))),
   )
 }

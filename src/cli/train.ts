@@ -121,7 +121,15 @@ const resumed = ({ resume, checkpointDir }: TrainCommandOptions): Pick<StagingOp
   resume && checkpointDir !== undefined ? { resumes: checkpointDir } : {}
 
 /** What each word of --augment stands for. */
-const MEANT: Required<Augment> = { flip: 'horizontal', turns: true, crop: true, jitter: true, cutout: true }
+const MEANT: Required<Augment> = {
+  flip: 'horizontal',
+  turns: true,
+  crop: true,
+  jitter: true,
+  cutout: true,
+  mixup: true,
+  cutmix: true,
+}
 
 /** Images have settings of their own. */
 const dataOf = ({ data, fit, augment }: TrainCommandOptions): Either<SpillwayError, Pick<TrainOptions, 'data'>> => {

@@ -25,9 +25,31 @@ export interface Augment {
   readonly jitter?: boolean | { readonly brightness?: number; readonly contrast?: number; readonly saturation?: number }
   /** A square of this share of the shorter side becomes the mean; with `true` a quarter. @example folder('cats/', { augment: { cutout: 0.3 } }) */
   readonly cutout?: boolean | number
+  /**
+   * Each image is mixed with another one, and its classes likewise, by shares that Beta(x, x) draws; with `true` x is 0.2. The loss is one of
+   * shares, as `softCrossEntropy()`.
+   *
+   * @example folder('cats/', { augment: { mixup: 0.4 } })
+   */
+  readonly mixup?: boolean | number
+  /**
+   * A rectangle of each image comes from another one, of a share of the area that Beta(x, x) draws; with `true` x is 1. A mask has the other
+   * one's labels there; classes are mixed by the area, for a loss of shares. With `mixup` one of the two happens, each half of the time.
+   *
+   * @example folder('cats/', { augment: { cutmix: true, mixup: 0.4 } })
+   */
+  readonly cutmix?: boolean | number
 }
 
-export const AUGMENTS = ['flip', 'turns', 'crop', 'jitter', 'cutout'] as const satisfies readonly (keyof Augment)[]
+export const AUGMENTS = [
+  'flip',
+  'turns',
+  'crop',
+  'jitter',
+  'cutout',
+  'mixup',
+  'cutmix',
+] as const satisfies readonly (keyof Augment)[]
 
 const isRange = (u: unknown, most: number): boolean =>
   Array.isArray(u) && u.length === 2 && u.every((n) => Number.isFinite(n) && n > 0 && n <= most) && u[0] <= u[1]
@@ -46,6 +68,8 @@ export const augmentProblem = (a: Augment): string | undefined => {
   const wild = Object.entries(jitter).find(([k, x]) => !['brightness', 'contrast', 'saturation'].includes(k) || !isShare(x))
   if (wild) return `augment.jitter.${wild[0]}: legal are brightness, contrast and saturation, from 0 to 1`
   if (typeof a.cutout === 'number' && !isShare(a.cutout)) return 'augment.cutout is a share from 0 to 1'
+  const odds = (['mixup', 'cutmix'] as const).find((k) => typeof a[k] === 'number' && !(Number.isFinite(a[k]) && a[k] > 0))
+  if (odds !== undefined) return `augment.${odds} is ${String(a[odds])}; legal are numbers above 0`
   return undefined
 }
 

@@ -1,8 +1,10 @@
 // Image files into places. In: the files of each sample, how images become the model's. Out: a Reader. Invariant: a sample's numbers are a
 // function of its files, seed and epoch: whichever thread reads it, and in whatever order. All of what it is told can go to another thread.
 import { type Augment, cropFor, cutOut, type Fit, jittered, randomFor, rectangleFor, turned, turnFor } from './augment'
+import type { SampleValue } from './data'
 import { labelsOf, type Limits, pixelsOf, type Pixels, type Rectangle, type Size, sizeOf } from './decode'
 import type { ImageSample } from './images'
+import { mixed, mixFor } from './mix'
 import type { Place } from './order'
 import { dataRefused, type FedValue, type PlaceArray, type PlaceType, writeSample } from './places'
 import type { Reader } from './readers'
@@ -17,6 +19,8 @@ export interface ImageWork {
   readonly seed: number
   /** Of each channel, as shares: what lies outside an image, and what is cut out. */
   readonly fill: readonly number[]
+  /** The samples of the run, where images are mixed: with these. */
+  readonly others?: Uint32Array
 }
 
 /** Where part of a rectangle lies in the image, and where that part goes. */
@@ -73,12 +77,35 @@ const maskAt = (pixels: Uint8Array, mask: Size, r: Rectangle, to: Size, outside:
     return x >= 0 && y >= 0 && x < mask.width && y < mask.height ? pixels[y * mask.width + x]! : outside
   })
 
-export const imageTypes = ({ limits, samples }: Pick<ImageWork, 'limits' | 'samples'>): readonly PlaceType[] => [
-  limits.depth === 16 ? 'f32' : 'u8',
-  ...(samples[0]!.label !== undefined ? (['i32'] as const) : samples[0]!.mask !== undefined ? (['u8'] as const) : []),
-]
+export const imageTypes = ({
+  limits,
+  samples,
+  values,
+}: Pick<ImageWork, 'limits' | 'samples' | 'values'>): readonly PlaceType[] => {
+  const { label, mask } = samples[0]!
+  const target = values[1]?.shares !== undefined ? 'f32' : label !== undefined ? 'i32' : 'u8'
+  return [limits.depth === 16 ? 'f32' : 'u8', ...(label === undefined && mask === undefined ? [] : ([target] as const))]
+}
 
-const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: readonly PlaceArray[], at: number): Promise<void> => {
+/** Labels as shares of the classes: all of a pixel is of its own. */
+const sharesOf = (labels: ArrayLike<number>, { classes }: NonNullable<FedValue['shares']>, name: string): Float32Array => {
+  const shares = new Float32Array(labels.length * classes)
+  for (let i = 0; i < labels.length; i++) {
+    if (!(labels[i]! < classes)) throw dataRefused(name, `target: ${labels[i]} is no class of ${classes} (0 to ${classes - 1})`)
+    shares[i * classes + labels[i]!] = 1
+  }
+  return shares
+}
+
+/** What a sample is before it is mixed with another: its pixels, and of its class or mask the labels, or their shares. */
+interface Made {
+  readonly pixels: Pixels
+  readonly target?: ArrayLike<number>
+  /** Where what is wrong with the target is to be looked for. */
+  readonly name: string
+}
+
+const sampleOf = async (work: ImageWork, epoch: number, index: number): Promise<Made> => {
   const { values, augment, fit, fill, limits, seed } = work
   const [input, target] = values
   const sample = work.samples[index]!
@@ -98,14 +125,30 @@ const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: read
     fill.map((f) => (most === 1 ? f : Math.round(f * most))),
     random,
   )
-  writeSample(arrays[0]!, input, at, cut, sample.image)
-  if (!target || (sample.label === undefined && sample.mask === undefined)) return
-  if (sample.mask === undefined) return writeSample(arrays[1]!, target, at, sample.label, sample.image)
-  const mask = await labelsOf(sample.mask, limits)
+  const { label, mask: file } = sample
+  if (!target || (label === undefined && file === undefined)) return { pixels: cut, name: sample.image }
+  const asWanted = (labels: ArrayLike<number>, name: string): Made => ({
+    pixels: cut,
+    target: target.shares ? sharesOf(labels, target.shares, name) : labels,
+    name,
+  })
+  if (file === undefined) return asWanted([label!], sample.image)
+  const mask = await labelsOf(file, limits)
   if (mask.width !== size.width || mask.height !== size.height)
-    throw dataRefused(sample.mask, `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)
-  const labels = turned(maskAt(mask.pixels, mask, from, to, target.labels?.ignored ?? 0), to, 1, turn)
-  writeSample(arrays[1]!, target, at, labels, sample.mask)
+    throw dataRefused(file, `${mask.width} x ${mask.height} pixels, but its image has ${size.width} x ${size.height}`)
+  return asWanted(turned(maskAt(mask.pixels, mask, from, to, target.labels?.ignored ?? 0), to, 1, turn), file)
+}
+
+const readSample = async (work: ImageWork, { epoch, index }: Place, arrays: readonly PlaceArray[], at: number): Promise<void> => {
+  const [input, target] = work.values
+  const { image, mask } = work.samples[index]!
+  const own = await sampleOf(work, epoch, index)
+  const mix = work.others && mixFor(work.augment, work.seed, epoch, index, work.others.length)
+  const size: Size = { height: input.shape[1], width: input.shape[2] }
+  const all =
+    mix && mix.share < 1 ? mixed(own, await sampleOf(work, epoch, work.others![mix.other]!), mix, size, mask !== undefined) : own
+  writeSample(arrays[0]!, input, at, all.pixels, image)
+  if (target && all.target !== undefined) writeSample(arrays[1]!, target, at, all.target as SampleValue, own.name)
 }
 
 /** Reads in the thread that asks. */

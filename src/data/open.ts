@@ -4,6 +4,7 @@ import * as E from 'fp-ts/Either'
 import type { Either } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { Graph } from '../../staging/graph/graph'
+import { ignoredIn, softXent } from '../../staging/ops/loss'
 import { type SpillwayError, usage } from '../errors/errors'
 import { onDevice } from '../errors/exceptions'
 import { contentOf } from '../files/content'
@@ -15,6 +16,7 @@ import { type Feed, openFeed } from './feed'
 import type { ImageWork } from './imagereader'
 import { holdsImages, type ImageList, imagesContent, openImages } from './images'
 import { chosen, type Order, orderOf, positionOf } from './order'
+import type { Augment } from './augment'
 import type { FedValue, PlaceType } from './places'
 import { imagesBy } from './pool'
 import { ownReader, type Reader, sampleName, streamReader } from './readers'
@@ -25,9 +27,12 @@ import { ownReader, type Reader, sampleName, streamReader } from './readers'
 const labelsOf = (graph: Graph, id: number): { readonly classes: number; readonly ignored?: number } => {
   const readers = graph.ops.filter((o) => o.ins[1] === id)
   const classes = Math.min(...readers.map((o) => graph.values[o.ins[0]!]!.shape[1]!))
-  const [ignored, ...others] = new Set(readers.map((o) => o.attrs.ignoreIndex))
+  const [ignored, ...others] = new Set(readers.map((o) => ignoredIn(o.attrs)))
   return ignored === undefined || others.length > 0 ? { classes } : { classes, ignored }
 }
+
+/** Whether a loss of shares of classes compares with it. */
+const isOfShares = (graph: Graph, id: number): boolean => graph.ops.some((o) => o.kind === softXent.kind && o.ins[1] === id)
 
 /** Inputs, then targets. */
 export const fedOf = (graph: Graph): readonly FedValue[] => {
@@ -40,6 +45,7 @@ export const fedOf = (graph: Graph): readonly FedValue[] => {
     shape: v.shape.slice(1) as unknown as FedValue['shape'],
     isInput: v.role === 'input',
     ...(v.dtype === 'i32' ? { labels: labelsOf(graph, v.id) } : {}),
+    ...(isOfShares(graph, v.id) ? { shares: { classes: v.shape[1]! } } : {}),
   }))
 }
 
@@ -225,15 +231,23 @@ const coloursOf = (channels: number): string => `images have 1 or 3 channels, th
 const imageValues = (
   values: readonly FedValue[],
   { samples, classes }: ImageList,
+  augment: Augment,
 ): Either<SpillwayError, ImageWork['values']> => {
   const [input, target, ...others] = values
   const [channels, height, width] = input!.shape
   if (!input || !target || others.length || target.isInput)
     return E.left(usage('image files feed a model of one input and one target'))
   if (channels !== 1 && channels !== 3) return E.left(usage(coloursOf(channels)))
-  if (!target.labels)
+  if (!target.labels && !target.shares)
     return E.left(usage('image files give classes or masks: the model takes them with a loss of classes, as cross-entropy'))
+  if (!target.shares && (augment.mixup || (augment.cutmix && samples[0]!.mask === undefined)))
+    return E.left(
+      usage(
+        `augment.${augment.mixup ? 'mixup' : 'cutmix'} makes shares of classes: the loss is one of shares, softCrossEntropy() (--loss soft-cross-entropy)`,
+      ),
+    )
   const size = target.shape[1] * target.shape[2]
+  const most = target.shares?.classes ?? target.labels?.classes ?? Number.POSITIVE_INFINITY
   if (samples[0]!.label !== undefined && size !== 1)
     return E.left(usage(`the images have a class each, and the model's target has ${size} labels: it wants masks`))
   if (samples[0]!.mask !== undefined && (target.shape[1] !== height || target.shape[2] !== width))
@@ -242,8 +256,8 @@ const imageValues = (
         `the images have masks of ${height} x ${width} labels, and the model's target is ${target.shape[1]} x ${target.shape[2]}`,
       ),
     )
-  if (classes && classes.length > (target.labels.classes ?? Number.POSITIVE_INFINITY))
-    return E.left(usage(`there are ${classes.length} classes of images, and the model has ${target.labels.classes}`))
+  if (classes && classes.length > most)
+    return E.left(usage(`there are ${classes.length} classes of images, and the model has ${most}`))
   return E.right([input, target])
 }
 
@@ -258,10 +272,20 @@ const fedImages = (
   samples: ImageList['samples'],
   values: ImageWork['values'],
   order: Order,
+  others?: Uint32Array,
 ): Extract<DataSource, { readonly kind: 'fed' }> => {
   const { fit = 'cover', augment = {}, depth = 8, mostPixels = MOST_PIXELS, mean = [0], std } = set
   const fill = fillOf(set, values[0].shape)
-  const work: ImageWork = { samples, values, fit, augment, limits: { depth, mostPixels }, seed: going.seed, fill }
+  const work: ImageWork = {
+    samples,
+    values,
+    fit,
+    augment,
+    limits: { depth, mostPixels },
+    seed: going.seed,
+    fill,
+    ...(others ? { others } : {}),
+  }
   const numbers = (value: FedValue, type: PlaceType) => ({
     layout: 'NHWC' as const,
     ...(value.isInput ? scaledBy({ mean, ...(std ? { std } : {}) }, type === 'u8') : {}),
@@ -278,16 +302,17 @@ const openImageSet = (data: Data, set: ImageSet, going: Going, graph: Graph): Ei
     openImages(set.path),
     E.bindTo('list'),
     E.bind('all', () => oneBatch(fedOf(graph))),
-    E.bind('values', ({ all, list }) => imageValues(all, list)),
+    E.bind('values', ({ all, list }) => imageValues(all, list, set.augment ?? {})),
     E.tap(({ values }) => fitting(set, values)),
     E.tap(() => onDevice(canDecode)),
     E.bind('order', ({ list }) => orderFor(list.samples.length, data, going)),
     E.bind('content', ({ list }) => (going.isKept ? imagesContent(list) : E.right(''))),
-    E.map(({ list, values, order, content }) => {
+    E.bind('others', ({ list }) => E.mapLeft((reason: string) => usage(reason))(chosen(list.samples.length, data.parts))),
+    E.map(({ list, values, order, content, others }) => {
       const { fit = 'cover', augment = {}, depth = 8 } = set
       const words = `${content}${wayWords(data, going)}, images ${JSON.stringify({ fit, augment, depth })}`
       return {
-        source: fedImages(set, going, list.samples, values, order),
+        source: fedImages(set, going, list.samples, values, order, others),
         samples: order.length,
         content: words,
         place: words,

@@ -14,6 +14,8 @@ export interface FedValue {
   readonly isInput: boolean
   /** Of class labels: how many there are, if it is known, and the number that none has. */
   readonly labels?: { readonly classes?: number; readonly ignored?: number }
+  /** Of shares of classes, as many for each pixel as there are classes. */
+  readonly shares?: { readonly classes: number }
 }
 
 export const ELEMENTS = { u8: Uint8Array, i32: Int32Array, f32: Float32Array, f64: Float64Array } as const

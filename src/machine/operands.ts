@@ -7,6 +7,7 @@ import type { DType, Float } from '../../staging/graph/graph'
 import type { KernelRequest, NativeOperand } from '../device/native'
 import {
   type AnyAttrs,
+  attrNames,
   type CallShapes,
   inputDef,
   type OperandDef,
@@ -75,7 +76,7 @@ const startsOf = (def: OpDef, attrs: AnyAttrs, s: CallShapes, slots: readonly Op
 export type NativeCall = Pick<KernelRequest<PlacedOperand>, 'kind' | 'attrs' | 'ins' | 'outs'>
 
 /** Attributes in wire order. */
-export const wireAttrs = (def: OpDef, attrs: AnyAttrs): readonly number[] => Object.keys(def.fields).map((k) => attrs[k]!)
+export const wireAttrs = (def: OpDef, attrs: AnyAttrs): readonly number[] => attrNames(def, attrs).map((k) => attrs[k]!)
 
 export const operandType = (def: OpDef, o: OperandDef, s: CallShapes, float: Float): DType => {
   const stored = storedAs(def, o, s.bf16 === true)

@@ -65,8 +65,7 @@ interface Subject {
 }
 
 const subjectOf = (model: Model, { plan: { graph }, machine }: Staged): Either<SpillwayError, Subject> => {
-  const op = graph.ops.find((o) => o.phase === 'loss')
-  const loss = op && lossBy(op.kind, op.attrs)
+  const loss = lossBy(graph)
   if (!outputOf(graph) || loss === undefined)
     return E.left(usage(`the plan is one of ${outputOf(graph) ? 'prediction' : 'training'}: stage with mode: 'evaluate'`))
   const print = fingerprint(graph)

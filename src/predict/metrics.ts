@@ -8,7 +8,7 @@ import { pipe } from 'fp-ts/function'
 import type { Form } from '../../dsl'
 import { known } from '../../staging/core/known'
 import { optionsFor } from '../../staging/core/options'
-import { type Loss, type LossEntry, lossName } from '../../staging/ops/loss'
+import { type Loss, type LossEntry, lossText, partsOf } from '../../staging/ops/loss'
 import { type SpillwayError, unknownName, usage } from '../errors/errors'
 
 // ---------------------------------------------------------------- what is compared
@@ -105,19 +105,24 @@ export interface Task {
   readonly form: Form
 }
 
+/** Labels of classes, or shares of them, of which the largest is the label. */
+const isOfClasses = ({ entry }: Task): boolean => entry.labels === true || entry.shares === true
+
 /** Labels of classes; or, of one channel beside a sigmoid, of two: whether the target is above a half. */
 export const classesOf = ({ entry, channels }: Task): number | undefined =>
-  entry.labels ? channels : entry.logits && channels === 1 ? 2 : undefined
+  entry.labels || entry.shares ? channels : entry.logits && channels === 1 ? 2 : undefined
 
-export const ignoredBy = (loss: Loss): number | undefined =>
-  typeof loss === 'object' && 'ignoreIndex' in loss ? (loss.ignoreIndex as number | undefined) : undefined
+/** What the first of its parts that has this option says. */
+const optionOf = <T>(loss: Loss, option: string): T | undefined =>
+  partsOf(loss).flatMap(([, part]) => (part as unknown as Readonly<Record<string, T>>)[option] ?? [])[0]
+export const ignoredBy = (loss: Loss): number | undefined => optionOf(loss, 'ignoreIndex')
 
 /** What is measured where nothing is said. */
 export const usualMetrics = (task: Task): readonly MetricName[] => {
   const classes = classesOf(task)
   if (classes === undefined) return task.entry.logits ? [] : ['mae', 'psnr']
   if (task.pixels > 1) return ['accuracy', 'meanIou']
-  return task.entry.labels && classes > 5 ? ['accuracy', 'top5'] : ['accuracy']
+  return isOfClasses(task) && classes > 5 ? ['accuracy', 'top5'] : ['accuracy']
 }
 
 /** More classes would not fit into memory two by two. */
@@ -147,11 +152,11 @@ export const formFor = (metrics: readonly (MetricName | Metric)[]): Form | undef
 
 const problemOf = (task: Task, name: string): SpillwayError | undefined => {
   if (!isMetricName(name)) return unknownName('metric', name, METRICS)
-  const compared = `a model whose loss is ${lossName(task.loss)}`
+  const compared = `a model whose loss is ${lossText(task.loss)}`
   const isTop = topOf(name) !== undefined
-  if (isTop ? !task.entry.labels : isIn(OF_CLASSES, name) && classesOf(task) === undefined)
+  if (isTop ? !isOfClasses(task) : isIn(OF_CLASSES, name) && classesOf(task) === undefined)
     return usage(`metric '${name}' is of classes, and ${compared} has none: legal are ${OF_NUMBERS.join(', ')}`)
-  if (isIn(OF_NUMBERS, name) && task.entry.labels)
+  if (isIn(OF_NUMBERS, name) && isOfClasses(task))
     return usage(`metric '${name}' compares numbers, and ${compared} gives classes: legal are ${OF_CLASSES.join(', ')}, top5`)
   return (isTop || isIn(OF_NUMBERS, name)) && task.form !== 'values'
     ? usage(`metric '${name}' needs the net's values: stage with as: 'values'`)
@@ -212,14 +217,23 @@ const classAt = (values: ArrayLike<number>, at: number, channels: number): numbe
   return best
 }
 
+/** A label for each pixel. */
+const labelsIn = ({ entry, channels }: Task, target: ArrayLike<number>): ArrayLike<number> =>
+  entry.shares ? Array.from({ length: target.length / channels }, (_, i) => classAt(target, i * channels, channels)) : target
+
+/** The same part, of shares of classes their labels. */
+export const withLabels = (task: Task, part: Compared): Compared =>
+  task.entry.shares ? { ...part, target: labelsIn(task, part.target) } : part
+
 const countingClasses = (task: Task, names: readonly (typeof OF_CLASSES)[number][]): Measuring => {
   const classes = classesOf(task)!
   const ignored = ignoredBy(task.loss)
-  const { labels } = task.entry
+  const labels = isOfClasses(task)
   const [hits, given, labelled] = [new Float64Array(classes), new Float64Array(classes), new Float64Array(classes)]
   const table = names.includes('confusion') ? new Float64Array(classes * classes) : undefined
   return {
-    add: ({ output, target, channels }) => {
+    add: ({ output, target: wanted, channels }) => {
+      const target = labelsIn(task, wanted)
       const isClass = output instanceof Int32Array
       for (let i = 0; i < target.length; i++) {
         const label = labels ? target[i]! : target[i]! > 0.5 ? 1 : 0
@@ -253,7 +267,8 @@ const countingTop = (task: Task, name: string): Measuring => {
   const ignored = ignoredBy(task.loss)
   let [hits, labels] = [0, 0]
   return {
-    add: ({ output, target, channels }) => {
+    add: ({ output, target: wanted, channels }) => {
+      const target = labelsIn(task, wanted)
       for (let i = 0; i < target.length; i++) {
         const label = target[i]!
         if (label === ignored) continue
@@ -341,14 +356,16 @@ const together = (task: Task, names: readonly string[], wanted: readonly (Metric
 
 // ---------------------------------------------------------------- the loss of several batches
 
-/** By how much a batch's loss counts: a mean over labels by those that are not ignored, any other by images. */
+/** By how much a batch's loss counts: a mean over labels by the weights of those that are not ignored, any other by images. */
 export const shareOf = (loss: Loss, images: number): { readonly add: (part: Compared) => void; readonly value: () => number } => {
-  const ignored = ignoredBy(loss)
+  const [ignored, weights] = [ignoredBy(loss), optionOf<readonly number[]>(loss, 'weights')]
+  if (ignored === undefined && weights === undefined) return { add: () => undefined, value: () => images }
   let taken = 0
   return {
     add: ({ target }) => {
-      if (ignored !== undefined) for (let i = 0; i < target.length; i++) if (target[i] !== ignored) taken++
+      for (let i = 0; i < target.length; i++)
+        if (target[i] !== ignored) taken += weights === undefined ? 1 : (weights[target[i]!] ?? 0)
     },
-    value: () => (ignored === undefined ? images : taken),
+    value: () => taken,
   }
 }

@@ -3,14 +3,14 @@
 // Invariant: what is held of a sample is some hundred numbers, whatever its size; data that cannot be read twice give no images.
 import * as E from 'fp-ts/Either'
 import type { Graph } from '../../staging/graph/graph'
-import { lossName } from '../../staging/ops/loss'
+import { lossName, partsOf } from '../../staging/ops/loss'
 import { type Data, pick } from '../data/data'
 import type { Feed, NativeFeed } from '../data/feed'
 import { type DataSource, fedOf, openRunData, sampleWords } from '../data/open'
 import type { FedValue } from '../data/places'
 import { MOST_PNG_CLASSES, pngOfClasses, pngOfPixels } from '../files/pictures'
 import type { Picture, PoorSample } from '../report/run'
-import { type Compared, classesOf, ignoredBy, type Task } from './metrics'
+import { type Compared, classesOf, ignoredBy, type Task, withLabels } from './metrics'
 import { targetsOf } from './targets'
 
 /** So many are shown. */
@@ -73,7 +73,7 @@ const badnessOf = (task: Task): Badness => {
         return { sum, count }
       },
     }
-  const [name, of] = ELEMENTS[entry.logits ? 'logits' : lossName(loss)] ?? ELEMENTS['other']!
+  const [name, of] = ELEMENTS[entry.logits ? 'logits' : lossName(partsOf(loss)[0]![1])] ?? ELEMENTS['other']!
   return {
     name,
     of: ({ output, target }) => {
@@ -206,10 +206,12 @@ const wordsFor = (
 
 /** `size`: of an output; `classes`: their names. */
 export const watching = (
-  task: Task,
+  given: Task,
   { height, width }: { readonly height: number; readonly width: number },
   classes: readonly string[] | undefined,
 ): Watch => {
+  // Of shares of classes the largest is the label.
+  const task: Task = given.entry.shares ? { ...given, entry: { ...given.entry, labels: true } } : given
   const { name: by, of } = badnessOf(task)
   const name = (c: number): string => classes?.[c] ?? `class ${c}`
   const isOne = height * width === 1
@@ -239,7 +241,8 @@ export const watching = (
   }
   return {
     by,
-    add: (part) => {
+    add: (seen) => {
+      const part = withLabels(given, seen)
       if (now?.image !== part.image) {
         if (now) finished(now)
         const small = (): Small => smallOf(height, width, channels)

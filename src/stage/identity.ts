@@ -35,11 +35,8 @@ const ownOf = (graph: Graph): Own => ({
   }),
 })
 
-/** The loss that a step is trained by, its first where it has several. */
-export const lossIn = ({ ops }: Graph): Loss | undefined => {
-  const loss = ops.find((o) => o.phase === 'loss')
-  return loss && lossBy(loss.kind, loss.attrs)
-}
+/** The loss that a model is trained by. */
+export const lossIn = (graph: Graph): Loss | undefined => lossBy(graph)
 
 /** The step of a model or a step that a plan is of, if it is of this one. */
 export const elaboratedFor = (model: Trainable, { graph }: Plan): Either<SpillwayError, Elaborated> =>

@@ -12,7 +12,7 @@ import type { AnyAttrs, Ref } from '../ops/op'
 import type { Updates } from '../ops/updates'
 import { opDef } from '../ops/registry'
 import { backward, emitOp, type ParameterGradient } from './backward'
-import { countLabels, lossCall, lossEntry } from '../ops/loss'
+import { lossCalls, lossEntry, type LossCall } from '../ops/loss'
 import { checkedObjectives, type ElaboratedStep, type Objective, type Term } from './objective'
 import { updateRule } from './optimizer'
 
@@ -113,36 +113,65 @@ const withEarlyUpdates = (ops: readonly Op[]): readonly Op[] => {
 }
 
 /**
- * Each loss right after what it compares: its gradient then begins where the backward pass needs it, not before. Labels are counted before
- * all else: nothing is tiled across a count, which would part a loss from what it compares.
+ * Each loss, and what it is made of, right after what it compares: its gradient then begins where the backward pass needs it, not before. What
+ * is counted of targets alone comes before all else: nothing is tiled across a count, which would part a loss from what it compares.
  */
-const withEarlyLosses = (ops: readonly Op[]): readonly Op[] => {
+const withEarlyLosses = (ops: readonly Op[], forward: number): readonly Op[] => {
   const maker = new Map<ValueId, number>()
-  ops.forEach((op, i) => op.outs.forEach((v) => maker.set(v, op.kind === countLabels.kind ? -1 : i)))
-  const place = (op: Op, i: number): number =>
-    op.phase === 'loss' ? Math.max(...op.ins.map((v) => maker.get(v) ?? -1)) + 0.5 : maker.get(op.outs[0]!) === -1 ? -1 : i
+  for (const [i, op] of ops.slice(0, forward).entries()) for (const v of op.outs) maker.set(v, i)
+  const compared = new Map<string, number>()
+  for (const { layer, ins } of ops.slice(forward))
+    compared.set(layer, Math.max(compared.get(layer) ?? -1, ...ins.map((v) => maker.get(v) ?? -1)))
+  const made = new Set<ValueId>(ops.flatMap((op) => op.outs))
+  const counts = new Set<Op>()
+  for (const op of ops.slice(forward)) {
+    if (op.ins.some((v) => made.has(v)) || opDef(op.kind).outs[0]?.role !== 'whole') continue
+    counts.add(op)
+    for (const v of op.outs) made.delete(v)
+  }
+  const place = (op: Op, i: number): number => (i < forward ? i : counts.has(op) ? -1 : compared.get(op.layer)! + 0.5)
   return ops
     .map((op, i) => ({ op, at: place(op, i) }))
     .sort((a, b) => a.at - b.at)
     .map(({ op }) => op)
 }
 
+/** The calls of a loss, one after the other; the last is the loss. */
+const appendCalls = (
+  b: GraphBuilder,
+  layer: string,
+  calls: readonly LossCall[],
+  [output, target]: readonly [output: Ref, target: readonly Ref[]],
+): Either<GraphError, Op> => {
+  const made: Ref[] = []
+  const read = (r: LossCall['reads'][number]): readonly Ref[] =>
+    r === 'output' ? [output] : r === 'target' ? target : [made[r]!]
+  return pipe(
+    calls,
+    traverseReadonlyArrayWithIndex((i, { op, attrs, reads }) =>
+      pipe(
+        b.op(op, attrs, reads.flatMap(read), layer, i + 1 < calls.length ? {} : { phase: 'loss' }),
+        map(([first]) => made.push(first!)),
+      ),
+    ),
+    map(() => b.written.at(-1)!),
+  )
+}
+
 const appendTerm =
   (b: GraphBuilder, forward: Graph) =>
-  ({ loss, of, to, weight, name }: Term): Either<GraphError, Op> =>
+  ({ loss, of, to, weight, name }: Term): Either<GraphError, readonly Op[]> =>
     pipe(
       checkedOutput(forward, of),
       chain(() => lossEntry(loss)),
-      chain((entry) => {
+      chain(() => {
         const x = b.ref(of)
         const [target, constant] = 'constant' in to ? [[], to.constant] : [[b.ref(to.value)], 0]
-        const { op, attrs, counting } = lossCall(loss, entry, b.shape(x), weight, constant)
         return pipe(
-          counting ? b.op(counting.op, counting.attrs, target, name) : right([]),
-          chain((counted) => b.op(op, attrs, [x, ...target, ...counted], name, { phase: 'loss' })),
+          lossCalls(loss, b.shape(x), weight, constant),
+          traverseArray((part) => appendCalls(b, `${name}${part.name}`, part.calls, [x, target])),
         )
       }),
-      map(() => b.written.at(-1)!),
     )
 
 /** The losses of each objective, in order. */
@@ -157,7 +186,7 @@ const appendLosses = (
       pipe(
         terms,
         traverseArray(appendTerm(b, forward)),
-        map((ops) => new Map(ops.map((op, i) => [op, terms[i]!]))),
+        map((ops) => new Map(ops.flatMap((own, i) => own.map((op) => [op, terms[i]!] as const)))),
       ),
     ),
   )
@@ -171,7 +200,7 @@ const finish = (
   return pipe(
     appendLosses(b, forward, objectives),
     chain((losses) => {
-      const ops = withEarlyLosses([...b.written])
+      const ops = withEarlyLosses([...b.written], forward.ops.length)
       const terms = new Map(losses.flatMap((own) => [...own]))
       const isDetached = (op: Op, i: number): boolean => {
         const to = terms.get(op)?.to
@@ -232,7 +261,7 @@ export const measuring = (
   const b = GraphBuilder.extending(graph, dtype)
   return pipe(
     appendLosses(b, graph, objectives),
-    map(() => inOrder(b, withEarlyLosses([...b.written]))),
+    map(() => inOrder(b, withEarlyLosses([...b.written], graph.ops.length))),
   )
 }
 

@@ -5,7 +5,7 @@ import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
 import type { Graph, ValueId } from '../graph/graph'
-import { type Loss, type LossEntry, lossEntry } from '../ops/loss'
+import { type Loss, type LossEntry, lossEntry, readsTarget } from '../ops/loss'
 import type { Optimizer } from '../ops/optimizer'
 import type { Updates } from '../ops/updates'
 import { checkedOptimizer } from './optimizer'
@@ -75,10 +75,12 @@ const checkedTerm =
     pipe(
       lossEntry(loss),
       chain((entry) => {
-        const { labels, symmetric } = entry
+        const { labels, shares, symmetric } = entry
         if (!Number.isFinite(weight)) return wrong(o, `the weight of '${name}' is ${weight}`, 'a finite number')
         if ('constant' in to) {
           if (labels) return wrong(o, `'${name}' compares classes with ${to.constant}`, 'a fed tensor of class labels')
+          if (readsTarget(loss)) return wrong(o, `'${name}' compares with ${to.constant} and reads a target`, 'a fed tensor')
+          if (shares) return wrong(o, `'${name}' compares shares of classes with ${to.constant}`, 'a tensor of shares')
           return Number.isFinite(to.constant)
             ? right(entry)
             : wrong(o, `'${name}' compares with ${to.constant}`, 'a finite number')

@@ -4,7 +4,17 @@
 import { chain, type Either, left, map, mapLeft, right, traverseReadonlyArrayWithIndex } from 'fp-ts/Either'
 import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
-import { type AnyAttrs, attrsCodec, inputDef, type OpDef, type OperandDef, type Shapes, shapeText, type Sizes } from '../ops/op'
+import {
+  type AnyAttrs,
+  attrNames,
+  attrsCodec,
+  inputDef,
+  type OpDef,
+  type OperandDef,
+  type Shapes,
+  shapeText,
+  type Sizes,
+} from '../ops/op'
 import { type Element, elementOf, inputElements, storedAs } from '../ops/elements'
 import { findOp, opDefs } from '../ops/registry'
 import { type DType, DTYPES, type Float, FLOATS, PERSISTENT_ROLES, type Value, type ValueRole } from './graph'
@@ -78,14 +88,13 @@ export const outputTypes = (d: OpDef, bf16: boolean, float: Float): readonly DTy
     return stored === 'real' ? float : stored
   })
 
-const attrsText = (d: OpDef): string =>
-  Object.keys(d.fields).length === 0
-    ? 'none'
-    : Object.entries(d.fields)
-        .map(([n, f]) => `${n}: ${f}`)
-        .join(', ')
+const attrsText = (d: OpDef): string => {
+  const fields = Object.entries(d.fields).map(([n, f]) => `${n}: ${f}`)
+  const all = d.rest ? [...fields, `${d.rest.name}0, ${d.rest.name}1, ...: float`] : fields
+  return all.length === 0 ? 'none' : all.join(', ')
+}
 
-const inWireOrder = (d: OpDef, attrs: AnyAttrs): AnyAttrs => Object.fromEntries(Object.keys(d.fields).map((n) => [n, attrs[n]!]))
+const inWireOrder = (d: OpDef, attrs: AnyAttrs): AnyAttrs => Object.fromEntries(attrNames(d, attrs).map((n) => [n, attrs[n]!]))
 
 const shapesOf = (r: OpRequest, d: OpDef): Shapes => {
   const counts = countsOf(d.outs)
@@ -103,7 +112,7 @@ export const checkOp = (r: OpRequest): Either<GraphError, CheckedOp> => {
   const counts = countsOf(def.ins, def.variadic)
   if (!isWithin(counts, r.ins.length))
     return left({ tag: 'OperandCount', layer, kind, got: r.ins.length, legal: countText(counts) })
-  if (!attrsCodec(def.fields).is(attrs)) return left({ tag: 'AttrsInvalid', layer, kind, got: attrs, legal: attrsText(def) })
+  if (!attrsCodec(def).is(attrs)) return left({ tag: 'AttrsInvalid', layer, kind, got: attrs, legal: attrsText(def) })
   const invalid = (reason: string): GraphError => ({ tag: 'ShapeInvalid', layer, kind, reason })
   return pipe(
     r.ins,

@@ -7,28 +7,40 @@ export interface Choice extends Limit {
   readonly default?: number | boolean | 'none'
   /** An option that must not be 0 where this one is chosen. */
   readonly needs?: string
+  /** Whole numbers only. */
+  readonly whole?: true
+  /** Several of them. */
+  readonly list?: true
+  /** What the command line calls it, where that is not its name. */
+  readonly flag?: string
+  /** For users, where the name does not say it all. */
+  readonly about?: string
 }
 export type Choices = Readonly<Record<string, Choice>>
 type Loose<C extends Choices> = { readonly [O in keyof C]: C[O] extends { readonly default: 'none' } ? O : never }[keyof C]
 export type Chosen<C extends Choices> = {
   readonly [O in Exclude<keyof C, Loose<C>>]: C[O] extends { readonly default: boolean } ? boolean : number
-} & { readonly [O in Loose<C>]?: number }
+} & { readonly [O in Loose<C>]?: (C[O] extends { readonly list: true } ? readonly number[] : number) | undefined }
 
 export const isFlag = (c: Choice): boolean => typeof c.default === 'boolean'
 export const isLoose = (c: Choice): boolean => c.default === 'none'
 
+export type ChoiceValue = number | boolean | readonly number[]
+
 /** What is given of these choices, and the defaults of the others that have one. */
-export const withDefaults = (choices: Choices, given: object): Readonly<Record<string, number | boolean>> =>
+export const withDefaults = (choices: Choices, given: object): Readonly<Record<string, ChoiceValue>> =>
   Object.fromEntries(
     Object.entries(choices).flatMap(([name, c]) => {
-      const value = (given as Readonly<Record<string, number>>)[name] ?? c.default!
+      const value = (given as Readonly<Record<string, ChoiceValue>>)[name] ?? c.default!
       return value === 'none' ? [] : [[name, value] as const]
     }),
   )
 
-/** As attributes: a flag is 0 or 1. */
+/** As attributes: a flag is 0 or 1. Lists are attributes of an operator of their own. */
 export const attrsOf = (choices: Choices, given: object): AnyAttrs =>
-  Object.fromEntries(Object.entries(withDefaults(choices, given)).map(([name, v]) => [name, Number(v)]))
+  Object.fromEntries(
+    Object.entries(withDefaults(choices, given)).flatMap(([name, v]) => (choices[name]!.list ? [] : [[name, Number(v)]])),
+  )
 
 /** The choices that attributes stand for. */
 export const chosenBy = (choices: Choices, attrs: AnyAttrs): Readonly<Record<string, number | boolean>> =>

@@ -3,16 +3,20 @@
 // value and gradient. A loss per element compares with a target or, when that is left out, with `constant` everywhere; it is an
 // entry of a table, from which the DSL's constructors (dsl/training.ts), the command line's flags, operators, kernels and the cases
 // of tests follow. Its arithmetic stands in native/ops/loss.hpp, once for all devices.
-import { type Either, left, map, right } from 'fp-ts/Either'
+import { chain, type Either, left, right, traverseArray } from 'fp-ts/Either'
+import { pipe } from 'fp-ts/function'
 import type { GraphError } from '../core/errors'
 import { knownIn } from '../core/known'
 import { attrsOf, chosenBy, type Choices, type Chosen, fieldsOf, limitsOf, trials, withDefaults } from './choices'
 import {
   type AnyAttrs,
+  attrsListed,
   data,
   defineOp,
   type Fields,
   type GradContext,
+  listedAttrs,
+  pixels,
   type OperandDef,
   type OpDef,
   type Shapes,
@@ -53,7 +57,57 @@ export const countLabels = defineOp({
   workspace: partialSums(1),
 })
 
-/** Divided by a number that is known, or by that of the labels that are not ignored. */
+/** Where no label is ignored: below all that users may say, and no class. */
+const NONE_IGNORED = -(2 ** 31)
+const mayIgnore = { ...ignoreIndex, least: NONE_IGNORED } as const
+
+export const countClasses = defineOp({
+  kind: 'count_classes',
+  wire: 142,
+  fields: { ignoreIndex: 'int', classes: 'int' },
+  limits: { ignoreIndex: mayIgnore, classes: { least: 1, most: 2 ** 24 } },
+  anchor: 0,
+  ins: [labels],
+  outs: [{ name: 'counted', role: 'whole', merge: 'sum' }],
+  what: 'labels `[B,1,H,W]` i32; counted `[2,classes]`: how many have each class and are not ignoreIndex, as `count_labels` has it; a label outside [0, classes) counts nowhere; sum',
+  shape: (a, [given]) =>
+    checked([expectRank('labels', given!, 4), () => expectShape('labels', given!, labelsOf(given!))()], () =>
+      legal([2, a.classes]),
+    ),
+  flops: perElement(1, firstIn),
+  workspace: (a) => 512 * a.classes,
+})
+
+/** What an op of the loss calls the weights of classes. */
+const CLASS_WEIGHT = 'weight'
+
+export const weighClasses = defineOp({
+  kind: 'weigh_classes',
+  wire: 143,
+  fields: {},
+  rest: { name: CLASS_WEIGHT, limit: { least: 0 } },
+  anchor: 0,
+  ins: [{ name: 'counted', role: 'whole' }],
+  outs: [{ name: 'factors', role: 'whole' }],
+  what: 'counted `[2,C]` as `count_classes` has it; factors `[C]` = weight / Σ weight·count over the classes; all weights 1 where none is given, all factors 0 where the sum is',
+  shape: (a, [given]) => {
+    const classes = given![1] ?? 1
+    const weights = attrsListed(CLASS_WEIGHT, a).length
+    return checked(
+      [
+        expectShape('what is counted', given!, [2, classes]),
+        () =>
+          weights === 0 || weights === classes
+            ? undefined
+            : `${weights} weights are given; legal are ${classes}, one for each class`,
+      ],
+      () => legal([classes]),
+    )
+  },
+  flops: perElement(2, firstIn),
+})
+
+/** Divided by a number that is known, or by one that is made of the labels. */
 interface ClassLoss {
   readonly kind: string
   readonly wires: readonly [number, number]
@@ -124,6 +178,130 @@ export const [softmaxXentCounted, softmaxXentCountedBwd] = classLoss({
   dx: 'the gradient of it; 0 for a label outside [0, C) or ignored',
 })
 
+export const [classXent, classXentBwd] = classLoss({
+  kind: 'class_xent',
+  wires: [144, 145],
+  fields: { ignoreIndex: 'int', labelSmoothing: 'float', weight: 'float' },
+  limits: { ignoreIndex: mayIgnore, labelSmoothing: { least: 0, most: 1 } },
+  counted: [{ name: 'factors', role: 'whole', dims: ['C'] }],
+  what: 'loss `[1]` = weight·Σ (1−labelSmoothing)·factors[label]·l[label] + labelSmoothing/C·Σ factors·l, l = −log softmax(x), over pixels whose label is in [0, C) and not ignoreIndex, factors as `weigh_classes` has them; sum',
+  dx: 'the gradient of it; 0 for a label outside [0, C) or ignored',
+})
+
+// ---------------------------------------------------------------- shares of classes
+
+const softFields = { count: 'int', weight: 'float', labelSmoothing: 'float' } as const
+const softCommon = {
+  bf16: 'may',
+  fields: softFields,
+  limits: { labelSmoothing: { least: 0, most: 1 } },
+  anchor: 0,
+  ins: [pixels('x'), { ...pixels('target'), float: true }],
+  flops: perElement(18, firstIn),
+} as const
+const sharesFit = (a: AnyAttrs, x: Sizes, target: Sizes, out: Sizes): Shapes =>
+  checked([expectRank('the input', x, 4), expectShape('the target', target, x), counted(a.count!, elements(labelsOf(x)))], () =>
+    legal(out),
+  )
+
+export const softXent = defineOp({
+  ...softCommon,
+  kind: 'soft_xent',
+  wire: 150,
+  reclaimed: true,
+  outs: [loss],
+  what: 'loss `[1]` = weight/count·Σ −t·log softmax(x), t = (1−labelSmoothing)·target + labelSmoothing/C, over the channels of all pixels, count = B·H·W of the whole value; the target has no gradient; sum',
+  shape: (a, [x, target]) => sharesFit(a, x!, target!, [1]),
+  backward: gradientOf('soft_xent_bwd'),
+  samples: (image) => [
+    { attrs: { count: elements(labelsOf(image)), weight: 2.5, labelSmoothing: 0 }, ins: [image, image] },
+    { attrs: { count: elements(labelsOf(image)), weight: 1, labelSmoothing: 0.25 }, ins: [image, image] },
+  ],
+  workspace: partialSums(1),
+})
+
+export const softXentBwd = defineOp({
+  ...softCommon,
+  kind: 'soft_xent_bwd',
+  wire: 151,
+  outs: [pixels('dx')],
+  what: 'dx = weight/count·(softmax(x)·Σ t − t), the sum over the channels of a pixel',
+  shape: (a, [x, target]) => sharesFit(a, x!, target!, x!),
+})
+
+// ---------------------------------------------------------------- dice
+
+/** Of each class: what is given where it is the label, what is given in all, how many labels it has. */
+const classSums: OperandDef = { name: 'sums', role: 'whole', dims: [3, 'C'] }
+const diceFields = { smooth: 'float', weight: 'float' } as const
+const diceLimits = { smooth: { least: 0 } } as const
+const classesFit = (x: Sizes) => (): string | undefined =>
+  x[1]! > 1 ? undefined : 'the output has 1 channel; legal are 2 or more, one for each class'
+
+export const diceSums = defineOp({
+  kind: 'dice_sums',
+  wire: 146,
+  bf16: 'may',
+  fields: { ignoreIndex: 'int' },
+  limits: { ignoreIndex: mayIgnore },
+  anchor: 0,
+  ins: [{ name: 'x', role: 'data', access: () => wholeChannels }, labels],
+  outs: [{ ...classSums, merge: 'sum' }],
+  what: 'sums `[3,C]`, p = softmax(x): Σ p[label] where the class is the label, Σ p, how many labels; over pixels whose label is in [0, C) and not ignoreIndex; sum',
+  shape: (_, [x, given]) =>
+    checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!)), classesFit(x!)], () =>
+      legal([3, x![1]!]),
+    ),
+  backward: (g) => {
+    const [x, given] = g.ins
+    if (g.wants(0)) g.give(0, g.emit('dice_sums_bwd', g.attrs, [x!, given!, g.dOut(0)], [g.shape(x!)])[0]!)
+  },
+  flops: perElement(15, firstIn),
+  workspace: partialSums(3),
+})
+
+export const diceSumsBwd = defineOp({
+  kind: 'dice_sums_bwd',
+  wire: 149,
+  bf16: 'may',
+  fields: { ignoreIndex: 'int' },
+  limits: { ignoreIndex: mayIgnore },
+  anchor: 0,
+  ins: [{ name: 'x', role: 'data', access: () => wholeChannels }, labels, { ...classSums, name: 'slopes' }],
+  outs: [{ name: 'dx', role: 'data', access: () => wholeChannels }],
+  what: 'dx = p·(g − Σ p·g), g = slopes[1] + slopes[0] where the class is the label; 0 for a label outside [0, C) or ignored',
+  shape: (_, [x, given]) =>
+    checked([expectRank('the input', x!, 4), expectShape('labels', given!, labelsOf(x!)), classesFit(x!)], () => legal(x!)),
+  flops: perElement(20, firstIn),
+})
+
+export const dice = defineOp({
+  kind: 'dice',
+  wire: 147,
+  fields: diceFields,
+  limits: diceLimits,
+  anchor: 0,
+  ins: [classSums],
+  outs: [{ name: 'loss', role: 'whole', dims: [1] }],
+  what: 'loss `[1]` = weight·(1 − mean over the classes of (2·sums[0] + smooth) / (sums[1] + sums[2] + smooth)); a class without any of these counts as 1',
+  shape: () => legal([1]),
+  backward: gradientOf('dice_bwd'),
+  flops: perElement(2, firstIn),
+})
+
+export const diceBwd = defineOp({
+  kind: 'dice_bwd',
+  wire: 148,
+  fields: diceFields,
+  limits: diceLimits,
+  anchor: 0,
+  ins: [classSums],
+  outs: [{ ...classSums, name: 'slopes' }],
+  what: 'the gradient of it by each of the sums; 0 for the last, which are labels',
+  shape: (_, [sums]) => legal(sums!),
+  flops: perElement(2, firstIn),
+})
+
 // ---------------------------------------------------------------- the table
 
 export interface LossEntry {
@@ -134,10 +312,16 @@ export interface LossEntry {
   readonly options: Choices
   /** Class labels, one for each pixel; else the target is like the output. */
   readonly labels?: true
+  /** The target has shares of the classes of each pixel. */
+  readonly shares?: true
   /** Of the output's sigmoid: of one channel, above zero is yes and the rest no. */
   readonly logits?: true
   /** The operator where labels are ignored, which reads what `count_labels` counts as well. */
   readonly counted?: string
+  /** The operator where classes have weights or labels are smoothed, which reads what `weigh_classes` makes as well. */
+  readonly weighed?: string
+  /** The operator that sums what the loss is made of, where it is no sum over pixels itself. */
+  readonly summed?: string
   /** Of |x − t| alone: then the target's gradient is that of x with the two exchanged. Else the target has none. */
   readonly symmetric?: true
 }
@@ -170,6 +354,8 @@ const ELEMENT_LOSSES = {
     slope: 'a·(mᵞ·(σ(x)−t) + bce(x,t)·gamma·mᵞ⁻¹·σ(x)·(1−σ(x))·(1−2t))', flops: 40,
     options: { balance: { least: 0, most: 1, default: 0.25 }, gamma: { least: 0, default: 2 } }, logits: true,
     about: "Focal loss (Lin et al., 2017): binary cross-entropy of the output's sigmoid, of which elements that are right already count little. @example focal({ balance: 0.5, gamma: 1 })" },
+  mean: { op: 'mean', wires: [166, 167], value: 'x−t', slope: '1', flops: 1, options: none,
+    about: "The mean of the output itself, less that of a target: what a critic that has no bounds is trained by." },
 } as const satisfies Readonly<Record<string, ElementLoss>>
 
 export const LOSSES = {
@@ -177,9 +363,29 @@ export const LOSSES = {
   'cross-entropy': {
     op: 'softmax_xent',
     counted: 'softmax_xent_counted',
+    weighed: 'class_xent',
     labels: true,
-    options: { ignoreIndex: { ...ignoreIndex, default: 'none' } },
+    options: {
+      ignoreIndex: { ...ignoreIndex, whole: true, default: 'none' },
+      weights: { least: 0, default: 'none', list: true, flag: 'classWeights', about: 'one for each class' },
+      labelSmoothing: { least: 0, most: 1, default: 'none' },
+    },
     about: 'Softmax cross-entropy to class labels, for each image or, where the output has pixels, for each pixel.',
+  },
+  'soft-cross-entropy': {
+    op: 'soft_xent',
+    shares: true,
+    options: { labelSmoothing: { least: 0, most: 1, default: 0 } },
+    about:
+      'Softmax cross-entropy to shares of the classes, as many for each pixel as there are classes: what PyTorch calls class probabilities. @example softCrossEntropy({ labelSmoothing: 0.1 })',
+  },
+  dice: {
+    op: 'dice',
+    summed: 'dice_sums',
+    labels: true,
+    options: { smooth: { least: 0, default: 1e-5 }, ignoreIndex: { ...ignoreIndex, whole: true, default: 'none' } },
+    about:
+      "Dice loss of the output's softmax to class labels: 1 less how far the two overlap, the mean over the classes, each over the whole batch. @example dice({ smooth: 1 })",
   },
 } as const satisfies Readonly<Record<string, LossEntry>>
 
@@ -188,48 +394,239 @@ export const lossNames = Object.keys(LOSSES) as readonly LossName[]
 
 /** A name alone is the loss with its defaults. */
 export type LossOf<K extends LossName> = { readonly kind: K } & Chosen<(typeof LOSSES)[K]['options']>
-/** What an output is compared with: a name, or an object with options. */
-export type Loss = LossName | { readonly [K in LossName]: LossOf<K> }[LossName]
+/** An op of a loss: its kind, its attributes, and what it reads: the output, the target, or what a call before it gives. */
+export interface LossCall {
+  readonly op: string
+  readonly attrs: AnyAttrs
+  readonly reads: readonly Read[]
+}
+type Read = 'output' | 'target' | number
+/** A loss of one's own: operators that make something of the shape of the output, whose mean it is. */
+export interface OwnLoss {
+  readonly kind: 'own'
+  readonly calls: readonly LossCall[]
+  /** What the mean is of. */
+  readonly of: Read
+}
+/** A loss that is no sum: one of the table, by its name or with options, or one of one's own. */
+export type PlainLoss = LossName | { readonly [K in LossName]: LossOf<K> }[LossName] | OwnLoss
+/** Losses of one output and one target, each times its weight. */
+export interface LossSum<L extends PlainLoss = PlainLoss> {
+  readonly kind: 'sum'
+  readonly parts: readonly (readonly [weight: number, loss: L])[]
+}
+/** What an output is compared with. */
+export type Loss = PlainLoss | LossSum
 
-export const lossName = (l: Loss): LossName => (typeof l === 'string' ? l : l.kind)
-export const lossWith = <L extends Loss>(kind: LossName, given: object): L => {
-  const options = withDefaults(LOSSES[kind].options, given)
-  return (Object.keys(options).length === 0 ? kind : { kind, ...options }) as unknown as L
+const isOwn = (l: PlainLoss): l is OwnLoss => typeof l === 'object' && l.kind === 'own'
+export const lossName = (l: PlainLoss): LossName | 'own' => (typeof l === 'string' ? l : l.kind)
+/** What it is the sum of. */
+export const partsOf = (l: Loss): LossSum['parts'] => (typeof l === 'object' && l.kind === 'sum' ? l.parts : [[1, l]])
+/** For people: `cross-entropy + 0.5*dice`. */
+export const lossText = (l: Loss): string =>
+  partsOf(l)
+    .map(([weight, part]) => (weight === 1 ? lossName(part) : `${weight}*${lossName(part)}`))
+    .join(' + ')
+/** One loss, where it is one as it is. */
+export const sumOfParts = (parts: LossSum['parts']): Loss =>
+  parts.length === 1 && parts[0]![0] === 1 ? parts[0]![1] : { kind: 'sum', parts }
+/** One with options, whether any is given or not. */
+export const lossMade = <L extends PlainLoss>(kind: LossName, given: object): L =>
+  ({ kind, ...withDefaults(LOSSES[kind].options, given) }) as unknown as L
+/** The same, which is its name where it has no options. */
+export const lossWith = (kind: LossName, given: object): PlainLoss => {
+  const made = lossMade(kind, given)
+  return Object.keys(made).length === 1 ? (kind as PlainLoss) : made
 }
 
-/** The loss of an op. */
-export const lossBy = (op: string, attrs: AnyAttrs): Loss | undefined => {
-  const kind = lossNames.find((name) => [LOSSES[name].op, (LOSSES[name] as LossEntry).counted].includes(op))
-  return kind && lossWith(kind, chosenBy(LOSSES[kind].options, attrs))
+/** An op of a graph, as far as losses go. */
+interface LossOp {
+  readonly kind: string
+  readonly attrs: AnyAttrs
+  readonly layer: string
+  readonly ins: readonly number[]
+  readonly outs: readonly number[]
+  readonly phase: string
+}
+interface LossGraph {
+  readonly ops: readonly LossOp[]
+  readonly values: readonly { readonly role: string }[]
+}
+/** What becomes of a loss of one's own in the end. */
+const OWN_MEAN = 'mean'
+
+/** The label that an op ignores, if it does. */
+export const ignoredIn = ({ ignoreIndex: ignored }: AnyAttrs): number | undefined =>
+  ignored === NONE_IGNORED ? undefined : ignored
+
+const CASTS = ['to_bf16', 'from_bf16']
+/** In the order in which they were written down, wherever they went. */
+const asWritten = (ops: readonly LossOp[]): readonly LossOp[] => [...ops].sort((a, b) => a.outs[0]! - b.outs[0]!)
+
+/** A loss of one's own, by the ops of its layer; undefined where the mean is of the output itself. */
+const ownBy = (ops: readonly LossOp[], isTarget: (value: number) => boolean, op: LossOp): OwnLoss | undefined => {
+  const own = ops.filter((o) => o.layer === op.layer && o.phase === 'forward')
+  const made = asWritten(own.filter((o) => !CASTS.includes(o.kind)))
+  const readOf = (value: number): Read => {
+    const by = own.find((o) => o.outs.includes(value))
+    if (by && CASTS.includes(by.kind)) return readOf(by.ins[0]!)
+    return by ? made.indexOf(by) : isTarget(value) ? 'target' : 'output'
+  }
+  const calls = made.map(({ kind, attrs, ins }): LossCall => ({ op: kind, attrs, reads: ins.map(readOf) }))
+  return calls.length === 0 ? undefined : { kind: 'own', calls, of: readOf(op.ins[0]!) }
+}
+
+/** A loss of the table, by its op and those that make what this reads. */
+const tableBy = (ops: readonly LossOp[], op: LossOp): PlainLoss | undefined => {
+  const kind = lossNames.find((name) => {
+    const e: LossEntry = LOSSES[name]
+    return [e.op, e.counted, e.weighed].includes(op.kind)
+  })
+  if (kind === undefined) return undefined
+  const made = ops.filter((o) => o.phase !== 'loss' && o.outs.some((v) => op.ins.includes(v)))
+  const weights = attrsListed(CLASS_WEIGHT, made.find((o) => o.kind === weighClasses.kind)?.attrs ?? {})
+  const { ignoreIndex, labelSmoothing, ...attrs } = { ...made.find((o) => o.kind === diceSums.kind)?.attrs, ...op.attrs }
+  return lossWith(kind, {
+    ...chosenBy(LOSSES[kind].options, {
+      ...attrs,
+      ...(ignoreIndex === undefined || ignoreIndex === NONE_IGNORED ? {} : { ignoreIndex }),
+      ...(labelSmoothing ? { labelSmoothing } : {}),
+    }),
+    ...(weights.length > 0 ? { weights } : {}),
+  })
+}
+
+/** What a graph's output is compared with; undefined where it is with nothing. */
+export const lossBy = ({ ops, values }: LossGraph): Loss | undefined => {
+  const isTarget = (value: number): boolean => values[value]!.role === 'target'
+  const plainBy = (o: LossOp): PlainLoss | undefined =>
+    (o.kind === OWN_MEAN ? ownBy(ops, isTarget, o) : undefined) ?? tableBy(ops, o)
+  const parts = asWritten(ops.filter((o) => o.phase === 'loss')).flatMap((o) => {
+    const loss = plainBy(o)
+    return loss === undefined ? [] : [[o.attrs.weight ?? 1, loss] as const]
+  })
+  return parts.length === 0 ? undefined : sumOfParts(parts)
+}
+
+const isNumbers = (u: unknown): boolean =>
+  Array.isArray(u) && u.length > 0 && u.every((n) => typeof n === 'number' && Number.isFinite(n))
+
+const notLegal = (name: string, reason: string, legal: string): Either<GraphError, never> =>
+  left({ tag: 'ValueInvalid', name, reason, legal })
+
+const OWN_ENTRY: LossEntry = { op: OWN_MEAN, about: '', options: {} }
+const isRead = (calls: number) => (r: unknown) =>
+  r === 'output' || r === 'target' || (Number.isInteger(r) && (r as number) >= 0 && (r as number) < calls)
+const ownEntry = ({ calls, of }: OwnLoss): Either<GraphError, LossEntry> =>
+  Array.isArray(calls) &&
+  isRead(calls.length)(of) &&
+  calls.every((c: LossCall, i) => typeof c?.op === 'string' && Array.isArray(c.reads) && c.reads.every(isRead(i)))
+    ? right(OWN_ENTRY)
+    : notLegal("a loss of one's own", 'its calls read what no call before them gives', 'what lossOf makes')
+
+const plainEntry = (l: PlainLoss): Either<GraphError, LossEntry> => {
+  if (l !== null && isOwn(l)) return ownEntry(l)
+  const of = typeof l === 'object' && l !== null ? l.kind : l
+  if (typeof of !== 'string' || !Object.hasOwn(LOSSES, of)) return left({ tag: 'UnknownLoss', got: String(of), legal: lossNames })
+  const entry: LossEntry = LOSSES[of]
+  if (typeof l === 'string') return right(entry)
+  return pipe(
+    knownIn({ of, keys: ['kind', ...Object.keys(entry.options)] })(l),
+    chain((given): Either<GraphError, LossEntry> => {
+      const wrong = Object.entries(given).find(([name, v]) => entry.options[name]?.list && v !== undefined && !isNumbers(v))
+      return wrong ? notLegal(`${wrong[0]} of ${of}`, `it is ${JSON.stringify(wrong[1])}`, 'a list of numbers') : right(entry)
+    }),
+  )
+}
+
+/** With what a loss compares. */
+const comparesWith = (e: LossEntry): string => (e.labels ? 'class labels' : e.shares ? 'shares of classes' : 'numbers')
+
+/** Its parts compare with one target. */
+const sumEntry = ({ parts }: LossSum): Either<GraphError, LossEntry> => {
+  const name = 'a sum of losses'
+  if (!Array.isArray(parts) || parts.length === 0) return notLegal(name, `it is of ${JSON.stringify(parts)}`, 'one part or more')
+  const odd = parts.findIndex((p: unknown) => !Array.isArray(p) || p.length !== 2 || !Number.isFinite(p[0]))
+  if (odd >= 0) return notLegal(name, `part ${odd} is ${JSON.stringify(parts[odd])}`, 'a loss, or [weight, loss]')
+  return pipe(
+    (parts as LossSum['parts']).map(([, part]) => part),
+    traverseArray(plainEntry),
+    chain((entries) => {
+      const [first] = entries
+      const other = entries.findIndex((e) => comparesWith(e) !== comparesWith(first!))
+      if (other >= 0)
+        return notLegal(
+          name,
+          `'${lossName(parts[0]![1])}' compares with ${comparesWith(first!)} and '${lossName(parts[other]![1])}' with ${comparesWith(entries[other]!)}`,
+          'losses that compare with the same',
+        )
+      return right<GraphError, LossEntry>({
+        op: 'sum',
+        about: '',
+        options: {},
+        ...(first!.labels ? { labels: true } : {}),
+        ...(first!.shares ? { shares: true } : {}),
+        ...(entries.some((e) => e.logits) ? { logits: true } : {}),
+        ...(entries.every((e) => e.symmetric) ? { symmetric: true } : {}),
+      })
+    }),
+  )
 }
 
 /** What is known of a loss that may come from outside. */
 export const lossEntry = (l: Loss): Either<GraphError, LossEntry> => {
-  const of = lossName(l)
-  if (!Object.hasOwn(LOSSES, of)) return left({ tag: 'UnknownLoss', got: of, legal: lossNames })
-  const entry: LossEntry = LOSSES[of]
-  return typeof l === 'string'
-    ? right(entry)
-    : map(() => entry)(knownIn({ of, keys: ['kind', ...Object.keys(entry.options)] })(l))
+  if (Array.isArray(l)) return notLegal('loss', 'it is a list', 'one loss: of several, sumOf(...)')
+  return typeof l === 'object' && l.kind === 'sum' ? sumEntry(l) : plainEntry(l)
 }
 
-export const targetOf = (e: LossEntry, output: Sizes): Sizes => (e.labels ? labelsOf(output) : output)
+/** Whether a part of one's own reads a target, which a number cannot be. */
+export const readsTarget = (l: Loss): boolean =>
+  partsOf(l).some(([, p]) => isOwn(p) && [p.of, ...p.calls.flatMap((c) => c.reads)].includes('target'))
 
-/** An operator's call: its kind and attributes. */
-export interface LossCall {
-  readonly op: string
-  readonly attrs: AnyAttrs
-  /** What is called before it on the target, and gives its last input. */
-  readonly counting?: { readonly op: string; readonly attrs: AnyAttrs }
-}
+export const targetOf = (e: Pick<LossEntry, 'labels'>, output: Sizes): Sizes => (e.labels ? labelsOf(output) : output)
 
-/** A loss that is a mean over the output, times a weight. */
-export const lossCall = (l: Loss, e: LossEntry, output: Sizes, weight = 1, constant = 0): LossCall => {
-  const own = attrsOf(e.options, typeof l === 'string' ? {} : l)
+/** A loss that is no sum, times a weight: the calls that it is, the last of which gives it. */
+const callsOf = (l: PlainLoss, output: Sizes, weight: number, constant: number): readonly LossCall[] => {
+  if (isOwn(l)) return [...l.calls, { op: OWN_MEAN, attrs: { count: elements(output), weight, constant: 0 }, reads: [l.of] }]
+  const e: LossEntry = LOSSES[typeof l === 'string' ? l : l.kind]
+  const given = typeof l === 'string' ? {} : l
+  const own = attrsOf(e.options, given)
+  const { weights } = given as { readonly weights?: readonly number[] }
+  const both = ['output', 'target'] as const
+  const { ignoreIndex = NONE_IGNORED, labelSmoothing = 0, ...others } = own
+  if (e.summed !== undefined)
+    return [
+      { op: e.summed, attrs: { ignoreIndex }, reads: both },
+      { op: e.op, attrs: { ...others, weight }, reads: [0] },
+    ]
+  if (e.weighed !== undefined && (weights !== undefined || own.labelSmoothing !== undefined))
+    return [
+      { op: countClasses.kind, attrs: { ignoreIndex, classes: output[1]! }, reads: ['target'] },
+      { op: weighClasses.kind, attrs: listedAttrs(CLASS_WEIGHT, weights ?? []), reads: [0] },
+      { op: e.weighed, attrs: { ignoreIndex, labelSmoothing, weight }, reads: [...both, 1] },
+    ]
   if (e.counted !== undefined && own.ignoreIndex !== undefined)
-    return { op: e.counted, attrs: { ...own, weight }, counting: { op: countLabels.kind, attrs: own } }
-  const count = elements(targetOf(e, output))
-  return { op: e.op, attrs: { count, weight, ...(e.labels ? {} : { constant }), ...own } }
+    return [
+      { op: countLabels.kind, attrs: { ignoreIndex }, reads: ['target'] },
+      { op: e.counted, attrs: { ignoreIndex, weight }, reads: [...both, 0] },
+    ]
+  const count = elements(e.shares ? labelsOf(output) : targetOf(e, output))
+  return [{ op: e.op, attrs: { count, weight, ...(e.labels || e.shares ? {} : { constant }), ...own }, reads: both }]
+}
+
+/** The calls of each part of a loss, times a weight, and what the part is called where there are several. */
+export const lossCalls = (
+  l: Loss,
+  output: Sizes,
+  weight = 1,
+  constant = 0,
+): readonly { readonly name: string; readonly calls: readonly LossCall[] }[] => {
+  const parts = partsOf(l)
+  const names = parts.map(([, part]) => lossName(part))
+  return parts.map(([share, part], i) => {
+    const own = names.filter((n) => n === names[i]).length > 1 ? `${names[i]}.${i}` : names[i]!
+    return { name: parts.length > 1 ? `.${own}` : '', calls: callsOf(part, output, share * weight, constant) }
+  })
 }
 
 // ---------------------------------------------------------------- losses per element, as operators

@@ -17,17 +17,36 @@ export type Fields = Readonly<Record<string, Field>>
 export type AttrsOf<F extends Fields> = { readonly [K in keyof F]: number }
 export type AnyAttrs = Readonly<Record<string, number>>
 
+/** What an entry says of attributes. */
+export type AttrFields = Pick<OpDef, 'fields' | 'rest'>
+
+/** Those of an open list: `weight` names weight0, weight1, ... */
+export const listedAttrs = (name: string, values: readonly number[]): AnyAttrs =>
+  Object.fromEntries(values.map((v, i) => [`${name}${i}`, v]))
+/** The same list of the attributes that hold it. */
+export const attrsListed = (name: string, attrs: AnyAttrs): readonly number[] => {
+  const values: number[] = []
+  for (let v = attrs[`${name}0`]; v !== undefined; v = attrs[`${name}${values.length}`]) values.push(v)
+  return values
+}
+/** In wire order: the fields, then those of the open list. */
+export const attrNames = (of: AttrFields, attrs: AnyAttrs): readonly string[] => [
+  ...Object.keys(of.fields),
+  ...restNames(of, attrs),
+]
+const restNames = ({ rest }: AttrFields, attrs: AnyAttrs): readonly string[] =>
+  rest === undefined ? [] : Object.keys(listedAttrs(rest.name, attrsListed(rest.name, attrs)))
+
 /** The codec that a plan file's attributes must pass: exactly these names, integers where integers are due. */
-export const attrsCodec = (fields: Fields): t.Type<AnyAttrs> => {
-  const names = Object.keys(fields)
-  const is = (u: unknown): u is AnyAttrs =>
-    typeof u === 'object' &&
-    u !== null &&
-    Object.keys(u).length === names.length &&
-    names.every((n) => {
-      const v = (u as Record<string, unknown>)[n]
-      return typeof v === 'number' && Number.isFinite(v) && (fields[n] === 'float' || Number.isSafeInteger(v))
-    })
+export const attrsCodec = (of: AttrFields): t.Type<AnyAttrs> => {
+  const { fields } = of
+  const isLegal = (name: string, v: unknown): boolean =>
+    typeof v === 'number' && Number.isFinite(v) && (fields[name] !== 'int' || Number.isSafeInteger(v))
+  const is = (u: unknown): u is AnyAttrs => {
+    if (typeof u !== 'object' || u === null) return false
+    const names = attrNames(of, u as AnyAttrs)
+    return Object.keys(u).length === names.length && names.every((n) => isLegal(n, (u as AnyAttrs)[n]))
+  }
   return new t.Type('Attrs', is, (u, c) => (is(u) ? t.success(u) : t.failure(u, c)), t.identity)
 }
 
@@ -273,6 +292,8 @@ export interface OpDef<F extends Fields = Fields> {
   readonly fields: F
   /** Checked before the shape rule and by every kernel. */
   readonly limits?: { readonly [K in keyof F]?: Limit }
+  /** Attributes that follow: any number of floats, called so with 0, 1, ... behind. */
+  readonly rest?: { readonly name: string; readonly limit: Limit }
   readonly ins: readonly OperandDef<F>[]
   readonly outs: readonly OperandDef<F>[]
   /** The last input repeats (add, concat, grad_sum). */
@@ -328,7 +349,9 @@ export const inputsWith = (d: OpDef, a: AnyAttrs): readonly OperandDef[] =>
 
 /** Attributes out of their limits, and inputs that should not come with them, or should. */
 const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
-  const wrong = Object.entries(d.limits ?? {}).find(([name, limit]) => !isWithin(limit!, a[name]!))
+  const listed = restNames(d, a).map((name) => [name, d.rest!.limit] as const)
+  const limits: Readonly<Partial<Record<string, Limit>>> = { ...d.limits, ...Object.fromEntries(listed) }
+  const wrong = Object.entries(limits).find(([name, limit]) => !isWithin(limit!, a[name]!))
   if (wrong) return `${wrong[0]} is ${a[wrong[0]]}; legal is ${limitText(wrong[1]!)}`
   const due = inputsWith(d, a)
   return ins === due.length || d.ins.every((o) => o.when === undefined)

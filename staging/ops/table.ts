@@ -14,7 +14,7 @@ import { groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData } 
 import { joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData } from './joinednorm'
 import { layerNorm, layerNormBwdData, layerNormBwdWeights } from './layernorm'
 import { linear, linearBwdData, linearBwdWeights } from './linear'
-import { countLabels, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, elementLossOps } from './loss'
+import { countLabels, countClasses, weighClasses, softmaxXent, softmaxXentBwd, softmaxXentCounted, softmaxXentCountedBwd, classXent, classXentBwd, softXent, softXentBwd, diceSums, diceSumsBwd, dice, diceBwd, elementLossOps } from './loss'
 import { lrn, lrnBwd } from './lrn'
 import { multiply, multiplyBwdData, multiplyBwdSpace, multiplyBwdChannels, scale, scaleBwdData, scaleBwdWeights } from './multiply'
 import { updateOps, steeredOps, meanOverSteps } from './optimizer'
@@ -80,10 +80,20 @@ const entries: readonly OpDef[] = [
   linearBwdData,
   linearBwdWeights,
   countLabels,
+  countClasses,
+  weighClasses,
   softmaxXent,
   softmaxXentBwd,
   softmaxXentCounted,
   softmaxXentCountedBwd,
+  classXent,
+  classXentBwd,
+  softXent,
+  softXentBwd,
+  diceSums,
+  diceSumsBwd,
+  dice,
+  diceBwd,
   ...elementLossOps,
   lrn,
   lrnBwd,

@@ -1,7 +1,7 @@
 // Activations without parameters, one line each: y = f(x) element by element, and dx from dy and from what its gradient reads.
 // A gradient that reads y lets the forward overwrite x. The functions themselves are in native/ops/unary.hpp, once for all
 // devices and element types; kernels, the DSL's layers, the cases of tests and documentation follow from a line.
-import { type AnyAttrs, data, defineOp, type Fields, type Limit, type OpDef } from './op'
+import { type AnyAttrs, data, defineOp, type Fields, type Limit, type OpDef, type OperandDef } from './op'
 import { checked, expectRank, expectShape, firstIn, firstOut, legal, perElement, gradientBy } from './rules'
 
 export interface Unary {
@@ -19,6 +19,10 @@ export interface Unary {
   readonly attrs?: AnyAttrs
   /** Attributes worth trying. */
   readonly tried?: readonly AnyAttrs[]
+  /** No layer: what losses of one's own are made of. */
+  readonly inner?: true
+  /** What it is tried on, where that may not be any number. */
+  readonly drawn?: OperandDef['drawn']
 }
 
 // A negative slope would fold both signs of x onto one of y.
@@ -38,7 +42,17 @@ export const UNARY: readonly Unary[] = [
   { kind: 'hard_swish', wires: [102, 103], reads: 'x', value: 'x·min(max(x + 3, 0), 6) / 6', gradient: 'x ≤ −3 ? 0 : x ≥ 3 ? dy : dy·(x/3 + 1/2)', flops: [5, 4] },
   { kind: 'silu', wires: [104, 105], reads: 'x', value: 'x / (1 + e^−x)', gradient: 'dy·s·(1 + x·(1 − s)), s = 1 / (1 + e^−x)', flops: [5, 8] },
   { kind: 'gelu', wires: [106, 107], reads: 'x', value: 'x·Φ(x), Φ the normal distribution (by erf, not tanh)', gradient: 'dy·(Φ(x) + x·e^(−x²/2)/√(2π))', flops: [15, 20] },
+  { kind: 'affine', wires: [152, 153], reads: 'x', value: 'factor·x + shift', gradient: 'factor·dy', flops: [2, 1], inner: true,
+    fields: { factor: 'float', shift: 'float' }, tried: [{ factor: -1, shift: 0 }, { factor: 0.5, shift: 2 }] },
+  { kind: 'abs', wires: [154, 155], reads: 'x', value: '|x|', gradient: 'dy·sign(x), 0 for 0', flops: [1, 2], inner: true },
+  { kind: 'exp', wires: [156, 157], reads: 'y', value: 'e^x', gradient: 'dy·y', flops: [4, 1], inner: true, drawn: 'small' },
+  { kind: 'log', wires: [158, 159], reads: 'x', value: 'log(x)', gradient: 'dy / x', flops: [5, 1], inner: true, drawn: 'positive' },
+  { kind: 'sqrt', wires: [160, 161], reads: 'y', value: '√x', gradient: 'dy / (2·y)', flops: [4, 2], inner: true, drawn: 'positive' },
+  { kind: 'square', wires: [162, 163], reads: 'x', value: 'x²', gradient: '2·x·dy', flops: [1, 2], inner: true, drawn: 'small' },
+  { kind: 'reciprocal', wires: [164, 165], reads: 'y', value: '1 / x', gradient: '−dy·y²', flops: [1, 2], inner: true, drawn: 'positive' },
 ]
+
+const read = (u: Unary, name: string): OperandDef => (u.drawn ? { ...data(name), drawn: u.drawn } : data(name))
 
 const forward = (u: Unary): OpDef =>
   defineOp({
@@ -50,7 +64,7 @@ const forward = (u: Unary): OpDef =>
     anchor: 'out',
     inPlace: [0],
     what: `y = ${u.value}; may run in place`,
-    ins: [data('x')],
+    ins: [read(u, 'x')],
     outs: [data('y')],
     shape: (_, [x]) => checked([expectRank('the input', x!, 4)], () => legal(x!)),
     backward: gradientBy(`${u.kind}_bwd`, u.reads),
@@ -68,7 +82,7 @@ const backward = (u: Unary): OpDef =>
     anchor: 1,
     inPlace: [1],
     what: `dx = ${u.gradient}; in place of dy`,
-    ins: [data(u.reads), data('dy')],
+    ins: [read(u, u.reads), data('dy')],
     outs: [data('dx')],
     shape: (_, [v, dy]) => checked([expectRank(u.reads, v!, 4), expectShape('the incoming gradient', dy!, v!)], () => legal(v!)),
     flops: perElement(u.flops[1], firstIn),

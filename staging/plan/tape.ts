@@ -17,7 +17,7 @@ import {
   type Value,
   type ValueId,
 } from '../graph/graph'
-import { asShape } from '../ops/op'
+import { asShape, attrNames } from '../ops/op'
 import { opDef } from '../ops/registry'
 import { isDense } from './expand'
 import { instructions, isForEver } from './instructions'
@@ -155,7 +155,7 @@ class TapeWriter {
     const firstOperand = this.sections.operands.count
     for (const v of [...c.ins, ...c.outs]) this.sections.operands.add({ view: view(v) })
     const firstAttr = this.sections.attrs.count
-    for (const f of Object.keys(def.fields)) this.sections.attrs.add({ value: c.attrs[f]! })
+    for (const f of attrNames(def, c.attrs)) this.sections.attrs.add({ value: c.attrs[f]! })
     const again = this.plan.segments[c.segment]!
     const flops = def.flops(c.attrs, { ins: c.ins.map((v) => this.shapeIn(v)), outs: c.outs.map((v) => this.shapeIn(v)) })
     this.sections.calls.add({

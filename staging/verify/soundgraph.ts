@@ -38,7 +38,7 @@ const soundOp =
     if (op.id !== i) return bad(`op ${i} has id ${op.id}; legal is its index`)
     const def = findOp(op.kind)
     if (!def) return bad(`${text(op)} is not in the op table`)
-    if (!attrsCodec(def.fields).is(op.attrs)) return bad(`${text(op)} has attributes that the op table does not allow`)
+    if (!attrsCodec(def).is(op.attrs)) return bad(`${text(op)} has attributes that the op table does not allow`)
     const miscounted = counts(op, def)
     if (miscounted) return miscounted
     for (const v of op.ins) {

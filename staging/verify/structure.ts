@@ -132,7 +132,7 @@ const matchesOp = (facts: Facts, c: Call, i: number): Fault => {
   if (c.op < 0) {
     const operands = PLUMBING[c.kind as Plumbing]
     if (!operands) return bad(`'${c.kind}' stands for no graph op and is no plumbing`)
-    if (!attrsCodec(opDef(c.kind).fields).is(c.attrs)) return bad(`${c.kind} has attributes that the op table does not allow`)
+    if (!attrsCodec(opDef(c.kind)).is(c.attrs)) return bad(`${c.kind} has attributes that the op table does not allow`)
     return c.ins.length === operands[0] && c.outs.length === operands[1]
       ? undefined
       : bad(`${c.kind} has the wrong number of operands`)

@@ -4,7 +4,7 @@
 // fp32 on two networks of the zoo, activations take half the memory, and what lacks bf16 says so. Where the processor has no
 // bf16 the reference device stands in, and says so.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Either, isLeft, isRight } from 'fp-ts/Either'
@@ -19,7 +19,9 @@ import { savePlan, tryLoadPlan } from '../../src/stage/planfile'
 import type { TrainResult } from '../../src/train/result'
 import { describePlan, type Staged } from '../../src/stage/stage'
 import { trainTask } from '../../src/train/trainer'
+import { predict } from '../../src/predict/predictor'
 import { model } from '../../dsl'
+import { npy } from '../faults/labelfiles'
 import { net, trunk } from './models'
 import { DEVICE, smallestBudget, staged, trained } from './runs'
 
@@ -143,6 +145,23 @@ test('a processor without bf16 refuses, and names what it lacks', () => {
     r.stderr,
     /precision 'bf16' is not legal on machine 'cpu': this processor has no bf16 arithmetic \(avx512_bf16\); legal: fp32/,
   )
+})
+
+test('predictions are handed out in floats', async () => {
+  const weights = join(folder, 'w.safetensors')
+  await trained(trunk, staged(trunk, { ...bf16 }), { steps: 1, save: weights })
+  const data = join(folder, 'images.npy')
+  const pixels = Float32Array.from({ length: 2 * 3 * 64 * 64 }, (_, k) => Math.sin(k))
+  writeFileSync(data, npy('<f4', [2, 3, 64, 64], new Uint8Array(pixels.buffer)))
+  const outputs = async (o: StagingOptions) =>
+    (await predict(trunk, staged(trunk, { ...o, mode: 'predict' } as object), { weights, data })).outputs.map((p) => p.values)
+  const [narrow, wide] = [await outputs(bf16), await outputs({ machine })]
+  for (const [i, image] of narrow.entries()) {
+    assert.ok(image instanceof Float32Array)
+    assert.is(image.length, 4 * 64 * 64)
+    const most = Math.max(...wide[i]!.map(Math.abs))
+    assert.ok(image.every((x, k) => Math.abs(x - wide[i]![k]!) < 0.05 * most))
+  }
 })
 
 test.run()

@@ -76,6 +76,23 @@ test(`killed ${KILLS} times in the middle of epochs, resumed with other numbers 
   assert.equal([b!.losses, b!.weightsSha256], [a!.losses, a!.weightsSha256])
 })
 
+test('mixed images train with shares of classes, alike by any number of threads; with labels they are refused', async () => {
+  const mixing = (loss: string, workers: number) =>
+    ended(
+      trainingOf(MODEL, [
+        ...['--loss', loss, '--data', classes, '--augment', 'flip,mixup,cutmix', '--shuffle', '--seed', '3', '--steps', '6'],
+        ...['--workers', String(workers)],
+      ]),
+    )
+  const [alone, several] = [await mixing('soft-cross-entropy', 0), await mixing('soft-cross-entropy', 3)]
+  const told = ({ out }: { readonly out: string }): Told => JSON.parse(out) as Told
+  assert.equal([told(several).weightsSha256, told(several).losses], [told(alone).weightsSha256, told(alone).losses])
+  assert.ok(told(alone).losses.every((l) => l > 0 && l < 10))
+  const { code, out } = await mixing('cross-entropy', 0)
+  assert.is(code, 2)
+  assert.match(JSON.parse(out).error.message, /augment\.mixup makes shares of classes: the loss is one of shares/)
+})
+
 const plan = staged(images, { loss: crossEntropy })
 
 test('images of the right size give the bits of the same bytes in an array', async () => {
@@ -133,7 +150,11 @@ test('images that the model cannot take, and settings that are none, are refused
   }
   assert.match(
     thrown(() => folder('x', { augment: { flips: true } as object })),
-    /augment has no 'flips'; legal: flip, turns, crop, jitter, cutout/,
+    /augment has no 'flips'; legal: flip, turns, crop, jitter, cutout, mixup, cutmix/,
+  )
+  assert.match(
+    thrown(() => folder('x', { augment: { mixup: 0 } })),
+    /augment\.mixup is 0; legal are numbers above 0/,
   )
   assert.match(
     thrown(() => folder('x', { augment: { crop: { area: [0.5, 2] } } })),

@@ -98,6 +98,17 @@ test('losses compare with targets of their own shape', () => {
   assert.equal(rule('count_labels', { ignoreIndex: 255 }, [[2, 1, 4, 5]]), [[2]])
   assert.is(rule('count_labels', { ignoreIndex: 255 }, [x]), 'labels has shape [2,3,4,5]; legal is [2,1,4,5]')
   assert.equal(rule('softmax_xent_counted', { ignoreIndex: 255, weight: 1 }, [x, [2, 1, 4, 5], [2]]), [[1]])
+  assert.equal(rule('count_classes', { ignoreIndex: 255, classes: 3 }, [[2, 1, 4, 5]]), [[2, 3]])
+  assert.equal(rule('weigh_classes', {}, [[2, 3]]), [[3]])
+  assert.equal(rule('weigh_classes', { weight0: 1, weight1: 2, weight2: 0 }, [[2, 3]]), [[3]])
+  assert.is(rule('weigh_classes', { weight0: 1, weight1: 2 }, [[2, 3]]), '2 weights are given; legal are 3, one for each class')
+  assert.is(rule('weigh_classes', { weight0: 1, weight1: -2, weight2: 0 }, [[2, 3]]), 'weight1 is -2; legal is 0 or more')
+  const smoothed = { ignoreIndex: -1, labelSmoothing: 0.1, weight: 1 }
+  assert.equal(rule('class_xent', smoothed, [x, [2, 1, 4, 5], [3]]), [[1]])
+  assert.is(
+    rule('class_xent', { ...smoothed, labelSmoothing: 2 }, [x, [2, 1, 4, 5], [3]]),
+    'labelSmoothing is 2; legal is 0 to 1',
+  )
   assert.is(
     rule('softmax_xent_counted', { ignoreIndex: 255, weight: 1 }, [x, [2, 1, 4, 5], [1]]),
     'counted has shape [1]; legal is [2]',

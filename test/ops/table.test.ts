@@ -29,7 +29,7 @@ test('a table with a wire number used twice, or an indexless operand, is refused
 })
 
 test('attributes are exactly the listed numbers, whole where they must be', () => {
-  const codec = attrsCodec(opDef('bn_apply').fields)
+  const codec = attrsCodec(opDef('bn_apply'))
   assert.ok(codec.is({ eps: 1e-5, count: 40 }))
   for (const bad of [
     { eps: 1e-5 },

@@ -25,7 +25,7 @@ import { type Own, stepOf } from '../../src/stage/prepare'
 import { zoo } from '../../src/zoo'
 import { compile, trainingGraph } from '../../staging/compile'
 import { type DeviceName, devices } from '../../staging/devices'
-import { LOSSES, lossName, targetOf } from '../../staging/ops/loss'
+import { lossEntry, targetOf } from '../../staging/ops/loss'
 import type { Machine } from '../../staging/graph/machine'
 import { encodePlan } from '../../staging/plan/codec'
 import { machines } from '../../staging/sim/machines'
@@ -40,7 +40,9 @@ const optimizer = sgd({ lr: 0.01, momentum: 0.9 })
 const ROOM = 2 ** 40
 
 const byHand = (m: Model, kind: Loss): TrainingStep => {
-  const target = fed('target', targetOf(LOSSES[lossName(kind)], m.output) as unknown as Shape)
+  const entry = lossEntry(kind)
+  if (E.isLeft(entry)) throw new Error('no loss')
+  const target = fed('target', targetOf(entry.right, m.output) as unknown as Shape)
   const output = apply(m.net, fed('input', m.input))
   return step(minimize('mine', { over: m.net, optimizer, losses: { loss: loss(kind, output, target) } }))
 }

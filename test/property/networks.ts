@@ -105,7 +105,9 @@ const pool: fc.Arbitrary<Block> = fc.record({
   countPad: fc.boolean(),
 })
 /** The operators that say in the op table what is worth trying of them, and may stand between layers. */
-export const sampledKinds = opDefs.filter((d) => d.samples && d.outs[0]?.role === 'data').map((d) => d.kind)
+export const sampledKinds = opDefs
+  .filter((d) => d.samples && d.outs[0]?.role === 'data' && d.ins.every((o) => o.drawn === undefined))
+  .map((d) => d.kind)
 export const sampled = (kind: string): fc.Arbitrary<Block> =>
   fc.record({
     tag: fc.constant('sampled' as const),

@@ -23,7 +23,7 @@ const adam = keysOf('adam', 'lr beta1 beta2 eps weightDecay', (o) => `adam({ lr:
 const adamw = keysOf('adamw', 'lr beta1 beta2 eps weightDecay', (o) => `adamw({ lr: 0.1, ${o} })`)
 const rmsprop = keysOf('rmsprop', 'lr alpha eps weightDecay momentum centered', (o) => `rmsprop({ lr: 0.1, ${o} })`)
 const huber = keysOf('huber', 'delta', (o) => `huber({ ${o} })`)
-const crossEntropyWith = keysOf('crossEntropyWith', 'ignoreIndex', (o) => `crossEntropyWith({ ignoreIndex: 255, ${o} })`)
+const crossEntropyWith = keysOf('crossEntropyWith', 'ignoreIndex weights labelSmoothing', (o) => `crossEntropyWith({ ${o} })`)
 const upsample = keysOf('upsample', 'scale size mode alignCorners', (o) => `upsample({ scale: 2, ${o} })`)
 const WEIGHTED = 'bias init param'
 const CONV = `stride pad dilation groups ${WEIGHTED}`
@@ -63,7 +63,13 @@ const keys: readonly Illegal[] = [
   ...adamw(['lrr', 'lr'], ['weight_decay', 'weightDecay'], ['amsgrad', null]),
   ...rmsprop(['alph', 'alpha'], ['centred', 'centered'], ['momentm', 'momentum']),
   ...huber(['detla', 'delta'], ['d', 'delta'], ['beta', null]),
-  ...crossEntropyWith(['ignoreindex', 'ignoreIndex'], ['ignore', 'ignoreIndex'], ['weight', null]),
+  ...crossEntropyWith(
+    ['ignoreindex', 'ignoreIndex'],
+    ['ignore', 'ignoreIndex'],
+    ['weight', 'weights'],
+    ['labelSmooth', 'labelSmoothing'],
+    ['reduction', null],
+  ),
   ...upsample(['mod', 'mode'], ['sclae', 'scale'], ['align_corners', 'alignCorners'], ['factor', null]),
   ...stage(
     ['budgett', 'budget'],

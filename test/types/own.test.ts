@@ -77,6 +77,12 @@ test('every loss and every optimizer has a constructor', () => {
     assert.equal(typeof own === 'function' ? own() : own, Object.keys(chosen).length === 0 ? kind : { kind, ...chosen })
   }
   assert.equal(dsl.crossEntropyWith({ ignoreIndex: 255 }), { kind: 'cross-entropy', ignoreIndex: 255 })
+  assert.equal(dsl.crossEntropyWith({ weights: [1, 2], labelSmoothing: 0.1 }), {
+    kind: 'cross-entropy',
+    weights: [1, 2],
+    labelSmoothing: 0.1,
+  })
+  assert.equal(dsl.crossEntropyWith({ ignoreIndex: undefined }), { kind: 'cross-entropy' })
 })
 /** What is chosen when nothing is said. */
 const defaults = (options: Choices): object =>

@@ -107,6 +107,213 @@ struct Kernel<OpKind::softmax_xent_bwd> : OwnKernel {
 template <>
 struct Kernel<OpKind::softmax_xent_counted_bwd> : Kernel<OpKind::softmax_xent_bwd> {};
 
+template <>
+struct Kernel<OpKind::count_classes> : OwnKernel {
+  static int64_t workspace(const KernelCall& c) { return sums_bytes<1>(ops::pixels(c.ins[0]), CountClassesAttrs::read(c.attrs).classes); }
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const Labels labels(c.ins[0]);
+    const auto a = CountClassesAttrs::read(c.attrs);
+    const int64_t classes = a.classes, ignored = a.ignore_index;
+    const double* const sum = sums_of<1>(exec, ops::pixels(c.ins[0]), classes, c.workspace, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t k, double* total) {
+      const int32_t label = labels.at(pixel);
+      total[0] += label == int32_t(k) && label != ignored;
+    });
+    float* const counted = floats(c.outs[0]);
+    exec.each(classes, [=] SPILLWAY_BOTH(uint32_t k) {
+      counted[k] = float(fmod(sum[k], ops::COUNT_PIECE));
+      counted[classes + k] = float(floor(sum[k] / ops::COUNT_PIECE));
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::weigh_classes> : OwnKernel {
+  /// As many weights as go into a kernel's parameters.
+  static constexpr int64_t PIECE = 128;
+  struct Weights {
+    float at[PIECE];
+  };
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const int64_t classes = c.ins[0].dims[1];
+    const float* const counted = floats(c.ins[0]);
+    float* const factors = floats(c.outs[0]);
+    for (int64_t first = 0; first < classes; first += PIECE) {
+      const int64_t n = classes - first < PIECE ? classes - first : PIECE;
+      Weights weights{};
+      for (int64_t i = 0; i < n; i++) weights.at[i] = c.n_attrs > 0 ? float(c.attrs[first + i]) : 1.0f;
+      exec.each(n, [=] SPILLWAY_BOTH(uint32_t i) { factors[first + i] = weights.at[i]; });
+    }
+    exec.each(1, [=] SPILLWAY_BOTH(uint32_t) {
+      double total = 0;
+      for (int64_t k = 0; k < classes; k++) total += double(factors[k]) * ops::counted_number(counted + k, counted + classes + k);
+      for (int64_t k = 0; k < classes; k++) factors[k] = total > 0 ? float(double(factors[k]) / total) : 0.0f;
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::class_xent> : LossKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const PixelsOf<T> x(c.ins[0]);
+    const Labels labels(c.ins[1]);
+    const ops::ClassXentTerms<float> terms(c);
+    sum_loss(exec, c, [=] SPILLWAY_BOTH() { return terms.weight; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+      const int32_t label = labels.at(pixel);
+      if (!terms.takes(label, x.channels)) return 0;
+      const T* const values = x.at(pixel);
+      const Softmax s = Softmax::of(values, x.channels);
+      return terms.value(values, 1, x.channels, label, double(s.top) + log(s.total));
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::class_xent_bwd> : OwnKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
+    const Labels labels(c.ins[1]);
+    const ops::ClassXentTerms<float> terms(c);
+    exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
+      const int32_t label = labels.at(pixel);
+      const bool named = terms.takes(label, x.channels);
+      const double all = terms.all_factors(x.channels);
+      const T* const values = x.at(pixel);
+      const Softmax s = Softmax::of(values, named ? x.channels : 0);
+      T* const gradient = dx.at(pixel);
+      for (uint32_t ch = 0; ch < x.channels; ch++)
+        gradient[ch] = named ? float(terms.slope(double(expf(values[ch] - s.top)) / s.total, ch, x.channels, label, all)) : 0.0f;
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::soft_xent> : LossKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const PixelsOf<T> x(c.ins[0]);
+    const Pixels target(c.ins[1]);
+    const ops::SoftXentTerms terms(c);
+    sum_loss(exec, c, [=] SPILLWAY_BOTH() { return terms.scale; }, [=] SPILLWAY_BOTH(uint32_t pixel) -> double {
+      const T* const values = x.at(pixel);
+      const Softmax s = Softmax::of(values, x.channels);
+      const double log_total = double(s.top) + log(s.total);
+      double sum = 0;
+      for (uint32_t ch = 0; ch < x.channels; ch++) sum += terms.share(double(target.at(pixel)[ch]), x.channels) * (log_total - double(values[ch]));
+      return sum;
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::soft_xent_bwd> : OwnKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
+    const Pixels target(c.ins[1]);
+    const ops::SoftXentTerms terms(c);
+    exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
+      const T* const values = x.at(pixel);
+      const Softmax s = Softmax::of(values, x.channels);
+      T* const gradient = dx.at(pixel);
+      double all = 0;
+      for (uint32_t ch = 0; ch < x.channels; ch++) all += terms.share(double(target.at(pixel)[ch]), x.channels);
+      for (uint32_t ch = 0; ch < x.channels; ch++)
+        gradient[ch] = float(terms.scale * (double(expf(values[ch] - s.top)) / s.total * all - terms.share(double(target.at(pixel)[ch]), x.channels)));
+    });
+  }
+};
+
+/// The labels that a call of Dice takes.
+struct DiceLabels {
+  Labels labels;
+  int64_t classes, ignored;
+  explicit DiceLabels(const KernelCall& c) : labels(c.ins[1]), classes(c.ins[0].dims[1]), ignored(DiceSumsAttrs::read(c.attrs).ignore_index) {}
+  /// The label, or -1 where none is taken.
+  SPILLWAY_BOTH int64_t at(uint32_t pixel) const {
+    const int32_t label = labels.at(pixel);
+    return label >= 0 && label < classes && label != ignored ? label : -1;
+  }
+};
+
+template <>
+struct Kernel<OpKind::dice_sums> : OwnKernel {
+  static int64_t workspace(const KernelCall& c) {
+    return ops::pixels(c.ins[0]) * int64_t(sizeof(Softmax)) + sums_bytes<3>(ops::pixels(c.ins[0]), c.ins[0].dims[1]);
+  }
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const PixelsOf<T> x(c.ins[0]);
+    const DiceLabels labels(c);
+    const int64_t pixels = ops::pixels(c.ins[0]), classes = c.ins[0].dims[1];
+    Softmax* const softmax = static_cast<Softmax*>(c.workspace);
+    exec.each(pixels, [=] SPILLWAY_BOTH(uint32_t pixel) { softmax[pixel] = Softmax::of(x.at(pixel), labels.at(pixel) < 0 ? 0 : x.channels); });
+    const double* const sum = sums_of<3>(exec, pixels, classes, softmax + pixels, [=] SPILLWAY_BOTH(uint32_t pixel, uint32_t k, double* total) {
+      const int64_t label = labels.at(pixel);
+      if (label < 0) return;
+      const double p = double(expf(x.at(pixel)[k] - softmax[pixel].top)) / softmax[pixel].total;
+      if (label == int64_t(k)) {
+        total[0] += p;
+        total[2] += 1;
+      }
+      total[1] += p;
+    });
+    float* const sums = floats(c.outs[0]);
+    exec.each(3 * classes, [=] SPILLWAY_BOTH(uint32_t i) { sums[i] = float(sum[i]); });
+  }
+};
+
+template <>
+struct Kernel<OpKind::dice_sums_bwd> : OwnKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const PixelsOf<T> x(c.ins[0]), dx(c.outs[0]);
+    const DiceLabels labels(c);
+    const float *const shared = floats(c.ins[2]), *const given = shared + c.ins[0].dims[1];
+    exec.each(ops::pixels(c.ins[0]), [=] SPILLWAY_BOTH(uint32_t pixel) {
+      const int64_t label = labels.at(pixel);
+      const T* const values = x.at(pixel);
+      T* const gradient = dx.at(pixel);
+      const Softmax s = Softmax::of(values, label < 0 ? 0 : x.channels);
+      double mean = 0;
+      for (uint32_t k = 0; label >= 0 && k < x.channels; k++)
+        mean += double(expf(values[k] - s.top)) / s.total * (double(given[k]) + (int64_t(k) == label ? double(shared[k]) : 0));
+      for (uint32_t k = 0; k < x.channels; k++) {
+        const double slope = double(given[k]) + (int64_t(k) == label ? double(shared[k]) : 0);
+        gradient[k] = label < 0 ? 0.0f : float(double(expf(values[k] - s.top)) / s.total * (slope - mean));
+      }
+    });
+  }
+};
+
+template <>
+struct Kernel<OpKind::dice> : OwnKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const ops::DiceTerms<float> terms(c);
+    float* const loss = floats(c.outs[0]);
+    exec.each(1, [=] SPILLWAY_BOTH(uint32_t) { loss[0] = float(terms.value()); });
+  }
+};
+
+template <>
+struct Kernel<OpKind::dice_bwd> : OwnKernel {
+  template <class T, class Exec>
+  static void run(Exec& exec, const KernelCall& c) {
+    const ops::DiceTerms<float> terms(c);
+    float* const slopes = floats(c.outs[0]);
+    const int64_t classes = terms.classes;
+    exec.each(classes, [=] SPILLWAY_BOTH(uint32_t k) {
+      slopes[k] = float(terms.slope_of_shared(k));
+      slopes[classes + k] = float(terms.slope_of_given(k));
+      slopes[2 * classes + k] = 0;
+    });
+  }
+};
+
 /// The target's element, or the constant that stands for it.
 struct Target {
   Pixels pixels;

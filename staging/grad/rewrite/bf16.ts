@@ -1,5 +1,5 @@
 // Stores the activations of a training graph as bf16. In: a training graph. Out: the same step, where layers read and write
-// bf16 and compute in the graph's float type; parameters, statistics, sums over tiles, losses and optimizers' numbers stay as they are.
+// bf16 and compute in the graph's float type; parameters, statistics, sums over tiles, losses, optimizers' numbers and outputs stay floats.
 // Invariant: an operator that takes no bf16 is fed and read through casts. What was rounded for the forward pass serves the backward
 // pass too; what was cast to float is cast again there rather than kept. No loss scaling: bf16 has the exponents of fp32.
 // Worked example: [conv2d, lrn, conv2d] becomes [conv2d, from_bf16, lrn, to_bf16, conv2d], the image is fed as bf16.
@@ -37,8 +37,19 @@ class Casting {
         this.values[v] = { ...this.values[v]!, dtype: types[i]! }
       })
       this.append({ ...op, ins })
+      for (const v of op.outs) if (this.values[v]!.role === 'output' && this.values[v]!.dtype === 'bf16') this.handOut(v, op)
     }
     return { name: this.g.name, values: this.values, ops: this.ops }
+  }
+
+  /** What leaves the step leaves it in floats. */
+  private handOut(v: ValueId, { layer, phase }: Op): void {
+    const value = this.values[v]!
+    this.values[v] = { ...value, name: `${value.name}.bf16`, role: 'activation' }
+    const id = this.values.length
+    this.values.push({ ...value, id, dtype: floatOf(this.g) })
+    this.append({ kind: 'from_bf16', layer, phase, attrs: {}, ins: [v], outs: [id] })
+    this.casts.set(`${v} float`, id)
   }
 
   private append(op: Omit<Op, 'id'>): void {

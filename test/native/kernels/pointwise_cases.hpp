@@ -65,10 +65,41 @@ inline Family class_loss_family(Random& r) {
   const Operand counted = parameter(reference(count)[0], 1);
   const Call some{OpKind::softmax_xent_counted, {ignored, attrs[1]}, {tensor(x), labels, counted}, {parameter(Array(), 1)}, 0};
   const Call some_back{OpKind::softmax_xent_counted_bwd, some.attrs, some.ins, {tensor(Array(in))}, 0};
-  f.calls = {xent, back, count, some, some_back};
-  f.gradients = {gradient_of(xent, 0, one, reference(back)[0]), gradient_of(some, 0, one, reference(some_back)[0])};
+  const double nothing = r.pick({-2147483648.0, ignored});
+  const Call classes{OpKind::count_classes, {nothing, double(in[1])}, {labels}, {parameter(Array(Dims{2, in[1], 1, 1}), 2)}, 0};
+  std::vector<double> weights;
+  if (r.between(0, 3) > 0)
+    for (int64_t k = 0; k < in[1]; k++) weights.push_back(r.pick({0.0, 0.25, 1.0, 3.0}));
+  const Call weigh{OpKind::weigh_classes, weights, {parameter(reference(classes)[0], 2)}, {parameter(Array(Dims{in[1], 1, 1, 1}), 1)}, 0};
+  const Operand factors = parameter(reference(weigh)[0], 1);
+  const Call weighed{OpKind::class_xent, {nothing, r.pick({0.0, 0.1, 1.0}), attrs[1]}, {tensor(x), labels, factors}, {parameter(Array(), 1)}, 0};
+  const Call weighed_back{OpKind::class_xent_bwd, weighed.attrs, weighed.ins, {tensor(Array(in))}, 0};
+  f.calls = {xent, back, count, some, some_back, classes, weigh, weighed, weighed_back};
+  f.gradients = {gradient_of(xent, 0, one, reference(back)[0]), gradient_of(some, 0, one, reference(some_back)[0]),
+                 gradient_of(weighed, 0, one, reference(weighed_back)[0])};
   return f;
 }
+
+/// Sums of each class, what they come to, and both ways back.
+inline Family dice_family(Random& r) {
+  Family f;
+  Dims in = image(r);
+  if (in[1] == 1) in[1] = 2;
+  const Dims places{in[0], 1, in[2], in[3]}, per_class{3, in[1], 1, 1};
+  const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
+  const Operand labels = labelled(r.labels(places, in[1]));
+  const Call sums{OpKind::dice_sums, {r.pick({-2147483648.0, 0.0, 1.0})}, {tensor(x), labels}, {parameter(Array(per_class), 2)}, 0};
+  const Array summed = reference(sums)[0];
+  const Call dice{OpKind::dice, {r.pick({1e-5, 1.0}), r.pick({1.0, 2.5})}, {parameter(summed, 2)}, {parameter(Array(), 1)}, 0};
+  const Call back{OpKind::dice_bwd, dice.attrs, dice.ins, {parameter(Array(per_class), 2)}, 0};
+  Array slopes = reference(back)[0];
+  for (int64_t k = 2 * in[1]; k < 3 * in[1]; k++) slopes.data[size_t(k)] = 0;
+  const Call sums_back{OpKind::dice_sums_bwd, sums.attrs, {tensor(x), labels, parameter(slopes, 2)}, {tensor(Array(in))}, 0};
+  f.calls = {sums, dice, back, sums_back};
+  f.gradients = {gradient_of(sums, 0, slopes, reference(sums_back)[0])};
+  return f;
+}
+inline const Listed dice_listed{"dice", dice_family, 15};
 
 inline const Listed class_loss_listed{"class loss", class_loss_family, 15};
 

@@ -474,4 +474,106 @@ inline Family focal_drawn(Random& r) {
 }
 inline const Listed focal_drawn_listed{"focal", focal_drawn, 20};
 
+inline Family soft_xent_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::soft_xent, {double(d[0] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
+      {OpKind::soft_xent_bwd, {double(d[0] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1}},
+     {{0, 3, 4}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::soft_xent, {double(d[0] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
+      {OpKind::soft_xent_bwd, {double(d[0] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1}},
+     {{0, 3, 4}}}});
+}
+inline const Listed soft_xent_drawn_listed{"soft_xent", soft_xent_drawn, 20};
+
+inline Family affine_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::affine, {double(-1), double(0)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::affine_bwd, {double(-1), double(0)}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::affine, {double(0.5), double(2)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::affine_bwd, {double(0.5), double(2)}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed affine_drawn_listed{"affine", affine_drawn, 20};
+
+inline Family abs_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::abs, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::abs_bwd, {}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed abs_drawn_listed{"abs", abs_drawn, 10};
+
+inline Family exp_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::exp, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::exp_bwd, {}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed exp_drawn_listed{"exp", exp_drawn, 10};
+
+inline Family log_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::log, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::log_bwd, {}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed log_drawn_listed{"log", log_drawn, 10};
+
+inline Family sqrt_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::sqrt, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::sqrt_bwd, {}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed sqrt_drawn_listed{"sqrt", sqrt_drawn, 10};
+
+inline Family square_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true, Fill::small}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::square, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::square_bwd, {}, {{0, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed square_drawn_listed{"square", square_drawn, 10};
+
+inline Family reciprocal_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true, Fill::positive}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::reciprocal, {}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, 0},
+      {OpKind::reciprocal_bwd, {}, {{1, Reach::same}, {2, Reach::same}}, {{3, Reach::same}}, 1, false, 1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed reciprocal_drawn_listed{"reciprocal", reciprocal_drawn, 10};
+
+inline Family mean_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::mean, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{2, Reach::all}}, 0, false, -1},
+      {OpKind::mean_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(2.5), double(0)}, {{0, Reach::same}, {1, Reach::same}}, {{4, Reach::same}}, 0, false, -1}},
+     {{0, 3, 4}}},
+    {{{{d[0], d[1], d[2], d[3]}, 4, true}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{1, 1, 1, 1}, 1, false, Fill::one}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::mean, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{1, Reach::all}}, 0, false, -1},
+      {OpKind::mean_bwd, {double(d[0] * d[1] * d[2] * d[3]), double(1), double(0.25)}, {{0, Reach::same}}, {{3, Reach::same}}, 0, false, -1}},
+     {{0, 2, 3}}}});
+}
+inline const Listed mean_drawn_listed{"mean", mean_drawn, 20};
+
 }  // namespace spillway::test

@@ -269,6 +269,22 @@ test('results do not depend on how many threads there are, nor on their order; e
   assert.not.equal((await read({ ...work, seed: 6 }, 0, ALL))[0], alone[0])
 })
 
+test('mixed samples are the same on any number of threads; masks come with their rectangles', async () => {
+  const others = Uint32Array.from([0, 1, 2, 3, 4, 5])
+  const mixing = workOf({ augment: { ...EVERYTHING, jitter: false, cutout: false, cutmix: true }, others })
+  const alone = await read(mixing, 0, ALL)
+  assert.equal(await read(mixing, 3, [...ALL].reverse()), alone)
+  assert.not.equal(alone, await read(workOf({ augment: { ...EVERYTHING, jitter: false, cutout: false } }), 0, ALL))
+  const samples = masked().filter((_, i) => i % 3 === 0)
+  const all = Array.from({ length: 6 }, (_, i) => samples[i % samples.length]!)
+  const [pixels, labels] = await read(
+    workOf({ samples: all, augment: { flip: 'both', turns: true, cutmix: true }, others }),
+    2,
+    ALL,
+  )
+  assert.ok(labels.every((l, i) => l === pixels[3 * i]!))
+})
+
 test('masks follow their images: cut, mirrored, turned and padded alike', async () => {
   for (const fit of ['crop', 'pad'] as const) {
     const samples = masked().filter((_, i) => fit === 'crop' || i % 3 === 0)

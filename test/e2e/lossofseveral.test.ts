@@ -1,0 +1,113 @@
+// serial
+// timeout 400
+// Dice, and sums of losses: one run, whatever the plan and the device; a sum is the sum of what its parts come to; and evaluated.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { crossEntropy, crossEntropyWith, dice, huber, l1, type Loss, mse, sgd, sumOf } from '../../dsl'
+import { addonFile } from '../../src/device/native'
+import { evaluate } from '../../src/predict/evaluator'
+import type { TrainResult } from '../../src/train/result'
+import type { MachineName, StrategyName } from '../../staging/core/names'
+import { npy } from '../faults/labelfiles'
+import { trunk } from './models'
+import { ended, training } from './processes'
+import { DEVICE, sameBits, smallestBudget, staged, trained } from './runs'
+
+const root = mkdtempSync(join(tmpdir(), 'spillway-sums-'))
+test.after(() => rmSync(root, { recursive: true }))
+process.env.XDG_CACHE_HOME = join(root, 'cache')
+process.env.SPILLWAY_CUDA = join(dirname(addonFile()!), 'spillway_imitation.so')
+
+const SIZE = 64
+const PIXELS = 2 * SIZE ** 2
+const image = Float32Array.from({ length: 3 * PIXELS }, (_, i) => ((i * 31) % 17) / 17 - 0.5)
+const labels = Uint8Array.from({ length: PIXELS }, (_, i) => (i % 7 === 0 ? 255 : (i * 13 + Math.floor(i / 9)) % 4))
+const data = mkdtempSync(join(root, 'data-'))
+writeFileSync(join(data, 'input.npy'), npy('<f4', [2, 3, SIZE, SIZE], new Uint8Array(image.buffer)))
+writeFileSync(join(data, 'target.npy'), npy('|u1', [2, SIZE, SIZE], labels))
+
+const optimizer = sgd({ lr: 0.01 })
+const run = (loss: Loss, strategy: StrategyName = 'in-core', machine: MachineName = DEVICE, steps = 2): Promise<TrainResult> => {
+  const o = { loss, optimizer, machine }
+  const budget = strategy === 'in-core' ? undefined : smallestBudget(trunk, strategy, o)
+  return trained(trunk, staged(trunk, { ...o, strategy, budget }), { data, steps })
+}
+const near = (got: number, expected: number, within: number): void =>
+  assert.ok(Math.abs(got - expected) <= within * Math.abs(expected), `${got} is not near ${expected}`)
+
+const entropy = crossEntropyWith({ ignoreIndex: 255, weights: [1, 2, 3, 4] })
+const overlap = dice({ ignoreIndex: 255, smooth: 1 })
+const both = sumOf(entropy, [0.5, overlap])
+
+for (const [name, loss] of Object.entries({ dice: overlap, both }))
+  test(`${name}: tiled as whole, and as ref in double`, async () => {
+    const [whole, double] = [await run(loss), await run(loss, 'in-core', 'ref')]
+    const [imitated, tiled] = [await run(loss, 'in-core', 'cuda'), await run(loss, 'tiled')]
+    assert.is(tiled.arenaPeakBytes, tiled.peakBytes)
+    assert.ok(tiled.peakBytes < whole.peakBytes / 2)
+    whole.losses.forEach((l, i) => {
+      near(l, double.losses[i]!, 1e-5)
+      near(imitated.losses[i]!, double.losses[i]!, 1e-5)
+      near(tiled.losses[i]!, l, 1e-5)
+    })
+  })
+
+test('plans that swap and recompute give the bits of in-core', async () => {
+  await sameBits({ loss: dice() })
+  await sameBits({ loss: sumOf(crossEntropy, [0.5, dice()], [0.25, crossEntropyWith({ labelSmoothing: 0.5 })]) })
+  await sameBits({ loss: sumOf(mse, [2, l1], huber()) })
+})
+
+test('a sum is what its parts come to', async () => {
+  const first = async (loss: Loss): Promise<number> => (await run(loss, 'in-core', DEVICE, 1)).losses[0]!
+  near(await first(both), (await first(entropy)) + 0.5 * (await first(overlap)), 1e-6)
+  assert.equal(sumOf(both, [2, both]), {
+    kind: 'sum',
+    parts: [
+      [1, entropy],
+      [0.5, overlap],
+      [2, entropy],
+      [1, overlap],
+    ],
+  })
+  assert.is(staged(trunk, { loss: sumOf(mse) }).plan.graph.ops.filter((o) => o.phase === 'loss').length, 1)
+  assert.equal(staged(trunk, { loss: sumOf(mse) }).plan.graph, staged(trunk, { loss: mse }).plan.graph)
+})
+
+test('an evaluation measures a sum, and knows its plan again', async () => {
+  const save = join(root, 'w.safetensors')
+  const { losses } = await trained(trunk, staged(trunk, { loss: both, optimizer: sgd({ lr: 0 }) }), { data, steps: 1, save })
+  const plan = staged(trunk, { mode: 'evaluate', loss: both })
+  const r = await evaluate(trunk, plan, { weights: save, data })
+  assert.ok(Number.isFinite(r.loss) && Object.keys(r.metrics).includes('accuracy'))
+  assert.ok(losses.length === 1)
+})
+
+test('what compares with other targets is no sum, in words', () => {
+  assert.throws(
+    () => sumOf(crossEntropy, mse),
+    "'a sum of losses': 'cross-entropy' compares with class labels and 'mse' with numbers; legal is losses that compare with the same",
+  )
+  assert.throws(() => sumOf(crossEntropy, [Number.NaN, dice()]), /part 1 is/)
+  assert.throws(() => sumOf(crossEntropy, 'dise' as 'dice'), /there is no loss 'dise'; legal are/)
+  assert.throws(
+    () => staged(trunk, { loss: [crossEntropy, 'dice'] as never }),
+    /it is a list; legal is one loss: of several, sumOf/,
+  )
+})
+
+test('on the command line: --loss a+0.5*b', async () => {
+  const said = async (...args: string[]): Promise<readonly [number | null, string]> => {
+    const end = await ended(training('--steps', '1', ...args))
+    return [end.code, end.code === 0 ? '' : JSON.parse(end.out).error.message]
+  }
+  assert.equal(await said('--loss', 'cross-entropy+0.5*dice', '--smooth', '1', '--label-smoothing', '0.1'), [0, ''])
+  const [code, words] = await said('--loss', 'cross-entropy+dice', '--delta', '1')
+  assert.equal([code, words], [2, '--delta belongs to --loss huber'])
+  assert.is((await said('--loss', 'cross-entropy+mse'))[0], 2)
+})
+
+test.run()
