@@ -187,9 +187,9 @@ const bucketTable = (caption: string, buckets: readonly Bucket[], text: (x: numb
 // ---------------------------------------------------------------- the head
 
 const RECENT = 30
-/** Of the last steps. */
-const secondsPerStep = ({ seconds }: RunView): number => {
-  const known = seconds.slice(-RECENT).filter((s) => Number.isFinite(s))
+/** The mean of all steps whose time is known, or of the last so many. */
+const secondsPerStep = ({ seconds }: RunView, last = seconds.length): number => {
+  const known = seconds.slice(-Math.max(1, last)).filter((s) => Number.isFinite(s))
   return known.reduce((n, s) => n + s, 0) / known.length
 }
 
@@ -204,7 +204,7 @@ const timeText = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 1
 const statusText = (v: RunView): string => {
   const done = v.losses.length
   if (v.end) return `${v.end.words} Step ${showCount(done)} of ${showCount(v.steps)}${epochText(v, done)}.`
-  const left = (v.steps - done) * secondsPerStep(v)
+  const left = (v.steps - done) * secondsPerStep(v, RECENT)
   return `Running: step ${showCount(done)} of ${showCount(v.steps)}${epochText(v, done)}${Number.isFinite(left) ? `, about ${showSeconds(left)} left` : ''}.`
 }
 
@@ -213,9 +213,9 @@ const head = (v: RunView): string => {
   const times = `Begun <time datetime="${v.began}">${timeText(v.began)}</time>, ${v.end ? 'ended' : 'written'} <time datetime="${v.written}">${timeText(v.written)}</time>.`
   const resumed = v.resumedFrom > 0 ? ` The first ${showCount(v.resumedFrom)} steps were an earlier process's.` : ''
   return (
-    `<header><h1>${escapeHtml(v.plan.graph.name)}</h1><p>a run with a <b>${escapeHtml(v.plan.strategy)}</b> plan on <b>${escapeHtml(v.plan.machine)}</b>` +
+    `<header><h1>${escapeHtml(v.plan.graph.name)}</h1><p>a run by the plan <b>${escapeHtml(v.plan.strategy)}</b> on <b>${escapeHtml(v.plan.machine)}</b>` +
     `, budget <b>${showSize(v.plan.budgetBytes)}</b></p>` +
-    `<p class="state ${state}" role="status">${escapeHtml(statusText(v))}</p><p class="when">${times}${resumed}` +
+    `<p class="state ${state}" role="status" data-written="${v.end ? '' : v.written}">${escapeHtml(statusText(v))}</p><p class="when">${times}${resumed}` +
     `${v.end?.weightsSha256 === undefined ? '' : ` Weights: sha256 ${v.end.weightsSha256}.`}` +
     `${v.end ? '' : ' <label class="tools"><input type="checkbox" id="live" checked> load anew by itself</label>'}</p></header>`
   )
@@ -516,6 +516,8 @@ const worst = ({ details }: RunView): string => {
 
 /** Loads itself anew, unless that is switched off; what was opened stays open. */
 const SCRIPT = `
+const state=q('.state'),silent=(Date.now()-Date.parse(state.dataset.written))/6e4
+if(silent>10)state.append(' It has not been written for '+Math.round(silent)+' minutes: a step takes long, or the process is gone.')
 const live=q('#live'),kept=sessionStorage,opened=()=>[...document.querySelectorAll('details')].filter(d=>d.open).map(d=>d.id)
 for(const id of JSON.parse(kept.getItem('opened')||'[]')){const d=document.getElementById(id);if(d)d.open=true}
 if(live){live.checked=kept.getItem('live')!=='no';live.onchange=()=>kept.setItem('live',live.checked?'yes':'no')
