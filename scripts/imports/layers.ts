@@ -64,7 +64,7 @@ export const LAYERS: readonly Layer[] = [
   { at: 'models/', may: ['dsl/', ...BELOW_PLAN], packages: PURE, node: false },
   ...ROOMS.map((at, i) => ({ at, may: [...ROOMS.slice(0, i), ...COMPILER], mayTypes: TYPES_AHEAD[at] ?? [], node: true })),
   { at: 'src/', may: PRODUCT, node: true },
-  { at: 'bench/', may: PRODUCT, node: true },
+  { at: 'bench/', may: ['examples/', ...PRODUCT], node: true },
   { at: 'examples/', may: ['src/', 'dsl/', 'models/'], node: true },
   { at: 'scripts/', may: ['bench/', ...PRODUCT], node: true },
   { at: 'test/', may: ['scripts/', 'bench/', 'examples/', ...PRODUCT], node: true },

@@ -1,0 +1,200 @@
+// `npm run bench:examples [-- --dump DIR]`: whether the examples learn as they do in PyTorch. In: the examples' networks, plans and data; of
+// PyTorch's side test/fixtures/examples.json. Out: what ten trainings of each reach, by seed, beside PyTorch's ten: bench/results/examples.json;
+// with --dump the weights and all batches of each training, for test/fixtures/make_examples.py. Invariant: a dumped batch is what the run
+// of that seed is fed, number by number.
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { type Either, isLeft } from 'fp-ts/Either'
+import * as classify from '../examples/classify'
+import * as fineTune from '../examples/fine-tune'
+import * as importOnnx from '../examples/import-onnx'
+import * as segment from '../examples/segment'
+import {
+  crossEntropy,
+  type Data,
+  errorText,
+  evaluate,
+  mib,
+  type Model,
+  type SpillwayError,
+  stage,
+  type Staged,
+  train,
+} from '../src'
+import type { TrainOptions } from '../src'
+import { openRunData } from '../src/data/open'
+import { npyHead } from '../src/files/npy'
+import { openDevice } from '../src/train/device'
+import { lengthOf } from '../src/train/length'
+import { loadWeights } from '../src/train/loading'
+import { modelState, saveWeights } from '../src/train/weights'
+import { record } from './sides'
+
+export interface Example {
+  readonly net: Model
+  readonly plan: Staged
+  readonly data: Data
+  readonly held: Data
+  readonly how: Omit<TrainOptions, 'steps'> & { readonly epochs: number }
+  readonly metric: 'accuracy' | 'meanIou'
+}
+
+/** Each as its own file has it. */
+export const EXAMPLES: Readonly<Record<string, () => Promise<Example>>> = {
+  classify: async () => ({
+    net: classify.default,
+    plan: classify.plan,
+    how: classify.how,
+    metric: 'accuracy',
+    ...(await classify.digits()),
+  }),
+  segment: async () => ({
+    net: segment.default,
+    plan: segment.plan,
+    how: segment.how,
+    metric: 'meanIou',
+    ...(await segment.scenes()),
+  }),
+  'fine-tune': async () => ({
+    net: fineTune.default,
+    plan: fineTune.plan,
+    how: await fineTune.how(),
+    metric: 'accuracy',
+    ...(await fineTune.digits()),
+  }),
+  'import-onnx': async () => {
+    const net = importOnnx.imported()
+    return { net, plan: importOnnx.planFor(net), how: importOnnx.how, metric: 'accuracy', ...(await importOnnx.digits()) }
+  },
+}
+
+const SEEDS = Array.from({ length: 10 }, (_, i) => i + 1)
+
+const done = <A>(e: Either<SpillwayError, A>): A => {
+  if (isLeft(e)) throw new Error(errorText(e.left))
+  return e.right
+}
+
+// ---------------------------------------------------------------- for PyTorch
+
+/** Of each channel, or of all: the images have one. */
+const first = (x: number | readonly number[] | undefined): number | undefined => (typeof x === 'object' ? x[0] : x)
+
+/** Rows of one file that grows. */
+const growing = (file: string, type: 'f4' | 'i4', shape: readonly number[]) => {
+  writeFileSync(file, npyHead(type, shape))
+  return (rows: Float32Array | Int32Array): void =>
+    appendFileSync(file, new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength))
+}
+
+/** The batches of steps 1 to `steps`, as numbers; images have one channel. */
+const dumpBatches = async (e: Example, data: Data, seed: number, shuffle: boolean, at: string, steps?: number): Promise<void> => {
+  const { graph } = e.plan.plan
+  const opened = done(openRunData(data, { seed, shuffle, prefetch: 1, workers: 1, isKept: false }, graph))
+  const input = graph.values.find((v) => v.role === 'input')!
+  const [batch] = input.shape as readonly [number]
+  const count = steps ?? done(lengthOf(e.how, opened.samples, batch)).steps
+  if (opened.source.kind !== 'fed') throw new Error('the examples are fed images')
+  const feed = opened.source.open()
+  const { slots, arrays } = await feed.places(1, count)
+  let [next, wake]: [number, () => void] = [0, () => {}]
+  feed.begin({
+    put: (step) => {
+      next = step
+      wake()
+    },
+    fail: (error) => {
+      throw error
+    },
+  })
+  const files = Object.entries(arrays).map(([name, a]) => {
+    const isInput = name === input.name
+    const shape = [count, batch, ...a.shape.slice(1)]
+    const add = growing(join(at, isInput ? 'input.npy' : 'target.npy'), isInput ? 'f4' : 'i4', shape)
+    const each = a.data.length / (slots * batch)
+    return { a, add, each, isInput }
+  })
+  for (let step = 1; step <= count; step++) {
+    while (next < step) await new Promise<void>((resolve) => (wake = resolve))
+    for (const { a, add, each, isInput } of files) {
+      const from = (step % slots) * batch * each
+      const numbers = a.data.subarray(from, from + batch * each)
+      const [scale, shift] = [first(a.scale) ?? 1, first(a.shift) ?? 0]
+      add(isInput ? Float32Array.from(numbers, (x) => x * scale + shift) : Int32Array.from(numbers))
+    }
+    feed.ended(step)
+  }
+  feed.close()
+}
+
+const dumpWeights = (e: Example, seed: number, at: string): void => {
+  const state = modelState(e.plan.plan.graph)
+  const session = done(openDevice(e.plan, { tier: { kind: 'memory' } }))
+  done(session.initialise(seed))
+  if (e.how.weights !== undefined) done(loadWeights(e.how.weights, state, session, e.how))
+  done(saveWeights(join(at, 'weights.safetensors'), state, session, new Map(), 0))
+  session.dispose()
+}
+
+const dump = async (root: string): Promise<void> => {
+  for (const [name, open] of Object.entries(EXAMPLES)) {
+    const e = await open()
+    const held = join(root, name, 'held')
+    mkdirSync(held, { recursive: true })
+    const batch = e.plan.plan.graph.values.find((v) => v.role === 'input')!.shape[0]!
+    await dumpBatches(e, e.held, 0, false, held, Math.floor((e.metric === 'accuracy' ? 500 : 80) / batch))
+    for (const seed of SEEDS) {
+      const at = join(root, name, String(seed).padStart(2, '0'))
+      mkdirSync(at)
+      dumpWeights(e, seed, at)
+      await dumpBatches(e, e.data, seed, true, at)
+      console.log(`${name}, seed ${seed}`)
+    }
+  }
+}
+
+// ---------------------------------------------------------------- beside PyTorch
+
+const mean = (xs: readonly number[]): number => xs.reduce((n, x) => n + x, 0) / xs.length
+const deviation = (xs: readonly number[]): number => Math.sqrt(xs.reduce((n, x) => n + (x - mean(xs)) ** 2, 0) / (xs.length - 1))
+/** Of Student's t, with 9 degrees of freedom, 95 % lie within. */
+const T9 = 2.262
+
+const reached = async (e: Example, seed: number, root: string): Promise<number> => {
+  const save = join(root, 'weights.safetensors')
+  await train(e.net, e.plan, { ...e.how, data: e.data, seed, save })
+  const judge = stage(e.net, { mode: 'evaluate', loss: crossEntropy, budget: mib(64), algorithms: 'fixed' })
+  const { metrics } = await evaluate(e.net, judge, { weights: save, data: e.held, metrics: [e.metric] })
+  return metrics[e.metric]!
+}
+
+const compare = async (): Promise<void> => {
+  const fixture = join(__dirname, '../test/fixtures/examples.json')
+  const theirs = JSON.parse(readFileSync(fixture, 'utf8')) as Record<string, Record<string, readonly number[]>>
+  const root = mkdtempSync(join(tmpdir(), 'spillway-examples-'))
+  const examples: Record<string, object> = {}
+  for (const [name, open] of Object.entries(EXAMPLES)) {
+    const e = await open()
+    const ours: number[] = []
+    for (const seed of SEEDS) ours.push(await reached(e, seed, root))
+    const pytorch = theirs[name]![e.metric]!
+    // The mean of ten more trainings of PyTorch's would lie there, 95 times of 100.
+    const half = T9 * deviation(pytorch) * Math.sqrt(2 / pytorch.length)
+    const interval = [mean(pytorch) - half, mean(pytorch) + half] as const
+    const within = interval[0] <= mean(ours) && mean(ours) <= interval[1]
+    examples[name] = { metric: e.metric, ours, pytorch, mean: mean(ours), interval, within }
+    console.log(
+      `${within ? 'holds ' : 'FAILS '} ${name}: ${e.metric} ${mean(ours).toFixed(4)}, PyTorch's ${interval.map((x) => x.toFixed(4)).join(' to ')}`,
+    )
+    if (!within) process.exitCode = 1
+  }
+  rmSync(root, { recursive: true })
+  record('examples', { seeds: SEEDS.length, examples })
+}
+
+if (require.main === module) {
+  const { values } = parseArgs({ options: { dump: { type: 'string' } } })
+  void (values.dump === undefined ? compare() : dump(values.dump))
+}

@@ -1,0 +1,32 @@
+// timeout 400
+// The examples that learn, beside PyTorch: from the same weights and fed the same batches, the losses of the first steps. What ten trainings
+// reach is compared by `npm run bench:examples`.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { EXAMPLES } from '../../bench/examples'
+import { fit } from '../../src'
+
+const fixture = JSON.parse(readFileSync(join(__dirname, '../fixtures/examples.json'), 'utf8')) as Readonly<
+  Record<string, { readonly losses: readonly number[] }>
+>
+
+test('every example that learns has its losses', () => {
+  assert.equal(Object.keys(fixture).sort(), Object.keys(EXAMPLES).sort())
+})
+
+for (const [name, open] of Object.entries(EXAMPLES))
+  test(`${name} learns as PyTorch does`, async () => {
+    const { net, plan, how, data } = await open()
+    const { losses } = fixture[name]!
+    const ours: number[] = []
+    for await (const event of fit(net, plan, { ...how, data, seed: 1 })) {
+      if (event.kind === 'step') ours.push(event.loss)
+      if (ours.length === losses.length) break
+    }
+    for (const [step, loss] of losses.entries())
+      assert.ok(Math.abs(ours[step]! - loss) <= 1e-4 * Math.max(1, loss), `step ${step + 1}: ${ours[step]}, PyTorch's ${loss}`)
+  })
+
+test.run()
