@@ -56,10 +56,16 @@ test('a checkpoint of 0.1 goes on to the weights of a run that was never interru
   assert.is(resumed, await digest('--steps', '5'))
 })
 
+/** The numbers of a file of weights: its head also says, since later, what the model learnt from. */
+const tensorsIn = (file: string): Buffer => {
+  const bytes = readFileSync(file)
+  return bytes.subarray(8 + Number(bytes.readBigUInt64LE(0)))
+}
+
 test('weights of 0.1 are read, and are those that three steps make', async () => {
   const saved = join(folder, 'again.safetensors')
   await digest('--steps', '3', '--save', saved)
-  assert.ok(readFileSync(saved).equals(readFileSync(join(files, 'weights.safetensors'))))
+  assert.ok(tensorsIn(saved).equals(tensorsIn(join(files, 'weights.safetensors'))))
   await digest('--steps', '1', '--weights', join(files, 'weights.safetensors'))
 })
 

@@ -223,7 +223,7 @@ test('weights that do not fit are refused before a file is written; a step asks 
   const weights = weightsFor('less.safetensors', forward(net, input), 'e.running_var')
   assert.match(
     refusal(tryExportOnnx(model, { weights, out })),
-    /less\.safetensors does not fit the model: 'e\.running_var' \[8\] is missing$/,
+    /less\.safetensors does not fit the model: 'e\.running_var' \[8\] is missing/,
   )
   assert.match(refusal(tryExportOnnx(model, { weights, out, net: 'generator' })), /this is a model of one net/)
   const step = got(zooEntry('pix2pixhd')!.build([1, 36, 64, 64]))
