@@ -13,7 +13,7 @@ const FILES: readonly Generated[] = [
   ['native/gen/ops.h', () => header(entries())],
   ['native/cuda/kernels/all.hpp', cudaKernels],
   ['docs/operators.md', (committed) => page(entries(), committed)],
-  ['test/native/kernels/table_cases.hpp', () => cases(entries())],
+  ['test/native/kernels/table_cases.cpp', () => cases(entries())],
   ['dsl/layers/unary.ts', unaryLayers],
   ['dsl/layers/table.ts', layerTable],
   ['dsl/layers/index.ts', layerIndex],

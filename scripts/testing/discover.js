@@ -31,7 +31,7 @@ const nativeCases = (root) => {
   return [...kinds, ...[...cases.matchAll(/\bListed \w+\{"([^"]+)"/g)].map((match) => match[1])]
 }
 
-const takesCases = (text) => text.includes('#include "test/native/kernels/cases.hpp"')
+const takesCases = (text) => text.includes('#include "test/native/kernels/families.hpp"')
 
 /** The part of a file that a pattern asks for: 'all', the tests that are named so, or nothing. */
 const partOf = ({ file, text, titles, isNative }, pattern, cases) => {

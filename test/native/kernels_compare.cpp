@@ -1,7 +1,7 @@
 // Every operator on the cpu device against the reference device: dense and strided, out of place and in place, twice
 // for the same bits, in f32 and in bf16; and the null device leaves everything alone. Built without the cpu device it holds the reference
 // in f32 against itself in f64.
-#include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/families.hpp"
 #include "test/native/kernels/casts.hpp"
 #include "test/native/kernels/comparing.hpp"
 

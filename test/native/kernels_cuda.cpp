@@ -11,7 +11,7 @@
 #include "runtime/clock.hpp"
 #include "runtime/devices.hpp"
 #include "runtime/single_call.hpp"
-#include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/families.hpp"
 #include "test/native/kernels/casts.hpp"
 #include "test/native/kernels/comparing.hpp"
 #include "test/native/kernels/tiling.hpp"

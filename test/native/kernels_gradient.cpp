@@ -1,5 +1,5 @@
 // The reference's backward operators against finite differences of its forward operators, along random directions.
-#include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/families.hpp"
 #include "test/native/kernels/report.hpp"
 
 using namespace spillway;

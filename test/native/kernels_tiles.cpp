@@ -1,6 +1,6 @@
 // Tiles against the whole: each operator runs on a random grid of boxes of its iteration space, on slices as the op
 // table says, its outputs added together; the sum must be what one untiled call gives.
-#include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/families.hpp"
 #include "test/native/kernels/tiling.hpp"
 
 using namespace spillway;

@@ -2,7 +2,7 @@
 // and has nothing to say of the right ones. Two ways to be wrong: results cut short where they should be rounded (three digits
 // behind the first, of bf16's seven), and sums without the term of the last channel.
 #include "test/native/imitation/kernels.hpp"
-#include "test/native/kernels/cases.hpp"
+#include "test/native/kernels/families.hpp"
 #include "test/native/kernels/comparing.hpp"
 
 using namespace spillway;

@@ -1,4 +1,4 @@
-// Families from samples of the op table (table_cases.hpp): values by number, the calls that make some of them of others, and which is
+// Families from samples of the op table (table_cases.cpp): values by number, the calls that make some of them of others, and which is
 // the gradient of the first call's output. In: a sample with its sizes. Out: a family on random numbers.
 #pragma once
 #include "test/native/kernels/families.hpp"

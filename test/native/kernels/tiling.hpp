@@ -3,7 +3,7 @@
 #pragma once
 #include <map>
 
-#include "test/native/kernels/families.hpp"
+#include "test/native/kernels/windows.hpp"
 #include "test/native/kernels/report.hpp"
 
 namespace spillway::test {

@@ -1,10 +1,10 @@
 // Random element-wise operators, joins, losses and the calls that tiling adds.
-#pragma once
-#include "test/native/kernels/table_cases.hpp"
+#include "test/native/kernels/families.hpp"
 
 namespace spillway::test {
+namespace {
 
-inline Family lrn_family(Random& r) {
+Family lrn_family(Random& r) {
   const Dims in = image(r);
   const Array x = r.normal(in, 2), dy = r.normal(in);
   const std::vector<double> attrs{double(r.between(1, 7)), r.pick({1e-4, 0.5}), r.pick({0.75, 1.0}), r.pick({1.0, 2.0})};
@@ -12,9 +12,9 @@ inline Family lrn_family(Random& r) {
   const Call back{OpKind::lrn_bwd, attrs, {tensor(x), tensor(dy)}, {tensor(Array(in))}, 1};
   return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
 }
-inline const Listed lrn_listed{"lrn", lrn_family, 25};
+const Listed lrn_listed{"lrn", lrn_family, 25};
 
-inline Family join_family(Random& r) {
+Family join_family(Random& r) {
   Family f;
   const Dims in = image(r);
   Dims joined = in;
@@ -38,9 +38,9 @@ inline Family join_family(Random& r) {
   f.gradients = {gradient_of(add, 1, dsum, dsum), gradient_of(concat, 1, dy, reference(slice)[0])};
   return f;
 }
-inline const Listed join_listed{"add, concat", join_family, 25};
+const Listed join_listed{"add, concat", join_family, 25};
 
-inline Family flatten_family(Random& r) {
+Family flatten_family(Random& r) {
   Family f;
   const Dims in = image(r), flat{in[0], in[1] * in[2] * in[3], 1, 1};
   const Array x = r.normal(in), dy = r.normal(flat);
@@ -50,9 +50,9 @@ inline Family flatten_family(Random& r) {
   f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
   return f;
 }
-inline const Listed flatten_listed{"flatten", flatten_family, 15};
+const Listed flatten_listed{"flatten", flatten_family, 15};
 
-inline Family class_loss_family(Random& r) {
+Family class_loss_family(Random& r) {
   Family f;
   const Dims in = image(r), places{in[0], 1, in[2], in[3]};
   const Array x = r.normal(in, 2), one = [] { Array a; a.data = {1}; return a; }();
@@ -81,7 +81,7 @@ inline Family class_loss_family(Random& r) {
 }
 
 /// Sums of each class, what they come to, and both ways back.
-inline Family dice_family(Random& r) {
+Family dice_family(Random& r) {
   Family f;
   Dims in = image(r);
   if (in[1] == 1) in[1] = 2;
@@ -99,22 +99,22 @@ inline Family dice_family(Random& r) {
   f.gradients = {gradient_of(sums, 0, slopes, reference(sums_back)[0])};
   return f;
 }
-inline const Listed dice_listed{"dice", dice_family, 15};
+const Listed dice_listed{"dice", dice_family, 15};
 
-inline const Listed class_loss_listed{"class loss", class_loss_family, 15};
+const Listed class_loss_listed{"class loss", class_loss_family, 15};
 
 /// Of several channels the largest, of one whether it is above zero.
-inline Family argmax_family(Random& r) {
+Family argmax_family(Random& r) {
   Family f;
   Dims in = image(r);
   if (r.between(0, 3) == 0) in[1] = 1;
   f.calls = {{OpKind::argmax, {}, {tensor(r.normal(in, 2))}, {labelled(Array(Dims{in[0], 1, in[2], in[3]}))}, 1}};
   return f;
 }
-inline const Listed argmax_listed{"argmax", argmax_family, 15};
+const Listed argmax_listed{"argmax", argmax_family, 15};
 
 /// Parameters' gradients of every rank.
-inline Family paramsum_family(Random& r) {
+Family paramsum_family(Random& r) {
   Family f;
   const int rank = int(r.between(1, 4));
   Dims d{r.between(1, 200), 1, 1, 1};
@@ -124,9 +124,9 @@ inline Family paramsum_family(Random& r) {
   f.calls = {sum};
   return f;
 }
-inline const Listed paramsum_listed{"sum of a parameter's gradients", paramsum_family, 10};
+const Listed paramsum_listed{"sum of a parameter's gradients", paramsum_family, 10};
 
-inline Family plumbing_family(Random& r) {
+Family plumbing_family(Random& r) {
   Family f;
   const Dims in = image(r), moments{4, in[1], 1, 1}, weights{in[1], 3, 2, 2};
   const Operand x = tensor(r.normal(in)), y = tensor(r.normal(in));
@@ -145,6 +145,7 @@ inline Family plumbing_family(Random& r) {
              {OpKind::merge_moments, {7, 12}, {images}, {others}, 0}};
   return f;
 }
-inline const Listed plumbing_listed{"plumbing", plumbing_family, 15};
+const Listed plumbing_listed{"plumbing", plumbing_family, 15};
 
+}  // namespace
 }  // namespace spillway::test

@@ -1,11 +1,11 @@
 // Random resamplings (nearest, bilinear over areas and over points; larger, smaller and equal sizes) and reflections.
-#pragma once
 #include "test/native/kernels/families.hpp"
 
 namespace spillway::test {
+namespace {
 
 /// The first and the last input pixel that output pixels [lo, hi) are made of, by PyTorch's formulas.
-inline std::pair<int64_t, int64_t> interpolated(int64_t mode, int64_t from, int64_t to, int64_t lo, int64_t hi) {
+std::pair<int64_t, int64_t> interpolated(int64_t mode, int64_t from, int64_t to, int64_t lo, int64_t hi) {
   const auto place = [=](int64_t i) -> double {
     if (mode == 0) return std::floor(double(i) * double(from) / double(to));
     if (mode == 1) return std::max(0.0, (double(i) + 0.5) * double(from) / double(to) - 0.5);
@@ -15,7 +15,7 @@ inline std::pair<int64_t, int64_t> interpolated(int64_t mode, int64_t from, int6
   return {int64_t(std::floor(place(lo) + rounding)), std::min(from - 1, int64_t(std::ceil(place(hi - 1) - rounding)))};
 }
 
-inline Family upsample_family(Random& r) {
+Family upsample_family(Random& r) {
   const Dims in = image(r);
   Dims out = in;
   const bool doubling = r.chance(0.4);
@@ -29,9 +29,9 @@ inline Family upsample_family(Random& r) {
     call->meets = [=](int axis, int64_t lo, int64_t hi) { return interpolated(mode, in[2 + axis], out[2 + axis], lo, hi); };
   return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
 }
-inline const Listed upsample_listed{"upsample", upsample_family, 60};
+const Listed upsample_listed{"upsample", upsample_family, 60};
 
-inline Family reflect_pad_family(Random& r) {
+Family reflect_pad_family(Random& r) {
   const Dims in = image(r);
   int64_t before[2], after[2];
   Dims out = in;
@@ -57,6 +57,7 @@ inline Family reflect_pad_family(Random& r) {
     };
   return {{forward, back}, {gradient_of(forward, 0, dy, reference(back)[0])}};
 }
-inline const Listed reflect_pad_listed{"reflect_pad", reflect_pad_family, 40};
+const Listed reflect_pad_listed{"reflect_pad", reflect_pad_family, 40};
 
+}  // namespace
 }  // namespace spillway::test

@@ -1,10 +1,10 @@
 // Random linear layers (flat and per pixel), batch norms (training and frozen) and group norms.
-#pragma once
 #include "test/native/kernels/families.hpp"
 
 namespace spillway::test {
+namespace {
 
-inline Family linear_family(Random& r) {
+Family linear_family(Random& r) {
   Family f;
   const int64_t in = r.between(1, 70), out = r.between(1, 50);
   const Dims rows = r.chance(0.5) ? Dims{r.between(1, 9), 1, 1, 1} : Dims{r.between(1, 3), 1, r.between(1, 9), r.between(1, 11)};
@@ -25,9 +25,9 @@ inline Family linear_family(Random& r) {
   if (bias) f.gradients.push_back(gradient_of(forward, 2, dy, dw[1]));
   return f;
 }
-inline const Listed linear_listed{"linear", linear_family, 30, MANY};
+const Listed linear_listed{"linear", linear_family, 30, MANY};
 
-inline Family batchnorm_family(Random& r) {
+Family batchnorm_family(Random& r) {
   Family f;
   const Dims in = image(r), per_channel{in[1], 1, 1, 1}, moments{4, in[1], 1, 1};
   const double count = double(in[0] * in[2] * in[3]), eps = r.pick({1e-5, 1e-3});
@@ -57,10 +57,10 @@ inline Family batchnorm_family(Random& r) {
   f.gradients.push_back(gradient_of(apply, 3, dy, totals[1]));
   return f;
 }
-inline const Listed batchnorm_listed{"batchnorm", batchnorm_family, 30};
+const Listed batchnorm_listed{"batchnorm", batchnorm_family, 30};
 
 /// Batch norm and rectifier in one, held against the two after each other by way of finite differences.
-inline Family bnrelu_family(Random& r) {
+Family bnrelu_family(Random& r) {
   Family f;
   Dims in = image(r);
   in[3] = std::max<int64_t>(in[3], 4);  // behind the norm of two every gradient is zero in truth
@@ -80,10 +80,10 @@ inline Family bnrelu_family(Random& r) {
   f.gradients = {gradient_of(apply, 2, dy, totals[0]), gradient_of(apply, 3, dy, totals[1])};
   return f;
 }
-inline const Listed bnrelu_listed{"batchnorm with relu", bnrelu_family, 30};
+const Listed bnrelu_listed{"batchnorm with relu", bnrelu_family, 30};
 
 /// Norm, sum and rectifier in one.
-inline Family residualnorm_family(Random& r) {
+Family residualnorm_family(Random& r) {
   Family f;
   Dims in = image(r);
   if (r.chance(0.5)) in[1] = r.between(20, 80);  // more channels than a register, or a word, holds
@@ -113,10 +113,10 @@ inline Family residualnorm_family(Random& r) {
                  gradient_of(apply, 3, dy, totals[0]), gradient_of(apply, 4, dy, totals[1])};
   return f;
 }
-inline const Listed residualnorm_listed{"residual batchnorm", residualnorm_family, 30};
+const Listed residualnorm_listed{"residual batchnorm", residualnorm_family, 30};
 
 /// Batch norm of values so wide, side by side along C; its gradient by itself and added onto a wider one.
-inline Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths) {
+Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths) {
   Family f;
   Dims in = image(r);
   in[3] = std::max<int64_t>(in[3], 4);
@@ -152,22 +152,22 @@ inline Family joinednorm_calls(Random& r, const std::vector<int64_t>& widths) {
   return f;
 }
 
-inline Family joinednorm_family(Random& r) {
+Family joinednorm_family(Random& r) {
   std::vector<int64_t> widths(size_t(r.between(2, 4)));
   for (int64_t& width : widths) width = channels(r);
   return joinednorm_calls(r, widths);
 }
-inline const Listed joinednorm_listed{"joined batchnorm", joinednorm_family, 30};
+const Listed joinednorm_listed{"joined batchnorm", joinednorm_family, 30};
 
 /// More values than a kernel of the cuda device takes at a time.
-inline Family many_joined_family(Random& r) {
+Family many_joined_family(Random& r) {
   std::vector<int64_t> widths(size_t(r.between(33, 40)));
   for (int64_t& width : widths) width = r.between(1, 3);
   return joinednorm_calls(r, widths);
 }
-inline const Listed many_joined_listed{"many joined batchnorm", many_joined_family, 3};
+const Listed many_joined_listed{"many joined batchnorm", many_joined_family, 3};
 
-inline Family frozen_family(Random& r) {
+Family frozen_family(Random& r) {
   Family f;
   const Dims in = image(r), per_channel{in[1], 1, 1, 1};
   const Array x = r.normal(in, 2, 3), dy = r.normal(in);
@@ -183,10 +183,10 @@ inline Family frozen_family(Random& r) {
                  gradient_of(forward, 4, dy, totals[1])};
   return f;
 }
-inline const Listed frozen_listed{"frozen batchnorm", frozen_family, 20};
+const Listed frozen_listed{"frozen batchnorm", frozen_family, 20};
 
 /// Between one group (layer norm) and one channel a group (instance norm), with scale and shift or without.
-inline Family groupnorm_family(Random& r) {
+Family groupnorm_family(Random& r) {
   Family f;
   Dims in = image(r);
   const int64_t groups = r.pick<int64_t>({1, 1, 2, 3}), size = r.between(1, 9);
@@ -225,6 +225,7 @@ inline Family groupnorm_family(Random& r) {
   }
   return f;
 }
-inline const Listed groupnorm_listed{"group norm", groupnorm_family, 40};
+const Listed groupnorm_listed{"group norm", groupnorm_family, 40};
 
+}  // namespace
 }  // namespace spillway::test

@@ -1,8 +1,8 @@
 // Random transposed convolutions: kernels, strides, paddings, dilations, groups, output padding.
-#pragma once
-#include "test/native/kernels/window_cases.hpp"
+#include "test/native/kernels/windows.hpp"
 
 namespace spillway::test {
+namespace {
 
 /// Sizes of one transposed convolution.
 struct TransposedCase {
@@ -14,7 +14,7 @@ struct TransposedCase {
 };
 
 /// The x rows whose windows meet rows [lo, hi) of y, or the nearest one, by trying all.
-inline std::pair<int64_t, int64_t> windows_meeting(const TransposedCase& c, int axis, int64_t lo, int64_t hi) {
+std::pair<int64_t, int64_t> windows_meeting(const TransposedCase& c, int axis, int64_t lo, int64_t hi) {
   const WindowShape& s = c.window;
   int64_t first = c.x[axis], last = 0;
   for (int64_t i = 0; i < c.x[axis]; i++) {
@@ -25,7 +25,7 @@ inline std::pair<int64_t, int64_t> windows_meeting(const TransposedCase& c, int 
   return {std::min(first, last), last};
 }
 
-inline Family transposed_calls(const TransposedCase& c, Random& r) {
+Family transposed_calls(const TransposedCase& c, Random& r) {
   const WindowShape& s = c.window;
   const Array x = r.normal({c.batch, c.in, c.x[0], c.x[1]}), dy = r.normal({c.batch, c.out, c.y[0], c.y[1]});
   const Array w = r.normal({c.in, c.out / c.groups, s.kernel[0], s.kernel[1]}, 0.3), b = r.normal({c.out, 1, 1, 1});
@@ -48,7 +48,7 @@ inline Family transposed_calls(const TransposedCase& c, Random& r) {
   return f;
 }
 
-inline Family conv_transpose2d_family(Random& r) {
+Family conv_transpose2d_family(Random& r) {
   TransposedCase c{random_window(r, 5, true), {}, {}, {}, {}, r.between(1, 3), channels(r), channels(r), 1, r.chance(0.5)};
   const WindowShape& s = c.window;
   for (int axis = 0; axis < 2; axis++) {
@@ -69,16 +69,17 @@ inline Family conv_transpose2d_family(Random& r) {
   }
   return transposed_calls(c, r);
 }
-inline const Listed conv_transpose2d_listed{"conv_transpose2d", conv_transpose2d_family, 80, MANY};
+const Listed conv_transpose2d_listed{"conv_transpose2d", conv_transpose2d_family, 80, MANY};
 
 /// As networks have them: twice the size, kernel 2 or 4 (or 3 with output padding).
-inline Family doubling_family(Random& r) {
+Family doubling_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({2, 3, 4}), pad = (kernel - 1) / 2, more = kernel % 2;
   TransposedCase c{{{kernel, kernel}, {2, 2}, {pad, pad}, {1, 1}}, {pad, pad}, {more, more}, {r.between(3, 9), r.between(3, 9)}, {},
                    1, r.pick<int64_t>({64, 96}), r.pick<int64_t>({32, 64}), 1, r.chance(0.5)};
   for (int axis = 0; axis < 2; axis++) c.y[axis] = 2 * c.x[axis];
   return transposed_calls(c, r);
 }
-inline const Listed doubling_listed{"doubling conv_transpose2d", doubling_family, 9, MANY};
+const Listed doubling_listed{"doubling conv_transpose2d", doubling_family, 9, MANY};
 
+}  // namespace
 }  // namespace spillway::test

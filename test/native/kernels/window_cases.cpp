@@ -1,30 +1,8 @@
 // Random convolutions and poolings: kernels, strides, paddings, dilations, groups, ceil mode, sizes that do not divide.
-#pragma once
-#include "test/native/kernels/families.hpp"
+#include "test/native/kernels/windows.hpp"
 
 namespace spillway::test {
-
-inline WindowShape random_window(Random& r, int64_t most_kernel, bool dilated) {
-  WindowShape s;
-  for (int axis = 0; axis < 2; axis++) {
-    s.kernel[axis] = r.between(1, most_kernel);
-    s.stride[axis] = r.between(1, 3);
-    s.dilation[axis] = dilated ? r.pick<int64_t>({1, 1, 1, 2, 3}) : 1;
-  }
-  if (r.chance(0.7)) {
-    s.kernel[1] = s.kernel[0];
-    s.stride[1] = s.stride[0];
-    s.dilation[1] = s.dilation[0];
-  }
-  return s;
-}
-
-inline int64_t reach(const WindowShape& s, int axis) { return s.dilation[axis] * (s.kernel[axis] - 1) + 1; }
-
-/// An extent that the window fits into.
-inline int64_t extent_for(Random& r, const WindowShape& s, int axis, int64_t padding) {
-  return std::max<int64_t>(1, reach(s, axis) - padding) + r.between(0, 12);
-}
+namespace {
 
 /// Sizes of one convolution.
 struct Conv2dCase {
@@ -35,7 +13,7 @@ struct Conv2dCase {
   bool bias;
 };
 
-inline Family conv2d_calls(const Conv2dCase& c, Random& r) {
+Family conv2d_calls(const Conv2dCase& c, Random& r) {
   const WindowShape& s = c.window;
   int64_t out[2];
   for (int axis = 0; axis < 2; axis++) out[axis] = (c.extent[axis] + s.pad[axis] + c.after[axis] - reach(s, axis)) / s.stride[axis] + 1;
@@ -60,7 +38,7 @@ inline Family conv2d_calls(const Conv2dCase& c, Random& r) {
   return f;
 }
 
-inline Family conv2d_family(Random& r) {
+Family conv2d_family(Random& r) {
   Conv2dCase c{random_window(r, 5, true), {}, {}, r.between(1, 3), channels(r), channels(r), 1, r.chance(0.5)};
   for (int axis = 0; axis < 2; axis++) {
     c.window.pad[axis] = r.between(0, c.window.kernel[axis] - 1);
@@ -76,16 +54,16 @@ inline Family conv2d_family(Random& r) {
   }
   return conv2d_calls(c, r);
 }
-inline const Listed conv2d_listed{"conv2d", conv2d_family, 120, MANY};
+const Listed conv2d_listed{"conv2d", conv2d_family, 120, MANY};
 
-inline Family by(uint32_t way, Family f) {
+Family by(uint32_t way, Family f) {
   for (Call& call : f.calls) call.way = way;
   f.gradients.clear();
   return f;
 }
 
 /// Any window, also one that lies mostly in the padding.
-inline Family tapped_conv2d_family(Random& r) {
+Family tapped_conv2d_family(Random& r) {
   Conv2dCase c{random_window(r, 4, false), {}, {}, r.between(1, 3), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)};
   for (int axis = 0; axis < 2; axis++) {
     c.window.dilation[axis] = r.pick<int64_t>({1, 2, 3, 9});
@@ -96,11 +74,11 @@ inline Family tapped_conv2d_family(Random& r) {
   return by(TAPS, conv2d_calls(c, r));
 }
 #ifndef SPILLWAY_WITHOUT_ONEDNN  // taps are its products
-inline const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60, MANY};
+const Listed tapped_listed{"conv2d by taps", tapped_conv2d_family, 60, MANY};
 #endif
 
 /// 3x3 at stride 1, with any padding on each side, also none, and channels that fill no vector.
-inline Family winograd_conv2d_family(Random& r) {
+Family winograd_conv2d_family(Random& r) {
   Conv2dCase c{{{3, 3}}, {}, {}, r.between(1, 3), r.between(1, 70), r.between(1, 70), 1, r.chance(0.5)};
   for (int axis = 0; axis < 2; axis++) {
     c.window.pad[axis] = r.between(0, 2);
@@ -109,69 +87,69 @@ inline Family winograd_conv2d_family(Random& r) {
   }
   return by(WINOGRAD, conv2d_calls(c, r));
 }
-inline const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60, MANY};
+const Listed winograd_listed{"winograd conv2d", winograd_conv2d_family, 60, MANY};
 
 /// Results that are written past the caches, and weights whose forms are too large for them.
-inline Family large_winograd_family(Random& r) {
+Family large_winograd_family(Random& r) {
   const bool large = r.chance(0.5);
   Conv2dCase c{{{3, 3}, {1, 1}, {1, 1}}, {1, 1}, {}, 1, 180, 190, 1, r.chance(0.5)};
   if (large) c.in = 3, c.out = 64;
   for (int64_t& extent : c.extent) extent = large ? 257 : r.between(5, 12);
   return by(WINOGRAD, conv2d_calls(c, r));
 }
-inline const Listed large_winograd_listed{"large winograd conv2d", large_winograd_family, 4};
+const Listed large_winograd_listed{"large winograd conv2d", large_winograd_family, 4};
 
 /// Images wider than the blocks of pixels that kernels take at a time, with channels that fill no block.
-inline Family wide_image_family(Random& r) {
+Family wide_image_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 3}), dilation = kernel == 1 ? 1 : r.between(1, 3), pad = kernel / 2 * dilation;
   const Conv2dCase c{{{kernel, kernel}, {1, 1}, {pad, pad}, {dilation, dilation}}, {pad, pad}, {r.between(1, 16), r.chance(0.5) ? 30 : r.between(26, 66)},
                      r.between(1, 2), r.between(1, 40), r.between(1, 40), 1, r.chance(0.5)};
   return by(DIRECT, conv2d_calls(c, r));
 }
-inline const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40, MANY};
+const Listed wide_image_listed{"conv2d of wide images", wide_image_family, 40, MANY};
 
 /// More padding than any image has pixels, all of it between the window's positions: a library that writes code for it would not end.
-inline Family far_padding_family(Random& r) {
+Family far_padding_family(Random& r) {
   constexpr int64_t far = int64_t(1) << 28;
   const Conv2dCase c{{{1, 3}, {1, 1}, {0, far}, {1, far}}, {0, far}, {r.between(1, 5), r.between(1, 5)}, 1, r.between(16, 40), r.between(16, 40), 1, true};
   return by(DIRECT, conv2d_calls(c, r));
 }
-inline const Listed far_padding_listed{"conv2d of far padding", far_padding_family, 2};
+const Listed far_padding_listed{"conv2d of far padding", far_padding_family, 2};
 
 /// Channels as networks have them.
-inline Family wide_conv2d_family(Random& r) {
+Family wide_conv2d_family(Random& r) {
   const int64_t kernel = r.pick<int64_t>({1, 1, 3, 7}), stride = r.between(1, 2), pad = kernel / 2;
   const Conv2dCase c{{{kernel, kernel}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(7, 15), r.between(7, 15)},
                      1, kernel == 7 ? 3 : r.pick<int64_t>({3, 48, 64, 96}), r.pick<int64_t>({64, 80, 128}), 1, r.chance(0.3)};
   return conv2d_calls(c, r);
 }
-inline const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 16, MANY};
+const Listed wide_conv2d_listed{"wide conv2d", wide_conv2d_family, 16, MANY};
 
 /// Strided 1x1 with few input channels, whose channels-last weight gradients corrupt the heap in oneDNN 2.6.
-inline Family strided_pointwise_family(Random& r) {
+Family strided_pointwise_family(Random& r) {
   const int64_t stride = r.between(2, 3), pad = r.between(0, 1);
   const Conv2dCase c{{{1, 1}, {stride, stride}, {pad, pad}, {1, 1}}, {pad, pad}, {r.between(3, 70), r.between(3, 70)},
                      r.between(1, 4), r.pick<int64_t>({8, 12}), r.pick<int64_t>({16, 20, 32, 64, 128, 256}), 1, r.chance(0.5)};
   return conv2d_calls(c, r);
 }
-inline const Listed strided_pointwise_listed{"strided 1x1 conv2d", strided_pointwise_family, 30, MANY};
+const Listed strided_pointwise_listed{"strided 1x1 conv2d", strided_pointwise_family, 30, MANY};
 
 /// Windows that lie mostly in the padding of a sliver: oneDNN has only a reference implementation for some.
-inline Family sliver_conv2d_family(Random& r) {
+Family sliver_conv2d_family(Random& r) {
   const Conv2dCase c{{{7, 7}, {1, 1}, {4, 10}, {2, 2}}, {4, 10}, {16, 1}, 1, 24, 2, 2, r.chance(0.5)};
   return conv2d_calls(c, r);
 }
-inline const Listed sliver_conv2d_listed{"sliver conv2d", sliver_conv2d_family, 2};
+const Listed sliver_conv2d_listed{"sliver conv2d", sliver_conv2d_family, 2};
 
 /// PyTorch's rule: a ceil window must start inside the image or its near padding.
-inline int64_t pooled(int64_t extent, int64_t kernel, int64_t stride, int64_t pad, int64_t pad_after, bool ceil) {
+int64_t pooled(int64_t extent, int64_t kernel, int64_t stride, int64_t pad, int64_t pad_after, bool ceil) {
   const int64_t room = extent + pad + pad_after - kernel + (ceil ? stride - 1 : 0);
   int64_t out = (room < 0 ? -1 : room / stride) + 1;
   if (ceil && (out - 1) * stride >= extent + pad) out--;
   return out;
 }
 
-inline Family pool_family(Random& r) {
+Family pool_family(Random& r) {
   Family f;
   WindowShape s = random_window(r, 4, false);
   const bool ceil = r.chance(0.4), count_padding = r.chance(0.5);
@@ -200,9 +178,9 @@ inline Family pool_family(Random& r) {
                  gradient_of(mean, 0, dy, reference(mean_back)[0])};
   return f;
 }
-inline const Listed pool_listed{"pool", pool_family, 60, MANY};
+const Listed pool_listed{"pool", pool_family, 60, MANY};
 
-inline Family global_avg_pool_family(Random& r) {
+Family global_avg_pool_family(Random& r) {
   Family f;
   const Dims in = image(r), out{in[0], in[1], 1, 1};
   const Array x = r.normal(in), dy = r.normal(out);
@@ -213,6 +191,7 @@ inline Family global_avg_pool_family(Random& r) {
   f.gradients = {gradient_of(forward, 0, dy, reference(back)[0])};
   return f;
 }
-inline const Listed global_avg_pool_listed{"global_avg_pool", global_avg_pool_family, 20, MANY};
+const Listed global_avg_pool_listed{"global_avg_pool", global_avg_pool_family, 20, MANY};
 
+}  // namespace
 }  // namespace spillway::test
