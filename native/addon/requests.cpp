@@ -77,7 +77,7 @@ void attach(View& v, const Napi::Object& operand, const char* name) {
   const Napi::Value data = operand.Get("data");
   if (!data.IsTypedArray()) fail(operand.Env(), text(name, ".data must be a typed array"));
   const auto array = data.As<Napi::TypedArray>();
-  constexpr napi_typedarray_type arrays[] = {napi_float32_array, napi_float64_array, napi_int32_array, napi_uint16_array};
+  constexpr napi_typedarray_type arrays[] = {napi_float32_array, napi_float64_array, napi_int32_array, napi_uint16_array, napi_uint8_array};
   const napi_typedarray_type want = arrays[uint32_t(v.dtype)];
   if (array.TypedArrayType() != want) fail(operand.Env(), text(name, ".data is not of the operand's dtype"));
   const uint64_t offset = count_or(operand, "offset", 0), span = span_of(operand.Env(), v);

@@ -19,17 +19,18 @@ constexpr uint64_t MAX_VIRTUAL_PAGES = 67108864;
 constexpr uint64_t MAX_BYTES = 72057594037927936;
 constexpr uint64_t MAX_ELEMENTS = 9007199254740992;
 
-enum class DType : uint32_t { f32, f64, i32, bf16 };
+enum class DType : uint32_t { f32, f64, i32, bf16, u8 };
 constexpr const char* name_of(DType x) {
   switch (x) {
     case DType::f32: return "f32";
     case DType::f64: return "f64";
     case DType::i32: return "i32";
     case DType::bf16: return "bf16";
+    case DType::u8: return "u8";
   }
   return "?";
 }
-inline constexpr DType DTYPES[] = {DType::f32, DType::f64, DType::i32, DType::bf16};
+inline constexpr DType DTYPES[] = {DType::f32, DType::f64, DType::i32, DType::bf16, DType::u8};
 enum class BindingRole : uint32_t { param, state, input, target, loss, output };
 constexpr const char* name_of(BindingRole x) {
   switch (x) {
@@ -94,6 +95,7 @@ constexpr size_t dtype_bytes(DType t) {
     case DType::f64: return 8;
     case DType::i32: return 4;
     case DType::bf16: return 2;
+    case DType::u8: return 1;
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "ops/concat.hpp"
 #include "ops/convtranspose2d.hpp"
 #include "ops/flatten.hpp"
+#include "ops/frombytes.hpp"
 #include "ops/groupnorm.hpp"
 #include "ops/joinednorm.hpp"
 #include "ops/linear.hpp"
@@ -42,6 +43,7 @@ constexpr OwnCheck OWN_CHECKS[] = {
     {OpKind::flatten, check_flatten},
     {OpKind::flatten_bwd, check_flatten_bwd},
     {OpKind::grad_sum, check_grad_sum},
+    {OpKind::from_bytes, check_from_bytes},
     {OpKind::concat, check_concat},
     {OpKind::slice_channels, check_slice_channels},
     {OpKind::group_norm_stats, check_group_norm_stats},

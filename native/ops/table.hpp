@@ -14,7 +14,7 @@ inline bool comes(const OperandInfo& o, const double* attrs) { return o.when < 0
 
 /// As many as there should be, finite, whole where they count something, and within their limits.
 inline Status check_attrs(const OpInfo& op, const double* attrs, uint32_t n) {
-  if (op.rest ? n < op.attrs : n != op.attrs) return refuse(n, " attributes instead of ", op.attrs);
+  if (op.rest ? n < op.attrs || (n - op.attrs) % op.rest != 0 : n != op.attrs) return refuse(n, " attributes instead of ", op.attrs);
   for (uint32_t i = 0; i < n; i++) {
     const double a = attrs[i];
     if (!std::isfinite(a)) return refuse("attribute ", i, " is not finite");
@@ -22,8 +22,8 @@ inline Status check_attrs(const OpInfo& op, const double* attrs, uint32_t n) {
   }
   for (int i = 0; i < op.n_limits; i++) {
     const AttrLimit& l = op.limits[i];
-    const uint32_t first = uint32_t(l.attr), last = first < op.attrs ? first + 1 : n;
-    for (uint32_t at = first; at < last; at++)
+    const uint32_t first = uint32_t(l.attr), step = first < op.attrs ? n : op.rest;
+    for (uint32_t at = first; at < n; at += step)
       if (const double a = attrs[at]; !(a >= l.least && a <= l.most && a > l.above && a < l.below)) return refuse("attribute ", at, " (", a, ") is out of its limits");
   }
   return {};
@@ -46,6 +46,7 @@ class ElementTypes {
     if (element == Element::real) return dtype == real_;
     if (element == Element::i32) return dtype == DType::i32;
     if (element == Element::bf16) return dtype == DType::bf16;
+    if (element == Element::u8) return dtype == DType::u8;
     if (first_) alike_ = dtype;
     first_ = false;
     return dtype == alike_ && (dtype == real_ || dtype == DType::bf16 || (element == Element::any && dtype == DType::i32));

@@ -58,6 +58,12 @@ struct Run {
 template <class Raw, class T>
 uint64_t convert(const Run<T>& run, const FileFeed& f, uint64_t channel) {
   const auto [raw, step, count, into, stride] = run;
+  if constexpr (std::is_same_v<T, uint8_t>) {  // bytes of a file of bytes, or nobody asks
+    if (step == 1 && stride == 1) std::memcpy(into, raw, count);
+    else
+      for (uint64_t i = 0; i < count; i++) into[i * stride] = uint8_t(raw[i * step]);
+    return count;
+  }
   const double scale = f.scale[channel % f.scale.size()], shift = f.shift[channel % f.shift.size()];
   const uint32_t classes = f.classes, ignored = uint32_t(f.ignored.value_or(0));  // 0 is a class
   const auto is_odd = [=](uint32_t label) { return uint32_t(label >= classes) & uint32_t(label != ignored); };
@@ -121,6 +127,7 @@ class FileReader final : public Feed {
   Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) override { return read(sample, first, count, into); }
   Status give(uint64_t sample, uint64_t first, uint64_t count, double* into) override { return read(sample, first, count, into); }
   Status give(uint64_t sample, uint64_t first, uint64_t count, int32_t* into) override { return read(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, uint8_t* into) override { return read(sample, first, count, into); }
   uint64_t samples() const override { return options_.samples; }
 
  private:
@@ -214,6 +221,7 @@ class Files final : public Feed {
   Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) override { return read(sample, first, count, into); }
   Status give(uint64_t sample, uint64_t first, uint64_t count, double* into) override { return read(sample, first, count, into); }
   Status give(uint64_t sample, uint64_t first, uint64_t count, int32_t* into) override { return read(sample, first, count, into); }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, uint8_t* into) override { return read(sample, first, count, into); }
   uint64_t samples() const override { return samples_; }
 
  private:

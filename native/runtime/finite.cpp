@@ -16,7 +16,8 @@ double number(const std::byte* at, DType dtype) {
     case DType::f32: return *reinterpret_cast<const float*>(at);
     case DType::f64: return *reinterpret_cast<const double*>(at);
     case DType::bf16: return double(*reinterpret_cast<const Bf16*>(at));
-    case DType::i32: break;
+    case DType::i32:
+    case DType::u8: break;
   }
   return 0;
 }
@@ -61,7 +62,7 @@ Result<std::optional<NotFinite>> FiniteSearch::in_span(const ViewRecord& v, uint
 }
 
 Result<std::optional<NotFinite>> FiniteSearch::in(const ViewRecord& v) {
-  if (v.dtype == DType::i32 || v.buffer == NONE) return std::optional<NotFinite>();
+  if (v.dtype == DType::i32 || v.dtype == DType::u8 || v.buffer == NONE) return std::optional<NotFinite>();
   const uint64_t all = span(v, {0, 1, 2, 3}), elements = uint64_t(v.dims[0]) * v.dims[1] * v.dims[2] * v.dims[3];
   if (all == elements) return in_span(v, 0, all);
   for (uint64_t b = 0; b < v.dims[0]; b++)

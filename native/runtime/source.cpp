@@ -32,6 +32,15 @@ class Synthetic final : public Feed {
     fill_labels(into, first, count, options_.classes, key(sample));
     return {};
   }
+  Status give(uint64_t sample, uint64_t first, uint64_t count, uint8_t* into) override {
+    int32_t drawn[1024];
+    for (uint64_t done = 0; done < count; done += std::size(drawn)) {
+      const uint64_t n = std::min<uint64_t>(std::size(drawn), count - done);
+      fill_labels(drawn, first + done, n, 256, key(sample));
+      std::copy_n(drawn, n, into + done);
+    }
+    return {};
+  }
   uint64_t samples() const override { return options_.samples; }
 
  private:
@@ -73,6 +82,9 @@ Status Source::set_files(uint32_t binding, std::span<const FileFeed> files) {
     if (const SampleShape& have = file.shape; have.channels != want.channels || have.height != want.height || have.width != want.width)
       return at_fault(file.path, refuse("samples of [", have.channels, ",", have.height, ",", have.width, "], but '", tape_.name(tape_.bindings[binding]),
                                         "' takes [", want.channels, ",", want.height, ",", want.width, "]"));
+  for (const FileFeed& file : files)
+    if (fed_[binding].dtype == DType::u8 && !file.is_bytes())
+      return at_fault(file.path, refuse("'", tape_.name(tape_.bindings[binding]), "' takes bytes as they are, not other numbers, scaled or not"));
   Result<std::unique_ptr<Feed>> feed = open_file_feeds(files);
   if (!feed.ok()) return feed.status();
   fed_[binding].feed = std::move(feed).value();
@@ -177,6 +189,7 @@ Status Source::read(uint32_t binding, uint64_t step, uint64_t offset, std::span<
     case DType::f32: return give(fed, step, first, count, reinterpret_cast<float*>(into.data()));
     case DType::f64: return give(fed, step, first, count, reinterpret_cast<double*>(into.data()));
     case DType::i32: return give(fed, step, first, count, reinterpret_cast<int32_t*>(into.data()));
+    case DType::u8: return give(fed, step, first, count, reinterpret_cast<uint8_t*>(into.data()));
     case DType::bf16: return give_rounded(fed, step, first, {reinterpret_cast<Bf16*>(into.data()), count});
   }
   return refuse("unknown element type");

@@ -25,10 +25,11 @@ class Feed {
   virtual Status give(uint64_t sample, uint64_t first, uint64_t count, float* into) = 0;
   virtual Status give(uint64_t sample, uint64_t first, uint64_t count, double* into) = 0;
   virtual Status give(uint64_t sample, uint64_t first, uint64_t count, int32_t* into) = 0;
+  virtual Status give(uint64_t sample, uint64_t first, uint64_t count, uint8_t* into) = 0;
   virtual uint64_t samples() const = 0;
 };
 
-/// Normal values for floats, labels drawn evenly from the classes for integers; the same whatever the plan.
+/// Normal values for floats, labels drawn evenly from the classes for integers, any bytes; the same whatever the plan.
 struct SyntheticFeed {
   uint64_t seed = 0, samples = 1;
   double deviation = 1;
@@ -52,6 +53,12 @@ struct FileFeed {
   /// Of labels: legal are 0 to classes - 1 and what is ignored; classes 0: not known, so all are.
   uint32_t classes = 0;
   std::optional<int32_t> ignored = {};
+
+  /// Whether its values are what lies there, byte by byte.
+  bool is_bytes() const {
+    const std::vector<double> one{1}, none{0};
+    return type == FileType::u8 && scale == one && shift == none;
+  }
 };
 
 /// Given how many floats a sample has, few and small ones are drawn once and kept.
@@ -63,7 +70,7 @@ class Source {
  public:
   explicit Source(const Tape& tape);
 
-  /// Refused when the shape of a sample is not the binding's.
+  /// Refused when the shape of a sample is not the binding's, or what it takes are bytes and those of the files are none.
   Status set_files(uint32_t binding, std::span<const FileFeed> files);
   Status set_file(uint32_t binding, const FileFeed& file) { return set_files(binding, {&file, 1}); }
   void set_synthetic(uint32_t binding, const SyntheticFeed& options);

@@ -81,7 +81,7 @@ const limitText = (attr: number, l: Limit): string =>
   `{${attr}, ${bound(l.least, '-UNBOUNDED')}, ${bound(l.most, 'UNBOUNDED')}, ${bound(l.above, '-UNBOUNDED')}, ${bound(l.below, 'UNBOUNDED')}}`
 const limits = (d: OpDef): readonly string[] => [
   ...Object.entries(d.limits ?? {}).map(([name, l]) => limitText(Object.keys(d.fields).indexOf(name), l!)),
-  ...(d.rest ? [limitText(Object.keys(d.fields).length, d.rest.limit)] : []),
+  ...Object.values(d.rest ?? {}).map((l, i) => limitText(Object.keys(d.fields).length + i, l)),
 ]
 const limitsName = (d: OpDef): string => `${pascal(d.kind)}Limits`
 const limitTables = (opDefs: readonly OpDef[]): string =>
@@ -95,7 +95,7 @@ const tableRow = (d: OpDef): string => {
   const outs = d.outs.map((o) => operand(d, o, true))
   const counts = [required(d.ins), d.variadic ? VARIADIC : d.ins.length, required(d.outs), d.outs.length].join(', ')
   return [
-    `    {"${d.kind}", ${d.wire}, ${counts}, ${Object.keys(d.fields).length}, ${d.rest !== undefined}, "${kinds(d)}", ${d.random === true}, ${d.inPlace?.[0] ?? -1}, ${d.anchor === 'out' ? -1 : d.anchor}, ${limits(d).length > 0 ? limitsName(d) : 'nullptr'}, ${limits(d).length},`,
+    `    {"${d.kind}", ${d.wire}, ${counts}, ${Object.keys(d.fields).length}, ${Object.keys(d.rest ?? {}).length}, "${kinds(d)}", ${d.random === true}, ${d.inPlace?.[0] ?? -1}, ${d.anchor === 'out' ? -1 : d.anchor}, ${limits(d).length > 0 ? limitsName(d) : 'nullptr'}, ${limits(d).length},`,
     `     {${ins.join(', ')}},`,
     `     {${outs.join(', ')}}},`,
   ].join('\n')
@@ -154,8 +154,8 @@ ${attrStructs(opDefs).join('\n\n')}
 
 /// data: rank 4, a box of an activation; whole: dense, origin 0, any rank; any: either.
 enum class Role : uint8_t { data, whole, any };
-/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike.
-enum class Element : uint8_t { real, i32, any, either, bf16 };
+/// real: the tape's float type; either: that or bf16, all such operands of a call alike; any: all such operands alike; u8: bytes.
+enum class Element : uint8_t { real, i32, any, either, bf16, u8 };
 
 struct OperandInfo {
   const char* name = nullptr;
@@ -168,7 +168,7 @@ struct OperandInfo {
 };
 
 constexpr double UNBOUNDED = __builtin_inf();
-/// An attribute, by its place, is at least and at most so much, above and below that much; the place behind the last is that of all that follow.
+/// An attribute, by its place, is at least and at most so much, above and below that much; places behind the last are those of lists that follow.
 struct AttrLimit {
   int attr;
   double least, most, above, below;
@@ -184,7 +184,7 @@ struct OpInfo {
   uint16_t min_ins, max_ins;  // VARIADIC: the last declared input repeats
   uint16_t min_outs, max_outs;
   uint16_t attrs;
-  bool rest;               // any number of floats follow
+  uint16_t rest;           // so many lists of floats follow, the first of each, the second of each, ...
   const char* attr_kinds;  // one letter each: i = an integer of at most 2^53, f = any finite number
   bool random;
   int in_place;  // the input whose bytes output 0 may be, or -1

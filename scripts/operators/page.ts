@@ -17,7 +17,9 @@ const operandsText = (d: OpDef): string => {
 
 /** A long list that begins like that of an earlier operator names it. */
 const attributesText = (d: OpDef, earlier: readonly OpDef[]): string => {
-  const names = [...Object.keys(d.fields), ...(d.rest ? [`${d.rest.name}0`, `${d.rest.name}1`, '…'] : [])]
+  const listed = Object.keys(d.rest ?? {})
+  const follow = listed.length > 0 ? [...[0, 1].flatMap((i) => listed.map((n) => `${n}${i}`)), '…'] : []
+  const names = [...Object.keys(d.fields), ...follow]
   const begins = (e: OpDef): boolean => Object.keys(e.fields).every((f, i) => f === names[i])
   const like = earlier
     .filter((e) => Object.keys(e.fields).length > 2 && begins(e))

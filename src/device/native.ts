@@ -22,7 +22,7 @@ export interface NativeOperand {
 
 export interface NativeArray extends NativeOperand {
   /** bf16: its bits. */
-  readonly data: Float32Array | Float64Array | Int32Array | Uint16Array
+  readonly data: Float32Array | Float64Array | Int32Array | Uint16Array | Uint8Array
   /** Elements between neighbours along each dim, and before the first. */
   readonly strides?: readonly number[]
   readonly offset?: number

@@ -70,7 +70,7 @@ export interface Predicted extends Took {
 const shapeOf = ({ shape, dtype }: Value, graph: Graph): OutputShape => {
   const [, c, h, w] = shape as readonly [number, number, number, number]
   const classes = graph.ops[graph.ops.length - 1]?.kind === 'argmax'
-  return { type: dtype === 'bf16' ? 'f32' : dtype, shape: [c, h, w], classes }
+  return { type: dtype === 'bf16' || dtype === 'u8' ? 'f32' : dtype, shape: [c, h, w], classes }
 }
 
 /** What a plan hands out, if it is one of this model's predictions. */

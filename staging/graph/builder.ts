@@ -46,15 +46,15 @@ export class GraphBuilder {
   static extending(graph: Graph, dtype: Float): GraphBuilder {
     const b = new GraphBuilder(graph.name, dtype)
     for (const v of graph.values) {
-      b.values.push({ ...v, dtype: v.dtype === 'i32' ? 'i32' : dtype })
+      b.values.push({ ...v, dtype: v.dtype === 'i32' || v.dtype === 'u8' ? v.dtype : dtype })
       if (v.role === 'param' || v.role === 'state' || v.role === 'input' || v.role === 'target') b.leaves.set(v.name, v)
     }
     b.ops.push(...graph.ops)
     return b
   }
 
-  input(name: string, shape: Sizes): Ref {
-    return this.leaf({ name, role: 'input', shape, dtype: this.dtype })
+  input(name: string, shape: Sizes, dtype: DType = this.dtype): Ref {
+    return this.leaf({ name, role: 'input', shape, dtype })
   }
   target(name: string, shape: Sizes, dtype: DType = this.dtype): Ref {
     return this.leaf({ name, role: 'target', shape, dtype })

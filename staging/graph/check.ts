@@ -71,6 +71,7 @@ const STORED: Readonly<Record<Element, readonly DType[]>> = {
   i32: ['i32'],
   either: [...FLOATS, 'bf16'],
   bf16: ['bf16'],
+  u8: ['u8'],
   any: DTYPES,
 }
 
@@ -90,7 +91,9 @@ export const outputTypes = (d: OpDef, bf16: boolean, float: Float): readonly DTy
 
 const attrsText = (d: OpDef): string => {
   const fields = Object.entries(d.fields).map(([n, f]) => `${n}: ${f}`)
-  const all = d.rest ? [...fields, `${d.rest.name}0, ${d.rest.name}1, ...: float`] : fields
+  const listed = Object.keys(d.rest ?? {})
+  const all =
+    listed.length > 0 ? [...fields, `${[0, 1].flatMap((i) => listed.map((n) => `${n}${i}`)).join(', ')}, ...: float`] : fields
   return all.length === 0 ? 'none' : all.join(', ')
 }
 

@@ -74,15 +74,17 @@ const checkedGradient = (g: Graph, v: Value): Either<string, Value> => {
   return sameShape(of.shape, v.shape) ? E.right(v) : E.left(`the gradient '${v.name}' has another shape than '${of.name}'`)
 }
 
-/** Class labels and what ops make of whole numbers are i32; what is fed and what layers make may be bf16. */
+/** Class labels and what ops make of whole numbers are i32; what is fed may be bytes, and it and what layers make may be bf16. */
 const typesOf = (v: Value, float: DType, integers: ReadonlySet<number>): readonly DType[] =>
   v.role === 'target'
     ? [float, 'i32']
     : integers.has(v.id)
       ? ['i32']
-      : ['input', 'activation', 'gradient'].includes(v.role)
-        ? [float, 'bf16']
-        : [float]
+      : v.role === 'input'
+        ? [float, 'bf16', 'u8']
+        : ['activation', 'gradient'].includes(v.role)
+          ? [float, 'bf16']
+          : [float]
 
 const checkedValues = (g: Graph): Either<Fault, unknown> => {
   const integers = new Set(g.ops.flatMap((op) => op.outs.filter((_, i) => findOp(op.kind)?.outs[i]?.dtype === 'i32')))

@@ -23,9 +23,9 @@ export type ValueRole = (typeof ROLES)[number]
 export const FLOATS = ['f32', 'f64'] as const
 export type Float = (typeof FLOATS)[number]
 /** In the order of their numbers on the tape. */
-export const DTYPES = [...FLOATS, 'i32', 'bf16'] as const
+export const DTYPES = [...FLOATS, 'i32', 'bf16', 'u8'] as const
 export type DType = (typeof DTYPES)[number]
-export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4, bf16: 2 }
+export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f64: 8, i32: 4, bf16: 2, u8: 1 }
 
 /** How a parameter or state starts: uniform in [-a, a], normal with deviation a, or the constant a. */
 export const DISTRIBUTIONS = ['uniform', 'normal', 'constant'] as const
@@ -69,7 +69,7 @@ export interface Graph {
   readonly trainedBy?: TrainedBy
 }
 
-/** What a graph computes in: the first type that is neither a label's nor bf16. */
+/** What a graph computes in: the first type that is neither a label's, nor bf16, nor that of bytes. */
 export const floatOf = (g: Graph): Float =>
   g.values.find((v): v is Value & { readonly dtype: Float } => v.dtype === 'f32' || v.dtype === 'f64')?.dtype ?? 'f32'
 
@@ -81,6 +81,8 @@ const isOne =
 export const isPersistent = isOne(PERSISTENT_ROLES)
 /** Fed from outside at each step: its bytes come from the data source, and never need to be written back. */
 export const isFed = isOne(FED_ROLES)
+/** Whether it is fed bytes, of which it makes numbers itself. */
+export const takesBytes = (g: Graph): boolean => g.values.some((v) => v.dtype === 'u8')
 /** What the step is run for: it is needed when nothing reads it. */
 export const isResult = isOne(RESULT_ROLES)
 /** Whether a graph trains: one that only predicts has forward ops alone. */

@@ -6,10 +6,11 @@ import { inputDef, type OpDef, type OperandDef } from './op'
 
 /**
  * real    the graph's float type         i32    class labels
+ * u8      bytes, which only `from_bytes` reads
  * either  the graph's float type or bf16, all such operands of a call alike
  * bf16    always bf16                    any    whatever it is, all such operands of a call alike
  */
-export type Element = 'real' | 'i32' | 'any' | 'either' | 'bf16'
+export type Element = 'real' | 'i32' | 'any' | 'either' | 'bf16' | 'u8'
 
 const ELEMENTS: Readonly<Record<NonNullable<OpDef['bf16']>, Element>> = { may: 'either', always: 'bf16' }
 
@@ -20,9 +21,9 @@ export const elementOf = (d: OpDef, o: OperandDef): Element => {
 }
 
 /** In a call that is in bf16, or is not. */
-export const storedAs = (d: OpDef, o: OperandDef, bf16: boolean): 'real' | 'i32' | 'bf16' => {
+export const storedAs = (d: OpDef, o: OperandDef, bf16: boolean): Exclude<Element, 'any' | 'either'> => {
   const element = elementOf(d, o)
-  if (element === 'i32') return 'i32'
+  if (element === 'i32' || element === 'u8') return element
   return element === 'bf16' || (bf16 && element !== 'real') ? 'bf16' : 'real'
 }
 

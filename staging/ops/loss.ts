@@ -85,7 +85,7 @@ export const weighClasses = defineOp({
   kind: 'weigh_classes',
   wire: 143,
   fields: {},
-  rest: { name: CLASS_WEIGHT, limit: { least: 0 } },
+  rest: { [CLASS_WEIGHT]: { least: 0 } },
   anchor: 0,
   ins: [{ name: 'counted', role: 'whole' }],
   outs: [{ name: 'factors', role: 'whole' }],

@@ -29,13 +29,16 @@ export const attrsListed = (name: string, attrs: AnyAttrs): readonly number[] =>
   for (let v = attrs[`${name}0`]; v !== undefined; v = attrs[`${name}${values.length}`]) values.push(v)
   return values
 }
-/** In wire order: the fields, then those of the open list. */
+/** In wire order: the fields, then those of the open lists, the first of each, the second of each, and so on. */
 export const attrNames = (of: AttrFields, attrs: AnyAttrs): readonly string[] => [
   ...Object.keys(of.fields),
   ...restNames(of, attrs),
 ]
-const restNames = ({ rest }: AttrFields, attrs: AnyAttrs): readonly string[] =>
-  rest === undefined ? [] : Object.keys(listedAttrs(rest.name, attrsListed(rest.name, attrs)))
+const restNames = ({ rest = {} }: AttrFields, attrs: AnyAttrs): readonly string[] => {
+  const names = Object.keys(rest)
+  const rows = names.length === 0 ? 0 : Math.min(...names.map((name) => attrsListed(name, attrs).length))
+  return Array.from({ length: rows }, (_, i) => names.map((name) => `${name}${i}`)).flat()
+}
 
 /** The codec that a plan file's attributes must pass: exactly these names, integers where integers are due. */
 export const attrsCodec = (of: AttrFields): t.Type<AnyAttrs> => {
@@ -226,9 +229,9 @@ export interface OperandDef<F extends Fields = Fields> {
   /** Of an optional one: the attribute with which it comes, which is 0 where it is left out. */
   readonly when?: string
   /** What random cases of tests fill it with; anything unless it says. */
-  readonly drawn?: 'positive' | 'small' | 'one'
-  /** Element type when it is not the graph's float type (class labels). */
-  readonly dtype?: 'i32' | 'any'
+  readonly drawn?: 'positive' | 'small' | 'one' | 'byte'
+  /** Element type when it is not the graph's float type (class labels, bytes of pixels). */
+  readonly dtype?: 'i32' | 'u8' | 'any'
   /** An output that is read as well as written (accumulators). */
   readonly updates?: boolean
   /** Stays of the graph's float type where the op's other data operands are bf16. */
@@ -292,8 +295,8 @@ export interface OpDef<F extends Fields = Fields> {
   readonly fields: F
   /** Checked before the shape rule and by every kernel. */
   readonly limits?: { readonly [K in keyof F]?: Limit }
-  /** Attributes that follow: any number of floats, called so with 0, 1, ... behind. */
-  readonly rest?: { readonly name: string; readonly limit: Limit }
+  /** Attributes that follow: lists of floats, all of one length, called so with 0, 1, ... behind: mean0, std0, mean1, std1, ... */
+  readonly rest?: Readonly<Record<string, Limit>>
   readonly ins: readonly OperandDef<F>[]
   readonly outs: readonly OperandDef<F>[]
   /** The last input repeats (add, concat, grad_sum). */
@@ -349,7 +352,7 @@ export const inputsWith = (d: OpDef, a: AnyAttrs): readonly OperandDef[] =>
 
 /** Attributes out of their limits, and inputs that should not come with them, or should. */
 const attrsFault = (d: OpDef, a: AnyAttrs, ins: number): string | undefined => {
-  const listed = restNames(d, a).map((name) => [name, d.rest!.limit] as const)
+  const listed = restNames(d, a).map((name) => [name, d.rest![name.replace(/\d+$/, '')]!] as const)
   const limits: Readonly<Partial<Record<string, Limit>>> = { ...d.limits, ...Object.fromEntries(listed) }
   const wrong = Object.entries(limits).find(([name, limit]) => !isWithin(limit!, a[name]!))
   if (wrong) return `${wrong[0]} is ${a[wrong[0]]}; legal is ${limitText(wrong[1]!)}`

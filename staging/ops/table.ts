@@ -10,6 +10,7 @@ import { conv2d, conv2dBwdData, conv2dBwdWeights, conv2dRelu } from './conv2d'
 import { convTranspose2d, convTranspose2dBwdData, convTranspose2dBwdWeights } from './convtranspose2d'
 import { dropout, dropoutBwd } from './dropout'
 import { flatten, flattenBwd } from './flatten'
+import { fromBytes } from './frombytes'
 import { groupNormStats, groupNormApply, groupNormBwdReduce, groupNormBwdData } from './groupnorm'
 import { joinStats, joinedNorm, joinedNormBwdReduce, joinedNormBwdData } from './joinednorm'
 import { layerNorm, layerNormBwdData, layerNormBwdWeights } from './layernorm'
@@ -65,6 +66,7 @@ const entries: readonly OpDef[] = [
   dropoutBwd,
   flatten,
   flattenBwd,
+  fromBytes,
   groupNormStats,
   groupNormApply,
   groupNormBwdReduce,

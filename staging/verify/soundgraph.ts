@@ -71,6 +71,7 @@ const typed = (graph: Graph, op: Op, def: OpDef): Fault => {
     i32: ['i32'],
     either: [either],
     bf16: ['bf16'],
+    u8: ['u8'],
     any: ['i32', 'bf16', float],
   }
   const odd = operands.find(({ value, element }) => !legal[element].includes(value.dtype))

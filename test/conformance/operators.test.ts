@@ -12,7 +12,7 @@ import { opDef, opDefs } from '../../staging/ops/registry'
 
 interface Tensor {
   readonly dims: readonly number[]
-  readonly dtype?: 'i32'
+  readonly dtype?: 'i32' | 'u8'
   readonly values: readonly number[]
 }
 interface Case {
@@ -38,7 +38,7 @@ const place = (def: OperandDef, dims: readonly number[]): ((i: number) => number
 
 const toMemory = (def: OperandDef, t: Tensor, dtype: 'f32' | 'f64'): NativeArray => {
   const at = place(def, t.dims)
-  const Elements = t.dtype === 'i32' ? Int32Array : dtype === 'f32' ? Float32Array : Float64Array
+  const Elements = { i32: Int32Array, u8: Uint8Array, f32: Float32Array, f64: Float64Array }[t.dtype ?? dtype]
   const data = new Elements(t.values.length)
   t.values.forEach((v, i) => {
     data[at(i)] = v

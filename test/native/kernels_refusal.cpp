@@ -34,7 +34,7 @@ class Victim {
       case 4: v.rank = uint32_t(r.between(0, 4)); break;
       case 5: v.strides[d] = r.between(0, v.strides[d]); break;
       case 6: damage_attribute(r); break;
-      case 7: v.dtype = v.dtype == DType::f64 ? r.pick({DType::f32, DType::i32, DType::bf16}) : v.dtype == DType::bf16 ? DType::bf16 : r.pick({DType::i32, DType::bf16}); break;
+      case 7: v.dtype = v.dtype == DType::f64 ? r.pick({DType::f32, DType::i32, DType::bf16}) : v.dtype == DType::bf16 || v.dtype == DType::u8 ? v.dtype : r.pick({DType::i32, DType::bf16}); break;
       case 8: (r.chance(0.5) ? ins_ : outs_) -= 1; break;
       default: std::swap(v, views_[size_t(r.between(0, int64_t(views_.size()) - 1))]);
     }

@@ -219,6 +219,31 @@ void several_files() {
   CHECK_SAYS(many.set_files(x, {}), "no file is given");
 }
 
+/// What takes bytes is given those of the file, pixel by pixel, in a quarter of a float's memory; other numbers are refused.
+void bytes_as_they_are() {
+  const Tape tape = tape_of(DType::f32);
+  Tape narrow = tape_of(DType::f32);
+  const uint32_t x = binding(tape, "image");
+  narrow.bindings[x].dtype = DType::u8;
+  for (const FileLayout layout : {FileLayout::nchw, FileLayout::nhwc}) {
+    const TemporaryFile file(file_values<uint8_t>(layout, 3, [](int v) { return uint8_t(v); }), 0);
+    FileFeed f{.path = file.path, .type = FileType::u8, .layout = layout, .samples = 3, .shape = {3, 5, 7}};
+    Source floats(tape), bytes(narrow);
+    CHECK(floats.set_file(x, f).ok() && bytes.set_file(x, f).ok());
+    const std::vector<float> wide = read_range<float>(floats, x, 2, 0, VALUE);
+    CHECK(read_range<uint8_t>(bytes, x, 2, 0, VALUE) == std::vector<uint8_t>(wide.begin(), wide.end()));
+    any_range<uint8_t>(bytes, x, VALUE);
+    f.scale = {0.5};
+    CHECK_SAYS(bytes.set_file(x, f), "'image' takes bytes as they are");
+    f.scale = {1};
+    f.type = FileType::f32;
+    CHECK_SAYS(bytes.set_file(x, f), "'image' takes bytes as they are");
+  }
+  Source drawn(narrow);
+  drawn.set_synthetic(x, {.seed = 9, .samples = 3});
+  any_range<uint8_t>(drawn, x, VALUE);
+}
+
 /// Three batches of two in memory: each step finds its own, by either layout, scaled by channel.
 void slots_in_memory() {
   const Tape tape = tape_of(DType::f64);
@@ -308,6 +333,7 @@ int main() {
   test("labels that are no classes are refused where they stand", labels_that_are_no_classes);
   test("labels of samples, and beyond a piece", labels_of_samples);
   test("batches in memory: in their places, waited for, left", slots_in_memory);
+  test("bytes as they are", bytes_as_they_are);
   test("samples in an order that is given", orders);
   test("several files follow each other", several_files);
   test("bad and shrinking files are refused", faults);

@@ -11,6 +11,7 @@
 #include "cuda/kernels/convtranspose2d.hpp"
 #include "cuda/kernels/dropout.hpp"
 #include "cuda/kernels/flatten.hpp"
+#include "cuda/kernels/frombytes.hpp"
 #include "cuda/kernels/groupnorm.hpp"
 #include "cuda/kernels/joinednorm.hpp"
 #include "cuda/kernels/layernorm.hpp"

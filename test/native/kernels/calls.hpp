@@ -88,6 +88,7 @@ inline DType stored_type(const Call& call, size_t i, DType wanted) {
   const OpInfo& op = *op_info(uint32_t(call.kind));
   const size_t ins = call.ins.size();
   const Element e = i < ins ? op.in(uint32_t(i)).element : op.out(uint32_t(i - ins)).element;
+  if (e == Element::u8) return DType::u8;
   if (e == Element::bf16 || (wanted == DType::bf16 && (e == Element::either || e == Element::any))) return DType::bf16;
   return wanted == DType::bf16 ? DType::f32 : wanted;
 }
@@ -163,6 +164,7 @@ class Placed {
     if (view.dtype == DType::f64) static_cast<double*>(memory_.data())[i] = v;
     else if (view.dtype == DType::f32) static_cast<float*>(memory_.data())[i] = float(v);
     else if (view.dtype == DType::bf16) static_cast<Bf16*>(memory_.data())[i] = Bf16(v);
+    else if (view.dtype == DType::u8) static_cast<uint8_t*>(memory_.data())[i] = uint8_t(v);
     else static_cast<int32_t*>(memory_.data())[i] = int32_t(v);
   }
   double get(int64_t b, int64_t c, int64_t h, int64_t w) const {
@@ -170,6 +172,7 @@ class Placed {
     if (view.dtype == DType::f64) return static_cast<const double*>(memory_.data())[i];
     if (view.dtype == DType::f32) return static_cast<const float*>(memory_.data())[i];
     if (view.dtype == DType::bf16) return double(static_cast<const Bf16*>(memory_.data())[i]);
+    if (view.dtype == DType::u8) return static_cast<const uint8_t*>(memory_.data())[i];
     return static_cast<const int32_t*>(memory_.data())[i];
   }
 

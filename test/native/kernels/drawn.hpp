@@ -5,7 +5,7 @@
 
 namespace spillway::test {
 
-enum class Fill { any, positive, small, one };
+enum class Fill { any, positive, small, one, byte };
 struct DrawnValue {
   Dims dims;
   int rank;
@@ -38,6 +38,11 @@ struct Drawn {
 inline Array filled(Random& r, const DrawnValue& v) {
   if (v.fill == Fill::any) return r.normal(v.dims, 2);
   if (v.fill == Fill::positive) return r.positive(v.dims);
+  if (v.fill == Fill::byte) {
+    Array bytes(v.dims);
+    for (double& x : bytes.data) x = double(r.between(0, 255));
+    return bytes;
+  }
   Array a = r.normal(v.dims, 0.1);
   if (v.fill == Fill::one) std::fill(a.data.begin(), a.data.end(), 1);
   return a;

@@ -576,5 +576,17 @@ Family mean_drawn(Random& r) {
 }
 const Listed mean_drawn_listed{"mean", mean_drawn, 20};
 
+Family from_bytes_drawn(Random& r) {
+  [[maybe_unused]] const Dims d = image(r);
+  return family_of(r, {
+    {{{{d[0], d[1], d[2], d[3]}, 4, true, Fill::byte}, {{d[0], d[1], d[2], d[3]}, 4, true}},
+     {{OpKind::from_bytes, {double(0), double(1)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, -1}},
+     {}},
+    {{{{d[0], 3, d[2], d[3]}, 4, true, Fill::byte}, {{d[0], 3, d[2], d[3]}, 4, true}},
+     {{OpKind::from_bytes, {double(0.485), double(0.229), double(0.456), double(0.224), double(0.406), double(0.225)}, {{0, Reach::same}}, {{1, Reach::same}}, 1, false, -1}},
+     {}}});
+}
+const Listed from_bytes_drawn_listed{"from_bytes", from_bytes_drawn, 20};
+
 }  // namespace
 }  // namespace spillway::test
