@@ -72,6 +72,7 @@ const AUTO: readonly Switch[] = [
     cheapFirst: ['mixtures without cheap values made again inside a stage', false],
     tile: ['mixtures without tiles', false],
     refine: ['mixtures without refinement on the simulator', false],
+    joint: ['mixtures without values made again inside tiles', false],
   }).map((s, i) => (i ? s : { ...s, words: 'mixtures alone, without the plans of the others' })),
   ...switches<RetileOptions>((o) => ({ planner: tiled(), improver: retiled(o) }), {
     limits: ['tiles alone, made better without limits and prices in between', false],

@@ -11,6 +11,7 @@ import { type Candidate, type Planner, type Refiner, resident, swappingOnDemand 
 import { ALL_RULES } from './chaindp'
 import type { Layout } from './layout'
 import { cutForLink } from './activations'
+import { refineJoint } from './jointsearch'
 import { type OptimalChain, optimalOf, tiledChainsOf } from './optimal'
 
 /** The distance at which the search for the best memory begins, and the one at which it ends, in parts of the whole range. */
@@ -26,8 +27,10 @@ export interface AutoOptions {
   readonly tile: boolean
   /** Look on the simulator at the memories near the one that the estimate prefers. */
   readonly refine: boolean
+  /** Where that still waits or computes for long: values made again inside tiles, across norms (jointsearch.ts). */
+  readonly joint: boolean
 }
-export const AUTO: AutoOptions = { swap: true, cheapFirst: true, tile: true, refine: true }
+export const AUTO: AutoOptions = { swap: true, cheapFirst: true, tile: true, refine: true, joint: true }
 
 /** The chain of whole stages first. */
 const chainsFor = (graph: Graph, machine: Machine, o: AutoOptions): readonly OptimalChain[] => [
@@ -64,8 +67,8 @@ const estimates = (optimal: OptimalChain, budgetPages: number, link: Link): read
   })
 }
 
-/** From the memory that the estimate prefers, both ways in steps that halve when they no longer help. */
-function* mixtures(optimal: OptimalChain, estimate: readonly number[], o: AutoOptions): Generator<Candidate, void, number> {
+/** From the memory that the estimate prefers, both ways in steps that halve when they no longer help: the seconds of the best. */
+function* mixtures(optimal: OptimalChain, estimate: readonly number[], o: AutoOptions): Generator<Candidate, number, number> {
   const { steps } = optimal
   const rule = ruleFor(optimal.machine, o)
   const tried = new Map<number, number>()
@@ -80,16 +83,20 @@ function* mixtures(optimal: OptimalChain, estimate: readonly number[], o: AutoOp
     }
     if (best === before) d /= 2
   }
+  return tried.get(best)!
 }
 
 /** Chains that are looked at closely for a budget. */
 const CLOSELY = 3
 
 export const refineAuto = (options: Partial<AutoOptions> = {}): Refiner =>
-  function* (graph, machine, budgetPages) {
+  function* (graph, machine, budgetPages, toBeat) {
     const o = { ...AUTO, ...options }
     const promising = chainsFor(graph, machine, o)
       .map((optimal) => ({ optimal, estimate: estimates(optimal, budgetPages, machine.link) }))
       .sort((a, b) => Math.min(...a.estimate) - Math.min(...b.estimate))
-    for (const { optimal, estimate } of promising.slice(0, CLOSELY)) yield* mixtures(optimal, estimate, o)
+    let seconds = toBeat
+    for (const { optimal, estimate } of promising.slice(0, CLOSELY))
+      seconds = Math.min(seconds, yield* mixtures(optimal, estimate, o))
+    if (o.joint && o.swap) yield* refineJoint(graph, machine, budgetPages, seconds)
   }

@@ -45,6 +45,8 @@ export type Improver = (graph: Graph, machine: Machine, best: Candidate, seconds
 
 export interface Method {
   readonly planner: Planner
+  /** What it lists where nothing of that fits. */
+  readonly small?: Planner
   /** What it tries once the budget is known. */
   readonly refiner?: Refiner | undefined
   /** What it tries last, with the best plan of all. */

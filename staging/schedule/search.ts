@@ -134,10 +134,13 @@ class Search {
 
   /** What the strategy lists, and what it makes for this budget where something listed fits. */
   run(strategy: string): Either<StageError, void> {
-    const { planner, refiner } = this.o.method ?? planners[strategy]!
+    const { planner, small, refiner } = this.o.method ?? planners[strategy]!
     const listed = planner(this.graph, this.machine)
     if (isLeft(listed)) return listed
-    const least = this.list(listed.right, strategy)
+    let least = this.list(listed.right, strategy)
+    const smaller = small && least > this.pages ? small(this.graph, this.machine) : null
+    if (smaller && isLeft(smaller)) return smaller
+    if (smaller) least = Math.min(least, this.list(smaller.right, strategy))
     if (refiner && least <= this.pages)
       this.answer(refiner(this.graph, this.machine, this.pages, this.best?.seconds ?? Infinity), strategy)
     return right(undefined)

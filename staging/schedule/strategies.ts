@@ -11,6 +11,7 @@ import { swapGreedy } from './greedy'
 import { hybridSuperneurons } from './hybridsuperneurons'
 import { hybridTflms, refineHybridTflms } from './hybridtflms'
 import { inCore } from './incore'
+import { jointSmall } from './jointsearch'
 import { checkpointOptimal, refineOptimal } from './optimal'
 import { retiled } from './retile'
 import { tiled } from './tiled'
@@ -44,7 +45,7 @@ const byName: Readonly<Record<keyof BuiltInStrategies, Strategy>> = {
   'hybrid:tflms': { planner: hybridTflms(), refiner: refineHybridTflms(), swaps: 'rest' },
   'hybrid:superneurons': { planner: hybridSuperneurons(), swaps: 'rest' },
   tiled: { planner: tiled(), tiles: true },
-  auto: { planner: auto(), refiner: refineAuto(), improver: retiled(), tiles: true },
+  auto: { planner: auto(), small: jointSmall, refiner: refineAuto(), improver: retiled(), tiles: true },
 }
 
 /** By any name: those from outside are looked up here. */

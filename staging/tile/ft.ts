@@ -3,6 +3,7 @@
 // A run also ends before an op that reads what the run sums over its tiles (statistics, pooled means): an accumulator is
 // complete only when the loop over tiles is.
 import { dimIndex } from '../core/box'
+import { onceForPair } from '../core/remember'
 import type { Graph, Op, ValueId } from '../graph/graph'
 import { sigmaDelta } from '../ops/op'
 import { opDef } from '../ops/registry'
@@ -10,7 +11,7 @@ import { forwardOps, takesNoData } from './segments'
 import { operandsOf, TILED_DIMS, type TiledDim } from './slices'
 
 /** The dimensions along which tiles of this op need only slices of what it reads. */
-export const tileableDims = (graph: Graph, op: Op): ReadonlySet<TiledDim> => {
+export const tileableDims = onceForPair((graph: Graph, op: Op): ReadonlySet<TiledDim> => {
   const { ins, outs } = operandsOf(graph, op)
   const extent = (v: ValueId, d: TiledDim): number => graph.values[v]!.shape[dimIndex[d]] ?? 1
   if (takesNoData(op)) return new Set()
@@ -27,7 +28,7 @@ export const tileableDims = (graph: Graph, op: Op): ReadonlySet<TiledDim> => {
       return ins.every((o) => fits(o, false)) && outs.every((o) => fits(o, true))
     }),
   )
-}
+})
 
 export interface FtRun {
   readonly ops: readonly Op[]

@@ -18,7 +18,7 @@ export interface ForwardPieces extends Pieces {
 const NOTHING: Stretch = { forwardSeconds: 0, backwardSeconds: 0, calls: 0, haloH: 0, haloW: 0, haloBoth: 0, workBytes: 0 }
 
 /** The most tiles that the values of these ops admit; 1 along a dimension in which one of them cannot be tiled. */
-const mostTiles = (graph: Graph, run: FtRun, ops: readonly Op[]): Grid => {
+export const mostTiles = (graph: Graph, run: Pick<FtRun, 'dims'>, ops: readonly Op[]): Grid => {
   const most = { B: Infinity, H: Infinity, W: Infinity }
   for (const op of ops) {
     const { ins, outs } = operandsOf(graph, op)

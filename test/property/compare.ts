@@ -84,12 +84,18 @@ const worstOf = (
   return worst
 }
 
-export const compare = async (device: 'ref' | 'cpu', c: Case, tolerance: number): Promise<number | undefined> => {
-  const graph = trainingOf(c.recipe, device === 'ref' ? 'f64' : 'f32')
-  const plans = [
-    whole(graph, machines[device]),
-    planOf(graph, groupsOf(graph, c.tiling), c.tiling.squeeze, machines[device]),
-  ] as const
+export const compare = async (device: 'ref' | 'cpu', c: Case, tolerance: number): Promise<number | undefined> =>
+  compareWith(device, c.recipe, tolerance, (graph, m) => planOf(graph, groupsOf(graph, c.tiling), c.tiling.squeeze, m))
+
+/** The same of any other plan of the network. */
+export const compareWith = async (
+  device: 'ref' | 'cpu',
+  recipe: Case['recipe'],
+  tolerance: number,
+  other: (graph: Graph, machine: Machine) => Plan | undefined,
+): Promise<number | undefined> => {
+  const graph = trainingOf(recipe, device === 'ref' ? 'f64' : 'f32')
+  const plans = [whole(graph, machines[device]), other(graph, machines[device])] as const
   if (!plans[0] || !plans[1]) return undefined
   for (const plan of plans) {
     const sound = verify(plan!)
@@ -98,7 +104,7 @@ export const compare = async (device: 'ref' | 'cpu', c: Case, tolerance: number)
   const [a, b] = [await stepOn(device, plans[0]), await stepOn(device, plans[1])]
   const first = worstOf(a, b, tolerance, () => 0)
   if (first.worst <= 1 || device === 'ref') return first.worst
-  const truth = await stepOn('ref', whole(trainingOf(c.recipe, 'f64'), machines.ref)!)
+  const truth = await stepOn('ref', whole(trainingOf(recipe, 'f64'), machines.ref)!)
   const off = (name: string): number => 8 * apart(a.tensors.get(name)!, truth.tensors.get(name)!)
   return worstOf(a, b, tolerance, off).worst
 }

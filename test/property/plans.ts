@@ -74,8 +74,15 @@ export const trainingOf = (r: Recipe, dtype: 'f32' | 'f64' = 'f32'): Graph => {
 }
 
 /** Undefined when the grids do not suit the network: the tiler says so itself. */
-export const planOf = (graph: Graph, groups: readonly Group[], squeeze: number, machine: Machine): Plan | undefined => {
-  const segments: Either<unknown, Plan['segments']> = assemble(graph, groups)
+export const planOf = (graph: Graph, groups: readonly Group[], squeeze: number, machine: Machine): Plan | undefined =>
+  planOfSegments(graph, assemble(graph, groups), squeeze, machine)
+
+export const planOfSegments = (
+  graph: Graph,
+  segments: Either<unknown, Plan['segments']>,
+  squeeze: number,
+  machine: Machine,
+): Plan | undefined => {
   if (isLeft(segments)) return undefined
   const layout = layOut(graph, segments.right, machine)
   const candidate = swappingOnDemand(layout)

@@ -1,0 +1,203 @@
+// A joint plan, lowered: which forward values are kept for the backward, in what tiles everything else is made and made again. In:
+// the training graph, the kept values, a limit to what a tile works on. Out: runs of ops. A run ends where something reads what its
+// tiles sum up, so at every norm in training mode, forward for its statistics and backward for its two sums; but it makes again what
+// it finds missing, inside its own tiles and through any number of norms, for by then their statistics are known.
+// Worked example, [conv1 norm1 relu1 conv2 norm2 relu2] that keeps conv1: forward [conv1 stats1 | norm1 relu1 conv2 stats2 | norm2 relu2];
+// backward [norm1 relu1 conv2 | norm2's sums], [norm1 relu1 conv2 | norm2's and conv2's gradients, norm1's sums], [norm1's gradient].
+import type { Either } from 'fp-ts/Either'
+import { type Graph, type Op, type OpId, type ValueId, valueBytes } from '../graph/graph'
+import { SMALL_BYTES } from '../memory/place'
+import { type Segment, UNTILED } from '../plan/plan'
+import { profileForward } from '../tile/cuts'
+import type { OpCost } from '../tile/footprint'
+import { tileableDims } from '../tile/ft'
+import { gridFor, reachOf } from '../tile/gridfor'
+import { liveness } from '../tile/liveness'
+import { forwardOps, isForward, type Run, segmentsOf, summed, takesNoData } from '../tile/segments'
+import type { TileError, TiledDim } from '../tile/slices'
+import { makersOf, stagesAt, withReruns } from './rerun'
+
+/** Ops that one loop over tiles can run, and what waits for its sums. */
+export interface Stretch {
+  readonly phase: 'forward' | 'backward'
+  readonly ops: readonly OpId[]
+  readonly dims: ReadonlySet<TiledDim>
+  readonly after: readonly OpId[]
+}
+
+const NONE: ReadonlySet<OpId> = new Set()
+
+/** Stretches as long as they can be that begin anew before some ops. */
+const stretchesOf = (
+  graph: Graph,
+  phase: Stretch['phase'],
+  ops: readonly Op[],
+  before: ReadonlySet<OpId> = NONE,
+): readonly Stretch[] => {
+  const out: Stretch[] = []
+  let cur: { ops: OpId[]; dims: ReadonlySet<TiledDim>; after: OpId[] } | undefined
+  /** What is complete only when the loop is over. */
+  let sums = new Set<ValueId>()
+  for (const op of ops) {
+    if (before.has(op.id) && cur) {
+      out.push({ phase, ...cur })
+      cur = undefined
+    }
+    const waits = op.phase === 'update' || takesNoData(op)
+    if (cur && waits && reachOf(cur.dims) !== 'none') {
+      cur.after.push(op.id)
+      for (const v of op.outs) sums.add(v)
+      continue
+    }
+    const dims = tileableDims(graph, op)
+    const both = new Set([...dims].filter((d) => cur?.dims.has(d)))
+    const reach = reachOf(dims)
+    const joins = cur && reachOf(cur.dims) === reach && reachOf(both) === reach
+    if (cur && joins && (reach === 'none' || !op.ins.some((v) => sums.has(v)))) {
+      cur.ops.push(op.id)
+      cur.dims = both
+    } else {
+      if (cur) out.push({ phase, ...cur })
+      cur = { ops: [op.id], dims, after: [] }
+      sums = new Set()
+    }
+    if (reach !== 'none') for (const v of summed(graph, op.id)) sums.add(v)
+  }
+  if (cur) out.push({ phase, ...cur })
+  return out
+}
+
+/**
+ * Backward ops whose result is larger than what it is made of wait for their first reader, where that is in another stretch: of the
+ * gradients of branches that are summed up, the small ones stand and wait.
+ */
+const sunk = (graph: Graph, leastBytes: number): readonly Op[] => {
+  const ops = graph.ops.filter((op) => !isForward(op))
+  const stretchOf = new Map<OpId, number>()
+  stretchesOf(graph, 'backward', ops).forEach((s, i) => [...s.ops, ...s.after].forEach((id) => stretchOf.set(id, i)))
+  const readers = new Map<ValueId, Op[]>()
+  for (const op of ops) for (const v of op.ins) readers.set(v, [...(readers.get(v) ?? []), op])
+  const bytes = (values: readonly ValueId[]): number =>
+    values.reduce(
+      (n, v) =>
+        n + (graph.values[v]!.role === 'gradient' && graph.values[v]!.shape.length === 4 ? valueBytes(graph.values[v]!) : 0),
+      0,
+    )
+  const waiting = new Map<OpId, Op[]>()
+  const waits = new Set<OpId>()
+  for (const op of [...ops].reverse()) {
+    const first = op.outs.flatMap((v) => readers.get(v) ?? []).sort((a, b) => a.id - b.id)[0]
+    if (!first || reachOf(tileableDims(graph, op)) !== 'image' || summed(graph, op.id).length > 0) continue
+    if (stretchOf.get(first.id) === stretchOf.get(op.id) || bytes(op.outs) < leastBytes || bytes(op.ins) >= bytes(op.outs))
+      continue
+    waits.add(op.id)
+    waiting.set(first.id, [op, ...(waiting.get(first.id) ?? [])])
+  }
+  const at = (op: Op): readonly Op[] => [...(waiting.get(op.id) ?? []).flatMap(at), op]
+  return ops.flatMap((op) => (waits.has(op.id) ? [] : at(op)))
+}
+
+/** What does not depend on the choice. */
+export interface Joint {
+  readonly graph: Graph
+  readonly costs: readonly OpCost[]
+  readonly makers: ReadonlyMap<ValueId, Op>
+  readonly forward: readonly Stretch[]
+  readonly backward: readonly Stretch[]
+  /** Ops of the backward, in the order in which stretches run them. */
+  readonly order: readonly Op[]
+  /** What a loop over tiles can make again. */
+  readonly canGo: (v: ValueId) => boolean
+  /** Of that what the backward reads, in order. */
+  readonly mayGo: readonly ValueId[]
+}
+
+/** `leastBytes`: what is smaller is not worth the trouble. */
+export const jointOf = (graph: Graph, costs: readonly OpCost[], leastBytes = SMALL_BYTES): Joint => {
+  const makers = makersOf(graph)
+  const loops = (op: Op): boolean => reachOf(tileableDims(graph, op)) === 'image' && summed(graph, op.id).length === 0
+  const inLoops = new Set(forwardOps(graph).flatMap((op) => (loops(op) ? op.outs : [])))
+  const canGo = (v: ValueId): boolean => {
+    const value = graph.values[v]!
+    return value.role === 'activation' && valueBytes(value) >= leastBytes && inLoops.has(v)
+  }
+  const read = new Set(graph.ops.filter((op) => op.phase === 'backward').flatMap((op) => op.ins))
+  const order = sunk(graph, leastBytes)
+  return {
+    graph,
+    costs,
+    makers,
+    forward: stretchesOf(graph, 'forward', forwardOps(graph)),
+    backward: stretchesOf(graph, 'backward', order),
+    order,
+    canGo,
+    mayGo: [...read].filter(canGo).sort((a, b) => a - b),
+  }
+}
+
+/** What the backward finds when it begins: the kept values, and all that no loop over tiles can make again. */
+export const thereFor = ({ makers, canGo, mayGo }: Joint, gone: ReadonlySet<ValueId>): ReadonlySet<ValueId> =>
+  new Set([...[...makers.keys()].filter((v) => !canGo(v)), ...mayGo.filter((v) => !gone.has(v))])
+
+export interface Limits {
+  /** Stretches end where all that crosses is kept, too. */
+  readonly cut?: boolean
+  /** What is made again and no larger than this stays for the next stretch. */
+  readonly carry?: number
+  /** The most that a tile works on, of what it reads, makes and leaves: in the forward, and in the backward. */
+  readonly forward: number
+  readonly backward: number
+}
+
+/** The ops before which stretches begin, where what crosses between the two is kept. */
+const breaksOf = (j: Joint, there: ReadonlySet<ValueId>): ReadonlySet<OpId> => {
+  const cuts = profileForward(j.graph).cuts.filter((c) => c.clean && c.values.every((v) => there.has(v)))
+  const stages = stagesAt(
+    j.graph,
+    cuts.map((c) => c.at),
+  )
+  return new Set(stages.flatMap((s) => [s.forward[0]!, ...s.backward.slice(0, 1)]))
+}
+
+/** What each stretch of the backward runs: what it finds missing made again, before its first reader. */
+const bodiesOf = (
+  j: Joint,
+  backward: readonly Stretch[],
+  there: ReadonlySet<ValueId>,
+  carry: number,
+): readonly (readonly OpId[])[] => {
+  let carried: ReadonlySet<ValueId> = new Set()
+  return backward.map((s) => {
+    const ops = withReruns(j.graph, j.makers, s.ops, new Set([...there, ...carried]))
+    if (carry > 0)
+      carried = new Set(
+        ops.flatMap((id) => {
+          const op = j.graph.ops[id]!
+          return [...op.ins, ...op.outs].filter((v) => j.canGo(v) && !there.has(v) && valueBytes(j.graph.values[v]!) <= carry)
+        }),
+      )
+    return ops
+  })
+}
+
+/** The step that makes these values again. */
+export const jointSegments = (j: Joint, gone: ReadonlySet<ValueId>, limits: Limits): Either<TileError, readonly Segment[]> => {
+  const there = thereFor(j, gone)
+  const breaks = limits.cut ? breaksOf(j, there) : NONE
+  const forward = limits.cut ? stretchesOf(j.graph, 'forward', forwardOps(j.graph), breaks) : j.forward
+  const backward = limits.cut ? stretchesOf(j.graph, 'backward', j.order, breaks) : j.backward
+  const stretches = [...forward, ...backward]
+  const bodies = [...forward.map((s) => s.ops), ...bodiesOf(j, backward, there, limits.carry ?? 0)]
+  const runs = stretches.flatMap((s, i) => [bodies[i]!, s.after])
+  const live = liveness(j.graph, runs)
+  return segmentsOf(
+    j.graph,
+    stretches.flatMap((s, i): readonly Run[] => {
+      const ops = bodies[i]!
+      const grid = gridFor(j.graph, j.costs, ops, live[2 * i]!, limits[s.phase])
+      const run: Run = { phase: s.phase, group: i, grid, ops: [...ops] }
+      const after: Run = { phase: s.phase === 'forward' ? 'forward' : 'update', group: i, grid: UNTILED, ops: [...s.after] }
+      return [run, after].filter((r) => r.ops.length > 0)
+    }),
+  )
+}

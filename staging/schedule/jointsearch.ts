@@ -1,0 +1,273 @@
+// The search over joint plans (joint.ts) for one budget. In: the training graph, a machine, pages. Out: candidates, from the one
+// that an estimate prefers to better ones nearby, as the simulator says. Two things are chosen: what is made again, and how small tiles
+// are. What is made again comes in one order: what costs least for a byte first, with all that it makes dearer counted anew.
+// Worked example, ResNet-50 in an eighth: the outputs of the last convolution of each block, 196 MiB each in the first stage, are made
+// again in 0.8 ms each where moving one takes 17 ms each way; those of the others leave and come back.
+import { isLeft, right } from 'fp-ts/Either'
+import { bytesOf } from '../core/bytes'
+import { certain } from '../core/certain'
+import { type Graph, isPersistent, type OpId, type ValueId, valueBytes } from '../graph/graph'
+import type { Link, Machine } from '../graph/machine'
+import { cutForLink } from './activations'
+import { computeSeconds } from './bound'
+import { type Candidate, type Deferred, deferred, type Planner, swappingOnDemand } from './candidate'
+import { opCosts } from './chain'
+import { type Joint, jointOf, jointSegments, type Limits, thereFor } from './joint'
+import type { Segment } from '../plan/plan'
+import { forwardOps } from '../tile/segments'
+import { inCoreLayout } from './incore'
+import { layOut } from './layout'
+import { onceFor } from './remember'
+
+// ---------------------------------------------------------------- the order in which values go
+
+/** What the i-th value to go leaves: seconds of making again all that went, and bytes kept. */
+interface Order {
+  readonly joint: Joint
+  readonly values: readonly ValueId[]
+  /** For none gone, one gone, … all gone. */
+  readonly againSeconds: readonly number[]
+  readonly keptBytes: readonly number[]
+  /** What the calls of the step take when nothing is made again. */
+  readonly seconds: number
+  readonly forwardSeconds: number
+}
+
+/** What the backward's stretches make again, kept up to date while values go. */
+class Going {
+  readonly gone = new Set<ValueId>()
+  private readonly there: Set<ValueId>
+  /** What each stretch finds whole, and makes again. */
+  private readonly found: ReadonlySet<ValueId>[] = []
+  private readonly seconds: number[] = []
+  private readonly users = new Map<ValueId, Set<number>>()
+  againSeconds = 0
+
+  constructor(private readonly j: Joint) {
+    this.there = new Set(thereFor(j, this.gone))
+    j.backward.forEach((_, i) => this.look(i))
+  }
+
+  /** What a stretch finds and makes again, without a value. */
+  private closure(i: number, without?: ValueId): { readonly found: ReadonlySet<ValueId>; readonly seconds: number } {
+    const { graph, makers, costs } = this.j
+    const found = new Set<ValueId>()
+    const again = new Set<OpId>()
+    let seconds = 0
+    const pending: ValueId[] = this.j.backward[i]!.ops.flatMap((id) => graph.ops[id]!.ins)
+    for (let v = pending.pop(); v !== undefined; v = pending.pop()) {
+      const maker = makers.get(v)
+      if (!maker) continue
+      if (v !== without && this.there.has(v)) found.add(v)
+      else if (!again.has(maker.id)) {
+        again.add(maker.id)
+        seconds += costs[maker.id]!.seconds
+        pending.push(...maker.ins)
+      }
+    }
+    return { found, seconds }
+  }
+
+  private look(i: number): void {
+    const { found, seconds } = this.closure(i)
+    for (const v of this.found[i] ?? []) this.users.get(v)!.delete(i)
+    for (const v of found) {
+      const users = this.users.get(v) ?? new Set<number>()
+      users.add(i)
+      this.users.set(v, users)
+    }
+    this.againSeconds += seconds - (this.seconds[i] ?? 0)
+    this.found[i] = found
+    this.seconds[i] = seconds
+  }
+
+  /** Seconds that it costs more if a value goes, too. */
+  price(v: ValueId): number {
+    let more = 0
+    for (const i of this.users.get(v) ?? []) more += this.closure(i, v).seconds - this.seconds[i]!
+    return more
+  }
+
+  /** Lets it go: the values whose price that changes. */
+  go(v: ValueId): ReadonlySet<ValueId> {
+    const users = [...(this.users.get(v) ?? [])]
+    this.there.delete(v)
+    this.gone.add(v)
+    for (const i of users) this.look(i)
+    return new Set(users.flatMap((i) => [...this.found[i]!]))
+  }
+}
+
+const orderOf = onceFor((graph, machine): Order => {
+  const costs = opCosts(graph, machine)
+  const joint = jointOf(graph, costs)
+  const going = new Going(joint)
+  const bytes = (v: ValueId): number => valueBytes(graph.values[v]!)
+  const price = new Map(joint.mayGo.map((v) => [v, going.price(v) / bytes(v)]))
+  const values: ValueId[] = []
+  const againSeconds = [going.againSeconds]
+  const keptBytes = [joint.mayGo.reduce((n, v) => n + bytes(v), 0)]
+  while (price.size > 0) {
+    let next = -1
+    for (const [v, p] of price) if (next < 0 || p < price.get(next)!) next = v
+    price.delete(next)
+    const changed = going.go(next)
+    for (const v of changed) if (price.has(v)) price.set(v, going.price(v) / bytes(v))
+    values.push(next)
+    againSeconds.push(going.againSeconds)
+    keptBytes.push(keptBytes.at(-1)! - bytes(next))
+  }
+  const seconds = (ops: readonly { readonly id: OpId }[]): number => ops.reduce((n, op) => n + costs[op.id]!.seconds, 0)
+  return { joint, values, againSeconds, keptBytes, seconds: seconds(graph.ops), forwardSeconds: seconds(forwardOps(graph)) }
+})
+
+// ---------------------------------------------------------------- candidates
+
+interface Choice extends Limits {
+  /** So many of the order go. */
+  readonly gone: number
+}
+
+/** The step of a choice, laid out when it is asked for. Tiles that are not legal somewhere are none at all. */
+const candidateOf = (graph: Graph, machine: Machine, { gone, ...limits }: Choice): Deferred => {
+  const { joint, values, againSeconds, seconds } = orderOf(graph, machine)
+  const out = new Set(values.slice(0, gone))
+  const segments = (): readonly Segment[] => {
+    const tiled = jointSegments(joint, out, limits)
+    return isLeft(tiled) ? certain('whole values are always legal')(jointSegments(joint, out, UNLIMITED)) : tiled.right
+  }
+  return deferred(LEAST * (seconds + againSeconds[gone]!), () =>
+    swappingOnDemand(cutForLink(layOut(graph, segments(), machine, { packing: 'rows' }), machine.link)),
+  )
+}
+const UNLIMITED: Limits = { forward: Infinity, backward: Infinity }
+/** The emitted step leaves out what turns out to be unread. */
+const LEAST = 0.95
+
+/**
+ * For each number of values that go, what the step takes at least in so much room: what does not fit leaves during the forward and
+ * comes back during the backward, neither of which is shorter than its compute.
+ */
+const estimates = (o: Order, room: number, link: Link): readonly number[] =>
+  o.againSeconds.map((again, n) => {
+    const excess = Math.max(0, o.keptBytes[n]! - room)
+    return (
+      Math.max(o.forwardSeconds, excess / link.outBytesPerSecond) +
+      Math.max(o.seconds - o.forwardSeconds + again, excess / link.inBytesPerSecond)
+    )
+  })
+
+/** Calls that are laid out for all candidates together: the work of the search, whatever the machine that plans. */
+const MOST_CALLS = 120_000
+/** A step this little longer than its compute is left as it is. */
+const WORTH = 1.12
+
+class JointSearch {
+  private readonly order: Order
+  private readonly tried = new Set<string>()
+  private calls = 0
+  best: Choice | null = null
+  seconds = Infinity
+
+  constructor(
+    private readonly graph: Graph,
+    private readonly machine: Machine,
+  ) {
+    this.order = orderOf(graph, machine)
+  }
+
+  /** Whether it is the best so far. */
+  *look(choice: Choice): Generator<Candidate, boolean, number> {
+    const key = JSON.stringify([
+      choice.gone,
+      Math.round(choice.forward),
+      Math.round(choice.backward),
+      choice.cut,
+      Math.round(choice.carry ?? 0),
+    ])
+    if (this.tried.has(key) || this.calls >= MOST_CALLS) return false
+    const candidate = candidateOf(this.graph, this.machine, choice)
+    const seconds = yield candidate
+    this.tried.add(key)
+    if (candidate.isLaidOut) this.calls += candidate.layout.calls.length
+    if (seconds >= this.seconds) return false
+    this.seconds = seconds
+    this.best = choice
+    return true
+  }
+
+  *run(pages: number): Generator<Candidate, void, number> {
+    const { values } = this.order
+    const persistent = this.graph.values.filter(isPersistent).reduce((n, v) => n + valueBytes(v), 0)
+    const room = bytesOf(pages) - persistent
+    if (room <= 0) return
+    const gone = (share: number): number => {
+      const estimate = estimates(this.order, room * (1 - share), this.machine.link)
+      return estimate.indexOf(Math.min(...estimate))
+    }
+    const at = (share: number, cut: boolean): Choice => ({
+      gone: gone(share),
+      forward: share * room,
+      backward: share * room,
+      cut,
+    })
+    for (const cut of [false, true]) {
+      const quarter = yield* this.look(at(1 / 4, cut))
+      yield* this.look(at((yield* this.look(at(1 / 8, cut))) || !quarter ? 1 / 16 : 1 / 2, cut))
+      if (cut && !this.best) return
+    }
+    yield* this.look({ ...this.best!, carry: this.best!.backward / 2 })
+    yield* this.along(values.length / 8, values.length / 50)
+    yield* this.scaled('backward')
+    yield* this.scaled('forward')
+    yield* this.along(values.length / 24, 1)
+  }
+
+  /** More or fewer values go, in steps that halve when they no longer help. */
+  private *along(first: number, last: number): Generator<Candidate, void, number> {
+    const most = this.order.values.length
+    for (let d = first; d >= last; ) {
+      const { gone } = this.best!
+      let better = false
+      for (const n of [Math.round(gone + d), Math.round(gone - d)])
+        if (!better && n >= 0 && n <= most) better = yield* this.look({ ...this.best!, gone: n })
+      if (!better) d /= 2
+    }
+  }
+
+  /** Larger tiles for as long as that helps, or smaller ones. */
+  private *scaled(phase: 'forward' | 'backward'): Generator<Candidate, void, number> {
+    for (const by of [Math.SQRT2, Math.SQRT1_2]) {
+      const { [phase]: before } = this.best!
+      while (yield* this.look({ ...this.best!, [phase]: this.best![phase] * by }));
+      if (this.best![phase] !== before) return
+    }
+  }
+}
+
+/** Better than `toBeat`, where that is much longer than the compute of the step. */
+export function* refineJoint(
+  graph: Graph,
+  machine: Machine,
+  budgetPages: number,
+  toBeat: number,
+): Generator<Candidate, void, number> {
+  if (toBeat < WORTH * computeSeconds(inCoreLayout(graph, machine))) return
+  yield* new JointSearch(graph, machine).run(budgetPages)
+}
+
+/** Parts of what the step keeps and makes for which small tiles are listed: what fits none of them is for others. */
+const LISTED = [1 / 64, 1 / 256]
+
+function* smallTiles(graph: Graph, machine: Machine): Generator<Candidate, void, boolean> {
+  const order = orderOf(graph, machine)
+  const estimate = estimates(order, 0, machine.link)
+  const gone = estimate.indexOf(Math.min(...estimate))
+  for (const part of LISTED) {
+    const limit = part * order.keptBytes[0]!
+    yield candidateOf(graph, machine, { gone, forward: limit, backward: limit, cut: true })
+  }
+}
+
+/** Small tiles, with as much made again as if nothing fitted. */
+export const jointSmall: Planner = (graph, machine) => right(smallTiles(graph, machine))

@@ -1,0 +1,51 @@
+// The grid on which a run of ops works on no more than a limit at a time. In: ops that run together, what they find and leave whole.
+// Out: a grid that can be sliced. A tile's share is that of all it touches: what the run reads whole, what it leaves whole, and the
+// most that it holds between.
+// Worked example, a limit of 10 MiB and a batch of 4: [conv relu] reads 16, leaves 16 and holds 8 at once: 4 tiles, one an image.
+import { isRight } from 'fp-ts/Either'
+import { type Graph, type OpId, type ValueId, valueBytes } from '../graph/graph'
+import { type Grid, UNTILED } from '../plan/plan'
+import { footprint, type OpCost } from './footprint'
+import { tileableDims } from './ft'
+import type { RunLiveness } from './liveness'
+import { mostTiles } from './pieces'
+import { sliceRun, type TiledDim } from './slices'
+
+/** How far a loop over tiles can go: over parts of images, over images of a batch, or not at all. */
+export type Reach = 'image' | 'batch' | 'none'
+export const reachOf = (dims: ReadonlySet<TiledDim>): Reach =>
+  dims.has('H') || dims.has('W') ? 'image' : dims.has('B') ? 'batch' : 'none'
+
+const isImage = (graph: Graph, v: ValueId): boolean => graph.values[v]!.shape.length === 4 && graph.values[v]!.role !== 'param'
+const bytesIn = (graph: Graph, values: ReadonlySet<ValueId>): number =>
+  [...values].reduce((n, v) => n + (isImage(graph, v) ? valueBytes(graph.values[v]!) : 0), 0)
+
+const workBytes = (graph: Graph, costs: readonly OpCost[], ops: readonly OpId[], { reads, leaves }: RunLiveness): number => {
+  const between = footprint(graph, ops, costs, {
+    before: [],
+    after: new Set(),
+    counts: (v) => !leaves.has(v) && !reads.has(v) && isImage(graph, v),
+  })
+  return bytesIn(graph, reads) + bytesIn(graph, leaves) + between.peakBytes
+}
+
+/** Along the batch first, where nothing overlaps, then bands of rows; as small as they can be where that is not enough. */
+export const gridFor = (
+  graph: Graph,
+  costs: readonly OpCost[],
+  ops: readonly OpId[],
+  live: RunLiveness,
+  limitBytes: number,
+): Grid => {
+  const list = ops.map((id) => graph.ops[id]!)
+  const dims = list.map((op) => tileableDims(graph, op)).reduce((a, b) => new Set([...b].filter((d) => a.has(d))))
+  const tiles = Math.ceil(workBytes(graph, costs, ops, live) / limitBytes)
+  if (tiles <= 1 || reachOf(dims) !== 'image') return UNTILED
+  const most = mostTiles(graph, { dims }, list)
+  const B = Math.min(most.B, tiles)
+  for (let H = Math.min(most.H, Math.ceil(tiles / B)); H > 1; H >>= 1) {
+    const grid = { B, H, W: 1 }
+    if (isRight(sliceRun(graph, ops, grid, live.leaves))) return grid
+  }
+  return { B, H: 1, W: 1 }
+}

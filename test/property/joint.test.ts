@@ -1,0 +1,53 @@
+// timeout 900
+// Joint plans compute what whole ones do, whatever goes and however small tiles are: random networks with norms and branches, random
+// values made again, budgets down to the least. On `ref` (double) gradients agree to 1e-9; on `cpu` within 1e-4. Every plan is verified.
+import * as fc from 'fast-check'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { opCosts } from '../../staging/schedule/chain'
+import { jointOf, jointSegments, type Limits } from '../../staging/schedule/joint'
+import { compareWith } from './compare'
+import { type Recipe, recipes } from './networks'
+import { planOfSegments } from './plans'
+
+interface Case {
+  readonly recipe: Recipe
+  /** Whether the i-th of what may go goes, again and again. */
+  readonly goes: readonly boolean[]
+  readonly limits: Limits
+  readonly squeeze: number
+}
+const limit = fc.constantFrom(1, 500, 5000, 1e9)
+const cases: fc.Arbitrary<Case> = fc.record({
+  recipe: recipes,
+  goes: fc.array(fc.boolean(), { minLength: 1, maxLength: 5 }),
+  limits: fc.record({ forward: limit, backward: limit }),
+  squeeze: fc.constantFrom(0, 0.5, 1),
+})
+
+const RUNS = process.env.SPILLWAY_FULL ? 400 : 100
+
+for (const [device, tolerance] of [
+  ['ref', 1e-9],
+  ['cpu', 1e-4],
+] as const)
+  test(`what is made again in tiles agrees with what is kept on ${device}`, async () => {
+    let [compared, again] = [0, 0]
+    await fc.assert(
+      fc.asyncProperty(cases, async ({ recipe, goes, limits, squeeze }) => {
+        const worst = await compareWith(device, recipe, tolerance, (graph, machine) => {
+          const joint = jointOf(graph, opCosts(graph, machine), 0)
+          const gone = new Set(joint.mayGo.filter((_, i) => goes[i % goes.length]))
+          if (gone.size > 0) again++
+          return planOfSegments(graph, jointSegments(joint, gone, limits), squeeze, machine)
+        })
+        if (worst !== undefined) compared++
+        assert.ok(worst === undefined || worst <= 1, `${worst} times what is allowed`)
+      }),
+      { numRuns: RUNS * 2, seed: 20240615, interruptAfterTimeLimit: 400_000 },
+    )
+    assert.ok(compared >= RUNS, `only ${compared} cases could be tiled`)
+    assert.ok(again >= RUNS / 2, `only ${again} cases made something again`)
+  })
+
+test.run()

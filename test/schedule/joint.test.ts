@@ -1,0 +1,124 @@
+// timeout 300
+// Joint plans: where loops end, what they make again, and what small budgets gain by them.
+import { isLeft } from 'fp-ts/Either'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { compile, compileSegments } from '../../staging/compile'
+import { bytesOf, mib, pagesIn } from '../../staging/core/bytes'
+import { renderError } from '../../staging/core/errors'
+import type { Graph } from '../../staging/graph/graph'
+import { type Segment, tilesOf } from '../../staging/plan/plan'
+import { auto, refineAuto } from '../../staging/schedule/auto'
+import { computeSeconds, mostPages } from '../../staging/schedule/bound'
+import { opCosts } from '../../staging/schedule/chain'
+import { inCoreLayout } from '../../staging/schedule/incore'
+import { jointOf, jointSegments, type Limits } from '../../staging/schedule/joint'
+import { jointSmall } from '../../staging/schedule/jointsearch'
+import { machines } from '../../staging/sim/machines'
+import { simulate } from '../../staging/sim/simulate'
+import { trainingGraph } from '../golden/golden'
+import { Sketch } from '../graph/sketch'
+import { opNames, trained, valueNamed } from '../tile/trained'
+
+const machine = machines['v100-pcie-16g']!
+const WHOLE: Limits = { forward: Infinity, backward: Infinity }
+/** Small tiles: parts of the batch, and bands. */
+const SMALL: Limits = { forward: 5000, backward: 5000 }
+
+const twoNorms = (): Graph => {
+  const s = new Sketch([4, 2, 16, 16])
+  const first = s.relu(s.norm(s.conv(s.image, 'c1', 4, 3, undefined, false), 'n1'), 'r1')
+  return trained(s, s.relu(s.norm(s.conv(first, 'c2', 4, 3, undefined, false), 'n2'), 'r2'))
+}
+
+/** Each segment's tiles and ops, updates aside; every plan is verified. */
+const outline = (g: Graph, gone: readonly string[], limits: Limits): readonly string[] => {
+  const made = jointSegments(jointOf(g, opCosts(g, machine), 0), new Set(gone.map((n) => valueNamed(g, n))), limits)
+  if (isLeft(made)) throw new Error(`${made.left.layer} along ${made.left.dim}: ${made.left.why}`)
+  const plan = compileSegments(g, made.right, { strategy: 'by hand', budgetBytes: mib(512), machine })
+  if (isLeft(plan)) throw new Error(renderError(plan.left))
+  const text = (s: Segment): string =>
+    opNames(
+      g,
+      s.body.map((b) => b.op),
+    ).join(' ')
+  return made.right.filter((s) => s.phase !== 'update').map((s) => `${s.phase} ${tilesOf(s.grid)}: ${text(s)}`)
+}
+
+test('the worked example: loops end at norms, and make again what lies between them and what is kept', () => {
+  assert.equal(outline(twoNorms(), ['n1', 'r1', 'c2', 'n2', 'r2'], SMALL), [
+    'forward 8: c1:conv2d n1:bn_stats',
+    'forward 12: n1:bn_apply r1:relu c2:conv2d n2:bn_stats',
+    'forward 12: n2:bn_apply r2:relu loss:mse',
+    'backward 20: n1:bn_apply r1:relu c2:conv2d n2:bn_apply r2:relu loss:mse_bwd r2:relu_bwd n2:bn_bwd_reduce',
+    'backward 20: n1:bn_apply r1:relu c2:conv2d n2:bn_bwd_data c2:conv2d_bwd_weights c2:conv2d_bwd_data r1:relu_bwd n1:bn_bwd_reduce',
+    'backward 16: n1:bn_bwd_data c1:conv2d_bwd_weights',
+  ])
+})
+
+test('what is carried stays for the next loop', () => {
+  const lines = outline(twoNorms(), ['n1', 'r1', 'c2', 'n2', 'r2'], { ...SMALL, carry: Infinity })
+  assert.match(lines[3]!, /^backward \d+: n1:bn_apply r1:relu c2:conv2d /)
+  assert.match(lines[4]!, /^backward \d+: n2:bn_bwd_data /)
+})
+
+test('nothing goes: nothing runs again', () => {
+  const ops = outline(twoNorms(), [], WHOLE).flatMap((line) => line.split(' ').slice(2))
+  assert.is(new Set(ops).size, ops.length)
+})
+
+test('loops end where all that crosses is kept, too, where that is asked for', () => {
+  const s = new Sketch([4, 2, 16, 16])
+  const first = s.relu(s.conv(s.image, 'c1', 4, 3, undefined, false), 'r1')
+  const g = trained(s, s.relu(s.conv(first, 'c2', 4, 3, undefined, false), 'r2'))
+  assert.is(outline(g, [], SMALL).length, 2)
+  const cut = outline(g, [], { ...SMALL, cut: true })
+  assert.ok(cut.length > 2, cut.join('; '))
+  assert.ok(outline(g, ['c1', 'r1', 'c2'], { ...SMALL, cut: true }).length < cut.length)
+})
+
+test('of the gradients of branches that are summed up, the small ones wait', () => {
+  const s = new Sketch([4, 2, 16, 16])
+  const trunk = s.relu(s.conv(s.image, 'c0', 16, 3, undefined, false), 'r0')
+  const branch = (i: number) => s.norm(s.conv(trunk, `c${i}`, 2, 3, undefined, false), `n${i}`)
+  const g = trained(s, s.op('add', {}, [branch(1), branch(2)], 'sum'))
+  const lines = outline(g, [], SMALL)
+  const last = lines.find((line) => line.includes('grad_sum'))!
+  assert.match(last, 'c1:conv2d_bwd_data')
+  assert.match(last, 'c2:conv2d_bwd_data')
+})
+
+const resnet = trainingGraph('resnet20-cifar', [512, 3, 32, 32])
+const planned = (pages: number, joint: boolean) =>
+  compile(resnet, {
+    strategy: 'auto',
+    machine,
+    budgetBytes: bytesOf(pages),
+    method: { planner: auto({ joint }), refiner: refineAuto({ joint }), ...(joint ? { small: jointSmall } : {}) },
+  })
+
+test('in a small part of its memory a network with norms is faster by far, in a plan that verify accepts', () => {
+  const pages = Math.floor(mostPages(inCoreLayout(resnet, machine)) / 8)
+  const compute = computeSeconds(inCoreLayout(resnet, machine))
+  const ratio = (joint: boolean): number => {
+    const plan = planned(pages, joint)
+    if (isLeft(plan)) return Infinity
+    assert.ok(plan.right.peakPages <= pages)
+    return simulate(plan.right, machine.link).makespanSeconds / compute
+  }
+  const [without, withJoint] = [ratio(false), ratio(true)]
+  assert.ok(withJoint < 0.9 * without, `${withJoint} for ${without}`)
+})
+
+test('the smallest budget that it names works, and a page less does not', () => {
+  const smallest = (pages: number): number => {
+    const refused = planned(pages, true)
+    if (isLeft(refused) && refused.left.tag === 'BudgetInfeasible') return pagesIn(refused.left.smallestBytes)
+    throw new Error(`${pages} pages are refused`)
+  }
+  const least = smallest(1)
+  assert.ok(!isLeft(planned(least, true)))
+  assert.is(smallest(least - 1), least)
+})
+
+test.run()
